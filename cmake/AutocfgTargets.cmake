@@ -1,0 +1,49 @@
+# The flags and the few functions that every directory of the project shares.
+
+set(AUTOCFG_WARNINGS -Wall -Wextra)
+if(AUTOCFG_WERROR)
+  list(APPEND AUTOCFG_WARNINGS -Werror)
+endif()
+
+add_library(autocfg_flags INTERFACE)
+target_include_directories(autocfg_flags INTERFACE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}")
+target_compile_options(autocfg_flags INTERFACE ${AUTOCFG_WARNINGS} -march=x86-64-v3)
+if(AUTOCFG_SANITIZE)
+  target_compile_options(autocfg_flags INTERFACE
+    -fsanitize=${AUTOCFG_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(autocfg_flags INTERFACE -fsanitize=${AUTOCFG_SANITIZE})
+endif()
+
+# autocfg_library(NAME DIRS dir... DEPS target...): every .cc directly in the given directories
+# (relative to the calling one) becomes one static library.
+function(autocfg_library name)
+  cmake_parse_arguments(ARG "" "" "DIRS;DEPS" ${ARGN})
+  set(sources)
+  foreach(dir IN LISTS ARG_DIRS)
+    file(GLOB found CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${dir}/*.cc")
+    list(FILTER found EXCLUDE REGEX "/main\\.cc$")
+    list(APPEND sources ${found})
+  endforeach()
+  add_library(${name} STATIC ${sources})
+  target_link_libraries(${name} PUBLIC autocfg_flags ${ARG_DEPS})
+endfunction()
+
+# autocfg_tests(NAME DIR dir LABEL label DEPS target... [TIMEOUT s]): every *_test.cc directly in DIR becomes one
+# test program, run by ctest as one test with the given label.
+function(autocfg_tests name)
+  cmake_parse_arguments(ARG "" "DIR;LABEL;TIMEOUT" "DEPS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${ARG_DIR}/*_test.cc")
+  if(NOT sources)
+    return()
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  add_executable(${name} ${sources})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock_main)
+  target_compile_definitions(${name} PRIVATE
+    AUTOCFG_SOURCE_DIR="${PROJECT_SOURCE_DIR}" AUTOCFG_BIN_DIR="${CMAKE_BINARY_DIR}/bin")
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
+endfunction()

@@ -1,0 +1,10 @@
+# SQLiteCpp::SQLiteCpp, from the system's headers and library.
+find_path(SQLITECPP_INCLUDE_DIR SQLiteCpp/SQLiteCpp.h)
+find_library(SQLITECPP_LIBRARY SQLiteCpp)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(SQLiteCpp REQUIRED_VARS SQLITECPP_LIBRARY SQLITECPP_INCLUDE_DIR)
+if(SQLiteCpp_FOUND AND NOT TARGET SQLiteCpp::SQLiteCpp)
+  add_library(SQLiteCpp::SQLiteCpp INTERFACE IMPORTED)
+  target_include_directories(SQLiteCpp::SQLiteCpp INTERFACE "${SQLITECPP_INCLUDE_DIR}")
+  target_link_libraries(SQLiteCpp::SQLiteCpp INTERFACE "${SQLITECPP_LIBRARY}" SQLite::SQLite3)
+endif()

@@ -1,0 +1,11 @@
+# UCX::ucp, from the system's ucp/api/ucp.h and libucp.
+find_path(UCX_INCLUDE_DIR ucp/api/ucp.h)
+find_library(UCX_UCP_LIBRARY ucp)
+find_library(UCX_UCS_LIBRARY ucs)
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(UCX REQUIRED_VARS UCX_UCP_LIBRARY UCX_UCS_LIBRARY UCX_INCLUDE_DIR)
+if(UCX_FOUND AND NOT TARGET UCX::ucp)
+  add_library(UCX::ucp INTERFACE IMPORTED)
+  target_include_directories(UCX::ucp INTERFACE "${UCX_INCLUDE_DIR}")
+  target_link_libraries(UCX::ucp INTERFACE "${UCX_UCP_LIBRARY}" "${UCX_UCS_LIBRARY}")
+endif()

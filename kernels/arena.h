@@ -1,0 +1,61 @@
+// All of a rank's device memory, taken once. Reserve what is needed by region, commit, then point into it: there is no freeing and
+// no fragmentation, and what does not fit is known before anything runs. One rank, one thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <string_view>
+
+#include "kernels/device.h"
+#include "kernels/tensor.h"
+
+namespace autocfg {
+
+// Every reservation starts at, and is rounded up to, a multiple of this.
+inline constexpr std::int64_t kArenaAlignment = 64;
+
+enum class Region : std::uint8_t { kParameters, kGradients, kOptimizer, kActivations, kWorkspace, kCommunication };
+inline constexpr int kRegionCount = 6;
+
+std::string_view Name(Region region);  // "parameters", "gradients", ...
+
+// A reservation, turned into a tensor once the arena is committed.
+struct Reservation {
+  Region region = Region::kParameters;
+  std::int64_t offset = 0;  // within the region
+  Tensor tensor;            // data is null
+};
+
+class Arena {
+ public:
+  explicit Arena(Device& device) : device_(device) {}
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  // Requires: not committed.
+  Reservation Reserve(Region region, DType dtype, std::initializer_list<std::int64_t> shape);
+
+  // Takes the memory, region after region. Throws DeviceOutOfMemory, naming the largest region, if the sum exceeds `capacity_bytes` (when
+  // that is positive) or the device refuses.
+  void Commit(std::int64_t capacity_bytes = 0);
+
+  // Requires: committed.
+  Tensor At(const Reservation& reservation) const;
+
+  // The whole region as one flat tensor of the given type (used to reduce or clear all gradients at once). Requires: committed.
+  Tensor Whole(Region region, DType dtype) const;
+
+  std::int64_t ReservedBytes(Region region) const { return bytes_[static_cast<int>(region)]; }
+  std::int64_t TotalBytes() const;
+
+ private:
+  Device& device_;
+  std::array<std::int64_t, kRegionCount> bytes_{};
+  std::array<std::int64_t, kRegionCount> base_{};
+  char* data_ = nullptr;
+  bool committed_ = false;
+};
+
+}  // namespace autocfg

@@ -1,0 +1,54 @@
+// A device: memory, streams, copies. One object per rank; use from one thread.
+// Errors are thrown: DeviceOutOfMemory where memory does not suffice, DeviceError for all else.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+namespace autocfg {
+
+struct DeviceError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct DeviceOutOfMemory : DeviceError {
+  DeviceOutOfMemory(std::int64_t wanted, std::int64_t available, const std::string& what)
+      : DeviceError(what), wanted_bytes(wanted), available_bytes(available) {}
+  std::int64_t wanted_bytes;
+  std::int64_t available_bytes;  // -1: not known
+};
+
+// An order of execution: work on one stream runs in order of issue. On the CPU everything has run when the call returns.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  virtual void Synchronize() = 0;  // returns when all work issued so far is done
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual std::string Name() const = 0;
+
+  // Whether Tensor::data points to memory that the host reads and writes, with results in it.
+  virtual bool ComputesOnHost() const = 0;
+
+  // Memory aligned to kArenaAlignment, zeroed. A device that computes nothing returns null and counts.
+  virtual void* Allocate(std::int64_t bytes) = 0;
+  virtual void Free(void* data, std::int64_t bytes) noexcept = 0;
+
+  virtual std::unique_ptr<Stream> CreateStream() = 0;
+
+  // Ordered on the stream; the host memory may be reused when the call returns. A device that computes nothing
+  // copies nothing in and returns zeros out.
+  virtual void CopyFromHost(void* device, const void* host, std::int64_t bytes, Stream& stream) = 0;
+  virtual void CopyToHost(void* host, const void* device, std::int64_t bytes, Stream& stream) = 0;
+
+  // What this process uses on the device beyond `arena_bytes`: code, libraries' workspaces, buffers.
+  virtual std::int64_t OverheadBytes(std::int64_t arena_bytes) const = 0;
+};
+
+}  // namespace autocfg

@@ -1,0 +1,36 @@
+// The shape checks that all implementations of Ops share, and the descriptor that each op records. One function an op:
+// it throws std::invalid_argument when the op's requirements do not hold, else returns the op's OpDesc. Thread-safe.
+#pragma once
+
+#include "kernels/ops.h"
+
+namespace autocfg::op_check {
+
+OpDesc Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c, bool accumulate);
+OpDesc LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& y, const Tensor& mean,
+                        const Tensor& rstd);
+OpDesc LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd,
+                         const Tensor& dx, bool add_to_dx, const Tensor& dgamma, const Tensor& dbeta);
+OpDesc BiasAdd(const Tensor& y, const Tensor& bias);
+OpDesc BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual);
+OpDesc BiasGradient(const Tensor& dy, const Tensor& dbias);
+OpDesc BiasGelu(const Tensor& x, const Tensor& bias, const Tensor& y);
+OpDesc GeluBackward(const Tensor& x, const Tensor& dy);
+OpDesc AttentionForward(const Tensor& qkv, std::int64_t heads, const Tensor& out, const Tensor& lse,
+                        const Tensor& workspace);
+OpDesc AttentionBackward(const Tensor& qkv, std::int64_t heads, const Tensor& out, const Tensor& lse,
+                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace);
+OpDesc EmbeddingForward(const Tensor& tokens, const Tensor& table, const Tensor& out);
+OpDesc EmbeddingBackward(const Tensor& tokens, const Tensor& dout, const Tensor& dtable);
+OpDesc PositionForward(const Tensor& y, const Tensor& table);
+OpDesc PositionBackward(const Tensor& dy, const Tensor& dtable);
+OpDesc CrossEntropyMax(const Tensor& logits, std::int64_t valid, const Tensor& max);
+OpDesc CrossEntropySum(const Tensor& logits, std::int64_t valid, const Tensor& max, const Tensor& targets,
+                       const Tensor& sums);
+OpDesc CrossEntropyLoss(const Tensor& sums, const Tensor& loss);
+OpDesc CrossEntropyBackward(const Tensor& logits, const Tensor& sums, const Tensor& targets);
+OpDesc Fill(const Tensor& y);
+OpDesc SumOfSquares(const Tensor& x, const Tensor& result);
+OpDesc AdamW(const Tensor& param, const Tensor& grad, const Tensor& m, const Tensor& v);
+
+}  // namespace autocfg::op_check

@@ -1,0 +1,26 @@
+// Element types of tensors. Plain values, thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace autocfg {
+
+enum class DType : std::uint8_t { kF32, kF64, kBF16, kF16, kI32 };
+
+// Bytes of one element.
+constexpr std::int64_t SizeOf(DType type) {
+  switch (type) {
+    case DType::kF64: return 8;
+    case DType::kF32:
+    case DType::kI32: return 4;
+    case DType::kBF16:
+    case DType::kF16: return 2;
+  }
+  return 0;
+}
+
+// "fp32", "fp64", "bf16", "fp16", "int32".
+std::string_view Name(DType type);
+
+}  // namespace autocfg

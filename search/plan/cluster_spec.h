@@ -1,0 +1,57 @@
+// The machines a plan runs on: a list of node groups (one today), each of equal nodes. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace autocfg {
+
+enum class DeviceKind : std::uint8_t { kCpu, kCuda };
+
+struct DeviceSpec {
+  std::string name;
+  DeviceKind kind = DeviceKind::kCpu;
+  std::int64_t memory_bytes = 0;        // what one rank may use, all included
+  double memory_bytes_per_s = 0;        // stream bandwidth of one rank
+  double flops_per_s_fp64 = 0;          // peak matrix-product rates; 0 = not known
+  double flops_per_s_fp32 = 0;
+  double flops_per_s_bf16 = 0;
+  double flops_per_s_fp16 = 0;
+
+  bool operator==(const DeviceSpec&) const = default;
+};
+
+struct NodeGroup {
+  DeviceSpec device;
+  std::int64_t nodes = 1;
+  std::int64_t gpus_per_node = 1;  // ranks per node on a CPU cluster
+  double intra_node_bytes_per_s = 0;
+  double inter_node_bytes_per_s = 0;
+  double intra_node_latency_s = 0;
+  double inter_node_latency_s = 0;
+  double ranks_per_core = 1;  // more than 1: ranks share cores
+
+  bool operator==(const NodeGroup&) const = default;
+};
+
+struct ClusterSpec {
+  std::string name;
+  bool local = false;  // this machine: measured rather than described
+  std::vector<NodeGroup> groups;
+
+  bool operator==(const ClusterSpec&) const = default;
+};
+
+// Ranks in all groups.
+std::int64_t RankCount(const ClusterSpec& cluster);
+
+// The least memory of any rank's device, in bytes.
+std::int64_t MemoryCapacity(const ClusterSpec& cluster);
+
+// InvalidArgument, naming the field: no groups, a count that is not positive, a figure that is negative or not finite.
+absl::Status Validate(const ClusterSpec& cluster);
+
+}  // namespace autocfg

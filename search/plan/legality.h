@@ -1,0 +1,68 @@
+// Which plans are legal, and why the others are not. Pure functions, thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "search/plan/cluster_spec.h"
+#include "search/plan/model_spec.h"
+#include "search/plan/parallel_plan.h"
+#include "search/plan/workload.h"
+
+namespace autocfg {
+
+// The name of a rule of CONTRACT.md's "Legality" that a plan can break; shown as `rejected` counts.
+enum class IllegalReason : std::uint8_t {
+  kSizeNotPositive,
+  kTooManyRanks,
+  kLayersNotDivisible,
+  kHeadsNotDivisible,
+  kKvHeadsNotDivisible,
+  kFfnNotDivisible,
+  kBatchNotDivisible,
+  kInterleavedNeedsStages,
+  kVirtualStagesNeedInterleaved,
+  kMicrobatchesNotMultipleOfStages,
+  kParamOverlapNeedsZero,
+  kZero2WithPipeline,
+  kSplitDoesNotAddUp,
+  kRecomputeLayersTooMany,
+};
+inline constexpr int kIllegalReasonCount = static_cast<int>(IllegalReason::kRecomputeLayersTooMany) + 1;
+
+std::string_view Name(IllegalReason reason);  // "heads_not_divisible", ...
+
+struct Illegality {
+  IllegalReason reason;
+  std::string detail;  // one sentence with the figures, e.g. "12 heads are not divisible by tp=8"
+};
+
+// The cheap check that the enumeration runs: no strings. Empty when the plan is legal.
+std::optional<IllegalReason> FindIllegality(const ModelSpec& model, const Workload& workload, std::int64_t max_ranks,
+                                            const ParallelPlan& plan);
+std::optional<Illegality> ExplainIllegality(const ModelSpec& model, const Workload& workload, std::int64_t max_ranks,
+                                            const ParallelPlan& plan);
+
+// Notes on options with nothing to act on (sp at tp=1, a schedule at pp=1, selective under fused attention, ...).
+std::vector<std::string> Notes(const ParallelPlan& plan);
+
+// The plan with every option that has nothing to act on set to its default, and `schedule` made explicit.
+ParallelPlan Canonical(const ParallelPlan& plan);
+
+// Unimplemented, naming the first option that the engine does not run yet.
+absl::Status CheckEngineSupports(const ParallelPlan& plan);
+
+// Microbatches per step on one data-parallel rank. Requires a legal plan.
+std::int64_t MicrobatchCount(const Workload& workload, const ParallelPlan& plan);
+
+// Layers [first, first + count) of a stage. Requires a legal plan with split even or explicit.
+struct LayerRange {
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+LayerRange StageLayers(const ModelSpec& model, const ParallelPlan& plan, std::int64_t stage);
+
+}  // namespace autocfg

@@ -1,0 +1,45 @@
+// One step of a rank's program. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace autocfg {
+
+enum class ActionKind : std::uint8_t {
+  kZeroGradients,     // the gradient region and the step's scalars become zero
+  kForward,           // "F"
+  kBackward,          // "B": with full recomputation, each layer's forward is run again first
+  kSendActivation,    // to the next stage
+  kRecvActivation,    // from the previous stage
+  kSendGradient,      // to the previous stage
+  kRecvGradient,      // from the next stage
+  kReduceGradients,   // sum over the data-parallel group
+  kSumTiedEmbedding,  // sum of the embedding's gradient over first and last stage
+  kReduceScalars,     // loss and squared gradient norm, summed over all ranks
+  kOptimizer,         // clip and update
+};
+
+enum class Lane : std::uint8_t { kCompute, kPipelineSend, kPipelineRecv, kReduce };
+
+struct Action {
+  ActionKind kind = ActionKind::kForward;
+  Lane lane = Lane::kCompute;
+  std::int32_t stage = -1;       // stage of the model that the action works on; -1: the whole rank
+  std::int32_t microbatch = -1;  // -1: not tied to one
+  std::int32_t peer = -1;        // global rank of the other side of a send or receive
+  // Actions of the same rank, by index, that must be complete first. A later action of the same lane also waits for the earlier one.
+  std::vector<std::int32_t> after;
+
+  bool operator==(const Action&) const = default;
+};
+
+std::string_view Name(ActionKind kind);
+std::string_view Name(Lane lane);  // "compute", "pp_send", "pp_recv", "reduce"
+
+// "2F0" = forward of microbatch 0 on stage 2; "1SA3>4" = stage 1 sends the activation of microbatch 3 to rank 4; "OPT".
+std::string ToString(const Action& action);
+
+}  // namespace autocfg

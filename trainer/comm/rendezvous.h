@@ -1,0 +1,26 @@
+// The one primitive by which ranks find each other: everybody contributes bytes under a name and gets everybody's, by rank. The launcher relays
+// it (trainer/run/launcher_channel.h); tests use LocalRendezvous between threads. Use each object from one thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace autocfg {
+
+class Rendezvous {
+ public:
+  virtual ~Rendezvous() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // Blocks until all ranks have called it with this name. Throws CommError when the group is being ended.
+  virtual std::vector<std::string> AllGather(std::string_view name, std::string_view bytes) = 0;
+};
+
+// Endpoints for `size` ranks that live in one process, for tests.
+std::vector<std::unique_ptr<Rendezvous>> CreateLocalRendezvous(int size);
+
+}  // namespace autocfg
