@@ -1,0 +1,16 @@
+// OpDesc and OpTime <-> message. Thread-safe.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "autocfg/v1/trainer.pb.h"
+#include "search/cost/op_times.h"
+#include "search/ops/op_desc.h"
+
+namespace autocfg {
+
+v1::OpDesc ToProto(const OpDesc& op);
+absl::StatusOr<OpDesc> FromProto(const v1::OpDesc& message);  // InvalidArgument names the field
+v1::OpTime ToProto(const OpTime& time);
+absl::StatusOr<OpTime> FromProto(const v1::OpTime& message);
+
+}  // namespace autocfg

@@ -1,0 +1,13 @@
+// Workload <-> message. Thread-safe.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "autocfg/v1/model.pb.h"
+#include "search/plan/workload.h"
+
+namespace autocfg {
+
+v1::Workload ToProto(const Workload& workload);
+absl::StatusOr<Workload> FromProto(const v1::Workload& message);  // InvalidArgument names the field
+
+}  // namespace autocfg

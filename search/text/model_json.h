@@ -1,0 +1,24 @@
+// Models as JSON and by preset name (CONTRACT.md, "JSON"). Pure functions, thread-safe.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "nlohmann/json_fwd.hpp"
+#include "search/plan/model_spec.h"
+
+namespace autocfg {
+
+// InvalidArgument names the field: missing, unknown (with the nearest names), of the wrong type, or out of range. Defaults that depend on the
+// sequence length stay zero until FillDefaults.
+absl::StatusOr<ModelSpec> ParseModelJson(const nlohmann::ordered_json& json);
+absl::StatusOr<ModelSpec> ParseModelText(std::string_view text);  // as above; InvalidArgument with line and column where it is not JSON
+nlohmann::ordered_json ModelJson(const ModelSpec& model);
+
+// NotFound, with the nearest names, for an unknown preset.
+absl::StatusOr<ModelSpec> ModelPreset(std::string_view name);
+std::vector<std::string> ModelPresetNames();
+
+}  // namespace autocfg

@@ -1,0 +1,40 @@
+// A rank's end of the socket to its launcher. Reads the run spec, then relays rendezvous and sends progress and result. Use from one
+// thread; a watcher thread of its own ends the process at once (exit code kLauncherGone) when the launcher's end closes.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "autocfg/v1/trainer.pb.h"
+#include "trainer/comm/rendezvous.h"
+
+namespace autocfg {
+
+// The inherited socket's number in every trainer process.
+inline constexpr int kLauncherFd = 3;
+inline constexpr int kLauncherGone = 86;
+
+class LauncherChannel final : public Rendezvous {
+ public:
+  // Reads the run spec. Throws CommError when there is no launcher at `fd` or what it sends is no run spec.
+  explicit LauncherChannel(int fd);
+  ~LauncherChannel() override;
+
+  const v1::RunSpec& run_spec() const { return run_spec_; }
+
+  int rank() const override { return run_spec_.rank(); }
+  int size() const override { return run_spec_.world_size(); }
+  std::vector<std::string> AllGather(std::string_view name, std::string_view bytes) override;
+
+  void Send(const v1::RankMessage& message);
+
+ private:
+  struct Watcher;
+  int fd_;
+  v1::RunSpec run_spec_;
+  std::unique_ptr<Watcher> watcher_;
+};
+
+}  // namespace autocfg
