@@ -45,7 +45,7 @@ function(autocfg_tests name)
   endif()
   add_executable(${name} ${sources})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
-  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock_main)
+  target_link_libraries(${name} PRIVATE autocfg_flags ${ARG_DEPS} GTest::gmock_main)
   target_compile_definitions(${name} PRIVATE
     AUTOCFG_SOURCE_DIR="${PROJECT_SOURCE_DIR}" AUTOCFG_BIN_DIR="${CMAKE_BINARY_DIR}/bin")
   add_test(NAME ${name} COMMAND ${name})

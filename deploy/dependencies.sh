@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Installs the packages that autocfg builds with, where any is missing. Debian 12, Ubuntu 24.04; as root or with sudo.
+# Usage: deploy/dependencies.sh [--list]
+set -euo pipefail
+
+packages=(
+  # toolchain
+  g++ cmake ninja-build ccache mold pkg-config git ca-certificates
+  # RPC and messages
+  libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev grpc-proto libabsl-dev
+  # store
+  libsqlite3-dev libsqlitecpp-dev
+  # command line, text, logging
+  libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
+  # engine
+  libopenblas-dev libucx-dev
+  # tests and benchmarks
+  libgtest-dev libgmock-dev libbenchmark-dev
+)
+
+if [[ "${1:-}" == --list ]]; then
+  printf '%s\n' "${packages[@]}"
+  exit 0
+fi
+
+if ! command -v dpkg-query >/dev/null; then
+  echo "autocfg: this system has no dpkg; install the equivalents of: ${packages[*]}" >&2
+  exit 2
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+  [[ $state == installed ]] || missing+=("$package")
+done
+[[ ${#missing[@]} -eq 0 ]] && exit 0
+
+root=()
+if [[ $(id -u) -ne 0 ]]; then
+  if ! command -v sudo >/dev/null; then
+    echo "autocfg: packages are missing and this is neither root nor has sudo; install: ${missing[*]}" >&2
+    exit 2
+  fi
+  root=(sudo)
+fi
+
+echo "autocfg: installing ${#missing[@]} packages: ${missing[*]}" >&2
+export DEBIAN_FRONTEND=noninteractive
+# An apt index may be missing or stale; refresh it once, then install.
+"${root[@]}" apt-get update -qq >&2
+"${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+  -o DPkg::Lock::Timeout=300 "${missing[@]}" >&2

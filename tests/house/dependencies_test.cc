@@ -1,0 +1,121 @@
+// The dependency rules of docs/architecture.md, read from the includes: each directory may include only what is drawn there.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace autocfg {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Directory -> what its files may include beside their own. The longest matching prefix counts on both sides.
+const std::map<std::string, std::vector<std::string>>& Rules() {
+  static const std::map<std::string, std::vector<std::string>> rules = {
+      {"search/ops", {}},
+      {"search/plan", {"search/ops"}},
+      {"search/schedule", {"search/ops", "search/plan"}},
+      {"search/space", {"search/ops", "search/plan", "search/text"}},
+      {"search/cost", {"search/ops", "search/plan", "search/schedule", "search/text"}},
+      {"search/planner",
+       {"search/ops", "search/plan", "search/schedule", "search/space", "search/cost", "search/text"}},
+      {"search/text", {"search/ops", "search/plan", "search/schedule", "search/cost"}},
+      {"kernels", {"search/ops"}},
+      {"proto", {"search", "autocfg/v1"}},
+      {"trainer",
+       {"kernels", "search/plan", "search/ops", "search/schedule", "proto", "autocfg/v1/model.pb.h",
+        "autocfg/v1/trainer.pb.h"}},
+      {"worker", {"proto", "autocfg/v1", "search/plan", "search/ops"}},
+      {"server", {"proto", "autocfg/v1", "search"}},
+      {"cli", {"proto", "autocfg/v1", "search", "server", "worker"}},
+  };
+  return rules;
+}
+
+bool Within(const std::string& path, const std::string& prefix) {
+  return path == prefix || path.starts_with(prefix + "/");
+}
+
+// The rule that governs a path, by longest prefix; empty when none does.
+std::string RuleFor(const std::string& path) {
+  std::string best;
+  for (const auto& [directory, allowed] : Rules()) {
+    if (Within(path, directory) && directory.size() > best.size()) best = directory;
+  }
+  return best;
+}
+
+struct Include {
+  std::string file;
+  std::string target;
+};
+
+std::vector<fs::path> SourceFiles() {
+  std::vector<fs::path> files;
+  for (const char* top : {"search", "kernels", "proto", "trainer", "worker", "server", "cli"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(AUTOCFG_SOURCE_DIR) / top)) {
+      const std::string extension = entry.path().extension().string();
+      if (extension == ".h" || extension == ".cc" || extension == ".cu" || extension == ".cuh") {
+        files.push_back(entry.path());
+      }
+    }
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::vector<Include> Includes() {
+  static const std::regex kPattern("^\\s*#\\s*include\\s*\"([^\"]+)\"");
+  std::vector<Include> includes;
+  for (const fs::path& path : SourceFiles()) {
+    std::ifstream in(path);
+    std::string line;
+    std::smatch match;
+    while (std::getline(in, line)) {
+      if (std::regex_search(line, match, kPattern)) {
+        includes.push_back({fs::relative(path, AUTOCFG_SOURCE_DIR).string(), match[1].str()});
+      }
+    }
+  }
+  return includes;
+}
+
+TEST(Dependencies, PointOneWay) {
+  const std::vector<Include> includes = Includes();
+  ASSERT_GT(includes.size(), 100u) << "the sources were not found";
+  for (const Include& include : includes) {
+    const std::string rule = RuleFor(include.file);
+    ASSERT_FALSE(rule.empty()) << include.file << " stands under no rule";
+    const bool generated = include.target.starts_with("autocfg/v1/");
+    const std::string target_rule = generated ? "proto" : RuleFor(include.target);
+    if (target_rule.empty() || (target_rule == rule && !generated)) continue;  // a third party's, or the same part
+    const std::vector<std::string>& allowed = Rules().at(rule);
+    const bool ok = std::any_of(allowed.begin(), allowed.end(),
+                                [&](const std::string& prefix) { return Within(include.target, prefix); });
+    EXPECT_TRUE(ok) << include.file << " may not include " << include.target;
+  }
+}
+
+TEST(Dependencies, TrainerUsesNoGrpc) {
+  for (const Include& include : Includes()) {
+    if (!Within(include.file, "trainer")) continue;
+    EXPECT_FALSE(include.target.find("grpc") != std::string::npos) << include.file << " includes " << include.target;
+  }
+}
+
+TEST(Headers, AreGuardedOnce) {
+  for (const fs::path& path : SourceFiles()) {
+    if (path.extension() != ".h") continue;
+    std::ifstream in(path);
+    const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    EXPECT_NE(text.find("#pragma once"), std::string::npos) << path;
+  }
+}
+
+}  // namespace
+}  // namespace autocfg
