@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace autocfg {
@@ -22,5 +23,6 @@ constexpr std::int64_t SizeOf(DType type) {
 
 // "fp32", "fp64", "bf16", "fp16", "int32".
 std::string_view Name(DType type);
+std::optional<DType> ParseDType(std::string_view name);
 
 }  // namespace autocfg

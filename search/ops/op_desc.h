@@ -74,6 +74,7 @@ std::string_view Name(OpKind kind);         // "matmul", "layer_norm_forward", .
 std::string_view Name(CommGroup group);     // "none", "tensor", "data", "pipeline", "embedding", "world"
 std::optional<OpKind> ParseOpKind(std::string_view name);
 std::optional<CommGroup> ParseCommGroup(std::string_view name);
+int DimCount(OpKind kind);  // how many of `dims` the kind uses; the others are 0
 
 constexpr bool IsCommunication(OpKind kind) { return kind >= OpKind::kAllReduceSum; }
 

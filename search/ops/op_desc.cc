@@ -1,0 +1,143 @@
+#include "search/ops/op_desc.h"
+
+#include "fmt/format.h"
+
+namespace autocfg {
+namespace {
+
+// By kind: the name, and how many of `dims` it uses. In the order of OpKind.
+struct KindFacts {
+  std::string_view name;
+  int dims;
+};
+constexpr std::array<KindFacts, kOpKindCount> kKinds = {{
+    {"matmul", 3},
+    {"layer_norm_forward", 2},
+    {"layer_norm_backward", 2},
+    {"bias_add", 2},
+    {"bias_residual", 2},
+    {"bias_gradient", 2},
+    {"bias_gelu", 2},
+    {"gelu_backward", 2},
+    {"attention_forward", 4},
+    {"attention_backward", 4},
+    {"embedding_forward", 3},
+    {"embedding_backward", 3},
+    {"position_forward", 2},
+    {"position_backward", 2},
+    {"cross_entropy_max", 2},
+    {"cross_entropy_sum", 2},
+    {"cross_entropy_loss", 1},
+    {"cross_entropy_backward", 2},
+    {"fill", 1},
+    {"sum_of_squares", 1},
+    {"adamw", 1},
+    {"all_reduce_sum", 1},
+    {"all_reduce_max", 1},
+    {"send", 1},
+    {"recv", 1},
+}};
+
+constexpr std::array<std::string_view, 6> kGroups = {"none", "tensor", "data", "pipeline", "embedding", "world"};
+
+const KindFacts& FactsOf(OpKind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
+
+// Elements read plus elements written, each tensor once; token ids and targets count as elements of the op's type.
+double MinElements(const OpDesc& op) {
+  const double a = static_cast<double>(op.dims[0]);
+  const double b = static_cast<double>(op.dims[1]);
+  const double c = static_cast<double>(op.dims[2]);
+  const double d = static_cast<double>(op.dims[3]);
+  switch (op.kind) {
+    case OpKind::kMatmul: return a * c + c * b + (op.accumulate ? 2 : 1) * a * b;
+    case OpKind::kLayerNormForward: return 2 * a * b + 2 * b + 2 * a;   // x, y; weight, bias; mean, rstd
+    case OpKind::kLayerNormBackward: return 3 * a * b + 5 * b + 2 * a;  // dy, x, dx; weight, two sums in and out
+    case OpKind::kBiasAdd: return 2 * a * b + b;
+    case OpKind::kBiasResidual: return 3 * a * b + b;
+    case OpKind::kBiasGradient: return a * b + 2 * b;
+    case OpKind::kBiasGelu: return 3 * a * b + b;
+    case OpKind::kGeluBackward: return 3 * a * b;
+    case OpKind::kAttentionForward: return 4 * a * b * c * d + a * b * c;   // q, k, v, out; log-sum-exp
+    case OpKind::kAttentionBackward: return 8 * a * b * c * d + a * b * c;  // and their gradients
+    case OpKind::kEmbeddingForward: return 2 * a * b + a;
+    case OpKind::kEmbeddingBackward: return 3 * a * b + a;
+    case OpKind::kPositionForward: return 2 * a * b;
+    case OpKind::kPositionBackward: return a * b;
+    case OpKind::kCrossEntropyMax: return a * b + a;
+    case OpKind::kCrossEntropySum: return 2 * a * b + 4 * a;   // logits in and out; max, target, two sums
+    case OpKind::kCrossEntropyLoss: return 3 * a;
+    case OpKind::kCrossEntropyBackward: return 2 * a * b + 3 * a;
+    case OpKind::kFill: return a;
+    case OpKind::kSumOfSquares: return a;
+    case OpKind::kAdamW: return 7 * a;  // weight, gradient, two moments in; weight, moments out
+    case OpKind::kAllReduceSum:
+    case OpKind::kAllReduceMax: return 2 * a;
+    case OpKind::kSend:
+    case OpKind::kRecv: return a;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string_view Name(OpKind kind) { return FactsOf(kind).name; }
+
+std::string_view Name(CommGroup group) { return kGroups[static_cast<std::size_t>(group)]; }
+
+std::optional<OpKind> ParseOpKind(std::string_view name) {
+  for (int i = 0; i < kOpKindCount; ++i) {
+    const OpKind kind = static_cast<OpKind>(i);
+    if (Name(kind) == name) return kind;
+  }
+  return std::nullopt;
+}
+
+std::optional<CommGroup> ParseCommGroup(std::string_view name) {
+  for (std::size_t i = 0; i < kGroups.size(); ++i) {
+    if (kGroups[i] == name) return static_cast<CommGroup>(i);
+  }
+  return std::nullopt;
+}
+
+int DimCount(OpKind kind) { return FactsOf(kind).dims; }
+
+std::string ToString(const OpDesc& op) {
+  std::string text = fmt::format("{} {}", Name(op.kind), Name(op.dtype));
+  if (op.kind == OpKind::kMatmul) {
+    text += fmt::format(" {}{}{}", op.transpose_a ? 't' : 'n', op.transpose_b ? 't' : 'n', op.accumulate ? " acc" : "");
+  }
+  if (op.group != CommGroup::kNone) text += fmt::format(" {}/{}", Name(op.group), op.group_size);
+  for (int i = 0; i < FactsOf(op.kind).dims; ++i) {
+    text += fmt::format("{}{}", i == 0 ? ' ' : 'x', op.dims[static_cast<std::size_t>(i)]);
+  }
+  return text;
+}
+
+double Flops(const OpDesc& op) {
+  const auto dim = [&op](std::size_t i) { return static_cast<double>(op.dims[i]); };
+  switch (op.kind) {
+    case OpKind::kMatmul: return 2 * dim(0) * dim(1) * dim(2);
+    case OpKind::kAttentionForward: return 4 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
+    case OpKind::kAttentionBackward: return 10 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
+    default: return 0;
+  }
+}
+
+double MinBytes(const OpDesc& op) { return MinElements(op) * static_cast<double>(SizeOf(op.dtype)); }
+
+std::size_t OpDescHash::operator()(const OpDesc& op) const noexcept {
+  std::uint64_t hash = 0x9e3779b97f4a7c15u;
+  const auto mix = [&hash](std::uint64_t value) {
+    hash ^= value;
+    hash *= 0xff51afd7ed558ccdu;
+    hash ^= hash >> 32;
+  };
+  mix(static_cast<std::uint64_t>(op.kind) | static_cast<std::uint64_t>(op.dtype) << 8 |
+      static_cast<std::uint64_t>(op.transpose_a) << 16 | static_cast<std::uint64_t>(op.transpose_b) << 17 |
+      static_cast<std::uint64_t>(op.accumulate) << 18 | static_cast<std::uint64_t>(op.group) << 24 |
+      static_cast<std::uint64_t>(static_cast<std::uint32_t>(op.group_size)) << 32);
+  for (std::int64_t dim : op.dims) mix(static_cast<std::uint64_t>(dim));
+  return static_cast<std::size_t>(hash);
+}
+
+}  // namespace autocfg
