@@ -49,7 +49,7 @@ std::optional<Illegality> ExplainIllegality(const ModelSpec& model, const Worklo
 // Notes on options with nothing to act on (sp at tp=1, a schedule at pp=1, selective under fused attention, ...).
 std::vector<std::string> Notes(const ParallelPlan& plan);
 
-// The plan with every option that has nothing to act on set to its default, and `schedule` made explicit.
+// The plan with every option that has nothing to act on set to its default, and `schedule` made explicit. Requires a legal plan.
 ParallelPlan Canonical(const ParallelPlan& plan);
 
 // Unimplemented, naming the first option that the engine does not run yet.

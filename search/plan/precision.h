@@ -25,7 +25,7 @@ struct Precision {
 // fp32 statistics, gradients, moments and master weights. Empty for any other name.
 std::optional<Precision> ParsePrecision(std::string_view name);
 
-// The name that ParsePrecision takes.
+// The name that ParsePrecision takes; "custom" for a mix that has none.
 std::string_view Name(const Precision& precision);
 
 }  // namespace autocfg

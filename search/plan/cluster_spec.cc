@@ -1,0 +1,85 @@
+#include "search/plan/cluster_spec.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string_view>
+
+#include "fmt/format.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::int64_t kMaxCount = 1'000'000;  // nodes, ranks per node; their product stays far below 2^63
+constexpr std::int64_t kMaxMemoryBytes = std::int64_t{1} << 50;
+
+absl::Status Invalid(std::size_t group, std::string_view field, std::string_view problem) {
+  return absl::InvalidArgumentError(fmt::format("cluster: node group {}: {} {}", group, field, problem));
+}
+
+absl::Status CheckCount(std::size_t group, std::string_view field, std::int64_t value) {
+  if (value >= 1 && value <= kMaxCount) return absl::OkStatus();
+  return Invalid(group, field, fmt::format("is {}; it must be from 1 to {}", value, kMaxCount));
+}
+
+absl::Status CheckFigure(std::size_t group, std::string_view field, double value) {
+  if (std::isfinite(value) && value >= 0) return absl::OkStatus();
+  return Invalid(group, field, fmt::format("is {}; it must be a finite number, not negative", value));
+}
+
+absl::Status ValidateGroup(std::size_t index, const NodeGroup& group) {
+  const DeviceSpec& device = group.device;
+  for (const auto& [field, value] : {std::pair<std::string_view, std::int64_t>{"nodes", group.nodes},
+                                     {"gpus_per_node", group.gpus_per_node}}) {
+    if (absl::Status status = CheckCount(index, field, value); !status.ok()) return status;
+  }
+  if (device.memory_bytes < 0 || device.memory_bytes > kMaxMemoryBytes) {
+    return Invalid(index, "memory_bytes",
+                   fmt::format("is {}; it must be from 0 to {}", device.memory_bytes, kMaxMemoryBytes));
+  }
+  for (const auto& [field, value] : {std::pair<std::string_view, double>{"memory_bytes_per_s", device.memory_bytes_per_s},
+                                     {"flops_per_s.fp64", device.flops_per_s_fp64},
+                                     {"flops_per_s.fp32", device.flops_per_s_fp32},
+                                     {"flops_per_s.bf16", device.flops_per_s_bf16},
+                                     {"flops_per_s.fp16", device.flops_per_s_fp16},
+                                     {"intra_node_bytes_per_s", group.intra_node_bytes_per_s},
+                                     {"inter_node_bytes_per_s", group.inter_node_bytes_per_s},
+                                     {"intra_node_latency_s", group.intra_node_latency_s},
+                                     {"inter_node_latency_s", group.inter_node_latency_s},
+                                     {"ranks_per_core", group.ranks_per_core}}) {
+    if (absl::Status status = CheckFigure(index, field, value); !status.ok()) return status;
+  }
+  if (group.ranks_per_core == 0) return Invalid(index, "ranks_per_core", "is 0; it must be positive");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::int64_t RankCount(const ClusterSpec& cluster) {
+  std::int64_t ranks = 0;
+  for (const NodeGroup& group : cluster.groups) ranks += group.nodes * group.gpus_per_node;
+  return ranks;
+}
+
+std::int64_t MemoryCapacity(const ClusterSpec& cluster) {
+  if (cluster.groups.empty()) return 0;
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (const NodeGroup& group : cluster.groups) least = std::min(least, group.device.memory_bytes);
+  return least;
+}
+
+absl::Status Validate(const ClusterSpec& cluster) {
+  if (cluster.groups.empty()) {
+    return absl::InvalidArgumentError("cluster: it has no node groups; give a device and its node count");
+  }
+  if (cluster.groups.size() > 1000) {
+    return absl::InvalidArgumentError(
+        fmt::format("cluster: {} node groups; at most 1000 are allowed", cluster.groups.size()));
+  }
+  for (std::size_t i = 0; i < cluster.groups.size(); ++i) {
+    if (absl::Status status = ValidateGroup(i, cluster.groups[i]); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace autocfg

@@ -1,0 +1,161 @@
+#include "search/plan/model_spec.h"
+
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "fmt/format.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::array<std::string_view, 5> kActivations = {"gelu", "gelu_erf", "relu", "swiglu", "geglu"};
+constexpr std::array<std::string_view, 2> kNorms = {"layernorm", "rmsnorm"};
+constexpr std::array<std::string_view, 4> kPositions = {"learned", "rope", "alibi", "none"};
+
+template <typename Enum, std::size_t N>
+std::optional<Enum> Parse(const std::array<std::string_view, N>& names, std::string_view name) {
+  for (std::size_t i = 0; i < N; ++i) {
+    if (names[i] == name) return static_cast<Enum>(i);
+  }
+  return std::nullopt;
+}
+
+// Bounds that keep every count and byte figure of a plan within 64 bits.
+constexpr std::int64_t kMaxLayers = 100'000;
+constexpr std::int64_t kMaxHidden = 10'000'000;
+constexpr std::int64_t kMaxHeads = 100'000;
+constexpr std::int64_t kMaxFfnHidden = 100'000'000;
+constexpr std::int64_t kMaxVocab = 100'000'000;
+constexpr std::int64_t kMaxSeqLen = 100'000'000;
+constexpr std::int64_t kMaxVocabMultiple = 65'536;
+constexpr double kMaxParameters = 1e15;
+
+absl::Status Invalid(std::string_view field, std::string_view problem) {
+  return absl::InvalidArgumentError(fmt::format("model: {} {}", field, problem));
+}
+
+bool IsGated(const ModelSpec& model) {
+  return model.activation == Activation::kSwiGlu || model.activation == Activation::kGeGlu;
+}
+
+// Weights of one layer's matrix products.
+template <typename T>
+T LayerMatmulWeights(const ModelSpec& model) {
+  const T hidden = static_cast<T>(model.hidden);
+  const T query = static_cast<T>(model.heads) * static_cast<T>(model.head_dim);
+  const T key_value = static_cast<T>(model.kv_heads) * static_cast<T>(model.head_dim);
+  const T ffn = static_cast<T>(model.ffn_hidden);
+  return hidden * (query + 2 * key_value) + query * hidden + (IsGated(model) ? 3 : 2) * hidden * ffn;
+}
+
+template <typename T>
+T Parameters(const ModelSpec& model) {
+  const T hidden = static_cast<T>(model.hidden);
+  const T norm = (model.norm == Norm::kLayerNorm ? 2 : 1) * hidden;
+  T layer = LayerMatmulWeights<T>(model) + 2 * norm;
+  if (model.bias) {
+    const T qkv = (static_cast<T>(model.heads) + 2 * static_cast<T>(model.kv_heads)) * static_cast<T>(model.head_dim);
+    layer += qkv + 2 * hidden + (IsGated(model) ? 2 : 1) * static_cast<T>(model.ffn_hidden);
+  }
+  T total = static_cast<T>(model.layers) * layer + norm + static_cast<T>(model.vocab) * hidden;
+  if (!model.tied_embeddings) total += static_cast<T>(model.vocab) * hidden;
+  if (model.position == Position::kLearned) total += static_cast<T>(model.max_seq_len) * hidden;
+  return total;
+}
+
+}  // namespace
+
+std::string_view Name(Activation activation) { return kActivations[static_cast<std::size_t>(activation)]; }
+std::string_view Name(Norm norm) { return kNorms[static_cast<std::size_t>(norm)]; }
+std::string_view Name(Position position) { return kPositions[static_cast<std::size_t>(position)]; }
+std::optional<Activation> ParseActivation(std::string_view name) { return Parse<Activation>(kActivations, name); }
+std::optional<Norm> ParseNorm(std::string_view name) { return Parse<Norm>(kNorms, name); }
+std::optional<Position> ParsePosition(std::string_view name) { return Parse<Position>(kPositions, name); }
+
+void FillDefaults(ModelSpec& model, std::int64_t seq_len) {
+  if (model.kv_heads == 0) model.kv_heads = model.heads;
+  if (model.head_dim == 0 && model.heads > 0 && model.hidden % model.heads == 0) {
+    model.head_dim = model.hidden / model.heads;
+  }
+  if (model.ffn_hidden == 0 && model.hidden > 0 && model.hidden <= kMaxHidden) model.ffn_hidden = 4 * model.hidden;
+  if (model.max_seq_len == 0) model.max_seq_len = seq_len != 0 ? seq_len : 1024;
+}
+
+absl::Status Validate(const ModelSpec& model) {
+  struct Bound {
+    std::string_view field;
+    std::int64_t value;
+    std::int64_t most;
+  };
+  if (model.head_dim == 0 && model.hidden > 0 && model.heads > 0 && model.heads <= kMaxHeads &&
+      model.hidden % model.heads != 0) {
+    return Invalid("heads", fmt::format("= {} does not divide hidden = {}; change one or set head_dim", model.heads,
+                                        model.hidden));
+  }
+  for (const Bound& bound : {Bound{"layers", model.layers, kMaxLayers}, Bound{"hidden", model.hidden, kMaxHidden},
+                             Bound{"heads", model.heads, kMaxHeads}, Bound{"kv_heads", model.kv_heads, kMaxHeads},
+                             Bound{"head_dim", model.head_dim, kMaxHidden},
+                             Bound{"ffn_hidden", model.ffn_hidden, kMaxFfnHidden},
+                             Bound{"vocab", model.vocab, kMaxVocab}, Bound{"max_seq_len", model.max_seq_len, kMaxSeqLen},
+                             Bound{"vocab_multiple", model.vocab_multiple, kMaxVocabMultiple}}) {
+    if (bound.value < 1 || bound.value > bound.most) {
+      return Invalid(bound.field, fmt::format("is {}; it must be from 1 to {}", bound.value, bound.most));
+    }
+  }
+  if (model.heads % model.kv_heads != 0) {
+    return Invalid("kv_heads", fmt::format("= {} does not divide heads = {}", model.kv_heads, model.heads));
+  }
+  if (model.position == Position::kRope && model.head_dim % 2 != 0) {
+    return Invalid("head_dim", fmt::format("is {}; rotary positions need an even one", model.head_dim));
+  }
+  for (const auto& [field, value] : {std::pair<std::string_view, double>{"norm_eps", model.norm_eps},
+                                     {"rope_theta", model.rope_theta},
+                                     {"init_std", model.init_std}}) {
+    if (!std::isfinite(value) || value <= 0) {
+      return Invalid(field, fmt::format("is {}; it must be a positive number", value));
+    }
+  }
+  if (const double parameters = Parameters<double>(model); parameters > kMaxParameters) {
+    return absl::InvalidArgumentError(
+        fmt::format("model: its sizes make {:.3g} parameters; at most {:.0e} are allowed", parameters, kMaxParameters));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckEngineSupports(const ModelSpec& model) {
+  const auto unsupported = [](std::string_view what, std::string_view instead) {
+    return absl::UnimplementedError(fmt::format("model: {} is not supported yet; use {}", what, instead));
+  };
+  if (model.activation != Activation::kGelu) {
+    return unsupported(fmt::format("activation {}", Name(model.activation)), "gelu");
+  }
+  if (model.norm != Norm::kLayerNorm) return unsupported(fmt::format("norm {}", Name(model.norm)), "layernorm");
+  if (model.position != Position::kLearned) {
+    return unsupported(fmt::format("position {}", Name(model.position)), "learned");
+  }
+  if (!model.bias) return unsupported("bias false", "bias true");
+  if (!model.tied_embeddings) return unsupported("tied_embeddings false", "tied_embeddings true");
+  if (model.kv_heads != model.heads) {
+    return unsupported(fmt::format("kv_heads = {} with heads = {}", model.kv_heads, model.heads), "kv_heads = heads");
+  }
+  return absl::OkStatus();
+}
+
+std::int64_t PaddedVocab(const ModelSpec& model, std::int64_t tp) {
+  const std::int64_t multiple = tp * model.vocab_multiple;
+  return (model.vocab + multiple - 1) / multiple * multiple;
+}
+
+std::int64_t ParameterCount(const ModelSpec& model) { return Parameters<std::int64_t>(model); }
+
+double ModelFlops(const ModelSpec& model, double tokens, double seq_len) {
+  const double layers = static_cast<double>(model.layers);
+  const double width = static_cast<double>(model.heads) * static_cast<double>(model.head_dim);
+  const double matmuls = 6 * layers * LayerMatmulWeights<double>(model);
+  const double attention = 12 * layers * seq_len * width;
+  const double output = 6 * static_cast<double>(model.hidden) * static_cast<double>(model.vocab);
+  return tokens * (matmuls + attention + output);
+}
+
+}  // namespace autocfg

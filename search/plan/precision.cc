@@ -1,0 +1,41 @@
+#include "search/plan/precision.h"
+
+#include <array>
+
+namespace autocfg {
+namespace {
+
+constexpr Precision Uniform(DType type) { return Precision{type, type, type, type, type, type, false}; }
+
+constexpr Precision Mixed(DType type) {
+  return Precision{type, type, DType::kF32, DType::kF32, DType::kF32, DType::kF32, true};
+}
+
+struct NamedPrecision {
+  std::string_view name;
+  Precision precision;
+};
+constexpr std::array<NamedPrecision, 4> kPrecisions = {{
+    {"fp64", Uniform(DType::kF64)},
+    {"fp32", Uniform(DType::kF32)},
+    {"bf16", Mixed(DType::kBF16)},
+    {"fp16", Mixed(DType::kF16)},
+}};
+
+}  // namespace
+
+std::optional<Precision> ParsePrecision(std::string_view name) {
+  for (const NamedPrecision& known : kPrecisions) {
+    if (known.name == name) return known.precision;
+  }
+  return std::nullopt;
+}
+
+std::string_view Name(const Precision& precision) {
+  for (const NamedPrecision& known : kPrecisions) {
+    if (known.precision == precision) return known.name;
+  }
+  return "custom";
+}
+
+}  // namespace autocfg
