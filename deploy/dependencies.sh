@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the packages that autocfg builds with, where any is missing. Debian 12, Ubuntu 24.04; as root or with sudo.
-# Usage: deploy/dependencies.sh [--list]
+# Usage: deploy/dependencies.sh [--list | --bench]    (--bench: also what the benchmarks compare with)
 set -euo pipefail
 
 packages=(
@@ -17,6 +17,8 @@ packages=(
   # tests and benchmarks
   libgtest-dev libgmock-dev libbenchmark-dev
 )
+
+[[ "${1:-}" == --bench ]] && packages+=(python3 python3-torch)
 
 if [[ "${1:-}" == --list ]]; then
   printf '%s\n' "${packages[@]}"

@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Time of the engine's GPT-2 124M step (sequence 256, micro batch 4, one thread) over that of its own matrix products alone, and over
+eager PyTorch's step, in turns on this machine.
+
+usage: engine_step.py BUILD_DIR [--rounds 3] [--steps 4] [--python /usr/bin/python3]
+Prints one JSON object. The interpreter named must have torch (Debian: python3-torch).
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+
+def run(command):
+    environment = dict(os.environ, OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if done.returncode != 0:
+        sys.exit(f"engine_step: {' '.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build_dir")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--python", default="/usr/bin/python3")
+    args = parser.parse_args()
+    here = os.path.dirname(os.path.abspath(__file__))
+
+    engine, products, torch, version = [], [], [], ""
+    for _ in range(args.rounds):
+        ours = run([os.path.join(args.build_dir, "bin", "autocfg_engine_bench"), str(args.steps)])
+        theirs = run([args.python, os.path.join(here, "pytorch_step.py"), "--steps", str(args.steps + 1)])
+        engine += ours["engine_step_s"]
+        products += ours["matrix_products_s"]
+        torch += theirs["step_time_s"][1:]
+        version = theirs["torch"]
+    medians = {name: statistics.median(times)
+               for name, times in (("engine", engine), ("matrix_products", products), ("torch", torch))}
+    json.dump({
+        "torch_version": version,
+        "median_s": medians,
+        "engine_over_matrix_products": medians["engine"] / medians["matrix_products"],
+        "engine_over_torch": medians["engine"] / medians["torch"],
+        "engine_step_s": engine, "matrix_products_s": products, "torch_step_s": torch,
+    }, sys.stdout, indent=1)
+    print()
+
+
+if __name__ == "__main__":
+    main()
