@@ -1,0 +1,147 @@
+#include "kernels/cpu/attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/blas.h"
+#include "kernels/cpu/vec_math.h"
+
+namespace autocfg::cpu {
+namespace {
+
+constexpr std::int64_t kBlockRows = 128;  // of scores; AttentionWorkspaceElements counts two such blocks
+constexpr Transpose kNo = Transpose::kNo, kYes = Transpose::kYes;
+
+// Where one head of one sequence lies: rows are `ld` (qkv) and `ld_out` (out) elements apart.
+struct Head {
+  std::int64_t qkv, out, lse;
+};
+
+Head HeadAt(const AttentionShape& s, std::int64_t b, std::int64_t n) {
+  const std::int64_t width = s.heads * s.head_dim;
+  return {b * s.seq_len * 3 * width + n * s.head_dim, b * s.seq_len * width + n * s.head_dim,
+          (b * s.heads + n) * s.seq_len};
+}
+
+// The first `used` scores become exp(score - max), the rest 0. Returns their sum; `max` is set.
+template <typename T>
+T ExpRow(T* row, std::int64_t used, std::int64_t cols, T& max) {
+  T m = row[0];
+#pragma omp simd reduction(max : m)
+  for (std::int64_t j = 0; j < used; ++j) m = row[j] > m ? row[j] : m;
+  T sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t j = 0; j < used; ++j) {
+    const T e = Exp(row[j] - m);
+    row[j] = e;
+    sum += e;
+  }
+  std::fill(row + used, row + cols, T(0));
+  max = m;
+  return sum;
+}
+
+// From scores p and dp: p becomes the probabilities, dp the gradient by the unscaled scores.
+template <typename T>
+void SoftmaxBackwardRow(T* p, T* dp, std::int64_t used, std::int64_t cols, T lse, T delta, T scale) {
+#pragma omp simd
+  for (std::int64_t j = 0; j < used; ++j) {
+    const T e = Exp(p[j] - lse);
+    p[j] = e;
+    dp[j] = e * (dp[j] - delta) * scale;
+  }
+  std::fill(p + used, p + cols, T(0));
+  std::fill(dp + used, dp + cols, T(0));
+}
+
+}  // namespace
+
+template <typename T>
+void AttentionForward(const AttentionShape& shape, const T* qkv, T* out, T* lse, T* workspace) {
+  const std::int64_t S = shape.seq_len, D = shape.head_dim, width = shape.heads * D, ld = 3 * width;
+  const std::int64_t block = std::min(S, kBlockRows);
+  const T scale = T(1) / std::sqrt(static_cast<T>(D));
+  T* scores = workspace;
+
+  for (std::int64_t b = 0; b < shape.batch; ++b) {
+    for (std::int64_t n = 0; n < shape.heads; ++n) {
+      const Head head = HeadAt(shape, b, n);
+      const T* q = qkv + head.qkv;
+      const T* k = q + width;
+      const T* v = k + width;
+      for (std::int64_t first = 0; first < S; first += block) {
+        const std::int64_t rows = std::min(block, S - first), cols = first + rows;
+        T* o = out + head.out + first * width;
+        Gemm(kNo, kYes, rows, cols, D, scale, q + first * ld, ld, k, ld, T(0), scores, cols);
+        T* sums = workspace + 2 * block * S;
+        for (std::int64_t i = 0; i < rows; ++i) {
+          T max;
+          sums[i] = ExpRow(scores + i * cols, first + i + 1, cols, max);
+          lse[head.lse + first + i] = max + std::log(sums[i]);
+        }
+        Gemm(kNo, kNo, rows, D, cols, T(1), scores, cols, v, ld, T(0), o, width);
+        for (std::int64_t i = 0; i < rows; ++i) {
+          const T inverse = T(1) / sums[i];
+          for (std::int64_t d = 0; d < D; ++d) o[i * width + d] *= inverse;
+        }
+      }
+    }
+  }
+}
+
+// With P the probabilities and delta = rowsum(dout * out):  dV = P^T dout,  dS = P * (dout V^T - delta) /
+// sqrt(D), dQ = dS K,  dK = dS^T Q. The last block of rows comes first: it reaches every key, so it
+// overwrites and the others add.
+template <typename T>
+void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out, const T* lse, const T* dout,
+                       T* dqkv, T* workspace) {
+  const std::int64_t S = shape.seq_len, D = shape.head_dim, width = shape.heads * D, ld = 3 * width;
+  const std::int64_t block = std::min(S, kBlockRows);
+  const T scale = T(1) / std::sqrt(static_cast<T>(D));
+  T* scores = workspace;
+  T* dscores = scores + block * S;
+  T* delta = dscores + block * S;
+
+  for (std::int64_t b = 0; b < shape.batch; ++b) {
+    for (std::int64_t n = 0; n < shape.heads; ++n) {
+      const Head head = HeadAt(shape, b, n);
+      const T* q = qkv + head.qkv;
+      const T* k = q + width;
+      const T* v = k + width;
+      T* dq = dqkv + head.qkv;
+      T* dk = dq + width;
+      T* dv = dk + width;
+      for (std::int64_t i = 0; i < S; ++i) {
+        const T* o = out + head.out + i * width;
+        const T* g = dout + head.out + i * width;
+        T sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (std::int64_t d = 0; d < D; ++d) sum += o[d] * g[d];
+        delta[i] = sum;
+      }
+      for (std::int64_t first = (S - 1) / block * block; first >= 0; first -= block) {
+        const std::int64_t rows = std::min(block, S - first), cols = first + rows;
+        const T* g = dout + head.out + first * width;
+        const T keep = cols == S ? T(0) : T(1);
+        Gemm(kNo, kYes, rows, cols, D, scale, q + first * ld, ld, k, ld, T(0), scores, cols);
+        Gemm(kNo, kYes, rows, cols, D, T(1), g, width, v, ld, T(0), dscores, cols);
+        for (std::int64_t i = 0; i < rows; ++i) {
+          SoftmaxBackwardRow(scores + i * cols, dscores + i * cols, first + i + 1, cols,
+                             lse[head.lse + first + i], delta[first + i], scale);
+        }
+        Gemm(kYes, kNo, cols, D, rows, T(1), scores, cols, g, width, keep, dv, ld);
+        Gemm(kNo, kNo, rows, D, cols, T(1), dscores, cols, k, ld, T(0), dq + first * ld, ld);
+        Gemm(kYes, kNo, cols, D, rows, T(1), dscores, cols, q + first * ld, ld, keep, dk, ld);
+      }
+    }
+  }
+}
+
+template void AttentionForward(const AttentionShape&, const float*, float*, float*, float*);
+template void AttentionForward(const AttentionShape&, const double*, double*, double*, double*);
+template void AttentionBackward(const AttentionShape&, const float*, const float*, const float*, const float*,
+                                float*, float*);
+template void AttentionBackward(const AttentionShape&, const double*, const double*, const double*,
+                                const double*, double*, double*);
+
+}  // namespace autocfg::cpu

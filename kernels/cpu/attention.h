@@ -1,0 +1,22 @@
+// Causal attention that stores no scores: blocks of rows are computed, used and forgotten, and the backward
+// computes them again from the log-sum-exp (Dao et al. 2022); see Ops for the layouts. T: float, double. Pure
+// functions.
+#pragma once
+
+#include <cstdint>
+
+namespace autocfg::cpu {
+
+struct AttentionShape {
+  std::int64_t batch, seq_len, heads, head_dim;
+};
+
+// workspace: AttentionWorkspaceElements(seq_len, head_dim).
+template <typename T>
+void AttentionForward(const AttentionShape& shape, const T* qkv, T* out, T* lse, T* workspace);
+
+template <typename T>
+void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out, const T* lse, const T* dout,
+                       T* dqkv, T* workspace);
+
+}  // namespace autocfg::cpu

@@ -1,0 +1,23 @@
+// Matrix products through BLAS, in row-major order. Thread-safe once BLAS uses one thread.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/ops.h"
+
+namespace autocfg::cpu {
+
+// Sets BLAS to one thread for the whole process, where the library has threads (OpenBLAS). Repeated calls do
+// nothing.
+void UseOneBlasThread();
+
+// c[m,n] = alpha op(a)[m,k] op(b)[k,n] + beta c; ld*: elements from one row to the next. With beta 0 the old
+// c is not read. Throws std::invalid_argument for a size that BLAS's 32-bit integers cannot hold.
+void Gemm(Transpose ta, Transpose tb, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
+          const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
+          std::int64_t ldc);
+void Gemm(Transpose ta, Transpose tb, std::int64_t m, std::int64_t n, std::int64_t k, double alpha,
+          const double* a, std::int64_t lda, const double* b, std::int64_t ldb, double beta, double* c,
+          std::int64_t ldc);
+
+}  // namespace autocfg::cpu

@@ -1,0 +1,107 @@
+#include "kernels/cpu/cpu_device.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "kernels/arena.h"
+#include "kernels/cpu/blas.h"
+
+namespace autocfg {
+namespace {
+
+// Large pages: with 4 KiB ones, a step over gigabytes of weights spends a good part of its time on address
+// translation.
+constexpr std::int64_t kLargePage = std::int64_t{2} << 20;
+
+class CpuStream final : public Stream {
+ public:
+  void Synchronize() override {}
+};
+
+// What an allocation of `bytes` occupies.
+std::int64_t MappedBytes(std::int64_t bytes) {
+  const std::int64_t unit = bytes >= kLargePage ? kLargePage : 4096;
+  return (bytes + unit - 1) / unit * unit;
+}
+
+std::int64_t ResidentBytes() {
+  std::FILE* file = std::fopen("/proc/self/statm", "r");
+  if (file == nullptr) throw DeviceError("cpu: cannot read /proc/self/statm; is /proc mounted?");
+  long long total = 0, resident = 0;
+  const int fields = std::fscanf(file, "%lld %lld", &total, &resident);
+  std::fclose(file);
+  if (fields != 2) throw DeviceError("cpu: /proc/self/statm does not hold two numbers");
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+class CpuDevice final : public Device {
+ public:
+  std::string Name() const override { return "cpu"; }
+  bool ComputesOnHost() const override { return true; }
+
+  // Anonymous pages are zero. They are touched here, so that a step never waits for the kernel to find them.
+  void* Allocate(std::int64_t bytes) override {
+    if (bytes < 1) throw DeviceError(fmt::format("cpu: an allocation of {} bytes; need at least 1", bytes));
+    if (bytes > kMaxBytes) Refuse(bytes);
+    const std::int64_t mapped = MappedBytes(bytes);
+    const std::int64_t slack = mapped >= kLargePage ? kLargePage : 0;
+    void* raw = mmap(nullptr, static_cast<std::size_t>(mapped + slack), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (raw == MAP_FAILED) Refuse(bytes);
+    char* data = static_cast<char*>(raw);
+    if (slack > 0) {
+      const auto misalignment =
+          static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(data) % kLargePage);
+      const std::int64_t head = misalignment == 0 ? 0 : kLargePage - misalignment;
+      if (head > 0) munmap(data, static_cast<std::size_t>(head));
+      data += head;
+      if (slack > head) munmap(data + mapped, static_cast<std::size_t>(slack - head));
+      madvise(data, static_cast<std::size_t>(mapped),
+              MADV_HUGEPAGE);  // a hint: a kernel without them still works
+    }
+    for (std::int64_t i = 0; i < mapped; i += 4096) static_cast<volatile char*>(data)[i] = 0;
+    return data;
+  }
+
+  void Free(void* data, std::int64_t bytes) noexcept override {
+    if (data != nullptr) munmap(data, static_cast<std::size_t>(MappedBytes(bytes)));
+  }
+
+  std::unique_ptr<Stream> CreateStream() override { return std::make_unique<CpuStream>(); }
+
+  void CopyFromHost(void* device, const void* host, std::int64_t bytes, Stream& /*stream*/) override {
+    std::memcpy(device, host, static_cast<std::size_t>(bytes));
+  }
+  void CopyToHost(void* host, const void* device, std::int64_t bytes, Stream& /*stream*/) override {
+    std::memcpy(host, device, static_cast<std::size_t>(bytes));
+  }
+
+  std::int64_t OverheadBytes(std::int64_t arena_bytes) const override {
+    return std::max<std::int64_t>(0, ResidentBytes() - arena_bytes);
+  }
+
+ private:
+  // Above it an address does not exist, and sums of sizes could overflow.
+  static constexpr std::int64_t kMaxBytes = std::int64_t{1} << 56;
+
+  [[noreturn]] static void Refuse(std::int64_t bytes) {
+    const std::int64_t free = sysconf(_SC_AVPHYS_PAGES) * static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
+    throw DeviceOutOfMemory(bytes, free, fmt::format("cpu: the system refuses {} bytes of memory", bytes));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Device> CreateCpuDevice() {
+  cpu::UseOneBlasThread();
+  return std::make_unique<CpuDevice>();
+}
+
+}  // namespace autocfg

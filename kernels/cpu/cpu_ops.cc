@@ -1,0 +1,219 @@
+// The CPU implementation of Ops: checks the shapes, then runs the loops for the element type.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <initializer_list>
+#include <stdexcept>
+
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/bias.h"
+#include "kernels/cpu/blas.h"
+#include "kernels/cpu/cpu_device.h"
+#include "kernels/cpu/cross_entropy.h"
+#include "kernels/cpu/embedding.h"
+#include "kernels/cpu/layer_norm.h"
+#include "kernels/cpu/optimizer.h"
+#include "kernels/op_check.h"
+
+namespace autocfg {
+namespace {
+
+// Runs `body.operator()<T>()` for the element type of the op, which all of `others` must share.
+template <typename Body>
+void Dispatch(const OpDesc& op, const Tensor& first, std::initializer_list<const Tensor*> others, Body body) {
+  for (const Tensor* t : others) {
+    if (t->dtype != first.dtype) {
+      throw std::invalid_argument(
+          fmt::format("{}: the cpu device needs one type for all operands, not {} and {}", Name(op.kind),
+                      Name(first.dtype), Name(t->dtype)));
+    }
+  }
+  switch (first.dtype) {
+    case DType::kF32:
+      return body.template operator()<float>();
+    case DType::kF64:
+      return body.template operator()<double>();
+    default:
+      throw std::invalid_argument(fmt::format("{}: {} is not supported on the cpu device; use fp32 or fp64",
+                                              Name(op.kind), Name(first.dtype)));
+  }
+}
+
+class CpuOps final : public Ops {
+ public:
+  void Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c, bool accumulate,
+              Stream&) override {
+    const OpDesc op = op_check::Matmul(a, ta, b, tb, c, accumulate);
+    Dispatch(op, a, {&b, &c}, [&]<typename T>() {
+      cpu::Gemm(ta, tb, op.dims[0], op.dims[1], op.dims[2], T(1), a.As<T>(), a.shape[1], b.As<T>(),
+                b.shape[1], accumulate ? T(1) : T(0), c.As<T>(), c.shape[1]);
+    });
+  }
+
+  void LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps, const Tensor& y,
+                        const Tensor& mean, const Tensor& rstd, Stream&) override {
+    const OpDesc op = op_check::LayerNormForward(x, gamma, beta, y, mean, rstd);
+    Dispatch(op, x, {&mean, &rstd}, [&]<typename T>() {
+      cpu::LayerNormForward(op.dims[0], op.dims[1], x.As<const T>(), gamma.As<const T>(), beta.As<const T>(),
+                            static_cast<T>(eps), y.As<T>(), mean.As<T>(), rstd.As<T>());
+    });
+  }
+
+  void LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                         const Tensor& rstd, const Tensor& dx, bool add_to_dx, const Tensor& dgamma,
+                         const Tensor& dbeta, Stream&) override {
+    const OpDesc op = op_check::LayerNormBackward(dy, x, gamma, mean, rstd, dx, add_to_dx, dgamma, dbeta);
+    Dispatch(op, x, {&mean, &rstd, &dgamma, &dbeta}, [&]<typename T>() {
+      cpu::LayerNormBackward(op.dims[0], op.dims[1], dy.As<const T>(), x.As<const T>(), gamma.As<const T>(),
+                             mean.As<const T>(), rstd.As<const T>(), dx.As<T>(), add_to_dx, dgamma.As<T>(),
+                             dbeta.As<T>());
+    });
+  }
+
+  void BiasAdd(const Tensor& y, const Tensor& bias, Stream&) override {
+    const OpDesc op = op_check::BiasAdd(y, bias);
+    Dispatch(op, y, {},
+             [&]<typename T>() { cpu::BiasAdd(op.dims[0], op.dims[1], y.As<T>(), bias.As<const T>()); });
+  }
+
+  void BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual, Stream&) override {
+    const OpDesc op = op_check::BiasResidual(y, bias, residual);
+    Dispatch(op, y, {}, [&]<typename T>() {
+      cpu::BiasResidual(op.dims[0], op.dims[1], y.As<T>(), bias.As<const T>(), residual.As<const T>());
+    });
+  }
+
+  void BiasGradient(const Tensor& dy, const Tensor& dbias, Stream&) override {
+    const OpDesc op = op_check::BiasGradient(dy, dbias);
+    Dispatch(op, dy, {&dbias}, [&]<typename T>() {
+      cpu::BiasGradient(op.dims[0], op.dims[1], dy.As<const T>(), dbias.As<T>());
+    });
+  }
+
+  void BiasGelu(const Tensor& x, const Tensor& bias, const Tensor& y, Stream&) override {
+    const OpDesc op = op_check::BiasGelu(x, bias, y);
+    Dispatch(op, x, {}, [&]<typename T>() {
+      cpu::BiasGelu(op.dims[0], op.dims[1], x.As<T>(), bias.As<const T>(), y.As<T>());
+    });
+  }
+
+  void GeluBackward(const Tensor& x, const Tensor& dy, Stream&) override {
+    const OpDesc op = op_check::GeluBackward(x, dy);
+    Dispatch(op, x, {}, [&]<typename T>() { cpu::GeluBackward(x.Elements(), x.As<const T>(), dy.As<T>()); });
+  }
+
+  void AttentionForward(const Tensor& qkv, std::int64_t heads, const Tensor& out, const Tensor& lse,
+                        const Tensor& workspace, Stream&) override {
+    const OpDesc op = op_check::AttentionForward(qkv, heads, out, lse, workspace);
+    Dispatch(op, qkv, {&lse}, [&]<typename T>() {
+      cpu::AttentionForward(AttentionShape(op), qkv.As<const T>(), out.As<T>(), lse.As<T>(),
+                            workspace.As<T>());
+    });
+  }
+
+  void AttentionBackward(const Tensor& qkv, std::int64_t heads, const Tensor& out, const Tensor& lse,
+                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace, Stream&) override {
+    const OpDesc op = op_check::AttentionBackward(qkv, heads, out, lse, dout, dqkv, workspace);
+    Dispatch(op, qkv, {&lse}, [&]<typename T>() {
+      cpu::AttentionBackward(AttentionShape(op), qkv.As<const T>(), out.As<const T>(), lse.As<const T>(),
+                             dout.As<const T>(), dqkv.As<T>(), workspace.As<T>());
+    });
+  }
+
+  void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t vocab_start,
+                        const Tensor& out, Stream&) override {
+    const OpDesc op = op_check::EmbeddingForward(tokens, table, out);
+    Dispatch(op, out, {}, [&]<typename T>() {
+      cpu::EmbeddingForward(op.dims[0], op.dims[1], op.dims[2], vocab_start, tokens.As<const std::int32_t>(),
+                            table.As<const T>(), out.As<T>());
+    });
+  }
+
+  void EmbeddingBackward(const Tensor& tokens, const Tensor& dout, std::int64_t vocab_start,
+                         const Tensor& dtable, Stream&) override {
+    const OpDesc op = op_check::EmbeddingBackward(tokens, dout, dtable);
+    Dispatch(op, dout, {&dtable}, [&]<typename T>() {
+      cpu::EmbeddingBackward(op.dims[0], op.dims[1], op.dims[2], vocab_start, tokens.As<const std::int32_t>(),
+                             dout.As<const T>(), dtable.As<T>());
+    });
+  }
+
+  void PositionForward(const Tensor& y, const Tensor& table, Stream&) override {
+    const OpDesc op = op_check::PositionForward(y, table);
+    Dispatch(op, y, {}, [&]<typename T>() {
+      cpu::PositionForward(y.shape[0], y.shape[1], y.shape[2], y.As<T>(), table.As<const T>());
+    });
+  }
+
+  void PositionBackward(const Tensor& dy, const Tensor& dtable, Stream&) override {
+    const OpDesc op = op_check::PositionBackward(dy, dtable);
+    Dispatch(op, dy, {&dtable}, [&]<typename T>() {
+      cpu::PositionBackward(dy.shape[0], dy.shape[1], dy.shape[2], dy.As<const T>(), dtable.As<T>());
+    });
+  }
+
+  void CrossEntropyMax(const Tensor& logits, std::int64_t valid, const Tensor& max, Stream&) override {
+    const OpDesc op = op_check::CrossEntropyMax(logits, valid, max);
+    Dispatch(op, logits, {&max}, [&]<typename T>() {
+      cpu::CrossEntropyMax(op.dims[0], op.dims[1], valid, logits.As<const T>(), max.As<T>());
+    });
+  }
+
+  void CrossEntropySum(const Tensor& logits, std::int64_t valid, const Tensor& max, const Tensor& targets,
+                       std::int64_t vocab_start, const Tensor& sums, Stream&) override {
+    const OpDesc op = op_check::CrossEntropySum(logits, valid, max, targets, sums);
+    Dispatch(op, logits, {&max, &sums}, [&]<typename T>() {
+      cpu::CrossEntropySum(op.dims[0], op.dims[1], valid, logits.As<T>(), max.As<const T>(),
+                           targets.As<const std::int32_t>(), vocab_start, sums.As<T>());
+    });
+  }
+
+  void CrossEntropyLoss(const Tensor& sums, const Tensor& loss, Stream&) override {
+    const OpDesc op = op_check::CrossEntropyLoss(sums, loss);
+    Dispatch(op, sums, {}, [&]<typename T>() {
+      *loss.As<double>() += cpu::CrossEntropyLoss(op.dims[0], sums.As<const T>());
+    });
+  }
+
+  void CrossEntropyBackward(const Tensor& logits, const Tensor& sums, const Tensor& targets,
+                            std::int64_t vocab_start, double scale, Stream&) override {
+    const OpDesc op = op_check::CrossEntropyBackward(logits, sums, targets);
+    Dispatch(op, logits, {&sums}, [&]<typename T>() {
+      cpu::CrossEntropyBackward(op.dims[0], op.dims[1], logits.As<T>(), sums.As<const T>(),
+                                targets.As<const std::int32_t>(), vocab_start, static_cast<T>(scale));
+    });
+  }
+
+  void Fill(const Tensor& y, double value, Stream&) override {
+    const OpDesc op = op_check::Fill(y);
+    Dispatch(op, y, {}, [&]<typename T>() { std::fill_n(y.As<T>(), op.dims[0], static_cast<T>(value)); });
+  }
+
+  void SumOfSquares(const Tensor& x, const Tensor& result, Stream&) override {
+    const OpDesc op = op_check::SumOfSquares(x, result);
+    Dispatch(op, x, {},
+             [&]<typename T>() { *result.As<double>() += cpu::SumOfSquares(op.dims[0], x.As<const T>()); });
+  }
+
+  void AdamW(const Tensor& param, const Tensor& grad, const Tensor& m, const Tensor& v,
+             const AdamWParams& params, Stream&) override {
+    const OpDesc op = op_check::AdamW(param, grad, m, v);
+    Dispatch(op, param, {&grad, &m, &v}, [&]<typename T>() {
+      cpu::AdamW(op.dims[0], param.As<T>(), grad.As<const T>(), m.As<T>(), v.As<T>(), params);
+    });
+  }
+
+ private:
+  static cpu::AttentionShape AttentionShape(const OpDesc& op) {
+    return {op.dims[0], op.dims[1], op.dims[2], op.dims[3]};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Ops> CreateCpuOps() {
+  cpu::UseOneBlasThread();
+  return std::make_unique<CpuOps>();
+}
+
+}  // namespace autocfg

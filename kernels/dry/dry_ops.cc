@@ -1,0 +1,93 @@
+// The dry implementation of Ops: every op is checked and recorded, and nothing is read or written.
+#include "kernels/dry/dry_device.h"
+#include "kernels/op_check.h"
+
+namespace autocfg {
+namespace {
+
+class DryOps final : public Ops {
+ public:
+  explicit DryOps(OpLog& log) : log_(log) {}
+
+  void Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c, bool accumulate,
+              Stream&) override {
+    log_.Record(op_check::Matmul(a, ta, b, tb, c, accumulate));
+  }
+  void LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double, const Tensor& y,
+                        const Tensor& mean, const Tensor& rstd, Stream&) override {
+    log_.Record(op_check::LayerNormForward(x, gamma, beta, y, mean, rstd));
+  }
+  void LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                         const Tensor& rstd, const Tensor& dx, bool add_to_dx, const Tensor& dgamma,
+                         const Tensor& dbeta, Stream&) override {
+    log_.Record(op_check::LayerNormBackward(dy, x, gamma, mean, rstd, dx, add_to_dx, dgamma, dbeta));
+  }
+  void BiasAdd(const Tensor& y, const Tensor& bias, Stream&) override {
+    log_.Record(op_check::BiasAdd(y, bias));
+  }
+  void BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual, Stream&) override {
+    log_.Record(op_check::BiasResidual(y, bias, residual));
+  }
+  void BiasGradient(const Tensor& dy, const Tensor& dbias, Stream&) override {
+    log_.Record(op_check::BiasGradient(dy, dbias));
+  }
+  void BiasGelu(const Tensor& x, const Tensor& bias, const Tensor& y, Stream&) override {
+    log_.Record(op_check::BiasGelu(x, bias, y));
+  }
+  void GeluBackward(const Tensor& x, const Tensor& dy, Stream&) override {
+    log_.Record(op_check::GeluBackward(x, dy));
+  }
+  void AttentionForward(const Tensor& qkv, std::int64_t heads, const Tensor& out, const Tensor& lse,
+                        const Tensor& workspace, Stream&) override {
+    log_.Record(op_check::AttentionForward(qkv, heads, out, lse, workspace));
+  }
+  void AttentionBackward(const Tensor& qkv, std::int64_t heads, const Tensor& out, const Tensor& lse,
+                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace, Stream&) override {
+    log_.Record(op_check::AttentionBackward(qkv, heads, out, lse, dout, dqkv, workspace));
+  }
+  void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t, const Tensor& out,
+                        Stream&) override {
+    log_.Record(op_check::EmbeddingForward(tokens, table, out));
+  }
+  void EmbeddingBackward(const Tensor& tokens, const Tensor& dout, std::int64_t, const Tensor& dtable,
+                         Stream&) override {
+    log_.Record(op_check::EmbeddingBackward(tokens, dout, dtable));
+  }
+  void PositionForward(const Tensor& y, const Tensor& table, Stream&) override {
+    log_.Record(op_check::PositionForward(y, table));
+  }
+  void PositionBackward(const Tensor& dy, const Tensor& dtable, Stream&) override {
+    log_.Record(op_check::PositionBackward(dy, dtable));
+  }
+  void CrossEntropyMax(const Tensor& logits, std::int64_t valid, const Tensor& max, Stream&) override {
+    log_.Record(op_check::CrossEntropyMax(logits, valid, max));
+  }
+  void CrossEntropySum(const Tensor& logits, std::int64_t valid, const Tensor& max, const Tensor& targets,
+                       std::int64_t, const Tensor& sums, Stream&) override {
+    log_.Record(op_check::CrossEntropySum(logits, valid, max, targets, sums));
+  }
+  void CrossEntropyLoss(const Tensor& sums, const Tensor& loss, Stream&) override {
+    log_.Record(op_check::CrossEntropyLoss(sums, loss));
+  }
+  void CrossEntropyBackward(const Tensor& logits, const Tensor& sums, const Tensor& targets, std::int64_t,
+                            double, Stream&) override {
+    log_.Record(op_check::CrossEntropyBackward(logits, sums, targets));
+  }
+  void Fill(const Tensor& y, double, Stream&) override { log_.Record(op_check::Fill(y)); }
+  void SumOfSquares(const Tensor& x, const Tensor& result, Stream&) override {
+    log_.Record(op_check::SumOfSquares(x, result));
+  }
+  void AdamW(const Tensor& param, const Tensor& grad, const Tensor& m, const Tensor& v, const AdamWParams&,
+             Stream&) override {
+    log_.Record(op_check::AdamW(param, grad, m, v));
+  }
+
+ private:
+  OpLog& log_;
+};
+
+}  // namespace
+
+std::unique_ptr<Ops> CreateDryOps(OpLog& log) { return std::make_unique<DryOps>(log); }
+
+}  // namespace autocfg

@@ -1,0 +1,307 @@
+#include "kernels/op_check.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+
+namespace autocfg::op_check {
+namespace {
+
+using Dims = std::initializer_list<std::int64_t>;
+
+std::span<const std::int64_t> ShapeOf(const Tensor& t) {
+  return {t.shape.data(), static_cast<std::size_t>(t.rank)};
+}
+
+[[noreturn]] void Fail(OpKind op, const std::string& what) {
+  throw std::invalid_argument(fmt::format("{}: {}", Name(op), what));
+}
+
+bool IsFloating(DType type) { return type != DType::kI32; }
+bool IsStatistics(DType type) { return type == DType::kF32 || type == DType::kF64; }
+
+void RequireRank(OpKind op, std::string_view name, const Tensor& t, int rank) {
+  if (t.rank != rank) Fail(op, fmt::format("{} has rank {}, not {}", name, t.rank, rank));
+  for (std::int64_t dim : ShapeOf(t)) {
+    if (dim < 1)
+      Fail(op, fmt::format("{} is [{}]; every size must be at least 1", name, fmt::join(ShapeOf(t), ", ")));
+  }
+}
+
+void RequireShape(OpKind op, std::string_view name, const Tensor& t, Dims dims) {
+  if (!std::ranges::equal(ShapeOf(t), dims)) {
+    Fail(op, fmt::format("{} is [{}], not [{}]", name, fmt::join(ShapeOf(t), ", "), fmt::join(dims, ", ")));
+  }
+}
+
+void RequireType(OpKind op, std::string_view name, const Tensor& t, DType type) {
+  if (t.dtype != type) Fail(op, fmt::format("{} is {}, not {}", name, Name(t.dtype), Name(type)));
+}
+
+// A tensor of the op's compute type.
+void Same(OpKind op, std::string_view name, const Tensor& t, Dims dims, DType type) {
+  RequireShape(op, name, t, dims);
+  RequireType(op, name, t, type);
+}
+
+void Main(OpKind op, std::string_view name, const Tensor& t, int rank) {
+  RequireRank(op, name, t, rank);
+  if (!IsFloating(t.dtype)) Fail(op, fmt::format("{} is {}, not a floating-point type", name, Name(t.dtype)));
+}
+
+// The gradient of a parameter: any floating-point type.
+void Gradient(OpKind op, std::string_view name, const Tensor& t, Dims dims) {
+  RequireShape(op, name, t, dims);
+  if (!IsFloating(t.dtype)) Fail(op, fmt::format("{} is {}, not a floating-point type", name, Name(t.dtype)));
+}
+
+void Statistics(OpKind op, std::string_view name, const Tensor& t, Dims dims) {
+  RequireShape(op, name, t, dims);
+  if (!IsStatistics(t.dtype)) Fail(op, fmt::format("{} is {}, not fp32 or fp64", name, Name(t.dtype)));
+}
+
+void TokenIds(OpKind op, std::string_view name, const Tensor& t, std::int64_t tokens) {
+  RequireShape(op, name, t, {tokens});
+  RequireType(op, name, t, DType::kI32);
+}
+
+OpDesc Desc(OpKind op, DType type, std::array<std::int64_t, 4> dims) {
+  OpDesc desc;
+  desc.kind = op;
+  desc.dtype = type;
+  desc.dims = dims;
+  return desc;
+}
+
+OpDesc RowsDesc(OpKind op, const Tensor& t) { return Desc(op, t.dtype, {t.shape[0], t.shape[1], 0, 0}); }
+
+// x[T,W] of compute type and bias[W].
+OpDesc WithBias(OpKind op, std::string_view name, const Tensor& x, const Tensor& bias) {
+  Main(op, name, x, 2);
+  Same(op, "bias", bias, {x.shape[1]}, x.dtype);
+  return RowsDesc(op, x);
+}
+
+OpDesc Attention(OpKind op, const Tensor& qkv, std::int64_t heads, const Tensor& out, const Tensor& lse,
+                 const Tensor& workspace) {
+  Main(op, "qkv", qkv, 3);
+  const std::int64_t batch = qkv.shape[0], seq = qkv.shape[1], width = qkv.shape[2];
+  if (heads < 1 || width % 3 != 0 || width / 3 % heads != 0) {
+    Fail(op, fmt::format("a qkv width of {} is not three times {} heads of one size", width, heads));
+  }
+  const std::int64_t head_dim = width / 3 / heads;
+  Same(op, "out", out, {batch, seq, width / 3}, qkv.dtype);
+  Statistics(op, "lse", lse, {batch, heads, seq});
+  RequireType(op, "workspace", workspace, lse.dtype);
+  const std::int64_t needed = AttentionWorkspaceElements(seq, head_dim);
+  if (workspace.Elements() < needed) {
+    Fail(op, fmt::format("workspace has {} elements; {} are needed", workspace.Elements(), needed));
+  }
+  return Desc(op, qkv.dtype, {batch, seq, heads, head_dim});
+}
+
+OpDesc Embedding(OpKind op, const Tensor& tokens, std::string_view table_name, const Tensor& table,
+                 std::string_view rows_name, const Tensor& rows) {
+  Main(op, rows_name, rows, 2);
+  Main(op, table_name, table, 2);
+  RequireShape(op, table_name, table, {table.shape[0], rows.shape[1]});
+  TokenIds(op, "tokens", tokens, rows.shape[0]);
+  return Desc(op, rows.dtype, {rows.shape[0], rows.shape[1], table.shape[0], 0});
+}
+
+OpDesc Position(OpKind op, std::string_view rows_name, const Tensor& rows, std::string_view table_name,
+                const Tensor& table) {
+  Main(op, rows_name, rows, 3);
+  Main(op, table_name, table, 2);
+  if (table.shape[0] < rows.shape[1] || table.shape[1] != rows.shape[2]) {
+    Fail(op, fmt::format("{} is [{}]; at least [{}, {}] is needed", table_name,
+                         fmt::join(ShapeOf(table), ", "), rows.shape[1], rows.shape[2]));
+  }
+  return Desc(op, rows.dtype, {rows.shape[0] * rows.shape[1], rows.shape[2], 0, 0});
+}
+
+void Logits(OpKind op, const Tensor& logits, std::int64_t valid) {
+  Main(op, "logits", logits, 2);
+  if (valid < 0 || valid > logits.shape[1]) {
+    Fail(op, fmt::format("{} valid columns in logits of {}", valid, logits.shape[1]));
+  }
+}
+
+}  // namespace
+
+OpDesc Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c,
+              bool accumulate) {
+  constexpr OpKind op = OpKind::kMatmul;
+  Main(op, "a", a, 2);
+  Main(op, "b", b, 2);
+  Main(op, "c", c, 2);
+  RequireType(op, "b", b, a.dtype);
+  const std::int64_t m = c.shape[0], n = c.shape[1];
+  const std::int64_t k = ta == Transpose::kYes ? a.shape[0] : a.shape[1];
+  if (ta == Transpose::kYes) RequireShape(op, "a (transposed)", a, {k, m});
+  if (ta == Transpose::kNo) RequireShape(op, "a", a, {m, k});
+  if (tb == Transpose::kYes) RequireShape(op, "b (transposed)", b, {n, k});
+  if (tb == Transpose::kNo) RequireShape(op, "b", b, {k, n});
+  OpDesc desc = Desc(op, a.dtype, {m, n, k, 0});
+  desc.transpose_a = ta == Transpose::kYes;
+  desc.transpose_b = tb == Transpose::kYes;
+  desc.accumulate = accumulate;
+  return desc;
+}
+
+OpDesc LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& y,
+                        const Tensor& mean, const Tensor& rstd) {
+  constexpr OpKind op = OpKind::kLayerNormForward;
+  Main(op, "x", x, 2);
+  const std::int64_t rows = x.shape[0], width = x.shape[1];
+  Same(op, "gamma", gamma, {width}, x.dtype);
+  Same(op, "beta", beta, {width}, x.dtype);
+  Same(op, "y", y, {rows, width}, x.dtype);
+  Statistics(op, "mean", mean, {rows});
+  Statistics(op, "rstd", rstd, {rows});
+  return RowsDesc(op, x);
+}
+
+OpDesc LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                         const Tensor& rstd, const Tensor& dx, bool add_to_dx, const Tensor& dgamma,
+                         const Tensor& dbeta) {
+  constexpr OpKind op = OpKind::kLayerNormBackward;
+  Main(op, "x", x, 2);
+  const std::int64_t rows = x.shape[0], width = x.shape[1];
+  Same(op, "dy", dy, {rows, width}, x.dtype);
+  Same(op, "gamma", gamma, {width}, x.dtype);
+  Statistics(op, "mean", mean, {rows});
+  Statistics(op, "rstd", rstd, {rows});
+  Same(op, "dx", dx, {rows, width}, x.dtype);
+  Gradient(op, "dgamma", dgamma, {width});
+  Gradient(op, "dbeta", dbeta, {width});
+  if (add_to_dx && dx.data != nullptr && dx.data == dy.data) Fail(op, "dx is dy, and dx is added to");
+  return RowsDesc(op, x);
+}
+
+OpDesc BiasAdd(const Tensor& y, const Tensor& bias) { return WithBias(OpKind::kBiasAdd, "y", y, bias); }
+
+OpDesc BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual) {
+  const OpDesc desc = WithBias(OpKind::kBiasResidual, "y", y, bias);
+  Same(desc.kind, "residual", residual, {y.shape[0], y.shape[1]}, y.dtype);
+  return desc;
+}
+
+OpDesc BiasGradient(const Tensor& dy, const Tensor& dbias) {
+  constexpr OpKind op = OpKind::kBiasGradient;
+  Main(op, "dy", dy, 2);
+  Gradient(op, "dbias", dbias, {dy.shape[1]});
+  return RowsDesc(op, dy);
+}
+
+OpDesc BiasGelu(const Tensor& x, const Tensor& bias, const Tensor& y) {
+  const OpDesc desc = WithBias(OpKind::kBiasGelu, "x", x, bias);
+  Same(desc.kind, "y", y, {x.shape[0], x.shape[1]}, x.dtype);
+  return desc;
+}
+
+OpDesc GeluBackward(const Tensor& x, const Tensor& dy) {
+  constexpr OpKind op = OpKind::kGeluBackward;
+  Main(op, "x", x, 2);
+  Same(op, "dy", dy, {x.shape[0], x.shape[1]}, x.dtype);
+  return RowsDesc(op, x);
+}
+
+OpDesc AttentionForward(const Tensor& qkv, std::int64_t heads, const Tensor& out, const Tensor& lse,
+                        const Tensor& workspace) {
+  return Attention(OpKind::kAttentionForward, qkv, heads, out, lse, workspace);
+}
+
+OpDesc AttentionBackward(const Tensor& qkv, std::int64_t heads, const Tensor& out, const Tensor& lse,
+                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace) {
+  const OpDesc desc = Attention(OpKind::kAttentionBackward, qkv, heads, out, lse, workspace);
+  Same(desc.kind, "dout", dout, {out.shape[0], out.shape[1], out.shape[2]}, qkv.dtype);
+  Same(desc.kind, "dqkv", dqkv, {qkv.shape[0], qkv.shape[1], qkv.shape[2]}, qkv.dtype);
+  return desc;
+}
+
+OpDesc EmbeddingForward(const Tensor& tokens, const Tensor& table, const Tensor& out) {
+  const OpDesc desc = Embedding(OpKind::kEmbeddingForward, tokens, "table", table, "out", out);
+  RequireType(desc.kind, "table", table, out.dtype);
+  return desc;
+}
+
+OpDesc EmbeddingBackward(const Tensor& tokens, const Tensor& dout, const Tensor& dtable) {
+  return Embedding(OpKind::kEmbeddingBackward, tokens, "dtable", dtable, "dout", dout);
+}
+
+OpDesc PositionForward(const Tensor& y, const Tensor& table) {
+  const OpDesc desc = Position(OpKind::kPositionForward, "y", y, "table", table);
+  RequireType(desc.kind, "table", table, y.dtype);
+  return desc;
+}
+
+OpDesc PositionBackward(const Tensor& dy, const Tensor& dtable) {
+  return Position(OpKind::kPositionBackward, "dy", dy, "dtable", dtable);
+}
+
+OpDesc CrossEntropyMax(const Tensor& logits, std::int64_t valid, const Tensor& max) {
+  constexpr OpKind op = OpKind::kCrossEntropyMax;
+  Logits(op, logits, valid);
+  Statistics(op, "max", max, {logits.shape[0]});
+  return RowsDesc(op, logits);
+}
+
+OpDesc CrossEntropySum(const Tensor& logits, std::int64_t valid, const Tensor& max, const Tensor& targets,
+                       const Tensor& sums) {
+  constexpr OpKind op = OpKind::kCrossEntropySum;
+  Logits(op, logits, valid);
+  Statistics(op, "max", max, {logits.shape[0]});
+  TokenIds(op, "targets", targets, logits.shape[0]);
+  Statistics(op, "sums", sums, {2, logits.shape[0]});
+  return RowsDesc(op, logits);
+}
+
+OpDesc CrossEntropyLoss(const Tensor& sums, const Tensor& loss) {
+  constexpr OpKind op = OpKind::kCrossEntropyLoss;
+  RequireRank(op, "sums", sums, 2);
+  Statistics(op, "sums", sums, {2, sums.shape[1]});
+  Same(op, "loss", loss, {1}, DType::kF64);
+  return Desc(op, sums.dtype, {sums.shape[1], 0, 0, 0});
+}
+
+OpDesc CrossEntropyBackward(const Tensor& logits, const Tensor& sums, const Tensor& targets) {
+  constexpr OpKind op = OpKind::kCrossEntropyBackward;
+  Logits(op, logits, 0);
+  Statistics(op, "sums", sums, {2, logits.shape[0]});
+  TokenIds(op, "targets", targets, logits.shape[0]);
+  return RowsDesc(op, logits);
+}
+
+OpDesc Fill(const Tensor& y) {
+  constexpr OpKind op = OpKind::kFill;
+  Main(op, "y", y, y.rank);
+  return Desc(op, y.dtype, {y.Elements(), 0, 0, 0});
+}
+
+OpDesc SumOfSquares(const Tensor& x, const Tensor& result) {
+  constexpr OpKind op = OpKind::kSumOfSquares;
+  Main(op, "x", x, x.rank);
+  Same(op, "result", result, {1}, DType::kF64);
+  return Desc(op, x.dtype, {x.Elements(), 0, 0, 0});
+}
+
+OpDesc AdamW(const Tensor& param, const Tensor& grad, const Tensor& m, const Tensor& v) {
+  constexpr OpKind op = OpKind::kAdamW;
+  Main(op, "param", param, param.rank);
+  for (const auto& [name, tensor] : {std::pair{"grad", &grad}, std::pair{"m", &m}, std::pair{"v", &v}}) {
+    Main(op, name, *tensor, param.rank);
+    if (!std::ranges::equal(ShapeOf(*tensor), ShapeOf(param))) {
+      Fail(op, fmt::format("{} is [{}], the parameter [{}]", name, fmt::join(ShapeOf(*tensor), ", "),
+                           fmt::join(ShapeOf(param), ", ")));
+    }
+  }
+  RequireType(op, "v", v, m.dtype);
+  return Desc(op, param.dtype, {param.Elements(), 0, 0, 0});
+}
+
+}  // namespace autocfg::op_check
