@@ -1,0 +1,56 @@
+#include "trainer/comm/reduce.h"
+
+#include <type_traits>
+
+#include "fmt/format.h"
+
+namespace autocfg {
+namespace {
+
+template <typename T>
+struct Sum {
+  T operator()(T a, T b) const {
+    if constexpr (std::is_integral_v<T>) {
+      using U = std::make_unsigned_t<T>;
+      return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
+    } else {
+      return a + b;
+    }
+  }
+};
+
+template <typename T>
+struct Max {
+  T operator()(T a, T b) const { return a > b || a != a ? a : b; }
+};
+
+template <typename T, typename F>
+void Apply(ReduceOrder order, T* __restrict own, const T* __restrict other, std::int64_t n, F f) {
+  if (order == ReduceOrder::kOwnFirst) {
+    for (std::int64_t i = 0; i < n; ++i) own[i] = f(own[i], other[i]);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) own[i] = f(other[i], own[i]);
+  }
+}
+
+template <typename T>
+void Reduce(ReduceOp op, ReduceOrder order, void* own, const void* other, std::int64_t n) {
+  if (op == ReduceOp::kSum) {
+    Apply(order, static_cast<T*>(own), static_cast<const T*>(other), n, Sum<T>{});
+  } else {
+    Apply(order, static_cast<T*>(own), static_cast<const T*>(other), n, Max<T>{});
+  }
+}
+
+}  // namespace
+
+void ReduceInto(DType dtype, ReduceOp op, ReduceOrder order, void* own, const void* other, std::int64_t n) {
+  switch (dtype) {
+    case DType::kF32: return Reduce<float>(op, order, own, other, n);
+    case DType::kF64: return Reduce<double>(op, order, own, other, n);
+    case DType::kI32: return Reduce<std::int32_t>(op, order, own, other, n);
+    default: throw CommError(fmt::format("cannot reduce elements of type {}", Name(dtype)));
+  }
+}
+
+}  // namespace autocfg
