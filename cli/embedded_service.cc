@@ -1,0 +1,61 @@
+#include "cli/embedded_service.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "cli/console.h"
+#include "cli/paths.h"
+#include "fmt/format.h"
+#include "server/store/sqlite_store.h"
+#include "worker/inventory.h"
+#include "worker/process_launcher.h"
+
+namespace autocfg {
+
+absl::StatusOr<std::unique_ptr<EmbeddedService>> EmbeddedService::Start(const std::string& database) {
+  const auto socket = SocketPath(database);
+  if (!socket.ok()) return socket.status();
+  // Who may write to the socket may run programs as this user: neither it nor the database is anybody else's.
+  const mode_t before = umask(0077);
+  auto store = OpenSqliteStore(database);
+  if (!store.ok()) {
+    umask(before);
+    return store.status();
+  }
+  // The lock on the database is ours, so a socket that is there was left behind by a process that is gone.
+  unlink(socket->c_str());
+  CoordinatorOptions options;
+  options.address = "unix:" + *socket;
+  auto coordinator = Coordinator::Start(*std::move(store), options);
+  umask(before);
+  if (!coordinator.ok()) return Where("the embedded coordinator", coordinator.status());
+  return std::unique_ptr<EmbeddedService>(new EmbeddedService(*std::move(coordinator)));
+}
+
+EmbeddedService::~EmbeddedService() { Stop(); }
+
+absl::Status EmbeddedService::StartWorker(std::int64_t slots) {
+  WorkerOptions options;
+  options.coordinator = address();
+  options.name = "workers/local";
+  options.trainer_path = FindTrainer();
+  if (access(options.trainer_path.c_str(), X_OK) != 0) {
+    return absl::NotFoundError(
+        fmt::format("{}: the training engine is missing; build autocfg-trainer beside autocfg or set AUTOCFG_TRAINER",
+                    options.trainer_path.empty() ? "autocfg-trainer" : options.trainer_path));
+  }
+  options.inventory = LocalInventory(slots);
+  auto worker = Worker::Start(options);
+  if (!worker.ok()) return worker.status();
+  worker_ = *std::move(worker);
+  return absl::OkStatus();
+}
+
+void EmbeddedService::Stop() {
+  if (worker_) worker_->Stop();
+  if (coordinator_) coordinator_->Shutdown();
+}
+
+}  // namespace autocfg

@@ -1,0 +1,202 @@
+#include "cli/inputs.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "cli/console.h"
+#include "cli/files.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "search/text/cluster_json.h"
+#include "search/text/model_json.h"
+#include "search/text/plan_text.h"
+#include "search/text/suggest.h"
+#include "worker/inventory.h"
+
+namespace autocfg {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+bool LooksLikeFile(const std::string& text) {
+  std::error_code ignored;
+  return text.find('/') != std::string::npos || text.ends_with(".json") || std::filesystem::exists(text, ignored);
+}
+
+absl::StatusOr<Json> ReadJson(const std::string& path) {
+  const auto text = ReadTextFile(path);
+  if (!text.ok()) return text.status();
+  try {
+    Json json = Json::parse(*text);
+    if (!json.is_object()) return absl::InvalidArgumentError(fmt::format("{}: holds no JSON object", path));
+    return json;
+  } catch (const Json::exception& error) {
+    return absl::InvalidArgumentError(fmt::format("{}: not JSON: {}", path, error.what()));
+  }
+}
+
+absl::StatusOr<ModelSpec> ReadModel(const std::string& path) {
+  const auto json = ReadJson(path);
+  if (!json.ok()) return json.status();
+  if (const auto type = json->find("model_type"); type != json->end()) {
+    return absl::UnimplementedError(
+        fmt::format("{}: a Hugging Face config.json (model_type {}) is not supported yet; write layers, hidden, heads and vocab",
+                    path, type->dump()));
+  }
+  const auto model = ParseModelJson(*json);
+  if (!model.ok()) return Where(path, model.status());
+  return *model;
+}
+
+// The GPU presets of the product; what they are is not in this version's data.
+const std::vector<std::string>& GpuNames() {
+  static const std::vector<std::string> names = {"v100-32gb-sxm", "a100-40gb-sxm", "a100-80gb-sxm",
+                                                 "h100-sxm",      "h200-sxm",      "b200-sxm"};
+  return names;
+}
+
+absl::StatusOr<ClusterSpec> ReadCluster(const std::string& path) {
+  const auto json = ReadJson(path);
+  if (!json.ok()) return json.status();
+  auto cluster = ParseClusterJson(*json);
+  if (!cluster.ok()) return Where(path, cluster.status());
+  if (auto status = Validate(*cluster); !status.ok()) return Where(path, status);
+  if (cluster->groups.size() != 1 || cluster->groups[0].nodes != 1 || cluster->groups[0].device.kind != DeviceKind::kCpu) {
+    return absl::UnimplementedError(fmt::format(
+        "{}: a cluster of more than one node or of GPUs is not supported yet; describe one node of CPUs or use local", path));
+  }
+  const auto here = LocalCluster(RankCount(*cluster));
+  if (!here.ok()) return Where(path, here.status());
+  NodeGroup& group = cluster->groups[0];
+  const NodeGroup& local = here->groups[0];
+  if (group.device.memory_bytes == 0 || group.device.memory_bytes > local.device.memory_bytes) {
+    group.device.memory_bytes = local.device.memory_bytes;
+  }
+  group.ranks_per_core = local.ranks_per_core;  // it is this machine that measures
+  return *cluster;
+}
+
+}  // namespace
+
+absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_len) {
+  if (text.empty()) return absl::InvalidArgumentError("--model: empty; give a preset's name or a file");
+  auto model = ModelPreset(text);
+  if (!model.ok()) {
+    if (!LooksLikeFile(text)) return Where("--model", model.status());
+    model = ReadModel(text);
+    if (!model.ok()) return Where("--model", model.status());
+  }
+  FillDefaults(*model, seq_len);
+  if (auto status = Validate(*model); !status.ok()) return Where(fmt::format("--model {}", text), status);
+  if (auto status = CheckEngineSupports(*model); !status.ok()) return Where(fmt::format("--model {}", text), status);
+  return *model;
+}
+
+absl::StatusOr<ClusterSpec> LoadCluster(const std::string& text) {
+  if (text.empty()) return absl::InvalidArgumentError("--cluster: empty; give local, local:1xRANKS or a file");
+  const std::string_view preset = std::string_view(text).substr(0, text.find(':'));
+  if (preset == "local") {
+    const auto name = ParseClusterName(text);
+    if (!name.ok()) return Where("--cluster", name.status());
+    if (name->nodes > 1) {
+      return absl::InvalidArgumentError(
+          fmt::format("--cluster: {}: this machine is one node; give local:1x{}", text, name->gpus_per_node));
+    }
+    if (name->nodes == 0) return LocalCluster();
+    auto cluster = LocalCluster(name->gpus_per_node);
+    if (!cluster.ok()) return Where("--cluster", cluster.status());
+    return *cluster;
+  }
+  const auto& gpus = GpuNames();
+  if (std::find(gpus.begin(), gpus.end(), preset) != gpus.end()) {
+    return absl::UnimplementedError(
+        fmt::format("--cluster: {} is not supported yet; plans are measured on this machine: give local", text));
+  }
+  if (LooksLikeFile(text)) {
+    auto cluster = ReadCluster(text);
+    if (!cluster.ok()) return Where("--cluster", cluster.status());
+    return *cluster;
+  }
+  std::vector<std::string> known = gpus;
+  known.push_back("local");
+  return absl::NotFoundError(fmt::format("--cluster: no preset '{}'{}; give local, local:1xRANKS or a file", text,
+                                         DidYouMean(preset, known)));
+}
+
+absl::StatusOr<Precision> LoadPrecision(const std::string& text) {
+  const std::string name = text.empty() ? "fp32" : text;
+  const auto precision = ParsePrecision(name);
+  if (!precision) {
+    return absl::InvalidArgumentError(
+        fmt::format("--precision: '{}' is none{}; give fp64 or fp32", name, DidYouMean(name, {"fp64", "fp32", "bf16", "fp16"})));
+  }
+  if (name == "bf16" || name == "fp16") {
+    return absl::UnimplementedError(fmt::format("--precision: {} on the CPU is not supported yet; give fp32 or fp64", name));
+  }
+  return *precision;
+}
+
+absl::StatusOr<ParallelPlan> LoadPlan(const std::string& text) {
+  absl::StatusOr<ParallelPlan> plan;
+  if (text.starts_with('{')) {
+    try {
+      plan = ParsePlanJson(Json::parse(text));
+    } catch (const Json::exception& error) {
+      return absl::InvalidArgumentError(fmt::format("--plan: not JSON: {}", error.what()));
+    }
+  } else {
+    plan = ParsePlanText(text);
+  }
+  if (!plan.ok()) return Where("--plan", plan.status());
+  return *plan;
+}
+
+absl::StatusOr<ParallelPlan> CheckPlan(const ModelSpec& model, const Workload& workload, std::int64_t max_ranks,
+                                       const ParallelPlan& plan) {
+  if (const auto illegal = ExplainIllegality(model, workload, max_ranks, plan)) {
+    return absl::InvalidArgumentError(fmt::format("illegal plan {}: {} ({})", PlanText(plan), illegal->detail, Name(illegal->reason)));
+  }
+  const ParallelPlan canonical = Canonical(plan);
+  if (auto status = CheckEngineSupports(canonical); !status.ok()) return Where(fmt::format("plan {}", PlanText(plan)), status);
+  return canonical;
+}
+
+absl::StatusOr<std::string> LoadDevice(const std::string& text, bool dry) {
+  if (text.empty() || text == "auto" || text == "cpu") return std::string("cpu");
+  if (text == "dry" && dry) return text;
+  if (text == "cuda" || text == "paced") {
+    return absl::UnimplementedError(fmt::format("--device: {} is not supported yet; give cpu", text));
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("--device: '{}' is no device{}; give {}", text, DidYouMean(text, {"auto", "cpu", "cuda", "paced", "dry"}),
+                  dry ? "auto, cpu or dry" : "auto or cpu"));
+}
+
+absl::StatusOr<AxisValues> LoadSpace(const std::vector<std::string>& texts) {
+  AxisValues space;
+  for (const auto& text : texts) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
+      return absl::InvalidArgumentError(fmt::format("--space: '{}' is not AXIS=V1,V2, such as tp=1,2", text));
+    }
+    std::string axis = text.substr(0, equals);
+    if (std::any_of(space.begin(), space.end(), [&](const auto& known) { return known.first == axis; })) {
+      return absl::InvalidArgumentError(fmt::format("--space: {} is named twice; give all its values at once", axis));
+    }
+    std::vector<std::string> values;
+    for (std::size_t start = equals + 1; start <= text.size();) {
+      const std::size_t comma = std::min(text.find(',', start), text.size());
+      if (comma == start) return absl::InvalidArgumentError(fmt::format("--space: '{}' has an empty value", text));
+      values.push_back(text.substr(start, comma - start));
+      start = comma + 1;
+    }
+    if (text.ends_with(',')) return absl::InvalidArgumentError(fmt::format("--space: '{}' has an empty value", text));
+    space.emplace_back(std::move(axis), std::move(values));
+  }
+  return space;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,40 @@
+// What people name on the command line -> the structs of search/plan. Errors say what is wrong, in which option or file, and what to do; NotFound lists the
+// nearest names; Unimplemented names what "is not supported yet". Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "search/plan/cluster_spec.h"
+#include "search/plan/legality.h"
+#include "search/plan/model_spec.h"
+#include "search/plan/parallel_plan.h"
+#include "search/plan/workload.h"
+#include "search/space/search_space.h"
+
+namespace autocfg {
+
+// A preset's name, or a file: what has a slash, ends in .json, or exists. Defaults are filled in (for `seq_len` where it is not 0) and the model is
+// valid and one that the engine runs.
+absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_len);
+
+// `local`, `local:1xRANKS`, or a file that describes CPUs of one node. What a file says of memory is a bound: this machine's own limit is another.
+absl::StatusOr<ClusterSpec> LoadCluster(const std::string& text);
+
+// "fp32" where empty; the CPU takes fp64 and fp32.
+absl::StatusOr<Precision> LoadPrecision(const std::string& text);
+
+// The text form, or an object of JSON. In canonical form and complete, and one that the engine runs for this model and workload on `max_ranks` ranks; an
+// illegal plan is InvalidArgument with the reason.
+absl::StatusOr<ParallelPlan> LoadPlan(const std::string& text);
+absl::StatusOr<ParallelPlan> CheckPlan(const ModelSpec& model, const Workload& workload, std::int64_t max_ranks,
+                                       const ParallelPlan& plan);
+
+// OK for auto, cpu and (where `dry` is) dry. Empty = auto.
+absl::StatusOr<std::string> LoadDevice(const std::string& text, bool dry);
+
+// "AXIS=V1,V2".
+absl::StatusOr<AxisValues> LoadSpace(const std::vector<std::string>& texts);
+
+}  // namespace autocfg

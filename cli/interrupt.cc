@@ -1,0 +1,41 @@
+#include "cli/interrupt.h"
+
+#include <csignal>
+
+namespace autocfg {
+namespace {
+
+// A handler reaches nothing but what is global, and signals are the process's own: the one place for such state.
+std::atomic<bool> interrupted{false};
+std::atomic<int> which{0};
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+
+void Handle(int signal) {
+  which = signal;
+  interrupted = true;
+}
+
+}  // namespace
+
+Interrupt::Interrupt() {
+  interrupted = false;
+  for (const int signal : kSignals) {
+    struct sigaction action {};
+    action.sa_handler = Handle;
+    action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
+    sigemptyset(&action.sa_mask);
+    sigaction(signal, &action, nullptr);
+  }
+}
+
+Interrupt::~Interrupt() {
+  for (const int signal : kSignals) std::signal(signal, SIG_DFL);
+}
+
+const std::atomic<bool>& Interrupt::flag() const { return interrupted; }
+
+int Interrupt::exit_code() const { return 128 + which; }
+
+}  // namespace autocfg

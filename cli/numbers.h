@@ -1,0 +1,22 @@
+// Numbers on the command line: the whole text must be one, in range. InvalidArgument says what is wrong and what to give. Pure, thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace autocfg {
+
+inline constexpr std::int64_t kMaxSize = (std::int64_t{1} << 31) - 1;
+
+// `name` is the option, with its dashes.
+absl::StatusOr<std::int64_t> ParseWhole(std::string_view name, std::string_view text, std::int64_t least = 1,
+                                        std::int64_t most = kMaxSize);
+absl::StatusOr<std::uint64_t> ParseSeed(std::string_view name, std::string_view text);
+// Neither NaN nor infinite; least <= value <= most.
+absl::StatusOr<double> ParseReal(std::string_view name, std::string_view text, double least, double most);
+// Seconds: "90", "90s", "10m", "1.5h"; more than 0, at most a year.
+absl::StatusOr<double> ParseDuration(std::string_view name, std::string_view text);
+
+}  // namespace autocfg

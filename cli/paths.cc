@@ -1,0 +1,96 @@
+#include "cli/paths.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cctype>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "fmt/format.h"
+
+namespace autocfg {
+namespace {
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// FNV-1a, 64 bits.
+std::uint64_t Hash(const std::string& text) {
+  std::uint64_t hash = 14695981039346656037ULL;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return hash;
+}
+
+bool IsPlain(const std::string& path) {
+  return std::all_of(path.begin(), path.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '/' || c == '.' || c == '_' || c == '-';
+  });
+}
+
+// A directory that nobody else can write to or swap, for the socket.
+absl::StatusOr<std::string> RuntimeDirectory() {
+  const std::string runtime = Environment("XDG_RUNTIME_DIR");
+  if (!runtime.empty() && runtime.size() < 60 && IsPlain(runtime) && access(runtime.c_str(), W_OK | X_OK) == 0) return runtime;
+  const std::string dir = fmt::format("/tmp/autocfg-{}", getuid());
+  if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) {
+    return absl::UnavailableError(
+        fmt::format("{}: cannot be made for the server's socket ({})", dir, std::generic_category().message(errno)));
+  }
+  struct stat info {};
+  if (lstat(dir.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != getuid() || (info.st_mode & 077) != 0) {
+    return absl::PermissionDeniedError(
+        fmt::format("{}: is not a directory of this user's alone; remove it or set XDG_RUNTIME_DIR", dir));
+  }
+  return dir;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> DatabasePath(const std::string& option) {
+  if (!option.empty()) return option;
+  std::string state = Environment("XDG_STATE_HOME");
+  if (state.empty() || state[0] != '/') {  // the specification says that relative ones are to be ignored
+    const std::string home = Environment("HOME");
+    if (home.empty()) {
+      return absl::FailedPreconditionError("no place for the database: neither XDG_STATE_HOME nor HOME is set; give --db FILE");
+    }
+    state = home + "/.local/state";
+  }
+  return state + "/autocfg/autocfg.db";
+}
+
+absl::StatusOr<std::string> SocketPath(const std::string& database) {
+  std::error_code error;
+  std::filesystem::path path = std::filesystem::absolute(database, error);
+  if (!error) path = std::filesystem::weakly_canonical(path, error);
+  if (error) return absl::InvalidArgumentError(fmt::format("{}: {}", database, error.message()));
+  const std::string beside = path.string() + ".sock";
+  if (beside.size() < sizeof(sockaddr_un::sun_path) && IsPlain(beside)) return beside;
+  const auto dir = RuntimeDirectory();
+  if (!dir.ok()) return dir.status();
+  return fmt::format("{}/autocfg-{:016x}.sock", *dir, Hash(path.string()));
+}
+
+bool IsListening(const std::string& socket_path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (socket_path.size() >= sizeof address.sun_path) return false;
+  std::memcpy(address.sun_path, socket_path.data(), socket_path.size());
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const bool ok = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  close(fd);
+  return ok;
+}
+
+}  // namespace autocfg

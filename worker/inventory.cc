@@ -1,0 +1,137 @@
+#include "worker/inventory.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
+
+#include "fmt/format.h"
+#include "worker/build_id.h"
+#include "worker/cgroup.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::int64_t kMaxRanks = 1024;
+
+// Ascending. The mask grows until the kernel's fits.
+std::vector<int> AllowedCpus() {
+  for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
+    cpu_set_t* set = CPU_ALLOC(static_cast<std::size_t>(cpus));
+    if (set == nullptr) break;
+    const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(cpus));
+    CPU_ZERO_S(bytes, set);
+    std::vector<int> allowed;
+    const bool ok = sched_getaffinity(0, bytes, set) == 0;
+    const bool too_small = !ok && errno == EINVAL;
+    for (int cpu = 0; ok && cpu < cpus; ++cpu) {
+      if (CPU_ISSET_S(static_cast<std::size_t>(cpu), bytes, set)) allowed.push_back(cpu);
+    }
+    CPU_FREE(set);
+    if (!allowed.empty()) return allowed;
+    if (!too_small) break;
+  }
+  return {0};
+}
+
+// The hardware threads of the core that `cpu` belongs to, as the kernel lists them; itself where it does not say.
+std::string SiblingsOf(int cpu) {
+  const std::string dir = fmt::format("/sys/devices/system/cpu/cpu{}/topology/", cpu);
+  for (const char* name : {"core_cpus_list", "thread_siblings_list"}) {
+    std::ifstream file(dir + name);
+    std::string list;
+    if (file && std::getline(file, list) && !list.empty()) return list;
+  }
+  return std::to_string(cpu);
+}
+
+std::string CpuFingerprint() {
+  // Those that decide which matrix-product kernel runs.
+  static constexpr std::array<std::string_view, 9> kFlags = {"sse4_2",      "avx",         "avx2",     "fma",    "avx512f",
+                                                             "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16"};
+  std::string model = "unknown CPU";
+  std::string found;
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line) && !line.empty();) {  // the first processor's
+    const auto colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    const std::string value = colon + 2 <= line.size() ? line.substr(colon + 2) : "";
+    if (line.starts_with("model name")) model = value;
+    if (line.starts_with("flags")) {
+      std::set<std::string> flags;
+      std::istringstream words(value);
+      for (std::string word; words >> word;) flags.insert(word);
+      for (const auto flag : kFlags) {
+        if (flags.contains(std::string(flag))) found += fmt::format("{}{}", found.empty() ? "" : " ", flag);
+      }
+    }
+  }
+  return found.empty() ? model : fmt::format("{} ({})", model, found);
+}
+
+}  // namespace
+
+std::vector<int> PhysicalCores() {
+  std::vector<int> cores;
+  std::set<std::string> seen;
+  for (const int cpu : AllowedCpus()) {
+    if (seen.insert(SiblingsOf(cpu)).second) cores.push_back(cpu);
+  }
+  if (const auto cpus = ReadCgroupLimits().cpus) {
+    const auto whole = static_cast<std::size_t>(std::max(1.0, std::floor(*cpus + 1e-3)));
+    if (cores.size() > whole) cores.resize(whole);
+  }
+  return cores;
+}
+
+std::int64_t MemoryLimitBytes() {
+  const std::int64_t physical = std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  return std::min(physical, ReadCgroupLimits().memory_bytes.value_or(physical));
+}
+
+v1::Inventory LocalInventory(std::int64_t slots) {
+  v1::Inventory inventory;
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  const auto cores = static_cast<std::int64_t>(PhysicalCores().size());
+  inventory.set_hostname(host.data());
+  inventory.set_device_kind("cpu");
+  inventory.set_device_fingerprint(CpuFingerprint());
+  inventory.set_slots(slots > 0 ? slots : cores);
+  inventory.set_physical_cores(cores);
+  inventory.set_memory_bytes(MemoryLimitBytes());
+  inventory.set_build_id(BuildId());
+  return inventory;
+}
+
+absl::StatusOr<ClusterSpec> LocalCluster(std::int64_t ranks) {
+  if (ranks < 0 || ranks > kMaxRanks) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} ranks on this machine; give between 1 and {}", ranks, kMaxRanks));
+  }
+  const auto cores = static_cast<std::int64_t>(PhysicalCores().size());
+  ClusterSpec cluster;
+  cluster.name = ranks == 0 ? "local" : fmt::format("local:1x{}", ranks);
+  cluster.local = true;
+  if (ranks == 0) ranks = std::min(cores, kMaxRanks);
+  NodeGroup group;
+  group.device.name = "cpu";
+  group.device.kind = DeviceKind::kCpu;
+  // 80% of the limit, shared evenly (CONTRACT.md, "JSON").
+  group.device.memory_bytes = MemoryLimitBytes() / 10 * 8 / ranks;
+  group.nodes = 1;
+  group.gpus_per_node = ranks;
+  group.ranks_per_core = std::max(1.0, static_cast<double>(ranks) / static_cast<double>(cores));
+  cluster.groups.push_back(group);
+  return cluster;
+}
+
+}  // namespace autocfg

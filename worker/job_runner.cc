@@ -1,0 +1,155 @@
+#include "worker/job_runner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <map>
+
+#include "fmt/format.h"
+#include "search/ops/op_desc.h"
+#include "worker/step_statistics.h"
+
+namespace autocfg {
+namespace {
+
+v1::Outcome ToOutcome(JobOutcome outcome) {
+  switch (outcome) {
+    case JobOutcome::kDone: return v1::OUTCOME_MEASURED;
+    case JobOutcome::kOutOfMemory: return v1::OUTCOME_OUT_OF_MEMORY;
+    case JobOutcome::kBadInput:
+    case JobOutcome::kFailed: return v1::OUTCOME_FAILED;
+    case JobOutcome::kTimedOut: return v1::OUTCOME_TIMED_OUT;
+    case JobOutcome::kCancelled: return v1::OUTCOME_CANCELLED;
+  }
+  return v1::OUTCOME_FAILED;
+}
+
+JobReport Refused(std::string message) {
+  JobReport report;
+  report.message = std::move(message);
+  return report;
+}
+
+}  // namespace
+
+std::vector<std::vector<int>> PinRanks(int ranks, const std::vector<int>& cores) {
+  if (cores.empty()) return {};
+  std::vector<std::vector<int>> pins;
+  for (int rank = 0; rank < ranks; ++rank) {
+    pins.push_back({cores[static_cast<std::size_t>(rank) % cores.size()]});
+  }
+  return pins;
+}
+
+JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores) {
+  JobRequest request;
+  for (int rank = 0; rank < job.ranks(); ++rank) {
+    v1::RunSpec spec;
+    spec.set_rank(rank);
+    spec.set_world_size(job.ranks());
+    spec.set_device(job.device());
+    if (job.has_train()) *spec.mutable_train() = job.train();
+    if (job.has_calibrate()) *spec.mutable_calibrate() = job.calibrate();
+    request.ranks.push_back(std::move(spec));
+  }
+  request.time_limit = std::chrono::duration<double>(job.time_limit_s());
+  request.cores = PinRanks(job.ranks(), cores);
+  return request;
+}
+
+std::optional<v1::Measurement> MeasurementOf(const JobResult& result, std::int64_t warmup) {
+  if (result.ranks.empty()) return std::nullopt;
+  v1::Measurement measurement;
+  std::vector<double> steps;
+  for (const auto& rank : result.ranks) {
+    if (!rank.last.has_train_result()) return std::nullopt;
+    const auto& train = rank.last.train_result();
+    const auto count = static_cast<std::size_t>(train.step_time_s_size());
+    if (steps.empty()) steps.resize(count);
+    if (count == 0 || count != steps.size()) return std::nullopt;
+    for (std::size_t i = 0; i < count; ++i) steps[i] = std::max(steps[i], train.step_time_s(static_cast<int>(i)));
+    measurement.set_planned_memory_bytes(
+        std::max(measurement.planned_memory_bytes(), train.planned_memory_bytes().total()));
+    measurement.set_peak_memory_bytes(std::max(measurement.peak_memory_bytes(), train.peak_memory_bytes()));
+    measurement.set_device_overhead_bytes(
+        std::max(measurement.device_overhead_bytes(), train.device_overhead_bytes()));
+  }
+  if (warmup < 0 || static_cast<std::size_t>(warmup) >= steps.size()) return std::nullopt;
+  steps.erase(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(warmup));
+  measurement.mutable_step_time_s()->Add(steps.begin(), steps.end());
+  measurement.set_median_step_time_s(Median(steps));
+  measurement.set_ci95_s(MedianCi95(steps));
+  const auto& losses = result.ranks[0].last.train_result().losses();
+  if (!losses.empty()) {
+    measurement.set_first_loss(losses[0]);
+    measurement.set_last_loss(losses[losses.size() - 1]);
+  }
+  measurement.set_device_s(static_cast<double>(result.ranks.size()) * result.wall_s);
+  return measurement;
+}
+
+v1::CalibrateResult CalibrationOf(const JobResult& result) {
+  struct Seen {
+    v1::OpTime time;  // the sum, or the largest
+    int ranks = 0;
+    bool communicates = false;
+  };
+  std::vector<Seen> seen;
+  std::map<std::string, std::size_t> index;
+  for (const auto& rank : result.ranks) {
+    for (const auto& time : rank.last.calibrate_result().ops()) {
+      const auto [place, is_new] = index.try_emplace(time.op().SerializeAsString(), seen.size());
+      if (is_new) {
+        const auto kind = ParseOpKind(time.op().kind());
+        seen.push_back({time, 1, kind && IsCommunication(*kind)});
+        continue;
+      }
+      Seen& op = seen[place->second];
+      const double before = op.time.seconds();
+      op.time.set_seconds(op.communicates ? std::max(before, time.seconds()) : before + time.seconds());
+      ++op.ranks;
+    }
+  }
+  v1::CalibrateResult answer;
+  for (auto& op : seen) {
+    if (!op.communicates) op.time.set_seconds(op.time.seconds() / op.ranks);
+    *answer.add_ops() = std::move(op.time);
+  }
+  return answer;
+}
+
+JobReport RunJob(const v1::Job& job, const v1::Inventory& inventory, const std::vector<int>& cores, ProcessLauncher& launcher,
+                 const LaunchHooks& hooks) {
+  if (job.ranks() <= 0) return Refused(fmt::format("{}: a job of {} ranks", job.name(), job.ranks()));
+  if (job.ranks() > inventory.slots()) {
+    return Refused(fmt::format("{}: {} ranks, but this worker has {} slots", job.name(), job.ranks(), inventory.slots()));
+  }
+  if (job.work_case() == v1::Job::WORK_NOT_SET) {
+    return Refused(fmt::format("{}: a job of a kind that this worker does not know", job.name()));
+  }
+  const JobResult result = launcher.Run(MakeJobRequest(job, cores), hooks);
+  JobReport report;
+  report.outcome = ToOutcome(result.outcome);
+  report.message = result.message;
+  if (result.outcome != JobOutcome::kDone) return report;
+  if (job.has_calibrate()) {
+    report.calibration = CalibrationOf(result);
+    if (report.calibration->ops().empty() && !job.calibrate().ops().empty()) {
+      return Refused(fmt::format("{}: the ranks ended without a calibration", job.name()));
+    }
+    return report;
+  }
+  auto measurement = MeasurementOf(result, job.train().warmup_steps_untimed());
+  if (!measurement) {
+    return Refused(fmt::format("{}: the ranks' results do not fit together, or no step is left after {} warm-up steps", job.name(),
+                               job.train().warmup_steps_untimed()));
+  }
+  measurement->set_build_id(inventory.build_id());
+  measurement->set_device_fingerprint(inventory.device_fingerprint());
+  const double core_count = std::max<double>(1, static_cast<double>(inventory.physical_cores()));
+  measurement->set_ranks_per_core(std::max(1.0, static_cast<double>(job.ranks()) / core_count));
+  report.measurement = std::move(measurement);
+  return report;
+}
+
+}  // namespace autocfg
