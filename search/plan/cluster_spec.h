@@ -12,7 +12,7 @@ namespace autocfg {
 enum class DeviceKind : std::uint8_t { kCpu, kCuda };
 
 struct DeviceSpec {
-  std::string name;
+  std::string name = {};
   DeviceKind kind = DeviceKind::kCpu;
   std::int64_t memory_bytes = 0;        // what one rank may use, all included
   double memory_bytes_per_s = 0;        // stream bandwidth of one rank
@@ -25,7 +25,7 @@ struct DeviceSpec {
 };
 
 struct NodeGroup {
-  DeviceSpec device;
+  DeviceSpec device = {};
   std::int64_t nodes = 1;
   std::int64_t gpus_per_node = 1;  // ranks per node on a CPU cluster
   double intra_node_bytes_per_s = 0;
@@ -38,9 +38,9 @@ struct NodeGroup {
 };
 
 struct ClusterSpec {
-  std::string name;
+  std::string name = {};
   bool local = false;  // this machine: measured rather than described
-  std::vector<NodeGroup> groups;
+  std::vector<NodeGroup> groups = {};
 
   bool operator==(const ClusterSpec&) const = default;
 };

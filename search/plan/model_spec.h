@@ -23,7 +23,7 @@ std::optional<Norm> ParseNorm(std::string_view name);
 std::optional<Position> ParsePosition(std::string_view name);
 
 struct ModelSpec {
-  std::string name;
+  std::string name = {};
   std::int64_t layers = 0;
   std::int64_t hidden = 0;
   std::int64_t heads = 0;

@@ -20,7 +20,7 @@ struct ParallelPlan {
   std::int64_t virtual_stages = 1;
   Schedule schedule = Schedule::kOneFOneB;
   SplitMode split = SplitMode::kEven;
-  std::vector<std::int64_t> split_layers;  // layers per stage, kExplicit only
+  std::vector<std::int64_t> split_layers = {};  // layers per stage, kExplicit only
   Recompute recompute = Recompute::kNone;
   std::int64_t recompute_layers = 0;  // kFull: the first K layers of every virtual stage; 0 = all
   Attention attention = Attention::kFused;

@@ -12,7 +12,7 @@ namespace autocfg {
 struct Workload {
   std::int64_t global_batch = 0;  // sequences per step
   std::int64_t seq_len = 0;       // tokens per sequence
-  Precision precision;
+  Precision precision = {};
 
   bool operator==(const Workload&) const = default;
 };

@@ -4,17 +4,23 @@
 // Meaning. A rank walks its list. A compute action runs when all it names in `after` are complete. A communication action is
 // issued when reached and completes later; actions of one lane complete in order. A send completes no earlier than the matching receive is
 // issued (nothing buffers). Sends and receives between two ranks match in order of issue, by kind.
+// A step is over when all actions are complete; the next one starts the list again.
+//
+// Generators make the order of each stage, one file each (gpipe, one_f_one_b); Lower (lower.cc) makes the program of a plan, ValidateProgram
+// (validate.cc) proves one right.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"
 #include "search/schedule/action.h"
+#include "search/schedule/gpipe.h"
+#include "search/schedule/one_f_one_b.h"
 
 namespace autocfg {
 
@@ -26,31 +32,33 @@ struct Program {
   std::vector<RankProgram> ranks;  // by global rank
 };
 
-// Forward and backward actions of one stage in order, communication left out: what a generator makes.
-using StageOrder = std::vector<Action>;
-
-// Generators, one file each. Requires 0 <= stage < stages, microbatches > 0.
-StageOrder GPipeOrder(int stage, int stages, int microbatches);      // gpipe.h: all forwards, then all backwards (Huang et al. 2019)
-StageOrder OneFOneBOrder(int stage, int stages, int microbatches);   // one_f_one_b.h: PipeDream-Flush (Narayanan et al. 2021)
-
-// The generator that the plan's schedule names. Requires a legal, resolved plan.
+// The generator that the plan's schedule names. Requires a legal, resolved plan with a schedule that the engine supports
+// (throws std::logic_error otherwise).
 StageOrder MakeStageOrder(const ParallelPlan& plan, int stage, int microbatches);
-
-// Adds communication, reductions and the optimizer to the generator's orders. Requires a legal, resolved plan.
-//
-// Buffers bind the order: a stage's output goes to one of two send buffers by microbatch parity, so forward k is after send k-2;
-// the gradient of a microbatch arrives in, is worked on in, and leaves from one of two buffers by the order of backwards, so receive k is after
-// gradient send k-2.
-Program Lower(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
 
 // The most microbatches whose forward has run and whose backward has not, at any time: the activation slots a stage needs.
 int MaxInFlight(const StageOrder& order);
 
-// Proves the program complete (each stage forwards and backwards each microbatch once, in an order that data allows) and free
-// of deadlock when no send buffers. FailedPrecondition says which action of which rank is wrong or stuck.
+// Requires a legal, resolved plan that the engine supports.
+//
+// A rank zeroes its gradients, walks its stage's order, reduces and updates. A receive stands right before the compute that
+// needs it, a send right after the compute that makes it; `after` holds what other lanes must have done:
+//   F(k)   the receive of its input; the send that last used its output buffer (of two, by parity of k)
+//   RA(k)  the backward that last used its activation slot (the lowest free slot is taken)
+//   B      the receive of its gradient; on the last stage the send that last used its gradient buffer
+//   RG     what last used its gradient buffer (of two, by parity of the order of backwards): a send, on the first stage a backward
+// The reductions follow the last backward, one after the other; the optimizer follows the last of them.
+Program Lower(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
+
+// FailedPrecondition says which action of which rank is wrong or stuck. Proves, in this order:
+//   1. each rank's list: every action there is, once, on its lane, with the right peer; `after` and lanes alone (not the order of the
+//      list) put each action after what it reads and after the last user of the buffer that it writes;
+//   2. what two ranks send and receive matches in kind, number and order, and groups issue the same collectives;
+//   3. the whole comes to its end when nothing buffers: a rank waits at an action until its `after` is complete; an action completes
+//      only once those before it in its lane have; a send and its receive, and a collective on all its ranks, complete together.
 absl::Status ValidateProgram(const Program& program);
 
-// 64-bit FNV-1a over the text of all ranks' actions; the same on every machine.
+// 64-bit FNV-1a over the text of all ranks' actions and what they wait for; the same on every machine.
 std::uint64_t Fingerprint(const Program& program);
 
 }  // namespace autocfg

@@ -1,0 +1,49 @@
+#include "search/schedule/action.h"
+
+#include <array>
+
+#include "fmt/format.h"
+
+namespace autocfg {
+namespace {
+
+struct KindNames {
+  std::string_view name;
+  std::string_view letters;  // in the text of an action
+};
+
+constexpr std::array<KindNames, 11> kKinds = {{
+    {"zero_gradients", "ZERO"},
+    {"forward", "F"},
+    {"backward", "B"},
+    {"send_activation", "SA"},
+    {"recv_activation", "RA"},
+    {"send_gradient", "SG"},
+    {"recv_gradient", "RG"},
+    {"reduce_gradients", "REDUCE"},
+    {"sum_tied_embedding", "TIED"},
+    {"reduce_scalars", "SCALARS"},
+    {"optimizer", "OPT"},
+}};
+
+constexpr std::array<std::string_view, 4> kLanes = {"compute", "pp_send", "pp_recv", "reduce"};
+
+}  // namespace
+
+std::string_view Name(ActionKind kind) { return kKinds[static_cast<std::size_t>(kind)].name; }
+
+std::string_view Name(Lane lane) { return kLanes[static_cast<std::size_t>(lane)]; }
+
+std::string ToString(const Action& action) {
+  std::string text;
+  if (action.stage >= 0) text += fmt::format("{}", action.stage);
+  text += kKinds[static_cast<std::size_t>(action.kind)].letters;
+  if (action.microbatch >= 0) text += fmt::format("{}", action.microbatch);
+  if (action.peer >= 0) {
+    const bool sends = action.kind == ActionKind::kSendActivation || action.kind == ActionKind::kSendGradient;
+    text += fmt::format("{}{}", sends ? '>' : '<', action.peer);
+  }
+  return text;
+}
+
+}  // namespace autocfg
