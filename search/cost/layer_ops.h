@@ -26,6 +26,11 @@ std::vector<OpDesc> EmbeddingBackwardOps(const ModelSpec& model, const Workload&
 std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
 std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
 
+// One op of `kind` for each parameter of a stage, in parameter order: kAdamW, or kSumOfSquares (without the last stage's copy of the
+// tied table).
+std::vector<OpDesc> ParameterOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                                 std::int64_t pipeline_rank, OpKind kind);
+
 // One action of a rank's program: the above put together, or its communication, reductions and updates.
 std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                               std::int64_t pipeline_rank, const Action& action);

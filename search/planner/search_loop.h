@@ -93,7 +93,7 @@ class SearchLoop {
   std::vector<RankedPlan> Ranking(std::size_t limit) const;
 
   // Predicted device seconds if every feasible plan were measured once as the trials were.
-  double ExhaustiveDeviceSeconds() const;
+  double ExhaustiveDeviceSeconds() const;  // 0 before any trial was measured
 
   // Trials that are likely still to come, at most.
   std::int64_t TrialsLeft() const;

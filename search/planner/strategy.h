@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct CandidatePlan {
   std::size_t samples = 0;              // steps measured
   int repeats = 0;                      // trials measured
   bool failed = false;                  // measured and failed, or did not fit after all: not to be asked for again
+  bool repeatable = true;               // false: its measurement stands, but it is not to be measured again
 };
 
 class Strategy {
@@ -27,6 +29,9 @@ class Strategy {
   // Indices into `candidates` of what to measure in the next round, best chance first; a measured candidate's index asks for a repeat.
   // Empty: enough is known.
   virtual std::vector<std::size_t> Suggest(const std::vector<CandidatePlan>& candidates) = 0;
+
+  // Trials likely still to be suggested, at most.
+  virtual std::int64_t TrialsLeft(const std::vector<CandidatePlan>& candidates) const = 0;
 };
 
 }  // namespace autocfg

@@ -1,0 +1,25 @@
+// A straight line through measured times: alpha + beta x with neither below zero. Pure, thread-safe.
+#pragma once
+
+#include <span>
+
+namespace autocfg {
+
+// alpha + beta * bytes: latency in seconds, seconds per byte (Hockney 1994).
+struct LinkModel {
+  double alpha_s = 0;
+  double beta_s_per_byte = 0;
+
+  double Seconds(double bytes) const { return alpha_s + beta_s_per_byte * bytes; }
+};
+
+struct TimedSize {
+  double size = 0;     // bytes or FLOPs, not negative
+  double seconds = 0;  // positive
+};
+
+// Least squares of the relative error: the least sum of ((alpha + beta x - t) / t)^2 with alpha, beta >= 0. Points without a positive
+// time are left out; none left gives {0, 0}.
+LinkModel FitLine(std::span<const TimedSize> points);
+
+}  // namespace autocfg

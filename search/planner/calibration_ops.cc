@@ -1,0 +1,94 @@
+#include "search/planner/calibration_ops.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "absl/container/flat_hash_map.h"
+#include "search/cost/layer_ops.h"
+#include "search/plan/legality.h"
+
+namespace autocfg {
+namespace {
+
+// Nominal figures: only the order of ops depends on them.
+constexpr double kFlopsPerS = 5e10, kBytesPerS = 1e10, kOpS = 1e-6;
+constexpr double kLinkBytesPerS = 2e9, kMessageS = 1e-5;
+
+double NominalSeconds(const OpDesc& op) {
+  if (IsCommunication(op.kind)) return kMessageS + MinBytes(op) / kLinkBytesPerS;
+  return kOpS + Flops(op) / kFlopsPerS + MinBytes(op) / kBytesPerS;
+}
+
+using OpWeights = absl::flat_hash_map<OpDesc, double, OpDescHash>;
+
+void Add(OpWeights& weights, const std::vector<OpDesc>& ops, double times) {
+  for (const OpDesc& op : ops) weights[op] += times * NominalSeconds(op);
+}
+
+// The ops of one step of a plan, each with the nominal time that it takes in all.
+OpWeights StepOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+  OpWeights weights;
+  const auto m = static_cast<double>(MicrobatchCount(workload, plan));
+  const double layers = static_cast<double>(model.layers) * m;
+  Add(weights, LayerForwardOps(model, workload, plan), layers);
+  Add(weights, LayerRecomputeOps(model, workload, plan), layers);
+  Add(weights, LayerBackwardOps(model, workload, plan), layers);
+  Add(weights, EmbeddingForwardOps(model, workload, plan), m);
+  Add(weights, EmbeddingBackwardOps(model, workload, plan), m);
+  Add(weights, HeadForwardOps(model, workload, plan), m);
+  Add(weights, HeadBackwardOps(model, workload, plan), m);
+  std::set<std::int64_t> stages = {0, plan.pp - 1};
+  if (plan.pp > 2) stages.insert(1);
+  for (const std::int64_t stage : stages) {
+    for (const ActionKind kind : {ActionKind::kZeroGradients, ActionKind::kReduceGradients, ActionKind::kSumTiedEmbedding,
+                                  ActionKind::kReduceScalars, ActionKind::kOptimizer}) {
+      Add(weights, ActionOps(model, workload, plan, stage, Action{.kind = kind, .after = {}}), 1);
+    }
+  }
+  if (plan.pp > 1) {
+    for (const ActionKind kind : {ActionKind::kSendActivation, ActionKind::kRecvActivation}) {
+      Add(weights, ActionOps(model, workload, plan, 0, Action{.kind = kind, .after = {}}), 2 * m);
+    }
+  }
+  return weights;
+}
+
+}  // namespace
+
+std::vector<OpDesc> ListCalibrationOps(const ModelSpec& model, const Workload& workload,
+                                       const std::vector<ParallelPlan>& plans, std::size_t most) {
+  std::map<OpDesc, double> share;  // over all plans; ordered, so that sums do not depend on hashing
+  for (const ParallelPlan& plan : plans) {
+    const OpWeights step = StepOps(model, workload, plan);
+    std::vector<std::pair<OpDesc, double>> sorted(step.begin(), step.end());
+    std::sort(sorted.begin(), sorted.end());
+    double total = 0;
+    for (const auto& [op, seconds] : sorted) total += seconds;
+    for (const auto& [op, seconds] : sorted) share[op] += seconds / total;
+  }
+
+  std::vector<std::pair<double, OpDesc>> order;
+  for (const auto& [op, weight] : share) order.emplace_back(-weight, op);
+  std::sort(order.begin(), order.end());
+  if (order.size() > most) {
+    // Two of each family first, wherever they stand; then the others until the list is full.
+    std::map<std::tuple<OpKind, CommGroup, std::int32_t>, int> family;
+    std::vector<std::pair<double, OpDesc>> kept, others;
+    for (const auto& entry : order) {
+      const OpDesc& op = entry.second;
+      (family[{op.kind, op.group, op.group_size}]++ < 2 ? kept : others).push_back(entry);
+    }
+    const std::size_t room = most > kept.size() ? most - kept.size() : 0;
+    kept.insert(kept.end(), others.begin(), others.begin() + static_cast<std::ptrdiff_t>(std::min(room, others.size())));
+    kept.resize(std::min(kept.size(), most));
+    std::sort(kept.begin(), kept.end());
+    order = std::move(kept);
+  }
+  std::vector<OpDesc> ops;
+  for (const auto& entry : order) ops.push_back(entry.second);
+  return ops;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,23 @@
+// Measures every feasible plan once, the predicted best first, then confirms the best (confirmation.h). Deterministic; not thread-safe.
+#pragma once
+
+#include "search/planner/strategy.h"
+
+namespace autocfg {
+
+class ExhaustiveStrategy : public Strategy {
+ public:
+  // `max_trials`: plans to measure at most, repeats not counted; 0: all.
+  explicit ExhaustiveStrategy(std::int64_t max_trials) : max_trials_(max_trials) {}
+
+  std::vector<std::size_t> Suggest(const std::vector<CandidatePlan>& candidates) override;
+  std::int64_t TrialsLeft(const std::vector<CandidatePlan>& candidates) const override;
+
+ private:
+  // Untried candidates within the bound, the predicted best first.
+  std::vector<std::size_t> Untried(const std::vector<CandidatePlan>& candidates) const;
+
+  std::int64_t max_trials_;
+};
+
+}  // namespace autocfg

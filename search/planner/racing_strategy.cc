@@ -1,0 +1,109 @@
+#include "search/planner/racing_strategy.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "search/planner/confirmation.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::size_t kFirstRound = 6;
+constexpr std::size_t kRound = 4;
+constexpr double kWorthwhile = 0.01;
+
+using Layout = std::array<std::int64_t, 3>;
+Layout LayoutOf(const CandidatePlan& c) { return {c.plan.tp, c.plan.pp, c.plan.dp}; }
+
+bool Tried(const CandidatePlan& c) { return c.repeats > 0 || c.failed; }
+
+std::int64_t TriedCount(const std::vector<CandidatePlan>& candidates) {
+  return std::count_if(candidates.begin(), candidates.end(), Tried);
+}
+
+bool Plausible(const CandidatePlan& c, double incumbent_s) {
+  return c.predicted.step_time_low_s < incumbent_s * (1 - kWorthwhile);
+}
+
+// E[max(0, log incumbent - log time)] with log time normal; the interval is 90%, 1.645 standard deviations to either side.
+double ExpectedImprovement(const Prediction& p, double incumbent_s) {
+  const double sigma = std::log(p.step_time_high_s / p.step_time_low_s) / (2 * 1.645);
+  const double gain = std::log(incumbent_s / p.step_time_s);
+  if (sigma <= 0) return std::max(0.0, gain);
+  const double z = gain / sigma;
+  const double density = std::exp(-z * z / 2) / std::sqrt(2 * std::acos(-1.0));
+  return gain * std::erfc(-z / std::sqrt(2.0)) / 2 + sigma * density;
+}
+
+// Untried candidates by predicted time, the best of each layout first, at most `most`.
+std::vector<std::size_t> BestOfLayouts(const std::vector<CandidatePlan>& candidates, std::size_t most) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (!Tried(candidates[i])) order.push_back(i);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return candidates[a].predicted.step_time_s < candidates[b].predicted.step_time_s;
+  });
+  std::vector<std::size_t> chosen, rest;
+  std::set<Layout> seen;
+  for (std::size_t i : order) (seen.insert(LayoutOf(candidates[i])).second ? chosen : rest).push_back(i);
+  chosen.insert(chosen.end(), rest.begin(), rest.end());
+  chosen.resize(std::min(chosen.size(), most));
+  return chosen;
+}
+
+}  // namespace
+
+std::int64_t RacingStrategy::Bound(const std::vector<CandidatePlan>& candidates) const {
+  if (max_trials_ > 0) return max_trials_;
+  const auto n = static_cast<std::int64_t>(candidates.size());
+  return std::max((n + 2) / 3, std::min<std::int64_t>(kFirstRound, n));
+}
+
+std::vector<std::size_t> RacingStrategy::Suggest(const std::vector<CandidatePlan>& candidates) {
+  // Once repeats have begun, the race is over: a repeat that comes out slower does not open it again.
+  if (ConfirmationsDone(candidates) > 0) return SuggestConfirmation(candidates);
+  const std::int64_t left = Bound(candidates) - TriedCount(candidates);
+  if (left <= 0) return SuggestConfirmation(candidates);
+
+  const std::size_t best = BestMeasured(candidates);
+  if (best == candidates.size()) {
+    return BestOfLayouts(candidates, std::min(kFirstRound, static_cast<std::size_t>(left)));
+  }
+  const double incumbent = *candidates[best].measured_s;
+
+  std::vector<std::pair<double, std::size_t>> by_gain;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const CandidatePlan& c = candidates[i];
+    if (!Tried(c) && Plausible(c, incumbent)) by_gain.emplace_back(-ExpectedImprovement(c.predicted, incumbent), i);
+  }
+  std::sort(by_gain.begin(), by_gain.end());
+  std::vector<std::size_t> round;
+  std::set<Layout> seen;
+  const std::size_t most = std::min(kRound, static_cast<std::size_t>(left));
+  // A second plan of one layout waits for what the first one teaches, unless there is room.
+  for (const auto& [gain, i] : by_gain) {
+    if (round.size() < most && seen.insert(LayoutOf(candidates[i])).second) round.push_back(i);
+  }
+  for (const auto& [gain, i] : by_gain) {
+    if (round.size() < most && std::find(round.begin(), round.end(), i) == round.end()) round.push_back(i);
+  }
+  return round.empty() ? SuggestConfirmation(candidates) : round;
+}
+
+std::int64_t RacingStrategy::TrialsLeft(const std::vector<CandidatePlan>& candidates) const {
+  const std::size_t best = BestMeasured(candidates);
+  std::int64_t race = 0;
+  for (const CandidatePlan& c : candidates) {
+    race += !Tried(c) && (best == candidates.size() || Plausible(c, *candidates[best].measured_s));
+  }
+  const std::int64_t confirmed = ConfirmationsDone(candidates);
+  if (confirmed > 0) race = 0;
+  race = std::min(race, std::max<std::int64_t>(0, Bound(candidates) - TriedCount(candidates)));
+  // A single plan is tied with nothing.
+  return race + (candidates.size() > 1 ? std::max<std::int64_t>(0, kMostConfirmations - confirmed) : 0);
+}
+
+}  // namespace autocfg
