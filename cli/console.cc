@@ -39,9 +39,11 @@ std::string Text(const absl::Status& status) { return std::string(status.message
 
 int ExitCodeOf(const absl::Status& status) {
   switch (status.code()) {
-    case absl::StatusCode::kOk: return kExitDone;
+    case absl::StatusCode::kOk:
+      return kExitDone;
     case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kDeadlineExceeded: return kExitUnreachable;
+    case absl::StatusCode::kDeadlineExceeded:
+      return kExitUnreachable;
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kAlreadyExists:
@@ -50,8 +52,10 @@ int ExitCodeOf(const absl::Status& status) {
     case absl::StatusCode::kFailedPrecondition:
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kUnimplemented:
-    case absl::StatusCode::kDataLoss: return kExitUsage;
-    default: return kExitNegative;
+    case absl::StatusCode::kDataLoss:
+      return kExitUsage;
+    default:
+      return kExitNegative;
   }
 }
 
@@ -71,7 +75,8 @@ absl::Status Where(std::string_view where, const absl::Status& status) {
 
 int Answer(std::string_view text) {
   errno = 0;
-  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return kExitDone;
+  if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)
+    return kExitDone;
   return Fail(kExitNegative, fmt::format("standard output: cannot write the answer ({})",
                                          std::generic_category().message(errno)));
 }

@@ -1,5 +1,5 @@
-// What a verb says to people and shells: exit codes, the one-line error, notes. Answers go to standard output, all of this to standard error.
-// Thread-safe.
+// What a verb says to people and shells: exit codes, the one-line error, notes. Answers go to standard
+// output, all of this to standard error. Thread-safe.
 #pragma once
 
 #include <string>
@@ -18,10 +18,12 @@ inline constexpr int kExitUnreachable = 3;  // the service cannot be reached
 // A status's message, as a std::string.
 std::string Text(const absl::Status& status);
 
-// The exit code that fits a status of our own libraries: unavailable services 3, internal errors 1, everything that the user can put right 2.
+// The exit code that fits a status of our own libraries: unavailable services 3, internal errors 1,
+// everything that the user can put right 2.
 int ExitCodeOf(const absl::Status& status);
 
-// "autocfg: MESSAGE" on one line: line breaks and control characters become spaces. Fail returns `code`; the second form finds it out.
+// "autocfg: MESSAGE" on one line: line breaks and control characters become spaces. Fail returns `code`; the
+// second form finds it out.
 int Fail(int code, std::string_view message);
 int Fail(const absl::Status& status);
 void Note(std::string_view message);

@@ -42,9 +42,9 @@ absl::Status EmbeddedService::StartWorker(std::int64_t slots) {
   options.name = "workers/local";
   options.trainer_path = FindTrainer();
   if (access(options.trainer_path.c_str(), X_OK) != 0) {
-    return absl::NotFoundError(
-        fmt::format("{}: the training engine is missing; build autocfg-trainer beside autocfg or set AUTOCFG_TRAINER",
-                    options.trainer_path.empty() ? "autocfg-trainer" : options.trainer_path));
+    return absl::NotFoundError(fmt::format(
+        "{}: the training engine is missing; build autocfg-trainer beside autocfg or set AUTOCFG_TRAINER",
+        options.trainer_path.empty() ? "autocfg-trainer" : options.trainer_path));
   }
   options.inventory = LocalInventory(slots);
   auto worker = Worker::Start(options);

@@ -1,5 +1,5 @@
-// The coordinator and a worker inside this process, on a Unix socket beside the database: the same code that runs as services, speaking the same protocol.
-// Use from one thread.
+// The coordinator and a worker inside this process, on a Unix socket beside the database: the same code that
+// runs as services, speaking the same protocol. Use from one thread.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@ namespace autocfg {
 
 class EmbeddedService {
  public:
-  // Opens the database (made where it is missing) and starts the coordinator. FailedPrecondition names the process that has it open.
+  // Opens the database (made where it is missing) and starts the coordinator. FailedPrecondition names the
+  // process that has it open.
   static absl::StatusOr<std::unique_ptr<EmbeddedService>> Start(const std::string& database);
   ~EmbeddedService();  // Stop()
 

@@ -19,13 +19,17 @@ constexpr std::int64_t kMaxTextBytes = 16 << 20;
 absl::Status FileError(const std::string& path, std::string_view what, int error) {
   const std::string message = fmt::format("{}: {} ({})", path, what, std::generic_category().message(error));
   switch (error) {
-    case ENOENT: return absl::NotFoundError(message);
+    case ENOENT:
+      return absl::NotFoundError(message);
     case EACCES:
     case EPERM:
-    case EROFS: return absl::PermissionDeniedError(message);
+    case EROFS:
+      return absl::PermissionDeniedError(message);
     case ENOSPC:
-    case EDQUOT: return absl::ResourceExhaustedError(message);
-    default: return absl::InvalidArgumentError(message);
+    case EDQUOT:
+      return absl::ResourceExhaustedError(message);
+    default:
+      return absl::InvalidArgumentError(message);
   }
 }
 
@@ -52,7 +56,8 @@ class Descriptor {
 absl::Status CheckNotDirectory(const std::string& path, int fd) {
   struct stat info {};
   if (fstat(fd, &info) != 0) return FileError(path, "cannot be examined", errno);
-  if (S_ISDIR(info.st_mode)) return absl::InvalidArgumentError(fmt::format("{}: is a directory; give a file", path));
+  if (S_ISDIR(info.st_mode))
+    return absl::InvalidArgumentError(fmt::format("{}: is a directory; give a file", path));
   return absl::OkStatus();
 }
 
@@ -87,7 +92,8 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
     if (got == 0) return text;
     text.append(buffer, static_cast<std::size_t>(got));
     if (static_cast<std::int64_t>(text.size()) > kMaxTextBytes) {
-      return absl::InvalidArgumentError(fmt::format("{}: larger than {} bytes; not a file of this kind", path, kMaxTextBytes));
+      return absl::InvalidArgumentError(
+          fmt::format("{}: larger than {} bytes; not a file of this kind", path, kMaxTextBytes));
     }
   }
 }
@@ -113,7 +119,8 @@ absl::Status CheckWritable(const std::string& path) {
 absl::Status WriteFileAtomically(const std::string& path, std::string_view content) {
   const std::string temporary = TemporaryName(path);
   auto status = WriteAll(path, temporary, content);
-  if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0) status = FileError(path, "cannot be replaced", errno);
+  if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0)
+    status = FileError(path, "cannot be replaced", errno);
   if (!status.ok()) unlink(temporary.c_str());
   return status;
 }

@@ -23,7 +23,8 @@ using Json = nlohmann::ordered_json;
 
 bool LooksLikeFile(const std::string& text) {
   std::error_code ignored;
-  return text.find('/') != std::string::npos || text.ends_with(".json") || std::filesystem::exists(text, ignored);
+  return text.find('/') != std::string::npos || text.ends_with(".json") ||
+         std::filesystem::exists(text, ignored);
 }
 
 absl::StatusOr<Json> ReadJson(const std::string& path) {
@@ -43,7 +44,8 @@ absl::StatusOr<ModelSpec> ReadModel(const std::string& path) {
   if (!json.ok()) return json.status();
   if (const auto type = json->find("model_type"); type != json->end()) {
     return absl::UnimplementedError(
-        fmt::format("{}: a Hugging Face config.json (model_type {}) is not supported yet; write layers, hidden, heads and vocab",
+        fmt::format("{}: a Hugging Face config.json (model_type {}) is not supported yet; write layers, "
+                    "hidden, heads and vocab",
                     path, type->dump()));
   }
   const auto model = ParseModelJson(*json);
@@ -64,9 +66,12 @@ absl::StatusOr<ClusterSpec> ReadCluster(const std::string& path) {
   auto cluster = ParseClusterJson(*json);
   if (!cluster.ok()) return Where(path, cluster.status());
   if (auto status = Validate(*cluster); !status.ok()) return Where(path, status);
-  if (cluster->groups.size() != 1 || cluster->groups[0].nodes != 1 || cluster->groups[0].device.kind != DeviceKind::kCpu) {
-    return absl::UnimplementedError(fmt::format(
-        "{}: a cluster of more than one node or of GPUs is not supported yet; describe one node of CPUs or use local", path));
+  if (cluster->groups.size() != 1 || cluster->groups[0].nodes != 1 ||
+      cluster->groups[0].device.kind != DeviceKind::kCpu) {
+    return absl::UnimplementedError(
+        fmt::format("{}: a cluster of more than one node or of GPUs is not supported yet; describe one node "
+                    "of CPUs or use local",
+                    path));
   }
   const auto here = LocalCluster(RankCount(*cluster));
   if (!here.ok()) return Where(path, here.status());
@@ -91,12 +96,14 @@ absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_le
   }
   FillDefaults(*model, seq_len);
   if (auto status = Validate(*model); !status.ok()) return Where(fmt::format("--model {}", text), status);
-  if (auto status = CheckEngineSupports(*model); !status.ok()) return Where(fmt::format("--model {}", text), status);
+  if (auto status = CheckEngineSupports(*model); !status.ok())
+    return Where(fmt::format("--model {}", text), status);
   return *model;
 }
 
 absl::StatusOr<ClusterSpec> LoadCluster(const std::string& text) {
-  if (text.empty()) return absl::InvalidArgumentError("--cluster: empty; give local, local:1xRANKS or a file");
+  if (text.empty())
+    return absl::InvalidArgumentError("--cluster: empty; give local, local:1xRANKS or a file");
   const std::string_view preset = std::string_view(text).substr(0, text.find(':'));
   if (preset == "local") {
     const auto name = ParseClusterName(text);
@@ -112,8 +119,8 @@ absl::StatusOr<ClusterSpec> LoadCluster(const std::string& text) {
   }
   const auto& gpus = GpuNames();
   if (std::find(gpus.begin(), gpus.end(), preset) != gpus.end()) {
-    return absl::UnimplementedError(
-        fmt::format("--cluster: {} is not supported yet; plans are measured on this machine: give local", text));
+    return absl::UnimplementedError(fmt::format(
+        "--cluster: {} is not supported yet; plans are measured on this machine: give local", text));
   }
   if (LooksLikeFile(text)) {
     auto cluster = ReadCluster(text);
@@ -122,19 +129,20 @@ absl::StatusOr<ClusterSpec> LoadCluster(const std::string& text) {
   }
   std::vector<std::string> known = gpus;
   known.push_back("local");
-  return absl::NotFoundError(fmt::format("--cluster: no preset '{}'{}; give local, local:1xRANKS or a file", text,
-                                         DidYouMean(preset, known)));
+  return absl::NotFoundError(fmt::format("--cluster: no preset '{}'{}; give local, local:1xRANKS or a file",
+                                         text, DidYouMean(preset, known)));
 }
 
 absl::StatusOr<Precision> LoadPrecision(const std::string& text) {
   const std::string name = text.empty() ? "fp32" : text;
   const auto precision = ParsePrecision(name);
   if (!precision) {
-    return absl::InvalidArgumentError(
-        fmt::format("--precision: '{}' is none{}; give fp64 or fp32", name, DidYouMean(name, {"fp64", "fp32", "bf16", "fp16"})));
+    return absl::InvalidArgumentError(fmt::format("--precision: '{}' is none{}; give fp64 or fp32", name,
+                                                  DidYouMean(name, {"fp64", "fp32", "bf16", "fp16"})));
   }
   if (name == "bf16" || name == "fp16") {
-    return absl::UnimplementedError(fmt::format("--precision: {} on the CPU is not supported yet; give fp32 or fp64", name));
+    return absl::UnimplementedError(
+        fmt::format("--precision: {} on the CPU is not supported yet; give fp32 or fp64", name));
   }
   return *precision;
 }
@@ -154,13 +162,15 @@ absl::StatusOr<ParallelPlan> LoadPlan(const std::string& text) {
   return *plan;
 }
 
-absl::StatusOr<ParallelPlan> CheckPlan(const ModelSpec& model, const Workload& workload, std::int64_t max_ranks,
-                                       const ParallelPlan& plan) {
+absl::StatusOr<ParallelPlan> CheckPlan(const ModelSpec& model, const Workload& workload,
+                                       std::int64_t max_ranks, const ParallelPlan& plan) {
   if (const auto illegal = ExplainIllegality(model, workload, max_ranks, plan)) {
-    return absl::InvalidArgumentError(fmt::format("illegal plan {}: {} ({})", PlanText(plan), illegal->detail, Name(illegal->reason)));
+    return absl::InvalidArgumentError(
+        fmt::format("illegal plan {}: {} ({})", PlanText(plan), illegal->detail, Name(illegal->reason)));
   }
   const ParallelPlan canonical = Canonical(plan);
-  if (auto status = CheckEngineSupports(canonical); !status.ok()) return Where(fmt::format("plan {}", PlanText(plan)), status);
+  if (auto status = CheckEngineSupports(canonical); !status.ok())
+    return Where(fmt::format("plan {}", PlanText(plan)), status);
   return canonical;
 }
 
@@ -170,9 +180,9 @@ absl::StatusOr<std::string> LoadDevice(const std::string& text, bool dry) {
   if (text == "cuda" || text == "paced") {
     return absl::UnimplementedError(fmt::format("--device: {} is not supported yet; give cpu", text));
   }
-  return absl::InvalidArgumentError(
-      fmt::format("--device: '{}' is no device{}; give {}", text, DidYouMean(text, {"auto", "cpu", "cuda", "paced", "dry"}),
-                  dry ? "auto, cpu or dry" : "auto or cpu"));
+  return absl::InvalidArgumentError(fmt::format("--device: '{}' is no device{}; give {}", text,
+                                                DidYouMean(text, {"auto", "cpu", "cuda", "paced", "dry"}),
+                                                dry ? "auto, cpu or dry" : "auto or cpu"));
 }
 
 absl::StatusOr<AxisValues> LoadSpace(const std::vector<std::string>& texts) {
@@ -184,16 +194,19 @@ absl::StatusOr<AxisValues> LoadSpace(const std::vector<std::string>& texts) {
     }
     std::string axis = text.substr(0, equals);
     if (std::any_of(space.begin(), space.end(), [&](const auto& known) { return known.first == axis; })) {
-      return absl::InvalidArgumentError(fmt::format("--space: {} is named twice; give all its values at once", axis));
+      return absl::InvalidArgumentError(
+          fmt::format("--space: {} is named twice; give all its values at once", axis));
     }
     std::vector<std::string> values;
     for (std::size_t start = equals + 1; start <= text.size();) {
       const std::size_t comma = std::min(text.find(',', start), text.size());
-      if (comma == start) return absl::InvalidArgumentError(fmt::format("--space: '{}' has an empty value", text));
+      if (comma == start)
+        return absl::InvalidArgumentError(fmt::format("--space: '{}' has an empty value", text));
       values.push_back(text.substr(start, comma - start));
       start = comma + 1;
     }
-    if (text.ends_with(',')) return absl::InvalidArgumentError(fmt::format("--space: '{}' has an empty value", text));
+    if (text.ends_with(','))
+      return absl::InvalidArgumentError(fmt::format("--space: '{}' has an empty value", text));
     space.emplace_back(std::move(axis), std::move(values));
   }
   return space;

@@ -1,5 +1,6 @@
-// What people name on the command line -> the structs of search/plan. Errors say what is wrong, in which option or file, and what to do; NotFound lists the
-// nearest names; Unimplemented names what "is not supported yet". Thread-safe.
+// What people name on the command line -> the structs of search/plan. Errors say what is wrong, in which
+// option or file, and what to do; NotFound lists the nearest names; Unimplemented names what "is not
+// supported yet". Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,21 +16,22 @@
 
 namespace autocfg {
 
-// A preset's name, or a file: what has a slash, ends in .json, or exists. Defaults are filled in (for `seq_len` where it is not 0) and the model is
-// valid and one that the engine runs.
+// A preset's name, or a file: what has a slash, ends in .json, or exists. Defaults are filled in (for
+// `seq_len` where it is not 0) and the model is valid and one that the engine runs.
 absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_len);
 
-// `local`, `local:1xRANKS`, or a file that describes CPUs of one node. What a file says of memory is a bound: this machine's own limit is another.
+// `local`, `local:1xRANKS`, or a file that describes CPUs of one node. What a file says of memory is a bound:
+// this machine's own limit is another.
 absl::StatusOr<ClusterSpec> LoadCluster(const std::string& text);
 
 // "fp32" where empty; the CPU takes fp64 and fp32.
 absl::StatusOr<Precision> LoadPrecision(const std::string& text);
 
-// The text form, or an object of JSON. In canonical form and complete, and one that the engine runs for this model and workload on `max_ranks` ranks; an
-// illegal plan is InvalidArgument with the reason.
+// The text form, or an object of JSON. In canonical form and complete, and one that the engine runs for this
+// model and workload on `max_ranks` ranks; an illegal plan is InvalidArgument with the reason.
 absl::StatusOr<ParallelPlan> LoadPlan(const std::string& text);
-absl::StatusOr<ParallelPlan> CheckPlan(const ModelSpec& model, const Workload& workload, std::int64_t max_ranks,
-                                       const ParallelPlan& plan);
+absl::StatusOr<ParallelPlan> CheckPlan(const ModelSpec& model, const Workload& workload,
+                                       std::int64_t max_ranks, const ParallelPlan& plan);
 
 // OK for auto, cpu and (where `dry` is) dry. Empty = auto.
 absl::StatusOr<std::string> LoadDevice(const std::string& text, bool dry);

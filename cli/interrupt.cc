@@ -5,7 +5,8 @@
 namespace autocfg {
 namespace {
 
-// A handler reaches nothing but what is global, and signals are the process's own: the one place for such state.
+// A handler reaches nothing but what is global, and signals are the process's own: the one place for such
+// state.
 std::atomic<bool> interrupted{false};
 std::atomic<int> which{0};
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);

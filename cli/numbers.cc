@@ -20,10 +20,12 @@ bool ParseAll(std::string_view text, T& value) {
 
 }  // namespace
 
-absl::StatusOr<std::int64_t> ParseWhole(std::string_view name, std::string_view text, std::int64_t least, std::int64_t most) {
+absl::StatusOr<std::int64_t> ParseWhole(std::string_view name, std::string_view text, std::int64_t least,
+                                        std::int64_t most) {
   std::int64_t value = 0;
   if (!ParseAll(text, value) || value < least || value > most) {
-    return absl::InvalidArgumentError(fmt::format("{}: '{}' is not a whole number from {} to {}", name, text, least, most));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: '{}' is not a whole number from {} to {}", name, text, least, most));
   }
   return value;
 }
@@ -40,7 +42,8 @@ absl::StatusOr<std::uint64_t> ParseSeed(std::string_view name, std::string_view 
 absl::StatusOr<double> ParseReal(std::string_view name, std::string_view text, double least, double most) {
   double value = 0;
   if (!ParseAll(text, value) || !std::isfinite(value) || value < least || value > most) {
-    return absl::InvalidArgumentError(fmt::format("{}: '{}' is not a number from {} to {}", name, text, least, most));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: '{}' is not a number from {} to {}", name, text, least, most));
   }
   return value;
 }
@@ -57,8 +60,8 @@ absl::StatusOr<double> ParseDuration(std::string_view name, std::string_view tex
   }
   double value = 0;
   if (!ParseAll(number, value) || !(value > 0) || !(value * unit <= kYear)) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: '{}' is not a time; give a number above 0 with s, m or h behind it, such as 10m", name, text));
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: '{}' is not a time; give a number above 0 with s, m or h behind it, such as 10m", name, text));
   }
   return value * unit;
 }

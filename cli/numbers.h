@@ -1,4 +1,5 @@
-// Numbers on the command line: the whole text must be one, in range. InvalidArgument says what is wrong and what to give. Pure, thread-safe.
+// Numbers on the command line: the whole text must be one, in range. InvalidArgument says what is wrong and
+// what to give. Pure, thread-safe.
 #pragma once
 
 #include <cstdint>

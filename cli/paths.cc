@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cctype>
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -40,14 +40,17 @@ bool IsPlain(const std::string& path) {
 // A directory that nobody else can write to or swap, for the socket.
 absl::StatusOr<std::string> RuntimeDirectory() {
   const std::string runtime = Environment("XDG_RUNTIME_DIR");
-  if (!runtime.empty() && runtime.size() < 60 && IsPlain(runtime) && access(runtime.c_str(), W_OK | X_OK) == 0) return runtime;
+  if (!runtime.empty() && runtime.size() < 60 && IsPlain(runtime) &&
+      access(runtime.c_str(), W_OK | X_OK) == 0)
+    return runtime;
   const std::string dir = fmt::format("/tmp/autocfg-{}", getuid());
   if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) {
-    return absl::UnavailableError(
-        fmt::format("{}: cannot be made for the server's socket ({})", dir, std::generic_category().message(errno)));
+    return absl::UnavailableError(fmt::format("{}: cannot be made for the server's socket ({})", dir,
+                                              std::generic_category().message(errno)));
   }
   struct stat info {};
-  if (lstat(dir.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != getuid() || (info.st_mode & 077) != 0) {
+  if (lstat(dir.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != getuid() ||
+      (info.st_mode & 077) != 0) {
     return absl::PermissionDeniedError(
         fmt::format("{}: is not a directory of this user's alone; remove it or set XDG_RUNTIME_DIR", dir));
   }
@@ -62,7 +65,8 @@ absl::StatusOr<std::string> DatabasePath(const std::string& option) {
   if (state.empty() || state[0] != '/') {  // the specification says that relative ones are to be ignored
     const std::string home = Environment("HOME");
     if (home.empty()) {
-      return absl::FailedPreconditionError("no place for the database: neither XDG_STATE_HOME nor HOME is set; give --db FILE");
+      return absl::FailedPreconditionError(
+          "no place for the database: neither XDG_STATE_HOME nor HOME is set; give --db FILE");
     }
     state = home + "/.local/state";
   }

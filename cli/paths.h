@@ -1,4 +1,5 @@
-// Where the database and the socket of the server beside it are. Reads the environment; thread-safe as long as nobody changes that.
+// Where the database and the socket of the server beside it are. Reads the environment; thread-safe as long
+// as nobody changes that.
 #pragma once
 
 #include <string>
@@ -7,13 +8,14 @@
 
 namespace autocfg {
 
-// `option` (--db) where it is not empty, else $XDG_STATE_HOME/autocfg/autocfg.db, else ~/.local/state/autocfg/autocfg.db. FailedPrecondition
-// where there is no home either.
+// `option` (--db) where it is not empty, else $XDG_STATE_HOME/autocfg/autocfg.db, else
+// ~/.local/state/autocfg/autocfg.db. FailedPrecondition where there is no home either.
 absl::StatusOr<std::string> DatabasePath(const std::string& option);
 
-// The Unix socket of the server that has this database open: the database's path with ".sock" behind it. Where that is too long for a socket (107
-// bytes) or has characters that a gRPC address does not take: a name hashed from the path, in $XDG_RUNTIME_DIR or else in a directory of this user's
-// alone under /tmp, which is made. The same for every way of writing the database's path.
+// The Unix socket of the server that has this database open: the database's path with ".sock" behind it.
+// Where that is too long for a socket (107 bytes) or has characters that a gRPC address does not take: a name
+// hashed from the path, in $XDG_RUNTIME_DIR or else in a directory of this user's alone under /tmp, which is
+// made. The same for every way of writing the database's path.
 absl::StatusOr<std::string> SocketPath(const std::string& database);
 
 // Whether somebody listens there.

@@ -25,7 +25,8 @@ absl::StatusOr<Response> Call(v1::StudyService::Stub& stub, Method method, const
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + kDeadline);
   Response response;
-  if (const grpc::Status status = (stub.*method)(&context, request, &response); !status.ok()) return ToAbsl(status);
+  if (const grpc::Status status = (stub.*method)(&context, request, &response); !status.ok())
+    return ToAbsl(status);
   return response;
 }
 
@@ -42,7 +43,8 @@ absl::StatusOr<v1::Study> CallByName(v1::StudyService::Stub& stub, Method method
 StudyClient::StudyClient(const std::string& target) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  stub_ = v1::StudyService::NewStub(grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments));
+  stub_ = v1::StudyService::NewStub(
+      grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments));
 }
 
 absl::StatusOr<v1::Study> StudyClient::CreateStudy(const v1::CreateStudyRequest& request) {
@@ -100,7 +102,8 @@ absl::StatusOr<std::vector<v1::Trial>> StudyClient::ListTrials(const std::string
   return trials;
 }
 
-absl::Status StudyClient::WatchStudy(grpc::ClientContext& context, const std::string& name, std::int64_t cursor,
+absl::Status StudyClient::WatchStudy(grpc::ClientContext& context, const std::string& name,
+                                     std::int64_t cursor,
                                      const std::function<void(const v1::StudyEvent&)>& visit) {
   v1::WatchStudyRequest request;
   request.set_name(name);

@@ -27,7 +27,8 @@ class StudyClient {
   absl::StatusOr<std::vector<v1::Study>> ListStudies();
   absl::StatusOr<std::vector<v1::Trial>> ListTrials(const std::string& study);
 
-  // Calls `visit` for each event after `cursor` until the server ends the stream (OK) or `context` is cancelled.
+  // Calls `visit` for each event after `cursor` until the server ends the stream (OK) or `context` is
+  // cancelled.
   absl::Status WatchStudy(grpc::ClientContext& context, const std::string& name, std::int64_t cursor,
                           const std::function<void(const v1::StudyEvent&)>& visit);
 

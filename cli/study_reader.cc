@@ -19,7 +19,9 @@ class SocketReader final : public StudyReader {
  public:
   explicit SocketReader(const std::string& socket) : client_("unix:" + socket) {}
   absl::StatusOr<std::vector<v1::Study>> Studies() override { return client_.ListStudies(); }
-  absl::StatusOr<v1::Study> Study(std::int64_t id) override { return client_.GetStudy(fmt::format("studies/{}", id)); }
+  absl::StatusOr<v1::Study> Study(std::int64_t id) override {
+    return client_.GetStudy(fmt::format("studies/{}", id));
+  }
   absl::StatusOr<std::vector<v1::Trial>> Trials(std::int64_t study) override {
     return client_.ListTrials(fmt::format("studies/{}", study));
   }

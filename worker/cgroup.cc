@@ -36,7 +36,8 @@ void ReadGroup2(const std::string& dir, CgroupLimits& limits) {
     double period = 0;
     if (stream >> quota >> period && quota > 0 && period > 0) Tighten(limits.cpus, quota / period);
   }
-  if (const auto bytes = ReadNumber(dir + "/memory.max"); bytes && *bytes > 0) Tighten(limits.memory_bytes, *bytes);
+  if (const auto bytes = ReadNumber(dir + "/memory.max"); bytes && *bytes > 0)
+    Tighten(limits.memory_bytes, *bytes);
 }
 
 void ReadCpuGroup1(const std::string& dir, CgroupLimits& limits) {

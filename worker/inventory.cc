@@ -42,7 +42,8 @@ std::vector<int> AllowedCpus() {
   return {0};
 }
 
-// The hardware threads of the core that `cpu` belongs to, as the kernel lists them; itself where it does not say.
+// The hardware threads of the core that `cpu` belongs to, as the kernel lists them; itself where it does not
+// say.
 std::string SiblingsOf(int cpu) {
   const std::string dir = fmt::format("/sys/devices/system/cpu/cpu{}/topology/", cpu);
   for (const char* name : {"core_cpus_list", "thread_siblings_list"}) {
@@ -55,8 +56,8 @@ std::string SiblingsOf(int cpu) {
 
 std::string CpuFingerprint() {
   // Those that decide which matrix-product kernel runs.
-  static constexpr std::array<std::string_view, 9> kFlags = {"sse4_2",      "avx",         "avx2",     "fma",    "avx512f",
-                                                             "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16"};
+  static constexpr std::array<std::string_view, 9> kFlags = {
+      "sse4_2", "avx", "avx2", "fma", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16"};
   std::string model = "unknown CPU";
   std::string found;
   std::ifstream info("/proc/cpuinfo");

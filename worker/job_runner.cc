@@ -14,12 +14,17 @@ namespace {
 
 v1::Outcome ToOutcome(JobOutcome outcome) {
   switch (outcome) {
-    case JobOutcome::kDone: return v1::OUTCOME_MEASURED;
-    case JobOutcome::kOutOfMemory: return v1::OUTCOME_OUT_OF_MEMORY;
+    case JobOutcome::kDone:
+      return v1::OUTCOME_MEASURED;
+    case JobOutcome::kOutOfMemory:
+      return v1::OUTCOME_OUT_OF_MEMORY;
     case JobOutcome::kBadInput:
-    case JobOutcome::kFailed: return v1::OUTCOME_FAILED;
-    case JobOutcome::kTimedOut: return v1::OUTCOME_TIMED_OUT;
-    case JobOutcome::kCancelled: return v1::OUTCOME_CANCELLED;
+    case JobOutcome::kFailed:
+      return v1::OUTCOME_FAILED;
+    case JobOutcome::kTimedOut:
+      return v1::OUTCOME_TIMED_OUT;
+    case JobOutcome::kCancelled:
+      return v1::OUTCOME_CANCELLED;
   }
   return v1::OUTCOME_FAILED;
 }
@@ -67,7 +72,8 @@ std::optional<v1::Measurement> MeasurementOf(const JobResult& result, std::int64
     const auto count = static_cast<std::size_t>(train.step_time_s_size());
     if (steps.empty()) steps.resize(count);
     if (count == 0 || count != steps.size()) return std::nullopt;
-    for (std::size_t i = 0; i < count; ++i) steps[i] = std::max(steps[i], train.step_time_s(static_cast<int>(i)));
+    for (std::size_t i = 0; i < count; ++i)
+      steps[i] = std::max(steps[i], train.step_time_s(static_cast<int>(i)));
     measurement.set_planned_memory_bytes(
         std::max(measurement.planned_memory_bytes(), train.planned_memory_bytes().total()));
     measurement.set_peak_memory_bytes(std::max(measurement.peak_memory_bytes(), train.peak_memory_bytes()));
@@ -118,11 +124,12 @@ v1::CalibrateResult CalibrationOf(const JobResult& result) {
   return answer;
 }
 
-JobReport RunJob(const v1::Job& job, const v1::Inventory& inventory, const std::vector<int>& cores, ProcessLauncher& launcher,
-                 const LaunchHooks& hooks) {
+JobReport RunJob(const v1::Job& job, const v1::Inventory& inventory, const std::vector<int>& cores,
+                 ProcessLauncher& launcher, const LaunchHooks& hooks) {
   if (job.ranks() <= 0) return Refused(fmt::format("{}: a job of {} ranks", job.name(), job.ranks()));
   if (job.ranks() > inventory.slots()) {
-    return Refused(fmt::format("{}: {} ranks, but this worker has {} slots", job.name(), job.ranks(), inventory.slots()));
+    return Refused(fmt::format("{}: {} ranks, but this worker has {} slots", job.name(), job.ranks(),
+                               inventory.slots()));
   }
   if (job.work_case() == v1::Job::WORK_NOT_SET) {
     return Refused(fmt::format("{}: a job of a kind that this worker does not know", job.name()));
@@ -141,8 +148,9 @@ JobReport RunJob(const v1::Job& job, const v1::Inventory& inventory, const std::
   }
   auto measurement = MeasurementOf(result, job.train().warmup_steps_untimed());
   if (!measurement) {
-    return Refused(fmt::format("{}: the ranks' results do not fit together, or no step is left after {} warm-up steps", job.name(),
-                               job.train().warmup_steps_untimed()));
+    return Refused(
+        fmt::format("{}: the ranks' results do not fit together, or no step is left after {} warm-up steps",
+                    job.name(), job.train().warmup_steps_untimed()));
   }
   measurement->set_build_id(inventory.build_id());
   measurement->set_device_fingerprint(inventory.device_fingerprint());

@@ -1,5 +1,5 @@
-// A leased job -> processes -> one report: builds the ranks' run specs, pins them, runs them with the launcher and puts what they say together.
-// Thread-safe.
+// A leased job -> processes -> one report: builds the ranks' run specs, pins them, runs them with the
+// launcher and puts what they say together. Thread-safe.
 #pragma once
 
 #include <optional>
@@ -19,22 +19,25 @@ struct JobReport {
   std::optional<v1::CalibrateResult> calibration;
 };
 
-// By rank, the core that it is pinned to: each its own where there are enough, else core (rank mod cores). Empty where `cores` is.
+// By rank, the core that it is pinned to: each its own where there are enough, else core (rank mod cores).
+// Empty where `cores` is.
 std::vector<std::vector<int>> PinRanks(int ranks, const std::vector<int>& cores);
 
 // Requires: job.ranks > 0 and a kind of work; RunJob checks it.
 JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores);
 
-// A training job's ranks as one measurement. They work in step, so a step takes as long as its slowest rank; `warmup` first steps are left out;
-// memory figures are the worst rank's. device_s = ranks * wall. Empty where the ranks' answers do not fit together.
+// A training job's ranks as one measurement. They work in step, so a step takes as long as its slowest rank;
+// `warmup` first steps are left out; memory figures are the worst rank's. device_s = ranks * wall. Empty
+// where the ranks' answers do not fit together.
 std::optional<v1::Measurement> MeasurementOf(const JobResult& result, std::int64_t warmup);
 
-// A calibration job's ranks as one: an op that computes takes the mean of the ranks (that is what the cost model's ranks do on average); one that
-// communicates takes the slowest rank's (it is over when all have it). In the order in which ops are first seen.
+// A calibration job's ranks as one: an op that computes takes the mean of the ranks (that is what the cost
+// model's ranks do on average); one that communicates takes the slowest rank's (it is over when all have it).
+// In the order in which ops are first seen.
 v1::CalibrateResult CalibrationOf(const JobResult& result);
 
 // Runs the job to its end. Adds build id, fingerprint and ranks per core of `inventory` to the measurement.
-JobReport RunJob(const v1::Job& job, const v1::Inventory& inventory, const std::vector<int>& cores, ProcessLauncher& launcher,
-                 const LaunchHooks& hooks);
+JobReport RunJob(const v1::Job& job, const v1::Inventory& inventory, const std::vector<int>& cores,
+                 ProcessLauncher& launcher, const LaunchHooks& hooks);
 
 }  // namespace autocfg

@@ -8,7 +8,9 @@ namespace autocfg {
 namespace {
 
 LeaseKeeper::Clock::rep After(LeaseKeeper::Clock::time_point start, std::chrono::duration<double> duration) {
-  return (start + std::chrono::duration_cast<LeaseKeeper::Clock::duration>(duration)).time_since_epoch().count();
+  return (start + std::chrono::duration_cast<LeaseKeeper::Clock::duration>(duration))
+      .time_since_epoch()
+      .count();
 }
 
 }  // namespace

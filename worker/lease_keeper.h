@@ -1,5 +1,5 @@
-// Keeps a lease alive while its job runs: renews it at a third of its duration on a thread of its own, and turns what the coordinator says into
-// a flag that ends the job. Thread-safe.
+// Keeps a lease alive while its job runs: renews it at a third of its duration on a thread of its own, and
+// turns what the coordinator says into a flag that ends the job. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -22,13 +22,15 @@ class LeaseKeeper {
   // One renewal: the coordinator's command. Must return within a few seconds.
   using Renew = std::function<absl::StatusOr<v1::LeaseCommand>()>;
 
-  // The lease was granted at `granted` for `duration_s`. `stop` becomes true when the job is to end for any reason.
+  // The lease was granted at `granted` for `duration_s`. `stop` becomes true when the job is to end for any
+  // reason.
   LeaseKeeper(Clock::time_point granted, double duration_s, Renew renew, std::atomic<bool>* stop);
   ~LeaseKeeper();  // ends the thread; waits for a renewal under way
 
   // The coordinator asked for the job to be cancelled.
   bool cancelled() const { return cancelled_; }
-  // The lease is another's by now, or has run out as far as this side can tell: nothing that the job did may be reported.
+  // The lease is another's by now, or has run out as far as this side can tell: nothing that the job did may
+  // be reported.
   bool lost() const { return lost_ || Clock::now() >= Clock::time_point(Clock::duration(expires_.load())); }
 
  private:

@@ -22,13 +22,13 @@
 namespace autocfg {
 namespace {
 
-constexpr double kCallSeconds = 5;   // a short call's deadline
-constexpr double kPollSeconds = 20;  // how long LeaseWork may wait
+constexpr double kCallSeconds = 5;          // a short call's deadline
+constexpr double kPollSeconds = 20;         // how long LeaseWork may wait
 constexpr int kMaxMessageBytes = 64 << 20;  // calibrations of large spaces exceed gRPC's 4 MiB
 
 std::chrono::system_clock::time_point Deadline(double seconds) {
-  return std::chrono::system_clock::now() +
-         std::chrono::duration_cast<std::chrono::system_clock::duration>(std::chrono::duration<double>(seconds));
+  return std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(
+                                                std::chrono::duration<double>(seconds));
 }
 
 absl::Status ToAbsl(const grpc::Status& status) {
@@ -63,7 +63,8 @@ struct Worker::Impl {
     request.set_boot_id(boot_id);
     *request.mutable_inventory() = options.inventory;
     v1::RegisterWorkerResponse response;
-    if (const auto status = stub->RegisterWorker(&context, request, &response); !status.ok()) return ToAbsl(status);
+    if (const auto status = stub->RegisterWorker(&context, request, &response); !status.ok())
+      return ToAbsl(status);
     if (!(response.lease_duration_s() > 0)) {
       return absl::InternalError("the coordinator granted leases of no duration");
     }
@@ -110,8 +111,8 @@ struct Worker::Impl {
       const grpc::Status status = Lease(&response);
       if (Stopping()) return;
       if (status.error_code() == grpc::StatusCode::FAILED_PRECONDITION) {
-        spdlog::error("{}: another worker has registered under this name; taking no more work ({})", options.name,
-                      status.error_message());
+        spdlog::error("{}: another worker has registered under this name; taking no more work ({})",
+                      options.name, status.error_message());
         return;
       }
       if (status.error_code() == grpc::StatusCode::NOT_FOUND) {
@@ -136,7 +137,8 @@ struct Worker::Impl {
       absl::MutexLock lock(&mutex);
       job_stop = stopping;
     }
-    LeaseKeeper keeper(granted, lease_duration_s, [&] { return Renew(lease); }, &job_stop);
+    LeaseKeeper keeper(
+        granted, lease_duration_s, [&] { return Renew(lease); }, &job_stop);
     LaunchHooks hooks;
     hooks.cancel = &job_stop;
     const JobReport report = RunJob(lease.job(), options.inventory, cores, launcher, hooks);
@@ -154,11 +156,13 @@ struct Worker::Impl {
     request.set_lease_id(lease.lease_id());
     request.set_fencing_token(lease.fencing_token());
     v1::RenewLeaseResponse response;
-    if (const auto status = stub->RenewLease(&context, request, &response); !status.ok()) return ToAbsl(status);
+    if (const auto status = stub->RenewLease(&context, request, &response); !status.ok())
+      return ToAbsl(status);
     return response.command();
   }
 
-  // Until it is accepted or refused, as long as the lease can still be valid. The same request_id makes repeats harmless.
+  // Until it is accepted or refused, as long as the lease can still be valid. The same request_id makes
+  // repeats harmless.
   void Report(const v1::LeaseWorkResponse& lease, const JobReport& report, const LeaseKeeper& keeper) {
     v1::ReportTrialRequest request;
     request.set_worker(options.name);
@@ -181,7 +185,8 @@ struct Worker::Impl {
       const bool may_pass = status.error_code() == grpc::StatusCode::UNAVAILABLE ||
                             status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED;
       if (!may_pass) {
-        spdlog::warn("{}: the report of {} was refused: {}", options.name, lease.job().name(), status.error_message());
+        spdlog::warn("{}: the report of {} was refused: {}", options.name, lease.job().name(),
+                     status.error_message());
         return;
       }
       if (keeper.lost() || Stopping()) {
@@ -236,8 +241,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
   if (options.inventory.slots() <= 0) return absl::InvalidArgumentError("a worker needs at least one slot");
   auto impl = std::make_unique<Impl>(options);
   if (const auto status = impl->Register(); !status.ok()) {
-    return absl::Status(status.code(), fmt::format("cannot register {} with {}: {}", options.name, options.coordinator,
-                                                   std::string(status.message())));
+    return absl::Status(status.code(), fmt::format("cannot register {} with {}: {}", options.name,
+                                                   options.coordinator, std::string(status.message())));
   }
   impl->loop = std::thread([raw = impl.get()] { raw->Loop(); });
   return std::unique_ptr<Worker>(new Worker(std::move(impl)));

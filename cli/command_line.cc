@@ -1,0 +1,117 @@
+// The program: picks the verb, turns every wrong command line into one line of error.
+#include <algorithm>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "cli/console.h"
+#include "cli/verbs.h"
+#include "fmt/format.h"
+#include "search/text/suggest.h"
+#include "spdlog/sinks/stdout_sinks.h"
+#include "spdlog/spdlog.h"
+#include "worker/build_id.h"
+
+namespace autocfg {
+namespace {
+
+const std::vector<std::string>& SupportedVerbs() {
+  static const std::vector<std::string> verbs = {"search", "train", "studies", "trials", "version"};
+  return verbs;
+}
+
+// CONTRACT.md has them; no issue has asked for them yet.
+const std::vector<std::string>& UnsupportedVerbs() {
+  static const std::vector<std::string> verbs = {"predict", "calibrate", "explain", "export", "report",
+                                                 "workers", "watch",     "cancel",  "doctor"};
+  return verbs;
+}
+
+bool Contains(const std::vector<std::string>& list, const std::string& word) {
+  return std::find(list.begin(), list.end(), word) != list.end();
+}
+
+std::string VerbList() {
+  std::string list;
+  for (const auto& verb : SupportedVerbs()) list += (list.empty() ? "" : ", ") + verb;
+  return list;
+}
+
+int UnknownVerb(const std::string& verb) {
+  if (Contains(UnsupportedVerbs(), verb)) {
+    return Fail(kExitUsage,
+                fmt::format("autocfg {} is not supported yet; this version has {}", verb, VerbList()));
+  }
+  std::vector<std::string> known = SupportedVerbs();
+  return Fail(kExitUsage,
+              fmt::format("no verb '{}'{}; give one of {}", verb, DidYouMean(verb, known), VerbList()));
+}
+
+// The subcommand that the command line names.
+const CLI::App* Named(const CLI::App& app) {
+  const auto named = app.get_subcommands();
+  return named.empty() ? &app : named.front();
+}
+
+int UsageError(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* verb = Named(app);
+  const std::string name = verb == &app ? "autocfg" : "autocfg " + verb->get_name();
+  std::string what = error.what();
+  while (!what.empty() && (what.back() == '\n' || what.back() == '.' || what.back() == ' ')) what.pop_back();
+  std::string hint;
+  const auto extras = verb->remaining(true);
+  if (!extras.empty()) {
+    std::vector<std::string> options;
+    for (const CLI::Option* option : verb->get_options()) {
+      if (!option->get_group().empty()) options.push_back(option->get_name());
+    }
+    what = fmt::format("unexpected '{}'", extras.front());
+    hint = DidYouMean(extras.front(), options);
+  }
+  return Fail(kExitUsage, fmt::format("{}: {}{}; see {} --help", name, what, hint, name));
+}
+
+int Parse(int argc, char** argv) {
+  CLI::App app("autocfg: the fastest way to split a model's training over a cluster, by measurement",
+               "autocfg");
+  app.set_version_flag("--version", fmt::format("autocfg {} (build {})", Version(), BuildId()));
+  app.require_subcommand(0, 1);
+  Verb chosen;
+  AddSearch(app, chosen);
+  AddTrain(app, chosen);
+  AddStudies(app, chosen);
+  AddTrials(app, chosen);
+  AddVersion(app, chosen);
+  if (argc > 1 && argv[1][0] != '-' && !Contains(SupportedVerbs(), argv[1])) return UnknownVerb(argv[1]);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help, --version
+    return app.exit(success) == 0 ? kExitDone : kExitNegative;
+  } catch (const CLI::ParseError& error) {
+    return UsageError(app, error);
+  }
+  if (!chosen) return Fail(kExitUsage, fmt::format("no verb; give one of {} (autocfg --help)", VerbList()));
+  return chosen();
+}
+
+}  // namespace
+
+int Main(int argc, char** argv) {
+  // The log goes where errors go; standard output is the answer's.
+  auto logger =
+      std::make_shared<spdlog::logger>("autocfg", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_pattern("autocfg: %v");
+  const char* level = std::getenv("AUTOCFG_LOG");
+  logger->set_level(level == nullptr ? spdlog::level::err : spdlog::level::from_str(level));
+  spdlog::set_default_logger(std::move(logger));
+  try {
+    return Parse(argc, argv);
+  } catch (const std::bad_alloc&) {
+    return Fail(kExitNegative, "out of memory; give a smaller model or batch");
+  } catch (const std::exception& error) {
+    return Fail(kExitNegative, fmt::format("internal error: {}; please report it", error.what()));
+  }
+}
+
+}  // namespace autocfg

@@ -1,0 +1,179 @@
+#include "cli/results_json.h"
+
+#include <cmath>
+#include <string_view>
+
+#include "cli/console.h"
+#include "fmt/format.h"
+#include "proto/convert/plan_convert.h"
+#include "search/text/cluster_json.h"
+#include "search/text/model_json.h"
+#include "search/text/plan_text.h"
+#include "worker/build_id.h"
+
+namespace autocfg {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double TokensPerSecond(const Workload& workload, double step_time_s) {
+  const double tokens = static_cast<double>(workload.global_batch) * static_cast<double>(workload.seq_len);
+  return step_time_s > 0 ? tokens / step_time_s : 0;
+}
+
+Json MemoryJson(const v1::MemoryBytes& memory) {
+  return Json{{"parameters", memory.parameters()},
+              {"gradients", memory.gradients()},
+              {"optimizer", memory.optimizer()},
+              {"activations", memory.activations()},
+              {"workspace", memory.workspace()},
+              {"communication", memory.communication()},
+              {"device_overhead", memory.device_overhead()},
+              {"total", memory.total()},
+              {"capacity", memory.capacity()}};
+}
+
+absl::StatusOr<std::int64_t> PositiveField(const Json& object, const char* name) {
+  const auto field = object.find(name);
+  if (field == object.end() || !field->is_number_integer() || field->get<std::int64_t>() <= 0) {
+    return absl::InvalidArgumentError(fmt::format("workload: {} is not a positive whole number", name));
+  }
+  return field->get<std::int64_t>();
+}
+
+absl::StatusOr<Workload> ParseWorkload(const Json& json) {
+  Workload workload;
+  const auto global_batch = PositiveField(json, "global_batch");
+  if (!global_batch.ok()) return global_batch.status();
+  workload.global_batch = *global_batch;
+  const auto seq_len = PositiveField(json, "seq_len");
+  if (!seq_len.ok()) return seq_len.status();
+  workload.seq_len = *seq_len;
+  const auto name = json.find("precision");
+  const auto precision =
+      name != json.end() && name->is_string() ? ParsePrecision(name->get<std::string>()) : std::nullopt;
+  if (!precision) return absl::InvalidArgumentError("workload: precision is none of fp64, fp32, bf16, fp16");
+  workload.precision = *precision;
+  return workload;
+}
+
+}  // namespace
+
+Json WorkloadJson(const Workload& workload) {
+  return Json{{"global_batch", workload.global_batch},
+              {"seq_len", workload.seq_len},
+              {"precision", std::string(Name(workload.precision))}};
+}
+
+Json VersionsJson() { return Json{{"autocfg", Version()}, {"build_id", BuildId()}, {"engine", "cpu"}}; }
+
+Json PredictionJson(const v1::Prediction& prediction, const SearchQuestion& question) {
+  const double tokens = TokensPerSecond(question.workload, prediction.step_time_s());
+  const auto& parts = prediction.breakdown_s();
+  Json json{{"feasible", prediction.feasible()}};
+  if (!prediction.feasible()) json["reason"] = prediction.reason();
+  json["step_time_s"] = prediction.step_time_s();
+  json["step_time_low_s"] = prediction.step_time_low_s();
+  json["step_time_high_s"] = prediction.step_time_high_s();
+  json["tokens_per_s"] = tokens;
+  json["memory_bytes"] = MemoryJson(prediction.memory_bytes());
+  json["breakdown_s"] =
+      Json{{"compute", parts.compute()},     {"recompute", parts.recompute()}, {"tp_comm", parts.tp_comm()},
+           {"pp_comm", parts.pp_comm()},     {"dp_comm", parts.dp_comm()},     {"bubble", parts.bubble()},
+           {"optimizer", parts.optimizer()}, {"overhead", parts.overhead()}};
+  return json;
+}
+
+Json MeasurementJson(const v1::Measurement& measurement, const SearchQuestion& question) {
+  return Json{{"step_time_s", measurement.median_step_time_s()},
+              {"ci95_s", measurement.ci95_s()},
+              {"steps", measurement.step_time_s_size()},
+              {"tokens_per_s", TokensPerSecond(question.workload, measurement.median_step_time_s())},
+              {"planned_memory_bytes", measurement.planned_memory_bytes()},
+              {"peak_memory_bytes", measurement.peak_memory_bytes()},
+              {"device_overhead_bytes", measurement.device_overhead_bytes()},
+              {"ranks_per_core", measurement.ranks_per_core()},
+              {"slice", measurement.slice()},
+              {"build_id", measurement.build_id()},
+              {"device_fingerprint", measurement.device_fingerprint()}};
+}
+
+absl::StatusOr<Json> CandidateJson(const v1::Candidate& candidate, const SearchQuestion& question) {
+  const auto plan = FromProto(candidate.plan());
+  if (!plan.ok()) return plan.status();
+  Json json{{"plan", PlanJson(*plan)}, {"plan_text", PlanText(*plan)}};
+  json["provenance"] = candidate.has_measured() ? "measured" : "predicted";
+  json["measured"] =
+      candidate.has_measured() ? MeasurementJson(candidate.measured(), question) : Json(nullptr);
+  json["predicted"] = PredictionJson(candidate.predicted(), question);
+  return json;
+}
+
+absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQuestion& question) {
+  Json json{{"study", answer.study()},
+            {"model", ModelJson(question.model)},
+            {"cluster", ClusterJson(question.cluster)},
+            {"workload", WorkloadJson(question.workload)},
+            {"versions", VersionsJson()}};
+  if (answer.nothing_fits().empty()) {
+    auto best = CandidateJson(answer.best(), question);
+    if (!best.ok()) return best.status();
+    json["best"] = *std::move(best);
+  } else {
+    json["best"] = nullptr;
+    json["reason"] = answer.nothing_fits();
+  }
+  json["runners_up"] = Json::array();
+  for (const auto& candidate : answer.runners_up()) {
+    auto runner_up = CandidateJson(candidate, question);
+    if (!runner_up.ok()) return runner_up.status();
+    json["runners_up"].push_back(*std::move(runner_up));
+  }
+  const auto& counts = answer.counts();
+  json["counts"] = Json{{"enumerated", counts.enumerated()},       {"illegal", counts.illegal()},
+                        {"out_of_memory", counts.out_of_memory()}, {"predicted", counts.predicted()},
+                        {"evaluated", counts.evaluated()},         {"measured", counts.measured()}};
+  json["rejected"] = Json::object();
+  for (const auto& [reason, count] :
+       std::map<std::string, std::int64_t>(counts.rejected().begin(), counts.rejected().end())) {
+    json["rejected"][reason] = count;
+  }
+  json["search"] = Json{{"wall_s", answer.wall_s()},
+                        {"plan_cpu_s", answer.plan_cpu_s()},
+                        {"device_s", answer.device_s()},
+                        {"exhaustive_device_s", answer.exhaustive_device_s()}};
+  return json;
+}
+
+absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text) {
+  Json json;
+  try {
+    json = Json::parse(text);
+  } catch (const Json::exception& error) {
+    return absl::InvalidArgumentError(fmt::format("not JSON: {}", error.what()));
+  }
+  for (const char* part : {"model", "workload", "best"}) {
+    if (!json.is_object() || !json.contains(part)) {
+      return absl::InvalidArgumentError(
+          fmt::format("no '{}' in it; give a file that autocfg search --output wrote", part));
+    }
+  }
+  if (json["best"].is_null())
+    return absl::FailedPreconditionError("this search found no plan that fits, so there is none to run");
+  if (!json["best"].is_object() || !json["best"].contains("plan"))
+    return absl::InvalidArgumentError("best: no 'plan' in it");
+  if (!json["workload"].is_object()) return absl::InvalidArgumentError("workload: not an object");
+  BestPlan best;
+  const auto model = ParseModelJson(json["model"]);
+  if (!model.ok()) return Where("model", model.status());
+  best.model = *model;
+  const auto workload = ParseWorkload(json["workload"]);
+  if (!workload.ok()) return workload.status();
+  best.workload = *workload;
+  const auto plan = ParsePlanJson(json["best"]["plan"]);
+  if (!plan.ok()) return Where("best: plan", plan.status());
+  best.plan = *plan;
+  return best;
+}
+
+}  // namespace autocfg

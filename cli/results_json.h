@@ -1,0 +1,43 @@
+// A search's answer as JSON (CONTRACT.md, "JSON", "A search"), and back: what `autocfg train --input` reads.
+// Pure functions, thread-safe.
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "autocfg/v1/study_service.pb.h"
+#include "nlohmann/json.hpp"
+#include "search/plan/cluster_spec.h"
+#include "search/plan/model_spec.h"
+#include "search/plan/parallel_plan.h"
+#include "search/plan/workload.h"
+
+namespace autocfg {
+
+// What was asked.
+struct SearchQuestion {
+  ModelSpec model;
+  ClusterSpec cluster;
+  Workload workload;
+};
+
+nlohmann::ordered_json WorkloadJson(const Workload& workload);
+nlohmann::ordered_json VersionsJson();
+nlohmann::ordered_json PredictionJson(const v1::Prediction& prediction, const SearchQuestion& question);
+nlohmann::ordered_json MeasurementJson(const v1::Measurement& measurement, const SearchQuestion& question);
+// InvalidArgument where a plan in the answer is none.
+absl::StatusOr<nlohmann::ordered_json> CandidateJson(const v1::Candidate& candidate,
+                                                     const SearchQuestion& question);
+absl::StatusOr<nlohmann::ordered_json> SearchJson(const v1::Recommendation& answer,
+                                                  const SearchQuestion& question);
+
+// What a run needs of the file.
+struct BestPlan {
+  ModelSpec model;
+  Workload workload;
+  ParallelPlan plan;
+};
+// InvalidArgument names the field; FailedPrecondition where the search found nothing that fits.
+absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text);
+
+}  // namespace autocfg

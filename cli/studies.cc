@@ -1,0 +1,97 @@
+// autocfg studies: the searches of a database.
+#include <cmath>
+#include <ctime>
+#include <memory>
+#include <string>
+
+#include "cli/console.h"
+#include "cli/report.h"
+#include "cli/study_client.h"
+#include "cli/study_reader.h"
+#include "cli/verbs.h"
+#include "fmt/chrono.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "search/text/size_text.h"
+
+namespace autocfg {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct StudiesArgs {
+  std::string database;
+  bool json = false;
+};
+
+std::string TimeText(double unix_s) {
+  return unix_s > 0 ? fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(static_cast<std::time_t>(unix_s)))
+                    : "-";
+}
+
+Json StudyJson(const v1::Study& study) {
+  const auto& spec = study.spec();
+  Json json{{"study", study.name()},
+            {"state", StateText(study.state())},
+            {"phase", study.phase()},
+            {"message", study.message()},
+            {"model", spec.model().name()},
+            {"cluster", spec.cluster().name()},
+            {"workload",
+             {{"global_batch", spec.workload().global_batch()},
+              {"seq_len", spec.workload().seq_len()},
+              {"precision", spec.workload().precision()}}},
+            {"enumerated", study.counts().enumerated()},
+            {"predicted", study.counts().predicted()},
+            {"measured", study.counts().measured()},
+            {"create_time_s", study.create_time_s()}};
+  json["end_time_s"] = study.end_time_s() > 0 ? Json(study.end_time_s()) : Json(nullptr);
+  json["best"] = nullptr;
+  if (study.best().has_measured()) {
+    json["best"] = {{"plan_text", study.best().plan_text()},
+                    {"provenance", "measured"},
+                    {"step_time_s", study.best().measured().median_step_time_s()},
+                    {"ci95_s", study.best().measured().ci95_s()}};
+  }
+  return json;
+}
+
+int RunStudies(const StudiesArgs& args) {
+  const auto reader = StudyReader::Open(args.database);
+  if (!reader.ok()) return Fail(reader.status());
+  const auto studies = (*reader)->Studies();
+  if (!studies.ok()) return Fail(studies.status());
+  if (args.json) {
+    Json json = Json::array();
+    for (const auto& study : *studies) json.push_back(StudyJson(study));
+    return Answer(json.dump(2) + "\n");
+  }
+  std::vector<std::vector<std::string>> rows = {{"study", "state", "began", "model", "cluster", "batch",
+                                                 "seq", "precision", "measured", "best (measured)"}};
+  for (const auto& study : *studies) {
+    const auto& spec = study.spec();
+    const bool measured = study.best().has_measured();
+    rows.push_back(
+        {LastPart(study.name()), StateText(study.state()), TimeText(study.create_time_s()),
+         spec.model().name(), spec.cluster().name(), std::to_string(spec.workload().global_batch()),
+         std::to_string(spec.workload().seq_len()), spec.workload().precision(),
+         fmt::format("{} of {}", study.counts().measured(), study.counts().predicted()),
+         measured ? fmt::format("{}  {}", SecondsText(study.best().measured().median_step_time_s()),
+                                study.best().plan_text())
+                  : "-"});
+  }
+  if (studies->empty()) Note("no searches yet; autocfg search makes one");
+  return Answer(Table(rows));
+}
+
+}  // namespace
+
+void AddStudies(CLI::App& app, Verb& chosen) {
+  CLI::App* verb = app.add_subcommand("studies", "the searches of a database, newest first");
+  const auto args = std::make_shared<StudiesArgs>();
+  verb->add_option("--db", args->database, "the database (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
+  verb->add_flag("--json", args->json, "as JSON");
+  verb->callback([args, &chosen] { chosen = [args] { return RunStudies(*args); }; });
+}
+
+}  // namespace autocfg

@@ -1,0 +1,42 @@
+// Follows a study on a thread of its own, over broken streams, until it ends. Thread-safe.
+#pragma once
+
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "autocfg/v1/study_service.pb.h"
+#include "cli/study_client.h"
+#include "grpcpp/client_context.h"
+
+namespace autocfg {
+
+class StudyWatcher {
+ public:
+  StudyWatcher(const std::string& target, std::string study);
+  ~StudyWatcher();  // Stop()
+
+  // True once the study has ended or cannot be followed any more (status()).
+  bool WaitForEnd(double seconds);
+  v1::Study Latest();
+  absl::Status status();
+  void Stop();  // idempotent
+
+ private:
+  void Loop();
+
+  StudyClient client_;
+  const std::string study_name_;
+  absl::Mutex mutex_;
+  v1::Study latest_ ABSL_GUARDED_BY(mutex_);
+  std::int64_t cursor_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  grpc::ClientContext* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::thread thread_;
+};
+
+}  // namespace autocfg

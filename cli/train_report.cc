@@ -1,0 +1,108 @@
+#include "cli/train_report.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "cli/console.h"
+#include "cli/results_json.h"
+#include "fmt/format.h"
+#include "search/text/model_json.h"
+#include "search/text/size_text.h"
+#include "worker/step_statistics.h"
+
+namespace autocfg {
+namespace {
+
+double TokensPerSecond(const Workload& workload, double seconds) {
+  return seconds > 0
+             ? static_cast<double>(workload.global_batch) * static_cast<double>(workload.seq_len) / seconds
+             : 0;
+}
+
+}  // namespace
+
+absl::StatusOr<TrainSummary> SummaryOf(const JobResult& result, const Workload& workload) {
+  TrainSummary summary;
+  for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {
+    const auto& last = result.ranks[rank].last;
+    if (!last.has_train_result())
+      return absl::InternalError(fmt::format("rank {} ended without a result", rank));
+    const auto& train = last.train_result();
+    if (rank == 0) {
+      summary.losses.assign(train.losses().begin(), train.losses().end());
+      summary.grad_norms.assign(train.grad_norms().begin(), train.grad_norms().end());
+      summary.step_time_s.assign(static_cast<std::size_t>(train.step_time_s_size()), 0);
+    }
+    if (static_cast<std::size_t>(train.step_time_s_size()) != summary.step_time_s.size()) {
+      return absl::InternalError(fmt::format("rank {} timed {} steps, rank 0 {}", rank,
+                                             train.step_time_s_size(), summary.step_time_s.size()));
+    }
+    for (std::size_t i = 0; i < summary.step_time_s.size(); ++i) {
+      summary.step_time_s[i] = std::max(summary.step_time_s[i], train.step_time_s(static_cast<int>(i)));
+    }
+    summary.planned_memory_bytes =
+        std::max(summary.planned_memory_bytes, train.planned_memory_bytes().total());
+    summary.peak_memory_bytes = std::max(summary.peak_memory_bytes, train.peak_memory_bytes());
+    summary.device_overhead_bytes = std::max(summary.device_overhead_bytes, train.device_overhead_bytes());
+  }
+  std::vector<double> steady = summary.step_time_s;
+  if (steady.size() > 1) steady.erase(steady.begin());
+  summary.tokens_per_s = TokensPerSecond(workload, Median(steady));
+  return summary;
+}
+
+nlohmann::ordered_json TrainJson(const TrainSummary& summary, const RunDescription& run) {
+  return {{"losses", summary.losses},
+          {"grad_norms", summary.grad_norms},
+          {"step_time_s", summary.step_time_s},
+          {"tokens_per_s", summary.tokens_per_s},
+          {"planned_memory_bytes", summary.planned_memory_bytes},
+          {"peak_memory_bytes", summary.peak_memory_bytes},
+          {"device_overhead_bytes", summary.device_overhead_bytes},
+          {"plan", run.plan},
+          {"device", run.device},
+          {"model", ModelJson(run.model)},
+          {"workload", WorkloadJson(run.workload)},
+          {"versions", VersionsJson()}};
+}
+
+std::string TrainReport(const TrainSummary& summary, const RunDescription& run) {
+  return fmt::format(
+      "\nplan: {} on {}, {} rank{}\n"
+      "tokens per second: {} (measured, median step{})\n"
+      "memory of the worst rank: {} planned, {} of them used, {} beside them\n",
+      run.plan, run.device, run.ranks, run.ranks == 1 ? "" : "s",
+      CountText(std::llround(summary.tokens_per_s)),
+      summary.step_time_s.size() > 1 ? ", the first left out" : "", BytesText(summary.planned_memory_bytes),
+      BytesText(summary.peak_memory_bytes), BytesText(summary.device_overhead_bytes));
+}
+
+TrainDisplay::TrainDisplay(bool json, std::int64_t steps, const Workload& workload)
+    : json_(json), terminal_(IsTerminal(STDERR_FILENO)), steps_(steps), workload_(workload) {}
+
+void TrainDisplay::Step(int rank, const v1::Progress& progress) {
+  if (rank != 0) return;
+  if (json_) {
+    if (!terminal_) return;
+    begun_ = true;
+    fmt::print(stderr, "\rstep {} of {}, loss {:.4f}   ", progress.step(), steps_, progress.loss());
+    std::fflush(stderr);
+    return;
+  }
+  if (!begun_)
+    fmt::print("{:>8}  {:>12}  {:>12}  {:>10}  {:>12}\n", "step", "loss", "grad norm", "time", "tokens/s");
+  begun_ = true;
+  fmt::print("{:>8}  {:>12.6f}  {:>12.6f}  {:>10}  {:>12}\n", progress.step(), progress.loss(),
+             progress.grad_norm(), SecondsText(progress.step_time_s()),
+             CountText(std::llround(TokensPerSecond(workload_, progress.step_time_s()))));
+  std::fflush(stdout);
+}
+
+void TrainDisplay::End() {
+  if (json_ && begun_) fmt::print(stderr, "\r\x1b[K");
+}
+
+}  // namespace autocfg

@@ -1,0 +1,58 @@
+// What a training run says: steps while it runs, a summary at its end, as a table or as JSON (CONTRACT.md, "A
+// training run"). TrainDisplay may be used from the launcher's thread; the rest are pure functions.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "autocfg/v1/trainer.pb.h"
+#include "nlohmann/json.hpp"
+#include "search/plan/model_spec.h"
+#include "search/plan/workload.h"
+#include "worker/process_launcher.h"
+
+namespace autocfg {
+
+struct RunDescription {
+  ModelSpec model;
+  Workload workload;
+  std::string plan;
+  std::string device;
+  std::int64_t ranks = 1;
+};
+
+struct TrainSummary {
+  std::vector<double> losses;
+  std::vector<double> grad_norms;
+  std::vector<double> step_time_s;        // the slowest rank's, each step
+  double tokens_per_s = 0;                // by the median step, the first left out where there are more
+  std::int64_t planned_memory_bytes = 0;  // these three: the worst rank's
+  std::int64_t peak_memory_bytes = 0;
+  std::int64_t device_overhead_bytes = 0;
+};
+
+// Internal where a rank sent no result, or ranks of different lengths.
+absl::StatusOr<TrainSummary> SummaryOf(const JobResult& result, const Workload& workload);
+
+nlohmann::ordered_json TrainJson(const TrainSummary& summary, const RunDescription& run);
+// What stands below the table of steps.
+std::string TrainReport(const TrainSummary& summary, const RunDescription& run);
+
+// Rank 0's steps: rows on standard output; with `json`, a counter on standard error where that is a terminal.
+class TrainDisplay {
+ public:
+  TrainDisplay(bool json, std::int64_t steps, const Workload& workload);
+  void Step(int rank, const v1::Progress& progress);
+  void End();
+
+ private:
+  const bool json_;
+  const bool terminal_;
+  const std::int64_t steps_;
+  const Workload workload_;
+  bool begun_ = false;
+};
+
+}  // namespace autocfg

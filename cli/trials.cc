@@ -1,0 +1,120 @@
+// autocfg trials: what a search has measured.
+#include <memory>
+#include <string>
+
+#include "cli/console.h"
+#include "cli/report.h"
+#include "cli/study_client.h"
+#include "cli/study_reader.h"
+#include "cli/verbs.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "proto/convert/plan_convert.h"
+#include "search/text/plan_text.h"
+#include "search/text/size_text.h"
+
+namespace autocfg {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct TrialsArgs {
+  std::string database;
+  std::string study;
+  bool json = false;
+};
+
+absl::StatusOr<Json> TrialJson(const v1::Trial& trial) {
+  const auto plan = FromProto(trial.plan());
+  if (!plan.ok()) return Where(trial.name(), plan.status());
+  Json json{{"trial", trial.name()},
+            {"plan", PlanJson(*plan)},
+            {"plan_text", PlanText(*plan)},
+            {"repeat", trial.repeat()},
+            {"state", StateText(trial.state())},
+            {"message", trial.message()},
+            {"predicted",
+             {{"step_time_s", trial.predicted().step_time_s()},
+              {"step_time_low_s", trial.predicted().step_time_low_s()},
+              {"step_time_high_s", trial.predicted().step_time_high_s()}}}};
+  json["measured"] = nullptr;
+  if (trial.has_measured()) {
+    const auto& measured = trial.measured();
+    json["measured"] = {{"step_time_s", measured.median_step_time_s()},
+                        {"ci95_s", measured.ci95_s()},
+                        {"steps", measured.step_time_s_size()},
+                        {"planned_memory_bytes", measured.planned_memory_bytes()},
+                        {"peak_memory_bytes", measured.peak_memory_bytes()},
+                        {"device_overhead_bytes", measured.device_overhead_bytes()},
+                        {"device_s", measured.device_s()},
+                        {"build_id", measured.build_id()}};
+  }
+  json["attempts"] = Json::array();
+  for (const auto& attempt : trial.attempts()) {
+    json["attempts"].push_back({{"number", attempt.number()},
+                                {"state", StateText(attempt.state())},
+                                {"worker", attempt.worker()},
+                                {"message", attempt.message()}});
+  }
+  return json;
+}
+
+int RunTrials(const TrialsArgs& args) {
+  std::int64_t id = 0;
+  if (!args.study.empty()) {
+    const auto parsed = ParseStudyId(args.study);
+    if (!parsed.ok()) return Fail(parsed.status());
+    id = *parsed;
+  }
+  const auto reader = StudyReader::Open(args.database);
+  if (!reader.ok()) return Fail(reader.status());
+  if (id == 0) {
+    const auto studies = (*reader)->Studies();
+    if (!studies.ok()) return Fail(studies.status());
+    if (studies->empty()) return Fail(kExitUsage, "no studies in this database; autocfg search makes one");
+    const auto newest = ParseStudyId(studies->front().name());
+    if (!newest.ok()) return Fail(newest.status());
+    id = *newest;
+  }
+  const auto study = (*reader)->Study(id);
+  if (!study.ok()) return Fail(Where("--study", study.status()));
+  const auto trials = (*reader)->Trials(id);
+  if (!trials.ok()) return Fail(trials.status());
+  if (args.json) {
+    Json json = Json::array();
+    for (const auto& trial : *trials) {
+      auto one = TrialJson(trial);
+      if (!one.ok()) return Fail(one.status());
+      json.push_back(*std::move(one));
+    }
+    return Answer(json.dump(2) + "\n");
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"trial", "state", "measured", "predicted", "tries", "plan", "note"}};
+  for (const auto& trial : *trials) {
+    const std::string measured =
+        trial.has_measured() ? fmt::format("{} +- {}", SecondsText(trial.measured().median_step_time_s()),
+                                           SecondsText(trial.measured().ci95_s()))
+                             : "-";
+    std::string note = trial.message();
+    if (trial.repeat() > 0)
+      note = fmt::format("repeat {}{}{}", trial.repeat(), note.empty() ? "" : "; ", note);
+    rows.push_back({LastPart(trial.name()), StateText(trial.state()), measured,
+                    SecondsText(trial.predicted().step_time_s()), std::to_string(trial.attempts_size()),
+                    trial.plan_text(), note});
+  }
+  return Answer(Table(rows));
+}
+
+}  // namespace
+
+void AddTrials(CLI::App& app, Verb& chosen) {
+  CLI::App* verb = app.add_subcommand("trials", "what a search has measured");
+  const auto args = std::make_shared<TrialsArgs>();
+  verb->add_option("--study", args->study, "the study's number (default: the newest)");
+  verb->add_option("--db", args->database, "the database (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
+  verb->add_flag("--json", args->json, "as JSON");
+  verb->callback([args, &chosen] { chosen = [args] { return RunTrials(*args); }; });
+}
+
+}  // namespace autocfg

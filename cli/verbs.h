@@ -1,0 +1,25 @@
+// The verbs of CONTRACT.md, "autocfg": each adds its subcommand, and leaves what is to be done in `chosen`
+// when it is the one given. Not thread-safe.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+
+namespace autocfg {
+
+// Returns the exit code.
+using Verb = std::function<int()>;
+
+void AddSearch(CLI::App& app, Verb& chosen);
+void AddTrain(CLI::App& app, Verb& chosen);
+void AddStudies(CLI::App& app, Verb& chosen);
+void AddTrials(CLI::App& app, Verb& chosen);
+void AddVersion(CLI::App& app, Verb& chosen);
+
+// The whole program: parses, runs, says what is wrong.
+int Main(int argc, char** argv);
+
+}  // namespace autocfg

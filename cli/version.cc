@@ -1,0 +1,24 @@
+// autocfg version: which build this is.
+#include <memory>
+
+#include "cli/console.h"
+#include "cli/results_json.h"
+#include "cli/verbs.h"
+#include "fmt/format.h"
+#include "worker/build_id.h"
+
+namespace autocfg {
+
+void AddVersion(CLI::App& app, Verb& chosen) {
+  CLI::App* verb = app.add_subcommand("version", "which build this is");
+  const auto json = std::make_shared<bool>(false);
+  verb->add_flag("--json", *json, "as JSON");
+  verb->callback([json, &chosen] {
+    chosen = [json] {
+      if (*json) return Answer(VersionsJson().dump(2) + "\n");
+      return Answer(fmt::format("autocfg {} (build {})\n", Version(), BuildId()));
+    };
+  });
+}
+
+}  // namespace autocfg
