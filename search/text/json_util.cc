@@ -1,0 +1,185 @@
+#include "search/text/json_util.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <set>
+#include <utility>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "search/text/suggest.h"
+
+namespace autocfg {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMaxShown = 60;
+constexpr std::size_t kMaxDepth = 64;
+
+// Checks a document without building it.
+class Checker : public nlohmann::json_sax<Json> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t value, const string_t& text) override {
+    return std::isfinite(value) || Fail(fmt::format("the number {} is too large", Printable(text)));
+  }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override {
+    keys_.emplace_back();
+    return Enter();
+  }
+  bool key(string_t& name) override {
+    return keys_.back().insert(name).second || Fail(fmt::format("the key \"{}\" is named twice", Printable(name)));
+  }
+  bool end_object() override {
+    keys_.pop_back();
+    --depth_;
+    return true;
+  }
+  bool start_array(std::size_t) override { return Enter(); }
+  bool end_array() override {
+    --depth_;
+    return true;
+  }
+  bool parse_error(std::size_t position, const std::string& token, const nlohmann::detail::exception& error) override {
+    position_ = position;
+    constexpr int kNumberOverflow = 406;
+    if (error.id == kNumberOverflow) return Fail(fmt::format("the number {} is too large", Printable(token)));
+    return Fail(token.empty() ? "the text ends too early" : fmt::format("unexpected \"{}\"", Printable(token)));
+  }
+
+  const std::string& problem() const { return problem_; }
+  std::size_t position() const { return position_; }  // of a syntax error, in bytes from 1; 0 where not known
+
+ private:
+  bool Fail(std::string problem) {
+    problem_ = std::move(problem);
+    return false;
+  }
+  bool Enter() { return ++depth_ <= kMaxDepth || Fail(fmt::format("it is nested deeper than {}", kMaxDepth)); }
+
+  std::vector<std::set<std::string>> keys_;
+  std::size_t depth_ = 0;
+  std::size_t position_ = 0;
+  std::string problem_;
+};
+
+}  // namespace
+
+std::string Printable(std::string_view text) {
+  std::string shown;
+  for (const char c : text.substr(0, kMaxShown)) {
+    if (c >= ' ' && c <= '~') {
+      shown += c;
+    } else {
+      shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    }
+  }
+  if (text.size() > kMaxShown) shown += "...";
+  return shown;
+}
+
+absl::StatusOr<Json> ParseJson(std::string_view what, std::string_view text) {
+  Checker checker;
+  if (!Json::sax_parse(text.begin(), text.end(), &checker)) {
+    std::string where;
+    if (checker.position() > 0) {
+      const std::string_view before = text.substr(0, std::min(checker.position() - 1, text.size()));
+      const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+      const std::size_t last_break = before.rfind('\n');
+      const std::size_t column = before.size() - (last_break == std::string_view::npos ? 0 : last_break + 1) + 1;
+      where = fmt::format(" at line {}, column {}", line, column);
+    }
+    return absl::InvalidArgumentError(fmt::format("{}: not valid JSON{}: {}", what, where, checker.problem()));
+  }
+  Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return absl::InvalidArgumentError(fmt::format("{}: not valid JSON", what));
+  return json;
+}
+
+FieldReader::FieldReader(std::string_view what, const Json& json) : what_(what), json_(json) {
+  if (!json.is_object()) status_ = absl::InvalidArgumentError(fmt::format("{}: it must be a JSON object", what));
+}
+
+const Json* FieldReader::Find(std::string_view name) {
+  if (std::find(known_.begin(), known_.end(), name) == known_.end()) known_.emplace_back(name);
+  if (!json_.is_object()) return nullptr;
+  const auto found = json_.find(std::string(name));
+  return found == json_.end() ? nullptr : &*found;
+}
+
+void FieldReader::Fail(absl::Status status) {
+  if (status_.ok()) status_ = std::move(status);
+}
+
+void FieldReader::FailField(std::string_view name, std::string_view wanted) {
+  Fail(absl::InvalidArgumentError(fmt::format("{}: {} must be {}", what_, name, wanted)));
+}
+
+void FieldReader::FailUnknown(std::string_view name, std::string_view value, const std::vector<std::string>& known) {
+  Fail(absl::InvalidArgumentError(fmt::format("{}: {} \"{}\" is not known; it must be one of {}{}", what_, name,
+                                              Printable(value), fmt::join(known, ", "), DidYouMean(value, known))));
+}
+
+void FieldReader::Require(std::string_view name) {
+  if (Find(name) == nullptr) Fail(absl::InvalidArgumentError(fmt::format("{}: {} is missing", what_, name)));
+}
+
+void FieldReader::Size(std::string_view name, std::int64_t& value) {
+  const Json* field = Find(name);
+  if (field == nullptr) return;
+  constexpr double kExact = 9007199254740992.0;  // 2^53: doubles up to here are exact integers
+  if (field->is_number_unsigned() && field->get<std::uint64_t>() > std::uint64_t{INT64_MAX}) {
+    return FailField(name, fmt::format("at most {}", INT64_MAX));
+  }
+  if (field->is_number_integer()) {
+    value = field->get<std::int64_t>();
+  } else if (field->is_number_float() && std::abs(field->get<double>()) <= kExact &&
+             std::trunc(field->get<double>()) == field->get<double>()) {
+    value = static_cast<std::int64_t>(field->get<double>());
+  } else {
+    return FailField(name, "a whole number");
+  }
+  if (value < 1) FailField(name, fmt::format("at least 1, not {}", value));
+}
+
+void FieldReader::Number(std::string_view name, double& value) {
+  const Json* field = Find(name);
+  if (field == nullptr) return;
+  if (!field->is_number()) return FailField(name, "a number");
+  value = field->get<double>();
+  if (!std::isfinite(value) || value < 0) FailField(name, fmt::format("finite and not negative, not {}", value));
+}
+
+void FieldReader::Bool(std::string_view name, bool& value) {
+  const Json* field = Find(name);
+  if (field == nullptr) return;
+  if (!field->is_boolean()) return FailField(name, "true or false");
+  value = field->get<bool>();
+}
+
+void FieldReader::String(std::string_view name, std::string& value) {
+  const Json* field = Find(name);
+  if (field == nullptr) return;
+  if (!field->is_string()) return FailField(name, "a string");
+  value = field->get<std::string>();
+}
+
+absl::Status FieldReader::Finish() {
+  if (!status_.ok()) return status_;
+  for (const auto& [key, value] : json_.items()) {
+    if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
+      return absl::InvalidArgumentError(
+          fmt::format("{}: unknown field {}{}", what_, Printable(key), DidYouMean(key, known_)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace autocfg

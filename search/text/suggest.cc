@@ -1,0 +1,57 @@
+#include "search/text/suggest.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "fmt/format.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::size_t kFew = 6;       // so many names are listed in full when none is near
+constexpr std::size_t kLongest = 64;  // a longer name resembles nothing; also bounds the work
+
+// Levenshtein distance.
+std::size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substituted = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({substituted, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::vector<std::string> NearestNames(std::string_view name, const std::vector<std::string>& known) {
+  std::vector<std::pair<std::size_t, std::string>> near;
+  if (name.size() <= kLongest) {
+    for (const std::string& candidate : known) {
+      const std::size_t distance = EditDistance(name, candidate);
+      const bool begins = !name.empty() && std::string_view(candidate).substr(0, name.size()) == name;
+      if (begins || distance * 2 <= name.size()) near.emplace_back(begins ? 0 : distance, candidate);
+    }
+  }
+  if (near.empty()) return known.size() <= kFew ? known : std::vector<std::string>{};
+  std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < std::min<std::size_t>(3, near.size()); ++i) names.push_back(near[i].second);
+  return names;
+}
+
+std::string DidYouMean(std::string_view name, const std::vector<std::string>& known) {
+  const std::vector<std::string> names = NearestNames(name, known);
+  if (names.empty()) return "";
+  std::string list = names.front();
+  for (std::size_t i = 1; i < names.size(); ++i) list += (i + 1 == names.size() ? " or " : ", ") + names[i];
+  return fmt::format("; did you mean {}?", list);
+}
+
+}  // namespace autocfg

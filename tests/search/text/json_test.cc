@@ -1,0 +1,193 @@
+// Models and clusters as JSON and by name: fields, defaults, presets, and any bytes at all.
+#include <random>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "search/text/cluster_json.h"
+#include "search/text/json_util.h"
+#include "search/text/model_json.h"
+
+namespace autocfg {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using Json = nlohmann::ordered_json;
+
+std::string ModelError(std::string_view text) {
+  const auto model = ParseModelText(text);
+  EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument) << text;
+  return std::string(model.status().message());
+}
+
+TEST(ModelJson, DefaultsOfGpt2) {
+  const auto model = ParseModelText(R"({"layers": 2, "hidden": 64, "heads": 4, "vocab": 100})");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->kv_heads, 4);
+  EXPECT_EQ(model->head_dim, 16);
+  EXPECT_EQ(model->ffn_hidden, 256);
+  EXPECT_EQ(model->max_seq_len, 0) << "depends on the sequence length asked for";
+  EXPECT_EQ(model->activation, Activation::kGelu);
+  EXPECT_EQ(model->norm_eps, 1e-5);
+  EXPECT_EQ(model->init_std, 0.02);
+  EXPECT_EQ(model->vocab_multiple, 128);
+  EXPECT_TRUE(model->bias);
+  EXPECT_TRUE(model->tied_embeddings);
+}
+
+TEST(ModelJson, ThereAndBack) {
+  const auto model = ParseModelText(
+      R"({"name": "m", "layers": 3, "hidden": 96, "heads": 6, "kv_heads": 2, "head_dim": 32, "ffn_hidden": 200,
+          "vocab": 1000, "max_seq_len": 77, "activation": "swiglu", "norm": "rmsnorm", "norm_eps": 1e-6, "position": "rope",
+          "rope_theta": 5e5, "bias": false, "tied_embeddings": false, "init_std": 0.01, "vocab_multiple": 64, "source": "x"})");
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->activation, Activation::kSwiGlu);
+  EXPECT_EQ(model->position, Position::kRope);
+  EXPECT_FALSE(model->bias);
+  const auto again = ParseModelText(ModelJson(*model).dump());
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, *model);
+}
+
+TEST(ModelJson, Refused) {
+  EXPECT_THAT(ModelError(""), HasSubstr("model: not valid JSON at line 1"));
+  EXPECT_THAT(ModelError("{\n  \"layers\": 2,\n  oops }"), AllOf(HasSubstr("line 3, column"), HasSubstr("unexpected")));
+  EXPECT_THAT(ModelError("[]"), HasSubstr("must be a JSON object"));
+  EXPECT_THAT(ModelError("{}"), HasSubstr("layers is missing"));
+  EXPECT_THAT(ModelError(R"({"layers": 2, "hidden": 64, "heads": 4})"), HasSubstr("vocab is missing"));
+  const auto with = [](const std::string& field) {
+    return ModelError(R"({"layers": 2, "hidden": 64, "heads": 4, "vocab": 100, )" + field + "}");
+  };
+  EXPECT_THAT(with(R"("layrs": 1)"), AllOf(HasSubstr("unknown field layrs"), HasSubstr("did you mean layers?")));
+  EXPECT_THAT(with(R"("layers": 3)"), HasSubstr("\"layers\" is named twice"));
+  EXPECT_THAT(with(R"("kv_heads": 0)"), HasSubstr("kv_heads must be at least 1, not 0"));
+  EXPECT_THAT(with(R"("kv_heads": -4)"), HasSubstr("kv_heads must be at least 1, not -4"));
+  EXPECT_THAT(with(R"("kv_heads": 3)"), HasSubstr("kv_heads = 3 does not divide heads = 4"));
+  EXPECT_THAT(with(R"("ffn_hidden": "4")"), HasSubstr("ffn_hidden must be a whole number"));
+  EXPECT_THAT(with(R"("ffn_hidden": 1.5)"), HasSubstr("ffn_hidden must be a whole number"));
+  EXPECT_THAT(with(R"("ffn_hidden": 1e300)"), HasSubstr("ffn_hidden must be a whole number"));
+  EXPECT_THAT(with(R"("ffn_hidden": 1e400)"), HasSubstr("too large"));
+  EXPECT_THAT(with(R"("ffn_hidden": 18446744073709551615)"), HasSubstr("ffn_hidden must be at most"));
+  EXPECT_THAT(with(R"("ffn_hidden": 9223372036854775807)"), HasSubstr("ffn_hidden is 9223372036854775807"));
+  EXPECT_THAT(with(R"("ffn_hidden": NaN)"), HasSubstr("not valid JSON"));
+  EXPECT_THAT(with(R"("norm_eps": -1)"), HasSubstr("norm_eps must be finite"));
+  EXPECT_THAT(with(R"("norm_eps": 0)"), HasSubstr("norm_eps is 0"));
+  EXPECT_THAT(with(R"("activation": "gelo")"), HasSubstr("did you mean gelu"));
+  EXPECT_THAT(with(R"("activation": 3)"), HasSubstr("activation must be a string"));
+  EXPECT_THAT(with(R"("bias": 1)"), HasSubstr("bias must be true or false"));
+  EXPECT_THAT(with("\"name\": \"\xff\xfe\""), HasSubstr("not valid JSON"));
+  EXPECT_THAT(ModelError(R"({"layers": 2, "hidden": 65, "heads": 4, "vocab": 100})"), HasSubstr("does not divide hidden"));
+  EXPECT_THAT(ModelError(std::string(100'000, '[')), HasSubstr("nested deeper"));
+}
+
+TEST(ModelJson, Presets) {
+  EXPECT_THAT(ModelPresetNames(), Contains("gpt2-124m"));
+  for (const std::string& name : ModelPresetNames()) {
+    const auto model = ModelPreset(name);
+    ASSERT_TRUE(model.ok()) << name << ": " << model.status();
+    EXPECT_EQ(model->name, name);
+  }
+  // Sizes of the released weights.
+  EXPECT_EQ(ParameterCount(*ModelPreset("gpt2-124m")), 124'439'808);
+  EXPECT_EQ(ParameterCount(*ModelPreset("gpt2-1.5b")), 1'557'611'200);
+  const auto unknown = ModelPreset("gpt2-125m");
+  EXPECT_EQ(unknown.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("did you mean gpt2-124m"));
+  EXPECT_EQ(ModelPreset(std::string(1 << 20, 'x')).status().code(), absl::StatusCode::kNotFound);
+}
+
+constexpr std::string_view kCluster = R"({"name": "c", "device": {"name": "d", "kind": "cpu", "memory_bytes": 1000000,
+    "memory_bytes_per_s": 1e10, "flops_per_s": {"fp32": 1e11}}, "nodes": 2, "gpus_per_node": 4,
+    "intra_node_bytes_per_s": 1e9, "inter_node_bytes_per_s": 1e8, "intra_node_latency_s": 1e-6,
+    "inter_node_latency_s": 1e-5, "ranks_per_core": 2, "local": true})";
+
+TEST(ClusterJson, ThereAndBack) {
+  const auto cluster = ParseClusterJson(Json::parse(kCluster));
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  EXPECT_EQ(RankCount(*cluster), 8);
+  EXPECT_EQ(MemoryCapacity(*cluster), 1'000'000);
+  EXPECT_TRUE(cluster->local);
+  EXPECT_EQ(cluster->groups[0].device.flops_per_s_fp32, 1e11);
+  const auto again = ParseClusterJson(Json::parse(ClusterJson(*cluster).dump()));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, *cluster);
+}
+
+TEST(ClusterJson, Refused) {
+  const auto change = [](const std::string& field, const Json& value, absl::StatusCode code) {
+    Json json = Json::parse(kCluster);
+    json[Json::json_pointer(field)] = value;
+    const auto cluster = ParseClusterJson(json);
+    EXPECT_EQ(cluster.status().code(), code) << json;
+    return std::string(cluster.status().message());
+  };
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  EXPECT_THAT(change("/nodes", 0, kInvalid), HasSubstr("nodes must be at least 1"));
+  EXPECT_THAT(change("/nodes", 10'000'000, kInvalid), HasSubstr("nodes is 10000000"));
+  EXPECT_THAT(change("/nodes", "2", kInvalid), HasSubstr("nodes must be a whole number"));
+  EXPECT_THAT(change("/ranks_per_core", 0, kInvalid), HasSubstr("ranks_per_core is 0"));
+  EXPECT_THAT(change("/intra_node_latency_s", -1, kInvalid), HasSubstr("intra_node_latency_s"));
+  EXPECT_THAT(change("/device/flops_per_s/int8", 1, kInvalid), HasSubstr("unknown field int8"));
+  EXPECT_THAT(change("/device/flops_per_s", 1, kInvalid), HasSubstr("flops_per_s: it must be a JSON object"));
+  EXPECT_THAT(change("/device/kind", "tpu", kInvalid), HasSubstr("cpu, cuda"));
+  EXPECT_THAT(change("/device", 3, kInvalid), HasSubstr("device: it must be a JSON object"));
+  EXPECT_THAT(change("/device", "loca", absl::StatusCode::kNotFound), HasSubstr("did you mean local?"));
+  EXPECT_THAT(change("/gpu", 3, kInvalid), HasSubstr("unknown field gpu"));
+  EXPECT_THAT(change("/calibration", Json::object(), absl::StatusCode::kUnimplemented), HasSubstr("not supported yet"));
+  EXPECT_THAT(std::string(ParseClusterJson(Json::object()).status().message()), HasSubstr("device is missing"));
+}
+
+TEST(ClusterName, Parts) {
+  const auto local = ParseClusterName("local");
+  ASSERT_TRUE(local.ok());
+  EXPECT_EQ(local->preset, "local");
+  EXPECT_EQ(local->nodes, 0);
+  const auto sized = ParseClusterName("a-b:64x8");
+  ASSERT_TRUE(sized.ok());
+  EXPECT_EQ(sized->preset, "a-b");
+  EXPECT_EQ(sized->nodes, 64);
+  EXPECT_EQ(sized->gpus_per_node, 8);
+  for (const char* bad : {"", ":1x1", "a:", "a:1", "a:x", "a:1x", "a:x1", "a:0x1", "a:1x-1", "a:1x1x1", "a:1e3x1",
+                          "a:99999999999999999999x1", "a:1x1:1", "a: 1x1"}) {
+    EXPECT_EQ(ParseClusterName(bad).status().code(), absl::StatusCode::kInvalidArgument) << bad;
+  }
+}
+
+// Whatever the bytes, an answer: a model or cluster, or one printable line. Never an exception.
+TEST(Json, AnyBytes) {
+  const std::string model =
+      R"({"name": "m", "layers": 3, "hidden": 96, "heads": 6, "vocab": 1000, "norm_eps": 1e-6, "bias": false, "norm": "rmsnorm"})";
+  const char* const fragments[] = {"1e400", "null", "[", "{", "}", "\"", "-", "NaN", "\xff", "99999999999999999999",
+                                   "\\u0000", "\\ud800", "true", ",", ":", "\"layers\":1,", "{\"a\":", "\n", ".5", "e9"};
+  std::mt19937_64 random(13);
+  int parsed = 0;
+  for (int i = 0; i < 6000; ++i) {
+    const bool is_model = i % 2 == 0;
+    std::string text = is_model ? model : std::string(kCluster);
+    for (std::size_t n = 1 + random() % 3; n > 0 && !text.empty(); --n) {
+      const std::size_t at = random() % text.size();
+      switch (random() % 4) {
+        case 0: text[at] = static_cast<char>(random()); break;
+        case 1: text.erase(at, 1 + random() % 8); break;
+        case 2: text.insert(at, fragments[random() % std::size(fragments)]); break;
+        case 3: text.replace(at, random() % 6, fragments[random() % std::size(fragments)]); break;
+      }
+    }
+    absl::Status status;
+    if (is_model) {
+      status = ParseModelText(text).status();
+    } else {
+      const auto json = ParseJson("cluster", text);
+      status = json.ok() ? ParseClusterJson(*json).status() : json.status();
+    }
+    parsed += status.ok() ? 1 : 0;
+    for (const char c : status.message()) ASSERT_TRUE(c >= ' ' && c <= '~') << "not one printable line: " << status;
+  }
+  EXPECT_GT(parsed, 20);
+}
+
+}  // namespace
+}  // namespace autocfg

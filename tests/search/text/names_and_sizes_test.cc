@@ -1,0 +1,74 @@
+// Nearest names, and sizes for people.
+#include <cstdint>
+#include <limits>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "search/text/embedded_presets.h"
+#include "search/text/size_text.h"
+#include "search/text/suggest.h"
+
+namespace autocfg {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(NearestNames, ByDistance) {
+  const std::vector<std::string> many = {"schedule", "split", "sp", "tp", "dp", "pp", "recompute", "attention"};
+  EXPECT_THAT(NearestNames("shedule", many), ElementsAre("schedule"));
+  EXPECT_THAT(NearestNames("tp", many), ElementsAre("tp", "sp", "dp"));
+  EXPECT_THAT(NearestNames("rec", many), ElementsAre("recompute"));
+  EXPECT_THAT(NearestNames("quantum", many), IsEmpty());
+  EXPECT_THAT(NearestNames("quantum", {"a", "b"}), ElementsAre("a", "b"));
+  EXPECT_THAT(NearestNames("", many), IsEmpty());
+  EXPECT_THAT(NearestNames("x", {}), IsEmpty());
+}
+
+TEST(DidYouMean, Sentence) {
+  EXPECT_EQ(DidYouMean("aa", {"ab", "ac", "ad", "zz"}), "; did you mean ab, ac or ad?");
+  EXPECT_EQ(DidYouMean("aa", {"ab"}), "; did you mean ab?");
+  EXPECT_EQ(DidYouMean("quantum", {"a", "b", "c", "d", "e", "f", "g"}), "");
+}
+
+TEST(BytesText, Units) {
+  EXPECT_EQ(BytesText(0), "0 B");
+  EXPECT_EQ(BytesText(512), "512 B");
+  EXPECT_EQ(BytesText(1536), "1.5 KiB");
+  EXPECT_EQ(BytesText((std::int64_t{1} << 20) - 1), "1.0 MiB");
+  EXPECT_EQ(BytesText(std::int64_t{23} << 30), "23.0 GiB");
+  EXPECT_EQ(BytesText(-2048), "-2.0 KiB");
+  EXPECT_EQ(BytesText(std::numeric_limits<std::int64_t>::max()), "8.0 EiB");
+}
+
+TEST(SecondsText, Units) {
+  EXPECT_EQ(SecondsText(0), "0 s");
+  EXPECT_EQ(SecondsText(850e-6), "850 us");
+  EXPECT_EQ(SecondsText(12.3e-3), "12.3 ms");
+  EXPECT_EQ(SecondsText(1.25), "1.25 s");
+  EXPECT_EQ(SecondsText(125), "2 min 05 s");
+  EXPECT_EQ(SecondsText(59.97), "1 min 00 s");
+  EXPECT_EQ(SecondsText(7322), "2 h 02 min");
+  EXPECT_EQ(SecondsText(-0.5), "-500 ms");
+  EXPECT_EQ(SecondsText(std::numeric_limits<double>::infinity()), "inf s");
+}
+
+TEST(CountText, Thousands) {
+  EXPECT_EQ(CountText(0), "0");
+  EXPECT_EQ(CountText(999), "999");
+  EXPECT_EQ(CountText(1000), "1,000");
+  EXPECT_EQ(CountText(1234567), "1,234,567");
+  EXPECT_EQ(CountText(-123456), "-123,456");
+  EXPECT_EQ(CountText(std::numeric_limits<std::int64_t>::min()), "-9,223,372,036,854,775,808");
+}
+
+TEST(EmbeddedPresets, Sorted) {
+  const auto presets = EmbeddedPresets();
+  ASSERT_FALSE(presets.empty());
+  for (std::size_t i = 1; i < presets.size(); ++i) {
+    EXPECT_LT(std::make_pair(presets[i - 1].kind, presets[i - 1].name), std::make_pair(presets[i].kind, presets[i].name));
+  }
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,160 @@
+// Plans as text and as JSON: the whole table of options, the way back, and what is refused.
+#include "search/text/plan_text.h"
+
+#include <random>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace autocfg {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(PlanText, Defaults) {
+  const auto plan = ParsePlanText("tp=2");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ParallelPlan expected;
+  expected.tp = 2;
+  EXPECT_EQ(*plan, expected);
+  EXPECT_EQ(PlanText(*plan), "tp=2,pp=1,dp=1,mbs=1");
+}
+
+TEST(PlanText, EveryOption) {
+  const std::string text =
+      "tp=8,pp=4,dp=2,mbs=3,vpp=2,schedule=gpipe,split=9+8+8+7,recompute=full:2,attention=unfused,sp=1,zero=1,"
+      "tp_overlap=4,grad_overlap=1,param_overlap=1,p2p_overlap=1,scatter_gather=1";
+  const auto plan = ParsePlanText(text);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->virtual_stages, 2);
+  EXPECT_EQ(plan->split_layers, (std::vector<std::int64_t>{9, 8, 8, 7}));
+  EXPECT_EQ(plan->recompute_layers, 2);
+  EXPECT_EQ(PlanText(*plan), text);
+}
+
+TEST(PlanText, ScheduleDefaultsByVirtualStages) {
+  EXPECT_EQ(ParsePlanText("pp=2,vpp=2")->schedule, Schedule::kInterleaved);
+  EXPECT_EQ(ParsePlanText("pp=2")->schedule, Schedule::kOneFOneB);
+  EXPECT_EQ(ParsePlanText("vpp=2,schedule=1f1b")->schedule, Schedule::kOneFOneB);
+  EXPECT_EQ(PlanText(*ParsePlanText("pp=2,vpp=2")), "tp=1,pp=2,dp=1,mbs=1,vpp=2");
+  EXPECT_EQ(PlanText(*ParsePlanText("pp=2,schedule=interleaved")), "tp=1,pp=2,dp=1,mbs=1,schedule=interleaved");
+}
+
+ParallelPlan RandomPlan(std::mt19937_64& random) {
+  const auto pick = [&random](std::int64_t n) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(n)); };
+  ParallelPlan plan;
+  plan.tp = pick(9);
+  plan.pp = 1 + pick(8);
+  plan.dp = pick(std::int64_t{1} << 31);
+  plan.micro_batch = 1 + pick(4);
+  plan.virtual_stages = 1 + pick(3);
+  plan.schedule = static_cast<Schedule>(pick(4));
+  plan.split = static_cast<SplitMode>(pick(3));
+  if (plan.split == SplitMode::kExplicit) plan.split_layers.assign(static_cast<std::size_t>(1 + pick(4)), 1 + pick(9));
+  plan.recompute = static_cast<Recompute>(pick(3));
+  if (plan.recompute == Recompute::kFull) plan.recompute_layers = pick(3);
+  plan.attention = static_cast<Attention>(pick(2));
+  plan.sequence_parallel = pick(2) == 1;
+  plan.zero_stage = pick(3);
+  plan.tp_overlap = std::int64_t{1} << pick(4);
+  plan.grad_overlap = pick(2) == 1;
+  plan.param_overlap = pick(2) == 1;
+  plan.p2p_overlap = pick(2) == 1;
+  plan.scatter_gather = pick(2) == 1;
+  return plan;
+}
+
+TEST(PlanText, ThereAndBack) {
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 2000; ++i) {
+    const ParallelPlan plan = RandomPlan(random);
+    const auto from_text = ParsePlanText(PlanText(plan));
+    ASSERT_TRUE(from_text.ok()) << PlanText(plan) << ": " << from_text.status();
+    ASSERT_EQ(*from_text, plan) << PlanText(plan);
+    const auto from_json = ParsePlanJson(nlohmann::ordered_json::parse(PlanJson(plan).dump()));
+    ASSERT_TRUE(from_json.ok()) << PlanJson(plan).dump() << ": " << from_json.status();
+    ASSERT_EQ(*from_json, plan);
+  }
+}
+
+TEST(PlanText, Refused) {
+  const auto message = [](std::string_view text) {
+    const auto plan = ParsePlanText(text);
+    EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument) << text;
+    return std::string(plan.status().message());
+  };
+  EXPECT_THAT(message(""), HasSubstr("empty"));
+  EXPECT_THAT(message("tp=2,"), HasSubstr("empty part"));
+  EXPECT_THAT(message("tp"), HasSubstr("tp is not of the form option=value"));
+  EXPECT_THAT(message("tq=2"), AllOf(HasSubstr("unknown option tq"), HasSubstr("did you mean tp")));
+  EXPECT_THAT(message("micro=2"), HasSubstr("unknown option micro"));
+  EXPECT_THAT(message("recomput=full"), HasSubstr("did you mean recompute?"));
+  EXPECT_THAT(message("tp=2,tp=4"), HasSubstr("tp is named twice"));
+  for (const char* value : {"", "-1", "+1", "x", "1.5", " 1", "1 ", "2147483648", "99999999999999999999", "1e3", "nan"}) {
+    EXPECT_THAT(message(std::string("tp=") + value), HasSubstr("whole number")) << value;
+  }
+  EXPECT_TRUE(ParsePlanText("tp=0").ok()) << "legality says that a size is not positive";
+  EXPECT_TRUE(ParsePlanText("tp=2147483647").ok());
+  EXPECT_THAT(message("schedule=1f2b"), AllOf(HasSubstr("gpipe, 1f1b, interleaved, zb-h1"), HasSubstr("did you mean 1f1b")));
+  EXPECT_THAT(message("split=4+"), HasSubstr("split=4+"));
+  EXPECT_THAT(message("split=4+0"), HasSubstr("split=4+0"));
+  EXPECT_THAT(message("split="), HasSubstr("split"));
+  EXPECT_THAT(message("recompute=full:"), HasSubstr("full:K"));
+  EXPECT_THAT(message("recompute=full:0"), HasSubstr("full:K"));
+  EXPECT_THAT(message("recompute=most"), HasSubstr("none, selective, full"));
+  EXPECT_THAT(message("sp=2"), HasSubstr("0 or 1"));
+  EXPECT_THAT(message("zero=3"), HasSubstr("one of 0, 1, 2"));
+  EXPECT_THAT(message("tp_overlap=3"), HasSubstr("one of 1, 2, 4, 8"));
+}
+
+TEST(PlanJson, Forms) {
+  using Json = nlohmann::ordered_json;
+  EXPECT_EQ(*ParsePlanJson(Json("tp=2,pp=2")), *ParsePlanText("tp=2,pp=2"));
+  EXPECT_EQ(*ParsePlanJson(Json{{"tp", 2}, {"sequence_parallel", true}}), *ParsePlanText("tp=2,sp=1"));
+  EXPECT_EQ(*ParsePlanJson(Json{{"pp", 2}, {"virtual_stages", 2}}), *ParsePlanText("pp=2,vpp=2"));
+  const auto message = [](const Json& json) {
+    const auto plan = ParsePlanJson(json);
+    EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument) << json;
+    return std::string(plan.status().message());
+  };
+  EXPECT_THAT(message(Json(5)), HasSubstr("object or a string"));
+  EXPECT_THAT(message(Json{{"mbs", 2}}), HasSubstr("unknown field mbs"));
+  EXPECT_THAT(message(Json{{"tp", 1.5}}), HasSubstr("tp must be a whole number"));
+  EXPECT_THAT(message(Json{{"tp", nullptr}}), HasSubstr("tp must be a whole number"));
+  EXPECT_THAT(message(Json{{"tp", -1}}), HasSubstr("tp=-1"));
+  EXPECT_THAT(message(Json{{"sequence_parallel", 3}}), HasSubstr("0 or 1"));
+}
+
+// Whatever the bytes, an answer: a plan or one line.
+TEST(PlanText, AnyBytes) {
+  std::mt19937_64 random(11);
+  int parsed = 0;
+  for (int i = 0; i < 5000; ++i) {
+    std::string text = PlanText(RandomPlan(random));
+    for (std::size_t n = random() % 4; n > 0 && !text.empty(); --n) {
+      const std::size_t at = random() % text.size();
+      switch (random() % 4) {
+        case 0: text[at] = static_cast<char>(random()); break;
+        case 1: text.erase(at, 1 + random() % 3); break;
+        case 2: text.insert(at, text.substr(random() % text.size(), 5)); break;
+        case 3: text.insert(at, 1, "=,+:09-"[random() % 7]); break;
+      }
+    }
+    const auto plan = ParsePlanText(text);
+    if (plan.ok()) {
+      ++parsed;
+      EXPECT_EQ(*ParsePlanText(PlanText(*plan)), *plan);
+      continue;
+    }
+    EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
+    for (const char c : plan.status().message()) ASSERT_TRUE(c >= ' ' && c <= '~') << "not a printable line";
+  }
+  EXPECT_GT(parsed, 500);
+  EXPECT_LT(parsed, 4500);
+}
+
+}  // namespace
+}  // namespace autocfg
