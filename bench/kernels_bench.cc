@@ -1,0 +1,280 @@
+// Every op of the CPU device, in fp32, at the shapes of a GPT-2 124M step (sequence 256, micro batch 4).
+// Matrix products and attention report FLOP/s; the others bytes/s, counting each operand read or written
+// once, to compare with the bandwidth of `Copy`.
+#include <benchmark/benchmark.h>
+
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "kernels/arena.h"
+#include "kernels/cpu/cpu_device.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::int64_t B = 4, S = 256, T = B * S, H = 768, F = 3072, N = 12, D = 64, V = 50304;
+
+// A device, its ops, and random tensors in one arena.
+class Bench {
+ public:
+  Bench()
+      : device_(CreateCpuDevice()),
+        ops_(CreateCpuOps()),
+        stream_(device_->CreateStream()),
+        arena_(*device_) {}
+
+  Reservation Add(std::initializer_list<std::int64_t> shape, DType type = DType::kF32) {
+    reservations_.push_back(arena_.Reserve(Region::kWorkspace, type, shape));
+    return reservations_.back();
+  }
+
+  void Commit() {
+    arena_.Commit();
+    std::mt19937 random(1);
+    std::uniform_real_distribution<float> value(-1, 1);
+    for (const Reservation& r : reservations_) {
+      const Tensor t = arena_.At(r);
+      for (std::int64_t i = 0; i < t.Elements(); ++i) {
+        if (t.dtype == DType::kF32) t.As<float>()[i] = value(random);
+        if (t.dtype == DType::kI32) t.As<std::int32_t>()[i] = static_cast<std::int32_t>(random() % V);
+      }
+    }
+  }
+
+  Tensor operator()(const Reservation& r) const { return arena_.At(r); }
+  Ops& ops() { return *ops_; }
+  Stream& stream() { return *stream_; }
+
+ private:
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Ops> ops_;
+  std::unique_ptr<Stream> stream_;
+  Arena arena_;
+  std::vector<Reservation> reservations_;
+};
+
+void Bytes(benchmark::State& state, std::int64_t elements) {
+  state.counters["GB/s"] =
+      benchmark::Counter(static_cast<double>(elements) * 4e-9 * static_cast<double>(state.iterations()),
+                         benchmark::Counter::kIsRate);
+}
+void Flops(benchmark::State& state, double flops) {
+  state.counters["GFLOP/s"] =
+      benchmark::Counter(flops * 1e-9 * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate);
+}
+
+void Copy(benchmark::State& state) {
+  Bench b;
+  const auto from = b.Add({T, V}), to = b.Add({T, V});
+  b.Commit();
+  for (auto _ : state) std::memcpy(b(to).data, b(from).data, static_cast<std::size_t>(b(to).Bytes()));
+  Bytes(state, 2 * T * V);
+}
+BENCHMARK(Copy)->Unit(benchmark::kMillisecond);
+
+// m, n, k, transposes, accumulate.
+void Matmul(benchmark::State& state) {
+  Bench b;
+  const std::int64_t m = state.range(0), n = state.range(1), k = state.range(2);
+  const bool ta = state.range(3) != 0, tb = state.range(4) != 0;
+  const auto a = ta ? b.Add({k, m}) : b.Add({m, k});
+  const auto x = tb ? b.Add({n, k}) : b.Add({k, n});
+  const auto c = b.Add({m, n});
+  b.Commit();
+  for (auto _ : state) {
+    b.ops().Matmul(b(a), Transpose{ta}, b(x), Transpose{tb}, b(c), state.range(5) != 0, b.stream());
+  }
+  Flops(state, 2.0 * static_cast<double>(m * n * k));
+}
+BENCHMARK(Matmul)
+    ->ArgNames({"m", "n", "k", "ta", "tb", "acc"})
+    ->Args({T, 3 * H, H, 0, 0, 0})
+    ->Args({T, H, 3 * H, 0, 1, 0})
+    ->Args({H, 3 * H, T, 1, 0, 1})
+    ->Args({T, H, H, 0, 0, 0})
+    ->Args({T, H, H, 0, 1, 0})
+    ->Args({H, H, T, 1, 0, 1})
+    ->Args({T, F, H, 0, 0, 0})
+    ->Args({T, H, F, 0, 1, 0})
+    ->Args({H, F, T, 1, 0, 1})
+    ->Args({T, H, F, 0, 0, 0})
+    ->Args({T, F, H, 0, 1, 0})
+    ->Args({F, H, T, 1, 0, 1})
+    ->Args({T, V, H, 0, 1, 0})
+    ->Args({T, H, V, 0, 0, 0})
+    ->Args({V, H, T, 1, 0, 1})
+    ->Unit(benchmark::kMillisecond);
+
+void LayerNorm(benchmark::State& state) {
+  Bench b;
+  const bool forward = state.range(0) != 0;
+  const auto x = b.Add({T, H}), y = b.Add({T, H}), dx = b.Add({T, H});
+  const auto gamma = b.Add({H}), beta = b.Add({H}), mean = b.Add({T}), rstd = b.Add({T});
+  b.Commit();
+  for (auto _ : state) {
+    if (forward) {
+      b.ops().LayerNormForward(b(x), b(gamma), b(beta), 1e-5, b(y), b(mean), b(rstd), b.stream());
+    } else {
+      b.ops().LayerNormBackward(b(y), b(x), b(gamma), b(mean), b(rstd), b(dx), true, b(gamma), b(beta),
+                                b.stream());
+    }
+  }
+  Bytes(state, forward ? 2 * T * H : 4 * T * H);
+}
+BENCHMARK(LayerNorm)->ArgName("forward")->Arg(1)->Arg(0)->Unit(benchmark::kMicrosecond);
+
+void BiasAdd(benchmark::State& state) {
+  Bench b;
+  const auto y = b.Add({T, 3 * H}), bias = b.Add({3 * H});
+  b.Commit();
+  for (auto _ : state) b.ops().BiasAdd(b(y), b(bias), b.stream());
+  Bytes(state, 2 * T * 3 * H);
+}
+BENCHMARK(BiasAdd)->Unit(benchmark::kMicrosecond);
+
+void BiasResidual(benchmark::State& state) {
+  Bench b;
+  const auto y = b.Add({T, H}), bias = b.Add({H}), residual = b.Add({T, H});
+  b.Commit();
+  for (auto _ : state) b.ops().BiasResidual(b(y), b(bias), b(residual), b.stream());
+  Bytes(state, 3 * T * H);
+}
+BENCHMARK(BiasResidual)->Unit(benchmark::kMicrosecond);
+
+void BiasGradient(benchmark::State& state) {
+  Bench b;
+  const auto dy = b.Add({T, F}), dbias = b.Add({F});
+  b.Commit();
+  for (auto _ : state) b.ops().BiasGradient(b(dy), b(dbias), b.stream());
+  Bytes(state, T * F);
+}
+BENCHMARK(BiasGradient)->Unit(benchmark::kMicrosecond);
+
+void BiasGelu(benchmark::State& state) {
+  Bench b;
+  const auto x = b.Add({T, F}), y = b.Add({T, F}), bias = b.Add({F});
+  b.Commit();
+  b.ops().Fill(b(bias), 0, b.stream());
+  for (auto _ : state) b.ops().BiasGelu(b(x), b(bias), b(y), b.stream());
+  Bytes(state, 3 * T * F);
+}
+BENCHMARK(BiasGelu)->Unit(benchmark::kMicrosecond);
+
+void GeluBackward(benchmark::State& state) {
+  Bench b;
+  const auto x = b.Add({T, F}), dy = b.Add({T, F});
+  b.Commit();
+  b.ops().Fill(b(x), 2, b.stream());  // the slope is above 1 there: nothing becomes subnormal
+  b.ops().Fill(b(dy), 1e-30, b.stream());
+  for (auto _ : state) b.ops().GeluBackward(b(x), b(dy), b.stream());
+  Bytes(state, 3 * T * F);
+}
+BENCHMARK(GeluBackward)->Unit(benchmark::kMicrosecond);
+
+// FLOP/s of the whole, not only the causal, matrix.
+void Attention(benchmark::State& state) {
+  Bench b;
+  const bool forward = state.range(0) != 0;
+  const std::int64_t seq = state.range(1), batch = T / seq;
+  const auto qkv = b.Add({batch, seq, 3 * N * D}), dqkv = b.Add({batch, seq, 3 * N * D}),
+             lse = b.Add({batch, N, seq});
+  const auto out = b.Add({batch, seq, N * D}), dout = b.Add({batch, seq, N * D});
+  const auto workspace = b.Add({AttentionWorkspaceElements(seq, D)});
+  b.Commit();
+  b.ops().AttentionForward(b(qkv), N, b(out), b(lse), b(workspace), b.stream());
+  for (auto _ : state) {
+    if (forward) {
+      b.ops().AttentionForward(b(qkv), N, b(out), b(lse), b(workspace), b.stream());
+    } else {
+      b.ops().AttentionBackward(b(qkv), N, b(out), b(lse), b(dout), b(dqkv), b(workspace), b.stream());
+    }
+  }
+  Flops(state, (forward ? 4.0 : 10.0) * static_cast<double>(T * seq * N * D));
+}
+BENCHMARK(Attention)
+    ->ArgNames({"forward", "seq"})
+    ->Args({1, S})
+    ->Args({0, S})
+    ->Args({1, T})
+    ->Args({0, T})
+    ->Unit(benchmark::kMillisecond);
+
+void Embedding(benchmark::State& state) {
+  Bench b;
+  const bool forward = state.range(0) != 0;
+  const auto tokens = b.Add({T}, DType::kI32), table = b.Add({V, H}), rows = b.Add({T, H});
+  b.Commit();
+  for (auto _ : state) {
+    if (forward) b.ops().EmbeddingForward(b(tokens), b(table), 0, b(rows), b.stream());
+    if (!forward) b.ops().EmbeddingBackward(b(tokens), b(rows), 0, b(table), b.stream());
+  }
+  Bytes(state, (forward ? 2 : 3) * T * H);
+}
+BENCHMARK(Embedding)->ArgName("forward")->Arg(1)->Arg(0)->Unit(benchmark::kMicrosecond);
+
+void Position(benchmark::State& state) {
+  Bench b;
+  const bool forward = state.range(0) != 0;
+  const auto table = b.Add({1024, H}), rows = b.Add({B, S, H});
+  b.Commit();
+  for (auto _ : state) {
+    if (forward) b.ops().PositionForward(b(rows), b(table), b.stream());
+    if (!forward) b.ops().PositionBackward(b(rows), b(table), b.stream());
+  }
+  Bytes(state, (forward ? 3 : 1) * T * H);
+}
+BENCHMARK(Position)->ArgName("forward")->Arg(1)->Arg(0)->Unit(benchmark::kMicrosecond);
+
+void CrossEntropy(benchmark::State& state) {
+  Bench b;
+  const std::int64_t step = state.range(0);
+  const auto logits = b.Add({T, V}), max = b.Add({T}), sums = b.Add({2, T});
+  const auto targets = b.Add({T}, DType::kI32);
+  b.Commit();
+  b.ops().Fill(b(max), 1, b.stream());
+  b.ops().Fill(b(sums), 1, b.stream());
+  for (auto _ : state) {
+    if (step == 1) b.ops().CrossEntropyMax(b(logits), V - 47, b(max), b.stream());
+    if (step == 2) b.ops().CrossEntropySum(b(logits), V - 47, b(max), b(targets), 0, b(sums), b.stream());
+    if (step == 3) b.ops().CrossEntropyBackward(b(logits), b(sums), b(targets), 0, 1.0, b.stream());
+  }
+  Bytes(state, (step == 1 ? 1 : 2) * T * V);
+}
+BENCHMARK(CrossEntropy)->ArgName("step")->Arg(1)->Arg(2)->Arg(3)->Unit(benchmark::kMillisecond);
+
+void Fill(benchmark::State& state) {
+  Bench b;
+  const auto y = b.Add({V, H});
+  b.Commit();
+  for (auto _ : state) b.ops().Fill(b(y), 0, b.stream());
+  Bytes(state, V * H);
+}
+BENCHMARK(Fill)->Unit(benchmark::kMillisecond);
+
+void SumOfSquares(benchmark::State& state) {
+  Bench b;
+  const auto x = b.Add({V, H}), result = b.Add({1}, DType::kF64);
+  b.Commit();
+  for (auto _ : state) b.ops().SumOfSquares(b(x), b(result), b.stream());
+  Bytes(state, V * H);
+}
+BENCHMARK(SumOfSquares)->Unit(benchmark::kMillisecond);
+
+void AdamW(benchmark::State& state) {
+  Bench b;
+  const auto param = b.Add({V, H}), grad = b.Add({V, H}), m = b.Add({V, H}), v = b.Add({V, H});
+  b.Commit();
+  b.ops().Fill(b(v), 1, b.stream());
+  AdamWParams params;
+  params.lr = 1e-4;
+  params.weight_decay = 0.1;
+  for (auto _ : state) b.ops().AdamW(b(param), b(grad), b(m), b(v), params, b.stream());
+  Bytes(state, 7 * V * H);
+}
+BENCHMARK(AdamW)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,99 @@
+// What every Device must do. Include in one test file and instantiate DeviceSuite with the devices that this
+// build has.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "kernels/arena.h"
+#include "kernels/device.h"
+
+namespace autocfg {
+
+struct DeviceUnderTest {
+  std::string name;
+  std::function<std::unique_ptr<Device>()> create;
+  bool has_memory = true;  // false: counts bytes, keeps none
+};
+
+class DeviceSuite : public testing::TestWithParam<DeviceUnderTest> {
+ protected:
+  std::unique_ptr<Device> device_ = GetParam().create();
+  std::unique_ptr<Stream> stream_ = device_->CreateStream();
+};
+
+TEST_P(DeviceSuite, HasAName) { EXPECT_EQ(device_->Name(), GetParam().name); }
+
+TEST_P(DeviceSuite, MemoryIsAlignedAndZero) {
+  for (std::int64_t bytes : {1, 64, 4097, 3 << 20}) {
+    void* data = device_->Allocate(bytes);
+    std::vector<char> host(static_cast<std::size_t>(bytes), 'x');
+    device_->CopyToHost(host.data(), data, bytes, *stream_);
+    stream_->Synchronize();
+    EXPECT_EQ(host, std::vector<char>(static_cast<std::size_t>(bytes), 0)) << bytes << " bytes";
+    if (GetParam().has_memory) {
+      ASSERT_NE(data, nullptr);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data) % kArenaAlignment, 0u);
+      const std::vector<char> ones(static_cast<std::size_t>(bytes),
+                                   1);  // must not be seen by the next allocation
+      device_->CopyFromHost(data, ones.data(), bytes, *stream_);
+      stream_->Synchronize();
+    } else {
+      EXPECT_EQ(data, nullptr);
+    }
+    device_->Free(data, bytes);
+  }
+}
+
+TEST_P(DeviceSuite, CopiesThereAndBack) {
+  constexpr std::int64_t kCount = 1000;
+  std::vector<std::int32_t> in(kCount), out(kCount, -1);
+  std::iota(in.begin(), in.end(), 7);
+  void* data = device_->Allocate(kCount * 4);
+  device_->CopyFromHost(data, in.data(), kCount * 4, *stream_);
+  const std::vector<std::int32_t> sent = in;
+  std::fill(in.begin(), in.end(), 0);  // the host memory may be reused at once
+  device_->CopyToHost(out.data(), data, kCount * 4, *stream_);
+  stream_->Synchronize();
+  EXPECT_EQ(out, GetParam().has_memory ? sent : std::vector<std::int32_t>(kCount, 0));
+  device_->Free(data, kCount * 4);
+}
+
+TEST_P(DeviceSuite, HostReadsResultsWhereItSaysSo) {
+  if (!device_->ComputesOnHost()) GTEST_SKIP() << "results are not in host memory";
+  void* data = device_->Allocate(4);
+  const std::int32_t value = 42;
+  device_->CopyFromHost(data, &value, 4, *stream_);
+  EXPECT_EQ(*static_cast<std::int32_t*>(data), 42);
+  device_->Free(data, 4);
+}
+
+TEST_P(DeviceSuite, OverheadIsWhatIsNotTheArena) {
+  const std::int64_t bytes = 64 << 20;
+  void* data = device_->Allocate(bytes);
+  const std::int64_t without = device_->OverheadBytes(0);
+  const std::int64_t overhead = device_->OverheadBytes(bytes);
+  EXPECT_GE(overhead, 0);
+  EXPECT_GE(without - overhead, bytes / 2);  // other threads may give memory back in between
+  device_->Free(data, bytes);
+}
+
+TEST_P(DeviceSuite, RefusesWhatCannotBe) {
+  if (!GetParam().has_memory) GTEST_SKIP() << "counts any number of bytes";
+  const std::int64_t huge = std::int64_t{1} << 55;
+  try {
+    device_->Allocate(huge);
+    FAIL() << "allocated 2^55 bytes";
+  } catch (const DeviceOutOfMemory& error) {
+    EXPECT_EQ(error.wanted_bytes, huge);
+    EXPECT_LT(error.available_bytes, huge);
+  }
+}
+
+}  // namespace autocfg

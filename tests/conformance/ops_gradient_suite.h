@@ -1,0 +1,191 @@
+// Every op with a backward, against central finite differences of its own forward, in fp64. Include in one
+// test file and instantiate OpsGradientSuite with implementations that run fp64.
+#pragma once
+
+#include "tests/conformance/ops_fixture.h"
+
+namespace autocfg {
+
+class OpsGradientSuite : public testing::TestWithParam<OpsUnderTest> {
+ protected:
+  // `loss` of x, one element of x moved at a time; of `grad`, every stride-th element is compared.
+  static void ExpectGradient(const std::function<double(const Values&)>& loss, Values x, const Values& grad,
+                             const std::string& what, std::size_t stride = 1) {
+    constexpr double kStep = 1e-5;
+    ASSERT_EQ(x.size(), grad.size());
+    double scale = 0;
+    for (double g : grad) scale = std::max(scale, std::abs(g));
+    ASSERT_GT(scale, 0) << what << " is zero throughout";
+    for (std::size_t i = 0; i < x.size(); i += stride) {
+      const double keep = x[i];
+      x[i] = keep + kStep;
+      const double up = loss(x);
+      x[i] = keep - kStep;
+      const double down = loss(x);
+      x[i] = keep;
+      ASSERT_NEAR(grad[i], (up - down) / (2 * kStep), 1e-7 * scale) << what << '[' << i << ']';
+    }
+  }
+
+  static double Dot(const Values& a, const Values& b) {
+    double sum = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+    return sum;
+  }
+
+  OnDevice dev_{GetParam()};
+  Ops& ops_ = *dev_.ops;
+  Stream& stream_ = *dev_.stream;
+};
+
+TEST_P(OpsGradientSuite, Matmul) {
+  const std::int64_t m = 3, n = 4, k = 5;
+  const Values a = Random(m * k, 1), b = Random(k * n, 2), w = Random(m * n, 3);
+  const Tensor a_ = dev_.Put({m, k}, a), b_ = dev_.Put({k, n}, b), w_ = dev_.Put({m, n}, w),
+               c = dev_.New({m, n});
+  const Tensor da = dev_.New({m, k}), db = dev_.Put({k, n}, Values(k * n, 0));
+  const auto loss = [&](const Tensor& input) {
+    return [&, input](const Values& x) {
+      dev_.Set(input, x);
+      ops_.Matmul(a_, Transpose::kNo, b_, Transpose::kNo, c, false, stream_);
+      return Dot(dev_.Get(c), w);
+    };
+  };
+  ops_.Matmul(w_, Transpose::kNo, b_, Transpose::kYes, da, false, stream_);
+  ops_.Matmul(a_, Transpose::kYes, w_, Transpose::kNo, db, true, stream_);
+  ExpectGradient(loss(a_), a, dev_.Get(da), "da");
+  dev_.Set(a_, a);
+  ExpectGradient(loss(b_), b, dev_.Get(db), "db");
+}
+
+TEST_P(OpsGradientSuite, LayerNorm) {
+  const std::int64_t rows = 4, width = 7;
+  const Values x = Random(rows * width, 1), gamma = Random(width, 2), beta = Random(width, 3),
+               w = Random(rows * width, 4);
+  const Tensor x_ = dev_.Put({rows, width}, x), gamma_ = dev_.Put({width}, gamma),
+               beta_ = dev_.Put({width}, beta);
+  const Tensor y = dev_.New({rows, width}), mean = dev_.New({rows}), rstd = dev_.New({rows});
+  const Tensor dx = dev_.New({rows, width}), dgamma = dev_.Put({width}, Values(width, 0));
+  const Tensor dbeta = dev_.Put({width}, Values(width, 0));
+  const auto loss = [&](const Tensor& input) {
+    return [&, input](const Values& values) {
+      dev_.Set(input, values);
+      ops_.LayerNormForward(x_, gamma_, beta_, 1e-5, y, mean, rstd, stream_);
+      return Dot(dev_.Get(y), w);
+    };
+  };
+  loss(x_)(x);
+  ops_.LayerNormBackward(dev_.Put({rows, width}, w), x_, gamma_, mean, rstd, dx, false, dgamma, dbeta,
+                         stream_);
+  ExpectGradient(loss(x_), x, dev_.Get(dx), "dx");
+  dev_.Set(x_, x);
+  ExpectGradient(loss(gamma_), gamma, dev_.Get(dgamma), "dgamma");
+  dev_.Set(gamma_, gamma);
+  ExpectGradient(loss(beta_), beta, dev_.Get(dbeta), "dbeta");
+}
+
+TEST_P(OpsGradientSuite, BiasAddAndBiasResidual) {
+  const std::int64_t rows = 10, width = 3;
+  const Values y = Random(rows * width, 1), bias = Random(width, 2), residual = Random(rows * width, 3);
+  const Values w = Random(rows * width, 4);
+  const Tensor y_ = dev_.New({rows, width}), bias_ = dev_.New({width}),
+               residual_ = dev_.Put({rows, width}, residual);
+  const Tensor dbias = dev_.Put({width}, Values(width, 0)), dy = dev_.Put({rows, width}, w);
+  ops_.BiasGradient(dy, dbias, stream_);
+  const auto add = [&](const Values& values) {
+    dev_.Set(y_, y);
+    dev_.Set(bias_, values);
+    ops_.BiasAdd(y_, bias_, stream_);
+    return Dot(dev_.Get(y_), w);
+  };
+  ExpectGradient(add, bias, dev_.Get(dbias), "dbias of bias_add");
+  const auto add_residual = [&](const Values& b, const Values& r) {
+    dev_.Set(y_, y);
+    dev_.Set(bias_, b);
+    dev_.Set(residual_, r);
+    ops_.BiasResidual(y_, bias_, residual_, stream_);
+    return Dot(dev_.Get(y_), w);
+  };
+  ExpectGradient([&](const Values& b) { return add_residual(b, residual); }, bias, dev_.Get(dbias),
+                 "dbias of bias_residual");
+  ExpectGradient([&](const Values& r) { return add_residual(bias, r); }, residual, w, "dresidual");
+}
+
+TEST_P(OpsGradientSuite, BiasGelu) {
+  const std::int64_t rows = 9, width = 5;
+  const Values x = Random(rows * width, 1, -3, 3), bias = Random(width, 2), w = Random(rows * width, 3);
+  const Tensor x_ = dev_.New({rows, width}), bias_ = dev_.New({width}), y = dev_.New({rows, width});
+  const auto loss = [&](const Values& vx, const Values& vb) {
+    dev_.Set(x_, vx);
+    dev_.Set(bias_, vb);
+    ops_.BiasGelu(x_, bias_, y, stream_);
+    return Dot(dev_.Get(y), w);
+  };
+  loss(x, bias);
+  const Tensor dy = dev_.Put({rows, width}, w), dbias = dev_.Put({width}, Values(width, 0));
+  ops_.GeluBackward(x_, dy, stream_);
+  ops_.BiasGradient(dy, dbias, stream_);
+  ExpectGradient([&](const Values& v) { return loss(v, bias); }, x, dev_.Get(dy), "dx");
+  ExpectGradient([&](const Values& v) { return loss(x, v); }, bias, dev_.Get(dbias), "dbias");
+}
+
+TEST_P(OpsGradientSuite, Attention) {
+  // B, S, N, D; the second has two blocks of rows, so only some of its elements are moved.
+  for (const auto& [batch, seq, heads, dim] : {std::array<std::int64_t, 4>{2, 5, 2, 3}, {1, 131, 1, 3}}) {
+    const std::int64_t width = heads * dim;
+    const Values qkv = Random(batch * seq * 3 * width, 1, -2, 2), w = Random(batch * seq * width, 2);
+    const Tensor qkv_ = dev_.New({batch, seq, 3 * width}), out = dev_.New({batch, seq, width});
+    const Tensor lse = dev_.New({batch, heads, seq}), dqkv = dev_.New({batch, seq, 3 * width});
+    const Tensor workspace = dev_.New({AttentionWorkspaceElements(seq, dim)});
+    const auto loss = [&, n = heads](const Values& values) {
+      dev_.Set(qkv_, values);
+      ops_.AttentionForward(qkv_, n, out, lse, workspace, stream_);
+      return Dot(dev_.Get(out), w);
+    };
+    loss(qkv);
+    ops_.AttentionBackward(qkv_, heads, out, lse, dev_.Put({batch, seq, width}, w), dqkv, workspace, stream_);
+    ExpectGradient(loss, qkv, dev_.Get(dqkv), "dqkv", seq > 100 ? 13 : 1);
+  }
+}
+
+TEST_P(OpsGradientSuite, EmbeddingAndPosition) {
+  const std::int64_t batch = 2, seq = 3, width = 4, vocab = 5, positions = 3;
+  const Values table = Random(vocab * width, 1), wpe = Random(positions * width, 2),
+               w = Random(batch * seq * width, 3);
+  const Tensor tokens = dev_.PutTokens({2, 6, 2, 3, 1, 0}), table_ = dev_.New({vocab, width});
+  const Tensor wpe_ = dev_.New({positions, width}), y = dev_.New({batch * seq, width});
+  const auto loss = [&](const Values& vt, const Values& vp) {
+    dev_.Set(table_, vt);
+    dev_.Set(wpe_, vp);
+    ops_.EmbeddingForward(tokens, table_, 1, y, stream_);
+    ops_.PositionForward(y.Reshape({batch, seq, width}), wpe_, stream_);
+    return Dot(dev_.Get(y), w);
+  };
+  const Tensor dtable = dev_.Put({vocab, width}, Values(vocab * width, 0)),
+               dy = dev_.Put({batch * seq, width}, w);
+  const Tensor dwpe = dev_.Put({positions, width}, Values(positions * width, 0));
+  ops_.EmbeddingBackward(tokens, dy, 1, dtable, stream_);
+  ops_.PositionBackward(dy.Reshape({batch, seq, width}), dwpe, stream_);
+  ExpectGradient([&](const Values& v) { return loss(v, wpe); }, table, dev_.Get(dtable), "dtable");
+  ExpectGradient([&](const Values& v) { return loss(table, v); }, wpe, dev_.Get(dwpe), "dwpe");
+}
+
+TEST_P(OpsGradientSuite, CrossEntropy) {
+  const std::int64_t rows = 4, vocab = 9, valid = 7;
+  const Values logits = Random(rows * vocab, 1, -3, 3);
+  const Tensor targets = dev_.PutTokens({0, 6, 3, 3}), logits_ = dev_.New({rows, vocab});
+  const Tensor max = dev_.New({rows}), sums = dev_.New({2, rows}), loss_ = dev_.New({1}, DType::kF64);
+  const auto loss = [&](const Values& values) {
+    dev_.Set(logits_, values);
+    dev_.Set(loss_, {0});
+    ops_.CrossEntropyMax(logits_, valid, max, stream_);
+    ops_.CrossEntropySum(logits_, valid, max, targets, 0, sums, stream_);
+    ops_.CrossEntropyLoss(sums, loss_, stream_);
+    return dev_.Get(loss_)[0] / 3;
+  };
+  loss(logits);
+  ops_.CrossEntropyBackward(logits_, sums, targets, 0, 1.0 / 3, stream_);
+  ExpectGradient(loss, logits, dev_.Get(logits_), "dlogits");
+}
+
+}  // namespace autocfg

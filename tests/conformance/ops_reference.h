@@ -1,0 +1,173 @@
+// The definitions of the ops, written out naively in double precision: slow, and independent of every
+// implementation. Pure functions.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/ops.h"
+
+namespace autocfg::reference {
+
+using Values = std::vector<double>;
+
+inline Values Zeros(std::int64_t n) { return Values(static_cast<std::size_t>(n), 0.0); }
+
+// c += op(a) op(b).
+inline void Matmul(std::int64_t m, std::int64_t n, std::int64_t k, const Values& a, bool ta, const Values& b,
+                   bool tb, Values& c) {
+  for (std::int64_t i = 0; i < m; ++i) {
+    for (std::int64_t j = 0; j < n; ++j) {
+      for (std::int64_t l = 0; l < k; ++l)
+        c[i * n + j] += a[ta ? l * m + i : i * k + l] * b[tb ? j * k + l : l * n + j];
+    }
+  }
+}
+
+struct Norm {
+  Values y, mean, rstd;
+};
+
+inline Norm LayerNorm(std::int64_t rows, std::int64_t width, const Values& x, const Values& gamma,
+                      const Values& beta, double eps) {
+  Norm norm{Zeros(rows * width), Zeros(rows), Zeros(rows)};
+  for (std::int64_t t = 0; t < rows; ++t) {
+    double mean = 0, var = 0;
+    for (std::int64_t i = 0; i < width; ++i) mean += x[t * width + i] / static_cast<double>(width);
+    for (std::int64_t i = 0; i < width; ++i)
+      var += std::pow(x[t * width + i] - mean, 2) / static_cast<double>(width);
+    norm.mean[t] = mean;
+    norm.rstd[t] = 1 / std::sqrt(var + eps);
+    for (std::int64_t i = 0; i < width; ++i) {
+      norm.y[t * width + i] = (x[t * width + i] - mean) * norm.rstd[t] * gamma[i] + beta[i];
+    }
+  }
+  return norm;
+}
+
+struct NormGradients {
+  Values dx, dgamma, dbeta;
+};
+
+// By the whole Jacobian of the normalised row n: dn_j / dx_i = rstd ([i = j] - 1/W - n_i n_j / W).
+inline NormGradients LayerNormBackward(std::int64_t rows, std::int64_t width, const Values& dy,
+                                       const Values& x, const Values& gamma, const Norm& norm) {
+  NormGradients g{Zeros(rows * width), Zeros(width), Zeros(width)};
+  for (std::int64_t t = 0; t < rows; ++t) {
+    Values n = Zeros(width);
+    for (std::int64_t i = 0; i < width; ++i) n[i] = (x[t * width + i] - norm.mean[t]) * norm.rstd[t];
+    for (std::int64_t j = 0; j < width; ++j) {
+      const double up = dy[t * width + j];
+      g.dgamma[j] += up * n[j];
+      g.dbeta[j] += up;
+      for (std::int64_t i = 0; i < width; ++i) {
+        const double jacobian = (i == j ? 1.0 : 0.0) - (1 + n[i] * n[j]) / static_cast<double>(width);
+        g.dx[t * width + i] += up * gamma[j] * jacobian * norm.rstd[t];
+      }
+    }
+  }
+  return g;
+}
+
+inline double Gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
+}
+
+inline double GeluSlope(double x) {
+  const double c = std::sqrt(2 / std::acos(-1.0));
+  const double t = std::tanh(c * (x + 0.044715 * x * x * x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x);
+}
+
+struct AttentionSizes {
+  std::int64_t batch, seq, heads, dim;
+  std::int64_t Width() const { return heads * dim; }
+  std::int64_t Tokens() const { return batch * seq; }
+};
+
+struct Attention {
+  Values out, lse, dqkv;
+};
+
+// Forward, and backward from dout.
+inline Attention CausalAttention(const AttentionSizes& z, const Values& qkv, const Values& dout) {
+  const std::int64_t width = z.Width();
+  Attention r{Zeros(z.Tokens() * width), Zeros(z.batch * z.heads * z.seq), Zeros(z.Tokens() * 3 * width)};
+  const double scale = 1 / std::sqrt(static_cast<double>(z.dim));
+  for (std::int64_t b = 0; b < z.batch; ++b) {
+    for (std::int64_t n = 0; n < z.heads; ++n) {
+      // Index of element d of part (0 q, 1 k, 2 v) of token s.
+      const auto at = [&](std::int64_t part, std::int64_t s, std::int64_t d) {
+        return (b * z.seq + s) * 3 * width + part * width + n * z.dim + d;
+      };
+      const auto out_at = [&](std::int64_t s, std::int64_t d) {
+        return (b * z.seq + s) * width + n * z.dim + d;
+      };
+      for (std::int64_t i = 0; i < z.seq; ++i) {
+        Values score = Zeros(i + 1), p = Zeros(i + 1), dp = Zeros(i + 1);
+        for (std::int64_t j = 0; j <= i; ++j) {
+          for (std::int64_t d = 0; d < z.dim; ++d) score[j] += scale * qkv[at(0, i, d)] * qkv[at(1, j, d)];
+        }
+        const double max = *std::max_element(score.begin(), score.end());
+        double sum = 0;
+        for (double s : score) sum += std::exp(s - max);
+        r.lse[(b * z.heads + n) * z.seq + i] = max + std::log(sum);
+        double expected = 0;  // sum over j of p dp
+        for (std::int64_t j = 0; j <= i; ++j) {
+          p[j] = std::exp(score[j] - max) / sum;
+          for (std::int64_t d = 0; d < z.dim; ++d) {
+            r.out[out_at(i, d)] += p[j] * qkv[at(2, j, d)];
+            dp[j] += dout[out_at(i, d)] * qkv[at(2, j, d)];
+            r.dqkv[at(2, j, d)] += p[j] * dout[out_at(i, d)];
+          }
+          expected += p[j] * dp[j];
+        }
+        for (std::int64_t j = 0; j <= i; ++j) {
+          const double dscore = p[j] * (dp[j] - expected) * scale;
+          for (std::int64_t d = 0; d < z.dim; ++d) {
+            r.dqkv[at(0, i, d)] += dscore * qkv[at(1, j, d)];
+            r.dqkv[at(1, j, d)] += dscore * qkv[at(0, i, d)];
+          }
+        }
+      }
+    }
+  }
+  return r;
+}
+
+struct CrossEntropy {
+  double loss = 0;  // sum over the rows
+  Values dlogits;   // of scale * loss
+};
+
+inline CrossEntropy SoftmaxCrossEntropy(std::int64_t rows, std::int64_t vocab, std::int64_t valid,
+                                        const Values& logits, const std::vector<std::int32_t>& targets,
+                                        double scale) {
+  CrossEntropy r{0, Zeros(rows * vocab)};
+  for (std::int64_t t = 0; t < rows; ++t) {
+    const double* x = logits.data() + t * vocab;
+    const double max = *std::max_element(x, x + valid);
+    double sum = 0;
+    for (std::int64_t i = 0; i < valid; ++i) sum += std::exp(x[i] - max);
+    r.loss += std::log(sum) - (x[targets[t]] - max);
+    for (std::int64_t i = 0; i < valid; ++i) {
+      r.dlogits[t * vocab + i] = scale * (std::exp(x[i] - max) / sum - (i == targets[t] ? 1.0 : 0.0));
+    }
+  }
+  return r;
+}
+
+// One step, in the order of the paper's algorithm 2.
+inline void AdamW(Values& p, const Values& grad, Values& m, Values& v, const AdamWParams& h) {
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    const double g = grad[i] * h.grad_scale;
+    m[i] = h.beta1 * m[i] + (1 - h.beta1) * g;
+    v[i] = h.beta2 * v[i] + (1 - h.beta2) * g * g;
+    const double m_hat = m[i] / h.bias_correction1, v_hat = v[i] / h.bias_correction2;
+    p[i] -= h.lr * (m_hat / (std::sqrt(v_hat) + h.eps) + h.weight_decay * p[i]);
+  }
+}
+
+}  // namespace autocfg::reference

@@ -1,0 +1,163 @@
+// What every Ops must refuse, computing or not: an op whose operands break its requirements throws
+// std::invalid_argument that names the op. Include in one test file and instantiate OpsShapeSuite.
+#pragma once
+
+#include <stdexcept>
+
+#include "tests/conformance/ops_fixture.h"
+
+namespace autocfg {
+
+class OpsShapeSuite : public testing::TestWithParam<OpsUnderTest> {
+ protected:
+  Tensor T(Shape shape) { return dev_.Put(shape, Sized(shape, 0)); }
+  Tensor Of(Shape shape, DType type) {
+    return type == DType::kF64 ? dev_.Put(shape, Sized(shape, 0), type) : dev_.New(shape, type);
+  }
+  Tensor Ids(std::int64_t n) {
+    return dev_.PutTokens(std::vector<std::int32_t>(static_cast<std::size_t>(n), 0));
+  }
+
+  static Values Sized(Shape shape, double value) {
+    std::int64_t n = 1;
+    for (std::int64_t dim : shape) n *= dim;
+    return Values(static_cast<std::size_t>(n), value);
+  }
+
+  void Refused(const std::function<void()>& op, const std::string& name) {
+    try {
+      op();
+      ADD_FAILURE() << name << " was accepted";
+    } catch (const std::invalid_argument& error) {
+      EXPECT_EQ(std::string(error.what()).rfind(name + ": ", 0), 0u) << error.what();
+    }
+  }
+
+  OnDevice dev_{GetParam()};
+  Ops& ops_ = *dev_.ops;
+  Stream& s_ = *dev_.stream;
+};
+
+TEST_P(OpsShapeSuite, Matmul) {
+  const auto run = [&](Tensor a, bool ta, Tensor b, bool tb, Tensor c) {
+    return [=, this] { ops_.Matmul(a, Transpose{ta}, b, Transpose{tb}, c, false, s_); };
+  };
+  EXPECT_NO_THROW(run(T({2, 3}), false, T({3, 4}), false, T({2, 4}))());
+  EXPECT_NO_THROW(run(T({3, 2}), true, T({4, 3}), true, T({2, 4}))());
+  Refused(run(T({2, 3}), true, T({3, 4}), false, T({2, 4})), "matmul");
+  Refused(run(T({2, 3}), false, T({3, 4}), true, T({2, 4})), "matmul");
+  Refused(run(T({2, 3}), false, T({4, 4}), false, T({2, 4})), "matmul");
+  Refused(run(T({2, 3}), false, T({3, 4}), false, T({2, 5})), "matmul");
+  Refused(run(T({2, 3}), false, T({3, 4}), false, T({8})), "matmul");
+  Refused(run(Of({2, 3}, DType::kI32), false, T({3, 4}), false, T({2, 4})), "matmul");
+}
+
+TEST_P(OpsShapeSuite, LayerNorm) {
+  const Tensor x = T({2, 3}), w = T({3}), rows = T({2}), bad = T({4});
+  EXPECT_NO_THROW(ops_.LayerNormForward(x, w, w, 1e-5, T({2, 3}), rows, T({2}), s_));
+  Refused([&] { ops_.LayerNormForward(x, bad, w, 1e-5, T({2, 3}), rows, rows, s_); }, "layer_norm_forward");
+  Refused([&] { ops_.LayerNormForward(x, w, bad, 1e-5, T({2, 3}), rows, rows, s_); }, "layer_norm_forward");
+  Refused([&] { ops_.LayerNormForward(x, w, w, 1e-5, T({3, 2}), rows, rows, s_); }, "layer_norm_forward");
+  Refused([&] { ops_.LayerNormForward(x, w, w, 1e-5, T({2, 3}), bad, rows, s_); }, "layer_norm_forward");
+  Refused([&] { ops_.LayerNormForward(x, w, w, 1e-5, T({2, 3}), rows, bad, s_); }, "layer_norm_forward");
+  const auto backward = [&](Tensor dy, Tensor dx, bool add, Tensor dgamma, Tensor dbeta) {
+    return [=, this] { ops_.LayerNormBackward(dy, x, w, rows, rows, dx, add, dgamma, dbeta, s_); };
+  };
+  EXPECT_NO_THROW(backward(T({2, 3}), T({2, 3}), true, T({3}), T({3}))());
+  Refused(backward(T({2, 4}), T({2, 3}), true, T({3}), T({3})), "layer_norm_backward");
+  Refused(backward(T({2, 3}), T({1, 3}), true, T({3}), T({3})), "layer_norm_backward");
+  Refused(backward(T({2, 3}), T({2, 3}), true, bad, T({3})), "layer_norm_backward");
+  Refused(backward(T({2, 3}), T({2, 3}), true, T({3}), bad), "layer_norm_backward");
+  if (x.data != nullptr) {
+    const Tensor both = T({2, 3});
+    EXPECT_NO_THROW(backward(both, both, false, T({3}), T({3}))());
+    Refused(backward(both, both, true, T({3}), T({3})), "layer_norm_backward");
+  }
+}
+
+TEST_P(OpsShapeSuite, BiasAndGelu) {
+  const Tensor y = T({2, 3}), bias = T({3}), bad = T({2});
+  EXPECT_NO_THROW(ops_.BiasAdd(y, bias, s_));
+  Refused([&] { ops_.BiasAdd(y, bad, s_); }, "bias_add");
+  Refused([&] { ops_.BiasAdd(T({6}), bias, s_); }, "bias_add");
+  EXPECT_NO_THROW(ops_.BiasResidual(y, bias, T({2, 3}), s_));
+  Refused([&] { ops_.BiasResidual(y, bad, T({2, 3}), s_); }, "bias_residual");
+  Refused([&] { ops_.BiasResidual(y, bias, T({3, 3}), s_); }, "bias_residual");
+  EXPECT_NO_THROW(ops_.BiasGradient(y, bias, s_));
+  Refused([&] { ops_.BiasGradient(y, bad, s_); }, "bias_gradient");
+  EXPECT_NO_THROW(ops_.BiasGelu(y, bias, T({2, 3}), s_));
+  Refused([&] { ops_.BiasGelu(y, bad, T({2, 3}), s_); }, "bias_gelu");
+  Refused([&] { ops_.BiasGelu(y, bias, T({2, 4}), s_); }, "bias_gelu");
+  EXPECT_NO_THROW(ops_.GeluBackward(y, T({2, 3}), s_));
+  Refused([&] { ops_.GeluBackward(y, T({3, 2}), s_); }, "gelu_backward");
+}
+
+TEST_P(OpsShapeSuite, Attention) {
+  const Tensor qkv = T({1, 4, 12}), out = T({1, 4, 4}), lse = T({1, 2, 4}),
+               work = T({AttentionWorkspaceElements(4, 2)});
+  const auto forward = [&](Tensor a, std::int64_t heads, Tensor o, Tensor l, Tensor w) {
+    return [=, this] { ops_.AttentionForward(a, heads, o, l, w, s_); };
+  };
+  EXPECT_NO_THROW(forward(qkv, 2, out, lse, work)());
+  Refused(forward(qkv, 0, out, lse, work), "attention_forward");
+  Refused(forward(qkv, 3, out, lse, work), "attention_forward");
+  Refused(forward(T({1, 4, 13}), 1, out, lse, work), "attention_forward");
+  Refused(forward(T({4, 12}), 2, out, lse, work), "attention_forward");
+  Refused(forward(qkv, 2, T({1, 4, 12}), lse, work), "attention_forward");
+  Refused(forward(qkv, 2, out, T({1, 4, 2}), work), "attention_forward");
+  Refused(forward(qkv, 2, out, lse, T({AttentionWorkspaceElements(4, 2) - 1})), "attention_forward");
+  const auto backward = [&](Tensor dout, Tensor dqkv) {
+    return [=, this] { ops_.AttentionBackward(qkv, 2, out, lse, dout, dqkv, work, s_); };
+  };
+  EXPECT_NO_THROW(backward(T({1, 4, 4}), T({1, 4, 12}))());
+  Refused(backward(T({1, 4, 5}), T({1, 4, 12})), "attention_backward");
+  Refused(backward(T({1, 4, 4}), T({1, 4, 4})), "attention_backward");
+}
+
+TEST_P(OpsShapeSuite, EmbeddingAndPosition) {
+  EXPECT_NO_THROW(ops_.EmbeddingForward(Ids(2), T({5, 3}), 0, T({2, 3}), s_));
+  Refused([&] { ops_.EmbeddingForward(Ids(3), T({5, 3}), 0, T({2, 3}), s_); }, "embedding_forward");
+  Refused([&] { ops_.EmbeddingForward(Ids(2), T({5, 4}), 0, T({2, 3}), s_); }, "embedding_forward");
+  Refused([&] { ops_.EmbeddingForward(T({2}), T({5, 3}), 0, T({2, 3}), s_); }, "embedding_forward");
+  EXPECT_NO_THROW(ops_.EmbeddingBackward(Ids(2), T({2, 3}), 0, T({5, 3}), s_));
+  Refused([&] { ops_.EmbeddingBackward(Ids(1), T({2, 3}), 0, T({5, 3}), s_); }, "embedding_backward");
+  Refused([&] { ops_.EmbeddingBackward(Ids(2), T({2, 3}), 0, T({5, 2}), s_); }, "embedding_backward");
+  EXPECT_NO_THROW(ops_.PositionForward(T({2, 3, 4}), T({3, 4}), s_));
+  Refused([&] { ops_.PositionForward(T({2, 3, 4}), T({2, 4}), s_); }, "position_forward");
+  Refused([&] { ops_.PositionForward(T({6, 4}), T({3, 4}), s_); }, "position_forward");
+  EXPECT_NO_THROW(ops_.PositionBackward(T({2, 3, 4}), T({5, 4}), s_));
+  Refused([&] { ops_.PositionBackward(T({2, 3, 4}), T({5, 3}), s_); }, "position_backward");
+}
+
+TEST_P(OpsShapeSuite, CrossEntropy) {
+  const Tensor logits = T({2, 5});
+  EXPECT_NO_THROW(ops_.CrossEntropyMax(logits, 5, T({2}), s_));
+  Refused([&] { ops_.CrossEntropyMax(logits, 6, T({2}), s_); }, "cross_entropy_max");
+  Refused([&] { ops_.CrossEntropyMax(logits, -1, T({2}), s_); }, "cross_entropy_max");
+  Refused([&] { ops_.CrossEntropyMax(logits, 5, T({5}), s_); }, "cross_entropy_max");
+  EXPECT_NO_THROW(ops_.CrossEntropySum(logits, 4, T({2}), Ids(2), 0, T({2, 2}), s_));
+  Refused([&] { ops_.CrossEntropySum(logits, 6, T({2}), Ids(2), 0, T({2, 2}), s_); }, "cross_entropy_sum");
+  Refused([&] { ops_.CrossEntropySum(logits, 4, T({2}), Ids(3), 0, T({2, 2}), s_); }, "cross_entropy_sum");
+  Refused([&] { ops_.CrossEntropySum(logits, 4, T({2}), Ids(2), 0, T({1, 2}), s_); }, "cross_entropy_sum");
+  EXPECT_NO_THROW(ops_.CrossEntropyLoss(T({2, 3}), Of({1}, DType::kF64), s_));
+  Refused([&] { ops_.CrossEntropyLoss(T({3, 2}), Of({1}, DType::kF64), s_); }, "cross_entropy_loss");
+  Refused([&] { ops_.CrossEntropyLoss(T({2, 3}), Of({1}, DType::kF32), s_); }, "cross_entropy_loss");
+  EXPECT_NO_THROW(ops_.CrossEntropyBackward(logits, T({2, 2}), Ids(2), 0, 1, s_));
+  Refused([&] { ops_.CrossEntropyBackward(logits, T({2, 5}), Ids(2), 0, 1, s_); }, "cross_entropy_backward");
+  Refused([&] { ops_.CrossEntropyBackward(logits, T({2, 2}), Ids(5), 0, 1, s_); }, "cross_entropy_backward");
+}
+
+TEST_P(OpsShapeSuite, WholeTensors) {
+  EXPECT_NO_THROW(ops_.Fill(T({2, 3}), 1, s_));
+  Refused([&] { ops_.Fill(Ids(2), 1, s_); }, "fill");
+  EXPECT_NO_THROW(ops_.SumOfSquares(T({2, 3}), Of({1}, DType::kF64), s_));
+  Refused([&] { ops_.SumOfSquares(T({2, 3}), Of({2}, DType::kF64), s_); }, "sum_of_squares");
+  Refused([&] { ops_.SumOfSquares(T({2, 3}), Of({1}, DType::kF32), s_); }, "sum_of_squares");
+  const AdamWParams params;
+  EXPECT_NO_THROW(ops_.AdamW(T({2, 3}), T({2, 3}), T({2, 3}), T({2, 3}), params, s_));
+  Refused([&] { ops_.AdamW(T({2, 3}), T({3, 2}), T({2, 3}), T({2, 3}), params, s_); }, "adamw");
+  Refused([&] { ops_.AdamW(T({2, 3}), T({2, 3}), T({6}), T({2, 3}), params, s_); }, "adamw");
+  Refused([&] { ops_.AdamW(T({2, 3}), T({2, 3}), T({2, 3}), T({1, 3}), params, s_); }, "adamw");
+}
+
+}  // namespace autocfg

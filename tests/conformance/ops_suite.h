@@ -1,0 +1,376 @@
+// What every Ops that computes must compute: each op against the definitions in ops_reference.h, on seeded
+// random inputs, with outputs poisoned with NaN first, at even and odd sizes. Include in one test file and
+// instantiate OpsSuite.
+#pragma once
+
+#include <array>
+#include <limits>
+
+#include "tests/conformance/ops_fixture.h"
+#include "tests/conformance/ops_reference.h"
+
+namespace autocfg {
+
+class OpsSuite : public testing::TestWithParam<OpsUnderTest> {
+ protected:
+  void Near(const Tensor& got, const Values& want, const std::string& what, double factor = 1) {
+    ExpectNear(dev_.Get(got), want, GetParam().tolerance * factor, what);
+  }
+
+  // A value as the element type holds it.
+  double Rounded(double value) const {
+    return GetParam().type == DType::kF32 ? static_cast<double>(static_cast<float>(value)) : value;
+  }
+
+  OnDevice dev_{GetParam()};
+  Ops& ops_ = *dev_.ops;
+  Stream& stream_ = *dev_.stream;
+};
+
+TEST_P(OpsSuite, MatmulInEveryForm) {
+  const std::array<std::array<std::int64_t, 3>, 5> sizes{
+      {{1, 1, 1}, {3, 5, 7}, {64, 64, 64}, {17, 130, 33}, {1, 9, 300}}};
+  for (const auto& [m, n, k] : sizes) {
+    for (bool ta : {false, true}) {
+      for (bool tb : {false, true}) {
+        for (bool accumulate : {false, true}) {
+          const Values a = Random(m * k, 1), b = Random(k * n, 2);
+          Values want = accumulate ? Random(m * n, 3) : reference::Zeros(m * n);
+          const Tensor ta_ = ta ? dev_.Put({k, m}, a) : dev_.Put({m, k}, a);
+          const Tensor tb_ = tb ? dev_.Put({n, k}, b) : dev_.Put({k, n}, b);
+          const Tensor c = accumulate ? dev_.Put({m, n}, want) : dev_.New({m, n});
+          ops_.Matmul(ta_, Transpose{ta}, tb_, Transpose{tb}, c, accumulate, stream_);
+          reference::Matmul(m, n, k, a, ta, b, tb, want);
+          Near(c, want, "c");
+        }
+      }
+    }
+  }
+}
+
+TEST_P(OpsSuite, LayerNorm) {
+  for (const auto& [rows, width] :
+       std::array<std::array<std::int64_t, 2>, 4>{{{1, 2}, {4, 7}, {9, 64}, {3, 769}}}) {
+    const Values x = Random(rows * width, 1, 2, 5), gamma = Random(width, 2), beta = Random(width, 3);
+    const Values dy = Random(rows * width, 4);
+    const Tensor x_ = dev_.Put({rows, width}, x), gamma_ = dev_.Put({width}, gamma),
+                 beta_ = dev_.Put({width}, beta);
+    const Tensor y = dev_.New({rows, width}), mean = dev_.New({rows}), rstd = dev_.New({rows});
+    ops_.LayerNormForward(x_, gamma_, beta_, 1e-5, y, mean, rstd, stream_);
+    const reference::Norm norm = reference::LayerNorm(rows, width, x, gamma, beta, 1e-5);
+    Near(y, norm.y, "y", 4);
+    Near(mean, norm.mean, "mean");
+    Near(rstd, norm.rstd, "rstd", 4);
+
+    const reference::NormGradients want = reference::LayerNormBackward(rows, width, dy, x, gamma, norm);
+    const Values old_dgamma = Random(width, 5), old_dbeta = Random(width, 6),
+                 old_dx = Random(rows * width, 7);
+    const Tensor dy_ = dev_.Put({rows, width}, dy), dx = dev_.New({rows, width});
+    const Tensor dgamma = dev_.Put({width}, old_dgamma), dbeta = dev_.Put({width}, old_dbeta);
+    ops_.LayerNormBackward(dy_, x_, gamma_, mean, rstd, dx, false, dgamma, dbeta, stream_);
+    Near(dx, want.dx, "dx", 4);
+    const auto sum = [](Values a, const Values& b) {
+      for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+      return a;
+    };
+    Near(dgamma, sum(old_dgamma, want.dgamma), "dgamma", 4);
+    Near(dbeta, sum(old_dbeta, want.dbeta), "dbeta");
+
+    dev_.Set(dx, old_dx);
+    ops_.LayerNormBackward(dy_, x_, gamma_, mean, rstd, dx, true, dgamma, dbeta, stream_);
+    Near(dx, sum(old_dx, want.dx), "dx added to", 4);
+
+    ops_.LayerNormBackward(dy_, x_, gamma_, mean, rstd, dy_, false, dgamma, dbeta, stream_);
+    Near(dy_, want.dx, "dx in the place of dy", 4);
+  }
+}
+
+TEST_P(OpsSuite, LayerNormOfAConstantRowIsBeta) {
+  const Tensor x = dev_.Put({1, 33}, Values(33, 1e4)), gamma = dev_.Put({33}, Values(33, 2)),
+               beta = dev_.Put({33}, Values(33, 3));
+  const Tensor y = dev_.New({1, 33}), mean = dev_.New({1}), rstd = dev_.New({1});
+  ops_.LayerNormForward(x, gamma, beta, 1e-5, y, mean, rstd, stream_);
+  Near(y, Values(33, 3), "y");
+}
+
+TEST_P(OpsSuite, Bias) {
+  for (const auto& [rows, width] :
+       std::array<std::array<std::int64_t, 2>, 4>{{{1, 1}, {7, 5}, {8, 64}, {29, 131}}}) {
+    const Values y = Random(rows * width, 1), bias = Random(width, 2), residual = Random(rows * width, 3);
+    Values with_bias = y, with_residual = y, columns = bias;
+    for (std::int64_t t = 0; t < rows; ++t) {
+      for (std::int64_t i = 0; i < width; ++i) {
+        with_bias[t * width + i] += bias[i];
+        with_residual[t * width + i] += bias[i] + residual[t * width + i];
+        columns[i] += y[t * width + i];
+      }
+    }
+    const Tensor bias_ = dev_.Put({width}, bias), residual_ = dev_.Put({rows, width}, residual);
+    const Tensor a = dev_.Put({rows, width}, y), b = dev_.Put({rows, width}, y),
+                 dy = dev_.Put({rows, width}, y);
+    ops_.BiasAdd(a, bias_, stream_);
+    Near(a, with_bias, "bias_add");
+    ops_.BiasResidual(b, bias_, residual_, stream_);
+    Near(b, with_residual, "bias_residual");
+    ops_.BiasGradient(dy, bias_, stream_);
+    Near(bias_, columns, "bias_gradient");
+  }
+}
+
+TEST_P(OpsSuite, GeluFromVerySmallToVeryLarge) {
+  Values x = Random(1001, 1, -8, 8);
+  for (double large : {20.0, 50.0, 1e3, 1e6, 1e12}) x.insert(x.end(), {large, -large});
+  x.insert(x.end(), {0.0, 1e-12, -1e-12, 1e-30, -1e-30});
+  for (double& v : x) v = Rounded(v);
+  const auto n = static_cast<std::int64_t>(x.size());
+  const Tensor x_ = dev_.Put({1, n}, x), y = dev_.New({1, n}), dy = dev_.Put({1, n}, Values(x.size(), 2));
+  ops_.BiasGelu(x_, dev_.Put({n}, Values(x.size(), 0)), y, stream_);
+  ops_.GeluBackward(x_, dy, stream_);
+  EXPECT_EQ(dev_.Get(x_), x);
+  const Values got_y = dev_.Get(y), got_dy = dev_.Get(dy);
+  for (std::size_t i = 0; i < x.size(); ++i) {  // each relative to its own x
+    const double allowed = GetParam().tolerance * std::max(std::abs(x[i]), 1e-30);
+    EXPECT_NEAR(got_y[i], reference::Gelu(x[i]), allowed) << "gelu(" << x[i] << ")";
+    EXPECT_NEAR(got_dy[i], 2 * reference::GeluSlope(x[i]), 4 * GetParam().tolerance)
+        << "gelu'(" << x[i] << ")";
+  }
+}
+
+TEST_P(OpsSuite, BiasGeluKeepsTheSum) {
+  const std::int64_t rows = 3, width = 21;
+  const Values x = Random(rows * width, 1), bias = Random(width, 2);
+  Values sum = x, want(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    sum[i] += bias[i % width];
+    want[i] = reference::Gelu(sum[i]);
+  }
+  const Tensor x_ = dev_.Put({rows, width}, x), y = dev_.New({rows, width});
+  ops_.BiasGelu(x_, dev_.Put({width}, bias), y, stream_);
+  Near(x_, sum, "x");
+  Near(y, want, "y");
+}
+
+TEST_P(OpsSuite, Attention) {
+  const std::array<reference::AttentionSizes, 7> sizes{{{1, 1, 1, 1},
+                                                        {2, 5, 2, 3},
+                                                        {1, 127, 1, 8},
+                                                        {1, 128, 2, 4},
+                                                        {1, 129, 1, 5},
+                                                        {2, 300, 2, 7},
+                                                        {1, 256, 1, 64}}};
+  for (const reference::AttentionSizes& z : sizes) {
+    for (double magnitude : {1.0, 20.0}) {
+      const Values qkv = Random(z.Tokens() * 3 * z.Width(), 1, -magnitude, magnitude);
+      const Values dout = Random(z.Tokens() * z.Width(), 2);
+      const Tensor qkv_ = dev_.Put({z.batch, z.seq, 3 * z.Width()}, qkv),
+                   lse = dev_.New({z.batch, z.heads, z.seq});
+      const Tensor out = dev_.New({z.batch, z.seq, z.Width()}),
+                   dout_ = dev_.Put({z.batch, z.seq, z.Width()}, dout);
+      const Tensor dqkv = dev_.New({z.batch, z.seq, 3 * z.Width()});
+      const Tensor workspace = dev_.New({AttentionWorkspaceElements(z.seq, z.dim)});
+      const reference::Attention want = reference::CausalAttention(z, qkv, dout);
+      const std::string at = " S=" + std::to_string(z.seq) + " D=" + std::to_string(z.dim);
+      // Scores of magnitude^2 sqrt(D) are rounded before the exponential magnifies the rounding.
+      const double factor = 4 * std::max(1.0, magnitude * magnitude);
+      ops_.AttentionForward(qkv_, z.heads, out, lse, workspace, stream_);
+      Near(out, want.out, "out" + at, factor);
+      Near(lse, want.lse, "lse" + at, 4);
+      dev_.Set(workspace, Values(static_cast<std::size_t>(workspace.Elements()), std::nan("")));
+      ops_.AttentionBackward(qkv_, z.heads, out, lse, dout_, dqkv, workspace, stream_);
+      Near(dqkv, want.dqkv, "dqkv" + at, factor);
+      EXPECT_EQ(dev_.Get(qkv_), qkv) << "the input was changed";
+    }
+  }
+}
+
+TEST_P(OpsSuite, AttentionDoesNotSeeTheFuture) {
+  const reference::AttentionSizes z{1, 140, 2, 6};
+  Values qkv = Random(z.Tokens() * 3 * z.Width(), 1);
+  const Tensor qkv_ = dev_.Put({1, z.seq, 3 * z.Width()}, qkv), out = dev_.New({1, z.seq, z.Width()});
+  const Tensor lse = dev_.New({1, z.heads, z.seq}),
+               workspace = dev_.New({AttentionWorkspaceElements(z.seq, z.dim)});
+  ops_.AttentionForward(qkv_, z.heads, out, lse, workspace, stream_);
+  Values before = dev_.Get(out);
+  std::fill(qkv.end() - 3 * z.Width(), qkv.end(), 1000.0);  // the last token
+  dev_.Set(qkv_, qkv);
+  ops_.AttentionForward(qkv_, z.heads, out, lse, workspace, stream_);
+  Values after = dev_.Get(out);
+  before.resize(before.size() - static_cast<std::size_t>(z.Width()));
+  after.resize(before.size());
+  ExpectNear(after, before, GetParam().tolerance, "earlier rows");
+}
+
+TEST_P(OpsSuite, Embedding) {
+  const std::int64_t width = 5, vocab = 4, start = 10;
+  const std::vector<std::int32_t> tokens{10, 13, 9, 14, 11, 13, 0};
+  const Values table = Random(vocab * width, 1), dout = Random(7 * width, 2), old = Random(vocab * width, 3);
+  Values want(tokens.size() * width, 0.0), dwant = old;
+  for (std::size_t t = 0; t < tokens.size(); ++t) {
+    const std::int64_t row = tokens[t] - start;
+    if (row < 0 || row >= vocab) continue;
+    for (std::int64_t i = 0; i < width; ++i) {
+      want[t * width + i] = table[row * width + i];
+      dwant[row * width + i] += dout[t * width + i];
+    }
+  }
+  const Tensor tokens_ = dev_.PutTokens(tokens), out = dev_.New({7, width}),
+               dtable = dev_.Put({vocab, width}, old);
+  ops_.EmbeddingForward(tokens_, dev_.Put({vocab, width}, table), start, out, stream_);
+  EXPECT_EQ(dev_.Get(out), want);
+  ops_.EmbeddingBackward(tokens_, dev_.Put({7, width}, dout), start, dtable, stream_);
+  Near(dtable, dwant, "dtable");
+}
+
+TEST_P(OpsSuite, Position) {
+  const std::int64_t batch = 3, seq = 4, width = 5, positions = 6;
+  const Values y = Random(batch * seq * width, 1), table = Random(positions * width, 2);
+  Values want = y, dwant = table;
+  for (std::int64_t i = 0; i < batch * seq * width; ++i) {
+    want[i] += table[i % (seq * width)];
+    dwant[i % (seq * width)] += y[i];
+  }
+  const Tensor y_ = dev_.Put({batch, seq, width}, y), dy = dev_.Put({batch, seq, width}, y);
+  const Tensor table_ = dev_.Put({positions, width}, table);
+  ops_.PositionForward(y_, table_, stream_);
+  Near(y_, want, "y");
+  ops_.PositionBackward(dy, table_, stream_);
+  Near(table_, dwant, "dtable");
+}
+
+// The whole cross-entropy over `shards` simulated tensor ranks, reduced as the communicator would.
+struct ShardedCrossEntropy {
+  double loss;
+  Values dlogits;  // [rows, valid], put together from the shards
+};
+
+inline ShardedCrossEntropy RunCrossEntropy(OnDevice& dev, std::int64_t rows, std::int64_t shards,
+                                           std::int64_t width, std::int64_t valid, const Values& logits,
+                                           const std::vector<std::int32_t>& targets, double scale) {
+  const auto valid_of = [&](std::int64_t r) { return std::clamp<std::int64_t>(valid - r * width, 0, width); };
+  const Tensor targets_ = dev.PutTokens(targets);
+  std::vector<Tensor> local, max, sums;
+  for (std::int64_t r = 0; r < shards; ++r) {
+    Values part(static_cast<std::size_t>(rows * width), std::nan(""));  // the padding must not matter
+    for (std::int64_t t = 0; t < rows; ++t) {
+      std::copy_n(logits.begin() + t * valid + r * width, valid_of(r), part.begin() + t * width);
+    }
+    local.push_back(dev.Put({rows, width}, part));
+    max.push_back(dev.New({rows}));
+    sums.push_back(dev.New({2, rows}));
+    dev.ops->CrossEntropyMax(local.back(), valid_of(r), max.back(), *dev.stream);
+  }
+  Values reduced_max = dev.Get(max[0]), reduced_sums(static_cast<std::size_t>(2 * rows), 0.0);
+  for (const Tensor& m : max) {
+    const Values values = dev.Get(m);
+    for (std::size_t t = 0; t < values.size(); ++t) reduced_max[t] = std::max(reduced_max[t], values[t]);
+  }
+  for (std::int64_t r = 0; r < shards; ++r) {
+    dev.Set(max[r], reduced_max);
+    dev.ops->CrossEntropySum(local[r], valid_of(r), max[r], targets_, r * width, sums[r], *dev.stream);
+    const Values values = dev.Get(sums[r]);
+    for (std::size_t i = 0; i < values.size(); ++i) reduced_sums[i] += values[i];
+  }
+  ShardedCrossEntropy result{0, reference::Zeros(rows * valid)};
+  for (std::int64_t r = 0; r < shards; ++r) {
+    dev.Set(sums[r], reduced_sums);
+    const Tensor loss = dev.Put({1}, {100}, DType::kF64);
+    dev.ops->CrossEntropyLoss(sums[r], loss, *dev.stream);
+    result.loss = dev.Get(loss)[0] - 100;  // added to what was there
+    dev.ops->CrossEntropyBackward(local[r], sums[r], targets_, r * width, scale, *dev.stream);
+    const Values gradient = dev.Get(local[r]);
+    for (std::int64_t t = 0; t < rows; ++t) {
+      std::copy_n(gradient.begin() + t * width, valid_of(r), result.dlogits.begin() + t * valid + r * width);
+      for (std::int64_t i = valid_of(r); i < width; ++i) {
+        EXPECT_EQ(gradient[t * width + i], 0.0) << "padding column " << i << " of shard " << r;
+      }
+    }
+  }
+  return result;
+}
+
+TEST_P(OpsSuite, CrossEntropyWholeAndOverTheVocabulary) {
+  const std::int64_t rows = 6, valid = 33;
+  const std::vector<std::int32_t> targets{0, 32, 11, 12, 23, 24};
+  for (double magnitude : {1.0, 100.0}) {
+    const Values logits = Random(rows * valid, 1, -magnitude, magnitude);
+    const reference::CrossEntropy want =
+        reference::SoftmaxCrossEntropy(rows, valid, valid, logits, targets, 0.25);
+    // Shards of 12: the fourth holds padding alone.
+    for (const auto& [shards, width] :
+         std::array<std::array<std::int64_t, 2>, 4>{{{1, 33}, {1, 48}, {2, 20}, {4, 12}}}) {
+      const ShardedCrossEntropy got =
+          RunCrossEntropy(dev_, rows, shards, width, valid, logits, targets, 0.25);
+      EXPECT_NEAR(got.loss, want.loss, GetParam().tolerance * 4 * want.loss) << shards << " shards";
+      ExpectNear(got.dlogits, want.dlogits, GetParam().tolerance,
+                 "dlogits of " + std::to_string(shards) + " shards");
+    }
+  }
+}
+
+TEST_P(OpsSuite, CrossEntropyOfARealVocabulary) {
+  const std::int64_t rows = 3, vocab = 50304, valid = 50257;
+  const Values logits = Random(rows * valid, 1, -4, 4);
+  const std::vector<std::int32_t> targets{0, 50256, 777};
+  const reference::CrossEntropy want = reference::SoftmaxCrossEntropy(rows, valid, valid, logits, targets, 1);
+  const ShardedCrossEntropy got = RunCrossEntropy(dev_, rows, 1, vocab, valid, logits, targets, 1);
+  EXPECT_NEAR(got.loss, want.loss, GetParam().tolerance * want.loss);
+  ExpectNear(got.dlogits, want.dlogits, GetParam().tolerance, "dlogits");
+}
+
+TEST_P(OpsSuite, CrossEntropyOfPaddingAloneIsNothing) {
+  const Tensor logits = dev_.New({2, 8}), max = dev_.New({2}), sums = dev_.New({2, 2});
+  ops_.CrossEntropyMax(logits, 0, max, stream_);
+  const double lowest = GetParam().type == DType::kF64 ? std::numeric_limits<double>::lowest()
+                                                       : std::numeric_limits<float>::lowest();
+  EXPECT_EQ(dev_.Get(max), Values(2, lowest));
+  ops_.CrossEntropySum(logits, 0, max, dev_.PutTokens({3, 4}), 0, sums, stream_);
+  EXPECT_EQ(dev_.Get(sums), Values(4, 0.0));
+  EXPECT_EQ(dev_.Get(logits), Values(16, 0.0));
+}
+
+TEST_P(OpsSuite, NaNLogitsAreNotHidden) {
+  const Tensor logits = dev_.Put({1, 3}, {1, std::nan(""), 2}), max = dev_.New({1}), sums = dev_.New({2, 1});
+  ops_.CrossEntropyMax(logits, 3, max, stream_);
+  ops_.CrossEntropySum(logits, 3, max, dev_.PutTokens({0}), 0, sums, stream_);
+  EXPECT_TRUE(std::isnan(dev_.Get(sums)[0]));
+}
+
+TEST_P(OpsSuite, Fill) {
+  for (const Shape shape : {Shape{1}, Shape{3, 5}, Shape{2, 3, 4, 5}}) {
+    const Tensor y = dev_.New(shape);
+    ops_.Fill(y, -1.5, stream_);
+    EXPECT_EQ(dev_.Get(y), Values(static_cast<std::size_t>(y.Elements()), -1.5));
+  }
+}
+
+TEST_P(OpsSuite, SumOfSquaresAddsInDoublePrecision) {
+  const Values x = Random(20011, 1);
+  double want = 5;
+  for (double v : x) want += v * v;
+  const Tensor result = dev_.Put({1}, {5}, DType::kF64);
+  ops_.SumOfSquares(dev_.Put({20011}, x), result, stream_);
+  EXPECT_NEAR(dev_.Get(result)[0], want, 1e-12 * want);
+}
+
+TEST_P(OpsSuite, AdamWForSomeSteps) {
+  const std::int64_t n = 1003;
+  Values p = Random(n, 1), m = reference::Zeros(n), v = m;
+  const Tensor param = dev_.Put({n}, p), m_ = dev_.Put({n}, m), v_ = dev_.Put({n}, v);
+  for (int step = 1; step <= 5; ++step) {
+    Values grad = Random(n, static_cast<unsigned>(10 + step));
+    grad[0] = 0;  // a parameter without gradient, such as padding, only decays
+    AdamWParams h;
+    h.lr = 0.01;
+    h.weight_decay = 0.1;
+    h.bias_correction1 = 1 - std::pow(h.beta1, step);
+    h.bias_correction2 = 1 - std::pow(h.beta2, step);
+    h.grad_scale = 0.5;
+    ops_.AdamW(param, dev_.Put({n}, grad), m_, v_, h, stream_);
+    reference::AdamW(p, grad, m, v, h);
+    Near(param, p, "param");
+    Near(m_, m, "m");
+    Near(v_, v, "v");
+  }
+}
+
+}  // namespace autocfg

@@ -1,0 +1,116 @@
+#include "kernels/dry/dry_device.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+
+namespace autocfg {
+namespace {
+
+Tensor Make(std::initializer_list<std::int64_t> shape, DType type = DType::kF64) {
+  Tensor t;
+  t.dtype = type;
+  for (std::int64_t dim : shape) t.shape[static_cast<std::size_t>(t.rank++)] = dim;
+  return t;
+}
+
+OpDesc Desc(OpKind kind, std::array<std::int64_t, 4> dims, DType type = DType::kF64) {
+  OpDesc desc;
+  desc.kind = kind;
+  desc.dtype = type;
+  desc.dims = dims;
+  return desc;
+}
+
+TEST(DryOps, RecordsEveryOpInOrder) {
+  OpLog log;
+  const auto device = CreateDryDevice();
+  const auto stream = device->CreateStream();
+  const auto ops = CreateDryOps(log);
+  Stream& s = *stream;
+  const Tensor x = Make({6, 4}), w = Make({4}), t = Make({6}), ids = Make({6}, DType::kI32), one = Make({1});
+  const Tensor qkv = Make({2, 3, 12}), out = Make({2, 3, 4}), lse = Make({2, 2, 3});
+  const Tensor work = Make({AttentionWorkspaceElements(3, 2)}), logits = Make({6, 9}), sums = Make({2, 6});
+  const Tensor tokens3 = Make({2, 3, 4}), table = Make({9, 4});
+  ops->Matmul(Make({6, 5}), Transpose::kNo, Make({4, 5}), Transpose::kYes, x, true, s);
+  ops->LayerNormForward(x, w, w, 1e-5, x, t, t, s);
+  ops->LayerNormBackward(x, x, w, t, t, x, true, w, w, s);
+  ops->BiasAdd(x, w, s);
+  ops->BiasResidual(x, w, x, s);
+  ops->BiasGradient(x, w, s);
+  ops->BiasGelu(x, w, x, s);
+  ops->GeluBackward(x, x, s);
+  ops->AttentionForward(qkv, 2, out, lse, work, s);
+  ops->AttentionBackward(qkv, 2, out, lse, out, qkv, work, s);
+  ops->EmbeddingForward(ids, table, 0, x, s);
+  ops->EmbeddingBackward(ids, x, 0, table, s);
+  ops->PositionForward(tokens3, table, s);
+  ops->PositionBackward(tokens3, table, s);
+  ops->CrossEntropyMax(logits, 7, t, s);
+  ops->CrossEntropySum(logits, 7, t, ids, 0, sums, s);
+  ops->CrossEntropyLoss(sums, one, s);
+  ops->CrossEntropyBackward(logits, sums, ids, 0, 1, s);
+  ops->Fill(qkv, 0, s);
+  ops->SumOfSquares(Make({7}, DType::kF32), one, s);
+  ops->AdamW(table, table, table, table, {}, s);
+
+  OpDesc matmul = Desc(OpKind::kMatmul, {6, 4, 5, 0});
+  matmul.transpose_b = true;
+  matmul.accumulate = true;
+  EXPECT_THAT(
+      log.ops(),
+      testing::ElementsAre(
+          matmul, Desc(OpKind::kLayerNormForward, {6, 4, 0, 0}),
+          Desc(OpKind::kLayerNormBackward, {6, 4, 0, 0}), Desc(OpKind::kBiasAdd, {6, 4, 0, 0}),
+          Desc(OpKind::kBiasResidual, {6, 4, 0, 0}), Desc(OpKind::kBiasGradient, {6, 4, 0, 0}),
+          Desc(OpKind::kBiasGelu, {6, 4, 0, 0}), Desc(OpKind::kGeluBackward, {6, 4, 0, 0}),
+          Desc(OpKind::kAttentionForward, {2, 3, 2, 2}), Desc(OpKind::kAttentionBackward, {2, 3, 2, 2}),
+          Desc(OpKind::kEmbeddingForward, {6, 4, 9, 0}), Desc(OpKind::kEmbeddingBackward, {6, 4, 9, 0}),
+          Desc(OpKind::kPositionForward, {6, 4, 0, 0}), Desc(OpKind::kPositionBackward, {6, 4, 0, 0}),
+          Desc(OpKind::kCrossEntropyMax, {6, 9, 0, 0}), Desc(OpKind::kCrossEntropySum, {6, 9, 0, 0}),
+          Desc(OpKind::kCrossEntropyLoss, {6, 0, 0, 0}), Desc(OpKind::kCrossEntropyBackward, {6, 9, 0, 0}),
+          Desc(OpKind::kFill, {72, 0, 0, 0}), Desc(OpKind::kSumOfSquares, {7, 0, 0, 0}, DType::kF32),
+          Desc(OpKind::kAdamW, {36, 0, 0, 0})));
+  log.Clear();
+  EXPECT_TRUE(log.ops().empty());
+}
+
+TEST(DryOps, RecordsNothingThatItRefuses) {
+  OpLog log;
+  const auto device = CreateDryDevice();
+  const auto stream = device->CreateStream();
+  EXPECT_THROW(CreateDryOps(log)->BiasAdd(Make({2, 3}), Make({2}), *stream), std::invalid_argument);
+  EXPECT_TRUE(log.ops().empty());
+}
+
+// bf16 compute with fp32 statistics and gradients: types that the dry device alone runs so far.
+TEST(DryOps, TakesMixedPrecision) {
+  OpLog log;
+  const auto device = CreateDryDevice();
+  const auto stream = device->CreateStream();
+  const auto ops = CreateDryOps(log);
+  const auto half = [](std::initializer_list<std::int64_t> shape) { return Make(shape, DType::kBF16); };
+  const Tensor weight_gradient = Make({3, 4}, DType::kF32), statistic = Make({6}, DType::kF32);
+  ops->Matmul(half({6, 3}), Transpose::kYes, half({6, 4}), Transpose::kNo, weight_gradient, true, *stream);
+  ops->LayerNormForward(half({6, 4}), half({4}), half({4}), 1e-5, half({6, 4}), statistic, statistic,
+                        *stream);
+  ASSERT_EQ(log.ops().size(), 2u);
+  EXPECT_EQ(log.ops()[0].dtype, DType::kBF16);
+  EXPECT_THROW(ops->LayerNormForward(half({6, 4}), half({4}), half({4}), 1e-5, half({6, 4}), half({6}),
+                                     half({6}), *stream),
+               std::invalid_argument);
+}
+
+TEST(DryDevice, HoldsMoreThanAnyMachine) {
+  const auto device = CreateDryDevice();
+  const std::int64_t petabyte = std::int64_t{1} << 50;
+  EXPECT_EQ(device->Allocate(petabyte), nullptr);
+  EXPECT_EQ(device->OverheadBytes(petabyte), 0);
+  EXPECT_EQ(device->Allocate(100), nullptr);
+  EXPECT_EQ(device->OverheadBytes(petabyte), 100);
+  device->Free(nullptr, petabyte);
+  EXPECT_EQ(device->OverheadBytes(0), 100);
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,15 @@
+// The implementations of Ops that the suites run on.
+#pragma once
+
+#include "kernels/cpu/cpu_device.h"
+#include "tests/conformance/ops_fixture.h"
+
+namespace autocfg {
+
+// About 25 and 500 units of rounding.
+inline OpsUnderTest CpuF32() { return {"cpu_fp32", DType::kF32, CreateCpuDevice, CreateCpuOps, 3e-6}; }
+inline OpsUnderTest CpuF64() { return {"cpu_fp64", DType::kF64, CreateCpuDevice, CreateCpuOps, 1e-13}; }
+
+inline std::string TestName(const testing::TestParamInfo<OpsUnderTest>& info) { return info.param.name; }
+
+}  // namespace autocfg

@@ -1,0 +1,12 @@
+#include "tests/conformance/ops_gradient_suite.h"
+#include "tests/conformance/ops_suite.h"
+#include "tests/kernels/implementations.h"
+
+namespace autocfg {
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(Implementations, OpsSuite, testing::Values(CpuF32(), CpuF64()), TestName);
+INSTANTIATE_TEST_SUITE_P(Implementations, OpsGradientSuite, testing::Values(CpuF64()), TestName);
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,75 @@
+#include "kernels/cpu/vec_math.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace autocfg::cpu {
+namespace {
+
+template <typename T>
+struct Range;
+template <>
+struct Range<float> {
+  static constexpr double kLow = -87.3365, kHigh = 88.7228, kStep = 0.00037, kError = 2e-7;
+};
+template <>
+struct Range<double> {
+  static constexpr double kLow = -708.396, kHigh = 709.782, kStep = 0.0029, kError = 5e-16;
+};
+
+template <typename T>
+class VecMath : public testing::Test {};
+using Types = testing::Types<float, double>;
+TYPED_TEST_SUITE(VecMath, Types);
+
+// long double is the judge: its exp is good to 19 digits.
+TYPED_TEST(VecMath, ExpIsAccurateWhereverItIsFinite) {
+  using R = Range<TypeParam>;
+  double worst = 0;
+  for (double x = R::kLow; x < R::kHigh; x += R::kStep) {
+    const auto value = static_cast<TypeParam>(x);
+    if (value < static_cast<TypeParam>(R::kLow) || value > static_cast<TypeParam>(R::kHigh)) continue;
+    const long double want = std::exp(static_cast<long double>(value));
+    worst =
+        std::max(worst, static_cast<double>(std::abs(static_cast<long double>(Exp(value)) - want) / want));
+  }
+  EXPECT_LT(worst, R::kError);
+  EXPECT_GT(worst, 0);
+}
+
+TYPED_TEST(VecMath, ExpNearZero) {
+  for (double x : {0.0, 1e-30, -1e-30, 1e-9, -1e-9, 1e-4, -1e-4}) {
+    EXPECT_NEAR(Exp(static_cast<TypeParam>(x)), std::exp(static_cast<TypeParam>(x)),
+                Range<TypeParam>::kError);
+  }
+  EXPECT_EQ(Exp(TypeParam(0)), TypeParam(1));
+}
+
+TYPED_TEST(VecMath, ExpBeyondTheFiniteRange) {
+  constexpr TypeParam kInfinity = std::numeric_limits<TypeParam>::infinity();
+  constexpr TypeParam kMax = std::numeric_limits<TypeParam>::max();
+  for (TypeParam x : {TypeParam(-750), TypeParam(-1e4), TypeParam(-1e30), -kMax, -kInfinity})
+    EXPECT_EQ(Exp(x), 0) << x;
+  for (TypeParam x : {TypeParam(710), TypeParam(1e4), TypeParam(1e30), kMax, kInfinity})
+    EXPECT_EQ(Exp(x), kInfinity) << x;
+  EXPECT_TRUE(std::isnan(Exp(std::numeric_limits<TypeParam>::quiet_NaN())));
+}
+
+TYPED_TEST(VecMath, SigmoidIsHalfOfOnePlusTanh) {
+  for (double x = -40; x <= 40; x += 0.00173) {
+    const auto value = static_cast<TypeParam>(x);
+    const long double want = 1 / (1 + std::exp(-static_cast<long double>(value)));
+    ASSERT_NEAR(static_cast<double>(Sigmoid(value) / want), 1, 2 * Range<TypeParam>::kError) << x;
+    const double tanh = std::tanh(static_cast<double>(value) / 2);
+    ASSERT_NEAR(2 * static_cast<double>(Sigmoid(value)) - 1, tanh, 4 * Range<TypeParam>::kError) << x;
+  }
+  for (TypeParam x : {TypeParam(1e3), TypeParam(1e30), std::numeric_limits<TypeParam>::infinity()}) {
+    EXPECT_EQ(Sigmoid(x), 1);
+    EXPECT_EQ(Sigmoid(-x), 0);
+  }
+}
+
+}  // namespace
+}  // namespace autocfg::cpu
