@@ -1,5 +1,6 @@
-// The coordinator as an object: store, services, lease expiry and one study runner a running study, behind one gRPC server on a Unix socket (or a
-// loopback address). `autocfg search` holds one in its own process; autocfg-server is a main around it. Thread-safe.
+// The coordinator as an object: store, services, lease expiry and one study runner a running study, behind
+// one gRPC server on a Unix socket (or a loopback address). `autocfg search` holds one in its own process;
+// autocfg-server is a main around it. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -11,15 +12,16 @@
 namespace autocfg {
 
 struct CoordinatorOptions {
-  std::string address;             // "unix:/path"
+  std::string address;  // "unix:/path"
   double lease_duration_s = 10;
-  std::string owner = "local";     // owner of the studies made here; later the caller's identity
+  std::string owner = "local";  // owner of the studies made here; later the caller's identity
 };
 
 class Coordinator {
  public:
   // Studies that were running when the last coordinator ended go on at once.
-  static absl::StatusOr<std::unique_ptr<Coordinator>> Start(std::unique_ptr<Store> store, const CoordinatorOptions& options);
+  static absl::StatusOr<std::unique_ptr<Coordinator>> Start(std::unique_ptr<Store> store,
+                                                            const CoordinatorOptions& options);
   ~Coordinator();  // Shutdown()
 
   const std::string& address() const;

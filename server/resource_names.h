@@ -1,0 +1,29 @@
+// The names of resources: `studies/{id}`, `studies/{id}/trials/{n}`, `workers/{id}`. Pure functions,
+// thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace autocfg {
+
+struct TrialId {
+  std::int64_t study = 0;
+  std::int64_t number = 0;
+};
+
+std::string StudyName(std::int64_t id);
+std::string TrialName(std::int64_t study, std::int64_t number);
+std::string CalibrationName(std::int64_t study);  // the name of a study's calibration job
+
+// InvalidArgument, with the form that is asked for. Numbers are decimal, positive, without leading zeros.
+absl::StatusOr<std::int64_t> ParseStudyName(const std::string& name);
+absl::StatusOr<TrialId> ParseTrialName(const std::string& name);
+
+// InvalidArgument unless `workers/{id}` with an id of 1 to 100 letters, digits, '-', '_' or '.'.
+absl::Status CheckWorkerName(const std::string& name);
+
+}  // namespace autocfg

@@ -1,0 +1,274 @@
+// What can be wrong with a database file: each case its own Status, and nothing that was stored before is
+// lost.
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <sys/fsuid.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "fmt/format.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/store/schema.h"
+#include "server/store/sqlite_store.h"
+#include "tests/server/store/temp_dir.h"
+
+namespace autocfg {
+namespace {
+
+using testing::HasSubstr;
+
+std::string Contents(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+void WriteFile(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+}
+
+absl::Status OpenStatus(const std::string& path, const SqliteOptions& options = {}) {
+  return OpenSqliteStore(path, options).status();
+}
+
+v1::Study Sample(const std::string& fingerprint) {
+  v1::Study study;
+  study.set_fingerprint(fingerprint);
+  return study;
+}
+
+// A closed database with `count` studies.
+void MakeDatabase(const std::string& path, int count) {
+  auto store = OpenSqliteStore(path);
+  ASSERT_TRUE(store.ok()) << store.status();
+  for (int i = 0; i < count; ++i)
+    ASSERT_TRUE((*store)->CreateStudy("", Sample(std::string(300, 'x')), 1).ok());
+}
+
+TEST(SqliteFile, KeepsWhatWasStored) {
+  TempDir dir;
+  const std::string path = dir.File("a.db");
+  std::int64_t token = 0;
+  {
+    auto store = OpenSqliteStore(path);
+    ASSERT_TRUE(store.ok()) << store.status();
+    ASSERT_TRUE((*store)->CreateStudy("r", Sample("f"), 5).ok());
+    v1::RegisterWorkerRequest worker;
+    worker.set_worker("workers/a");
+    worker.set_boot_id("b");
+    worker.mutable_inventory()->set_slots(1);
+    token = *(*store)->RegisterWorker(worker, 1);
+  }
+  auto store = OpenSqliteStore(path);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ((*store)->GetStudy(1)->fingerprint(), "f");
+  EXPECT_EQ((*store)->CreateStudy("r", Sample("f"), 9)->create_time_s(), 5);
+  EXPECT_TRUE((*store)->LeaseJob("workers/a", token, 1, 1).ok());
+}
+
+TEST(SqliteFile, UsesAWriteAheadLogAndStrictTables) {
+  TempDir dir;
+  const std::string path = dir.File("a.db");
+  MakeDatabase(path, 1);
+  SQLite::Database db(path, SQLite::OPEN_READWRITE);
+  EXPECT_EQ(db.execAndGet("PRAGMA journal_mode").getString(), "wal");
+  EXPECT_EQ(db.execAndGet("PRAGMA user_version").getInt(), static_cast<int>(StoreMigrations().size()));
+  EXPECT_EQ(db.execAndGet("PRAGMA application_id").getInt(), kApplicationId);
+  EXPECT_EQ(
+      db.execAndGet(
+            "SELECT count(*) FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND strict = 0 "
+            "AND name NOT LIKE 'sqlite%'")
+          .getInt(),
+      0);
+  EXPECT_THROW(db.exec("UPDATE studies SET state = 'running'"), SQLite::Exception);
+}
+
+TEST(SqliteFile, MakesMissingDirectoriesForTheUserAlone) {
+  TempDir dir;
+  const std::string path = dir.File("x/y/a.db");
+  EXPECT_TRUE(OpenStatus(path).ok()) << OpenStatus(path);
+  struct stat info {};
+  ASSERT_EQ(::stat(dir.File("x/y").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  ASSERT_EQ(::stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+}
+
+TEST(SqliteFile, ASecondOpenerIsToldWhoHasIt) {
+  TempDir dir;
+  const std::string path = dir.File("a.db");
+  auto first = OpenSqliteStore(path);
+  ASSERT_TRUE(first.ok());
+  const absl::Status second = OpenStatus(path);
+  EXPECT_EQ(second.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(second.message(), HasSubstr(fmt::format("process {}", ::getpid())));
+  // By another name too.
+  std::filesystem::create_symlink(path, dir.File("link.db"));
+  EXPECT_EQ(OpenStatus(dir.File("link.db")).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE((*first)->CreateStudy("", Sample("f"), 1).ok());
+  first->reset();
+  EXPECT_TRUE(OpenStatus(path).ok());
+}
+
+TEST(SqliteFile, ADirectoryIsRefused) {
+  TempDir dir;
+  const absl::Status status = OpenStatus(dir.path().string());
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("is a directory"));
+  EXPECT_EQ(OpenStatus("").code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(SqliteFile, AParentThatIsAFileIsRefused) {
+  TempDir dir;
+  WriteFile(dir.File("file"), "x");
+  const absl::Status status = OpenStatus(dir.File("file/a.db"));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_EQ(Contents(dir.File("file")), "x");
+}
+
+TEST(SqliteFile, NoRightToWriteIsPermissionDenied) {
+  TempDir dir;
+  MakeDatabase(dir.File("a.db"), 1);
+  ASSERT_EQ(::chmod(dir.File("a.db").c_str(), 0400), 0);
+  ASSERT_EQ(::chmod(dir.File("a.db.lock").c_str(), 0666), 0);
+  ASSERT_EQ(::mkdir(dir.File("closed").c_str(), 0500), 0);
+  ASSERT_EQ(::chmod(dir.path().c_str(), 0755), 0);
+  // Root may write everywhere: this thread's file accesses become those of nobody.
+  const bool root = ::geteuid() == 0;
+  if (root) ::setfsuid(65534);
+  const absl::Status file = OpenStatus(dir.File("a.db"));
+  const absl::Status directory = OpenStatus(dir.File("closed/b.db"));
+  const absl::Status below = OpenStatus(dir.File("closed/x/b.db"));
+  if (root) ::setfsuid(0);
+  EXPECT_EQ(file.code(), absl::StatusCode::kPermissionDenied) << file;
+  EXPECT_THAT(file.message(), HasSubstr(dir.File("a.db")));
+  EXPECT_EQ(directory.code(), absl::StatusCode::kPermissionDenied) << directory;
+  EXPECT_EQ(below.code(), absl::StatusCode::kPermissionDenied) << below;
+  ASSERT_EQ(::chmod(dir.File("a.db").c_str(), 0600), 0);
+  EXPECT_TRUE(OpenStatus(dir.File("a.db")).ok());
+}
+
+TEST(SqliteFile, WhatIsNoDatabaseIsRefusedAndLeftAlone) {
+  TempDir dir;
+  for (const std::string& bytes :
+       {std::string("hello"), std::string(100000, 'z'), std::string(5000, '\0') + "end"}) {
+    const std::string path = dir.File("note.txt");
+    WriteFile(path, bytes);
+    const absl::Status status = OpenStatus(path);
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+    EXPECT_THAT(status.message(), HasSubstr(path));
+    EXPECT_EQ(Contents(path), bytes);
+  }
+}
+
+TEST(SqliteFile, AnotherProgramsDatabaseIsRefusedAndLeftAlone) {
+  TempDir dir;
+  const std::string path = dir.File("theirs.db");
+  {
+    SQLite::Database db(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+    db.exec("CREATE TABLE theirs (x)");
+  }
+  const std::string before = Contents(path);
+  const absl::Status status = OpenStatus(path);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("another program"));
+  EXPECT_EQ(Contents(path), before);
+}
+
+TEST(SqliteFile, ATruncatedDatabaseIsDataLossAndLeftAlone) {
+  TempDir dir;
+  const std::string path = dir.File("a.db");
+  MakeDatabase(path, 200);
+  const std::string whole = Contents(path);
+  for (const std::size_t size :
+       {whole.size() / 2, whole.size() - 4096, std::size_t{4096}, std::size_t{700}, std::size_t{50}}) {
+    const std::string part = whole.substr(0, size);
+    WriteFile(path, part);
+    const absl::Status status = OpenStatus(path);
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << size << ": " << status;
+    EXPECT_EQ(Contents(path), part) << size;
+  }
+  WriteFile(path, whole);
+  auto store = OpenSqliteStore(path);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ((*store)->ListStudies(0, 1000)->size(), 200u);
+}
+
+TEST(SqliteFile, ADamagedPageIsDataLoss) {
+  TempDir dir;
+  const std::string path = dir.File("a.db");
+  MakeDatabase(path, 200);
+  std::string bytes = Contents(path);
+  for (std::size_t page = 1; page * 4096 < bytes.size(); ++page)
+    bytes.replace(page * 4096, 64, std::string(64, '\x7f'));
+  WriteFile(path, bytes);
+  EXPECT_EQ(OpenStatus(path).code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(SqliteFile, ANewerVersionIsRefusedWithBothVersions) {
+  TempDir dir;
+  const std::string path = dir.File("a.db");
+  MakeDatabase(path, 3);
+  {
+    SQLite::Database db(path, SQLite::OPEN_READWRITE);
+    db.exec("PRAGMA user_version = 77");
+  }
+  const absl::Status status = OpenStatus(path);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("version 77"));
+  EXPECT_THAT(status.message(), HasSubstr(fmt::format("up to {}", StoreMigrations().size())));
+  SQLite::Database db(path, SQLite::OPEN_READONLY);
+  EXPECT_EQ(db.execAndGet("SELECT count(*) FROM studies").getInt(), 3);
+}
+
+TEST(SqliteFile, AFullDiskRefusesTheWriteAndKeepsTheRest) {
+  TempDir dir;
+  const std::string path = dir.File("a.db");
+  int stored = 0;
+  {
+    auto store = OpenSqliteStore(path, {.max_pages = 64});
+    ASSERT_TRUE(store.ok()) << store.status();
+    absl::Status status;
+    while (status.ok() && stored < 10000) {
+      status = (*store)->CreateStudy("", Sample(std::string(2000, 'x')), 1).status();
+      if (status.ok()) ++stored;
+    }
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    EXPECT_THAT(status.message(), HasSubstr(path));
+    EXPECT_GT(stored, 5);
+    EXPECT_EQ((*store)->ListStudies(0, 10000)->size(), static_cast<std::size_t>(stored));
+    // Room again: a deletion makes some.
+    EXPECT_TRUE((*store)->DeleteStudy(1).ok());
+    EXPECT_TRUE((*store)->CreateStudy("", Sample("small"), 1).ok());
+  }
+  auto store = OpenSqliteStore(path);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ((*store)->ListStudies(0, 10000)->size(), static_cast<std::size_t>(stored));
+  EXPECT_EQ(OpenStatus(dir.File("tiny.db"), {.max_pages = 3}).code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(Migrations, RunInOrderEachOnceAndWhole) {
+  SQLite::Database db(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+  const char* const one[] = {"CREATE TABLE a (x); INSERT INTO a VALUES (1)"};
+  ASSERT_TRUE(Migrate(db, one, "t").ok());
+  ASSERT_TRUE(Migrate(db, one, "t").ok());
+  const char* const three[] = {one[0], "ALTER TABLE a ADD COLUMN y; UPDATE a SET y = x + 1",
+                               "UPDATE a SET y = y * 10"};
+  ASSERT_TRUE(Migrate(db, three, "t").ok());
+  EXPECT_EQ(db.execAndGet("SELECT y FROM a").getInt(), 20);
+  EXPECT_EQ(db.execAndGet("PRAGMA user_version").getInt(), 3);
+  // A step that breaks leaves the version and the data of the step before.
+  const char* const broken[] = {three[0], three[1], three[2], "UPDATE a SET y = 0; CREATE TABLE a (z)"};
+  EXPECT_THROW(Migrate(db, broken, "t").IgnoreError(), SQLite::Exception);
+  EXPECT_EQ(db.execAndGet("SELECT y FROM a").getInt(), 20);
+  EXPECT_EQ(db.execAndGet("PRAGMA user_version").getInt(), 3);
+  EXPECT_EQ(Migrate(db, one, "t").code(), absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,35 @@
+// The store's conformance suite on every implementation.
+#include "server/store/sqlite_store.h"
+#include "tests/conformance/store_suite.h"
+#include "tests/server/store/temp_dir.h"
+
+namespace autocfg {
+namespace {
+
+std::shared_ptr<Store> InFile() {
+  auto directory = std::make_unique<TempDir>();
+  auto store = OpenSqliteStore(directory->File("store.db"));
+  if (!store.ok()) {
+    ADD_FAILURE() << store.status();
+    return nullptr;
+  }
+  // The directory goes after the store.
+  return std::shared_ptr<Store>(
+      store->release(), [directory = std::shared_ptr<TempDir>(std::move(directory))](Store* p) { delete p; });
+}
+
+std::shared_ptr<Store> InMemory() {
+  auto store = OpenMemoryStore();
+  if (!store.ok()) {
+    ADD_FAILURE() << store.status();
+    return nullptr;
+  }
+  return std::shared_ptr<Store>(*std::move(store));
+}
+
+INSTANTIATE_TEST_SUITE_P(Sqlite, StoreSuite,
+                         testing::Values(StoreMaker{"File", InFile}, StoreMaker{"Memory", InMemory}),
+                         StoreMakerName);
+
+}  // namespace
+}  // namespace autocfg
