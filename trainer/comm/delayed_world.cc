@@ -1,5 +1,6 @@
-// Operations that start as late as the contract allows: when they are waited for or tested. What must match in order of issue (the
-// collectives of a group; the messages in one direction with one peer on one channel) still starts in that order.
+// Operations that start as late as the contract allows: when they are waited for or tested. What must match
+// in order of issue (the collectives of a group; the messages in one direction with one peer on one channel)
+// still starts in that order.
 #include <deque>
 #include <exception>
 #include <functional>
@@ -76,12 +77,14 @@ class DelayedCommunicator final : public Communicator {
                  [this, tensor, op, &stream] { return inner_->AllReduce(tensor, op, stream); });
   }
   std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream& stream) override {
-    return Delay({Kind::kSend, peer, channel},
-                 [this, tensor, peer, channel, &stream] { return inner_->Send(tensor, peer, channel, stream); });
+    return Delay({Kind::kSend, peer, channel}, [this, tensor, peer, channel, &stream] {
+      return inner_->Send(tensor, peer, channel, stream);
+    });
   }
   std::unique_ptr<Work> Recv(const Tensor& tensor, int peer, int channel, Stream& stream) override {
-    return Delay({Kind::kRecv, peer, channel},
-                 [this, tensor, peer, channel, &stream] { return inner_->Recv(tensor, peer, channel, stream); });
+    return Delay({Kind::kRecv, peer, channel}, [this, tensor, peer, channel, &stream] {
+      return inner_->Recv(tensor, peer, channel, stream);
+    });
   }
   void Barrier() override { inner_->Barrier(); }
 

@@ -39,8 +39,8 @@ class DoublingAllReduce final : public CollectiveTask {
       if (!send_.Done() || !receive_.Done()) return moved;
       if (phase.kind == Kind::kExchange || phase.kind == Kind::kReceiveAndReduce) {
         ReduceInto(tensor_.dtype, op_,
-                   group_.rank() < phase.peer ? ReduceOrder::kOwnFirst : ReduceOrder::kOtherFirst, tensor_.data,
-                   staging_, tensor_.Elements());
+                   group_.rank() < phase.peer ? ReduceOrder::kOwnFirst : ReduceOrder::kOtherFirst,
+                   tensor_.data, staging_, tensor_.Elements());
       }
       posted_ = false;
       moved = true;

@@ -1,4 +1,5 @@
-// A communicator that moves nothing and whose operations are complete at once: the null world's, and every world's for a group of one rank.
+// A communicator that moves nothing and whose operations are complete at once: the null world's, and every
+// world's for a group of one rank.
 #pragma once
 
 #include <memory>

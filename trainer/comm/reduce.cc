@@ -46,10 +46,14 @@ void Reduce(ReduceOp op, ReduceOrder order, void* own, const void* other, std::i
 
 void ReduceInto(DType dtype, ReduceOp op, ReduceOrder order, void* own, const void* other, std::int64_t n) {
   switch (dtype) {
-    case DType::kF32: return Reduce<float>(op, order, own, other, n);
-    case DType::kF64: return Reduce<double>(op, order, own, other, n);
-    case DType::kI32: return Reduce<std::int32_t>(op, order, own, other, n);
-    default: throw CommError(fmt::format("cannot reduce elements of type {}", Name(dtype)));
+    case DType::kF32:
+      return Reduce<float>(op, order, own, other, n);
+    case DType::kF64:
+      return Reduce<double>(op, order, own, other, n);
+    case DType::kI32:
+      return Reduce<std::int32_t>(op, order, own, other, n);
+    default:
+      throw CommError(fmt::format("cannot reduce elements of type {}", Name(dtype)));
   }
 }
 

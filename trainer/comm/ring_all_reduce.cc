@@ -10,8 +10,9 @@ namespace {
 // The staging buffer is divided into this many slots, and so many pieces are under way in each direction.
 constexpr int kSlots = 4;
 
-// The work is a sequence of units, one per step of the ring and piece of a segment: unit u sends a piece to the right and receives one from the left.
-// Steps 0 .. size - 2 reduce, steps size - 1 .. 2 size - 3 pass results on. What step k receives, step k + 1 sends.
+// The work is a sequence of units, one per step of the ring and piece of a segment: unit u sends a piece to
+// the right and receives one from the left. Steps 0 .. size - 2 reduce, steps size - 1 .. 2 size - 3 pass
+// results on. What step k receives, step k + 1 sends.
 class RingAllReduce final : public CollectiveTask {
  public:
   RingAllReduce(UcxGroup& group, const Tensor& tensor, ReduceOp op, const Tensor& staging)

@@ -7,8 +7,8 @@
 namespace autocfg {
 namespace {
 
-// A tag, from its highest bits down: group id, channel, source rank (of the world), sequence number. The sequence wraps around, which is harmless: never
-// are that many messages of one channel under way.
+// A tag, from its highest bits down: group id, channel, source rank (of the world), sequence number. The
+// sequence wraps around, which is harmless: never are that many messages of one channel under way.
 constexpr int kSequenceBits = 28;
 constexpr int kSourceBits = 18;
 constexpr int kChannelBits = 6;
@@ -47,7 +47,8 @@ std::uint64_t UcxGroup::Tag(int peer, int channel, int source, std::uint32_t seq
 
 UcxRequest UcxGroup::Send(int peer, int channel, const void* data, std::size_t bytes) {
   const std::uint32_t sequence = sent_[peer * kChannels + channel]++;
-  return transport_.Send(static_cast<int>(ranks_[peer]), Tag(peer, channel, position_, sequence), data, bytes);
+  return transport_.Send(static_cast<int>(ranks_[peer]), Tag(peer, channel, position_, sequence), data,
+                         bytes);
 }
 
 UcxRequest UcxGroup::Recv(int peer, int channel, void* data, std::size_t bytes) {

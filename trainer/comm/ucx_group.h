@@ -1,4 +1,5 @@
-// The messages within one group of ranks: who is who, and a tag for each message. Internal to the UCX world; use from one thread.
+// The messages within one group of ranks: who is who, and a tag for each message. Internal to the UCX world;
+// use from one thread.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,8 @@ inline constexpr int kChannels = kUserChannels + 2;
 
 class UcxGroup {
  public:
-  // `group_ids`: by rank of the group, the number of earlier groups that it shares with this rank; both sides know it alike.
+  // `group_ids`: by rank of the group, the number of earlier groups that it shares with this rank; both sides
+  // know it alike.
   UcxGroup(UcxTransport& transport, std::vector<std::int64_t> ranks, int position,
            std::vector<std::uint32_t> group_ids);
 
@@ -36,7 +38,7 @@ class UcxGroup {
   const std::vector<std::int64_t> ranks_;
   const int position_;
   const std::vector<std::uint32_t> group_ids_;
-  std::vector<std::uint32_t> sent_;      // messages so far, by peer and channel
+  std::vector<std::uint32_t> sent_;  // messages so far, by peer and channel
   std::vector<std::uint32_t> received_;
 };
 

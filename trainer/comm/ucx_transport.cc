@@ -100,8 +100,8 @@ bool UcxRequest::Done() {
 
 void UcxRequest::Finish(ucs_status_t status, std::size_t received) {
   if (status != UCS_OK) {
-    error_ = fmt::format("{} rank {} failed ({} bytes): {}", receives_ ? "a receive from" : "a send to", peer_,
-                         bytes_, ucs_status_string(status));
+    error_ = fmt::format("{} rank {} failed ({} bytes): {}", receives_ ? "a receive from" : "a send to",
+                         peer_, bytes_, ucs_status_string(status));
   } else if (receives_ && received != bytes_) {
     error_ = fmt::format("rank {} sent {} bytes where {} were to be received", peer_, received, bytes_);
   }
@@ -183,15 +183,12 @@ UcxRequest UcxTransport::Send(int peer, std::uint64_t tag, const void* data, std
 
 UcxRequest UcxTransport::Recv(int peer, std::uint64_t tag, void* data, std::size_t bytes) {
   UcxRequest request(this, peer, true, bytes);
-  ucp_tag_recv_info_t info{};
+  // Without an immediate completion: UCX 1.13 does not always tell the received size with one.
   ucp_request_param_t param = HostMemory();
-  param.op_attr_mask |= UCP_OP_ATTR_FIELD_RECV_INFO;
-  param.recv_info.tag_info = &info;
+  param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
   void* handle = ucp_tag_recv_nbx(worker_, data, bytes, tag, kWholeTag, &param);
   if (UCS_PTR_IS_ERR(handle)) {
     request.Finish(UCS_PTR_STATUS(handle), 0);
-  } else if (handle == nullptr) {
-    request.Finish(UCS_OK, info.length);
   } else {
     request.handle_ = handle;
   }
@@ -204,8 +201,8 @@ bool UcxTransport::Poll() {
   return moved;
 }
 
-// Ranks may outnumber cores: yield at once, and after a while sleep for a small part of the time already waited, so that a waiting rank costs the
-// computing ones little and itself at most that part.
+// Ranks may outnumber cores: yield at once, and after a while sleep for a small part of the time already
+// waited, so that a waiting rank costs the computing ones little and itself at most that part.
 void UcxTransport::Idle(Idling& idling) {
   constexpr std::uint64_t kYields = 256;
   constexpr std::int64_t kSleepAfterNs = 1'000'000;

@@ -1,7 +1,8 @@
-// One rank's UCX worker: tagged messages to the other ranks, and the polling that moves them. Internal to the UCX world. Use from one thread; ranks
-// that are threads of one process have one each.
+// One rank's UCX worker: tagged messages to the other ranks, and the polling that moves them. Internal to the
+// UCX world. Use from one thread; ranks that are threads of one process have one each.
 //
-// UCX over shared memory does not report a dead peer: whoever waits for one polls until the launcher ends the job.
+// UCX over shared memory does not report a dead peer: whoever waits for one polls until the launcher ends the
+// job.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -18,7 +19,8 @@ namespace autocfg {
 
 class UcxTransport;
 
-// A message under way. Destroying it before it is done gives it up: the buffer must then outlive the process's communication.
+// A message under way. Destroying it before it is done gives it up: the buffer must then outlive the
+// process's communication.
 class UcxRequest {
  public:
   UcxRequest() = default;
@@ -56,8 +58,8 @@ class UcxTransport {
   // Collective over the rendezvous.
   explicit UcxTransport(Rendezvous& rendezvous);
 
-  // Flushes what was sent. When an exception is passing or a request was given up, peers may be in the middle of anything: UCX is then left as it
-  // is to the end of the process.
+  // Flushes what was sent. When an exception is passing or a request was given up, peers may be in the middle
+  // of anything: UCX is then left as it is to the end of the process.
   ~UcxTransport();
 
   UcxTransport(const UcxTransport&) = delete;
@@ -66,8 +68,8 @@ class UcxTransport {
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(addresses_.size()); }
 
-  // `peer` is a rank of the world. The buffer stays untouched (Send) or unread (Recv) until the request is done. Both
-  // sides give the same tag, unique among the messages under way, and the same size.
+  // `peer` is a rank of the world. The buffer stays untouched (Send) or unread (Recv) until the request is
+  // done. Both sides give the same tag, unique among the messages under way, and the same size.
   UcxRequest Send(int peer, std::uint64_t tag, const void* data, std::size_t bytes);
   UcxRequest Recv(int peer, std::uint64_t tag, void* data, std::size_t bytes);
 
@@ -94,8 +96,8 @@ class UcxTransport {
   friend class UcxRequest;
 
   struct Idling {
-    std::uint64_t polls = 0;        // without anything moving
-    std::int64_t since_ns = 0;      // on the monotonic clock; set after some polls
+    std::uint64_t polls = 0;    // without anything moving
+    std::int64_t since_ns = 0;  // on the monotonic clock; set after some polls
   };
   static void Idle(Idling& idling);
 

@@ -1,4 +1,5 @@
-// Communicators over UCX tagged messages. All-reduces advance whenever any operation of the world is waited for or tested.
+// Communicators over UCX tagged messages. All-reduces advance whenever any operation of the world is waited
+// for or tested.
 #include <algorithm>
 #include <deque>
 #include <exception>
@@ -75,7 +76,8 @@ class UcxCommunicator final : public Communicator, public UcxStepper {
     CheckReducible(tensor);
     if (tensor.Elements() == 0) return CompleteWork();
     if (staging_.data == nullptr || staging_.Bytes() < kLeastStagingBytes) {
-      throw CommError(fmt::format("a group of {} ranks was made without staging, so it cannot reduce", size()));
+      throw CommError(
+          fmt::format("a group of {} ranks was made without staging, so it cannot reduce", size()));
     }
     stream.Synchronize();
     const bool small = tensor.Bytes() <= std::min(kSmallBytes, staging_.Bytes());

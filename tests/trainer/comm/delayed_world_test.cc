@@ -1,0 +1,46 @@
+#include <gtest/gtest.h>
+
+#include "tests/conformance/rank_threads.h"
+
+namespace autocfg {
+namespace {
+
+std::unique_ptr<CommWorld> CreateDelayedUcx(Rendezvous& rendezvous) {
+  return CreateDelayedWorld(CreateUcxWorld(rendezvous));
+}
+
+// What is sent is what the buffer holds when the operation is waited for: a program that writes to it before
+// shows.
+TEST(DelayedWorld, StartsWhenWaitedFor) {
+  RunRanks(2, CreateDelayedUcx, [](RankContext& c) {
+    Group group(c, CommGroup::kWorld, AllRanks(2));
+    Buffer<float> buffer(1, 1.0f);
+    auto work = group->AllReduce(buffer.tensor(), ReduceOp::kSum, c.stream);
+    buffer.values[0] = 5.0f;
+    work->Wait();
+    EXPECT_EQ(buffer.values[0], 10.0f);
+
+    Buffer<float> message(1, 1.0f), received(1);
+    if (c.rank == 0) {
+      auto send = group->Send(message.tensor(), 1, 0, c.stream);
+      message.values[0] = 7.0f;
+      send->Wait();
+    } else {
+      group->Recv(received.tensor(), 0, 0, c.stream)->Wait();
+      EXPECT_EQ(received.values[0], 7.0f);
+    }
+  });
+}
+
+TEST(DelayedWorld, WhatCannotStartSaysSoWhenWaitedFor) {
+  RunRanks(2, CreateDelayedUcx, [](RankContext& c) {
+    Group group(c, CommGroup::kWorld, AllRanks(2));
+    Buffer<float> buffer(1);
+    auto work = group->Send(buffer.tensor(), c.rank, 0, c.stream);
+    EXPECT_THROW(work->Wait(), CommError);
+    EXPECT_THROW(work->Wait(), CommError);
+  });
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,51 @@
+#include <gtest/gtest.h>
+
+#include "tests/conformance/rank_threads.h"
+
+namespace autocfg {
+namespace {
+
+TEST(NullWorld, LeavesDataInPlace) {
+  auto world = CreateNullWorld(2, 8);
+  auto group = world->CreateGroup(CommGroup::kData, {0, 2, 4, 6}, Tensor{});
+  EXPECT_EQ(group->rank(), 1);
+  EXPECT_EQ(group->size(), 4);
+  HostStream stream;
+  Buffer<float> sum(3, 2.5f), received(3);
+  auto reduce = group->AllReduce(sum.tensor(), ReduceOp::kSum, stream);
+  EXPECT_TRUE(reduce->Test());
+  reduce->Wait();
+  group->Recv(received.tensor(), 0, 0, stream)->Wait();
+  group->Send(sum.tensor(), 3, 0, stream)->Wait();
+  group->Barrier();
+  EXPECT_EQ(sum.values, std::vector<float>(3, 2.5f));
+  EXPECT_EQ(received.values, std::vector<float>(3, 0.0f));
+}
+
+// On a device that computes nothing, tensors point nowhere.
+TEST(NullWorld, TouchesNoData) {
+  auto world = CreateNullWorld(0, 2);
+  auto group = world->CreateGroup(CommGroup::kTensor, {0, 1}, Tensor{});
+  HostStream stream;
+  Tensor nowhere;
+  nowhere.rank = 1;
+  nowhere.shape[0] = 1 << 20;
+  group->AllReduce(nowhere, ReduceOp::kMax, stream)->Wait();
+  group->Send(nowhere, 1, 0, stream)->Wait();
+  group->Recv(nowhere, 1, 1, stream)->Wait();
+}
+
+TEST(NullWorld, RefusesWhatNoWorldAccepts) {
+  EXPECT_THROW(CreateNullWorld(2, 2), CommError);
+  EXPECT_THROW(CreateNullWorld(0, 0), CommError);
+  auto world = CreateNullWorld(0, 2);
+  EXPECT_THROW(world->CreateGroup(CommGroup::kData, {1}, Tensor{}), CommError);
+  auto group = world->CreateGroup(CommGroup::kTensor, {0, 1}, Tensor{});
+  HostStream stream;
+  Buffer<float> f(1);
+  EXPECT_THROW(group->Send(f.tensor(), 0, 0, stream), CommError);
+  EXPECT_THROW(group->Recv(f.tensor(), 1, 1000, stream), CommError);
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,93 @@
+// UCX over host memory, on threads.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "tests/conformance/rank_threads.h"
+
+namespace autocfg {
+namespace {
+
+// An all-reduce that this rank has issued advances while it waits for something else that depends on it.
+TEST(UcxWorld, WaitingForOneAdvancesTheOthers) {
+  RunRanks(2, CreateUcxWorld, [](RankContext& c) {
+    Group group(c, CommGroup::kWorld, AllRanks(2));
+    Buffer<float> sum(500000, 1.0f), message(50000, 3.0f), received(50000);
+    auto reduce = group->AllReduce(sum.tensor(), ReduceOp::kSum, c.stream);
+    if (c.rank == 0) {
+      group->Send(message.tensor(), 1, 0, c.stream)->Wait();
+    } else {
+      reduce->Wait();  // needs rank 0, which waits to send
+      group->Recv(received.tensor(), 0, 0, c.stream)->Wait();
+      EXPECT_EQ(received.values.back(), 3.0f);
+    }
+    reduce->Wait();
+    EXPECT_EQ(sum.values.back(), 2.0f);
+  });
+}
+
+TEST(UcxWorld, UnequalSizesNameThePeer) {
+  for (std::int64_t sent : {10, 30}) {
+    RunRanks(2, CreateUcxWorld, [&](RankContext& c) {
+      Group group(c, CommGroup::kPipeline, AllRanks(2));
+      Buffer<float> out(sent), in(20);
+      if (c.rank == 0) {
+        group->Send(out.tensor(), 1, 0, c.stream)->Wait();
+      } else {
+        auto work = group->Recv(in.tensor(), 0, 0, c.stream);
+        try {
+          work->Wait();
+          ADD_FAILURE() << "a message of " << sent << " elements was taken for one of 20";
+        } catch (const CommError& error) {
+          EXPECT_NE(std::string(error.what()).find("rank 0"), std::string::npos) << error.what();
+        }
+      }
+    });
+  }
+}
+
+TEST(UcxWorld, RefusesWhatItCannotDo) {
+  RunRanks(2, CreateUcxWorld, [](RankContext& c) {
+    Group group(c, CommGroup::kPipeline, AllRanks(2));
+    Buffer<float> buffer(4);
+    Tensor half = buffer.tensor();
+    half.dtype = DType::kBF16;
+    EXPECT_THROW(group->AllReduce(half, ReduceOp::kSum, c.stream), CommError);
+    EXPECT_THROW(group->Send(buffer.tensor(), c.rank, 0, c.stream), CommError);
+    EXPECT_THROW(group->Send(buffer.tensor(), 2, 0, c.stream), CommError);
+    EXPECT_THROW(group->Recv(buffer.tensor(), 1 - c.rank, -1, c.stream), CommError);
+    auto bare = c.world.CreateGroup(CommGroup::kPipeline, AllRanks(2), Tensor{});
+    EXPECT_THROW(bare->AllReduce(buffer.tensor(), ReduceOp::kSum, c.stream), CommError);
+    EXPECT_THROW(c.world.CreateGroup(CommGroup::kData, {1 - c.rank}, Tensor{}), CommError);
+    EXPECT_THROW(c.world.CreateGroup(CommGroup::kData, {1, 0}, Tensor{}), CommError);
+    EXPECT_THROW(c.world.CreateGroup(CommGroup::kData, {0, 1, 2}, Tensor{}), CommError);
+    bare->Barrier();
+  });
+}
+
+// A rank that fails in the middle gets out with its own error, though its peer never does its part.
+TEST(UcxWorld, AnExceptionDoesNotWaitForThePeer) {
+  std::atomic<bool> out{false};
+  RunRanks(2, CreateUcxWorld, [&](RankContext& c) {
+    if (c.rank == 1) {
+      while (!out) std::this_thread::yield();
+      return;
+    }
+    Buffer<float> buffer(100000), other(100000);
+    try {
+      Group group(c, CommGroup::kPipeline, AllRanks(2));
+      auto receive = group->Recv(buffer.tensor(), 1, 0, c.stream);
+      auto reduce = group->AllReduce(other.tensor(), ReduceOp::kSum, c.stream);
+      throw std::runtime_error("its own");
+    } catch (const std::runtime_error& error) {
+      EXPECT_STREQ(error.what(), "its own");
+    }
+    out = true;
+  });
+}
+
+}  // namespace
+}  // namespace autocfg
