@@ -1,0 +1,140 @@
+#include "search/cost/op_times.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "search/cost/line_fit.h"
+#include "tests/search/cost/synthetic_device.h"
+
+namespace autocfg {
+namespace {
+
+using testing::SyntheticDevice;
+
+OpDesc Matmul(std::int64_t m, std::int64_t n, std::int64_t k) { return {.kind = OpKind::kMatmul, .dims = {m, n, k, 0}}; }
+OpDesc Comm(OpKind kind, CommGroup group, std::int32_t size, std::int64_t n) {
+  return {.kind = kind, .group = group, .group_size = size, .dims = {n, 0, 0, 0}};
+}
+
+TEST(LineFit, RecoversALine) {
+  std::vector<TimedSize> points;
+  for (double x : {64.0, 4096.0, 65536.0, 1e7}) points.push_back({x, 5e-6 + x / 3e9});
+  const LinkModel line = FitLine(points);
+  EXPECT_NEAR(line.alpha_s, 5e-6, 1e-11);
+  EXPECT_NEAR(line.beta_s_per_byte, 1 / 3e9, 1e-15);
+}
+
+TEST(LineFit, RelativeErrorDecides) {
+  // A large size 10% off must not drown the latency that small sizes show.
+  const LinkModel line = FitLine(std::vector<TimedSize>{{8, 1e-6}, {64, 1e-6}, {1e8, 0.05}, {2e8, 0.11}});
+  EXPECT_NEAR(line.alpha_s, 1e-6, 1e-7);
+}
+
+TEST(LineFit, NeverNegative) {
+  const LinkModel falling = FitLine(std::vector<TimedSize>{{1, 2e-6}, {1000, 1e-6}});
+  EXPECT_EQ(falling.beta_s_per_byte, 0);
+  EXPECT_GT(falling.alpha_s, 0);
+  const LinkModel convex = FitLine(std::vector<TimedSize>{{1000, 1e-6}, {2000, 4e-6}});
+  EXPECT_EQ(convex.alpha_s, 0);
+  EXPECT_GT(convex.beta_s_per_byte, 0);
+  const LinkModel none = FitLine({});
+  EXPECT_EQ(none.Seconds(1e9), 0);
+}
+
+TEST(OpTimes, MeasuredStaysAsMeasured) {
+  const OpTimes times({{Matmul(64, 64, 64), 3e-5}, {Matmul(128, 64, 64), 7e-5}, {Matmul(64, 64, 64), 5e-5}});
+  EXPECT_DOUBLE_EQ(times.Seconds(Matmul(64, 64, 64)), 4e-5);  // twice: the mean
+  EXPECT_DOUBLE_EQ(times.Seconds(Matmul(128, 64, 64)), 7e-5);
+  EXPECT_EQ(times.measured().size(), 2u);
+}
+
+TEST(OpTimes, EstimatesBetweenMeasuredSizes) {
+  const SyntheticDevice device;
+  std::vector<OpDesc> ops;
+  for (std::int64_t n : {32, 128, 512, 2048}) {
+    ops.push_back(Matmul(n, n, n));
+    ops.push_back({.kind = OpKind::kLayerNormForward, .dims = {n, n, 0, 0}});
+  }
+  const OpTimes times = device.Measure(ops);
+  for (std::int64_t n : {48, 200, 1000}) {
+    const OpDesc matmul = Matmul(n, 2 * n, n), norm{.kind = OpKind::kLayerNormForward, .dims = {n, n, 0, 0}};
+    EXPECT_NEAR(times.Seconds(matmul) / device.Seconds(matmul), 1, 0.15) << n;
+    EXPECT_NEAR(times.Seconds(norm) / device.Seconds(norm), 1, 0.15) << n;
+  }
+}
+
+TEST(OpTimes, SaneFarAwayFromWhatWasMeasured) {
+  const SyntheticDevice device;
+  const OpTimes times = device.Measure({Matmul(64, 64, 64), Matmul(128, 128, 128), Matmul(256, 256, 256)});
+  const OpDesc tiny = Matmul(1, 1, 1), huge = Matmul(16384, 16384, 16384);
+  EXPECT_GT(times.Seconds(tiny), 1e-7);
+  EXPECT_LT(times.Seconds(tiny), 1e-5);
+  EXPECT_NEAR(times.Seconds(huge) / device.Seconds(huge), 1, 0.3);
+  // One size alone gives a rate.
+  const OpTimes one = device.Measure({Matmul(256, 256, 256)});
+  EXPECT_NEAR(one.Seconds(Matmul(512, 512, 512)) / device.Seconds(Matmul(512, 512, 512)), 1, 0.3);
+}
+
+TEST(OpTimes, GrowsWithTheWork) {
+  const SyntheticDevice device;
+  const OpTimes times = device.Measure({Matmul(64, 64, 64), Matmul(512, 512, 512), Matmul(100, 2000, 30)});
+  double last = 0;
+  for (std::int64_t n = 8; n < 5000; n *= 2) {
+    const double seconds = times.Seconds(Matmul(n, n, n));
+    EXPECT_GT(seconds, last);
+    last = seconds;
+  }
+}
+
+TEST(OpTimes, AKindOrTypeNeverMeasured) {
+  const SyntheticDevice device;
+  const OpTimes times = device.Measure({Matmul(256, 256, 256), {.kind = OpKind::kFill, .dims = {1 << 20, 0, 0, 0}}});
+  OpDesc fp64 = Matmul(256, 256, 256);
+  fp64.dtype = DType::kF64;
+  EXPECT_NEAR(times.Seconds(fp64) / times.Seconds(Matmul(256, 256, 256)), 2, 0.2);
+  const OpDesc adamw{.kind = OpKind::kAdamW, .dims = {1 << 20, 0, 0, 0}};
+  EXPECT_NEAR(times.Seconds(adamw) / device.Seconds(adamw), 1, 0.2);
+  EXPECT_EQ(OpTimes().Seconds(adamw), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(times.Seconds(Comm(OpKind::kSend, CommGroup::kPipeline, 2, 8)), std::numeric_limits<double>::infinity());
+}
+
+TEST(OpTimes, LinksByGroupAndSize) {
+  std::vector<OpTime> measured;
+  const auto link = [&](OpKind kind, CommGroup group, std::int32_t size, double alpha, double beta) {
+    for (std::int64_t n : {16, 1024, 65536}) {
+      measured.push_back({Comm(kind, group, size, n), alpha + beta * 4 * static_cast<double>(n)});
+    }
+  };
+  link(OpKind::kAllReduceSum, CommGroup::kTensor, 2, 1e-5, 1e-9);
+  link(OpKind::kAllReduceSum, CommGroup::kData, 2, 4e-5, 4e-9);
+  link(OpKind::kAllReduceSum, CommGroup::kTensor, 8, 8e-5, 2e-9);
+  link(OpKind::kSend, CommGroup::kPipeline, 4, 2e-6, 3e-10);
+  const OpTimes times(measured);
+  const double bytes = 4 * 4096;
+  EXPECT_NEAR(times.Seconds(Comm(OpKind::kAllReduceSum, CommGroup::kTensor, 2, 4096)), 1e-5 + 1e-9 * bytes, 1e-10);
+  EXPECT_NEAR(times.Seconds(Comm(OpKind::kAllReduceSum, CommGroup::kData, 2, 4096)), 4e-5 + 4e-9 * bytes, 1e-10);
+  // Four was never measured: as eight. Sixteen: as eight, too. The maximum: as the sum. A receive: as a send.
+  const double eight = 8e-5 + 2e-9 * bytes;
+  EXPECT_NEAR(times.Seconds(Comm(OpKind::kAllReduceSum, CommGroup::kTensor, 4, 4096)), eight, 1e-10);
+  EXPECT_NEAR(times.Seconds(Comm(OpKind::kAllReduceSum, CommGroup::kWorld, 16, 4096)), eight, 1e-10);
+  EXPECT_NEAR(times.Seconds(Comm(OpKind::kAllReduceMax, CommGroup::kTensor, 8, 4096)), eight, 1e-10);
+  EXPECT_NEAR(times.Seconds(Comm(OpKind::kRecv, CommGroup::kPipeline, 4, 4096)), 2e-6 + 3e-10 * bytes, 1e-12);
+  EXPECT_EQ(times.Seconds(Comm(OpKind::kAllReduceSum, CommGroup::kWorld, 1, 4096)), 0);
+}
+
+TEST(OpTimes, AGroupMeasuredAtOneSizeBorrowsTheShapeOfOthers) {
+  std::vector<OpTime> measured;
+  for (std::int64_t n : {16, 1024, 65536}) {
+    measured.push_back({Comm(OpKind::kAllReduceSum, CommGroup::kTensor, 2, n), 1e-5 + 4e-9 * static_cast<double>(n)});
+  }
+  measured.push_back({Comm(OpKind::kAllReduceSum, CommGroup::kWorld, 4, 4), 3e-5});
+  const OpTimes times(measured);
+  const double large = times.Seconds(Comm(OpKind::kAllReduceSum, CommGroup::kWorld, 4, 1 << 20));
+  EXPECT_GT(large, 3e-3);  // not the latency of sixteen bytes
+  EXPECT_LT(large, 3e-2);  // not sixteen bytes' time per byte
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,86 @@
+// A device made up for tests: times of ops from a roofline and alpha-beta links, so that what should come out is known.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "search/cost/layer_ops.h"
+#include "search/cost/op_times.h"
+#include "search/ops/op_desc.h"
+#include "search/plan/cluster_spec.h"
+#include "search/plan/legality.h"
+#include "search/plan/model_spec.h"
+#include "search/plan/workload.h"
+
+namespace autocfg::testing {
+
+struct SyntheticDevice {
+  double flops_per_s = 5e10;
+  double bytes_per_s = 1e10;
+  double op_s = 1e-6;
+  double link_alpha_s = 5e-6;
+  double link_bytes_per_s = 2e9;
+
+  double Seconds(const OpDesc& op) const {
+    if (IsCommunication(op.kind)) {
+      const double bytes = static_cast<double>(op.dims[0] * SizeOf(op.dtype));
+      const double g = op.group_size;
+      if (op.kind == OpKind::kSend || op.kind == OpKind::kRecv) return link_alpha_s + bytes / link_bytes_per_s;
+      return link_alpha_s * 2 * std::log2(g) + 2 * (g - 1) / g * bytes / link_bytes_per_s;
+    }
+    return op_s + std::max(Flops(op) / flops_per_s, MinBytes(op) / bytes_per_s);
+  }
+
+  OpTimes Measure(const std::vector<OpDesc>& ops) const {
+    std::vector<OpTime> times;
+    for (const OpDesc& op : ops) times.push_back({op, Seconds(op)});
+    return OpTimes(times);
+  }
+};
+
+inline ModelSpec SmallGpt(std::int64_t layers = 8, std::int64_t hidden = 128, std::int64_t heads = 8, std::int64_t vocab = 1024) {
+  ModelSpec model;
+  model.name = "small";
+  model.layers = layers;
+  model.hidden = hidden;
+  model.heads = heads;
+  model.vocab = vocab;
+  model.max_seq_len = 64;
+  FillDefaults(model);
+  return model;
+}
+
+inline Workload Fp32(std::int64_t global_batch, std::int64_t seq_len) {
+  return {.global_batch = global_batch, .seq_len = seq_len, .precision = *ParsePrecision("fp32")};
+}
+
+inline ClusterSpec LocalRanks(std::int64_t ranks, double ranks_per_core = 1, std::int64_t memory_bytes = std::int64_t{1} << 40) {
+  ClusterSpec cluster;
+  cluster.name = "local";
+  cluster.local = true;
+  NodeGroup group;
+  group.device.name = "cpu";
+  group.device.memory_bytes = memory_bytes;
+  group.gpus_per_node = ranks;
+  group.ranks_per_core = ranks_per_core;
+  cluster.groups.push_back(group);
+  return cluster;
+}
+
+// Every op of a step of the plan, on all stages.
+inline std::vector<OpDesc> AllOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+  std::vector<OpDesc> ops;
+  for (std::int64_t stage = 0; stage < plan.pp; ++stage) {
+    for (int kind = 0; kind <= static_cast<int>(ActionKind::kOptimizer); ++kind) {
+      const auto of_action =
+          ActionOps(model, workload, plan, stage, Action{.kind = static_cast<ActionKind>(kind), .after = {}});
+      for (const OpDesc& op : of_action) {
+        if (op.group_size > 1 || !IsCommunication(op.kind)) ops.push_back(op);
+      }
+    }
+  }
+  return ops;
+}
+
+}  // namespace autocfg::testing
