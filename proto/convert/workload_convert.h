@@ -8,6 +8,7 @@
 namespace autocfg {
 
 v1::Workload ToProto(const Workload& workload);
-absl::StatusOr<Workload> FromProto(const v1::Workload& message);  // InvalidArgument names the field
+// InvalidArgument names the field. Upper bounds depend on the model: Validate checks them.
+absl::StatusOr<Workload> FromProto(const v1::Workload& message);
 
 }  // namespace autocfg

@@ -1,0 +1,81 @@
+#include "proto/convert/cluster_convert.h"
+
+#include <utility>
+
+#include "fmt/format.h"
+#include "search/text/json_util.h"
+
+namespace autocfg {
+
+v1::ClusterSpec ToProto(const ClusterSpec& cluster) {
+  v1::ClusterSpec message;
+  message.set_name(cluster.name);
+  message.set_local(cluster.local);
+  for (const NodeGroup& group : cluster.groups) {
+    v1::NodeGroup& out = *message.add_groups();
+    v1::DeviceSpec& device = *out.mutable_device();
+    device.set_name(group.device.name);
+    device.set_kind(group.device.kind == DeviceKind::kCpu ? "cpu" : "cuda");
+    device.set_memory_bytes(group.device.memory_bytes);
+    device.set_memory_bytes_per_s(group.device.memory_bytes_per_s);
+    auto& rates = *device.mutable_flops_per_s();
+    for (const auto& [name, rate] : {std::pair<const char*, double>{"fp64", group.device.flops_per_s_fp64},
+                                     {"fp32", group.device.flops_per_s_fp32},
+                                     {"bf16", group.device.flops_per_s_bf16},
+                                     {"fp16", group.device.flops_per_s_fp16}}) {
+      if (rate != 0) rates[name] = rate;
+    }
+    out.set_nodes(group.nodes);
+    out.set_gpus_per_node(group.gpus_per_node);
+    out.set_intra_node_bytes_per_s(group.intra_node_bytes_per_s);
+    out.set_inter_node_bytes_per_s(group.inter_node_bytes_per_s);
+    out.set_intra_node_latency_s(group.intra_node_latency_s);
+    out.set_inter_node_latency_s(group.inter_node_latency_s);
+    out.set_ranks_per_core(group.ranks_per_core);
+  }
+  return message;
+}
+
+absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
+  ClusterSpec cluster;
+  cluster.name = message.name();
+  cluster.local = message.local();
+  for (const v1::NodeGroup& in : message.groups()) {
+    NodeGroup group;
+    group.device.name = in.device().name();
+    const std::string& kind = in.device().kind();
+    if (kind != "cpu" && kind != "cuda") {
+      return absl::InvalidArgumentError(
+          fmt::format("cluster: device kind \"{}\" is not known; it must be cpu or cuda", Printable(kind)));
+    }
+    group.device.kind = kind == "cpu" ? DeviceKind::kCpu : DeviceKind::kCuda;
+    group.device.memory_bytes = in.device().memory_bytes();
+    group.device.memory_bytes_per_s = in.device().memory_bytes_per_s();
+    for (const auto& [name, rate] : in.device().flops_per_s()) {
+      if (name == "fp64") {
+        group.device.flops_per_s_fp64 = rate;
+      } else if (name == "fp32") {
+        group.device.flops_per_s_fp32 = rate;
+      } else if (name == "bf16") {
+        group.device.flops_per_s_bf16 = rate;
+      } else if (name == "fp16") {
+        group.device.flops_per_s_fp16 = rate;
+      } else {
+        return absl::InvalidArgumentError(fmt::format(
+            "cluster: flops_per_s of \"{}\" is not known; it must be of fp64, fp32, bf16 or fp16", Printable(name)));
+      }
+    }
+    group.nodes = in.nodes();
+    group.gpus_per_node = in.gpus_per_node();
+    group.intra_node_bytes_per_s = in.intra_node_bytes_per_s();
+    group.inter_node_bytes_per_s = in.inter_node_bytes_per_s();
+    group.intra_node_latency_s = in.intra_node_latency_s();
+    group.inter_node_latency_s = in.inter_node_latency_s();
+    group.ranks_per_core = in.ranks_per_core();
+    cluster.groups.push_back(std::move(group));
+  }
+  if (absl::Status status = Validate(cluster); !status.ok()) return status;
+  return cluster;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,79 @@
+#include "proto/convert/op_convert.h"
+
+#include <cmath>
+
+#include "fmt/format.h"
+#include "search/text/json_util.h"
+
+namespace autocfg {
+namespace {
+
+absl::Status Invalid(std::string_view field, std::string_view value, std::string_view wanted) {
+  return absl::InvalidArgumentError(fmt::format("op: {} is {}; it must be {}", field, value, wanted));
+}
+
+}  // namespace
+
+v1::OpDesc ToProto(const OpDesc& op) {
+  v1::OpDesc message;
+  message.set_kind(std::string(Name(op.kind)));
+  message.set_dtype(std::string(Name(op.dtype)));
+  message.set_transpose_a(op.transpose_a);
+  message.set_transpose_b(op.transpose_b);
+  message.set_accumulate(op.accumulate);
+  message.set_group(std::string(Name(op.group)));
+  message.set_group_size(op.group_size);
+  for (int i = 0; i < DimCount(op.kind); ++i) message.add_dims(op.dims[static_cast<std::size_t>(i)]);
+  return message;
+}
+
+absl::StatusOr<OpDesc> FromProto(const v1::OpDesc& message) {
+  OpDesc op;
+  const auto kind = ParseOpKind(message.kind());
+  if (!kind) return Invalid("kind", fmt::format("\"{}\"", Printable(message.kind())), "a known one");
+  const auto dtype = ParseDType(message.dtype());
+  if (!dtype) return Invalid("dtype", fmt::format("\"{}\"", Printable(message.dtype())), "a known one");
+  const auto group = ParseCommGroup(message.group());
+  if (!group) return Invalid("group", fmt::format("\"{}\"", Printable(message.group())), "a known one");
+  op.kind = *kind;
+  op.dtype = *dtype;
+  op.group = *group;
+  if (IsCommunication(op.kind) == (op.group == CommGroup::kNone)) {
+    return Invalid("group", message.group(), "given for communication and for nothing else");
+  }
+  if (message.group_size() < 1) return Invalid("group_size", fmt::format("{}", message.group_size()), "at least 1");
+  op.group_size = message.group_size();
+  op.transpose_a = message.transpose_a();
+  op.transpose_b = message.transpose_b();
+  op.accumulate = message.accumulate();
+  if (op.kind != OpKind::kMatmul && (op.transpose_a || op.transpose_b || op.accumulate)) {
+    return Invalid("kind", Name(op.kind), "matmul where transpose_a, transpose_b or accumulate is set");
+  }
+  if (message.dims_size() != DimCount(op.kind)) {
+    return Invalid("dims", fmt::format("a list of {}", message.dims_size()),
+                   fmt::format("{} of {}", DimCount(op.kind), Name(op.kind)));
+  }
+  for (int i = 0; i < message.dims_size(); ++i) {
+    if (message.dims(i) < 1) return Invalid("dims", fmt::format("{}", message.dims(i)), "at least 1 each");
+    op.dims[static_cast<std::size_t>(i)] = message.dims(i);
+  }
+  return op;
+}
+
+v1::OpTime ToProto(const OpTime& time) {
+  v1::OpTime message;
+  *message.mutable_op() = ToProto(time.op);
+  message.set_seconds(time.seconds);
+  return message;
+}
+
+absl::StatusOr<OpTime> FromProto(const v1::OpTime& message) {
+  absl::StatusOr<OpDesc> op = FromProto(message.op());
+  if (!op.ok()) return op.status();
+  if (!std::isfinite(message.seconds()) || message.seconds() < 0) {
+    return Invalid("seconds", fmt::format("{}", message.seconds()), "a finite number, not negative");
+  }
+  return OpTime{*op, message.seconds()};
+}
+
+}  // namespace autocfg

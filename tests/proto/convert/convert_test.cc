@@ -1,0 +1,313 @@
+// Each struct to its message and back, and messages from elsewhere that must be refused.
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/convert/cluster_convert.h"
+#include "proto/convert/model_convert.h"
+#include "proto/convert/op_convert.h"
+#include "proto/convert/plan_convert.h"
+#include "proto/convert/prediction_convert.h"
+#include "proto/convert/workload_convert.h"
+
+namespace autocfg {
+namespace {
+
+using ::testing::HasSubstr;
+
+template <typename Message>
+std::string Refusal(const Message& message) {
+  const auto result = FromProto(message);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument) << message.ShortDebugString();
+  return std::string(result.status().message());
+}
+
+// Through the wire form, so that what is compared is what another process gets.
+template <typename Message>
+Message Wire(const Message& message) {
+  Message received;
+  EXPECT_TRUE(received.ParseFromString(message.SerializeAsString()));
+  return received;
+}
+
+ModelSpec SomeModel() {
+  ModelSpec model;
+  model.name = std::string("some model");
+  model.layers = 3;
+  model.hidden = 96;
+  model.heads = 6;
+  model.kv_heads = 2;
+  model.head_dim = 32;
+  model.ffn_hidden = 200;
+  model.vocab = 1000;
+  model.max_seq_len = 77;
+  model.activation = Activation::kGeGlu;
+  model.norm = Norm::kRmsNorm;
+  model.norm_eps = 1e-6;
+  model.position = Position::kAlibi;
+  model.rope_theta = 5e5;
+  model.init_std = 0.01;
+  model.vocab_multiple = 64;
+  model.bias = false;
+  model.tied_embeddings = false;
+  return model;
+}
+
+TEST(ModelConvert, ThereAndBack) {
+  const auto back = FromProto(Wire(ToProto(SomeModel())));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(*back, SomeModel());
+}
+
+TEST(ModelConvert, UnsetFieldsAreDefaults) {
+  v1::ModelSpec message;
+  message.set_layers(2);
+  message.set_hidden(64);
+  message.set_heads(4);
+  message.set_vocab(100);
+  const auto model = FromProto(message);
+  ASSERT_TRUE(model.ok()) << model.status();
+  ModelSpec expected;
+  expected.layers = 2;
+  expected.hidden = 64;
+  expected.heads = 4;
+  expected.vocab = 100;
+  EXPECT_EQ(*model, expected);
+}
+
+TEST(ModelConvert, Refused) {
+  const v1::ModelSpec good = ToProto(SomeModel());
+  v1::ModelSpec bad = good;
+  bad.set_layers(0);
+  EXPECT_THAT(Refusal(bad), HasSubstr("layers is 0"));
+  bad = good;
+  bad.set_hidden(std::numeric_limits<std::int64_t>::min());
+  EXPECT_THAT(Refusal(bad), HasSubstr("hidden is -9223372036854775808"));
+  bad = good;
+  bad.set_hidden(std::numeric_limits<std::int64_t>::max());
+  bad.clear_head_dim();
+  bad.clear_ffn_hidden();
+  EXPECT_THAT(Refusal(bad), HasSubstr("hidden"));
+  bad = good;
+  bad.set_activation("tanh");
+  EXPECT_THAT(Refusal(bad), HasSubstr("activation \"tanh\""));
+  bad = good;
+  bad.set_norm("batch");
+  EXPECT_THAT(Refusal(bad), HasSubstr("norm \"batch\""));
+  bad = good;
+  bad.set_position("sin");
+  EXPECT_THAT(Refusal(bad), HasSubstr("position \"sin\""));
+  bad = good;
+  bad.set_norm_eps(std::nan(""));
+  EXPECT_THAT(Refusal(bad), HasSubstr("norm_eps"));
+  EXPECT_THAT(Refusal(v1::ModelSpec()), HasSubstr("layers is 0"));
+}
+
+TEST(PlanConvert, ThereAndBack) {
+  std::mt19937_64 random(3);
+  const auto pick = [&random](unsigned n) { return static_cast<std::int64_t>(random() % n); };
+  for (int i = 0; i < 500; ++i) {
+    ParallelPlan plan;
+    plan.tp = 1 + pick(8);
+    plan.pp = 1 + pick(8);
+    plan.dp = 1 + pick(8);
+    plan.micro_batch = 1 + pick(8);
+    plan.virtual_stages = 1 + pick(3);
+    plan.schedule = static_cast<Schedule>(pick(4));
+    plan.split = static_cast<SplitMode>(pick(3));
+    if (plan.split == SplitMode::kExplicit) plan.split_layers = {1 + pick(5), 1 + pick(5)};
+    plan.recompute = static_cast<Recompute>(pick(3));
+    if (plan.recompute == Recompute::kFull) plan.recompute_layers = pick(4);
+    plan.attention = static_cast<Attention>(pick(2));
+    plan.sequence_parallel = pick(2) == 1;
+    plan.zero_stage = pick(3);
+    plan.tp_overlap = std::int64_t{1} << pick(4);
+    plan.grad_overlap = pick(2) == 1;
+    plan.param_overlap = pick(2) == 1;
+    plan.p2p_overlap = pick(2) == 1;
+    plan.scatter_gather = pick(2) == 1;
+    const auto back = FromProto(Wire(ToProto(plan)));
+    ASSERT_TRUE(back.ok()) << back.status();
+    ASSERT_EQ(*back, plan);
+  }
+}
+
+TEST(PlanConvert, UnsetFieldsAreDefaults) {
+  EXPECT_EQ(*FromProto(v1::ParallelPlan()), ParallelPlan());
+  v1::ParallelPlan message;
+  message.set_virtual_stages(2);
+  EXPECT_EQ(FromProto(message)->schedule, Schedule::kInterleaved);
+}
+
+TEST(PlanConvert, Refused) {
+  v1::ParallelPlan bad;
+  bad.set_tp(-1);
+  EXPECT_THAT(Refusal(bad), HasSubstr("tp is -1"));
+  bad.Clear();
+  bad.set_dp(std::int64_t{1} << 31);
+  EXPECT_THAT(Refusal(bad), HasSubstr("dp is 2147483648"));
+  bad.Clear();
+  bad.set_schedule("2f2b");
+  EXPECT_THAT(Refusal(bad), HasSubstr("schedule=2f2b"));
+  bad.Clear();
+  bad.set_split("4+");
+  EXPECT_THAT(Refusal(bad), HasSubstr("split=4+"));
+  bad.Clear();
+  bad.set_recompute("some");
+  EXPECT_THAT(Refusal(bad), HasSubstr("recompute=some"));
+  bad.Clear();
+  bad.set_zero_stage(-1);
+  EXPECT_THAT(Refusal(bad), HasSubstr("zero=-1"));
+  bad.Clear();
+  bad.set_tp_overlap(3);
+  EXPECT_THAT(Refusal(bad), HasSubstr("tp_overlap=3"));
+}
+
+ClusterSpec SomeCluster() {
+  NodeGroup group;
+  group.device = {.name = "d",
+                  .kind = DeviceKind::kCuda,
+                  .memory_bytes = 1000,
+                  .memory_bytes_per_s = 2,
+                  .flops_per_s_fp64 = 3,
+                  .flops_per_s_fp32 = 4,
+                  .flops_per_s_bf16 = 5,
+                  .flops_per_s_fp16 = 6};
+  group.nodes = 7;
+  group.gpus_per_node = 8;
+  group.intra_node_bytes_per_s = 9;
+  group.inter_node_bytes_per_s = 10;
+  group.intra_node_latency_s = 11;
+  group.inter_node_latency_s = 12;
+  group.ranks_per_core = 13;
+  NodeGroup other = group;
+  other.device.kind = DeviceKind::kCpu;
+  other.device.flops_per_s_bf16 = 0;
+  return {.name = "c", .local = true, .groups = {group, other}};
+}
+
+TEST(ClusterConvert, ThereAndBack) {
+  const auto back = FromProto(Wire(ToProto(SomeCluster())));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(*back, SomeCluster());
+}
+
+TEST(ClusterConvert, Refused) {
+  const v1::ClusterSpec good = ToProto(SomeCluster());
+  EXPECT_THAT(Refusal(v1::ClusterSpec()), HasSubstr("no node groups"));
+  v1::ClusterSpec bad = good;
+  bad.mutable_groups(1)->set_nodes(0);
+  EXPECT_THAT(Refusal(bad), HasSubstr("node group 1: nodes is 0"));
+  bad = good;
+  bad.mutable_groups(0)->mutable_device()->set_kind("tpu");
+  EXPECT_THAT(Refusal(bad), HasSubstr("device kind \"tpu\""));
+  bad = good;
+  (*bad.mutable_groups(0)->mutable_device()->mutable_flops_per_s())["int8"] = 1;
+  EXPECT_THAT(Refusal(bad), HasSubstr("flops_per_s of \"int8\""));
+  bad = good;
+  bad.mutable_groups(0)->set_intra_node_latency_s(-1);
+  EXPECT_THAT(Refusal(bad), HasSubstr("intra_node_latency_s is -1"));
+  bad = good;
+  bad.mutable_groups(0)->mutable_device()->set_memory_bytes(-5);
+  EXPECT_THAT(Refusal(bad), HasSubstr("memory_bytes is -5"));
+}
+
+TEST(WorkloadConvert, ThereAndBackAndRefused) {
+  for (const char* precision : {"fp64", "fp32", "bf16", "fp16"}) {
+    const Workload workload{16, 64, *ParsePrecision(precision)};
+    const auto back = FromProto(Wire(ToProto(workload)));
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(*back, workload);
+  }
+  v1::Workload bad = ToProto(Workload{16, 64, {}});
+  bad.set_precision("fp8");
+  EXPECT_THAT(Refusal(bad), HasSubstr("precision \"fp8\""));
+  bad = ToProto(Workload{0, 64, {}});
+  EXPECT_THAT(Refusal(bad), HasSubstr("global_batch is 0"));
+  bad = ToProto(Workload{16, -1, {}});
+  EXPECT_THAT(Refusal(bad), HasSubstr("seq_len is -1"));
+}
+
+TEST(OpConvert, ThereAndBack) {
+  for (int k = 0; k < kOpKindCount; ++k) {
+    OpDesc op;
+    op.kind = static_cast<OpKind>(k);
+    op.dtype = DType::kF64;
+    if (op.kind == OpKind::kMatmul) op.transpose_b = op.accumulate = true;
+    if (IsCommunication(op.kind)) {
+      op.group = CommGroup::kData;
+      op.group_size = 4;
+    }
+    for (int i = 0; i < DimCount(op.kind); ++i) op.dims[static_cast<std::size_t>(i)] = i + 2;
+    const auto back = FromProto(Wire(ToProto(OpTime{op, 0.25})));
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(back->op, op);
+    EXPECT_EQ(back->seconds, 0.25);
+  }
+}
+
+TEST(OpConvert, Refused) {
+  OpDesc op;
+  op.dims = {2, 3, 4, 0};
+  const v1::OpDesc good = ToProto(op);
+  v1::OpDesc bad = good;
+  bad.set_kind("conv");
+  EXPECT_THAT(Refusal(bad), HasSubstr("kind is \"conv\""));
+  bad = good;
+  bad.set_dtype("fp8");
+  EXPECT_THAT(Refusal(bad), HasSubstr("dtype is \"fp8\""));
+  bad = good;
+  bad.set_group("all");
+  EXPECT_THAT(Refusal(bad), HasSubstr("group is \"all\""));
+  bad = good;
+  bad.set_group("data");
+  EXPECT_THAT(Refusal(bad), HasSubstr("group is data"));
+  bad = good;
+  bad.set_group_size(0);
+  EXPECT_THAT(Refusal(bad), HasSubstr("group_size is 0"));
+  bad = good;
+  bad.add_dims(1);
+  EXPECT_THAT(Refusal(bad), HasSubstr("dims is a list of 4; it must be 3 of matmul"));
+  bad = good;
+  bad.set_dims(1, -3);
+  EXPECT_THAT(Refusal(bad), HasSubstr("dims is -3"));
+  bad = good;
+  bad.set_kind("bias_add");
+  bad.mutable_dims()->Truncate(2);
+  bad.set_accumulate(true);
+  EXPECT_THAT(Refusal(bad), HasSubstr("accumulate"));
+  v1::OpTime time;
+  *time.mutable_op() = good;
+  time.set_seconds(std::nan(""));
+  EXPECT_THAT(Refusal(time), HasSubstr("seconds is nan"));
+}
+
+TEST(PredictionConvert, ThereAndBack) {
+  Prediction prediction;
+  prediction.feasible = true;
+  prediction.reason = std::string("too big");
+  prediction.step_time_s = 1;
+  prediction.step_time_low_s = 0.5;
+  prediction.step_time_high_s = 2;
+  prediction.memory = {1, 2, 3, 4, 5, 6, 7};
+  prediction.capacity_bytes = 100;
+  prediction.breakdown = {1, 2, 3, 4, 5, 6, 7, 8};
+  const v1::Prediction message = Wire(ToProto(prediction));
+  EXPECT_EQ(message.memory_bytes().total(), 28);
+  const Prediction back = FromProto(message);
+  EXPECT_EQ(back.feasible, true);
+  EXPECT_EQ(back.reason, "too big");
+  EXPECT_EQ(back.step_time_s, 1);
+  EXPECT_EQ(back.step_time_low_s, 0.5);
+  EXPECT_EQ(back.step_time_high_s, 2);
+  EXPECT_EQ(back.memory, prediction.memory);
+  EXPECT_EQ(back.capacity_bytes, 100);
+  EXPECT_EQ(back.breakdown.Total(), 36);
+  EXPECT_EQ(back.breakdown.bubble, 6);
+  EXPECT_EQ(back.breakdown.overhead, 8);
+}
+
+}  // namespace
+}  // namespace autocfg
