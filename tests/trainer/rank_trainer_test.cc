@@ -1,0 +1,130 @@
+// The engine on one rank and a few: that it learns, refuses what it must, and needs no progress that a communicator does not promise.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/trainer/thread_ranks.h"
+#include "trainer/errors.h"
+#include "trainer/run/train_loop.h"
+
+namespace autocfg {
+namespace {
+
+using testing::JobOutcome;
+using testing::RunAsThreads;
+using testing::SmallConfig;
+using testing::World;
+
+void ExpectSameRun(const JobOutcome& a, const JobOutcome& b, double tolerance) {
+  ASSERT_EQ(a.steps.size(), b.steps.size());
+  for (std::size_t i = 0; i < a.steps.size(); ++i) {
+    EXPECT_NEAR(a.steps[i].loss, b.steps[i].loss, tolerance * a.steps[i].loss) << "step " << i;
+    EXPECT_NEAR(a.steps[i].grad_norm, b.steps[i].grad_norm, tolerance * a.steps[i].grad_norm) << "step " << i;
+  }
+}
+
+TEST(RankTrainer, StartsAtTheLossOfAGuessAndLearns) {
+  TrainConfig c = SmallConfig();
+  c.lr.steps = 120;
+  c.lr.lr = 2e-2;
+  c.clip_norm = 1.0;
+  const JobOutcome outcome = RunAsThreads(c);
+  EXPECT_NEAR(outcome.steps.front().loss, std::log(61.0), 0.05);
+  EXPECT_LT(outcome.steps.back().loss, 0.5 * outcome.steps.front().loss);
+  EXPECT_TRUE(outcome.differences.empty());
+}
+
+// A delayed communicator starts an operation only when somebody waits for or tests it.
+TEST(RankTrainer, RunsWhereOperationsStartAsLateAsTheyMay) {
+  TrainConfig c = SmallConfig();
+  c.lr.steps = 2;
+  const JobOutcome alone = RunAsThreads(c);
+  for (const Schedule schedule : {Schedule::kGPipe, Schedule::kOneFOneB}) {
+    for (const auto& [tp, pp, dp] : {std::tuple{2, 2, 1}, {1, 4, 1}, {1, 2, 2}, {2, 2, 2}, {4, 1, 1}}) {
+      SCOPED_TRACE(::testing::Message() << "tp=" << tp << " pp=" << pp << " dp=" << dp);
+      c.plan = {.tp = tp, .pp = pp, .dp = dp, .schedule = schedule};
+      ExpectSameRun(alone, RunAsThreads(c, World::kDelayedUcx), 1e-9);
+    }
+  }
+}
+
+TEST(RankTrainer, RefusesAPlanThatDoesNotFitSayingByHowMuch) {
+  TrainConfig c = SmallConfig();
+  Backend backend = CreateDryBackend(0, 1);
+  const std::int64_t needed = RankTrainer(c, 0, 1, backend).arena().TotalBytes();
+  c.memory_capacity_bytes = needed;
+  EXPECT_EQ(RankTrainer(c, 0, 1, backend).arena().TotalBytes(), needed);
+  c.memory_capacity_bytes = needed - 100;
+  try {
+    RankTrainer trainer(c, 0, 1, backend);
+    FAIL() << "it was accepted";
+  } catch (const DoesNotFit& e) {
+    EXPECT_EQ(e.over_bytes, 100);
+    EXPECT_EQ(e.region, "optimizer");
+    EXPECT_NE(std::string(e.what()).find("100 more than"), std::string::npos) << e.what();
+  }
+}
+
+TEST(RankTrainer, RefusesWhatTheEngineCannotRun) {
+  Backend backend = CreateDryBackend(0, 1);
+  TrainConfig c = SmallConfig();
+  EXPECT_THROW(RankTrainer(c, 0, 2, backend), BadInput) << "a plan for one rank on two";
+  c.plan.micro_batch = 3;
+  EXPECT_THROW(RankTrainer(c, 0, 1, backend), BadInput) << "an illegal plan";
+  c = SmallConfig();
+  c.program_fingerprint = 1;
+  EXPECT_THROW(RankTrainer(c, 0, 1, backend), BadInput) << "another program";
+  c.program_fingerprint = Fingerprint(Lower(c.model, c.workload, c.plan));
+  EXPECT_NO_THROW(RankTrainer(c, 0, 1, backend));
+  c.workload.precision = *ParsePrecision("bf16");
+  EXPECT_THROW(RankTrainer(c, 0, 1, backend), NotSupported);
+  c = SmallConfig();
+  c.plan.dp = 2;
+  c.plan.zero_stage = 1;
+  EXPECT_THROW(RankTrainer(c, 0, 2, backend), NotSupported);
+  c = SmallConfig();
+  c.model.activation = Activation::kSwiGlu;
+  EXPECT_THROW(RankTrainer(c, 0, 1, backend), NotSupported);
+  c = SmallConfig();
+  c.save_path = "x.safetensors";
+  EXPECT_THROW(RankTrainer(c, 0, 1, backend), BadInput) << "nothing to save on the dry device";
+}
+
+TEST(CreateBackend, NamesTheDeviceThatItDoesNotHave) {
+  auto rendezvous = CreateLocalRendezvous(1);
+  try {
+    CreateBackend("cuda", *rendezvous[0]);
+    FAIL() << "it was accepted";
+  } catch (const NotSupported& e) {
+    EXPECT_STREQ(e.what(), "device \"cuda\" is not supported yet; use cpu or dry");
+  }
+}
+
+TEST(Train, ReportsEveryStepAndTheMemory) {
+  TrainConfig c = SmallConfig();
+  c.lr.steps = 3;
+  c.untimed_steps = 1;
+  auto rendezvous = CreateLocalRendezvous(1);
+  Backend backend = CreateBackend("cpu", *rendezvous[0]);
+  std::vector<std::int64_t> progress;
+  const v1::TrainResult result =
+      Train(c, 0, 1, backend, [&](const v1::Progress& p) { progress.push_back(p.step()); });
+  EXPECT_EQ(progress, (std::vector<std::int64_t>{1, 2, 3}));
+  EXPECT_EQ(result.losses_size(), 3);
+  EXPECT_EQ(result.grad_norms_size(), 3);
+  ASSERT_EQ(result.step_time_s_size(), 2);
+  EXPECT_GT(result.step_time_s(0), 0);
+  EXPECT_GT(result.planned_memory_bytes().total(), 0);
+  EXPECT_EQ(result.peak_memory_bytes(), result.planned_memory_bytes().total());
+}
+
+TEST(Train, SaysNothingOfLossesOnADeviceThatComputesNothing) {
+  TrainConfig c = SmallConfig();
+  Backend backend = CreateDryBackend(0, 1);
+  const v1::TrainResult result = Train(c, 0, 1, backend, {});
+  EXPECT_EQ(result.losses_size() + result.grad_norms_size() + result.step_time_s_size(), 0);
+  EXPECT_GT(result.planned_memory_bytes().total(), 0);
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,25 @@
+// The input of the first stage: token embedding plus learned positions. Views only; one rank, one thread.
+#pragma once
+
+#include "trainer/model/memory_layout.h"
+#include "trainer/parallel/execution.h"
+#include "trainer/parallel/linear_parameters.h"
+
+namespace autocfg {
+
+class Embedding {
+ public:
+  // Requires: shape.first. `shape` must outlive the result.
+  Embedding(const RankShape& shape, const MemoryLayout& layout);
+
+  // slot.tokens -> the first layer's x.
+  void Forward(const Execution& run, const ActivationSlot& slot) const;
+  // Parameter gradients accumulate. grad[T,H].
+  void Backward(const Execution& run, const ActivationSlot& slot, const Tensor& grad) const;
+
+ private:
+  const RankShape& shape_;
+  Weight wte_, wpe_;
+};
+
+}  // namespace autocfg

@@ -1,0 +1,28 @@
+// The end of the last stage: final norm, output layer (the tied embedding, transposed) and loss. Views only;
+// one rank, one thread.
+#pragma once
+
+#include "trainer/model/memory_layout.h"
+#include "trainer/parallel/execution.h"
+#include "trainer/parallel/linear_parameters.h"
+
+namespace autocfg {
+
+class OutputHead {
+ public:
+  // Requires: shape.last. `shape` and `layout` must outlive the result.
+  OutputHead(const RankShape& shape, const MemoryLayout& layout);
+
+  // head.x_final, head.targets -> the microbatch's summed loss, added to `loss`[1].
+  void Forward(const Execution& run, const HeadActivations& head, const Tensor& loss) const;
+  // Starts the backward: grad[T,H] = gradient by head.x_final of the step's mean loss. Parameter gradients
+  // accumulate.
+  void Backward(const Execution& run, const HeadActivations& head, const Tensor& grad) const;
+
+ private:
+  const RankShape& shape_;
+  const Workspace& workspace_;
+  Weight wte_, ln_f_weight_, ln_f_bias_;
+};
+
+}  // namespace autocfg

@@ -1,0 +1,33 @@
+#include "trainer/model/pipeline_stage.h"
+
+#include "trainer/model/scalars.h"
+
+namespace autocfg {
+
+PipelineStage::PipelineStage(const RankShape& shape, const MemoryLayout& layout)
+    : shape_(shape), loss_(LossScalar(layout.workspace())) {
+  if (shape.first) embedding_.emplace(shape, layout);
+  for (int l = 0; l < shape.layers.count; ++l) layers_.emplace_back(shape, layout, l);
+  if (shape.last) head_.emplace(shape, layout);
+}
+
+void PipelineStage::Forward(const Execution& run, const ActivationSlot& slot, const Tensor& output) const {
+  if (embedding_) embedding_->Forward(run, slot);
+  for (std::size_t l = 0; l < layers_.size(); ++l) {
+    const bool last_layer = l + 1 == layers_.size();
+    const Tensor& out = !last_layer ? slot.layers[l + 1].x : head_ ? slot.head.x_final : output;
+    layers_[l].Forward(run, slot.layers[l], out);
+  }
+  if (head_) head_->Forward(run, slot.head, loss_);
+}
+
+void PipelineStage::Backward(const Execution& run, const ActivationSlot& slot, const Tensor& grad) const {
+  if (head_) head_->Backward(run, slot.head, grad);
+  for (std::size_t l = layers_.size(); l-- > 0;) {
+    if (shape_.plan.recompute == Recompute::kFull) layers_[l].Recompute(run, slot.layers[l]);
+    layers_[l].Backward(run, slot.layers[l], grad);
+  }
+  if (embedding_) embedding_->Backward(run, slot, grad);
+}
+
+}  // namespace autocfg

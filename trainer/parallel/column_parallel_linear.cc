@@ -1,0 +1,18 @@
+#include "trainer/parallel/column_parallel_linear.h"
+
+namespace autocfg {
+
+void ColumnParallelForward(const Execution& run, const LinearParameters& p, const Tensor& x,
+                           const Tensor& y) {
+  run.ops.Matmul(x, Transpose::kNo, p.weight.value, Transpose::kNo, y, false, run.stream);
+}
+
+void ColumnParallelBackward(const Execution& run, const LinearParameters& p, const Tensor& x,
+                            const Tensor& dy, const Tensor& dx) {
+  run.ops.BiasGradient(dy, p.bias.grad, run.stream);
+  run.ops.Matmul(x, Transpose::kYes, dy, Transpose::kNo, p.weight.grad, true, run.stream);
+  run.ops.Matmul(dy, Transpose::kNo, p.weight.value, Transpose::kYes, dx, false, run.stream);
+  run.AllReduce(run.groups.tensor, dx, ReduceOp::kSum);
+}
+
+}  // namespace autocfg

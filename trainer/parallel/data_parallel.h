@@ -1,0 +1,15 @@
+// The sums of gradients over ranks that hold the same parameters.
+#pragma once
+
+#include "trainer/parallel/execution.h"
+
+namespace autocfg {
+
+// The whole gradient region, summed over the data group. Losses are scaled by the global batch, so the sum is
+// the gradient.
+void ReduceGradients(const Execution& run, const Tensor& all_gradients);
+
+// The embedding's gradient, summed over the first and the last stage, which both hold the tied embedding.
+void SumTiedEmbedding(const Execution& run, const Tensor& wte_gradient);
+
+}  // namespace autocfg

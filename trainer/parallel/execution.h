@@ -1,0 +1,24 @@
+// What a layer needs to run: the device's ops on one stream, and the rank's groups. One rank, one thread.
+#pragma once
+
+#include "kernels/device.h"
+#include "kernels/ops.h"
+#include "trainer/parallel/groups.h"
+#include "trainer/parallel/pending_works.h"
+
+namespace autocfg {
+
+struct Execution {
+  Ops& ops;
+  Stream& stream;
+  Groups& groups;
+  PendingWorks& pending;
+
+  // `tensor` becomes its reduction over `group`; nothing where that is null (a group of one). Returns when
+  // done.
+  void AllReduce(const std::unique_ptr<Communicator>& group, const Tensor& tensor, ReduceOp op) const {
+    if (group != nullptr) pending.Run(group->AllReduce(tensor, op, stream));
+  }
+};
+
+}  // namespace autocfg

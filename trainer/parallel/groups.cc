@@ -1,0 +1,20 @@
+#include "trainer/parallel/groups.h"
+
+namespace autocfg {
+
+Groups MakeGroups(CommWorld& world, const RankShape& shape, const GroupStaging& staging) {
+  const RankMesh mesh(shape.plan);
+  const auto make = [&](CommGroup group, const Tensor& scratch) -> std::unique_ptr<Communicator> {
+    const auto ranks = mesh.Group(shape.rank, group);
+    return ranks.size() < 2 ? nullptr : world.CreateGroup(group, ranks, scratch);
+  };
+  Groups groups;
+  groups.tensor = make(CommGroup::kTensor, staging.tensor);
+  groups.data = make(CommGroup::kData, staging.data);
+  groups.pipeline = make(CommGroup::kPipeline, Tensor{});
+  if (shape.model.tied_embeddings) groups.embedding = make(CommGroup::kEmbedding, staging.embedding);
+  groups.world = make(CommGroup::kWorld, staging.world);
+  return groups;
+}
+
+}  // namespace autocfg

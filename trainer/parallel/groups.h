@@ -1,0 +1,22 @@
+// The communicators of a rank, one for each group of more than one rank that it is in. One rank, one thread.
+#pragma once
+
+#include <memory>
+
+#include "search/plan/rank_mesh.h"
+#include "trainer/comm/comm_world.h"
+#include "trainer/comm/communicator.h"
+#include "trainer/model/memory_layout.h"
+
+namespace autocfg {
+
+// Null where the group has one rank.
+struct Groups {
+  std::unique_ptr<Communicator> tensor, data, pipeline, embedding, world;
+};
+
+// Collective: every rank of the world calls it. `world` and the memory behind `staging` must outlive the
+// result.
+Groups MakeGroups(CommWorld& world, const RankShape& shape, const GroupStaging& staging);
+
+}  // namespace autocfg

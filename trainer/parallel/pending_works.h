@@ -1,0 +1,44 @@
+// Communication that a rank has issued and not yet waited for. Whoever waits for one operation here drives
+// all of them, so no operation depends on progress that a communicator does not promise. One rank, one
+// thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "trainer/comm/communicator.h"
+
+namespace autocfg {
+
+class PendingWorks {
+ public:
+  PendingWorks() = default;
+  PendingWorks(const PendingWorks&) = delete;
+  PendingWorks& operator=(const PendingWorks&) = delete;
+
+  // Keeps an operation until something waits for it. Returns its ticket.
+  std::int64_t Add(std::unique_ptr<Work> work);
+
+  // Return when that operation, or every operation, is complete. Throw CommError. A ticket may be waited for
+  // again.
+  void Wait(std::int64_t ticket);
+  void WaitAll();
+
+  // Runs an operation to its end, driving the others meanwhile.
+  void Run(std::unique_ptr<Work> work);
+
+ private:
+  struct Entry {
+    std::int64_t ticket;
+    std::unique_ptr<Work> work;
+  };
+
+  void TestAll();  // drops those that are complete
+  bool IsPending(std::int64_t ticket) const;
+
+  std::vector<Entry> entries_;
+  std::int64_t next_ticket_ = 0;
+};
+
+}  // namespace autocfg

@@ -1,0 +1,31 @@
+// The device, its ops and the communication of one rank. One rank, one thread.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "kernels/device.h"
+#include "kernels/op_log.h"
+#include "kernels/ops.h"
+#include "trainer/comm/comm_world.h"
+#include "trainer/comm/rendezvous.h"
+
+namespace autocfg {
+
+// Declared so that what uses a thing is destroyed before it.
+struct Backend {
+  std::unique_ptr<OpLog> log;  // what was issued; null where nothing records
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Ops> ops;
+  std::unique_ptr<CommWorld> comm;
+};
+
+// "cpu": host memory and UCX among the ranks of the rendezvous (null communication for one rank). "dry":
+// counts and records, with no peers. Throws NotSupported for any other name. `rendezvous` must outlive the
+// result.
+Backend CreateBackend(std::string_view device, Rendezvous& rendezvous);
+
+// The dry backend of any rank of a world that need not exist.
+Backend CreateDryBackend(int rank, int world_size);
+
+}  // namespace autocfg

@@ -1,0 +1,192 @@
+#include "trainer/run/calibrate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <numeric>
+
+#include "proto/convert/op_convert.h"
+#include "trainer/errors.h"
+#include "trainer/run/scratch_op.h"
+
+namespace autocfg {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kSampleSeconds =
+    50e-6;  // what one sample lasts at least, so that reading the clock does not count
+constexpr double kLeastShareSeconds = 1e-3;
+constexpr int kFewestSamples = 5;
+constexpr int kMostSamples = 200;
+constexpr int kMostPerSample = 256;
+
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+class OpTimer {
+ public:
+  OpTimer(double share_s, std::int64_t rank, std::int64_t world_size, Backend& backend)
+      : share_s_(share_s),
+        rank_(rank),
+        world_size_(world_size),
+        backend_(backend),
+        stream_(backend.device->CreateStream()),
+        arena_(*backend.device) {
+    const Reservation staging =
+        arena_.Reserve(Region::kCommunication, DType::kI32, {kCollectiveStagingBytes / SizeOf(DType::kI32)});
+    const Reservation agreed = arena_.Reserve(Region::kWorkspace, DType::kF64, {1});
+    arena_.Commit();
+    agreed_ = arena_.At(agreed);
+    std::vector<std::int64_t> all(world_size);
+    std::iota(all.begin(), all.end(), 0);
+    if (world_size > 1) world_ = backend.comm->CreateGroup(CommGroup::kWorld, all, arena_.At(staging));
+  }
+
+  double Time(const OpDesc& op) {
+    if (op.group != CommGroup::kNone && (op.group_size < 2 || op.group_size > world_size_)) {
+      throw BadInput(fmt::format("op \"{}\" cannot be timed among {} ranks", ToString(op), world_size_));
+    }
+    if (IsCommunication(op.kind) && op.group == CommGroup::kNone) {
+      throw BadInput(fmt::format("op \"{}\" cannot be timed: it names no group", ToString(op)));
+    }
+    ScratchOp scratch(op, *backend_.device, *backend_.ops, *stream_);
+    if (!IsCommunication(op.kind))
+      return Measure(
+          scratch, [&] { scratch.Run(); }, 1.0);
+    return op.kind == OpKind::kSend || op.kind == OpKind::kRecv ? TimeMessage(scratch)
+                                                                : TimeReduction(op, scratch);
+  }
+
+ private:
+  // Groups of consecutive ranks; those left over take part in the barriers only. Their time is that of rank
+  // 0's group.
+  double TimeReduction(const OpDesc& op, ScratchOp& scratch) {
+    const std::int64_t first = rank_ / op.group_size * op.group_size;
+    std::unique_ptr<Communicator> group;
+    if (first + op.group_size <= world_size_) {
+      std::vector<std::int64_t> ranks(op.group_size);
+      std::iota(ranks.begin(), ranks.end(), first);
+      group = backend_.comm->CreateGroup(op.group, ranks, scratch.staging());
+    }
+    const ReduceOp reduce = op.kind == OpKind::kAllReduceMax ? ReduceOp::kMax : ReduceOp::kSum;
+    return Measure(
+        scratch,
+        [&] {
+          if (group != nullptr) group->AllReduce(scratch.buffer(), reduce, *stream_)->Wait();
+        },
+        1.0);
+  }
+
+  double TimeMessage(ScratchOp& scratch) {
+    const std::int64_t first = rank_ / 2 * 2;
+    std::unique_ptr<Communicator> pair;
+    if (first + 2 <= world_size_) {
+      pair = backend_.comm->CreateGroup(CommGroup::kPipeline, {first, first + 1}, Tensor{});
+    }
+    const auto round_trip = [&] {
+      if (pair == nullptr) return;
+      const auto send = [&] { pair->Send(scratch.buffer(), 1 - pair->rank(), 0, *stream_)->Wait(); };
+      const auto receive = [&] { pair->Recv(scratch.buffer(), 1 - pair->rank(), 0, *stream_)->Wait(); };
+      if (pair->rank() == 0) {
+        send();
+        receive();
+      } else {
+        receive();
+        send();
+      }
+    };
+    return Measure(scratch, round_trip, 0.5);
+  }
+
+  // The same number on every rank: the largest.
+  double Agree(double mine) {
+    if (world_ == nullptr) return mine;
+    backend_.device->CopyFromHost(agreed_.data, &mine, sizeof(mine), *stream_);
+    world_->AllReduce(agreed_, ReduceOp::kMax, *stream_)->Wait();
+    double result = mine;
+    backend_.device->CopyToHost(&result, agreed_.data, sizeof(result), *stream_);
+    stream_->Synchronize();
+    return result;
+  }
+
+  void Barrier() {
+    if (world_ != nullptr) world_->Barrier();
+  }
+
+  template <typename Run>
+  double SampleSeconds(const Run& run, int repetitions) {
+    const Clock::time_point start = Clock::now();
+    for (int i = 0; i < repetitions; ++i) run();
+    stream_->Synchronize();
+    return SecondsSince(start) / repetitions;
+  }
+
+  template <typename Run>
+  double Measure(ScratchOp& scratch, const Run& run, double part) {
+    Barrier();
+    run();  // warms up caches, connections and the library's own buffers
+    const double once = Agree(SampleSeconds(run, 1));
+    const int repetitions = static_cast<int>(
+        std::clamp(std::ceil(kSampleSeconds / std::max(once, 1e-9)), 1.0, double{kMostPerSample}));
+    const int samples = static_cast<int>(std::clamp(share_s_ / std::max(once * repetitions, 1e-9),
+                                                    double{kFewestSamples}, double{kMostSamples}));
+    std::vector<double> seconds;
+    scratch.Refill();
+    Barrier();
+    for (int i = 0; i < samples; ++i) seconds.push_back(SampleSeconds(run, repetitions) * part);
+    Barrier();
+    std::nth_element(seconds.begin(), seconds.begin() + samples / 2, seconds.end());
+    return seconds[samples / 2];
+  }
+
+  const double share_s_;
+  const std::int64_t rank_;
+  const std::int64_t world_size_;
+  Backend& backend_;
+  std::unique_ptr<Stream> stream_;
+  Arena arena_;
+  Tensor agreed_;
+  std::unique_ptr<Communicator> world_;
+};
+
+}  // namespace
+
+std::vector<TimedOp> TimeOps(const std::vector<OpDesc>& ops, double budget_s, std::int64_t rank,
+                             std::int64_t world_size, Backend& backend) {
+  if (!backend.device->ComputesOnHost())
+    throw BadInput("the dry device computes nothing, so it has no times");
+  const double share =
+      std::max(kLeastShareSeconds, budget_s / std::max<double>(1.0, static_cast<double>(ops.size())));
+  OpTimer timer(share, rank, world_size, backend);
+  std::vector<TimedOp> result;
+  for (const OpDesc& op : ops) result.push_back({op, timer.Time(op)});
+  return result;
+}
+
+v1::CalibrateResult Calibrate(const v1::CalibrateSpec& spec, std::int64_t rank, std::int64_t world_size,
+                              Backend& backend) {
+  std::vector<OpDesc> ops;
+  for (const v1::OpDesc& message : spec.ops()) {
+    auto op = FromProto(message);
+    if (!op.ok()) throw BadInput(std::string(op.status().message()));
+    ops.push_back(*op);
+  }
+  if (!(spec.time_budget_s() >= 0 && spec.time_budget_s() < 1e6)) {
+    throw BadInput(
+        fmt::format("time_budget_s is {}; it must be a number from 0 to 1e6", spec.time_budget_s()));
+  }
+  v1::CalibrateResult result;
+  for (const TimedOp& timed : TimeOps(ops, spec.time_budget_s(), rank, world_size, backend)) {
+    v1::OpTime& message = *result.add_ops();
+    *message.mutable_op() = ToProto(timed.op);
+    message.set_seconds(timed.seconds);
+  }
+  return result;
+}
+
+}  // namespace autocfg

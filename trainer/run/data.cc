@@ -1,0 +1,115 @@
+#include "trainer/run/data.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <vector>
+
+#include "trainer/errors.h"
+#include "trainer/model/initialize.h"
+#include "trainer/run/file.h"
+
+namespace autocfg {
+namespace {
+
+class FileSource final : public TokenSource {
+ public:
+  FileSource(const std::string& path, std::int64_t seq_len, std::int64_t vocab)
+      : file_(File::OpenToRead(path)), seq_len_(seq_len), vocab_(vocab) {
+    width_ = path.ends_with(".u16") ? 2 : path.ends_with(".u32") ? 4 : 1;
+    const std::int64_t bytes = file_.Size();
+    if (bytes == 0) throw BadInput(fmt::format("data file {} is empty", path));
+    if (bytes % width_ != 0) {
+      throw BadInput(fmt::format("data file {} has {} bytes, which is no whole number of {}-byte tokens",
+                                 path, bytes, width_));
+    }
+    count_ = bytes / width_;
+    if (count_ < 2)
+      throw BadInput(fmt::format("data file {} has one token; training needs at least two", path));
+  }
+
+  void Read(std::int64_t sequence, std::span<std::int32_t> tokens) override {
+    const auto start = static_cast<__int128>(sequence) * seq_len_ % count_;
+    std::int64_t offset = static_cast<std::int64_t>(start);
+    for (std::size_t done = 0; done < tokens.size();) {
+      const std::int64_t count = std::min<std::int64_t>(count_ - offset, tokens.size() - done);
+      ReadStretch(offset, tokens.subspan(done, count));
+      done += count;
+      offset = 0;
+    }
+  }
+
+ private:
+  void ReadStretch(std::int64_t offset, std::span<std::int32_t> tokens) {
+    bytes_.resize(tokens.size() * width_);
+    file_.ReadAt(offset * width_, bytes_.data(), static_cast<std::int64_t>(bytes_.size()));
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      std::uint32_t token = 0;
+      for (int b = width_ - 1; b >= 0; --b) token = token << 8 | bytes_[i * width_ + b];
+      if (token >= static_cast<std::uint64_t>(vocab_)) {
+        throw BadInput(fmt::format("token {} at position {} of data file {} is outside the vocabulary of {}",
+                                   token, offset + static_cast<std::int64_t>(i), file_.path(), vocab_));
+      }
+      tokens[i] = static_cast<std::int32_t>(token);
+    }
+  }
+
+  File file_;
+  const std::int64_t seq_len_;
+  const std::int64_t vocab_;
+  int width_ = 1;
+  std::int64_t count_ = 0;
+  std::vector<unsigned char> bytes_;
+};
+
+class PatternSource final : public TokenSource {
+ public:
+  PatternSource(std::uint64_t seed, std::int64_t vocab) : key_(PhiloxKey(seed, "data pattern")) {
+    const std::int64_t length = std::min<std::int64_t>(64, vocab);
+    for (std::uint32_t draw = 0; static_cast<std::int64_t>(pattern_.size()) < length; ++draw) {
+      const auto words = Philox4x32({draw, 0, 0, 1}, key_);
+      const std::uint64_t wide = static_cast<std::uint64_t>(words[0]) << 32 | words[1];
+      const auto token = static_cast<std::int32_t>(wide % static_cast<std::uint64_t>(vocab));
+      if (std::find(pattern_.begin(), pattern_.end(), token) == pattern_.end()) pattern_.push_back(token);
+    }
+  }
+
+  void Read(std::int64_t sequence, std::span<std::int32_t> tokens) override {
+    const auto n = static_cast<std::uint64_t>(sequence);
+    const auto words =
+        Philox4x32({static_cast<std::uint32_t>(n), static_cast<std::uint32_t>(n >> 32), 0, 2}, key_);
+    std::size_t at = words[0] % pattern_.size();
+    for (std::int32_t& token : tokens) {
+      token = pattern_[at];
+      at = (at + 1) % pattern_.size();
+    }
+  }
+
+ private:
+  const std::array<std::uint32_t, 2> key_;
+  std::vector<std::int32_t> pattern_;
+};
+
+}  // namespace
+
+std::unique_ptr<TokenSource> OpenTokenFile(const std::string& path, std::int64_t seq_len,
+                                           std::int64_t vocab) {
+  return std::make_unique<FileSource>(path, seq_len, vocab);
+}
+
+std::unique_ptr<TokenSource> CreatePatternSource(std::uint64_t seed, std::int64_t vocab) {
+  return std::make_unique<PatternSource>(seed, vocab);
+}
+
+std::int64_t FirstSequence(std::int64_t step, std::int64_t global_batch, std::int64_t data_rank,
+                           std::int64_t data_ranks, std::int64_t microbatch, std::int64_t micro_batch) {
+  return step * global_batch + data_rank * (global_batch / data_ranks) + microbatch * micro_batch;
+}
+
+}  // namespace autocfg

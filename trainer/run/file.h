@@ -1,0 +1,51 @@
+// A file opened for reading at offsets, or written anew and put in place at once when complete. Movable; use
+// from one thread. Errors are thrown as BadInput, naming the path and the reason.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace autocfg {
+
+class File {
+ public:
+  static File OpenToRead(const std::string& path);  // a regular file
+
+  File(File&& other) noexcept;
+  File& operator=(File&&) = delete;
+  ~File();
+
+  const std::string& path() const { return path_; }
+  std::int64_t Size() const;
+
+  // Exactly `bytes` bytes; an early end of the file is an error.
+  void ReadAt(std::int64_t offset, void* data, std::int64_t bytes) const;
+
+ private:
+  File(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+
+  std::string path_;
+  int fd_;
+};
+
+// Writes beside `path`, under a name of its own; Finish makes it durable and renames it. Without Finish
+// nothing stays behind.
+class FileReplacement {
+ public:
+  explicit FileReplacement(std::string path);
+  FileReplacement(const FileReplacement&) = delete;
+  FileReplacement& operator=(const FileReplacement&) = delete;
+  ~FileReplacement();
+
+  void Append(const void* data, std::int64_t bytes);
+  void Finish();
+
+ private:
+  [[noreturn]] void Fail(const char* what) const;
+
+  std::string path_;
+  std::string temporary_;
+  int fd_;
+};
+
+}  // namespace autocfg

@@ -1,0 +1,132 @@
+#include "trainer/run/rank_trainer.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "trainer/errors.h"
+#include "trainer/model/initialize.h"
+#include "trainer/optim/clip.h"
+#include "trainer/run/checkpoint.h"
+
+namespace autocfg {
+namespace {
+
+// The rank's program, after checking that the sender predicted the same one.
+RankProgram MakeProgram(const TrainConfig& config, std::int64_t rank) {
+  Program program = Lower(config.model, config.workload, config.plan);
+  const std::uint64_t fingerprint = Fingerprint(program);
+  if (config.program_fingerprint != 0 && config.program_fingerprint != fingerprint) {
+    throw BadInput(fmt::format(
+        "plan and engine disagree: the plan was predicted as program {:016x}, this engine would run {:016x}; "
+        "use a trainer of the same build",
+        config.program_fingerprint, fingerprint));
+  }
+  return std::move(program.ranks.at(rank));
+}
+
+StageOrder StageOrderOf(const RankProgram& program) {
+  StageOrder order;
+  for (const Action& action : program) {
+    if (action.kind == ActionKind::kForward || action.kind == ActionKind::kBackward) order.push_back(action);
+  }
+  return order;
+}
+
+Region LargestRegion(const Arena& arena) {
+  Region largest = Region::kParameters;
+  for (int i = 0; i < kRegionCount; ++i) {
+    if (arena.ReservedBytes(static_cast<Region>(i)) > arena.ReservedBytes(largest))
+      largest = static_cast<Region>(i);
+  }
+  return largest;
+}
+
+}  // namespace
+
+RankTrainer::RankTrainer(const TrainConfig& config, std::int64_t rank, std::int64_t world_size,
+                         Backend& backend)
+    : config_(config), backend_(backend) {
+  CheckTrainConfig(config, world_size);
+  shape_ = MakeRankShape(config.model, config.workload, config.plan, rank);
+  program_ = MakeProgram(config, rank);
+  if (!config.save_path.empty()) {
+    if (!backend.device->ComputesOnHost())
+      throw BadInput("the dry device computes no weights; leave out --save");
+    if (rank == 0) CheckSavePath(config.save_path);
+  }
+  data_ = config.data_path.empty()
+              ? CreatePatternSource(config.seed, config.model.vocab)
+              : OpenTokenFile(config.data_path, config.workload.seq_len, config.model.vocab);
+  stream_ = backend.device->CreateStream();
+  PlanMemory();
+  groups_ = MakeGroups(*backend.comm, shape_, layout_->staging());
+  run_.emplace(Execution{*backend.ops, *stream_, groups_, pending_});
+  SetWeights();
+  stage_.emplace(shape_, *layout_);
+  runner_.emplace(shape_, program_, *layout_, *stage_, *run_, *backend.device, *data_);
+}
+
+RankTrainer::~RankTrainer() = default;
+
+void RankTrainer::PlanMemory() {
+  arena_ = std::make_unique<Arena>(*backend_.device);
+  try {
+    layout_ = std::make_unique<MemoryLayout>(shape_, MaxInFlight(StageOrderOf(program_)), *arena_);
+    const std::int64_t capacity = config_.memory_capacity_bytes;
+    const std::int64_t overhead = backend_.device->OverheadBytes(0);
+    const std::int64_t needed = arena_->TotalBytes() + overhead;
+    if (capacity > 0 && needed > capacity) {
+      const Region region = LargestRegion(*arena_);
+      throw DoesNotFit(
+          needed - capacity, std::string(Name(region)),
+          fmt::format(
+              "the plan needs {} bytes (arena {}, device {}), {} more than the {} that a rank may use; the "
+              "largest region is {} with {} bytes",
+              needed, arena_->TotalBytes(), overhead, needed - capacity, capacity, Name(region),
+              arena_->ReservedBytes(region)));
+    }
+    arena_->Commit();
+  } catch (const DeviceOutOfMemory& e) {
+    const std::int64_t over = e.available_bytes >= 0 ? e.wanted_bytes - e.available_bytes : e.wanted_bytes;
+    throw DoesNotFit(over, std::string(Name(LargestRegion(*arena_))), e.what());
+  }
+  layout_->Resolve();
+}
+
+void RankTrainer::SetWeights() {
+  if (!config_.init_path.empty()) {
+    LoadWeights(config_.init_path, shape_, *layout_, *backend_.device, *stream_);
+    return;
+  }
+  for (std::size_t i = 0; i < layout_->parameters().size(); ++i) {
+    InitializeParameter(layout_->parameters()[i], config_.seed, layout_->parameter_tensors()[i].value,
+                        *backend_.device, *stream_);
+  }
+  stream_->Synchronize();
+}
+
+StepResult RankTrainer::Step() {
+  if (backend_.log != nullptr) backend_.log->Clear();
+  const std::int64_t step = step_++;
+  return runner_->RunStep(step, [&](double grad_norm) {
+    const double scale = ClipFactor(config_.clip_norm, grad_norm);
+    UpdateParameters(*run_, *layout_, StepParams(config_.adamw, LearningRate(config_.lr, step), scale, step));
+  });
+}
+
+void RankTrainer::Barrier() {
+  if (groups_.world != nullptr) groups_.world->Barrier();
+}
+
+void RankTrainer::Save(const std::string& path) {
+  SaveWeights(path, shape_, *layout_, *run_, *backend_.device);
+  Barrier();
+}
+
+std::int64_t RankTrainer::PeakBytes() const {
+  const auto slots = static_cast<std::int64_t>(layout_->slots().size());
+  return arena_->TotalBytes() - (slots - runner_->max_slots_used()) * layout_->slot_bytes();
+}
+
+}  // namespace autocfg

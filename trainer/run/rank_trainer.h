@@ -1,0 +1,66 @@
+// One rank of a training run: its memory, communicators, weights and runner. One rank, one thread; every rank
+// of the plan makes one and calls the same methods in the same order.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "kernels/arena.h"
+#include "search/schedule/program.h"
+#include "trainer/run/backend.h"
+#include "trainer/run/data.h"
+#include "trainer/run/runner.h"
+#include "trainer/run/train_config.h"
+
+namespace autocfg {
+
+class RankTrainer {
+ public:
+  // Checks the run, plans and takes its memory, makes the groups, sets the weights. Throws BadInput,
+  // NotSupported, DoesNotFit, CommError. Requires: 0 <= rank < world_size. `config` and `backend` must
+  // outlive the trainer.
+  RankTrainer(const TrainConfig& config, std::int64_t rank, std::int64_t world_size, Backend& backend);
+  ~RankTrainer();
+  RankTrainer(const RankTrainer&) = delete;
+  RankTrainer& operator=(const RankTrainer&) = delete;
+
+  // Runs the next step. A log of the backend then holds the ops of this step.
+  StepResult Step();
+
+  // Returns when every rank has called it.
+  void Barrier();
+
+  // Collective: writes the weights.
+  void Save(const std::string& path);
+
+  const RankShape& shape() const { return shape_; }
+  const MemoryLayout& layout() const { return *layout_; }
+  const Arena& arena() const { return *arena_; }
+  const RankProgram& program() const { return program_; }
+
+  // The arena without the activation slots that no step has used so far.
+  std::int64_t PeakBytes() const;
+
+ private:
+  void PlanMemory();
+  void SetWeights();
+
+  const TrainConfig& config_;
+  Backend& backend_;
+  RankShape shape_;
+  RankProgram program_;
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<MemoryLayout> layout_;
+  Groups groups_;
+  PendingWorks pending_;
+  std::optional<Execution> run_;
+  std::optional<PipelineStage> stage_;
+  std::unique_ptr<TokenSource> data_;
+  std::optional<Runner> runner_;
+  std::int64_t step_ = 0;
+};
+
+}  // namespace autocfg

@@ -1,0 +1,284 @@
+#include "trainer/run/scratch_op.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "trainer/comm/communicator.h"
+#include "trainer/errors.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::int64_t kMaxDim = std::int64_t{1} << 40;
+
+DType StatisticsType(DType compute) { return compute == DType::kF64 ? DType::kF64 : DType::kF32; }
+
+void CheckDims(const OpDesc& op) {
+  for (int i = 0; i < DimCount(op.kind); ++i) {
+    if (op.dims[i] < 1 || op.dims[i] > kMaxDim) {
+      throw BadInput(
+          fmt::format("op \"{}\" cannot be timed: its size {} is {}", ToString(op), i, op.dims[i]));
+    }
+  }
+}
+
+}  // namespace
+
+ScratchOp::ScratchOp(const OpDesc& op, Device& device, Ops& ops, Stream& stream)
+    : device_(device), ops_(ops), stream_(stream), arena_(device) {
+  CheckDims(op);
+  Prepare(op);
+  arena_.Commit();
+  for (const Reservation& r : reservations_) tensors_.push_back(arena_.At(r));
+  Refill();
+}
+
+void ScratchOp::Refill() {
+  std::vector<std::int32_t> ids;
+  std::vector<float> single;
+  std::vector<double> values;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const Tensor& t = tensors_[i];
+    if (t.data == nullptr) continue;
+    const std::size_t n = static_cast<std::size_t>(t.Elements());
+    if (t.dtype == DType::kI32) {
+      ids.resize(n);
+      const auto range = std::max<std::int64_t>(1, static_cast<std::int64_t>(fills_[i].spread));
+      for (std::size_t k = 0; k < n; ++k)
+        ids[k] = static_cast<std::int32_t>(static_cast<std::int64_t>(k * 7919) % range);
+      device_.CopyFromHost(t.data, ids.data(), t.Bytes(), stream_);
+      continue;
+    }
+    const auto value = [&](std::size_t k) {  // spread evenly, in no simple order
+      return fills_[i].value + fills_[i].spread * (static_cast<double>(k * 2654435761u % 1024) / 512.0 - 1.0);
+    };
+    if (t.dtype == DType::kF64) {
+      values.resize(n);
+      for (std::size_t k = 0; k < n; ++k) values[k] = value(k);
+      device_.CopyFromHost(t.data, values.data(), t.Bytes(), stream_);
+    } else {
+      single.resize(n);
+      for (std::size_t k = 0; k < n; ++k) single[k] = static_cast<float>(value(k));
+      device_.CopyFromHost(t.data, single.data(), t.Bytes(), stream_);
+    }
+  }
+  stream_.Synchronize();
+}
+
+void ScratchOp::Add(DType dtype, std::initializer_list<std::int64_t> shape, double value, double spread) {
+  reservations_.push_back(arena_.Reserve(Region::kWorkspace, dtype, shape));
+  fills_.push_back({value, spread});
+}
+
+void ScratchOp::Prepare(const OpDesc& op) {
+  switch (op.kind) {
+    case OpKind::kMatmul:
+      return PrepareMatmul(op);
+    case OpKind::kLayerNormForward:
+    case OpKind::kLayerNormBackward:
+      return PrepareNorm(op);
+    case OpKind::kBiasAdd:
+    case OpKind::kBiasResidual:
+    case OpKind::kBiasGradient:
+    case OpKind::kBiasGelu:
+    case OpKind::kGeluBackward:
+      return PrepareRows(op);
+    case OpKind::kAttentionForward:
+    case OpKind::kAttentionBackward:
+      return PrepareAttention(op);
+    case OpKind::kEmbeddingForward:
+    case OpKind::kEmbeddingBackward:
+    case OpKind::kPositionForward:
+    case OpKind::kPositionBackward:
+      return PrepareEmbedding(op);
+    case OpKind::kCrossEntropyMax:
+    case OpKind::kCrossEntropySum:
+    case OpKind::kCrossEntropyLoss:
+    case OpKind::kCrossEntropyBackward:
+      return PrepareCrossEntropy(op);
+    case OpKind::kFill:
+    case OpKind::kSumOfSquares:
+    case OpKind::kAdamW:
+    case OpKind::kAllReduceSum:
+    case OpKind::kAllReduceMax:
+    case OpKind::kSend:
+    case OpKind::kRecv:
+      return PrepareFlat(op);
+  }
+}
+
+void ScratchOp::PrepareMatmul(const OpDesc& op) {
+  const auto [m, n, k, unused] = op.dims;
+  const Transpose ta{op.transpose_a}, tb{op.transpose_b};
+  const bool accumulate = op.accumulate;
+  if (op.transpose_a)
+    Add(op.dtype, {k, m}, 0, 0.5);
+  else
+    Add(op.dtype, {m, k}, 0, 0.5);
+  if (op.transpose_b)
+    Add(op.dtype, {n, k}, 0, 0.5);
+  else
+    Add(op.dtype, {k, n}, 0, 0.5);
+  Add(op.dtype, {m, n}, 0, 0.5);
+  run_ = [=, this] { ops_.Matmul(tensors_[0], ta, tensors_[1], tb, tensors_[2], accumulate, stream_); };
+}
+
+void ScratchOp::PrepareNorm(const OpDesc& op) {
+  const std::int64_t t = op.dims[0], h = op.dims[1];
+  const DType stat = StatisticsType(op.dtype);
+  Add(op.dtype, {t, h}, 0, 1);  // x
+  Add(op.dtype, {h}, 1, 0.1);   // gamma
+  Add(op.dtype, {h}, 0, 0.1);   // beta, or its gradient
+  Add(op.dtype, {t, h}, 0, 1);  // y, or dx
+  Add(stat, {t}, 0, 0.1);       // mean
+  Add(stat, {t}, 1, 0.1);       // rstd
+  if (op.kind == OpKind::kLayerNormForward) {
+    run_ = [this] {
+      const auto& v = tensors_;
+      ops_.LayerNormForward(v[0], v[1], v[2], 1e-5, v[3], v[4], v[5], stream_);
+    };
+    return;
+  }
+  Add(op.dtype, {t, h}, 0, 1);  // dy
+  Add(op.dtype, {h}, 0, 1);     // dgamma
+  run_ = [this] {
+    const auto& v = tensors_;
+    ops_.LayerNormBackward(v[6], v[0], v[1], v[4], v[5], v[3], true, v[7], v[2], stream_);
+  };
+}
+
+void ScratchOp::PrepareRows(const OpDesc& op) {
+  const std::int64_t t = op.dims[0], w = op.dims[1];
+  Add(op.dtype, {t, w}, 0.5, 0.5);
+  switch (op.kind) {
+    case OpKind::kBiasAdd:
+      Add(op.dtype, {w}, 0, 0.1);
+      run_ = [this] { ops_.BiasAdd(tensors_[0], tensors_[1], stream_); };
+      return;
+    case OpKind::kBiasResidual:
+      Add(op.dtype, {w}, 0, 0.1);
+      Add(op.dtype, {t, w}, 0, 0.1);
+      run_ = [this] { ops_.BiasResidual(tensors_[0], tensors_[1], tensors_[2], stream_); };
+      return;
+    case OpKind::kBiasGradient:
+      Add(op.dtype, {w}, 0, 0.1);
+      run_ = [this] { ops_.BiasGradient(tensors_[0], tensors_[1], stream_); };
+      return;
+    case OpKind::kBiasGelu:
+      Add(op.dtype, {w}, 0, 0.1);
+      Add(op.dtype, {t, w}, 0, 0.1);
+      run_ = [this] { ops_.BiasGelu(tensors_[0], tensors_[1], tensors_[2], stream_); };
+      return;
+    default:
+      Add(op.dtype, {t, w}, 0, 1);
+      run_ = [this] { ops_.GeluBackward(tensors_[0], tensors_[1], stream_); };
+  }
+}
+
+void ScratchOp::PrepareAttention(const OpDesc& op) {
+  const auto [b, s, n, d] = op.dims;
+  const DType stat = StatisticsType(op.dtype);
+  const std::int64_t heads = n;
+  Add(op.dtype, {b, s, 3 * n * d}, 0, 0.1);
+  Add(op.dtype, {b, s, n * d}, 0, 0.1);
+  Add(stat, {b, n, s}, std::log(static_cast<double>(s)), 0.1);
+  Add(stat, {AttentionWorkspaceElements(s, d)}, 0, 0.1);
+  if (op.kind == OpKind::kAttentionForward) {
+    run_ = [=, this] {
+      const auto& v = tensors_;
+      ops_.AttentionForward(v[0], heads, v[1], v[2], v[3], stream_);
+    };
+    return;
+  }
+  Add(op.dtype, {b, s, n * d}, 0, 0.1);
+  Add(op.dtype, {b, s, 3 * n * d}, 0, 0.1);
+  run_ = [=, this] {
+    const auto& v = tensors_;
+    ops_.AttentionBackward(v[0], heads, v[1], v[2], v[4], v[5], v[3], stream_);
+  };
+}
+
+void ScratchOp::PrepareEmbedding(const OpDesc& op) {
+  const std::int64_t t = op.dims[0], h = op.dims[1];
+  if (op.kind == OpKind::kPositionForward || op.kind == OpKind::kPositionBackward) {
+    // The op's sizes do not say how many sequences T covers; one is the same work.
+    Add(op.dtype, {1, t, h}, 0, 0.1);
+    Add(op.dtype, {t, h}, 0, 0.1);
+    if (op.kind == OpKind::kPositionForward) {
+      run_ = [this] { ops_.PositionForward(tensors_[0], tensors_[1], stream_); };
+    } else {
+      run_ = [this] { ops_.PositionBackward(tensors_[0], tensors_[1], stream_); };
+    }
+    return;
+  }
+  const std::int64_t v = op.dims[2];
+  Add(DType::kI32, {t}, 0, static_cast<double>(v));
+  Add(op.dtype, {v, h}, 0, 0.1);
+  Add(op.dtype, {t, h}, 0, 0.1);
+  if (op.kind == OpKind::kEmbeddingForward) {
+    run_ = [this] { ops_.EmbeddingForward(tensors_[0], tensors_[1], 0, tensors_[2], stream_); };
+  } else {
+    run_ = [this] { ops_.EmbeddingBackward(tensors_[0], tensors_[2], 0, tensors_[1], stream_); };
+  }
+}
+
+void ScratchOp::PrepareCrossEntropy(const OpDesc& op) {
+  const DType stat = StatisticsType(op.dtype);
+  const std::int64_t t = op.dims[0];
+  if (op.kind == OpKind::kCrossEntropyLoss) {
+    Add(stat, {2, t}, 2, 0.5);
+    Add(DType::kF64, {1}, 0, 0);
+    run_ = [this] { ops_.CrossEntropyLoss(tensors_[0], tensors_[1], stream_); };
+    return;
+  }
+  const std::int64_t v = op.dims[1];
+  Add(op.dtype, {t, v}, 0.5, 0.5);
+  Add(stat, {t}, 1, 0);  // the maximum, so that exp(logits - max) stays in (0, 1] when repeated
+  Add(DType::kI32, {t}, 0, static_cast<double>(v));
+  Add(stat, {2, t}, 1, 0);
+  switch (op.kind) {
+    case OpKind::kCrossEntropyMax:
+      run_ = [=, this] { ops_.CrossEntropyMax(tensors_[0], v, tensors_[1], stream_); };
+      return;
+    case OpKind::kCrossEntropySum:
+      run_ = [=, this] {
+        ops_.CrossEntropySum(tensors_[0], v, tensors_[1], tensors_[2], 0, tensors_[3], stream_);
+      };
+      return;
+    default:
+      run_ = [this] { ops_.CrossEntropyBackward(tensors_[0], tensors_[3], tensors_[2], 0, 1.0, stream_); };
+  }
+}
+
+void ScratchOp::PrepareFlat(const OpDesc& op) {
+  const std::int64_t n = op.dims[0];
+  Add(op.dtype, {n}, 0.5, 0.5);
+  switch (op.kind) {
+    case OpKind::kFill:
+      run_ = [this] { ops_.Fill(tensors_[0], 0, stream_); };
+      return;
+    case OpKind::kSumOfSquares:
+      Add(DType::kF64, {1}, 0, 0);
+      run_ = [this] { ops_.SumOfSquares(tensors_[0], tensors_[1], stream_); };
+      return;
+    case OpKind::kAdamW: {
+      Add(op.dtype, {n}, 0, 0.1);  // gradient
+      Add(op.dtype, {n}, 0, 0.1);  // m
+      Add(op.dtype, {n}, 1, 0.1);  // v
+      AdamWParams params;
+      params.lr = 1e-4;
+      params.weight_decay = 0.1;
+      run_ = [=, this] {
+        const auto& v = tensors_;
+        ops_.AdamW(v[0], v[1], v[2], v[3], params, stream_);
+      };
+      return;
+    }
+    default:  // communication: run by the caller, on the buffer
+      Add(DType::kI32, {kCollectiveStagingBytes / SizeOf(DType::kI32)}, 0, 1);
+  }
+}
+
+}  // namespace autocfg

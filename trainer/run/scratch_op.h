@@ -1,0 +1,59 @@
+// One op on scratch tensors of its own, ready to be run again and again. One rank, one thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "kernels/arena.h"
+#include "kernels/device.h"
+#include "kernels/ops.h"
+#include "search/ops/op_desc.h"
+
+namespace autocfg {
+
+class ScratchOp {
+ public:
+  // Takes memory for a compute op, or for the buffer (and, for a reduction, the staging) of a communication
+  // op. Throws BadInput where the sizes cannot be an op's; DeviceOutOfMemory.
+  ScratchOp(const OpDesc& op, Device& device, Ops& ops, Stream& stream);
+  ScratchOp(const ScratchOp&) = delete;
+  ScratchOp& operator=(const ScratchOp&) = delete;
+
+  // Sets all tensors to ordinary values, so that no repetition drifts into overflow or denormals.
+  void Refill();
+
+  // Runs a compute op once.
+  void Run() { run_(); }
+
+  const Tensor& buffer() const { return tensors_[0]; }   // communication ops
+  const Tensor& staging() const { return tensors_[1]; }  // reductions
+
+ private:
+  // Reserves a tensor; its elements are `value` plus or minus `spread`, token ids lie in [0, spread).
+  void Add(DType dtype, std::initializer_list<std::int64_t> shape, double value, double spread);
+  void Prepare(const OpDesc& op);
+  void PrepareMatmul(const OpDesc& op);
+  void PrepareNorm(const OpDesc& op);
+  void PrepareRows(const OpDesc& op);
+  void PrepareAttention(const OpDesc& op);
+  void PrepareEmbedding(const OpDesc& op);
+  void PrepareCrossEntropy(const OpDesc& op);
+  void PrepareFlat(const OpDesc& op);
+
+  struct Fill {
+    double value = 0;
+    double spread = 0;
+  };
+
+  Device& device_;
+  Ops& ops_;
+  Stream& stream_;
+  Arena arena_;
+  std::vector<Reservation> reservations_;
+  std::vector<Tensor> tensors_;
+  std::vector<Fill> fills_;
+  std::function<void()> run_;
+};
+
+}  // namespace autocfg

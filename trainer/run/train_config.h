@@ -1,0 +1,39 @@
+// A training run as the engine takes it: the launcher's TrainSpec, converted and checked. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "autocfg/v1/trainer.pb.h"
+#include "search/plan/model_spec.h"
+#include "search/plan/parallel_plan.h"
+#include "search/plan/workload.h"
+#include "trainer/optim/adamw.h"
+#include "trainer/optim/lr_schedule.h"
+
+namespace autocfg {
+
+struct TrainConfig {
+  ModelSpec model;
+  Workload workload;
+  ParallelPlan plan;
+  std::uint64_t program_fingerprint = 0;  // 0: not checked
+  AdamWOptions adamw;
+  LrSchedule lr;  // lr.steps is the number of steps of the run
+  double clip_norm = 1.0;
+  std::int64_t untimed_steps = 0;  // the first of the run that are left out of the timing
+  std::uint64_t seed = 0;
+  std::string data_path;                   // empty: the synthetic pattern
+  std::string init_path;                   // empty: drawn from the seed
+  std::string save_path;                   // empty: nothing is saved
+  std::int64_t memory_capacity_bytes = 0;  // 0: unlimited
+};
+
+// Throws BadInput naming the field, or NotSupported naming the feature.
+TrainConfig ParseTrainSpec(const v1::TrainSpec& spec);
+
+// Throws BadInput where the plan is illegal for the model and workload or is not one for `world_size` ranks;
+// NotSupported for what the engine does not run.
+void CheckTrainConfig(const TrainConfig& config, std::int64_t world_size);
+
+}  // namespace autocfg

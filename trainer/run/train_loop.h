@@ -1,0 +1,21 @@
+// A whole training run on one rank: steps, their times, the weights at the end. One rank, one thread;
+// collective over the world.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "autocfg/v1/trainer.pb.h"
+#include "trainer/run/backend.h"
+#include "trainer/run/train_config.h"
+
+namespace autocfg {
+
+using ProgressFunction = std::function<void(const v1::Progress&)>;
+
+// `progress` is called on rank 0 alone, after each step. On a device that computes nothing, losses, norms and
+// times stay empty; the planned memory is what it says everywhere. Throws what RankTrainer throws.
+v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t world_size, Backend& backend,
+                      const ProgressFunction& progress);
+
+}  // namespace autocfg
