@@ -1,0 +1,153 @@
+// The engine's main test: one model, one seed, one batch, and every layout must make the same steps. Ranks are threads here, with UCX among them;
+// tests/multirank/processes_test.cc runs some of the same as real processes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <tuple>
+
+#include "tests/trainer/thread_ranks.h"
+
+namespace autocfg {
+namespace {
+
+using testing::JobOutcome;
+using testing::RunAsThreads;
+using testing::SmallConfig;
+
+// What each run is compared with.
+const JobOutcome& OneRank(const char* precision) {
+  static const auto make = [](const char* name) {
+    TrainConfig c = SmallConfig();
+    c.workload.precision = *ParsePrecision(name);
+    return RunAsThreads(c);
+  };
+  static const JobOutcome fp64 = make("fp64");
+  static const JobOutcome fp32 = make("fp32");
+  return std::string(precision) == "fp64" ? fp64 : fp32;
+}
+
+void ExpectSameSteps(const JobOutcome& one, const JobOutcome& other, double tolerance) {
+  ASSERT_EQ(other.steps.size(), one.steps.size());
+  for (std::size_t s = 0; s < one.steps.size(); ++s) {
+    EXPECT_NEAR(other.steps[s].loss, one.steps[s].loss, tolerance * one.steps[s].loss) << "loss of step " << s;
+    EXPECT_NEAR(other.steps[s].grad_norm, one.steps[s].grad_norm, tolerance * one.steps[s].grad_norm)
+        << "gradient norm of step " << s;
+  }
+}
+
+// Each tensor within `tolerance` of its largest magnitude. The gradient of key biases is zero in theory, so what
+// they hold is rounding magnified by AdamW: they are compared by the learning rate instead.
+void ExpectSameWeights(const JobOutcome& one, const JobOutcome& other, double tolerance, double lr) {
+  ASSERT_EQ(other.weights.size(), one.weights.size());
+  for (const auto& [name, expected] : one.weights) {
+    const std::vector<double>& got = other.weights.at(name);
+    ASSERT_EQ(got.size(), expected.size()) << name;
+    const bool qkv_bias = name.ends_with("c_attn.bias");
+    double largest = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      if (!qkv_bias || i / (expected.size() / 3) != 1) largest = std::max(largest, std::abs(expected[i]));
+    }
+    double worst = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const double difference = std::abs(got[i] - expected[i]);
+      if (qkv_bias && i / (expected.size() / 3) == 1) {
+        EXPECT_LE(difference, lr) << name << " at key bias " << i;
+      } else {
+        worst = std::max(worst, difference);
+      }
+    }
+    EXPECT_GT(largest, 0) << name;
+    EXPECT_LE(worst, tolerance * largest) << name;
+  }
+}
+
+using Layout = std::tuple<int, int, int>;  // tp, pp, dp
+
+std::vector<Layout> Layouts() {
+  std::vector<Layout> layouts;
+  for (const int tp : {1, 2, 4}) {
+    for (const int pp : {1, 2, 4}) {
+      for (const int dp : {1, 2, 4}) {
+        if (tp * pp * dp <= 8) layouts.emplace_back(tp, pp, dp);
+      }
+    }
+  }
+  return layouts;
+}
+
+class SameStep : public ::testing::TestWithParam<Layout> {
+ protected:
+  // Every schedule, recomputation and micro batch of the layout.
+  void ForEachPlan(const std::function<void(const ParallelPlan&)>& body) {
+    const auto [tp, pp, dp] = GetParam();
+    for (const Schedule schedule : {Schedule::kGPipe, Schedule::kOneFOneB}) {
+      for (const Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
+        for (const int micro_batch : {1, 2}) {
+          SCOPED_TRACE(::testing::Message() << (schedule == Schedule::kGPipe ? "gpipe" : "1f1b") << " recompute="
+                                            << (recompute == Recompute::kFull ? "full" : "none")
+                                            << " mbs=" << micro_batch);
+          body({.tp = tp, .pp = pp, .dp = dp, .micro_batch = micro_batch, .schedule = schedule,
+                .recompute = recompute});
+        }
+      }
+    }
+  }
+};
+
+TEST_P(SameStep, InDoublePrecision) {
+  ForEachPlan([](const ParallelPlan& plan) {
+    TrainConfig c = SmallConfig();
+    c.plan = plan;
+    const JobOutcome outcome = RunAsThreads(c);
+    EXPECT_THAT(outcome.differences, ::testing::IsEmpty());
+    ExpectSameSteps(OneRank("fp64"), outcome, 1e-9);
+    ExpectSameWeights(OneRank("fp64"), outcome, 1e-9, c.lr.lr);
+  });
+}
+
+TEST_P(SameStep, InSinglePrecision) {
+  ForEachPlan([](const ParallelPlan& plan) {
+    TrainConfig c = SmallConfig();
+    c.workload.precision = *ParsePrecision("fp32");
+    c.plan = plan;
+    const JobOutcome outcome = RunAsThreads(c);
+    EXPECT_THAT(outcome.differences, ::testing::IsEmpty());
+    ExpectSameSteps(OneRank("fp32"), outcome, 1e-5);
+  });
+}
+
+std::string LayoutName(const ::testing::TestParamInfo<Layout>& info) {
+  const auto [tp, pp, dp] = info.param;
+  return "tp" + std::to_string(tp) + "pp" + std::to_string(pp) + "dp" + std::to_string(dp);
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, SameStep, ::testing::ValuesIn(Layouts()), LayoutName);
+
+// What makes the comparison worth something: clipping is at work, and the weights move.
+TEST(SameStepSetup, ClipsAndMoves) {
+  const JobOutcome& one = OneRank("fp64");
+  const auto clipped = std::count_if(one.steps.begin(), one.steps.end(),
+                                     [](const StepResult& s) { return s.grad_norm > SmallConfig().clip_norm; });
+  EXPECT_GE(clipped, 3);
+  EXPECT_LT(one.steps.back().loss, 0.95 * one.steps.front().loss);
+}
+
+// Clipping, decay and schedule change the result: were one of them left out, the golden test would not notice on
+// its own that the layouts agree.
+TEST(SameStepSetup, EveryOptimizerOptionCounts) {
+  TrainConfig c = SmallConfig();
+  c.clip_norm = 0;
+  EXPECT_NE(RunAsThreads(c).steps.back().loss, OneRank("fp64").steps.back().loss);
+  c = SmallConfig();
+  c.adamw.weight_decay = 0;
+  EXPECT_NE(RunAsThreads(c).steps.back().loss, OneRank("fp64").steps.back().loss);
+  c = SmallConfig();
+  c.lr.decay = LrDecay::kConstant;
+  EXPECT_NE(RunAsThreads(c).steps.back().loss, OneRank("fp64").steps.back().loss);
+}
+
+}  // namespace
+}  // namespace autocfg
