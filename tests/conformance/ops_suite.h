@@ -336,10 +336,12 @@ TEST_P(OpsSuite, NaNLogitsAreNotHidden) {
 }
 
 TEST_P(OpsSuite, Fill) {
-  for (const Shape shape : {Shape{1}, Shape{3, 5}, Shape{2, 3, 4, 5}}) {
-    const Tensor y = dev_.New(shape);
-    ops_.Fill(y, -1.5, stream_);
-    EXPECT_EQ(dev_.Get(y), Values(static_cast<std::size_t>(y.Elements()), -1.5));
+  for (const Shape& shape : {Shape{1}, Shape{3, 5}, Shape{2, 3, 4, 5}}) {
+    for (double value : {-1.5, 0.0}) {
+      const Tensor y = dev_.New(shape);
+      ops_.Fill(y, value, stream_);
+      EXPECT_EQ(dev_.Get(y), Values(static_cast<std::size_t>(y.Elements()), value));
+    }
   }
 }
 
