@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,9 +22,10 @@ using AxisValues = std::vector<std::pair<std::string, std::vector<std::string>>>
 
 class SearchSpace {
  public:
-  // InvalidArgument names an unknown axis (with the nearest names) or a value that the axis does not take; Unimplemented an axis or
-  // value that the engine does not run yet. Axes not named take every value: tp, pp, dp all factorisations of `ranks`, mbs the divisors of
-  // global_batch / dp, schedule gpipe and 1f1b, recompute none and full.
+  // Axes: tp, pp, dp, mbs (or micro_batch), schedule, recompute. Axes not named take every value: tp, pp, dp the divisors of `ranks`, mbs the
+  // divisors of the global batch, schedule gpipe and 1f1b, recompute none and full. InvalidArgument names an unknown axis (with the nearest
+  // names), an axis named twice, a value that it does not take, or sizes that cannot make up `ranks`; Unimplemented an axis or value that the
+  // engine does not run yet (the default value alone of such an axis is accepted).
   static absl::StatusOr<SearchSpace> Create(const ModelSpec& model, const Workload& workload, std::int64_t ranks,
                                             const AxisValues& values);
 
@@ -33,14 +35,17 @@ class SearchSpace {
   };
 
   // Calls `visit` for every legal plan of the space in canonical form, each once, until it returns false; counts the others by reason.
-  // Uses all ranks: tp*pp*dp == ranks.
+  // Uses all ranks: tp*pp*dp == ranks. Order: tp, pp, mbs ascending, gpipe before 1f1b, none before full; the last changes fastest.
+  // `enumerated` counts legal and illegal ones.
   Counts ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit) const;
 
  private:
+  absl::Status SetAxis(std::string_view name, const std::vector<std::string>& values);
+
   ModelSpec model_;
   Workload workload_;
   std::int64_t ranks_ = 1;
-  std::vector<std::int64_t> tp_, pp_, dp_, micro_batch_;
+  std::vector<std::int64_t> tp_, pp_, dp_, micro_batch_;  // ascending
   std::vector<Schedule> schedules_;
   std::vector<Recompute> recompute_;
 };
