@@ -1,0 +1,46 @@
+#include "cli/numbers.h"
+
+#include <gtest/gtest.h>
+
+namespace autocfg {
+namespace {
+
+TEST(Numbers, Whole) {
+  EXPECT_EQ(*ParseWhole("--n", "1"), 1);
+  EXPECT_EQ(*ParseWhole("--n", "2147483647"), kMaxSize);
+  EXPECT_EQ(*ParseWhole("--n", "0", 0), 0);
+  for (const char* bad : {"", "0", "-1", "+3", " 3", "3 ", "3.0", "1e3", "0x10", "2147483648",
+                          "99999999999999999999", "nan", "ten"}) {
+    const auto status = ParseWhole("--n", bad).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << bad;
+    EXPECT_NE(status.message().find("--n"), std::string::npos) << status;
+    EXPECT_NE(status.message().find("from 1 to"), std::string::npos) << status;
+  }
+}
+
+TEST(Numbers, Seed) {
+  EXPECT_EQ(*ParseSeed("--seed", "18446744073709551615"), 18446744073709551615ULL);
+  for (const char* bad : {"", "-1", "18446744073709551616", "1.5"})
+    EXPECT_FALSE(ParseSeed("--seed", bad).ok()) << bad;
+}
+
+TEST(Numbers, Real) {
+  EXPECT_EQ(*ParseReal("--lr", "3e-4", 0, 1), 3e-4);
+  EXPECT_EQ(*ParseReal("--lr", "0", 0, 1), 0);
+  for (const char* bad : {"", "nan", "inf", "-inf", "-1", "1.5", "1e400", "0.1x", "1,5"}) {
+    EXPECT_FALSE(ParseReal("--lr", bad, 0, 1).ok()) << bad;
+  }
+}
+
+TEST(Numbers, Duration) {
+  EXPECT_EQ(*ParseDuration("--time-budget", "90"), 90);
+  EXPECT_EQ(*ParseDuration("--time-budget", "90s"), 90);
+  EXPECT_EQ(*ParseDuration("--time-budget", "10m"), 600);
+  EXPECT_EQ(*ParseDuration("--time-budget", "1.5h"), 5400);
+  for (const char* bad : {"", "m", "0", "0s", "-1m", "10d", "10 m", "nan", "infh", "1e300h", "mm"}) {
+    EXPECT_FALSE(ParseDuration("--time-budget", bad).ok()) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,52 @@
+#include "cli/paths.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "tests/cli/program.h"
+
+namespace autocfg {
+namespace {
+
+TEST(Paths, SocketStandsBesideTheDatabase) {
+  const ScratchDirectory dir;
+  EXPECT_EQ(*SocketPath(dir / "a.db"), dir / "a.db.sock");
+  EXPECT_EQ(*SocketPath(dir / "./a.db"), dir / "a.db.sock") << "however the path is written";
+}
+
+TEST(Paths, LongAndStrangePathsGetAHashedSocket) {
+  const ScratchDirectory dir;
+  const auto deep = SocketPath(dir / (std::string(120, 'd') + ".db"));
+  const auto other = SocketPath(dir / (std::string(120, 'e') + ".db"));
+  const auto strange = SocketPath(dir / "a b%20?.db");
+  ASSERT_TRUE(deep.ok() && other.ok() && strange.ok());
+  EXPECT_LT(deep->size(), 107u);
+  EXPECT_NE(*deep, *other);
+  EXPECT_EQ(strange->find_first_of(" %?"), std::string::npos) << *strange;
+}
+
+TEST(Paths, NobodyListensWhereThereIsNothing) {
+  const ScratchDirectory dir;
+  EXPECT_FALSE(IsListening(dir / "none.sock"));
+  dir.Write("file.sock", "");
+  EXPECT_FALSE(IsListening(dir / "file.sock"));
+}
+
+TEST(Paths, DatabaseFollowsTheStateDirectory) {
+  EXPECT_EQ(*DatabasePath("mine.db"), "mine.db");
+  const char* before = std::getenv("XDG_STATE_HOME");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("XDG_STATE_HOME", "/some/state", 1);
+  EXPECT_EQ(*DatabasePath(""), "/some/state/autocfg/autocfg.db");
+  setenv("XDG_STATE_HOME", "relative", 1);
+  EXPECT_EQ(DatabasePath("")->find("relative"), std::string::npos);
+  if (before == nullptr) {
+    unsetenv("XDG_STATE_HOME");
+  } else {
+    setenv("XDG_STATE_HOME", kept.c_str(), 1);
+  }
+}
+
+}  // namespace
+}  // namespace autocfg

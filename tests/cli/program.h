@@ -1,0 +1,137 @@
+// Runs a program and keeps what it says. For tests that look at the command line from outside.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace autocfg {
+
+inline std::string ReadWhole(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// A directory of the test's own, removed at its end. Short, so that sockets fit in it.
+class ScratchDirectory {
+ public:
+  ScratchDirectory() {
+    std::string pattern = "/tmp/autocfg_test_XXXXXX";
+    path_ = mkdtemp(pattern.data());
+  }
+  ~ScratchDirectory() {
+    std::error_code ignored;
+    std::filesystem::permissions(path_, std::filesystem::perms::owner_all, ignored);
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchDirectory(const ScratchDirectory&) = delete;
+  ScratchDirectory& operator=(const ScratchDirectory&) = delete;
+
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  const std::string& path() const { return path_; }
+  std::string Write(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ + "/" + name, std::ios::binary) << text;
+    return path_ + "/" + name;
+  }
+
+ private:
+  std::string path_;
+};
+
+struct Finished {
+  int exit_code = -1;  // 128 + the signal when one ended it
+  std::string out;
+  std::string err;
+};
+
+class Program {
+ public:
+  // `autocfg` of this build with these arguments; XDG_STATE_HOME is `home`, so that no test touches a real
+  // database.
+  Program(const ScratchDirectory& home, const std::vector<std::string>& args) {
+    static int count = 0;
+    const std::string stem = home / ("run" + std::to_string(++count));
+    out_path_ = stem + ".out";
+    err_path_ = stem + ".err";
+    std::vector<std::string> words = {std::string(AUTOCFG_BIN_DIR) + "/autocfg"};
+    words.insert(words.end(), args.begin(), args.end());
+    std::vector<char*> argv;
+    for (auto& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    pid_ = fork();
+    if (pid_ == 0) {
+      setenv("XDG_STATE_HOME", home.path().c_str(), 1);
+      const int in = open("/dev/null", O_RDONLY);
+      const int out = open(out_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+      const int err = open(err_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+      dup2(in, 0);
+      dup2(out, 1);
+      dup2(err, 2);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+  }
+  ~Program() {
+    if (pid_ > 0) {
+      Signal(SIGKILL);
+      Wait();
+    }
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  void Signal(int signal) const { kill(pid_, signal); }
+  pid_t pid() const { return pid_; }
+  std::string err_so_far() const { return ReadWhole(err_path_); }
+
+  bool running() const {
+    siginfo_t info{};
+    return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == 0;
+  }
+
+  // At the latest after `limit`; then it is killed and its test fails.
+  Finished Wait(std::chrono::seconds limit = std::chrono::seconds(170)) {
+    const auto end = std::chrono::steady_clock::now() + limit;
+    while (running()) {
+      if (std::chrono::steady_clock::now() > end) {
+        ADD_FAILURE() << "still running after " << limit.count() << " s: " << err_so_far();
+        Signal(SIGKILL);
+        break;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    int status = 0;
+    waitpid(std::exchange(pid_, -1), &status, 0);
+    Finished finished;
+    finished.exit_code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    finished.out = ReadWhole(out_path_);
+    finished.err = ReadWhole(err_path_);
+    return finished;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  std::string out_path_;
+  std::string err_path_;
+};
+
+inline Finished RunAutocfg(const ScratchDirectory& home, const std::vector<std::string>& args) {
+  return Program(home, args).Wait();
+}
+
+}  // namespace autocfg

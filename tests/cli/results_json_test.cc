@@ -1,0 +1,155 @@
+#include "cli/results_json.h"
+
+#include <gtest/gtest.h>
+
+#include "cli/report.h"
+#include "proto/convert/plan_convert.h"
+#include "search/text/plan_text.h"
+
+namespace autocfg {
+namespace {
+
+SearchQuestion Question() {
+  SearchQuestion question;
+  question.model.name = "mine";
+  question.model.layers = 4;
+  question.model.hidden = 64;
+  question.model.heads = 4;
+  question.model.vocab = 512;
+  FillDefaults(question.model, 32);
+  question.cluster.name = "local:1x2";
+  question.cluster.local = true;
+  NodeGroup group;
+  group.device.name = "cpu";
+  group.device.memory_bytes = 1 << 30;
+  group.gpus_per_node = 2;
+  question.cluster.groups.push_back(group);
+  question.workload = {16, 32, *ParsePrecision("fp64")};
+  return question;
+}
+
+v1::Candidate Candidate(const std::string& plan_text, double measured_s) {
+  v1::Candidate candidate;
+  *candidate.mutable_plan() = ToProto(*ParsePlanText(plan_text));
+  candidate.set_plan_text(plan_text);
+  candidate.mutable_predicted()->set_feasible(true);
+  candidate.mutable_predicted()->set_step_time_s(0.5);
+  candidate.mutable_predicted()->mutable_memory_bytes()->set_total(1000);
+  if (measured_s > 0) {
+    auto& measured = *candidate.mutable_measured();
+    measured.set_median_step_time_s(measured_s);
+    measured.set_ci95_s(measured_s / 100);
+    measured.add_step_time_s(measured_s);
+    measured.set_peak_memory_bytes(900);
+  }
+  return candidate;
+}
+
+v1::Recommendation Answer() {
+  v1::Recommendation answer;
+  answer.set_study("studies/7");
+  *answer.mutable_best() = Candidate("tp=1,pp=2,dp=1,mbs=2,recompute=full", 0.25);
+  *answer.add_runners_up() = Candidate("tp=2,pp=1,dp=1,mbs=2", 0.375);
+  *answer.add_runners_up() = Candidate("tp=1,pp=1,dp=2,mbs=2", 0);
+  auto& counts = *answer.mutable_counts();
+  counts.set_enumerated(30);
+  counts.set_illegal(10);
+  counts.set_predicted(20);
+  counts.set_evaluated(20);
+  counts.set_measured(2);
+  (*counts.mutable_rejected())["heads_not_divisible"] = 10;
+  answer.set_wall_s(12);
+  return answer;
+}
+
+TEST(SearchJson, NamesOfTheContract) {
+  const auto json = SearchJson(Answer(), Question());
+  ASSERT_TRUE(json.ok()) << json.status();
+  for (const char* key : {"study", "model", "cluster", "workload", "versions", "best", "runners_up", "counts",
+                          "rejected", "search"}) {
+    EXPECT_TRUE(json->contains(key)) << key;
+  }
+  const auto& best = (*json)["best"];
+  EXPECT_EQ(best["provenance"], "measured");
+  EXPECT_EQ(best["measured"]["step_time_s"], 0.25);
+  EXPECT_EQ(best["measured"]["ci95_s"], 0.0025);
+  EXPECT_EQ(best["measured"]["peak_memory_bytes"], 900);
+  EXPECT_EQ(best["measured"]["tokens_per_s"], 16 * 32 / 0.25);
+  EXPECT_EQ(best["predicted"]["step_time_s"], 0.5);
+  EXPECT_EQ(best["plan"]["pp"], 2);
+  EXPECT_EQ(best["plan"]["micro_batch"], 2);
+  EXPECT_EQ((*json)["runners_up"][1]["provenance"], "predicted");
+  EXPECT_TRUE((*json)["runners_up"][1]["measured"].is_null());
+  EXPECT_EQ((*json)["counts"]["enumerated"], 30);
+  EXPECT_EQ((*json)["rejected"]["heads_not_divisible"], 10);
+  EXPECT_EQ((*json)["search"]["wall_s"], 12);
+  for (const char* key : {"autocfg", "build_id", "engine"})
+    EXPECT_TRUE((*json)["versions"].contains(key)) << key;
+}
+
+TEST(SearchJson, ReadsBackWhatItWrote) {
+  const auto question = Question();
+  const auto json = SearchJson(Answer(), question);
+  ASSERT_TRUE(json.ok());
+  auto run = ParseSearchJson(json->dump());
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->model, question.model);
+  EXPECT_EQ(run->workload, question.workload);
+  EXPECT_EQ(PlanText(run->plan), "tp=1,pp=2,dp=1,mbs=2,recompute=full");
+}
+
+TEST(SearchJson, NothingFits) {
+  auto answer = Answer();
+  answer.clear_best();
+  answer.clear_runners_up();
+  answer.set_nothing_fits("the smallest plan is 5 bytes over");
+  const auto json = SearchJson(answer, Question());
+  ASSERT_TRUE(json.ok());
+  EXPECT_TRUE((*json)["best"].is_null());
+  EXPECT_TRUE(absl::IsFailedPrecondition(ParseSearchJson(json->dump()).status()));
+  EXPECT_NE(SearchReport(answer, Question(), "next").find("5 bytes over"), std::string::npos);
+}
+
+TEST(ParseSearchJson, NamesWhatIsWrong) {
+  const auto good = *SearchJson(Answer(), Question());
+  const auto says = [](const nlohmann::ordered_json& json, const std::string& part) {
+    const auto status = ParseSearchJson(json.dump()).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_NE(status.message().find(part), std::string::npos) << part << " not in: " << status;
+  };
+  says("text", "model");
+  says({{"losses", {1, 2}}}, "model");
+  auto json = good;
+  json["model"]["layers"] = -1;
+  says(json, "layers");
+  json = good;
+  json["workload"]["global_batch"] = 0;
+  says(json, "global_batch");
+  json = good;
+  json["workload"]["precision"] = "fp5";
+  says(json, "precision");
+  json = good;
+  json["best"]["plan"]["tp"] = "many";
+  says(json, "plan");
+  json = good;
+  json["best"] = 3;
+  says(json, "best");
+  EXPECT_TRUE(absl::IsInvalidArgument(ParseSearchJson(good.dump().substr(0, 100)).status()))
+      << "a truncated file";
+  EXPECT_TRUE(absl::IsInvalidArgument(ParseSearchJson("").status()));
+}
+
+TEST(SearchReport, EveryTimeSaysWhatItIs) {
+  const std::string text = SearchReport(Answer(), Question(), "autocfg train --input best.json --steps 10");
+  EXPECT_NE(text.find("tp=1,pp=2,dp=1,mbs=2,recompute=full  (measured)"), std::string::npos) << text;
+  EXPECT_NE(text.find("measured"), std::string::npos);
+  EXPECT_NE(text.find("predicted"), std::string::npos);
+  EXPECT_NE(text.find("30 enumerated = 10 illegal + 0 out of memory + 20 predicted; 2 measured"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("heads_not_divisible 10"), std::string::npos);
+  EXPECT_NE(text.find("next: autocfg train --input best.json"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace autocfg

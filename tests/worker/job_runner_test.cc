@@ -1,0 +1,126 @@
+#include "worker/job_runner.h"
+
+#include <gtest/gtest.h>
+
+namespace autocfg {
+namespace {
+
+RankOutcome Trained(const std::vector<double>& steps, std::int64_t planned, std::int64_t peak,
+                    std::int64_t overhead) {
+  RankOutcome rank;
+  rank.finished = true;
+  auto& result = *rank.last.mutable_train_result();
+  for (const double step : steps) {
+    result.add_step_time_s(step);
+    result.add_losses(10 - static_cast<double>(result.losses_size()));
+  }
+  result.mutable_planned_memory_bytes()->set_total(planned);
+  result.set_peak_memory_bytes(peak);
+  result.set_device_overhead_bytes(overhead);
+  return rank;
+}
+
+TEST(PinRanks, EachItsOwnCoreWhereThereAreEnough) {
+  EXPECT_EQ(PinRanks(2, {4, 6, 8}), (std::vector<std::vector<int>>{{4}, {6}}));
+}
+
+TEST(PinRanks, RoundRobinBeyondThat) {
+  EXPECT_EQ(PinRanks(5, {0, 2}), (std::vector<std::vector<int>>{{0}, {2}, {0}, {2}, {0}}));
+  EXPECT_TRUE(PinRanks(3, {}).empty());
+}
+
+TEST(MakeJobRequest, OneRunSpecPerRank) {
+  v1::Job job;
+  job.set_ranks(3);
+  job.set_device("cpu");
+  job.set_time_limit_s(7.5);
+  job.mutable_train()->set_steps(11);
+  const JobRequest request = MakeJobRequest(job, {0, 1, 2});
+  ASSERT_EQ(request.ranks.size(), 3u);
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto& spec = request.ranks[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(spec.rank(), rank);
+    EXPECT_EQ(spec.world_size(), 3);
+    EXPECT_EQ(spec.device(), "cpu");
+    EXPECT_EQ(spec.train().steps(), 11);
+  }
+  EXPECT_EQ(request.time_limit.count(), 7.5);
+  EXPECT_EQ(request.cores.size(), 3u);
+}
+
+TEST(MeasurementOf, SlowestRankOfEachStepAndWorstMemory) {
+  JobResult result;
+  result.wall_s = 3;
+  result.ranks = {Trained({9, 1, 2, 3}, 100, 90, 5), Trained({8, 2, 1, 4}, 120, 80, 7)};
+  const auto measurement = MeasurementOf(result, 1);
+  ASSERT_TRUE(measurement);
+  EXPECT_EQ(std::vector<double>(measurement->step_time_s().begin(), measurement->step_time_s().end()),
+            (std::vector<double>{2, 2, 4}));
+  EXPECT_EQ(measurement->median_step_time_s(), 2);
+  EXPECT_EQ(measurement->ci95_s(), 2);
+  EXPECT_EQ(measurement->planned_memory_bytes(), 120);
+  EXPECT_EQ(measurement->peak_memory_bytes(), 90);
+  EXPECT_EQ(measurement->device_overhead_bytes(), 7);
+  EXPECT_EQ(measurement->first_loss(), 10);
+  EXPECT_EQ(measurement->last_loss(), 7);
+  EXPECT_EQ(measurement->device_s(), 6);
+}
+
+TEST(MeasurementOf, RefusesWhatDoesNotFitTogether) {
+  JobResult result;
+  EXPECT_FALSE(MeasurementOf(result, 0));
+  result.ranks = {Trained({1, 2}, 1, 1, 1), Trained({1}, 1, 1, 1)};
+  EXPECT_FALSE(MeasurementOf(result, 0));
+  result.ranks = {Trained({1, 2}, 1, 1, 1)};
+  EXPECT_FALSE(MeasurementOf(result, 2)) << "nothing is left after the warm-up";
+  EXPECT_TRUE(MeasurementOf(result, 1));
+  result.ranks.emplace_back();
+  EXPECT_FALSE(MeasurementOf(result, 0)) << "a rank without a result";
+}
+
+v1::OpTime Timed(const std::string& kind, std::int64_t n, double seconds) {
+  v1::OpTime time;
+  time.mutable_op()->set_kind(kind);
+  time.mutable_op()->add_dims(n);
+  time.set_seconds(seconds);
+  return time;
+}
+
+TEST(CalibrationOf, MeanOfComputeAndSlowestOfCommunication) {
+  JobResult result;
+  result.ranks.resize(2);
+  auto& first = *result.ranks[0].last.mutable_calibrate_result();
+  auto& second = *result.ranks[1].last.mutable_calibrate_result();
+  *first.add_ops() = Timed("matmul", 8, 1.0);
+  *first.add_ops() = Timed("all_reduce_sum", 8, 1.0);
+  *first.add_ops() = Timed("matmul", 16, 5.0);
+  *second.add_ops() = Timed("all_reduce_sum", 8, 3.0);
+  *second.add_ops() = Timed("matmul", 8, 2.0);
+  const auto calibration = CalibrationOf(result);
+  ASSERT_EQ(calibration.ops_size(), 3);
+  EXPECT_EQ(calibration.ops(0).op().kind(), "matmul");
+  EXPECT_EQ(calibration.ops(0).seconds(), 1.5);
+  EXPECT_EQ(calibration.ops(1).seconds(), 3.0);
+  EXPECT_EQ(calibration.ops(2).op().dims(0), 16);
+  EXPECT_EQ(calibration.ops(2).seconds(), 5.0) << "timed by one rank only";
+}
+
+TEST(RunJob, RefusesJobsThatItCannotRun) {
+  ProcessLauncher launcher("/nonexistent/trainer");
+  v1::Inventory inventory;
+  inventory.set_slots(2);
+  v1::Job job;
+  job.set_name("studies/1/trials/1");
+  job.mutable_train()->set_steps(1);
+  EXPECT_EQ(RunJob(job, inventory, {}, launcher, {}).outcome, v1::OUTCOME_FAILED);
+  job.set_ranks(3);
+  const auto report = RunJob(job, inventory, {}, launcher, {});
+  EXPECT_EQ(report.outcome, v1::OUTCOME_FAILED);
+  EXPECT_NE(report.message.find("3 ranks"), std::string::npos) << report.message;
+  job.set_ranks(1);
+  job.clear_train();
+  EXPECT_NE(RunJob(job, inventory, {}, launcher, {}).message.find("a kind"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,308 @@
+// The worker against a coordinator that the test plays, with the real training engine.
+#include "worker/worker.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <deque>
+#include <filesystem>
+#include <functional>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "autocfg/v1/worker_service.grpc.pb.h"
+#include "fmt/format.h"
+#include "grpcpp/grpcpp.h"
+#include "proto/convert/model_convert.h"
+#include "proto/convert/plan_convert.h"
+#include "proto/convert/workload_convert.h"
+#include "search/schedule/program.h"
+#include "worker/inventory.h"
+
+namespace autocfg {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Seconds(60);
+
+class FakeCoordinator final : public v1::WorkerService::Service {
+ public:
+  explicit FakeCoordinator(const std::string& address, double lease_s) : lease_s_(lease_s) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials());
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~FakeCoordinator() override { server_->Shutdown(std::chrono::system_clock::now()); }
+
+  void Queue(v1::Job job) {
+    absl::MutexLock lock(&mutex_);
+    jobs_.push_back(std::move(job));
+  }
+  void Say(v1::LeaseCommand command) {
+    absl::MutexLock lock(&mutex_);
+    command_ = command;
+  }
+  void RefuseRenewals() {
+    absl::MutexLock lock(&mutex_);
+    refuse_renewals_ = true;
+  }
+  void FailReports(int count) {
+    absl::MutexLock lock(&mutex_);
+    failing_reports_ = count;
+  }
+  // The first report that got through, once it has.
+  v1::ReportTrialRequest AwaitReport() {
+    absl::MutexLock lock(&mutex_);
+    const auto some = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !reports_.empty(); };
+    EXPECT_TRUE(mutex_.AwaitWithTimeout(absl::Condition(&some), kPatience)) << "no report";
+    return reports_.empty() ? v1::ReportTrialRequest() : reports_.front();
+  }
+  bool AwaitRenewals(int count) {
+    absl::MutexLock lock(&mutex_);
+    const auto enough = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return renewals_ >= count; };
+    return mutex_.AwaitWithTimeout(absl::Condition(&enough), kPatience);
+  }
+  int reports() {
+    absl::MutexLock lock(&mutex_);
+    return static_cast<int>(reports_.size());
+  }
+  int report_calls() {
+    absl::MutexLock lock(&mutex_);
+    return report_calls_;
+  }
+  bool deregistered() {
+    absl::MutexLock lock(&mutex_);
+    return deregistered_;
+  }
+  std::vector<v1::RegisterWorkerRequest> registrations() {
+    absl::MutexLock lock(&mutex_);
+    return registrations_;
+  }
+
+  grpc::Status RegisterWorker(grpc::ServerContext*, const v1::RegisterWorkerRequest* request,
+                              v1::RegisterWorkerResponse* response) override {
+    absl::MutexLock lock(&mutex_);
+    registrations_.push_back(*request);
+    response->set_worker(request->worker());
+    response->set_session_epoch(++epoch_);
+    response->set_lease_duration_s(lease_s_);
+    return grpc::Status::OK;
+  }
+  grpc::Status LeaseWork(grpc::ServerContext* context, const v1::LeaseWorkRequest* request,
+                         v1::LeaseWorkResponse* response) override {
+    const auto end = absl::Now() + absl::Seconds(request->wait_s());
+    while (absl::Now() < end && !context->IsCancelled()) {
+      absl::MutexLock lock(&mutex_);
+      if (request->session_epoch() != epoch_) return {grpc::StatusCode::FAILED_PRECONDITION, "old epoch"};
+      const auto some = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !jobs_.empty(); };
+      if (!mutex_.AwaitWithTimeout(absl::Condition(&some), absl::Milliseconds(50))) continue;
+      *response->mutable_job() = jobs_.front();
+      response->mutable_job()->set_attempt(1);
+      jobs_.pop_front();
+      response->set_lease_id(fmt::format("lease-{}", ++leases_));
+      response->set_fencing_token(leases_);
+      return grpc::Status::OK;
+    }
+    return grpc::Status::OK;
+  }
+  grpc::Status RenewLease(grpc::ServerContext*, const v1::RenewLeaseRequest*,
+                          v1::RenewLeaseResponse* response) override {
+    absl::MutexLock lock(&mutex_);
+    ++renewals_;
+    if (refuse_renewals_) return {grpc::StatusCode::FAILED_PRECONDITION, "not yours any more"};
+    response->set_command(command_);
+    return grpc::Status::OK;
+  }
+  grpc::Status ReportTrial(grpc::ServerContext*, const v1::ReportTrialRequest* request,
+                           v1::ReportTrialResponse*) override {
+    absl::MutexLock lock(&mutex_);
+    ++report_calls_;
+    if (failing_reports_ > 0) {
+      --failing_reports_;
+      return {grpc::StatusCode::UNAVAILABLE, "in a moment"};
+    }
+    reports_.push_back(*request);
+    return grpc::Status::OK;
+  }
+  grpc::Status DeregisterWorker(grpc::ServerContext*, const v1::DeregisterWorkerRequest*,
+                                v1::DeregisterWorkerResponse*) override {
+    absl::MutexLock lock(&mutex_);
+    deregistered_ = true;
+    return grpc::Status::OK;
+  }
+
+ private:
+  const double lease_s_;
+  std::unique_ptr<grpc::Server> server_;
+  absl::Mutex mutex_;
+  std::deque<v1::Job> jobs_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::ReportTrialRequest> reports_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::RegisterWorkerRequest> registrations_ ABSL_GUARDED_BY(mutex_);
+  v1::LeaseCommand command_ ABSL_GUARDED_BY(mutex_) = v1::LEASE_COMMAND_CONTINUE;
+  std::int64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
+  int leases_ ABSL_GUARDED_BY(mutex_) = 0;
+  int renewals_ ABSL_GUARDED_BY(mutex_) = 0;
+  int report_calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  int failing_reports_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool refuse_renewals_ ABSL_GUARDED_BY(mutex_) = false;
+  bool deregistered_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+v1::Job TrainJob(std::int64_t steps, double time_limit_s = 60) {
+  ModelSpec model;
+  model.name = "smallest";
+  model.layers = 1;
+  model.hidden = 16;
+  model.heads = 2;
+  model.vocab = 64;
+  FillDefaults(model, 8);
+  const Workload workload{2, 8, *ParsePrecision("fp32")};
+  ParallelPlan plan;
+  plan.dp = 2;
+  v1::Job job;
+  job.set_name("studies/1/trials/1");
+  job.set_ranks(2);
+  job.set_device("cpu");
+  job.set_time_limit_s(time_limit_s);
+  auto& train = *job.mutable_train();
+  *train.mutable_model() = ToProto(model);
+  *train.mutable_workload() = ToProto(workload);
+  *train.mutable_plan() = ToProto(plan);
+  train.set_program_fingerprint(Fingerprint(Lower(model, workload, plan)));
+  train.mutable_optimizer()->set_lr(1e-3);
+  train.mutable_optimizer()->set_lr_schedule("constant");
+  train.mutable_optimizer()->set_beta1(0.9);
+  train.mutable_optimizer()->set_beta2(0.95);
+  train.mutable_optimizer()->set_adam_eps(1e-8);
+  train.mutable_optimizer()->set_clip_norm(1);
+  train.set_steps(steps);
+  train.set_warmup_steps_untimed(1);
+  train.set_seed(1);
+  return job;
+}
+
+class WorkerTest : public testing::Test {
+ protected:
+  WorkerTest() : address_(fmt::format("unix:{}/worker_test_{}.sock", testing::TempDir(), getpid())) {
+    options_.coordinator = address_;
+    options_.name = "workers/test";
+    options_.trainer_path = std::string(AUTOCFG_BIN_DIR) + "/autocfg-trainer";
+    options_.inventory = LocalInventory(4);
+  }
+
+  std::unique_ptr<Worker> StartWorker() {
+    auto worker = Worker::Start(options_);
+    EXPECT_TRUE(worker.ok()) << worker.status();
+    return worker.ok() ? *std::move(worker) : nullptr;
+  }
+
+  const std::string address_;
+  WorkerOptions options_;
+};
+
+TEST_F(WorkerTest, NobodyToRegisterWith) {
+  options_.coordinator = "unix:/nonexistent/directory/socket";
+  const auto worker = Worker::Start(options_);
+  EXPECT_FALSE(worker.ok());
+  EXPECT_NE(worker.status().message().find("/nonexistent/directory/socket"), std::string::npos)
+      << worker.status();
+}
+
+TEST_F(WorkerTest, EachStartHasABootIdOfItsOwn) {
+  FakeCoordinator coordinator(address_, 10);
+  { const auto first = StartWorker(); }
+  { const auto second = StartWorker(); }
+  const auto registrations = coordinator.registrations();
+  ASSERT_EQ(registrations.size(), 2u);
+  EXPECT_EQ(registrations[0].worker(), registrations[1].worker());
+  EXPECT_NE(registrations[0].boot_id(), registrations[1].boot_id());
+  EXPECT_EQ(registrations[0].inventory().slots(), 4);
+}
+
+TEST_F(WorkerTest, RunsAJobAndReportsTheMeasurement) {
+  FakeCoordinator coordinator(address_, 10);
+  const auto worker = StartWorker();
+  coordinator.Queue(TrainJob(5));
+  const auto report = coordinator.AwaitReport();
+  ASSERT_EQ(report.outcome(), v1::OUTCOME_MEASURED) << report.message();
+  EXPECT_EQ(report.lease_id(), "lease-1");
+  EXPECT_EQ(report.fencing_token(), 1);
+  EXPECT_EQ(report.attempt(), 1);
+  EXPECT_FALSE(report.request_id().empty());
+  EXPECT_EQ(report.measurement().step_time_s_size(), 4) << "one of five steps was warm-up";
+  EXPECT_GT(report.measurement().median_step_time_s(), 0);
+  EXPECT_GT(report.measurement().planned_memory_bytes(), 0);
+  EXPECT_EQ(report.measurement().build_id(), options_.inventory.build_id());
+  EXPECT_EQ(report.measurement().device_fingerprint(), options_.inventory.device_fingerprint());
+}
+
+TEST_F(WorkerTest, RepeatsAReportThatDoesNotGetThrough) {
+  FakeCoordinator coordinator(address_, 10);
+  coordinator.FailReports(2);
+  const auto worker = StartWorker();
+  coordinator.Queue(TrainJob(2));
+  EXPECT_EQ(coordinator.AwaitReport().outcome(), v1::OUTCOME_MEASURED);
+  EXPECT_EQ(coordinator.report_calls(), 3);
+  EXPECT_EQ(coordinator.reports(), 1);
+}
+
+TEST_F(WorkerTest, BadInputIsAFailureWithTheRanksOwnWords) {
+  FakeCoordinator coordinator(address_, 10);
+  const auto worker = StartWorker();
+  auto job = TrainJob(2);
+  job.mutable_train()->set_data_path("/nonexistent/data.u16");
+  coordinator.Queue(job);
+  const auto report = coordinator.AwaitReport();
+  EXPECT_EQ(report.outcome(), v1::OUTCOME_FAILED);
+  EXPECT_NE(report.message().find("/nonexistent/data.u16"), std::string::npos) << report.message();
+}
+
+TEST_F(WorkerTest, OutOfMemoryIsAnAnswer) {
+  FakeCoordinator coordinator(address_, 10);
+  const auto worker = StartWorker();
+  auto job = TrainJob(2);
+  job.mutable_train()->set_memory_capacity_bytes(1000);
+  coordinator.Queue(job);
+  EXPECT_EQ(coordinator.AwaitReport().outcome(), v1::OUTCOME_OUT_OF_MEMORY);
+}
+
+TEST_F(WorkerTest, TimeLimit) {
+  FakeCoordinator coordinator(address_, 10);
+  const auto worker = StartWorker();
+  coordinator.Queue(TrainJob(1'000'000'000, 0.5));
+  EXPECT_EQ(coordinator.AwaitReport().outcome(), v1::OUTCOME_TIMED_OUT);
+}
+
+TEST_F(WorkerTest, CancelledByTheCoordinator) {
+  FakeCoordinator coordinator(address_, 1.5);
+  const auto worker = StartWorker();
+  coordinator.Queue(TrainJob(1'000'000'000));
+  ASSERT_TRUE(coordinator.AwaitRenewals(1));
+  coordinator.Say(v1::LEASE_COMMAND_CANCEL);
+  EXPECT_EQ(coordinator.AwaitReport().outcome(), v1::OUTCOME_CANCELLED);
+}
+
+TEST_F(WorkerTest, LostLeaseIsNotReportedAndTheNextJobRuns) {
+  FakeCoordinator coordinator(address_, 1.5);
+  const auto worker = StartWorker();
+  coordinator.RefuseRenewals();
+  coordinator.Queue(TrainJob(1'000'000'000));
+  coordinator.Queue(TrainJob(2));
+  const auto report = coordinator.AwaitReport();
+  EXPECT_EQ(report.lease_id(), "lease-2");
+  EXPECT_EQ(report.outcome(), v1::OUTCOME_MEASURED) << report.message();
+}
+
+TEST_F(WorkerTest, StopEndsTheJobWithoutAReport) {
+  FakeCoordinator coordinator(address_, 1.5);
+  const auto worker = StartWorker();
+  coordinator.Queue(TrainJob(1'000'000'000));
+  ASSERT_TRUE(coordinator.AwaitRenewals(1));
+  worker->Stop();
+  EXPECT_TRUE(coordinator.deregistered()) << "that gives the job back to the queue";
+  EXPECT_EQ(coordinator.reports(), 0);
+  worker->Stop();
+}
+
+}  // namespace
+}  // namespace autocfg
