@@ -1,0 +1,144 @@
+// Bad input, from outside: one line of error that says what and where, the right exit code, nothing on standard output.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/cli/program.h"
+
+namespace autocfg {
+namespace {
+
+struct Case {
+  const char* name;
+  std::vector<std::string> args;
+  int exit_code;
+  std::vector<std::string> says;
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+std::vector<std::string> Search(std::vector<std::string> more) {
+  std::vector<std::string> args = {"search", "--model", "gpt2-tiny", "--global-batch", "8"};
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+std::vector<std::string> Train(const std::string& plan, std::vector<std::string> more = {}) {
+  std::vector<std::string> args = {"train", "--model", "gpt2-tiny", "--steps", "2", "--plan", plan};
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases = {
+      {"NoVerb", {}, 2, {"no verb", "search"}},
+      {"UnknownVerb", {"serach"}, 2, {"serach", "did you mean search"}},
+      {"UnknownOption", Search({"--modle", "x"}), 2, {"--modle", "--model"}},
+      {"MissingValue", {"search", "--model"}, 2, {"--model"}},
+      {"OptionTwice", Search({"--model", "gpt2-124m"}), 2, {"--model"}},
+      {"StrayWord", Search({"now"}), 2, {"now"}},
+      {"NoModel", {"search", "--global-batch", "8"}, 2, {"--model is missing"}},
+      {"NoBatch", {"search", "--model", "gpt2-tiny"}, 2, {"--global-batch is missing"}},
+      {"UnknownModel", {"search", "--model", "gpt2-tinny", "--global-batch", "8"}, 2, {"gpt2-tinny", "gpt2-tiny"}},
+      {"MissingModelFile", {"search", "--model", "./none.json", "--global-batch", "8"}, 2, {"none.json"}},
+      {"ZeroBatch", {"search", "--model", "gpt2-tiny", "--global-batch", "0"}, 2, {"--global-batch", "'0'"}},
+      {"NegativeBatch", {"search", "--model", "gpt2-tiny", "--global-batch", "-8"}, 2, {"--global-batch", "'-8'"}},
+      {"HugeBatch", {"search", "--model", "gpt2-tiny", "--global-batch", "99999999999999999999"}, 2, {"--global-batch"}},
+      {"FractionalBatch", {"search", "--model", "gpt2-tiny", "--global-batch", "1.5"}, 2, {"--global-batch", "'1.5'"}},
+      {"BatchOfWords", {"search", "--model", "gpt2-tiny", "--global-batch", "many"}, 2, {"--global-batch", "'many'"}},
+      {"NanBatch", {"search", "--model", "gpt2-tiny", "--global-batch", "nan"}, 2, {"--global-batch"}},
+      {"LongSequence", Search({"--seq-len", "65"}), 2, {"65", "64"}},
+      {"ZeroSequence", Search({"--seq-len", "0"}), 2, {"--seq-len"}},
+      {"UnknownCluster", Search({"--cluster", "locall"}), 2, {"locall", "did you mean local"}},
+      {"ZeroRanks", Search({"--cluster", "local:1x0"}), 2, {"--cluster"}},
+      {"HugeCluster", Search({"--cluster", "local:1x1000000000"}), 2, {"--cluster"}},
+      {"TwoNodes", Search({"--cluster", "local:2x2"}), 2, {"one node"}},
+      {"GpuCluster", Search({"--cluster", "h100-sxm:2x8"}), 2, {"h100-sxm:2x8", "not supported yet"}},
+      {"UnknownAxis", Search({"--space", "tpp=1"}), 2, {"--space", "tpp"}},
+      {"BadAxisValue", Search({"--space", "schedule=fast"}), 2, {"--space", "fast"}},
+      {"NoAxisValue", Search({"--space", "tp="}), 2, {"--space"}},
+      {"ZeroTrials", Search({"--max-trials", "0"}), 2, {"--max-trials"}},
+      {"BadBudget", Search({"--time-budget", "soon"}), 2, {"--time-budget", "soon"}},
+      {"NegativeBudget", Search({"--time-budget=-3m"}), 2, {"--time-budget"}},
+      {"Bf16", Search({"--precision", "bf16"}), 2, {"bf16", "not supported yet"}},
+      {"UnknownPrecision", Search({"--precision", "fp31"}), 2, {"fp31", "fp32"}},
+      {"Cuda", Search({"--device", "cuda"}), 2, {"cuda", "not supported yet"}},
+      {"Paced", Train("tp=1", {"--device", "paced"}), 2, {"paced", "not supported yet"}},
+      {"PredictOnly", Search({"--predict-only"}), 2, {"--predict-only is not supported yet"}},
+      {"Coordinator", Search({"--coordinator", "host:1"}), 2, {"--coordinator is not supported yet"}},
+      {"Trace", Train("tp=1", {"--trace", "t.json"}), 2, {"--trace is not supported yet"}},
+      {"Slice", Train("tp=1", {"--slice", "1,1"}), 2, {"--slice is not supported yet"}},
+      {"OutputInNoDirectory", Search({"--output", "/nonexistent/dir/best.json"}), 2, {"--output", "/nonexistent/dir"}},
+      {"OutputIsDirectory", Search({"--output", "/tmp"}), 2, {"--output", "directory"}},
+      {"NoPlan", {"train", "--model", "gpt2-tiny", "--steps", "2"}, 2, {"--plan is missing"}},
+      {"NoSteps", {"train", "--model", "gpt2-tiny", "--plan", "tp=1"}, 2, {"--steps is missing"}},
+      {"ZeroSteps", {"train", "--model", "gpt2-tiny", "--plan", "tp=1", "--steps", "0"}, 2, {"--steps"}},
+      {"PlanOfWords", Train("fast"), 2, {"--plan", "fast"}},
+      {"UnknownPlanOption", Train("tpp=2"), 2, {"tpp", "did you mean"}},
+      {"ZeroTp", Train("tp=0"), 2, {"tp"}},
+      {"HugeTp", Train("tp=99999999999999999999"), 2, {"tp"}},
+      {"IllegalHeads", Train("tp=3"), 2, {"heads", "tp=3"}},
+      {"IllegalLayers", Train("pp=3"), 2, {"layers", "pp=3"}},
+      {"IllegalBatch", Train("dp=2,mbs=4", {"--global-batch", "9"}), 2, {"9"}},
+      {"TooManyRanks", Train("dp=100000"), 2, {"100000"}},
+      {"LaterOption", Train("tp=2,sp=1"), 2, {"not supported yet"}},
+      {"MissingData", Train("tp=1", {"--data", "/nonexistent/data.u16"}), 2, {"--data", "/nonexistent/data.u16"}},
+      {"MissingInit", Train("tp=1", {"--init", "/nonexistent/w.safetensors"}), 2, {"--init", "/nonexistent/w.safetensors"}},
+      {"SaveNowhere", Train("tp=1", {"--save", "/nonexistent/w.safetensors"}), 2, {"--save", "/nonexistent/w.safetensors"}},
+      {"MissingInput", {"train", "--input", "/nonexistent/best.json", "--steps", "2"}, 2, {"/nonexistent/best.json"}},
+      {"BadLr", Train("tp=1", {"--lr", "nan"}), 2, {"--lr"}},
+      {"NegativeLr", Train("tp=1", {"--lr=-1"}), 2, {"--lr"}},
+      {"BadBeta", Train("tp=1", {"--beta1", "1"}), 2, {"--beta1"}},
+      {"BadSchedule", Train("tp=1", {"--lr-schedule", "cosin"}), 2, {"cosin", "cosine"}},
+      {"BadSeed", Train("tp=1", {"--seed", "-1"}), 2, {"--seed"}},
+      {"MissingDatabase", {"trials", "--db", "/nonexistent/a.db"}, 2, {"/nonexistent/a.db"}},
+      {"BadStudy", {"trials", "--study", "first"}, 2, {"--study", "first"}},
+      {"ZeroStudy", {"trials", "--study", "0"}, 2, {"--study"}},
+      {"NoStudyYet", {"trials"}, 2, {"no studies"}},
+  };
+  for (const char* verb : {"predict", "calibrate", "explain", "export", "report", "workers", "watch", "cancel", "doctor"}) {
+    cases.push_back({verb, {verb, "--anything"}, 2, {std::string("autocfg ") + verb + " is not supported yet"}});
+  }
+  return cases;
+}
+
+class BadInput : public testing::TestWithParam<Case> {};
+
+TEST_P(BadInput, OneClearLine) {
+  const ScratchDirectory home;
+  const auto finished = RunAutocfg(home, GetParam().args);
+  EXPECT_EQ(finished.exit_code, GetParam().exit_code) << finished.err;
+  EXPECT_EQ(finished.out, "");
+  EXPECT_EQ(std::count(finished.err.begin(), finished.err.end(), '\n'), 1) << finished.err;
+  EXPECT_TRUE(finished.err.starts_with("autocfg: ")) << finished.err;
+  for (const auto& part : GetParam().says) EXPECT_NE(finished.err.find(part), std::string::npos) << part << " not in: " << finished.err;
+  EXPECT_FALSE(std::filesystem::exists(home / "autocfg")) << "a refused command made a database";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BadInput, testing::ValuesIn(Cases()),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(GoodInput, VersionAndHelp) {
+  const ScratchDirectory home;
+  const auto version = RunAutocfg(home, {"version"});
+  EXPECT_EQ(version.exit_code, 0);
+  EXPECT_TRUE(version.out.starts_with("autocfg 0.")) << version.out;
+  EXPECT_EQ(version.err, "");
+  const auto json = RunAutocfg(home, {"version", "--json"});
+  EXPECT_NE(json.out.find("\"build_id\""), std::string::npos) << json.out;
+  const auto help = RunAutocfg(home, {"search", "--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_NE(help.out.find("--global-batch"), std::string::npos);
+  EXPECT_EQ(help.out.find("--coordinator"), std::string::npos) << "an option that is refused";
+}
+
+TEST(GoodInput, StudiesOfAFreshMachine) {
+  const ScratchDirectory home;
+  const auto finished = RunAutocfg(home, {"studies", "--json"});
+  EXPECT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_EQ(finished.out, "[]\n");
+  EXPECT_FALSE(std::filesystem::exists(home / "autocfg")) << "reading made a database";
+}
+
+}  // namespace
+}  // namespace autocfg

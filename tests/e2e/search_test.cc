@@ -1,0 +1,265 @@
+// Real searches and runs on a model of a few thousand parameters, from outside.
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include <algorithm>
+#include <map>
+#include <thread>
+
+#include "nlohmann/json.hpp"
+#include "tests/cli/program.h"
+
+namespace autocfg {
+namespace {
+
+using Json = nlohmann::json;
+using std::chrono::seconds;
+
+constexpr const char* kModel = R"({"name": "smallest", "layers": 2, "hidden": 32, "heads": 2, "vocab": 128, "max_seq_len": 16})";
+
+class SearchTest : public testing::Test {
+ protected:
+  SearchTest() : model_(home_.Write("model.json", kModel)), database_(home_ / "search.db") {}
+
+  std::vector<std::string> SearchArgs(std::vector<std::string> more = {}) const {
+    std::vector<std::string> args = {"search", "--model", model_, "--cluster", "local:1x2", "--global-batch", "4",
+                                     "--db", database_};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+  Finished Run(const std::vector<std::string>& args) const { return RunAutocfg(home_, args); }
+
+  Json Trials() const {
+    const auto finished = Run({"trials", "--db", database_, "--json"});
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    return finished.exit_code == 0 ? Json::parse(finished.out) : Json::array();
+  }
+
+  const ScratchDirectory home_;
+  const std::string model_;
+  const std::string database_;
+};
+
+void ExpectOneError(const Finished& finished, int exit_code, const std::vector<std::string>& says) {
+  EXPECT_EQ(finished.exit_code, exit_code) << finished.err;
+  EXPECT_EQ(finished.out, "");
+  for (const auto& part : says) EXPECT_NE(finished.err.find(part), std::string::npos) << part << " not in: " << finished.err;
+  std::string rest;
+  std::istringstream lines(finished.err);
+  int errors = 0;
+  for (std::string line; std::getline(lines, line);) errors += line.starts_with("autocfg: note:") ? 0 : 1;
+  EXPECT_EQ(errors, 1) << finished.err;
+}
+
+TEST_F(SearchTest, BestPlanIsFoundAndRuns) {
+  const auto best_file = home_ / "best.json";
+  const auto finished = Run(SearchArgs({"--max-trials", "4", "--output", best_file, "--json"}));
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  const Json answer = Json::parse(finished.out);
+  EXPECT_EQ(answer, Json::parse(ReadWhole(best_file)));
+  EXPECT_EQ(answer["best"]["provenance"], "measured");
+  EXPECT_GT(answer["best"]["measured"]["step_time_s"], 0);
+  EXPECT_GT(answer["best"]["measured"]["ci95_s"], 0);
+  EXPECT_GT(answer["best"]["predicted"]["step_time_s"], 0);
+  EXPECT_EQ(answer["best"]["measured"]["planned_memory_bytes"],
+            answer["best"]["predicted"]["memory_bytes"]["total"].get<std::int64_t>() -
+                answer["best"]["predicted"]["memory_bytes"]["device_overhead"].get<std::int64_t>())
+      << "predicted bytes are reserved bytes";
+  const auto& counts = answer["counts"];
+  EXPECT_EQ(counts["enumerated"], counts["illegal"].get<int>() + counts["out_of_memory"].get<int>() + counts["predicted"].get<int>());
+  EXPECT_LE(counts["measured"], 4);
+  EXPECT_GE(counts["measured"], 1);
+
+  const auto trained = Run({"train", "--input", best_file, "--steps", "3", "--json"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const Json run = Json::parse(trained.out);
+  EXPECT_EQ(run["plan"], answer["best"]["plan_text"]);
+  EXPECT_EQ(run["losses"].size(), 3u);
+  EXPECT_EQ(run["planned_memory_bytes"], answer["best"]["measured"]["planned_memory_bytes"]);
+
+  const auto studies = Run({"studies", "--db", database_, "--json"});
+  ASSERT_EQ(studies.exit_code, 0) << studies.err;
+  const Json list = Json::parse(studies.out);
+  ASSERT_EQ(list.size(), 1u);
+  EXPECT_EQ(list[0]["state"], "done");
+  EXPECT_EQ(list[0]["study"], answer["study"]);
+  EXPECT_FALSE(Trials().empty());
+  const auto table = Run({"trials", "--db", database_, "--study", "1"});
+  EXPECT_NE(table.out.find(answer["best"]["plan_text"].get<std::string>()), std::string::npos) << table.out;
+}
+
+TEST_F(SearchTest, PeopleReadWhatWasMeasuredAndWhatPredicted) {
+  const auto finished = Run(SearchArgs({"--max-trials", "2", "--space", "mbs=1", "--space", "recompute=none"}));
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  for (const char* part : {"best plan: ", "(measured)", "predicted", "enumerated", "next: autocfg train"}) {
+    EXPECT_NE(finished.out.find(part), std::string::npos) << part << " not in\n" << finished.out;
+  }
+}
+
+// The trials that have a measurement, by plan and repeat, with the attempts that they took.
+std::map<std::string, int> Measured(const Json& trials) {
+  std::map<std::string, int> measured;
+  for (const auto& trial : trials) {
+    if (trial["measured"].is_null()) continue;
+    measured[trial["plan_text"].get<std::string>() + "#" + std::to_string(trial["repeat"].get<int>())] =
+        static_cast<int>(trial["attempts"].size());
+  }
+  return measured;
+}
+
+// Waits until the running search has measured `count` trials; through its socket.
+void AwaitMeasured(const ScratchDirectory& home, const std::string& database, const Program& search, std::size_t count) {
+  for (int i = 0; i < 600 && search.running(); ++i) {
+    if (std::filesystem::exists(database)) {
+      const auto trials = RunAutocfg(home, {"trials", "--db", database, "--json"});
+      if (trials.exit_code == 0 && Measured(Json::parse(trials.out)).size() >= count) return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+TEST_F(SearchTest, KilledSearchGoesOnFromWhatWasStored) {
+  const auto args = SearchArgs({"--exhaustive", "--json"});
+  std::map<std::string, int> before;
+  {
+    Program search(home_, args);
+    AwaitMeasured(home_, database_, search, 2);
+    ASSERT_TRUE(search.running()) << "the search was over before it could be killed: " << search.err_so_far();
+    search.Signal(SIGKILL);
+    EXPECT_EQ(search.Wait().exit_code, 128 + SIGKILL);
+    before = Measured(Trials());
+    ASSERT_GE(before.size(), 2u);
+  }
+  const auto again = Run(args);
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_NE(again.err.find("going on with study 1"), std::string::npos) << again.err;
+  EXPECT_EQ(Json::parse(again.out)["study"], "studies/1");
+  const auto after = Measured(Trials());
+  EXPECT_GE(after.size(), before.size());
+  for (const auto& [trial, attempts] : before) {
+    ASSERT_TRUE(after.contains(trial)) << trial;
+    EXPECT_EQ(after.at(trial), attempts) << trial << " was measured a second time";
+  }
+}
+
+TEST_F(SearchTest, InterruptedSearchSaysHowToGoOn) {
+  const auto args = SearchArgs({"--exhaustive", "--json"});
+  Program search(home_, args);
+  AwaitMeasured(home_, database_, search, 1);
+  ASSERT_TRUE(search.running()) << search.err_so_far();
+  search.Signal(SIGINT);
+  const auto stopped = search.Wait(seconds(20));
+  EXPECT_EQ(stopped.exit_code, 130);
+  EXPECT_EQ(stopped.out, "");
+  EXPECT_NE(stopped.err.find("the same command goes on"), std::string::npos) << stopped.err;
+  const auto studies = Run({"studies", "--db", database_, "--json"});
+  ASSERT_EQ(studies.exit_code, 0) << studies.err;
+  EXPECT_EQ(Json::parse(studies.out)[0]["end_time_s"], nullptr) << "it is not finished";
+
+  // Another question meanwhile: it is answered, and the first one waits.
+  const auto other = Run(SearchArgs({"--space", "mbs=1", "--space", "recompute=none", "--max-trials", "1", "--json"}));
+  ASSERT_EQ(other.exit_code, 0) << other.err;
+  EXPECT_EQ(Json::parse(other.out)["study"], "studies/2");
+
+  const auto again = Run(args);
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(Json::parse(again.out)["study"], "studies/1");
+}
+
+TEST_F(SearchTest, SecondSearchOnTheSameFileIsRefusedAndNamesTheFirst) {
+  Program first(home_, SearchArgs({"--exhaustive"}));
+  AwaitMeasured(home_, database_, first, 1);
+  ASSERT_TRUE(first.running()) << first.err_so_far();
+  ExpectOneError(Run(SearchArgs()), 2, {database_, std::to_string(first.pid())});
+  EXPECT_TRUE(first.running()) << "the first one is not disturbed";
+  first.Signal(SIGTERM);
+  EXPECT_EQ(first.Wait(seconds(20)).exit_code, 128 + SIGTERM);
+}
+
+TEST_F(SearchTest, NothingFitsIsAnHonestAnswer) {
+  const auto cluster =
+      home_.Write("cluster.json", R"({"device": {"name": "cpu", "memory_bytes": 5000}, "nodes": 1, "gpus_per_node": 2})");
+  const auto best_file = home_ / "best.json";
+  auto args = SearchArgs({"--output", best_file});
+  args[4] = cluster;
+  const auto finished = Run(args);
+  EXPECT_EQ(finished.exit_code, 1) << finished.err;
+  EXPECT_NE(finished.err.find("nothing fits"), std::string::npos) << finished.err;
+  EXPECT_NE(finished.err.find("over"), std::string::npos) << finished.err;
+  EXPECT_FALSE(std::filesystem::exists(best_file));
+}
+
+TEST_F(SearchTest, TrainingThatDoesNotFitSaysByHowMuchAndWhere) {
+  // 310 billion parameters on one rank fit no machine that runs this test.
+  const auto model = home_.Write("big.json", R"({"layers": 96, "hidden": 16384, "heads": 128, "vocab": 51200, "max_seq_len": 2048})");
+  ExpectOneError(Run({"train", "--model", model, "--plan", "tp=1", "--steps", "1"}), 1, {"bytes over", "largest region"});
+}
+
+TEST_F(SearchTest, DryRunCountsWithoutComputing) {
+  const auto dry = Run({"train", "--model", model_, "--plan", "tp=2", "--steps", "1", "--device", "dry", "--json"});
+  ASSERT_EQ(dry.exit_code, 0) << dry.err;
+  const auto real = Run({"train", "--model", model_, "--plan", "tp=2", "--steps", "1", "--json"});
+  ASSERT_EQ(real.exit_code, 0) << real.err;
+  EXPECT_EQ(Json::parse(dry.out)["planned_memory_bytes"], Json::parse(real.out)["planned_memory_bytes"]);
+}
+
+TEST_F(SearchTest, TokenOutsideTheVocabularyIsNamed) {
+  const auto data = home_.Write("data.u16", std::string(2000, '\x7f'));  // 0x7f7f
+  ExpectOneError(Run({"train", "--model", model_, "--plan", "tp=1", "--steps", "1", "--data", data}), 2, {"32639"});
+}
+
+TEST_F(SearchTest, TruncatedWeightsAreRefused) {
+  const auto weights = home_ / "w.safetensors";
+  ASSERT_EQ(Run({"train", "--model", model_, "--plan", "tp=1", "--steps", "1", "--save", weights, "--json"}).exit_code, 0);
+  EXPECT_EQ(Run({"train", "--model", model_, "--plan", "tp=2", "--steps", "1", "--init", weights, "--json"}).exit_code, 0);
+  const std::string whole = ReadWhole(weights);
+  home_.Write("short.safetensors", whole.substr(0, whole.size() / 2));
+  ExpectOneError(Run({"train", "--model", model_, "--plan", "tp=1", "--steps", "1", "--init", home_ / "short.safetensors"}), 2,
+                 {"short.safetensors"});
+}
+
+TEST_F(SearchTest, InterruptedTrainingEndsItsRanks) {
+  Program train(home_, {"train", "--model", model_, "--plan", "dp=2", "--steps", "100000000", "--json"});
+  std::this_thread::sleep_for(seconds(1));
+  ASSERT_TRUE(train.running()) << train.err_so_far();
+  train.Signal(SIGINT);
+  const auto finished = train.Wait(seconds(20));
+  EXPECT_EQ(finished.exit_code, 130) << finished.err;
+  EXPECT_EQ(finished.out, "");
+}
+
+TEST_F(SearchTest, FileThatIsNoDatabaseIsLeftAlone) {
+  const std::string text(5000, 'x');
+  home_.Write("search.db", text);
+  ExpectOneError(Run(SearchArgs()), 2, {database_});
+  EXPECT_EQ(ReadWhole(database_), text);
+  ExpectOneError(Run({"studies", "--db", database_}), 2, {database_});
+}
+
+TEST_F(SearchTest, DatabaseOfANewerVersionIsLeftAlone) {
+  sqlite3* handle = nullptr;
+  ASSERT_EQ(sqlite3_open(database_.c_str(), &handle), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(handle, "CREATE TABLE later (x); PRAGMA user_version = 9999", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(handle);
+  const std::string before = ReadWhole(database_);
+  ExpectOneError(Run(SearchArgs()), 2, {database_, "newer"});
+  EXPECT_EQ(ReadWhole(database_), before);
+}
+
+TEST_F(SearchTest, NoPlaceForTheDatabase) {
+  auto args = SearchArgs();
+  args.back() = "/proc/nowhere/search.db";  // no user may write there, root neither
+  ExpectOneError(Run(args), 2, {"/proc/nowhere"});
+  args.back() = home_.path();
+  ExpectOneError(Run(args), 2, {home_.path()});
+}
+
+TEST_F(SearchTest, LongPathOfTheDatabase) {
+  auto args = SearchArgs({"--max-trials", "1", "--space", "mbs=1", "--space", "recompute=none", "--json"});
+  args[8] = home_ / (std::string(150, 'd') + "/a b.db");
+  const auto finished = Run(args);
+  EXPECT_EQ(finished.exit_code, 0) << finished.err;
+}
+
+}  // namespace
+}  // namespace autocfg
