@@ -1,0 +1,114 @@
+// Names there and back, the line of an op, its FLOPs and bytes, and its hash.
+#include "search/ops/op_desc.h"
+
+#include <set>
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace autocfg {
+namespace {
+
+OpDesc Op(OpKind kind, std::array<std::int64_t, 4> dims) {
+  OpDesc op;
+  op.kind = kind;
+  op.dims = dims;
+  return op;
+}
+
+TEST(OpDesc, NamesThereAndBack) {
+  std::set<std::string_view> names;
+  for (int i = 0; i < kOpKindCount; ++i) {
+    const OpKind kind = static_cast<OpKind>(i);
+    EXPECT_EQ(ParseOpKind(Name(kind)), kind);
+    EXPECT_TRUE(names.insert(Name(kind)).second) << Name(kind);
+    EXPECT_GE(DimCount(kind), 1);
+    EXPECT_LE(DimCount(kind), 4);
+  }
+  EXPECT_EQ(Name(OpKind::kMatmul), "matmul");
+  EXPECT_EQ(Name(OpKind::kLayerNormForward), "layer_norm_forward");
+  EXPECT_EQ(Name(OpKind::kCrossEntropyBackward), "cross_entropy_backward");
+  EXPECT_EQ(Name(OpKind::kAdamW), "adamw");
+  EXPECT_EQ(Name(OpKind::kAllReduceMax), "all_reduce_max");
+  EXPECT_EQ(Name(OpKind::kRecv), "recv");
+  EXPECT_FALSE(ParseOpKind("gemm"));
+  for (const CommGroup group : {CommGroup::kNone, CommGroup::kTensor, CommGroup::kData, CommGroup::kPipeline,
+                                CommGroup::kEmbedding, CommGroup::kWorld}) {
+    EXPECT_EQ(ParseCommGroup(Name(group)), group);
+  }
+  EXPECT_FALSE(ParseCommGroup("expert"));
+  for (const DType type : {DType::kF32, DType::kF64, DType::kBF16, DType::kF16, DType::kI32}) {
+    EXPECT_EQ(ParseDType(Name(type)), type);
+  }
+  EXPECT_FALSE(ParseDType("fp8"));
+}
+
+TEST(OpDesc, Communication) {
+  EXPECT_TRUE(IsCommunication(OpKind::kAllReduceSum));
+  EXPECT_TRUE(IsCommunication(OpKind::kRecv));
+  EXPECT_FALSE(IsCommunication(OpKind::kAdamW));
+}
+
+TEST(OpDesc, Line) {
+  OpDesc matmul = Op(OpKind::kMatmul, {512, 768, 3072, 0});
+  matmul.transpose_b = true;
+  matmul.accumulate = true;
+  EXPECT_EQ(ToString(matmul), "matmul fp32 nt acc 512x768x3072");
+  OpDesc reduce = Op(OpKind::kAllReduceSum, {65536});
+  reduce.group = CommGroup::kTensor;
+  reduce.group_size = 4;
+  EXPECT_EQ(ToString(reduce), "all_reduce_sum fp32 tensor/4 65536");
+  EXPECT_EQ(ToString(Op(OpKind::kAttentionForward, {2, 64, 4, 32})), "attention_forward fp32 2x64x4x32");
+}
+
+TEST(OpDesc, Flops) {
+  EXPECT_EQ(Flops(Op(OpKind::kMatmul, {2, 3, 5, 0})), 60);
+  EXPECT_EQ(Flops(Op(OpKind::kAttentionForward, {2, 8, 3, 4})), 4 * 2 * 3 * 64 * 4);
+  EXPECT_EQ(Flops(Op(OpKind::kAttentionBackward, {2, 8, 3, 4})), 10 * 2 * 3 * 64 * 4);
+  EXPECT_EQ(Flops(Op(OpKind::kAdamW, {1000})), 0);
+  // No overflow at sizes where int64 would.
+  EXPECT_DOUBLE_EQ(Flops(Op(OpKind::kMatmul, {10'000'000, 10'000'000, 10'000'000, 0})), 2e21);
+}
+
+TEST(OpDesc, MinBytes) {
+  EXPECT_EQ(MinBytes(Op(OpKind::kMatmul, {2, 3, 5, 0})), 4 * (10 + 15 + 6));
+  OpDesc accumulating = Op(OpKind::kMatmul, {2, 3, 5, 0});
+  accumulating.accumulate = true;
+  accumulating.dtype = DType::kF64;
+  EXPECT_EQ(MinBytes(accumulating), 8 * (10 + 15 + 12));
+  EXPECT_EQ(MinBytes(Op(OpKind::kFill, {100})), 400);
+  EXPECT_EQ(MinBytes(Op(OpKind::kAdamW, {100})), 2800);
+  EXPECT_EQ(MinBytes(Op(OpKind::kBiasAdd, {4, 8})), 4 * (64 + 8));
+  EXPECT_EQ(MinBytes(Op(OpKind::kSend, {100})), 400);
+  for (int i = 0; i < kOpKindCount; ++i) {
+    EXPECT_GT(MinBytes(Op(static_cast<OpKind>(i), {2, 3, 4, 5})), 0) << Name(static_cast<OpKind>(i));
+  }
+}
+
+TEST(OpDesc, HashTellsFieldsApart) {
+  const OpDesc op = Op(OpKind::kMatmul, {2, 3, 5, 0});
+  const OpDescHash hash;
+  EXPECT_EQ(hash(op), hash(Op(OpKind::kMatmul, {2, 3, 5, 0})));
+  std::set<std::size_t> hashes = {hash(op)};
+  const auto differs = [&](OpDesc other) { return hashes.insert(hash(other)).second; };
+  EXPECT_TRUE(differs(Op(OpKind::kFill, {2, 3, 5, 0})));
+  EXPECT_TRUE(differs(Op(OpKind::kMatmul, {3, 2, 5, 0})));
+  OpDesc other = op;
+  other.transpose_a = true;
+  EXPECT_TRUE(differs(other));
+  other = op;
+  other.transpose_b = true;
+  EXPECT_TRUE(differs(other));
+  other = op;
+  other.accumulate = true;
+  EXPECT_TRUE(differs(other));
+  other = op;
+  other.dtype = DType::kF64;
+  EXPECT_TRUE(differs(other));
+  other = op;
+  other.group_size = 2;
+  EXPECT_TRUE(differs(other));
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,201 @@
+// Every rule of legality by name, notes and canonical forms, and what the engine refuses for now.
+#include "search/plan/legality.h"
+
+#include <random>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "search/text/plan_text.h"
+
+namespace autocfg {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+ModelSpec Model() {
+  ModelSpec model;
+  model.layers = 12;
+  model.hidden = 96;
+  model.heads = 12;
+  model.kv_heads = 4;
+  model.vocab = 1001;  // prime to every tp: the vocabulary never makes a plan illegal
+  FillDefaults(model);
+  return model;
+}
+
+ParallelPlan Plan(std::string_view text) {
+  auto plan = ParsePlanText(text);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return *plan;
+}
+
+constexpr Workload kWorkload{.global_batch = 24, .seq_len = 64};
+
+// "" for a legal plan, else "NAME: DETAIL".
+std::string Why(std::string_view text, std::int64_t ranks = 64, const ModelSpec& model = Model()) {
+  const ParallelPlan plan = Plan(text);
+  const auto found = FindIllegality(model, kWorkload, ranks, plan);
+  const auto explained = ExplainIllegality(model, kWorkload, ranks, plan);
+  EXPECT_EQ(found.has_value(), explained.has_value());
+  if (!found) return "";
+  EXPECT_EQ(*found, explained->reason);
+  return std::string(Name(*found)) + ": " + explained->detail;
+}
+
+TEST(Legality, Legal) {
+  for (const char* text : {"tp=1", "tp=4", "tp=2,pp=3,dp=4,mbs=3", "pp=12", "dp=24", "mbs=24", "tp=4,pp=4,dp=4",
+                           "pp=2,vpp=3", "pp=2,schedule=zb-h1,recompute=full", "tp=2,tp_overlap=4", "zero=2,dp=4",
+                           "pp=4,split=4+4+3+1", "pp=2,split=auto", "pp=3,recompute=full:4", "sp=1", "zero=1",
+                           "param_overlap=1,zero=1,dp=2", "pp=2,vpp=2,split=1+2+3+6,recompute=full:6"}) {
+    EXPECT_EQ(Why(text), "") << text;
+  }
+  EXPECT_EQ(Why("tp=4", 4), "");
+  EXPECT_EQ(Why("tp=2", 64), "") << "a plan may use fewer ranks";
+}
+
+TEST(Legality, EachReason) {
+  EXPECT_THAT(Why("tp=0"), HasSubstr("size_not_positive"));
+  EXPECT_THAT(Why("mbs=0"), HasSubstr("size_not_positive"));
+  EXPECT_EQ(Why("tp=4,pp=4,dp=4", 63), "too_many_ranks: tp=4 x pp=4 x dp=4 is more than the 63 ranks there are");
+  EXPECT_EQ(Why("pp=5"), "layers_not_divisible: 12 layers are not divisible by pp=5");
+  EXPECT_EQ(Why("pp=24"), "layers_not_divisible: 12 layers are not divisible by pp=24");
+  EXPECT_EQ(Why("pp=3,vpp=3"), "layers_not_divisible: 12 layers are not divisible by pp=3 x vpp=3");
+  EXPECT_EQ(Why("tp=8"), "heads_not_divisible: 12 heads are not divisible by tp=8");
+  EXPECT_EQ(Why("tp=3"), "kv_heads_not_divisible: 4 kv heads are not divisible by tp=3");
+  ModelSpec odd = Model();
+  odd.ffn_hidden = 30;
+  EXPECT_EQ(Why("tp=4", 64, odd), "ffn_not_divisible: ffn_hidden 30 is not divisible by tp=4");
+  EXPECT_EQ(Why("dp=5"), "batch_not_divisible: global batch 24 is not divisible by dp=5 x mbs=1");
+  EXPECT_EQ(Why("dp=4,mbs=4"), "batch_not_divisible: global batch 24 is not divisible by dp=4 x mbs=4");
+  EXPECT_THAT(Why("pp=2,schedule=interleaved"), HasSubstr("interleaved_needs_stages"));
+  EXPECT_THAT(Why("vpp=2"), HasSubstr("interleaved_needs_stages"));
+  EXPECT_THAT(Why("pp=2,vpp=2,schedule=1f1b"), HasSubstr("virtual_stages_need_interleaved"));
+  EXPECT_EQ(Why("pp=2,vpp=2,dp=8"),
+            "microbatches_not_multiple_of_stages: schedule=interleaved needs a multiple of pp=2 microbatches, not 3");
+  EXPECT_THAT(Why("dp=2,param_overlap=1"), HasSubstr("param_overlap_needs_zero"));
+  EXPECT_THAT(Why("pp=2,zero=2"), HasSubstr("zero2_with_pipeline"));
+  EXPECT_EQ(Why("pp=2,split=6+5"),
+            "split_does_not_add_up: split has 2 entries with 11 layers in all; it needs pp=2 x vpp=1 entries of at least 1 that "
+            "add up to 12");
+  EXPECT_THAT(Why("pp=2,split=4+4+4"), HasSubstr("split_does_not_add_up"));
+  EXPECT_THAT(Why("pp=2,vpp=2,split=6+6"), HasSubstr("split_does_not_add_up"));
+  EXPECT_EQ(Why("pp=3,recompute=full:5"),
+            "recompute_layers_too_many: recompute=full:5 is more than the 4 layers of a stage");
+}
+
+TEST(Legality, HugeSizesDoNotOverflow) {
+  const std::string most = "2147483647";
+  EXPECT_THAT(Why("tp=" + most + ",pp=" + most + ",dp=" + most), HasSubstr("too_many_ranks"));
+  EXPECT_THAT(Why("vpp=" + most + ",schedule=1f1b"), HasSubstr("layers_not_divisible"));
+  EXPECT_THAT(Why("mbs=" + most), HasSubstr("batch_not_divisible"));
+  EXPECT_THAT(Why("pp=2,split=" + most + "+" + most), HasSubstr("split_does_not_add_up"));
+  EXPECT_THAT(Why("recompute=full:" + most), HasSubstr("recompute_layers_too_many"));
+  EXPECT_THAT(Why("tp=" + most + ",pp=" + most + ",dp=" + most, INT64_MAX), HasSubstr("too_many_ranks"));
+}
+
+TEST(Legality, ReasonsHaveNames) {
+  for (int i = 0; i < kIllegalReasonCount; ++i) EXPECT_FALSE(Name(static_cast<IllegalReason>(i)).empty());
+}
+
+TEST(Canonical, OptionsWithNothingToActOn) {
+  const auto canonical = [](std::string_view text) { return PlanText(Canonical(Plan(text))); };
+  EXPECT_EQ(canonical("sp=1"), "tp=1,pp=1,dp=1,mbs=1");
+  EXPECT_EQ(canonical("tp=2,sp=1"), "tp=2,pp=1,dp=1,mbs=1,sp=1");
+  EXPECT_EQ(canonical("tp_overlap=4"), "tp=1,pp=1,dp=1,mbs=1");
+  EXPECT_EQ(canonical("zero=1,param_overlap=1,grad_overlap=1"), "tp=1,pp=1,dp=1,mbs=1");
+  EXPECT_EQ(canonical("dp=2,zero=1,param_overlap=1"), "tp=1,pp=1,dp=2,mbs=1,zero=1,param_overlap=1");
+  EXPECT_EQ(canonical("schedule=gpipe"), "tp=1,pp=1,dp=1,mbs=1");
+  EXPECT_EQ(canonical("schedule=zb-h1"), "tp=1,pp=1,dp=1,mbs=1");
+  EXPECT_EQ(canonical("pp=2,schedule=gpipe"), "tp=1,pp=2,dp=1,mbs=1,schedule=gpipe");
+  EXPECT_EQ(canonical("split=12,p2p_overlap=1"), "tp=1,pp=1,dp=1,mbs=1");
+  EXPECT_EQ(canonical("recompute=selective"), "tp=1,pp=1,dp=1,mbs=1");
+  EXPECT_EQ(canonical("recompute=selective,attention=unfused"), "tp=1,pp=1,dp=1,mbs=1,recompute=selective,attention=unfused");
+  EXPECT_EQ(canonical("tp=2,scatter_gather=1"), "tp=2,pp=1,dp=1,mbs=1");
+  EXPECT_EQ(canonical("pp=2,scatter_gather=1"), "tp=1,pp=2,dp=1,mbs=1");
+  EXPECT_EQ(canonical("tp=2,pp=2,sp=1,scatter_gather=1"), "tp=2,pp=2,dp=1,mbs=1,sp=1");
+  EXPECT_EQ(canonical("tp=2,pp=2,scatter_gather=1"), "tp=2,pp=2,dp=1,mbs=1,scatter_gather=1");
+}
+
+// A plan has notes exactly where its canonical form differs, and the canonical form is a fixed point.
+TEST(Canonical, AgreesWithNotes) {
+  std::mt19937_64 random(5);
+  const auto flag = [&random] { return random() % 2 == 1; };
+  for (int i = 0; i < 3000; ++i) {
+    ParallelPlan plan;
+    plan.tp = flag() ? 2 : 1;
+    plan.pp = flag() ? 2 : 1;
+    plan.dp = flag() ? 2 : 1;
+    plan.schedule = static_cast<Schedule>(random() % 4);
+    if (plan.schedule == Schedule::kInterleaved) plan.pp = plan.virtual_stages = 2;
+    plan.split = static_cast<SplitMode>(random() % 3);
+    if (plan.split == SplitMode::kExplicit) {
+      plan.split_layers.assign(static_cast<std::size_t>(plan.pp * plan.virtual_stages), 3);
+    }
+    plan.recompute = static_cast<Recompute>(random() % 3);
+    plan.attention = flag() ? Attention::kFused : Attention::kUnfused;
+    plan.sequence_parallel = flag();
+    plan.zero_stage = flag() ? 1 : 0;
+    plan.tp_overlap = flag() ? 4 : 1;
+    plan.grad_overlap = flag();
+    plan.param_overlap = plan.zero_stage > 0 && flag();
+    plan.p2p_overlap = flag();
+    plan.scatter_gather = flag();
+    const ParallelPlan canonical = Canonical(plan);
+    EXPECT_EQ(Notes(plan).empty(), canonical == plan) << PlanText(plan);
+    EXPECT_THAT(Notes(canonical), IsEmpty()) << PlanText(canonical);
+    EXPECT_EQ(Canonical(canonical), canonical) << PlanText(plan);
+  }
+}
+
+TEST(Notes, Sentences) {
+  EXPECT_THAT(Notes(Plan("sp=1,schedule=gpipe,recompute=selective")),
+              ElementsAre("schedule=gpipe has nothing to act on at pp=1",
+                          "recompute=selective has nothing to act on under attention=fused, which stores no scores",
+                          "sp=1 has nothing to act on at tp=1"));
+  EXPECT_THAT(Notes(Plan("tp=2,pp=2,dp=2,sp=1,zero=1,tp_overlap=2")), IsEmpty());
+}
+
+TEST(CheckEngineSupports, Plans) {
+  const auto refusal = [](std::string_view text) {
+    const absl::Status status = CheckEngineSupports(Plan(text));
+    if (status.ok()) return std::string();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+    return std::string(status.message());
+  };
+  for (const char* text : {"tp=2,pp=2,dp=2,mbs=2,schedule=gpipe,recompute=full", "tp=2,recompute=selective", "sp=1", "zero=2",
+                           "tp_overlap=2", "grad_overlap=1", "p2p_overlap=1", "scatter_gather=1", "schedule=zb-h1"}) {
+    EXPECT_EQ(refusal(text), "") << text;
+  }
+  EXPECT_THAT(refusal("pp=2,vpp=2"), HasSubstr("schedule=interleaved is not supported yet"));
+  EXPECT_THAT(refusal("pp=2,schedule=zb-h1"), HasSubstr("schedule=zb-h1 is not supported yet"));
+  EXPECT_THAT(refusal("pp=2,vpp=2,schedule=1f1b"), HasSubstr("vpp=2 is not supported yet"));
+  EXPECT_THAT(refusal("pp=2,split=auto"), HasSubstr("split=auto is not supported yet"));
+  EXPECT_THAT(refusal("pp=2,split=6+6"), HasSubstr("split is not supported yet"));
+  EXPECT_THAT(refusal("attention=unfused"), HasSubstr("attention=unfused is not supported yet"));
+  EXPECT_THAT(refusal("recompute=full:2"), HasSubstr("recompute=full:2 is not supported yet"));
+  EXPECT_THAT(refusal("tp=2,sp=1"), HasSubstr("sp=1 is not supported yet"));
+  EXPECT_THAT(refusal("dp=2,zero=1"), HasSubstr("zero=1 is not supported yet"));
+  EXPECT_THAT(refusal("tp=2,tp_overlap=2"), HasSubstr("tp_overlap=2 is not supported yet"));
+  EXPECT_THAT(refusal("dp=2,grad_overlap=1"), HasSubstr("grad_overlap=1 is not supported yet"));
+  EXPECT_THAT(refusal("pp=2,p2p_overlap=1"), HasSubstr("p2p_overlap=1 is not supported yet"));
+  EXPECT_THAT(refusal("tp=2,pp=2,scatter_gather=1"), HasSubstr("scatter_gather=1 is not supported yet"));
+}
+
+TEST(StageLayers, EvenAndExplicit) {
+  const ModelSpec model = Model();
+  const auto layers = [&](std::string_view text, std::int64_t stage) {
+    const LayerRange range = StageLayers(model, Plan(text), stage);
+    return std::pair{range.first, range.count};
+  };
+  EXPECT_EQ(layers("pp=3", 0), std::pair(std::int64_t{0}, std::int64_t{4}));
+  EXPECT_EQ(layers("pp=3", 2), std::pair(std::int64_t{8}, std::int64_t{4}));
+  EXPECT_EQ(layers("pp=3,split=5+4+3", 1), std::pair(std::int64_t{5}, std::int64_t{4}));
+  EXPECT_EQ(layers("pp=3,split=5+4+3", 2), std::pair(std::int64_t{9}, std::int64_t{3}));
+  EXPECT_EQ(MicrobatchCount(kWorkload, Plan("dp=2,mbs=3")), 4);
+}
+
+}  // namespace
+}  // namespace autocfg

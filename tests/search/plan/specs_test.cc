@@ -1,0 +1,205 @@
+// Models, workloads, clusters and precisions: defaults, bounds, and counts against published figures.
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "search/plan/cluster_spec.h"
+#include "search/plan/model_spec.h"
+#include "search/plan/precision.h"
+#include "search/plan/workload.h"
+
+namespace autocfg {
+namespace {
+
+using ::testing::HasSubstr;
+constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kMin = std::numeric_limits<std::int64_t>::min();
+
+ModelSpec Gpt(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t vocab) {
+  ModelSpec model;
+  model.layers = layers;
+  model.hidden = hidden;
+  model.heads = heads;
+  model.vocab = vocab;
+  FillDefaults(model);
+  return model;
+}
+
+TEST(ModelSpec, Defaults) {
+  ModelSpec model = Gpt(12, 768, 12, 50257);
+  EXPECT_EQ(model.kv_heads, 12);
+  EXPECT_EQ(model.head_dim, 64);
+  EXPECT_EQ(model.ffn_hidden, 3072);
+  EXPECT_EQ(model.max_seq_len, 1024);
+  model.max_seq_len = 0;
+  FillDefaults(model, 77);
+  EXPECT_EQ(model.max_seq_len, 77);
+}
+
+// Of the released weights: Radford et al. 2019.
+TEST(ModelSpec, ParameterCountOfGpt2) {
+  EXPECT_EQ(ParameterCount(Gpt(12, 768, 12, 50257)), 124'439'808);
+  EXPECT_EQ(ParameterCount(Gpt(48, 1600, 25, 50257)), 1'557'611'200);
+}
+
+// Llama 2 7B (Touvron et al. 2023): 6,738,415,616 parameters in the released weights.
+TEST(ModelSpec, ParameterCountOfGatedModel) {
+  ModelSpec model = Gpt(32, 4096, 32, 32000);
+  model.ffn_hidden = 11008;
+  model.activation = Activation::kSwiGlu;
+  model.norm = Norm::kRmsNorm;
+  model.position = Position::kRope;
+  model.bias = false;
+  model.tied_embeddings = false;
+  EXPECT_EQ(ParameterCount(model), 6'738'415'616);
+}
+
+// Korthikanti et al. 2022, equation 7, without recomputation.
+TEST(ModelSpec, FlopsAsPublished) {
+  for (const auto& [layers, hidden, heads, vocab, seq, batch] :
+       {std::array<double, 6>{12, 768, 12, 50257, 1024, 8}, std::array<double, 6>{96, 12288, 96, 51200, 2048, 1536}}) {
+    const ModelSpec model = Gpt(static_cast<std::int64_t>(layers), static_cast<std::int64_t>(hidden),
+                                static_cast<std::int64_t>(heads), static_cast<std::int64_t>(vocab));
+    const double published = 72 * batch * layers * seq * hidden * hidden *
+                             (1 + seq / (6 * hidden) + vocab / (12 * layers * hidden));
+    EXPECT_NEAR(ModelFlops(model, batch * seq, seq) / published, 1, 1e-12);
+  }
+}
+
+TEST(ModelSpec, PaddedVocab) {
+  const ModelSpec model = Gpt(12, 768, 12, 50257);
+  EXPECT_EQ(PaddedVocab(model, 1), 50304);
+  EXPECT_EQ(PaddedVocab(model, 8), 51200);
+  EXPECT_EQ(PaddedVocab(Gpt(1, 64, 4, 1024), 2), 1024);
+}
+
+TEST(ModelSpec, ValidateNamesTheField) {
+  EXPECT_TRUE(Validate(Gpt(12, 768, 12, 50257)).ok());
+  const auto says = [](const std::function<void(ModelSpec&)>& change) {
+    ModelSpec model = Gpt(12, 768, 12, 50257);
+    change(model);
+    const absl::Status status = Validate(model);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  for (const std::int64_t bad : {std::int64_t{0}, std::int64_t{-1}, kMin, kMax}) {
+    EXPECT_THAT(says([&](ModelSpec& m) { m.layers = bad; }), HasSubstr("layers is"));
+    EXPECT_THAT(says([&](ModelSpec& m) { m.hidden = bad; }), HasSubstr("hidden"));
+    EXPECT_THAT(says([&](ModelSpec& m) { m.heads = bad; }), HasSubstr("heads"));
+    EXPECT_THAT(says([&](ModelSpec& m) { m.kv_heads = bad; }), HasSubstr("kv_heads is"));
+    EXPECT_THAT(says([&](ModelSpec& m) { m.ffn_hidden = bad; }), HasSubstr("ffn_hidden is"));
+    EXPECT_THAT(says([&](ModelSpec& m) { m.vocab = bad; }), HasSubstr("vocab is"));
+    EXPECT_THAT(says([&](ModelSpec& m) { m.max_seq_len = bad; }), HasSubstr("max_seq_len is"));
+    EXPECT_THAT(says([&](ModelSpec& m) { m.vocab_multiple = bad; }), HasSubstr("vocab_multiple is"));
+  }
+  EXPECT_THAT(says([](ModelSpec& m) { m.head_dim = -1; }), HasSubstr("head_dim is -1"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.kv_heads = 5; }), HasSubstr("kv_heads = 5 does not divide heads = 12"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.norm_eps = std::nan(""); }), HasSubstr("norm_eps"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.rope_theta = -1; }), HasSubstr("rope_theta"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.init_std = 0; }), HasSubstr("init_std"));
+  EXPECT_THAT(says([](ModelSpec& m) {
+                m.position = Position::kRope;
+                m.head_dim = 63;
+              }),
+              HasSubstr("head_dim is 63"));
+  // Each size in bounds, together too large.
+  EXPECT_THAT(says([](ModelSpec& m) {
+                m.layers = 100'000;
+                m.hidden = 10'000'000;
+                m.head_dim = 10'000'000;
+              }),
+              HasSubstr("parameters"));
+  EXPECT_THAT(std::string(Validate(Gpt(1, 65, 4, 10)).message()), HasSubstr("does not divide hidden = 65"));
+}
+
+TEST(ModelSpec, EngineSupport) {
+  EXPECT_TRUE(CheckEngineSupports(Gpt(12, 768, 12, 50257)).ok());
+  const auto refusal = [](const std::function<void(ModelSpec&)>& change) {
+    ModelSpec model = Gpt(12, 768, 12, 50257);
+    change(model);
+    const absl::Status status = CheckEngineSupports(model);
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(refusal([](ModelSpec& m) { m.activation = Activation::kSwiGlu; }), HasSubstr("activation swiglu"));
+  EXPECT_THAT(refusal([](ModelSpec& m) { m.norm = Norm::kRmsNorm; }), HasSubstr("norm rmsnorm"));
+  EXPECT_THAT(refusal([](ModelSpec& m) { m.position = Position::kRope; }), HasSubstr("position rope"));
+  EXPECT_THAT(refusal([](ModelSpec& m) { m.bias = false; }), HasSubstr("bias false"));
+  EXPECT_THAT(refusal([](ModelSpec& m) { m.tied_embeddings = false; }), HasSubstr("tied_embeddings false"));
+  EXPECT_THAT(refusal([](ModelSpec& m) { m.kv_heads = 4; }), HasSubstr("kv_heads = 4 with heads = 12"));
+}
+
+TEST(ModelSpec, NamesThereAndBack) {
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(ParseActivation(Name(static_cast<Activation>(i))), static_cast<Activation>(i));
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(ParseNorm(Name(static_cast<Norm>(i))), static_cast<Norm>(i));
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(ParsePosition(Name(static_cast<Position>(i))), static_cast<Position>(i));
+  EXPECT_FALSE(ParseActivation("tanh"));
+}
+
+TEST(Workload, Validate) {
+  const ModelSpec model = Gpt(12, 768, 12, 50257);
+  EXPECT_TRUE(Validate(Workload{.global_batch = 8, .seq_len = 1024}, model).ok());
+  const auto says = [&](std::int64_t global_batch, std::int64_t seq_len, const ModelSpec& of) {
+    const absl::Status status = Validate(Workload{.global_batch = global_batch, .seq_len = seq_len}, of);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(says(0, 64, model), HasSubstr("global_batch is 0"));
+  EXPECT_THAT(says(kMin, 64, model), HasSubstr("global_batch is"));
+  EXPECT_THAT(says(kMax, 64, model), HasSubstr("global_batch is"));
+  EXPECT_THAT(says(8, 0, model), HasSubstr("seq_len is 0"));
+  EXPECT_THAT(says(8, kMax, model), HasSubstr("seq_len is"));
+  EXPECT_THAT(says(8, 1025, model), HasSubstr("reach only to 1024"));
+  ModelSpec rope = model;
+  rope.position = Position::kRope;
+  EXPECT_TRUE(Validate(Workload{.global_batch = 8, .seq_len = 1025}, rope).ok());
+  EXPECT_THAT(says(1'000'000'000, 100'000'000, rope), HasSubstr("activation elements"));
+}
+
+TEST(ClusterSpec, CountsAndBounds) {
+  ClusterSpec cluster;
+  EXPECT_THAT(std::string(Validate(cluster).message()), HasSubstr("no node groups"));
+  NodeGroup group;
+  group.device.memory_bytes = 100;
+  group.nodes = 2;
+  group.gpus_per_node = 8;
+  cluster.groups = {group, group};
+  cluster.groups[1].device.memory_bytes = 50;
+  cluster.groups[1].nodes = 1;
+  EXPECT_TRUE(Validate(cluster).ok());
+  EXPECT_EQ(RankCount(cluster), 24);
+  EXPECT_EQ(MemoryCapacity(cluster), 50);
+  const auto says = [&](const std::function<void(NodeGroup&)>& change) {
+    ClusterSpec changed = cluster;
+    change(changed.groups[1]);
+    const absl::Status status = Validate(changed);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(says([](NodeGroup& g) { g.nodes = 0; }), HasSubstr("node group 1: nodes is 0"));
+  EXPECT_THAT(says([](NodeGroup& g) { g.gpus_per_node = kMax; }), HasSubstr("gpus_per_node is"));
+  EXPECT_THAT(says([](NodeGroup& g) { g.device.memory_bytes = -1; }), HasSubstr("memory_bytes is -1"));
+  EXPECT_THAT(says([](NodeGroup& g) { g.device.flops_per_s_bf16 = std::nan(""); }), HasSubstr("flops_per_s.bf16"));
+  EXPECT_THAT(says([](NodeGroup& g) { g.inter_node_bytes_per_s = -2; }), HasSubstr("inter_node_bytes_per_s is -2"));
+  EXPECT_THAT(says([](NodeGroup& g) { g.ranks_per_core = 0; }), HasSubstr("ranks_per_core is 0"));
+}
+
+TEST(Precision, Names) {
+  for (const char* name : {"fp64", "fp32", "bf16", "fp16"}) EXPECT_EQ(Name(*ParsePrecision(name)), name);
+  EXPECT_FALSE(ParsePrecision("fp8"));
+  EXPECT_FALSE(ParsePrecision(""));
+  EXPECT_EQ(*ParsePrecision("fp32"), Precision());
+  const Precision bf16 = *ParsePrecision("bf16");
+  EXPECT_EQ(bf16.compute, DType::kBF16);
+  EXPECT_EQ(bf16.gradients, DType::kF32);
+  EXPECT_TRUE(bf16.master_weights);
+  Precision mixed;
+  mixed.compute = DType::kF64;
+  EXPECT_EQ(Name(mixed), "custom");
+}
+
+}  // namespace
+}  // namespace autocfg
