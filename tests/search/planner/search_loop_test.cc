@@ -1,0 +1,360 @@
+#include "search/planner/search_loop.h"
+
+#include <cmath>
+#include <map>
+#include <random>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "search/planner/statistics.h"
+#include "tests/search/cost/synthetic_device.h"
+
+namespace autocfg {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Fp32;
+using testing::LocalRanks;
+using testing::SmallGpt;
+using testing::SyntheticDevice;
+
+constexpr std::size_t kAll = 1000000;
+
+SearchLoop Loop(const SearchOptions& options = {}, const ClusterSpec& cluster = LocalRanks(8),
+                const Workload& workload = Fp32(16, 32)) {
+  auto loop = SearchLoop::Create(SmallGpt(12, 128, 8), workload, cluster, {}, options);
+  EXPECT_TRUE(loop.ok()) << loop.status();
+  return *std::move(loop);
+}
+
+SearchLoop Calibrated(const SearchOptions& options = {}) {
+  SearchLoop loop = Loop(options);
+  EXPECT_TRUE(loop.SetCalibration(SyntheticDevice().Measure(loop.CalibrationOps()), 0).ok());
+  return loop;
+}
+
+// The truth of a made-up study: the prediction times hidden factors of the plan's features, and steps that scatter in two peaks with 3%.
+class HiddenTruth {
+ public:
+  HiddenTruth(const std::vector<RankedPlan>& predicted, std::uint64_t seed) : random_(seed) {
+    const double common = 0.2 * Normal(), gpipe = 0.1 * Normal(), full = 0.1 * Normal(), slope = 0.05 * Normal();
+    std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, double> layouts;
+    for (const RankedPlan& r : predicted) {
+      const ParallelPlan& p = r.plan;
+      const auto [layout, made] = layouts.try_emplace({p.tp, p.pp, p.dp}, 0);
+      if (made) layout->second = 0.1 * Normal();
+      const double log_factor = common + layout->second + (p.schedule == Schedule::kGPipe ? gpipe : 0) +
+                                (p.recompute == Recompute::kFull ? full : 0) +
+                                slope * std::log2(static_cast<double>(p.micro_batch)) + 0.015 * Normal();
+      truth_[p] = r.predicted.step_time_s * std::exp(log_factor);
+      best_ = std::min(best_, truth_[p]);
+    }
+  }
+
+  double Of(const ParallelPlan& plan) const { return truth_.at(plan); }
+  double best() const { return best_; }
+
+  Sample Measure(const ParallelPlan& plan, int steps = 7) {
+    Sample sample;
+    for (int i = 0; i < steps; ++i) {
+      const double mode = random_() % 4 == 0 ? 0.05 : -0.015;  // a fourth of the steps meet something else on the machine
+      sample.step_time_s.push_back(Of(plan) * (1 + mode + 0.01 * Normal()));
+      sample.device_s += sample.step_time_s.back();
+    }
+    sample.device_s += 0.5;
+    return sample;
+  }
+
+ private:
+  double Normal() { return normal_(random_); }
+
+  std::mt19937_64 random_;
+  std::normal_distribution<double> normal_;
+  std::map<ParallelPlan, double> truth_;
+  double best_ = std::numeric_limits<double>::infinity();
+};
+
+TEST(SearchLoop, CountsAddUp) {
+  SearchLoop loop = Loop();
+  const SearchCounts before = loop.counts();
+  EXPECT_EQ(loop.phase(), SearchPhase::kCalibrating);
+  EXPECT_GT(before.predicted, 60);
+  EXPECT_EQ(before.enumerated, before.illegal + before.out_of_memory + before.predicted);
+  EXPECT_EQ(before.evaluated, 0);
+  EXPECT_TRUE(loop.Next().empty());
+  ASSERT_TRUE(loop.SetCalibration(SyntheticDevice().Measure(loop.CalibrationOps()), 0).ok());
+  EXPECT_EQ(loop.counts().evaluated, before.predicted);
+  EXPECT_EQ(loop.phase(), SearchPhase::kMeasuring);
+  std::int64_t rejected = 0;
+  for (const auto& [reason, count] : before.rejected) rejected += count;
+  EXPECT_EQ(rejected, before.illegal + before.out_of_memory);
+}
+
+TEST(SearchLoop, MemoryDecidesWhatIsFeasible) {
+  const SearchLoop all = Loop();
+  std::vector<std::int64_t> needs;
+  for (const RankedPlan& r : all.Ranking(kAll)) needs.push_back(r.predicted.memory.Total());
+  std::sort(needs.begin(), needs.end());
+  const std::int64_t capacity = needs[needs.size() / 2];
+  SearchLoop half = Loop({}, LocalRanks(8, 1, capacity));
+  const std::int64_t fits = std::upper_bound(needs.begin(), needs.end(), capacity) - needs.begin();
+  EXPECT_EQ(half.counts().predicted, fits);
+  EXPECT_EQ(half.counts().out_of_memory, static_cast<std::int64_t>(needs.size()) - fits);
+
+  // The device's own bytes, once known, push more plans out.
+  const std::int64_t overhead = capacity - needs[needs.size() / 4];
+  ASSERT_TRUE(half.SetCalibration(SyntheticDevice().Measure(half.CalibrationOps()), overhead).ok());
+  const std::int64_t still = std::upper_bound(needs.begin(), needs.end(), capacity - overhead) - needs.begin();
+  const SearchCounts& counts = half.counts();
+  EXPECT_EQ(counts.predicted, still);
+  EXPECT_EQ(counts.rejected.at("out_of_memory"), counts.out_of_memory);
+  EXPECT_EQ(counts.enumerated, counts.illegal + counts.out_of_memory + counts.predicted);
+  for (const RankedPlan& r : half.Ranking(kAll)) EXPECT_LE(r.predicted.memory.Total(), capacity);
+
+  SearchLoop nothing = Loop({}, LocalRanks(8, 1, 1000));
+  EXPECT_EQ(nothing.phase(), SearchPhase::kDone);
+  EXPECT_TRUE(nothing.Ranking(kAll).empty());
+  EXPECT_EQ(nothing.counts().predicted, 0);
+}
+
+TEST(SearchLoop, PredictOnlyEndsWithTheCalibration) {
+  SearchLoop loop = Calibrated({.predict_only = true});
+  EXPECT_EQ(loop.phase(), SearchPhase::kDone);
+  EXPECT_TRUE(loop.Next().empty());
+  EXPECT_EQ(loop.TrialsLeft(), 0);
+  const auto ranking = loop.Ranking(kAll);
+  ASSERT_GT(ranking.size(), 60u);
+  for (std::size_t i = 1; i < ranking.size(); ++i) {
+    EXPECT_LE(ranking[i - 1].predicted.step_time_s, ranking[i].predicted.step_time_s);
+    EXPECT_LT(ranking[i].predicted.step_time_low_s, ranking[i].predicted.step_time_s);
+    EXPECT_GT(ranking[i].predicted.step_time_high_s, ranking[i].predicted.step_time_s);
+    EXPECT_NEAR(ranking[i].predicted.breakdown.Total(), ranking[i].predicted.step_time_s, 1e-9);
+    EXPECT_FALSE(ranking[i].median_step_time_s.has_value());
+  }
+}
+
+TEST(SearchLoop, RefusesBadCalibrations) {
+  SearchLoop loop = Loop();
+  EXPECT_EQ(loop.SetCalibration(OpTimes(), 0).code(), absl::StatusCode::kInvalidArgument);
+  OpDesc op = loop.CalibrationOps().front();
+  const absl::Status negative = loop.SetCalibration(OpTimes({{op, -1}}), 0);
+  EXPECT_EQ(negative.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(negative.message()), HasSubstr(ToString(op)));
+  EXPECT_FALSE(loop.SetCalibration(SyntheticDevice().Measure(loop.CalibrationOps()), -5).ok());
+  EXPECT_EQ(loop.phase(), SearchPhase::kCalibrating);
+  EXPECT_TRUE(loop.SetCalibration(SyntheticDevice().Measure(loop.CalibrationOps()), 0).ok());
+  EXPECT_EQ(loop.SetCalibration(OpTimes(), 0).code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(SearchLoop, RefusesBadInput) {
+  const auto create = [](ModelSpec model, Workload workload, ClusterSpec cluster, SearchOptions options = {}) {
+    return SearchLoop::Create(model, workload, cluster, {}, options).status();
+  };
+  ModelSpec bad = SmallGpt();
+  bad.hidden = -3;
+  EXPECT_EQ(create(bad, Fp32(8, 32), LocalRanks(2)).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(create(SmallGpt(), Fp32(0, 32), LocalRanks(2)).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(create(SmallGpt(), Fp32(8, 32), LocalRanks(0)).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(create(SmallGpt(), Fp32(8, 32), LocalRanks(2), {.max_trials = -1}).code(), absl::StatusCode::kInvalidArgument);
+  ModelSpec rope = SmallGpt();
+  rope.position = Position::kRope;
+  EXPECT_EQ(create(rope, Fp32(8, 32), LocalRanks(2)).code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST(SearchLoop, AsksOnceAndOnlyBelievesWhatItAskedFor) {
+  SearchLoop loop = Calibrated();
+  const auto requests = loop.Next();
+  ASSERT_FALSE(requests.empty());
+  EXPECT_TRUE(loop.Next().empty()) << "the next decision needs these outcomes";
+  const Sample sample{{0.1, 0.11, 0.1}, 1.0};
+  EXPECT_FALSE(loop.Observe(requests[0].plan, 1, TrialOutcome::kMeasured, sample).ok());
+  ParallelPlan foreign = requests[0].plan;
+  foreign.micro_batch = 999;
+  EXPECT_EQ(loop.Observe(foreign, 0, TrialOutcome::kMeasured, sample).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_FALSE(loop.Observe(requests[0].plan, 0, TrialOutcome::kMeasured, {{}, 1}).ok());
+  EXPECT_FALSE(loop.Observe(requests[0].plan, 0, TrialOutcome::kMeasured, {{0.1, -1}, 1}).ok());
+  EXPECT_TRUE(loop.Observe(requests[0].plan, 0, TrialOutcome::kMeasured, sample).ok());
+  EXPECT_FALSE(loop.Observe(requests[0].plan, 0, TrialOutcome::kMeasured, sample).ok()) << "twice";
+  EXPECT_EQ(loop.counts().measured, 1);
+  const RankedPlan best = loop.Ranking(1).front();
+  EXPECT_EQ(best.plan, requests[0].plan) << "measured before predicted";
+  EXPECT_DOUBLE_EQ(*best.median_step_time_s, 0.1);
+  EXPECT_TRUE(best.ci95_s.has_value());
+}
+
+TEST(SearchLoop, FailuresAreCountedAndNotAskedForAgain) {
+  SearchLoop loop = Calibrated();
+  const TrialOutcome outcomes[] = {TrialOutcome::kOutOfMemory, TrialOutcome::kFailed, TrialOutcome::kTimedOut};
+  std::set<ParallelPlan> failed;
+  std::size_t n = 0;
+  const SearchCounts before = loop.counts();
+  while (loop.phase() != SearchPhase::kDone) {
+    for (const TrialRequest& r : loop.Next()) {
+      ASSERT_FALSE(failed.contains(r.plan));
+      ASSERT_TRUE(loop.Observe(r.plan, r.repeat, outcomes[n++ % 3], {}).ok());
+      failed.insert(r.plan);
+    }
+  }
+  const auto& rejected = loop.counts().rejected;
+  EXPECT_EQ(rejected.at("measured_out_of_memory") + rejected.at("failed") + rejected.at("timed_out"),
+            static_cast<std::int64_t>(n));
+  EXPECT_EQ(loop.counts().measured, 0);
+  EXPECT_EQ(loop.counts().predicted, before.predicted);
+  EXPECT_EQ(loop.Ranking(kAll).size(), static_cast<std::size_t>(before.predicted) - n) << "failed plans are not recommended";
+}
+
+TEST(SearchLoop, LostTrialsAreAskedForAgainTwice) {
+  SearchLoop loop = Calibrated({.max_trials = 2});
+  const ParallelPlan unlucky = [&] {
+    const auto first = loop.Next();
+    EXPECT_EQ(first.size(), 2u);
+    EXPECT_TRUE(loop.Observe(first[0].plan, 0, TrialOutcome::kLost, {}).ok());
+    EXPECT_TRUE(loop.Observe(first[1].plan, 0, TrialOutcome::kFailed, {}).ok());
+    return first[0].plan;
+  }();
+  int asked = 1;
+  for (int round = 0; round < 20 && loop.phase() != SearchPhase::kDone; ++round) {
+    for (const TrialRequest& r : loop.Next()) {
+      asked += r.plan == unlucky;
+      ASSERT_TRUE(loop.Observe(r.plan, r.repeat, TrialOutcome::kCancelled, {}).ok());
+    }
+  }
+  EXPECT_EQ(loop.phase(), SearchPhase::kDone);
+  EXPECT_EQ(asked, 3);
+  EXPECT_EQ(loop.counts().rejected.at("cancelled"), 1);
+}
+
+TEST(SearchLoop, StopEndsItAndKeepsWhatIsKnown) {
+  SearchLoop loop = Calibrated();
+  const auto requests = loop.Next();
+  ASSERT_TRUE(loop.Observe(requests[0].plan, 0, TrialOutcome::kMeasured, {{0.2, 0.2, 0.2}, 1}).ok());
+  loop.Stop();
+  EXPECT_EQ(loop.phase(), SearchPhase::kDone);
+  EXPECT_TRUE(loop.Next().empty());
+  EXPECT_EQ(loop.TrialsLeft(), 0);
+  EXPECT_TRUE(loop.Observe(requests[1].plan, 0, TrialOutcome::kMeasured, {{0.1, 0.1, 0.1}, 1}).ok()) << "late but true";
+  EXPECT_EQ(loop.Ranking(1).front().plan, requests[1].plan);
+}
+
+struct Step {
+  ParallelPlan plan;
+  std::int64_t repeat = 0;
+  Sample sample;
+};
+
+// Runs a study against a truth; collects what was observed and checks the bounds that every study keeps.
+std::vector<Step> RunStudy(SearchLoop& loop, HiddenTruth& truth) {
+  std::vector<Step> log;
+  while (loop.phase() != SearchPhase::kDone) {
+    const std::int64_t left = loop.TrialsLeft();
+    const auto requests = loop.Next();
+    EXPECT_FALSE(requests.empty());
+    if (requests.empty()) break;
+    EXPECT_GE(left, static_cast<std::int64_t>(requests.size()));
+    for (const TrialRequest& r : requests) {
+      EXPECT_EQ(r.repeat > 0, loop.phase() == SearchPhase::kConfirming);
+      log.push_back({r.plan, r.repeat, truth.Measure(r.plan)});
+    }
+    for (std::size_t i = log.size() - requests.size(); i < log.size(); ++i) {
+      EXPECT_TRUE(loop.Observe(log[i].plan, log[i].repeat, TrialOutcome::kMeasured, log[i].sample).ok());
+    }
+  }
+  return log;
+}
+
+TEST(SearchLoop, ReplayingTheSameOutcomesLeadsToTheSameDecisions) {
+  SearchLoop first = Calibrated();
+  HiddenTruth truth(first.Ranking(kAll), 77);
+  const std::vector<Step> log = RunStudy(first, truth);
+  ASSERT_GT(log.size(), 6u);
+
+  // Without asking: a resumed driver only tells what is stored. Then it goes on as the first one did.
+  for (const std::size_t known : {log.size(), log.size() / 2, std::size_t{3}}) {
+    SearchLoop again = Calibrated();
+    std::size_t at = 0;
+    for (; at < known; ++at) {
+      ASSERT_TRUE(again.Observe(log[at].plan, log[at].repeat, TrialOutcome::kMeasured, log[at].sample).ok()) << at;
+    }
+    while (again.phase() != SearchPhase::kDone) {
+      for (const TrialRequest& r : again.Next()) {
+        ASSERT_LT(at, log.size());
+        EXPECT_EQ(r.plan, log[at].plan);
+        EXPECT_EQ(r.repeat, log[at].repeat);
+        ASSERT_TRUE(again.Observe(r.plan, r.repeat, TrialOutcome::kMeasured, log[at].sample).ok());
+        ++at;
+      }
+    }
+    EXPECT_EQ(at, log.size());
+    const auto a = first.Ranking(kAll), b = again.Ranking(kAll);
+    ASSERT_EQ(a.size(), b.size());
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      EXPECT_EQ(a[i].plan, b[i].plan);
+      EXPECT_EQ(a[i].predicted.step_time_s, b[i].predicted.step_time_s);
+    }
+  }
+}
+
+TEST(SearchLoop, ExhaustiveMeasuresEveryPlan) {
+  SearchLoop loop = Calibrated({.exhaustive = true});
+  HiddenTruth truth(loop.Ranking(kAll), 5);
+  double device_s = 0;
+  for (const Step& step : RunStudy(loop, truth)) {
+    if (step.repeat == 0) device_s += step.sample.device_s;
+  }
+  EXPECT_EQ(loop.counts().measured, loop.counts().predicted);
+  EXPECT_NEAR(loop.ExhaustiveDeviceSeconds(), device_s, 1e-9 * device_s);
+  const auto ranking = loop.Ranking(kAll);
+  EXPECT_LE(truth.Of(ranking[0].plan), truth.best() * 1.03);
+}
+
+TEST(SearchLoop, ForeseesWhatAnExhaustiveSearchWouldTake) {
+  SearchLoop loop = Calibrated();
+  EXPECT_EQ(loop.ExhaustiveDeviceSeconds(), 0);
+  const auto all = loop.Ranking(kAll);
+  HiddenTruth truth(all, 6);
+  RunStudy(loop, truth);
+  double exhaustive = 0;
+  for (const RankedPlan& r : all) exhaustive += 0.5 + 7 * truth.Of(r.plan);
+  EXPECT_NEAR(loop.ExhaustiveDeviceSeconds() / exhaustive, 1, 0.1);
+}
+
+// 200 made-up studies: the choice is within 2% of the truly best plan in at least 95% of them, with at most a third of the plans measured; and the 90%
+// intervals that trials were announced with hold 80 to 99% of the true times.
+TEST(SearchLoop, RegretAndCoverage) {
+  const OpTimes times = SyntheticDevice().Measure(Loop().CalibrationOps());
+  int good = 0, inside = 0, announced = 0;
+  for (std::uint64_t study = 0; study < 200; ++study) {
+    SearchLoop loop = Loop();
+    ASSERT_TRUE(loop.SetCalibration(times, 0).ok());
+    const auto all = loop.Ranking(kAll);
+    HiddenTruth truth(all, 1000 + study);
+    std::int64_t trials = 0;
+    while (loop.phase() != SearchPhase::kDone) {
+      for (const TrialRequest& r : loop.Next()) {
+        if (r.repeat == 0) {
+          const double t = truth.Of(r.plan);
+          inside += r.predicted.step_time_low_s <= t && t <= r.predicted.step_time_high_s;
+          ++announced;
+        }
+        ++trials;
+        ASSERT_TRUE(loop.Observe(r.plan, r.repeat, TrialOutcome::kMeasured, truth.Measure(r.plan)).ok());
+      }
+    }
+    const std::int64_t third = (loop.counts().predicted + 2) / 3;
+    EXPECT_LE(loop.counts().measured, third);
+    EXPECT_LE(trials, third + 4);
+    good += truth.Of(loop.Ranking(1).front().plan) <= 1.02 * truth.best();
+  }
+  RecordProperty("within_2_percent", good);
+  RecordProperty("inside", inside);
+  RecordProperty("announced", announced);
+  EXPECT_GE(good, 190);
+  EXPECT_GE(inside, 0.80 * announced);
+  EXPECT_LE(inside, 0.99 * announced);
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,69 @@
+#include "search/planner/statistics.h"
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace autocfg {
+namespace {
+
+TEST(Statistics, Median) {
+  EXPECT_DOUBLE_EQ(Median(std::vector<double>{3}), 3);
+  EXPECT_DOUBLE_EQ(Median(std::vector<double>{5, 1, 3}), 3);
+  EXPECT_DOUBLE_EQ(Median(std::vector<double>{4, 1, 3, 2}), 2.5);
+}
+
+// Ranks as tabulated for the sign test: n = 6 takes the range, n = 10 the 2nd and 9th, n = 20 the 6th and 15th, n = 100 the 40th and 61st.
+TEST(Statistics, IntervalFromOrderStatistics) {
+  const auto check = [](int n, double low, double high) {
+    std::vector<double> values;
+    for (int i = n; i >= 1; --i) values.push_back(i);
+    const auto interval = MedianInterval95(values);
+    ASSERT_TRUE(interval.has_value());
+    EXPECT_DOUBLE_EQ(interval->low, low) << n;
+    EXPECT_DOUBLE_EQ(interval->high, high) << n;
+  };
+  check(6, 1, 6);
+  check(8, 1, 8);
+  check(9, 2, 8);
+  check(10, 2, 9);
+  check(20, 6, 15);
+  check(100, 40, 61);
+}
+
+TEST(Statistics, FewValues) {
+  EXPECT_FALSE(MedianInterval95(std::vector<double>{1}).has_value());
+  EXPECT_FALSE(MedianCi95({}).has_value());
+  const auto three = MedianInterval95(std::vector<double>{1, 2, 3});
+  ASSERT_TRUE(three.has_value());
+  EXPECT_NEAR(three->high, 2 + 4.303 / std::sqrt(3.0), 1e-9);
+  // The half width is that of the longer side.
+  EXPECT_DOUBLE_EQ(*MedianCi95(std::vector<double>{1, 2, 3, 4, 5, 60}), 60 - 3.5);
+  EXPECT_DOUBLE_EQ(*MedianCi95(std::vector<double>{2, 2, 2}), 0);
+}
+
+// Coverage of the true median for a skewed and a two-peaked distribution: at least 95%, but for sampling error, from six values on.
+TEST(Statistics, CoverageWithoutNormality) {
+  std::mt19937_64 random(3);
+  const auto uniform = [&] { return static_cast<double>(random() % 1000003) / 1000003.0; };
+  const auto skewed = [&] { return -std::log(1 - uniform()); };  // median log 2
+  const auto two_peaks = [&] { return uniform() < 0.6 ? 1 + 0.1 * uniform() : 2 + uniform(); };  // median 1 + 0.1 * 5/6
+  for (int n : {6, 9, 15, 40}) {
+    int first = 0, second = 0;
+    constexpr int kTries = 4000;
+    for (int t = 0; t < kTries; ++t) {
+      std::vector<double> a, b;
+      for (int i = 0; i < n; ++i) a.push_back(skewed()), b.push_back(two_peaks());
+      const auto ia = *MedianInterval95(a), ib = *MedianInterval95(b);
+      first += ia.low <= std::log(2.0) && std::log(2.0) <= ia.high;
+      second += ib.low <= 1 + 0.5 / 6 && 1 + 0.5 / 6 <= ib.high;
+    }
+    EXPECT_GT(first, 0.94 * kTries) << n;
+    EXPECT_GT(second, 0.94 * kTries) << n;
+  }
+}
+
+}  // namespace
+}  // namespace autocfg

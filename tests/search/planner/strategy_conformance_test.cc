@@ -1,0 +1,220 @@
+// One suite for every strategy: what SearchLoop relies on, whatever comes out of the trials.
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "search/planner/confirmation.h"
+#include "search/planner/exhaustive_strategy.h"
+#include "search/planner/racing_strategy.h"
+
+namespace autocfg {
+namespace {
+
+struct Implementation {
+  std::string name;
+  std::function<std::unique_ptr<Strategy>(std::int64_t max_trials)> make;
+};
+
+std::vector<CandidatePlan> Candidates(std::size_t n, std::mt19937_64& random) {
+  std::uniform_real_distribution<double> uniform;
+  std::vector<CandidatePlan> candidates(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    CandidatePlan& c = candidates[i];
+    c.plan.tp = std::int64_t{1} << (random() % 4);
+    c.plan.pp = std::int64_t{1} << (random() % 3);
+    c.plan.micro_batch = static_cast<std::int64_t>(i + 1);
+    c.predicted.feasible = true;
+    c.predicted.step_time_s = 0.5 + uniform(random);
+    const double spread = 1 + 0.4 * uniform(random);
+    c.predicted.step_time_low_s = c.predicted.step_time_s / spread;
+    c.predicted.step_time_high_s = c.predicted.step_time_s * spread;
+  }
+  return candidates;
+}
+
+using Rounds = std::vector<std::vector<std::size_t>>;
+
+// Runs the strategy to its end; some trials fail, some get lost.
+Rounds Drive(Strategy& strategy, std::vector<CandidatePlan>& candidates, std::uint64_t seed, double failing = 0.15) {
+  std::mt19937_64 random(seed);
+  std::uniform_real_distribution<double> uniform;
+  Rounds rounds;
+  while (rounds.size() < 1000) {
+    const std::vector<std::size_t> round = strategy.Suggest(candidates);
+    if (round.empty()) return rounds;
+    EXPECT_LE(static_cast<std::int64_t>(round.size()), strategy.TrialsLeft(candidates));
+    std::set<std::size_t> distinct;
+    for (std::size_t i : round) {
+      if (i >= candidates.size()) {
+        ADD_FAILURE() << "suggested " << i << " of " << candidates.size();
+        return rounds;
+      }
+      EXPECT_TRUE(distinct.insert(i).second) << "twice in a round";
+      CandidatePlan& c = candidates[i];
+      EXPECT_FALSE(c.failed);
+      EXPECT_TRUE(c.repeats == 0 || c.repeatable);
+      const double outcome = uniform(random);
+      if (outcome < failing) {
+        c.failed = true;
+      } else if (outcome < 2 * failing) {
+        if (c.repeats > 0) c.repeatable = false;
+        else if (c.samples++ > 1) c.failed = true;  // lost too often
+      } else {
+        c.measured_s = c.predicted.step_time_s * (0.9 + 0.2 * uniform(random));
+        c.measured_ci95_s = 0.02 * *c.measured_s;
+        ++c.repeats;
+      }
+    }
+    rounds.push_back(round);
+  }
+  ADD_FAILURE() << "does not end";
+  return rounds;
+}
+
+class StrategyConformance : public ::testing::TestWithParam<Implementation> {};
+
+TEST_P(StrategyConformance, LegalAndFinite) {
+  std::mt19937_64 random(1);
+  for (std::size_t n : {1u, 2u, 3u, 7u, 30u, 75u, 200u}) {
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      std::vector<CandidatePlan> candidates = Candidates(n, random);
+      Drive(*GetParam().make(0), candidates, seed);
+      EXPECT_LE(ConfirmationsDone(candidates), kMostConfirmations);
+    }
+  }
+}
+
+TEST_P(StrategyConformance, NothingToSuggestWithoutCandidates) {
+  const auto strategy = GetParam().make(0);
+  EXPECT_TRUE(strategy->Suggest({}).empty());
+  EXPECT_EQ(strategy->TrialsLeft({}), 0);
+}
+
+TEST_P(StrategyConformance, Deterministic) {
+  std::mt19937_64 random(2);
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    std::vector<CandidatePlan> one = Candidates(60, random);
+    std::vector<CandidatePlan> two = one;
+    EXPECT_EQ(Drive(*GetParam().make(0), one, seed), Drive(*GetParam().make(0), two, seed));
+  }
+}
+
+TEST_P(StrategyConformance, KeepsToMaxTrials) {
+  std::mt19937_64 random(3);
+  for (std::int64_t most : {1, 3, 10}) {
+    std::vector<CandidatePlan> candidates = Candidates(40, random);
+    Drive(*GetParam().make(most), candidates, 5, 0);
+    std::int64_t measured = 0;
+    for (const CandidatePlan& c : candidates) measured += c.repeats > 0;
+    EXPECT_LE(measured, most);
+    EXPECT_GT(measured, 0);
+  }
+}
+
+TEST_P(StrategyConformance, AllTrialsFail) {
+  std::mt19937_64 random(4);
+  std::vector<CandidatePlan> candidates = Candidates(12, random);
+  const auto strategy = GetParam().make(0);
+  for (int round = 0; round < 50; ++round) {
+    const auto suggested = strategy->Suggest(candidates);
+    if (suggested.empty()) break;
+    for (std::size_t i : suggested) candidates[i].failed = true;
+  }
+  EXPECT_TRUE(strategy->Suggest(candidates).empty());
+}
+
+TEST_P(StrategyConformance, TheBestPredictedIsMeasuredFirst) {
+  std::mt19937_64 random(5);
+  const std::vector<CandidatePlan> candidates = Candidates(40, random);
+  std::size_t best = 0;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (candidates[i].predicted.step_time_s < candidates[best].predicted.step_time_s) best = i;
+  }
+  EXPECT_EQ(GetParam().make(0)->Suggest(candidates).front(), best);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, StrategyConformance,
+                         ::testing::Values(Implementation{"Racing", [](std::int64_t n) { return std::make_unique<RacingStrategy>(n); }},
+                                           Implementation{"Exhaustive",
+                                                          [](std::int64_t n) { return std::make_unique<ExhaustiveStrategy>(n); }}),
+                         [](const auto& instance) { return instance.param.name; });
+
+TEST(RacingStrategy, FirstRoundHasOnePlanOfEachLayoutAndThirdsBound) {
+  std::mt19937_64 random(6);
+  std::vector<CandidatePlan> candidates = Candidates(60, random);
+  std::set<std::pair<std::int64_t, std::int64_t>> layouts;
+  const auto round = RacingStrategy(0).Suggest(candidates);
+  EXPECT_EQ(round.size(), 6u);
+  for (std::size_t i : round) layouts.insert({candidates[i].plan.tp, candidates[i].plan.pp});
+  EXPECT_EQ(layouts.size(), 6u);
+  RacingStrategy racing(0);
+  Drive(racing, candidates, 7, 0);
+  std::int64_t measured = 0;
+  for (const CandidatePlan& c : candidates) measured += c.repeats > 0;
+  EXPECT_LE(measured, 20);
+}
+
+TEST(RacingStrategy, EndsWhenNoOtherPlanCanWin) {
+  std::mt19937_64 random(8);
+  std::vector<CandidatePlan> candidates = Candidates(30, random);
+  for (CandidatePlan& c : candidates) {
+    c.predicted.step_time_low_s = 0.99 * c.predicted.step_time_s;
+    c.predicted.step_time_high_s = 1.01 * c.predicted.step_time_s;
+  }
+  candidates[4].predicted.step_time_s = 0.1;
+  candidates[4].measured_s = 0.1;
+  candidates[4].repeats = 1;
+  EXPECT_TRUE(RacingStrategy(0).Suggest(candidates).empty());
+  candidates[9].predicted.step_time_low_s = 0.098;  // could be 2% faster
+  EXPECT_EQ(RacingStrategy(0).Suggest(candidates), std::vector<std::size_t>{9});
+}
+
+TEST(ExhaustiveStrategy, MeasuresEveryPlan) {
+  std::mt19937_64 random(7);
+  std::vector<CandidatePlan> candidates = Candidates(33, random);
+  ExhaustiveStrategy strategy(0);
+  Drive(strategy, candidates, 7, 0);
+  for (const CandidatePlan& c : candidates) EXPECT_GE(c.repeats, 1);
+}
+
+TEST(Confirmation, TiedPlansTakeTurns) {
+  std::vector<CandidatePlan> candidates(4);
+  const double medians[] = {1.04, 1.0, 1.2, 1.02};
+  for (std::size_t i = 0; i < 4; ++i) {
+    candidates[i].measured_s = medians[i];
+    candidates[i].measured_ci95_s = 0.01;
+    candidates[i].repeats = 1;
+  }
+  EXPECT_EQ(SuggestConfirmation(candidates), (std::vector<std::size_t>{1, 3, 0}));
+  for (std::size_t i : {1, 3, 0}) candidates[i].repeats = 2;
+  EXPECT_TRUE(SuggestConfirmation(candidates).empty()) << "three plans: once each";
+
+  candidates[0].measured_s = 1.3;
+  candidates[0].repeats = 1;
+  EXPECT_EQ(SuggestConfirmation(candidates), (std::vector<std::size_t>{1, 3}));
+  for (std::size_t i : {1, 3}) candidates[i].repeats = 3;
+  EXPECT_TRUE(SuggestConfirmation(candidates).empty()) << "two plans: twice each";
+}
+
+TEST(Confirmation, OverlappingIntervalsAreTied) {
+  std::vector<CandidatePlan> candidates(2);
+  candidates[0].measured_s = 1.0;
+  candidates[1].measured_s = 1.2;
+  for (CandidatePlan& c : candidates) {
+    c.repeats = 1;
+    c.measured_ci95_s = 0.05;
+  }
+  EXPECT_TRUE(SuggestConfirmation(candidates).empty());
+  candidates[1].measured_ci95_s = 0.16;
+  EXPECT_EQ(SuggestConfirmation(candidates).size(), 2u);
+  candidates[1].failed = true;
+  EXPECT_TRUE(SuggestConfirmation(candidates).empty());
+}
+
+}  // namespace
+}  // namespace autocfg
