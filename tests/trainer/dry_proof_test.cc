@@ -1,5 +1,5 @@
-// Decisions 2 and 3 of the design: over 500 random plans, what the trainer reserves is what the memory model counts, to the byte, and what it
-// issues on the dry device is what layer_ops lists, to the op.
+// Decisions 2 and 3 of the design: over 500 random plans, what the trainer reserves is what the memory model
+// counts, to the byte, and what it issues on the dry device is what layer_ops lists, to the op.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,7 +48,8 @@ std::set<std::int64_t> SomeRanks(std::mt19937_64& random, const ParallelPlan& pl
   std::set<std::int64_t> ranks;
   const std::int64_t per_stage = plan.tp * plan.dp;
   for (const std::int64_t stage : {std::int64_t{0}, plan.pp / 2, plan.pp - 1}) {
-    ranks.insert(stage * per_stage + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(per_stage)));
+    ranks.insert(stage * per_stage +
+                 static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(per_stage)));
     ranks.insert(stage * per_stage);
   }
   return ranks;
@@ -59,7 +60,8 @@ std::vector<OpDesc> ExpectedOps(const TrainConfig& c, const RankTrainer& trainer
   for (const Action& action : trainer.program()) {
     for (const OpDesc& op : ActionOps(c.model, c.workload, c.plan, trainer.shape().stage, action)) {
       // The lists are those of tensor and data coordinate 0; sums of squares are what a rank counts.
-      if (op.kind == OpKind::kSumOfSquares && (trainer.shape().data != 0 || trainer.shape().tensor != 0)) continue;
+      if (op.kind == OpKind::kSumOfSquares && (trainer.shape().data != 0 || trainer.shape().tensor != 0))
+        continue;
       ops.push_back(op);
     }
   }
@@ -91,9 +93,10 @@ TEST(DryProof, BytesAndOpsOfRandomPlansAreThePredictedOnes) {
   std::set<std::pair<std::int64_t, std::int64_t>> seen_tp_pp;
   for (int i = 0; i < 500; ++i) {
     const TrainConfig c = RandomConfig(random);
-    SCOPED_TRACE(testing::Message() << "plan " << i << ": tp=" << c.plan.tp << " pp=" << c.plan.pp << " dp=" << c.plan.dp
-                                    << " mbs=" << c.plan.micro_batch << " layers=" << c.model.layers
-                                    << " hidden=" << c.model.hidden << " heads=" << c.model.heads);
+    SCOPED_TRACE(testing::Message() << "plan " << i << ": tp=" << c.plan.tp << " pp=" << c.plan.pp
+                                    << " dp=" << c.plan.dp << " mbs=" << c.plan.micro_batch
+                                    << " layers=" << c.model.layers << " hidden=" << c.model.hidden
+                                    << " heads=" << c.model.heads);
     seen_tp_pp.insert({c.plan.tp, c.plan.pp});
     const std::int64_t world = RankCount(c.plan);
     for (const std::int64_t rank : SomeRanks(random, c.plan)) {

@@ -1,4 +1,5 @@
-// The engine on one rank and a few: that it learns, refuses what it must, and needs no progress that a communicator does not promise.
+// The engine on one rank and a few: that it learns, refuses what it must, and needs no progress that a
+// communicator does not promise.
 #include <gtest/gtest.h>
 
 #include <cmath>

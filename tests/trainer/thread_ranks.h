@@ -55,7 +55,8 @@ inline TrainConfig SmallConfig() {
   return c;
 }
 
-// Runs `body(rank)` on a thread per rank. An exception ends the test program, since the others would wait forever.
+// Runs `body(rank)` on a thread per rank. An exception ends the test program, since the others would wait
+// forever.
 inline void RunThreads(int ranks, const std::function<void(int)>& body) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {

@@ -1,0 +1,111 @@
+// Calibration: every kind of op can be timed, alone and among ranks, and what cannot is refused. No statement
+// about times but that there are some.
+#include "trainer/run/calibrate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "search/cost/layer_ops.h"
+#include "tests/trainer/thread_ranks.h"
+#include "trainer/errors.h"
+
+namespace autocfg {
+namespace {
+
+// Every op of a step under a plan, each once.
+std::vector<OpDesc> OpsOf(const TrainConfig& c) {
+  std::set<OpDesc> ops;
+  const Program program = Lower(c.model, c.workload, c.plan);
+  for (std::int64_t stage = 0; stage < c.plan.pp; ++stage) {
+    for (const Action& action : program.ranks[stage * c.plan.tp * c.plan.dp]) {
+      for (const OpDesc& op : ActionOps(c.model, c.workload, c.plan, stage, action)) ops.insert(op);
+    }
+  }
+  return {ops.begin(), ops.end()};
+}
+
+void ExpectTimes(const std::vector<TimedOp>& times, const std::vector<OpDesc>& ops) {
+  ASSERT_EQ(times.size(), ops.size());
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    EXPECT_EQ(times[i].op, ops[i]);
+    EXPECT_TRUE(times[i].seconds > 0 && times[i].seconds < 10)
+        << ToString(ops[i]) << " took " << times[i].seconds;
+  }
+}
+
+TEST(Calibrate, TimesEveryOpOfAStep) {
+  for (const char* precision : {"fp32", "fp64"}) {
+    TrainConfig c = testing::SmallConfig();
+    c.workload.precision = *ParsePrecision(precision);
+    c.plan = {.tp = 2, .pp = 2};
+    const std::vector<OpDesc> ops = OpsOf(c);
+    std::set<OpKind> kinds;
+    for (const OpDesc& op : ops) kinds.insert(op.kind);
+    EXPECT_EQ(kinds.size(), static_cast<std::size_t>(kOpKindCount)) << "a kind of op is not exercised here";
+    testing::RunThreads(4, [&, rendezvous = std::make_shared<std::vector<std::unique_ptr<Rendezvous>>>(
+                                   CreateLocalRendezvous(4))](int rank) {
+      Backend backend = CreateBackend("cpu", *(*rendezvous)[rank]);
+      ExpectTimes(TimeOps(ops, 0, rank, 4, backend), ops);
+    });
+  }
+}
+
+TEST(Calibrate, TimesComputeOnOneRankWithinItsBudgetsSense) {
+  TrainConfig c = testing::SmallConfig();
+  const std::vector<OpDesc> ops = OpsOf(c);
+  auto rendezvous = CreateLocalRendezvous(1);
+  Backend backend = CreateBackend("cpu", *rendezvous[0]);
+  ExpectTimes(TimeOps(ops, 0.05, 0, 1, backend), ops);
+}
+
+// Groups that do not divide the world leave ranks over, which must not block the others.
+TEST(Calibrate, TimesGroupsThatLeaveRanksOver) {
+  std::vector<OpDesc> ops;
+  for (const OpKind kind : {OpKind::kAllReduceSum, OpKind::kSend}) {
+    OpDesc op;
+    op.kind = kind;
+    op.group = kind == OpKind::kSend ? CommGroup::kPipeline : CommGroup::kTensor;
+    op.group_size = 2;
+    op.dims = {1000, 0, 0, 0};
+    ops.push_back(op);
+  }
+  auto rendezvous = CreateLocalRendezvous(3);
+  testing::RunThreads(3, [&](int rank) {
+    Backend backend = CreateBackend("cpu", *rendezvous[rank]);
+    const auto times = TimeOps(ops, 0, rank, 3, backend);
+    if (rank == 0) ExpectTimes(times, ops);
+  });
+}
+
+TEST(Calibrate, RefusesWhatCannotBeTimed) {
+  auto rendezvous = CreateLocalRendezvous(1);
+  Backend backend = CreateBackend("cpu", *rendezvous[0]);
+  const auto refuses = [&](const OpDesc& op) {
+    try {
+      TimeOps({op}, 0, 0, 1, backend);
+    } catch (const BadInput&) {
+      return true;
+    }
+    return false;
+  };
+  OpDesc op;
+  op.dims = {2, 2, 2, 0};
+  EXPECT_FALSE(refuses(op));
+  op.dims = {2, 0, 2, 0};
+  EXPECT_TRUE(refuses(op)) << "a size of zero";
+  op.dims = {2, -1, 2, 0};
+  EXPECT_TRUE(refuses(op)) << "a negative size";
+  op.kind = OpKind::kAllReduceSum;
+  op.dims = {2, 0, 0, 0};
+  EXPECT_TRUE(refuses(op)) << "communication without a group";
+  op.group = CommGroup::kTensor;
+  op.group_size = 2;
+  EXPECT_TRUE(refuses(op)) << "a group larger than the world";
+  Backend dry = CreateDryBackend(0, 1);
+  EXPECT_THROW(TimeOps({}, 0, 0, 1, dry), BadInput);
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,273 @@
+// Weights to files and back, whatever the layout; and every way in which a file can be wrong.
+#include "trainer/run/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/trainer/thread_ranks.h"
+#include "trainer/errors.h"
+#include "trainer/run/safetensors.h"
+
+namespace autocfg {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class Checkpoint : public ::testing::Test {
+ protected:
+  Checkpoint()
+      : directory_(
+            fs::path(::testing::TempDir()) /
+            ("checkpoint_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()))) {
+    fs::create_directories(directory_);
+  }
+  ~Checkpoint() override { fs::remove_all(directory_); }
+
+  std::string Path(const std::string& name) const { return (directory_ / name).string(); }
+
+  // Trains `steps` steps under a plan, saves, and returns the weights.
+  testing::JobOutcome TrainAndSave(TrainConfig c, const std::string& name) {
+    return testing::RunAsThreads(c, testing::World::kUcx,
+                                 [&](RankTrainer& trainer) { trainer.Save(Path(name)); });
+  }
+
+  // The message of loading a file into the small model on one rank.
+  std::string LoadError(const std::string& path) {
+    TrainConfig c = testing::SmallConfig();
+    c.init_path = path;
+    auto rendezvous = CreateLocalRendezvous(1);
+    Backend backend = CreateBackend("cpu", *rendezvous[0]);
+    try {
+      RankTrainer trainer(c, 0, 1, backend);
+    } catch (const BadInput& e) {
+      return e.what();
+    }
+    return "no error";
+  }
+
+  // Writes a file of a given header and as many data bytes.
+  std::string WriteRaw(const std::string& header, std::size_t data_bytes, std::uint64_t claimed = 0) {
+    const std::string path = Path("raw.safetensors");
+    std::ofstream out(path, std::ios::binary);
+    const std::uint64_t length = claimed != 0 ? claimed : header.size();
+    out.write(reinterpret_cast<const char*>(&length), 8);
+    out << header << std::string(data_bytes, '\0');
+    return path;
+  }
+
+  fs::path directory_;
+};
+
+TrainConfig ShortConfig() {
+  TrainConfig c = testing::SmallConfig();
+  c.lr.steps = 2;
+  return c;
+}
+
+TEST_F(Checkpoint, HoldsHuggingFacesNamesAndShapes) {
+  TrainAndSave(ShortConfig(), "a.safetensors");
+  const SafetensorsFile file(Path("a.safetensors"));
+  using Shape = std::vector<std::int64_t>;
+  EXPECT_EQ(file.tensors().size(), 2u + 4 * 12 + 2);
+  EXPECT_EQ(file.tensors().at("transformer.wte.weight").shape, (Shape{61, 32}));
+  EXPECT_EQ(file.tensors().at("transformer.wpe.weight").shape, (Shape{11, 32}));
+  EXPECT_EQ(file.tensors().at("transformer.h.3.attn.c_attn.weight").shape, (Shape{32, 96}));
+  EXPECT_EQ(file.tensors().at("transformer.h.0.attn.c_attn.bias").shape, (Shape{96}));
+  EXPECT_EQ(file.tensors().at("transformer.h.0.mlp.c_proj.weight").shape, (Shape{128, 32}));
+  EXPECT_EQ(file.tensors().at("transformer.ln_f.bias").shape, (Shape{32}));
+  for (const auto& [name, tensor] : file.tensors()) EXPECT_EQ(tensor.dtype, "F64") << name;
+}
+
+TEST_F(Checkpoint, EveryLayoutSavesTheWeightsThatItHolds) {
+  for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{.tp = 4},
+                                   ParallelPlan{.tp = 2, .pp = 2, .dp = 2}, ParallelPlan{.pp = 4, .dp = 2}}) {
+    TrainConfig c = ShortConfig();
+    c.plan = plan;
+    const testing::JobOutcome saved = TrainAndSave(c, "a.safetensors");
+    const SafetensorsFile file(Path("a.safetensors"));
+    for (const auto& [name, values] : saved.weights) {
+      std::vector<double> stored(values.size());
+      file.Read(name, 0, stored);
+      EXPECT_EQ(stored, values) << name;
+    }
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory_), {}), 1) << "something was left behind";
+}
+
+TEST_F(Checkpoint, AnotherLayoutStartsFromItToTheBit) {
+  TrainConfig c = ShortConfig();
+  c.plan = {.tp = 2, .pp = 2};
+  const auto saved = TrainAndSave(c, "a.safetensors").weights;
+  c.init_path = Path("a.safetensors");
+  c.lr.lr = c.lr.min_lr = 0;  // steps that change nothing
+  for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{.tp = 4, .dp = 2}, ParallelPlan{.pp = 4}}) {
+    c.plan = plan;
+    EXPECT_EQ(testing::RunAsThreads(c).weights, saved);
+  }
+}
+
+TEST_F(Checkpoint, SavesSinglePrecisionAndConvertsBothWays) {
+  TrainConfig c = ShortConfig();
+  c.workload.precision = *ParsePrecision("fp32");
+  const auto saved = TrainAndSave(c, "a.safetensors").weights;
+  EXPECT_EQ(SafetensorsFile(Path("a.safetensors")).tensors().at("transformer.wte.weight").dtype, "F32");
+  c.init_path = Path("a.safetensors");
+  c.lr.lr = c.lr.min_lr = 0;
+  c.workload.precision = *ParsePrecision("fp64");
+  EXPECT_EQ(testing::RunAsThreads(c).weights, saved) << "fp32 to fp64 is exact";
+}
+
+// Rewrites a good file: other names, types, extra tensors.
+class Rewriter {
+ public:
+  explicit Rewriter(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    const std::string bytes((std::istreambuf_iterator<char>(in)), {});
+    std::uint64_t length = 0;
+    std::memcpy(&length, bytes.data(), 8);
+    header = nlohmann::ordered_json::parse(bytes.substr(8, length));
+    data = bytes.substr(8 + length);
+  }
+  void Write(const std::string& path) const {
+    const std::string text = header.dump();
+    const std::uint64_t length = text.size();
+    std::ofstream out(path, std::ios::binary);
+    out.write(reinterpret_cast<const char*>(&length), 8);
+    out << text << data;
+  }
+  nlohmann::ordered_json header;
+  std::string data;
+};
+
+TEST_F(Checkpoint, TakesNamesWithoutPrefixAndPassesOverWhatIsTiedOrABuffer) {
+  const auto saved = TrainAndSave(ShortConfig(), "a.safetensors").weights;
+  Rewriter file(Path("a.safetensors"));
+  nlohmann::ordered_json plain;
+  for (const auto& [name, entry] : file.header.items()) {
+    plain[name.starts_with("transformer.") ? name.substr(12) : name] = entry;
+  }
+  const auto end = file.data.size();
+  plain["lm_head.weight"] = {{"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {end, end + 4}}};
+  plain["h.0.attn.bias"] = {{"dtype", "BOOL"}, {"shape", {4}}, {"data_offsets", {end + 4, end + 8}}};
+  plain["h.0.attn.masked_bias"] = {
+      {"dtype", "F32"}, {"shape", nlohmann::ordered_json::array()}, {"data_offsets", {end + 8, end + 12}}};
+  file.header = plain;
+  file.data += std::string(12, 'x');
+  file.Write(Path("b.safetensors"));
+  TrainConfig c = ShortConfig();
+  c.init_path = Path("b.safetensors");
+  c.lr.lr = c.lr.min_lr = 0;
+  EXPECT_EQ(testing::RunAsThreads(c).weights, saved);
+}
+
+TEST_F(Checkpoint, ReadsHalfPrecisionTypes) {
+  // 1, -2, the least subnormal and 65504 in F16; 1, -2, pi rounded and 2^-126 in BF16.
+  const std::uint16_t bits[8] = {0x3c00, 0xc000, 0x0001, 0x7bff, 0x3f80, 0xc000, 0x4049, 0x0080};
+  const std::string header =
+      R"({"h":{"dtype":"F16","shape":[4],"data_offsets":[0,8]},"b":{"dtype":"BF16","shape":[2,2],"data_offsets":[8,16]}})";
+  const std::string path = WriteRaw(header, 0);
+  std::ofstream(path, std::ios::binary | std::ios::app).write(reinterpret_cast<const char*>(bits), 16);
+  const SafetensorsFile file(path);
+  std::vector<double> values(4);
+  file.Read("h", 0, values);
+  EXPECT_EQ(values, (std::vector<double>{1, -2, 0x1p-24, 65504}));
+  file.Read("b", 0, values);
+  EXPECT_EQ(values, (std::vector<double>{1, -2, 3.140625, 0x1p-126}));
+  values.resize(1);
+  file.Read("b", 2, values);
+  EXPECT_EQ(values[0], 3.140625);
+}
+
+TEST_F(Checkpoint, NamesTheTensorThatIsMissingWrongOrUnknown) {
+  TrainAndSave(ShortConfig(), "a.safetensors");
+  const Rewriter good(Path("a.safetensors"));
+  const std::string bad = Path("b.safetensors");
+
+  Rewriter file = good;
+  file.header.erase("transformer.h.2.mlp.c_fc.bias");
+  file.Write(bad);
+  EXPECT_THAT(LoadError(bad), HasSubstr("lacks tensor transformer.h.2.mlp.c_fc.bias"));
+
+  file = good;
+  file.header["transformer.h.1.mlp.c_fc.weight"]["shape"] = {128, 32};
+  file.Write(bad);
+  EXPECT_THAT(LoadError(bad), HasSubstr("tensor transformer.h.1.mlp.c_fc.weight"));
+  EXPECT_THAT(LoadError(bad), HasSubstr("has shape [128, 32]; the model wants [32, 128]"));
+
+  file = good;
+  file.header["transformer.h.4.ln_1.bias"] = file.header["transformer.ln_f.bias"];
+  file.header.erase("transformer.ln_f.bias");
+  file.Write(bad);
+  EXPECT_THAT(LoadError(bad), HasSubstr("lacks tensor transformer.ln_f.bias"));
+
+  file = good;
+  const auto end = file.data.size();
+  file.header["transformer.h.4.ln_1.bias"] = {
+      {"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {end, end + 4}}};
+  file.data += "1234";
+  file.Write(bad);
+  EXPECT_THAT(LoadError(bad),
+              HasSubstr("holds tensor transformer.h.4.ln_1.bias, which the model does not have"));
+
+  file = good;
+  file.header["transformer.wte.weight"]["dtype"] = "I64";
+  file.Write(bad);
+  EXPECT_THAT(LoadError(bad), HasSubstr("tensor transformer.wte.weight"));
+  EXPECT_THAT(LoadError(bad), HasSubstr("I64"));
+
+  file = good;
+  file.data.resize(file.data.size() - 1);
+  file.Write(bad);
+  EXPECT_THAT(LoadError(bad), HasSubstr("tensor transformer.ln_f.bias of"));
+  EXPECT_THAT(LoadError(bad), HasSubstr("is cut off"));
+}
+
+TEST_F(Checkpoint, RefusesFilesThatAreNoSafetensors) {
+  const auto entry = [](const char* dtype, const char* shape, const char* offsets) {
+    return fmt::format(R"({{"wte.weight":{{"dtype":"{}","shape":{},"data_offsets":{}}}}})", dtype, shape,
+                       offsets);
+  };
+  EXPECT_THAT(LoadError(Path("none.safetensors")), HasSubstr("No such file"));
+  std::ofstream(Path("short.safetensors")) << "abc";
+  EXPECT_THAT(LoadError(Path("short.safetensors")), HasSubstr("it has 3 bytes"));
+  EXPECT_THAT(LoadError(WriteRaw("{}", 0, 1000)), HasSubstr("cut off"));
+  EXPECT_THAT(LoadError(WriteRaw("{}", 0, ~std::uint64_t{0})), HasSubstr("asks for a header of"));
+  EXPECT_THAT(LoadError(WriteRaw("{\"a\":", 0)), HasSubstr("no JSON object"));
+  EXPECT_THAT(LoadError(WriteRaw("[]", 0)), HasSubstr("no JSON object"));
+  EXPECT_THAT(LoadError(WriteRaw(R"({"wte.weight":3})", 0)), HasSubstr("tensor wte.weight"));
+  EXPECT_THAT(LoadError(WriteRaw(entry("F99", "[1]", "[0,4]"), 4)), HasSubstr("unknown type \"F99\""));
+  EXPECT_THAT(LoadError(WriteRaw(entry("F32", "[2]", "[0,4]"), 4)), HasSubstr("does not fit its shape [2]"));
+  EXPECT_THAT(LoadError(WriteRaw(entry("F32", "[-1]", "[0,4]"), 4)), HasSubstr("no list of sizes"));
+  EXPECT_THAT(LoadError(WriteRaw(entry("F32", "[1]", "[4,0]"), 4)), HasSubstr("no begin and end"));
+  EXPECT_THAT(LoadError(WriteRaw(entry("F32", "[4611686018427387904,4611686018427387904]", "[0,4]"), 4)),
+              HasSubstr("does not fit its shape"));
+  EXPECT_THAT(LoadError(WriteRaw(entry("F32", "[1]", "[100,104]"), 4)), HasSubstr("is cut off"));
+  EXPECT_THAT(LoadError(WriteRaw(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                                 R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+                                 8)),
+              HasSubstr("overlaps tensor a"));
+}
+
+TEST_F(Checkpoint, SaysWhereItCannotBeWritten) {
+  const auto error = [](const std::string& path) -> std::string {
+    try {
+      CheckSavePath(path);
+    } catch (const BadInput& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(error(Path("new.safetensors")), IsEmpty());
+  EXPECT_THAT(error(directory_.string()), HasSubstr("it is a directory"));
+  EXPECT_THAT(error(Path("none/new.safetensors")), HasSubstr("there is no directory"));
+}
+
+}  // namespace
+}  // namespace autocfg

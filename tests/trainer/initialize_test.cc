@@ -1,0 +1,104 @@
+// Initial weights: the generator against its published vectors, the distribution, and that layouts do not
+// matter.
+#include "trainer/model/initialize.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "tests/trainer/thread_ranks.h"
+
+namespace autocfg {
+namespace {
+
+// Known answers of philox4x32-10 (Random123's kat_vectors).
+TEST(Philox, GivesThePublishedAnswers) {
+  using Words = std::array<std::uint32_t, 4>;
+  EXPECT_EQ(Philox4x32({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(Philox4x32({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}),
+            (Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(Philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
+            (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
+}
+
+TEST(NormalNumbers, AreNormalAndTheSameFromAnyStart) {
+  const auto key = PhiloxKey(1, "some.weight");
+  std::vector<double> all(100'000);
+  NormalNumbers(key, 0, all);
+  const double mean = std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size());
+  double variance = 0, fourth = 0;
+  for (const double v : all) {
+    variance += v * v / static_cast<double>(all.size());
+    fourth += v * v * v * v / static_cast<double>(all.size());
+  }
+  EXPECT_NEAR(mean, 0, 0.02);
+  EXPECT_NEAR(variance, 1, 0.02);
+  EXPECT_NEAR(fourth, 3, 0.15);
+  for (const std::int64_t first : {1, 2, 3, 7, 4096}) {
+    std::vector<double> part(13);
+    NormalNumbers(key, first, part);
+    EXPECT_EQ(part, std::vector<double>(all.begin() + first, all.begin() + first + 13));
+  }
+  std::vector<double> other(4);
+  NormalNumbers(PhiloxKey(2, "some.weight"), 0, other);
+  EXPECT_NE(other[0], all[0]);
+  NormalNumbers(PhiloxKey(1, "some.weighs"), 0, other);
+  EXPECT_NE(other[0], all[0]);
+}
+
+std::map<std::string, std::vector<double>> InitialWeights(const ParallelPlan& plan, const char* precision) {
+  TrainConfig c = testing::SmallConfig();
+  c.plan = plan;
+  c.workload.precision = *ParsePrecision(precision);
+  c.lr.steps = 0;
+  const int ranks = static_cast<int>(RankCount(plan));
+  std::vector<testing::RankPart> parts;
+  for (int rank = 0; rank < ranks; ++rank) {
+    c.lr.steps = 1;
+    auto rendezvous = CreateLocalRendezvous(1);
+    Backend backend = CreateBackend("cpu", *rendezvous[0]);
+    backend.comm = CreateNullWorld(rank, ranks);  // no step is run, so nobody needs the peers
+    RankTrainer trainer(c, rank, ranks, backend);
+    parts.push_back(testing::TakePart(trainer, {}));
+  }
+  const testing::JobOutcome outcome = testing::Assemble(parts);
+  EXPECT_TRUE(outcome.differences.empty());
+  return outcome.weights;
+}
+
+TEST(InitialWeights, DependOnTheModelAlone) {
+  const auto one = InitialWeights({}, "fp64");
+  for (const ParallelPlan& plan :
+       {ParallelPlan{.tp = 2}, ParallelPlan{.tp = 4, .pp = 2}, ParallelPlan{.pp = 4, .dp = 2}}) {
+    EXPECT_EQ(InitialWeights(plan, "fp64"), one);
+  }
+  auto rounded = one;
+  for (auto& [name, values] : rounded) {
+    for (double& v : values) v = static_cast<float>(v);
+  }
+  EXPECT_EQ(InitialWeights({.tp = 2}, "fp32"), rounded);
+}
+
+TEST(InitialWeights, HaveTheStandardDeviationsOfGpt2) {
+  const auto weights = InitialWeights({}, "fp64");
+  const auto deviation = [&](const std::string& name) {
+    double sum = 0;
+    for (const double v : weights.at("transformer." + name)) sum += v * v;
+    return std::sqrt(sum / static_cast<double>(weights.at("transformer." + name).size()));
+  };
+  const double residual = 0.02 / std::sqrt(2.0 * 4);
+  EXPECT_NEAR(deviation("wte.weight"), 0.02, 0.002);
+  EXPECT_NEAR(deviation("wpe.weight"), 0.02, 0.003);
+  EXPECT_NEAR(deviation("h.0.attn.c_attn.weight"), 0.02, 0.002);
+  EXPECT_NEAR(deviation("h.3.mlp.c_fc.weight"), 0.02, 0.002);
+  EXPECT_NEAR(deviation("h.1.attn.c_proj.weight"), residual, residual / 10);
+  EXPECT_NEAR(deviation("h.2.mlp.c_proj.weight"), residual, residual / 10);
+  EXPECT_EQ(deviation("h.2.mlp.c_proj.bias"), 0);
+  EXPECT_EQ(weights.at("transformer.ln_f.weight"), std::vector<double>(32, 1.0));
+  EXPECT_NE(weights.at("transformer.h.0.mlp.c_fc.weight"), weights.at("transformer.h.1.mlp.c_fc.weight"));
+}
+
+}  // namespace
+}  // namespace autocfg
