@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "server/clock.h"
 #include "server/store/store.h"
 
 namespace autocfg {
@@ -15,11 +16,14 @@ struct CoordinatorOptions {
   std::string address;  // "unix:/path"
   double lease_duration_s = 10;
   std::string owner = "local";  // owner of the studies made here; later the caller's identity
+  Clock clock = SystemClock();
 };
 
 class Coordinator {
  public:
-  // Studies that were running when the last coordinator ended go on at once.
+  // Studies that were running when the last coordinator ended go on at once. A socket file that a coordinator
+  // left behind is replaced. InvalidArgument: an address of another form, or too long; FailedPrecondition:
+  // something else is or listens there; PermissionDenied, Unavailable.
   static absl::StatusOr<std::unique_ptr<Coordinator>> Start(std::unique_ptr<Store> store,
                                                             const CoordinatorOptions& options);
   ~Coordinator();  // Shutdown()

@@ -1,0 +1,147 @@
+#include "server/search_problem.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+
+#include "fmt/format.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
+#include "proto/convert/cluster_convert.h"
+#include "proto/convert/model_convert.h"
+#include "proto/convert/workload_convert.h"
+#include "search/space/search_space.h"
+
+namespace autocfg {
+namespace {
+
+// Beyond these, programs and queues no longer fit in memory, and a measured step would take hours.
+constexpr std::int64_t kMostSequences = 1 << 16;
+constexpr std::int64_t kMostRanks = 1024;
+
+absl::Status In(const char* field, const absl::Status& status) {
+  return absl::Status(status.code(), fmt::format("spec.{}: {}", field, std::string(status.message())));
+}
+
+}  // namespace
+
+absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
+  SearchProblem problem;
+  if (!spec.has_model()) return absl::InvalidArgumentError("spec.model is missing");
+  if (!spec.has_cluster()) return absl::InvalidArgumentError("spec.cluster is missing");
+  if (!spec.has_workload()) return absl::InvalidArgumentError("spec.workload is missing");
+
+  auto model = FromProto(spec.model());
+  if (!model.ok()) return In("model", model.status());
+  problem.model = *std::move(model);
+  FillDefaults(problem.model, std::max<std::int64_t>(spec.workload().seq_len(), 0));
+  if (absl::Status status = Validate(problem.model); !status.ok()) return In("model", status);
+  if (absl::Status status = CheckEngineSupports(problem.model); !status.ok()) return In("model", status);
+
+  v1::Workload message = spec.workload();
+  if (message.seq_len() == 0) message.set_seq_len(problem.model.max_seq_len);
+  if (message.precision().empty()) message.set_precision("fp32");
+  auto workload = FromProto(message);
+  if (!workload.ok()) return In("workload", workload.status());
+  problem.workload = *std::move(workload);
+  if (absl::Status status = Validate(problem.workload, problem.model); !status.ok())
+    return In("workload", status);
+  if (message.precision() != "fp32" && message.precision() != "fp64") {
+    return absl::UnimplementedError(fmt::format(
+        "spec.workload.precision: {} is not supported yet: use fp32 or fp64", message.precision()));
+  }
+  if (message.global_batch() > kMostSequences) {
+    return absl::InvalidArgumentError(
+        fmt::format("spec.workload.global_batch: {} is too large to be measured: at most {}",
+                    message.global_batch(), kMostSequences));
+  }
+
+  auto cluster = FromProto(spec.cluster());
+  if (!cluster.ok()) return In("cluster", cluster.status());
+  problem.cluster = *std::move(cluster);
+  if (absl::Status status = Validate(problem.cluster); !status.ok()) return In("cluster", status);
+  if (!problem.cluster.local) {
+    return absl::UnimplementedError(
+        "spec.cluster: a search over a cluster other than `local` is not supported yet");
+  }
+  for (const NodeGroup& group : problem.cluster.groups) {
+    if (group.device.kind != DeviceKind::kCpu) {
+      return absl::UnimplementedError("spec.cluster: devices other than the CPU are not supported yet");
+    }
+  }
+  if (RankCount(problem.cluster) > kMostRanks) {
+    return absl::InvalidArgumentError(
+        fmt::format("spec.cluster: {} ranks are too many to be measured here: at most {}",
+                    RankCount(problem.cluster), kMostRanks));
+  }
+
+  problem.device = spec.device().empty() ? "cpu" : spec.device();
+  if (problem.device != "cpu") {
+    return absl::UnimplementedError("spec.device: a device other than cpu is not supported yet");
+  }
+  for (const v1::SpaceAxis& axis : spec.space()) {
+    std::vector<std::string> values(axis.values().begin(), axis.values().end());
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+    if (!values.empty()) problem.space.emplace_back(axis.name(), std::move(values));
+  }
+  std::sort(problem.space.begin(), problem.space.end());
+  for (std::size_t i = 1; i < problem.space.size(); ++i) {
+    if (problem.space[i].first == problem.space[i - 1].first) {
+      return absl::InvalidArgumentError(
+          fmt::format("spec.space: axis {} is named twice", problem.space[i].first));
+    }
+  }
+  auto space =
+      SearchSpace::Create(problem.model, problem.workload, RankCount(problem.cluster), problem.space);
+  if (!space.ok()) return In("space", space.status());
+
+  if (spec.max_trials() < 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("spec.max_trials is {}; it must not be negative", spec.max_trials()));
+  }
+  if (!std::isfinite(spec.time_budget_s()) || spec.time_budget_s() < 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("spec.time_budget_s is {}; it must not be negative", spec.time_budget_s()));
+  }
+  problem.options.exhaustive = spec.exhaustive();
+  problem.options.predict_only = spec.predict_only();
+  problem.options.max_trials = spec.max_trials();
+  problem.time_budget_s = spec.time_budget_s();
+  return problem;
+}
+
+v1::SearchSpec ToProto(const SearchProblem& problem) {
+  v1::SearchSpec spec;
+  *spec.mutable_model() = ToProto(problem.model);
+  *spec.mutable_cluster() = ToProto(problem.cluster);
+  *spec.mutable_workload() = ToProto(problem.workload);
+  for (const auto& [name, values] : problem.space) {
+    v1::SpaceAxis& axis = *spec.add_space();
+    axis.set_name(name);
+    for (const std::string& value : values) axis.add_values(value);
+  }
+  spec.set_exhaustive(problem.options.exhaustive);
+  spec.set_predict_only(problem.options.predict_only);
+  spec.set_max_trials(problem.options.max_trials);
+  spec.set_time_budget_s(problem.time_budget_s);
+  spec.set_device(problem.device);
+  return spec;
+}
+
+std::string SpecFingerprint(const v1::SearchSpec& normal_form) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    normal_form.SerializeToCodedStream(&coded);
+  }
+  // FNV-1a, 64 bits (Fowler, Noll and Vo).
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const unsigned char byte : bytes) hash = (hash ^ byte) * 0x100000001b3u;
+  return fmt::format("{:016x}", hash);
+}
+
+}  // namespace autocfg

@@ -1,0 +1,236 @@
+#include "server/services/study_service.h"
+
+#include <charconv>
+#include <utility>
+
+#include "fmt/format.h"
+#include "server/resource_names.h"
+#include "server/search_problem.h"
+#include "server/services/status.h"
+#include "server/services/study_states.h"
+#include "server/services/watch_study.h"
+#include "server/study_search.h"
+
+namespace autocfg {
+namespace {
+
+constexpr int kDefaultPage = 50;
+constexpr int kLargestPage = 200;
+constexpr std::size_t kMaxRequestId = 200;
+
+absl::Status CheckRequestId(const std::string& request_id) {
+  if (request_id.size() <= kMaxRequestId) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("request_id is longer than {} bytes", kMaxRequestId));
+}
+
+struct Page {
+  int size = 0;
+  std::int64_t after = 0;  // the last id of the page before; 0: none
+};
+
+template <typename Request>
+absl::StatusOr<Page> ParsePage(const Request& request) {
+  Page page;
+  if (request.page_size() < 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("page_size is {}; it must not be negative", request.page_size()));
+  }
+  page.size = request.page_size() == 0 ? kDefaultPage : std::min(request.page_size(), kLargestPage);
+  const std::string& token = request.page_token();
+  if (token.empty()) return page;
+  const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), page.after);
+  if (error != std::errc() || end != token.data() + token.size() || page.after <= 0) {
+    return absl::InvalidArgumentError("page_token is not one that a list answered with");
+  }
+  return page;
+}
+
+template <typename T>
+grpc::Status Answer(absl::StatusOr<T> result, T* response) {
+  if (!result.ok()) return ToGrpc(result.status());
+  *response = *std::move(result);
+  return grpc::Status::OK;
+}
+
+}  // namespace
+
+StudyServiceImpl::StudyServiceImpl(Store& store, Notifier& notifier, StudyRunners& runners, Clock clock,
+                                   std::string owner)
+    : store_(store),
+      notifier_(notifier),
+      runners_(runners),
+      clock_(std::move(clock)),
+      owner_(std::move(owner)) {}
+
+absl::StatusOr<v1::Study> StudyServiceImpl::Create(const v1::CreateStudyRequest& request) {
+  if (absl::Status status = CheckRequestId(request.request_id()); !status.ok()) return status;
+  if (!request.has_spec()) return absl::InvalidArgumentError("spec is missing");
+  const auto problem = ParseSearchSpec(request.spec());
+  if (!problem.ok()) return problem.status();
+  v1::Study study;
+  *study.mutable_spec() = ToProto(*problem);
+  study.set_fingerprint(SpecFingerprint(study.spec()));
+  study.set_owner(owner_);
+  study.set_state(v1::STUDY_STATE_CREATED);
+  if (request.validate_only()) return study;
+  absl::MutexLock lock(&create_mutex_);
+  if (request.reuse_unfinished()) {
+    auto unfinished = store_.FindUnfinished(study.fingerprint());
+    if (!unfinished.ok()) return unfinished.status();
+    if (unfinished->has_value()) return **std::move(unfinished);
+  }
+  return store_.CreateStudy(request.request_id(), study, clock_());
+}
+
+grpc::Status StudyServiceImpl::CreateStudy(grpc::ServerContext*, const v1::CreateStudyRequest* request,
+                                           v1::Study* response) {
+  return Answer(Create(*request), response);
+}
+
+grpc::Status StudyServiceImpl::GetStudy(grpc::ServerContext*, const v1::GetStudyRequest* request,
+                                        v1::Study* response) {
+  const auto id = ParseStudyName(request->name());
+  if (!id.ok()) return ToGrpc(id.status());
+  return Answer(store_.GetStudy(*id), response);
+}
+
+grpc::Status StudyServiceImpl::ListStudies(grpc::ServerContext*, const v1::ListStudiesRequest* request,
+                                           v1::ListStudiesResponse* response) {
+  const auto page = ParsePage(*request);
+  if (!page.ok()) return ToGrpc(page.status());
+  // One more than asked for tells whether there is a next page.
+  auto studies = store_.ListStudies(page->after, page->size + 1);
+  if (!studies.ok()) return ToGrpc(studies.status());
+  const bool more = studies->size() > static_cast<std::size_t>(page->size);
+  if (more) studies->pop_back();
+  for (v1::Study& study : *studies) *response->add_studies() = std::move(study);
+  if (more) {
+    const auto last = ParseStudyName(response->studies().rbegin()->name());
+    if (!last.ok()) return ToGrpc(last.status());
+    response->set_next_page_token(fmt::format("{}", *last));
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status StudyServiceImpl::StartStudy(grpc::ServerContext*, const v1::StartStudyRequest* request,
+                                          v1::Study* response) {
+  auto study = ChangeState(store_, *request, clock_(), ToRunning);
+  if (study.ok() && study->state() == v1::STUDY_STATE_RUNNING) runners_.Start(*ParseStudyName(study->name()));
+  return Answer(std::move(study), response);
+}
+
+grpc::Status StudyServiceImpl::PauseStudy(grpc::ServerContext*, const v1::PauseStudyRequest* request,
+                                          v1::Study* response) {
+  return Answer(ChangeState(store_, *request, clock_(), ToPaused), response);
+}
+
+grpc::Status StudyServiceImpl::ResumeStudy(grpc::ServerContext*, const v1::ResumeStudyRequest* request,
+                                           v1::Study* response) {
+  auto study = ChangeState(store_, *request, clock_(), ToResumed);
+  if (study.ok() && study->state() == v1::STUDY_STATE_RUNNING) runners_.Start(*ParseStudyName(study->name()));
+  return Answer(std::move(study), response);
+}
+
+grpc::Status StudyServiceImpl::CancelStudy(grpc::ServerContext*, const v1::CancelStudyRequest* request,
+                                           v1::Study* response) {
+  return Answer(ChangeState(store_, *request, clock_(), ToCancelled), response);
+}
+
+grpc::Status StudyServiceImpl::DeleteStudy(grpc::ServerContext*, const v1::DeleteStudyRequest* request,
+                                           v1::DeleteStudyResponse*) {
+  const auto id = ParseStudyName(request->name());
+  if (!id.ok()) return ToGrpc(id.status());
+  if (absl::Status status = CheckRequestId(request->request_id()); !status.ok()) return ToGrpc(status);
+  return ToGrpc(store_.DeleteStudy(*id, request->request_id()));
+}
+
+grpc::Status StudyServiceImpl::ListTrials(grpc::ServerContext*, const v1::ListTrialsRequest* request,
+                                          v1::ListTrialsResponse* response) {
+  const auto id = ParseStudyName(request->parent());
+  if (!id.ok()) return ToGrpc(id.status());
+  const auto page = ParsePage(*request);
+  if (!page.ok()) return ToGrpc(page.status());
+  auto trials = store_.ListTrials(*id, page->after, page->size + 1);
+  if (!trials.ok()) return ToGrpc(trials.status());
+  const bool more = trials->size() > static_cast<std::size_t>(page->size);
+  if (more) trials->pop_back();
+  for (v1::Trial& trial : *trials) *response->add_trials() = std::move(trial);
+  if (more) {
+    const auto last = ParseTrialName(response->trials().rbegin()->name());
+    if (!last.ok()) return ToGrpc(last.status());
+    response->set_next_page_token(fmt::format("{}", last->number));
+  }
+  return grpc::Status::OK;
+}
+
+grpc::Status StudyServiceImpl::GetTrial(grpc::ServerContext*, const v1::GetTrialRequest* request,
+                                        v1::Trial* response) {
+  const auto id = ParseTrialName(request->name());
+  if (!id.ok()) return ToGrpc(id.status());
+  return Answer(store_.GetTrial(id->study, id->number), response);
+}
+
+absl::StatusOr<v1::Recommendation> StudyServiceImpl::Recommend(std::int64_t id) {
+  const auto study = store_.GetStudy(id);
+  if (!study.ok()) return study.status();
+  if (study->state() == v1::STUDY_STATE_CREATED) {
+    return absl::FailedPreconditionError(
+        fmt::format("{} has not been started: there is nothing to recommend", study->name()));
+  }
+  v1::Recommendation answer;
+  if (auto latest = runners_.Latest(id)) {
+    answer = *std::move(latest);
+  } else if (study->state() == v1::STUDY_STATE_RUNNING && runners_.Error(id).ok()) {
+    *answer.mutable_counts() = study->counts();  // its runner is about to know more
+  } else {
+    const auto problem = ParseSearchSpec(study->spec());
+    if (!problem.ok()) return problem.status();
+    auto outcomes = StoredOutcomes::Load(store_, id);
+    if (!outcomes.ok()) return outcomes.status();
+    auto search = StudySearch::Create(*problem);
+    if (!search.ok()) return search.status();
+    if (absl::Status status = search->Drive(*outcomes); !status.ok()) return status;
+    answer = search->Recommendation();
+  }
+  const auto usage = store_.Usage(id);
+  if (!usage.ok()) return usage.status();
+  answer.set_study(study->name());
+  answer.set_wall_s(usage->wall_s);
+  answer.set_plan_cpu_s(usage->plan_cpu_s);
+  answer.set_device_s(usage->device_s);
+  return answer;
+}
+
+grpc::Status StudyServiceImpl::GetRecommendation(grpc::ServerContext*,
+                                                 const v1::GetRecommendationRequest* request,
+                                                 v1::Recommendation* response) {
+  const auto id = ParseStudyName(request->study());
+  if (!id.ok()) return ToGrpc(id.status());
+  return Answer(Recommend(*id), response);
+}
+
+grpc::Status StudyServiceImpl::WatchStudy(grpc::ServerContext* context, const v1::WatchStudyRequest* request,
+                                          grpc::ServerWriter<v1::StudyEvent>* writer) {
+  const auto id = ParseStudyName(request->name());
+  if (!id.ok()) return ToGrpc(id.status());
+  return ToGrpc(Watch(store_, notifier_, *id, request->resume_cursor(),
+                      {.send = [&](const v1::StudyEvent& event) { return writer->Write(event); },
+                       .gone = [&] { return context->IsCancelled(); },
+                       .error = [&] { return runners_.Error(*id); }}));
+}
+
+grpc::Status StudyServiceImpl::RetryTrial(grpc::ServerContext*, const v1::RetryTrialRequest*, v1::Trial*) {
+  return NotSupportedYet("RetryTrial");
+}
+
+grpc::Status StudyServiceImpl::ExportConfig(grpc::ServerContext*, const v1::ExportConfigRequest*,
+                                            v1::ExportConfigResponse*) {
+  return NotSupportedYet("ExportConfig");
+}
+
+grpc::Status StudyServiceImpl::Predict(grpc::ServerContext*,
+                                       grpc::ServerReaderWriter<v1::PredictResponse, v1::PredictRequest>*) {
+  return NotSupportedYet("Predict");
+}
+
+}  // namespace autocfg

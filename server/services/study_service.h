@@ -1,0 +1,58 @@
+// StudyService over the store and the study runners: checks the request, makes the call, maps the status.
+// Thread-safe.
+#pragma once
+
+#include <string>
+
+#include "absl/synchronization/mutex.h"
+#include "autocfg/v1/study_service.grpc.pb.h"
+#include "server/clock.h"
+#include "server/sched/notifier.h"
+#include "server/store/store.h"
+#include "server/study_runner.h"
+
+namespace autocfg {
+
+class StudyServiceImpl final : public v1::StudyService::Service {
+ public:
+  // All outlive this object. `owner`: of the studies made here.
+  StudyServiceImpl(Store& store, Notifier& notifier, StudyRunners& runners, Clock clock, std::string owner);
+
+  grpc::Status CreateStudy(grpc::ServerContext*, const v1::CreateStudyRequest*, v1::Study*) override;
+  grpc::Status GetStudy(grpc::ServerContext*, const v1::GetStudyRequest*, v1::Study*) override;
+  grpc::Status ListStudies(grpc::ServerContext*, const v1::ListStudiesRequest*,
+                           v1::ListStudiesResponse*) override;
+  grpc::Status StartStudy(grpc::ServerContext*, const v1::StartStudyRequest*, v1::Study*) override;
+  grpc::Status PauseStudy(grpc::ServerContext*, const v1::PauseStudyRequest*, v1::Study*) override;
+  grpc::Status ResumeStudy(grpc::ServerContext*, const v1::ResumeStudyRequest*, v1::Study*) override;
+  grpc::Status CancelStudy(grpc::ServerContext*, const v1::CancelStudyRequest*, v1::Study*) override;
+  grpc::Status DeleteStudy(grpc::ServerContext*, const v1::DeleteStudyRequest*,
+                           v1::DeleteStudyResponse*) override;
+  grpc::Status ListTrials(grpc::ServerContext*, const v1::ListTrialsRequest*,
+                          v1::ListTrialsResponse*) override;
+  grpc::Status GetTrial(grpc::ServerContext*, const v1::GetTrialRequest*, v1::Trial*) override;
+  grpc::Status GetRecommendation(grpc::ServerContext*, const v1::GetRecommendationRequest*,
+                                 v1::Recommendation*) override;
+  grpc::Status WatchStudy(grpc::ServerContext*, const v1::WatchStudyRequest*,
+                          grpc::ServerWriter<v1::StudyEvent>*) override;
+
+  // Not supported yet.
+  grpc::Status RetryTrial(grpc::ServerContext*, const v1::RetryTrialRequest*, v1::Trial*) override;
+  grpc::Status ExportConfig(grpc::ServerContext*, const v1::ExportConfigRequest*,
+                            v1::ExportConfigResponse*) override;
+  grpc::Status Predict(grpc::ServerContext*,
+                       grpc::ServerReaderWriter<v1::PredictResponse, v1::PredictRequest>*) override;
+
+ private:
+  absl::StatusOr<v1::Study> Create(const v1::CreateStudyRequest& request);
+  absl::StatusOr<v1::Recommendation> Recommend(std::int64_t study);
+
+  Store& store_;
+  Notifier& notifier_;
+  StudyRunners& runners_;
+  const Clock clock_;
+  const std::string owner_;
+  absl::Mutex create_mutex_;  // so that two equal requests find one unfinished study
+};
+
+}  // namespace autocfg

@@ -1,0 +1,58 @@
+#include "server/services/watch_study.h"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+
+namespace autocfg {
+namespace {
+
+constexpr int kTrialsAtOnce = 100;
+// How long a caller that is gone may go unnoticed.
+constexpr absl::Duration kLook = absl::Milliseconds(200);
+
+}  // namespace
+
+absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::int64_t resume_cursor,
+                   const Watcher& watcher) {
+  const auto newest = store.ChangeCursor(study);
+  if (!newest.ok()) return newest.status();
+  if (resume_cursor < 0 || resume_cursor > *newest) {
+    return absl::InvalidArgumentError(
+        fmt::format("resume_cursor is {}; it must be one that this study's events had, or 0", resume_cursor));
+  }
+  std::int64_t cursor = resume_cursor;
+  const absl::Status gone = absl::CancelledError("the watcher is gone");
+  while (true) {
+    const std::uint64_t version = notifier.Version();
+    if (watcher.gone()) return gone;
+    auto changes = store.ChangesAfter(study, cursor, kTrialsAtOnce);
+    if (!changes.ok()) return changes.status();
+    for (auto& [change, trial] : changes->trials) {
+      v1::StudyEvent event;
+      event.set_cursor(change);
+      *event.mutable_study() = changes->study;
+      *event.mutable_trial() = std::move(trial);
+      if (!watcher.send(event)) return gone;
+      cursor = change;
+    }
+    if (changes->trials.size() == kTrialsAtOnce) continue;
+    if (changes->cursor > cursor) {
+      v1::StudyEvent event;
+      event.set_cursor(changes->cursor);
+      *event.mutable_study() = changes->study;
+      if (!watcher.send(event)) return gone;
+      cursor = changes->cursor;
+    }
+    if (IsEnd(changes->study.state())) return absl::OkStatus();
+    if (absl::Status status = watcher.error(); !status.ok()) return status;
+    if (notifier.closed())
+      return absl::UnavailableError("the coordinator is shutting down: watch again later");
+    while (notifier.Version() == version && !notifier.closed()) {
+      notifier.Wait(version, kLook);
+      if (watcher.gone()) return gone;
+    }
+  }
+}
+
+}  // namespace autocfg

@@ -1,0 +1,248 @@
+#include "server/study_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <limits>
+#include <utility>
+
+#include "fmt/format.h"
+#include "proto/convert/plan_convert.h"
+#include "proto/convert/prediction_convert.h"
+#include "search/text/plan_text.h"
+#include "server/resource_names.h"
+#include "server/trial_job.h"
+
+namespace autocfg {
+namespace {
+
+// How long a change that nobody told of may go unnoticed.
+constexpr double kLongestWait = 1;
+
+absl::Status Interrupted() { return absl::CancelledError("the study is not to be worked on any more"); }
+
+}  // namespace
+
+StudyRun::StudyRun(Store& store, Notifier& notifier, const Clock& clock, std::int64_t study,
+                   std::function<void(const v1::Recommendation&)> publish)
+    : store_(store), notifier_(notifier), clock_(clock), study_(study), publish_(std::move(publish)) {}
+
+absl::Status StudyRun::Failed(absl::Status status) {
+  if (store_error_.ok() && !absl::IsCancelled(status)) store_error_ = status;
+  return status;
+}
+
+double StudyRun::BudgetLeft() const {
+  if (problem_->time_budget_s <= 0) return std::numeric_limits<double>::infinity();
+  return problem_->time_budget_s - used_before_s_ - (clock_() - started_s_);
+}
+
+absl::Status StudyRun::CheckRunning() {
+  if (notifier_.closed()) return Interrupted();
+  const auto study = store_.GetStudy(study_);
+  if (absl::IsNotFound(study.status())) return Interrupted();
+  if (!study.ok()) return Failed(study.status());
+  return study->state() == v1::STUDY_STATE_RUNNING ? absl::OkStatus() : Interrupted();
+}
+
+absl::Status StudyRun::Wait(std::uint64_t version) {
+  if (absl::Status status = CheckRunning(); !status.ok()) return status;
+  if (!budget_spent_ && BudgetLeft() <= 0) {
+    budget_spent_ = true;
+    if (absl::Status status = store_.CancelJobs(study_, clock_()); !status.ok())
+      return Failed(std::move(status));
+    return absl::OkStatus();
+  }
+  const double seconds = budget_spent_ ? kLongestWait : std::min(kLongestWait, BudgetLeft());
+  notifier_.Wait(version, absl::Seconds(seconds));
+  return absl::OkStatus();
+}
+
+absl::Status StudyRun::Modify(const std::function<absl::Status(v1::Study&)>& edit) {
+  StudyEdit extra;
+  const double wall_s = clock_() - started_s_;
+  const double cpu_s = search_ ? search_->plan_cpu_s() : 0;
+  extra.add_wall_s = std::max(0.0, wall_s - saved_wall_s_);
+  extra.add_plan_cpu_s = std::max(0.0, cpu_s - saved_cpu_s_);
+  const auto study = store_.ModifyStudy(
+      study_,
+      [&](v1::Study& edited) {
+        return edited.state() == v1::STUDY_STATE_RUNNING ? edit(edited) : absl::OkStatus();
+      },
+      extra);
+  if (absl::IsNotFound(study.status())) return Interrupted();
+  if (!study.ok()) return Failed(study.status());
+  saved_wall_s_ = wall_s;
+  saved_cpu_s_ = cpu_s;
+  return absl::OkStatus();
+}
+
+absl::Status StudyRun::SaveProgress(const std::string& phase) {
+  if (search_) publish_(search_->Recommendation());
+  return Modify([&](v1::Study& study) {
+    study.set_phase(phase);
+    if (!search_) return absl::OkStatus();
+    *study.mutable_counts() = search_->Counts();
+    double eta_s = search_->EtaSeconds();
+    if (eta_s > 0) eta_s = std::min(eta_s, std::max(0.0, BudgetLeft()));
+    study.set_eta_s(eta_s);
+    if (auto best = search_->Best()) {
+      *study.mutable_best() = *std::move(best);
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status StudyRun::Finish(v1::StudyState state, const std::string& message) {
+  if (absl::Status status = CheckRunning(); !status.ok()) return status;
+  if (search_) publish_(search_->Recommendation());
+  const double now_s = clock_();
+  return Modify([&](v1::Study& study) {
+    study.set_state(state);
+    study.set_message(message);
+    study.set_phase("done");
+    study.set_eta_s(0);
+    study.set_end_time_s(now_s);
+    if (search_) {
+      *study.mutable_counts() = search_->Counts();
+      if (auto best = search_->Best()) {
+        *study.mutable_best() = *std::move(best);
+      } else {
+        study.clear_best();
+      }
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<std::optional<Store::Calibration>> StudyRun::Calibrate(const SearchLoop& loop) {
+  auto state = store_.CalibrationState(study_);
+  if (!state.ok()) return Failed(state.status());
+  if (!IsEnd(state->first)) {
+    const v1::Job job = CalibrationJob(*problem_, loop.CalibrationOps());
+    if (absl::Status status = store_.EnqueueCalibration(study_, job, kMaxAttempts, clock_()); !status.ok()) {
+      if (absl::Status running = CheckRunning(); !running.ok()) return running;
+      return Failed(std::move(status));
+    }
+    if (absl::Status status = SaveProgress("calibrating"); !status.ok()) return status;
+  }
+  while (true) {
+    const std::uint64_t version = notifier_.Version();
+    state = store_.CalibrationState(study_);
+    if (!state.ok()) return Failed(state.status());
+    if (state->first == v1::TRIAL_STATE_MEASURED) {
+      auto calibration = store_.GetCalibration(study_);
+      if (!calibration.ok()) return Failed(calibration.status());
+      if (!calibration->has_value())
+        return absl::InternalError("a calibration was reported and is not there");
+      return calibration;
+    }
+    if (IsEnd(state->first)) {
+      if (budget_spent_) {
+        return absl::DeadlineExceededError(
+            fmt::format("the time budget of {} s ended before the calibration did: give more time",
+                        problem_->time_budget_s));
+      }
+      if (absl::Status running = CheckRunning(); !running.ok()) return running;
+      return absl::AbortedError(fmt::format("the calibration failed: {}", state->second));
+    }
+    if (absl::Status status = Wait(version); !status.ok()) return status;
+  }
+}
+
+absl::StatusOr<std::optional<std::int64_t>> StudyRun::Ask(const TrialRequest& request) {
+  v1::Trial trial;
+  *trial.mutable_plan() = ToProto(request.plan);
+  trial.set_plan_text(PlanText(request.plan));
+  trial.set_repeat(request.repeat);
+  *trial.mutable_predicted() = ToProto(request.predicted);
+  const auto queued =
+      store_.EnqueueTrial(study_, trial, TrialJob(*problem_, request.plan, request.predicted.step_time_s),
+                          kMaxAttempts, clock_());
+  if (!queued.ok()) {
+    if (absl::Status running = CheckRunning(); !running.ok()) return running;
+    return Failed(queued.status());
+  }
+  const auto id = ParseTrialName(queued->name());
+  if (!id.ok()) return id.status();
+  return std::optional<std::int64_t>(id->number);
+}
+
+absl::StatusOr<std::optional<v1::Trial>> StudyRun::Await(std::int64_t number) {
+  bool saved = false;
+  while (true) {
+    const std::uint64_t version = notifier_.Version();
+    const auto trial = store_.GetTrial(study_, number);
+    if (!trial.ok()) {
+      if (absl::Status running = CheckRunning(); !running.ok()) return running;
+      return Failed(trial.status());
+    }
+    if (IsEnd(trial->state())) {
+      // Cancelled by the study's end rather than by its budget: nothing more is to be done.
+      if (trial->state() == v1::TRIAL_STATE_CANCELLED && !budget_spent_) {
+        if (absl::Status running = CheckRunning(); !running.ok()) return running;
+      }
+      return std::optional<v1::Trial>(*trial);
+    }
+    if (!saved) {
+      // Stored outcomes that are gone through again are no news.
+      if (absl::Status status = SaveProgress(std::string(Name(search_->loop().phase()))); !status.ok())
+        return status;
+      saved = true;
+      continue;
+    }
+    if (absl::Status status = Wait(version); !status.ok()) return status;
+  }
+}
+
+absl::Status StudyRun::Search() {
+  auto search = StudySearch::Create(*problem_);
+  if (!search.ok()) return search.status();
+  search_.emplace(*std::move(search));
+  return search_->Drive(*this);
+}
+
+absl::Status StudyRun::Run() {
+  const auto study = store_.GetStudy(study_);
+  if (absl::IsNotFound(study.status())) return Interrupted();
+  if (!study.ok()) return study.status();
+  if (study->state() != v1::STUDY_STATE_RUNNING || notifier_.closed()) return Interrupted();
+  const auto usage = store_.Usage(study_);
+  if (!usage.ok()) return usage.status();
+  started_s_ = clock_();
+  used_before_s_ = usage->wall_s;
+
+  absl::Status status;
+  try {
+    auto problem = ParseSearchSpec(study->spec());
+    if (problem.ok()) {
+      problem_ = *std::move(problem);
+      status = SaveProgress("enumerating");
+      if (status.ok()) status = Search();
+    } else {
+      status = problem.status();
+    }
+  } catch (const std::exception& error) {
+    status = absl::InternalError(error.what());
+  }
+  if (!store_error_.ok()) return store_error_;
+  if (status.ok()) {
+    std::string message = search_->NothingFits();
+    if (message.empty() && BudgetLeft() <= 0) {
+      message = fmt::format("the time budget of {} s is spent", problem_->time_budget_s);
+    }
+    status = Finish(v1::STUDY_STATE_DONE, message);
+  } else if (!absl::IsCancelled(status)) {
+    status = Finish(v1::STUDY_STATE_FAILED, std::string(status.message()));
+  }
+  if (absl::IsCancelled(status)) {
+    // What was used up to here is kept; the study's row is not this run's to edit any more.
+    if (absl::Status saved = Modify([](v1::Study&) { return absl::OkStatus(); });
+        !saved.ok() && !absl::IsCancelled(saved)) {
+      return saved;
+    }
+  }
+  return status;
+}
+
+}  // namespace autocfg

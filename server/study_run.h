@@ -1,0 +1,62 @@
+// One runner's work on one study: from its row in the store to its end, or until the study is no longer
+// RUNNING or the notifier is closed. Not thread-safe; made, run and dropped on the runner's thread.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/clock.h"
+#include "server/sched/notifier.h"
+#include "server/search_problem.h"
+#include "server/store/store.h"
+#include "server/study_search.h"
+
+namespace autocfg {
+
+class StudyRun final : private OutcomeSource {
+ public:
+  // `publish` is called with what is known whenever that changes.
+  StudyRun(Store& store, Notifier& notifier, const Clock& clock, std::int64_t study,
+           std::function<void(const v1::Recommendation&)> publish);
+
+  // OK: the study has reached an end state. Cancelled: it is not RUNNING any more, or the notifier is closed.
+  // Otherwise the store failed, and the study is left as it was.
+  absl::Status Run();
+
+ private:
+  absl::Status Search();
+  absl::StatusOr<std::optional<Store::Calibration>> Calibrate(const SearchLoop& loop) override;
+  absl::StatusOr<std::optional<std::int64_t>> Ask(const TrialRequest& request) override;
+  absl::StatusOr<std::optional<v1::Trial>> Await(std::int64_t number) override;
+  bool StopNow() override { return budget_spent_ || BudgetLeft() <= 0; }
+
+  // Remembers that it was the store that failed.
+  absl::Status Failed(absl::Status status);
+  double BudgetLeft() const;  // seconds; infinite where there is no budget
+  // Waits for the store to change. Cancelled as Run. Cancels the study's jobs once the budget is spent.
+  absl::Status Wait(std::uint64_t version);
+  absl::Status CheckRunning();
+  absl::Status SaveProgress(const std::string& phase);
+  absl::Status Finish(v1::StudyState state, const std::string& message);
+  absl::Status Modify(const std::function<absl::Status(v1::Study&)>& edit);
+
+  Store& store_;
+  Notifier& notifier_;
+  const Clock& clock_;
+  const std::int64_t study_;
+  const std::function<void(const v1::Recommendation&)> publish_;
+
+  std::optional<SearchProblem> problem_;
+  std::optional<StudySearch> search_;
+  double started_s_ = 0;
+  double used_before_s_ = 0;  // wall seconds of earlier runs
+  double saved_wall_s_ = 0;   // of this run
+  double saved_cpu_s_ = 0;
+  bool budget_spent_ = false;
+  absl::Status store_error_;
+};
+
+}  // namespace autocfg

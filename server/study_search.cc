@@ -1,0 +1,259 @@
+#include "server/study_search.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "fmt/format.h"
+#include "proto/convert/op_convert.h"
+#include "proto/convert/plan_convert.h"
+#include "proto/convert/prediction_convert.h"
+#include "search/space/search_space.h"
+#include "search/text/plan_text.h"
+#include "server/resource_names.h"
+#include "server/thread_cpu_timer.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::size_t kRunnersUp = 10;
+constexpr int kTrialsAtOnce = 500;  // read from the store
+
+absl::StatusOr<TrialOutcome> OutcomeOf(const v1::Trial& trial) {
+  switch (trial.state()) {
+    case v1::TRIAL_STATE_MEASURED:
+      return TrialOutcome::kMeasured;
+    case v1::TRIAL_STATE_INFEASIBLE:
+      return TrialOutcome::kOutOfMemory;
+    case v1::TRIAL_STATE_FAILED:
+      return TrialOutcome::kFailed;
+    case v1::TRIAL_STATE_TIMED_OUT:
+      return TrialOutcome::kTimedOut;
+    case v1::TRIAL_STATE_CANCELLED:
+      return TrialOutcome::kCancelled;
+    case v1::TRIAL_STATE_LOST:
+      return TrialOutcome::kLost;
+    default:
+      return absl::InternalError(fmt::format("{} has not ended", trial.name()));
+  }
+}
+
+}  // namespace
+
+StudySearch::StudySearch(SearchProblem problem, SearchLoop loop, double plan_cpu_s)
+    : problem_(std::move(problem)), loop_(std::move(loop)), plan_cpu_s_(plan_cpu_s) {}
+
+absl::StatusOr<StudySearch> StudySearch::Create(const SearchProblem& problem) {
+  double cpu_s = 0;
+  auto loop = [&] {
+    const ThreadCpuTimer timer(cpu_s);
+    return SearchLoop::Create(problem.model, problem.workload, problem.cluster, problem.space,
+                              problem.options);
+  }();
+  if (!loop.ok()) return loop.status();
+  return StudySearch(problem, *std::move(loop), cpu_s);
+}
+
+absl::Status StudySearch::Observe(const TrialRequest& request, const v1::Trial& trial) {
+  const auto outcome = OutcomeOf(trial);
+  if (!outcome.ok()) return outcome.status();
+  Sample sample;
+  if (*outcome == TrialOutcome::kMeasured) {
+    sample.step_time_s.assign(trial.measured().step_time_s().begin(), trial.measured().step_time_s().end());
+    sample.device_s = trial.measured().device_s();
+    measured_[trial.plan_text()].push_back(trial.measured());
+    if (!trial.attempts().empty()) {
+      const v1::Attempt& attempt = *trial.attempts().rbegin();
+      trial_wall_s_ += attempt.end_time_s() - attempt.start_time_s();
+      ++trials_timed_;
+    }
+  }
+  const ThreadCpuTimer timer(plan_cpu_s_);
+  return loop_.Observe(request.plan, request.repeat, *outcome, sample);
+}
+
+absl::Status StudySearch::Drive(OutcomeSource& source) {
+  if (loop_.phase() == SearchPhase::kCalibrating) {
+    const auto calibration = source.Calibrate(loop_);
+    if (!calibration.ok()) return calibration.status();
+    if (!calibration->has_value()) {
+      loop_.Stop();
+      return absl::OkStatus();
+    }
+    std::vector<OpTime> times;
+    for (const v1::OpTime& message : (*calibration)->result.ops()) {
+      auto time = FromProto(message);
+      if (!time.ok()) return time.status();
+      times.push_back(*std::move(time));
+    }
+    const ThreadCpuTimer timer(plan_cpu_s_);
+    device_overhead_bytes_ = (*calibration)->device_overhead_bytes;
+    if (absl::Status status = loop_.SetCalibration(OpTimes(times), device_overhead_bytes_); !status.ok())
+      return status;
+    calibrated_ = true;
+  }
+
+  while (loop_.phase() != SearchPhase::kDone && !source.StopNow()) {
+    const std::vector<TrialRequest> requests = [&] {
+      const ThreadCpuTimer timer(plan_cpu_s_);
+      return loop_.Next();
+    }();
+    if (requests.empty()) return absl::InternalError("the planner waits for trials, and none is under way");
+    bool stopped = false;
+    std::vector<std::pair<std::int64_t, const TrialRequest*>> round;
+    for (const TrialRequest& request : requests) {
+      const auto number = source.Ask(request);
+      if (!number.ok()) return number.status();
+      if (number->has_value()) {
+        round.emplace_back(**number, &request);
+      } else {
+        stopped = true;
+      }
+    }
+    std::sort(round.begin(), round.end());
+    for (const auto& [number, request] : round) {
+      const auto trial = source.Await(number);
+      if (!trial.ok()) return trial.status();
+      // A cancelled trial is no outcome of its plan: the search was stopped.
+      if (!trial->has_value() || (*trial)->state() == v1::TRIAL_STATE_CANCELLED) {
+        stopped = true;
+        continue;
+      }
+      if (absl::Status status = Observe(*request, **trial); !status.ok()) return status;
+    }
+    if (stopped) break;
+  }
+  if (loop_.phase() != SearchPhase::kDone) loop_.Stop();
+  return absl::OkStatus();
+}
+
+v1::Counts StudySearch::Counts() const {
+  const SearchCounts& counts = loop_.counts();
+  v1::Counts message;
+  message.set_enumerated(counts.enumerated);
+  message.set_illegal(counts.illegal);
+  message.set_out_of_memory(counts.out_of_memory);
+  message.set_predicted(counts.predicted);
+  message.set_evaluated(counts.evaluated);
+  message.set_measured(counts.measured);
+  for (const auto& [reason, count] : counts.rejected) (*message.mutable_rejected())[reason] = count;
+  return message;
+}
+
+v1::Candidate StudySearch::CandidateOf(const RankedPlan& ranked) const {
+  v1::Candidate candidate;
+  *candidate.mutable_plan() = ToProto(ranked.plan);
+  candidate.set_plan_text(PlanText(ranked.plan));
+  *candidate.mutable_predicted() = ToProto(ranked.predicted);
+  const auto measured = measured_.find(candidate.plan_text());
+  if (!ranked.median_step_time_s || measured == measured_.end()) return candidate;
+  // The last trial's circumstances, with the times of all trials of the plan.
+  v1::Measurement& all = *candidate.mutable_measured();
+  all = measured->second.back();
+  all.mutable_step_time_s()->Assign(ranked.step_time_s.begin(), ranked.step_time_s.end());
+  all.set_median_step_time_s(*ranked.median_step_time_s);
+  all.set_ci95_s(ranked.ci95_s.value_or(0));
+  all.set_device_s(0);
+  for (const v1::Measurement& one : measured->second) {
+    all.set_device_s(all.device_s() + one.device_s());
+    all.set_planned_memory_bytes(std::max(all.planned_memory_bytes(), one.planned_memory_bytes()));
+    all.set_peak_memory_bytes(std::max(all.peak_memory_bytes(), one.peak_memory_bytes()));
+    all.set_device_overhead_bytes(std::max(all.device_overhead_bytes(), one.device_overhead_bytes()));
+  }
+  return candidate;
+}
+
+std::optional<v1::Candidate> StudySearch::Best() const {
+  if (!calibrated_) return std::nullopt;
+  const std::vector<RankedPlan> ranking = loop_.Ranking(1);
+  if (ranking.empty()) return std::nullopt;
+  return CandidateOf(ranking.front());
+}
+
+v1::Recommendation StudySearch::Recommendation() const {
+  v1::Recommendation answer;
+  *answer.mutable_counts() = Counts();
+  answer.set_nothing_fits(NothingFits());
+  if (!calibrated_) return answer;
+  const std::vector<RankedPlan> ranking = loop_.Ranking(1 + kRunnersUp);
+  for (std::size_t i = 0; i < ranking.size(); ++i) {
+    *(i == 0 ? answer.mutable_best() : answer.add_runners_up()) = CandidateOf(ranking[i]);
+  }
+  if (answer.has_best()) answer.set_provenance(answer.best().has_measured() ? "measured" : "predicted");
+  answer.set_exhaustive_device_s(loop_.ExhaustiveDeviceSeconds());
+  return answer;
+}
+
+std::string StudySearch::NothingFits() const {
+  const SearchCounts& counts = loop_.counts();
+  if (counts.predicted > 0) {
+    if (!calibrated_ || loop_.phase() != SearchPhase::kDone || !loop_.Ranking(1).empty()) return "";
+    return fmt::format("none of the {} plans that should fit ran: see the trials", counts.predicted);
+  }
+  if (counts.enumerated == 0) return "the space holds no plan that uses all ranks";
+  std::string reasons;
+  for (const auto& [reason, count] : counts.rejected)
+    reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", reason, count);
+  if (counts.out_of_memory == 0)
+    return fmt::format("none of the {} plans is legal: {}", counts.enumerated, reasons);
+  // Which comes closest, and what is in its way.
+  const auto space =
+      SearchSpace::Create(problem_.model, problem_.workload, RankCount(problem_.cluster), problem_.space);
+  if (!space.ok()) return std::string(space.status().message());
+  CostModel costs(problem_.model, problem_.workload, problem_.cluster, OpTimes(), device_overhead_bytes_);
+  std::optional<ParallelPlan> smallest;
+  std::int64_t least = 0;
+  space->ForEachLegal([&](const ParallelPlan& plan) {
+    const std::int64_t bytes = WorstRankMemory(problem_.model, problem_.workload, plan).Arena();
+    if (!smallest || bytes < least) {
+      smallest = plan;
+      least = bytes;
+    }
+    return true;
+  });
+  if (!smallest) return fmt::format("none of the {} plans fits: {}", counts.enumerated, reasons);
+  return fmt::format("none of the {} legal plans fits in memory; the smallest is {}: {}",
+                     counts.out_of_memory, PlanText(*smallest), costs.PredictMemory(*smallest).reason);
+}
+
+double StudySearch::EtaSeconds() const {
+  if (trials_timed_ == 0) return 0;
+  return trial_wall_s_ / static_cast<double>(trials_timed_) * static_cast<double>(loop_.TrialsLeft());
+}
+
+absl::StatusOr<StoredOutcomes> StoredOutcomes::Load(Store& store, std::int64_t study) {
+  StoredOutcomes outcomes;
+  auto calibration = store.GetCalibration(study);
+  if (!calibration.ok()) return calibration.status();
+  outcomes.calibration_ = *std::move(calibration);
+  std::int64_t after = 0;
+  while (true) {
+    auto trials = store.ListTrials(study, after, kTrialsAtOnce);
+    if (!trials.ok()) return trials.status();
+    if (trials->empty()) return outcomes;
+    for (v1::Trial& trial : *trials) {
+      const auto id = ParseTrialName(trial.name());
+      if (!id.ok()) return id.status();
+      after = id->number;
+      outcomes.numbers_[{trial.plan_text(), trial.repeat()}] = after;
+      outcomes.trials_[after] = std::move(trial);
+    }
+  }
+}
+
+absl::StatusOr<std::optional<Store::Calibration>> StoredOutcomes::Calibrate(const SearchLoop& /*loop*/) {
+  return calibration_;
+}
+
+absl::StatusOr<std::optional<std::int64_t>> StoredOutcomes::Ask(const TrialRequest& request) {
+  const auto found = numbers_.find({PlanText(request.plan), request.repeat});
+  if (found == numbers_.end()) return std::optional<std::int64_t>();
+  return std::optional<std::int64_t>(found->second);
+}
+
+absl::StatusOr<std::optional<v1::Trial>> StoredOutcomes::Await(std::int64_t number) {
+  const v1::Trial& trial = trials_.at(number);
+  if (!IsEnd(trial.state())) return std::optional<v1::Trial>();
+  return std::optional<v1::Trial>(trial);
+}
+
+}  // namespace autocfg

@@ -1,0 +1,77 @@
+#include "server/trial_job.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "proto/convert/model_convert.h"
+#include "proto/convert/op_convert.h"
+#include "proto/convert/plan_convert.h"
+#include "proto/convert/workload_convert.h"
+#include "search/schedule/program.h"
+
+namespace autocfg {
+namespace {
+
+constexpr double kCalibrationSeconds = 10;
+constexpr double kCalibrationShare = 0.2;  // of the time budget
+constexpr double kMeasuringSeconds = 1;    // of a trial
+constexpr double kShortStepSeconds = 0.1;
+constexpr double kLeastLimitSeconds = 30;
+constexpr double kLimitFactor = 20;
+constexpr double kStartSeconds = 20;  // processes, weights, rendezvous
+constexpr std::uint64_t kSeed = 1;
+
+}  // namespace
+
+v1::Job CalibrationJob(const SearchProblem& problem, const std::vector<OpDesc>& ops) {
+  v1::Job job;
+  job.set_ranks(static_cast<std::int32_t>(RankCount(problem.cluster)));
+  job.set_device(problem.device);
+  v1::CalibrateSpec& spec = *job.mutable_calibrate();
+  for (const OpDesc& op : ops) *spec.add_ops() = ToProto(op);
+  double budget = kCalibrationSeconds;
+  if (problem.time_budget_s > 0) budget = std::min(budget, kCalibrationShare * problem.time_budget_s);
+  spec.set_time_budget_s(budget);
+  // The budget bounds the repetitions; each op runs at least once.
+  job.set_time_limit_s(kLimitFactor * budget + 2 * kStartSeconds);
+  return job;
+}
+
+StepCounts StepsFor(double predicted_step_s) {
+  StepCounts steps;
+  const double wanted = predicted_step_s > 0 ? std::ceil(kMeasuringSeconds / predicted_step_s) : 3;
+  steps.timed = static_cast<std::int64_t>(std::clamp(wanted, 3.0, 20.0));
+  steps.untimed = predicted_step_s < kShortStepSeconds ? 2 : 1;
+  return steps;
+}
+
+v1::Job TrialJob(const SearchProblem& problem, const ParallelPlan& plan, double predicted_step_s) {
+  v1::Job job;
+  job.set_ranks(static_cast<std::int32_t>(RankCount(plan)));
+  job.set_device(problem.device);
+  v1::TrainSpec& spec = *job.mutable_train();
+  *spec.mutable_model() = ToProto(problem.model);
+  *spec.mutable_workload() = ToProto(problem.workload);
+  *spec.mutable_plan() = ToProto(plan);
+  spec.set_program_fingerprint(Fingerprint(Lower(problem.model, problem.workload, plan)));
+  v1::OptimizerSpec& optimizer = *spec.mutable_optimizer();
+  optimizer.set_lr(3e-4);
+  optimizer.set_min_lr(0);
+  optimizer.set_lr_schedule("constant");
+  optimizer.set_warmup_steps(0);
+  optimizer.set_weight_decay(0.1);
+  optimizer.set_beta1(0.9);
+  optimizer.set_beta2(0.95);
+  optimizer.set_adam_eps(1e-8);
+  optimizer.set_clip_norm(1.0);
+  const StepCounts steps = StepsFor(predicted_step_s);
+  spec.set_steps(steps.untimed + steps.timed);
+  spec.set_warmup_steps_untimed(steps.untimed);
+  spec.set_seed(kSeed);
+  spec.set_memory_capacity_bytes(MemoryCapacity(problem.cluster));
+  const double predicted = predicted_step_s * static_cast<double>(spec.steps());
+  job.set_time_limit_s(std::max(kLeastLimitSeconds, kStartSeconds + kLimitFactor * predicted));
+  return job;
+}
+
+}  // namespace autocfg

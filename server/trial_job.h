@@ -1,0 +1,32 @@
+// What a worker is asked to do for a study: the jobs of its calibration and its trials. Pure functions,
+// thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "autocfg/v1/worker_service.pb.h"
+#include "search/ops/op_desc.h"
+#include "server/search_problem.h"
+
+namespace autocfg {
+
+// Attempts of a job that may end without an answer (a worker that goes away).
+inline constexpr std::int64_t kMaxAttempts = 3;
+
+// Times `ops` on all ranks of the cluster at once, within 10 s or a fifth of the study's time budget.
+v1::Job CalibrationJob(const SearchProblem& problem, const std::vector<OpDesc>& ops);
+
+struct StepCounts {
+  std::int64_t untimed = 0;
+  std::int64_t timed = 0;
+};
+
+// For about a second of measuring: 3 to 20 timed steps, after one untimed step, two where steps are short.
+StepCounts StepsFor(double predicted_step_s);
+
+// Runs the plan with the optimizer's defaults of CONTRACT.md. The time limit is a generous multiple of the
+// prediction and at least 30 s. Requires a legal plan that the engine supports.
+v1::Job TrialJob(const SearchProblem& problem, const ParallelPlan& plan, double predicted_step_s);
+
+}  // namespace autocfg
