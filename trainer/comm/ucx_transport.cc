@@ -138,16 +138,15 @@ UcxTransport::~UcxTransport() {
 }
 
 void UcxTransport::CloseEndpoints() {
-  std::vector<void*> closing;
-  const ucp_request_param_t param{};  // flushes
-  for (ucp_ep_h endpoint : endpoints_) {
-    if (endpoint == nullptr) continue;
-    void* request = ucp_ep_close_nbx(endpoint, &param);
-    if (request != nullptr && !UCS_PTR_IS_ERR(request)) closing.push_back(request);
-  }
   const std::int64_t limit = NowNs() + std::chrono::nanoseconds(kFlushLimit).count();
-  Idling idling;
+  const ucp_request_param_t param{};  // flushes
+  std::vector<void*> closing;
+  for (ucp_ep_h endpoint : endpoints_) {
+    if (endpoint != nullptr) closing.push_back(ucp_ep_close_nbx(endpoint, &param));
+  }
   for (void* request : closing) {
+    if (request == nullptr || UCS_PTR_IS_ERR(request)) continue;
+    Idling idling;
     while (ucp_request_check_status(request) == UCS_INPROGRESS && NowNs() < limit) {
       if (ucp_worker_progress(worker_) == 0) Idle(idling);
     }
@@ -182,6 +181,9 @@ UcxRequest UcxTransport::Send(int peer, std::uint64_t tag, const void* data, std
 }
 
 UcxRequest UcxTransport::Recv(int peer, std::uint64_t tag, void* data, std::size_t bytes) {
+  // The endpoint carries UCX's answers to the sender (that a long message has been fetched, say). One that
+  // UCX makes by itself for them would not be flushed at the end, and the sender would wait forever.
+  Endpoint(peer);
   UcxRequest request(this, peer, true, bytes);
   // Without an immediate completion: UCX 1.13 does not always tell the received size with one.
   ucp_request_param_t param = HostMemory();
