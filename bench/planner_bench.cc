@@ -1,5 +1,6 @@
-// How many plans the planner evaluates per second on one core: memory and time by the closed form, over a whole search space of a GPT of 1.5 billion
-// parameters on 1024 ranks (batch 1536, 48 layers, hidden size 1600 in 32 heads, so that every tp up to 32 is legal).
+// How many plans the planner evaluates per second on one core: memory and time by the closed form, over a
+// whole search space of a GPT of 1.5 billion parameters on 1024 ranks (batch 1536, 48 layers, hidden size
+// 1600 in 32 heads, so that every tp up to 32 is legal).
 #include <cmath>
 #include <vector>
 
@@ -39,7 +40,8 @@ ClusterSpec Cluster() {
   return cluster;
 }
 
-// A roofline of an accelerator, for the ops that a calibration job would time; the others are estimated, as in a real search.
+// A roofline of an accelerator, for the ops that a calibration job would time; the others are estimated, as
+// in a real search.
 OpTimes Times(const std::vector<OpDesc>& ops) {
   std::vector<OpTime> times;
   for (const OpDesc& op : ops) {

@@ -73,7 +73,8 @@ double SharedCoreSeconds(std::span<const StageCosts> stages, std::int64_t microb
   return sum * static_cast<double>(microbatches) / static_cast<double>(stages.size());
 }
 
-Breakdown ClosedForm(std::span<const StageCosts> stages, Schedule schedule, std::int64_t microbatches, double ranks_per_core) {
+Breakdown ClosedForm(std::span<const StageCosts> stages, Schedule schedule, std::int64_t microbatches,
+                     double ranks_per_core) {
   const auto m = static_cast<double>(microbatches);
   const std::size_t p = stages.size();
   const Pipeline pipeline(stages, m, ranks_per_core);
@@ -109,7 +110,8 @@ Breakdown ClosedForm(std::span<const StageCosts> stages, Schedule schedule, std:
     }
     update = std::max(update, c.UpdateSeconds());
   }
-  if (p > 1 && stages.front().tied_s > 0) ready = std::max(ready, std::max(first_ready, last_ready) + stages.front().tied_s);
+  if (p > 1 && stages.front().tied_s > 0)
+    ready = std::max(ready, std::max(first_ready, last_ready) + stages.front().tied_s);
 
   // The pipeline's time, attributed on its slowest stage; what that stage does not fill is bubble.
   const StageCosts& q = stages[slowest];

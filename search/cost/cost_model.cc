@@ -43,12 +43,13 @@ std::string WhyItDoesNotFit(const MemoryBytes& memory, std::int64_t capacity) {
                                           {"workspace is", memory.workspace},
                                           {"communication buffers are", memory.communication},
                                           {"device overhead is", memory.device_overhead}}};
-  const Region& largest = *std::max_element(regions.begin(), regions.end(),
-                                            [](const Region& a, const Region& b) { return a.bytes < b.bytes; });
+  const Region& largest = *std::max_element(
+      regions.begin(), regions.end(), [](const Region& a, const Region& b) { return a.bytes < b.bytes; });
   const std::int64_t over = memory.Total() - capacity;
-  return fmt::format("needs {} ({} bytes) more than the {} ({} bytes) a rank has; {} the largest region ({}, {} bytes)",
-                     BytesText(over), over, BytesText(capacity), capacity, largest.words, BytesText(largest.bytes),
-                     largest.bytes);
+  return fmt::format(
+      "needs {} ({} bytes) more than the {} ({} bytes) a rank has; {} the largest region ({}, {} bytes)",
+      BytesText(over), over, BytesText(capacity), capacity, largest.words, BytesText(largest.bytes),
+      largest.bytes);
 }
 
 }  // namespace
@@ -86,7 +87,8 @@ Prediction CostModel::Simulate(const ParallelPlan& plan) {
   const double shared = RanksPerCore();
   const std::int64_t microbatches = MicrobatchCount(workload_, plan);
 
-  // Ranks that differ only in tensor and data coordinate do the same at the same time: one of the first and two of the second show all.
+  // Ranks that differ only in tensor and data coordinate do the same at the same time: one of the first and
+  // two of the second show all.
   ParallelPlan small = plan;
   small.tp = 1;
   small.dp = std::min<std::int64_t>(plan.dp, 2);
@@ -98,17 +100,25 @@ Prediction CostModel::Simulate(const ParallelPlan& plan) {
       SimulateProgram(program, [&](std::int32_t rank, const Action& action) -> double {
         const StageCosts& c = stages_[stage_of(rank)];
         switch (action.kind) {
-          case ActionKind::kZeroGradients: return c.zero_s;
-          case ActionKind::kForward: return UnloadedForward(c, shared);
-          case ActionKind::kBackward: return UnloadedBackward(c, shared);
+          case ActionKind::kZeroGradients:
+            return c.zero_s;
+          case ActionKind::kForward:
+            return UnloadedForward(c, shared);
+          case ActionKind::kBackward:
+            return UnloadedBackward(c, shared);
           case ActionKind::kSendActivation:
           case ActionKind::kRecvActivation:
           case ActionKind::kSendGradient:
-          case ActionKind::kRecvGradient: return c.p2p_s;
-          case ActionKind::kReduceGradients: return c.reduce_s;
-          case ActionKind::kSumTiedEmbedding: return c.tied_s;
-          case ActionKind::kReduceScalars: return c.norm_s + c.scalars_s;
-          case ActionKind::kOptimizer: return c.UpdateSeconds();
+          case ActionKind::kRecvGradient:
+            return c.p2p_s;
+          case ActionKind::kReduceGradients:
+            return c.reduce_s;
+          case ActionKind::kSumTiedEmbedding:
+            return c.tied_s;
+          case ActionKind::kReduceScalars:
+            return c.norm_s + c.scalars_s;
+          case ActionKind::kOptimizer:
+            return c.UpdateSeconds();
         }
         throw std::logic_error("an action of no known kind");
       });
@@ -119,7 +129,8 @@ Prediction CostModel::Simulate(const ParallelPlan& plan) {
   if (shared > 1) {
     double pipeline_end = 0;
     for (const TraceRow& row : step->rows) {
-      const Action& action = program.ranks[static_cast<std::size_t>(row.rank)][static_cast<std::size_t>(row.action)];
+      const Action& action =
+          program.ranks[static_cast<std::size_t>(row.rank)][static_cast<std::size_t>(row.action)];
       if (action.kind == ActionKind::kBackward) pipeline_end = std::max(pipeline_end, row.end_s);
     }
     total += std::max(0.0, SharedCoreSeconds(stages_, microbatches) - pipeline_end);
@@ -141,14 +152,21 @@ Prediction CostModel::Simulate(const ParallelPlan& plan) {
 
 const StageCosts& CostModel::CostsOf(const ParallelPlan& plan, std::int64_t pipeline_rank) {
   const std::int64_t flags = (pipeline_rank == 0 ? 1 : 0) + (pipeline_rank == plan.pp - 1 ? 2 : 0);
-  const std::array<std::int64_t, 8> key = {plan.tp,          plan.dp, StageLayers(model_, plan, pipeline_rank).count, flags,
-                                           plan.micro_batch, static_cast<std::int64_t>(plan.recompute), plan.pp, 0};
+  const std::array<std::int64_t, 8> key = {plan.tp,
+                                           plan.dp,
+                                           StageLayers(model_, plan, pipeline_rank).count,
+                                           flags,
+                                           plan.micro_batch,
+                                           static_cast<std::int64_t>(plan.recompute),
+                                           plan.pp,
+                                           0};
   if (const auto it = stage_costs_.find(key); it != stage_costs_.end()) return it->second;
   return stage_costs_.emplace(key, MakeCosts(plan, pipeline_rank)).first->second;
 }
 
 const CostModel::LayerCosts& CostModel::LayerCostsOf(const ParallelPlan& plan) {
-  const std::array<std::int64_t, 3> key = {plan.tp, plan.micro_batch, static_cast<std::int64_t>(plan.recompute)};
+  const std::array<std::int64_t, 3> key = {plan.tp, plan.micro_batch,
+                                           static_cast<std::int64_t>(plan.recompute)};
   if (const auto it = layer_costs_.find(key); it != layer_costs_.end()) return it->second;
   LayerCosts layer;
   const OpSum forward = Sum(times_, LayerForwardOps(model_, workload_, plan));
@@ -161,7 +179,8 @@ const CostModel::LayerCosts& CostModel::LayerCostsOf(const ParallelPlan& plan) {
   layer.costs.recompute_s = recompute.all_s;
   layer.costs.tp_recompute_s = recompute.tp_s;
   for (const ParameterShape& p : LayerParameters(ShapesOf(model_, workload_, plan))) {
-    OpDesc op{.kind = OpKind::kSumOfSquares, .dtype = workload_.precision.gradients, .dims = {p.elements, 0, 0, 0}};
+    OpDesc op{
+        .kind = OpKind::kSumOfSquares, .dtype = workload_.precision.gradients, .dims = {p.elements, 0, 0, 0}};
     layer.norm_s += times_.Seconds(op);
     op.kind = OpKind::kAdamW;
     op.dtype = workload_.precision.parameters;
@@ -176,7 +195,8 @@ StageCosts CostModel::MakeCosts(const ParallelPlan& plan, std::int64_t pipeline_
   const auto layers = static_cast<double>(layer_count);
   const LayerCosts& layer = LayerCostsOf(plan);
   const auto action_seconds = [&](ActionKind kind) {
-    return Sum(times_, ActionOps(model_, workload_, plan, pipeline_rank, Action{.kind = kind, .after = {}})).all_s;
+    return Sum(times_, ActionOps(model_, workload_, plan, pipeline_rank, Action{.kind = kind, .after = {}}))
+        .all_s;
   };
 
   StageCosts c;
@@ -218,13 +238,17 @@ StageCosts CostModel::MakeCosts(const ParallelPlan& plan, std::int64_t pipeline_
   c.norm_s = norm;
   c.optimizer_s = c.zero_s + norm + update;
   if (RankCount(plan) > 1) {
-    c.scalars_s = times_.Seconds({.kind = OpKind::kAllReduceSum, .dtype = DType::kF64, .group = CommGroup::kWorld,
-                                  .group_size = static_cast<std::int32_t>(RankCount(plan)), .dims = {2, 0, 0, 0}});
+    c.scalars_s = times_.Seconds({.kind = OpKind::kAllReduceSum,
+                                  .dtype = DType::kF64,
+                                  .group = CommGroup::kWorld,
+                                  .group_size = static_cast<std::int32_t>(RankCount(plan)),
+                                  .dims = {2, 0, 0, 0}});
   }
   c.reduce_s = action_seconds(ActionKind::kReduceGradients);
   c.tied_s = action_seconds(ActionKind::kSumTiedEmbedding);
   if (plan.pp > 1) {
-    c.p2p_s = std::max(action_seconds(ActionKind::kSendActivation), action_seconds(ActionKind::kRecvActivation));
+    c.p2p_s =
+        std::max(action_seconds(ActionKind::kSendActivation), action_seconds(ActionKind::kRecvActivation));
   }
   return c;
 }

@@ -1,10 +1,11 @@
-// plan -> predicted time, memory and breakdown, for one model, workload and cluster. Immutable but for its caches; one object per
-// thread (copies are cheap in code, each with caches of its own).
+// plan -> predicted time, memory and breakdown, for one model, workload and cluster. Immutable but for its
+// caches; one object per thread (copies are cheap in code, each with caches of its own).
 //
-// Ranks that share cores. Op times are measured with every rank at work. Where ranks_per_core r is above 1, a rank whose neighbours idle in a
-// pipeline bubble runs up to r times as fast. The pipeline then takes the longer of: the pipeline with compute r times as fast as measured, and all
-// its compute as measured, spread evenly (what the cores can do at most). What follows the pipeline loads all ranks alike and takes its time as measured.
-// So do messages.
+// Ranks that share cores. Op times are measured with every rank at work. Where ranks_per_core r is above 1, a
+// rank whose neighbours idle in a pipeline bubble runs up to r times as fast. The pipeline then takes the
+// longer of: the pipeline with compute r times as fast as measured, and all its compute as measured, spread
+// evenly (what the cores can do at most). What follows the pipeline loads all ranks alike and takes its time
+// as measured. So do messages.
 #pragma once
 
 #include <array>
@@ -34,7 +35,9 @@ struct Breakdown {
   double optimizer = 0;
   double overhead = 0;
 
-  double Total() const { return compute + recompute + tp_comm + pp_comm + dp_comm + bubble + optimizer + overhead; }
+  double Total() const {
+    return compute + recompute + tp_comm + pp_comm + dp_comm + bubble + optimizer + overhead;
+  }
 };
 
 struct Prediction {
@@ -70,7 +73,8 @@ struct StageCosts {
 class CostModel {
  public:
   // `device_overhead_bytes`: what a rank takes beside its arena, measured; counts against the capacity.
-  CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, OpTimes times, std::int64_t device_overhead_bytes = 0);
+  CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, OpTimes times,
+            std::int64_t device_overhead_bytes = 0);
 
   const ModelSpec& model() const { return model_; }
   const Workload& workload() const { return workload_; }
@@ -79,8 +83,9 @@ class CostModel {
   // Memory alone; fills feasible, reason, memory, capacity.
   Prediction PredictMemory(const ParallelPlan& plan) const;
 
-  // Memory and time by the closed form (closed_form.h). Low and high are set to the time itself. About a microsecond where the costs of the
-  // plan's stages are cached. Times are infinite where OpTimes knows no op of a kind. Requires a legal, resolved plan that the engine supports.
+  // Memory and time by the closed form (closed_form.h). Low and high are set to the time itself. About a
+  // microsecond where the costs of the plan's stages are cached. Times are infinite where OpTimes knows no op
+  // of a kind. Requires a legal, resolved plan that the engine supports.
   Prediction Predict(const ParallelPlan& plan);
 
   // Memory and time from the simulated program. Requires the same.
@@ -107,7 +112,8 @@ class CostModel {
   OpTimes times_;
   std::int64_t device_overhead_bytes_;
   std::int64_t capacity_bytes_;
-  // Key: tp, dp, layers of the stage, first/last flags, micro_batch, recompute, pp (messages and the world's size depend on it).
+  // Key: tp, dp, layers of the stage, first/last flags, micro_batch, recompute, pp (messages and the world's
+  // size depend on it).
   absl::flat_hash_map<std::array<std::int64_t, 8>, StageCosts> stage_costs_;
   absl::flat_hash_map<std::array<std::int64_t, 3>, LayerCosts> layer_costs_;  // tp, micro_batch, recompute
   std::vector<StageCosts> stages_;  // of the plan at hand, kept to spare allocations

@@ -15,7 +15,8 @@ class OpLister {
         tp(static_cast<std::int32_t>(plan.tp)),
         types(workload.precision) {}
 
-  void Matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool ta = false, bool tb = false, bool accumulate = false) {
+  void Matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool ta = false, bool tb = false,
+              bool accumulate = false) {
     OpDesc op{.kind = OpKind::kMatmul, .dtype = types.compute, .dims = {m, n, k, 0}};
     op.transpose_a = ta;
     op.transpose_b = tb;
@@ -23,7 +24,9 @@ class OpLister {
     ops.push_back(op);
   }
   // dW[rows of dW, columns] += x^T dy over T tokens.
-  void WeightGradient(std::int64_t rows, std::int64_t columns) { Matmul(rows, columns, s.tokens, true, false, true); }
+  void WeightGradient(std::int64_t rows, std::int64_t columns) {
+    Matmul(rows, columns, s.tokens, true, false, true);
+  }
   void Rows(OpKind kind, std::int64_t width) { Add(kind, types.compute, {s.tokens, width, 0, 0}); }
   void Attention(OpKind kind) { Add(kind, types.compute, {s.batch, s.seq, s.heads, s.head_dim}); }
   void Add(OpKind kind, DType type, std::array<std::int64_t, 4> dims) {
@@ -62,11 +65,14 @@ class OpLister {
   std::vector<OpDesc> ops;
 };
 
-void Append(std::vector<OpDesc>& to, const std::vector<OpDesc>& from) { to.insert(to.end(), from.begin(), from.end()); }
+void Append(std::vector<OpDesc>& to, const std::vector<OpDesc>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
 
 }  // namespace
 
-std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& workload,
+                                    const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   l.LayerForwardHead();
   l.Matmul(l.s.tokens, l.s.hidden, l.s.ffn);
@@ -75,13 +81,15 @@ std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& work
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> LayerRecomputeOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+std::vector<OpDesc> LayerRecomputeOps(const ModelSpec& model, const Workload& workload,
+                                      const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   if (plan.recompute == Recompute::kFull) l.LayerForwardHead();
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& workload,
+                                     const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   const StepShapes& s = l.s;
   l.Rows(OpKind::kBiasGradient, s.hidden);
@@ -105,7 +113,8 @@ std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& wor
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& workload,
+                                        const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   l.Add(OpKind::kEmbeddingForward, l.types.compute, {l.s.tokens, l.s.hidden, l.s.vocab, 0});
   l.ReduceHidden();
@@ -113,14 +122,16 @@ std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& 
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> EmbeddingBackwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+std::vector<OpDesc> EmbeddingBackwardOps(const ModelSpec& model, const Workload& workload,
+                                         const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   l.Rows(OpKind::kPositionBackward, l.s.hidden);
   l.Add(OpKind::kEmbeddingBackward, l.types.compute, {l.s.tokens, l.s.hidden, l.s.vocab, 0});
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workload,
+                                   const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   const StepShapes& s = l.s;
   l.Rows(OpKind::kLayerNormForward, s.hidden);
@@ -133,7 +144,8 @@ std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workl
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& workload,
+                                    const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   const StepShapes& s = l.s;
   l.Rows(OpKind::kCrossEntropyBackward, s.vocab);

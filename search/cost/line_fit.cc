@@ -5,7 +5,8 @@
 namespace autocfg {
 
 LinkModel FitLine(std::span<const TimedSize> points) {
-  // With w = 1/t^2: sums of w, w x, w x x, w t, w x t. Sizes are scaled by the largest, so that the determinant keeps its digits.
+  // With w = 1/t^2: sums of w, w x, w x x, w t, w x t. Sizes are scaled by the largest, so that the
+  // determinant keeps its digits.
   double scale = 0;
   for (const TimedSize& p : points) scale = std::fmax(scale, p.size);
   if (scale <= 0) scale = 1;

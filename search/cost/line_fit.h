@@ -18,8 +18,8 @@ struct TimedSize {
   double seconds = 0;  // positive
 };
 
-// Least squares of the relative error: the least sum of ((alpha + beta x - t) / t)^2 with alpha, beta >= 0. Points without a positive
-// time are left out; none left gives {0, 0}.
+// Least squares of the relative error: the least sum of ((alpha + beta x - t) / t)^2 with alpha, beta >= 0.
+// Points without a positive time are left out; none left gives {0, 0}.
 LinkModel FitLine(std::span<const TimedSize> points);
 
 }  // namespace autocfg

@@ -10,18 +10,21 @@ namespace {
 
 constexpr std::int64_t kStagingBytes = std::int64_t{1} << 20;
 
-// Microbatches whose activations a stage keeps at once: what MaxInFlight counts in the generator's order, in closed form.
+// Microbatches whose activations a stage keeps at once: what MaxInFlight counts in the generator's order, in
+// closed form.
 std::int64_t InFlight(const ParallelPlan& plan, std::int64_t microbatches, std::int64_t pipeline_rank) {
   if (plan.schedule == Schedule::kGPipe) return microbatches;
   return std::min(microbatches, plan.pp - pipeline_rank);
 }
 
-// What attention needs beside its operands, in elements of the statistics type: two blocks of scores of at most 128 rows, and a row vector.
+// What attention needs beside its operands, in elements of the statistics type: two blocks of scores of at
+// most 128 rows, and a row vector.
 std::int64_t AttentionWorkspace(std::int64_t seq) { return 2 * std::min<std::int64_t>(seq, 128) * seq + seq; }
 
 }  // namespace
 
-MemoryBytes RankMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, std::int64_t pipeline_rank) {
+MemoryBytes RankMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                       std::int64_t pipeline_rank) {
   const StepShapes s = ShapesOf(model, workload, plan);
   const Precision& types = workload.precision;
   const std::int64_t e = SizeOf(types.compute), st = SizeOf(types.statistics);
@@ -39,11 +42,13 @@ MemoryBytes RankMemory(const ModelSpec& model, const Workload& workload, const P
 
   // One layer's tensors from [mean1] to [gelu]: all of them but the layer's input.
   const std::int64_t inner = 4 * per_token + 3 * hidden + rows(3 * s.attention) +
-                             PaddedBytes(s.batch * s.heads * s.seq * st) + rows(s.attention) + 2 * rows(s.ffn);
+                             PaddedBytes(s.batch * s.heads * s.seq * st) + rows(s.attention) +
+                             2 * rows(s.ffn);
   const bool recompute = plan.recompute == Recompute::kFull;
   std::int64_t slot = layers * (hidden + (recompute ? 0 : inner));
   if (first) slot += ids;
-  if (last) slot += 2 * hidden + 2 * per_token + rows(s.vocab) + per_token + PaddedBytes(2 * s.tokens * st) + ids;
+  if (last)
+    slot += 2 * hidden + 2 * per_token + rows(s.vocab) + per_token + PaddedBytes(2 * s.tokens * st) + ids;
   bytes.activations = slot * InFlight(plan, MicrobatchCount(workload, plan), pipeline_rank);
 
   bytes.workspace = hidden + rows(3 * s.attention) + rows(s.attention) + rows(s.ffn) +

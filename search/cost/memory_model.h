@@ -1,5 +1,6 @@
-// The bytes that a rank reserves, in closed form: equal to the byte to what the trainer's arena takes (docs/engine.md is the common
-// specification; a test compares them over random plans). Pure functions, thread-safe, about a microsecond.
+// The bytes that a rank reserves, in closed form: equal to the byte to what the trainer's arena takes
+// (docs/engine.md is the common specification; a test compares them over random plans). Pure functions,
+// thread-safe, about a microsecond.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +28,10 @@ struct MemoryBytes {
   bool operator==(const MemoryBytes&) const = default;
 };
 
-// The regions of a rank at a pipeline coordinate (the same for all its tensor and data coordinates), without device overhead. Requires a
-// legal, resolved plan that the engine supports.
-MemoryBytes RankMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, std::int64_t pipeline_rank);
+// The regions of a rank at a pipeline coordinate (the same for all its tensor and data coordinates), without
+// device overhead. Requires a legal, resolved plan that the engine supports.
+MemoryBytes RankMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                       std::int64_t pipeline_rank);
 
 // That of the rank with the largest arena.
 MemoryBytes WorstRankMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);

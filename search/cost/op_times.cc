@@ -13,11 +13,14 @@ double Work(const OpDesc& op) {
   return flops > 0 ? flops : MinBytes(op);
 }
 
-double PayloadBytes(const OpDesc& op) { return static_cast<double>(op.dims[0]) * static_cast<double>(SizeOf(op.dtype)); }
+double PayloadBytes(const OpDesc& op) {
+  return static_cast<double>(op.dims[0]) * static_cast<double>(SizeOf(op.dtype));
+}
 
 bool Usable(double seconds) { return seconds > 0 && std::isfinite(seconds); }
 
-// How unlike two ops of a kind are: distance of the logarithms of their dims, with a penalty where the operands are laid out differently.
+// How unlike two ops of a kind are: distance of the logarithms of their dims, with a penalty where the
+// operands are laid out differently.
 double DistanceSquared(const OpDesc& a, const OpDesc& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.dims.size(); ++i) {
@@ -33,8 +36,8 @@ double DistanceSquared(const OpDesc& a, const OpDesc& b) {
 
 // The link through points of one size only: its shape from `pooled`, its height from the points.
 LinkModel FitLinkLike(const std::vector<TimedSize>& points, const LinkModel& pooled) {
-  const auto [low, high] = std::minmax_element(points.begin(), points.end(),
-                                               [](const TimedSize& a, const TimedSize& b) { return a.size < b.size; });
+  const auto [low, high] = std::minmax_element(
+      points.begin(), points.end(), [](const TimedSize& a, const TimedSize& b) { return a.size < b.size; });
   if (low->size < high->size) return FitLine(points);
   double seconds = 0;
   for (const TimedSize& p : points) seconds += p.seconds / static_cast<double>(points.size());
@@ -50,10 +53,14 @@ LinkModel FitLinkLike(const std::vector<TimedSize>& points, const LinkModel& poo
 
 OpKind Sister(OpKind kind) {
   switch (kind) {
-    case OpKind::kAllReduceSum: return OpKind::kAllReduceMax;
-    case OpKind::kAllReduceMax: return OpKind::kAllReduceSum;
-    case OpKind::kSend: return OpKind::kRecv;
-    default: return OpKind::kSend;
+    case OpKind::kAllReduceSum:
+      return OpKind::kAllReduceMax;
+    case OpKind::kAllReduceMax:
+      return OpKind::kAllReduceSum;
+    case OpKind::kSend:
+      return OpKind::kRecv;
+    default:
+      return OpKind::kSend;
   }
 }
 
@@ -98,12 +105,15 @@ OpTimes::OpTimes(const std::vector<OpTime>& measured) {
       const double line = std::max(fit.line.Seconds(p.work), MinBytes(p.op) / best_bytes_per_s_);
       p.log_residual = line > 0 ? std::log(measured_.at(p.op) / line) : 0;
     }
-    std::sort(fit.points.begin(), fit.points.end(),
-              [](const Point& a, const Point& b) { return a.work != b.work ? a.work < b.work : a.op < b.op; });
+    std::sort(fit.points.begin(), fit.points.end(), [](const Point& a, const Point& b) {
+      return a.work != b.work ? a.work < b.work : a.op < b.op;
+    });
   }
-  for (const auto& [key, points] : by_size) group_size_links_[key] = FitLinkLike(points, FitLine(by_kind[key.first]));
+  for (const auto& [key, points] : by_size)
+    group_size_links_[key] = FitLinkLike(points, FitLine(by_kind[key.first]));
   for (const auto& [key, points] : links) {
-    links_[key] = FitLinkLike(points, group_size_links_[{std::get<OpKind>(key), std::get<std::int32_t>(key)}]);
+    links_[key] =
+        FitLinkLike(points, group_size_links_[{std::get<OpKind>(key), std::get<std::int32_t>(key)}]);
   }
 }
 
@@ -132,7 +142,8 @@ double OpTimes::ComputeSeconds(const OpDesc& op) const {
       return std::max((flops ? any_flops_ : any_bytes_).Seconds(Work(op)), floor);
     }
     // Bytes already carry the type; FLOPs are taken to slow down with the size of an element.
-    if (Flops(op) > 0) type_scale = static_cast<double>(SizeOf(op.dtype)) / static_cast<double>(SizeOf(it->first.second));
+    if (Flops(op) > 0)
+      type_scale = static_cast<double>(SizeOf(op.dtype)) / static_cast<double>(SizeOf(it->first.second));
   }
   const ComputeFit& fit = it->second;
   const double work = Work(op) * type_scale;
@@ -140,10 +151,12 @@ double OpTimes::ComputeSeconds(const OpDesc& op) const {
 
   // The few measured ops nearest in work, weighted by nearness in shape.
   constexpr std::ptrdiff_t kEachSide = 4;
-  constexpr double kFadeWeight = 0.05;  // as much as a measured op at a distance of 4.5, a factor of 90 in one dim
+  constexpr double kFadeWeight =
+      0.05;  // as much as a measured op at a distance of 4.5, a factor of 90 in one dim
   const auto middle = std::lower_bound(fit.points.begin(), fit.points.end(), work,
                                        [](const Point& p, double w) { return p.work < w; });
-  const auto begin = fit.points.begin() + std::max<std::ptrdiff_t>(0, middle - fit.points.begin() - kEachSide);
+  const auto begin =
+      fit.points.begin() + std::max<std::ptrdiff_t>(0, middle - fit.points.begin() - kEachSide);
   const auto end = middle + std::min<std::ptrdiff_t>(kEachSide, fit.points.end() - middle);
   double weights = kFadeWeight, residual = 0;
   for (auto p = begin; p != end; ++p) {

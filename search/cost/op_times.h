@@ -1,5 +1,5 @@
-// How long an op takes on a device: measured where it was measured, else estimated from measured ops of its kind. Build it, then share it
-// between threads for reading.
+// How long an op takes on a device: measured where it was measured, else estimated from measured ops of its
+// kind. Build it, then share it between threads for reading.
 #pragma once
 
 #include <map>
@@ -21,8 +21,9 @@ struct OpTime {
 class OpTimes {
  public:
   OpTimes() = default;
-  // Measured times of one device, all from a calibration as loaded as the runs that are to be predicted. An op that stands there more than once
-  // takes its mean. Times that are not positive are kept as they are but inform no estimate.
+  // Measured times of one device, all from a calibration as loaded as the runs that are to be predicted. An
+  // op that stands there more than once takes its mean. Times that are not positive are kept as they are but
+  // inform no estimate.
   explicit OpTimes(const std::vector<OpTime>& measured);
 
   bool empty() const { return measured_.empty(); }
@@ -30,14 +31,16 @@ class OpTimes {
 
   // Seconds of one op. Measured: as measured.
   //
-  // Compute ops not measured: the larger of overhead + work / rate and bytes / (the highest bandwidth seen), times a correction. Work is FLOPs where the
-  // kind has any, else bytes; overhead and rate are fitted to the measured ops of the kind and type. The correction is what the nearest
-  // measured ops (by the logarithms of their dims) deviate from that, weighted by nearness, and fades to 1 far away from all of them. A type never
-  // measured takes another type's fit by bytes; a kind never measured that of all kinds.
+  // Compute ops not measured: the larger of overhead + work / rate and bytes / (the highest bandwidth seen),
+  // times a correction. Work is FLOPs where the kind has any, else bytes; overhead and rate are fitted to the
+  // measured ops of the kind and type. The correction is what the nearest measured ops (by the logarithms of
+  // their dims) deviate from that, weighted by nearness, and fades to 1 far away from all of them. A type
+  // never measured takes another type's fit by bytes; a kind never measured that of all kinds.
   //
-  // Communication not measured: the link of its kind, group and size, fitted to the measured ops; a group never measured at that size takes the
-  // other groups' link of that size, a size never measured the next larger one's, or the next smaller one's. A sum stands in for a maximum, a send for a
-  // receive, and the other way round. A group of one takes no time.
+  // Communication not measured: the link of its kind, group and size, fitted to the measured ops; a group
+  // never measured at that size takes the other groups' link of that size, a size never measured the next
+  // larger one's, or the next smaller one's. A sum stands in for a maximum, a send for a receive, and the
+  // other way round. A group of one takes no time.
   //
   // Infinite when nothing was measured that could tell.
   double Seconds(const OpDesc& op) const;

@@ -19,18 +19,29 @@ constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 std::optional<CommGroup> CollectiveGroup(ActionKind kind) {
   switch (kind) {
-    case ActionKind::kReduceGradients: return CommGroup::kData;
-    case ActionKind::kSumTiedEmbedding: return CommGroup::kEmbedding;
-    case ActionKind::kReduceScalars: return CommGroup::kWorld;
-    default: return std::nullopt;
+    case ActionKind::kReduceGradients:
+      return CommGroup::kData;
+    case ActionKind::kSumTiedEmbedding:
+      return CommGroup::kEmbedding;
+    case ActionKind::kReduceScalars:
+      return CommGroup::kWorld;
+    default:
+      return std::nullopt;
   }
 }
 
-bool IsSend(ActionKind kind) { return kind == ActionKind::kSendActivation || kind == ActionKind::kSendGradient; }
-bool IsRecv(ActionKind kind) { return kind == ActionKind::kRecvActivation || kind == ActionKind::kRecvGradient; }
-bool IsActivation(ActionKind kind) { return kind == ActionKind::kSendActivation || kind == ActionKind::kRecvActivation; }
+bool IsSend(ActionKind kind) {
+  return kind == ActionKind::kSendActivation || kind == ActionKind::kSendGradient;
+}
+bool IsRecv(ActionKind kind) {
+  return kind == ActionKind::kRecvActivation || kind == ActionKind::kRecvGradient;
+}
+bool IsActivation(ActionKind kind) {
+  return kind == ActionKind::kSendActivation || kind == ActionKind::kRecvActivation;
+}
 
-// What several ranks do together: a send with its receive, or a collective. It runs once each member's action is at the head of its lane.
+// What several ranks do together: a send with its receive, or a collective. It runs once each member's action
+// is at the head of its lane.
 struct Transfer {
   std::vector<std::pair<std::int32_t, std::int32_t>> members;  // rank, action
   std::size_t expected = 0;
@@ -53,7 +64,8 @@ struct RankState {
   bool queued = false;
 };
 
-// No resource is fought over: the order of every lane is given. So the times do not depend on the order in which ranks are advanced.
+// No resource is fought over: the order of every lane is given. So the times do not depend on the order in
+// which ranks are advanced.
 class Simulator {
  public:
   Simulator(const Program& program, const ActionSeconds& seconds)
@@ -80,9 +92,11 @@ class Simulator {
         fmt::format("rank {}: action {} ({}) {}", rank, index, ToString(ActionAt(rank, index)), what));
   }
 
-  // Finds who takes part in what: the n-th send with the n-th receive of a pair and kind, the n-th collective of a group and kind.
+  // Finds who takes part in what: the n-th send with the n-th receive of a pair and kind, the n-th collective
+  // of a group and kind.
   absl::Status MatchTransfers() {
-    using Key = std::tuple<int, std::int64_t, std::int64_t, int>;  // what, source or first of the group, target or -1, n
+    using Key = std::tuple<int, std::int64_t, std::int64_t,
+                           int>;  // what, source or first of the group, target or -1, n
     std::map<Key, std::int32_t> ids;
     const RankMesh mesh(program_.plan);
     const auto count = static_cast<std::int32_t>(ranks_.size());
@@ -117,7 +131,8 @@ class Simulator {
         }
         // A rank's sends and receives of one pair differ in source, so that `seen` counts each on its own.
         const int n = seen[{what, from, to}]++;
-        const auto [it, made] = ids.try_emplace({what, from, to, n}, static_cast<std::int32_t>(transfers_.size()));
+        const auto [it, made] =
+            ids.try_emplace({what, from, to, n}, static_cast<std::int32_t>(transfers_.size()));
         if (made) transfers_.push_back({{}, expected, 0});
         transfers_[static_cast<std::size_t>(it->second)].members.emplace_back(static_cast<std::int32_t>(rank),
                                                                               static_cast<std::int32_t>(i));
@@ -158,7 +173,8 @@ class Simulator {
     }
   }
 
-  // One more member stands at the head of its lane; times the transfer when it was the last, and those it frees.
+  // One more member stands at the head of its lane; times the transfer when it was the last, and those it
+  // frees.
   void ReachHead(std::int32_t first) {
     std::vector<std::int32_t> reached = {first};
     while (!reached.empty()) {
@@ -217,7 +233,8 @@ class Simulator {
         const Lane lane = ActionAt(rank, i).lane;
         if (lane == Lane::kCompute) step.compute_busy_s[rank] += state.end - state.start;
         step.step_time_s = std::max(step.step_time_s, state.end);
-        step.rows.push_back({static_cast<std::int32_t>(rank), lane, static_cast<std::int32_t>(i), state.start, state.end});
+        step.rows.push_back(
+            {static_cast<std::int32_t>(rank), lane, static_cast<std::int32_t>(i), state.start, state.end});
       }
     }
     return step;

@@ -1,5 +1,5 @@
-// Times a program: walks the actions of every rank on a clock of its own, with the meaning that schedule/program.h gives them. Emits the
-// same trace rows as the trainer. Pure, thread-safe.
+// Times a program: walks the actions of every rank on a clock of its own, with the meaning that
+// schedule/program.h gives them. Emits the same trace rows as the trainer. Pure, thread-safe.
 #pragma once
 
 #include <cstdint>

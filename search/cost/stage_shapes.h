@@ -1,5 +1,5 @@
-// The sizes that layer_ops and memory_model share: the letters of docs/engine.md under a plan, and the parameter tensors of a stage.
-// Pure, thread-safe. Requires a legal, resolved plan.
+// The sizes that layer_ops and memory_model share: the letters of docs/engine.md under a plan, and the
+// parameter tensors of a stage. Pure, thread-safe. Requires a legal, resolved plan.
 #pragma once
 
 #include <array>
@@ -38,7 +38,7 @@ std::array<ParameterShape, 12> LayerParameters(const StepShapes& shapes);
 constexpr std::int64_t PaddedBytes(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // Bytes of the region that holds one tensor of `type` for each parameter of a stage.
-std::int64_t ParameterRegionBytes(const StepShapes& shapes, const ModelSpec& model, bool first, bool last, std::int64_t layers,
-                                  DType type);
+std::int64_t ParameterRegionBytes(const StepShapes& shapes, const ModelSpec& model, bool first, bool last,
+                                  std::int64_t layers, DType type);
 
 }  // namespace autocfg

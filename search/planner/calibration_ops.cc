@@ -42,8 +42,9 @@ OpWeights StepOps(const ModelSpec& model, const Workload& workload, const Parall
   std::set<std::int64_t> stages = {0, plan.pp - 1};
   if (plan.pp > 2) stages.insert(1);
   for (const std::int64_t stage : stages) {
-    for (const ActionKind kind : {ActionKind::kZeroGradients, ActionKind::kReduceGradients, ActionKind::kSumTiedEmbedding,
-                                  ActionKind::kReduceScalars, ActionKind::kOptimizer}) {
+    for (const ActionKind kind :
+         {ActionKind::kZeroGradients, ActionKind::kReduceGradients, ActionKind::kSumTiedEmbedding,
+          ActionKind::kReduceScalars, ActionKind::kOptimizer}) {
       Add(weights, ActionOps(model, workload, plan, stage, Action{.kind = kind, .after = {}}), 1);
     }
   }
@@ -81,7 +82,8 @@ std::vector<OpDesc> ListCalibrationOps(const ModelSpec& model, const Workload& w
       (family[{op.kind, op.group, op.group_size}]++ < 2 ? kept : others).push_back(entry);
     }
     const std::size_t room = most > kept.size() ? most - kept.size() : 0;
-    kept.insert(kept.end(), others.begin(), others.begin() + static_cast<std::ptrdiff_t>(std::min(room, others.size())));
+    kept.insert(kept.end(), others.begin(),
+                others.begin() + static_cast<std::ptrdiff_t>(std::min(room, others.size())));
     kept.resize(std::min(kept.size(), most));
     std::sort(kept.begin(), kept.end());
     order = std::move(kept);

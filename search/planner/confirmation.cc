@@ -36,7 +36,8 @@ std::vector<std::size_t> SuggestConfirmation(const std::vector<CandidatePlan>& c
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const CandidatePlan& c = candidates[i];
     if (!Measured(c)) continue;
-    if (*c.measured_s <= median * (1 + kTiedWithin) || *c.measured_s - c.measured_ci95_s <= high) tied.push_back(i);
+    if (*c.measured_s <= median * (1 + kTiedWithin) || *c.measured_s - c.measured_ci95_s <= high)
+      tied.push_back(i);
   }
   if (tied.size() < 2) return {};
   std::stable_sort(tied.begin(), tied.end(), [&](std::size_t a, std::size_t b) {
@@ -44,7 +45,8 @@ std::vector<std::size_t> SuggestConfirmation(const std::vector<CandidatePlan>& c
   });
   tied.resize(std::min(tied.size(), kMostTied));
   const int repeats = tied.size() == 2 ? 3 : 2;
-  std::erase_if(tied, [&](std::size_t i) { return candidates[i].repeats >= repeats || !candidates[i].repeatable; });
+  std::erase_if(tied,
+                [&](std::size_t i) { return candidates[i].repeats >= repeats || !candidates[i].repeatable; });
   if (ConfirmationsDone(candidates) + static_cast<std::int64_t>(tied.size()) > kMostConfirmations) return {};
   return tied;
 }

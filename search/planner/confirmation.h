@@ -1,4 +1,5 @@
-// The last part of every strategy: plans that are statistically tied with the best are measured again, in turns. Pure, thread-safe.
+// The last part of every strategy: plans that are statistically tied with the best are measured again, in
+// turns. Pure, thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +18,9 @@ std::int64_t ConfirmationsDone(const std::vector<CandidatePlan>& candidates);
 // The measured plan with the least median; candidates.size() when there is none.
 std::size_t BestMeasured(const std::vector<CandidatePlan>& candidates);
 
-// The next turn of repeats: of the best plan and those tied with it (median within 5% of the best, or overlapping 95% intervals), the best
-// three at most; two plans are repeated twice, three once. Empty when no plan is tied with the best, or when a turn would exceed kMostConfirmations.
+// The next turn of repeats: of the best plan and those tied with it (median within 5% of the best, or
+// overlapping 95% intervals), the best three at most; two plans are repeated twice, three once. Empty when no
+// plan is tied with the best, or when a turn would exceed kMostConfirmations.
 std::vector<std::size_t> SuggestConfirmation(const std::vector<CandidatePlan>& candidates);
 
 }  // namespace autocfg

@@ -1,4 +1,5 @@
-// Measures every feasible plan once, the predicted best first, then confirms the best (confirmation.h). Deterministic; not thread-safe.
+// Measures every feasible plan once, the predicted best first, then confirms the best (confirmation.h).
+// Deterministic; not thread-safe.
 #pragma once
 
 #include "search/planner/strategy.h"

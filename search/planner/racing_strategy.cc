@@ -13,6 +13,10 @@ namespace {
 constexpr std::size_t kFirstRound = 6;
 constexpr std::size_t kRound = 4;
 constexpr double kWorthwhile = 0.01;
+// How far below its prediction a plan may plausibly lie. Of 1000 made-up studies (search_loop_test), 1.645
+// loses the best plan by more than 2% in 5%, 2 in 2.7%, 2.4 in 2.1%, with 11, 13 and 15 plans measured of
+// 112.
+constexpr double kPlausibleSigmas = 2;
 
 using Layout = std::array<std::int64_t, 3>;
 Layout LayoutOf(const CandidatePlan& c) { return {c.plan.tp, c.plan.pp, c.plan.dp}; }
@@ -23,13 +27,17 @@ std::int64_t TriedCount(const std::vector<CandidatePlan>& candidates) {
   return std::count_if(candidates.begin(), candidates.end(), Tried);
 }
 
+// Standard deviation of the logarithm: the interval is 90%, 1.645 of them to either side.
+double Sigma(const Prediction& p) { return std::log(p.step_time_high_s / p.step_time_low_s) / (2 * 1.645); }
+
 bool Plausible(const CandidatePlan& c, double incumbent_s) {
-  return c.predicted.step_time_low_s < incumbent_s * (1 - kWorthwhile);
+  return c.predicted.step_time_s * std::exp(-kPlausibleSigmas * Sigma(c.predicted)) <
+         incumbent_s * (1 - kWorthwhile);
 }
 
-// E[max(0, log incumbent - log time)] with log time normal; the interval is 90%, 1.645 standard deviations to either side.
+// E[max(0, log incumbent - log time)] with log time normal.
 double ExpectedImprovement(const Prediction& p, double incumbent_s) {
-  const double sigma = std::log(p.step_time_high_s / p.step_time_low_s) / (2 * 1.645);
+  const double sigma = Sigma(p);
   const double gain = std::log(incumbent_s / p.step_time_s);
   if (sigma <= 0) return std::max(0.0, gain);
   const double z = gain / sigma;
@@ -77,7 +85,8 @@ std::vector<std::size_t> RacingStrategy::Suggest(const std::vector<CandidatePlan
   std::vector<std::pair<double, std::size_t>> by_gain;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const CandidatePlan& c = candidates[i];
-    if (!Tried(c) && Plausible(c, incumbent)) by_gain.emplace_back(-ExpectedImprovement(c.predicted, incumbent), i);
+    if (!Tried(c) && Plausible(c, incumbent))
+      by_gain.emplace_back(-ExpectedImprovement(c.predicted, incumbent), i);
   }
   std::sort(by_gain.begin(), by_gain.end());
   std::vector<std::size_t> round;

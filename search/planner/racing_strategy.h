@@ -1,9 +1,11 @@
-// The default strategy: measures the plans that may plausibly be the fastest, in rounds, until none is left or the bound is reached.
-// Deterministic; not thread-safe.
+// The default strategy: measures the plans that may plausibly be the fastest, in rounds, until none is left
+// or the bound is reached. Deterministic; not thread-safe.
 //
-// First round: the predicted best of each layout (tp, pp, dp), the best six layouts. Later rounds: up to four plans by expected improvement over the
-// fastest measured one (Jones, Schonlau and Welch 1998, on the logarithm of time), those first that differ in layout from others of the round. Ends when
-// no unmeasured plan's low bound beats the fastest measured median by more than 1%. Then confirmation.h.
+// First round: the predicted best of each layout (tp, pp, dp), the best six layouts. Later rounds: up to four
+// plans by expected improvement over the fastest measured one (Jones, Schonlau and Welch 1998, on the
+// logarithm of time), those first that differ in layout from others of the round. Ends when no unmeasured
+// plan, two standard deviations below its prediction, beats the fastest measured median by more than 1%. Then
+// confirmation.h.
 #pragma once
 
 #include "search/planner/strategy.h"
@@ -12,7 +14,8 @@ namespace autocfg {
 
 class RacingStrategy : public Strategy {
  public:
-  // `max_trials`: plans to measure at most, repeats not counted; 0: a third of the candidates, rounded up, and at least six.
+  // `max_trials`: plans to measure at most, repeats not counted; 0: a third of the candidates, rounded up,
+  // and at least six.
   explicit RacingStrategy(std::int64_t max_trials) : max_trials_(max_trials) {}
 
   std::vector<std::size_t> Suggest(const std::vector<CandidatePlan>& candidates) override;

@@ -60,8 +60,10 @@ Recalibration::Features Recalibration::FeaturesOf(const ParallelPlan& plan) {
 
 double Recalibration::Covariance(const Features& a, const Features& b) {
   const int same = (a.layout == b.layout) + (a.schedule == b.schedule) + (a.recompute == b.recompute);
-  double sum = kGlobalSigma * kGlobalSigma + kFeatureSigma * kFeatureSigma * (same + a.slopes[0] * b.slopes[0]);
-  for (std::size_t i = 1; i < a.slopes.size(); ++i) sum += kAxisSlopeSigma * kAxisSlopeSigma * a.slopes[i] * b.slopes[i];
+  double sum =
+      kGlobalSigma * kGlobalSigma + kFeatureSigma * kFeatureSigma * (same + a.slopes[0] * b.slopes[0]);
+  for (std::size_t i = 1; i < a.slopes.size(); ++i)
+    sum += kAxisSlopeSigma * kAxisSlopeSigma * a.slopes[i] * b.slopes[i];
   return sum;
 }
 
@@ -76,7 +78,8 @@ Recalibration::Recalibration(const std::vector<RatioObservation>& observations) 
   double best = -std::numeric_limits<double>::infinity();
   for (double residual : kResidualSigmas) {
     for (double scale : kPriorScales) {
-      Hypothesis h{.residual_sigma = residual, .prior_scale = scale, .weight = 0, .cholesky = prior, .alpha = {}};
+      Hypothesis h{
+          .residual_sigma = residual, .prior_scale = scale, .weight = 0, .cholesky = prior, .alpha = {}};
       for (double& c : h.cholesky) c *= scale * scale;
       for (std::size_t i = 0; i < n; ++i) {
         const double noise = observations[i].noise_sigma;

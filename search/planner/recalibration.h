@@ -1,11 +1,13 @@
-// What measurements teach about the predictions: how far the model is off, for all plans and by their features, and how sure that is.
-// Immutable once fitted, thread-safe.
+// What measurements teach about the predictions: how far the model is off, for all plans and by their
+// features, and how sure that is. Immutable once fitted, thread-safe.
 //
-// The logarithm of measured over predicted time is taken as a sum of effects, each drawn from a normal distribution around zero: one for all plans
-// (20%), one per layout (tp, pp, dp), schedule and recompute (10% each), a slope per doubling of the micro batch (10%) and of each axis (5%), and
-// what is a plan's own. The posterior is ridge regression with these priors, solved in the space of observations as a Gaussian process (Rasmussen and
-// Williams 2006, section 2.2). The size of a plan's own effect (at least 2%) and a common scale of the priors are not known: a small grid of both is
-// weighted by marginal likelihood (section 5.4.1), so that few observations leave wide intervals.
+// The logarithm of measured over predicted time is taken as a sum of effects, each drawn from a normal
+// distribution around zero: one for all plans (20%), one per layout (tp, pp, dp), schedule and recompute (10%
+// each), a slope per doubling of the micro batch (10%) and of each axis (5%), and what is a plan's own. The
+// posterior is ridge regression with these priors, solved in the space of observations as a Gaussian process
+// (Rasmussen and Williams 2006, section 2.2). The size of a plan's own effect (at least 2%) and a common
+// scale of the priors are not known: a small grid of both is weighted by marginal likelihood (section 5.4.1),
+// so that few observations leave wide intervals.
 #pragma once
 
 #include <array>
@@ -18,8 +20,8 @@ namespace autocfg {
 
 struct RatioObservation {
   ParallelPlan plan;
-  double log_ratio = 0;      // log(measured / predicted)
-  double noise_sigma = 0;    // standard error of the measured median, relative
+  double log_ratio = 0;    // log(measured / predicted)
+  double noise_sigma = 0;  // standard error of the measured median, relative
 };
 
 struct Correction {

@@ -20,7 +20,8 @@ namespace autocfg {
 namespace {
 
 constexpr std::size_t kShortlist = 64;
-// Actions simulated for the shortlist in all, so that spaces of huge programs are still answered within a second or so.
+// Actions simulated for the shortlist in all, so that spaces of huge programs are still answered within a
+// second or so.
 constexpr std::int64_t kMostSimulatedActions = 3'000'000;
 constexpr int kMostLost = 2;  // a plan whose trial was lost or cancelled is asked for this often again
 constexpr double kNinetyPercent = 1.645;
@@ -33,7 +34,8 @@ std::int64_t SimulatedActions(const Workload& workload, const ParallelPlan& plan
 Prediction Corrected(Prediction p, const Correction& correction) {
   const double factor = std::exp(correction.log_mean);
   Breakdown& b = p.breakdown;
-  for (double* part : {&b.compute, &b.recompute, &b.tp_comm, &b.pp_comm, &b.dp_comm, &b.bubble, &b.optimizer, &b.overhead}) {
+  for (double* part :
+       {&b.compute, &b.recompute, &b.tp_comm, &b.pp_comm, &b.dp_comm, &b.bubble, &b.optimizer, &b.overhead}) {
     *part *= factor;
   }
   p.step_time_s *= factor;
@@ -47,7 +49,7 @@ Prediction Corrected(Prediction p, const Correction& correction) {
 struct Record {
   Prediction raw;  // before recalibration
   std::vector<double> steps;
-  std::size_t first_steps = 0;   // steps of its first trial
+  std::size_t first_steps = 0;  // steps of its first trial
   double first_device_s = 0;
   int lost = 0;
 };
@@ -65,8 +67,9 @@ struct SearchLoop::State {
   std::vector<Record> records;  // by candidate
   std::map<ParallelPlan, std::size_t> index;
   std::unique_ptr<Strategy> strategy;
-  std::vector<std::pair<std::size_t, std::int64_t>> drawn;      // of the current round, not handed out yet: candidate, repeat
-  std::set<std::pair<std::size_t, std::int64_t>> asked;         // handed out, not observed yet
+  std::vector<std::pair<std::size_t, std::int64_t>>
+      drawn;  // of the current round, not handed out yet: candidate, repeat
+  std::set<std::pair<std::size_t, std::int64_t>> asked;  // handed out, not observed yet
 
   void Reject(const std::string& reason) { ++counts.rejected[reason]; }
 
@@ -82,8 +85,8 @@ struct SearchLoop::State {
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       records[i].raw = costs.Predict(candidates[i].plan);
       if (!std::isfinite(records[i].raw.step_time_s) || records[i].raw.step_time_s <= 0) {
-        return absl::InvalidArgumentError(fmt::format("the calibration gives no time for plan {}; run it again",
-                                                      PlanText(candidates[i].plan)));
+        return absl::InvalidArgumentError(fmt::format(
+            "the calibration gives no time for plan {}; run it again", PlanText(candidates[i].plan)));
       }
       order.push_back(i);
     }
@@ -120,7 +123,8 @@ struct SearchLoop::State {
 
   // Draws the next round where nothing is outstanding.
   void Advance() {
-    if (phase == SearchPhase::kDone || phase == SearchPhase::kCalibrating || !drawn.empty() || !asked.empty()) return;
+    if (phase == SearchPhase::kDone || phase == SearchPhase::kCalibrating || !drawn.empty() || !asked.empty())
+      return;
     Recalibrate();
     bool repeats_only = true;
     for (std::size_t i : strategy->Suggest(candidates)) {
@@ -167,10 +171,14 @@ struct SearchLoop::State {
 
 std::string_view Name(SearchPhase phase) {
   switch (phase) {
-    case SearchPhase::kCalibrating: return "calibrating";
-    case SearchPhase::kMeasuring: return "measuring";
-    case SearchPhase::kConfirming: return "confirming";
-    case SearchPhase::kDone: return "done";
+    case SearchPhase::kCalibrating:
+      return "calibrating";
+    case SearchPhase::kMeasuring:
+      return "measuring";
+    case SearchPhase::kConfirming:
+      return "confirming";
+    case SearchPhase::kDone:
+      return "done";
   }
   return "unknown";
 }
@@ -180,14 +188,16 @@ SearchLoop::SearchLoop(SearchLoop&&) noexcept = default;
 SearchLoop& SearchLoop::operator=(SearchLoop&&) noexcept = default;
 SearchLoop::~SearchLoop() = default;
 
-absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster,
-                                              const AxisValues& space, const SearchOptions& options) {
+absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Workload& workload,
+                                              const ClusterSpec& cluster, const AxisValues& space,
+                                              const SearchOptions& options) {
   if (absl::Status status = Validate(model); !status.ok()) return status;
   if (absl::Status status = CheckEngineSupports(model); !status.ok()) return status;
   if (absl::Status status = Validate(workload, model); !status.ok()) return status;
   if (absl::Status status = Validate(cluster); !status.ok()) return status;
   if (options.max_trials < 0) {
-    return absl::InvalidArgumentError(fmt::format("max_trials is {}; it must not be negative", options.max_trials));
+    return absl::InvalidArgumentError(
+        fmt::format("max_trials is {}; it must not be negative", options.max_trials));
   }
   absl::StatusOr<SearchSpace> plans = SearchSpace::Create(model, workload, RankCount(cluster), space);
   if (!plans.ok()) return plans.status();
@@ -238,14 +248,17 @@ std::vector<OpDesc> SearchLoop::CalibrationOps() const {
 absl::Status SearchLoop::SetCalibration(const OpTimes& times, std::int64_t device_overhead_bytes) {
   State& s = *state_;
   if (s.phase != SearchPhase::kCalibrating) {
-    return absl::FailedPreconditionError(fmt::format("the search is {}: it takes no calibration", Name(s.phase)));
+    return absl::FailedPreconditionError(
+        fmt::format("the search is {}: it takes no calibration", Name(s.phase)));
   }
   if (device_overhead_bytes < 0) {
-    return absl::InvalidArgumentError(fmt::format("device overhead is {} bytes; it must not be negative", device_overhead_bytes));
+    return absl::InvalidArgumentError(
+        fmt::format("device overhead is {} bytes; it must not be negative", device_overhead_bytes));
   }
   for (const OpTime& m : times.measured()) {
     if (!(m.seconds > 0) || !std::isfinite(m.seconds)) {
-      return absl::InvalidArgumentError(fmt::format("calibration: {} took {} s; times are positive", ToString(m.op), m.seconds));
+      return absl::InvalidArgumentError(
+          fmt::format("calibration: {} took {} s; times are positive", ToString(m.op), m.seconds));
     }
   }
   const std::int64_t capacity = MemoryCapacity(s.cluster);
@@ -293,11 +306,13 @@ std::vector<TrialRequest> SearchLoop::Next() {
   return requests;
 }
 
-absl::Status SearchLoop::Observe(const ParallelPlan& plan, std::int64_t repeat, TrialOutcome outcome, const Sample& sample) {
+absl::Status SearchLoop::Observe(const ParallelPlan& plan, std::int64_t repeat, TrialOutcome outcome,
+                                 const Sample& sample) {
   State& s = *state_;
   const auto found = s.index.find(plan);
   const auto never_asked = [&] {
-    return absl::InvalidArgumentError(fmt::format("repeat {} of plan {} was never asked for", repeat, PlanText(plan)));
+    return absl::InvalidArgumentError(
+        fmt::format("repeat {} of plan {} was never asked for", repeat, PlanText(plan)));
   };
   if (found == s.index.end()) return never_asked();
   const std::size_t i = found->second;
@@ -305,22 +320,35 @@ absl::Status SearchLoop::Observe(const ParallelPlan& plan, std::int64_t repeat, 
   const auto drawn = std::find(s.drawn.begin(), s.drawn.end(), key);  // a replay need not call Next
   if (drawn == s.drawn.end() && !s.asked.contains(key)) return never_asked();
   if (outcome == TrialOutcome::kMeasured) {
-    const bool valid = !sample.step_time_s.empty() && std::all_of(sample.step_time_s.begin(), sample.step_time_s.end(),
-                                                                  [](double t) { return t > 0 && std::isfinite(t); });
+    const bool valid =
+        !sample.step_time_s.empty() && std::all_of(sample.step_time_s.begin(), sample.step_time_s.end(),
+                                                   [](double t) { return t > 0 && std::isfinite(t); });
     if (!valid || !(sample.device_s >= 0) || !std::isfinite(sample.device_s)) {
-      return absl::InvalidArgumentError(
-          fmt::format("the measurement of plan {} has no step times, or one that is not positive", PlanText(plan)));
+      return absl::InvalidArgumentError(fmt::format(
+          "the measurement of plan {} has no step times, or one that is not positive", PlanText(plan)));
     }
   }
   s.asked.erase(key);
   if (drawn != s.drawn.end()) s.drawn.erase(drawn);
   switch (outcome) {
-    case TrialOutcome::kMeasured: s.Measured(i, sample); break;
-    case TrialOutcome::kOutOfMemory: s.Fail(i, "measured_out_of_memory"); break;
-    case TrialOutcome::kFailed: s.Fail(i, "failed"); break;
-    case TrialOutcome::kTimedOut: s.Fail(i, "timed_out"); break;
-    case TrialOutcome::kCancelled: s.Lost(i, "cancelled"); break;
-    case TrialOutcome::kLost: s.Lost(i, "lost"); break;
+    case TrialOutcome::kMeasured:
+      s.Measured(i, sample);
+      break;
+    case TrialOutcome::kOutOfMemory:
+      s.Fail(i, "measured_out_of_memory");
+      break;
+    case TrialOutcome::kFailed:
+      s.Fail(i, "failed");
+      break;
+    case TrialOutcome::kTimedOut:
+      s.Fail(i, "timed_out");
+      break;
+    case TrialOutcome::kCancelled:
+      s.Lost(i, "cancelled");
+      break;
+    case TrialOutcome::kLost:
+      s.Lost(i, "lost");
+      break;
   }
   if (s.phase == SearchPhase::kDone) {
     s.Recalibrate();  // late, after Stop: it still informs what is shown
@@ -350,7 +378,8 @@ std::vector<RankedPlan> SearchLoop::Ranking(std::size_t limit) const {
   std::vector<RankedPlan> ranking;
   for (std::size_t i : order) {
     const CandidatePlan& c = s.candidates[i];
-    ranking.push_back({c.plan, c.predicted, c.measured_s, MedianCi95(s.records[i].steps), s.records[i].steps});
+    ranking.push_back(
+        {c.plan, c.predicted, c.measured_s, MedianCi95(s.records[i].steps), s.records[i].steps});
   }
   return ranking;
 }
@@ -360,7 +389,8 @@ double SearchLoop::ExhaustiveDeviceSeconds() const {
   // A trial takes a start, and time in proportion to its step: fitted to the trials so far.
   std::vector<TimedSize> trials;
   for (std::size_t i = 0; i < s.candidates.size(); ++i) {
-    if (s.records[i].first_steps > 0) trials.push_back({*s.candidates[i].measured_s, s.records[i].first_device_s});
+    if (s.records[i].first_steps > 0)
+      trials.push_back({*s.candidates[i].measured_s, s.records[i].first_device_s});
   }
   const LinkModel trial = FitLine(trials);
   double sum = 0;

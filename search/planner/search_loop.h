@@ -1,9 +1,11 @@
-// The search: which plans to measure next, and when there is evidence enough. A state machine without clock, threads or I/O:
-// whoever drives it (server/study_runner) carries out what Next() asks for and tells it what came out. Observing the same outcomes in the
-// same order leads to the same decisions, so a stored study is resumed by replaying it. Not thread-safe.
+// The search: which plans to measure next, and when there is evidence enough. A state machine without clock,
+// threads or I/O: whoever drives it (server/study_runner) carries out what Next() asks for and tells it what
+// came out. Observing the same outcomes in the same order leads to the same decisions, so a stored study is
+// resumed by replaying it. Not thread-safe.
 //
-// The course: enumerate; predict memory; the driver calibrates; closed form for all, the simulator for the shortlist; rounds of
-// trials, predictions recalibrated after each; then the plans that are statistically tied with the best are repeated in turns.
+// The course: enumerate; predict memory; the driver calibrates; closed form for all, the simulator for the
+// shortlist; rounds of trials, predictions recalibrated after each; then the plans that are statistically
+// tied with the best are repeated in turns.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +24,9 @@
 namespace autocfg {
 
 struct SearchOptions {
-  bool exhaustive = false;       // every feasible plan is measured
+  bool exhaustive = false;  // every feasible plan is measured
   bool predict_only = false;
-  std::int64_t max_trials = 0;   // 0: the planner's own bound
+  std::int64_t max_trials = 0;  // 0: the planner's own bound
   std::uint64_t seed = 1;
 };
 
@@ -66,25 +68,28 @@ std::string_view Name(SearchPhase phase);
 class SearchLoop {
  public:
   // Enumerates and predicts memory. InvalidArgument as the parts say.
-  static absl::StatusOr<SearchLoop> Create(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster,
-                                           const AxisValues& space, const SearchOptions& options);
+  static absl::StatusOr<SearchLoop> Create(const ModelSpec& model, const Workload& workload,
+                                           const ClusterSpec& cluster, const AxisValues& space,
+                                           const SearchOptions& options);
 
   SearchPhase phase() const;
   const SearchCounts& counts() const;
 
-  // The distinct ops of the feasible plans (of their programs, all stages), most promising to matter first: what a calibration job is to time.
+  // The distinct ops of the feasible plans (of their programs, all stages), most promising to matter first:
+  // what a calibration job is to time.
   std::vector<OpDesc> CalibrationOps() const;
 
-  // Predicts times. Requires: phase is kCalibrating. Plans whose memory with `device_overhead_bytes` exceeds the capacity are counted as out
-  // of memory from here on.
+  // Predicts times. Requires: phase is kCalibrating. Plans whose memory with `device_overhead_bytes` exceeds
+  // the capacity are counted as out of memory from here on.
   absl::Status SetCalibration(const OpTimes& times, std::int64_t device_overhead_bytes);
 
-  // The next trials, best chance first; those asked for and not yet observed are not asked for again. Empty while outcomes are awaited that the next
-  // decision needs, and when the phase is kDone.
+  // The next trials, best chance first; those asked for and not yet observed are not asked for again. Empty
+  // while outcomes are awaited that the next decision needs, and when the phase is kDone.
   std::vector<TrialRequest> Next();
 
   // InvalidArgument if the trial was never asked for.
-  absl::Status Observe(const ParallelPlan& plan, std::int64_t repeat, TrialOutcome outcome, const Sample& sample);
+  absl::Status Observe(const ParallelPlan& plan, std::int64_t repeat, TrialOutcome outcome,
+                       const Sample& sample);
 
   // No new trials are asked for; what is known decides (time budget, cancel).
   void Stop();

@@ -20,7 +20,8 @@ std::size_t OrderStatistic(std::size_t n) {
   double below = 0;
   for (std::size_t k = 0; k < n; ++k) {
     const double kd = static_cast<double>(k);
-    below += std::exp(std::lgamma(nd + 1) - std::lgamma(kd + 1) - std::lgamma(nd - kd + 1) - nd * std::log(2.0));
+    below +=
+        std::exp(std::lgamma(nd + 1) - std::lgamma(kd + 1) - std::lgamma(nd - kd + 1) - nd * std::log(2.0));
     if (below > 0.025) return k;
   }
   return n / 2;
@@ -47,7 +48,8 @@ std::optional<Interval> MedianInterval95(std::span<const double> values) {
   double mean = 0, squares = 0;
   for (double x : sorted) mean += x / static_cast<double>(n);
   for (double x : sorted) squares += (x - mean) * (x - mean);
-  const double half = kStudent95[n - 2] * std::sqrt(squares / static_cast<double>(n - 1) / static_cast<double>(n));
+  const double half =
+      kStudent95[n - 2] * std::sqrt(squares / static_cast<double>(n - 1) / static_cast<double>(n));
   const double median = MedianOfSorted(sorted);
   return Interval{std::min(median - half, sorted.front()), std::max(median + half, sorted.back())};
 }

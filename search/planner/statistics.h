@@ -16,10 +16,11 @@ struct Interval {
 
 // A 95% confidence interval of the median, from one value on empty.
 //
-// Six values or more: distribution-free, from order statistics. The number of values below the true median is binomial (n, 1/2), so
-// [x_(k), x_(n+1-k)] covers it with probability 1 - 2 P(Bin(n, 1/2) < k); k is the largest that keeps this at 95% or more (Conover, Practical
-// Nonparametric Statistics, 3rd ed., section 3.2). Two to five values: no pair of order statistics reaches 95%, so the interval is median +- t s /
-// sqrt(n), Student's, and at least the range of the values. That one supposes that steps scatter about normally.
+// Six values or more: distribution-free, from order statistics. The number of values below the true median is
+// binomial (n, 1/2), so [x_(k), x_(n+1-k)] covers it with probability 1 - 2 P(Bin(n, 1/2) < k); k is the
+// largest that keeps this at 95% or more (Conover, Practical Nonparametric Statistics, 3rd ed., section 3.2).
+// Two to five values: no pair of order statistics reaches 95%, so the interval is median +- t s / sqrt(n),
+// Student's, and at least the range of the values. That one supposes that steps scatter about normally.
 std::optional<Interval> MedianInterval95(std::span<const double> values);
 
 // Half the width of that interval, to either side whichever is longer.

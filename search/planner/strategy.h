@@ -1,4 +1,5 @@
-// Chooses which plans to measure next, given predictions and what has been measured. Deterministic; not thread-safe.
+// Chooses which plans to measure next, given predictions and what has been measured. Deterministic; not
+// thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +15,20 @@ namespace autocfg {
 // One feasible plan as a strategy sees it.
 struct CandidatePlan {
   ParallelPlan plan;
-  Prediction predicted;                 // recalibrated, with its 90% interval
-  std::optional<double> measured_s;     // median, once measured
+  Prediction predicted;              // recalibrated, with its 90% interval
+  std::optional<double> measured_s;  // median, once measured
   double measured_ci95_s = 0;
-  std::size_t samples = 0;              // steps measured
-  int repeats = 0;                      // trials measured
-  bool failed = false;                  // measured and failed, or did not fit after all: not to be asked for again
-  bool repeatable = true;               // false: its measurement stands, but it is not to be measured again
+  std::size_t samples = 0;  // steps measured
+  int repeats = 0;          // trials measured
+  bool failed = false;      // measured and failed, or did not fit after all: not to be asked for again
+  bool repeatable = true;   // false: its measurement stands, but it is not to be measured again
 };
 
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  // Indices into `candidates` of what to measure in the next round, best chance first; a measured candidate's index asks for a repeat.
-  // Empty: enough is known.
+  // Indices into `candidates` of what to measure in the next round, best chance first; a measured candidate's
+  // index asks for a repeat. Empty: enough is known.
   virtual std::vector<std::size_t> Suggest(const std::vector<CandidatePlan>& candidates) = 0;
 
   // Trials likely still to be suggested, at most.

@@ -14,9 +14,9 @@
 namespace autocfg {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::AllOps;
 using testing::Fp32;
+using ::testing::HasSubstr;
 using testing::LocalRanks;
 using testing::SmallGpt;
 using testing::SyntheticDevice;
@@ -24,14 +24,22 @@ using testing::SyntheticDevice;
 // Seconds of an action by the stage's costs, on ranks that do not share cores.
 double SecondsOf(const StageCosts& c, ActionKind kind) {
   switch (kind) {
-    case ActionKind::kZeroGradients: return c.zero_s;
-    case ActionKind::kForward: return c.forward_s;
-    case ActionKind::kBackward: return c.backward_s;
-    case ActionKind::kReduceGradients: return c.reduce_s;
-    case ActionKind::kSumTiedEmbedding: return c.tied_s;
-    case ActionKind::kReduceScalars: return c.norm_s + c.scalars_s;
-    case ActionKind::kOptimizer: return c.UpdateSeconds();
-    default: return c.p2p_s;
+    case ActionKind::kZeroGradients:
+      return c.zero_s;
+    case ActionKind::kForward:
+      return c.forward_s;
+    case ActionKind::kBackward:
+      return c.backward_s;
+    case ActionKind::kReduceGradients:
+      return c.reduce_s;
+    case ActionKind::kSumTiedEmbedding:
+      return c.tied_s;
+    case ActionKind::kReduceScalars:
+      return c.norm_s + c.scalars_s;
+    case ActionKind::kOptimizer:
+      return c.UpdateSeconds();
+    default:
+      return c.p2p_s;
   }
 }
 
@@ -89,8 +97,9 @@ TEST(CostModel, ClosedFormAgainstSimulator) {
   EXPECT_LT(errors[errors.size() / 2], 0.001);
 }
 
-// Stages as unequal as they come (each time drawn from a range of six to one, messages as long as forwards): GPipe within 1%, 1F1B within
-// 10% and half within 1%. The closed form takes the longest of some paths, so it is never above.
+// Stages as unequal as they come (each time drawn from a range of six to one, messages as long as forwards):
+// GPipe within 1%, 1F1B within 10% and half within 1%. The closed form takes the longest of some paths, so it
+// is never above.
 TEST(CostModel, ClosedFormWithArbitraryStages) {
   RandomCases random(13);
   std::vector<double> errors;
@@ -112,9 +121,10 @@ TEST(CostModel, ClosedFormWithArbitraryStages) {
     plan.pp = pp;
     plan.dp = 2;
     plan.schedule = i % 2 == 0 ? Schedule::kGPipe : Schedule::kOneFOneB;
-    const auto step = SimulateProgram(Lower(SmallGpt(pp), Fp32(2 * m, 16), plan), [&](std::int32_t rank, const Action& a) {
-      return SecondsOf(stages[static_cast<std::size_t>(rank / 2)], a.kind);
-    });
+    const auto step =
+        SimulateProgram(Lower(SmallGpt(pp), Fp32(2 * m, 16), plan), [&](std::int32_t rank, const Action& a) {
+          return SecondsOf(stages[static_cast<std::size_t>(rank / 2)], a.kind);
+        });
     ASSERT_TRUE(step.ok()) << step.status();
     const double error = ClosedForm(stages, plan.schedule, m, 1).Total() / step->step_time_s - 1;
     EXPECT_LT(error, 1e-9) << i;
@@ -133,9 +143,10 @@ TEST(CostModel, FewRanksStandForAll) {
     CostModel costs = ModelOf(c);
     std::vector<StageCosts> stages;
     for (std::int64_t s = 0; s < c.plan.pp; ++s) stages.push_back(costs.CostsOf(c.plan, s));
-    const auto full = SimulateProgram(Lower(c.model, c.workload, c.plan), [&](std::int32_t rank, const Action& a) {
-      return SecondsOf(stages[static_cast<std::size_t>(rank / (c.plan.tp * c.plan.dp))], a.kind);
-    });
+    const auto full =
+        SimulateProgram(Lower(c.model, c.workload, c.plan), [&](std::int32_t rank, const Action& a) {
+          return SecondsOf(stages[static_cast<std::size_t>(rank / (c.plan.tp * c.plan.dp))], a.kind);
+        });
     ASSERT_TRUE(full.ok()) << full.status();
     EXPECT_DOUBLE_EQ(costs.Simulate(c.plan).step_time_s, full->step_time_s);
   }
@@ -150,7 +161,8 @@ TEST(CostModel, StageCostsAreTheSumsOfTheirOps) {
       const StageCosts s = costs.CostsOf(c.plan, stage);
       const auto sum = [&](ActionKind kind, bool tensor_only = false) {
         double seconds = 0;
-        for (const OpDesc& op : ActionOps(c.model, c.workload, c.plan, stage, Action{.kind = kind, .after = {}})) {
+        for (const OpDesc& op :
+             ActionOps(c.model, c.workload, c.plan, stage, Action{.kind = kind, .after = {}})) {
           if (!tensor_only || op.group == CommGroup::kTensor) seconds += c.device.Seconds(op);
         }
         return seconds;
@@ -177,8 +189,9 @@ TEST(CostModel, BreakdownAddsUp) {
     CostModel costs = ModelOf(c, i % 2 == 0 ? 1 : 2);
     for (const Prediction& p : {costs.Predict(c.plan), costs.Simulate(c.plan)}) {
       EXPECT_NEAR(p.breakdown.Total(), p.step_time_s, 1e-9 * p.step_time_s);
-      for (double part : {p.breakdown.compute, p.breakdown.recompute, p.breakdown.tp_comm, p.breakdown.pp_comm,
-                          p.breakdown.dp_comm, p.breakdown.bubble, p.breakdown.optimizer, p.breakdown.overhead}) {
+      for (double part :
+           {p.breakdown.compute, p.breakdown.recompute, p.breakdown.tp_comm, p.breakdown.pp_comm,
+            p.breakdown.dp_comm, p.breakdown.bubble, p.breakdown.optimizer, p.breakdown.overhead}) {
         EXPECT_GE(part, 0);
       }
       EXPECT_GT(p.breakdown.compute, 0);

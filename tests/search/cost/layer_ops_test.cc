@@ -37,9 +37,10 @@ class LayerOpsTest : public ::testing::Test {
 
 TEST_F(LayerOpsTest, LayerForward) {
   EXPECT_THAT(Text(LayerForwardOps(model, workload, plan)),
-              ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nn 64x192x128", "bias_add fp32 64x192",
-                          "attention_forward fp32 2x32x4x16", "matmul fp32 nn 64x128x64",
-                          "all_reduce_sum fp32 tensor/2 8192", "bias_residual fp32 64x128", "layer_norm_forward fp32 64x128",
+              ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nn 64x192x128",
+                          "bias_add fp32 64x192", "attention_forward fp32 2x32x4x16",
+                          "matmul fp32 nn 64x128x64", "all_reduce_sum fp32 tensor/2 8192",
+                          "bias_residual fp32 64x128", "layer_norm_forward fp32 64x128",
                           "matmul fp32 nn 64x256x128", "bias_gelu fp32 64x256", "matmul fp32 nn 64x128x256",
                           "all_reduce_sum fp32 tensor/2 8192", "bias_residual fp32 64x128"));
 }
@@ -49,10 +50,12 @@ TEST_F(LayerOpsTest, LayerBackward) {
       Text(LayerBackwardOps(model, workload, plan)),
       ElementsAre("bias_gradient fp32 64x128", "matmul fp32 tn acc 256x128x64", "matmul fp32 nt 64x256x128",
                   "gelu_backward fp32 64x256", "bias_gradient fp32 64x256", "matmul fp32 tn acc 128x256x64",
-                  "matmul fp32 nt 64x128x256", "all_reduce_sum fp32 tensor/2 8192", "layer_norm_backward fp32 64x128",
-                  "bias_gradient fp32 64x128", "matmul fp32 tn acc 64x128x64", "matmul fp32 nt 64x64x128",
-                  "attention_backward fp32 2x32x4x16", "bias_gradient fp32 64x192", "matmul fp32 tn acc 128x192x64",
-                  "matmul fp32 nt 64x128x192", "all_reduce_sum fp32 tensor/2 8192", "layer_norm_backward fp32 64x128"));
+                  "matmul fp32 nt 64x128x256", "all_reduce_sum fp32 tensor/2 8192",
+                  "layer_norm_backward fp32 64x128", "bias_gradient fp32 64x128",
+                  "matmul fp32 tn acc 64x128x64", "matmul fp32 nt 64x64x128",
+                  "attention_backward fp32 2x32x4x16", "bias_gradient fp32 64x192",
+                  "matmul fp32 tn acc 128x192x64", "matmul fp32 nt 64x128x192",
+                  "all_reduce_sum fp32 tensor/2 8192", "layer_norm_backward fp32 64x128"));
 }
 
 TEST_F(LayerOpsTest, RecomputationRunsTheForwardWithoutItsLastThreeOps) {
@@ -70,12 +73,14 @@ TEST_F(LayerOpsTest, EmbeddingAndHead) {
   EXPECT_THAT(Text(EmbeddingBackwardOps(model, workload, plan)),
               ElementsAre("position_backward fp32 64x128", "embedding_backward fp32 64x128x512"));
   EXPECT_THAT(Text(HeadForwardOps(model, workload, plan)),
-              ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nt 64x512x128", "cross_entropy_max fp32 64x512",
-                          "all_reduce_max fp32 tensor/2 64", "cross_entropy_sum fp32 64x512",
-                          "all_reduce_sum fp32 tensor/2 128", "cross_entropy_loss fp32 64"));
+              ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nt 64x512x128",
+                          "cross_entropy_max fp32 64x512", "all_reduce_max fp32 tensor/2 64",
+                          "cross_entropy_sum fp32 64x512", "all_reduce_sum fp32 tensor/2 128",
+                          "cross_entropy_loss fp32 64"));
   EXPECT_THAT(Text(HeadBackwardOps(model, workload, plan)),
-              ElementsAre("cross_entropy_backward fp32 64x512", "matmul fp32 nn 64x128x512", "matmul fp32 tn acc 512x128x64",
-                          "all_reduce_sum fp32 tensor/2 8192", "layer_norm_backward fp32 64x128"));
+              ElementsAre("cross_entropy_backward fp32 64x512", "matmul fp32 nn 64x128x512",
+                          "matmul fp32 tn acc 512x128x64", "all_reduce_sum fp32 tensor/2 8192",
+                          "layer_norm_backward fp32 64x128"));
 }
 
 TEST_F(LayerOpsTest, NoTensorGroupNoReduction) {
@@ -87,7 +92,8 @@ TEST_F(LayerOpsTest, NoTensorGroupNoReduction) {
   }
 }
 
-// One layer of this rank holds 99,520 elements: 2 norms 512, c_attn 128*192 + 192, c_proj 64*128 + 128, fc 128*256 + 256, proj 256*128 + 128.
+// One layer of this rank holds 99,520 elements: 2 norms 512, c_attn 128*192 + 192, c_proj 64*128 + 128, fc
+// 128*256 + 256, proj 256*128 + 128.
 TEST_F(LayerOpsTest, ParametersOfEachStage) {
   const std::int64_t layer = 512 + 128 * 192 + 192 + 64 * 128 + 128 + 128 * 256 + 256 + 256 * 128 + 128;
   const std::int64_t table = 512 * 128, positions = 64 * 128;
@@ -99,16 +105,18 @@ TEST_F(LayerOpsTest, ParametersOfEachStage) {
               ElementsAre("all_reduce_sum fp32 data/2 " + std::to_string(layer + table + 256)));
   EXPECT_THAT(Of(ActionKind::kSumTiedEmbedding, 0), ElementsAre("all_reduce_sum fp32 embedding/2 65536"));
   EXPECT_THAT(Of(ActionKind::kOptimizer, 1),
-              ElementsAre("adamw fp32 65536", "adamw fp32 128", "adamw fp32 128", "adamw fp32 24576", "adamw fp32 192",
-                          "adamw fp32 8192", "adamw fp32 128", "adamw fp32 128", "adamw fp32 128", "adamw fp32 32768",
-                          "adamw fp32 256", "adamw fp32 32768", "adamw fp32 128", "adamw fp32 128", "adamw fp32 128"));
+              ElementsAre("adamw fp32 65536", "adamw fp32 128", "adamw fp32 128", "adamw fp32 24576",
+                          "adamw fp32 192", "adamw fp32 8192", "adamw fp32 128", "adamw fp32 128",
+                          "adamw fp32 128", "adamw fp32 32768", "adamw fp32 256", "adamw fp32 32768",
+                          "adamw fp32 128", "adamw fp32 128", "adamw fp32 128"));
   // The last stage's copy of the table counts in the first stage's norm.
-  EXPECT_THAT(Of(ActionKind::kReduceScalars, 1),
-              ElementsAre("sum_of_squares fp32 128", "sum_of_squares fp32 128", "sum_of_squares fp32 24576",
-                          "sum_of_squares fp32 192", "sum_of_squares fp32 8192", "sum_of_squares fp32 128",
-                          "sum_of_squares fp32 128", "sum_of_squares fp32 128", "sum_of_squares fp32 32768",
-                          "sum_of_squares fp32 256", "sum_of_squares fp32 32768", "sum_of_squares fp32 128",
-                          "sum_of_squares fp32 128", "sum_of_squares fp32 128", "all_reduce_sum fp64 world/8 2"));
+  EXPECT_THAT(
+      Of(ActionKind::kReduceScalars, 1),
+      ElementsAre("sum_of_squares fp32 128", "sum_of_squares fp32 128", "sum_of_squares fp32 24576",
+                  "sum_of_squares fp32 192", "sum_of_squares fp32 8192", "sum_of_squares fp32 128",
+                  "sum_of_squares fp32 128", "sum_of_squares fp32 128", "sum_of_squares fp32 32768",
+                  "sum_of_squares fp32 256", "sum_of_squares fp32 32768", "sum_of_squares fp32 128",
+                  "sum_of_squares fp32 128", "sum_of_squares fp32 128", "all_reduce_sum fp64 world/8 2"));
   EXPECT_EQ(Of(ActionKind::kReduceScalars, 0).front(), "sum_of_squares fp32 65536");
 }
 
@@ -116,12 +124,13 @@ TEST_F(LayerOpsTest, GradientRegionCountsItsPadding) {
   // Tensors of 4 * 25 = 100 bytes take 128.
   model = SmallGpt(1, 25, 1, 100);
   plan = ParallelPlan();
-  const std::int64_t elements = ActionOps(model, workload, plan, 0, Action{.kind = ActionKind::kZeroGradients, .after = {}})
-                                    .front()
-                                    .dims[0];
+  const std::int64_t elements =
+      ActionOps(model, workload, plan, 0, Action{.kind = ActionKind::kZeroGradients, .after = {}})
+          .front()
+          .dims[0];
   const auto padded = [](std::int64_t n) { return (n + 15) / 16 * 16; };
-  EXPECT_EQ(elements, padded(128 * 25) + padded(64 * 25) + 6 * padded(25) + padded(25 * 75) + padded(75) + padded(625) +
-                          padded(25 * 100) + padded(100) + padded(100 * 25) + 2 * padded(25));
+  EXPECT_EQ(elements, padded(128 * 25) + padded(64 * 25) + 6 * padded(25) + padded(25 * 75) + padded(75) +
+                          padded(625) + padded(25 * 100) + padded(100) + padded(100 * 25) + 2 * padded(25));
 }
 
 TEST_F(LayerOpsTest, MessagesAndWhole) {
@@ -143,7 +152,8 @@ TEST_F(LayerOpsTest, DoublePrecisionThroughout) {
   workload.precision = *ParsePrecision("fp64");
   for (int kind = 0; kind <= static_cast<int>(ActionKind::kOptimizer); ++kind) {
     const Action action{.kind = static_cast<ActionKind>(kind), .after = {}};
-    for (const OpDesc& op : ActionOps(model, workload, plan, 0, action)) EXPECT_EQ(op.dtype, DType::kF64) << ToString(op);
+    for (const OpDesc& op : ActionOps(model, workload, plan, 0, action))
+      EXPECT_EQ(op.dtype, DType::kF64) << ToString(op);
   }
 }
 

@@ -13,7 +13,9 @@ namespace {
 
 using testing::SyntheticDevice;
 
-OpDesc Matmul(std::int64_t m, std::int64_t n, std::int64_t k) { return {.kind = OpKind::kMatmul, .dims = {m, n, k, 0}}; }
+OpDesc Matmul(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return {.kind = OpKind::kMatmul, .dims = {m, n, k, 0}};
+}
 OpDesc Comm(OpKind kind, CommGroup group, std::int32_t size, std::int64_t n) {
   return {.kind = kind, .group = group, .group_size = size, .dims = {n, 0, 0, 0}};
 }
@@ -90,14 +92,16 @@ TEST(OpTimes, GrowsWithTheWork) {
 
 TEST(OpTimes, AKindOrTypeNeverMeasured) {
   const SyntheticDevice device;
-  const OpTimes times = device.Measure({Matmul(256, 256, 256), {.kind = OpKind::kFill, .dims = {1 << 20, 0, 0, 0}}});
+  const OpTimes times =
+      device.Measure({Matmul(256, 256, 256), {.kind = OpKind::kFill, .dims = {1 << 20, 0, 0, 0}}});
   OpDesc fp64 = Matmul(256, 256, 256);
   fp64.dtype = DType::kF64;
   EXPECT_NEAR(times.Seconds(fp64) / times.Seconds(Matmul(256, 256, 256)), 2, 0.2);
   const OpDesc adamw{.kind = OpKind::kAdamW, .dims = {1 << 20, 0, 0, 0}};
   EXPECT_NEAR(times.Seconds(adamw) / device.Seconds(adamw), 1, 0.2);
   EXPECT_EQ(OpTimes().Seconds(adamw), std::numeric_limits<double>::infinity());
-  EXPECT_EQ(times.Seconds(Comm(OpKind::kSend, CommGroup::kPipeline, 2, 8)), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(times.Seconds(Comm(OpKind::kSend, CommGroup::kPipeline, 2, 8)),
+            std::numeric_limits<double>::infinity());
 }
 
 TEST(OpTimes, LinksByGroupAndSize) {
@@ -113,8 +117,10 @@ TEST(OpTimes, LinksByGroupAndSize) {
   link(OpKind::kSend, CommGroup::kPipeline, 4, 2e-6, 3e-10);
   const OpTimes times(measured);
   const double bytes = 4 * 4096;
-  EXPECT_NEAR(times.Seconds(Comm(OpKind::kAllReduceSum, CommGroup::kTensor, 2, 4096)), 1e-5 + 1e-9 * bytes, 1e-10);
-  EXPECT_NEAR(times.Seconds(Comm(OpKind::kAllReduceSum, CommGroup::kData, 2, 4096)), 4e-5 + 4e-9 * bytes, 1e-10);
+  EXPECT_NEAR(times.Seconds(Comm(OpKind::kAllReduceSum, CommGroup::kTensor, 2, 4096)), 1e-5 + 1e-9 * bytes,
+              1e-10);
+  EXPECT_NEAR(times.Seconds(Comm(OpKind::kAllReduceSum, CommGroup::kData, 2, 4096)), 4e-5 + 4e-9 * bytes,
+              1e-10);
   // Four was never measured: as eight. Sixteen: as eight, too. The maximum: as the sum. A receive: as a send.
   const double eight = 8e-5 + 2e-9 * bytes;
   EXPECT_NEAR(times.Seconds(Comm(OpKind::kAllReduceSum, CommGroup::kTensor, 4, 4096)), eight, 1e-10);
@@ -127,7 +133,8 @@ TEST(OpTimes, LinksByGroupAndSize) {
 TEST(OpTimes, AGroupMeasuredAtOneSizeBorrowsTheShapeOfOthers) {
   std::vector<OpTime> measured;
   for (std::int64_t n : {16, 1024, 65536}) {
-    measured.push_back({Comm(OpKind::kAllReduceSum, CommGroup::kTensor, 2, n), 1e-5 + 4e-9 * static_cast<double>(n)});
+    measured.push_back(
+        {Comm(OpKind::kAllReduceSum, CommGroup::kTensor, 2, n), 1e-5 + 4e-9 * static_cast<double>(n)});
   }
   measured.push_back({Comm(OpKind::kAllReduceSum, CommGroup::kWorld, 4, 4), 3e-5});
   const OpTimes times(measured);

@@ -9,8 +9,8 @@
 namespace autocfg {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::Fp32;
+using ::testing::HasSubstr;
 using testing::SmallGpt;
 
 struct Times {
@@ -20,13 +20,17 @@ struct Times {
 ActionSeconds Uniform(const Times& t) {
   return [t](std::int32_t, const Action& action) {
     switch (action.kind) {
-      case ActionKind::kForward: return t.forward;
-      case ActionKind::kBackward: return t.backward;
+      case ActionKind::kForward:
+        return t.forward;
+      case ActionKind::kBackward:
+        return t.backward;
       case ActionKind::kSendActivation:
       case ActionKind::kRecvActivation:
       case ActionKind::kSendGradient:
-      case ActionKind::kRecvGradient: return t.message;
-      default: return t.rest;
+      case ActionKind::kRecvGradient:
+        return t.message;
+      default:
+        return t.rest;
     }
   };
 }
@@ -50,22 +54,25 @@ TEST(PipelineSimulator, UniformStagesHaveTheKnownBubble) {
   for (Schedule schedule : {Schedule::kGPipe, Schedule::kOneFOneB}) {
     for (std::int64_t pp : {1, 2, 4, 8}) {
       for (std::int64_t m : {1, 2, 7, 8, 32}) {
-        EXPECT_DOUBLE_EQ(StepTime(Pipeline(pp, schedule), m, {}), 3.0 * static_cast<double>(m + pp - 1)) << pp << " " << m;
+        EXPECT_DOUBLE_EQ(StepTime(Pipeline(pp, schedule), m, {}), 3.0 * static_cast<double>(m + pp - 1))
+            << pp << " " << m;
       }
     }
   }
 }
 
-// A receive is not overlapped with the compute before it: on two stages of F = 1, B = 2, message 0.5, GPipe takes (1 + 1.5) + 3 * 1.5 forward, and
-// 2 + 2.5 + 3 * 2.5 backward.
+// A receive is not overlapped with the compute before it: on two stages of F = 1, B = 2, message 0.5, GPipe
+// takes (1 + 1.5) + 3 * 1.5 forward, and 2 + 2.5 + 3 * 2.5 backward.
 TEST(PipelineSimulator, MessagesByHand) {
   EXPECT_DOUBLE_EQ(StepTime(Pipeline(2, Schedule::kGPipe), 4, {.message = 0.5}), 2.5 + 4.5 + 4.5 + 7.5);
   // 1F1B: F0 m F1 B1 m B0 with one microbatch.
-  EXPECT_DOUBLE_EQ(StepTime(Pipeline(2, Schedule::kOneFOneB), 1, {.message = 0.5}), 1 + 0.5 + 1 + 2 + 0.5 + 2);
+  EXPECT_DOUBLE_EQ(StepTime(Pipeline(2, Schedule::kOneFOneB), 1, {.message = 0.5}),
+                   1 + 0.5 + 1 + 2 + 0.5 + 2);
 }
 
 TEST(PipelineSimulator, MessagesThatDominate) {
-  // Message 10: each stage boundary carries 2 * m messages, none of which overlaps with another on two stages of GPipe.
+  // Message 10: each stage boundary carries 2 * m messages, none of which overlaps with another on two stages
+  // of GPipe.
   const double step = StepTime(Pipeline(2, Schedule::kGPipe), 4, {.message = 10});
   EXPECT_DOUBLE_EQ(step, (1 + 11 + 3 * 11) + (2 + 12 + 3 * 12));
 }
@@ -77,12 +84,18 @@ TEST(PipelineSimulator, CollectivesWaitForAllRanks) {
   // Rank 1 is slow: 2 * (1 + 10) against 2 * (1 + 2); then reduction 5, scalars 1, update 3.
   const auto step = SimulateProgram(program, [](std::int32_t rank, const Action& action) -> double {
     switch (action.kind) {
-      case ActionKind::kForward: return 1;
-      case ActionKind::kBackward: return rank == 1 ? 10 : 2;
-      case ActionKind::kReduceGradients: return 5;
-      case ActionKind::kReduceScalars: return 1;
-      case ActionKind::kOptimizer: return 3;
-      default: return 0;
+      case ActionKind::kForward:
+        return 1;
+      case ActionKind::kBackward:
+        return rank == 1 ? 10 : 2;
+      case ActionKind::kReduceGradients:
+        return 5;
+      case ActionKind::kReduceScalars:
+        return 1;
+      case ActionKind::kOptimizer:
+        return 3;
+      default:
+        return 0;
     }
   });
   ASSERT_TRUE(step.ok()) << step.status();
@@ -90,7 +103,8 @@ TEST(PipelineSimulator, CollectivesWaitForAllRanks) {
   EXPECT_DOUBLE_EQ(step->compute_busy_s[0], 6 + 3);
   EXPECT_DOUBLE_EQ(step->compute_busy_s[1], 22 + 3);
   for (const TraceRow& row : step->rows) {
-    const Action& action = program.ranks[static_cast<std::size_t>(row.rank)][static_cast<std::size_t>(row.action)];
+    const Action& action =
+        program.ranks[static_cast<std::size_t>(row.rank)][static_cast<std::size_t>(row.action)];
     EXPECT_EQ(row.lane, action.lane);
     if (action.kind == ActionKind::kReduceGradients) {
       EXPECT_DOUBLE_EQ(row.start_s, 22) << "on both ranks";
@@ -125,14 +139,25 @@ TEST(PipelineSimulator, RowsFollowProgramAndLanes) {
   EXPECT_EQ(next, step->rows.size());
 }
 
-// Two ranks that each send before they receive: with nothing buffered, and the receive behind the send in `after`, neither moves.
+// Two ranks that each send before they receive: with nothing buffered, and the receive behind the send in
+// `after`, neither moves.
 TEST(PipelineSimulator, StuckProgramsNameTheAction) {
   Program program;
   program.plan = Pipeline(2, Schedule::kOneFOneB);
   program.microbatches = 1;
   const auto exchange = [](std::int32_t peer, ActionKind send, ActionKind recv) {
-    return RankProgram{Action{.kind = send, .lane = Lane::kPipelineSend, .stage = 0, .microbatch = 0, .peer = peer, .after = {}},
-                       Action{.kind = recv, .lane = Lane::kPipelineRecv, .stage = 0, .microbatch = 0, .peer = peer, .after = {0}}};
+    return RankProgram{Action{.kind = send,
+                              .lane = Lane::kPipelineSend,
+                              .stage = 0,
+                              .microbatch = 0,
+                              .peer = peer,
+                              .after = {}},
+                       Action{.kind = recv,
+                              .lane = Lane::kPipelineRecv,
+                              .stage = 0,
+                              .microbatch = 0,
+                              .peer = peer,
+                              .after = {0}}};
   };
   program.ranks = {exchange(1, ActionKind::kSendActivation, ActionKind::kRecvGradient),
                    exchange(0, ActionKind::kSendGradient, ActionKind::kRecvActivation)};
@@ -144,11 +169,13 @@ TEST(PipelineSimulator, StuckProgramsNameTheAction) {
   // A receive that nobody sends to.
   program.ranks = {{}, {exchange(0, ActionKind::kSendGradient, ActionKind::kRecvActivation)[1]}};
   program.ranks[1][0].after.clear();
-  EXPECT_THAT(std::string(SimulateProgram(program, Uniform({})).status().message()), HasSubstr("rank 1: action 0"));
+  EXPECT_THAT(std::string(SimulateProgram(program, Uniform({})).status().message()),
+              HasSubstr("rank 1: action 0"));
 
   // Dependencies on what comes later, and peers that are not there.
   program.ranks[1][0].after = {0};
-  EXPECT_THAT(std::string(SimulateProgram(program, Uniform({})).status().message()), HasSubstr("does not stand before it"));
+  EXPECT_THAT(std::string(SimulateProgram(program, Uniform({})).status().message()),
+              HasSubstr("does not stand before it"));
   program.ranks[1][0].after = {};
   program.ranks[1][0].peer = 7;
   EXPECT_THAT(std::string(SimulateProgram(program, Uniform({})).status().message()), HasSubstr("no rank"));

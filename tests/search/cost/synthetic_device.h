@@ -1,4 +1,5 @@
-// A device made up for tests: times of ops from a roofline and alpha-beta links, so that what should come out is known.
+// A device made up for tests: times of ops from a roofline and alpha-beta links, so that what should come out
+// is known.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +27,8 @@ struct SyntheticDevice {
     if (IsCommunication(op.kind)) {
       const double bytes = static_cast<double>(op.dims[0] * SizeOf(op.dtype));
       const double g = op.group_size;
-      if (op.kind == OpKind::kSend || op.kind == OpKind::kRecv) return link_alpha_s + bytes / link_bytes_per_s;
+      if (op.kind == OpKind::kSend || op.kind == OpKind::kRecv)
+        return link_alpha_s + bytes / link_bytes_per_s;
       return link_alpha_s * 2 * std::log2(g) + 2 * (g - 1) / g * bytes / link_bytes_per_s;
     }
     return op_s + std::max(Flops(op) / flops_per_s, MinBytes(op) / bytes_per_s);
@@ -39,7 +41,8 @@ struct SyntheticDevice {
   }
 };
 
-inline ModelSpec SmallGpt(std::int64_t layers = 8, std::int64_t hidden = 128, std::int64_t heads = 8, std::int64_t vocab = 1024) {
+inline ModelSpec SmallGpt(std::int64_t layers = 8, std::int64_t hidden = 128, std::int64_t heads = 8,
+                          std::int64_t vocab = 1024) {
   ModelSpec model;
   model.name = "small";
   model.layers = layers;
@@ -55,7 +58,8 @@ inline Workload Fp32(std::int64_t global_batch, std::int64_t seq_len) {
   return {.global_batch = global_batch, .seq_len = seq_len, .precision = *ParsePrecision("fp32")};
 }
 
-inline ClusterSpec LocalRanks(std::int64_t ranks, double ranks_per_core = 1, std::int64_t memory_bytes = std::int64_t{1} << 40) {
+inline ClusterSpec LocalRanks(std::int64_t ranks, double ranks_per_core = 1,
+                              std::int64_t memory_bytes = std::int64_t{1} << 40) {
   ClusterSpec cluster;
   cluster.name = "local";
   cluster.local = true;
@@ -69,7 +73,8 @@ inline ClusterSpec LocalRanks(std::int64_t ranks, double ranks_per_core = 1, std
 }
 
 // Every op of a step of the plan, on all stages.
-inline std::vector<OpDesc> AllOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+inline std::vector<OpDesc> AllOps(const ModelSpec& model, const Workload& workload,
+                                  const ParallelPlan& plan) {
   std::vector<OpDesc> ops;
   for (std::int64_t stage = 0; stage < plan.pp; ++stage) {
     for (int kind = 0; kind <= static_cast<int>(ActionKind::kOptimizer); ++kind) {

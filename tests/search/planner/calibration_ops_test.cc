@@ -49,7 +49,8 @@ TEST(CalibrationOps, AreTheDistinctOpsOfAllPrograms) {
   EXPECT_EQ(ops.size(), expected.size());
   EXPECT_EQ(ops, ListCalibrationOps(model, workload, plans, 100000));
   // What takes the time comes first; two scalars come late.
-  EXPECT_TRUE(ops.front().kind == OpKind::kMatmul || ops.front().kind == OpKind::kAllReduceSum) << ToString(ops.front());
+  EXPECT_TRUE(ops.front().kind == OpKind::kMatmul || ops.front().kind == OpKind::kAllReduceSum)
+      << ToString(ops.front());
   for (std::size_t i = 0; i < 5; ++i) EXPECT_GT(MinBytes(ops[i]), 10000) << ToString(ops[i]);
 }
 

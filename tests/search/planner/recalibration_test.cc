@@ -9,7 +9,8 @@
 namespace autocfg {
 namespace {
 
-ParallelPlan Plan(std::int64_t tp, std::int64_t pp, std::int64_t dp, std::int64_t mbs, Recompute recompute = Recompute::kNone) {
+ParallelPlan Plan(std::int64_t tp, std::int64_t pp, std::int64_t dp, std::int64_t mbs,
+                  Recompute recompute = Recompute::kNone) {
   ParallelPlan plan;
   plan.tp = tp;
   plan.pp = pp;
@@ -36,8 +37,10 @@ TEST(Recalibration, ACommonFactorCarriesOverToAllPlans) {
 }
 
 TEST(Recalibration, TightensNearWhatWasMeasured) {
-  std::vector<RatioObservation> seen = {{Plan(2, 2, 2, 1), 0.1, 0.005}, {Plan(2, 2, 2, 2), 0.11, 0.005},
-                                        {Plan(4, 2, 1, 1), 0.02, 0.005}, {Plan(1, 1, 8, 1), -0.05, 0.005}};
+  std::vector<RatioObservation> seen = {{Plan(2, 2, 2, 1), 0.1, 0.005},
+                                        {Plan(2, 2, 2, 2), 0.11, 0.005},
+                                        {Plan(4, 2, 1, 1), 0.02, 0.005},
+                                        {Plan(1, 1, 8, 1), -0.05, 0.005}};
   const Recalibration fitted(seen);
   const Correction near = fitted.For(Plan(2, 2, 2, 4)), far = fitted.For(Plan(8, 1, 1, 8, Recompute::kFull));
   EXPECT_LT(near.sigma, far.sigma);
@@ -64,7 +67,8 @@ TEST(Recalibration, LearnsHowMuchPlansScatter) {
   EXPECT_GT(residual(0.12), 0.06);
 }
 
-// Truth drawn from the model's own kind of effects, predictions from a random part of the plans: the 90% interval holds about nine in ten of the others.
+// Truth drawn from the model's own kind of effects, predictions from a random part of the plans: the 90%
+// interval holds about nine in ten of the others.
 TEST(Recalibration, Coverage) {
   std::mt19937_64 random(9);
   std::normal_distribution<double> normal;

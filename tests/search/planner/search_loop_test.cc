@@ -15,8 +15,8 @@
 namespace autocfg {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::Fp32;
+using ::testing::HasSubstr;
 using testing::LocalRanks;
 using testing::SmallGpt;
 using testing::SyntheticDevice;
@@ -36,11 +36,15 @@ SearchLoop Calibrated(const SearchOptions& options = {}) {
   return loop;
 }
 
-// The truth of a made-up study: the prediction times hidden factors of the plan's features, and steps that scatter in two peaks with 3%.
+// The truth of a made-up study: the prediction times hidden factors of the plan's features, and steps that
+// scatter in two peaks with 3%.
 class HiddenTruth {
  public:
-  HiddenTruth(const std::vector<RankedPlan>& predicted, std::uint64_t seed) : random_(seed) {
-    const double common = 0.2 * Normal(), gpipe = 0.1 * Normal(), full = 0.1 * Normal(), slope = 0.05 * Normal();
+  // `own`: how much each plan deviates by itself.
+  HiddenTruth(const std::vector<RankedPlan>& predicted, std::uint64_t seed, double own = 0.015)
+      : random_(seed) {
+    const double common = 0.2 * Normal(), gpipe = 0.1 * Normal(), full = 0.1 * Normal(),
+                 slope = 0.05 * Normal();
     std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, double> layouts;
     for (const RankedPlan& r : predicted) {
       const ParallelPlan& p = r.plan;
@@ -48,7 +52,7 @@ class HiddenTruth {
       if (made) layout->second = 0.1 * Normal();
       const double log_factor = common + layout->second + (p.schedule == Schedule::kGPipe ? gpipe : 0) +
                                 (p.recompute == Recompute::kFull ? full : 0) +
-                                slope * std::log2(static_cast<double>(p.micro_batch)) + 0.015 * Normal();
+                                slope * std::log2(static_cast<double>(p.micro_batch)) + own * Normal();
       truth_[p] = r.predicted.step_time_s * std::exp(log_factor);
       best_ = std::min(best_, truth_[p]);
     }
@@ -60,7 +64,8 @@ class HiddenTruth {
   Sample Measure(const ParallelPlan& plan, int steps = 7) {
     Sample sample;
     for (int i = 0; i < steps; ++i) {
-      const double mode = random_() % 4 == 0 ? 0.05 : -0.015;  // a fourth of the steps meet something else on the machine
+      const double mode =
+          random_() % 4 == 0 ? 0.05 : -0.015;  // a fourth of the steps meet something else on the machine
       sample.step_time_s.push_back(Of(plan) * (1 + mode + 0.01 * Normal()));
       sample.device_s += sample.step_time_s.back();
     }
@@ -107,7 +112,8 @@ TEST(SearchLoop, MemoryDecidesWhatIsFeasible) {
   // The device's own bytes, once known, push more plans out.
   const std::int64_t overhead = capacity - needs[needs.size() / 4];
   ASSERT_TRUE(half.SetCalibration(SyntheticDevice().Measure(half.CalibrationOps()), overhead).ok());
-  const std::int64_t still = std::upper_bound(needs.begin(), needs.end(), capacity - overhead) - needs.begin();
+  const std::int64_t still =
+      std::upper_bound(needs.begin(), needs.end(), capacity - overhead) - needs.begin();
   const SearchCounts& counts = half.counts();
   EXPECT_EQ(counts.predicted, still);
   EXPECT_EQ(counts.rejected.at("out_of_memory"), counts.out_of_memory);
@@ -150,7 +156,8 @@ TEST(SearchLoop, RefusesBadCalibrations) {
 }
 
 TEST(SearchLoop, RefusesBadInput) {
-  const auto create = [](ModelSpec model, Workload workload, ClusterSpec cluster, SearchOptions options = {}) {
+  const auto create = [](ModelSpec model, Workload workload, ClusterSpec cluster,
+                         SearchOptions options = {}) {
     return SearchLoop::Create(model, workload, cluster, {}, options).status();
   };
   ModelSpec bad = SmallGpt();
@@ -158,7 +165,8 @@ TEST(SearchLoop, RefusesBadInput) {
   EXPECT_EQ(create(bad, Fp32(8, 32), LocalRanks(2)).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(create(SmallGpt(), Fp32(0, 32), LocalRanks(2)).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(create(SmallGpt(), Fp32(8, 32), LocalRanks(0)).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(create(SmallGpt(), Fp32(8, 32), LocalRanks(2), {.max_trials = -1}).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(create(SmallGpt(), Fp32(8, 32), LocalRanks(2), {.max_trials = -1}).code(),
+            absl::StatusCode::kInvalidArgument);
   ModelSpec rope = SmallGpt();
   rope.position = Position::kRope;
   EXPECT_EQ(create(rope, Fp32(8, 32), LocalRanks(2)).code(), absl::StatusCode::kUnimplemented);
@@ -173,7 +181,8 @@ TEST(SearchLoop, AsksOnceAndOnlyBelievesWhatItAskedFor) {
   EXPECT_FALSE(loop.Observe(requests[0].plan, 1, TrialOutcome::kMeasured, sample).ok());
   ParallelPlan foreign = requests[0].plan;
   foreign.micro_batch = 999;
-  EXPECT_EQ(loop.Observe(foreign, 0, TrialOutcome::kMeasured, sample).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(loop.Observe(foreign, 0, TrialOutcome::kMeasured, sample).code(),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_FALSE(loop.Observe(requests[0].plan, 0, TrialOutcome::kMeasured, {{}, 1}).ok());
   EXPECT_FALSE(loop.Observe(requests[0].plan, 0, TrialOutcome::kMeasured, {{0.1, -1}, 1}).ok());
   EXPECT_TRUE(loop.Observe(requests[0].plan, 0, TrialOutcome::kMeasured, sample).ok());
@@ -187,7 +196,8 @@ TEST(SearchLoop, AsksOnceAndOnlyBelievesWhatItAskedFor) {
 
 TEST(SearchLoop, FailuresAreCountedAndNotAskedForAgain) {
   SearchLoop loop = Calibrated();
-  const TrialOutcome outcomes[] = {TrialOutcome::kOutOfMemory, TrialOutcome::kFailed, TrialOutcome::kTimedOut};
+  const TrialOutcome outcomes[] = {TrialOutcome::kOutOfMemory, TrialOutcome::kFailed,
+                                   TrialOutcome::kTimedOut};
   std::set<ParallelPlan> failed;
   std::size_t n = 0;
   const SearchCounts before = loop.counts();
@@ -203,7 +213,8 @@ TEST(SearchLoop, FailuresAreCountedAndNotAskedForAgain) {
             static_cast<std::int64_t>(n));
   EXPECT_EQ(loop.counts().measured, 0);
   EXPECT_EQ(loop.counts().predicted, before.predicted);
-  EXPECT_EQ(loop.Ranking(kAll).size(), static_cast<std::size_t>(before.predicted) - n) << "failed plans are not recommended";
+  EXPECT_EQ(loop.Ranking(kAll).size(), static_cast<std::size_t>(before.predicted) - n)
+      << "failed plans are not recommended";
 }
 
 TEST(SearchLoop, LostTrialsAreAskedForAgainTwice) {
@@ -235,7 +246,8 @@ TEST(SearchLoop, StopEndsItAndKeepsWhatIsKnown) {
   EXPECT_EQ(loop.phase(), SearchPhase::kDone);
   EXPECT_TRUE(loop.Next().empty());
   EXPECT_EQ(loop.TrialsLeft(), 0);
-  EXPECT_TRUE(loop.Observe(requests[1].plan, 0, TrialOutcome::kMeasured, {{0.1, 0.1, 0.1}, 1}).ok()) << "late but true";
+  EXPECT_TRUE(loop.Observe(requests[1].plan, 0, TrialOutcome::kMeasured, {{0.1, 0.1, 0.1}, 1}).ok())
+      << "late but true";
   EXPECT_EQ(loop.Ranking(1).front().plan, requests[1].plan);
 }
 
@@ -276,7 +288,8 @@ TEST(SearchLoop, ReplayingTheSameOutcomesLeadsToTheSameDecisions) {
     SearchLoop again = Calibrated();
     std::size_t at = 0;
     for (; at < known; ++at) {
-      ASSERT_TRUE(again.Observe(log[at].plan, log[at].repeat, TrialOutcome::kMeasured, log[at].sample).ok()) << at;
+      ASSERT_TRUE(again.Observe(log[at].plan, log[at].repeat, TrialOutcome::kMeasured, log[at].sample).ok())
+          << at;
     }
     while (again.phase() != SearchPhase::kDone) {
       for (const TrialRequest& r : again.Next()) {
@@ -321,39 +334,62 @@ TEST(SearchLoop, ForeseesWhatAnExhaustiveSearchWouldTake) {
   EXPECT_NEAR(loop.ExhaustiveDeviceSeconds() / exhaustive, 1, 0.1);
 }
 
-// 200 made-up studies: the choice is within 2% of the truly best plan in at least 95% of them, with at most a third of the plans measured; and the 90%
-// intervals that trials were announced with hold 80 to 99% of the true times.
-TEST(SearchLoop, RegretAndCoverage) {
+struct StudyFigures {
+  int good = 0;  // studies whose choice is within the tolerance of the truly best plan
+  int inside = 0,
+      announced = 0;  // first trials whose true time lay in the interval that they were announced with
+  std::int64_t measured = 0;
+};
+
+StudyFigures MadeUpStudies(std::uint64_t studies, double own, double tolerance) {
+  StudyFigures figures;
   const OpTimes times = SyntheticDevice().Measure(Loop().CalibrationOps());
-  int good = 0, inside = 0, announced = 0;
-  for (std::uint64_t study = 0; study < 200; ++study) {
+  for (std::uint64_t study = 0; study < studies; ++study) {
     SearchLoop loop = Loop();
-    ASSERT_TRUE(loop.SetCalibration(times, 0).ok());
-    const auto all = loop.Ranking(kAll);
-    HiddenTruth truth(all, 1000 + study);
+    EXPECT_TRUE(loop.SetCalibration(times, 0).ok());
+    HiddenTruth truth(loop.Ranking(kAll), 1000 + study, own);
     std::int64_t trials = 0;
     while (loop.phase() != SearchPhase::kDone) {
       for (const TrialRequest& r : loop.Next()) {
         if (r.repeat == 0) {
           const double t = truth.Of(r.plan);
-          inside += r.predicted.step_time_low_s <= t && t <= r.predicted.step_time_high_s;
-          ++announced;
+          figures.inside += r.predicted.step_time_low_s <= t && t <= r.predicted.step_time_high_s;
+          ++figures.announced;
         }
         ++trials;
-        ASSERT_TRUE(loop.Observe(r.plan, r.repeat, TrialOutcome::kMeasured, truth.Measure(r.plan)).ok());
+        EXPECT_TRUE(loop.Observe(r.plan, r.repeat, TrialOutcome::kMeasured, truth.Measure(r.plan)).ok());
       }
     }
     const std::int64_t third = (loop.counts().predicted + 2) / 3;
     EXPECT_LE(loop.counts().measured, third);
     EXPECT_LE(trials, third + 4);
-    good += truth.Of(loop.Ranking(1).front().plan) <= 1.02 * truth.best();
+    figures.measured += loop.counts().measured;
+    figures.good += truth.Of(loop.Ranking(1).front().plan) <= (1 + tolerance) * truth.best();
   }
-  RecordProperty("within_2_percent", good);
-  RecordProperty("inside", inside);
-  RecordProperty("announced", announced);
-  EXPECT_GE(good, 190);
-  EXPECT_GE(inside, 0.80 * announced);
-  EXPECT_LE(inside, 0.99 * announced);
+  ::testing::Test::RecordProperty("good", figures.good);
+  ::testing::Test::RecordProperty("inside_percent", 100 * figures.inside / figures.announced);
+  ::testing::Test::RecordProperty("measured_per_study",
+                                  static_cast<int>(figures.measured) / static_cast<int>(studies));
+  return figures;
+}
+
+// 200 made-up studies: the choice is within 2% of the truly best plan in at least 95% of them, with at most a
+// third of the plans measured; and the 90% intervals that trials were announced with hold 80 to 99% of the
+// true times.
+TEST(SearchLoop, RegretAndCoverage) {
+  const StudyFigures figures = MadeUpStudies(200, 0.015, 0.02);
+  EXPECT_GE(figures.good, 190);
+  EXPECT_GE(figures.inside, 0.80 * figures.announced);
+  EXPECT_LE(figures.inside, 0.99 * figures.announced);
+}
+
+// Plans that deviate by 6% each on their own, which no feature explains: within 5% in at least 95 of 100, and
+// the intervals grow with it.
+TEST(SearchLoop, RegretWhenFeaturesExplainLess) {
+  const StudyFigures figures = MadeUpStudies(100, 0.06, 0.05);
+  EXPECT_GE(figures.good, 95);
+  EXPECT_GE(figures.inside, 0.80 * figures.announced);
+  EXPECT_LE(figures.inside, 0.99 * figures.announced);
 }
 
 }  // namespace

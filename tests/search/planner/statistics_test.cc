@@ -15,7 +15,8 @@ TEST(Statistics, Median) {
   EXPECT_DOUBLE_EQ(Median(std::vector<double>{4, 1, 3, 2}), 2.5);
 }
 
-// Ranks as tabulated for the sign test: n = 6 takes the range, n = 10 the 2nd and 9th, n = 20 the 6th and 15th, n = 100 the 40th and 61st.
+// Ranks as tabulated for the sign test: n = 6 takes the range, n = 10 the 2nd and 9th, n = 20 the 6th and
+// 15th, n = 100 the 40th and 61st.
 TEST(Statistics, IntervalFromOrderStatistics) {
   const auto check = [](int n, double low, double high) {
     std::vector<double> values;
@@ -44,12 +45,15 @@ TEST(Statistics, FewValues) {
   EXPECT_DOUBLE_EQ(*MedianCi95(std::vector<double>{2, 2, 2}), 0);
 }
 
-// Coverage of the true median for a skewed and a two-peaked distribution: at least 95%, but for sampling error, from six values on.
+// Coverage of the true median for a skewed and a two-peaked distribution: at least 95%, but for sampling
+// error, from six values on.
 TEST(Statistics, CoverageWithoutNormality) {
   std::mt19937_64 random(3);
   const auto uniform = [&] { return static_cast<double>(random() % 1000003) / 1000003.0; };
   const auto skewed = [&] { return -std::log(1 - uniform()); };  // median log 2
-  const auto two_peaks = [&] { return uniform() < 0.6 ? 1 + 0.1 * uniform() : 2 + uniform(); };  // median 1 + 0.1 * 5/6
+  const auto two_peaks = [&] {
+    return uniform() < 0.6 ? 1 + 0.1 * uniform() : 2 + uniform();
+  };  // median 1 + 0.1 * 5/6
   for (int n : {6, 9, 15, 40}) {
     int first = 0, second = 0;
     constexpr int kTries = 4000;
