@@ -24,8 +24,6 @@ absl::StatusOr<std::unique_ptr<EmbeddedService>> EmbeddedService::Start(const st
     umask(before);
     return store.status();
   }
-  // The lock on the database is ours, so a socket that is there was left behind by a process that is gone.
-  unlink(socket->c_str());
   CoordinatorOptions options;
   options.address = "unix:" + *socket;
   auto coordinator = Coordinator::Start(*std::move(store), options);
