@@ -1,0 +1,101 @@
+// UCX between processes, and what remains when they are killed in the middle: nothing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/worker/launch_helpers.h"
+
+namespace autocfg {
+namespace {
+
+using testing::HasSubstr;
+
+// What a process may leave behind: UCX's POSIX shared-memory segments and any of System V.
+std::vector<std::string> SharedMemory() {
+  std::vector<std::string> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+    if (entry.path().filename().string().find("ucx") != std::string::npos)
+      found.push_back(entry.path().string());
+  }
+  std::ifstream segments("/proc/sysvipc/shm");
+  std::string line;
+  std::getline(segments, line);  // the heading
+  for (std::string key, id; segments >> key >> id; std::getline(segments, line))
+    found.push_back("segment " + id);
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+TEST(UcxProcesses, ReduceMoreRanksThanCores) {
+  const auto before = SharedMemory();
+  for (int size : {2, 5, 8}) {
+    const JobResult result =
+        ProcessLauncher(FakeTrainerPath()).Run(FakeJob(std::vector<std::string>(size, "reduce")));
+    ASSERT_EQ(result.outcome, JobOutcome::kDone) << result.message;
+    for (const RankOutcome& rank : result.ranks) {
+      EXPECT_EQ(rank.last.train_result().losses(0), size * (size + 1) / 2);
+      EXPECT_EQ(rank.log_tail, "");  // UCX is quiet
+    }
+  }
+  EXPECT_EQ(SharedMemory(), before);
+}
+
+// Starts ranks that reduce without end, and calls `strike` with their pids when all are in the middle of it.
+JobResult StrikeInTheMiddle(int size, const std::function<void(const std::vector<int>& pids)>& strike) {
+  std::vector<int> pids;
+  int under_way = 0;
+  LaunchHooks hooks;
+  hooks.started = [&](const std::vector<int>& started) { pids = started; };
+  hooks.progress = [&](int, const v1::Progress&) {
+    if (++under_way == size) strike(pids);
+  };
+  const auto before = SharedMemory();
+  const JobResult result = ProcessLauncher(FakeTrainerPath())
+                               .Run(FakeJob(std::vector<std::string>(size, "reduce_forever")), hooks);
+  EXPECT_EQ(under_way, size) << result.message;
+  for (int pid : pids) EXPECT_EQ(ProcessState(pid), '\0') << "process " << pid << " is still there";
+  EXPECT_EQ(SharedMemory(), before);
+  return result;
+}
+
+TEST(UcxProcesses, ADeadRankEndsTheJobUnderItsOwnName) {
+  for (int victim : {0, 2}) {
+    const JobResult result =
+        StrikeInTheMiddle(4, [&](const std::vector<int>& pids) { ::kill(pids[victim], SIGKILL); });
+    EXPECT_EQ(result.outcome, JobOutcome::kFailed);
+    EXPECT_EQ(result.first_failed_rank, victim);
+    EXPECT_THAT(result.message, HasSubstr("rank " + std::to_string(victim) + ": killed by signal 9"));
+    EXPECT_LT(result.wall_s, 20);
+  }
+}
+
+TEST(UcxProcesses, AllKilledAtOnceLeaveNothing) {
+  const JobResult result = StrikeInTheMiddle(4, [](const std::vector<int>& pids) {
+    for (int pid : pids) ::kill(pid, SIGKILL);
+  });
+  EXPECT_EQ(result.outcome, JobOutcome::kFailed);
+  EXPECT_THAT(result.message, HasSubstr("killed by signal 9"));
+}
+
+TEST(UcxProcesses, ACancelledJobLeavesNothing) {
+  std::atomic<bool> cancel{false};
+  LaunchHooks hooks;
+  hooks.cancel = &cancel;
+  hooks.progress = [&](int, const v1::Progress&) { cancel = true; };
+  const auto before = SharedMemory();
+  const JobResult result =
+      ProcessLauncher(FakeTrainerPath()).Run(FakeJob(std::vector<std::string>(3, "reduce_forever")), hooks);
+  EXPECT_EQ(result.outcome, JobOutcome::kCancelled);
+  EXPECT_EQ(SharedMemory(), before);
+}
+
+}  // namespace
+}  // namespace autocfg

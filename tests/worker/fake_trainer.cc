@@ -1,0 +1,210 @@
+// Stands in for autocfg-trainer in the launcher's tests: a rank that does what its run spec's data_path says.
+// See kModes below.
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "trainer/comm/comm_world.h"
+#include "trainer/run/launcher_channel.h"
+
+namespace autocfg {
+namespace {
+
+class HostStream final : public Stream {
+ public:
+  void Synchronize() override {}
+};
+
+void SendResult(LauncherChannel& channel, double loss = 0) {
+  v1::RankMessage message;
+  message.mutable_train_result()->add_losses(loss);
+  channel.Send(message);
+}
+
+int SendError(LauncherChannel& channel, const std::string& code, const std::string& text) {
+  v1::RankMessage message;
+  message.mutable_error()->set_code(code);
+  message.mutable_error()->set_message(text);
+  if (code == "RESOURCE_EXHAUSTED") message.mutable_error()->set_over_bytes(4096);
+  channel.Send(message);
+  return 1;
+}
+
+[[noreturn]] void Hang() {
+  for (;;) ::pause();
+}
+
+void AskWithoutReading(LauncherChannel& channel, const std::string& name) {
+  v1::RankMessage message;
+  message.mutable_gather_request()->set_name(name);
+  message.mutable_gather_request()->set_value(std::string(1000, 'x'));
+  channel.Send(message);
+}
+
+int Gather(LauncherChannel& channel) {
+  double total = 0;
+  for (int round = 0; round < 50; ++round) {
+    // Values beyond what a socket buffers, too: all ranks send before any reads.
+    const std::string value(round == 10 ? 1 << 20 : 1 + channel.rank(),
+                            static_cast<char>('a' + channel.rank()));
+    const auto values = channel.AllGather("round " + std::to_string(round), value);
+    for (int rank = 0; rank < channel.size(); ++rank) {
+      if (values[rank].empty() || values[rank][0] != 'a' + rank)
+        return SendError(channel, "INTERNAL", "mixed up");
+      total += static_cast<double>(values[rank].size());
+    }
+    v1::RankMessage progress;
+    progress.mutable_progress()->set_step(round + 1);
+    channel.Send(progress);
+  }
+  SendResult(channel, total);
+  return 0;
+}
+
+// What it was started with, on standard error.
+int Describe(LauncherChannel& channel, const std::vector<std::string>& arguments) {
+  for (const std::string& argument : arguments) std::fprintf(stderr, "argument %s\n", argument.c_str());
+  DIR* directory = ::opendir("/proc/self/fd");
+  while (const dirent* entry = ::readdir(directory)) {
+    const int fd = std::atoi(entry->d_name);
+    if (entry->d_name[0] != '.' && fd > 3 && fd != ::dirfd(directory)) {
+      char target[256] = {};
+      if (::readlinkat(::dirfd(directory), entry->d_name, target, sizeof target - 1) > 0 &&
+          std::string(target).find("anon_inode") == std::string::npos) {  // its own, not inherited
+        std::fprintf(stderr, "descriptor %d %s\n", fd, target);
+      }
+    }
+  }
+  ::closedir(directory);
+  sigset_t blocked;
+  ::sigprocmask(SIG_SETMASK, nullptr, &blocked);
+  struct sigaction pipe_action {};
+  ::sigaction(SIGPIPE, nullptr, &pipe_action);
+  std::fprintf(stderr, "SIGTERM blocked %d\n", ::sigismember(&blocked, SIGTERM));
+  std::fprintf(stderr, "SIGPIPE ignored %d\n", pipe_action.sa_handler == SIG_IGN);
+  std::fprintf(stderr, "group leader %d\n", ::getpgrp() == ::getpid());
+  SendResult(channel);
+  return 0;
+}
+
+int LeaveGrandchild(LauncherChannel& channel) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGTERM, SIG_IGN);
+    Hang();
+  }
+  std::fprintf(stderr, "%d\n", static_cast<int>(child));
+  SendResult(channel);
+  return 0;
+}
+
+// All-reduces over UCX between processes: `rounds` times, or without end.
+int Reduce(LauncherChannel& channel, int rounds) {
+  HostStream stream;
+  std::vector<std::int32_t> staging(kCollectiveStagingBytes / 4);
+  Tensor staging_tensor{staging.data(), DType::kI32, 1, {static_cast<std::int64_t>(staging.size())}};
+  std::vector<std::int64_t> ranks;
+  for (int rank = 0; rank < channel.size(); ++rank) ranks.push_back(rank);
+  double last = 0;
+  {
+    auto world = CreateUcxWorld(channel);
+    auto group = world->CreateGroup(CommGroup::kWorld, ranks, staging_tensor);
+    for (int round = 0; rounds == 0 || round < rounds; ++round) {
+      const std::int64_t n = round % 3 == 0 ? 100 : round % 3 == 1 ? 100'000 : 1'000'000;
+      std::vector<float> data(n, static_cast<float>(channel.rank() + 1));
+      group->AllReduce(Tensor{data.data(), DType::kF32, 1, {n}}, ReduceOp::kSum, stream)->Wait();
+      last = data.back();
+      if (data.front() != last) return SendError(channel, "INTERNAL", "wrong sum");
+      if (round == 3) {  // told once, so that a test knows when everybody is in the middle
+        v1::RankMessage progress;
+        progress.mutable_progress()->set_step(round);
+        channel.Send(progress);
+      }
+    }
+    group->Barrier();
+  }
+  SendResult(channel, last);
+  return 0;
+}
+
+int Run(const std::vector<std::string>& arguments) {
+  LauncherChannel channel(kLauncherFd);
+  using Mode = std::function<int()>;
+  const std::map<std::string, Mode> kModes = {
+      {"ok", [&] { return SendResult(channel), 0; }},
+      {"gather", [&] { return Gather(channel); }},
+      {"gather_other_name", [&] { return channel.AllGather("other", ""), 0; }},
+      {"gather_name", [&] { return channel.AllGather("name", ""), 0; }},
+      {"describe", [&] { return Describe(channel, arguments); }},
+      {"segfault", [] { return ::signal(SIGSEGV, SIG_DFL), ::raise(SIGSEGV); }},
+      {"kill", [] { return ::raise(SIGKILL); }},
+      {"exit_5",
+       [] {
+         std::fprintf(stderr, "first line\nthe disk is full\n\n");
+         return 5;
+       }},
+      {"silent", [] { return 0; }},
+      {"result_then_exit_7", [&] { return SendResult(channel), 7; }},
+      {"out_of_memory", [&] { return SendError(channel, "RESOURCE_EXHAUSTED", "4096 bytes over"); }},
+      {"bad_input", [&] { return SendError(channel, "INVALID_ARGUMENT", "no such file\nx.json"); }},
+      {"unimplemented", [&] { return SendError(channel, "UNIMPLEMENTED", "gpus are not supported yet"); }},
+      {"internal", [&] { return SendError(channel, "INTERNAL", "a bug"); }},
+      {"unavailable", [&] { return SendError(channel, "UNAVAILABLE", "a peer is gone"); }},
+      {"internal_late",
+       [&] {
+         std::this_thread::sleep_for(std::chrono::milliseconds(150));
+         return SendError(channel, "INTERNAL", "the cause");
+       }},
+      {"hang", [] { return Hang(), 0; }},
+      {"hang_hard",
+       [] {
+         ::signal(SIGTERM, SIG_IGN);
+         return Hang(), 0;
+       }},
+      {"unread_reply",
+       [&] {
+         AskWithoutReading(channel, "a");
+         return Hang(), 0;
+       }},
+      {"flood",
+       [&] {
+         const std::string line(1023, '.');
+         for (int i = 0; i < 4096; ++i) std::fprintf(stderr, "%s\n", line.c_str());
+         std::fprintf(stderr, "the end\n");
+         return SendResult(channel), 0;
+       }},
+      {"garbage",
+       [] {
+         const std::string bytes(64, '\xff');
+         return ::send(kLauncherFd, bytes.data(), bytes.size(), 0) > 0 ? (Hang(), 0) : 1;
+       }},
+      {"close_and_hang",
+       [] {
+         ::shutdown(kLauncherFd, SHUT_WR);
+         return Hang(), 0;
+       }},
+      {"grandchild", [&] { return LeaveGrandchild(channel); }},
+      {"reduce", [&] { return Reduce(channel, 30); }},
+      {"reduce_forever", [&] { return Reduce(channel, 0); }},
+  };
+  const auto mode = kModes.find(channel.run_spec().train().data_path());
+  if (mode == kModes.end()) return SendError(channel, "INTERNAL", "no such mode of the fake trainer");
+  return mode->second();
+}
+
+}  // namespace
+}  // namespace autocfg
+
+int main(int argc, char** argv) { return autocfg::Run(std::vector<std::string>(argv + 1, argv + argc)); }

@@ -1,0 +1,60 @@
+// What the tests of the launcher share: requests for the fake trainer, and a look at processes.
+#pragma once
+
+#include <signal.h>
+
+#include <chrono>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "worker/process_launcher.h"
+
+namespace autocfg {
+
+inline std::string FakeTrainerPath() { return AUTOCFG_BIN_DIR "/../tests/fake_trainer"; }
+
+// One rank per mode (tests/worker/fake_trainer.cc).
+inline JobRequest FakeJob(const std::vector<std::string>& modes) {
+  JobRequest request;
+  for (std::size_t rank = 0; rank < modes.size(); ++rank) {
+    auto& spec = request.ranks.emplace_back();
+    spec.set_rank(static_cast<int>(rank));
+    spec.set_world_size(static_cast<int>(modes.size()));
+    spec.set_device("cpu");
+    spec.mutable_train()->set_data_path(modes[rank]);
+  }
+  request.time_limit = std::chrono::seconds(60);
+  return request;
+}
+
+// The letter that /proc gives a process's state; 0: there is none.
+inline char ProcessState(int pid) {
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(stat, text);
+  const std::size_t end = text.rfind(')');
+  return end == std::string::npos || end + 2 >= text.size() ? '\0' : text[end + 2];
+}
+
+// Runs, or waits to be reaped by somebody else: a dead process whose parent has died, too, may stay so for a
+// while.
+inline bool Runs(int pid) {
+  const char state = ProcessState(pid);
+  return state != '\0' && state != 'Z' && state != 'X';
+}
+
+// True if all have ended within `limit`.
+inline bool AllEndWithin(const std::vector<int>& pids, std::chrono::seconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  for (;;) {
+    bool any = false;
+    for (int pid : pids) any = any || Runs(pid);
+    if (!any) return true;
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+}  // namespace autocfg

@@ -1,0 +1,269 @@
+#include "worker/process_launcher.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
+#include "tests/worker/launch_helpers.h"
+
+namespace autocfg {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// Runs the job and checks what holds for every job: nothing is left of its processes, not even something to
+// reap.
+JobResult RunJob(const JobRequest& request, LaunchHooks hooks = {}) {
+  std::vector<int> pids;
+  hooks.started = [&](const std::vector<int>& started) { pids = started; };
+  JobResult result = ProcessLauncher(FakeTrainerPath()).Run(request, hooks);
+  EXPECT_EQ(pids.size(), request.ranks.size());
+  EXPECT_EQ(result.ranks.size(), request.ranks.size());
+  for (int pid : pids) EXPECT_EQ(ProcessState(pid), '\0') << "process " << pid << " is still there";
+  EXPECT_LT(result.wall_s, 30);
+  return result;
+}
+
+JobResult RunModes(const std::vector<std::string>& modes) { return RunJob(FakeJob(modes)); }
+
+TEST(ProcessLauncher, CollectsResults) {
+  const JobResult result = RunModes({"ok", "ok", "ok"});
+  EXPECT_EQ(result.outcome, JobOutcome::kDone) << result.message;
+  EXPECT_EQ(result.message, "");
+  EXPECT_EQ(result.first_failed_rank, -1);
+  for (const RankOutcome& rank : result.ranks) {
+    EXPECT_TRUE(rank.finished);
+    EXPECT_TRUE(rank.last.has_train_result());
+    EXPECT_EQ(rank.exit_status, 0);
+    EXPECT_EQ(rank.log_tail, "");
+  }
+}
+
+TEST(ProcessLauncher, RelaysGatheringsAndProgress) {
+  std::vector<int> steps(5);
+  LaunchHooks hooks;
+  hooks.progress = [&](int rank, const v1::Progress& progress) { EXPECT_EQ(progress.step(), ++steps[rank]); };
+  const JobResult result = RunJob(FakeJob(std::vector<std::string>(5, "gather")), hooks);
+  ASSERT_EQ(result.outcome, JobOutcome::kDone) << result.message;
+  EXPECT_EQ(steps, std::vector<int>(5, 50));
+  const double expected = 49 * (1 + 2 + 3 + 4 + 5) + 5.0 * (1 << 20);
+  for (const RankOutcome& rank : result.ranks) EXPECT_EQ(rank.last.train_result().losses(0), expected);
+}
+
+TEST(ProcessLauncher, StartsRanksWithNothingInherited) {
+  // Left open on purpose, without close-on-exec; blocked and ignored signals likewise.
+  const int inherited = ::open("/dev/null", O_RDONLY);
+  sigset_t term;
+  sigemptyset(&term);
+  sigaddset(&term, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &term, nullptr);
+  auto* const old = ::signal(SIGPIPE, SIG_IGN);
+  JobRequest request = FakeJob({"describe", "describe"});
+  request.cores = {{0}, {0, 1}};
+  const JobResult result = RunJob(request);
+  ::signal(SIGPIPE, old);
+  ::pthread_sigmask(SIG_UNBLOCK, &term, nullptr);
+  ::close(inherited);
+  ASSERT_EQ(result.outcome, JobOutcome::kDone) << result.message;
+  EXPECT_EQ(result.ranks[0].log_tail,
+            "argument --launcher-fd=3\nargument --cpu-list=0\nSIGTERM blocked 0\nSIGPIPE ignored 0\ngroup "
+            "leader 1\n");
+  EXPECT_EQ(result.ranks[1].log_tail,
+            "argument --launcher-fd=3\nargument --cpu-list=0,1\nSIGTERM blocked 0\nSIGPIPE ignored 0\ngroup "
+            "leader 0\n");
+}
+
+TEST(ProcessLauncher, NamesTheRankThatWasKilled) {
+  const JobResult result = RunModes({"hang", "hang", "kill", "hang"});
+  EXPECT_EQ(result.outcome, JobOutcome::kFailed);
+  EXPECT_EQ(result.first_failed_rank, 2);
+  EXPECT_THAT(result.message, HasSubstr("rank 2: killed by signal 9"));
+  EXPECT_TRUE(WIFSIGNALED(result.ranks[2].exit_status));
+  EXPECT_EQ(WTERMSIG(result.ranks[2].exit_status), SIGKILL);
+  EXPECT_FALSE(result.ranks[0].finished);
+  EXPECT_LT(result.wall_s, 10);
+}
+
+TEST(ProcessLauncher, NamesTheRankThatCrashed) {
+  const JobResult result = RunModes({"segfault", "hang"});
+  EXPECT_EQ(result.outcome, JobOutcome::kFailed);
+  EXPECT_THAT(result.message, HasSubstr("rank 0: killed by signal 11"));
+}
+
+TEST(ProcessLauncher, TellsExitStatusAndLastWords) {
+  const JobResult result = RunModes({"hang", "exit_5"});
+  EXPECT_EQ(result.outcome, JobOutcome::kFailed);
+  EXPECT_EQ(result.message, "rank 1: exit status 5: the disk is full");
+  EXPECT_THAT(result.ranks[1].log_tail, HasSubstr("first line"));
+}
+
+TEST(ProcessLauncher, EndingWithoutAResultIsAFailure) {
+  EXPECT_EQ(RunModes({"ok", "silent"}).message, "rank 1: ended without a result");
+  const JobResult result = RunModes({"ok", "result_then_exit_7"});
+  EXPECT_EQ(result.message, "rank 1: exit status 7 after its result");
+  EXPECT_TRUE(result.ranks[0].finished);
+  EXPECT_FALSE(result.ranks[1].finished);
+}
+
+TEST(ProcessLauncher, ErrorsDecideTheOutcome) {
+  JobResult result = RunModes({"hang", "out_of_memory"});
+  EXPECT_EQ(result.outcome, JobOutcome::kOutOfMemory);
+  EXPECT_EQ(result.message, "rank 1: 4096 bytes over");
+  EXPECT_EQ(result.error.over_bytes(), 4096);
+  EXPECT_TRUE(result.ranks[1].last.has_error());
+
+  result = RunModes({"bad_input", "hang"});
+  EXPECT_EQ(result.outcome, JobOutcome::kBadInput);
+  EXPECT_EQ(result.message, "rank 0: no such file x.json");  // one line
+
+  EXPECT_EQ(RunModes({"unimplemented"}).outcome, JobOutcome::kBadInput);
+  EXPECT_EQ(RunModes({"internal"}).outcome, JobOutcome::kFailed);
+}
+
+TEST(ProcessLauncher, APeersComplaintDoesNotHideTheCause) {
+  const JobResult result = RunModes({"unavailable", "unavailable", "internal_late"});
+  EXPECT_EQ(result.first_failed_rank, 2);
+  EXPECT_EQ(result.message, "rank 2: the cause");
+  EXPECT_EQ(RunModes({"unavailable", "kill"}).first_failed_rank, 1);
+  EXPECT_EQ(RunModes({"hang", "unavailable"}).message, "rank 1: a peer is gone");
+}
+
+TEST(ProcessLauncher, EndsRanksThatDoNotWantTo) {
+  const JobResult result = RunModes({"hang_hard", "internal", "hang_hard"});
+  EXPECT_EQ(result.message, "rank 1: a bug");
+  EXPECT_LT(result.wall_s, 10);
+}
+
+TEST(ProcessLauncher, HoldsTheTimeLimit) {
+  JobRequest request = FakeJob({"hang", "hang_hard"});
+  request.time_limit = std::chrono::milliseconds(300);
+  const JobResult result = RunJob(request);
+  EXPECT_EQ(result.outcome, JobOutcome::kTimedOut);
+  EXPECT_EQ(result.message, "not finished within the time limit of 0.3 s");
+  EXPECT_GE(result.wall_s, 0.3);
+}
+
+TEST(ProcessLauncher, CanBeCancelled) {
+  std::atomic<bool> cancel{false};
+  LaunchHooks hooks;
+  hooks.cancel = &cancel;
+  std::thread canceller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    cancel = true;
+  });
+  const JobResult result = RunJob(FakeJob({"hang", "hang"}), hooks);
+  canceller.join();
+  EXPECT_EQ(result.outcome, JobOutcome::kCancelled);
+  EXPECT_EQ(result.message, "cancelled");
+  EXPECT_EQ(result.first_failed_rank, -1);
+}
+
+TEST(ProcessLauncher, KeepsTheEndOfAFloodedLog) {
+  const JobResult result = RunModes({"flood", "ok", "flood"});
+  ASSERT_EQ(result.outcome, JobOutcome::kDone) << result.message;
+  const std::string& log = result.ranks[2].log_tail;
+  EXPECT_EQ(log.size(), 8192u);
+  EXPECT_TRUE(log.ends_with(".\nthe end\n"));
+}
+
+TEST(ProcessLauncher, EndsWhatRanksLeaveBehind) {
+  const JobResult result = RunModes({"grandchild", "ok"});
+  ASSERT_EQ(result.outcome, JobOutcome::kDone) << result.message;
+  const int grandchild = std::atoi(result.ranks[0].log_tail.c_str());
+  ASSERT_GT(grandchild, 0);
+  EXPECT_TRUE(AllEndWithin({grandchild}, std::chrono::seconds(10)));
+}
+
+TEST(ProcessLauncher, RefusesBrokenMessages) {
+  const JobResult result = RunModes({"hang", "garbage"});
+  EXPECT_EQ(result.outcome, JobOutcome::kFailed);
+  EXPECT_THAT(result.message, HasSubstr("rank 1: its messages are broken"));
+  EXPECT_EQ(RunModes({"internal_late", "close_and_hang"}).message, "rank 0: the cause");
+}
+
+TEST(ProcessLauncher, AGatheringThatCannotComplete) {
+  EXPECT_EQ(RunModes({"ok", "gather_name"}).message,
+            "rank 1: gathers 'name', but rank 0 has ended without it");
+  EXPECT_EQ(RunModes({"gather_name", "gather_other_name"}).message,
+            "rank 1: gathers 'other' where rank 0 gathers 'name'");
+}
+
+TEST(ProcessLauncher, SaysWhatItCannotStart) {
+  const JobResult result = ProcessLauncher("/nowhere/autocfg-trainer").Run(FakeJob({"ok", "ok"}));
+  EXPECT_EQ(result.outcome, JobOutcome::kFailed);
+  EXPECT_EQ(result.message, "rank 0: cannot start /nowhere/autocfg-trainer: No such file or directory");
+}
+
+TEST(ProcessLauncher, RefusesWrongRequests) {
+  ProcessLauncher launcher(FakeTrainerPath());
+  EXPECT_EQ(launcher.Run({}).outcome, JobOutcome::kBadInput);
+  JobRequest request = FakeJob({"ok", "ok"});
+  request.ranks[1].set_rank(0);
+  EXPECT_EQ(launcher.Run(request).outcome, JobOutcome::kBadInput);
+  request = FakeJob({"ok", "ok"});
+  request.cores = {{0}};
+  EXPECT_EQ(launcher.Run(request).outcome, JobOutcome::kBadInput);
+}
+
+TEST(ProcessLauncher, JobsRunSideBySide) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([i] {
+      for (int round = 0; round < 3; ++round) {
+        if (i % 2 == 0) {
+          EXPECT_EQ(RunModes({"gather", "gather"}).outcome, JobOutcome::kDone);
+        } else {
+          EXPECT_EQ(RunModes({"hang", "kill"}).first_failed_rank, 1);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+// kill -9 of the launcher: no rank outlives it, not even one with a reply that it has not read.
+TEST(ProcessLauncher, RanksEndWithTheirLauncher) {
+  int pipe[2];
+  ASSERT_EQ(::pipe2(pipe, O_CLOEXEC), 0);
+  const pid_t launcher = ::fork();
+  if (launcher == 0) {
+    LaunchHooks hooks;
+    hooks.started = [&](const std::vector<int>& pids) {
+      ::usleep(200'000);  // let replies arrive
+      for (int pid : pids) {
+        if (::write(pipe[1], &pid, sizeof pid) != sizeof pid) ::_exit(1);
+      }
+    };
+    ProcessLauncher(FakeTrainerPath()).Run(FakeJob({"unread_reply", "unread_reply", "hang_hard"}), hooks);
+    ::_exit(0);
+  }
+  ::close(pipe[1]);
+  std::vector<int> pids(3);
+  for (int& pid : pids) ASSERT_EQ(::read(pipe[0], &pid, sizeof pid), static_cast<ssize_t>(sizeof pid));
+  ::close(pipe[0]);
+  for (int pid : pids) EXPECT_TRUE(Runs(pid));
+  ASSERT_EQ(::kill(launcher, SIGKILL), 0);
+  ASSERT_EQ(::waitpid(launcher, nullptr, 0), launcher);
+  EXPECT_TRUE(AllEndWithin(pids, std::chrono::seconds(10)));
+}
+
+TEST(FindTrainer, PrefersTheEnvironment) {
+  const char* before = std::getenv("AUTOCFG_TRAINER");
+  const std::string saved = before == nullptr ? "" : before;
+  ::setenv("AUTOCFG_TRAINER", "/some/where", 1);
+  EXPECT_EQ(FindTrainer(), "/some/where");
+  ::unsetenv("AUTOCFG_TRAINER");
+  EXPECT_THAT(FindTrainer(), HasSubstr("/autocfg-trainer"));
+  EXPECT_THAT(FindTrainer(), Not(HasSubstr("exe")));
+  if (before != nullptr) ::setenv("AUTOCFG_TRAINER", saved.c_str(), 1);
+}
+
+}  // namespace
+}  // namespace autocfg
