@@ -18,6 +18,8 @@ namespace {
 
 // How long a change that nobody told of may go unnoticed.
 constexpr double kLongestWait = 1;
+// How often the time used so far is stored while nothing else happens.
+constexpr double kSavePeriod = 5;
 
 absl::Status Interrupted() { return absl::CancelledError("the study is not to be worked on any more"); }
 
@@ -39,6 +41,8 @@ double StudyRun::BudgetLeft() const {
 
 absl::Status StudyRun::CheckRunning() {
   if (notifier_.closed()) return Interrupted();
+  // Perhaps it was a report that could not be kept.
+  if (absl::Status status = store_.Health(); !status.ok()) return Failed(std::move(status));
   const auto study = store_.GetStudy(study_);
   if (absl::IsNotFound(study.status())) return Interrupted();
   if (!study.ok()) return Failed(study.status());
@@ -52,6 +56,10 @@ absl::Status StudyRun::Wait(std::uint64_t version) {
     if (absl::Status status = store_.CancelJobs(study_, clock_()); !status.ok())
       return Failed(std::move(status));
     return absl::OkStatus();
+  }
+  if (clock_() - started_s_ - saved_wall_s_ >= kSavePeriod) {
+    // So that a budget counts what was spent before a kill -9, and the time left is shown as it is.
+    return SaveProgress(std::string(Name(search_->loop().phase())));
   }
   const double seconds = budget_spent_ ? kLongestWait : std::min(kLongestWait, BudgetLeft());
   notifier_.Wait(version, absl::Seconds(seconds));

@@ -23,6 +23,11 @@ class SqliteStore final : public Store {
 
   void OnChange(std::function<void()> listener) override { listener_ = std::move(listener); }
 
+  absl::Status Health() override {
+    absl::MutexLock lock(&mutex_);
+    return health_;
+  }
+
   absl::StatusOr<v1::Study> CreateStudy(const std::string& request_id, const v1::Study& study,
                                         double now_s) override;
   absl::StatusOr<v1::Study> GetStudy(std::int64_t id) override;
@@ -78,15 +83,19 @@ class SqliteStore final : public Store {
       absl::MutexLock lock(&mutex_);
       changed_ = false;
       try {
+        const int before = db().getTotalChanges();
         SQLite::Transaction transaction(db(), SQLite::TransactionBehavior::IMMEDIATE);
         auto answer = body();
         if (Ok(answer)) {
           transaction.commit();
           changed = changed_;
+          if (db().getTotalChanges() != before) health_ = absl::OkStatus();
         }
         return answer;
       } catch (const SQLite::Exception& error) {
-        return StatusOf(error, file_.path);
+        health_ = StatusOf(error, file_.path);
+        changed = true;
+        return health_;
       }
     }();
     if (changed && listener_) listener_();
@@ -171,6 +180,7 @@ class SqliteStore final : public Store {
   absl::Mutex mutex_;
   SqliteFile file_;
   bool changed_ = false;
+  absl::Status health_;
   std::function<void()> listener_;
 };
 

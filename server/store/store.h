@@ -85,9 +85,14 @@ class Store {
  public:
   virtual ~Store() = default;
 
-  // Called after each write that raised a change cursor (so: new work, new results, new states), outside the
-  // store's lock, on the writing thread. Set it before the store is shared between threads.
+  // Called after each write that raised a change cursor (so: new work, new results, new states) and after
+  // each that the storage failed, outside the store's lock, on the writing thread. Set it before the store is
+  // shared between threads.
   virtual void OnChange(std::function<void()> listener) = 0;
+
+  // Why the storage failed the last write that it was given (no room, no right, damage); OK once one has
+  // succeeded again. Whoever waits for results looks here, since a report that could not be kept never shows.
+  virtual absl::Status Health() = 0;
 
   // Studies. Idempotent by request_id: the same id returns the study made first; with another specification
   // AlreadyExists.

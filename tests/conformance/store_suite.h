@@ -836,6 +836,13 @@ TEST_P(StoreSuite, ChangesAfterACursorAreExactlyWhatChanged) {
   EXPECT_TRUE(store_->ChangesAfter(id, Cursor(id), 100)->trials.empty());
 }
 
+TEST_P(StoreSuite, ARefusedWriteIsNoFailureOfTheStorage) {
+  EXPECT_TRUE(store_->Health().ok());
+  EXPECT_FALSE(store_->DeleteStudy(99).ok());
+  EXPECT_FALSE(store_->AppendLog("lease-no", 1, "x").ok());
+  EXPECT_TRUE(store_->Health().ok());
+}
+
 TEST_P(StoreSuite, TheListenerHearsOfChangesOnly) {
   int heard = 0;
   store_->OnChange([&] { ++heard; });

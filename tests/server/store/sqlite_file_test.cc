@@ -241,10 +241,12 @@ TEST(SqliteFile, AFullDiskRefusesTheWriteAndKeepsTheRest) {
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
     EXPECT_THAT(status.message(), HasSubstr(path));
     EXPECT_GT(stored, 5);
+    EXPECT_EQ((*store)->Health(), status);
     EXPECT_EQ((*store)->ListStudies(0, 10000)->size(), static_cast<std::size_t>(stored));
     // Room again: a deletion makes some.
     EXPECT_TRUE((*store)->DeleteStudy(1).ok());
     EXPECT_TRUE((*store)->CreateStudy("", Sample("small"), 1).ok());
+    EXPECT_TRUE((*store)->Health().ok());
   }
   auto store = OpenSqliteStore(path);
   ASSERT_TRUE(store.ok()) << store.status();
