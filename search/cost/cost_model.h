@@ -88,7 +88,8 @@ class CostModel {
   // of a kind. Requires a legal, resolved plan that the engine supports.
   Prediction Predict(const ParallelPlan& plan);
 
-  // Memory and time from the simulated program. Requires the same.
+  // Memory and time from the simulated program. Requires the same. A program that gets stuck would be a bug of
+  // Lower: it throws std::logic_error.
   Prediction Simulate(const ParallelPlan& plan);
 
   // Valid until the next call on this object.
