@@ -61,8 +61,15 @@ const std::vector<std::string>& GpuNames() {
 }
 
 absl::StatusOr<ClusterSpec> ReadCluster(const std::string& path) {
-  const auto json = ReadJson(path);
+  auto json = ReadJson(path);
   if (!json.ok()) return json.status();
+  // Where the device does not say its kind: what has rates in two-byte types is a GPU, else it is a CPU.
+  if (const auto device = json->find("device");
+      device != json->end() && device->is_object() && !device->contains("kind")) {
+    const auto flops = device->find("flops_per_s");
+    const bool gpu = flops != device->end() && (flops->contains("bf16") || flops->contains("fp16"));
+    (*device)["kind"] = gpu ? "cuda" : "cpu";
+  }
   auto cluster = ParseClusterJson(*json);
   if (!cluster.ok()) return Where(path, cluster.status());
   if (auto status = Validate(*cluster); !status.ok()) return Where(path, status);

@@ -62,7 +62,7 @@ JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores) {
   return request;
 }
 
-std::optional<v1::Measurement> MeasurementOf(const JobResult& result, std::int64_t warmup) {
+std::optional<v1::Measurement> MeasurementOf(const JobResult& result) {
   if (result.ranks.empty()) return std::nullopt;
   v1::Measurement measurement;
   std::vector<double> steps;
@@ -80,8 +80,6 @@ std::optional<v1::Measurement> MeasurementOf(const JobResult& result, std::int64
     measurement.set_device_overhead_bytes(
         std::max(measurement.device_overhead_bytes(), train.device_overhead_bytes()));
   }
-  if (warmup < 0 || static_cast<std::size_t>(warmup) >= steps.size()) return std::nullopt;
-  steps.erase(steps.begin(), steps.begin() + static_cast<std::ptrdiff_t>(warmup));
   measurement.mutable_step_time_s()->Add(steps.begin(), steps.end());
   measurement.set_median_step_time_s(Median(steps));
   measurement.set_ci95_s(MedianCi95(steps));
@@ -146,11 +144,10 @@ JobReport RunJob(const v1::Job& job, const v1::Inventory& inventory, const std::
     }
     return report;
   }
-  auto measurement = MeasurementOf(result, job.train().warmup_steps_untimed());
+  auto measurement = MeasurementOf(result);
   if (!measurement) {
     return Refused(
-        fmt::format("{}: the ranks' results do not fit together, or no step is left after {} warm-up steps",
-                    job.name(), job.train().warmup_steps_untimed()));
+        fmt::format("{}: the ranks' results do not fit together, or no step was timed", job.name()));
   }
   measurement->set_build_id(inventory.build_id());
   measurement->set_device_fingerprint(inventory.device_fingerprint());

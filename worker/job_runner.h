@@ -26,10 +26,10 @@ std::vector<std::vector<int>> PinRanks(int ranks, const std::vector<int>& cores)
 // Requires: job.ranks > 0 and a kind of work; RunJob checks it.
 JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores);
 
-// A training job's ranks as one measurement. They work in step, so a step takes as long as its slowest rank;
-// `warmup` first steps are left out; memory figures are the worst rank's. device_s = ranks * wall. Empty
-// where the ranks' answers do not fit together.
-std::optional<v1::Measurement> MeasurementOf(const JobResult& result, std::int64_t warmup);
+// A training job's ranks as one measurement. They work in step, so a step takes as long as its slowest rank
+// (the ranks have left the warm-up steps out already); memory figures are the worst rank's. device_s = ranks
+// * wall. Empty where the ranks' answers do not fit together or no step was timed.
+std::optional<v1::Measurement> MeasurementOf(const JobResult& result);
 
 // A calibration job's ranks as one: an op that computes takes the mean of the ranks (that is what the cost
 // model's ranks do on average); one that communicates takes the slowest rank's (it is over when all have it).

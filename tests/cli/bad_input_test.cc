@@ -1,4 +1,5 @@
-// Bad input, from outside: one line of error that says what and where, the right exit code, nothing on standard output.
+// Bad input, from outside: one line of error that says what and where, the right exit code, nothing on
+// standard output.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,13 +40,28 @@ std::vector<Case> Cases() {
       {"StrayWord", Search({"now"}), 2, {"now"}},
       {"NoModel", {"search", "--global-batch", "8"}, 2, {"--model is missing"}},
       {"NoBatch", {"search", "--model", "gpt2-tiny"}, 2, {"--global-batch is missing"}},
-      {"UnknownModel", {"search", "--model", "gpt2-tinny", "--global-batch", "8"}, 2, {"gpt2-tinny", "gpt2-tiny"}},
+      {"UnknownModel",
+       {"search", "--model", "gpt2-tinny", "--global-batch", "8"},
+       2,
+       {"gpt2-tinny", "gpt2-tiny"}},
       {"MissingModelFile", {"search", "--model", "./none.json", "--global-batch", "8"}, 2, {"none.json"}},
       {"ZeroBatch", {"search", "--model", "gpt2-tiny", "--global-batch", "0"}, 2, {"--global-batch", "'0'"}},
-      {"NegativeBatch", {"search", "--model", "gpt2-tiny", "--global-batch", "-8"}, 2, {"--global-batch", "'-8'"}},
-      {"HugeBatch", {"search", "--model", "gpt2-tiny", "--global-batch", "99999999999999999999"}, 2, {"--global-batch"}},
-      {"FractionalBatch", {"search", "--model", "gpt2-tiny", "--global-batch", "1.5"}, 2, {"--global-batch", "'1.5'"}},
-      {"BatchOfWords", {"search", "--model", "gpt2-tiny", "--global-batch", "many"}, 2, {"--global-batch", "'many'"}},
+      {"NegativeBatch",
+       {"search", "--model", "gpt2-tiny", "--global-batch", "-8"},
+       2,
+       {"--global-batch", "'-8'"}},
+      {"HugeBatch",
+       {"search", "--model", "gpt2-tiny", "--global-batch", "99999999999999999999"},
+       2,
+       {"--global-batch"}},
+      {"FractionalBatch",
+       {"search", "--model", "gpt2-tiny", "--global-batch", "1.5"},
+       2,
+       {"--global-batch", "'1.5'"}},
+      {"BatchOfWords",
+       {"search", "--model", "gpt2-tiny", "--global-batch", "many"},
+       2,
+       {"--global-batch", "'many'"}},
       {"NanBatch", {"search", "--model", "gpt2-tiny", "--global-batch", "nan"}, 2, {"--global-batch"}},
       {"LongSequence", Search({"--seq-len", "65"}), 2, {"65", "64"}},
       {"ZeroSequence", Search({"--seq-len", "0"}), 2, {"--seq-len"}},
@@ -68,7 +84,10 @@ std::vector<Case> Cases() {
       {"Coordinator", Search({"--coordinator", "host:1"}), 2, {"--coordinator is not supported yet"}},
       {"Trace", Train("tp=1", {"--trace", "t.json"}), 2, {"--trace is not supported yet"}},
       {"Slice", Train("tp=1", {"--slice", "1,1"}), 2, {"--slice is not supported yet"}},
-      {"OutputInNoDirectory", Search({"--output", "/nonexistent/dir/best.json"}), 2, {"--output", "/nonexistent/dir"}},
+      {"OutputInNoDirectory",
+       Search({"--output", "/nonexistent/dir/best.json"}),
+       2,
+       {"--output", "/nonexistent/dir"}},
       {"OutputIsDirectory", Search({"--output", "/tmp"}), 2, {"--output", "directory"}},
       {"NoPlan", {"train", "--model", "gpt2-tiny", "--steps", "2"}, 2, {"--plan is missing"}},
       {"NoSteps", {"train", "--model", "gpt2-tiny", "--plan", "tp=1"}, 2, {"--steps is missing"}},
@@ -82,10 +101,22 @@ std::vector<Case> Cases() {
       {"IllegalBatch", Train("dp=2,mbs=4", {"--global-batch", "9"}), 2, {"9"}},
       {"TooManyRanks", Train("dp=100000"), 2, {"100000"}},
       {"LaterOption", Train("tp=2,sp=1"), 2, {"not supported yet"}},
-      {"MissingData", Train("tp=1", {"--data", "/nonexistent/data.u16"}), 2, {"--data", "/nonexistent/data.u16"}},
-      {"MissingInit", Train("tp=1", {"--init", "/nonexistent/w.safetensors"}), 2, {"--init", "/nonexistent/w.safetensors"}},
-      {"SaveNowhere", Train("tp=1", {"--save", "/nonexistent/w.safetensors"}), 2, {"--save", "/nonexistent/w.safetensors"}},
-      {"MissingInput", {"train", "--input", "/nonexistent/best.json", "--steps", "2"}, 2, {"/nonexistent/best.json"}},
+      {"MissingData",
+       Train("tp=1", {"--data", "/nonexistent/data.u16"}),
+       2,
+       {"--data", "/nonexistent/data.u16"}},
+      {"MissingInit",
+       Train("tp=1", {"--init", "/nonexistent/w.safetensors"}),
+       2,
+       {"--init", "/nonexistent/w.safetensors"}},
+      {"SaveNowhere",
+       Train("tp=1", {"--save", "/nonexistent/w.safetensors"}),
+       2,
+       {"--save", "/nonexistent/w.safetensors"}},
+      {"MissingInput",
+       {"train", "--input", "/nonexistent/best.json", "--steps", "2"},
+       2,
+       {"/nonexistent/best.json"}},
       {"BadLr", Train("tp=1", {"--lr", "nan"}), 2, {"--lr"}},
       {"NegativeLr", Train("tp=1", {"--lr=-1"}), 2, {"--lr"}},
       {"BadBeta", Train("tp=1", {"--beta1", "1"}), 2, {"--beta1"}},
@@ -96,8 +127,10 @@ std::vector<Case> Cases() {
       {"ZeroStudy", {"trials", "--study", "0"}, 2, {"--study"}},
       {"NoStudyYet", {"trials"}, 2, {"no studies"}},
   };
-  for (const char* verb : {"predict", "calibrate", "explain", "export", "report", "workers", "watch", "cancel", "doctor"}) {
-    cases.push_back({verb, {verb, "--anything"}, 2, {std::string("autocfg ") + verb + " is not supported yet"}});
+  for (const char* verb :
+       {"predict", "calibrate", "explain", "export", "report", "workers", "watch", "cancel", "doctor"}) {
+    cases.push_back(
+        {verb, {verb, "--anything"}, 2, {std::string("autocfg ") + verb + " is not supported yet"}});
   }
   return cases;
 }
@@ -111,7 +144,8 @@ TEST_P(BadInput, OneClearLine) {
   EXPECT_EQ(finished.out, "");
   EXPECT_EQ(std::count(finished.err.begin(), finished.err.end(), '\n'), 1) << finished.err;
   EXPECT_TRUE(finished.err.starts_with("autocfg: ")) << finished.err;
-  for (const auto& part : GetParam().says) EXPECT_NE(finished.err.find(part), std::string::npos) << part << " not in: " << finished.err;
+  for (const auto& part : GetParam().says)
+    EXPECT_NE(finished.err.find(part), std::string::npos) << part << " not in: " << finished.err;
   EXPECT_FALSE(std::filesystem::exists(home / "autocfg")) << "a refused command made a database";
 }
 

@@ -95,6 +95,13 @@ TEST(LoadCluster, FileIsBoundedByThisMachine) {
       R"({"device": {"name": "cpu", "memory_bytes": 1000000000000000}, "nodes": 1, "gpus_per_node": 2})"));
   ASSERT_TRUE(huge.ok()) << huge.status();
   EXPECT_LE(MemoryCapacity(*huge), MemoryLimitBytes());
+  ExpectSays(
+      LoadCluster(
+          dir.Write("gpu.json",
+                    R"({"device": {"name": "mine", "memory_bytes": 1000, "flops_per_s": {"bf16": 1e14}},
+                                                "nodes": 1, "gpus_per_node": 2})"))
+          .status(),
+      {"not supported yet"});
   EXPECT_TRUE(absl::IsNotFound(LoadCluster(dir / "none.json").status()));
   EXPECT_FALSE(LoadCluster(dir.Write("bad.json", "{}")).ok());
   ExpectSays(

@@ -15,15 +15,16 @@ namespace {
 using Json = nlohmann::json;
 using std::chrono::seconds;
 
-constexpr const char* kModel = R"({"name": "smallest", "layers": 2, "hidden": 32, "heads": 2, "vocab": 128, "max_seq_len": 16})";
+constexpr const char* kModel =
+    R"({"name": "smallest", "layers": 2, "hidden": 32, "heads": 2, "vocab": 128, "max_seq_len": 16})";
 
 class SearchTest : public testing::Test {
  protected:
   SearchTest() : model_(home_.Write("model.json", kModel)), database_(home_ / "search.db") {}
 
   std::vector<std::string> SearchArgs(std::vector<std::string> more = {}) const {
-    std::vector<std::string> args = {"search", "--model", model_, "--cluster", "local:1x2", "--global-batch", "4",
-                                     "--db", database_};
+    std::vector<std::string> args = {"search",         "--model", model_, "--cluster", "local:1x2",
+                                     "--global-batch", "4",       "--db", database_};
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
@@ -43,7 +44,8 @@ class SearchTest : public testing::Test {
 void ExpectOneError(const Finished& finished, int exit_code, const std::vector<std::string>& says) {
   EXPECT_EQ(finished.exit_code, exit_code) << finished.err;
   EXPECT_EQ(finished.out, "");
-  for (const auto& part : says) EXPECT_NE(finished.err.find(part), std::string::npos) << part << " not in: " << finished.err;
+  for (const auto& part : says)
+    EXPECT_NE(finished.err.find(part), std::string::npos) << part << " not in: " << finished.err;
   std::string rest;
   std::istringstream lines(finished.err);
   int errors = 0;
@@ -66,7 +68,8 @@ TEST_F(SearchTest, BestPlanIsFoundAndRuns) {
                 answer["best"]["predicted"]["memory_bytes"]["device_overhead"].get<std::int64_t>())
       << "predicted bytes are reserved bytes";
   const auto& counts = answer["counts"];
-  EXPECT_EQ(counts["enumerated"], counts["illegal"].get<int>() + counts["out_of_memory"].get<int>() + counts["predicted"].get<int>());
+  EXPECT_EQ(counts["enumerated"], counts["illegal"].get<int>() + counts["out_of_memory"].get<int>() +
+                                      counts["predicted"].get<int>());
   EXPECT_LE(counts["measured"], 4);
   EXPECT_GE(counts["measured"], 1);
 
@@ -89,7 +92,8 @@ TEST_F(SearchTest, BestPlanIsFoundAndRuns) {
 }
 
 TEST_F(SearchTest, PeopleReadWhatWasMeasuredAndWhatPredicted) {
-  const auto finished = Run(SearchArgs({"--max-trials", "2", "--space", "mbs=1", "--space", "recompute=none"}));
+  const auto finished =
+      Run(SearchArgs({"--max-trials", "2", "--space", "mbs=1", "--space", "recompute=none"}));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   for (const char* part : {"best plan: ", "(measured)", "predicted", "enumerated", "next: autocfg train"}) {
     EXPECT_NE(finished.out.find(part), std::string::npos) << part << " not in\n" << finished.out;
@@ -108,7 +112,8 @@ std::map<std::string, int> Measured(const Json& trials) {
 }
 
 // Waits until the running search has measured `count` trials; through its socket.
-void AwaitMeasured(const ScratchDirectory& home, const std::string& database, const Program& search, std::size_t count) {
+void AwaitMeasured(const ScratchDirectory& home, const std::string& database, const Program& search,
+                   std::size_t count) {
   for (int i = 0; i < 600 && search.running(); ++i) {
     if (std::filesystem::exists(database)) {
       const auto trials = RunAutocfg(home, {"trials", "--db", database, "--json"});
@@ -157,7 +162,8 @@ TEST_F(SearchTest, InterruptedSearchSaysHowToGoOn) {
   EXPECT_EQ(Json::parse(studies.out)[0]["end_time_s"], nullptr) << "it is not finished";
 
   // Another question meanwhile: it is answered, and the first one waits.
-  const auto other = Run(SearchArgs({"--space", "mbs=1", "--space", "recompute=none", "--max-trials", "1", "--json"}));
+  const auto other =
+      Run(SearchArgs({"--space", "mbs=1", "--space", "recompute=none", "--max-trials", "1", "--json"}));
   ASSERT_EQ(other.exit_code, 0) << other.err;
   EXPECT_EQ(Json::parse(other.out)["study"], "studies/2");
 
@@ -177,8 +183,8 @@ TEST_F(SearchTest, SecondSearchOnTheSameFileIsRefusedAndNamesTheFirst) {
 }
 
 TEST_F(SearchTest, NothingFitsIsAnHonestAnswer) {
-  const auto cluster =
-      home_.Write("cluster.json", R"({"device": {"name": "cpu", "memory_bytes": 5000}, "nodes": 1, "gpus_per_node": 2})");
+  const auto cluster = home_.Write(
+      "cluster.json", R"({"device": {"name": "cpu", "memory_bytes": 5000}, "nodes": 1, "gpus_per_node": 2})");
   const auto best_file = home_ / "best.json";
   auto args = SearchArgs({"--output", best_file});
   args[4] = cluster;
@@ -191,12 +197,15 @@ TEST_F(SearchTest, NothingFitsIsAnHonestAnswer) {
 
 TEST_F(SearchTest, TrainingThatDoesNotFitSaysByHowMuchAndWhere) {
   // 310 billion parameters on one rank fit no machine that runs this test.
-  const auto model = home_.Write("big.json", R"({"layers": 96, "hidden": 16384, "heads": 128, "vocab": 51200, "max_seq_len": 2048})");
-  ExpectOneError(Run({"train", "--model", model, "--plan", "tp=1", "--steps", "1"}), 1, {"bytes over", "largest region"});
+  const auto model = home_.Write(
+      "big.json", R"({"layers": 96, "hidden": 16384, "heads": 128, "vocab": 51200, "max_seq_len": 2048})");
+  ExpectOneError(Run({"train", "--model", model, "--plan", "tp=1", "--steps", "1"}), 1,
+                 {"bytes over", "largest region"});
 }
 
 TEST_F(SearchTest, DryRunCountsWithoutComputing) {
-  const auto dry = Run({"train", "--model", model_, "--plan", "tp=2", "--steps", "1", "--device", "dry", "--json"});
+  const auto dry =
+      Run({"train", "--model", model_, "--plan", "tp=2", "--steps", "1", "--device", "dry", "--json"});
   ASSERT_EQ(dry.exit_code, 0) << dry.err;
   const auto real = Run({"train", "--model", model_, "--plan", "tp=2", "--steps", "1", "--json"});
   ASSERT_EQ(real.exit_code, 0) << real.err;
@@ -205,17 +214,23 @@ TEST_F(SearchTest, DryRunCountsWithoutComputing) {
 
 TEST_F(SearchTest, TokenOutsideTheVocabularyIsNamed) {
   const auto data = home_.Write("data.u16", std::string(2000, '\x7f'));  // 0x7f7f
-  ExpectOneError(Run({"train", "--model", model_, "--plan", "tp=1", "--steps", "1", "--data", data}), 2, {"32639"});
+  ExpectOneError(Run({"train", "--model", model_, "--plan", "tp=1", "--steps", "1", "--data", data}), 2,
+                 {"32639"});
 }
 
 TEST_F(SearchTest, TruncatedWeightsAreRefused) {
   const auto weights = home_ / "w.safetensors";
-  ASSERT_EQ(Run({"train", "--model", model_, "--plan", "tp=1", "--steps", "1", "--save", weights, "--json"}).exit_code, 0);
-  EXPECT_EQ(Run({"train", "--model", model_, "--plan", "tp=2", "--steps", "1", "--init", weights, "--json"}).exit_code, 0);
+  ASSERT_EQ(Run({"train", "--model", model_, "--plan", "tp=1", "--steps", "1", "--save", weights, "--json"})
+                .exit_code,
+            0);
+  EXPECT_EQ(Run({"train", "--model", model_, "--plan", "tp=2", "--steps", "1", "--init", weights, "--json"})
+                .exit_code,
+            0);
   const std::string whole = ReadWhole(weights);
   home_.Write("short.safetensors", whole.substr(0, whole.size() / 2));
-  ExpectOneError(Run({"train", "--model", model_, "--plan", "tp=1", "--steps", "1", "--init", home_ / "short.safetensors"}), 2,
-                 {"short.safetensors"});
+  ExpectOneError(Run({"train", "--model", model_, "--plan", "tp=1", "--steps", "1", "--init",
+                      home_ / "short.safetensors"}),
+                 2, {"short.safetensors"});
 }
 
 TEST_F(SearchTest, InterruptedTrainingEndsItsRanks) {
@@ -239,7 +254,9 @@ TEST_F(SearchTest, FileThatIsNoDatabaseIsLeftAlone) {
 TEST_F(SearchTest, DatabaseOfANewerVersionIsLeftAlone) {
   sqlite3* handle = nullptr;
   ASSERT_EQ(sqlite3_open(database_.c_str(), &handle), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(handle, "CREATE TABLE later (x); PRAGMA user_version = 9999", nullptr, nullptr, nullptr), SQLITE_OK);
+  ASSERT_EQ(
+      sqlite3_exec(handle, "CREATE TABLE later (x); PRAGMA user_version = 9999", nullptr, nullptr, nullptr),
+      SQLITE_OK);
   sqlite3_close(handle);
   const std::string before = ReadWhole(database_);
   ExpectOneError(Run(SearchArgs()), 2, {database_, "newer"});

@@ -51,8 +51,8 @@ TEST(MakeJobRequest, OneRunSpecPerRank) {
 TEST(MeasurementOf, SlowestRankOfEachStepAndWorstMemory) {
   JobResult result;
   result.wall_s = 3;
-  result.ranks = {Trained({9, 1, 2, 3}, 100, 90, 5), Trained({8, 2, 1, 4}, 120, 80, 7)};
-  const auto measurement = MeasurementOf(result, 1);
+  result.ranks = {Trained({1, 2, 3}, 100, 90, 5), Trained({2, 1, 4}, 120, 80, 7)};
+  const auto measurement = MeasurementOf(result);
   ASSERT_TRUE(measurement);
   EXPECT_EQ(std::vector<double>(measurement->step_time_s().begin(), measurement->step_time_s().end()),
             (std::vector<double>{2, 2, 4}));
@@ -62,20 +62,21 @@ TEST(MeasurementOf, SlowestRankOfEachStepAndWorstMemory) {
   EXPECT_EQ(measurement->peak_memory_bytes(), 90);
   EXPECT_EQ(measurement->device_overhead_bytes(), 7);
   EXPECT_EQ(measurement->first_loss(), 10);
-  EXPECT_EQ(measurement->last_loss(), 7);
+  EXPECT_EQ(measurement->last_loss(), 8);
   EXPECT_EQ(measurement->device_s(), 6);
 }
 
 TEST(MeasurementOf, RefusesWhatDoesNotFitTogether) {
   JobResult result;
-  EXPECT_FALSE(MeasurementOf(result, 0));
+  EXPECT_FALSE(MeasurementOf(result));
   result.ranks = {Trained({1, 2}, 1, 1, 1), Trained({1}, 1, 1, 1)};
-  EXPECT_FALSE(MeasurementOf(result, 0));
+  EXPECT_FALSE(MeasurementOf(result));
+  result.ranks = {Trained({}, 1, 1, 1)};
+  EXPECT_FALSE(MeasurementOf(result)) << "nothing was timed";
   result.ranks = {Trained({1, 2}, 1, 1, 1)};
-  EXPECT_FALSE(MeasurementOf(result, 2)) << "nothing is left after the warm-up";
-  EXPECT_TRUE(MeasurementOf(result, 1));
+  EXPECT_TRUE(MeasurementOf(result));
   result.ranks.emplace_back();
-  EXPECT_FALSE(MeasurementOf(result, 0)) << "a rank without a result";
+  EXPECT_FALSE(MeasurementOf(result)) << "a rank without a result";
 }
 
 v1::OpTime Timed(const std::string& kind, std::int64_t n, double seconds) {
