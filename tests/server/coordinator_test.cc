@@ -454,7 +454,7 @@ TEST_F(CoordinatorTest, AnEqualSearchJoinsTheUnfinishedOne) {
 }
 
 TEST_F(CoordinatorTest, AFullDiskStopsTheStudyButLosesNothing) {
-  Open(10, {.max_pages = 40});
+  Open(1, {.max_pages = 40});
   v1::SearchSpec spec = SmallSpec();
   spec.set_exhaustive(true);
   const v1::Study study = Create(spec);

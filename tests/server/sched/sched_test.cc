@@ -1,0 +1,157 @@
+// Waking those who wait, the long poll, and the end of leases on an injected clock.
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "absl/time/clock.h"
+#include "gtest/gtest.h"
+#include "server/resource_names.h"
+#include "server/sched/job_wait.h"
+#include "server/sched/lease_expiry.h"
+#include "server/sched/notifier.h"
+#include "server/store/sqlite_store.h"
+
+namespace autocfg {
+namespace {
+
+constexpr absl::Duration kLong = absl::Seconds(20);  // more than any of these tests may take
+
+TEST(Notifier, AChangeBetweenLookingAndWaitingIsNotMissed) {
+  Notifier notifier;
+  const std::uint64_t seen = notifier.Version();
+  notifier.Notify();
+  notifier.Wait(seen, kLong);
+  EXPECT_NE(notifier.Version(), seen);
+}
+
+TEST(Notifier, WakesAllAndTimesOut) {
+  Notifier notifier;
+  std::atomic<int> woken = 0;
+  std::vector<std::thread> threads;
+  const std::uint64_t seen = notifier.Version();
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      notifier.Wait(seen, kLong);
+      ++woken;
+    });
+  }
+  notifier.Notify();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(woken, 3);
+  notifier.Wait(notifier.Version(), absl::Milliseconds(1));  // returns
+}
+
+TEST(Notifier, CloseEndsWaiting) {
+  Notifier notifier;
+  std::thread waiting([&] { notifier.Wait(notifier.Version(), kLong); });
+  notifier.Close();
+  waiting.join();
+  notifier.Wait(notifier.Version(), kLong);
+  EXPECT_TRUE(notifier.closed());
+}
+
+class SchedTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto store = OpenMemoryStore();
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = *std::move(store);
+    store_->OnChange([this] { notifier_.Notify(); });
+    v1::RegisterWorkerRequest worker;
+    worker.set_worker("workers/a");
+    worker.set_boot_id("b");
+    worker.mutable_inventory()->set_slots(4);
+    epoch_ = *store_->RegisterWorker(worker, 0);
+    v1::Study study;
+    study.set_fingerprint("f");
+    study = *store_->CreateStudy("", study, 0);
+    study.set_state(v1::STUDY_STATE_RUNNING);
+    ASSERT_TRUE(store_->UpdateStudy(study).ok());
+    study_ = *ParseStudyName(study.name());
+  }
+  void Enqueue(const std::string& plan) {
+    v1::Trial trial;
+    trial.set_plan_text(plan);
+    v1::Job job;
+    job.set_ranks(1);
+    job.mutable_train();
+    ASSERT_TRUE(store_->EnqueueTrial(study_, trial, job, 2, 0).ok());
+  }
+  JobWait Request(absl::Duration wait) {
+    JobWait request;
+    request.worker = "workers/a";
+    request.session_epoch = epoch_;
+    request.wait = wait;
+    request.lease_duration_s = 10;
+    return request;
+  }
+
+  std::unique_ptr<Store> store_;
+  Notifier notifier_;
+  std::atomic<double> now_ = 100;
+  Clock clock_ = [this] { return now_.load(); };
+  std::int64_t epoch_ = 0;
+  std::int64_t study_ = 0;
+};
+
+TEST_F(SchedTest, ALongPollAnswersWhenWorkArrives) {
+  std::thread enqueue([&] {
+    absl::SleepFor(absl::Milliseconds(30));
+    Enqueue("tp=1");
+  });
+  const auto lease = WaitForJob(*store_, notifier_, clock_, Request(kLong));
+  enqueue.join();
+  ASSERT_TRUE(lease.ok());
+  ASSERT_TRUE(lease->has_value());
+  EXPECT_EQ((*lease)->key.trial, 1);
+  EXPECT_EQ((*lease)->expires_s, 110);
+}
+
+TEST_F(SchedTest, ALongPollEndsWithoutWork) {
+  EXPECT_FALSE(WaitForJob(*store_, notifier_, clock_, Request(absl::ZeroDuration()))->has_value());
+  EXPECT_FALSE(WaitForJob(*store_, notifier_, clock_, Request(absl::Milliseconds(20)))->has_value());
+  Enqueue("tp=1");
+  EXPECT_TRUE(WaitForJob(*store_, notifier_, clock_, Request(absl::ZeroDuration()))->has_value());
+}
+
+TEST_F(SchedTest, NothingIsLeasedToACallerThatIsGone) {
+  Enqueue("tp=1");
+  JobWait request = Request(kLong);
+  request.given_up = [] { return true; };
+  EXPECT_FALSE(WaitForJob(*store_, notifier_, clock_, request)->has_value());
+  EXPECT_EQ(store_->GetTrial(study_, 1)->state(), v1::TRIAL_STATE_QUEUED);
+  notifier_.Close();
+  EXPECT_FALSE(WaitForJob(*store_, notifier_, clock_, Request(kLong))->has_value());
+  EXPECT_EQ(store_->GetTrial(study_, 1)->state(), v1::TRIAL_STATE_QUEUED);
+}
+
+TEST_F(SchedTest, ALongPollOfAnOldSessionFails) {
+  JobWait request = Request(kLong);
+  ++request.session_epoch;
+  EXPECT_EQ(WaitForJob(*store_, notifier_, clock_, request).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(SchedTest, LeasesEndByTheClock) {
+  Enqueue("tp=1");
+  ASSERT_TRUE(store_->LeaseJob("workers/a", epoch_, now_, 10)->has_value());
+  const LeaseExpiry expiry(*store_, clock_, absl::Milliseconds(1), absl::Milliseconds(1));
+  absl::SleepFor(absl::Milliseconds(50));
+  EXPECT_EQ(store_->GetTrial(study_, 1)->state(), v1::TRIAL_STATE_RUNNING);
+  const std::uint64_t version = notifier_.Version();
+  now_ = 111;
+  notifier_.Wait(version, kLong);
+  EXPECT_EQ(store_->GetTrial(study_, 1)->state(), v1::TRIAL_STATE_QUEUED);
+}
+
+TEST_F(SchedTest, TheFirstLookLeavesTimeToRenew) {
+  Enqueue("tp=1");
+  ASSERT_TRUE(
+      store_->LeaseJob("workers/a", epoch_, 0, 10)->has_value());  // ran out while no coordinator was there
+  const LeaseExpiry expiry(*store_, clock_, kLong, absl::Milliseconds(1));
+  absl::SleepFor(absl::Milliseconds(20));
+  EXPECT_EQ(store_->GetTrial(study_, 1)->state(), v1::TRIAL_STATE_RUNNING);
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,361 @@
+// StudyService over the wire: malformed requests, pages, idempotency, what is not supported yet, and the
+// stream of WatchStudy.
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "gmock/gmock.h"
+#include "tests/server/coordinator_fixture.h"
+
+namespace autocfg {
+namespace {
+
+using grpc::StatusCode;
+using testing::HasSubstr;
+
+class StudyServiceTest : public CoordinatorFixture {
+ protected:
+  void SetUp() override { Open(); }
+
+  void ExpectRefused(const v1::SearchSpec& spec, StatusCode code, const std::string& words) {
+    const grpc::Status status = CreateStatus(spec);
+    EXPECT_EQ(status.error_code(), code) << status.error_message();
+    EXPECT_THAT(status.error_message(), HasSubstr(words));
+    EXPECT_THAT(status.error_message(), testing::Not(HasSubstr("\n")));
+  }
+};
+
+TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
+  const auto with = [](const std::function<void(v1::SearchSpec&)>& edit) {
+    v1::SearchSpec spec = SmallSpec();
+    edit(spec);
+    return spec;
+  };
+  const StatusCode invalid = StatusCode::INVALID_ARGUMENT;
+  ExpectRefused(with([](auto& s) { s.clear_model(); }), invalid, "spec.model");
+  ExpectRefused(with([](auto& s) { s.clear_cluster(); }), invalid, "spec.cluster");
+  ExpectRefused(with([](auto& s) { s.clear_workload(); }), invalid, "spec.workload");
+  ExpectRefused(with([](auto& s) { s.mutable_model()->set_layers(0); }), invalid, "layers");
+  ExpectRefused(with([](auto& s) { s.mutable_model()->set_hidden(-64); }), invalid, "hidden");
+  ExpectRefused(with([](auto& s) { s.mutable_model()->set_vocab(std::numeric_limits<std::int64_t>::max()); }),
+                invalid, "vocab");
+  ExpectRefused(with([](auto& s) { s.mutable_model()->set_activation("tanh"); }), invalid, "activation");
+  ExpectRefused(with([](auto& s) { s.mutable_workload()->set_global_batch(0); }), invalid, "global_batch");
+  ExpectRefused(with([](auto& s) { s.mutable_workload()->set_global_batch(1 << 20); }), invalid,
+                "global_batch");
+  ExpectRefused(with([](auto& s) { s.mutable_workload()->set_seq_len(-1); }), invalid, "seq_len");
+  ExpectRefused(with([](auto& s) { s.mutable_workload()->set_seq_len(33); }), invalid, "seq_len");
+  ExpectRefused(with([](auto& s) { s.mutable_workload()->set_precision("fp12"); }), invalid, "precision");
+  ExpectRefused(with([](auto& s) { s.mutable_cluster()->clear_groups(); }), invalid, "spec.cluster");
+  ExpectRefused(with([](auto& s) { s.mutable_cluster()->mutable_groups(0)->set_gpus_per_node(0); }), invalid,
+                "gpus_per_node");
+  ExpectRefused(with([](auto& s) { s.mutable_cluster()->mutable_groups(0)->set_gpus_per_node(5000); }),
+                invalid, "ranks");
+  ExpectRefused(
+      with([](auto& s) { s.mutable_cluster()->mutable_groups(0)->mutable_device()->set_kind("tpu"); }),
+      invalid, "kind");
+  ExpectRefused(with([](auto& s) { s.set_max_trials(-1); }), invalid, "max_trials");
+  ExpectRefused(with([](auto& s) { s.set_time_budget_s(-1); }), invalid, "time_budget_s");
+  ExpectRefused(with([](auto& s) { s.set_time_budget_s(std::nan("")); }), invalid, "time_budget_s");
+  ExpectRefused(with([](auto& s) {
+                  auto& axis = *s.add_space();
+                  axis.set_name("mbz");
+                  axis.add_values("1");
+                }),
+                invalid, "mbz");
+  ExpectRefused(with([](auto& s) {
+                  for (int i = 0; i < 2; ++i) {
+                    auto& axis = *s.add_space();
+                    axis.set_name("tp");
+                    axis.add_values("1");
+                  }
+                }),
+                invalid, "twice");
+  const StatusCode later = StatusCode::UNIMPLEMENTED;
+  ExpectRefused(with([](auto& s) { s.mutable_model()->set_norm("rmsnorm"); }), later, "not supported yet");
+  ExpectRefused(with([](auto& s) { s.mutable_workload()->set_precision("bf16"); }), later,
+                "bf16 is not supported yet");
+  ExpectRefused(with([](auto& s) { s.mutable_cluster()->set_local(false); }), later, "not supported yet");
+  ExpectRefused(with([](auto& s) { s.set_device("cuda"); }), later, "not supported yet");
+  v1::ListStudiesResponse list;
+  EXPECT_TRUE(Call(studies_, &v1::StudyService::Stub::ListStudies, v1::ListStudiesRequest(), &list).ok());
+  EXPECT_EQ(list.studies_size(), 0);  // nothing was stored
+  v1::Study study;
+  EXPECT_EQ(
+      Call(studies_, &v1::StudyService::Stub::CreateStudy, v1::CreateStudyRequest(), &study).error_code(),
+      invalid);
+}
+
+TEST_F(StudyServiceTest, MalformedNamesAreInvalid) {
+  for (const std::string name :
+       {"", "studies/", "studies/x", "studies/-1", "studies/0", "studies/01", "studies/1/", "study/1",
+        "studies/99999999999999999999999", "studies/1/trials/1\n"}) {
+    v1::GetStudyRequest get;
+    get.set_name(name);
+    v1::Study study;
+    EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::GetStudy, get, &study).error_code(),
+              StatusCode::INVALID_ARGUMENT)
+        << name;
+    EXPECT_EQ(Start(name).error_code(), StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(Cancel(name).error_code(), StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(Watch(name).status.error_code(), StatusCode::INVALID_ARGUMENT);
+    v1::GetTrialRequest trial;
+    trial.set_name(name);
+    v1::Trial answer;
+    EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::GetTrial, trial, &answer).error_code(),
+              StatusCode::INVALID_ARGUMENT);
+  }
+}
+
+TEST_F(StudyServiceTest, WhatIsNotThereIsNotFound) {
+  v1::GetStudyRequest get;
+  get.set_name("studies/7");
+  v1::Study study;
+  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::GetStudy, get, &study).error_code(),
+            StatusCode::NOT_FOUND);
+  EXPECT_EQ(Start("studies/7").error_code(), StatusCode::NOT_FOUND);
+  EXPECT_EQ(Pause("studies/7").error_code(), StatusCode::NOT_FOUND);
+  EXPECT_EQ(Watch("studies/7").status.error_code(), StatusCode::NOT_FOUND);
+  v1::ListTrialsRequest list;
+  list.set_parent("studies/7");
+  v1::ListTrialsResponse trials;
+  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::ListTrials, list, &trials).error_code(),
+            StatusCode::NOT_FOUND);
+  v1::GetRecommendationRequest recommend;
+  recommend.set_study("studies/7");
+  v1::Recommendation answer;
+  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::GetRecommendation, recommend, &answer).error_code(),
+            StatusCode::NOT_FOUND);
+  v1::GetTrialRequest trial;
+  trial.set_name("studies/7/trials/1");
+  v1::Trial one;
+  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::GetTrial, trial, &one).error_code(),
+            StatusCode::NOT_FOUND);
+}
+
+TEST_F(StudyServiceTest, ValidateOnlyStoresNothingAndFillsDefaults) {
+  v1::CreateStudyRequest request;
+  *request.mutable_spec() = SmallSpec();
+  request.mutable_spec()->mutable_workload()->clear_seq_len();
+  request.mutable_spec()->mutable_workload()->clear_precision();
+  request.set_validate_only(true);
+  v1::Study study;
+  ASSERT_TRUE(Call(studies_, &v1::StudyService::Stub::CreateStudy, request, &study).ok());
+  EXPECT_EQ(study.name(), "");
+  EXPECT_EQ(study.spec().model().kv_heads(), 4);
+  EXPECT_EQ(study.spec().workload().seq_len(), 32);
+  EXPECT_EQ(study.spec().workload().precision(), "fp32");
+  EXPECT_EQ(study.spec().device(), "cpu");
+  EXPECT_EQ(study.fingerprint(), Create(SmallSpec()).fingerprint());
+  EXPECT_EQ(study.fingerprint().size(), 16u);
+}
+
+TEST_F(StudyServiceTest, TheFingerprintIsOfTheQuestion) {
+  const std::string base = Create(SmallSpec()).fingerprint();
+  std::set<std::string> seen = {base};
+  const auto differs = [&](const std::function<void(v1::SearchSpec&)>& edit) {
+    v1::SearchSpec spec = SmallSpec();
+    edit(spec);
+    return seen.insert(Create(spec).fingerprint()).second;
+  };
+  EXPECT_TRUE(differs([](auto& s) { s.mutable_model()->set_layers(8); }));
+  EXPECT_TRUE(differs([](auto& s) { s.mutable_workload()->set_global_batch(16); }));
+  EXPECT_TRUE(differs([](auto& s) { s.mutable_cluster()->mutable_groups(0)->set_gpus_per_node(2); }));
+  EXPECT_TRUE(differs([](auto& s) { s.set_exhaustive(true); }));
+  EXPECT_TRUE(differs([](auto& s) { s.set_max_trials(3); }));
+  const auto axis = [](v1::SearchSpec& s, const std::string& name, const std::vector<std::string>& values) {
+    auto& added = *s.add_space();
+    added.set_name(name);
+    for (const std::string& value : values) added.add_values(value);
+  };
+  EXPECT_TRUE(differs([&](auto& s) { axis(s, "tp", {"1", "2"}), axis(s, "recompute", {"none"}); }));
+  EXPECT_FALSE(differs([&](auto& s) { axis(s, "recompute", {"none"}), axis(s, "tp", {"2", "1", "2"}); }));
+  EXPECT_FALSE(differs([&](auto& s) { axis(s, "tp", {}); }));
+}
+
+TEST_F(StudyServiceTest, WritesAreIdempotentByRequestId) {
+  v1::CreateStudyRequest create;
+  *create.mutable_spec() = SmallSpec();
+  create.set_request_id("c1");
+  v1::Study first;
+  v1::Study second;
+  ASSERT_TRUE(Call(studies_, &v1::StudyService::Stub::CreateStudy, create, &first).ok());
+  ASSERT_TRUE(Call(studies_, &v1::StudyService::Stub::CreateStudy, create, &second).ok());
+  EXPECT_EQ(first.name(), second.name());
+  create.mutable_spec()->set_max_trials(9);
+  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::CreateStudy, create, &second).error_code(),
+            StatusCode::ALREADY_EXISTS);
+  create.set_request_id(std::string(1000, 'x'));
+  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::CreateStudy, create, &second).error_code(),
+            StatusCode::INVALID_ARGUMENT);
+
+  v1::PauseStudyRequest pause;
+  pause.set_name(first.name());
+  pause.set_request_id("p1");
+  ASSERT_TRUE(Call(studies_, &v1::StudyService::Stub::PauseStudy, pause, &second).ok());
+  ASSERT_TRUE(Resume(first.name()).ok());
+  ASSERT_TRUE(Call(studies_, &v1::StudyService::Stub::PauseStudy, pause, &second).ok());
+  EXPECT_EQ(second.state(), v1::STUDY_STATE_RUNNING);  // the same request once more is no new pause
+
+  v1::DeleteStudyRequest remove;
+  remove.set_name(first.name());
+  remove.set_request_id("d1");
+  v1::DeleteStudyResponse deleted;
+  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::DeleteStudy, remove, &deleted).error_code(),
+            StatusCode::FAILED_PRECONDITION);
+  ASSERT_TRUE(Cancel(first.name()).ok());
+  EXPECT_TRUE(Call(studies_, &v1::StudyService::Stub::DeleteStudy, remove, &deleted).ok());
+  EXPECT_TRUE(Call(studies_, &v1::StudyService::Stub::DeleteStudy, remove, &deleted).ok());
+}
+
+TEST_F(StudyServiceTest, StatesAllowWhatTheyAllow) {
+  const std::string name = Create(SmallSpec()).name();
+  EXPECT_EQ(Resume(name).error_code(), StatusCode::FAILED_PRECONDITION);
+  v1::GetRecommendationRequest recommend;
+  recommend.set_study(name);
+  v1::Recommendation answer;
+  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::GetRecommendation, recommend, &answer).error_code(),
+            StatusCode::FAILED_PRECONDITION);
+  EXPECT_TRUE(Start(name).ok());
+  EXPECT_TRUE(Start(name).ok());
+  EXPECT_TRUE(Pause(name).ok());
+  EXPECT_TRUE(Start(name).ok());
+  EXPECT_TRUE(Cancel(name).ok());
+  const grpc::Status status = Pause(name);
+  EXPECT_EQ(status.error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(status.error_message(), HasSubstr("CANCELLED"));
+}
+
+TEST_F(StudyServiceTest, ListsPage) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 5; ++i) names.push_back(Create(SmallSpec()).name());
+  v1::ListStudiesRequest request;
+  request.set_page_size(2);
+  std::vector<std::string> seen;
+  std::vector<int> sizes;
+  do {
+    v1::ListStudiesResponse response;
+    ASSERT_TRUE(Call(studies_, &v1::StudyService::Stub::ListStudies, request, &response).ok());
+    sizes.push_back(response.studies_size());
+    for (const v1::Study& study : response.studies()) seen.push_back(study.name());
+    request.set_page_token(response.next_page_token());
+  } while (!request.page_token().empty());
+  EXPECT_EQ(sizes, (std::vector<int>{2, 2, 1}));
+  EXPECT_EQ(seen, std::vector<std::string>(names.rbegin(), names.rend()));
+  v1::ListStudiesResponse response;
+  for (const std::string token : {"x", "-1", "0", "1x"}) {
+    request.set_page_token(token);
+    EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::ListStudies, request, &response).error_code(),
+              StatusCode::INVALID_ARGUMENT);
+  }
+  request.clear_page_token();
+  request.set_page_size(-1);
+  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::ListStudies, request, &response).error_code(),
+            StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(StudyServiceTest, WhatIsNotSupportedYetSaysSo) {
+  v1::Trial trial;
+  v1::ExportConfigResponse exported;
+  for (const grpc::Status& status :
+       {Call(studies_, &v1::StudyService::Stub::RetryTrial, v1::RetryTrialRequest(), &trial),
+        Call(studies_, &v1::StudyService::Stub::ExportConfig, v1::ExportConfigRequest(), &exported)}) {
+    EXPECT_EQ(status.error_code(), StatusCode::UNIMPLEMENTED);
+    EXPECT_THAT(status.error_message(), HasSubstr("not supported yet"));
+  }
+  grpc::ClientContext context;
+  const auto stream = studies_->Predict(&context);
+  stream->WritesDone();
+  EXPECT_EQ(stream->Finish().error_code(), StatusCode::UNIMPLEMENTED);
+}
+
+// --- WatchStudy ---
+
+TEST_F(StudyServiceTest, AWatcherSeesEveryTrialAndTheEnd) {
+  const std::string name = Create(SmallSpec()).name();
+  FakeWorker worker(coordinator_->address());
+  Stream stream;
+  std::thread watching([&] { stream = Watch(name); });
+  ASSERT_TRUE(Start(name).ok());
+  watching.join();
+  ASSERT_TRUE(stream.status.ok()) << stream.status.error_message();
+  std::int64_t cursor = 0;
+  std::map<std::string, v1::TrialState> last;
+  std::set<std::string> phases;
+  for (const v1::StudyEvent& event : stream.events) {
+    EXPECT_GT(event.cursor(), cursor);
+    cursor = event.cursor();
+    EXPECT_EQ(event.study().name(), name);
+    phases.insert(event.study().phase());
+    if (event.has_trial()) last[event.trial().name()] = event.trial().state();
+  }
+  const std::vector<v1::Trial> trials = Trials(name);
+  EXPECT_EQ(last.size(), trials.size());
+  for (const v1::Trial& trial : trials) EXPECT_EQ(last[trial.name()], trial.state());
+  EXPECT_EQ(stream.events.back().study().state(), v1::STUDY_STATE_DONE);
+  EXPECT_TRUE(stream.events.back().study().has_best());
+  EXPECT_TRUE(phases.contains("calibrating"));
+  EXPECT_TRUE(phases.contains("measuring"));
+  EXPECT_TRUE(phases.contains("done"));
+}
+
+TEST_F(StudyServiceTest, AStreamResumesAfterItsCursor) {
+  const std::string name = Create(SmallSpec()).name();
+  FakeWorker worker(coordinator_->address());
+  ASSERT_TRUE(Start(name).ok());
+  std::int64_t cursor = 0;
+  std::map<std::string, v1::TrialState> last;
+  // Broken off after every third event.
+  v1::StudyState state = v1::STUDY_STATE_RUNNING;
+  int streams = 0;
+  while (state != v1::STUDY_STATE_DONE && ++streams < 1000) {
+    int seen = 0;
+    for (const v1::StudyEvent& event :
+         Watch(name, cursor, [&](const v1::StudyEvent&) { return ++seen == 3; }).events) {
+      EXPECT_GT(event.cursor(), cursor);
+      cursor = event.cursor();
+      state = event.study().state();
+      if (event.has_trial()) last[event.trial().name()] = event.trial().state();
+    }
+  }
+  EXPECT_GT(streams, 2);
+  // The last events may have been those of trials; what is left comes with the next stream.
+  for (const v1::StudyEvent& event : Watch(name, cursor).events) {
+    if (event.has_trial()) last[event.trial().name()] = event.trial().state();
+  }
+  for (const v1::Trial& trial : Trials(name)) EXPECT_EQ(last[trial.name()], trial.state()) << trial.name();
+  // At the end there is nothing left, and a cursor from nowhere is refused.
+  const Stream rest = Watch(name, Watch(name).events.back().cursor());
+  EXPECT_TRUE(rest.status.ok());
+  EXPECT_TRUE(rest.events.empty());
+  EXPECT_EQ(Watch(name, 1 << 30).status.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Watch(name, -1).status.error_code(), StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(StudyServiceTest, AWatcherHearsOfShutdownAndOfDeletion) {
+  const std::string name = Create(SmallSpec()).name();
+  Stream stream;
+  std::thread watching([&] { stream = Watch(name); });
+  v1::DeleteStudyRequest remove;
+  remove.set_name(name);
+  v1::DeleteStudyResponse deleted;
+  ASSERT_TRUE(Call(studies_, &v1::StudyService::Stub::DeleteStudy, remove, &deleted).ok());
+  watching.join();
+  EXPECT_EQ(stream.status.error_code(), StatusCode::NOT_FOUND);
+
+  const std::string other = Create(SmallSpec()).name();
+  std::atomic<bool> began = false;
+  std::thread waiting([&] {
+    stream = Watch(other, 0, [&](const v1::StudyEvent&) {
+      began = true;
+      return false;
+    });
+  });
+  while (!began) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  coordinator_->Shutdown();
+  waiting.join();
+  EXPECT_EQ(stream.status.error_code(), StatusCode::UNAVAILABLE) << stream.status.error_message();
+}
+
+}  // namespace
+}  // namespace autocfg
