@@ -1,0 +1,188 @@
+// The engine as it really runs: one process per rank, started by the worker's launcher. The full matrix of
+// layouts runs as threads (same_step_test.cc); here a few show that processes make the same steps, and that
+// errors come back as what they are.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "proto/convert/model_convert.h"
+#include "proto/convert/op_convert.h"
+#include "proto/convert/plan_convert.h"
+#include "proto/convert/workload_convert.h"
+#include "tests/trainer/thread_ranks.h"
+#include "trainer/run/safetensors.h"
+#include "worker/process_launcher.h"
+
+namespace autocfg {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+v1::TrainSpec SpecOf(const TrainConfig& c) {
+  v1::TrainSpec spec;
+  *spec.mutable_model() = ToProto(c.model);
+  *spec.mutable_workload() = ToProto(c.workload);
+  *spec.mutable_plan() = ToProto(c.plan);
+  spec.set_program_fingerprint(Fingerprint(Lower(c.model, c.workload, c.plan)));
+  v1::OptimizerSpec& o = *spec.mutable_optimizer();
+  o.set_lr(c.lr.lr);
+  o.set_min_lr(c.lr.min_lr);
+  o.set_lr_schedule(c.lr.decay == LrDecay::kCosine ? "cosine" : "constant");
+  o.set_warmup_steps(c.lr.warmup_steps);
+  o.set_weight_decay(c.adamw.weight_decay);
+  o.set_beta1(c.adamw.beta1);
+  o.set_beta2(c.adamw.beta2);
+  o.set_adam_eps(c.adamw.eps);
+  o.set_clip_norm(c.clip_norm);
+  spec.set_steps(c.lr.steps);
+  spec.set_warmup_steps_untimed(c.untimed_steps);
+  spec.set_seed(c.seed);
+  spec.set_data_path(c.data_path);
+  spec.set_init_path(c.init_path);
+  spec.set_save_path(c.save_path);
+  spec.set_memory_capacity_bytes(c.memory_capacity_bytes);
+  return spec;
+}
+
+JobResult RunProcesses(const v1::RunSpec& job, int ranks, const LaunchHooks& hooks = {}) {
+  JobRequest request;
+  for (int rank = 0; rank < ranks; ++rank) {
+    v1::RunSpec spec = job;
+    spec.set_rank(rank);
+    spec.set_world_size(ranks);
+    request.ranks.push_back(spec);
+  }
+  request.time_limit = std::chrono::seconds(120);
+  return ProcessLauncher(std::string(AUTOCFG_BIN_DIR) + "/autocfg-trainer").Run(request, hooks);
+}
+
+JobResult RunProcesses(const TrainConfig& c, const char* device = "cpu", const LaunchHooks& hooks = {}) {
+  v1::RunSpec job;
+  job.set_device(device);
+  *job.mutable_train() = SpecOf(c);
+  return RunProcesses(job, static_cast<int>(RankCount(c.plan)), hooks);
+}
+
+class Processes : public ::testing::Test {
+ protected:
+  Processes() : saved_(fs::path(::testing::TempDir()) / "processes_test.safetensors") {}
+  ~Processes() override { fs::remove(saved_); }
+  fs::path saved_;
+};
+
+TEST_F(Processes, MakeTheStepsOfOneRankAndSaveItsWeights) {
+  TrainConfig c = testing::SmallConfig();
+  const testing::JobOutcome one = testing::RunAsThreads(c);
+  c.save_path = saved_.string();
+  for (const ParallelPlan& plan :
+       {ParallelPlan{}, ParallelPlan{.tp = 2}, ParallelPlan{.tp = 2, .pp = 2, .dp = 2},
+        ParallelPlan{.pp = 4, .dp = 2, .schedule = Schedule::kGPipe, .recompute = Recompute::kFull}}) {
+    SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
+    c.plan = plan;
+    std::vector<std::int64_t> progress;
+    LaunchHooks hooks;
+    hooks.progress = [&](int rank, const v1::Progress& p) {
+      EXPECT_EQ(rank, 0);
+      progress.push_back(p.step());
+    };
+    const JobResult job = RunProcesses(c, "cpu", hooks);
+    ASSERT_EQ(job.outcome, JobOutcome::kDone) << job.message;
+    EXPECT_EQ(progress, (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+    for (const RankOutcome& rank : job.ranks) {
+      ASSERT_TRUE(rank.finished);
+      const v1::TrainResult& result = rank.last.train_result();
+      ASSERT_EQ(result.losses_size(), 10);
+      EXPECT_EQ(result.step_time_s_size(), 10);
+      EXPECT_EQ(result.peak_memory_bytes(), result.planned_memory_bytes().total());
+      EXPECT_GT(result.device_overhead_bytes(), 0);
+      for (int s = 0; s < 10; ++s) {
+        EXPECT_NEAR(result.losses(s), one.steps[s].loss, 1e-9 * one.steps[s].loss);
+        EXPECT_NEAR(result.grad_norms(s), one.steps[s].grad_norm, 1e-9 * one.steps[s].grad_norm);
+      }
+    }
+    const SafetensorsFile file(saved_.string());
+    for (const auto& [name, want] : one.weights) {
+      if (name.ends_with("c_attn.bias")) continue;  // its key part is rounding; same_step_test.cc compares it
+      std::vector<double> got(want.size());
+      file.Read(name, 0, got);
+      double largest = 0, worst = 0;
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        largest = std::max(largest, std::abs(want[i]));
+        worst = std::max(worst, std::abs(want[i] - got[i]));
+      }
+      EXPECT_LE(worst, 1e-9 * largest) << name;
+    }
+  }
+}
+
+TEST_F(Processes, CountBytesOnTheDryDevice) {
+  TrainConfig c = testing::SmallConfig();
+  c.plan = {.tp = 2, .pp = 2};
+  const JobResult job = RunProcesses(c, "dry");
+  ASSERT_EQ(job.outcome, JobOutcome::kDone) << job.message;
+  for (const RankOutcome& rank : job.ranks) {
+    EXPECT_GT(rank.last.train_result().planned_memory_bytes().total(), 0);
+    EXPECT_EQ(rank.last.train_result().losses_size(), 0);
+  }
+}
+
+TEST_F(Processes, SayWhatIsWrongWithTheInput) {
+  TrainConfig c = testing::SmallConfig();
+  c.plan = {.tp = 2};
+  c.data_path = (fs::path(::testing::TempDir()) / "no_such_data.u16").string();
+  const JobResult job = RunProcesses(c);
+  EXPECT_EQ(job.outcome, JobOutcome::kBadInput);
+  EXPECT_THAT(job.message, HasSubstr("no_such_data.u16: No such file"));
+  EXPECT_EQ(RunProcesses(testing::SmallConfig(), "cuda").error.code(), "UNIMPLEMENTED");
+}
+
+// The error is in the middle of a step, when the other rank already waits for this one.
+TEST_F(Processes, EndWhenOneRankMeetsABadToken) {
+  const fs::path data = fs::path(::testing::TempDir()) / "bad_token.u16";
+  std::vector<std::uint16_t> tokens(8 * 16 + 1, 1);
+  tokens[8 * 8 + 4] = 999;  // sequence 8: the first of step 1
+  std::ofstream(data, std::ios::binary)
+      .write(reinterpret_cast<const char*>(tokens.data()), 2 * tokens.size());
+  TrainConfig c = testing::SmallConfig();
+  c.plan = {.tp = 1, .pp = 2, .dp = 2};
+  c.data_path = data.string();
+  const JobResult job = RunProcesses(c);
+  EXPECT_EQ(job.outcome, JobOutcome::kBadInput);
+  EXPECT_THAT(job.message, HasSubstr("token 999 at position 68 of data file"));
+  EXPECT_LT(job.wall_s, 60);
+  fs::remove(data);
+}
+
+TEST_F(Processes, SayByHowMuchAPlanDoesNotFit) {
+  TrainConfig c = testing::SmallConfig();
+  c.plan = {.dp = 2};
+  c.memory_capacity_bytes = 1000;
+  const JobResult job = RunProcesses(c);
+  EXPECT_EQ(job.outcome, JobOutcome::kOutOfMemory);
+  EXPECT_EQ(job.error.region(), "communication") << "two groups of 1 MiB of staging";
+  EXPECT_GT(job.error.over_bytes(), 2 << 20);
+}
+
+TEST_F(Processes, Calibrate) {
+  v1::RunSpec job;
+  job.set_device("cpu");
+  OpDesc matmul{.kind = OpKind::kMatmul, .dims = {32, 48, 64, 0}};
+  OpDesc reduce{
+      .kind = OpKind::kAllReduceSum, .group = CommGroup::kTensor, .group_size = 2, .dims = {4096, 0, 0, 0}};
+  for (const OpDesc& op : {matmul, reduce}) *job.mutable_calibrate()->add_ops() = ToProto(op);
+  const JobResult result = RunProcesses(job, 2);
+  ASSERT_EQ(result.outcome, JobOutcome::kDone) << result.message;
+  for (const RankOutcome& rank : result.ranks) {
+    ASSERT_EQ(rank.last.calibrate_result().ops_size(), 2);
+    for (const v1::OpTime& time : rank.last.calibrate_result().ops()) EXPECT_GT(time.seconds(), 0);
+    EXPECT_EQ(*FromProto(rank.last.calibrate_result().ops(1).op()), reduce);
+  }
+}
+
+}  // namespace
+}  // namespace autocfg
