@@ -20,18 +20,16 @@ JobOutcome OutcomeOf(const v1::RankError& error) {
 }  // namespace
 
 void FailureVerdict::Add(RankFailure failure) {
-  std::optional<RankFailure>& first = failure.error.code() == "UNAVAILABLE" ? consequence_ : cause_;
-  if (first) return;
+  if (failed() && failure.weight <= failure_->weight) return;
   std::replace(failure.message.begin(), failure.message.end(), '\n', ' ');
-  first = std::move(failure);
+  failure_ = std::move(failure);
 }
 
 void FailureVerdict::Tell(JobResult& result) const {
-  const RankFailure& failure = cause_ ? *cause_ : *consequence_;
-  result.outcome = OutcomeOf(failure.error);
-  result.message = fmt::format("rank {}: {}", failure.rank, failure.message);
-  result.first_failed_rank = failure.rank;
-  result.error = failure.error;
+  result.outcome = OutcomeOf(failure_->error);
+  result.message = fmt::format("rank {}: {}", failure_->rank, failure_->message);
+  result.first_failed_rank = failure_->rank;
+  result.error = failure_->error;
 }
 
 std::string DescribeExit(int wait_status) {

@@ -2,6 +2,7 @@
 // since it is gone; their errors must not hide its own. Plain values; use from one thread.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -10,27 +11,33 @@
 
 namespace autocfg {
 
+// How likely a failure is to be the cause, from the least.
+enum class FailureWeight : std::uint8_t {
+  kPeerGone,  // the rank says itself that a peer or the launcher is gone (UNAVAILABLE)
+  kAborted,   // ended by abort(): its own assertion, or UCX's answer to reading a dead peer's memory
+  kCause,     // no other rank's end explains it
+};
+
 struct RankFailure {
   int rank = -1;
+  FailureWeight weight = FailureWeight::kCause;
   std::string message;  // its own, without the rank
   v1::RankError error;  // where it sent one
 };
 
 class FailureVerdict {
  public:
-  // In the order in which they are seen. Only the first of each rank counts.
+  // In the order in which they are seen: the first of the greatest weight is it.
   void Add(RankFailure failure);
 
-  bool failed() const { return consequence_.has_value() || cause_.has_value(); }
-  // A failure that no other rank's end explains: anything but an error that says UNAVAILABLE.
-  bool cause_known() const { return cause_.has_value(); }
+  bool failed() const { return failure_.has_value(); }
+  bool cause_known() const { return failed() && failure_->weight == FailureWeight::kCause; }
 
-  // Sets outcome, message, first_failed_rank and error. Requires: failed().
+  // Sets outcome, message (one line), first_failed_rank and error. Requires: failed().
   void Tell(JobResult& result) const;
 
  private:
-  std::optional<RankFailure> consequence_;  // the first
-  std::optional<RankFailure> cause_;        // the first
+  std::optional<RankFailure> failure_;
 };
 
 // How a process ended: "killed by signal 9 (Killed)", "exit status 5".

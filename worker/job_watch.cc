@@ -116,7 +116,9 @@ void JobWatch::Take(int rank, v1::RankMessage& message) {
       return;
     case v1::RankMessage::kError:
       state.last = message;
-      return Fail(rank, message.error().message(), message.error());
+      return Fail({rank,
+                   message.error().code() == "UNAVAILABLE" ? FailureWeight::kPeerGone : FailureWeight::kCause,
+                   message.error().message(), message.error()});
     case v1::RankMessage::kTrainResult:
     case v1::RankMessage::kCalibrateResult:
       state.last = std::move(message);
@@ -189,15 +191,17 @@ void JobWatch::JudgeEnd(int rank) {
     if (state.has_result) message += " after its result";
   }
   if (const std::string line = link.LastLogLine(); !line.empty()) message += ": " + line;
-  Fail(rank, std::move(message));
+  const bool aborted = WIFSIGNALED(link.exit_status()) && WTERMSIG(link.exit_status()) == SIGABRT;
+  Fail({rank, aborted ? FailureWeight::kAborted : FailureWeight::kCause, std::move(message), {}});
 }
 
 // Once the ranks are being ended, their failures tell nothing.
-void JobWatch::Fail(int rank, std::string message, const v1::RankError& error) {
-  if (states_[rank].failed) return;
-  states_[rank].failed = true;
+void JobWatch::Fail(RankFailure failure) {
+  RankState& state = states_[failure.rank];
+  if (state.failed) return;
+  state.failed = true;
   if (phase_ == Phase::kTerminating || phase_ == Phase::kKilling) return;
-  verdict_.Add({rank, std::move(message), error});
+  verdict_.Add(std::move(failure));
   if (phase_ == Phase::kRunning) SetPhase(Phase::kFailing, kGraceWithoutCause);
   if (verdict_.cause_known()) phase_end_ = std::min(phase_end_, Clock::now() + kGraceWithCause);
 }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "worker/failure_verdict.h"
@@ -43,7 +44,8 @@ class JobWatch {
   void CheckForgottenGathering();
   void JudgeEnds();
   void JudgeEnd(int rank);
-  void Fail(int rank, std::string message, const v1::RankError& error = {});
+  void Fail(int rank, std::string message) { Fail({rank, FailureWeight::kCause, std::move(message), {}}); }
+  void Fail(RankFailure failure);
   void Advance();
   void Stop(JobOutcome outcome, std::string message);
   void SetPhase(Phase phase, std::chrono::milliseconds limit);

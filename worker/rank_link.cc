@@ -72,11 +72,12 @@ void RankLink::DrainLog() {
 }
 
 std::string RankLink::LastLogLine() const {
-  const std::size_t end = log_tail_.find_last_not_of(" \t\r\n");
-  if (end == std::string::npos) return "";
-  const std::size_t newline = log_tail_.rfind('\n', end);
+  constexpr std::string_view kWords = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  const std::size_t word = log_tail_.find_last_of(kWords);
+  if (word == std::string::npos) return "";
+  const std::size_t newline = log_tail_.rfind('\n', word);
   const std::size_t begin = newline == std::string::npos ? 0 : newline + 1;
-  return log_tail_.substr(begin, end + 1 - begin);
+  return log_tail_.substr(begin, log_tail_.find('\n', word) - begin);
 }
 
 bool RankLink::PollEnded() {

@@ -41,7 +41,7 @@ class RankLink {
   // Reads standard error until nothing is there; closes it at its end.
   void DrainLog();
   const std::string& log_tail() const { return log_tail_; }
-  // The last line with something in it, or empty.
+  // The last line with a word in it, or empty.
   std::string LastLogLine() const;
 
   // Sees whether the process has ended, without reaping it: its number stays taken until Reap. True once

@@ -39,10 +39,13 @@ inline void RunRanks(int size, const WorldFactory& factory, const std::function<
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        HostStream stream;
-        std::unique_ptr<CommWorld> world = factory(*endpoints[rank]);
-        RankContext context{rank, size, *world, stream};
-        body(context);
+        {
+          HostStream stream;
+          std::unique_ptr<CommWorld> world = factory(*endpoints[rank]);
+          RankContext context{rank, size, *world, stream};
+          body(context);
+        }
+        endpoints[rank].reset();
       } catch (const std::exception& error) {
         std::fprintf(stderr, "rank %d of %d threw: %s\n", rank, size, error.what());
         std::abort();

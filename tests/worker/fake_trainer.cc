@@ -150,6 +150,12 @@ int Run(const std::vector<std::string>& arguments) {
       {"describe", [&] { return Describe(channel, arguments); }},
       {"segfault", [] { return ::signal(SIGSEGV, SIG_DFL), ::raise(SIGSEGV); }},
       {"kill", [] { return ::raise(SIGKILL); }},
+      {"abort", [] { return std::abort(), 0; }},
+      {"kill_late",
+       [] {
+         std::this_thread::sleep_for(std::chrono::milliseconds(150));
+         return ::raise(SIGKILL);
+       }},
       {"exit_5",
        [] {
          std::fprintf(stderr, "first line\nthe disk is full\n\n");

@@ -132,6 +132,8 @@ TEST(ProcessLauncher, APeersComplaintDoesNotHideTheCause) {
   EXPECT_EQ(result.first_failed_rank, 2);
   EXPECT_EQ(result.message, "rank 2: the cause");
   EXPECT_EQ(RunModes({"unavailable", "kill"}).first_failed_rank, 1);
+  EXPECT_EQ(RunModes({"abort", "kill_late"}).first_failed_rank, 1);  // UCX aborts where a peer is gone
+  EXPECT_EQ(RunModes({"unavailable", "abort"}).first_failed_rank, 1);
   EXPECT_EQ(RunModes({"hang", "unavailable"}).message, "rank 1: a peer is gone");
 }
 

@@ -24,7 +24,8 @@ class CommWorld {
                                                     const Tensor& staging) = 0;
 };
 
-// UCX over host memory: shared memory within a node, sockets or RDMA between nodes. Collective over the rendezvous.
+// UCX over host memory: shared memory within a node, sockets or RDMA between nodes. Making it and destroying it are collective over the rendezvous,
+// which must outlive it; while an exception passes, destroying it waits for nobody.
 std::unique_ptr<CommWorld> CreateUcxWorld(Rendezvous& rendezvous);
 
 // Moves nothing: collectives leave their own data in place, receives leave the buffer as it is (zeroed at first). Runs one rank of any plan alone.

@@ -108,7 +108,7 @@ void UcxRequest::Finish(ucs_status_t status, std::size_t received) {
 }
 
 UcxTransport::UcxTransport(Rendezvous& rendezvous)
-    : rank_(rendezvous.rank()), exceptions_(std::uncaught_exceptions()) {
+    : rendezvous_(rendezvous), rank_(rendezvous.rank()), exceptions_(std::uncaught_exceptions()) {
   context_ = CreateContext(rendezvous.size());
   try {
     ucp_worker_params_t params{};
@@ -132,19 +132,37 @@ UcxTransport::UcxTransport(Rendezvous& rendezvous)
 
 UcxTransport::~UcxTransport() {
   if (gave_up_ || std::uncaught_exceptions() > exceptions_) return;
+  Flush();
+  try {
+    rendezvous_.AllGather("ucx_end", "");
+  } catch (const CommError&) {  // the group is being ended: there is nobody to stay for
+  }
   CloseEndpoints();
   ucp_worker_destroy(worker_);
   ucp_cleanup(context_);
 }
 
-void UcxTransport::CloseEndpoints() {
-  const std::int64_t limit = NowNs() + std::chrono::nanoseconds(kFlushLimit).count();
-  const ucp_request_param_t param{};  // flushes
-  std::vector<void*> closing;
+void UcxTransport::Flush() {
+  std::vector<void*> requests;
+  const ucp_request_param_t param{};
   for (ucp_ep_h endpoint : endpoints_) {
-    if (endpoint != nullptr) closing.push_back(ucp_ep_close_nbx(endpoint, &param));
+    if (endpoint != nullptr) requests.push_back(ucp_ep_flush_nbx(endpoint, &param));
   }
-  for (void* request : closing) {
+  Finish(requests);
+}
+
+void UcxTransport::CloseEndpoints() {
+  std::vector<void*> requests;
+  ucp_request_param_t param{};
+  for (ucp_ep_h endpoint : endpoints_) {
+    if (endpoint != nullptr) requests.push_back(ucp_ep_close_nbx(endpoint, &param));
+  }
+  Finish(requests);
+}
+
+void UcxTransport::Finish(const std::vector<void*>& requests) {
+  const std::int64_t limit = NowNs() + std::chrono::nanoseconds(kFlushLimit).count();
+  for (void* request : requests) {
     if (request == nullptr || UCS_PTR_IS_ERR(request)) continue;
     Idling idling;
     while (ucp_request_check_status(request) == UCS_INPROGRESS && NowNs() < limit) {

@@ -55,11 +55,12 @@ class UcxStepper {
 
 class UcxTransport {
  public:
-  // Collective over the rendezvous.
+  // Collective over the rendezvous, which must outlive it.
   explicit UcxTransport(Rendezvous& rendezvous);
 
-  // Flushes what was sent. When an exception is passing or a request was given up, peers may be in the middle
-  // of anything: UCX is then left as it is to the end of the process.
+  // Collective, too: flushes what was sent, and stays until every rank has done so, since a peer may not have
+  // connected yet to take what this rank sent. When an exception is passing or a request was given up, peers
+  // may be in the middle of anything: UCX is then left as it is to the end of the process.
   ~UcxTransport();
 
   UcxTransport(const UcxTransport&) = delete;
@@ -102,8 +103,11 @@ class UcxTransport {
   static void Idle(Idling& idling);
 
   ucp_ep_h Endpoint(int peer);
+  void Flush();
   void CloseEndpoints();
+  void Finish(const std::vector<void*>& requests);  // of closing or flushing; within a time limit
 
+  Rendezvous& rendezvous_;
   int rank_ = 0;
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;

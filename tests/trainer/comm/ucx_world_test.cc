@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -65,6 +66,21 @@ TEST(UcxWorld, RefusesWhatItCannotDo) {
     EXPECT_THROW(c.world.CreateGroup(CommGroup::kData, {1, 0}, Tensor{}), CommError);
     EXPECT_THROW(c.world.CreateGroup(CommGroup::kData, {0, 1, 2}, Tensor{}), CommError);
     bare->Barrier();
+  });
+}
+
+// A rank that has long done its part stays until a late peer has connected and taken what was sent.
+TEST(UcxWorld, StaysForLatePeers) {
+  RunRanks(3, CreateUcxWorld, [](RankContext& c) {
+    Group group(c, CommGroup::kPipeline, AllRanks(3));
+    Buffer<float> buffer(100, static_cast<float>(c.rank));
+    if (c.rank == 2) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      group->Recv(buffer.tensor(), 0, 0, c.stream)->Wait();
+      EXPECT_EQ(buffer.values[99], 0.0f);
+    } else if (c.rank == 0) {
+      group->Send(buffer.tensor(), 2, 0, c.stream)->Wait();
+    }
   });
 }
 
