@@ -24,6 +24,7 @@ constexpr std::array<std::string_view, kIllegalReasonCount> kReasonNames = {
     "zero2_with_pipeline",
     "split_does_not_add_up",
     "recompute_layers_too_many",
+    "ranks_not_divisible",
 };
 
 // Whether tp*pp*dp exceeds `most`, whatever the sizes. Requires positive sizes.
@@ -108,6 +109,8 @@ std::string Detail(const ModelSpec& model, const Workload& workload, std::int64_
     case IllegalReason::kRecomputeLayersTooMany:
       return fmt::format("recompute=full:{} is more than the {} layers of a stage", plan.recompute_layers,
                          MostLayers(model, plan));
+    case IllegalReason::kRanksNotDivisible:
+      return fmt::format("tp={} x pp={} x dp={} does not use up the {} ranks", plan.tp, plan.pp, plan.dp, max_ranks);
   }
   return std::string(Name(reason));
 }

@@ -30,8 +30,9 @@ enum class IllegalReason : std::uint8_t {
   kZero2WithPipeline,
   kSplitDoesNotAddUp,
   kRecomputeLayersTooMany,
+  kRanksNotDivisible,  // of a search, which uses all ranks; a plan alone may use fewer
 };
-inline constexpr int kIllegalReasonCount = static_cast<int>(IllegalReason::kRecomputeLayersTooMany) + 1;
+inline constexpr int kIllegalReasonCount = static_cast<int>(IllegalReason::kRanksNotDivisible) + 1;
 
 std::string_view Name(IllegalReason reason);  // "heads_not_divisible", ...
 

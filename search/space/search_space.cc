@@ -89,13 +89,14 @@ absl::Status SearchSpace::SetAxis(std::string_view name, const std::vector<std::
   if (name == "mbs") collect(micro_batch_, &ParallelPlan::micro_batch);
   if (name == "schedule") collect(schedules_, &ParallelPlan::schedule);
   if (name == "recompute") collect(recompute_, &ParallelPlan::recompute);
-  if (name != "tp" && name != "pp" && name != "dp") return absl::OkStatus();
-  for (const std::int64_t size : name == "tp" ? tp_ : name == "pp" ? pp_ : dp_) {
-    if (ranks_ % size != 0) {
-      return absl::InvalidArgumentError(fmt::format("space: {}={} does not divide the {} ranks", name, size, ranks_));
-    }
-  }
+  if (name == "tp") MoveAsideUnusable(tp_);
+  if (name == "pp") MoveAsideUnusable(pp_);
+  if (name == "dp") MoveAsideUnusable(dp_);
   return absl::OkStatus();
+}
+
+void SearchSpace::MoveAsideUnusable(std::vector<std::int64_t>& sizes) {
+  unusable_sizes_ += std::erase_if(sizes, [this](std::int64_t size) { return ranks_ % size != 0; });
 }
 
 absl::StatusOr<SearchSpace> SearchSpace::Create(const ModelSpec& model, const Workload& workload, std::int64_t ranks,
@@ -137,6 +138,8 @@ absl::StatusOr<SearchSpace> SearchSpace::Create(const ModelSpec& model, const Wo
 SearchSpace::Counts SearchSpace::ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit) const {
   static constexpr Schedule kNoPipeline[] = {Schedule::kOneFOneB};  // the canonical one where there is one stage
   Counts counts;
+  counts.enumerated = unusable_sizes_;
+  counts.illegal[static_cast<std::size_t>(IllegalReason::kRanksNotDivisible)] = unusable_sizes_;
   ParallelPlan plan;
   for (const std::int64_t tp : tp_) {
     plan.tp = tp;

@@ -154,6 +154,20 @@ TEST(SearchSpace, MicroBatchesThatDoNotDivideAreNamed) {
   EXPECT_EQ(counts.illegal[static_cast<std::size_t>(IllegalReason::kBatchNotDivisible)], counts.enumerated);
 }
 
+TEST(SearchSpace, SizesThatDoNotDivideTheRanksAreCountedOnce) {
+  const auto space = SearchSpace::Create(Model(), Batch(8), 4, {{"tp", {"1", "2", "3", "8"}}, {"pp", {"1", "16"}}});
+  ASSERT_TRUE(space.ok()) << space.status();
+  SearchSpace::Counts counts;
+  const std::vector<ParallelPlan> plans = Legal(*space, &counts);
+  EXPECT_EQ(counts.illegal[static_cast<std::size_t>(IllegalReason::kRanksNotDivisible)], 3);
+  std::int64_t illegal = 0;
+  for (const std::int64_t count : counts.illegal) illegal += count;
+  EXPECT_EQ(counts.enumerated, illegal + static_cast<std::int64_t>(plans.size()));
+  std::set<std::int64_t> sizes;
+  for (const ParallelPlan& plan : plans) sizes.insert(plan.tp);
+  EXPECT_THAT(sizes, ElementsAre(1, 2));
+}
+
 TEST(SearchSpace, Refused) {
   const auto message = [](const AxisValues& values, absl::StatusCode code) {
     const auto space = SearchSpace::Create(Model(), Batch(8), 4, values);
@@ -168,7 +182,7 @@ TEST(SearchSpace, Refused) {
   EXPECT_THAT(message({{"mbs", {"1"}}, {"micro_batch", {"2"}}}, kInvalid), HasSubstr("mbs is named twice"));
   EXPECT_THAT(message({{"tp", {"x"}}}, kInvalid), HasSubstr("space: tp=x"));
   EXPECT_THAT(message({{"tp", {"0"}}}, kInvalid), HasSubstr("tp=0 must be at least 1"));
-  EXPECT_THAT(message({{"tp", {"3"}}}, kInvalid), HasSubstr("tp=3 does not divide the 4 ranks"));
+  EXPECT_THAT(message({{"tp", {"3"}}}, kInvalid), HasSubstr("makes 4 ranks"));
   EXPECT_THAT(message({{"tp", {"2"}}, {"pp", {"1"}}, {"dp", {"1"}}}, kInvalid), HasSubstr("makes 4 ranks"));
   EXPECT_THAT(message({{"schedule", {"2f2b"}}}, kInvalid), HasSubstr("space: schedule=2f2b"));
   EXPECT_THAT(message({{"schedule", {"interleaved"}}}, kLater), HasSubstr("schedule=interleaved is not supported yet"));
