@@ -87,7 +87,9 @@ absl::StatusOr<ClusterSpec> ReadCluster(const std::string& path) {
   if (group.device.memory_bytes == 0 || group.device.memory_bytes > local.device.memory_bytes) {
     group.device.memory_bytes = local.device.memory_bytes;
   }
-  group.ranks_per_core = local.ranks_per_core;  // it is this machine that measures
+  // It is this machine that measures.
+  group.ranks_per_core = local.ranks_per_core;
+  cluster->local = true;
   return *cluster;
 }
 

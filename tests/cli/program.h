@@ -130,6 +130,44 @@ class Program {
   std::string err_path_;
 };
 
+// The processes that `parent` has started, and those that these have.
+inline std::vector<pid_t> Descendants(pid_t parent) {
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const std::string stat = ReadWhole(entry.path() / "stat");
+    const auto after_name = stat.rfind(')');
+    if (after_name == std::string::npos) continue;  // it has ended
+    std::istringstream fields(stat.substr(after_name + 1));
+    char state = 0;
+    pid_t ppid = 0;
+    if (fields >> state >> ppid && ppid == parent) {
+      const pid_t child = std::stoi(name);
+      found.push_back(child);
+      const auto more = Descendants(child);
+      found.insert(found.end(), more.begin(), more.end());
+    }
+  }
+  return found;
+}
+
+// Whether none of these exists any more, within `limit`.
+inline bool AllEnd(const std::vector<pid_t>& processes, std::chrono::seconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  for (const pid_t process : processes) {
+    while (std::filesystem::exists("/proc/" + std::to_string(process))) {
+      // One that nobody waits for (its parent was killed, and no init is there) has ended all the same.
+      const std::string stat = ReadWhole("/proc/" + std::to_string(process) + "/stat");
+      const auto after_name = stat.rfind(')');
+      if (after_name != std::string::npos && stat.substr(after_name, 3) == ") Z") break;
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  return true;
+}
+
 inline Finished RunAutocfg(const ScratchDirectory& home, const std::vector<std::string>& args) {
   return Program(home, args).Wait();
 }
