@@ -39,6 +39,8 @@ void StudyRunners::Loop(std::int64_t study, Entry* entry) {
       if (now.ok() && now->state() == v1::STUDY_STATE_RUNNING) continue;  // resumed meanwhile
     }
     entry->active = false;
+    // Reports may have come in after the last look: the store knows best from here on.
+    if (!status.ok()) entry->latest.reset();
     if (!status.ok() && !absl::IsCancelled(status)) {
       entry->error = status;
       spdlog::error("{} is not worked on any more: {}", StudyName(study), status.ToString());

@@ -32,8 +32,8 @@ class StudyRunners {
   // Ends all threads and closes the notifier; studies keep their state. Idempotent.
   void Stop();
 
-  // What the study's runner in this process last knew; empty when there was none, or it knows nothing yet.
-  // The name and the usage are not filled in.
+  // What the study's runner in this process last knew; empty when there was none, it knows nothing
+  // yet, or it was interrupted. The name and the usage are not filled in.
   std::optional<v1::Recommendation> Latest(std::int64_t study);
 
   // Why nobody works on a study that is RUNNING: the store failed. OK otherwise.

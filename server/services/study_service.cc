@@ -178,7 +178,10 @@ absl::StatusOr<v1::Recommendation> StudyServiceImpl::Recommend(std::int64_t id) 
         fmt::format("{} has not been started: there is nothing to recommend", study->name()));
   }
   v1::Recommendation answer;
-  if (auto latest = runners_.Latest(id)) {
+  // Of a study that was paused or cancelled, the store may know more than its runner did at the last look.
+  const bool interrupted =
+      study->state() == v1::STUDY_STATE_PAUSED || study->state() == v1::STUDY_STATE_CANCELLED;
+  if (auto latest = runners_.Latest(id); latest && !interrupted) {
     answer = *std::move(latest);
   } else if (study->state() == v1::STUDY_STATE_RUNNING && runners_.Error(id).ok()) {
     *answer.mutable_counts() = study->counts();  // its runner is about to know more

@@ -321,7 +321,7 @@ TEST_F(CoordinatorTest, CancelEndsTheStudyAndItsJobs) {
     return FakeWorker::ByFormula(job);
   });
   ASSERT_TRUE(Start(study.name()).ok());
-  while (jobs < 4) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (Get(study.name()).counts().measured() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   ASSERT_TRUE(Cancel(study.name()).ok());
   EXPECT_TRUE(Cancel(study.name()).ok());
   cancelled = true;
