@@ -1,6 +1,7 @@
 #include "trainer/run/calibrate.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <chrono>
@@ -40,11 +41,13 @@ class OpTimer {
     const Reservation staging =
         arena_.Reserve(Region::kCommunication, DType::kI32, {kCollectiveStagingBytes / SizeOf(DType::kI32)});
     const Reservation agreed = arena_.Reserve(Region::kWorkspace, DType::kF64, {1});
+    const Reservation core_load = arena_.Reserve(Region::kWorkspace, DType::kF64, {CPU_SETSIZE});
     arena_.Commit();
     agreed_ = arena_.At(agreed);
     std::vector<std::int64_t> all(world_size);
     std::iota(all.begin(), all.end(), 0);
     if (world_size > 1) world_ = backend.comm->CreateGroup(CommGroup::kWorld, all, arena_.At(staging));
+    shares_cores_ = FindSharedCores(arena_.At(core_load));
   }
 
   double Time(const OpDesc& op) {
@@ -63,6 +66,27 @@ class OpTimer {
   }
 
  private:
+  // Whether the ranks that may run on this rank's cores are more than those cores.
+  bool FindSharedCores(const Tensor& core_load) {
+    cpu_set_t mine;
+    CPU_ZERO(&mine);
+    if (world_ == nullptr || sched_getaffinity(0, sizeof(mine), &mine) != 0) return false;
+    const double cores = CPU_COUNT(&mine);
+    std::vector<double> load(CPU_SETSIZE, 0.0);
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &mine)) load[core] = 1.0 / cores;
+    }
+    backend_.device->CopyFromHost(core_load.data, load.data(), core_load.Bytes(), *stream_);
+    world_->AllReduce(core_load, ReduceOp::kSum, *stream_)->Wait();
+    backend_.device->CopyToHost(load.data(), core_load.data, core_load.Bytes(), *stream_);
+    stream_->Synchronize();
+    double ranks = 0;
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &mine)) ranks += load[core];
+    }
+    return ranks > cores * 1.01;
+  }
+
   // Groups of consecutive ranks; those left over take part in the barriers only. Their time is that of rank
   // 0's group.
   double TimeReduction(const OpDesc& op, ScratchOp& scratch) {
@@ -140,6 +164,7 @@ class OpTimer {
     Barrier();
     for (int i = 0; i < samples; ++i) seconds.push_back(SampleSeconds(run, repetitions) * part);
     Barrier();
+    if (shares_cores_) return std::accumulate(seconds.begin(), seconds.end(), 0.0) / samples;
     std::nth_element(seconds.begin(), seconds.begin() + samples / 2, seconds.end());
     return seconds[samples / 2];
   }
@@ -152,6 +177,7 @@ class OpTimer {
   Arena arena_;
   Tensor agreed_;
   std::unique_ptr<Communicator> world_;
+  bool shares_cores_ = false;
 };
 
 }  // namespace

@@ -13,9 +13,13 @@ namespace autocfg {
 
 struct TimedOp {
   OpDesc op;
-  double seconds = 0;  // median over repetitions, for one execution
+  double seconds =
+      0;  // for one execution: the median over repetitions, or, where ranks share cores, the mean
 };
 
+// Where ranks share cores, most short samples see a core of their own and a few wait for a whole time slice
+// of another rank: the median would hide the load that it is about, so the mean is taken.
+//
 // Each op is run once to warm up, then for its share of the budget, the same number of times on every rank.
 // Communication runs in groups of consecutive ranks of the op's size; ranks left over wait. A send or receive
 // takes half of a round trip between neighbours. Throws BadInput for an op that cannot be run: a size that is

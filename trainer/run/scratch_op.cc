@@ -151,7 +151,8 @@ void ScratchOp::PrepareNorm(const OpDesc& op) {
 
 void ScratchOp::PrepareRows(const OpDesc& op) {
   const std::int64_t t = op.dims[0], w = op.dims[1];
-  Add(op.dtype, {t, w}, 0.5, 0.5);
+  Add(op.dtype, {t, w}, 1,
+      0.2);  // where the derivative of gelu is about 1, so that repeated products do not vanish
   switch (op.kind) {
     case OpKind::kBiasAdd:
       Add(op.dtype, {w}, 0, 0.1);
@@ -167,7 +168,7 @@ void ScratchOp::PrepareRows(const OpDesc& op) {
       run_ = [this] { ops_.BiasGradient(tensors_[0], tensors_[1], stream_); };
       return;
     case OpKind::kBiasGelu:
-      Add(op.dtype, {w}, 0, 0.1);
+      Add(op.dtype, {w}, 0, 0);  // what is added stays added
       Add(op.dtype, {t, w}, 0, 0.1);
       run_ = [this] { ops_.BiasGelu(tensors_[0], tensors_[1], tensors_[2], stream_); };
       return;
