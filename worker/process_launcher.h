@@ -46,7 +46,9 @@ struct LaunchHooks {
 
 class ProcessLauncher {
  public:
-  // `trainer_path`: the autocfg-trainer program.
+  // `trainer_path`: the autocfg-trainer program. It is started as
+  //   autocfg-trainer --launcher-fd=3 [--cpu-list=0,1,...]
+  // with its socket at descriptor 3, and pins itself to the cores it is given.
   explicit ProcessLauncher(std::string trainer_path);
 
   // Returns when every process has ended and has been reaped. The first rank that fails ends the others within seconds (terminate, then
