@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Installs the packages that autocfg builds with, where any is missing. Debian 12, Ubuntu 24.04; as root or with sudo.
-# Usage: deploy/dependencies.sh [--list | --bench]    (--bench: also what the benchmarks compare with)
+# Usage: deploy/dependencies.sh [--bench | --lint] [--list]
+#   --bench  also what the benchmarks compare with     --lint  also clang-format and clang-tidy
+#   --list   print the packages instead
 set -euo pipefail
 
 packages=(
@@ -18,9 +20,16 @@ packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
 )
 
-[[ "${1:-}" == --bench ]] && packages+=(python3 python3-torch)
-
-if [[ "${1:-}" == --list ]]; then
+list=0
+for arg in "$@"; do
+  case "$arg" in
+    --bench) packages+=(python3 python3-torch) ;;
+    --lint) packages+=(clang-format clang-tidy) ;;
+    --list) list=1 ;;
+    *) echo "autocfg: dependencies.sh knows --bench, --lint and --list, not '$arg'" >&2; exit 2 ;;
+  esac
+done
+if [[ $list -eq 1 ]]; then
   printf '%s\n' "${packages[@]}"
   exit 0
 fi
