@@ -43,7 +43,8 @@ CREATE TABLE trials (
 ) STRICT;
 CREATE INDEX trials_by_change ON trials (study, change);
 
--- The queue, in the order of id. Trial 0 is the study's calibration. `losses` counts the attempts that ended without an answer.
+-- The queue, in the order of id. Trial 0 is the calibration of its study.
+-- `losses` counts the attempts that ended without an answer.
 CREATE TABLE jobs (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   study INTEGER NOT NULL REFERENCES studies (id) ON DELETE CASCADE,
