@@ -100,7 +100,10 @@ v1::CalibrateResult CalibrationOf(const JobResult& result) {
   };
   std::vector<Seen> seen;
   std::map<std::string, std::size_t> index;
+  v1::CalibrateResult answer;
   for (const auto& rank : result.ranks) {
+    answer.set_device_overhead_bytes(
+        std::max(answer.device_overhead_bytes(), rank.last.calibrate_result().device_overhead_bytes()));
     for (const auto& time : rank.last.calibrate_result().ops()) {
       const auto [place, is_new] = index.try_emplace(time.op().SerializeAsString(), seen.size());
       if (is_new) {
@@ -114,7 +117,6 @@ v1::CalibrateResult CalibrationOf(const JobResult& result) {
       ++op.ranks;
     }
   }
-  v1::CalibrateResult answer;
   for (auto& op : seen) {
     if (!op.communicates) op.time.set_seconds(op.time.seconds() / op.ranks);
     *answer.add_ops() = std::move(op.time);

@@ -91,6 +91,8 @@ absl::Status Check(const v1::ReportTrialRequest& request) {
   if (request.has_measurement()) {
     if (absl::Status status = Check(request.measurement()); !status.ok()) return status;
   }
+  if (request.calibration().device_overhead_bytes() < 0)
+    return absl::InvalidArgumentError("calibration.device_overhead_bytes is negative");
   for (const v1::OpTime& time : request.calibration().ops()) {
     if (!std::isfinite(time.seconds()) || time.seconds() <= 0) {
       return absl::InvalidArgumentError(
@@ -186,7 +188,10 @@ grpc::Status WorkerServiceImpl::ReportTrial(grpc::ServerContext*, const v1::Repo
     report.measurement = request->measurement();
     report.device_overhead_bytes = request->measurement().device_overhead_bytes();
   }
-  if (request->has_calibration()) report.calibration = request->calibration();
+  if (request->has_calibration()) {
+    report.calibration = request->calibration();
+    report.device_overhead_bytes = request->calibration().device_overhead_bytes();
+  }
   if (request->has_out_of_memory()) report.out_of_memory = request->out_of_memory();
   return ToGrpc(store_.Report(report, clock_()));
 }

@@ -97,7 +97,10 @@ TEST(CalibrationOf, MeanOfComputeAndSlowestOfCommunication) {
   *first.add_ops() = Timed("matmul", 16, 5.0);
   *second.add_ops() = Timed("all_reduce_sum", 8, 3.0);
   *second.add_ops() = Timed("matmul", 8, 2.0);
+  first.set_device_overhead_bytes(100);
+  second.set_device_overhead_bytes(300);
   const auto calibration = CalibrationOf(result);
+  EXPECT_EQ(calibration.device_overhead_bytes(), 300) << "a plan must fit beside the most";
   ASSERT_EQ(calibration.ops_size(), 3);
   EXPECT_EQ(calibration.ops(0).op().kind(), "matmul");
   EXPECT_EQ(calibration.ops(0).seconds(), 1.5);
