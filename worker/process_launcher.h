@@ -1,5 +1,6 @@
-// Starts one trainer process per rank, relays their rendezvous, watches and kills them (docs/architecture.md, "A rank talks only to its
-// launcher and its peers"). Thread-safe: Run may be called from several threads, each job has processes of its own.
+// Starts one trainer process per rank, relays their rendezvous, watches and kills them (docs/architecture.md,
+// "A rank talks only to its launcher and its peers"). Thread-safe: Run may be called from several threads,
+// each job has processes of its own.
 #pragma once
 
 #include <atomic>
@@ -16,10 +17,10 @@ namespace autocfg {
 enum class JobOutcome : std::uint8_t { kDone, kOutOfMemory, kBadInput, kFailed, kTimedOut, kCancelled };
 
 struct RankOutcome {
-  bool finished = false;  // sent its result and exited with 0
+  bool finished = false;          // sent its result and exited with 0
   autocfg::v1::RankMessage last;  // result or error; unset if it sent neither
-  int exit_status = 0;    // as waitpid gives it
-  std::string log_tail;   // the end of what it wrote to standard error
+  int exit_status = 0;            // as waitpid gives it
+  std::string log_tail;           // the end of what it wrote to standard error
 };
 
 struct JobResult {
@@ -32,9 +33,9 @@ struct JobResult {
 };
 
 struct JobRequest {
-  std::vector<autocfg::v1::RunSpec> ranks;  // one per rank, rank and world_size set
+  std::vector<autocfg::v1::RunSpec> ranks;      // one per rank, rank and world_size set
   std::chrono::duration<double> time_limit{0};  // 0 = none
-  std::vector<std::vector<int>> cores;  // by rank: the cores to pin it to; empty = none
+  std::vector<std::vector<int>> cores;          // by rank: the cores to pin it to; empty = none
 };
 
 struct LaunchHooks {
@@ -51,8 +52,9 @@ class ProcessLauncher {
   // with its socket at descriptor 3, and pins itself to the cores it is given.
   explicit ProcessLauncher(std::string trainer_path);
 
-  // Returns when every process has ended and has been reaped. The first rank that fails ends the others within seconds (terminate, then
-  // kill of the whole process group). Nothing stays behind: no process, no shared-memory segment.
+  // Returns when every process has ended and has been reaped. The first rank that fails ends the others
+  // within seconds (terminate, then kill of the whole process group). Nothing stays behind: no process, no
+  // shared-memory segment.
   JobResult Run(const JobRequest& request, const LaunchHooks& hooks = {});
 
  private:

@@ -1,5 +1,5 @@
-// Makes the communicators of one rank. A CommWorld holds what the groups share (endpoints, addresses). It must outlive its communicators and
-// be used from one thread.
+// Makes the communicators of one rank. A CommWorld holds what the groups share (endpoints, addresses). It
+// must outlive its communicators and be used from one thread.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,25 @@ class CommWorld {
  public:
   virtual ~CommWorld() = default;
 
-  // The communicator of a group of global ranks (ascending, contains this rank). Every member calls it, in the same order among the groups that
-  // it shares with another. `staging` (kCollectiveStagingBytes of the arena, as kI32 or any type) is used while reducing; it may be
-  // empty for a group of one or on a world that moves nothing.
+  // The communicator of a group of global ranks (ascending, contains this rank). Every member calls it, in
+  // the same order among the groups that it shares with another. `staging` (kCollectiveStagingBytes of the
+  // arena, as kI32 or any type) is used while reducing; it may be empty for a group of one or on a world that
+  // moves nothing.
   virtual std::unique_ptr<Communicator> CreateGroup(CommGroup name, const std::vector<std::int64_t>& ranks,
                                                     const Tensor& staging) = 0;
 };
 
-// UCX over host memory: shared memory within a node, sockets or RDMA between nodes. Making it and destroying it are collective over the rendezvous,
-// which must outlive it; while an exception passes, destroying it waits for nobody.
+// UCX over host memory: shared memory within a node, sockets or RDMA between nodes. Making it and destroying
+// it are collective over the rendezvous, which must outlive it; while an exception passes, destroying it
+// waits for nobody.
 std::unique_ptr<CommWorld> CreateUcxWorld(Rendezvous& rendezvous);
 
-// Moves nothing: collectives leave their own data in place, receives leave the buffer as it is (zeroed at first). Runs one rank of any plan alone.
+// Moves nothing: collectives leave their own data in place, receives leave the buffer as it is (zeroed at
+// first). Runs one rank of any plan alone.
 std::unique_ptr<CommWorld> CreateNullWorld(int rank, int size);
 
-// As `inner`, but an operation starts only when it is waited for (or tested): shows programs that rely on progress that nobody promised.
-// For tests.
+// As `inner`, but an operation starts only when it is waited for (or tested): shows programs that rely on
+// progress that nobody promised. For tests.
 std::unique_ptr<CommWorld> CreateDelayedWorld(std::unique_ptr<CommWorld> inner);
 
 // As `inner`, and records each operation into `log`, which must outlive the world.

@@ -1,5 +1,6 @@
-// Communication among the ranks of one group. One object per rank and group; use from one thread. Every member of the group issues the same
-// collectives in the same order. Errors are thrown: CommError, naming the peer where it is known.
+// Communication among the ranks of one group. One object per rank and group; use from one thread. Every
+// member of the group issues the same collectives in the same order. Errors are thrown: CommError, naming the
+// peer where it is known.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,8 @@ enum class ReduceOp : std::uint8_t { kSum, kMax };
 class Work {
  public:
   virtual ~Work() = default;
-  virtual void Wait() = 0;  // returns when the operation is complete; buffers may be reused. Idempotent. Throws CommError.
+  virtual void
+  Wait() = 0;  // returns when the operation is complete; buffers may be reused. Idempotent. Throws CommError.
   virtual bool Test() = 0;  // makes progress; true once complete
 };
 
@@ -32,11 +34,12 @@ class Communicator {
   virtual int rank() const = 0;  // within the group
   virtual int size() const = 0;
 
-  // Every rank's tensor becomes the reduction over the group, the same bits on every rank. kF32, kF64; kI32 with kMax and kSum.
+  // Every rank's tensor becomes the reduction over the group, the same bits on every rank. kF32, kF64; kI32
+  // with kMax and kSum.
   virtual std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream& stream) = 0;
 
-  // Point to point, matched in order of issue per pair of ranks and `channel` (activations and gradients use different
-  // ones). The sizes of both sides must be equal.
+  // Point to point, matched in order of issue per pair of ranks and `channel` (activations and gradients use
+  // different ones). The sizes of both sides must be equal.
   virtual std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream& stream) = 0;
   virtual std::unique_ptr<Work> Recv(const Tensor& tensor, int peer, int channel, Stream& stream) = 0;
 
@@ -44,8 +47,8 @@ class Communicator {
   virtual void Barrier() = 0;
 };
 
-// What a communicator needs of the arena for each group of more than one rank: room for the pieces that arrive during a
-// reduction.
+// What a communicator needs of the arena for each group of more than one rank: room for the pieces that
+// arrive during a reduction.
 inline constexpr std::int64_t kCollectiveStagingBytes = std::int64_t{1} << 20;
 
 }  // namespace autocfg

@@ -1,5 +1,6 @@
-// The one primitive by which ranks find each other: everybody contributes bytes under a name and gets everybody's, by rank. The launcher relays
-// it (trainer/run/launcher_channel.h); tests use LocalRendezvous between threads. Use each object from one thread.
+// The one primitive by which ranks find each other: everybody contributes bytes under a name and gets
+// everybody's, by rank. The launcher relays it (trainer/run/launcher_channel.h); tests use LocalRendezvous
+// between threads. Use each object from one thread.
 #pragma once
 
 #include <cstdint>

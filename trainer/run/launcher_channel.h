@@ -1,5 +1,6 @@
-// A rank's end of the socket to its launcher. Reads the run spec, then relays rendezvous and sends progress and result. Use from one
-// thread; a watcher thread of its own ends the process at once (exit code kLauncherGone) when the launcher's end closes.
+// A rank's end of the socket to its launcher. Reads the run spec, then relays rendezvous and sends progress
+// and result. Use from one thread; a watcher thread of its own ends the process at once (exit code
+// kLauncherGone) when the launcher's end closes.
 #pragma once
 
 #include <memory>
