@@ -54,7 +54,7 @@ TEST_F(LauncherChannelTest, ReadsTheRunSpecGathersAndReports) {
     EXPECT_TRUE(ReadFrame(launcher(), asked).ok());
     v1::LauncherMessage reply;
     reply.mutable_gather_reply()->set_name("x");
-    reply.mutable_gather_reply()->add_values("a");
+    reply.mutable_gather_reply()->add_values(std::string("a"));
     reply.mutable_gather_reply()->add_values(std::string("b\0", 2));
     EXPECT_TRUE(WriteFrame(launcher(), reply).ok());
   });
@@ -76,10 +76,10 @@ TEST_F(LauncherChannelTest, AnswersToAnotherGatheringAreErrors) {
   LauncherChannel channel(rank());
   v1::LauncherMessage other_name, too_few;
   other_name.mutable_gather_reply()->set_name("y");
-  other_name.mutable_gather_reply()->add_values("a");
-  other_name.mutable_gather_reply()->add_values("b");
+  other_name.mutable_gather_reply()->add_values(std::string("a"));
+  other_name.mutable_gather_reply()->add_values(std::string("b"));
   too_few.mutable_gather_reply()->set_name("x");
-  too_few.mutable_gather_reply()->add_values("a");
+  too_few.mutable_gather_reply()->add_values(std::string("a"));
   for (const auto& reply : {other_name, too_few, RunSpecFor(0, 2)}) {
     ASSERT_TRUE(WriteFrame(launcher(), reply).ok());
     EXPECT_THROW(channel.AllGather("x", ""), CommError);
