@@ -55,7 +55,7 @@ bool JobWatch::Start(const std::string& trainer_path) {
     static const std::vector<int> kAnyCore;
     absl::StatusOr<SpawnedRank> spawned =
         SpawnRank(trainer_path, request_.cores.empty() ? kAnyCore : request_.cores[rank],
-                  links_.empty() ? 0 : links_.front().pid());
+                  links_.empty() ? 0 : links_.front().pid(), directory_.Environment());
     if (!spawned.ok()) {
       Stop(JobOutcome::kFailed, fmt::format("rank {}: {}", rank, std::string(spawned.status().message())));
       result_.first_failed_rank = static_cast<int>(rank);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "worker/failure_verdict.h"
+#include "worker/job_directory.h"
 #include "worker/process_launcher.h"
 #include "worker/rank_link.h"
 
@@ -55,6 +56,7 @@ class JobWatch {
 
   const JobRequest& request_;
   const LaunchHooks& hooks_;
+  const JobDirectory directory_;  // outlives the ranks
   const Clock::time_point start_ = Clock::now();
   std::vector<RankLink> links_;
   std::vector<RankState> states_;

@@ -79,7 +79,8 @@ class Attributes {
 
 }  // namespace
 
-absl::StatusOr<SpawnedRank> SpawnRank(const std::string& path, const std::vector<int>& cores, pid_t group) {
+absl::StatusOr<SpawnedRank> SpawnRank(const std::string& path, const std::vector<int>& cores, pid_t group,
+                                      const std::vector<std::string>& environment) {
   int pair[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
     return SystemError("cannot make a socket pair for a rank", errno);
@@ -99,11 +100,16 @@ absl::StatusOr<SpawnedRank> SpawnRank(const std::string& path, const std::vector
   std::string launcher_fd = fmt::format("--launcher-fd={}", kChildSocket);
   std::string cpu_list = fmt::format("--cpu-list={}", fmt::join(cores, ","));
   char* argv[] = {program.data(), launcher_fd.data(), cores.empty() ? nullptr : cpu_list.data(), nullptr};
+  std::vector<std::string> added = environment;
+  std::vector<char*> all;
+  for (char** variable = environ; *variable != nullptr; ++variable) all.push_back(*variable);
+  for (std::string& variable : added) all.push_back(variable.data());
+  all.push_back(nullptr);
   Actions actions;
   const Attributes attributes(group);
   int error = actions.Fill(child_socket.get(), child_log.get());
   if (error == 0) {
-    error = ::posix_spawn(&rank.pid, path.c_str(), actions.get(), attributes.get(), argv, environ);
+    error = ::posix_spawn(&rank.pid, path.c_str(), actions.get(), attributes.get(), argv, all.data());
   }
   if (error != 0) return SystemError(fmt::format("cannot start {}", path), error);
   return rank;
