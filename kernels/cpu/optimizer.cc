@@ -31,7 +31,8 @@ void AdamW(std::int64_t n, T* param, const T* grad, T* m, T* v, const AdamWParam
     const T vi = beta2 * v[i] + rest2 * g * g;
     m[i] = mi;
     v[i] = vi;
-    param[i] = param[i] * keep - step * mi / (std::sqrt(vi) * root + eps);
+    const T divisor = std::sqrt(vi) * root + eps;  // 0 where eps is, and no gradient has come yet: no update then
+    param[i] = param[i] * keep - (divisor > T(0) ? step * mi / divisor : T(0));
   }
 }
 

@@ -354,6 +354,17 @@ TEST_P(OpsSuite, SumOfSquaresAddsInDoublePrecision) {
   EXPECT_NEAR(dev_.Get(result)[0], want, 1e-12 * want);
 }
 
+TEST_P(OpsSuite, AdamWWithoutEpsLeavesWhatHasNoGradient) {
+  const Tensor param = dev_.Put({2}, {3, 3}), m = dev_.Put({2}, {0, 0}), v = dev_.Put({2}, {0, 0});
+  AdamWParams h;
+  h.lr = 0.5;
+  h.eps = 0;
+  h.bias_correction1 = 1 - h.beta1;
+  h.bias_correction2 = 1 - h.beta2;
+  ops_.AdamW(param, dev_.Put({2}, {0, 2}), m, v, h, stream_);
+  Near(param, {3, 2.5}, "param");  // the first step goes by lr against the gradient's sign
+}
+
 TEST_P(OpsSuite, AdamWForSomeSteps) {
   const std::int64_t n = 1003;
   Values p = Random(n, 1), m = reference::Zeros(n), v = m;

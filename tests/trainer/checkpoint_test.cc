@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <filesystem>
@@ -11,6 +12,7 @@
 
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/errors.h"
+#include "trainer/run/file.h"
 #include "trainer/run/safetensors.h"
 
 namespace autocfg {
@@ -267,6 +269,22 @@ TEST_F(Checkpoint, SaysWhereItCannotBeWritten) {
   EXPECT_THAT(error(Path("new.safetensors")), IsEmpty());
   EXPECT_THAT(error(directory_.string()), HasSubstr("it is a directory"));
   EXPECT_THAT(error(Path("none/new.safetensors")), HasSubstr("there is no directory"));
+  ASSERT_EQ(mkfifo(Path("fifo").c_str(), 0600), 0);
+  EXPECT_THAT(error(Path("fifo")), HasSubstr("it is not a regular file"));
+  EXPECT_THROW(FileReplacement(Path("fifo")), BadInput);
+  EXPECT_TRUE(std::filesystem::is_fifo(Path("fifo"))) << "never replaced";
+}
+
+TEST_F(Checkpoint, WritesWhereASymbolicLinkPoints) {
+  std::ofstream(Path("target")) << "old";
+  std::filesystem::create_symlink(Path("target"), Path("link"));
+  FileReplacement file(Path("link"));
+  file.Append("new", 3);
+  file.Finish();
+  EXPECT_TRUE(std::filesystem::is_symlink(Path("link")));
+  std::string text;
+  std::ifstream(Path("target")) >> text;
+  EXPECT_EQ(text, "new");
 }
 
 }  // namespace

@@ -128,6 +128,8 @@ void CheckSavePath(const std::string& path) {
   std::error_code ignored;  // an error means "not a directory", which is what is asked
   if (fs::is_directory(path, ignored))
     throw BadInput(fmt::format("cannot write {}: it is a directory", path));
+  if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored))
+    throw BadInput(fmt::format("cannot write {}: it is not a regular file", path));
   const fs::path parent = fs::path(path).parent_path();
   const std::string directory = parent.empty() ? "." : parent.string();
   if (!fs::is_directory(directory, ignored)) {

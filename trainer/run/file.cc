@@ -54,8 +54,17 @@ void File::ReadAt(std::int64_t offset, void* data, std::int64_t bytes) const {
   }
 }
 
-FileReplacement::FileReplacement(std::string path)
-    : path_(std::move(path)), temporary_(fmt::format("{}.{}.partial", path_, getpid())) {
+FileReplacement::FileReplacement(std::string path) : path_(std::move(path)), fd_(-1) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (fs::exists(path_, error)) {
+    if (!fs::is_regular_file(path_, error))
+      throw BadInput(fmt::format("cannot write {}: it is not a regular file", path_));
+    const fs::path target = fs::canonical(path_, error);
+    if (error) throw BadInput(fmt::format("cannot write {}: {}", path_, error.message()));
+    path_ = target.string();
+  }
+  temporary_ = fmt::format("{}.{}.partial", path_, getpid());
   fd_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd_ < 0) throw BadInput(fmt::format("cannot write {}: {}", path_, ErrnoText()));
 }
