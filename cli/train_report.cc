@@ -11,7 +11,7 @@
 #include "fmt/format.h"
 #include "search/text/model_json.h"
 #include "search/text/size_text.h"
-#include "worker/step_statistics.h"
+#include "search/stats/statistics.h"
 
 namespace autocfg {
 namespace {

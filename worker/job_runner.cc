@@ -7,7 +7,7 @@
 
 #include "fmt/format.h"
 #include "search/ops/op_desc.h"
-#include "worker/step_statistics.h"
+#include "search/stats/statistics.h"
 
 namespace autocfg {
 namespace {
@@ -81,8 +81,9 @@ std::optional<v1::Measurement> MeasurementOf(const JobResult& result) {
         std::max(measurement.device_overhead_bytes(), train.device_overhead_bytes()));
   }
   measurement.mutable_step_time_s()->Add(steps.begin(), steps.end());
-  measurement.set_median_step_time_s(Median(steps));
-  measurement.set_ci95_s(MedianCi95(steps));
+  const double median = Median(steps);
+  measurement.set_median_step_time_s(median);
+  measurement.set_ci95_s(MedianCi95(steps).value_or(median));
   const auto& losses = result.ranks[0].last.train_result().losses();
   if (!losses.empty()) {
     measurement.set_first_loss(losses[0]);

@@ -27,8 +27,9 @@ std::vector<std::vector<int>> PinRanks(int ranks, const std::vector<int>& cores)
 JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores);
 
 // A training job's ranks as one measurement. They work in step, so a step takes as long as its slowest rank
-// (the ranks have left the warm-up steps out already); memory figures are the worst rank's. device_s = ranks
-// * wall. Empty where the ranks' answers do not fit together or no step was timed.
+// (the ranks have left the warm-up steps out already); memory figures are the worst rank's. The interval is
+// that of search/stats; one step alone says nothing of its spread, so that it is the step itself. device_s =
+// ranks * wall. Empty where the ranks' answers do not fit together or no step was timed.
 std::optional<v1::Measurement> MeasurementOf(const JobResult& result);
 
 // A calibration job's ranks as one: an op that computes takes the mean of the ranks (that is what the cost

@@ -13,7 +13,7 @@
 #include "search/planner/exhaustive_strategy.h"
 #include "search/planner/racing_strategy.h"
 #include "search/planner/recalibration.h"
-#include "search/planner/statistics.h"
+#include "search/stats/statistics.h"
 #include "search/text/plan_text.h"
 
 namespace autocfg {

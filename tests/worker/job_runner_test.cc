@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace autocfg {
 namespace {
 
@@ -57,13 +59,20 @@ TEST(MeasurementOf, SlowestRankOfEachStepAndWorstMemory) {
   EXPECT_EQ(std::vector<double>(measurement->step_time_s().begin(), measurement->step_time_s().end()),
             (std::vector<double>{2, 2, 4}));
   EXPECT_EQ(measurement->median_step_time_s(), 2);
-  EXPECT_EQ(measurement->ci95_s(), 2);
+  // Student's t for three values: 4.303 s / sqrt(3).
+  EXPECT_NEAR(measurement->ci95_s(), 4.303 * std::sqrt(4.0 / 3) / std::sqrt(3.0), 1e-12);
   EXPECT_EQ(measurement->planned_memory_bytes(), 120);
   EXPECT_EQ(measurement->peak_memory_bytes(), 90);
   EXPECT_EQ(measurement->device_overhead_bytes(), 7);
   EXPECT_EQ(measurement->first_loss(), 10);
   EXPECT_EQ(measurement->last_loss(), 8);
   EXPECT_EQ(measurement->device_s(), 6);
+}
+
+TEST(MeasurementOf, OneStepIsAsUnsureAsItIsLong) {
+  JobResult result;
+  result.ranks = {Trained({3}, 1, 1, 1)};
+  EXPECT_EQ(MeasurementOf(result)->ci95_s(), 3);
 }
 
 TEST(MeasurementOf, RefusesWhatDoesNotFitTogether) {

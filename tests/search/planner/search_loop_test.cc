@@ -9,7 +9,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "search/planner/statistics.h"
+#include "search/stats/statistics.h"
 #include "tests/search/cost/synthetic_device.h"
 
 namespace autocfg {

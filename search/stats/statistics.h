@@ -1,4 +1,5 @@
-// The median of measured steps and its confidence interval. Pure, thread-safe.
+// The median of measured steps and its confidence interval: what the worker reports, the planner decides by
+// and the command line shows. A leaf: includes nothing of ours. Pure, thread-safe.
 #pragma once
 
 #include <optional>
@@ -14,7 +15,7 @@ struct Interval {
   double high = 0;
 };
 
-// A 95% confidence interval of the median, from one value on empty.
+// A 95% confidence interval of the median; empty for fewer than two values.
 //
 // Six values or more: distribution-free, from order statistics. The number of values below the true median is
 // binomial (n, 1/2), so [x_(k), x_(n+1-k)] covers it with probability 1 - 2 P(Bin(n, 1/2) < k); k is the

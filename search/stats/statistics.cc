@@ -1,4 +1,4 @@
-#include "search/planner/statistics.h"
+#include "search/stats/statistics.h"
 
 #include <algorithm>
 #include <array>
