@@ -1,0 +1,18 @@
+#include "search/schedule/program_size.h"
+
+#include "fmt/format.h"
+#include "search/plan/legality.h"
+
+namespace autocfg {
+
+absl::Status CheckProgramSize(const Workload& workload, const ParallelPlan& plan) {
+  const std::int64_t microbatches = MicrobatchCount(workload, plan);
+  const std::int64_t ranks = RankCount(plan);
+  if (microbatches <= kMaxProgramMicrobatches / ranks) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format(
+      "global_batch {} makes {} microbatches on each of {} ranks; at most {} over all ranks are run: use a "
+      "smaller global batch or a larger mbs",
+      workload.global_batch, microbatches, ranks, kMaxProgramMicrobatches));
+}
+
+}  // namespace autocfg
