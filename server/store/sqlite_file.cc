@@ -54,8 +54,26 @@ absl::Status TouchFile(const std::string& path) {
   return absl::OkStatus();
 }
 
-// Nothing is written until the file is known to be whole, ours and of a version that we read.
-absl::Status CheckFile(SQLite::Database& db, const std::string& path) {
+absl::Status Prepare(SQLite::Database& db, const std::string& path, int max_pages) {
+  if (absl::Status status = CheckSqliteFile(db, path); !status.ok()) return status;
+  db.exec("PRAGMA foreign_keys = ON");
+  if (max_pages > 0) (void)db.execAndGet(fmt::format("PRAGMA max_page_count = {}", max_pages)).getInt64();
+  if (path != ":memory:") {
+    const std::string mode = db.execAndGet("PRAGMA journal_mode = WAL").getString();
+    if (mode != "wal") {
+      return absl::UnavailableError(fmt::format(
+          "database {} cannot use a write-ahead log (mode {}): is it on a network file system?", path, mode));
+    }
+    db.exec("PRAGMA synchronous = FULL");
+  }
+  if (db.execAndGet("PRAGMA application_id").getInt64() == 0)
+    db.exec(fmt::format("PRAGMA application_id = {}", kApplicationId));
+  return Migrate(db, StoreMigrations(), path);
+}
+
+}  // namespace
+
+absl::Status CheckSqliteFile(SQLite::Database& db, const std::string& path) {
   const std::int64_t tables = db.execAndGet("SELECT count(*) FROM sqlite_master").getInt64();
   const std::int64_t application = db.execAndGet("PRAGMA application_id").getInt64();
   const std::int64_t version = db.execAndGet("PRAGMA user_version").getInt64();
@@ -78,25 +96,6 @@ absl::Status CheckFile(SQLite::Database& db, const std::string& path) {
   }
   return absl::OkStatus();
 }
-
-absl::Status Prepare(SQLite::Database& db, const std::string& path, int max_pages) {
-  if (absl::Status status = CheckFile(db, path); !status.ok()) return status;
-  db.exec("PRAGMA foreign_keys = ON");
-  if (max_pages > 0) (void)db.execAndGet(fmt::format("PRAGMA max_page_count = {}", max_pages)).getInt64();
-  if (path != ":memory:") {
-    const std::string mode = db.execAndGet("PRAGMA journal_mode = WAL").getString();
-    if (mode != "wal") {
-      return absl::UnavailableError(fmt::format(
-          "database {} cannot use a write-ahead log (mode {}): is it on a network file system?", path, mode));
-    }
-    db.exec("PRAGMA synchronous = FULL");
-  }
-  if (db.execAndGet("PRAGMA application_id").getInt64() == 0)
-    db.exec(fmt::format("PRAGMA application_id = {}", kApplicationId));
-  return Migrate(db, StoreMigrations(), path);
-}
-
-}  // namespace
 
 absl::Status StatusOf(const SQLite::Exception& error, const std::string& path) {
   switch (error.getErrorCode()) {
