@@ -179,7 +179,7 @@ v1::Recommendation StudySearch::Recommendation() const {
     *(i == 0 ? answer.mutable_best() : answer.add_runners_up()) = CandidateOf(ranking[i]);
   }
   if (answer.has_best()) answer.set_provenance(answer.best().has_measured() ? "measured" : "predicted");
-  answer.set_exhaustive_device_s(loop_.ExhaustiveDeviceSeconds());
+  answer.set_exhaustive_device_s(loop_.UnmeasuredDeviceSeconds());  // the rest comes with the usage
   return answer;
 }
 

@@ -44,7 +44,7 @@ class StudySearch {
   v1::Counts Counts() const;
   // The best plan so far; empty before the calibration and when nothing is left.
   std::optional<v1::Candidate> Best() const;
-  // All but the study's name and usage.
+  // All but the study's name and usage; exhaustive_device_s lacks what the study has used.
   v1::Recommendation Recommendation() const;
   // Why there is no best plan; empty when there is one or nobody knows yet.
   std::string NothingFits() const;

@@ -384,7 +384,7 @@ std::vector<RankedPlan> SearchLoop::Ranking(std::size_t limit) const {
   return ranking;
 }
 
-double SearchLoop::ExhaustiveDeviceSeconds() const {
+double SearchLoop::UnmeasuredDeviceSeconds() const {
   const State& s = *state_;
   // A trial takes a start, and time in proportion to its step: fitted to the trials so far.
   std::vector<TimedSize> trials;
@@ -396,8 +396,7 @@ double SearchLoop::ExhaustiveDeviceSeconds() const {
   double sum = 0;
   for (std::size_t i = 0; i < s.candidates.size(); ++i) {
     const CandidatePlan& c = s.candidates[i];
-    sum += s.records[i].first_steps > 0 ? s.records[i].first_device_s
-                                        : trial.Seconds(c.measured_s.value_or(c.predicted.step_time_s));
+    if (s.records[i].first_steps == 0 && !c.failed) sum += trial.Seconds(c.predicted.step_time_s);
   }
   return sum;
 }

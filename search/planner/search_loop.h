@@ -97,8 +97,9 @@ class SearchLoop {
   // All feasible plans, best first: measured ones by their median, ahead of all that are only predicted.
   std::vector<RankedPlan> Ranking(std::size_t limit) const;
 
-  // Predicted device seconds if every feasible plan were measured once as the trials were.
-  double ExhaustiveDeviceSeconds() const;  // 0 before any trial was measured
+  // Predicted device seconds of measuring, as the trials were, every feasible plan that has not been: what an exhaustive search would take beyond what
+  // this one took. 0 before any trial was measured.
+  double UnmeasuredDeviceSeconds() const;
 
   // Trials that are likely still to come, at most.
   std::int64_t TrialsLeft() const;

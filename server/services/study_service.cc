@@ -201,6 +201,7 @@ absl::StatusOr<v1::Recommendation> StudyServiceImpl::Recommend(std::int64_t id) 
   answer.set_wall_s(usage->wall_s);
   answer.set_plan_cpu_s(usage->plan_cpu_s);
   answer.set_device_s(usage->device_s);
+  answer.set_exhaustive_device_s(usage->device_s + answer.exhaustive_device_s());
   return answer;
 }
 

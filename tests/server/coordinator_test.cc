@@ -29,6 +29,7 @@ std::string Decision(v1::Recommendation answer) {
   answer.clear_wall_s();
   answer.clear_plan_cpu_s();
   answer.clear_device_s();
+  answer.clear_exhaustive_device_s();  // what was used is in it
   return answer.DebugString();
 }
 
@@ -65,7 +66,7 @@ TEST_F(CoordinatorTest, ASmallStudyRunsFromEndToEnd) {
   EXPECT_EQ(done.counts().SerializeAsString().size(), counts.SerializeAsString().size());
   EXPECT_GT(answer.wall_s(), 0);
   EXPECT_GT(answer.plan_cpu_s(), 0);
-  EXPECT_GT(answer.exhaustive_device_s(), 0);
+  EXPECT_GT(answer.exhaustive_device_s(), answer.device_s()) << "a search costs less than measuring all";
 
   const std::vector<v1::Trial> trials = Trials(created.name());
   double device_s = 4;  // the calibration's
