@@ -1,10 +1,12 @@
 #include "cli/files.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
@@ -53,41 +55,119 @@ class Descriptor {
   int fd_;
 };
 
-absl::Status CheckNotDirectory(const std::string& path, int fd) {
+// What to read is opened without waiting for a writer that may never come.
+constexpr int kOpenToRead = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+constexpr int kPipeWaitMs = 10'000;
+
+absl::StatusOr<mode_t> ModeOf(const std::string& path, int fd) {
   struct stat info {};
   if (fstat(fd, &info) != 0) return FileError(path, "cannot be examined", errno);
   if (S_ISDIR(info.st_mode))
     return absl::InvalidArgumentError(fmt::format("{}: is a directory; give a file", path));
-  return absl::OkStatus();
+  return info.st_mode;
+}
+
+absl::Status NotRegular(const std::string& path) {
+  return absl::InvalidArgumentError(fmt::format("{}: is not a regular file; give one", path));
+}
+
+// Where a path to be written leads.
+struct Target {
+  std::string path;         // symbolic links followed, so that they stay
+  int descriptor = -1;      // of this process, where the path names one (/dev/stdout, /dev/fd/3)
+  bool is_special = false;  // a device or a pipe: written to, never replaced
+};
+
+// The descriptor of this process that the path names; -1 for none.
+int NamedDescriptor(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto parent = std::filesystem::canonical(path.parent_path(), error);
+  if (error || parent != fmt::format("/proc/{}/fd", getpid())) return -1;
+  const std::string name = path.filename();
+  int number = -1;
+  const auto [end, failed] = std::from_chars(name.data(), name.data() + name.size(), number);
+  return failed == std::errc() && end == name.data() + name.size() ? number : -1;
+}
+
+Target Resolve(const std::string& given) {
+  constexpr int kMaxLinks = 40;  // as the kernel's own bound
+  std::filesystem::path path = given;
+  std::error_code error;
+  for (int i = 0; i < kMaxLinks && std::filesystem::is_symlink(path, error); ++i) {
+    if (const int descriptor = NamedDescriptor(path); descriptor >= 0) return {given, descriptor, true};
+    const auto link = std::filesystem::read_symlink(path, error);
+    if (error) break;
+    path = path.parent_path() / link;  // the link alone where it is absolute
+  }
+  const auto status = std::filesystem::status(path, error);
+  return {path, -1, std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)};
 }
 
 std::string TemporaryName(const std::string& path) { return fmt::format("{}.{}.tmp", path, getpid()); }
 
-absl::Status WriteAll(const std::string& path, const std::string& temporary, std::string_view content) {
-  Descriptor file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (file.get() < 0) return FileError(path, "cannot be written", errno);
+absl::Status WriteAll(const std::string& path, int fd, std::string_view content) {
   while (!content.empty()) {
-    const ssize_t written = write(file.get(), content.data(), content.size());
+    const ssize_t written = write(fd, content.data(), content.size());
     if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EAGAIN) {  // a full pipe whose owner opened it so that it does not wait
+      pollfd pipe{fd, POLLOUT, 0};
+      if (poll(&pipe, 1, -1) > 0) continue;
+    }
     if (written < 0) return FileError(path, "cannot be written", errno);
     content.remove_prefix(static_cast<std::size_t>(written));
   }
+  return absl::OkStatus();
+}
+
+absl::Status WriteTemporary(const std::string& path, const std::string& temporary, std::string_view content) {
+  Descriptor file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (file.get() < 0) return FileError(path, "cannot be written", errno);
+  if (auto status = WriteAll(path, file.get(), content); !status.ok()) return status;
   if (fsync(file.get()) != 0) return FileError(path, "cannot be written", errno);
   if (const int error = file.Close(); error != 0) return FileError(path, "cannot be written", error);
+  return absl::OkStatus();
+}
+
+absl::Status WriteSpecial(const std::string& path, const Target& target, std::string_view content) {
+  Descriptor file(target.descriptor >= 0
+                      ? fcntl(target.descriptor, F_DUPFD_CLOEXEC, 0)
+                      : open(target.path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (file.get() < 0) return FileError(path, "cannot be written", errno);
+  // Opened without waiting, written with: a descriptor of ours keeps the mode that it came with.
+  if (target.descriptor < 0 && fcntl(file.get(), F_SETFL, 0) != 0)
+    return FileError(path, "cannot be written", errno);
+  return WriteAll(path, file.get(), content);
+}
+
+absl::Status CheckSpecial(const std::string& path, const Target& target) {
+  if (target.descriptor >= 0) {
+    const int flags = fcntl(target.descriptor, F_GETFL);
+    const int error = flags < 0 ? errno : (flags & O_ACCMODE) == O_RDONLY ? EBADF : 0;
+    return error == 0 ? absl::OkStatus() : FileError(path, "cannot be written", error);
+  }
+  if (access(target.path.c_str(), W_OK) != 0) return FileError(path, "cannot be written", errno);
   return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
-  Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Descriptor file(open(path.c_str(), kOpenToRead));
   if (file.get() < 0) return FileError(path, "cannot be read", errno);
-  if (auto status = CheckNotDirectory(path, file.get()); !status.ok()) return status;
+  const auto mode = ModeOf(path, file.get());
+  if (!mode.ok()) return mode.status();
+  if (!S_ISREG(*mode) && !S_ISFIFO(*mode)) return NotRegular(path);
   std::string text;
   char buffer[1 << 16];
   for (;;) {
     const ssize_t got = read(file.get(), buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) {  // a pipe whose writer has nothing to say yet
+      pollfd pipe{file.get(), POLLIN, 0};
+      if (const int ready = poll(&pipe, 1, kPipeWaitMs); ready > 0 || (ready < 0 && errno == EINTR)) continue;
+      return absl::InvalidArgumentError(
+          fmt::format("{}: nothing came through this pipe for {} s; give a file", path, kPipeWaitMs / 1000));
+    }
     if (got < 0) return FileError(path, "cannot be read", errno);
     if (got == 0) return text;
     text.append(buffer, static_cast<std::size_t>(got));
@@ -99,27 +179,40 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
 }
 
 absl::Status CheckReadable(const std::string& path) {
-  Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Descriptor file(open(path.c_str(), kOpenToRead));
   if (file.get() < 0) return FileError(path, "cannot be read", errno);
-  return CheckNotDirectory(path, file.get());
+  const auto mode = ModeOf(path, file.get());
+  if (!mode.ok()) return mode.status();
+  return S_ISREG(*mode) ? absl::OkStatus() : NotRegular(path);
 }
 
 absl::Status CheckWritable(const std::string& path) {
   if (path.empty()) return absl::InvalidArgumentError("an empty file name; name a file to write");
+  const Target target = Resolve(path);
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
+  if (std::filesystem::is_directory(target.path, ignored)) {
     return absl::InvalidArgumentError(fmt::format("{}: is a directory; name a file to write", path));
   }
-  const std::string temporary = TemporaryName(path);
-  auto status = WriteAll(path, temporary, "autocfg\n");
+  if (target.is_special) return CheckSpecial(path, target);
+  const std::string temporary = TemporaryName(target.path);
+  auto status = WriteTemporary(path, temporary, "autocfg\n");
   unlink(temporary.c_str());
   return status;
 }
 
+absl::StatusOr<std::string> ReplaceablePath(const std::string& path) {
+  if (auto status = CheckWritable(path); !status.ok()) return status;
+  const Target target = Resolve(path);
+  if (target.is_special) return NotRegular(path);
+  return target.path;
+}
+
 absl::Status WriteFileAtomically(const std::string& path, std::string_view content) {
-  const std::string temporary = TemporaryName(path);
-  auto status = WriteAll(path, temporary, content);
-  if (status.ok() && std::rename(temporary.c_str(), path.c_str()) != 0)
+  const Target target = Resolve(path);
+  if (target.is_special) return WriteSpecial(path, target, content);
+  const std::string temporary = TemporaryName(target.path);
+  auto status = WriteTemporary(path, temporary, content);
+  if (status.ok() && std::rename(temporary.c_str(), target.path.c_str()) != 0)
     status = FileError(path, "cannot be replaced", errno);
   if (!status.ok()) unlink(temporary.c_str());
   return status;

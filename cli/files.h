@@ -10,18 +10,24 @@
 
 namespace autocfg {
 
-// A whole text file of at most 16 MiB. NotFound, PermissionDenied or InvalidArgument (a directory, too
-// large).
+// A whole text file of at most 16 MiB, or what comes through a pipe until its end. Waits for no writer that
+// is not there. NotFound, PermissionDenied or InvalidArgument (a directory, a device, too large, a pipe that
+// stays silent for 10 s).
 absl::StatusOr<std::string> ReadTextFile(const std::string& path);
 
-// OK where a file can be opened for reading and is not a directory.
+// OK where it is a regular file that can be opened for reading.
 absl::Status CheckReadable(const std::string& path);
 
 // OK where WriteFileAtomically(path) can be expected to work: tried with a file of another name in the same
 // directory, which is removed again.
 absl::Status CheckWritable(const std::string& path);
 
-// Readers of `path` see the old content or the new one, never a part; durable when it returns OK.
+// The path without symbolic links, where CheckWritable is OK and it is a regular file or none yet: for a
+// writer that replaces it.
+absl::StatusOr<std::string> ReplaceablePath(const std::string& path);
+
+// Readers of `path` see the old content or the new one, never a part; durable when it returns OK. A symbolic
+// link stays and what it leads to is replaced; a device, a pipe or a descriptor (/dev/stdout) is written to.
 absl::Status WriteFileAtomically(const std::string& path, std::string_view content);
 
 }  // namespace autocfg

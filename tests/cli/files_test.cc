@@ -1,6 +1,9 @@
 #include "cli/files.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstring>
 
 #include "tests/cli/program.h"
 
@@ -16,6 +19,72 @@ TEST(Files, WritesWholeFilesInPlaceOfOldOnes) {
   EXPECT_EQ(*ReadTextFile(path), "new content") << "the check leaves the file alone";
   const auto entries = std::distance(std::filesystem::directory_iterator(dir.path()), {});
   EXPECT_EQ(entries, 1) << "a temporary file was left behind";
+}
+
+TEST(Files, LinksStayAndWhatTheyLeadToIsReplaced) {
+  const ScratchDirectory dir;
+  const auto real = dir.Write("real.json", "old");
+  std::filesystem::create_symlink("real.json", dir / "link");
+  std::filesystem::create_symlink("none.json", dir / "dangling");
+  for (const char* name : {"link", "dangling"}) {
+    ASSERT_TRUE(CheckWritable(dir / name).ok());
+    ASSERT_TRUE(WriteFileAtomically(dir / name, "new").ok());
+    EXPECT_TRUE(std::filesystem::is_symlink(dir / name));
+  }
+  EXPECT_EQ(ReadWhole(real), "new");
+  EXPECT_EQ(ReadWhole(dir / "none.json"), "new");
+  EXPECT_EQ(*ReplaceablePath(dir / "link"), real);
+}
+
+TEST(Files, DevicesAndPipesAreWrittenToNotReplaced) {
+  EXPECT_TRUE(CheckWritable("/dev/null").ok());
+  EXPECT_TRUE(WriteFileAtomically("/dev/null", "text").ok());
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  EXPECT_TRUE(absl::IsInvalidArgument(ReplaceablePath("/dev/null").status()));
+  const ScratchDirectory dir;
+  const auto pipe = dir / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_FALSE(WriteFileAtomically(pipe, "text").ok()) << "nobody reads it";
+  const int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  ASSERT_TRUE(WriteFileAtomically(pipe, "text").ok());
+  char buffer[8] = {};
+  EXPECT_EQ(read(reader, buffer, sizeof buffer), 4);
+  EXPECT_STREQ(buffer, "text");
+  close(reader);
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+}
+
+TEST(Files, DescriptorsAreContinued) {
+  const ScratchDirectory dir;
+  const auto path = dir.Write("out", "");
+  const int fd = open(path.c_str(), O_WRONLY);
+  ASSERT_EQ(write(fd, "before ", 7), 7);
+  const std::string name = "/dev/fd/" + std::to_string(fd);
+  ASSERT_TRUE(CheckWritable(name).ok());
+  ASSERT_TRUE(WriteFileAtomically(name, "answer").ok());
+  ASSERT_EQ(write(fd, " after", 6), 6);
+  close(fd);
+  EXPECT_EQ(ReadWhole(path), "before answer after");
+}
+
+TEST(Files, PipesAreReadToTheirEnd) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  std::thread writer([&] {
+    for (const char* part : {"one ", "two"}) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      EXPECT_GT(write(ends[1], part, strlen(part)), 0);
+    }
+    close(ends[1]);
+  });
+  const auto text = ReadTextFile("/dev/fd/" + std::to_string(ends[0]));
+  writer.join();
+  close(ends[0]);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(*text, "one two");
+  EXPECT_TRUE(absl::IsInvalidArgument(ReadTextFile("/dev/zero").status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckReadable("/dev/zero")));
 }
 
 TEST(Files, SaysWhichFileAndWhy) {
