@@ -29,10 +29,10 @@ std::string TimeText(double unix_s) {
                     : "-";
 }
 
-Json StudyJson(const v1::Study& study) {
+Json StudyJson(const v1::Study& study, const std::string& state) {
   const auto& spec = study.spec();
   Json json{{"study", study.name()},
-            {"state", StateText(study.state())},
+            {"state", state},
             {"phase", study.phase()},
             {"message", study.message()},
             {"model", spec.model().name()},
@@ -63,7 +63,7 @@ int RunStudies(const StudiesArgs& args) {
   if (!studies.ok()) return Fail(studies.status());
   if (args.json) {
     Json json = Json::array();
-    for (const auto& study : *studies) json.push_back(StudyJson(study));
+    for (const auto& study : *studies) json.push_back(StudyJson(study, (*reader)->StateOf(study)));
     return Answer(json.dump(2) + "\n");
   }
   std::vector<std::vector<std::string>> rows = {{"study", "state", "began", "model", "cluster", "batch",
@@ -72,7 +72,7 @@ int RunStudies(const StudiesArgs& args) {
     const auto& spec = study.spec();
     const bool measured = study.best().has_measured();
     rows.push_back(
-        {LastPart(study.name()), StateText(study.state()), TimeText(study.create_time_s()),
+        {LastPart(study.name()), (*reader)->StateOf(study), TimeText(study.create_time_s()),
          spec.model().name(), spec.cluster().name(), std::to_string(spec.workload().global_batch()),
          std::to_string(spec.workload().seq_len()), spec.workload().precision(),
          fmt::format("{} of {}", study.counts().measured(), study.counts().predicted()),

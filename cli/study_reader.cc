@@ -6,8 +6,10 @@
 
 #include "cli/numbers.h"
 #include "cli/paths.h"
+#include "cli/report.h"
 #include "cli/study_client.h"
 #include "fmt/format.h"
+#include "server/store/sqlite_reader.h"
 #include "server/store/sqlite_store.h"
 
 namespace autocfg {
@@ -15,64 +17,7 @@ namespace {
 
 constexpr int kPage = 200;
 
-class SocketReader final : public StudyReader {
- public:
-  explicit SocketReader(const std::string& socket) : client_("unix:" + socket) {}
-  absl::StatusOr<std::vector<v1::Study>> Studies() override { return client_.ListStudies(); }
-  absl::StatusOr<v1::Study> Study(std::int64_t id) override {
-    return client_.GetStudy(fmt::format("studies/{}", id));
-  }
-  absl::StatusOr<std::vector<v1::Trial>> Trials(std::int64_t study) override {
-    return client_.ListTrials(fmt::format("studies/{}", study));
-  }
-
- private:
-  StudyClient client_;
-};
-
-class FileReader final : public StudyReader {
- public:
-  explicit FileReader(std::unique_ptr<Store> store) : store_(std::move(store)) {}
-  absl::StatusOr<std::vector<v1::Study>> Studies() override {
-    std::vector<v1::Study> all;
-    std::int64_t before = 0;
-    for (;;) {
-      auto page = store_->ListStudies(before, kPage);
-      if (!page.ok()) return page.status();
-      if (page->empty()) return all;
-      const auto last = ParseStudyId(page->back().name());
-      if (!last.ok()) return last.status();
-      before = *last;
-      for (auto& study : *page) all.push_back(std::move(study));
-    }
-  }
-  absl::StatusOr<v1::Study> Study(std::int64_t id) override { return store_->GetStudy(id); }
-  absl::StatusOr<std::vector<v1::Trial>> Trials(std::int64_t study) override {
-    std::vector<v1::Trial> all;
-    std::int64_t after = 0;
-    for (;;) {
-      auto page = store_->ListTrials(study, after, kPage);
-      if (!page.ok()) return page.status();
-      if (page->empty()) return all;
-      const auto last = ParseWhole("trial", LastPart(page->back().name()));
-      if (!last.ok()) return last.status();
-      after = *last;
-      for (auto& trial : *page) all.push_back(std::move(trial));
-    }
-  }
-
- private:
-  std::unique_ptr<Store> store_;
-};
-
-class EmptyReader final : public StudyReader {
- public:
-  absl::StatusOr<std::vector<v1::Study>> Studies() override { return std::vector<v1::Study>(); }
-  absl::StatusOr<v1::Study> Study(std::int64_t id) override {
-    return absl::NotFoundError(fmt::format("no study {}: no search has been run yet", id));
-  }
-  absl::StatusOr<std::vector<v1::Trial>> Trials(std::int64_t) override { return std::vector<v1::Trial>(); }
-};
+bool IsGone(const absl::Status& status) { return absl::IsUnavailable(status); }
 
 }  // namespace
 
@@ -82,15 +27,99 @@ absl::StatusOr<std::unique_ptr<StudyReader>> StudyReader::Open(const std::string
   std::error_code error;
   if (!std::filesystem::exists(*path, error)) {
     if (error) return absl::PermissionDeniedError(fmt::format("{}: {}", *path, error.message()));
-    if (database.empty()) return std::make_unique<EmptyReader>();
-    return absl::NotFoundError(fmt::format("{}: no such database; name one that a search has made", *path));
+    if (!database.empty())
+      return absl::NotFoundError(fmt::format("{}: no such database; name one that a search has made", *path));
+    auto empty = OpenMemoryStore();
+    if (!empty.ok()) return empty.status();
+    return std::unique_ptr<StudyReader>(new StudyReader(*path, *std::move(empty), ""));
   }
   const auto socket = SocketPath(*path);
-  if (!socket.ok()) return socket.status();
-  if (IsListening(*socket)) return std::make_unique<SocketReader>(*socket);
-  auto store = OpenSqliteStore(*path);
+  if (socket.ok() && IsListening(*socket))
+    return std::unique_ptr<StudyReader>(new StudyReader(*path, nullptr, "unix:" + *socket));
+  auto store = OpenSqliteStoreReadOnly(*path);
   if (!store.ok()) return store.status();
-  return std::make_unique<FileReader>(*std::move(store));
+  return std::unique_ptr<StudyReader>(new StudyReader(*path, *std::move(store), ""));
+}
+
+StudyReader::StudyReader(std::string path, std::unique_ptr<Store> store, const std::string& target)
+    : path_(std::move(path)), store_(std::move(store)) {
+  if (!target.empty()) client_ = std::make_unique<StudyClient>(target);
+}
+
+StudyReader::~StudyReader() = default;
+
+absl::StatusOr<Store*> StudyReader::File() {
+  if (!store_) {
+    auto store = OpenSqliteStoreReadOnly(path_);
+    if (!store.ok()) return store.status();
+    store_ = *std::move(store);
+  }
+  return store_.get();
+}
+
+absl::StatusOr<std::vector<v1::Study>> StudyReader::Studies() {
+  if (client_) {
+    auto studies = client_->ListStudies();
+    if (!IsGone(studies.status())) return studies;
+    client_.reset();
+  }
+  const auto store = File();
+  if (!store.ok()) return store.status();
+  std::vector<v1::Study> all;
+  for (std::int64_t before = 0;;) {
+    auto page = (*store)->ListStudies(before, kPage);
+    if (!page.ok()) return page.status();
+    if (page->empty()) return all;
+    const auto last = ParseStudyId(page->back().name());
+    if (!last.ok()) return last.status();
+    before = *last;
+    for (auto& study : *page) all.push_back(std::move(study));
+  }
+}
+
+absl::StatusOr<v1::Study> StudyReader::Study(std::int64_t id) {
+  if (client_) {
+    auto study = client_->GetStudy(fmt::format("studies/{}", id));
+    if (!IsGone(study.status())) return study;
+    client_.reset();
+  }
+  const auto store = File();
+  if (!store.ok()) return store.status();
+  return (*store)->GetStudy(id);
+}
+
+absl::StatusOr<std::vector<v1::Trial>> StudyReader::Trials(std::int64_t study) {
+  if (client_) {
+    auto trials = client_->ListTrials(fmt::format("studies/{}", study));
+    if (!IsGone(trials.status())) return trials;
+    client_.reset();
+  }
+  const auto store = File();
+  if (!store.ok()) return store.status();
+  std::vector<v1::Trial> all;
+  for (std::int64_t after = 0;;) {
+    auto page = (*store)->ListTrials(study, after, kPage);
+    if (!page.ok()) return page.status();
+    if (page->empty()) return all;
+    const auto last = ParseWhole("trial", LastPart(page->back().name()));
+    if (!last.ok()) return last.status();
+    after = *last;
+    for (auto& trial : *page) all.push_back(std::move(trial));
+  }
+}
+
+absl::StatusOr<std::string> StudyReader::CalibrationFailure(std::int64_t study) {
+  const auto store = File();
+  if (!store.ok()) return store.status();
+  const auto state = (*store)->CalibrationState(study);
+  if (!state.ok()) return state.status();
+  if (!IsEnd(state->first) || state->first == v1::TRIAL_STATE_MEASURED) return std::string();
+  return fmt::format("{}{}{}", StateText(state->first), state->second.empty() ? "" : ": ", state->second);
+}
+
+std::string StudyReader::StateOf(const v1::Study& study) const {
+  if (study.state() == v1::STUDY_STATE_RUNNING && !client_) return "interrupted";
+  return StateText(study.state());
 }
 
 }  // namespace autocfg

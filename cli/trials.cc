@@ -80,6 +80,9 @@ int RunTrials(const TrialsArgs& args) {
   if (!study.ok()) return Fail(Where("--study", study.status()));
   const auto trials = (*reader)->Trials(id);
   if (!trials.ok()) return Fail(trials.status());
+  const auto calibration = (*reader)->CalibrationFailure(id);
+  if (!calibration.ok()) return Fail(calibration.status());
+  if (!calibration->empty()) Note(fmt::format("the calibration of study {} {}", id, *calibration));
   if (args.json) {
     Json json = Json::array();
     for (const auto& trial : *trials) {

@@ -40,8 +40,8 @@ absl::StatusOr<std::int64_t> ReadableSize(const std::string& path) {
 std::string Uri(const std::string& path, const char* options) {
   std::string uri = "file:";
   for (const char c : path) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '/' ||
-                       c == '.' || c == '_' || c == '-';
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '/' || c == '.' || c == '_' || c == '-';
     uri += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
   }
   return uri + options;
@@ -55,16 +55,16 @@ absl::Status Check(SQLite::Database& db, const std::string& path) {
   const std::int64_t version = db.execAndGet("PRAGMA user_version").getInt64();
   const auto known = static_cast<std::int64_t>(StoreMigrations().size());
   if (version > 0 && version < known) {
-    return absl::FailedPreconditionError(
-        fmt::format("database {} has version {} and this program reads version {}: a search on it brings it up "
-                    "to date",
-                    path, version, known));
+    return absl::FailedPreconditionError(fmt::format(
+        "database {} has version {} and this program reads version {}: a search on it brings it up "
+        "to date",
+        path, version, known));
   }
   return absl::OkStatus();
 }
 
-// SQLite keeps an index of the write-ahead log beside the file. Where there is no log and this user cannot make
-// that index (no right to write to the directory), the file alone is the whole database.
+// SQLite keeps an index of the write-ahead log beside the file. Where there is no log and this user cannot
+// make that index (no right to write to the directory), the file alone is the whole database.
 bool IsWholeWithoutLog(const std::string& path) {
   std::error_code error;
   if (std::filesystem::exists(path + "-wal", error) || error) return false;
@@ -84,8 +84,8 @@ absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStoreReadOnly(const std::string
   file.path = path;
   const char* const immutable = IsWholeWithoutLog(path) ? "?immutable=1" : "";
   try {
-    file.db = std::make_unique<SQLite::Database>(Uri(path, immutable), SQLite::OPEN_READONLY | SQLite::OPEN_URI,
-                                                 kBusyTimeoutMs);
+    file.db = std::make_unique<SQLite::Database>(Uri(path, immutable),
+                                                 SQLite::OPEN_READONLY | SQLite::OPEN_URI, kBusyTimeoutMs);
     if (absl::Status status = Check(*file.db, path); !status.ok()) return status;
     // Made, but its first transaction is still to come.
     if (file.db->execAndGet("PRAGMA user_version").getInt64() == 0) return OpenMemoryStore();

@@ -14,8 +14,8 @@ namespace autocfg {
 // call reads what is committed; calls that write answer PermissionDenied. A file that nobody has written to
 // yet reads as an empty one.
 //
-// NotFound: no such file; FailedPrecondition: another program's file, or one of another version; DataLoss: not
-// a database, or damaged; PermissionDenied, Unavailable: no right to read.
+// NotFound: no such file; FailedPrecondition: another program's file, or one of another version; DataLoss:
+// not a database, or damaged; PermissionDenied, Unavailable: no right to read.
 absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStoreReadOnly(const std::string& path);
 
 }  // namespace autocfg

@@ -16,8 +16,8 @@ TEST(HardwareFlops, FullRecomputationIsThePublishedFormula) {
   ParallelPlan plan;
   EXPECT_EQ(HardwareFlops(Gpt(), plan, batch * seq, seq), ModelFlops(Gpt(), batch * seq, seq));
   plan.recompute = Recompute::kFull;
-  const double published = 96 * batch * seq * layers * hidden * hidden *
-                           (1 + seq / (6 * hidden) + vocab / (16 * layers * hidden));
+  const double published =
+      96 * batch * seq * layers * hidden * hidden * (1 + seq / (6 * hidden) + vocab / (16 * layers * hidden));
   EXPECT_NEAR(HardwareFlops(Gpt(), plan, batch * seq, seq) / published, 1, 1e-12);
 }
 

@@ -1,4 +1,5 @@
-// Reading a database without its lock: beside a writer, after one that was killed, and where nothing may be written.
+// Reading a database without its lock: beside a writer, after one that was killed, and where nothing may be
+// written.
 #include "server/store/sqlite_reader.h"
 
 #include <sys/stat.h>
