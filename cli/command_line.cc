@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/console.h"
+#include "cli/paths.h"
 #include "cli/verbs.h"
 #include "fmt/format.h"
 #include "search/text/suggest.h"
@@ -78,7 +79,7 @@ int Parse(int argc, char** argv) {
   app.set_version_flag("--version", fmt::format("autocfg {} (build {})", Version(), BuildId()));
   app.require_subcommand(0, 1);
   Verb chosen;
-  AddSearch(app, chosen);
+  AddSearch(app, chosen, ProgramName(argc > 0 ? argv[0] : ""));
   AddTrain(app, chosen);
   AddStudies(app, chosen);
   AddTrials(app, chosen);

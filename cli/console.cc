@@ -68,9 +68,12 @@ int Fail(const absl::Status& status) { return Fail(ExitCodeOf(status), Text(stat
 
 void Note(std::string_view message) { Say(fmt::format("note: {}", message)); }
 
-absl::Status Where(std::string_view where, const absl::Status& status) {
+absl::Status Where(std::string_view where, const absl::Status& status, std::string_view subject) {
   if (status.ok()) return status;
-  return {status.code(), fmt::format("{}: {}", where, Text(status))};
+  std::string message = Text(status);
+  const std::string prefix = fmt::format("{}: ", subject);
+  if (!subject.empty() && message.starts_with(prefix)) message.erase(0, prefix.size());
+  return {status.code(), fmt::format("{}: {}", where, message)};
 }
 
 int Answer(std::string_view text) {
@@ -81,13 +84,14 @@ int Answer(std::string_view text) {
                                          std::generic_category().message(errno)));
 }
 
-bool IsTerminal(int fd) { return isatty(fd) == 1; }
+bool CanDraw(int fd) {
+  const char* term = std::getenv("TERM");
+  return isatty(fd) == 1 && term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
+}
 
 bool WantsColor(int fd) {
   const char* no_color = std::getenv("NO_COLOR");
-  const char* term = std::getenv("TERM");
-  const bool dumb = term != nullptr && std::string_view(term) == "dumb";
-  return IsTerminal(fd) && (no_color == nullptr || *no_color == '\0') && !dumb;
+  return CanDraw(fd) && (no_color == nullptr || *no_color == '\0');
 }
 
 }  // namespace autocfg

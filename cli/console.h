@@ -28,15 +28,16 @@ int Fail(int code, std::string_view message);
 int Fail(const absl::Status& status);
 void Note(std::string_view message);
 
-// The status with "WHERE: " before its message.
-absl::Status Where(std::string_view where, const absl::Status& status);
+// The status with "WHERE: " before its message; a message that begins with "SUBJECT: " loses that, so that
+// what is meant stands there once.
+absl::Status Where(std::string_view where, const absl::Status& status, std::string_view subject = "");
 
 // Writes the answer. kExitDone, or kExitNegative with an error line where standard output does not take it.
 int Answer(std::string_view text);
 
-// A terminal that may be drawn on.
-bool IsTerminal(int fd);
-// ... in colour: NO_COLOR is not set (no-color.org), TERM is not "dumb".
+// A terminal on which the cursor can be moved: TERM is set and not "dumb".
+bool CanDraw(int fd);
+// ... in colour and bold: NO_COLOR is not set (no-color.org).
 bool WantsColor(int fd);
 
 }  // namespace autocfg

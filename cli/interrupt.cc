@@ -8,15 +8,11 @@ namespace {
 // A handler reaches nothing but what is global, and signals are the process's own: the one place for such
 // state.
 std::atomic<bool> interrupted{false};
-std::atomic<int> which{0};
-static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+static_assert(std::atomic<bool>::is_always_lock_free);
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
-void Handle(int signal) {
-  which = signal;
-  interrupted = true;
-}
+void Handle(int) { interrupted = true; }
 
 }  // namespace
 
@@ -36,7 +32,5 @@ Interrupt::~Interrupt() {
 }
 
 const std::atomic<bool>& Interrupt::flag() const { return interrupted; }
-
-int Interrupt::exit_code() const { return 128 + which; }
 
 }  // namespace autocfg

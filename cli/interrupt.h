@@ -17,8 +17,6 @@ class Interrupt {
 
   const std::atomic<bool>& flag() const;
   bool requested() const { return flag(); }
-  // 128 + the signal, as shells report it.
-  int exit_code() const;
 };
 
 }  // namespace autocfg

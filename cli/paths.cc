@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "fmt/format.h"
@@ -83,6 +84,32 @@ absl::StatusOr<std::string> SocketPath(const std::string& database) {
   const auto dir = RuntimeDirectory();
   if (!dir.ok()) return dir.status();
   return fmt::format("{}/autocfg-{:016x}.sock", *dir, Hash(path.string()));
+}
+
+std::string ShellWord(const std::string& word) {
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("/._-=,:+@%").find(static_cast<char>(c)) != std::string::npos;
+  });
+  if (plain) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string ProgramName(const std::string& argv0) {
+  if (argv0.find('/') == std::string::npos) return "autocfg";  // the shell found it on PATH
+  const std::string path = Environment("PATH");
+  for (std::size_t start = 0; start < path.size();) {
+    const std::size_t end = std::min(path.find(':', start), path.size());
+    const std::filesystem::path found = std::filesystem::path(path.substr(start, end - start)) / "autocfg";
+    std::error_code error;
+    if (access(found.c_str(), X_OK) == 0) {  // the one that a shell would start
+      return std::filesystem::equivalent(found, argv0, error) && !error ? "autocfg" : ShellWord(argv0);
+    }
+    start = end + 1;
+  }
+  return ShellWord(argv0);
 }
 
 bool IsListening(const std::string& socket_path) {

@@ -18,6 +18,13 @@ absl::StatusOr<std::string> DatabasePath(const std::string& option);
 // made. The same for every way of writing the database's path.
 absl::StatusOr<std::string> SocketPath(const std::string& database);
 
+// How this program can be started again from where it was: "autocfg" where PATH leads to it, else `argv0`
+// (which has a slash then), quoted where a shell needs that.
+std::string ProgramName(const std::string& argv0);
+
+// `word` as one word of a POSIX shell's command line.
+std::string ShellWord(const std::string& word);
+
 // Whether somebody listens there.
 bool IsListening(const std::string& socket_path);
 

@@ -33,7 +33,13 @@ std::string RejectedText(const v1::Counts& counts) {
 std::vector<std::string> ProgressLines(const v1::Study& study, double elapsed_s, double budget_s, int width) {
   const auto& counts = study.counts();
   std::string time = SecondsText(elapsed_s);
-  if (study.eta_s() > 0) time += fmt::format(", about {} left (predicted)", SecondsText(study.eta_s()));
+  if (study.eta_s() > 0) {
+    time += fmt::format(", about {} left (predicted)", SecondsText(study.eta_s()));
+  } else if (budget_s > 0) {
+    time += fmt::format(", at most {} left", SecondsText(std::max(0.0, budget_s - elapsed_s)));
+  } else {
+    time += ", time left not known yet";
+  }
   if (budget_s > 0) time += fmt::format(", budget {}", SecondsText(budget_s));
   std::vector<std::string> lines;
   lines.push_back(fmt::format("study {}: {}  {}", LastPart(study.name()),
@@ -53,7 +59,7 @@ std::vector<std::string> ProgressLines(const v1::Study& study, double elapsed_s,
 }
 
 ProgressDisplay::ProgressDisplay(std::FILE* out)
-    : out_(out), active_(IsTerminal(fileno(out))), color_(WantsColor(fileno(out))) {}
+    : out_(out), active_(CanDraw(fileno(out))), color_(WantsColor(fileno(out))) {}
 
 ProgressDisplay::~ProgressDisplay() { Clear(); }
 

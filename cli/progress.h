@@ -16,7 +16,7 @@ std::vector<std::string> ProgressLines(const v1::Study& study, double elapsed_s,
 
 class ProgressDisplay {
  public:
-  // Draws on `out` where it is a terminal; in bold and dim where colour is wanted.
+  // Draws on `out` where it is a terminal that can move its cursor; in bold and dim where colour is wanted.
   explicit ProgressDisplay(std::FILE* out);
   ~ProgressDisplay();  // Clear()
 

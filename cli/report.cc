@@ -76,6 +76,24 @@ std::string BestText(const v1::Candidate& best, const SearchQuestion& question) 
   return text;
 }
 
+// What was trained, and on what.
+std::string MachineText(const SearchQuestion& question) {
+  const auto& [model, cluster, workload] = question;
+  std::string text = fmt::format(
+      "model: {}, {} sequences of {} tokens a step, {}\n", model.name.empty() ? "unnamed" : model.name,
+      CountText(workload.global_batch), CountText(workload.seq_len), Name(workload.precision));
+  const std::int64_t ranks = RankCount(cluster);
+  text += fmt::format("machine: {}, {} rank{}", cluster.local ? "this one" : cluster.name, CountText(ranks),
+                      ranks == 1 ? "" : "s");
+  if (!cluster.groups.empty()) {
+    const NodeGroup& group = cluster.groups.front();
+    text += fmt::format(" on its {}, {} a rank", group.device.name.empty() ? "cpu" : group.device.name,
+                        BytesText(group.device.memory_bytes));
+    if (group.ranks_per_core > 1) text += fmt::format(", {:g} ranks per core", group.ranks_per_core);
+  }
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string Table(const std::vector<std::vector<std::string>>& rows) {
@@ -113,6 +131,7 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
   } else {
     text += fmt::format("nothing fits: {}\n\n", answer.nothing_fits());
   }
+  text += MachineText(question);
   const auto& counts = answer.counts();
   text += fmt::format("plans: {} enumerated = {} illegal + {} out of memory + {} predicted; {} measured\n",
                       CountText(counts.enumerated()), CountText(counts.illegal()),

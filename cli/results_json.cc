@@ -1,12 +1,14 @@
 #include "cli/results_json.h"
 
-#include <cmath>
+#include <optional>
 #include <string_view>
 
 #include "cli/console.h"
 #include "fmt/format.h"
 #include "proto/convert/plan_convert.h"
+#include "search/plan/hardware_flops.h"
 #include "search/text/cluster_json.h"
+#include "search/text/json_util.h"
 #include "search/text/model_json.h"
 #include "search/text/plan_text.h"
 #include "worker/build_id.h"
@@ -67,15 +69,26 @@ Json WorkloadJson(const Workload& workload) {
 
 Json VersionsJson() { return Json{{"autocfg", Version()}, {"build_id", BuildId()}, {"engine", "cpu"}}; }
 
-Json PredictionJson(const v1::Prediction& prediction, const SearchQuestion& question) {
-  const double tokens = TokensPerSecond(question.workload, prediction.step_time_s());
+Json PredictionJson(const v1::Prediction& prediction, const ParallelPlan& plan,
+                    const SearchQuestion& question) {
+  const double per_step = TokensPerSecond(question.workload, prediction.step_time_s());
+  const auto seq_len = static_cast<double>(question.workload.seq_len);
+  const double tokens = per_step / static_cast<double>(RankCount(plan));
+  const double model_flops = ModelFlops(question.model, tokens, seq_len);
+  std::optional<double> peak;
+  if (!question.cluster.groups.empty())
+    peak = PeakFlops(question.cluster.groups.front().device, question.workload.precision);
   const auto& parts = prediction.breakdown_s();
   Json json{{"feasible", prediction.feasible()}};
-  if (!prediction.feasible()) json["reason"] = prediction.reason();
+  json["reason"] = prediction.feasible() ? Json(nullptr) : Json(prediction.reason());
   json["step_time_s"] = prediction.step_time_s();
   json["step_time_low_s"] = prediction.step_time_low_s();
   json["step_time_high_s"] = prediction.step_time_high_s();
-  json["tokens_per_s"] = tokens;
+  json["tokens_per_s"] = per_step;
+  json["tokens_per_s_per_gpu"] = tokens;
+  json["model_flops_per_s_per_gpu"] = model_flops;
+  json["hardware_flops_per_s_per_gpu"] = HardwareFlops(question.model, plan, tokens, seq_len);
+  json["mfu"] = peak ? Json(model_flops / *peak) : Json(nullptr);
   json["memory_bytes"] = MemoryJson(prediction.memory_bytes());
   json["breakdown_s"] =
       Json{{"compute", parts.compute()},     {"recompute", parts.recompute()}, {"tp_comm", parts.tp_comm()},
@@ -105,7 +118,7 @@ absl::StatusOr<Json> CandidateJson(const v1::Candidate& candidate, const SearchQ
   json["provenance"] = candidate.has_measured() ? "measured" : "predicted";
   json["measured"] =
       candidate.has_measured() ? MeasurementJson(candidate.measured(), question) : Json(nullptr);
-  json["predicted"] = PredictionJson(candidate.predicted(), question);
+  json["predicted"] = PredictionJson(candidate.predicted(), *plan, question);
   return json;
 }
 
@@ -146,12 +159,9 @@ absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQu
 }
 
 absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text) {
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const Json::exception& error) {
-    return absl::InvalidArgumentError(fmt::format("not JSON: {}", error.what()));
-  }
+  const auto parsed = ParseJson("answer", text);
+  if (!parsed.ok()) return parsed.status();
+  const Json& json = *parsed;
   for (const char* part : {"model", "workload", "best"}) {
     if (!json.is_object() || !json.contains(part)) {
       return absl::InvalidArgumentError(
@@ -165,13 +175,13 @@ absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text) {
   if (!json["workload"].is_object()) return absl::InvalidArgumentError("workload: not an object");
   BestPlan best;
   const auto model = ParseModelJson(json["model"]);
-  if (!model.ok()) return Where("model", model.status());
+  if (!model.ok()) return model.status();
   best.model = *model;
   const auto workload = ParseWorkload(json["workload"]);
   if (!workload.ok()) return workload.status();
   best.workload = *workload;
   const auto plan = ParsePlanJson(json["best"]["plan"]);
-  if (!plan.ok()) return Where("best: plan", plan.status());
+  if (!plan.ok()) return Where("best: plan", plan.status(), "plan");
   best.plan = *plan;
   return best;
 }

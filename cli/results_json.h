@@ -23,7 +23,10 @@ struct SearchQuestion {
 
 nlohmann::ordered_json WorkloadJson(const Workload& workload);
 nlohmann::ordered_json VersionsJson();
-nlohmann::ordered_json PredictionJson(const v1::Prediction& prediction, const SearchQuestion& question);
+// Rates are per rank of the plan. `mfu` is null where the device's peak is not known, `reason` where the plan
+// fits.
+nlohmann::ordered_json PredictionJson(const v1::Prediction& prediction, const ParallelPlan& plan,
+                                      const SearchQuestion& question);
 nlohmann::ordered_json MeasurementJson(const v1::Measurement& measurement, const SearchQuestion& question);
 // InvalidArgument where a plan in the answer is none.
 absl::StatusOr<nlohmann::ordered_json> CandidateJson(const v1::Candidate& candidate,

@@ -25,8 +25,8 @@
 #include "proto/convert/cluster_convert.h"
 #include "proto/convert/model_convert.h"
 #include "proto/convert/workload_convert.h"
-#include "search/space/search_space.h"
-#include "search/text/size_text.h"
+#include "search/schedule/program_size.h"
+#include "server/search_problem.h"
 #include "worker/inventory.h"
 #include "worker/process_launcher.h"
 
@@ -39,6 +39,7 @@ struct SearchArgs {
   std::vector<std::string> space;
   bool exhaustive = false;
   bool json = false;
+  std::string program;  // how to start this program
   RefusedOptions refused;
 };
 
@@ -46,6 +47,26 @@ struct SearchRequest {
   SearchQuestion question;
   v1::SearchSpec spec;
 };
+
+// What the server says of a field of the request, said of the option that it came from.
+absl::Status OfOption(const absl::Status& status) {
+  struct Field {
+    std::string_view name, option, subject;
+  };
+  static constexpr Field kFields[] = {{"spec.model: ", "--model", "model"},
+                                      {"spec.workload.global_batch: ", "--global-batch", ""},
+                                      {"spec.workload.precision: ", "--precision", ""},
+                                      {"spec.workload: ", "workload", "workload"},
+                                      {"spec.cluster: ", "--cluster", "cluster"},
+                                      {"spec.space: ", "--space", "space"},
+                                      {"spec.device: ", "--device", ""}};
+  const std::string message = Text(status);
+  for (const Field& field : kFields) {
+    if (message.starts_with(field.name))
+      return Where(field.option, {status.code(), message.substr(field.name.size())}, field.subject);
+  }
+  return status;
+}
 
 absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args) {
   SearchRequest request;
@@ -76,9 +97,9 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args) {
   if (auto status = Validate(workload, model); !status.ok()) return status;
   const auto space = LoadSpace(args.space);
   if (!space.ok()) return space.status();
-  if (const auto valid = SearchSpace::Create(model, workload, RankCount(cluster), *space); !valid.ok()) {
-    return Where("--space", valid.status());
-  }
+  // The plan with the largest program of all: of one sequence a microbatch, none of them side by side.
+  const ParallelPlan largest{.pp = RankCount(cluster)};
+  if (auto status = CheckProgramSize(workload, largest); !status.ok()) return Where("--global-batch", status);
   v1::SearchSpec& spec = request.spec;
   if (!args.max_trials.empty()) {
     const auto trials = ParseWhole("--max-trials", args.max_trials);
@@ -100,6 +121,8 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args) {
   }
   spec.set_exhaustive(args.exhaustive);
   spec.set_device(*device);
+  // As the server will judge it, before there is a database.
+  if (const auto problem = ParseSearchSpec(spec); !problem.ok()) return OfOption(problem.status());
   return request;
 }
 
@@ -132,11 +155,11 @@ absl::StatusOr<v1::Study> Begin(StudyClient& client, const v1::SearchSpec& spec)
 
 std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer,
                         const SearchQuestion& question) {
-  if (!args.output.empty()) return fmt::format("autocfg train --input {} --steps 10", args.output);
-  return fmt::format(
-      "autocfg train --model {} --global-batch {} --seq-len {} --precision {} --plan {} --steps 10",
-      args.model, question.workload.global_batch, question.workload.seq_len,
-      Name(question.workload.precision), answer.best().plan_text());
+  if (!args.output.empty() && ReplaceablePath(args.output).ok())
+    return fmt::format("{} train --input {} --steps 10", args.program, ShellWord(args.output));
+  return fmt::format("{} train --model {} --global-batch {} --seq-len {} --precision {} --plan {} --steps 10",
+                     args.program, ShellWord(args.model), question.workload.global_batch,
+                     question.workload.seq_len, Name(question.workload.precision), answer.best().plan_text());
 }
 
 int Present(const SearchArgs& args, const v1::Recommendation& answer, const SearchQuestion& question) {
@@ -196,7 +219,7 @@ int RunSearch(const SearchArgs& args) {
     watcher.Stop();
     service->Stop();
     return Fail(
-        interrupt.exit_code(),
+        kExitNegative,
         fmt::format("interrupted; study {} keeps what was measured, and the same command goes on with it",
                     LastPart(study->name())));
   }
@@ -215,9 +238,10 @@ int RunSearch(const SearchArgs& args) {
 
 }  // namespace
 
-void AddSearch(CLI::App& app, Verb& chosen) {
+void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
   CLI::App* verb = app.add_subcommand("search", "find the fastest plan that fits, by measuring");
   const auto args = std::make_shared<SearchArgs>();
+  args->program = program;
   verb->add_option("--model", args->model, "a preset, or a model's JSON file");
   verb->add_option("--cluster", args->cluster, "local, local:1xRANKS, or a file")->capture_default_str();
   verb->add_option("--global-batch", args->global_batch, "sequences per step");

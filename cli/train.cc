@@ -22,6 +22,7 @@
 #include "proto/convert/workload_convert.h"
 #include "search/cost/memory_model.h"
 #include "search/schedule/program.h"
+#include "search/schedule/program_size.h"
 #include "search/text/plan_text.h"
 #include "search/text/suggest.h"
 #include "worker/inventory.h"
@@ -47,6 +48,7 @@ absl::StatusOr<v1::OptimizerSpec> LoadOptimizer(const TrainArgs& args) {
     double most;
     void (v1::OptimizerSpec::*set)(double);
   };
+  // None beyond what a rank takes (trainer/run/train_config.cc).
   const double below_one = std::nextafter(1.0, 0.0);
   const Real reals[] = {{"--lr", &args.lr, 1e6, &v1::OptimizerSpec::set_lr},
                         {"--min-lr", &args.min_lr, 1e6, &v1::OptimizerSpec::set_min_lr},
@@ -54,7 +56,7 @@ absl::StatusOr<v1::OptimizerSpec> LoadOptimizer(const TrainArgs& args) {
                         {"--beta1", &args.beta1, below_one, &v1::OptimizerSpec::set_beta1},
                         {"--beta2", &args.beta2, below_one, &v1::OptimizerSpec::set_beta2},
                         {"--adam-eps", &args.adam_eps, 1, &v1::OptimizerSpec::set_adam_eps},
-                        {"--clip-norm", &args.clip_norm, 1e30, &v1::OptimizerSpec::set_clip_norm}};
+                        {"--clip-norm", &args.clip_norm, 1e9, &v1::OptimizerSpec::set_clip_norm}};
   v1::OptimizerSpec optimizer;
   for (const auto& real : reals) {
     const auto value = ParseReal(real.name, *real.text, 0, real.most);
@@ -67,7 +69,7 @@ absl::StatusOr<v1::OptimizerSpec> LoadOptimizer(const TrainArgs& args) {
                                                   DidYouMean(args.lr_schedule, {"constant", "cosine"})));
   }
   optimizer.set_lr_schedule(args.lr_schedule);
-  const auto warmup = ParseWhole("--warmup-steps", args.warmup_steps, 0);
+  const auto warmup = ParseWhole("--warmup-steps", args.warmup_steps, 0, 1'000'000'000);
   if (!warmup.ok()) return warmup.status();
   optimizer.set_warmup_steps(*warmup);
   return optimizer;
@@ -80,7 +82,7 @@ absl::StatusOr<BestPlan> LoadRun(const TrainArgs& args) {
     const auto text = ReadTextFile(args.input);
     if (!text.ok()) return Where("--input", text.status());
     const auto parsed = ParseSearchJson(*text);
-    if (!parsed.ok()) return Where(fmt::format("--input: {}", args.input), parsed.status());
+    if (!parsed.ok()) return Where(fmt::format("--input: {}", args.input), parsed.status(), "answer");
     input = *parsed;
   }
   if (!input && args.model.empty())
@@ -101,8 +103,10 @@ absl::StatusOr<BestPlan> LoadRun(const TrainArgs& args) {
   } else {
     run.model = input->model;
     FillDefaults(run.model, seq_len == 0 ? input->workload.seq_len : seq_len);
-    if (auto status = Validate(run.model); !status.ok()) return Where(args.input, status);
-    if (auto status = CheckEngineSupports(run.model); !status.ok()) return Where(args.input, status);
+    if (auto status = Validate(run.model); !status.ok())
+      return Where(fmt::format("--input: {}", args.input), status);
+    if (auto status = CheckEngineSupports(run.model); !status.ok())
+      return Where(fmt::format("--input: {}", args.input), status);
   }
   if (!args.plan.empty()) {
     const auto plan = LoadPlan(args.plan);
@@ -156,7 +160,7 @@ absl::Status CheckFiles(const TrainArgs& args) {
     if (auto status = CheckReadable(args.init); !status.ok()) return Where("--init", status);
   }
   if (!args.save.empty()) {
-    if (auto status = CheckWritable(args.save); !status.ok()) return Where("--save", status);
+    if (const auto path = ReplaceablePath(args.save); !path.ok()) return Where("--save", path.status());
   }
   return absl::OkStatus();
 }
@@ -196,21 +200,26 @@ int RunTrain(const TrainArgs& args) {
   if (!seed.ok()) return Fail(seed.status());
   const auto optimizer = LoadOptimizer(args);
   if (!optimizer.ok()) return Fail(optimizer.status());
-  for (const auto& note : Notes(run->plan)) Note(note);
   // A run takes the ranks that its plan asks for; LocalCluster bounds them.
   const auto plan = CheckPlan(run->model, run->workload, kMaxSize, run->plan);
   if (!plan.ok()) return Fail(plan.status());
+  const std::vector<std::string> notes = Notes(run->plan);
   run->plan = *plan;
   const std::int64_t ranks = RankCount(run->plan);
   const auto cluster = LocalCluster(ranks);
   if (!cluster.ok()) return Fail(Where("--plan", cluster.status()));
+  if (auto status = CheckProgramSize(run->workload, run->plan); !status.ok())
+    return Fail(Where("--global-batch", status));
   if (auto status = CheckFiles(args); !status.ok()) return Fail(kExitUsage, Text(status));
   const bool dry = *device == "dry";
+  if (dry && !args.save.empty())
+    return Fail(kExitUsage, "--save: the dry device computes no weights; leave it out");
   const std::int64_t capacity = dry ? 0 : MemoryCapacity(*cluster);
   if (!dry) {
     if (auto status = CheckFits(*run, capacity); !status.ok()) return Fail(kExitNegative, Text(status));
   }
 
+  for (const auto& note : notes) Note(note);
   const std::vector<int> cores = PhysicalCores();
   if (ranks > static_cast<std::int64_t>(cores.size())) {
     Note(fmt::format("{} ranks share {} core{}; times are not those of {} cores", ranks, cores.size(),
@@ -229,7 +238,7 @@ int RunTrain(const TrainArgs& args) {
   spec.set_seed(*seed);
   spec.set_data_path(args.data);
   spec.set_init_path(args.init);
-  spec.set_save_path(args.save);
+  if (!args.save.empty()) spec.set_save_path(*ReplaceablePath(args.save));
   spec.set_memory_capacity_bytes(capacity);
 
   const std::string trainer = FindTrainer();
@@ -241,7 +250,7 @@ int RunTrain(const TrainArgs& args) {
             trainer.empty() ? "autocfg-trainer" : trainer));
   }
   const Interrupt interrupt;
-  TrainDisplay display(args.json, *steps, run->workload);
+  TrainDisplay display(args.json, !dry, *steps, run->workload);
   LaunchHooks hooks;
   hooks.cancel = &interrupt.flag();
   hooks.progress = [&](int rank, const v1::Progress& progress) { display.Step(rank, progress); };
@@ -249,14 +258,20 @@ int RunTrain(const TrainArgs& args) {
   const JobResult result = launcher.Run(MakeJobRequest(job, cores), hooks);
   display.End();
   if (result.outcome == JobOutcome::kCancelled && interrupt.requested()) {
-    return Fail(interrupt.exit_code(), "interrupted; the ranks have ended, nothing was saved");
+    return Fail(kExitNegative, "interrupted; the ranks have ended, nothing was saved");
   }
   if (const int code = ExitOf(result); code != kExitDone) return code;
   const auto summary = SummaryOf(result, run->workload);
   if (!summary.ok()) return Fail(summary.status());
   const RunDescription description{run->model, run->workload, PlanText(run->plan), *device, ranks};
-  return Answer(args.json ? TrainJson(*summary, description).dump(2) + "\n"
-                          : TrainReport(*summary, description));
+  const int code = Answer(args.json ? TrainJson(*summary, description).dump(2) + "\n"
+                                    : TrainReport(*summary, description));
+  if (const std::string divergence = Divergence(*summary); code == kExitDone && !divergence.empty()) {
+    return Fail(kExitNegative,
+                fmt::format("the run diverged at {}; use a smaller --lr, more --warmup-steps or --clip-norm",
+                            divergence));
+  }
+  return code;
 }
 
 }  // namespace

@@ -9,12 +9,14 @@
 #include "cli/console.h"
 #include "cli/results_json.h"
 #include "fmt/format.h"
+#include "search/stats/statistics.h"
 #include "search/text/model_json.h"
 #include "search/text/size_text.h"
-#include "search/stats/statistics.h"
 
 namespace autocfg {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 double TokensPerSecond(const Workload& workload, double seconds) {
   return seconds > 0
@@ -50,15 +52,25 @@ absl::StatusOr<TrainSummary> SummaryOf(const JobResult& result, const Workload& 
   }
   std::vector<double> steady = summary.step_time_s;
   if (steady.size() > 1) steady.erase(steady.begin());
-  summary.tokens_per_s = TokensPerSecond(workload, Median(steady));
+  if (!steady.empty()) summary.tokens_per_s = TokensPerSecond(workload, Median(steady));
   return summary;
+}
+
+std::string Divergence(const TrainSummary& summary) {
+  for (std::size_t i = 0; i < std::max(summary.losses.size(), summary.grad_norms.size()); ++i) {
+    if (i < summary.losses.size() && !std::isfinite(summary.losses[i]))
+      return fmt::format("step {}: the loss is {}", i + 1, summary.losses[i]);
+    if (i < summary.grad_norms.size() && !std::isfinite(summary.grad_norms[i]))
+      return fmt::format("step {}: the gradient norm is {}", i + 1, summary.grad_norms[i]);
+  }
+  return "";
 }
 
 nlohmann::ordered_json TrainJson(const TrainSummary& summary, const RunDescription& run) {
   return {{"losses", summary.losses},
           {"grad_norms", summary.grad_norms},
           {"step_time_s", summary.step_time_s},
-          {"tokens_per_s", summary.tokens_per_s},
+          {"tokens_per_s", summary.tokens_per_s ? Json(*summary.tokens_per_s) : Json(nullptr)},
           {"planned_memory_bytes", summary.planned_memory_bytes},
           {"peak_memory_bytes", summary.peak_memory_bytes},
           {"device_overhead_bytes", summary.device_overhead_bytes},
@@ -70,21 +82,31 @@ nlohmann::ordered_json TrainJson(const TrainSummary& summary, const RunDescripti
 }
 
 std::string TrainReport(const TrainSummary& summary, const RunDescription& run) {
+  if (!summary.tokens_per_s) {
+    return fmt::format(
+        "plan: {} on {}, {} rank{}; nothing was computed\n"
+        "memory of the worst rank: {} planned\n",
+        run.plan, run.device, run.ranks, run.ranks == 1 ? "" : "s", BytesText(summary.planned_memory_bytes));
+  }
   return fmt::format(
       "\nplan: {} on {}, {} rank{}\n"
       "tokens per second: {} (measured, median step{})\n"
       "memory of the worst rank: {} planned, {} of them used, {} beside them\n",
       run.plan, run.device, run.ranks, run.ranks == 1 ? "" : "s",
-      CountText(std::llround(summary.tokens_per_s)),
+      CountText(std::llround(*summary.tokens_per_s)),
       summary.step_time_s.size() > 1 ? ", the first left out" : "", BytesText(summary.planned_memory_bytes),
       BytesText(summary.peak_memory_bytes), BytesText(summary.device_overhead_bytes));
 }
 
-TrainDisplay::TrainDisplay(bool json, std::int64_t steps, const Workload& workload)
-    : json_(json), terminal_(IsTerminal(STDERR_FILENO)), steps_(steps), workload_(workload) {}
+TrainDisplay::TrainDisplay(bool json, bool computes, std::int64_t steps, const Workload& workload)
+    : json_(json),
+      computes_(computes),
+      terminal_(CanDraw(STDERR_FILENO)),
+      steps_(steps),
+      workload_(workload) {}
 
 void TrainDisplay::Step(int rank, const v1::Progress& progress) {
-  if (rank != 0) return;
+  if (rank != 0 || !computes_) return;
   if (json_) {
     if (!terminal_) return;
     begun_ = true;

@@ -13,7 +13,8 @@ namespace autocfg {
 // Returns the exit code.
 using Verb = std::function<int()>;
 
-void AddSearch(CLI::App& app, Verb& chosen);
+// `program`: how to start this program, for the command that it proposes.
+void AddSearch(CLI::App& app, Verb& chosen, const std::string& program);
 void AddTrain(CLI::App& app, Verb& chosen);
 void AddStudies(CLI::App& app, Verb& chosen);
 void AddTrials(CLI::App& app, Verb& chosen);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <regex>
 
 #include "tests/cli/program.h"
 
@@ -122,6 +123,40 @@ std::vector<Case> Cases() {
       {"BadBeta", Train("tp=1", {"--beta1", "1"}), 2, {"--beta1"}},
       {"BadSchedule", Train("tp=1", {"--lr-schedule", "cosin"}), 2, {"cosin", "cosine"}},
       {"BadSeed", Train("tp=1", {"--seed", "-1"}), 2, {"--seed"}},
+      {"HugeTrainBatch",
+       Train("tp=1", {"--global-batch", "1000000000"}),
+       2,
+       {"--global-batch", "microbatches"}},
+      {"HugeDryBatch",
+       Train("tp=1", {"--global-batch", "1000000000", "--device", "dry"}),
+       2,
+       {"--global-batch", "microbatches"}},
+      {"LargeSearchBatch",
+       {"search", "--model", "gpt2-tiny", "--global-batch", "65537", "--cluster", "local:1x1"},
+       2,
+       {"--global-batch: 65537"}},
+      {"HugeSearchProgram",
+       {"search", "--model", "gpt2-tiny", "--global-batch", "65536", "--cluster", "local:1x8"},
+       2,
+       {"--global-batch", "8 ranks"}},
+      {"LaterModel",
+       {"search", "--model", "llama2-7b", "--global-batch", "8"},
+       2,
+       {"llama2-7b is not supported yet", "gpt2-124m"}},
+      {"DeviceAsData", Train("tp=1", {"--data", "/dev/zero"}), 2, {"--data: /dev/zero", "regular file"}},
+      {"DeviceAsInit", Train("tp=1", {"--init", "/dev/null"}), 2, {"--init: /dev/null", "regular file"}},
+      {"DeviceAsModel",
+       {"search", "--model", "/dev/zero", "--global-batch", "8"},
+       2,
+       {"--model: /dev/zero", "regular file"}},
+      {"DeviceAsSave", Train("tp=1", {"--save", "/dev/null"}), 2, {"--save: /dev/null", "regular file"}},
+      {"SaveOfDry", Train("tp=1", {"--save", "w.safetensors", "--device", "dry"}), 2, {"--save", "dry"}},
+      {"PlanKeyTwice", Train(R"({"tp": 1, "tp": 2})"), 2, {"--plan", "tp", "twice"}},
+      {"PlanNoJson", Train("{tp}"), 2, {"--plan: not valid JSON"}},
+      {"HugeClip", Train("tp=1", {"--clip-norm", "1e20"}), 2, {"--clip-norm", "1e20"}},
+      {"HugeWarmup", Train("tp=1", {"--warmup-steps", "2000000000"}), 2, {"--warmup-steps", "2000000000"}},
+      {"SearchDry", Search({"--device", "dry"}), 2, {"dry computes nothing"}},
+      {"IllegalWithNotes", Train("tp=1,sp=1,pp=3,zero=1"), 2, {"layers", "pp=3"}},
       {"MissingDatabase", {"trials", "--db", "/nonexistent/a.db"}, 2, {"/nonexistent/a.db"}},
       {"BadStudy", {"trials", "--study", "first"}, 2, {"--study", "first"}},
       {"ZeroStudy", {"trials", "--study", "0"}, 2, {"--study"}},
@@ -135,9 +170,9 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-class BadInput : public testing::TestWithParam<Case> {};
+class BadInputTest : public testing::TestWithParam<Case> {};
 
-TEST_P(BadInput, OneClearLine) {
+TEST_P(BadInputTest, OneClearLine) {
   const ScratchDirectory home;
   const auto finished = RunAutocfg(home, GetParam().args);
   EXPECT_EQ(finished.exit_code, GetParam().exit_code) << finished.err;
@@ -147,9 +182,43 @@ TEST_P(BadInput, OneClearLine) {
   for (const auto& part : GetParam().says)
     EXPECT_NE(finished.err.find(part), std::string::npos) << part << " not in: " << finished.err;
   EXPECT_FALSE(std::filesystem::exists(home / "autocfg")) << "a refused command made a database";
+  // What is wrong is said in the words of the command line, once.
+  EXPECT_FALSE(std::regex_search(finished.err, std::regex("--([a-z]+)(: [^ ]*)?: \\1: "))) << finished.err;
+  for (const char* part : {"spec.", "exception", "did you mean bf16", "did you mean cuda"})
+    EXPECT_EQ(finished.err.find(part), std::string::npos) << finished.err;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BadInput, testing::ValuesIn(Cases()),
+TEST(BadInput, PipesThatNobodyWritesToHoldNothingUp) {
+  const ScratchDirectory home;
+  const auto pipe = home / "pipe.json";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const std::vector<std::vector<std::string>> commands = {Train("tp=1", {"--data", pipe}),
+                                                          Train("tp=1", {"--init", pipe}),
+                                                          {"train", "--input", pipe, "--steps", "1"},
+                                                          {"search", "--model", pipe, "--global-batch", "8"},
+                                                          Search({"--cluster", pipe}),
+                                                          {"studies", "--db", pipe}};
+  for (const auto& command : commands) {
+    const auto finished = Program(home, command).Wait(std::chrono::seconds(8));
+    EXPECT_EQ(finished.exit_code, 2) << finished.err;
+    EXPECT_NE(finished.err.find("pipe.json"), std::string::npos) << finished.err;
+  }
+}
+
+TEST(BadInput, KeysNamedTwiceInFiles) {
+  const ScratchDirectory home;
+  const auto model =
+      home.Write("m.json", R"({"layers": 2, "layers": 4, "hidden": 32, "heads": 2, "vocab": 100})");
+  const auto best = home.Write("best.json", R"({"model": {}, "model": {}, "workload": {}, "best": null})");
+  for (const auto& command : std::vector<std::vector<std::string>>{
+           {"search", "--model", model, "--global-batch", "8"}, {"train", "--input", best, "--steps", "1"}}) {
+    const auto finished = RunAutocfg(home, command);
+    EXPECT_EQ(finished.exit_code, 2) << finished.err;
+    EXPECT_NE(finished.err.find("named twice"), std::string::npos) << finished.err;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BadInputTest, testing::ValuesIn(Cases()),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(GoodInput, VersionAndHelp) {

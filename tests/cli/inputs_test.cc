@@ -28,6 +28,16 @@ TEST(LoadModel, UnknownPresetNamesTheNearest) {
   ExpectSays(status, {"--model", "gpt2-tinny", "gpt2-tiny"});
 }
 
+TEST(LoadModel, PresetsOfLaterVersionsAreRefusedByName) {
+  for (const char* name :
+       {"llama2-7b", "llama3-405b", "megatron-1.7b", "megatron-1000b", "gpt3-175b", "mt-nlg-530b"}) {
+    const auto status = LoadModel(name, 0).status();
+    EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
+    ExpectSays(status, {name, "not supported yet", "gpt2-tiny"});
+  }
+  EXPECT_TRUE(LoadModel("gpt2-124m", 0).ok());
+}
+
 TEST(LoadModel, FileOfOurOwn) {
   const ScratchDirectory dir;
   const auto file = dir.Write("m.json", R"({"layers": 2, "hidden": 32, "heads": 2, "vocab": 100})");
@@ -146,6 +156,7 @@ TEST(LoadPrecision, CpuTakesTwo) {
   EXPECT_TRUE(LoadPrecision("fp64").ok());
   EXPECT_TRUE(absl::IsUnimplemented(LoadPrecision("bf16").status()));
   EXPECT_TRUE(absl::IsInvalidArgument(LoadPrecision("fp23").status()));
+  EXPECT_EQ(LoadPrecision("bf17").status().message().find("bf16"), std::string::npos) << "refused when given";
 }
 
 TEST(LoadDevice, Names) {

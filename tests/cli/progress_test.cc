@@ -1,6 +1,10 @@
 #include "cli/progress.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
 
 namespace autocfg {
 namespace {
@@ -38,6 +42,48 @@ TEST(Progress, SaysWhatIsKnown) {
   text = Joined(ProgressLines(study, 12, 600, 200));
   EXPECT_NE(text.find("(measured)  tp=2"), std::string::npos) << text;
   EXPECT_NE(text.find("budget"), std::string::npos);
+}
+
+TEST(Progress, TimeLeftIsAlwaysSaid) {
+  auto study = Study();
+  study.set_phase("calibrating");
+  study.set_eta_s(0);
+  EXPECT_NE(Joined(ProgressLines(study, 12, 72, 200)).find("at most 1 min 00 s left"), std::string::npos)
+      << Joined(ProgressLines(study, 12, 72, 200));
+  EXPECT_NE(Joined(ProgressLines(study, 100, 72, 200)).find("at most 0"), std::string::npos);
+  EXPECT_NE(Joined(ProgressLines(study, 12, 0, 200)).find("time left not known yet"), std::string::npos);
+}
+
+// What is drawn on a terminal in this environment.
+std::string Drawn(const char* term, const char* no_color) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
+  if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) return "no terminal";
+  term == nullptr ? unsetenv("TERM") : setenv("TERM", term, 1);
+  no_color == nullptr ? unsetenv("NO_COLOR") : setenv("NO_COLOR", no_color, 1);
+  std::FILE* out = fdopen(open(ptsname(terminal), O_RDWR | O_NOCTTY), "w");
+  {
+    ProgressDisplay display(out);
+    display.Draw({"first", "second"});
+    display.Draw({"third", "fourth"});
+  }
+  char buffer[4096] = {};
+  const ssize_t got = read(terminal, buffer, sizeof buffer - 1);
+  std::fclose(out);
+  close(terminal);
+  return got > 0 ? buffer : "";
+}
+
+TEST(Progress, TerminalsGetWhatTheyUnderstand) {
+  const std::string term = std::getenv("TERM") == nullptr ? "" : std::getenv("TERM");
+  if (Drawn("xterm", nullptr) == "no terminal") GTEST_SKIP() << "no pseudo-terminal here";
+  EXPECT_NE(Drawn("xterm", nullptr).find("\x1b[1m"), std::string::npos);
+  EXPECT_NE(Drawn("xterm", "").find("\x1b[1m"), std::string::npos) << "an empty NO_COLOR asks for nothing";
+  const std::string plain = Drawn("xterm", "1");
+  EXPECT_EQ(plain.find("\x1b[1m"), std::string::npos);
+  EXPECT_NE(plain.find("\x1b[2A"), std::string::npos) << "drawn over itself all the same";
+  EXPECT_EQ(Drawn("dumb", nullptr), "");
+  EXPECT_EQ(Drawn(nullptr, nullptr), "");
+  setenv("TERM", term.c_str(), 1);
 }
 
 TEST(Progress, LinesFitTheTerminal) {

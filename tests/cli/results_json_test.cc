@@ -87,6 +87,29 @@ TEST(SearchJson, NamesOfTheContract) {
     EXPECT_TRUE((*json)["versions"].contains(key)) << key;
 }
 
+TEST(SearchJson, PredictedRatesArePerRank) {
+  auto question = Question();
+  const auto model_flops = ModelFlops(question.model, 16 * 32, 32);
+  auto json = *SearchJson(Answer(), question);
+  const auto& best = json["best"]["predicted"];  // on two ranks, with full recomputation
+  EXPECT_TRUE(best["reason"].is_null());
+  EXPECT_EQ(best["tokens_per_s"], 16 * 32 / 0.5);
+  EXPECT_EQ(best["tokens_per_s_per_gpu"], 16 * 32 / 0.5 / 2);
+  EXPECT_DOUBLE_EQ(best["model_flops_per_s_per_gpu"].get<double>(), model_flops / 0.5 / 2);
+  EXPECT_GT(best["hardware_flops_per_s_per_gpu"], best["model_flops_per_s_per_gpu"].get<double>());
+  EXPECT_TRUE(best["mfu"].is_null()) << "nobody knows this CPU's peak";
+  const auto& other = json["runners_up"][0]["predicted"];
+  EXPECT_EQ(other["hardware_flops_per_s_per_gpu"], other["model_flops_per_s_per_gpu"]);
+
+  question.cluster.groups[0].device.flops_per_s_fp64 = 1e12;
+  auto answer = Answer();
+  answer.mutable_best()->mutable_predicted()->set_feasible(false);
+  answer.mutable_best()->mutable_predicted()->set_reason("7 bytes over");
+  json = *SearchJson(answer, question);
+  EXPECT_DOUBLE_EQ(json["best"]["predicted"]["mfu"].get<double>(), model_flops / 0.5 / 2 / 1e12);
+  EXPECT_EQ(json["best"]["predicted"]["reason"], "7 bytes over");
+}
+
 TEST(SearchJson, ReadsBackWhatItWrote) {
   const auto question = Question();
   const auto json = SearchJson(Answer(), question);
@@ -136,6 +159,7 @@ TEST(ParseSearchJson, NamesWhatIsWrong) {
   says(json, "best");
   EXPECT_TRUE(absl::IsInvalidArgument(ParseSearchJson(good.dump().substr(0, 100)).status()))
       << "a truncated file";
+  EXPECT_TRUE(absl::IsInvalidArgument(ParseSearchJson(R"({"best": 1, "best": 2})").status()));
   EXPECT_TRUE(absl::IsInvalidArgument(ParseSearchJson("").status()));
 }
 
@@ -148,6 +172,8 @@ TEST(SearchReport, EveryTimeSaysWhatItIs) {
             std::string::npos)
       << text;
   EXPECT_NE(text.find("heads_not_divisible 10"), std::string::npos);
+  EXPECT_NE(text.find("machine: this one, 2 ranks on its cpu, 1.0 GiB a rank"), std::string::npos) << text;
+  EXPECT_NE(text.find("model: mine, 16 sequences of 32 tokens a step, fp64"), std::string::npos) << text;
   EXPECT_NE(text.find("next: autocfg train --input best.json"), std::string::npos);
 }
 

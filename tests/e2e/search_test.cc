@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <thread>
 
 #include "nlohmann/json.hpp"
@@ -95,7 +96,8 @@ TEST_F(SearchTest, PeopleReadWhatWasMeasuredAndWhatPredicted) {
   const auto finished =
       Run(SearchArgs({"--max-trials", "2", "--space", "mbs=1", "--space", "recompute=none"}));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
-  for (const char* part : {"best plan: ", "(measured)", "predicted", "enumerated", "next: autocfg train"}) {
+  for (const char* part : {"best plan: ", "(measured)", "predicted", "enumerated",
+                           "machine: this one, 2 ranks", "next: " AUTOCFG_BIN_DIR "/autocfg train"}) {
     EXPECT_NE(finished.out.find(part), std::string::npos) << part << " not in\n" << finished.out;
   }
 }
@@ -136,6 +138,8 @@ TEST_F(SearchTest, KilledSearchGoesOnFromWhatWasStored) {
     EXPECT_TRUE(AllEnd(ranks, seconds(10))) << "a rank outlives its launcher";
     before = Measured(Trials());
     ASSERT_GE(before.size(), 2u);
+    const auto studies = Run({"studies", "--db", database_, "--json"});
+    EXPECT_EQ(Json::parse(studies.out)[0]["state"], "interrupted") << studies.out;
   }
   const auto again = Run(args);
   ASSERT_EQ(again.exit_code, 0) << again.err;
@@ -156,12 +160,13 @@ TEST_F(SearchTest, InterruptedSearchSaysHowToGoOn) {
   ASSERT_TRUE(search.running()) << search.err_so_far();
   search.Signal(SIGINT);
   const auto stopped = search.Wait(seconds(20));
-  EXPECT_EQ(stopped.exit_code, 130);
+  EXPECT_EQ(stopped.exit_code, 1);
   EXPECT_EQ(stopped.out, "");
   EXPECT_NE(stopped.err.find("the same command goes on"), std::string::npos) << stopped.err;
   const auto studies = Run({"studies", "--db", database_, "--json"});
   ASSERT_EQ(studies.exit_code, 0) << studies.err;
   EXPECT_EQ(Json::parse(studies.out)[0]["end_time_s"], nullptr) << "it is not finished";
+  EXPECT_EQ(Json::parse(studies.out)[0]["state"], "interrupted");
 
   // Another question meanwhile: it is answered, and the first one waits.
   const auto other =
@@ -181,7 +186,7 @@ TEST_F(SearchTest, SecondSearchOnTheSameFileIsRefusedAndNamesTheFirst) {
   ExpectOneError(Run(SearchArgs()), 2, {database_, std::to_string(first.pid())});
   EXPECT_TRUE(first.running()) << "the first one is not disturbed";
   first.Signal(SIGTERM);
-  EXPECT_EQ(first.Wait(seconds(20)).exit_code, 128 + SIGTERM);
+  EXPECT_EQ(first.Wait(seconds(20)).exit_code, 1);
 }
 
 TEST_F(SearchTest, NothingFitsIsAnHonestAnswer) {
@@ -212,6 +217,59 @@ TEST_F(SearchTest, DryRunCountsWithoutComputing) {
   const auto real = Run({"train", "--model", model_, "--plan", "tp=2", "--steps", "1", "--json"});
   ASSERT_EQ(real.exit_code, 0) << real.err;
   EXPECT_EQ(Json::parse(dry.out)["planned_memory_bytes"], Json::parse(real.out)["planned_memory_bytes"]);
+  EXPECT_EQ(Json::parse(dry.out)["tokens_per_s"], nullptr);
+  EXPECT_EQ(Json::parse(dry.out)["losses"], Json::array());
+  const auto table = Run({"train", "--model", model_, "--plan", "tp=2", "--steps", "1", "--device", "dry"});
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_NE(table.out.find("planned"), std::string::npos) << table.out;
+  for (const char* part : {"loss", "measured", "tokens"})
+    EXPECT_EQ(table.out.find(part), std::string::npos) << part << " was not there to be seen:\n" << table.out;
+}
+
+TEST_F(SearchTest, DivergedRunIsAFailure) {
+  const auto finished =
+      Run({"train", "--model", model_, "--plan", "dp=2", "--steps", "30", "--lr", "1e6", "--json"});
+  EXPECT_EQ(finished.exit_code, 1) << finished.err;
+  const Json answer = Json::parse(finished.out);
+  const auto& losses = answer["losses"];
+  std::size_t first = 0;
+  while (first < losses.size() && !losses[first].is_null() && !answer["grad_norms"][first].is_null()) ++first;
+  ASSERT_LT(first, losses.size()) << "it did not diverge";
+  EXPECT_NE(finished.err.find("diverged at step " + std::to_string(first + 1) + ":"), std::string::npos)
+      << finished.err;
+}
+
+TEST_F(SearchTest, FailedCalibrationIsShown) {
+  setenv("AUTOCFG_TRAINER", "/bin/false", 1);
+  const auto failed = Run(SearchArgs());
+  unsetenv("AUTOCFG_TRAINER");
+  EXPECT_EQ(failed.exit_code, 1) << failed.err;
+  const auto trials = Run({"trials", "--db", database_});
+  EXPECT_EQ(trials.exit_code, 0) << trials.err;
+  EXPECT_NE(trials.err.find("note: the calibration of study 1 failed: "), std::string::npos) << trials.err;
+}
+
+TEST_F(SearchTest, ReadersDisturbNobody) {
+  Program search(home_, SearchArgs({"--exhaustive"}));
+  AwaitMeasured(home_, database_, search, 1);
+  ASSERT_TRUE(search.running()) << search.err_so_far();
+  const auto states = [&] {
+    std::vector<std::unique_ptr<Program>> readers;
+    for (int i = 0; i < 3; ++i)
+      readers.push_back(
+          std::make_unique<Program>(home_, std::vector<std::string>{"studies", "--db", database_, "--json"}));
+    std::vector<std::string> found;
+    for (auto& reader : readers) {
+      const auto finished = reader->Wait();
+      EXPECT_EQ(finished.exit_code, 0) << finished.err;
+      if (finished.exit_code == 0) found.push_back(Json::parse(finished.out)[0]["state"]);
+    }
+    return found;
+  };
+  EXPECT_EQ(states(), std::vector<std::string>(3, "running"));
+  search.Signal(SIGKILL);
+  search.Wait();
+  EXPECT_EQ(states(), std::vector<std::string>(3, "interrupted")) << "at the same time, without a search";
 }
 
 TEST_F(SearchTest, TokenOutsideTheVocabularyIsNamed) {
@@ -244,7 +302,8 @@ TEST_F(SearchTest, InterruptedTrainingEndsItsRanks) {
   train.Signal(SIGINT);
   const auto finished = train.Wait(seconds(20));
   EXPECT_TRUE(AllEnd(ranks, seconds(1))) << "a rank is left behind";
-  EXPECT_EQ(finished.exit_code, 130) << finished.err;
+  EXPECT_EQ(finished.exit_code, 1) << finished.err;
+  EXPECT_NE(finished.err.find("interrupted"), std::string::npos) << finished.err;
   EXPECT_EQ(finished.out, "");
 }
 
