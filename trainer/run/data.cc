@@ -30,8 +30,6 @@ class FileSource final : public TokenSource {
                                  path, bytes, width_));
     }
     count_ = bytes / width_;
-    if (count_ < 2)
-      throw BadInput(fmt::format("data file {} has one token; training needs at least two", path));
   }
 
   void Read(std::int64_t sequence, std::span<std::int32_t> tokens) override {
