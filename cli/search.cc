@@ -25,7 +25,6 @@
 #include "proto/convert/cluster_convert.h"
 #include "proto/convert/model_convert.h"
 #include "proto/convert/workload_convert.h"
-#include "search/schedule/program_size.h"
 #include "server/search_problem.h"
 #include "worker/inventory.h"
 #include "worker/process_launcher.h"
@@ -97,9 +96,6 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args) {
   if (auto status = Validate(workload, model); !status.ok()) return status;
   const auto space = LoadSpace(args.space);
   if (!space.ok()) return space.status();
-  // The plan with the largest program of all: of one sequence a microbatch, none of them side by side.
-  const ParallelPlan largest{.pp = RankCount(cluster)};
-  if (auto status = CheckProgramSize(workload, largest); !status.ok()) return Where("--global-batch", status);
   v1::SearchSpec& spec = request.spec;
   if (!args.max_trials.empty()) {
     const auto trials = ParseWhole("--max-trials", args.max_trials);

@@ -11,6 +11,7 @@
 #include "proto/convert/cluster_convert.h"
 #include "proto/convert/model_convert.h"
 #include "proto/convert/workload_convert.h"
+#include "search/schedule/program_size.h"
 #include "search/space/search_space.h"
 
 namespace autocfg {
@@ -75,6 +76,11 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
         fmt::format("spec.cluster: {} ranks are too many to be measured here: at most {}",
                     RankCount(problem.cluster), kMostRanks));
   }
+
+  // The plan with the largest program of all: of one sequence a microbatch, none of them side by side.
+  const ParallelPlan largest{.pp = RankCount(problem.cluster)};
+  if (absl::Status status = CheckProgramSize(problem.workload, largest); !status.ok())
+    return In("workload.global_batch", status);
 
   problem.device = spec.device().empty() ? "cpu" : spec.device();
   if (problem.device != "cpu") {
