@@ -7,6 +7,7 @@ namespace {
 
 constexpr double kTiedWithin = 0.05;
 constexpr std::size_t kMostTied = 3;
+constexpr int kMostRuns = 4;  // the first and three repeats
 
 bool Measured(const CandidatePlan& c) { return c.measured_s.has_value() && !c.failed; }
 
@@ -44,9 +45,9 @@ std::vector<std::size_t> SuggestConfirmation(const std::vector<CandidatePlan>& c
     return *candidates[a].measured_s < *candidates[b].measured_s;
   });
   tied.resize(std::min(tied.size(), kMostTied));
-  const int repeats = tied.size() == 2 ? 3 : 2;
-  std::erase_if(tied,
-                [&](std::size_t i) { return candidates[i].repeats >= repeats || !candidates[i].repeatable; });
+  std::erase_if(tied, [&](std::size_t i) {
+    return candidates[i].repeats >= kMostRuns || !candidates[i].repeatable;
+  });
   if (ConfirmationsDone(candidates) + static_cast<std::int64_t>(tied.size()) > kMostConfirmations) return {};
   return tied;
 }

@@ -10,7 +10,7 @@
 
 namespace autocfg {
 
-inline constexpr std::int64_t kMostConfirmations = 4;
+inline constexpr std::int64_t kMostConfirmations = 9;
 
 // Repeats asked for and measured so far, over all candidates.
 std::int64_t ConfirmationsDone(const std::vector<CandidatePlan>& candidates);
@@ -19,7 +19,8 @@ std::int64_t ConfirmationsDone(const std::vector<CandidatePlan>& candidates);
 std::size_t BestMeasured(const std::vector<CandidatePlan>& candidates);
 
 // The next turn of repeats: of the best plan and those tied with it (median within 5% of the best, or
-// overlapping 95% intervals), the best three at most; two plans are repeated twice, three once. Empty when no
+// overlapping 95% intervals), the best three at most; each is repeated three times, since a machine's speed
+// drifts by a few percent between the rounds of a search and only turns compare like with like. Empty when no
 // plan is tied with the best, or when a turn would exceed kMostConfirmations.
 std::vector<std::size_t> SuggestConfirmation(const std::vector<CandidatePlan>& candidates);
 

@@ -198,14 +198,16 @@ TEST(Confirmation, TiedPlansTakeTurns) {
     candidates[i].repeats = 1;
   }
   EXPECT_EQ(SuggestConfirmation(candidates), (std::vector<std::size_t>{1, 3, 0}));
-  for (std::size_t i : {1, 3, 0}) candidates[i].repeats = 2;
-  EXPECT_TRUE(SuggestConfirmation(candidates).empty()) << "three plans: once each";
+  for (std::size_t i : {1, 3, 0}) candidates[i].repeats = 3;
+  EXPECT_EQ(SuggestConfirmation(candidates), (std::vector<std::size_t>{1, 3, 0})) << "the last turn";
+  for (std::size_t i : {1, 3, 0}) candidates[i].repeats = 4;
+  EXPECT_TRUE(SuggestConfirmation(candidates).empty()) << "three repeats each";
 
-  candidates[0].measured_s = 1.3;
-  candidates[0].repeats = 1;
+  for (std::size_t i : {1, 3, 0}) candidates[i].repeats = 2;
+  candidates[0].measured_s = 1.3;  // no longer tied
   EXPECT_EQ(SuggestConfirmation(candidates), (std::vector<std::size_t>{1, 3}));
-  for (std::size_t i : {1, 3}) candidates[i].repeats = 3;
-  EXPECT_TRUE(SuggestConfirmation(candidates).empty()) << "two plans: twice each";
+  candidates[3].measured_s = 1.3;
+  EXPECT_TRUE(SuggestConfirmation(candidates).empty()) << "one plan alone needs none";
 }
 
 TEST(Confirmation, OverlappingIntervalsAreTied) {
