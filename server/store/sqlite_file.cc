@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <system_error>
 
 #include "SQLiteCpp/Statement.h"
@@ -71,6 +73,16 @@ absl::Status Prepare(SQLite::Database& db, const std::string& path, int max_page
   return Migrate(db, StoreMigrations(), path);
 }
 
+// The index of the write-ahead log grows by 32 KiB; a few of these and some pages.
+constexpr std::uintmax_t kLeastFreeBytes = 128 * 1024;
+
+// Of the file system that holds the file; the largest number where that cannot be told.
+std::uintmax_t FreeBytes(const std::string& path) {
+  std::error_code error;
+  const auto space = std::filesystem::space(std::filesystem::path(path).parent_path(), error);
+  return error ? std::numeric_limits<std::uintmax_t>::max() : space.available;
+}
+
 }  // namespace
 
 absl::Status CheckSqliteFile(SQLite::Database& db, const std::string& path) {
@@ -98,10 +110,12 @@ absl::Status CheckSqliteFile(SQLite::Database& db, const std::string& path) {
 }
 
 absl::Status StatusOf(const SQLite::Exception& error, const std::string& path) {
+  const auto no_room = [&path] {
+    return absl::ResourceExhaustedError(
+        fmt::format("no room for database {}: free some space or choose another --db", path));
+  };
   switch (error.getErrorCode()) {
-    case SQLITE_FULL:
-      return absl::ResourceExhaustedError(
-          fmt::format("no room for database {}: free some space or choose another --db", path));
+    case SQLITE_FULL: return no_room();
     case SQLITE_NOTADB:
       return absl::DataLossError(fmt::format("{} is not a database of autocfg: choose another --db", path));
     case SQLITE_CORRUPT:
@@ -113,8 +127,11 @@ absl::Status StatusOf(const SQLite::Exception& error, const std::string& path) {
     case SQLITE_AUTH:
       return absl::PermissionDeniedError(
           fmt::format("no right to write database {}: {}", path, error.what()));
-    case SQLITE_CANTOPEN:
     case SQLITE_IOERR:
+      // The index of the write-ahead log cannot grow on a full disk either, and says so this way.
+      if (FreeBytes(path) < kLeastFreeBytes) return no_room();
+      return absl::UnavailableError(fmt::format("database {} cannot be used: {}", path, error.what()));
+    case SQLITE_CANTOPEN:
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return absl::UnavailableError(fmt::format("database {} cannot be used: {}", path, error.what()));
