@@ -57,7 +57,7 @@ JobDirectory::JobDirectory(const std::string& parent) {
   for (int attempt = 0; attempt < 10; ++attempt) {
     std::string path = parent + "/" + kPrefix + "XXXXXX";
     if (::mkdtemp(path.data()) == nullptr) {
-      spdlog::warn("cannot make a directory for the job in {}: {}; its ranks use UCX's default", parent,
+      spdlog::error("cannot make a directory for the job in {}: {}; its ranks use UCX's default", parent,
                    std::strerror(errno));
       return;
     }
@@ -67,7 +67,7 @@ JobDirectory::JobDirectory(const std::string& parent) {
     lock_ = std::move(lock);
     return;
   }
-  spdlog::warn("cannot keep a directory for the job in {}; its ranks use UCX's default", parent);
+  spdlog::error("cannot keep a directory for the job in {}; its ranks use UCX's default", parent);
 }
 
 JobDirectory::~JobDirectory() {

@@ -14,7 +14,7 @@ namespace autocfg {
 class JobDirectory {
  public:
   // Removes what dead owners left under `parent`, then makes a directory of its own. Where that cannot be done (no such file system, no right), there is
-  // none: UCX then uses its default place, which is logged as a warning.
+  // none: UCX then uses its default place, and an error in the log says so.
   explicit JobDirectory(const std::string& parent = "/dev/shm");
   ~JobDirectory();  // removes it with all that is in it
   JobDirectory(const JobDirectory&) = delete;
