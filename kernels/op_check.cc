@@ -69,7 +69,7 @@ void TokenIds(OpKind op, std::string_view name, const Tensor& t, std::int64_t to
   RequireType(op, name, t, DType::kI32);
 }
 
-OpDesc Desc(OpKind op, DType type, std::array<std::int64_t, 4> dims) {
+OpDesc Desc(OpKind op, DType type, std::array<std::int64_t, 5> dims) {
   OpDesc desc;
   desc.kind = op;
   desc.dtype = type;
@@ -101,7 +101,7 @@ OpDesc Attention(OpKind op, const Tensor& qkv, std::int64_t heads, const Tensor&
   if (workspace.Elements() < needed) {
     Fail(op, fmt::format("workspace has {} elements; {} are needed", workspace.Elements(), needed));
   }
-  return Desc(op, qkv.dtype, {batch, seq, heads, head_dim});
+  return Desc(op, qkv.dtype, {batch, seq, heads, head_dim, heads});
 }
 
 OpDesc Embedding(OpKind op, const Tensor& tokens, std::string_view table_name, const Tensor& table,
@@ -199,13 +199,14 @@ OpDesc BiasGradient(const Tensor& dy, const Tensor& dbias) {
 }
 
 OpDesc BiasGelu(const Tensor& x, const Tensor& bias, const Tensor& y) {
-  const OpDesc desc = WithBias(OpKind::kBiasGelu, "x", x, bias);
+  OpDesc desc = WithBias(OpKind::kActivationForward, "x", x, bias);
+  desc.bias = true;
   Same(desc.kind, "y", y, {x.shape[0], x.shape[1]}, x.dtype);
   return desc;
 }
 
 OpDesc GeluBackward(const Tensor& x, const Tensor& dy) {
-  constexpr OpKind op = OpKind::kGeluBackward;
+  constexpr OpKind op = OpKind::kActivationBackward;
   Main(op, "x", x, 2);
   Same(op, "dy", dy, {x.shape[0], x.shape[1]}, x.dtype);
   return RowsDesc(op, x);

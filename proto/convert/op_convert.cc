@@ -21,6 +21,9 @@ v1::OpDesc ToProto(const OpDesc& op) {
   message.set_transpose_a(op.transpose_a);
   message.set_transpose_b(op.transpose_b);
   message.set_accumulate(op.accumulate);
+  message.set_bias(op.bias);
+  message.set_master_weights(op.master_weights);
+  if (HasActivation(op.kind)) message.set_activation(std::string(Name(op.activation)));
   message.set_group(std::string(Name(op.group)));
   message.set_group_size(op.group_size);
   for (int i = 0; i < DimCount(op.kind); ++i) message.add_dims(op.dims[static_cast<std::size_t>(i)]);
@@ -48,6 +51,17 @@ absl::StatusOr<OpDesc> FromProto(const v1::OpDesc& message) {
   op.accumulate = message.accumulate();
   if (op.kind != OpKind::kMatmul && (op.transpose_a || op.transpose_b || op.accumulate)) {
     return Invalid("kind", Name(op.kind), "matmul where transpose_a, transpose_b or accumulate is set");
+  }
+  op.bias = message.bias();
+  op.master_weights = message.master_weights();
+  if (op.bias && op.kind != OpKind::kActivationForward) return Invalid("kind", Name(op.kind), "activation_forward where bias is set");
+  if (op.master_weights && op.kind != OpKind::kAdamW) return Invalid("kind", Name(op.kind), "adamw where master_weights is set");
+  if (HasActivation(op.kind)) {
+    const auto activation = ParseActivation(message.activation());
+    if (!activation) return Invalid("activation", fmt::format("\"{}\"", Printable(message.activation())), "a known one");
+    op.activation = *activation;
+  } else if (!message.activation().empty()) {
+    return Invalid("kind", Name(op.kind), "an activation where activation is set");
   }
   if (message.dims_size() != DimCount(op.kind)) {
     return Invalid("dims", fmt::format("a list of {}", message.dims_size()),

@@ -21,10 +21,10 @@ struct OpSum {
   double tp_s = 0;  // communication over the tensor group
 };
 
-OpSum Sum(const OpTimes& times, const std::vector<OpDesc>& ops) {
+OpSum Sum(const OpTimeModel& times, const ParallelPlan& plan, const std::vector<OpDesc>& ops) {
   OpSum sum;
   for (const OpDesc& op : ops) {
-    const double seconds = times.Seconds(op);
+    const double seconds = times.Seconds(op, plan);
     sum.all_s += seconds;
     if (op.group == CommGroup::kTensor) sum.tp_s += seconds;
   }
@@ -56,6 +56,11 @@ std::string WhyItDoesNotFit(const MemoryBytes& memory, std::int64_t capacity) {
 
 CostModel::CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, OpTimes times,
                      std::int64_t device_overhead_bytes)
+    : CostModel(std::move(model), std::move(workload), std::move(cluster),
+                std::make_shared<const OpTimes>(std::move(times)), device_overhead_bytes) {}
+
+CostModel::CostModel(ModelSpec model, Workload workload, ClusterSpec cluster,
+                     std::shared_ptr<const OpTimeModel> times, std::int64_t device_overhead_bytes)
     : model_(std::move(model)),
       workload_(std::move(workload)),
       cluster_(std::move(cluster)),
@@ -169,9 +174,9 @@ const CostModel::LayerCosts& CostModel::LayerCostsOf(const ParallelPlan& plan) {
                                            static_cast<std::int64_t>(plan.recompute)};
   if (const auto it = layer_costs_.find(key); it != layer_costs_.end()) return it->second;
   LayerCosts layer;
-  const OpSum forward = Sum(times_, LayerForwardOps(model_, workload_, plan));
-  const OpSum recompute = Sum(times_, LayerRecomputeOps(model_, workload_, plan));
-  const OpSum backward = Sum(times_, LayerBackwardOps(model_, workload_, plan));
+  const OpSum forward = Sum(*times_, plan, LayerForwardOps(model_, workload_, plan));
+  const OpSum recompute = Sum(*times_, plan, LayerRecomputeOps(model_, workload_, plan));
+  const OpSum backward = Sum(*times_, plan, LayerBackwardOps(model_, workload_, plan));
   layer.costs.forward_s = forward.all_s;
   layer.costs.tp_forward_s = forward.tp_s;
   layer.costs.backward_s = backward.all_s + recompute.all_s;
@@ -181,10 +186,10 @@ const CostModel::LayerCosts& CostModel::LayerCostsOf(const ParallelPlan& plan) {
   for (const ParameterShape& p : LayerParameters(ShapesOf(model_, workload_, plan))) {
     OpDesc op{
         .kind = OpKind::kSumOfSquares, .dtype = workload_.precision.gradients, .dims = {p.elements, 0, 0, 0}};
-    layer.norm_s += times_.Seconds(op);
+    layer.norm_s += times_->Seconds(op, plan);
     op.kind = OpKind::kAdamW;
     op.dtype = workload_.precision.parameters;
-    layer.update_s += times_.Seconds(op);
+    layer.update_s += times_->Seconds(op, plan);
   }
   return layer_costs_.emplace(key, layer).first->second;
 }
@@ -195,7 +200,7 @@ StageCosts CostModel::MakeCosts(const ParallelPlan& plan, std::int64_t pipeline_
   const auto layers = static_cast<double>(layer_count);
   const LayerCosts& layer = LayerCostsOf(plan);
   const auto action_seconds = [&](ActionKind kind) {
-    return Sum(times_, ActionOps(model_, workload_, plan, pipeline_rank, Action{.kind = kind, .after = {}}))
+    return Sum(*times_, plan, ActionOps(model_, workload_, plan, pipeline_rank, Action{.kind = kind, .after = {}}))
         .all_s;
   };
 
@@ -207,7 +212,7 @@ StageCosts CostModel::MakeCosts(const ParallelPlan& plan, std::int64_t pipeline_
   c.recompute_s = layers * layer.costs.recompute_s;
   c.tp_recompute_s = layers * layer.costs.tp_recompute_s;
   const auto add = [&](const std::vector<OpDesc>& ops, double& all, double& tp) {
-    const OpSum sum = Sum(times_, ops);
+    const OpSum sum = Sum(*times_, plan, ops);
     all += sum.all_s;
     tp += sum.tp_s;
   };
@@ -225,10 +230,10 @@ StageCosts CostModel::MakeCosts(const ParallelPlan& plan, std::int64_t pipeline_
   double norm = layers * layer.norm_s, update = layers * layer.update_s;
   const auto parameter = [&](std::int64_t elements, bool in_norm) {
     OpDesc op{.kind = OpKind::kAdamW, .dtype = workload_.precision.parameters, .dims = {elements, 0, 0, 0}};
-    update += times_.Seconds(op);
+    update += times_->Seconds(op, plan);
     op.kind = OpKind::kSumOfSquares;
     op.dtype = workload_.precision.gradients;
-    if (in_norm) norm += times_.Seconds(op);
+    if (in_norm) norm += times_->Seconds(op, plan);
   };
   if (first || last) parameter(s.vocab * s.hidden, first);
   if (first) parameter(model_.max_seq_len * s.hidden, true);
@@ -238,11 +243,12 @@ StageCosts CostModel::MakeCosts(const ParallelPlan& plan, std::int64_t pipeline_
   c.norm_s = norm;
   c.optimizer_s = c.zero_s + norm + update;
   if (RankCount(plan) > 1) {
-    c.scalars_s = times_.Seconds({.kind = OpKind::kAllReduceSum,
-                                  .dtype = DType::kF64,
-                                  .group = CommGroup::kWorld,
-                                  .group_size = static_cast<std::int32_t>(RankCount(plan)),
-                                  .dims = {2, 0, 0, 0}});
+    c.scalars_s = times_->Seconds({.kind = OpKind::kAllReduceSum,
+                                   .dtype = DType::kF64,
+                                   .group = CommGroup::kWorld,
+                                   .group_size = static_cast<std::int32_t>(RankCount(plan)),
+                                   .dims = {2}},
+                                  plan);
   }
   c.reduce_s = action_seconds(ActionKind::kReduceGradients);
   c.tied_s = action_seconds(ActionKind::kSumTiedEmbedding);

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,8 @@ struct StageCosts {
 class CostModel {
  public:
   // `device_overhead_bytes`: what a rank takes beside its arena, measured; counts against the capacity.
+  CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, std::shared_ptr<const OpTimeModel> times,
+            std::int64_t device_overhead_bytes = 0);
   CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, OpTimes times,
             std::int64_t device_overhead_bytes = 0);
 
@@ -110,7 +113,7 @@ class CostModel {
   ModelSpec model_;
   Workload workload_;
   ClusterSpec cluster_;
-  OpTimes times_;
+  std::shared_ptr<const OpTimeModel> times_;
   std::int64_t device_overhead_bytes_;
   std::int64_t capacity_bytes_;
   // Key: tp, dp, layers of the stage, first/last flags, micro_batch, recompute, pp (messages and the world's

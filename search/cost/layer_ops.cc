@@ -28,8 +28,8 @@ class OpLister {
     Matmul(rows, columns, s.tokens, true, false, true);
   }
   void Rows(OpKind kind, std::int64_t width) { Add(kind, types.compute, {s.tokens, width, 0, 0}); }
-  void Attention(OpKind kind) { Add(kind, types.compute, {s.batch, s.seq, s.heads, s.head_dim}); }
-  void Add(OpKind kind, DType type, std::array<std::int64_t, 4> dims) {
+  void Attention(OpKind kind) { Add(kind, types.compute, {s.batch, s.seq, s.heads, s.head_dim, s.heads}); }
+  void Add(OpKind kind, DType type, std::array<std::int64_t, 5> dims) {
     ops.push_back(OpDesc{.kind = kind, .dtype = type, .dims = dims});
   }
   void Communicate(OpKind kind, DType type, CommGroup group, std::int64_t group_size, std::int64_t n) {
@@ -55,7 +55,8 @@ class OpLister {
     Rows(OpKind::kBiasResidual, s.hidden);
     Rows(OpKind::kLayerNormForward, s.hidden);
     Matmul(s.tokens, s.ffn, s.hidden);
-    Rows(OpKind::kBiasGelu, s.ffn);
+    Rows(OpKind::kActivationForward, s.ffn);
+    ops.back().bias = true;
   }
 
   const StepShapes s;
@@ -95,7 +96,7 @@ std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& wor
   l.Rows(OpKind::kBiasGradient, s.hidden);
   l.WeightGradient(s.ffn, s.hidden);
   l.Matmul(s.tokens, s.ffn, s.hidden, false, true);
-  l.Rows(OpKind::kGeluBackward, s.ffn);
+  l.Rows(OpKind::kActivationBackward, s.ffn);
   l.Rows(OpKind::kBiasGradient, s.ffn);
   l.WeightGradient(s.hidden, s.ffn);
   l.Matmul(s.tokens, s.hidden, s.ffn, false, true);

@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "search/cost/line_fit.h"
+#include "search/cost/op_time_model.h"
 #include "search/ops/op_desc.h"
 
 namespace autocfg {
@@ -18,7 +19,7 @@ struct OpTime {
   double seconds = 0;
 };
 
-class OpTimes {
+class OpTimes final : public OpTimeModel {
  public:
   OpTimes() = default;
   // Measured times of one device, all from a calibration as loaded as the runs that are to be predicted. An
@@ -44,6 +45,7 @@ class OpTimes {
   //
   // Infinite when nothing was measured that could tell.
   double Seconds(const OpDesc& op) const;
+  double Seconds(const OpDesc& op, const ParallelPlan&) const override { return Seconds(op); }
 
  private:
   struct Point {

@@ -8,16 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "search/schedule/program.h"
+#include "search/schedule/trace.h"
 
 namespace autocfg {
-
-struct TraceRow {
-  std::int32_t rank = 0;
-  Lane lane = Lane::kCompute;
-  std::int32_t action = 0;  // index in the rank's program
-  double start_s = 0;
-  double end_s = 0;
-};
 
 struct SimulatedStep {
   double step_time_s = 0;

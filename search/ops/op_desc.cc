@@ -14,13 +14,19 @@ constexpr std::array<KindFacts, kOpKindCount> kKinds = {{
     {"matmul", 3},
     {"layer_norm_forward", 2},
     {"layer_norm_backward", 2},
+    {"rms_norm_forward", 2},
+    {"rms_norm_backward", 2},
     {"bias_add", 2},
     {"bias_residual", 2},
+    {"residual_add", 2},
     {"bias_gradient", 2},
-    {"bias_gelu", 2},
-    {"gelu_backward", 2},
-    {"attention_forward", 4},
-    {"attention_backward", 4},
+    {"activation_forward", 2},
+    {"activation_backward", 2},
+    {"rope", 3},
+    {"attention_forward", 5},
+    {"attention_backward", 5},
+    {"unfused_attention_forward", 5},
+    {"unfused_attention_backward", 5},
     {"embedding_forward", 3},
     {"embedding_backward", 3},
     {"position_forward", 2},
@@ -36,6 +42,7 @@ constexpr std::array<KindFacts, kOpKindCount> kKinds = {{
     {"all_reduce_max", 1},
     {"send", 1},
     {"recv", 1},
+    {"all_gather", 1},
 }};
 
 constexpr std::array<std::string_view, 6> kGroups = {"none", "tensor", "data", "pipeline", "embedding", "world"};
@@ -48,17 +55,27 @@ double MinElements(const OpDesc& op) {
   const double b = static_cast<double>(op.dims[1]);
   const double c = static_cast<double>(op.dims[2]);
   const double d = static_cast<double>(op.dims[3]);
+  const double g = static_cast<double>(op.dims[4]);
+  const double wide = IsGated(op.activation) ? 2 : 1;  // width of an activation's input over its result's
   switch (op.kind) {
     case OpKind::kMatmul: return a * c + c * b + (op.accumulate ? 2 : 1) * a * b;
     case OpKind::kLayerNormForward: return 2 * a * b + 2 * b + 2 * a;   // x, y; weight, bias; mean, rstd
     case OpKind::kLayerNormBackward: return 3 * a * b + 5 * b + 2 * a;  // dy, x, dx; weight, two sums in and out
     case OpKind::kBiasAdd: return 2 * a * b + b;
     case OpKind::kBiasResidual: return 3 * a * b + b;
+    case OpKind::kRmsNormForward: return 2 * a * b + b + a;       // x, y; weight; rstd
+    case OpKind::kRmsNormBackward: return 3 * a * b + 3 * b + a;  // dy, x, dx; weight, one sum in and out
+    case OpKind::kResidualAdd: return 3 * a * b;
     case OpKind::kBiasGradient: return a * b + 2 * b;
-    case OpKind::kBiasGelu: return 3 * a * b + b;
-    case OpKind::kGeluBackward: return 3 * a * b;
-    case OpKind::kAttentionForward: return 4 * a * b * c * d + a * b * c;   // q, k, v, out; log-sum-exp
-    case OpKind::kAttentionBackward: return 8 * a * b * c * d + a * b * c;  // and their gradients
+    case OpKind::kActivationForward: return (wide + 1) * a * b + (op.bias ? wide * (a * b + b) : 0);  // a bias writes x again
+    case OpKind::kActivationBackward: return (2 * wide + 1) * a * b;                                  // x, dy; dx
+    case OpKind::kRope: return 2 * a * b * c;
+    case OpKind::kAttentionForward: return 2 * a * b * (c + g) * d + a * b * c;   // q, k, v, out; log-sum-exp
+    case OpKind::kAttentionBackward: return 4 * a * b * (c + g) * d + a * b * c;  // and their gradients
+    // The scores: written by one product, read and written by the softmax, read by the other product.
+    case OpKind::kUnfusedAttentionForward: return 2 * a * b * (c + g) * d + 4 * a * c * b * b;
+    // Two products read what the forward kept and write or read a gradient, the softmax turns one into the other.
+    case OpKind::kUnfusedAttentionBackward: return 4 * a * b * (c + g) * d + 7 * a * c * b * b;
     case OpKind::kEmbeddingForward: return 2 * a * b + a;
     case OpKind::kEmbeddingBackward: return 3 * a * b + a;
     case OpKind::kPositionForward: return 2 * a * b;
@@ -69,11 +86,12 @@ double MinElements(const OpDesc& op) {
     case OpKind::kCrossEntropyBackward: return 2 * a * b + 3 * a;
     case OpKind::kFill: return a;
     case OpKind::kSumOfSquares: return a;
-    case OpKind::kAdamW: return 7 * a;  // weight, gradient, two moments in; weight, moments out
+    case OpKind::kAdamW: return 7 * a;  // weight, gradient, two moments in; weight, moments out (see MinBytes)
     case OpKind::kAllReduceSum:
     case OpKind::kAllReduceMax: return 2 * a;
     case OpKind::kSend:
-    case OpKind::kRecv: return a;
+    case OpKind::kRecv:
+    case OpKind::kAllGather: return a;
   }
   return 0;
 }
@@ -106,6 +124,10 @@ std::string ToString(const OpDesc& op) {
   if (op.kind == OpKind::kMatmul) {
     text += fmt::format(" {}{}{}", op.transpose_a ? 't' : 'n', op.transpose_b ? 't' : 'n', op.accumulate ? " acc" : "");
   }
+  if (HasActivation(op.kind)) {
+    text += fmt::format(" {}{}", Name(op.activation), op.bias ? " bias" : "");
+  }
+  if (op.master_weights) text += " master";
   if (op.group != CommGroup::kNone) text += fmt::format(" {}/{}", Name(op.group), op.group_size);
   for (int i = 0; i < FactsOf(op.kind).dims; ++i) {
     text += fmt::format("{}{}", i == 0 ? ' ' : 'x', op.dims[static_cast<std::size_t>(i)]);
@@ -117,13 +139,19 @@ double Flops(const OpDesc& op) {
   const auto dim = [&op](std::size_t i) { return static_cast<double>(op.dims[i]); };
   switch (op.kind) {
     case OpKind::kMatmul: return 2 * dim(0) * dim(1) * dim(2);
+    case OpKind::kUnfusedAttentionForward:
     case OpKind::kAttentionForward: return 4 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
+    case OpKind::kUnfusedAttentionBackward: return 8 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
     case OpKind::kAttentionBackward: return 10 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
     default: return 0;
   }
 }
 
-double MinBytes(const OpDesc& op) { return MinElements(op) * static_cast<double>(SizeOf(op.dtype)); }
+double MinBytes(const OpDesc& op) {
+  // Two bytes of weight, read and written; gradient, moments and copy of four bytes.
+  if (op.kind == OpKind::kAdamW && op.master_weights) return static_cast<double>(op.dims[0]) * (2 + 4 + 6 * 4);
+  return MinElements(op) * static_cast<double>(SizeOf(op.dtype));
+}
 
 std::size_t OpDescHash::operator()(const OpDesc& op) const noexcept {
   std::uint64_t hash = 0x9e3779b97f4a7c15u;
@@ -134,7 +162,8 @@ std::size_t OpDescHash::operator()(const OpDesc& op) const noexcept {
   };
   mix(static_cast<std::uint64_t>(op.kind) | static_cast<std::uint64_t>(op.dtype) << 8 |
       static_cast<std::uint64_t>(op.transpose_a) << 16 | static_cast<std::uint64_t>(op.transpose_b) << 17 |
-      static_cast<std::uint64_t>(op.accumulate) << 18 | static_cast<std::uint64_t>(op.group) << 24 |
+      static_cast<std::uint64_t>(op.accumulate) << 18 | static_cast<std::uint64_t>(op.bias) << 19 |
+      static_cast<std::uint64_t>(op.master_weights) << 20 | static_cast<std::uint64_t>(op.activation) << 21 | static_cast<std::uint64_t>(op.group) << 24 |
       static_cast<std::uint64_t>(static_cast<std::uint32_t>(op.group_size)) << 32);
   for (std::int64_t dim : op.dims) mix(static_cast<std::uint64_t>(dim));
   return static_cast<std::size_t>(hash);

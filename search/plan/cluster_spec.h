@@ -11,6 +11,21 @@ namespace autocfg {
 
 enum class DeviceKind : std::uint8_t { kCpu, kCuda };
 
+// What of its peak figures a device reaches. 0 = not known, but for the overheads. The figures of the presets are first estimates
+// (search/data/devices names the source of each); measured clusters replace them.
+struct DeviceEfficiency {
+  double matmul = 0;             // of the peak rate: large, aligned matrix products
+  double matmul_k_half = 0;      // inner dimension k0 at which half of that is left: rate x k / (k + k0)
+  double attention_forward = 0;  // of the peak rate: fused attention, counting full (not causal) scores
+  double attention_backward = 0;
+  double memory = 0;             // of memory_bytes_per_s: ops bound by memory
+  double intra_node = 0;         // of intra_node_bytes_per_s: collectives' bus bandwidth, and messages
+  double inter_node = 0;         // of inter_node_bytes_per_s: the same
+  double op_overhead_s = 0;      // the least time of a compute op
+
+  bool operator==(const DeviceEfficiency&) const = default;
+};
+
 struct DeviceSpec {
   std::string name = {};
   DeviceKind kind = DeviceKind::kCpu;
@@ -20,6 +35,9 @@ struct DeviceSpec {
   double flops_per_s_fp32 = 0;
   double flops_per_s_bf16 = 0;
   double flops_per_s_fp16 = 0;
+  std::int64_t multiprocessors = 0;     // that the tiles of a matrix product are spread over; 0 = no tiles
+  std::int64_t overhead_bytes = 0;      // what the device takes of memory_bytes beside a rank's arena
+  DeviceEfficiency efficiency = {};
 
   bool operator==(const DeviceSpec&) const = default;
 };

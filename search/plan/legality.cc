@@ -115,6 +115,10 @@ std::string Detail(const ModelSpec& model, const Workload& workload, std::int64_
   return std::string(Name(reason));
 }
 
+absl::Status Unsupported(std::string_view option, std::string_view instead) {
+  return absl::UnimplementedError(fmt::format("plan: {} is not supported yet; use {}", option, instead));
+}
+
 }  // namespace
 
 std::string_view Name(IllegalReason reason) { return kReasonNames[static_cast<std::size_t>(reason)]; }
@@ -207,41 +211,32 @@ ParallelPlan Canonical(const ParallelPlan& plan) {
   return canonical;
 }
 
+absl::Status CheckPredictable(const ParallelPlan& plan) {
+  const ParallelPlan c = Canonical(plan);
+  if (c.schedule == Schedule::kZeroBubbleH1) return Unsupported("schedule=zb-h1", "1f1b, gpipe or interleaved");
+  if (c.sequence_parallel) return Unsupported("sp=1", "sp=0");
+  if (c.zero_stage > 0) return Unsupported(fmt::format("zero={}", c.zero_stage), "zero=0");
+  if (c.tp_overlap > 1) return Unsupported(fmt::format("tp_overlap={}", c.tp_overlap), "tp_overlap=1");
+  if (c.grad_overlap) return Unsupported("grad_overlap=1", "grad_overlap=0");
+  if (c.param_overlap) return Unsupported("param_overlap=1", "param_overlap=0");
+  if (c.p2p_overlap) return Unsupported("p2p_overlap=1", "p2p_overlap=0");
+  return absl::OkStatus();
+}
+
 absl::Status CheckEngineSupports(const ParallelPlan& plan) {
   const ParallelPlan c = Canonical(plan);
-  const auto unsupported = [](std::string_view option, std::string_view instead) {
-    return absl::UnimplementedError(fmt::format("plan: {} is not supported yet; use {}", option, instead));
+  if (absl::Status status = CheckPredictable(plan); !status.ok()) return status;
+  const auto predicted_only = [](std::string_view option, std::string_view instead) {
+    return absl::UnimplementedError(
+        fmt::format("plan: {} can be predicted, but running it is not supported yet; use {}", option, instead));
   };
-  if (c.schedule == Schedule::kInterleaved) return unsupported("schedule=interleaved", "1f1b or gpipe");
-  if (c.schedule == Schedule::kZeroBubbleH1) return unsupported("schedule=zb-h1", "1f1b or gpipe");
-  if (c.virtual_stages > 1) return unsupported(fmt::format("vpp={}", c.virtual_stages), "vpp=1");
-  if (c.split == SplitMode::kAuto) return unsupported("split=auto", "split=even");
-  if (c.split == SplitMode::kExplicit) return unsupported("an uneven split", "split=even");
-  if (c.attention == Attention::kUnfused) return unsupported("attention=unfused", "attention=fused");
-  if (c.recompute == Recompute::kFull && c.recompute_layers != 0) {
-    return unsupported(fmt::format("recompute=full:{}", c.recompute_layers), "recompute=full");
-  }
-  if (c.sequence_parallel) return unsupported("sp=1", "sp=0");
-  if (c.zero_stage > 0) return unsupported(fmt::format("zero={}", c.zero_stage), "zero=0");
-  if (c.tp_overlap > 1) return unsupported(fmt::format("tp_overlap={}", c.tp_overlap), "tp_overlap=1");
-  if (c.grad_overlap) return unsupported("grad_overlap=1", "grad_overlap=0");
-  if (c.param_overlap) return unsupported("param_overlap=1", "param_overlap=0");
-  if (c.p2p_overlap) return unsupported("p2p_overlap=1", "p2p_overlap=0");
-  if (c.scatter_gather) return unsupported("scatter_gather=1", "scatter_gather=0");
+  if (c.attention == Attention::kUnfused) return predicted_only("attention=unfused", "attention=fused");
+  if (c.scatter_gather) return predicted_only("scatter_gather=1", "scatter_gather=0");
   return absl::OkStatus();
 }
 
 std::int64_t MicrobatchCount(const Workload& workload, const ParallelPlan& plan) {
   return workload.global_batch / (plan.dp * plan.micro_batch);
-}
-
-LayerRange StageLayers(const ModelSpec& model, const ParallelPlan& plan, std::int64_t stage) {
-  if (plan.split == SplitMode::kExplicit) {
-    const auto begin = plan.split_layers.begin();
-    return {std::accumulate(begin, begin + stage, std::int64_t{0}), plan.split_layers[static_cast<std::size_t>(stage)]};
-  }
-  const std::int64_t count = model.layers / (plan.pp * plan.virtual_stages);
-  return {stage * count, count};
 }
 
 }  // namespace autocfg

@@ -9,6 +9,7 @@
 
 #include "search/plan/cluster_spec.h"
 #include "search/plan/model_spec.h"
+#include "search/plan/model_stages.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"
 
@@ -53,17 +54,13 @@ std::vector<std::string> Notes(const ParallelPlan& plan);
 // The plan with every option that has nothing to act on set to its default, and `schedule` made explicit. Requires a legal plan.
 ParallelPlan Canonical(const ParallelPlan& plan);
 
-// Unimplemented, naming the first option that the engine does not run yet.
+// Unimplemented, naming the first option that the cost model does not predict yet.
+absl::Status CheckPredictable(const ParallelPlan& plan);
+
+// Unimplemented, naming the first option that the engine does not run yet; some of these are predicted all the same.
 absl::Status CheckEngineSupports(const ParallelPlan& plan);
 
 // Microbatches per step on one data-parallel rank. Requires a legal plan.
 std::int64_t MicrobatchCount(const Workload& workload, const ParallelPlan& plan);
-
-// Layers [first, first + count) of a stage. Requires a legal plan with split even or explicit.
-struct LayerRange {
-  std::int64_t first = 0;
-  std::int64_t count = 0;
-};
-LayerRange StageLayers(const ModelSpec& model, const ParallelPlan& plan, std::int64_t stage);
 
 }  // namespace autocfg

@@ -7,18 +7,16 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "search/ops/activation.h"
 
 namespace autocfg {
 
-enum class Activation : std::uint8_t { kGelu, kGeluErf, kRelu, kSwiGlu, kGeGlu };
 enum class Norm : std::uint8_t { kLayerNorm, kRmsNorm };
 enum class Position : std::uint8_t { kLearned, kRope, kAlibi, kNone };
 
-// As in JSON: "gelu", "layernorm", "learned", ... and back; empty for an unknown name.
-std::string_view Name(Activation activation);
+// As in JSON: "layernorm", "learned", ... and back; empty for an unknown name.
 std::string_view Name(Norm norm);
 std::string_view Name(Position position);
-std::optional<Activation> ParseActivation(std::string_view name);
 std::optional<Norm> ParseNorm(std::string_view name);
 std::optional<Position> ParsePosition(std::string_view name);
 

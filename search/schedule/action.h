@@ -37,7 +37,7 @@ struct Action {
 };
 
 // Forward and backward actions of one stage in order, communication left out: what a generator makes.
-using StageOrder = std::vector<Action>;
+using ComputeOrder = std::vector<Action>;
 
 std::string_view Name(ActionKind kind);  // "forward", "send_activation", ...
 std::string_view Name(Lane lane);  // "compute", "pp_send", "pp_recv", "reduce"

@@ -2,8 +2,8 @@
 
 namespace autocfg {
 
-StageOrder GPipeOrder(int stage, int /*stages*/, int microbatches) {
-  StageOrder order;
+ComputeOrder GPipeOrder(int stage, int /*stages*/, int microbatches) {
+  ComputeOrder order;
   for (ActionKind kind : {ActionKind::kForward, ActionKind::kBackward}) {
     for (int k = 0; k < microbatches; ++k) {
       order.push_back({.kind = kind, .lane = Lane::kCompute, .stage = stage, .microbatch = k});

@@ -6,6 +6,6 @@
 namespace autocfg {
 
 // Requires 0 <= stage < stages, microbatches > 0.
-StageOrder GPipeOrder(int stage, int stages, int microbatches);
+ComputeOrder GPipeOrder(int stage, int stages, int microbatches);
 
 }  // namespace autocfg

@@ -26,7 +26,7 @@ class RankLowering {
     if (!Last()) next_ = static_cast<std::int32_t>(pipeline[stage + 1]);
   }
 
-  RankProgram Run(const StageOrder& order) {
+  RankProgram Run(const ComputeOrder& order) {
     Add(ActionKind::kZeroGradients, Lane::kCompute, kNothing, kNothing, kNothing, {});
     for (const Action& action : order) {
       if (action.kind == ActionKind::kForward) {
@@ -117,7 +117,7 @@ class RankLowering {
 
 }  // namespace
 
-StageOrder MakeStageOrder(const ParallelPlan& plan, int stage, int microbatches) {
+ComputeOrder MakeComputeOrder(const ParallelPlan& plan, int stage, int microbatches) {
   const int stages = static_cast<int>(plan.pp);
   switch (plan.schedule) {
     case Schedule::kGPipe: return GPipeOrder(stage, stages, microbatches);
@@ -128,7 +128,7 @@ StageOrder MakeStageOrder(const ParallelPlan& plan, int stage, int microbatches)
   throw std::logic_error("a schedule without a generator: CheckEngineSupports was not asked");
 }
 
-int MaxInFlight(const StageOrder& order) {
+int MaxInFlight(const ComputeOrder& order) {
   int now = 0;
   int most = 0;
   for (const Action& action : order) {
@@ -141,9 +141,9 @@ int MaxInFlight(const StageOrder& order) {
 Program Lower(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
   const RankMesh mesh(plan);
   Program program{plan, MicrobatchCount(workload, plan), {}};
-  std::vector<StageOrder> orders;
+  std::vector<ComputeOrder> orders;
   for (int stage = 0; stage < plan.pp; ++stage) {
-    orders.push_back(MakeStageOrder(plan, stage, static_cast<int>(program.microbatches)));
+    orders.push_back(MakeComputeOrder(plan, stage, static_cast<int>(program.microbatches)));
   }
   program.ranks.reserve(static_cast<std::size_t>(mesh.size()));
   for (std::int64_t rank = 0; rank < mesh.size(); ++rank) {

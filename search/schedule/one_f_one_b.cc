@@ -4,8 +4,8 @@
 
 namespace autocfg {
 
-StageOrder OneFOneBOrder(int stage, int stages, int microbatches) {
-  StageOrder order;
+ComputeOrder OneFOneBOrder(int stage, int stages, int microbatches) {
+  ComputeOrder order;
   const auto add = [&](ActionKind kind, int microbatch) {
     order.push_back({.kind = kind, .lane = Lane::kCompute, .stage = stage, .microbatch = microbatch});
   };

@@ -8,6 +8,6 @@
 namespace autocfg {
 
 // Requires 0 <= stage < stages, microbatches > 0.
-StageOrder OneFOneBOrder(int stage, int stages, int microbatches);
+ComputeOrder OneFOneBOrder(int stage, int stages, int microbatches);
 
 }  // namespace autocfg

@@ -34,10 +34,10 @@ struct Program {
 
 // The generator that the plan's schedule names. Requires a legal, resolved plan with a schedule that the engine supports
 // (throws std::logic_error otherwise).
-StageOrder MakeStageOrder(const ParallelPlan& plan, int stage, int microbatches);
+ComputeOrder MakeComputeOrder(const ParallelPlan& plan, int stage, int microbatches);
 
 // The most microbatches whose forward has run and whose backward has not, at any time: the activation slots a stage needs.
-int MaxInFlight(const StageOrder& order);
+int MaxInFlight(const ComputeOrder& order);
 
 // Requires a legal, resolved plan that the engine supports.
 //

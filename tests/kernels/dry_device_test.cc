@@ -14,7 +14,7 @@ Tensor Make(std::initializer_list<std::int64_t> shape, DType type = DType::kF64)
   return t;
 }
 
-OpDesc Desc(OpKind kind, std::array<std::int64_t, 4> dims, DType type = DType::kF64) {
+OpDesc Desc(OpKind kind, std::array<std::int64_t, 5> dims, DType type = DType::kF64) {
   OpDesc desc;
   desc.kind = kind;
   desc.dtype = type;
@@ -63,8 +63,8 @@ TEST(DryOps, RecordsEveryOpInOrder) {
           matmul, Desc(OpKind::kLayerNormForward, {6, 4, 0, 0}),
           Desc(OpKind::kLayerNormBackward, {6, 4, 0, 0}), Desc(OpKind::kBiasAdd, {6, 4, 0, 0}),
           Desc(OpKind::kBiasResidual, {6, 4, 0, 0}), Desc(OpKind::kBiasGradient, {6, 4, 0, 0}),
-          Desc(OpKind::kBiasGelu, {6, 4, 0, 0}), Desc(OpKind::kGeluBackward, {6, 4, 0, 0}),
-          Desc(OpKind::kAttentionForward, {2, 3, 2, 2}), Desc(OpKind::kAttentionBackward, {2, 3, 2, 2}),
+          Desc(OpKind::kActivationForward, {6, 4, 0, 0}), Desc(OpKind::kActivationBackward, {6, 4, 0, 0}),
+          Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 2}), Desc(OpKind::kAttentionBackward, {2, 3, 2, 2, 2}),
           Desc(OpKind::kEmbeddingForward, {6, 4, 9, 0}), Desc(OpKind::kEmbeddingBackward, {6, 4, 9, 0}),
           Desc(OpKind::kPositionForward, {6, 4, 0, 0}), Desc(OpKind::kPositionBackward, {6, 4, 0, 0}),
           Desc(OpKind::kCrossEntropyMax, {6, 9, 0, 0}), Desc(OpKind::kCrossEntropySum, {6, 9, 0, 0}),

@@ -25,8 +25,8 @@ RankProgram MakeProgram(const TrainConfig& config, std::int64_t rank) {
   return std::move(program.ranks.at(rank));
 }
 
-StageOrder StageOrderOf(const RankProgram& program) {
-  StageOrder order;
+ComputeOrder ComputeOrderOf(const RankProgram& program) {
+  ComputeOrder order;
   for (const Action& action : program) {
     if (action.kind == ActionKind::kForward || action.kind == ActionKind::kBackward) order.push_back(action);
   }
@@ -72,7 +72,7 @@ RankTrainer::~RankTrainer() = default;
 void RankTrainer::PlanMemory() {
   arena_ = std::make_unique<Arena>(*backend_.device);
   try {
-    layout_ = std::make_unique<MemoryLayout>(shape_, MaxInFlight(StageOrderOf(program_)), *arena_);
+    layout_ = std::make_unique<MemoryLayout>(shape_, MaxInFlight(ComputeOrderOf(program_)), *arena_);
     const std::int64_t capacity = config_.memory_capacity_bytes;
     const std::int64_t overhead = backend_.device->OverheadBytes(0);
     const std::int64_t needed = arena_->TotalBytes() + overhead;

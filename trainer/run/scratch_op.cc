@@ -82,8 +82,8 @@ void ScratchOp::Prepare(const OpDesc& op) {
     case OpKind::kBiasAdd:
     case OpKind::kBiasResidual:
     case OpKind::kBiasGradient:
-    case OpKind::kBiasGelu:
-    case OpKind::kGeluBackward:
+    case OpKind::kActivationForward:
+    case OpKind::kActivationBackward:
       return PrepareRows(op);
     case OpKind::kAttentionForward:
     case OpKind::kAttentionBackward:
@@ -106,11 +106,20 @@ void ScratchOp::Prepare(const OpDesc& op) {
     case OpKind::kSend:
     case OpKind::kRecv:
       return PrepareFlat(op);
+    case OpKind::kRmsNormForward:
+    case OpKind::kRmsNormBackward:
+    case OpKind::kResidualAdd:
+    case OpKind::kRope:
+    case OpKind::kUnfusedAttentionForward:
+    case OpKind::kUnfusedAttentionBackward:
+    case OpKind::kAllGather:
+      break;
   }
+  throw BadInput(fmt::format("{} cannot be run on its own", ToString(op)));
 }
 
 void ScratchOp::PrepareMatmul(const OpDesc& op) {
-  const auto [m, n, k, unused] = op.dims;
+  const auto [m, n, k, unused, unused_too] = op.dims;
   const Transpose ta{op.transpose_a}, tb{op.transpose_b};
   const bool accumulate = op.accumulate;
   if (op.transpose_a)
@@ -167,7 +176,7 @@ void ScratchOp::PrepareRows(const OpDesc& op) {
       Add(op.dtype, {w}, 0, 0.1);
       run_ = [this] { ops_.BiasGradient(tensors_[0], tensors_[1], stream_); };
       return;
-    case OpKind::kBiasGelu:
+    case OpKind::kActivationForward:
       Add(op.dtype, {w}, 0, 0);  // what is added stays added
       Add(op.dtype, {t, w}, 0, 0.1);
       run_ = [this] { ops_.BiasGelu(tensors_[0], tensors_[1], tensors_[2], stream_); };
@@ -179,7 +188,7 @@ void ScratchOp::PrepareRows(const OpDesc& op) {
 }
 
 void ScratchOp::PrepareAttention(const OpDesc& op) {
-  const auto [b, s, n, d] = op.dims;
+  const auto [b, s, n, d, g] = op.dims;
   const DType stat = StatisticsType(op.dtype);
   const std::int64_t heads = n;
   Add(op.dtype, {b, s, 3 * n * d}, 0, 0.1);

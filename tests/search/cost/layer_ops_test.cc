@@ -41,7 +41,7 @@ TEST_F(LayerOpsTest, LayerForward) {
                           "bias_add fp32 64x192", "attention_forward fp32 2x32x4x16",
                           "matmul fp32 nn 64x128x64", "all_reduce_sum fp32 tensor/2 8192",
                           "bias_residual fp32 64x128", "layer_norm_forward fp32 64x128",
-                          "matmul fp32 nn 64x256x128", "bias_gelu fp32 64x256", "matmul fp32 nn 64x128x256",
+                          "matmul fp32 nn 64x256x128", "activation_forward fp32 gelu bias 64x256", "matmul fp32 nn 64x128x256",
                           "all_reduce_sum fp32 tensor/2 8192", "bias_residual fp32 64x128"));
 }
 
@@ -49,7 +49,7 @@ TEST_F(LayerOpsTest, LayerBackward) {
   EXPECT_THAT(
       Text(LayerBackwardOps(model, workload, plan)),
       ElementsAre("bias_gradient fp32 64x128", "matmul fp32 tn acc 256x128x64", "matmul fp32 nt 64x256x128",
-                  "gelu_backward fp32 64x256", "bias_gradient fp32 64x256", "matmul fp32 tn acc 128x256x64",
+                  "activation_backward fp32 gelu 64x256", "bias_gradient fp32 64x256", "matmul fp32 tn acc 128x256x64",
                   "matmul fp32 nt 64x128x256", "all_reduce_sum fp32 tensor/2 8192",
                   "layer_norm_backward fp32 64x128", "bias_gradient fp32 64x128",
                   "matmul fp32 tn acc 64x128x64", "matmul fp32 nt 64x64x128",

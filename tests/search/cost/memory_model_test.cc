@@ -87,7 +87,7 @@ TEST(MemoryModel, InFlightMatchesTheSchedules) {
           for (std::int64_t stage = 0; stage < pp; ++stage) {
             const MemoryBytes bytes = RankMemory(model, workload, plan, stage);
             const int slots =
-                MaxInFlight(MakeStageOrder(plan, static_cast<int>(stage), static_cast<int>(batch)));
+                MaxInFlight(MakeComputeOrder(plan, static_cast<int>(stage), static_cast<int>(batch)));
             EXPECT_EQ(bytes.activations, slots * RankMemory(model, one, plan, stage).activations);
             if (bytes.Arena() > worst.Arena()) worst = bytes;
             ++compared;

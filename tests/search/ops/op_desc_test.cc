@@ -9,7 +9,7 @@
 namespace autocfg {
 namespace {
 
-OpDesc Op(OpKind kind, std::array<std::int64_t, 4> dims) {
+OpDesc Op(OpKind kind, std::array<std::int64_t, 5> dims) {
   OpDesc op;
   op.kind = kind;
   op.dims = dims;
@@ -58,13 +58,13 @@ TEST(OpDesc, Line) {
   reduce.group = CommGroup::kTensor;
   reduce.group_size = 4;
   EXPECT_EQ(ToString(reduce), "all_reduce_sum fp32 tensor/4 65536");
-  EXPECT_EQ(ToString(Op(OpKind::kAttentionForward, {2, 64, 4, 32})), "attention_forward fp32 2x64x4x32");
+  EXPECT_EQ(ToString(Op(OpKind::kAttentionForward, {2, 64, 4, 32, 1})), "attention_forward fp32 2x64x4x32x1");
 }
 
 TEST(OpDesc, Flops) {
   EXPECT_EQ(Flops(Op(OpKind::kMatmul, {2, 3, 5, 0})), 60);
-  EXPECT_EQ(Flops(Op(OpKind::kAttentionForward, {2, 8, 3, 4})), 4 * 2 * 3 * 64 * 4);
-  EXPECT_EQ(Flops(Op(OpKind::kAttentionBackward, {2, 8, 3, 4})), 10 * 2 * 3 * 64 * 4);
+  EXPECT_EQ(Flops(Op(OpKind::kAttentionForward, {2, 8, 3, 4, 3})), 4 * 2 * 3 * 64 * 4);
+  EXPECT_EQ(Flops(Op(OpKind::kAttentionBackward, {2, 8, 3, 4, 3})), 10 * 2 * 3 * 64 * 4);
   EXPECT_EQ(Flops(Op(OpKind::kAdamW, {1000})), 0);
   // No overflow at sizes where int64 would.
   EXPECT_DOUBLE_EQ(Flops(Op(OpKind::kMatmul, {10'000'000, 10'000'000, 10'000'000, 0})), 2e21);

@@ -10,7 +10,7 @@
 namespace autocfg {
 namespace {
 
-std::string Text(const StageOrder& order) {
+std::string Text(const ComputeOrder& order) {
   std::string text;
   for (const Action& action : order) text += fmt::format("{}{}", text.empty() ? "" : " ", ToString(action));
   return text;
@@ -43,11 +43,11 @@ TEST(Generators, InFlight) {
 TEST(Generators, ChosenByThePlan) {
   ParallelPlan plan{.pp = 2};
   plan.schedule = Schedule::kGPipe;
-  EXPECT_EQ(Text(MakeStageOrder(plan, 1, 2)), "1F0 1F1 1B0 1B1");
+  EXPECT_EQ(Text(MakeComputeOrder(plan, 1, 2)), "1F0 1F1 1B0 1B1");
   plan.schedule = Schedule::kOneFOneB;
-  EXPECT_EQ(Text(MakeStageOrder(plan, 1, 2)), "1F0 1B0 1F1 1B1");
+  EXPECT_EQ(Text(MakeComputeOrder(plan, 1, 2)), "1F0 1B0 1F1 1B1");
   plan.schedule = Schedule::kInterleaved;
-  EXPECT_THROW(MakeStageOrder(plan, 0, 2), std::logic_error);
+  EXPECT_THROW(MakeComputeOrder(plan, 0, 2), std::logic_error);
 }
 
 TEST(Action, Text) {

@@ -1,0 +1,20 @@
+// Where the cost model takes the time of an op from: measured on this machine (op_times.h), or modelled from the figures of a described
+// cluster (cluster_op_times.h). Implementations are immutable once built and may be shared between threads.
+#pragma once
+
+#include "search/ops/op_desc.h"
+#include "search/plan/parallel_plan.h"
+
+namespace autocfg {
+
+class OpTimeModel {
+ public:
+  virtual ~OpTimeModel() = default;
+
+  // Seconds of one op as a rank of `plan` issues it, with all ranks at work. The plan says where the ranks of the op's group stand
+  // (search/plan/rank_mesh.h: tensor fastest, then data, then pipeline), and so which links its messages take. Infinite when nothing is known
+  // that could tell; never negative, never NaN.
+  virtual double Seconds(const OpDesc& op, const ParallelPlan& plan) const = 0;
+};
+
+}  // namespace autocfg
