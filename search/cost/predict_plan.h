@@ -1,0 +1,88 @@
+// One plan's prediction from the figures of a described cluster, without hardware: the one path of `predict`, of `explain` and of
+// whatever asks what a published configuration takes. Throws nothing for what people can ask.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "search/cost/cost_model.h"
+#include "search/cost/pipeline_simulator.h"
+#include "search/cost/throughput.h"
+#include "search/plan/cluster_spec.h"
+#include "search/plan/model_spec.h"
+#include "search/plan/parallel_plan.h"
+#include "search/plan/workload.h"
+#include "search/schedule/program.h"
+
+namespace autocfg {
+
+// Half width, relative, of the 90% interval around a step time that no measurement of its cluster stands behind. A first figure: models of
+// this kind miss runs that they were not fitted to by 8 to 9% (one deviation), of which 1.64 hold 90%; the rest is for devices of which no
+// run was seen at all. A calibrated cluster's interval comes from its fit.
+inline constexpr double kUncalibratedHalfWidth = 0.20;
+
+struct PlanPrediction {
+  ParallelPlan plan;               // canonical; split=auto resolved
+  std::vector<std::string> notes;  // options with nothing to act on; how the time was found where not by the simulator
+  Prediction prediction;           // a plan that does not fit is timed all the same
+  Throughput throughput;
+};
+
+// Predictions that share a model, a workload and a cluster, and so the costs of their stages. Not thread-safe.
+class Predictor {
+ public:
+  // InvalidArgument names the field: a specification that is not valid (search/plan), a figure that the cluster lacks
+  // (search/cost/cluster_op_times.h). Unimplemented: a model with a part that nothing predicts yet. Defaults of the model must be
+  // filled in.
+  static absl::StatusOr<Predictor> Create(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster);
+
+  // InvalidArgument: the plan is illegal, with the reason in a sentence; it may use fewer ranks than the cluster has. Unimplemented: an
+  // option that is not predicted yet.
+  absl::StatusOr<PlanPrediction> Predict(const ParallelPlan& plan);
+
+  // What every rank does when, by the simulator, and the program that it does. InvalidArgument also where the program is too large to be
+  // shown (search/schedule/program_size.h).
+  struct Trace {
+    Program program;
+    SimulatedStep step;
+  };
+  absl::StatusOr<Trace> TraceOf(const ParallelPlan& plan);
+
+  // The plan in the form that is predicted: canonical, split resolved. Errors as Predict's.
+  absl::StatusOr<ParallelPlan> Resolve(const ParallelPlan& plan);
+
+  CostModel& costs() { return costs_; }
+
+ private:
+  explicit Predictor(CostModel costs) : costs_(std::move(costs)) {}
+
+  CostModel costs_;
+};
+
+// One prediction: Predictor::Create, then Predict.
+absl::StatusOr<PlanPrediction> PredictPlan(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster,
+                                           const ParallelPlan& plan);
+
+// Keeps the predictors of the questions asked last, for streams of requests. Not thread-safe.
+class PredictorCache {
+ public:
+  // The predictor of this question; valid until the next call. Errors as Predictor::Create's.
+  absl::StatusOr<Predictor*> Find(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster);
+
+ private:
+  struct Entry {
+    Predictor predictor;
+    std::int64_t uses = 0;
+  };
+  static constexpr std::size_t kMostPredictors = 32;
+  static constexpr std::int64_t kMostUses = 20'000;  // then it is made anew: its cost cache only grows
+
+  std::list<Entry> entries_;  // used last first
+};
+
+}  // namespace autocfg

@@ -1,0 +1,23 @@
+#include "search/cost/throughput.h"
+
+#include "search/plan/hardware_flops.h"
+
+namespace autocfg {
+
+Throughput ThroughputOf(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster, const ParallelPlan& plan,
+                        double step_time_s) {
+  Throughput rates;
+  const std::optional<double> peak =
+      cluster.groups.empty() ? std::nullopt : PeakFlops(cluster.groups.front().device, workload.precision);
+  if (peak) rates.mfu = 0.0;
+  if (!(step_time_s > 0)) return rates;
+  const auto seq_len = static_cast<double>(workload.seq_len);
+  rates.tokens_per_s = static_cast<double>(workload.global_batch) * seq_len / step_time_s;
+  rates.tokens_per_s_per_gpu = rates.tokens_per_s / static_cast<double>(RankCount(plan));
+  rates.model_flops_per_s_per_gpu = ModelFlops(model, rates.tokens_per_s_per_gpu, seq_len);
+  rates.hardware_flops_per_s_per_gpu = HardwareFlops(model, plan, rates.tokens_per_s_per_gpu, seq_len);
+  if (peak) rates.mfu = rates.model_flops_per_s_per_gpu / *peak;
+  return rates;
+}
+
+}  // namespace autocfg
