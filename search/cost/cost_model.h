@@ -17,6 +17,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "search/cost/memory_model.h"
 #include "search/cost/op_times.h"
+#include "search/cost/pipeline_simulator.h"
 #include "search/plan/cluster_spec.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
@@ -94,6 +95,9 @@ class CostModel {
   // Memory and time from the simulated program. Requires the same. A program that gets stuck would be a bug of
   // Lower: it throws std::logic_error.
   Prediction Simulate(const ParallelPlan& plan);
+
+  // The simulated program of the whole plan: rows of all its ranks. Requires the same, and a program that CheckProgramSize takes.
+  SimulatedStep Trace(const ParallelPlan& plan);
 
   // Valid until the next call on this object.
   const StageCosts& CostsOf(const ParallelPlan& plan, std::int64_t pipeline_rank);

@@ -13,7 +13,7 @@ class OpTimeModel {
 
   // Seconds of one op as a rank of `plan` issues it, with all ranks at work. The plan says where the ranks of the op's group stand
   // (search/plan/rank_mesh.h: tensor fastest, then data, then pipeline), and so which links its messages take. Infinite when nothing is known
-  // that could tell; never negative, never NaN.
+  // that could tell; never negative, never NaN. An op of no group takes the same under every plan.
   virtual double Seconds(const OpDesc& op, const ParallelPlan& plan) const = 0;
 };
 
