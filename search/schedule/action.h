@@ -12,12 +12,12 @@ enum class ActionKind : std::uint8_t {
   kZeroGradients,     // the gradient region and the step's scalars become zero
   kForward,           // "F"
   kBackward,          // "B": with full recomputation, each layer's forward is run again first
-  kSendActivation,    // to the next stage
+  kSendActivation,    // to the next stage of the model
   kRecvActivation,    // from the previous stage
   kSendGradient,      // to the previous stage
   kRecvGradient,      // from the next stage
   kReduceGradients,   // sum over the data-parallel group
-  kSumTiedEmbedding,  // sum of the embedding's gradient over first and last stage
+  kSumTiedEmbedding,  // sum of the embedding's gradient over first and last rank of the pipeline
   kReduceScalars,     // loss and squared gradient norm, summed over all ranks
   kOptimizer,         // clip and update
 };
@@ -36,7 +36,7 @@ struct Action {
   bool operator==(const Action&) const = default;
 };
 
-// Forward and backward actions of one stage in order, communication left out: what a generator makes.
+// Forward and backward actions of one rank's stages in order, communication left out: what a generator makes.
 using ComputeOrder = std::vector<Action>;
 
 std::string_view Name(ActionKind kind);  // "forward", "send_activation", ...

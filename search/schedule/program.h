@@ -6,7 +6,7 @@
 // issued (nothing buffers). Sends and receives between two ranks match in order of issue, by kind.
 // A step is over when all actions are complete; the next one starts the list again.
 //
-// Generators make the order of each stage, one file each (gpipe, one_f_one_b); Lower (lower.cc) makes the program of a plan, ValidateProgram
+// Generators make the order of each rank's computes (compute_order.h); Lower (lower.cc) makes the program of a plan, ValidateProgram
 // (validate.cc) proves one right.
 #pragma once
 
@@ -19,8 +19,7 @@
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"
 #include "search/schedule/action.h"
-#include "search/schedule/gpipe.h"
-#include "search/schedule/one_f_one_b.h"
+#include "search/schedule/compute_order.h"
 
 namespace autocfg {
 
@@ -32,22 +31,18 @@ struct Program {
   std::vector<RankProgram> ranks;  // by global rank
 };
 
-// The generator that the plan's schedule names. Requires a legal, resolved plan with a schedule that the engine supports
-// (throws std::logic_error otherwise).
-ComputeOrder MakeComputeOrder(const ParallelPlan& plan, int stage, int microbatches);
-
-// The most microbatches whose forward has run and whose backward has not, at any time: the activation slots a stage needs.
-int MaxInFlight(const ComputeOrder& order);
-
-// Requires a legal, resolved plan that the engine supports.
+// Requires a legal, canonical plan that CheckPredictable accepts.
 //
-// A rank zeroes its gradients, walks its stage's order, reduces and updates. A receive stands right before the compute that
-// needs it, a send right after the compute that makes it; `after` holds what other lanes must have done:
-//   F(k)   the receive of its input; the send that last used its output buffer (of two, by parity of k)
-//   RA(k)  the backward that last used its activation slot (the lowest free slot is taken)
-//   B      the receive of its gradient; on the last stage the send that last used its gradient buffer
-//   RG     what last used its gradient buffer (of two, by parity of the order of backwards): a send, on the first stage a backward
-// The reductions follow the last backward, one after the other; the optimizer follows the last of them.
+// A rank zeroes its gradients, walks the order of its stages' computes, reduces and updates. Stages send to the next and the previous stage
+// of the model; those of the last pipeline rank, but for the model's last one, have theirs next on the first rank. A receive stands right
+// before the compute that needs it, a send right after the compute that makes it; `after` holds what other lanes must have done:
+//   F      the receive of its input; where it sends its output, the send that last used its output buffer (of two, by parity of the
+//          order of the rank's forwards that send)
+//   RA     the backward that last used its activation slot (the lowest free slot of the stage is taken)
+//   B      the receive of its gradient; on the model's last stage what last used its gradient buffer
+//   RG     what last used its gradient buffer (of two, by parity of the order of the rank's backwards): a send, or a backward of the
+//          model's first stage
+// The reductions follow the rank's last backward, one after the other; the optimizer follows the last of them.
 Program Lower(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
 
 // FailedPrecondition says which action of which rank is wrong or stuck. Proves, in this order:

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "search/plan/model_stages.h"
 #include "search/plan/rank_mesh.h"
 #include "search/schedule/program.h"
 
@@ -52,15 +53,20 @@ class RankCheck {
  public:
   RankCheck(const Program& program, const RankMesh& mesh, std::int64_t rank)
       : list_(program.ranks[static_cast<std::size_t>(rank)]),
+        plan_(program.plan),
         rank_(rank),
         microbatches_(program.microbatches),
-        stage_(mesh.Coordinate(rank, Axis::kPipeline)),
-        stages_(mesh.size(Axis::kPipeline)),
-        data_parallel_(mesh.size(Axis::kData) > 1) {
+        pipeline_rank_(mesh.Coordinate(rank, Axis::kPipeline)) {
     const std::vector<std::int64_t> pipeline = mesh.Group(rank, CommGroup::kPipeline);
-    if (!First()) previous_ = pipeline[static_cast<std::size_t>(stage_ - 1)];
-    if (!Last()) next_ = pipeline[static_cast<std::size_t>(stage_ + 1)];
-    for (std::vector<std::int32_t>& found : found_) found.assign(static_cast<std::size_t>(microbatches_), kMissing);
+    const auto peer = [&](std::int64_t steps) {
+      return pipeline[static_cast<std::size_t>((pipeline_rank_ + steps) % plan_.pp)];
+    };
+    if (plan_.pp > 1) {
+      next_ = peer(1);
+      previous_ = peer(plan_.pp - 1);
+    }
+    const auto cells = static_cast<std::size_t>(plan_.virtual_stages * microbatches_);
+    for (std::vector<std::int32_t>& found : found_) found.assign(cells, kMissing);
     single_.fill(kMissing);
   }
 
@@ -82,18 +88,29 @@ class RankCheck {
  private:
   using Clock = std::array<std::int32_t, kLanes>;  // by lane: the last position in it that is complete before, or -1
 
-  bool First() const { return stage_ == 0; }
-  bool Last() const { return stage_ == stages_ - 1; }
+  bool Last(std::int64_t stage) const { return IsLastStage(plan_, stage); }
   std::string Text(std::int32_t index) const { return ToString(list_[static_cast<std::size_t>(index)]); }
 
-  bool Expected(ActionKind kind) const {
+  bool Owns(std::int64_t stage) const {
+    return stage >= 0 && stage < StageCount(plan_) && PipelineRankOf(plan_, stage) == pipeline_rank_;
+  }
+
+  // Whether the stage has actions of that kind, one for each microbatch.
+  bool StageHas(ActionKind kind, std::int64_t stage) const {
     switch (kind) {
       case ActionKind::kSendActivation:
-      case ActionKind::kRecvGradient: return !Last();
+      case ActionKind::kRecvGradient: return !Last(stage);
       case ActionKind::kRecvActivation:
-      case ActionKind::kSendGradient: return !First();
-      case ActionKind::kReduceGradients: return data_parallel_;
-      case ActionKind::kSumTiedEmbedding: return stages_ > 1 && (First() || Last());
+      case ActionKind::kSendGradient: return !IsFirstStage(stage);
+      default: return true;
+    }
+  }
+
+  // Whether the rank has an action of that kind, which is not tied to a microbatch.
+  bool RankHas(ActionKind kind) const {
+    switch (kind) {
+      case ActionKind::kReduceGradients: return plan_.dp > 1;
+      case ActionKind::kSumTiedEmbedding: return plan_.pp > 1 && (pipeline_rank_ == 0 || pipeline_rank_ == plan_.pp - 1);
       default: return true;
     }
   }
@@ -104,11 +121,15 @@ class RankCheck {
     return kMissing;
   }
 
+  // Where the index of an action of a microbatch is noted. Requires a stage of the rank.
+  std::int32_t& Cell(ActionKind kind, std::int64_t stage, std::int64_t microbatch) {
+    return found_[Index(kind)][static_cast<std::size_t>(ChunkOf(plan_, stage) * microbatches_ + microbatch)];
+  }
+
   absl::Status CheckAction(std::int32_t i) {
     const Action& action = list_[static_cast<std::size_t>(i)];
     if (Index(action.kind) >= kKinds) return Wrong(rank_, fmt::format("action {} is of no known kind", i));
     const std::string text = ToString(action);
-    if (!Expected(action.kind)) return Wrong(rank_, fmt::format("{} does not belong on stage {}", text, stage_));
     if (action.lane != LaneOf(action.kind)) return Wrong(rank_, fmt::format("{} is on the wrong lane", text));
     if (action.peer != PeerOf(action.kind)) {
       return Wrong(rank_, fmt::format("{} names peer {}, not {}", text, action.peer, PeerOf(action.kind)));
@@ -120,11 +141,20 @@ class RankCheck {
     }
     std::int32_t* place = &single_[Index(action.kind)];
     if (IsMicrobatch(action.kind)) {
-      if (action.stage != stage_) return Wrong(rank_, fmt::format("{} is not of stage {}", text, stage_));
+      if (!Owns(action.stage)) {
+        return Wrong(rank_, fmt::format("{} is not of a stage of pipeline rank {}", text, pipeline_rank_));
+      }
+      if (!StageHas(action.kind, action.stage)) {
+        return Wrong(rank_, fmt::format("{} does not belong on stage {}", text, action.stage));
+      }
       if (action.microbatch < 0 || action.microbatch >= microbatches_) {
         return Wrong(rank_, fmt::format("{} names none of the {} microbatches", text, microbatches_));
       }
-      place = &found_[Index(action.kind)][static_cast<std::size_t>(action.microbatch)];
+      place = &Cell(action.kind, action.stage, action.microbatch);
+    } else if (action.stage != kMissing || action.microbatch != kMissing) {
+      return Wrong(rank_, fmt::format("{} is of the whole rank, not of a stage or microbatch", text));
+    } else if (!RankHas(action.kind)) {
+      return Wrong(rank_, fmt::format("{} does not belong on pipeline rank {}", text, pipeline_rank_));
     }
     if (*place != kMissing) return Wrong(rank_, fmt::format("{} comes twice", text));
     *place = i;
@@ -134,18 +164,23 @@ class RankCheck {
   absl::Status CheckComplete() {
     for (std::size_t k = 0; k < kKinds; ++k) {
       const ActionKind kind = static_cast<ActionKind>(k);
-      // Whether the embedding is tied is the model's affair; all that is checked is that both sides agree.
-      if (!Expected(kind) || kind == ActionKind::kSumTiedEmbedding) continue;
       Action missing{.kind = kind, .lane = LaneOf(kind), .peer = static_cast<std::int32_t>(PeerOf(kind))};
       if (!IsMicrobatch(kind)) {
+        // Whether the embedding is tied is the model's affair; all that is checked is that both sides agree.
+        if (!RankHas(kind) || kind == ActionKind::kSumTiedEmbedding) continue;
         if (single_[k] == kMissing) return Wrong(rank_, fmt::format("{} is missing", ToString(missing)));
         continue;
       }
-      missing.stage = static_cast<std::int32_t>(stage_);
-      const auto hole = std::find(found_[k].begin(), found_[k].end(), kMissing);
-      if (hole == found_[k].end()) continue;
-      missing.microbatch = static_cast<std::int32_t>(hole - found_[k].begin());
-      return Wrong(rank_, fmt::format("{} is missing", ToString(missing)));
+      for (std::int64_t chunk = 0; chunk < plan_.virtual_stages; ++chunk) {
+        const std::int64_t stage = StageOf(plan_, pipeline_rank_, chunk);
+        if (!StageHas(kind, stage)) continue;
+        for (std::int64_t microbatch = 0; microbatch < microbatches_; ++microbatch) {
+          if (Cell(kind, stage, microbatch) != kMissing) continue;
+          missing.stage = static_cast<std::int32_t>(stage);
+          missing.microbatch = static_cast<std::int32_t>(microbatch);
+          return Wrong(rank_, fmt::format("{} is missing", ToString(missing)));
+        }
+      }
     }
     return absl::OkStatus();
   }
@@ -182,73 +217,84 @@ class RankCheck {
     problem_ = Wrong(rank_, fmt::format("{} does not wait for {}, {}", Text(later), Text(earlier), why));
   }
 
-  std::int32_t Of(ActionKind kind, std::int64_t microbatch) const {
-    return found_[Index(kind)][static_cast<std::size_t>(microbatch)];
-  }
-
   void CheckMicrobatches() {
     using enum ActionKind;
     const std::int32_t zero = single_[Index(kZeroGradients)];
-    for (std::int64_t k = 0; k < microbatches_; ++k) {
-      const std::int32_t forward = Of(kForward, k);
-      const std::int32_t backward = Of(kBackward, k);
-      Require(forward, zero, "which clears the loss");
-      Require(backward, zero, "which clears the gradients");
-      Require(backward, forward, "whose activations it reads");
-      if (!First()) Require(forward, Of(kRecvActivation, k), "which brings its input");
-      if (!Last()) Require(Of(kSendActivation, k), forward, "which makes what it sends");
-      if (!Last()) Require(backward, Of(kRecvGradient, k), "which brings its gradient");
-      if (!First()) Require(Of(kSendGradient, k), backward, "which makes what it sends");
+    for (std::int64_t chunk = 0; chunk < plan_.virtual_stages; ++chunk) {
+      const std::int64_t stage = StageOf(plan_, pipeline_rank_, chunk);
+      for (std::int64_t k = 0; k < microbatches_; ++k) {
+        const std::int32_t forward = Cell(kForward, stage, k);
+        const std::int32_t backward = Cell(kBackward, stage, k);
+        Require(forward, zero, "which clears the loss");
+        Require(backward, zero, "which clears the gradients");
+        Require(backward, forward, "whose activations it reads");
+        if (!IsFirstStage(stage)) {
+          Require(forward, Cell(kRecvActivation, stage, k), "which brings its input");
+          Require(Cell(kSendGradient, stage, k), backward, "which makes what it sends");
+        }
+        if (!Last(stage)) {
+          Require(Cell(kSendActivation, stage, k), forward, "which makes what it sends");
+          Require(backward, Cell(kRecvGradient, stage, k), "which brings its gradient");
+        }
+      }
     }
   }
 
-  // Two output buffers by parity of the microbatch, two gradient buffers by parity of the order of backwards.
+  // Two output buffers by parity of the order of the forwards that send, two gradient buffers by parity of the order of backwards.
   void CheckBuffers() {
     using enum ActionKind;
-    if (stages_ == 1) return;
+    if (plan_.pp == 1) return;
     std::array<std::int32_t, 2> output{kMissing, kMissing};
     std::array<std::int32_t, 2> gradient{kMissing, kMissing};
+    int outputs = 0;
     int backwards = 0;
     for (std::size_t i = 0; i < list_.size(); ++i) {
-      const std::int32_t k = list_[i].microbatch;
-      if (list_[i].kind == kForward && !Last()) {
-        std::int32_t& user = output[static_cast<std::size_t>(k % 2)];
+      const std::int64_t stage = list_[i].stage;
+      const std::int64_t k = list_[i].microbatch;
+      if (list_[i].kind == kForward && !Last(stage)) {
+        std::int32_t& user = output[static_cast<std::size_t>(outputs++ % 2)];
         if (user != kMissing) Require(static_cast<std::int32_t>(i), user, "which still uses its output buffer");
-        user = Of(kSendActivation, k);
+        user = Cell(kSendActivation, stage, k);
       }
       if (list_[i].kind == kBackward) {
         std::int32_t& user = gradient[static_cast<std::size_t>(backwards++ % 2)];
-        const std::int32_t writer = Last() ? static_cast<std::int32_t>(i) : Of(kRecvGradient, k);
+        const std::int32_t writer = Last(stage) ? static_cast<std::int32_t>(i) : Cell(kRecvGradient, stage, k);
         if (user != kMissing) Require(writer, user, "which still uses its gradient buffer");
-        user = First() ? static_cast<std::int32_t>(i) : Of(kSendGradient, k);
+        user = IsFirstStage(stage) ? static_cast<std::int32_t>(i) : Cell(kSendGradient, stage, k);
       }
     }
   }
 
-  // Activation slots: a forward takes the lowest free one, which its receive may fill only once the last backward in it is done.
+  // Activation slots: a forward takes its stage's lowest free one, which its receive may fill only once the last backward in it is done.
   void CheckSlots() {
-    std::vector<std::pair<std::int32_t, std::int32_t>> slots;  // microbatch in it, last backward that left it
+    using Slot = std::pair<std::int64_t, std::int32_t>;  // microbatch in it, last backward that left it
+    std::vector<std::vector<Slot>> slots_of_chunk(static_cast<std::size_t>(plan_.virtual_stages));
     for (std::size_t i = 0; i < list_.size(); ++i) {
-      const std::int32_t k = list_[i].microbatch;
-      if (list_[i].kind == ActionKind::kForward) {
-        auto slot = std::find_if(slots.begin(), slots.end(), [](const auto& s) { return s.first == kMissing; });
-        if (slot == slots.end()) slot = slots.insert(slots.end(), {kMissing, kMissing});
-        if (slot->second != kMissing && !First()) {
-          Require(Of(ActionKind::kRecvActivation, k), slot->second, "which still uses its activation slot");
-        }
-        slot->first = k;
-      }
-      if (list_[i].kind == ActionKind::kBackward) {
-        const auto slot = std::find_if(slots.begin(), slots.end(), [k](const auto& s) { return s.first == k; });
+      const ActionKind kind = list_[i].kind;
+      if (kind != ActionKind::kForward && kind != ActionKind::kBackward) continue;
+      const std::int64_t stage = list_[i].stage;
+      const std::int64_t k = list_[i].microbatch;
+      std::vector<Slot>& slots = slots_of_chunk[static_cast<std::size_t>(ChunkOf(plan_, stage))];
+      const std::int64_t wanted = kind == ActionKind::kForward ? kMissing : k;
+      auto slot = std::find_if(slots.begin(), slots.end(), [wanted](const Slot& s) { return s.first == wanted; });
+      if (kind == ActionKind::kBackward) {
         if (slot != slots.end()) *slot = {kMissing, static_cast<std::int32_t>(i)};
+        continue;
       }
+      if (slot == slots.end()) slot = slots.insert(slots.end(), {kMissing, kMissing});
+      if (slot->second != kMissing && !IsFirstStage(stage)) {
+        Require(Cell(ActionKind::kRecvActivation, stage, k), slot->second, "which still uses its activation slot");
+      }
+      slot->first = k;
     }
   }
 
   void CheckStep() {
     using enum ActionKind;
     std::int32_t last = kMissing;
-    for (std::int64_t k = 0; k < microbatches_; ++k) last = std::max({last, Of(kForward, k), Of(kBackward, k)});
+    for (std::size_t i = 0; i < list_.size(); ++i) {
+      if (list_[i].kind == kForward || list_[i].kind == kBackward) last = static_cast<std::int32_t>(i);
+    }
     std::int32_t before = last;
     for (const ActionKind kind : {kReduceGradients, kSumTiedEmbedding, kReduceScalars, kOptimizer}) {
       const std::int32_t action = single_[Index(kind)];
@@ -260,10 +306,10 @@ class RankCheck {
   }
 
   const RankProgram& list_;
-  std::int64_t rank_, microbatches_, stage_, stages_;
-  bool data_parallel_;
-  std::int64_t previous_ = kMissing, next_ = kMissing;
-  std::array<std::vector<std::int32_t>, kKinds> found_;  // by kind and microbatch: the index in the list
+  const ParallelPlan& plan_;
+  std::int64_t rank_, microbatches_, pipeline_rank_;
+  std::int64_t previous_ = kMissing, next_ = kMissing;   // ranks, around the ring; none where there is no other
+  std::array<std::vector<std::int32_t>, kKinds> found_;  // by kind, then chunk and microbatch: the index in the list
   std::array<std::int32_t, kKinds> single_;              // by kind, for those of the whole rank
   std::vector<Clock> clocks_;
   std::vector<std::int32_t> position_;  // in its lane
@@ -283,7 +329,8 @@ absl::Status CheckMatches(const Program& program) {
       std::size_t i = 0;
       for (const Action& action : program.ranks[static_cast<std::size_t>(receiver)]) {
         if (action.kind != ReceiveOf(send)) continue;
-        if (sends[i]->microbatch != action.microbatch) {
+        const std::int32_t next = send == ActionKind::kSendActivation ? 1 : -1;
+        if (sends[i]->microbatch != action.microbatch || sends[i]->stage + next != action.stage) {
           return Wrong(receiver, fmt::format("{} meets {} of rank {}: the two sides are not in the same order",
                                              ToString(action), ToString(*sends[i]), sender));
         }
@@ -411,8 +458,11 @@ class Walk {
 
 absl::Status ValidateProgram(const Program& program) {
   const ParallelPlan& plan = program.plan;
-  if (plan.tp < 1 || plan.pp < 1 || plan.dp < 1 || plan.virtual_stages != 1 || program.microbatches < 1) {
-    return absl::FailedPreconditionError("program: its plan has a size that is not positive, or virtual stages");
+  if (plan.tp < 1 || plan.pp < 1 || plan.dp < 1 || plan.virtual_stages < 1 || program.microbatches < 1) {
+    return absl::FailedPreconditionError("program: its plan has a size that is not positive");
+  }
+  if (plan.pp == 1 && plan.virtual_stages > 1) {
+    return absl::FailedPreconditionError("program: its plan has virtual stages on a pipeline of one rank");
   }
   const RankMesh mesh(plan);
   if (static_cast<std::int64_t>(program.ranks.size()) != mesh.size()) {

@@ -72,7 +72,7 @@ RankTrainer::~RankTrainer() = default;
 void RankTrainer::PlanMemory() {
   arena_ = std::make_unique<Arena>(*backend_.device);
   try {
-    layout_ = std::make_unique<MemoryLayout>(shape_, MaxInFlight(ComputeOrderOf(program_)), *arena_);
+    layout_ = std::make_unique<MemoryLayout>(shape_, MaxInFlight(ComputeOrderOf(program_), static_cast<int>(shape_.stage)), *arena_);
     const std::int64_t capacity = config_.memory_capacity_bytes;
     const std::int64_t overhead = backend_.device->OverheadBytes(0);
     const std::int64_t needed = arena_->TotalBytes() + overhead;

@@ -86,8 +86,8 @@ TEST(MemoryModel, InFlightMatchesTheSchedules) {
           MemoryBytes worst;
           for (std::int64_t stage = 0; stage < pp; ++stage) {
             const MemoryBytes bytes = RankMemory(model, workload, plan, stage);
-            const int slots =
-                MaxInFlight(MakeComputeOrder(plan, static_cast<int>(stage), static_cast<int>(batch)));
+            const int at = static_cast<int>(stage);
+            const int slots = MaxInFlight(MakeComputeOrder(plan, at, static_cast<int>(batch)), at);
             EXPECT_EQ(bytes.activations, slots * RankMemory(model, one, plan, stage).activations);
             if (bytes.Arena() > worst.Arena()) worst = bytes;
             ++compared;

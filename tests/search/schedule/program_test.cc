@@ -156,11 +156,11 @@ INSTANTIATE_TEST_SUITE_P(
               [](Program& p) {
                 Rank2(p).push_back({.kind = ActionKind::kSumTiedEmbedding, .lane = Lane::kReduce});
               },
-              {"rank 2", "TIED does not belong on stage 1"}},
+              {"rank 2", "TIED does not belong on pipeline rank 1"}},
         Break{"Twice", [](Program& p) { Rank2(p).push_back(At(Rank2(p), "1F1")); }, {"rank 2", "1F1 comes twice"}},
         Break{"WrongPeer", [](Program& p) { At(Rank2(p), "1SA2>4").peer = 5; }, {"rank 2", "1SA2>5", "not 4"}},
         Break{"WrongLane", [](Program& p) { At(Rank2(p), "1SA2>4").lane = Lane::kReduce; }, {"1SA2>4", "wrong lane"}},
-        Break{"WrongStage", [](Program& p) { At(Rank2(p), "1F2").stage = 2; }, {"rank 2", "2F2 is not of stage 1"}},
+        Break{"WrongStage", [](Program& p) { At(Rank2(p), "1F2").stage = 2; }, {"rank 2", "2F2 is not of a stage of pipeline rank 1"}},
         Break{"WrongMicrobatch", [](Program& p) { At(Rank2(p), "1F2").microbatch = 6; }, {"1F6 names none of the 6"}},
         Break{"BackwardBeforeForward",
               [](Program& p) { Move(Rank2(p), "1B0", Find(Rank2(p), "1F0")); },
