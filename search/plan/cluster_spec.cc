@@ -12,6 +12,11 @@ namespace {
 
 constexpr std::int64_t kMaxCount = 1'000'000;  // nodes, ranks per node; their product stays far below 2^63
 constexpr std::int64_t kMaxMemoryBytes = std::int64_t{1} << 50;
+constexpr std::int64_t kMinGpuMemoryBytes = std::int64_t{1} << 20;
+constexpr double kMaxBytesPerSecond = 1e15;
+constexpr double kMaxFlopsPerSecond = 1e18;
+constexpr double kMaxSeconds = 1;
+constexpr double kMaxMatmulKHalf = 1e6;
 
 absl::Status Invalid(std::size_t group, std::string_view field, std::string_view problem) {
   return absl::InvalidArgumentError(fmt::format("cluster: node group {}: {} {}", group, field, problem));
@@ -22,9 +27,35 @@ absl::Status CheckCount(std::size_t group, std::string_view field, std::int64_t 
   return Invalid(group, field, fmt::format("is {}; it must be from 1 to {}", value, kMaxCount));
 }
 
-absl::Status CheckFigure(std::size_t group, std::string_view field, double value) {
-  if (std::isfinite(value) && value >= 0) return absl::OkStatus();
-  return Invalid(group, field, fmt::format("is {}; it must be a finite number, not negative", value));
+struct Figure {
+  std::string_view field;
+  double value;
+  double most;
+};
+
+absl::Status CheckFigure(std::size_t group, const Figure& figure) {
+  if (!std::isfinite(figure.value) || figure.value < 0) {
+    return Invalid(group, figure.field, fmt::format("is {}; it must be a finite number, not negative", figure.value));
+  }
+  if (figure.value > figure.most) {
+    return Invalid(group, figure.field, fmt::format("is {:g}; at most {:g} is possible, in SI units", figure.value, figure.most));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateMemory(std::size_t index, const DeviceSpec& device) {
+  if (device.memory_bytes < 0 || device.memory_bytes > kMaxMemoryBytes) {
+    return Invalid(index, "memory_bytes", fmt::format("is {}; it must be from 0 to {}", device.memory_bytes, kMaxMemoryBytes));
+  }
+  if (device.kind == DeviceKind::kCuda && device.memory_bytes < kMinGpuMemoryBytes) {
+    return Invalid(index, "memory_bytes",
+                   fmt::format("is {}; a GPU has at least {}, in bytes", device.memory_bytes, kMinGpuMemoryBytes));
+  }
+  if (device.overhead_bytes < 0 || device.overhead_bytes > device.memory_bytes) {
+    return Invalid(index, "overhead_bytes",
+                   fmt::format("is {}; it must be from 0 to memory_bytes, {}", device.overhead_bytes, device.memory_bytes));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ValidateGroup(std::size_t index, const NodeGroup& group) {
@@ -33,21 +64,30 @@ absl::Status ValidateGroup(std::size_t index, const NodeGroup& group) {
                                      {"gpus_per_node", group.gpus_per_node}}) {
     if (absl::Status status = CheckCount(index, field, value); !status.ok()) return status;
   }
-  if (device.memory_bytes < 0 || device.memory_bytes > kMaxMemoryBytes) {
-    return Invalid(index, "memory_bytes",
-                   fmt::format("is {}; it must be from 0 to {}", device.memory_bytes, kMaxMemoryBytes));
+  if (absl::Status status = ValidateMemory(index, device); !status.ok()) return status;
+  if (device.multiprocessors < 0 || device.multiprocessors > kMaxCount) {
+    return Invalid(index, "multiprocessors", fmt::format("is {}; it must be from 0 to {}", device.multiprocessors, kMaxCount));
   }
-  for (const auto& [field, value] : {std::pair<std::string_view, double>{"memory_bytes_per_s", device.memory_bytes_per_s},
-                                     {"flops_per_s.fp64", device.flops_per_s_fp64},
-                                     {"flops_per_s.fp32", device.flops_per_s_fp32},
-                                     {"flops_per_s.bf16", device.flops_per_s_bf16},
-                                     {"flops_per_s.fp16", device.flops_per_s_fp16},
-                                     {"intra_node_bytes_per_s", group.intra_node_bytes_per_s},
-                                     {"inter_node_bytes_per_s", group.inter_node_bytes_per_s},
-                                     {"intra_node_latency_s", group.intra_node_latency_s},
-                                     {"inter_node_latency_s", group.inter_node_latency_s},
-                                     {"ranks_per_core", group.ranks_per_core}}) {
-    if (absl::Status status = CheckFigure(index, field, value); !status.ok()) return status;
+  const DeviceEfficiency& efficiency = device.efficiency;
+  for (const Figure& figure : {Figure{"memory_bytes_per_s", device.memory_bytes_per_s, kMaxBytesPerSecond},
+                               Figure{"flops_per_s.fp64", device.flops_per_s_fp64, kMaxFlopsPerSecond},
+                               Figure{"flops_per_s.fp32", device.flops_per_s_fp32, kMaxFlopsPerSecond},
+                               Figure{"flops_per_s.bf16", device.flops_per_s_bf16, kMaxFlopsPerSecond},
+                               Figure{"flops_per_s.fp16", device.flops_per_s_fp16, kMaxFlopsPerSecond},
+                               Figure{"efficiency.matmul", efficiency.matmul, 1},
+                               Figure{"efficiency.matmul_k_half", efficiency.matmul_k_half, kMaxMatmulKHalf},
+                               Figure{"efficiency.attention_forward", efficiency.attention_forward, 2},
+                               Figure{"efficiency.attention_backward", efficiency.attention_backward, 2},
+                               Figure{"efficiency.memory", efficiency.memory, 1},
+                               Figure{"efficiency.intra_node", efficiency.intra_node, 1},
+                               Figure{"efficiency.inter_node", efficiency.inter_node, 1},
+                               Figure{"efficiency.op_overhead_s", efficiency.op_overhead_s, kMaxSeconds},
+                               Figure{"intra_node_bytes_per_s", group.intra_node_bytes_per_s, kMaxBytesPerSecond},
+                               Figure{"inter_node_bytes_per_s", group.inter_node_bytes_per_s, kMaxBytesPerSecond},
+                               Figure{"intra_node_latency_s", group.intra_node_latency_s, kMaxSeconds},
+                               Figure{"inter_node_latency_s", group.inter_node_latency_s, kMaxSeconds},
+                               Figure{"ranks_per_core", group.ranks_per_core, kMaxCount}}) {
+    if (absl::Status status = CheckFigure(index, figure); !status.ok()) return status;
   }
   if (group.ranks_per_core == 0) return Invalid(index, "ranks_per_core", "is 0; it must be positive");
   return absl::OkStatus();

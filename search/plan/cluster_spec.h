@@ -11,17 +11,17 @@ namespace autocfg {
 
 enum class DeviceKind : std::uint8_t { kCpu, kCuda };
 
-// What of its peak figures a device reaches. 0 = not known, but for the overheads. The figures of the presets are first estimates
-// (search/data/devices names the source of each); measured clusters replace them.
+// What of its peak figures a device reaches. 0 = not known, but for matmul_k_half and the overhead, where it means none. The figures of the
+// presets are first estimates (search/data/devices names the source of each); measured clusters replace them.
 struct DeviceEfficiency {
   double matmul = 0;             // of the peak rate: large, aligned matrix products
   double matmul_k_half = 0;      // inner dimension k0 at which half of that is left: rate x k / (k + k0)
-  double attention_forward = 0;  // of the peak rate: fused attention, counting full (not causal) scores
+  double attention_forward = 0;  // of the peak rate: fused attention, counting full scores: up to 2, as causality skips half
   double attention_backward = 0;
   double memory = 0;             // of memory_bytes_per_s: ops bound by memory
   double intra_node = 0;         // of intra_node_bytes_per_s: collectives' bus bandwidth, and messages
   double inter_node = 0;         // of inter_node_bytes_per_s: the same
-  double op_overhead_s = 0;      // the least time of a compute op
+  double op_overhead_s = 0;      // added to every op: launch, and the ramp up and down
 
   bool operator==(const DeviceEfficiency&) const = default;
 };
@@ -69,7 +69,8 @@ std::int64_t RankCount(const ClusterSpec& cluster);
 // The least memory of any rank's device, in bytes.
 std::int64_t MemoryCapacity(const ClusterSpec& cluster);
 
-// InvalidArgument, naming the field: no groups, a count that is not positive, a figure that is negative or not finite.
+// InvalidArgument, naming the field: no groups, a count that is not positive, a figure that is negative, not finite, or beyond
+// what any machine of today could have (a latency above 1 s, a fraction above 1, a GPU of less than 1 MiB).
 absl::Status Validate(const ClusterSpec& cluster);
 
 }  // namespace autocfg

@@ -1,5 +1,6 @@
 #include "search/text/cluster_json.h"
 
+#include <array>
 #include <charconv>
 #include <optional>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "nlohmann/json.hpp"
 #include "search/text/embedded_presets.h"
 #include "search/text/json_util.h"
+#include "search/text/sources.h"
 #include "search/text/suggest.h"
 
 namespace autocfg {
@@ -15,10 +17,54 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Links by their names in JSON; what is not known is 0 and left out.
+struct LinkField {
+  const char* name;
+  double NodeGroup::* member;
+  bool bandwidth;
+};
+constexpr std::array<LinkField, 4> kLinks = {{{"intra_node_bytes_per_s", &NodeGroup::intra_node_bytes_per_s, true},
+                                              {"inter_node_bytes_per_s", &NodeGroup::inter_node_bytes_per_s, true},
+                                              {"intra_node_latency_s", &NodeGroup::intra_node_latency_s, false},
+                                              {"inter_node_latency_s", &NodeGroup::inter_node_latency_s, false}}};
+
 std::optional<DeviceKind> ParseDeviceKind(std::string_view name) {
   if (name == "cpu") return DeviceKind::kCpu;
   if (name == "cuda") return DeviceKind::kCuda;
   return std::nullopt;
+}
+
+// The fractions of DeviceEfficiency, by their names in JSON.
+struct EfficiencyField {
+  const char* name;
+  double DeviceEfficiency::* member;
+};
+constexpr std::array<EfficiencyField, 8> kEfficiencies = {{{"matmul", &DeviceEfficiency::matmul},
+                                                           {"matmul_k_half", &DeviceEfficiency::matmul_k_half},
+                                                           {"attention_forward", &DeviceEfficiency::attention_forward},
+                                                           {"attention_backward", &DeviceEfficiency::attention_backward},
+                                                           {"memory", &DeviceEfficiency::memory},
+                                                           {"intra_node", &DeviceEfficiency::intra_node},
+                                                           {"inter_node", &DeviceEfficiency::inter_node},
+                                                           {"op_overhead_s", &DeviceEfficiency::op_overhead_s}}};
+
+struct RateField {
+  const char* name;
+  double DeviceSpec::* member;
+};
+constexpr std::array<RateField, 4> kRates = {{{"fp64", &DeviceSpec::flops_per_s_fp64},
+                                              {"fp32", &DeviceSpec::flops_per_s_fp32},
+                                              {"bf16", &DeviceSpec::flops_per_s_bf16},
+                                              {"fp16", &DeviceSpec::flops_per_s_fp16}}};
+
+// A figure that, where it is given, is more than nothing.
+void Positive(FieldReader& reader, std::string_view what, const char* name, double& value) {
+  const bool given = reader.Find(name) != nullptr;
+  reader.Number(name, value);
+  if (given && value == 0) {
+    reader.Fail(absl::InvalidArgumentError(
+        fmt::format("{}: {} is 0; it must be positive, or left out where it is not known", what, name)));
+  }
 }
 
 absl::StatusOr<DeviceSpec> ParseDeviceJson(const Json& json) {
@@ -31,43 +77,55 @@ absl::StatusOr<DeviceSpec> ParseDeviceJson(const Json& json) {
   reader.Number("memory_bytes_per_s", device.memory_bytes_per_s);
   if (const Json* rates = reader.Find("flops_per_s"); rates != nullptr) {
     FieldReader rate("cluster: device: flops_per_s", *rates);
-    rate.Number("fp64", device.flops_per_s_fp64);
-    rate.Number("fp32", device.flops_per_s_fp32);
-    rate.Number("bf16", device.flops_per_s_bf16);
-    rate.Number("fp16", device.flops_per_s_fp16);
+    for (const RateField& field : kRates) Positive(rate, "cluster: device: flops_per_s", field.name, device.*field.member);
     reader.Fail(rate.Finish());
   }
-  std::string source;
-  reader.String("source", source);
+  reader.Size("multiprocessors", device.multiprocessors);
+  reader.Size("overhead_bytes", device.overhead_bytes);
+  if (const Json* efficiency = reader.Find("efficiency"); efficiency != nullptr) {
+    constexpr std::string_view kWhat = "cluster: device: efficiency";
+    FieldReader fractions(kWhat, *efficiency);
+    for (const EfficiencyField& field : kEfficiencies) Positive(fractions, kWhat, field.name, device.efficiency.*field.member);
+    if (efficiency->is_object()) ReadSources(fractions, *efficiency);
+    reader.Fail(fractions.Finish());
+  }
+  if (json.is_object()) ReadSources(reader, json);
   if (absl::Status status = reader.Finish(); !status.ok()) return status;
   return device;
 }
 
+bool IsLocalName(const DeviceSpec& device) { return device == DeviceSpec{.name = "local"}; }
+
 Json DeviceJson(const DeviceSpec& device) {
+  if (IsLocalName(device)) return "local";
   Json rates = Json::object();
-  for (const auto& [name, rate] : {std::pair<const char*, double>{"fp64", device.flops_per_s_fp64},
-                                   {"fp32", device.flops_per_s_fp32},
-                                   {"bf16", device.flops_per_s_bf16},
-                                   {"fp16", device.flops_per_s_fp16}}) {
-    if (rate > 0) rates[name] = rate;
+  for (const RateField& field : kRates) {
+    if (device.*field.member > 0) rates[field.name] = device.*field.member;
   }
-  return {
+  Json json = {
       {"name", device.name},
       {"kind", device.kind == DeviceKind::kCpu ? "cpu" : "cuda"},
       {"memory_bytes", device.memory_bytes},
       {"memory_bytes_per_s", device.memory_bytes_per_s},
       {"flops_per_s", rates},
   };
+  if (device.multiprocessors > 0) json["multiprocessors"] = device.multiprocessors;
+  if (device.overhead_bytes > 0) json["overhead_bytes"] = device.overhead_bytes;
+  Json efficiency = Json::object();
+  for (const EfficiencyField& field : kEfficiencies) {
+    if (device.efficiency.*field.member > 0) efficiency[field.name] = device.efficiency.*field.member;
+  }
+  if (!efficiency.empty()) json["efficiency"] = efficiency;
+  return json;
 }
 
 void AddGroup(Json& json, const NodeGroup& group) {
   json["device"] = DeviceJson(group.device);
   json["nodes"] = group.nodes;
   json["gpus_per_node"] = group.gpus_per_node;
-  json["intra_node_bytes_per_s"] = group.intra_node_bytes_per_s;
-  json["inter_node_bytes_per_s"] = group.inter_node_bytes_per_s;
-  json["intra_node_latency_s"] = group.intra_node_latency_s;
-  json["inter_node_latency_s"] = group.inter_node_latency_s;
+  for (const LinkField& field : kLinks) {
+    if (group.*field.member > 0) json[field.name] = group.*field.member;
+  }
   json["ranks_per_core"] = group.ranks_per_core;
 }
 
@@ -77,6 +135,22 @@ std::optional<std::int64_t> ParseCount(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > 1'000'000) return std::nullopt;
   return value;
+}
+
+// One node of a preset, with its links: its file is a cluster file whose device is an object.
+absl::StatusOr<NodeGroup> PresetGroup(std::string_view name) {
+  for (const EmbeddedPreset& preset : EmbeddedPresets()) {
+    if (preset.kind != "devices" || preset.name != name) continue;
+    absl::StatusOr<Json> json = ParseJson("cluster", preset.json);
+    if (!json.ok()) return json.status();
+    absl::StatusOr<ClusterSpec> cluster = ParseClusterJson(*json);
+    if (!cluster.ok()) return cluster.status();
+    return std::move(cluster->groups.front());
+  }
+  std::vector<std::string> known = DevicePresetNames();
+  known.emplace_back("local");
+  return absl::NotFoundError(
+      fmt::format("cluster: no preset is called \"{}\"{}", Printable(name), DidYouMean(name, known)));
 }
 
 }  // namespace
@@ -90,24 +164,37 @@ absl::StatusOr<ClusterSpec> ParseClusterJson(const Json& json) {
       return absl::UnimplementedError(fmt::format("cluster: {} is not supported yet; leave it out", later));
     }
   }
-  for (const std::string_view name : {"device", "nodes", "gpus_per_node"}) reader.Require(name);
+  for (const std::string_view name : {"device", "nodes"}) reader.Require(name);
   reader.String("name", cluster.name);
   reader.Bool("local", cluster.local);
+  bool is_preset = false;
   if (const Json* device = reader.Find("device"); device != nullptr) {
-    absl::StatusOr<DeviceSpec> parsed =
-        device->is_string() ? DevicePreset(device->get_ref<const std::string&>()) : ParseDeviceJson(*device);
-    reader.Fail(parsed.status());
-    if (parsed.ok()) group.device = *std::move(parsed);
+    if (!device->is_string()) {
+      absl::StatusOr<DeviceSpec> parsed = ParseDeviceJson(*device);
+      reader.Fail(parsed.status());
+      if (parsed.ok()) group.device = *std::move(parsed);
+    } else if (device->get_ref<const std::string&>() == "local") {
+      group.device.name = "local";
+    } else {
+      absl::StatusOr<NodeGroup> preset = PresetGroup(device->get_ref<const std::string&>());
+      reader.Fail(preset.status());
+      if (preset.ok()) group = *std::move(preset);
+      is_preset = true;
+    }
   }
+  if (!is_preset) reader.Require("gpus_per_node");
   reader.Size("nodes", group.nodes);
   reader.Size("gpus_per_node", group.gpus_per_node);
-  reader.Number("intra_node_bytes_per_s", group.intra_node_bytes_per_s);
-  reader.Number("inter_node_bytes_per_s", group.inter_node_bytes_per_s);
-  reader.Number("intra_node_latency_s", group.intra_node_latency_s);
-  reader.Number("inter_node_latency_s", group.inter_node_latency_s);
+  for (const LinkField& field : kLinks) {
+    // What a machine of one node knows nothing of, older files give as 0.
+    if (field.bandwidth && !cluster.local) {
+      Positive(reader, "cluster", field.name, group.*field.member);
+    } else {
+      reader.Number(field.name, group.*field.member);
+    }
+  }
   reader.Number("ranks_per_core", group.ranks_per_core);
-  std::string source;
-  reader.String("source", source);
+  if (json.is_object()) ReadSources(reader, json);
   if (absl::Status status = reader.Finish(); !status.ok()) return status;
   cluster.groups.push_back(std::move(group));
   if (absl::Status status = Validate(cluster); !status.ok()) return status;
@@ -160,17 +247,18 @@ std::vector<std::string> DevicePresetNames() {
   return names;
 }
 
-absl::StatusOr<DeviceSpec> DevicePreset(std::string_view name) {
-  for (const EmbeddedPreset& preset : EmbeddedPresets()) {
-    if (preset.kind != "devices" || preset.name != name) continue;
-    absl::StatusOr<Json> json = ParseJson("cluster: device", preset.json);
-    if (!json.ok()) return json.status();
-    return ParseDeviceJson(*json);
+absl::StatusOr<ClusterSpec> PresetCluster(std::string_view text) {
+  absl::StatusOr<ClusterName> name = ParseClusterName(text);
+  if (!name.ok()) return name.status();
+  absl::StatusOr<NodeGroup> group = PresetGroup(name->preset);
+  if (!group.ok()) return group.status();
+  if (name->nodes > 0) {
+    group->nodes = name->nodes;
+    group->gpus_per_node = name->gpus_per_node;
   }
-  std::vector<std::string> known = DevicePresetNames();
-  known.emplace_back("local");
-  return absl::NotFoundError(
-      fmt::format("cluster: no preset is called \"{}\"{}", Printable(name), DidYouMean(name, known)));
+  ClusterSpec cluster{.name = fmt::format("{}:{}x{}", name->preset, group->nodes, group->gpus_per_node)};
+  cluster.groups.push_back(*std::move(group));
+  return cluster;
 }
 
 }  // namespace autocfg

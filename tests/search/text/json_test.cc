@@ -100,7 +100,9 @@ TEST(ModelJson, Presets) {
 }
 
 constexpr std::string_view kCluster = R"({"name": "c", "device": {"name": "d", "kind": "cpu", "memory_bytes": 1000000,
-    "memory_bytes_per_s": 1e10, "flops_per_s": {"fp32": 1e11}}, "nodes": 2, "gpus_per_node": 4,
+    "memory_bytes_per_s": 1e10, "flops_per_s": {"fp32": 1e11}, "multiprocessors": 3, "overhead_bytes": 5000,
+    "efficiency": {"matmul": 0.8, "matmul_k_half": 150, "attention_forward": 0.9, "attention_backward": 0.7, "memory": 0.75,
+    "intra_node": 0.6, "inter_node": 0.5, "op_overhead_s": 4e-6}}, "nodes": 2, "gpus_per_node": 4,
     "intra_node_bytes_per_s": 1e9, "inter_node_bytes_per_s": 1e8, "intra_node_latency_s": 1e-6,
     "inter_node_latency_s": 1e-5, "ranks_per_core": 2, "local": true})";
 
@@ -114,6 +116,57 @@ TEST(ClusterJson, ThereAndBack) {
   const auto again = ParseClusterJson(Json::parse(ClusterJson(*cluster).dump()));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, *cluster);
+}
+
+// What a file leaves out, its preset fills in; what it says, stands.
+TEST(ClusterJson, PresetDevice) {
+  const auto preset = PresetCluster("a100-80gb-sxm:4x8");
+  ASSERT_TRUE(preset.ok()) << preset.status();
+  EXPECT_EQ(preset->name, "a100-80gb-sxm:4x8");
+  EXPECT_EQ(RankCount(*preset), 32);
+  EXPECT_FALSE(preset->local);
+  auto named = ParseClusterJson(Json::parse(R"({"name": "a100-80gb-sxm:4x8", "device": "a100-80gb-sxm", "nodes": 4})"));
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_EQ(*named, *preset);
+  named = ParseClusterJson(Json::parse(
+      R"({"device": "a100-80gb-sxm", "nodes": 2, "gpus_per_node": 4, "inter_node_bytes_per_s": 1e9, "intra_node_latency_s": 0})"));
+  ASSERT_TRUE(named.ok()) << named.status();
+  NodeGroup expected = preset->groups[0];
+  expected.nodes = 2;
+  expected.gpus_per_node = 4;
+  expected.inter_node_bytes_per_s = 1e9;
+  expected.intra_node_latency_s = 0;
+  EXPECT_EQ(named->groups[0], expected);
+  const auto again = ParseClusterJson(Json::parse(ClusterJson(*preset).dump()));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, *preset);
+}
+
+// Machines like this one: how many and how linked is known, what they are is measured.
+TEST(ClusterJson, LocalDevice) {
+  const Json json = {{"device", "local"}, {"nodes", 2}, {"gpus_per_node", 4}, {"inter_node_bytes_per_s", 1e9}};
+  const auto cluster = ParseClusterJson(json);
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  EXPECT_FALSE(cluster->local);
+  EXPECT_EQ(cluster->groups[0].device, (DeviceSpec{.name = "local"}));
+  EXPECT_EQ(cluster->groups[0].device.kind, DeviceKind::kCpu);
+  EXPECT_EQ(cluster->groups[0].inter_node_bytes_per_s, 1e9);
+  const auto again = ParseClusterJson(Json::parse(ClusterJson(*cluster).dump()));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, *cluster);
+  const auto sizeless = ParseClusterJson(Json{{"device", "local"}, {"nodes", 2}});
+  EXPECT_THAT(std::string(sizeless.status().message()), HasSubstr("gpus_per_node is missing"));
+}
+
+TEST(PresetCluster, Names) {
+  const auto whole_node = PresetCluster("h200-sxm");
+  ASSERT_TRUE(whole_node.ok()) << whole_node.status();
+  EXPECT_EQ(whole_node->groups[0].nodes, 1);
+  EXPECT_EQ(whole_node->groups[0].gpus_per_node, 8);
+  EXPECT_EQ(PresetCluster("a100-80gb-sxm:0x8").status().code(), absl::StatusCode::kInvalidArgument);
+  const auto unknown = PresetCluster("a100-80gb-sxn:2x8");
+  EXPECT_EQ(unknown.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("did you mean a100-80gb-sxm"));
 }
 
 TEST(ClusterJson, Refused) {
@@ -130,6 +183,18 @@ TEST(ClusterJson, Refused) {
   EXPECT_THAT(change("/nodes", "2", kInvalid), HasSubstr("nodes must be a whole number"));
   EXPECT_THAT(change("/ranks_per_core", 0, kInvalid), HasSubstr("ranks_per_core is 0"));
   EXPECT_THAT(change("/intra_node_latency_s", -1, kInvalid), HasSubstr("intra_node_latency_s"));
+  EXPECT_THAT(change("/intra_node_latency_s", 2, kInvalid), HasSubstr("intra_node_latency_s is 2; at most 1"));
+  EXPECT_THAT(change("/inter_node_bytes_per_s", 2e15, kInvalid), HasSubstr("inter_node_bytes_per_s is 2e+15; at most 1e+15"));
+  EXPECT_THAT(change("/device/memory_bytes", 0, kInvalid), HasSubstr("memory_bytes must be at least 1, not 0"));
+  EXPECT_THAT(change("/device/memory_bytes_per_s", -1, kInvalid), HasSubstr("memory_bytes_per_s must be finite and not negative"));
+  EXPECT_THAT(change("/device/overhead_bytes", 2'000'000, kInvalid), HasSubstr("overhead_bytes is 2000000"));
+  EXPECT_THAT(change("/device/flops_per_s/fp32", 0, kInvalid), HasSubstr("fp32 is 0; it must be positive"));
+  EXPECT_THAT(change("/device/flops_per_s/fp32", 2e18, kInvalid), HasSubstr("flops_per_s.fp32 is 2e+18; at most 1e+18"));
+  EXPECT_THAT(change("/device/efficiency", 1, kInvalid), HasSubstr("efficiency: it must be a JSON object"));
+  EXPECT_THAT(change("/device/efficiency/matmul", 1.5, kInvalid), HasSubstr("efficiency.matmul is 1.5; at most 1"));
+  EXPECT_THAT(change("/device/efficiency/matmul", 0, kInvalid), HasSubstr("matmul is 0; it must be positive"));
+  EXPECT_THAT(change("/device/efficiency/attention_forward", 2.5, kInvalid), HasSubstr("attention_forward is 2.5; at most 2"));
+  EXPECT_THAT(change("/device/efficiency/matmull", 0.5, kInvalid), HasSubstr("did you mean matmul"));
   EXPECT_THAT(change("/device/flops_per_s/int8", 1, kInvalid), HasSubstr("unknown field int8"));
   EXPECT_THAT(change("/device/flops_per_s", 1, kInvalid), HasSubstr("flops_per_s: it must be a JSON object"));
   EXPECT_THAT(change("/device/kind", "tpu", kInvalid), HasSubstr("cpu, cuda"));
@@ -137,6 +202,15 @@ TEST(ClusterJson, Refused) {
   EXPECT_THAT(change("/device", "loca", absl::StatusCode::kNotFound), HasSubstr("did you mean local?"));
   EXPECT_THAT(change("/gpu", 3, kInvalid), HasSubstr("unknown field gpu"));
   EXPECT_THAT(change("/calibration", Json::object(), absl::StatusCode::kUnimplemented), HasSubstr("not supported yet"));
+  EXPECT_THAT(change("/groups", Json::array(), absl::StatusCode::kUnimplemented), HasSubstr("groups is not supported yet"));
+  EXPECT_THAT(change("/sources", Json{{"gpus", "x"}}, kInvalid), HasSubstr("sources: gpus is not a field"));
+  Json described = Json::parse(kCluster);
+  described["local"] = false;
+  described["inter_node_bytes_per_s"] = 0;
+  EXPECT_THAT(std::string(ParseClusterJson(described).status().message()), HasSubstr("inter_node_bytes_per_s is 0; it must be positive"));
+  described["inter_node_bytes_per_s"] = 1e9;
+  described["device"]["kind"] = "cuda";
+  EXPECT_THAT(std::string(ParseClusterJson(described).status().message()), HasSubstr("memory_bytes is 1000000; a GPU has at least"));
   EXPECT_THAT(std::string(ParseClusterJson(Json::object()).status().message()), HasSubstr("device is missing"));
 }
 
