@@ -34,7 +34,7 @@ class AttentionProducts {
         heads_(op.dims[0] * op.dims[2]),
         seq_(op.dims[1]),
         dim_(op.dims[3]),
-        ld_(3 * op.dims[2] * op.dims[3]),
+        ld_((op.dims[2] + 2 * op.dims[4]) * op.dims[3]),
         a_(seq_ * ld_, 0.5f),
         b_(seq_ * ld_, 0.5f),
         c_(seq_ * ld_, 0.0f),

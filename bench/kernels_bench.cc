@@ -153,26 +153,55 @@ void BiasGradient(benchmark::State& state) {
 }
 BENCHMARK(BiasGradient)->Unit(benchmark::kMicrosecond);
 
-void BiasGelu(benchmark::State& state) {
+// By Activation's number; [T,F] of results.
+void ActivationForward(benchmark::State& state) {
   Bench b;
-  const auto x = b.Add({T, F}), y = b.Add({T, F}), bias = b.Add({F});
+  const auto activation = static_cast<Activation>(state.range(0));
+  const std::int64_t width = IsGated(activation) ? 2 * F : F;
+  const auto x = b.Add({T, width}), y = b.Add({T, F}), bias = b.Add({width});
   b.Commit();
   b.ops().Fill(b(bias), 0, b.stream());
-  for (auto _ : state) b.ops().BiasGelu(b(x), b(bias), b(y), b.stream());
-  Bytes(state, 3 * T * F);
+  for (auto _ : state) b.ops().ActivationForward(activation, b(x), b(bias), b(y), b.stream());
+  Bytes(state, T * (2 * width + F));
 }
-BENCHMARK(BiasGelu)->Unit(benchmark::kMicrosecond);
+BENCHMARK(ActivationForward)->DenseRange(0, kActivationCount - 1)->Unit(benchmark::kMicrosecond);
 
-void GeluBackward(benchmark::State& state) {
+void ActivationBackward(benchmark::State& state) {
   Bench b;
-  const auto x = b.Add({T, F}), dy = b.Add({T, F});
+  const auto activation = static_cast<Activation>(state.range(0));
+  const std::int64_t width = IsGated(activation) ? 2 * F : F;
+  const auto x = b.Add({T, width}), dy = b.Add({T, F}), dx = b.Add({T, width});
   b.Commit();
-  b.ops().Fill(b(x), 2, b.stream());  // the slope is above 1 there: nothing becomes subnormal
-  b.ops().Fill(b(dy), 1e-30, b.stream());
-  for (auto _ : state) b.ops().GeluBackward(b(x), b(dy), b.stream());
-  Bytes(state, 3 * T * F);
+  for (auto _ : state) b.ops().ActivationBackward(activation, b(x), b(dy), b(dx), b.stream());
+  Bytes(state, T * (2 * width + F));
 }
-BENCHMARK(GeluBackward)->Unit(benchmark::kMicrosecond);
+BENCHMARK(ActivationBackward)->DenseRange(0, kActivationCount - 1)->Unit(benchmark::kMicrosecond);
+
+void RmsNorm(benchmark::State& state) {
+  Bench b;
+  const bool forward = state.range(0) != 0;
+  const auto x = b.Add({T, H}), y = b.Add({T, H}), dy = b.Add({T, H}), gamma = b.Add({H}), dgamma = b.Add({H}), rstd = b.Add({T});
+  b.Commit();
+  b.ops().RmsNormForward(b(x), b(gamma), 1e-5, b(y), b(rstd), b.stream());
+  for (auto _ : state) {
+    if (forward) {
+      b.ops().RmsNormForward(b(x), b(gamma), 1e-5, b(y), b(rstd), b.stream());
+    } else {
+      b.ops().RmsNormBackward(b(dy), b(x), b(gamma), b(rstd), b(y), true, b(dgamma), b.stream());
+    }
+  }
+  Bytes(state, (forward ? 2 : 4) * T * H);
+}
+BENCHMARK(RmsNorm)->ArgNames({"forward"})->Arg(1)->Arg(0)->Unit(benchmark::kMicrosecond);
+
+void Rope(benchmark::State& state) {
+  Bench b;
+  const auto qkv = b.Add({B, S, 3 * N * D});
+  b.Commit();
+  for (auto _ : state) b.ops().Rope(b(qkv), 2 * N, D, 1e4, false, b.stream());
+  Bytes(state, 2 * T * 2 * N * D);
+}
+BENCHMARK(Rope)->Unit(benchmark::kMicrosecond);
 
 // FLOP/s of the whole, not only the causal, matrix.
 void Attention(benchmark::State& state) {
@@ -184,12 +213,12 @@ void Attention(benchmark::State& state) {
   const auto out = b.Add({batch, seq, N * D}), dout = b.Add({batch, seq, N * D});
   const auto workspace = b.Add({AttentionWorkspaceElements(seq, D)});
   b.Commit();
-  b.ops().AttentionForward(b(qkv), N, b(out), b(lse), b(workspace), b.stream());
+  b.ops().AttentionForward(b(qkv), N, N, b(out), b(lse), b(workspace), b.stream());
   for (auto _ : state) {
     if (forward) {
-      b.ops().AttentionForward(b(qkv), N, b(out), b(lse), b(workspace), b.stream());
+      b.ops().AttentionForward(b(qkv), N, N, b(out), b(lse), b(workspace), b.stream());
     } else {
-      b.ops().AttentionBackward(b(qkv), N, b(out), b(lse), b(dout), b(dqkv), b(workspace), b.stream());
+      b.ops().AttentionBackward(b(qkv), N, N, b(out), b(lse), b(dout), b(dqkv), b(workspace), b.stream());
     }
   }
   Flops(state, (forward ? 4.0 : 10.0) * static_cast<double>(T * seq * N * D));
@@ -271,7 +300,7 @@ void AdamW(benchmark::State& state) {
   AdamWParams params;
   params.lr = 1e-4;
   params.weight_decay = 0.1;
-  for (auto _ : state) b.ops().AdamW(b(param), b(grad), b(m), b(v), params, b.stream());
+  for (auto _ : state) b.ops().AdamW(b(param), b(grad), Tensor{}, b(m), b(v), params, b.stream());
   Bytes(state, 7 * V * H);
 }
 BENCHMARK(AdamW)->Unit(benchmark::kMillisecond);

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <stdexcept>
 #include <string_view>
@@ -86,22 +87,37 @@ OpDesc WithBias(OpKind op, std::string_view name, const Tensor& x, const Tensor&
   return RowsDesc(op, x);
 }
 
-OpDesc Attention(OpKind op, const Tensor& qkv, std::int64_t heads, const Tensor& out, const Tensor& lse,
+OpDesc Attention(OpKind op, const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
                  const Tensor& workspace) {
   Main(op, "qkv", qkv, 3);
   const std::int64_t batch = qkv.shape[0], seq = qkv.shape[1], width = qkv.shape[2];
-  if (heads < 1 || width % 3 != 0 || width / 3 % heads != 0) {
-    Fail(op, fmt::format("a qkv width of {} is not three times {} heads of one size", width, heads));
+  if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0) {
+    Fail(op, fmt::format("{} key-value heads do not divide {} heads", kv_heads, heads));
   }
-  const std::int64_t head_dim = width / 3 / heads;
-  Same(op, "out", out, {batch, seq, width / 3}, qkv.dtype);
+  if (width % (heads + 2 * kv_heads) != 0) {
+    Fail(op, fmt::format("a qkv width of {} is not {} heads and twice {} key-value heads of one size", width, heads, kv_heads));
+  }
+  const std::int64_t head_dim = width / (heads + 2 * kv_heads);
+  Same(op, "out", out, {batch, seq, heads * head_dim}, qkv.dtype);
   Statistics(op, "lse", lse, {batch, heads, seq});
   RequireType(op, "workspace", workspace, lse.dtype);
   const std::int64_t needed = AttentionWorkspaceElements(seq, head_dim);
   if (workspace.Elements() < needed) {
     Fail(op, fmt::format("workspace has {} elements; {} are needed", workspace.Elements(), needed));
   }
-  return Desc(op, qkv.dtype, {batch, seq, heads, head_dim, heads});
+  return Desc(op, qkv.dtype, {batch, seq, heads, head_dim, kv_heads});
+}
+
+// x[T,W] and the result's shape [T,F] of an activation.
+OpDesc ActivationOp(OpKind op, Activation activation, const Tensor& x) {
+  Main(op, "x", x, 2);
+  const std::int64_t width = x.shape[1];
+  if (IsGated(activation) && width % 2 != 0) {
+    Fail(op, fmt::format("x is {} wide; {} needs as many gates as ups", width, Name(activation)));
+  }
+  OpDesc desc = Desc(op, x.dtype, {x.shape[0], IsGated(activation) ? width / 2 : width});
+  desc.activation = activation;
+  return desc;
 }
 
 OpDesc Embedding(OpKind op, const Tensor& tokens, std::string_view table_name, const Tensor& table,
@@ -183,12 +199,42 @@ OpDesc LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma,
   return RowsDesc(op, x);
 }
 
+OpDesc RmsNormForward(const Tensor& x, const Tensor& gamma, const Tensor& y, const Tensor& rstd) {
+  constexpr OpKind op = OpKind::kRmsNormForward;
+  Main(op, "x", x, 2);
+  Same(op, "gamma", gamma, {x.shape[1]}, x.dtype);
+  Same(op, "y", y, {x.shape[0], x.shape[1]}, x.dtype);
+  Statistics(op, "rstd", rstd, {x.shape[0]});
+  return RowsDesc(op, x);
+}
+
+OpDesc RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd, const Tensor& dx, bool add_to_dx,
+                       const Tensor& dgamma) {
+  constexpr OpKind op = OpKind::kRmsNormBackward;
+  Main(op, "x", x, 2);
+  const std::int64_t rows = x.shape[0], width = x.shape[1];
+  Same(op, "dy", dy, {rows, width}, x.dtype);
+  Same(op, "gamma", gamma, {width}, x.dtype);
+  Statistics(op, "rstd", rstd, {rows});
+  Same(op, "dx", dx, {rows, width}, x.dtype);
+  Gradient(op, "dgamma", dgamma, {width});
+  if (add_to_dx && dx.data != nullptr && dx.data == dy.data) Fail(op, "dx is dy, and dx is added to");
+  return RowsDesc(op, x);
+}
+
 OpDesc BiasAdd(const Tensor& y, const Tensor& bias) { return WithBias(OpKind::kBiasAdd, "y", y, bias); }
 
 OpDesc BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual) {
   const OpDesc desc = WithBias(OpKind::kBiasResidual, "y", y, bias);
   Same(desc.kind, "residual", residual, {y.shape[0], y.shape[1]}, y.dtype);
   return desc;
+}
+
+OpDesc ResidualAdd(const Tensor& y, const Tensor& residual) {
+  constexpr OpKind op = OpKind::kResidualAdd;
+  Main(op, "y", y, 2);
+  Same(op, "residual", residual, {y.shape[0], y.shape[1]}, y.dtype);
+  return RowsDesc(op, y);
 }
 
 OpDesc BiasGradient(const Tensor& dy, const Tensor& dbias) {
@@ -198,28 +244,44 @@ OpDesc BiasGradient(const Tensor& dy, const Tensor& dbias) {
   return RowsDesc(op, dy);
 }
 
-OpDesc BiasGelu(const Tensor& x, const Tensor& bias, const Tensor& y) {
-  OpDesc desc = WithBias(OpKind::kActivationForward, "x", x, bias);
-  desc.bias = true;
-  Same(desc.kind, "y", y, {x.shape[0], x.shape[1]}, x.dtype);
+OpDesc ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y) {
+  OpDesc desc = ActivationOp(OpKind::kActivationForward, activation, x);
+  desc.bias = bias.IsPresent();
+  if (desc.bias) Same(desc.kind, "bias", bias, {x.shape[1]}, x.dtype);
+  Same(desc.kind, "y", y, {desc.dims[0], desc.dims[1]}, x.dtype);
+  if (y.data != nullptr && y.data == x.data) Fail(desc.kind, "y is x, which the backward needs");
   return desc;
 }
 
-OpDesc GeluBackward(const Tensor& x, const Tensor& dy) {
-  constexpr OpKind op = OpKind::kActivationBackward;
-  Main(op, "x", x, 2);
-  Same(op, "dy", dy, {x.shape[0], x.shape[1]}, x.dtype);
-  return RowsDesc(op, x);
+OpDesc ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx) {
+  const OpDesc desc = ActivationOp(OpKind::kActivationBackward, activation, x);
+  Same(desc.kind, "dy", dy, {desc.dims[0], desc.dims[1]}, x.dtype);
+  Same(desc.kind, "dx", dx, {x.shape[0], x.shape[1]}, x.dtype);
+  if (IsGated(activation) && dx.data != nullptr && dx.data == dy.data) {
+    Fail(desc.kind, fmt::format("dx is dy, and {} is gated", Name(activation)));
+  }
+  return desc;
 }
 
-OpDesc AttentionForward(const Tensor& qkv, std::int64_t heads, const Tensor& out, const Tensor& lse,
+OpDesc Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta) {
+  constexpr OpKind op = OpKind::kRope;
+  Main(op, "qkv", qkv, 3);
+  if (head_dim < 2 || head_dim % 2 != 0) Fail(op, fmt::format("a head of {} elements has no halves to turn", head_dim));
+  if (heads_turned < 1 || heads_turned > qkv.shape[2] / head_dim) {
+    Fail(op, fmt::format("{} heads of {} to turn in rows of {}", heads_turned, head_dim, qkv.shape[2]));
+  }
+  if (!(theta > 0) || !std::isfinite(theta)) Fail(op, fmt::format("theta is {}; it must be positive", theta));
+  return Desc(op, qkv.dtype, {qkv.shape[0] * qkv.shape[1], heads_turned, head_dim});
+}
+
+OpDesc AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
                         const Tensor& workspace) {
-  return Attention(OpKind::kAttentionForward, qkv, heads, out, lse, workspace);
+  return Attention(OpKind::kAttentionForward, qkv, heads, kv_heads, out, lse, workspace);
 }
 
-OpDesc AttentionBackward(const Tensor& qkv, std::int64_t heads, const Tensor& out, const Tensor& lse,
+OpDesc AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
                          const Tensor& dout, const Tensor& dqkv, const Tensor& workspace) {
-  const OpDesc desc = Attention(OpKind::kAttentionBackward, qkv, heads, out, lse, workspace);
+  const OpDesc desc = Attention(OpKind::kAttentionBackward, qkv, heads, kv_heads, out, lse, workspace);
   Same(desc.kind, "dout", dout, {out.shape[0], out.shape[1], out.shape[2]}, qkv.dtype);
   Same(desc.kind, "dqkv", dqkv, {qkv.shape[0], qkv.shape[1], qkv.shape[2]}, qkv.dtype);
   return desc;
@@ -291,18 +353,26 @@ OpDesc SumOfSquares(const Tensor& x, const Tensor& result) {
   return Desc(op, x.dtype, {x.Elements(), 0, 0, 0});
 }
 
-OpDesc AdamW(const Tensor& param, const Tensor& grad, const Tensor& m, const Tensor& v) {
+OpDesc AdamW(const Tensor& param, const Tensor& grad, const Tensor& master, const Tensor& m, const Tensor& v) {
   constexpr OpKind op = OpKind::kAdamW;
   Main(op, "param", param, param.rank);
-  for (const auto& [name, tensor] : {std::pair{"grad", &grad}, std::pair{"m", &m}, std::pair{"v", &v}}) {
-    Main(op, name, *tensor, param.rank);
-    if (!std::ranges::equal(ShapeOf(*tensor), ShapeOf(param))) {
-      Fail(op, fmt::format("{} is [{}], the parameter [{}]", name, fmt::join(ShapeOf(*tensor), ", "),
-                           fmt::join(ShapeOf(param), ", ")));
+  const auto like_param = [&](std::string_view name, const Tensor& tensor) {
+    Main(op, name, tensor, param.rank);
+    if (!std::ranges::equal(ShapeOf(tensor), ShapeOf(param))) {
+      Fail(op, fmt::format("{} is [{}], the parameter [{}]", name, fmt::join(ShapeOf(tensor), ", "), fmt::join(ShapeOf(param), ", ")));
     }
-  }
+  };
+  like_param("grad", grad);
+  like_param("m", m);
+  like_param("v", v);
   RequireType(op, "v", v, m.dtype);
-  return Desc(op, param.dtype, {param.Elements(), 0, 0, 0});
+  if (master.IsPresent()) {
+    like_param("master", master);
+    RequireType(op, "master", master, m.dtype);
+  }
+  OpDesc desc = Desc(op, param.dtype, {param.Elements()});
+  desc.master_weights = master.IsPresent();
+  return desc;
 }
 
 }  // namespace autocfg::op_check

@@ -11,14 +11,19 @@ OpDesc LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta
                         const Tensor& rstd);
 OpDesc LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd,
                          const Tensor& dx, bool add_to_dx, const Tensor& dgamma, const Tensor& dbeta);
+OpDesc RmsNormForward(const Tensor& x, const Tensor& gamma, const Tensor& y, const Tensor& rstd);
+OpDesc RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd, const Tensor& dx, bool add_to_dx,
+                       const Tensor& dgamma);
 OpDesc BiasAdd(const Tensor& y, const Tensor& bias);
 OpDesc BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual);
+OpDesc ResidualAdd(const Tensor& y, const Tensor& residual);
 OpDesc BiasGradient(const Tensor& dy, const Tensor& dbias);
-OpDesc BiasGelu(const Tensor& x, const Tensor& bias, const Tensor& y);
-OpDesc GeluBackward(const Tensor& x, const Tensor& dy);
-OpDesc AttentionForward(const Tensor& qkv, std::int64_t heads, const Tensor& out, const Tensor& lse,
+OpDesc ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y);
+OpDesc ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx);
+OpDesc Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta);
+OpDesc AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
                         const Tensor& workspace);
-OpDesc AttentionBackward(const Tensor& qkv, std::int64_t heads, const Tensor& out, const Tensor& lse,
+OpDesc AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
                          const Tensor& dout, const Tensor& dqkv, const Tensor& workspace);
 OpDesc EmbeddingForward(const Tensor& tokens, const Tensor& table, const Tensor& out);
 OpDesc EmbeddingBackward(const Tensor& tokens, const Tensor& dout, const Tensor& dtable);
@@ -31,6 +36,6 @@ OpDesc CrossEntropyLoss(const Tensor& sums, const Tensor& loss);
 OpDesc CrossEntropyBackward(const Tensor& logits, const Tensor& sums, const Tensor& targets);
 OpDesc Fill(const Tensor& y);
 OpDesc SumOfSquares(const Tensor& x, const Tensor& result);
-OpDesc AdamW(const Tensor& param, const Tensor& grad, const Tensor& m, const Tensor& v);
+OpDesc AdamW(const Tensor& param, const Tensor& grad, const Tensor& master, const Tensor& m, const Tensor& v);
 
 }  // namespace autocfg::op_check

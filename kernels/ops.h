@@ -1,10 +1,11 @@
 // The numerical operations of the training engine, on one device. Every op is issued on a stream, takes views of the arena,
 // and allocates nothing. One object per rank; use from one thread.
 //
-// Shapes: T tokens (= B x S), B micro batch, S sequence, H row width, N local heads, D head dimension, V local (padded)
-// vocabulary. Types: all tensors of an op have its compute type, except statistics (`Precision::statistics`), token ids (kI32), gradients of
-// parameters (`Precision::gradients`). "+=" accumulates. Requires what each comment says; a shape that breaks it throws
-// std::invalid_argument on every implementation.
+// Shapes: T tokens (= B x S), B micro batch, S sequence, H row width, N local heads, G local key-value heads, D head dimension,
+// Q = (N + 2G) D, F feed-forward width, V local (padded) vocabulary. Types: all tensors of an op have its compute type, except statistics
+// (`Precision::statistics`), token ids (kI32), gradients of parameters (`Precision::gradients`). "+=" accumulates. An operand "or absent" is
+// given as Tensor{} where there is none. Requires what each comment says; a shape that breaks it throws std::invalid_argument on every
+// implementation.
 #pragma once
 
 #include <cstdint>
@@ -44,24 +45,38 @@ class Ops {
                                  const Tensor& rstd, const Tensor& dx, bool add_to_dx, const Tensor& dgamma,
                                  const Tensor& dbeta, Stream& stream) = 0;
 
+  // y = x * rstd * gamma, by row of x[T,H], with rstd[T] = 1/sqrt(mean(x^2) + eps) kept for the backward (Zhang & Sennrich 2019).
+  virtual void RmsNormForward(const Tensor& x, const Tensor& gamma, double eps, const Tensor& y, const Tensor& rstd, Stream& stream) = 0;
+  // dx (= or, with add_to_dx, +=) gradient by x; dgamma[H] +=. dx may be dy only when add_to_dx is false.
+  virtual void RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd, const Tensor& dx, bool add_to_dx,
+                               const Tensor& dgamma, Stream& stream) = 0;
+
   // y[T,W] += bias[W].
   virtual void BiasAdd(const Tensor& y, const Tensor& bias, Stream& stream) = 0;
   // y[T,W] += bias[W] + residual[T,W].
   virtual void BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual, Stream& stream) = 0;
+  // y[T,W] += residual[T,W].
+  virtual void ResidualAdd(const Tensor& y, const Tensor& residual, Stream& stream) = 0;
   // dbias[W] += column sums of dy[T,W].
   virtual void BiasGradient(const Tensor& dy, const Tensor& dbias, Stream& stream) = 0;
-  // x[T,W] += bias[W]; y = gelu(x), the tanh form (Hendrycks & Gimpel 2016).
-  virtual void BiasGelu(const Tensor& x, const Tensor& bias, const Tensor& y, Stream& stream) = 0;
-  // dy[T,W] *= gelu'(x): dy becomes the gradient by x (bias included).
-  virtual void GeluBackward(const Tensor& x, const Tensor& dy, Stream& stream) = 0;
+  // x[T,W] += bias[W] (or absent); y[T,F] = f(x), W = F. Gated (search/ops/activation.h): W = 2F, y = f(gate) * up, where the first F columns
+  // of x are the gates and the others the ups. y is not x.
+  virtual void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y, Stream& stream) = 0;
+  // dx[T,W] = gradient by x (bias included), given dy[T,F] and the x that the forward left. dx may be dy where the activation is not gated.
+  virtual void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx, Stream& stream) = 0;
 
-  // Causal attention, scale 1/sqrt(D). qkv[B,S,3*N*D] holds for each token q of all N heads, then k, then v; out[B,S,N*D]; lse[B,N,S] the
-  // log-sum-exp of each row of scaled scores. Stores no scores (Dao et al. 2022). `workspace` holds at least
-  // AttentionWorkspaceElements(S, D) elements.
-  virtual void AttentionForward(const Tensor& qkv, std::int64_t heads, const Tensor& out, const Tensor& lse,
+  // Rotary position embedding (Su et al. 2021), in place, of the first heads_turned * head_dim columns of each row of qkv[B,S,Q]. Each head is turned
+  // in halves, as Hugging Face lays it out: elements (i, i + D/2) by the angle s * theta^(-2i/D), s the position in the sequence. `inverse`
+  // turns back, which is also the gradient (a rotation's inverse is its transpose). D is even.
+  virtual void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta, bool inverse, Stream& stream) = 0;
+
+  // Causal attention, scale 1/sqrt(D). qkv[B,S,Q] holds for each token q of all N heads, then k of the G key-value heads, then their v; head h
+  // uses key-value head h / (N/G) (Ainslie et al. 2023; G divides N). out[B,S,N*D]; lse[B,N,S] the log-sum-exp of each row of scaled scores. Stores no
+  // scores (Dao et al. 2022). `workspace` holds at least AttentionWorkspaceElements(S, D) elements.
+  virtual void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
                                 const Tensor& workspace, Stream& stream) = 0;
   // dqkv = gradient by qkv, given dout and what the forward left.
-  virtual void AttentionBackward(const Tensor& qkv, std::int64_t heads, const Tensor& out, const Tensor& lse,
+  virtual void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
                                  const Tensor& dout, const Tensor& dqkv, const Tensor& workspace, Stream& stream) = 0;
 
   // out[T,H] = row tokens[t] - vocab_start of table[V,H] where that row is in the table, else 0.
@@ -82,7 +97,9 @@ class Ops {
   //    target is another rank's. sums[2,T].
   virtual void CrossEntropySum(const Tensor& logits, std::int64_t valid, const Tensor& max, const Tensor& targets,
                                std::int64_t vocab_start, const Tensor& sums, Stream& stream) = 0;
-  // 3. loss[1] (kF64) += sum over t of log(sums[0,t]) - sums[1,t], with reduced sums.
+  // 3. loss[1] (kF64) += sum over t of log(sums[0,t]) - sums[1,t], with reduced sums. A reduced sums[0,t] is at least 1, since the largest
+  //    logit is in it; but one rank of a tensor group run alone may hold padding only, whose sum is 0. Here and in the backward a sum
+  //    below the smallest normal number counts as that number, so that such a slice stays finite.
   virtual void CrossEntropyLoss(const Tensor& sums, const Tensor& loss, Stream& stream) = 0;
   // logits (the exponentials of step 2) become scale * (softmax - one_hot(target)): the gradient by the logits.
   virtual void CrossEntropyBackward(const Tensor& logits, const Tensor& sums, const Tensor& targets,
@@ -92,9 +109,10 @@ class Ops {
   virtual void Fill(const Tensor& y, double value, Stream& stream) = 0;
   // result[1] (kF64) += sum of squares of x, any shape; accumulated in double precision.
   virtual void SumOfSquares(const Tensor& x, const Tensor& result, Stream& stream) = 0;
-  // One AdamW update (Loshchilov & Hutter 2019) of all elements; m, v in the optimizer's type.
-  virtual void AdamW(const Tensor& param, const Tensor& grad, const Tensor& m, const Tensor& v, const AdamWParams& params,
-                     Stream& stream) = 0;
+  // One AdamW update (Loshchilov & Hutter 2019) of all elements; m, v in the optimizer's type. Where there is a master copy (or absent), it is in
+  // the optimizer's type too: it is updated, and param becomes its value, rounded.
+  virtual void AdamW(const Tensor& param, const Tensor& grad, const Tensor& master, const Tensor& m, const Tensor& v,
+                     const AdamWParams& params, Stream& stream) = 0;
 };
 
 // Elements of the statistics type that attention needs beside its operands; shared by all implementations, so that the memory model can

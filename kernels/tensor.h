@@ -22,6 +22,8 @@ struct Tensor {
     for (int i = 0; i < rank; ++i) n *= shape[i];
     return n;
   }
+  // Tensor{} stands for an operand that is not there.
+  bool IsPresent() const { return rank > 0; }
   std::int64_t Bytes() const { return Elements() * SizeOf(dtype); }
 
   template <typename T>

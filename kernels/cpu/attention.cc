@@ -14,13 +14,14 @@ constexpr Transpose kNo = Transpose::kNo, kYes = Transpose::kYes;
 
 // Where one head of one sequence lies: rows are `ld` (qkv) and `ld_out` (out) elements apart.
 struct Head {
-  std::int64_t qkv, out, lse;
+  std::int64_t q, k, v, out, lse;
 };
 
 Head HeadAt(const AttentionShape& s, std::int64_t b, std::int64_t n) {
-  const std::int64_t width = s.heads * s.head_dim;
-  return {b * s.seq_len * 3 * width + n * s.head_dim, b * s.seq_len * width + n * s.head_dim,
-          (b * s.heads + n) * s.seq_len};
+  const std::int64_t row = b * s.seq_len * (s.heads + 2 * s.kv_heads) * s.head_dim;
+  const std::int64_t kv = s.heads + n / (s.heads / s.kv_heads);
+  return {row + n * s.head_dim, row + kv * s.head_dim, row + (kv + s.kv_heads) * s.head_dim,
+          b * s.seq_len * s.heads * s.head_dim + n * s.head_dim, (b * s.heads + n) * s.seq_len};
 }
 
 // The first `used` scores become exp(score - max), the rest 0. Returns their sum; `max` is set.
@@ -58,7 +59,8 @@ void SoftmaxBackwardRow(T* p, T* dp, std::int64_t used, std::int64_t cols, T lse
 
 template <typename T>
 void AttentionForward(const AttentionShape& shape, const T* qkv, T* out, T* lse, T* workspace) {
-  const std::int64_t S = shape.seq_len, D = shape.head_dim, width = shape.heads * D, ld = 3 * width;
+  const std::int64_t S = shape.seq_len, D = shape.head_dim, width = shape.heads * D,
+                     ld = (shape.heads + 2 * shape.kv_heads) * D;
   const std::int64_t block = std::min(S, kBlockRows);
   const T scale = T(1) / std::sqrt(static_cast<T>(D));
   T* scores = workspace;
@@ -66,9 +68,9 @@ void AttentionForward(const AttentionShape& shape, const T* qkv, T* out, T* lse,
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     for (std::int64_t n = 0; n < shape.heads; ++n) {
       const Head head = HeadAt(shape, b, n);
-      const T* q = qkv + head.qkv;
-      const T* k = q + width;
-      const T* v = k + width;
+      const T* q = qkv + head.q;
+      const T* k = qkv + head.k;
+      const T* v = qkv + head.v;
       for (std::int64_t first = 0; first < S; first += block) {
         const std::int64_t rows = std::min(block, S - first), cols = first + rows;
         T* o = out + head.out + first * width;
@@ -90,12 +92,13 @@ void AttentionForward(const AttentionShape& shape, const T* qkv, T* out, T* lse,
 }
 
 // With P the probabilities and delta = rowsum(dout * out):  dV = P^T dout,  dS = P * (dout V^T - delta) /
-// sqrt(D), dQ = dS K,  dK = dS^T Q. The last block of rows comes first: it reaches every key, so it
-// overwrites and the others add.
+// sqrt(D), dQ = dS K,  dK = dS^T Q. The last block of rows comes first: it reaches every key, so that of the first
+// head that shares the key-value head overwrites dK and dV, and all others add.
 template <typename T>
 void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out, const T* lse, const T* dout,
                        T* dqkv, T* workspace) {
-  const std::int64_t S = shape.seq_len, D = shape.head_dim, width = shape.heads * D, ld = 3 * width;
+  const std::int64_t S = shape.seq_len, D = shape.head_dim, width = shape.heads * D,
+                     ld = (shape.heads + 2 * shape.kv_heads) * D;
   const std::int64_t block = std::min(S, kBlockRows);
   const T scale = T(1) / std::sqrt(static_cast<T>(D));
   T* scores = workspace;
@@ -105,12 +108,13 @@ void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out, 
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     for (std::int64_t n = 0; n < shape.heads; ++n) {
       const Head head = HeadAt(shape, b, n);
-      const T* q = qkv + head.qkv;
-      const T* k = q + width;
-      const T* v = k + width;
-      T* dq = dqkv + head.qkv;
-      T* dk = dq + width;
-      T* dv = dk + width;
+      const T* q = qkv + head.q;
+      const T* k = qkv + head.k;
+      const T* v = qkv + head.v;
+      T* dq = dqkv + head.q;
+      T* dk = dqkv + head.k;
+      T* dv = dqkv + head.v;
+      const bool first_of_group = n % (shape.heads / shape.kv_heads) == 0;
       for (std::int64_t i = 0; i < S; ++i) {
         const T* o = out + head.out + i * width;
         const T* g = dout + head.out + i * width;
@@ -122,7 +126,7 @@ void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out, 
       for (std::int64_t first = (S - 1) / block * block; first >= 0; first -= block) {
         const std::int64_t rows = std::min(block, S - first), cols = first + rows;
         const T* g = dout + head.out + first * width;
-        const T keep = cols == S ? T(0) : T(1);
+        const T keep = first_of_group && cols == S ? T(0) : T(1);
         Gemm(kNo, kYes, rows, cols, D, scale, q + first * ld, ld, k, ld, T(0), scores, cols);
         Gemm(kNo, kYes, rows, cols, D, T(1), g, width, v, ld, T(0), dscores, cols);
         for (std::int64_t i = 0; i < rows; ++i) {

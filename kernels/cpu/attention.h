@@ -8,7 +8,7 @@
 namespace autocfg::cpu {
 
 struct AttentionShape {
-  std::int64_t batch, seq_len, heads, head_dim;
+  std::int64_t batch, seq_len, heads, head_dim, kv_heads;
 };
 
 // workspace: AttentionWorkspaceElements(seq_len, head_dim).

@@ -1,4 +1,4 @@
-// Biases, residuals and the GELU between two linear layers; see Ops. T: float, double. Pure functions.
+// Biases and residuals; see Ops. T: float, double. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,8 @@ void BiasResidual(std::int64_t rows, std::int64_t width, T* y, const T* bias, co
 template <typename T>
 void BiasGradient(std::int64_t rows, std::int64_t width, const T* dy, T* dbias);
 
+// y[i] += residual[i].
 template <typename T>
-void BiasGelu(std::int64_t rows, std::int64_t width, T* x, const T* bias, T* y);
-
-template <typename T>
-void GeluBackward(std::int64_t elements, const T* x, T* dy);
+void ResidualAdd(std::int64_t elements, T* y, const T* residual);
 
 }  // namespace autocfg::cpu

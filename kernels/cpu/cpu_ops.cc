@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <stdexcept>
 
+#include "kernels/cpu/activation.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/bias.h"
 #include "kernels/cpu/blas.h"
@@ -13,6 +14,8 @@
 #include "kernels/cpu/embedding.h"
 #include "kernels/cpu/layer_norm.h"
 #include "kernels/cpu/optimizer.h"
+#include "kernels/cpu/rms_norm.h"
+#include "kernels/cpu/rope.h"
 #include "kernels/op_check.h"
 
 namespace autocfg {
@@ -70,6 +73,22 @@ class CpuOps final : public Ops {
     });
   }
 
+  void RmsNormForward(const Tensor& x, const Tensor& gamma, double eps, const Tensor& y, const Tensor& rstd, Stream&) override {
+    const OpDesc op = op_check::RmsNormForward(x, gamma, y, rstd);
+    Dispatch(op, x, {&rstd}, [&]<typename T>() {
+      cpu::RmsNormForward(op.dims[0], op.dims[1], x.As<const T>(), gamma.As<const T>(), static_cast<T>(eps), y.As<T>(), rstd.As<T>());
+    });
+  }
+
+  void RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd, const Tensor& dx, bool add_to_dx,
+                       const Tensor& dgamma, Stream&) override {
+    const OpDesc op = op_check::RmsNormBackward(dy, x, gamma, rstd, dx, add_to_dx, dgamma);
+    Dispatch(op, x, {&rstd, &dgamma}, [&]<typename T>() {
+      cpu::RmsNormBackward(op.dims[0], op.dims[1], dy.As<const T>(), x.As<const T>(), gamma.As<const T>(), rstd.As<const T>(), dx.As<T>(),
+                           add_to_dx, dgamma.As<T>());
+    });
+  }
+
   void BiasAdd(const Tensor& y, const Tensor& bias, Stream&) override {
     const OpDesc op = op_check::BiasAdd(y, bias);
     Dispatch(op, y, {},
@@ -83,6 +102,11 @@ class CpuOps final : public Ops {
     });
   }
 
+  void ResidualAdd(const Tensor& y, const Tensor& residual, Stream&) override {
+    const OpDesc op = op_check::ResidualAdd(y, residual);
+    Dispatch(op, y, {}, [&]<typename T>() { cpu::ResidualAdd(y.Elements(), y.As<T>(), residual.As<const T>()); });
+  }
+
   void BiasGradient(const Tensor& dy, const Tensor& dbias, Stream&) override {
     const OpDesc op = op_check::BiasGradient(dy, dbias);
     Dispatch(op, dy, {&dbias}, [&]<typename T>() {
@@ -90,30 +114,38 @@ class CpuOps final : public Ops {
     });
   }
 
-  void BiasGelu(const Tensor& x, const Tensor& bias, const Tensor& y, Stream&) override {
-    const OpDesc op = op_check::BiasGelu(x, bias, y);
+  void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y, Stream&) override {
+    const OpDesc op = op_check::ActivationForward(activation, x, bias, y);
     Dispatch(op, x, {}, [&]<typename T>() {
-      cpu::BiasGelu(op.dims[0], op.dims[1], x.As<T>(), bias.As<const T>(), y.As<T>());
+      cpu::ActivationForward(activation, op.dims[0], op.dims[1], x.As<T>(), bias.As<const T>(), y.As<T>());
     });
   }
 
-  void GeluBackward(const Tensor& x, const Tensor& dy, Stream&) override {
-    const OpDesc op = op_check::GeluBackward(x, dy);
-    Dispatch(op, x, {}, [&]<typename T>() { cpu::GeluBackward(x.Elements(), x.As<const T>(), dy.As<T>()); });
+  void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx, Stream&) override {
+    const OpDesc op = op_check::ActivationBackward(activation, x, dy, dx);
+    Dispatch(op, x, {}, [&]<typename T>() {
+      cpu::ActivationBackward(activation, op.dims[0], op.dims[1], x.As<const T>(), dy.As<const T>(), dx.As<T>());
+    });
   }
 
-  void AttentionForward(const Tensor& qkv, std::int64_t heads, const Tensor& out, const Tensor& lse,
+  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta, bool inverse, Stream&) override {
+    const OpDesc op = op_check::Rope(qkv, heads_turned, head_dim, theta);
+    const cpu::RopeShape shape{qkv.shape[0], qkv.shape[1], qkv.shape[2], heads_turned, head_dim};
+    Dispatch(op, qkv, {}, [&]<typename T>() { cpu::Rope(shape, theta, inverse, qkv.As<T>()); });
+  }
+
+  void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
                         const Tensor& workspace, Stream&) override {
-    const OpDesc op = op_check::AttentionForward(qkv, heads, out, lse, workspace);
+    const OpDesc op = op_check::AttentionForward(qkv, heads, kv_heads, out, lse, workspace);
     Dispatch(op, qkv, {&lse}, [&]<typename T>() {
       cpu::AttentionForward(AttentionShape(op), qkv.As<const T>(), out.As<T>(), lse.As<T>(),
                             workspace.As<T>());
     });
   }
 
-  void AttentionBackward(const Tensor& qkv, std::int64_t heads, const Tensor& out, const Tensor& lse,
+  void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
                          const Tensor& dout, const Tensor& dqkv, const Tensor& workspace, Stream&) override {
-    const OpDesc op = op_check::AttentionBackward(qkv, heads, out, lse, dout, dqkv, workspace);
+    const OpDesc op = op_check::AttentionBackward(qkv, heads, kv_heads, out, lse, dout, dqkv, workspace);
     Dispatch(op, qkv, {&lse}, [&]<typename T>() {
       cpu::AttentionBackward(AttentionShape(op), qkv.As<const T>(), out.As<const T>(), lse.As<const T>(),
                              dout.As<const T>(), dqkv.As<T>(), workspace.As<T>());
@@ -195,9 +227,12 @@ class CpuOps final : public Ops {
              [&]<typename T>() { *result.As<double>() += cpu::SumOfSquares(op.dims[0], x.As<const T>()); });
   }
 
-  void AdamW(const Tensor& param, const Tensor& grad, const Tensor& m, const Tensor& v,
-             const AdamWParams& params, Stream&) override {
-    const OpDesc op = op_check::AdamW(param, grad, m, v);
+  void AdamW(const Tensor& param, const Tensor& grad, const Tensor& master, const Tensor& m, const Tensor& v, const AdamWParams& params,
+             Stream&) override {
+    const OpDesc op = op_check::AdamW(param, grad, master, m, v);
+    if (op.master_weights) {
+      throw std::invalid_argument("adamw: the cpu device keeps no master copy of the weights; fp32 and fp64 need none");
+    }
     Dispatch(op, param, {&grad, &m, &v}, [&]<typename T>() {
       cpu::AdamW(op.dims[0], param.As<T>(), grad.As<const T>(), m.As<T>(), v.As<T>(), params);
     });
@@ -205,7 +240,7 @@ class CpuOps final : public Ops {
 
  private:
   static cpu::AttentionShape AttentionShape(const OpDesc& op) {
-    return {op.dims[0], op.dims[1], op.dims[2], op.dims[3]};
+    return {op.dims[0], op.dims[1], op.dims[2], op.dims[3], op.dims[4]};
   }
 };
 

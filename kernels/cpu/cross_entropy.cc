@@ -22,6 +22,12 @@ void PrefetchChunk(const T* from, const T* end) {
   for (std::int64_t i = 0; i < n; i += kLine) __builtin_prefetch(from + i, 1, 2);
 }
 
+// See Ops: the sum of a rank that has padding alone and no peers is 0. NaN stays NaN.
+template <typename T>
+T AtLeastNormal(T sum) {
+  return sum < std::numeric_limits<T>::min() ? std::numeric_limits<T>::min() : sum;
+}
+
 }  // namespace
 
 template <typename T>
@@ -66,7 +72,7 @@ template <typename T>
 double CrossEntropyLoss(std::int64_t rows, const T* sums) {
   double loss = 0;
   for (std::int64_t row = 0; row < rows; ++row) {
-    loss += std::log(static_cast<double>(sums[row])) - static_cast<double>(sums[rows + row]);
+    loss += std::log(static_cast<double>(AtLeastNormal(sums[row]))) - static_cast<double>(sums[rows + row]);
   }
   return loss;
 }
@@ -76,7 +82,7 @@ void CrossEntropyBackward(std::int64_t rows, std::int64_t vocab, T* logits, cons
                           const std::int32_t* targets, std::int64_t start, T scale) {
   for (std::int64_t row = 0; row < rows; ++row) {
     T* x = logits + row * vocab;
-    const T factor = scale / sums[row];
+    const T factor = scale / AtLeastNormal(sums[row]);
 #pragma omp simd
     for (std::int64_t i = 0; i < vocab; ++i) x[i] *= factor;
     const std::int64_t target = targets[row] - start;

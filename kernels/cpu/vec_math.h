@@ -1,4 +1,4 @@
-// exp and the logistic function without branches or calls, so that a loop over them becomes vector code. Pure
+// exp, the logistic function and the normal distribution without branches or calls, so that a loop over them becomes vector code. Pure
 // functions.
 //
 // exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln(2)/2. exp(r) = 1 + r + r^2 q(r), where q interpolates
@@ -62,6 +62,62 @@ namespace autocfg::cpu {
 template <typename T>
 [[gnu::always_inline]] inline T Sigmoid(T x) {
   return T(1) / (T(1) + Exp(-x));
+}
+
+// exp(a^2 / 2) times the probability above a >= 0 of the standard normal distribution: a polynomial in (a - k) / (a + k), which takes [0, infinity) to
+// [-1, 1], interpolated at Chebyshev nodes (truncation, times exp(-a^2 / 2): 5e-17 for double, 4e-8 for float).
+[[gnu::always_inline]] inline double ScaledNormalTail(double a) {
+  const double t = 1.0 - 11.0 / (a + 5.5);
+  double q = -0x1.83d198a19e6c7p-30;
+  q = q * t - 0x1.245a5070d3851p-30;
+  q = q * t + 0x1.3740af4c29c31p-26;
+  q = q * t + 0x1.5df09eaa9bdbdp-28;
+  q = q * t - 0x1.4f1cdad2e3949p-23;
+  q = q * t + 0x1.a5838da55857p-24;
+  q = q * t + 0x1.31fbe5d924b26p-20;
+  q = q * t - 0x1.5b638a2b0a1b3p-19;
+  q = q * t - 0x1.500b95a616898p-18;
+  q = q * t + 0x1.2df432495d9d2p-15;
+  q = q * t - 0x1.c5159853dd3f7p-15;
+  q = q * t - 0x1.9e5b1d91d9b6fp-13;
+  q = q * t + 0x1.8608cd2c96c72p-10;
+  q = q * t - 0x1.5fa30d9a92dfcp-8;
+  q = q * t + 0x1.cd231aa3b7beap-7;
+  q = q * t - 0x1.e7e8aa7f0303ep-6;
+  q = q * t + 0x1.b39b63d53e312p-5;
+  q = q * t - 0x1.501cc4ffbdeffp-4;
+  q = q * t + 0x1.c692f4b3a4573p-4;
+  q = q * t - 0x1.0fa16a922b77dp-3;
+  q = q * t + 0x1.201fa9259b7acp-4;
+  return q;
+}
+
+[[gnu::always_inline]] inline float ScaledNormalTail(float a) {
+  const float t = 1.0f - 5.0f / (a + 2.5f);
+  float q = -0x1.0c427cp-13f;
+  q = q * t - 0x1.393cbp-12f;
+  q = q * t + 0x1.945434p-11f;
+  q = q * t + 0x1.7ccdb6p-9f;
+  q = q * t - 0x1.4ed956p-8f;
+  q = q * t - 0x1.91ff02p-6f;
+  q = q * t + 0x1.cf664cp-4f;
+  q = q * t - 0x1.d316c8p-3f;
+  q = q * t + 0x1.217252p-3f;
+  return q;
+}
+
+// The standard normal distribution at x: the probability below x, (1 + erf(x / sqrt 2)) / 2, and the density exp(-x^2 / 2) / sqrt(2 pi). Absolute
+// error: at most 5e-16 for double, 2e-7 for float. NaN stays NaN.
+template <typename T>
+struct NormalPoint {
+  T below, density;
+};
+
+template <typename T>
+[[gnu::always_inline]] inline NormalPoint<T> NormalAt(T x) {
+  const T e = Exp(T(-0.5) * x * x);
+  const T beyond = e * ScaledNormalTail(x < T(0) ? -x : x);
+  return {x < T(0) ? beyond : T(1) - beyond, e * T(0.398942280401432677939946)};
 }
 
 }  // namespace autocfg::cpu

@@ -7,7 +7,7 @@ namespace {
 
 class DryOps final : public Ops {
  public:
-  explicit DryOps(OpSink& log) : log_(log) {}
+  explicit DryOps(OpLog& log) : log_(log) {}
 
   void Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c, bool accumulate,
               Stream&) override {
@@ -22,28 +22,41 @@ class DryOps final : public Ops {
                          const Tensor& dbeta, Stream&) override {
     log_.Record(op_check::LayerNormBackward(dy, x, gamma, mean, rstd, dx, add_to_dx, dgamma, dbeta));
   }
+  void RmsNormForward(const Tensor& x, const Tensor& gamma, double, const Tensor& y, const Tensor& rstd, Stream&) override {
+    log_.Record(op_check::RmsNormForward(x, gamma, y, rstd));
+  }
+  void RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd, const Tensor& dx, bool add_to_dx,
+                       const Tensor& dgamma, Stream&) override {
+    log_.Record(op_check::RmsNormBackward(dy, x, gamma, rstd, dx, add_to_dx, dgamma));
+  }
   void BiasAdd(const Tensor& y, const Tensor& bias, Stream&) override {
     log_.Record(op_check::BiasAdd(y, bias));
   }
   void BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual, Stream&) override {
     log_.Record(op_check::BiasResidual(y, bias, residual));
   }
+  void ResidualAdd(const Tensor& y, const Tensor& residual, Stream&) override {
+    log_.Record(op_check::ResidualAdd(y, residual));
+  }
   void BiasGradient(const Tensor& dy, const Tensor& dbias, Stream&) override {
     log_.Record(op_check::BiasGradient(dy, dbias));
   }
-  void BiasGelu(const Tensor& x, const Tensor& bias, const Tensor& y, Stream&) override {
-    log_.Record(op_check::BiasGelu(x, bias, y));
+  void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y, Stream&) override {
+    log_.Record(op_check::ActivationForward(activation, x, bias, y));
   }
-  void GeluBackward(const Tensor& x, const Tensor& dy, Stream&) override {
-    log_.Record(op_check::GeluBackward(x, dy));
+  void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx, Stream&) override {
+    log_.Record(op_check::ActivationBackward(activation, x, dy, dx));
   }
-  void AttentionForward(const Tensor& qkv, std::int64_t heads, const Tensor& out, const Tensor& lse,
+  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta, bool, Stream&) override {
+    log_.Record(op_check::Rope(qkv, heads_turned, head_dim, theta));
+  }
+  void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
                         const Tensor& workspace, Stream&) override {
-    log_.Record(op_check::AttentionForward(qkv, heads, out, lse, workspace));
+    log_.Record(op_check::AttentionForward(qkv, heads, kv_heads, out, lse, workspace));
   }
-  void AttentionBackward(const Tensor& qkv, std::int64_t heads, const Tensor& out, const Tensor& lse,
+  void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
                          const Tensor& dout, const Tensor& dqkv, const Tensor& workspace, Stream&) override {
-    log_.Record(op_check::AttentionBackward(qkv, heads, out, lse, dout, dqkv, workspace));
+    log_.Record(op_check::AttentionBackward(qkv, heads, kv_heads, out, lse, dout, dqkv, workspace));
   }
   void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t, const Tensor& out,
                         Stream&) override {
@@ -77,17 +90,17 @@ class DryOps final : public Ops {
   void SumOfSquares(const Tensor& x, const Tensor& result, Stream&) override {
     log_.Record(op_check::SumOfSquares(x, result));
   }
-  void AdamW(const Tensor& param, const Tensor& grad, const Tensor& m, const Tensor& v, const AdamWParams&,
+  void AdamW(const Tensor& param, const Tensor& grad, const Tensor& master, const Tensor& m, const Tensor& v, const AdamWParams&,
              Stream&) override {
-    log_.Record(op_check::AdamW(param, grad, m, v));
+    log_.Record(op_check::AdamW(param, grad, master, m, v));
   }
 
  private:
-  OpSink& log_;
+  OpLog& log_;
 };
 
 }  // namespace
 
-std::unique_ptr<Ops> CreateDryOps(OpSink& sink) { return std::make_unique<DryOps>(sink); }
+std::unique_ptr<Ops> CreateDryOps(OpLog& log) { return std::make_unique<DryOps>(log); }
 
 }  // namespace autocfg

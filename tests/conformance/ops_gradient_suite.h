@@ -111,39 +111,81 @@ TEST_P(OpsGradientSuite, BiasAddAndBiasResidual) {
   ExpectGradient([&](const Values& r) { return add_residual(bias, r); }, residual, w, "dresidual");
 }
 
-TEST_P(OpsGradientSuite, BiasGelu) {
-  const std::int64_t rows = 9, width = 5;
-  const Values x = Random(rows * width, 1, -3, 3), bias = Random(width, 2), w = Random(rows * width, 3);
-  const Tensor x_ = dev_.New({rows, width}), bias_ = dev_.New({width}), y = dev_.New({rows, width});
-  const auto loss = [&](const Values& vx, const Values& vb) {
-    dev_.Set(x_, vx);
-    dev_.Set(bias_, vb);
-    ops_.BiasGelu(x_, bias_, y, stream_);
-    return Dot(dev_.Get(y), w);
+TEST_P(OpsGradientSuite, RmsNorm) {
+  const std::int64_t rows = 4, width = 7;
+  const Values x = Random(rows * width, 1), gamma = Random(width, 2), w = Random(rows * width, 4);
+  const Tensor x_ = dev_.Put({rows, width}, x), gamma_ = dev_.Put({width}, gamma);
+  const Tensor y = dev_.New({rows, width}), rstd = dev_.New({rows});
+  const Tensor dx = dev_.New({rows, width}), dgamma = dev_.Put({width}, Values(width, 0));
+  const auto loss = [&](const Tensor& input) {
+    return [&, input](const Values& values) {
+      dev_.Set(input, values);
+      ops_.RmsNormForward(x_, gamma_, 1e-5, y, rstd, stream_);
+      return Dot(dev_.Get(y), w);
+    };
   };
-  loss(x, bias);
-  const Tensor dy = dev_.Put({rows, width}, w), dbias = dev_.Put({width}, Values(width, 0));
-  ops_.GeluBackward(x_, dy, stream_);
-  ops_.BiasGradient(dy, dbias, stream_);
-  ExpectGradient([&](const Values& v) { return loss(v, bias); }, x, dev_.Get(dy), "dx");
-  ExpectGradient([&](const Values& v) { return loss(x, v); }, bias, dev_.Get(dbias), "dbias");
+  loss(x_)(x);
+  ops_.RmsNormBackward(dev_.Put({rows, width}, w), x_, gamma_, rstd, dx, false, dgamma, stream_);
+  ExpectGradient(loss(x_), x, dev_.Get(dx), "dx");
+  dev_.Set(x_, x);
+  ExpectGradient(loss(gamma_), gamma, dev_.Get(dgamma), "dgamma");
+}
+
+TEST_P(OpsGradientSuite, EveryActivationWithAndWithoutBias) {
+  const std::int64_t rows = 9, width = 5;
+  for (int i = 0; i < kActivationCount; ++i) {
+    const auto activation = static_cast<Activation>(i);
+    const std::string name(Name(activation));
+    const std::int64_t wide = IsGated(activation) ? 2 * width : width;
+    const Values x = Random(rows * wide, 1, -3, 3), bias = Random(wide, 2), w = Random(rows * width, 3);
+    const Tensor x_ = dev_.New({rows, wide}), y = dev_.New({rows, width}), dx = dev_.New({rows, wide});
+    const Tensor dy = dev_.Put({rows, width}, w), dbias = dev_.Put({wide}, Values(wide, 0)), bias_ = dev_.New({wide});
+    for (bool with_bias : {true, false}) {
+      const auto loss = [&](const Values& vx, const Values& vb) {
+        dev_.Set(x_, vx);
+        dev_.Set(bias_, vb);
+        ops_.ActivationForward(activation, x_, with_bias ? bias_ : Tensor{}, y, stream_);
+        return Dot(dev_.Get(y), w);
+      };
+      loss(x, bias);
+      ops_.ActivationBackward(activation, x_, dy, dx, stream_);
+      ExpectGradient([&](const Values& v) { return loss(v, bias); }, x, dev_.Get(dx), "dx of " + name);
+      if (!with_bias) continue;
+      ops_.BiasGradient(dx, dbias, stream_);
+      ExpectGradient([&](const Values& v) { return loss(x, v); }, bias, dev_.Get(dbias), "dbias of " + name);
+    }
+  }
+}
+
+TEST_P(OpsGradientSuite, RopesInverseIsItsGradient) {
+  const std::int64_t batch = 2, seq = 19, heads = 2, dim = 6, width = heads * dim + 3;
+  const Values x = Random(batch * seq * width, 1), w = Random(batch * seq * width, 2);
+  const Tensor x_ = dev_.New({batch, seq, width}), dx = dev_.Put({batch, seq, width}, w);
+  const auto loss = [&](const Values& values) {
+    dev_.Set(x_, values);
+    ops_.Rope(x_, heads, dim, 30, false, stream_);
+    return Dot(dev_.Get(x_), w);
+  };
+  ops_.Rope(dx, heads, dim, 30, true, stream_);
+  ExpectGradient(loss, x, dev_.Get(dx), "dx");
 }
 
 TEST_P(OpsGradientSuite, Attention) {
-  // B, S, N, D; the second has two blocks of rows, so only some of its elements are moved.
-  for (const auto& [batch, seq, heads, dim] : {std::array<std::int64_t, 4>{2, 5, 2, 3}, {1, 131, 1, 3}}) {
-    const std::int64_t width = heads * dim;
-    const Values qkv = Random(batch * seq * 3 * width, 1, -2, 2), w = Random(batch * seq * width, 2);
-    const Tensor qkv_ = dev_.New({batch, seq, 3 * width}), out = dev_.New({batch, seq, width});
-    const Tensor lse = dev_.New({batch, heads, seq}), dqkv = dev_.New({batch, seq, 3 * width});
+  // B, S, N, D, G; the second and the last have two blocks of rows, so only some of their elements are moved.
+  for (const auto& [batch, seq, heads, dim, kv_heads] :
+       {std::array<std::int64_t, 5>{2, 5, 2, 3, 2}, {1, 131, 1, 3, 1}, {2, 5, 4, 3, 2}, {1, 4, 3, 2, 1}, {1, 131, 2, 3, 1}}) {
+    const std::int64_t width = heads * dim, row = (heads + 2 * kv_heads) * dim;
+    const Values qkv = Random(batch * seq * row, 1, -2, 2), w = Random(batch * seq * width, 2);
+    const Tensor qkv_ = dev_.New({batch, seq, row}), out = dev_.New({batch, seq, width});
+    const Tensor lse = dev_.New({batch, heads, seq}), dqkv = dev_.New({batch, seq, row});
     const Tensor workspace = dev_.New({AttentionWorkspaceElements(seq, dim)});
-    const auto loss = [&, n = heads](const Values& values) {
+    const auto loss = [&, n = heads, g = kv_heads](const Values& values) {
       dev_.Set(qkv_, values);
-      ops_.AttentionForward(qkv_, n, out, lse, workspace, stream_);
+      ops_.AttentionForward(qkv_, n, g, out, lse, workspace, stream_);
       return Dot(dev_.Get(out), w);
     };
     loss(qkv);
-    ops_.AttentionBackward(qkv_, heads, out, lse, dev_.Put({batch, seq, width}, w), dqkv, workspace, stream_);
+    ops_.AttentionBackward(qkv_, heads, kv_heads, out, lse, dev_.Put({batch, seq, width}, w), dqkv, workspace, stream_);
     ExpectGradient(loss, qkv, dev_.Get(dqkv), "dqkv", seq > 100 ? 13 : 1);
   }
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <cstdint>
 #include <vector>
 
@@ -71,6 +72,52 @@ inline NormGradients LayerNormBackward(std::int64_t rows, std::int64_t width, co
   return g;
 }
 
+inline Norm RmsNorm(std::int64_t rows, std::int64_t width, const Values& x, const Values& gamma, double eps) {
+  Norm norm{Zeros(rows * width), {}, Zeros(rows)};
+  for (std::int64_t t = 0; t < rows; ++t) {
+    double squares = 0;
+    for (std::int64_t i = 0; i < width; ++i) squares += std::pow(x[t * width + i], 2) / static_cast<double>(width);
+    norm.rstd[t] = 1 / std::sqrt(squares + eps);
+    for (std::int64_t i = 0; i < width; ++i) norm.y[t * width + i] = x[t * width + i] * norm.rstd[t] * gamma[i];
+  }
+  return norm;
+}
+
+// By the whole Jacobian of n = x rstd: dn_j / dx_i = rstd ([i = j] - n_i n_j / W). No dbeta.
+inline NormGradients RmsNormBackward(std::int64_t rows, std::int64_t width, const Values& dy, const Values& x, const Values& gamma,
+                                     const Norm& norm) {
+  NormGradients g{Zeros(rows * width), Zeros(width), {}};
+  for (std::int64_t t = 0; t < rows; ++t) {
+    Values n = Zeros(width);
+    for (std::int64_t i = 0; i < width; ++i) n[i] = x[t * width + i] * norm.rstd[t];
+    for (std::int64_t j = 0; j < width; ++j) {
+      g.dgamma[j] += dy[t * width + j] * n[j];
+      for (std::int64_t i = 0; i < width; ++i) {
+        const double jacobian = (i == j ? 1.0 : 0.0) - n[i] * n[j] / static_cast<double>(width);
+        g.dx[t * width + i] += dy[t * width + j] * gamma[j] * jacobian * norm.rstd[t];
+      }
+    }
+  }
+  return g;
+}
+
+// The rotation as complex numbers: element i of a head with its partner i + D/2 is multiplied by exp(i angle).
+inline void Rope(std::int64_t batch, std::int64_t seq, std::int64_t width, std::int64_t heads, std::int64_t dim, double theta, double sign,
+                 Values& qkv) {
+  for (std::int64_t row = 0; row < batch * seq; ++row) {
+    for (std::int64_t h = 0; h < heads; ++h) {
+      for (std::int64_t i = 0; i < dim / 2; ++i) {
+        double& re = qkv[row * width + h * dim + i];
+        double& im = qkv[row * width + h * dim + i + dim / 2];
+        const double angle = sign * static_cast<double>(row % seq) / std::pow(theta, 2.0 * static_cast<double>(i) / static_cast<double>(dim));
+        const std::complex<double> turned = std::complex<double>(re, im) * std::polar(1.0, angle);
+        re = turned.real();
+        im = turned.imag();
+      }
+    }
+  }
+}
+
 inline double Gelu(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
 }
@@ -81,9 +128,34 @@ inline double GeluSlope(double x) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x);
 }
 
+// f of a plain or gated activation, and its slope.
+inline double ActivationValue(Activation activation, double x) {
+  switch (activation) {
+    case Activation::kGelu:
+    case Activation::kGeGlu: return Gelu(x);
+    case Activation::kGeluErf: return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+    case Activation::kRelu: return x > 0 ? x : 0;
+    case Activation::kSwiGlu: return x / (1 + std::exp(-x));
+  }
+  return std::nan("");
+}
+
+inline double ActivationSlope(Activation activation, double x) {
+  const double pi = std::acos(-1.0), e = std::exp(-x);
+  switch (activation) {
+    case Activation::kGelu:
+    case Activation::kGeGlu: return GeluSlope(x);
+    case Activation::kGeluErf: return 0.5 * std::erfc(-x / std::sqrt(2.0)) + x * std::exp(-x * x / 2) / std::sqrt(2 * pi);
+    case Activation::kRelu: return x > 0 ? 1 : 0;
+    case Activation::kSwiGlu: return std::isinf(e) ? 0 : 1 / (1 + e) + x * e / ((1 + e) * (1 + e));
+  }
+  return std::nan("");
+}
+
 struct AttentionSizes {
-  std::int64_t batch, seq, heads, dim;
+  std::int64_t batch, seq, heads, dim, kv_heads;
   std::int64_t Width() const { return heads * dim; }
+  std::int64_t Row() const { return (heads + 2 * kv_heads) * dim; }  // of qkv
   std::int64_t Tokens() const { return batch * seq; }
 };
 
@@ -94,13 +166,15 @@ struct Attention {
 // Forward, and backward from dout.
 inline Attention CausalAttention(const AttentionSizes& z, const Values& qkv, const Values& dout) {
   const std::int64_t width = z.Width();
-  Attention r{Zeros(z.Tokens() * width), Zeros(z.batch * z.heads * z.seq), Zeros(z.Tokens() * 3 * width)};
+  Attention r{Zeros(z.Tokens() * width), Zeros(z.batch * z.heads * z.seq), Zeros(z.Tokens() * z.Row())};
   const double scale = 1 / std::sqrt(static_cast<double>(z.dim));
   for (std::int64_t b = 0; b < z.batch; ++b) {
     for (std::int64_t n = 0; n < z.heads; ++n) {
       // Index of element d of part (0 q, 1 k, 2 v) of token s.
       const auto at = [&](std::int64_t part, std::int64_t s, std::int64_t d) {
-        return (b * z.seq + s) * 3 * width + part * width + n * z.dim + d;
+        const std::int64_t kv = n * z.kv_heads / z.heads;
+        const std::int64_t head = part == 0 ? n : z.heads + (part - 1) * z.kv_heads + kv;
+        return (b * z.seq + s) * z.Row() + head * z.dim + d;
       };
       const auto out_at = [&](std::int64_t s, std::int64_t d) {
         return (b * z.seq + s) * width + n * z.dim + d;

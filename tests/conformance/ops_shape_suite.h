@@ -2,6 +2,7 @@
 // std::invalid_argument that names the op. Include in one test file and instantiate OpsShapeSuite.
 #pragma once
 
+#include <limits>
 #include <stdexcept>
 
 #include "tests/conformance/ops_fixture.h"
@@ -75,7 +76,29 @@ TEST_P(OpsShapeSuite, LayerNorm) {
   }
 }
 
-TEST_P(OpsShapeSuite, BiasAndGelu) {
+TEST_P(OpsShapeSuite, RmsNorm) {
+  const Tensor x = T({2, 3}), w = T({3}), rows = T({2}), bad = T({4});
+  EXPECT_NO_THROW(ops_.RmsNormForward(x, w, 1e-5, T({2, 3}), rows, s_));
+  Refused([&] { ops_.RmsNormForward(T({6}), w, 1e-5, T({2, 3}), rows, s_); }, "rms_norm_forward");
+  Refused([&] { ops_.RmsNormForward(x, bad, 1e-5, T({2, 3}), rows, s_); }, "rms_norm_forward");
+  Refused([&] { ops_.RmsNormForward(x, w, 1e-5, T({3, 2}), rows, s_); }, "rms_norm_forward");
+  Refused([&] { ops_.RmsNormForward(x, w, 1e-5, T({2, 3}), bad, s_); }, "rms_norm_forward");
+  const auto backward = [&](Tensor dy, Tensor rstd, Tensor dx, bool add, Tensor dgamma) {
+    return [=, this] { ops_.RmsNormBackward(dy, x, w, rstd, dx, add, dgamma, s_); };
+  };
+  EXPECT_NO_THROW(backward(T({2, 3}), rows, T({2, 3}), true, T({3}))());
+  Refused(backward(T({2, 4}), rows, T({2, 3}), true, T({3})), "rms_norm_backward");
+  Refused(backward(T({2, 3}), bad, T({2, 3}), true, T({3})), "rms_norm_backward");
+  Refused(backward(T({2, 3}), rows, T({1, 3}), true, T({3})), "rms_norm_backward");
+  Refused(backward(T({2, 3}), rows, T({2, 3}), true, bad), "rms_norm_backward");
+  if (x.data != nullptr) {
+    const Tensor both = T({2, 3});
+    EXPECT_NO_THROW(backward(both, rows, both, false, T({3}))());
+    Refused(backward(both, rows, both, true, T({3})), "rms_norm_backward");
+  }
+}
+
+TEST_P(OpsShapeSuite, BiasAndResidual) {
   const Tensor y = T({2, 3}), bias = T({3}), bad = T({2});
   EXPECT_NO_THROW(ops_.BiasAdd(y, bias, s_));
   Refused([&] { ops_.BiasAdd(y, bad, s_); }, "bias_add");
@@ -85,19 +108,74 @@ TEST_P(OpsShapeSuite, BiasAndGelu) {
   Refused([&] { ops_.BiasResidual(y, bias, T({3, 3}), s_); }, "bias_residual");
   EXPECT_NO_THROW(ops_.BiasGradient(y, bias, s_));
   Refused([&] { ops_.BiasGradient(y, bad, s_); }, "bias_gradient");
-  EXPECT_NO_THROW(ops_.BiasGelu(y, bias, T({2, 3}), s_));
-  Refused([&] { ops_.BiasGelu(y, bad, T({2, 3}), s_); }, "bias_gelu");
-  Refused([&] { ops_.BiasGelu(y, bias, T({2, 4}), s_); }, "bias_gelu");
-  EXPECT_NO_THROW(ops_.GeluBackward(y, T({2, 3}), s_));
-  Refused([&] { ops_.GeluBackward(y, T({3, 2}), s_); }, "gelu_backward");
+  EXPECT_NO_THROW(ops_.ResidualAdd(y, T({2, 3}), s_));
+  Refused([&] { ops_.ResidualAdd(y, T({3, 3}), s_); }, "residual_add");
+  Refused([&] { ops_.ResidualAdd(T({6}), T({6}), s_); }, "residual_add");
+  Refused([&] { ops_.ResidualAdd(y, {}, s_); }, "residual_add");
+}
+
+TEST_P(OpsShapeSuite, Activation) {
+  for (int i = 0; i < kActivationCount; ++i) {
+    const auto activation = static_cast<Activation>(i);
+    const bool gated = IsGated(activation);
+    const std::int64_t width = gated ? 6 : 3;
+    const Tensor x = T({2, width}), bias = T({width}), y = T({2, 3});
+    const auto forward = [&](Tensor a, Tensor b, Tensor c) {
+      return [=, this] { ops_.ActivationForward(activation, a, b, c, s_); };
+    };
+    EXPECT_NO_THROW(forward(x, bias, y)()) << Name(activation);
+    EXPECT_NO_THROW(forward(x, {}, y)()) << Name(activation);
+    Refused(forward(x, T({2}), y), "activation_forward");
+    Refused(forward(x, bias, T({2, 4})), "activation_forward");
+    Refused(forward(x, {}, T({3, 2})), "activation_forward");
+    Refused(forward(T({12}), {}, y), "activation_forward");
+    Refused(forward(T({2, gated ? 3 : 6}), {}, y), "activation_forward");
+    const auto backward = [&](Tensor a, Tensor dy, Tensor dx) {
+      return [=, this] { ops_.ActivationBackward(activation, a, dy, dx, s_); };
+    };
+    EXPECT_NO_THROW(backward(x, y, T({2, width}))()) << Name(activation);
+    Refused(backward(x, T({3, 2}), T({2, width})), "activation_backward");
+    Refused(backward(x, y, T({2, gated ? 3 : 6})), "activation_backward");
+    Refused(backward(x, y, T({width, 2})), "activation_backward");
+    if (gated) {
+      Refused(forward(T({2, 7}), {}, y), "activation_forward");
+    } else if (x.data != nullptr) {
+      EXPECT_NO_THROW(backward(x, y, y)()) << Name(activation);
+      Refused(forward(x, bias, x), "activation_forward");
+    }
+  }
+}
+
+TEST_P(OpsShapeSuite, Rope) {
+  const Tensor qkv = T({2, 3, 12});
+  const auto rope = [&](Tensor a, std::int64_t heads, std::int64_t dim, double theta) {
+    return [=, this] { ops_.Rope(a, heads, dim, theta, false, s_); };
+  };
+  EXPECT_NO_THROW(rope(qkv, 2, 4, 1e4)());
+  EXPECT_NO_THROW(rope(qkv, 3, 4, 1e4)());
+  Refused(rope(qkv, 4, 4, 1e4), "rope");
+  Refused(rope(qkv, 0, 4, 1e4), "rope");
+  Refused(rope(qkv, 2, 3, 1e4), "rope");
+  Refused(rope(qkv, 2, 0, 1e4), "rope");
+  Refused(rope(qkv, 2, 4, 0), "rope");
+  Refused(rope(qkv, 2, 4, std::numeric_limits<double>::infinity()), "rope");
+  Refused(rope(T({6, 12}), 2, 4, 1e4), "rope");
 }
 
 TEST_P(OpsShapeSuite, Attention) {
   const Tensor qkv = T({1, 4, 12}), out = T({1, 4, 4}), lse = T({1, 2, 4}),
                work = T({AttentionWorkspaceElements(4, 2)});
   const auto forward = [&](Tensor a, std::int64_t heads, Tensor o, Tensor l, Tensor w) {
-    return [=, this] { ops_.AttentionForward(a, heads, o, l, w, s_); };
+    return [=, this] { ops_.AttentionForward(a, heads, heads, o, l, w, s_); };
   };
+  const auto grouped = [&](Tensor a, std::int64_t heads, std::int64_t kv_heads) {
+    return [=, this] { ops_.AttentionForward(a, heads, kv_heads, out, lse, work, s_); };
+  };
+  EXPECT_NO_THROW(grouped(T({1, 4, 8}), 2, 1)());
+  Refused(grouped(qkv, 2, 0), "attention_forward");
+  Refused(grouped(qkv, 2, 3), "attention_forward");
+  Refused(grouped(qkv, 3, 2), "attention_forward");
+  Refused(grouped(qkv, 2, 1), "attention_forward");
   EXPECT_NO_THROW(forward(qkv, 2, out, lse, work)());
   Refused(forward(qkv, 0, out, lse, work), "attention_forward");
   Refused(forward(qkv, 3, out, lse, work), "attention_forward");
@@ -107,7 +185,7 @@ TEST_P(OpsShapeSuite, Attention) {
   Refused(forward(qkv, 2, out, T({1, 4, 2}), work), "attention_forward");
   Refused(forward(qkv, 2, out, lse, T({AttentionWorkspaceElements(4, 2) - 1})), "attention_forward");
   const auto backward = [&](Tensor dout, Tensor dqkv) {
-    return [=, this] { ops_.AttentionBackward(qkv, 2, out, lse, dout, dqkv, work, s_); };
+    return [=, this] { ops_.AttentionBackward(qkv, 2, 2, out, lse, dout, dqkv, work, s_); };
   };
   EXPECT_NO_THROW(backward(T({1, 4, 4}), T({1, 4, 12}))());
   Refused(backward(T({1, 4, 5}), T({1, 4, 12})), "attention_backward");
@@ -154,10 +232,12 @@ TEST_P(OpsShapeSuite, WholeTensors) {
   Refused([&] { ops_.SumOfSquares(T({2, 3}), Of({2}, DType::kF64), s_); }, "sum_of_squares");
   Refused([&] { ops_.SumOfSquares(T({2, 3}), Of({1}, DType::kF32), s_); }, "sum_of_squares");
   const AdamWParams params;
-  EXPECT_NO_THROW(ops_.AdamW(T({2, 3}), T({2, 3}), T({2, 3}), T({2, 3}), params, s_));
-  Refused([&] { ops_.AdamW(T({2, 3}), T({3, 2}), T({2, 3}), T({2, 3}), params, s_); }, "adamw");
-  Refused([&] { ops_.AdamW(T({2, 3}), T({2, 3}), T({6}), T({2, 3}), params, s_); }, "adamw");
-  Refused([&] { ops_.AdamW(T({2, 3}), T({2, 3}), T({2, 3}), T({1, 3}), params, s_); }, "adamw");
+  EXPECT_NO_THROW(ops_.AdamW(T({2, 3}), T({2, 3}), {}, T({2, 3}), T({2, 3}), params, s_));
+  Refused([&] { ops_.AdamW(T({2, 3}), T({3, 2}), {}, T({2, 3}), T({2, 3}), params, s_); }, "adamw");
+  Refused([&] { ops_.AdamW(T({2, 3}), T({2, 3}), {}, T({6}), T({2, 3}), params, s_); }, "adamw");
+  Refused([&] { ops_.AdamW(T({2, 3}), T({2, 3}), {}, T({2, 3}), T({1, 3}), params, s_); }, "adamw");
+  Refused([&] { ops_.AdamW(T({2, 3}), T({2, 3}), T({3, 2}), T({2, 3}), T({2, 3}), params, s_); }, "adamw");
+  Refused([&] { ops_.AdamW(T({2, 3}), T({2, 3}), Of({2, 3}, DType::kBF16), T({2, 3}), T({2, 3}), params, s_); }, "adamw");
 }
 
 }  // namespace autocfg

@@ -117,66 +117,200 @@ TEST_P(OpsSuite, Bias) {
   }
 }
 
-TEST_P(OpsSuite, GeluFromVerySmallToVeryLarge) {
+TEST_P(OpsSuite, RmsNorm) {
+  for (const auto& [rows, width] : std::array<std::array<std::int64_t, 2>, 4>{{{1, 2}, {4, 7}, {9, 64}, {3, 769}}}) {
+    const Values x = Random(rows * width, 1, -1, 5), gamma = Random(width, 2), dy = Random(rows * width, 3);
+    const Tensor x_ = dev_.Put({rows, width}, x), gamma_ = dev_.Put({width}, gamma);
+    const Tensor y = dev_.New({rows, width}), rstd = dev_.New({rows});
+    ops_.RmsNormForward(x_, gamma_, 1e-5, y, rstd, stream_);
+    const reference::Norm norm = reference::RmsNorm(rows, width, x, gamma, 1e-5);
+    Near(y, norm.y, "y", 4);
+    Near(rstd, norm.rstd, "rstd", 4);
+
+    const reference::NormGradients want = reference::RmsNormBackward(rows, width, dy, x, gamma, norm);
+    const Values old_dgamma = Random(width, 5), old_dx = Random(rows * width, 7);
+    const Tensor dy_ = dev_.Put({rows, width}, dy), dx = dev_.New({rows, width}), dgamma = dev_.Put({width}, old_dgamma);
+    const auto sum = [](Values a, const Values& b) {
+      for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+      return a;
+    };
+    ops_.RmsNormBackward(dy_, x_, gamma_, rstd, dx, false, dgamma, stream_);
+    Near(dx, want.dx, "dx", 4);
+    Near(dgamma, sum(old_dgamma, want.dgamma), "dgamma", 4);
+    dev_.Set(dx, old_dx);
+    ops_.RmsNormBackward(dy_, x_, gamma_, rstd, dx, true, dgamma, stream_);
+    Near(dx, sum(old_dx, want.dx), "dx added to", 4);
+    ops_.RmsNormBackward(dy_, x_, gamma_, rstd, dy_, false, dgamma, stream_);
+    Near(dy_, want.dx, "dx in the place of dy", 4);
+    EXPECT_EQ(dev_.Get(x_), x) << "the input was changed";
+  }
+}
+
+// What a slice's rank receives from a neighbour that is not there.
+TEST_P(OpsSuite, RmsNormOfZerosIsFinite) {
+  const Tensor x = dev_.Put({1, 5}, Values(5, 0)), gamma = dev_.Put({5}, Values(5, 1)), y = dev_.New({1, 5}), rstd = dev_.New({1});
+  ops_.RmsNormForward(x, gamma, 1e-5, y, rstd, stream_);
+  EXPECT_EQ(dev_.Get(y), Values(5, 0.0));
+}
+
+TEST_P(OpsSuite, ResidualAdd) {
+  for (const auto& [rows, width] : std::array<std::array<std::int64_t, 2>, 3>{{{1, 1}, {7, 5}, {29, 131}}}) {
+    const Values y = Random(rows * width, 1), residual = Random(rows * width, 2);
+    Values want = y;
+    for (std::size_t i = 0; i < want.size(); ++i) want[i] += residual[i];
+    const Tensor y_ = dev_.Put({rows, width}, y);
+    ops_.ResidualAdd(y_, dev_.Put({rows, width}, residual), stream_);
+    Near(y_, want, "y");
+  }
+}
+
+constexpr std::array<Activation, 5> kActivations = {Activation::kGelu, Activation::kGeluErf, Activation::kRelu, Activation::kSwiGlu,
+                                                    Activation::kGeGlu};
+static_assert(kActivations.size() == kActivationCount);
+
+// Gated ones by a gate of x and an up of 1 and of -0.5.
+TEST_P(OpsSuite, ActivationsFromVerySmallToVeryLarge) {
   Values x = Random(1001, 1, -8, 8);
   for (double large : {20.0, 50.0, 1e3, 1e6, 1e12}) x.insert(x.end(), {large, -large});
   x.insert(x.end(), {0.0, 1e-12, -1e-12, 1e-30, -1e-30});
   for (double& v : x) v = Rounded(v);
   const auto n = static_cast<std::int64_t>(x.size());
-  const Tensor x_ = dev_.Put({1, n}, x), y = dev_.New({1, n}), dy = dev_.Put({1, n}, Values(x.size(), 2));
-  ops_.BiasGelu(x_, dev_.Put({n}, Values(x.size(), 0)), y, stream_);
-  ops_.GeluBackward(x_, dy, stream_);
-  EXPECT_EQ(dev_.Get(x_), x);
-  const Values got_y = dev_.Get(y), got_dy = dev_.Get(dy);
-  for (std::size_t i = 0; i < x.size(); ++i) {  // each relative to its own x
-    const double allowed = GetParam().tolerance * std::max(std::abs(x[i]), 1e-30);
-    EXPECT_NEAR(got_y[i], reference::Gelu(x[i]), allowed) << "gelu(" << x[i] << ")";
-    EXPECT_NEAR(got_dy[i], 2 * reference::GeluSlope(x[i]), 4 * GetParam().tolerance)
-        << "gelu'(" << x[i] << ")";
+  for (const Activation activation : kActivations) {
+    const bool gated = IsGated(activation);
+    for (double up : {1.0, -0.5}) {
+      if (!gated && up != 1) continue;
+      Values wide = x;
+      if (gated) wide.insert(wide.end(), x.size(), up);
+      const auto width = static_cast<std::int64_t>(wide.size());
+      const Tensor x_ = dev_.Put({1, width}, wide), y = dev_.New({1, n}), dy = dev_.Put({1, n}, Values(x.size(), 2));
+      const Tensor dx = gated ? dev_.New({1, width}) : dy;
+      ops_.ActivationForward(activation, x_, {}, y, stream_);
+      ops_.ActivationBackward(activation, x_, dy, dx, stream_);
+      EXPECT_EQ(dev_.Get(x_), wide);
+      const Values got_y = dev_.Get(y), got_dx = dev_.Get(dx);
+      for (std::size_t i = 0; i < x.size(); ++i) {  // each relative to its own x
+        const double allowed = GetParam().tolerance * std::max(std::abs(x[i]), 1e-30);
+        const double value = reference::ActivationValue(activation, x[i]), slope = reference::ActivationSlope(activation, x[i]);
+        ASSERT_NEAR(got_y[i], value * up, allowed) << Name(activation) << " of " << x[i];
+        ASSERT_NEAR(got_dx[i], 2 * slope * up, 4 * GetParam().tolerance) << "slope of " << Name(activation) << " at " << x[i];
+        if (!gated) continue;
+        ASSERT_NEAR(got_dx[x.size() + i], 2 * value, 2 * allowed) << "by the up of " << Name(activation) << " at " << x[i];
+      }
+    }
   }
 }
 
-TEST_P(OpsSuite, BiasGeluKeepsTheSum) {
+TEST_P(OpsSuite, ActivationsKeepTheSumWithTheBias) {
   const std::int64_t rows = 3, width = 21;
-  const Values x = Random(rows * width, 1), bias = Random(width, 2);
-  Values sum = x, want(x.size());
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    sum[i] += bias[i % width];
-    want[i] = reference::Gelu(sum[i]);
+  for (const Activation activation : kActivations) {
+    const bool gated = IsGated(activation);
+    const std::int64_t wide = gated ? 2 * width : width;
+    const Values x = Random(rows * wide, 1), bias = Random(wide, 2), dy = Random(rows * width, 3);
+    Values sum = x, want(static_cast<std::size_t>(rows * width)), dx = x;
+    for (std::size_t i = 0; i < x.size(); ++i) sum[i] += bias[i % wide];
+    for (std::int64_t t = 0; t < rows; ++t) {
+      for (std::int64_t i = 0; i < width; ++i) {
+        const double gate = sum[t * wide + i], up = gated ? sum[t * wide + width + i] : 1, d = dy[t * width + i];
+        want[t * width + i] = reference::ActivationValue(activation, gate) * up;
+        dx[t * wide + i] = d * up * reference::ActivationSlope(activation, gate);
+        if (gated) dx[t * wide + width + i] = d * reference::ActivationValue(activation, gate);
+      }
+    }
+    const Tensor x_ = dev_.Put({rows, wide}, x), y = dev_.New({rows, width}), dx_ = dev_.New({rows, wide});
+    ops_.ActivationForward(activation, x_, dev_.Put({wide}, bias), y, stream_);
+    const std::string name(Name(activation));
+    Near(x_, sum, "x of " + name);
+    Near(y, want, "y of " + name);
+    ops_.ActivationBackward(activation, x_, dev_.Put({rows, width}, dy), dx_, stream_);
+    Near(dx_, dx, "dx of " + name, 2);
   }
-  const Tensor x_ = dev_.Put({rows, width}, x), y = dev_.New({rows, width});
-  ops_.BiasGelu(x_, dev_.Put({width}, bias), y, stream_);
-  Near(x_, sum, "x");
-  Near(y, want, "y");
+}
+
+TEST_P(OpsSuite, ActivationsDoNotHideNaN) {
+  for (const Activation activation : kActivations) {
+    const std::int64_t wide = IsGated(activation) ? 2 : 1;
+    const Tensor y = dev_.New({1, 1});
+    dev_.Set(y, {0});
+    ops_.ActivationForward(activation, dev_.Put({1, wide}, Values(wide, std::nan(""))), {}, y, stream_);
+    EXPECT_TRUE(std::isnan(dev_.Get(y)[0])) << Name(activation);
+  }
+}
+
+TEST_P(OpsSuite, RopeTurnsAndTurnsBack) {
+  struct Sizes {
+    std::int64_t batch, seq, heads, dim, rest;  // rest: columns that stay
+    double theta;
+  };
+  for (const Sizes& z : {Sizes{1, 1, 1, 2, 0, 1e4}, Sizes{2, 5, 3, 4, 3, 1e4}, Sizes{1, 300, 2, 64, 32, 5e5}, Sizes{2, 40, 1, 260, 7, 1e4},
+                         Sizes{1, 33, 5, 6, 0, 0.5}, Sizes{1, 2048, 1, 128, 1, 1e6}}) {
+    const std::int64_t width = z.heads * z.dim + z.rest;
+    const Values qkv = Random(z.batch * z.seq * width, 1);
+    Values want = qkv, back = qkv;
+    reference::Rope(z.batch, z.seq, width, z.heads, z.dim, z.theta, 1, want);
+    reference::Rope(z.batch, z.seq, width, z.heads, z.dim, z.theta, -1, back);
+    const std::string at = " S=" + std::to_string(z.seq) + " D=" + std::to_string(z.dim);
+    const Tensor turned = dev_.Put({z.batch, z.seq, width}, qkv), inverse = dev_.Put({z.batch, z.seq, width}, qkv);
+    ops_.Rope(turned, z.heads, z.dim, z.theta, false, stream_);
+    // Angles of up to S round before their sine is taken.
+    Near(turned, want, "turned" + at, 1 + static_cast<double>(z.seq) / 500);
+    ops_.Rope(inverse, z.heads, z.dim, z.theta, true, stream_);
+    Near(inverse, back, "turned back" + at, 1 + static_cast<double>(z.seq) / 500);
+    ops_.Rope(turned, z.heads, z.dim, z.theta, true, stream_);
+    Near(turned, qkv, "there and back" + at);
+  }
+}
+
+// What it is for: the product of a turned q and a turned k depends on their distance alone.
+TEST_P(OpsSuite, RopeMakesScoresRelative) {
+  const std::int64_t seq = 20, dim = 8;
+  const Values head = Random(dim, 1);
+  Values rows;
+  for (std::int64_t s = 0; s < seq; ++s) rows.insert(rows.end(), head.begin(), head.end());
+  const Tensor qkv = dev_.Put({1, seq, dim}, rows);
+  ops_.Rope(qkv, 1, dim, 100, false, stream_);
+  const Values turned = dev_.Get(qkv);
+  const auto dot = [&](std::int64_t a, std::int64_t b) {
+    double sum = 0;
+    for (std::int64_t i = 0; i < dim; ++i) sum += turned[a * dim + i] * turned[b * dim + i];
+    return sum;
+  };
+  for (std::int64_t s = 3; s < seq; ++s) EXPECT_NEAR(dot(s, s - 3), dot(3, 0), GetParam().tolerance * 10) << s;
+  EXPECT_GT(std::abs(dot(3, 0) - dot(0, 0)), 0.01);
 }
 
 TEST_P(OpsSuite, Attention) {
-  const std::array<reference::AttentionSizes, 7> sizes{{{1, 1, 1, 1},
-                                                        {2, 5, 2, 3},
-                                                        {1, 127, 1, 8},
-                                                        {1, 128, 2, 4},
-                                                        {1, 129, 1, 5},
-                                                        {2, 300, 2, 7},
-                                                        {1, 256, 1, 64}}};
+  const std::array<reference::AttentionSizes, 12> sizes{{{1, 1, 1, 1, 1},
+                                                         {2, 5, 2, 3, 2},
+                                                         {1, 127, 1, 8, 1},
+                                                         {1, 128, 2, 4, 2},
+                                                         {1, 129, 1, 5, 1},
+                                                         {2, 300, 2, 7, 2},
+                                                         {1, 256, 1, 64, 1},
+                                                         {1, 1, 2, 1, 1},
+                                                         {2, 5, 4, 3, 2},
+                                                         {1, 130, 6, 4, 2},
+                                                         {2, 129, 3, 5, 1},
+                                                         {1, 260, 4, 8, 4}}};
   for (const reference::AttentionSizes& z : sizes) {
     for (double magnitude : {1.0, 20.0}) {
-      const Values qkv = Random(z.Tokens() * 3 * z.Width(), 1, -magnitude, magnitude);
+      const Values qkv = Random(z.Tokens() * z.Row(), 1, -magnitude, magnitude);
       const Values dout = Random(z.Tokens() * z.Width(), 2);
-      const Tensor qkv_ = dev_.Put({z.batch, z.seq, 3 * z.Width()}, qkv),
+      const Tensor qkv_ = dev_.Put({z.batch, z.seq, z.Row()}, qkv),
                    lse = dev_.New({z.batch, z.heads, z.seq});
       const Tensor out = dev_.New({z.batch, z.seq, z.Width()}),
                    dout_ = dev_.Put({z.batch, z.seq, z.Width()}, dout);
-      const Tensor dqkv = dev_.New({z.batch, z.seq, 3 * z.Width()});
+      const Tensor dqkv = dev_.New({z.batch, z.seq, z.Row()});
       const Tensor workspace = dev_.New({AttentionWorkspaceElements(z.seq, z.dim)});
       const reference::Attention want = reference::CausalAttention(z, qkv, dout);
-      const std::string at = " S=" + std::to_string(z.seq) + " D=" + std::to_string(z.dim);
+      const std::string at = " S=" + std::to_string(z.seq) + " D=" + std::to_string(z.dim) + " N/G=" +
+                             std::to_string(z.heads) + "/" + std::to_string(z.kv_heads);
       // Scores of magnitude^2 sqrt(D) are rounded before the exponential magnifies the rounding.
       const double factor = 4 * std::max(1.0, magnitude * magnitude);
-      ops_.AttentionForward(qkv_, z.heads, out, lse, workspace, stream_);
+      ops_.AttentionForward(qkv_, z.heads, z.kv_heads, out, lse, workspace, stream_);
       Near(out, want.out, "out" + at, factor);
       Near(lse, want.lse, "lse" + at, 4);
       dev_.Set(workspace, Values(static_cast<std::size_t>(workspace.Elements()), std::nan("")));
-      ops_.AttentionBackward(qkv_, z.heads, out, lse, dout_, dqkv, workspace, stream_);
+      ops_.AttentionBackward(qkv_, z.heads, z.kv_heads, out, lse, dout_, dqkv, workspace, stream_);
       Near(dqkv, want.dqkv, "dqkv" + at, factor);
       EXPECT_EQ(dev_.Get(qkv_), qkv) << "the input was changed";
     }
@@ -184,16 +318,16 @@ TEST_P(OpsSuite, Attention) {
 }
 
 TEST_P(OpsSuite, AttentionDoesNotSeeTheFuture) {
-  const reference::AttentionSizes z{1, 140, 2, 6};
-  Values qkv = Random(z.Tokens() * 3 * z.Width(), 1);
-  const Tensor qkv_ = dev_.Put({1, z.seq, 3 * z.Width()}, qkv), out = dev_.New({1, z.seq, z.Width()});
+  const reference::AttentionSizes z{1, 140, 2, 6, 1};
+  Values qkv = Random(z.Tokens() * z.Row(), 1);
+  const Tensor qkv_ = dev_.Put({1, z.seq, z.Row()}, qkv), out = dev_.New({1, z.seq, z.Width()});
   const Tensor lse = dev_.New({1, z.heads, z.seq}),
                workspace = dev_.New({AttentionWorkspaceElements(z.seq, z.dim)});
-  ops_.AttentionForward(qkv_, z.heads, out, lse, workspace, stream_);
+  ops_.AttentionForward(qkv_, z.heads, z.kv_heads, out, lse, workspace, stream_);
   Values before = dev_.Get(out);
-  std::fill(qkv.end() - 3 * z.Width(), qkv.end(), 1000.0);  // the last token
+  std::fill(qkv.end() - z.Row(), qkv.end(), 1000.0);  // the last token
   dev_.Set(qkv_, qkv);
-  ops_.AttentionForward(qkv_, z.heads, out, lse, workspace, stream_);
+  ops_.AttentionForward(qkv_, z.heads, z.kv_heads, out, lse, workspace, stream_);
   Values after = dev_.Get(out);
   before.resize(before.size() - static_cast<std::size_t>(z.Width()));
   after.resize(before.size());
@@ -326,6 +460,12 @@ TEST_P(OpsSuite, CrossEntropyOfPaddingAloneIsNothing) {
   ops_.CrossEntropySum(logits, 0, max, dev_.PutTokens({3, 4}), 0, sums, stream_);
   EXPECT_EQ(dev_.Get(sums), Values(4, 0.0));
   EXPECT_EQ(dev_.Get(logits), Values(16, 0.0));
+  // And where no peer adds what it has, the rest stays finite.
+  const Tensor loss = dev_.Put({1}, {0}, DType::kF64);
+  ops_.CrossEntropyLoss(sums, loss, stream_);
+  EXPECT_TRUE(std::isfinite(dev_.Get(loss)[0])) << dev_.Get(loss)[0];
+  ops_.CrossEntropyBackward(logits, sums, dev_.PutTokens({30, 40}), 0, 0.5, stream_);
+  EXPECT_EQ(dev_.Get(logits), Values(16, 0.0));
 }
 
 TEST_P(OpsSuite, NaNLogitsAreNotHidden) {
@@ -333,6 +473,9 @@ TEST_P(OpsSuite, NaNLogitsAreNotHidden) {
   ops_.CrossEntropyMax(logits, 3, max, stream_);
   ops_.CrossEntropySum(logits, 3, max, dev_.PutTokens({0}), 0, sums, stream_);
   EXPECT_TRUE(std::isnan(dev_.Get(sums)[0]));
+  const Tensor loss = dev_.Put({1}, {0}, DType::kF64);
+  ops_.CrossEntropyLoss(sums, loss, stream_);
+  EXPECT_TRUE(std::isnan(dev_.Get(loss)[0]));
 }
 
 TEST_P(OpsSuite, Fill) {
@@ -361,7 +504,7 @@ TEST_P(OpsSuite, AdamWWithoutEpsLeavesWhatHasNoGradient) {
   h.eps = 0;
   h.bias_correction1 = 1 - h.beta1;
   h.bias_correction2 = 1 - h.beta2;
-  ops_.AdamW(param, dev_.Put({2}, {0, 2}), m, v, h, stream_);
+  ops_.AdamW(param, dev_.Put({2}, {0, 2}), {}, m, v, h, stream_);
   Near(param, {3, 2.5}, "param");  // the first step goes by lr against the gradient's sign
 }
 
@@ -378,7 +521,7 @@ TEST_P(OpsSuite, AdamWForSomeSteps) {
     h.bias_correction1 = 1 - std::pow(h.beta1, step);
     h.bias_correction2 = 1 - std::pow(h.beta2, step);
     h.grad_scale = 0.5;
-    ops_.AdamW(param, dev_.Put({n}, grad), m_, v_, h, stream_);
+    ops_.AdamW(param, dev_.Put({n}, grad), {}, m_, v_, h, stream_);
     reference::AdamW(p, grad, m, v, h);
     Near(param, p, "param");
     Near(m_, m, "m");

@@ -31,17 +31,26 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   const Tensor x = Make({6, 4}), w = Make({4}), t = Make({6}), ids = Make({6}, DType::kI32), one = Make({1});
   const Tensor qkv = Make({2, 3, 12}), out = Make({2, 3, 4}), lse = Make({2, 2, 3});
   const Tensor work = Make({AttentionWorkspaceElements(3, 2)}), logits = Make({6, 9}), sums = Make({2, 6});
-  const Tensor tokens3 = Make({2, 3, 4}), table = Make({9, 4});
+  const Tensor half = Make({6, 2}), grouped = Make({2, 3, 8}), tokens3 = Make({2, 3, 4}), table = Make({9, 4});
   ops->Matmul(Make({6, 5}), Transpose::kNo, Make({4, 5}), Transpose::kYes, x, true, s);
   ops->LayerNormForward(x, w, w, 1e-5, x, t, t, s);
   ops->LayerNormBackward(x, x, w, t, t, x, true, w, w, s);
   ops->BiasAdd(x, w, s);
   ops->BiasResidual(x, w, x, s);
   ops->BiasGradient(x, w, s);
-  ops->BiasGelu(x, w, x, s);
-  ops->GeluBackward(x, x, s);
-  ops->AttentionForward(qkv, 2, out, lse, work, s);
-  ops->AttentionBackward(qkv, 2, out, lse, out, qkv, work, s);
+  ops->ActivationForward(Activation::kGelu, x, w, x, s);
+  ops->ActivationBackward(Activation::kGelu, x, x, x, s);
+  ops->ActivationForward(Activation::kSwiGlu, x, {}, half, s);
+  ops->ActivationForward(Activation::kGeGlu, x, w, half, s);
+  ops->ActivationBackward(Activation::kGeGlu, x, half, x, s);
+  ops->RmsNormForward(x, w, 1e-5, x, t, s);
+  ops->RmsNormBackward(x, x, w, t, x, true, w, s);
+  ops->ResidualAdd(x, x, s);
+  ops->Rope(qkv, 4, 2, 1e4, false, s);
+  ops->Rope(qkv, 4, 2, 1e4, true, s);
+  ops->AttentionForward(qkv, 2, 2, out, lse, work, s);
+  ops->AttentionBackward(qkv, 2, 2, out, lse, out, qkv, work, s);
+  ops->AttentionForward(grouped, 2, 1, out, lse, work, s);
   ops->EmbeddingForward(ids, table, 0, x, s);
   ops->EmbeddingBackward(ids, x, 0, table, s);
   ops->PositionForward(tokens3, table, s);
@@ -52,25 +61,37 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   ops->CrossEntropyBackward(logits, sums, ids, 0, 1, s);
   ops->Fill(qkv, 0, s);
   ops->SumOfSquares(Make({7}, DType::kF32), one, s);
-  ops->AdamW(table, table, table, table, {}, s);
+  ops->AdamW(table, table, {}, table, table, {}, s);
+  ops->AdamW(table, table, table, table, table, {}, s);
 
   OpDesc matmul = Desc(OpKind::kMatmul, {6, 4, 5, 0});
   matmul.transpose_b = true;
   matmul.accumulate = true;
+  OpDesc gelu = Desc(OpKind::kActivationForward, {6, 4}), geglu = Desc(OpKind::kActivationForward, {6, 2});
+  gelu.bias = geglu.bias = true;
+  geglu.activation = Activation::kGeGlu;
+  OpDesc swiglu = Desc(OpKind::kActivationForward, {6, 2}), geglu_backward = Desc(OpKind::kActivationBackward, {6, 2});
+  swiglu.activation = Activation::kSwiGlu;
+  geglu_backward.activation = Activation::kGeGlu;
+  OpDesc master = Desc(OpKind::kAdamW, {36});
+  master.master_weights = true;
   EXPECT_THAT(
       log.ops(),
       testing::ElementsAre(
           matmul, Desc(OpKind::kLayerNormForward, {6, 4, 0, 0}),
           Desc(OpKind::kLayerNormBackward, {6, 4, 0, 0}), Desc(OpKind::kBiasAdd, {6, 4, 0, 0}),
           Desc(OpKind::kBiasResidual, {6, 4, 0, 0}), Desc(OpKind::kBiasGradient, {6, 4, 0, 0}),
-          Desc(OpKind::kActivationForward, {6, 4, 0, 0}), Desc(OpKind::kActivationBackward, {6, 4, 0, 0}),
+          gelu, Desc(OpKind::kActivationBackward, {6, 4}), swiglu, geglu, geglu_backward,
+          Desc(OpKind::kRmsNormForward, {6, 4}), Desc(OpKind::kRmsNormBackward, {6, 4}), Desc(OpKind::kResidualAdd, {6, 4}),
+          Desc(OpKind::kRope, {6, 4, 2}), Desc(OpKind::kRope, {6, 4, 2}),
           Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 2}), Desc(OpKind::kAttentionBackward, {2, 3, 2, 2, 2}),
+          Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 1}),
           Desc(OpKind::kEmbeddingForward, {6, 4, 9, 0}), Desc(OpKind::kEmbeddingBackward, {6, 4, 9, 0}),
           Desc(OpKind::kPositionForward, {6, 4, 0, 0}), Desc(OpKind::kPositionBackward, {6, 4, 0, 0}),
           Desc(OpKind::kCrossEntropyMax, {6, 9, 0, 0}), Desc(OpKind::kCrossEntropySum, {6, 9, 0, 0}),
           Desc(OpKind::kCrossEntropyLoss, {6, 0, 0, 0}), Desc(OpKind::kCrossEntropyBackward, {6, 9, 0, 0}),
           Desc(OpKind::kFill, {72, 0, 0, 0}), Desc(OpKind::kSumOfSquares, {7, 0, 0, 0}, DType::kF32),
-          Desc(OpKind::kAdamW, {36, 0, 0, 0})));
+          Desc(OpKind::kAdamW, {36, 0, 0, 0}), master));
   log.Clear();
   EXPECT_TRUE(log.ops().empty());
 }
@@ -96,6 +117,20 @@ TEST(DryOps, TakesMixedPrecision) {
                         *stream);
   ASSERT_EQ(log.ops().size(), 2u);
   EXPECT_EQ(log.ops()[0].dtype, DType::kBF16);
+  ops->RmsNormForward(half({6, 4}), half({4}), 1e-5, half({6, 4}), statistic, *stream);
+  ops->RmsNormBackward(half({6, 4}), half({6, 4}), half({4}), statistic, half({6, 4}), true, Make({4}, DType::kF32), *stream);
+  ops->ActivationForward(Activation::kSwiGlu, half({6, 4}), {}, half({6, 2}), *stream);
+  ops->Rope(half({2, 3, 8}), 2, 4, 1e4, false, *stream);
+  ops->AttentionForward(half({2, 3, 8}), 2, 1, half({2, 3, 4}), Make({2, 2, 3}, DType::kF32),
+                        Make({AttentionWorkspaceElements(3, 2)}, DType::kF32), *stream);
+  ops->AdamW(half({3, 4}), weight_gradient, weight_gradient, weight_gradient, weight_gradient, {}, *stream);
+  ASSERT_EQ(log.ops().size(), 8u);
+  EXPECT_TRUE(log.ops().back().master_weights);
+  EXPECT_EQ(log.ops().back().dtype, DType::kBF16);
+  EXPECT_THROW(ops->RmsNormForward(half({6, 4}), half({4}), 1e-5, half({6, 4}), half({6}), *stream), std::invalid_argument);
+  EXPECT_THROW(ops->AdamW(half({3, 4}), weight_gradient, half({3, 4}), weight_gradient, weight_gradient, {}, *stream),
+               std::invalid_argument)
+      << "a master copy in the compute type";
   EXPECT_THROW(ops->LayerNormForward(half({6, 4}), half({4}), half({4}), 1e-5, half({6, 4}), half({6}),
                                      half({6}), *stream),
                std::invalid_argument);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 namespace autocfg::cpu {
 namespace {
@@ -69,6 +70,25 @@ TYPED_TEST(VecMath, SigmoidIsHalfOfOnePlusTanh) {
     EXPECT_EQ(Sigmoid(x), 1);
     EXPECT_EQ(Sigmoid(-x), 0);
   }
+}
+
+TYPED_TEST(VecMath, NormalDistribution) {
+  const double allowed = std::is_same_v<TypeParam, double> ? 5e-16 : 2e-7;
+  for (double x = -40; x <= 40; x += 0.00173) {
+    const auto value = static_cast<TypeParam>(x);
+    const auto exact = static_cast<long double>(value);
+    const NormalPoint<TypeParam> got = NormalAt(value);
+    ASSERT_NEAR(static_cast<double>(static_cast<long double>(got.below) - std::erfc(-exact / std::sqrt(2.0L)) / 2), 0, allowed) << x;
+    ASSERT_NEAR(static_cast<double>(static_cast<long double>(got.density) - std::exp(-exact * exact / 2) / std::sqrt(2 * std::acos(-1.0L))), 0,
+                allowed)
+        << x;
+  }
+  for (TypeParam x : {TypeParam(1e3), TypeParam(1e30), std::numeric_limits<TypeParam>::infinity()}) {
+    EXPECT_EQ(NormalAt(x).below, 1);
+    EXPECT_EQ(NormalAt(-x).below, 0);
+    EXPECT_EQ(NormalAt(x).density, 0);
+  }
+  EXPECT_TRUE(std::isnan(NormalAt(std::numeric_limits<TypeParam>::quiet_NaN()).below));
 }
 
 }  // namespace

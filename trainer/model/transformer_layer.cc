@@ -26,14 +26,14 @@ void TransformerLayer::Recompute(const Execution& run, const LayerActivations& a
                            run.stream);
   ColumnParallelForward(run, w_.c_attn, a.ln1, a.qkv);
   run.ops.BiasAdd(a.qkv, w_.c_attn.bias.value, run.stream);
-  run.ops.AttentionForward(a.qkv.Reshape({s.micro_batch, s.seq_len, 3 * s.attention}), s.heads,
+  run.ops.AttentionForward(a.qkv.Reshape({s.micro_batch, s.seq_len, 3 * s.attention}), s.heads, s.heads,
                            a.attn.Reshape({s.micro_batch, s.seq_len, s.attention}), a.lse,
                            workspace_.attention, run.stream);
   RowParallelForward(run, w_.attn_proj, a.attn, a.x, a.mid);
   run.ops.LayerNormForward(a.mid, w_.ln_2_weight.value, w_.ln_2_bias.value, eps, a.ln2, a.mean2, a.rstd2,
                            run.stream);
   ColumnParallelForward(run, w_.c_fc, a.ln2, a.fc);
-  run.ops.BiasGelu(a.fc, w_.c_fc.bias.value, a.gelu, run.stream);
+  run.ops.ActivationForward(Activation::kGelu, a.fc, w_.c_fc.bias.value, a.gelu, run.stream);
 }
 
 void TransformerLayer::Forward(const Execution& run, const LayerActivations& a, const Tensor& out) const {
@@ -45,12 +45,12 @@ void TransformerLayer::Backward(const Execution& run, const LayerActivations& a,
   const RankShape& s = shape_;
   const Workspace& ws = workspace_;
   RowParallelBackward(run, w_.mlp_proj, a.gelu, grad, ws.grad_ffn);
-  run.ops.GeluBackward(a.fc, ws.grad_ffn, run.stream);
+  run.ops.ActivationBackward(Activation::kGelu, a.fc, ws.grad_ffn, ws.grad_ffn, run.stream);
   ColumnParallelBackward(run, w_.c_fc, a.ln2, ws.grad_ffn, ws.grad_b);
   run.ops.LayerNormBackward(ws.grad_b, a.mid, w_.ln_2_weight.value, a.mean2, a.rstd2, grad, true,
                             w_.ln_2_weight.grad, w_.ln_2_bias.grad, run.stream);
   RowParallelBackward(run, w_.attn_proj, a.attn, grad, ws.grad_attn);
-  run.ops.AttentionBackward(a.qkv.Reshape({s.micro_batch, s.seq_len, 3 * s.attention}), s.heads,
+  run.ops.AttentionBackward(a.qkv.Reshape({s.micro_batch, s.seq_len, 3 * s.attention}), s.heads, s.heads,
                             a.attn.Reshape({s.micro_batch, s.seq_len, s.attention}), a.lse,
                             ws.grad_attn.Reshape({s.micro_batch, s.seq_len, s.attention}),
                             ws.grad_qkv.Reshape({s.micro_batch, s.seq_len, 3 * s.attention}), ws.attention,

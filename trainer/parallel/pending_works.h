@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <vector>
 
@@ -21,8 +20,8 @@ class PendingWorks {
   // Keeps an operation until something waits for it. Returns its ticket.
   std::int64_t Add(std::unique_ptr<Work> work);
 
-  // Return when that operation, or every operation, is complete, and has been waited for: where a communicator keeps a clock, only waiting
-  // moves it. Throw CommError. A ticket may be waited for again.
+  // Return when that operation, or every operation, is complete. Throw CommError. A ticket may be waited for
+  // again.
   void Wait(std::int64_t ticket);
   void WaitAll();
 
@@ -35,11 +34,10 @@ class PendingWorks {
     std::unique_ptr<Work> work;
   };
 
-  void TestAll();  // moves those that are complete to complete_
+  void TestAll();  // drops those that are complete
   bool IsPending(std::int64_t ticket) const;
 
   std::vector<Entry> entries_;
-  std::map<std::int64_t, std::unique_ptr<Work>> complete_;  // by ticket: not waited for yet
   std::int64_t next_ticket_ = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <memory>
 #include <numeric>
+#include <stdexcept>
 
 #include "proto/convert/op_convert.h"
 #include "trainer/errors.h"
@@ -51,6 +52,15 @@ class OpTimer {
   }
 
   double Time(const OpDesc& op) {
+    try {
+      return TimeValid(op);
+    } catch (const std::invalid_argument& error) {  // sizes that do not fit together, a type that the device does not run
+      throw BadInput(fmt::format("op \"{}\" cannot be timed: {}", ToString(op), error.what()));
+    }
+  }
+
+ private:
+  double TimeValid(const OpDesc& op) {
     if (op.group != CommGroup::kNone && (op.group_size < 2 || op.group_size > world_size_)) {
       throw BadInput(fmt::format("op \"{}\" cannot be timed among {} ranks", ToString(op), world_size_));
     }
@@ -65,7 +75,6 @@ class OpTimer {
                                                                 : TimeReduction(op, scratch);
   }
 
- private:
   // Whether the ranks that may run on this rank's cores are more than those cores.
   bool FindSharedCores(const Tensor& core_load) {
     cpu_set_t mine;

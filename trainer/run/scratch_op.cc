@@ -79,12 +79,19 @@ void ScratchOp::Prepare(const OpDesc& op) {
     case OpKind::kLayerNormForward:
     case OpKind::kLayerNormBackward:
       return PrepareNorm(op);
+    case OpKind::kRmsNormForward:
+    case OpKind::kRmsNormBackward:
+      return PrepareRmsNorm(op);
     case OpKind::kBiasAdd:
     case OpKind::kBiasResidual:
+    case OpKind::kResidualAdd:
     case OpKind::kBiasGradient:
+      return PrepareRows(op);
     case OpKind::kActivationForward:
     case OpKind::kActivationBackward:
-      return PrepareRows(op);
+      return PrepareActivation(op);
+    case OpKind::kRope:
+      return PrepareRope(op);
     case OpKind::kAttentionForward:
     case OpKind::kAttentionBackward:
       return PrepareAttention(op);
@@ -106,20 +113,16 @@ void ScratchOp::Prepare(const OpDesc& op) {
     case OpKind::kSend:
     case OpKind::kRecv:
       return PrepareFlat(op);
-    case OpKind::kRmsNormForward:
-    case OpKind::kRmsNormBackward:
-    case OpKind::kResidualAdd:
-    case OpKind::kRope:
     case OpKind::kUnfusedAttentionForward:
     case OpKind::kUnfusedAttentionBackward:
     case OpKind::kAllGather:
-      break;
+      throw BadInput(fmt::format("op \"{}\" cannot be timed: {} is predicted only, and no device runs it", ToString(op), Name(op.kind)));
   }
-  throw BadInput(fmt::format("{} cannot be run on its own", ToString(op)));
+  throw BadInput(fmt::format("op \"{}\" cannot be timed: it is of no known kind", ToString(op)));
 }
 
 void ScratchOp::PrepareMatmul(const OpDesc& op) {
-  const auto [m, n, k, unused, unused_too] = op.dims;
+  const std::int64_t m = op.dims[0], n = op.dims[1], k = op.dims[2];
   const Transpose ta{op.transpose_a}, tb{op.transpose_b};
   const bool accumulate = op.accumulate;
   if (op.transpose_a)
@@ -158,14 +161,31 @@ void ScratchOp::PrepareNorm(const OpDesc& op) {
   };
 }
 
+void ScratchOp::PrepareRmsNorm(const OpDesc& op) {
+  const std::int64_t t = op.dims[0], h = op.dims[1];
+  Add(op.dtype, {t, h}, 0, 1);                        // x
+  Add(op.dtype, {h}, 1, 0.1);                         // gamma
+  Add(op.dtype, {t, h}, 0, 1);                        // y, or dx
+  Add(StatisticsType(op.dtype), {t}, 1, 0.1);         // rstd
+  if (op.kind == OpKind::kRmsNormForward) {
+    run_ = [this] { ops_.RmsNormForward(tensors_[0], tensors_[1], 1e-5, tensors_[2], tensors_[3], stream_); };
+    return;
+  }
+  Add(op.dtype, {t, h}, 0, 1);  // dy
+  Add(op.dtype, {h}, 0, 1);     // dgamma
+  run_ = [this] {
+    const auto& v = tensors_;
+    ops_.RmsNormBackward(v[4], v[0], v[1], v[3], v[2], true, v[5], stream_);
+  };
+}
+
 void ScratchOp::PrepareRows(const OpDesc& op) {
   const std::int64_t t = op.dims[0], w = op.dims[1];
-  Add(op.dtype, {t, w}, 1,
-      0.2);  // where the derivative of gelu is about 1, so that repeated products do not vanish
+  Add(op.dtype, {t, w}, 1, 0.2);
   switch (op.kind) {
-    case OpKind::kBiasAdd:
-      Add(op.dtype, {w}, 0, 0.1);
-      run_ = [this] { ops_.BiasAdd(tensors_[0], tensors_[1], stream_); };
+    case OpKind::kResidualAdd:
+      Add(op.dtype, {t, w}, 0, 0.1);
+      run_ = [this] { ops_.ResidualAdd(tensors_[0], tensors_[1], stream_); };
       return;
     case OpKind::kBiasResidual:
       Add(op.dtype, {w}, 0, 0.1);
@@ -176,37 +196,59 @@ void ScratchOp::PrepareRows(const OpDesc& op) {
       Add(op.dtype, {w}, 0, 0.1);
       run_ = [this] { ops_.BiasGradient(tensors_[0], tensors_[1], stream_); };
       return;
-    case OpKind::kActivationForward:
-      Add(op.dtype, {w}, 0, 0);  // what is added stays added
-      Add(op.dtype, {t, w}, 0, 0.1);
-      run_ = [this] { ops_.BiasGelu(tensors_[0], tensors_[1], tensors_[2], stream_); };
-      return;
-    default:
-      Add(op.dtype, {t, w}, 0, 1);
-      run_ = [this] { ops_.GeluBackward(tensors_[0], tensors_[1], stream_); };
+    default:  // kBiasAdd
+      Add(op.dtype, {w}, 0, 0.1);
+      run_ = [this] { ops_.BiasAdd(tensors_[0], tensors_[1], stream_); };
   }
 }
 
+void ScratchOp::PrepareActivation(const OpDesc& op) {
+  const std::int64_t t = op.dims[0], f = op.dims[1], w = IsGated(op.activation) ? 2 * f : f;
+  const Activation activation = op.activation;
+  // x lies where no function's slope is below 1, so that gradients that are multiplied in place do not vanish.
+  Add(op.dtype, {t, w}, 1, 0.2);
+  Add(op.dtype, {t, f}, 0, 1);  // y, or dy
+  if (op.kind == OpKind::kActivationForward) {
+    const bool bias = op.bias;
+    if (bias) Add(op.dtype, {w}, 0, 0);  // what is added stays added
+    run_ = [=, this] {
+      ops_.ActivationForward(activation, tensors_[0], bias ? tensors_[2] : Tensor{}, tensors_[1], stream_);
+    };
+    return;
+  }
+  // As the engine does it: in place where it can be.
+  const std::size_t dx = IsGated(activation) ? 2 : 1;
+  if (dx == 2) Add(op.dtype, {t, w}, 0, 1);
+  run_ = [=, this] { ops_.ActivationBackward(activation, tensors_[0], tensors_[1], tensors_[dx], stream_); };
+}
+
+void ScratchOp::PrepareRope(const OpDesc& op) {
+  const std::int64_t t = op.dims[0], heads = op.dims[1], d = op.dims[2];
+  // The op's sizes do not say how many sequences T covers; one is the same work on the rows, and the most on the angles.
+  Add(op.dtype, {1, t, heads * d}, 0, 1);
+  run_ = [=, this] { ops_.Rope(tensors_[0], heads, d, 1e4, false, stream_); };
+}
+
 void ScratchOp::PrepareAttention(const OpDesc& op) {
-  const auto [b, s, n, d, g] = op.dims;
+  const auto [b, s, heads, d, kv_heads] = op.dims;
   const DType stat = StatisticsType(op.dtype);
-  const std::int64_t heads = n;
-  Add(op.dtype, {b, s, 3 * n * d}, 0, 0.1);
+  const std::int64_t n = heads, g = kv_heads, width = (n + 2 * g) * d;
+  Add(op.dtype, {b, s, width}, 0, 0.1);
   Add(op.dtype, {b, s, n * d}, 0, 0.1);
   Add(stat, {b, n, s}, std::log(static_cast<double>(s)), 0.1);
   Add(stat, {AttentionWorkspaceElements(s, d)}, 0, 0.1);
   if (op.kind == OpKind::kAttentionForward) {
     run_ = [=, this] {
       const auto& v = tensors_;
-      ops_.AttentionForward(v[0], heads, v[1], v[2], v[3], stream_);
+      ops_.AttentionForward(v[0], n, g, v[1], v[2], v[3], stream_);
     };
     return;
   }
   Add(op.dtype, {b, s, n * d}, 0, 0.1);
-  Add(op.dtype, {b, s, 3 * n * d}, 0, 0.1);
+  Add(op.dtype, {b, s, width}, 0, 0.1);
   run_ = [=, this] {
     const auto& v = tensors_;
-    ops_.AttentionBackward(v[0], heads, v[1], v[2], v[4], v[5], v[3], stream_);
+    ops_.AttentionBackward(v[0], n, g, v[1], v[2], v[4], v[5], v[3], stream_);
   };
 }
 
@@ -274,15 +316,18 @@ void ScratchOp::PrepareFlat(const OpDesc& op) {
       run_ = [this] { ops_.SumOfSquares(tensors_[0], tensors_[1], stream_); };
       return;
     case OpKind::kAdamW: {
-      Add(op.dtype, {n}, 0, 0.1);  // gradient
-      Add(op.dtype, {n}, 0, 0.1);  // m
-      Add(op.dtype, {n}, 1, 0.1);  // v
+      const DType stat = StatisticsType(op.dtype);
+      const bool master = op.master_weights;
+      Add(stat, {n}, 0, 0.1);  // gradient
+      Add(stat, {n}, 0, 0.1);  // m
+      Add(stat, {n}, 1, 0.1);  // v
+      if (master) Add(stat, {n}, 0.5, 0.5);
       AdamWParams params;
       params.lr = 1e-4;
       params.weight_decay = 0.1;
       run_ = [=, this] {
         const auto& v = tensors_;
-        ops_.AdamW(v[0], v[1], v[2], v[3], params, stream_);
+        ops_.AdamW(v[0], v[1], master ? v[4] : Tensor{}, v[2], v[3], params, stream_);
       };
       return;
     }

@@ -15,7 +15,7 @@ namespace autocfg {
 class ScratchOp {
  public:
   // Takes memory for a compute op, or for the buffer (and, for a reduction, the staging) of a communication
-  // op. Throws BadInput where the sizes cannot be an op's; DeviceOutOfMemory.
+  // op. Throws BadInput where the sizes cannot be an op's, or the op is predicted only; DeviceOutOfMemory.
   ScratchOp(const OpDesc& op, Device& device, Ops& ops, Stream& stream);
   ScratchOp(const ScratchOp&) = delete;
   ScratchOp& operator=(const ScratchOp&) = delete;
@@ -35,7 +35,10 @@ class ScratchOp {
   void Prepare(const OpDesc& op);
   void PrepareMatmul(const OpDesc& op);
   void PrepareNorm(const OpDesc& op);
+  void PrepareRmsNorm(const OpDesc& op);
   void PrepareRows(const OpDesc& op);
+  void PrepareActivation(const OpDesc& op);
+  void PrepareRope(const OpDesc& op);
   void PrepareAttention(const OpDesc& op);
   void PrepareEmbedding(const OpDesc& op);
   void PrepareCrossEntropy(const OpDesc& op);

@@ -1,0 +1,84 @@
+#include "kernels/cpu/rope.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace autocfg::cpu {
+namespace {
+
+constexpr std::int64_t kPairs = 64;    // whose angles are kept at a time: a head of 128
+constexpr std::int64_t kRestart = 16;  // positions from one exact sine to the next
+
+// Sine and cosine of position * frequency for up to kPairs frequencies, in double precision, position by position: exact at every kRestart-th,
+// by the addition theorem in between. The error is at most that of kRestart products, 4e-15.
+class Angles {
+ public:
+  Angles(std::int64_t first_pair, std::int64_t pairs, std::int64_t head_dim, double theta) : pairs_(pairs) {
+    for (std::int64_t i = 0; i < pairs; ++i) {
+      frequency_[i] = std::pow(theta, -2.0 * static_cast<double>(first_pair + i) / static_cast<double>(head_dim));
+      step_cos_[i] = std::cos(frequency_[i]);
+      step_sin_[i] = std::sin(frequency_[i]);
+    }
+  }
+
+  // Positions are asked for in the order 0, 1, 2, ...
+  template <typename T>
+  void At(std::int64_t position, bool inverse, T* cosine, T* sine) {
+    if (position % kRestart == 0) {
+      for (std::int64_t i = 0; i < pairs_; ++i) {
+        const double angle = static_cast<double>(position) * frequency_[i];
+        cos_[i] = std::cos(angle);
+        sin_[i] = std::sin(angle);
+      }
+    } else {
+#pragma omp simd
+      for (std::int64_t i = 0; i < pairs_; ++i) {
+        const double c = cos_[i] * step_cos_[i] - sin_[i] * step_sin_[i];
+        sin_[i] = sin_[i] * step_cos_[i] + cos_[i] * step_sin_[i];
+        cos_[i] = c;
+      }
+    }
+    const double sign = inverse ? -1 : 1;
+#pragma omp simd
+    for (std::int64_t i = 0; i < pairs_; ++i) {
+      cosine[i] = static_cast<T>(cos_[i]);
+      sine[i] = static_cast<T>(sign * sin_[i]);
+    }
+  }
+
+ private:
+  const std::int64_t pairs_;
+  double frequency_[kPairs], step_cos_[kPairs], step_sin_[kPairs], cos_[kPairs], sin_[kPairs];
+};
+
+}  // namespace
+
+template <typename T>
+void Rope(const RopeShape& shape, double theta, bool inverse, T* qkv) {
+  const std::int64_t half = shape.head_dim / 2;
+  T cosine[kPairs], sine[kPairs];
+  for (std::int64_t first = 0; first < half; first += kPairs) {
+    const std::int64_t pairs = std::min(kPairs, half - first);
+    Angles angles(first, pairs, shape.head_dim, theta);
+    for (std::int64_t s = 0; s < shape.seq_len; ++s) {
+      angles.At(s, inverse, cosine, sine);
+      for (std::int64_t b = 0; b < shape.batch; ++b) {
+        T* low = qkv + (b * shape.seq_len + s) * shape.width + first;
+        for (std::int64_t h = 0; h < shape.heads; ++h, low += shape.head_dim) {
+          T* high = low + half;
+#pragma omp simd
+          for (std::int64_t i = 0; i < pairs; ++i) {
+            const T x = low[i], y = high[i];
+            low[i] = x * cosine[i] - y * sine[i];
+            high[i] = y * cosine[i] + x * sine[i];
+          }
+        }
+      }
+    }
+  }
+}
+
+template void Rope(const RopeShape&, double, bool, float*);
+template void Rope(const RopeShape&, double, bool, double*);
+
+}  // namespace autocfg::cpu
