@@ -1,5 +1,5 @@
-// The ops that a rank has issued, in order. The dry and paced devices and the recording communicators write it; tests compare it with
-// layer_ops. One rank, one thread.
+// Where the ops that a rank issues go, in order: into a log (the dry device, the recording communicators; tests compare it with layer_ops) or onto
+// a clock (the paced device). One rank, one thread.
 #pragma once
 
 #include <vector>
@@ -8,9 +8,15 @@
 
 namespace autocfg {
 
-class OpLog {
+class OpSink {
  public:
-  void Record(const OpDesc& op) { ops_.push_back(op); }
+  virtual ~OpSink() = default;
+  virtual void Record(const OpDesc& op) = 0;
+};
+
+class OpLog final : public OpSink {
+ public:
+  void Record(const OpDesc& op) override { ops_.push_back(op); }
   void Clear() { ops_.clear(); }
   const std::vector<OpDesc>& ops() const { return ops_; }
 

@@ -12,7 +12,7 @@ namespace autocfg {
 // Allocations are counted and return null; tokens and weights copied in are dropped.
 std::unique_ptr<Device> CreateDryDevice();
 
-// Checks shapes as every implementation does, and records into `log`, which must outlive the result.
-std::unique_ptr<Ops> CreateDryOps(OpLog& log);
+// Checks shapes as every implementation does, and records into `sink`, which must outlive the result.
+std::unique_ptr<Ops> CreateDryOps(OpSink& sink);
 
 }  // namespace autocfg

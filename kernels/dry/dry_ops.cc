@@ -7,7 +7,7 @@ namespace {
 
 class DryOps final : public Ops {
  public:
-  explicit DryOps(OpLog& log) : log_(log) {}
+  explicit DryOps(OpSink& log) : log_(log) {}
 
   void Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c, bool accumulate,
               Stream&) override {
@@ -96,11 +96,11 @@ class DryOps final : public Ops {
   }
 
  private:
-  OpLog& log_;
+  OpSink& log_;
 };
 
 }  // namespace
 
-std::unique_ptr<Ops> CreateDryOps(OpLog& log) { return std::make_unique<DryOps>(log); }
+std::unique_ptr<Ops> CreateDryOps(OpSink& sink) { return std::make_unique<DryOps>(sink); }
 
 }  // namespace autocfg

@@ -1,13 +1,20 @@
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/dry/dry_device.h"
+#include "kernels/paced/paced_device.h"
 #include "tests/conformance/device_suite.h"
 
 namespace autocfg {
 namespace {
 
+std::unique_ptr<Device> CreatePaced() {
+  static PacedClock clock([](const OpDesc&) { return 1.0; });  // outlives every device of the suite, which runs no ops
+  return CreatePacedDevice(clock);
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, DeviceSuite,
                          testing::Values(DeviceUnderTest{"cpu", CreateCpuDevice, true},
-                                         DeviceUnderTest{"dry", CreateDryDevice, false}),
+                                         DeviceUnderTest{"dry", CreateDryDevice, false},
+                                         DeviceUnderTest{"paced", CreatePaced, false}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

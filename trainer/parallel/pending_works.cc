@@ -1,34 +1,11 @@
 #include "trainer/parallel/pending_works.h"
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 #include <utility>
 
+#include "trainer/comm/idle.h"
+
 namespace autocfg {
-namespace {
-
-// Ranks may outnumber cores: yields at once, and after a while sleeps for a small part of the time already
-// waited.
-class Idle {
- public:
-  void operator()() {
-    using namespace std::chrono;
-    std::this_thread::yield();
-    if (++rounds_ < 256) return;
-    const auto now = steady_clock::now();
-    if (rounds_ == 256) since_ = now;
-    const auto waited = now - since_;
-    if (waited < milliseconds(1)) return;
-    std::this_thread::sleep_for(std::min<steady_clock::duration>(waited / 16, microseconds(500)));
-  }
-
- private:
-  int rounds_ = 0;
-  std::chrono::steady_clock::time_point since_;
-};
-
-}  // namespace
 
 std::int64_t PendingWorks::Add(std::unique_ptr<Work> work) {
   entries_.push_back({next_ticket_, std::move(work)});
@@ -41,6 +18,10 @@ void PendingWorks::Wait(std::int64_t ticket) {
     TestAll();
     if (IsPending(ticket)) idle();
   }
+  if (const auto it = complete_.find(ticket); it != complete_.end()) {
+    it->second->Wait();
+    complete_.erase(it);
+  }
 }
 
 void PendingWorks::WaitAll() {
@@ -49,18 +30,21 @@ void PendingWorks::WaitAll() {
     TestAll();
     if (!entries_.empty()) idle();
   }
+  for (const auto& [ticket, work] : complete_) work->Wait();
+  complete_.clear();
 }
 
 void PendingWorks::Run(std::unique_ptr<Work> work) {
-  for (Idle idle; !entries_.empty(); idle()) {
-    if (work->Test()) return;
-    TestAll();
-  }
+  for (Idle idle; !entries_.empty() && !work->Test(); idle()) TestAll();
   work->Wait();
 }
 
 void PendingWorks::TestAll() {
-  std::erase_if(entries_, [](const Entry& entry) { return entry.work->Test(); });
+  std::erase_if(entries_, [this](Entry& entry) {
+    if (!entry.work->Test()) return false;
+    complete_.emplace(entry.ticket, std::move(entry.work));
+    return true;
+  });
 }
 
 bool PendingWorks::IsPending(std::int64_t ticket) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -20,8 +21,8 @@ class PendingWorks {
   // Keeps an operation until something waits for it. Returns its ticket.
   std::int64_t Add(std::unique_ptr<Work> work);
 
-  // Return when that operation, or every operation, is complete. Throw CommError. A ticket may be waited for
-  // again.
+  // Return when that operation, or every operation, is complete, and has been waited for: where a communicator keeps a clock, only waiting
+  // moves it. Throw CommError. A ticket may be waited for again.
   void Wait(std::int64_t ticket);
   void WaitAll();
 
@@ -34,10 +35,11 @@ class PendingWorks {
     std::unique_ptr<Work> work;
   };
 
-  void TestAll();  // drops those that are complete
+  void TestAll();  // moves those that are complete to complete_
   bool IsPending(std::int64_t ticket) const;
 
   std::vector<Entry> entries_;
+  std::map<std::int64_t, std::unique_ptr<Work>> complete_;  // by ticket: not waited for yet
   std::int64_t next_ticket_ = 0;
 };
 

@@ -1,0 +1,43 @@
+#include "kernels/paced/paced_device.h"
+
+#include "kernels/dry/dry_device.h"
+
+namespace autocfg {
+namespace {
+
+class PacedStream final : public Stream {
+ public:
+  explicit PacedStream(PacedClock& clock) : clock_(clock) {}
+  void Synchronize() override { clock_.Synchronize(); }
+
+ private:
+  PacedClock& clock_;
+};
+
+class PacedDevice final : public Device {
+ public:
+  explicit PacedDevice(PacedClock& clock) : clock_(clock) {}
+
+  std::string Name() const override { return "paced"; }
+  bool ComputesOnHost() const override { return dry_->ComputesOnHost(); }
+  void* Allocate(std::int64_t bytes) override { return dry_->Allocate(bytes); }
+  void Free(void* data, std::int64_t bytes) noexcept override { dry_->Free(data, bytes); }
+  std::unique_ptr<Stream> CreateStream() override { return std::make_unique<PacedStream>(clock_); }
+  void CopyFromHost(void* device, const void* host, std::int64_t bytes, Stream& stream) override {
+    dry_->CopyFromHost(device, host, bytes, stream);
+  }
+  void CopyToHost(void* host, const void* device, std::int64_t bytes, Stream& stream) override {
+    dry_->CopyToHost(host, device, bytes, stream);
+  }
+  std::int64_t OverheadBytes(std::int64_t arena_bytes) const override { return dry_->OverheadBytes(arena_bytes); }
+
+ private:
+  PacedClock& clock_;
+  const std::unique_ptr<Device> dry_ = CreateDryDevice();
+};
+
+}  // namespace
+
+std::unique_ptr<Device> CreatePacedDevice(PacedClock& clock) { return std::make_unique<PacedDevice>(clock); }
+
+}  // namespace autocfg

@@ -1,0 +1,51 @@
+// The virtual clock without communication: ops follow each other on the stream, and the host moves when it synchronises.
+#include "kernels/paced/paced_device.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "kernels/dry/dry_device.h"
+
+namespace autocfg {
+namespace {
+
+Tensor Nowhere(std::int64_t n) { return {.rank = 1, .shape = {n}}; }
+
+double Seconds(const OpDesc& op) {
+  if (op.kind != OpKind::kFill) throw std::out_of_range("no time of " + ToString(op));
+  return 0.5 * static_cast<double>(op.dims[0]);
+}
+
+TEST(PacedDevice, TakesTheTimeOfEachOp) {
+  OpLog log;
+  PacedClock clock(Seconds, &log);
+  const auto device = CreatePacedDevice(clock);
+  const auto ops = CreateDryOps(clock);
+  const auto stream = device->CreateStream();
+  ops->Fill(Nowhere(4), 0, *stream);
+  ops->Fill(Nowhere(2), 0, *stream);
+  EXPECT_EQ(clock.HostSeconds(), 0) << "ops are issued, not waited for";
+  EXPECT_EQ(clock.StreamSeconds(), 3);
+  stream->Synchronize();
+  EXPECT_EQ(clock.HostSeconds(), 3);
+  clock.HostWaitsUntil(10);
+  clock.HostWaitsUntil(7);
+  ops->Fill(Nowhere(2), 0, *stream);
+  EXPECT_EQ(clock.StreamSeconds(), 11) << "an op starts no earlier than it is issued";
+  EXPECT_EQ(log.ops().size(), 3u);
+  clock.Restart();
+  EXPECT_EQ(clock.StreamSeconds(), 0);
+}
+
+TEST(PacedDevice, HasNoTimeOfItsOwnForAnUnknownOp) {
+  PacedClock clock(Seconds);
+  const auto device = CreatePacedDevice(clock);
+  const auto ops = CreateDryOps(clock);
+  const auto stream = device->CreateStream();
+  EXPECT_THROW(ops->BiasAdd({.rank = 2, .shape = {2, 2}}, Nowhere(2), *stream), std::out_of_range);
+  EXPECT_THROW(ops->BiasAdd({.rank = 2, .shape = {2, 2}}, Nowhere(3), *stream), std::invalid_argument) << "shapes are checked";
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,30 @@
+// What a rank does while it polls and nothing moves. Ranks may outnumber cores: yields at once, and after a while sleeps for a small part
+// of the time already waited. One per wait, one thread.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace autocfg {
+
+class Idle {
+ public:
+  void operator()() {
+    using namespace std::chrono;
+    std::this_thread::yield();
+    if (++rounds_ < kYields) return;
+    const auto now = steady_clock::now();
+    if (rounds_ == kYields) since_ = now;
+    const auto waited = now - since_;
+    if (waited < milliseconds(1)) return;
+    std::this_thread::sleep_for(std::min<steady_clock::duration>(waited / 16, microseconds(500)));
+  }
+
+ private:
+  static constexpr int kYields = 256;
+  int rounds_ = 0;
+  std::chrono::steady_clock::time_point since_;
+};
+
+}  // namespace autocfg
