@@ -11,6 +11,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
+#include "search/import/hugging_face.h"
 #include "search/text/cluster_json.h"
 #include "search/text/json_util.h"
 #include "search/text/model_json.h"
@@ -41,24 +42,9 @@ absl::StatusOr<Json> ReadJson(const std::string& path) {
 absl::StatusOr<ModelSpec> ReadModel(const std::string& path) {
   const auto json = ReadJson(path);
   if (!json.ok()) return json.status();
-  if (const auto type = json->find("model_type"); type != json->end()) {
-    return absl::UnimplementedError(
-        fmt::format("{}: a Hugging Face config.json (model_type {}) is not supported yet; write layers, "
-                    "hidden, heads and vocab",
-                    path, type->dump()));
-  }
-  const auto model = ParseModelJson(*json);
+  const auto model = IsHuggingFaceConfig(*json) ? ImportHuggingFace(*json) : ParseModelJson(*json);
   if (!model.ok()) return Where(path, model.status(), "model");
   return *model;
-}
-
-// The product's models that are not in this version's data.
-bool IsLaterModel(const std::string& name) {
-  static const std::vector<std::string> names = {
-      "megatron-1.7b", "megatron-3.6b", "megatron-7.5b", "megatron-18b",   "megatron-39b", "megatron-76b",
-      "megatron-145b", "megatron-310b", "megatron-530b", "megatron-1000b", "gpt3-175b",    "mt-nlg-530b",
-      "llama2-7b",     "llama2-70b",    "llama3-8b",     "llama3-70b",     "llama3-405b"};
-  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 // The GPU presets of the product; what they are is not in this version's data.
@@ -108,11 +94,6 @@ absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_le
   auto model = ModelPreset(text);
   if (!model.ok()) {
     if (!LooksLikeFile(text)) {
-      if (IsLaterModel(text)) {
-        return absl::UnimplementedError(
-            fmt::format("--model: {} is not supported yet; give one of {} or a file", text,
-                        fmt::join(ModelPresetNames(), ", ")));
-      }
       return Where("--model", model.status(), "model");
     }
     model = ReadModel(text);

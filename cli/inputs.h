@@ -16,7 +16,7 @@
 
 namespace autocfg {
 
-// A preset's name, or a file: what has a slash, ends in .json, or exists. Defaults are filled in (for
+// A preset's name, or a file, ours or a Hugging Face config.json: what has a slash, ends in .json, or exists. Defaults are filled in (for
 // `seq_len` where it is not 0) and the model is valid and one that the engine runs.
 absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_len);
 

@@ -6,6 +6,33 @@
 #include "search/text/json_util.h"
 
 namespace autocfg {
+namespace {
+
+v1::DeviceEfficiency ToProto(const DeviceEfficiency& efficiency) {
+  v1::DeviceEfficiency message;
+  message.set_matmul(efficiency.matmul);
+  message.set_matmul_k_half(efficiency.matmul_k_half);
+  message.set_attention_forward(efficiency.attention_forward);
+  message.set_attention_backward(efficiency.attention_backward);
+  message.set_memory(efficiency.memory);
+  message.set_intra_node(efficiency.intra_node);
+  message.set_inter_node(efficiency.inter_node);
+  message.set_op_overhead_s(efficiency.op_overhead_s);
+  return message;
+}
+
+DeviceEfficiency FromProto(const v1::DeviceEfficiency& message) {
+  return {.matmul = message.matmul(),
+          .matmul_k_half = message.matmul_k_half(),
+          .attention_forward = message.attention_forward(),
+          .attention_backward = message.attention_backward(),
+          .memory = message.memory(),
+          .intra_node = message.intra_node(),
+          .inter_node = message.inter_node(),
+          .op_overhead_s = message.op_overhead_s()};
+}
+
+}  // namespace
 
 v1::ClusterSpec ToProto(const ClusterSpec& cluster) {
   v1::ClusterSpec message;
@@ -25,6 +52,9 @@ v1::ClusterSpec ToProto(const ClusterSpec& cluster) {
                                      {"fp16", group.device.flops_per_s_fp16}}) {
       if (rate != 0) rates[name] = rate;
     }
+    device.set_multiprocessors(group.device.multiprocessors);
+    device.set_overhead_bytes(group.device.overhead_bytes);
+    *device.mutable_efficiency() = ToProto(group.device.efficiency);
     out.set_nodes(group.nodes);
     out.set_gpus_per_node(group.gpus_per_node);
     out.set_intra_node_bytes_per_s(group.intra_node_bytes_per_s);
@@ -65,6 +95,9 @@ absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
             "cluster: flops_per_s of \"{}\" is not known; it must be of fp64, fp32, bf16 or fp16", Printable(name)));
       }
     }
+    group.device.multiprocessors = in.device().multiprocessors();
+    group.device.overhead_bytes = in.device().overhead_bytes();
+    group.device.efficiency = FromProto(in.device().efficiency());
     group.nodes = in.nodes();
     group.gpus_per_node = in.gpus_per_node();
     group.intra_node_bytes_per_s = in.intra_node_bytes_per_s();

@@ -4,6 +4,7 @@
 #include "nlohmann/json.hpp"
 #include "search/text/embedded_presets.h"
 #include "search/text/json_util.h"
+#include "search/text/sources.h"
 #include "search/text/suggest.h"
 
 namespace autocfg {
@@ -30,8 +31,7 @@ absl::StatusOr<ModelSpec> ParseModelJson(const nlohmann::ordered_json& json) {
   reader.Bool("tied_embeddings", model.tied_embeddings);
   reader.Number("init_std", model.init_std);
   reader.Size("vocab_multiple", model.vocab_multiple);
-  std::string source;  // where a preset's figures come from; not kept
-  reader.String("source", source);
+  if (json.is_object()) ReadSources(reader, json);
   if (absl::Status status = reader.Finish(); !status.ok()) return status;
 
   ModelSpec complete = model;

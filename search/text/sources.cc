@@ -1,6 +1,7 @@
 #include "search/text/sources.h"
 
 #include <string>
+#include <string_view>
 
 #include "fmt/format.h"
 
@@ -16,11 +17,24 @@ void ReadSources(FieldReader& reader, const nlohmann::ordered_json& json) {
     if (!text.is_string()) {
       return reader.Fail(absl::InvalidArgumentError(fmt::format("sources: {} must be a string", Printable(field))));
     }
-    if (!json.contains(field)) {
-      return reader.Fail(
-          absl::InvalidArgumentError(fmt::format("sources: {} is not a field of this object", Printable(field))));
+    for (const std::string& name : SourcedFields(field)) {
+      if (!json.contains(name)) {
+        return reader.Fail(
+            absl::InvalidArgumentError(fmt::format("sources: {} is not a field of this object", Printable(name))));
+      }
     }
   }
+}
+
+std::vector<std::string> SourcedFields(const std::string& key) {
+  std::vector<std::string> fields;
+  constexpr std::string_view kSeparator = ", ";
+  std::size_t start = 0;
+  for (std::size_t end; (end = key.find(kSeparator, start)) != std::string::npos; start = end + kSeparator.size()) {
+    fields.push_back(key.substr(start, end - start));
+  }
+  fields.push_back(key.substr(start));
+  return fields;
 }
 
 }  // namespace autocfg

@@ -27,6 +27,7 @@ const std::map<std::string, std::vector<std::string>>& Rules() {
        {"search/ops", "search/plan", "search/schedule", "search/space", "search/cost", "search/stats",
         "search/text"}},
       {"search/text", {"search/ops", "search/plan", "search/schedule", "search/cost"}},
+      {"search/import", {"search/ops", "search/plan", "search/text"}},
       {"kernels", {"search/ops"}},
       {"proto", {"search", "autocfg/v1"}},
       {"trainer",

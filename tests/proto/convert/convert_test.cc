@@ -169,18 +169,28 @@ ClusterSpec SomeCluster() {
   NodeGroup group;
   group.device = {.name = "d",
                   .kind = DeviceKind::kCuda,
-                  .memory_bytes = 1000,
+                  .memory_bytes = 1 << 20,
                   .memory_bytes_per_s = 2,
                   .flops_per_s_fp64 = 3,
                   .flops_per_s_fp32 = 4,
                   .flops_per_s_bf16 = 5,
-                  .flops_per_s_fp16 = 6};
+                  .flops_per_s_fp16 = 6,
+                  .multiprocessors = 14,
+                  .overhead_bytes = 15,
+                  .efficiency = {.matmul = 0.1,
+                                 .matmul_k_half = 16,
+                                 .attention_forward = 1.2,
+                                 .attention_backward = 0.3,
+                                 .memory = 0.4,
+                                 .intra_node = 0.5,
+                                 .inter_node = 0.6,
+                                 .op_overhead_s = 0.7}};
   group.nodes = 7;
   group.gpus_per_node = 8;
   group.intra_node_bytes_per_s = 9;
   group.inter_node_bytes_per_s = 10;
-  group.intra_node_latency_s = 11;
-  group.inter_node_latency_s = 12;
+  group.intra_node_latency_s = 0.11;
+  group.inter_node_latency_s = 0.12;
   group.ranks_per_core = 13;
   NodeGroup other = group;
   other.device.kind = DeviceKind::kCpu;
@@ -212,6 +222,15 @@ TEST(ClusterConvert, Refused) {
   bad = good;
   bad.mutable_groups(0)->mutable_device()->set_memory_bytes(-5);
   EXPECT_THAT(Refusal(bad), HasSubstr("memory_bytes is -5"));
+  bad = good;
+  bad.mutable_groups(1)->mutable_device()->mutable_efficiency()->set_memory(1.01);
+  EXPECT_THAT(Refusal(bad), HasSubstr("node group 1: efficiency.memory is 1.01; at most 1"));
+  bad = good;
+  bad.mutable_groups(0)->mutable_device()->set_overhead_bytes(-1);
+  EXPECT_THAT(Refusal(bad), HasSubstr("overhead_bytes is -1"));
+  bad = good;
+  bad.mutable_groups(0)->mutable_device()->set_multiprocessors(-1);
+  EXPECT_THAT(Refusal(bad), HasSubstr("multiprocessors is -1"));
 }
 
 TEST(WorkloadConvert, ThereAndBackAndRefused) {

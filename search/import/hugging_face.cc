@@ -1,0 +1,197 @@
+#include "search/import/hugging_face.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "search/text/json_util.h"
+
+namespace autocfg {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view kWhat = "model: config.json";
+constexpr std::size_t kMaxFields = 1000;
+
+absl::Status NotYet(std::string_view field, const Json& value, std::string_view instead) {
+  return absl::UnimplementedError(
+      fmt::format("{}: {} = {} is not supported yet; {}", kWhat, field, Printable(value.dump()), instead));
+}
+
+absl::Status Contradiction(std::string_view problem) {
+  return absl::InvalidArgumentError(fmt::format("{}: {}", kWhat, problem));
+}
+
+// Reads the fields of a configuration, where null means that it is not given, as in Python.
+class ConfigReader {
+ public:
+  explicit ConfigReader(const Json& json) : json_(WithoutNulls(json)), fields_(kWhat, json_) {}
+
+  void Size(std::string_view name, std::int64_t& value) { fields_.Size(name, value); }
+  void Number(std::string_view name, double& value) { fields_.Number(name, value); }
+  void Bool(std::string_view name, bool& value) { fields_.Bool(name, value); }
+  void Require(std::string_view name) { fields_.Require(name); }
+  const Json* Find(std::string_view name) { return fields_.Find(name); }
+
+  // A field that must be as the engine computes it, where it is given.
+  void Only(std::string_view name, const Json& wanted, std::string_view instead) {
+    const Json* value = fields_.Find(name);
+    if (value != nullptr && *value != wanted) fields_.Fail(NotYet(name, *value, instead));
+  }
+
+  // An activation function by its name in transformers.
+  void Function(std::string_view name, bool gated, Activation& activation) {
+    std::string text;
+    fields_.String(name, text);
+    if (text.empty()) return;
+    struct Known {
+      std::string_view name;
+      bool gated;
+      Activation activation;
+    };
+    for (const Known& known : {Known{"gelu_new", false, Activation::kGelu}, Known{"gelu_pytorch_tanh", false, Activation::kGelu},
+                               Known{"gelu", false, Activation::kGeluErf}, Known{"relu", false, Activation::kRelu},
+                               Known{"silu", true, Activation::kSwiGlu}, Known{"swish", true, Activation::kSwiGlu},
+                               Known{"gelu_new", true, Activation::kGeGlu}, Known{"gelu_pytorch_tanh", true, Activation::kGeGlu}}) {
+      if (known.name == text && known.gated == gated) {
+        activation = known.activation;
+        return;
+      }
+    }
+    fields_.Fail(NotYet(name, text, gated ? "use silu, gelu_new or gelu_pytorch_tanh" : "use gelu_new, gelu_pytorch_tanh, gelu or relu"));
+  }
+
+  // What was wrong first. Unknown fields are passed over.
+  absl::Status Finish() {
+    for (const auto& [key, value] : json_.items()) fields_.Find(key);
+    return fields_.Finish();
+  }
+
+ private:
+  static Json WithoutNulls(const Json& json) {
+    Json given = Json::object();
+    for (const auto& [key, value] : json.items()) {
+      if (!value.is_null()) given[key] = value;
+    }
+    return given;
+  }
+
+  Json json_;
+  FieldReader fields_;
+};
+
+// Older files say n_ctx, which was the same as n_positions.
+absl::StatusOr<ModelSpec> ImportGpt2(const Json& json) {
+  ModelSpec model{.activation = Activation::kGelu};
+  ConfigReader reader(json);
+  for (const std::string_view name : {"n_layer", "n_embd", "n_head", "vocab_size"}) reader.Require(name);
+  reader.Size("n_layer", model.layers);
+  reader.Size("n_embd", model.hidden);
+  reader.Size("n_head", model.heads);
+  reader.Size("n_inner", model.ffn_hidden);
+  reader.Size("vocab_size", model.vocab);
+  model.max_seq_len = 1024;
+  reader.Size("n_positions", model.max_seq_len);
+  reader.Function("activation_function", false, model.activation);
+  reader.Number("layer_norm_epsilon", model.norm_eps);
+  reader.Number("initializer_range", model.init_std);
+  reader.Bool("tie_word_embeddings", model.tied_embeddings);
+  reader.Only("scale_attn_weights", true, "use true");
+  reader.Only("scale_attn_by_inverse_layer_idx", false, "use false");
+  reader.Only("add_cross_attention", false, "use false");
+  if (absl::Status status = reader.Finish(); !status.ok()) return status;
+  return model;
+}
+
+// rope_theta stands in rope_parameters in newer files.
+absl::Status ReadRope(ConfigReader& reader, ModelSpec& model) {
+  reader.Number("rope_theta", model.rope_theta);
+  for (const std::string_view name : {"rope_scaling", "rope_parameters"}) {
+    const Json* rope = reader.Find(name);
+    if (rope == nullptr) continue;
+    if (!rope->is_object()) return Contradiction(fmt::format("{} must be an object", name));
+    for (const auto& [key, value] : rope->items()) {
+      if (key == "rope_theta" && value.is_number() && value.get<double>() > 0) {
+        model.rope_theta = value.get<double>();
+      } else if ((key == "rope_type" || key == "type") && value == "default") {
+        continue;
+      } else {
+        return NotYet(fmt::format("{}.{}", name, Printable(key)), value, "remove it to train with the frequencies of rope_theta alone");
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ModelSpec> ImportLlama(const Json& json) {
+  ModelSpec model{.activation = Activation::kSwiGlu,
+                  .norm = Norm::kRmsNorm,
+                  .norm_eps = 1e-6,
+                  .position = Position::kRope,
+                  .bias = false,
+                  .tied_embeddings = false};
+  ConfigReader reader(json);
+  for (const std::string_view name :
+       {"num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "vocab_size"}) {
+    reader.Require(name);
+  }
+  reader.Size("num_hidden_layers", model.layers);
+  reader.Size("hidden_size", model.hidden);
+  reader.Size("num_attention_heads", model.heads);
+  reader.Size("num_key_value_heads", model.kv_heads);
+  reader.Size("head_dim", model.head_dim);
+  reader.Size("intermediate_size", model.ffn_hidden);
+  reader.Size("vocab_size", model.vocab);
+  model.max_seq_len = 2048;
+  reader.Size("max_position_embeddings", model.max_seq_len);
+  reader.Function("hidden_act", true, model.activation);
+  reader.Number("rms_norm_eps", model.norm_eps);
+  reader.Number("initializer_range", model.init_std);
+  reader.Bool("tie_word_embeddings", model.tied_embeddings);
+  bool attention_bias = false;
+  bool mlp_bias = false;
+  reader.Bool("attention_bias", attention_bias);
+  reader.Bool("mlp_bias", mlp_bias);
+  const absl::Status rope = ReadRope(reader, model);
+  if (absl::Status status = reader.Finish(); !status.ok()) return status;
+  if (!rope.ok()) return rope;
+  if (attention_bias != mlp_bias) {
+    return NotYet(attention_bias ? "attention_bias" : "mlp_bias", true, "set attention_bias and mlp_bias alike");
+  }
+  model.bias = attention_bias;
+  return model;
+}
+
+}  // namespace
+
+bool IsHuggingFaceConfig(const Json& json) { return json.is_object() && json.contains("model_type"); }
+
+absl::StatusOr<ModelSpec> ImportHuggingFace(const Json& json) {
+  if (!json.is_object()) return Contradiction("it must be a JSON object");
+  if (json.size() > kMaxFields) return Contradiction(fmt::format("it has {} fields; at most {} are read", json.size(), kMaxFields));
+  if (const auto quantized = json.find("quantization_config"); quantized != json.end() && !quantized->is_null()) {
+    return NotYet("quantization_config", *quantized, "remove it to train in the precision asked for");
+  }
+  const auto type = json.find("model_type");
+  if (type == json.end() || !type->is_string()) return Contradiction("model_type must be a string, such as gpt2 or llama");
+  absl::StatusOr<ModelSpec> model;
+  if (*type == "gpt2") {
+    model = ImportGpt2(json);
+  } else if (*type == "llama") {
+    model = ImportLlama(json);
+  } else {
+    return NotYet("model_type", *type, "use gpt2 or llama, or describe the model in a file of our own");
+  }
+  if (!model.ok()) return model.status();
+  if (const auto name = json.find("_name_or_path"); name != json.end() && name->is_string()) model->name = name->get<std::string>();
+  if (model->name.empty()) model->name = type->get<std::string>();
+  FillDefaults(*model);
+  if (absl::Status status = Validate(*model); !status.ok()) return status;
+  return model;
+}
+
+}  // namespace autocfg
