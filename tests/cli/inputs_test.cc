@@ -107,7 +107,7 @@ TEST(LoadCluster, FileIsBoundedByThisMachine) {
   ExpectSays(
       LoadCluster(
           dir.Write("gpu.json",
-                    R"({"device": {"name": "mine", "memory_bytes": 1000, "flops_per_s": {"bf16": 1e14}},
+                    R"({"device": {"name": "mine", "memory_bytes": 80000000000, "flops_per_s": {"bf16": 1e14}},
                                                 "nodes": 1, "gpus_per_node": 2})"))
           .status(),
       {"not supported yet"});
