@@ -15,7 +15,16 @@ TEST(ProgramSize, BoundIsOverAllRanks) {
   EXPECT_TRUE(check(most).ok());
   const auto status = check(most + 8);
   EXPECT_TRUE(absl::IsInvalidArgument(status));
-  EXPECT_NE(status.message().find("8 ranks"), std::string::npos) << status;
+  EXPECT_NE(status.message().find("8 ranks;"), std::string::npos) << status;
+}
+
+TEST(ProgramSize, VirtualStagesCount) {
+  const ParallelPlan plan{.pp = 8, .virtual_stages = 4, .schedule = Schedule::kInterleaved};
+  const std::int64_t most = kMaxProgramMicrobatches / 8 / 4;
+  EXPECT_TRUE(CheckProgramSize({most, 16, {}}, plan).ok());
+  const auto status = CheckProgramSize({most + 8, 16, {}}, plan);
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_NE(status.message().find("8 ranks x 4 virtual stages;"), std::string::npos) << status;
 }
 
 }  // namespace
