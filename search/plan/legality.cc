@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <numeric>
 
 #include "fmt/format.h"
@@ -57,14 +58,20 @@ bool SplitAddsUp(const ModelSpec& model, const ParallelPlan& plan) {
   return left == 0;
 }
 
-// The most layers of any virtual stage. Requires a split that is in order.
+// The most layers that any virtual stage has, or with split=auto could have. Requires a split that is in order.
 std::int64_t MostLayers(const ModelSpec& model, const ParallelPlan& plan) {
   switch (plan.split) {
     case SplitMode::kEven: return model.layers / (plan.pp * plan.virtual_stages);
     case SplitMode::kExplicit: return *std::max_element(plan.split_layers.begin(), plan.split_layers.end());
-    case SplitMode::kAuto: return model.layers;
+    case SplitMode::kAuto: return model.layers - (plan.pp * plan.virtual_stages - 1);
   }
   return model.layers;
+}
+
+// Whether an explicit split says no more than split=even does.
+bool SplitsEqually(const ParallelPlan& plan) {
+  return plan.split == SplitMode::kExplicit &&
+         std::adjacent_find(plan.split_layers.begin(), plan.split_layers.end(), std::not_equal_to<>()) == plan.split_layers.end();
 }
 
 std::string Detail(const ModelSpec& model, const Workload& workload, std::int64_t max_ranks, const ParallelPlan& plan,
@@ -101,6 +108,10 @@ std::string Detail(const ModelSpec& model, const Workload& workload, std::int64_
     case IllegalReason::kParamOverlapNeedsZero: return "param_overlap=1 needs zero=1 or zero=2";
     case IllegalReason::kZero2WithPipeline: return fmt::format("zero=2 cannot be used with pp={}", plan.pp);
     case IllegalReason::kSplitDoesNotAddUp: {
+      if (plan.split == SplitMode::kAuto) {
+        return fmt::format("split=auto cannot give each of pp={} x vpp={} stages one of {} layers", plan.pp, plan.virtual_stages,
+                           model.layers);
+      }
       const std::int64_t sum = std::accumulate(plan.split_layers.begin(), plan.split_layers.end(), std::int64_t{0});
       return fmt::format(
           "split has {} entries with {} layers in all; it needs pp={} x vpp={} entries of at least 1 that add up to {}",
@@ -148,6 +159,7 @@ std::optional<IllegalReason> FindIllegality(const ModelSpec& model, const Worklo
   if (plan.param_overlap && plan.zero_stage == 0) return kParamOverlapNeedsZero;
   if (plan.zero_stage == 2 && plan.pp > 1) return kZero2WithPipeline;
   if (plan.split == SplitMode::kExplicit && !SplitAddsUp(model, plan)) return kSplitDoesNotAddUp;
+  if (plan.split == SplitMode::kAuto && !VirtualStages(plan, model.layers)) return kSplitDoesNotAddUp;
   if (plan.recompute == Recompute::kFull && plan.recompute_layers != 0 &&
       (plan.recompute_layers < 0 || plan.recompute_layers > MostLayers(model, plan))) {
     return kRecomputeLayersTooMany;
@@ -170,6 +182,7 @@ std::vector<std::string> Notes(const ParallelPlan& plan) {
   note(plan.pp == 1 && plan.schedule == Schedule::kGPipe, "schedule=gpipe", "at pp=1");
   note(plan.pp == 1 && plan.schedule == Schedule::kZeroBubbleH1, "schedule=zb-h1", "at pp=1");
   note(plan.pp == 1 && plan.split != SplitMode::kEven, "split", "at pp=1");
+  if (plan.pp > 1 && SplitsEqually(plan)) notes.push_back("a split into equal parts is split=even");
   note(plan.recompute == Recompute::kSelective && plan.attention == Attention::kFused, "recompute=selective",
        "under attention=fused, which stores no scores");
   note(plan.tp == 1 && plan.sequence_parallel, "sp=1", "at tp=1");
@@ -191,7 +204,7 @@ ParallelPlan Canonical(const ParallelPlan& plan) {
   if (plan.pp == 1 && (plan.schedule == Schedule::kGPipe || plan.schedule == Schedule::kZeroBubbleH1)) {
     canonical.schedule = Schedule::kOneFOneB;
   }
-  if (plan.pp == 1 && plan.virtual_stages == 1) canonical.split = SplitMode::kEven;
+  if ((plan.pp == 1 && plan.virtual_stages == 1) || SplitsEqually(plan)) canonical.split = SplitMode::kEven;
   if (canonical.split != SplitMode::kExplicit) canonical.split_layers.clear();
   if (plan.recompute == Recompute::kSelective && plan.attention == Attention::kFused) {
     canonical.recompute = Recompute::kNone;

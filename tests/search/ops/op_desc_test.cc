@@ -23,14 +23,20 @@ TEST(OpDesc, NamesThereAndBack) {
     EXPECT_EQ(ParseOpKind(Name(kind)), kind);
     EXPECT_TRUE(names.insert(Name(kind)).second) << Name(kind);
     EXPECT_GE(DimCount(kind), 1);
-    EXPECT_LE(DimCount(kind), 4);
+    EXPECT_LE(DimCount(kind), 5);
   }
   EXPECT_EQ(Name(OpKind::kMatmul), "matmul");
   EXPECT_EQ(Name(OpKind::kLayerNormForward), "layer_norm_forward");
+  EXPECT_EQ(Name(OpKind::kRmsNormBackward), "rms_norm_backward");
+  EXPECT_EQ(Name(OpKind::kResidualAdd), "residual_add");
+  EXPECT_EQ(Name(OpKind::kActivationForward), "activation_forward");
+  EXPECT_EQ(Name(OpKind::kRope), "rope");
+  EXPECT_EQ(Name(OpKind::kUnfusedAttentionBackward), "unfused_attention_backward");
   EXPECT_EQ(Name(OpKind::kCrossEntropyBackward), "cross_entropy_backward");
   EXPECT_EQ(Name(OpKind::kAdamW), "adamw");
   EXPECT_EQ(Name(OpKind::kAllReduceMax), "all_reduce_max");
   EXPECT_EQ(Name(OpKind::kRecv), "recv");
+  EXPECT_EQ(Name(OpKind::kAllGather), "all_gather");
   EXPECT_FALSE(ParseOpKind("gemm"));
   for (const CommGroup group : {CommGroup::kNone, CommGroup::kTensor, CommGroup::kData, CommGroup::kPipeline,
                                 CommGroup::kEmbedding, CommGroup::kWorld}) {
@@ -45,8 +51,13 @@ TEST(OpDesc, NamesThereAndBack) {
 
 TEST(OpDesc, Communication) {
   EXPECT_TRUE(IsCommunication(OpKind::kAllReduceSum));
+  EXPECT_TRUE(IsCommunication(OpKind::kAllReduceMax));
+  EXPECT_TRUE(IsCommunication(OpKind::kSend));
   EXPECT_TRUE(IsCommunication(OpKind::kRecv));
-  EXPECT_FALSE(IsCommunication(OpKind::kAdamW));
+  EXPECT_TRUE(IsCommunication(OpKind::kAllGather));
+  int compute = 0;
+  for (int i = 0; i < kOpKindCount; ++i) compute += !IsCommunication(static_cast<OpKind>(i));
+  EXPECT_EQ(compute, kOpKindCount - 5);
 }
 
 TEST(OpDesc, Line) {
@@ -59,12 +70,27 @@ TEST(OpDesc, Line) {
   reduce.group_size = 4;
   EXPECT_EQ(ToString(reduce), "all_reduce_sum fp32 tensor/4 65536");
   EXPECT_EQ(ToString(Op(OpKind::kAttentionForward, {2, 64, 4, 32, 1})), "attention_forward fp32 2x64x4x32x1");
+  EXPECT_EQ(ToString(Op(OpKind::kRope, {512, 5, 32})), "rope fp32 512x5x32");
+  OpDesc activation = Op(OpKind::kActivationForward, {512, 3072});
+  activation.activation = Activation::kSwiGlu;
+  EXPECT_EQ(ToString(activation), "activation_forward fp32 swiglu 512x3072");
+  activation.activation = Activation::kGelu;
+  activation.bias = true;
+  EXPECT_EQ(ToString(activation), "activation_forward fp32 gelu bias 512x3072");
+  OpDesc update = Op(OpKind::kAdamW, {1000});
+  update.dtype = DType::kBF16;
+  update.master_weights = true;
+  EXPECT_EQ(ToString(update), "adamw bf16 master 1000");
 }
 
 TEST(OpDesc, Flops) {
   EXPECT_EQ(Flops(Op(OpKind::kMatmul, {2, 3, 5, 0})), 60);
   EXPECT_EQ(Flops(Op(OpKind::kAttentionForward, {2, 8, 3, 4, 3})), 4 * 2 * 3 * 64 * 4);
   EXPECT_EQ(Flops(Op(OpKind::kAttentionBackward, {2, 8, 3, 4, 3})), 10 * 2 * 3 * 64 * 4);
+  // Unfused attention keeps the scores: two products forward, four backward, none again.
+  EXPECT_EQ(Flops(Op(OpKind::kUnfusedAttentionForward, {2, 8, 3, 4, 3})), 4 * 2 * 3 * 64 * 4);
+  EXPECT_EQ(Flops(Op(OpKind::kUnfusedAttentionBackward, {2, 8, 3, 4, 3})), 8 * 2 * 3 * 64 * 4);
+  EXPECT_EQ(Flops(Op(OpKind::kAttentionForward, {2, 8, 3, 4, 1})), 4 * 2 * 3 * 64 * 4) << "key-value heads change bytes only";
   EXPECT_EQ(Flops(Op(OpKind::kAdamW, {1000})), 0);
   // No overflow at sizes where int64 would.
   EXPECT_DOUBLE_EQ(Flops(Op(OpKind::kMatmul, {10'000'000, 10'000'000, 10'000'000, 0})), 2e21);
@@ -78,10 +104,33 @@ TEST(OpDesc, MinBytes) {
   EXPECT_EQ(MinBytes(accumulating), 8 * (10 + 15 + 12));
   EXPECT_EQ(MinBytes(Op(OpKind::kFill, {100})), 400);
   EXPECT_EQ(MinBytes(Op(OpKind::kAdamW, {100})), 2800);
+  OpDesc with_master = Op(OpKind::kAdamW, {100});
+  with_master.dtype = DType::kBF16;
+  with_master.master_weights = true;
+  // Weight in and out of two bytes; gradient in, copy and two moments in and out, of four.
+  EXPECT_EQ(MinBytes(with_master), 100 * (2 + 4 + 3 * 8));
   EXPECT_EQ(MinBytes(Op(OpKind::kBiasAdd, {4, 8})), 4 * (64 + 8));
+  EXPECT_EQ(MinBytes(Op(OpKind::kResidualAdd, {4, 8})), 4 * 3 * 32);
+  EXPECT_EQ(MinBytes(Op(OpKind::kRmsNormForward, {4, 8})), 4 * (2 * 32 + 8 + 4));
+  EXPECT_EQ(MinBytes(Op(OpKind::kRmsNormBackward, {4, 8})), 4 * (3 * 32 + 3 * 8 + 4));
+  EXPECT_EQ(MinBytes(Op(OpKind::kRope, {4, 3, 8})), 4 * 2 * 4 * 3 * 8);
+  // q, k, v and the result, and one log-sum-exp per head and token: three heads that share one key-value head.
+  EXPECT_EQ(MinBytes(Op(OpKind::kAttentionForward, {2, 8, 3, 4, 1})), 4 * (2 * 8 * (2 * 3 + 2 * 1) * 4 + 2 * 8 * 3));
+  const auto activation = [](OpKind kind, Activation which, bool bias) {
+    OpDesc op = Op(kind, {4, 8});
+    op.activation = which;
+    op.bias = bias;
+    return MinBytes(op);
+  };
+  EXPECT_EQ(activation(OpKind::kActivationForward, Activation::kGelu, false), 4 * (32 + 32));
+  EXPECT_EQ(activation(OpKind::kActivationForward, Activation::kGelu, true), 4 * (32 + 32 + 32 + 8)) << "x is written too";
+  EXPECT_EQ(activation(OpKind::kActivationForward, Activation::kSwiGlu, false), 4 * (64 + 32));
+  EXPECT_EQ(activation(OpKind::kActivationForward, Activation::kGeGlu, true), 4 * (64 + 32 + 64 + 16));
+  EXPECT_EQ(activation(OpKind::kActivationBackward, Activation::kRelu, false), 4 * (32 + 32 + 32));
+  EXPECT_EQ(activation(OpKind::kActivationBackward, Activation::kSwiGlu, false), 4 * (64 + 32 + 64));
   EXPECT_EQ(MinBytes(Op(OpKind::kSend, {100})), 400);
   for (int i = 0; i < kOpKindCount; ++i) {
-    EXPECT_GT(MinBytes(Op(static_cast<OpKind>(i), {2, 3, 4, 5})), 0) << Name(static_cast<OpKind>(i));
+    EXPECT_GT(MinBytes(Op(static_cast<OpKind>(i), {2, 3, 4, 5, 6})), 0) << Name(static_cast<OpKind>(i));
   }
 }
 
@@ -106,8 +155,25 @@ TEST(OpDesc, HashTellsFieldsApart) {
   other.dtype = DType::kF64;
   EXPECT_TRUE(differs(other));
   other = op;
+  other.bias = true;
+  EXPECT_TRUE(differs(other));
+  other = op;
+  other.master_weights = true;
+  EXPECT_TRUE(differs(other));
+  for (const Activation activation : {Activation::kGeluErf, Activation::kRelu, Activation::kSwiGlu, Activation::kGeGlu}) {
+    other = op;
+    other.activation = activation;
+    EXPECT_TRUE(differs(other));
+  }
+  for (const CommGroup group : {CommGroup::kTensor, CommGroup::kData, CommGroup::kPipeline, CommGroup::kEmbedding, CommGroup::kWorld}) {
+    other = op;
+    other.group = group;
+    EXPECT_TRUE(differs(other));
+  }
+  other = op;
   other.group_size = 2;
   EXPECT_TRUE(differs(other));
+  EXPECT_TRUE(differs(Op(OpKind::kMatmul, {2, 3, 5, 0, 1})));
 }
 
 }  // namespace
