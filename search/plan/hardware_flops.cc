@@ -1,18 +1,25 @@
 #include "search/plan/hardware_flops.h"
 
-#include <algorithm>
+#include "search/plan/model_stages.h"
 
 namespace autocfg {
 
 double HardwareFlops(const ModelSpec& model, const ParallelPlan& plan, double tokens, double seq_len) {
   const double once = ModelFlops(model, tokens, seq_len);
+  if (plan.recompute == Recompute::kSelective && plan.attention == Attention::kUnfused) {
+    const auto width = static_cast<double>(model.heads * model.head_dim);
+    return once + 4 * tokens * seq_len * width * static_cast<double>(model.layers);
+  }
   if (plan.recompute != Recompute::kFull) return once;
   ModelSpec layers_only = model;
   layers_only.vocab = 0;  // no output layer
   double share = 1;
   if (plan.recompute_layers > 0) {
-    const auto recomputed = static_cast<double>(plan.recompute_layers * plan.pp * plan.virtual_stages);
-    share = std::min(1.0, recomputed / static_cast<double>(model.layers));
+    std::int64_t recomputed = 0;
+    for (std::int64_t stage = 0; stage < StageCount(plan); ++stage) {
+      recomputed += RecomputedLayers(plan, StageLayers(model, plan, stage).count);
+    }
+    share = static_cast<double>(recomputed) / static_cast<double>(model.layers);
   }
   return once + share * ModelFlops(layers_only, tokens, seq_len) / 3;
 }

@@ -1,0 +1,136 @@
+#include "search/text/chrome_trace.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "search/plan/model_stages.h"
+#include "search/plan/rank_mesh.h"
+#include "search/text/plan_text.h"
+
+namespace autocfg {
+namespace {
+
+// Times are rounded to whole nanoseconds before anything is compared, so that what ends where another begins does so in the text too.
+std::int64_t Nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
+
+// One of the colours that the viewers know by name.
+std::string_view Colour(ActionKind kind) {
+  switch (kind) {
+    case ActionKind::kForward: return "thread_state_running";
+    case ActionKind::kBackward: return "thread_state_runnable";
+    case ActionKind::kSendActivation:
+    case ActionKind::kRecvActivation:
+    case ActionKind::kSendGradient:
+    case ActionKind::kRecvGradient: return "thread_state_iowait";
+    case ActionKind::kReduceGradients:
+    case ActionKind::kSumTiedEmbedding:
+    case ActionKind::kReduceScalars: return "rail_animation";
+    case ActionKind::kZeroGradients:
+    case ActionKind::kOptimizer: return "generic_work";
+  }
+  return "generic_work";
+}
+
+std::string RankName(const Program& program, const RankMesh& mesh, std::int64_t rank) {
+  const std::int64_t pipeline_rank = mesh.Coordinate(rank, Axis::kPipeline);
+  std::string stages;
+  for (std::int64_t chunk = 0; chunk < program.plan.virtual_stages; ++chunk) {
+    stages += fmt::format("{}{}", chunk == 0 ? "" : ", ", StageOf(program.plan, pipeline_rank, chunk));
+  }
+  return fmt::format("rank {} (stage{} {})", rank, program.plan.virtual_stages > 1 ? "s" : "", stages);
+}
+
+// Writes the events one after the other. Nothing that it writes needs escaping: names are made of letters, digits and punctuation.
+class Writer {
+ public:
+  explicit Writer(std::size_t events) { text_.reserve(160 * events); }
+
+  void Metadata(std::string_view what, std::int64_t rank, int lane, std::string_view argument) {
+    Next();
+    fmt::format_to(out_, R"({{"name":"{}","ph":"M","pid":{},"tid":{},"args":{{{}}}}})", what, rank, lane, argument);
+  }
+
+  // From `begin` to `end`, in nanoseconds.
+  void Event(std::string_view name, std::string_view category, std::string_view colour, std::int64_t rank, int lane, std::int64_t begin,
+             std::int64_t end, std::string_view arguments) {
+    Next();
+    fmt::format_to(out_, R"({{"name":"{}","cat":"{}","ph":"X","ts":{},"dur":{},"pid":{},"tid":{},"cname":"{}","args":{{{}}}}})", name,
+                   category, Microseconds(begin), Microseconds(end - begin), rank, lane, colour, arguments);
+  }
+
+  std::string Finish(const ParallelPlan& plan) {
+    return fmt::format("{{\"traceEvents\":[\n{}\n],\"displayTimeUnit\":\"ms\",\"otherData\":{{\"plan\":\"{}\"}}}}\n", text_, PlanText(plan));
+  }
+
+ private:
+  static std::string Microseconds(std::int64_t nanoseconds) {
+    const std::int64_t size = std::abs(nanoseconds);
+    return fmt::format("{}{}.{:03}", nanoseconds < 0 ? "-" : "", size / 1000, size % 1000);
+  }
+
+  void Next() {
+    if (!text_.empty()) text_ += ",\n";
+  }
+
+  std::string text_;
+  std::back_insert_iterator<std::string> out_{text_};
+};
+
+std::string Arguments(const TraceRow& row, const Action& action) {
+  std::string text = fmt::format(R"("action":{},"kind":"{}")", row.action, Name(action.kind));
+  if (action.stage >= 0) text += fmt::format(R"(,"stage":{})", action.stage);
+  if (action.microbatch >= 0) text += fmt::format(R"(,"microbatch":{})", action.microbatch);
+  return text;
+}
+
+}  // namespace
+
+std::string ChromeTrace(const Program& program, std::span<const TraceRow> rows) {
+  const RankMesh mesh(program.plan);
+  std::map<std::pair<std::int32_t, Lane>, std::vector<const TraceRow*>> lanes;
+  std::int64_t step_begin = 0;
+  std::int64_t step_end = 0;
+  for (const TraceRow& row : rows) {
+    lanes[{row.rank, Lane::kCompute}];  // idle from begin to end, where it has no row
+    lanes[{row.rank, row.lane}].push_back(&row);
+    step_begin = std::min(step_begin, Nanoseconds(row.start_s));
+    step_end = std::max(step_end, Nanoseconds(row.end_s));
+  }
+
+  Writer writer(2 * rows.size());
+  for (auto& [where, of_lane] : lanes) {
+    const auto& [rank, lane] = where;
+    const int thread = static_cast<int>(lane);
+    if (lane == Lane::kCompute) {
+      writer.Metadata("process_name", rank, thread, fmt::format(R"("name":"{}")", RankName(program, mesh, rank)));
+      writer.Metadata("process_sort_index", rank, thread, fmt::format(R"("sort_index":{})", rank));
+    }
+    writer.Metadata("thread_name", rank, thread, fmt::format(R"("name":"{}")", Name(lane)));
+    writer.Metadata("thread_sort_index", rank, thread, fmt::format(R"("sort_index":{})", thread));
+
+    std::int64_t free = step_begin;
+    const auto idle_until = [&](std::int64_t until) {
+      if (lane == Lane::kCompute && free < until) writer.Event("idle", "idle", "white", rank, thread, free, until, "");
+    };
+    std::sort(of_lane.begin(), of_lane.end(), [](const TraceRow* a, const TraceRow* b) { return a->action < b->action; });
+    for (const TraceRow* row : of_lane) {
+      const Action& action = program.ranks.at(static_cast<std::size_t>(rank)).at(static_cast<std::size_t>(row->action));
+      const std::int64_t begin = std::max(free, Nanoseconds(row->start_s));
+      const std::int64_t end = std::max(begin, Nanoseconds(row->end_s));
+      idle_until(begin);
+      writer.Event(ToString(action), Name(action.kind), Colour(action.kind), rank, thread, begin, end, Arguments(*row, action));
+      free = end;
+    }
+    idle_until(step_end);
+  }
+  return writer.Finish(program.plan);
+}
+
+}  // namespace autocfg

@@ -1,0 +1,176 @@
+// Traces read back: every row is there, nothing overlaps, and a rank's compute lane is busy or idle at every moment of the step.
+#include "search/text/chrome_trace.h"
+
+#include <cmath>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "search/cost/pipeline_simulator.h"
+#include "search/plan/model_stages.h"
+#include "tests/search/schedule/programs.h"
+
+namespace autocfg {
+namespace {
+
+using Json = nlohmann::json;
+using testing::Interleaved;
+using testing::Make;
+
+SimulatedStep Simulate(const Program& program) {
+  const auto step = SimulateProgram(program, [](std::int32_t rank, const Action& action) {
+    const double slower = 1 + 0.01 * rank;  // no two ranks alike
+    switch (action.kind) {
+      case ActionKind::kForward: return 1.1e-4 * slower;
+      case ActionKind::kBackward: return 2.3e-4 * slower;
+      case ActionKind::kZeroGradients: return 0.0;
+      default: return 1e-5 / 3;
+    }
+  });
+  EXPECT_TRUE(step.ok()) << step.status();
+  return *step;
+}
+
+std::int64_t Nanoseconds(const Json& microseconds) { return std::llround(microseconds.get<double>() * 1e3); }
+
+struct Event {
+  std::string name;
+  std::int64_t begin, end;  // nanoseconds
+  Json args;
+};
+
+// Events by rank and lane, in the order of the text.
+std::map<std::pair<int, int>, std::vector<Event>> Events(const Json& trace) {
+  std::map<std::pair<int, int>, std::vector<Event>> events;
+  for (const Json& event : trace.at("traceEvents")) {
+    if (event.at("ph") != "X") continue;
+    const std::int64_t begin = Nanoseconds(event.at("ts"));
+    events[{event.at("pid"), event.at("tid")}].push_back(
+        {event.at("name"), begin, begin + Nanoseconds(event.at("dur")), event.at("args")});
+  }
+  return events;
+}
+
+void ExpectWhole(const Program& program) {
+  const SimulatedStep step = Simulate(program);
+  const Json trace = Json::parse(ChromeTrace(program, step.rows));
+  const auto step_ns = std::llround(step.step_time_s * 1e9);
+  std::set<std::pair<int, int>> found;  // rank, action
+  for (const auto& [where, events] : Events(trace)) {
+    const auto& [rank, lane] = where;
+    std::int64_t free = 0, busy = 0, idle = 0;
+    for (const Event& event : events) {
+      EXPECT_GE(event.begin, free) << "rank " << rank << " lane " << lane << ": " << event.name;
+      free = event.end;
+      if (event.name == "idle") {
+        EXPECT_EQ(lane, static_cast<int>(Lane::kCompute));
+        EXPECT_GT(event.end, event.begin);
+        idle += event.end - event.begin;
+        continue;
+      }
+      busy += event.end - event.begin;
+      const int index = event.args.at("action");
+      const Action& action = program.ranks[static_cast<std::size_t>(rank)][static_cast<std::size_t>(index)];
+      EXPECT_EQ(event.name, ToString(action));
+      EXPECT_EQ(event.args.at("kind"), Name(action.kind));
+      EXPECT_EQ(event.args.value("stage", -1), action.stage);
+      EXPECT_EQ(event.args.value("microbatch", -1), action.microbatch);
+      EXPECT_EQ(lane, static_cast<int>(action.lane));
+      EXPECT_TRUE(found.insert({rank, index}).second) << event.name << " twice";
+    }
+    EXPECT_LE(free, step_ns);
+    if (lane != static_cast<int>(Lane::kCompute)) continue;
+    EXPECT_EQ(busy + idle, step_ns) << "rank " << rank;
+    EXPECT_NEAR(static_cast<double>(busy), step.compute_busy_s[static_cast<std::size_t>(rank)] * 1e9, static_cast<double>(events.size()));
+  }
+  EXPECT_EQ(found.size(), step.rows.size());
+  // And the times of each row, to the nanosecond.
+  std::map<std::pair<int, int>, const TraceRow*> rows;
+  for (const TraceRow& row : step.rows) rows[{row.rank, row.action}] = &row;
+  for (const auto& [where, events] : Events(trace)) {
+    for (const Event& event : events) {
+      if (event.name == "idle") continue;
+      const TraceRow& row = *rows.at({where.first, event.args.at("action").get<int>()});
+      EXPECT_EQ(event.begin, std::llround(row.start_s * 1e9)) << event.name;
+      EXPECT_EQ(event.end, std::llround(row.end_s * 1e9)) << event.name;
+    }
+  }
+}
+
+TEST(ChromeTrace, WholeSteps) {
+  ExpectWhole(Make(1, 1, 1, 2));
+  ExpectWhole(Make(2, 2, 2, 4, Schedule::kGPipe));
+  ExpectWhole(Make(1, 4, 1, 8));
+  ExpectWhole(Interleaved(2, 3, 2, 4));
+  ExpectWhole(Interleaved(4, 2, 1, 8));
+}
+
+TEST(ChromeTrace, NamesOfRanksAndLanes) {
+  const Program program = Interleaved(2, 2, 1, 2, 2);
+  const Json trace = Json::parse(ChromeTrace(program, Simulate(program).rows));
+  std::map<int, std::string> ranks;
+  std::map<std::pair<int, int>, std::string> lanes;
+  for (const Json& event : trace.at("traceEvents")) {
+    if (event.at("ph") != "M") continue;
+    const int pid = event.at("pid"), tid = event.at("tid");
+    if (event.at("name") == "process_name") ranks[pid] = event.at("args").at("name");
+    if (event.at("name") == "thread_name") lanes[{pid, tid}] = event.at("args").at("name");
+    if (event.at("name") == "process_sort_index") {
+      EXPECT_EQ(event.at("args").at("sort_index"), pid);
+    }
+  }
+  EXPECT_EQ(ranks.size(), 4u);
+  EXPECT_EQ(ranks[1], "rank 1 (stages 0, 2)");
+  EXPECT_EQ(ranks[2], "rank 2 (stages 1, 3)");
+  EXPECT_EQ(lanes.size(), 16u);
+  EXPECT_EQ((lanes[{3, 0}]), "compute");
+  EXPECT_EQ((lanes[{3, 1}]), "pp_send");
+  EXPECT_EQ((lanes[{3, 2}]), "pp_recv");
+  EXPECT_EQ((lanes[{3, 3}]), "reduce");
+  EXPECT_EQ(trace.at("otherData").at("plan"), "tp=2,pp=2,dp=1,mbs=1,vpp=2");
+  const Json one = Json::parse(ChromeTrace(Make(1, 1, 1, 1), Simulate(Make(1, 1, 1, 1)).rows));
+  EXPECT_EQ(one.at("traceEvents").at(0).at("args").at("name"), "rank 0 (stage 0)");
+}
+
+// By hand: "ZERO 0F0 0B0 0F1 0B1 SCALARS OPT" of one rank, in any order.
+TEST(ChromeTrace, GapsAndOverlapsByHand) {
+  const Program program = Make(1, 1, 1, 2);
+  const std::vector<TraceRow> rows = {
+      {0, Lane::kCompute, 2, 3e-6, 5e-6},  // 0B0
+      {0, Lane::kCompute, 1, 1e-6, 2e-6},  // 0F0
+      {0, Lane::kCompute, 3, 4e-6, 6e-6},  // 0F1 was issued while 0B0 still ran
+      {0, Lane::kReduce, 5, 6e-6, 9e-6},   // SCALARS
+  };
+  const Json trace = Json::parse(ChromeTrace(program, rows));
+  std::string text;
+  for (const auto& [where, events] : Events(trace)) {
+    for (const Event& event : events) text += fmt::format("{}: {} {}-{}\n", where.second, event.name, event.begin, event.end);
+  }
+  EXPECT_EQ(text,
+            "0: idle 0-1000\n0: 0F0 1000-2000\n0: idle 2000-3000\n0: 0B0 3000-5000\n0: 0F1 5000-6000\n0: idle 6000-9000\n"
+            "3: SCALARS 6000-9000\n");
+}
+
+TEST(ChromeTrace, SomeRanksOnly) {
+  const Program program = Make(1, 4, 1, 4);
+  std::vector<TraceRow> rows = Simulate(program).rows;
+  std::erase_if(rows, [](const TraceRow& row) { return row.rank != 2; });
+  for (const auto& [where, events] : Events(Json::parse(ChromeTrace(program, rows)))) EXPECT_EQ(where.first, 2);
+  EXPECT_TRUE(Json::parse(ChromeTrace(program, {})).at("traceEvents").empty());
+}
+
+TEST(ChromeTrace, RowsOfAnotherProgram) {
+  const std::vector<TraceRow> rank = {{1, Lane::kCompute, 0, 0, 1}}, action = {{0, Lane::kCompute, 99, 0, 1}};
+  EXPECT_THROW(ChromeTrace(Make(1, 1, 1, 1), rank), std::out_of_range);
+  EXPECT_THROW(ChromeTrace(Make(1, 1, 1, 1), action), std::out_of_range);
+}
+
+}  // namespace
+}  // namespace autocfg
