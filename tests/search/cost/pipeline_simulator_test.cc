@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "search/plan/model_stages.h"
 #include "tests/search/cost/synthetic_device.h"
 
 namespace autocfg {
@@ -35,15 +36,12 @@ ActionSeconds Uniform(const Times& t) {
   };
 }
 
-ParallelPlan Pipeline(std::int64_t pp, Schedule schedule) {
-  ParallelPlan plan;
-  plan.pp = pp;
-  plan.schedule = schedule;
-  return plan;
+ParallelPlan Pipeline(std::int64_t pp, Schedule schedule, std::int64_t virtual_stages = 1) {
+  return {.pp = pp, .virtual_stages = virtual_stages, .schedule = schedule};
 }
 
 double StepTime(const ParallelPlan& plan, std::int64_t microbatches, const Times& times) {
-  const Program program = Lower(SmallGpt(8), Fp32(microbatches * plan.dp, 16), plan);
+  const Program program = Lower(SmallGpt(StageCount(plan)), Fp32(microbatches * plan.dp, 16), plan);
   const auto step = SimulateProgram(program, Uniform(times));
   EXPECT_TRUE(step.ok()) << step.status();
   return step.ok() ? step->step_time_s : -1;
@@ -59,6 +57,42 @@ TEST(PipelineSimulator, UniformStagesHaveTheKnownBubble) {
       }
     }
   }
+}
+
+// Bubble over work is (p - 1) / (v m) where messages are free (Narayanan et al. 2021, section 2.2.2): the work of a rank is that of v m
+// forwards and backwards of a stage, and p - 1 of each are waited for.
+TEST(PipelineSimulator, UniformInterleavedStagesHaveTheKnownBubble) {
+  for (std::int64_t pp : {2, 3, 4, 5, 8}) {
+    for (std::int64_t v : {2, 3, 4, 5}) {
+      for (std::int64_t groups : {1, 2, 3, 5}) {
+        const std::int64_t m = groups * pp;
+        EXPECT_DOUBLE_EQ(StepTime(Pipeline(pp, Schedule::kInterleaved, v), m, {}), 3.0 * static_cast<double>(v * m + pp - 1))
+            << pp << " " << v << " " << m;
+      }
+    }
+  }
+}
+
+// Two ranks of two stages, two microbatches, F = 1, B = 2, message 0.5, by hand. Forwards: rank 0 has 0F0 at 0 and 0F1 at 1; then it waits
+// for 1F0, which runs from 1.5 to 2.5 and is sent by 3: 2F0 from 3 to 4, then for 1F1 (2.5 to 3.5, sent by 4): 2F1 from 4 to 5. The last
+// rank has 3F0 from 4.5 to 5.5, 3B0 to 7.5, 3F1 (received behind it, by 8) to 9, 3B1 to 11. Rank 0 has 2B0 from 8 to 10, 2B1 from 11.5 to
+// 13.5. Rank 1 has the gradient of 2B0 received behind 3B1, by 11.5: 1B0 to 13.5; that of 2B1 by 14: 1B1 to 16. Rank 0 has 0B0 from 14 to
+// 16, and 0B1 from 16.5.
+TEST(PipelineSimulator, InterleavedMessagesByHand) {
+  EXPECT_DOUBLE_EQ(StepTime(Pipeline(2, Schedule::kInterleaved, 2), 2, {.message = 0.5}), 18.5);
+}
+
+// More stages of a rank pay in messages what they win in bubble.
+TEST(PipelineSimulator, InterleavingPaysOffWhileMessagesAreCheap) {
+  const auto step = [](std::int64_t v, double message) {
+    // A rank's work is the same for each v.
+    const double part = 1.0 / static_cast<double>(v);
+    const auto schedule = v == 1 ? Schedule::kOneFOneB : Schedule::kInterleaved;
+    return StepTime(Pipeline(4, schedule, v), 8, {.forward = part, .backward = 2 * part, .message = message});
+  };
+  EXPECT_LT(step(2, 0), step(1, 0));
+  EXPECT_LT(step(4, 0), step(2, 0));
+  EXPECT_GT(step(4, 1), step(1, 1));
 }
 
 // A receive is not overlapped with the compute before it: on two stages of F = 1, B = 2, message 0.5, GPipe
@@ -113,8 +147,10 @@ TEST(PipelineSimulator, CollectivesWaitForAllRanks) {
   }
 }
 
-TEST(PipelineSimulator, RowsFollowProgramAndLanes) {
-  ParallelPlan plan = Pipeline(4, Schedule::kOneFOneB);
+class Rows : public ::testing::TestWithParam<ParallelPlan> {};
+
+TEST_P(Rows, FollowProgramAndLanes) {
+  ParallelPlan plan = GetParam();
   plan.dp = 2;
   plan.tp = 2;
   const Program program = Lower(SmallGpt(8), Fp32(16, 16), plan);
@@ -137,6 +173,25 @@ TEST(PipelineSimulator, RowsFollowProgramAndLanes) {
     }
   }
   EXPECT_EQ(next, step->rows.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(PipelineSimulator, Rows,
+                         ::testing::Values(Pipeline(4, Schedule::kOneFOneB), Pipeline(2, Schedule::kGPipe),
+                                           Pipeline(2, Schedule::kInterleaved, 2), Pipeline(4, Schedule::kInterleaved, 2)));
+
+// Stages of one rank may differ: two ranks of two stages, two microbatches, and only stage 2 is slow.
+TEST(PipelineSimulator, StagesOfARankOnTheirOwn) {
+  const Program program = Lower(SmallGpt(4), Fp32(2, 16), Pipeline(2, Schedule::kInterleaved, 2));
+  const auto step = SimulateProgram(program, [](std::int32_t, const Action& action) -> double {
+    if (action.kind == ActionKind::kForward) return action.stage == 2 ? 10 : 1;
+    if (action.kind == ActionKind::kBackward) return action.stage == 2 ? 20 : 2;
+    return 0;
+  });
+  ASSERT_TRUE(step.ok()) << step.status();
+  EXPECT_DOUBLE_EQ(step->compute_busy_s[0], 2 * (3 + 30));
+  EXPECT_DOUBLE_EQ(step->compute_busy_s[1], 2 * (3 + 3));
+  // 0F0 0F1, then 2F0 and 2F1, 2B0 and 2B1 without a pause (3B0 is long done), then 1B1 and 0B1.
+  EXPECT_DOUBLE_EQ(step->step_time_s, 2 + 2 * 10 + 2 * 20 + 2 + 2);
 }
 
 // Two ranks that each send before they receive: with nothing buffered, and the receive behind the send in
