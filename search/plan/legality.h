@@ -52,9 +52,9 @@ std::optional<Illegality> ExplainIllegality(const ModelSpec& model, const Worklo
 // a default: there are some exactly where Canonical changes the plan.
 std::vector<std::string> Notes(const ParallelPlan& plan);
 
-// The plan with every option that has nothing to act on set to its default, and an explicit split into equal parts made split=even. Requires
-// a legal plan. What only the model can tell is left as it is: full:K where no stage has more than K layers says the same as full; the search
-// meets no such pair, since it enumerates K below the layers of a stage (search/space).
+// The plan with every option that has nothing to act on set to its default, and an explicit split into equal parts made split=even.
+// Requires a legal plan. What only the model can tell is left as it is: full:K where no stage has more than K layers says the same as full;
+// the search meets no such pair, since it enumerates K below the layers of a stage (search/space).
 ParallelPlan Canonical(const ParallelPlan& plan);
 
 // Unimplemented, naming the first option that the cost model does not predict yet.

@@ -26,8 +26,8 @@ class RankMesh {
   // The ranks that agree with `rank` on every axis not named, in ascending order. Contains `rank`.
   std::vector<std::int64_t> Group(std::int64_t rank, std::initializer_list<Axis> axes) const;
 
-  // The ranks of a communication group that `rank` belongs to. kEmbedding: the first and the last stage at the same tensor and
-  // data coordinates (one rank when there is one stage); a rank of a stage between them gets itself alone.
+  // The ranks of a communication group that `rank` belongs to. kEmbedding: the first and the last rank of the pipeline at the same tensor and
+  // data coordinates (one rank where the pipeline has one); a rank between them gets itself alone.
   std::vector<std::int64_t> Group(std::int64_t rank, CommGroup group) const;
 
  private:

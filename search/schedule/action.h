@@ -42,8 +42,8 @@ using ComputeOrder = std::vector<Action>;
 std::string_view Name(ActionKind kind);  // "forward", "send_activation", ...
 std::string_view Name(Lane lane);  // "compute", "pp_send", "pp_recv", "reduce"
 
-// "2F0" = forward of microbatch 0 on stage 2; "1SA3>4" = stage 1 sends the activation of microbatch 3 to rank 4, "2RA3<1" receives it from rank
-// 1; SG and RG are the same for gradients; "ZERO", "REDUCE", "TIED", "SCALARS", "OPT" are of the whole rank.
+// "2F0" = forward of microbatch 0 on stage 2; "1SA3>4" = stage 1 sends the activation of microbatch 3 to rank 4, "2RA3<1" receives it
+// from rank 1; SG and RG are the same for gradients; "ZERO", "REDUCE", "TIED", "SCALARS", "OPT" are of the whole rank.
 std::string ToString(const Action& action);
 
 }  // namespace autocfg

@@ -66,7 +66,8 @@ class Writer {
   }
 
   std::string Finish(const ParallelPlan& plan) {
-    return fmt::format("{{\"traceEvents\":[\n{}\n],\"displayTimeUnit\":\"ms\",\"otherData\":{{\"plan\":\"{}\"}}}}\n", text_, PlanText(plan));
+    return fmt::format("{{\"traceEvents\":[\n{}\n],\n\"displayTimeUnit\":\"ms\",\"otherData\":{{\"plan\":\"{}\"}}}}\n", text_,
+                       PlanText(plan));
   }
 
  private:

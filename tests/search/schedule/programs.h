@@ -13,23 +13,26 @@
 
 namespace autocfg::testing {
 
+// A model with one layer a stage. Requires a legal plan.
 inline Program Make(const ParallelPlan& plan, std::int64_t microbatches, bool tied = true) {
   ModelSpec model{.layers = StageCount(plan), .hidden = 16, .heads = 4, .vocab = 32, .tied_embeddings = tied};
   FillDefaults(model);
   const Workload workload{.global_batch = plan.dp * microbatches, .seq_len = 8, .precision = {}};
-  EXPECT_EQ(ExplainIllegality(model, workload, RankCount(plan), plan).has_value(), false);
+  EXPECT_FALSE(FindIllegality(model, workload, RankCount(plan), plan));
   return Lower(model, workload, plan);
 }
 
 inline Program Make(std::int64_t tp, std::int64_t pp, std::int64_t dp, std::int64_t microbatches,
-             Schedule schedule = Schedule::kOneFOneB, bool tied = true) {
+                    Schedule schedule = Schedule::kOneFOneB, bool tied = true) {
   return Make({.tp = tp, .pp = pp, .dp = dp, .schedule = schedule}, microbatches, tied);
 }
 
-inline Program Interleaved(std::int64_t pp, std::int64_t virtual_stages, std::int64_t dp, std::int64_t microbatches, std::int64_t tp = 1) {
+inline Program Interleaved(std::int64_t pp, std::int64_t virtual_stages, std::int64_t dp, std::int64_t microbatches,
+                           std::int64_t tp = 1) {
   return Make({.tp = tp, .pp = pp, .dp = dp, .virtual_stages = virtual_stages, .schedule = Schedule::kInterleaved}, microbatches);
 }
 
+// "0F2@2,5": the action, and the indices of what it waits for.
 inline std::string Text(const RankProgram& list) {
   std::string text;
   for (const Action& action : list) {
