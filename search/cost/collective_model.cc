@@ -11,11 +11,13 @@ namespace {
 GroupSpan Strided(std::int64_t size, std::int64_t stride, std::int64_t world, std::int64_t gpus_per_node) {
   if (size <= 1) return {};
   const std::int64_t block = size * stride;  // groups lie in blocks of that many ranks
-  const bool one_node = world <= gpus_per_node || gpus_per_node % block == 0;
-  if (one_node) return {.size = size, .in_node = size, .nodes = 1};
-  // Blocks larger than a node leave as many members in each as the stride allows; smaller ones that do not divide it are cut anywhere.
-  const std::int64_t in_node = block > gpus_per_node ? std::clamp<std::int64_t>(gpus_per_node / stride, 1, size) : 1;
-  return {.size = size, .in_node = in_node, .nodes = (size + in_node - 1) / in_node};
+  if (world <= gpus_per_node || gpus_per_node % block == 0) return {.size = size, .in_node = size, .nodes = 1};
+  // Blocks that fit a node but do not divide it: some are cut, anywhere.
+  if (block <= gpus_per_node) return {.size = size, .in_node = 1, .nodes = 2};
+  // Larger ones leave as many members in each node as the stride allows, and the rest in one more.
+  const std::int64_t full = gpus_per_node % stride == 0 ? gpus_per_node / stride : 1;
+  const std::int64_t rest = size % full;
+  return {.size = size, .in_node = rest == 0 ? full : rest, .nodes = (size + full - 1) / full};
 }
 
 double Depth(std::int64_t members) {
@@ -26,7 +28,6 @@ double Depth(std::int64_t members) {
 
 GroupSpan SpanOf(CommGroup group, const ParallelPlan& plan, std::int64_t gpus_per_node) {
   const std::int64_t world = RankCount(plan);
-  const std::int64_t stage = plan.tp * plan.dp;
   switch (group) {
     case CommGroup::kNone: return {};
     case CommGroup::kTensor: return Strided(plan.tp, 1, world, gpus_per_node);
@@ -39,7 +40,7 @@ GroupSpan SpanOf(CommGroup group, const ParallelPlan& plan, std::int64_t gpus_pe
       return {.size = 2, .in_node = one_node ? 2 : 1, .nodes = one_node ? 1 : 2};
     }
   }
-  return {.size = stage, .in_node = 1, .nodes = stage};
+  return {};
 }
 
 double CommunicationSeconds(const OpDesc& op, const GroupSpan& span, const Links& links) {

@@ -17,7 +17,7 @@ struct GroupSpan {
   std::int64_t nodes = 1;    // over which it is spread; 1: all members share one
 };
 
-// The worst placed group of that kind that the plan has. kPipeline: two neighbours.
+// The worst placed group of that kind that the plan has. kPipeline: two neighbours. Exact where groups and nodes divide one another.
 GroupSpan SpanOf(CommGroup group, const ParallelPlan& plan, std::int64_t gpus_per_node);
 
 // What links carry, as reached rather than peak.

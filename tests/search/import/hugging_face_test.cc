@@ -81,7 +81,8 @@ TEST(HuggingFace, NotSupportedYet) {
     EXPECT_EQ(model.status().code(), absl::StatusCode::kUnimplemented) << field << ": " << model.status();
     return std::string(model.status().message());
   };
-  EXPECT_THAT(refusal(kGpt2, "model_type", "mamba"), AllOf(HasSubstr("model_type = \"mamba\" is not supported yet"), HasSubstr("gpt2 or llama")));
+  EXPECT_THAT(refusal(kGpt2, "model_type", "mamba"),
+              AllOf(HasSubstr("model_type = \"mamba\" is not supported yet"), HasSubstr("gpt2 or llama")));
   EXPECT_THAT(refusal(kGpt2, "activation_function", "silu"), HasSubstr("activation_function = \"silu\" is not supported yet"));
   EXPECT_THAT(refusal(kGpt2, "scale_attn_by_inverse_layer_idx", true), HasSubstr("scale_attn_by_inverse_layer_idx = true"));
   EXPECT_THAT(refusal(kGpt2, "add_cross_attention", true), HasSubstr("add_cross_attention"));

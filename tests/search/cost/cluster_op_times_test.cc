@@ -1,0 +1,243 @@
+// Op times of a described cluster: against figures worked out by hand and the placement of every rank; their properties over random ops.
+#include "search/cost/cluster_op_times.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <random>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "search/plan/rank_mesh.h"
+#include "search/text/cluster_json.h"
+
+namespace autocfg {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// Round figures, so that times can be told by hand.
+ClusterSpec RoundCluster() {
+  NodeGroup group;
+  group.device = {.name = "round",
+                  .kind = DeviceKind::kCuda,
+                  .memory_bytes = std::int64_t{1} << 36,
+                  .memory_bytes_per_s = 1e12,
+                  .flops_per_s_fp32 = 1e13,
+                  .flops_per_s_bf16 = 1e14,
+                  .multiprocessors = 100,
+                  .efficiency = {.matmul = 0.5,
+                                 .matmul_k_half = 0,
+                                 .attention_forward = 0.5,
+                                 .attention_backward = 0.25,
+                                 .memory = 0.5,
+                                 .intra_node = 0.5,
+                                 .inter_node = 0.5,
+                                 .op_overhead_s = 0}};
+  group.nodes = 4;
+  group.gpus_per_node = 8;
+  group.intra_node_bytes_per_s = 2e11;
+  group.inter_node_bytes_per_s = 2e10;
+  group.intra_node_latency_s = 1e-6;
+  group.inter_node_latency_s = 1e-5;
+  return {.name = "round", .groups = {group}};
+}
+
+std::shared_ptr<const ClusterOpTimes> Times(const ClusterSpec& cluster, std::string_view precision = "bf16") {
+  auto times = ClusterOpTimes::Create(cluster, *ParsePrecision(precision));
+  EXPECT_TRUE(times.ok()) << times.status();
+  return *times;
+}
+
+OpDesc Matmul(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return {.kind = OpKind::kMatmul, .dtype = DType::kBF16, .dims = {m, n, k}};
+}
+
+OpDesc Collective(OpKind kind, CommGroup group, std::int64_t size, std::int64_t elements) {
+  return {.kind = kind, .dtype = DType::kBF16, .group = group, .group_size = static_cast<std::int32_t>(size), .dims = {elements}};
+}
+
+TEST(ClusterOpTimes, MatrixProductsByHand) {
+  const auto times = Times(RoundCluster());
+  // 10 x 10 tiles of 128 x 256, one wave: all of the rate.
+  EXPECT_DOUBLE_EQ(times->Seconds(Matmul(1280, 2560, 4096), {}), 2.0 * 1280 * 2560 * 4096 / 5e13);
+  // One more row of tiles is a second wave, or smaller tiles that reach less.
+  const double ratio = times->Seconds(Matmul(1281, 2560, 4096), {}) / times->Seconds(Matmul(1280, 2560, 4096), {});
+  EXPECT_GT(ratio, 1.4);
+  EXPECT_LE(ratio, 2);
+  // With little depth the bytes decide: 2 of each of 8192 x 8192 results, and the operands.
+  EXPECT_DOUBLE_EQ(times->Seconds(Matmul(8192, 8192, 16), {}), 2.0 * (8192.0 * 8192 + 2 * 8192 * 16) / 5e11);
+  ClusterSpec deep = RoundCluster();
+  deep.groups[0].device.efficiency.matmul_k_half = 4096;
+  deep.groups[0].device.efficiency.op_overhead_s = 1e-3;
+  EXPECT_DOUBLE_EQ(Times(deep)->Seconds(Matmul(1280, 2560, 4096), {}), 2 * 2.0 * 1280 * 2560 * 4096 / 5e13 + 1e-3);
+  // A CPU has no tiles.
+  ClusterSpec plain = RoundCluster();
+  plain.groups[0].device.multiprocessors = 0;
+  EXPECT_DOUBLE_EQ(Times(plain)->Seconds(Matmul(1000, 1000, 1000), {}), 2e9 / 5e13);
+}
+
+TEST(ClusterOpTimes, AttentionByHand) {
+  const auto times = Times(RoundCluster());
+  const double b = 2, s = 2048, n = 10, d = 128;
+  OpDesc op{.kind = OpKind::kAttentionForward, .dtype = DType::kBF16, .dims = {2, 2048, 10, 128, 10}};
+  EXPECT_DOUBLE_EQ(times->Seconds(op, {}), 4 * b * n * s * s * d / 5e13);
+  op.kind = OpKind::kAttentionBackward;
+  EXPECT_DOUBLE_EQ(times->Seconds(op, {}), 10 * b * n * s * s * d / 2.5e13);
+  // Unfused: at least the passes over the scores: two products write or read them, softmax and dropout four times, and a byte of mask.
+  op.kind = OpKind::kUnfusedAttentionForward;
+  EXPECT_GT(times->Seconds(op, {}), b * n * s * s * (2 * 6 + 1) / 5e11);
+  EXPECT_LT(times->Seconds(op, {}), b * n * s * s * (2 * 6 + 1) / 5e11 + 2 * 4 * b * n * s * s * d / 5e13);
+  const double forward = times->Seconds(op, {});
+  op.kind = OpKind::kUnfusedAttentionBackward;
+  EXPECT_GT(times->Seconds(op, {}) / forward, 11.0 / 9) << "twice the products, 11 bytes a score for 9";
+  EXPECT_LT(times->Seconds(op, {}) / forward, 2);
+}
+
+TEST(ClusterOpTimes, MemoryBoundByHand) {
+  const OpDesc op{.kind = OpKind::kResidualAdd, .dtype = DType::kBF16, .dims = {1000, 1000}};
+  EXPECT_DOUBLE_EQ(Times(RoundCluster())->Seconds(op, {}), 3 * 2e6 / 5e11);
+}
+
+// nccl-tests' definition: bus bandwidth = payload / time x 2(n-1)/n for an all-reduce, (n-1)/n for an all-gather.
+TEST(ClusterOpTimes, CollectivesByHand) {
+  const auto times = Times(RoundCluster());
+  const double bytes = 2e9;
+  const auto seconds = [&](OpKind kind, CommGroup group, std::int64_t size, const ParallelPlan& plan) {
+    return times->Seconds(Collective(kind, group, size, 1'000'000'000), plan);
+  };
+  // Within a node: half of 200 GB/s, and twice three steps of a microsecond.
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kTensor, 8, {.tp = 8}), 2 * (0.875 * bytes / 1e11 + 3e-6));
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllGather, CommGroup::kTensor, 8, {.tp = 8}), 0.875 * bytes / 1e11 + 3e-6);
+  // Data groups across nodes: with tp = 8 one interface of a node carries one group; with tp = 1 eight carry it, at 80 GB/s.
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kData, 4, {.tp = 8, .dp = 4}), 2 * (0.75 * bytes / 1e10 + 2e-5));
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kData, 32, {.dp = 32}), 2 * (31.0 / 32 * bytes / 8e10 + 3e-6 + 2e-5));
+  // A tensor group over two nodes.
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kTensor, 16, {.tp = 16}), 2 * (15.0 / 16 * bytes / 8e10 + 3e-6 + 1e-5));
+  // Messages between stages, in one node and between two.
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kSend, CommGroup::kPipeline, 2, {.tp = 4, .pp = 2}), bytes / 1e11 + 1e-6);
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kRecv, CommGroup::kPipeline, 2, {.tp = 8, .pp = 2}), bytes / 1e10 + 1e-5);
+  EXPECT_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kTensor, 1, {}), 0);
+}
+
+// Against the placement of every rank, group by group.
+TEST(SpanOf, EveryRank) {
+  int exact = 0;
+  for (const std::int64_t per_node : {1, 2, 4, 8}) {
+    for (const std::int64_t tp : {1, 2, 3, 4, 8, 16}) {
+      for (const std::int64_t dp : {1, 2, 3, 4, 12, 16}) {
+        for (const std::int64_t pp : {1, 2, 3, 4}) {
+          const ParallelPlan plan{.tp = tp, .pp = pp, .dp = dp};
+          const RankMesh mesh(plan);
+          for (const CommGroup group : {CommGroup::kTensor, CommGroup::kData, CommGroup::kWorld, CommGroup::kEmbedding}) {
+            const GroupSpan span = SpanOf(group, plan, per_node);
+            std::int64_t nodes = 1, size = 1, fewest = std::numeric_limits<std::int64_t>::max();
+            for (std::int64_t rank = 0; rank < mesh.size(); ++rank) {
+              const auto members = mesh.Group(rank, group);
+              if (members.size() == 1) continue;
+              std::map<std::int64_t, std::int64_t> in_node;
+              for (const std::int64_t member : members) ++in_node[member / per_node];
+              size = static_cast<std::int64_t>(members.size());
+              nodes = std::max(nodes, static_cast<std::int64_t>(in_node.size()));
+              for (const auto& [node, count] : in_node) fewest = std::min(fewest, count);
+            }
+            const auto where = testing::Message() << Name(group) << " tp=" << tp << " dp=" << dp << " pp=" << pp << " of " << per_node;
+            EXPECT_EQ(span.size, size) << where;
+            EXPECT_EQ(span.nodes > 1, nodes > 1) << where;
+            const std::int64_t stride = group == CommGroup::kData ? tp : 1;
+            const bool divides = per_node % (stride * size) == 0 || (stride * size) % per_node == 0;
+            if (size == 1 || !divides || (stride > 1 && per_node % stride != 0 && stride % per_node != 0)) continue;
+            ++exact;
+            EXPECT_EQ(span.in_node, fewest) << where;
+            EXPECT_EQ(span.nodes, nodes) << where;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(exact, 500);
+}
+
+OpDesc RandomOp(std::mt19937_64& random) {
+  OpDesc op;
+  op.kind = static_cast<OpKind>(random() % kOpKindCount);
+  op.dtype = op.kind == OpKind::kAdamW ? DType::kF32 : DType::kBF16;
+  if (HasActivation(op.kind)) op.activation = static_cast<Activation>(random() % kActivationCount);
+  for (int i = 0; i < DimCount(op.kind); ++i) op.dims[static_cast<std::size_t>(i)] = std::int64_t{1} << random() % 14;
+  return op;
+}
+
+// A larger op never takes less; all times are finite and positive; and the same op takes the same time.
+TEST(ClusterOpTimes, FiniteAndMonotone) {
+  std::mt19937_64 random(11);
+  std::vector<std::shared_ptr<const ClusterOpTimes>> presets;
+  for (const std::string& name : DevicePresetNames()) presets.push_back(Times(*PresetCluster(name + ":64x8"), "fp16"));
+  for (int i = 0; i < 8000; ++i) {
+    const ClusterOpTimes& times = *presets[random() % presets.size()];
+    const ParallelPlan plan{.tp = std::int64_t{1} << random() % 5,
+                            .pp = std::int64_t{1} << random() % 4,
+                            .dp = 1 + static_cast<std::int64_t>(random() % 8)};
+    OpDesc op = RandomOp(random);
+    if (IsCommunication(op.kind)) {
+      op.group = static_cast<CommGroup>(1 + random() % 5);
+      const std::map<CommGroup, std::int64_t> sizes = {{CommGroup::kTensor, plan.tp},
+                                                       {CommGroup::kData, plan.dp},
+                                                       {CommGroup::kPipeline, plan.pp},
+                                                       {CommGroup::kEmbedding, plan.pp > 1 ? 2 : 1},
+                                                       {CommGroup::kWorld, RankCount(plan)}};
+      op.group_size = static_cast<std::int32_t>(sizes.at(op.group));
+    }
+    const double seconds = times.Seconds(op, plan);
+    EXPECT_EQ(times.Seconds(op, plan), seconds);
+    ASSERT_TRUE(std::isfinite(seconds)) << ToString(op);
+    if (IsCommunication(op.kind) && op.group_size == 1) {
+      EXPECT_EQ(seconds, 0);
+      continue;
+    }
+    ASSERT_GT(seconds, 0) << ToString(op);
+    OpDesc larger = op;
+    const auto dim = static_cast<std::size_t>(random() % static_cast<std::uint64_t>(DimCount(op.kind)));
+    larger.dims[dim] += 1 + static_cast<std::int64_t>(random() % 300);
+    EXPECT_GE(times.Seconds(larger, plan), seconds * (1 - 1e-12)) << ToString(op) << " against " << ToString(larger);
+  }
+}
+
+TEST(ClusterOpTimes, MissingFigures) {
+  const auto refusal = [](auto change, std::string_view precision = "bf16") {
+    ClusterSpec cluster = RoundCluster();
+    change(cluster);
+    const auto times = ClusterOpTimes::Create(cluster, *ParsePrecision(precision));
+    EXPECT_EQ(times.status().code(), absl::StatusCode::kInvalidArgument) << times.status();
+    return std::string(times.status().message());
+  };
+  const auto device = [&](auto change) { return refusal([&](ClusterSpec& c) { change(c.groups[0].device); }); };
+  EXPECT_THAT(device([](DeviceSpec& d) { d.flops_per_s_bf16 = 0; }),
+              AllOf(HasSubstr("of round: device.flops_per_s.bf16 is missing"), HasSubstr("--precision fp32")));
+  EXPECT_THAT(device([](DeviceSpec& d) { d.memory_bytes_per_s = 0; }), HasSubstr("device.memory_bytes_per_s is missing"));
+  EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.matmul = 0; }), HasSubstr("device.efficiency.matmul is missing"));
+  EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.attention_forward = 0; }), HasSubstr("efficiency.attention_forward is missing"));
+  EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.attention_backward = 0; }), HasSubstr("efficiency.attention_backward is missing"));
+  EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.memory = 0; }), HasSubstr("device.efficiency.memory is missing"));
+  EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.intra_node = 0; }), HasSubstr("efficiency.intra_node is missing"));
+  EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.inter_node = 0; }), HasSubstr("efficiency.inter_node is missing"));
+  EXPECT_THAT(refusal([](ClusterSpec& c) { c.groups[0].intra_node_bytes_per_s = 0; }), HasSubstr("intra_node_bytes_per_s is missing"));
+  EXPECT_THAT(refusal([](ClusterSpec& c) { c.groups[0].inter_node_bytes_per_s = 0; }), HasSubstr("inter_node_bytes_per_s is missing"));
+  EXPECT_THAT(refusal([](ClusterSpec&) {}, "fp64"), HasSubstr("flops_per_s.fp64 is missing"));
+  // V100 has no bf16.
+  const auto v100 = ClusterOpTimes::Create(*PresetCluster("v100-32gb-sxm:2x8"), *ParsePrecision("bf16"));
+  EXPECT_THAT(std::string(v100.status().message()),
+              AllOf(HasSubstr("v100-32gb-sxm"), HasSubstr("flops_per_s.bf16"), HasSubstr("use --precision fp16")));
+  // Links that no group needs may be missing.
+  ClusterSpec one = RoundCluster();
+  one.groups[0].nodes = one.groups[0].gpus_per_node = 1;
+  one.groups[0].intra_node_bytes_per_s = one.groups[0].inter_node_bytes_per_s = 0;
+  EXPECT_TRUE(ClusterOpTimes::Create(one, *ParsePrecision("bf16")).ok());
+  ClusterSpec two = RoundCluster();
+  two.groups.push_back(two.groups[0]);
+  EXPECT_EQ(ClusterOpTimes::Create(two, *ParsePrecision("bf16")).status().code(), absl::StatusCode::kUnimplemented);
+}
+
+}  // namespace
+}  // namespace autocfg
