@@ -1,19 +1,21 @@
 // The engine's main test: one model, one seed, one batch, and every layout must make the same steps. Ranks
 // are threads here, with UCX among them; tests/multirank/processes_test.cc runs some of the same as real
-// processes.
+// processes, tests/multirank/same_step_parts_test.cc every kind of model and plan, pair by pair.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <tuple>
 
+#include "tests/trainer/same_outcome.h"
 #include "tests/trainer/thread_ranks.h"
 
 namespace autocfg {
 namespace {
 
+using testing::ExpectSameSteps;
+using testing::ExpectSameWeights;
 using testing::JobOutcome;
 using testing::RunAsThreads;
 using testing::SmallConfig;
@@ -28,42 +30,6 @@ const JobOutcome& OneRank(const char* precision) {
   static const JobOutcome fp64 = make("fp64");
   static const JobOutcome fp32 = make("fp32");
   return std::string(precision) == "fp64" ? fp64 : fp32;
-}
-
-void ExpectSameSteps(const JobOutcome& one, const JobOutcome& other, double tolerance) {
-  ASSERT_EQ(other.steps.size(), one.steps.size());
-  for (std::size_t s = 0; s < one.steps.size(); ++s) {
-    EXPECT_NEAR(other.steps[s].loss, one.steps[s].loss, tolerance * one.steps[s].loss)
-        << "loss of step " << s;
-    EXPECT_NEAR(other.steps[s].grad_norm, one.steps[s].grad_norm, tolerance * one.steps[s].grad_norm)
-        << "gradient norm of step " << s;
-  }
-}
-
-// Each tensor within `tolerance` of its largest magnitude. The gradient of key biases is zero in theory, so
-// they hold nothing but rounding: they are compared absolutely.
-void ExpectSameWeights(const JobOutcome& one, const JobOutcome& other, double tolerance) {
-  ASSERT_EQ(other.weights.size(), one.weights.size());
-  for (const auto& [name, expected] : one.weights) {
-    const std::vector<double>& got = other.weights.at(name);
-    ASSERT_EQ(got.size(), expected.size()) << name;
-    const bool qkv_bias = name.ends_with("c_attn.bias");
-    double largest = 0;
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      if (!qkv_bias || i / (expected.size() / 3) != 1) largest = std::max(largest, std::abs(expected[i]));
-    }
-    double worst = 0;
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      const double difference = std::abs(got[i] - expected[i]);
-      if (qkv_bias && i / (expected.size() / 3) == 1) {
-        EXPECT_LE(difference, tolerance) << name << " at key bias " << i;
-      } else {
-        worst = std::max(worst, difference);
-      }
-    }
-    EXPECT_GT(largest, 0) << name;
-    EXPECT_LE(worst, tolerance * largest) << name;
-  }
 }
 
 using Layout = std::tuple<int, int, int>;  // tp, pp, dp
@@ -110,7 +76,7 @@ TEST_P(SameStep, InDoublePrecision) {
     const JobOutcome outcome = RunAsThreads(c);
     EXPECT_THAT(outcome.differences, ::testing::IsEmpty());
     ExpectSameSteps(OneRank("fp64"), outcome, 1e-9);
-    ExpectSameWeights(OneRank("fp64"), outcome, 1e-9);
+    ExpectSameWeights(c.model, OneRank("fp64"), outcome, 1e-9);
   });
 }
 

@@ -58,7 +58,7 @@ std::set<std::int64_t> SomeRanks(std::mt19937_64& random, const ParallelPlan& pl
 std::vector<OpDesc> ExpectedOps(const TrainConfig& c, const RankTrainer& trainer) {
   std::vector<OpDesc> ops;
   for (const Action& action : trainer.program()) {
-    for (const OpDesc& op : ActionOps(c.model, c.workload, c.plan, trainer.shape().stage, action)) {
+    for (const OpDesc& op : ActionOps(c.model, c.workload, c.plan, trainer.shape().pipeline, action)) {
       // The lists are those of tensor and data coordinate 0; sums of squares are what a rank counts.
       if (op.kind == OpKind::kSumOfSquares && (trainer.shape().data != 0 || trainer.shape().tensor != 0))
         continue;
@@ -109,7 +109,7 @@ TEST(DryProof, BytesAndOpsOfRandomPlansAreThePredictedOnes) {
                                  .activations = arena.ReservedBytes(Region::kActivations),
                                  .workspace = arena.ReservedBytes(Region::kWorkspace),
                                  .communication = arena.ReservedBytes(Region::kCommunication)};
-      const MemoryBytes predicted = RankMemory(c.model, c.workload, c.plan, trainer.shape().stage);
+      const MemoryBytes predicted = RankMemory(c.model, c.workload, c.plan, trainer.shape().pipeline);
       ASSERT_EQ(predicted.parameters, reserved.parameters) << "rank " << rank;
       ASSERT_EQ(predicted.gradients, reserved.gradients) << "rank " << rank;
       ASSERT_EQ(predicted.optimizer, reserved.optimizer) << "rank " << rank;

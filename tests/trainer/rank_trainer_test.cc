@@ -2,6 +2,7 @@
 // communicator does not promise.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tests/trainer/thread_ranks.h"
@@ -47,6 +48,8 @@ TEST(RankTrainer, RunsWhereOperationsStartAsLateAsTheyMay) {
       ExpectSameRun(alone, RunAsThreads(c, World::kDelayedUcx), 1e-9);
     }
   }
+  c.plan = {.tp = 2, .pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved};
+  ExpectSameRun(alone, RunAsThreads(c, World::kDelayedUcx), 1e-9);
 }
 
 TEST(RankTrainer, RefusesAPlanThatDoesNotFitSayingByHowMuch) {
@@ -77,18 +80,60 @@ TEST(RankTrainer, RefusesWhatTheEngineCannotRun) {
   EXPECT_THROW(RankTrainer(c, 0, 1, backend), BadInput) << "another program";
   c.program_fingerprint = Fingerprint(Lower(c.model, c.workload, c.plan));
   EXPECT_NO_THROW(RankTrainer(c, 0, 1, backend));
-  c.workload.precision = *ParsePrecision("bf16");
-  EXPECT_THROW(RankTrainer(c, 0, 1, backend), NotSupported);
   c = SmallConfig();
   c.plan.dp = 2;
   c.plan.zero_stage = 1;
   EXPECT_THROW(RankTrainer(c, 0, 2, backend), NotSupported);
   c = SmallConfig();
-  c.model.activation = Activation::kSwiGlu;
+  c.model.position = Position::kAlibi;
   EXPECT_THROW(RankTrainer(c, 0, 1, backend), NotSupported);
+  c = SmallConfig();
+  c.plan.split = SplitMode::kAuto;
+  EXPECT_THROW(RankTrainer(c, 0, 1, backend), BadInput) << "a plan that is not complete";
   c = SmallConfig();
   c.save_path = "x.safetensors";
   EXPECT_THROW(RankTrainer(c, 0, 1, backend), BadInput) << "nothing to save on the dry device";
+}
+
+// A device that computes nothing takes every precision: its memory and ops can be looked at.
+TEST(RankTrainer, KeepsMasterWeightsWhereThePrecisionHasThem) {
+  TrainConfig c = SmallConfig();
+  c.workload.precision = *ParsePrecision("bf16");
+  c.plan = {.tp = 2, .pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved};
+  Backend backend = CreateDryBackend(1, 4);
+  RankTrainer trainer(c, 1, 4, backend);
+  const Arena& arena = trainer.arena();
+  std::int64_t elements = 0;
+  for (const ParameterTensors& p : trainer.layout().parameter_tensors()) {
+    EXPECT_EQ(p.value.dtype, DType::kBF16);
+    EXPECT_EQ(p.grad.dtype, DType::kF32);
+    EXPECT_EQ(p.master.dtype, DType::kF32);
+    EXPECT_EQ(p.master.shape, p.value.shape);
+    elements += p.value.Elements();
+  }
+  EXPECT_EQ(arena.ReservedBytes(Region::kOptimizer), 3 * arena.ReservedBytes(Region::kGradients));
+  EXPECT_GE(arena.ReservedBytes(Region::kGradients), 4 * elements);
+  EXPECT_EQ(trainer.layout().slots(0)[0].layers[0].qkv.dtype, DType::kBF16);
+  EXPECT_EQ(trainer.layout().slots(0)[0].layers[0].lse.dtype, DType::kF32);
+  trainer.Step();
+  const auto& ops = backend.log->ops();
+  EXPECT_EQ(std::count_if(ops.begin(), ops.end(),
+                          [](const OpDesc& op) { return op.kind == OpKind::kAdamW && op.master_weights; }),
+            static_cast<std::ptrdiff_t>(trainer.layout().parameters().size()));
+  EXPECT_EQ(trainer.PeakBytes(), arena.TotalBytes());
+}
+
+TEST(RankTrainer, RefusesOnTheCpuWhatItCannotComputeWith) {
+  TrainConfig c = SmallConfig();
+  c.workload.precision = *ParsePrecision("bf16");
+  auto rendezvous = CreateLocalRendezvous(1);
+  Backend backend = CreateBackend("cpu", *rendezvous[0]);
+  try {
+    RankTrainer trainer(c, 0, 1, backend);
+    FAIL() << "it was accepted";
+  } catch (const NotSupported& e) {
+    EXPECT_STREQ(e.what(), "precision bf16 is not supported yet on this device; use fp32 or fp64");
+  }
 }
 
 TEST(CreateBackend, NamesTheDeviceThatItDoesNotHave) {

@@ -80,7 +80,7 @@ TEST(TrainConfig, TakesAGoodSpecAndNamesTheFieldOfABadOne) {
   EXPECT_TRUE(names(refusal([](auto& s) { s.mutable_optimizer()->set_lr_schedule("linear"); }), "linear"));
   EXPECT_TRUE(names(refusal([](auto& s) { s.mutable_model()->set_layers(0); }), "layers"));
   EXPECT_TRUE(names(refusal([](auto& s) { s.mutable_workload()->set_precision("fp8"); }), "fp8"));
-  EXPECT_TRUE(names(refusal([](auto& s) { s.mutable_workload()->set_precision("bf16"); }), "not supported"));
+  EXPECT_TRUE(names(refusal([](auto& s) { s.mutable_plan()->set_split("auto"); }), "split=auto"));
   EXPECT_TRUE(names(refusal([](auto& s) { s.mutable_plan()->set_dp(2); }), "2"));
 }
 

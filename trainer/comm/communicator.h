@@ -35,7 +35,7 @@ class Communicator {
   virtual int size() const = 0;
 
   // Every rank's tensor becomes the reduction over the group, the same bits on every rank. kF32, kF64; kI32
-  // with kMax and kSum.
+  // with kMax and kSum; any type on a world that moves nothing.
   virtual std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream& stream) = 0;
 
   // Point to point, matched in order of issue per pair of ranks and `channel` (activations and gradients use

@@ -6,19 +6,22 @@ namespace autocfg {
 
 Embedding::Embedding(const RankShape& shape, const MemoryLayout& layout)
     : shape_(shape),
-      wte_{layout.parameter_tensors().at(0).value, layout.parameter_tensors().at(0).grad},
-      wpe_{layout.parameter_tensors().at(1).value, layout.parameter_tensors().at(1).grad} {}
+      wte_(layout.Find(ParameterKind::kTokenEmbedding)),
+      wpe_(layout.Find(ParameterKind::kPositionEmbedding)) {}
 
 void Embedding::Forward(const Execution& run, const ActivationSlot& slot) const {
   const Tensor& x = slot.layers.front().x;
   VocabParallelEmbeddingForward(run, wte_, shape_.vocab_start, slot.tokens, x);
+  if (!wpe_.present()) return;
   run.ops.PositionForward(x.Reshape({shape_.micro_batch, shape_.seq_len, shape_.hidden}), wpe_.value,
                           run.stream);
 }
 
 void Embedding::Backward(const Execution& run, const ActivationSlot& slot, const Tensor& grad) const {
-  run.ops.PositionBackward(grad.Reshape({shape_.micro_batch, shape_.seq_len, shape_.hidden}), wpe_.grad,
-                           run.stream);
+  if (wpe_.present()) {
+    run.ops.PositionBackward(grad.Reshape({shape_.micro_batch, shape_.seq_len, shape_.hidden}), wpe_.grad,
+                             run.stream);
+  }
   VocabParallelEmbeddingBackward(run, wte_, shape_.vocab_start, slot.tokens, grad);
 }
 

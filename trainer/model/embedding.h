@@ -1,4 +1,5 @@
-// The input of the first stage: token embedding plus learned positions. Views only; one rank, one thread.
+// The input of the first stage: token embedding and, where the model has them, learned positions. Views only;
+// one rank, one thread.
 #pragma once
 
 #include "trainer/model/memory_layout.h"
@@ -9,7 +10,7 @@ namespace autocfg {
 
 class Embedding {
  public:
-  // Requires: shape.first. `shape` must outlive the result.
+  // Requires: shape.holds_embedding. `shape` must outlive the result.
   Embedding(const RankShape& shape, const MemoryLayout& layout);
 
   // slot.tokens -> the first layer's x.
@@ -19,7 +20,8 @@ class Embedding {
 
  private:
   const RankShape& shape_;
-  Weight wte_, wpe_;
+  Weight wte_;
+  Weight wpe_;  // absent without learned positions
 };
 
 }  // namespace autocfg

@@ -1,8 +1,9 @@
-// The end of the last stage: final norm, output layer (the tied embedding, transposed) and loss. Views only;
+// The end of the last stage: final norm, output layer (lm_head, or the tied embedding) and loss. Views only;
 // one rank, one thread.
 #pragma once
 
 #include "trainer/model/memory_layout.h"
+#include "trainer/model/norm.h"
 #include "trainer/parallel/execution.h"
 #include "trainer/parallel/linear_parameters.h"
 
@@ -10,7 +11,7 @@ namespace autocfg {
 
 class OutputHead {
  public:
-  // Requires: shape.last. `shape` and `layout` must outlive the result.
+  // Requires: shape.holds_head. `shape` and `layout` must outlive the result.
   OutputHead(const RankShape& shape, const MemoryLayout& layout);
 
   // head.x_final, head.targets -> the microbatch's summed loss, added to `loss`[1].
@@ -22,7 +23,8 @@ class OutputHead {
  private:
   const RankShape& shape_;
   const Workspace& workspace_;
-  Weight wte_, ln_f_weight_, ln_f_bias_;
+  Weight output_;  // [V,H]
+  NormLayer norm_;
 };
 
 }  // namespace autocfg

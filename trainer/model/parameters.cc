@@ -4,91 +4,125 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 namespace autocfg {
 namespace {
 
+using Dims = std::vector<std::int64_t>;
+using Kind = ParameterKind;
+
 class ListBuilder {
  public:
-  explicit ListBuilder(const RankShape& shape) : shape_(shape) {}
+  explicit ListBuilder(const RankShape& shape)
+      : s_(shape),
+        std_(shape.model.init_std),
+        residual_std_(std_ / std::sqrt(2.0 * static_cast<double>(shape.model.layers))) {}
 
-  void Add(std::string name, std::vector<std::int64_t> global_shape, std::vector<std::int64_t> local_shape,
-           Sharding sharding, Initial initial, double std = 0) {
-    Parameter p;
-    p.name = "transformer." + std::move(name);
-    p.global_shape = std::move(global_shape);
-    p.shape = std::move(local_shape);
-    p.sharding = sharding;
-    if (sharding != Sharding::kReplicated) {
-      p.shard = shape_.tensor;
-      p.shards = shape_.plan.tp;
-    }
-    p.initial = initial;
-    p.std = std;
-    p.counted = sharding != Sharding::kReplicated || shape_.tensor == 0;
-    list_.push_back(std::move(p));
+  // `tied_copy`: the last rank's copy of the first rank's tensor.
+  void AddVocabulary(Kind kind, std::string name, bool tied_copy) {
+    AddRows(kind, std::move(name), s_.model.vocab, s_.vocab, std_);
+    if (tied_copy) list_.back().counted = false;
   }
 
-  void AddNorm(const std::string& name) {
-    const std::int64_t h = shape_.hidden;
-    Add(name + ".weight", {h}, {h}, Sharding::kReplicated, Initial::kOnes);
-    Add(name + ".bias", {h}, {h}, Sharding::kReplicated, Initial::kZeros);
+  void AddPositions() {
+    AddReplicated(Kind::kPositionEmbedding, "transformer.wpe.weight", {s_.model.max_seq_len, s_.hidden},
+                  Initial::kNormal);
+    list_.back().std = std_;
   }
 
-  void AddEmbedding() {
-    Add("wte.weight", {shape_.model.vocab, shape_.hidden}, {shape_.vocab, shape_.hidden}, Sharding::kRows,
-        Initial::kNormal, shape_.model.init_std);
-    list_.back().counted = shape_.first;  // the last stage's copy is the same tensor
+  void AddNorm(Kind weight, Kind bias, const std::string& name) {
+    AddReplicated(weight, name + ".weight", {s_.hidden}, Initial::kOnes);
+    if (s_.model.norm == Norm::kLayerNorm) AddReplicated(bias, name + ".bias", {s_.hidden}, Initial::kZeros);
   }
 
   void AddLayer(std::int64_t layer) {
-    const RankShape& s = shape_;
-    const std::string h = fmt::format("h.{}.", layer);
-    const std::int64_t all_attention = s.model.heads * s.model.head_dim;
-    const std::int64_t all_ffn = s.model.ffn_hidden;
-    const double std = s.model.init_std;
-    const double residual_std = std / std::sqrt(2.0 * static_cast<double>(s.model.layers));
-    AddNorm(h + "ln_1");
-    Add(h + "attn.c_attn.weight", {s.hidden, 3 * all_attention}, {s.hidden, 3 * s.attention},
-        Sharding::kHeads, Initial::kNormal, std);
-    Add(h + "attn.c_attn.bias", {3 * all_attention}, {3 * s.attention}, Sharding::kHeads, Initial::kZeros);
-    Add(h + "attn.c_proj.weight", {all_attention, s.hidden}, {s.attention, s.hidden}, Sharding::kRows,
-        Initial::kNormal, residual_std);
-    Add(h + "attn.c_proj.bias", {s.hidden}, {s.hidden}, Sharding::kReplicated, Initial::kZeros);
-    AddNorm(h + "ln_2");
-    Add(h + "mlp.c_fc.weight", {s.hidden, all_ffn}, {s.hidden, s.ffn}, Sharding::kColumns, Initial::kNormal,
-        std);
-    Add(h + "mlp.c_fc.bias", {all_ffn}, {s.ffn}, Sharding::kColumns, Initial::kZeros);
-    Add(h + "mlp.c_proj.weight", {all_ffn, s.hidden}, {s.ffn, s.hidden}, Sharding::kRows, Initial::kNormal,
-        residual_std);
-    Add(h + "mlp.c_proj.bias", {s.hidden}, {s.hidden}, Sharding::kReplicated, Initial::kZeros);
+    layer_ = layer;
+    const ModelSpec& m = s_.model;
+    const std::string h = fmt::format("transformer.h.{}.", layer);
+    const std::int64_t q = m.heads * m.head_dim;
+    const std::int64_t kv = m.kv_heads * m.head_dim;
+    const Dims fc = IsGated(m.activation) ? Dims{m.ffn_hidden, m.ffn_hidden} : Dims{m.ffn_hidden};
+    AddNorm(Kind::kNorm1Weight, Kind::kNorm1Bias, h + "ln_1");
+    AddColumns(Kind::kQkvWeight, Kind::kQkvBias, h + "attn.c_attn", {q, kv, kv});
+    AddRows(Kind::kAttentionOutWeight, h + "attn.c_proj.weight", q, s_.attention, residual_std_);
+    AddOutputBias(Kind::kAttentionOutBias, h + "attn.c_proj.bias");
+    AddNorm(Kind::kNorm2Weight, Kind::kNorm2Bias, h + "ln_2");
+    AddColumns(Kind::kFcWeight, Kind::kFcBias, h + "mlp.c_fc", fc);
+    AddRows(Kind::kProjWeight, h + "mlp.c_proj.weight", m.ffn_hidden, s_.ffn, residual_std_);
+    AddOutputBias(Kind::kProjBias, h + "mlp.c_proj.bias");
+    layer_ = kNoLayer;
   }
 
   std::vector<Parameter> Take() { return std::move(list_); }
 
  private:
-  const RankShape& shape_;
+  Parameter& Add(Kind kind, std::string name, Dims global_shape, Dims local_shape, Sharding sharding,
+                 Initial initial, double std) {
+    Parameter p;
+    p.name = std::move(name);
+    p.kind = kind;
+    p.layer = layer_;
+    p.global_shape = std::move(global_shape);
+    p.shape = std::move(local_shape);
+    p.sharding = sharding;
+    if (sharding != Sharding::kReplicated) {
+      p.shard = s_.tensor;
+      p.shards = s_.plan.tp;
+    }
+    p.initial = initial;
+    p.std = std;
+    p.counted = sharding != Sharding::kReplicated || s_.tensor == 0;
+    return list_.emplace_back(std::move(p));
+  }
+
+  void AddReplicated(Kind kind, std::string name, const Dims& dims, Initial initial) {
+    Add(kind, std::move(name), dims, dims, Sharding::kReplicated, initial, 0);
+  }
+
+  void AddRows(Kind kind, std::string name, std::int64_t rows, std::int64_t local_rows, double std) {
+    Add(kind, std::move(name), {rows, s_.hidden}, {local_rows, s_.hidden}, Sharding::kRows, Initial::kNormal,
+        std);
+  }
+
+  void AddColumns(Kind weight, Kind bias, const std::string& name, const Dims& parts) {
+    const std::int64_t all = std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
+    const std::int64_t local = all / s_.plan.tp;  // each part is a multiple of tp
+    Add(weight, name + ".weight", {s_.hidden, all}, {s_.hidden, local}, Sharding::kColumns, Initial::kNormal,
+        std_)
+        .parts = parts;
+    if (!s_.model.bias) return;
+    Add(bias, name + ".bias", {all}, {local}, Sharding::kColumns, Initial::kZeros, 0).parts = parts;
+  }
+
+  void AddOutputBias(Kind kind, std::string name) {
+    if (s_.model.bias) AddReplicated(kind, std::move(name), {s_.hidden}, Initial::kZeros);
+  }
+
+  const RankShape& s_;
+  const double std_, residual_std_;
+  std::int64_t layer_ = kNoLayer;
   std::vector<Parameter> list_;
 };
 
 }  // namespace
 
 std::vector<Parameter> RankParameters(const RankShape& shape) {
+  const bool tied = shape.model.tied_embeddings;
   ListBuilder list(shape);
-  if (shape.first || shape.last) list.AddEmbedding();
-  if (shape.first) {
-    const std::vector<std::int64_t> positions = {shape.model.max_seq_len, shape.hidden};
-    list.Add("wpe.weight", positions, positions, Sharding::kReplicated, Initial::kNormal,
-             shape.model.init_std);
+  if (shape.holds_embedding || (shape.holds_head && tied)) {
+    list.AddVocabulary(Kind::kTokenEmbedding, "transformer.wte.weight", !shape.holds_embedding);
   }
-  for (std::int64_t l = 0; l < shape.layers.count; ++l) list.AddLayer(shape.layers.first + l);
-  if (shape.last) list.AddNorm("ln_f");
+  if (shape.holds_embedding && shape.model.position == Position::kLearned) list.AddPositions();
+  for (const StageShape& chunk : shape.chunks) {
+    for (std::int64_t l = 0; l < chunk.layers.count; ++l) list.AddLayer(chunk.layers.first + l);
+  }
+  if (shape.holds_head) {
+    list.AddNorm(Kind::kFinalNormWeight, Kind::kFinalNormBias, "transformer.ln_f");
+    if (!tied) list.AddVocabulary(Kind::kOutputLayer, "lm_head.weight", false);
+  }
   return list.Take();
-}
-
-int FirstLayerParameter(const RankShape& shape) {
-  return (shape.first || shape.last ? 1 : 0) + (shape.first ? 1 : 0);
 }
 
 void ForEachRun(const Parameter& p,
@@ -107,17 +141,17 @@ void ForEachRun(const Parameter& p,
       return;
     }
     case Sharding::kColumns:
-    case Sharding::kHeads: {
-      const std::int64_t parts = p.sharding == Sharding::kHeads ? 3 : 1;
-      const std::int64_t width = columns / parts;
-      const std::int64_t all_width = all_columns / parts;
       for (std::int64_t row = 0; row < rows; ++row) {
-        for (std::int64_t part = 0; part < parts; ++part) {
-          run(row * columns + part * width, row * all_columns + part * all_width + p.shard * width, width);
+        std::int64_t local = row * columns;
+        std::int64_t global = row * all_columns;
+        for (const std::int64_t part : p.parts) {
+          const std::int64_t width = part / p.shards;
+          run(local, global + p.shard * width, width);
+          local += width;
+          global += part;
         }
       }
       return;
-    }
   }
 }
 

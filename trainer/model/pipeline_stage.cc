@@ -4,11 +4,15 @@
 
 namespace autocfg {
 
-PipelineStage::PipelineStage(const RankShape& shape, const MemoryLayout& layout)
-    : shape_(shape), loss_(LossScalar(layout.workspace())) {
-  if (shape.first) embedding_.emplace(shape, layout);
-  for (int l = 0; l < shape.layers.count; ++l) layers_.emplace_back(shape, layout, l);
-  if (shape.last) head_.emplace(shape, layout);
+PipelineStage::PipelineStage(const RankShape& shape, const MemoryLayout& layout, std::size_t chunk)
+    : loss_(LossScalar(layout.workspace())) {
+  const StageShape& stage = shape.chunks.at(chunk);
+  recomputed_ = static_cast<std::size_t>(stage.recomputed);
+  if (stage.first) embedding_.emplace(shape, layout);
+  for (std::int64_t l = 0; l < stage.layers.count; ++l) {
+    layers_.emplace_back(shape, layout, stage.layers.first + l);
+  }
+  if (stage.last) head_.emplace(shape, layout);
 }
 
 void PipelineStage::Forward(const Execution& run, const ActivationSlot& slot, const Tensor& output) const {
@@ -24,7 +28,7 @@ void PipelineStage::Forward(const Execution& run, const ActivationSlot& slot, co
 void PipelineStage::Backward(const Execution& run, const ActivationSlot& slot, const Tensor& grad) const {
   if (head_) head_->Backward(run, slot.head, grad);
   for (std::size_t l = layers_.size(); l-- > 0;) {
-    if (shape_.plan.recompute == Recompute::kFull) layers_[l].Recompute(run, slot.layers[l]);
+    if (l < recomputed_) layers_[l].Recompute(run, slot.layers[l]);
     layers_[l].Backward(run, slot.layers[l], grad);
   }
   if (embedding_) embedding_->Backward(run, slot, grad);

@@ -1,5 +1,5 @@
-// The part of the model that one rank computes: its layers, with the embedding on the first stage and the
-// output head on the last. One rank, one thread.
+// One stage of the model, a chunk of the rank that computes it: its layers, with the embedding before those of
+// the first stage and the output head after those of the last. One rank, one thread.
 #pragma once
 
 #include <optional>
@@ -14,8 +14,8 @@ namespace autocfg {
 
 class PipelineStage {
  public:
-  // `shape` and `layout` (resolved) must outlive the result.
-  PipelineStage(const RankShape& shape, const MemoryLayout& layout);
+  // `shape` and `layout` (resolved) must outlive the result. Requires: chunk < shape.chunks.size().
+  PipelineStage(const RankShape& shape, const MemoryLayout& layout, std::size_t chunk);
 
   // Runs a microbatch forward. First stage: from slot.tokens; elsewhere from the x of the slot's first layer,
   // which has arrived. Last stage: adds to the loss, needs slot.head.targets; elsewhere leaves its result in
@@ -27,7 +27,7 @@ class PipelineStage {
   void Backward(const Execution& run, const ActivationSlot& slot, const Tensor& grad) const;
 
  private:
-  const RankShape& shape_;
+  std::size_t recomputed_;  // layers, from the first on
   Tensor loss_;
   std::optional<Embedding> embedding_;
   std::vector<TransformerLayer> layers_;

@@ -5,59 +5,60 @@
 
 namespace autocfg {
 
-TransformerLayer::TransformerLayer(const RankShape& shape, const MemoryLayout& layout, int local_layer)
-    : shape_(shape), workspace_(layout.workspace()) {
-  int index = FirstLayerParameter(shape) + local_layer * kParametersPerLayer;
-  const auto next = [&] {
-    const ParameterTensors& p = layout.parameter_tensors().at(index++);
-    return Weight{p.value, p.grad};
-  };
-  for (Weight* weight : {&w_.ln_1_weight, &w_.ln_1_bias, &w_.c_attn.weight, &w_.c_attn.bias,
-                         &w_.attn_proj.weight, &w_.attn_proj.bias, &w_.ln_2_weight, &w_.ln_2_bias,
-                         &w_.c_fc.weight, &w_.c_fc.bias, &w_.mlp_proj.weight, &w_.mlp_proj.bias}) {
-    *weight = next();
-  }
+using Kind = ParameterKind;
+
+TransformerLayer::TransformerLayer(const RankShape& shape, const MemoryLayout& layout, std::int64_t layer)
+    : shape_(shape),
+      workspace_(layout.workspace()),
+      norm_1_(shape, layout.Find(Kind::kNorm1Weight, layer), layout.Find(Kind::kNorm1Bias, layer)),
+      c_attn_{layout.Find(Kind::kQkvWeight, layer), layout.Find(Kind::kQkvBias, layer)},
+      attn_proj_{layout.Find(Kind::kAttentionOutWeight, layer), layout.Find(Kind::kAttentionOutBias, layer)},
+      norm_2_(shape, layout.Find(Kind::kNorm2Weight, layer), layout.Find(Kind::kNorm2Bias, layer)),
+      c_fc_{layout.Find(Kind::kFcWeight, layer), layout.Find(Kind::kFcBias, layer)},
+      mlp_proj_{layout.Find(Kind::kProjWeight, layer), layout.Find(Kind::kProjBias, layer)} {}
+
+Tensor TransformerLayer::BySequence(const Tensor& t) const {
+  return t.Reshape({shape_.micro_batch, shape_.seq_len, t.shape[1]});
+}
+
+void TransformerLayer::Rope(const Execution& run, const Tensor& qkv, bool inverse) const {
+  if (shape_.model.position != Position::kRope) return;
+  run.ops.Rope(BySequence(qkv), shape_.heads + shape_.kv_heads, shape_.head_dim, shape_.model.rope_theta,
+               inverse, run.stream);
 }
 
 void TransformerLayer::Recompute(const Execution& run, const LayerActivations& a) const {
   const RankShape& s = shape_;
-  const double eps = s.model.norm_eps;
-  run.ops.LayerNormForward(a.x, w_.ln_1_weight.value, w_.ln_1_bias.value, eps, a.ln1, a.mean1, a.rstd1,
-                           run.stream);
-  ColumnParallelForward(run, w_.c_attn, a.ln1, a.qkv);
-  run.ops.BiasAdd(a.qkv, w_.c_attn.bias.value, run.stream);
-  run.ops.AttentionForward(a.qkv.Reshape({s.micro_batch, s.seq_len, 3 * s.attention}), s.heads, s.heads,
-                           a.attn.Reshape({s.micro_batch, s.seq_len, s.attention}), a.lse,
+  norm_1_.Forward(run, a.x, a.ln1, a.norm1);
+  ColumnParallelForward(run, c_attn_, a.ln1, a.qkv);
+  if (c_attn_.bias.present()) run.ops.BiasAdd(a.qkv, c_attn_.bias.value, run.stream);
+  Rope(run, a.qkv, /*inverse=*/false);
+  run.ops.AttentionForward(BySequence(a.qkv), s.heads, s.kv_heads, BySequence(a.attn), a.lse,
                            workspace_.attention, run.stream);
-  RowParallelForward(run, w_.attn_proj, a.attn, a.x, a.mid);
-  run.ops.LayerNormForward(a.mid, w_.ln_2_weight.value, w_.ln_2_bias.value, eps, a.ln2, a.mean2, a.rstd2,
-                           run.stream);
-  ColumnParallelForward(run, w_.c_fc, a.ln2, a.fc);
-  run.ops.ActivationForward(Activation::kGelu, a.fc, w_.c_fc.bias.value, a.gelu, run.stream);
+  RowParallelForward(run, attn_proj_, a.attn, a.x, a.mid);
+  norm_2_.Forward(run, a.mid, a.ln2, a.norm2);
+  ColumnParallelForward(run, c_fc_, a.ln2, a.fc);
+  run.ops.ActivationForward(s.model.activation, a.fc, c_fc_.bias.value, a.act, run.stream);
 }
 
 void TransformerLayer::Forward(const Execution& run, const LayerActivations& a, const Tensor& out) const {
   Recompute(run, a);
-  RowParallelForward(run, w_.mlp_proj, a.gelu, a.mid, out);
+  RowParallelForward(run, mlp_proj_, a.act, a.mid, out);
 }
 
 void TransformerLayer::Backward(const Execution& run, const LayerActivations& a, const Tensor& grad) const {
   const RankShape& s = shape_;
   const Workspace& ws = workspace_;
-  RowParallelBackward(run, w_.mlp_proj, a.gelu, grad, ws.grad_ffn);
-  run.ops.ActivationBackward(Activation::kGelu, a.fc, ws.grad_ffn, ws.grad_ffn, run.stream);
-  ColumnParallelBackward(run, w_.c_fc, a.ln2, ws.grad_ffn, ws.grad_b);
-  run.ops.LayerNormBackward(ws.grad_b, a.mid, w_.ln_2_weight.value, a.mean2, a.rstd2, grad, true,
-                            w_.ln_2_weight.grad, w_.ln_2_bias.grad, run.stream);
-  RowParallelBackward(run, w_.attn_proj, a.attn, grad, ws.grad_attn);
-  run.ops.AttentionBackward(a.qkv.Reshape({s.micro_batch, s.seq_len, 3 * s.attention}), s.heads, s.heads,
-                            a.attn.Reshape({s.micro_batch, s.seq_len, s.attention}), a.lse,
-                            ws.grad_attn.Reshape({s.micro_batch, s.seq_len, s.attention}),
-                            ws.grad_qkv.Reshape({s.micro_batch, s.seq_len, 3 * s.attention}), ws.attention,
-                            run.stream);
-  ColumnParallelBackward(run, w_.c_attn, a.ln1, ws.grad_qkv, ws.grad_b);
-  run.ops.LayerNormBackward(ws.grad_b, a.x, w_.ln_1_weight.value, a.mean1, a.rstd1, grad, true,
-                            w_.ln_1_weight.grad, w_.ln_1_bias.grad, run.stream);
+  RowParallelBackward(run, mlp_proj_, a.act, grad, ws.grad_ffn);
+  run.ops.ActivationBackward(s.model.activation, a.fc, ws.grad_ffn, ws.grad_fc, run.stream);
+  ColumnParallelBackward(run, c_fc_, a.ln2, ws.grad_fc, ws.grad_b);
+  norm_2_.Backward(run, ws.grad_b, a.mid, a.norm2, grad, /*add_to_dx=*/true);
+  RowParallelBackward(run, attn_proj_, a.attn, grad, ws.grad_attn);
+  run.ops.AttentionBackward(BySequence(a.qkv), s.heads, s.kv_heads, BySequence(a.attn), a.lse,
+                            BySequence(ws.grad_attn), BySequence(ws.grad_qkv), ws.attention, run.stream);
+  Rope(run, ws.grad_qkv, /*inverse=*/true);
+  ColumnParallelBackward(run, c_attn_, a.ln1, ws.grad_qkv, ws.grad_b);
+  norm_1_.Backward(run, ws.grad_b, a.x, a.norm1, grad, /*add_to_dx=*/true);
 }
 
 }  // namespace autocfg

@@ -1,25 +1,18 @@
-// One transformer layer of GPT-2 on one microbatch: pre-norm attention and MLP, split over the tensor group.
-// docs/engine.md names its ops in order. Views only; one rank, one thread.
+// One transformer layer on one microbatch: pre-norm attention and feed-forward, split over the tensor group, of
+// the parts that the model asks for. docs/engine.md names its ops in order. Views only; one rank, one thread.
 #pragma once
 
 #include "trainer/model/memory_layout.h"
+#include "trainer/model/norm.h"
 #include "trainer/parallel/execution.h"
 #include "trainer/parallel/linear_parameters.h"
 
 namespace autocfg {
 
-struct LayerWeights {
-  Weight ln_1_weight, ln_1_bias;
-  LinearParameters c_attn, attn_proj;
-  Weight ln_2_weight, ln_2_bias;
-  LinearParameters c_fc, mlp_proj;
-};
-
 class TransformerLayer {
  public:
-  // `local_layer` counts from the rank's first layer. `shape` and `layout` (resolved) must outlive the
-  // result.
-  TransformerLayer(const RankShape& shape, const MemoryLayout& layout, int local_layer);
+  // `layer` is one of the model that the rank holds. `shape` and `layout` (resolved) must outlive the result.
+  TransformerLayer(const RankShape& shape, const MemoryLayout& layout, std::int64_t layer);
 
   // a.x[T,H] -> out[T,H]; leaves in `a` what the backward needs.
   void Forward(const Execution& run, const LayerActivations& a, const Tensor& out) const;
@@ -31,9 +24,16 @@ class TransformerLayer {
   void Backward(const Execution& run, const LayerActivations& a, const Tensor& grad) const;
 
  private:
+  // Turns q and k of qkv[T,Q] by their positions, or back; nothing in a model without rotary positions.
+  void Rope(const Execution& run, const Tensor& qkv, bool inverse) const;
+  Tensor BySequence(const Tensor& t) const;  // [B,S,...] of a tensor [T,...]
+
   const RankShape& shape_;
   const Workspace& workspace_;
-  LayerWeights w_;
+  NormLayer norm_1_;
+  LinearParameters c_attn_, attn_proj_;
+  NormLayer norm_2_;
+  LinearParameters c_fc_, mlp_proj_;
 };
 
 }  // namespace autocfg

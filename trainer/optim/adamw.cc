@@ -22,8 +22,8 @@ void UpdateParameters(const Execution& run, const MemoryLayout& layout, const Ad
   without_decay.weight_decay = 0;
   for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
     const ParameterTensors& t = layout.parameter_tensors()[i];
-    run.ops.AdamW(t.value, t.grad, Tensor{}, t.m, t.v, layout.parameters()[i].decays() ? params : without_decay,
-                  run.stream);
+    run.ops.AdamW(t.value, t.grad, t.master, t.m, t.v,
+                  layout.parameters()[i].decays() ? params : without_decay, run.stream);
   }
 }
 

@@ -9,7 +9,7 @@ void ColumnParallelForward(const Execution& run, const LinearParameters& p, cons
 
 void ColumnParallelBackward(const Execution& run, const LinearParameters& p, const Tensor& x,
                             const Tensor& dy, const Tensor& dx) {
-  run.ops.BiasGradient(dy, p.bias.grad, run.stream);
+  if (p.bias.present()) run.ops.BiasGradient(dy, p.bias.grad, run.stream);
   run.ops.Matmul(x, Transpose::kYes, dy, Transpose::kNo, p.weight.grad, true, run.stream);
   run.ops.Matmul(dy, Transpose::kNo, p.weight.value, Transpose::kYes, dx, false, run.stream);
   run.AllReduce(run.groups.tensor, dx, ReduceOp::kSum);

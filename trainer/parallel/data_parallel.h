@@ -9,7 +9,8 @@ namespace autocfg {
 // the gradient.
 void ReduceGradients(const Execution& run, const Tensor& all_gradients);
 
-// The embedding's gradient, summed over the first and the last stage, which both hold the tied embedding.
+// The embedding's gradient, summed over the first and the last rank of the pipeline, which both hold the
+// tied embedding.
 void SumTiedEmbedding(const Execution& run, const Tensor& wte_gradient);
 
 }  // namespace autocfg

@@ -5,13 +5,16 @@
 
 namespace autocfg {
 
+// Absent, with tensors of rank 0, where the model has no such parameter.
 struct Weight {
   Tensor value, grad;
+
+  bool present() const { return value.rank > 0; }
 };
 
 struct LinearParameters {
   Weight weight;  // [in, out], the rank's part
-  Weight bias;    // [out], the rank's part
+  Weight bias;    // [out], the rank's part; absent in a model without biases
 };
 
 }  // namespace autocfg

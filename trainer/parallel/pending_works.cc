@@ -7,8 +7,8 @@
 
 namespace autocfg {
 
-std::int64_t PendingWorks::Add(std::unique_ptr<Work> work) {
-  entries_.push_back({next_ticket_, std::move(work)});
+std::int64_t PendingWorks::Add(std::unique_ptr<Work> work, std::function<void()> at_end) {
+  entries_.push_back({next_ticket_, std::move(work), std::move(at_end)});
   return next_ticket_++;
 }
 
@@ -19,7 +19,7 @@ void PendingWorks::Wait(std::int64_t ticket) {
     if (IsPending(ticket)) idle();
   }
   if (const auto it = complete_.find(ticket); it != complete_.end()) {
-    it->second->Wait();
+    it->second.Finish();
     complete_.erase(it);
   }
 }
@@ -30,7 +30,7 @@ void PendingWorks::WaitAll() {
     TestAll();
     if (!entries_.empty()) idle();
   }
-  for (const auto& [ticket, work] : complete_) work->Wait();
+  for (const auto& [ticket, entry] : complete_) entry.Finish();
   complete_.clear();
 }
 
@@ -42,7 +42,8 @@ void PendingWorks::Run(std::unique_ptr<Work> work) {
 void PendingWorks::TestAll() {
   std::erase_if(entries_, [this](Entry& entry) {
     if (!entry.work->Test()) return false;
-    complete_.emplace(entry.ticket, std::move(entry.work));
+    const std::int64_t ticket = entry.ticket;
+    complete_.emplace(ticket, std::move(entry));
     return true;
   });
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -18,11 +19,12 @@ class PendingWorks {
   PendingWorks(const PendingWorks&) = delete;
   PendingWorks& operator=(const PendingWorks&) = delete;
 
-  // Keeps an operation until something waits for it. Returns its ticket.
-  std::int64_t Add(std::unique_ptr<Work> work);
+  // Keeps an operation until something waits for it. Returns its ticket. `at_end` (may be empty) is called once,
+  // when the operation is complete and has been waited for.
+  std::int64_t Add(std::unique_ptr<Work> work, std::function<void()> at_end = {});
 
-  // Return when that operation, or every operation, is complete, and has been waited for: where a communicator keeps a clock, only waiting
-  // moves it. Throw CommError. A ticket may be waited for again.
+  // Return when that operation, or every operation, is complete, and has been waited for: where a communicator
+  // keeps a clock, only waiting moves it. Throw CommError. A ticket may be waited for again.
   void Wait(std::int64_t ticket);
   void WaitAll();
 
@@ -33,13 +35,19 @@ class PendingWorks {
   struct Entry {
     std::int64_t ticket;
     std::unique_ptr<Work> work;
+    std::function<void()> at_end;
+
+    void Finish() const {
+      work->Wait();
+      if (at_end) at_end();
+    }
   };
 
   void TestAll();  // moves those that are complete to complete_
   bool IsPending(std::int64_t ticket) const;
 
   std::vector<Entry> entries_;
-  std::map<std::int64_t, std::unique_ptr<Work>> complete_;  // by ticket: not waited for yet
+  std::map<std::int64_t, Entry> complete_;  // by ticket: not waited for yet
   std::int64_t next_ticket_ = 0;
 };
 

@@ -7,7 +7,8 @@
 
 namespace autocfg {
 
-// y[T, out] = x[T, in/tp] W summed over the tensor group, plus bias and `residual`[T, out].
+// y[T, out] = x[T, in/tp] W, summed over the tensor group, plus bias (where there is one) and
+// `residual`[T, out].
 void RowParallelForward(const Execution& run, const LinearParameters& p, const Tensor& x,
                         const Tensor& residual, const Tensor& y);
 

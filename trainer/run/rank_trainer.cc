@@ -25,12 +25,24 @@ RankProgram MakeProgram(const TrainConfig& config, std::int64_t rank) {
   return std::move(program.ranks.at(rank));
 }
 
-ComputeOrder ComputeOrderOf(const RankProgram& program) {
+// By chunk: the activation slots that the rank's program needs.
+std::vector<int> SlotsOf(const RankShape& shape, const RankProgram& program) {
   ComputeOrder order;
   for (const Action& action : program) {
     if (action.kind == ActionKind::kForward || action.kind == ActionKind::kBackward) order.push_back(action);
   }
-  return order;
+  std::vector<int> slots;
+  for (const StageShape& chunk : shape.chunks) slots.push_back(MaxInFlight(order, static_cast<int>(chunk.stage)));
+  return slots;
+}
+
+// The types that a device can compute with; one that computes nothing takes any.
+void CheckPrecision(const Precision& precision, const Device& device) {
+  if (!device.ComputesOnHost()) return;
+  const bool one_type = precision.compute == DType::kF32 || precision.compute == DType::kF64;
+  if (one_type && !precision.master_weights) return;
+  throw NotSupported(
+      fmt::format("precision {} is not supported yet on this device; use fp32 or fp64", Name(precision)));
 }
 
 Region LargestRegion(const Arena& arena) {
@@ -48,6 +60,7 @@ RankTrainer::RankTrainer(const TrainConfig& config, std::int64_t rank, std::int6
                          Backend& backend)
     : config_(config), backend_(backend) {
   CheckTrainConfig(config, world_size);
+  CheckPrecision(config.workload.precision, *backend.device);
   shape_ = MakeRankShape(config.model, config.workload, config.plan, rank);
   program_ = MakeProgram(config, rank);
   if (!config.save_path.empty()) {
@@ -63,8 +76,10 @@ RankTrainer::RankTrainer(const TrainConfig& config, std::int64_t rank, std::int6
   groups_ = MakeGroups(*backend.comm, shape_, layout_->staging());
   run_.emplace(Execution{*backend.ops, *stream_, groups_, pending_});
   SetWeights();
-  stage_.emplace(shape_, *layout_);
-  runner_.emplace(shape_, program_, *layout_, *stage_, *run_, *backend.device, *data_);
+  for (std::size_t chunk = 0; chunk < shape_.chunks.size(); ++chunk) {
+    stages_.emplace_back(shape_, *layout_, chunk);
+  }
+  runner_.emplace(shape_, program_, *layout_, stages_, *run_, *backend.device, *data_);
 }
 
 RankTrainer::~RankTrainer() = default;
@@ -72,7 +87,7 @@ RankTrainer::~RankTrainer() = default;
 void RankTrainer::PlanMemory() {
   arena_ = std::make_unique<Arena>(*backend_.device);
   try {
-    layout_ = std::make_unique<MemoryLayout>(shape_, MaxInFlight(ComputeOrderOf(program_), static_cast<int>(shape_.stage)), *arena_);
+    layout_ = std::make_unique<MemoryLayout>(shape_, SlotsOf(shape_, program_), *arena_);
     const std::int64_t capacity = config_.memory_capacity_bytes;
     const std::int64_t overhead = backend_.device->OverheadBytes(0);
     const std::int64_t needed = arena_->TotalBytes() + overhead;
@@ -125,8 +140,12 @@ void RankTrainer::Save(const std::string& path) {
 }
 
 std::int64_t RankTrainer::PeakBytes() const {
-  const auto slots = static_cast<std::int64_t>(layout_->slots().size());
-  return arena_->TotalBytes() - (slots - runner_->max_slots_used()) * layout_->slot_bytes();
+  std::int64_t unused = 0;
+  for (std::size_t chunk = 0; chunk < shape_.chunks.size(); ++chunk) {
+    const std::size_t slots = layout_->slots(chunk).size() - runner_->max_slots_used(chunk);
+    unused += static_cast<std::int64_t>(slots) * layout_->slot_bytes(chunk);
+  }
+  return arena_->TotalBytes() - unused;
 }
 
 }  // namespace autocfg

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kernels/arena.h"
 #include "search/schedule/program.h"
@@ -28,6 +29,9 @@ class RankTrainer {
 
   // Runs the next step. A log of the backend then holds the ops of this step.
   StepResult Step();
+
+  // Tells `observer` of every action of the steps from now on; null: nobody. It must outlive those steps.
+  void SetObserver(ActionObserver* observer) { runner_->set_observer(observer); }
 
   // Returns when every rank has called it.
   void Barrier();
@@ -57,7 +61,7 @@ class RankTrainer {
   Groups groups_;
   PendingWorks pending_;
   std::optional<Execution> run_;
-  std::optional<PipelineStage> stage_;
+  std::vector<PipelineStage> stages_;  // by chunk
   std::unique_ptr<TokenSource> data_;
   std::optional<Runner> runner_;
   std::int64_t step_ = 0;

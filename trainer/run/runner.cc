@@ -1,10 +1,7 @@
 #include "trainer/run/runner.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
-#include <stdexcept>
 #include <utility>
 
 #include "trainer/model/scalars.h"
@@ -21,23 +18,17 @@ constexpr std::int64_t kNoTicket = -1;
 }  // namespace
 
 Runner::Runner(const RankShape& shape, const RankProgram& program, const MemoryLayout& layout,
-               const PipelineStage& stage, const Execution& run, Device& device, TokenSource& data)
+               std::span<const PipelineStage> stages, const Execution& run, Device& device, TokenSource& data)
     : shape_(shape),
       program_(program),
       layout_(layout),
-      stage_(stage),
+      stages_(stages),
       run_(run),
       device_(device),
       data_(data),
       mesh_(shape.plan),
-      backward_order_(shape.microbatches, -1),
-      slot_of_(shape.microbatches, -1),
-      slot_taken_(layout.slots().size(), false) {
-  std::int64_t j = 0;
-  for (const Action& action : program) {
-    if (action.kind == ActionKind::kBackward) backward_order_.at(action.microbatch) = j++;
-  }
-}
+      buffers_(shape, program),
+      max_slots_used_(shape.chunks.size(), 0) {}
 
 StepResult Runner::RunStep(std::int64_t step, const Optimizer& optimizer) {
   step_ = step;
@@ -46,7 +37,7 @@ StepResult Runner::RunStep(std::int64_t step, const Optimizer& optimizer) {
   tickets_.assign(program_.size(), kNoTicket);
   for (std::size_t i = 0; i < program_.size(); ++i) {
     WaitFor(program_[i]);
-    Issue(program_[i], i);
+    Run(i);
   }
   run_.pending.WaitAll();
   run_.stream.Synchronize();
@@ -55,12 +46,50 @@ StepResult Runner::RunStep(std::int64_t step, const Optimizer& optimizer) {
 
 void Runner::WaitFor(const Action& action) {
   for (const std::int32_t earlier : action.after) {
-    if (tickets_.at(earlier) != kNoTicket) run_.pending.Wait(tickets_[earlier]);
+    const std::int64_t ticket = tickets_.at(static_cast<std::size_t>(earlier));
+    if (ticket != kNoTicket) run_.pending.Wait(ticket);
   }
 }
 
-void Runner::Issue(const Action& action, std::size_t index) {
-  const auto communicator = [&]() -> Communicator& { return *run_.groups.pipeline; };
+void Runner::Run(std::size_t index) {
+  const Action& action = program_[index];
+  if (observer_ != nullptr) observer_->OnStart(index);
+  if (std::unique_ptr<Work> work = Communicate(action)) {
+    std::function<void()> at_end;
+    if (observer_ != nullptr) at_end = [observer = observer_, index] { observer->OnEnd(index); };
+    tickets_[index] = run_.pending.Add(std::move(work), std::move(at_end));
+    return;
+  }
+  Compute(action);
+  if (observer_ != nullptr) {
+    run_.stream.Synchronize();
+    observer_->OnEnd(index);
+  }
+}
+
+// Null for an action that is no send or receive.
+std::unique_ptr<Work> Runner::Communicate(const Action& action) {
+  const auto send = [&](const Tensor& tensor, int channel) {
+    return run_.groups.pipeline->Send(tensor, PeerInPipeline(action), channel, run_.stream);
+  };
+  const auto recv = [&](const Tensor& tensor, int channel) {
+    return run_.groups.pipeline->Recv(tensor, PeerInPipeline(action), channel, run_.stream);
+  };
+  switch (action.kind) {
+    case ActionKind::kSendActivation:
+      return send(layout_.output(UseOf(action).output), kActivationChannel);
+    case ActionKind::kRecvActivation:
+      return recv(SlotOf(action).layers.front().x, kActivationChannel);
+    case ActionKind::kSendGradient:
+      return send(layout_.grad(UseOf(action).gradient), kGradientChannel);
+    case ActionKind::kRecvGradient:
+      return recv(layout_.grad(UseOf(action).gradient), kGradientChannel);
+    default:
+      return nullptr;
+  }
+}
+
+void Runner::Compute(const Action& action) {
   switch (action.kind) {
     case ActionKind::kZeroGradients:
       run_.ops.Fill(layout_.all_gradients(), 0, run_.stream);
@@ -72,28 +101,11 @@ void Runner::Issue(const Action& action, std::size_t index) {
     case ActionKind::kBackward:
       Backward(action);
       return;
-    case ActionKind::kRecvActivation: {
-      const Tensor& x = layout_.slots()[TakeSlot(action.microbatch)].layers.front().x;
-      Keep(index, communicator().Recv(x, PeerInPipeline(action), kActivationChannel, run_.stream));
-      return;
-    }
-    case ActionKind::kSendActivation:
-      Keep(index, communicator().Send(layout_.output(action.microbatch), PeerInPipeline(action),
-                                      kActivationChannel, run_.stream));
-      return;
-    case ActionKind::kRecvGradient:
-      Keep(index, communicator().Recv(layout_.grad(backward_order_.at(action.microbatch)),
-                                      PeerInPipeline(action), kGradientChannel, run_.stream));
-      return;
-    case ActionKind::kSendGradient:
-      Keep(index, communicator().Send(layout_.grad(backward_order_.at(action.microbatch)),
-                                      PeerInPipeline(action), kGradientChannel, run_.stream));
-      return;
     case ActionKind::kReduceGradients:
       ReduceGradients(run_, layout_.all_gradients());
       return;
     case ActionKind::kSumTiedEmbedding:
-      SumTiedEmbedding(run_, layout_.parameter_tensors().front().grad);
+      SumTiedEmbedding(run_, layout_.Find(ParameterKind::kTokenEmbedding).grad);
       return;
     case ActionKind::kReduceScalars:
       ReduceScalars();
@@ -101,22 +113,27 @@ void Runner::Issue(const Action& action, std::size_t index) {
     case ActionKind::kOptimizer:
       (*optimizer_)(result_.grad_norm);
       return;
+    case ActionKind::kSendActivation:
+    case ActionKind::kRecvActivation:
+    case ActionKind::kSendGradient:
+    case ActionKind::kRecvGradient:
+      return;  // Communicate has done them
   }
 }
 
 void Runner::Forward(const Action& action) {
-  const std::int64_t k = action.microbatch;
-  if (shape_.first) TakeSlot(k);
-  const ActivationSlot& slot = SlotOf(k);
-  LoadTokens(k, slot);
-  stage_.Forward(run_, slot, shape_.last ? Tensor{} : layout_.output(k));
+  const std::size_t chunk = shape_.ChunkOfStage(action.stage);
+  const StageShape& stage = shape_.chunks[chunk];
+  const BufferUse& use = UseOf(action);
+  const ActivationSlot& slot = SlotOf(action);
+  max_slots_used_[chunk] = std::max(max_slots_used_[chunk], use.slot + 1);
+  LoadTokens(action.microbatch, stage, slot);
+  stages_[chunk].Forward(run_, slot, stage.last ? Tensor{} : layout_.output(use.output));
 }
 
 void Runner::Backward(const Action& action) {
-  const std::int64_t k = action.microbatch;
-  stage_.Backward(run_, SlotOf(k), layout_.grad(backward_order_.at(k)));
-  slot_taken_[slot_of_[k]] = false;
-  slot_of_[k] = -1;
+  stages_[shape_.ChunkOfStage(action.stage)].Backward(run_, SlotOf(action),
+                                                      layout_.grad(UseOf(action).gradient));
 }
 
 void Runner::ReduceScalars() {
@@ -132,8 +149,8 @@ void Runner::ReduceScalars() {
   result_.grad_norm = std::sqrt(scalars[1]);
 }
 
-void Runner::LoadTokens(std::int64_t microbatch, const ActivationSlot& slot) {
-  if (!shape_.first && !shape_.last) return;
+void Runner::LoadTokens(std::int64_t microbatch, const StageShape& stage, const ActivationSlot& slot) {
+  if (!stage.first && !stage.last) return;
   const std::int64_t s = shape_.seq_len;
   const std::int64_t first = FirstSequence(step_, shape_.workload.global_batch, shape_.data,
                                            mesh_.size(Axis::kData), microbatch, shape_.micro_batch);
@@ -145,40 +162,22 @@ void Runner::LoadTokens(std::int64_t microbatch, const ActivationSlot& slot) {
     std::copy_n(sequence_.begin(), s, tokens_.begin() + i * s);
     std::copy_n(sequence_.begin() + 1, s, targets_.begin() + i * s);
   }
-  if (shape_.first) device_.CopyFromHost(slot.tokens.data, tokens_.data(), slot.tokens.Bytes(), run_.stream);
-  if (shape_.last) {
+  if (stage.first) device_.CopyFromHost(slot.tokens.data, tokens_.data(), slot.tokens.Bytes(), run_.stream);
+  if (stage.last) {
     device_.CopyFromHost(slot.head.targets.data, targets_.data(), slot.head.targets.Bytes(), run_.stream);
   }
 }
 
-int Runner::TakeSlot(std::int64_t microbatch) {
-  const auto free = std::find(slot_taken_.begin(), slot_taken_.end(), false);
-  if (free == slot_taken_.end()) {
-    throw std::logic_error(
-        fmt::format("no activation slot is free for microbatch {} of stage {}", microbatch, shape_.stage));
-  }
-  const int slot = static_cast<int>(free - slot_taken_.begin());
-  slot_taken_[slot] = true;
-  slot_of_.at(microbatch) = slot;
-  max_slots_used_ =
-      std::max(max_slots_used_, static_cast<int>(std::count(slot_taken_.begin(), slot_taken_.end(), true)));
-  return slot;
+const BufferUse& Runner::UseOf(const Action& action) const {
+  return buffers_.At(shape_.ChunkOfStage(action.stage), action.microbatch);
 }
 
-const ActivationSlot& Runner::SlotOf(std::int64_t microbatch) const {
-  const int slot = slot_of_.at(microbatch);
-  if (slot < 0)
-    throw std::logic_error(
-        fmt::format("microbatch {} is not in flight on stage {}", microbatch, shape_.stage));
-  return layout_.slots()[slot];
+const ActivationSlot& Runner::SlotOf(const Action& action) const {
+  return layout_.slots(shape_.ChunkOfStage(action.stage)).at(UseOf(action).slot);
 }
 
 int Runner::PeerInPipeline(const Action& action) const {
   return static_cast<int>(mesh_.Coordinate(action.peer, Axis::kPipeline));
-}
-
-void Runner::Keep(std::size_t index, std::unique_ptr<Work> work) {
-  tickets_[index] = run_.pending.Add(std::move(work));
 }
 
 }  // namespace autocfg

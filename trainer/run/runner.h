@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "kernels/device.h"
@@ -11,6 +12,8 @@
 #include "trainer/model/pipeline_stage.h"
 #include "trainer/optim/adamw.h"
 #include "trainer/parallel/execution.h"
+#include "trainer/run/action_observer.h"
+#include "trainer/run/buffer_plan.h"
 #include "trainer/run/data.h"
 
 namespace autocfg {
@@ -25,43 +28,46 @@ class Runner {
   // What the optimizer does with the step's gradient norm.
   using Optimizer = std::function<void(double grad_norm)>;
 
-  // All arguments must outlive the runner.
+  // `stages`: by chunk. All arguments must outlive the runner.
   Runner(const RankShape& shape, const RankProgram& program, const MemoryLayout& layout,
-         const PipelineStage& stage, const Execution& run, Device& device, TokenSource& data);
+         std::span<const PipelineStage> stages, const Execution& run, Device& device, TokenSource& data);
+
+  // Null: nobody is told, which is how it begins. `observer` must outlive the steps it watches.
+  void set_observer(ActionObserver* observer) { observer_ = observer; }
 
   // Runs every action of the program once. The result is the same on every rank; zeros where the device
   // computes nothing. Throws what devices, communicators and data throw.
   StepResult RunStep(std::int64_t step, const Optimizer& optimizer);
 
-  // The most activation slots that were taken at once, so far.
-  int max_slots_used() const { return max_slots_used_; }
+  // The most activation slots of a chunk that were taken at once, so far.
+  std::size_t max_slots_used(std::size_t chunk) const { return max_slots_used_.at(chunk); }
 
  private:
-  void Issue(const Action& action, std::size_t index);
+  void Run(std::size_t index);
   void WaitFor(const Action& action);
+  void Compute(const Action& action);
+  std::unique_ptr<Work> Communicate(const Action& action);
   void Forward(const Action& action);
   void Backward(const Action& action);
   void ReduceScalars();
-  void LoadTokens(std::int64_t microbatch, const ActivationSlot& slot);
-  int TakeSlot(std::int64_t microbatch);
-  const ActivationSlot& SlotOf(std::int64_t microbatch) const;
+  void LoadTokens(std::int64_t microbatch, const StageShape& stage, const ActivationSlot& slot);
+  const BufferUse& UseOf(const Action& action) const;
+  const ActivationSlot& SlotOf(const Action& action) const;
   int PeerInPipeline(const Action& action) const;
-  void Keep(std::size_t index, std::unique_ptr<Work> work);
 
   const RankShape& shape_;
   const RankProgram& program_;
   const MemoryLayout& layout_;
-  const PipelineStage& stage_;
+  std::span<const PipelineStage> stages_;
   Execution run_;
   Device& device_;
   TokenSource& data_;
   RankMesh mesh_;
+  BufferPlan buffers_;
+  ActionObserver* observer_ = nullptr;
 
-  std::vector<std::int64_t> backward_order_;  // by microbatch: the j of its backward
-  std::vector<int> slot_of_;                  // by microbatch; -1: none
-  std::vector<bool> slot_taken_;
-  int max_slots_used_ = 0;
-  std::vector<std::int64_t> tickets_;  // by action; -1: not communication
+  std::vector<std::size_t> max_slots_used_;  // by chunk
+  std::vector<std::int64_t> tickets_;        // by action; -1: not communication
   std::int64_t step_ = 0;
   StepResult result_;
   const Optimizer* optimizer_ = nullptr;

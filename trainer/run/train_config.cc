@@ -67,12 +67,11 @@ void CheckTrainConfig(const TrainConfig& c, std::int64_t world_size) {
   ThrowUnlessOk(Validate(c.workload, c.model));
   ThrowUnlessOk(CheckEngineSupports(c.model));
   ThrowUnlessOk(CheckEngineSupports(c.plan));
-  if (c.workload.precision.compute != DType::kF32 && c.workload.precision.compute != DType::kF64) {
-    throw NotSupported(fmt::format("precision {} is not supported yet by the engine; use fp32 or fp64",
-                                   Name(c.workload.precision)));
-  }
   if (const auto illegal = ExplainIllegality(c.model, c.workload, world_size, c.plan)) {
     throw BadInput(fmt::format("the plan is illegal: {}", illegal->detail));
+  }
+  if (c.plan.split == SplitMode::kAuto) {
+    throw BadInput("the plan leaves its layer split open (split=auto); resolve it before the trainer starts");
   }
   if (RankCount(c.plan) != world_size) {
     throw BadInput(

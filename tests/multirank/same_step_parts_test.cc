@@ -1,0 +1,235 @@
+// The engine's main test over every kind of model and plan: whatever parts a model is of, any layout must make
+// the steps of one rank. First every pair of choices, then plans and models at random. Ranks are threads, with
+// UCX among them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "search/plan/legality.h"
+#include "tests/support/covering_array.h"
+#include "tests/trainer/model_styles.h"
+#include "tests/trainer/same_outcome.h"
+#include "tests/trainer/thread_ranks.h"
+
+namespace autocfg {
+namespace {
+
+using testing::Case;
+using testing::ExpectSameSteps;
+using testing::ExpectSameWeights;
+using testing::JobOutcome;
+using testing::ModelStyles;
+using testing::RunAsThreads;
+
+// Two steps with clipping, decay and a moving learning rate.
+TrainConfig ShortRun(const ModelSpec& model) {
+  TrainConfig c;
+  c.model = model;
+  c.workload.seq_len = 6;
+  c.workload.precision = *ParsePrecision("fp64");
+  c.lr = {.lr = 1e-2, .min_lr = 1e-3, .decay = LrDecay::kCosine, .warmup_steps = 0, .steps = 2};
+  c.clip_norm = 0.5;
+  c.seed = 5;
+  return c;
+}
+
+// One layer a stage, one more in the middle and one more at the end.
+std::vector<std::int64_t> UnevenSplit(std::int64_t stages) {
+  std::vector<std::int64_t> split(static_cast<std::size_t>(stages), 1);
+  ++split[split.size() / 2];
+  ++split.back();
+  return split;
+}
+
+// The axes of the covering array, in this order.
+enum Axis : std::size_t { kStyle, kTp, kPp, kDp, kSchedule, kVpp, kSplit, kRecompute, kMicroBatch };
+const std::vector<int> kSizes = {6, 3, 3, 2, 3, 3, 2, 3, 2};
+
+TrainConfig ConfigOf(const Case& c) {
+  constexpr std::int64_t kPowers[] = {1, 2, 4};
+  constexpr Schedule kSchedules[] = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved};
+  TrainConfig config = ShortRun(ModelStyles().at(static_cast<std::size_t>(c[kStyle])));
+  ParallelPlan& plan = config.plan;
+  plan.tp = kPowers[c[kTp]];
+  plan.pp = kPowers[c[kPp]];
+  plan.dp = kPowers[c[kDp]];
+  plan.schedule = kSchedules[c[kSchedule]];
+  plan.virtual_stages = 1 + c[kVpp];
+  plan.recompute = c[kRecompute] == 0 ? Recompute::kNone : Recompute::kFull;
+  plan.recompute_layers = c[kRecompute] == 2 ? 1 : 0;
+  plan.micro_batch = 1 + c[kMicroBatch];
+  const std::int64_t stages = plan.pp * plan.virtual_stages;
+  config.model.layers = stages > 6 ? stages : 2 * stages;
+  if (c[kSplit] == 1) {
+    config.model.layers = stages + 2;
+    plan.split = SplitMode::kExplicit;
+    plan.split_layers = UnevenSplit(stages);
+  }
+  const std::int64_t microbatches = plan.schedule == Schedule::kInterleaved ? 2 * plan.pp : plan.pp + 1;
+  config.workload.global_batch = plan.dp * plan.micro_batch * microbatches;
+  return config;
+}
+
+constexpr std::int64_t kMostRanks = 16;  // threads of this test; every pair of sizes is within it
+
+bool IsLegal(const Case& c) {
+  const TrainConfig config = ConfigOf(c);
+  return !FindIllegality(config.model, config.workload, kMostRanks, config.plan).has_value();
+}
+
+int Cost(const Case& c) {
+  const TrainConfig config = ConfigOf(c);
+  return static_cast<int>(RankCount(config.plan) * config.model.layers);
+}
+
+std::string Describe(const TrainConfig& c) {
+  const ParallelPlan& p = c.plan;
+  std::string text = fmt::format(
+      "{} {} layers={} heads={}/{} batch={} seq={}: tp={} pp={} dp={} mbs={} schedule={} vpp={} recompute={}:{}",
+      c.model.name, Name(c.workload.precision), c.model.layers, c.model.heads, c.model.kv_heads,
+      c.workload.global_batch, c.workload.seq_len, p.tp, p.pp, p.dp, p.micro_batch,
+      static_cast<int>(p.schedule), p.virtual_stages, static_cast<int>(p.recompute), p.recompute_layers);
+  for (const std::int64_t layers : p.split_layers) text += fmt::format(" {}", layers);
+  return text;
+}
+
+JobOutcome OneRank(TrainConfig config) {
+  config.plan = {};
+  return RunAsThreads(config);
+}
+
+void ExpectSame(const TrainConfig& config, const JobOutcome& one) {
+  const JobOutcome outcome = RunAsThreads(config);
+  EXPECT_THAT(outcome.differences, ::testing::IsEmpty());
+  if (config.workload.precision.compute == DType::kF64) {
+    ExpectSameSteps(one, outcome, 1e-9);
+    ExpectSameWeights(config.model, one, outcome, 1e-9);
+  } else {
+    ExpectSameSteps(one, outcome, 1e-5);
+  }
+}
+
+std::vector<Case> Cases() { return testing::PairwiseCases(kSizes, IsLegal, Cost); }
+
+// One rank's run of each model and workload that the cases have.
+const JobOutcome& CachedOneRank(const TrainConfig& c) {
+  using Key = std::tuple<std::string, std::int64_t, std::int64_t, std::string_view>;
+  static auto& runs = *new std::map<Key, JobOutcome>();
+  const Key key{c.model.name, c.model.layers, c.workload.global_batch, Name(c.workload.precision)};
+  const auto found = runs.find(key);
+  return found != runs.end() ? found->second : runs.emplace(key, OneRank(c)).first->second;
+}
+
+class SameStepOfEveryPair : public ::testing::TestWithParam<Case> {};
+
+TEST_P(SameStepOfEveryPair, AsOneRankMakesIt) {
+  TrainConfig config = ConfigOf(GetParam());
+  for (const char* precision : {"fp64", "fp32"}) {
+    config.workload.precision = *ParsePrecision(precision);
+    SCOPED_TRACE(Describe(config));
+    ExpectSame(config, CachedOneRank(config));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Pairwise, SameStepOfEveryPair, ::testing::ValuesIn(Cases()));
+
+// What the cases are worth: 16 ranks, deep interleaving and each style with each size are among them, and an
+// uneven split is uneven.
+TEST(SameStepSetup, TheCasesCoverWhatTheyShould) {
+  std::set<testing::ChoicePair> pairs;
+  for (const Case& c : Cases()) pairs.merge(testing::PairsOf(c));
+  for (int style = 0; style < kSizes[kStyle]; ++style) {
+    for (std::size_t axis = 1; axis < kSizes.size(); ++axis) {
+      for (int value = 0; value < kSizes[axis]; ++value) {
+        EXPECT_TRUE(pairs.contains({{kStyle, style}, {static_cast<int>(axis), value}}))
+            << "style " << style << " with value " << value << " of axis " << axis;
+      }
+    }
+  }
+  EXPECT_TRUE(pairs.contains({{kTp, 2}, {kPp, 2}}));
+  EXPECT_TRUE(pairs.contains({{kPp, 2}, {kVpp, 2}}));
+  EXPECT_TRUE(pairs.contains({{kVpp, 2}, {kSplit, 1}}));
+  EXPECT_FALSE(pairs.contains({{kPp, 0}, {kVpp, 1}})) << "virtual stages without a pipeline";
+  EXPECT_EQ(UnevenSplit(4), (std::vector<std::int64_t>{1, 1, 2, 2}));
+}
+
+std::int64_t Pick(std::mt19937_64& random, std::initializer_list<std::int64_t> values) {
+  return values.begin()[random() % values.size()];
+}
+
+ModelSpec RandomModel(std::mt19937_64& random, std::int64_t tp) {
+  ModelSpec m;
+  m.name = "random";
+  m.hidden = Pick(random, {8, 12, 20});
+  m.kv_heads = tp * Pick(random, {1, 2});
+  m.heads = m.kv_heads * Pick(random, {1, 2, 3});
+  m.head_dim = Pick(random, {2, 4, 6});
+  m.ffn_hidden = tp * Pick(random, {3, 4, 5});
+  m.vocab = Pick(random, {7, 29, 32});
+  m.vocab_multiple = Pick(random, {1, 4});
+  m.activation = static_cast<Activation>(random() % kActivationCount);
+  m.norm = random() % 2 ? Norm::kRmsNorm : Norm::kLayerNorm;
+  m.norm_eps = random() % 2 ? 1e-5 : 1e-6;
+  constexpr Position kPositions[] = {Position::kLearned, Position::kRope, Position::kNone};
+  m.position = kPositions[random() % 3];
+  m.rope_theta = random() % 2 ? 10000.0 : 500000.0;
+  m.bias = random() % 2;
+  m.tied_embeddings = random() % 2;
+  return m;
+}
+
+// A legal run of at most eight ranks.
+TrainConfig RandomConfig(std::mt19937_64& random) {
+  for (;;) {
+    ParallelPlan plan;
+    plan.tp = Pick(random, {1, 2, 3, 4});
+    plan.pp = Pick(random, {1, 2, 3, 4});
+    plan.dp = Pick(random, {1, 2, 3});
+    if (RankCount(plan) > 8) continue;
+    plan.micro_batch = Pick(random, {1, 2, 3});
+    plan.schedule = static_cast<Schedule>(random() % 3);
+    if (plan.schedule == Schedule::kInterleaved) plan.virtual_stages = Pick(random, {2, 3, 4});
+    plan.recompute = random() % 2 ? Recompute::kFull : Recompute::kNone;
+    TrainConfig c = ShortRun(RandomModel(random, plan.tp));
+    const std::int64_t stages = plan.pp * plan.virtual_stages;
+    if (random() % 2) {
+      c.model.layers = stages * Pick(random, {1, 2});
+    } else {
+      plan.split = SplitMode::kExplicit;
+      for (std::int64_t s = 0; s < stages; ++s) plan.split_layers.push_back(Pick(random, {1, 1, 2, 3}));
+      for (const std::int64_t layers : plan.split_layers) c.model.layers += layers;
+    }
+    if (plan.recompute == Recompute::kFull) plan.recompute_layers = Pick(random, {0, 1, 2});
+    const std::int64_t rounds = Pick(random, {1, 2, 3});
+    c.workload.global_batch = plan.dp * plan.micro_batch * rounds *
+                              (plan.schedule == Schedule::kInterleaved ? plan.pp : Pick(random, {1, 2}));
+    c.workload.seq_len = Pick(random, {2, 3, 6});
+    c.model.max_seq_len = c.workload.seq_len + Pick(random, {0, 2});
+    c.plan = plan;
+    c.seed = random();
+    if (!FindIllegality(c.model, c.workload, 8, c.plan).has_value()) return c;
+  }
+}
+
+// 200 in all, in parts that can run on their own.
+class SameStepAtRandom : public ::testing::TestWithParam<int> {};
+
+TEST_P(SameStepAtRandom, AsOneRankMakesIt) {
+  std::mt19937_64 random(static_cast<std::uint64_t>(GetParam()));
+  for (int i = 0; i < 20; ++i) {
+    const TrainConfig config = RandomConfig(random);
+    SCOPED_TRACE(Describe(config));
+    ExpectSame(config, OneRank(config));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, SameStepAtRandom, ::testing::Range(1, 11));
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,77 @@
+// The gradient that a step leaves is that of the loss that it reports: central differences along a random
+// direction of each parameter, for every style of model.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <optional>
+#include <random>
+
+#include "tests/trainer/model_styles.h"
+#include "tests/trainer/thread_ranks.h"
+
+namespace autocfg {
+namespace {
+
+// One rank that has made its first step, from weights moved by `distance` along `direction` in parameter
+// `moved`; its optimizer moves nothing.
+class OneStep {
+ public:
+  explicit OneStep(const TrainConfig& config) : rendezvous_(CreateLocalRendezvous(1)) {
+    backend_ = CreateBackend("cpu", *rendezvous_[0]);
+    trainer_.emplace(config, 0, 1, backend_);
+  }
+
+  const MemoryLayout& layout() const { return trainer_->layout(); }
+
+  double LossWith(std::size_t moved, double distance, const std::vector<double>& direction) {
+    double* values = layout().parameter_tensors()[moved].value.As<double>();
+    for (std::size_t i = 0; i < direction.size(); ++i) values[i] += distance * direction[i];
+    return trainer_->Step().loss;
+  }
+
+ private:
+  std::vector<std::unique_ptr<Rendezvous>> rendezvous_;
+  Backend backend_;
+  std::optional<RankTrainer> trainer_;
+};
+
+class GradientOf : public ::testing::TestWithParam<ModelSpec> {};
+
+TEST_P(GradientOf, EveryParameterIsThatOfTheLoss) {
+  TrainConfig c;
+  c.model = GetParam();
+  c.model.layers = 2;
+  c.model.init_std = 0.4;  // gradients well above what rounding leaves of a difference
+  c.workload = {.global_batch = 2, .seq_len = 6, .precision = *ParsePrecision("fp64")};
+  c.plan.recompute = Recompute::kFull;
+  c.plan.recompute_layers = 1;
+  c.lr = {.lr = 0, .steps = 1};
+  c.seed = 3;
+  std::mt19937_64 random(11);
+  std::normal_distribution<double> normal;
+
+  OneStep here(c);
+  here.LossWith(0, 0, {});
+  const std::vector<Parameter>& parameters = here.layout().parameters();
+  for (std::size_t p = 0; p < parameters.size(); ++p) {
+    std::vector<double> direction(testing::ToDoubles(here.layout().parameter_tensors()[p].value).size(), 0.0);
+    ForEachRun(parameters[p], [&](std::int64_t local, std::int64_t, std::int64_t count) {
+      for (std::int64_t k = 0; k < count; ++k) direction[static_cast<std::size_t>(local + k)] = normal(random);
+    });
+    const std::vector<double> gradient = testing::ToDoubles(here.layout().parameter_tensors()[p].grad);
+    double expected = 0;
+    for (std::size_t k = 0; k < gradient.size(); ++k) expected += gradient[k] * direction[k];
+    constexpr double kDistance = 1e-5;
+    const double difference =
+        (OneStep(c).LossWith(p, kDistance, direction) - OneStep(c).LossWith(p, -kDistance, direction)) /
+        (2 * kDistance);
+    EXPECT_NEAR(expected, difference, 1e-7 + 1e-6 * std::abs(expected)) << parameters[p].name;
+    EXPECT_GT(std::abs(expected), 1e-5) << parameters[p].name << ": the direction tells nothing";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Styles, GradientOf, ::testing::ValuesIn(testing::ModelStyles()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace autocfg

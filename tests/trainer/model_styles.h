@@ -1,0 +1,68 @@
+// Small models of each style that the engine runs, for tests.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "search/plan/model_spec.h"
+
+namespace autocfg::testing {
+
+// Sizes that tp = 1, 2 and 4 divide, with a vocabulary that needs padding. `layers` is left to the test.
+inline ModelSpec SmallModel(const std::string& name) {
+  ModelSpec m;
+  m.name = name;
+  m.hidden = 16;
+  m.heads = 4;
+  m.kv_heads = 4;
+  m.head_dim = 4;
+  m.ffn_hidden = 12;
+  m.vocab = 29;
+  m.max_seq_len = 7;
+  m.vocab_multiple = 2;
+  return m;
+}
+
+// GPT-2, Llama, and mixes that between them have every activation, and each other part beside each.
+inline std::vector<ModelSpec> ModelStyles() {
+  std::vector<ModelSpec> styles;
+  styles.push_back(SmallModel("gpt2"));
+
+  ModelSpec llama = SmallModel("llama");
+  llama.heads = 8;  // two to a key-value head; wider in all than the hidden size
+  llama.norm = Norm::kRmsNorm;
+  llama.activation = Activation::kSwiGlu;
+  llama.position = Position::kRope;
+  llama.bias = false;
+  llama.tied_embeddings = false;
+  styles.push_back(llama);
+
+  ModelSpec rms_gpt2 = SmallModel("rms_gpt2");
+  rms_gpt2.norm = Norm::kRmsNorm;
+  styles.push_back(rms_gpt2);
+
+  ModelSpec relu = SmallModel("relu_without_positions");
+  relu.heads = 12;
+  relu.head_dim = 2;
+  relu.activation = Activation::kRelu;
+  relu.position = Position::kNone;
+  relu.bias = false;
+  relu.tied_embeddings = false;
+  styles.push_back(relu);
+
+  ModelSpec geglu = SmallModel("geglu_with_biases");
+  geglu.heads = 8;
+  geglu.activation = Activation::kGeGlu;
+  geglu.position = Position::kRope;
+  geglu.rope_theta = 50.0;
+  styles.push_back(geglu);
+
+  ModelSpec gelu_erf = SmallModel("gelu_erf_untied");
+  gelu_erf.norm = Norm::kRmsNorm;
+  gelu_erf.activation = Activation::kGeluErf;
+  gelu_erf.tied_embeddings = false;
+  styles.push_back(gelu_erf);
+  return styles;
+}
+
+}  // namespace autocfg::testing

@@ -1,0 +1,60 @@
+#include "trainer/run/buffer_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace autocfg {
+namespace {
+
+enum class Progress : std::uint8_t { kNotRun, kInFlight, kDone };
+
+// The slots of one chunk, and how far its microbatches are.
+struct Chunk {
+  std::vector<bool> taken;
+  std::vector<Progress> progress;
+};
+
+[[noreturn]] void Wrong(const Action& action) {
+  throw std::logic_error(fmt::format("{} is out of place in the rank's program", ToString(action)));
+}
+
+}  // namespace
+
+BufferPlan::BufferPlan(const RankShape& shape, const RankProgram& program)
+    : uses_(shape.chunks.size(), std::vector<BufferUse>(static_cast<std::size_t>(shape.microbatches))) {
+  std::vector<Chunk> chunks(uses_.size());
+  for (Chunk& chunk : chunks) chunk.progress.assign(uses_.front().size(), Progress::kNotRun);
+  std::int64_t sending = 0;
+  std::int64_t backwards = 0;
+  for (const Action& action : program) {
+    if (action.kind != ActionKind::kForward && action.kind != ActionKind::kBackward) continue;
+    const std::size_t c = shape.ChunkOfStage(action.stage);
+    Chunk& chunk = chunks.at(c);
+    BufferUse& use = uses_[c].at(static_cast<std::size_t>(action.microbatch));
+    Progress& progress = chunk.progress[static_cast<std::size_t>(action.microbatch)];
+    if (action.kind == ActionKind::kForward) {
+      if (progress != Progress::kNotRun) Wrong(action);
+      progress = Progress::kInFlight;
+      const auto free = std::find(chunk.taken.begin(), chunk.taken.end(), false);
+      use.slot = static_cast<std::size_t>(free - chunk.taken.begin());
+      if (free == chunk.taken.end()) chunk.taken.push_back(false);
+      chunk.taken[use.slot] = true;
+      if (!shape.chunks[c].last) use.output = sending++;
+    } else {
+      if (progress != Progress::kInFlight) Wrong(action);
+      progress = Progress::kDone;
+      chunk.taken[use.slot] = false;
+      use.gradient = backwards++;
+    }
+  }
+  for (const Chunk& chunk : chunks) {
+    if (std::any_of(chunk.progress.begin(), chunk.progress.end(),
+                    [](Progress p) { return p != Progress::kDone; })) {
+      throw std::logic_error("the rank's program leaves out a microbatch of one of its stages");
+    }
+  }
+}
+
+}  // namespace autocfg
