@@ -1,11 +1,11 @@
 // The numerical operations of the training engine, on one device. Every op is issued on a stream, takes views of the arena,
 // and allocates nothing. One object per rank; use from one thread.
 //
-// Shapes: T tokens (= B x S), B micro batch, S sequence, H row width, N local heads, G local key-value heads, D head dimension,
-// Q = (N + 2G) D, F feed-forward width, V local (padded) vocabulary. Types: all tensors of an op have its compute type, except statistics
-// (`Precision::statistics`), token ids (kI32), gradients of parameters (`Precision::gradients`). "+=" accumulates. An operand "or absent" is
-// given as Tensor{} where there is none. Requires what each comment says; a shape that breaks it throws std::invalid_argument on every
-// implementation.
+// Shapes: T tokens (= B x S), B micro batch, S sequence, H row width, N local heads, G local key-value heads, D head
+// dimension, Q = (N + 2G) D, F feed-forward width, V local (padded) vocabulary. Types: all tensors of an op have its
+// compute type, except statistics (`Precision::statistics`), token ids (kI32), gradients of parameters
+// (`Precision::gradients`). "+=" accumulates. An operand "or absent" is given as Tensor{} where there is none. Requires
+// what each comment says; a shape that breaks it throws std::invalid_argument on every implementation.
 #pragma once
 
 #include <cstdint>
@@ -59,20 +59,22 @@ class Ops {
   virtual void ResidualAdd(const Tensor& y, const Tensor& residual, Stream& stream) = 0;
   // dbias[W] += column sums of dy[T,W].
   virtual void BiasGradient(const Tensor& dy, const Tensor& dbias, Stream& stream) = 0;
-  // x[T,W] += bias[W] (or absent); y[T,F] = f(x), W = F. Gated (search/ops/activation.h): W = 2F, y = f(gate) * up, where the first F columns
-  // of x are the gates and the others the ups. y is not x.
+  // x[T,W] += bias[W] (or absent); y[T,F] = f(x), W = F. Gated (search/ops/activation.h): W = 2F, y = f(gate) * up, where
+  // the first F columns of x are the gates and the others the ups. y is not x.
   virtual void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y, Stream& stream) = 0;
   // dx[T,W] = gradient by x (bias included), given dy[T,F] and the x that the forward left. dx may be dy where the activation is not gated.
   virtual void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx, Stream& stream) = 0;
 
-  // Rotary position embedding (Su et al. 2021), in place, of the first heads_turned * head_dim columns of each row of qkv[B,S,Q]. Each head is turned
-  // in halves, as Hugging Face lays it out: elements (i, i + D/2) by the angle s * theta^(-2i/D), s the position in the sequence. `inverse`
-  // turns back, which is also the gradient (a rotation's inverse is its transpose). D is even.
+  // Rotary position embedding (Su et al. 2021), in place, of the first heads_turned * head_dim columns of each row of
+  // qkv[B,S,Q]. Each head is turned in halves, as Hugging Face lays it out: elements (i, i + D/2) by the angle s *
+  // theta^(-2i/D), s the position in the sequence. `inverse` turns back, which is also the gradient (a rotation's inverse
+  // is its transpose). D is even.
   virtual void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta, bool inverse, Stream& stream) = 0;
 
-  // Causal attention, scale 1/sqrt(D). qkv[B,S,Q] holds for each token q of all N heads, then k of the G key-value heads, then their v; head h
-  // uses key-value head h / (N/G) (Ainslie et al. 2023; G divides N). out[B,S,N*D]; lse[B,N,S] the log-sum-exp of each row of scaled scores. Stores no
-  // scores (Dao et al. 2022). `workspace` holds at least AttentionWorkspaceElements(S, D) elements.
+  // Causal attention, scale 1/sqrt(D). qkv[B,S,Q] holds for each token q of all N heads, then k of the G key-value heads,
+  // then their v; head h uses key-value head h / (N/G) (Ainslie et al. 2023; G divides N). out[B,S,N*D]; lse[B,N,S] the
+  // log-sum-exp of each row of scaled scores. Stores no scores (Dao et al. 2022). `workspace` holds at least
+  // AttentionWorkspaceElements(S, D) elements.
   virtual void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
                                 const Tensor& workspace, Stream& stream) = 0;
   // dqkv = gradient by qkv, given dout and what the forward left.
@@ -109,8 +111,8 @@ class Ops {
   virtual void Fill(const Tensor& y, double value, Stream& stream) = 0;
   // result[1] (kF64) += sum of squares of x, any shape; accumulated in double precision.
   virtual void SumOfSquares(const Tensor& x, const Tensor& result, Stream& stream) = 0;
-  // One AdamW update (Loshchilov & Hutter 2019) of all elements; m, v in the optimizer's type. Where there is a master copy (or absent), it is in
-  // the optimizer's type too: it is updated, and param becomes its value, rounded.
+  // One AdamW update (Loshchilov & Hutter 2019) of all elements; m, v in the optimizer's type. Where there is a master copy
+  // (or absent), it is in the optimizer's type too: it is updated, and param becomes its value, rounded.
   virtual void AdamW(const Tensor& param, const Tensor& grad, const Tensor& master, const Tensor& m, const Tensor& v,
                      const AdamWParams& params, Stream& stream) = 0;
 };

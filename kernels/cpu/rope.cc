@@ -9,8 +9,8 @@ namespace {
 constexpr std::int64_t kPairs = 64;    // whose angles are kept at a time: a head of 128
 constexpr std::int64_t kRestart = 16;  // positions from one exact sine to the next
 
-// Sine and cosine of position * frequency for up to kPairs frequencies, in double precision, position by position: exact at every kRestart-th,
-// by the addition theorem in between. The error is at most that of kRestart products, 4e-15.
+// Sine and cosine of position * frequency for up to kPairs frequencies, in double precision, position by position: exact at
+// every kRestart-th, by the addition theorem in between. The error is below 1e-14.
 class Angles {
  public:
   Angles(std::int64_t first_pair, std::int64_t pairs, std::int64_t head_dim, double theta) : pairs_(pairs) {

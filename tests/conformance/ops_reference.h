@@ -109,7 +109,8 @@ inline void Rope(std::int64_t batch, std::int64_t seq, std::int64_t width, std::
       for (std::int64_t i = 0; i < dim / 2; ++i) {
         double& re = qkv[row * width + h * dim + i];
         double& im = qkv[row * width + h * dim + i + dim / 2];
-        const double angle = sign * static_cast<double>(row % seq) / std::pow(theta, 2.0 * static_cast<double>(i) / static_cast<double>(dim));
+        const double frequency = std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(dim));
+        const double angle = sign * static_cast<double>(row % seq) * frequency;
         const std::complex<double> turned = std::complex<double>(re, im) * std::polar(1.0, angle);
         re = turned.real();
         im = turned.imag();

@@ -1,10 +1,11 @@
-// The engine against an independent implementation (tests/golden/make_gpt2_golden.py): from the same weights
-// and data, the same losses, norms and final weights, on one rank and on eight.
+// The engine against two independent implementations (tests/golden/make_gpt2_golden.py, make_llama_golden.py): from the
+// same weights and data, the same losses, norms and final weights, on one rank and however the model is split.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -16,12 +17,12 @@ namespace {
 
 const std::string kGolden = std::string(AUTOCFG_SOURCE_DIR) + "/tests/golden/";
 
-nlohmann::json GoldenRun() {
-  std::ifstream in(kGolden + "gpt2_run.json");
+nlohmann::json GoldenRun(const std::string& name) {
+  std::ifstream in(kGolden + name + "_run.json");
   return nlohmann::json::parse(in);
 }
 
-TrainConfig GoldenConfig(const nlohmann::json& golden) {
+TrainConfig GoldenConfig(const std::string& name, const nlohmann::json& golden) {
   const auto& model = golden.at("model");
   const auto& run = golden.at("run");
   TrainConfig c;
@@ -32,6 +33,17 @@ TrainConfig GoldenConfig(const nlohmann::json& golden) {
   c.model.max_seq_len = model.at("max_seq_len");
   c.model.norm_eps = model.at("norm_eps");
   c.model.vocab_multiple = 8;
+  if (name == "llama") {
+    c.model.kv_heads = model.at("kv_heads");
+    c.model.head_dim = model.at("head_dim");
+    c.model.ffn_hidden = model.at("ffn_hidden");
+    c.model.activation = Activation::kSwiGlu;
+    c.model.norm = Norm::kRmsNorm;
+    c.model.position = Position::kRope;
+    c.model.rope_theta = model.at("rope_theta");
+    c.model.bias = false;
+    c.model.tied_embeddings = false;
+  }
   FillDefaults(c.model);
   c.workload.global_batch = run.at("global_batch");
   c.workload.seq_len = run.at("seq_len");
@@ -47,12 +59,41 @@ TrainConfig GoldenConfig(const nlohmann::json& golden) {
           .warmup_steps = run.at("warmup_steps"),
           .steps = run.at("steps")};
   c.clip_norm = run.at("clip_norm");
-  c.data_path = kGolden + "gpt2_tokens.u16";
-  c.init_path = kGolden + "gpt2_initial.safetensors";
+  c.data_path = kGolden + name + "_tokens.u16";
+  c.init_path = kGolden + name + "_initial.safetensors";
   return c;
 }
 
-void ExpectGolden(const testing::JobOutcome& outcome, const nlohmann::json& golden) {
+// Every tensor of one file in the other, within 1e-9 of the largest element.
+void ExpectSameWeights(const std::string& got_path, const std::string& want_path) {
+  const SafetensorsFile got(got_path), want(want_path);
+  ASSERT_EQ(got.tensors().size(), want.tensors().size());
+  for (const auto& [name, tensor] : want.tensors()) {
+    ASSERT_TRUE(got.tensors().contains(name)) << name;
+    ASSERT_EQ(got.tensors().at(name).shape, tensor.shape) << name;
+    std::vector<double> a(static_cast<std::size_t>(ElementCount(tensor.shape))), b(a.size());
+    got.Read(name, 0, a);
+    want.Read(name, 0, b);
+    double largest = 0, worst = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      largest = std::max(largest, std::abs(b[i]));
+      worst = std::max(worst, std::abs(a[i] - b[i]));
+    }
+    EXPECT_LE(worst, 1e-9 * largest) << name;
+  }
+}
+
+// Trains and saves; all must be as the golden run has it.
+void ExpectGolden(const std::string& name, const ParallelPlan& plan) {
+  SCOPED_TRACE(name + " tp=" + std::to_string(plan.tp) + " pp=" + std::to_string(plan.pp) + " dp=" + std::to_string(plan.dp) +
+               " vs=" + std::to_string(plan.virtual_stages));
+  const nlohmann::json golden = GoldenRun(name);
+  TrainConfig c = GoldenConfig(name, golden);
+  c.plan = plan;
+  const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  const std::string saved = ::testing::TempDir() + "golden_" + test + ".safetensors";
+  const testing::JobOutcome outcome =
+      testing::RunAsThreads(c, testing::World::kUcx, [&](RankTrainer& trainer) { trainer.Save(saved); });
   EXPECT_THAT(outcome.differences, ::testing::IsEmpty());
   const std::vector<double> losses = golden.at("losses"), norms = golden.at("grad_norms");
   ASSERT_EQ(outcome.steps.size(), losses.size());
@@ -60,41 +101,43 @@ void ExpectGolden(const testing::JobOutcome& outcome, const nlohmann::json& gold
     EXPECT_NEAR(outcome.steps[s].loss, losses[s], 1e-9 * losses[s]) << "step " << s;
     EXPECT_NEAR(outcome.steps[s].grad_norm, norms[s], 1e-9 * norms[s]) << "step " << s;
   }
-  const SafetensorsFile final_weights(kGolden + "gpt2_final.safetensors");
-  ASSERT_EQ(outcome.weights.size(), final_weights.tensors().size());
-  for (const auto& [name, got] : outcome.weights) {
-    std::vector<double> want(got.size());
-    final_weights.Read(name, 0, want);
-    double largest = 0, worst = 0;
-    for (std::size_t i = 0; i < got.size(); ++i) {
-      largest = std::max(largest, std::abs(want[i]));
-      worst = std::max(worst, std::abs(got[i] - want[i]));
-    }
-    EXPECT_LE(worst, 1e-9 * largest) << name;
-  }
+  ExpectSameWeights(saved, kGolden + name + "_final.safetensors");
+  std::filesystem::remove(saved);
 }
 
-TEST(Golden, OneRankMakesTheIndependentImplementationsSteps) {
-  const nlohmann::json golden = GoldenRun();
-  ExpectGolden(testing::RunAsThreads(GoldenConfig(golden)), golden);
-}
+TEST(Golden, OneRankMakesTheIndependentImplementationsSteps) { ExpectGolden("gpt2", {}); }
 
 TEST(Golden, SoDoLayoutsThatSplitOnEveryAxis) {
-  const nlohmann::json golden = GoldenRun();
-  TrainConfig c = GoldenConfig(golden);
-  c.plan = {.tp = 3, .pp = 1, .dp = 2, .micro_batch = 2, .recompute = Recompute::kFull};
-  ExpectGolden(testing::RunAsThreads(c), golden);
-  c.plan = {.tp = 1, .pp = 2, .dp = 2};
-  ExpectGolden(testing::RunAsThreads(c), golden);
+  ExpectGolden("gpt2", {.tp = 3, .pp = 1, .dp = 2, .micro_batch = 2, .recompute = Recompute::kFull});
+  ExpectGolden("gpt2", {.tp = 1, .pp = 2, .dp = 2});
 }
 
-// The run is one in which clipping acts in some steps and not in others, and the data wraps around.
-TEST(Golden, TheRunExercisesClippingAndWrapping) {
-  const nlohmann::json golden = GoldenRun();
-  const std::vector<double> norms = golden.at("grad_norms");
-  const double clip = golden.at("run").at("clip_norm");
-  EXPECT_LT(*std::min_element(norms.begin(), norms.end()), clip);
-  EXPECT_GT(*std::max_element(norms.begin(), norms.end()), clip);
+TEST(Golden, OneRankMakesTheLlamasSteps) { ExpectGolden("llama", {}); }
+
+TEST(Golden, SoDoLayoutsThatSplitTheLlama) {
+  ExpectGolden("llama", {.tp = 2});
+  ExpectGolden("llama", {.pp = 2, .dp = 2, .micro_batch = 2});
+  ExpectGolden("llama", {.tp = 2, .pp = 2, .recompute = Recompute::kFull});
+}
+
+TEST(Golden, SoDoInterleavedStagesOfTheLlama) {
+  ExpectGolden("llama", {.pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved});
+  ExpectGolden("llama", {.tp = 2, .pp = 2, .dp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved});
+}
+
+// The runs are ones in which clipping acts in some steps and not in others, and the data wraps around.
+TEST(Golden, TheRunsExerciseClippingAndWrapping) {
+  for (const std::string name : {"gpt2", "llama"}) {
+    const nlohmann::json golden = GoldenRun(name);
+    const std::vector<double> norms = golden.at("grad_norms");
+    const double clip = golden.at("run").at("clip_norm");
+    EXPECT_LT(*std::min_element(norms.begin(), norms.end()), clip) << name;
+    EXPECT_GT(*std::max_element(norms.begin(), norms.end()), clip) << name;
+    const auto& run = golden.at("run");
+    std::int64_t read = 1;
+    for (const char* factor : {"steps", "global_batch", "seq_len"}) read *= run.at(factor).get<std::int64_t>();
+    EXPECT_GT(2 * read, static_cast<std::int64_t>(std::filesystem::file_size(kGolden + name + "_tokens.u16"))) << name;
+  }
 }
 
 }  // namespace

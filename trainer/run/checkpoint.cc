@@ -5,21 +5,23 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <map>
-#include <string_view>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "trainer/errors.h"
 #include "trainer/model/element_copy.h"
 #include "trainer/run/safetensors.h"
+#include "trainer/run/stored_names.h"
 
 namespace autocfg {
 namespace {
 
-constexpr std::string_view kPrefix = "transformer.";
-constexpr std::int64_t kChunk = 1 << 16;  // elements read at once
+constexpr std::int64_t kTile = 1 << 10;  // rows and columns of a matrix that are read at once
 
 // All parameters of the model, in order.
 std::vector<Parameter> ModelParameters(const RankShape& shape) {
@@ -28,47 +30,128 @@ std::vector<Parameter> ModelParameters(const RankShape& shape) {
   return RankParameters(MakeRankShape(shape.model, shape.workload, one, 0));
 }
 
-std::string FullName(const std::string& name) {
-  return name.starts_with(kPrefix) || name == "lm_head.weight" ? name : fmt::format("{}{}", kPrefix, name);
+// The tensors of the whole model's file.
+std::vector<StoredPart> ModelFile(const std::vector<Parameter>& parameters, NameStyle style) {
+  std::vector<StoredPart> all;
+  for (const Parameter& p : parameters) {
+    for (StoredPart& part : StoredParts(p, style)) all.push_back(std::move(part));
+  }
+  return all;
 }
 
-bool IsPassedOver(const std::string& full_name) {
-  return full_name == "lm_head.weight" || full_name.ends_with(".attn.bias") ||
-         full_name.ends_with(".attn.masked_bias");
-}
-
-// The file's own name of each parameter, after checking that file and model agree.
-std::map<std::string, std::string> MatchNames(const SafetensorsFile& file,
-                                              const std::vector<Parameter>& parameters) {
+// The file's own name of each tensor, after checking that file and model agree.
+std::map<std::string, std::string> MatchNames(const SafetensorsFile& file, const ModelSpec& model, const std::vector<StoredPart>& wanted) {
+  const NameStyle style = StyleOf(model);
   std::map<std::string, std::string> stored_as;
   for (const auto& [name, tensor] : file.tensors()) {
-    const std::string full = FullName(name);
-    if (IsPassedOver(full)) continue;
+    const std::string full = FullName(style, name);
+    if (IsPassedOver(model, full)) continue;
     if (!stored_as.emplace(full, name).second) {
-      throw BadInput(
-          fmt::format("{} holds tensor {} twice, with and without \"{}\"", file.path(), full, kPrefix));
+      throw BadInput(fmt::format("{} holds tensor {} twice, with and without \"{}\"", file.path(), full, Prefix(style)));
     }
   }
-  std::size_t matched = 0;
-  for (const Parameter& p : parameters) {
-    const auto found = stored_as.find(p.name);
-    if (found == stored_as.end()) throw BadInput(fmt::format("{} lacks tensor {}", file.path(), p.name));
-    ++matched;
+  for (const StoredPart& part : wanted) {
+    const auto found = stored_as.find(part.name);
+    if (found == stored_as.end()) throw BadInput(fmt::format("{} lacks tensor {}", file.path(), part.name));
     const auto& got = file.tensors().at(found->second).shape;
-    if (got != p.global_shape) {
-      throw BadInput(fmt::format("tensor {} of {} has shape [{}]; the model wants [{}]", p.name, file.path(),
-                                 fmt::join(got, ", "), fmt::join(p.global_shape, ", ")));
+    if (got != part.shape) {
+      throw BadInput(fmt::format("tensor {} of {} has shape [{}]; the model wants [{}]", part.name, file.path(), fmt::join(got, ", "),
+                                 fmt::join(part.shape, ", ")));
     }
   }
-  if (matched < stored_as.size()) {
+  if (wanted.size() < stored_as.size()) {
     for (const auto& [full, name] : stored_as) {
-      const bool known = std::any_of(parameters.begin(), parameters.end(),
-                                     [&](const Parameter& p) { return p.name == full; });
+      const bool known = std::ranges::any_of(wanted, [&](const StoredPart& part) { return part.name == full; });
       if (!known)
         throw BadInput(fmt::format("{} holds tensor {}, which the model does not have", file.path(), name));
     }
   }
   return stored_as;
+}
+
+// Columns of a rank's part that are columns of the whole too.
+struct ColumnRun {
+  std::int64_t local = 0, global = 0, count = 0;
+};
+
+// Where a rank's part of a parameter lies in the whole: rows [first_row, first_row + rows), of each the same columns. A vector is one row.
+struct Placement {
+  std::int64_t first_row = 0, rows = 0;
+  std::vector<ColumnRun> columns;
+};
+
+Placement PlacementOf(const Parameter& p) {
+  const std::int64_t local_columns = p.shape.back(), all_columns = p.global_shape.back();
+  Placement place;
+  ForEachRun(p, [&](std::int64_t local, std::int64_t global, std::int64_t count) {
+    if (place.rows == 0) place.first_row = global / all_columns;
+    if (local < local_columns) {  // the first row, alone or with those after it
+      place.columns.push_back({local, global % all_columns, std::min(count, local_columns - local)});
+    }
+    place.rows = (local + count - 1) / local_columns + 1;
+  });
+  return place;
+}
+
+// values[rows, columns] = that part of the parameter, whose tensor the file calls `name`; rows from first_row, columns from `first` of
+// the tensor's own.
+void ReadTile(const SafetensorsFile& file, const std::string& name, const StoredPart& part, std::int64_t first_row, std::int64_t rows,
+              std::int64_t first, std::int64_t columns, std::vector<double>& values) {
+  values.resize(static_cast<std::size_t>(rows * columns));
+  const std::span<double> all(values);
+  if (!part.transposed && columns == part.columns) {
+    file.Read(name, first_row * columns, all);
+    return;
+  }
+  if (!part.transposed) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      file.Read(name, (first_row + r) * part.columns + first, all.subspan(r * columns, columns));
+    }
+    return;
+  }
+  std::vector<double> column(static_cast<std::size_t>(rows));
+  for (std::int64_t c = 0; c < columns; ++c) {
+    file.Read(name, (first + c) * part.shape.back() + first_row, column);
+    for (std::int64_t r = 0; r < rows; ++r) values[r * columns + c] = column[r];
+  }
+}
+
+// The rank's part of what `part` holds of a parameter, from the file to the device.
+void LoadPart(const SafetensorsFile& file, const std::string& name, const StoredPart& part, const Placement& place, const Tensor& tensor,
+              std::int64_t local_columns, Device& device, Stream& stream) {
+  std::vector<double> values;
+  for (const ColumnRun& run : place.columns) {
+    const std::int64_t begin = std::max(run.global, part.first), end = std::min(run.global + run.count, part.first + part.columns);
+    for (std::int64_t column = begin; column < end; column += kTile) {
+      const std::int64_t columns = std::min(kTile, end - column);
+      for (std::int64_t row = 0; row < place.rows; row += kTile) {
+        const std::int64_t rows = std::min(kTile, place.rows - row);
+        ReadTile(file, name, part, place.first_row + row, rows, column - part.first, columns, values);
+        const std::span<const double> all(values);
+        if (columns == local_columns) {
+          CopyFromDoubles(all, tensor, row * columns, device, stream);
+          continue;
+        }
+        for (std::int64_t r = 0; r < rows; ++r) {
+          CopyFromDoubles(all.subspan(r * columns, columns), tensor, (row + r) * local_columns + run.local + column - run.global, device,
+                          stream);
+        }
+      }
+    }
+  }
+}
+
+// The part of the whole parameter [rows, all_columns] that one tensor of the file holds, as the file has it.
+template <typename Element>
+void CutOut(const std::vector<char>& whole, std::int64_t all_columns, const StoredPart& part, std::vector<char>& out) {
+  const std::int64_t rows = ElementCount(part.shape) / part.columns;
+  out.resize(static_cast<std::size_t>(rows * part.columns) * sizeof(Element));
+  const auto* from = reinterpret_cast<const Element*>(whole.data()) + part.first;
+  auto* to = reinterpret_cast<Element*>(out.data());
+  const std::int64_t row_step = part.transposed ? 1 : part.columns, column_step = part.transposed ? rows : 1;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < part.columns; ++c) to[r * row_step + c * column_step] = from[r * all_columns + c];
+  }
 }
 
 // A parameter's part on some rank.
@@ -105,20 +188,16 @@ Tensor HostTensor(DType dtype, const std::vector<std::int64_t>& shape, std::vect
 void LoadWeights(const std::string& path, const RankShape& shape, const MemoryLayout& layout, Device& device,
                  Stream& stream) {
   const SafetensorsFile file(path);
-  const auto stored_as = MatchNames(file, ModelParameters(shape));
-  std::vector<double> values;
+  const NameStyle style = StyleOf(shape.model);
+  const auto stored_as = MatchNames(file, shape.model, ModelFile(ModelParameters(shape), style));
   for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
     const Parameter& p = layout.parameters()[i];
     const Tensor& tensor = layout.parameter_tensors()[i].value;
     if (tensor.data == nullptr) continue;
-    const std::string& name = stored_as.at(p.name);
-    ForEachRun(p, [&](std::int64_t local, std::int64_t global, std::int64_t count) {
-      for (std::int64_t done = 0; done < count; done += kChunk) {
-        values.resize(std::min(kChunk, count - done));
-        file.Read(name, global + done, values);
-        CopyFromDoubles(values, tensor, local + done, device, stream);
-      }
-    });
+    const Placement place = PlacementOf(p);
+    for (const StoredPart& part : StoredParts(p, style)) {
+      LoadPart(file, stored_as.at(part.name), part, place, tensor, p.shape.back(), device, stream);
+    }
   }
   stream.Synchronize();
 }
@@ -165,11 +244,16 @@ void SaveWeights(const std::string& path, const RankShape& shape, const MemoryLa
   const auto parts = PartsByName(shape);
   const std::vector<Parameter> parameters = ModelParameters(shape);
   std::vector<TensorToStore> tensors;
-  for (const Parameter& p : parameters) tensors.push_back({p.name, dtype, p.global_shape});
-  std::vector<char> whole;
-  WriteSafetensors(path, tensors, [&](std::size_t index) {
-    const Parameter& p = parameters[index];
-    const std::int64_t width = SizeOf(dtype);
+  std::vector<std::pair<std::size_t, StoredPart>> sources;  // of each tensor: the parameter, and what of it
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    for (StoredPart& part : StoredParts(parameters[i], StyleOf(shape.model))) {
+      tensors.push_back({part.name, dtype, part.shape});
+      sources.emplace_back(i, std::move(part));
+    }
+  }
+  const std::int64_t width = SizeOf(dtype);
+  std::vector<char> whole, piece;
+  const auto assemble = [&](const Parameter& p) {
     whole.assign(static_cast<std::size_t>(ElementCount(p.global_shape) * width), 0);
     for (const Part& part : parts.at(p.name)) {
       Tensor host;
@@ -184,7 +268,18 @@ void SaveWeights(const std::string& path, const RankShape& shape, const MemoryLa
                     static_cast<std::size_t>(count * width));
       });
     }
-    return std::span<const char>(whole);
+  };
+  WriteSafetensors(path, tensors, [&](std::size_t index) {
+    const auto& [parameter, part] = sources[index];
+    const Parameter& p = parameters[parameter];
+    if (part.first == 0) assemble(p);  // the other parts of it come right after
+    if (!part.transposed && part.columns == p.global_shape.back()) return std::span<const char>(whole);
+    switch (width) {
+      case 2: CutOut<std::uint16_t>(whole, p.global_shape.back(), part, piece); break;
+      case 4: CutOut<std::uint32_t>(whole, p.global_shape.back(), part, piece); break;
+      default: CutOut<std::uint64_t>(whole, p.global_shape.back(), part, piece);
+    }
+    return std::span<const char>(piece);
   });
 }
 

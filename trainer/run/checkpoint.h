@@ -1,6 +1,6 @@
-// Weights from and to safetensors files with Hugging Face's GPT-2 names, whatever the layout: each rank reads
-// its own parts; rank 0 writes the whole, tensor by tensor. One rank, one thread. Errors are thrown as
-// BadInput, naming the tensor.
+// Weights from and to safetensors files with Hugging Face's names (trainer/run/stored_names.h), whatever the layout: each rank
+// reads its own parts; rank 0 writes the whole, tensor by tensor. One rank, one thread. Errors are thrown as BadInput,
+// naming the tensor.
 #pragma once
 
 #include <string>
@@ -11,16 +11,16 @@
 
 namespace autocfg {
 
-// Names may lack the leading "transformer.". "lm_head.weight" (tied) and the buffers "attn.bias" and
-// "attn.masked_bias" are passed over; anything else that the model does not have, lacks, or has in another
-// shape is an error. Does not copy where the device has no memory.
+// Names may lack the leading "transformer." or "model.". "lm_head.weight" where it is tied and the buffers "attn.bias",
+// "attn.masked_bias" (GPT-2) and "rotary_emb.inv_freq" (Llama) are passed over; anything else that the model does not have,
+// lacks, or has in another shape is an error. Does not copy where the device has no memory.
 void LoadWeights(const std::string& path, const RankShape& shape, const MemoryLayout& layout, Device& device,
                  Stream& stream);
 
 // Throws where `path` can clearly not be written: no such directory, not writable, or a directory itself.
 void CheckSavePath(const std::string& path);
 
-// Collective over the world. F32 or F64 as the parameters are; the vocabulary without padding.
+// Collective over the world. Of the type that the parameters are; the vocabulary without padding.
 void SaveWeights(const std::string& path, const RankShape& shape, const MemoryLayout& layout,
                  const Execution& run, Device& device);
 

@@ -130,6 +130,17 @@ class HeaderReader {
   const std::int64_t data_bytes_;
 };
 
+std::string_view StoredName(DType dtype) {
+  switch (dtype) {
+    case DType::kF64: return "F64";
+    case DType::kF32: return "F32";
+    case DType::kBF16: return "BF16";
+    case DType::kF16: return "F16";
+    case DType::kI32: return "I32";
+  }
+  return "";
+}
+
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(const std::string& path) : file_(File::OpenToRead(path)) {
@@ -185,7 +196,7 @@ void WriteSafetensors(const std::string& path, const std::vector<TensorToStore>&
   for (const TensorToStore& t : tensors) {
     std::int64_t bytes = SizeOf(t.dtype);
     for (const std::int64_t d : t.shape) bytes *= d;
-    header[t.name] = {{"dtype", t.dtype == DType::kF64 ? "F64" : "F32"},
+    header[t.name] = {{"dtype", StoredName(t.dtype)},
                       {"shape", t.shape},
                       {"data_offsets", {offset, offset + bytes}}};
     offset += bytes;

@@ -44,7 +44,7 @@ class SafetensorsFile {
 
 struct TensorToStore {
   std::string name;
-  DType dtype = DType::kF32;  // kF32 or kF64
+  DType dtype = DType::kF32;
   std::vector<std::int64_t> shape;
 };
 

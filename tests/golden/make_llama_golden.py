@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Writes the golden files of a small Llama that tests/trainer/golden_test.cc compares the engine with.
+
+An implementation of its own, in double precision: RMSNorm, rotary positions, grouped-query attention, SwiGLU and an untied output layer in plain
+tensor operations with PyTorch's automatic differentiation, and AdamW, clipping, learning rate and data order written out as
+CONTRACT.md states them. It shares nothing with the engine; rotations are complex products and key-value heads are repeated, as the papers
+put it. Files, all beside this script:
+
+    llama_tokens.u16            the data: little-endian token ids
+    llama_initial.safetensors   weights before the first step, F32 (exact), with Hugging Face's names and [out, in] matrices
+    llama_final.safetensors     weights after the last step, F64
+    llama_run.json              the run's settings, and the loss and gradient norm of each step
+
+Run it with the system's Python (Debian's python3-torch): /usr/bin/python3 tests/golden/make_llama_golden.py
+"""
+import array
+import json
+import math
+import pathlib
+import struct
+import sys
+
+import torch
+
+HERE = pathlib.Path(__file__).resolve().parent
+MODEL = {"layers": 4, "hidden": 32, "heads": 4, "kv_heads": 2, "head_dim": 8, "ffn_hidden": 40, "vocab": 61, "max_seq_len": 16,
+         "norm_eps": 1e-5, "rope_theta": 1000.0}
+RUN = {"seq_len": 9, "global_batch": 8, "steps": 8, "lr": 0.01, "min_lr": 0.001, "lr_schedule": "cosine", "warmup_steps": 2,
+       "weight_decay": 0.1, "beta1": 0.9, "beta2": 0.95, "adam_eps": 1e-8, "clip_norm": 2.5}
+TOKENS = 157  # fewer than the run reads, and no multiple of the sequence: the data wraps around
+
+
+def make_weights(generator):
+    """Weights that leave nothing at zero or one, so that no mistake hides. Single precision holds them exactly."""
+    def normal(*shape, std=0.2, mean=0.0):
+        single = torch.randn(*shape, dtype=torch.float32, generator=generator) * std + mean
+        return single.double().requires_grad_()
+
+    hidden, ffn, vocab = MODEL["hidden"], MODEL["ffn_hidden"], MODEL["vocab"]
+    queries, keys = MODEL["heads"] * MODEL["head_dim"], MODEL["kv_heads"] * MODEL["head_dim"]
+    weights = {"model.embed_tokens.weight": normal(vocab, hidden)}
+    for layer in range(MODEL["layers"]):
+        prefix = f"model.layers.{layer}."
+        weights[prefix + "input_layernorm.weight"] = normal(hidden, mean=1.0)
+        weights[prefix + "self_attn.q_proj.weight"] = normal(queries, hidden)
+        weights[prefix + "self_attn.k_proj.weight"] = normal(keys, hidden)
+        weights[prefix + "self_attn.v_proj.weight"] = normal(keys, hidden)
+        weights[prefix + "self_attn.o_proj.weight"] = normal(hidden, queries)
+        weights[prefix + "post_attention_layernorm.weight"] = normal(hidden, mean=1.0)
+        weights[prefix + "mlp.gate_proj.weight"] = normal(ffn, hidden)
+        weights[prefix + "mlp.up_proj.weight"] = normal(ffn, hidden)
+        weights[prefix + "mlp.down_proj.weight"] = normal(hidden, ffn)
+    weights["model.norm.weight"] = normal(hidden, mean=1.0)
+    weights["lm_head.weight"] = normal(vocab, hidden)
+    return weights
+
+
+def rms_norm(x, gamma):
+    return x / torch.sqrt((x ** 2).mean(-1, keepdim=True) + MODEL["norm_eps"]) * gamma
+
+
+def rotate(x):
+    """x[batch, head, position, dim]: element i with its partner dim/2 further is a complex number, turned by position * theta^(-2i/dim)."""
+    half = x.shape[-1] // 2
+    frequency = MODEL["rope_theta"] ** (-2 * torch.arange(half, dtype=torch.float64) / x.shape[-1])
+    angle = torch.arange(x.shape[-2], dtype=torch.float64).outer(frequency)
+    turned = torch.complex(x[..., :half], x[..., half:]) * torch.polar(torch.ones_like(angle), angle)
+    return torch.cat([turned.real, turned.imag], -1)
+
+
+def attention(x, weights, prefix):
+    batch, length, _ = x.shape
+    heads, kv_heads, dim = MODEL["heads"], MODEL["kv_heads"], MODEL["head_dim"]
+
+    def project(what, count):
+        y = x @ weights[f"{prefix}{what}_proj.weight"].T
+        return y.reshape(batch, length, count, dim).permute(0, 2, 1, 3)
+
+    q = rotate(project("q", heads))
+    k = rotate(project("k", kv_heads)).repeat_interleave(heads // kv_heads, dim=1)
+    v = project("v", kv_heads).repeat_interleave(heads // kv_heads, dim=1)
+    scores = torch.einsum("bhid,bhjd->bhij", q, k) / math.sqrt(dim)
+    future = torch.ones(length, length, dtype=torch.bool).triu(1)
+    probabilities = scores.masked_fill(future, -math.inf).softmax(-1)
+    mixed = torch.einsum("bhij,bhjd->bhid", probabilities, v)
+    return mixed.permute(0, 2, 1, 3).reshape(batch, length, heads * dim) @ weights[prefix + "o_proj.weight"].T
+
+
+def feed_forward(x, weights, prefix):
+    gate = x @ weights[prefix + "gate_proj.weight"].T
+    up = x @ weights[prefix + "up_proj.weight"].T
+    return (gate / (1 + torch.exp(-gate)) * up) @ weights[prefix + "down_proj.weight"].T
+
+
+def mean_loss(weights, inputs, targets):
+    x = weights["model.embed_tokens.weight"][inputs]
+    for layer in range(MODEL["layers"]):
+        prefix = f"model.layers.{layer}."
+        x = x + attention(rms_norm(x, weights[prefix + "input_layernorm.weight"]), weights, prefix + "self_attn.")
+        x = x + feed_forward(rms_norm(x, weights[prefix + "post_attention_layernorm.weight"]), weights, prefix + "mlp.")
+    logits = rms_norm(x, weights["model.norm.weight"]) @ weights["lm_head.weight"].T
+    log_probabilities = logits - logits.logsumexp(-1, keepdim=True)
+    return -log_probabilities.gather(-1, targets.unsqueeze(-1)).mean()
+
+
+def batch(tokens, step):
+    length, size = RUN["seq_len"], RUN["global_batch"]
+    rows = torch.tensor([[tokens[(n * length + i) % len(tokens)] for i in range(length + 1)]
+                         for n in range(step * size, (step + 1) * size)])
+    return rows[:, :-1], rows[:, 1:]
+
+
+def learning_rate(step):
+    warmup, last = RUN["warmup_steps"], RUN["steps"] - 1
+    if step < warmup:
+        return RUN["lr"] * (step + 1) / warmup
+    progress = (step - warmup) / (last - warmup)
+    return RUN["min_lr"] + 0.5 * (RUN["lr"] - RUN["min_lr"]) * (1 + math.cos(math.pi * progress))
+
+
+def adamw(weights, moments, gradients, step, scale):
+    b1, b2, lr = RUN["beta1"], RUN["beta2"], learning_rate(step)
+    for name, parameter in weights.items():
+        gradient = gradients[name] * scale
+        first, second = moments[name]
+        first.mul_(b1).add_(gradient * (1 - b1))
+        second.mul_(b2).add_(gradient ** 2 * (1 - b2))
+        decay = RUN["weight_decay"] if parameter.dim() >= 2 else 0.0
+        update = (first / (1 - b1 ** (step + 1))) / ((second / (1 - b2 ** (step + 1))).sqrt() + RUN["adam_eps"])
+        with torch.no_grad():
+            parameter -= lr * decay * parameter + lr * update
+
+
+def write_safetensors(path, weights, dtype, letter):
+    header, data = {}, b""
+    for name, tensor in weights.items():
+        values = tensor.detach().reshape(-1).tolist()
+        raw = struct.pack(f"<{len(values)}{letter}", *values)
+        header[name] = {"dtype": dtype, "shape": list(tensor.shape), "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def main():
+    generator = torch.Generator().manual_seed(20240602)
+    torch.set_num_threads(1)
+    tokens = torch.randint(MODEL["vocab"], (TOKENS,), generator=generator).tolist()
+    ids = array.array("H", tokens)
+    if sys.byteorder == "big":
+        ids.byteswap()
+    (HERE / "llama_tokens.u16").write_bytes(ids.tobytes())
+
+    weights = make_weights(generator)
+    write_safetensors(HERE / "llama_initial.safetensors", weights, "F32", "f")
+    moments = {name: (torch.zeros_like(w), torch.zeros_like(w)) for name, w in weights.items()}
+    losses, norms = [], []
+    for step in range(RUN["steps"]):
+        loss = mean_loss(weights, *batch(tokens, step))
+        gradients = dict(zip(weights, torch.autograd.grad(loss, list(weights.values()))))
+        norm = math.sqrt(sum(float((g ** 2).sum()) for g in gradients.values()))
+        adamw(weights, moments, gradients, step, min(1.0, RUN["clip_norm"] / (norm + 1e-6)))
+        losses.append(float(loss))
+        norms.append(norm)
+    write_safetensors(HERE / "llama_final.safetensors", weights, "F64", "d")
+    run = {"made_by": f"make_llama_golden.py with torch {torch.__version__}", "model": MODEL, "run": RUN,
+           "losses": losses, "grad_norms": norms}
+    (HERE / "llama_run.json").write_text(json.dumps(run, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
