@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/errors.h"
@@ -338,6 +339,17 @@ TEST_F(Checkpoint, ReadsHalfPrecisionTypes) {
   values.resize(1);
   file.Read("b", 2, values);
   EXPECT_EQ(values[0], 3.140625);
+}
+
+TEST_F(Checkpoint, WritesHalfPrecisionUnderItsOwnName) {
+  const std::uint16_t bits[3] = {0x3f80, 0xc000, 0x4049};  // 1, -2 and pi rounded, in BF16
+  WriteSafetensors(Path("half.safetensors"), {{"b", DType::kBF16, {3}}},
+                   [&](std::size_t) { return std::span<const char>(reinterpret_cast<const char*>(bits), sizeof(bits)); });
+  const SafetensorsFile file(Path("half.safetensors"));
+  EXPECT_EQ(file.tensors().at("b").dtype, "BF16");
+  std::vector<double> values(3);
+  file.Read("b", 0, values);
+  EXPECT_EQ(values, (std::vector<double>{1, -2, 3.140625}));
 }
 
 TEST_F(Checkpoint, NamesTheTensorThatIsMissingWrongOrUnknown) {
