@@ -33,6 +33,10 @@ absl::StatusOr<ModelSpec> ParseModelJson(const nlohmann::ordered_json& json) {
   reader.Size("vocab_multiple", model.vocab_multiple);
   if (json.is_object()) ReadSources(reader, json);
   if (absl::Status status = reader.Finish(); !status.ok()) return status;
+  if (model.position != Position::kRope && model.rope_theta != ModelSpec{}.rope_theta) {
+    return absl::InvalidArgumentError(fmt::format("model: rope_theta is {}, but position is {}; leave rope_theta out or set position to rope",
+                                                  model.rope_theta, Name(model.position)));
+  }
 
   ModelSpec complete = model;
   FillDefaults(complete);
@@ -67,7 +71,7 @@ nlohmann::ordered_json ModelJson(const ModelSpec& model) {
   json["norm"] = Name(model.norm);
   json["norm_eps"] = model.norm_eps;
   json["position"] = Name(model.position);
-  json["rope_theta"] = model.rope_theta;
+  if (model.position == Position::kRope) json["rope_theta"] = model.rope_theta;
   json["bias"] = model.bias;
   json["tied_embeddings"] = model.tied_embeddings;
   json["init_std"] = model.init_std;

@@ -66,6 +66,9 @@ TEST(ModelJson, Refused) {
   EXPECT_THAT(with(R"("kv_heads": 0)"), HasSubstr("kv_heads must be at least 1, not 0"));
   EXPECT_THAT(with(R"("kv_heads": -4)"), HasSubstr("kv_heads must be at least 1, not -4"));
   EXPECT_THAT(with(R"("kv_heads": 3)"), HasSubstr("kv_heads = 3 does not divide heads = 4"));
+  EXPECT_THAT(with(R"("kv_heads": 8)"), HasSubstr("kv_heads = 8 does not divide heads = 4"));
+  EXPECT_THAT(with(R"("rope_theta": 500000)"), HasSubstr("rope_theta is 500000, but position is learned"));
+  EXPECT_THAT(with(R"("position": "rope", "head_dim": 15)"), HasSubstr("head_dim is 15; rotary positions need an even one"));
   EXPECT_THAT(with(R"("ffn_hidden": "4")"), HasSubstr("ffn_hidden must be a whole number"));
   EXPECT_THAT(with(R"("ffn_hidden": 1.5)"), HasSubstr("ffn_hidden must be a whole number"));
   EXPECT_THAT(with(R"("ffn_hidden": 1e300)"), HasSubstr("ffn_hidden must be a whole number"));
