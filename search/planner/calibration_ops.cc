@@ -9,23 +9,15 @@
 #include "search/cost/layer_ops.h"
 #include "search/cost/stage_shapes.h"
 #include "search/plan/legality.h"
+#include "search/planner/nominal_times.h"
 
 namespace autocfg {
 namespace {
 
-// Nominal figures: only the order of ops depends on them.
-constexpr double kFlopsPerS = 5e10, kBytesPerS = 1e10, kOpS = 1e-6;
-constexpr double kLinkBytesPerS = 2e9, kMessageS = 1e-5;
-
-double NominalSeconds(const OpDesc& op) {
-  if (IsCommunication(op.kind)) return kMessageS + MinBytes(op) / kLinkBytesPerS;
-  return kOpS + Flops(op) / kFlopsPerS + MinBytes(op) / kBytesPerS;
-}
-
 using OpWeights = absl::flat_hash_map<OpDesc, double, OpDescHash>;
 
 void Add(OpWeights& weights, const std::vector<OpDesc>& ops, double times) {
-  for (const OpDesc& op : ops) weights[op] += times * NominalSeconds(op);
+  for (const OpDesc& op : ops) weights[op] += times * NominalTimes().Seconds(op);
 }
 
 // The ops of one step of a plan, each with the nominal time that it takes in all.
