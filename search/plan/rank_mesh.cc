@@ -19,6 +19,12 @@ std::int64_t RankMesh::Coordinate(std::int64_t rank, Axis axis) const {
   return rank % size(axis);
 }
 
+std::int64_t RankMesh::RankAt(const std::array<std::int64_t, kAxisCount>& coordinates) const {
+  std::int64_t rank = 0;
+  for (std::size_t i = sizes_.size(); i-- > 0;) rank = rank * sizes_[i] + coordinates[i];
+  return rank;
+}
+
 std::vector<std::int64_t> RankMesh::Group(std::int64_t rank, std::initializer_list<Axis> axes) const {
   // From the slowest axis to the fastest, so that the ranks come out in ascending order.
   std::vector<std::int64_t> ranks = {0};

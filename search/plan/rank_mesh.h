@@ -23,6 +23,9 @@ class RankMesh {
   std::int64_t size(Axis axis) const;
   std::int64_t Coordinate(std::int64_t rank, Axis axis) const;
 
+  // The rank at the coordinates, by axis, each within its size.
+  std::int64_t RankAt(const std::array<std::int64_t, kAxisCount>& coordinates) const;
+
   // The ranks that agree with `rank` on every axis not named, in ascending order. Contains `rank`.
   std::vector<std::int64_t> Group(std::int64_t rank, std::initializer_list<Axis> axes) const;
 

@@ -142,8 +142,13 @@ TEST(CreateBackend, NamesTheDeviceThatItDoesNotHave) {
     CreateBackend("cuda", *rendezvous[0]);
     FAIL() << "it was accepted";
   } catch (const NotSupported& e) {
-    EXPECT_STREQ(e.what(), "device \"cuda\" is not supported yet; use cpu or dry");
+    EXPECT_STREQ(e.what(), "device \"cuda\" is not supported yet; use cpu, dry or paced");
   }
+}
+
+TEST(CreateBackend, HasNothingToCalibrateOnThePacedDevice) {
+  auto rendezvous = CreateLocalRendezvous(1);
+  EXPECT_THROW(CreateBackend("paced", *rendezvous[0]), NotSupported);
 }
 
 TEST(Train, ReportsEveryStepAndTheMemory) {

@@ -84,5 +84,55 @@ TEST(TrainConfig, TakesAGoodSpecAndNamesTheFieldOfABadOne) {
   EXPECT_TRUE(names(refusal([](auto& s) { s.mutable_plan()->set_dp(2); }), "2"));
 }
 
+v1::OpTime* AddFill(v1::TrainSpec& spec, std::int64_t elements, double seconds) {
+  v1::OpTime* time = spec.add_op_times();
+  time->mutable_op()->set_kind("fill");
+  time->mutable_op()->set_dtype("fp32");
+  time->mutable_op()->set_group("none");
+  time->mutable_op()->set_group_size(1);
+  time->mutable_op()->add_dims(elements);
+  time->set_seconds(seconds);
+  return time;
+}
+
+TEST(TrainConfig, TakesTraceSliceAndOpTimes) {
+  v1::TrainSpec spec = GoodSpec();
+  TrainConfig c = ParseTrainSpec(spec);
+  EXPECT_FALSE(c.trace);
+  EXPECT_FALSE(c.slice.has_value());
+  EXPECT_TRUE(c.op_times.empty());
+  spec.set_trace(true);
+  spec.mutable_plan()->set_pp(2);
+  spec.mutable_slice()->set_pipeline(1);
+  AddFill(spec, 7, 0.25);
+  c = ParseTrainSpec(spec);
+  EXPECT_TRUE(c.trace);
+  EXPECT_EQ(c.slice->tensor, 0);
+  EXPECT_EQ(c.slice->pipeline, 1);
+  EXPECT_EQ(c.op_times.at({.kind = OpKind::kFill, .dims = {7}}), 0.25);
+  EXPECT_EQ(Refusal(spec), "") << "a slice needs no more processes than there are";
+}
+
+TEST(TrainConfig, RefusesOpTimesThatAreNone) {
+  v1::TrainSpec spec = GoodSpec();
+  AddFill(spec, 7, 0.25);
+  AddFill(spec, 8, std::nan(""));
+  EXPECT_EQ(Refusal(spec).find("op_times[1]: "), 0u) << Refusal(spec);
+  spec.mutable_op_times(1)->set_seconds(-1);
+  EXPECT_EQ(Refusal(spec).find("op_times[1]: "), 0u) << Refusal(spec);
+  spec.mutable_op_times(1)->set_seconds(1);
+  spec.mutable_op_times(1)->mutable_op()->set_dims(0, 7);
+  EXPECT_EQ(Refusal(spec), "op_times[1]: a second time of fill fp32 7");
+  spec.mutable_op_times(1)->mutable_op()->set_kind("teleport");
+  EXPECT_NE(Refusal(spec).find("teleport"), std::string::npos) << Refusal(spec);
+}
+
+// Refused before any rank makes the program, which would take its memory.
+TEST(TrainConfig, RefusesAProgramThatIsTooLarge) {
+  v1::TrainSpec spec = GoodSpec();
+  spec.mutable_workload()->set_global_batch(std::int64_t{1} << 19);
+  EXPECT_NE(Refusal(spec).find("microbatches"), std::string::npos) << Refusal(spec);
+}
+
 }  // namespace
 }  // namespace autocfg

@@ -31,8 +31,9 @@ class CommWorld {
 std::unique_ptr<CommWorld> CreateUcxWorld(Rendezvous& rendezvous);
 
 // Moves nothing: collectives leave their own data in place, receives leave the buffer as it is (zeroed at
-// first). Runs one rank of any plan alone.
-std::unique_ptr<CommWorld> CreateNullWorld(int rank, int size);
+// first). Runs one rank of any plan alone. Barriers return at once; where several processes run copies of the
+// rank, those of their groups bring the `copies` together (which must outlive the world).
+std::unique_ptr<CommWorld> CreateNullWorld(int rank, int size, Rendezvous* copies = nullptr);
 
 // As `inner`, but an operation starts only when it is waited for (or tested): shows programs that rely on
 // progress that nobody promised. For tests.

@@ -2,31 +2,95 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "kernels/cpu/cpu_device.h"
 #include "kernels/dry/dry_device.h"
+#include "kernels/paced/paced_device.h"
+#include "trainer/comm/paced_world.h"
 #include "trainer/errors.h"
 
 namespace autocfg {
+namespace {
 
-Backend CreateBackend(std::string_view device, Rendezvous& rendezvous) {
-  if (device == "dry") return CreateDryBackend(rendezvous.rank(), rendezvous.size());
-  if (device != "cpu") {
-    throw NotSupported(fmt::format("device \"{}\" is not supported yet; use cpu or dry", device));
-  }
+// The ranks of the rendezvous, which exchange messages.
+std::unique_ptr<CommWorld> CreatePeers(Rendezvous& rendezvous) {
+  return rendezvous.size() > 1 ? CreateUcxWorld(rendezvous) : CreateNullWorld(0, 1);
+}
+
+Backend CreateCpuBackend(std::unique_ptr<CommWorld> comm) {
   Backend backend;
+  backend.clock = CreateSteadyClock();
   backend.device = CreateCpuDevice();
   backend.ops = CreateCpuOps();
-  backend.comm = rendezvous.size() > 1 ? CreateUcxWorld(rendezvous) : CreateNullWorld(0, 1);
+  backend.comm = std::move(comm);
   return backend;
 }
 
-Backend CreateDryBackend(int rank, int world_size) {
+Backend CreateDryBackend(std::unique_ptr<CommWorld> comm) {
   Backend backend;
   backend.log = std::make_unique<OpLog>();
   backend.device = CreateDryDevice();
   backend.ops = CreateDryOps(*backend.log);
-  backend.comm = CreateRecordingWorld(CreateNullWorld(rank, world_size), *backend.log);
+  backend.comm = CreateRecordingWorld(std::move(comm), *backend.log);
   return backend;
 }
+
+Backend CreatePacedBackend(std::unique_ptr<CommWorld> comm, const OpTimeTable& times) {
+  Backend backend;
+  backend.log = std::make_unique<OpLog>();
+  const auto seconds = [times](const OpDesc& op) {
+    const auto it = times.find(op);
+    if (it == times.end()) {
+      throw BadInput(fmt::format("op_times: no time of {}; give one for every op of the plan", ToString(op)));
+    }
+    return it->second;
+  };
+  auto owned = std::make_unique<PacedClock>(seconds, backend.log.get());
+  PacedClock& clock = *owned;
+  backend.clock = CreatePacedStepClock(std::move(owned));
+  backend.device = CreatePacedDevice(clock);
+  backend.ops = CreateDryOps(clock);
+  backend.comm = CreateRecordingWorld(CreatePacedWorld(std::move(comm), clock), *backend.log);
+  return backend;
+}
+
+[[noreturn]] void RefuseDevice(std::string_view device) {
+  throw NotSupported(fmt::format("device \"{}\" is not supported yet; use cpu, dry or paced", device));
+}
+
+}  // namespace
+
+Backend CreateBackend(std::string_view device, Rendezvous& rendezvous) {
+  if (device == "cpu") return CreateCpuBackend(CreatePeers(rendezvous));
+  if (device == "dry") return CreateDryBackend(rendezvous.rank(), rendezvous.size());
+  if (device == "paced") {
+    throw NotSupported("the paced device is given its op times: there is nothing on it to calibrate");
+  }
+  RefuseDevice(device);
+}
+
+Backend CreateTrainBackend(std::string_view device, Rendezvous& rendezvous, const TrainConfig& config) {
+  const bool paced = device == "paced";
+  if (!paced && device != "cpu" && device != "dry") RefuseDevice(device);
+  if (paced && config.op_times.empty()) {
+    throw BadInput("op_times are missing: the paced device takes the time of every op from them");
+  }
+  if (!paced && !config.op_times.empty()) {
+    throw BadInput(fmt::format("op_times are given to the {} device; only the paced one takes them", device));
+  }
+  std::unique_ptr<CommWorld> comm;
+  if (config.slice) {
+    comm = CreateNullWorld(static_cast<int>(SliceRank(config)), static_cast<int>(RankCount(config.plan)), &rendezvous);
+  } else if (device == "dry") {
+    comm = CreateNullWorld(rendezvous.rank(), rendezvous.size());
+  } else {
+    comm = CreatePeers(rendezvous);
+  }
+  if (paced) return CreatePacedBackend(std::move(comm), config.op_times);
+  return device == "dry" ? CreateDryBackend(std::move(comm)) : CreateCpuBackend(std::move(comm));
+}
+
+Backend CreateDryBackend(int rank, int world_size) { return CreateDryBackend(CreateNullWorld(rank, world_size)); }
 
 }  // namespace autocfg

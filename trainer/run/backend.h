@@ -9,21 +9,28 @@
 #include "kernels/ops.h"
 #include "trainer/comm/comm_world.h"
 #include "trainer/comm/rendezvous.h"
+#include "trainer/run/step_clock.h"
+#include "trainer/run/train_config.h"
 
 namespace autocfg {
 
 // Declared so that what uses a thing is destroyed before it.
 struct Backend {
-  std::unique_ptr<OpLog> log;  // what was issued; null where nothing records
+  std::unique_ptr<OpLog> log;        // what was issued; null where nothing records
+  std::unique_ptr<StepClock> clock;  // null where the device takes no time
   std::unique_ptr<Device> device;
   std::unique_ptr<Ops> ops;
   std::unique_ptr<CommWorld> comm;
 };
 
-// "cpu": host memory and UCX among the ranks of the rendezvous (null communication for one rank). "dry":
-// counts and records, with no peers. Throws NotSupported for any other name. `rendezvous` must outlive the
-// result.
+// "cpu": host memory and UCX among the ranks of the rendezvous (null communication for one rank). "dry": counts and records, with no peers.
+// Throws NotSupported for any other name. `rendezvous` must outlive the result.
 Backend CreateBackend(std::string_view device, Rendezvous& rendezvous);
+
+// The same for a training run, and "paced": takes the time of every op and transfer from config.op_times, on a virtual clock, and exchanges
+// nothing but times. A slice has the null communicator in place of its peers; its barriers bring the copies of the slice together, over the
+// rendezvous. Throws BadInput where op_times are missing or in the way.
+Backend CreateTrainBackend(std::string_view device, Rendezvous& rendezvous, const TrainConfig& config);
 
 // The dry backend of any rank of a world that need not exist.
 Backend CreateDryBackend(int rank, int world_size);

@@ -32,8 +32,7 @@ std::vector<int> SlotsOf(const RankShape& shape, const RankProgram& program) {
     if (action.kind == ActionKind::kForward || action.kind == ActionKind::kBackward) order.push_back(action);
   }
   std::vector<int> slots;
-  for (const StageShape& chunk : shape.chunks)
-    slots.push_back(MaxInFlight(order, static_cast<int>(chunk.stage)));
+  for (const StageShape& chunk : shape.chunks) slots.push_back(MaxInFlight(order, static_cast<int>(chunk.stage)));
   return slots;
 }
 
@@ -66,7 +65,7 @@ RankTrainer::RankTrainer(const TrainConfig& config, std::int64_t rank, std::int6
   program_ = MakeProgram(config, rank);
   if (!config.save_path.empty()) {
     if (!backend.device->ComputesOnHost())
-      throw BadInput("the dry device computes no weights; leave out --save");
+      throw BadInput(fmt::format("the {} device computes no weights; leave out --save", backend.device->Name()));
     if (rank == 0) CheckSavePath(config.save_path);
   }
   data_ = config.data_path.empty()
@@ -133,6 +132,13 @@ StepResult RankTrainer::Step() {
 
 void RankTrainer::Barrier() {
   if (groups_.world != nullptr) groups_.world->Barrier();
+}
+
+double RankTrainer::LargestOverRanks(double value) {
+  if (groups_.world == nullptr) return value;
+  const Tensor tensor{.data = &value, .dtype = DType::kF64, .rank = 1, .shape = {1}};
+  groups_.world->AllReduce(tensor, ReduceOp::kMax, *stream_)->Wait();
+  return value;
 }
 
 void RankTrainer::Save(const std::string& path) {

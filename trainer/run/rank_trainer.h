@@ -36,6 +36,9 @@ class RankTrainer {
   // Returns when every rank has called it.
   void Barrier();
 
+  // Collective: the largest of the ranks' values. Requires a device that computes on the host.
+  double LargestOverRanks(double value);
+
   // Collective: writes the weights.
   void Save(const std::string& path);
 

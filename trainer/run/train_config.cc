@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "proto/convert/model_convert.h"
+#include "proto/convert/op_convert.h"
 #include "proto/convert/plan_convert.h"
 #include "proto/convert/workload_convert.h"
 #include "search/plan/legality.h"
+#include "search/plan/rank_mesh.h"
+#include "search/schedule/program_size.h"
 #include "trainer/errors.h"
 
 namespace autocfg {
@@ -40,6 +44,30 @@ LrDecay ParseDecay(const std::string& name) {
   throw BadInput(fmt::format("lr_schedule \"{}\" is unknown; use constant or cosine", name));
 }
 
+OpTimeTable ParseOpTimes(const v1::TrainSpec& spec) {
+  OpTimeTable table;
+  table.reserve(static_cast<std::size_t>(spec.op_times_size()));
+  for (int i = 0; i < spec.op_times_size(); ++i) {
+    const auto time = FromProto(spec.op_times(i));
+    if (!time.ok()) throw BadInput(fmt::format("op_times[{}]: {}", i, std::string(time.status().message())));
+    if (!table.emplace(time->op, time->seconds).second) {
+      throw BadInput(fmt::format("op_times[{}]: a second time of {}", i, ToString(time->op)));
+    }
+  }
+  return table;
+}
+
+void CheckSlice(const TrainConfig& c) {
+  const auto check = [](const char* axis, std::int64_t coordinate, std::int64_t size) {
+    if (coordinate < 0 || coordinate >= size) {
+      throw BadInput(fmt::format("slice: {} {} is outside 0 to {} of the plan", axis, coordinate, size - 1));
+    }
+  };
+  check("tensor", c.slice->tensor, c.plan.tp);
+  check("pipeline", c.slice->pipeline, c.plan.pp);
+  if (!c.save_path.empty()) throw BadInput("a slice has no whole model to save; leave out --save or --slice");
+}
+
 }  // namespace
 
 TrainConfig ParseTrainSpec(const v1::TrainSpec& spec) {
@@ -59,6 +87,9 @@ TrainConfig ParseTrainSpec(const v1::TrainSpec& spec) {
   c.init_path = spec.init_path();
   c.save_path = spec.save_path();
   c.memory_capacity_bytes = spec.memory_capacity_bytes();
+  c.trace = spec.trace();
+  if (spec.has_slice()) c.slice = SliceSpec{spec.slice().tensor(), spec.slice().pipeline()};
+  c.op_times = ParseOpTimes(spec);
   return c;
 }
 
@@ -67,13 +98,17 @@ void CheckTrainConfig(const TrainConfig& c, std::int64_t world_size) {
   ThrowUnlessOk(Validate(c.workload, c.model));
   ThrowUnlessOk(CheckEngineSupports(c.model));
   ThrowUnlessOk(CheckEngineSupports(c.plan));
-  if (const auto illegal = ExplainIllegality(c.model, c.workload, world_size, c.plan)) {
+  const std::int64_t max_ranks = c.slice ? std::numeric_limits<std::int64_t>::max() : world_size;
+  if (const auto illegal = ExplainIllegality(c.model, c.workload, max_ranks, c.plan)) {
     throw BadInput(fmt::format("the plan is illegal: {}", illegal->detail));
   }
   if (c.plan.split == SplitMode::kAuto) {
     throw BadInput("the plan leaves its layer split open (split=auto); resolve it before the trainer starts");
   }
-  if (RankCount(c.plan) != world_size) {
+  ThrowUnlessOk(CheckProgramSize(c.workload, c.plan));
+  if (c.slice) {
+    CheckSlice(c);
+  } else if (RankCount(c.plan) != world_size) {
     throw BadInput(
         fmt::format("the plan is for {} ranks, but {} were started", RankCount(c.plan), world_size));
   }
@@ -89,6 +124,10 @@ void CheckTrainConfig(const TrainConfig& c, std::int64_t world_size) {
   RequireRange("adam_eps", c.adamw.eps, 0, kLarge);
   RequireRange("clip_norm", c.clip_norm, 0, kLarge);
   RequireRange("memory_capacity_bytes", static_cast<double>(c.memory_capacity_bytes), 0, 1e18);
+}
+
+std::int64_t SliceRank(const TrainConfig& c) {
+  return RankMesh(c.plan).RankAt({c.slice->tensor, 0, c.slice->pipeline});
 }
 
 }  // namespace autocfg

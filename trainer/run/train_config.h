@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <unordered_map>
 
 #include "autocfg/v1/trainer.pb.h"
+#include "search/ops/op_desc.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"
@@ -12,6 +15,15 @@
 #include "trainer/optim/lr_schedule.h"
 
 namespace autocfg {
+
+// Seconds by op.
+using OpTimeTable = std::unordered_map<OpDesc, double, OpDescHash>;
+
+// One rank of a plan, run alone: its coordinates; that of the data axis is 0.
+struct SliceSpec {
+  std::int64_t tensor = 0;
+  std::int64_t pipeline = 0;
+};
 
 struct TrainConfig {
   ModelSpec model;
@@ -27,13 +39,19 @@ struct TrainConfig {
   std::string init_path;                   // empty: drawn from the seed
   std::string save_path;                   // empty: nothing is saved
   std::int64_t memory_capacity_bytes = 0;  // 0: unlimited
+  bool trace = false;                      // the result carries the rows of the last step
+  std::optional<SliceSpec> slice;          // every process of the job runs this rank of the plan alone
+  OpTimeTable op_times;                    // of every op that a rank issues; the paced device alone takes them
 };
 
 // Throws BadInput naming the field, or NotSupported naming the feature.
 TrainConfig ParseTrainSpec(const v1::TrainSpec& spec);
 
-// Throws BadInput where the plan is illegal for the model and workload or is not one for `world_size` ranks;
-// NotSupported for what the engine does not run.
+// Throws BadInput where the plan is illegal for the model and workload, too large a program, or not one for `world_size` ranks (a slice
+// runs on any number), and where the slice is not in the plan; NotSupported for what the engine does not run.
 void CheckTrainConfig(const TrainConfig& config, std::int64_t world_size);
+
+// The rank of the plan that a run with a slice stands for. Requires config.slice, checked.
+std::int64_t SliceRank(const TrainConfig& config);
 
 }  // namespace autocfg

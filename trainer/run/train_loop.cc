@@ -1,8 +1,13 @@
 #include "trainer/run/train_loop.h"
 
-#include <chrono>
+#include <fmt/format.h>
 
+#include <optional>
+#include <string>
+
+#include "trainer/errors.h"
 #include "trainer/run/rank_trainer.h"
+#include "trainer/run/trace_recorder.h"
 
 namespace autocfg {
 namespace {
@@ -23,34 +28,67 @@ void FillMemory(const RankTrainer& trainer, const Backend& backend, std::int64_t
   result.set_device_overhead_bytes(backend.device->OverheadBytes(arena.TotalBytes()));
 }
 
+// The rows of the last step, in seconds since the first rank of the machine began it.
+void FillTrace(const TraceRecorder& recorder, RankTrainer& trainer, const StepClock& clock, v1::TrainResult& result) {
+  const double origin_s = clock.OriginSeconds();
+  const double earliest_s = clock.IsVirtual() ? origin_s : -trainer.LargestOverRanks(-origin_s);
+  for (const TraceRow& row : recorder.Rows(origin_s - earliest_s)) {
+    v1::TraceRow& out = *result.add_trace();
+    out.set_rank(row.rank);
+    out.set_lane(std::string(Name(row.lane)));
+    out.set_action(row.action);
+    out.set_start_s(row.start_s);
+    out.set_end_s(row.end_s);
+  }
+}
+
 }  // namespace
 
 v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t world_size, Backend& backend,
                       const ProgressFunction& progress) {
-  using Clock = std::chrono::steady_clock;
-  RankTrainer trainer(config, rank, world_size, backend);
-  const bool computes = backend.device->ComputesOnHost();
+  StepClock* const clock = backend.clock.get();
+  if (config.trace && clock == nullptr) {
+    throw BadInput(fmt::format("the {} device takes no time: it has nothing to trace; use cpu or paced", backend.device->Name()));
+  }
+  CheckTrainConfig(config, world_size);
+  RankTrainer trainer(config, config.slice ? SliceRank(config) : rank,
+                      config.slice ? RankCount(config.plan) : world_size, backend);
+  std::optional<TraceRecorder> recorder;
+  const bool has_losses = backend.device->ComputesOnHost() && !config.slice;
   v1::TrainResult result;
   for (std::int64_t step = 0; step < config.lr.steps; ++step) {
+    if (config.trace && step == config.lr.steps - 1) {
+      recorder.emplace(trainer.shape().rank, trainer.program(), *clock);
+      trainer.SetObserver(&*recorder);
+    }
     trainer.Barrier();
-    const Clock::time_point start = Clock::now();
+    if (clock != nullptr) clock->Restart();
     const StepResult done = trainer.Step();
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     v1::Progress report;
     report.set_step(step + 1);
-    if (computes) {
+    if (clock != nullptr) {
+      if (clock->IsVirtual()) trainer.Barrier();
+      const double seconds = clock->Seconds();
+      if (step >= config.untimed_steps) result.add_step_time_s(seconds);
+      report.set_step_time_s(seconds);
+    }
+    if (has_losses) {
       result.add_losses(done.loss);
       result.add_grad_norms(done.grad_norm);
-      if (step >= config.untimed_steps) result.add_step_time_s(seconds);
       report.set_loss(done.loss);
       report.set_grad_norm(done.grad_norm);
-      report.set_step_time_s(seconds);
     }
     if (rank == 0 && progress) progress(report);
   }
+  trainer.SetObserver(nullptr);
+  if (recorder) FillTrace(*recorder, trainer, *clock, result);
   if (!config.save_path.empty()) trainer.Save(config.save_path);
   trainer.Barrier();  // nobody leaves while a peer still needs it
   FillMemory(trainer, backend, config.memory_capacity_bytes, result);
+  if (config.slice) {
+    result.mutable_slice()->set_tensor(config.slice->tensor);
+    result.mutable_slice()->set_pipeline(config.slice->pipeline);
+  }
   return result;
 }
 

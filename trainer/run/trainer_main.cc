@@ -103,7 +103,7 @@ v1::RankMessage RunJob(LauncherChannel& channel) {
   if (spec.has_train()) {
     const TrainConfig config = ParseTrainSpec(spec.train());
     CheckTrainConfig(config, spec.world_size());
-    Backend backend = CreateBackend(spec.device(), channel);
+    Backend backend = CreateTrainBackend(spec.device(), channel, config);
     *message.mutable_train_result() =
         Train(config, spec.rank(), spec.world_size(), backend, [&](const v1::Progress& progress) {
           v1::RankMessage report;

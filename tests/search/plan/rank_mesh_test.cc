@@ -72,5 +72,19 @@ TEST(RankMesh, GroupsPartitionTheWorld) {
   }
 }
 
+TEST(RankMesh, FindsTheRankAtItsCoordinates) {
+  ParallelPlan plan;
+  plan.tp = 2;
+  plan.dp = 3;
+  plan.pp = 4;
+  const RankMesh mesh(plan);
+  for (std::int64_t rank = 0; rank < mesh.size(); ++rank) {
+    EXPECT_EQ(mesh.RankAt({mesh.Coordinate(rank, Axis::kTensor), mesh.Coordinate(rank, Axis::kData),
+                           mesh.Coordinate(rank, Axis::kPipeline)}),
+              rank);
+  }
+  EXPECT_EQ(mesh.RankAt({1, 2, 3}), 23);
+}
+
 }  // namespace
 }  // namespace autocfg

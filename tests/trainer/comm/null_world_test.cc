@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "tests/conformance/rank_threads.h"
 
 namespace autocfg {
@@ -20,6 +23,28 @@ TEST(NullWorld, LeavesDataInPlace) {
   group->Barrier();
   EXPECT_EQ(sum.values, std::vector<float>(3, 2.5f));
   EXPECT_EQ(received.values, std::vector<float>(3, 0.0f));
+}
+
+// Copies of one rank in several processes have nothing to say to each other, but start together.
+TEST(NullWorld, BarriersBringCopiesTogether) {
+  constexpr int kCopies = 3;
+  auto rendezvous = CreateLocalRendezvous(kCopies);
+  std::atomic<int> came{0};
+  std::vector<std::thread> threads;
+  for (int copy = 0; copy < kCopies; ++copy) {
+    threads.emplace_back([&, copy] {
+      auto world = CreateNullWorld(5, 8, rendezvous[static_cast<std::size_t>(copy)].get());
+      auto group = world->CreateGroup(CommGroup::kWorld, AllRanks(8), Tensor{});
+      EXPECT_EQ(group->rank(), 5);
+      for (int round = 1; round <= 10; ++round) {
+        ++came;
+        group->Barrier();
+        EXPECT_GE(came.load(), round * kCopies);
+        group->Barrier();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 // On a device that computes nothing, tensors point nowhere.
