@@ -100,7 +100,8 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
     }
   }
   auto space =
-      SearchSpace::Create(problem.model, problem.workload, RankCount(problem.cluster), problem.space);
+      SearchSpace::Create(problem.model, problem.workload, RankCount(problem.cluster), problem.space,
+                          {.predict_only = spec.predict_only()});
   if (!space.ok()) return In("space", space.status());
 
   if (spec.max_trials() < 0) {

@@ -7,7 +7,6 @@
 #include "proto/convert/op_convert.h"
 #include "proto/convert/plan_convert.h"
 #include "proto/convert/prediction_convert.h"
-#include "search/space/search_space.h"
 #include "search/text/plan_text.h"
 #include "server/resource_names.h"
 #include "server/thread_cpu_timer.h"
@@ -196,21 +195,9 @@ std::string StudySearch::NothingFits() const {
   if (counts.out_of_memory == 0)
     return fmt::format("none of the {} plans is legal: {}", counts.enumerated, reasons);
   // Which comes closest, and what is in its way.
-  const auto space =
-      SearchSpace::Create(problem_.model, problem_.workload, RankCount(problem_.cluster), problem_.space);
-  if (!space.ok()) return std::string(space.status().message());
-  CostModel costs(problem_.model, problem_.workload, problem_.cluster, OpTimes(), device_overhead_bytes_);
-  std::optional<ParallelPlan> smallest;
-  std::int64_t least = 0;
-  space->ForEachLegal([&](const ParallelPlan& plan) {
-    const std::int64_t bytes = WorstRankMemory(problem_.model, problem_.workload, plan).Arena();
-    if (!smallest || bytes < least) {
-      smallest = plan;
-      least = bytes;
-    }
-    return true;
-  });
+  const std::optional<ParallelPlan> smallest = loop_.Smallest();
   if (!smallest) return fmt::format("none of the {} plans fits: {}", counts.enumerated, reasons);
+  const CostModel costs(problem_.model, problem_.workload, problem_.cluster, OpTimes(), device_overhead_bytes_);
   return fmt::format("none of the {} legal plans fits in memory; the smallest is {}: {}",
                      counts.out_of_memory, PlanText(*smallest), costs.PredictMemory(*smallest).reason);
 }

@@ -1,34 +1,39 @@
-// The time of a step from the costs of its stages, without walking the program: the longest of a few paths
-// through the pipeline, then what follows it. Pure, thread-safe.
+// The time of a step from the costs of its stages, without walking the program: the longest of a few paths through the pipeline, then
+// what follows it. Pure, thread-safe.
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "search/cost/cost_model.h"
 #include "search/plan/parallel_plan.h"
 
 namespace autocfg {
 
-// The stages' costs in order (at least one), microbatches per rank, and how many ranks share a core (1 or
+// The costs of a pipeline (at least one rank, as many stages on each), microbatches per rank, and how many ranks share a core (1 or
 // more).
 //
-// A receive stands right before the compute that needs it and is not overlapped (search/schedule/lower.h), so
-// a stage's forward takes f = forward + message (first stage: no message), its backward b = backward +
-// message (last stage: none).
+// A receive stands right before the compute that needs it and is not overlapped (search/schedule/lower.cc), so a stage's forward takes
+// f = forward + message (first stage of the model: no message), its backward b = backward + message (last stage: none).
 //   GPipe: sum f + (m-1) max f, then sum b + (m-1) max b (Huang et al. 2019, with unequal stages).
-//   1F1B: (m-1)(f+b) + p(f+b) where stages are equal (Narayanan et al. 2021, section 2.2); where not, the
-//   longest path that stays on one stage q between fill and drain, entering before its warm-up forwards or
-//   after them.
-// Then the data-parallel sum of each stage, the tied embedding's, the scalars' and the update.
-Breakdown ClosedForm(std::span<const StageCosts> stages, Schedule schedule, std::int64_t microbatches,
-                     double ranks_per_core);
+//   1F1B: (m-1)(f+b) + p(f+b) where stages are equal (Narayanan et al. 2021, section 2.2); where not, the longest path that stays on one
+//   rank q between fill and drain: from its first forward to its last backward; or only from its first backward, which waits for
+//   the first microbatch to go all the way down and back; or only to its last forward, after which the last microbatch goes down and back.
+//   Interleaved: the same paths, with the order of a rank's chunks: m(f+b) + (p-1)(f+b)/v where stages are equal, f and b a rank's times
+//   (section 2.2.2). On its way down, a microbatch waits at each chunk for the others of its group.
+// Then the data-parallel sum of each rank, the tied embedding's, the scalars' and the update.
+//
+// All paths are real ones: where costs are infinite so is the time, and elsewhere it is never above the simulated one.
+Breakdown ClosedForm(const PipelineCosts& costs, Schedule schedule, std::int64_t microbatches, double ranks_per_core);
 
 // The compute of a stage's forward or backward when the other ranks of its core idle.
 double UnloadedForward(const StageCosts& costs, double ranks_per_core);
 double UnloadedBackward(const StageCosts& costs, double ranks_per_core);
 
-// What the pipeline takes at least, since cores are shared: the stages' mean forward and backward time.
-double SharedCoreSeconds(std::span<const StageCosts> stages, std::int64_t microbatches);
+// What the pipeline takes at least, since cores are shared: the ranks' mean forward and backward time.
+double SharedCoreSeconds(const PipelineCosts& costs, std::int64_t microbatches);
+
+// What each further microbatch adds at least, once the pipeline is full: the time of its busiest rank, messages that it waits for
+// included (GPipe: of its slowest forward and its slowest backward).
+double SteadySeconds(const PipelineCosts& costs, Schedule schedule, double ranks_per_core);
 
 }  // namespace autocfg

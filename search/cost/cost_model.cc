@@ -10,26 +10,51 @@
 #include "search/cost/layer_ops.h"
 #include "search/cost/pipeline_simulator.h"
 #include "search/cost/stage_shapes.h"
+#include "search/cost/steady_state.h"
 #include "search/plan/legality.h"
 #include "search/text/size_text.h"
 
 namespace autocfg {
 namespace {
 
-struct OpSum {
-  double all_s = 0;
-  double tp_s = 0;  // communication over the tensor group
-};
-
-OpSum Sum(const OpTimeModel& times, const ParallelPlan& plan, const std::vector<OpDesc>& ops) {
-  OpSum sum;
-  for (const OpDesc& op : ops) {
-    const double seconds = times.Seconds(op, plan);
-    sum.all_s += seconds;
-    if (op.group == CommGroup::kTensor) sum.tp_s += seconds;
+// The plan's program for so many microbatches, one rank of each pipeline coordinate. Ranks that differ only in tensor and data
+// coordinate do the same at the same time, so one of each shows all; reductions over the data group are in it.
+Program RepresentativeProgram(const ModelSpec& model, const ParallelPlan& plan, std::int64_t microbatches) {
+  ParallelPlan small = plan;
+  small.tp = 1;
+  small.dp = std::min<std::int64_t>(plan.dp, 2);
+  Workload batch;
+  batch.global_batch = microbatches * plan.micro_batch * small.dp;
+  Program program = Lower(model, batch, small);
+  if (small.dp == 1) return program;
+  Program one{program.plan, program.microbatches, {}};
+  one.plan.dp = 1;
+  for (std::size_t rank = 0; rank < program.ranks.size(); rank += 2) {
+    for (Action& action : program.ranks[rank]) {
+      if (action.peer >= 0) action.peer /= 2;
+    }
+    one.ranks.push_back(std::move(program.ranks[rank]));
   }
-  return sum;
+  return one;
 }
+
+SimulatedStep SimulateOwn(const Program& program, const ActionSeconds& seconds) {
+  absl::StatusOr<SimulatedStep> step = SimulateProgram(program, seconds);
+  // The program is our own and valid by construction; a stuck one is a bug that must not pass as a time.
+  if (!step.ok()) throw std::logic_error(std::string(step.status().message()));
+  return *std::move(step);
+}
+
+double LastBackward(const Program& program, const SimulatedStep& step) {
+  double end = 0;
+  for (const TraceRow& row : step.rows) {
+    const Action& action = program.ranks[static_cast<std::size_t>(row.rank)][static_cast<std::size_t>(row.action)];
+    if (action.kind == ActionKind::kBackward) end = std::max(end, row.end_s);
+  }
+  return end;
+}
+
+std::size_t PlaceIndex(RankPlace place) { return (place.first ? 1 : 0) + (place.last ? 2 : 0); }
 
 std::string WhyItDoesNotFit(const MemoryBytes& memory, std::int64_t capacity) {
   struct Region {
@@ -80,65 +105,28 @@ Prediction CostModel::PredictMemory(const ParallelPlan& plan) const {
 
 Prediction CostModel::Predict(const ParallelPlan& plan) {
   Prediction prediction = PredictMemory(plan);
-  GatherStages(plan);
-  prediction.breakdown = ClosedForm(stages_, plan.schedule, MicrobatchCount(workload_, plan), RanksPerCore());
+  prediction.breakdown = ClosedForm(CostsOf(plan), plan.schedule, MicrobatchCount(workload_, plan), RanksPerCore());
   prediction.step_time_s = prediction.breakdown.Total();
   prediction.step_time_low_s = prediction.step_time_high_s = prediction.step_time_s;
   return prediction;
 }
 
 Prediction CostModel::Simulate(const ParallelPlan& plan) {
-  Prediction prediction = Predict(plan);  // leaves the plan's costs in stages_
+  Prediction prediction = Predict(plan);  // leaves the plan's costs in costs_
   const double shared = RanksPerCore();
   const std::int64_t microbatches = MicrobatchCount(workload_, plan);
-
-  // Ranks that differ only in tensor and data coordinate do the same at the same time: one of the first and
-  // two of the second show all.
-  ParallelPlan small = plan;
-  small.tp = 1;
-  small.dp = std::min<std::int64_t>(plan.dp, 2);
-  Workload batch = workload_;
-  batch.global_batch = microbatches * plan.micro_batch * small.dp;
-  const Program program = Lower(model_, batch, small);
-  const auto stage_of = [&](std::int32_t rank) { return static_cast<std::size_t>(rank / small.dp); };
-  const absl::StatusOr<SimulatedStep> step =
-      SimulateProgram(program, [&](std::int32_t rank, const Action& action) -> double {
-        const StageCosts& c = stages_[stage_of(rank)];
-        switch (action.kind) {
-          case ActionKind::kZeroGradients:
-            return c.zero_s;
-          case ActionKind::kForward:
-            return UnloadedForward(c, shared);
-          case ActionKind::kBackward:
-            return UnloadedBackward(c, shared);
-          case ActionKind::kSendActivation:
-          case ActionKind::kRecvActivation:
-          case ActionKind::kSendGradient:
-          case ActionKind::kRecvGradient:
-            return c.p2p_s;
-          case ActionKind::kReduceGradients:
-            return c.reduce_s;
-          case ActionKind::kSumTiedEmbedding:
-            return c.tied_s;
-          case ActionKind::kReduceScalars:
-            return c.norm_s + c.scalars_s;
-          case ActionKind::kOptimizer:
-            return c.UpdateSeconds();
-        }
-        throw std::logic_error("an action of no known kind");
+  // The order of stages repeats after a group of pp microbatches, the use of buffers after two.
+  const std::int64_t period = plan.pp % 2 == 0 ? plan.pp : 2 * plan.pp;
+  const StepSeconds step =
+      ExtendSteadyState(microbatches, period, SteadySeconds(costs_, plan.schedule, shared), [&](std::int64_t m) -> StepSeconds {
+        const Program program = RepresentativeProgram(model_, plan, m);
+        const SimulatedStep simulated =
+            SimulateOwn(program, [&](std::int32_t rank, const Action& action) { return SecondsOf(costs_, rank, action); });
+        return {simulated.step_time_s, shared > 1 ? LastBackward(program, simulated) : 0};
       });
-  // The program is our own and valid by construction; a stuck one is a bug that must not pass as a time.
-  if (!step.ok()) throw std::logic_error(std::string(step.status().message()));
-
-  double total = step->step_time_s;
-  if (shared > 1) {
-    double pipeline_end = 0;
-    for (const TraceRow& row : step->rows) {
-      const Action& action =
-          program.ranks[static_cast<std::size_t>(row.rank)][static_cast<std::size_t>(row.action)];
-      if (action.kind == ActionKind::kBackward) pipeline_end = std::max(pipeline_end, row.end_s);
-    }
-    total += std::max(0.0, SharedCoreSeconds(stages_, microbatches) - pipeline_end);
+  double total = step.step_s;
+  if (shared > 1) {  // the pipeline begins when the gradients are zero
+    total += std::max(0.0, costs_.ranks.front().zero_s + SharedCoreSeconds(costs_, microbatches) - step.pipeline_end_s);
   }
 
   // The closed form's attribution; what the two differ by is bubble, unless that runs out.
@@ -146,8 +134,8 @@ Prediction CostModel::Simulate(const ParallelPlan& plan) {
   const double busy = parts.Total() - parts.bubble;
   parts.bubble = std::max(0.0, total - busy);
   if (busy > total) {
-    for (double* part : {&parts.compute, &parts.recompute, &parts.tp_comm, &parts.pp_comm, &parts.dp_comm,
-                         &parts.optimizer, &parts.overhead}) {
+    for (double* part : {&parts.compute, &parts.recompute, &parts.tp_comm, &parts.pp_comm, &parts.dp_comm, &parts.optimizer,
+                         &parts.overhead}) {
       *part *= total / busy;
     }
   }
@@ -155,121 +143,189 @@ Prediction CostModel::Simulate(const ParallelPlan& plan) {
   return prediction;
 }
 
-const StageCosts& CostModel::CostsOf(const ParallelPlan& plan, std::int64_t pipeline_rank) {
-  const std::int64_t flags = (pipeline_rank == 0 ? 1 : 0) + (pipeline_rank == plan.pp - 1 ? 2 : 0);
-  const std::array<std::int64_t, 8> key = {plan.tp,
-                                           plan.dp,
-                                           StageLayers(model_, plan, pipeline_rank).count,
-                                           flags,
-                                           plan.micro_batch,
-                                           static_cast<std::int64_t>(plan.recompute),
-                                           plan.pp,
-                                           0};
-  if (const auto it = stage_costs_.find(key); it != stage_costs_.end()) return it->second;
-  return stage_costs_.emplace(key, MakeCosts(plan, pipeline_rank)).first->second;
+SimulatedStep CostModel::Trace(const ParallelPlan& plan) {
+  const PipelineCosts& costs = CostsOf(plan);
+  const std::int64_t per_stage = plan.tp * plan.dp;
+  return SimulateOwn(Lower(model_, workload_, plan), [&](std::int32_t rank, const Action& action) {
+    return SecondsOf(costs, rank / per_stage, action);
+  });
 }
 
-const CostModel::LayerCosts& CostModel::LayerCostsOf(const ParallelPlan& plan) {
-  const std::array<std::int64_t, 3> key = {plan.tp, plan.micro_batch,
-                                           static_cast<std::int64_t>(plan.recompute)};
-  if (const auto it = layer_costs_.find(key); it != layer_costs_.end()) return it->second;
-  LayerCosts layer;
-  const OpSum forward = Sum(*times_, plan, LayerForwardOps(model_, workload_, plan));
-  const OpSum recompute = Sum(*times_, plan, LayerRecomputeOps(model_, workload_, plan));
-  const OpSum backward = Sum(*times_, plan, LayerBackwardOps(model_, workload_, plan));
-  layer.costs.forward_s = forward.all_s;
-  layer.costs.tp_forward_s = forward.tp_s;
-  layer.costs.backward_s = backward.all_s + recompute.all_s;
-  layer.costs.tp_backward_s = backward.tp_s;
-  layer.costs.recompute_s = recompute.all_s;
-  layer.costs.tp_recompute_s = recompute.tp_s;
-  for (const ParameterShape& p : LayerParameters(ShapesOf(model_, workload_, plan))) {
-    OpDesc op{
-        .kind = OpKind::kSumOfSquares, .dtype = workload_.precision.gradients, .dims = {p.elements, 0, 0, 0}};
-    layer.norm_s += times_->Seconds(op, plan);
-    op.kind = OpKind::kAdamW;
-    op.dtype = workload_.precision.parameters;
-    layer.update_s += times_->Seconds(op, plan);
+double CostModel::SecondsOf(const PipelineCosts& costs, std::int64_t pipeline_rank, const Action& action) const {
+  const RankCosts& rank = costs.ranks[static_cast<std::size_t>(pipeline_rank)];
+  const auto stage = [&]() -> const StageCosts& { return costs.stages[static_cast<std::size_t>(action.stage)]; };
+  switch (action.kind) {
+    case ActionKind::kZeroGradients: return rank.zero_s;
+    case ActionKind::kForward: return UnloadedForward(stage(), RanksPerCore());
+    case ActionKind::kBackward: return UnloadedBackward(stage(), RanksPerCore());
+    case ActionKind::kSendActivation:
+    case ActionKind::kRecvActivation:
+    case ActionKind::kSendGradient:
+    case ActionKind::kRecvGradient: return costs.p2p_s;
+    case ActionKind::kReduceGradients: return rank.reduce_s;
+    case ActionKind::kSumTiedEmbedding: return costs.tied_s;
+    case ActionKind::kReduceScalars: return rank.norm_s + costs.scalars_s;
+    case ActionKind::kOptimizer: return rank.update_s;
   }
-  return layer_costs_.emplace(key, layer).first->second;
+  throw std::logic_error("an action of no known kind");
 }
 
-StageCosts CostModel::MakeCosts(const ParallelPlan& plan, std::int64_t pipeline_rank) {
-  const bool first = pipeline_rank == 0, last = pipeline_rank == plan.pp - 1;
-  const std::int64_t layer_count = StageLayers(model_, plan, pipeline_rank).count;
-  const auto layers = static_cast<double>(layer_count);
-  const LayerCosts& layer = LayerCostsOf(plan);
-  const auto action_seconds = [&](ActionKind kind) {
-    return Sum(*times_, plan, ActionOps(model_, workload_, plan, pipeline_rank, Action{.kind = kind, .after = {}}))
-        .all_s;
-  };
-
+StageCosts CostsOfStage(const PartCosts& parts, std::int64_t layers, std::int64_t recomputing, bool first, bool last) {
   StageCosts c;
-  c.forward_s = layers * layer.costs.forward_s;
-  c.tp_forward_s = layers * layer.costs.tp_forward_s;
-  c.backward_s = layers * layer.costs.backward_s;
-  c.tp_backward_s = layers * layer.costs.tp_backward_s;
-  c.recompute_s = layers * layer.costs.recompute_s;
-  c.tp_recompute_s = layers * layer.costs.tp_recompute_s;
-  const auto add = [&](const std::vector<OpDesc>& ops, double& all, double& tp) {
-    const OpSum sum = Sum(*times_, plan, ops);
-    all += sum.all_s;
-    tp += sum.tp_s;
+  const auto add = [&c](const StageCosts& part, double times) {
+    c.forward_s += times * part.forward_s;
+    c.backward_s += times * part.backward_s;
+    c.recompute_s += times * part.recompute_s;
+    c.tp_forward_s += times * part.tp_forward_s;
+    c.tp_backward_s += times * part.tp_backward_s;
+    c.tp_recompute_s += times * part.tp_recompute_s;
   };
-  if (first) {
-    add(EmbeddingForwardOps(model_, workload_, plan), c.forward_s, c.tp_forward_s);
-    add(EmbeddingBackwardOps(model_, workload_, plan), c.backward_s, c.tp_backward_s);
-  }
-  if (last) {
-    add(HeadForwardOps(model_, workload_, plan), c.forward_s, c.tp_forward_s);
-    add(HeadBackwardOps(model_, workload_, plan), c.backward_s, c.tp_backward_s);
-  }
+  add(parts.layer, static_cast<double>(layers));
+  if (recomputing > 0) add(parts.recompute, static_cast<double>(recomputing));
+  if (first) add(parts.embedding, 1);
+  if (last) add(parts.head, 1);
+  return c;
+}
 
-  // The layers' parameters from the cache, the others as ParameterOps lists them.
+CostModel::OpSum CostModel::SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const {
+  OpSum sum;
+  for (const OpDesc& op : ops) {
+    if (op.group == CommGroup::kNone) {
+      sum.compute_s += times_->Seconds(op, plan);
+    } else {
+      sum.messages.push_back(op);
+    }
+  }
+  return sum;
+}
+
+const CostModel::ComputeParts& CostModel::ComputePartsOf(const ParallelPlan& plan) {
+  const std::array<std::int64_t, 4> key = {plan.tp, plan.micro_batch, static_cast<std::int64_t>(plan.recompute),
+                                           static_cast<std::int64_t>(plan.attention)};
+  if (const auto it = compute_parts_.find(key); it != compute_parts_.end()) return it->second;
+  ComputeParts c;
+  c.layer_forward = SumOf(plan, LayerForwardOps(model_, workload_, plan));
+  c.layer_recompute = SumOf(plan, LayerRecomputeOps(model_, workload_, plan));
+  c.layer_backward = SumOf(plan, LayerBackwardOps(model_, workload_, plan));
+  c.embedding_forward = SumOf(plan, EmbeddingForwardOps(model_, workload_, plan));
+  c.embedding_backward = SumOf(plan, EmbeddingBackwardOps(model_, workload_, plan));
+  c.head_forward = SumOf(plan, HeadForwardOps(model_, workload_, plan));
+  c.head_backward = SumOf(plan, HeadBackwardOps(model_, workload_, plan));
   const StepShapes s = ShapesOf(model_, workload_, plan);
-  double norm = layers * layer.norm_s, update = layers * layer.update_s;
-  const auto parameter = [&](std::int64_t elements, bool in_norm) {
-    OpDesc op{.kind = OpKind::kAdamW, .dtype = workload_.precision.parameters, .dims = {elements, 0, 0, 0}};
-    update += times_->Seconds(op, plan);
-    op.kind = OpKind::kSumOfSquares;
-    op.dtype = workload_.precision.gradients;
-    if (in_norm) norm += times_->Seconds(op, plan);
-  };
-  if (first || last) parameter(s.vocab * s.hidden, first);
-  if (first) parameter(model_.max_seq_len * s.hidden, true);
-  if (last) parameter(s.hidden, true), parameter(s.hidden, true);
-
-  c.zero_s = action_seconds(ActionKind::kZeroGradients);
-  c.norm_s = norm;
-  c.optimizer_s = c.zero_s + norm + update;
-  if (RankCount(plan) > 1) {
-    c.scalars_s = times_->Seconds({.kind = OpKind::kAllReduceSum,
-                                   .dtype = DType::kF64,
-                                   .group = CommGroup::kWorld,
-                                   .group_size = static_cast<std::int32_t>(RankCount(plan)),
-                                   .dims = {2}},
-                                  plan);
+  c.layer = ParameterCosts(plan, LayerParameters(s, model_), true);
+  for (const RankPlace place : {RankPlace{true, false}, RankPlace{false, true}, RankPlace{true, true}}) {
+    // The last rank's copy of a tied table is updated, but the first rank's counts in the norm.
+    const RankCosts before = ParameterCosts(plan, ParametersBeforeLayers(s, model_, place), place.first);
+    const RankCosts after = ParameterCosts(plan, ParametersAfterLayers(s, model_, place), true);
+    RankCosts& all = c.place[PlaceIndex(place)];
+    all.norm_s = before.norm_s + after.norm_s;
+    all.update_s = before.update_s + after.update_s;
   }
-  c.reduce_s = action_seconds(ActionKind::kReduceGradients);
-  c.tied_s = action_seconds(ActionKind::kSumTiedEmbedding);
-  if (plan.pp > 1) {
-    c.p2p_s =
-        std::max(action_seconds(ActionKind::kSendActivation), action_seconds(ActionKind::kRecvActivation));
+  return compute_parts_.emplace(key, std::move(c)).first->second;
+}
+
+RankCosts CostModel::ParameterCosts(const ParallelPlan& plan, const ParameterList& parameters, bool in_norm) const {
+  RankCosts c;
+  for (const ParameterShape& p : parameters) {
+    c.update_s += times_->Seconds(ParameterOp(workload_, OpKind::kAdamW, p.elements), plan);
+    if (in_norm) c.norm_s += times_->Seconds(ParameterOp(workload_, OpKind::kSumOfSquares, p.elements), plan);
   }
   return c;
 }
 
-void CostModel::GatherStages(const ParallelPlan& plan) {
-  stages_.clear();
-  stages_.reserve(static_cast<std::size_t>(plan.pp));
-  for (std::int64_t s = 0; s < plan.pp; ++s) {
-    // Stages of an even split between the first and the last are equal.
-    if (plan.split == SplitMode::kEven && s >= 2 && s + 1 < plan.pp) {
-      stages_.push_back(stages_.back());
+double CostModel::ActionSeconds(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const {
+  double seconds = 0;
+  for (const OpDesc& op : ActionOps(model_, workload_, plan, pipeline_rank, Action{.kind = kind})) seconds += times_->Seconds(op, plan);
+  return seconds;
+}
+
+const CostModel::PlanParts& CostModel::PlanPartsOf(const ParallelPlan& plan) {
+  const std::array<std::int64_t, 7> key = {plan.tp,
+                                           plan.dp,
+                                           plan.pp,
+                                           plan.micro_batch,
+                                           static_cast<std::int64_t>(plan.recompute),
+                                           static_cast<std::int64_t>(plan.attention),
+                                           plan.scatter_gather};
+  if (const auto it = plan_parts_.find(key); it != plan_parts_.end()) return it->second;
+  const ComputeParts& compute = ComputePartsOf(plan);
+  const auto seconds = [&](const OpSum& sum, double& all_s, double& messages_s) {
+    for (const OpDesc& op : sum.messages) messages_s += times_->Seconds(op, plan);
+    all_s += sum.compute_s + messages_s;
+  };
+  PlanParts p;
+  PartCosts& parts = p.parts;
+  seconds(compute.layer_forward, parts.layer.forward_s, parts.layer.tp_forward_s);
+  seconds(compute.layer_backward, parts.layer.backward_s, parts.layer.tp_backward_s);
+  seconds(compute.layer_recompute, parts.recompute.recompute_s, parts.recompute.tp_recompute_s);
+  parts.recompute.backward_s = parts.recompute.recompute_s;
+  seconds(compute.embedding_forward, parts.embedding.forward_s, parts.embedding.tp_forward_s);
+  seconds(compute.embedding_backward, parts.embedding.backward_s, parts.embedding.tp_backward_s);
+  seconds(compute.head_forward, parts.head.forward_s, parts.head.tp_forward_s);
+  seconds(compute.head_backward, parts.head.backward_s, parts.head.tp_backward_s);
+  p.layer = compute.layer;
+  p.place = compute.place;
+  if (plan.pp > 1) {
+    p.p2p_s = std::max(ActionSeconds(plan, 0, ActionKind::kSendActivation), ActionSeconds(plan, 0, ActionKind::kRecvActivation));
+    p.tied_s = ActionSeconds(plan, 0, ActionKind::kSumTiedEmbedding);
+  }
+  if (RankCount(plan) > 1) {
+    const OpDesc scalars{.kind = OpKind::kAllReduceSum,
+                         .dtype = DType::kF64,
+                         .group = CommGroup::kWorld,
+                         .group_size = static_cast<std::int32_t>(RankCount(plan)),
+                         .dims = {2}};
+    p.scalars_s = times_->Seconds(scalars, plan);
+  }
+  return plan_parts_.emplace(key, p).first->second;
+}
+
+RankCosts CostModel::CostsOfRank(const ParallelPlan& plan, const PlanParts& parts, std::int64_t pipeline_rank) {
+  const std::int64_t layers = RankLayers(model_, plan, pipeline_rank);
+  const std::size_t place = PlaceIndex(PlaceOf(plan, pipeline_rank));
+  const std::array<std::int64_t, 5> key = {plan.tp, plan.dp, plan.pp, layers, static_cast<std::int64_t>(place)};
+  const auto [it, made] = region_costs_.try_emplace(key);
+  RankCosts& costs = it->second;
+  if (made) {
+    costs.zero_s = ActionSeconds(plan, pipeline_rank, ActionKind::kZeroGradients);
+    costs.reduce_s = ActionSeconds(plan, pipeline_rank, ActionKind::kReduceGradients);
+    costs.norm_s = static_cast<double>(layers) * parts.layer.norm_s + parts.place[place].norm_s;
+    costs.update_s = static_cast<double>(layers) * parts.layer.update_s + parts.place[place].update_s;
+  }
+  return costs;
+}
+
+const PartCosts& CostModel::PartsOf(const ParallelPlan& plan) { return PlanPartsOf(plan).parts; }
+
+const PipelineCosts& CostModel::CostsOf(const ParallelPlan& plan) {
+  const PlanParts& parts = PlanPartsOf(plan);
+  costs_.p2p_s = parts.p2p_s;
+  costs_.tied_s = parts.tied_s;
+  costs_.scalars_s = parts.scalars_s;
+  costs_.stages.clear();
+  costs_.ranks.clear();
+  const std::int64_t stages = StageCount(plan);
+  const bool explicit_split = plan.split == SplitMode::kExplicit;
+  std::int64_t layers_before = -1;
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    const std::int64_t layers = StageLayerCount(model_, plan, stage);
+    const bool last = IsLastStage(plan, stage);
+    if (stage >= 2 && !last && layers == layers_before) {
+      costs_.stages.push_back(costs_.stages.back());
     } else {
-      stages_.push_back(CostsOf(plan, s));
+      costs_.stages.push_back(CostsOfStage(parts.parts, layers, RecomputingLayers(plan, layers), IsFirstStage(stage), last));
+    }
+    layers_before = layers;
+  }
+  for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
+    // Ranks of an even split between the first and the last are equal.
+    if (!explicit_split && rank >= 2 && rank + 1 < plan.pp) {
+      costs_.ranks.push_back(costs_.ranks.back());
+    } else {
+      costs_.ranks.push_back(CostsOfRank(plan, parts, rank));
     }
   }
+  return costs_;
 }
 
 double CostModel::RanksPerCore() const {

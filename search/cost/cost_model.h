@@ -1,11 +1,12 @@
-// plan -> predicted time, memory and breakdown, for one model, workload and cluster. Immutable but for its
-// caches; one object per thread (copies are cheap in code, each with caches of its own).
+// plan -> predicted time, memory and breakdown, for one model, workload and cluster. Immutable but for its caches; one object per
+// thread (copies are cheap in code, each with caches of its own).
 //
-// Ranks that share cores. Op times are measured with every rank at work. Where ranks_per_core r is above 1, a
-// rank whose neighbours idle in a pipeline bubble runs up to r times as fast. The pipeline then takes the
-// longer of: the pipeline with compute r times as fast as measured, and all its compute as measured, spread
-// evenly (what the cores can do at most). What follows the pipeline loads all ranks alike and takes its time
-// as measured. So do messages.
+// Ranks that share cores. Op times are measured with every rank at work. Where ranks_per_core r is above 1, a rank whose neighbours
+// idle in a pipeline bubble runs up to r times as fast. The pipeline then takes the longer of: the pipeline with compute r times as
+// fast as measured, and all its compute as measured, spread evenly (what the cores can do at most). What follows the pipeline loads
+// all ranks alike and takes its time as measured. So do messages.
+//
+// All plans are to be legal, canonical ones that CheckPredictable takes, with a resolved split (split.h).
 #pragma once
 
 #include <array>
@@ -18,6 +19,7 @@
 #include "search/cost/memory_model.h"
 #include "search/cost/op_times.h"
 #include "search/cost/pipeline_simulator.h"
+#include "search/cost/stage_shapes.h"
 #include "search/plan/cluster_spec.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
@@ -37,9 +39,7 @@ struct Breakdown {
   double optimizer = 0;
   double overhead = 0;
 
-  double Total() const {
-    return compute + recompute + tp_comm + pp_comm + dp_comm + bubble + optimizer + overhead;
-  }
+  double Total() const { return compute + recompute + tp_comm + pp_comm + dp_comm + bubble + optimizer + overhead; }
 };
 
 struct Prediction {
@@ -53,32 +53,51 @@ struct Prediction {
   Breakdown breakdown;
 };
 
-// What one action of a stage costs, from layer_ops and op times, all ranks at work.
+// What a microbatch costs on a stage of the model, from layer_ops and op times, all ranks at work; or on a part of a stage.
 struct StageCosts {
   double forward_s = 0;
   double backward_s = 0;      // recomputation included
   double recompute_s = 0;     // of backward_s
-  double tp_forward_s = 0;    // of forward_s
+  double tp_forward_s = 0;    // of forward_s: communication over the tensor group
   double tp_backward_s = 0;   // of backward_s, without tp_recompute_s
   double tp_recompute_s = 0;  // of recompute_s
-  double optimizer_s = 0;     // zeroing, norm, update
-  double zero_s = 0;          // of optimizer_s
-  double norm_s = 0;          // of optimizer_s: the sums of squares
-  double reduce_s = 0;        // data-parallel reduction
-  double tied_s = 0;          // sum of the tied embedding
-  double scalars_s = 0;       // sum of the scalars over all ranks
-  double p2p_s = 0;           // one message to a neighbour
 
-  double UpdateSeconds() const { return optimizer_s - zero_s - norm_s; }
+  double Total() const { return forward_s + backward_s; }
 };
+
+// What a rank of the pipeline does once in a step.
+struct RankCosts {
+  double zero_s = 0;    // zeroing of gradients and scalars
+  double reduce_s = 0;  // data-parallel reduction
+  double norm_s = 0;    // the sums of squares
+  double update_s = 0;
+};
+
+struct PipelineCosts {
+  std::vector<StageCosts> stages;  // of the model, in order
+  std::vector<RankCosts> ranks;    // of the pipeline, in order; rank r has the stages r, r + ranks, r + 2 ranks, ...
+  double p2p_s = 0;                // one message between stages, until it can be used
+  double tied_s = 0;               // sum of the tied embedding over first and last rank
+  double scalars_s = 0;            // sum of the scalars over all ranks
+};
+
+// What the costs of stages are put together from.
+struct PartCosts {
+  StageCosts layer;      // one that does not recompute
+  StageCosts recompute;  // what one that recomputes adds to its backward
+  StageCosts embedding;
+  StageCosts head;
+};
+
+// A stage with so many layers, of which so many recompute.
+StageCosts CostsOfStage(const PartCosts& parts, std::int64_t layers, std::int64_t recomputing, bool first, bool last);
 
 class CostModel {
  public:
   // `device_overhead_bytes`: what a rank takes beside its arena, measured; counts against the capacity.
   CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, std::shared_ptr<const OpTimeModel> times,
             std::int64_t device_overhead_bytes = 0);
-  CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, OpTimes times,
-            std::int64_t device_overhead_bytes = 0);
+  CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, OpTimes times, std::int64_t device_overhead_bytes = 0);
 
   const ModelSpec& model() const { return model_; }
   const Workload& workload() const { return workload_; }
@@ -87,31 +106,48 @@ class CostModel {
   // Memory alone; fills feasible, reason, memory, capacity.
   Prediction PredictMemory(const ParallelPlan& plan) const;
 
-  // Memory and time by the closed form (closed_form.h). Low and high are set to the time itself. About a
-  // microsecond where the costs of the plan's stages are cached. Times are infinite where OpTimes knows no op
-  // of a kind. Requires a legal, resolved plan that the engine supports.
+  // Memory and time by the closed form (closed_form.h). Low and high are set to the time itself. A few microseconds where the costs
+  // of the plan's parts are cached. Times are not finite where the op times know no op of a kind.
   Prediction Predict(const ParallelPlan& plan);
 
-  // Memory and time from the simulated program. Requires the same. A program that gets stuck would be a bug of
-  // Lower: it throws std::logic_error.
+  // Memory and time from the simulated program. Where there are many more microbatches than the pipeline is deep, its steady state is
+  // simulated and extended (steady_state.h). A program that gets stuck would be a bug of Lower: it throws std::logic_error.
   Prediction Simulate(const ParallelPlan& plan);
 
-  // The simulated program of the whole plan: rows of all its ranks. Requires the same, and a program that CheckProgramSize takes.
+  // The simulated program of the whole plan: rows of all its ranks. Also requires a program that CheckProgramSize takes.
   SimulatedStep Trace(const ParallelPlan& plan);
 
-  // Valid until the next call on this object.
-  const StageCosts& CostsOf(const ParallelPlan& plan, std::int64_t pipeline_rank);
+  // These are valid until the next call on this object.
+  const PipelineCosts& CostsOf(const ParallelPlan& plan);
+  const PartCosts& PartsOf(const ParallelPlan& plan);
 
  private:
-  // Sums over the ops of one layer.
-  struct LayerCosts {
-    StageCosts costs;  // forward to tp_recompute
-    double norm_s = 0;
-    double update_s = 0;
+  // Seconds of a list of ops that are the same under every plan, and its messages, which are not.
+  struct OpSum {
+    double compute_s = 0;
+    std::vector<OpDesc> messages;
   };
-  const LayerCosts& LayerCostsOf(const ParallelPlan& plan);
-  StageCosts MakeCosts(const ParallelPlan& plan, std::int64_t pipeline_rank);
-  void GatherStages(const ParallelPlan& plan);
+  // What does not depend on where ranks stand.
+  struct ComputeParts {
+    OpSum layer_forward, layer_recompute, layer_backward;
+    OpSum embedding_forward, embedding_backward, head_forward, head_backward;
+    RankCosts layer;                 // norm_s and update_s of a layer's parameters
+    std::array<RankCosts, 4> place;  // and of those beside the layers, by PlaceIndex
+  };
+  struct PlanParts {
+    PartCosts parts;
+    RankCosts layer;
+    std::array<RankCosts, 4> place;
+    double p2p_s = 0, tied_s = 0, scalars_s = 0;
+  };
+
+  OpSum SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const;
+  RankCosts ParameterCosts(const ParallelPlan& plan, const ParameterList& parameters, bool in_norm) const;
+  double ActionSeconds(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const;
+  const ComputeParts& ComputePartsOf(const ParallelPlan& plan);
+  const PlanParts& PlanPartsOf(const ParallelPlan& plan);
+  RankCosts CostsOfRank(const ParallelPlan& plan, const PlanParts& parts, std::int64_t pipeline_rank);
+  double SecondsOf(const PipelineCosts& costs, std::int64_t pipeline_rank, const Action& action) const;
   double RanksPerCore() const;
 
   ModelSpec model_;
@@ -120,11 +156,13 @@ class CostModel {
   std::shared_ptr<const OpTimeModel> times_;
   std::int64_t device_overhead_bytes_;
   std::int64_t capacity_bytes_;
-  // Key: tp, dp, layers of the stage, first/last flags, micro_batch, recompute, pp (messages and the world's
-  // size depend on it).
-  absl::flat_hash_map<std::array<std::int64_t, 8>, StageCosts> stage_costs_;
-  absl::flat_hash_map<std::array<std::int64_t, 3>, LayerCosts> layer_costs_;  // tp, micro_batch, recompute
-  std::vector<StageCosts> stages_;  // of the plan at hand, kept to spare allocations
+  // Sizes and kinds of the ops of a layer: tp, micro_batch, recompute, attention.
+  absl::flat_hash_map<std::array<std::int64_t, 4>, ComputeParts> compute_parts_;
+  // The same, and where the ranks of groups stand: tp, dp, pp; scatter_gather, which messages depend on.
+  absl::flat_hash_map<std::array<std::int64_t, 7>, PlanParts> plan_parts_;
+  // Zeroing and reduction (zero_s and reduce_s): tp, dp, pp, layers of the rank, whether it is first and last.
+  absl::flat_hash_map<std::array<std::int64_t, 5>, RankCosts> region_costs_;
+  PipelineCosts costs_;  // of the plan at hand, kept to spare allocations
 };
 
 }  // namespace autocfg

@@ -1,7 +1,9 @@
 #include "search/cost/layer_ops.h"
 
+#include <stdexcept>
+
+#include "fmt/format.h"
 #include "search/cost/stage_shapes.h"
-#include "search/plan/legality.h"
 
 namespace autocfg {
 namespace {
@@ -10,226 +12,272 @@ namespace {
 class OpLister {
  public:
   OpLister(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan)
-      : s(ShapesOf(model, workload, plan)),
-        max_seq_len(model.max_seq_len),
-        tp(static_cast<std::int32_t>(plan.tp)),
-        types(workload.precision) {}
+      : s(ShapesOf(model, workload, plan)), types(workload.precision), model_(model), plan_(plan) {}
 
-  void Matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool ta = false, bool tb = false,
-              bool accumulate = false) {
-    OpDesc op{.kind = OpKind::kMatmul, .dtype = types.compute, .dims = {m, n, k, 0}};
+  void Matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool ta = false, bool tb = false, bool accumulate = false) {
+    OpDesc op{.kind = OpKind::kMatmul, .dtype = types.compute, .dims = {m, n, k}};
     op.transpose_a = ta;
     op.transpose_b = tb;
     op.accumulate = accumulate;
     ops.push_back(op);
   }
   // dW[rows of dW, columns] += x^T dy over T tokens.
-  void WeightGradient(std::int64_t rows, std::int64_t columns) {
-    Matmul(rows, columns, s.tokens, true, false, true);
-  }
-  void Rows(OpKind kind, std::int64_t width) { Add(kind, types.compute, {s.tokens, width, 0, 0}); }
-  void Attention(OpKind kind) { Add(kind, types.compute, {s.batch, s.seq, s.heads, s.head_dim, s.heads}); }
+  void WeightGradient(std::int64_t rows, std::int64_t columns) { Matmul(rows, columns, s.tokens, true, false, true); }
   void Add(OpKind kind, DType type, std::array<std::int64_t, 5> dims) {
     ops.push_back(OpDesc{.kind = kind, .dtype = type, .dims = dims});
   }
+  void Rows(OpKind kind, std::int64_t width) { Add(kind, types.compute, {s.tokens, width}); }
+  void NormForward() { Rows(model_.norm == Norm::kLayerNorm ? OpKind::kLayerNormForward : OpKind::kRmsNormForward, s.hidden); }
+  void NormBackward() { Rows(model_.norm == Norm::kLayerNorm ? OpKind::kLayerNormBackward : OpKind::kRmsNormBackward, s.hidden); }
+  void BiasAdd(std::int64_t width) {
+    if (model_.bias) Rows(OpKind::kBiasAdd, width);
+  }
+  void BiasGradient(std::int64_t width) {
+    if (model_.bias) Rows(OpKind::kBiasGradient, width);
+  }
+  void Residual() { Rows(model_.bias ? OpKind::kBiasResidual : OpKind::kResidualAdd, s.hidden); }
+  void Activation(OpKind kind) {
+    Rows(kind, s.ffn);
+    ops.back().activation = model_.activation;
+    ops.back().bias = kind == OpKind::kActivationForward && model_.bias;
+  }
+  void Rope() {
+    if (model_.position == Position::kRope) Add(OpKind::kRope, types.compute, {s.tokens, s.heads + s.kv_heads, s.head_dim});
+  }
+  void Attention(OpKind fused, OpKind unfused) {
+    Add(IsUnfused(plan_) ? unfused : fused, types.compute, {s.batch, s.seq, s.heads, s.head_dim, s.kv_heads});
+  }
+  void AttentionForward() { Attention(OpKind::kAttentionForward, OpKind::kUnfusedAttentionForward); }
+  void AttentionBackward() { Attention(OpKind::kAttentionBackward, OpKind::kUnfusedAttentionBackward); }
+
   void Communicate(OpKind kind, DType type, CommGroup group, std::int64_t group_size, std::int64_t n) {
-    OpDesc op{.kind = kind, .dtype = type, .dims = {n, 0, 0, 0}};
+    OpDesc op{.kind = kind, .dtype = type, .dims = {n}};
     op.group = group;
     op.group_size = static_cast<std::int32_t>(group_size);
     ops.push_back(op);
   }
   // ar(x): only where there is a tensor group.
   void TensorReduce(OpKind kind, DType type, std::int64_t n) {
-    if (tp > 1) Communicate(kind, type, CommGroup::kTensor, tp, n);
+    if (plan_.tp > 1) Communicate(kind, type, CommGroup::kTensor, plan_.tp, n);
   }
   void ReduceHidden() { TensorReduce(OpKind::kAllReduceSum, types.compute, s.tokens * s.hidden); }
+  void Message(OpKind kind) {
+    const std::int64_t whole = s.tokens * s.hidden;
+    const std::int64_t sent = ScattersMessages(plan_) ? (whole + plan_.tp - 1) / plan_.tp : whole;
+    Communicate(kind, types.compute, CommGroup::kPipeline, plan_.pp, sent);
+    if (kind == OpKind::kRecv && ScattersMessages(plan_)) {
+      Communicate(OpKind::kAllGather, types.compute, CommGroup::kTensor, plan_.tp, whole);
+    }
+  }
 
-  // A layer's forward up to bias_gelu, which is what full recomputation runs again.
+  // A layer's forward up to the activation, which is what full recomputation runs again.
   void LayerForwardHead() {
-    Rows(OpKind::kLayerNormForward, s.hidden);
-    Matmul(s.tokens, 3 * s.attention, s.hidden);
-    Rows(OpKind::kBiasAdd, 3 * s.attention);
-    Attention(OpKind::kAttentionForward);
+    NormForward();
+    Matmul(s.tokens, s.qkv, s.hidden);
+    BiasAdd(s.qkv);
+    Rope();
+    AttentionForward();
     Matmul(s.tokens, s.hidden, s.attention);
     ReduceHidden();
-    Rows(OpKind::kBiasResidual, s.hidden);
-    Rows(OpKind::kLayerNormForward, s.hidden);
-    Matmul(s.tokens, s.ffn, s.hidden);
-    Rows(OpKind::kActivationForward, s.ffn);
-    ops.back().bias = true;
+    Residual();
+    NormForward();
+    Matmul(s.tokens, s.fc, s.hidden);
+    Activation(OpKind::kActivationForward);
   }
 
   const StepShapes s;
-  const std::int64_t max_seq_len;
-  const std::int32_t tp;
   const Precision types;
   std::vector<OpDesc> ops;
+
+ private:
+  const ModelSpec& model_;
+  const ParallelPlan& plan_;
 };
 
-void Append(std::vector<OpDesc>& to, const std::vector<OpDesc>& from) {
-  to.insert(to.end(), from.begin(), from.end());
+void Append(std::vector<OpDesc>& to, const std::vector<OpDesc>& from) { to.insert(to.end(), from.begin(), from.end()); }
+
+// Elements of the gradient region, padding included.
+std::int64_t GradientElements(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, std::int64_t pipeline_rank) {
+  const DType type = workload.precision.gradients;
+  return ParameterRegionBytes(ShapesOf(model, workload, plan), model, PlaceOf(plan, pipeline_rank), RankLayers(model, plan, pipeline_rank),
+                              type) /
+         SizeOf(type);
+}
+
+std::vector<OpDesc> ForwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, std::int64_t stage) {
+  std::vector<OpDesc> ops;
+  if (IsFirstStage(stage)) ops = EmbeddingForwardOps(model, workload, plan);
+  const std::vector<OpDesc> layer = LayerForwardOps(model, workload, plan);
+  for (std::int64_t i = 0; i < StageLayerCount(model, plan, stage); ++i) Append(ops, layer);
+  if (IsLastStage(plan, stage)) Append(ops, HeadForwardOps(model, workload, plan));
+  return ops;
+}
+
+std::vector<OpDesc> BackwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, std::int64_t stage) {
+  std::vector<OpDesc> ops;
+  if (IsLastStage(plan, stage)) ops = HeadBackwardOps(model, workload, plan);
+  const std::vector<OpDesc> recompute = LayerRecomputeOps(model, workload, plan);
+  const std::vector<OpDesc> layer = LayerBackwardOps(model, workload, plan);
+  const std::int64_t layers = StageLayerCount(model, plan, stage);
+  const std::int64_t recomputing = RecomputingLayers(plan, layers);
+  for (std::int64_t i = layers - 1; i >= 0; --i) {
+    if (i < recomputing) Append(ops, recompute);
+    Append(ops, layer);
+  }
+  if (IsFirstStage(stage)) Append(ops, EmbeddingBackwardOps(model, workload, plan));
+  return ops;
 }
 
 }  // namespace
 
-std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& workload,
-                                    const ParallelPlan& plan) {
+std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   l.LayerForwardHead();
   l.Matmul(l.s.tokens, l.s.hidden, l.s.ffn);
   l.ReduceHidden();
-  l.Rows(OpKind::kBiasResidual, l.s.hidden);
+  l.Residual();
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> LayerRecomputeOps(const ModelSpec& model, const Workload& workload,
-                                      const ParallelPlan& plan) {
+std::vector<OpDesc> LayerRecomputeOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   if (plan.recompute == Recompute::kFull) l.LayerForwardHead();
+  if (RecomputesScores(plan)) l.AttentionForward();
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& workload,
-                                     const ParallelPlan& plan) {
+std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   const StepShapes& s = l.s;
-  l.Rows(OpKind::kBiasGradient, s.hidden);
+  l.BiasGradient(s.hidden);
   l.WeightGradient(s.ffn, s.hidden);
   l.Matmul(s.tokens, s.ffn, s.hidden, false, true);
-  l.Rows(OpKind::kActivationBackward, s.ffn);
-  l.Rows(OpKind::kBiasGradient, s.ffn);
-  l.WeightGradient(s.hidden, s.ffn);
-  l.Matmul(s.tokens, s.hidden, s.ffn, false, true);
+  l.Activation(OpKind::kActivationBackward);
+  l.BiasGradient(s.fc);
+  l.WeightGradient(s.hidden, s.fc);
+  l.Matmul(s.tokens, s.hidden, s.fc, false, true);
   l.ReduceHidden();
-  l.Rows(OpKind::kLayerNormBackward, s.hidden);
-  l.Rows(OpKind::kBiasGradient, s.hidden);
+  l.NormBackward();
+  l.BiasGradient(s.hidden);
   l.WeightGradient(s.attention, s.hidden);
   l.Matmul(s.tokens, s.attention, s.hidden, false, true);
-  l.Attention(OpKind::kAttentionBackward);
-  l.Rows(OpKind::kBiasGradient, 3 * s.attention);
-  l.WeightGradient(s.hidden, 3 * s.attention);
-  l.Matmul(s.tokens, s.hidden, 3 * s.attention, false, true);
+  l.AttentionBackward();
+  l.Rope();
+  l.BiasGradient(s.qkv);
+  l.WeightGradient(s.hidden, s.qkv);
+  l.Matmul(s.tokens, s.hidden, s.qkv, false, true);
   l.ReduceHidden();
-  l.Rows(OpKind::kLayerNormBackward, s.hidden);
+  l.NormBackward();
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& workload,
-                                        const ParallelPlan& plan) {
+std::int64_t RecomputingLayers(const ParallelPlan& plan, std::int64_t layers) {
+  return RecomputesScores(plan) ? layers : RecomputedLayers(plan, layers);
+}
+
+std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
-  l.Add(OpKind::kEmbeddingForward, l.types.compute, {l.s.tokens, l.s.hidden, l.s.vocab, 0});
+  l.Add(OpKind::kEmbeddingForward, l.types.compute, {l.s.tokens, l.s.hidden, l.s.vocab});
   l.ReduceHidden();
-  l.Rows(OpKind::kPositionForward, l.s.hidden);
+  if (model.position == Position::kLearned) l.Rows(OpKind::kPositionForward, l.s.hidden);
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> EmbeddingBackwardOps(const ModelSpec& model, const Workload& workload,
-                                         const ParallelPlan& plan) {
+std::vector<OpDesc> EmbeddingBackwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
-  l.Rows(OpKind::kPositionBackward, l.s.hidden);
-  l.Add(OpKind::kEmbeddingBackward, l.types.compute, {l.s.tokens, l.s.hidden, l.s.vocab, 0});
+  if (model.position == Position::kLearned) l.Rows(OpKind::kPositionBackward, l.s.hidden);
+  l.Add(OpKind::kEmbeddingBackward, l.types.compute, {l.s.tokens, l.s.hidden, l.s.vocab});
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workload,
-                                   const ParallelPlan& plan) {
+std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   const StepShapes& s = l.s;
-  l.Rows(OpKind::kLayerNormForward, s.hidden);
+  l.NormForward();
   l.Matmul(s.tokens, s.vocab, s.hidden, false, true);
   l.Rows(OpKind::kCrossEntropyMax, s.vocab);
   l.TensorReduce(OpKind::kAllReduceMax, l.types.statistics, s.tokens);
   l.Rows(OpKind::kCrossEntropySum, s.vocab);
   l.TensorReduce(OpKind::kAllReduceSum, l.types.statistics, 2 * s.tokens);
-  l.Add(OpKind::kCrossEntropyLoss, l.types.statistics, {s.tokens, 0, 0, 0});
+  l.Add(OpKind::kCrossEntropyLoss, l.types.statistics, {s.tokens});
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& workload,
-                                    const ParallelPlan& plan) {
+std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   const StepShapes& s = l.s;
   l.Rows(OpKind::kCrossEntropyBackward, s.vocab);
   l.Matmul(s.tokens, s.hidden, s.vocab);
   l.WeightGradient(s.vocab, s.hidden);
   l.ReduceHidden();
-  l.Rows(OpKind::kLayerNormBackward, s.hidden);
+  l.NormBackward();
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> ParameterOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                                 std::int64_t pipeline_rank, OpKind kind) {
-  OpLister l(model, workload, plan);
-  const bool first = pipeline_rank == 0, last = pipeline_rank == plan.pp - 1;
-  const bool norm = kind == OpKind::kSumOfSquares;
-  const DType type = norm ? l.types.gradients : l.types.parameters;
-  const std::int64_t layers = StageLayers(model, plan, pipeline_rank).count;
-  // The last stage's copy of the tied table is updated, but the first stage's counts in the norm.
-  if (first || (last && !norm)) l.Add(kind, type, {l.s.vocab * l.s.hidden, 0, 0, 0});
-  if (first) l.Add(kind, type, {l.max_seq_len * l.s.hidden, 0, 0, 0});
-  const auto layer = LayerParameters(l.s);
-  for (std::int64_t i = 0; i < layers; ++i) {
-    for (const ParameterShape& p : layer) l.Add(kind, type, {p.elements, 0, 0, 0});
+OpDesc ParameterOp(const Workload& workload, OpKind kind, std::int64_t elements) {
+  const Precision& types = workload.precision;
+  OpDesc op{.kind = kind, .dtype = types.gradients, .dims = {elements}};
+  if (kind == OpKind::kAdamW) {
+    op.dtype = types.parameters;
+    op.master_weights = types.master_weights;
   }
-  for (int i = 0; last && i < 2; ++i) l.Add(kind, type, {l.s.hidden, 0, 0, 0});
-  return std::move(l.ops);
+  return op;
 }
 
-std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                              std::int64_t pipeline_rank, const Action& action) {
+std::vector<OpDesc> ParameterOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, std::int64_t pipeline_rank,
+                                 OpKind kind) {
+  const StepShapes s = ShapesOf(model, workload, plan);
+  const RankPlace place = PlaceOf(plan, pipeline_rank);
+  std::vector<OpDesc> ops;
+  const auto add = [&](const ParameterList& list) {
+    for (const ParameterShape& p : list) ops.push_back(ParameterOp(workload, kind, p.elements));
+  };
+  // The last rank's copy of a tied table is updated, but the first rank's counts in the norm.
+  if (place.first || kind != OpKind::kSumOfSquares) add(ParametersBeforeLayers(s, model, place));
+  const ParameterList layer = LayerParameters(s, model);
+  for (std::int64_t i = 0; i < RankLayers(model, plan, pipeline_rank); ++i) add(layer);
+  add(ParametersAfterLayers(s, model, place));
+  return ops;
+}
+
+std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, std::int64_t pipeline_rank,
+                              const Action& action) {
   OpLister l(model, workload, plan);
-  const StepShapes& s = l.s;
-  const bool first = pipeline_rank == 0, last = pipeline_rank == plan.pp - 1;
-  const std::int64_t layers = StageLayers(model, plan, pipeline_rank).count;
-  const std::int64_t gradient_elements =
-      ParameterRegionBytes(s, model, first, last, layers, l.types.gradients) / SizeOf(l.types.gradients);
+  const auto stage = [&]() -> std::int64_t {
+    if (action.stage < 0 || action.stage >= StageCount(plan) || PipelineRankOf(plan, action.stage) != pipeline_rank) {
+      throw std::logic_error(fmt::format("{} is no action of pipeline rank {}", ToString(action), pipeline_rank));
+    }
+    return action.stage;
+  };
   switch (action.kind) {
     case ActionKind::kZeroGradients:
-      l.Add(OpKind::kFill, l.types.gradients, {gradient_elements, 0, 0, 0});
-      l.Add(OpKind::kFill, DType::kF64, {2, 0, 0, 0});
+      l.Add(OpKind::kFill, l.types.gradients, {GradientElements(model, workload, plan, pipeline_rank)});
+      l.Add(OpKind::kFill, DType::kF64, {2});
       break;
-    case ActionKind::kForward: {
-      if (first) Append(l.ops, EmbeddingForwardOps(model, workload, plan));
-      const std::vector<OpDesc> layer = LayerForwardOps(model, workload, plan);
-      for (std::int64_t i = 0; i < layers; ++i) Append(l.ops, layer);
-      if (last) Append(l.ops, HeadForwardOps(model, workload, plan));
-      break;
-    }
-    case ActionKind::kBackward: {
-      if (last) Append(l.ops, HeadBackwardOps(model, workload, plan));
-      std::vector<OpDesc> layer = LayerRecomputeOps(model, workload, plan);
-      Append(layer, LayerBackwardOps(model, workload, plan));
-      for (std::int64_t i = 0; i < layers; ++i) Append(l.ops, layer);
-      if (first) Append(l.ops, EmbeddingBackwardOps(model, workload, plan));
-      break;
-    }
+    case ActionKind::kForward: return ForwardOps(model, workload, plan, stage());
+    case ActionKind::kBackward: return BackwardOps(model, workload, plan, stage());
     case ActionKind::kSendActivation:
-    case ActionKind::kSendGradient:
-      l.Communicate(OpKind::kSend, l.types.compute, CommGroup::kPipeline, plan.pp, s.tokens * s.hidden);
-      break;
+    case ActionKind::kSendGradient: l.Message(OpKind::kSend); break;
     case ActionKind::kRecvActivation:
-    case ActionKind::kRecvGradient:
-      l.Communicate(OpKind::kRecv, l.types.compute, CommGroup::kPipeline, plan.pp, s.tokens * s.hidden);
-      break;
+    case ActionKind::kRecvGradient: l.Message(OpKind::kRecv); break;
     case ActionKind::kReduceGradients:
       if (plan.dp > 1) {
-        l.Communicate(OpKind::kAllReduceSum, l.types.gradients, CommGroup::kData, plan.dp, gradient_elements);
+        l.Communicate(OpKind::kAllReduceSum, l.types.gradients, CommGroup::kData, plan.dp,
+                      GradientElements(model, workload, plan, pipeline_rank));
       }
       break;
-    case ActionKind::kSumTiedEmbedding:
-      if (plan.pp > 1 && model.tied_embeddings && (first || last)) {
-        l.Communicate(OpKind::kAllReduceSum, l.types.gradients, CommGroup::kEmbedding, 2, s.vocab * s.hidden);
+    case ActionKind::kSumTiedEmbedding: {
+      const RankPlace place = PlaceOf(plan, pipeline_rank);
+      if (plan.pp > 1 && model.tied_embeddings && (place.first || place.last)) {
+        l.Communicate(OpKind::kAllReduceSum, l.types.gradients, CommGroup::kEmbedding, 2, l.s.vocab * l.s.hidden);
       }
       break;
+    }
     case ActionKind::kReduceScalars:
       l.ops = ParameterOps(model, workload, plan, pipeline_rank, OpKind::kSumOfSquares);
-      if (RankCount(plan) > 1) {
-        l.Communicate(OpKind::kAllReduceSum, DType::kF64, CommGroup::kWorld, RankCount(plan), 2);
-      }
+      if (RankCount(plan) > 1) l.Communicate(OpKind::kAllReduceSum, DType::kF64, CommGroup::kWorld, RankCount(plan), 2);
       break;
-    case ActionKind::kOptimizer:
-      l.ops = ParameterOps(model, workload, plan, pipeline_rank, OpKind::kAdamW);
-      break;
+    case ActionKind::kOptimizer: return ParameterOps(model, workload, plan, pipeline_rank, OpKind::kAdamW);
   }
   return std::move(l.ops);
 }

@@ -1,9 +1,9 @@
-// The ops that each action of a program issues on one rank, in order, made from model, workload and plan
-// alone. The trainer issues exactly these (a test records them on the dry device); docs/engine.md is the
-// common specification. Pure functions, thread-safe.
+// The ops that each action of a program issues on one rank, in order, made from model, workload and plan alone. The trainer
+// issues exactly these (a test records them on the dry device); docs/engine.md is the common specification, and also says what the
+// options that are predicted only would issue. Pure functions, thread-safe.
 //
-// All tensor and data coordinates of a stage issue the same list. Requires a legal, resolved plan that the
-// engine supports.
+// The lists are those of tensor and data coordinate 0; the other ranks of a pipeline coordinate issue the same but for sums of squares.
+// Requires a legal plan that CheckPredictable takes, with a resolved split.
 #pragma once
 
 #include <cstdint>
@@ -17,31 +17,32 @@
 
 namespace autocfg {
 
-// One transformer layer on one microbatch.
-std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& workload,
-                                    const ParallelPlan& plan);
-std::vector<OpDesc> LayerRecomputeOps(const ModelSpec& model, const Workload& workload,
-                                      const ParallelPlan& plan);
-std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& workload,
-                                     const ParallelPlan& plan);
+// One transformer layer on one microbatch. LayerRecomputeOps: what the backward of a layer that recomputes runs first (under
+// recompute=selective only the attention; empty where the plan recomputes nothing).
+std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
+std::vector<OpDesc> LayerRecomputeOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
+std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
+
+// How many of the `layers` layers of a stage issue LayerRecomputeOps: the first ones.
+std::int64_t RecomputingLayers(const ParallelPlan& plan, std::int64_t layers);
 
 // What the first and the last stage do beside their layers.
-std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& workload,
-                                        const ParallelPlan& plan);
-std::vector<OpDesc> EmbeddingBackwardOps(const ModelSpec& model, const Workload& workload,
-                                         const ParallelPlan& plan);
-std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workload,
-                                   const ParallelPlan& plan);
-std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& workload,
-                                    const ParallelPlan& plan);
+std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
+std::vector<OpDesc> EmbeddingBackwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
+std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
+std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
 
-// One op of `kind` for each parameter of a stage, in parameter order: kAdamW, or kSumOfSquares (without the
-// last stage's copy of the tied table).
-std::vector<OpDesc> ParameterOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                                 std::int64_t pipeline_rank, OpKind kind);
+// One op of `kind` for each parameter of a pipeline rank, all its stages, in parameter order: kAdamW, or kSumOfSquares (without the last rank's
+// copy of a tied table).
+std::vector<OpDesc> ParameterOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, std::int64_t pipeline_rank,
+                                 OpKind kind);
 
-// One action of a rank's program: the above put together, or its communication, reductions and updates.
-std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                              std::int64_t pipeline_rank, const Action& action);
+// One op of `kind` on a parameter tensor of that many elements.
+OpDesc ParameterOp(const Workload& workload, OpKind kind, std::int64_t elements);
+
+// One action of a rank's program: the above put together, or its communication, reductions and updates. A forward or backward is that of the
+// stage that the action names (throws std::logic_error where it names none, or another rank's); those of the whole rank leave it at -1.
+std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, std::int64_t pipeline_rank,
+                              const Action& action);
 
 }  // namespace autocfg

@@ -4,75 +4,105 @@
 
 #include "search/cost/stage_shapes.h"
 #include "search/plan/legality.h"
+#include "search/schedule/in_flight.h"
 
 namespace autocfg {
 namespace {
 
 constexpr std::int64_t kStagingBytes = std::int64_t{1} << 20;
 
-// Microbatches whose activations a stage keeps at once: what MaxInFlight counts in the generator's order, in
-// closed form.
-std::int64_t InFlight(const ParallelPlan& plan, std::int64_t microbatches, std::int64_t pipeline_rank) {
-  if (plan.schedule == Schedule::kGPipe) return microbatches;
-  return std::min(microbatches, plan.pp - pipeline_rank);
-}
-
-// What attention needs beside its operands, in elements of the statistics type: two blocks of scores of at
-// most 128 rows, and a row vector.
+// What attention needs beside its operands, in elements of the statistics type: two blocks of scores of at most 128 rows, and a row
+// vector.
 std::int64_t AttentionWorkspace(std::int64_t seq) { return 2 * std::min<std::int64_t>(seq, 128) * seq + seq; }
+
+// What the ranks of a plan have in common, worked out once.
+class PlanMemory {
+ public:
+  PlanMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan)
+      : model_(model), plan_(plan), types_(workload.precision), s_(ShapesOf(model, workload, plan)),
+        microbatches_(MicrobatchCount(workload, plan)) {
+    const std::int64_t e = SizeOf(types_.compute), st = SizeOf(types_.statistics);
+    const auto rows = [&](std::int64_t width) { return PaddedBytes(s_.tokens * width * e); };
+    const std::int64_t per_token = PaddedBytes(s_.tokens * st);  // one statistic per token
+    const std::int64_t statistics = (model.norm == Norm::kLayerNorm ? 2 : 1) * per_token;  // of one norm
+    const std::int64_t probabilities = PaddedBytes(s_.batch * s_.heads * s_.seq * s_.seq * e);
+    hidden_ = rows(s_.hidden);
+    ids_ = PaddedBytes(s_.tokens * SizeOf(DType::kI32));
+
+    // One layer's tensors but its input x: as computed, and as kept in a slot.
+    const std::int64_t kept_by_attention =
+        IsUnfused(plan) ? probabilities : PaddedBytes(s_.batch * s_.heads * s_.seq * st);
+    inner_ = 2 * statistics + 3 * hidden_ + rows(s_.qkv) + kept_by_attention + rows(s_.attention) + rows(s_.fc) + rows(s_.ffn);
+    kept_ = inner_ - (RecomputesScores(plan) ? probabilities : 0);
+    head_ = 2 * hidden_ + statistics + rows(s_.vocab) + per_token + PaddedBytes(2 * s_.tokens * st) + ids_;
+
+    workspace_ = hidden_ + rows(s_.qkv) + rows(s_.attention) + rows(s_.ffn) + PaddedBytes(2 * SizeOf(DType::kF64));
+    workspace_ += IsUnfused(plan) ? probabilities : PaddedBytes(AttentionWorkspace(s_.seq) * st);
+    if (RecomputesScores(plan)) workspace_ += probabilities;
+    if (IsGated(model.activation)) workspace_ += rows(s_.fc);
+    if (plan.pp == 1) workspace_ += hidden_;
+    if (plan.recompute == Recompute::kFull) workspace_ += inner_;
+  }
+
+  MemoryBytes Of(std::int64_t pipeline_rank) const {
+    const RankPlace place = PlaceOf(plan_, pipeline_rank);
+    std::int64_t layers = 0;
+    MemoryBytes bytes;
+    for (std::int64_t chunk = 0; chunk < plan_.virtual_stages; ++chunk) {
+      const std::int64_t stage = StageOf(plan_, pipeline_rank, chunk);
+      const std::int64_t count = StageLayerCount(model_, plan_, stage);
+      layers += count;
+      std::int64_t slot = count * hidden_ + (count - RecomputedLayers(plan_, count)) * kept_;
+      if (IsFirstStage(stage)) slot += ids_;
+      if (IsLastStage(plan_, stage)) slot += head_;
+      bytes.activations += slot * InFlight(plan_, microbatches_, stage);
+    }
+    bytes.parameters = ParameterRegionBytes(s_, model_, place, layers, types_.parameters);
+    bytes.gradients = types_.gradients == types_.parameters ? bytes.parameters
+                                                            : ParameterRegionBytes(s_, model_, place, layers, types_.gradients);
+    bytes.optimizer = types_.optimizer == types_.gradients ? bytes.gradients
+                                                           : ParameterRegionBytes(s_, model_, place, layers, types_.optimizer);
+    bytes.optimizer *= types_.master_weights ? 3 : 2;
+
+    bytes.workspace = workspace_;
+    // Only the one stage of a last rank sends no output.
+    const bool sends_output = !place.last || plan_.virtual_stages > 1;
+    if (plan_.pp > 1) bytes.communication += (sends_output ? 4 : 2) * hidden_;
+    const bool embedding_group = plan_.pp > 1 && model_.tied_embeddings && (place.first || place.last);
+    bytes.communication += kStagingBytes * ((plan_.tp > 1) + (plan_.dp > 1) + embedding_group + (RankCount(plan_) > 1));
+    return bytes;
+  }
+
+ private:
+  const ModelSpec& model_;
+  const ParallelPlan& plan_;
+  const Precision& types_;
+  StepShapes s_;
+  std::int64_t microbatches_;
+  std::int64_t hidden_ = 0;  // [T,H e]
+  std::int64_t ids_ = 0;     // [T int32]
+  std::int64_t inner_ = 0, kept_ = 0, head_ = 0, workspace_ = 0;
+};
 
 }  // namespace
 
-MemoryBytes RankMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
-                       std::int64_t pipeline_rank) {
-  const StepShapes s = ShapesOf(model, workload, plan);
-  const Precision& types = workload.precision;
-  const std::int64_t e = SizeOf(types.compute), st = SizeOf(types.statistics);
-  const bool first = pipeline_rank == 0, last = pipeline_rank == plan.pp - 1, piped = plan.pp > 1;
-  const std::int64_t layers = StageLayers(model, plan, pipeline_rank).count;
-  const auto rows = [&](std::int64_t width) { return PaddedBytes(s.tokens * width * e); };
-  const std::int64_t per_token = PaddedBytes(s.tokens * st);  // one statistic per token
-  const std::int64_t ids = PaddedBytes(s.tokens * SizeOf(DType::kI32));
-  const std::int64_t hidden = rows(s.hidden);
-
-  MemoryBytes bytes;
-  bytes.parameters = ParameterRegionBytes(s, model, first, last, layers, types.parameters);
-  bytes.gradients = ParameterRegionBytes(s, model, first, last, layers, types.gradients);
-  bytes.optimizer = 2 * ParameterRegionBytes(s, model, first, last, layers, types.optimizer);
-
-  // One layer's tensors from [mean1] to [gelu]: all of them but the layer's input.
-  const std::int64_t inner = 4 * per_token + 3 * hidden + rows(3 * s.attention) +
-                             PaddedBytes(s.batch * s.heads * s.seq * st) + rows(s.attention) +
-                             2 * rows(s.ffn);
-  const bool recompute = plan.recompute == Recompute::kFull;
-  std::int64_t slot = layers * (hidden + (recompute ? 0 : inner));
-  if (first) slot += ids;
-  if (last)
-    slot += 2 * hidden + 2 * per_token + rows(s.vocab) + per_token + PaddedBytes(2 * s.tokens * st) + ids;
-  bytes.activations = slot * InFlight(plan, MicrobatchCount(workload, plan), pipeline_rank);
-
-  bytes.workspace = hidden + rows(3 * s.attention) + rows(s.attention) + rows(s.ffn) +
-                    PaddedBytes(AttentionWorkspace(s.seq) * st) + PaddedBytes(2 * SizeOf(DType::kF64));
-  if (!piped) bytes.workspace += hidden;
-  if (recompute) bytes.workspace += inner;
-
-  if (piped) bytes.communication += (last ? 2 : 4) * hidden;
-  const bool embedding_group = piped && model.tied_embeddings && (first || last);
-  bytes.communication +=
-      kStagingBytes * ((plan.tp > 1) + (plan.dp > 1) + embedding_group + (RankCount(plan) > 1));
-  return bytes;
+MemoryBytes RankMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, std::int64_t pipeline_rank) {
+  return PlanMemory(model, workload, plan).Of(pipeline_rank);
 }
 
 MemoryBytes WorstRankMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
-  MemoryBytes worst = RankMemory(model, workload, plan, 0);
+  const PlanMemory memory(model, workload, plan);
+  MemoryBytes worst = memory.Of(0);
   const auto consider = [&](std::int64_t rank) {
-    const MemoryBytes bytes = RankMemory(model, workload, plan, rank);
+    const MemoryBytes bytes = memory.Of(rank);
     if (bytes.Arena() > worst.Arena()) worst = bytes;
   };
   if (plan.split == SplitMode::kExplicit) {
     for (std::int64_t rank = 1; rank < plan.pp; ++rank) consider(rank);
   } else {
-    // Stages between the first and the last are equal but for what is in flight, which falls with the stage.
+    // Ranks between the first and the last hold the same parameters and slots of the same sizes, as many as their stages have in flight.
+    // None of their stages has more in flight than the same chunk of the rank before: a rank's warm-up ends earlier the further down it
+    // stands, in every schedule.
     if (plan.pp > 2) consider(1);
     if (plan.pp > 1) consider(plan.pp - 1);
   }

@@ -1,6 +1,20 @@
 #include "search/cost/stage_shapes.h"
 
 namespace autocfg {
+namespace {
+
+void AddNorm(ParameterList& list, const StepShapes& s, const ModelSpec& model) {
+  list.Add(s.hidden, true);
+  if (model.norm == Norm::kLayerNorm) list.Add(s.hidden, true);
+}
+
+std::int64_t RegionBytes(const ParameterList& list, std::int64_t element) {
+  std::int64_t bytes = 0;
+  for (const ParameterShape& p : list) bytes += PaddedBytes(p.elements * element);
+  return bytes;
+}
+
+}  // namespace
 
 StepShapes ShapesOf(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
   StepShapes s;
@@ -9,40 +23,50 @@ StepShapes ShapesOf(const ModelSpec& model, const Workload& workload, const Para
   s.tokens = s.batch * s.seq;
   s.hidden = model.hidden;
   s.heads = model.heads / plan.tp;
+  s.kv_heads = model.kv_heads / plan.tp;
   s.head_dim = model.head_dim;
   s.attention = s.heads * s.head_dim;
+  s.qkv = (s.heads + 2 * s.kv_heads) * s.head_dim;
   s.ffn = model.ffn_hidden / plan.tp;
+  s.fc = IsGated(model.activation) ? 2 * s.ffn : s.ffn;
   s.vocab = PaddedVocab(model, plan.tp) / plan.tp;
   return s;
 }
 
-std::array<ParameterShape, 12> LayerParameters(const StepShapes& s) {
-  return {{
-      {s.hidden, true},                     // ln_1.weight
-      {s.hidden, true},                     // ln_1.bias
-      {s.hidden * 3 * s.attention, false},  // attn.c_attn.weight
-      {3 * s.attention, false},             // attn.c_attn.bias
-      {s.attention * s.hidden, false},      // attn.c_proj.weight
-      {s.hidden, true},                     // attn.c_proj.bias
-      {s.hidden, true},                     // ln_2.weight
-      {s.hidden, true},                     // ln_2.bias
-      {s.hidden * s.ffn, false},            // mlp.c_fc.weight
-      {s.ffn, false},                       // mlp.c_fc.bias
-      {s.ffn * s.hidden, false},            // mlp.c_proj.weight
-      {s.hidden, true},                     // mlp.c_proj.bias
-  }};
+ParameterList ParametersBeforeLayers(const StepShapes& s, const ModelSpec& model, RankPlace place) {
+  ParameterList list;
+  if (place.first || (place.last && model.tied_embeddings)) list.Add(s.vocab * s.hidden, false);  // wte
+  if (place.first && model.position == Position::kLearned) list.Add(model.max_seq_len * s.hidden, true);  // wpe
+  return list;
 }
 
-std::int64_t ParameterRegionBytes(const StepShapes& s, const ModelSpec& model, bool first, bool last,
-                                  std::int64_t layers, DType type) {
+ParameterList LayerParameters(const StepShapes& s, const ModelSpec& model) {
+  ParameterList list;
+  const auto linear = [&](std::int64_t in, std::int64_t out, bool bias_replicated) {
+    list.Add(in * out, false);
+    if (model.bias) list.Add(out, bias_replicated);
+  };
+  AddNorm(list, s, model);               // ln_1
+  linear(s.hidden, s.qkv, false);        // attn.c_attn
+  linear(s.attention, s.hidden, true);   // attn.c_proj
+  AddNorm(list, s, model);               // ln_2
+  linear(s.hidden, s.fc, false);         // mlp.c_fc
+  linear(s.ffn, s.hidden, true);         // mlp.c_proj
+  return list;
+}
+
+ParameterList ParametersAfterLayers(const StepShapes& s, const ModelSpec& model, RankPlace place) {
+  ParameterList list;
+  if (!place.last) return list;
+  AddNorm(list, s, model);  // ln_f
+  if (!model.tied_embeddings) list.Add(s.vocab * s.hidden, false);  // lm_head
+  return list;
+}
+
+std::int64_t ParameterRegionBytes(const StepShapes& s, const ModelSpec& model, RankPlace place, std::int64_t layers, DType type) {
   const std::int64_t element = SizeOf(type);
-  std::int64_t layer = 0;
-  for (const ParameterShape& p : LayerParameters(s)) layer += PaddedBytes(p.elements * element);
-  std::int64_t bytes = layers * layer;
-  if (first || last) bytes += PaddedBytes(s.vocab * s.hidden * element);
-  if (first) bytes += PaddedBytes(model.max_seq_len * s.hidden * element);
-  if (last) bytes += 2 * PaddedBytes(s.hidden * element);
-  return bytes;
+  return RegionBytes(ParametersBeforeLayers(s, model, place), element) + layers * RegionBytes(LayerParameters(s, model), element) +
+         RegionBytes(ParametersAfterLayers(s, model, place), element);
 }
 
 }  // namespace autocfg

@@ -1,11 +1,14 @@
-// The sizes that layer_ops and memory_model share: the letters of docs/engine.md under a plan, and the
-// parameter tensors of a stage. Pure, thread-safe. Requires a legal, resolved plan.
+// The sizes that layer_ops and memory_model share: the letters of docs/engine.md under a plan, and the parameter tensors of a
+// pipeline rank. Pure, thread-safe. Requires a legal plan that CheckPredictable takes.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 #include "search/plan/model_spec.h"
+#include "search/plan/model_stages.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/workload.h"
 
@@ -18,12 +21,35 @@ struct StepShapes {
   std::int64_t tokens = 0;     // T = B * S
   std::int64_t hidden = 0;     // H
   std::int64_t heads = 0;      // N, local
+  std::int64_t kv_heads = 0;   // G, local
   std::int64_t head_dim = 0;   // D
   std::int64_t attention = 0;  // A = N * D
+  std::int64_t qkv = 0;        // Q = (N + 2G) * D
   std::int64_t ffn = 0;        // F, local
+  std::int64_t fc = 0;         // W: F, or 2F where the activation is gated
   std::int64_t vocab = 0;      // V, padded and local
 };
 StepShapes ShapesOf(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
+
+// Where a pipeline rank stands: "the first rank" holds stage 0, "the last rank" the last stage.
+struct RankPlace {
+  bool first = false;
+  bool last = false;
+};
+constexpr RankPlace PlaceOf(const ParallelPlan& plan, std::int64_t pipeline_rank) {
+  return {pipeline_rank == 0, pipeline_rank == plan.pp - 1};
+}
+
+// Layers of one stage of the model, in constant time (split=even or explicit).
+constexpr std::int64_t StageLayerCount(const ModelSpec& model, const ParallelPlan& plan, std::int64_t stage) {
+  if (plan.split == SplitMode::kExplicit) return plan.split_layers[static_cast<std::size_t>(stage)];
+  return model.layers / StageCount(plan);
+}
+
+// Options with nothing to act on do nothing.
+constexpr bool IsUnfused(const ParallelPlan& plan) { return plan.attention == Attention::kUnfused; }
+constexpr bool RecomputesScores(const ParallelPlan& plan) { return IsUnfused(plan) && plan.recompute == Recompute::kSelective; }
+constexpr bool ScattersMessages(const ParallelPlan& plan) { return plan.scatter_gather && plan.tp > 1 && plan.pp > 1; }
 
 // One parameter tensor: its elements on a rank, and whether every rank of the tensor group holds the same.
 struct ParameterShape {
@@ -31,14 +57,29 @@ struct ParameterShape {
   bool replicated = false;
 };
 
-// A layer's parameters in the order of docs/engine.md.
-std::array<ParameterShape, 12> LayerParameters(const StepShapes& shapes);
+// A few tensors in order, without an allocation.
+class ParameterList {
+ public:
+  void Add(std::int64_t elements, bool replicated) { shapes_[count_++] = {elements, replicated}; }
+  const ParameterShape* begin() const { return shapes_.data(); }
+  const ParameterShape* end() const { return shapes_.data() + count_; }
+  std::size_t size() const { return count_; }
+
+ private:
+  std::array<ParameterShape, 12> shapes_{};
+  std::size_t count_ = 0;
+};
+
+// A rank's parameters in the order of docs/engine.md: those before its layers, those of each layer, those after them. A tied
+// table of the last rank of several comes first of all.
+ParameterList ParametersBeforeLayers(const StepShapes& shapes, const ModelSpec& model, RankPlace place);
+ParameterList LayerParameters(const StepShapes& shapes, const ModelSpec& model);
+ParameterList ParametersAfterLayers(const StepShapes& shapes, const ModelSpec& model, RankPlace place);
 
 // Bytes a tensor takes in a region.
 constexpr std::int64_t PaddedBytes(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// Bytes of the region that holds one tensor of `type` for each parameter of a stage.
-std::int64_t ParameterRegionBytes(const StepShapes& shapes, const ModelSpec& model, bool first, bool last,
-                                  std::int64_t layers, DType type);
+// Bytes of the region that holds one tensor of `type` for each parameter of a rank with `layers` layers in all.
+std::int64_t ParameterRegionBytes(const StepShapes& shapes, const ModelSpec& model, RankPlace place, std::int64_t layers, DType type);
 
 }  // namespace autocfg

@@ -7,50 +7,50 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "search/cost/layer_ops.h"
+#include "search/cost/stage_shapes.h"
 #include "search/plan/legality.h"
+#include "search/planner/nominal_times.h"
 
 namespace autocfg {
 namespace {
 
-// Nominal figures: only the order of ops depends on them.
-constexpr double kFlopsPerS = 5e10, kBytesPerS = 1e10, kOpS = 1e-6;
-constexpr double kLinkBytesPerS = 2e9, kMessageS = 1e-5;
-
-double NominalSeconds(const OpDesc& op) {
-  if (IsCommunication(op.kind)) return kMessageS + MinBytes(op) / kLinkBytesPerS;
-  return kOpS + Flops(op) / kFlopsPerS + MinBytes(op) / kBytesPerS;
-}
-
 using OpWeights = absl::flat_hash_map<OpDesc, double, OpDescHash>;
 
 void Add(OpWeights& weights, const std::vector<OpDesc>& ops, double times) {
-  for (const OpDesc& op : ops) weights[op] += times * NominalSeconds(op);
+  for (const OpDesc& op : ops) weights[op] += times * NominalTimes().Seconds(op);
 }
 
 // The ops of one step of a plan, each with the nominal time that it takes in all.
 OpWeights StepOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
   OpWeights weights;
   const auto m = static_cast<double>(MicrobatchCount(workload, plan));
+  std::int64_t recomputing = 0;
+  for (std::int64_t stage = 0; stage < StageCount(plan); ++stage) {
+    recomputing += RecomputingLayers(plan, StageLayerCount(model, plan, stage));
+  }
   const double layers = static_cast<double>(model.layers) * m;
   Add(weights, LayerForwardOps(model, workload, plan), layers);
-  Add(weights, LayerRecomputeOps(model, workload, plan), layers);
+  if (recomputing > 0) Add(weights, LayerRecomputeOps(model, workload, plan), static_cast<double>(recomputing) * m);
   Add(weights, LayerBackwardOps(model, workload, plan), layers);
   Add(weights, EmbeddingForwardOps(model, workload, plan), m);
   Add(weights, EmbeddingBackwardOps(model, workload, plan), m);
   Add(weights, HeadForwardOps(model, workload, plan), m);
   Add(weights, HeadBackwardOps(model, workload, plan), m);
-  std::set<std::int64_t> stages = {0, plan.pp - 1};
-  if (plan.pp > 2) stages.insert(1);
-  for (const std::int64_t stage : stages) {
+  // All chunks of a rank are in one region: the first rank, the last one, and of those between one of each size.
+  std::set<std::int64_t> between;
+  for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
+    const bool edge = rank == 0 || rank + 1 == plan.pp;
+    if (!edge && plan.split != SplitMode::kExplicit && !between.empty()) continue;
+    if (!edge && !between.insert(RankLayers(model, plan, rank)).second) continue;
     for (const ActionKind kind :
          {ActionKind::kZeroGradients, ActionKind::kReduceGradients, ActionKind::kSumTiedEmbedding,
           ActionKind::kReduceScalars, ActionKind::kOptimizer}) {
-      Add(weights, ActionOps(model, workload, plan, stage, Action{.kind = kind, .after = {}}), 1);
+      Add(weights, ActionOps(model, workload, plan, rank, Action{.kind = kind}), 1);
     }
   }
   if (plan.pp > 1) {
     for (const ActionKind kind : {ActionKind::kSendActivation, ActionKind::kRecvActivation}) {
-      Add(weights, ActionOps(model, workload, plan, 0, Action{.kind = kind, .after = {}}), 2 * m);
+      Add(weights, ActionOps(model, workload, plan, 0, Action{.kind = kind}), 2 * static_cast<double>(plan.virtual_stages) * m);
     }
   }
   return weights;

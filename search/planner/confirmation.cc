@@ -30,13 +30,13 @@ std::size_t BestMeasured(const std::vector<CandidatePlan>& candidates) {
 
 std::vector<std::size_t> SuggestConfirmation(const std::vector<CandidatePlan>& candidates) {
   const std::size_t best = BestMeasured(candidates);
-  if (best == candidates.size()) return {};
+  if (best == candidates.size() || candidates[best].slice) return {};
   const double median = *candidates[best].measured_s;
   const double high = median + candidates[best].measured_ci95_s;
   std::vector<std::size_t> tied;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const CandidatePlan& c = candidates[i];
-    if (!Measured(c)) continue;
+    if (!Measured(c) || c.slice) continue;
     if (*c.measured_s <= median * (1 + kTiedWithin) || *c.measured_s - c.measured_ci95_s <= high)
       tied.push_back(i);
   }

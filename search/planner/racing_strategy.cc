@@ -30,6 +30,11 @@ std::int64_t TriedCount(const std::vector<CandidatePlan>& candidates) {
 // Standard deviation of the logarithm: the interval is 90%, 1.645 of them to either side.
 double Sigma(const Prediction& p) { return std::log(p.step_time_high_s / p.step_time_low_s) / (2 * 1.645); }
 
+// Whether it may be asked for in the race.
+bool InTheRace(const std::vector<CandidatePlan>& candidates, std::size_t i) {
+  return !Tried(candidates[i]) && !IsDominated(candidates, i);
+}
+
 bool Plausible(const CandidatePlan& c, double incumbent_s) {
   return c.predicted.step_time_s * std::exp(-kPlausibleSigmas * Sigma(c.predicted)) <
          incumbent_s * (1 - kWorthwhile);
@@ -49,7 +54,7 @@ double ExpectedImprovement(const Prediction& p, double incumbent_s) {
 std::vector<std::size_t> BestOfLayouts(const std::vector<CandidatePlan>& candidates, std::size_t most) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (!Tried(candidates[i])) order.push_back(i);
+    if (InTheRace(candidates, i)) order.push_back(i);
   }
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return candidates[a].predicted.step_time_s < candidates[b].predicted.step_time_s;
@@ -66,8 +71,9 @@ std::vector<std::size_t> BestOfLayouts(const std::vector<CandidatePlan>& candida
 
 std::int64_t RacingStrategy::Bound(const std::vector<CandidatePlan>& candidates) const {
   if (max_trials_ > 0) return max_trials_;
-  const auto n = static_cast<std::int64_t>(candidates.size());
-  return std::max((n + 2) / 3, std::min<std::int64_t>(kFirstRound, n));
+  std::int64_t n = 0;
+  for (std::size_t i = 0; i < candidates.size(); ++i) n += !IsDominated(candidates, i);
+  return std::max(std::min((n + 2) / 3, kMostRaced), std::min<std::int64_t>(kFirstRound, n));
 }
 
 std::vector<std::size_t> RacingStrategy::Suggest(const std::vector<CandidatePlan>& candidates) {
@@ -85,7 +91,7 @@ std::vector<std::size_t> RacingStrategy::Suggest(const std::vector<CandidatePlan
   std::vector<std::pair<double, std::size_t>> by_gain;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const CandidatePlan& c = candidates[i];
-    if (!Tried(c) && Plausible(c, incumbent))
+    if (Plausible(c, incumbent) && InTheRace(candidates, i))
       by_gain.emplace_back(-ExpectedImprovement(c.predicted, incumbent), i);
   }
   std::sort(by_gain.begin(), by_gain.end());
@@ -105,14 +111,16 @@ std::vector<std::size_t> RacingStrategy::Suggest(const std::vector<CandidatePlan
 std::int64_t RacingStrategy::TrialsLeft(const std::vector<CandidatePlan>& candidates) const {
   const std::size_t best = BestMeasured(candidates);
   std::int64_t race = 0;
-  for (const CandidatePlan& c : candidates) {
-    race += !Tried(c) && (best == candidates.size() || Plausible(c, *candidates[best].measured_s));
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    race += (best == candidates.size() || Plausible(candidates[i], *candidates[best].measured_s)) &&
+            InTheRace(candidates, i);
   }
   const std::int64_t confirmed = ConfirmationsDone(candidates);
   if (confirmed > 0) race = 0;
   race = std::min(race, std::max<std::int64_t>(0, Bound(candidates) - TriedCount(candidates)));
-  // A single plan is tied with nothing.
-  return race + (candidates.size() > 1 ? std::max<std::int64_t>(0, kMostConfirmations - confirmed) : 0);
+  // A single plan is tied with nothing, and slices are not repeated.
+  const bool slices = best != candidates.size() && candidates[best].slice;
+  return race + (!slices && candidates.size() > 1 ? std::max<std::int64_t>(0, kMostConfirmations - confirmed) : 0);
 }
 
 }  // namespace autocfg

@@ -4,12 +4,15 @@
 #include <cmath>
 #include <limits>
 
+#include "search/plan/model_stages.h"
+
 namespace autocfg {
 namespace {
 
 constexpr double kGlobalSigma = 0.2;
 constexpr double kFeatureSigma = 0.1;
 constexpr double kAxisSlopeSigma = 0.05;
+constexpr double kSplitSigma = 0.03;
 constexpr std::array<double, 6> kResidualSigmas = {0.02, 0.03, 0.045, 0.07, 0.1, 0.15};
 constexpr std::array<double, 3> kPriorScales = {0.5, 1, 2.5};
 
@@ -48,26 +51,65 @@ void SolveUpper(const std::vector<double>& l, std::vector<double>& x) {
   }
 }
 
+// The inverse of a matrix by its Cholesky factor.
+std::vector<double> Inverse(const std::vector<double>& l, std::size_t n) {
+  std::vector<double> inverse(n * n), column(n);
+  for (std::size_t j = 0; j < n; ++j) {
+    std::fill(column.begin(), column.end(), 0.0);
+    column[j] = 1;
+    SolveLower(l, column);
+    SolveUpper(l, column);
+    for (std::size_t i = 0; i < n; ++i) inverse[i * n + j] = column[i];
+  }
+  return inverse;
+}
+
+// One point of the grid, with its solved regression.
+struct Hypothesis {
+  double residual_sigma = 0;
+  double prior_scale = 1;
+  double weight = 1;
+  std::vector<double> cholesky;  // lower triangle of covariance, n x n by rows
+  std::vector<double> alpha;     // covariance^-1 y
+};
+
+// Of all layers of the model, those that run their forward again.
+double RecomputedShare(const ParallelPlan& plan, std::int64_t layers) {
+  if (plan.recompute != Recompute::kFull) return 0;
+  if (plan.recompute_layers == 0) return 1;
+  std::int64_t recomputed = 0;
+  if (plan.split == SplitMode::kExplicit) {
+    for (const std::int64_t stage : plan.split_layers) recomputed += RecomputedLayers(plan, stage);
+  } else {
+    const std::int64_t stages = StageCount(plan);
+    recomputed = stages * RecomputedLayers(plan, layers / stages);
+  }
+  return static_cast<double>(recomputed) / static_cast<double>(layers);
+}
+
 }  // namespace
 
-Recalibration::Features Recalibration::FeaturesOf(const ParallelPlan& plan) {
+Recalibration::Features Recalibration::FeaturesOf(const ParallelPlan& plan) const {
   const auto log2 = [](std::int64_t size) { return std::log2(static_cast<double>(size)); };
   return {{plan.tp, plan.pp, plan.dp},
           plan.schedule,
-          plan.recompute,
-          {log2(plan.micro_batch), log2(plan.tp), log2(plan.pp), log2(plan.dp)}};
+          plan.split == SplitMode::kEven,
+          RecomputedShare(plan, layers_),
+          {log2(plan.micro_batch), log2(plan.tp), log2(plan.pp), log2(plan.dp), log2(plan.virtual_stages)}};
 }
 
 double Recalibration::Covariance(const Features& a, const Features& b) {
-  const int same = (a.layout == b.layout) + (a.schedule == b.schedule) + (a.recompute == b.recompute);
-  double sum =
-      kGlobalSigma * kGlobalSigma + kFeatureSigma * kFeatureSigma * (same + a.slopes[0] * b.slopes[0]);
+  const double recompute = a.recomputed * b.recomputed + (1 - a.recomputed) * (1 - b.recomputed);
+  const double same = (a.layout == b.layout ? 1 : 0) + (a.schedule == b.schedule ? 1 : 0) + recompute;
+  double sum = kGlobalSigma * kGlobalSigma + kFeatureSigma * kFeatureSigma * (same + a.slopes[0] * b.slopes[0]);
+  if (a.even == b.even) sum += kSplitSigma * kSplitSigma;
   for (std::size_t i = 1; i < a.slopes.size(); ++i)
     sum += kAxisSlopeSigma * kAxisSlopeSigma * a.slopes[i] * b.slopes[i];
   return sum;
 }
 
-Recalibration::Recalibration(const std::vector<RatioObservation>& observations) {
+Recalibration::Recalibration(std::int64_t layers, const std::vector<RatioObservation>& observations)
+    : layers_(layers) {
   const std::size_t n = observations.size();
   for (const RatioObservation& o : observations) features_.push_back(FeaturesOf(o.plan));
   std::vector<double> prior(n * n);
@@ -75,6 +117,7 @@ Recalibration::Recalibration(const std::vector<RatioObservation>& observations) 
     for (std::size_t j = 0; j <= i; ++j) prior[i * n + j] = Covariance(features_[i], features_[j]);
   }
 
+  std::vector<Hypothesis> hypotheses;
   double best = -std::numeric_limits<double>::infinity();
   for (double residual : kResidualSigmas) {
     for (double scale : kPriorScales) {
@@ -95,46 +138,45 @@ Recalibration::Recalibration(const std::vector<RatioObservation>& observations) 
       SolveUpper(h.cholesky, h.alpha);
       h.weight = log_likelihood;
       best = std::max(best, log_likelihood);
-      hypotheses_.push_back(std::move(h));
+      hypotheses.push_back(std::move(h));
     }
   }
   // Those below a hundredth of the best change nothing that shows.
-  std::erase_if(hypotheses_, [&](const Hypothesis& h) { return h.weight < best - std::log(100.0); });
+  std::erase_if(hypotheses, [&](const Hypothesis& h) { return h.weight < best - std::log(100.0); });
   double sum = 0;
-  for (Hypothesis& h : hypotheses_) sum += h.weight = std::exp(h.weight - best);
-  for (Hypothesis& h : hypotheses_) h.weight /= sum;
+  for (Hypothesis& h : hypotheses) sum += h.weight = std::exp(h.weight - best);
+
+  alpha_.assign(n, 0);
+  second_.assign(n * n, 0);
+  for (Hypothesis& h : hypotheses) {
+    const double weight = h.weight / sum, scale = h.prior_scale * h.prior_scale;
+    const std::vector<double> inverse = Inverse(h.cholesky, n);
+    residual_sigma_ += weight * h.residual_sigma;
+    second_own_ += weight * scale;
+    second_residual_ += weight * h.residual_sigma * h.residual_sigma;
+    for (std::size_t i = 0; i < n; ++i) {
+      alpha_[i] += weight * scale * h.alpha[i];
+      for (std::size_t j = 0; j < n; ++j)
+        second_[i * n + j] += weight * scale * scale * (inverse[i * n + j] - h.alpha[i] * h.alpha[j]);
+    }
+  }
 }
 
 Correction Recalibration::For(const ParallelPlan& plan) const {
   const Features features = FeaturesOf(plan);
   const std::size_t n = features_.size();
-  std::vector<double> prior(n);
-  for (std::size_t i = 0; i < n; ++i) prior[i] = Covariance(features, features_[i]);
-  const double own = Covariance(features, features);
-
-  double mean = 0, square = 0;
   std::vector<double> k(n);
-  for (const Hypothesis& h : hypotheses_) {
-    const double scale = h.prior_scale * h.prior_scale;
-    double m = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      k[i] = prior[i] * scale;
-      m += k[i] * h.alpha[i];
-    }
-    SolveLower(h.cholesky, k);
-    double variance = own * scale;
-    for (double x : k) variance -= x * x;
-    variance = std::max(0.0, variance) + h.residual_sigma * h.residual_sigma;
-    mean += h.weight * m;
-    square += h.weight * (variance + m * m);
+  for (std::size_t i = 0; i < n; ++i) k[i] = Covariance(features, features_[i]);
+  double mean = 0, explained = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    mean += k[i] * alpha_[i];
+    double row = 0;
+    for (std::size_t j = 0; j < n; ++j) row += second_[i * n + j] * k[j];
+    explained += k[i] * row;
   }
-  return {mean, std::sqrt(std::max(0.0, square - mean * mean))};
-}
-
-double Recalibration::residual_sigma() const {
-  double mean = 0;
-  for (const Hypothesis& h : hypotheses_) mean += h.weight * h.residual_sigma;
-  return mean;
+  // A plan's own effect remains, whatever was seen; rounding must not go below.
+  const double variance = second_own_ * Covariance(features, features) + second_residual_ - explained - mean * mean;
+  return {mean, std::sqrt(std::max(variance, second_residual_))};
 }
 
 }  // namespace autocfg

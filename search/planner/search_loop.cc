@@ -1,9 +1,10 @@
 #include "search/planner/search_loop.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
 #include <set>
-#include <stdexcept>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -11,47 +12,45 @@
 #include "search/planner/calibration_ops.h"
 #include "search/planner/confirmation.h"
 #include "search/planner/exhaustive_strategy.h"
+#include "search/planner/feasible_plans.h"
+#include "search/planner/nominal_times.h"
 #include "search/planner/racing_strategy.h"
 #include "search/planner/recalibration.h"
+#include "search/planner/shortlist.h"
 #include "search/stats/statistics.h"
 #include "search/text/plan_text.h"
 
 namespace autocfg {
 namespace {
 
-constexpr std::size_t kShortlist = 64;
-// Actions simulated for the shortlist in all, so that spaces of huge programs are still answered within a
-// second or so.
-constexpr std::int64_t kMostSimulatedActions = 3'000'000;
 constexpr int kMostLost = 2;  // a plan whose trial was lost or cancelled is asked for this often again
 constexpr double kNinetyPercent = 1.645;
 constexpr double kLeastNoise = 0.005;
+// How well known the part of a step is that a slice does not show: messages and bubbles.
+constexpr double kUnseenSigma = 0.1;
 
-std::int64_t SimulatedActions(const Workload& workload, const ParallelPlan& plan) {
-  return plan.pp * std::min<std::int64_t>(plan.dp, 2) * (6 * MicrobatchCount(workload, plan) + 5);
+void SetInterval(Prediction& p, double sigma) {
+  const double spread = std::exp(kNinetyPercent * sigma);
+  p.step_time_low_s = p.step_time_s / spread;
+  p.step_time_high_s = p.step_time_s * spread;
 }
 
 Prediction Corrected(Prediction p, const Correction& correction) {
-  const double factor = std::exp(correction.log_mean);
-  Breakdown& b = p.breakdown;
-  for (double* part :
-       {&b.compute, &b.recompute, &b.tp_comm, &b.pp_comm, &b.dp_comm, &b.bubble, &b.optimizer, &b.overhead}) {
-    *part *= factor;
-  }
-  p.step_time_s *= factor;
-  const double spread = std::exp(kNinetyPercent * correction.sigma);
-  p.step_time_low_s = p.step_time_s / spread;
-  p.step_time_high_s = p.step_time_s * spread;
+  Scale(p, std::exp(correction.log_mean));
+  SetInterval(p, correction.sigma);
   return p;
 }
 
 // What the loop keeps about a candidate beside what a strategy sees.
 struct Record {
-  Prediction raw;  // before recalibration
+  std::size_t feasible = 0;  // index among the feasible plans
+  Prediction raw;            // before recalibration
   std::vector<double> steps;
   std::size_t first_steps = 0;  // steps of its first trial
   double first_device_s = 0;
   int lost = 0;
+  double slice_s = 0;      // of a slice: its predicted time
+  double noise_sigma = 0;  // relative standard error of its measured time
 };
 
 }  // namespace
@@ -61,11 +60,16 @@ struct SearchLoop::State {
   Workload workload;
   ClusterSpec cluster;
   SearchOptions options;
+  SearchSpace space;
+  std::unique_ptr<CostModel> costs;  // by nominal times before the calibration
+  bool calibrated = false;
   SearchPhase phase = SearchPhase::kCalibrating;
   SearchCounts counts;
-  std::vector<CandidatePlan> candidates;
-  std::vector<Record> records;  // by candidate
-  std::map<ParallelPlan, std::size_t> index;
+  FeasiblePlans feasible;
+  SimulatedPlans simulated;
+  Recalibration recalibration{1, {}};
+  std::vector<CandidatePlan> candidates;  // that the strategy chooses from; none where nothing is measured
+  std::vector<Record> records;            // by candidate
   std::unique_ptr<Strategy> strategy;
   std::vector<std::pair<std::size_t, std::int64_t>>
       drawn;  // of the current round, not handed out yet: candidate, repeat
@@ -73,38 +77,63 @@ struct SearchLoop::State {
 
   void Reject(const std::string& reason) { ++counts.rejected[reason]; }
 
-  void Reindex() {
-    index.clear();
-    for (std::size_t i = 0; i < candidates.size(); ++i) index[candidates[i].plan] = i;
-    counts.predicted = static_cast<std::int64_t>(candidates.size());
+  FeasiblePlans FindFeasible(CostModel& cost_model, std::int64_t device_overhead_bytes) const {
+    return FindFeasiblePlans(space, cost_model, MemoryCapacity(cluster) - device_overhead_bytes);
   }
 
-  // The closed form for all, the simulator for the best of them.
-  absl::Status PredictTimes(CostModel& costs) {
-    std::vector<std::size_t> order;
-    for (std::size_t i = 0; i < candidates.size(); ++i) {
-      records[i].raw = costs.Predict(candidates[i].plan);
-      if (!std::isfinite(records[i].raw.step_time_s) || records[i].raw.step_time_s <= 0) {
-        return absl::InvalidArgumentError(fmt::format(
-            "the calibration gives no time for plan {}; run it again", PlanText(candidates[i].plan)));
-      }
-      order.push_back(i);
+  void CountFeasible() {
+    counts = {};
+    counts.enumerated = feasible.enumerated;
+    counts.out_of_memory = feasible.out_of_memory;
+    if (counts.out_of_memory > 0) counts.rejected["out_of_memory"] = counts.out_of_memory;
+    for (int i = 0; i < kIllegalReasonCount; ++i) {
+      const std::int64_t illegal = feasible.illegal[static_cast<std::size_t>(i)];
+      if (illegal == 0) continue;
+      counts.illegal += illegal;
+      counts.rejected[std::string(Name(static_cast<IllegalReason>(i)))] += illegal;
     }
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-      return records[a].raw.step_time_s < records[b].raw.step_time_s;
-    });
-    order.resize(std::min(order.size(), kShortlist));
-    std::int64_t actions = 0;
-    for (std::size_t i : order) {
-      actions += SimulatedActions(workload, candidates[i].plan);
-      if (actions > kMostSimulatedActions) break;
-      try {
-        records[i].raw = costs.Simulate(candidates[i].plan);
-      } catch (const std::logic_error& error) {
-        return absl::InternalError(fmt::format("plan {}: {}", PlanText(candidates[i].plan), error.what()));
-      }
+    counts.predicted = static_cast<std::int64_t>(feasible.plans.size());
+    if (calibrated) counts.evaluated = counts.predicted;
+  }
+
+  Prediction RawPrediction(std::size_t i) const {
+    return calibrated ? PredictionOf(*costs, feasible, simulated, i) : costs->PredictMemory(feasible.PlanAt(i));
+  }
+
+  bool IsSlice(const ParallelPlan& plan) const {
+    return options.measurable_ranks > 0 && RankCount(plan) > options.measurable_ranks;
+  }
+
+  // The plans that the strategy is to choose from.
+  void MakeCandidates() {
+    std::vector<std::size_t> chosen(feasible.plans.size());
+    std::iota(chosen.begin(), chosen.end(), std::size_t{0});
+    if (!options.exhaustive && chosen.size() > kMostCandidates) {
+      const auto faster = [&](std::size_t a, std::size_t b) {
+        const double ta = feasible.plans[a].step_time_s, tb = feasible.plans[b].step_time_s;
+        return std::pair(ta, a) < std::pair(tb, b);
+      };
+      std::nth_element(chosen.begin(), chosen.begin() + kMostCandidates, chosen.end(), faster);
+      chosen.resize(kMostCandidates);
+      std::sort(chosen.begin(), chosen.end());
     }
-    return absl::OkStatus();
+    const auto candidate_of = [&](std::int32_t i) {
+      while (i != kNoPlan) {
+        const auto found = std::lower_bound(chosen.begin(), chosen.end(), static_cast<std::size_t>(i));
+        if (found != chosen.end() && *found == static_cast<std::size_t>(i)) {
+          return static_cast<std::size_t>(found - chosen.begin());
+        }
+        i = feasible.plans[static_cast<std::size_t>(i)].recomputes_less;  // less still, and so no slower
+      }
+      return kNoCandidate;
+    };
+    for (const std::size_t i : chosen) {
+      records.push_back({.feasible = i, .raw = RawPrediction(i), .steps = {}});
+      candidates.push_back({.plan = feasible.PlanAt(i),
+                            .predicted = records.back().raw,
+                            .measured_s = {},
+                            .recomputes_less = candidate_of(feasible.plans[i].recomputes_less)});
+    }
   }
 
   void Recalibrate() {
@@ -112,10 +141,9 @@ struct SearchLoop::State {
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       const CandidatePlan& c = candidates[i];
       if (!c.measured_s) continue;
-      const double noise = std::max(kLeastNoise, c.measured_ci95_s / 1.96 / *c.measured_s);
-      observations.push_back({c.plan, std::log(*c.measured_s / records[i].raw.step_time_s), noise});
+      observations.push_back({c.plan, std::log(*c.measured_s / records[i].raw.step_time_s), records[i].noise_sigma});
     }
-    const Recalibration recalibration(observations);
+    recalibration = Recalibration(model.layers, observations);
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       candidates[i].predicted = Corrected(records[i].raw, recalibration.For(candidates[i].plan));
     }
@@ -148,14 +176,41 @@ struct SearchLoop::State {
     Record& r = records[i];
     if (c.repeats == 0) {
       ++counts.measured;
+      counts.slices += sample.slice;
       r.first_steps = sample.step_time_s.size();
       r.first_device_s = sample.device_s;
     }
     ++c.repeats;
     r.steps.insert(r.steps.end(), sample.step_time_s.begin(), sample.step_time_s.end());
     c.samples = r.steps.size();
-    c.measured_s = Median(r.steps);
+    c.slice = sample.slice;
+    const double median = Median(r.steps);
+    c.measured_s = median;
     c.measured_ci95_s = MedianCi95(r.steps).value_or(0);
+    r.noise_sigma = std::max(kLeastNoise, c.measured_ci95_s / 1.96 / median);
+    if (c.slice) {
+      // The slice is a part of the step: the step takes at least as long.
+      r.slice_s = SliceSeconds(*costs, c.plan, ChooseSlice(*costs, c.plan).pipeline);
+      c.measured_s = std::max(median, r.raw.step_time_s + median - r.slice_s);
+      const double unseen = std::max(0.0, *c.measured_s - median) / *c.measured_s;
+      r.noise_sigma = std::hypot(r.noise_sigma * (1 - unseen), kUnseenSigma * unseen);
+      r.noise_sigma = std::max(kLeastNoise, r.noise_sigma);
+    }
+  }
+
+  // The prediction of a plan of which a slice was measured: the slice's deviation is one of compute.
+  Prediction CorrectedBySlice(std::size_t i) const {
+    Prediction p = records[i].raw;
+    const double total = *candidates[i].measured_s;
+    const double more = total - p.step_time_s;
+    if (p.breakdown.compute + more >= 0) {
+      p.breakdown.compute += more;
+      p.step_time_s = total;
+    } else {
+      Scale(p, total / p.step_time_s);
+    }
+    SetInterval(p, std::hypot(records[i].noise_sigma, recalibration.residual_sigma()));
+    return p;
   }
 
   // Lost or cancelled: it may be asked for again, a few times.
@@ -166,6 +221,16 @@ struct SearchLoop::State {
     } else {
       Fail(i, reason);
     }
+  }
+
+  // The mean factor by which measurements correct predictions: for the plans that are no candidates.
+  double MeanCorrection() const {
+    if (candidates.empty()) return 1;
+    double sum = 0;
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      sum += std::log(candidates[i].predicted.step_time_s / records[i].raw.step_time_s);
+    }
+    return std::exp(sum / static_cast<double>(candidates.size()));
   }
 };
 
@@ -195,11 +260,12 @@ absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Work
   if (absl::Status status = CheckEngineSupports(model); !status.ok()) return status;
   if (absl::Status status = Validate(workload, model); !status.ok()) return status;
   if (absl::Status status = Validate(cluster); !status.ok()) return status;
-  if (options.max_trials < 0) {
-    return absl::InvalidArgumentError(
-        fmt::format("max_trials is {}; it must not be negative", options.max_trials));
+  for (const auto& [name, value] :
+       {std::pair("max_trials", options.max_trials), std::pair("measurable_ranks", options.measurable_ranks)}) {
+    if (value < 0) return absl::InvalidArgumentError(fmt::format("{} is {}; it must not be negative", name, value));
   }
-  absl::StatusOr<SearchSpace> plans = SearchSpace::Create(model, workload, RankCount(cluster), space);
+  absl::StatusOr<SearchSpace> plans =
+      SearchSpace::Create(model, workload, RankCount(cluster), space, {.predict_only = options.predict_only});
   if (!plans.ok()) return plans.status();
 
   auto state = std::make_unique<State>();
@@ -207,45 +273,49 @@ absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Work
   state->workload = workload;
   state->cluster = cluster;
   state->options = options;
+  state->space = *std::move(plans);
   if (options.exhaustive) {
     state->strategy = std::make_unique<ExhaustiveStrategy>(options.max_trials);
   } else {
     state->strategy = std::make_unique<RacingStrategy>(options.max_trials);
   }
-  const CostModel costs(model, workload, cluster, OpTimes());
-  const SearchSpace::Counts counts = plans->ForEachLegal([&](const ParallelPlan& plan) {
-    Prediction memory = costs.PredictMemory(plan);
-    if (memory.feasible) {
-      state->candidates.push_back({.plan = plan, .predicted = memory, .measured_s = {}});
-      state->records.push_back({.raw = std::move(memory), .steps = {}});
-    } else {
-      ++state->counts.out_of_memory;
-      state->Reject("out_of_memory");
-    }
-    return true;
-  });
-  state->counts.enumerated = counts.enumerated;
-  for (int i = 0; i < kIllegalReasonCount; ++i) {
-    const std::int64_t illegal = counts.illegal[static_cast<std::size_t>(i)];
-    if (illegal == 0) continue;
-    state->counts.illegal += illegal;
-    state->counts.rejected[std::string(Name(static_cast<IllegalReason>(i)))] += illegal;
-  }
-  state->Reindex();
-  if (state->candidates.empty()) state->phase = SearchPhase::kDone;
+  std::int64_t overhead = 0;
+  for (const NodeGroup& group : cluster.groups) overhead = std::max(overhead, group.device.overhead_bytes);
+  state->costs =
+      std::make_unique<CostModel>(model, workload, cluster, std::make_shared<const NominalTimes>(), overhead);
+  state->feasible = state->FindFeasible(*state->costs, overhead);
+  state->CountFeasible();
+  if (state->feasible.plans.empty()) state->phase = SearchPhase::kDone;
   return SearchLoop(std::move(state));
 }
 
 SearchPhase SearchLoop::phase() const { return state_->phase; }
 const SearchCounts& SearchLoop::counts() const { return state_->counts; }
+std::optional<ParallelPlan> SearchLoop::Smallest() const { return state_->feasible.smallest; }
 
 std::vector<OpDesc> SearchLoop::CalibrationOps() const {
+  const FeasiblePlans& feasible = state_->feasible;
   std::vector<ParallelPlan> plans;
-  for (const CandidatePlan& c : state_->candidates) plans.push_back(c.plan);
+  std::set<std::array<std::int32_t, 4>> seen;
+  for (std::size_t i = 0; i < feasible.plans.size(); ++i) {
+    const CompactPlan& p = feasible.plans[i].plan;
+    if (seen.insert({p.tp, p.pp, p.dp, p.micro_batch}).second) plans.push_back(feasible.PlanAt(i));
+  }
   return ListCalibrationOps(state_->model, state_->workload, plans);
 }
 
 absl::Status SearchLoop::SetCalibration(const OpTimes& times, std::int64_t device_overhead_bytes) {
+  for (const OpTime& m : times.measured()) {
+    if (!(m.seconds > 0) || !std::isfinite(m.seconds)) {
+      return absl::InvalidArgumentError(
+          fmt::format("calibration: {} took {} s; times are positive", ToString(m.op), m.seconds));
+    }
+  }
+  return SetCalibration(std::make_shared<const OpTimes>(times), device_overhead_bytes);
+}
+
+absl::Status SearchLoop::SetCalibration(std::shared_ptr<const OpTimeModel> times,
+                                        std::int64_t device_overhead_bytes) {
   State& s = *state_;
   if (s.phase != SearchPhase::kCalibrating) {
     return absl::FailedPreconditionError(
@@ -255,42 +325,20 @@ absl::Status SearchLoop::SetCalibration(const OpTimes& times, std::int64_t devic
     return absl::InvalidArgumentError(
         fmt::format("device overhead is {} bytes; it must not be negative", device_overhead_bytes));
   }
-  for (const OpTime& m : times.measured()) {
-    if (!(m.seconds > 0) || !std::isfinite(m.seconds)) {
-      return absl::InvalidArgumentError(
-          fmt::format("calibration: {} took {} s; times are positive", ToString(m.op), m.seconds));
-    }
-  }
-  const std::int64_t capacity = MemoryCapacity(s.cluster);
-  const auto fits = [&](const Prediction& p) { return p.memory.Arena() + device_overhead_bytes <= capacity; };
   // Nothing changes before everything is known to be right.
-  CostModel costs(s.model, s.workload, s.cluster, times, device_overhead_bytes);
-  std::vector<CandidatePlan> candidates = s.candidates;
-  std::vector<Record> records = s.records;
-  std::int64_t dropped = 0;
-  std::vector<CandidatePlan> kept;
-  std::vector<Record> kept_records;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (!fits(records[i].raw)) {
-      ++dropped;
-      continue;
-    }
-    kept.push_back(candidates[i]);
-    kept_records.push_back(records[i]);
-  }
-  std::swap(s.candidates, kept);
-  std::swap(s.records, kept_records);
-  if (absl::Status status = s.PredictTimes(costs); !status.ok()) {
-    s.candidates = std::move(candidates);
-    s.records = std::move(records);
-    return status;
-  }
-  s.counts.out_of_memory += dropped;
-  if (dropped > 0) s.counts.rejected["out_of_memory"] += dropped;
-  s.Reindex();
-  s.counts.evaluated = s.counts.predicted;
+  auto costs =
+      std::make_unique<CostModel>(s.model, s.workload, s.cluster, std::move(times), device_overhead_bytes);
+  FeasiblePlans feasible = s.FindFeasible(*costs, device_overhead_bytes);
+  absl::StatusOr<SimulatedPlans> simulated = PredictTimes(*costs, feasible);
+  if (!simulated.ok()) return simulated.status();
+  s.costs = std::move(costs);
+  s.feasible = std::move(feasible);
+  s.simulated = *std::move(simulated);
+  s.calibrated = true;
+  s.CountFeasible();
+  s.phase = s.feasible.plans.empty() || s.options.predict_only ? SearchPhase::kDone : SearchPhase::kMeasuring;
+  if (s.phase == SearchPhase::kMeasuring) s.MakeCandidates();
   s.Recalibrate();
-  s.phase = s.candidates.empty() || s.options.predict_only ? SearchPhase::kDone : SearchPhase::kMeasuring;
   s.Advance();
   return absl::OkStatus();
 }
@@ -299,7 +347,10 @@ std::vector<TrialRequest> SearchLoop::Next() {
   State& s = *state_;
   std::vector<TrialRequest> requests;
   for (const auto& [i, repeat] : s.drawn) {
-    requests.push_back({s.candidates[i].plan, repeat, s.candidates[i].predicted});
+    const CandidatePlan& c = s.candidates[i];
+    std::optional<SliceRank> slice;
+    if (s.IsSlice(c.plan)) slice = ChooseSlice(*s.costs, c.plan);
+    requests.push_back({c.plan, repeat, c.predicted, slice});
     s.asked.emplace(i, repeat);
   }
   s.drawn.clear();
@@ -309,16 +360,16 @@ std::vector<TrialRequest> SearchLoop::Next() {
 absl::Status SearchLoop::Observe(const ParallelPlan& plan, std::int64_t repeat, TrialOutcome outcome,
                                  const Sample& sample) {
   State& s = *state_;
-  const auto found = s.index.find(plan);
-  const auto never_asked = [&] {
+  const auto is_it = [&](const auto& trial) {
+    return trial.second == repeat && s.candidates[trial.first].plan == plan;
+  };
+  const auto drawn = std::find_if(s.drawn.begin(), s.drawn.end(), is_it);  // a replay need not call Next
+  const auto asked = std::find_if(s.asked.begin(), s.asked.end(), is_it);
+  if (drawn == s.drawn.end() && asked == s.asked.end()) {
     return absl::InvalidArgumentError(
         fmt::format("repeat {} of plan {} was never asked for", repeat, PlanText(plan)));
-  };
-  if (found == s.index.end()) return never_asked();
-  const std::size_t i = found->second;
-  const std::pair<std::size_t, std::int64_t> key(i, repeat);
-  const auto drawn = std::find(s.drawn.begin(), s.drawn.end(), key);  // a replay need not call Next
-  if (drawn == s.drawn.end() && !s.asked.contains(key)) return never_asked();
+  }
+  const std::size_t i = drawn != s.drawn.end() ? drawn->first : asked->first;
   if (outcome == TrialOutcome::kMeasured) {
     const bool valid =
         !sample.step_time_s.empty() && std::all_of(sample.step_time_s.begin(), sample.step_time_s.end(),
@@ -327,8 +378,13 @@ absl::Status SearchLoop::Observe(const ParallelPlan& plan, std::int64_t repeat, 
       return absl::InvalidArgumentError(fmt::format(
           "the measurement of plan {} has no step times, or one that is not positive", PlanText(plan)));
     }
+    if (sample.slice != s.IsSlice(plan)) {
+      return absl::InvalidArgumentError(
+          fmt::format("the measurement of plan {} is {}, and {} was asked for", PlanText(plan),
+                      sample.slice ? "a slice" : "of all ranks", sample.slice ? "all ranks" : "a slice"));
+    }
   }
-  s.asked.erase(key);
+  if (asked != s.asked.end()) s.asked.erase(asked);
   if (drawn != s.drawn.end()) s.drawn.erase(drawn);
   switch (outcome) {
     case TrialOutcome::kMeasured:
@@ -365,38 +421,82 @@ void SearchLoop::Stop() {
 
 std::vector<RankedPlan> SearchLoop::Ranking(std::size_t limit) const {
   const State& s = *state_;
-  std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < s.candidates.size(); ++i) {
-    if (!s.candidates[i].failed) order.push_back(i);
-  }
-  const auto key = [&](std::size_t i) {
-    const CandidatePlan& c = s.candidates[i];
-    return std::pair(!c.measured_s.has_value(), c.measured_s.value_or(c.predicted.step_time_s));
+  // Measured plans, slices, candidates, the others; by time within.
+  struct Place {
+    int rank;
+    double seconds;
+    std::size_t index;  // of the candidate, or for the others of the feasible plan
+    auto operator<=>(const Place&) const = default;
   };
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
-  order.resize(std::min(order.size(), limit));
-  std::vector<RankedPlan> ranking;
-  for (std::size_t i : order) {
+  std::vector<Place> order;
+  std::vector<bool> is_candidate(s.feasible.plans.size());
+  for (std::size_t i = 0; i < s.candidates.size(); ++i) {
     const CandidatePlan& c = s.candidates[i];
-    ranking.push_back(
-        {c.plan, c.predicted, c.measured_s, MedianCi95(s.records[i].steps), s.records[i].steps});
+    is_candidate[s.records[i].feasible] = true;
+    if (c.failed) continue;
+    const int rank = !c.measured_s ? 2 : c.slice ? 1 : 0;
+    order.push_back({rank, c.measured_s.value_or(c.predicted.step_time_s), i});
+  }
+  for (std::size_t i = 0; i < s.feasible.plans.size(); ++i) {
+    if (!is_candidate[i]) order.push_back({3, s.feasible.plans[i].step_time_s, i});
+  }
+  limit = std::min(order.size(), limit);
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(limit), order.end());
+  order.resize(limit);
+
+  std::vector<RankedPlan> ranking;
+  for (const Place& place : order) {
+    RankedPlan& ranked = ranking.emplace_back();
+    const std::size_t i = place.index;
+    if (place.rank == 3) {
+      ranked.plan = s.feasible.PlanAt(i);
+      ranked.predicted = s.RawPrediction(i);
+      if (s.calibrated) ranked.predicted = Corrected(ranked.predicted, s.recalibration.For(ranked.plan));
+      continue;
+    }
+    const CandidatePlan& c = s.candidates[i];
+    ranked.plan = c.plan;
+    ranked.predicted = place.rank == 1 ? s.CorrectedBySlice(i) : c.predicted;
+    ranked.step_time_s = s.records[i].steps;
+    ranked.ci95_s = MedianCi95(ranked.step_time_s);
+    if (place.rank == 0) ranked.median_step_time_s = c.measured_s;
+    if (place.rank == 1) {
+      ranked.slice = true;
+      ranked.slice_step_time_s = Median(ranked.step_time_s);
+    }
   }
   return ranking;
 }
 
 double SearchLoop::UnmeasuredDeviceSeconds() const {
   const State& s = *state_;
-  // A trial takes a start, and time in proportion to its step: fitted to the trials so far.
+  // A trial takes a start, and time in proportion to the step that it runs: fitted to the trials so far.
   std::vector<TimedSize> trials;
-  for (std::size_t i = 0; i < s.candidates.size(); ++i) {
-    if (s.records[i].first_steps > 0)
-      trials.push_back({*s.candidates[i].measured_s, s.records[i].first_device_s});
+  for (const Record& r : s.records) {
+    if (r.first_steps > 0) trials.push_back({Median(r.steps), r.first_device_s});
   }
+  if (trials.empty()) return 0;
   const LinkModel trial = FitLine(trials);
   double sum = 0;
+  std::vector<bool> is_candidate(s.feasible.plans.size());
   for (std::size_t i = 0; i < s.candidates.size(); ++i) {
     const CandidatePlan& c = s.candidates[i];
-    if (s.records[i].first_steps == 0 && !c.failed) sum += trial.Seconds(c.predicted.step_time_s);
+    is_candidate[s.records[i].feasible] = true;
+    if (s.records[i].first_steps > 0 || c.failed) continue;
+    double seconds = c.predicted.step_time_s;
+    if (s.IsSlice(c.plan)) {
+      const double factor = seconds / s.records[i].raw.step_time_s;
+      seconds = factor * SliceSeconds(*s.costs, c.plan, ChooseSlice(*s.costs, c.plan).pipeline);
+    }
+    sum += trial.Seconds(seconds);
+  }
+  const double factor = s.MeanCorrection();
+  for (std::size_t i = 0; i < s.feasible.plans.size(); ++i) {
+    if (is_candidate[i]) continue;
+    double seconds = s.feasible.plans[i].step_time_s;
+    const ParallelPlan plan = s.feasible.PlanAt(i);
+    if (s.IsSlice(plan)) seconds = SliceSeconds(*s.costs, plan, ChooseSlice(*s.costs, plan).pipeline);
+    sum += trial.Seconds(factor * seconds);
   }
   return sum;
 }

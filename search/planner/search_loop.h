@@ -3,9 +3,17 @@
 // came out. Observing the same outcomes in the same order leads to the same decisions, so a stored study is
 // resumed by replaying it. Not thread-safe.
 //
-// The course: enumerate; predict memory; the driver calibrates; closed form for all, the simulator for the
-// shortlist; rounds of trials, predictions recalibrated after each; then the plans that are statistically
-// tied with the best are repeated in turns.
+// The course: enumerate; predict memory; the driver calibrates, or hands over the model of a described cluster;
+// closed form for all, the simulator for the shortlist; rounds of trials, predictions recalibrated after each;
+// then the plans that are statistically tied with the best are repeated in turns. What is shown, measured and
+// recommended is complete: split=auto is made definite with nominal times before the calibration, and again with
+// the real ones at it.
+//
+// Spaces may hold a million plans: of most of them only a few dozen bytes are kept. A strategy chooses among the
+// kMostCandidates fastest by prediction (an exhaustive one among all).
+//
+// A plan with more ranks than can be measured together is measured as a slice (slice.h): its own prediction is
+// corrected by what the slice took more or less than predicted, and it is ranked by that.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +26,7 @@
 
 #include "absl/status/statusor.h"
 #include "search/cost/cost_model.h"
+#include "search/planner/slice.h"
 #include "search/planner/strategy.h"
 #include "search/space/search_space.h"
 
@@ -26,22 +35,27 @@ namespace autocfg {
 struct SearchOptions {
   bool exhaustive = false;  // every feasible plan is measured
   bool predict_only = false;
-  std::int64_t max_trials = 0;  // 0: the planner's own bound
+  std::int64_t max_trials = 0;        // 0: the planner's own bound
+  std::int64_t measurable_ranks = 0;  // that can be run together: plans with more are measured as slices; 0: any
   std::uint64_t seed = 1;
 };
+
+inline constexpr std::size_t kMostCandidates = 20'000;
 
 // What a trial measured. Seconds of each timed step.
 struct Sample {
   std::vector<double> step_time_s;
   double device_s = 0;
+  bool slice = false;  // of one rank alone; as the request says
 };
 
 enum class TrialOutcome : std::uint8_t { kMeasured, kOutOfMemory, kFailed, kTimedOut, kCancelled, kLost };
 
 struct TrialRequest {
   ParallelPlan plan;
-  std::int64_t repeat = 0;  // 0: the first measurement of this plan
-  Prediction predicted;     // as of now
+  std::int64_t repeat = 0;         // 0: the first measurement of this plan
+  Prediction predicted;            // as of now
+  std::optional<SliceRank> slice;  // the one rank to run alone, where the plan has more than can be run
 };
 
 struct SearchCounts {
@@ -50,16 +64,19 @@ struct SearchCounts {
   std::int64_t out_of_memory = 0;
   std::int64_t predicted = 0;
   std::int64_t evaluated = 0;
-  std::int64_t measured = 0;
+  std::int64_t measured = 0;  // slices among them
+  std::int64_t slices = 0;
   std::map<std::string, std::int64_t> rejected;  // by reason; includes "out_of_memory"
 };
 
 struct RankedPlan {
   ParallelPlan plan;
-  Prediction predicted;
-  std::optional<double> median_step_time_s;  // measured, over all repeats
+  Prediction predicted;                      // where a slice was measured: as it corrects it
+  std::optional<double> median_step_time_s;  // measured, over all repeats; never of a slice
   std::optional<double> ci95_s;              // half width, of the median
   std::vector<double> step_time_s;           // all measured steps
+  bool slice = false;                        // a slice of it was measured: step_time_s and ci95_s are the slice's
+  std::optional<double> slice_step_time_s;   // median
 };
 
 enum class SearchPhase : std::uint8_t { kCalibrating, kMeasuring, kConfirming, kDone };
@@ -67,7 +84,8 @@ std::string_view Name(SearchPhase phase);
 
 class SearchLoop {
  public:
-  // Enumerates and predicts memory. InvalidArgument as the parts say.
+  // Enumerates and predicts memory. InvalidArgument and Unimplemented as the parts say; where nothing is to be run,
+  // what can be predicted alone is allowed.
   static absl::StatusOr<SearchLoop> Create(const ModelSpec& model, const Workload& workload,
                                            const ClusterSpec& cluster, const AxisValues& space,
                                            const SearchOptions& options);
@@ -75,12 +93,15 @@ class SearchLoop {
   SearchPhase phase() const;
   const SearchCounts& counts() const;
 
-  // The distinct ops of the feasible plans (of their programs, all stages), most promising to matter first:
-  // what a calibration job is to time.
+  // The distinct ops of the feasible plans, those first that take most time: what a calibration job is to time. Of the
+  // plans with the same layout and micro batch one stands for all: they issue the same ops, but for the sizes of
+  // whole regions.
   std::vector<OpDesc> CalibrationOps() const;
 
-  // Predicts times. Requires: phase is kCalibrating. Plans whose memory with `device_overhead_bytes` exceeds
-  // the capacity are counted as out of memory from here on.
+  // Predicts times. Requires: phase is kCalibrating. Plans whose memory with `device_overhead_bytes` (in place of
+  // the overhead that the cluster's description has) exceeds the capacity are counted as out of memory from here on.
+  // InvalidArgument where a time is not positive, or missing for some plan; nothing has changed then.
+  absl::Status SetCalibration(std::shared_ptr<const OpTimeModel> times, std::int64_t device_overhead_bytes);
   absl::Status SetCalibration(const OpTimes& times, std::int64_t device_overhead_bytes);
 
   // The next trials, best chance first; those asked for and not yet observed are not asked for again. Empty
@@ -94,12 +115,16 @@ class SearchLoop {
   // No new trials are asked for; what is known decides (time budget, cancel).
   void Stop();
 
-  // All feasible plans, best first: measured ones by their median, ahead of all that are only predicted.
+  // All feasible plans, best first: measured ones by their median; those of which a slice was measured by what it
+  // makes of their prediction; then those that are only predicted.
   std::vector<RankedPlan> Ranking(std::size_t limit) const;
 
   // Predicted device seconds of measuring, as the trials were, every feasible plan that has not been: what an exhaustive search would take beyond what
   // this one took. 0 before any trial was measured.
   double UnmeasuredDeviceSeconds() const;
+
+  // Of all legal plans, those that do not fit included, the one that takes the least memory.
+  std::optional<ParallelPlan> Smallest() const;
 
   // Trials that are likely still to come, at most.
   std::int64_t TrialsLeft() const;

@@ -12,17 +12,25 @@
 
 namespace autocfg {
 
+inline constexpr std::size_t kNoCandidate = static_cast<std::size_t>(-1);
+
 // One feasible plan as a strategy sees it.
 struct CandidatePlan {
   ParallelPlan plan;
   Prediction predicted;              // recalibrated, with its 90% interval
-  std::optional<double> measured_s;  // median, once measured
+  std::optional<double> measured_s;  // median, once measured; of a slice: the whole step as it corrects it
   double measured_ci95_s = 0;
   std::size_t samples = 0;  // steps measured
   int repeats = 0;          // trials measured
   bool failed = false;      // measured and failed, or did not fit after all: not to be asked for again
   bool repeatable = true;   // false: its measurement stands, but it is not to be measured again
+  bool slice = false;       // measured as a slice (slice.h)
+  // The candidate that does the same but recomputes less, the one next to it, where that fits.
+  std::size_t recomputes_less = kNoCandidate;
 };
+
+// Whether a candidate recomputes more than one that does the same otherwise and may still run: it is never the faster of the two.
+bool IsDominated(const std::vector<CandidatePlan>& candidates, std::size_t i);
 
 class Strategy {
  public:

@@ -81,7 +81,8 @@ TEST_F(Processes, MakeTheStepsOfOneRankAndSaveItsWeights) {
   c.save_path = saved_.string();
   for (const ParallelPlan& plan :
        {ParallelPlan{}, ParallelPlan{.tp = 2}, ParallelPlan{.tp = 2, .pp = 2, .dp = 2},
-        ParallelPlan{.pp = 4, .dp = 2, .schedule = Schedule::kGPipe, .recompute = Recompute::kFull}}) {
+        ParallelPlan{.pp = 4, .dp = 2, .schedule = Schedule::kGPipe, .recompute = Recompute::kFull},
+        ParallelPlan{.tp = 2, .pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved}}) {
     SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
     c.plan = plan;
     std::vector<std::int64_t> progress;

@@ -1,6 +1,6 @@
-// The engine's main test over every kind of model and plan: whatever parts a model is of, any layout must make
-// the steps of one rank. First every pair of choices, then plans and models at random. Ranks are threads, with
-// UCX among them.
+// The engine's main test over every kind of model and plan: whatever parts a model is of, any layout must
+// make the steps of one rank. First every pair of choices, then plans and models at random. Ranks are
+// threads, with UCX among them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -91,7 +91,8 @@ int Cost(const Case& c) {
 std::string Describe(const TrainConfig& c) {
   const ParallelPlan& p = c.plan;
   std::string text = fmt::format(
-      "{} {} layers={} heads={}/{} batch={} seq={}: tp={} pp={} dp={} mbs={} schedule={} vpp={} recompute={}:{}",
+      "{} {} layers={} heads={}/{} batch={} seq={}: tp={} pp={} dp={} mbs={} schedule={} vpp={} "
+      "recompute={}:{}",
       c.model.name, Name(c.workload.precision), c.model.layers, c.model.heads, c.model.kv_heads,
       c.workload.global_batch, c.workload.seq_len, p.tp, p.pp, p.dp, p.micro_batch,
       static_cast<int>(p.schedule), p.virtual_stages, static_cast<int>(p.recompute), p.recompute_layers);

@@ -1,5 +1,5 @@
-// Test cases that cover every pair of choices: for each two axes, and each value of one with each value of the
-// other that some legal case has, there is a case with both. Pure, deterministic.
+// Test cases that cover every pair of choices: for each two axes, and each value of one with each value of
+// the other that some legal case has, there is a case with both. Pure, deterministic.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,10 @@ namespace autocfg::testing {
 
 using Case = std::vector<int>;  // by axis: the index of its value
 
-// Every legal case of axes with that many values each, in lexicographic order. Requires: every size is positive.
-inline std::vector<Case> LegalCases(const std::vector<int>& sizes, const std::function<bool(const Case&)>& legal) {
+// Every legal case of axes with that many values each, in lexicographic order. Requires: every size is
+// positive.
+inline std::vector<Case> LegalCases(const std::vector<int>& sizes,
+                                    const std::function<bool(const Case&)>& legal) {
   std::vector<Case> cases;
   Case current(sizes.size(), 0);
   for (;;) {
@@ -37,9 +39,10 @@ inline std::set<ChoicePair> PairsOf(const Case& c) {
   return pairs;
 }
 
-// A few of the legal cases that together have every pair that any of them has: greedily, the case with the most
-// pairs that are still missing; the cheapest of those by `cost`; the first of those.
-inline std::vector<Case> PairwiseCases(const std::vector<int>& sizes, const std::function<bool(const Case&)>& legal,
+// A few of the legal cases that together have every pair that any of them has: greedily, the case with the
+// most pairs that are still missing; the cheapest of those by `cost`; the first of those.
+inline std::vector<Case> PairwiseCases(const std::vector<int>& sizes,
+                                       const std::function<bool(const Case&)>& legal,
                                        const std::function<int(const Case&)>& cost) {
   const std::vector<Case> all = LegalCases(sizes, legal);
   // Flat tables, since the greedy search looks at each case many times.

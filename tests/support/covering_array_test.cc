@@ -19,13 +19,15 @@ std::set<ChoicePair> PairsOfAll(const std::vector<Case>& cases) {
 TEST(LegalCases, AreTheWholeProductInOrder) {
   EXPECT_EQ(LegalCases({2, 3}, kAnything),
             (std::vector<Case>{{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}}));
-  EXPECT_EQ(LegalCases({2, 2}, [](const Case& c) { return c[0] != c[1]; }), (std::vector<Case>{{0, 1}, {1, 0}}));
+  EXPECT_EQ(LegalCases({2, 2}, [](const Case& c) { return c[0] != c[1]; }),
+            (std::vector<Case>{{0, 1}, {1, 0}}));
 }
 
 TEST(PairwiseCases, HaveEveryPairWithFewCases) {
   const std::vector<int> sizes = {3, 4, 2, 3, 2};
   const std::vector<Case> cases = PairwiseCases(sizes, kAnything, kFree);
-  // Written out, not asked of the function's helpers: 3*4 + 3*2 + 3*3 + 3*2 + 4*2 + 4*3 + 4*2 + 2*3 + 2*2 + 3*2.
+  // Written out, not asked of the function's helpers: 3*4 + 3*2 + 3*3 + 3*2 + 4*2 + 4*3 + 4*2 + 2*3 + 2*2 +
+  // 3*2.
   EXPECT_EQ(PairsOfAll(cases).size(), 12u + 6 + 9 + 6 + 8 + 12 + 8 + 6 + 4 + 6);
   EXPECT_GE(cases.size(), 12u);  // two axes alone need as many
   EXPECT_LE(cases.size(), 18u);
@@ -49,13 +51,16 @@ TEST(PairwiseCases, AreLegalAndHaveEveryPairThatIsLegal) {
 }
 
 TEST(PairwiseCases, TakeTheCheaperOfTwoThatCoverAsMuch) {
-  const std::vector<Case> cases = PairwiseCases({2, 2}, kAnything, [](const Case& c) { return -c[0] - c[1]; });
+  const std::vector<Case> cases =
+      PairwiseCases({2, 2}, kAnything, [](const Case& c) { return -c[0] - c[1]; });
   ASSERT_EQ(cases.size(), 4u);
   EXPECT_EQ(cases.front(), (Case{1, 1}));
 }
 
 TEST(PairwiseCases, AreNoneWhereNothingIsLegal) {
-  EXPECT_TRUE(PairwiseCases({2, 2}, [](const Case&) { return false; }, kFree).empty());
+  EXPECT_TRUE(PairwiseCases(
+                  {2, 2}, [](const Case&) { return false; }, kFree)
+                  .empty());
 }
 
 }  // namespace

@@ -1,55 +1,56 @@
-// Decisions 2 and 3 of the design: over 500 random plans, what the trainer reserves is what the memory model
-// counts, to the byte, and what it issues on the dry device is what layer_ops lists, to the op.
+// Decisions 2 and 3 of the design: over every pair of choices and at random, of models of any mix of parts and plans of any kind, what the
+// trainer reserves is what the memory model counts, to the byte, and what it issues on the dry device is what layer_ops lists, to the op.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <random>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "search/cost/layer_ops.h"
 #include "search/cost/memory_model.h"
+#include "search/text/plan_text.h"
+#include "tests/search/cost/random_runs.h"
+#include "tests/support/covering_array.h"
 #include "trainer/run/rank_trainer.h"
 
 namespace autocfg {
 namespace {
 
-std::int64_t Pick(std::mt19937_64& random, const std::vector<std::int64_t>& values) {
-  return values[random() % values.size()];
-}
+using testing::RandomRun;
+using testing::RandomRuns;
 
-// A legal run: sizes from tiny (odd, so that rounding shows) to far beyond any machine.
-TrainConfig RandomConfig(std::mt19937_64& random) {
+TrainConfig ConfigOf(const RandomRun& run) {
   TrainConfig c;
-  c.plan.tp = Pick(random, {1, 2, 4, 8});
-  c.plan.pp = Pick(random, {1, 2, 3, 4, 8});
-  c.plan.dp = Pick(random, {1, 2, 3, 4});
-  c.plan.micro_batch = Pick(random, {1, 2, 3, 4});
-  c.plan.schedule = random() % 2 ? Schedule::kGPipe : Schedule::kOneFOneB;
-  c.plan.recompute = random() % 2 ? Recompute::kFull : Recompute::kNone;
-  c.model.layers = c.plan.pp * Pick(random, {1, 2, 3});
-  c.model.heads = c.plan.tp * Pick(random, {1, 2, 3});
-  c.model.head_dim = Pick(random, {1, 3, 16, 64, 128});
-  c.model.hidden = random() % 2 ? c.model.heads * c.model.head_dim : Pick(random, {5, 96, 1024, 12288});
-  c.model.ffn_hidden = c.plan.tp * Pick(random, {1, 7, 64, 4096});
-  c.model.vocab = Pick(random, {2, 61, 1000, 50257});
-  c.model.vocab_multiple = Pick(random, {1, 8, 128});
-  c.workload.seq_len = Pick(random, {1, 5, 16, 129, 2048});
-  c.model.max_seq_len = c.workload.seq_len + Pick(random, {0, 3});
-  FillDefaults(c.model);
-  c.workload.global_batch = c.plan.dp * c.plan.micro_batch * Pick(random, {1, 2, 3, 5, 8});
-  c.workload.precision = *ParsePrecision(random() % 2 ? "fp32" : "fp64");
-  c.seed = random();
+  c.model = run.model;
+  c.workload = run.workload;
+  c.plan = run.plan;
+  c.seed = 7;
   return c;
 }
 
-// First, middle and last stage, at random other coordinates.
-std::set<std::int64_t> SomeRanks(std::mt19937_64& random, const ParallelPlan& plan) {
+// What two runs can have in common: by axis, the index of its value.
+testing::Case ChoicesOf(const RandomRun& run) {
+  const ParallelPlan& p = run.plan;
+  const ModelSpec& m = run.model;
+  const int recompute = p.recompute == Recompute::kNone ? 0 : p.recompute_layers == 0 ? 1 : 2;
+  const int precision = static_cast<int>(SizeOf(run.workload.precision.parameters));
+  std::vector<std::int64_t> choices = {p.tp, p.pp, p.dp, p.micro_batch, p.virtual_stages};
+  for (const int choice : {static_cast<int>(p.schedule), static_cast<int>(p.split), recompute, precision, static_cast<int>(m.norm),
+                           static_cast<int>(m.position), static_cast<int>(m.activation), m.bias ? 1 : 0, m.tied_embeddings ? 1 : 0,
+                           m.kv_heads < m.heads ? 1 : 0}) {
+    choices.push_back(choice);
+  }
+  return {choices.begin(), choices.end()};
+}
+
+// First, middle and last rank of the pipeline, at random other coordinates.
+std::set<std::int64_t> SomeRanks(RandomRuns& random, const ParallelPlan& plan) {
   std::set<std::int64_t> ranks;
   const std::int64_t per_stage = plan.tp * plan.dp;
   for (const std::int64_t stage : {std::int64_t{0}, plan.pp / 2, plan.pp - 1}) {
-    ranks.insert(stage * per_stage +
-                 static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(per_stage)));
+    ranks.insert(stage * per_stage + random.Between(0, per_stage - 1));
     ranks.insert(stage * per_stage);
   }
   return ranks;
@@ -87,71 +88,84 @@ std::string Difference(const std::vector<OpDesc>& listed, const std::vector<OpDe
   return "";
 }
 
-TEST(DryProof, BytesAndOpsOfRandomPlansAreThePredictedOnes) {
-  std::mt19937_64 random(20240607);
-  std::int64_t ranks_checked = 0;
-  std::set<std::pair<std::int64_t, std::int64_t>> seen_tp_pp;
-  for (int i = 0; i < 500; ++i) {
-    const TrainConfig c = RandomConfig(random);
-    SCOPED_TRACE(testing::Message() << "plan " << i << ": tp=" << c.plan.tp << " pp=" << c.plan.pp
-                                    << " dp=" << c.plan.dp << " mbs=" << c.plan.micro_batch
-                                    << " layers=" << c.model.layers << " hidden=" << c.model.hidden
-                                    << " heads=" << c.model.heads);
-    seen_tp_pp.insert({c.plan.tp, c.plan.pp});
-    const std::int64_t world = RankCount(c.plan);
-    for (const std::int64_t rank : SomeRanks(random, c.plan)) {
-      Backend backend = CreateDryBackend(static_cast<int>(rank), static_cast<int>(world));
-      RankTrainer trainer(c, rank, world, backend);
-      const Arena& arena = trainer.arena();
-      const MemoryBytes reserved{.parameters = arena.ReservedBytes(Region::kParameters),
-                                 .gradients = arena.ReservedBytes(Region::kGradients),
-                                 .optimizer = arena.ReservedBytes(Region::kOptimizer),
-                                 .activations = arena.ReservedBytes(Region::kActivations),
-                                 .workspace = arena.ReservedBytes(Region::kWorkspace),
-                                 .communication = arena.ReservedBytes(Region::kCommunication)};
-      const MemoryBytes predicted = RankMemory(c.model, c.workload, c.plan, trainer.shape().pipeline);
-      ASSERT_EQ(predicted.parameters, reserved.parameters) << "rank " << rank;
-      ASSERT_EQ(predicted.gradients, reserved.gradients) << "rank " << rank;
-      ASSERT_EQ(predicted.optimizer, reserved.optimizer) << "rank " << rank;
-      ASSERT_EQ(predicted.activations, reserved.activations) << "rank " << rank;
-      ASSERT_EQ(predicted.workspace, reserved.workspace) << "rank " << rank;
-      ASSERT_EQ(predicted.communication, reserved.communication) << "rank " << rank;
-      ASSERT_EQ(predicted.Arena(), arena.TotalBytes()) << "rank " << rank;
+// One rank of a run: its regions to the byte, and the ops of a step to the op.
+void ExpectAsPredicted(const TrainConfig& c, std::int64_t rank) {
+  const std::int64_t world = RankCount(c.plan);
+  Backend backend = CreateDryBackend(static_cast<int>(rank), static_cast<int>(world));
+  RankTrainer trainer(c, rank, world, backend);
+  const Arena& arena = trainer.arena();
+  const MemoryBytes reserved{.parameters = arena.ReservedBytes(Region::kParameters),
+                             .gradients = arena.ReservedBytes(Region::kGradients),
+                             .optimizer = arena.ReservedBytes(Region::kOptimizer),
+                             .activations = arena.ReservedBytes(Region::kActivations),
+                             .workspace = arena.ReservedBytes(Region::kWorkspace),
+                             .communication = arena.ReservedBytes(Region::kCommunication)};
+  const MemoryBytes predicted = RankMemory(c.model, c.workload, c.plan, trainer.shape().pipeline);
+  ASSERT_EQ(predicted.parameters, reserved.parameters);
+  ASSERT_EQ(predicted.gradients, reserved.gradients);
+  ASSERT_EQ(predicted.optimizer, reserved.optimizer);
+  ASSERT_EQ(predicted.activations, reserved.activations);
+  ASSERT_EQ(predicted.workspace, reserved.workspace);
+  ASSERT_EQ(predicted.communication, reserved.communication);
+  ASSERT_EQ(predicted.Arena(), arena.TotalBytes());
 
-      trainer.Step();
-      ASSERT_EQ(Difference(ExpectedOps(c, trainer), IssuedOps(trainer, *backend.log)), "") << "rank " << rank;
-      ASSERT_EQ(trainer.PeakBytes(), arena.TotalBytes()) << "rank " << rank << " has slots that nothing uses";
-      ++ranks_checked;
-    }
-  }
-  EXPECT_GT(ranks_checked, 1000);
-  EXPECT_EQ(seen_tp_pp.size(), 20u) << "the random plans do not cover every tp and pp";
+  trainer.Step();
+  ASSERT_EQ(Difference(ExpectedOps(c, trainer), IssuedOps(trainer, *backend.log)), "");
+  ASSERT_EQ(trainer.PeakBytes(), arena.TotalBytes()) << "slots that nothing uses";
 }
 
-// Sums of squares: over a tensor and data group, every parameter element is counted exactly once.
-TEST(DryProof, EveryParameterCountsOnceInTheNorm) {
-  TrainConfig c;
-  c.model.layers = 4;
-  c.model.hidden = 32;
-  c.model.heads = 4;
-  c.model.vocab = 64;  // no padding, so that elements add up
-  c.model.vocab_multiple = 8;
-  c.model.max_seq_len = 8;
-  FillDefaults(c.model);
-  c.workload = {.global_batch = 8, .seq_len = 8, .precision = *ParsePrecision("fp64")};
-  c.plan.tp = 4;
-  c.plan.pp = 2;
-  c.plan.dp = 2;
-  std::int64_t counted = 0;
-  for (int rank = 0; rank < 16; ++rank) {
-    Backend backend = CreateDryBackend(rank, 16);
-    RankTrainer trainer(c, rank, 16, backend);
-    trainer.Step();
-    for (const OpDesc& op : backend.log->ops()) {
-      if (op.kind == OpKind::kSumOfSquares) counted += op.dims[0];
+std::string Describe(const TrainConfig& c) {
+  return fmt::format("{} {} layers={} hidden={} heads={}/{}x{} ffn={} {} {} {} bias={} tied={}", PlanText(c.plan), Name(c.workload.precision),
+                     c.model.layers, c.model.hidden, c.model.heads, c.model.kv_heads, c.model.head_dim, c.model.ffn_hidden,
+                     Name(c.model.activation), Name(c.model.norm), Name(c.model.position), c.model.bias, c.model.tied_embeddings);
+}
+
+// Five hundred runs at random, and of twenty thousand more each one that has a pair of choices that none before it had: every pair of
+// sizes, schedules, splits, recomputation, precisions and parts of models.
+TEST(DryProof, BytesAndOpsArePredictedOfEveryPairOfChoicesAndAtRandom) {
+  RandomRuns random(20240607, {.tp = {1, 2, 4, 8}, .dp = {1, 2, 3, 4}, .layers_per_stage = 3, .microbatches = 12, .predicted_only = false});
+  std::set<testing::ChoicePair> pairs;
+  int runs = 0, ranks = 0;
+  for (int i = 0; i < 20500; ++i) {
+    const RandomRun run = random.Next();
+    const std::size_t before = pairs.size();
+    pairs.merge(testing::PairsOf(ChoicesOf(run)));
+    if (i >= 500 && pairs.size() == before) continue;
+    const TrainConfig c = ConfigOf(run);
+    ++runs;
+    for (const std::int64_t rank : SomeRanks(random, c.plan)) {
+      SCOPED_TRACE(fmt::format("run {}, rank {}: {}", i, rank, Describe(c)));
+      ExpectAsPredicted(c, rank);
+      if (HasFatalFailure()) return;
+      ++ranks;
     }
   }
-  EXPECT_EQ(counted, ParameterCount(c.model));
+  EXPECT_GE(runs, 500);
+  EXPECT_GT(ranks, 1500);
+  // 15 axes of 2 to 5 values: what excludes each other is pp = 1 with several stages, splits and schedules, and these with several stages.
+  EXPECT_GT(pairs.size(), 800u);
+}
+
+// Sums of squares: over all ranks, every parameter element is counted exactly once.
+TEST(DryProof, EveryParameterCountsOnceInTheNorm) {
+  RandomRuns random(5, {.tp = {1, 2, 4}, .pp = {1, 2, 3}, .dp = {1, 2}, .layers_per_stage = 2, .microbatches = 3, .predicted_only = false});
+  for (int i = 0; i < 30; ++i) {
+    TrainConfig c = ConfigOf(random.Next());
+    c.model.vocab = 8 * c.plan.tp * random.Between(1, 4);  // no padding, so that elements add up
+    c.model.vocab_multiple = 8;
+    SCOPED_TRACE(Describe(c));
+    const auto world = static_cast<int>(RankCount(c.plan));
+    std::int64_t counted = 0;
+    for (int rank = 0; rank < world; ++rank) {
+      Backend backend = CreateDryBackend(rank, world);
+      RankTrainer trainer(c, rank, world, backend);
+      trainer.Step();
+      for (const OpDesc& op : backend.log->ops()) {
+        if (op.kind == OpKind::kSumOfSquares) counted += op.dims[0];
+      }
+    }
+    EXPECT_EQ(counted, ParameterCount(c.model));
+  }
 }
 
 }  // namespace

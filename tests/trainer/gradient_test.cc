@@ -56,7 +56,8 @@ TEST_P(GradientOf, EveryParameterIsThatOfTheLoss) {
   for (std::size_t p = 0; p < parameters.size(); ++p) {
     std::vector<double> direction(testing::ToDoubles(here.layout().parameter_tensors()[p].value).size(), 0.0);
     ForEachRun(parameters[p], [&](std::int64_t local, std::int64_t, std::int64_t count) {
-      for (std::int64_t k = 0; k < count; ++k) direction[static_cast<std::size_t>(local + k)] = normal(random);
+      for (std::int64_t k = 0; k < count; ++k)
+        direction[static_cast<std::size_t>(local + k)] = normal(random);
     });
     const std::vector<double> gradient = testing::ToDoubles(here.layout().parameter_tensors()[p].grad);
     double expected = 0;

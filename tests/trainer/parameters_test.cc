@@ -33,14 +33,15 @@ ModelSpec Style(const std::string& name, std::int64_t layers) {
 }
 
 TEST(RankParameters, OfGpt2InTheOrderOfTheSpecification) {
-  EXPECT_THAT(Names(ParametersOf(Style("gpt2", 1), {}, 0)),
-              ElementsAre("transformer.wte.weight", "transformer.wpe.weight", "transformer.h.0.ln_1.weight",
-                          "transformer.h.0.ln_1.bias", "transformer.h.0.attn.c_attn.weight",
-                          "transformer.h.0.attn.c_attn.bias", "transformer.h.0.attn.c_proj.weight",
-                          "transformer.h.0.attn.c_proj.bias", "transformer.h.0.ln_2.weight",
-                          "transformer.h.0.ln_2.bias", "transformer.h.0.mlp.c_fc.weight",
-                          "transformer.h.0.mlp.c_fc.bias", "transformer.h.0.mlp.c_proj.weight",
-                          "transformer.h.0.mlp.c_proj.bias", "transformer.ln_f.weight", "transformer.ln_f.bias"));
+  EXPECT_THAT(
+      Names(ParametersOf(Style("gpt2", 1), {}, 0)),
+      ElementsAre("transformer.wte.weight", "transformer.wpe.weight", "transformer.h.0.ln_1.weight",
+                  "transformer.h.0.ln_1.bias", "transformer.h.0.attn.c_attn.weight",
+                  "transformer.h.0.attn.c_attn.bias", "transformer.h.0.attn.c_proj.weight",
+                  "transformer.h.0.attn.c_proj.bias", "transformer.h.0.ln_2.weight",
+                  "transformer.h.0.ln_2.bias", "transformer.h.0.mlp.c_fc.weight",
+                  "transformer.h.0.mlp.c_fc.bias", "transformer.h.0.mlp.c_proj.weight",
+                  "transformer.h.0.mlp.c_proj.bias", "transformer.ln_f.weight", "transformer.ln_f.bias"));
 }
 
 // Chunk by chunk, the embedding before all of them and the head after.

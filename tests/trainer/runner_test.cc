@@ -24,11 +24,10 @@ Action At(ActionKind kind, std::int32_t stage, std::int32_t microbatch) {
 
 // Rank 0 of two, with stages 0 and 2 of four: an order made up to show each rule.
 TEST(BufferPlan, TakesTheLowestFreeSlotAndCountsAcrossStages) {
-  const RankShape shape =
-      ShapeOf({.pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved}, 0, 2);
+  const RankShape shape = ShapeOf({.pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved}, 0, 2);
   constexpr ActionKind kF = ActionKind::kForward, kB = ActionKind::kBackward;
-  const BufferPlan plan(shape, {At(kF, 0, 0), At(kF, 0, 1), At(kF, 2, 0), At(kB, 2, 0), At(kF, 2, 1), At(kB, 2, 1),
-                                At(kB, 0, 1), At(kB, 0, 0)});
+  const BufferPlan plan(shape, {At(kF, 0, 0), At(kF, 0, 1), At(kF, 2, 0), At(kB, 2, 0), At(kF, 2, 1),
+                                At(kB, 2, 1), At(kB, 0, 1), At(kB, 0, 0)});
   EXPECT_EQ(plan.At(0, 0).slot, 0u);
   EXPECT_EQ(plan.At(0, 1).slot, 1u);
   EXPECT_EQ(plan.At(1, 0).slot, 0u);
@@ -41,11 +40,10 @@ TEST(BufferPlan, TakesTheLowestFreeSlotAndCountsAcrossStages) {
 }
 
 TEST(BufferPlan, LeavesForwardsThatSendNothingOut) {
-  const RankShape shape =
-      ShapeOf({.pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved}, 1, 2);
+  const RankShape shape = ShapeOf({.pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved}, 1, 2);
   constexpr ActionKind kF = ActionKind::kForward, kB = ActionKind::kBackward;
-  const BufferPlan plan(shape, {At(kF, 1, 0), At(kF, 3, 0), At(kB, 3, 0), At(kF, 1, 1), At(kF, 3, 1), At(kB, 3, 1),
-                                At(kB, 1, 0), At(kB, 1, 1)});
+  const BufferPlan plan(shape, {At(kF, 1, 0), At(kF, 3, 0), At(kB, 3, 0), At(kF, 1, 1), At(kF, 3, 1),
+                                At(kB, 3, 1), At(kB, 1, 0), At(kB, 1, 1)});
   EXPECT_EQ(plan.At(0, 0).output, 0);
   EXPECT_EQ(plan.At(0, 1).output, 1);
   EXPECT_EQ(plan.At(1, 0).output, -1);
@@ -84,8 +82,8 @@ void ExpectProperEvents(const RankProgram& program, const std::vector<Recorder::
       start[action] = t;
       for (const std::int32_t earlier : program[action].after) {
         EXPECT_GE(end[static_cast<std::size_t>(earlier)], 0)
-            << ToString(program[action]) << " began before " << ToString(program[static_cast<std::size_t>(earlier)])
-            << " was seen to end";
+            << ToString(program[action]) << " began before "
+            << ToString(program[static_cast<std::size_t>(earlier)]) << " was seen to end";
       }
     } else {
       EXPECT_EQ(end[action], -1) << "ended twice";
@@ -94,7 +92,8 @@ void ExpectProperEvents(const RankProgram& program, const std::vector<Recorder::
     }
   }
   EXPECT_EQ(next, program.size());
-  for (std::size_t i = 0; i < program.size(); ++i) EXPECT_GE(end[i], 0) << ToString(program[i]) << " never ended";
+  for (std::size_t i = 0; i < program.size(); ++i)
+    EXPECT_GE(end[i], 0) << ToString(program[i]) << " never ended";
   for (std::size_t i = 0; i + 1 < program.size(); ++i) {
     if (program[i].lane != Lane::kCompute) continue;
     EXPECT_LT(end[i], start[i + 1]);

@@ -67,7 +67,8 @@ void MemoryLayout::Resolve() {
 
 Weight MemoryLayout::Find(ParameterKind kind, std::int64_t layer) const {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].kind == kind && parameters_[i].layer == layer) return {tensors_[i].value, tensors_[i].grad};
+    if (parameters_[i].kind == kind && parameters_[i].layer == layer)
+      return {tensors_[i].value, tensors_[i].grad};
   }
   return {};
 }

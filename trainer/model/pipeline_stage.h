@@ -1,5 +1,5 @@
-// One stage of the model, a chunk of the rank that computes it: its layers, with the embedding before those of
-// the first stage and the output head after those of the last. One rank, one thread.
+// One stage of the model, a chunk of the rank that computes it: its layers, with the embedding before those
+// of the first stage and the output head after those of the last. One rank, one thread.
 #pragma once
 
 #include <optional>

@@ -17,7 +17,7 @@ namespace autocfg {
 struct StageShape {
   std::int64_t stage = 0;       // of the model
   LayerRange layers;            // of the model
-  std::int64_t recomputed = 0;  // how many of them, from the first on, run their forward again in the backward
+  std::int64_t recomputed = 0;  // how many, from the first on, run their forward again in the backward
   bool first = true;            // the embedding stands before them
   bool last = true;             // final norm and output layer stand after them
 };
@@ -53,7 +53,9 @@ struct RankShape {
   std::int64_t microbatches = 0;  // per step
 
   // The chunk that is stage `stage` of the model. Requires: the rank owns it.
-  std::size_t ChunkOfStage(std::int64_t stage) const { return static_cast<std::size_t>(ChunkOf(plan, stage)); }
+  std::size_t ChunkOfStage(std::int64_t stage) const {
+    return static_cast<std::size_t>(ChunkOf(plan, stage));
+  }
 };
 
 // Requires a legal, resolved plan and 0 <= rank < RankCount(plan).

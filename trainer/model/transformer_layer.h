@@ -1,5 +1,6 @@
-// One transformer layer on one microbatch: pre-norm attention and feed-forward, split over the tensor group, of
-// the parts that the model asks for. docs/engine.md names its ops in order. Views only; one rank, one thread.
+// One transformer layer on one microbatch: pre-norm attention and feed-forward, split over the tensor group,
+// of the parts that the model asks for. docs/engine.md names its ops in order. Views only; one rank, one
+// thread.
 #pragma once
 
 #include "trainer/model/memory_layout.h"

@@ -19,12 +19,12 @@ class PendingWorks {
   PendingWorks(const PendingWorks&) = delete;
   PendingWorks& operator=(const PendingWorks&) = delete;
 
-  // Keeps an operation until something waits for it. Returns its ticket. `at_end` (may be empty) is called once,
-  // when the operation is complete and has been waited for.
+  // Keeps an operation until something waits for it. Returns its ticket. `at_end` (may be empty) is called
+  // once, when the operation is complete and has been waited for.
   std::int64_t Add(std::unique_ptr<Work> work, std::function<void()> at_end = {});
 
-  // Return when that operation, or every operation, is complete, and has been waited for: where a communicator
-  // keeps a clock, only waiting moves it. Throw CommError. A ticket may be waited for again.
+  // Return when that operation, or every operation, is complete, and has been waited for: where a
+  // communicator keeps a clock, only waiting moves it. Throw CommError. A ticket may be waited for again.
   void Wait(std::int64_t ticket);
   void WaitAll();
 

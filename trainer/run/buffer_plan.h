@@ -1,5 +1,5 @@
-// Which buffers of the memory layout each microbatch uses on each stage of a rank. It follows from the order of
-// the rank's program alone (docs/engine.md), so it is made once and holds for every step. Immutable,
+// Which buffers of the memory layout each microbatch uses on each stage of a rank. It follows from the order
+// of the rank's program alone (docs/engine.md), so it is made once and holds for every step. Immutable,
 // thread-safe.
 #pragma once
 
@@ -20,8 +20,8 @@ struct BufferUse {
 
 class BufferPlan {
  public:
-  // Throws std::logic_error where the program is not one of the rank: a microbatch runs twice or never on one of
-  // its stages, or backward before forward.
+  // Throws std::logic_error where the program is not one of the rank: a microbatch runs twice or never on one
+  // of its stages, or backward before forward.
   BufferPlan(const RankShape& shape, const RankProgram& program);
 
   const BufferUse& At(std::size_t chunk, std::int64_t microbatch) const {

@@ -32,7 +32,8 @@ std::vector<int> SlotsOf(const RankShape& shape, const RankProgram& program) {
     if (action.kind == ActionKind::kForward || action.kind == ActionKind::kBackward) order.push_back(action);
   }
   std::vector<int> slots;
-  for (const StageShape& chunk : shape.chunks) slots.push_back(MaxInFlight(order, static_cast<int>(chunk.stage)));
+  for (const StageShape& chunk : shape.chunks)
+    slots.push_back(MaxInFlight(order, static_cast<int>(chunk.stage)));
   return slots;
 }
 

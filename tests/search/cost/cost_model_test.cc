@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <random>
+#include <map>
+#include <memory>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "search/cost/closed_form.h"
 #include "search/cost/pipeline_simulator.h"
+#include "search/cost/steady_state.h"
+#include "tests/search/cost/random_runs.h"
 #include "tests/search/cost/synthetic_device.h"
 
 namespace autocfg {
@@ -18,62 +21,44 @@ using testing::AllOps;
 using testing::Fp32;
 using ::testing::HasSubstr;
 using testing::LocalRanks;
+using testing::RandomRun;
+using testing::RandomRuns;
 using testing::SmallGpt;
 using testing::SyntheticDevice;
 
-// Seconds of an action by the stage's costs, on ranks that do not share cores.
-double SecondsOf(const StageCosts& c, ActionKind kind) {
-  switch (kind) {
-    case ActionKind::kZeroGradients:
-      return c.zero_s;
-    case ActionKind::kForward:
-      return c.forward_s;
-    case ActionKind::kBackward:
-      return c.backward_s;
-    case ActionKind::kReduceGradients:
-      return c.reduce_s;
-    case ActionKind::kSumTiedEmbedding:
-      return c.tied_s;
-    case ActionKind::kReduceScalars:
-      return c.norm_s + c.scalars_s;
-    case ActionKind::kOptimizer:
-      return c.UpdateSeconds();
-    default:
-      return c.p2p_s;
+// Seconds of an action by the pipeline's costs, on ranks that do not share cores.
+double SecondsOf(const PipelineCosts& costs, std::int64_t pipeline_rank, const Action& action) {
+  const RankCosts& rank = costs.ranks[static_cast<std::size_t>(pipeline_rank)];
+  switch (action.kind) {
+    case ActionKind::kZeroGradients: return rank.zero_s;
+    case ActionKind::kForward: return costs.stages[static_cast<std::size_t>(action.stage)].forward_s;
+    case ActionKind::kBackward: return costs.stages[static_cast<std::size_t>(action.stage)].backward_s;
+    case ActionKind::kReduceGradients: return rank.reduce_s;
+    case ActionKind::kSumTiedEmbedding: return costs.tied_s;
+    case ActionKind::kReduceScalars: return rank.norm_s + costs.scalars_s;
+    case ActionKind::kOptimizer: return rank.update_s;
+    default: return costs.p2p_s;
   }
 }
 
+// A program of the pipeline alone, whose ranks are the pipeline's (dp = 1) or twice as many.
+Program ProgramOf(const ParallelPlan& plan, std::int64_t microbatches) {
+  return Lower(SmallGpt(StageCount(plan)), Fp32(plan.dp * microbatches, 16), plan);
+}
+
 // Random legal plans of random models on random links.
-struct RandomCase {
-  ModelSpec model;
-  Workload workload;
-  ParallelPlan plan;
+struct RandomCase : RandomRun {
   SyntheticDevice device;
 };
-class RandomCases {
+class RandomCases : public RandomRuns {
  public:
-  explicit RandomCases(std::uint64_t seed) : random_(seed) {}
+  explicit RandomCases(std::uint64_t seed) : RandomRuns(seed) {}
   RandomCase Next() {
-    for (;;) {
-      RandomCase c;
-      c.model = SmallGpt(Pick({4, 8, 16, 24}), Pick({64, 128, 256, 512}), 8, Pick({512, 1024, 8192, 50257}));
-      c.workload = Fp32(Pick({8, 16, 24, 32, 64}), Pick({32, 64}));
-      c.plan.tp = Pick({1, 2, 4});
-      c.plan.pp = Pick({1, 2, 4, 8});
-      c.plan.dp = Pick({1, 2, 4});
-      c.plan.micro_batch = Pick({1, 2, 4});
-      if (c.plan.pp > 1 && Pick({0, 1}) == 1) c.plan.schedule = Schedule::kGPipe;
-      if (Pick({0, 1}) == 1) c.plan.recompute = Recompute::kFull;
-      c.device.link_alpha_s = std::pow(10.0, -6 + 3 * Uniform());
-      c.device.link_bytes_per_s = std::pow(10.0, 8 + 2 * Uniform());
-      if (!FindIllegality(c.model, c.workload, RankCount(c.plan), c.plan)) return c;
-    }
+    RandomCase c{RandomRuns::Next(), {}};
+    c.device.link_alpha_s = std::pow(10.0, -6 + 3 * Uniform());
+    c.device.link_bytes_per_s = std::pow(10.0, 8 + 2 * Uniform());
+    return c;
   }
-  std::int64_t Pick(std::vector<std::int64_t> from) { return from[random_() % from.size()]; }
-  double Uniform() { return static_cast<double>(random_() % 1000000) / 1e6; }
-
- private:
-  std::mt19937_64 random_;
 };
 
 CostModel ModelOf(const RandomCase& c, double ranks_per_core = 1) {
@@ -81,105 +66,226 @@ CostModel ModelOf(const RandomCase& c, double ranks_per_core = 1) {
                    c.device.Measure(AllOps(c.model, c.workload, c.plan)));
 }
 
-// Over random plans the closed form is exact for GPipe and within 3% for 1F1B; half of all within 0.1%.
+// How far below the simulated time the closed form is, by schedule, over many cases. Sorts them.
+struct Shortfall {
+  std::vector<double> of;
+  double Median() {
+    std::sort(of.begin(), of.end());
+    return of[of.size() / 2];
+  }
+  double Most() const { return *std::max_element(of.begin(), of.end()); }
+};
+
+// Over random plans the closed form is exact for GPipe, within 2% for 1F1B and interleaved, and half of all within 1e-9. It takes the longest of
+// some paths of the program, so it is never above.
 TEST(CostModel, ClosedFormAgainstSimulator) {
   RandomCases cases(11);
-  std::vector<double> errors;
-  for (int i = 0; i < 400; ++i) {
+  std::map<Schedule, Shortfall> errors;
+  for (int i = 0; i < 900; ++i) {
     const RandomCase c = cases.Next();
     CostModel costs = ModelOf(c);
     const double closed = costs.Predict(c.plan).step_time_s, simulated = costs.Simulate(c.plan).step_time_s;
-    const double error = std::abs(closed / simulated - 1);
-    EXPECT_LT(error, c.plan.schedule == Schedule::kGPipe ? 1e-9 : 0.03) << i;
-    errors.push_back(error);
+    EXPECT_LT(closed / simulated - 1, 1e-9) << i;
+    errors[c.plan.schedule].of.push_back(1 - closed / simulated);
   }
-  std::sort(errors.begin(), errors.end());
-  EXPECT_LT(errors[errors.size() / 2], 0.001);
+  EXPECT_LT(errors[Schedule::kGPipe].Most(), 1e-9);
+  EXPECT_LT(errors[Schedule::kOneFOneB].Most(), 0.02);
+  EXPECT_LT(errors[Schedule::kInterleaved].Most(), 0.02);
+  for (auto& [schedule, error] : errors) {
+    EXPECT_GT(error.of.size(), 150u);
+    EXPECT_LT(error.Median(), 1e-9) << static_cast<int>(schedule);
+  }
 }
 
-// Stages as unequal as they come (each time drawn from a range of six to one, messages as long as forwards):
-// GPipe within 1%, 1F1B within 10% and half within 1%. The closed form takes the longest of some paths, so it
-// is never above.
+// Stages as unequal as they come (each time drawn from a range of six to one, messages as long as forwards): GPipe and interleaved, which is
+// walked, within 1%, 1F1B within 5%. Above by no more than zeroing that is hidden behind a slower rank's fill.
 TEST(CostModel, ClosedFormWithArbitraryStages) {
   RandomCases random(13);
-  std::vector<double> errors;
+  std::map<Schedule, Shortfall> errors;
   for (int i = 0; i < 600; ++i) {
-    const std::int64_t pp = random.Pick({2, 4, 8, 16}), m = random.Pick({1, 2, 3, 5, 8, 13, 21, 32});
-    std::vector<StageCosts> stages(static_cast<std::size_t>(pp));
-    const double message = random.Pick({0, 1}) == 1 ? random.Uniform() : 0;
-    for (StageCosts& s : stages) {
+    ParallelPlan plan;
+    plan.pp = random.Pick({2, 4, 8, 16});
+    plan.schedule = std::vector{Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved}[static_cast<std::size_t>(i % 3)];
+    std::int64_t m = random.Pick({1, 2, 3, 5, 8, 13, 21, 32});
+    if (plan.schedule == Schedule::kInterleaved) {
+      plan.virtual_stages = random.Pick({2, 3, 4});
+      m = plan.pp * random.Pick({1, 2, 3, 5});
+    }
+    PipelineCosts costs;
+    costs.stages.resize(static_cast<std::size_t>(StageCount(plan)));
+    costs.ranks.resize(static_cast<std::size_t>(plan.pp));
+    costs.p2p_s = random.Coin() ? random.Uniform() : 0;
+    costs.tied_s = random.Uniform();
+    for (StageCosts& s : costs.stages) {
       s.forward_s = 0.2 + random.Uniform();
       s.backward_s = 0.4 + 2 * random.Uniform();
-      s.p2p_s = message;
-      s.reduce_s = random.Uniform();
-      s.zero_s = 0.1 * random.Uniform();
-      s.norm_s = 0.1 * random.Uniform();
-      s.optimizer_s = s.zero_s + s.norm_s + 0.3 * random.Uniform();
     }
-    stages.front().tied_s = stages.back().tied_s = random.Uniform();
-    ParallelPlan plan;
-    plan.pp = pp;
+    for (RankCosts& r : costs.ranks) {
+      r.reduce_s = random.Uniform();
+      r.zero_s = 0.1 * random.Uniform();
+      r.norm_s = 0.1 * random.Uniform();
+      r.update_s = 0.3 * random.Uniform();
+    }
     plan.dp = 2;
-    plan.schedule = i % 2 == 0 ? Schedule::kGPipe : Schedule::kOneFOneB;
-    const auto step =
-        SimulateProgram(Lower(SmallGpt(pp), Fp32(2 * m, 16), plan), [&](std::int32_t rank, const Action& a) {
-          return SecondsOf(stages[static_cast<std::size_t>(rank / 2)], a.kind);
-        });
+    const auto step = SimulateProgram(ProgramOf(plan, m), [&](std::int32_t rank, const Action& a) { return SecondsOf(costs, rank / 2, a); });
     ASSERT_TRUE(step.ok()) << step.status();
-    const double error = ClosedForm(stages, plan.schedule, m, 1).Total() / step->step_time_s - 1;
-    EXPECT_LT(error, 1e-9) << i;
-    EXPECT_GT(error, plan.schedule == Schedule::kGPipe ? -0.01 : -0.1) << i;
-    errors.push_back(-error);
+    const double error = ClosedForm(costs, plan.schedule, m, 1).Total() / step->step_time_s - 1;
+    EXPECT_LT(error, 0.005) << i;
+    errors[plan.schedule].of.push_back(-error);
   }
-  std::sort(errors.begin(), errors.end());
-  EXPECT_LT(errors[errors.size() / 2], 0.01);
+  EXPECT_LT(errors[Schedule::kGPipe].Most(), 0.01);
+  EXPECT_LT(errors[Schedule::kOneFOneB].Most(), 0.05);
+  EXPECT_LT(errors[Schedule::kInterleaved].Most(), 0.01);
+  for (auto& [schedule, error] : errors) EXPECT_LT(error.Median(), 0.001) << static_cast<int>(schedule);
 }
 
-// Simulate() walks one rank of each tensor group and two of each data group; all ranks give the same.
+// Equal stages without messages: (m + (p-1)/v)(f + b), f and b a rank's times per microbatch.
+TEST(CostModel, InterleavedBubbleIsTheKnownOne) {
+  for (const std::int64_t pp : {2, 4, 8}) {
+    for (const std::int64_t v : {2, 3, 4}) {
+      for (const std::int64_t m : {pp, 2 * pp, 5 * pp}) {
+        ParallelPlan plan;
+        plan.pp = pp;
+        plan.virtual_stages = v;
+        plan.schedule = Schedule::kInterleaved;
+        PipelineCosts costs;
+        costs.stages.assign(static_cast<std::size_t>(pp * v), {.forward_s = 1.0 / static_cast<double>(v), .backward_s = 2.0 / static_cast<double>(v)});
+        costs.ranks.resize(static_cast<std::size_t>(pp));
+        const double expected = 3 * (static_cast<double>(m) + static_cast<double>(pp - 1) / static_cast<double>(v));
+        EXPECT_NEAR(ClosedForm(costs, plan.schedule, m, 1).Total(), expected, 1e-9) << pp << " " << v << " " << m;
+        const auto step = SimulateProgram(ProgramOf(plan, m), [&](std::int32_t rank, const Action& a) { return SecondsOf(costs, rank, a); });
+        ASSERT_TRUE(step.ok()) << step.status();
+        EXPECT_NEAR(step->step_time_s, expected, 1e-9) << pp << " " << v << " " << m;
+      }
+    }
+  }
+}
+
+// Simulate() walks one rank of each tensor and data group; all ranks give the same. The trace is of all of them.
 TEST(CostModel, FewRanksStandForAll) {
   RandomCases cases(17);
-  for (int i = 0; i < 40; ++i) {
-    const RandomCase c = cases.Next();
-    CostModel costs = ModelOf(c);
-    std::vector<StageCosts> stages;
-    for (std::int64_t s = 0; s < c.plan.pp; ++s) stages.push_back(costs.CostsOf(c.plan, s));
-    const auto full =
-        SimulateProgram(Lower(c.model, c.workload, c.plan), [&](std::int32_t rank, const Action& a) {
-          return SecondsOf(stages[static_cast<std::size_t>(rank / (c.plan.tp * c.plan.dp))], a.kind);
-        });
-    ASSERT_TRUE(full.ok()) << full.status();
-    EXPECT_DOUBLE_EQ(costs.Simulate(c.plan).step_time_s, full->step_time_s);
-  }
-}
-
-TEST(CostModel, StageCostsAreTheSumsOfTheirOps) {
-  RandomCases cases(19);
   for (int i = 0; i < 60; ++i) {
     const RandomCase c = cases.Next();
     CostModel costs = ModelOf(c);
-    for (std::int64_t stage = 0; stage < c.plan.pp; ++stage) {
-      const StageCosts s = costs.CostsOf(c.plan, stage);
-      const auto sum = [&](ActionKind kind, bool tensor_only = false) {
-        double seconds = 0;
-        for (const OpDesc& op :
-             ActionOps(c.model, c.workload, c.plan, stage, Action{.kind = kind, .after = {}})) {
-          if (!tensor_only || op.group == CommGroup::kTensor) seconds += c.device.Seconds(op);
-        }
-        return seconds;
-      };
-      const auto near = [](double a, double b) { EXPECT_NEAR(a, b, 1e-9 * b); };
-      near(s.forward_s, sum(ActionKind::kForward));
-      near(s.backward_s, sum(ActionKind::kBackward));
-      near(s.tp_forward_s, sum(ActionKind::kForward, true));
-      near(s.tp_backward_s + s.tp_recompute_s, sum(ActionKind::kBackward, true));
-      near(s.zero_s, sum(ActionKind::kZeroGradients));
-      near(s.norm_s + s.scalars_s, sum(ActionKind::kReduceScalars));
-      near(s.UpdateSeconds(), sum(ActionKind::kOptimizer));
-      near(s.reduce_s, sum(ActionKind::kReduceGradients));
-      near(s.tied_s, sum(ActionKind::kSumTiedEmbedding));
-      if (c.plan.pp > 1) near(s.p2p_s, sum(ActionKind::kSendActivation));
+    const PipelineCosts pipeline = costs.CostsOf(c.plan);
+    const Program program = Lower(c.model, c.workload, c.plan);
+    const auto full = SimulateProgram(
+        program, [&](std::int32_t rank, const Action& a) { return SecondsOf(pipeline, rank / (c.plan.tp * c.plan.dp), a); });
+    ASSERT_TRUE(full.ok()) << full.status();
+    EXPECT_NEAR(costs.Simulate(c.plan).step_time_s, full->step_time_s, 1e-9 * full->step_time_s);
+    const SimulatedStep trace = costs.Trace(c.plan);
+    EXPECT_EQ(trace.step_time_s, full->step_time_s);
+    ASSERT_EQ(trace.rows.size(), full->rows.size());
+    for (std::size_t row = 0; row < trace.rows.size(); ++row) {
+      ASSERT_EQ(trace.rows[row].rank, full->rows[row].rank);
+      ASSERT_EQ(trace.rows[row].action, full->rows[row].action);
+      ASSERT_EQ(trace.rows[row].end_s, full->rows[row].end_s);
     }
+    EXPECT_EQ(trace.rows.back().rank, RankCount(c.plan) - 1);
   }
+}
+
+// Each action's cost is the sum of the times of the ops that layer_ops lists for it.
+TEST(CostModel, CostsAreTheSumsOfTheirOps) {
+  RandomCases cases(19);
+  for (int i = 0; i < 120; ++i) {
+    const RandomCase c = cases.Next();
+    CostModel costs = ModelOf(c);
+    const PipelineCosts pipeline = costs.CostsOf(c.plan);
+    const auto sum = [&](std::int64_t stage, ActionKind kind, bool tensor_only = false) {
+      double seconds = 0;
+      const Action action{.kind = kind, .stage = static_cast<std::int32_t>(stage)};
+      for (const OpDesc& op : ActionOps(c.model, c.workload, c.plan, PipelineRankOf(c.plan, stage), action)) {
+        if (!tensor_only || op.group == CommGroup::kTensor) seconds += c.device.Seconds(op);
+      }
+      return seconds;
+    };
+    const auto near = [](double a, double b) { EXPECT_NEAR(a, b, 1e-9 * b); };
+    for (std::int64_t stage = 0; stage < StageCount(c.plan); ++stage) {
+      const StageCosts& s = pipeline.stages[static_cast<std::size_t>(stage)];
+      near(s.forward_s, sum(stage, ActionKind::kForward));
+      near(s.backward_s, sum(stage, ActionKind::kBackward));
+      near(s.tp_forward_s, sum(stage, ActionKind::kForward, true));
+      near(s.tp_backward_s + s.tp_recompute_s, sum(stage, ActionKind::kBackward, true));
+    }
+    for (std::int64_t rank = 0; rank < c.plan.pp; ++rank) {
+      const RankCosts& r = pipeline.ranks[static_cast<std::size_t>(rank)];
+      near(r.zero_s, sum(rank, ActionKind::kZeroGradients));
+      near(r.norm_s + pipeline.scalars_s, sum(rank, ActionKind::kReduceScalars));
+      near(r.update_s, sum(rank, ActionKind::kOptimizer));
+      near(r.reduce_s, sum(rank, ActionKind::kReduceGradients));
+    }
+    near(pipeline.tied_s, sum(0, ActionKind::kSumTiedEmbedding));
+    near(pipeline.tied_s, sum(c.plan.pp - 1, ActionKind::kSumTiedEmbedding));
+    if (c.plan.pp > 1) near(pipeline.p2p_s, sum(1, ActionKind::kRecvActivation));
+  }
+}
+
+// One object over many plans gives what a fresh one gives: no cache mixes up two plans, wherever op times depend on the plan.
+class PlacedTimes final : public OpTimeModel {
+ public:
+  double Seconds(const OpDesc& op, const ParallelPlan& plan) const override {
+    const double seconds = SyntheticDevice().Seconds(op);
+    if (op.group == CommGroup::kNone) return seconds;
+    return seconds * (1 + 0.1 * static_cast<double>(plan.tp) + 0.01 * static_cast<double>(plan.pp) + 0.001 * static_cast<double>(plan.dp));
+  }
+};
+
+TEST(CostModel, CachesKnowWhatTimesDependOn) {
+  const auto times = std::make_shared<const PlacedTimes>();
+  RandomRuns random(37);
+  ModelSpec model = random.Model(4);
+  model.layers = 24;
+  model.max_seq_len = 32;
+  const Workload workload = Fp32(48, 32);
+  CostModel warm(model, workload, LocalRanks(1024), times);
+  int compared = 0;
+  for (int i = 0; i < 4000; ++i) {
+    ParallelPlan plan = RandomRuns(static_cast<std::uint64_t>(1000 + i)).Next().plan;
+    if (FindIllegality(model, workload, 1024, plan)) continue;
+    CostModel fresh(model, workload, LocalRanks(1024), times);
+    const Prediction a = warm.Predict(plan), b = fresh.Predict(plan);
+    ASSERT_EQ(a.step_time_s, b.step_time_s) << i;
+    ASSERT_EQ(a.breakdown.recompute, b.breakdown.recompute) << i;
+    ++compared;
+  }
+  EXPECT_GT(compared, 400);
+}
+
+// The extension of the steady state is what the whole program gives, for pipelines that are bound by any of their ranks or by messages.
+TEST(CostModel, SteadyStateIsExtendedExactly) {
+  RandomCases random(31);
+  int extended = 0;
+  for (int i = 0; i < 300; ++i) {
+    ParallelPlan plan;
+    plan.pp = random.Pick({1, 2, 3, 4, 6});
+    if (plan.pp > 1) plan.schedule = std::vector{Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved}[static_cast<std::size_t>(i % 3)];
+    if (plan.schedule == Schedule::kInterleaved) plan.virtual_stages = random.Pick({2, 3});
+    const std::int64_t m = plan.pp * random.Between(4, 40);
+    PipelineCosts costs;
+    costs.stages.resize(static_cast<std::size_t>(StageCount(plan)));
+    costs.ranks.resize(static_cast<std::size_t>(plan.pp));
+    costs.p2p_s = std::vector{0.0, 0.1, 1.0, 10.0}[static_cast<std::size_t>(random.Between(0, 3))] * random.Uniform();
+    const double spread = std::vector{0.0, 0.01, 1.0}[static_cast<std::size_t>(random.Between(0, 2))];
+    for (StageCosts& s : costs.stages) {
+      s.forward_s = 1 + spread * random.Uniform();
+      s.backward_s = 2 + spread * random.Uniform();
+    }
+    for (RankCosts& r : costs.ranks) r.update_s = random.Uniform();
+    const auto simulate = [&](std::int64_t microbatches) -> StepSeconds {
+      const auto step = SimulateProgram(ProgramOf(plan, microbatches), [&](std::int32_t rank, const Action& a) { return SecondsOf(costs, rank, a); });
+      return {step->step_time_s, step->step_time_s};
+    };
+    std::int64_t most = 0;
+    const StepSeconds step = ExtendSteadyState(m, plan.pp % 2 == 0 ? plan.pp : 2 * plan.pp, SteadySeconds(costs, plan.schedule, 1), [&](std::int64_t n) {
+      most = std::max(most, n);
+      return simulate(n);
+    });
+    const double whole = simulate(m).step_s;
+    EXPECT_NEAR(step.step_s, whole, 1e-9 * whole) << i;
+    if (most < m) ++extended;
+  }
+  EXPECT_GT(extended, 200) << "most are not simulated in full";
 }
 
 TEST(CostModel, BreakdownAddsUp) {
@@ -195,9 +301,12 @@ TEST(CostModel, BreakdownAddsUp) {
         EXPECT_GE(part, 0);
       }
       EXPECT_GT(p.breakdown.compute, 0);
-      EXPECT_EQ(p.breakdown.recompute > 0, c.plan.recompute == Recompute::kFull);
+      EXPECT_EQ(p.breakdown.recompute > 0, c.plan.recompute != Recompute::kNone);
       EXPECT_EQ(p.breakdown.tp_comm > 0, c.plan.tp > 1);
-      EXPECT_EQ(p.breakdown.dp_comm > 0, c.plan.dp > 1 || c.plan.pp > 1);
+      EXPECT_EQ(p.breakdown.pp_comm > 0, c.plan.pp > 1);
+      if (c.plan.dp == 1 && (c.plan.pp == 1 || !c.model.tied_embeddings)) {
+        EXPECT_EQ(p.breakdown.dp_comm, 0);
+      }
       EXPECT_EQ(p.step_time_low_s, p.step_time_s);
       EXPECT_EQ(p.step_time_high_s, p.step_time_s);
     }
@@ -206,17 +315,17 @@ TEST(CostModel, BreakdownAddsUp) {
 
 // Two stages on one core do their work one after the other: no bubble, and no gain over what the core can do.
 TEST(CostModel, RanksThatShareCores) {
-  std::vector<StageCosts> stages(2);
-  for (StageCosts& s : stages) {
-    s.forward_s = 1;
-    s.backward_s = 2;
-  }
-  EXPECT_DOUBLE_EQ(ClosedForm(stages, Schedule::kOneFOneB, 4, 1).Total(), 5 * 3);
-  EXPECT_DOUBLE_EQ(ClosedForm(stages, Schedule::kOneFOneB, 4, 2).Total(), 4 * 3);
+  PipelineCosts costs;
+  costs.stages.assign(2, {.forward_s = 1, .backward_s = 2});
+  costs.ranks.resize(2);
+  EXPECT_DOUBLE_EQ(ClosedForm(costs, Schedule::kOneFOneB, 4, 1).Total(), 5 * 3);
+  EXPECT_DOUBLE_EQ(ClosedForm(costs, Schedule::kOneFOneB, 4, 2).Total(), 4 * 3);
   // One microbatch: the ranks take turns, each at twice the measured speed.
-  EXPECT_DOUBLE_EQ(ClosedForm(stages, Schedule::kOneFOneB, 1, 2).Total(), 2 * 1.5);
+  EXPECT_DOUBLE_EQ(ClosedForm(costs, Schedule::kOneFOneB, 1, 2).Total(), 2 * 1.5);
   // One stage, every rank always at work: as measured.
-  EXPECT_DOUBLE_EQ(ClosedForm(std::span(stages).first(1), Schedule::kOneFOneB, 4, 2).Total(), 4 * 3);
+  costs.stages.resize(1);
+  costs.ranks.resize(1);
+  EXPECT_DOUBLE_EQ(ClosedForm(costs, Schedule::kOneFOneB, 4, 2).Total(), 4 * 3);
 
   RandomCases cases(29);
   for (int i = 0; i < 100; ++i) {

@@ -1,10 +1,14 @@
 #include "search/cost/layer_ops.h"
 
+#include <set>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "search/schedule/program.h"
+#include "tests/search/cost/random_runs.h"
 #include "tests/search/cost/synthetic_device.h"
 
 namespace autocfg {
@@ -12,6 +16,8 @@ namespace {
 
 using ::testing::ElementsAre;
 using testing::Fp32;
+using testing::RandomRun;
+using testing::RandomRuns;
 using testing::SmallGpt;
 
 std::vector<std::string> Text(const std::vector<OpDesc>& ops) {
@@ -28,7 +34,7 @@ class LayerOpsTest : public ::testing::Test {
     plan.micro_batch = 2;
   }
   std::vector<std::string> Of(ActionKind kind, std::int64_t stage) const {
-    return Text(ActionOps(model, workload, plan, stage, Action{.kind = kind, .after = {}}));
+    return Text(ActionOps(model, workload, plan, PipelineRankOf(plan, stage), Action{.kind = kind, .stage = static_cast<std::int32_t>(stage)}));
   }
   ModelSpec model = SmallGpt(2, 128, 8, 1000);
   Workload workload = Fp32(8, 32);
@@ -38,7 +44,7 @@ class LayerOpsTest : public ::testing::Test {
 TEST_F(LayerOpsTest, LayerForward) {
   EXPECT_THAT(Text(LayerForwardOps(model, workload, plan)),
               ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nn 64x192x128",
-                          "bias_add fp32 64x192", "attention_forward fp32 2x32x4x16",
+                          "bias_add fp32 64x192", "attention_forward fp32 2x32x4x16x4",
                           "matmul fp32 nn 64x128x64", "all_reduce_sum fp32 tensor/2 8192",
                           "bias_residual fp32 64x128", "layer_norm_forward fp32 64x128",
                           "matmul fp32 nn 64x256x128", "activation_forward fp32 gelu bias 64x256", "matmul fp32 nn 64x128x256",
@@ -53,7 +59,7 @@ TEST_F(LayerOpsTest, LayerBackward) {
                   "matmul fp32 nt 64x128x256", "all_reduce_sum fp32 tensor/2 8192",
                   "layer_norm_backward fp32 64x128", "bias_gradient fp32 64x128",
                   "matmul fp32 tn acc 64x128x64", "matmul fp32 nt 64x64x128",
-                  "attention_backward fp32 2x32x4x16", "bias_gradient fp32 64x192",
+                  "attention_backward fp32 2x32x4x16x4", "bias_gradient fp32 64x192",
                   "matmul fp32 tn acc 128x192x64", "matmul fp32 nt 64x128x192",
                   "all_reduce_sum fp32 tensor/2 8192", "layer_norm_backward fp32 64x128"));
 }
@@ -125,7 +131,7 @@ TEST_F(LayerOpsTest, GradientRegionCountsItsPadding) {
   model = SmallGpt(1, 25, 1, 100);
   plan = ParallelPlan();
   const std::int64_t elements =
-      ActionOps(model, workload, plan, 0, Action{.kind = ActionKind::kZeroGradients, .after = {}})
+      ActionOps(model, workload, plan, 0, Action{.kind = ActionKind::kZeroGradients})
           .front()
           .dims[0];
   const auto padded = [](std::int64_t n) { return (n + 15) / 16 * 16; };
@@ -148,10 +154,129 @@ TEST_F(LayerOpsTest, MessagesAndWhole) {
   EXPECT_EQ(Of(ActionKind::kReduceScalars, 0).back(), "sum_of_squares fp32 128");
 }
 
+// Llama's parts: T = 48, H = 96, N = 2, G = 1, D = 16, so A = 32 and Q = 64; F = 40, W = 80, V = 128.
+class LlamaOpsTest : public LayerOpsTest {
+ protected:
+  LlamaOpsTest() {
+    model = SmallGpt(7, 96, 4, 200);
+    model.kv_heads = 2;
+    model.head_dim = 16;
+    model.ffn_hidden = 80;
+    model.activation = Activation::kSwiGlu;
+    model.norm = Norm::kRmsNorm;
+    model.position = Position::kRope;
+    model.bias = false;
+    model.tied_embeddings = false;
+    workload = {.global_batch = 12, .seq_len = 16, .precision = *ParsePrecision("bf16")};
+    plan = ParallelPlan();
+    plan.tp = plan.pp = plan.virtual_stages = 2;
+    plan.micro_batch = 3;
+    plan.schedule = Schedule::kInterleaved;
+    plan.split = SplitMode::kExplicit;
+    plan.split_layers = {1, 2, 1, 3};
+  }
+};
+
+TEST_F(LlamaOpsTest, Layer) {
+  EXPECT_THAT(Text(LayerForwardOps(model, workload, plan)),
+              ElementsAre("rms_norm_forward bf16 48x96", "matmul bf16 nn 48x64x96", "rope bf16 48x3x16", "attention_forward bf16 3x16x2x16x1",
+                          "matmul bf16 nn 48x96x32", "all_reduce_sum bf16 tensor/2 4608", "residual_add bf16 48x96", "rms_norm_forward bf16 48x96",
+                          "matmul bf16 nn 48x80x96", "activation_forward bf16 swiglu 48x40", "matmul bf16 nn 48x96x40",
+                          "all_reduce_sum bf16 tensor/2 4608", "residual_add bf16 48x96"));
+  EXPECT_THAT(Text(LayerBackwardOps(model, workload, plan)),
+              ElementsAre("matmul bf16 tn acc 40x96x48", "matmul bf16 nt 48x40x96", "activation_backward bf16 swiglu 48x40",
+                          "matmul bf16 tn acc 96x80x48", "matmul bf16 nt 48x96x80", "all_reduce_sum bf16 tensor/2 4608",
+                          "rms_norm_backward bf16 48x96", "matmul bf16 tn acc 32x96x48", "matmul bf16 nt 48x32x96",
+                          "attention_backward bf16 3x16x2x16x1", "rope bf16 48x3x16", "matmul bf16 tn acc 96x64x48", "matmul bf16 nt 48x96x64",
+                          "all_reduce_sum bf16 tensor/2 4608", "rms_norm_backward bf16 48x96"));
+}
+
+TEST_F(LlamaOpsTest, StagesAndParameters) {
+  EXPECT_THAT(Text(EmbeddingForwardOps(model, workload, plan)),
+              ElementsAre("embedding_forward bf16 48x96x128", "all_reduce_sum bf16 tensor/2 4608"));
+  EXPECT_EQ(Of(ActionKind::kForward, 0).size(), 2u + 13);
+  EXPECT_EQ(Of(ActionKind::kForward, 1).size(), 2u * 13);
+  EXPECT_EQ(Of(ActionKind::kForward, 2).size(), 13u);
+  EXPECT_EQ(Of(ActionKind::kForward, 3).size(), 3u * 13 + 7);
+  plan.recompute = Recompute::kFull;
+  plan.recompute_layers = 2;
+  // Layers 2, 1, 0 of the last stage: the first two recompute.
+  const std::vector<std::string> backward = Of(ActionKind::kBackward, 3);
+  EXPECT_EQ(backward.size(), 5u + 3 * 15 + 2 * 10);
+  EXPECT_EQ(backward[5], "matmul bf16 tn acc 40x96x48") << "the last layer does not recompute";
+  EXPECT_EQ(backward[5 + 15], "rms_norm_forward bf16 48x96");
+  EXPECT_EQ(Of(ActionKind::kBackward, 2).size(), 15u + 10);
+
+  // Layers of both chunks, then final norm and output layer; weights in bf16 with copies of them, gradients in fp32.
+  const std::vector<std::string> update = Of(ActionKind::kOptimizer, 3), norm = Of(ActionKind::kReduceScalars, 3);
+  EXPECT_EQ(update.size(), 5u * 6 + 2);
+  EXPECT_EQ(update[1], "adamw bf16 master 6144");
+  EXPECT_EQ(update.back(), "adamw bf16 master 12288");
+  EXPECT_EQ(norm.size(), update.size() + 1);
+  EXPECT_EQ(norm[update.size() - 1], "sum_of_squares fp32 12288");
+  EXPECT_TRUE(Of(ActionKind::kSumTiedEmbedding, 3).empty());
+  EXPECT_THROW(ActionOps(model, workload, plan, 0, Action{.kind = ActionKind::kForward, .stage = 1}), std::logic_error);
+  EXPECT_THROW(ActionOps(model, workload, plan, 0, Action{.kind = ActionKind::kBackward}), std::logic_error);
+}
+
+TEST_F(LlamaOpsTest, PredictedOnly) {
+  plan.attention = Attention::kUnfused;
+  EXPECT_EQ(Text(LayerForwardOps(model, workload, plan))[3], "unfused_attention_forward bf16 3x16x2x16x1");
+  EXPECT_TRUE(LayerRecomputeOps(model, workload, plan).empty());
+  plan.recompute = Recompute::kSelective;
+  EXPECT_THAT(Text(LayerRecomputeOps(model, workload, plan)), ElementsAre("unfused_attention_forward bf16 3x16x2x16x1"));
+  const std::vector<std::string> backward = Of(ActionKind::kBackward, 2);
+  EXPECT_EQ(backward.front(), "unfused_attention_forward bf16 3x16x2x16x1");
+  EXPECT_EQ(backward.size(), 1u + 15);
+  plan.scatter_gather = true;
+  EXPECT_THAT(Of(ActionKind::kSendActivation, 0), ElementsAre("send bf16 pipeline/2 2304"));
+  EXPECT_THAT(Of(ActionKind::kRecvGradient, 0), ElementsAre("recv bf16 pipeline/2 2304", "all_gather bf16 tensor/2 4608"));
+}
+
+// Two counts that know nothing of each other: the parameters that the ranks update at tp=1, and those of the model.
+TEST(ParameterOps, AddUpToTheModel) {
+  RandomRuns runs(47, {.tp = {1}});
+  for (int i = 0; i < 500; ++i) {
+    RandomRun run = runs.Next();
+    run.model.vocab_multiple = 1;  // padding is no parameter
+    std::int64_t updated = 0, in_norm = 0;
+    for (std::int64_t rank = 0; rank < run.plan.pp; ++rank) {
+      for (const OpDesc& op : ParameterOps(run.model, run.workload, run.plan, rank, OpKind::kAdamW)) updated += op.dims[0];
+      for (const OpDesc& op : ParameterOps(run.model, run.workload, run.plan, rank, OpKind::kSumOfSquares)) in_norm += op.dims[0];
+    }
+    EXPECT_EQ(in_norm, ParameterCount(run.model)) << i;
+    const bool two_tables = run.plan.pp > 1 && run.model.tied_embeddings;
+    EXPECT_EQ(updated, ParameterCount(run.model) + (two_tables ? run.model.vocab * run.model.hidden : 0)) << i;
+  }
+}
+
+// Each op of each rank stands once in the plan's list.
+TEST(PlanOps, AreThoseOfAllActions) {
+  RandomRuns runs(53);
+  for (int i = 0; i < 100; ++i) {
+    const RandomRun run = runs.Next();
+    std::set<OpDesc> all;
+    const Program program = Lower(run.model, run.workload, run.plan);
+    for (std::int64_t rank = 0; rank < run.plan.pp; ++rank) {
+      for (const Action& action : program.ranks[static_cast<std::size_t>(rank * run.plan.tp * run.plan.dp)]) {
+        const std::vector<OpDesc> ops = ActionOps(run.model, run.workload, run.plan, rank, action);
+        all.insert(ops.begin(), ops.end());
+      }
+    }
+    EXPECT_EQ(PlanOps(run.model, run.workload, run.plan), std::vector<OpDesc>(all.begin(), all.end())) << i;
+    const testing::SyntheticDevice device;
+    const OpTimes times = device.Measure(PlanOps(run.model, run.workload, run.plan));
+    for (const OpTime& time : PlanOpTimes(run.model, run.workload, run.plan, times)) {
+      EXPECT_TRUE(all.contains(time.op));
+      EXPECT_DOUBLE_EQ(time.seconds, device.Seconds(time.op));
+    }
+  }
+}
+
 TEST_F(LayerOpsTest, DoublePrecisionThroughout) {
   workload.precision = *ParsePrecision("fp64");
   for (int kind = 0; kind <= static_cast<int>(ActionKind::kOptimizer); ++kind) {
-    const Action action{.kind = static_cast<ActionKind>(kind), .after = {}};
+    const Action action{.kind = static_cast<ActionKind>(kind), .stage = 0};
     for (const OpDesc& op : ActionOps(model, workload, plan, 0, action))
       EXPECT_EQ(op.dtype, DType::kF64) << ToString(op);
   }

@@ -8,6 +8,7 @@
 
 #include "search/cost/layer_ops.h"
 #include "search/cost/op_times.h"
+#include "search/cost/plan_op_times.h"
 #include "search/ops/op_desc.h"
 #include "search/plan/cluster_spec.h"
 #include "search/plan/legality.h"
@@ -72,20 +73,9 @@ inline ClusterSpec LocalRanks(std::int64_t ranks, double ranks_per_core = 1,
   return cluster;
 }
 
-// Every op of a step of the plan, on all stages.
-inline std::vector<OpDesc> AllOps(const ModelSpec& model, const Workload& workload,
-                                  const ParallelPlan& plan) {
-  std::vector<OpDesc> ops;
-  for (std::int64_t stage = 0; stage < plan.pp; ++stage) {
-    for (int kind = 0; kind <= static_cast<int>(ActionKind::kOptimizer); ++kind) {
-      const auto of_action =
-          ActionOps(model, workload, plan, stage, Action{.kind = static_cast<ActionKind>(kind), .after = {}});
-      for (const OpDesc& op : of_action) {
-        if (op.group_size > 1 || !IsCommunication(op.kind)) ops.push_back(op);
-      }
-    }
-  }
-  return ops;
+// Every op of a step of the plan, on all ranks.
+inline std::vector<OpDesc> AllOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+  return PlanOps(model, workload, plan);
 }
 
 }  // namespace autocfg::testing

@@ -9,6 +9,8 @@
 namespace autocfg {
 namespace {
 
+constexpr std::int64_t kLayers = 24;
+
 ParallelPlan Plan(std::int64_t tp, std::int64_t pp, std::int64_t dp, std::int64_t mbs,
                   Recompute recompute = Recompute::kNone) {
   ParallelPlan plan;
@@ -21,7 +23,7 @@ ParallelPlan Plan(std::int64_t tp, std::int64_t pp, std::int64_t dp, std::int64_
 }
 
 TEST(Recalibration, WithoutMeasurementsOnlyThePriors) {
-  const Recalibration prior({});
+  const Recalibration prior(kLayers, {});
   const Correction c = prior.For(Plan(2, 2, 2, 2));
   EXPECT_DOUBLE_EQ(c.log_mean, 0);
   EXPECT_GT(c.sigma, 0.2);
@@ -31,7 +33,7 @@ TEST(Recalibration, WithoutMeasurementsOnlyThePriors) {
 TEST(Recalibration, ACommonFactorCarriesOverToAllPlans) {
   std::vector<RatioObservation> seen;
   for (std::int64_t tp : {1, 2, 4, 8}) seen.push_back({Plan(tp, 1, 8 / tp, 1), std::log(1.3), 0.005});
-  const Recalibration fitted(seen);
+  const Recalibration fitted(kLayers, seen);
   const Correction c = fitted.For(Plan(2, 4, 1, 4));
   EXPECT_NEAR(c.log_mean, std::log(1.3), 0.06);
 }
@@ -41,10 +43,10 @@ TEST(Recalibration, TightensNearWhatWasMeasured) {
                                         {Plan(2, 2, 2, 2), 0.11, 0.005},
                                         {Plan(4, 2, 1, 1), 0.02, 0.005},
                                         {Plan(1, 1, 8, 1), -0.05, 0.005}};
-  const Recalibration fitted(seen);
+  const Recalibration fitted(kLayers, seen);
   const Correction near = fitted.For(Plan(2, 2, 2, 4)), far = fitted.For(Plan(8, 1, 1, 8, Recompute::kFull));
   EXPECT_LT(near.sigma, far.sigma);
-  EXPECT_LT(near.sigma, Recalibration({}).For(Plan(2, 2, 2, 4)).sigma / 2);
+  EXPECT_LT(near.sigma, Recalibration(kLayers, {}).For(Plan(2, 2, 2, 4)).sigma / 2);
   EXPECT_GT(near.log_mean, 0.05);
   EXPECT_GE(near.sigma, 0.02) << "a plan's own effect is never taken as less than 2%";
 }
@@ -61,10 +63,88 @@ TEST(Recalibration, LearnsHowMuchPlansScatter) {
         }
       }
     }
-    return Recalibration(seen).residual_sigma();
+    return Recalibration(kLayers, seen).residual_sigma();
   };
   EXPECT_LT(residual(0.005), 0.03);
   EXPECT_GT(residual(0.12), 0.06);
+}
+
+// full:K stands between none and full by the share of layers that it recomputes, whatever the split.
+TEST(Recalibration, RecomputeIsAShareOfTheLayers) {
+  std::vector<RatioObservation> seen;
+  for (std::int64_t tp : {1, 2, 4}) {
+    for (std::int64_t mbs : {1, 2}) {
+      seen.push_back({Plan(tp, 4, 2, mbs), 0.0, 0.005});
+      seen.push_back({Plan(tp, 4, 2, mbs, Recompute::kFull), 0.2, 0.005});
+    }
+  }
+  const Recalibration fitted(kLayers, seen);
+  const auto at = [&](std::int64_t k, std::vector<std::int64_t> split = {}) {
+    ParallelPlan plan = Plan(8, 4, 2, 1, Recompute::kFull);
+    plan.recompute_layers = k;
+    if (!split.empty()) plan.split = SplitMode::kExplicit;
+    plan.split_layers = std::move(split);
+    return fitted.For(plan).log_mean;
+  };
+  const double none = fitted.For(Plan(8, 4, 2, 1)).log_mean, full = at(0);
+  ASSERT_GT(full - none, 0.1);
+  EXPECT_NEAR(at(3), (none + full) / 2, 1e-9) << "3 of the 6 layers of each stage";
+  EXPECT_NEAR(at(6), full, 1e-9);
+  // 2 + 2 + 2 + 1 of 24 layers, less what an uneven split does.
+  EXPECT_NEAR(at(2, {7, 8, 8, 1}) - at(8, {7, 8, 8, 1}), (none - full) * (1 - 7.0 / 24), 1e-9);
+}
+
+// What was seen without and with two virtual stages carries over to four.
+TEST(Recalibration, VirtualStagesHaveASlope) {
+  std::vector<RatioObservation> seen;
+  const auto plan = [](std::int64_t tp, std::int64_t v) {
+    ParallelPlan p = Plan(tp, 2, 4, 1);
+    p.virtual_stages = v;
+    p.schedule = Schedule::kInterleaved;
+    return p;
+  };
+  for (std::int64_t tp : {1, 2, 4, 8}) {
+    seen.push_back({plan(tp, 2), 0.1, 0.005});
+    seen.push_back({plan(tp, 4), 0.2, 0.005});
+  }
+  const Recalibration fitted(kLayers, seen);
+  const double two = fitted.For(plan(2, 2)).log_mean, four = fitted.For(plan(2, 4)).log_mean;
+  EXPECT_NEAR(four - two, 0.1, 0.03);
+  EXPECT_GT(fitted.For(plan(2, 8)).log_mean, four + 0.05);
+}
+
+// One observation, one hypothesis after another, by hand: the mixture that For() sums up in advance.
+TEST(Recalibration, MixesTheHypothesesAsTheirPosteriorsSay) {
+  const double y = 0.3, noise = 0.01;
+  const ParallelPlan seen = Plan(2, 1, 1, 1), asked = Plan(4, 1, 1, 1);
+  // Of the priors: all plans 0.2^2; schedule, recompute 0.1^2 each; split 0.03^2; tp 0.05^2 per doubling squared; layout 0.1^2 with itself.
+  const double both = 0.04 + 0.02 + 0.0009;
+  const double own_seen = both + 0.01 + 0.0025, own_asked = both + 0.01 + 4 * 0.0025, cross = both + 2 * 0.0025;
+  double sum = 0, mean = 0, square = 0, best = -1e300;
+  struct Point {
+    double log_weight, mean, variance;
+  };
+  std::vector<Point> points;
+  for (double r : {0.02, 0.03, 0.045, 0.07, 0.1, 0.15}) {
+    for (double scale : {0.5, 1.0, 2.5}) {
+      const double s2 = scale * scale, v = s2 * own_seen + r * r + noise * noise;
+      const double a = std::log(r / 0.05) / 0.7, b = std::log(scale) / 0.6;
+      points.push_back({-(a * a + b * b) / 2 - y * y / v / 2 - std::log(v) / 2, s2 * cross * y / v,
+                        s2 * own_asked - s2 * cross * s2 * cross / v + r * r});
+      best = std::max(best, points.back().log_weight);
+    }
+  }
+  for (const Point& p : points) {
+    if (p.log_weight < best - std::log(100.0)) continue;
+    const double w = std::exp(p.log_weight - best);
+    sum += w;
+    mean += w * p.mean;
+    square += w * (p.variance + p.mean * p.mean);
+  }
+  mean /= sum;
+  const Correction c = Recalibration(kLayers, {{seen, y, noise}}).For(asked);
+  EXPECT_NEAR(c.log_mean, mean, 1e-12);
+  EXPECT_NEAR(c.sigma, std::sqrt(square / sum - mean * mean), 1e-12);
 }
 
 // Truth drawn from the model's own kind of effects, predictions from a random part of the plans: the 90%
@@ -91,7 +171,7 @@ TEST(Recalibration, Coverage) {
         }
       }
       std::shuffle(plans.begin(), plans.end(), random);
-      const Recalibration fitted({plans.begin(), plans.begin() + static_cast<std::ptrdiff_t>(measured)});
+      const Recalibration fitted(kLayers, {plans.begin(), plans.begin() + static_cast<std::ptrdiff_t>(measured)});
       for (std::size_t i = measured; i < plans.size(); ++i, ++all) {
         const Correction c = fitted.For(plans[i].plan);
         inside += std::abs(plans[i].log_ratio - c.log_mean) <= 1.645 * c.sigma;

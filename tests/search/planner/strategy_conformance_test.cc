@@ -148,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(
         Implementation{"Exhaustive", [](std::int64_t n) { return std::make_unique<ExhaustiveStrategy>(n); }}),
     [](const auto& instance) { return instance.param.name; });
 
-TEST(RacingStrategy, FirstRoundHasOnePlanOfEachLayoutAndThirdsBound) {
+TEST(RacingStrategy, FirstRoundHasOnePlanOfEachLayoutAndAThirdBounds) {
   std::mt19937_64 random(6);
   std::vector<CandidatePlan> candidates = Candidates(60, random);
   std::set<std::pair<std::int64_t, std::int64_t>> layouts;
@@ -161,6 +161,65 @@ TEST(RacingStrategy, FirstRoundHasOnePlanOfEachLayoutAndThirdsBound) {
   std::int64_t measured = 0;
   for (const CandidatePlan& c : candidates) measured += c.repeats > 0;
   EXPECT_LE(measured, 20);
+}
+
+TEST(RacingStrategy, LargeSpacesAreBoundedByANumber) {
+  std::mt19937_64 random(16);
+  for (const std::size_t n : {100u, 1000u, 5000u}) {
+    std::vector<CandidatePlan> candidates = Candidates(n, random);
+    RacingStrategy racing(0);
+    EXPECT_LE(racing.TrialsLeft(candidates), kMostRaced + kMostConfirmations);
+    Drive(racing, candidates, 7, 0);
+    std::int64_t measured = 0;
+    for (const CandidatePlan& c : candidates) measured += c.repeats > 0;
+    EXPECT_LE(measured, kMostRaced);
+  }
+}
+
+// Candidate i of a family recomputes less than i + 1.
+std::vector<CandidatePlan> Families(std::size_t families, std::size_t size, std::mt19937_64& random) {
+  std::vector<CandidatePlan> candidates = Candidates(families * size, random);
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (i % size != 0) candidates[i].recomputes_less = i - 1;
+  }
+  return candidates;
+}
+
+TEST(RacingStrategy, WhatRecomputesMoreWaitsForWhatRecomputesLessToFail) {
+  std::mt19937_64 random(17);
+  std::vector<CandidatePlan> candidates = Families(30, 4, random);
+  EXPECT_FALSE(IsDominated(candidates, 0));
+  EXPECT_TRUE(IsDominated(candidates, 1));
+  EXPECT_TRUE(IsDominated(candidates, 3));
+  candidates[0].failed = true;
+  EXPECT_FALSE(IsDominated(candidates, 1));
+  EXPECT_TRUE(IsDominated(candidates, 2));
+  candidates[0].failed = false;
+  candidates[1].failed = true;
+  EXPECT_TRUE(IsDominated(candidates, 2)) << "the first of all may still run";
+  candidates[1].failed = false;
+
+  RacingStrategy racing(0);
+  Drive(racing, candidates, 3, 0);
+  std::int64_t measured = 0;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    measured += candidates[i].repeats > 0;
+    EXPECT_TRUE(i % 4 == 0 || candidates[i].repeats == 0) << i;
+  }
+  EXPECT_GT(measured, 3);
+  EXPECT_LE(measured, 10) << "a third of the families";
+
+  std::vector<CandidatePlan> failing = Families(5, 4, random);
+  for (std::size_t i = 0; i < failing.size(); i += 4) failing[i].failed = true;
+  for (const std::size_t i : RacingStrategy(10).Suggest(failing)) EXPECT_EQ(i % 4, 1u);
+}
+
+TEST(ExhaustiveStrategy, MeasuresWhatRecomputesMoreToo) {
+  std::mt19937_64 random(18);
+  std::vector<CandidatePlan> candidates = Families(6, 4, random);
+  ExhaustiveStrategy strategy(0);
+  Drive(strategy, candidates, 7, 0);
+  for (const CandidatePlan& c : candidates) EXPECT_GE(c.repeats, 1);
 }
 
 TEST(RacingStrategy, EndsWhenNoOtherPlanCanWin) {
@@ -208,6 +267,20 @@ TEST(Confirmation, TiedPlansTakeTurns) {
   EXPECT_EQ(SuggestConfirmation(candidates), (std::vector<std::size_t>{1, 3}));
   candidates[3].measured_s = 1.3;
   EXPECT_TRUE(SuggestConfirmation(candidates).empty()) << "one plan alone needs none";
+}
+
+TEST(Confirmation, SlicesAreNotRepeated) {
+  std::vector<CandidatePlan> candidates(3);
+  for (CandidatePlan& c : candidates) {
+    c.measured_s = 1.0;
+    c.repeats = 1;
+    c.predicted.step_time_s = c.predicted.step_time_low_s = c.predicted.step_time_high_s = 1.0;
+    c.slice = true;
+  }
+  EXPECT_TRUE(SuggestConfirmation(candidates).empty());
+  EXPECT_EQ(RacingStrategy(0).TrialsLeft(candidates), 0);
+  candidates[0].slice = candidates[1].slice = false;
+  EXPECT_EQ(SuggestConfirmation(candidates), (std::vector<std::size_t>{0, 1}));
 }
 
 TEST(Confirmation, OverlappingIntervalsAreTied) {

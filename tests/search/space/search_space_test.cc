@@ -2,6 +2,10 @@
 #include "search/space/search_space.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,9 +17,11 @@
 namespace autocfg {
 namespace {
 
+using ::testing::_;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Pair;
 
 ModelSpec Model(std::int64_t layers = 4, std::int64_t heads = 4) {
   ModelSpec model;
@@ -39,70 +45,211 @@ std::vector<ParallelPlan> Legal(const SearchSpace& space, SearchSpace::Counts* c
   return plans;
 }
 
-// Against a plain enumeration written another way.
+std::int64_t IllegalCount(const SearchSpace::Counts& counts) {
+  return std::accumulate(counts.illegal.begin(), counts.illegal.end(), std::int64_t{0});
+}
+
+// A space written another way: the cross product of all values, brought into canonical form, what is no plan left out.
+struct BruteForce {
+  const ModelSpec& model;
+  const Workload& workload;
+  std::int64_t ranks;
+  std::vector<std::int64_t> mbs = {}, vpp = {};
+  std::vector<Schedule> schedules = {};
+  std::vector<std::string> splits = {}, recomputes = {};  // recomputes empty: none, full and all K below the largest stage
+  std::vector<Attention> attentions = {Attention::kFused};
+  std::vector<bool> scatter_gathers = {false};
+  std::set<ParallelPlan> legal = {}, illegal = {};
+  std::map<IllegalReason, std::int64_t> reasons = {};
+
+  void Run() {
+    for (std::int64_t tp = 1; tp <= ranks; ++tp)
+      for (std::int64_t pp = 1; tp * pp <= ranks; ++pp)
+        for (const std::int64_t b : mbs)
+          for (const std::int64_t v : vpp)
+            for (const Schedule schedule : schedules)
+              for (const std::string& split : splits)
+                for (const Attention attention : attentions)
+                  for (const bool scatter : scatter_gathers) {
+                    if (ranks % (tp * pp) != 0) continue;
+                    ParallelPlan plan;
+                    plan.tp = tp;
+                    plan.pp = pp;
+                    plan.dp = ranks / tp / pp;
+                    plan.micro_batch = b;
+                    plan.virtual_stages = v;
+                    plan.schedule = schedule;
+                    plan.attention = attention;
+                    plan.scatter_gather = scatter;
+                    ASSERT_TRUE(SetPlanOption(plan, "split", split).ok());
+                    Recomputes(plan);
+                  }
+  }
+
+  std::int64_t Stages(const ParallelPlan& plan) const { return plan.pp * plan.virtual_stages; }
+
+  // Layers of the largest stage; 0 where the split cannot be laid out.
+  std::int64_t Most(const ParallelPlan& plan) const {
+    const std::int64_t stages = Stages(plan);
+    if (stages > model.layers) return 0;
+    if (plan.split == SplitMode::kExplicit) {
+      const auto& s = plan.split_layers;
+      if (static_cast<std::int64_t>(s.size()) != stages) return 0;
+      if (std::accumulate(s.begin(), s.end(), std::int64_t{0}) != model.layers) return 0;
+      return *std::max_element(s.begin(), s.end());
+    }
+    if (plan.split == SplitMode::kEven && model.layers % stages != 0) return 0;
+    return (model.layers + stages - 1) / stages;
+  }
+
+  void Recomputes(const ParallelPlan& plan) {
+    std::vector<std::string> values = recomputes;
+    if (values.empty()) {
+      values = {"none", "full"};
+      for (std::int64_t k = 1; k < Most(plan); ++k) values.push_back("full:" + std::to_string(k));
+    }
+    for (const std::string& value : values) {
+      ParallelPlan with = plan;
+      ASSERT_TRUE(SetPlanOption(with, "recompute", value).ok());
+      Add(with);
+    }
+  }
+
+  void Add(ParallelPlan plan) {
+    const bool interleaved = plan.schedule == Schedule::kInterleaved;
+    if (interleaved != (plan.virtual_stages > 1) || (interleaved && plan.pp == 1)) return;
+    const std::int64_t most = Most(plan);
+    if (plan.split == SplitMode::kExplicit && most > 0 && most * Stages(plan) == model.layers) {
+      plan.split = SplitMode::kEven;
+      plan.split_layers.clear();
+    }
+    if (plan.recompute_layers == most) plan.recompute_layers = 0;
+    ParallelPlan canonical = Canonical(plan);
+    if (plan.split == SplitMode::kExplicit) {  // equal ones that are right are even by now
+      canonical.split = plan.split;
+      canonical.split_layers = plan.split_layers;
+    }
+    std::optional<IllegalReason> reason = FindIllegality(model, workload, ranks, canonical);
+    if (!reason && canonical.recompute_layers > most) reason = IllegalReason::kRecomputeLayersTooMany;
+    if (!reason) {
+      legal.insert(canonical);
+    } else if (illegal.insert(canonical).second) {
+      ++reasons[*reason];
+    }
+  }
+
+  // Expects `space` to hold the same.
+  void Compare(const SearchSpace& space) const {
+    SearchSpace::Counts counts;
+    const std::vector<ParallelPlan> plans = Legal(space, &counts);
+    EXPECT_EQ(std::set<ParallelPlan>(plans.begin(), plans.end()), legal);
+    EXPECT_EQ(plans.size(), legal.size()) << "each once";
+    EXPECT_EQ(counts.enumerated, IllegalCount(counts) + static_cast<std::int64_t>(plans.size()));
+    for (int i = 0; i < kIllegalReasonCount; ++i) {
+      const auto reason = static_cast<IllegalReason>(i);
+      const auto found = reasons.find(reason);
+      EXPECT_EQ(counts.illegal[static_cast<std::size_t>(i)], found == reasons.end() ? 0 : found->second) << Name(reason);
+    }
+    for (const ParallelPlan& plan : plans) EXPECT_EQ(Canonical(plan), plan);
+  }
+};
+
 TEST(SearchSpace, HoldsEveryPlanOnce) {
   for (const std::int64_t ranks : {1, 2, 4, 6, 8, 12}) {
     for (const std::int64_t batch : {1, 6, 8, 24}) {
       const ModelSpec model = Model(6, 4);
-      const auto space = SearchSpace::Create(model, Batch(batch), ranks, {});
+      const Workload workload = Batch(batch);
+      SCOPED_TRACE(::testing::Message() << ranks << " ranks, batch " << batch);
+      BruteForce brute{.model = model, .workload = workload, .ranks = ranks};
+      for (std::int64_t mbs = 1; mbs <= batch; ++mbs) {
+        if (batch % mbs == 0) brute.mbs.push_back(mbs);
+      }
+      brute.vpp = {1, 2, 3, 6};
+      brute.schedules = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved};
+      brute.splits = {"even", "auto"};
+      brute.Run();
+      const auto space = SearchSpace::Create(model, workload, ranks, {});
       ASSERT_TRUE(space.ok()) << space.status();
-      SearchSpace::Counts counts;
-      const std::vector<ParallelPlan> plans = Legal(*space, &counts);
-
-      std::set<ParallelPlan> expected;
-      std::int64_t enumerated = 0;
-      for (std::int64_t tp = 1; tp <= ranks; ++tp) {
-        for (std::int64_t pp = 1; pp <= ranks; ++pp) {
-          for (std::int64_t dp = 1; dp <= ranks; ++dp) {
-            if (tp * pp * dp != ranks) continue;
-            for (std::int64_t mbs = 1; mbs <= batch; ++mbs) {
-              if (batch % mbs != 0) continue;
-              for (const Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
-                for (const Schedule schedule : {Schedule::kGPipe, Schedule::kOneFOneB}) {
-                  if (pp == 1 && schedule == Schedule::kGPipe) continue;
-                  ++enumerated;
-                  if (6 % pp != 0 || 4 % tp != 0 || batch % (dp * mbs) != 0) continue;
-                  ParallelPlan plan;
-                  plan.tp = tp;
-                  plan.pp = pp;
-                  plan.dp = dp;
-                  plan.micro_batch = mbs;
-                  plan.recompute = recompute;
-                  plan.schedule = schedule;
-                  expected.insert(plan);
-                }
-              }
-            }
-          }
-        }
-      }
-      EXPECT_EQ(std::set<ParallelPlan>(plans.begin(), plans.end()), expected);
-      EXPECT_EQ(plans.size(), expected.size());
-      EXPECT_EQ(counts.enumerated, enumerated);
-      std::int64_t illegal = 0;
-      for (const std::int64_t count : counts.illegal) illegal += count;
-      EXPECT_EQ(counts.enumerated, illegal + static_cast<std::int64_t>(plans.size()));
-      for (const ParallelPlan& plan : plans) {
-        EXPECT_EQ(Canonical(plan), plan);
-        EXPECT_TRUE(CheckEngineSupports(plan).ok());
-        EXPECT_FALSE(FindIllegality(model, Batch(batch), ranks, plan));
-      }
+      brute.Compare(*space);
+      for (const ParallelPlan& plan : Legal(*space)) EXPECT_TRUE(CheckEngineSupports(plan).ok());
     }
   }
 }
 
+// Spaces of values drawn at random, those that can only be predicted among them.
+TEST(SearchSpace, NamedValuesMakeTheSameSpaceAsBruteForce) {
+  std::mt19937_64 random(11);
+  int compared = 0;
+  for (int trial = 0; trial < 200; ++trial) {
+    const std::int64_t layers = std::vector<std::int64_t>{4, 6, 7, 8, 12}[random() % 5];
+    const std::int64_t heads = std::vector<std::int64_t>{4, 6}[random() % 2];
+    const std::int64_t ranks = std::vector<std::int64_t>{1, 4, 8, 12}[random() % 4];
+    const ModelSpec model = Model(layers, heads);
+    const Workload workload = Batch(std::vector<std::int64_t>{8, 12, 24}[random() % 3]);
+    BruteForce brute{.model = model, .workload = workload, .ranks = ranks};
+    const auto some = [&random](const auto& values) {
+      auto chosen = values;
+      std::shuffle(chosen.begin(), chosen.end(), random);
+      chosen.resize(1 + random() % chosen.size());
+      return chosen;
+    };
+    const std::string first = std::to_string(layers - 1);
+    brute.mbs = some(std::vector<std::int64_t>{1, 2, 3, 4});
+    brute.vpp = some(std::vector<std::int64_t>{1, 2, 3, 5});
+    brute.schedules = some(std::vector<Schedule>{Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved});
+    brute.splits = some(std::vector<std::string>{"even", "auto", "1+" + first, first + "+1", "2+2", "4+4", "2+2+2+2",
+                                                 "1+2+2+1", "9+8+8+7", std::to_string(layers)});
+    brute.recomputes = some(std::vector<std::string>{"none", "selective", "full", "full:1", "full:2", "full:3", "full:5"});
+    brute.attentions = some(std::vector<Attention>{Attention::kFused, Attention::kUnfused});
+    brute.scatter_gathers = some(std::vector<bool>{false, true});
+    brute.Run();
+
+    AxisValues values = {{"split", brute.splits}, {"recompute", brute.recomputes}};
+    const auto name = [&values](const char* axis, const auto& from, auto text) {
+      values.emplace_back(axis, std::vector<std::string>());
+      for (const auto& value : from) values.back().second.emplace_back(text(value));
+    };
+    const auto number = [](std::int64_t size) { return std::to_string(size); };
+    name("mbs", brute.mbs, number);
+    name("vpp", brute.vpp, number);
+    name("schedule", brute.schedules, [](Schedule s) { return std::string(Name(s)); });
+    name("attention", brute.attentions, [](Attention a) { return std::string(Name(a)); });
+    name("scatter_gather", brute.scatter_gathers, [](bool on) { return std::string(on ? "1" : "0"); });
+    const auto space = SearchSpace::Create(model, workload, ranks, values, {.predict_only = true});
+    SCOPED_TRACE(::testing::Message() << "trial " << trial);
+    if (space.ok()) {
+      brute.Compare(*space);
+      ++compared;
+    } else {
+      EXPECT_EQ(space.status().code(), absl::StatusCode::kInvalidArgument);
+      EXPECT_TRUE(brute.legal.empty() && brute.illegal.empty()) << space.status();
+    }
+  }
+  EXPECT_GT(compared, 100);
+}
+
 TEST(SearchSpace, FixedOrder) {
-  const auto space = SearchSpace::Create(Model(), Batch(2), 2, {{"recompute", {"none"}}});
+  const auto space = SearchSpace::Create(Model(), Batch(4), 2, {{"tp", {"1"}}, {"mbs", {"1"}}, {"vpp", {"1", "2"}}});
   ASSERT_TRUE(space.ok());
   std::vector<std::string> texts;
   for (const ParallelPlan& plan : Legal(*space)) texts.push_back(PlanText(plan));
-  EXPECT_THAT(texts, ElementsAre("tp=1,pp=1,dp=2,mbs=1", "tp=1,pp=2,dp=1,mbs=1,schedule=gpipe", "tp=1,pp=2,dp=1,mbs=1",
-                                 "tp=1,pp=2,dp=1,mbs=2,schedule=gpipe", "tp=1,pp=2,dp=1,mbs=2", "tp=2,pp=1,dp=1,mbs=1",
-                                 "tp=2,pp=1,dp=1,mbs=2"));
+  std::vector<std::string> expected;
+  for (const char* recompute : {"", ",recompute=full:1", ",recompute=full:2", ",recompute=full:3", ",recompute=full"})
+    expected.push_back(std::string("tp=1,pp=1,dp=2,mbs=1") + recompute);
+  for (const char* schedule : {",schedule=gpipe", ",schedule=gpipe,split=auto", "", ",split=auto"}) {
+    for (const char* recompute : {"", ",recompute=full:1", ",recompute=full"})
+      expected.push_back(std::string("tp=1,pp=2,dp=1,mbs=1") + schedule + recompute);
+  }
+  for (const char* split : {"", ",split=auto"}) {
+    for (const char* recompute : {"", ",recompute=full"})
+      expected.push_back(std::string("tp=1,pp=2,dp=1,mbs=1,vpp=2") + split + recompute);
+  }
+  EXPECT_EQ(texts, expected);
 }
 
 TEST(SearchSpace, IllegalByReason) {
-  const auto space = SearchSpace::Create(Model(3, 2), Batch(2), 4, {{"recompute", {"none"}}, {"schedule", {"1f1b"}}});
+  const auto space = SearchSpace::Create(Model(3, 2), Batch(2), 4,
+                                         {{"recompute", {"none"}}, {"schedule", {"1f1b"}}, {"split", {"even"}}});
   ASSERT_TRUE(space.ok());
   SearchSpace::Counts counts;
   EXPECT_EQ(Legal(*space, &counts).size(), 1u);  // tp=2, dp=2, mbs=1
@@ -124,8 +271,8 @@ TEST(SearchSpace, StopsWhenAsked) {
 
 TEST(SearchSpace, AxesBoundIt) {
   const AxisValues values = {{"tp", {"2", "1", "2"}}, {"pp", {"2"}}, {"micro_batch", {"2"}}, {"schedule", {"gpipe"}},
-                             {"recompute", {"full"}}, {"vpp", {"1"}}, {"sp", {"0"}}, {"split", {"even"}},
-                             {"attention", {"fused"}}};
+                             {"recompute", {"full"}}, {"virtual_stages", {"1"}}, {"sp", {"0"}}, {"split", {"even"}},
+                             {"attention", {"fused"}}, {"scatter_gather", {"0"}}};
   const auto space = SearchSpace::Create(Model(), Batch(8), 4, values);
   ASSERT_TRUE(space.ok()) << space.status();
   std::vector<std::string> texts;
@@ -144,6 +291,63 @@ TEST(SearchSpace, CanonicalOnly) {
   const auto none = SearchSpace::Create(Model(), Batch(8), 2, {{"recompute", {"none"}}});
   ASSERT_TRUE(selective.ok() && none.ok());
   EXPECT_EQ(Legal(*selective), Legal(*none));
+}
+
+// What a schedule cannot take is no plan of the space; where nothing else was asked for, that is an error.
+TEST(SearchSpace, SchedulesAndVirtualStagesGoTogether) {
+  const auto count = [](const AxisValues& values) {
+    const auto space = SearchSpace::Create(Model(8), Batch(8), 4, values);
+    EXPECT_TRUE(space.ok()) << space.status();
+    std::map<std::pair<Schedule, std::int64_t>, int> by_schedule;
+    for (const ParallelPlan& plan : Legal(*space)) ++by_schedule[{plan.schedule, plan.virtual_stages}];
+    return by_schedule;
+  };
+  using Key = std::pair<Schedule, std::int64_t>;
+  EXPECT_THAT(count({{"schedule", {"interleaved", "1f1b"}}, {"vpp", {"2"}}}), ElementsAre(Pair(Key(Schedule::kInterleaved, 2), _)));
+  EXPECT_THAT(count({{"schedule", {"interleaved"}}}),
+              ElementsAre(Pair(Key(Schedule::kInterleaved, 2), _), Pair(Key(Schedule::kInterleaved, 4), _)));
+  EXPECT_THAT(count({{"vpp", {"1", "2"}}, {"schedule", {"gpipe", "interleaved"}}, {"pp", {"1", "2"}}}),
+              ElementsAre(Pair(Key(Schedule::kGPipe, 1), _), Pair(Key(Schedule::kOneFOneB, 1), _),
+                          Pair(Key(Schedule::kInterleaved, 2), _)))
+      << "gpipe at pp=1 is 1f1b";
+  for (const AxisValues& values : {AxisValues{{"schedule", {"1f1b"}}, {"vpp", {"2"}}},
+                                   AxisValues{{"schedule", {"interleaved"}}, {"vpp", {"1"}}},
+                                   AxisValues{{"schedule", {"gpipe", "1f1b"}}, {"vpp", {"2", "4"}}},
+                                   AxisValues{{"schedule", {"interleaved"}}, {"pp", {"1"}}},
+                                   AxisValues{{"vpp", {"2"}}, {"pp", {"1"}}}}) {
+    const auto space = SearchSpace::Create(Model(8), Batch(8), 4, values);
+    EXPECT_EQ(space.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(space.status().message()), HasSubstr("gpipe and 1f1b take vpp=1"));
+  }
+}
+
+TEST(SearchSpace, MicrobatchesOfInterleavedAreMultiplesOfPp) {
+  const auto space = SearchSpace::Create(Model(8), Batch(6), 4, {{"pp", {"4"}}, {"mbs", {"1"}}, {"recompute", {"none"}},
+                                                                 {"schedule", {"interleaved"}}, {"split", {"even"}}});
+  ASSERT_TRUE(space.ok()) << space.status();
+  SearchSpace::Counts counts;
+  EXPECT_TRUE(Legal(*space, &counts).empty());
+  EXPECT_EQ(counts.illegal[static_cast<std::size_t>(IllegalReason::kMicrobatchesNotMultipleOfStages)], 1);
+  EXPECT_EQ(counts.illegal[static_cast<std::size_t>(IllegalReason::kLayersNotDivisible)], 2) << "vpp of 4 and 8";
+}
+
+TEST(SearchSpace, KnowsWhichSplitsItGoesThrough) {
+  ParallelPlan even;
+  even.pp = 2;
+  ParallelPlan uneven = even;
+  uneven.split = SplitMode::kExplicit;
+  uneven.split_layers = {3, 1};
+  const auto holds = [](const std::vector<std::string>& splits, const ParallelPlan& plan) {
+    const auto space = SearchSpace::Create(Model(4), Batch(8), 2, {{"split", splits}});
+    EXPECT_TRUE(space.ok()) << space.status();
+    return space->HoldsSplit(plan);
+  };
+  EXPECT_TRUE(holds({"even", "auto"}, even));
+  EXPECT_FALSE(holds({"even", "auto"}, uneven));
+  EXPECT_FALSE(holds({"auto"}, even));
+  EXPECT_TRUE(holds({"auto", "2+2"}, even));
+  EXPECT_TRUE(holds({"auto", "3+1"}, uneven));
+  EXPECT_FALSE(holds({"auto", "1+3"}, uneven));
 }
 
 TEST(SearchSpace, MicroBatchesThatDoNotDivideAreNamed) {
@@ -185,14 +389,19 @@ TEST(SearchSpace, Refused) {
   EXPECT_THAT(message({{"tp", {"3"}}}, kInvalid), HasSubstr("makes 4 ranks"));
   EXPECT_THAT(message({{"tp", {"2"}}, {"pp", {"1"}}, {"dp", {"1"}}}, kInvalid), HasSubstr("makes 4 ranks"));
   EXPECT_THAT(message({{"schedule", {"2f2b"}}}, kInvalid), HasSubstr("space: schedule=2f2b"));
-  EXPECT_THAT(message({{"schedule", {"interleaved"}}}, kLater), HasSubstr("schedule=interleaved is not supported yet"));
   EXPECT_THAT(message({{"schedule", {"zb-h1"}}}, kLater), HasSubstr("schedule=zb-h1 is not supported yet"));
-  EXPECT_THAT(message({{"recompute", {"full:1"}}}, kLater), HasSubstr("recompute=full:1 is not supported yet"));
-  EXPECT_THAT(message({{"vpp", {"2"}}}, kLater), HasSubstr("vpp=2 is not supported yet"));
+  EXPECT_THAT(message({{"recompute", {"full:0"}}}, kInvalid), HasSubstr("recompute=full:0"));
+  EXPECT_THAT(message({{"recompute", {"some"}}}, kInvalid), HasSubstr("recompute=some"));
   EXPECT_THAT(message({{"vpp", {"0"}}}, kInvalid), HasSubstr("vpp=0 must be at least 1"));
-  EXPECT_THAT(message({{"split", {"auto"}}}, kLater), HasSubstr("split=auto is not supported yet"));
-  EXPECT_THAT(message({{"attention", {"unfused"}}}, kLater), HasSubstr("attention=unfused is not supported yet"));
-  for (const char* axis : {"sp", "zero", "grad_overlap", "param_overlap", "p2p_overlap", "scatter_gather"}) {
+  EXPECT_THAT(message({{"split", {"2+x"}}}, kInvalid), HasSubstr("split=2+x"));
+  EXPECT_THAT(message({{"split", {"3+0"}}}, kInvalid), HasSubstr("split=3+0"));
+  EXPECT_THAT(message({{"attention", {"flash"}}}, kInvalid), HasSubstr("attention=flash"));
+  EXPECT_THAT(message({{"scatter_gather", {"2"}}}, kInvalid), HasSubstr("scatter_gather=2"));
+  EXPECT_THAT(message({{"attention", {"fused", "unfused"}}}, kLater),
+              HasSubstr("attention=unfused can be predicted, but running it is not supported yet"));
+  EXPECT_THAT(message({{"scatter_gather", {"1"}}}, kLater),
+              HasSubstr("scatter_gather=1 can be predicted, but running it is not supported yet"));
+  for (const char* axis : {"sp", "zero", "grad_overlap", "param_overlap", "p2p_overlap"}) {
     EXPECT_THAT(message({{axis, {"0", "1"}}}, kLater), HasSubstr("=1 is not supported yet")) << axis;
     EXPECT_THAT(message({{axis, {"7"}}}, kInvalid), HasSubstr("=7")) << axis;
   }

@@ -72,7 +72,7 @@ TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
                 }),
                 invalid, "twice");
   const StatusCode later = StatusCode::UNIMPLEMENTED;
-  ExpectRefused(with([](auto& s) { s.mutable_model()->set_norm("rmsnorm"); }), later, "not supported yet");
+  ExpectRefused(with([](auto& s) { s.mutable_model()->set_position("alibi"); }), later, "not supported yet");
   ExpectRefused(with([](auto& s) { s.mutable_workload()->set_precision("bf16"); }), later,
                 "bf16 is not supported yet");
   ExpectRefused(with([](auto& s) { s.mutable_cluster()->set_local(false); }), later, "not supported yet");

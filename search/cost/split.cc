@@ -1,0 +1,145 @@
+#include "search/cost/split.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "search/cost/layer_ops.h"
+#include "search/cost/stage_shapes.h"
+
+namespace autocfg {
+namespace {
+
+// The layers of one rank over its chunks. A chunk of fewer layers stands first: fill and drain go through the first chunks of the ranks and
+// nothing else, (p-1) (f + b) of them (closed_form.h), so that what can be moved to later chunks shortens both. And all ranks put
+// their longer chunks at the same end, so that the stages of a chunk, which run side by side, are alike.
+std::int64_t ChunkLayers(std::int64_t layers, std::int64_t chunks, std::int64_t chunk) {
+  return layers / chunks + (chunk >= chunks - layers % chunks ? 1 : 0);
+}
+
+class Balancer {
+ public:
+  Balancer(const ModelSpec& model, const ParallelPlan& plan, const PartCosts& parts)
+      : plan_(plan), layers_(model.layers), ranks_(plan.pp), chunks_(plan.virtual_stages) {
+    layer_s_ = parts.layer.Total();
+    recompute_s_ = parts.recompute.Total();
+    embedding_s_ = parts.embedding.Total();
+    head_s_ = parts.head.Total();
+    if (!std::isfinite(layer_s_ + recompute_s_ + embedding_s_ + head_s_)) {
+      layer_s_ = 1;
+      recompute_s_ = embedding_s_ = head_s_ = 0;
+    }
+  }
+
+  // Layers of each pipeline rank.
+  std::vector<std::int64_t> RankLayers() const {
+    const double bottleneck = LeastBottleneck();
+    std::vector<std::int64_t> most(static_cast<std::size_t>(ranks_));
+    for (std::int64_t rank = 0; rank < ranks_; ++rank) {
+      std::int64_t& n = most[static_cast<std::size_t>(rank)];
+      if (rank > 1 && rank + 1 < ranks_) {
+        n = most[1];  // ranks between the first and the last are alike
+        continue;
+      }
+      for (n = chunks_; n < layers_ && Seconds(rank, n + 1) <= bottleneck; ++n) {
+      }
+    }
+    // As even as that allows: every rank up to one level, or to its own most. Layers left over go to the first ranks that can take one: a
+    // rank's time counts for every microbatch, and for the later ranks the fill comes on top of it.
+    const auto up_to = [&](std::int64_t level) {
+      std::int64_t sum = 0;
+      for (const std::int64_t n : most) sum += std::min(n, level);
+      return sum;
+    };
+    std::int64_t level = chunks_;
+    while (up_to(level + 1) <= layers_ && level < layers_) ++level;
+    std::int64_t left = layers_ - up_to(level);
+    std::vector<std::int64_t> layers;
+    for (const std::int64_t n : most) {
+      const bool one_more = left > 0 && n > level;
+      if (one_more) --left;
+      layers.push_back(std::min(n, level) + (one_more ? 1 : 0));
+    }
+    return layers;
+  }
+
+ private:
+  // A rank's time per microbatch with `layers` layers; it grows with them.
+  double Seconds(std::int64_t rank, std::int64_t layers) const {
+    double seconds = static_cast<double>(layers) * layer_s_;
+    if (recompute_s_ > 0) {
+      std::int64_t recomputing = 0;
+      for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) recomputing += RecomputingLayers(plan_, ChunkLayers(layers, chunks_, chunk));
+      seconds += static_cast<double>(recomputing) * recompute_s_;
+    }
+    if (rank == 0) seconds += embedding_s_;
+    if (rank == ranks_ - 1) seconds += head_s_;
+    return seconds;
+  }
+
+  // Layer by layer to the rank that is the least busy with it: since every rank's time grows with its layers, no other way ends lower.
+  double LeastBottleneck() const {
+    // Three kinds of ranks: the first, those between, the last.
+    struct Kind {
+      std::int64_t rank;   // one of the kind
+      std::int64_t count;  // ranks of the kind
+      std::int64_t layers;  // of each, but for `ahead` of them, which have one more
+      std::int64_t ahead;
+      double next_s;  // with one layer more than `layers`
+    };
+    std::vector<Kind> kinds;
+    const auto add = [&](std::int64_t rank, std::int64_t count) {
+      if (count > 0) kinds.push_back({rank, count, chunks_, 0, Seconds(rank, chunks_ + 1)});
+    };
+    add(0, 1);
+    add(1, ranks_ - 2);
+    if (ranks_ > 1) add(ranks_ - 1, 1);
+    double bottleneck = 0;
+    for (const Kind& kind : kinds) bottleneck = std::max(bottleneck, Seconds(kind.rank, chunks_));
+    for (std::int64_t left = layers_ - ranks_ * chunks_; left > 0; --left) {
+      Kind& least = *std::min_element(kinds.begin(), kinds.end(), [](const Kind& a, const Kind& b) { return a.next_s < b.next_s; });
+      bottleneck = std::max(bottleneck, least.next_s);
+      if (++least.ahead == least.count) {
+        ++least.layers;
+        least.ahead = 0;
+        least.next_s = Seconds(least.rank, least.layers + 1);
+      }
+    }
+    return bottleneck;
+  }
+
+  const ParallelPlan& plan_;
+  std::int64_t layers_, ranks_, chunks_;
+  double layer_s_ = 0, recompute_s_ = 0, embedding_s_ = 0, head_s_ = 0;
+};
+
+}  // namespace
+
+ParallelPlan ResolveSplit(CostModel& costs, const ParallelPlan& plan) {
+  if (plan.split != SplitMode::kAuto) return plan;
+  const ModelSpec& model = costs.model();
+  if (model.layers < StageCount(plan)) {
+    throw std::logic_error(fmt::format("{} layers cannot be split over {} stages: the plan is not legal", model.layers, StageCount(plan)));
+  }
+  const std::vector<std::int64_t> of_rank = Balancer(model, plan, costs.PartsOf(plan)).RankLayers();
+  ParallelPlan resolved = plan;
+  resolved.split_layers.clear();
+  for (std::int64_t stage = 0; stage < StageCount(plan); ++stage) {
+    const std::int64_t rank_layers = of_rank[static_cast<std::size_t>(PipelineRankOf(plan, stage))];
+    resolved.split_layers.push_back(ChunkLayers(rank_layers, plan.virtual_stages, ChunkOf(plan, stage)));
+  }
+  const auto [least, most] = std::minmax_element(resolved.split_layers.begin(), resolved.split_layers.end());
+  // As many recomputing layers as the largest stage has are all of them.
+  if (resolved.recompute == Recompute::kFull && resolved.recompute_layers >= *most) resolved.recompute_layers = 0;
+  resolved.split = SplitMode::kExplicit;
+  if (*least == *most) {
+    resolved.split = SplitMode::kEven;
+    resolved.split_layers.clear();
+  }
+  return resolved;
+}
+
+}  // namespace autocfg

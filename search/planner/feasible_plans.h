@@ -1,0 +1,43 @@
+// The plans of a search that fit in memory: enumerated, splits made definite, kept compactly. Pure; the cost model's caches grow.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "search/cost/cost_model.h"
+#include "search/planner/plan_table.h"
+#include "search/space/search_space.h"
+
+namespace autocfg {
+
+inline constexpr std::int32_t kNoPlan = -1;
+
+struct FeasiblePlan {
+  CompactPlan plan;
+  // The plan, earlier in the list, that does the same but recomputes less, the one next to it; kNoPlan: it recomputes as little
+  // as fits. It is never slower: it does a part of the same work.
+  std::int32_t recomputes_less = kNoPlan;
+  double step_time_s = 0;  // by the closed form, once predicted
+};
+
+struct FeasiblePlans {
+  std::vector<FeasiblePlan> plans;  // in the space's order
+  PlanTable table;
+  std::int64_t enumerated = 0;
+  std::int64_t out_of_memory = 0;
+  std::array<std::int64_t, kIllegalReasonCount> illegal{};
+  std::optional<ParallelPlan> smallest;  // of all legal plans, the one that takes the least memory
+  std::int64_t smallest_bytes = 0;       // of its worst rank's arena
+
+  ParallelPlan PlanAt(std::size_t i) const { return table.Unpack(plans[i].plan); }
+};
+
+// The legal plans of `space` whose worst rank's arena takes at most `arena_bytes`. split=auto is made definite by `costs`; where
+// that comes out as a split that the space goes through anyway, it is the same plan, dropped and not counted.
+// enumerated = illegal + out_of_memory + plans.
+FeasiblePlans FindFeasiblePlans(const SearchSpace& space, CostModel& costs, std::int64_t arena_bytes);
+
+}  // namespace autocfg

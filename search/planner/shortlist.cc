@@ -1,0 +1,125 @@
+#include "search/planner/shortlist.h"
+
+#include <algorithm>
+#include <cmath>
+#include <queue>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "search/plan/legality.h"
+#include "search/text/plan_text.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::size_t kFirstSimulated = 64, kMostSimulated = 256;
+constexpr std::size_t kSettled = 16;
+constexpr std::int64_t kMostSimulatedActions = 3'000'000;
+
+// Actions of the program that the simulator walks: of one rank of each tensor group, and of two of each data group.
+std::int64_t SimulatedActions(const Workload& workload, const ParallelPlan& plan) {
+  const std::int64_t per_rank = 6 * MicrobatchCount(workload, plan) * plan.virtual_stages + 5;
+  return plan.pp * std::min<std::int64_t>(plan.dp, 2) * per_rank;
+}
+
+class Simulations {
+ public:
+  Simulations(CostModel& costs, FeasiblePlans& feasible, SimulatedPlans& simulated)
+      : costs_(costs), feasible_(feasible), simulated_(simulated) {}
+
+  bool full() const { return simulated_.size() >= kMostSimulated; }
+
+  // Simulates plan `i` where that has not been done and there is room for it.
+  absl::Status Add(std::size_t i) {
+    if (full() || simulated_.contains(i)) return absl::OkStatus();
+    const ParallelPlan plan = feasible_.PlanAt(i);
+    const std::int64_t actions = SimulatedActions(costs_.workload(), plan);
+    if (actions > kMostSimulatedActions - actions_) return absl::OkStatus();
+    actions_ += actions;
+    try {
+      const Prediction& p = simulated_[i] = costs_.Simulate(plan);
+      feasible_.plans[i].step_time_s = p.step_time_s;
+    } catch (const std::logic_error& error) {
+      return absl::InternalError(fmt::format("plan {}: {}", PlanText(plan), error.what()));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  CostModel& costs_;
+  FeasiblePlans& feasible_;
+  SimulatedPlans& simulated_;
+  std::int64_t actions_ = 0;
+};
+
+}  // namespace
+
+void Scale(Prediction& p, double factor) {
+  Breakdown& b = p.breakdown;
+  for (double* part : {&b.compute, &b.recompute, &b.tp_comm, &b.pp_comm, &b.dp_comm, &b.bubble, &b.optimizer, &b.overhead}) {
+    *part *= factor;
+  }
+  p.step_time_s *= factor;
+  p.step_time_low_s = p.step_time_high_s = p.step_time_s;
+}
+
+absl::StatusOr<SimulatedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasible) {
+  std::vector<FeasiblePlan>& plans = feasible.plans;
+  std::vector<std::size_t> least;  // those that recompute as little as fits
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const ParallelPlan plan = feasible.PlanAt(i);
+    plans[i].step_time_s = costs.Predict(plan).step_time_s;
+    if (!std::isfinite(plans[i].step_time_s) || plans[i].step_time_s <= 0) {
+      return absl::InvalidArgumentError(
+          fmt::format("the calibration gives no time for plan {}; run it again", PlanText(plan)));
+    }
+    if (plans[i].recomputes_less == kNoPlan) least.push_back(i);
+  }
+
+  SimulatedPlans simulated;
+  Simulations simulations(costs, feasible, simulated);
+  std::vector<std::pair<double, std::size_t>> by_closed_form;
+  for (const std::size_t i : least) by_closed_form.emplace_back(plans[i].step_time_s, i);
+  std::sort(by_closed_form.begin(), by_closed_form.end());
+  for (std::size_t n = 0; n < std::min(kFirstSimulated, by_closed_form.size()); ++n) {
+    if (absl::Status status = simulations.Add(by_closed_form[n].second); !status.ok()) return status;
+  }
+  // The fastest of those not simulated comes before any other that is to be simulated.
+  std::priority_queue<std::pair<double, std::size_t>, std::vector<std::pair<double, std::size_t>>, std::greater<>> fastest;
+  for (const std::size_t i : least) fastest.emplace(plans[i].step_time_s, i);
+  for (std::size_t settled = 0; settled < kSettled && !fastest.empty() && !simulations.full();) {
+    const auto [seconds, i] = fastest.top();
+    fastest.pop();
+    if (simulated.contains(i)) {
+      ++settled;
+      continue;
+    }
+    if (absl::Status status = simulations.Add(i); !status.ok()) return status;
+    if (simulated.contains(i)) {
+      fastest.emplace(plans[i].step_time_s, i);
+    } else {
+      ++settled;  // too large a program: the closed form stands
+    }
+  }
+
+  // By what factor the simulation of the least recomputing plan differs from its closed form.
+  std::vector<float> factor(plans.size(), 1);
+  for (const auto& [seconds, i] : by_closed_form) factor[i] = static_cast<float>(plans[i].step_time_s / seconds);
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (plans[i].recomputes_less == kNoPlan) continue;
+    factor[i] = factor[static_cast<std::size_t>(plans[i].recomputes_less)];
+    plans[i].step_time_s *= factor[i];
+  }
+  return simulated;
+}
+
+Prediction PredictionOf(CostModel& costs, const FeasiblePlans& feasible, const SimulatedPlans& simulated, std::size_t i) {
+  if (const auto it = simulated.find(i); it != simulated.end()) return it->second;
+  Prediction p = costs.Predict(feasible.PlanAt(i));
+  if (p.step_time_s != feasible.plans[i].step_time_s) Scale(p, feasible.plans[i].step_time_s / p.step_time_s);
+  return p;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,55 @@
+#include "search/cost/pipeline_walk.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "search/cost/pipeline_simulator.h"
+#include "search/plan/model_stages.h"
+#include "tests/search/cost/random_runs.h"
+#include "tests/search/cost/synthetic_device.h"
+
+namespace autocfg {
+namespace {
+
+// The walk gives what the simulator gives for the program that Lower makes, whatever the stages and messages cost.
+TEST(PipelineWalk, IsWhatTheSimulatorGives) {
+  testing::RandomRuns random(59);
+  for (int i = 0; i < 500; ++i) {
+    ParallelPlan plan;
+    plan.pp = random.Pick({1, 2, 3, 4, 8});
+    std::int64_t m = random.Between(1, 20);
+    if (plan.pp > 1 && random.Coin()) {
+      plan.schedule = Schedule::kInterleaved;
+      plan.virtual_stages = random.Pick({2, 3, 5});
+      m = plan.pp * random.Between(1, 5);
+    }
+    std::vector<StageSeconds> stages(static_cast<std::size_t>(StageCount(plan)));
+    std::vector<double> begin(static_cast<std::size_t>(plan.pp));
+    const double message = random.Coin() ? 0 : random.Pick({1, 10}) * random.Uniform();
+    for (StageSeconds& s : stages) s = {random.Uniform(), 2 * random.Uniform()};
+    for (double& b : begin) b = random.Uniform();
+
+    const Program program = Lower(testing::SmallGpt(StageCount(plan)), testing::Fp32(m, 16), plan);
+    const auto step = SimulateProgram(program, [&](std::int32_t rank, const Action& action) -> double {
+      switch (action.kind) {
+        case ActionKind::kZeroGradients: return begin[static_cast<std::size_t>(rank)];
+        case ActionKind::kForward: return stages[static_cast<std::size_t>(action.stage)].forward;
+        case ActionKind::kBackward: return stages[static_cast<std::size_t>(action.stage)].backward;
+        default: return action.peer >= 0 ? message : 0;
+      }
+    });
+    ASSERT_TRUE(step.ok()) << step.status();
+    std::vector<double> ends(begin.size());
+    for (const TraceRow& row : step->rows) {
+      const auto rank = static_cast<std::size_t>(row.rank);
+      if (program.ranks[rank][static_cast<std::size_t>(row.action)].kind == ActionKind::kBackward) ends[rank] = std::max(ends[rank], row.end_s);
+    }
+    const std::vector<double> walked = WalkPipeline({stages, begin, message}, m);
+    ASSERT_EQ(walked.size(), ends.size());
+    for (std::size_t rank = 0; rank < ends.size(); ++rank) EXPECT_NEAR(walked[rank], ends[rank], 1e-9 * ends[rank]) << i << " rank " << rank;
+  }
+}
+
+}  // namespace
+}  // namespace autocfg

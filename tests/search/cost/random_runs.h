@@ -1,0 +1,118 @@
+// Legal runs at random, over models of every mix of parts and plans of every axis that is predicted. The same seed gives the same runs.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "search/plan/legality.h"
+#include "search/plan/model_spec.h"
+#include "search/plan/model_stages.h"
+#include "search/plan/parallel_plan.h"
+#include "search/plan/workload.h"
+
+namespace autocfg::testing {
+
+struct RandomRun {
+  ModelSpec model;
+  Workload workload;
+  ParallelPlan plan;
+};
+
+struct RunLimits {
+  std::vector<std::int64_t> tp = {1, 2, 4};
+  std::vector<std::int64_t> pp = {1, 2, 3, 4, 8};
+  std::vector<std::int64_t> dp = {1, 2, 3};
+  std::int64_t layers_per_stage = 4;
+  std::int64_t microbatches = 24;
+  bool predicted_only = true;  // also what the engine does not run yet: attention=unfused, recompute=selective, scatter_gather
+};
+
+class RandomRuns {
+ public:
+  explicit RandomRuns(std::uint64_t seed, RunLimits limits = {}) : random_(seed), limits_(std::move(limits)) {}
+
+  std::int64_t Pick(const std::vector<std::int64_t>& from) { return from[random_() % from.size()]; }
+  std::int64_t Between(std::int64_t least, std::int64_t most) {
+    return least + static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(most - least + 1));
+  }
+  bool Coin() { return random_() % 2 == 0; }
+  double Uniform() { return static_cast<double>(random_() % 1000000) / 1e6; }
+
+  // Any mix of parts; sizes are multiples of `tp` where they must be, and otherwise as odd as they come.
+  ModelSpec Model(std::int64_t tp) {
+    ModelSpec model;
+    model.kv_heads = tp * Pick({1, 2});
+    model.heads = model.kv_heads * Pick({1, 2, 3});
+    model.head_dim = Pick({2, 6, 16, 64});
+    model.hidden = Coin() ? model.heads * model.head_dim : Pick({5, 96, 250, 1024});
+    model.ffn_hidden = tp * Pick({1, 7, 64, 500});
+    model.vocab = Pick({2, 61, 1000, 50257});
+    model.vocab_multiple = Pick({1, 8, 128});
+    model.activation = static_cast<Activation>(Between(0, kActivationCount - 1));
+    model.norm = Coin() ? Norm::kLayerNorm : Norm::kRmsNorm;
+    model.position = std::vector{Position::kLearned, Position::kRope, Position::kNone}[random_() % 3];
+    model.bias = Coin();
+    model.tied_embeddings = Coin();
+    return model;
+  }
+
+  RandomRun Next() {
+    for (;;) {
+      RandomRun run;
+      ParallelPlan& plan = run.plan;
+      plan.tp = Pick(limits_.tp);
+      plan.pp = Pick(limits_.pp);
+      plan.dp = Pick(limits_.dp);
+      plan.micro_batch = Pick({1, 2, 3});
+      std::int64_t microbatches = Between(1, limits_.microbatches);
+      if (plan.pp > 1) {
+        plan.schedule = std::vector{Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved}[random_() % 3];
+        if (plan.schedule == Schedule::kInterleaved) {
+          plan.virtual_stages = Pick({2, 3, 4});
+          microbatches = plan.pp * std::max<std::int64_t>(1, microbatches / plan.pp);
+        }
+      }
+      run.model = Model(plan.tp);
+      run.model.layers = Layers(plan);
+      switch (random_() % (limits_.predicted_only ? 5 : 3)) {
+        case 1: plan.recompute = Recompute::kFull; break;
+        case 2:
+          plan.recompute = Recompute::kFull;
+          plan.recompute_layers = Between(1, limits_.layers_per_stage);
+          break;
+        case 3:
+          plan.attention = Attention::kUnfused;
+          plan.recompute = static_cast<Recompute>(Between(0, 2));
+          break;
+        default: break;
+      }
+      plan.scatter_gather = limits_.predicted_only && Coin();
+      plan = Canonical(plan);
+      run.workload.seq_len = Pick({1, 5, 16, 129});
+      run.model.max_seq_len = run.workload.seq_len + Pick({0, 3});
+      run.workload.global_batch = plan.dp * plan.micro_batch * microbatches;
+      run.workload.precision = *ParsePrecision(std::vector{"fp32", "fp64", "bf16"}[random_() % 3]);
+      if (!FindIllegality(run.model, run.workload, RankCount(plan), plan)) return run;
+    }
+  }
+
+ private:
+  // An even split or an explicit one; returns the layers of the model.
+  std::int64_t Layers(ParallelPlan& plan) {
+    if (plan.pp == 1 || Coin()) return StageCount(plan) * Between(1, limits_.layers_per_stage);
+    plan.split = SplitMode::kExplicit;
+    std::int64_t layers = 0;
+    for (std::int64_t stage = 0; stage < StageCount(plan); ++stage) {
+      plan.split_layers.push_back(Between(1, limits_.layers_per_stage));
+      layers += plan.split_layers.back();
+    }
+    return layers;
+  }
+
+  std::mt19937_64 random_;
+  RunLimits limits_;
+};
+
+}  // namespace autocfg::testing

@@ -1,0 +1,192 @@
+#include "search/cost/split.h"
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "search/cost/layer_ops.h"
+#include "search/plan/legality.h"
+#include "search/plan/model_stages.h"
+#include "tests/search/cost/random_runs.h"
+#include "tests/search/cost/synthetic_device.h"
+
+namespace autocfg {
+namespace {
+
+using testing::Fp32;
+using testing::LocalRanks;
+using testing::RandomRuns;
+using testing::SmallGpt;
+using testing::SyntheticDevice;
+
+class DeviceTimes final : public OpTimeModel {
+ public:
+  double Seconds(const OpDesc& op, const ParallelPlan&) const override { return SyntheticDevice().Seconds(op); }
+};
+
+CostModel Costs(const ModelSpec& model, const Workload& workload) {
+  return CostModel(model, workload, LocalRanks(4096), std::make_shared<const DeviceTimes>());
+}
+
+// The largest time of a rank per microbatch.
+double Bottleneck(CostModel& costs, const ParallelPlan& plan) {
+  const PipelineCosts& pipeline = costs.CostsOf(plan);
+  double most = 0;
+  for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
+    double sum = 0;
+    for (std::int64_t stage = rank; stage < StageCount(plan); stage += plan.pp) sum += pipeline.stages[static_cast<std::size_t>(stage)].Total();
+    most = std::max(most, sum);
+  }
+  return most;
+}
+
+// Calls `visit` with every way to give `stages` stages `layers` layers.
+void ForEachSplit(std::int64_t layers, std::size_t stages, const std::function<void(const std::vector<std::int64_t>&)>& visit) {
+  std::vector<std::int64_t> split;
+  const std::function<void(std::int64_t)> next = [&](std::int64_t left) {
+    if (split.size() + 1 == stages) {
+      split.push_back(left);
+      visit(split);
+      split.pop_back();
+      return;
+    }
+    for (std::int64_t n = 1; left - n >= static_cast<std::int64_t>(stages - split.size()) - 1; ++n) {
+      split.push_back(n);
+      next(left - n);
+      split.pop_back();
+    }
+  };
+  next(layers);
+}
+
+ParallelPlan Auto(std::int64_t pp, std::int64_t vpp = 1) {
+  ParallelPlan plan;
+  plan.pp = pp;
+  plan.virtual_stages = vpp;
+  if (vpp > 1) plan.schedule = Schedule::kInterleaved;
+  plan.split = SplitMode::kAuto;
+  return plan;
+}
+
+// No split of any kind has a rank that is less busy than the busiest of the one chosen. (Under full:K a rank could recompute less by uneven
+// chunks; there the choice is the best of those with even ones, and is compared with these.)
+TEST(ResolveSplit, NoSplitHasALowerBottleneck) {
+  RandomRuns random(61);
+  int better_than_even = 0, full_k = 0;
+  for (int i = 0; i < 250; ++i) {
+    ParallelPlan plan = Auto(random.Pick({2, 3, 4}), random.Pick({1, 1, 2}));
+    if (plan.pp == 4) plan.virtual_stages = 1;
+    if (plan.virtual_stages == 1) plan.schedule = Schedule::kOneFOneB;
+    ModelSpec model = random.Model(1);
+    model.layers = StageCount(plan) + random.Between(0, 6);
+    model.max_seq_len = 16;
+    if (random.Coin()) {
+      plan.recompute = Recompute::kFull;
+      plan.recompute_layers = random.Between(0, 2);
+    }
+    const Workload workload = Fp32(4 * plan.pp, 16);
+    CostModel costs = Costs(model, workload);
+    const ParallelPlan resolved = ResolveSplit(costs, plan);
+    ASSERT_FALSE(FindIllegality(model, workload, 64, resolved)) << i;
+    ASSERT_NE(resolved.split, SplitMode::kAuto);
+    const double bottleneck = Bottleneck(costs, resolved);
+
+    ParallelPlan other = plan;
+    other.split = SplitMode::kExplicit;
+    ForEachSplit(model.layers, static_cast<std::size_t>(StageCount(plan)), [&](const std::vector<std::int64_t>& split) {
+      other.split_layers = split;
+      if (plan.recompute_layers > 0 && plan.virtual_stages > 1) {
+        ++full_k;
+        for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
+          if (std::abs(split[static_cast<std::size_t>(rank)] - split[static_cast<std::size_t>(rank + plan.pp)]) > 1) return;
+        }
+      }
+      ASSERT_GE(Bottleneck(costs, other), bottleneck * (1 - 1e-12)) << i;
+    });
+    if (model.layers % StageCount(plan) == 0) {
+      ParallelPlan even = plan;
+      even.split = SplitMode::kEven;
+      const double of_even = Bottleneck(costs, even);
+      EXPECT_EQ(resolved.split == SplitMode::kEven, of_even <= bottleneck * (1 + 1e-12)) << i << ": ties go to the even split";
+      if (of_even > bottleneck) ++better_than_even;
+    }
+  }
+  EXPECT_GT(better_than_even, 10);
+  EXPECT_GT(full_k, 10);
+}
+
+// A head as heavy as two layers and a bit: the last rank gets two fewer.
+TEST(ResolveSplit, ByHand) {
+  ModelSpec model = SmallGpt(10, 128, 8, 1024);
+  const Workload workload = Fp32(8, 64);
+  class Times final : public OpTimeModel {
+   public:
+    double Seconds(const OpDesc& op, const ParallelPlan&) const override {
+      if (op.kind == OpKind::kAttentionForward) return 1;        // one in each layer
+      if (op.kind == OpKind::kCrossEntropyMax) return head;      // one in the head
+      if (op.kind == OpKind::kEmbeddingForward) return embedding;
+      return 0;
+    }
+    double head = 2, embedding = 0;
+  };
+  Times times;
+  const auto split = [&](const ParallelPlan& plan) {
+    CostModel costs(model, workload, LocalRanks(64), std::make_shared<const Times>(times));
+    return ResolveSplit(costs, plan);
+  };
+  using Layers = std::vector<std::int64_t>;
+  EXPECT_EQ(split(Auto(4)).split_layers, (Layers{3, 3, 3, 1}));
+  model.layers = 11;  // four on one rank, whatever comes: the even spread of the others, longer ranks first
+  EXPECT_EQ(split(Auto(4)).split_layers, (Layers{3, 3, 3, 2}));
+  times.embedding = 2;
+  model.layers = 12;
+  EXPECT_EQ(split(Auto(4)).split_layers, (Layers{2, 4, 4, 2}));
+  model.layers = 5;
+  EXPECT_EQ(split(Auto(4)).split_layers, (Layers{1, 2, 1, 1})) << "at least one a stage";
+  times = Times();
+  times.head = 0.5;
+  model.layers = 8;
+  EXPECT_EQ(split(Auto(4)).split, SplitMode::kEven) << "no split is better, and none closer to even";
+  EXPECT_TRUE(split(Auto(4)).split_layers.empty());
+
+  // Chunks of a rank differ by one at most, the longer ones last; layers that do not divide.
+  times.head = 0;
+  model.layers = 11;
+  EXPECT_EQ(split(Auto(2, 2)).split_layers, (Layers{3, 2, 3, 3}));
+  model.layers = 9;
+  EXPECT_EQ(split(Auto(2, 2)).split_layers, (Layers{2, 2, 3, 2}));
+
+  // Every layer recomputes where the largest stage has no more than K; and K stays where it has.
+  ParallelPlan full = Auto(4);
+  full.recompute = Recompute::kFull;
+  full.recompute_layers = 3;
+  EXPECT_EQ(split(full).recompute_layers, 0);
+  full.recompute_layers = 2;
+  EXPECT_EQ(split(full).recompute_layers, 2);
+}
+
+TEST(ResolveSplit, OtherPlansStayAsTheyAre) {
+  const ModelSpec model = SmallGpt(8);
+  CostModel costs = Costs(model, Fp32(8, 16));
+  ParallelPlan plan = Auto(4);
+  plan.split = SplitMode::kEven;
+  EXPECT_EQ(ResolveSplit(costs, plan), plan);
+  plan.split = SplitMode::kExplicit;
+  plan.split_layers = {5, 1, 1, 1};
+  EXPECT_EQ(ResolveSplit(costs, plan), plan);
+  EXPECT_EQ(ResolveSplit(costs, Auto(1)).split, SplitMode::kEven);
+}
+
+// Nothing is known of the times: the layers' number decides.
+TEST(ResolveSplit, WithoutTimes) {
+  const ModelSpec model = SmallGpt(8);
+  CostModel costs(model, Fp32(8, 16), LocalRanks(8), OpTimes());
+  EXPECT_EQ(ResolveSplit(costs, Auto(3)).split_layers, (std::vector<std::int64_t>{3, 3, 2}));
+}
+
+}  // namespace
+}  // namespace autocfg

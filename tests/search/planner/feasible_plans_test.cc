@@ -1,0 +1,162 @@
+#include "search/planner/feasible_plans.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "gtest/gtest.h"
+#include "search/cost/memory_model.h"
+#include "search/cost/split.h"
+#include "search/planner/nominal_times.h"
+#include "search/planner/shortlist.h"
+#include "search/text/plan_text.h"
+#include "tests/search/cost/synthetic_device.h"
+
+namespace autocfg {
+namespace {
+
+using testing::Fp32;
+using testing::LocalRanks;
+using testing::SmallGpt;
+
+constexpr std::int64_t kAnyMemory = std::int64_t{1} << 50;
+
+struct Problem {
+  ModelSpec model = SmallGpt(12, 128, 8);
+  Workload workload = Fp32(16, 32);
+  ClusterSpec cluster = LocalRanks(8);
+
+  SearchSpace Space(const AxisValues& values = {}) const {
+    auto space = SearchSpace::Create(model, workload, 8, values);
+    EXPECT_TRUE(space.ok()) << space.status();
+    return *std::move(space);
+  }
+  CostModel Costs() const { return CostModel(model, workload, cluster, std::make_shared<const NominalTimes>()); }
+};
+
+std::int64_t IllegalCount(const FeasiblePlans& plans) {
+  std::int64_t sum = 0;
+  for (const std::int64_t count : plans.illegal) sum += count;
+  return sum;
+}
+
+// Against the space gone through plan by plan, with sets.
+TEST(FeasiblePlans, AreThoseOfTheSpaceThatFitOnceEach) {
+  const Problem problem;
+  for (const AxisValues& values : {AxisValues{}, AxisValues{{"split", {"auto"}}}, AxisValues{{"split", {"even"}}},
+                                   AxisValues{{"split", {"auto", "even", "4+3+3+2", "7+5", "6+6"}}}}) {
+    const SearchSpace space = problem.Space(values);
+    CostModel costs = problem.Costs();
+    std::set<ParallelPlan> all;
+    std::vector<std::int64_t> bytes;
+    const auto counts = space.ForEachLegal([&](const ParallelPlan& plan) {
+      if (all.insert(ResolveSplit(costs, plan)).second) {
+        bytes.push_back(WorstRankMemory(problem.model, problem.workload, ResolveSplit(costs, plan)).Arena());
+      }
+      return true;
+    });
+    const auto legal = static_cast<std::int64_t>(all.size());
+    std::sort(bytes.begin(), bytes.end());
+    for (const std::int64_t capacity : {kAnyMemory, bytes[bytes.size() / 2], bytes.front(), bytes.front() - 1}) {
+      const FeasiblePlans found = FindFeasiblePlans(space, costs, capacity);
+      std::set<ParallelPlan> plans;
+      for (std::size_t i = 0; i < found.plans.size(); ++i) {
+        const ParallelPlan plan = found.PlanAt(i);
+        EXPECT_TRUE(plans.insert(plan).second) << "twice: " << PlanText(plan);
+        EXPECT_TRUE(all.contains(plan));
+        EXPECT_LE(WorstRankMemory(problem.model, problem.workload, plan).Arena(), capacity);
+      }
+      EXPECT_EQ(static_cast<std::int64_t>(plans.size()),
+                std::upper_bound(bytes.begin(), bytes.end(), capacity) - bytes.begin());
+      EXPECT_EQ(found.enumerated, legal + IllegalCount(found));
+      EXPECT_EQ(found.enumerated, found.out_of_memory + IllegalCount(found) + static_cast<std::int64_t>(plans.size()));
+      EXPECT_LE(found.enumerated, counts.enumerated);
+      EXPECT_EQ(found.illegal, counts.illegal);
+      EXPECT_EQ(found.smallest_bytes, bytes.front());
+      EXPECT_EQ(WorstRankMemory(problem.model, problem.workload, *found.smallest).Arena(), bytes.front());
+    }
+  }
+}
+
+double Recomputed(const ParallelPlan& plan) {
+  if (plan.recompute == Recompute::kNone) return 0;
+  return plan.recompute_layers == 0 ? 1e9 : static_cast<double>(plan.recompute_layers);
+}
+
+// Everything but recompute, and the layers of the stages, which may differ where both come from split=auto.
+ParallelPlan Family(ParallelPlan plan) {
+  plan.recompute = Recompute::kNone;
+  plan.recompute_layers = 0;
+  plan.split = SplitMode::kEven;
+  plan.split_layers.clear();
+  return plan;
+}
+
+TEST(FeasiblePlans, KnowWhatRecomputesLess) {
+  const Problem problem;
+  const SearchSpace space = problem.Space();
+  CostModel costs = problem.Costs();
+  FeasiblePlans roomy = FindFeasiblePlans(space, costs, kAnyMemory);
+  std::vector<std::int64_t> bytes;
+  for (std::size_t i = 0; i < roomy.plans.size(); ++i) {
+    bytes.push_back(WorstRankMemory(problem.model, problem.workload, roomy.PlanAt(i)).Arena());
+    EXPECT_EQ(roomy.plans[i].recomputes_less == kNoPlan, roomy.PlanAt(i).recompute == Recompute::kNone)
+        << "where all fits, none is what recomputes least: " << PlanText(roomy.PlanAt(i));
+  }
+  std::nth_element(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(bytes.size() / 3), bytes.end());
+  FeasiblePlans tight = FindFeasiblePlans(space, costs, bytes[bytes.size() / 3]);
+  int forced = 0;
+  for (FeasiblePlans* plans : {&roomy, &tight}) {
+    ASSERT_TRUE(PredictTimes(costs, *plans).ok());
+    for (std::size_t i = 0; i < plans->plans.size(); ++i) {
+      const std::int32_t less = plans->plans[i].recomputes_less;
+      const ParallelPlan plan = plans->PlanAt(i);
+      if (less == kNoPlan) {
+        forced += plan.recompute == Recompute::kFull;
+        continue;
+      }
+      ASSERT_LT(less, static_cast<std::int32_t>(i));
+      const ParallelPlan other = plans->PlanAt(static_cast<std::size_t>(less));
+      EXPECT_EQ(Family(other), Family(plan));
+      EXPECT_LT(Recomputed(other), Recomputed(plan)) << PlanText(other) << " and " << PlanText(plan);
+      EXPECT_LE(plans->plans[static_cast<std::size_t>(less)].step_time_s, plans->plans[i].step_time_s * (1 + 1e-6))
+          << PlanText(other) << " and " << PlanText(plan);
+    }
+  }
+  EXPECT_GT(forced, 10) << "plans that must recompute to fit";
+}
+
+TEST(Shortlist, TheFastestAreSimulated) {
+  const Problem problem;
+  const SearchSpace space = problem.Space();
+  CostModel costs = problem.Costs();
+  FeasiblePlans plans = FindFeasiblePlans(space, costs, kAnyMemory);
+  const auto simulated = PredictTimes(costs, plans);
+  ASSERT_TRUE(simulated.ok()) << simulated.status();
+  EXPECT_GE(simulated->size(), 64u);
+  EXPECT_LE(simulated->size(), 256u);
+  std::vector<std::pair<double, std::size_t>> order;
+  for (std::size_t i = 0; i < plans.plans.size(); ++i) {
+    if (plans.plans[i].recomputes_less == kNoPlan) order.emplace_back(plans.plans[i].step_time_s, i);
+  }
+  std::sort(order.begin(), order.end());
+  for (std::size_t n = 0; n < 16; ++n) EXPECT_TRUE(simulated->contains(order[n].second)) << n;
+  for (std::size_t i = 0; i < plans.plans.size(); ++i) {
+    const Prediction p = PredictionOf(costs, plans, *simulated, i);
+    EXPECT_NEAR(p.step_time_s, plans.plans[i].step_time_s, 1e-12);
+    EXPECT_NEAR(p.breakdown.Total(), p.step_time_s, 1e-9 * p.step_time_s);
+    if (simulated->contains(i)) {
+      EXPECT_NEAR(p.step_time_s, costs.Simulate(plans.PlanAt(i)).step_time_s, 1e-12);
+    }
+  }
+}
+
+TEST(Shortlist, NoTimeIsAnError) {
+  const Problem problem;
+  CostModel costs(problem.model, problem.workload, problem.cluster, OpTimes());
+  FeasiblePlans plans = FindFeasiblePlans(problem.Space(), costs, kAnyMemory);
+  EXPECT_EQ(PredictTimes(costs, plans).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,28 @@
+#include "search/planner/plan_table.h"
+
+#include "gtest/gtest.h"
+#include "search/text/plan_text.h"
+
+namespace autocfg {
+namespace {
+
+TEST(PlanTable, GivesBackWhatWasPacked) {
+  PlanTable table;
+  std::vector<CompactPlan> packed;
+  const std::vector<std::string> texts = {"tp=8,pp=64,dp=6,mbs=4",
+                                          "tp=1,pp=2,dp=1,mbs=1,schedule=gpipe,recompute=full:3",
+                                          "tp=1,pp=2,dp=1,mbs=2,vpp=2,split=1+2+3+4,recompute=full",
+                                          "tp=2,pp=2,dp=1,mbs=1,split=5+5,attention=unfused,scatter_gather=1",
+                                          "tp=1,pp=2,dp=1,mbs=1,split=1+2+3+4,vpp=2,recompute=selective,attention=unfused"};
+  for (const std::string& text : texts) packed.push_back(table.Pack(*ParsePlanText(text)));
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_EQ(table.Unpack(packed[i]), *ParsePlanText(texts[i])) << texts[i];
+    EXPECT_EQ(table.Pack(*ParsePlanText(texts[i])), packed[i]);
+  }
+  EXPECT_EQ(packed[2].split, packed[4].split) << "kept once";
+  EXPECT_NE(packed[2].split, packed[3].split);
+  EXPECT_LE(sizeof(CompactPlan), 32u) << "a million of them are kept";
+}
+
+}  // namespace
+}  // namespace autocfg
