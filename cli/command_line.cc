@@ -18,14 +18,13 @@ namespace autocfg {
 namespace {
 
 const std::vector<std::string>& SupportedVerbs() {
-  static const std::vector<std::string> verbs = {"search", "train", "studies", "trials", "version"};
+  static const std::vector<std::string> verbs = {"search", "predict", "explain", "train", "studies", "trials", "doctor", "version"};
   return verbs;
 }
 
 // CONTRACT.md has them; no issue has asked for them yet.
 const std::vector<std::string>& UnsupportedVerbs() {
-  static const std::vector<std::string> verbs = {"predict", "calibrate", "explain", "export", "report",
-                                                 "workers", "watch",     "cancel",  "doctor"};
+  static const std::vector<std::string> verbs = {"calibrate", "export", "report", "workers", "watch", "cancel"};
   return verbs;
 }
 
@@ -80,9 +79,12 @@ int Parse(int argc, char** argv) {
   app.require_subcommand(0, 1);
   Verb chosen;
   AddSearch(app, chosen, ProgramName(argc > 0 ? argv[0] : ""));
+  AddPredict(app, chosen);
+  AddExplain(app, chosen);
   AddTrain(app, chosen);
   AddStudies(app, chosen);
   AddTrials(app, chosen);
+  AddDoctor(app, chosen);
   AddVersion(app, chosen);
   if (argc > 1 && argv[1][0] != '-' && !Contains(SupportedVerbs(), argv[1])) return UnknownVerb(argv[1]);
   try {

@@ -1,5 +1,6 @@
 #include "cli/console.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -82,6 +83,12 @@ int Answer(std::string_view text) {
     return kExitDone;
   return Fail(kExitNegative, fmt::format("standard output: cannot write the answer ({})",
                                          std::generic_category().message(errno)));
+}
+
+int Columns(int fd) {
+  winsize size{};
+  if (ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col < 20) return 80;
+  return size.ws_col - 1;
 }
 
 bool CanDraw(int fd) {

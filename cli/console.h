@@ -35,6 +35,9 @@ absl::Status Where(std::string_view where, const absl::Status& status, std::stri
 // Writes the answer. kExitDone, or kExitNegative with an error line where standard output does not take it.
 int Answer(std::string_view text);
 
+// Columns to write in: the terminal's, less one; 80 where `fd` is none or does not say.
+int Columns(int fd);
+
 // A terminal on which the cursor can be moved: TERM is set and not "dumb".
 bool CanDraw(int fd);
 // ... in colour and bold: NO_COLOR is not set (no-color.org).

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "fmt/format.h"
 
@@ -44,6 +45,7 @@ class Descriptor {
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   int get() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
   // The error of close, which may be where a full disk shows; 0 without one.
   int Close() {
     const int fd = fd_;
@@ -176,6 +178,15 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
           fmt::format("{}: larger than {} bytes; not a file of this kind", path, kMaxTextBytes));
     }
   }
+}
+
+absl::StatusOr<int> OpenToRead(const std::string& path) {
+  Descriptor file(open(path.c_str(), kOpenToRead));
+  if (file.get() < 0) return FileError(path, "cannot be read", errno);
+  const auto mode = ModeOf(path, file.get());
+  if (!mode.ok()) return mode.status();
+  if (!S_ISREG(*mode) && !S_ISFIFO(*mode)) return NotRegular(path);
+  return file.Release();
 }
 
 absl::Status CheckReadable(const std::string& path) {

@@ -16,6 +16,7 @@
 #include "search/text/json_util.h"
 #include "search/text/model_json.h"
 #include "search/text/plan_text.h"
+#include "search/text/prediction_json.h"
 #include "search/text/suggest.h"
 #include "worker/inventory.h"
 
@@ -47,43 +48,11 @@ absl::StatusOr<ModelSpec> ReadModel(const std::string& path) {
   return *model;
 }
 
-// The GPU presets of the product; what they are is not in this version's data.
-const std::vector<std::string>& GpuNames() {
-  static const std::vector<std::string> names = {"v100-32gb-sxm", "a100-40gb-sxm", "a100-80gb-sxm",
-                                                 "h100-sxm",      "h200-sxm",      "b200-sxm"};
-  return names;
-}
-
 absl::StatusOr<ClusterSpec> ReadCluster(const std::string& path) {
-  auto json = ReadJson(path);
+  const auto json = ReadJson(path);
   if (!json.ok()) return json.status();
-  // Where the device does not say its kind: what has rates in two-byte types is a GPU, else it is a CPU.
-  if (const auto device = json->find("device");
-      device != json->end() && device->is_object() && !device->contains("kind")) {
-    const auto flops = device->find("flops_per_s");
-    const bool gpu = flops != device->end() && (flops->contains("bf16") || flops->contains("fp16"));
-    (*device)["kind"] = gpu ? "cuda" : "cpu";
-  }
   auto cluster = ParseClusterJson(*json);
   if (!cluster.ok()) return Where(path, cluster.status(), "cluster");
-  if (auto status = Validate(*cluster); !status.ok()) return Where(path, status, "cluster");
-  if (cluster->groups.size() != 1 || cluster->groups[0].nodes != 1 ||
-      cluster->groups[0].device.kind != DeviceKind::kCpu) {
-    return absl::UnimplementedError(
-        fmt::format("{}: a cluster of more than one node or of GPUs is not supported yet; describe one node "
-                    "of CPUs or use local",
-                    path));
-  }
-  const auto here = LocalCluster(RankCount(*cluster));
-  if (!here.ok()) return Where(path, here.status());
-  NodeGroup& group = cluster->groups[0];
-  const NodeGroup& local = here->groups[0];
-  if (group.device.memory_bytes == 0 || group.device.memory_bytes > local.device.memory_bytes) {
-    group.device.memory_bytes = local.device.memory_bytes;
-  }
-  // It is this machine that measures.
-  group.ranks_per_core = local.ranks_per_core;
-  cluster->local = true;
   return *cluster;
 }
 
@@ -109,7 +78,7 @@ absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_le
 
 absl::StatusOr<ClusterSpec> LoadCluster(const std::string& text) {
   if (text.empty())
-    return absl::InvalidArgumentError("--cluster: empty; give local, local:1xRANKS or a file");
+    return absl::InvalidArgumentError("--cluster: empty; give local, a preset such as a100-80gb-sxm:1x8, or a file");
   const std::string_view preset = std::string_view(text).substr(0, text.find(':'));
   if (preset == "local") {
     const auto name = ParseClusterName(text);
@@ -123,20 +92,45 @@ absl::StatusOr<ClusterSpec> LoadCluster(const std::string& text) {
     if (!cluster.ok()) return Where("--cluster", cluster.status());
     return *cluster;
   }
-  const auto& gpus = GpuNames();
-  if (std::find(gpus.begin(), gpus.end(), preset) != gpus.end()) {
-    return absl::UnimplementedError(fmt::format(
-        "--cluster: {} is not supported yet; plans are measured on this machine: give local", text));
-  }
-  if (LooksLikeFile(text)) {
+  const auto known = DevicePresetNames();
+  if (std::find(known.begin(), known.end(), preset) == known.end() && LooksLikeFile(text)) {
     auto cluster = ReadCluster(text);
     if (!cluster.ok()) return Where("--cluster", cluster.status());
     return *cluster;
   }
-  std::vector<std::string> known = gpus;
-  known.push_back("local");
-  return absl::NotFoundError(fmt::format("--cluster: no preset '{}'{}; give local, local:1xRANKS or a file",
-                                         text, DidYouMean(preset, known)));
+  auto cluster = PresetCluster(text);
+  if (!cluster.ok()) return Where("--cluster", cluster.status(), "cluster");
+  return *cluster;
+}
+
+absl::StatusOr<ClusterSpec> LoadDescribedCluster(const std::string& text) {
+  auto cluster = LoadCluster(text);
+  if (cluster.ok() && cluster->local) return Where("--cluster", LocalHasNoFigures(), "cluster");
+  return cluster;
+}
+
+absl::StatusOr<ClusterSpec> MeasuredHere(const std::string& text, const ClusterSpec& cluster) {
+  for (const NodeGroup& group : cluster.groups) {
+    if (group.device.kind != DeviceKind::kCpu) {
+      return absl::InvalidArgumentError(
+          fmt::format("--cluster: {}: its plans cannot be measured on this machine's CPUs; give --predict-only, or --device paced to "
+                      "emulate it",
+                      text));
+    }
+  }
+  ClusterSpec here = cluster;
+  const bool fits = cluster.groups.size() == 1 && cluster.groups.front().nodes == 1 &&
+                    RankCount(cluster) <= static_cast<std::int64_t>(PhysicalCores().size());
+  here.local = cluster.local || fits;
+  const auto machine = LocalCluster(here.local ? RankCount(cluster) : 1);
+  if (!machine.ok()) return Where(fmt::format("--cluster: {}", text), machine.status());
+  const NodeGroup& most = machine->groups.front();
+  for (NodeGroup& group : here.groups) {
+    std::int64_t& memory = group.device.memory_bytes;
+    memory = memory == 0 ? most.device.memory_bytes : std::min(memory, most.device.memory_bytes);
+    group.ranks_per_core = most.ranks_per_core;  // a rank of a slice has a core of its own
+  }
+  return here;
 }
 
 absl::StatusOr<Precision> LoadPrecision(const std::string& text) {
@@ -148,6 +142,14 @@ absl::StatusOr<Precision> LoadPrecision(const std::string& text) {
   if (name == "bf16" || name == "fp16") {
     return absl::UnimplementedError(
         fmt::format("--precision: {} on the CPU is not supported yet; give fp32 or fp64", name));
+  }
+  return *precision;
+}
+
+absl::StatusOr<Precision> LoadPredictedPrecision(const std::string& text, const ClusterSpec& cluster) {
+  const auto precision = ParsePrecision(text.empty() ? DefaultPredictedPrecision(cluster) : text);
+  if (!precision) {
+    return absl::InvalidArgumentError(fmt::format("--precision: '{}' is none; give fp64, fp32, bf16 or fp16", text));
   }
   return *precision;
 }
@@ -179,16 +181,15 @@ absl::StatusOr<ParallelPlan> CheckPlan(const ModelSpec& model, const Workload& w
 
 absl::StatusOr<std::string> LoadDevice(const std::string& text, bool dry) {
   if (text.empty() || text == "auto" || text == "cpu") return std::string("cpu");
+  if (text == "paced") return text;
   if (text == "dry") {
     if (dry) return text;
     return absl::InvalidArgumentError(
         "--device: dry computes nothing, so that there is nothing to search by; give cpu");
   }
-  if (text == "cuda" || text == "paced") {
-    return absl::UnimplementedError(fmt::format("--device: {} is not supported yet; give cpu", text));
-  }
+  if (text == "cuda") return absl::UnimplementedError("--device: cuda is not supported yet; give cpu or paced");
   return absl::InvalidArgumentError(
-      fmt::format("--device: '{}' is no device; give {}", text, dry ? "auto, cpu or dry" : "auto or cpu"));
+      fmt::format("--device: '{}' is no device; give {}", text, dry ? "auto, cpu, paced or dry" : "auto, cpu or paced"));
 }
 
 absl::StatusOr<AxisValues> LoadSpace(const std::vector<std::string>& texts) {

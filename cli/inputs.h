@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "search/plan/cluster_spec.h"
@@ -20,12 +21,21 @@ namespace autocfg {
 // `seq_len` where it is not 0) and the model is valid and one that the engine runs.
 absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_len);
 
-// `local`, `local:1xRANKS`, or a file that describes CPUs of one node. What a file says of memory is a bound:
-// this machine's own limit is another.
+// `local`, `local:1xRANKS`, a preset with its size, or a file: as it is described there.
 absl::StatusOr<ClusterSpec> LoadCluster(const std::string& text);
 
-// "fp32" where empty; the CPU takes fp64 and fp32.
+// A cluster that is predicted: as LoadCluster, but not `local`, which has no figures.
+absl::StatusOr<ClusterSpec> LoadDescribedCluster(const std::string& text);
+
+// A cluster that the CPU engine of this machine is to measure. This machine, and a described node of no more ranks than it has cores, is run here
+// as a whole, and is `local` then; of a larger cluster one rank at a time is run here. The memory of a rank is bounded by this
+// machine's own limit either way. InvalidArgument for GPUs, saying what to do; `text` names the cluster.
+absl::StatusOr<ClusterSpec> MeasuredHere(const std::string& text, const ClusterSpec& cluster);
+
+// Of what the CPU engine runs: "fp32" where empty; it takes fp64 and fp32.
 absl::StatusOr<Precision> LoadPrecision(const std::string& text);
+// Of what is predicted: bf16 where empty, on CPUs fp32; any of the four.
+absl::StatusOr<Precision> LoadPredictedPrecision(const std::string& text, const ClusterSpec& cluster);
 
 // The text form, or an object of JSON. In canonical form and complete, and one that the engine runs for this
 // model and workload on `max_ranks` ranks; an illegal plan is InvalidArgument with the reason.
@@ -33,7 +43,7 @@ absl::StatusOr<ParallelPlan> LoadPlan(const std::string& text);
 absl::StatusOr<ParallelPlan> CheckPlan(const ModelSpec& model, const Workload& workload,
                                        std::int64_t max_ranks, const ParallelPlan& plan);
 
-// OK for auto, cpu and (where `dry` is) dry. Empty = auto.
+// OK for auto, cpu, paced and (where `dry` is) dry. Empty = auto = cpu.
 absl::StatusOr<std::string> LoadDevice(const std::string& text, bool dry);
 
 // "AXIS=V1,V2".

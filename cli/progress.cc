@@ -1,7 +1,5 @@
 #include "cli/progress.h"
 
-#include <sys/ioctl.h>
-
 #include <algorithm>
 
 #include "cli/console.h"
@@ -80,10 +78,6 @@ void ProgressDisplay::Clear() {
   drawn_ = 0;
 }
 
-int ProgressDisplay::Width() const {
-  winsize size{};
-  if (ioctl(fileno(out_), TIOCGWINSZ, &size) != 0 || size.ws_col < 20) return 80;
-  return size.ws_col - 1;
-}
+int ProgressDisplay::Width() const { return Columns(fileno(out_)); }
 
 }  // namespace autocfg

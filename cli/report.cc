@@ -6,6 +6,7 @@
 #include <map>
 #include <string_view>
 
+#include "cli/prediction_report.h"
 #include "cli/study_client.h"
 #include "fmt/format.h"
 #include "search/text/size_text.h"
@@ -51,40 +52,51 @@ std::string Rejected(const v1::Counts& counts) {
   return text;
 }
 
+// How the times of a measured candidate came about.
+std::string MeasuredHow(const v1::Candidate& candidate, const SearchQuestion& question) {
+  if (question.device == "paced") return "measured on the paced device (emulated)";
+  return candidate.measured().slice() ? "measured, one rank alone, a slice" : "measured";
+}
+
+std::string MemoryOf(const v1::Prediction& predicted) {
+  return fmt::format("{} of {}", BytesText(predicted.memory_bytes().total()), BytesText(predicted.memory_bytes().capacity()));
+}
+
+std::string PredictedBest(const v1::Candidate& best, const SearchQuestion& question) {
+  const auto& predicted = best.predicted();
+  return fmt::format("best plan: {}  (predicted)\n", best.plan_text()) +
+         Table({{"", "predicted (90% interval)"},
+                {"step time", PredictedTime(predicted)},
+                {"tokens per second", Tokens(question.workload, predicted.step_time_s())},
+                {"memory per rank", MemoryOf(predicted)}});
+}
+
 std::string BestText(const v1::Candidate& best, const SearchQuestion& question) {
-  std::vector<std::vector<std::string>> rows = {{"", "measured", "predicted (90% interval)"}};
+  if (!best.has_measured()) return PredictedBest(best, question);
   const auto& measured = best.measured();
   const auto& predicted = best.predicted();
-  rows.push_back({"step time", best.has_measured() ? MeasuredTime(best) : "-", PredictedTime(predicted)});
-  rows.push_back({"tokens per second", Tokens(question.workload, measured.median_step_time_s()),
+  std::vector<std::vector<std::string>> rows = {{"", "measured", "predicted (90% interval)"}};
+  rows.push_back({"step time", MeasuredTime(best), PredictedTime(predicted)});
+  rows.push_back({"tokens per second", measured.slice() ? "-" : Tokens(question.workload, measured.median_step_time_s()),
                   Tokens(question.workload, predicted.step_time_s())});
   rows.push_back({"memory per rank",
-                  best.has_measured()
-                      ? fmt::format("{} peak, {} beside it", BytesText(measured.peak_memory_bytes()),
-                                    BytesText(measured.device_overhead_bytes()))
-                      : "-",
-                  fmt::format("{} of {}", BytesText(predicted.memory_bytes().total()),
-                              BytesText(predicted.memory_bytes().capacity()))});
-  std::string text = fmt::format("best plan: {}  ({})\n", best.plan_text(),
-                                 best.has_measured() ? "measured" : "predicted only");
-  text += Table(rows);
-  if (best.has_measured()) {
-    text += fmt::format("  median of {} steps, +- half the 95% interval; {:g} rank{} per core\n",
-                        measured.step_time_s_size(), measured.ranks_per_core(),
-                        measured.ranks_per_core() == 1 ? "" : "s");
-  }
-  return text;
+                  fmt::format("{} peak, {} beside it", BytesText(measured.peak_memory_bytes()),
+                              BytesText(measured.device_overhead_bytes())),
+                  MemoryOf(predicted)});
+  std::string text = fmt::format("best plan: {}  ({})\n", best.plan_text(), MeasuredHow(best, question)) + Table(rows);
+  text += fmt::format("  median of {} steps, +- half the 95% interval", measured.step_time_s_size());
+  if (measured.slice()) return text + "; the plan is larger than this machine, so that one rank of it ran alone\n";
+  if (question.device == "paced") return text + "; every op took its modelled time\n";
+  return text + fmt::format("; {:g} rank{} per core\n", measured.ranks_per_core(), measured.ranks_per_core() == 1 ? "" : "s");
 }
 
 // What was trained, and on what.
 std::string MachineText(const SearchQuestion& question) {
-  const auto& [model, cluster, workload] = question;
-  std::string text = fmt::format(
-      "model: {}, {} sequences of {} tokens a step, {}\n", model.name.empty() ? "unnamed" : model.name,
-      CountText(workload.global_batch), CountText(workload.seq_len), Name(workload.precision));
+  const ClusterSpec& cluster = question.cluster;
+  if (!cluster.local) return WorkloadText(question) + "\n" + ClusterText(cluster, RankCount(cluster)) + "\n";
   const std::int64_t ranks = RankCount(cluster);
-  text += fmt::format("machine: {}, {} rank{}", cluster.local ? "this one" : cluster.name, CountText(ranks),
-                      ranks == 1 ? "" : "s");
+  std::string text = WorkloadText(question) + "\n";
+  text += fmt::format("machine: this one, {} rank{}", CountText(ranks), ranks == 1 ? "" : "s");
   if (!cluster.groups.empty()) {
     const NodeGroup& group = cluster.groups.front();
     text += fmt::format(" on its {}, {} a rank", group.device.name.empty() ? "cpu" : group.device.name,
@@ -92,6 +104,18 @@ std::string MachineText(const SearchQuestion& question) {
     if (group.ranks_per_core > 1) text += fmt::format(", {:g} ranks per core", group.ranks_per_core);
   }
   return text + "\n";
+}
+
+std::string RunnersUp(const v1::Recommendation& answer, bool predict_only) {
+  std::vector<std::vector<std::string>> rows = {{"runners-up"}};
+  if (!predict_only) rows[0].emplace_back("measured");
+  rows[0].emplace_back("predicted");
+  for (const auto& candidate : answer.runners_up()) {
+    auto& row = rows.emplace_back(std::vector<std::string>{candidate.plan_text()});
+    if (!predict_only) row.push_back(MeasuredTime(candidate));
+    row.push_back(SecondsText(candidate.predicted().step_time_s()));
+  }
+  return Table(rows);
 }
 
 }  // namespace
@@ -120,30 +144,24 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
   std::string text;
   if (answer.nothing_fits().empty()) {
     text += BestText(answer.best(), question) + "\n";
-    if (!answer.runners_up().empty()) {
-      std::vector<std::vector<std::string>> rows = {{"runners-up", "measured", "predicted"}};
-      for (const auto& candidate : answer.runners_up()) {
-        rows.push_back({candidate.plan_text(), MeasuredTime(candidate),
-                        SecondsText(candidate.predicted().step_time_s())});
-      }
-      text += Table(rows) + "\n";
-    }
+    if (!answer.runners_up().empty()) text += RunnersUp(answer, question.predict_only) + "\n";
   } else {
     text += fmt::format("nothing fits: {}\n\n", answer.nothing_fits());
   }
   text += MachineText(question);
   const auto& counts = answer.counts();
-  text += fmt::format("plans: {} enumerated = {} illegal + {} out of memory + {} predicted; {} measured\n",
-                      CountText(counts.enumerated()), CountText(counts.illegal()),
-                      CountText(counts.out_of_memory()), CountText(counts.predicted()),
-                      CountText(counts.measured()));
+  text += fmt::format("plans: {} enumerated = {} illegal + {} out of memory + {} predicted", CountText(counts.enumerated()),
+                      CountText(counts.illegal()), CountText(counts.out_of_memory()), CountText(counts.predicted()));
+  text += question.predict_only ? std::string("\n") : fmt::format("; {} measured\n", CountText(counts.measured()));
   if (const std::string rejected = Rejected(counts); !rejected.empty())
     text += fmt::format("rejected: {}\n", rejected);
-  text += fmt::format(
-      "search: {} of wall time, {} of it planning on one core; {} of rank time (measuring every plan: {}, "
-      "predicted)\n",
-      SecondsText(answer.wall_s()), SecondsText(answer.plan_cpu_s()), SecondsText(answer.device_s()),
-      SecondsText(answer.exhaustive_device_s()));
+  text += fmt::format("search: {} of wall time, {} of it planning on one core", SecondsText(answer.wall_s()),
+                      SecondsText(answer.plan_cpu_s()));
+  if (!question.predict_only) {
+    text += fmt::format("; {} of rank time (measuring every plan: {}, predicted)", SecondsText(answer.device_s()),
+                        SecondsText(answer.exhaustive_device_s()));
+  }
+  text += "\n";
   text += fmt::format("study: {}\n", LastPart(answer.study()));
   if (!next.empty() && answer.nothing_fits().empty()) text += fmt::format("next: {}\n", next);
   return text;

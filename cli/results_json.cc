@@ -6,11 +6,13 @@
 #include "cli/console.h"
 #include "fmt/format.h"
 #include "proto/convert/plan_convert.h"
-#include "search/plan/hardware_flops.h"
+#include "proto/convert/prediction_convert.h"
+#include "search/cost/throughput.h"
 #include "search/text/cluster_json.h"
 #include "search/text/json_util.h"
 #include "search/text/model_json.h"
 #include "search/text/plan_text.h"
+#include "search/text/prediction_json.h"
 #include "worker/build_id.h"
 
 namespace autocfg {
@@ -21,18 +23,6 @@ using Json = nlohmann::ordered_json;
 double TokensPerSecond(const Workload& workload, double step_time_s) {
   const double tokens = static_cast<double>(workload.global_batch) * static_cast<double>(workload.seq_len);
   return step_time_s > 0 ? tokens / step_time_s : 0;
-}
-
-Json MemoryJson(const v1::MemoryBytes& memory) {
-  return Json{{"parameters", memory.parameters()},
-              {"gradients", memory.gradients()},
-              {"optimizer", memory.optimizer()},
-              {"activations", memory.activations()},
-              {"workspace", memory.workspace()},
-              {"communication", memory.communication()},
-              {"device_overhead", memory.device_overhead()},
-              {"total", memory.total()},
-              {"capacity", memory.capacity()}};
 }
 
 absl::StatusOr<std::int64_t> PositiveField(const Json& object, const char* name) {
@@ -69,31 +59,11 @@ Json WorkloadJson(const Workload& workload) {
 
 Json VersionsJson() { return Json{{"autocfg", Version()}, {"build_id", BuildId()}, {"engine", "cpu"}}; }
 
-Json PredictionJson(const v1::Prediction& prediction, const ParallelPlan& plan,
-                    const SearchQuestion& question) {
-  const double per_step = TokensPerSecond(question.workload, prediction.step_time_s());
-  const auto seq_len = static_cast<double>(question.workload.seq_len);
-  const double tokens = per_step / static_cast<double>(RankCount(plan));
-  const double model_flops = ModelFlops(question.model, tokens, seq_len);
-  std::optional<double> peak;
-  if (!question.cluster.groups.empty())
-    peak = PeakFlops(question.cluster.groups.front().device, question.workload.precision);
-  const auto& parts = prediction.breakdown_s();
-  Json json{{"feasible", prediction.feasible()}};
-  json["reason"] = prediction.feasible() ? Json(nullptr) : Json(prediction.reason());
-  json["step_time_s"] = prediction.step_time_s();
-  json["step_time_low_s"] = prediction.step_time_low_s();
-  json["step_time_high_s"] = prediction.step_time_high_s();
-  json["tokens_per_s"] = per_step;
-  json["tokens_per_s_per_gpu"] = tokens;
-  json["model_flops_per_s_per_gpu"] = model_flops;
-  json["hardware_flops_per_s_per_gpu"] = HardwareFlops(question.model, plan, tokens, seq_len);
-  json["mfu"] = peak ? Json(model_flops / *peak) : Json(nullptr);
-  json["memory_bytes"] = MemoryJson(prediction.memory_bytes());
-  json["breakdown_s"] =
-      Json{{"compute", parts.compute()},     {"recompute", parts.recompute()}, {"tp_comm", parts.tp_comm()},
-           {"pp_comm", parts.pp_comm()},     {"dp_comm", parts.dp_comm()},     {"bubble", parts.bubble()},
-           {"optimizer", parts.optimizer()}, {"overhead", parts.overhead()}};
+Json PredictionJson(const v1::Prediction& prediction, const ParallelPlan& plan, const SearchQuestion& question) {
+  const Throughput rates =
+      ThroughputOf(question.model, question.workload, question.cluster, plan, prediction.step_time_s());
+  Json json = PredictionJson(FromProto(prediction), rates);
+  json["tokens_per_s"] = rates.tokens_per_s;
   return json;
 }
 
@@ -101,12 +71,14 @@ Json MeasurementJson(const v1::Measurement& measurement, const SearchQuestion& q
   return Json{{"step_time_s", measurement.median_step_time_s()},
               {"ci95_s", measurement.ci95_s()},
               {"steps", measurement.step_time_s_size()},
-              {"tokens_per_s", TokensPerSecond(question.workload, measurement.median_step_time_s())},
+              {"tokens_per_s", measurement.slice() ? Json(nullptr)  // one rank's time is not the step's
+                                                   : Json(TokensPerSecond(question.workload, measurement.median_step_time_s()))},
               {"planned_memory_bytes", measurement.planned_memory_bytes()},
               {"peak_memory_bytes", measurement.peak_memory_bytes()},
               {"device_overhead_bytes", measurement.device_overhead_bytes()},
               {"ranks_per_core", measurement.ranks_per_core()},
               {"slice", measurement.slice()},
+              {"emulated", question.device == "paced"},
               {"build_id", measurement.build_id()},
               {"device_fingerprint", measurement.device_fingerprint()}};
 }
@@ -127,6 +99,7 @@ absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQu
             {"model", ModelJson(question.model)},
             {"cluster", ClusterJson(question.cluster)},
             {"workload", WorkloadJson(question.workload)},
+            {"device", question.predict_only ? Json(nullptr) : Json(question.device)},
             {"versions", VersionsJson()}};
   if (answer.nothing_fits().empty()) {
     auto best = CandidateJson(answer.best(), question);
@@ -183,6 +156,13 @@ absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text) {
   const auto plan = ParsePlanJson(json["best"]["plan"]);
   if (!plan.ok()) return Where("best: plan", plan.status(), "plan");
   best.plan = *plan;
+  const auto described = json.find("cluster");
+  const bool named = described != json.end() && described->is_object();
+  if (named && !(described->contains("local") && (*described)["local"] == true)) {
+    auto cluster = ParseClusterJson(*described);
+    if (!cluster.ok()) return cluster.status();
+    best.cluster = *std::move(cluster);
+  }
   return best;
 }
 

@@ -2,6 +2,7 @@
 // Pure functions, thread-safe.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -19,14 +20,16 @@ struct SearchQuestion {
   ModelSpec model;
   ClusterSpec cluster;
   Workload workload;
+  std::string device = "cpu";  // that measures: cpu, or paced, which emulates the cluster
+  bool predict_only = false;   // nothing is measured
 };
 
 nlohmann::ordered_json WorkloadJson(const Workload& workload);
 nlohmann::ordered_json VersionsJson();
-// Rates are per rank of the plan. `mfu` is null where the device's peak is not known, `reason` where the plan
-// fits.
+// As search/text/prediction_json.h has it, with tokens_per_s of the whole plan.
 nlohmann::ordered_json PredictionJson(const v1::Prediction& prediction, const ParallelPlan& plan,
                                       const SearchQuestion& question);
+// `slice`: one rank was measured alone, so that there are no tokens per second; `emulated`: on the paced device.
 nlohmann::ordered_json MeasurementJson(const v1::Measurement& measurement, const SearchQuestion& question);
 // InvalidArgument where a plan in the answer is none.
 absl::StatusOr<nlohmann::ordered_json> CandidateJson(const v1::Candidate& candidate,
@@ -39,6 +42,7 @@ struct BestPlan {
   ModelSpec model;
   Workload workload;
   ParallelPlan plan;
+  std::optional<ClusterSpec> cluster = {};  // where it is one that is described
 };
 // InvalidArgument names the field; FailedPrecondition where the search found nothing that fits.
 absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text);

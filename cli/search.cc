@@ -37,6 +37,7 @@ struct SearchArgs {
                      database, output;
   std::vector<std::string> space;
   bool exhaustive = false;
+  bool predict_only = false;
   bool json = false;
   std::string program;  // how to start this program
   RefusedOptions refused;
@@ -67,11 +68,42 @@ absl::Status OfOption(const absl::Status& status) {
   return status;
 }
 
+// Options that say how to measure mean nothing where nothing is measured.
+absl::Status CheckPredictOnly(const SearchArgs& args) {
+  if (!args.predict_only) return absl::OkStatus();
+  for (const auto& [name, given] : {std::pair<const char*, bool>{"--exhaustive", args.exhaustive},
+                                    {"--max-trials", !args.max_trials.empty()},
+                                    {"--time-budget", !args.time_budget.empty()},
+                                    {"--device", !args.device.empty() && args.device != "auto"}}) {
+    if (given) {
+      return absl::InvalidArgumentError(
+          fmt::format("--predict-only and {} exclude each other: with the first, nothing is measured", name));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// The cluster and the precision, which follow from what is to measure.
+absl::Status LoadMachine(const SearchArgs& args, SearchQuestion& question, Precision& precision) {
+  const bool described = question.predict_only || question.device == "paced";
+  auto cluster = described ? LoadDescribedCluster(args.cluster) : LoadCluster(args.cluster);
+  if (cluster.ok() && !described) cluster = MeasuredHere(args.cluster, *cluster);
+  if (!cluster.ok()) return cluster.status();
+  question.cluster = *std::move(cluster);
+  const auto loaded = described ? LoadPredictedPrecision(args.precision, question.cluster) : LoadPrecision(args.precision);
+  if (!loaded.ok()) return loaded.status();
+  precision = *loaded;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args) {
   SearchRequest request;
-  auto& [model, cluster, workload] = request.question;
+  SearchQuestion& question = request.question;
+  if (auto status = CheckPredictOnly(args); !status.ok()) return status;
   const auto device = LoadDevice(args.device, /*dry=*/false);
   if (!device.ok()) return device.status();
+  question.device = *device;
+  question.predict_only = args.predict_only;
   if (args.model.empty())
     return absl::InvalidArgumentError("--model is missing; give a preset, such as gpt2-tiny, or a file");
   if (args.global_batch.empty())
@@ -84,16 +116,13 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args) {
     if (!parsed.ok()) return parsed.status();
     seq_len = *parsed;
   }
-  const auto loaded_model = LoadModel(args.model, seq_len);
-  if (!loaded_model.ok()) return loaded_model.status();
-  model = *loaded_model;
-  const auto loaded_cluster = LoadCluster(args.cluster);
-  if (!loaded_cluster.ok()) return loaded_cluster.status();
-  cluster = *loaded_cluster;
-  const auto precision = LoadPrecision(args.precision);
-  if (!precision.ok()) return precision.status();
-  workload = {*global_batch, seq_len != 0 ? seq_len : model.max_seq_len, *precision};
-  if (auto status = Validate(workload, model); !status.ok()) return status;
+  const auto model = LoadModel(args.model, seq_len);
+  if (!model.ok()) return model.status();
+  question.model = *model;
+  Precision precision;
+  if (auto status = LoadMachine(args, question, precision); !status.ok()) return status;
+  question.workload = {*global_batch, seq_len != 0 ? seq_len : model->max_seq_len, precision};
+  if (auto status = Validate(question.workload, *model); !status.ok()) return status;
   const auto space = LoadSpace(args.space);
   if (!space.ok()) return space.status();
   v1::SearchSpec& spec = request.spec;
@@ -107,15 +136,16 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args) {
     if (!budget.ok()) return budget.status();
     spec.set_time_budget_s(*budget);
   }
-  *spec.mutable_model() = ToProto(model);
-  *spec.mutable_cluster() = ToProto(cluster);
-  *spec.mutable_workload() = ToProto(workload);
+  *spec.mutable_model() = ToProto(question.model);
+  *spec.mutable_cluster() = ToProto(question.cluster);
+  *spec.mutable_workload() = ToProto(question.workload);
   for (const auto& [name, values] : *space) {
     auto& axis = *spec.add_space();
     axis.set_name(name);
     for (const auto& value : values) axis.add_values(value);
   }
   spec.set_exhaustive(args.exhaustive);
+  spec.set_predict_only(args.predict_only);
   spec.set_device(*device);
   // As the server will judge it, before there is a database.
   if (const auto problem = ParseSearchSpec(spec); !problem.ok()) return OfOption(problem.status());
@@ -151,11 +181,18 @@ absl::StatusOr<v1::Study> Begin(StudyClient& client, const v1::SearchSpec& spec)
 
 std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer,
                         const SearchQuestion& question) {
-  if (!args.output.empty() && ReplaceablePath(args.output).ok())
+  if (!args.output.empty() && ReplaceablePath(args.output).ok() && question.cluster.local)
     return fmt::format("{} train --input {} --steps 10", args.program, ShellWord(args.output));
-  return fmt::format("{} train --model {} --global-batch {} --seq-len {} --precision {} --plan {} --steps 10",
-                     args.program, ShellWord(args.model), question.workload.global_batch,
-                     question.workload.seq_len, Name(question.workload.precision), answer.best().plan_text());
+  const std::string plan = answer.best().plan_text();
+  const std::string workload =
+      fmt::format("--model {} --global-batch {} --seq-len {} --precision {}", ShellWord(args.model),
+                  question.workload.global_batch, question.workload.seq_len, Name(question.workload.precision));
+  if (question.predict_only)
+    return fmt::format("{} explain {} --cluster {} --plan {}", args.program, workload, ShellWord(args.cluster), plan);
+  std::string how;
+  if (question.device == "paced") how = fmt::format(" --device paced --cluster {}", ShellWord(args.cluster));
+  if (answer.best().measured().slice()) how = " --slice 0,0";
+  return fmt::format("{} train {} --plan {} --steps 10{}", args.program, workload, plan, how);
 }
 
 int Present(const SearchArgs& args, const v1::Recommendation& answer, const SearchQuestion& question) {
@@ -185,8 +222,13 @@ int RunSearch(const SearchArgs& args) {
   }
   const auto database = DatabasePath(args.database);
   if (!database.ok()) return Fail(database.status());
-  const std::int64_t ranks = RankCount(request->question.cluster);
-  if (const auto cores = static_cast<std::int64_t>(PhysicalCores().size()); ranks > cores) {
+  const SearchQuestion& question = request->question;
+  const std::int64_t ranks = RankCount(question.cluster);
+  const bool whole = question.cluster.local || question.device == "paced";
+  if (!whole && !question.predict_only) {
+    Note(fmt::format("{} ranks are more than this machine has; plans are measured by slices, one rank alone at a time", ranks));
+  }
+  if (const auto cores = static_cast<std::int64_t>(PhysicalCores().size()); question.cluster.local && ranks > cores) {
     Note(fmt::format("{} ranks share {} core{}; plans are compared as loaded as that", ranks, cores,
                      cores == 1 ? "" : "s"));
   }
@@ -198,7 +240,9 @@ int RunSearch(const SearchArgs& args) {
   StudyClient client(service->address());
   const auto study = Begin(client, request->spec);
   if (!study.ok()) return Fail(study.status());
-  if (auto status = service->StartWorker(ranks); !status.ok()) return Fail(status);
+  if (!question.predict_only) {
+    if (auto status = service->StartWorker(whole ? ranks : 0); !status.ok()) return Fail(status);
+  }
 
   StudyWatcher watcher(service->address(), study->name());
   ProgressDisplay display(stderr);
@@ -229,31 +273,31 @@ int RunSearch(const SearchArgs& args) {
   const auto answer = client.GetRecommendation(ended.name());
   if (!answer.ok()) return Fail(answer.status());
   service->Stop();
-  return Present(args, *answer, request->question);
+  return Present(args, *answer, question);
 }
 
 }  // namespace
 
 void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
-  CLI::App* verb = app.add_subcommand("search", "find the fastest plan that fits, by measuring");
+  CLI::App* verb = app.add_subcommand("search", "find the fastest plan that fits, by measuring or by prediction alone");
   const auto args = std::make_shared<SearchArgs>();
   args->program = program;
   verb->add_option("--model", args->model, "a preset, or a model's JSON file");
-  verb->add_option("--cluster", args->cluster, "local, local:1xRANKS, or a file")->capture_default_str();
+  verb->add_option("--cluster", args->cluster, "local, local:1xRANKS, a preset with its size such as a100-80gb-sxm:64x8, or a file")->capture_default_str();
   verb->add_option("--global-batch", args->global_batch, "sequences per step");
   verb->add_option("--seq-len", args->seq_len, "tokens per sequence (default: the model's max_seq_len)");
-  verb->add_option("--precision", args->precision, "fp32 (default) or fp64");
+  verb->add_option("--precision", args->precision, "fp32 (default) or fp64; of predicted and emulated clusters bf16 (default) and fp16 too");
   verb->add_option("--space", args->space,
-                   "AXIS=V1,V2: only these values of tp, pp, dp, mbs, schedule or recompute; repeatable")
+                   "AXIS=V1,V2: only these values of tp, pp, dp, mbs, vpp, schedule, split, recompute, ...; repeatable")
       ->allow_extra_args(false);
   verb->add_flag("--exhaustive", args->exhaustive, "measure every plan that fits");
   verb->add_option("--max-trials", args->max_trials, "measure at most so many plans");
   verb->add_option("--time-budget", args->time_budget, "such as 90s, 10m, 1h");
-  verb->add_option("--device", args->device, "auto or cpu");
+  verb->add_option("--device", args->device, "auto, cpu, or paced (emulates --cluster on this machine)");
   verb->add_option("--db", args->database, "the database (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
   verb->add_option("--output", args->output, "write the answer here as JSON, for train --input");
   verb->add_flag("--json", args->json, "the answer as JSON");
-  args->refused.AddFlag(verb, "--predict-only", "leave it out: plans are measured");
+  verb->add_flag("--predict-only", args->predict_only, "measure nothing: the fastest by prediction, of any cluster");
   args->refused.AddValue(verb, "--coordinator", "leave it out: a search runs its own coordinator");
   verb->callback([args, &chosen] { chosen = [args] { return RunSearch(*args); }; });
 }

@@ -12,17 +12,23 @@
 #include "cli/inputs.h"
 #include "cli/interrupt.h"
 #include "cli/numbers.h"
-#include "cli/refused_options.h"
+#include "cli/plan_question.h"
 #include "cli/results_json.h"
+#include "cli/train_job.h"
 #include "cli/train_report.h"
 #include "cli/verbs.h"
 #include "fmt/format.h"
-#include "proto/convert/model_convert.h"
-#include "proto/convert/plan_convert.h"
-#include "proto/convert/workload_convert.h"
+#include "proto/convert/op_convert.h"
+#include "proto/convert/trace_convert.h"
+#include "search/cost/cluster_op_times.h"
+#include "search/cost/cost_model.h"
 #include "search/cost/memory_model.h"
+#include "search/cost/plan_op_times.h"
+#include "search/cost/split.h"
+#include "search/planner/nominal_times.h"
 #include "search/schedule/program.h"
 #include "search/schedule/program_size.h"
+#include "search/text/chrome_trace.h"
 #include "search/text/plan_text.h"
 #include "search/text/suggest.h"
 #include "worker/inventory.h"
@@ -33,12 +39,20 @@ namespace autocfg {
 namespace {
 
 struct TrainArgs {
-  std::string model, plan, input, global_batch, seq_len, precision, data, device, init, save, seed = "1",
-                                                                                              steps;
+  std::string model, plan, input, global_batch, seq_len, precision, data, device, cluster, init, save, trace, slice;
+  std::string seed = "1", steps;
   std::string lr = "3e-4", min_lr = "0", lr_schedule = "constant", warmup_steps = "0", weight_decay = "0.1",
               beta1 = "0.9", beta2 = "0.95", adam_eps = "1e-8", clip_norm = "1.0";
   bool json = false;
-  RefusedOptions refused;
+};
+
+// A run, checked.
+struct TrainRun {
+  BestPlan what;
+  std::string device;
+  std::optional<ClusterSpec> emulated;  // on the paced device: what it stands for
+  std::optional<v1::Slice> slice;
+  std::vector<std::string> notes;  // to be said once all is checked
 };
 
 absl::StatusOr<v1::OptimizerSpec> LoadOptimizer(const TrainArgs& args) {
@@ -75,8 +89,48 @@ absl::StatusOr<v1::OptimizerSpec> LoadOptimizer(const TrainArgs& args) {
   return optimizer;
 }
 
-// Model, workload and plan, from --input and from what is named beside it.
-absl::StatusOr<BestPlan> LoadRun(const TrainArgs& args) {
+// The preset of this many GPUs at least that an emulated run takes where none is named.
+std::string DefaultEmulated(const ParallelPlan& plan) {
+  constexpr double kMostNodes = 1e6;
+  const double ranks = static_cast<double>(plan.tp) * static_cast<double>(plan.pp) * static_cast<double>(plan.dp);
+  const double nodes = std::clamp(std::ceil(ranks / 8), 1.0, kMostNodes);
+  return fmt::format("a100-80gb-sxm:{:.0f}x8", nodes);
+}
+
+// What the paced device stands for; empty on any other device.
+absl::StatusOr<std::optional<ClusterSpec>> LoadEmulated(const TrainArgs& args, const std::optional<BestPlan>& input,
+                                                        const ParallelPlan& plan, std::vector<std::string>& notes) {
+  if (args.device != "paced") {
+    if (args.cluster.empty()) return std::nullopt;
+    return absl::InvalidArgumentError("--cluster: only --device paced takes one, which it emulates; leave it out");
+  }
+  if (args.cluster.empty() && input && input->cluster) return input->cluster;
+  const std::string name = args.cluster.empty() ? DefaultEmulated(plan) : args.cluster;
+  auto cluster = LoadDescribedCluster(name);
+  if (!cluster.ok()) return cluster.status();
+  if (args.cluster.empty()) notes.push_back(fmt::format("no --cluster is named; emulating {}", name));
+  return *std::move(cluster);
+}
+
+absl::StatusOr<std::optional<v1::Slice>> LoadSlice(const std::string& text, const ParallelPlan& plan) {
+  if (text.empty()) return std::nullopt;
+  const auto comma = text.find(',');
+  if (comma == std::string::npos) {
+    return absl::InvalidArgumentError(
+        fmt::format("--slice: '{}' is not T,P, a tensor and a pipeline coordinate such as 0,0", text));
+  }
+  const auto tensor = ParseWhole("--slice", text.substr(0, comma), 0, plan.tp - 1);
+  if (!tensor.ok()) return tensor.status();
+  const auto pipeline = ParseWhole("--slice", text.substr(comma + 1), 0, plan.pp - 1);
+  if (!pipeline.ok()) return pipeline.status();
+  v1::Slice slice;
+  slice.set_tensor(*tensor);
+  slice.set_pipeline(*pipeline);
+  return slice;
+}
+
+// Model, workload and plan, from --input and from what is named beside it; the plan as it was given.
+absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
   std::optional<BestPlan> input;
   if (!args.input.empty()) {
     const auto text = ReadTextFile(args.input);
@@ -89,7 +143,8 @@ absl::StatusOr<BestPlan> LoadRun(const TrainArgs& args) {
     return absl::InvalidArgumentError("--model is missing; give a preset or a file, or --input");
   if (!input && args.plan.empty())
     return absl::InvalidArgumentError("--plan is missing; give one such as tp=1,pp=1,dp=1,mbs=1, or --input");
-  BestPlan run;
+  TrainRun loaded;
+  BestPlan& run = loaded.what;
   std::int64_t seq_len = 0;
   if (!args.seq_len.empty()) {
     const auto parsed = ParseWhole("--seq-len", args.seq_len);
@@ -115,8 +170,16 @@ absl::StatusOr<BestPlan> LoadRun(const TrainArgs& args) {
   } else {
     run.plan = input->plan;
   }
-  const auto precision = LoadPrecision(
-      args.precision.empty() && input ? std::string(Name(input->workload.precision)) : args.precision);
+  const auto device = LoadDevice(args.device, /*dry=*/true);
+  if (!device.ok()) return device.status();
+  loaded.device = *device;
+  auto emulated = LoadEmulated(args, input, run.plan, loaded.notes);
+  if (!emulated.ok()) return emulated.status();
+  loaded.emulated = *std::move(emulated);
+  const std::string precision_name =
+      args.precision.empty() && input ? std::string(Name(input->workload.precision)) : args.precision;
+  const auto precision =
+      loaded.emulated ? LoadPredictedPrecision(precision_name, *loaded.emulated) : LoadPrecision(precision_name);
   if (!precision.ok()) return precision.status();
   run.workload.precision = *precision;
   run.workload.seq_len = seq_len != 0 ? seq_len : input ? input->workload.seq_len : run.model.max_seq_len;
@@ -131,12 +194,28 @@ absl::StatusOr<BestPlan> LoadRun(const TrainArgs& args) {
         std::max<std::int64_t>(1, run.plan.dp) * std::max<std::int64_t>(1, run.plan.micro_batch);
   }
   if (auto status = Validate(run.workload, run.model); !status.ok()) return status;
-  return run;
+  return loaded;
+}
+
+// The plan as the ranks run it: legal, canonical, its split made definite by the op times of what runs it.
+absl::Status ResolvePlan(TrainRun& run, const OpTimeModel& times) {
+  auto& [model, workload, plan, input_cluster] = run.what;
+  const std::int64_t ranks = run.emulated ? RankCount(*run.emulated) : kMaxSize;
+  const auto checked = CheckPlan(model, workload, ranks, plan);
+  if (!checked.ok()) return checked.status();
+  const bool automatic = checked->split == SplitMode::kAuto;
+  for (const auto& note : Notes(plan)) run.notes.push_back(note);
+  CostModel costs(model, workload, run.emulated.value_or(ClusterSpec{}), std::shared_ptr<const OpTimeModel>(&times, [](const auto*) {}));
+  plan = ResolveSplit(costs, *checked);
+  if (automatic) run.notes.push_back(fmt::format("split=auto is {}", SplitText(plan)));
+  return absl::OkStatus();
 }
 
 // FailedPrecondition, with the bytes and the region, where a rank's arena is larger than its capacity.
-absl::Status CheckFits(const BestPlan& run, std::int64_t capacity) {
-  const MemoryBytes memory = WorstRankMemory(run.model, run.workload, run.plan);
+absl::Status CheckFits(const TrainRun& train, std::int64_t capacity) {
+  const BestPlan& run = train.what;
+  const MemoryBytes memory = train.slice ? RankMemory(run.model, run.workload, run.plan, train.slice->pipeline())
+                                         : WorstRankMemory(run.model, run.workload, run.plan);
   if (memory.Arena() <= capacity) return absl::OkStatus();
   const std::pair<const char*, std::int64_t> regions[] = {
       {"parameters", memory.parameters}, {"gradients", memory.gradients},
@@ -152,6 +231,18 @@ absl::Status CheckFits(const BestPlan& run, std::int64_t capacity) {
                   largest.second));
 }
 
+// What makes no sense together.
+absl::Status CheckTogether(const TrainArgs& args, const TrainRun& run) {
+  if (run.device != "cpu" && !args.save.empty()) {
+    return absl::InvalidArgumentError(fmt::format("--save: the {} device computes no weights; leave it out", run.device));
+  }
+  if (run.slice && !args.save.empty())
+    return absl::InvalidArgumentError("--save: a slice has the weights of one rank alone; leave it out");
+  if (run.device == "dry" && !args.trace.empty())
+    return absl::InvalidArgumentError("--trace: the dry device takes no time; leave it out, or give --device paced");
+  return absl::OkStatus();
+}
+
 absl::Status CheckFiles(const TrainArgs& args) {
   if (!args.data.empty()) {
     if (auto status = CheckReadable(args.data); !status.ok()) return Where("--data", status);
@@ -161,6 +252,9 @@ absl::Status CheckFiles(const TrainArgs& args) {
   }
   if (!args.save.empty()) {
     if (const auto path = ReplaceablePath(args.save); !path.ok()) return Where("--save", path.status());
+  }
+  if (!args.trace.empty()) {
+    if (auto status = CheckWritable(args.trace); !status.ok()) return Where("--trace", status);
   }
   return absl::OkStatus();
 }
@@ -187,12 +281,41 @@ int ExitOf(const JobResult& result) {
   return Fail(kExitNegative, result.message);
 }
 
+// The rows of all ranks as a Chrome trace.
+absl::Status WriteTrace(const std::string& file, const TrainRun& run, const JobResult& result) {
+  std::vector<TraceRow> rows;
+  for (const RankOutcome& rank : result.ranks) {
+    for (const auto& message : rank.last.train_result().trace()) {
+      auto row = FromProto(message);
+      if (!row.ok()) return row.status();
+      rows.push_back(*row);
+    }
+  }
+  const Program program = Lower(run.what.model, run.what.workload, run.what.plan);
+  return WriteFileAtomically(file, ChromeTrace(program, rows));
+}
+
+// Bytes that a rank may use; 0 = as many as it likes.
+absl::StatusOr<std::int64_t> CapacityOf(const TrainRun& run) {
+  const std::int64_t processes = run.slice ? 1 : RankCount(run.what.plan);
+  const auto here = LocalCluster(processes);
+  if (!here.ok()) return Where("--plan", here.status());
+  if (run.device == "dry") return 0;
+  if (!run.emulated) return MemoryCapacity(*here);
+  return MemoryCapacity(*run.emulated) - run.emulated->groups.front().device.overhead_bytes;
+}
+
+absl::StatusOr<std::shared_ptr<const OpTimeModel>> OpTimesOf(const TrainRun& run) {
+  if (!run.emulated) return std::make_shared<const NominalTimes>();
+  auto times = ClusterOpTimes::Create(*run.emulated, run.what.workload.precision);
+  if (!times.ok()) return OfOption(times.status());
+  return *std::move(times);
+}
+
 int RunTrain(const TrainArgs& args) {
-  if (auto status = args.refused.Check(); !status.ok()) return Fail(status);
-  const auto device = LoadDevice(args.device, /*dry=*/true);
-  if (!device.ok()) return Fail(device.status());
-  auto run = LoadRun(args);
-  if (!run.ok()) return Fail(run.status());
+  auto loaded = LoadRun(args);
+  if (!loaded.ok()) return Fail(loaded.status());
+  TrainRun& run = *loaded;
   if (args.steps.empty()) return Fail(kExitUsage, "--steps is missing; say how many steps to train");
   const auto steps = ParseWhole("--steps", args.steps, 1, 100'000'000);
   if (!steps.ok()) return Fail(steps.status());
@@ -200,46 +323,45 @@ int RunTrain(const TrainArgs& args) {
   if (!seed.ok()) return Fail(seed.status());
   const auto optimizer = LoadOptimizer(args);
   if (!optimizer.ok()) return Fail(optimizer.status());
-  // A run takes the ranks that its plan asks for; LocalCluster bounds them.
-  const auto plan = CheckPlan(run->model, run->workload, kMaxSize, run->plan);
-  if (!plan.ok()) return Fail(plan.status());
-  const std::vector<std::string> notes = Notes(run->plan);
-  run->plan = *plan;
-  const std::int64_t ranks = RankCount(run->plan);
-  const auto cluster = LocalCluster(ranks);
-  if (!cluster.ok()) return Fail(Where("--plan", cluster.status()));
-  if (auto status = CheckProgramSize(run->workload, run->plan); !status.ok())
+  const auto times = OpTimesOf(run);
+  if (!times.ok()) return Fail(times.status());
+  if (auto status = ResolvePlan(run, **times); !status.ok()) return Fail(status);
+  const auto slice = LoadSlice(args.slice, run.what.plan);
+  if (!slice.ok()) return Fail(slice.status());
+  run.slice = *slice;
+  const auto capacity = CapacityOf(run);
+  if (!capacity.ok()) return Fail(capacity.status());
+  if (auto status = CheckProgramSize(run.what.workload, run.what.plan); !status.ok())
     return Fail(Where("--global-batch", status));
+  if (auto status = CheckTogether(args, run); !status.ok()) return Fail(status);
   if (auto status = CheckFiles(args); !status.ok()) return Fail(kExitUsage, Text(status));
-  const bool dry = *device == "dry";
-  if (dry && !args.save.empty())
-    return Fail(kExitUsage, "--save: the dry device computes no weights; leave it out");
-  const std::int64_t capacity = dry ? 0 : MemoryCapacity(*cluster);
-  if (!dry) {
-    if (auto status = CheckFits(*run, capacity); !status.ok()) return Fail(kExitNegative, Text(status));
+  if (run.device != "dry") {
+    if (auto status = CheckFits(run, *capacity); !status.ok()) return Fail(kExitNegative, Text(status));
   }
 
-  for (const auto& note : notes) Note(note);
+  for (const auto& note : run.notes) Note(note);
+  v1::Job job = MakeTrainJob(run.what.model, run.what.workload, run.what.plan, run.device);
+  if (run.slice) job.set_ranks(1);
   const std::vector<int> cores = PhysicalCores();
-  if (ranks > static_cast<std::int64_t>(cores.size())) {
-    Note(fmt::format("{} ranks share {} core{}; times are not those of {} cores", ranks, cores.size(),
-                     cores.size() == 1 ? "" : "s", ranks));
+  if (run.device == "cpu" && job.ranks() > static_cast<std::int64_t>(cores.size())) {
+    Note(fmt::format("{} ranks share {} core{}; times are not those of {} cores", job.ranks(), cores.size(),
+                     cores.size() == 1 ? "" : "s", job.ranks()));
   }
-  v1::Job job;
-  job.set_ranks(static_cast<std::int32_t>(ranks));
-  job.set_device(*device);
   v1::TrainSpec& spec = *job.mutable_train();
-  *spec.mutable_model() = ToProto(run->model);
-  *spec.mutable_workload() = ToProto(run->workload);
-  *spec.mutable_plan() = ToProto(run->plan);
-  spec.set_program_fingerprint(Fingerprint(Lower(run->model, run->workload, run->plan)));
   *spec.mutable_optimizer() = *optimizer;
   spec.set_steps(*steps);
   spec.set_seed(*seed);
   spec.set_data_path(args.data);
   spec.set_init_path(args.init);
   if (!args.save.empty()) spec.set_save_path(*ReplaceablePath(args.save));
-  spec.set_memory_capacity_bytes(capacity);
+  spec.set_memory_capacity_bytes(*capacity);
+  spec.set_trace(!args.trace.empty());
+  if (run.slice) *spec.mutable_slice() = *run.slice;
+  if (run.emulated) {
+    for (const OpTime& time : PlanOpTimes(run.what.model, run.what.workload, run.what.plan, **times)) {
+      *spec.add_op_times() = ToProto(time);
+    }
+  }
 
   const std::string trainer = FindTrainer();
   if (access(trainer.c_str(), X_OK) != 0) {
@@ -250,7 +372,7 @@ int RunTrain(const TrainArgs& args) {
             trainer.empty() ? "autocfg-trainer" : trainer));
   }
   const Interrupt interrupt;
-  TrainDisplay display(args.json, !dry, *steps, run->workload);
+  TrainDisplay display(args.json, run.device == "cpu" && !run.slice, *steps, run.what.workload);
   LaunchHooks hooks;
   hooks.cancel = &interrupt.flag();
   hooks.progress = [&](int rank, const v1::Progress& progress) { display.Step(rank, progress); };
@@ -261,12 +383,18 @@ int RunTrain(const TrainArgs& args) {
     return Fail(kExitNegative, "interrupted; the ranks have ended, nothing was saved");
   }
   if (const int code = ExitOf(result); code != kExitDone) return code;
-  const auto summary = SummaryOf(result, run->workload);
+  auto summary = SummaryOf(result, run.what.workload);
   if (!summary.ok()) return Fail(summary.status());
-  const RunDescription description{run->model, run->workload, PlanText(run->plan), *device, ranks};
+  if (run.slice) summary->tokens_per_s = std::nullopt;  // one rank's time is not the step's
+  RunDescription description{run.what.model, run.what.workload, PlanText(run.what.plan), run.device, RankCount(run.what.plan)};
+  description.slice = run.slice;
+  if (run.emulated) description.emulated = run.emulated->name.empty() ? "unnamed" : run.emulated->name;
+  if (!args.trace.empty()) {
+    if (auto status = WriteTrace(args.trace, run, result); !status.ok()) return Fail(kExitNegative, fmt::format("--trace: {}", Text(status)));
+  }
   const int code = Answer(args.json ? TrainJson(*summary, description).dump(2) + "\n"
                                     : TrainReport(*summary, description));
-  if (const std::string divergence = Divergence(*summary); code == kExitDone && !divergence.empty()) {
+  if (const std::string divergence = Divergence(*summary); code == kExitDone && !run.slice && !divergence.empty()) {
     return Fail(kExitNegative,
                 fmt::format("the run diverged at {}; use a smaller --lr, more --warmup-steps or --clip-norm",
                             divergence));
@@ -285,9 +413,10 @@ void AddTrain(CLI::App& app, Verb& chosen) {
   verb->add_option("--steps", args->steps, "steps to train");
   verb->add_option("--global-batch", args->global_batch, "sequences per step (default: dp*mbs)");
   verb->add_option("--seq-len", args->seq_len, "tokens per sequence (default: the model's max_seq_len)");
-  verb->add_option("--precision", args->precision, "fp32 (default) or fp64");
+  verb->add_option("--precision", args->precision, "fp32 (default) or fp64; with --device paced bf16 (default) and fp16 too");
   verb->add_option("--data", args->data, "tokens: .u16, .u32, else bytes (default: a seeded pattern)");
-  verb->add_option("--device", args->device, "auto, cpu, or dry (counts memory, computes nothing)");
+  verb->add_option("--device", args->device, "auto, cpu, dry (counts memory, computes nothing), or paced (every op takes its modelled time)");
+  verb->add_option("--cluster", args->cluster, "what --device paced emulates: a preset with its size, or a file");
   verb->add_option("--init", args->init, "start from these weights (safetensors)");
   verb->add_option("--save", args->save, "write the weights here at the end (safetensors)");
   verb->add_option("--seed", args->seed, "of the initial weights and the pattern")->capture_default_str();
@@ -303,8 +432,8 @@ void AddTrain(CLI::App& app, Verb& chosen) {
   verb->add_option("--clip-norm", args->clip_norm, "bound of the gradient norm; 0 = none")
       ->capture_default_str();
   verb->add_flag("--json", args->json, "the result as JSON");
-  args->refused.AddValue(verb, "--trace", "leave it out");
-  args->refused.AddValue(verb, "--slice", "leave it out");
+  verb->add_option("--trace", args->trace, "write what every rank did in the last step here (Chrome trace, for Perfetto)");
+  verb->add_option("--slice", args->slice, "T,P: run the rank at these tensor and pipeline coordinates alone, without its peers");
   verb->callback([args, &chosen] { chosen = [args] { return RunTrain(*args); }; });
 }
 

@@ -24,6 +24,24 @@ double TokensPerSecond(const Workload& workload, double seconds) {
              : 0;
 }
 
+Json SliceJson(const RunDescription& run) {
+  if (!run.slice) return nullptr;
+  return {{"tensor", run.slice->tensor()}, {"pipeline", run.slice->pipeline()}};
+}
+
+std::string SliceReport(const TrainSummary& summary, const RunDescription& run) {
+  std::vector<double> steady = summary.step_time_s;
+  if (steady.size() > 1) steady.erase(steady.begin());
+  const std::string emulated = run.emulated.empty() ? "" : fmt::format(", emulating {}", run.emulated);
+  return fmt::format(
+      "\nplan: {} on {}{}; of its {} ranks one ran alone, a slice: tensor {}, pipeline {}\n"
+      "step: {} (the slice's, median step{}; its losses mean nothing)\n"
+      "memory of this rank: {} planned, {} of them used, {} beside them\n",
+      run.plan, run.device, emulated, run.ranks, run.slice->tensor(), run.slice->pipeline(),
+      steady.empty() ? "-" : SecondsText(Median(steady)), summary.step_time_s.size() > 1 ? ", the first left out" : "",
+      BytesText(summary.planned_memory_bytes), BytesText(summary.peak_memory_bytes), BytesText(summary.device_overhead_bytes));
+}
+
 }  // namespace
 
 absl::StatusOr<TrainSummary> SummaryOf(const JobResult& result, const Workload& workload) {
@@ -76,12 +94,23 @@ nlohmann::ordered_json TrainJson(const TrainSummary& summary, const RunDescripti
           {"device_overhead_bytes", summary.device_overhead_bytes},
           {"plan", run.plan},
           {"device", run.device},
+          {"cluster", run.emulated.empty() ? Json(nullptr) : Json(run.emulated)},
+          {"slice", SliceJson(run)},
           {"model", ModelJson(run.model)},
           {"workload", WorkloadJson(run.workload)},
           {"versions", VersionsJson()}};
 }
 
 std::string TrainReport(const TrainSummary& summary, const RunDescription& run) {
+  if (run.slice) return SliceReport(summary, run);
+  if (summary.tokens_per_s && !run.emulated.empty()) {
+    return fmt::format(
+        "\nplan: {} on {}, {} rank{}, emulating {}\n"
+        "tokens per second: {} (emulated: every op took its modelled time)\n"
+        "memory of the worst rank: {} planned\n",
+        run.plan, run.device, run.ranks, run.ranks == 1 ? "" : "s", run.emulated, CountText(std::llround(*summary.tokens_per_s)),
+        BytesText(summary.planned_memory_bytes));
+  }
   if (!summary.tokens_per_s) {
     return fmt::format(
         "plan: {} on {}, {} rank{}; nothing was computed\n"

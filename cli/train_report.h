@@ -22,6 +22,8 @@ struct RunDescription {
   std::string plan;
   std::string device;
   std::int64_t ranks = 1;
+  std::optional<v1::Slice> slice = {};  // this rank ran alone
+  std::string emulated = {};            // on the paced device: the cluster that it stood for
 };
 
 struct TrainSummary {

@@ -15,9 +15,12 @@ using Verb = std::function<int()>;
 
 // `program`: how to start this program, for the command that it proposes.
 void AddSearch(CLI::App& app, Verb& chosen, const std::string& program);
+void AddPredict(CLI::App& app, Verb& chosen);
+void AddExplain(CLI::App& app, Verb& chosen);
 void AddTrain(CLI::App& app, Verb& chosen);
 void AddStudies(CLI::App& app, Verb& chosen);
 void AddTrials(CLI::App& app, Verb& chosen);
+void AddDoctor(CLI::App& app, Verb& chosen);
 void AddVersion(CLI::App& app, Verb& chosen);
 
 // The whole program: parses, runs, says what is wrong.

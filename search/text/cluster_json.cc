@@ -68,7 +68,7 @@ void Positive(FieldReader& reader, std::string_view what, const char* name, doub
 }
 
 absl::StatusOr<DeviceSpec> ParseDeviceJson(const Json& json) {
-  DeviceSpec device{.kind = DeviceKind::kCuda};
+  DeviceSpec device;
   FieldReader reader("cluster: device", json);
   reader.Require("memory_bytes");
   reader.String("name", device.name);
@@ -90,6 +90,10 @@ absl::StatusOr<DeviceSpec> ParseDeviceJson(const Json& json) {
     reader.Fail(fractions.Finish());
   }
   if (json.is_object()) ReadSources(reader, json);
+  // What does not say its kind: with rates in two-byte types it is a GPU, else a CPU.
+  if (reader.Find("kind") == nullptr) {
+    device.kind = device.flops_per_s_bf16 > 0 || device.flops_per_s_fp16 > 0 ? DeviceKind::kCuda : DeviceKind::kCpu;
+  }
   if (absl::Status status = reader.Finish(); !status.ok()) return status;
   return device;
 }

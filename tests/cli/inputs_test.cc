@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "search/text/plan_text.h"
 #include "tests/cli/program.h"
 #include "worker/inventory.h"
@@ -84,41 +86,81 @@ TEST(LoadCluster, Refusals) {
     EXPECT_TRUE(absl::IsInvalidArgument(LoadCluster(bad).status()))
         << bad << ": " << LoadCluster(bad).status();
   }
-  const auto gpu = LoadCluster("a100-80gb-sxm:64x8").status();
-  EXPECT_TRUE(absl::IsUnimplemented(gpu)) << gpu;
-  ExpectSays(gpu, {"a100-80gb-sxm:64x8", "not supported yet"});
+  const auto gpus = LoadCluster("a100-80gb-sxm:64x8");
+  ASSERT_TRUE(gpus.ok()) << gpus.status();
+  EXPECT_EQ(RankCount(*gpus), 512);
+  EXPECT_FALSE(gpus->local);
+  const auto measured = MeasuredHere("a100-80gb-sxm:64x8", *gpus).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(measured)) << measured;
+  ExpectSays(measured, {"--cluster: a100-80gb-sxm:64x8", "--predict-only", "--device paced"});
   const auto unknown = LoadCluster("locl").status();
   EXPECT_TRUE(absl::IsNotFound(unknown));
   ExpectSays(unknown, {"did you mean local"});
 }
 
-TEST(LoadCluster, FileIsBoundedByThisMachine) {
+// One described node of CPUs with so many ranks and bytes a rank.
+std::string CpuCluster(const ScratchDirectory& dir, std::int64_t nodes, std::int64_t ranks, std::int64_t bytes) {
+  return dir.Write("cluster.json", R"({"device": {"name": "cpu", "memory_bytes": )" + std::to_string(bytes) + R"(}, "nodes": )" +
+                                       std::to_string(nodes) + R"(, "gpus_per_node": )" + std::to_string(ranks) + "}");
+}
+
+TEST(MeasuredHere, WhatIsDescribedIsBoundedByThisMachine) {
   const ScratchDirectory dir;
-  const auto small = LoadCluster(dir.Write(
-      "small.json", R"({"device": {"name": "cpu", "memory_bytes": 1000}, "nodes": 1, "gpus_per_node": 2})"));
+  const auto small = LoadCluster(CpuCluster(dir, 1, 1, 1000));
   ASSERT_TRUE(small.ok()) << small.status();
-  EXPECT_EQ(RankCount(*small), 2);
-  EXPECT_EQ(MemoryCapacity(*small), 1000);
-  const auto huge = LoadCluster(dir.Write(
-      "huge.json",
-      R"({"device": {"name": "cpu", "memory_bytes": 1000000000000000}, "nodes": 1, "gpus_per_node": 2})"));
+  EXPECT_FALSE(small->local) << "described, not measured yet";
+  const auto here = MeasuredHere("cluster.json", *small);
+  ASSERT_TRUE(here.ok()) << here.status();
+  EXPECT_TRUE(here->local);
+  EXPECT_EQ(MemoryCapacity(*here), 1000);
+  const auto huge = LoadCluster(CpuCluster(dir, 1, 1, 1'000'000'000'000'000));
   ASSERT_TRUE(huge.ok()) << huge.status();
-  EXPECT_LE(MemoryCapacity(*huge), MemoryLimitBytes());
-  ExpectSays(
-      LoadCluster(
-          dir.Write("gpu.json",
-                    R"({"device": {"name": "mine", "memory_bytes": 80000000000, "flops_per_s": {"bf16": 1e14}},
-                                                "nodes": 1, "gpus_per_node": 2})"))
-          .status(),
-      {"not supported yet"});
+  EXPECT_EQ(MemoryCapacity(*huge), 1'000'000'000'000'000);
+  EXPECT_LE(MemoryCapacity(*MeasuredHere("cluster.json", *huge)), MemoryLimitBytes());
+}
+
+TEST(MeasuredHere, WhatIsLargerThanThisMachineIsNotLocal) {
+  const ScratchDirectory dir;
+  const auto cores = static_cast<std::int64_t>(PhysicalCores().size());
+  for (const auto& [nodes, ranks] : {std::pair<std::int64_t, std::int64_t>{2, 1}, {1, cores + 1}}) {
+    const auto cluster = LoadCluster(CpuCluster(dir, nodes, ranks, 1'000'000'000'000'000));
+    ASSERT_TRUE(cluster.ok()) << cluster.status();
+    const auto here = MeasuredHere("cluster.json", *cluster);
+    ASSERT_TRUE(here.ok()) << here.status();
+    EXPECT_FALSE(here->local);
+    EXPECT_EQ(RankCount(*here), nodes * ranks);
+    EXPECT_LE(MemoryCapacity(*here), MemoryLimitBytes());
+    EXPECT_EQ(here->groups[0].ranks_per_core, 1);
+  }
+  const auto asked = LoadCluster("local:1x" + std::to_string(2 * cores));
+  const auto here = MeasuredHere("local", *asked);
+  ASSERT_TRUE(here.ok()) << here.status();
+  EXPECT_EQ(*here, *asked) << "who asks for more ranks than cores by name gets them";
+}
+
+TEST(LoadCluster, BadFiles) {
+  const ScratchDirectory dir;
   EXPECT_TRUE(absl::IsNotFound(LoadCluster(dir / "none.json").status()));
   EXPECT_FALSE(LoadCluster(dir.Write("bad.json", "{}")).ok());
-  ExpectSays(
-      LoadCluster(
-          dir.Write("two.json",
-                    R"({"device": {"name": "cpu", "memory_bytes": 1000}, "nodes": 2, "gpus_per_node": 2})"))
-          .status(),
-      {"not supported yet"});
+}
+
+TEST(LoadDescribedCluster, LocalHasNoFigures) {
+  for (const char* text : {"local", "local:1x2"}) {
+    const auto status = LoadDescribedCluster(text).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    ExpectSays(status, {"--cluster: local has no figures", "preset", "autocfg search"});
+  }
+}
+
+TEST(LoadPredictedPrecision, FollowsTheDevice) {
+  const auto gpus = LoadCluster("a100-80gb-sxm:1x8");
+  ASSERT_TRUE(gpus.ok()) << gpus.status();
+  EXPECT_EQ(*LoadPredictedPrecision("", *gpus), *ParsePrecision("bf16"));
+  EXPECT_EQ(*LoadPredictedPrecision("fp16", *gpus), *ParsePrecision("fp16"));
+  const ScratchDirectory dir;
+  const auto cpus = LoadCluster(CpuCluster(dir, 1, 2, 1000));
+  EXPECT_EQ(*LoadPredictedPrecision("", *cpus), *ParsePrecision("fp32"));
+  ExpectSays(LoadPredictedPrecision("fp8", *cpus).status(), {"--precision", "fp8"});
 }
 
 TEST(LoadPlan, TextAndJson) {
@@ -142,11 +184,15 @@ TEST(CheckPlan, ReasonForWhatIsIllegal) {
 TEST(CheckPlan, OptionsOfLaterVersionsAreRefusedByName) {
   const auto model = LoadModel("gpt2-tiny", 0);
   const Workload workload{8, 64, *ParsePrecision("fp32")};
-  for (const char* text : {"tp=2,sp=1", "dp=2,zero=1", "pp=2,schedule=zb-h1", "tp=2,tp_overlap=2",
-                           "attention=unfused", "pp=2,vpp=2,mbs=1"}) {
+  for (const char* text : {"tp=2,sp=1", "dp=2,zero=1", "pp=2,schedule=zb-h1", "tp=2,tp_overlap=2", "attention=unfused",
+                           "tp=2,pp=2,scatter_gather=1"}) {
     const auto status = CheckPlan(*model, workload, 8, *LoadPlan(text)).status();
     EXPECT_TRUE(absl::IsUnimplemented(status)) << text << ": " << status;
     ExpectSays(status, {"not supported yet"});
+  }
+  for (const char* text : {"pp=2,vpp=2,mbs=1", "pp=2,split=1+3", "pp=2,split=auto", "recompute=full:1"}) {
+    const auto plan = CheckPlan(*model, workload, 8, *LoadPlan(text));
+    EXPECT_TRUE(plan.ok()) << text << ": " << plan.status();
   }
 }
 
@@ -164,7 +210,8 @@ TEST(LoadDevice, Names) {
   EXPECT_EQ(*LoadDevice("dry", true), "dry");
   EXPECT_TRUE(absl::IsInvalidArgument(LoadDevice("dry", false).status()));
   EXPECT_TRUE(absl::IsUnimplemented(LoadDevice("cuda", true).status()));
-  EXPECT_TRUE(absl::IsUnimplemented(LoadDevice("paced", true).status()));
+  EXPECT_EQ(*LoadDevice("paced", true), "paced");
+  EXPECT_EQ(*LoadDevice("paced", false), "paced");
   EXPECT_TRUE(absl::IsInvalidArgument(LoadDevice("gpu", true).status()));
 }
 

@@ -61,8 +61,8 @@ struct Finished {
 class Program {
  public:
   // `autocfg` of this build with these arguments; XDG_STATE_HOME is `home`, so that no test touches a real
-  // database.
-  Program(const ScratchDirectory& home, const std::vector<std::string>& args) {
+  // database, and the locale C. Standard input is the file `input`.
+  Program(const ScratchDirectory& home, const std::vector<std::string>& args, const std::string& input = "/dev/null") {
     static int count = 0;
     const std::string stem = home / ("run" + std::to_string(++count));
     out_path_ = stem + ".out";
@@ -75,7 +75,8 @@ class Program {
     pid_ = fork();
     if (pid_ == 0) {
       setenv("XDG_STATE_HOME", home.path().c_str(), 1);
-      const int in = open("/dev/null", O_RDONLY);
+      setenv("LC_ALL", "C", 1);
+      const int in = open(input.c_str(), O_RDONLY);
       const int out = open(out_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
       const int err = open(err_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
       dup2(in, 0);

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <optional>
-#include <string>
 
+#include "proto/convert/trace_convert.h"
 #include "trainer/errors.h"
 #include "trainer/run/rank_trainer.h"
 #include "trainer/run/trace_recorder.h"
@@ -32,14 +32,7 @@ void FillMemory(const RankTrainer& trainer, const Backend& backend, std::int64_t
 void FillTrace(const TraceRecorder& recorder, RankTrainer& trainer, const StepClock& clock, v1::TrainResult& result) {
   const double origin_s = clock.OriginSeconds();
   const double earliest_s = clock.IsVirtual() ? origin_s : -trainer.LargestOverRanks(-origin_s);
-  for (const TraceRow& row : recorder.Rows(origin_s - earliest_s)) {
-    v1::TraceRow& out = *result.add_trace();
-    out.set_rank(row.rank);
-    out.set_lane(std::string(Name(row.lane)));
-    out.set_action(row.action);
-    out.set_start_s(row.start_s);
-    out.set_end_s(row.end_s);
-  }
+  for (const TraceRow& row : recorder.Rows(origin_s - earliest_s)) *result.add_trace() = ToProto(row);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "proto/convert/op_convert.h"
 #include "proto/convert/plan_convert.h"
 #include "proto/convert/prediction_convert.h"
+#include "proto/convert/trace_convert.h"
 #include "proto/convert/workload_convert.h"
 
 namespace autocfg {
@@ -326,6 +327,27 @@ TEST(PredictionConvert, ThereAndBack) {
   EXPECT_EQ(back.breakdown.Total(), 36);
   EXPECT_EQ(back.breakdown.bubble, 6);
   EXPECT_EQ(back.breakdown.overhead, 8);
+}
+
+TEST(TraceConvert, RoundTripAndWhatIsNone) {
+  const TraceRow row{3, Lane::kPipelineRecv, 17, 0.25, 0.5};
+  const auto back = FromProto(ToProto(row));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->rank, 3);
+  EXPECT_EQ(back->lane, Lane::kPipelineRecv);
+  EXPECT_EQ(back->action, 17);
+  EXPECT_EQ(back->start_s, 0.25);
+  EXPECT_EQ(back->end_s, 0.5);
+  const auto refused = [&](auto change) {
+    v1::TraceRow message = ToProto(row);
+    change(message);
+    EXPECT_TRUE(absl::IsInvalidArgument(FromProto(message).status())) << message.ShortDebugString();
+  };
+  refused([](v1::TraceRow& m) { m.set_lane("street"); });
+  refused([](v1::TraceRow& m) { m.set_rank(-1); });
+  refused([](v1::TraceRow& m) { m.set_action(-1); });
+  refused([](v1::TraceRow& m) { m.set_end_s(0.125); });
+  refused([](v1::TraceRow& m) { m.set_start_s(std::nan("")); });
 }
 
 }  // namespace

@@ -1,0 +1,266 @@
+#include "cli/checks.h"
+
+#include <dlfcn.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "cli/console.h"
+#include "cli/paths.h"
+#include "cli/train_job.h"
+#include "fmt/format.h"
+#include "search/text/model_json.h"
+#include "search/text/size_text.h"
+#include "server/store/sqlite_reader.h"
+#include "worker/cgroup.h"
+#include "worker/inventory.h"
+#include "worker/job_runner.h"
+#include "worker/process_launcher.h"
+
+namespace autocfg {
+namespace {
+
+using std::filesystem::path;
+
+constexpr std::int64_t kLittleMemory = std::int64_t{1} << 30;
+constexpr std::int64_t kLittleSharedMemory = std::int64_t{64} << 20;
+constexpr rlim_t kFewDescriptors = 1024;
+constexpr double kEngineTimeLimitS = 60;
+
+Check Ok(std::string name, std::string found) { return {std::move(name), CheckState::kOk, std::move(found), ""}; }
+Check Warning(std::string name, std::string found, std::string advice) {
+  return {std::move(name), CheckState::kWarning, std::move(found), std::move(advice)};
+}
+Check Missing(std::string name, std::string found, std::string advice) {
+  return {std::move(name), CheckState::kMissing, std::move(found), std::move(advice)};
+}
+
+// The libraries that the dynamic loader finds for a program, one "NAME => PATH (ADDRESS)" a line; empty where it says nothing.
+std::string LoadedLibraries(const std::string& program) {
+  const std::string command = fmt::format("LD_TRACE_LOADED_OBJECTS=1 {} 2>/dev/null", ShellWord(program));
+  const auto close = [](std::FILE* pipe) { pclose(pipe); };
+  const std::unique_ptr<std::FILE, decltype(close)> pipe(popen(command.c_str(), "re"), close);
+  if (!pipe) return "";
+  std::string text;
+  std::array<char, 4096> bytes{};
+  while (const std::size_t got = std::fread(bytes.data(), 1, bytes.size(), pipe.get())) text.append(bytes.data(), got);
+  return text;
+}
+
+// The file of the first library whose name begins with one of these.
+std::string FindLibrary(const std::string& loaded, std::initializer_list<std::string_view> names) {
+  std::istringstream lines(loaded);
+  for (std::string line; std::getline(lines, line);) {
+    const auto begin = line.find_first_not_of(" \t");
+    const auto arrow = line.find(" => /");
+    if (begin == std::string::npos || arrow == std::string::npos) continue;
+    for (const auto name : names) {
+      if (line.compare(begin, name.size(), name) != 0) continue;
+      const auto end = line.find(' ', arrow + 4);
+      return line.substr(arrow + 4, end == std::string::npos ? end : end - arrow - 4);
+    }
+  }
+  return "";
+}
+
+// A library opened for as long as a question is put to it.
+class Library {
+ public:
+  explicit Library(const std::string& file) : handle_(dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL)) {}
+  ~Library() {
+    if (handle_ != nullptr) dlclose(handle_);
+  }
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+  template <typename Function>
+  Function* Find(const char* name) const {
+    return handle_ == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(handle_, name));
+  }
+
+ private:
+  void* const handle_;
+};
+
+Check CheckBlas(const std::string& loaded) {
+  const std::string file = FindLibrary(loaded, {"libopenblas", "libblas", "libmkl_rt", "libblis", "libflexiblas"});
+  if (file.empty()) return Warning("blas", "which library the trainer uses cannot be seen", "");
+  std::error_code error;
+  const path real = std::filesystem::canonical(file, error);
+  std::string found = error ? file : real.string();
+  const Library library(file);
+  if (auto* config = library.Find<const char*()>("openblas_get_config")) found += fmt::format(" ({})", config());
+  if (library.Find<void(int)>("openblas_set_num_threads") == nullptr) {
+    return Warning("blas", found + "; not OpenBLAS", "install libopenblas-dev: another BLAS may be slow or use threads of its own in each rank");
+  }
+  return Ok("blas", found + "; one thread a rank");
+}
+
+Check CheckUcx(const std::string& loaded) {
+  const std::string file = FindLibrary(loaded, {"libucp"});
+  if (file.empty()) return Warning("ucx", "which library the trainer uses cannot be seen", "");
+  std::string found = file;
+  const Library library(file);
+  if (auto* version = library.Find<const char*()>("ucp_get_version_string")) found = fmt::format("{} ({})", version(), file);
+  const char* transports = std::getenv("UCX_TLS");
+  found += transports == nullptr ? "; transports: all that it finds" : fmt::format("; UCX_TLS={}", transports);
+  return Ok("ucx", found);
+}
+
+// The nearest directory above that exists.
+path Existing(path directory) {
+  std::error_code error;
+  while (!std::filesystem::exists(directory, error) && directory.has_relative_path()) directory = directory.parent_path();
+  return directory;
+}
+
+}  // namespace
+
+std::string_view Name(CheckState state) {
+  return state == CheckState::kOk ? "ok" : state == CheckState::kWarning ? "warning" : "missing";
+}
+
+Check CheckCores() {
+  const auto cores = PhysicalCores().size();
+  std::string found = fmt::format("{} physical core{} to run ranks on, {} hardware thread{} in all; {}", cores, cores == 1 ? "" : "s",
+                                  std::thread::hardware_concurrency(), std::thread::hardware_concurrency() == 1 ? "" : "s",
+                                  LocalInventory().device_fingerprint());
+  if (const auto limit = ReadCgroupLimits().cpus) found += fmt::format("; control group: {:g} CPUs", *limit);
+  return Ok("cores", found);
+}
+
+Check CheckMemory() {
+  const std::int64_t limit = MemoryLimitBytes();
+  std::string found = fmt::format("{} for all ranks, of which they use at most 80%", BytesText(limit));
+  if (const auto group = ReadCgroupLimits().memory_bytes; group && *group == limit) found += "; the limit of the control group";
+  if (limit < kLittleMemory) return Warning("memory", found, "only the smallest models fit; give this machine or container more");
+  return Ok("memory", found);
+}
+
+Check CheckSharedMemory(const std::string& directory) {
+  struct statvfs info {};
+  if (statvfs(directory.c_str(), &info) != 0 || access(directory.c_str(), W_OK | X_OK) != 0) {
+    return Warning("shared memory", fmt::format("{} cannot be used ({})", directory, std::generic_category().message(errno)),
+                   "ranks talk over a slower transport; mount a tmpfs there that this user can write to");
+  }
+  const auto block = static_cast<std::int64_t>(info.f_frsize);
+  const std::int64_t whole = block * static_cast<std::int64_t>(info.f_blocks), left = block * static_cast<std::int64_t>(info.f_bavail);
+  std::string found = fmt::format("{}: {} free of {}", directory, BytesText(left), BytesText(whole));
+  if (left < kLittleSharedMemory) {
+    return Warning("shared memory", found,
+                   fmt::format("ranks may fail to connect; free some or make it larger (docker run --shm-size 1g), at least {}",
+                               BytesText(kLittleSharedMemory)));
+  }
+  return Ok("shared memory", found);
+}
+
+Check CheckDescriptors() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return Warning("open files", "the limit cannot be read", "");
+  std::string found = limit.rlim_cur == RLIM_INFINITY ? std::string("no limit") : fmt::format("at most {}", limit.rlim_cur);
+  if (limit.rlim_cur < kFewDescriptors)
+    return Warning("open files", found, fmt::format("runs of many ranks may fail; raise it with ulimit -n {}", kFewDescriptors));
+  return Ok("open files", found);
+}
+
+std::vector<Check> CheckLibraries(const std::string& trainer) {
+  const std::string loaded = access(trainer.c_str(), X_OK) == 0 ? LoadedLibraries(trainer) : "";
+  return {CheckBlas(loaded), CheckUcx(loaded)};
+}
+
+Check CheckGpus(const std::string& root) {
+  std::string driver;
+  if (std::ifstream file(root + "/proc/driver/nvidia/version"); file) std::getline(file, driver);
+  int devices = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(path(root + "/dev"), error)) {
+    const std::string name = entry.path().filename();
+    if (name.size() > 6 && name.starts_with("nvidia") && name.find_first_not_of("0123456789", 6) == std::string::npos) ++devices;
+  }
+  if (devices == 0 && driver.empty()) return Ok("gpus", "none seen: no NVIDIA driver; plans are measured on the CPU");
+  if (devices == 0)
+    return Warning("gpus", fmt::format("a driver without devices ({})", driver), "give the container its GPUs (docker run --gpus all)");
+  return Ok("gpus", fmt::format("{} seen{}", devices, driver.empty() ? "" : fmt::format(" ({})", driver)));
+}
+
+Check CheckCudaEngine() {
+  return Missing("cuda engine", "not supported yet: this build has the CPU engine", "clusters of GPUs are predicted, or emulated with --device paced");
+}
+
+std::vector<Check> CheckStorage(const std::string& database) {
+  const auto file = DatabasePath(database);
+  if (!file.ok()) return {Missing("state directory", Text(file.status()), "set HOME or XDG_STATE_HOME, or give --db")};
+  std::error_code error;
+  const path directory = std::filesystem::absolute(*file, error).parent_path();
+  const path existing = Existing(directory);
+  const bool is_directory = std::filesystem::is_directory(existing, error);
+  const bool writable = is_directory && access(existing.c_str(), W_OK | X_OK) == 0;
+  std::vector<Check> checks;
+  if (writable) {
+    checks.push_back(Ok("state directory", directory.string() + (existing == directory ? "" : ", made when it is needed")));
+  } else {
+    checks.push_back(Missing("state directory", fmt::format("{} cannot be {}", directory.string(), existing == directory ? "written to" : "made"),
+                             "searches cannot be stored: set XDG_STATE_HOME to a directory of your own, or give --db"));
+  }
+  if (!std::filesystem::exists(*file, error)) {
+    checks.push_back(Ok("database", fmt::format("{}: none yet, made by the first search", *file)));
+    return checks;
+  }
+  const auto store = OpenSqliteStoreReadOnly(*file);
+  checks.push_back(store.ok() ? Ok("database", fmt::format("{} opens", *file))
+                              : Missing("database", Text(store.status()), "move it away, or give another --db"));
+  return checks;
+}
+
+Check CheckTrainer(const std::string& trainer) {
+  if (!trainer.empty() && access(trainer.c_str(), X_OK) == 0) return Ok("trainer", trainer);
+  return Missing("trainer", trainer.empty() ? "no autocfg-trainer" : fmt::format("{}: not there or not to be run", trainer),
+                 "build autocfg-trainer beside autocfg (./dev build), or set AUTOCFG_TRAINER");
+}
+
+Check CheckEngine(const std::string& trainer) {
+  constexpr const char* kAdvice = "./dev build, then ./dev test say more";
+  auto model = ModelPreset("gpt2-tiny");
+  if (!model.ok()) return Missing("cpu engine", Text(model.status()), kAdvice);
+  FillDefaults(*model);
+  const ParallelPlan plan{.dp = 2};
+  const Workload workload{2, model->max_seq_len, *ParsePrecision("fp32")};
+  v1::Job job = MakeTrainJob(*model, workload, plan, "cpu");
+  job.mutable_train()->set_steps(1);
+  job.mutable_train()->set_seed(1);
+  job.set_time_limit_s(kEngineTimeLimitS);
+  ProcessLauncher launcher(trainer);
+  const JobResult result = launcher.Run(MakeJobRequest(job, PhysicalCores()));
+  if (result.outcome != JobOutcome::kDone)
+    return Missing("cpu engine", fmt::format("a step of gpt2-tiny on two ranks failed: {}", result.message), kAdvice);
+  return Ok("cpu engine", fmt::format("a step of gpt2-tiny on two ranks ran; {} in all", SecondsText(result.wall_s)));
+}
+
+std::vector<Check> CheckMachine(const std::string& database) {
+  const std::string trainer = FindTrainer();
+  std::vector<Check> checks = {CheckCores(), CheckMemory(), CheckSharedMemory(), CheckDescriptors()};
+  for (auto& check : CheckStorage(database)) checks.push_back(std::move(check));
+  checks.push_back(CheckGpus());
+  checks.push_back(CheckCudaEngine());
+  checks.push_back(CheckTrainer(trainer));
+  if (checks.back().state == CheckState::kMissing) {
+    checks.push_back(Missing("cpu engine", "cannot run without its trainer", ""));
+    return checks;
+  }
+  for (auto& check : CheckLibraries(trainer)) checks.push_back(std::move(check));
+  checks.push_back(CheckEngine(trainer));
+  return checks;
+}
+
+}  // namespace autocfg

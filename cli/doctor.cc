@@ -1,0 +1,62 @@
+// autocfg doctor: what this machine can do, and what is missing.
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
+#include "cli/bars.h"
+#include "cli/checks.h"
+#include "cli/console.h"
+#include "cli/verbs.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+
+namespace autocfg {
+namespace {
+
+struct DoctorArgs {
+  std::string database;
+  bool json = false;
+};
+
+Tone ToneOf(CheckState state) {
+  return state == CheckState::kOk ? Tone::kGood : state == CheckState::kWarning ? Tone::kStrong : Tone::kBad;
+}
+
+std::string CheckLines(const Check& check, const BarStyle& style) {
+  const std::string state = fmt::format("{:<8}", Name(check.state));
+  std::string text = fmt::format("{} {:<16} {}\n", Toned(state, ToneOf(check.state), style), check.name, check.found);
+  if (!check.advice.empty()) text += fmt::format("{:<26}{}\n", "", check.advice);
+  return text;
+}
+
+int RunDoctor(const DoctorArgs& args) {
+  const std::vector<Check> checks = CheckMachine(args.database);
+  const bool can_run = checks.back().state == CheckState::kOk;
+  std::string text;
+  if (args.json) {
+    nlohmann::ordered_json json{{"cpu_engine_runs", can_run}, {"checks", nlohmann::ordered_json::array()}};
+    for (const Check& check : checks) {
+      json["checks"].push_back({{"name", check.name}, {"state", Name(check.state)}, {"found", check.found}, {"advice", check.advice}});
+    }
+    text = json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  } else {
+    const BarStyle style = StyleOf(STDOUT_FILENO);
+    for (const Check& check : checks) text += CheckLines(check, style);
+  }
+  if (const int code = Answer(text); code != kExitDone) return code;
+  if (!can_run) return Fail(kExitNegative, fmt::format("the CPU engine cannot run here: {}", checks.back().found));
+  return kExitDone;
+}
+
+}  // namespace
+
+void AddDoctor(CLI::App& app, Verb& chosen) {
+  CLI::App* verb = app.add_subcommand("doctor", "what this machine can do, and what is missing");
+  const auto args = std::make_shared<DoctorArgs>();
+  verb->add_option("--db", args->database, "the database to look at (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
+  verb->add_flag("--json", args->json, "as JSON");
+  verb->callback([args, &chosen] { chosen = [args] { return RunDoctor(*args); }; });
+}
+
+}  // namespace autocfg

@@ -1,0 +1,55 @@
+// autocfg explain: where a plan's time and memory go, for one plan or against a second one; predicted, without hardware.
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
+#include "cli/console.h"
+#include "cli/explanation.h"
+#include "cli/inputs.h"
+#include "cli/plan_question.h"
+#include "cli/verbs.h"
+
+namespace autocfg {
+namespace {
+
+struct ExplainArgs {
+  PlanQuestionArgs question;
+  std::string against;
+};
+
+// What is wrong with the second plan, said of its option.
+absl::Status OfAgainst(const absl::Status& status) {
+  return Text(status).starts_with("--plan: ") ? Where("--against", status, "--plan") : Where("--against", status, "plan");
+}
+
+int RunExplain(const ExplainArgs& args) {
+  auto question = LoadPlanQuestion(args.question);
+  if (!question.ok()) return Fail(question.status());
+  const auto explained = Explain(question->predictor, question->plan);
+  if (!explained.ok()) return Fail(OfOption(explained.status()));
+  const BarStyle style = StyleOf(STDOUT_FILENO);
+  if (args.against.empty()) {
+    for (const auto& note : explained->predicted.notes) Note(note);
+    return Answer(ExplanationText(*explained, question->about, style));
+  }
+  const auto plan = LoadPlan(args.against);
+  if (!plan.ok()) return Fail(OfAgainst(plan.status()));
+  const auto against = Explain(question->predictor, *plan);
+  if (!against.ok()) return Fail(OfAgainst(against.status()));
+  for (const auto& note : explained->predicted.notes) Note(note);
+  for (const auto& note : against->predicted.notes) Note("--against: " + note);
+  return Answer(ComparisonText(*explained, *against, question->about, style));
+}
+
+}  // namespace
+
+void AddExplain(CLI::App& app, Verb& chosen) {
+  CLI::App* verb = app.add_subcommand("explain", "where a plan's predicted time and memory go, or against a second plan");
+  const auto args = std::make_shared<ExplainArgs>();
+  AddPlanQuestion(verb, args->question);
+  verb->add_option("--against", args->against, "a second plan, shown beside the first");
+  verb->callback([args, &chosen] { chosen = [args] { return RunExplain(*args); }; });
+}
+
+}  // namespace autocfg

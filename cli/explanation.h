@@ -1,0 +1,36 @@
+// Where a plan's time and memory go, as bars: one plan, or two beside each other with the difference. Pure functions, thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/bars.h"
+#include "cli/results_json.h"
+#include "search/cost/predict_plan.h"
+
+namespace autocfg {
+
+// One rank of the pipeline; those that differ in tensor and data coordinate are equal.
+struct PipelineRank {
+  std::string layers;            // "0-11", with virtual stages "0-2, 24-26"
+  std::string in_flight;         // microbatches whose activations are kept at once, chunk by chunk: "8", "5+4"
+  std::int64_t memory_bytes = 0;
+  double busy_s = 0;             // of the step; the rest is waiting
+};
+
+struct Explanation {
+  PlanPrediction predicted;
+  std::vector<PipelineRank> ranks;
+};
+
+// Prediction errors as Predictor::Predict's.
+absl::StatusOr<Explanation> Explain(Predictor& predictor, const ParallelPlan& plan);
+
+// "Compute takes 71% of the step, the bubble 12%; 34.7 GiB (43%) of a rank's memory are free."
+std::string WhatBounds(const PlanPrediction& predicted);
+
+std::string ExplanationText(const Explanation& plan, const SearchQuestion& question, const BarStyle& style);
+std::string ComparisonText(const Explanation& plan, const Explanation& against, const SearchQuestion& question, const BarStyle& style);
+
+}  // namespace autocfg

@@ -1,0 +1,82 @@
+#include "cli/plan_question.h"
+
+#include <string_view>
+#include <utility>
+
+#include "cli/console.h"
+#include "cli/inputs.h"
+#include "cli/numbers.h"
+#include "fmt/format.h"
+
+namespace autocfg {
+
+void AddPlanQuestion(CLI::App* verb, PlanQuestionArgs& args) {
+  verb->add_option("--model", args.model, "a preset, such as gpt3-175b, or a model's JSON file");
+  verb->add_option("--cluster", args.cluster, "a preset with its size, such as a100-80gb-sxm:64x8 (64 nodes of 8), or a file");
+  verb->add_option("--global-batch", args.global_batch, "sequences per step");
+  verb->add_option("--plan", args.plan, "such as tp=8,pp=8,dp=8,mbs=1,recompute=full");
+  verb->add_option("--seq-len", args.seq_len, "tokens per sequence (default: the model's max_seq_len)");
+  verb->add_option("--precision", args.precision, "bf16 (default; on CPUs fp32), fp16, fp32 or fp64");
+}
+
+std::string FirstGiven(const PlanQuestionArgs& args) {
+  for (const auto& [name, value] : {std::pair<const char*, const std::string*>{"--model", &args.model},
+                                    {"--cluster", &args.cluster},
+                                    {"--global-batch", &args.global_batch},
+                                    {"--plan", &args.plan},
+                                    {"--seq-len", &args.seq_len},
+                                    {"--precision", &args.precision}}) {
+    if (!value->empty()) return name;
+  }
+  return "";
+}
+
+absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args) {
+  struct Required {
+    const char* name;
+    const std::string* value;
+    const char* instead;
+  };
+  for (const auto& [name, value, instead] :
+       {Required{"--model", &args.model, "give a preset, such as gpt3-175b, or a file"},
+        Required{"--cluster", &args.cluster, "give a preset with its size, such as a100-80gb-sxm:64x8, or a file"},
+        Required{"--global-batch", &args.global_batch, "give the sequences per step"},
+        Required{"--plan", &args.plan, "give one such as tp=8,pp=8,dp=8,mbs=1"}}) {
+    if (value->empty()) return absl::InvalidArgumentError(fmt::format("{} is missing; {}", name, instead));
+  }
+  const auto global_batch = ParseWhole("--global-batch", args.global_batch);
+  if (!global_batch.ok()) return global_batch.status();
+  std::int64_t seq_len = 0;
+  if (!args.seq_len.empty()) {
+    const auto parsed = ParseWhole("--seq-len", args.seq_len);
+    if (!parsed.ok()) return parsed.status();
+    seq_len = *parsed;
+  }
+  auto model = LoadModel(args.model, seq_len);
+  if (!model.ok()) return model.status();
+  auto cluster = LoadDescribedCluster(args.cluster);
+  if (!cluster.ok()) return cluster.status();
+  const auto precision = LoadPredictedPrecision(args.precision, *cluster);
+  if (!precision.ok()) return precision.status();
+  auto plan = LoadPlan(args.plan);
+  if (!plan.ok()) return plan.status();
+  const Workload workload{*global_batch, seq_len != 0 ? seq_len : model->max_seq_len, *precision};
+  auto predictor = Predictor::Create(*model, workload, *cluster);
+  if (!predictor.ok()) return OfOption(predictor.status());
+  return PlanQuestion{{*std::move(model), *std::move(cluster), workload}, *std::move(plan), *std::move(predictor)};
+}
+
+absl::Status OfOption(const absl::Status& status) {
+  static constexpr std::pair<std::string_view, std::string_view> kSubjects[] = {
+      {"model", "--model"}, {"cluster", "--cluster"}, {"plan", "--plan"}};
+  for (const auto& [subject, option] : kSubjects) {
+    if (Text(status).starts_with(fmt::format("{}: ", subject))) return Where(option, status, subject);
+  }
+  // "cluster of NAME: ...": what a cluster lacks to be predicted.
+  constexpr std::string_view kClusterOf = "cluster of ";
+  if (const std::string text = Text(status); text.starts_with(kClusterOf))
+    return {status.code(), fmt::format("--cluster: {}", text.substr(kClusterOf.size()))};
+  return status;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,118 @@
+// autocfg predict: what a plan would take on a described cluster, without hardware; one plan, or a file of requests.
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <string>
+
+#include "cli/console.h"
+#include "cli/files.h"
+#include "cli/line_reader.h"
+#include "cli/plan_question.h"
+#include "cli/prediction_report.h"
+#include "cli/verbs.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "search/text/chrome_trace.h"
+#include "search/text/plan_text.h"
+#include "search/text/prediction_json.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::size_t kMostRequestBytes = std::size_t{1} << 20;
+
+struct PredictArgs {
+  PlanQuestionArgs question;
+  std::string requests, trace;
+  bool json = false;
+};
+
+// A bug of ours in one request is an answer too: the rest go on.
+AnsweredLine AnswerSafely(const std::string& line, PredictorCache& predictors) {
+  try {
+    return AnswerPredictionLine(line, predictors);
+  } catch (const std::exception& error) {
+    return PredictionLineError(fmt::format("internal error: {}; please report it", error.what()));
+  }
+}
+
+int RunRequests(const PredictArgs& args) {
+  std::string given = FirstGiven(args.question);
+  if (given.empty() && !args.trace.empty()) given = "--trace";
+  if (!given.empty())
+    return Fail(kExitUsage, fmt::format("--requests and {} exclude each other; each request names its own", given));
+  const auto reader = LineReader::Open(args.requests, kMostRequestBytes);
+  if (!reader.ok()) return Fail(kExitUsage, fmt::format("--requests: {}", Text(reader.status())));
+  PredictorCache predictors;
+  std::int64_t answered = 0, wrong = 0;
+  std::string line, text;
+  for (;;) {
+    const auto got = (*reader)->Next(line);
+    if (!got.ok()) return Fail(kExitUsage, fmt::format("--requests: {}", Text(got.status())));
+    if (*got == LineReader::Got::kEnd) break;
+    const AnsweredLine answer =
+        *got == LineReader::Got::kTooLong
+            ? PredictionLineError(fmt::format("request: the line is longer than {} bytes", kMostRequestBytes))
+            : AnswerSafely(line, predictors);
+    ++answered;
+    if (!answer.ok) ++wrong;
+    text += answer.text;
+    text += '\n';
+    if (!(*reader)->HasNext() || text.size() > (1 << 16)) {
+      if (const int code = Answer(text); code != kExitDone) return code;
+      text.clear();
+    }
+  }
+  if (const int code = Answer(text); code != kExitDone) return code;
+  if (wrong > 0) Note(fmt::format("{} of {} requests have an error for an answer", wrong, answered));
+  return kExitDone;
+}
+
+int RunPredict(const PredictArgs& args) {
+  if (!args.requests.empty()) return RunRequests(args);
+  auto question = LoadPlanQuestion(args.question);
+  if (!question.ok()) return Fail(question.status());
+  if (!args.trace.empty()) {
+    if (auto status = CheckWritable(args.trace); !status.ok())
+      return Fail(kExitUsage, fmt::format("--trace: {}", Text(status)));
+  }
+  const auto predicted = question->predictor.Predict(question->plan);
+  if (!predicted.ok()) return Fail(OfOption(predicted.status()));
+  for (const auto& note : predicted->notes) Note(note);
+  if (!args.trace.empty()) {
+    const auto trace = question->predictor.TraceOf(question->plan);
+    if (!trace.ok()) return Fail(Where("--trace", trace.status()));
+    if (auto status = WriteFileAtomically(args.trace, ChromeTrace(trace->program, trace->step.rows)); !status.ok())
+      return Fail(kExitNegative, fmt::format("--trace: {}", Text(status)));
+  }
+  std::string text;
+  if (args.json) {
+    nlohmann::ordered_json json{{"plan", PlanJson(predicted->plan)}, {"plan_text", PlanText(predicted->plan)}};
+    json.update(PredictionJson(predicted->prediction, predicted->throughput));
+    json["notes"] = predicted->notes;
+    text = json.dump(2) + "\n";
+  } else {
+    text = PredictionReport(*predicted, question->about);
+  }
+  if (const int code = Answer(text); code != kExitDone) return code;
+  if (!predicted->prediction.feasible)
+    return Fail(kExitNegative, fmt::format("does not fit: {}", predicted->prediction.reason));
+  return kExitDone;
+}
+
+}  // namespace
+
+void AddPredict(CLI::App& app, Verb& chosen) {
+  CLI::App* verb = app.add_subcommand("predict", "what a plan would take on a described cluster, without hardware");
+  const auto args = std::make_shared<PredictArgs>();
+  AddPlanQuestion(verb, args->question);
+  verb->add_option("--requests", args->requests,
+                   "in place of all these: a file of requests, one JSON object a line (- for standard input); one answer a line");
+  verb->add_option("--trace", args->trace, "write what every rank does when here (Chrome trace, for Perfetto)");
+  verb->add_flag("--json", args->json, "the answer as JSON");
+  verb->callback([args, &chosen] { chosen = [args] { return RunPredict(*args); }; });
+}
+
+}  // namespace autocfg

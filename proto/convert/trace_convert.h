@@ -1,0 +1,13 @@
+// TraceRow <-> message. Thread-safe.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "autocfg/v1/trainer.pb.h"
+#include "search/schedule/trace.h"
+
+namespace autocfg {
+
+v1::TraceRow ToProto(const TraceRow& row);
+absl::StatusOr<TraceRow> FromProto(const v1::TraceRow& message);  // InvalidArgument names the field
+
+}  // namespace autocfg

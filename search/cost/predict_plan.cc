@@ -1,0 +1,110 @@
+#include "search/cost/predict_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "fmt/format.h"
+#include "search/cost/cluster_op_times.h"
+#include "search/cost/split.h"
+#include "search/plan/legality.h"
+#include "search/schedule/program_size.h"
+#include "search/text/plan_text.h"
+
+namespace autocfg {
+namespace {
+
+// Microbatches x ranks of the program that the simulator walks (CostModel::Simulate takes at most two of the data-parallel ranks and one
+// of the tensor-parallel ones); beyond it a prediction would take more than a second.
+constexpr std::int64_t kMostSimulated = std::int64_t{1} << 16;
+
+std::int64_t SimulatedMicrobatches(const Workload& workload, const ParallelPlan& plan) {
+  const std::int64_t ranks = plan.pp * std::min<std::int64_t>(plan.dp, 2);
+  const std::int64_t microbatches = MicrobatchCount(workload, plan);
+  return microbatches > kMostSimulated ? microbatches : microbatches * ranks;  // neither factor overflows the other
+}
+
+std::int64_t DeviceOverhead(const ClusterSpec& cluster) {
+  std::int64_t most = 0;
+  for (const NodeGroup& group : cluster.groups) most = std::max(most, group.device.overhead_bytes);
+  return most;
+}
+
+}  // namespace
+
+absl::StatusOr<Predictor> Predictor::Create(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster) {
+  if (absl::Status status = Validate(model); !status.ok()) return status;
+  if (absl::Status status = CheckEngineSupports(model); !status.ok()) return status;
+  if (absl::Status status = Validate(workload, model); !status.ok()) return status;
+  if (absl::Status status = Validate(cluster); !status.ok()) return status;
+  auto times = ClusterOpTimes::Create(cluster, workload.precision);
+  if (!times.ok()) return times.status();
+  return Predictor(CostModel(model, workload, cluster, *std::move(times), DeviceOverhead(cluster)));
+}
+
+absl::StatusOr<ParallelPlan> Predictor::Resolve(const ParallelPlan& plan) {
+  const auto illegal = ExplainIllegality(costs_.model(), costs_.workload(), RankCount(costs_.cluster()), plan);
+  if (illegal) {
+    return absl::InvalidArgumentError(fmt::format("illegal plan {}: {} ({})", PlanText(plan), illegal->detail, Name(illegal->reason)));
+  }
+  if (absl::Status status = CheckPredictable(plan); !status.ok()) return status;
+  return ResolveSplit(costs_, Canonical(plan));
+}
+
+absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
+  auto resolved = Resolve(plan);
+  if (!resolved.ok()) return resolved.status();
+  PlanPrediction result{.plan = *std::move(resolved), .notes = Notes(plan), .prediction = {}, .throughput = {}};
+  if (plan.split == SplitMode::kAuto && plan.pp > 1) {
+    result.notes.push_back(fmt::format("split=auto is {}", SplitText(result.plan)));
+  }
+  if (SimulatedMicrobatches(costs_.workload(), result.plan) <= kMostSimulated) {
+    result.prediction = costs_.Simulate(result.plan);
+  } else {
+    result.prediction = costs_.Predict(result.plan);
+    result.notes.push_back(fmt::format("timed by the closed form: {} microbatches over pp={} are too many to be simulated",
+                                       MicrobatchCount(costs_.workload(), result.plan), result.plan.pp));
+  }
+  const double seconds = result.prediction.step_time_s;
+  if (!std::isfinite(seconds) || !(seconds > 0)) {
+    return absl::InvalidArgumentError(
+        fmt::format("cluster: its figures make a step of {} s; correct its rates, bandwidths and latencies", seconds));
+  }
+  result.prediction.step_time_low_s = seconds * (1 - kUncalibratedHalfWidth);
+  result.prediction.step_time_high_s = seconds * (1 + kUncalibratedHalfWidth);
+  result.throughput = ThroughputOf(costs_.model(), costs_.workload(), costs_.cluster(), result.plan, seconds);
+  return result;
+}
+
+absl::StatusOr<Predictor::Trace> Predictor::TraceOf(const ParallelPlan& plan) {
+  const auto resolved = Resolve(plan);
+  if (!resolved.ok()) return resolved.status();
+  if (absl::Status status = CheckProgramSize(costs_.workload(), *resolved); !status.ok()) return status;
+  return Trace{Lower(costs_.model(), costs_.workload(), *resolved), costs_.Trace(*resolved)};
+}
+
+absl::StatusOr<PlanPrediction> PredictPlan(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster,
+                                           const ParallelPlan& plan) {
+  auto predictor = Predictor::Create(model, workload, cluster);
+  if (!predictor.ok()) return predictor.status();
+  return predictor->Predict(plan);
+}
+
+absl::StatusOr<Predictor*> PredictorCache::Find(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster) {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](Entry& entry) {
+    const CostModel& costs = entry.predictor.costs();
+    return costs.workload() == workload && costs.model() == model && costs.cluster() == cluster;
+  });
+  if (found != entries_.end() && found->uses < kMostUses) {
+    ++found->uses;
+    entries_.splice(entries_.begin(), entries_, found);
+    return &entries_.front().predictor;
+  }
+  auto made = Predictor::Create(model, workload, cluster);
+  if (!made.ok()) return made.status();
+  if (found != entries_.end()) entries_.erase(found);
+  entries_.push_front({*std::move(made), 1});
+  if (entries_.size() > kMostPredictors) entries_.pop_back();
+  return &entries_.front().predictor;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,153 @@
+#include "search/text/prediction_json.h"
+
+#include <utility>
+
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "search/text/cluster_json.h"
+#include "search/text/json_util.h"
+#include "search/text/model_json.h"
+#include "search/text/plan_text.h"
+
+namespace autocfg {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// One line, whatever bytes a message has taken over from the request.
+std::string Line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+AnsweredLine ErrorLine(const Json& id, std::string_view message) {
+  return {Line(Json{{"id", id}, {"error", message}}), false};
+}
+
+absl::StatusOr<ModelSpec> ParseModel(const Json& json) {
+  return json.is_string() ? ModelPreset(json.get_ref<const std::string&>()) : ParseModelJson(json);
+}
+
+absl::StatusOr<ClusterSpec> ParseCluster(const Json& json) {
+  if (!json.is_string()) return ParseClusterJson(json);
+  const auto& name = json.get_ref<const std::string&>();
+  if (name == "local" || name.starts_with("local:")) return LocalHasNoFigures();
+  return PresetCluster(name);
+}
+
+}  // namespace
+
+Json MemoryJson(const MemoryBytes& memory, std::int64_t capacity_bytes) {
+  return Json{{"parameters", memory.parameters},
+              {"gradients", memory.gradients},
+              {"optimizer", memory.optimizer},
+              {"activations", memory.activations},
+              {"workspace", memory.workspace},
+              {"communication", memory.communication},
+              {"device_overhead", memory.device_overhead},
+              {"total", memory.Total()},
+              {"capacity", capacity_bytes}};
+}
+
+Json PredictionJson(const Prediction& prediction, const Throughput& throughput) {
+  const Breakdown& parts = prediction.breakdown;
+  return Json{{"feasible", prediction.feasible},
+              {"reason", prediction.reason},
+              {"step_time_s", prediction.step_time_s},
+              {"step_time_low_s", prediction.step_time_low_s},
+              {"step_time_high_s", prediction.step_time_high_s},
+              {"tokens_per_s_per_gpu", throughput.tokens_per_s_per_gpu},
+              {"model_flops_per_s_per_gpu", throughput.model_flops_per_s_per_gpu},
+              {"hardware_flops_per_s_per_gpu", throughput.hardware_flops_per_s_per_gpu},
+              {"mfu", throughput.mfu ? Json(*throughput.mfu) : Json(nullptr)},
+              {"memory_bytes", MemoryJson(prediction.memory, prediction.capacity_bytes)},
+              {"breakdown_s", Json{{"compute", parts.compute},
+                                   {"recompute", parts.recompute},
+                                   {"tp_comm", parts.tp_comm},
+                                   {"pp_comm", parts.pp_comm},
+                                   {"dp_comm", parts.dp_comm},
+                                   {"bubble", parts.bubble},
+                                   {"optimizer", parts.optimizer},
+                                   {"overhead", parts.overhead}}}};
+}
+
+absl::Status LocalHasNoFigures() {
+  return absl::InvalidArgumentError(
+      "cluster: local has no figures to predict from; give a preset such as a100-80gb-sxm:1x8 or a description, or let `autocfg search` "
+      "measure this machine");
+}
+
+std::string_view DefaultPredictedPrecision(const ClusterSpec& cluster) {
+  const bool cpu = !cluster.groups.empty() && cluster.groups.front().device.kind == DeviceKind::kCpu;
+  return cpu ? "fp32" : "bf16";
+}
+
+absl::StatusOr<PredictionRequest> ParsePredictionRequest(const Json& json) {
+  FieldReader reader("request", json);
+  for (const std::string_view name : {"model", "cluster", "global_batch", "plan"}) reader.Require(name);
+  PredictionRequest request;
+  std::int64_t seq_len = 0;
+  std::string precision_name;
+  reader.Find("id");
+  reader.Size("global_batch", request.workload.global_batch);
+  reader.Size("seq_len", seq_len);
+  reader.String("precision", precision_name);
+  const Json* model_field = reader.Find("model");
+  const Json* cluster_field = reader.Find("cluster");
+  const Json* plan_field = reader.Find("plan");
+  if (absl::Status status = reader.Finish(); !status.ok()) return status;
+
+  auto model = ParseModel(*model_field);
+  if (!model.ok()) return model.status();
+  request.model = *std::move(model);
+  FillDefaults(request.model, seq_len);
+  auto cluster = ParseCluster(*cluster_field);
+  if (!cluster.ok()) return cluster.status();
+  request.cluster = *std::move(cluster);
+  if (request.cluster.local) return LocalHasNoFigures();
+  request.workload.seq_len = seq_len != 0 ? seq_len : request.model.max_seq_len;
+  if (precision_name.empty()) precision_name = DefaultPredictedPrecision(request.cluster);
+  const auto precision = ParsePrecision(precision_name);
+  if (!precision) {
+    return absl::InvalidArgumentError(fmt::format("request: precision \"{}\" is not known; it must be fp64, fp32, bf16 or fp16",
+                                                  Printable(precision_name)));
+  }
+  request.workload.precision = *precision;
+  auto plan = ParsePlanJson(*plan_field);
+  if (!plan.ok()) return plan.status();
+  request.plan = *std::move(plan);
+  return request;
+}
+
+AnsweredLine AnswerPredictionLine(std::string_view line, PredictorCache& predictors) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  if (line.find_first_not_of(" \t") == std::string_view::npos) {
+    return PredictionLineError("request: the line is empty; give one JSON object a line");
+  }
+  const auto json = ParseJson("request", line);
+  if (!json.ok()) {
+    // The one line there is would be taken for the first one of the file.
+    std::string message(json.status().message());
+    constexpr std::string_view kLine = "at line 1, ";
+    if (const auto at = message.find(kLine); at != std::string::npos) message.replace(at, kLine.size(), "at ");
+    return PredictionLineError(message);
+  }
+  Json id = nullptr;
+  if (json->is_object() && json->contains("id")) {
+    id = (*json)["id"];
+    if (!id.is_string() && !id.is_number() && !id.is_null())
+      return PredictionLineError("request: id must be a string or a number");
+  }
+  const auto fail = [&id](const absl::Status& status) { return ErrorLine(id, std::string(status.message())); };
+  const auto request = ParsePredictionRequest(*json);
+  if (!request.ok()) return fail(request.status());
+  const auto predictor = predictors.Find(request->model, request->workload, request->cluster);
+  if (!predictor.ok()) return fail(predictor.status());
+  const auto predicted = (*predictor)->Predict(request->plan);
+  if (!predicted.ok()) return fail(predicted.status());
+  Json answer{{"id", id}};
+  answer.update(PredictionJson(predicted->prediction, predicted->throughput));
+  if (!predicted->notes.empty()) answer["notes"] = predicted->notes;
+  return {Line(answer), true};
+}
+
+AnsweredLine PredictionLineError(std::string_view message) { return ErrorLine(nullptr, message); }
+
+}  // namespace autocfg

@@ -1,0 +1,50 @@
+// Predictions as JSON, and the requests for them, one a line (CONTRACT.md, "JSON", "A prediction request"). Pure functions but for the
+// cache that they are given; thread-safe with a cache each.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "nlohmann/json_fwd.hpp"
+#include "search/cost/predict_plan.h"
+
+namespace autocfg {
+
+// The regions, `total` and `capacity`, of the worst rank.
+nlohmann::ordered_json MemoryJson(const MemoryBytes& memory, std::int64_t capacity_bytes);
+
+// feasible, reason (empty where the plan fits), times, rates, memory_bytes, breakdown_s. `mfu` is null where the device's peak is not
+// known.
+nlohmann::ordered_json PredictionJson(const Prediction& prediction, const Throughput& throughput);
+
+// "local", said of a prediction: it describes no machine.
+absl::Status LocalHasNoFigures();
+
+// bf16, or fp32 where the cluster's devices are CPUs.
+std::string_view DefaultPredictedPrecision(const ClusterSpec& cluster);
+
+struct PredictionRequest {
+  ModelSpec model;  // defaults filled in
+  ClusterSpec cluster;
+  Workload workload;
+  ParallelPlan plan;
+};
+
+// InvalidArgument or NotFound names the field: missing, unknown, of the wrong type or out of range.
+absl::StatusOr<PredictionRequest> ParsePredictionRequest(const nlohmann::ordered_json& json);
+
+// One line of requests answered with one line, without line breaks: {"id", ...the prediction}, with "notes" where there are any; or {"id",
+// "error"} for what is wrong or illegal. The id is echoed as it came, a string or a number; null where the line has none or is not JSON.
+// A carriage return at the line's end is no part of it.
+struct AnsweredLine {
+  std::string text;
+  bool ok = false;
+};
+AnsweredLine AnswerPredictionLine(std::string_view line, PredictorCache& predictors);
+
+// What answers a line that could not be taken in.
+AnsweredLine PredictionLineError(std::string_view message);
+
+}  // namespace autocfg

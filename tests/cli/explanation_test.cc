@@ -1,0 +1,126 @@
+#include "cli/explanation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "search/cost/memory_model.h"
+#include "search/plan/legality.h"
+#include "search/text/cluster_json.h"
+#include "search/text/model_json.h"
+#include "search/text/plan_text.h"
+
+namespace autocfg {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr BarStyle kStyle = {.columns = 80, .unicode = false, .color = false};
+
+SearchQuestion Question(const char* model) {
+  SearchQuestion question;
+  question.model = *ModelPreset(model);
+  FillDefaults(question.model);
+  question.cluster = *PresetCluster("a100-80gb-sxm:1x8");
+  question.workload = {64, 1024, *ParsePrecision("bf16")};
+  return question;
+}
+
+Explanation Of(const SearchQuestion& question, const char* plan) {
+  auto predictor = Predictor::Create(question.model, question.workload, question.cluster);
+  EXPECT_TRUE(predictor.ok()) << predictor.status();
+  auto explanation = Explain(*predictor, *ParsePlanText(plan));
+  EXPECT_TRUE(explanation.ok()) << explanation.status();
+  return *std::move(explanation);
+}
+
+void ExpectWithin(const std::string& text, std::size_t columns) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const bool prose = line.find('#') == std::string::npos;  // plans and sentences are as long as they are
+    EXPECT_TRUE(prose || line.size() <= columns) << line.size() << ": " << line;
+  }
+}
+
+TEST(Explain, RanksOfThePipeline) {
+  const auto question = Question("gpt2-124m");
+  const auto explained = Of(question, "pp=4,dp=2,mbs=2");
+  const Prediction& p = explained.predicted.prediction;
+  ASSERT_EQ(explained.ranks.size(), 4u);
+  EXPECT_EQ(explained.ranks[0].layers, "0-2");
+  EXPECT_EQ(explained.ranks[3].layers, "9-11");
+  EXPECT_EQ(explained.ranks[0].in_flight, "4") << "1F1B: one for each rank from here to the end";
+  EXPECT_EQ(explained.ranks[3].in_flight, "1");
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_GT(explained.ranks[i].busy_s, 0);
+    EXPECT_LE(explained.ranks[i].busy_s, p.step_time_s);
+    most = std::max(most, explained.ranks[i].memory_bytes);
+  }
+  EXPECT_EQ(most, p.memory.Total()) << "the worst rank's is the plan's";
+}
+
+TEST(Explain, ChunksOfInterleavedRanks) {
+  const auto explained = Of(Question("gpt2-124m"), "pp=2,dp=2,vpp=3,mbs=2");
+  ASSERT_EQ(explained.ranks.size(), 2u);
+  EXPECT_EQ(explained.ranks[0].layers, "0-1, 4-5, 8-9");
+  EXPECT_EQ(explained.ranks[1].layers, "2-3, 6-7, 10-11");
+  EXPECT_NE(explained.ranks[0].in_flight.find('+'), std::string::npos);
+}
+
+TEST(Explain, BusyTimeAddsUpToTheWork) {
+  // One rank is busy all the time but for what it waits for others: nobody.
+  const auto alone = Of(Question("gpt2-124m"), "mbs=2");
+  EXPECT_NEAR(alone.ranks[0].busy_s, alone.predicted.prediction.step_time_s, 0.02 * alone.predicted.prediction.step_time_s);
+}
+
+TEST(ExplanationText, OneScreenWithEveryPart) {
+  const auto question = Question("gpt2-124m");
+  const auto explained = Of(question, "tp=2,pp=2,dp=2,mbs=2");
+  const std::string text = ExplanationText(explained, question, kStyle);
+  for (const char* part : {"plan: tp=2,pp=2,dp=2,mbs=2  (predicted)", "time of a step", "90% interval", "compute", "recompute", "tensor comm.",
+                           "pipeline comm.", "data comm.", "bubble", "optimizer", "memory of the worst rank", "parameters", "activations",
+                           "free", "rank  layers", "0-5", "6-11", "of the step", "stay free", "model: gpt2-124m", "a100-80gb-sxm"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  ExpectWithin(text, 80);
+  BarStyle narrow = kStyle;
+  narrow.columns = 40;
+  EXPECT_FALSE(ExplanationText(explained, question, narrow).empty()) << "it wraps rather than fails";
+}
+
+TEST(ExplanationText, WhatDoesNotFitSaysHowMuch) {
+  const auto question = Question("gpt3-175b");
+  const auto explained = Of(question, "tp=8,mbs=1");
+  const std::string text = ExplanationText(explained, question, kStyle);
+  EXPECT_THAT(text, HasSubstr("does not fit"));
+  EXPECT_THAT(text, HasSubstr("too much"));
+  EXPECT_THAT(text, HasSubstr("more memory than a rank has"));
+}
+
+TEST(ExplanationText, LongPipelinesAreCutInTheMiddle) {
+  auto question = Question("gpt3-175b");
+  question.cluster = *PresetCluster("a100-80gb-sxm:96x8");
+  const std::string text = ExplanationText(Of(question, "tp=8,pp=96,mbs=1"), question, kStyle);
+  EXPECT_THAT(text, HasSubstr("   ...\n"));
+  EXPECT_THAT(text, HasSubstr("\n    95  95 "));
+  EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 60);
+}
+
+TEST(ComparisonText, DifferencesOfTheFirstToTheSecond) {
+  const auto question = Question("gpt2-124m");
+  const auto full = Of(question, "tp=2,pp=2,dp=2,mbs=2,recompute=full"), none = Of(question, "tp=2,pp=2,dp=2,mbs=2");
+  const std::string text = ComparisonText(full, none, question, kStyle);
+  EXPECT_THAT(text, HasSubstr("first:  tp=2,pp=2,dp=2,mbs=2,recompute=full  (predicted)"));
+  EXPECT_THAT(text, HasSubstr("second: tp=2,pp=2,dp=2,mbs=2  (predicted)"));
+  EXPECT_THAT(text, testing::ContainsRegex("recompute +[^\n]*\\+")) << "the first takes more of it";
+  EXPECT_THAT(text, testing::ContainsRegex("activations +[^\n]*-")) << "and keeps less";
+  EXPECT_THAT(text, testing::ContainsRegex("The first takes [0-9.]+% more time than the second"));
+  EXPECT_THAT(ComparisonText(none, full, question, kStyle), testing::ContainsRegex("The first takes [0-9.]+% less time than the second"));
+  EXPECT_THAT(ComparisonText(none, none, question, kStyle), HasSubstr("Both take the same time."));
+  ExpectWithin(text, 80);
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,126 @@
+// Bad input to `predict` and `explain`, from outside.
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "tests/cli/one_clear_line.h"
+
+namespace autocfg {
+namespace {
+
+// The verb with one option changed or added; an empty value takes the option away.
+std::vector<std::string> Ask(const std::string& verb, const std::string& option = "", const std::string& value = "") {
+  std::vector<std::pair<std::string, std::string>> options = {{"--model", "gpt2-124m"},
+                                                              {"--cluster", "a100-80gb-sxm:1x8"},
+                                                              {"--global-batch", "64"},
+                                                              {"--plan", "tp=2,pp=2,dp=2,mbs=2"}};
+  bool found = option.empty();
+  for (auto& [name, text] : options) {
+    if (name == option) text = value, found = true;
+  }
+  if (!found) options.emplace_back(option, value);
+  std::vector<std::string> args = {verb};
+  for (const auto& [name, text] : options) {
+    if (!text.empty()) args.insert(args.end(), {name, text});
+  }
+  return args;
+}
+
+struct Case {
+  const char* name;
+  const char* option;
+  const char* value;
+  std::vector<std::string> says;
+};
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class PredictionBadInputTest : public testing::TestWithParam<std::tuple<const char*, Case>> {};
+
+TEST_P(PredictionBadInputTest, OneClearLine) {
+  const auto& [verb, bad] = GetParam();
+  ExpectOneClearLine(Ask(verb, bad.option, bad.value), 2, bad.says);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, PredictionBadInputTest,
+    testing::Combine(
+        testing::Values("predict", "explain"),
+        testing::Values(
+            Case{"NoModel", "--model", "", {"--model is missing"}}, Case{"NoCluster", "--cluster", "", {"--cluster is missing", "preset"}},
+            Case{"NoBatch", "--global-batch", "", {"--global-batch is missing"}}, Case{"NoPlan", "--plan", "", {"--plan is missing"}},
+            Case{"Local", "--cluster", "local", {"--cluster: local has no figures to predict from", "autocfg search"}},
+            Case{"LocalSized", "--cluster", "local:1x4", {"--cluster: local has no figures to predict from"}},
+            Case{"UnknownModel", "--model", "gpt2-124k", {"--model", "gpt2-124m"}},
+            Case{"UnknownCluster", "--cluster", "a100-80gb:1x8", {"--cluster", "a100-80gb-sxm"}},
+            Case{"BadSize", "--cluster", "a100-80gb-sxm:8", {"--cluster", "NODESxRANKS"}},
+            Case{"ZeroNodes", "--cluster", "a100-80gb-sxm:0x8", {"--cluster", "0x8"}},
+            Case{"IllegalHeads", "--plan", "tp=7", {"illegal plan tp=7", "heads"}},
+            Case{"TooManyRanks", "--plan", "dp=64", {"more than the 8 ranks"}},
+            Case{"Split", "--plan", "pp=2,split=6+5", {"split", "add up to 12"}},
+            Case{"LaterOption", "--plan", "tp=2,sp=1", {"sp=1 is not supported yet"}},
+            Case{"LaterZero", "--plan", "dp=2,zero=1", {"zero=1 is not supported yet"}},
+            Case{"IllegalBatch", "--global-batch", "63", {"63", "not divisible"}},
+            Case{"HugeBatch", "--global-batch", "99999999999", {"--global-batch"}},
+            Case{"LongSequence", "--seq-len", "2048", {"2048", "1024", "learned positions"}},
+            Case{"UnknownPrecision", "--precision", "fp8", {"--precision", "fp8", "bf16"}},
+            Case{"Fp64OnAGpu", "--precision", "fp64", {"--cluster", "fp64"}})),
+    [](const auto& info) { return std::string(std::get<0>(info.param)) + std::get<1>(info.param).name; });
+
+TEST(PredictionBadInput, OptionsOfOneVerb) {
+  ExpectOneClearLine(Ask("explain", "--against", "tp=7"), 2, {"--against: illegal plan tp=7"});
+  ExpectOneClearLine(Ask("explain", "--against", "best"), 2, {"--against: best"});
+  ExpectOneClearLine(Ask("predict", "--trace", "/nonexistent/t.json"), 2, {"--trace: /nonexistent/t.json"});
+  ExpectOneClearLine({"predict", "--requests", "r.jsonl", "--model", "gpt2-tiny"}, 2, {"--requests", "--model"});
+  ExpectOneClearLine({"predict", "--requests", "r.jsonl", "--trace", "t.json"}, 2, {"--requests", "--trace"});
+  ExpectOneClearLine({"predict", "--requests", "/nonexistent/r.jsonl"}, 2, {"--requests: /nonexistent/r.jsonl"});
+  ExpectOneClearLine({"predict", "--requests", "/tmp"}, 2, {"--requests: /tmp", "directory"});
+  ExpectOneClearLine({"predict", "--requests", "/dev/zero"}, 2, {"--requests: /dev/zero", "regular file"});
+  ExpectOneClearLine({"doctor", "--all"}, 2, {"--all"});
+}
+
+TEST(PredictionBadInput, ModelFilesNameTheField) {
+  const ScratchDirectory home;
+  const std::pair<std::string, std::vector<std::string>> wrong[] = {
+      {R"("depth": 3)", {"unknown field depth"}},
+      {R"("kv_heads": 3)", {"kv_heads", "heads"}},
+      {R"("position": "alibi")", {"alibi", "not supported yet"}},
+      {R"("norm": "batchnorm")", {"norm", "batchnorm", "rmsnorm"}},
+      {R"("head_dim": 15, "position": "rope")", {"head_dim", "even"}},
+      {R"("max_seq_len": 32, "position": "rope", "max_seq_len": 64)", {"max_seq_len", "twice"}}};
+  for (const auto& [fields, says] : wrong) {
+    const auto file = home.Write("m.json", R"({"layers": 4, "hidden": 64, "heads": 4, "vocab": 512, )" + fields + "}");
+    auto parts = says;
+    parts.emplace_back("m.json");
+    ExpectOneClearLine(Ask("predict", "--model", file), 2, parts);
+  }
+}
+
+TEST(PredictionBadInput, ClusterFilesNameTheFigure) {
+  const ScratchDirectory home;
+  const std::string rates = R"("flops_per_s": {"bf16": 3e14}, "efficiency": {"matmul": 0.8, "attention_forward": 0.4,
+      "attention_backward": 0.4, "memory": 0.8, "intra_node": 0.8, "inter_node": 0.8})";
+  const std::string links =
+      R"("intra_node_bytes_per_s": 3e11, "intra_node_latency_s": 1e-6, "inter_node_bytes_per_s": 2.5e10, "inter_node_latency_s": 1e-5)";
+  const auto write = [&](const std::string& device, const std::string& fields) {
+    return home.Write("c.json", R"({"device": {"name": "d", "memory_bytes": 80000000000, "memory_bytes_per_s": 2e12, )" + device +
+                                    R"(}, "nodes": 1, "gpus_per_node": 8, )" + fields + "}");
+  };
+  const auto fine = RunAutocfg(home, Ask("predict", "--cluster", write(rates, links)));
+  EXPECT_EQ(fine.exit_code, 0) << fine.err;
+  EXPECT_EQ(fine.err, "");
+  struct Wrong {
+    std::string device, fields;
+    std::vector<std::string> says;
+  };
+  const Wrong wrong[] = {{R"("flops_per_s": {"bf16": 3e14})", links, {"efficiency"}},
+                         {R"("flops_per_s": {"fp16": 3e14})", links, {"bf16"}},
+                         {rates, R"("intra_node_latency_s": 1e-6)", {"intra_node_bytes_per_s"}},
+                         {rates, R"("intra_node_bytes_per_s": -1)", {"c.json", "intra_node_bytes_per_s"}},
+                         {rates, R"("intra_node_bytes_per_s": 1e300)", {"c.json", "intra_node_bytes_per_s"}},
+                         {rates, links + R"(, "gpus": 8)", {"c.json", "unknown field gpus"}},
+                         {rates + R"(, "memory": 3)", links, {"c.json", "unknown field memory"}}};
+  for (const auto& [device, fields, says] : wrong) ExpectOneClearLine(Ask("predict", "--cluster", write(device, fields)), 2, says);
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,157 @@
+// Predictions from outside: single plans, files of requests, traces, explanations.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <sstream>
+
+#include "nlohmann/json.hpp"
+#include "tests/cli/program.h"
+
+namespace autocfg {
+namespace {
+
+using Json = nlohmann::json;
+using testing::HasSubstr;
+
+const std::vector<std::string> kQuestion = {"--model", "gpt3-175b", "--cluster", "a100-80gb-sxm:96x8", "--global-batch", "1536"};
+constexpr const char* kFits = "tp=8,pp=12,dp=8,mbs=1,recompute=full";
+
+std::vector<std::string> Ask(const std::string& verb, const std::string& plan, std::vector<std::string> more = {}) {
+  std::vector<std::string> args = {verb};
+  args.insert(args.end(), kQuestion.begin(), kQuestion.end());
+  args.insert(args.end(), {"--plan", plan});
+  args.insert(args.end(), more.begin(), more.end());
+  return args;
+}
+
+std::vector<Json> JsonLines(const std::string& text) {
+  std::vector<Json> answers;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) answers.push_back(Json::parse(line));
+  return answers;
+}
+
+// Requests with broken ones in between; every fifth is wrong in its own way.
+std::string MixedRequests(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    const std::string good = R"({"id": )" + std::to_string(i) +
+                             R"(, "model": "gpt2-124m", "cluster": "h100-sxm:1x8", "global_batch": 64, "plan": "tp=2,dp=4,mbs=)" +
+                             std::to_string(1 << (i % 3)) + R"("})";
+    static const std::vector<std::string> kBroken = {"", "{\"id\": 3", "no JSON", R"({"id": "x", "model": "gpt2-124m"})",
+                                                     std::string((1 << 20) + 1, 'x')};
+    text += i % 5 == 4 ? kBroken[static_cast<std::size_t>(i / 5) % kBroken.size()] : good;
+    text += i % 7 == 0 ? "\r\n" : "\n";
+  }
+  return text;
+}
+
+TEST(PredictRequests, BrokenLinesInTheMiddleAndTheRestAnswered) {
+  const ScratchDirectory home;
+  constexpr int kCount = 60;
+  const auto file = home.Write("r.jsonl", MixedRequests(kCount));
+  const auto finished = RunAutocfg(home, {"predict", "--requests", file});
+  EXPECT_EQ(finished.exit_code, 0) << finished.err;
+  const auto answers = JsonLines(finished.out);
+  ASSERT_EQ(answers.size(), static_cast<std::size_t>(kCount)) << "one answer a line";
+  for (int i = 0; i < kCount; ++i) {
+    const Json& answer = answers[static_cast<std::size_t>(i)];
+    if (i % 5 == 4) {
+      EXPECT_TRUE(answer.contains("error")) << answer;
+    } else {
+      EXPECT_EQ(answer["id"], i) << "same order";
+      EXPECT_GT(answer["step_time_s"], 0);
+    }
+  }
+  EXPECT_THAT(finished.err, HasSubstr("12 of 60 requests"));
+  const auto piped = Program(home, {"predict", "--requests", "-"}, file).Wait();
+  EXPECT_EQ(piped.exit_code, 0) << piped.err;
+  EXPECT_EQ(piped.out, finished.out);
+}
+
+TEST(PredictRequests, NothingAskedNothingSaid) {
+  const ScratchDirectory home;
+  const auto finished = RunAutocfg(home, {"predict", "--requests", home.Write("r.jsonl", "")});
+  EXPECT_EQ(finished.exit_code, 0);
+  EXPECT_EQ(finished.out + finished.err, "");
+}
+
+TEST(Predict, JsonIsTheRequestsAnswer) {
+  const ScratchDirectory home;
+  const auto single = RunAutocfg(home, Ask("predict", kFits, {"--json"}));
+  ASSERT_EQ(single.exit_code, 0) << single.err;
+  Json alone = Json::parse(single.out);
+  const Json request = {{"model", "gpt3-175b"}, {"cluster", "a100-80gb-sxm:96x8"}, {"global_batch", 1536}, {"plan", kFits}};
+  const auto asked = RunAutocfg(home, {"predict", "--requests", home.Write("r.jsonl", request.dump())});
+  ASSERT_EQ(asked.exit_code, 0) << asked.err;
+  const Json answer = JsonLines(asked.out).at(0);
+  for (const auto& [key, value] : answer.items()) {
+    if (key == "id") continue;
+    EXPECT_EQ(alone[key], value) << key;
+  }
+  EXPECT_EQ(alone["plan_text"], kFits);
+  EXPECT_EQ(alone["notes"], Json::array());
+}
+
+TEST(Predict, OneScreenForPeople) {
+  const ScratchDirectory home;
+  const auto finished = RunAutocfg(home, Ask("predict", kFits));
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_EQ(finished.err, "");
+  for (const char* part : {"plan: tp=8,pp=12,dp=8,mbs=1,recompute=full  (predicted)", "fits: ", "step time", "90% interval", "tokens per second",
+                           "MFU", "where the time goes", "memory of the worst rank", "activations", "bubble", "model: gpt3-175b", "768 ranks"}) {
+    EXPECT_THAT(finished.out, HasSubstr(part));
+  }
+  EXPECT_THAT(finished.out, testing::Not(HasSubstr("measured")));
+  EXPECT_LE(std::count(finished.out.begin(), finished.out.end(), '\n'), 24) << "one screen";
+}
+
+TEST(Predict, WhatDoesNotFitIsAnHonestNegative) {
+  const ScratchDirectory home;
+  const auto finished = RunAutocfg(home, Ask("predict", "tp=1,mbs=1"));
+  EXPECT_EQ(finished.exit_code, 1);
+  EXPECT_THAT(finished.out, HasSubstr("does not fit: needs")) << "and is timed all the same";
+  EXPECT_THAT(finished.out, HasSubstr("step time"));
+  EXPECT_EQ(std::count(finished.err.begin(), finished.err.end(), '\n'), 1) << finished.err;
+  const auto json = RunAutocfg(home, Ask("predict", "tp=1,mbs=1", {"--json"}));
+  EXPECT_EQ(json.exit_code, 1);
+  EXPECT_EQ(Json::parse(json.out)["feasible"], false);
+}
+
+TEST(Predict, TraceHoldsEveryRank) {
+  const ScratchDirectory home;
+  const auto file = home / "trace.json";
+  const auto finished = RunAutocfg(home, {"predict", "--model", "gpt2-124m", "--cluster", "a100-80gb-sxm:1x8", "--global-batch", "16", "--plan",
+                                          "tp=2,pp=2,dp=2,vpp=2,mbs=2", "--trace", file});
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  std::set<int> ranks;
+  double end_us = 0;
+  const Json trace = Json::parse(ReadWhole(file));
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    ranks.insert(event["pid"].get<int>());
+    end_us = std::max(end_us, event["ts"].get<double>() + event["dur"].get<double>());
+  }
+  EXPECT_EQ(ranks.size(), 8u);
+  EXPECT_GT(end_us, 0);
+}
+
+TEST(Explain, OnePlanAndTwo) {
+  const ScratchDirectory home;
+  const auto one = RunAutocfg(home, Ask("explain", kFits));
+  ASSERT_EQ(one.exit_code, 0) << one.err;
+  EXPECT_THAT(one.out, HasSubstr("the ranks of the pipeline"));
+  EXPECT_THAT(one.out, HasSubstr("####"));
+  EXPECT_THAT(one.out, HasSubstr("of the step"));
+  const auto two = RunAutocfg(home, Ask("explain", kFits, {"--against", "tp=8,pp=12,dp=8,mbs=1,vpp=4,recompute=full"}));
+  ASSERT_EQ(two.exit_code, 0) << two.err;
+  EXPECT_THAT(two.out, HasSubstr("second: tp=8,pp=12,dp=8,mbs=1,vpp=4,recompute=full"));
+  EXPECT_THAT(two.out, HasSubstr("The first takes"));
+  const auto noted = RunAutocfg(home, Ask("explain", "tp=8,dp=96,mbs=1,schedule=gpipe,recompute=full"));
+  EXPECT_EQ(noted.exit_code, 0) << noted.err;
+  EXPECT_THAT(noted.err, HasSubstr("note: schedule=gpipe has nothing to act on"));
+}
+
+}  // namespace
+}  // namespace autocfg

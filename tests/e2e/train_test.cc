@@ -1,0 +1,122 @@
+// Traces, slices and emulated runs of `autocfg train`, from outside.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "nlohmann/json.hpp"
+#include "tests/cli/program.h"
+
+namespace autocfg {
+namespace {
+
+using Json = nlohmann::json;
+using testing::HasSubstr;
+
+constexpr const char* kLlama =
+    R"({"name": "small-llama", "layers": 4, "hidden": 64, "heads": 4, "kv_heads": 2, "ffn_hidden": 96, "vocab": 256, "max_seq_len": 32,
+        "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false})";
+
+class TrainTest : public testing::Test {
+ protected:
+  TrainTest() : model_(home_.Write("model.json", kLlama)) {}
+
+  std::vector<std::string> Train(const std::string& plan, std::vector<std::string> more = {}) const {
+    std::vector<std::string> args = {"train", "--model", model_, "--plan", plan, "--global-batch", "8", "--steps", "2"};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+  Finished Run(const std::vector<std::string>& args) const { return RunAutocfg(home_, args); }
+
+  // The names of the actions of a trace, by rank; idle time left out.
+  std::map<int, std::multiset<std::string>> Actions(const std::string& file) const {
+    std::map<int, std::multiset<std::string>> actions;
+    const Json trace = Json::parse(ReadWhole(file));
+    for (const auto& event : trace["traceEvents"]) {
+      if (event["ph"] == "X" && event["name"] != "idle") actions[event["pid"].get<int>()].insert(event["name"].get<std::string>());
+    }
+    return actions;
+  }
+
+  const ScratchDirectory home_;
+  const std::string model_;
+};
+
+TEST_F(TrainTest, LlamaOfEveryNewAxisTakesTheSameSteps) {
+  const auto one = Run(Train("mbs=2", {"--json", "--precision", "fp64"}));
+  ASSERT_EQ(one.exit_code, 0) << one.err;
+  const auto losses = Json::parse(one.out)["losses"];
+  ASSERT_EQ(losses.size(), 2u);
+  for (const char* plan : {"pp=2,vpp=2,mbs=2", "tp=2,pp=2,mbs=1,split=1+3,recompute=full:1", "pp=2,split=auto,mbs=1"}) {
+    const auto other = Run(Train(plan, {"--json", "--precision", "fp64"}));
+    ASSERT_EQ(other.exit_code, 0) << plan << ": " << other.err;
+    const Json result = Json::parse(other.out);
+    for (int i = 0; i < 2; ++i) EXPECT_NEAR(result["losses"][i].get<double>(), losses[i].get<double>(), 1e-9) << plan;
+    EXPECT_EQ(result["plan"].get<std::string>().find("auto"), std::string::npos) << "what ran is complete";
+    EXPECT_EQ(result["slice"], nullptr);
+  }
+}
+
+TEST_F(TrainTest, TraceIsTheSimulatedOnesRows) {
+  const auto plan = "tp=1,pp=2,dp=1,vpp=2,mbs=2";
+  ASSERT_EQ(Run(Train(plan, {"--trace", home_ / "ran.json", "--json"})).exit_code, 0);
+  const auto predicted = Run({"predict", "--model", model_, "--cluster", "a100-80gb-sxm:1x8", "--global-batch", "8", "--plan", plan, "--trace",
+                              home_ / "simulated.json"});
+  ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
+  const auto ran = Actions(home_ / "ran.json");
+  EXPECT_EQ(ran.size(), 2u);
+  EXPECT_EQ(ran, Actions(home_ / "simulated.json"));
+}
+
+TEST_F(TrainTest, SliceIsOneRankAloneAndSaysSo) {
+  const auto finished = Run(Train("tp=2,pp=2,dp=2,mbs=1", {"--slice", "1,1", "--trace", home_ / "slice.json"}));
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_THAT(finished.out, HasSubstr("of its 8 ranks one ran alone, a slice: tensor 1, pipeline 1"));
+  EXPECT_THAT(finished.out, testing::Not(HasSubstr("tokens per second")));
+  EXPECT_EQ(Actions(home_ / "slice.json").size(), 1u);
+  const auto json = Run(Train("tp=2,pp=2,dp=2,mbs=1", {"--slice", "1,1", "--json"}));
+  ASSERT_EQ(json.exit_code, 0) << json.err;
+  const Json result = Json::parse(json.out);
+  EXPECT_EQ(result["slice"], (Json{{"tensor", 1}, {"pipeline", 1}}));
+  EXPECT_EQ(result["tokens_per_s"], nullptr);
+  EXPECT_EQ(result["step_time_s"].size(), 2u);
+  const auto whole = Run(Train("tp=2,pp=2,dp=2,mbs=1", {"--device", "dry", "--json"}));
+  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+  EXPECT_LE(result["planned_memory_bytes"], Json::parse(whole.out)["planned_memory_bytes"]);
+}
+
+TEST_F(TrainTest, PacedRunTakesThePredictedTime) {
+  const auto plan = "tp=2,pp=2,dp=2,vpp=2,mbs=1,recompute=full";
+  for (const char* precision : {"bf16", "fp32"}) {
+    const auto ran =
+        Run(Train(plan, {"--device", "paced", "--cluster", "a100-80gb-sxm:1x8", "--precision", precision, "--json", "--trace", home_ / "t.json"}));
+    ASSERT_EQ(ran.exit_code, 0) << ran.err;
+    const auto predicted = Run({"predict", "--model", model_, "--cluster", "a100-80gb-sxm:1x8", "--global-batch", "8", "--precision", precision,
+                                "--plan", plan, "--json"});
+    ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
+    const Json result = Json::parse(ran.out);
+    const double seconds = Json::parse(predicted.out)["step_time_s"];
+    EXPECT_NEAR(result["step_time_s"][1].get<double>(), seconds, 0.02 * seconds) << precision;
+    EXPECT_EQ(result["device"], "paced");
+    EXPECT_EQ(result["cluster"], "a100-80gb-sxm:1x8");
+    EXPECT_EQ(result["losses"], Json::array()) << "nothing is computed";
+    EXPECT_EQ(Actions(home_ / "t.json").size(), 8u);
+  }
+  const auto text = Run(Train(plan, {"--device", "paced"}));
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.err, HasSubstr("note: no --cluster is named; emulating a100-80gb-sxm:1x8"));
+  EXPECT_THAT(text.out, HasSubstr("emulated: every op took its modelled time"));
+  EXPECT_THAT(text.out, testing::Not(HasSubstr("measured")));
+}
+
+TEST_F(TrainTest, PacedRunThatDoesNotFitTheEmulatedCluster) {
+  const auto finished = Run({"train", "--model", "gpt3-175b", "--plan", "tp=8", "--global-batch", "1", "--steps", "1", "--device", "paced",
+                             "--cluster", "a100-80gb-sxm:1x8"});
+  EXPECT_EQ(finished.exit_code, 1);
+  EXPECT_THAT(finished.err, HasSubstr("does not fit"));
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,139 @@
+#include "search/cost/predict_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "search/cost/throughput.h"
+#include "search/schedule/program_size.h"
+#include "search/text/cluster_json.h"
+#include "search/text/model_json.h"
+#include "search/text/plan_text.h"
+
+namespace autocfg {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+ModelSpec Model(const char* name) {
+  ModelSpec model = *ModelPreset(name);
+  FillDefaults(model);
+  return model;
+}
+
+struct Question {
+  ModelSpec model = Model("gpt2-124m");
+  Workload workload = {64, 1024, *ParsePrecision("bf16")};
+  ClusterSpec cluster = *PresetCluster("a100-80gb-sxm:1x8");
+  absl::StatusOr<PlanPrediction> operator()(const char* plan) const {
+    return PredictPlan(model, workload, cluster, *ParsePlanText(plan));
+  }
+};
+
+TEST(PredictPlan, FitsAndIsTimedWithItsInterval) {
+  const Question ask;
+  const auto answer = ask("tp=2,pp=2,dp=2,mbs=2");
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const Prediction& p = answer->prediction;
+  EXPECT_TRUE(p.feasible) << p.reason;
+  EXPECT_GT(p.step_time_s, 0);
+  EXPECT_DOUBLE_EQ(p.step_time_low_s, p.step_time_s * (1 - kUncalibratedHalfWidth));
+  EXPECT_DOUBLE_EQ(p.step_time_high_s, p.step_time_s * (1 + kUncalibratedHalfWidth));
+  EXPECT_NEAR(p.breakdown.Total(), p.step_time_s, 1e-9 * p.step_time_s);
+  EXPECT_EQ(p.memory.device_overhead, ask.cluster.groups[0].device.overhead_bytes);
+  EXPECT_EQ(p.capacity_bytes, ask.cluster.groups[0].device.memory_bytes);
+  EXPECT_THAT(answer->notes, ElementsAre());
+}
+
+TEST(PredictPlan, MoreHardwareOrLessWorkIsNotSlower) {
+  Question ask;
+  const double whole = ask("dp=8,mbs=2")->prediction.step_time_s;
+  EXPECT_GT(ask("dp=4,mbs=2")->prediction.step_time_s, whole) << "a plan may leave ranks idle";
+  EXPECT_GT(ask("dp=8,mbs=2,recompute=full")->prediction.step_time_s, whole);
+  ask.cluster = *PresetCluster("h100-sxm:1x8");
+  EXPECT_LT(ask("dp=8,mbs=2")->prediction.step_time_s, whole);
+}
+
+TEST(PredictPlan, SplitsAreMadeDefinite) {
+  const Question ask;
+  const auto answer = ask("pp=4,dp=2,split=auto");
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_NE(answer->plan.split, SplitMode::kAuto);
+  EXPECT_THAT(answer->notes, ElementsAre(HasSubstr("split=auto is ")));
+  const auto even = ask("pp=4,dp=2");
+  EXPECT_LE(answer->prediction.step_time_s, even->prediction.step_time_s * (1 + 1e-9));
+}
+
+TEST(PredictPlan, RefusesByName) {
+  const Question ask;
+  const auto refused = [](const absl::Status& status, absl::StatusCode code, const char* says) {
+    EXPECT_EQ(status.code(), code) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(says));
+  };
+  refused(ask("tp=7").status(), absl::StatusCode::kInvalidArgument, "12 heads are not divisible by tp=7");
+  refused(ask("dp=16").status(), absl::StatusCode::kInvalidArgument, "8 ranks");
+  refused(ask("tp=2,sp=1").status(), absl::StatusCode::kUnimplemented, "sp=1");
+  Question wrong;
+  wrong.model.kv_heads = 5;
+  refused(wrong("tp=1").status(), absl::StatusCode::kInvalidArgument, "kv_heads");
+  wrong = Question();
+  wrong.model.position = Position::kAlibi;
+  refused(wrong("tp=1").status(), absl::StatusCode::kUnimplemented, "alibi");
+  wrong = Question();
+  wrong.workload.seq_len = 4096;
+  refused(wrong("tp=1").status(), absl::StatusCode::kInvalidArgument, "learned positions");
+  wrong = Question();
+  wrong.cluster.groups[0].device.flops_per_s_bf16 = 0;
+  refused(wrong("tp=1").status(), absl::StatusCode::kInvalidArgument, "bf16");
+}
+
+TEST(PredictPlan, HugeStepsAreTimedInClosedFormAndSaySo) {
+  Question ask;
+  ask.workload.global_batch = 1 << 20;
+  const auto answer = ask("pp=4,dp=2,mbs=1");
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(answer->notes, ElementsAre(HasSubstr("closed form")));
+  // A step of n times the batch takes n times as long, but for what happens once.
+  ask.workload.global_batch = 1 << 12;
+  const auto small = ask("pp=4,dp=2,mbs=1");
+  EXPECT_THAT(small->notes, ElementsAre());
+  EXPECT_NEAR(answer->prediction.step_time_s / small->prediction.step_time_s, 256, 256 * 0.05);
+}
+
+TEST(Predictor, TracesEveryRank) {
+  const Question ask;
+  auto predictor = Predictor::Create(ask.model, ask.workload, ask.cluster);
+  ASSERT_TRUE(predictor.ok()) << predictor.status();
+  const auto trace = predictor->TraceOf(*ParsePlanText("tp=2,pp=2,dp=2,mbs=8"));
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  std::size_t actions = 0;
+  for (const auto& rank : trace->program.ranks) actions += rank.size();
+  EXPECT_EQ(trace->program.ranks.size(), 8u);
+  EXPECT_EQ(trace->step.rows.size(), actions) << "every action has its row";
+  auto huge = ask.workload;
+  huge.global_batch = 1 << 20;
+  auto large = Predictor::Create(ask.model, huge, ask.cluster);
+  const auto status = large->TraceOf(*ParsePlanText("pp=4,dp=2,mbs=1")).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+}
+
+// Tokens per second and FLOPs of Korthikanti et al. 2022, table 5: the 22B model runs 1.10 s a step of batch 4 and sequence 2048 on 8 GPUs
+// under selective recomputation and sequence parallelism, which they give as 41.5% MFU and 43.7% hardware utilisation of 312 TFLOP/s.
+TEST(Throughput, ModelFlopsUtilisationAsPublished) {
+  ModelSpec model;
+  model.layers = 48;
+  model.hidden = 6144;
+  model.heads = 64;
+  model.vocab = 51200;
+  model.max_seq_len = 2048;
+  FillDefaults(model);
+  const Throughput rates = ThroughputOf(model, {4, 2048, *ParsePrecision("bf16")}, *PresetCluster("a100-80gb-sxm:1x8"),
+                                        *ParsePlanText("tp=8"), 1.10);
+  ASSERT_TRUE(rates.mfu);
+  EXPECT_NEAR(*rates.mfu, 0.415, 0.005);
+  EXPECT_DOUBLE_EQ(rates.tokens_per_s, 4 * 2048 / 1.10);
+  EXPECT_DOUBLE_EQ(rates.tokens_per_s_per_gpu, 4 * 2048 / 1.10 / 8);
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,199 @@
+#include "search/text/prediction_json.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+#include "search/plan/hardware_flops.h"
+#include "search/text/cluster_json.h"
+#include "search/text/model_json.h"
+#include "search/text/plan_text.h"
+
+namespace autocfg {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::HasSubstr;
+
+Json Request() {
+  return {{"id", "a"},
+          {"model", "gpt2-124m"},
+          {"cluster", "a100-80gb-sxm:1x8"},
+          {"global_batch", 64},
+          {"plan", "tp=2,pp=2,dp=2,mbs=2"}};
+}
+
+Json Answer(const std::string& line) {
+  PredictorCache predictors;
+  const AnsweredLine answer = AnswerPredictionLine(line, predictors);
+  EXPECT_EQ(answer.text.find('\n'), std::string::npos);
+  Json json = Json::parse(answer.text);
+  EXPECT_EQ(json.contains("error"), !answer.ok) << answer.text;
+  return json;
+}
+Json Answer(const Json& request) { return Answer(request.dump()); }
+
+TEST(PredictionJson, EveryKeyOfTheContractInItsOrder) {
+  const Json answer = Answer(Request());
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : answer.items()) keys.push_back(key);
+  EXPECT_EQ(keys, (std::vector<std::string>{"id", "feasible", "reason", "step_time_s", "step_time_low_s", "step_time_high_s",
+                                            "tokens_per_s_per_gpu", "model_flops_per_s_per_gpu", "hardware_flops_per_s_per_gpu", "mfu",
+                                            "memory_bytes", "breakdown_s"}))
+      << answer.dump();
+  EXPECT_EQ(answer["id"], "a");
+  EXPECT_EQ(answer["feasible"], true);
+  EXPECT_EQ(answer["reason"], "");
+  std::int64_t total = 0;
+  for (const char* region : {"parameters", "gradients", "optimizer", "activations", "workspace", "communication", "device_overhead"})
+    total += answer["memory_bytes"][region].get<std::int64_t>();
+  EXPECT_EQ(answer["memory_bytes"]["total"], total);
+  EXPECT_EQ(answer["memory_bytes"]["capacity"], MemoryCapacity(*PresetCluster("a100-80gb-sxm:1x8")));
+  EXPECT_EQ(answer["memory_bytes"].size(), 9u);
+  double step = 0;
+  for (const char* part : {"compute", "recompute", "tp_comm", "pp_comm", "dp_comm", "bubble", "optimizer", "overhead"})
+    step += answer["breakdown_s"][part].get<double>();
+  EXPECT_EQ(answer["breakdown_s"].size(), 8u);
+  EXPECT_NEAR(step, answer["step_time_s"].get<double>(), 1e-9 * step);
+  EXPECT_LT(answer["step_time_low_s"], answer["step_time_s"]);
+  EXPECT_GT(answer["step_time_high_s"], answer["step_time_s"]);
+}
+
+TEST(PredictionJson, RatesFollowFromTheStepTime) {
+  const Json answer = Answer(Request());
+  ModelSpec model = *ModelPreset("gpt2-124m");
+  FillDefaults(model);
+  const double tokens = 64.0 * 1024 / answer["step_time_s"].get<double>() / 8;
+  EXPECT_DOUBLE_EQ(answer["tokens_per_s_per_gpu"], tokens);
+  EXPECT_DOUBLE_EQ(answer["model_flops_per_s_per_gpu"], ModelFlops(model, tokens, 1024));
+  EXPECT_DOUBLE_EQ(answer["mfu"], ModelFlops(model, tokens, 1024) / 312e12);
+  EXPECT_EQ(answer["hardware_flops_per_s_per_gpu"], answer["model_flops_per_s_per_gpu"]) << "nothing is computed twice";
+}
+
+TEST(PredictionJson, ObjectsStandForNames) {
+  Json request = Request();
+  const Json by_name = Answer(request);
+  request["model"] = ModelJson(*ModelPreset("gpt2-124m"));
+  request["cluster"] = ClusterJson(*PresetCluster("a100-80gb-sxm:1x8"));
+  request["plan"] = {{"tp", 2}, {"pp", 2}, {"dp", 2}, {"micro_batch", 2}};
+  request["seq_len"] = 1024;
+  request["precision"] = "bf16";
+  EXPECT_EQ(Answer(request), by_name) << "and the defaults are the model's sequence length and bf16";
+}
+
+TEST(PredictionJson, IdsAreEchoedAsTheyCame) {
+  for (const Json& id : {Json("x y"), Json(7), Json(-3), Json(2.5), Json(nullptr), Json("")}) {
+    Json request = Request();
+    request["id"] = id;
+    EXPECT_EQ(Answer(request)["id"].dump(), id.dump());
+    request["global_batch"] = 0;
+    EXPECT_EQ(Answer(request)["id"].dump(), id.dump()) << "in an error too";
+  }
+  Json request = Request();
+  request.erase("id");
+  EXPECT_EQ(Answer(request)["id"], nullptr);
+  for (const Json& id : {Json(true), Json::array(), Json::object()}) {
+    request["id"] = id;
+    const Json answer = Answer(request);
+    EXPECT_EQ(answer["id"], nullptr);
+    EXPECT_THAT(answer["error"].get<std::string>(), HasSubstr("id must be a string or a number"));
+  }
+}
+
+TEST(PredictionJson, WhatDoesNotFitIsAnAnswerAndTimed) {
+  Json request = Request();
+  request["model"] = "gpt3-175b";
+  request["plan"] = "tp=8,mbs=1";
+  const Json answer = Answer(request);
+  EXPECT_EQ(answer["feasible"], false);
+  EXPECT_THAT(answer["reason"].get<std::string>(), HasSubstr("bytes"));
+  EXPECT_GT(answer["step_time_s"], 0);
+  EXPECT_GT(answer["memory_bytes"]["total"], answer["memory_bytes"]["capacity"]);
+}
+
+TEST(PredictionJson, NotesStandWhereThereAreAny) {
+  Json request = Request();
+  request["plan"] = "tp=2,sp=0,dp=4,pp=1,schedule=gpipe,mbs=2";
+  EXPECT_THAT(Answer(request)["notes"][0].get<std::string>(), HasSubstr("schedule=gpipe has nothing to act on"));
+  request["plan"] = "tp=2,pp=4,mbs=2,split=auto";
+  EXPECT_THAT(Answer(request)["notes"][0].get<std::string>(), HasSubstr("split=auto is "));
+}
+
+TEST(PredictionJson, WrongRequestsNameWhatIsWrong) {
+  struct Wrong {
+    const char* field;
+    Json value;  // null takes the field away
+    const char* says;
+  };
+  const Wrong wrong[] = {{"model", nullptr, "model is missing"},
+                         {"cluster", nullptr, "cluster is missing"},
+                         {"global_batch", nullptr, "global_batch is missing"},
+                         {"plan", nullptr, "plan is missing"},
+                         {"model", "gpt2-124k", "did you mean gpt2-124m"},
+                         {"model", 3, "model"},
+                         {"model", {{"layers", 2}}, "hidden is missing"},
+                         {"cluster", "a100:1x8", "no preset"},
+                         {"cluster", "a100-80gb-sxl:1x8", "a100-80gb-sxm"},
+                         {"cluster", "local", "local has no figures to predict from"},
+                         {"cluster", "local:1x2", "local has no figures to predict from"},
+                         {"global_batch", 0, "global_batch must be at least 1"},
+                         {"global_batch", "many", "global_batch must be a whole number"},
+                         {"global_batch", 1e18, "global_batch"},
+                         {"seq_len", 2048, "learned positions"},
+                         {"seq_len", -1, "seq_len"},
+                         {"precision", "fp8", "fp8"},
+                         {"precision", 16, "precision must be a string"},
+                         {"plan", "tp=8,pp=8,dp=8", "illegal plan"},
+                         {"plan", "tpp=8", "tpp"},
+                         {"plan", {{"tp", "two"}}, "tp=two"},
+                         {"plan", {{"pp", 2}, {"split", "5+6"}}, "add up to 12"},
+                         {"plan", "tp=2,sp=1", "not supported yet"},
+                         {"batch", 3, "unknown field batch"}};
+  for (const auto& [field, value, says] : wrong) {
+    Json request = Request();
+    if (value.is_null()) {
+      request.erase(field);
+    } else {
+      request[field] = value;
+    }
+    const Json answer = Answer(request);
+    EXPECT_EQ(answer["id"], "a");
+    EXPECT_EQ(answer.size(), 2u) << answer;
+    EXPECT_THAT(answer.value("error", ""), HasSubstr(says)) << request;
+  }
+}
+
+TEST(PredictionJson, BrokenLinesAreAnsweredToo) {
+  for (const char* line : {"", "   ", "\r", "{", "{]", "[1]", "3", "null", "\"text\"", "{\"id\": 1} x", "{\"id\": 1, \"id\": 2}", "\xff\xfe",
+                           "{\"id\": \"\xc3\x28\"}", "{\"id\": 1e999}"}) {
+    const Json answer = Answer(std::string(line));
+    EXPECT_EQ(answer["id"], nullptr) << line;
+    EXPECT_FALSE(answer["error"].get<std::string>().empty());
+  }
+  EXPECT_THAT(Answer(std::string("{]"))["error"].get<std::string>(), testing::Not(HasSubstr("line 1")))
+      << "which would be taken for the file's";
+  EXPECT_EQ(Answer(Request().dump() + "\r"), Answer(Request()));
+  EXPECT_THAT(Answer(std::string("{\"id\": 1, \"model\": \"\\u0007\", \"cluster\": \"\", \"global_batch\": 1, \"plan\": \"\"}"))["error"].get<std::string>(),
+              HasSubstr("model"));
+}
+
+TEST(PredictorCache, KeepsTheAnswersOfAFreshOne) {
+  PredictorCache predictors;
+  std::vector<std::string> first, second;
+  for (auto* answers : {&first, &second}) {
+    for (int i = 0; i < 40; ++i) {  // more questions than it keeps predictors for
+      Json request = Request();
+      request["global_batch"] = 8 * (1 + i);
+      request["plan"] = i % 2 == 0 ? "tp=2,dp=2,pp=2" : "tp=4,dp=2,recompute=full";
+      answers->push_back(AnswerPredictionLine(request.dump(), predictors).text);
+    }
+  }
+  EXPECT_EQ(first, second);
+}
+
+}  // namespace
+}  // namespace autocfg
