@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <string_view>
 #include <utility>
 
 #include "fmt/format.h"
@@ -11,8 +13,11 @@
 #include "proto/convert/cluster_convert.h"
 #include "proto/convert/model_convert.h"
 #include "proto/convert/workload_convert.h"
+#include "search/cost/cluster_op_times.h"
+#include "search/cost/measured_on_links.h"
 #include "search/schedule/program_size.h"
 #include "search/space/search_space.h"
+#include "search/text/json_util.h"
 
 namespace autocfg {
 namespace {
@@ -20,12 +25,108 @@ namespace {
 // Beyond these, programs and queues no longer fit in memory, and a measured step would take hours.
 constexpr std::int64_t kMostSequences = 1 << 16;
 constexpr std::int64_t kMostRanks = 1024;
+// Of an emulated cluster: each rank is a process of this machine, and holds the whole program.
+constexpr std::int64_t kMostPacedRanks = 64;
+constexpr std::int64_t kMostPacedMicrobatches = 1 << 16;
+// Beyond these, a search that only predicts would enumerate for hours.
+constexpr std::int64_t kMostPredictedRanks = 1 << 20;
+constexpr std::int64_t kMostPredictedSequences = 1 << 24;
 
 absl::Status In(const char* field, const absl::Status& status) {
   return absl::Status(status.code(), fmt::format("spec.{}: {}", field, std::string(status.message())));
 }
 
+bool OnGpus(const v1::ClusterSpec& cluster) {
+  return cluster.groups_size() > 0 && cluster.groups(0).device().kind() == "cuda";
+}
+
+absl::Status CheckLimits(const SearchProblem& problem, std::int64_t most_ranks, std::int64_t most_sequences,
+                         const char* what) {
+  if (const std::int64_t ranks = RankCount(problem.cluster); ranks > most_ranks) {
+    return absl::InvalidArgumentError(
+        fmt::format("spec.cluster: {} ranks are too many to be {} here: at most {}", ranks, what, most_ranks));
+  }
+  if (problem.workload.global_batch > most_sequences) {
+    return absl::InvalidArgumentError(
+        fmt::format("spec.workload.global_batch: {} is too large to be {}: at most {}", problem.workload.global_batch,
+                    what, most_sequences));
+  }
+  return absl::OkStatus();
+}
+
+// The plan with the largest program of all: of one sequence a microbatch, none of them side by side.
+absl::Status CheckPrograms(const SearchProblem& problem) {
+  const ParallelPlan largest{.pp = RankCount(problem.cluster)};
+  if (absl::Status status = CheckProgramSize(problem.workload, largest); !status.ok())
+    return In("workload.global_batch", status);
+  return absl::OkStatus();
+}
+
+// That the evidence which the study asks for can be had.
+absl::Status CheckEvidence(const SearchProblem& problem) {
+  const ClusterSpec& cluster = problem.cluster;
+  if (problem.device != "cpu" && problem.device != "paced") {
+    return absl::UnimplementedError(
+        fmt::format("spec.device: {} is not supported yet; give cpu or paced", Printable(problem.device)));
+  }
+  if (problem.device == "paced" && cluster.local) {
+    return absl::InvalidArgumentError(
+        "spec.device: paced emulates a described cluster; give a preset or a file in place of local");
+  }
+  // The figures that predictions need are all there.
+  if (!cluster.local && (problem.options.predict_only || problem.device == "paced")) {
+    if (const auto times = ClusterOpTimes::Create(cluster, problem.workload.precision); !times.ok())
+      return In("cluster", times.status());
+  }
+  if (problem.options.predict_only && !cluster.local) {
+    return CheckLimits(problem, kMostPredictedRanks, kMostPredictedSequences, "searched");
+  }
+  if (problem.device == "paced") {
+    if (absl::Status status = CheckLimits(problem, kMostPacedRanks, kMostSequences, "emulated"); !status.ok())
+      return status;
+    if (RankCount(cluster) * problem.workload.global_batch > kMostPacedMicrobatches) {
+      return absl::InvalidArgumentError(fmt::format(
+          "spec.workload.global_batch: {} sequences on {} ranks are too many to be emulated: their product may be {} at most",
+          problem.workload.global_batch, RankCount(cluster), kMostPacedMicrobatches));
+    }
+    return CheckPrograms(problem);
+  }
+  for (const NodeGroup& group : cluster.groups) {
+    if (group.device.kind == DeviceKind::kCpu) continue;
+    return absl::InvalidArgumentError(
+        "spec.cluster: its devices are GPUs, which this version does not run on yet: search it with predict_only, or on the "
+        "paced device");
+  }
+  if (const std::string_view name = Name(problem.workload.precision); name != "fp32" && name != "fp64") {
+    return absl::UnimplementedError(
+        fmt::format("spec.workload.precision: {} on the CPU is not supported yet: use fp32 or fp64", name));
+  }
+  if (!cluster.local) {
+    if (absl::Status status = CheckLinks(cluster); !status.ok()) return In("cluster", status);
+  }
+  if (absl::Status status = CheckLimits(problem, kMostRanks, kMostSequences, "measured"); !status.ok())
+    return status;
+  return CheckPrograms(problem);
+}
+
 }  // namespace
+
+Evidence EvidenceOf(const SearchProblem& problem) {
+  if (problem.options.predict_only) return Evidence::kPrediction;
+  if (problem.device == "paced") return Evidence::kPaced;
+  return problem.cluster.local ? Evidence::kTrials : Evidence::kSlices;
+}
+
+bool NeedsCalibration(const SearchProblem& problem) {
+  return problem.cluster.local || EvidenceOf(problem) == Evidence::kSlices;
+}
+
+std::int64_t MeasurableRanks(const SearchProblem& problem) {
+  if (EvidenceOf(problem) != Evidence::kSlices) return 0;
+  std::int64_t ranks = std::numeric_limits<std::int64_t>::max();
+  for (const NodeGroup& group : problem.cluster.groups) ranks = std::min(ranks, group.gpus_per_node);
+  return ranks;
+}
 
 absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
   SearchProblem problem;
@@ -42,50 +143,20 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
 
   v1::Workload message = spec.workload();
   if (message.seq_len() == 0) message.set_seq_len(problem.model.max_seq_len);
-  if (message.precision().empty()) message.set_precision("fp32");
+  if (message.precision().empty()) message.set_precision(OnGpus(spec.cluster()) ? "bf16" : "fp32");
   auto workload = FromProto(message);
   if (!workload.ok()) return In("workload", workload.status());
   problem.workload = *std::move(workload);
   if (absl::Status status = Validate(problem.workload, problem.model); !status.ok())
     return In("workload", status);
-  if (message.precision() != "fp32" && message.precision() != "fp64") {
-    return absl::UnimplementedError(fmt::format(
-        "spec.workload.precision: {} is not supported yet: use fp32 or fp64", message.precision()));
-  }
-  if (message.global_batch() > kMostSequences) {
-    return absl::InvalidArgumentError(
-        fmt::format("spec.workload.global_batch: {} is too large to be measured: at most {}",
-                    message.global_batch(), kMostSequences));
-  }
-
   auto cluster = FromProto(spec.cluster());
   if (!cluster.ok()) return In("cluster", cluster.status());
   problem.cluster = *std::move(cluster);
   if (absl::Status status = Validate(problem.cluster); !status.ok()) return In("cluster", status);
-  if (!problem.cluster.local) {
-    return absl::UnimplementedError(
-        "spec.cluster: a search over a cluster other than `local` is not supported yet");
-  }
-  for (const NodeGroup& group : problem.cluster.groups) {
-    if (group.device.kind != DeviceKind::kCpu) {
-      return absl::UnimplementedError("spec.cluster: devices other than the CPU are not supported yet");
-    }
-  }
-  if (RankCount(problem.cluster) > kMostRanks) {
-    return absl::InvalidArgumentError(
-        fmt::format("spec.cluster: {} ranks are too many to be measured here: at most {}",
-                    RankCount(problem.cluster), kMostRanks));
-  }
-
-  // The plan with the largest program of all: of one sequence a microbatch, none of them side by side.
-  const ParallelPlan largest{.pp = RankCount(problem.cluster)};
-  if (absl::Status status = CheckProgramSize(problem.workload, largest); !status.ok())
-    return In("workload.global_batch", status);
-
+  problem.options.predict_only = spec.predict_only();
   problem.device = spec.device().empty() ? "cpu" : spec.device();
-  if (problem.device != "cpu") {
-    return absl::UnimplementedError("spec.device: a device other than cpu is not supported yet");
-  }
+  if (absl::Status status = CheckEvidence(problem); !status.ok()) return status;
+
   for (const v1::SpaceAxis& axis : spec.space()) {
     std::vector<std::string> values(axis.values().begin(), axis.values().end());
     std::sort(values.begin(), values.end());
@@ -99,9 +170,8 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
           fmt::format("spec.space: axis {} is named twice", problem.space[i].first));
     }
   }
-  auto space =
-      SearchSpace::Create(problem.model, problem.workload, RankCount(problem.cluster), problem.space,
-                          {.predict_only = spec.predict_only()});
+  auto space = SearchSpace::Create(problem.model, problem.workload, RankCount(problem.cluster), problem.space,
+                                   {.predict_only = problem.options.predict_only});
   if (!space.ok()) return In("space", space.status());
 
   if (spec.max_trials() < 0) {
@@ -113,7 +183,7 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
         fmt::format("spec.time_budget_s is {}; it must not be negative", spec.time_budget_s()));
   }
   problem.options.exhaustive = spec.exhaustive();
-  problem.options.predict_only = spec.predict_only();
+  problem.options.measurable_ranks = MeasurableRanks(problem);
   problem.options.max_trials = spec.max_trials();
   problem.time_budget_s = spec.time_budget_s();
   return problem;

@@ -2,6 +2,7 @@
 // thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -20,11 +21,26 @@ struct SearchProblem {
   AxisValues space;
   SearchOptions options;
   double time_budget_s = 0;  // 0 = none
-  std::string device;        // "cpu"
+  std::string device;        // "cpu", "paced"
 };
 
-// Fills defaults: the model's by FillDefaults, seq_len = the model's max_seq_len, precision fp32, device cpu;
-// sorts the axes and their values. InvalidArgument names the field ("spec.model: ..."); Unimplemented names
+// How a study comes by its evidence.
+enum class Evidence : std::uint8_t {
+  kTrials,      // whole plans run on this machine, which the cluster is (`local`)
+  kSlices,      // the cluster is many machines like this one: one rank of a plan alone, its peers missing
+  kPaced,       // a described cluster, emulated: plans run on devices that take their modelled time
+  kPrediction,  // none: predict_only
+};
+Evidence EvidenceOf(const SearchProblem& problem);
+
+// Whether op times are measured before plans are predicted: on a described cluster they follow from its figures instead.
+bool NeedsCalibration(const SearchProblem& problem);
+
+// Ranks of the largest plan that one machine runs whole; 0: any.
+std::int64_t MeasurableRanks(const SearchProblem& problem);
+
+// Fills defaults: the model's by FillDefaults, seq_len = the model's max_seq_len, precision fp32 on CPUs and bf16 on GPUs,
+// device cpu; sorts the axes and their values. InvalidArgument names the field ("spec.model: ..."); Unimplemented names
 // what the engine or the search does not do yet.
 absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec);
 

@@ -164,9 +164,9 @@ absl::StatusOr<std::optional<std::int64_t>> StudyRun::Ask(const TrialRequest& re
   trial.set_plan_text(PlanText(request.plan));
   trial.set_repeat(request.repeat);
   *trial.mutable_predicted() = ToProto(request.predicted);
-  const auto queued =
-      store_.EnqueueTrial(study_, trial, TrialJob(*problem_, request.plan, request.predicted.step_time_s),
-                          kMaxAttempts, clock_());
+  const auto job = TrialJob(*problem_, request);
+  if (!job.ok()) return job.status();
+  const auto queued = store_.EnqueueTrial(study_, trial, *job, kMaxAttempts, clock_());
   if (!queued.ok()) {
     if (absl::Status running = CheckRunning(); !running.ok()) return running;
     return Failed(queued.status());

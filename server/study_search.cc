@@ -7,6 +7,9 @@
 #include "proto/convert/op_convert.h"
 #include "proto/convert/plan_convert.h"
 #include "proto/convert/prediction_convert.h"
+#include "search/cost/cluster_op_times.h"
+#include "search/cost/measured_on_links.h"
+#include "search/space/search_space.h"
 #include "search/text/plan_text.h"
 #include "server/resource_names.h"
 #include "server/thread_cpu_timer.h"
@@ -59,6 +62,7 @@ absl::Status StudySearch::Observe(const TrialRequest& request, const v1::Trial& 
   if (*outcome == TrialOutcome::kMeasured) {
     sample.step_time_s.assign(trial.measured().step_time_s().begin(), trial.measured().step_time_s().end());
     sample.device_s = trial.measured().device_s();
+    sample.slice = trial.measured().slice();
     measured_[trial.plan_text()].push_back(trial.measured());
     if (!trial.attempts().empty()) {
       const v1::Attempt& attempt = *trial.attempts().rbegin();
@@ -70,23 +74,41 @@ absl::Status StudySearch::Observe(const TrialRequest& request, const v1::Trial& 
   return loop_.Observe(request.plan, request.repeat, *outcome, sample);
 }
 
+absl::StatusOr<std::shared_ptr<const OpTimeModel>> StudySearch::OpTimesFrom(OutcomeSource& source) {
+  if (!NeedsCalibration(problem_)) {
+    auto times = ClusterOpTimes::Create(problem_.cluster, problem_.workload.precision);
+    if (!times.ok()) return times.status();
+    for (const NodeGroup& group : problem_.cluster.groups)
+      device_overhead_bytes_ = std::max(device_overhead_bytes_, group.device.overhead_bytes);
+    return std::shared_ptr<const OpTimeModel>(*std::move(times));
+  }
+  const auto calibration = source.Calibrate(loop_);
+  if (!calibration.ok()) return calibration.status();
+  if (!calibration->has_value()) return nullptr;
+  std::vector<OpTime> measured;
+  for (const v1::OpTime& message : (*calibration)->result.ops()) {
+    auto time = FromProto(message);
+    if (!time.ok()) return time.status();
+    measured.push_back(*std::move(time));
+  }
+  device_overhead_bytes_ = (*calibration)->device_overhead_bytes;
+  OpTimes times(measured);
+  if (problem_.cluster.local) return std::make_shared<const OpTimes>(std::move(times));
+  auto with_links = MeasuredOnLinks::Create(std::move(times), problem_.cluster);
+  if (!with_links.ok()) return with_links.status();
+  return std::shared_ptr<const OpTimeModel>(*std::move(with_links));
+}
+
 absl::Status StudySearch::Drive(OutcomeSource& source) {
   if (loop_.phase() == SearchPhase::kCalibrating) {
-    const auto calibration = source.Calibrate(loop_);
-    if (!calibration.ok()) return calibration.status();
-    if (!calibration->has_value()) {
+    auto times = OpTimesFrom(source);
+    if (!times.ok()) return times.status();
+    if (*times == nullptr) {
       loop_.Stop();
       return absl::OkStatus();
     }
-    std::vector<OpTime> times;
-    for (const v1::OpTime& message : (*calibration)->result.ops()) {
-      auto time = FromProto(message);
-      if (!time.ok()) return time.status();
-      times.push_back(*std::move(time));
-    }
     const ThreadCpuTimer timer(plan_cpu_s_);
-    device_overhead_bytes_ = (*calibration)->device_overhead_bytes;
-    if (absl::Status status = loop_.SetCalibration(OpTimes(times), device_overhead_bytes_); !status.ok())
+    if (absl::Status status = loop_.SetCalibration(*std::move(times), device_overhead_bytes_); !status.ok())
       return status;
     calibrated_ = true;
   }

@@ -6,12 +6,14 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "autocfg/v1/study_service.pb.h"
+#include "search/cost/op_time_model.h"
 #include "search/planner/search_loop.h"
 #include "server/search_problem.h"
 #include "server/store/store.h"
@@ -56,6 +58,8 @@ class StudySearch {
 
  private:
   StudySearch(SearchProblem problem, SearchLoop loop, double plan_cpu_s);
+  // What plans are predicted with: measured, modelled, or both; null where the source has no calibration. Sets the device overhead.
+  absl::StatusOr<std::shared_ptr<const OpTimeModel>> OpTimesFrom(OutcomeSource& source);
   absl::Status Observe(const TrialRequest& request, const v1::Trial& trial);
   v1::Candidate CandidateOf(const RankedPlan& ranked) const;
 

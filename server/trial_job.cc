@@ -7,6 +7,9 @@
 #include "proto/convert/op_convert.h"
 #include "proto/convert/plan_convert.h"
 #include "proto/convert/workload_convert.h"
+#include "search/cost/cluster_op_times.h"
+#include "search/cost/plan_op_times.h"
+#include "search/plan/legality.h"
 #include "search/schedule/program.h"
 
 namespace autocfg {
@@ -21,14 +24,27 @@ constexpr double kLimitFactor = 20;
 constexpr double kStartSeconds = 20;  // processes, weights, rendezvous
 constexpr std::uint64_t kSeed = 1;
 
+// An emulated step takes what its control messages take: far less than this for each microbatch of each rank.
+constexpr double kPacedLimitPerMicrobatch = 5e-3;
+constexpr std::int64_t kPacedSteps = 2;  // they are all alike
+
+// Ranks that one machine runs at once.
+std::int64_t RanksHere(const SearchProblem& problem) {
+  const std::int64_t machine = MeasurableRanks(problem);
+  const std::int64_t all = RankCount(problem.cluster);
+  return machine > 0 ? std::min(machine, all) : all;
+}
+
 }  // namespace
 
 v1::Job CalibrationJob(const SearchProblem& problem, const std::vector<OpDesc>& ops) {
   v1::Job job;
-  job.set_ranks(static_cast<std::int32_t>(RankCount(problem.cluster)));
+  job.set_ranks(static_cast<std::int32_t>(RanksHere(problem)));
   job.set_device(problem.device);
   v1::CalibrateSpec& spec = *job.mutable_calibrate();
-  for (const OpDesc& op : ops) *spec.add_ops() = ToProto(op);
+  for (const OpDesc& op : ops) {
+    if (problem.cluster.local || !IsCommunication(op.kind)) *spec.add_ops() = ToProto(op);
+  }
   double budget = kCalibrationSeconds;
   if (problem.time_budget_s > 0) budget = std::min(budget, kCalibrationShare * problem.time_budget_s);
   spec.set_time_budget_s(budget);
@@ -45,9 +61,11 @@ StepCounts StepsFor(double predicted_step_s) {
   return steps;
 }
 
-v1::Job TrialJob(const SearchProblem& problem, const ParallelPlan& plan, double predicted_step_s) {
+absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialRequest& request) {
+  const ParallelPlan& plan = request.plan;
+  const double predicted_step_s = request.predicted.step_time_s;
   v1::Job job;
-  job.set_ranks(static_cast<std::int32_t>(RankCount(plan)));
+  job.set_ranks(static_cast<std::int32_t>(request.slice ? RanksHere(problem) : RankCount(plan)));
   job.set_device(problem.device);
   v1::TrainSpec& spec = *job.mutable_train();
   *spec.mutable_model() = ToProto(problem.model);
@@ -64,13 +82,28 @@ v1::Job TrialJob(const SearchProblem& problem, const ParallelPlan& plan, double 
   optimizer.set_beta2(0.95);
   optimizer.set_adam_eps(1e-8);
   optimizer.set_clip_norm(1.0);
-  const StepCounts steps = StepsFor(predicted_step_s);
+  const bool paced = EvidenceOf(problem) == Evidence::kPaced;
+  const StepCounts steps = paced ? StepCounts{.untimed = 1, .timed = kPacedSteps} : StepsFor(predicted_step_s);
   spec.set_steps(steps.untimed + steps.timed);
   spec.set_warmup_steps_untimed(steps.untimed);
   spec.set_seed(kSeed);
   spec.set_memory_capacity_bytes(MemoryCapacity(problem.cluster));
-  const double predicted = predicted_step_s * static_cast<double>(spec.steps());
-  job.set_time_limit_s(std::max(kLeastLimitSeconds, kStartSeconds + kLimitFactor * predicted));
+  if (request.slice) {
+    spec.mutable_slice()->set_tensor(request.slice->tensor);
+    spec.mutable_slice()->set_pipeline(request.slice->pipeline);
+  }
+  const auto step_count = static_cast<double>(spec.steps());
+  double expected_s = kLimitFactor * predicted_step_s * step_count;
+  if (paced) {
+    const auto times = ClusterOpTimes::Create(problem.cluster, problem.workload.precision);
+    if (!times.ok()) return times.status();
+    for (const OpTime& time : PlanOpTimes(problem.model, problem.workload, plan, **times)) {
+      *spec.add_op_times() = ToProto(time);
+    }
+    const std::int64_t microbatches = MicrobatchCount(problem.workload, plan) * plan.virtual_stages * RankCount(plan);
+    expected_s = kPacedLimitPerMicrobatch * static_cast<double>(microbatches) * step_count;
+  }
+  job.set_time_limit_s(std::max(kLeastLimitSeconds, kStartSeconds + expected_s));
   return job;
 }
 

@@ -76,6 +76,7 @@ std::optional<v1::Measurement> MeasurementOf(const JobResult& result) {
       steps[i] = std::max(steps[i], train.step_time_s(static_cast<int>(i)));
     measurement.set_planned_memory_bytes(
         std::max(measurement.planned_memory_bytes(), train.planned_memory_bytes().total()));
+    measurement.set_slice(train.has_slice());
     measurement.set_peak_memory_bytes(std::max(measurement.peak_memory_bytes(), train.peak_memory_bytes()));
     measurement.set_device_overhead_bytes(
         std::max(measurement.device_overhead_bytes(), train.device_overhead_bytes()));
@@ -153,7 +154,8 @@ JobReport RunJob(const v1::Job& job, const v1::Inventory& inventory, const std::
         fmt::format("{}: the ranks' results do not fit together, or no step was timed", job.name()));
   }
   measurement->set_build_id(inventory.build_id());
-  measurement->set_device_fingerprint(inventory.device_fingerprint());
+  // What is emulated says nothing of this machine.
+  measurement->set_device_fingerprint(job.device() == "paced" ? "paced" : inventory.device_fingerprint());
   const double core_count = std::max<double>(1, static_cast<double>(inventory.physical_cores()));
   measurement->set_ranks_per_core(std::max(1.0, static_cast<double>(job.ranks()) / core_count));
   report.measurement = std::move(measurement);
