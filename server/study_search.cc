@@ -166,12 +166,13 @@ v1::Candidate StudySearch::CandidateOf(const RankedPlan& ranked) const {
   candidate.set_plan_text(PlanText(ranked.plan));
   *candidate.mutable_predicted() = ToProto(ranked.predicted);
   const auto measured = measured_.find(candidate.plan_text());
-  if (!ranked.median_step_time_s || measured == measured_.end()) return candidate;
-  // The last trial's circumstances, with the times of all trials of the plan.
+  const std::optional<double> median_s = ranked.slice ? ranked.slice_step_time_s : ranked.median_step_time_s;
+  if (!median_s || measured == measured_.end()) return candidate;
+  // The last trial's circumstances, with the times of all trials of the plan; of a slice, marked as one.
   v1::Measurement& all = *candidate.mutable_measured();
   all = measured->second.back();
   all.mutable_step_time_s()->Assign(ranked.step_time_s.begin(), ranked.step_time_s.end());
-  all.set_median_step_time_s(*ranked.median_step_time_s);
+  all.set_median_step_time_s(*median_s);
   all.set_ci95_s(ranked.ci95_s.value_or(0));
   all.set_device_s(0);
   for (const v1::Measurement& one : measured->second) {
@@ -199,7 +200,11 @@ v1::Recommendation StudySearch::Recommendation() const {
   for (std::size_t i = 0; i < ranking.size(); ++i) {
     *(i == 0 ? answer.mutable_best() : answer.add_runners_up()) = CandidateOf(ranking[i]);
   }
-  if (answer.has_best()) answer.set_provenance(answer.best().has_measured() ? "measured" : "predicted");
+  if (answer.has_best()) {
+    // What a slice took is no step time of the plan: that stays a prediction.
+    const bool measured = answer.best().has_measured() && !answer.best().measured().slice();
+    answer.set_provenance(measured ? "measured" : "predicted");
+  }
   answer.set_exhaustive_device_s(loop_.UnmeasuredDeviceSeconds());  // the rest comes with the usage
   return answer;
 }
