@@ -54,9 +54,15 @@ absl::Status CheckLimits(const SearchProblem& problem, std::int64_t most_ranks, 
   return absl::OkStatus();
 }
 
-// The plan with the largest program of all: of one sequence a microbatch, none of them side by side.
+// The plan with the largest program of all: of one sequence a microbatch, none of them side by side, and as many stages as
+// ranks or layers allow.
 absl::Status CheckPrograms(const SearchProblem& problem) {
-  const ParallelPlan largest{.pp = RankCount(problem.cluster)};
+  const std::int64_t ranks = RankCount(problem.cluster);
+  ParallelPlan largest{.pp = ranks};
+  if (ranks > 1 && problem.model.layers > ranks) {
+    largest.virtual_stages = (problem.model.layers + ranks - 1) / ranks;
+    largest.schedule = Schedule::kInterleaved;
+  }
   if (absl::Status status = CheckProgramSize(problem.workload, largest); !status.ok())
     return In("workload.global_batch", status);
   return absl::OkStatus();
