@@ -2,6 +2,9 @@
 #include "server/trial_job.h"
 
 #include "gtest/gtest.h"
+#include "proto/convert/op_convert.h"
+#include "search/cost/cluster_op_times.h"
+#include "search/text/cluster_json.h"
 
 namespace autocfg {
 namespace {
@@ -34,15 +37,34 @@ SearchProblem Problem() {
   group.device.memory_bytes = 1 << 20;
   group.gpus_per_node = 2;
   problem.cluster.groups.push_back(group);
+  problem.cluster.local = true;
   problem.device = "cpu";
+  return problem;
+}
+
+TrialRequest Request(const ParallelPlan& plan, double predicted_step_s) {
+  TrialRequest request{.plan = plan};
+  request.predicted.step_time_s = predicted_step_s;
+  return request;
+}
+
+// Three machines of two CPUs each.
+SearchProblem ManyMachines() {
+  SearchProblem problem = Problem();
+  problem.cluster.local = false;
+  NodeGroup& group = problem.cluster.groups.front();
+  group.nodes = 3;
+  group.intra_node_bytes_per_s = 1e9;
+  group.inter_node_bytes_per_s = 1e8;
+  problem.options.measurable_ranks = MeasurableRanks(problem);
   return problem;
 }
 
 TEST(TrialJob, TheTimeLimitIsGenerousAndAtLeastHalfAMinute) {
   ParallelPlan plan;
   plan.dp = 2;
-  EXPECT_GE(TrialJob(Problem(), plan, 0.001).time_limit_s(), 30);
-  const v1::Job slow = TrialJob(Problem(), plan, 10);
+  EXPECT_GE(TrialJob(Problem(), Request(plan, 0.001))->time_limit_s(), 30);
+  const v1::Job slow = *TrialJob(Problem(), Request(plan, 10));
   EXPECT_GE(slow.time_limit_s(), 10 * 10 * static_cast<double>(slow.train().steps()));
   EXPECT_EQ(slow.ranks(), 2);
   EXPECT_EQ(slow.train().steps(), 4);
@@ -57,6 +79,57 @@ TEST(CalibrationJob, TakesAtMostAFifthOfTheBudget) {
   EXPECT_EQ(CalibrationJob(problem, {}).calibrate().time_budget_s(), 4);
   problem.time_budget_s = 1000;
   EXPECT_EQ(CalibrationJob(problem, {}).calibrate().time_budget_s(), 10);
+}
+
+TEST(TrialJob, ASliceRunsInAsManyCopiesAsAMachineHasRanks) {
+  const SearchProblem problem = ManyMachines();
+  EXPECT_EQ(EvidenceOf(problem), Evidence::kSlices);
+  EXPECT_TRUE(NeedsCalibration(problem));
+  EXPECT_EQ(MeasurableRanks(problem), 2);
+  TrialRequest request = Request({.tp = 2, .pp = 1, .dp = 3}, 0.1);
+  request.slice = SliceRank{.tensor = 1, .pipeline = 0};
+  const auto job = TrialJob(problem, request);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->ranks(), 2);
+  ASSERT_TRUE(job->train().has_slice());
+  EXPECT_EQ(job->train().slice().tensor(), 1);
+  EXPECT_EQ(job->train().slice().pipeline(), 0);
+  EXPECT_EQ(job->train().op_times_size(), 0);
+}
+
+TEST(CalibrationJob, OfManyMachinesTimesWhatComputesOnOneOfThem) {
+  const OpDesc product{.kind = OpKind::kMatmul, .dims = {4, 4, 4}};
+  const OpDesc sum{.kind = OpKind::kAllReduceSum, .group = CommGroup::kData, .group_size = 3, .dims = {64}};
+  const v1::Job many = CalibrationJob(ManyMachines(), {product, sum});
+  EXPECT_EQ(many.ranks(), 2);
+  ASSERT_EQ(many.calibrate().ops_size(), 1);
+  EXPECT_EQ(many.calibrate().ops(0).kind(), "matmul");
+  EXPECT_EQ(CalibrationJob(Problem(), {product, sum}).calibrate().ops_size(), 2);
+}
+
+TEST(TrialJob, AnEmulatedPlanCarriesTheTimeOfEveryOp) {
+  SearchProblem problem = Problem();
+  problem.cluster = *PresetCluster("a100-80gb-sxm:1x2");
+  problem.workload.precision = *ParsePrecision("bf16");
+  problem.device = "paced";
+  EXPECT_EQ(EvidenceOf(problem), Evidence::kPaced);
+  EXPECT_FALSE(NeedsCalibration(problem));
+  const ParallelPlan plan{.pp = 2};
+  const auto job = TrialJob(problem, Request(plan, 0.1));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->ranks(), 2);
+  EXPECT_EQ(job->device(), "paced");
+  EXPECT_FALSE(job->train().has_slice());
+  const auto times = ClusterOpTimes::Create(problem.cluster, problem.workload.precision);
+  ASSERT_TRUE(times.ok()) << times.status();
+  int sends = 0;
+  for (const v1::OpTime& message : job->train().op_times()) {
+    const auto time = FromProto(message);
+    ASSERT_TRUE(time.ok()) << time.status();
+    EXPECT_EQ(time->seconds, (*times)->Seconds(time->op, plan)) << ToString(time->op);
+    sends += time->op.kind == OpKind::kSend ? 1 : 0;
+  }
+  EXPECT_EQ(sends, 1);
 }
 
 }  // namespace
