@@ -43,7 +43,8 @@ SearchProblem Problem() {
 }
 
 TrialRequest Request(const ParallelPlan& plan, double predicted_step_s) {
-  TrialRequest request{.plan = plan};
+  TrialRequest request;
+  request.plan = plan;
   request.predicted.step_time_s = predicted_step_s;
   return request;
 }

@@ -79,19 +79,19 @@ TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
                   s.mutable_cluster()->set_local(false);
                   s.mutable_cluster()->mutable_groups(0)->set_nodes(2);
                 }),
-                bad, "intra_node_bytes_per_s is missing");
-  ExpectRefused(with([](auto& s) { s.set_device("paced"); }), bad, "paced emulates a described cluster");
+                invalid, "intra_node_bytes_per_s is missing");
+  ExpectRefused(with([](auto& s) { s.set_device("paced"); }), invalid, "paced emulates a described cluster");
   ExpectRefused(with([](auto& s) {
                   s.mutable_cluster()->set_local(false);
                   s.set_device("paced");
                 }),
-                bad, "flops_per_s");
+                invalid, "flops_per_s");
   ExpectRefused(with([](auto& s) {
                   s.mutable_cluster()->set_local(false);
                   s.mutable_cluster()->mutable_groups(0)->mutable_device()->set_kind("cuda");
                   s.mutable_workload()->set_precision("bf16");
                 }),
-                bad, "predict_only");
+                invalid, "predict_only");
   ExpectRefused(with([](auto& s) { s.set_device("cuda"); }), later, "not supported yet");
   v1::ListStudiesResponse list;
   EXPECT_TRUE(Call(studies_, &v1::StudyService::Stub::ListStudies, v1::ListStudiesRequest(), &list).ok());
