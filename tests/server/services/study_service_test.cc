@@ -74,7 +74,7 @@ TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
   const StatusCode later = StatusCode::UNIMPLEMENTED;
   ExpectRefused(with([](auto& s) { s.mutable_model()->set_position("alibi"); }), later, "not supported yet");
   ExpectRefused(with([](auto& s) { s.mutable_workload()->set_precision("bf16"); }), later,
-                "bf16 is not supported yet");
+                "bf16 on the CPU is not supported yet");
   ExpectRefused(with([](auto& s) {
                   s.mutable_cluster()->set_local(false);
                   s.mutable_cluster()->mutable_groups(0)->set_nodes(2);
