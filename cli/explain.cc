@@ -30,6 +30,7 @@ int RunExplain(const ExplainArgs& args) {
   if (!explained.ok()) return Fail(OfOption(explained.status()));
   const BarStyle style = StyleOf(STDOUT_FILENO);
   if (args.against.empty()) {
+    for (const auto& note : question->notes) Note(note);
     for (const auto& note : explained->predicted.notes) Note(note);
     return Answer(ExplanationText(*explained, question->about, style));
   }
@@ -37,6 +38,7 @@ int RunExplain(const ExplainArgs& args) {
   if (!plan.ok()) return Fail(OfAgainst(plan.status()));
   const auto against = Explain(question->predictor, *plan);
   if (!against.ok()) return Fail(OfAgainst(against.status()));
+  for (const auto& note : question->notes) Note(note);
   for (const auto& note : explained->predicted.notes) Note(note);
   for (const auto& note : against->predicted.notes) Note("--against: " + note);
   return Answer(ComparisonText(*explained, *against, question->about, style));

@@ -119,16 +119,14 @@ absl::StatusOr<ClusterSpec> MeasuredHere(const std::string& text, const ClusterS
     }
   }
   ClusterSpec here = cluster;
-  const bool fits = cluster.groups.size() == 1 && cluster.groups.front().nodes == 1 &&
-                    RankCount(cluster) <= static_cast<std::int64_t>(PhysicalCores().size());
-  here.local = cluster.local || fits;
-  const auto machine = LocalCluster(here.local ? RankCount(cluster) : 1);
-  if (!machine.ok()) return Where(fmt::format("--cluster: {}", text), machine.status());
-  const NodeGroup& most = machine->groups.front();
+  here.local = cluster.groups.size() == 1 && cluster.groups.front().nodes == 1;
   for (NodeGroup& group : here.groups) {
+    const auto machine = LocalCluster(group.gpus_per_node);
+    if (!machine.ok()) return Where(fmt::format("--cluster: {}", text), machine.status());
+    const NodeGroup& most = machine->groups.front();
     std::int64_t& memory = group.device.memory_bytes;
     memory = memory == 0 ? most.device.memory_bytes : std::min(memory, most.device.memory_bytes);
-    group.ranks_per_core = most.ranks_per_core;  // a rank of a slice has a core of its own
+    group.ranks_per_core = most.ranks_per_core;
   }
   return here;
 }

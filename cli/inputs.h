@@ -27,14 +27,13 @@ absl::StatusOr<ClusterSpec> LoadCluster(const std::string& text);
 // A cluster that is predicted: as LoadCluster, but not `local`, which has no figures.
 absl::StatusOr<ClusterSpec> LoadDescribedCluster(const std::string& text);
 
-// A cluster that the CPU engine of this machine is to measure. This machine, and a described node of no more ranks than it has cores, is run here
-// as a whole, and is `local` then; of a larger cluster one rank at a time is run here. The memory of a rank is bounded by this
-// machine's own limit either way. InvalidArgument for GPUs, saying what to do; `text` names the cluster.
+// A cluster of CPUs whose node this machine is to stand for: `local` where it is one node. A rank's memory is bounded by this machine's
+// own limit, and its ranks share this machine's cores. InvalidArgument for GPUs, saying what to do; `text` names the cluster.
 absl::StatusOr<ClusterSpec> MeasuredHere(const std::string& text, const ClusterSpec& cluster);
 
 // Of what the CPU engine runs: "fp32" where empty; it takes fp64 and fp32.
 absl::StatusOr<Precision> LoadPrecision(const std::string& text);
-// Of what is predicted: bf16 where empty, on CPUs fp32; any of the four.
+// Of what is predicted: where empty as DefaultPredictedPrecision (search/text/prediction_json.h); any of the four.
 absl::StatusOr<Precision> LoadPredictedPrecision(const std::string& text, const ClusterSpec& cluster);
 
 // The text form, or an object of JSON. In canonical form and complete, and one that the engine runs for this

@@ -7,6 +7,7 @@
 #include "cli/inputs.h"
 #include "cli/numbers.h"
 #include "fmt/format.h"
+#include "search/text/prediction_json.h"
 
 namespace autocfg {
 
@@ -63,7 +64,10 @@ absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args) {
   const Workload workload{*global_batch, seq_len != 0 ? seq_len : model->max_seq_len, *precision};
   auto predictor = Predictor::Create(*model, workload, *cluster);
   if (!predictor.ok()) return OfOption(predictor.status());
-  return PlanQuestion{{*std::move(model), *std::move(cluster), workload}, *std::move(plan), *std::move(predictor)};
+  std::vector<std::string> notes;
+  if (std::string note = PrecisionNote(*cluster); args.precision.empty() && !note.empty()) notes.push_back(std::move(note));
+  return PlanQuestion{
+      {*std::move(model), *std::move(cluster), workload}, *std::move(plan), *std::move(predictor), std::move(notes)};
 }
 
 absl::Status OfOption(const absl::Status& status) {

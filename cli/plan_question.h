@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/statusor.h"
@@ -24,6 +25,7 @@ struct PlanQuestion {
   SearchQuestion about;
   ParallelPlan plan;
   Predictor predictor;
+  std::vector<std::string> notes;  // on what was chosen where nothing was named
 };
 
 // Errors name the option.

@@ -78,8 +78,9 @@ int RunPredict(const PredictArgs& args) {
     if (auto status = CheckWritable(args.trace); !status.ok())
       return Fail(kExitUsage, fmt::format("--trace: {}", Text(status)));
   }
-  const auto predicted = question->predictor.Predict(question->plan);
+  auto predicted = question->predictor.Predict(question->plan);
   if (!predicted.ok()) return Fail(OfOption(predicted.status()));
+  for (const auto& note : question->notes) predicted->notes.push_back(note);
   for (const auto& note : predicted->notes) Note(note);
   if (!args.trace.empty()) {
     const auto trace = question->predictor.TraceOf(question->plan);

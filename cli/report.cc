@@ -52,10 +52,10 @@ std::string Rejected(const v1::Counts& counts) {
   return text;
 }
 
-// How the times of a measured candidate came about.
+// How the times of a measured candidate came about. What a slice took is no step time of the plan: that stays predicted.
 std::string MeasuredHow(const v1::Candidate& candidate, const SearchQuestion& question) {
-  if (question.device == "paced") return "measured on the paced device (emulated)";
-  return candidate.measured().slice() ? "measured, one rank alone, a slice" : "measured";
+  if (candidate.measured().slice()) return "predicted; measured: one rank alone, a slice";
+  return question.device == "paced" ? "measured on the paced device: emulated" : "measured";
 }
 
 std::string MemoryOf(const v1::Prediction& predicted) {
@@ -75,7 +75,7 @@ std::string BestText(const v1::Candidate& best, const SearchQuestion& question) 
   if (!best.has_measured()) return PredictedBest(best, question);
   const auto& measured = best.measured();
   const auto& predicted = best.predicted();
-  std::vector<std::vector<std::string>> rows = {{"", "measured", "predicted (90% interval)"}};
+  std::vector<std::vector<std::string>> rows = {{"", measured.slice() ? "measured (the slice)" : "measured", "predicted (90% interval)"}};
   rows.push_back({"step time", MeasuredTime(best), PredictedTime(predicted)});
   rows.push_back({"tokens per second", measured.slice() ? "-" : Tokens(question.workload, measured.median_step_time_s()),
                   Tokens(question.workload, predicted.step_time_s())});
@@ -85,7 +85,7 @@ std::string BestText(const v1::Candidate& best, const SearchQuestion& question) 
                   MemoryOf(predicted)});
   std::string text = fmt::format("best plan: {}  ({})\n", best.plan_text(), MeasuredHow(best, question)) + Table(rows);
   text += fmt::format("  median of {} steps, +- half the 95% interval", measured.step_time_s_size());
-  if (measured.slice()) return text + "; the plan is larger than this machine, so that one rank of it ran alone\n";
+  if (measured.slice()) return text + "; the plan is larger than this machine, which corrects its prediction by a slice\n";
   if (question.device == "paced") return text + "; every op took its modelled time\n";
   return text + fmt::format("; {:g} rank{} per core\n", measured.ranks_per_core(), measured.ranks_per_core() == 1 ? "" : "s");
 }
@@ -108,7 +108,8 @@ std::string MachineText(const SearchQuestion& question) {
 
 std::string RunnersUp(const v1::Recommendation& answer, bool predict_only) {
   std::vector<std::vector<std::string>> rows = {{"runners-up"}};
-  if (!predict_only) rows[0].emplace_back("measured");
+  const bool slices = answer.best().measured().slice();
+  if (!predict_only) rows[0].emplace_back(slices ? "measured (the slice)" : "measured");
   rows[0].emplace_back("predicted");
   for (const auto& candidate : answer.runners_up()) {
     auto& row = rows.emplace_back(std::vector<std::string>{candidate.plan_text()});

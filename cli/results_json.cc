@@ -87,7 +87,8 @@ absl::StatusOr<Json> CandidateJson(const v1::Candidate& candidate, const SearchQ
   const auto plan = FromProto(candidate.plan());
   if (!plan.ok()) return plan.status();
   Json json{{"plan", PlanJson(*plan)}, {"plan_text", PlanText(*plan)}};
-  json["provenance"] = candidate.has_measured() ? "measured" : "predicted";
+  // What a slice took is no step time of the plan: that stays a prediction.
+  json["provenance"] = candidate.has_measured() && !candidate.measured().slice() ? "measured" : "predicted";
   json["measured"] =
       candidate.has_measured() ? MeasurementJson(candidate.measured(), question) : Json(nullptr);
   json["predicted"] = PredictionJson(candidate.predicted(), *plan, question);

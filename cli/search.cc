@@ -25,6 +25,7 @@
 #include "proto/convert/cluster_convert.h"
 #include "proto/convert/model_convert.h"
 #include "proto/convert/workload_convert.h"
+#include "search/text/prediction_json.h"
 #include "server/search_problem.h"
 #include "worker/inventory.h"
 #include "worker/process_launcher.h"
@@ -83,14 +84,23 @@ absl::Status CheckPredictOnly(const SearchArgs& args) {
   return absl::OkStatus();
 }
 
+// Whether the cluster's own figures are gone by, in place of this machine's.
+bool IsDescribed(const SearchQuestion& question) {
+  return question.device == "paced" || (question.predict_only && !question.cluster.local);
+}
+
 // The cluster and the precision, which follow from what is to measure.
 absl::Status LoadMachine(const SearchArgs& args, SearchQuestion& question, Precision& precision) {
-  const bool described = question.predict_only || question.device == "paced";
-  auto cluster = described ? LoadDescribedCluster(args.cluster) : LoadCluster(args.cluster);
-  if (cluster.ok() && !described) cluster = MeasuredHere(args.cluster, *cluster);
+  auto cluster = question.device == "paced" ? LoadDescribedCluster(args.cluster) : LoadCluster(args.cluster);
   if (!cluster.ok()) return cluster.status();
   question.cluster = *std::move(cluster);
-  const auto loaded = described ? LoadPredictedPrecision(args.precision, question.cluster) : LoadPrecision(args.precision);
+  if (!IsDescribed(question)) {
+    cluster = MeasuredHere(args.cluster, question.cluster);
+    if (!cluster.ok()) return cluster.status();
+    question.cluster = *std::move(cluster);
+  }
+  const auto loaded =
+      IsDescribed(question) ? LoadPredictedPrecision(args.precision, question.cluster) : LoadPrecision(args.precision);
   if (!loaded.ok()) return loaded.status();
   precision = *loaded;
   return absl::OkStatus();
@@ -187,7 +197,7 @@ std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer
   const std::string workload =
       fmt::format("--model {} --global-batch {} --seq-len {} --precision {}", ShellWord(args.model),
                   question.workload.global_batch, question.workload.seq_len, Name(question.workload.precision));
-  if (question.predict_only)
+  if (question.predict_only && IsDescribed(question))
     return fmt::format("{} explain {} --cluster {} --plan {}", args.program, workload, ShellWord(args.cluster), plan);
   std::string how;
   if (question.device == "paced") how = fmt::format(" --device paced --cluster {}", ShellWord(args.cluster));
@@ -224,12 +234,16 @@ int RunSearch(const SearchArgs& args) {
   if (!database.ok()) return Fail(database.status());
   const SearchQuestion& question = request->question;
   const std::int64_t ranks = RankCount(question.cluster);
+  if (std::string note = PrecisionNote(question.cluster); args.precision.empty() && IsDescribed(question) && !note.empty()) Note(note);
   const bool whole = question.cluster.local || question.device == "paced";
-  if (!whole && !question.predict_only) {
-    Note(fmt::format("{} ranks are more than this machine has; plans are measured by slices, one rank alone at a time", ranks));
+  // A plan of more ranks than a node has is measured by a slice.
+  const std::int64_t slots = whole ? ranks : question.cluster.groups.front().gpus_per_node;
+  if (!IsDescribed(question) && slots < ranks) {
+    Note(fmt::format("this machine stands for one node of {} rank{}: of larger plans a slice is measured, one rank alone", slots,
+                     slots == 1 ? "" : "s"));
   }
-  if (const auto cores = static_cast<std::int64_t>(PhysicalCores().size()); question.cluster.local && ranks > cores) {
-    Note(fmt::format("{} ranks share {} core{}; plans are compared as loaded as that", ranks, cores,
+  if (const auto cores = static_cast<std::int64_t>(PhysicalCores().size()); !IsDescribed(question) && slots > cores) {
+    Note(fmt::format("{} ranks share {} core{}; plans are compared as loaded as that", slots, cores,
                      cores == 1 ? "" : "s"));
   }
 
@@ -240,8 +254,8 @@ int RunSearch(const SearchArgs& args) {
   StudyClient client(service->address());
   const auto study = Begin(client, request->spec);
   if (!study.ok()) return Fail(study.status());
-  if (!question.predict_only) {
-    if (auto status = service->StartWorker(whole ? ranks : 0); !status.ok()) return Fail(status);
+  if (question.device == "paced" || !IsDescribed(question)) {
+    if (auto status = service->StartWorker(slots); !status.ok()) return Fail(status);
   }
 
   StudyWatcher watcher(service->address(), study->name());

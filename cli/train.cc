@@ -30,6 +30,7 @@
 #include "search/schedule/program_size.h"
 #include "search/text/chrome_trace.h"
 #include "search/text/plan_text.h"
+#include "search/text/prediction_json.h"
 #include "search/text/suggest.h"
 #include "worker/inventory.h"
 #include "worker/job_runner.h"
@@ -181,6 +182,9 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
   const auto precision =
       loaded.emulated ? LoadPredictedPrecision(precision_name, *loaded.emulated) : LoadPrecision(precision_name);
   if (!precision.ok()) return precision.status();
+  if (loaded.emulated && precision_name.empty()) {
+    if (std::string note = PrecisionNote(*loaded.emulated); !note.empty()) loaded.notes.push_back(std::move(note));
+  }
   run.workload.precision = *precision;
   run.workload.seq_len = seq_len != 0 ? seq_len : input ? input->workload.seq_len : run.model.max_seq_len;
   if (!args.global_batch.empty()) {

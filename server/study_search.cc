@@ -9,6 +9,7 @@
 #include "proto/convert/prediction_convert.h"
 #include "search/cost/cluster_op_times.h"
 #include "search/cost/measured_on_links.h"
+#include "search/cost/predict_plan.h"
 #include "search/space/search_space.h"
 #include "search/text/plan_text.h"
 #include "server/resource_names.h"
@@ -164,7 +165,9 @@ v1::Candidate StudySearch::CandidateOf(const RankedPlan& ranked) const {
   v1::Candidate candidate;
   *candidate.mutable_plan() = ToProto(ranked.plan);
   candidate.set_plan_text(PlanText(ranked.plan));
-  *candidate.mutable_predicted() = ToProto(ranked.predicted);
+  Prediction predicted = ranked.predicted;
+  if (EvidenceOf(problem_) == Evidence::kPrediction && !NeedsCalibration(problem_)) SetUncalibratedInterval(predicted);
+  *candidate.mutable_predicted() = ToProto(predicted);
   const auto measured = measured_.find(candidate.plan_text());
   const std::optional<double> median_s = ranked.slice ? ranked.slice_step_time_s : ranked.median_step_time_s;
   if (!median_s || measured == measured_.end()) return candidate;

@@ -31,6 +31,11 @@ std::int64_t DeviceOverhead(const ClusterSpec& cluster) {
 
 }  // namespace
 
+void SetUncalibratedInterval(Prediction& prediction) {
+  prediction.step_time_low_s = prediction.step_time_s * (1 - kUncalibratedHalfWidth);
+  prediction.step_time_high_s = prediction.step_time_s * (1 + kUncalibratedHalfWidth);
+}
+
 absl::StatusOr<Predictor> Predictor::Create(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster) {
   if (absl::Status status = Validate(model); !status.ok()) return status;
   if (absl::Status status = CheckEngineSupports(model); !status.ok()) return status;
@@ -69,8 +74,7 @@ absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
     return absl::InvalidArgumentError(
         fmt::format("cluster: its figures make a step of {} s; correct its rates, bandwidths and latencies", seconds));
   }
-  result.prediction.step_time_low_s = seconds * (1 - kUncalibratedHalfWidth);
-  result.prediction.step_time_high_s = seconds * (1 + kUncalibratedHalfWidth);
+  SetUncalibratedInterval(result.prediction);
   result.throughput = ThroughputOf(costs_.model(), costs_.workload(), costs_.cluster(), result.plan, seconds);
   return result;
 }

@@ -26,6 +26,9 @@ namespace autocfg {
 // run was seen at all. A calibrated cluster's interval comes from its fit.
 inline constexpr double kUncalibratedHalfWidth = 0.20;
 
+// Low and high as that says, around step_time_s.
+void SetUncalibratedInterval(Prediction& prediction);
+
 struct PlanPrediction {
   ParallelPlan plan;               // canonical; split=auto resolved
   std::vector<std::string> notes;  // options with nothing to act on; how the time was found where not by the simulator

@@ -1,6 +1,7 @@
 #include "search/text/prediction_json.h"
 
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -75,8 +76,15 @@ absl::Status LocalHasNoFigures() {
 }
 
 std::string_view DefaultPredictedPrecision(const ClusterSpec& cluster) {
-  const bool cpu = !cluster.groups.empty() && cluster.groups.front().device.kind == DeviceKind::kCpu;
-  return cpu ? "fp32" : "bf16";
+  if (cluster.groups.empty()) return "bf16";
+  const DeviceSpec& device = cluster.groups.front().device;
+  if (device.kind == DeviceKind::kCpu) return "fp32";
+  return device.flops_per_s_bf16 == 0 && device.flops_per_s_fp16 > 0 ? "fp16" : "bf16";
+}
+
+std::string PrecisionNote(const ClusterSpec& cluster) {
+  if (DefaultPredictedPrecision(cluster) != "fp16") return "";
+  return fmt::format("predicted in fp16, since {} has no bf16", cluster.groups.front().device.name);
 }
 
 absl::StatusOr<PredictionRequest> ParsePredictionRequest(const Json& json) {
@@ -103,7 +111,8 @@ absl::StatusOr<PredictionRequest> ParsePredictionRequest(const Json& json) {
   request.cluster = *std::move(cluster);
   if (request.cluster.local) return LocalHasNoFigures();
   request.workload.seq_len = seq_len != 0 ? seq_len : request.model.max_seq_len;
-  if (precision_name.empty()) precision_name = DefaultPredictedPrecision(request.cluster);
+  request.default_precision = precision_name.empty();
+  if (request.default_precision) precision_name = DefaultPredictedPrecision(request.cluster);
   const auto precision = ParsePrecision(precision_name);
   if (!precision) {
     return absl::InvalidArgumentError(fmt::format("request: precision \"{}\" is not known; it must be fp64, fp32, bf16 or fp16",
@@ -144,7 +153,11 @@ AnsweredLine AnswerPredictionLine(std::string_view line, PredictorCache& predict
   if (!predicted.ok()) return fail(predicted.status());
   Json answer{{"id", id}};
   answer.update(PredictionJson(predicted->prediction, predicted->throughput));
-  if (!predicted->notes.empty()) answer["notes"] = predicted->notes;
+  std::vector<std::string> notes = predicted->notes;
+  if (request->default_precision) {
+    if (std::string note = PrecisionNote(request->cluster); !note.empty()) notes.push_back(std::move(note));
+  }
+  if (!notes.empty()) answer["notes"] = notes;
   return {Line(answer), true};
 }
 

@@ -22,14 +22,17 @@ nlohmann::ordered_json PredictionJson(const Prediction& prediction, const Throug
 // "local", said of a prediction: it describes no machine.
 absl::Status LocalHasNoFigures();
 
-// bf16, or fp32 where the cluster's devices are CPUs.
+// bf16; fp16 on devices that have a rate in it and none in bf16 (V100); fp32 where the devices are CPUs.
 std::string_view DefaultPredictedPrecision(const ClusterSpec& cluster);
+// Why that is fp16, as a note; empty where it is not.
+std::string PrecisionNote(const ClusterSpec& cluster);
 
 struct PredictionRequest {
   ModelSpec model;  // defaults filled in
   ClusterSpec cluster;
   Workload workload;
   ParallelPlan plan;
+  bool default_precision = false;  // it was not named
 };
 
 // InvalidArgument or NotFound names the field: missing, unknown, of the wrong type or out of range.

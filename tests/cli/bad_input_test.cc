@@ -80,7 +80,6 @@ std::vector<Case> Cases() {
       {"Bf16", Search({"--precision", "bf16"}), 2, {"bf16", "not supported yet"}},
       {"UnknownPrecision", Search({"--precision", "fp31"}), 2, {"fp31", "fp32"}},
       {"Cuda", Search({"--device", "cuda"}), 2, {"cuda", "not supported yet"}},
-      {"PredictOnlyLocal", Search({"--predict-only"}), 2, {"--cluster: local has no figures", "preset"}},
       {"PacedLocal", Search({"--device", "paced"}), 2, {"--cluster: local has no figures", "preset"}},
       {"PredictOnlyExhaustive", Search({"--predict-only", "--exhaustive"}), 2, {"--predict-only", "--exhaustive"}},
       {"PredictOnlyTrials", Search({"--predict-only", "--max-trials", "3"}), 2, {"--predict-only", "--max-trials"}},

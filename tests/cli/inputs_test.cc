@@ -119,23 +119,23 @@ TEST(MeasuredHere, WhatIsDescribedIsBoundedByThisMachine) {
   EXPECT_LE(MemoryCapacity(*MeasuredHere("cluster.json", *huge)), MemoryLimitBytes());
 }
 
-TEST(MeasuredHere, WhatIsLargerThanThisMachineIsNotLocal) {
+TEST(MeasuredHere, ThisMachineStandsForANode) {
   const ScratchDirectory dir;
   const auto cores = static_cast<std::int64_t>(PhysicalCores().size());
-  for (const auto& [nodes, ranks] : {std::pair<std::int64_t, std::int64_t>{2, 1}, {1, cores + 1}}) {
-    const auto cluster = LoadCluster(CpuCluster(dir, nodes, ranks, 1'000'000'000'000'000));
+  for (const std::int64_t nodes : {1, 3}) {
+    const auto cluster = LoadCluster(CpuCluster(dir, nodes, 2 * cores, 1'000'000'000'000'000));
     ASSERT_TRUE(cluster.ok()) << cluster.status();
     const auto here = MeasuredHere("cluster.json", *cluster);
     ASSERT_TRUE(here.ok()) << here.status();
-    EXPECT_FALSE(here->local);
-    EXPECT_EQ(RankCount(*here), nodes * ranks);
-    EXPECT_LE(MemoryCapacity(*here), MemoryLimitBytes());
-    EXPECT_EQ(here->groups[0].ranks_per_core, 1);
+    EXPECT_EQ(here->local, nodes == 1);
+    EXPECT_EQ(RankCount(*here), nodes * 2 * cores);
+    EXPECT_EQ(MemoryCapacity(*here), MemoryCapacity(*LocalCluster(2 * cores)));
+    EXPECT_EQ(here->groups[0].ranks_per_core, 2);
   }
   const auto asked = LoadCluster("local:1x" + std::to_string(2 * cores));
   const auto here = MeasuredHere("local", *asked);
   ASSERT_TRUE(here.ok()) << here.status();
-  EXPECT_EQ(*here, *asked) << "who asks for more ranks than cores by name gets them";
+  EXPECT_EQ(*here, *asked);
 }
 
 TEST(LoadCluster, BadFiles) {

@@ -113,7 +113,7 @@ TEST(PredictionBadInput, ClusterFilesNameTheFigure) {
     std::vector<std::string> says;
   };
   const Wrong wrong[] = {{R"("flops_per_s": {"bf16": 3e14})", links, {"efficiency"}},
-                         {R"("flops_per_s": {"fp16": 3e14})", links, {"bf16"}},
+                         {R"("kind": "cuda", "flops_per_s": {"fp32": 2e13})", links, {"bf16"}},
                          {rates, R"("intra_node_latency_s": 1e-6)", {"intra_node_bytes_per_s"}},
                          {rates, R"("intra_node_bytes_per_s": -1)", {"c.json", "intra_node_bytes_per_s"}},
                          {rates, R"("intra_node_bytes_per_s": 1e300)", {"c.json", "intra_node_bytes_per_s"}},

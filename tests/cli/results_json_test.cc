@@ -177,5 +177,55 @@ TEST(SearchReport, EveryTimeSaysWhatItIs) {
   EXPECT_NE(text.find("next: autocfg train --input best.json"), std::string::npos);
 }
 
+TEST(SearchReport, PredictionsAloneNeverSayMeasured) {
+  auto question = Question();
+  question.cluster.local = false;
+  question.cluster.name = "a100-80gb-sxm:1x2";
+  question.predict_only = true;
+  auto answer = Answer();
+  *answer.mutable_best() = Candidate("tp=1,pp=2,dp=1,mbs=2", 0);
+  answer.clear_runners_up();
+  *answer.add_runners_up() = Candidate("tp=2,pp=1,dp=1,mbs=2", 0);
+  const std::string text = SearchReport(answer, question, "autocfg explain");
+  EXPECT_EQ(text.find("measur"), std::string::npos) << text;
+  EXPECT_NE(text.find("best plan: tp=1,pp=2,dp=1,mbs=2  (predicted)"), std::string::npos) << text;
+  EXPECT_NE(text.find("cluster: a100-80gb-sxm:1x2, 2 ranks\n"), std::string::npos) << text;
+  const auto json = *SearchJson(answer, question);
+  EXPECT_EQ(json["best"]["provenance"], "predicted");
+  EXPECT_EQ(json["best"]["measured"], nullptr);
+  EXPECT_EQ(json["device"], nullptr);
+}
+
+TEST(SearchReport, EmulatedTimesAreMarked) {
+  auto question = Question();
+  question.device = "paced";
+  EXPECT_NE(SearchReport(Answer(), question, "").find("(measured on the paced device: emulated)"), std::string::npos);
+  const auto json = *SearchJson(Answer(), question);
+  EXPECT_EQ(json["best"]["measured"]["emulated"], true);
+  EXPECT_EQ(json["device"], "paced");
+  EXPECT_EQ((*SearchJson(Answer(), Question()))["best"]["measured"]["emulated"], false);
+}
+
+TEST(SearchReport, SlicesAreMarkedAndTheirPlansPredicted) {
+  auto answer = Answer();
+  answer.mutable_best()->mutable_measured()->set_slice(true);
+  const std::string text = SearchReport(answer, Question(), "");
+  EXPECT_NE(text.find("one rank alone, a slice"), std::string::npos) << text;
+  const auto json = *SearchJson(answer, Question());
+  EXPECT_EQ(json["best"]["provenance"], "predicted");
+  EXPECT_EQ(json["best"]["measured"]["slice"], true);
+  EXPECT_EQ(json["best"]["measured"]["tokens_per_s"], nullptr) << "one rank's time is not the step's";
+}
+
+TEST(SearchJson, DescribedClusterIsReadBack) {
+  auto question = Question();
+  EXPECT_EQ(ParseSearchJson(SearchJson(Answer(), question)->dump())->cluster, std::nullopt) << "this machine";
+  question.cluster.local = false;
+  question.cluster.groups[0].device.kind = DeviceKind::kCpu;
+  const auto run = ParseSearchJson(SearchJson(Answer(), question)->dump());
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->cluster, question.cluster);
+}
+
 }  // namespace
 }  // namespace autocfg

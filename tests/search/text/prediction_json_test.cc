@@ -123,6 +123,21 @@ TEST(PredictionJson, NotesStandWhereThereAreAny) {
   EXPECT_THAT(Answer(request)["notes"][0].get<std::string>(), HasSubstr("split=auto is "));
 }
 
+TEST(PredictionJson, DefaultPrecisionIsOneThatTheDeviceHas) {
+  EXPECT_EQ(DefaultPredictedPrecision(*PresetCluster("a100-80gb-sxm")), "bf16");
+  EXPECT_EQ(DefaultPredictedPrecision(*PresetCluster("v100-32gb-sxm")), "fp16");
+  Json request = Request();
+  request["cluster"] = "v100-32gb-sxm:1x8";
+  const Json answer = Answer(request);
+  EXPECT_THAT(answer["notes"][0].get<std::string>(), HasSubstr("fp16, since v100-32gb-sxm has no bf16"));
+  request["precision"] = "fp16";
+  Json asked = Answer(request);
+  EXPECT_FALSE(asked.contains("notes"));
+  EXPECT_EQ(asked["step_time_s"], answer["step_time_s"]);
+  request["precision"] = "bf16";
+  EXPECT_THAT(Answer(request)["error"].get<std::string>(), HasSubstr("bf16")) << "who asks for it by name is told";
+}
+
 TEST(PredictionJson, WrongRequestsNameWhatIsWrong) {
   struct Wrong {
     const char* field;

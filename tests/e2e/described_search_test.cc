@@ -1,0 +1,125 @@
+// Searches of described clusters, from outside: by prediction alone, emulated, and by slices.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "nlohmann/json.hpp"
+#include "tests/cli/program.h"
+
+namespace autocfg {
+namespace {
+
+using Json = nlohmann::json;
+using testing::HasSubstr;
+
+class DescribedSearchTest : public testing::Test {
+ protected:
+  Finished Search(std::vector<std::string> more) const {
+    std::vector<std::string> args = {"search", "--db", home_ / "search.db"};
+    args.insert(args.end(), more.begin(), more.end());
+    return RunAutocfg(home_, args);
+  }
+
+  const ScratchDirectory home_;
+};
+
+TEST_F(DescribedSearchTest, PredictionAloneAnswersWithoutHardware) {
+  const std::vector<std::string> question = {"--predict-only", "--model", "llama2-7b", "--cluster", "h100-sxm:2x8", "--global-batch", "64"};
+  const auto best_file = home_ / "best.json";
+  auto args = question;
+  args.insert(args.end(), {"--json", "--output", best_file});
+  const auto finished = Search(args);
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  const Json answer = Json::parse(finished.out);
+  EXPECT_EQ(answer, Json::parse(ReadWhole(best_file)));
+  EXPECT_EQ(answer["best"]["provenance"], "predicted");
+  EXPECT_EQ(answer["best"]["measured"], nullptr);
+  EXPECT_EQ(answer["device"], nullptr);
+  const auto& counts = answer["counts"];
+  EXPECT_EQ(counts["enumerated"], counts["illegal"].get<int>() + counts["out_of_memory"].get<int>() + counts["predicted"].get<int>());
+  EXPECT_GT(counts["predicted"], 0);
+  EXPECT_EQ(counts["measured"], 0);
+  EXPECT_EQ(answer["search"]["device_s"], 0);
+
+  // What is predicted of the best is what `predict` says of it, the interval too.
+  const auto predicted = RunAutocfg(home_, {"predict", "--model", "llama2-7b", "--cluster", "h100-sxm:2x8", "--global-batch", "64", "--plan",
+                                            answer["best"]["plan_text"], "--json"});
+  ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
+  const Json alone = Json::parse(predicted.out);
+  for (const char* key : {"step_time_s", "step_time_low_s", "step_time_high_s", "tokens_per_s_per_gpu", "mfu"}) {
+    const double value = answer["best"]["predicted"][key];
+    EXPECT_NEAR(value, alone[key].get<double>(), 1e-6 * value) << key;
+  }
+  EXPECT_EQ(answer["best"]["predicted"]["memory_bytes"], alone["memory_bytes"]);
+
+  const auto text = Search(question);
+  ASSERT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, testing::Not(HasSubstr("measur")));
+  EXPECT_THAT(text.out, HasSubstr("next: " AUTOCFG_BIN_DIR "/autocfg explain"));
+}
+
+TEST_F(DescribedSearchTest, PredictionOfThisMachineCalibratesAndRunsNoPlan) {
+  const auto model =
+      home_.Write("model.json", R"({"name": "smallest", "layers": 2, "hidden": 32, "heads": 2, "vocab": 128, "max_seq_len": 16})");
+  const auto finished = Search({"--predict-only", "--model", model, "--cluster", "local:1x2", "--global-batch", "4", "--json"});
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  const Json answer = Json::parse(finished.out);
+  EXPECT_EQ(answer["best"]["provenance"], "predicted");
+  EXPECT_GT(answer["best"]["predicted"]["step_time_s"], 0);
+  EXPECT_EQ(answer["counts"]["measured"], 0);
+}
+
+TEST_F(DescribedSearchTest, NothingFitsIsSaidWithoutHardwareToo) {
+  const auto finished = Search({"--predict-only", "--model", "gpt3-175b", "--cluster", "v100-32gb-sxm:1x8", "--global-batch", "8"});
+  EXPECT_EQ(finished.exit_code, 1);
+  EXPECT_THAT(finished.err, HasSubstr("nothing fits"));
+  EXPECT_THAT(finished.err, HasSubstr("note: predicted in fp16, since v100-32gb-sxm has no bf16"));
+}
+
+TEST_F(DescribedSearchTest, PacedSearchOf64Ranks) {
+  const auto cluster = home_.Write("cluster.json", R"({"name": "eight nodes", "device": "a100-80gb-sxm", "nodes": 8, "gpus_per_node": 8})");
+  const auto finished = Search({"--device", "paced", "--model", "gpt2-124m", "--cluster", cluster, "--global-batch", "64", "--max-trials", "2",
+                                "--space", "mbs=1", "--json", "--output", home_ / "best.json"});
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  const Json answer = Json::parse(finished.out);
+  EXPECT_EQ(answer["best"]["provenance"], "measured");
+  EXPECT_EQ(answer["best"]["measured"]["emulated"], true);
+  EXPECT_EQ(answer["workload"]["precision"], "bf16");
+  const auto& plan = answer["best"]["plan"];
+  EXPECT_EQ(plan["tp"].get<int>() * plan["pp"].get<int>() * plan["dp"].get<int>(), 64);
+  const double predicted = answer["best"]["predicted"]["step_time_s"];
+  EXPECT_NEAR(answer["best"]["measured"]["step_time_s"].get<double>(), predicted, 0.05 * predicted);
+  // And its plan runs from the file, on the same cluster.
+  const auto ran = RunAutocfg(home_, {"train", "--input", home_ / "best.json", "--steps", "2", "--device", "paced", "--json"});
+  ASSERT_EQ(ran.exit_code, 0) << ran.err;
+  EXPECT_EQ(Json::parse(ran.out)["cluster"], "eight nodes");
+}
+
+TEST_F(DescribedSearchTest, LargerThanThisMachineIsMeasuredBySlices) {
+  const auto model =
+      home_.Write("model.json", R"({"name": "smallest", "layers": 2, "hidden": 32, "heads": 2, "vocab": 128, "max_seq_len": 16})");
+  const auto cluster = home_.Write("cluster.json", R"({"name": "two of these", "device": {"name": "cpu", "kind": "cpu", "memory_bytes": 1000000000},
+      "nodes": 2, "gpus_per_node": 1, "inter_node_bytes_per_s": 1e9, "inter_node_latency_s": 1e-5})");
+  const auto finished = Search({"--model", model, "--cluster", cluster, "--global-batch", "4", "--max-trials", "2", "--json"});
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_THAT(finished.err, HasSubstr("of larger plans a slice is measured, one rank alone"));
+  const Json answer = Json::parse(finished.out);
+  EXPECT_EQ(answer["best"]["measured"]["slice"], true) << answer["best"];
+  EXPECT_EQ(answer["best"]["provenance"], "predicted") << "what a slice took is no step time of the plan";
+}
+
+TEST_F(DescribedSearchTest, ClustersThatCannotBeAskedFor) {
+  const auto says = [&](std::vector<std::string> args, int code, const char* part) {
+    const auto finished = Search(std::move(args));
+    EXPECT_EQ(finished.exit_code, code) << finished.err;
+    EXPECT_THAT(finished.err, HasSubstr(part));
+    EXPECT_EQ(finished.out, "");
+  };
+  const auto bare = home_.Write("bare.json", R"({"device": {"memory_bytes": 80000000000, "flops_per_s": {"bf16": 3e14}}, "nodes": 1, "gpus_per_node": 2})");
+  says({"--predict-only", "--model", "gpt2-124m", "--cluster", bare, "--global-batch", "4"}, 2, "is missing, which predictions need");
+  says({"--device", "paced", "--model", "gpt2-124m", "--cluster", "a100-80gb-sxm:16x8", "--global-batch", "512"}, 2, "--cluster");
+  says({"--model", "gpt2-124m", "--cluster", "a100-80gb-sxm:1x8", "--global-batch", "8"}, 2, "--predict-only");
+  EXPECT_FALSE(std::filesystem::exists(home_ / "search.db"));
+}
+
+}  // namespace
+}  // namespace autocfg
