@@ -16,6 +16,7 @@ namespace {
 struct ExplainArgs {
   PlanQuestionArgs question;
   std::string against;
+  bool compares = false;  // --against was given
 };
 
 // What is wrong with the second plan, said of its option.
@@ -29,7 +30,7 @@ int RunExplain(const ExplainArgs& args) {
   const auto explained = Explain(question->predictor, question->plan);
   if (!explained.ok()) return Fail(OfOption(explained.status()));
   const BarStyle style = StyleOf(STDOUT_FILENO);
-  if (args.against.empty()) {
+  if (!args.compares) {
     for (const auto& note : question->notes) Note(note);
     for (const auto& note : explained->predicted.notes) Note(note);
     return Answer(ExplanationText(*explained, question->about, style));
@@ -50,8 +51,11 @@ void AddExplain(CLI::App& app, Verb& chosen) {
   CLI::App* verb = app.add_subcommand("explain", "where a plan's predicted time and memory go, or against a second plan");
   const auto args = std::make_shared<ExplainArgs>();
   AddPlanQuestion(verb, args->question);
-  verb->add_option("--against", args->against, "a second plan, shown beside the first");
-  verb->callback([args, &chosen] { chosen = [args] { return RunExplain(*args); }; });
+  const CLI::Option* against = verb->add_option("--against", args->against, "a second plan, shown beside the first");
+  verb->callback([args, against, &chosen] {
+    args->compares = against->count() > 0;
+    chosen = [args] { return RunExplain(*args); };
+  });
 }
 
 }  // namespace autocfg

@@ -26,6 +26,7 @@ constexpr std::size_t kMostRequestBytes = std::size_t{1} << 20;
 struct PredictArgs {
   PlanQuestionArgs question;
   std::string requests, trace;
+  bool many = false;  // --requests was given
   bool json = false;
 };
 
@@ -43,6 +44,7 @@ int RunRequests(const PredictArgs& args) {
   if (given.empty() && !args.trace.empty()) given = "--trace";
   if (!given.empty())
     return Fail(kExitUsage, fmt::format("--requests and {} exclude each other; each request names its own", given));
+  if (args.requests.empty()) return Fail(kExitUsage, "--requests: empty; name a file, or - for standard input");
   const auto reader = LineReader::Open(args.requests, kMostRequestBytes);
   if (!reader.ok()) return Fail(kExitUsage, fmt::format("--requests: {}", Text(reader.status())));
   PredictorCache predictors;
@@ -71,7 +73,7 @@ int RunRequests(const PredictArgs& args) {
 }
 
 int RunPredict(const PredictArgs& args) {
-  if (!args.requests.empty()) return RunRequests(args);
+  if (args.many) return RunRequests(args);
   auto question = LoadPlanQuestion(args.question);
   if (!question.ok()) return Fail(question.status());
   if (!args.trace.empty()) {
@@ -109,11 +111,14 @@ void AddPredict(CLI::App& app, Verb& chosen) {
   CLI::App* verb = app.add_subcommand("predict", "what a plan would take on a described cluster, without hardware");
   const auto args = std::make_shared<PredictArgs>();
   AddPlanQuestion(verb, args->question);
-  verb->add_option("--requests", args->requests,
+  const CLI::Option* requests = verb->add_option("--requests", args->requests,
                    "in place of all these: a file of requests, one JSON object a line (- for standard input); one answer a line");
   verb->add_option("--trace", args->trace, "write what every rank does when here (Chrome trace, for Perfetto)");
   verb->add_flag("--json", args->json, "the answer as JSON");
-  verb->callback([args, &chosen] { chosen = [args] { return RunPredict(*args); }; });
+  verb->callback([args, requests, &chosen] {
+    args->many = requests->count() > 0;
+    chosen = [args] { return RunPredict(*args); };
+  });
 }
 
 }  // namespace autocfg

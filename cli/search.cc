@@ -58,6 +58,7 @@ absl::Status OfOption(const absl::Status& status) {
                                       {"spec.workload.global_batch: ", "--global-batch", ""},
                                       {"spec.workload.precision: ", "--precision", ""},
                                       {"spec.workload: ", "workload", "workload"},
+                                      {"spec.cluster: cluster of ", "--cluster", ""},
                                       {"spec.cluster: ", "--cluster", "cluster"},
                                       {"spec.space: ", "--space", "space"},
                                       {"spec.device: ", "--device", ""}};

@@ -72,6 +72,10 @@ TEST(PredictionBadInput, OptionsOfOneVerb) {
   ExpectOneClearLine(Ask("predict", "--trace", "/nonexistent/t.json"), 2, {"--trace: /nonexistent/t.json"});
   ExpectOneClearLine({"predict", "--requests", "r.jsonl", "--model", "gpt2-tiny"}, 2, {"--requests", "--model"});
   ExpectOneClearLine({"predict", "--requests", "r.jsonl", "--trace", "t.json"}, 2, {"--requests", "--trace"});
+  ExpectOneClearLine({"predict", "--requests", ""}, 2, {"--requests: empty"});
+  auto against_nothing = Ask("explain");
+  against_nothing.insert(against_nothing.end(), {"--against", ""});
+  ExpectOneClearLine(against_nothing, 2, {"--against: it is empty"});
   ExpectOneClearLine({"predict", "--requests", "/nonexistent/r.jsonl"}, 2, {"--requests: /nonexistent/r.jsonl"});
   ExpectOneClearLine({"predict", "--requests", "/tmp"}, 2, {"--requests: /tmp", "directory"});
   ExpectOneClearLine({"predict", "--requests", "/dev/zero"}, 2, {"--requests: /dev/zero", "regular file"});
