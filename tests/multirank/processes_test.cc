@@ -13,6 +13,7 @@
 #include "proto/convert/op_convert.h"
 #include "proto/convert/plan_convert.h"
 #include "proto/convert/workload_convert.h"
+#include "search/cost/plan_op_times.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/run/safetensors.h"
 #include "worker/process_launcher.h"
@@ -46,6 +47,12 @@ v1::TrainSpec SpecOf(const TrainConfig& c) {
   spec.set_init_path(c.init_path);
   spec.set_save_path(c.save_path);
   spec.set_memory_capacity_bytes(c.memory_capacity_bytes);
+  spec.set_trace(c.trace);
+  if (c.slice) {
+    spec.mutable_slice()->set_tensor(c.slice->tensor);
+    spec.mutable_slice()->set_pipeline(c.slice->pipeline);
+  }
+  for (const auto& [op, seconds] : c.op_times) *spec.add_op_times() = ToProto(OpTime{op, seconds});
   return spec;
 }
 
@@ -130,6 +137,59 @@ TEST_F(Processes, CountBytesOnTheDryDevice) {
     EXPECT_GT(rank.last.train_result().planned_memory_bytes().total(), 0);
     EXPECT_EQ(rank.last.train_result().losses_size(), 0);
   }
+}
+
+// Many more ranks than cores, whose step takes modelled time: attention alone, a forward 1 s a layer, a backward 2 s.
+TEST_F(Processes, TakeModelledTimeOnThePacedDevice) {
+  TrainConfig c = testing::SmallConfig();
+  c.plan = {.tp = 2, .pp = 4, .dp = 2, .schedule = Schedule::kGPipe};
+  c.lr.steps = 2;
+  c.trace = true;
+  class EqualLayers final : public OpTimeModel {
+   public:
+    double Seconds(const OpDesc& op, const ParallelPlan&) const override {
+      return op.kind == OpKind::kAttentionForward ? 1 : op.kind == OpKind::kAttentionBackward ? 2 : 0;
+    }
+  };
+  for (const OpTime& time : PlanOpTimes(c.model, c.workload, c.plan, EqualLayers())) c.op_times.emplace(time.op, time.seconds);
+  const JobResult job = RunProcesses(c, "paced");
+  ASSERT_EQ(job.outcome, JobOutcome::kDone) << job.message;
+  const double microbatches = 4, layers = 1;  // of a rank
+  for (const RankOutcome& rank : job.ranks) {
+    const v1::TrainResult& result = rank.last.train_result();
+    ASSERT_EQ(result.step_time_s_size(), 2);
+    for (const double step_s : result.step_time_s()) EXPECT_DOUBLE_EQ(step_s, 3 * layers * (microbatches + 4 - 1));
+    EXPECT_GT(result.trace_size(), 2 * microbatches);
+    EXPECT_EQ(result.losses_size(), 0);
+  }
+  c.op_times.erase(c.op_times.begin());
+  const JobResult refused = RunProcesses(c, "paced");
+  EXPECT_EQ(refused.outcome, JobOutcome::kBadInput);
+  EXPECT_THAT(refused.message, HasSubstr("op_times: no time of "));
+}
+
+TEST_F(Processes, RunCopiesOfASlice) {
+  TrainConfig c = testing::SmallConfig();
+  c.plan = {.tp = 4, .pp = 4, .dp = 8, .micro_batch = 1};
+  c.lr.steps = 3;
+  c.slice = SliceSpec{.tensor = 3, .pipeline = 2};
+  v1::RunSpec job;
+  job.set_device("cpu");
+  *job.mutable_train() = SpecOf(c);
+  const JobResult done = RunProcesses(job, 2);
+  ASSERT_EQ(done.outcome, JobOutcome::kDone) << done.message;
+  for (const RankOutcome& rank : done.ranks) {
+    const v1::TrainResult& result = rank.last.train_result();
+    EXPECT_EQ(result.slice().tensor(), 3);
+    EXPECT_EQ(result.slice().pipeline(), 2);
+    EXPECT_EQ(result.losses_size(), 0);
+    ASSERT_EQ(result.step_time_s_size(), 3);
+    EXPECT_GT(result.step_time_s(0), 0);
+  }
+  job.mutable_train()->mutable_slice()->set_pipeline(4);
+  const JobResult refused = RunProcesses(job, 2);
+  EXPECT_EQ(refused.outcome, JobOutcome::kBadInput);
+  EXPECT_THAT(refused.message, HasSubstr("slice: pipeline 4 is outside 0 to 3 of the plan"));
 }
 
 TEST_F(Processes, SayWhatIsWrongWithTheInput) {

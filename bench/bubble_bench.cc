@@ -1,0 +1,150 @@
+// Pipeline bubbles of the real trainer on the paced device: the idle time of a step over its ideal time, for GPipe, 1F1B and interleaving, against
+// what is published: (p-1)/m (Huang et al. 2019; Narayanan et al. 2021, section 2.2.1) and (p-1)/(v m) (section 2.2.2), with the simulator's
+// value beside each. Every rank is a thread; virtual time, so the figures are the same on every machine.
+// usage: autocfg_bubble_bench. Prints one JSON object.
+//
+// A GPT of 32 layers (hidden 4096, sequence 2048, micro batch 1, bf16) on A100s, one in a node. Only the matrix products and the attention of the
+// layers take time, so that all stages are equal. Messages are free as the published law has it ("bubble"), and then take the cluster's time
+// ("with_messages"): what they add stands in the same unit, of the ideal time.
+#include <exception>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "nlohmann/json.hpp"
+#include "search/cost/cluster_op_times.h"
+#include "search/cost/cost_model.h"
+#include "search/cost/layer_ops.h"
+#include "search/cost/plan_op_times.h"
+#include "search/text/cluster_json.h"
+#include "trainer/comm/rendezvous.h"
+#include "trainer/run/train_loop.h"
+
+namespace autocfg {
+namespace {
+
+ModelSpec Gpt() {
+  ModelSpec model;
+  model.name = "gpt-32-layers";
+  model.layers = 32;
+  model.hidden = 4096;
+  model.heads = 32;
+  model.vocab = 50257;
+  model.max_seq_len = 2048;
+  FillDefaults(model);
+  return model;
+}
+
+Workload Batch(std::int64_t microbatches) {
+  return {.global_batch = microbatches, .seq_len = 2048, .precision = ParsePrecision("bf16").value()};
+}
+
+// A cluster's times of the layers' matrix products and attention, and of messages where these count; all else is free.
+class LayerTimes final : public OpTimeModel {
+ public:
+  LayerTimes(std::shared_ptr<const OpTimeModel> cluster, const std::vector<OpDesc>& layer, bool messages)
+      : cluster_(std::move(cluster)), messages_(messages) {
+    for (const OpDesc& op : layer) {
+      if (Flops(op) > 0) counts_[op] = true;
+    }
+  }
+
+  double Seconds(const OpDesc& op, const ParallelPlan& plan) const override {
+    const bool message = op.kind == OpKind::kSend || op.kind == OpKind::kRecv;
+    return counts_.contains(op) || (message && messages_) ? cluster_->Seconds(op, plan) : 0;
+  }
+
+ private:
+  const std::shared_ptr<const OpTimeModel> cluster_;
+  const bool messages_;
+  std::map<OpDesc, bool> counts_;
+};
+
+// The step time of the trainer.
+double Run(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, const OpTimeModel& times) {
+  TrainConfig config;
+  config.model = model;
+  config.workload = workload;
+  config.plan = plan;
+  config.lr.steps = 1;
+  for (const OpTime& time : PlanOpTimes(model, workload, plan, times)) config.op_times.emplace(time.op, time.seconds);
+
+  const int ranks = static_cast<int>(RankCount(plan));
+  const auto rendezvous = CreateLocalRendezvous(ranks);
+  std::vector<double> step_s(static_cast<std::size_t>(ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        const auto r = static_cast<std::size_t>(rank);
+        Backend backend = CreateTrainBackend("paced", *rendezvous[r], config);
+        step_s[r] = Train(config, rank, ranks, backend, {}).step_time_s(0);
+      } catch (const std::exception& e) {
+        std::cerr << "autocfg_bubble_bench: rank " << rank << ": " << e.what() << std::endl;
+        std::_Exit(1);  // its peers would wait for it forever
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return step_s.front();
+}
+
+double Sum(const std::vector<OpDesc>& ops, const OpTimeModel& times, const ParallelPlan& plan) {
+  double seconds = 0;
+  for (const OpDesc& op : ops) seconds += times.Seconds(op, plan);
+  return seconds;
+}
+
+nlohmann::json Measure(const char* schedule, const ParallelPlan& plan, std::int64_t microbatches, const ClusterSpec& cluster,
+                       const std::shared_ptr<const OpTimeModel>& cluster_times) {
+  const ModelSpec model = Gpt();
+  const Workload workload = Batch(microbatches);
+  std::vector<OpDesc> layer = LayerForwardOps(model, workload, plan);
+  const std::vector<OpDesc> backward = LayerBackwardOps(model, workload, plan);
+  layer.insert(layer.end(), backward.begin(), backward.end());
+
+  nlohmann::json row = {{"schedule", schedule}, {"pp", plan.pp}, {"virtual_stages", plan.virtual_stages}, {"microbatches", microbatches}};
+  const double published = static_cast<double>(plan.pp - 1) / static_cast<double>(plan.virtual_stages * microbatches);
+  for (const bool messages : {false, true}) {
+    const auto times = std::make_shared<LayerTimes>(cluster_times, layer, messages);
+    const double ideal_s = static_cast<double>(microbatches * model.layers / plan.pp) * Sum(layer, *times, plan);
+    CostModel costs(model, workload, cluster, times);
+    nlohmann::json figures = {{"paced", Run(model, workload, plan, *times) / ideal_s - 1},
+                              {"simulated", costs.Trace(plan).step_time_s / ideal_s - 1}};
+    if (!messages) figures["published"] = published;
+    row[messages ? "with_messages" : "bubble"] = figures;
+  }
+  return row;
+}
+
+int Main() {
+  const auto cluster = PresetCluster("a100-80gb-sxm:8x1");
+  const auto times = cluster.ok() ? ClusterOpTimes::Create(*cluster, Batch(1).precision) : cluster.status();
+  if (!times.ok()) {
+    std::cerr << "autocfg_bubble_bench: " << times.status() << "\n";
+    return 1;
+  }
+  nlohmann::json rows = nlohmann::json::array();
+  for (const std::int64_t pp : {2, 4, 8}) {
+    for (const std::int64_t microbatches : {pp, 2 * pp, 4 * pp, 8 * pp}) {
+      const auto measure = [&](const char* name, const ParallelPlan& plan) {
+        rows.push_back(Measure(name, plan, microbatches, *cluster, *times));
+      };
+      measure("gpipe", {.pp = pp, .schedule = Schedule::kGPipe});
+      measure("1f1b", {.pp = pp, .schedule = Schedule::kOneFOneB});
+      for (const std::int64_t v : {2, 4}) {
+        measure("interleaved", {.pp = pp, .virtual_stages = v, .schedule = Schedule::kInterleaved});
+      }
+    }
+  }
+  std::cout << nlohmann::json{{"unit", "idle over ideal time of a step"}, {"cluster", "a100-80gb-sxm:8x1"}, {"rows", rows}}.dump() << "\n";
+  return 0;
+}
+
+}  // namespace
+}  // namespace autocfg
+
+int main() { return autocfg::Main(); }

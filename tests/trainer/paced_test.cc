@@ -1,0 +1,254 @@
+// The trainer on the paced device against the simulator: both walk the same program, so that with the same seconds of every op each action of
+// each rank must start and end at the same time. The rows of both are joined on (rank, action).
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <random>
+#include <string>
+
+#include "proto/convert/op_convert.h"
+#include "search/cost/cost_model.h"
+#include "search/cost/layer_ops.h"
+#include "search/cost/pipeline_simulator.h"
+#include "search/cost/plan_op_times.h"
+#include "search/plan/rank_mesh.h"
+#include "tests/search/cost/synthetic_device.h"
+#include "tests/trainer/model_styles.h"
+#include "tests/trainer/thread_ranks.h"
+#include "trainer/errors.h"
+#include "trainer/run/train_loop.h"
+
+namespace autocfg {
+namespace {
+
+using testing::Fp32;
+using testing::LocalRanks;
+using testing::RunThreads;
+using testing::SmallGpt;
+
+// Some time between 1 us and 1 ms, different for every op and the same on every run.
+class ArbitraryTimes final : public OpTimeModel {
+ public:
+  explicit ArbitraryTimes(double scale_of_messages) : scale_of_messages_(scale_of_messages) {}
+  double Seconds(const OpDesc& op, const ParallelPlan&) const override {
+    std::uint64_t hash = 0xcbf29ce484222325u;
+    for (const char c : ToString(op)) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+    const double seconds = 1e-6 * static_cast<double>(1 + (hash >> 20) % 1000);
+    return IsCommunication(op.kind) ? seconds * scale_of_messages_ : seconds;
+  }
+
+ private:
+  const double scale_of_messages_;
+};
+
+TrainConfig PacedConfig(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, const OpTimeModel& times) {
+  TrainConfig c;
+  c.model = model;
+  c.workload = workload;
+  c.plan = plan;
+  c.lr.steps = 2;
+  c.trace = true;
+  for (const OpTime& time : PlanOpTimes(model, workload, plan, times)) c.op_times.emplace(time.op, time.seconds);
+  return c;
+}
+
+std::vector<v1::TrainResult> RunPaced(const TrainConfig& c) {
+  const int ranks = static_cast<int>(RankCount(c.plan));
+  auto rendezvous = CreateLocalRendezvous(ranks);
+  std::vector<v1::TrainResult> results(static_cast<std::size_t>(ranks));
+  RunThreads(ranks, [&](int rank) {
+    Backend backend = CreateTrainBackend("paced", *rendezvous[static_cast<std::size_t>(rank)], c);
+    results[static_cast<std::size_t>(rank)] = Train(c, rank, ranks, backend, {});
+  });
+  return results;
+}
+
+SimulatedStep SimulateOps(const TrainConfig& c) {
+  const RankMesh mesh(c.plan);
+  std::map<std::pair<std::int64_t, std::string>, double> known;  // by pipeline rank and action
+  const auto step = SimulateProgram(Lower(c.model, c.workload, c.plan), [&](std::int32_t rank, const Action& action) {
+    const std::int64_t pipeline_rank = mesh.Coordinate(rank, Axis::kPipeline);
+    Action any = action;
+    any.microbatch = 0;
+    any.peer = -1;
+    const auto [it, made] = known.try_emplace({pipeline_rank, ToString(any)}, 0);
+    if (made) {
+      for (const OpDesc& op : ActionOps(c.model, c.workload, c.plan, pipeline_rank, action)) it->second += c.op_times.at(op);
+    }
+    return it->second;
+  });
+  EXPECT_TRUE(step.ok()) << step.status();
+  return step.value_or(SimulatedStep{});
+}
+
+void ExpectNear(double got, double want, const char* what) {
+  ASSERT_NEAR(got, want, 1e-9 * std::max(std::abs(want), 1e-12)) << what;
+}
+
+void ExpectSameRows(const std::vector<v1::TrainResult>& results, const SimulatedStep& simulated, const Program& program) {
+  std::map<std::pair<std::int32_t, std::int32_t>, TraceRow> rows;
+  for (const TraceRow& row : simulated.rows) rows[{row.rank, row.action}] = row;
+  std::size_t joined = 0;
+  for (const v1::TrainResult& result : results) {
+    ASSERT_EQ(result.step_time_s_size(), 2);
+    ExpectNear(result.step_time_s(0), simulated.step_time_s, "first step");
+    ExpectNear(result.step_time_s(1), simulated.step_time_s, "second step");
+    for (const v1::TraceRow& row : result.trace()) {
+      const auto it = rows.find({row.rank(), row.action()});
+      ASSERT_NE(it, rows.end());
+      SCOPED_TRACE(::testing::Message() << "rank " << row.rank() << " "
+                                        << ToString(program.ranks[static_cast<std::size_t>(row.rank())][static_cast<std::size_t>(row.action())]));
+      EXPECT_EQ(row.lane(), Name(it->second.lane));
+      ExpectNear(row.start_s(), it->second.start_s, "start");
+      ExpectNear(row.end_s(), it->second.end_s, "end");
+      ++joined;
+    }
+  }
+  EXPECT_EQ(joined, rows.size());
+}
+
+std::int64_t Pick(std::mt19937_64& random, const std::vector<std::int64_t>& values) { return values[random() % values.size()]; }
+
+TrainConfig RandomConfig(std::mt19937_64& random) {
+  ParallelPlan plan;
+  plan.tp = Pick(random, {1, 1, 2});
+  plan.pp = Pick(random, {1, 2, 3, 4});
+  plan.dp = Pick(random, {1, 2});
+  plan.schedule = random() % 2 ? Schedule::kGPipe : Schedule::kOneFOneB;
+  std::int64_t microbatches = Pick(random, {1, 2, 3, 5, 8});
+  if (plan.pp > 1 && random() % 2) {
+    plan.schedule = Schedule::kInterleaved;
+    plan.virtual_stages = Pick(random, {2, 3});
+    microbatches = plan.pp * Pick(random, {1, 2, 3});
+  }
+  plan.micro_batch = Pick(random, {1, 2});
+  plan.recompute = random() % 2 ? Recompute::kFull : Recompute::kNone;
+  const std::int64_t stages = plan.pp * plan.virtual_stages;
+  const std::vector<ModelSpec> styles = testing::ModelStyles();
+  ModelSpec model = styles[random() % styles.size()];
+  model.layers = stages * Pick(random, {1, 2});
+  if (plan.recompute == Recompute::kFull) plan.recompute_layers = Pick(random, {0, 1});
+  if (random() % 2) {
+    plan.split = SplitMode::kExplicit;
+    plan.split_layers.assign(static_cast<std::size_t>(stages), model.layers / stages);
+    plan.split_layers.front() += 2;
+    model.layers += 2;
+  }
+  const ArbitraryTimes times(random() % 3 == 0 ? 10.0 : 0.5);
+  return PacedConfig(model, Fp32(microbatches * plan.micro_batch * plan.dp, 7), plan, times);
+}
+
+TEST(Paced, EveryActionOfRandomPlansRunsWhenTheSimulatorSays) {
+  std::mt19937_64 random(20260917);
+  int interleaved = 0;
+  for (int i = 0; i < 40; ++i) {
+    const TrainConfig c = RandomConfig(random);
+    SCOPED_TRACE(::testing::Message() << "plan " << i << ": tp=" << c.plan.tp << " pp=" << c.plan.pp << " dp=" << c.plan.dp
+                                      << " vpp=" << c.plan.virtual_stages << " schedule=" << static_cast<int>(c.plan.schedule));
+    interleaved += c.plan.schedule == Schedule::kInterleaved;
+    const SimulatedStep simulated = SimulateOps(c);
+    ASSERT_NO_FATAL_FAILURE(ExpectSameRows(RunPaced(c), simulated, Lower(c.model, c.workload, c.plan)));
+  }
+  EXPECT_GT(interleaved, 5);
+}
+
+// The cost model's own trace of a plan, from the same op times.
+TEST(Paced, RunsAsTheCostModelTraces) {
+  for (ParallelPlan plan : {ParallelPlan{}, ParallelPlan{.tp = 2, .pp = 2, .dp = 2},
+                            ParallelPlan{.pp = 4, .schedule = Schedule::kGPipe, .recompute = Recompute::kFull},
+                            ParallelPlan{.pp = 2, .dp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved}}) {
+    SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
+    const ModelSpec model = SmallGpt(4, 16, 4, 61);
+    const Workload workload = Fp32(8, 8);
+    const auto times = std::make_shared<ArbitraryTimes>(1.0);
+    CostModel costs(model, workload, LocalRanks(RankCount(plan)), times);
+    const SimulatedStep traced = costs.Trace(plan);
+    ASSERT_NO_FATAL_FAILURE(
+        ExpectSameRows(RunPaced(PacedConfig(model, workload, plan, *times)), traced, Lower(model, workload, plan)));
+  }
+}
+
+// Attention alone takes time, so that all stages are equal and messages free: a forward 1 s a layer, a backward 2 s.
+class EqualLayers final : public OpTimeModel {
+ public:
+  double Seconds(const OpDesc& op, const ParallelPlan&) const override {
+    return op.kind == OpKind::kAttentionForward ? 1 : op.kind == OpKind::kAttentionBackward ? 2 : 0;
+  }
+};
+
+// The bubble over the ideal time is (p-1)/m (Huang et al. 2019; Narayanan et al. 2021, section 2.2.1), and (p-1)/(v m) where p ranks
+// interleave v stages each (section 2.2.2).
+TEST(Paced, BubblesAreThePublishedOnes) {
+  constexpr std::int64_t kLayers = 8, kMicrobatches = 8;
+  for (const std::int64_t pp : {2, 4}) {
+    for (const ParallelPlan& plan : {ParallelPlan{.pp = pp, .schedule = Schedule::kGPipe},
+                                     ParallelPlan{.pp = pp, .schedule = Schedule::kOneFOneB},
+                                     ParallelPlan{.pp = pp, .virtual_stages = 2, .schedule = Schedule::kInterleaved}}) {
+      TrainConfig c = PacedConfig(SmallGpt(kLayers, 16, 4, 61), Fp32(kMicrobatches, 8), plan, EqualLayers());
+      const double ideal_s = 3.0 * kMicrobatches * kLayers / static_cast<double>(pp);
+      const double bubble = static_cast<double>(pp - 1) / static_cast<double>(plan.virtual_stages * kMicrobatches);
+      for (const v1::TrainResult& result : RunPaced(c)) EXPECT_DOUBLE_EQ(result.step_time_s(1) / ideal_s - 1, bubble);
+    }
+  }
+}
+
+TEST(Paced, ReportsTimesAndBytesAndNoLosses) {
+  const ParallelPlan plan{.pp = 2};
+  TrainConfig c = PacedConfig(SmallGpt(4, 16, 4, 61), Fp32(4, 8), plan, ArbitraryTimes(1));
+  c.workload.precision = *ParsePrecision("bf16");
+  c.op_times.clear();
+  for (const OpTime& time : PlanOpTimes(c.model, c.workload, plan, ArbitraryTimes(1))) c.op_times.emplace(time.op, time.seconds);
+  c.trace = false;
+  c.untimed_steps = 1;
+  for (const v1::TrainResult& result : RunPaced(c)) {
+    EXPECT_EQ(result.losses_size() + result.grad_norms_size() + result.trace_size(), 0);
+    EXPECT_EQ(result.step_time_s_size(), 1);
+    EXPECT_GT(result.planned_memory_bytes().total(), 0);
+    EXPECT_EQ(result.peak_memory_bytes(), result.planned_memory_bytes().total());
+  }
+}
+
+std::string Refusal(std::string_view device, const TrainConfig& c) {
+  auto rendezvous = CreateLocalRendezvous(1);
+  try {
+    Backend backend = CreateTrainBackend(device, *rendezvous[0], c);
+    Train(c, 0, 1, backend, {});
+  } catch (const BadInput& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(Paced, NamesTheOpThatHasNoTime) {
+  TrainConfig c = PacedConfig(SmallGpt(2, 16, 4, 61), Fp32(2, 8), {}, ArbitraryTimes(1));
+  EXPECT_EQ(Refusal("paced", c), "");
+  OpDesc gone;
+  for (const auto& [op, seconds] : c.op_times) {
+    if (op.kind == OpKind::kAttentionBackward) gone = op;
+  }
+  c.op_times.erase(gone);
+  EXPECT_EQ(Refusal("paced", c), "op_times: no time of " + ToString(gone) + "; give one for every op of the plan");
+  c.op_times.clear();
+  EXPECT_EQ(Refusal("paced", c), "op_times are missing: the paced device takes the time of every op from them");
+  c.op_times[gone] = 1;
+  EXPECT_EQ(Refusal("cpu", c), "op_times are given to the cpu device; only the paced one takes them");
+}
+
+TEST(Paced, SavesNothing) {
+  TrainConfig c = PacedConfig(SmallGpt(2, 16, 4, 61), Fp32(2, 8), {}, ArbitraryTimes(1));
+  c.save_path = "x.safetensors";
+  EXPECT_EQ(Refusal("paced", c), "the paced device computes no weights; leave out --save");
+}
+
+TEST(Trace, TheDryDeviceHasNothingToTrace) {
+  TrainConfig c;
+  c.model = SmallGpt(2, 16, 4, 61);
+  c.workload = Fp32(2, 8);
+  c.lr.steps = 1;
+  c.trace = true;
+  EXPECT_EQ(Refusal("dry", c), "the dry device takes no time: it has nothing to trace; use cpu or paced");
+}
+
+}  // namespace
+}  // namespace autocfg
