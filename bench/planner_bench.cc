@@ -1,11 +1,13 @@
-// How many plans the planner evaluates per second on one core: memory and time by the closed form, over a
-// whole search space of a GPT of 1.5 billion parameters on 1024 ranks (batch 1536, 48 layers, hidden size
-// 1600 in 32 heads, so that every tp up to 32 is legal).
+// How many plans the planner evaluates per second on one core: memory and time by the closed form, over whole grids of plans of a GPT of 1.5
+// billion parameters (48 layers, hidden size 1600 in 32 heads, so that every tp up to 32 is legal) and of a Llama of 70 billion, on 1024
+// ranks with a batch of 1536.
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "benchmark/benchmark.h"
 #include "search/cost/cost_model.h"
+#include "search/cost/split.h"
 #include "search/planner/calibration_ops.h"
 #include "search/planner/search_loop.h"
 #include "search/space/search_space.h"
@@ -53,53 +55,95 @@ OpTimes Times(const std::vector<OpDesc>& ops) {
   return OpTimes(times);
 }
 
-// Even splits, which need no resolving; of recompute the two ends.
-std::vector<ParallelPlan> Plans() {
-  const auto space =
-      SearchSpace::Create(Gpt(), Batch(), kRanks, {{"split", {"even"}}, {"recompute", {"none", "full"}}});
+// Grouped queries and gated activations; its 96 layers go over many stages.
+ModelSpec Llama() {
+  ModelSpec model;
+  model.name = "llama-70b-like";
+  model.layers = 96;
+  model.hidden = 8192;
+  model.heads = 64;
+  model.kv_heads = 8;
+  model.ffn_hidden = 28672;
+  model.vocab = 128256;
+  model.activation = Activation::kSwiGlu;
+  model.norm = Norm::kRmsNorm;
+  model.position = Position::kRope;
+  model.bias = false;
+  model.tied_embeddings = false;
+  FillDefaults(model);
+  return model;
+}
+
+using Values = std::vector<std::string>;
+const Values kPlain = {"gpipe", "1f1b"};
+const Values kInterleaved = {"interleaved"};
+
+// The legal plans of all ranks with one of these schedules, their splits resolved; of recompute the two ends and one between.
+std::vector<ParallelPlan> Plans(const ModelSpec& model, const Values& schedules, const std::string& split = "even") {
+  const auto space = SearchSpace::Create(
+      model, Batch(), kRanks, {{"schedule", schedules}, {"split", {split}}, {"recompute", {"none", "full", "full:1"}}});
+  CostModel costs(model, Batch(), Cluster(), OpTimes());
   std::vector<ParallelPlan> plans;
   if (!space.ok()) return plans;
   space->ForEachLegal([&](const ParallelPlan& plan) {
-    plans.push_back(plan);
+    plans.push_back(ResolveSplit(costs, plan));
     return true;
   });
   return plans;
 }
 
-// The whole space with empty caches, as a search meets it: every stage's costs are made once.
-void BM_EvaluateSpaceCold(benchmark::State& state) {
-  const std::vector<ParallelPlan> plans = Plans();
-  const OpTimes times = Times(ListCalibrationOps(Gpt(), Batch(), plans));
+// All plans with empty caches, as a search meets them: the costs of every part are made once.
+void BM_EvaluateCold(benchmark::State& state, const ModelSpec& model, const Values& schedules, const std::string& split) {
+  const std::vector<ParallelPlan> plans = Plans(model, schedules, split);
+  const OpTimes times = Times(ListCalibrationOps(model, Batch(), plans));
   for (auto _ : state) {
-    CostModel costs(Gpt(), Batch(), Cluster(), times);
+    CostModel costs(model, Batch(), Cluster(), times);
     for (const ParallelPlan& plan : plans) benchmark::DoNotOptimize(costs.Predict(plan).step_time_s);
   }
   state.counters["plans"] = static_cast<double>(plans.size());
   state.SetItemsProcessed(static_cast<std::int64_t>(plans.size()) * state.iterations());
 }
-BENCHMARK(BM_EvaluateSpaceCold)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_EvaluateCold, gpt_plain, Gpt(), kPlain, "even")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_EvaluateCold, gpt_interleaved, Gpt(), kInterleaved, "even")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_EvaluateCold, llama_plain, Llama(), kPlain, "even")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_EvaluateCold, llama_interleaved, Llama(), kInterleaved, "even")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_EvaluateCold, llama_plain_auto, Llama(), kPlain, "auto")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_EvaluateCold, llama_interleaved_auto, Llama(), kInterleaved, "auto")->Unit(benchmark::kMillisecond);
 
-// The same with the stages' costs cached.
-void BM_EvaluateSpaceWarm(benchmark::State& state) {
-  const std::vector<ParallelPlan> plans = Plans();
-  CostModel costs(Gpt(), Batch(), Cluster(), Times(ListCalibrationOps(Gpt(), Batch(), plans)));
+// The same with the costs of all parts cached.
+void BM_EvaluateWarm(benchmark::State& state, const ModelSpec& model, const Values& schedules) {
+  const std::vector<ParallelPlan> plans = Plans(model, schedules);
+  CostModel costs(model, Batch(), Cluster(), Times(ListCalibrationOps(model, Batch(), plans)));
   for (auto _ : state) {
     for (const ParallelPlan& plan : plans) benchmark::DoNotOptimize(costs.Predict(plan).step_time_s);
   }
   state.SetItemsProcessed(static_cast<std::int64_t>(plans.size()) * state.iterations());
 }
-BENCHMARK(BM_EvaluateSpaceWarm)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_EvaluateWarm, gpt_plain, Gpt(), kPlain)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_EvaluateWarm, llama_interleaved, Llama(), kInterleaved)->Unit(benchmark::kMillisecond);
 
-void BM_Memory(benchmark::State& state) {
-  const std::vector<ParallelPlan> plans = Plans();
-  const ModelSpec model = Gpt();
+void BM_Memory(benchmark::State& state, const ModelSpec& model, const Values& schedules) {
+  const std::vector<ParallelPlan> plans = Plans(model, schedules);
   const Workload workload = Batch();
   for (auto _ : state) {
     for (const ParallelPlan& plan : plans) benchmark::DoNotOptimize(WorstRankMemory(model, workload, plan));
   }
   state.SetItemsProcessed(static_cast<std::int64_t>(plans.size()) * state.iterations());
 }
-BENCHMARK(BM_Memory);
+BENCHMARK_CAPTURE(BM_Memory, gpt_plain, Gpt(), kPlain);
+BENCHMARK_CAPTURE(BM_Memory, llama_interleaved, Llama(), kInterleaved);
+
+void BM_ResolveSplit(benchmark::State& state) {
+  ParallelPlan plan;
+  plan.pp = 16;
+  plan.dp = 64;
+  plan.virtual_stages = 3;
+  plan.schedule = Schedule::kInterleaved;
+  plan.split = SplitMode::kAuto;
+  CostModel costs(Llama(), Batch(), Cluster(), Times(ListCalibrationOps(Llama(), Batch(), Plans(Llama(), kInterleaved))));
+  for (auto _ : state) benchmark::DoNotOptimize(ResolveSplit(costs, plan));
+}
+BENCHMARK(BM_ResolveSplit);
 
 // Enumeration and legality of the whole space.
 void BM_Enumerate(benchmark::State& state) {
@@ -126,15 +170,21 @@ void BM_CreateSearch(benchmark::State& state) {
 }
 BENCHMARK(BM_CreateSearch)->Unit(benchmark::kMillisecond);
 
-void BM_Simulate(benchmark::State& state) {
+// A few ranks with one stage each, and 64 with two; 512 microbatches.
+void BM_Simulate(benchmark::State& state, std::int64_t pp, std::int64_t vpp) {
   ParallelPlan plan;
-  plan.tp = 8;
-  plan.pp = 8;
-  plan.dp = 16;
-  CostModel costs(Gpt(), Batch(), Cluster(), Times(ListCalibrationOps(Gpt(), Batch(), {plan})));
+  plan.pp = pp;
+  plan.virtual_stages = vpp;
+  if (vpp > 1) plan.schedule = Schedule::kInterleaved;
+  ModelSpec model = Gpt();
+  model.layers = pp * vpp;
+  Workload workload = Batch();
+  workload.global_batch = 512;
+  CostModel costs(model, workload, Cluster(), Times(ListCalibrationOps(model, workload, {plan})));
   for (auto _ : state) benchmark::DoNotOptimize(costs.Simulate(plan).step_time_s);
 }
-BENCHMARK(BM_Simulate)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_Simulate, pp8, 8, 1)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_Simulate, pp64_vpp2, 64, 2)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace autocfg

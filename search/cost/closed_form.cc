@@ -43,12 +43,6 @@ class Pipeline {
     return {UnloadedForward(c, ranks_per_core_), UnloadedBackward(c, ranks_per_core_)};
   }
 
-  double BusiestRank() const {
-    double most = 0;
-    for (std::size_t q = 0; q < ranks_; ++q) most = std::max(most, OfRank(q).Both());
-    return most;
-  }
-
   StageTime OfRank(std::size_t rank) const {
     StageTime t;
     for (std::size_t stage = rank; stage < costs_.stages.size(); stage += ranks_) {
@@ -180,22 +174,25 @@ bool AreAlike(const PipelineCosts& costs) {
   return true;
 }
 
-// When each rank's last backward ends. Infinite costs are not walked.
+// When each rank's last backward ends.
 std::vector<double> WalkedEnds(const PipelineCosts& costs, const Pipeline& pipeline, std::int64_t microbatches) {
-  const auto p = static_cast<std::int64_t>(pipeline.ranks());
+  ParallelPlan plan;
+  plan.pp = static_cast<std::int64_t>(pipeline.ranks());
+  plan.virtual_stages = static_cast<std::int64_t>(pipeline.chunks());
+  plan.schedule = Schedule::kInterleaved;
   std::vector<StageSeconds> stages;
   std::vector<double> begin;
   for (std::size_t s = 0; s < costs.stages.size(); ++s) stages.push_back(pipeline.ComputeAt(s));
   for (const RankCosts& rank : costs.ranks) begin.push_back(rank.zero_s);
-  const WalkedPipeline walked{stages, begin, costs.p2p_s};
+  const PipelineRun run = ExtendSteadyState(
+      plan, microbatches, [&](std::int64_t m) { return WalkPipeline({.stages = stages, .begin_s = begin, .message_s = costs.p2p_s}, m); });
   std::vector<double> ends;
   double last = 0;
-  const StepSeconds whole = ExtendSteadyState(microbatches, p % 2 == 0 ? p : 2 * p, pipeline.BusiestRank(), [&](std::int64_t m) -> StepSeconds {
-    ends = WalkPipeline(walked, m);
-    last = *std::max_element(ends.begin(), ends.end());
-    return {last, last};
-  });
-  for (double& end : ends) end += whole.pipeline_end_s - last;
+  for (const ComputeEnds& rank : run.ranks) {
+    ends.push_back(rank.backwards.back());
+    last = std::max(last, ends.back());
+  }
+  for (double& end : ends) end += run.pipeline_end_s - last;
   return ends;
 }
 
@@ -214,11 +211,6 @@ double SharedCoreSeconds(const PipelineCosts& costs, std::int64_t microbatches) 
   double sum = 0;
   for (const StageCosts& c : costs.stages) sum += c.Total();
   return sum * static_cast<double>(microbatches) / static_cast<double>(costs.ranks.size());
-}
-
-double SteadySeconds(const PipelineCosts& costs, Schedule schedule, double ranks_per_core) {
-  const Pipeline pipeline(costs, 1, ranks_per_core);
-  return schedule == Schedule::kGPipe ? pipeline.SlowestStages().Both() : pipeline.BusiestRank();
 }
 
 Breakdown ClosedForm(const PipelineCosts& costs, Schedule schedule, std::int64_t microbatches, double ranks_per_core) {

@@ -19,10 +19,12 @@ namespace autocfg {
 //   rank q between fill and drain: from its first forward to its last backward; or only from its first backward, which waits for
 //   the first microbatch to go all the way down and back; or only to its last forward, after which the last microbatch goes down and back.
 //   Interleaved: the same paths, with the order of a rank's chunks: m(f+b) + (p-1)(f+b)/v where stages are equal, f and b a rank's times
-//   (section 2.2.2). On its way down, a microbatch waits at each chunk for the others of its group.
+//   (section 2.2.2). On its way down, a microbatch waits at each chunk for the others of its group. Exact where stages are alike but for
+//   the first and the last. Where others differ too, ranks that have their longer chunks at different times hold each other up, which no few
+//   paths tell: such a pipeline is walked (pipeline_walk.h), in some tens of microseconds.
 // Then the data-parallel sum of each rank, the tied embedding's, the scalars' and the update.
 //
-// All paths are real ones: where costs are infinite so is the time, and elsewhere it is never above the simulated one.
+// The paths are those of the program, so the time is not above the simulated one, but for what of zeroing and reduction a slower rank hides.
 Breakdown ClosedForm(const PipelineCosts& costs, Schedule schedule, std::int64_t microbatches, double ranks_per_core);
 
 // The compute of a stage's forward or backward when the other ranks of its core idle.
@@ -31,9 +33,5 @@ double UnloadedBackward(const StageCosts& costs, double ranks_per_core);
 
 // What the pipeline takes at least, since cores are shared: the ranks' mean forward and backward time.
 double SharedCoreSeconds(const PipelineCosts& costs, std::int64_t microbatches);
-
-// What each further microbatch adds at least, once the pipeline is full: the time of its busiest rank, messages that it waits for
-// included (GPipe: of its slowest forward and its slowest backward).
-double SteadySeconds(const PipelineCosts& costs, Schedule schedule, double ranks_per_core);
 
 }  // namespace autocfg

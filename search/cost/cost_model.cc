@@ -45,13 +45,18 @@ SimulatedStep SimulateOwn(const Program& program, const ActionSeconds& seconds) 
   return *std::move(step);
 }
 
-double LastBackward(const Program& program, const SimulatedStep& step) {
-  double end = 0;
+// Of a program with one rank of each pipeline coordinate.
+PipelineRun RunOf(const Program& program, const SimulatedStep& step) {
+  PipelineRun run{.step_s = step.step_time_s, .pipeline_end_s = 0, .ranks = std::vector<ComputeEnds>(program.ranks.size())};
   for (const TraceRow& row : step.rows) {
-    const Action& action = program.ranks[static_cast<std::size_t>(row.rank)][static_cast<std::size_t>(row.action)];
-    if (action.kind == ActionKind::kBackward) end = std::max(end, row.end_s);
+    const auto rank = static_cast<std::size_t>(row.rank);
+    const ActionKind kind = program.ranks[rank][static_cast<std::size_t>(row.action)].kind;
+    if (kind == ActionKind::kForward) run.ranks[rank].forwards.push_back(row.end_s);
+    if (kind != ActionKind::kBackward) continue;
+    run.ranks[rank].backwards.push_back(row.end_s);
+    run.pipeline_end_s = std::max(run.pipeline_end_s, row.end_s);
   }
-  return end;
+  return run;
 }
 
 std::size_t PlaceIndex(RankPlace place) { return (place.first ? 1 : 0) + (place.last ? 2 : 0); }
@@ -115,15 +120,10 @@ Prediction CostModel::Simulate(const ParallelPlan& plan) {
   Prediction prediction = Predict(plan);  // leaves the plan's costs in costs_
   const double shared = RanksPerCore();
   const std::int64_t microbatches = MicrobatchCount(workload_, plan);
-  // The order of stages repeats after a group of pp microbatches, the use of buffers after two.
-  const std::int64_t period = plan.pp % 2 == 0 ? plan.pp : 2 * plan.pp;
-  const StepSeconds step =
-      ExtendSteadyState(microbatches, period, SteadySeconds(costs_, plan.schedule, shared), [&](std::int64_t m) -> StepSeconds {
-        const Program program = RepresentativeProgram(model_, plan, m);
-        const SimulatedStep simulated =
-            SimulateOwn(program, [&](std::int32_t rank, const Action& action) { return SecondsOf(costs_, rank, action); });
-        return {simulated.step_time_s, shared > 1 ? LastBackward(program, simulated) : 0};
-      });
+  const PipelineRun step = ExtendSteadyState(plan, microbatches, [&](std::int64_t m) {
+    const Program program = RepresentativeProgram(model_, plan, m);
+    return RunOf(program, SimulateOwn(program, [&](std::int32_t rank, const Action& action) { return SecondsOf(costs_, rank, action); }));
+  });
   double total = step.step_s;
   if (shared > 1) {  // the pipeline begins when the gradients are zero
     total += std::max(0.0, costs_.ranks.front().zero_s + SharedCoreSeconds(costs_, microbatches) - step.pipeline_end_s);

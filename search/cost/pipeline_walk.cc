@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "search/schedule/interleaved.h"
 
@@ -20,6 +22,9 @@ struct Send {
 // A rank walks its computes. It waits at one receive at most, since the compute right behind it does; what it sends queues in one lane.
 struct Rank {
   double now = 0;
+  std::int64_t before = 0, after = 0;                   // the ranks that messages come from, and go to
+  std::int64_t forward_stage = 0, backward_stage = 0;   // of the next one of each
+  std::int64_t forwards_left = 0, backwards_left = 0;   // on that stage, of the group at hand
   std::int64_t forwards = 0, backwards = 0;  // done, or at work on
   std::int64_t ahead = 0;                    // forwards before a backward follows each
   std::int64_t outputs = 0;                  // forwards that send
@@ -34,6 +39,7 @@ struct Rank {
   std::array<Send, 5> sends{};                               // never more than the buffers there are
   std::size_t first_send = 0, send_count = 0;
   bool queued = true;
+  ComputeEnds ends;
 };
 
 class Walk {
@@ -47,12 +53,18 @@ class Walk {
     for (std::int64_t r = 0; r < count_; ++r) {
       Rank& rank = ranks_[static_cast<std::size_t>(r)];
       rank.now = pipeline.begin_s[static_cast<std::size_t>(r)];
+      rank.before = r == 0 ? count_ - 1 : r - 1;
+      rank.after = r + 1 == count_ ? 0 : r + 1;
+      rank.forward_stage = r;
+      rank.backward_stage = (chunks_ - 1) * count_ + r;
+      rank.forwards_left = rank.backwards_left = count_;
       rank.ahead = chunks_ == 1 ? std::min(microbatches, count_ - 1 - r) : InterleavedWarmUp(r, count_, chunks_, microbatches);
-      rank.backward_next = false;
+      rank.ends.forwards.reserve(static_cast<std::size_t>(total_));
+      rank.ends.backwards.reserve(static_cast<std::size_t>(total_));
     }
   }
 
-  std::vector<double> Run() {
+  PipelineRun Run() {
     for (std::int64_t r = count_ - 1; r >= 0; --r) ready_.push_back(r);
     while (!ready_.empty()) {
       const std::int64_t r = ready_.back();
@@ -60,17 +72,17 @@ class Walk {
       ranks_[static_cast<std::size_t>(r)].queued = false;
       Advance(r);
     }
-    std::vector<double> ends;
-    for (const Rank& rank : ranks_) {
+    PipelineRun run;
+    for (Rank& rank : ranks_) {
       if (rank.backwards < total_) throw std::logic_error("a pipeline that does not come to its end");
-      ends.push_back(rank.now);
+      run.pipeline_end_s = std::max(run.pipeline_end_s, rank.now);
+      run.ranks.push_back(std::move(rank.ends));
     }
-    return ends;
+    run.step_s = run.pipeline_end_s;
+    return run;
   }
 
  private:
-  std::int64_t ChunkOf(std::int64_t nth) const { return chunks_ == 1 ? 0 : nth % (count_ * chunks_) / count_; }
-
   void Wake(std::int64_t r) {
     Rank& rank = ranks_[static_cast<std::size_t>(r)];
     if (rank.queued) return;
@@ -89,41 +101,51 @@ class Walk {
   }
 
   bool Forward(std::int64_t r, Rank& rank) {
-    const std::int64_t stage = ChunkOf(rank.forwards) * count_ + r;
+    const std::int64_t stage = rank.forward_stage;
     const bool first = stage == 0, last = stage + 1 == static_cast<std::int64_t>(p_.stages.size());
-    if (!first && !Receive(rank, (r + count_ - 1) % count_)) return false;
+    if (!first && !Receive(rank, rank.before)) return false;
     const auto buffer = static_cast<std::size_t>(rank.outputs % 2);
     if (!last) {
       if (rank.output_sending[buffer]) return false;
       rank.now = std::max(rank.now, rank.output_free[buffer]);
     }
     rank.now += p_.stages[static_cast<std::size_t>(stage)].forward;
+    rank.ends.forwards.push_back(rank.now);
     rank.entered = false;
     ++rank.forwards;
+    if (--rank.forwards_left == 0) {  // the group goes on to the rank's next chunk, or the next group comes to its first
+      rank.forwards_left = count_;
+      rank.forward_stage = stage + count_ < static_cast<std::int64_t>(p_.stages.size()) ? stage + count_ : r;
+    }
     if (!last) {
       ++rank.outputs;
       rank.output_sending[buffer] = true;
-      Issue(r, rank, {.to = static_cast<std::int32_t>((r + 1) % count_), .gradient = false, .buffer = static_cast<std::int32_t>(buffer)});
+      Issue(r, rank, {.to = static_cast<std::int32_t>(rank.after), .gradient = false, .buffer = static_cast<std::int32_t>(buffer)});
     }
     return true;
   }
 
   bool Backward(std::int64_t r, Rank& rank) {
-    const std::int64_t stage = (chunks_ - 1 - ChunkOf(rank.backwards)) * count_ + r;
+    const std::int64_t stage = rank.backward_stage;
     const bool first = stage == 0, last = stage + 1 == static_cast<std::int64_t>(p_.stages.size());
     const auto buffer = static_cast<std::size_t>(rank.backwards % 2);
     if (!rank.entered) {  // the receive, or on the last stage the backward itself, writes into the buffer
       if (rank.gradient_sending[buffer]) return false;
       rank.now = std::max(rank.now, rank.gradient_free[buffer]);
     }
-    if (!last && !Receive(rank, (r + 1) % count_)) return false;
+    if (!last && !Receive(rank, rank.after)) return false;
     rank.now += p_.stages[static_cast<std::size_t>(stage)].backward;
+    rank.ends.backwards.push_back(rank.now);
     rank.entered = false;
     ++rank.backwards;
+    if (--rank.backwards_left == 0) {
+      rank.backwards_left = count_;
+      rank.backward_stage = stage >= count_ ? stage - count_ : (chunks_ - 1) * count_ + r;
+    }
     rank.gradient_free[buffer] = rank.now;
     if (!first) {
       rank.gradient_sending[buffer] = true;
-      Issue(r, rank, {.to = static_cast<std::int32_t>((r + count_ - 1) % count_), .gradient = true, .buffer = static_cast<std::int32_t>(buffer)});
+      Issue(r, rank, {.to = static_cast<std::int32_t>(rank.before), .gradient = true, .buffer = static_cast<std::int32_t>(buffer)});
     }
     return true;
   }
@@ -175,7 +197,7 @@ class Walk {
 
 }  // namespace
 
-std::vector<double> WalkPipeline(const WalkedPipeline& pipeline, std::int64_t microbatches) {
+PipelineRun WalkPipeline(const WalkedPipeline& pipeline, std::int64_t microbatches) {
   return Walk(pipeline, microbatches).Run();
 }
 

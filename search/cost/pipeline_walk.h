@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "search/cost/steady_state.h"
+
 namespace autocfg {
 
 // Forward and backward of a stage, without messages.
@@ -21,8 +23,8 @@ struct WalkedPipeline {
   double message_s = 0;
 };
 
-// The end of each rank's last backward. As many stages on each rank; several only with a multiple of `ranks` microbatches. The tests hold it
-// equal to the simulator.
-std::vector<double> WalkPipeline(const WalkedPipeline& pipeline, std::int64_t microbatches);
+// The ends of all forwards and backwards; step_s is pipeline_end_s, that of the last backward. As many stages on each rank; several only with
+// a multiple of `ranks` microbatches. The tests hold it equal to the simulator.
+PipelineRun WalkPipeline(const WalkedPipeline& pipeline, std::int64_t microbatches);
 
 }  // namespace autocfg

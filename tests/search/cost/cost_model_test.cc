@@ -10,7 +10,6 @@
 #include "gtest/gtest.h"
 #include "search/cost/closed_form.h"
 #include "search/cost/pipeline_simulator.h"
-#include "search/cost/steady_state.h"
 #include "tests/search/cost/random_runs.h"
 #include "tests/search/cost/synthetic_device.h"
 
@@ -250,42 +249,6 @@ TEST(CostModel, CachesKnowWhatTimesDependOn) {
     ++compared;
   }
   EXPECT_GT(compared, 400);
-}
-
-// The extension of the steady state is what the whole program gives, for pipelines that are bound by any of their ranks or by messages.
-TEST(CostModel, SteadyStateIsExtendedExactly) {
-  RandomCases random(31);
-  int extended = 0;
-  for (int i = 0; i < 300; ++i) {
-    ParallelPlan plan;
-    plan.pp = random.Pick({1, 2, 3, 4, 6});
-    if (plan.pp > 1) plan.schedule = std::vector{Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved}[static_cast<std::size_t>(i % 3)];
-    if (plan.schedule == Schedule::kInterleaved) plan.virtual_stages = random.Pick({2, 3});
-    const std::int64_t m = plan.pp * random.Between(4, 40);
-    PipelineCosts costs;
-    costs.stages.resize(static_cast<std::size_t>(StageCount(plan)));
-    costs.ranks.resize(static_cast<std::size_t>(plan.pp));
-    costs.p2p_s = std::vector{0.0, 0.1, 1.0, 10.0}[static_cast<std::size_t>(random.Between(0, 3))] * random.Uniform();
-    const double spread = std::vector{0.0, 0.01, 1.0}[static_cast<std::size_t>(random.Between(0, 2))];
-    for (StageCosts& s : costs.stages) {
-      s.forward_s = 1 + spread * random.Uniform();
-      s.backward_s = 2 + spread * random.Uniform();
-    }
-    for (RankCosts& r : costs.ranks) r.update_s = random.Uniform();
-    const auto simulate = [&](std::int64_t microbatches) -> StepSeconds {
-      const auto step = SimulateProgram(ProgramOf(plan, microbatches), [&](std::int32_t rank, const Action& a) { return SecondsOf(costs, rank, a); });
-      return {step->step_time_s, step->step_time_s};
-    };
-    std::int64_t most = 0;
-    const StepSeconds step = ExtendSteadyState(m, plan.pp % 2 == 0 ? plan.pp : 2 * plan.pp, SteadySeconds(costs, plan.schedule, 1), [&](std::int64_t n) {
-      most = std::max(most, n);
-      return simulate(n);
-    });
-    const double whole = simulate(m).step_s;
-    EXPECT_NEAR(step.step_s, whole, 1e-9 * whole) << i;
-    if (most < m) ++extended;
-  }
-  EXPECT_GT(extended, 200) << "most are not simulated in full";
 }
 
 TEST(CostModel, BreakdownAddsUp) {
