@@ -30,7 +30,8 @@ double DistanceSquared(const OpDesc& a, const OpDesc& b) {
     sum += d * d;
   }
   if (a.transpose_a != b.transpose_a || a.transpose_b != b.transpose_b) sum += 0.25;
-  if (a.accumulate != b.accumulate) sum += 0.05;
+  if (a.accumulate != b.accumulate || a.bias != b.bias) sum += 0.05;
+  if (a.activation != b.activation || a.master_weights != b.master_weights) sum += 0.25;
   return sum;
 }
 
@@ -179,6 +180,10 @@ const LinkModel* OpTimes::FindLink(OpKind kind, CommGroup group, std::int32_t si
 double OpTimes::CommunicationSeconds(const OpDesc& op) const {
   if (op.group_size <= 1) return 0;
   const LinkModel* link = FindLink(op.kind, op.group, op.group_size);
+  if (link == nullptr && op.kind == OpKind::kAllGather) {
+    link = FindLink(OpKind::kAllReduceSum, op.group, op.group_size);
+    if (link != nullptr) return link->Seconds(PayloadBytes(op)) / 2;
+  }
   if (link == nullptr) link = FindLink(Sister(op.kind), op.group, op.group_size);
   return link == nullptr ? std::numeric_limits<double>::infinity() : link->Seconds(PayloadBytes(op));
 }

@@ -41,7 +41,7 @@ class OpTimes final : public OpTimeModel {
   // Communication not measured: the link of its kind, group and size, fitted to the measured ops; a group
   // never measured at that size takes the other groups' link of that size, a size never measured the next
   // larger one's, or the next smaller one's. A sum stands in for a maximum, a send for a receive, and the
-  // other way round. A group of one takes no time.
+  // other way round; half a sum for a gather, since a ring's sum is a scatter of sums and then a gather. A group of one takes no time.
   //
   // Infinite when nothing was measured that could tell.
   double Seconds(const OpDesc& op) const;

@@ -128,6 +128,22 @@ TEST(OpTimes, LinksByGroupAndSize) {
   EXPECT_NEAR(times.Seconds(Comm(OpKind::kAllReduceMax, CommGroup::kTensor, 8, 4096)), eight, 1e-10);
   EXPECT_NEAR(times.Seconds(Comm(OpKind::kRecv, CommGroup::kPipeline, 4, 4096)), 2e-6 + 3e-10 * bytes, 1e-12);
   EXPECT_EQ(times.Seconds(Comm(OpKind::kAllReduceSum, CommGroup::kWorld, 1, 4096)), 0);
+  // A gather: as the second half of a ring's sum.
+  EXPECT_NEAR(times.Seconds(Comm(OpKind::kAllGather, CommGroup::kTensor, 8, 4096)), eight / 2, 1e-10);
+}
+
+// Of two measured activations the one asked for tells more.
+TEST(OpTimes, ActivationsAreToldApart) {
+  const auto activation = [](Activation kind, std::int64_t tokens) {
+    return OpDesc{.kind = OpKind::kActivationForward, .activation = kind, .dims = {tokens, 1024}};
+  };
+  std::vector<OpTime> measured;
+  for (const std::int64_t tokens : {64, 256}) {
+    measured.push_back({activation(Activation::kRelu, tokens), 1e-7 * static_cast<double>(tokens)});
+    measured.push_back({activation(Activation::kGelu, tokens), 4e-7 * static_cast<double>(tokens)});
+  }
+  const OpTimes times(measured);
+  EXPECT_GT(times.Seconds(activation(Activation::kGelu, 128)), 1.3 * times.Seconds(activation(Activation::kRelu, 128)));
 }
 
 TEST(OpTimes, AGroupMeasuredAtOneSizeBorrowsTheShapeOfOthers) {
