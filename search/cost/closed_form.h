@@ -19,9 +19,10 @@ namespace autocfg {
 //   rank q between fill and drain: from its first forward to its last backward; or only from its first backward, which waits for
 //   the first microbatch to go all the way down and back; or only to its last forward, after which the last microbatch goes down and back.
 //   Interleaved: the same paths, with the order of a rank's chunks: m(f+b) + (p-1)(f+b)/v where stages are equal, f and b a rank's times
-//   (section 2.2.2). On its way down, a microbatch waits at each chunk for the others of its group. Within 1% of the
-//   simulated time where stages are alike but for the first and the last, exact but for few such pipelines. Where others differ too, ranks that have their longer chunks at different times hold each other up, which no few
-//   paths tell: such a pipeline is walked (pipeline_walk.h), in some tens of microseconds.
+//   (section 2.2.2). On its way down, a microbatch waits at each chunk for the others of its group. Within 1% of the simulated time
+//   where stages are alike but for the first and the last, exact but for few such pipelines. Where others differ too, ranks that have
+//   their longer chunks at different times hold each other up, which no few paths tell: such a pipeline is walked (pipeline_walk.h), in
+//   some tens of microseconds.
 // Then the data-parallel sum of each rank, the tied embedding's, the scalars' and the update.
 //
 // The paths are those of the program, so the time is not above the simulated one, but for what of zeroing and reduction a slower rank hides.

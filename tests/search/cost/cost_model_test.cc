@@ -148,7 +148,8 @@ TEST(CostModel, InterleavedBubbleIsTheKnownOne) {
         plan.virtual_stages = v;
         plan.schedule = Schedule::kInterleaved;
         PipelineCosts costs;
-        costs.stages.assign(static_cast<std::size_t>(pp * v), {.forward_s = 1.0 / static_cast<double>(v), .backward_s = 2.0 / static_cast<double>(v)});
+        const double chunk = 1.0 / static_cast<double>(v);
+        costs.stages.assign(static_cast<std::size_t>(pp * v), {.forward_s = chunk, .backward_s = 2 * chunk});
         costs.ranks.resize(static_cast<std::size_t>(pp));
         const double expected = 3 * (static_cast<double>(m) + static_cast<double>(pp - 1) / static_cast<double>(v));
         EXPECT_NEAR(ClosedForm(costs, plan.schedule, m, 1).Total(), expected, 1e-9) << pp << " " << v << " " << m;

@@ -108,7 +108,8 @@ TEST(MemoryModel, LlamaByHand) {
     return static_cast<std::int64_t>(MaxInFlight(MakeComputeOrder(plan, static_cast<int>(stage % 2), 4), static_cast<int>(stage)));
   };
   EXPECT_EQ(first.activations, slots(0) * (4 * 48 + hidden) + slots(2) * hidden);
-  EXPECT_EQ(last.activations, slots(1) * 2 * hidden + slots(3) * (3 * hidden + inner + 2 * hidden + 4 * 48 + 2 * 48 * 128 + 4 * 48 + 2 * 4 * 48 + 4 * 48));
+  EXPECT_EQ(last.activations, slots(1) * 2 * hidden + 
+                                  slots(3) * (3 * hidden + inner + 2 * hidden + 4 * 48 + 2 * 48 * 128 + 4 * 48 + 2 * 4 * 48 + 4 * 48));
   const std::int64_t workspace = hidden + 2 * 48 * (64 + 32 + 40 + 80) + 4 * (2 * 16 * 16 + 16) + inner + 64;
   EXPECT_EQ(first.workspace, workspace);
   EXPECT_EQ(last.workspace, workspace);
