@@ -2,8 +2,7 @@
 """Writes the golden files of a small Llama that tests/trainer/golden_test.cc compares the engine with.
 
 An implementation of its own, in double precision: RMSNorm, rotary positions, grouped-query attention, SwiGLU and an untied output layer in plain
-tensor operations with PyTorch's automatic differentiation, and AdamW, clipping, learning rate and data order written out as
-CONTRACT.md states them. It shares nothing with the engine; rotations are complex products and key-value heads are repeated, as the papers
+tensor operations with PyTorch's automatic differentiation; the run around it is golden_run.py's. It shares nothing with the engine; rotations are complex products and key-value heads are repeated, as the papers
 put it. Files, all beside this script:
 
     llama_tokens.u16            the data: little-endian token ids
@@ -13,16 +12,11 @@ put it. Files, all beside this script:
 
 Run it with the system's Python (Debian's python3-torch): /usr/bin/python3 tests/golden/make_llama_golden.py
 """
-import array
-import json
 import math
-import pathlib
-import struct
-import sys
 
+import golden_run
 import torch
 
-HERE = pathlib.Path(__file__).resolve().parent
 MODEL = {"layers": 4, "hidden": 32, "heads": 4, "kv_heads": 2, "head_dim": 8, "ffn_hidden": 40, "vocab": 61, "max_seq_len": 16,
          "norm_eps": 1e-5, "rope_theta": 1000.0}
 RUN = {"seq_len": 9, "global_batch": 8, "steps": 8, "lr": 0.01, "min_lr": 0.001, "lr_schedule": "cosine", "warmup_steps": 2,
@@ -103,70 +97,5 @@ def mean_loss(weights, inputs, targets):
     return -log_probabilities.gather(-1, targets.unsqueeze(-1)).mean()
 
 
-def batch(tokens, step):
-    length, size = RUN["seq_len"], RUN["global_batch"]
-    rows = torch.tensor([[tokens[(n * length + i) % len(tokens)] for i in range(length + 1)]
-                         for n in range(step * size, (step + 1) * size)])
-    return rows[:, :-1], rows[:, 1:]
-
-
-def learning_rate(step):
-    warmup, last = RUN["warmup_steps"], RUN["steps"] - 1
-    if step < warmup:
-        return RUN["lr"] * (step + 1) / warmup
-    progress = (step - warmup) / (last - warmup)
-    return RUN["min_lr"] + 0.5 * (RUN["lr"] - RUN["min_lr"]) * (1 + math.cos(math.pi * progress))
-
-
-def adamw(weights, moments, gradients, step, scale):
-    b1, b2, lr = RUN["beta1"], RUN["beta2"], learning_rate(step)
-    for name, parameter in weights.items():
-        gradient = gradients[name] * scale
-        first, second = moments[name]
-        first.mul_(b1).add_(gradient * (1 - b1))
-        second.mul_(b2).add_(gradient ** 2 * (1 - b2))
-        decay = RUN["weight_decay"] if parameter.dim() >= 2 else 0.0
-        update = (first / (1 - b1 ** (step + 1))) / ((second / (1 - b2 ** (step + 1))).sqrt() + RUN["adam_eps"])
-        with torch.no_grad():
-            parameter -= lr * decay * parameter + lr * update
-
-
-def write_safetensors(path, weights, dtype, letter):
-    header, data = {}, b""
-    for name, tensor in weights.items():
-        values = tensor.detach().reshape(-1).tolist()
-        raw = struct.pack(f"<{len(values)}{letter}", *values)
-        header[name] = {"dtype": dtype, "shape": list(tensor.shape), "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
-    text = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
-
-
-def main():
-    generator = torch.Generator().manual_seed(20240602)
-    torch.set_num_threads(1)
-    tokens = torch.randint(MODEL["vocab"], (TOKENS,), generator=generator).tolist()
-    ids = array.array("H", tokens)
-    if sys.byteorder == "big":
-        ids.byteswap()
-    (HERE / "llama_tokens.u16").write_bytes(ids.tobytes())
-
-    weights = make_weights(generator)
-    write_safetensors(HERE / "llama_initial.safetensors", weights, "F32", "f")
-    moments = {name: (torch.zeros_like(w), torch.zeros_like(w)) for name, w in weights.items()}
-    losses, norms = [], []
-    for step in range(RUN["steps"]):
-        loss = mean_loss(weights, *batch(tokens, step))
-        gradients = dict(zip(weights, torch.autograd.grad(loss, list(weights.values()))))
-        norm = math.sqrt(sum(float((g ** 2).sum()) for g in gradients.values()))
-        adamw(weights, moments, gradients, step, min(1.0, RUN["clip_norm"] / (norm + 1e-6)))
-        losses.append(float(loss))
-        norms.append(norm)
-    write_safetensors(HERE / "llama_final.safetensors", weights, "F64", "d")
-    run = {"made_by": f"make_llama_golden.py with torch {torch.__version__}", "model": MODEL, "run": RUN,
-           "losses": losses, "grad_norms": norms}
-    (HERE / "llama_run.json").write_text(json.dumps(run, indent=1) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    golden_run.write_golden("llama", 20240602, MODEL, RUN, TOKENS, make_weights, mean_loss, initial_dtype="F32")
