@@ -54,6 +54,14 @@ const CLI::App* Named(const CLI::App& app) {
   return named.empty() ? &app : named.front();
 }
 
+// The first option that was given the empty string; empty without one. Those that are refused anyway are left to that.
+std::string FirstGivenNothing(const CLI::App& verb) {
+  for (const CLI::Option* option : verb.get_options()) {
+    if (!option->get_group().empty() && Contains(option->results(), "")) return option->get_name();
+  }
+  return "";
+}
+
 int UsageError(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* verb = Named(app);
   const std::string name = verb == &app ? "autocfg" : "autocfg " + verb->get_name();
@@ -94,6 +102,8 @@ int Parse(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return UsageError(app, error);
   }
+  if (const std::string option = FirstGivenNothing(*Named(app)); !option.empty())
+    return Fail(kExitUsage, fmt::format("{}: it is empty; give it a value, or leave it out", option));
   if (!chosen) return Fail(kExitUsage, fmt::format("no verb; give one of {} (autocfg --help)", VerbList()));
   return chosen();
 }

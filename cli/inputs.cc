@@ -144,12 +144,16 @@ absl::StatusOr<Precision> LoadPrecision(const std::string& text) {
   return *precision;
 }
 
-absl::StatusOr<Precision> LoadPredictedPrecision(const std::string& text, const ClusterSpec& cluster) {
-  const auto precision = ParsePrecision(text.empty() ? DefaultPredictedPrecision(cluster) : text);
+absl::StatusOr<Precision> LoadPlannedPrecision(const std::string& text) {
+  const auto precision = ParsePrecision(text.empty() ? "fp32" : text);
   if (!precision) {
     return absl::InvalidArgumentError(fmt::format("--precision: '{}' is none; give fp64, fp32, bf16 or fp16", text));
   }
   return *precision;
+}
+
+absl::StatusOr<Precision> LoadPredictedPrecision(const std::string& text, const ClusterSpec& cluster) {
+  return LoadPlannedPrecision(text.empty() ? std::string(DefaultPredictedPrecision(cluster)) : text);
 }
 
 absl::StatusOr<ParallelPlan> LoadPlan(const std::string& text) {

@@ -33,6 +33,8 @@ absl::StatusOr<ClusterSpec> MeasuredHere(const std::string& text, const ClusterS
 
 // Of what the CPU engine runs: "fp32" where empty; it takes fp64 and fp32.
 absl::StatusOr<Precision> LoadPrecision(const std::string& text);
+// Of what the dry device plans: "fp32" where empty; any of the four.
+absl::StatusOr<Precision> LoadPlannedPrecision(const std::string& text);
 // Of what is predicted: where empty as DefaultPredictedPrecision (search/text/prediction_json.h); any of the four.
 absl::StatusOr<Precision> LoadPredictedPrecision(const std::string& text, const ClusterSpec& cluster);
 

@@ -44,7 +44,6 @@ int RunRequests(const PredictArgs& args) {
   if (given.empty() && !args.trace.empty()) given = "--trace";
   if (!given.empty())
     return Fail(kExitUsage, fmt::format("--requests and {} exclude each other; each request names its own", given));
-  if (args.requests.empty()) return Fail(kExitUsage, "--requests: empty; name a file, or - for standard input");
   const auto reader = LineReader::Open(args.requests, kMostRequestBytes);
   if (!reader.ok()) return Fail(kExitUsage, fmt::format("--requests: {}", Text(reader.status())));
   PredictorCache predictors;

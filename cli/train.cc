@@ -130,6 +130,27 @@ absl::StatusOr<std::optional<v1::Slice>> LoadSlice(const std::string& text, cons
   return slice;
 }
 
+// The precision that is named, else that of --input, else what the device does by itself.
+absl::StatusOr<Precision> LoadRunPrecision(const TrainArgs& args, const std::optional<BestPlan>& input, TrainRun& run) {
+  const bool of_input = args.precision.empty() && input;
+  const std::string name = of_input ? std::string(Name(input->workload.precision)) : args.precision;
+  if (run.emulated) {
+    if (name.empty()) {
+      if (std::string note = PrecisionNote(*run.emulated); !note.empty()) run.notes.push_back(std::move(note));
+    }
+    return LoadPredictedPrecision(name, *run.emulated);
+  }
+  if (run.device == "dry") return LoadPlannedPrecision(name);
+  auto precision = LoadPrecision(name);
+  if (of_input && absl::IsUnimplemented(precision.status())) {
+    return absl::UnimplementedError(
+        fmt::format("--input: {}: its workload is {}, which on the CPU is not supported yet; give --device paced (every op takes its modelled "
+                    "time) or dry (counts memory), or --precision fp32",
+                    args.input, name));
+  }
+  return precision;
+}
+
 // Model, workload and plan, from --input and from what is named beside it; the plan as it was given.
 absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
   std::optional<BestPlan> input;
@@ -177,14 +198,8 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
   auto emulated = LoadEmulated(args, input, run.plan, loaded.notes);
   if (!emulated.ok()) return emulated.status();
   loaded.emulated = *std::move(emulated);
-  const std::string precision_name =
-      args.precision.empty() && input ? std::string(Name(input->workload.precision)) : args.precision;
-  const auto precision =
-      loaded.emulated ? LoadPredictedPrecision(precision_name, *loaded.emulated) : LoadPrecision(precision_name);
+  const auto precision = LoadRunPrecision(args, input, loaded);
   if (!precision.ok()) return precision.status();
-  if (loaded.emulated && precision_name.empty()) {
-    if (std::string note = PrecisionNote(*loaded.emulated); !note.empty()) loaded.notes.push_back(std::move(note));
-  }
   run.workload.precision = *precision;
   run.workload.seq_len = seq_len != 0 ? seq_len : input ? input->workload.seq_len : run.model.max_seq_len;
   if (!args.global_batch.empty()) {
@@ -417,7 +432,7 @@ void AddTrain(CLI::App& app, Verb& chosen) {
   verb->add_option("--steps", args->steps, "steps to train");
   verb->add_option("--global-batch", args->global_batch, "sequences per step (default: dp*mbs)");
   verb->add_option("--seq-len", args->seq_len, "tokens per sequence (default: the model's max_seq_len)");
-  verb->add_option("--precision", args->precision, "fp32 (default) or fp64; with --device paced bf16 (default) and fp16 too");
+  verb->add_option("--precision", args->precision, "fp32 (default) or fp64; with --device dry bf16 and fp16 too, with paced bf16 by default");
   verb->add_option("--data", args->data, "tokens: .u16, .u32, else bytes (default: a seeded pattern)");
   verb->add_option("--device", args->device, "auto, cpu, dry (counts memory, computes nothing), or paced (every op takes its modelled time)");
   verb->add_option("--cluster", args->cluster, "what --device paced emulates: a preset with its size, or a file");

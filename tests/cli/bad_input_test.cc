@@ -180,6 +180,13 @@ std::vector<Case> Cases() {
       {"ZeroStudy", {"trials", "--study", "0"}, 2, {"--study"}},
       {"NoStudyYet", {"trials"}, 2, {"no studies"}},
   };
+  for (const char* option : {"--plan", "--input", "--global-batch", "--seq-len", "--precision", "--data", "--device", "--cluster", "--init",
+                             "--save", "--seed", "--trace", "--slice", "--lr", "--lr-schedule"}) {
+    cases.push_back({option, {"train", "--model", "gpt2-tiny", "--steps", "2", option, ""}, 2, {std::string(option) + ": it is empty"}});
+  }
+  for (const char* option : {"--cluster", "--seq-len", "--precision", "--space", "--max-trials", "--time-budget", "--device", "--db", "--output"})
+    cases.push_back({option, Search({option, ""}), 2, {std::string(option) + ": it is empty"}});
+  cases.push_back({"TrialsOfNothing", {"trials", "--study", ""}, 2, {"--study: it is empty"}});
   for (const char* verb : {"calibrate", "export", "report", "workers", "watch", "cancel"}) {
     cases.push_back(
         {verb, {verb, "--anything"}, 2, {std::string("autocfg ") + verb + " is not supported yet"}});
@@ -224,7 +231,13 @@ TEST(BadInput, KeysNamedTwiceInFiles) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, BadInputTest, testing::ValuesIn(Cases()),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& info) {
+                           std::string name = info.param.name;
+                           if (!name.starts_with("--")) return name;
+                           name = info.param.args.front() + name + "Empty";
+                           std::erase(name, '-');
+                           return name;
+                         });
 
 TEST(GoodInput, VersionAndHelp) {
   const ScratchDirectory home;

@@ -196,6 +196,12 @@ TEST(CheckPlan, OptionsOfLaterVersionsAreRefusedByName) {
   }
 }
 
+TEST(LoadPlannedPrecision, AnyOfFour) {
+  EXPECT_EQ(*LoadPlannedPrecision(""), *ParsePrecision("fp32"));
+  for (const char* name : {"fp64", "fp32", "bf16", "fp16"}) EXPECT_EQ(*LoadPlannedPrecision(name), *ParsePrecision(name));
+  ExpectSays(LoadPlannedPrecision("fp8").status(), {"--precision", "fp8", "bf16"});
+}
+
 TEST(LoadPrecision, CpuTakesTwo) {
   EXPECT_EQ(*LoadPrecision(""), *ParsePrecision("fp32"));
   EXPECT_TRUE(LoadPrecision("fp64").ok());

@@ -66,13 +66,28 @@ INSTANTIATE_TEST_SUITE_P(
             Case{"Fp64OnAGpu", "--precision", "fp64", {"--cluster", "fp64"}})),
     [](const auto& info) { return std::string(std::get<0>(info.param)) + std::get<1>(info.param).name; });
 
+// Of every verb, and not taken for an option that was left out.
+TEST(PredictionBadInput, OptionsGivenNothing) {
+  for (const std::string verb : {"predict", "explain"}) {
+    for (const std::string option : {"--model", "--cluster", "--global-batch", "--plan", "--seq-len", "--precision"}) {
+      std::vector<std::string> args = {verb, option, ""};
+      const auto rest = Ask(verb, option, "");  // the others
+      args.insert(args.end(), rest.begin() + 1, rest.end());
+      ExpectOneClearLine(args, 2, {option + ": it is empty"});
+    }
+  }
+  auto trace = Ask("predict");
+  trace.insert(trace.end(), {"--trace", ""});
+  ExpectOneClearLine(trace, 2, {"--trace: it is empty"});
+}
+
 TEST(PredictionBadInput, OptionsOfOneVerb) {
   ExpectOneClearLine(Ask("explain", "--against", "tp=7"), 2, {"--against: illegal plan tp=7"});
   ExpectOneClearLine(Ask("explain", "--against", "best"), 2, {"--against: best"});
   ExpectOneClearLine(Ask("predict", "--trace", "/nonexistent/t.json"), 2, {"--trace: /nonexistent/t.json"});
   ExpectOneClearLine({"predict", "--requests", "r.jsonl", "--model", "gpt2-tiny"}, 2, {"--requests", "--model"});
   ExpectOneClearLine({"predict", "--requests", "r.jsonl", "--trace", "t.json"}, 2, {"--requests", "--trace"});
-  ExpectOneClearLine({"predict", "--requests", ""}, 2, {"--requests: empty"});
+  ExpectOneClearLine({"predict", "--requests", ""}, 2, {"--requests: it is empty"});
   auto against_nothing = Ask("explain");
   against_nothing.insert(against_nothing.end(), {"--against", ""});
   ExpectOneClearLine(against_nothing, 2, {"--against: it is empty"});

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -85,6 +86,42 @@ TEST_F(TrainTest, SliceIsOneRankAloneAndSaysSo) {
   const auto whole = Run(Train("tp=2,pp=2,dp=2,mbs=1", {"--device", "dry", "--json"}));
   ASSERT_EQ(whole.exit_code, 0) << whole.err;
   EXPECT_LE(result["planned_memory_bytes"], Json::parse(whole.out)["planned_memory_bytes"]);
+}
+
+// The dry device computes nothing: what it plans in two bytes is what is predicted.
+TEST_F(TrainTest, DryDevicePlansEveryPrecision) {
+  const auto plan = "tp=2,pp=2,dp=2,mbs=1";
+  for (const char* precision : {"bf16", "fp16", "fp32"}) {
+    const auto dry = Run(Train(plan, {"--device", "dry", "--precision", precision, "--json"}));
+    ASSERT_EQ(dry.exit_code, 0) << dry.err;
+    const auto predicted = Run({"predict", "--model", model_, "--cluster", "a100-80gb-sxm:1x8", "--global-batch", "8", "--precision", precision,
+                                "--plan", plan, "--json"});
+    ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
+    const Json result = Json::parse(dry.out);
+    const Json memory = Json::parse(predicted.out)["memory_bytes"];
+    EXPECT_EQ(result["planned_memory_bytes"].get<std::int64_t>(),
+              memory["total"].get<std::int64_t>() - memory["device_overhead"].get<std::int64_t>())
+        << precision;
+    EXPECT_EQ(result["peak_memory_bytes"], result["planned_memory_bytes"]) << precision;
+  }
+}
+
+TEST_F(TrainTest, InputInBf16SaysWhereItRuns) {
+  const std::string best = home_ / "best.json";
+  ASSERT_EQ(Run({"search", "--predict-only", "--model", model_, "--cluster", "a100-80gb-sxm:1x2", "--global-batch", "4", "--output", best}).exit_code,
+            0);
+  const auto refused = Run({"train", "--input", best, "--steps", "1"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_EQ(refused.out, "");
+  EXPECT_EQ(std::count(refused.err.begin(), refused.err.end(), '\n'), 1) << refused.err;
+  EXPECT_TRUE(refused.err.starts_with("autocfg: --input: " + best + ": ")) << refused.err;
+  for (const char* part : {"workload is bf16", "not supported yet", "--device paced", "dry"}) EXPECT_THAT(refused.err, HasSubstr(part));
+  for (const std::vector<std::string>& how : std::vector<std::vector<std::string>>{{"--device", "paced"}, {"--device", "dry"}, {"--precision", "fp32"}}) {
+    std::vector<std::string> args = {"train", "--input", best, "--steps", "1"};
+    args.insert(args.end(), how.begin(), how.end());
+    const auto ran = Run(args);
+    EXPECT_EQ(ran.exit_code, 0) << how[1] << ": " << ran.err;
+  }
 }
 
 TEST_F(TrainTest, PacedRunTakesThePredictedTime) {
