@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "cli/console.h"
 #include "cli/explanation.h"
@@ -30,19 +31,21 @@ int RunExplain(const ExplainArgs& args) {
   const auto explained = Explain(question->predictor, question->plan);
   if (!explained.ok()) return Fail(OfOption(explained.status()));
   const BarStyle style = StyleOf(STDOUT_FILENO);
+  std::vector<std::string> notes = question->notes;
+  notes.insert(notes.end(), explained->predicted.notes.begin(), explained->predicted.notes.end());
   if (!args.compares) {
-    for (const auto& note : question->notes) Note(note);
-    for (const auto& note : explained->predicted.notes) Note(note);
-    return Answer(ExplanationText(*explained, question->about, style));
+    const std::string said = NotesOf(explained->predicted, notes);
+    if (const int code = Answer(ExplanationText(*explained, question->about, style) + said); code != kExitDone) return code;
+    return EndOf(explained->predicted);
   }
   const auto plan = LoadPlan(args.against);
   if (!plan.ok()) return Fail(OfAgainst(plan.status()));
   const auto against = Explain(question->predictor, *plan);
   if (!against.ok()) return Fail(OfAgainst(against.status()));
-  for (const auto& note : question->notes) Note(note);
-  for (const auto& note : explained->predicted.notes) Note(note);
-  for (const auto& note : against->predicted.notes) Note("--against: " + note);
-  return Answer(ComparisonText(*explained, *against, question->about, style));
+  for (const auto& note : against->predicted.notes) notes.push_back("--against: " + note);
+  const std::string said = NotesOf(explained->predicted, notes);
+  if (const int code = Answer(ComparisonText(*explained, *against, question->about, style) + said); code != kExitDone) return code;
+  return EndOf(explained->predicted);
 }
 
 }  // namespace

@@ -53,6 +53,7 @@ absl::StatusOr<ClusterSpec> ReadCluster(const std::string& path) {
   if (!json.ok()) return json.status();
   auto cluster = ParseClusterJson(*json);
   if (!cluster.ok()) return Where(path, cluster.status(), "cluster");
+  if (cluster->name.empty()) cluster->name = Printable(std::filesystem::path(path).stem().string());
   return *cluster;
 }
 

@@ -21,7 +21,7 @@ namespace autocfg {
 // `seq_len` where it is not 0) and the model is valid and one that the engine runs.
 absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_len);
 
-// `local`, `local:1xRANKS`, a preset with its size, or a file: as it is described there.
+// `local`, `local:1xRANKS`, a preset with its size, or a file: as it is described there; without a name it has the file's, less its ending.
 absl::StatusOr<ClusterSpec> LoadCluster(const std::string& text);
 
 // A cluster that is predicted: as LoadCluster, but not `local`, which has no figures.

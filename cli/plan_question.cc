@@ -7,6 +7,7 @@
 #include "cli/inputs.h"
 #include "cli/numbers.h"
 #include "fmt/format.h"
+#include "search/text/plan_text.h"
 #include "search/text/prediction_json.h"
 
 namespace autocfg {
@@ -68,6 +69,24 @@ absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args) {
   if (std::string note = PrecisionNote(*cluster); args.precision.empty() && !note.empty()) notes.push_back(std::move(note));
   return PlanQuestion{
       {*std::move(model), *std::move(cluster), workload}, *std::move(plan), *std::move(predictor), std::move(notes)};
+}
+
+int EndOf(const PlanPrediction& predicted) {
+  if (predicted.prediction.feasible) return kExitDone;
+  return Fail(kExitNegative,
+              fmt::format("--plan: {} does not fit; use a smaller mbs, recompute=full or more ranks", PlanText(predicted.plan)));
+}
+
+std::string NotesOf(const PlanPrediction& predicted, const std::vector<std::string>& notes) {
+  std::string lines;
+  for (const auto& note : notes) {
+    if (predicted.prediction.feasible) {
+      Note(note);
+    } else {
+      lines += fmt::format("note: {}\n", note);
+    }
+  }
+  return lines;
 }
 
 absl::Status OfOption(const absl::Status& status) {

@@ -31,6 +31,13 @@ struct PlanQuestion {
 // Errors name the option.
 absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args);
 
+// How a command ends whose plan was predicted: kExitDone where it fits, else kExitNegative after the one line of error, whose figures and notes
+// are in the answer.
+int EndOf(const PlanPrediction& predicted);
+
+// `notes` as lines of the answer where the plan does not fit, so that its error stays alone; else said at once, and nothing.
+std::string NotesOf(const PlanPrediction& predicted, const std::vector<std::string>& notes);
+
 // What a predictor says of a field, said of the option that it came from.
 absl::Status OfOption(const absl::Status& status);
 

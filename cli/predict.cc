@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cli/console.h"
@@ -82,13 +83,14 @@ int RunPredict(const PredictArgs& args) {
   auto predicted = question->predictor.Predict(question->plan);
   if (!predicted.ok()) return Fail(OfOption(predicted.status()));
   for (const auto& note : question->notes) predicted->notes.push_back(note);
-  for (const auto& note : predicted->notes) Note(note);
   if (!args.trace.empty()) {
     const auto trace = question->predictor.TraceOf(question->plan);
     if (!trace.ok()) return Fail(Where("--trace", trace.status()));
-    if (auto status = WriteFileAtomically(args.trace, ChromeTrace(trace->program, trace->step.rows)); !status.ok())
+    const TraceOrigin origin{.kind = TraceKind::kPredicted, .device = "", .cluster = question->about.cluster.name, .slice = std::nullopt};
+    if (auto status = WriteFileAtomically(args.trace, ChromeTrace(trace->program, trace->step.rows, origin)); !status.ok())
       return Fail(kExitNegative, fmt::format("--trace: {}", Text(status)));
   }
+  const std::string notes = NotesOf(*predicted, predicted->notes);
   std::string text;
   if (args.json) {
     nlohmann::ordered_json json{{"plan", PlanJson(predicted->plan)}, {"plan_text", PlanText(predicted->plan)}};
@@ -96,12 +98,10 @@ int RunPredict(const PredictArgs& args) {
     json["notes"] = predicted->notes;
     text = json.dump(2) + "\n";
   } else {
-    text = PredictionReport(*predicted, question->about);
+    text = PredictionReport(*predicted, question->about) + notes;
   }
   if (const int code = Answer(text); code != kExitDone) return code;
-  if (!predicted->prediction.feasible)
-    return Fail(kExitNegative, fmt::format("does not fit: {}", predicted->prediction.reason));
-  return kExitDone;
+  return EndOf(*predicted);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "cli/console.h"
 #include "cli/files.h"
@@ -116,13 +117,13 @@ absl::StatusOr<std::optional<ClusterSpec>> LoadEmulated(const TrainArgs& args, c
 absl::StatusOr<std::optional<v1::Slice>> LoadSlice(const std::string& text, const ParallelPlan& plan) {
   if (text.empty()) return std::nullopt;
   const auto comma = text.find(',');
-  if (comma == std::string::npos) {
+  if (comma == std::string::npos || text.find(',', comma + 1) != std::string::npos) {
     return absl::InvalidArgumentError(
         fmt::format("--slice: '{}' is not T,P, a tensor and a pipeline coordinate such as 0,0", text));
   }
-  const auto tensor = ParseWhole("--slice", text.substr(0, comma), 0, plan.tp - 1);
+  const auto tensor = ParseWhole("--slice: tensor coordinate", text.substr(0, comma), 0, plan.tp - 1);
   if (!tensor.ok()) return tensor.status();
-  const auto pipeline = ParseWhole("--slice", text.substr(comma + 1), 0, plan.pp - 1);
+  const auto pipeline = ParseWhole("--slice: pipeline coordinate", text.substr(comma + 1), 0, plan.pp - 1);
   if (!pipeline.ok()) return pipeline.status();
   v1::Slice slice;
   slice.set_tensor(*tensor);
@@ -311,7 +312,10 @@ absl::Status WriteTrace(const std::string& file, const TrainRun& run, const JobR
     }
   }
   const Program program = Lower(run.what.model, run.what.workload, run.what.plan);
-  return WriteFileAtomically(file, ChromeTrace(program, rows));
+  TraceOrigin origin{.kind = run.emulated ? TraceKind::kEmulated : TraceKind::kMeasured, .device = run.device, .cluster = "", .slice = std::nullopt};
+  if (run.emulated) origin.cluster = run.emulated->name;
+  if (run.slice) origin.slice = {run.slice->tensor(), run.slice->pipeline()};
+  return WriteFileAtomically(file, ChromeTrace(program, rows, origin));
 }
 
 // Bytes that a rank may use; 0 = as many as it likes.
@@ -358,13 +362,12 @@ int RunTrain(const TrainArgs& args) {
     if (auto status = CheckFits(run, *capacity); !status.ok()) return Fail(kExitNegative, Text(status));
   }
 
-  for (const auto& note : run.notes) Note(note);
   v1::Job job = MakeTrainJob(run.what.model, run.what.workload, run.what.plan, run.device);
   if (run.slice) job.set_ranks(1);
   const std::vector<int> cores = PhysicalCores();
   if (run.device == "cpu" && job.ranks() > static_cast<std::int64_t>(cores.size())) {
-    Note(fmt::format("{} ranks share {} core{}; times are not those of {} cores", job.ranks(), cores.size(),
-                     cores.size() == 1 ? "" : "s", job.ranks()));
+    run.notes.push_back(fmt::format("{} ranks share {} core{}; times are not those of {} cores", job.ranks(), cores.size(),
+                                    cores.size() == 1 ? "" : "s", job.ranks()));
   }
   v1::TrainSpec& spec = *job.mutable_train();
   *spec.mutable_optimizer() = *optimizer;
@@ -394,7 +397,14 @@ int RunTrain(const TrainArgs& args) {
   TrainDisplay display(args.json, run.device == "cpu" && !run.slice, *steps, run.what.workload);
   LaunchHooks hooks;
   hooks.cancel = &interrupt.flag();
-  hooks.progress = [&](int rank, const v1::Progress& progress) { display.Step(rank, progress); };
+  // Once the ranks run: what they refuse at their start is one line of error, alone.
+  const auto say_notes = [&run] {
+    for (const auto& note : std::exchange(run.notes, {})) Note(note);
+  };
+  hooks.progress = [&](int rank, const v1::Progress& progress) {
+    say_notes();
+    display.Step(rank, progress);
+  };
   ProcessLauncher launcher(trainer);
   const JobResult result = launcher.Run(MakeJobRequest(job, cores), hooks);
   display.End();
@@ -402,6 +412,7 @@ int RunTrain(const TrainArgs& args) {
     return Fail(kExitNegative, "interrupted; the ranks have ended, nothing was saved");
   }
   if (const int code = ExitOf(result); code != kExitDone) return code;
+  say_notes();
   auto summary = SummaryOf(result, run.what.workload);
   if (!summary.ok()) return Fail(summary.status());
   if (run.slice) summary->tokens_per_s = std::nullopt;  // one rank's time is not the step's

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fmt/format.h"
+#include "nlohmann/json.hpp"
 #include "search/plan/model_stages.h"
 #include "search/plan/rank_mesh.h"
 #include "search/text/plan_text.h"
@@ -65,9 +66,9 @@ class Writer {
                    category, Microseconds(begin), Microseconds(end - begin), rank, lane, colour, arguments);
   }
 
-  std::string Finish(const ParallelPlan& plan) {
-    return fmt::format("{{\"traceEvents\":[\n{}\n],\n\"displayTimeUnit\":\"ms\",\"otherData\":{{\"plan\":\"{}\"}}}}\n", text_,
-                       PlanText(plan));
+  std::string Finish(const nlohmann::ordered_json& other) {
+    return fmt::format("{{\"traceEvents\":[\n{}\n],\n\"displayTimeUnit\":\"ms\",\"otherData\":{}}}\n", text_,
+                       other.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   }
 
  private:
@@ -91,9 +92,26 @@ std::string Arguments(const TraceRow& row, const Action& action) {
   return text;
 }
 
+nlohmann::ordered_json OtherData(const Program& program, const TraceOrigin& origin) {
+  using Json = nlohmann::ordered_json;
+  const auto text = [](const std::string& value) { return value.empty() ? Json(nullptr) : Json(value); };
+  Json other{{"plan", PlanText(program.plan)}, {"kind", Name(origin.kind)}, {"device", text(origin.device)}, {"cluster", text(origin.cluster)}};
+  other["slice"] = origin.slice ? Json{{"tensor", origin.slice->first}, {"pipeline", origin.slice->second}} : Json(nullptr);
+  return other;
+}
+
 }  // namespace
 
-std::string ChromeTrace(const Program& program, std::span<const TraceRow> rows) {
+std::string_view Name(TraceKind kind) {
+  switch (kind) {
+    case TraceKind::kMeasured: return "measured";
+    case TraceKind::kEmulated: return "emulated";
+    case TraceKind::kPredicted: return "predicted";
+  }
+  return "predicted";
+}
+
+std::string ChromeTrace(const Program& program, std::span<const TraceRow> rows, const TraceOrigin& origin) {
   const RankMesh mesh(program.plan);
   std::map<std::pair<std::int32_t, Lane>, std::vector<const TraceRow*>> lanes;
   std::int64_t step_begin = 0;
@@ -111,6 +129,8 @@ std::string ChromeTrace(const Program& program, std::span<const TraceRow> rows) 
     const int thread = static_cast<int>(lane);
     if (lane == Lane::kCompute) {
       writer.Metadata("process_name", rank, thread, fmt::format(R"("name":"{}")", RankName(program, mesh, rank)));
+      writer.Metadata("process_labels", rank, thread,
+                      fmt::format(R"("labels":"{}{}")", Name(origin.kind), origin.slice ? ", a slice: it ran alone" : ""));
       writer.Metadata("process_sort_index", rank, thread, fmt::format(R"("sort_index":{})", rank));
     }
     writer.Metadata("thread_name", rank, thread, fmt::format(R"("name":"{}")", Name(lane)));
@@ -118,7 +138,7 @@ std::string ChromeTrace(const Program& program, std::span<const TraceRow> rows) 
 
     std::int64_t free = step_begin;
     const auto idle_until = [&](std::int64_t until) {
-      if (lane == Lane::kCompute && free < until) writer.Event("idle", "idle", "white", rank, thread, free, until, "");
+      if (free < until) writer.Event("idle", "idle", "white", rank, thread, free, until, "");
     };
     std::sort(of_lane.begin(), of_lane.end(), [](const TraceRow* a, const TraceRow* b) { return a->action < b->action; });
     for (const TraceRow* row : of_lane) {
@@ -131,7 +151,7 @@ std::string ChromeTrace(const Program& program, std::span<const TraceRow> rows) 
     }
     idle_until(step_end);
   }
-  return writer.Finish(program.plan);
+  return writer.Finish(OtherData(program, origin));
 }
 
 }  // namespace autocfg

@@ -51,7 +51,10 @@ class Checker : public nlohmann::json_sax<Json> {
     position_ = position;
     constexpr int kNumberOverflow = 406;
     if (error.id == kNumberOverflow) return Fail(fmt::format("the number {} is too large", Printable(token)));
-    return Fail(token.empty() ? "the text ends too early" : fmt::format("unexpected \"{}\"", Printable(token)));
+    // Where it ends too early, the token is the last one that was still there.
+    const std::string_view what = error.what();
+    const bool ends = what.find("unexpected end of input") != what.npos || what.find("missing closing quote") != what.npos;
+    return Fail(token.empty() || ends ? "the text ends too early" : fmt::format("unexpected \"{}\"", Printable(token)));
   }
 
   const std::string& problem() const { return problem_; }
@@ -103,6 +106,16 @@ absl::StatusOr<Json> ParseJson(std::string_view what, std::string_view text) {
   return json;
 }
 
+std::optional<std::int64_t> WholeNumber(const Json& value) {
+  constexpr double kExact = 9007199254740992.0;  // 2^53: doubles up to here are exact integers
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{INT64_MAX}) return std::nullopt;
+  if (value.is_number_integer()) return value.get<std::int64_t>();
+  if (!value.is_number_float()) return std::nullopt;
+  const double number = value.get<double>();
+  if (std::abs(number) > kExact || std::trunc(number) != number) return std::nullopt;
+  return static_cast<std::int64_t>(number);
+}
+
 FieldReader::FieldReader(std::string_view what, const Json& json) : what_(what), json_(json) {
   if (!json.is_object()) status_ = absl::InvalidArgumentError(fmt::format("{}: it must be a JSON object", what));
 }
@@ -134,18 +147,12 @@ void FieldReader::Require(std::string_view name) {
 void FieldReader::Size(std::string_view name, std::int64_t& value) {
   const Json* field = Find(name);
   if (field == nullptr) return;
-  constexpr double kExact = 9007199254740992.0;  // 2^53: doubles up to here are exact integers
   if (field->is_number_unsigned() && field->get<std::uint64_t>() > std::uint64_t{INT64_MAX}) {
     return FailField(name, fmt::format("at most {}", INT64_MAX));
   }
-  if (field->is_number_integer()) {
-    value = field->get<std::int64_t>();
-  } else if (field->is_number_float() && std::abs(field->get<double>()) <= kExact &&
-             std::trunc(field->get<double>()) == field->get<double>()) {
-    value = static_cast<std::int64_t>(field->get<double>());
-  } else {
-    return FailField(name, "a whole number");
-  }
+  const std::optional<std::int64_t> whole = WholeNumber(*field);
+  if (!whole) return FailField(name, "a whole number");
+  value = *whole;
   if (value < 1) FailField(name, fmt::format("at least 1, not {}", value));
 }
 

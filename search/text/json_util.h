@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +19,9 @@ std::string Printable(std::string_view text);
 // One JSON document. InvalidArgument, beginning with `what`, with line and column: not JSON, a number too large for a double, a key named twice in
 // one object, nested deeper than 64.
 absl::StatusOr<nlohmann::ordered_json> ParseJson(std::string_view what, std::string_view text);
+
+// A whole number, written as 8 or 8.0: the one rule of all our JSON. Nothing for anything else, a number in a string included, and beyond 64 bits.
+std::optional<std::int64_t> WholeNumber(const nlohmann::ordered_json& value);
 
 // Reads the fields of one object. The first thing wrong is kept and returned by Finish; everything after it is skipped.
 class FieldReader {

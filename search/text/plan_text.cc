@@ -171,13 +171,36 @@ std::string ValueText(const ParallelPlan& plan, std::string_view text_name) {
   return flag(plan.scatter_gather);
 }
 
-// The text of a JSON value of an option: numbers and booleans as the text form has them.
-std::optional<std::string> JsonValueText(const nlohmann::ordered_json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_boolean()) return std::string(value.get<bool>() ? "1" : "0");
-  if (value.is_number_unsigned()) return fmt::format("{}", value.get<std::uint64_t>());
-  if (value.is_number_integer()) return fmt::format("{}", value.get<std::int64_t>());
-  return std::nullopt;
+// The text of a JSON value of an option, in the text form; else InvalidArgument, which says what its value is.
+absl::StatusOr<std::string> JsonValueText(const OptionNames& option, const nlohmann::ordered_json& value) {
+  constexpr std::array<std::string_view, 4> kNames = {"schedule", "split", "recompute", "attention"};
+  constexpr std::array<std::string_view, 5> kFlags = {"sp", "grad_overlap", "param_overlap", "p2p_overlap", "scatter_gather"};
+  const auto bad = [&](std::string_view wanted) {
+    return absl::InvalidArgumentError(fmt::format("plan: {} must be {}, not {}", option.json, wanted,
+                                                  Printable(value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace))));
+  };
+  const std::optional<std::int64_t> whole = WholeNumber(value);
+  if (option.text == "split" && value.is_array()) {
+    std::vector<std::int64_t> layers;
+    for (const auto& entry : value) {
+      const std::optional<std::int64_t> count = WholeNumber(entry);
+      if (!count) return bad("a list of whole numbers, the layers of each stage");
+      layers.push_back(*count);
+    }
+    return fmt::format("{}", fmt::join(layers, "+"));
+  }
+  if (option.text == "split" && !value.is_string())
+    return bad("even, auto or the layers of each stage, as text such as \"9+8+8+7\" or as a list such as [9, 8, 8, 7]");
+  if (IndexOf(kNames, option.text)) {
+    if (!value.is_string()) return bad("a string");
+    return value.get<std::string>();
+  }
+  if (IndexOf(kFlags, option.text)) {
+    if (value.is_boolean()) return std::string(value.get<bool>() ? "1" : "0");
+    if (!whole) return bad("0, 1, true or false");
+  }
+  if (!whole) return bad("a whole number");
+  return fmt::format("{}", *whole);
 }
 
 }  // namespace
@@ -291,10 +314,8 @@ absl::StatusOr<ParallelPlan> ParsePlanJson(const nlohmann::ordered_json& json) {
       return absl::InvalidArgumentError(
           fmt::format("plan: unknown field {}{}", Printable(key), DidYouMean(key, JsonNames())));
     }
-    const std::optional<std::string> text = JsonValueText(value);
-    if (!text) {
-      return absl::InvalidArgumentError(fmt::format("plan: {} must be a whole number, true, false or a string", key));
-    }
+    const absl::StatusOr<std::string> text = JsonValueText(*option, value);
+    if (!text.ok()) return text.status();
     if (absl::Status status = SetPlanOption(plan, option->text, *text); !status.ok()) return status;
     if (!named.insert(key).second) return absl::InvalidArgumentError(fmt::format("plan: {} is named twice", key));
   }

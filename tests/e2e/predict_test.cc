@@ -113,7 +113,11 @@ TEST(Predict, WhatDoesNotFitIsAnHonestNegative) {
   EXPECT_EQ(finished.exit_code, 1);
   EXPECT_THAT(finished.out, HasSubstr("does not fit: needs")) << "and is timed all the same";
   EXPECT_THAT(finished.out, HasSubstr("step time"));
-  EXPECT_EQ(std::count(finished.err.begin(), finished.err.end(), '\n'), 1) << finished.err;
+  EXPECT_EQ(finished.err, "autocfg: --plan: tp=1,pp=1,dp=1,mbs=1 does not fit; use a smaller mbs, recompute=full or more ranks\n");
+  const auto noted = RunAutocfg(home, Ask("predict", "tp=1,mbs=1,schedule=gpipe"));
+  EXPECT_EQ(noted.exit_code, 1);
+  EXPECT_EQ(std::count(noted.err.begin(), noted.err.end(), '\n'), 1) << "the error alone: " << noted.err;
+  EXPECT_THAT(noted.out, HasSubstr("note: schedule=gpipe has nothing to act on"));
   const auto json = RunAutocfg(home, Ask("predict", "tp=1,mbs=1", {"--json"}));
   EXPECT_EQ(json.exit_code, 1);
   EXPECT_EQ(Json::parse(json.out)["feasible"], false);
@@ -128,6 +132,11 @@ TEST(Predict, TraceHoldsEveryRank) {
   std::set<int> ranks;
   double end_us = 0;
   const Json trace = Json::parse(ReadWhole(file));
+  EXPECT_EQ(trace["otherData"], (Json{{"plan", "tp=2,pp=2,dp=2,mbs=2,vpp=2"},
+                                      {"kind", "predicted"},
+                                      {"device", nullptr},
+                                      {"cluster", "a100-80gb-sxm:1x8"},
+                                      {"slice", nullptr}}));
   for (const auto& event : trace["traceEvents"]) {
     if (event["ph"] != "X") continue;
     ranks.insert(event["pid"].get<int>());
@@ -148,9 +157,37 @@ TEST(Explain, OnePlanAndTwo) {
   ASSERT_EQ(two.exit_code, 0) << two.err;
   EXPECT_THAT(two.out, HasSubstr("second: tp=8,pp=12,dp=8,mbs=1,vpp=4,recompute=full"));
   EXPECT_THAT(two.out, HasSubstr("The first takes"));
-  const auto noted = RunAutocfg(home, Ask("explain", "tp=8,dp=96,mbs=1,schedule=gpipe,recompute=full"));
+  const auto noted = RunAutocfg(home, {"explain", "--model", "gpt2-124m", "--cluster", "a100-80gb-sxm:1x8", "--global-batch", "64", "--plan",
+                                       "dp=8,schedule=gpipe"});
   EXPECT_EQ(noted.exit_code, 0) << noted.err;
   EXPECT_THAT(noted.err, HasSubstr("note: schedule=gpipe has nothing to act on"));
+}
+
+// Its status is that of the first plan.
+TEST(Explain, WhatDoesNotFitIsAnHonestNegative) {
+  const ScratchDirectory home;
+  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{{}, {"--against", kFits}}) {
+    const auto finished = RunAutocfg(home, Ask("explain", "tp=1,mbs=1,schedule=gpipe", more));
+    EXPECT_EQ(finished.exit_code, 1);
+    EXPECT_THAT(finished.out, HasSubstr("more memory than a rank has"));
+    EXPECT_THAT(finished.out, HasSubstr("note: schedule=gpipe has nothing to act on"));
+    EXPECT_EQ(finished.err, "autocfg: --plan: tp=1,pp=1,dp=1,mbs=1 does not fit; use a smaller mbs, recompute=full or more ranks\n");
+  }
+  EXPECT_EQ(RunAutocfg(home, Ask("explain", kFits, {"--against", "tp=1,mbs=1"})).exit_code, 0);
+}
+
+// A described cluster without a name has its file's.
+TEST(Predict, ClustersOfFilesHaveAName) {
+  const ScratchDirectory home;
+  const auto file = home.Write("our-pod.json", R"({"device": "a100-80gb-sxm", "nodes": 1, "gpus_per_node": 8})");
+  const std::vector<std::string> ask = {"--model", "gpt2-124m", "--global-batch", "16", "--cluster", file};
+  std::vector<std::string> predict = {"predict", "--plan", "tp=2,dp=4"}, search = {"search", "--predict-only", "--json"};
+  predict.insert(predict.end(), ask.begin(), ask.end());
+  search.insert(search.end(), ask.begin(), ask.end());
+  EXPECT_THAT(RunAutocfg(home, predict).out, HasSubstr("cluster: our-pod, 8 ranks"));
+  const auto found = RunAutocfg(home, search);
+  ASSERT_EQ(found.exit_code, 0) << found.err;
+  EXPECT_EQ(Json::parse(found.out)["cluster"]["name"], "our-pod");
 }
 
 }  // namespace

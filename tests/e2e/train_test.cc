@@ -77,6 +77,10 @@ TEST_F(TrainTest, SliceIsOneRankAloneAndSaysSo) {
   EXPECT_THAT(finished.out, HasSubstr("of its 8 ranks one ran alone, a slice: tensor 1, pipeline 1"));
   EXPECT_THAT(finished.out, testing::Not(HasSubstr("tokens per second")));
   EXPECT_EQ(Actions(home_ / "slice.json").size(), 1u);
+  const Json other = Json::parse(ReadWhole(home_ / "slice.json"))["otherData"];
+  EXPECT_EQ(other["slice"], (Json{{"tensor", 1}, {"pipeline", 1}}));
+  EXPECT_EQ(other["kind"], "measured");
+  EXPECT_EQ(other["device"], "cpu");
   const auto json = Run(Train("tp=2,pp=2,dp=2,mbs=1", {"--slice", "1,1", "--json"}));
   ASSERT_EQ(json.exit_code, 0) << json.err;
   const Json result = Json::parse(json.out);
@@ -140,12 +144,27 @@ TEST_F(TrainTest, PacedRunTakesThePredictedTime) {
     EXPECT_EQ(result["cluster"], "a100-80gb-sxm:1x8");
     EXPECT_EQ(result["losses"], Json::array()) << "nothing is computed";
     EXPECT_EQ(Actions(home_ / "t.json").size(), 8u);
+    const Json other = Json::parse(ReadWhole(home_ / "t.json"))["otherData"];
+    EXPECT_EQ(other["kind"], "emulated");
+    EXPECT_EQ(other["cluster"], "a100-80gb-sxm:1x8");
+    EXPECT_EQ(other["slice"], nullptr);
   }
   const auto text = Run(Train(plan, {"--device", "paced"}));
   ASSERT_EQ(text.exit_code, 0) << text.err;
   EXPECT_THAT(text.err, HasSubstr("note: no --cluster is named; emulating a100-80gb-sxm:1x8"));
   EXPECT_THAT(text.out, HasSubstr("emulated: every op took its modelled time"));
   EXPECT_THAT(text.out, testing::Not(HasSubstr("measured")));
+}
+
+TEST_F(TrainTest, WhatTheRanksRefuseIsOneLineWithoutNotes) {
+  const std::string weights = home_.Write("wrong.safetensors", "no weights at all");
+  for (const char* device : {"paced", "cpu"}) {
+    const auto finished = Run(Train("tp=1,schedule=gpipe,mbs=8", {"--device", device, "--init", weights}));
+    EXPECT_EQ(finished.exit_code, 2) << finished.err;
+    EXPECT_EQ(finished.out, "");
+    EXPECT_EQ(std::count(finished.err.begin(), finished.err.end(), '\n'), 1) << finished.err;
+    EXPECT_THAT(finished.err, HasSubstr("wrong.safetensors"));
+  }
 }
 
 TEST_F(TrainTest, PacedRunThatDoesNotFitTheEmulatedCluster) {

@@ -1,4 +1,4 @@
-// Traces read back: every row is there, nothing overlaps, and a rank's compute lane is busy or idle at every moment of the step.
+// Traces read back: every row is there, nothing overlaps, and each lane is busy or idle at every moment of the step.
 #include "search/text/chrome_trace.h"
 
 #include <cmath>
@@ -60,7 +60,7 @@ std::map<std::pair<int, int>, std::vector<Event>> Events(const Json& trace) {
 
 void ExpectWhole(const Program& program) {
   const SimulatedStep step = Simulate(program);
-  const Json trace = Json::parse(ChromeTrace(program, step.rows));
+  const Json trace = Json::parse(ChromeTrace(program, step.rows, {}));
   const auto step_ns = std::llround(step.step_time_s * 1e9);
   std::set<std::pair<int, int>> found;  // rank, action
   for (const auto& [where, events] : Events(trace)) {
@@ -70,7 +70,6 @@ void ExpectWhole(const Program& program) {
       EXPECT_GE(event.begin, free) << "rank " << rank << " lane " << lane << ": " << event.name;
       free = event.end;
       if (event.name == "idle") {
-        EXPECT_EQ(lane, static_cast<int>(Lane::kCompute));
         EXPECT_GT(event.end, event.begin);
         idle += event.end - event.begin;
         continue;
@@ -86,8 +85,8 @@ void ExpectWhole(const Program& program) {
       EXPECT_TRUE(found.insert({rank, index}).second) << event.name << " twice";
     }
     EXPECT_LE(free, step_ns);
+    EXPECT_EQ(busy + idle, step_ns) << "rank " << rank << " lane " << lane;
     if (lane != static_cast<int>(Lane::kCompute)) continue;
-    EXPECT_EQ(busy + idle, step_ns) << "rank " << rank;
     EXPECT_NEAR(static_cast<double>(busy), step.compute_busy_s[static_cast<std::size_t>(rank)] * 1e9, static_cast<double>(events.size()));
   }
   EXPECT_EQ(found.size(), step.rows.size());
@@ -114,7 +113,7 @@ TEST(ChromeTrace, WholeSteps) {
 
 TEST(ChromeTrace, NamesOfRanksAndLanes) {
   const Program program = Interleaved(2, 2, 1, 2, 2);
-  const Json trace = Json::parse(ChromeTrace(program, Simulate(program).rows));
+  const Json trace = Json::parse(ChromeTrace(program, Simulate(program).rows, {}));
   std::map<int, std::string> ranks;
   std::map<std::pair<int, int>, std::string> lanes;
   for (const Json& event : trace.at("traceEvents")) {
@@ -135,7 +134,7 @@ TEST(ChromeTrace, NamesOfRanksAndLanes) {
   EXPECT_EQ((lanes[{3, 2}]), "pp_recv");
   EXPECT_EQ((lanes[{3, 3}]), "reduce");
   EXPECT_EQ(trace.at("otherData").at("plan"), "tp=2,pp=2,dp=1,mbs=1,vpp=2");
-  const Json one = Json::parse(ChromeTrace(Make(1, 1, 1, 1), Simulate(Make(1, 1, 1, 1)).rows));
+  const Json one = Json::parse(ChromeTrace(Make(1, 1, 1, 1), Simulate(Make(1, 1, 1, 1)).rows, {}));
   EXPECT_EQ(one.at("traceEvents").at(0).at("args").at("name"), "rank 0 (stage 0)");
 }
 
@@ -148,28 +147,58 @@ TEST(ChromeTrace, GapsAndOverlapsByHand) {
       {0, Lane::kCompute, 3, 4e-6, 6e-6},  // 0F1 was issued while 0B0 still ran
       {0, Lane::kReduce, 5, 6e-6, 9e-6},   // SCALARS
   };
-  const Json trace = Json::parse(ChromeTrace(program, rows));
+  const Json trace = Json::parse(ChromeTrace(program, rows, {}));
   std::string text;
   for (const auto& [where, events] : Events(trace)) {
     for (const Event& event : events) text += fmt::format("{}: {} {}-{}\n", where.second, event.name, event.begin, event.end);
   }
   EXPECT_EQ(text,
             "0: idle 0-1000\n0: 0F0 1000-2000\n0: idle 2000-3000\n0: 0B0 3000-5000\n0: 0F1 5000-6000\n0: idle 6000-9000\n"
-            "3: SCALARS 6000-9000\n");
+            "3: idle 0-6000\n3: SCALARS 6000-9000\n");
+}
+
+TEST(ChromeTrace, SaysWhereItsTimesAreFrom) {
+  const Program program = Make(2, 2, 1, 2);
+  const std::vector<TraceRow> rows = Simulate(program).rows;
+  const auto labels = [](const Json& trace) {
+    std::set<std::string> found;
+    for (const Json& event : trace.at("traceEvents")) {
+      if (event.at("name") == "process_labels") found.insert(event.at("args").at("labels").get<std::string>());
+    }
+    return found;
+  };
+  const Json predicted =
+      Json::parse(ChromeTrace(program, rows, {.kind = TraceKind::kPredicted, .device = "", .cluster = "my \"best\"\n", .slice = std::nullopt}));
+  EXPECT_EQ(predicted.at("otherData"), (Json{{"plan", "tp=2,pp=2,dp=1,mbs=1"},
+                                             {"kind", "predicted"},
+                                             {"device", nullptr},
+                                             {"cluster", "my \"best\"\n"},
+                                             {"slice", nullptr}}));
+  EXPECT_EQ(labels(predicted), std::set<std::string>{"predicted"});
+  const Json slice =
+      Json::parse(ChromeTrace(program, rows, {.kind = TraceKind::kEmulated, .device = "paced", .cluster = "a100", .slice = {{1, 0}}}));
+  EXPECT_EQ(slice.at("otherData").at("kind"), "emulated");
+  EXPECT_EQ(slice.at("otherData").at("device"), "paced");
+  EXPECT_EQ(slice.at("otherData").at("slice"), (Json{{"tensor", 1}, {"pipeline", 0}}));
+  EXPECT_EQ(labels(slice), std::set<std::string>{"emulated, a slice: it ran alone"});
+  const Json measured =
+      Json::parse(ChromeTrace(program, rows, {.kind = TraceKind::kMeasured, .device = "cpu", .cluster = "", .slice = std::nullopt}));
+  EXPECT_EQ(measured.at("otherData").at("kind"), "measured");
+  EXPECT_EQ(measured.at("otherData").at("cluster"), nullptr);
 }
 
 TEST(ChromeTrace, SomeRanksOnly) {
   const Program program = Make(1, 4, 1, 4);
   std::vector<TraceRow> rows = Simulate(program).rows;
   std::erase_if(rows, [](const TraceRow& row) { return row.rank != 2; });
-  for (const auto& [where, events] : Events(Json::parse(ChromeTrace(program, rows)))) EXPECT_EQ(where.first, 2);
-  EXPECT_TRUE(Json::parse(ChromeTrace(program, {})).at("traceEvents").empty());
+  for (const auto& [where, events] : Events(Json::parse(ChromeTrace(program, rows, {})))) EXPECT_EQ(where.first, 2);
+  EXPECT_TRUE(Json::parse(ChromeTrace(program, {}, {})).at("traceEvents").empty());
 }
 
 TEST(ChromeTrace, RowsOfAnotherProgram) {
   const std::vector<TraceRow> rank = {{1, Lane::kCompute, 0, 0, 1}}, action = {{0, Lane::kCompute, 99, 0, 1}};
-  EXPECT_THROW(ChromeTrace(Make(1, 1, 1, 1), rank), std::out_of_range);
-  EXPECT_THROW(ChromeTrace(Make(1, 1, 1, 1), action), std::out_of_range);
+  EXPECT_THROW(ChromeTrace(Make(1, 1, 1, 1), rank, {}), std::out_of_range);
+  EXPECT_THROW(ChromeTrace(Make(1, 1, 1, 1), action, {}), std::out_of_range);
 }
 
 }  // namespace

@@ -114,6 +114,8 @@ TEST(PlanJson, Forms) {
   using Json = nlohmann::ordered_json;
   EXPECT_EQ(*ParsePlanJson(Json("tp=2,pp=2")), *ParsePlanText("tp=2,pp=2"));
   EXPECT_EQ(*ParsePlanJson(Json{{"tp", 2}, {"sequence_parallel", true}}), *ParsePlanText("tp=2,sp=1"));
+  EXPECT_EQ(*ParsePlanJson(Json{{"pp", 4.0}, {"sequence_parallel", 1.0}}), *ParsePlanText("pp=4,sp=1"));
+  EXPECT_EQ(*ParsePlanJson(Json{{"pp", 4}, {"split", {9, 8, 8.0, 7}}}), *ParsePlanText("pp=4,split=9+8+8+7"));
   EXPECT_EQ(*ParsePlanJson(Json{{"pp", 2}, {"virtual_stages", 2}}), *ParsePlanText("pp=2,vpp=2"));
   const auto message = [](const Json& json) {
     const auto plan = ParsePlanJson(json);
@@ -123,6 +125,14 @@ TEST(PlanJson, Forms) {
   EXPECT_THAT(message(Json(5)), HasSubstr("object or a string"));
   EXPECT_THAT(message(Json{{"mbs", 2}}), HasSubstr("unknown field mbs"));
   EXPECT_THAT(message(Json{{"tp", 1.5}}), HasSubstr("tp must be a whole number"));
+  EXPECT_THAT(message(Json{{"tp", "8"}}), HasSubstr("tp must be a whole number, not \"8\""));
+  EXPECT_THAT(message(Json{{"tp", true}}), HasSubstr("tp must be a whole number, not true"));
+  EXPECT_THAT(message(Json{{"sequence_parallel", "yes"}}), HasSubstr("sequence_parallel must be 0, 1, true or false, not \"yes\""));
+  EXPECT_THAT(message(Json{{"schedule", 1}}), HasSubstr("schedule must be a string, not 1"));
+  EXPECT_THAT(message(Json{{"split", 8}}), HasSubstr("[9, 8, 8, 7], not 8"));
+  EXPECT_THAT(message(Json{{"split", {8, "x"}}}), HasSubstr("a list of whole numbers, the layers of each stage, not [8,\"x\"]"));
+  EXPECT_THAT(message(Json{{"split", Json::array()}}), HasSubstr("layers per stage such as 9+8+8+7"));
+  EXPECT_THAT(message(Json{{"split", {8, 0}}}), HasSubstr("layers per stage such as 9+8+8+7"));
   EXPECT_THAT(message(Json{{"tp", nullptr}}), HasSubstr("tp must be a whole number"));
   EXPECT_THAT(message(Json{{"tp", -1}}), HasSubstr("tp=-1"));
   EXPECT_THAT(message(Json{{"sequence_parallel", 3}}), HasSubstr("0 or 1"));

@@ -164,7 +164,7 @@ TEST(PredictionJson, WrongRequestsNameWhatIsWrong) {
                          {"precision", 16, "precision must be a string"},
                          {"plan", "tp=8,pp=8,dp=8", "illegal plan"},
                          {"plan", "tpp=8", "tpp"},
-                         {"plan", {{"tp", "two"}}, "tp=two"},
+                         {"plan", {{"tp", "two"}}, "tp must be a whole number, not \"two\""},
                          {"plan", {{"pp", 2}, {"split", "5+6"}}, "add up to 12"},
                          {"plan", "tp=2,sp=1", "not supported yet"},
                          {"batch", 3, "unknown field batch"}};
@@ -191,6 +191,9 @@ TEST(PredictionJson, BrokenLinesAreAnsweredToo) {
   }
   EXPECT_THAT(Answer(std::string("{]"))["error"].get<std::string>(), testing::Not(HasSubstr("line 1")))
       << "which would be taken for the file's";
+  for (const char* cut : {"{\"id\":1", "{\"id\": 1, \"mod", "{\"id\":", "[1, 2", "{\"a\": {\"b\": true"})
+    EXPECT_THAT(Answer(std::string(cut))["error"].get<std::string>(), HasSubstr(": the text ends too early")) << cut;
+  EXPECT_THAT(Answer(std::string("{\"id\": 1 x}"))["error"].get<std::string>(), HasSubstr("unexpected \""));
   EXPECT_EQ(Answer(Request().dump() + "\r"), Answer(Request()));
   EXPECT_THAT(Answer(std::string("{\"id\": 1, \"model\": \"\\u0007\", \"cluster\": \"\", \"global_batch\": 1, \"plan\": \"\"}"))["error"].get<std::string>(),
               HasSubstr("model"));
