@@ -108,7 +108,8 @@ std::string MachineText(const SearchQuestion& question) {
 
 std::string RunnersUp(const v1::Recommendation& answer, bool predict_only) {
   std::vector<std::vector<std::string>> rows = {{"runners-up"}};
-  const bool slices = answer.best().measured().slice();
+  bool slices = answer.best().measured().slice();
+  for (const auto& candidate : answer.runners_up()) slices = slices || candidate.measured().slice();
   if (!predict_only) rows[0].emplace_back(slices ? "measured (the slice)" : "measured");
   rows[0].emplace_back("predicted");
   for (const auto& candidate : answer.runners_up()) {

@@ -202,7 +202,9 @@ std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer
     return fmt::format("{} explain {} --cluster {} --plan {}", args.program, workload, ShellWord(args.cluster), plan);
   std::string how;
   if (question.device == "paced") how = fmt::format(" --device paced --cluster {}", ShellWord(args.cluster));
-  if (answer.best().measured().slice()) how = " --slice 0,0";
+  // The plan is larger than this machine, whether a slice of it was measured or not.
+  const auto& group = question.cluster.groups.front();
+  if (!question.cluster.local && !IsDescribed(question) && RankCount(question.cluster) > group.gpus_per_node) how = " --slice 0,0";
   return fmt::format("{} train {} --plan {} --steps 10{}", args.program, workload, plan, how);
 }
 
@@ -243,7 +245,10 @@ int RunSearch(const SearchArgs& args) {
     Note(fmt::format("this machine stands for one node of {} rank{}: of larger plans a slice is measured, one rank alone", slots,
                      slots == 1 ? "" : "s"));
   }
-  if (const auto cores = static_cast<std::int64_t>(PhysicalCores().size()); !IsDescribed(question) && slots > cores) {
+  if (const auto cores = static_cast<std::int64_t>(PhysicalCores().size()); !IsDescribed(question) && slots > cores && slots < ranks) {
+    Note(fmt::format("{} rank{} run{} at once, one on each core, in place of a node's {}: what is timed is a rank, not ranks that share a core",
+                     cores, cores == 1 ? "" : "s", cores == 1 ? "s" : "", slots));
+  } else if (!IsDescribed(question) && slots > cores) {
     Note(fmt::format("{} ranks share {} core{}; plans are compared as loaded as that", slots, cores,
                      cores == 1 ? "" : "s"));
   }

@@ -35,11 +35,18 @@ std::int64_t RanksHere(const SearchProblem& problem) {
   return machine > 0 ? std::min(machine, all) : all;
 }
 
+// Whether plans are larger than a machine, so that their ranks run alone.
+bool InSlices(const SearchProblem& problem) {
+  const std::int64_t machine = MeasurableRanks(problem);
+  return machine > 0 && RankCount(problem.cluster) > machine;
+}
+
 }  // namespace
 
 v1::Job CalibrationJob(const SearchProblem& problem, const std::vector<OpDesc>& ops) {
   v1::Job job;
   job.set_ranks(static_cast<std::int32_t>(RanksHere(problem)));
+  job.set_fewer_ranks(InSlices(problem));
   job.set_device(problem.device);
   v1::CalibrateSpec& spec = *job.mutable_calibrate();
   for (const OpDesc& op : ops) {
@@ -66,6 +73,7 @@ absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialReques
   const double predicted_step_s = request.predicted.step_time_s;
   v1::Job job;
   job.set_ranks(static_cast<std::int32_t>(request.slice ? RanksHere(problem) : RankCount(plan)));
+  job.set_fewer_ranks(request.slice.has_value());
   job.set_device(problem.device);
   v1::TrainSpec& spec = *job.mutable_train();
   *spec.mutable_model() = ToProto(problem.model);

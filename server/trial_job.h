@@ -16,7 +16,7 @@ namespace autocfg {
 inline constexpr std::int64_t kMaxAttempts = 3;
 
 // Times `ops` on all ranks of one machine at once, within 10 s or a fifth of the study's time budget. Messages are left out
-// where the cluster is more than one machine: its links are described.
+// where the cluster is more than one machine: its links are described; and fewer ranks will do there, one on each core of the worker.
 v1::Job CalibrationJob(const SearchProblem& problem, const std::vector<OpDesc>& ops);
 
 struct StepCounts {
@@ -28,7 +28,7 @@ struct StepCounts {
 StepCounts StepsFor(double predicted_step_s);
 
 // Runs the plan with the optimizer's defaults of CONTRACT.md; a slice of it in as many copies as one machine has ranks, so that they load
-// it as the whole plan would; an emulated one with the modelled time of every op. The time limit is a generous multiple of the
+// it as the whole plan would (the worker runs fewer where it has fewer cores); an emulated one with the modelled time of every op. The time limit is a generous multiple of the
 // prediction and at least 30 s. Requires a legal, resolved plan that the engine supports. InvalidArgument where a described cluster lacks
 // a figure.
 absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialRequest& request);

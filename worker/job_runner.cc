@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 
 #include "fmt/format.h"
@@ -44,6 +45,11 @@ std::vector<std::vector<int>> PinRanks(int ranks, const std::vector<int>& cores)
     pins.push_back({cores[static_cast<std::size_t>(rank) % cores.size()]});
   }
   return pins;
+}
+
+int RanksToRun(const v1::Job& job, const v1::Inventory& inventory) {
+  if (!job.fewer_ranks() || inventory.physical_cores() <= 0) return job.ranks();
+  return static_cast<int>(std::min<std::int64_t>(job.ranks(), inventory.physical_cores()));
 }
 
 JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores) {
@@ -126,8 +132,10 @@ v1::CalibrateResult CalibrationOf(const JobResult& result) {
   return answer;
 }
 
-JobReport RunJob(const v1::Job& job, const v1::Inventory& inventory, const std::vector<int>& cores,
+JobReport RunJob(const v1::Job& asked, const v1::Inventory& inventory, const std::vector<int>& cores,
                  ProcessLauncher& launcher, const LaunchHooks& hooks) {
+  v1::Job job = asked;
+  job.set_ranks(RanksToRun(asked, inventory));
   if (job.ranks() <= 0) return Refused(fmt::format("{}: a job of {} ranks", job.name(), job.ranks()));
   if (job.ranks() > inventory.slots()) {
     return Refused(fmt::format("{}: {} ranks, but this worker has {} slots", job.name(), job.ranks(),

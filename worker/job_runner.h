@@ -23,6 +23,10 @@ struct JobReport {
 // Empty where `cores` is.
 std::vector<std::vector<int>> PinRanks(int ranks, const std::vector<int>& cores);
 
+// Processes that the job runs here: job.ranks, or where it says that they may be fewer, as many of them as there are physical cores
+// at most, so that copies of one rank do not contend for them.
+int RanksToRun(const v1::Job& job, const v1::Inventory& inventory);
+
 // Requires: job.ranks > 0 and a kind of work; RunJob checks it.
 JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores);
 
@@ -38,7 +42,7 @@ std::optional<v1::Measurement> MeasurementOf(const JobResult& result);
 v1::CalibrateResult CalibrationOf(const JobResult& result);
 
 // Runs the job to its end. Adds build id, fingerprint and ranks per core of `inventory` to the measurement.
-JobReport RunJob(const v1::Job& job, const v1::Inventory& inventory, const std::vector<int>& cores,
+JobReport RunJob(const v1::Job& asked, const v1::Inventory& inventory, const std::vector<int>& cores,
                  ProcessLauncher& launcher, const LaunchHooks& hooks);
 
 }  // namespace autocfg

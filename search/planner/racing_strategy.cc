@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "search/planner/by_time.h"
 #include "search/planner/confirmation.h"
 
 namespace autocfg {
@@ -52,16 +53,15 @@ double ExpectedImprovement(const Prediction& p, double incumbent_s) {
 
 // Untried candidates by predicted time, the best of each layout first, at most `most`.
 std::vector<std::size_t> BestOfLayouts(const std::vector<CandidatePlan>& candidates, std::size_t most) {
-  std::vector<std::size_t> order;
+  std::vector<TimedPlan> order;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (InTheRace(candidates, i)) order.push_back(i);
+    if (InTheRace(candidates, i)) order.push_back({candidates[i].predicted.step_time_s, i});
   }
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return candidates[a].predicted.step_time_s < candidates[b].predicted.step_time_s;
-  });
+  SortByTime(order, order.size(),
+             [&](std::size_t i) { return Preference(candidates[i].predicted.memory.Total(), candidates[i].plan); });
   std::vector<std::size_t> chosen, rest;
   std::set<Layout> seen;
-  for (std::size_t i : order) (seen.insert(LayoutOf(candidates[i])).second ? chosen : rest).push_back(i);
+  for (const auto& [seconds, i] : order) (seen.insert(LayoutOf(candidates[i])).second ? chosen : rest).push_back(i);
   chosen.insert(chosen.end(), rest.begin(), rest.end());
   chosen.resize(std::min(chosen.size(), most));
   return chosen;

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "fmt/format.h"
+#include "search/planner/by_time.h"
 #include "search/planner/calibration_ops.h"
 #include "search/planner/confirmation.h"
 #include "search/planner/exhaustive_strategy.h"
@@ -145,8 +146,25 @@ struct SearchLoop::State {
     }
     recalibration = Recalibration(model.layers, observations);
     for (std::size_t i = 0; i < candidates.size(); ++i) {
-      candidates[i].predicted = Corrected(records[i].raw, recalibration.For(candidates[i].plan));
+      const Correction correction = recalibration.For(candidates[i].plan);
+      Prediction& p = candidates[i].predicted = Corrected(records[i].raw, correction);
+      // Never less than what recomputes less of the same: that comes earlier.
+      if (const double least_s = LeastSeconds(i); p.step_time_s < least_s) {
+        Scale(p, least_s / p.step_time_s);
+        SetInterval(p, correction.sigma);
+      }
     }
+  }
+
+  // What a plan that is not measured takes at least: as much more than one that does the same and recomputes less as was
+  // predicted. 0: there is none.
+  double LeastSeconds(std::size_t i) const {
+    if (candidates[i].measured_s) return 0;
+    std::size_t less = candidates[i].recomputes_less;
+    while (less != kNoCandidate && candidates[less].failed) less = candidates[less].recomputes_less;
+    if (less == kNoCandidate) return 0;
+    const double less_s = candidates[less].measured_s.value_or(candidates[less].predicted.step_time_s);
+    return less_s * records[i].raw.step_time_s / records[less].raw.step_time_s;
   }
 
   // Draws the next round where nothing is outstanding.
@@ -421,49 +439,51 @@ void SearchLoop::Stop() {
 
 std::vector<RankedPlan> SearchLoop::Ranking(std::size_t limit) const {
   const State& s = *state_;
-  // Measured plans, slices, candidates, the others; by time within.
-  struct Place {
-    int rank;
-    double seconds;
-    std::size_t index;  // of the candidate, or for the others of the feasible plan
-    auto operator<=>(const Place&) const = default;
-  };
-  std::vector<Place> order;
+  // Whole plans measured; what is predicted, with or without a slice; the others. By time within.
+  std::array<std::vector<TimedPlan>, 3> tiers;  // indices of candidates, in the last one of feasible plans
   std::vector<bool> is_candidate(s.feasible.plans.size());
   for (std::size_t i = 0; i < s.candidates.size(); ++i) {
     const CandidatePlan& c = s.candidates[i];
     is_candidate[s.records[i].feasible] = true;
     if (c.failed) continue;
-    const int rank = !c.measured_s ? 2 : c.slice ? 1 : 0;
-    order.push_back({rank, c.measured_s.value_or(c.predicted.step_time_s), i});
+    tiers[c.measured_s && !c.slice ? 0 : 1].push_back({c.measured_s.value_or(c.predicted.step_time_s), i});
   }
   for (std::size_t i = 0; i < s.feasible.plans.size(); ++i) {
-    if (!is_candidate[i]) order.push_back({3, s.feasible.plans[i].step_time_s, i});
+    if (!is_candidate[i]) tiers[2].push_back({s.feasible.plans[i].step_time_s, i});
   }
-  limit = std::min(order.size(), limit);
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(limit), order.end());
-  order.resize(limit);
+  const auto of_candidate = [&](std::size_t i) { return Preference(s.records[i].raw.memory.Total(), s.candidates[i].plan); };
+  const auto of_other = [&](std::size_t i) {
+    const ParallelPlan plan = s.feasible.PlanAt(i);
+    return Preference(s.costs->PredictMemory(plan).memory.Total(), plan);
+  };
+  for (std::size_t tier = 0; tier < tiers.size(); ++tier) {
+    if (tier < 2) {
+      SortByTime(tiers[tier], limit, of_candidate);
+    } else {
+      SortByTime(tiers[tier], limit, of_other);
+    }
+    limit -= tiers[tier].size();
+  }
 
   std::vector<RankedPlan> ranking;
-  for (const Place& place : order) {
+  for (const std::size_t tier : {0u, 1u}) {
+    for (const auto& [seconds, i] : tiers[tier]) {
+      const CandidatePlan& c = s.candidates[i];
+      RankedPlan& ranked = ranking.emplace_back();
+      ranked.plan = c.plan;
+      ranked.predicted = c.slice ? s.CorrectedBySlice(i) : c.predicted;
+      ranked.step_time_s = s.records[i].steps;
+      ranked.ci95_s = MedianCi95(ranked.step_time_s);
+      ranked.slice = c.slice;
+      if (tier == 0) ranked.median_step_time_s = c.measured_s;
+      if (c.slice) ranked.slice_step_time_s = Median(ranked.step_time_s);
+    }
+  }
+  for (const auto& [seconds, i] : tiers[2]) {
     RankedPlan& ranked = ranking.emplace_back();
-    const std::size_t i = place.index;
-    if (place.rank == 3) {
-      ranked.plan = s.feasible.PlanAt(i);
-      ranked.predicted = s.RawPrediction(i);
-      if (s.calibrated) ranked.predicted = Corrected(ranked.predicted, s.recalibration.For(ranked.plan));
-      continue;
-    }
-    const CandidatePlan& c = s.candidates[i];
-    ranked.plan = c.plan;
-    ranked.predicted = place.rank == 1 ? s.CorrectedBySlice(i) : c.predicted;
-    ranked.step_time_s = s.records[i].steps;
-    ranked.ci95_s = MedianCi95(ranked.step_time_s);
-    if (place.rank == 0) ranked.median_step_time_s = c.measured_s;
-    if (place.rank == 1) {
-      ranked.slice = true;
-      ranked.slice_step_time_s = Median(ranked.step_time_s);
-    }
+    ranked.plan = s.feasible.PlanAt(i);
+    ranked.predicted = s.RawPrediction(i);
+    if (s.calibrated) ranked.predicted = Corrected(ranked.predicted, s.recalibration.For(ranked.plan));
   }
   return ranking;
 }

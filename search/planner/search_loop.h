@@ -13,7 +13,8 @@
 // kMostCandidates fastest by prediction (an exhaustive one among all).
 //
 // A plan with more ranks than can be measured together is measured as a slice (slice.h): its own prediction is
-// corrected by what the slice took more or less than predicted, and it is ranked by that.
+// corrected by what the slice took more or less than predicted, the others' through the recalibration; all of them
+// are ranked by prediction, since a slice is no step time.
 #pragma once
 
 #include <cstdint>
@@ -115,8 +116,10 @@ class SearchLoop {
   // No new trials are asked for; what is known decides (time budget, cancel).
   void Stop();
 
-  // All feasible plans, best first: measured ones by their median; those of which a slice was measured by what it
-  // makes of their prediction; then those that are only predicted.
+  // All feasible plans, best first: those measured as a whole by their median; then, by what is predicted now, those
+  // of which a slice was measured (it corrects their own prediction, and through the recalibration the others') and
+  // those of which nothing was; last what is no candidate. Equally fast (to rounding): less memory first, then the
+  // default schedule.
   std::vector<RankedPlan> Ranking(std::size_t limit) const;
 
   // Predicted device seconds of measuring, as the trials were, every feasible plan that has not been: what an exhaustive search would take beyond what

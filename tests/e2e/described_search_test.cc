@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "tests/cli/program.h"
+#include "worker/inventory.h"
 
 namespace autocfg {
 namespace {
@@ -96,15 +98,44 @@ TEST_F(DescribedSearchTest, PacedSearchOf64Ranks) {
 
 TEST_F(DescribedSearchTest, LargerThanThisMachineIsMeasuredBySlices) {
   const auto model =
-      home_.Write("model.json", R"({"name": "smallest", "layers": 2, "hidden": 32, "heads": 2, "vocab": 128, "max_seq_len": 16})");
+      home_.Write("model.json", R"({"name": "smallest", "layers": 4, "hidden": 64, "heads": 4, "vocab": 128, "max_seq_len": 32})");
   const auto cluster = home_.Write("cluster.json", R"({"name": "two of these", "device": {"name": "cpu", "kind": "cpu", "memory_bytes": 1000000000},
-      "nodes": 2, "gpus_per_node": 1, "inter_node_bytes_per_s": 1e9, "inter_node_latency_s": 1e-5})");
-  const auto finished = Search({"--model", model, "--cluster", cluster, "--global-batch", "4", "--max-trials", "2", "--json"});
+      "nodes": 4, "gpus_per_node": 1, "inter_node_bytes_per_s": 1e9, "inter_node_latency_s": 1e-5})");
+  const auto finished = Search({"--model", model, "--cluster", cluster, "--global-batch", "16", "--max-trials", "3", "--json"});
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   EXPECT_THAT(finished.err, HasSubstr("of larger plans a slice is measured, one rank alone"));
   const Json answer = Json::parse(finished.out);
-  EXPECT_EQ(answer["best"]["measured"]["slice"], true) << answer["best"];
+  EXPECT_EQ(answer["counts"]["measured"], 3);
   EXPECT_EQ(answer["best"]["provenance"], "predicted") << "what a slice took is no step time of the plan";
+  if (answer["best"]["measured"] != nullptr) EXPECT_EQ(answer["best"]["measured"]["slice"], true) << answer["best"];
+  double last = answer["best"]["predicted"]["step_time_s"];
+  ASSERT_FALSE(answer["runners_up"].empty());
+  for (const Json& other : answer["runners_up"]) {
+    EXPECT_EQ(other["provenance"], "predicted");
+    const double seconds = other["predicted"]["step_time_s"];
+    EXPECT_GE(seconds, last * (1 - 1e-9)) << other["plan_text"];
+    last = seconds;
+  }
+}
+
+// More ranks a node than this machine has cores: no more copies of a slice than cores, which would time their contention.
+TEST_F(DescribedSearchTest, NodesOfMoreRanksThanThisMachineHasCores) {
+  const std::size_t cores = PhysicalCores().size();
+  const auto model =
+      home_.Write("model.json", R"({"name": "smallest", "layers": 2, "hidden": 32, "heads": 2, "vocab": 128, "max_seq_len": 16})");
+  const auto cluster = home_.Write(
+      "cluster.json", fmt::format(R"({{"device": {{"name": "cpu", "kind": "cpu", "memory_bytes": 1000000000}}, "nodes": 2, "gpus_per_node": {},
+      "intra_node_bytes_per_s": 1e10, "intra_node_latency_s": 1e-6, "inter_node_bytes_per_s": 1e9, "inter_node_latency_s": 1e-5}})", 2 * cores));
+  const auto finished = Search({"--model", model, "--cluster", cluster, "--global-batch", fmt::to_string(8 * cores), "--max-trials", "1", "--json"});
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_THAT(finished.err, HasSubstr(fmt::format("in place of a node's {}", 2 * cores)));
+  const Json answer = Json::parse(finished.out);
+  EXPECT_EQ(answer["counts"]["measured"], 1);
+  std::vector<Json> listed = answer["runners_up"];
+  listed.push_back(answer["best"]);
+  for (const Json& candidate : listed) {
+    if (candidate["measured"] != nullptr) EXPECT_EQ(candidate["measured"]["ranks_per_core"], 1) << candidate;
+  }
 }
 
 TEST_F(DescribedSearchTest, ClustersThatCannotBeAskedFor) {

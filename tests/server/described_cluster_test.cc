@@ -60,7 +60,7 @@ TEST_F(DescribedCluster, APredictedStudyEndsWithoutAnyWorker) {
   EXPECT_EQ(answer.counts().enumerated(),
             answer.counts().illegal() + answer.counts().out_of_memory() + answer.counts().predicted());
   for (const v1::Candidate& other : answer.runners_up()) {
-    EXPECT_GE(other.predicted().step_time_s(), answer.best().predicted().step_time_s()) << other.plan_text();
+    EXPECT_GE(other.predicted().step_time_s() * (1 + 1e-9), answer.best().predicted().step_time_s()) << other.plan_text();
   }
 }
 

@@ -92,6 +92,8 @@ TEST(TrialJob, ASliceRunsInAsManyCopiesAsAMachineHasRanks) {
   const auto job = TrialJob(problem, request);
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->ranks(), 2);
+  EXPECT_TRUE(job->fewer_ranks());
+  EXPECT_FALSE(TrialJob(problem, Request({.dp = 2}, 0.1))->fewer_ranks()) << "a whole plan needs its ranks";
   ASSERT_TRUE(job->train().has_slice());
   EXPECT_EQ(job->train().slice().tensor(), 1);
   EXPECT_EQ(job->train().slice().pipeline(), 0);
@@ -103,6 +105,8 @@ TEST(CalibrationJob, OfManyMachinesTimesWhatComputesOnOneOfThem) {
   const OpDesc sum{.kind = OpKind::kAllReduceSum, .group = CommGroup::kData, .group_size = 3, .dims = {64}};
   const v1::Job many = CalibrationJob(ManyMachines(), {product, sum});
   EXPECT_EQ(many.ranks(), 2);
+  EXPECT_TRUE(many.fewer_ranks());
+  EXPECT_FALSE(CalibrationJob(Problem(), {}).fewer_ranks()) << "plans run whole, as loaded as that";
   ASSERT_EQ(many.calibrate().ops_size(), 1);
   EXPECT_EQ(many.calibrate().ops(0).kind(), "matmul");
   EXPECT_EQ(CalibrationJob(Problem(), {product, sum}).calibrate().ops_size(), 2);

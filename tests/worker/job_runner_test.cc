@@ -31,6 +31,20 @@ TEST(PinRanks, RoundRobinBeyondThat) {
   EXPECT_TRUE(PinRanks(3, {}).empty());
 }
 
+TEST(RanksToRun, CopiesOfASliceDoNotShareCores) {
+  v1::Job job;
+  job.set_ranks(64);
+  v1::Inventory inventory;
+  inventory.set_physical_cores(2);
+  EXPECT_EQ(RanksToRun(job, inventory), 64) << "the ranks of a plan need each other";
+  job.set_fewer_ranks(true);
+  EXPECT_EQ(RanksToRun(job, inventory), 2);
+  inventory.set_physical_cores(128);
+  EXPECT_EQ(RanksToRun(job, inventory), 64);
+  inventory.set_physical_cores(0);  // not known
+  EXPECT_EQ(RanksToRun(job, inventory), 64);
+}
+
 TEST(MakeJobRequest, OneRunSpecPerRank) {
   v1::Job job;
   job.set_ranks(3);
