@@ -72,7 +72,7 @@ absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_le
   FillDefaults(*model, seq_len);
   if (auto status = Validate(*model); !status.ok())
     return Where(fmt::format("--model: {}", text), status, "model");
-  if (auto status = CheckEngineSupports(*model); !status.ok())
+  if (auto status = CheckPredictable(*model); !status.ok())
     return Where(fmt::format("--model: {}", text), status, "model");
   return *model;
 }

@@ -18,7 +18,8 @@
 namespace autocfg {
 
 // A preset's name, or a file, ours or a Hugging Face config.json: what has a slash, ends in .json, or exists. Defaults are filled in (for
-// `seq_len` where it is not 0) and the model is valid and one that the engine runs.
+// `seq_len` where it is not 0) and the model is valid and one that is predicted; whether
+// the engine runs it too is the caller's to ask (CheckEngineSupports).
 absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_len);
 
 // `local`, `local:1xRANKS`, a preset with its size, or a file: as it is described there; without a name it has the file's, less its ending.

@@ -64,7 +64,7 @@ absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args) {
   if (!plan.ok()) return plan.status();
   const Workload workload{*global_batch, seq_len != 0 ? seq_len : model->max_seq_len, *precision};
   auto predictor = Predictor::Create(*model, workload, *cluster);
-  if (!predictor.ok()) return OfOption(predictor.status());
+  if (!predictor.ok()) return OfOption(predictor.status(), args.cluster);
   std::vector<std::string> notes;
   if (std::string note = PrecisionNote(*cluster); args.precision.empty() && !note.empty()) notes.push_back(std::move(note));
   return PlanQuestion{
@@ -89,15 +89,21 @@ std::string NotesOf(const PlanPrediction& predicted, const std::vector<std::stri
   return lines;
 }
 
-absl::Status OfOption(const absl::Status& status) {
+absl::Status OfOption(const absl::Status& status, std::string_view cluster) {
+  // "cluster of NAME: ..." and "cluster: ...": what a cluster lacks to be predicted.
+  const std::string text = Text(status);
+  const std::string_view after_cluster = text.starts_with("cluster") ? std::string_view(text).substr(7) : std::string_view();
+  if (!cluster.empty() && (after_cluster.starts_with(": ") || after_cluster.starts_with(" of "))) {
+    const auto colon = after_cluster.find(": ");
+    return {status.code(), fmt::format("--cluster: {}{}", cluster, after_cluster.substr(colon))};
+  }
   static constexpr std::pair<std::string_view, std::string_view> kSubjects[] = {
       {"model", "--model"}, {"cluster", "--cluster"}, {"plan", "--plan"}};
   for (const auto& [subject, option] : kSubjects) {
-    if (Text(status).starts_with(fmt::format("{}: ", subject))) return Where(option, status, subject);
+    if (text.starts_with(fmt::format("{}: ", subject))) return Where(option, status, subject);
   }
-  // "cluster of NAME: ...": what a cluster lacks to be predicted.
   constexpr std::string_view kClusterOf = "cluster of ";
-  if (const std::string text = Text(status); text.starts_with(kClusterOf))
+  if (text.starts_with(kClusterOf))
     return {status.code(), fmt::format("--cluster: {}", text.substr(kClusterOf.size()))};
   return status;
 }

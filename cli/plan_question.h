@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -38,7 +39,7 @@ int EndOf(const PlanPrediction& predicted);
 // `notes` as lines of the answer where the plan does not fit, so that its error stays alone; else said at once, and nothing.
 std::string NotesOf(const PlanPrediction& predicted, const std::vector<std::string>& notes);
 
-// What a predictor says of a field, said of the option that it came from.
-absl::Status OfOption(const absl::Status& status);
+// What a predictor says of a field, said of the option that it came from; of a cluster, with `cluster`, what that option was given.
+absl::Status OfOption(const absl::Status& status, std::string_view cluster = "");
 
 }  // namespace autocfg

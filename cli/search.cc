@@ -49,8 +49,8 @@ struct SearchRequest {
   v1::SearchSpec spec;
 };
 
-// What the server says of a field of the request, said of the option that it came from.
-absl::Status OfOption(const absl::Status& status) {
+// What the server says of a field of the request, said of the option that it came from; what a cluster lacks, of what was given as one.
+absl::Status OfOption(const absl::Status& status, std::string_view cluster) {
   struct Field {
     std::string_view name, option, subject;
   };
@@ -58,11 +58,15 @@ absl::Status OfOption(const absl::Status& status) {
                                       {"spec.workload.global_batch: ", "--global-batch", ""},
                                       {"spec.workload.precision: ", "--precision", ""},
                                       {"spec.workload: ", "workload", "workload"},
-                                      {"spec.cluster: cluster of ", "--cluster", ""},
                                       {"spec.cluster: ", "--cluster", "cluster"},
                                       {"spec.space: ", "--space", "space"},
                                       {"spec.device: ", "--device", ""}};
   const std::string message = Text(status);
+  constexpr std::string_view kLacks = "spec.cluster: cluster of ";
+  if (message.starts_with(kLacks)) {
+    if (const auto colon = message.find(": ", kLacks.size()); colon != std::string::npos)
+      return {status.code(), fmt::format("--cluster: {}{}", cluster, message.substr(colon))};
+  }
   for (const Field& field : kFields) {
     if (message.starts_with(field.name))
       return Where(field.option, {status.code(), message.substr(field.name.size())}, field.subject);
@@ -130,6 +134,8 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args) {
   const auto model = LoadModel(args.model, seq_len);
   if (!model.ok()) return model.status();
   question.model = *model;
+  if (auto status = args.predict_only ? CheckPredictable(*model) : CheckEngineSupports(*model); !status.ok())
+    return Where(fmt::format("--model: {}", args.model), status, "model");
   Precision precision;
   if (auto status = LoadMachine(args, question, precision); !status.ok()) return status;
   question.workload = {*global_batch, seq_len != 0 ? seq_len : model->max_seq_len, precision};
@@ -159,7 +165,7 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args) {
   spec.set_predict_only(args.predict_only);
   spec.set_device(*device);
   // As the server will judge it, before there is a database.
-  if (const auto problem = ParseSearchSpec(spec); !problem.ok()) return OfOption(problem.status());
+  if (const auto problem = ParseSearchSpec(spec); !problem.ok()) return OfOption(problem.status(), args.cluster);
   return request;
 }
 

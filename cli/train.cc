@@ -178,6 +178,8 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
     const auto model = LoadModel(args.model, seq_len);
     if (!model.ok()) return model.status();
     run.model = *model;
+    if (auto status = CheckEngineSupports(run.model); !status.ok())
+      return Where(fmt::format("--model: {}", args.model), status, "model");
   } else {
     run.model = input->model;
     FillDefaults(run.model, seq_len == 0 ? input->workload.seq_len : seq_len);

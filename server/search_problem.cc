@@ -145,7 +145,8 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
   problem.model = *std::move(model);
   FillDefaults(problem.model, std::max<std::int64_t>(spec.workload().seq_len(), 0));
   if (absl::Status status = Validate(problem.model); !status.ok()) return In("model", status);
-  if (absl::Status status = CheckEngineSupports(problem.model); !status.ok()) return In("model", status);
+  const absl::Status allowed = spec.predict_only() ? CheckPredictable(problem.model) : CheckEngineSupports(problem.model);
+  if (!allowed.ok()) return In("model", allowed);
 
   v1::Workload message = spec.workload();
   if (message.seq_len() == 0) message.set_seq_len(problem.model.max_seq_len);

@@ -1,5 +1,6 @@
 #include "proto/convert/cluster_convert.h"
 
+#include <optional>
 #include <utility>
 
 #include "fmt/format.h"
@@ -17,7 +18,7 @@ v1::DeviceEfficiency ToProto(const DeviceEfficiency& efficiency) {
   message.set_memory(efficiency.memory);
   message.set_intra_node(efficiency.intra_node);
   message.set_inter_node(efficiency.inter_node);
-  message.set_op_overhead_s(efficiency.op_overhead_s);
+  if (efficiency.op_overhead_s) message.set_op_overhead_s(*efficiency.op_overhead_s);
   return message;
 }
 
@@ -29,7 +30,7 @@ DeviceEfficiency FromProto(const v1::DeviceEfficiency& message) {
           .memory = message.memory(),
           .intra_node = message.intra_node(),
           .inter_node = message.inter_node(),
-          .op_overhead_s = message.op_overhead_s()};
+          .op_overhead_s = message.has_op_overhead_s() ? std::optional(message.op_overhead_s()) : std::nullopt};
 }
 
 }  // namespace
@@ -59,8 +60,8 @@ v1::ClusterSpec ToProto(const ClusterSpec& cluster) {
     out.set_gpus_per_node(group.gpus_per_node);
     out.set_intra_node_bytes_per_s(group.intra_node_bytes_per_s);
     out.set_inter_node_bytes_per_s(group.inter_node_bytes_per_s);
-    out.set_intra_node_latency_s(group.intra_node_latency_s);
-    out.set_inter_node_latency_s(group.inter_node_latency_s);
+    if (group.intra_node_latency_s) out.set_intra_node_latency_s(*group.intra_node_latency_s);
+    if (group.inter_node_latency_s) out.set_inter_node_latency_s(*group.inter_node_latency_s);
     out.set_ranks_per_core(group.ranks_per_core);
   }
   return message;
@@ -102,8 +103,8 @@ absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
     group.gpus_per_node = in.gpus_per_node();
     group.intra_node_bytes_per_s = in.intra_node_bytes_per_s();
     group.inter_node_bytes_per_s = in.inter_node_bytes_per_s();
-    group.intra_node_latency_s = in.intra_node_latency_s();
-    group.inter_node_latency_s = in.inter_node_latency_s();
+    if (in.has_intra_node_latency_s()) group.intra_node_latency_s = in.intra_node_latency_s();
+    if (in.has_inter_node_latency_s()) group.inter_node_latency_s = in.inter_node_latency_s();
     group.ranks_per_core = in.ranks_per_core();
     cluster.groups.push_back(std::move(group));
   }

@@ -34,6 +34,7 @@ v1::ModelSpec ToProto(const ModelSpec& model) {
   message.set_tied_embeddings(model.tied_embeddings);
   message.set_init_std(model.init_std);
   message.set_vocab_multiple(model.vocab_multiple);
+  message.set_rope_scaling(model.rope_scaling);
   return message;
 }
 
@@ -48,6 +49,7 @@ absl::StatusOr<ModelSpec> FromProto(const v1::ModelSpec& message) {
   model.ffn_hidden = message.ffn_hidden();
   model.vocab = message.vocab();
   model.max_seq_len = message.max_seq_len();
+  model.rope_scaling = message.rope_scaling();
   if (!message.activation().empty()) {
     const auto activation = ParseActivation(message.activation());
     if (!activation) return Unknown("activation", message.activation());

@@ -21,7 +21,7 @@ absl::Status MissingRate(const ClusterSpec& cluster, const Precision& precision)
   const std::string figure = fmt::format("device.flops_per_s.{}", Name(precision));
   for (const std::string_view other : {"bf16", "fp16", "fp32"}) {
     if (PeakFlops(device, *ParsePrecision(other))) {
-      return Missing(cluster, figure, fmt::format("give it, or use --precision {}", other));
+      return Missing(cluster, figure, fmt::format("give it, or use precision {}", other));
     }
   }
   return Missing(cluster, figure, "give it");
@@ -36,23 +36,31 @@ absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> ClusterOpTimes::Create(con
   }
   const NodeGroup& group = cluster.groups.front();
   const DeviceEfficiency& efficiency = group.device.efficiency;
+  if (group.device.kind == DeviceKind::kCuda && Name(precision) == "fp64") {
+    return absl::InvalidArgumentError(
+        fmt::format("cluster{}{}: fp64 is for CPUs only, and its devices are GPUs; use precision bf16, fp16 or fp32",
+                    group.device.name.empty() ? "" : " of ", group.device.name));
+  }
   const auto peak = PeakFlops(group.device, precision);
   if (!peak) return MissingRate(cluster, precision);
   struct Figure {
     bool needed;
     std::string_view name;
-    double value;
+    bool known;
   };
-  for (const Figure& figure : {Figure{true, "device.memory_bytes_per_s", group.device.memory_bytes_per_s},
-                               Figure{true, "device.efficiency.matmul", efficiency.matmul},
-                               Figure{true, "device.efficiency.attention_forward", efficiency.attention_forward},
-                               Figure{true, "device.efficiency.attention_backward", efficiency.attention_backward},
-                               Figure{true, "device.efficiency.memory", efficiency.memory},
-                               Figure{group.gpus_per_node > 1, "intra_node_bytes_per_s", group.intra_node_bytes_per_s},
-                               Figure{group.gpus_per_node > 1, "device.efficiency.intra_node", efficiency.intra_node},
-                               Figure{group.nodes > 1, "inter_node_bytes_per_s", group.inter_node_bytes_per_s},
-                               Figure{group.nodes > 1, "device.efficiency.inter_node", efficiency.inter_node}}) {
-    if (figure.needed && !(figure.value > 0)) return Missing(cluster, figure.name, "give it");
+  for (const Figure& figure : {Figure{true, "device.memory_bytes_per_s", group.device.memory_bytes_per_s > 0},
+                               Figure{true, "device.efficiency.matmul", efficiency.matmul > 0},
+                               Figure{true, "device.efficiency.attention_forward", efficiency.attention_forward > 0},
+                               Figure{true, "device.efficiency.attention_backward", efficiency.attention_backward > 0},
+                               Figure{true, "device.efficiency.memory", efficiency.memory > 0},
+                               Figure{true, "device.efficiency.op_overhead_s", efficiency.op_overhead_s.has_value()},
+                               Figure{group.gpus_per_node > 1, "intra_node_bytes_per_s", group.intra_node_bytes_per_s > 0},
+                               Figure{group.gpus_per_node > 1, "intra_node_latency_s", group.intra_node_latency_s.has_value()},
+                               Figure{group.gpus_per_node > 1, "device.efficiency.intra_node", efficiency.intra_node > 0},
+                               Figure{group.nodes > 1, "inter_node_bytes_per_s", group.inter_node_bytes_per_s > 0},
+                               Figure{group.nodes > 1, "inter_node_latency_s", group.inter_node_latency_s.has_value()},
+                               Figure{group.nodes > 1, "device.efficiency.inter_node", efficiency.inter_node > 0}}) {
+    if (figure.needed && !figure.known) return Missing(cluster, figure.name, "give it");
   }
 
   auto times = std::shared_ptr<ClusterOpTimes>(new ClusterOpTimes());
@@ -62,12 +70,12 @@ absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> ClusterOpTimes::Create(con
                     .multiprocessors = group.device.multiprocessors};
   times->attention_forward_flops_per_s_ = *peak * efficiency.attention_forward;
   times->attention_backward_flops_per_s_ = *peak * efficiency.attention_backward;
-  times->overhead_s_ = efficiency.op_overhead_s;
+  times->overhead_s_ = *efficiency.op_overhead_s;
   times->gpus_per_node_ = group.gpus_per_node;
   times->links_ = {.intra_bytes_per_s = group.intra_node_bytes_per_s * efficiency.intra_node,
                    .inter_bytes_per_s = group.inter_node_bytes_per_s * efficiency.inter_node,
-                   .intra_latency_s = group.intra_node_latency_s,
-                   .inter_latency_s = group.inter_node_latency_s};
+                   .intra_latency_s = group.intra_node_latency_s.value_or(0),
+                   .inter_latency_s = group.inter_node_latency_s.value_or(0)};
   return std::shared_ptr<const ClusterOpTimes>(std::move(times));
 }
 

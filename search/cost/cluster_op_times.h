@@ -20,7 +20,8 @@ namespace autocfg {
 
 class ClusterOpTimes final : public OpTimeModel {
  public:
-  // InvalidArgument names the figure that is missing for this precision; Unimplemented for several node groups.
+  // InvalidArgument names the figure that is missing for this precision (an overhead and latencies of 0 are given as that; matmul_k_half
+  // may be left out, for none), and fp64 on GPUs; Unimplemented for several node groups.
   static absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> Create(const ClusterSpec& cluster, const Precision& precision);
 
   double Seconds(const OpDesc& op, const ParallelPlan& plan) const override;

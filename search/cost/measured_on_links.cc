@@ -31,8 +31,8 @@ absl::StatusOr<std::shared_ptr<const MeasuredOnLinks>> MeasuredOnLinks::Create(O
   const DeviceEfficiency& efficiency = group.device.efficiency;
   const Links links{.intra_bytes_per_s = Reached(group.intra_node_bytes_per_s, efficiency.intra_node),
                     .inter_bytes_per_s = Reached(group.inter_node_bytes_per_s, efficiency.inter_node),
-                    .intra_latency_s = group.intra_node_latency_s,
-                    .inter_latency_s = group.inter_node_latency_s};
+                    .intra_latency_s = group.intra_node_latency_s.value_or(0),
+                    .inter_latency_s = group.inter_node_latency_s.value_or(0)};
   return std::shared_ptr<const MeasuredOnLinks>(new MeasuredOnLinks(std::move(compute), links, group.gpus_per_node));
 }
 

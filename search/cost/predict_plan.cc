@@ -38,7 +38,7 @@ void SetUncalibratedInterval(Prediction& prediction) {
 
 absl::StatusOr<Predictor> Predictor::Create(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster) {
   if (absl::Status status = Validate(model); !status.ok()) return status;
-  if (absl::Status status = CheckEngineSupports(model); !status.ok()) return status;
+  if (absl::Status status = CheckPredictable(model); !status.ok()) return status;
   if (absl::Status status = Validate(workload, model); !status.ok()) return status;
   if (absl::Status status = Validate(cluster); !status.ok()) return status;
   auto times = ClusterOpTimes::Create(cluster, workload.precision);
@@ -59,6 +59,9 @@ absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
   auto resolved = Resolve(plan);
   if (!resolved.ok()) return resolved.status();
   PlanPrediction result{.plan = *std::move(resolved), .notes = Notes(plan), .prediction = {}, .throughput = {}};
+  if (const std::string& scaling = costs_.model().rope_scaling; !scaling.empty()) {
+    result.notes.push_back(fmt::format("rope_scaling {} changes neither time nor memory; running it is not supported yet", scaling));
+  }
   if (plan.split == SplitMode::kAuto && plan.pp > 1) {
     result.notes.push_back(fmt::format("split=auto is {}", SplitText(result.plan)));
   }

@@ -114,12 +114,19 @@ absl::Status ReadRope(ConfigReader& reader, ModelSpec& model) {
     const Json* rope = reader.Find(name);
     if (rope == nullptr) continue;
     if (!rope->is_object()) return Contradiction(fmt::format("{} must be an object", name));
+    // Of a scaling that is known, its name is kept: the rest shapes frequencies, which only training would need.
+    for (const char* key : {"rope_type", "type"}) {
+      const auto type = rope->find(key);
+      if (type != rope->end() && type->is_string() && IsRopeScaling(type->get_ref<const std::string&>())) {
+        model.rope_scaling = type->get<std::string>();
+      }
+    }
     for (const auto& [key, value] : rope->items()) {
       if (key == "rope_theta" && value.is_number() && value.get<double>() > 0) {
         model.rope_theta = value.get<double>();
       } else if ((key == "rope_type" || key == "type") && value == "default") {
         continue;
-      } else {
+      } else if (model.rope_scaling.empty()) {
         return NotYet(fmt::format("{}.{}", name, Printable(key)), value, "remove it to train with the frequencies of rope_theta alone");
       }
     }

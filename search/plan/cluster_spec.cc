@@ -13,10 +13,14 @@ namespace {
 constexpr std::int64_t kMaxCount = 1'000'000;  // nodes, ranks per node; their product stays far below 2^63
 constexpr std::int64_t kMaxMemoryBytes = std::int64_t{1} << 50;
 constexpr std::int64_t kMinGpuMemoryBytes = std::int64_t{1} << 20;
+constexpr double kMinBytesPerSecond = 1e6;
 constexpr double kMaxBytesPerSecond = 1e15;
+constexpr double kMinFlopsPerSecond = 1e6;
 constexpr double kMaxFlopsPerSecond = 1e18;
+constexpr double kMinFraction = 1e-3;
 constexpr double kMaxSeconds = 1;
 constexpr double kMaxMatmulKHalf = 1e6;
+constexpr double kMinRanksPerCore = 1e-6;
 
 absl::Status Invalid(std::size_t group, std::string_view field, std::string_view problem) {
   return absl::InvalidArgumentError(fmt::format("cluster: node group {}: {} {}", group, field, problem));
@@ -29,7 +33,8 @@ absl::Status CheckCount(std::size_t group, std::string_view field, std::int64_t 
 
 struct Figure {
   std::string_view field;
-  double value;
+  double value;  // 0: not known, or none
+  double least;
   double most;
 };
 
@@ -39,6 +44,9 @@ absl::Status CheckFigure(std::size_t group, const Figure& figure) {
   }
   if (figure.value > figure.most) {
     return Invalid(group, figure.field, fmt::format("is {:g}; at most {:g} is possible, in SI units", figure.value, figure.most));
+  }
+  if (figure.value > 0 && figure.value < figure.least) {
+    return Invalid(group, figure.field, fmt::format("is {:g}; at least {:g} is needed, in SI units", figure.value, figure.least));
   }
   return absl::OkStatus();
 }
@@ -69,24 +77,24 @@ absl::Status ValidateGroup(std::size_t index, const NodeGroup& group) {
     return Invalid(index, "multiprocessors", fmt::format("is {}; it must be from 0 to {}", device.multiprocessors, kMaxCount));
   }
   const DeviceEfficiency& efficiency = device.efficiency;
-  for (const Figure& figure : {Figure{"memory_bytes_per_s", device.memory_bytes_per_s, kMaxBytesPerSecond},
-                               Figure{"flops_per_s.fp64", device.flops_per_s_fp64, kMaxFlopsPerSecond},
-                               Figure{"flops_per_s.fp32", device.flops_per_s_fp32, kMaxFlopsPerSecond},
-                               Figure{"flops_per_s.bf16", device.flops_per_s_bf16, kMaxFlopsPerSecond},
-                               Figure{"flops_per_s.fp16", device.flops_per_s_fp16, kMaxFlopsPerSecond},
-                               Figure{"efficiency.matmul", efficiency.matmul, 1},
-                               Figure{"efficiency.matmul_k_half", efficiency.matmul_k_half, kMaxMatmulKHalf},
-                               Figure{"efficiency.attention_forward", efficiency.attention_forward, 2},
-                               Figure{"efficiency.attention_backward", efficiency.attention_backward, 2},
-                               Figure{"efficiency.memory", efficiency.memory, 1},
-                               Figure{"efficiency.intra_node", efficiency.intra_node, 1},
-                               Figure{"efficiency.inter_node", efficiency.inter_node, 1},
-                               Figure{"efficiency.op_overhead_s", efficiency.op_overhead_s, kMaxSeconds},
-                               Figure{"intra_node_bytes_per_s", group.intra_node_bytes_per_s, kMaxBytesPerSecond},
-                               Figure{"inter_node_bytes_per_s", group.inter_node_bytes_per_s, kMaxBytesPerSecond},
-                               Figure{"intra_node_latency_s", group.intra_node_latency_s, kMaxSeconds},
-                               Figure{"inter_node_latency_s", group.inter_node_latency_s, kMaxSeconds},
-                               Figure{"ranks_per_core", group.ranks_per_core, kMaxCount}}) {
+  for (const Figure& figure : {Figure{"memory_bytes_per_s", device.memory_bytes_per_s, kMinBytesPerSecond, kMaxBytesPerSecond},
+                               Figure{"flops_per_s.fp64", device.flops_per_s_fp64, kMinFlopsPerSecond, kMaxFlopsPerSecond},
+                               Figure{"flops_per_s.fp32", device.flops_per_s_fp32, kMinFlopsPerSecond, kMaxFlopsPerSecond},
+                               Figure{"flops_per_s.bf16", device.flops_per_s_bf16, kMinFlopsPerSecond, kMaxFlopsPerSecond},
+                               Figure{"flops_per_s.fp16", device.flops_per_s_fp16, kMinFlopsPerSecond, kMaxFlopsPerSecond},
+                               Figure{"efficiency.matmul", efficiency.matmul, kMinFraction, 1},
+                               Figure{"efficiency.matmul_k_half", efficiency.matmul_k_half, 0, kMaxMatmulKHalf},
+                               Figure{"efficiency.attention_forward", efficiency.attention_forward, kMinFraction, 2},
+                               Figure{"efficiency.attention_backward", efficiency.attention_backward, kMinFraction, 2},
+                               Figure{"efficiency.memory", efficiency.memory, kMinFraction, 1},
+                               Figure{"efficiency.intra_node", efficiency.intra_node, kMinFraction, 1},
+                               Figure{"efficiency.inter_node", efficiency.inter_node, kMinFraction, 1},
+                               Figure{"efficiency.op_overhead_s", efficiency.op_overhead_s.value_or(0), 0, kMaxSeconds},
+                               Figure{"intra_node_bytes_per_s", group.intra_node_bytes_per_s, kMinBytesPerSecond, kMaxBytesPerSecond},
+                               Figure{"inter_node_bytes_per_s", group.inter_node_bytes_per_s, kMinBytesPerSecond, kMaxBytesPerSecond},
+                               Figure{"intra_node_latency_s", group.intra_node_latency_s.value_or(0), 0, kMaxSeconds},
+                               Figure{"inter_node_latency_s", group.inter_node_latency_s.value_or(0), 0, kMaxSeconds},
+                               Figure{"ranks_per_core", group.ranks_per_core, kMinRanksPerCore, kMaxCount}}) {
     if (absl::Status status = CheckFigure(index, figure); !status.ok()) return status;
   }
   if (group.ranks_per_core == 0) return Invalid(index, "ranks_per_core", "is 0; it must be positive");

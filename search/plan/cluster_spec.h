@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,7 @@ namespace autocfg {
 
 enum class DeviceKind : std::uint8_t { kCpu, kCuda };
 
-// What of its peak figures a device reaches. 0 = not known, but for matmul_k_half and the overhead, where it means none. The figures of the
+// What of its peak figures a device reaches. 0 = not known, but for matmul_k_half, where it means none; an overhead of 0 is one that is known. The figures of the
 // presets are first estimates (search/data/devices names the source of each); measured clusters replace them.
 struct DeviceEfficiency {
   double matmul = 0;             // of the peak rate: large, aligned matrix products
@@ -21,7 +22,7 @@ struct DeviceEfficiency {
   double memory = 0;             // of memory_bytes_per_s: ops bound by memory
   double intra_node = 0;         // of intra_node_bytes_per_s: collectives' bus bandwidth, and messages
   double inter_node = 0;         // of inter_node_bytes_per_s: the same
-  double op_overhead_s = 0;      // added to every op: launch, and the ramp up and down
+  std::optional<double> op_overhead_s = {};  // added to every op: launch, and the ramp up and down
 
   bool operator==(const DeviceEfficiency&) const = default;
 };
@@ -48,8 +49,8 @@ struct NodeGroup {
   std::int64_t gpus_per_node = 1;  // ranks per node on a CPU cluster
   double intra_node_bytes_per_s = 0;
   double inter_node_bytes_per_s = 0;
-  double intra_node_latency_s = 0;
-  double inter_node_latency_s = 0;
+  std::optional<double> intra_node_latency_s = {};  // empty: not known
+  std::optional<double> inter_node_latency_s = {};
   double ranks_per_core = 1;  // more than 1: ranks share cores
 
   bool operator==(const NodeGroup&) const = default;
@@ -69,8 +70,9 @@ std::int64_t RankCount(const ClusterSpec& cluster);
 // The least memory of any rank's device, in bytes.
 std::int64_t MemoryCapacity(const ClusterSpec& cluster);
 
-// InvalidArgument, naming the field: no groups, a count that is not positive, a figure that is negative, not finite, or beyond
-// what any machine of today could have (a latency above 1 s, a fraction above 1, a GPU of less than 1 MiB).
+// InvalidArgument, naming the field: no groups, a count that is not positive, a figure that is negative, not finite, or, where it is
+// known, beyond what any machine of today could have (a latency above 1 s, a fraction above 1 or below 0.001, a GPU of less than 1 MiB, a
+// bandwidth or rate of less than a million a second).
 absl::Status Validate(const ClusterSpec& cluster);
 
 }  // namespace autocfg

@@ -3,6 +3,16 @@
 #include "search/plan/model_stages.h"
 
 namespace autocfg {
+namespace {
+
+// A third of what forward and backward take, without the output layer.
+double LayersForwardFlops(const ModelSpec& model, double tokens, double seq_len) {
+  ModelSpec layers_only = model;
+  layers_only.vocab = 0;
+  return ModelFlops(layers_only, tokens, seq_len) / 3;
+}
+
+}  // namespace
 
 double HardwareFlops(const ModelSpec& model, const ParallelPlan& plan, double tokens, double seq_len) {
   const double once = ModelFlops(model, tokens, seq_len);
@@ -11,8 +21,6 @@ double HardwareFlops(const ModelSpec& model, const ParallelPlan& plan, double to
     return once + 4 * tokens * seq_len * width * static_cast<double>(model.layers);
   }
   if (plan.recompute != Recompute::kFull) return once;
-  ModelSpec layers_only = model;
-  layers_only.vocab = 0;  // no output layer
   double share = 1;
   if (plan.recompute_layers > 0) {
     std::int64_t recomputed = 0;
@@ -21,7 +29,13 @@ double HardwareFlops(const ModelSpec& model, const ParallelPlan& plan, double to
     }
     share = static_cast<double>(recomputed) / static_cast<double>(model.layers);
   }
-  return once + share * ModelFlops(layers_only, tokens, seq_len) / 3;
+  const double last_products = 2 * tokens * static_cast<double>(model.ffn_hidden) * static_cast<double>(model.hidden) *
+                               static_cast<double>(model.layers);
+  return once + share * (LayersForwardFlops(model, tokens, seq_len) - last_products);
+}
+
+double PublishedHardwareFlops(const ModelSpec& model, double tokens, double seq_len) {
+  return ModelFlops(model, tokens, seq_len) + LayersForwardFlops(model, tokens, seq_len);
 }
 
 std::optional<double> PeakFlops(const DeviceSpec& device, const Precision& precision) {

@@ -1,15 +1,17 @@
 #include "search/plan/model_spec.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
-#include <utility>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace autocfg {
 namespace {
 
 constexpr std::array<std::string_view, 2> kNorms = {"layernorm", "rmsnorm"};
+constexpr std::array<std::string_view, 5> kRopeScalings = {"linear", "dynamic", "yarn", "longrope", "llama3"};
 constexpr std::array<std::string_view, 4> kPositions = {"learned", "rope", "alibi", "none"};
 
 template <typename Enum, std::size_t N>
@@ -29,6 +31,7 @@ constexpr std::int64_t kMaxVocab = 100'000'000;
 constexpr std::int64_t kMaxSeqLen = 100'000'000;
 constexpr std::int64_t kMaxVocabMultiple = 65'536;
 constexpr double kMaxParameters = 1e15;
+constexpr std::size_t kMaxNameBytes = 200;
 
 absl::Status Invalid(std::string_view field, std::string_view problem) {
   return absl::InvalidArgumentError(fmt::format("model: {} {}", field, problem));
@@ -102,11 +105,34 @@ absl::Status Validate(const ModelSpec& model) {
   if (model.position == Position::kRope && model.head_dim % 2 != 0) {
     return Invalid("head_dim", fmt::format("is {}; rotary positions need an even one", model.head_dim));
   }
-  for (const auto& [field, value] : {std::pair<std::string_view, double>{"norm_eps", model.norm_eps},
-                                     {"rope_theta", model.rope_theta},
-                                     {"init_std", model.init_std}}) {
-    if (!std::isfinite(value) || value <= 0) {
-      return Invalid(field, fmt::format("is {}; it must be a positive number", value));
+  struct Range {
+    std::string_view field;
+    double value;
+    double least;
+    double most;
+  };
+  for (const Range& range : {Range{"norm_eps", model.norm_eps, 0, 1}, Range{"rope_theta", model.rope_theta, 1, 1e12},
+                             Range{"init_std", model.init_std, 0, 1}}) {
+    if (!std::isfinite(range.value) || range.value <= 0) {
+      return Invalid(range.field, fmt::format("is {}; it must be a positive number", range.value));
+    }
+    if (range.value < range.least || range.value > range.most) {
+      return Invalid(range.field, fmt::format("is {:g}; it must be from {:g} to {:g}", range.value, range.least, range.most));
+    }
+  }
+  if (model.name.size() > kMaxNameBytes) {
+    return Invalid("name", fmt::format("has {} bytes; at most {} are allowed", model.name.size(), kMaxNameBytes));
+  }
+  if (std::any_of(model.name.begin(), model.name.end(), [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; })) {
+    return Invalid("name", "has a control character, such as a line break; leave it out");
+  }
+  if (!model.rope_scaling.empty()) {
+    if (!IsRopeScaling(model.rope_scaling)) {
+      return Invalid("rope_scaling", fmt::format("is not known; it must be one of {}, or left out", fmt::join(kRopeScalings, ", ")));
+    }
+    if (model.position != Position::kRope) {
+      return Invalid("rope_scaling", fmt::format("is {}, but position is {}; leave it out or set position to rope", model.rope_scaling,
+                                                 Name(model.position)));
     }
   }
   if (const double parameters = Parameters<double>(model); parameters > kMaxParameters) {
@@ -116,9 +142,22 @@ absl::Status Validate(const ModelSpec& model) {
   return absl::OkStatus();
 }
 
-absl::Status CheckEngineSupports(const ModelSpec& model) {
+bool IsRopeScaling(std::string_view name) { return std::find(kRopeScalings.begin(), kRopeScalings.end(), name) != kRopeScalings.end(); }
+
+absl::Status CheckPredictable(const ModelSpec& model) {
   if (model.position == Position::kAlibi) {
     return absl::UnimplementedError("model: position alibi is not supported yet; use learned, rope or none");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckEngineSupports(const ModelSpec& model) {
+  if (absl::Status status = CheckPredictable(model); !status.ok()) return status;
+  if (!model.rope_scaling.empty()) {
+    return absl::UnimplementedError(
+        fmt::format("model: rope_scaling {} can be predicted, but running it is not supported yet; remove it to train with the "
+                    "frequencies of rope_theta alone",
+                    model.rope_scaling));
   }
   return absl::OkStatus();
 }

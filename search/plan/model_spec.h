@@ -35,6 +35,7 @@ struct ModelSpec {
   double norm_eps = 1e-5;
   Position position = Position::kLearned;
   double rope_theta = 10000.0;
+  std::string rope_scaling = {};  // how the frequencies are scaled, by its name in Hugging Face's files; empty: not at all
   double init_std = 0.02;
   std::int64_t vocab_multiple = 128;  // the vocabulary is padded to a multiple of tp times this
   bool bias = true;
@@ -48,10 +49,17 @@ struct ModelSpec {
 void FillDefaults(ModelSpec& model, std::int64_t seq_len = 0);
 
 // InvalidArgument, naming the field, when a size is not positive or absurdly large (so that no count below overflows),
-// heads do not divide hidden where head_dim was derived, or kv_heads do not divide heads.
+// heads do not divide hidden where head_dim was derived, or kv_heads do not divide heads; when the name has a control character or is longer
+// than 200 bytes; when a number is beyond what numerics could want (norm_eps and init_std at most 1, rope_theta from 1 to 1e12).
 absl::Status Validate(const ModelSpec& model);
 
-// Unimplemented, naming the first feature that the training engine does not have yet.
+// The scalings of rotary frequencies by name that can be predicted: they change neither time nor memory.
+bool IsRopeScaling(std::string_view name);
+
+// Unimplemented, naming the first feature that nothing predicts yet.
+absl::Status CheckPredictable(const ModelSpec& model);
+
+// Unimplemented, naming the first feature that the training engine does not have yet; rope_scaling is predicted all the same.
 absl::Status CheckEngineSupports(const ModelSpec& model);
 
 // Rows of the embedding table over `tp` ranks: vocab rounded up to a multiple of tp * vocab_multiple.

@@ -275,7 +275,7 @@ absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Work
                                               const ClusterSpec& cluster, const AxisValues& space,
                                               const SearchOptions& options) {
   if (absl::Status status = Validate(model); !status.ok()) return status;
-  if (absl::Status status = CheckEngineSupports(model); !status.ok()) return status;
+  if (absl::Status status = options.predict_only ? CheckPredictable(model) : CheckEngineSupports(model); !status.ok()) return status;
   if (absl::Status status = Validate(workload, model); !status.ok()) return status;
   if (absl::Status status = Validate(cluster); !status.ok()) return status;
   for (const auto& [name, value] :

@@ -17,16 +17,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Links by their names in JSON; what is not known is 0 and left out.
-struct LinkField {
+// Links by their names in JSON; what is not known, a bandwidth of 0 or no latency, is left out.
+struct BandwidthField {
   const char* name;
   double NodeGroup::* member;
-  bool bandwidth;
 };
-constexpr std::array<LinkField, 4> kLinks = {{{"intra_node_bytes_per_s", &NodeGroup::intra_node_bytes_per_s, true},
-                                              {"inter_node_bytes_per_s", &NodeGroup::inter_node_bytes_per_s, true},
-                                              {"intra_node_latency_s", &NodeGroup::intra_node_latency_s, false},
-                                              {"inter_node_latency_s", &NodeGroup::inter_node_latency_s, false}}};
+struct LatencyField {
+  const char* name;
+  std::optional<double> NodeGroup::* member;
+};
+constexpr std::array<BandwidthField, 2> kBandwidths = {{{"intra_node_bytes_per_s", &NodeGroup::intra_node_bytes_per_s},
+                                                        {"inter_node_bytes_per_s", &NodeGroup::inter_node_bytes_per_s}}};
+constexpr std::array<LatencyField, 2> kLatencies = {{{"intra_node_latency_s", &NodeGroup::intra_node_latency_s},
+                                                     {"inter_node_latency_s", &NodeGroup::inter_node_latency_s}}};
 
 std::optional<DeviceKind> ParseDeviceKind(std::string_view name) {
   if (name == "cpu") return DeviceKind::kCpu;
@@ -39,14 +42,12 @@ struct EfficiencyField {
   const char* name;
   double DeviceEfficiency::* member;
 };
-constexpr std::array<EfficiencyField, 8> kEfficiencies = {{{"matmul", &DeviceEfficiency::matmul},
-                                                           {"matmul_k_half", &DeviceEfficiency::matmul_k_half},
+constexpr std::array<EfficiencyField, 6> kEfficiencies = {{{"matmul", &DeviceEfficiency::matmul},
                                                            {"attention_forward", &DeviceEfficiency::attention_forward},
                                                            {"attention_backward", &DeviceEfficiency::attention_backward},
                                                            {"memory", &DeviceEfficiency::memory},
                                                            {"intra_node", &DeviceEfficiency::intra_node},
-                                                           {"inter_node", &DeviceEfficiency::inter_node},
-                                                           {"op_overhead_s", &DeviceEfficiency::op_overhead_s}}};
+                                                           {"inter_node", &DeviceEfficiency::inter_node}}};
 
 struct RateField {
   const char* name;
@@ -65,6 +66,14 @@ void Positive(FieldReader& reader, std::string_view what, const char* name, doub
     reader.Fail(absl::InvalidArgumentError(
         fmt::format("{}: {} is 0; it must be positive, or left out where it is not known", what, name)));
   }
+}
+
+// A figure for which none at all and 0 are not the same.
+void Optional(FieldReader& reader, const char* name, std::optional<double>& value) {
+  if (reader.Find(name) == nullptr) return;
+  double given = 0;
+  reader.Number(name, given);
+  value = given;
 }
 
 absl::StatusOr<DeviceSpec> ParseDeviceJson(const Json& json) {
@@ -86,6 +95,8 @@ absl::StatusOr<DeviceSpec> ParseDeviceJson(const Json& json) {
     constexpr std::string_view kWhat = "cluster: device: efficiency";
     FieldReader fractions(kWhat, *efficiency);
     for (const EfficiencyField& field : kEfficiencies) Positive(fractions, kWhat, field.name, device.efficiency.*field.member);
+    fractions.Number("matmul_k_half", device.efficiency.matmul_k_half);
+    Optional(fractions, "op_overhead_s", device.efficiency.op_overhead_s);
     if (efficiency->is_object()) ReadSources(fractions, *efficiency);
     reader.Fail(fractions.Finish());
   }
@@ -119,6 +130,8 @@ Json DeviceJson(const DeviceSpec& device) {
   for (const EfficiencyField& field : kEfficiencies) {
     if (device.efficiency.*field.member > 0) efficiency[field.name] = device.efficiency.*field.member;
   }
+  if (device.efficiency.matmul_k_half > 0) efficiency["matmul_k_half"] = device.efficiency.matmul_k_half;
+  if (device.efficiency.op_overhead_s) efficiency["op_overhead_s"] = *device.efficiency.op_overhead_s;
   if (!efficiency.empty()) json["efficiency"] = efficiency;
   return json;
 }
@@ -127,8 +140,11 @@ void AddGroup(Json& json, const NodeGroup& group) {
   json["device"] = DeviceJson(group.device);
   json["nodes"] = group.nodes;
   json["gpus_per_node"] = group.gpus_per_node;
-  for (const LinkField& field : kLinks) {
+  for (const BandwidthField& field : kBandwidths) {
     if (group.*field.member > 0) json[field.name] = group.*field.member;
+  }
+  for (const LatencyField& field : kLatencies) {
+    if (group.*field.member) json[field.name] = *(group.*field.member);
   }
   json["ranks_per_core"] = group.ranks_per_core;
 }
@@ -189,14 +205,15 @@ absl::StatusOr<ClusterSpec> ParseClusterJson(const Json& json) {
   if (!is_preset) reader.Require("gpus_per_node");
   reader.Size("nodes", group.nodes);
   reader.Size("gpus_per_node", group.gpus_per_node);
-  for (const LinkField& field : kLinks) {
+  for (const BandwidthField& field : kBandwidths) {
     // What a machine of one node knows nothing of, older files give as 0.
-    if (field.bandwidth && !cluster.local) {
+    if (!cluster.local) {
       Positive(reader, "cluster", field.name, group.*field.member);
     } else {
       reader.Number(field.name, group.*field.member);
     }
   }
+  for (const LatencyField& field : kLatencies) Optional(reader, field.name, group.*field.member);
   reader.Number("ranks_per_core", group.ranks_per_core);
   if (json.is_object()) ReadSources(reader, json);
   if (absl::Status status = reader.Finish(); !status.ok()) return status;

@@ -27,6 +27,7 @@ absl::StatusOr<ModelSpec> ParseModelJson(const nlohmann::ordered_json& json) {
   reader.Number("norm_eps", model.norm_eps);
   reader.Named("position", model.position, ParsePosition, {"learned", "rope", "alibi", "none"});
   reader.Number("rope_theta", model.rope_theta);
+  reader.String("rope_scaling", model.rope_scaling);
   reader.Bool("bias", model.bias);
   reader.Bool("tied_embeddings", model.tied_embeddings);
   reader.Number("init_std", model.init_std);
@@ -72,6 +73,7 @@ nlohmann::ordered_json ModelJson(const ModelSpec& model) {
   json["norm_eps"] = model.norm_eps;
   json["position"] = Name(model.position);
   if (model.position == Position::kRope) json["rope_theta"] = model.rope_theta;
+  if (!model.rope_scaling.empty()) json["rope_scaling"] = model.rope_scaling;
   json["bias"] = model.bias;
   json["tied_embeddings"] = model.tied_embeddings;
   json["init_std"] = model.init_std;

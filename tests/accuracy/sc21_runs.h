@@ -70,7 +70,7 @@ inline ParallelPlan PlanOf(const PublishedRun& run) {
 inline double PublishedSeconds(const PublishedRun& run) {
   const Workload workload = WorkloadOf(run);
   const double tokens = static_cast<double>(workload.global_batch * workload.seq_len);
-  const double flops = HardwareFlops(ModelOf(run), PlanOf(run), tokens, static_cast<double>(workload.seq_len));
+  const double flops = PublishedHardwareFlops(ModelOf(run), tokens, static_cast<double>(workload.seq_len));
   return flops / static_cast<double>(run.gpus) / (run.tflops_per_gpu * 1e12);
 }
 

@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(
             Case{"HugeBatch", "--global-batch", "99999999999", {"--global-batch"}},
             Case{"LongSequence", "--seq-len", "2048", {"2048", "1024", "learned positions"}},
             Case{"UnknownPrecision", "--precision", "fp8", {"--precision", "fp8", "bf16"}},
-            Case{"Fp64OnAGpu", "--precision", "fp64", {"--cluster", "fp64"}})),
+            Case{"Fp64OnAGpu", "--precision", "fp64", {"--cluster", "fp64 is for CPUs only"}})),
     [](const auto& info) { return std::string(std::get<0>(info.param)) + std::get<1>(info.param).name; });
 
 // Of every verb, and not taken for an option that was left out.
@@ -114,10 +114,25 @@ TEST(PredictionBadInput, ModelFilesNameTheField) {
   }
 }
 
+// A Llama 3.1 is predicted, with a note; no engine runs its frequencies.
+TEST(PredictionBadInput, ScaledFrequenciesArePredictedOnly) {
+  const ScratchDirectory home;
+  const auto file = home.Write("config.json", R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4,
+      "num_hidden_layers": 2, "vocab_size": 512, "max_position_embeddings": 64, "rope_scaling": {"rope_type": "llama3", "factor": 8.0}})");
+  const auto predicted = RunAutocfg(home, {"predict", "--model", file, "--cluster", "a100-80gb-sxm:1x8", "--global-batch", "8", "--plan",
+                                           "dp=8", "--json"});
+  EXPECT_EQ(predicted.exit_code, 0) << predicted.err;
+  EXPECT_NE(predicted.err.find("rope_scaling llama3 changes neither time nor memory"), std::string::npos) << predicted.err;
+  EXPECT_NE(predicted.out.find("rope_scaling llama3"), std::string::npos) << predicted.out;
+  ExpectOneClearLine({"train", "--model", file, "--plan", "tp=1", "--steps", "1"}, 2, {"config.json", "rope_scaling llama3", "not supported yet"});
+  ExpectOneClearLine({"search", "--model", file, "--cluster", "local:1x1", "--global-batch", "1"}, 2,
+                     {"config.json", "rope_scaling llama3", "not supported yet"});
+}
+
 TEST(PredictionBadInput, ClusterFilesNameTheFigure) {
   const ScratchDirectory home;
   const std::string rates = R"("flops_per_s": {"bf16": 3e14}, "efficiency": {"matmul": 0.8, "attention_forward": 0.4,
-      "attention_backward": 0.4, "memory": 0.8, "intra_node": 0.8, "inter_node": 0.8})";
+      "attention_backward": 0.4, "memory": 0.8, "intra_node": 0.8, "inter_node": 0.8, "op_overhead_s": 0})";
   const std::string links =
       R"("intra_node_bytes_per_s": 3e11, "intra_node_latency_s": 1e-6, "inter_node_bytes_per_s": 2.5e10, "inter_node_latency_s": 1e-5)";
   const auto write = [&](const std::string& device, const std::string& fields) {
@@ -133,7 +148,9 @@ TEST(PredictionBadInput, ClusterFilesNameTheFigure) {
   };
   const Wrong wrong[] = {{R"("flops_per_s": {"bf16": 3e14})", links, {"efficiency"}},
                          {R"("kind": "cuda", "flops_per_s": {"fp32": 2e13})", links, {"bf16"}},
-                         {rates, R"("intra_node_latency_s": 1e-6)", {"intra_node_bytes_per_s"}},
+                         {rates, R"("intra_node_latency_s": 1e-6)", {"c.json", "intra_node_bytes_per_s is missing"}},
+                         {rates, R"("intra_node_bytes_per_s": 3e11)", {"c.json", "intra_node_latency_s is missing"}},
+                         {rates, R"("intra_node_bytes_per_s": 1e-300)", {"c.json", "intra_node_bytes_per_s"}},
                          {rates, R"("intra_node_bytes_per_s": -1)", {"c.json", "intra_node_bytes_per_s"}},
                          {rates, R"("intra_node_bytes_per_s": 1e300)", {"c.json", "intra_node_bytes_per_s"}},
                          {rates, links + R"(, "gpus": 8)", {"c.json", "unknown field gpus"}},

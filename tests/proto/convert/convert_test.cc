@@ -49,6 +49,7 @@ ModelSpec SomeModel() {
   model.norm_eps = 1e-6;
   model.position = Position::kAlibi;
   model.rope_theta = 5e5;
+  model.rope_scaling = "llama3";
   model.init_std = 0.01;
   model.vocab_multiple = 64;
   model.bias = false;
@@ -171,11 +172,11 @@ ClusterSpec SomeCluster() {
   group.device = {.name = "d",
                   .kind = DeviceKind::kCuda,
                   .memory_bytes = 1 << 20,
-                  .memory_bytes_per_s = 2,
-                  .flops_per_s_fp64 = 3,
-                  .flops_per_s_fp32 = 4,
-                  .flops_per_s_bf16 = 5,
-                  .flops_per_s_fp16 = 6,
+                  .memory_bytes_per_s = 2e9,
+                  .flops_per_s_fp64 = 3e12,
+                  .flops_per_s_fp32 = 4e12,
+                  .flops_per_s_bf16 = 5e12,
+                  .flops_per_s_fp16 = 6e12,
                   .multiprocessors = 14,
                   .overhead_bytes = 15,
                   .efficiency = {.matmul = 0.1,
@@ -188,14 +189,17 @@ ClusterSpec SomeCluster() {
                                  .op_overhead_s = 0.7}};
   group.nodes = 7;
   group.gpus_per_node = 8;
-  group.intra_node_bytes_per_s = 9;
-  group.inter_node_bytes_per_s = 10;
+  group.intra_node_bytes_per_s = 9e9;
+  group.inter_node_bytes_per_s = 10e9;
   group.intra_node_latency_s = 0.11;
   group.inter_node_latency_s = 0.12;
   group.ranks_per_core = 13;
   NodeGroup other = group;
   other.device.kind = DeviceKind::kCpu;
   other.device.flops_per_s_bf16 = 0;
+  other.device.efficiency.op_overhead_s = 0;  // none, which is not the same as not known
+  other.intra_node_latency_s = 0;
+  other.inter_node_latency_s.reset();
   return {.name = "c", .local = true, .groups = {group, other}};
 }
 

@@ -214,7 +214,7 @@ TEST(ClusterOpTimes, MissingFigures) {
   };
   const auto device = [&](auto change) { return refusal([&](ClusterSpec& c) { change(c.groups[0].device); }); };
   EXPECT_THAT(device([](DeviceSpec& d) { d.flops_per_s_bf16 = 0; }),
-              AllOf(HasSubstr("of round: device.flops_per_s.bf16 is missing"), HasSubstr("--precision fp32")));
+              AllOf(HasSubstr("of round: device.flops_per_s.bf16 is missing"), HasSubstr("use precision fp32")));
   EXPECT_THAT(device([](DeviceSpec& d) { d.memory_bytes_per_s = 0; }), HasSubstr("device.memory_bytes_per_s is missing"));
   EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.matmul = 0; }), HasSubstr("device.efficiency.matmul is missing"));
   EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.attention_forward = 0; }), HasSubstr("efficiency.attention_forward is missing"));
@@ -224,15 +224,27 @@ TEST(ClusterOpTimes, MissingFigures) {
   EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.inter_node = 0; }), HasSubstr("efficiency.inter_node is missing"));
   EXPECT_THAT(refusal([](ClusterSpec& c) { c.groups[0].intra_node_bytes_per_s = 0; }), HasSubstr("intra_node_bytes_per_s is missing"));
   EXPECT_THAT(refusal([](ClusterSpec& c) { c.groups[0].inter_node_bytes_per_s = 0; }), HasSubstr("inter_node_bytes_per_s is missing"));
-  EXPECT_THAT(refusal([](ClusterSpec&) {}, "fp64"), HasSubstr("flops_per_s.fp64 is missing"));
+  // An overhead and latencies are 0 only where that is said.
+  EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.op_overhead_s.reset(); }), HasSubstr("device.efficiency.op_overhead_s is missing"));
+  EXPECT_THAT(refusal([](ClusterSpec& c) { c.groups[0].intra_node_latency_s.reset(); }), HasSubstr(": intra_node_latency_s is missing"));
+  EXPECT_THAT(refusal([](ClusterSpec& c) { c.groups[0].inter_node_latency_s.reset(); }), HasSubstr(": inter_node_latency_s is missing"));
+  ClusterSpec none = RoundCluster();
+  none.groups[0].intra_node_latency_s = none.groups[0].inter_node_latency_s = 0;
+  EXPECT_TRUE(ClusterOpTimes::Create(none, *ParsePrecision("bf16")).ok());
+  // No GPU runs fp64 here, whatever its rate; a CPU may lack the rate.
+  EXPECT_THAT(refusal([](ClusterSpec& c) { c.groups[0].device.flops_per_s_fp64 = 1e13; }, "fp64"),
+              AllOf(HasSubstr("of round: fp64 is for CPUs only"), HasSubstr("use precision bf16")));
+  EXPECT_THAT(refusal([](ClusterSpec& c) { c.groups[0].device.kind = DeviceKind::kCpu; }, "fp64"), HasSubstr("flops_per_s.fp64 is missing"));
   // V100 has no bf16.
   const auto v100 = ClusterOpTimes::Create(*PresetCluster("v100-32gb-sxm:2x8"), *ParsePrecision("bf16"));
   EXPECT_THAT(std::string(v100.status().message()),
-              AllOf(HasSubstr("v100-32gb-sxm"), HasSubstr("flops_per_s.bf16"), HasSubstr("use --precision fp16")));
+              AllOf(HasSubstr("v100-32gb-sxm"), HasSubstr("flops_per_s.bf16"), HasSubstr("use precision fp16")));
   // Links that no group needs may be missing.
   ClusterSpec one = RoundCluster();
   one.groups[0].nodes = one.groups[0].gpus_per_node = 1;
   one.groups[0].intra_node_bytes_per_s = one.groups[0].inter_node_bytes_per_s = 0;
+  one.groups[0].intra_node_latency_s.reset();
+  one.groups[0].inter_node_latency_s.reset();
   EXPECT_TRUE(ClusterOpTimes::Create(one, *ParsePrecision("bf16")).ok());
   ClusterSpec two = RoundCluster();
   two.groups.push_back(two.groups[0]);

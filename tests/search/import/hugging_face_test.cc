@@ -75,6 +75,20 @@ TEST(HuggingFace, FieldsArriveWhereTheyBelong) {
   EXPECT_TRUE(ImportHuggingFace(biased)->bias);
 }
 
+// Llama 3.1's, word for word. It is kept by name, for predictions: the engine refuses it.
+TEST(HuggingFace, RopeScalingIsPredictedOnly) {
+  const Json scaling = {{"factor", 8.0}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0}, {"original_max_position_embeddings", 8192},
+                        {"rope_type", "llama3"}};
+  const auto model = With(kLlama3, "rope_scaling", scaling);
+  ASSERT_TRUE(model.ok()) << model.status();
+  EXPECT_EQ(model->rope_scaling, "llama3");
+  EXPECT_EQ(model->rope_theta, 500'000);
+  EXPECT_TRUE(CheckPredictable(*model).ok());
+  EXPECT_THAT(std::string(CheckEngineSupports(*model).message()), HasSubstr("rope_scaling llama3 can be predicted, but running it"));
+  EXPECT_EQ(With(kLlama3, "rope_scaling", Json{{"type", "linear"}, {"factor", 2.0}})->rope_scaling, "linear");
+  EXPECT_EQ(With(kLlama3, "rope_scaling", nullptr)->rope_scaling, "");
+}
+
 TEST(HuggingFace, NotSupportedYet) {
   const auto refusal = [](std::string_view base, const std::string& field, const Json& value) {
     const auto model = With(base, field, value);
@@ -90,9 +104,9 @@ TEST(HuggingFace, NotSupportedYet) {
   EXPECT_THAT(refusal(kLlama3, "hidden_act", "relu"), HasSubstr("hidden_act = \"relu\""));
   EXPECT_THAT(refusal(kLlama3, "attention_bias", true), HasSubstr("attention_bias = true is not supported yet"));
   EXPECT_THAT(refusal(kLlama3, "mlp_bias", true), HasSubstr("mlp_bias = true is not supported yet"));
-  EXPECT_THAT(refusal(kLlama3, "rope_scaling", Json{{"rope_type", "llama3"}, {"factor", 8.0}}),
-              HasSubstr("rope_scaling.rope_type = \"llama3\" is not supported yet"));
-  EXPECT_THAT(refusal(kLlama3, "rope_scaling", Json{{"type", "linear"}, {"factor", 2.0}}), HasSubstr("rope_scaling.type"));
+  EXPECT_THAT(refusal(kLlama3, "rope_scaling", Json{{"rope_type", "su4"}, {"factor", 8.0}}),
+              HasSubstr("rope_scaling.rope_type = \"su4\" is not supported yet"));
+  EXPECT_THAT(refusal(kLlama3, "rope_scaling", Json{{"factor", 2.0}}), HasSubstr("rope_scaling.factor"));
 }
 
 TEST(HuggingFace, WrongOrContradictory) {

@@ -100,6 +100,14 @@ TEST(ModelSpec, ValidateNamesTheField) {
   EXPECT_THAT(says([](ModelSpec& m) { m.norm_eps = std::nan(""); }), HasSubstr("norm_eps"));
   EXPECT_THAT(says([](ModelSpec& m) { m.rope_theta = -1; }), HasSubstr("rope_theta"));
   EXPECT_THAT(says([](ModelSpec& m) { m.init_std = 0; }), HasSubstr("init_std"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.init_std = 1e300; }), HasSubstr("init_std is 1e+300; it must be from 0 to 1"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.norm_eps = 1e300; }), HasSubstr("norm_eps is 1e+300; it must be from 0 to 1"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.rope_theta = 1e-9; }), HasSubstr("rope_theta is 1e-09; it must be from 1 to"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.rope_theta = 1e300; }), HasSubstr("rope_theta is 1e+300"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.name = "a\nb"; }), HasSubstr("name has a control character"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.name = std::string(201, 'x'); }), HasSubstr("name has 201 bytes"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.rope_scaling = "llama3"; }), HasSubstr("rope_scaling is llama3, but position is learned"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.rope_scaling = "magic"; }), HasSubstr("rope_scaling is not known"));
   EXPECT_THAT(says([](ModelSpec& m) {
                 m.position = Position::kRope;
                 m.head_dim = 63;
@@ -125,6 +133,12 @@ TEST(ModelSpec, EngineSupport) {
   model.tied_embeddings = false;
   model.kv_heads = 4;
   EXPECT_TRUE(CheckEngineSupports(model).ok());
+  model.rope_scaling = "llama3";
+  EXPECT_TRUE(Validate(model).ok());
+  EXPECT_TRUE(CheckPredictable(model).ok());
+  EXPECT_EQ(CheckEngineSupports(model).code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(std::string(CheckEngineSupports(model).message()), HasSubstr("running it is not supported yet"));
+  model.rope_scaling = "";
   model.position = Position::kNone;
   EXPECT_TRUE(CheckEngineSupports(model).ok());
   model.position = Position::kAlibi;

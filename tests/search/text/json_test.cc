@@ -42,7 +42,7 @@ TEST(ModelJson, ThereAndBack) {
   const auto model = ParseModelText(
       R"({"name": "m", "layers": 3, "hidden": 96, "heads": 6, "kv_heads": 2, "head_dim": 32, "ffn_hidden": 200,
           "vocab": 1000, "max_seq_len": 77, "activation": "swiglu", "norm": "rmsnorm", "norm_eps": 1e-6, "position": "rope",
-          "rope_theta": 5e5, "bias": false, "tied_embeddings": false, "init_std": 0.01, "vocab_multiple": 64, "source": "x"})");
+          "rope_theta": 5e5, "rope_scaling": "llama3", "bias": false, "tied_embeddings": false, "init_std": 0.01, "vocab_multiple": 64, "source": "x"})");
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->activation, Activation::kSwiGlu);
   EXPECT_EQ(model->position, Position::kRope);
@@ -121,6 +121,19 @@ TEST(ClusterJson, ThereAndBack) {
   EXPECT_EQ(*again, *cluster);
 }
 
+// An overhead or a latency that is not given is not known; 0 is.
+TEST(ClusterJson, NoneIsNotZero) {
+  Json json = Json::parse(kCluster);
+  json["device"]["efficiency"]["op_overhead_s"] = json["intra_node_latency_s"] = 0;
+  json.erase("inter_node_latency_s");
+  const auto cluster = ParseClusterJson(json);
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  EXPECT_EQ(cluster->groups[0].device.efficiency.op_overhead_s, 0);
+  EXPECT_EQ(cluster->groups[0].intra_node_latency_s, 0);
+  EXPECT_EQ(cluster->groups[0].inter_node_latency_s, std::nullopt);
+  EXPECT_EQ(*ParseClusterJson(ClusterJson(*cluster)), *cluster);
+}
+
 // What a file leaves out, its preset fills in; what it says, stands.
 TEST(ClusterJson, PresetDevice) {
   const auto preset = PresetCluster("a100-80gb-sxm:4x8");
@@ -188,6 +201,19 @@ TEST(ClusterJson, Refused) {
   EXPECT_THAT(change("/intra_node_latency_s", -1, kInvalid), HasSubstr("intra_node_latency_s"));
   EXPECT_THAT(change("/intra_node_latency_s", 2, kInvalid), HasSubstr("intra_node_latency_s is 2; at most 1"));
   EXPECT_THAT(change("/inter_node_bytes_per_s", 2e15, kInvalid), HasSubstr("inter_node_bytes_per_s is 2e+15; at most 1e+15"));
+  for (const auto& [field, name] : {std::pair<const char*, const char*>{"/intra_node_bytes_per_s", "intra_node_bytes_per_s"},
+                                    {"/inter_node_bytes_per_s", "inter_node_bytes_per_s"},
+                                    {"/device/memory_bytes_per_s", "memory_bytes_per_s"},
+                                    {"/device/flops_per_s/fp32", "flops_per_s.fp32"},
+                                    {"/device/efficiency/matmul", "efficiency.matmul"},
+                                    {"/device/efficiency/attention_forward", "efficiency.attention_forward"},
+                                    {"/device/efficiency/attention_backward", "efficiency.attention_backward"},
+                                    {"/device/efficiency/memory", "efficiency.memory"},
+                                    {"/device/efficiency/intra_node", "efficiency.intra_node"},
+                                    {"/device/efficiency/inter_node", "efficiency.inter_node"},
+                                    {"/ranks_per_core", "ranks_per_core"}}) {
+    EXPECT_THAT(change(field, 1e-300, kInvalid), HasSubstr(std::string(name) + " is 1e-300; at least "));
+  }
   EXPECT_THAT(change("/device/memory_bytes", 0, kInvalid), HasSubstr("memory_bytes must be at least 1, not 0"));
   EXPECT_THAT(change("/device/memory_bytes_per_s", -1, kInvalid), HasSubstr("memory_bytes_per_s must be finite and not negative"));
   EXPECT_THAT(change("/device/overhead_bytes", 2'000'000, kInvalid), HasSubstr("overhead_bytes is 2000000"));
