@@ -107,7 +107,9 @@ TEST_F(DescribedSearchTest, LargerThanThisMachineIsMeasuredBySlices) {
   const Json answer = Json::parse(finished.out);
   EXPECT_EQ(answer["counts"]["measured"], 3);
   EXPECT_EQ(answer["best"]["provenance"], "predicted") << "what a slice took is no step time of the plan";
-  if (answer["best"]["measured"] != nullptr) EXPECT_EQ(answer["best"]["measured"]["slice"], true) << answer["best"];
+  if (answer["best"]["measured"] != nullptr) {
+    EXPECT_EQ(answer["best"]["measured"]["slice"], true) << answer["best"];
+  }
   double last = answer["best"]["predicted"]["step_time_s"];
   ASSERT_FALSE(answer["runners_up"].empty());
   for (const Json& other : answer["runners_up"]) {
@@ -134,7 +136,9 @@ TEST_F(DescribedSearchTest, NodesOfMoreRanksThanThisMachineHasCores) {
   std::vector<Json> listed = answer["runners_up"];
   listed.push_back(answer["best"]);
   for (const Json& candidate : listed) {
-    if (candidate["measured"] != nullptr) EXPECT_EQ(candidate["measured"]["ranks_per_core"], 1) << candidate;
+    if (candidate["measured"] != nullptr) {
+      EXPECT_EQ(candidate["measured"]["ranks_per_core"], 1) << candidate;
+    }
   }
 }
 
