@@ -47,7 +47,7 @@ ModelSpec SomeModel() {
   model.activation = Activation::kGeGlu;
   model.norm = Norm::kRmsNorm;
   model.norm_eps = 1e-6;
-  model.position = Position::kAlibi;
+  model.position = Position::kRope;
   model.rope_theta = 5e5;
   model.rope_scaling = "llama3";
   model.init_std = 0.01;
