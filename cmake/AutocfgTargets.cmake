@@ -7,12 +7,19 @@ endif()
 
 add_library(autocfg_flags INTERFACE)
 target_include_directories(autocfg_flags INTERFACE "${PROJECT_SOURCE_DIR}" "${PROJECT_BINARY_DIR}")
-target_compile_options(autocfg_flags INTERFACE ${AUTOCFG_WARNINGS} -march=x86-64-v3)
+target_compile_options(autocfg_flags INTERFACE
+  "$<$<COMPILE_LANGUAGE:CXX>:${AUTOCFG_WARNINGS}>" "$<$<COMPILE_LANGUAGE:CXX>:-march=x86-64-v3>")
 if(AUTOCFG_SANITIZE)
-  target_compile_options(autocfg_flags INTERFACE
-    -fsanitize=${AUTOCFG_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  set(sanitizer -fsanitize=${AUTOCFG_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_compile_options(autocfg_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${sanitizer}>")
   target_link_options(autocfg_flags INTERFACE -fsanitize=${AUTOCFG_SANITIZE})
 endif()
+
+# What nvcc gets in place of them: the host compiler's warnings, less those that its generated code earns.
+list(JOIN AUTOCFG_WARNINGS "," cuda_host_warnings)
+add_library(autocfg_cuda_flags INTERFACE)
+target_compile_options(autocfg_cuda_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${cuda_host_warnings}> $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
 
 # autocfg_library(NAME DIRS dir... DEPS target...): every .cc directly in the given directories
 # (relative to the calling one) becomes one static library.

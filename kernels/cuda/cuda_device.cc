@@ -1,0 +1,90 @@
+#include "kernels/cuda/cuda_device.h"
+
+#include <cuda_runtime.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "kernels/cuda/cuda_error.h"
+#include "kernels/cuda/cuda_stream.h"
+#include "kernels/cuda/pinned_ring.h"
+
+namespace autocfg::cuda {
+namespace {
+
+// What passes through pinned memory at once; larger copies (weights) are made by the driver's own staging.
+constexpr std::int64_t kMostPinnedBytes = std::int64_t{16} << 20;
+
+std::int64_t UsedBytes() {
+  std::size_t free = 0, total = 0;
+  Check(cudaMemGetInfo(&free, &total), "asking for the free memory");
+  return static_cast<std::int64_t>(total - free);
+}
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(int ordinal) {
+    int count = 0;
+    const cudaError_t status = cudaGetDeviceCount(&count);
+    if (status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver || (status == cudaSuccess && count == 0)) {
+      throw DeviceError(fmt::format("no GPU: {}; use --device cpu", status == cudaSuccess ? "none is visible" : cudaGetErrorString(status)));
+    }
+    Check(status, "counting the GPUs");
+    if (ordinal < 0 || ordinal >= count) {
+      throw DeviceError(fmt::format("GPU {} was asked for, but {} {} visible", ordinal, count, count == 1 ? "is" : "are"));
+    }
+    Check(cudaSetDevice(ordinal), fmt::format("opening GPU {}", ordinal));
+    Check(cudaFree(nullptr), fmt::format("opening GPU {}", ordinal));  // makes the context now, not in the first op
+  }
+
+  std::string Name() const override { return "cuda"; }
+  bool ComputesOnHost() const override { return false; }
+
+  void* Allocate(std::int64_t bytes) override {
+    const std::size_t size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1));
+    void* data = nullptr;
+    const cudaError_t status = cudaMalloc(&data, size);
+    if (status == cudaErrorMemoryAllocation) {
+      (void)cudaGetLastError();
+      std::size_t free = 0, total = 0;
+      const bool known = cudaMemGetInfo(&free, &total) == cudaSuccess;
+      const std::int64_t available = known ? static_cast<std::int64_t>(free) : -1;
+      throw DeviceOutOfMemory(bytes, available, fmt::format("the GPU has no {} bytes left; {} are free", bytes, available));
+    }
+    Check(status, fmt::format("taking {} bytes of the GPU's memory", bytes));
+    Check(cudaMemset(data, 0, size), "clearing memory");
+    Check(cudaDeviceSynchronize(), "clearing memory");
+    return data;
+  }
+
+  void Free(void* data, std::int64_t) noexcept override { (void)cudaFree(data); }  // fails only where the device is lost
+
+  std::unique_ptr<Stream> CreateStream() override { return std::make_unique<CudaStream>(); }
+
+  void CopyFromHost(void* device, const void* host, std::int64_t bytes, Stream& stream) override {
+    if (bytes <= kMostPinnedBytes) {
+      pinned_.Copy(device, host, bytes, HandleOf(stream));
+      return;
+    }
+    Check(cudaMemcpyAsync(device, host, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, HandleOf(stream)), "a copy to the device");
+    stream.Synchronize();
+  }
+
+  void CopyToHost(void* host, const void* device, std::int64_t bytes, Stream& stream) override {
+    Check(cudaMemcpyAsync(host, device, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost, HandleOf(stream)), "a copy from the device");
+  }
+
+  // All that is in use on the GPU but the arena. Where several processes share the GPU it is theirs too.
+  std::int64_t OverheadBytes(std::int64_t arena_bytes) const override { return std::max<std::int64_t>(UsedBytes() - arena_bytes, 0); }
+
+ private:
+  PinnedRing pinned_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> CreateCudaDevice(int ordinal) { return std::make_unique<CudaDevice>(ordinal); }
+
+}  // namespace autocfg::cuda

@@ -1,0 +1,51 @@
+// How kernels are started, and the memory that the threads of a block share. Kernels in this directory keep to what tests/support/cuda_emulator
+// runs on a CPU too, so that their results are checked on machines without a GPU: Launch in place of <<<>>>, SharedMemory() in place of
+// `extern __shared__`, and the functions that cuda_emulator/cuda_runtime.h lists.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "kernels/cuda/cuda_error.h"
+
+namespace autocfg::cuda {
+
+struct LaunchShape {
+  dim3 grid;
+  dim3 block;
+  std::size_t shared_bytes = 0;  // up to 48 KiB, or what AllowShared has allowed
+};
+
+// Starts `kernel` on the stream. Throws DeviceError where it cannot start; what goes wrong while it runs is thrown by the stream's next
+// synchronisation.
+template <typename... Parameters, typename... Arguments>
+void Launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t stream, Arguments&&... arguments) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = shape.grid;
+  config.blockDim = shape.block;
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = stream;
+  Check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(std::forward<Arguments>(arguments))...), "starting a kernel");
+}
+
+// Allows a kernel more than 48 KiB of shared memory. Call before Launch; cheap when repeated.
+template <typename... Parameters>
+void AllowShared(void (*kernel)(Parameters...), std::size_t bytes) {
+  Check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+        "asking for shared memory");
+}
+
+constexpr unsigned CeilDiv(std::int64_t n, std::int64_t by) { return static_cast<unsigned>((n + by - 1) / by); }
+
+#ifdef __CUDACC__
+// The block's shared memory of LaunchShape::shared_bytes, aligned to 16.
+__device__ inline unsigned char* SharedMemory() {
+  extern __shared__ __align__(16) unsigned char shared_memory[];
+  return shared_memory;
+}
+#endif
+
+}  // namespace autocfg::cuda
