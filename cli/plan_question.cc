@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "search/text/plan_text.h"
 #include "search/text/prediction_json.h"
+#include "search/text/typical_figures.h"
 
 namespace autocfg {
 
@@ -58,6 +59,8 @@ absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args) {
   if (!model.ok()) return model.status();
   auto cluster = LoadDescribedCluster(args.cluster);
   if (!cluster.ok()) return cluster.status();
+  std::vector<std::string> notes;
+  if (std::string note = AssumeTypicalFigures(*cluster); !note.empty()) notes.push_back(std::move(note));
   const auto precision = LoadPredictedPrecision(args.precision, *cluster);
   if (!precision.ok()) return precision.status();
   auto plan = LoadPlan(args.plan);
@@ -65,7 +68,6 @@ absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args) {
   const Workload workload{*global_batch, seq_len != 0 ? seq_len : model->max_seq_len, *precision};
   auto predictor = Predictor::Create(*model, workload, *cluster);
   if (!predictor.ok()) return OfOption(predictor.status(), args.cluster);
-  std::vector<std::string> notes;
   if (std::string note = PrecisionNote(*cluster); args.precision.empty() && !note.empty()) notes.push_back(std::move(note));
   return PlanQuestion{
       {*std::move(model), *std::move(cluster), workload}, *std::move(plan), *std::move(predictor), std::move(notes)};

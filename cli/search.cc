@@ -26,6 +26,7 @@
 #include "proto/convert/model_convert.h"
 #include "proto/convert/workload_convert.h"
 #include "search/text/prediction_json.h"
+#include "search/text/typical_figures.h"
 #include "server/search_problem.h"
 #include "worker/inventory.h"
 #include "worker/process_launcher.h"
@@ -47,6 +48,7 @@ struct SearchArgs {
 struct SearchRequest {
   SearchQuestion question;
   v1::SearchSpec spec;
+  std::string note;  // on what was assumed of the cluster; may be empty
 };
 
 // What the server says of a field of the request, said of the option that it came from; what a cluster lacks, of what was given as one.
@@ -95,11 +97,14 @@ bool IsDescribed(const SearchQuestion& question) {
 }
 
 // The cluster and the precision, which follow from what is to measure.
-absl::Status LoadMachine(const SearchArgs& args, SearchQuestion& question, Precision& precision) {
+absl::Status LoadMachine(const SearchArgs& args, SearchRequest& request, Precision& precision) {
+  SearchQuestion& question = request.question;
   auto cluster = question.device == "paced" ? LoadDescribedCluster(args.cluster) : LoadCluster(args.cluster);
   if (!cluster.ok()) return cluster.status();
   question.cluster = *std::move(cluster);
-  if (!IsDescribed(question)) {
+  if (IsDescribed(question)) {
+    request.note = AssumeTypicalFigures(question.cluster);
+  } else {
     cluster = MeasuredHere(args.cluster, question.cluster);
     if (!cluster.ok()) return cluster.status();
     question.cluster = *std::move(cluster);
@@ -137,7 +142,7 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args) {
   if (auto status = args.predict_only ? CheckPredictable(*model) : CheckEngineSupports(*model); !status.ok())
     return Where(fmt::format("--model: {}", args.model), status, "model");
   Precision precision;
-  if (auto status = LoadMachine(args, question, precision); !status.ok()) return status;
+  if (auto status = LoadMachine(args, request, precision); !status.ok()) return status;
   question.workload = {*global_batch, seq_len != 0 ? seq_len : model->max_seq_len, precision};
   if (auto status = Validate(question.workload, *model); !status.ok()) return status;
   const auto space = LoadSpace(args.space);
@@ -244,6 +249,7 @@ int RunSearch(const SearchArgs& args) {
   const SearchQuestion& question = request->question;
   const std::int64_t ranks = RankCount(question.cluster);
   if (std::string note = PrecisionNote(question.cluster); args.precision.empty() && IsDescribed(question) && !note.empty()) Note(note);
+  if (!request->note.empty()) Note(request->note);
   const bool whole = question.cluster.local || question.device == "paced";
   // A plan of more ranks than a node has is measured by a slice.
   const std::int64_t slots = whole ? ranks : question.cluster.groups.front().gpus_per_node;

@@ -33,6 +33,7 @@
 #include "search/text/plan_text.h"
 #include "search/text/prediction_json.h"
 #include "search/text/suggest.h"
+#include "search/text/typical_figures.h"
 #include "worker/inventory.h"
 #include "worker/job_runner.h"
 #include "worker/process_launcher.h"
@@ -111,6 +112,7 @@ absl::StatusOr<std::optional<ClusterSpec>> LoadEmulated(const TrainArgs& args, c
   auto cluster = LoadDescribedCluster(name);
   if (!cluster.ok()) return cluster.status();
   if (args.cluster.empty()) notes.push_back(fmt::format("no --cluster is named; emulating {}", name));
+  if (std::string note = AssumeTypicalFigures(*cluster); !note.empty()) notes.push_back(std::move(note));
   return *std::move(cluster);
 }
 

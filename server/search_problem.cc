@@ -18,6 +18,7 @@
 #include "search/schedule/program_size.h"
 #include "search/space/search_space.h"
 #include "search/text/json_util.h"
+#include "search/text/typical_figures.h"
 
 namespace autocfg {
 namespace {
@@ -162,6 +163,7 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
   if (absl::Status status = Validate(problem.cluster); !status.ok()) return In("cluster", status);
   problem.options.predict_only = spec.predict_only();
   problem.device = spec.device().empty() ? "cpu" : spec.device();
+  if (problem.device == "paced" || problem.options.predict_only) AssumeTypicalFigures(problem.cluster);
   if (absl::Status status = CheckEvidence(problem); !status.ok()) return status;
 
   for (const v1::SpaceAxis& axis : spec.space()) {

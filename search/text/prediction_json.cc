@@ -9,6 +9,7 @@
 #include "search/text/json_util.h"
 #include "search/text/model_json.h"
 #include "search/text/plan_text.h"
+#include "search/text/typical_figures.h"
 
 namespace autocfg {
 namespace {
@@ -111,8 +112,11 @@ absl::StatusOr<PredictionRequest> ParsePredictionRequest(const Json& json) {
   request.cluster = *std::move(cluster);
   if (request.cluster.local) return LocalHasNoFigures();
   request.workload.seq_len = seq_len != 0 ? seq_len : request.model.max_seq_len;
-  request.default_precision = precision_name.empty();
-  if (request.default_precision) precision_name = DefaultPredictedPrecision(request.cluster);
+  if (precision_name.empty()) {
+    precision_name = DefaultPredictedPrecision(request.cluster);
+    if (std::string note = PrecisionNote(request.cluster); !note.empty()) request.notes.push_back(std::move(note));
+  }
+  if (std::string note = AssumeTypicalFigures(request.cluster); !note.empty()) request.notes.push_back(std::move(note));
   const auto precision = ParsePrecision(precision_name);
   if (!precision) {
     return absl::InvalidArgumentError(fmt::format("request: precision \"{}\" is not known; it must be fp64, fp32, bf16 or fp16",
@@ -154,9 +158,7 @@ AnsweredLine AnswerPredictionLine(std::string_view line, PredictorCache& predict
   Json answer{{"id", id}};
   answer.update(PredictionJson(predicted->prediction, predicted->throughput));
   std::vector<std::string> notes = predicted->notes;
-  if (request->default_precision) {
-    if (std::string note = PrecisionNote(request->cluster); !note.empty()) notes.push_back(std::move(note));
-  }
+  notes.insert(notes.end(), request->notes.begin(), request->notes.end());
   if (!notes.empty()) answer["notes"] = notes;
   return {Line(answer), true};
 }

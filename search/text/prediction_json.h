@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "nlohmann/json_fwd.hpp"
@@ -32,7 +33,7 @@ struct PredictionRequest {
   ClusterSpec cluster;
   Workload workload;
   ParallelPlan plan;
-  bool default_precision = false;  // it was not named
+  std::vector<std::string> notes;  // on what was chosen where the request says nothing
 };
 
 // InvalidArgument or NotFound names the field: missing, unknown, of the wrong type or out of range.

@@ -1,4 +1,5 @@
 // Bad input to `predict` and `explain`, from outside.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <utility>
@@ -142,14 +143,19 @@ TEST(PredictionBadInput, ClusterFilesNameTheFigure) {
   const auto fine = RunAutocfg(home, Ask("predict", "--cluster", write(rates, links)));
   EXPECT_EQ(fine.exit_code, 0) << fine.err;
   EXPECT_EQ(fine.err, "");
+  // What few know of their machine is assumed, and said.
+  const auto assumed =
+      RunAutocfg(home, Ask("predict", "--cluster", write(R"("flops_per_s": {"bf16": 3e14})", R"("intra_node_bytes_per_s": 3e11)")));
+  EXPECT_EQ(assumed.exit_code, 0) << assumed.err;
+  EXPECT_THAT(assumed.err, testing::AllOf(testing::HasSubstr("note: "), testing::HasSubstr("of a100-80gb-sxm are assumed"),
+                                          testing::HasSubstr("efficiency.matmul 0.72"), testing::HasSubstr("intra_node_latency_s 2.5e-06"),
+                                          testing::Not(testing::HasSubstr("inter_node"))));
   struct Wrong {
     std::string device, fields;
     std::vector<std::string> says;
   };
-  const Wrong wrong[] = {{R"("flops_per_s": {"bf16": 3e14})", links, {"efficiency"}},
-                         {R"("kind": "cuda", "flops_per_s": {"fp32": 2e13})", links, {"bf16"}},
+  const Wrong wrong[] = {{R"("kind": "cuda", "flops_per_s": {"fp32": 2e13})", links, {"bf16"}},
                          {rates, R"("intra_node_latency_s": 1e-6)", {"c.json", "intra_node_bytes_per_s is missing"}},
-                         {rates, R"("intra_node_bytes_per_s": 3e11)", {"c.json", "intra_node_latency_s is missing"}},
                          {rates, R"("intra_node_bytes_per_s": 1e-300)", {"c.json", "intra_node_bytes_per_s"}},
                          {rates, R"("intra_node_bytes_per_s": -1)", {"c.json", "intra_node_bytes_per_s"}},
                          {rates, R"("intra_node_bytes_per_s": 1e300)", {"c.json", "intra_node_bytes_per_s"}},

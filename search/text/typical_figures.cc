@@ -1,0 +1,67 @@
+#include "search/text/typical_figures.h"
+
+#include <array>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "search/text/cluster_json.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::string_view kTypical = "a100-80gb-sxm";
+
+struct Share {
+  std::string_view name;
+  double DeviceEfficiency::* member;
+  bool needed;
+};
+
+}  // namespace
+
+std::string AssumeTypicalFigures(ClusterSpec& cluster) {
+  if (cluster.local || cluster.groups.empty()) return "";
+  const NodeGroup typical = PresetCluster(kTypical).value().groups.front();
+  std::vector<std::string> assumed;
+  for (NodeGroup& group : cluster.groups) {
+    const bool within = group.gpus_per_node > 1, between = group.nodes > 1;
+    DeviceEfficiency& efficiency = group.device.efficiency;
+    for (const Share& share : {Share{"efficiency.matmul", &DeviceEfficiency::matmul, true},
+                               Share{"efficiency.attention_forward", &DeviceEfficiency::attention_forward, true},
+                               Share{"efficiency.attention_backward", &DeviceEfficiency::attention_backward, true},
+                               Share{"efficiency.memory", &DeviceEfficiency::memory, true},
+                               Share{"efficiency.intra_node", &DeviceEfficiency::intra_node, within},
+                               Share{"efficiency.inter_node", &DeviceEfficiency::inter_node, between}}) {
+      double& value = efficiency.*share.member;
+      if (!share.needed || value > 0) continue;
+      value = typical.device.efficiency.*share.member;
+      assumed.push_back(fmt::format("{} {:g}", share.name, value));
+      // The two describe one curve.
+      if (share.member == &DeviceEfficiency::matmul && efficiency.matmul_k_half == 0) {
+        efficiency.matmul_k_half = typical.device.efficiency.matmul_k_half;
+        assumed.push_back(fmt::format("efficiency.matmul_k_half {:g}", efficiency.matmul_k_half));
+      }
+    }
+    struct Time {
+      std::string_view name;
+      std::optional<double>& value;
+      std::optional<double> typical;
+      bool needed;
+    };
+    for (const Time& time :
+         {Time{"efficiency.op_overhead_s", efficiency.op_overhead_s, typical.device.efficiency.op_overhead_s, true},
+          Time{"intra_node_latency_s", group.intra_node_latency_s, typical.intra_node_latency_s, within},
+          Time{"inter_node_latency_s", group.inter_node_latency_s, typical.inter_node_latency_s, between}}) {
+      if (!time.needed || time.value) continue;
+      time.value = time.typical;
+      assumed.push_back(fmt::format("{} {:g}", time.name, *time.value));
+    }
+  }
+  if (assumed.empty()) return "";
+  return fmt::format("the cluster does not give these, so those of {} are assumed: {}", kTypical, fmt::join(assumed, ", "));
+}
+
+}  // namespace autocfg

@@ -1,0 +1,51 @@
+// What is assumed of a cluster, and what is said of it.
+#include "search/text/typical_figures.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "search/text/cluster_json.h"
+
+namespace autocfg {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(TypicalFigures, WhatIsGivenStays) {
+  for (const std::string& name : DevicePresetNames()) {
+    ClusterSpec cluster = PresetCluster(name + ":4x8").value();
+    const ClusterSpec before = cluster;
+    EXPECT_EQ(AssumeTypicalFigures(cluster), "") << name;
+    EXPECT_EQ(cluster, before) << name;
+  }
+}
+
+TEST(TypicalFigures, WhatIsLeftOutIsThePresets) {
+  const NodeGroup typical = PresetCluster("a100-80gb-sxm:4x8").value().groups.front();
+  ClusterSpec cluster{.name = "mine", .groups = {typical}};
+  cluster.groups[0].device.efficiency = {};
+  cluster.groups[0].intra_node_latency_s.reset();
+  cluster.groups[0].inter_node_latency_s.reset();
+  EXPECT_THAT(AssumeTypicalFigures(cluster), AllOf(HasSubstr("efficiency.matmul 0.72"), HasSubstr("efficiency.op_overhead_s 4e-06"),
+                                                   HasSubstr("inter_node_latency_s 5e-06")));
+  EXPECT_EQ(cluster.groups[0], typical);
+}
+
+TEST(TypicalFigures, WhatPlaysNoPartIsNotAssumed) {
+  ClusterSpec one = PresetCluster("a100-80gb-sxm:1x1").value();
+  one.groups[0].device.efficiency.intra_node = 0;
+  one.groups[0].inter_node_latency_s.reset();
+  EXPECT_EQ(AssumeTypicalFigures(one), "");
+  ClusterSpec mine = PresetCluster("a100-80gb-sxm:1x2").value();
+  mine.groups[0].device.efficiency.memory = 0;
+  mine.groups[0].device.efficiency.matmul = 0.5;
+  mine.groups[0].device.efficiency.matmul_k_half = 0;
+  EXPECT_THAT(AssumeTypicalFigures(mine), AllOf(HasSubstr("efficiency.memory"), Not(HasSubstr("matmul"))));
+  EXPECT_EQ(mine.groups[0].device.efficiency.matmul_k_half, 0) << "a rate without a knee is the caller's own";
+  ClusterSpec local{.local = true, .groups = {NodeGroup{}}};
+  EXPECT_EQ(AssumeTypicalFigures(local), "");
+}
+
+}  // namespace
+}  // namespace autocfg
