@@ -40,8 +40,10 @@ void AllowShared(void (*kernel)(Parameters...), std::size_t bytes) {
 
 constexpr unsigned CeilDiv(std::int64_t n, std::int64_t by) { return static_cast<unsigned>((n + by - 1) / by); }
 
-#ifdef __CUDACC__
 // The block's shared memory of LaunchShape::shared_bytes, aligned to 16.
+#if defined(AUTOCFG_CUDA_EMULATED)
+inline unsigned char* SharedMemory() { return cuda_emulator::DynamicShared(); }
+#elif defined(__CUDACC__)
 __device__ inline unsigned char* SharedMemory() {
   extern __shared__ __align__(16) unsigned char shared_memory[];
   return shared_memory;

@@ -1,0 +1,260 @@
+#include "tests/support/cuda_emulator/emulator.h"
+
+#include <link.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/support/cuda_emulator/device_memory.h"
+#include "tests/support/cuda_emulator/fiber.h"
+
+uint3 threadIdx, blockIdx;
+dim3 blockDim, gridDim;
+
+namespace autocfg::cuda_emulator {
+namespace {
+
+constexpr int kLanes = 32;
+constexpr std::size_t kGuardBytes = 4096;
+constexpr std::size_t kMostShared = std::size_t{256} << 10;
+constexpr unsigned char kPoison = 0xff;  // a NaN in every floating-point type
+
+struct Thread {
+  Fiber fiber;
+  uint3 index;
+  int id = 0;                       // in the block
+  const char* waits_for = nullptr;  // null: may run
+  // While it waits for its warp.
+  unsigned mask = 0;
+  void* brought = nullptr;
+  Combine combine = nullptr;
+};
+
+// One launch at a time.
+struct State {
+  Order order = Order::kForward;
+  std::mt19937_64 random;
+  bool reverse = false;  // of this run, where order is not kShuffled
+  std::vector<std::unique_ptr<Thread>> threads;  // kept from launch to launch
+  int block_threads = 0;
+  Thread* running = nullptr;
+  int at_barrier = 0;
+  std::vector<std::span<unsigned char>> static_shared;
+  std::size_t shared_bytes = 0;
+  alignas(1024) unsigned char shared[kGuardBytes + kMostShared + kGuardBytes];
+};
+State state;
+
+std::string Place(uint3 at) { return '(' + std::to_string(at.x) + ", " + std::to_string(at.y) + ", " + std::to_string(at.z) + ')'; }
+
+// The order of n items.
+std::vector<std::int64_t> Sequence(std::int64_t n) {
+  std::vector<std::int64_t> sequence(static_cast<std::size_t>(n));
+  std::iota(sequence.begin(), sequence.end(), std::int64_t{0});
+  if (state.order == Order::kShuffled) {
+    std::shuffle(sequence.begin(), sequence.end(), state.random);
+  } else if (state.reverse) {
+    std::reverse(sequence.begin(), sequence.end());
+  }
+  return sequence;
+}
+
+// Static __shared__ variables are thread-local ones, and the shared libraries of emulated kernels have no other (see CMakeLists.txt), so
+// that the thread-local memory of such a library is all of its static shared memory.
+int FindStaticShared(dl_phdr_info* info, std::size_t, void*) {
+  const bool kernels = info->dlpi_name != nullptr && std::strstr(info->dlpi_name, "_emulated_kernels.so") != nullptr;
+  if (!kernels || info->dlpi_tls_data == nullptr) return 0;
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    if (info->dlpi_phdr[i].p_type != PT_TLS) continue;
+    state.static_shared.emplace_back(static_cast<unsigned char*>(info->dlpi_tls_data), info->dlpi_phdr[i].p_memsz);
+  }
+  return 0;
+}
+
+void PoisonShared() {
+  std::memset(state.shared, kPoison, 2 * kGuardBytes + state.shared_bytes);
+  for (const std::span<unsigned char> memory : state.static_shared) std::fill(memory.begin(), memory.end(), kPoison);
+}
+
+void CheckShared() {
+  const auto broken = [](const unsigned char* from) {
+    return std::any_of(from, from + kGuardBytes, [](unsigned char byte) { return byte != kPoison; });
+  };
+  if (broken(state.shared)) Fail("a block wrote before its dynamic shared memory");
+  if (broken(state.shared + kGuardBytes + state.shared_bytes)) {
+    Fail("a block wrote beyond its " + std::to_string(state.shared_bytes) + " bytes of dynamic shared memory");
+  }
+}
+
+[[noreturn]] void Deadlock() {
+  std::string what = "threads wait for others that never come:";
+  int ended = 0;
+  std::map<std::string, int> waiting;  // how many, and where
+  for (int i = 0; i < state.block_threads; ++i) {
+    const Thread& thread = *state.threads[static_cast<std::size_t>(i)];
+    if (thread.fiber.done()) {
+      ++ended;
+      continue;
+    }
+    std::string name = thread.waits_for;
+    if (thread.mask != 0) {
+      char mask[32];
+      std::snprintf(mask, sizeof(mask), " of the lanes %08x", thread.mask);
+      name += mask;
+    }
+    ++waiting[name];
+  }
+  for (const auto& [name, count] : waiting) what += ' ' + std::to_string(count) + " in " + name + ',';
+  Fail(what + ' ' + std::to_string(ended) + " have ended");
+}
+
+void RunThread(Thread& thread) {
+  state.running = &thread;
+  threadIdx = thread.index;
+  thread.fiber.Resume();
+  state.running = nullptr;
+}
+
+void RunBlock(uint3 index, void (*body)(void*), void* argument) {
+  blockIdx = index;
+  state.at_barrier = 0;
+  for (int i = 0; i < state.block_threads; ++i) {
+    Thread& thread = *state.threads[static_cast<std::size_t>(i)];
+    thread.waits_for = nullptr;
+    thread.mask = 0;
+    thread.fiber.Start(body, argument);
+  }
+  PoisonShared();
+  for (int left = state.block_threads; left > 0;) {
+    bool ran = false;
+    for (const std::int64_t i : Sequence(state.block_threads)) {
+      Thread& thread = *state.threads[static_cast<std::size_t>(i)];
+      if (thread.waits_for != nullptr || thread.fiber.done()) continue;
+      RunThread(thread);
+      ran = true;
+      if (thread.fiber.done()) --left;
+    }
+    if (!ran) Deadlock();
+  }
+  CheckShared();
+}
+
+void RunGrid(const Geometry& g, void (*body)(void*), void* argument) {
+  const std::int64_t x = g.grid.x, y = g.grid.y, z = g.grid.z;
+  for (const std::int64_t i : Sequence(x * y * z)) {
+    RunBlock({static_cast<unsigned>(i % x), static_cast<unsigned>(i / x % y), static_cast<unsigned>(i / x / y)}, body, argument);
+  }
+  CheckDeviceMemory();
+}
+
+void Prepare(const Geometry& g) {
+  if (state.running != nullptr) Fail("a kernel was started inside a kernel");
+  if (g.shared_bytes > kMostShared) Fail("a block asks for " + std::to_string(g.shared_bytes) + " bytes of shared memory");
+  state.static_shared.clear();
+  dl_iterate_phdr(FindStaticShared, nullptr);
+  gridDim = g.grid;
+  blockDim = g.block;
+  state.shared_bytes = g.shared_bytes;
+  state.block_threads = static_cast<int>(g.block.x * g.block.y * g.block.z);
+  const auto n = static_cast<std::size_t>(state.block_threads);
+  while (state.threads.size() < n) state.threads.push_back(std::make_unique<Thread>());
+  for (unsigned i = 0; i < n; ++i) {
+    state.threads[i]->id = static_cast<int>(i);
+    state.threads[i]->index = {i % g.block.x, i / g.block.x % g.block.y, i / g.block.x / g.block.y};
+  }
+}
+
+}  // namespace
+
+void SetOrder(Order order, std::uint64_t seed) {
+  state.order = order;
+  state.random.seed(seed);
+}
+
+void RunKernel(const Geometry& geometry, void (*body)(void*), void* argument) {
+  Prepare(geometry);
+  state.reverse = state.order == Order::kReverse;
+  if (state.order != Order::kCompared) {
+    RunGrid(geometry, body, argument);
+    return;
+  }
+  MemorySnapshot before, forward;
+  before.Take();
+  RunGrid(geometry, body, argument);
+  forward.Take();
+  before.Restore();
+  state.reverse = true;
+  RunGrid(geometry, body, argument);
+  if (const std::string difference = forward.Difference(); !difference.empty()) {
+    Fail("the order of threads and blocks changes what the kernel computes: " + difference);
+  }
+}
+
+void Fail(const std::string& what) {
+  std::string where;
+  if (state.running != nullptr) {
+    where = "thread " + Place(state.running->index) + " of block " + Place(blockIdx) + ": ";
+  } else if (state.block_threads > 0) {
+    where = "block " + Place(blockIdx) + " of " + std::to_string(state.block_threads) + " threads: ";
+  }
+  std::fprintf(stderr, "CUDA emulator: %s%s\n", where.c_str(), what.c_str());
+  std::abort();
+}
+
+unsigned char* DynamicShared() { return state.shared + kGuardBytes; }
+
+int Lane() { return state.running->id % kLanes; }
+
+bool ReadsFirst() { return !state.reverse; }
+
+void JoinBlock() {
+  Thread& self = *state.running;
+  if (++state.at_barrier < state.block_threads) {
+    self.waits_for = "__syncthreads";
+    self.fiber.Yield();
+    return;
+  }
+  state.at_barrier = 0;
+  for (int i = 0; i < state.block_threads; ++i) state.threads[static_cast<std::size_t>(i)]->waits_for = nullptr;
+}
+
+void JoinWarp(unsigned mask, const char* name, void* brought, Combine combine) {
+  Thread& self = *state.running;
+  const int lane = self.id % kLanes, first = self.id - lane;
+  if ((mask >> lane & 1) == 0) Fail(std::string(name) + ": the lane is not in the mask that it names");
+  if (first + static_cast<int>(std::bit_width(mask)) > state.block_threads) Fail(std::string(name) + ": the mask names lanes that the block does not have");
+  self.waits_for = name;
+  self.mask = mask;
+  self.brought = brought;
+  self.combine = combine;
+  void* by_lane[kLanes] = {};
+  // Those that will run later are looked at first: most lanes find at once that others are missing.
+  for (int i = 0, other = lane; i < kLanes; ++i, other = (other + (state.reverse ? kLanes - 1 : 1)) % kLanes) {
+    if ((mask >> other & 1) == 0) continue;
+    const Thread& thread = *state.threads[static_cast<std::size_t>(first + other)];
+    if (thread.waits_for == nullptr || thread.mask != mask || thread.combine != combine) {
+      self.fiber.Yield();
+      return;
+    }
+    by_lane[other] = thread.brought;
+  }
+  combine(by_lane, mask);
+  for (int i = 0; i < kLanes; ++i) {
+    if ((mask >> i & 1) == 0) continue;
+    Thread& thread = *state.threads[static_cast<std::size_t>(first + i)];
+    thread.waits_for = nullptr;
+    thread.mask = 0;
+  }
+}
+
+}  // namespace autocfg::cuda_emulator

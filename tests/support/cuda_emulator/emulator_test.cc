@@ -1,0 +1,185 @@
+// The emulator itself: what threads of a block exchange, in any order, and that it finds the faults which cuda_runtime.h promises.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "tests/support/cuda_emulator/emulator_test_kernels.h"
+
+namespace autocfg::cuda_emulator {
+namespace {
+
+// Memory of cudaMalloc, which is also the host's here.
+template <typename T>
+class OnDevice {
+ public:
+  explicit OnDevice(std::size_t n) : n_(n) { EXPECT_EQ(cudaMalloc(&data_, n * sizeof(T)), cudaSuccess); }
+  explicit OnDevice(const std::vector<T>& values) : OnDevice(values.size()) { std::copy(values.begin(), values.end(), data_); }
+  ~OnDevice() { EXPECT_EQ(cudaFree(data_), cudaSuccess); }
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+  T* data() const { return data_; }
+  std::vector<T> values() const { return {data_, data_ + n_}; }
+
+ private:
+  std::size_t n_;
+  T* data_ = nullptr;
+};
+
+class CudaEmulator : public testing::TestWithParam<Order> {
+ protected:
+  void SetUp() override { SetOrder(GetParam(), 5); }
+  void TearDown() override { SetOrder(Order::kForward); }
+};
+using CudaEmulatorDeath = CudaEmulator;
+
+INSTANTIATE_TEST_SUITE_P(Orders, CudaEmulator, testing::Values(Order::kForward, Order::kReverse, Order::kShuffled, Order::kCompared));
+
+TEST_P(CudaEmulator, SumsOverBlocks) {
+  std::vector<float> x(3 * 96);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+  const OnDevice<float> x_(x), sums(3);
+  BlockSum(x_.data(), sums.data());
+  for (int block = 0; block < 3; ++block) EXPECT_EQ(sums.values()[block], 96 * 96 * block + 95 * 96 / 2) << block;
+}
+
+TEST_P(CudaEmulator, Shuffles) {
+  for (int width : {32, 8}) {
+    const OnDevice<int> xor_(32), up(32), down(32), first(32);
+    ReadShuffles(xor_.data(), up.data(), down.data(), first.data(), width);
+    for (int lane = 0; lane < 32; ++lane) {
+      const int begin = lane / width * width, end = begin + width;
+      EXPECT_EQ(xor_.values()[lane], lane ^ 5) << lane;
+      EXPECT_EQ(up.values()[lane], lane - 3 < begin ? lane : lane - 3) << lane;
+      EXPECT_EQ(down.values()[lane], lane + 3 >= end ? lane : lane + 3) << lane;
+      EXPECT_EQ(first.values()[lane], begin + 2) << lane;
+    }
+  }
+}
+
+TEST_P(CudaEmulator, Votes) {
+  std::vector<int> predicate(64, 0);
+  for (int lane : {0, 3, 31}) predicate[lane] = 7;
+  const OnDevice<int> predicate_(predicate), any(64), all(64), count(64);
+  const OnDevice<unsigned> ballot(64);
+  ReadVotes(predicate_.data(), ballot.data(), any.data(), all.data(), count.data());
+  for (int i = 0; i < 64; ++i) {
+    EXPECT_EQ(ballot.values()[i], i < 32 ? 0x80000009u : 0u) << i;
+    EXPECT_EQ(any.values()[i], i < 32 ? 1 : 0) << i;
+    EXPECT_EQ(all.values()[i], 0) << i;
+    EXPECT_EQ(count.values()[i], 3) << i;
+  }
+}
+
+TEST_P(CudaEmulator, LanesMayDivergeUnderTheirMasks) {
+  const OnDevice<int> y(32);
+  Diverge(y.data());
+  for (int lane = 0; lane < 32; ++lane) EXPECT_EQ(y.values()[lane], (lane ^ 15) * (lane < 16 ? 1 : 100) + (lane ^ 31)) << lane;
+}
+
+TEST_P(CudaEmulator, SharedMemoryIsNaNWhenABlockStarts) {
+  const OnDevice<float> fixed(16), dynamic(16);
+  ReadPoison(fixed.data(), dynamic.data(), 8);
+  for (int i = 0; i < 16; ++i) {
+    EXPECT_TRUE(std::isnan(fixed.values()[i])) << i;
+    EXPECT_TRUE(std::isnan(dynamic.values()[i])) << i;
+  }
+}
+
+TEST_P(CudaEmulator, EveryThreadOfEveryBlockRunsOnce) {
+  const std::size_t n = 2 * 3 * 2 * 4 * 2 * 3;
+  const OnDevice<unsigned> y(n);
+  WhereAmI(y.data());
+  for (unsigned i = 0; i < n; ++i) EXPECT_EQ(y.values()[i], i);
+}
+
+TEST_P(CudaEmulator, MatrixUnits) {
+  std::vector<__nv_bfloat16> a, b;  // small integers: sums are exact
+  for (int i = 0; i < 16 * 32; ++i) {
+    a.emplace_back(static_cast<float>(i * 7 % 13 - 6));
+    b.emplace_back(static_cast<float>(i * 5 % 11 - 5));
+  }
+  const OnDevice<__nv_bfloat16> a_(a), b_(b);
+  const OnDevice<float> c(256), transposed(256);
+  Multiply(a_.data(), b_.data(), c.data(), transposed.data());
+  for (int row = 0; row < 16; ++row) {
+    for (int column = 0; column < 16; ++column) {
+      float want = 0;
+      for (int k = 0; k < 32; ++k) want += static_cast<float>(a[row * 32 + k]) * static_cast<float>(b[column * 32 + k]);
+      EXPECT_EQ(c.values()[row * 16 + column], want);
+      EXPECT_EQ(transposed.values()[column * 16 + row], 2 * want);
+    }
+  }
+}
+
+// Who comes early in one order comes late in another, so a missing barrier leaves poison where a value was wanted.
+TEST(CudaEmulatorDeath, AMissingBarrierChangesTheResult) {
+  const OnDevice<int> y(64);
+  SetOrder(Order::kCompared);
+  EXPECT_DEATH(RotateWithoutBarrier(y.data()), "the order of threads and blocks changes what the kernel computes: byte 0 of an allocation of 256");
+  RotateWithBarrier(y.data());
+  for (int i = 0; i < 64; ++i) EXPECT_EQ(y.values()[i], (i + 1) % 64);
+  SetOrder(Order::kForward);
+}
+
+TEST(CudaEmulatorDeath, ResultsThatDependOnOrder) {
+  const OnDevice<int> next(std::vector<int>{0}), y(4);
+  SetOrder(Order::kForward);
+  TakeNumbers(next.data(), y.data());
+  EXPECT_EQ(y.values(), (std::vector<int>{0, 1, 2, 3}));
+  SetOrder(Order::kReverse);
+  TakeNumbers(next.data(), y.data());
+  EXPECT_EQ(y.values(), (std::vector<int>{7, 6, 5, 4}));
+  SetOrder(Order::kCompared);
+  EXPECT_DEATH(TakeNumbers(next.data(), y.data()), "changes what the kernel computes");
+  SetOrder(Order::kForward);
+}
+
+TEST(CudaEmulatorDeath, ThreadsThatNeverMeet) {
+  const OnDevice<int> y(64);
+  EXPECT_DEATH(LeaveSomeAtABarrier(y.data()), "threads wait for others that never come: 24 in __shfl_sync of the lanes ffffffff, 40 in __syncthreads, 0 have ended");
+  EXPECT_DEATH(ReturnBeforeABarrier(y.data()), "never come: 60 in __syncthreads, 4 have ended");
+  EXPECT_DEATH(ShuffleWithAbsentLanes(y.data()), "__shfl_xor_sync: the mask names lanes that the block does not have");
+  EXPECT_DEATH(ShuffleAgainstVote(y.data()), "never come: 31 in __shfl_sync of the lanes ffffffff, 1 in a vote of the lanes ffffffff, 0 have");
+  EXPECT_DEATH(ShuffleFromOutside(y.data()), "a shuffle reads from a lane that is not in its mask");
+}
+
+TEST(CudaEmulatorDeath, MemoryOutOfBounds) {
+  const OnDevice<int> y(1);
+  WriteShared(y.data(), 99, 100);
+  EXPECT_DEATH(WriteShared(y.data(), 100, 100), "a block wrote beyond its 100 bytes of dynamic shared memory");
+  EXPECT_DEATH(WriteShared(y.data(), -1, 100), "a block wrote before its dynamic shared memory");
+  const OnDevice<float> x(5);
+  WriteGlobal(x.data(), 4);
+  EXPECT_DEATH(WriteGlobal(x.data(), 5), "beyond the end of an allocation of 20 bytes");
+  EXPECT_DEATH(WriteGlobal(x.data(), 64), "");
+}
+
+TEST(CudaEmulator, RefusesWhatADeviceWould) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = 1;
+  config.blockDim = 1024;
+  void (*kernel)() = [] {};
+  EXPECT_EQ(cudaLaunchKernelEx(&config, kernel), cudaSuccess);
+  config.blockDim = {32, 33, 1};
+  EXPECT_EQ(cudaLaunchKernelEx(&config, kernel), cudaErrorInvalidConfiguration);
+  config.blockDim = 1;
+  config.gridDim = {1, 65536, 1};
+  EXPECT_EQ(cudaLaunchKernelEx(&config, kernel), cudaErrorInvalidConfiguration);
+  config.gridDim = 0;
+  EXPECT_EQ(cudaLaunchKernelEx(&config, kernel), cudaErrorInvalidConfiguration);
+  config.gridDim = 1;
+  config.dynamicSmemBytes = 49153;
+  EXPECT_EQ(cudaLaunchKernelEx(&config, kernel), cudaErrorInvalidValue);
+  const auto* key = reinterpret_cast<const void*>(kernel);
+  EXPECT_EQ(cudaFuncSetAttribute(key, cudaFuncAttributeMaxDynamicSharedMemorySize, 49153), cudaSuccess);
+  EXPECT_EQ(cudaLaunchKernelEx(&config, kernel), cudaSuccess);
+  EXPECT_EQ(cudaFuncSetAttribute(key, cudaFuncAttributeMaxDynamicSharedMemorySize, 164 << 10), cudaErrorInvalidValue);
+  void* data = nullptr;
+  EXPECT_EQ(cudaMalloc(&data, std::size_t{1} << 40), cudaErrorMemoryAllocation);
+}
+
+}  // namespace
+}  // namespace autocfg::cuda_emulator

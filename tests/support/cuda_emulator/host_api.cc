@@ -1,0 +1,162 @@
+#include "tests/support/cuda_emulator/host_api.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "tests/support/cuda_emulator/device_memory.h"
+
+namespace {
+
+constexpr std::size_t kMemoryBytes = std::size_t{1} << 30;
+constexpr std::size_t kSharedWithoutAsking = std::size_t{48} << 10;
+
+std::size_t used_bytes = 0;
+std::map<void*, std::size_t>& Sizes() {
+  static auto* sizes = new std::map<void*, std::size_t>();
+  return *sizes;
+}
+std::map<const void*, std::size_t>& AllowedShared() {
+  static auto* allowed = new std::map<const void*, std::size_t>();
+  return *allowed;
+}
+
+}  // namespace
+
+struct EmulatedStream {};
+struct EmulatedEvent {};
+
+const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess: return "cudaSuccess";
+    case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
+    case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
+    case cudaErrorInvalidConfiguration: return "cudaErrorInvalidConfiguration";
+    case cudaErrorInsufficientDriver: return "cudaErrorInsufficientDriver";
+    case cudaErrorNoDevice: return "cudaErrorNoDevice";
+    case cudaErrorInvalidDevice: return "cudaErrorInvalidDevice";
+    case cudaErrorNotReady: return "cudaErrorNotReady";
+  }
+  return "unrecognized error code";
+}
+const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess: return "no error";
+    case cudaErrorInvalidValue: return "invalid argument";
+    case cudaErrorMemoryAllocation: return "out of memory";
+    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
+    case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorNoDevice: return "no CUDA-capable device is detected";
+    case cudaErrorInvalidDevice: return "invalid device ordinal";
+    case cudaErrorNotReady: return "device not ready";
+  }
+  return "unrecognized error code";
+}
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
+cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  if (device != 0) return cudaErrorInvalidDevice;
+  switch (attribute) {
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = static_cast<int>(kEmulatedSharedBytes); return cudaSuccess;
+    case cudaDevAttrMultiProcessorCount: *value = 3; return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor: *value = 8; return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor: *value = 0; return cudaSuccess;
+  }
+  return cudaErrorInvalidValue;
+}
+
+cudaError_t cudaMalloc(void** data, std::size_t bytes) {
+  *data = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  if (bytes > kMemoryBytes - used_bytes) return cudaErrorMemoryAllocation;
+  *data = autocfg::cuda_emulator::AllocateDeviceMemory(bytes);
+  if (*data == nullptr) return cudaErrorMemoryAllocation;
+  used_bytes += bytes;
+  Sizes()[*data] = bytes;
+  return cudaSuccess;
+}
+cudaError_t cudaFree(void* data) {
+  if (data == nullptr) return cudaSuccess;
+  autocfg::cuda_emulator::FreeDeviceMemory(data);
+  used_bytes -= Sizes().at(data);
+  Sizes().erase(data);
+  return cudaSuccess;
+}
+cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
+  *data = std::malloc(bytes);
+  return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+cudaError_t cudaFreeHost(void* data) {
+  std::free(data);
+  return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  *free = kMemoryBytes - used_bytes;
+  *total = kMemoryBytes;
+  return cudaSuccess;
+}
+cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
+  std::memset(data, value, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t) { return cudaMemset(data, value, bytes); }
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
+  std::memmove(to, from, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
+  return cudaMemcpy(to, from, bytes, kind);
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = new EmulatedStream();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  delete stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  *event = new EmulatedEvent();
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+  if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+  if (value < 0 || static_cast<std::size_t>(value) > kEmulatedSharedBytes) return cudaErrorInvalidValue;
+  AllowedShared()[kernel] = static_cast<std::size_t>(value);
+  return cudaSuccess;
+}
+
+namespace autocfg::cuda_emulator {
+
+cudaError_t CheckLaunch(const cudaLaunchConfig_t& config, const void* kernel) {
+  const dim3 &grid = config.gridDim, &block = config.blockDim;
+  const auto threads = std::size_t{block.x} * block.y * block.z;
+  if (threads < 1 || block.x > 1024 || block.y > 1024 || block.z > 64 || threads > 1024) return cudaErrorInvalidConfiguration;
+  if (grid.x < 1 || grid.y < 1 || grid.z < 1 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535) return cudaErrorInvalidConfiguration;
+  const auto allowed = AllowedShared().find(kernel);
+  const std::size_t most = allowed == AllowedShared().end() ? kSharedWithoutAsking : std::max(allowed->second, kSharedWithoutAsking);
+  if (config.dynamicSmemBytes > most || config.numAttrs != 0) return cudaErrorInvalidValue;
+  return cudaSuccess;
+}
+
+}  // namespace autocfg::cuda_emulator

@@ -1,0 +1,104 @@
+// The runtime calls that a host makes, on emulated devices. cuda_runtime.h says what they are good for. Everything has run when its call
+// returns.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <tuple>
+#include <utility>
+
+#include "tests/support/cuda_emulator/emulator.h"
+
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidConfiguration = 9,
+  cudaErrorInsufficientDriver = 35,
+  cudaErrorNoDevice = 100,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorNotReady = 600,
+};
+const char* cudaGetErrorName(cudaError_t error);
+const char* cudaGetErrorString(cudaError_t error);
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+inline cudaError_t cudaPeekAtLastError() { return cudaSuccess; }
+
+// One device.
+enum cudaDeviceAttr {
+  cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
+  cudaDevAttrMultiProcessorCount = 16,
+  cudaDevAttrComputeCapabilityMajor = 75,
+  cudaDevAttrComputeCapabilityMinor = 76,
+};
+inline constexpr std::size_t kEmulatedSharedBytes = std::size_t{163} << 10;  // what a block may have on sm_80
+cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaDeviceSynchronize();
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);  // 3 multiprocessors of sm_80
+
+// Memory.
+enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
+using cudaStream_t = struct EmulatedStream*;
+cudaError_t cudaMalloc(void** data, std::size_t bytes);
+template <typename T>
+cudaError_t cudaMalloc(T** data, std::size_t bytes) {
+  return cudaMalloc(reinterpret_cast<void**>(data), bytes);
+}
+cudaError_t cudaFree(void* data);
+cudaError_t cudaMallocHost(void** data, std::size_t bytes);
+cudaError_t cudaFreeHost(void* data);
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
+cudaError_t cudaMemset(void* data, int value, std::size_t bytes);
+cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream = nullptr);
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream = nullptr);
+
+// Streams and events.
+using cudaEvent_t = struct EmulatedEvent*;
+inline constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+
+// Launches.
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8, cudaFuncAttributePreferredSharedMemoryCarveout = 9 };
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
+
+struct cudaLaunchAttribute;  // none is emulated
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  std::size_t dynamicSmemBytes;
+  cudaStream_t stream;
+  cudaLaunchAttribute* attrs;
+  unsigned numAttrs;
+};
+
+namespace autocfg::cuda_emulator {
+// What the device would answer to this launch.
+cudaError_t CheckLaunch(const cudaLaunchConfig_t& config, const void* kernel);
+}  // namespace autocfg::cuda_emulator
+
+template <typename... Parameters, typename... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...), Arguments&&... arguments) {
+  namespace emulator = autocfg::cuda_emulator;
+  if (const cudaError_t error = emulator::CheckLaunch(*config, reinterpret_cast<const void*>(kernel)); error != cudaSuccess) return error;
+  struct Call {
+    void (*kernel)(Parameters...);
+    std::tuple<Parameters...> arguments;
+  } call{kernel, {static_cast<Parameters>(std::forward<Arguments>(arguments))...}};
+  emulator::RunKernel({config->gridDim, config->blockDim, config->dynamicSmemBytes},
+                      [](void* argument) {
+                        const auto* c = static_cast<const Call*>(argument);
+                        std::apply(c->kernel, c->arguments);  // each thread has copies of its own
+                      },
+                      &call);
+  return cudaSuccess;
+}
