@@ -1,0 +1,225 @@
+#include "kernels/cuda/matmul.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <bit>
+#include <cstdlib>
+#include <limits>
+#include <stdexcept>
+#include <string_view>
+
+#include "kernels/cuda/cuda_error.h"
+#include "kernels/device.h"
+
+namespace autocfg::cuda {
+namespace {
+
+constexpr int kMostCandidates = 8;
+constexpr int kTimedRuns = 5;
+
+void Check(cublasStatus_t status, std::string_view what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw DeviceError(fmt::format("cuBLASLt: {} failed: {}", what, cublasLtGetStatusString(status)));
+}
+
+cudaDataType_t TypeOf(DType type) {
+  switch (type) {
+    case DType::kF32: return CUDA_R_32F;
+    case DType::kBF16: return CUDA_R_16BF;
+    default: throw std::invalid_argument(fmt::format("matmul: {} is not supported on the cuda device; use fp32 or bf16", Name(type)));
+  }
+}
+
+cublasLtEpilogue_t LibraryEpilogue(LtEpilogue epilogue) {
+  switch (epilogue) {
+    case LtEpilogue::kNone: return CUBLASLT_EPILOGUE_DEFAULT;
+    case LtEpilogue::kBias: return CUBLASLT_EPILOGUE_BIAS;
+    case LtEpilogue::kGelu: return CUBLASLT_EPILOGUE_GELU_AUX;
+    case LtEpilogue::kGeluBias: return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case LtEpilogue::kGeluGradient: return CUBLASLT_EPILOGUE_DGELU;
+    case LtEpilogue::kBiasGradient: return CUBLASLT_EPILOGUE_BGRADA;  // the library's A is our b
+  }
+  throw std::logic_error("no such epilogue");
+}
+
+bool HasAux(LtEpilogue epilogue) {
+  return epilogue == LtEpilogue::kGelu || epilogue == LtEpilogue::kGeluBias || epilogue == LtEpilogue::kGeluGradient;
+}
+bool HasBias(LtEpilogue epilogue) {
+  return epilogue == LtEpilogue::kBias || epilogue == LtEpilogue::kGeluBias || epilogue == LtEpilogue::kBiasGradient;
+}
+
+// Freed when it goes out of scope; null where there was no room.
+class Temporary {
+ public:
+  explicit Temporary(std::int64_t bytes) {
+    if (cudaMalloc(&data_, static_cast<std::size_t>(bytes)) != cudaSuccess) {
+      (void)cudaGetLastError();
+      data_ = nullptr;
+    }
+  }
+  ~Temporary() { (void)cudaFree(data_); }
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  void* data_ = nullptr;
+};
+
+}  // namespace
+
+int AlignmentOf(const MatmulOperands& operands) {
+  std::uintptr_t bits = 16;
+  for (const void* p : {operands.a, operands.b, static_cast<const void*>(operands.d), static_cast<const void*>(operands.bias),
+                        static_cast<const void*>(operands.aux)}) {
+    bits |= reinterpret_cast<std::uintptr_t>(p);
+  }
+  return 1 << std::countr_zero(bits);
+}
+
+// The library's matrices are column-major: row-major d = op(a) op(b) is its d^T = op(b)^T op(a)^T, with our b as its A.
+struct LtMatmul::Descriptors {
+  // The library reads them through pointers that are not const.
+  mutable cublasLtMatmulDescOpaque_t matmul{};
+  mutable cublasLtMatrixLayoutOpaque_t a{}, b{}, d{};
+
+  Descriptors(const MatmulKey& key, const MatmulOperands& operands) {
+    const cudaDataType_t operand = TypeOf(key.operands), result = TypeOf(key.result);
+    Check(cublasLtMatmulDescInit(&matmul, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
+    Set(CUBLASLT_MATMUL_DESC_TRANSA, key.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    Set(CUBLASLT_MATMUL_DESC_TRANSB, key.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    Set(CUBLASLT_MATMUL_DESC_EPILOGUE, LibraryEpilogue(key.epilogue));
+    if (HasBias(key.epilogue)) Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+    if (HasAux(key.epilogue)) {
+      Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.aux);
+      Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, key.n);
+    }
+    const auto layout = [](cublasLtMatrixLayoutOpaque_t& of, cudaDataType_t type, std::int64_t rows, std::int64_t columns) {
+      // Row-major [rows, columns] is column-major [columns, rows].
+      Check(cublasLtMatrixLayoutInit(&of, type, static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows), columns),
+            "describing a matrix");
+    };
+    layout(a, operand, key.transpose_b ? key.n : key.k, key.transpose_b ? key.k : key.n);
+    layout(b, operand, key.transpose_a ? key.k : key.m, key.transpose_a ? key.m : key.k);
+    layout(d, result, key.m, key.n);
+  }
+
+  template <typename T>
+  void Set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
+    Check(cublasLtMatmulDescSetAttribute(&matmul, attribute, &value, sizeof(value)), "describing a product");
+  }
+};
+
+LtMatmul::LtMatmul(Scratch& scratch) : scratch_(scratch) {
+  if (const char* how = std::getenv("AUTOCFG_MATMUL"); how != nullptr) {
+    if (std::string_view(how) != "heuristic") {
+      throw DeviceError(fmt::format("AUTOCFG_MATMUL is \"{}\"; it must be heuristic, or not set", how));
+    }
+    timed_ = false;
+  }
+  Check(cublasLtCreate(&handle_), "making its handle");
+}
+
+LtMatmul::~LtMatmul() { (void)cublasLtDestroy(handle_); }  // fails only where the device is lost
+
+bool LtMatmul::Supports(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream) {
+  return ChoiceOf(key, operands, stream).supported;
+}
+
+void LtMatmul::Run(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream) {
+  const Choice& choice = ChoiceOf(key, operands, stream);
+  if (!choice.supported) throw DeviceError(fmt::format("cuBLASLt has no algorithm for {}", ToString(key)));
+  Check(Issue(key, Descriptors(key, operands), operands, choice, stream), ToString(key));
+}
+
+const LtMatmul::Choice& LtMatmul::ChoiceOf(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream) {
+  return cache_.Find(key, [&] { return Choose(key, operands, stream); });
+}
+
+LtMatmul::Choice LtMatmul::Choose(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream) {
+  const Descriptors descriptors(key, operands);
+  cublasLtMatmulPreferenceOpaque_t preference{};
+  Check(cublasLtMatmulPreferenceInit(&preference), "describing a preference");
+  const auto set = [&preference](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+    Check(cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof(value)), "describing a preference");
+  };
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kWorkspaceBytes));
+  const auto alignment = static_cast<std::uint32_t>(key.alignment);
+  for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    set(attribute, alignment);
+  }
+
+  std::array<cublasLtMatmulHeuristicResult_t, kMostCandidates> found{};
+  int count = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_, &descriptors.matmul, &descriptors.a, &descriptors.b, &descriptors.d,
+                                                               &descriptors.d, &preference, kMostCandidates, found.data(), &count);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0)) return {};
+  Check(status, fmt::format("finding algorithms for {}", ToString(key)));
+
+  std::vector<Choice> candidates;
+  for (int i = 0; i < count; ++i) {
+    if (found[i].state != CUBLAS_STATUS_SUCCESS) continue;
+    candidates.push_back({.supported = true, .algorithm = found[i].algo, .workspace_bytes = found[i].workspaceSize});
+  }
+  if (candidates.empty()) return {};
+  for (Choice& candidate : candidates) candidate.candidates = static_cast<int>(candidates.size());
+  if (!timed_ || candidates.size() == 1) return candidates.front();
+
+  // What accumulates must not do so while it is timed: its results go elsewhere, or, where there is no room, the first candidate is taken.
+  MatmulOperands timed = operands;
+  const Temporary elsewhere(key.accumulate ? key.m * key.n * SizeOf(key.result) : 1);
+  if (elsewhere.data() == nullptr) return candidates.front();
+  if (key.accumulate) timed.d = elsewhere.data();
+  const Descriptors on_timed(key, timed);
+  const int fastest = Fastest(candidates, [&](Choice& candidate) {
+    candidate.seconds = SecondsOf(key, on_timed, timed, candidate, stream);
+    return candidate.seconds;
+  });
+  return fastest < 0 ? Choice{} : candidates[static_cast<std::size_t>(fastest)];
+}
+
+cublasStatus_t LtMatmul::Issue(const MatmulKey& key, const Descriptors& descriptors, const MatmulOperands& operands, const Choice& choice,
+                               cudaStream_t stream) {
+  const float one = 1, beta = key.accumulate ? 1 : 0;
+  void* workspace = scratch_.Get(kWorkspaceBytes);
+  return cublasLtMatmul(handle_, &descriptors.matmul, &one, operands.b, &descriptors.a, operands.a, &descriptors.b, &beta, operands.d,
+                        &descriptors.d, operands.d, &descriptors.d, &choice.algorithm, workspace, choice.workspace_bytes, stream);
+}
+
+// Of one run, the mean of a few after one to warm up; infinity where the candidate does not run.
+double LtMatmul::SecondsOf(const MatmulKey& key, const Descriptors& descriptors, const MatmulOperands& operands, const Choice& choice,
+                           cudaStream_t stream) {
+  struct Event {
+    Event() { cuda::Check(cudaEventCreate(&handle), "making an event"); }
+    ~Event() { (void)cudaEventDestroy(handle); }
+    cudaEvent_t handle = nullptr;
+  };
+  if (Issue(key, descriptors, operands, choice, stream) != CUBLAS_STATUS_SUCCESS) return std::numeric_limits<double>::infinity();
+  const Event start, end;
+  cuda::Check(cudaEventRecord(start.handle, stream), "recording an event");
+  for (int i = 0; i < kTimedRuns; ++i) Check(Issue(key, descriptors, operands, choice, stream), ToString(key));
+  cuda::Check(cudaEventRecord(end.handle, stream), "recording an event");
+  cuda::Check(cudaEventSynchronize(end.handle), ToString(key));
+  float milliseconds = 0;
+  cuda::Check(cudaEventElapsedTime(&milliseconds, start.handle, end.handle), "reading an event");
+  return static_cast<double>(milliseconds) / 1e3 / kTimedRuns;
+}
+
+std::vector<std::string> LtMatmul::Choices() const {
+  std::vector<std::string> lines;
+  for (const auto& [key, choice] : cache_.choices()) {
+    if (!choice.supported) {
+      lines.push_back(fmt::format("{}: not by cuBLASLt", ToString(key)));
+    } else if (choice.seconds > 0) {
+      lines.push_back(fmt::format("{}: the fastest of {} algorithms, {:.1f} us", ToString(key), choice.candidates, choice.seconds * 1e6));
+    } else {
+      lines.push_back(fmt::format("{}: the first of {} algorithms", ToString(key), choice.candidates));
+    }
+  }
+  return lines;
+}
+
+}  // namespace autocfg::cuda

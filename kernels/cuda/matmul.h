@@ -1,0 +1,76 @@
+// Matrix products by cuBLASLt, with the algorithm chosen once for each shape: the library's heuristics name candidates, and the fastest of them
+// on this GPU is kept. One rank, one thread, one stream at a time.
+//
+// NOT YET RUN: no GPU has confirmed this file; its keys and choices are tested on the host.
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/choice_cache.h"
+#include "kernels/cuda/matmul_key.h"
+#include "kernels/cuda/scratch.h"
+
+namespace autocfg::cuda {
+
+// What a key does not say: where things are. Row-major, contiguous.
+struct MatmulOperands {
+  const void* a = nullptr;
+  const void* b = nullptr;
+  void* d = nullptr;     // its old value is c where the key accumulates
+  void* bias = nullptr;  // [n] in the operands' type (kBias, kGeluBias), or in the result's type (kBiasGradient: written)
+  void* aux = nullptr;   // [m,n] in the result's type (kGelu, kGeluBias: written; kGeluGradient: read)
+};
+
+// The largest power of two, at most 16, that divides all addresses (null ones count as any).
+int AlignmentOf(const MatmulOperands& operands);
+
+class LtMatmul {
+ public:
+  // What it uses of the scratch memory, from its start: what NVIDIA recommends for Hopper; smaller devices need less.
+  static constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
+
+  // `scratch` must outlive it. AUTOCFG_MATMUL=heuristic in the environment takes the heuristics' first candidate, untimed, so that runs
+  // repeat to the bit.
+  explicit LtMatmul(Scratch& scratch);
+  ~LtMatmul();
+  LtMatmul(const LtMatmul&) = delete;
+  LtMatmul& operator=(const LtMatmul&) = delete;
+
+  // Whether the library has an algorithm for the key: a product without epilogue it always has. The first question about a key times the
+  // candidates on the operands given (what they hold of results is overwritten; with `accumulate` it is kept) and waits for the GPU.
+  bool Supports(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);
+
+  // Requires: Supports. Throws DeviceError.
+  void Run(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);
+
+  // One line for each key met: what was chosen, out of how many, and how.
+  std::vector<std::string> Choices() const;
+
+ private:
+  struct Descriptors;
+  struct Choice {
+    bool supported = false;
+    cublasLtMatmulAlgo_t algorithm{};
+    std::size_t workspace_bytes = 0;
+    int candidates = 0;
+    double seconds = 0;  // 0: not timed
+  };
+
+  const Choice& ChoiceOf(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);
+  Choice Choose(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);
+  cublasStatus_t Issue(const MatmulKey& key, const Descriptors& descriptors, const MatmulOperands& operands, const Choice& choice,
+                       cudaStream_t stream);
+  double SecondsOf(const MatmulKey& key, const Descriptors& descriptors, const MatmulOperands& operands, const Choice& choice,
+                   cudaStream_t stream);
+
+  Scratch& scratch_;
+  bool timed_ = true;
+  cublasLtHandle_t handle_ = nullptr;
+  ChoiceCache<MatmulKey, Choice> cache_;
+};
+
+}  // namespace autocfg::cuda

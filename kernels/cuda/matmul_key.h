@@ -1,0 +1,40 @@
+// One shape of matrix product, in row-major words: what the choice of an algorithm depends on. Plain values, thread-safe.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "search/ops/dtype.h"
+
+namespace autocfg::cuda {
+
+// What the library does with the product before it is stored. The vectors and matrices are those of MatmulOperands.
+enum class LtEpilogue : std::uint8_t {
+  kNone,
+  kBias,          // + bias[n]
+  kGelu,          // aux = the product, d = gelu(aux), the tanh form
+  kGeluBias,      // aux = the product + bias[n], d = gelu(aux)
+  kGeluGradient,  // d = the product * gelu'(aux)
+  kBiasGradient,  // bias[n] = column sums of b[k,n], beside the product
+};
+std::string_view Name(LtEpilogue epilogue);
+
+// d[m,n] = op(a)[m,k] op(b)[k,n] (+ c).
+struct MatmulKey {
+  std::int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false;  // a is [k,m]
+  bool transpose_b = false;  // b is [n,k]
+  bool accumulate = false;   // c = d's old value
+  DType operands = DType::kF32;
+  DType result = DType::kF32;
+  LtEpilogue epilogue = LtEpilogue::kNone;
+  int alignment = 16;  // bytes that divide the addresses of all operands, at most 16
+
+  auto operator<=>(const MatmulKey&) const = default;
+};
+
+std::string ToString(const MatmulKey& key);  // "matmul bf16->fp32 nt 512x768x3072 acc gelu_bias align 16"
+
+}  // namespace autocfg::cuda
