@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -28,9 +30,25 @@ struct OpsUnderTest {
   std::function<std::unique_ptr<Device>()> create_device;
   std::function<std::unique_ptr<Ops>()> create_ops;
   // Largest difference to a double-precision reference, relative to the largest element of the reference (and
-  // to 1).
+  // to 1), before a result is rounded to a type narrower than the one that is computed in.
   double tolerance = 0;
 };
+
+// Types that results are rounded to after they were computed in fp32. What rounding changes is at most NarrowRounding, relative to the
+// element; 0 for types that are computed in.
+inline bool IsNarrow(DType type) { return type == DType::kBF16; }
+inline double NarrowRounding(DType type) { return IsNarrow(type) ? 0x1p-8 : 0; }
+
+// The number of type `type` nearest to `value`, of two equally near ones the even.
+inline double RoundTo(DType type, double value) {
+  if (type == DType::kF32) return static_cast<double>(static_cast<float>(value));
+  if (type != DType::kBF16 || !std::isfinite(value)) return value;
+  int exponent = 0;
+  std::frexp(value, &exponent);
+  const double unit = std::ldexp(1.0, std::max(exponent, -125) - 8);  // of the last of 8 bits
+  const double rounded = std::nearbyint(value / unit) * unit;
+  return std::abs(rounded) < 0x1p128 ? rounded : std::copysign(std::numeric_limits<double>::infinity(), value);
+}
 
 inline void PrintTo(const OpsUnderTest& t, std::ostream* os) { *os << t.name; }
 
@@ -47,7 +65,7 @@ inline Values Random(std::int64_t n, unsigned seed, double low = -1, double high
 class OnDevice {
  public:
   explicit OnDevice(const OpsUnderTest& t)
-      : type(t.type), device(t.create_device()), stream(device->CreateStream()), ops(t.create_ops()) {}
+      : type(t.type), wide_type(IsNarrow(t.type) ? DType::kF32 : t.type), device(t.create_device()), stream(device->CreateStream()), ops(t.create_ops()) {}
   ~OnDevice() {
     for (const auto& [data, bytes] : allocations_) device->Free(data, bytes);
   }
@@ -71,6 +89,9 @@ class OnDevice {
     Set(t, values);
     return t;
   }
+  // Of the wide type.
+  Tensor NewWide(Shape shape) { return New(shape, wide_type); }
+  Tensor PutWide(Shape shape, const Values& values) { return Put(shape, values, wide_type); }
   Tensor PutTokens(const std::vector<std::int32_t>& tokens) {
     const Tensor t = New({static_cast<std::int64_t>(tokens.size())}, DType::kI32);
     device->CopyFromHost(t.data, tokens.data(), t.Bytes(), *stream);
@@ -84,6 +105,12 @@ class OnDevice {
     } else if (t.dtype == DType::kF32) {
       const std::vector<float> narrow(values.begin(), values.end());
       device->CopyFromHost(t.data, narrow.data(), t.Bytes(), *stream);
+    } else if (t.dtype == DType::kBF16) {
+      std::vector<std::uint16_t> narrow;
+      for (double v : values) {
+        narrow.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(RoundTo(t.dtype, v))) >> 16));
+      }
+      device->CopyFromHost(t.data, narrow.data(), t.Bytes(), *stream);
     }
   }
   Values Get(const Tensor& t) {
@@ -91,6 +118,13 @@ class OnDevice {
     if (t.dtype == DType::kF64) {
       device->CopyToHost(values.data(), t.data, t.Bytes(), *stream);
       stream->Synchronize();
+    } else if (t.dtype == DType::kBF16) {
+      std::vector<std::uint16_t> narrow(values.size());
+      device->CopyToHost(narrow.data(), t.data, t.Bytes(), *stream);
+      stream->Synchronize();
+      std::transform(narrow.begin(), narrow.end(), values.begin(), [](std::uint16_t bits) {
+        return static_cast<double>(std::bit_cast<float>(std::uint32_t{bits} << 16));
+      });
     } else {
       std::vector<float> narrow(values.size());
       device->CopyToHost(narrow.data(), t.data, t.Bytes(), *stream);
@@ -101,6 +135,7 @@ class OnDevice {
   }
 
   const DType type;
+  const DType wide_type;  // of statistics, of gradients of parameters and of the optimizer's tensors
   std::unique_ptr<Device> device;
   std::unique_ptr<Stream> stream;
   std::unique_ptr<Ops> ops;
@@ -109,14 +144,14 @@ class OnDevice {
   std::vector<std::pair<void*, std::int64_t>> allocations_;
 };
 
-// Every element within `tolerance` times the largest magnitude of `want` (at least 1).
-inline void ExpectNear(const Values& got, const Values& want, double tolerance, const std::string& what) {
+// Every element within `tolerance` times the largest magnitude of `want` (at least 1), plus `rounding` times its own.
+inline void ExpectNear(const Values& got, const Values& want, double tolerance, const std::string& what, double rounding = 0) {
   ASSERT_EQ(got.size(), want.size()) << what;
   double scale = 1;
   for (double w : want) scale = std::max(scale, std::abs(w));
   for (std::size_t i = 0; i < got.size(); ++i) {
-    ASSERT_TRUE(std::abs(got[i] - want[i]) <= tolerance * scale)
-        << what << '[' << i << "] is " << got[i] << ", want " << want[i] << " within " << tolerance * scale;
+    const double allowed = tolerance * scale + rounding * std::abs(want[i]);
+    ASSERT_TRUE(std::abs(got[i] - want[i]) <= allowed) << what << '[' << i << "] is " << got[i] << ", want " << want[i] << " within " << allowed;
   }
 }
 
