@@ -7,6 +7,7 @@
 // - that no barrier is missing or divergent: a thread runs alone from one wait to the next, so what it reads of another's without a barrier
 //   between is not there yet in one of the orders (Order::kCompared runs every launch forward and in reverse, and compares all memory bit for
 //   bit). The same holds for blocks: what depends on their order, or on atomics' order, is found;
+//   What cp.async copies (emulator.h: CopyAsync16) arrives as late as may be in one order and at once in the other;
 // - that no thread of a warp or block waits for one that never comes: __syncthreads that not all threads of the block reach, ended ones
 //   included, and warp functions that not all lanes of the mask call alike, end the process with a message that counts who waits where. CUDA allows
 //   a thread that has ended to be missing at a barrier; kernels of this project do not rely on it;
@@ -24,8 +25,6 @@
 // (there are none on floating-point numbers: results of this project do not depend on their order); cuda_bf16.h; mma.h; launches by
 // cudaLaunchKernelEx. Streams and events order nothing, since everything has run when its call returns.
 #pragma once
-
-#define AUTOCFG_CUDA_RUNTIME_IS_EMULATED 1
 
 #include "tests/support/cuda_emulator/device_functions.h"
 #include "tests/support/cuda_emulator/emulator.h"

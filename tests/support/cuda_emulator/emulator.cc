@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -29,6 +30,19 @@ constexpr std::size_t kGuardBytes = 4096;
 constexpr std::size_t kMostShared = std::size_t{256} << 10;
 constexpr unsigned char kPoison = 0xff;  // a NaN in every floating-point type
 
+struct Copy {
+  void* to;
+  const void* from;  // null: zeros
+};
+
+void Make(const Copy& copy) {
+  if (copy.from == nullptr) {
+    std::memset(copy.to, 0, 16);
+  } else {
+    std::memcpy(copy.to, copy.from, 16);
+  }
+}
+
 struct Thread {
   Fiber fiber;
   uint3 index;
@@ -38,6 +52,7 @@ struct Thread {
   unsigned mask = 0;
   void* brought = nullptr;
   Combine combine = nullptr;
+  std::deque<std::vector<Copy>> copies{1};  // by group, the one that is not committed last
 };
 
 // One launch at a time.
@@ -132,6 +147,8 @@ void RunBlock(uint3 index, void (*body)(void*), void* argument) {
     Thread& thread = *state.threads[static_cast<std::size_t>(i)];
     thread.waits_for = nullptr;
     thread.mask = 0;
+    thread.copies.resize(1);
+    thread.copies.front().clear();
     thread.fiber.Start(body, argument);
   }
   PoisonShared();
@@ -226,6 +243,27 @@ void JoinBlock() {
   }
   state.at_barrier = 0;
   for (int i = 0; i < state.block_threads; ++i) state.threads[static_cast<std::size_t>(i)]->waits_for = nullptr;
+}
+
+void CopyAsync16(void* to, const void* from, bool valid) {
+  const Copy copy{to, valid ? from : nullptr};
+  if ((reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(copy.from)) % 16 != 0) {
+    Fail("cp.async: an address is not a multiple of 16");
+  }
+  if (state.reverse) {
+    Make(copy);
+  } else {
+    state.running->copies.back().push_back(copy);
+  }
+}
+
+void CommitCopies() { state.running->copies.emplace_back(); }
+
+void WaitForCopies(int pending) {
+  std::deque<std::vector<Copy>>& copies = state.running->copies;
+  for (; copies.size() > static_cast<std::size_t>(pending) + 1; copies.pop_front()) {
+    for (const Copy& copy : copies.front()) Make(copy);
+  }
 }
 
 void JoinWarp(unsigned mask, const char* name, void* brought, Combine combine) {

@@ -43,6 +43,12 @@ void JoinBlock();  // __syncthreads
 using Combine = void (*)(void* const* brought, unsigned mask);
 void JoinWarp(unsigned mask, const char* name, void* brought, Combine combine);
 
+// cp.async of 16 bytes (zeros where not `valid`), commit_group, wait_group. Copies are made when they are waited for, as late as may be, where
+// threads run forward; at once, as early as may be, where they run in reverse.
+void CopyAsync16(void* to, const void* from, bool valid);
+void CommitCopies();
+void WaitForCopies(int pending);
+
 // Whether memory is read before the lanes meet (else after): both happen, so that a missing __syncwarp is seen before as well as behind a
 // collective load.
 bool ReadsFirst();

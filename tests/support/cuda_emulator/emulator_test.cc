@@ -114,6 +114,19 @@ TEST_P(CudaEmulator, MatrixUnits) {
   }
 }
 
+TEST_P(CudaEmulator, CopiesAreThereOnceWaitedFor) {
+  const OnDevice<int> x(std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8}), y(12);
+  CopyAsynchronously(x.data(), y.data(), true);
+  EXPECT_EQ(y.values(), (std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0}));
+}
+
+TEST(CudaEmulatorDeath, ACopyThatIsNotWaitedFor) {
+  const OnDevice<int> x(std::vector<int>(8, 1)), y(12);
+  SetOrder(Order::kCompared);
+  EXPECT_DEATH(CopyAsynchronously(x.data(), y.data(), false), "changes what the kernel computes");
+  SetOrder(Order::kForward);
+}
+
 // Who comes early in one order comes late in another, so a missing barrier leaves poison where a value was wanted.
 TEST(CudaEmulatorDeath, AMissingBarrierChangesTheResult) {
   const OnDevice<int> y(64);

@@ -89,6 +89,19 @@ __global__ void MultiplyKernel(const __nv_bfloat16* a, const __nv_bfloat16* b, f
   wmma::store_matrix_sync(transposed, sum, 16, wmma::mem_col_major);
 }
 
+__global__ void CopyKernel(const int* x, int* y, bool wait) {
+  auto* shared = reinterpret_cast<int*>(DynamicShared());
+  CopyAsync16(shared, x, true);
+  CommitCopies();
+  CopyAsync16(shared + 4, x + 4, true);
+  CopyAsync16(shared + 8, nullptr, false);
+  CommitCopies();
+  if (wait) WaitForCopies(1);
+  for (int i = 0; i < 4; ++i) y[i] = shared[i];
+  WaitForCopies(0);
+  for (int i = 4; i < 12; ++i) y[i] = shared[i];
+}
+
 template <bool kBarrier>
 __global__ void RotateKernel(int* y) {
   __shared__ int shared[64];
@@ -145,6 +158,7 @@ void WhereAmI(unsigned* y) { Start({2, 3, 2}, {4, 2, 3}, 0, WhereKernel, y); }
 void Multiply(const __nv_bfloat16* a, const __nv_bfloat16* b, float* c, float* transposed) {
   Start(1, 32, 0, MultiplyKernel, a, b, c, transposed);
 }
+void CopyAsynchronously(const int* x, int* y, bool wait) { Start(1, 1, 48, CopyKernel, x, y, wait); }
 void RotateWithoutBarrier(int* y) { Start(1, 64, 0, RotateKernel<false>, y); }
 void RotateWithBarrier(int* y) { Start(1, 64, 0, RotateKernel<true>, y); }
 void TakeNumbers(int* next, int* y) { Start(2, 2, 0, TakeKernel, next, y); }

@@ -14,6 +14,8 @@ void ReadPoison(float* fixed, float* dynamic, int n);       // shared memory as 
 void WhereAmI(unsigned* y);                                 // of a grid in three dimensions
 void Multiply(const __nv_bfloat16* a, const __nv_bfloat16* b, float* c, float* transposed);
 
+void CopyAsynchronously(const int* x, int* y, bool wait);  // two groups of 4 numbers, and zeros; `wait` for the first group before it is read
+
 void RotateWithoutBarrier(int* y);       // reads a neighbour's shared value that may not be there yet
 void RotateWithBarrier(int* y);
 void TakeNumbers(int* next, int* y);     // by an atomic: results depend on order
