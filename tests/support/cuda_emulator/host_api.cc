@@ -1,5 +1,6 @@
 #include "tests/support/cuda_emulator/host_api.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -24,7 +25,9 @@ std::map<const void*, std::size_t>& AllowedShared() {
 }  // namespace
 
 struct EmulatedStream {};
-struct EmulatedEvent {};
+struct EmulatedEvent {
+  std::chrono::steady_clock::time_point recorded;
+};
 
 const char* cudaGetErrorName(cudaError_t error) {
   switch (error) {
@@ -131,11 +134,19 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   *event = new EmulatedEvent();
   return cudaSuccess;
 }
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   delete event;
   return cudaSuccess;
 }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  event->recorded = std::chrono::steady_clock::now();
+  return cudaSuccess;
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  *milliseconds = std::chrono::duration<float, std::milli>(end->recorded - start->recorded).count();
+  return cudaSuccess;
+}
 cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
 cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
 

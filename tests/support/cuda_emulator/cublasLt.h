@@ -1,0 +1,92 @@
+// The part of cuBLASLt that kernels/cuda/matmul uses, as NVIDIA's documentation describes it: column-major matrices, descriptors, epilogues.
+// Products are computed in float, in the order of k, when they are asked for. For tests, as cuda_runtime.h. What it refuses: types other than
+// fp32 and bf16, an auxiliary matrix whose leading dimension is no multiple of 8, and all epilogues after emulated_cublaslt::Epilogues(false).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tests/support/cuda_emulator/cuda_runtime.h"
+
+enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_16BF = 14 };
+enum cublasStatus_t { CUBLAS_STATUS_SUCCESS = 0, CUBLAS_STATUS_INVALID_VALUE = 7, CUBLAS_STATUS_NOT_SUPPORTED = 15 };
+enum cublasComputeType_t { CUBLAS_COMPUTE_32F = 68 };
+enum cublasOperation_t { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 };
+enum cublasLtEpilogue_t {
+  CUBLASLT_EPILOGUE_DEFAULT = 1,
+  CUBLASLT_EPILOGUE_BIAS = 4,
+  CUBLASLT_EPILOGUE_GELU_AUX = 32 | 128,
+  CUBLASLT_EPILOGUE_GELU_AUX_BIAS = 32 | 128 | 4,
+  CUBLASLT_EPILOGUE_DGELU = 64 | 128,
+  CUBLASLT_EPILOGUE_BGRADA = 256,
+};
+enum cublasLtMatmulDescAttributes_t {
+  CUBLASLT_MATMUL_DESC_TRANSA,
+  CUBLASLT_MATMUL_DESC_TRANSB,
+  CUBLASLT_MATMUL_DESC_EPILOGUE,
+  CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+  CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+  CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
+};
+enum cublasLtMatmulPreferenceAttributes_t {
+  CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+};
+
+struct cublasLtMatmulDescOpaque_t {
+  bool initialised;
+  cublasOperation_t transpose_a, transpose_b;
+  cublasLtEpilogue_t epilogue;
+  void* bias;
+  void* aux;
+  std::int64_t aux_ld;
+};
+struct cublasLtMatrixLayoutOpaque_t {
+  cudaDataType_t type;
+  std::uint64_t rows, columns;
+  std::int64_t ld;
+};
+struct cublasLtMatmulPreferenceOpaque_t {
+  std::uint64_t workspace_bytes;
+  std::uint32_t alignment;  // the least of the four
+};
+struct cublasLtMatmulAlgo_t {
+  int id;  // 1 and up; 0: none
+};
+struct cublasLtMatmulHeuristicResult_t {
+  cublasLtMatmulAlgo_t algo;
+  std::size_t workspaceSize;
+  cublasStatus_t state;
+};
+using cublasLtHandle_t = struct EmulatedCublasLt*;
+
+const char* cublasLtGetStatusString(cublasStatus_t status);
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle);
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle);
+cublasStatus_t cublasLtMatmulDescInit(cublasLtMatmulDescOpaque_t* descriptor, cublasComputeType_t compute, cudaDataType_t scale);
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDescOpaque_t* descriptor, cublasLtMatmulDescAttributes_t attribute,
+                                              const void* value, std::size_t bytes);
+cublasStatus_t cublasLtMatrixLayoutInit(cublasLtMatrixLayoutOpaque_t* layout, cudaDataType_t type, std::uint64_t rows,
+                                        std::uint64_t columns, std::int64_t ld);
+cublasStatus_t cublasLtMatmulPreferenceInit(cublasLtMatmulPreferenceOpaque_t* preference);
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreferenceOpaque_t* preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute, const void* value, std::size_t bytes);
+// Three algorithms, of which the second never runs.
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDescOpaque_t* descriptor,
+                                              cublasLtMatrixLayoutOpaque_t* a, cublasLtMatrixLayoutOpaque_t* b,
+                                              cublasLtMatrixLayoutOpaque_t* c, cublasLtMatrixLayoutOpaque_t* d,
+                                              cublasLtMatmulPreferenceOpaque_t* preference, int most,
+                                              cublasLtMatmulHeuristicResult_t* found, int* count);
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDescOpaque_t* descriptor, const void* alpha, const void* a,
+                              cublasLtMatrixLayoutOpaque_t* a_layout, const void* b, cublasLtMatrixLayoutOpaque_t* b_layout,
+                              const void* beta, const void* c, cublasLtMatrixLayoutOpaque_t* c_layout, void* d,
+                              cublasLtMatrixLayoutOpaque_t* d_layout, const cublasLtMatmulAlgo_t* algorithm, void* workspace,
+                              std::size_t workspace_bytes, cudaStream_t stream);
+
+namespace autocfg::emulated_cublaslt {
+// Whether epilogues are there; they are at first.
+void Epilogues(bool supported);
+}  // namespace autocfg::emulated_cublaslt

@@ -1,0 +1,179 @@
+#include "tests/support/cuda_emulator/cublasLt.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/support/cuda_emulator/cuda_bf16.h"
+
+struct EmulatedCublasLt {};
+
+namespace {
+
+bool epilogues_supported = true;
+
+float Read(const void* data, cudaDataType_t type, std::int64_t i) {
+  if (type == CUDA_R_32F) return static_cast<const float*>(data)[i];
+  return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[i]);
+}
+void Write(void* data, cudaDataType_t type, std::int64_t i, float value) {
+  if (type == CUDA_R_32F) {
+    static_cast<float*>(data)[i] = value;
+  } else {
+    static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16(value);
+  }
+}
+
+// The tanh form and its derivative, in double.
+double Gelu(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
+double GeluGradient(double x) {
+  const double c = std::sqrt(2 / M_PI), t = std::tanh(c * (x + 0.044715 * x * x * x));
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x);
+}
+
+bool HasAux(cublasLtEpilogue_t epilogue) { return (epilogue & 128) != 0; }
+bool HasBias(cublasLtEpilogue_t epilogue) { return (epilogue & (4 | 256)) != 0; }
+
+bool IsSupported(const cublasLtMatmulDescOpaque_t& op, const cublasLtMatrixLayoutOpaque_t& d) {
+  if (op.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return true;
+  if (!epilogues_supported) return false;
+  return !HasAux(op.epilogue) || (op.aux_ld % 8 == 0 && op.aux_ld >= static_cast<std::int64_t>(d.rows));
+}
+
+// Element (row, column) of op(x), x column-major.
+float At(const void* data, const cublasLtMatrixLayoutOpaque_t& layout, cublasOperation_t op, std::int64_t row, std::int64_t column) {
+  if (op == CUBLAS_OP_T) std::swap(row, column);
+  return Read(data, layout.type, row + column * layout.ld);
+}
+
+}  // namespace
+
+void autocfg::emulated_cublaslt::Epilogues(bool supported) { epilogues_supported = supported; }
+
+const char* cublasLtGetStatusString(cublasStatus_t status) {
+  switch (status) {
+    case CUBLAS_STATUS_SUCCESS: return "success";
+    case CUBLAS_STATUS_INVALID_VALUE: return "invalid value";
+    case CUBLAS_STATUS_NOT_SUPPORTED: return "not supported";
+  }
+  return "unknown";
+}
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  *handle = new EmulatedCublasLt;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescInit(cublasLtMatmulDescOpaque_t* descriptor, cublasComputeType_t, cudaDataType_t scale) {
+  if (scale != CUDA_R_32F) return CUBLAS_STATUS_INVALID_VALUE;
+  *descriptor = {.initialised = true, .transpose_a = CUBLAS_OP_N, .transpose_b = CUBLAS_OP_N, .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
+                 .bias = nullptr, .aux = nullptr, .aux_ld = 0};
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDescOpaque_t* descriptor, cublasLtMatmulDescAttributes_t attribute,
+                                              const void* value, std::size_t bytes) {
+  const auto set = [&](auto& field) {
+    if (bytes != sizeof(field)) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(&field, value, bytes);
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA: return set(descriptor->transpose_a);
+    case CUBLASLT_MATMUL_DESC_TRANSB: return set(descriptor->transpose_b);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE: return set(descriptor->epilogue);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return set(descriptor->bias);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: return set(descriptor->aux);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: return set(descriptor->aux_ld);
+  }
+  return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatrixLayoutInit(cublasLtMatrixLayoutOpaque_t* layout, cudaDataType_t type, std::uint64_t rows,
+                                        std::uint64_t columns, std::int64_t ld) {
+  if (ld < static_cast<std::int64_t>(rows)) return CUBLAS_STATUS_INVALID_VALUE;
+  *layout = {type, rows, columns, ld};
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceInit(cublasLtMatmulPreferenceOpaque_t* preference) {
+  *preference = {.workspace_bytes = 0, .alignment = 256};
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreferenceOpaque_t* preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute, const void* value, std::size_t bytes) {
+  if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
+    if (bytes != 8) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(&preference->workspace_bytes, value, 8);
+    return CUBLAS_STATUS_SUCCESS;
+  }
+  std::uint32_t alignment = 0;
+  if (bytes != sizeof(alignment)) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&alignment, value, bytes);
+  preference->alignment = std::min(preference->alignment, alignment);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDescOpaque_t* descriptor, cublasLtMatrixLayoutOpaque_t*,
+                                              cublasLtMatrixLayoutOpaque_t*, cublasLtMatrixLayoutOpaque_t*, cublasLtMatrixLayoutOpaque_t* d,
+                                              cublasLtMatmulPreferenceOpaque_t* preference, int most,
+                                              cublasLtMatmulHeuristicResult_t* found, int* count) {
+  *count = 0;
+  if (!IsSupported(*descriptor, *d)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  for (int id = 1; id <= std::min(most, 3); ++id) {
+    found[*count] = {{id}, id == 3 ? static_cast<std::size_t>(preference->workspace_bytes) : 0, CUBLAS_STATUS_SUCCESS};
+    ++*count;
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDescOpaque_t* descriptor, const void* alpha, const void* a,
+                              cublasLtMatrixLayoutOpaque_t* a_layout, const void* b, cublasLtMatrixLayoutOpaque_t* b_layout,
+                              const void* beta, const void* c, cublasLtMatrixLayoutOpaque_t* c_layout, void* d,
+                              cublasLtMatrixLayoutOpaque_t* d_layout, const cublasLtMatmulAlgo_t* algorithm, void* workspace,
+                              std::size_t workspace_bytes, cudaStream_t) {
+  const auto& op = *descriptor;
+  if (!op.initialised || !IsSupported(op, *d_layout) || algorithm->id == 2) return CUBLAS_STATUS_NOT_SUPPORTED;
+  const auto m = static_cast<std::int64_t>(d_layout->rows), n = static_cast<std::int64_t>(d_layout->columns);
+  const auto k = static_cast<std::int64_t>(op.transpose_a == CUBLAS_OP_N ? a_layout->columns : a_layout->rows);
+  const auto rows_a = static_cast<std::int64_t>(op.transpose_a == CUBLAS_OP_N ? a_layout->rows : a_layout->columns);
+  const auto rows_b = static_cast<std::int64_t>(op.transpose_b == CUBLAS_OP_N ? b_layout->rows : b_layout->columns);
+  const auto columns_b = static_cast<std::int64_t>(op.transpose_b == CUBLAS_OP_N ? b_layout->columns : b_layout->rows);
+  if (rows_a != m || rows_b != k || columns_b != n) return CUBLAS_STATUS_INVALID_VALUE;
+  if (c_layout->type != d_layout->type || (HasBias(op.epilogue) && op.bias == nullptr) || (HasAux(op.epilogue) && op.aux == nullptr)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  // What an algorithm says that it needs of the workspace, it overwrites.
+  if (workspace_bytes > 0) std::memset(workspace, 0xff, workspace_bytes);
+
+  const float scale = *static_cast<const float*>(alpha), old = *static_cast<const float*>(beta);
+  for (std::int64_t j = 0; j < n; ++j) {
+    for (std::int64_t i = 0; i < m; ++i) {
+      float sum = 0;
+      for (std::int64_t l = 0; l < k; ++l) sum += At(a, *a_layout, op.transpose_a, i, l) * At(b, *b_layout, op.transpose_b, l, j);
+      float value = scale * sum;
+      if (old != 0) value += old * Read(c, c_layout->type, i + j * c_layout->ld);
+      if ((op.epilogue & 4) != 0) value += Read(op.bias, d_layout->type, i);
+      if ((op.epilogue & 32) != 0) {
+        Write(op.aux, d_layout->type, i + j * op.aux_ld, value);
+        value = static_cast<float>(Gelu(value));
+      } else if ((op.epilogue & 64) != 0) {
+        value *= static_cast<float>(GeluGradient(Read(op.aux, d_layout->type, i + j * op.aux_ld)));
+      }
+      Write(d, d_layout->type, i + j * d_layout->ld, value);
+    }
+  }
+  if (op.epilogue == CUBLASLT_EPILOGUE_BGRADA) {
+    for (std::int64_t i = 0; i < m; ++i) {
+      float sum = 0;
+      for (std::int64_t l = 0; l < k; ++l) sum += At(a, *a_layout, op.transpose_a, i, l);
+      Write(op.bias, d_layout->type, i, sum);
+    }
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
