@@ -38,6 +38,18 @@ void AllowShared(void (*kernel)(Parameters...), std::size_t bytes) {
         "asking for shared memory");
 }
 
+// How many blocks of this size the device runs at once: what a kernel starts whose blocks share out the work among themselves. The same for
+// every GPU of a model.
+template <typename... Parameters>
+std::int64_t ResidentBlocks(void (*kernel)(Parameters...), int threads, std::size_t shared_bytes = 0) {
+  int device = 0, processors = 0, blocks = 0;
+  Check(cudaGetDevice(&device), "asking for the GPU");
+  Check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "asking for the GPU's processors");
+  Check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, reinterpret_cast<const void*>(kernel), threads, shared_bytes),
+        "asking how many blocks run at once");
+  return std::int64_t{processors} * (blocks > 1 ? blocks : 1);
+}
+
 constexpr unsigned CeilDiv(std::int64_t n, std::int64_t by) { return static_cast<unsigned>((n + by - 1) / by); }
 
 // The block's shared memory of LaunchShape::shared_bytes, aligned to 16.

@@ -162,6 +162,11 @@ inline float rsqrtf(float x) { return static_cast<float>(1.0 / sqrt(static_cast<
 inline double rsqrt(double x) { return 1.0 / sqrt(x); }
 inline float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
 inline double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
+inline void sincospif(float x, float* sine, float* cosine) {
+  constexpr double kPi = 3.14159265358979323846;
+  *sine = static_cast<float>(sin(kPi * static_cast<double>(x)));
+  *cosine = static_cast<float>(cos(kPi * static_cast<double>(x)));
+}
 float __fadd_rn(float x, float y);  // never fused with a product
 float __fmul_rn(float x, float y);
 inline float __saturatef(float x) { return x > 1 ? 1.0f : x > 0 ? x : 0.0f; }

@@ -1,0 +1,99 @@
+// Neighbouring elements read and written in one access, and the shape of kernels over [rows, columns]. N is the elements of an access: kPack<T>
+// where rows and addresses are multiples of 16 bytes, else 1.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+
+#include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/number.cuh"
+#include "kernels/cuda/reduce.cuh"
+
+namespace autocfg::cuda {
+
+template <typename T, int N>
+struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vec {
+  T values[N];
+};
+
+// Two to a register: the compiler would give each a register of its own.
+template <int N>
+  requires(N % 2 == 0)
+struct alignas(2 * N < 16 ? 2 * N : 16) Vec<__nv_bfloat16, N> {
+  unsigned words[N / 2];  // the first of two in the low half
+};
+
+template <int N, typename T>
+__device__ inline Vec<T, N> Load(const T* from) {
+  return *reinterpret_cast<const Vec<T, N>*>(from);
+}
+template <int N, typename T>
+__device__ inline void Store(T* to, const Vec<T, N>& vec) {
+  *reinterpret_cast<Vec<T, N>*>(to) = vec;
+}
+
+// The elements as floats.
+template <typename T, int N>
+__device__ inline void Unpack(const Vec<T, N>& vec, float (&x)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if constexpr (sizeof(T) == 2 && N % 2 == 0) {
+      x[i] = __uint_as_float(i % 2 == 0 ? vec.words[i / 2] << 16 : vec.words[i / 2] & 0xffff0000u);
+    } else {
+      x[i] = ToFloat(vec.values[i]);
+    }
+  }
+}
+
+// The elements nearest to floats.
+template <typename T, int N>
+__device__ inline Vec<T, N> PackOf(const float (&x)[N]) {
+  Vec<T, N> vec;
+  if constexpr (sizeof(T) == 2 && N % 2 == 0) {
+#pragma unroll
+    for (int i = 0; i < N; i += 2) {
+      const __nv_bfloat162 two = __floats2bfloat162_rn(x[i], x[i + 1]);
+      memcpy(&vec.words[i / 2], &two, sizeof two);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) vec.values[i] = FromFloat<T>(x[i]);
+  }
+  return vec;
+}
+
+// Whether rows of `width` elements that start at these addresses can be accessed in packs.
+template <typename T>
+bool InPacks(std::int64_t width, std::initializer_list<const void*> addresses) {
+  return width % kPack<T> == 0 &&
+         std::all_of(addresses.begin(), addresses.end(), [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; });
+}
+
+// Runs body.operator()<N>() for the widest access that InPacks allows.
+template <typename T, typename Body>
+void WithPacks(std::int64_t width, std::initializer_list<const void*> addresses, Body body) {
+  if (InPacks<T>(width, addresses)) {
+    body.template operator()<kPack<T>>();
+  } else {
+    body.template operator()<1>();
+  }
+}
+
+constexpr int kTileThreads = 256;
+constexpr int kTileRows = 4;  // whose loads a thread has under way at once
+
+// A grid in which a thread keeps to one of `columns` (of N elements each) and steps through the rows, as ColumnOf, FirstRow and RowStep say.
+inline LaunchShape TileShape(std::int64_t rows, std::int64_t columns) {
+  const unsigned tiles = CeilDiv(columns, kTileThreads);
+  const unsigned x = CeilDiv(CeilDiv(columns, tiles), kWarp) * kWarp, y = kTileThreads / x;
+  const std::int64_t groups = CeilDiv(rows, static_cast<std::int64_t>(y) * kTileRows);
+  return {dim3(tiles, static_cast<unsigned>(std::min<std::int64_t>(groups, 65535))), dim3(x, y)};
+}
+
+__device__ inline std::int64_t ColumnOf() { return std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+__device__ inline std::int64_t FirstRow() { return std::int64_t{blockIdx.y} * blockDim.y + threadIdx.y; }
+__device__ inline std::int64_t RowStep() { return std::int64_t{gridDim.y} * blockDim.y; }
+
+}  // namespace autocfg::cuda
