@@ -1,0 +1,14 @@
+// The Ops of a GPU: matrix products by cuBLASLt, attention by cuDNN or by our own kernel, all else by our own kernels. fp32 and bf16.
+// The process's environment chooses among equals: AUTOCFG_ATTENTION (attention_choice.h), AUTOCFG_MATMUL (matmul.h).
+#pragma once
+
+#include <memory>
+
+#include "kernels/ops.h"
+
+namespace autocfg::cuda {
+
+// On the calling thread's current GPU. Throws DeviceError.
+std::unique_ptr<Ops> CreateCudaOps();
+
+}  // namespace autocfg::cuda

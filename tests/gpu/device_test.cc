@@ -1,0 +1,20 @@
+// The GPU as a Device.
+#include "tests/conformance/device_suite.h"
+
+#include <vector>
+
+#include "tests/gpu/gpu_under_test.h"
+
+namespace autocfg {
+namespace {
+
+std::vector<DeviceUnderTest> Implementations() {
+  if (!WhyNoGpu().empty()) return {};
+  return {{"cuda", CreateFirstGpu, true}};
+}
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceSuite);
+INSTANTIATE_TEST_SUITE_P(Gpu, DeviceSuite, testing::ValuesIn(Implementations()), [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace autocfg

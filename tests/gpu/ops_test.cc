@@ -1,0 +1,25 @@
+// Every op on the GPU against references in double precision, on fresh inputs, with outputs poisoned first.
+#include "tests/conformance/ops_suite.h"
+
+#include <vector>
+
+#include "tests/gpu/gpu_under_test.h"
+
+namespace autocfg {
+namespace {
+
+std::vector<OpsUnderTest> Implementations() {
+  if (!WhyNoGpu().empty()) return {};
+  return {GpuF32(), GpuBF16()};
+}
+
+TEST(Gpu, IsThere) {
+  if (const std::string why = WhyNoGpu(); !why.empty()) GTEST_SKIP() << why;
+  EXPECT_GT(cuda::DeviceCount(), 0);
+}
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OpsSuite);
+INSTANTIATE_TEST_SUITE_P(Gpu, OpsSuite, testing::ValuesIn(Implementations()), [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace autocfg
