@@ -52,12 +52,12 @@ std::int64_t ResidentBlocks(void (*kernel)(Parameters...), int threads, std::siz
 
 constexpr unsigned CeilDiv(std::int64_t n, std::int64_t by) { return static_cast<unsigned>((n + by - 1) / by); }
 
-// The block's shared memory of LaunchShape::shared_bytes, aligned to 16.
+// The block's shared memory of LaunchShape::shared_bytes, aligned to 128.
 #if defined(AUTOCFG_CUDA_EMULATED)
 inline unsigned char* SharedMemory() { return cuda_emulator::DynamicShared(); }
 #elif defined(__CUDACC__)
 __device__ inline unsigned char* SharedMemory() {
-  extern __shared__ __align__(16) unsigned char shared_memory[];
+  extern __shared__ __align__(128) unsigned char shared_memory[];
   return shared_memory;
 }
 #endif

@@ -1,0 +1,220 @@
+// Our own attention kernels, run by the CUDA emulator, against the double-precision reference of the
+// conformance suite. Operands are numbers that the kernels' type represents, so that only the kernels' own
+// rounding is left.
+#include "kernels/cuda/attention.h"
+
+#include <cuda_bf16.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "tests/conformance/ops_fixture.h"
+#include "tests/conformance/ops_reference.h"
+#include "tests/support/cuda_emulator/emulator.h"
+
+namespace autocfg::cuda {
+namespace {
+
+using reference::AttentionSizes;
+
+template <typename T>
+T Narrow(double x) {
+  if constexpr (std::is_same_v<T, float>) return static_cast<float>(x);
+  return __float2bfloat16(static_cast<float>(x));
+}
+float Widen(float x) { return x; }
+float Widen(__nv_bfloat16 x) { return __bfloat162float(x); }
+
+// Memory of the device, all bits set at first: NaN in both types.
+template <typename T>
+class Array {
+ public:
+  explicit Array(std::int64_t n) : n_(static_cast<std::size_t>(n)) {
+    EXPECT_EQ(cudaMalloc(&data_, n_ * sizeof(T)), cudaSuccess);
+    EXPECT_EQ(cudaMemset(data_, 0xff, n_ * sizeof(T)), cudaSuccess);
+  }
+  explicit Array(const Values& values) : Array(static_cast<std::int64_t>(values.size())) {
+    std::vector<T> host;
+    for (double v : values) host.push_back(Narrow<T>(v));
+    EXPECT_EQ(cudaMemcpy(data_, host.data(), n_ * sizeof(T), cudaMemcpyHostToDevice), cudaSuccess);
+  }
+  ~Array() { (void)cudaFree(data_); }
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+
+  T* data() const { return data_; }
+  Values Get() const {
+    std::vector<T> host(n_);
+    EXPECT_EQ(cudaMemcpy(host.data(), data_, n_ * sizeof(T), cudaMemcpyDeviceToHost), cudaSuccess);
+    Values values;
+    for (T v : host) values.push_back(static_cast<double>(Widen(v)));
+    return values;
+  }
+
+ private:
+  std::size_t n_;
+  T* data_ = nullptr;
+};
+
+AttentionShape ShapeOf(const AttentionSizes& z) { return {z.batch, z.seq, z.heads, z.kv_heads, z.dim}; }
+
+template <typename T>
+Values Rounded(Values values) {
+  for (double& v : values) v = static_cast<double>(Widen(Narrow<T>(v)));
+  return values;
+}
+
+// Within `tolerance` of the largest magnitude of `want`: relative to the result, however small.
+void ExpectClose(const Values& got, const Values& want, double tolerance, const std::string& what) {
+  ASSERT_EQ(got.size(), want.size()) << what;
+  double scale = 1e-3;
+  for (double w : want) scale = std::max(scale, std::abs(w));
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_TRUE(std::abs(got[i] - want[i]) <= tolerance * scale)
+        << what << '[' << i << "] is " << got[i] << ", want " << want[i] << " within " << tolerance * scale;
+  }
+}
+
+template <typename T>
+void ExpectAttention(const AttentionSizes& z, double magnitude, double tolerance) {
+  SCOPED_TRACE(fmt::format("B{} S{} N{} G{} D{}, magnitude {}", z.batch, z.seq, z.heads, z.kv_heads, z.dim,
+                           magnitude));
+  const AttentionShape shape = ShapeOf(z);
+  const Values qkv = Rounded<T>(Random(z.Tokens() * z.Row(), 1, -magnitude, magnitude)),
+               dout = Rounded<T>(Random(z.Tokens() * z.Width(), 2));
+  const reference::Attention want = reference::CausalAttention(z, qkv, dout);
+  const Array<T> qkv_(qkv), dout_(dout), out(z.Tokens() * z.Width()), dqkv(z.Tokens() * z.Row());
+  const Array<float> lse(z.batch * z.heads * z.seq), delta(AttentionDeltaElements(shape));
+  AttentionForward(shape, qkv_.data(), out.data(), lse.data(), nullptr);
+  ExpectClose(out.Get(), want.out, tolerance, "out");
+  // The log-sum-exp is float whatever T; what is left are the sums of products.
+  ExpectClose(lse.Get(), want.lse, 1e-5, "lse");
+  AttentionBackward(shape, qkv_.data(), out.data(), lse.data(), dout_.data(), dqkv.data(), delta.data(),
+                    nullptr);
+  ExpectClose(dqkv.Get(), want.dqkv, tolerance, "dqkv");
+  EXPECT_EQ(qkv_.Get(), qkv) << "the input was changed";
+  EXPECT_EQ(dout_.Get(), dout) << "the input was changed";
+}
+
+// Each launch runs in two orders of threads and blocks, whose bits must agree.
+class CudaAttention : public ::testing::Test {
+ protected:
+  void SetUp() override { cuda_emulator::SetOrder(cuda_emulator::Order::kCompared); }
+  void TearDown() override { cuda_emulator::SetOrder(cuda_emulator::Order::kForward); }
+};
+
+// Any head dimension, tiles of 32 rows not full, blocks of 8 rows not full, shared key-value heads.
+const std::vector<AttentionSizes>& PlainSizes() {
+  static const std::vector<AttentionSizes> sizes{{1, 1, 1, 1, 1},  {1, 1, 2, 8, 1},    {2, 7, 2, 3, 2},
+                                                 {1, 8, 1, 33, 1}, {1, 33, 3, 8, 1},   {1, 64, 4, 5, 2},
+                                                 {2, 41, 6, 4, 2}, {1, 100, 1, 20, 1}, {1, 12, 1, 250, 1}};
+  return sizes;
+}
+
+TEST_F(CudaAttention, PlainInFloat) {
+  for (const AttentionSizes& z : PlainSizes()) ExpectAttention<float>(z, 1, 2e-6);
+  ExpectAttention<float>({1, 70, 2, 64, 1}, 1, 2e-6);  // float has no tensor core path
+  ExpectAttention<float>({1, 40, 1, 256, 1}, 1, 2e-6);
+  ExpectAttention<float>({1, 35, 2, 6, 1}, 20, 2e-5);
+}
+
+TEST_F(CudaAttention, PlainInBf16) {
+  for (const AttentionSizes& z : PlainSizes()) ExpectAttention<__nv_bfloat16>(z, 1, 8e-3);
+}
+
+TEST_F(CudaAttention, OnTensorCores) {
+  // Every number of tile columns that is compiled, exactly and padded; tiles of 64 rows not full; one row;
+  // shared key-value heads.
+  for (const AttentionSizes& z : std::vector<AttentionSizes>{{1, 1, 1, 16, 1},
+                                                             {2, 5, 2, 16, 1},
+                                                             {1, 63, 1, 32, 1},
+                                                             {1, 64, 2, 64, 2},
+                                                             {2, 65, 2, 48, 1},
+                                                             {1, 129, 4, 64, 2},
+                                                             {1, 70, 3, 80, 1},
+                                                             {1, 67, 1, 96, 1},
+                                                             {1, 66, 1, 112, 1},
+                                                             {1, 65, 2, 128, 1},
+                                                             {1, 66, 1, 160, 1},
+                                                             {1, 34, 1, 192, 1},
+                                                             {1, 34, 1, 240, 1},
+                                                             {1, 98, 2, 256, 1}}) {
+    ExpectAttention<__nv_bfloat16>(z, 1, 8e-3);
+  }
+  ExpectAttention<__nv_bfloat16>({1, 130, 2, 32, 1}, 4, 1e-2);
+}
+
+// Barriers between warps: under random orders one warp runs ahead of the others.
+TEST_F(CudaAttention, InAnyOrderOfThreads) {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+    SCOPED_TRACE(seed);
+    cuda_emulator::SetOrder(cuda_emulator::Order::kShuffled, seed);
+    ExpectAttention<__nv_bfloat16>({1, 140, 2, 32, 1}, 1, 8e-3);
+    ExpectAttention<float>({1, 70, 2, 8, 1}, 1, 2e-6);
+  }
+}
+
+// What a row's own result is does not change with what comes after it in the sequence.
+template <typename T>
+void ExpectNoFuture(const AttentionSizes& z) {
+  const AttentionShape shape = ShapeOf(z);
+  Values qkv = Random(z.Tokens() * z.Row(), 1);
+  Values before, after;
+  for (Values* out : {&before, &after}) {
+    const Array<T> qkv_(qkv), out_(z.Tokens() * z.Width());
+    const Array<float> lse(z.batch * z.heads * z.seq);
+    AttentionForward(shape, qkv_.data(), out_.data(), lse.data(), nullptr);
+    *out = out_.Get();
+    std::fill(qkv.end() - z.Row(), qkv.end(), 1000.0);  // the last token
+  }
+  before.resize(before.size() - static_cast<std::size_t>(z.Width()));
+  after.resize(before.size());
+  EXPECT_EQ(before, after);
+}
+
+TEST_F(CudaAttention, DoesNotSeeTheFuture) {
+  ExpectNoFuture<float>({1, 45, 2, 6, 1});
+  ExpectNoFuture<__nv_bfloat16>({1, 75, 2, 32, 1});
+}
+
+// Scores whose exponentials float does not hold: the running maximum keeps them in range.
+TEST_F(CudaAttention, LargeScoresStayFinite) {
+  ExpectAttention<float>({1, 66, 1, 16, 1}, 100, 1e-2);  // scores of about 1e4, whose own rounding is 1e-3
+  const AttentionSizes z{1, 130, 1, 16, 1};
+  const Array<__nv_bfloat16> qkv(Random(z.Tokens() * z.Row(), 3, -200, 200)), out(z.Tokens() * z.Width());
+  const Array<float> lse(z.seq);
+  AttentionForward(ShapeOf(z), qkv.data(), out.data(), lse.data(), nullptr);
+  for (double v : out.Get()) ASSERT_TRUE(std::isfinite(v));
+  for (double v : lse.Get()) ASSERT_TRUE(std::isfinite(v));
+}
+
+TEST(CudaAttentionShape, IsRefusedInOneLine) {
+  const auto why = [](const AttentionShape& shape) -> std::string {
+    try {
+      CheckAttention(shape);
+    } catch (const std::invalid_argument& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(why({1, 2, 4, 2, 256}), "");
+  EXPECT_EQ(why({1, 2, 4, 2, 257}),
+            "attention of batch 1, sequence 2, heads 4, key-value heads 2, head dimension 257: the CUDA "
+            "device takes head dimensions up to 256");
+  EXPECT_EQ(why({1, 2, 4, 3, 8}),
+            "attention of batch 1, sequence 2, heads 4, key-value heads 3, head dimension 8: the key-value "
+            "heads divide the heads");
+  EXPECT_NE(why({0, 2, 4, 2, 8}), "");
+  EXPECT_NE(why({1 << 10, 1 << 16, 32, 2, 8}), "");
+  EXPECT_EQ(why({1 << 10, 1 << 15, 32, 2, 8}), "");
+}
+
+}  // namespace
+}  // namespace autocfg::cuda
