@@ -9,9 +9,6 @@
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>
 #endif
-#if defined(__SANITIZE_THREAD__)
-#include <sanitizer/tsan_interface.h>
-#endif
 
 namespace autocfg::cuda_emulator {
 namespace {
@@ -63,15 +60,9 @@ Fiber::Fiber() {
   top[4] = this;
   top[6] = reinterpret_cast<void*>(&AutocfgStartStack);
   position_ = top;
-#if defined(__SANITIZE_THREAD__)
-  sanitizer_fiber_ = __tsan_create_fiber(0);
-#endif
 }
 
 Fiber::~Fiber() {
-#if defined(__SANITIZE_THREAD__)
-  __tsan_destroy_fiber(sanitizer_fiber_);
-#endif
   munmap(stack_, kPage + kStackBytes);
 }
 
@@ -85,10 +76,6 @@ void Fiber::Resume() {
   void* fake = nullptr;
   __sanitizer_start_switch_fiber(&fake, static_cast<char*>(stack_) + kPage, kStackBytes);
 #endif
-#if defined(__SANITIZE_THREAD__)
-  sanitizer_outside_ = __tsan_get_current_fiber();
-  __tsan_switch_to_fiber(sanitizer_fiber_, 0);
-#endif
   AutocfgSwitchStack(&outside_, position_);
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
@@ -99,9 +86,6 @@ void Fiber::Yield() {
 #if defined(__SANITIZE_ADDRESS__)
   void* fake = nullptr;
   __sanitizer_start_switch_fiber(&fake, outside_bottom_, outside_size_);
-#endif
-#if defined(__SANITIZE_THREAD__)
-  __tsan_switch_to_fiber(sanitizer_outside_, 0);
 #endif
   AutocfgSwitchStack(&position_, outside_);
 #if defined(__SANITIZE_ADDRESS__)

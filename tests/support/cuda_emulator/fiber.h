@@ -30,9 +30,7 @@ class Fiber {
   void* outside_ = nullptr;   // that of its resumer while it runs
   void (*body_)(void*) = nullptr;
   void* argument_ = nullptr;
-  // What the sanitizers want to know of stacks that change.
-  void* sanitizer_fiber_ = nullptr;
-  void* sanitizer_outside_ = nullptr;
+  // What AddressSanitizer wants to know of stacks that change.
   const void* outside_bottom_ = nullptr;
   std::size_t outside_size_ = 0;
 };
