@@ -65,8 +65,11 @@ __device__ float TeamSum(float value, float* shared) {
   }
 }
 
+constexpr int kWarpRowThreads = 4 * kWarp;
+constexpr int kBlockRowThreads = 1024;  // at most
+
 template <typename T, int N, int kPacks, bool kWarpRow, bool kCentered>
-__global__ void ForwardKernel(NormForwardArguments<T> a) {
+__global__ void __launch_bounds__(kWarpRow ? kWarpRowThreads : kBlockRowThreads) ForwardKernel(NormForwardArguments<T> a) {
   __shared__ float shared[kWarp];
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
   const int rank = kWarpRow ? thread % kWarp : thread, size = kWarpRow ? kWarp : threads;
@@ -248,16 +251,15 @@ void StartBackward(const NormBackwardArguments<T>& a, float* dgamma, float* dbet
 template <bool kCentered, typename T>
 void NormForward(const NormForwardArguments<T>& a, cudaStream_t stream) {
   using namespace norm;
-  constexpr unsigned kWarpRows = 4 * kWarp;  // threads of a block whose warps have a row each
   constexpr int N = kPack<T>;
   if (!InPacks<T>(a.width, {a.x, a.gamma, a.beta, a.y})) return StartForward<T, 1, 0, false, kCentered>(a, 256, stream);
   const std::int64_t packs = a.width / N;
-  if (packs <= kWarp) return StartForward<T, N, 1, true, kCentered>(a, kWarpRows, stream);
-  if (packs <= 2 * kWarp) return StartForward<T, N, 2, true, kCentered>(a, kWarpRows, stream);
-  if (packs <= 4 * kWarp) return StartForward<T, N, 4, true, kCentered>(a, kWarpRows, stream);
-  if (packs <= 8 * kWarp) return StartForward<T, N, 8, true, kCentered>(a, kWarpRows, stream);
-  if (packs <= 4 * 1024) return StartForward<T, N, 4, false, kCentered>(a, CeilDiv(CeilDiv(packs, 4), kWarp) * kWarp, stream);
-  StartForward<T, N, 0, false, kCentered>(a, 1024, stream);
+  if (packs <= kWarp) return StartForward<T, N, 1, true, kCentered>(a, kWarpRowThreads, stream);
+  if (packs <= 2 * kWarp) return StartForward<T, N, 2, true, kCentered>(a, kWarpRowThreads, stream);
+  if (packs <= 4 * kWarp) return StartForward<T, N, 4, true, kCentered>(a, kWarpRowThreads, stream);
+  if (packs <= 8 * kWarp) return StartForward<T, N, 8, true, kCentered>(a, kWarpRowThreads, stream);
+  if (packs <= 4 * kBlockRowThreads) return StartForward<T, N, 4, false, kCentered>(a, CeilDiv(CeilDiv(packs, 4), kWarp) * kWarp, stream);
+  StartForward<T, N, 0, false, kCentered>(a, kBlockRowThreads, stream);
 }
 
 // dx = or, where added to, +=; dgamma[width] and, for LayerNorm, dbeta[width] +=.
