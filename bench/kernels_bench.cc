@@ -126,14 +126,23 @@ void LayerNorm(benchmark::State& state) {
 }
 BENCHMARK(LayerNorm)->ArgName("forward")->Arg(1)->Arg(0)->Unit(benchmark::kMicrosecond);
 
-void BiasAdd(benchmark::State& state) {
+// By Epilogue's number, from the first after none: the products of a layer that have one.
+void MatmulEpilogue(benchmark::State& state) {
   Bench b;
-  const auto y = b.Add({T, 3 * H}), bias = b.Add({3 * H});
+  const auto epilogue = static_cast<Epilogue>(state.range(0));
+  const auto x = b.Add({T, H}), w = b.Add({H, F}), wt = b.Add({F, H}), pre = b.Add({T, F}), y = b.Add({T, F}), bias = b.Add({F});
   b.Commit();
-  for (auto _ : state) b.ops().BiasAdd(b(y), b(bias), b.stream());
-  Bytes(state, 2 * T * 3 * H);
+  for (auto _ : state) {
+    if (epilogue == Epilogue::kBias) b.ops().MatmulBias(b(x), b(w), b(bias), b(y), b.stream());
+    if (epilogue == Epilogue::kActivation) b.ops().MatmulActivation(Activation::kGelu, b(x), b(w), b(bias), b(pre), b(y), b.stream());
+    if (epilogue == Epilogue::kActivationGradient) {
+      b.ops().MatmulActivationBackward(Activation::kGelu, b(x), b(wt), b(pre), b(y), b.stream());
+    }
+    if (epilogue == Epilogue::kBiasGradient) b.ops().MatmulBiasGradient(b(x), b(y), b(w), b(bias), b.stream());
+  }
+  Flops(state, 2.0 * static_cast<double>(T * H * F));
 }
-BENCHMARK(BiasAdd)->Unit(benchmark::kMicrosecond);
+BENCHMARK(MatmulEpilogue)->DenseRange(1, kEpilogueCount - 1)->Unit(benchmark::kMillisecond);
 
 void BiasResidual(benchmark::State& state) {
   Bench b;
@@ -144,38 +153,23 @@ void BiasResidual(benchmark::State& state) {
 }
 BENCHMARK(BiasResidual)->Unit(benchmark::kMicrosecond);
 
-void BiasGradient(benchmark::State& state) {
+// swiglu or geglu; [T,F] of results.
+void GatedActivation(benchmark::State& state) {
   Bench b;
-  const auto dy = b.Add({T, F}), dbias = b.Add({F});
+  const bool forward = state.range(0) != 0;
+  const auto activation = static_cast<Activation>(state.range(1));
+  const auto x = b.Add({T, 2 * F}), y = b.Add({T, F}), dx = b.Add({T, 2 * F});
   b.Commit();
-  for (auto _ : state) b.ops().BiasGradient(b(dy), b(dbias), b.stream());
-  Bytes(state, T * F);
+  for (auto _ : state) {
+    if (forward) b.ops().ActivationForward(activation, b(x), Tensor{}, b(y), b.stream());
+    if (!forward) b.ops().ActivationBackward(activation, b(x), b(y), b(dx), b.stream());
+  }
+  Bytes(state, (forward ? 3 : 5) * T * F);
 }
-BENCHMARK(BiasGradient)->Unit(benchmark::kMicrosecond);
-
-// By Activation's number; [T,F] of results.
-void ActivationForward(benchmark::State& state) {
-  Bench b;
-  const auto activation = static_cast<Activation>(state.range(0));
-  const std::int64_t width = IsGated(activation) ? 2 * F : F;
-  const auto x = b.Add({T, width}), y = b.Add({T, F}), bias = b.Add({width});
-  b.Commit();
-  b.ops().Fill(b(bias), 0, b.stream());
-  for (auto _ : state) b.ops().ActivationForward(activation, b(x), b(bias), b(y), b.stream());
-  Bytes(state, T * (2 * width + F));
-}
-BENCHMARK(ActivationForward)->DenseRange(0, kActivationCount - 1)->Unit(benchmark::kMicrosecond);
-
-void ActivationBackward(benchmark::State& state) {
-  Bench b;
-  const auto activation = static_cast<Activation>(state.range(0));
-  const std::int64_t width = IsGated(activation) ? 2 * F : F;
-  const auto x = b.Add({T, width}), dy = b.Add({T, F}), dx = b.Add({T, width});
-  b.Commit();
-  for (auto _ : state) b.ops().ActivationBackward(activation, b(x), b(dy), b(dx), b.stream());
-  Bytes(state, T * (2 * width + F));
-}
-BENCHMARK(ActivationBackward)->DenseRange(0, kActivationCount - 1)->Unit(benchmark::kMicrosecond);
+BENCHMARK(GatedActivation)
+    ->ArgNames({"forward", "activation"})
+    ->ArgsProduct({{1, 0}, {static_cast<int>(Activation::kSwiGlu), static_cast<int>(Activation::kGeGlu)}})
+    ->Unit(benchmark::kMicrosecond);
 
 void RmsNorm(benchmark::State& state) {
   Bench b;
@@ -287,7 +281,10 @@ void SumOfSquares(benchmark::State& state) {
   Bench b;
   const auto x = b.Add({V, H}), result = b.Add({1}, DType::kF64);
   b.Commit();
-  for (auto _ : state) b.ops().SumOfSquares(b(x), b(result), b.stream());
+  for (auto _ : state) {
+    const Tensor tensor = b(x);
+    b.ops().SumOfSquares({&tensor, 1}, b(result), b.stream());
+  }
   Bytes(state, V * H);
 }
 BENCHMARK(SumOfSquares)->Unit(benchmark::kMillisecond);
@@ -299,8 +296,8 @@ void AdamW(benchmark::State& state) {
   b.ops().Fill(b(v), 1, b.stream());
   AdamWParams params;
   params.lr = 1e-4;
-  params.weight_decay = 0.1;
-  for (auto _ : state) b.ops().AdamW(b(param), b(grad), Tensor{}, b(m), b(v), params, b.stream());
+  const AdamWTensor tensor{b(param), b(grad), Tensor{}, b(m), b(v), 0.1};
+  for (auto _ : state) b.ops().AdamW({&tensor, 1}, params, b.stream());
   Bytes(state, 7 * V * H);
 }
 BENCHMARK(AdamW)->Unit(benchmark::kMillisecond);

@@ -78,6 +78,19 @@ OpDesc Desc(OpKind op, DType type, std::array<std::int64_t, 5> dims) {
   return desc;
 }
 
+// A product in the form of its epilogue.
+OpDesc WithEpilogue(OpDesc product, Epilogue epilogue) {
+  SetEpilogue(product, epilogue);
+  return product;
+}
+
+// An activation that a product can end with.
+void NotGated(Activation activation) {
+  if (IsGated(activation)) Fail(OpKind::kMatmul, fmt::format("{} is gated; it is an op of its own", Name(activation)));
+}
+
+bool IsSameMemory(const Tensor& a, const Tensor& b) { return a.data != nullptr && a.data == b.data; }
+
 OpDesc RowsDesc(OpKind op, const Tensor& t) { return Desc(op, t.dtype, {t.shape[0], t.shape[1], 0, 0}); }
 
 // x[T,W] of compute type and bias[W].
@@ -112,10 +125,9 @@ OpDesc Attention(OpKind op, const Tensor& qkv, std::int64_t heads, std::int64_t 
 OpDesc ActivationOp(OpKind op, Activation activation, const Tensor& x) {
   Main(op, "x", x, 2);
   const std::int64_t width = x.shape[1];
-  if (IsGated(activation) && width % 2 != 0) {
-    Fail(op, fmt::format("x is {} wide; {} needs as many gates as ups", width, Name(activation)));
-  }
-  OpDesc desc = Desc(op, x.dtype, {x.shape[0], IsGated(activation) ? width / 2 : width});
+  if (!IsGated(activation)) Fail(op, fmt::format("{} is not gated; it comes with a matrix product", Name(activation)));
+  if (width % 2 != 0) Fail(op, fmt::format("x is {} wide; {} needs as many gates as ups", width, Name(activation)));
+  OpDesc desc = Desc(op, x.dtype, {x.shape[0], width / 2});
   desc.activation = activation;
   return desc;
 }
@@ -166,6 +178,41 @@ OpDesc Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, cons
   desc.transpose_a = ta == Transpose::kYes;
   desc.transpose_b = tb == Transpose::kYes;
   desc.accumulate = accumulate;
+  return desc;
+}
+
+OpDesc MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c) {
+  const OpDesc desc = WithEpilogue(Matmul(a, Transpose::kNo, b, Transpose::kNo, c, false), Epilogue::kBias);
+  RequireType(desc.kind, "c", c, a.dtype);
+  Same(desc.kind, "bias", bias, {desc.dims[1]}, a.dtype);
+  return desc;
+}
+
+OpDesc MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& pre, const Tensor& y) {
+  NotGated(activation);
+  OpDesc desc = WithEpilogue(Matmul(a, Transpose::kNo, b, Transpose::kNo, pre, false), Epilogue::kActivation);
+  desc.activation = activation;
+  desc.bias = bias.IsPresent();
+  RequireType(desc.kind, "pre", pre, a.dtype);
+  if (desc.bias) Same(desc.kind, "bias", bias, {desc.dims[1]}, a.dtype);
+  Same(desc.kind, "y", y, {desc.dims[0], desc.dims[1]}, a.dtype);
+  if (IsSameMemory(y, pre)) Fail(desc.kind, "y is pre, which the backward needs");
+  return desc;
+}
+
+OpDesc MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b, const Tensor& pre, const Tensor& dpre) {
+  NotGated(activation);
+  OpDesc desc = WithEpilogue(Matmul(dy, Transpose::kNo, b, Transpose::kYes, dpre, false), Epilogue::kActivationGradient);
+  desc.activation = activation;
+  RequireType(desc.kind, "dpre", dpre, dy.dtype);
+  Same(desc.kind, "pre", pre, {desc.dims[0], desc.dims[1]}, dy.dtype);
+  if (IsSameMemory(dpre, pre)) Fail(desc.kind, "dpre is pre");
+  return desc;
+}
+
+OpDesc MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias) {
+  const OpDesc desc = WithEpilogue(Matmul(x, Transpose::kYes, dy, Transpose::kNo, dw, true), Epilogue::kBiasGradient);
+  Same(desc.kind, "dbias", dbias, {desc.dims[1]}, dw.dtype);
   return desc;
 }
 
@@ -222,8 +269,6 @@ OpDesc RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, c
   return RowsDesc(op, x);
 }
 
-OpDesc BiasAdd(const Tensor& y, const Tensor& bias) { return WithBias(OpKind::kBiasAdd, "y", y, bias); }
-
 OpDesc BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual) {
   const OpDesc desc = WithBias(OpKind::kBiasResidual, "y", y, bias);
   Same(desc.kind, "residual", residual, {y.shape[0], y.shape[1]}, y.dtype);
@@ -237,19 +282,12 @@ OpDesc ResidualAdd(const Tensor& y, const Tensor& residual) {
   return RowsDesc(op, y);
 }
 
-OpDesc BiasGradient(const Tensor& dy, const Tensor& dbias) {
-  constexpr OpKind op = OpKind::kBiasGradient;
-  Main(op, "dy", dy, 2);
-  Gradient(op, "dbias", dbias, {dy.shape[1]});
-  return RowsDesc(op, dy);
-}
-
 OpDesc ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y) {
   OpDesc desc = ActivationOp(OpKind::kActivationForward, activation, x);
   desc.bias = bias.IsPresent();
   if (desc.bias) Same(desc.kind, "bias", bias, {x.shape[1]}, x.dtype);
   Same(desc.kind, "y", y, {desc.dims[0], desc.dims[1]}, x.dtype);
-  if (y.data != nullptr && y.data == x.data) Fail(desc.kind, "y is x, which the backward needs");
+  if (IsSameMemory(y, x)) Fail(desc.kind, "y is x, which the backward needs");
   return desc;
 }
 
@@ -257,9 +295,7 @@ OpDesc ActivationBackward(Activation activation, const Tensor& x, const Tensor& 
   const OpDesc desc = ActivationOp(OpKind::kActivationBackward, activation, x);
   Same(desc.kind, "dy", dy, {desc.dims[0], desc.dims[1]}, x.dtype);
   Same(desc.kind, "dx", dx, {x.shape[0], x.shape[1]}, x.dtype);
-  if (IsGated(activation) && dx.data != nullptr && dx.data == dy.data) {
-    Fail(desc.kind, fmt::format("dx is dy, and {} is gated", Name(activation)));
-  }
+  if (IsSameMemory(dx, dy)) Fail(desc.kind, "dx is dy");
   return desc;
 }
 
@@ -346,32 +382,41 @@ OpDesc Fill(const Tensor& y) {
   return Desc(op, y.dtype, {y.Elements(), 0, 0, 0});
 }
 
-OpDesc SumOfSquares(const Tensor& x, const Tensor& result) {
+OpDesc SumOfSquares(std::span<const Tensor> tensors, const Tensor& result) {
   constexpr OpKind op = OpKind::kSumOfSquares;
-  Main(op, "x", x, x.rank);
+  if (tensors.empty()) Fail(op, "no tensors");
   Same(op, "result", result, {1}, DType::kF64);
-  return Desc(op, x.dtype, {x.Elements(), 0, 0, 0});
+  OpDesc desc = Desc(op, tensors.front().dtype, {});
+  for (const Tensor& x : tensors) {
+    Main(op, "x", x, x.rank);
+    RequireType(op, "x", x, desc.dtype);
+    desc.dims[0] += x.Elements();
+  }
+  return desc;
 }
 
-OpDesc AdamW(const Tensor& param, const Tensor& grad, const Tensor& master, const Tensor& m, const Tensor& v) {
+OpDesc AdamW(std::span<const AdamWTensor> tensors) {
   constexpr OpKind op = OpKind::kAdamW;
-  Main(op, "param", param, param.rank);
-  const auto like_param = [&](std::string_view name, const Tensor& tensor) {
-    Main(op, name, tensor, param.rank);
-    if (!std::ranges::equal(ShapeOf(tensor), ShapeOf(param))) {
-      Fail(op, fmt::format("{} is [{}], the parameter [{}]", name, fmt::join(ShapeOf(tensor), ", "), fmt::join(ShapeOf(param), ", ")));
-    }
-  };
-  like_param("grad", grad);
-  like_param("m", m);
-  like_param("v", v);
-  RequireType(op, "v", v, m.dtype);
-  if (master.IsPresent()) {
-    like_param("master", master);
-    RequireType(op, "master", master, m.dtype);
+  if (tensors.empty()) Fail(op, "no tensors");
+  const AdamWTensor& first = tensors.front();
+  OpDesc desc = Desc(op, first.param.dtype, {});
+  desc.master_weights = first.master.IsPresent();
+  for (const AdamWTensor& t : tensors) {
+    const auto like_param = [&](std::string_view name, const Tensor& tensor, DType type) {
+      if (!std::ranges::equal(ShapeOf(tensor), ShapeOf(t.param))) {
+        Fail(op, fmt::format("{} is [{}], the parameter [{}]", name, fmt::join(ShapeOf(tensor), ", "), fmt::join(ShapeOf(t.param), ", ")));
+      }
+      Main(op, name, tensor, t.param.rank);
+      RequireType(op, name, tensor, type);
+    };
+    like_param("param", t.param, desc.dtype);
+    like_param("grad", t.grad, first.grad.dtype);
+    like_param("m", t.m, first.m.dtype);
+    like_param("v", t.v, first.m.dtype);
+    if (t.master.IsPresent() != desc.master_weights) Fail(op, "some tensors have a master copy and some have none");
+    if (desc.master_weights) like_param("master", t.master, first.m.dtype);
+    desc.dims[0] += t.param.Elements();
   }
-  OpDesc desc = Desc(op, param.dtype, {param.Elements()});
-  desc.master_weights = master.IsPresent();
   return desc;
 }
 

@@ -7,6 +7,10 @@
 namespace autocfg::op_check {
 
 OpDesc Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c, bool accumulate);
+OpDesc MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c);
+OpDesc MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& pre, const Tensor& y);
+OpDesc MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b, const Tensor& pre, const Tensor& dpre);
+OpDesc MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias);
 OpDesc LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& y, const Tensor& mean,
                         const Tensor& rstd);
 OpDesc LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd,
@@ -14,10 +18,8 @@ OpDesc LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma,
 OpDesc RmsNormForward(const Tensor& x, const Tensor& gamma, const Tensor& y, const Tensor& rstd);
 OpDesc RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd, const Tensor& dx, bool add_to_dx,
                        const Tensor& dgamma);
-OpDesc BiasAdd(const Tensor& y, const Tensor& bias);
 OpDesc BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual);
 OpDesc ResidualAdd(const Tensor& y, const Tensor& residual);
-OpDesc BiasGradient(const Tensor& dy, const Tensor& dbias);
 OpDesc ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y);
 OpDesc ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx);
 OpDesc Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta);
@@ -35,7 +37,8 @@ OpDesc CrossEntropySum(const Tensor& logits, std::int64_t valid, const Tensor& m
 OpDesc CrossEntropyLoss(const Tensor& sums, const Tensor& loss);
 OpDesc CrossEntropyBackward(const Tensor& logits, const Tensor& sums, const Tensor& targets);
 OpDesc Fill(const Tensor& y);
-OpDesc SumOfSquares(const Tensor& x, const Tensor& result);
-OpDesc AdamW(const Tensor& param, const Tensor& grad, const Tensor& master, const Tensor& m, const Tensor& v);
+// Both require at least one tensor: over none there is no op.
+OpDesc SumOfSquares(std::span<const Tensor> tensors, const Tensor& result);
+OpDesc AdamW(std::span<const AdamWTensor> tensors);
 
 }  // namespace autocfg::op_check

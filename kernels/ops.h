@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/device.h"
 #include "kernels/tensor.h"
@@ -23,10 +24,17 @@ struct AdamWParams {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0;    // decoupled: p -= lr * weight_decay * p
   double bias_correction1 = 1;  // 1 - beta1^t
   double bias_correction2 = 1;  // 1 - beta2^t
   double grad_scale = 1;        // the clip factor
+};
+
+// What AdamW updates of one parameter; all of the shape of `param`.
+struct AdamWTensor {
+  Tensor param, grad;
+  Tensor master;  // or absent
+  Tensor m, v;
+  double weight_decay = 0;  // decoupled: p -= lr * weight_decay * p
 };
 
 class Ops {
@@ -36,6 +44,18 @@ class Ops {
   // c[m,n] (= or +=) op(a)[m,k] op(b)[k,n], all of rank 2. `a` is [k,m] where transposed, `b` is [n,k].
   virtual void Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c, bool accumulate,
                       Stream& stream) = 0;
+  // The products of a linear layer with what comes with them (search/ops/op_desc.h: Epilogue), each one op.
+  // c[m,n] = a[m,k] b[k,n] + bias[n].
+  virtual void MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c, Stream& stream) = 0;
+  // pre[m,n] = a[m,k] b[k,n] + bias[n] (or absent); y[m,n] = f(pre). The activation is not gated; y is not pre.
+  virtual void MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& pre,
+                                const Tensor& y, Stream& stream) = 0;
+  // dpre[m,n] = (dy[m,k] b^T) * f'(pre[m,n]), b is [n,k]: the gradient by what MatmulActivation left in pre, through the product with b
+  // that took its y. The activation is not gated; dpre is not pre.
+  virtual void MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b, const Tensor& pre, const Tensor& dpre,
+                                        Stream& stream) = 0;
+  // dw[k,n] += x[m,k]^T dy[m,n]; dbias[n] += column sums of dy.
+  virtual void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias, Stream& stream) = 0;
 
   // y = (x - mean) * rstd * gamma + beta, by row of x[T,H]; mean[T], rstd[T] = 1/sqrt(var + eps) are kept for the backward.
   virtual void LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps, const Tensor& y,
@@ -51,18 +71,14 @@ class Ops {
   virtual void RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd, const Tensor& dx, bool add_to_dx,
                                const Tensor& dgamma, Stream& stream) = 0;
 
-  // y[T,W] += bias[W].
-  virtual void BiasAdd(const Tensor& y, const Tensor& bias, Stream& stream) = 0;
   // y[T,W] += bias[W] + residual[T,W].
   virtual void BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual, Stream& stream) = 0;
   // y[T,W] += residual[T,W].
   virtual void ResidualAdd(const Tensor& y, const Tensor& residual, Stream& stream) = 0;
-  // dbias[W] += column sums of dy[T,W].
-  virtual void BiasGradient(const Tensor& dy, const Tensor& dbias, Stream& stream) = 0;
-  // x[T,W] += bias[W] (or absent); y[T,F] = f(x), W = F. Gated (search/ops/activation.h): W = 2F, y = f(gate) * up, where
-  // the first F columns of x are the gates and the others the ups. y is not x.
+  // Gated activations (search/ops/activation.h); the others come with a product. x[T,2F] += bias[2F] (or absent); y[T,F] = f(gate) * up,
+  // where the first F columns of x are the gates and the others the ups. y is not x.
   virtual void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y, Stream& stream) = 0;
-  // dx[T,W] = gradient by x (bias included), given dy[T,F] and the x that the forward left. dx may be dy where the activation is not gated.
+  // dx[T,2F] = gradient by x (bias included), given dy[T,F] and the x that the forward left. dx is not dy.
   virtual void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx, Stream& stream) = 0;
 
   // Rotary position embedding (Su et al. 2021), in place, of the first heads_turned * head_dim columns of each row of
@@ -109,12 +125,13 @@ class Ops {
 
   // y = value, any shape.
   virtual void Fill(const Tensor& y, double value, Stream& stream) = 0;
-  // result[1] (kF64) += sum of squares of x, any shape; accumulated in double precision.
-  virtual void SumOfSquares(const Tensor& x, const Tensor& result, Stream& stream) = 0;
-  // One AdamW update (Loshchilov & Hutter 2019) of all elements; m, v in the optimizer's type. Where there is a master copy
-  // (or absent), it is in the optimizer's type too: it is updated, and param becomes its value, rounded.
-  virtual void AdamW(const Tensor& param, const Tensor& grad, const Tensor& master, const Tensor& m, const Tensor& v,
-                     const AdamWParams& params, Stream& stream) = 0;
+  // The two below are one op over all tensors that they are given, in that order, of any shapes and of one type each; over none, none. They
+  // keep no view of the list.
+  // result[1] (kF64) += sum of squares of all elements; accumulated in double precision.
+  virtual void SumOfSquares(std::span<const Tensor> tensors, const Tensor& result, Stream& stream) = 0;
+  // One AdamW update (Loshchilov & Hutter 2019) of all elements; m, v in the optimizer's type. Where there are master copies (all tensors
+  // have one, or none), they are in the optimizer's type too: they are updated, and param becomes their value, rounded.
+  virtual void AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params, Stream& stream) = 0;
 };
 
 // Elements of the statistics type that attention needs beside its operands; shared by all implementations, so that the memory model can

@@ -47,9 +47,40 @@ class CpuOps final : public Ops {
   void Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c, bool accumulate,
               Stream&) override {
     const OpDesc op = op_check::Matmul(a, ta, b, tb, c, accumulate);
-    Dispatch(op, a, {&b, &c}, [&]<typename T>() {
-      cpu::Gemm(ta, tb, op.dims[0], op.dims[1], op.dims[2], T(1), a.As<T>(), a.shape[1], b.As<T>(),
-                b.shape[1], accumulate ? T(1) : T(0), c.As<T>(), c.shape[1]);
+    Dispatch(op, a, {&b, &c}, [&]<typename T>() { Product<T>(op, a, b, c); });
+  }
+
+  void MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c, Stream&) override {
+    const OpDesc op = op_check::MatmulBias(a, b, bias, c);
+    Dispatch(op, a, {}, [&]<typename T>() {
+      Product<T>(op, a, b, c);
+      cpu::BiasAdd(op.dims[0], op.dims[1], c.As<T>(), bias.As<const T>());
+    });
+  }
+
+  void MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& pre, const Tensor& y,
+                        Stream&) override {
+    const OpDesc op = op_check::MatmulActivation(activation, a, b, bias, pre, y);
+    Dispatch(op, a, {}, [&]<typename T>() {
+      Product<T>(op, a, b, pre);
+      cpu::ActivationForward(activation, op.dims[0], op.dims[1], pre.As<T>(), bias.As<const T>(), y.As<T>());
+    });
+  }
+
+  void MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b, const Tensor& pre, const Tensor& dpre,
+                                Stream&) override {
+    const OpDesc op = op_check::MatmulActivationBackward(activation, dy, b, pre, dpre);
+    Dispatch(op, dy, {}, [&]<typename T>() {
+      Product<T>(op, dy, b, dpre);
+      cpu::ActivationBackward(activation, op.dims[0], op.dims[1], pre.As<const T>(), dpre.As<const T>(), dpre.As<T>());
+    });
+  }
+
+  void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias, Stream&) override {
+    const OpDesc op = op_check::MatmulBiasGradient(x, dy, dw, dbias);
+    Dispatch(op, x, {&dw}, [&]<typename T>() {
+      Product<T>(op, x, dy, dw);
+      cpu::BiasGradient(op.dims[2], op.dims[1], dy.As<const T>(), dbias.As<T>());
     });
   }
 
@@ -89,12 +120,6 @@ class CpuOps final : public Ops {
     });
   }
 
-  void BiasAdd(const Tensor& y, const Tensor& bias, Stream&) override {
-    const OpDesc op = op_check::BiasAdd(y, bias);
-    Dispatch(op, y, {},
-             [&]<typename T>() { cpu::BiasAdd(op.dims[0], op.dims[1], y.As<T>(), bias.As<const T>()); });
-  }
-
   void BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual, Stream&) override {
     const OpDesc op = op_check::BiasResidual(y, bias, residual);
     Dispatch(op, y, {}, [&]<typename T>() {
@@ -105,13 +130,6 @@ class CpuOps final : public Ops {
   void ResidualAdd(const Tensor& y, const Tensor& residual, Stream&) override {
     const OpDesc op = op_check::ResidualAdd(y, residual);
     Dispatch(op, y, {}, [&]<typename T>() { cpu::ResidualAdd(y.Elements(), y.As<T>(), residual.As<const T>()); });
-  }
-
-  void BiasGradient(const Tensor& dy, const Tensor& dbias, Stream&) override {
-    const OpDesc op = op_check::BiasGradient(dy, dbias);
-    Dispatch(op, dy, {&dbias}, [&]<typename T>() {
-      cpu::BiasGradient(op.dims[0], op.dims[1], dy.As<const T>(), dbias.As<T>());
-    });
   }
 
   void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y, Stream&) override {
@@ -221,24 +239,36 @@ class CpuOps final : public Ops {
     Dispatch(op, y, {}, [&]<typename T>() { std::fill_n(y.As<T>(), op.dims[0], static_cast<T>(value)); });
   }
 
-  void SumOfSquares(const Tensor& x, const Tensor& result, Stream&) override {
-    const OpDesc op = op_check::SumOfSquares(x, result);
-    Dispatch(op, x, {},
-             [&]<typename T>() { *result.As<double>() += cpu::SumOfSquares(op.dims[0], x.As<const T>()); });
+  void SumOfSquares(std::span<const Tensor> tensors, const Tensor& result, Stream&) override {
+    if (tensors.empty()) return;
+    const OpDesc op = op_check::SumOfSquares(tensors, result);
+    Dispatch(op, tensors.front(), {}, [&]<typename T>() {
+      for (const Tensor& x : tensors) *result.As<double>() += cpu::SumOfSquares(x.Elements(), x.As<const T>());
+    });
   }
 
-  void AdamW(const Tensor& param, const Tensor& grad, const Tensor& master, const Tensor& m, const Tensor& v, const AdamWParams& params,
-             Stream&) override {
-    const OpDesc op = op_check::AdamW(param, grad, master, m, v);
+  void AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params, Stream&) override {
+    if (tensors.empty()) return;
+    const OpDesc op = op_check::AdamW(tensors);
     if (op.master_weights) {
       throw std::invalid_argument("adamw: the cpu device keeps no master copy of the weights; fp32 and fp64 need none");
     }
-    Dispatch(op, param, {&grad, &m, &v}, [&]<typename T>() {
-      cpu::AdamW(op.dims[0], param.As<T>(), grad.As<const T>(), m.As<T>(), v.As<T>(), params);
+    const AdamWTensor& first = tensors.front();
+    Dispatch(op, first.param, {&first.grad, &first.m}, [&]<typename T>() {
+      for (const AdamWTensor& t : tensors) {
+        cpu::AdamW(t.param.Elements(), t.param.As<T>(), t.grad.As<const T>(), t.m.As<T>(), t.v.As<T>(), t.weight_decay, params);
+      }
     });
   }
 
  private:
+  // The matrix product of any op of that kind.
+  template <typename T>
+  static void Product(const OpDesc& op, const Tensor& a, const Tensor& b, const Tensor& c) {
+    cpu::Gemm(Transpose{op.transpose_a}, Transpose{op.transpose_b}, op.dims[0], op.dims[1], op.dims[2], T(1), a.As<T>(), a.shape[1],
+              b.As<T>(), b.shape[1], op.accumulate ? T(1) : T(0), c.As<T>(), c.shape[1]);
+  }
+
   static cpu::AttentionShape AttentionShape(const OpDesc& op) {
     return {op.dims[0], op.dims[1], op.dims[2], op.dims[3], op.dims[4]};
   }

@@ -17,10 +17,10 @@ double SumOfSquares(std::int64_t n, const T* x) {
 
 // p (1 - lr wd) - lr (m / c1) / (sqrt(v / c2) + eps), c1 and c2 the bias corrections.
 template <typename T>
-void AdamW(std::int64_t n, T* param, const T* grad, T* m, T* v, const AdamWParams& params) {
+void AdamW(std::int64_t n, T* param, const T* grad, T* m, T* v, double weight_decay, const AdamWParams& params) {
   const T beta1 = static_cast<T>(params.beta1), rest1 = static_cast<T>(1 - params.beta1);
   const T beta2 = static_cast<T>(params.beta2), rest2 = static_cast<T>(1 - params.beta2);
-  const T keep = static_cast<T>(1 - params.lr * params.weight_decay);
+  const T keep = static_cast<T>(1 - params.lr * weight_decay);
   const T step = static_cast<T>(params.lr / params.bias_correction1);
   const T root = static_cast<T>(1 / std::sqrt(params.bias_correction2));
   const T eps = static_cast<T>(params.eps), grad_scale = static_cast<T>(params.grad_scale);
@@ -38,7 +38,7 @@ void AdamW(std::int64_t n, T* param, const T* grad, T* m, T* v, const AdamWParam
 
 template double SumOfSquares(std::int64_t, const float*);
 template double SumOfSquares(std::int64_t, const double*);
-template void AdamW(std::int64_t, float*, const float*, float*, float*, const AdamWParams&);
-template void AdamW(std::int64_t, double*, const double*, double*, double*, const AdamWParams&);
+template void AdamW(std::int64_t, float*, const float*, float*, float*, double, const AdamWParams&);
+template void AdamW(std::int64_t, double*, const double*, double*, double*, double, const AdamWParams&);
 
 }  // namespace autocfg::cpu

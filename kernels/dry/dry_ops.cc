@@ -13,6 +13,20 @@ class DryOps final : public Ops {
               Stream&) override {
     log_.Record(op_check::Matmul(a, ta, b, tb, c, accumulate));
   }
+  void MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c, Stream&) override {
+    log_.Record(op_check::MatmulBias(a, b, bias, c));
+  }
+  void MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& pre, const Tensor& y,
+                        Stream&) override {
+    log_.Record(op_check::MatmulActivation(activation, a, b, bias, pre, y));
+  }
+  void MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b, const Tensor& pre, const Tensor& dpre,
+                                Stream&) override {
+    log_.Record(op_check::MatmulActivationBackward(activation, dy, b, pre, dpre));
+  }
+  void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias, Stream&) override {
+    log_.Record(op_check::MatmulBiasGradient(x, dy, dw, dbias));
+  }
   void LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double, const Tensor& y,
                         const Tensor& mean, const Tensor& rstd, Stream&) override {
     log_.Record(op_check::LayerNormForward(x, gamma, beta, y, mean, rstd));
@@ -29,17 +43,11 @@ class DryOps final : public Ops {
                        const Tensor& dgamma, Stream&) override {
     log_.Record(op_check::RmsNormBackward(dy, x, gamma, rstd, dx, add_to_dx, dgamma));
   }
-  void BiasAdd(const Tensor& y, const Tensor& bias, Stream&) override {
-    log_.Record(op_check::BiasAdd(y, bias));
-  }
   void BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual, Stream&) override {
     log_.Record(op_check::BiasResidual(y, bias, residual));
   }
   void ResidualAdd(const Tensor& y, const Tensor& residual, Stream&) override {
     log_.Record(op_check::ResidualAdd(y, residual));
-  }
-  void BiasGradient(const Tensor& dy, const Tensor& dbias, Stream&) override {
-    log_.Record(op_check::BiasGradient(dy, dbias));
   }
   void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y, Stream&) override {
     log_.Record(op_check::ActivationForward(activation, x, bias, y));
@@ -87,12 +95,11 @@ class DryOps final : public Ops {
     log_.Record(op_check::CrossEntropyBackward(logits, sums, targets));
   }
   void Fill(const Tensor& y, double, Stream&) override { log_.Record(op_check::Fill(y)); }
-  void SumOfSquares(const Tensor& x, const Tensor& result, Stream&) override {
-    log_.Record(op_check::SumOfSquares(x, result));
+  void SumOfSquares(std::span<const Tensor> tensors, const Tensor& result, Stream&) override {
+    if (!tensors.empty()) log_.Record(op_check::SumOfSquares(tensors, result));
   }
-  void AdamW(const Tensor& param, const Tensor& grad, const Tensor& master, const Tensor& m, const Tensor& v, const AdamWParams&,
-             Stream&) override {
-    log_.Record(op_check::AdamW(param, grad, master, m, v));
+  void AdamW(std::span<const AdamWTensor> tensors, const AdamWParams&, Stream&) override {
+    if (!tensors.empty()) log_.Record(op_check::AdamW(tensors));
   }
 
  private:

@@ -23,7 +23,8 @@ v1::OpDesc ToProto(const OpDesc& op) {
   message.set_accumulate(op.accumulate);
   message.set_bias(op.bias);
   message.set_master_weights(op.master_weights);
-  if (HasActivation(op.kind)) message.set_activation(std::string(Name(op.activation)));
+  if (op.epilogue != Epilogue::kNone) message.set_epilogue(std::string(Name(op.epilogue)));
+  if (HasActivation(op)) message.set_activation(std::string(Name(op.activation)));
   message.set_group(std::string(Name(op.group)));
   message.set_group_size(op.group_size);
   for (int i = 0; i < DimCount(op.kind); ++i) message.add_dims(op.dims[static_cast<std::size_t>(i)]);
@@ -52,13 +53,28 @@ absl::StatusOr<OpDesc> FromProto(const v1::OpDesc& message) {
   if (op.kind != OpKind::kMatmul && (op.transpose_a || op.transpose_b || op.accumulate)) {
     return Invalid("kind", Name(op.kind), "matmul where transpose_a, transpose_b or accumulate is set");
   }
+  if (!message.epilogue().empty()) {
+    const auto epilogue = ParseEpilogue(message.epilogue());
+    if (!epilogue) return Invalid("epilogue", fmt::format("\"{}\"", Printable(message.epilogue())), "a known one");
+    if (op.kind != OpKind::kMatmul) return Invalid("kind", Name(op.kind), "matmul where epilogue is set");
+    const OpDesc given = op;
+    SetEpilogue(op, *epilogue);
+    if (op.transpose_a != given.transpose_a || op.transpose_b != given.transpose_b || op.accumulate != given.accumulate) {
+      return Invalid("epilogue", message.epilogue(), "that of a product with such transpose_a, transpose_b and accumulate");
+    }
+  }
   op.bias = message.bias();
   op.master_weights = message.master_weights();
-  if (op.bias && op.kind != OpKind::kActivationForward) return Invalid("kind", Name(op.kind), "activation_forward where bias is set");
+  if (op.bias && op.kind != OpKind::kActivationForward && op.epilogue != Epilogue::kActivation) {
+    return Invalid("kind", Name(op.kind), "activation_forward, or matmul with epilogue activation, where bias is set");
+  }
   if (op.master_weights && op.kind != OpKind::kAdamW) return Invalid("kind", Name(op.kind), "adamw where master_weights is set");
-  if (HasActivation(op.kind)) {
+  if (HasActivation(op)) {
     const auto activation = ParseActivation(message.activation());
     if (!activation) return Invalid("activation", fmt::format("\"{}\"", Printable(message.activation())), "a known one");
+    if (IsGated(*activation) == (op.kind == OpKind::kMatmul)) {
+      return Invalid("activation", Name(*activation), op.kind == OpKind::kMatmul ? "not gated in an epilogue" : "a gated one");
+    }
     op.activation = *activation;
   } else if (!message.activation().empty()) {
     return Invalid("kind", Name(op.kind), "an activation where activation is set");

@@ -81,7 +81,13 @@ absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> ClusterOpTimes::Create(con
 
 double ClusterOpTimes::Seconds(const OpDesc& op, const ParallelPlan& plan) const {
   switch (op.kind) {
-    case OpKind::kMatmul: return MatmulSeconds(device_, {1, op.dims[0], op.dims[1], op.dims[2]}, MinBytes(op)) + overhead_s_;
+    case OpKind::kMatmul: {
+      OpDesc product = op;
+      product.epilogue = Epilogue::kNone;
+      const double bytes = MinBytes(product);
+      const double epilogue_s = (MinBytes(op) - bytes) / device_.bytes_per_s;
+      return MatmulSeconds(device_, {1, op.dims[0], op.dims[1], op.dims[2]}, bytes) + epilogue_s + overhead_s_;
+    }
     case OpKind::kAttentionForward: return FusedAttentionSeconds(op, attention_forward_flops_per_s_, device_.bytes_per_s, overhead_s_);
     case OpKind::kAttentionBackward: return FusedAttentionSeconds(op, attention_backward_flops_per_s_, device_.bytes_per_s, overhead_s_);
     case OpKind::kUnfusedAttentionForward:

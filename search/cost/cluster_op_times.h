@@ -3,8 +3,8 @@
 //
 // Compute ops launch (op_overhead_s) and then take the longer of their arithmetic and their bytes, each at what of the peak the
 // device's efficiency says is reached: matrix products by matmul_model.h, attention by attention_model.h, all others by their
-// bytes. Communication by collective_model.h. Seconds are finite and positive but for groups of one rank (0), and never less for
-// a larger op.
+// bytes. The epilogue of a product adds the time of the bytes that it moves beyond the product's, and no launch. Communication by
+// collective_model.h. Seconds are finite and positive but for groups of one rank (0), and never less for a larger op.
 #pragma once
 
 #include <memory>

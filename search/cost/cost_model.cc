@@ -211,26 +211,7 @@ const CostModel::ComputeParts& CostModel::ComputePartsOf(const ParallelPlan& pla
   c.embedding_backward = SumOf(plan, EmbeddingBackwardOps(model_, workload_, plan));
   c.head_forward = SumOf(plan, HeadForwardOps(model_, workload_, plan));
   c.head_backward = SumOf(plan, HeadBackwardOps(model_, workload_, plan));
-  const StepShapes s = ShapesOf(model_, workload_, plan);
-  c.layer = ParameterCosts(plan, LayerParameters(s, model_), true);
-  for (const RankPlace place : {RankPlace{true, false}, RankPlace{false, true}, RankPlace{true, true}}) {
-    // The last rank's copy of a tied table is updated, but the first rank's counts in the norm.
-    const RankCosts before = ParameterCosts(plan, ParametersBeforeLayers(s, model_, place), place.first);
-    const RankCosts after = ParameterCosts(plan, ParametersAfterLayers(s, model_, place), true);
-    RankCosts& all = c.place[PlaceIndex(place)];
-    all.norm_s = before.norm_s + after.norm_s;
-    all.update_s = before.update_s + after.update_s;
-  }
   return compute_parts_.emplace(key, std::move(c)).first->second;
-}
-
-RankCosts CostModel::ParameterCosts(const ParallelPlan& plan, const ParameterList& parameters, bool in_norm) const {
-  RankCosts c;
-  for (const ParameterShape& p : parameters) {
-    c.update_s += times_->Seconds(ParameterOp(workload_, OpKind::kAdamW, p.elements), plan);
-    if (in_norm) c.norm_s += times_->Seconds(ParameterOp(workload_, OpKind::kSumOfSquares, p.elements), plan);
-  }
-  return c;
 }
 
 double CostModel::ActionSeconds(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const {
@@ -263,8 +244,6 @@ const CostModel::PlanParts& CostModel::PlanPartsOf(const ParallelPlan& plan) {
   seconds(compute.embedding_backward, parts.embedding.backward_s, parts.embedding.tp_backward_s);
   seconds(compute.head_forward, parts.head.forward_s, parts.head.tp_forward_s);
   seconds(compute.head_backward, parts.head.backward_s, parts.head.tp_backward_s);
-  p.layer = compute.layer;
-  p.place = compute.place;
   if (plan.pp > 1) {
     p.p2p_s = std::max(ActionSeconds(plan, 0, ActionKind::kSendActivation), ActionSeconds(plan, 0, ActionKind::kRecvActivation));
     p.tied_s = ActionSeconds(plan, 0, ActionKind::kSumTiedEmbedding);
@@ -280,7 +259,7 @@ const CostModel::PlanParts& CostModel::PlanPartsOf(const ParallelPlan& plan) {
   return plan_parts_.emplace(key, p).first->second;
 }
 
-RankCosts CostModel::CostsOfRank(const ParallelPlan& plan, const PlanParts& parts, std::int64_t pipeline_rank) {
+RankCosts CostModel::CostsOfRank(const ParallelPlan& plan, std::int64_t pipeline_rank) {
   const std::int64_t layers = RankLayers(model_, plan, pipeline_rank);
   const std::size_t place = PlaceIndex(PlaceOf(plan, pipeline_rank));
   const std::array<std::int64_t, 5> key = {plan.tp, plan.dp, plan.pp, layers, static_cast<std::int64_t>(place)};
@@ -289,8 +268,8 @@ RankCosts CostModel::CostsOfRank(const ParallelPlan& plan, const PlanParts& part
   if (made) {
     costs.zero_s = ActionSeconds(plan, pipeline_rank, ActionKind::kZeroGradients);
     costs.reduce_s = ActionSeconds(plan, pipeline_rank, ActionKind::kReduceGradients);
-    costs.norm_s = static_cast<double>(layers) * parts.layer.norm_s + parts.place[place].norm_s;
-    costs.update_s = static_cast<double>(layers) * parts.layer.update_s + parts.place[place].update_s;
+    costs.norm_s = times_->Seconds(ParameterOp(model_, workload_, plan, pipeline_rank, OpKind::kSumOfSquares), plan);
+    costs.update_s = ActionSeconds(plan, pipeline_rank, ActionKind::kOptimizer);
   }
   return costs;
 }
@@ -322,7 +301,7 @@ const PipelineCosts& CostModel::CostsOf(const ParallelPlan& plan) {
     if (!explicit_split && rank >= 2 && rank + 1 < plan.pp) {
       costs_.ranks.push_back(costs_.ranks.back());
     } else {
-      costs_.ranks.push_back(CostsOfRank(plan, parts, rank));
+      costs_.ranks.push_back(CostsOfRank(plan, rank));
     }
   }
   return costs_;

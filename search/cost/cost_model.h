@@ -131,22 +131,17 @@ class CostModel {
   struct ComputeParts {
     OpSum layer_forward, layer_recompute, layer_backward;
     OpSum embedding_forward, embedding_backward, head_forward, head_backward;
-    RankCosts layer;                 // norm_s and update_s of a layer's parameters
-    std::array<RankCosts, 4> place;  // and of those beside the layers, by PlaceIndex
   };
   struct PlanParts {
     PartCosts parts;
-    RankCosts layer;
-    std::array<RankCosts, 4> place;
     double p2p_s = 0, tied_s = 0, scalars_s = 0;
   };
 
   OpSum SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const;
-  RankCosts ParameterCosts(const ParallelPlan& plan, const ParameterList& parameters, bool in_norm) const;
   double ActionSeconds(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const;
   const ComputeParts& ComputePartsOf(const ParallelPlan& plan);
   const PlanParts& PlanPartsOf(const ParallelPlan& plan);
-  RankCosts CostsOfRank(const ParallelPlan& plan, const PlanParts& parts, std::int64_t pipeline_rank);
+  RankCosts CostsOfRank(const ParallelPlan& plan, std::int64_t pipeline_rank);
   double SecondsOf(const PipelineCosts& costs, std::int64_t pipeline_rank, const Action& action) const;
   double RanksPerCore() const;
 
@@ -160,7 +155,7 @@ class CostModel {
   absl::flat_hash_map<std::array<std::int64_t, 4>, ComputeParts> compute_parts_;
   // The same, and where the ranks of groups stand: tp, dp, pp; scatter_gather, which messages depend on.
   absl::flat_hash_map<std::array<std::int64_t, 7>, PlanParts> plan_parts_;
-  // Zeroing and reduction (zero_s and reduce_s): tp, dp, pp, layers of the rank, whether it is first and last.
+  // What a rank does with all its parameters: tp, dp, pp, layers of the rank, whether it is first and last.
   absl::flat_hash_map<std::array<std::int64_t, 5>, RankCosts> region_costs_;
   PipelineCosts costs_;  // of the plan at hand, kept to spare allocations
 };

@@ -21,25 +21,51 @@ class OpLister {
     op.accumulate = accumulate;
     ops.push_back(op);
   }
-  // dW[rows of dW, columns] += x^T dy over T tokens.
+  void Matmul(Epilogue epilogue, std::int64_t m, std::int64_t n, std::int64_t k) {
+    Matmul(m, n, k);
+    SetEpilogue(ops.back(), epilogue);
+    if (!HasActivation(ops.back())) return;
+    ops.back().activation = model_.activation;
+    ops.back().bias = epilogue == Epilogue::kActivation && model_.bias;
+  }
+  // dW[rows of dW, columns] += x^T dy over T tokens, of a matrix without a bias.
   void WeightGradient(std::int64_t rows, std::int64_t columns) { Matmul(rows, columns, s.tokens, true, false, true); }
+  // The same of a linear layer, whose bias gradient comes with it.
+  void LinearGradient(std::int64_t rows, std::int64_t columns) {
+    if (model_.bias) {
+      Matmul(Epilogue::kBiasGradient, rows, columns, s.tokens);
+    } else {
+      WeightGradient(rows, columns);
+    }
+  }
   void Add(OpKind kind, DType type, std::array<std::int64_t, 5> dims) {
     ops.push_back(OpDesc{.kind = kind, .dtype = type, .dims = dims});
   }
   void Rows(OpKind kind, std::int64_t width) { Add(kind, types.compute, {s.tokens, width}); }
   void NormForward() { Rows(model_.norm == Norm::kLayerNorm ? OpKind::kLayerNormForward : OpKind::kRmsNormForward, s.hidden); }
   void NormBackward() { Rows(model_.norm == Norm::kLayerNorm ? OpKind::kLayerNormBackward : OpKind::kRmsNormBackward, s.hidden); }
-  void BiasAdd(std::int64_t width) {
-    if (model_.bias) Rows(OpKind::kBiasAdd, width);
-  }
-  void BiasGradient(std::int64_t width) {
-    if (model_.bias) Rows(OpKind::kBiasGradient, width);
-  }
   void Residual() { Rows(model_.bias ? OpKind::kBiasResidual : OpKind::kResidualAdd, s.hidden); }
-  void Activation(OpKind kind) {
+  void GatedActivation(OpKind kind) {
     Rows(kind, s.ffn);
     ops.back().activation = model_.activation;
     ops.back().bias = kind == OpKind::kActivationForward && model_.bias;
+  }
+  // Into the feed-forward block and through its activation, and back.
+  void ActivationForward() {
+    if (IsGated(model_.activation)) {
+      Matmul(s.tokens, s.fc, s.hidden);
+      GatedActivation(OpKind::kActivationForward);
+    } else {
+      Matmul(Epilogue::kActivation, s.tokens, s.fc, s.hidden);
+    }
+  }
+  void ActivationBackward() {
+    if (IsGated(model_.activation)) {
+      Matmul(s.tokens, s.ffn, s.hidden, false, true);
+      GatedActivation(OpKind::kActivationBackward);
+    } else {
+      Matmul(Epilogue::kActivationGradient, s.tokens, s.ffn, s.hidden);
+    }
   }
   void Rope() {
     if (model_.position == Position::kRope) Add(OpKind::kRope, types.compute, {s.tokens, s.heads + s.kv_heads, s.head_dim});
@@ -73,16 +99,14 @@ class OpLister {
   // A layer's forward up to the activation, which is what full recomputation runs again.
   void LayerForwardHead() {
     NormForward();
-    Matmul(s.tokens, s.qkv, s.hidden);
-    BiasAdd(s.qkv);
+    Matmul(model_.bias ? Epilogue::kBias : Epilogue::kNone, s.tokens, s.qkv, s.hidden);
     Rope();
     AttentionForward();
     Matmul(s.tokens, s.hidden, s.attention);
     ReduceHidden();
     Residual();
     NormForward();
-    Matmul(s.tokens, s.fc, s.hidden);
-    Activation(OpKind::kActivationForward);
+    ActivationForward();
   }
 
   const StepShapes s;
@@ -149,22 +173,17 @@ std::vector<OpDesc> LayerRecomputeOps(const ModelSpec& model, const Workload& wo
 std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   const StepShapes& s = l.s;
-  l.BiasGradient(s.hidden);
-  l.WeightGradient(s.ffn, s.hidden);
-  l.Matmul(s.tokens, s.ffn, s.hidden, false, true);
-  l.Activation(OpKind::kActivationBackward);
-  l.BiasGradient(s.fc);
-  l.WeightGradient(s.hidden, s.fc);
+  l.LinearGradient(s.ffn, s.hidden);
+  l.ActivationBackward();
+  l.LinearGradient(s.hidden, s.fc);
   l.Matmul(s.tokens, s.hidden, s.fc, false, true);
   l.ReduceHidden();
   l.NormBackward();
-  l.BiasGradient(s.hidden);
-  l.WeightGradient(s.attention, s.hidden);
+  l.LinearGradient(s.attention, s.hidden);
   l.Matmul(s.tokens, s.attention, s.hidden, false, true);
   l.AttentionBackward();
   l.Rope();
-  l.BiasGradient(s.qkv);
-  l.WeightGradient(s.hidden, s.qkv);
+  l.LinearGradient(s.hidden, s.qkv);
   l.Matmul(s.tokens, s.hidden, s.qkv, false, true);
   l.ReduceHidden();
   l.NormBackward();
@@ -214,30 +233,28 @@ std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& work
   return std::move(l.ops);
 }
 
-OpDesc ParameterOp(const Workload& workload, OpKind kind, std::int64_t elements) {
+OpDesc ParameterOp(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, std::int64_t pipeline_rank, OpKind kind,
+                   std::int64_t tensor_coordinate) {
+  const StepShapes s = ShapesOf(model, workload, plan);
+  const RankPlace place = PlaceOf(plan, pipeline_rank);
+  const bool with_replicated = tensor_coordinate == 0 || kind != OpKind::kSumOfSquares;
+  const auto elements = [&](const ParameterList& list) {
+    std::int64_t n = 0;
+    for (const ParameterShape& p : list) n += with_replicated || !p.replicated ? p.elements : 0;
+    return n;
+  };
+  std::int64_t n = RankLayers(model, plan, pipeline_rank) * elements(LayerParameters(s, model));
+  n += elements(ParametersAfterLayers(s, model, place));
+  // The last rank's copy of a tied table is updated, but the first rank's counts in the norm.
+  if (place.first || kind != OpKind::kSumOfSquares) n += elements(ParametersBeforeLayers(s, model, place));
+
   const Precision& types = workload.precision;
-  OpDesc op{.kind = kind, .dtype = types.gradients, .dims = {elements}};
+  OpDesc op{.kind = kind, .dtype = types.gradients, .dims = {n}};
   if (kind == OpKind::kAdamW) {
     op.dtype = types.parameters;
     op.master_weights = types.master_weights;
   }
   return op;
-}
-
-std::vector<OpDesc> ParameterOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, std::int64_t pipeline_rank,
-                                 OpKind kind) {
-  const StepShapes s = ShapesOf(model, workload, plan);
-  const RankPlace place = PlaceOf(plan, pipeline_rank);
-  std::vector<OpDesc> ops;
-  const auto add = [&](const ParameterList& list) {
-    for (const ParameterShape& p : list) ops.push_back(ParameterOp(workload, kind, p.elements));
-  };
-  // The last rank's copy of a tied table is updated, but the first rank's counts in the norm.
-  if (place.first || kind != OpKind::kSumOfSquares) add(ParametersBeforeLayers(s, model, place));
-  const ParameterList layer = LayerParameters(s, model);
-  for (std::int64_t i = 0; i < RankLayers(model, plan, pipeline_rank); ++i) add(layer);
-  add(ParametersAfterLayers(s, model, place));
-  return ops;
 }
 
 std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, std::int64_t pipeline_rank,
@@ -274,10 +291,10 @@ std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, 
       break;
     }
     case ActionKind::kReduceScalars:
-      l.ops = ParameterOps(model, workload, plan, pipeline_rank, OpKind::kSumOfSquares);
+      l.ops = {ParameterOp(model, workload, plan, pipeline_rank, OpKind::kSumOfSquares)};
       if (RankCount(plan) > 1) l.Communicate(OpKind::kAllReduceSum, DType::kF64, CommGroup::kWorld, RankCount(plan), 2);
       break;
-    case ActionKind::kOptimizer: return ParameterOps(model, workload, plan, pipeline_rank, OpKind::kAdamW);
+    case ActionKind::kOptimizer: return {ParameterOp(model, workload, plan, pipeline_rank, OpKind::kAdamW)};
   }
   return std::move(l.ops);
 }

@@ -32,13 +32,10 @@ std::vector<OpDesc> EmbeddingBackwardOps(const ModelSpec& model, const Workload&
 std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
 std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
 
-// One op of `kind` for each parameter of a pipeline rank, all its stages, in parameter order: kAdamW, or kSumOfSquares (without the last rank's
-// copy of a tied table).
-std::vector<OpDesc> ParameterOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, std::int64_t pipeline_rank,
-                                 OpKind kind);
-
-// One op of `kind` on a parameter tensor of that many elements.
-OpDesc ParameterOp(const Workload& workload, OpKind kind, std::int64_t elements);
+// The one op over all parameters of a pipeline rank, all its stages: kAdamW, or kSumOfSquares (without the last rank's copy of a tied
+// table; on a tensor coordinate other than 0, without those that the whole group holds).
+OpDesc ParameterOp(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, std::int64_t pipeline_rank, OpKind kind,
+                   std::int64_t tensor_coordinate = 0);
 
 // One action of a rank's program: the above put together, or its communication, reductions and updates. A forward or backward is that of the
 // stage that the action names (throws std::logic_error where it names none, or another rank's); those of the whole rank leave it at -1.

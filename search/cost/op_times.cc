@@ -93,7 +93,7 @@ OpTimes::OpTimes(const std::vector<OpTime>& measured) {
     compute[{op.kind, op.dtype}].push_back(point);
     (Flops(op) > 0 ? flops : bytes).push_back(point);
     best_bytes_per_s_ = std::max(best_bytes_per_s_, MinBytes(op) / seconds);
-    compute_[{op.kind, op.dtype}].points.push_back({op, point.size, 0});
+    compute_[{op.kind, op.dtype}].points[op.epilogue].push_back({op, point.size, 0});
   }
 
   has_bytes_ = !bytes.empty();
@@ -102,13 +102,15 @@ OpTimes::OpTimes(const std::vector<OpTime>& measured) {
   any_flops_ = FitLine(flops);
   for (auto& [key, fit] : compute_) {
     fit.line = FitLine(compute[key]);
-    for (Point& p : fit.points) {
-      const double line = std::max(fit.line.Seconds(p.work), MinBytes(p.op) / best_bytes_per_s_);
-      p.log_residual = line > 0 ? std::log(measured_.at(p.op) / line) : 0;
+    for (auto& [epilogue, points] : fit.points) {
+      for (Point& p : points) {
+        const double line = std::max(fit.line.Seconds(p.work), MinBytes(p.op) / best_bytes_per_s_);
+        p.log_residual = line > 0 ? std::log(measured_.at(p.op) / line) : 0;
+      }
+      std::sort(points.begin(), points.end(), [](const Point& a, const Point& b) {
+        return a.work != b.work ? a.work < b.work : a.op < b.op;
+      });
     }
-    std::sort(fit.points.begin(), fit.points.end(), [](const Point& a, const Point& b) {
-      return a.work != b.work ? a.work < b.work : a.op < b.op;
-    });
   }
   for (const auto& [key, points] : by_size)
     group_size_links_[key] = FitLinkLike(points, FitLine(by_kind[key.first]));
@@ -147,6 +149,8 @@ double OpTimes::ComputeSeconds(const OpDesc& op) const {
       type_scale = static_cast<double>(SizeOf(op.dtype)) / static_cast<double>(SizeOf(it->first.second));
   }
   const ComputeFit& fit = it->second;
+  const auto family = fit.points.find(op.epilogue);
+  const std::vector<Point>& points = family != fit.points.end() ? family->second : fit.points.begin()->second;
   const double work = Work(op) * type_scale;
   const double line = std::max(fit.line.Seconds(work), floor);
 
@@ -154,11 +158,10 @@ double OpTimes::ComputeSeconds(const OpDesc& op) const {
   constexpr std::ptrdiff_t kEachSide = 4;
   constexpr double kFadeWeight =
       0.05;  // as much as a measured op at a distance of 4.5, a factor of 90 in one dim
-  const auto middle = std::lower_bound(fit.points.begin(), fit.points.end(), work,
-                                       [](const Point& p, double w) { return p.work < w; });
-  const auto begin =
-      fit.points.begin() + std::max<std::ptrdiff_t>(0, middle - fit.points.begin() - kEachSide);
-  const auto end = middle + std::min<std::ptrdiff_t>(kEachSide, fit.points.end() - middle);
+  const auto middle =
+      std::lower_bound(points.begin(), points.end(), work, [](const Point& p, double w) { return p.work < w; });
+  const auto begin = points.begin() + std::max<std::ptrdiff_t>(0, middle - points.begin() - kEachSide);
+  const auto end = middle + std::min<std::ptrdiff_t>(kEachSide, points.end() - middle);
   double weights = kFadeWeight, residual = 0;
   for (auto p = begin; p != end; ++p) {
     const double weight = 1 / (DistanceSquared(op, p->op) + 1e-3);

@@ -35,8 +35,9 @@ class OpTimes final : public OpTimeModel {
   // Compute ops not measured: the larger of overhead + work / rate and bytes / (the highest bandwidth seen),
   // times a correction. Work is FLOPs where the kind has any, else bytes; overhead and rate are fitted to the
   // measured ops of the kind and type. The correction is what the nearest measured ops (by the logarithms of
-  // their dims) deviate from that, weighted by nearness, and fades to 1 far away from all of them. A type
-  // never measured takes another type's fit by bytes; a kind never measured that of all kinds.
+  // their dims; of a product's epilogue, where that was measured) deviate from that, weighted by nearness, and
+  // fades to 1 far away from all of them. A type never measured takes another type's fit by bytes; a kind never
+  // measured that of all kinds.
   //
   // Communication not measured: the link of its kind, group and size, fitted to the measured ops; a group
   // never measured at that size takes the other groups' link of that size, a size never measured the next
@@ -55,7 +56,7 @@ class OpTimes final : public OpTimeModel {
   };
   struct ComputeFit {
     LinkModel line;             // seconds over work
-    std::vector<Point> points;  // ascending by work
+    std::map<Epilogue, std::vector<Point>> points;  // each ascending by work; all but products under kNone
   };
   double ComputeSeconds(const OpDesc& op) const;
   double CommunicationSeconds(const OpDesc& op) const;

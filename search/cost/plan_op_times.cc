@@ -32,6 +32,7 @@ std::vector<OpDesc> PlanOps(const ModelSpec& model, const Workload& workload, co
                                   ActionKind::kReduceScalars, ActionKind::kOptimizer}) {
       add(ActionOps(model, workload, plan, rank, Action{.kind = kind}));
     }
+    if (plan.tp > 1) ops.insert(ParameterOp(model, workload, plan, rank, OpKind::kSumOfSquares, 1));
   }
   if (plan.pp > 1) {
     for (const ActionKind kind : {ActionKind::kSendActivation, ActionKind::kRecvActivation}) {

@@ -16,10 +16,8 @@ constexpr std::array<KindFacts, kOpKindCount> kKinds = {{
     {"layer_norm_backward", 2},
     {"rms_norm_forward", 2},
     {"rms_norm_backward", 2},
-    {"bias_add", 2},
     {"bias_residual", 2},
     {"residual_add", 2},
-    {"bias_gradient", 2},
     {"activation_forward", 2},
     {"activation_backward", 2},
     {"rope", 3},
@@ -45,9 +43,23 @@ constexpr std::array<KindFacts, kOpKindCount> kKinds = {{
     {"all_gather", 1},
 }};
 
+constexpr std::array<std::string_view, kEpilogueCount> kEpilogues = {"none", "bias", "activation", "activation_gradient", "bias_gradient"};
+
 constexpr std::array<std::string_view, 6> kGroups = {"none", "tensor", "data", "pipeline", "embedding", "world"};
 
 const KindFacts& FactsOf(OpKind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
+
+// Elements that a product's epilogue reads and writes beside those of the product, m rows and n columns of its result.
+double EpilogueElements(const OpDesc& op, double m, double n) {
+  switch (op.epilogue) {
+    case Epilogue::kNone: return 0;
+    case Epilogue::kBias: return n;
+    case Epilogue::kActivation: return m * n + (op.bias ? n : 0);  // both pre and y are written
+    case Epilogue::kActivationGradient: return m * n;              // pre is read
+    case Epilogue::kBiasGradient: return 2 * n;                    // in and out; dy is an operand of the product
+  }
+  return 0;
+}
 
 // Elements read plus elements written, each tensor once; token ids and targets count as elements of the op's type.
 double MinElements(const OpDesc& op) {
@@ -58,15 +70,13 @@ double MinElements(const OpDesc& op) {
   const double g = static_cast<double>(op.dims[4]);
   const double wide = IsGated(op.activation) ? 2 : 1;  // width of an activation's input over its result's
   switch (op.kind) {
-    case OpKind::kMatmul: return a * c + c * b + (op.accumulate ? 2 : 1) * a * b;
+    case OpKind::kMatmul: return a * c + c * b + (op.accumulate ? 2 : 1) * a * b + EpilogueElements(op, a, b);
     case OpKind::kLayerNormForward: return 2 * a * b + 2 * b + 2 * a;   // x, y; weight, bias; mean, rstd
     case OpKind::kLayerNormBackward: return 3 * a * b + 5 * b + 2 * a;  // dy, x, dx; weight, two sums in and out
-    case OpKind::kBiasAdd: return 2 * a * b + b;
     case OpKind::kBiasResidual: return 3 * a * b + b;
     case OpKind::kRmsNormForward: return 2 * a * b + b + a;       // x, y; weight; rstd
     case OpKind::kRmsNormBackward: return 3 * a * b + 3 * b + a;  // dy, x, dx; weight, one sum in and out
     case OpKind::kResidualAdd: return 3 * a * b;
-    case OpKind::kBiasGradient: return a * b + 2 * b;
     case OpKind::kActivationForward: return (wide + 1) * a * b + (op.bias ? wide * (a * b + b) : 0);  // a bias writes x again
     case OpKind::kActivationBackward: return (2 * wide + 1) * a * b;                                  // x, dy; dx
     case OpKind::kRope: return 2 * a * b * c;
@@ -102,6 +112,8 @@ std::string_view Name(OpKind kind) { return FactsOf(kind).name; }
 
 std::string_view Name(CommGroup group) { return kGroups[static_cast<std::size_t>(group)]; }
 
+std::string_view Name(Epilogue epilogue) { return kEpilogues[static_cast<std::size_t>(epilogue)]; }
+
 std::optional<OpKind> ParseOpKind(std::string_view name) {
   for (int i = 0; i < kOpKindCount; ++i) {
     const OpKind kind = static_cast<OpKind>(i);
@@ -117,14 +129,29 @@ std::optional<CommGroup> ParseCommGroup(std::string_view name) {
   return std::nullopt;
 }
 
+std::optional<Epilogue> ParseEpilogue(std::string_view name) {
+  for (std::size_t i = 0; i < kEpilogues.size(); ++i) {
+    if (kEpilogues[i] == name) return static_cast<Epilogue>(i);
+  }
+  return std::nullopt;
+}
+
+void SetEpilogue(OpDesc& op, Epilogue epilogue) {
+  op.epilogue = epilogue;
+  if (epilogue == Epilogue::kNone) return;
+  op.transpose_a = op.accumulate = epilogue == Epilogue::kBiasGradient;
+  op.transpose_b = epilogue == Epilogue::kActivationGradient;
+}
+
 int DimCount(OpKind kind) { return FactsOf(kind).dims; }
 
 std::string ToString(const OpDesc& op) {
   std::string text = fmt::format("{} {}", Name(op.kind), Name(op.dtype));
   if (op.kind == OpKind::kMatmul) {
     text += fmt::format(" {}{}{}", op.transpose_a ? 't' : 'n', op.transpose_b ? 't' : 'n', op.accumulate ? " acc" : "");
+    if (op.epilogue != Epilogue::kNone) text += fmt::format(" {}", Name(op.epilogue));
   }
-  if (HasActivation(op.kind)) {
+  if (HasActivation(op)) {
     text += fmt::format(" {}{}", Name(op.activation), op.bias ? " bias" : "");
   }
   if (op.master_weights) text += " master";
@@ -160,7 +187,7 @@ std::size_t OpDescHash::operator()(const OpDesc& op) const noexcept {
     hash *= 0xff51afd7ed558ccdu;
     hash ^= hash >> 32;
   };
-  mix(static_cast<std::uint64_t>(op.kind) | static_cast<std::uint64_t>(op.dtype) << 8 |
+  mix(static_cast<std::uint64_t>(op.kind) | static_cast<std::uint64_t>(op.dtype) << 8 | static_cast<std::uint64_t>(op.epilogue) << 12 |
       static_cast<std::uint64_t>(op.transpose_a) << 16 | static_cast<std::uint64_t>(op.transpose_b) << 17 |
       static_cast<std::uint64_t>(op.accumulate) << 18 | static_cast<std::uint64_t>(op.bias) << 19 |
       static_cast<std::uint64_t>(op.master_weights) << 20 | static_cast<std::uint64_t>(op.activation) << 21 | static_cast<std::uint64_t>(op.group) << 24 |

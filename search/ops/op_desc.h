@@ -4,15 +4,16 @@
 //
 // The letters of `dims`, by kind (T tokens = micro_batch x S, S sequence, H row width, N local heads, G local key-value heads,
 // D head dimension, F feed-forward width, V local vocabulary, n elements):
-//   kMatmul                              {m, n, k}: C[m,n] (+)= op(A)[m,k] op(B)[k,n]
+//   kMatmul                              {m, n, k}: C[m,n] (+)= op(A)[m,k] op(B)[k,n], and what its epilogue says
 //   k{LayerNorm,RmsNorm}{Forward,Backward}  {T, H}
-//   kBiasAdd, kBiasResidual, kResidualAdd, kBiasGradient, kPosition{Forward,Backward}   {T, width}
-//   kActivation{Forward,Backward}        {T, F}: F is the width of the result; a gated activation reads 2F
+//   kBiasResidual, kResidualAdd, kPosition{Forward,Backward}   {T, width}
+//   kActivation{Forward,Backward}        {T, F}: F is the width of the result, gates and ups are 2F wide
 //   kRope                                {T, heads turned, D}
 //   k{,Unfused}Attention{Forward,Backward}  {micro_batch, S, N, D, G}
 //   kEmbedding{Forward,Backward}         {T, H, V}
 //   kCrossEntropy{Max,Sum,Backward}      {T, V};   kCrossEntropyLoss {T}
-//   kFill, kSumOfSquares, kAdamW, kAllReduce{Sum,Max}, kSend, kRecv     {n}
+//   kFill, kAllReduce{Sum,Max}, kSend, kRecv     {n}
+//   kSumOfSquares, kAdamW                {n}: elements of all tensors of the op
 //   kAllGather                           {n}: elements of the whole, of which each rank brings n / group_size
 #pragma once
 
@@ -35,11 +36,9 @@ enum class OpKind : std::uint8_t {
   kLayerNormBackward,
   kRmsNormForward,
   kRmsNormBackward,
-  kBiasAdd,             // y += b
   kBiasResidual,        // y += b + residual
   kResidualAdd,         // y += residual
-  kBiasGradient,        // db += column sums of dy
-  kActivationForward,   // x += b where there is a bias; y = f(x), or f(gate) * up
+  kActivationForward,   // x += b where there is a bias; y = f(gate) * up
   kActivationBackward,  // dx = the gradient by x
   kRope,                // rotary embedding, or its inverse
   kAttentionForward,
@@ -65,6 +64,16 @@ enum class OpKind : std::uint8_t {
 };
 inline constexpr int kOpKindCount = static_cast<int>(OpKind::kAllGather) + 1;
 
+// What a matrix product does besides, while its operands and results are at hand. Each has one form of the product.
+enum class Epilogue : std::uint8_t {
+  kNone,
+  kBias,                // c = a b + bias; nothing transposed
+  kActivation,          // pre = a b (+ bias where `bias`), y = f(pre), both kept; nothing transposed
+  kActivationGradient,  // dpre = (dy b^T) * f'(pre)
+  kBiasGradient,        // dw += x^T dy, dbias += column sums of dy
+};
+inline constexpr int kEpilogueCount = static_cast<int>(Epilogue::kBiasGradient) + 1;
+
 // The ranks that a communication op spans; kNone for compute.
 enum class CommGroup : std::uint8_t { kNone, kTensor, kData, kPipeline, kEmbedding, kWorld };
 
@@ -74,9 +83,10 @@ struct OpDesc {
   bool transpose_a = false;  // kMatmul only
   bool transpose_b = false;  // kMatmul only
   bool accumulate = false;   // kMatmul: C += rather than C =
-  bool bias = false;         // kActivationForward only: a bias is added first
+  Epilogue epilogue = Epilogue::kNone;  // kMatmul only
+  bool bias = false;         // kActivationForward and Epilogue::kActivation only: a bias is added first
   bool master_weights = false;  // kAdamW: a copy of the weights in the optimizer's type is updated too
-  Activation activation = Activation::kGelu;  // kActivation{Forward,Backward}; elsewhere as it is here
+  Activation activation = Activation::kGelu;  // where HasActivation; elsewhere as it is here
   CommGroup group = CommGroup::kNone;
   std::int32_t group_size = 1;
   std::array<std::int64_t, 5> dims{};
@@ -86,20 +96,28 @@ struct OpDesc {
 
 std::string_view Name(OpKind kind);         // "matmul", "layer_norm_forward", ...
 std::string_view Name(CommGroup group);     // "none", "tensor", "data", "pipeline", "embedding", "world"
+std::string_view Name(Epilogue epilogue);   // "none", "bias", "activation", "activation_gradient", "bias_gradient"
 std::optional<OpKind> ParseOpKind(std::string_view name);
 std::optional<CommGroup> ParseCommGroup(std::string_view name);
+std::optional<Epilogue> ParseEpilogue(std::string_view name);
 int DimCount(OpKind kind);  // how many of `dims` the kind uses; the others are 0
 
-constexpr bool HasActivation(OpKind kind) {
-  return kind == OpKind::kActivationForward || kind == OpKind::kActivationBackward;
+// Whether the op is one with an activation: a gated one by itself, any other in a product's epilogue.
+constexpr bool HasActivation(const OpDesc& op) {
+  return op.kind == OpKind::kActivationForward || op.kind == OpKind::kActivationBackward || op.epilogue == Epilogue::kActivation ||
+         op.epilogue == Epilogue::kActivationGradient;
 }
 constexpr bool IsCommunication(OpKind kind) { return kind >= OpKind::kAllReduceSum; }
 
-// One line, e.g. "matmul fp32 nt acc 512x768x3072", "activation_forward fp32 swiglu 512x3072" or "all_reduce_sum fp32 tensor/4 65536".
+// Sets transpose_a, transpose_b and accumulate to those of the product's epilogue; kNone leaves them as they are.
+void SetEpilogue(OpDesc& op, Epilogue epilogue);
+
+// One line, e.g. "matmul fp32 nt acc 512x768x3072", "matmul fp32 nn activation gelu bias 512x3072x768", "activation_forward fp32 swiglu
+// 512x3072" or "all_reduce_sum fp32 tensor/4 65536".
 std::string ToString(const OpDesc& op);
 
 // Floating-point operations of the op: 2mnk for a matrix product; for attention 4*B*N*S*S*D forward and
-// 10*B*N*S*S*D backward (scores are computed again), full rather than causal; 0 for all other kinds.
+// 10*B*N*S*S*D backward (scores are computed again), full rather than causal; 0 for all other kinds. An epilogue adds none.
 double Flops(const OpDesc& op);
 
 // Bytes that the op must at least read and write once, from its dims and element type.

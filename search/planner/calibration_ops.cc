@@ -75,11 +75,11 @@ std::vector<OpDesc> ListCalibrationOps(const ModelSpec& model, const Workload& w
   std::sort(order.begin(), order.end());
   if (order.size() > most) {
     // Two of each family first, wherever they stand; then the others until the list is full.
-    std::map<std::tuple<OpKind, CommGroup, std::int32_t>, int> family;
+    std::map<std::tuple<OpKind, Epilogue, CommGroup, std::int32_t>, int> family;
     std::vector<std::pair<double, OpDesc>> kept, others;
     for (const auto& entry : order) {
       const OpDesc& op = entry.second;
-      (family[{op.kind, op.group, op.group_size}]++ < 2 ? kept : others).push_back(entry);
+      (family[{op.kind, op.epilogue, op.group, op.group_size}]++ < 2 ? kept : others).push_back(entry);
     }
     const std::size_t room = most > kept.size() ? most - kept.size() : 0;
     kept.insert(kept.end(), others.begin(),

@@ -2,6 +2,8 @@
 // test file and instantiate OpsGradientSuite with implementations that run fp64.
 #pragma once
 
+#include <array>
+
 #include "tests/conformance/ops_fixture.h"
 
 namespace autocfg {
@@ -84,31 +86,75 @@ TEST_P(OpsGradientSuite, LayerNorm) {
   ExpectGradient(loss(beta_), beta, dev_.Get(dbeta), "dbeta");
 }
 
-TEST_P(OpsGradientSuite, BiasAddAndBiasResidual) {
+// y = a b + bias.
+TEST_P(OpsGradientSuite, MatmulBias) {
+  const std::int64_t m = 10, n = 4, k = 5;
+  const Values a = Random(m * k, 1), b = Random(k * n, 2), bias = Random(n, 3), w = Random(m * n, 4);
+  const Tensor a_ = dev_.Put({m, k}, a), b_ = dev_.Put({k, n}, b), bias_ = dev_.Put({n}, bias), c = dev_.New({m, n});
+  const Tensor db = dev_.Put({k, n}, Values(k * n, 0)), dbias = dev_.Put({n}, Values(n, 0));
+  const auto loss = [&](const Tensor& input) {
+    return [&, input](const Values& x) {
+      dev_.Set(input, x);
+      ops_.MatmulBias(a_, b_, bias_, c, stream_);
+      return Dot(dev_.Get(c), w);
+    };
+  };
+  ops_.MatmulBiasGradient(a_, dev_.Put({m, n}, w), db, dbias, stream_);
+  ExpectGradient(loss(b_), b, dev_.Get(db), "db");
+  dev_.Set(b_, b);
+  ExpectGradient(loss(bias_), bias, dev_.Get(dbias), "dbias");
+}
+
+TEST_P(OpsGradientSuite, BiasResidual) {
   const std::int64_t rows = 10, width = 3;
   const Values y = Random(rows * width, 1), bias = Random(width, 2), residual = Random(rows * width, 3);
   const Values w = Random(rows * width, 4);
-  const Tensor y_ = dev_.New({rows, width}), bias_ = dev_.New({width}),
-               residual_ = dev_.Put({rows, width}, residual);
-  const Tensor dbias = dev_.Put({width}, Values(width, 0)), dy = dev_.Put({rows, width}, w);
-  ops_.BiasGradient(dy, dbias, stream_);
-  const auto add = [&](const Values& values) {
-    dev_.Set(y_, y);
-    dev_.Set(bias_, values);
-    ops_.BiasAdd(y_, bias_, stream_);
-    return Dot(dev_.Get(y_), w);
-  };
-  ExpectGradient(add, bias, dev_.Get(dbias), "dbias of bias_add");
-  const auto add_residual = [&](const Values& b, const Values& r) {
+  const Tensor y_ = dev_.New({rows, width}), bias_ = dev_.New({width}), residual_ = dev_.New({rows, width});
+  Values dbias(width, 0.0);
+  for (std::size_t i = 0; i < w.size(); ++i) dbias[i % width] += w[i];
+  const auto loss = [&](const Values& b, const Values& r) {
     dev_.Set(y_, y);
     dev_.Set(bias_, b);
     dev_.Set(residual_, r);
     ops_.BiasResidual(y_, bias_, residual_, stream_);
     return Dot(dev_.Get(y_), w);
   };
-  ExpectGradient([&](const Values& b) { return add_residual(b, residual); }, bias, dev_.Get(dbias),
-                 "dbias of bias_residual");
-  ExpectGradient([&](const Values& r) { return add_residual(bias, r); }, residual, w, "dresidual");
+  ExpectGradient([&](const Values& b) { return loss(b, residual); }, bias, dbias, "dbias");
+  ExpectGradient([&](const Values& r) { return loss(bias, r); }, residual, w, "dresidual");
+}
+
+// A feed-forward block: y = f(x b1 + bias) b2, by its every operand.
+TEST_P(OpsGradientSuite, MatmulActivationOfEveryPlainKindWithAndWithoutBias) {
+  const std::int64_t m = 9, k = 4, n = 5, out = 3;
+  for (int i = 0; i < kActivationCount; ++i) {
+    const auto activation = static_cast<Activation>(i);
+    if (IsGated(activation)) continue;
+    const std::string name(Name(activation));
+    for (bool with_bias : {true, false}) {
+      const Values x = Random(m * k, 1, -2, 2), b1 = Random(k * n, 2), bias = Random(n, 3), b2 = Random(n * out, 4), w = Random(m * out, 5);
+      const Tensor x_ = dev_.Put({m, k}, x), b1_ = dev_.Put({k, n}, b1), bias_ = dev_.Put({n}, bias), b2_ = dev_.Put({n, out}, b2);
+      const Tensor pre = dev_.New({m, n}), hidden = dev_.New({m, n}), y = dev_.New({m, out});
+      const Tensor dpre = dev_.New({m, n}), dx = dev_.New({m, k}), db1 = dev_.Put({k, n}, Values(k * n, 0));
+      const Tensor dbias = dev_.Put({n}, Values(n, 0));
+      const auto loss = [&](const Tensor& input) {
+        return [&, input](const Values& values) {
+          dev_.Set(input, values);
+          ops_.MatmulActivation(activation, x_, b1_, with_bias ? bias_ : Tensor{}, pre, hidden, stream_);
+          ops_.Matmul(hidden, Transpose::kNo, b2_, Transpose::kNo, y, false, stream_);
+          return Dot(dev_.Get(y), w);
+        };
+      };
+      loss(x_)(x);
+      ops_.MatmulActivationBackward(activation, dev_.Put({m, out}, w), b2_, pre, dpre, stream_);
+      ops_.MatmulBiasGradient(x_, dpre, db1, dbias, stream_);
+      ops_.Matmul(dpre, Transpose::kNo, b1_, Transpose::kYes, dx, false, stream_);
+      ExpectGradient(loss(x_), x, dev_.Get(dx), "dx of " + name);
+      dev_.Set(x_, x);
+      ExpectGradient(loss(b1_), b1, dev_.Get(db1), "db1 of " + name);
+      dev_.Set(b1_, b1);
+      if (with_bias) ExpectGradient(loss(bias_), bias, dev_.Get(dbias), "dbias of " + name);
+    }
+  }
 }
 
 TEST_P(OpsGradientSuite, RmsNorm) {
@@ -131,15 +177,15 @@ TEST_P(OpsGradientSuite, RmsNorm) {
   ExpectGradient(loss(gamma_), gamma, dev_.Get(dgamma), "dgamma");
 }
 
-TEST_P(OpsGradientSuite, EveryActivationWithAndWithoutBias) {
-  const std::int64_t rows = 9, width = 5;
+TEST_P(OpsGradientSuite, EveryGatedActivationWithAndWithoutBias) {
+  const std::int64_t rows = 9, width = 5, wide = 2 * width;
   for (int i = 0; i < kActivationCount; ++i) {
     const auto activation = static_cast<Activation>(i);
+    if (!IsGated(activation)) continue;
     const std::string name(Name(activation));
-    const std::int64_t wide = IsGated(activation) ? 2 * width : width;
     const Values x = Random(rows * wide, 1, -3, 3), bias = Random(wide, 2), w = Random(rows * width, 3);
     const Tensor x_ = dev_.New({rows, wide}), y = dev_.New({rows, width}), dx = dev_.New({rows, wide});
-    const Tensor dy = dev_.Put({rows, width}, w), dbias = dev_.Put({wide}, Values(wide, 0)), bias_ = dev_.New({wide});
+    const Tensor dy = dev_.Put({rows, width}, w), bias_ = dev_.New({wide});
     for (bool with_bias : {true, false}) {
       const auto loss = [&](const Values& vx, const Values& vb) {
         dev_.Set(x_, vx);
@@ -149,10 +195,12 @@ TEST_P(OpsGradientSuite, EveryActivationWithAndWithoutBias) {
       };
       loss(x, bias);
       ops_.ActivationBackward(activation, x_, dy, dx, stream_);
-      ExpectGradient([&](const Values& v) { return loss(v, bias); }, x, dev_.Get(dx), "dx of " + name);
+      const Values by_x = dev_.Get(dx);
+      ExpectGradient([&](const Values& v) { return loss(v, bias); }, x, by_x, "dx of " + name);
       if (!with_bias) continue;
-      ops_.BiasGradient(dx, dbias, stream_);
-      ExpectGradient([&](const Values& v) { return loss(x, v); }, bias, dev_.Get(dbias), "dbias of " + name);
+      Values by_bias(static_cast<std::size_t>(wide), 0.0);
+      for (std::size_t e = 0; e < by_x.size(); ++e) by_bias[e % wide] += by_x[e];
+      ExpectGradient([&](const Values& v) { return loss(x, v); }, bias, by_bias, "dbias of " + name);
     }
   }
 }

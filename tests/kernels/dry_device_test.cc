@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <limits>
 
 namespace autocfg {
@@ -33,13 +34,14 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   const Tensor work = Make({AttentionWorkspaceElements(3, 2)}), logits = Make({6, 9}), sums = Make({2, 6});
   const Tensor half = Make({6, 2}), grouped = Make({2, 3, 8}), tokens3 = Make({2, 3, 4}), table = Make({9, 4});
   ops->Matmul(Make({6, 5}), Transpose::kNo, Make({4, 5}), Transpose::kYes, x, true, s);
+  ops->MatmulBias(Make({6, 5}), Make({5, 4}), w, x, s);
+  ops->MatmulActivation(Activation::kRelu, Make({6, 5}), Make({5, 4}), w, x, x, s);
+  ops->MatmulActivation(Activation::kGelu, Make({6, 5}), Make({5, 4}), {}, x, x, s);
+  ops->MatmulActivationBackward(Activation::kRelu, Make({6, 5}), Make({4, 5}), x, x, s);
+  ops->MatmulBiasGradient(Make({6, 5}), x, Make({5, 4}), w, s);
   ops->LayerNormForward(x, w, w, 1e-5, x, t, t, s);
   ops->LayerNormBackward(x, x, w, t, t, x, true, w, w, s);
-  ops->BiasAdd(x, w, s);
   ops->BiasResidual(x, w, x, s);
-  ops->BiasGradient(x, w, s);
-  ops->ActivationForward(Activation::kGelu, x, w, x, s);
-  ops->ActivationBackward(Activation::kGelu, x, x, x, s);
   ops->ActivationForward(Activation::kSwiGlu, x, {}, half, s);
   ops->ActivationForward(Activation::kGeGlu, x, w, half, s);
   ops->ActivationBackward(Activation::kGeGlu, x, half, x, s);
@@ -60,15 +62,25 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   ops->CrossEntropyLoss(sums, one, s);
   ops->CrossEntropyBackward(logits, sums, ids, 0, 1, s);
   ops->Fill(qkv, 0, s);
-  ops->SumOfSquares(Make({7}, DType::kF32), one, s);
-  ops->AdamW(table, table, {}, table, table, {}, s);
-  ops->AdamW(table, table, table, table, table, {}, s);
+  ops->SumOfSquares(std::array{Make({7}, DType::kF32), Make({2, 4}, DType::kF32)}, one, s);
+  ops->SumOfSquares({}, one, s);  // over nothing there is no op
+  ops->AdamW(std::array{AdamWTensor{table, table, {}, table, table, 0.1}, AdamWTensor{w, w, {}, w, w}}, {}, s);
+  ops->AdamW(std::array{AdamWTensor{table, table, table, table, table}}, {}, s);
+  ops->AdamW({}, {}, s);
 
   OpDesc matmul = Desc(OpKind::kMatmul, {6, 4, 5, 0});
   matmul.transpose_b = true;
   matmul.accumulate = true;
-  OpDesc gelu = Desc(OpKind::kActivationForward, {6, 4}), geglu = Desc(OpKind::kActivationForward, {6, 2});
-  gelu.bias = geglu.bias = true;
+  const auto product = [](Epilogue epilogue, std::array<std::int64_t, 5> dims) {
+    OpDesc desc = Desc(OpKind::kMatmul, dims);
+    SetEpilogue(desc, epilogue);
+    return desc;
+  };
+  OpDesc relu = product(Epilogue::kActivation, {6, 4, 5}), relu_backward = product(Epilogue::kActivationGradient, {6, 4, 5});
+  relu.activation = relu_backward.activation = Activation::kRelu;
+  relu.bias = true;
+  OpDesc geglu = Desc(OpKind::kActivationForward, {6, 2});
+  geglu.bias = true;
   geglu.activation = Activation::kGeGlu;
   OpDesc swiglu = Desc(OpKind::kActivationForward, {6, 2}), geglu_backward = Desc(OpKind::kActivationBackward, {6, 2});
   swiglu.activation = Activation::kSwiGlu;
@@ -78,10 +90,9 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   EXPECT_THAT(
       log.ops(),
       testing::ElementsAre(
-          matmul, Desc(OpKind::kLayerNormForward, {6, 4, 0, 0}),
-          Desc(OpKind::kLayerNormBackward, {6, 4, 0, 0}), Desc(OpKind::kBiasAdd, {6, 4, 0, 0}),
-          Desc(OpKind::kBiasResidual, {6, 4, 0, 0}), Desc(OpKind::kBiasGradient, {6, 4, 0, 0}),
-          gelu, Desc(OpKind::kActivationBackward, {6, 4}), swiglu, geglu, geglu_backward,
+          matmul, product(Epilogue::kBias, {6, 4, 5}), relu, product(Epilogue::kActivation, {6, 4, 5}), relu_backward,
+          product(Epilogue::kBiasGradient, {5, 4, 6}), Desc(OpKind::kLayerNormForward, {6, 4, 0, 0}),
+          Desc(OpKind::kLayerNormBackward, {6, 4, 0, 0}), Desc(OpKind::kBiasResidual, {6, 4, 0, 0}), swiglu, geglu, geglu_backward,
           Desc(OpKind::kRmsNormForward, {6, 4}), Desc(OpKind::kRmsNormBackward, {6, 4}), Desc(OpKind::kResidualAdd, {6, 4}),
           Desc(OpKind::kRope, {6, 4, 2}), Desc(OpKind::kRope, {6, 4, 2}),
           Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 2}), Desc(OpKind::kAttentionBackward, {2, 3, 2, 2, 2}),
@@ -90,8 +101,8 @@ TEST(DryOps, RecordsEveryOpInOrder) {
           Desc(OpKind::kPositionForward, {6, 4, 0, 0}), Desc(OpKind::kPositionBackward, {6, 4, 0, 0}),
           Desc(OpKind::kCrossEntropyMax, {6, 9, 0, 0}), Desc(OpKind::kCrossEntropySum, {6, 9, 0, 0}),
           Desc(OpKind::kCrossEntropyLoss, {6, 0, 0, 0}), Desc(OpKind::kCrossEntropyBackward, {6, 9, 0, 0}),
-          Desc(OpKind::kFill, {72, 0, 0, 0}), Desc(OpKind::kSumOfSquares, {7, 0, 0, 0}, DType::kF32),
-          Desc(OpKind::kAdamW, {36, 0, 0, 0}), master));
+          Desc(OpKind::kFill, {72, 0, 0, 0}), Desc(OpKind::kSumOfSquares, {15, 0, 0, 0}, DType::kF32),
+          Desc(OpKind::kAdamW, {40, 0, 0, 0}), master));
   log.Clear();
   EXPECT_TRUE(log.ops().empty());
 }
@@ -100,7 +111,7 @@ TEST(DryOps, RecordsNothingThatItRefuses) {
   OpLog log;
   const auto device = CreateDryDevice();
   const auto stream = device->CreateStream();
-  EXPECT_THROW(CreateDryOps(log)->BiasAdd(Make({2, 3}), Make({2}), *stream), std::invalid_argument);
+  EXPECT_THROW(CreateDryOps(log)->ResidualAdd(Make({2, 3}), Make({2, 2}), *stream), std::invalid_argument);
   EXPECT_TRUE(log.ops().empty());
 }
 
@@ -117,19 +128,23 @@ TEST(DryOps, TakesMixedPrecision) {
                         *stream);
   ASSERT_EQ(log.ops().size(), 2u);
   EXPECT_EQ(log.ops()[0].dtype, DType::kBF16);
+  ops->MatmulBiasGradient(half({6, 3}), half({6, 4}), weight_gradient, Make({4}, DType::kF32), *stream);
+  EXPECT_EQ(log.ops().back().dtype, DType::kBF16);
+  EXPECT_THROW(ops->MatmulBiasGradient(half({6, 3}), half({6, 4}), weight_gradient, half({4}), *stream), std::invalid_argument)
+      << "gradients of two types";
   ops->RmsNormForward(half({6, 4}), half({4}), 1e-5, half({6, 4}), statistic, *stream);
   ops->RmsNormBackward(half({6, 4}), half({6, 4}), half({4}), statistic, half({6, 4}), true, Make({4}, DType::kF32), *stream);
   ops->ActivationForward(Activation::kSwiGlu, half({6, 4}), {}, half({6, 2}), *stream);
   ops->Rope(half({2, 3, 8}), 2, 4, 1e4, false, *stream);
   ops->AttentionForward(half({2, 3, 8}), 2, 1, half({2, 3, 4}), Make({2, 2, 3}, DType::kF32),
                         Make({AttentionWorkspaceElements(3, 2)}, DType::kF32), *stream);
-  ops->AdamW(half({3, 4}), weight_gradient, weight_gradient, weight_gradient, weight_gradient, {}, *stream);
-  ASSERT_EQ(log.ops().size(), 8u);
+  const Tensor& g = weight_gradient;
+  ops->AdamW(std::array{AdamWTensor{half({3, 4}), g, g, g, g}}, {}, *stream);
+  ASSERT_EQ(log.ops().size(), 9u);
   EXPECT_TRUE(log.ops().back().master_weights);
   EXPECT_EQ(log.ops().back().dtype, DType::kBF16);
   EXPECT_THROW(ops->RmsNormForward(half({6, 4}), half({4}), 1e-5, half({6, 4}), half({6}), *stream), std::invalid_argument);
-  EXPECT_THROW(ops->AdamW(half({3, 4}), weight_gradient, half({3, 4}), weight_gradient, weight_gradient, {}, *stream),
-               std::invalid_argument)
+  EXPECT_THROW(ops->AdamW(std::array{AdamWTensor{half({3, 4}), g, half({3, 4}), g, g}}, {}, *stream), std::invalid_argument)
       << "a master copy in the compute type";
   EXPECT_THROW(ops->LayerNormForward(half({6, 4}), half({4}), half({4}), 1e-5, half({6, 4}), half({6}),
                                      half({6}), *stream),

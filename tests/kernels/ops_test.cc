@@ -1,3 +1,4 @@
+#include "tests/conformance/ops_epilogue_suite.h"
 #include "tests/conformance/ops_gradient_suite.h"
 #include "tests/conformance/ops_suite.h"
 #include "tests/kernels/implementations.h"

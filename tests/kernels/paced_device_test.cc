@@ -43,8 +43,9 @@ TEST(PacedDevice, HasNoTimeOfItsOwnForAnUnknownOp) {
   const auto device = CreatePacedDevice(clock);
   const auto ops = CreateDryOps(clock);
   const auto stream = device->CreateStream();
-  EXPECT_THROW(ops->BiasAdd({.rank = 2, .shape = {2, 2}}, Nowhere(2), *stream), std::out_of_range);
-  EXPECT_THROW(ops->BiasAdd({.rank = 2, .shape = {2, 2}}, Nowhere(3), *stream), std::invalid_argument) << "shapes are checked";
+  const Tensor square{.rank = 2, .shape = {2, 2}};
+  EXPECT_THROW(ops->ResidualAdd(square, square, *stream), std::out_of_range);
+  EXPECT_THROW(ops->ResidualAdd(square, Nowhere(4), *stream), std::invalid_argument) << "shapes are checked";
 }
 
 }  // namespace

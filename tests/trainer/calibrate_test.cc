@@ -40,13 +40,19 @@ std::vector<OpDesc> OtherOps(DType type) {
   add(OpKind::kRmsNormBackward, {6, 8});
   add(OpKind::kResidualAdd, {6, 8});
   for (int i = 0; i < kActivationCount; ++i) {
+    const auto activation = static_cast<Activation>(i);
+    const bool gated = IsGated(activation);
     for (bool bias : {false, true}) {
-      OpDesc& op = add(OpKind::kActivationForward, {6, 12});
-      op.activation = static_cast<Activation>(i);
+      OpDesc& op = gated ? add(OpKind::kActivationForward, {6, 12}) : add(OpKind::kMatmul, {6, 12, 5});
+      if (!gated) SetEpilogue(op, Epilogue::kActivation);
+      op.activation = activation;
       op.bias = bias;
     }
-    add(OpKind::kActivationBackward, {6, 12}).activation = static_cast<Activation>(i);
+    OpDesc& op = gated ? add(OpKind::kActivationBackward, {6, 12}) : add(OpKind::kMatmul, {6, 12, 5});
+    if (!gated) SetEpilogue(op, Epilogue::kActivationGradient);
+    op.activation = activation;
   }
+  for (const Epilogue epilogue : {Epilogue::kBias, Epilogue::kBiasGradient}) SetEpilogue(add(OpKind::kMatmul, {6, 12, 5}), epilogue);
   add(OpKind::kRope, {6, 3, 4});
   add(OpKind::kAttentionForward, {2, 3, 4, 6, 2});
   add(OpKind::kAttentionBackward, {2, 3, 4, 6, 2});
@@ -147,6 +153,18 @@ TEST(Calibrate, RefusesWhatCannotBeTimed) {
   rope.kind = OpKind::kRope;
   rope.dims = {4, 2, 3};
   EXPECT_TRUE(refuses(rope)) << "a head without halves";
+  OpDesc form;
+  form.dims = {2, 2, 2};
+  form.epilogue = Epilogue::kBiasGradient;
+  EXPECT_TRUE(refuses(form)) << "an epilogue of another form of the product";
+  SetEpilogue(form, Epilogue::kActivation);
+  EXPECT_FALSE(refuses(form));
+  form.activation = Activation::kSwiGlu;
+  EXPECT_TRUE(refuses(form)) << "a gate in an epilogue";
+  OpDesc plain;
+  plain.kind = OpKind::kActivationForward;
+  plain.dims = {2, 2};
+  EXPECT_TRUE(refuses(plain)) << "an activation by itself that is not gated";
   OpDesc half;
   half.dims = {2, 2, 2};
   half.dtype = DType::kBF16;

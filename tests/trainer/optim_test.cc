@@ -69,7 +69,7 @@ TEST(UpdateParameters, FollowsAdamWWithDecayOnMatricesOnly) {
         want[i][k] -= lr * (matrix ? 0.3 : 0.0) * want[i][k] + lr * m_hat / (std::sqrt(v_hat) + 1e-3);
       }
     }
-    UpdateParameters(run, layout, StepParams(options, lr, scale, step));
+    UpdateParameters(run, layout, StepParams(options, lr, scale, step), options.weight_decay);
     for (std::size_t i = 0; i < want.size(); ++i) {
       const std::vector<double> got = testing::ToDoubles(layout.parameter_tensors()[i].value);
       for (std::size_t k = 0; k < got.size(); ++k) {

@@ -31,14 +31,12 @@ void TransformerLayer::Recompute(const Execution& run, const LayerActivations& a
   const RankShape& s = shape_;
   norm_1_.Forward(run, a.x, a.ln1, a.norm1);
   ColumnParallelForward(run, c_attn_, a.ln1, a.qkv);
-  if (c_attn_.bias.present()) run.ops.BiasAdd(a.qkv, c_attn_.bias.value, run.stream);
   Rope(run, a.qkv, /*inverse=*/false);
   run.ops.AttentionForward(BySequence(a.qkv), s.heads, s.kv_heads, BySequence(a.attn), a.lse,
                            workspace_.attention, run.stream);
   RowParallelForward(run, attn_proj_, a.attn, a.x, a.mid);
   norm_2_.Forward(run, a.mid, a.ln2, a.norm2);
-  ColumnParallelForward(run, c_fc_, a.ln2, a.fc);
-  run.ops.ActivationForward(s.model.activation, a.fc, c_fc_.bias.value, a.act, run.stream);
+  ColumnParallelActivationForward(run, s.model.activation, c_fc_, a.ln2, a.fc, a.act);
 }
 
 void TransformerLayer::Forward(const Execution& run, const LayerActivations& a, const Tensor& out) const {
@@ -49,8 +47,7 @@ void TransformerLayer::Forward(const Execution& run, const LayerActivations& a, 
 void TransformerLayer::Backward(const Execution& run, const LayerActivations& a, const Tensor& grad) const {
   const RankShape& s = shape_;
   const Workspace& ws = workspace_;
-  RowParallelBackward(run, mlp_proj_, a.act, grad, ws.grad_ffn);
-  run.ops.ActivationBackward(s.model.activation, a.fc, ws.grad_ffn, ws.grad_fc, run.stream);
+  RowParallelActivationBackward(run, s.model.activation, mlp_proj_, a.act, grad, a.fc, ws.grad_ffn, ws.grad_fc);
   ColumnParallelBackward(run, c_fc_, a.ln2, ws.grad_fc, ws.grad_b);
   norm_2_.Backward(run, ws.grad_b, a.mid, a.norm2, grad, /*add_to_dx=*/true);
   RowParallelBackward(run, attn_proj_, a.attn, grad, ws.grad_attn);

@@ -19,8 +19,8 @@ struct AdamWOptions {
 // `step` counts from 0; `grad_scale` is the clip factor.
 AdamWParams StepParams(const AdamWOptions& options, double lr, double grad_scale, std::int64_t step);
 
-// Updates parameters, their master copies where the precision has them, and moments in the layout, in
-// parameter order.
-void UpdateParameters(const Execution& run, const MemoryLayout& layout, const AdamWParams& params);
+// Updates all parameters of the layout, their master copies where the precision has them, and moments. `weight_decay` is for parameters
+// that decay.
+void UpdateParameters(const Execution& run, const MemoryLayout& layout, const AdamWParams& params, double weight_decay);
 
 }  // namespace autocfg

@@ -1,6 +1,7 @@
 #include "trainer/optim/clip.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "trainer/model/scalars.h"
 
@@ -8,12 +9,11 @@ namespace autocfg {
 
 void AddSquaredNorm(const Execution& run, const RankShape& shape, const MemoryLayout& layout) {
   if (shape.data != 0) return;
-  const Tensor result = SquaredNormScalar(layout.workspace());
+  std::vector<Tensor> counted;
   for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
-    if (layout.parameters()[i].counted) {
-      run.ops.SumOfSquares(layout.parameter_tensors()[i].grad, result, run.stream);
-    }
+    if (layout.parameters()[i].counted) counted.push_back(layout.parameter_tensors()[i].grad);
   }
+  run.ops.SumOfSquares(counted, SquaredNormScalar(layout.workspace()), run.stream);
 }
 
 double ClipFactor(double clip_norm, double norm) {

@@ -1,5 +1,7 @@
 #include "trainer/parallel/row_parallel_linear.h"
 
+#include "trainer/parallel/linear_gradient.h"
+
 namespace autocfg {
 
 void RowParallelForward(const Execution& run, const LinearParameters& p, const Tensor& x,
@@ -15,9 +17,19 @@ void RowParallelForward(const Execution& run, const LinearParameters& p, const T
 
 void RowParallelBackward(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& dy,
                          const Tensor& dx) {
-  if (p.bias.present()) run.ops.BiasGradient(dy, p.bias.grad, run.stream);
-  run.ops.Matmul(x, Transpose::kYes, dy, Transpose::kNo, p.weight.grad, true, run.stream);
+  LinearGradient(run, p, x, dy);
   run.ops.Matmul(dy, Transpose::kNo, p.weight.value, Transpose::kYes, dx, false, run.stream);
+}
+
+void RowParallelActivationBackward(const Execution& run, Activation activation, const LinearParameters& p, const Tensor& x,
+                                   const Tensor& dy, const Tensor& pre, const Tensor& dx, const Tensor& dpre) {
+  if (IsGated(activation)) {
+    RowParallelBackward(run, p, x, dy, dx);
+    run.ops.ActivationBackward(activation, pre, dx, dpre, run.stream);
+  } else {
+    LinearGradient(run, p, x, dy);
+    run.ops.MatmulActivationBackward(activation, dy, p.weight.value, pre, dpre, run.stream);
+  }
 }
 
 }  // namespace autocfg

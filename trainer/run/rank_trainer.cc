@@ -127,7 +127,8 @@ StepResult RankTrainer::Step() {
   const std::int64_t step = step_++;
   return runner_->RunStep(step, [&](double grad_norm) {
     const double scale = ClipFactor(config_.clip_norm, grad_norm);
-    UpdateParameters(*run_, *layout_, StepParams(config_.adamw, LearningRate(config_.lr, step), scale, step));
+    UpdateParameters(*run_, *layout_, StepParams(config_.adamw, LearningRate(config_.lr, step), scale, step),
+                     config_.adamw.weight_decay);
   });
 }
 

@@ -82,10 +82,8 @@ void ScratchOp::Prepare(const OpDesc& op) {
     case OpKind::kRmsNormForward:
     case OpKind::kRmsNormBackward:
       return PrepareRmsNorm(op);
-    case OpKind::kBiasAdd:
     case OpKind::kBiasResidual:
     case OpKind::kResidualAdd:
-    case OpKind::kBiasGradient:
       return PrepareRows(op);
     case OpKind::kActivationForward:
     case OpKind::kActivationBackward:
@@ -134,7 +132,45 @@ void ScratchOp::PrepareMatmul(const OpDesc& op) {
   else
     Add(op.dtype, {k, n}, 0, 0.5);
   Add(op.dtype, {m, n}, 0, 0.5);
+  if (op.epilogue != Epilogue::kNone) return PrepareEpilogue(op);
   run_ = [=, this] { ops_.Matmul(tensors_[0], ta, tensors_[1], tb, tensors_[2], accumulate, stream_); };
+}
+
+// After the product's own tensors: a, b and c, or x, dy and dw.
+void ScratchOp::PrepareEpilogue(const OpDesc& op) {
+  const std::int64_t m = op.dims[0], n = op.dims[1];
+  OpDesc formed = op;
+  SetEpilogue(formed, op.epilogue);
+  if (formed != op) {
+    throw BadInput(fmt::format("op \"{}\" cannot be timed: its epilogue is that of another form of the product", ToString(op)));
+  }
+  const Activation activation = op.activation;
+  switch (op.epilogue) {
+    case Epilogue::kNone: break;
+    case Epilogue::kBias:
+      Add(op.dtype, {n}, 0, 0.1);
+      run_ = [this] { ops_.MatmulBias(tensors_[0], tensors_[1], tensors_[3], tensors_[2], stream_); };
+      return;
+    case Epilogue::kActivation: {
+      const bool bias = op.bias;
+      Add(op.dtype, {m, n}, 0, 1);
+      if (bias) Add(op.dtype, {n}, 0, 0.1);
+      run_ = [=, this] {
+        const auto& v = tensors_;
+        ops_.MatmulActivation(activation, v[0], v[1], bias ? v[4] : Tensor{}, v[2], v[3], stream_);
+      };
+      return;
+    }
+    case Epilogue::kActivationGradient:
+      Add(op.dtype, {m, n}, 1, 0.2);
+      run_ = [=, this] { ops_.MatmulActivationBackward(activation, tensors_[0], tensors_[1], tensors_[3], tensors_[2], stream_); };
+      return;
+    case Epilogue::kBiasGradient:
+      Add(op.dtype, {n}, 0, 0.1);
+      run_ = [this] { ops_.MatmulBiasGradient(tensors_[0], tensors_[1], tensors_[2], tensors_[3], stream_); };
+      return;
+  }
+  throw BadInput(fmt::format("op \"{}\" cannot be timed: its epilogue is no known one", ToString(op)));
 }
 
 void ScratchOp::PrepareNorm(const OpDesc& op) {
@@ -182,30 +218,18 @@ void ScratchOp::PrepareRmsNorm(const OpDesc& op) {
 void ScratchOp::PrepareRows(const OpDesc& op) {
   const std::int64_t t = op.dims[0], w = op.dims[1];
   Add(op.dtype, {t, w}, 1, 0.2);
-  switch (op.kind) {
-    case OpKind::kResidualAdd:
-      Add(op.dtype, {t, w}, 0, 0.1);
-      run_ = [this] { ops_.ResidualAdd(tensors_[0], tensors_[1], stream_); };
-      return;
-    case OpKind::kBiasResidual:
-      Add(op.dtype, {w}, 0, 0.1);
-      Add(op.dtype, {t, w}, 0, 0.1);
-      run_ = [this] { ops_.BiasResidual(tensors_[0], tensors_[1], tensors_[2], stream_); };
-      return;
-    case OpKind::kBiasGradient:
-      Add(op.dtype, {w}, 0, 0.1);
-      run_ = [this] { ops_.BiasGradient(tensors_[0], tensors_[1], stream_); };
-      return;
-    default:  // kBiasAdd
-      Add(op.dtype, {w}, 0, 0.1);
-      run_ = [this] { ops_.BiasAdd(tensors_[0], tensors_[1], stream_); };
+  Add(op.dtype, {t, w}, 0, 0.1);
+  if (op.kind == OpKind::kResidualAdd) {
+    run_ = [this] { ops_.ResidualAdd(tensors_[0], tensors_[1], stream_); };
+    return;
   }
+  Add(op.dtype, {w}, 0, 0.1);
+  run_ = [this] { ops_.BiasResidual(tensors_[0], tensors_[2], tensors_[1], stream_); };
 }
 
 void ScratchOp::PrepareActivation(const OpDesc& op) {
-  const std::int64_t t = op.dims[0], f = op.dims[1], w = IsGated(op.activation) ? 2 * f : f;
+  const std::int64_t t = op.dims[0], f = op.dims[1], w = 2 * f;
   const Activation activation = op.activation;
-  // x lies where no function's slope is below 1, so that gradients that are multiplied in place do not vanish.
   Add(op.dtype, {t, w}, 1, 0.2);
   Add(op.dtype, {t, f}, 0, 1);  // y, or dy
   if (op.kind == OpKind::kActivationForward) {
@@ -216,10 +240,8 @@ void ScratchOp::PrepareActivation(const OpDesc& op) {
     };
     return;
   }
-  // As the engine does it: in place where it can be.
-  const std::size_t dx = IsGated(activation) ? 2 : 1;
-  if (dx == 2) Add(op.dtype, {t, w}, 0, 1);
-  run_ = [=, this] { ops_.ActivationBackward(activation, tensors_[0], tensors_[1], tensors_[dx], stream_); };
+  Add(op.dtype, {t, w}, 0, 1);
+  run_ = [=, this] { ops_.ActivationBackward(activation, tensors_[0], tensors_[1], tensors_[2], stream_); };
 }
 
 void ScratchOp::PrepareRope(const OpDesc& op) {
@@ -313,7 +335,7 @@ void ScratchOp::PrepareFlat(const OpDesc& op) {
       return;
     case OpKind::kSumOfSquares:
       Add(DType::kF64, {1}, 0, 0);
-      run_ = [this] { ops_.SumOfSquares(tensors_[0], tensors_[1], stream_); };
+      run_ = [this] { ops_.SumOfSquares({&tensors_[0], 1}, tensors_[1], stream_); };
       return;
     case OpKind::kAdamW: {
       const DType stat = StatisticsType(op.dtype);
@@ -324,10 +346,10 @@ void ScratchOp::PrepareFlat(const OpDesc& op) {
       if (master) Add(stat, {n}, 0.5, 0.5);
       AdamWParams params;
       params.lr = 1e-4;
-      params.weight_decay = 0.1;
       run_ = [=, this] {
         const auto& v = tensors_;
-        ops_.AdamW(v[0], v[1], master ? v[4] : Tensor{}, v[2], v[3], params, stream_);
+        const AdamWTensor all{v[0], v[1], master ? v[4] : Tensor{}, v[2], v[3], 0.1};
+        ops_.AdamW({&all, 1}, params, stream_);
       };
       return;
     }

@@ -34,6 +34,7 @@ class ScratchOp {
   void Add(DType dtype, std::initializer_list<std::int64_t> shape, double value, double spread);
   void Prepare(const OpDesc& op);
   void PrepareMatmul(const OpDesc& op);
+  void PrepareEpilogue(const OpDesc& op);
   void PrepareNorm(const OpDesc& op);
   void PrepareRmsNorm(const OpDesc& op);
   void PrepareRows(const OpDesc& op);

@@ -260,6 +260,7 @@ TEST(OpConvert, ThereAndBack) {
     op.kind = static_cast<OpKind>(k);
     op.dtype = DType::kF64;
     if (op.kind == OpKind::kMatmul) op.transpose_b = op.accumulate = true;
+    if (HasActivation(op)) op.activation = Activation::kGeGlu;
     if (IsCommunication(op.kind)) {
       op.group = CommGroup::kData;
       op.group_size = 4;
@@ -270,6 +271,57 @@ TEST(OpConvert, ThereAndBack) {
     EXPECT_EQ(back->op, op);
     EXPECT_EQ(back->seconds, 0.25);
   }
+}
+
+TEST(OpConvert, EpiloguesThereAndBack) {
+  for (int e = 0; e < kEpilogueCount; ++e) {
+    for (bool bias : {false, true}) {
+      OpDesc op{.kind = OpKind::kMatmul, .dims = {2, 3, 4}};
+      SetEpilogue(op, static_cast<Epilogue>(e));
+      if (HasActivation(op)) op.activation = Activation::kRelu;
+      op.bias = bias && op.epilogue == Epilogue::kActivation;
+      const auto back = FromProto(Wire(ToProto(op)));
+      ASSERT_TRUE(back.ok()) << back.status();
+      EXPECT_EQ(*back, op);
+    }
+  }
+  // Messages from before there were any, and what says it by name.
+  v1::OpDesc message = ToProto(OpDesc{.dims = {2, 3, 4}});
+  EXPECT_EQ(message.epilogue(), "");
+  message.set_epilogue("none");
+  EXPECT_EQ(FromProto(message)->epilogue, Epilogue::kNone);
+}
+
+TEST(OpConvert, EpiloguesRefused) {
+  OpDesc op{.dims = {2, 3, 4}};
+  SetEpilogue(op, Epilogue::kActivation);
+  const v1::OpDesc good = ToProto(op);
+  v1::OpDesc bad = good;
+  bad.set_epilogue("softmax");
+  EXPECT_THAT(Refusal(bad), HasSubstr("epilogue is \"softmax\""));
+  bad = good;
+  bad.set_transpose_b(true);
+  EXPECT_THAT(Refusal(bad), HasSubstr("epilogue is activation"));
+  bad = good;
+  bad.set_activation("swiglu");
+  EXPECT_THAT(Refusal(bad), HasSubstr("activation is swiglu; it must be not gated"));
+  bad = good;
+  bad.clear_activation();
+  EXPECT_THAT(Refusal(bad), HasSubstr("activation is \"\""));
+  bad = good;
+  bad.set_epilogue("bias");
+  EXPECT_THAT(Refusal(bad), HasSubstr("an activation where activation is set"));
+  bad = good;
+  bad.clear_epilogue();
+  bad.clear_activation();
+  bad.set_bias(true);
+  EXPECT_THAT(Refusal(bad), HasSubstr("where bias is set"));
+  bad = ToProto(OpDesc{.kind = OpKind::kResidualAdd, .dims = {2, 3}});
+  bad.set_epilogue("bias");
+  EXPECT_THAT(Refusal(bad), HasSubstr("matmul where epilogue is set"));
+  bad = ToProto(OpDesc{.kind = OpKind::kActivationForward, .activation = Activation::kSwiGlu, .dims = {2, 3}});
+  bad.set_activation("gelu");
+  EXPECT_THAT(Refusal(bad), HasSubstr("activation is gelu; it must be a gated one"));
 }
 
 TEST(OpConvert, Refused) {
@@ -298,7 +350,7 @@ TEST(OpConvert, Refused) {
   bad.set_dims(1, -3);
   EXPECT_THAT(Refusal(bad), HasSubstr("dims is -3"));
   bad = good;
-  bad.set_kind("bias_add");
+  bad.set_kind("residual_add");
   bad.mutable_dims()->Truncate(2);
   bad.set_accumulate(true);
   EXPECT_THAT(Refusal(bad), HasSubstr("accumulate"));

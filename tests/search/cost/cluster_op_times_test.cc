@@ -79,6 +79,28 @@ TEST(ClusterOpTimes, MatrixProductsByHand) {
   EXPECT_DOUBLE_EQ(Times(plain)->Seconds(Matmul(1000, 1000, 1000), {}), 2e9 / 5e13);
 }
 
+// An epilogue adds its bytes, and no second launch.
+TEST(ClusterOpTimes, EpiloguesByHand) {
+  ClusterSpec cluster = RoundCluster();
+  cluster.groups[0].device.efficiency.op_overhead_s = 1e-3;
+  const auto times = Times(cluster);
+  const double m = 1280, n = 2560;
+  const auto beyond_product = [&](Epilogue epilogue, bool bias = false) {
+    OpDesc op = Matmul(1280, 2560, 4096);
+    SetEpilogue(op, epilogue);
+    op.bias = bias;
+    OpDesc plain = op;
+    plain.epilogue = Epilogue::kNone;
+    plain.bias = false;
+    return (times->Seconds(op, {}) - times->Seconds(plain, {})) * 5e11;
+  };
+  EXPECT_NEAR(beyond_product(Epilogue::kBias), 2 * n, 1);
+  EXPECT_NEAR(beyond_product(Epilogue::kActivation), 2 * m * n, 1);
+  EXPECT_NEAR(beyond_product(Epilogue::kActivation, true), 2 * (m * n + n), 1);
+  EXPECT_NEAR(beyond_product(Epilogue::kActivationGradient), 2 * m * n, 1);
+  EXPECT_NEAR(beyond_product(Epilogue::kBiasGradient), 2 * 2 * n, 1);
+}
+
 TEST(ClusterOpTimes, AttentionByHand) {
   const auto times = Times(RoundCluster());
   const double b = 2, s = 2048, n = 10, d = 128;
@@ -164,7 +186,8 @@ OpDesc RandomOp(std::mt19937_64& random) {
   OpDesc op;
   op.kind = static_cast<OpKind>(random() % kOpKindCount);
   op.dtype = op.kind == OpKind::kAdamW ? DType::kF32 : DType::kBF16;
-  if (HasActivation(op.kind)) op.activation = static_cast<Activation>(random() % kActivationCount);
+  if (op.kind == OpKind::kMatmul) SetEpilogue(op, static_cast<Epilogue>(random() % kEpilogueCount));
+  if (HasActivation(op)) op.activation = static_cast<Activation>(random() % kActivationCount);
   for (int i = 0; i < DimCount(op.kind); ++i) op.dims[static_cast<std::size_t>(i)] = std::int64_t{1} << random() % 14;
   return op;
 }

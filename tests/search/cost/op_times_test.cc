@@ -104,6 +104,28 @@ TEST(OpTimes, AKindOrTypeNeverMeasured) {
             std::numeric_limits<double>::infinity());
 }
 
+// Products of one size, whose epilogues take different times: each goes by its own, and by the plain product's where it was never measured.
+TEST(OpTimes, ProductsByTheirEpilogue) {
+  const auto product = [](Epilogue epilogue, std::int64_t n) {
+    OpDesc op = Matmul(n, n, n);
+    SetEpilogue(op, epilogue);
+    return op;
+  };
+  const auto seconds = [](std::int64_t n, double factor) { return factor * 1e-10 * static_cast<double>(n * n * n); };
+  std::vector<OpTime> measured;
+  for (const std::int64_t n : {64, 128, 256, 512}) {
+    measured.push_back({product(Epilogue::kNone, n), seconds(n, 1)});
+    measured.push_back({product(Epilogue::kActivation, n), seconds(n, 1.5)});
+  }
+  const OpTimes times(measured);
+  const double plain = times.Seconds(product(Epilogue::kNone, 200)) / seconds(200, 1);
+  const double activation = times.Seconds(product(Epilogue::kActivation, 200)) / seconds(200, 1);
+  const double bias = times.Seconds(product(Epilogue::kBias, 200)) / seconds(200, 1);
+  EXPECT_NEAR(plain, 1, 0.05);
+  EXPECT_NEAR(activation, 1.5, 0.05);
+  EXPECT_NEAR(bias, plain, 0.05);
+}
+
 TEST(OpTimes, LinksByGroupAndSize) {
   std::vector<OpTime> measured;
   const auto link = [&](OpKind kind, CommGroup group, std::int32_t size, double alpha, double beta) {

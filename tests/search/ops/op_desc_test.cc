@@ -47,6 +47,35 @@ TEST(OpDesc, NamesThereAndBack) {
     EXPECT_EQ(ParseDType(Name(type)), type);
   }
   EXPECT_FALSE(ParseDType("fp8"));
+  for (int i = 0; i < kEpilogueCount; ++i) EXPECT_EQ(ParseEpilogue(Name(static_cast<Epilogue>(i))), static_cast<Epilogue>(i));
+  EXPECT_EQ(Name(Epilogue::kActivationGradient), "activation_gradient");
+  EXPECT_FALSE(ParseEpilogue("relu"));
+}
+
+OpDesc Product(Epilogue epilogue, std::array<std::int64_t, 5> dims, Activation activation = Activation::kGelu, bool bias = false) {
+  OpDesc op = Op(OpKind::kMatmul, dims);
+  SetEpilogue(op, epilogue);
+  op.activation = activation;
+  op.bias = bias;
+  return op;
+}
+
+TEST(OpDesc, EachEpilogueHasOneForm) {
+  OpDesc plain = Op(OpKind::kMatmul, {2, 3, 4});
+  plain.transpose_a = plain.transpose_b = plain.accumulate = true;
+  OpDesc same = plain;
+  SetEpilogue(same, Epilogue::kNone);
+  EXPECT_EQ(same, plain);
+  const auto form = [&](Epilogue epilogue) {
+    OpDesc op = plain;
+    SetEpilogue(op, epilogue);
+    EXPECT_EQ(op.epilogue, epilogue);
+    return std::array{op.transpose_a, op.transpose_b, op.accumulate};
+  };
+  EXPECT_EQ(form(Epilogue::kBias), (std::array{false, false, false}));
+  EXPECT_EQ(form(Epilogue::kActivation), (std::array{false, false, false}));
+  EXPECT_EQ(form(Epilogue::kActivationGradient), (std::array{false, true, false}));
+  EXPECT_EQ(form(Epilogue::kBiasGradient), (std::array{true, false, true}));
 }
 
 TEST(OpDesc, Communication) {
@@ -65,6 +94,12 @@ TEST(OpDesc, Line) {
   matmul.transpose_b = true;
   matmul.accumulate = true;
   EXPECT_EQ(ToString(matmul), "matmul fp32 nt acc 512x768x3072");
+  EXPECT_EQ(ToString(Product(Epilogue::kBias, {4, 5, 6})), "matmul fp32 nn bias 4x5x6");
+  EXPECT_EQ(ToString(Product(Epilogue::kActivation, {4, 5, 6}, Activation::kRelu)), "matmul fp32 nn activation relu 4x5x6");
+  EXPECT_EQ(ToString(Product(Epilogue::kActivation, {4, 5, 6}, Activation::kGelu, true)), "matmul fp32 nn activation gelu bias 4x5x6");
+  EXPECT_EQ(ToString(Product(Epilogue::kActivationGradient, {4, 5, 6}, Activation::kGeluErf)),
+            "matmul fp32 nt activation_gradient gelu_erf 4x5x6");
+  EXPECT_EQ(ToString(Product(Epilogue::kBiasGradient, {4, 5, 6})), "matmul fp32 tn acc bias_gradient 4x5x6");
   OpDesc reduce = Op(OpKind::kAllReduceSum, {65536});
   reduce.group = CommGroup::kTensor;
   reduce.group_size = 4;
@@ -74,9 +109,9 @@ TEST(OpDesc, Line) {
   OpDesc activation = Op(OpKind::kActivationForward, {512, 3072});
   activation.activation = Activation::kSwiGlu;
   EXPECT_EQ(ToString(activation), "activation_forward fp32 swiglu 512x3072");
-  activation.activation = Activation::kGelu;
+  activation.activation = Activation::kGeGlu;
   activation.bias = true;
-  EXPECT_EQ(ToString(activation), "activation_forward fp32 gelu bias 512x3072");
+  EXPECT_EQ(ToString(activation), "activation_forward fp32 geglu bias 512x3072");
   OpDesc update = Op(OpKind::kAdamW, {1000});
   update.dtype = DType::kBF16;
   update.master_weights = true;
@@ -85,6 +120,7 @@ TEST(OpDesc, Line) {
 
 TEST(OpDesc, Flops) {
   EXPECT_EQ(Flops(Op(OpKind::kMatmul, {2, 3, 5, 0})), 60);
+  EXPECT_EQ(Flops(Product(Epilogue::kActivation, {2, 3, 5}, Activation::kGelu, true)), 60);
   EXPECT_EQ(Flops(Op(OpKind::kAttentionForward, {2, 8, 3, 4, 3})), 4 * 2 * 3 * 64 * 4);
   EXPECT_EQ(Flops(Op(OpKind::kAttentionBackward, {2, 8, 3, 4, 3})), 10 * 2 * 3 * 64 * 4);
   // Unfused attention keeps the scores: two products forward, four backward, none again.
@@ -102,6 +138,11 @@ TEST(OpDesc, MinBytes) {
   accumulating.accumulate = true;
   accumulating.dtype = DType::kF64;
   EXPECT_EQ(MinBytes(accumulating), 8 * (10 + 15 + 12));
+  EXPECT_EQ(MinBytes(Product(Epilogue::kBias, {2, 3, 5})), 4 * (10 + 15 + 6 + 3));
+  EXPECT_EQ(MinBytes(Product(Epilogue::kActivation, {2, 3, 5})), 4 * (10 + 15 + 6 + 6)) << "two results";
+  EXPECT_EQ(MinBytes(Product(Epilogue::kActivation, {2, 3, 5}, Activation::kGelu, true)), 4 * (10 + 15 + 6 + 6 + 3));
+  EXPECT_EQ(MinBytes(Product(Epilogue::kActivationGradient, {2, 3, 5})), 4 * (10 + 15 + 6 + 6)) << "what the forward kept";
+  EXPECT_EQ(MinBytes(Product(Epilogue::kBiasGradient, {2, 3, 5})), 4 * (10 + 15 + 12 + 6)) << "the bias gradient in and out";
   EXPECT_EQ(MinBytes(Op(OpKind::kFill, {100})), 400);
   EXPECT_EQ(MinBytes(Op(OpKind::kAdamW, {100})), 2800);
   OpDesc with_master = Op(OpKind::kAdamW, {100});
@@ -109,7 +150,6 @@ TEST(OpDesc, MinBytes) {
   with_master.master_weights = true;
   // Weight in and out of two bytes; gradient in, copy and two moments in and out, of four.
   EXPECT_EQ(MinBytes(with_master), 100 * (2 + 4 + 3 * 8));
-  EXPECT_EQ(MinBytes(Op(OpKind::kBiasAdd, {4, 8})), 4 * (64 + 8));
   EXPECT_EQ(MinBytes(Op(OpKind::kResidualAdd, {4, 8})), 4 * 3 * 32);
   EXPECT_EQ(MinBytes(Op(OpKind::kRmsNormForward, {4, 8})), 4 * (2 * 32 + 8 + 4));
   EXPECT_EQ(MinBytes(Op(OpKind::kRmsNormBackward, {4, 8})), 4 * (3 * 32 + 3 * 8 + 4));
@@ -122,11 +162,8 @@ TEST(OpDesc, MinBytes) {
     op.bias = bias;
     return MinBytes(op);
   };
-  EXPECT_EQ(activation(OpKind::kActivationForward, Activation::kGelu, false), 4 * (32 + 32));
-  EXPECT_EQ(activation(OpKind::kActivationForward, Activation::kGelu, true), 4 * (32 + 32 + 32 + 8)) << "x is written too";
   EXPECT_EQ(activation(OpKind::kActivationForward, Activation::kSwiGlu, false), 4 * (64 + 32));
-  EXPECT_EQ(activation(OpKind::kActivationForward, Activation::kGeGlu, true), 4 * (64 + 32 + 64 + 16));
-  EXPECT_EQ(activation(OpKind::kActivationBackward, Activation::kRelu, false), 4 * (32 + 32 + 32));
+  EXPECT_EQ(activation(OpKind::kActivationForward, Activation::kGeGlu, true), 4 * (64 + 32 + 64 + 16)) << "x is written too";
   EXPECT_EQ(activation(OpKind::kActivationBackward, Activation::kSwiGlu, false), 4 * (64 + 32 + 64));
   EXPECT_EQ(MinBytes(Op(OpKind::kSend, {100})), 400);
   for (int i = 0; i < kOpKindCount; ++i) {
@@ -148,6 +185,11 @@ TEST(OpDesc, HashTellsFieldsApart) {
   other = op;
   other.transpose_b = true;
   EXPECT_TRUE(differs(other));
+  for (int i = 1; i < kEpilogueCount; ++i) {
+    other = op;
+    other.epilogue = static_cast<Epilogue>(i);
+    EXPECT_TRUE(differs(other));
+  }
   other = op;
   other.accumulate = true;
   EXPECT_TRUE(differs(other));

@@ -41,8 +41,11 @@ TEST(CalibrationOps, AreTheDistinctOpsOfAllPrograms) {
   std::set<OpDesc> expected;
   for (const ParallelPlan& plan : plans) {
     for (const OpDesc& op : AllOps(model, workload, plan)) {
+      if (op.kind == OpKind::kSumOfSquares) continue;
       if (plan.pp > 1 || (op.kind != OpKind::kSend && op.kind != OpKind::kRecv)) expected.insert(op);
     }
+    // That of tensor coordinate 0, which predictions are made of.
+    for (std::int64_t rank = 0; rank < plan.pp; ++rank) expected.insert(ParameterOp(model, workload, plan, rank, OpKind::kSumOfSquares));
   }
   const auto ops = ListCalibrationOps(model, workload, plans, 100000);
   EXPECT_EQ(std::set<OpDesc>(ops.begin(), ops.end()), expected);
@@ -63,8 +66,8 @@ TEST(CalibrationOps, BoundedWithEveryFamilyKept) {
   EXPECT_GT(all.size(), kMostCalibrationOps);
   EXPECT_EQ(few.size(), kMostCalibrationOps);
   const auto families = [](const std::vector<OpDesc>& ops) {
-    std::set<std::tuple<OpKind, CommGroup, std::int32_t>> set;
-    for (const OpDesc& op : ops) set.insert({op.kind, op.group, op.group_size});
+    std::set<std::tuple<OpKind, Epilogue, CommGroup, std::int32_t>> set;
+    for (const OpDesc& op : ops) set.insert({op.kind, op.epilogue, op.group, op.group_size});
     return set;
   };
   EXPECT_EQ(families(few), families(all));
