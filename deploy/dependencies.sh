@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the packages that autocfg builds with, where any is missing. Debian 12, Ubuntu 24.04; as root or with sudo.
-# Usage: deploy/dependencies.sh [--bench | --lint] [--list]
+# Usage: deploy/dependencies.sh [--bench | --lint | --gpu] [--list]
 #   --bench  also what the benchmarks compare with     --lint  also clang-format and clang-tidy
+#   --gpu    also what packs a bundle for a machine with a GPU
 #   --list   print the packages instead
 set -euo pipefail
 
@@ -17,16 +18,17 @@ packages=(
   # engine
   libopenblas-dev libucx-dev
   # tests and benchmarks
-  libgtest-dev libgmock-dev libbenchmark-dev
+  libgtest-dev libgmock-dev libbenchmark-dev python3
 )
 
 list=0
 for arg in "$@"; do
   case "$arg" in
-    --bench) packages+=(python3 python3-torch) ;;
+    --bench) packages+=(python3-torch) ;;
     --lint) packages+=(clang-format clang-tidy) ;;
+    --gpu) packages+=(binutils xz-utils) ;;
     --list) list=1 ;;
-    *) echo "autocfg: dependencies.sh knows --bench, --lint and --list, not '$arg'" >&2; exit 2 ;;
+    *) echo "autocfg: dependencies.sh knows --bench, --lint, --gpu and --list, not '$arg'" >&2; exit 2 ;;
   esac
 done
 if [[ $list -eq 1 ]]; then

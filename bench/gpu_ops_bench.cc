@@ -1,0 +1,274 @@
+// Times single ops of the GPU engine at the shapes of a file (deploy/gpu/op_shapes.json), on random data: bf16 with fp32 statistics, gradients and optimizer.
+// Each time is the median of many runs by events on the stream, after warm-up. bench/gpu_ops_torch.py times PyTorch's at the same shapes.
+// usage: autocfg_gpu_ops_bench SHAPES.json [NAME,NAME...]   Prints one JSON object: {"device", "ops": {name: {part: {"median_s", "min_s", "runs"}}}}.
+//        autocfg_gpu_ops_bench --hold BYTES   Takes that much of the GPU's memory, prints "held" and keeps it until standard input ends.
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <limits>
+#include <memory>
+#include <random>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_error.h"
+#include "kernels/cuda/cuda_ops.h"
+#include "kernels/cuda/cuda_stream.h"
+#include "nlohmann/json.hpp"
+
+namespace autocfg {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kRuns = 30;
+constexpr int kWarmUp = 5;
+
+// Device tensors with random contents, freed together.
+class Tensors {
+ public:
+  Tensors(Device& device, Stream& stream) : device_(device), stream_(stream) {}
+  ~Tensors() {
+    for (const Tensor& t : all_) device_.Free(t.data, t.Bytes());
+  }
+  Tensors(const Tensors&) = delete;
+  Tensors& operator=(const Tensors&) = delete;
+
+  // Elements of kBF16 or kF32, normally distributed.
+  Tensor Normal(DType type, std::initializer_list<std::int64_t> shape, float mean = 0, float deviation = 1) {
+    const Tensor t = Take(type, shape);
+    std::normal_distribution<float> value(mean, deviation);
+    // A block whose length is no power of two, again and again.
+    std::vector<std::uint32_t> block(250'007);
+    for (auto& word : block) {
+      const auto bits = std::bit_cast<std::uint32_t>(value(random_));
+      word = type == DType::kBF16 ? bits >> 16 | (std::bit_cast<std::uint32_t>(value(random_)) & 0xffff0000u) : bits;
+    }
+    Repeat(t, block.data(), static_cast<std::int64_t>(block.size() * sizeof(block[0])));
+    return t;
+  }
+
+  Tensor Ids(std::int64_t n, std::int64_t below) {
+    const Tensor t = Take(DType::kI32, {n});
+    std::uniform_int_distribution<std::int32_t> value(0, static_cast<std::int32_t>(below - 1));
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(n));
+    for (auto& id : ids) id = value(random_);
+    Repeat(t, ids.data(), t.Bytes());
+    return t;
+  }
+
+  Tensor Zeros(DType type, std::initializer_list<std::int64_t> shape) { return Take(type, shape); }
+
+ private:
+  Tensor Take(DType type, std::initializer_list<std::int64_t> shape) {
+    Tensor t;
+    t.dtype = type;
+    for (const std::int64_t dim : shape) t.shape[t.rank++] = dim;
+    t.data = device_.Allocate(t.Bytes());
+    all_.push_back(t);
+    return t;
+  }
+  void Repeat(const Tensor& t, const void* block, std::int64_t block_bytes) {
+    for (std::int64_t done = 0; done < t.Bytes(); done += block_bytes) {
+      device_.CopyFromHost(t.As<char>() + done, block, std::min(block_bytes, t.Bytes() - done), stream_);
+    }
+    stream_.Synchronize();
+  }
+
+  Device& device_;
+  Stream& stream_;
+  std::vector<Tensor> all_;
+  std::mt19937 random_{std::random_device{}()};
+};
+
+class Events {
+ public:
+  Events() {
+    cuda::Check(cudaEventCreate(&start), "creating an event");
+    cuda::Check(cudaEventCreate(&end), "creating an event");
+  }
+  ~Events() {
+    cudaEventDestroy(start);
+    cudaEventDestroy(end);
+  }
+  Events(const Events&) = delete;
+  Events& operator=(const Events&) = delete;
+
+  cudaEvent_t start = nullptr, end = nullptr;
+};
+
+class Bench {
+ public:
+  Bench() : device_(cuda::CreateCudaDevice(0)), ops_(cuda::CreateCudaOps()), stream_(device_->CreateStream()) {}
+
+  // The parts of one shape. Throws std::invalid_argument for a kind that is none.
+  Json Run(const Json& shape) {
+    const std::string kind = shape.at("kind");
+    if (kind == "matmul") return Product(shape);
+    if (kind == "copy") return Copy(shape);
+    if (kind == "attention") return Attention(shape);
+    if (kind == "layer_norm") return LayerNorm(shape);
+    if (kind == "cross_entropy") return CrossEntropy(shape);
+    if (kind == "adamw") return AdamW(shape);
+    throw std::invalid_argument("op_shapes: kind \"" + kind + "\" is none that is timed");
+  }
+
+ private:
+  // `prepare` is issued before every run and not timed.
+  Json TimeOf(const std::function<void()>& work, const std::function<void()>& prepare = {}) {
+    std::vector<std::unique_ptr<Events>> events;
+    const cudaStream_t handle = cuda::HandleOf(*stream_);
+    for (int run = 0; run < kRuns + kWarmUp; ++run) {
+      if (prepare) prepare();
+      events.push_back(std::make_unique<Events>());
+      cuda::Check(cudaEventRecord(events.back()->start, handle), "recording an event");
+      work();
+      cuda::Check(cudaEventRecord(events.back()->end, handle), "recording an event");
+    }
+    stream_->Synchronize();
+    std::vector<double> seconds;
+    for (int run = kWarmUp; run < kRuns + kWarmUp; ++run) {
+      float milliseconds = 0;
+      cuda::Check(cudaEventElapsedTime(&milliseconds, events[run]->start, events[run]->end), "reading an event");
+      seconds.push_back(milliseconds / 1e3);
+    }
+    std::sort(seconds.begin(), seconds.end());
+    return {{"median_s", (seconds[(kRuns - 1) / 2] + seconds[kRuns / 2]) / 2}, {"min_s", seconds.front()}, {"runs", kRuns}};
+  }
+
+  void CopyOnDevice(const Tensor& to, const Tensor& from) {
+    cuda::Check(cudaMemcpyAsync(to.data, from.data, static_cast<std::size_t>(to.Bytes()), cudaMemcpyDeviceToDevice, cuda::HandleOf(*stream_)),
+                "a copy on the device");
+  }
+
+  Json Product(const Json& shape) {
+    const std::int64_t m = shape.at("m"), n = shape.at("n"), k = shape.at("k");
+    Tensors tensors(*device_, *stream_);
+    const Tensor a = tensors.Normal(DType::kBF16, {m, k}), b = tensors.Normal(DType::kBF16, {k, n}), c = tensors.Zeros(DType::kBF16, {m, n});
+    return {{"product_s", TimeOf([&] { ops_->Matmul(a, Transpose::kNo, b, Transpose::kNo, c, false, *stream_); })}};
+  }
+
+  Json Copy(const Json& shape) {
+    const std::int64_t n = shape.at("bytes").get<std::int64_t>() / SizeOf(DType::kF32);
+    Tensors tensors(*device_, *stream_);
+    const Tensor from = tensors.Normal(DType::kF32, {n}), to = tensors.Zeros(DType::kF32, {n});
+    return {{"copy_s", TimeOf([&] { CopyOnDevice(to, from); })}};
+  }
+
+  Json Attention(const Json& shape) {
+    const std::int64_t b = shape.at("batch"), s = shape.at("seq"), n = shape.at("heads"), g = shape.at("kv_heads"), d = shape.at("head_dim");
+    Tensors tensors(*device_, *stream_);
+    const std::int64_t q = (n + 2 * g) * d;
+    const Tensor qkv = tensors.Normal(DType::kBF16, {b, s, q}), dout = tensors.Normal(DType::kBF16, {b, s, n * d});
+    const Tensor out = tensors.Zeros(DType::kBF16, {b, s, n * d}), dqkv = tensors.Zeros(DType::kBF16, {b, s, q});
+    const Tensor lse = tensors.Zeros(DType::kF32, {b, n, s});
+    const Tensor workspace = tensors.Zeros(DType::kF32, {AttentionWorkspaceElements(s, d)});
+    Json forward = TimeOf([&] { ops_->AttentionForward(qkv, n, g, out, lse, workspace, *stream_); });
+    Json backward = TimeOf([&] { ops_->AttentionBackward(qkv, n, g, out, lse, dout, dqkv, workspace, *stream_); });
+    return {{"forward_s", std::move(forward)}, {"backward_s", std::move(backward)}};
+  }
+
+  Json LayerNorm(const Json& shape) {
+    const std::int64_t t = shape.at("tokens"), h = shape.at("width");
+    Tensors tensors(*device_, *stream_);
+    const Tensor x = tensors.Normal(DType::kBF16, {t, h}), gamma = tensors.Normal(DType::kBF16, {h}, 1, 0.1f), beta = tensors.Normal(DType::kBF16, {h});
+    const Tensor dy = tensors.Normal(DType::kBF16, {t, h}), y = tensors.Zeros(DType::kBF16, {t, h}), dx = tensors.Zeros(DType::kBF16, {t, h});
+    const Tensor mean = tensors.Zeros(DType::kF32, {t}), rstd = tensors.Zeros(DType::kF32, {t});
+    const Tensor dgamma = tensors.Zeros(DType::kF32, {h}), dbeta = tensors.Zeros(DType::kF32, {h});
+    Json forward = TimeOf([&] { ops_->LayerNormForward(x, gamma, beta, 1e-5, y, mean, rstd, *stream_); });
+    Json backward = TimeOf([&] { ops_->LayerNormBackward(dy, x, gamma, mean, rstd, dx, false, dgamma, dbeta, *stream_); });
+    return {{"forward_s", std::move(forward)}, {"backward_s", std::move(backward)}};
+  }
+
+  // Forward and backward together, as one rank of no tensor group runs them; they overwrite the logits, which are put back before each run.
+  Json CrossEntropy(const Json& shape) {
+    const std::int64_t t = shape.at("tokens"), v = shape.at("vocab");
+    Tensors tensors(*device_, *stream_);
+    const Tensor fresh = tensors.Normal(DType::kBF16, {t, v}), logits = tensors.Zeros(DType::kBF16, {t, v});
+    const Tensor targets = tensors.Ids(t, v), max = tensors.Zeros(DType::kF32, {t}), sums = tensors.Zeros(DType::kF32, {2, t});
+    const Tensor loss = tensors.Zeros(DType::kF64, {1});
+    const auto both = [&] {
+      ops_->CrossEntropyMax(logits, v, max, *stream_);
+      ops_->CrossEntropySum(logits, v, max, targets, 0, sums, *stream_);
+      ops_->CrossEntropyLoss(sums, loss, *stream_);
+      ops_->CrossEntropyBackward(logits, sums, targets, 0, 1.0 / static_cast<double>(t), *stream_);
+    };
+    return {{"both_s", TimeOf(both, [&] { CopyOnDevice(logits, fresh); })}};
+  }
+
+  // Tensors of a transformer's size rather than one.
+  Json AdamW(const Json& shape) {
+    constexpr std::int64_t kEach = std::int64_t{1} << 24;
+    Tensors tensors(*device_, *stream_);
+    std::vector<AdamWTensor> list;
+    for (std::int64_t left = shape.at("elements"); left >= kEach; left -= kEach) {
+      list.push_back({.param = tensors.Normal(DType::kBF16, {kEach}),
+                      .grad = tensors.Normal(DType::kF32, {kEach}),
+                      .master = tensors.Normal(DType::kF32, {kEach}),
+                      .m = tensors.Normal(DType::kF32, {kEach}),
+                      .v = tensors.Normal(DType::kF32, {kEach}, 4, 0.5f),
+                      .weight_decay = 0.1});
+    }
+    const AdamWParams params{.lr = 1e-5};
+    return {{"step_s", TimeOf([&] { ops_->AdamW(list, params, *stream_); })}};
+  }
+
+  const std::unique_ptr<Device> device_;
+  const std::unique_ptr<Ops> ops_;
+  const std::unique_ptr<Stream> stream_;
+};
+
+int Hold(const char* text) {
+  const std::int64_t bytes = std::strtoll(text, nullptr, 10);
+  if (bytes < 1) throw std::invalid_argument("--hold: give a number of bytes");
+  const auto device = cuda::CreateCudaDevice(0);
+  void* const data = device->Allocate(bytes);
+  std::cout << "held" << std::endl;
+  std::cin.ignore(std::numeric_limits<std::streamsize>::max());
+  device->Free(data, bytes);
+  return 0;
+}
+
+int Main(const char* path, const char* only) {
+  std::ifstream file(path);
+  if (!file) throw std::invalid_argument(std::string(path) + ": cannot be read");
+  const Json shapes = Json::parse(file);
+  std::set<std::string> chosen;
+  std::stringstream names(only);
+  for (std::string name; std::getline(names, name, ',');) chosen.insert(name);
+  Bench bench;
+  Json ops = Json::object();
+  for (const Json& shape : shapes) {
+    const std::string name = shape.at("name");
+    if (chosen.empty() || chosen.contains(name)) ops[name] = bench.Run(shape);
+  }
+  cudaDeviceProp properties{};
+  cuda::Check(cudaGetDeviceProperties(&properties, 0), "asking for the GPU's name");
+  std::cout << Json{{"device", properties.name}, {"ops", ops}}.dump() << "\n";
+  return 0;
+}
+
+}  // namespace
+}  // namespace autocfg
+
+int main(int argc, char** argv) {
+  if (argc < 2 || argc > 3) {
+    std::cerr << "usage: autocfg_gpu_ops_bench SHAPES.json [NAME,NAME...] | --hold BYTES\n";
+    return 2;
+  }
+  try {
+    if (std::string(argv[1]) == "--hold" && argc == 3) return autocfg::Hold(argv[2]);
+    return autocfg::Main(argv[1], argc == 3 ? argv[2] : "");
+  } catch (const std::exception& error) {
+    std::cerr << "autocfg_gpu_ops_bench: " << error.what() << "\n";
+    return 1;
+  }
+}

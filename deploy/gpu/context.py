@@ -1,0 +1,96 @@
+"""What the sections share: the bundle's programs and how they are run, what the machine has, and what earlier sections found out."""
+import json
+import math
+import os
+import re
+import time
+
+from gpu import libraries, programs
+from gpu.report import Failure, NotPossible
+
+
+class TrainFailed(Failure):
+    """`autocfg train` ended without a result; `code` is its exit code and `words` its line of error."""
+
+    def __init__(self, code, words):
+        super().__init__(f"exit code {code}: {words}")
+        self.code, self.words = code, words
+
+
+class Context:
+    def __init__(self, root, work, python, jobs, environment=None):
+        self.root, self.work, self.python, self.jobs = root, work, python, jobs
+        base = dict(os.environ if environment is None else environment)
+        self.plain_environment = base
+        with open(os.path.join(root, "manifest.json"), encoding="utf-8") as file:
+            self.manifest = json.load(file)
+        needed = [*self.manifest["cuda_libraries"], libraries.DRIVER, *libraries.AT_RUN_TIME]
+        places = libraries.directories(base, libraries.site_packages() + (libraries.site_packages(python) if python else []))
+        self.libraries, self.missing, path = libraries.find(needed, libraries.loader_cache(), places)
+        self.environment = dict(base, LD_LIBRARY_PATH=":".join([os.path.join(root, "lib"), *path]), OMP_NUM_THREADS="1")
+        self.gpu = None          # why there is none; "" where there is one
+        self.memory_bytes = 0    # of the GPU
+        self.device_name = ""
+        self.driver = ""
+        self.rates = {}          # measured here: matmul_flops_per_s, copy_bytes_per_s
+        self.reference = {}      # results of runs that several sections compare with
+
+    def program(self, name):
+        return os.path.join(self.root, "bin", name)
+
+    def model(self, name):
+        return os.path.join(self.root, "gpu", "models", name + ".json")
+
+    def run(self, program, arguments, deadline, limit_s=None, **variables):
+        """A program of the bundle, or one by its path, with the bundle's and CUDA's libraries."""
+        path = program if os.path.isabs(program) else self.program(program)
+        return programs.run([path, *arguments], deadline, dict(self.environment, **variables), self.work, limit_s)
+
+    def needs_gpu(self):
+        if self.gpu is None:
+            raise NotPossible("the section device has not run")
+        if self.gpu:
+            raise NotPossible(f"no GPU: {self.gpu}")
+
+    def train(self, model, plan, device, deadline, precision="fp32", steps=1, global_batch=None, seq_len=None, extra=(), limit_s=None, **variables):
+        """What `autocfg train --json` answers. Raises TrainFailed."""
+        command = ["train", "--model", model, "--plan", plan, "--device", device, "--precision", precision, "--steps", str(steps), "--json", *extra]
+        if global_batch:
+            command += ["--global-batch", str(global_batch)]
+        if seq_len:
+            command += ["--seq-len", str(seq_len)]
+        done = self.run("autocfg", command, deadline, limit_s, **variables)
+        if done.code != 0:
+            raise TrainFailed(done.code, done.last_words())
+        try:
+            result = json.loads(done.out)
+        except ValueError:
+            raise Failure(f"autocfg train printed no JSON: {done.out[:200]!r}") from None
+        result["wall_s"] = done.seconds
+        return result
+
+    def planned_bytes(self, model, plan, precision, deadline, **options):
+        """What the dry device counts for the worst rank: nothing is computed."""
+        return self.train(model, plan, "dry", deadline, precision, **options)["planned_memory_bytes"]
+
+
+def worst_relative(measured, reference):
+    """The largest |a - b| / |b| over two lists of the same length; infinite where a number is none or not finite."""
+    if len(measured) != len(reference) or not reference:
+        return math.inf
+    worst = 0.0
+    for a, b in zip(measured, reference):
+        if a is None or b is None or not math.isfinite(a) or not math.isfinite(b) or b == 0:
+            return math.inf
+        worst = max(worst, abs(a - b) / abs(b))
+    return worst
+
+
+def one_gpu_text(text):
+    """Digits of a figure such as "143771 MiB", or None."""
+    match = re.match(r"\s*([0-9.]+)", text)
+    return float(match.group(1)) if match else None
+
+
+def seconds_left(deadline):
+    return deadline - time.monotonic()

@@ -1,0 +1,65 @@
+"""The machine: its GPU, driver and libraries, and whether the engine's programs start. Settings of the GPU are read, never changed."""
+import json
+import os
+
+from gpu import libraries, programs
+from gpu.context import one_gpu_text
+from gpu.report import Failure, NotPossible, OutOfTime
+
+FIELDS = ("name", "driver_version", "memory.total", "memory.used", "mig.mode.current", "compute_cap", "clocks.sm", "clocks.mem", "clocks.max.sm",
+          "clocks.max.mem", "power.limit", "temperature.gpu", "pcie.link.gen.max")
+UNITS = {"memory.total": "MiB", "memory.used": "MiB", "clocks.sm": "MHz", "clocks.mem": "MHz", "clocks.max.sm": "MHz", "clocks.max.mem": "MHz",
+         "power.limit": "W", "temperature.gpu": "degrees Celsius"}
+PROBE = "Gpu.IsThere"
+
+
+def ask_driver(context, deadline):
+    """{field: text} of the first GPU, or why not."""
+    try:
+        done = programs.run(["nvidia-smi", "--query-gpu=" + ",".join(FIELDS), "--format=csv,noheader,nounits"], deadline, context.plain_environment)
+    except OutOfTime as reason:
+        return None, str(reason)
+    if done.code != 0 or not done.out.strip():
+        return None, done.last_words()
+    gpus = [dict(zip(FIELDS, (part.strip() for part in line.split(",")))) for line in done.out.strip().splitlines()]
+    return gpus, ""
+
+
+def probe(context, deadline):
+    """Empty where the engine sees a GPU, else why not: the reason for which its own test is skipped."""
+    file = os.path.join(context.work, "probe.json")
+    done = context.run("gpu_test", [f"--gtest_filter={PROBE}", f"--gtest_output=json:{file}"], deadline, limit_s=60)
+    if not os.path.exists(file):
+        return f"gpu_test does not start: {done.last_words()}"
+    with open(file, encoding="utf-8") as text:
+        result = json.load(text)
+    os.remove(file)
+    for suite in result["testsuites"]:
+        for test in suite["testsuite"]:
+            if test["result"] == "COMPLETED" and not test.get("failures"):
+                return ""
+    return next((line.strip() for line in done.out.splitlines() if "CUDA" in line or "cuda" in line or "driver" in line), done.last_words())
+
+
+def run(context, figures, deadline):
+    gpus, why = ask_driver(context, deadline)
+    figures["libraries"] = context.libraries
+    figures["libraries_not_found"] = context.missing
+    figures["units"] = UNITS
+    if gpus is None:
+        figures["nvidia_smi"] = f"no answer: {why}"
+    else:
+        figures["gpus"] = gpus
+        context.device_name = gpus[0]["name"]
+        context.driver = gpus[0]["driver_version"]
+        context.memory_bytes = int((one_gpu_text(gpus[0]["memory.total"]) or 0) * 1048576)
+    needed = [name for name in context.missing if name not in libraries.AT_RUN_TIME]
+    if needed and gpus is not None:
+        context.gpu = f"libraries were not found: {', '.join(needed)}"
+        raise Failure(context.gpu)
+    context.gpu = probe(context, deadline)
+    if context.gpu:
+        hint = f"; not found: {', '.join(needed)}" if needed else ""
+        if gpus is None:
+            raise NotPossible(f"no GPU: {context.gpu}{hint}")
+        raise Failure(f"the driver shows {context.device_name}, but the engine does not see it: {context.gpu}{hint}")

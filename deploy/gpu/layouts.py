@@ -1,0 +1,103 @@
+"""Every schedule and parallel axis on the GPU: 2 and 4 ranks that share it give the losses of one rank."""
+import math
+
+from gpu import programs
+from gpu.context import TrainFailed, worst_relative
+from gpu.report import Failure, NotPossible, OutOfTime
+
+MODELS = ("gpt2-check", "llama-check")
+STEPS, GLOBAL_BATCH = 4, 8
+WITHIN = {"fp32": 1e-4, "bf16": 2e-2}  # relative to one rank's of the same precision
+ONE_RANK = ("tp=1,pp=1,dp=1,mbs=1,recompute=full", "tp=1,pp=1,dp=1,mbs=1,recompute=full:1")
+# The likeliest to show a fault first: what is not reached in time is named.
+RANKS = ("tp=2,mbs=1", "dp=2,mbs=1", "pp=2,mbs=1,schedule=1f1b", "tp=2,pp=2,mbs=1,schedule=1f1b", "tp=2,dp=2,mbs=1", "pp=2,dp=2,mbs=1,schedule=1f1b",
+         "pp=2,vpp=2,mbs=1,schedule=interleaved", "pp=4,mbs=1,schedule=gpipe", "pp=4,vpp=2,mbs=1,schedule=interleaved", "tp=4,mbs=1", "dp=4,mbs=1",
+         "pp=4,mbs=1,schedule=1f1b,split=3+2+2+1", "pp=2,mbs=1,schedule=gpipe,split=5+3,recompute=full:1", "tp=2,pp=2,vpp=2,mbs=1,schedule=interleaved,recompute=full",
+         "pp=2,dp=2,mbs=1,schedule=gpipe,recompute=full", "tp=2,dp=2,mbs=2,recompute=full:1", "pp=4,mbs=1,schedule=1f1b", "pp=2,mbs=1,schedule=gpipe")
+BF16 = ("tp=2,pp=2,mbs=1,schedule=1f1b", "pp=2,dp=2,mbs=1,schedule=1f1b")
+
+
+def cases(ranks_only=False):
+    """[(model, plan, precision)]."""
+    fp32 = list(RANKS) if ranks_only else [*RANKS[:6], *ONE_RANK, *RANKS[6:]]
+    found = [(model, plan, "fp32") for plan in fp32 for model in MODELS]
+    return found + [(model, plan, "bf16") for plan in BF16 for model in MODELS]
+
+
+def train(context, model, plan, precision, deadline, device="cuda", **variables):
+    return context.train(context.model(model), plan, device, deadline, precision, STEPS, GLOBAL_BATCH,
+                         extra=("--lr", "1e-3", "--seed", str(context.seed)), **variables)
+
+
+def references(context, deadline, device="cuda"):
+    """Losses of one rank by (model, precision); computed once for all sections."""
+    wanted = [(model, precision) for model in MODELS for precision in (WITHIN if device == "cuda" else ("fp32",))]
+    missing = [key for key in wanted if (device, *key) not in context.reference]
+    for key, result in programs.in_parallel(context.jobs, missing, lambda key: train(context, key[0], "mbs=1", key[1], deadline, device)):
+        if isinstance(result, Exception):
+            raise result
+        context.reference[(device, *key)] = result["losses"]
+    return {key: context.reference[(device, *key)] for key in wanted}
+
+
+def compare(context, figures, deadline, selected, **variables):
+    """Runs the cases; raises Failure naming those that differ or fail."""
+    one_rank = references(context, deadline)
+    wrong, late = [], []
+    runs = figures.setdefault("runs", {})
+
+    def work(case):
+        model, plan, precision = case
+        return train(context, model, plan, precision, deadline, **variables)
+
+    def note(case, result):
+        model, plan, precision = case
+        name = f"{model} {precision} {plan}"
+        if isinstance(result, OutOfTime):
+            late.append(name)
+            runs[name] = {"outcome": "not run: no time"}
+            return
+        if isinstance(result, Exception):
+            wrong.append(f"{name}: {result}")
+            runs[name] = {"outcome": f"failed: {result}"}
+            return
+        worst = worst_relative(result["losses"], one_rank[(model, precision)])
+        good = worst <= WITHIN[precision]
+        runs[name] = {"outcome": "passed" if good else "failed", "worst_relative_difference_of_losses": worst, "allowed": WITHIN[precision],
+                      "planned_memory_bytes": result["planned_memory_bytes"], "peak_memory_bytes": result["peak_memory_bytes"],
+                      "device_overhead_bytes": result["device_overhead_bytes"], "wall_s": result["wall_s"]}
+        if not good:
+            wrong.append(f"{name}: losses differ by {worst:.2e} of one rank's")
+
+    for case, result in programs.in_parallel(context.jobs, selected, work):
+        note(case, result)
+    figures["cases_passed"] = sum(entry["outcome"] == "passed" for entry in runs.values())
+    figures["cases"] = len(selected)
+    if wrong:
+        raise Failure(f"{len(wrong)} of {len(selected)}: {'; '.join(wrong[:4])}{'; ...' if len(wrong) > 4 else ''}")
+    if late:
+        raise OutOfTime(f"{len(late)} of {len(selected)} cases were not run: {', '.join(late[:4])}")
+
+
+def host(context, figures, deadline):
+    """Through the host's communication, which several ranks on one GPU can always share."""
+    if context.gpu:
+        ours = references(context, deadline, "cpu")
+        figures["cpu_losses"] = {f"{model} {precision}": losses for (model, precision), losses in ours.items()}
+        if not all(loss is not None and math.isfinite(loss) for losses in ours.values() for loss in losses):
+            raise Failure("the CPU's losses are not finite")
+    context.needs_gpu()
+    compare(context, figures, deadline, cases(), AUTOCFG_GPU_TRANSPORT="host")
+
+
+def nccl(context, figures, deadline):
+    """Through NCCL, each rank passing as a host of its own; where NCCL refuses that, nothing is shown."""
+    context.needs_gpu()
+    variables = {"AUTOCFG_GPU_TRANSPORT": "nccl", "AUTOCFG_NCCL_SHARE_GPU": "1"}
+    try:
+        train(context, MODELS[0], "dp=2,mbs=1", "fp32", deadline, **variables)
+    except TrainFailed as failed:
+        raise NotPossible(f"NCCL among ranks that share a GPU: {failed.words}") from None
+    except OutOfTime as late:
+        raise NotPossible(f"NCCL among ranks that share a GPU did not get through a first run: {late}") from None
+    compare(context, figures, deadline, cases(ranks_only=True), **variables)

@@ -1,0 +1,51 @@
+"""Losses of the same small models, from the same weights on the same data, on the CPU and on the GPU."""
+from gpu import programs
+from gpu.context import worst_relative
+from gpu.report import Failure, NotPossible, OutOfTime
+
+MODELS = ("gpt2-check", "llama-check")
+STEPS, GLOBAL_BATCH, PLAN = 20, 8, "tp=1,pp=1,dp=1,mbs=4"
+WITHIN = {"fp32": 1e-4, "bf16": 2e-2}  # relative, bf16's against the CPU's fp32
+OPTIONS = ("--lr", "1e-3")
+
+
+def run(context, figures, deadline):
+    def train(task):
+        model, device, precision = task
+        return context.train(context.model(model), PLAN, device, deadline, precision, STEPS, GLOBAL_BATCH, extra=(*OPTIONS, "--seed", str(context.seed)))
+
+    tasks = [(model, "cpu", "fp32") for model in MODELS]
+    if context.gpu == "":
+        tasks += [(model, "cuda", precision) for model in MODELS for precision in WITHIN]
+    wrong = []
+    results = {}
+    for task, result in programs.in_parallel(context.jobs, tasks, train):
+        model, device, precision = task
+        entry = figures.setdefault(model, {}).setdefault(f"{device}_{precision}", {})
+        if isinstance(result, OutOfTime):
+            raise result
+        if isinstance(result, Exception):
+            wrong.append(f"{model} on {device} in {precision}: {result}")
+            entry["error"] = str(result)
+            continue
+        results[task] = result
+        entry.update(losses=result["losses"], grad_norms=result["grad_norms"], wall_s=result["wall_s"])
+    for (model, device, precision), result in results.items():
+        reference = results.get((model, "cpu", "fp32"))
+        if device != "cuda" or reference is None:
+            continue
+        worst = worst_relative(result["losses"], reference["losses"])
+        figures[model][f"{device}_{precision}"].update(
+            worst_relative_difference_of_losses=worst, allowed=WITHIN[precision],
+            worst_relative_difference_of_grad_norms=worst_relative(result["grad_norms"], reference["grad_norms"]))
+        if not worst <= WITHIN[precision]:
+            wrong.append(f"{model} in {precision}: losses differ by {worst:.2e} of the CPU's, {WITHIN[precision]:.0e} is allowed")
+    for model in MODELS:
+        losses = results.get((model, "cpu", "fp32"), {}).get("losses")
+        if losses and not losses[-1] < losses[0]:
+            wrong.append(f"{model}: the CPU's loss does not fall, so that it would show little")
+    if wrong:
+        raise Failure("; ".join(wrong))
+    if context.gpu:
+        raise NotPossible(f"no GPU: {context.gpu}; the CPU's part ran")
+    context.needs_gpu()

@@ -1,0 +1,103 @@
+#!/usr/bin/env bash
+# Makes a folder that proves the CUDA engine on a machine that has a driver, CUDA's libraries and Python, and nothing else of ours: programs, the shared
+# libraries that they need, models, benchmarks and the check. Also OUT_DIR.tar.xz, to be carried there. docs/gpu.md says how to use it.
+# usage: deploy/gpu_bundle.sh BUILD_DIR OUT_DIR
+set -euo pipefail
+
+readonly most_bytes=$((64 * 1024 * 1024))  # of the compressed bundle
+
+refuse() {
+  echo "autocfg: gpu_bundle: $*" >&2
+  exit 1
+}
+
+[[ $# -eq 2 ]] || { echo "usage: deploy/gpu_bundle.sh BUILD_DIR OUT_DIR" >&2; exit 2; }
+build=$1 out=$2
+source_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+programs=("$build/bin/autocfg" "$build/bin/autocfg-trainer" "$build/bin/libautocfg_cuda.so" "$build/tests/gpu_test" "$build/bin/autocfg_gpu_ops_bench")
+if [[ ! -f $build/bin/libautocfg_cuda.so ]]; then
+  refuse "$build has no CUDA engine (bin/libautocfg_cuda.so): $(cat "$build/cuda_engine.txt" 2>/dev/null || echo 'it is not built yet'); run ./dev gpu"
+fi
+for program in "${programs[@]}"; do
+  [[ -f $program ]] || refuse "$program is missing; run ./dev gpu, which builds it"
+done
+
+# What every system has, the driver's, and CUDA's, which the machine with the GPU has in its own version.
+c_library='^(ld-linux.*|lib(c|m|mvec|dl|rt|pthread|resolv|util|nsl|anl|nss_.*|thread_db|BrokenLocale))\.so'
+driver='^lib(cuda|nvidia-.*)\.so'
+cuda='^lib(cudart|cublas|cublasLt|cudnn.*|nccl|nvrtc.*|nvJitLink|nvToolsExt)\.so'
+
+# Only what an earlier bundle left is removed.
+if [[ -e $out && ! -f $out/manifest.json && -n $(ls -A "$out" 2>/dev/null) ]]; then
+  refuse "$out is there and is no bundle; name another folder"
+fi
+rm -rf "$out" "$out.tar.xz"
+mkdir -p "$out/bin" "$out/lib" "$out/bench"
+
+for program in "${programs[@]}"; do
+  install -m 755 "$program" "$out/bin/"
+  strip --strip-unneeded "$out/bin/$(basename "$program")"
+done
+
+declare -A libraries=() cuda_libraries=()
+while read -r name arrow path _; do
+  [[ $name =~ $c_library || $name =~ $driver ]] && continue
+  if [[ $name =~ $cuda ]]; then
+    cuda_libraries[$name]=1
+    continue
+  fi
+  [[ ${arrow:-} == "=>" ]] || continue  # the kernel's own, and what is named by its path
+  [[ $path == not ]] && refuse "$name, which the programs need, is not on this machine"
+  libraries[$name]=$path
+done < <(for program in "${programs[@]}"; do ldd "$program"; done)
+for name in "${!libraries[@]}"; do
+  install -m 644 "${libraries[$name]}" "$out/lib/$name"
+  strip --strip-unneeded "$out/lib/$name"
+done
+# CUDA's libraries that are named in the programs themselves; their own needs come with them.
+named=$(for program in "${programs[@]}"; do objdump -p "$program"; done | awk '$1 == "NEEDED" {print $2}' | sort -u)
+for name in "${!cuda_libraries[@]}"; do
+  grep -qxF "$name" <<<"$named" || unset "cuda_libraries[$name]"
+done
+
+# UCX finds its transports beside itself; the one of shared memory between processes is worth having.
+if [[ -n ${libraries[libucs.so.0]:-} ]]; then
+  modules=$(dirname "$(realpath "${libraries[libucs.so.0]}")")/ucx
+  for module in "$modules"/libuct_cma.so*; do
+    [[ -f $module ]] || continue
+    mkdir -p "$out/lib/ucx"
+    install -m 644 "$module" "$out/lib/ucx/$(basename "$module")"
+  done
+fi
+
+cp "$source_dir/deploy/gpu_check" "$out/"
+mkdir "$out/gpu" "$out/gpu/models"
+cp "$source_dir"/deploy/gpu/*.py "$source_dir"/deploy/gpu/*.json "$out/gpu/"
+cp "$source_dir"/deploy/gpu/models/*.json "$source_dir/search/data/models/gpt2-1.5b.json" "$out/gpu/models/"
+cp "$source_dir"/bench/gpu_*_torch.py "$out/bench/"
+cp "$source_dir/docs/gpu.md" "$out/README.md"
+
+list() {  # as a JSON list
+  local text="" name
+  for name in "$@"; do text+="${text:+, }\"$name\""; done
+  echo "[$text]"
+}
+revision=$(git -c safe.directory='*' -C "$source_dir" describe --always --dirty --abbrev=12 2>/dev/null || echo unknown)
+readarray -t cuda_names < <(printf '%s\n' "${!cuda_libraries[@]}" | sort)
+readarray -t names < <(printf '%s\n' "${!libraries[@]}" | sort)
+cat >"$out/manifest.json" <<JSON
+{
+ "revision": "$revision",
+ "engine": "$(cat "$build/cuda_engine.txt" 2>/dev/null || echo unknown)",
+ "cuda_libraries": $(list "${cuda_names[@]}"),
+ "libraries": $(list "${names[@]}")
+}
+JSON
+
+tar -C "$(dirname "$out")" -cf - "$(basename "$out")" | xz -T0 -3 >"$out.tar.xz"
+bytes=$(stat -c %s "$out.tar.xz")
+if [[ $bytes -gt $most_bytes ]]; then
+  refuse "$out.tar.xz has $bytes bytes, more than $most_bytes; the largest files: $(du -a --block-size=1 "$out"/bin/* "$out"/lib/* | sort -rn | head -3 | tr '\n\t' ', ')"
+fi
+echo "autocfg: bundle: $out ($(du -sh "$out" | cut -f1)), $out.tar.xz ($((bytes / 1048576)) MiB)" >&2

@@ -1,0 +1,123 @@
+"""A bundle of fake programs, for tests of the check of the GPU: they answer what the real ones would, as the environment tells them."""
+import json
+import os
+import pathlib
+import shutil
+import sys
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "deploy"))
+sys.dont_write_bytecode = True
+
+# FAKE_GPU=1: there is a GPU. FAKE_WRONG=PLAN: losses under it are off by a thousandth. FAKE_HANG=DEVICE: its runs never end. FAKE_NCCL=no: NCCL refuses.
+AUTOCFG = r'''
+import json, os, sys, time
+environment, device, plan = os.environ, sys.argv[sys.argv.index("--device") + 1], sys.argv[sys.argv.index("--plan") + 1]
+words = sys.argv[2:]
+value = lambda name, default: words[words.index(name) + 1] if name in words else default
+with open(environment["FAKE_LOG"], "a") as log:
+    log.write(" ".join(sys.argv[1:]) + "\n")
+def fail(code, text):
+    sys.stderr.write("autocfg: " + text + "\n")
+    sys.exit(code)
+if environment.get("FAKE_HANG") == device:
+    time.sleep(600)
+if device == "cuda" and environment.get("FAKE_GPU") != "1":
+    fail(2, "device cuda: no CUDA-capable device is detected")
+if environment.get("AUTOCFG_GPU_TRANSPORT") == "nccl" and environment.get("FAKE_NCCL") == "no":
+    fail(1, "the run failed: rank 0: NCCL: Duplicate GPU detected")
+batch = int(value("--global-batch", "1"))
+planned = 10 ** 13 if value("--model", "") == "gpt3-175b" and "--slice" not in words else 10 ** 6 + 10 ** 9 * batch
+if device == "cuda" and (planned > 80 * 10 ** 9 or os.path.exists(environment["FAKE_LOG"] + ".held") and planned > 20 * 10 ** 9):
+    fail(1, "does not fit: %d bytes" % planned)
+if "--save" in words:
+    open(value("--save", ""), "w").write("weights")
+start = 5.0 if "--init" in words else 7.0
+losses = [start - 0.01 * step for step in range(int(value("--steps", "1")))]
+if environment.get("FAKE_WRONG") == plan and device == "cuda":
+    losses = [loss * 1.001 for loss in losses]
+print(json.dumps({"losses": losses, "grad_norms": [1.0] * len(losses), "step_time_s": [0.01] * len(losses), "planned_memory_bytes": planned,
+                  "peak_memory_bytes": planned, "device_overhead_bytes": 5 * 10 ** 8}))
+'''
+
+GPU_TEST = r'''
+import json, os, sys, time
+names = ["Gpu.IsThere", "Gpu/OpsSuite.Matmul/cuda_fp32", "Gpu/OpsSuite.Matmul/cuda_bf16"]
+if "--gtest_list_tests" in sys.argv:
+    print("Gpu.\n  IsThere\nGpu/OpsSuite.\n  Matmul/cuda_fp32  # GetParam() = ...\n  Matmul/cuda_bf16")
+    sys.exit(0)
+there, bad = os.environ.get("FAKE_GPU") == "1", os.environ.get("FAKE_BAD_TEST", "")
+pattern = next((a.split("=", 1)[1] for a in sys.argv if a.startswith("--gtest_filter=")), "*")
+suites, failed = {}, False
+for name in names:
+    if pattern != "*" and name not in pattern.split(":"):
+        continue
+    suite, _, test = name.partition(".")
+    print("[ RUN      ] " + name, flush=True)
+    if name == bad == os.environ.get("FAKE_CRASH"):
+        os.abort()
+    entry = {"name": test, "status": "RUN", "result": "COMPLETED" if there else "SKIPPED"}
+    if not there:
+        print("cuda: no CUDA-capable device is detected")
+    if there and name == bad:
+        entry["failures"] = [{"failure": "ops_suite.h:12\nwrong by 3"}]
+        failed = True
+    else:
+        print("[       OK ] " + name + " (1 ms)", flush=True)
+    suites.setdefault(suite, []).append(entry)
+for argument in sys.argv:
+    if argument.startswith("--gtest_output=json:"):
+        json.dump({"testsuites": [{"name": k, "testsuite": v} for k, v in suites.items()]}, open(argument.split(":", 1)[1], "w"))
+sys.exit(1 if failed else 0)
+'''
+
+OPS_BENCH = r'''
+import json, os, sys
+if sys.argv[1] == "--hold":
+    open(os.environ["FAKE_LOG"] + ".held", "w").close()
+    print("held", flush=True)
+    sys.stdin.read()
+parts = {"matmul": ["product_s"], "copy": ["copy_s"], "attention": ["forward_s", "backward_s"], "layer_norm": ["forward_s", "backward_s"],
+         "cross_entropy": ["both_s"], "adamw": ["step_s"]}
+ops = {shape["name"]: {part: {"median_s": 0.002, "min_s": 0.001, "runs": 30} for part in parts[shape["kind"]]} for shape in json.load(open(sys.argv[1]))}
+print(json.dumps({"device": "fake", "ops": ops}))
+'''
+
+NVIDIA_SMI = r'''
+import os, sys
+if os.environ.get("FAKE_GPU") != "1":
+    sys.stderr.write("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n")
+    sys.exit(9)
+fields = next(a for a in sys.argv if a.startswith("--query-gpu="))[12:].split(",")
+known = {"name": "NVIDIA Fake 100", "driver_version": "580.1", "memory.total": "81920", "mig.mode.current": "[N/A]"}
+print(", ".join(known.get(field, "1") for field in fields))
+'''
+
+
+def write_program(path, body):
+    path.write_text(f"#!{sys.executable}\n{body}")
+    path.chmod(0o755)
+
+
+def make_bundle(directory):
+    """The bundle's root, and the environment in which to run its gpu_check."""
+    root = pathlib.Path(directory) / "bundle"
+    (root / "bin").mkdir(parents=True)
+    (root / "lib").mkdir()
+    (root / "bench").mkdir()
+    shutil.copy(SOURCE / "deploy" / "gpu_check", root)
+    shutil.copytree(SOURCE / "deploy" / "gpu", root / "gpu", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(SOURCE / "search" / "data" / "models" / "gpt2-1.5b.json", root / "gpu" / "models")
+    (root / "manifest.json").write_text(json.dumps({"revision": "fake-1", "engine": "fake", "cuda_libraries": ["libfakecudart.so.13"], "libraries": []}))
+    for name, body in (("autocfg", AUTOCFG), ("gpu_test", GPU_TEST), ("autocfg_gpu_ops_bench", OPS_BENCH)):
+        write_program(root / "bin" / name, body)
+    tools = pathlib.Path(directory) / "tools"
+    tools.mkdir()
+    write_program(tools / "nvidia-smi", NVIDIA_SMI)
+    libraries = pathlib.Path(directory) / "cuda"
+    libraries.mkdir()
+    for name in ("libfakecudart.so.13", "libcuda.so.1"):
+        (libraries / name).write_text("")
+    environment = {"PATH": f"{tools}:{os.environ['PATH']}", "LD_LIBRARY_PATH": str(libraries), "FAKE_LOG": str(pathlib.Path(directory) / "log"),
+                   "HOME": str(directory)}
+    return root, environment

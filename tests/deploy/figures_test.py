@@ -1,0 +1,108 @@
+"""What the sections read out of other programs' words, and what they compute from it."""
+import math
+import unittest
+
+import fake_bundle  # noqa: F401: the path to deploy/
+from gpu import bench_steps, layouts, ops, rates, sanitizer
+from gpu.context import worst_relative
+
+
+class Comparison(unittest.TestCase):
+    def test_the_worst_step_counts(self):
+        self.assertAlmostEqual(worst_relative([7.0, 6.3], [7.0, 6.0]), 0.05)
+
+    def test_what_cannot_be_compared_is_infinitely_far(self):
+        for measured, reference in (([], []), ([1.0], [1.0, 2.0]), ([None], [1.0]), ([1.0], [None]), ([math.nan], [1.0]), ([math.inf], [1.0]), ([1.0], [0.0])):
+            self.assertEqual(worst_relative(measured, reference), math.inf)
+
+
+class GoogleTest(unittest.TestCase):
+    def test_skipped_and_unfinished_tests_did_not_pass(self):
+        result = {"testsuites": [{"name": "S", "testsuite": [{"name": "a", "result": "COMPLETED"}, {"name": "b", "result": "SKIPPED"},
+                                                             {"name": "c", "result": "COMPLETED", "failures": [{"failure": "x\ny"}]},
+                                                             {"name": "d", "result": "SUPPRESSED"}]}]}
+        self.assertEqual(ops.outcomes(result), {"S.a": "passed", "S.b": "skipped", "S.c": "failed: x y", "S.d": "not run (SUPPRESSED)"})
+
+    def test_the_test_that_crashed_is_known(self):
+        text = "[ RUN      ] S.a\n[       OK ] S.a (3 ms)\n[ RUN      ] S.b/0\n[  FAILED  ] S.b/0, where GetParam() = x (1 ms)\n[ RUN      ] S.c\n"
+        self.assertEqual(ops.started_tests(text), {"S.a": "passed", "S.b/0": "failed", "S.c": "did not end"})
+
+
+class Sanitizer(unittest.TestCase):
+    def test_lists_the_suites_tests(self):
+        text = "Gpu.\n  IsThere\nGpu/OpsSuite.\n  Fill/cuda_fp32  # GetParam() = cuda_fp32\n  Fill/cuda_bf16\n"
+        self.assertEqual(sanitizer.tests_of(text), ["Gpu/OpsSuite.Fill/cuda_fp32", "Gpu/OpsSuite.Fill/cuda_bf16"])
+
+    def test_reads_the_summary(self):
+        self.assertEqual(sanitizer.errors_in("========= ERROR SUMMARY: 0 errors"), 0)
+        self.assertEqual(sanitizer.errors_in("========= RACECHECK SUMMARY: 2 hazards displayed (2 errors, 0 warnings)"), 2)
+        self.assertIsNone(sanitizer.errors_in("========= Error: Device not supported"))
+
+
+class ModelFlops(unittest.TestCase):
+    def test_gpt_is_equation_7_of_korthikanti(self):
+        model = {"hidden": 1600, "layers": 48, "heads": 25, "vocab": 50257}
+        batch, s, h, layers, vocab = 16, 1024, 1600, 48, 50257
+        expected = 72 * batch * s * layers * h * h * (1 + s / (6 * h) + vocab / (12 * h * layers))
+        self.assertAlmostEqual(rates.model_flops(model, batch * s, s)[0] / expected, 1, places=12)
+
+    def test_llama_counts_grouped_heads_and_three_matrices(self):
+        model = {"hidden": 4096, "layers": 8, "heads": 32, "kv_heads": 8, "ffn_hidden": 14336, "vocab": 128256, "activation": "swiglu"}
+        tokens, s = 4096, 4096
+        weights = 8 * (4096 * (4096 + 2 * 1024) + 4096 * 4096 + 3 * 4096 * 14336) + 4096 * 128256
+        full, causal = rates.model_flops(model, tokens, s)
+        self.assertAlmostEqual(full / (6 * tokens * weights + 12 * tokens * 8 * s * 4096), 1, places=12)
+        self.assertAlmostEqual((full - causal) / (6 * tokens * 8 * s * 4096), 1, places=9)
+
+
+class Floors(unittest.TestCase):
+    def test_by_kind(self):
+        attention = rates.floors({"kind": "attention", "batch": 1, "heads": 2, "seq": 4, "head_dim": 8, "kv_heads": 1}, 1.0, 1.0)
+        self.assertEqual(attention, {"forward_s": 2.0 * 2 * 16 * 8, "backward_s": 5.0 * 2 * 16 * 8})
+        self.assertEqual(rates.floors({"kind": "layer_norm", "tokens": 3, "width": 5}, 1.0, 2.0), {"forward_s": 30.0, "backward_s": 45.0})
+        self.assertEqual(rates.floors({"kind": "cross_entropy", "tokens": 3, "vocab": 5}, 1.0, 1.0), {"both_s": 60})
+        self.assertEqual(rates.floors({"kind": "adamw", "elements": 10}, 1.0, 1.0), {"step_s": 300})
+        self.assertEqual(rates.floors({"kind": "copy", "bytes": 10}, 1.0, 1.0), {})
+
+
+class Targets(unittest.TestCase):
+    def test_missed_ones_are_named(self):
+        figures = {}
+        missed = bench_steps.judge("m", {"ours_over_torch": 1.01, "utilisation": 0.6}, figures)
+        self.assertEqual(missed, ["m: step time over PyTorch's"])
+        self.assertEqual([target["passed"] for target in figures["targets"]], [False, True])
+        self.assertEqual(bench_steps.judge("m", {"utilisation": 0.49}, {}), ["m: model FLOPs over the measured matrix-product rate"])
+
+
+class MicroBatch(unittest.TestCase):
+    class Planner:
+        def __init__(self, memory, fixed, each):
+            self.memory_bytes, self.fixed, self.each = memory, fixed, each
+
+        def planned_bytes(self, _model, _plan, _precision, _deadline, global_batch, seq_len):
+            return self.fixed + self.each * global_batch
+
+    def choose(self, *sizes):
+        return bench_steps.choose_micro_batch(self.Planner(*sizes), "m", 1, 0)
+
+    def test_the_largest_comfortable_power_of_two(self):
+        self.assertEqual(self.choose(100, 20, 5), (8, 60))
+        self.assertEqual(self.choose(100, 20, 6), (4, 44))
+
+    def test_a_model_that_is_large_itself_gets_one(self):
+        self.assertEqual(self.choose(100, 60, 10), (1, 70))
+        self.assertIsNone(self.choose(100, 80, 10))
+
+
+class Cases(unittest.TestCase):
+    def test_every_schedule_axis_and_pair_is_there(self):
+        plans = {plan for _, plan, precision in layouts.cases() if precision == "fp32"}
+        for words in (["tp=2"], ["tp=4"], ["dp=2"], ["dp=4"], ["schedule=gpipe"], ["schedule=1f1b"], ["schedule=interleaved"], ["tp=2", "pp=2"], ["tp=2", "dp=2"],
+                      ["pp=2", "dp=2"], ["recompute=full"], ["recompute=full:1"], ["split=3+2+2+1"]):
+            self.assertTrue(any(all(word in plan.split(",") for word in words) for plan in plans), words)
+        for model in layouts.MODELS:
+            self.assertEqual({plan for name, plan, precision in layouts.cases() if name == model and precision == "fp32"}, plans)
+
+
+if __name__ == "__main__":
+    unittest.main()

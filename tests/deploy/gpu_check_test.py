@@ -1,0 +1,136 @@
+"""The whole check, on fake programs: what it answers where there is no GPU, where all is well, and where something is wrong."""
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import fake_bundle
+
+CORRECTNESS = "ops,losses,memory,does_not_fit,weights,schedules_host,schedules_nccl"
+
+
+class GpuCheck(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
+        self.root, self.environment = fake_bundle.make_bundle(self.directory)
+        self.output = self.directory / "report.json"
+
+    def command(self, *arguments):
+        return [sys.executable, "-B", str(self.root / "gpu_check"), "--output", str(self.output), "--python", "/no/python", "--jobs", "2", *arguments]
+
+    def check(self, *arguments, **variables):
+        """(exit code, outcomes by section, what was said)."""
+        done = subprocess.run(self.command(*arguments), env=dict(self.environment, **variables), capture_output=True, text=True, timeout=200)
+        self.report = json.loads(self.output.read_text()) if self.output.exists() else {}
+        outcomes = {name: entry["outcome"] for name, entry in self.report.get("sections", {}).items()}
+        return done.returncode, outcomes, done.stdout + done.stderr
+
+    def test_without_a_gpu_every_section_says_so_and_the_cpus_parts_run(self):
+        code, outcomes, said = self.check()
+        self.assertEqual(code, 1, said)
+        self.assertEqual(set(outcomes.values()), {"not possible"}, outcomes)
+        for name, entry in self.report["sections"].items():
+            self.assertIn("no GPU", entry["why"], name)
+        self.assertEqual(len(self.report["sections"]["losses"]["figures"]["gpt2-check"]["cpu_fp32"]["losses"]), 20)
+        self.assertEqual(len(self.report["sections"]["memory"]["figures"]), 6)
+        self.assertIsNone(self.report["device"])
+        self.assertNotIn("--device cuda", pathlib.Path(self.environment["FAKE_LOG"]).read_text())
+
+    def test_all_is_well(self):
+        results = self.directory / "results"
+        results.mkdir()
+        code, outcomes, said = self.check("--only", CORRECTNESS, "--results", str(results), FAKE_GPU="1")
+        self.assertEqual((code, set(outcomes.values())), (0, {"passed"}), said)
+        self.assertEqual((self.report["device"], self.report["driver"], self.report["passed"]), ("NVIDIA Fake 100", "580.1", True))
+        self.assertEqual(list(results.iterdir()), [], "a part of the sections is no result")
+        host = self.report["sections"]["schedules_host"]["figures"]
+        self.assertEqual(host["cases_passed"], host["cases"])
+
+    def test_benchmarks_without_pytorch_are_measured_but_not_compared(self):
+        code, outcomes, _ = self.check("--only", "bench_ops,bench_steps,slices", FAKE_GPU="1")
+        self.assertEqual((code, outcomes["bench_ops"], outcomes["slices"]), (1, "not possible", "passed"))
+        self.assertIn("PyTorch", self.report["sections"]["bench_ops"]["why"])
+        steps = self.report["sections"]["bench_steps"]["figures"]["gpt2-1.5b"]
+        self.assertAlmostEqual(steps["ours_median_s"], 0.01)
+        self.assertEqual([target["name"].split(":")[0] for target in self.report["targets"]], ["gpt2-1.5b", "llama3-8b-8-layers"])
+
+    def test_a_full_run_leaves_a_result_with_the_devices_name(self):
+        results = self.directory / "results"
+        results.mkdir()
+        self.check("--results", str(results), FAKE_GPU="1", FAKE_NCCL="no")
+        self.assertEqual([file.name for file in results.iterdir()], ["gpu_nvidia_fake_100.json"])
+
+    def test_a_layout_that_differs_is_named(self):
+        code, outcomes, _ = self.check("--only", "schedules_host", FAKE_GPU="1", FAKE_WRONG="tp=4,mbs=1")
+        self.assertEqual((code, outcomes["schedules_host"]), (1, "failed"))
+        self.assertIn("tp=4,mbs=1: losses differ by 1.00e-03", self.report["sections"]["schedules_host"]["why"])
+
+    def test_losses_that_differ_from_the_cpus_fail(self):
+        code, outcomes, _ = self.check("--only", "losses", FAKE_GPU="1", FAKE_WRONG="tp=1,pp=1,dp=1,mbs=4")
+        self.assertEqual((code, outcomes["losses"]), (1, "failed"))
+        self.assertIn("fp32", self.report["sections"]["losses"]["why"])
+        self.assertNotIn("bf16", self.report["sections"]["losses"]["why"])
+
+    def test_nccl_that_refuses_is_not_possible_in_its_own_words(self):
+        code, outcomes, _ = self.check("--only", "schedules_nccl", FAKE_GPU="1", FAKE_NCCL="no")
+        self.assertEqual((code, outcomes["schedules_nccl"]), (0, "not possible"))
+        self.assertIn("Duplicate GPU detected", self.report["sections"]["schedules_nccl"]["why"])
+
+    def test_a_failing_op_is_named(self):
+        code, _, _ = self.check("--only", "ops", FAKE_GPU="1", FAKE_BAD_TEST="Gpu/OpsSuite.Matmul/cuda_bf16")
+        self.assertEqual(code, 1)
+        self.assertIn("1 of 3 tests did not pass: Gpu/OpsSuite.Matmul/cuda_bf16", self.report["sections"]["ops"]["why"])
+
+    def test_a_crashing_op_is_named(self):
+        test = "Gpu/OpsSuite.Matmul/cuda_fp32"
+        code, _, _ = self.check("--only", "ops", FAKE_GPU="1", FAKE_BAD_TEST=test, FAKE_CRASH=test)
+        self.assertEqual(code, 1)
+        self.assertEqual(self.report["sections"]["ops"]["figures"]["tests"][test], "did not end")
+
+    def test_missing_libraries_are_named(self):
+        code, outcomes, _ = self.check("--only", "ops", FAKE_GPU="1", LD_LIBRARY_PATH="")
+        self.assertEqual((code, outcomes["device"], outcomes["ops"]), (1, "failed", "not possible"))
+        self.assertIn("libfakecudart.so.13", self.report["sections"]["device"]["why"])
+
+    def test_a_run_that_hangs_costs_its_section_only(self):
+        code, outcomes, said = self.check("--only", "losses,slices", "--total", "20", FAKE_GPU="1", FAKE_HANG="cuda")
+        self.assertEqual((code, outcomes["losses"]), (1, "failed"), said)
+        self.assertIn("not done within", self.report["sections"]["losses"]["why"])
+        self.assertEqual(outcomes["slices"], "not run")
+
+    def test_a_terminated_check_leaves_what_it_has(self):
+        check = subprocess.Popen(self.command("--only", "losses,slices"), env=dict(self.environment, FAKE_GPU="1", FAKE_HANG="cuda"),
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        log = pathlib.Path(self.environment["FAKE_LOG"])
+        for _ in range(600):
+            if log.exists() and "--device cuda" in log.read_text():
+                break
+            time.sleep(0.1)
+        check.send_signal(signal.SIGTERM)
+        self.assertEqual(check.wait(60), 143)
+        sections = json.loads(self.output.read_text())["sections"]
+        self.assertEqual((sections["device"]["outcome"], sections["slices"]["outcome"]), ("passed", "not run"))
+
+    def test_resuming_keeps_what_passed(self):
+        self.check("--only", "losses,weights", FAKE_GPU="1", FAKE_WRONG="mbs=4")
+        code, outcomes, said = self.check("--only", "losses,weights", "--resume", FAKE_GPU="1")
+        self.assertEqual((code, outcomes["losses"], outcomes["weights"]), (0, "passed", "passed"), said)
+        self.assertIn("losses: passed, kept from an earlier run", said)
+
+    def test_wrong_arguments_and_no_bundle(self):
+        self.assertEqual(self.check("--only", "nothing")[0], 2)
+        (self.root / "manifest.json").unlink()
+        code, _, said = self.check()
+        self.assertEqual(code, 2)
+        self.assertIn("is no bundle", said)
+        self.assertEqual(len(said.strip().splitlines()), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

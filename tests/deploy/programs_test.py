@@ -1,0 +1,70 @@
+"""Programs end at their limit with all that they started, and what cannot be started says so."""
+import os
+import tempfile
+import time
+import unittest
+
+import fake_bundle  # noqa: F401: the path to deploy/
+from gpu import programs
+from gpu.report import OutOfTime
+
+
+def soon():
+    return time.monotonic() + 60
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+class Run(unittest.TestCase):
+    def test_answers_with_what_was_said(self):
+        done = programs.run(["/bin/sh", "-c", "echo out; echo first >&2; echo last >&2; exit 3"], soon())
+        self.assertEqual((done.code, done.out, done.last_words()), (3, "out\n", "last"))
+
+    def test_a_missing_program_is_named(self):
+        done = programs.run(["/no/such/program"], soon())
+        self.assertEqual(done.code, 127)
+        self.assertIn("/no/such/program", done.last_words())
+
+    def test_past_the_limit_the_whole_group_is_gone(self):
+        with tempfile.TemporaryDirectory() as directory:
+            file = os.path.join(directory, "child")
+            with self.assertRaises(OutOfTime):
+                programs.run(["/bin/sh", "-c", f"sleep 300 & echo $! >{file}; wait"], soon(), limit_s=2)
+            with open(file, encoding="utf-8") as text:
+                child = int(text.read())
+        for _ in range(100):
+            if not alive(child):
+                break
+            time.sleep(0.05)
+        self.assertFalse(alive(child))
+
+    def test_nothing_starts_after_the_deadline(self):
+        with self.assertRaises(OutOfTime):
+            programs.run(["/bin/true"], time.monotonic() - 1)
+
+    def test_parallel_work_keeps_its_order_and_its_errors(self):
+        def work(task):
+            if task == 3:
+                raise ValueError("three")
+            return task * task
+        results = programs.in_parallel(4, [1, 2, 3, 4, 5], work)
+        self.assertEqual([task for task, _ in results], [1, 2, 3, 4, 5])
+        self.assertEqual([result for task, result in results if task != 3], [1, 4, 16, 25])
+        self.assertIsInstance(results[2][1], ValueError)
+
+    def test_a_program_is_held_until_it_is_stopped(self):
+        process = programs.start(["/bin/sh", "-c", "echo held; sleep 300"], dict(os.environ), "/")
+        self.assertEqual(programs.first_line(process, 30), "held")
+        self.assertIsNone(process.poll())
+        programs.stop(process)
+        self.assertIsNotNone(process.poll())
+
+
+if __name__ == "__main__":
+    unittest.main()
