@@ -1,7 +1,10 @@
-// Times single ops of the GPU engine at the shapes of a file (deploy/gpu/op_shapes.json), on random data: bf16 with fp32 statistics, gradients and optimizer.
-// Each time is the median of many runs by events on the stream, after warm-up. bench/gpu_ops_torch.py times PyTorch's at the same shapes.
-// usage: autocfg_gpu_ops_bench SHAPES.json [NAME,NAME...]   Prints one JSON object: {"device", "ops": {name: {part: {"median_s", "min_s", "runs"}}}}.
-//        autocfg_gpu_ops_bench --hold BYTES   Takes that much of the GPU's memory, prints "held" and keeps it until standard input ends.
+// Times single ops of the GPU engine at the shapes of a file (deploy/gpu/op_shapes.json), on random data:
+// bf16 with fp32 statistics, gradients and optimizer. Each time is the median of many runs by events on the
+// stream, after warm-up. bench/gpu_ops_torch.py times PyTorch's at the same shapes. usage:
+// autocfg_gpu_ops_bench SHAPES.json [NAME,NAME...]   Prints one JSON object: {"device", "ops": {name: {part:
+// {"median_s", "min_s", "runs"}}}}.
+//        autocfg_gpu_ops_bench --hold BYTES   Takes that much of the GPU's memory, prints "held" and keeps it
+//        until standard input ends.
 #include <algorithm>
 #include <bit>
 #include <cstdint>
@@ -50,7 +53,8 @@ class Tensors {
     std::vector<std::uint32_t> block(250'007);
     for (auto& word : block) {
       const auto bits = std::bit_cast<std::uint32_t>(value(random_));
-      word = type == DType::kBF16 ? bits >> 16 | (std::bit_cast<std::uint32_t>(value(random_)) & 0xffff0000u) : bits;
+      word = type == DType::kBF16 ? bits >> 16 | (std::bit_cast<std::uint32_t>(value(random_)) & 0xffff0000u)
+                                  : bits;
     }
     Repeat(t, block.data(), static_cast<std::int64_t>(block.size() * sizeof(block[0])));
     return t;
@@ -107,7 +111,8 @@ class Events {
 
 class Bench {
  public:
-  Bench() : device_(cuda::CreateCudaDevice(0)), ops_(cuda::CreateCudaOps()), stream_(device_->CreateStream()) {}
+  Bench()
+      : device_(cuda::CreateCudaDevice(0)), ops_(cuda::CreateCudaOps()), stream_(device_->CreateStream()) {}
 
   // The parts of one shape. Throws std::invalid_argument for a kind that is none.
   Json Run(const Json& shape) {
@@ -137,23 +142,29 @@ class Bench {
     std::vector<double> seconds;
     for (int run = kWarmUp; run < kRuns + kWarmUp; ++run) {
       float milliseconds = 0;
-      cuda::Check(cudaEventElapsedTime(&milliseconds, events[run]->start, events[run]->end), "reading an event");
+      cuda::Check(cudaEventElapsedTime(&milliseconds, events[run]->start, events[run]->end),
+                  "reading an event");
       seconds.push_back(milliseconds / 1e3);
     }
     std::sort(seconds.begin(), seconds.end());
-    return {{"median_s", (seconds[(kRuns - 1) / 2] + seconds[kRuns / 2]) / 2}, {"min_s", seconds.front()}, {"runs", kRuns}};
+    return {{"median_s", (seconds[(kRuns - 1) / 2] + seconds[kRuns / 2]) / 2},
+            {"min_s", seconds.front()},
+            {"runs", kRuns}};
   }
 
   void CopyOnDevice(const Tensor& to, const Tensor& from) {
-    cuda::Check(cudaMemcpyAsync(to.data, from.data, static_cast<std::size_t>(to.Bytes()), cudaMemcpyDeviceToDevice, cuda::HandleOf(*stream_)),
+    cuda::Check(cudaMemcpyAsync(to.data, from.data, static_cast<std::size_t>(to.Bytes()),
+                                cudaMemcpyDeviceToDevice, cuda::HandleOf(*stream_)),
                 "a copy on the device");
   }
 
   Json Product(const Json& shape) {
     const std::int64_t m = shape.at("m"), n = shape.at("n"), k = shape.at("k");
     Tensors tensors(*device_, *stream_);
-    const Tensor a = tensors.Normal(DType::kBF16, {m, k}), b = tensors.Normal(DType::kBF16, {k, n}), c = tensors.Zeros(DType::kBF16, {m, n});
-    return {{"product_s", TimeOf([&] { ops_->Matmul(a, Transpose::kNo, b, Transpose::kNo, c, false, *stream_); })}};
+    const Tensor a = tensors.Normal(DType::kBF16, {m, k}), b = tensors.Normal(DType::kBF16, {k, n}),
+                 c = tensors.Zeros(DType::kBF16, {m, n});
+    return {{"product_s",
+             TimeOf([&] { ops_->Matmul(a, Transpose::kNo, b, Transpose::kNo, c, false, *stream_); })}};
   }
 
   Json Copy(const Json& shape) {
@@ -164,36 +175,45 @@ class Bench {
   }
 
   Json Attention(const Json& shape) {
-    const std::int64_t b = shape.at("batch"), s = shape.at("seq"), n = shape.at("heads"), g = shape.at("kv_heads"), d = shape.at("head_dim");
+    const std::int64_t b = shape.at("batch"), s = shape.at("seq"), n = shape.at("heads"),
+                       g = shape.at("kv_heads"), d = shape.at("head_dim");
     Tensors tensors(*device_, *stream_);
     const std::int64_t q = (n + 2 * g) * d;
-    const Tensor qkv = tensors.Normal(DType::kBF16, {b, s, q}), dout = tensors.Normal(DType::kBF16, {b, s, n * d});
-    const Tensor out = tensors.Zeros(DType::kBF16, {b, s, n * d}), dqkv = tensors.Zeros(DType::kBF16, {b, s, q});
+    const Tensor qkv = tensors.Normal(DType::kBF16, {b, s, q}),
+                 dout = tensors.Normal(DType::kBF16, {b, s, n * d});
+    const Tensor out = tensors.Zeros(DType::kBF16, {b, s, n * d}),
+                 dqkv = tensors.Zeros(DType::kBF16, {b, s, q});
     const Tensor lse = tensors.Zeros(DType::kF32, {b, n, s});
     const Tensor workspace = tensors.Zeros(DType::kF32, {AttentionWorkspaceElements(s, d)});
     Json forward = TimeOf([&] { ops_->AttentionForward(qkv, n, g, out, lse, workspace, *stream_); });
-    Json backward = TimeOf([&] { ops_->AttentionBackward(qkv, n, g, out, lse, dout, dqkv, workspace, *stream_); });
+    Json backward =
+        TimeOf([&] { ops_->AttentionBackward(qkv, n, g, out, lse, dout, dqkv, workspace, *stream_); });
     return {{"forward_s", std::move(forward)}, {"backward_s", std::move(backward)}};
   }
 
   Json LayerNorm(const Json& shape) {
     const std::int64_t t = shape.at("tokens"), h = shape.at("width");
     Tensors tensors(*device_, *stream_);
-    const Tensor x = tensors.Normal(DType::kBF16, {t, h}), gamma = tensors.Normal(DType::kBF16, {h}, 1, 0.1f), beta = tensors.Normal(DType::kBF16, {h});
-    const Tensor dy = tensors.Normal(DType::kBF16, {t, h}), y = tensors.Zeros(DType::kBF16, {t, h}), dx = tensors.Zeros(DType::kBF16, {t, h});
+    const Tensor x = tensors.Normal(DType::kBF16, {t, h}), gamma = tensors.Normal(DType::kBF16, {h}, 1, 0.1f),
+                 beta = tensors.Normal(DType::kBF16, {h});
+    const Tensor dy = tensors.Normal(DType::kBF16, {t, h}), y = tensors.Zeros(DType::kBF16, {t, h}),
+                 dx = tensors.Zeros(DType::kBF16, {t, h});
     const Tensor mean = tensors.Zeros(DType::kF32, {t}), rstd = tensors.Zeros(DType::kF32, {t});
     const Tensor dgamma = tensors.Zeros(DType::kF32, {h}), dbeta = tensors.Zeros(DType::kF32, {h});
     Json forward = TimeOf([&] { ops_->LayerNormForward(x, gamma, beta, 1e-5, y, mean, rstd, *stream_); });
-    Json backward = TimeOf([&] { ops_->LayerNormBackward(dy, x, gamma, mean, rstd, dx, false, dgamma, dbeta, *stream_); });
+    Json backward = TimeOf(
+        [&] { ops_->LayerNormBackward(dy, x, gamma, mean, rstd, dx, false, dgamma, dbeta, *stream_); });
     return {{"forward_s", std::move(forward)}, {"backward_s", std::move(backward)}};
   }
 
-  // Forward and backward together, as one rank of no tensor group runs them; they overwrite the logits, which are put back before each run.
+  // Forward and backward together, as one rank of no tensor group runs them; they overwrite the logits, which
+  // are put back before each run.
   Json CrossEntropy(const Json& shape) {
     const std::int64_t t = shape.at("tokens"), v = shape.at("vocab");
     Tensors tensors(*device_, *stream_);
     const Tensor fresh = tensors.Normal(DType::kBF16, {t, v}), logits = tensors.Zeros(DType::kBF16, {t, v});
-    const Tensor targets = tensors.Ids(t, v), max = tensors.Zeros(DType::kF32, {t}), sums = tensors.Zeros(DType::kF32, {2, t});
+    const Tensor targets = tensors.Ids(t, v), max = tensors.Zeros(DType::kF32, {t}),
+                 sums = tensors.Zeros(DType::kF32, {2, t});
     const Tensor loss = tensors.Zeros(DType::kF64, {1});
     const auto both = [&] {
       ops_->CrossEntropyMax(logits, v, max, *stream_);

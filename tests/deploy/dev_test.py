@@ -1,0 +1,113 @@
+"""What ./dev configures and leaves out with and without a toolkit or a GPU, on fake tools."""
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import fake_bundle
+
+# Keeps what it is given, as CMake's cache does. FAKE_TOOLKIT=no: no toolkit is found.
+CMAKE = r'''
+import os, pathlib, sys
+build = pathlib.Path("build")
+build.mkdir(exist_ok=True)
+cache = build / "CMakeCache.txt"
+values = dict(line.split(":STRING=") for line in cache.read_text().splitlines()) if cache.exists() else {"AUTOCFG_CUDA": "AUTO"}
+values.update(argument[2:].split("=", 1) for argument in sys.argv if argument.startswith("-D"))
+cache.write_text("".join(f"{name}:STRING={value}\n" for name, value in values.items()))
+(build / "build.ninja").write_text("")
+built = values["AUTOCFG_CUDA"] != "OFF" and os.environ.get("FAKE_TOOLKIT") != "no"
+engine = "the CUDA engine is built for 90a" if built else "the CUDA engine is left out: nothing found"
+(build / "cuda_engine.txt").write_text(engine + "\n")
+print("-- autocfg: " + engine)
+'''
+RECORD = 'import os, sys\nopen("tools.log", "a").write(os.path.basename(sys.argv[0]) + " " + " ".join(sys.argv[1:]) + "\\n")\n'
+
+
+class Dev(unittest.TestCase):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.root = pathlib.Path(directory.name)
+        shutil.copy(fake_bundle.SOURCE / "dev", self.root)
+        self.tools = self.root / "tools"
+        for path, body in (("tools/cmake", CMAKE), ("tools/ninja", RECORD), ("tools/ctest", RECORD), ("deploy/dependencies.sh", ""),
+                           ("deploy/gpu_bundle.sh", RECORD), ("build/gpu_bundle/gpu_check", RECORD), ("build/bin/autocfg", "")):
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+            fake_bundle.write_program(self.root / path, body)
+
+    def gpu(self, there):
+        fake_bundle.write_program(self.tools / "nvidia-smi", "" if there else "raise SystemExit(9)")
+
+    def dev(self, *arguments, **variables):
+        self.gpu(variables.pop("gpu", False))
+        log = self.root / "tools.log"
+        log.unlink(missing_ok=True)
+        done = subprocess.run([self.root / "dev", *arguments], capture_output=True, text=True, timeout=100,
+                              env={"PATH": f"{self.tools}:{os.environ['PATH']}", "HOME": str(self.root), **variables})
+        self.assertEqual(done.stdout, "")
+        return done.returncode, done.stderr, log.read_text() if log.exists() else ""
+
+    def cuda(self):
+        return next(line for line in (self.root / "build" / "CMakeCache.txt").read_text().splitlines() if line.startswith("AUTOCFG_CUDA:")).split("=")[1]
+
+    @unittest.skipIf(os.path.exists("/dev/nvidia0"), "this machine has a GPU")
+    def test_a_first_search_without_a_gpu_leaves_the_engine_out_and_a_build_takes_it_in(self):
+        self.assertIn("left out", self.dev("search")[1])
+        self.assertEqual(self.cuda(), "OFF")
+        self.dev("search")
+        self.assertEqual(self.cuda(), "OFF")
+        self.assertIn("the CUDA engine is built for 90a", self.dev("build")[1])
+        self.assertEqual(self.cuda(), "AUTO")
+        self.dev("search")
+        self.assertEqual(self.cuda(), "AUTO")
+
+    def test_a_first_search_with_a_gpu_takes_it_in(self):
+        self.dev("search", gpu=True)
+        self.assertEqual(self.cuda(), "AUTO")
+
+    def test_what_was_asked_for_stays(self):
+        (self.root / "build" / "CMakeCache.txt").write_text("AUTOCFG_CUDA:STRING=ON\n")
+        for verb in ("search", "build", "test"):
+            self.dev(verb)
+            self.assertEqual(self.cuda(), "ON")
+
+    @unittest.skipIf(os.path.exists("/dev/nvidia0"), "this machine has a GPU")
+    def test_without_a_gpu_its_tests_are_left_out_and_that_is_said(self):
+        _, said, log = self.dev("test", "-R", "x")
+        self.assertIn("the tests labelled gpu are left out: no GPU is visible", said)
+        self.assertIn("-LE ^(slow|gpu)$ -R x", log)
+        self.assertIn("-LE ^(gpu)$\n", self.dev("test", "--all")[2])
+
+    def test_with_a_gpu_they_run(self):
+        _, said, log = self.dev("test", gpu=True)
+        self.assertNotIn("gpu", said)
+        self.assertIn("-LE ^(slow)$\n", log)
+        self.assertNotIn("-LE", self.dev("test", "--all", gpu=True)[2])
+
+    def test_the_build_says_what_it_left_out(self):
+        self.assertIn("autocfg: the CUDA engine is left out: nothing found", self.dev("build", FAKE_TOOLKIT="no")[1])
+
+    def test_gpu_without_a_toolkit_is_refused(self):
+        code, said, log = self.dev("gpu", FAKE_TOOLKIT="no")
+        self.assertEqual((code, log), (1, ""))
+        self.assertIn("gpu: the CUDA engine is left out: nothing found; install", said)
+
+    @unittest.skipIf(os.path.exists("/dev/nvidia0"), "this machine has a GPU")
+    def test_gpu_without_a_gpu_makes_the_bundle_and_says_where_to_run_it(self):
+        code, said, log = self.dev("gpu")
+        self.assertEqual(code, 1)
+        self.assertIn("gpu_bundle.sh build build/gpu_bundle", log)
+        self.assertNotIn("gpu_check", log)
+        self.assertIn("build/gpu_bundle.tar.xz", said.strip().splitlines()[-1])
+
+    def test_gpu_with_a_gpu_runs_the_check(self):
+        code, _, log = self.dev("gpu", "--only", "ops", gpu=True)
+        self.assertEqual(code, 0)
+        self.assertIn("gpu_check --results bench/results --only ops", log)
+
+
+if __name__ == "__main__":
+    unittest.main()
