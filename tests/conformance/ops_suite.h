@@ -301,7 +301,8 @@ TEST_P(OpsSuite, Attention) {
       Near(lse, want.lse, "lse" + at, 4);
       dev_.Set(workspace, Values(static_cast<std::size_t>(workspace.Elements()), std::nan("")));
       ops_.AttentionBackward(qkv_, z.heads, z.kv_heads, out, lse, dout_, dqkv, workspace, stream_);
-      Near(dqkv, want.dqkv, "dqkv" + at, factor, 4);  // probabilities, what the forward left, and gradients of scores are
+      // The backward subtracts dout * out, whose rounding is of the size of v, where the exact difference is small; q and k magnify it.
+      Near(dqkv, want.dqkv, "dqkv" + at, factor, std::max(4.0, magnitude));
       EXPECT_EQ(dev_.Get(qkv_), qkv) << "the input was changed";
     }
   }
