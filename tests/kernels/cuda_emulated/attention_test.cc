@@ -15,6 +15,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "kernels/cuda/attention_choice.h"
 #include "tests/conformance/ops_fixture.h"
 #include "tests/conformance/ops_reference.h"
 #include "tests/support/cuda_emulator/emulator.h"
@@ -193,6 +194,37 @@ TEST_F(CudaAttention, LargeScoresStayFinite) {
   AttentionForward(ShapeOf(z), qkv.data(), out.data(), lse.data(), nullptr);
   for (double v : out.Get()) ASSERT_TRUE(std::isfinite(v));
   for (double v : lse.Get()) ASSERT_TRUE(std::isfinite(v));
+}
+
+// The choice falls to these kernels where cuDNN is missing, and says so.
+template <typename T>
+void ExpectOwn(AttentionChoice& choice, const AttentionSizes& z, const std::string& implementation) {
+  const AttentionShape shape = ShapeOf(z);
+  EXPECT_EQ(choice.ImplementationOf<T>(shape), implementation);
+  const Array<T> qkv(Random(z.Tokens() * z.Row(), 1)), dout(Random(z.Tokens() * z.Width(), 2));
+  const Array<T> out(z.Tokens() * z.Width()), chosen_out(z.Tokens() * z.Width());
+  const Array<T> dqkv(z.Tokens() * z.Row()), chosen_dqkv(z.Tokens() * z.Row());
+  const std::int64_t rows = z.batch * z.heads * z.seq;
+  const Array<float> lse(rows), chosen_lse(rows), delta(rows);
+  Scratch scratch;
+  AttentionForward(shape, qkv.data(), out.data(), lse.data(), nullptr);
+  choice.Forward(shape, qkv.data(), chosen_out.data(), chosen_lse.data(), scratch, nullptr);
+  AttentionBackward(shape, qkv.data(), out.data(), lse.data(), dout.data(), dqkv.data(), delta.data(),
+                    nullptr);
+  choice.Backward(shape, qkv.data(), chosen_out.data(), chosen_lse.data(), dout.data(), chosen_dqkv.data(),
+                  scratch, nullptr);
+  EXPECT_EQ(chosen_out.Get(), out.Get());
+  EXPECT_EQ(chosen_lse.Get(), lse.Get());
+  EXPECT_EQ(chosen_dqkv.Get(), dqkv.Get());
+}
+
+TEST(CudaAttentionChoice, IsOurOwnWhereCudnnIsMissing) {
+  AttentionChoice choice(AttentionForced::kNone);
+  ExpectOwn<float>(choice, {1, 9, 2, 16, 1}, "own kernels, plain arithmetic");
+  ExpectOwn<__nv_bfloat16>(choice, {1, 9, 2, 16, 1},
+                           "own kernels, tensor cores (cuDNN refuses: the emulator has no cuDNN)");
+  ExpectOwn<__nv_bfloat16>(choice, {1, 9, 2, 6, 1},
+                           "own kernels, plain arithmetic (cuDNN refuses: the emulator has no cuDNN)");
 }
 
 TEST(CudaAttentionShape, IsRefusedInOneLine) {

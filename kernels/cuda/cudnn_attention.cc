@@ -1,0 +1,146 @@
+#include "kernels/cuda/cudnn_attention.h"
+
+#include <cudnn.h>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/cuda_error.h"
+#include "kernels/cuda/cudnn_attention_graph.h"
+
+namespace autocfg::cuda {
+namespace {
+
+struct Plans {
+  std::optional<CudnnPlan> forward, backward;
+  std::string refusal;
+};
+
+// The operands of one execution.
+class Operands {
+ public:
+  void Add(AttentionTensor tensor, const void* data) {
+    ids_.push_back(static_cast<std::int64_t>(tensor));
+    data_.push_back(const_cast<void*>(data));  // the interface has one type for what is read and written
+  }
+  // q, k and v, or their gradients, within rows of qkv.
+  void AddHeads(const AttentionShape& shape, AttentionTensor q, AttentionTensor k, AttentionTensor v,
+                const __nv_bfloat16* qkv) {
+    Add(q, qkv);
+    Add(k, qkv + shape.FirstKey());
+    Add(v, qkv + shape.FirstValue());
+  }
+  const std::vector<std::int64_t>& ids() const { return ids_; }
+  const std::vector<void*>& data() const { return data_; }
+
+ private:
+  std::vector<std::int64_t> ids_;
+  std::vector<void*> data_;
+};
+
+constexpr std::int64_t kAlignment = 256;  // of a part of the scratch memory
+constexpr float kLowest = std::numeric_limits<float>::lowest(), kOne = 1;
+
+}  // namespace
+
+struct CudnnAttention::State {
+  ~State() {
+    plans.clear();
+    if (handle != nullptr) (void)cudnnDestroy(handle);
+  }
+
+  cudnnHandle_t Handle() {
+    if (handle == nullptr) {
+      const cudnnStatus_t status = cudnnCreate(&handle);
+      if (status != CUDNN_STATUS_SUCCESS)
+        throw CudnnError(status, fmt::format("cuDNN does not start: {}", cudnnGetErrorString(status)));
+    }
+    return handle;
+  }
+
+  const Plans& At(const AttentionShape& shape) {
+    const auto known = plans.find(shape);
+    if (known != plans.end()) return known->second;
+    Plans made;
+    try {
+      const CudnnTarget target(Handle());
+      std::string why;
+      made.forward = FindAttentionForward(shape, target, &why);
+      if (!made.forward) made.refusal = "forward: " + why;
+      if (made.forward) made.backward = FindAttentionBackward(shape, target, &why);
+      if (made.forward && !made.backward) made.refusal = "backward: " + why;
+    } catch (const CudnnError& e) {
+      made.refusal = e.what();
+    }
+    return plans.emplace(shape, std::move(made)).first->second;
+  }
+
+  // The plans of a shape that is not refused, with the handle on the stream.
+  const Plans& Ready(const AttentionShape& shape, cudaStream_t stream) {
+    const Plans& found = At(shape);
+    if (!found.refusal.empty())
+      throw std::logic_error("attention by cuDNN was asked for where it refuses: " + found.refusal);
+    const cudnnStatus_t status = cudnnSetStream(handle, stream);
+    if (status != CUDNN_STATUS_SUCCESS)
+      throw CudnnError(status, fmt::format("cuDNN, taking a stream: {}", cudnnGetErrorString(status)));
+    return found;
+  }
+
+  cudnnHandle_t handle = nullptr;
+  std::map<AttentionShape, Plans> plans;
+};
+
+CudnnAttention::CudnnAttention() : state_(std::make_unique<State>()) {}
+CudnnAttention::~CudnnAttention() = default;
+
+const std::string& CudnnAttention::Refusal(const AttentionShape& shape) { return state_->At(shape).refusal; }
+
+void CudnnAttention::Forward(const AttentionShape& shape, const __nv_bfloat16* qkv, __nv_bfloat16* out,
+                             float* lse, Scratch& scratch, cudaStream_t stream) {
+  const CudnnPlan& plan = *state_->Ready(shape, stream).forward;
+  const float scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
+  Operands operands;
+  operands.AddHeads(shape, AttentionTensor::kQuery, AttentionTensor::kKey, AttentionTensor::kValue, qkv);
+  operands.Add(AttentionTensor::kOut, out);
+  operands.Add(AttentionTensor::kLogSumExp, lse);
+  operands.Add(AttentionTensor::kScale, &scale);
+  operands.Add(AttentionTensor::kLowest, &kLowest);
+  plan.Execute(state_->handle, operands.ids(), operands.data(), scratch.Get(plan.workspace_bytes()));
+}
+
+void CudnnAttention::Backward(const AttentionShape& shape, const __nv_bfloat16* qkv, const __nv_bfloat16* out,
+                              const float* lse, const __nv_bfloat16* dout, __nv_bfloat16* dqkv,
+                              Scratch& scratch, cudaStream_t stream) {
+  const CudnnPlan& plan = *state_->Ready(shape, stream).backward;
+  const float scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
+  const std::int64_t sum_bytes = (QuerySumBytes(shape) + kAlignment - 1) / kAlignment * kAlignment;
+  auto* sums = static_cast<unsigned char*>(scratch.Get(sum_bytes + plan.workspace_bytes()));
+  Check(cudaMemsetAsync(sums, 0, static_cast<std::size_t>(sum_bytes), stream),
+        "clearing the sums of attention's gradient");
+  Operands operands;
+  operands.AddHeads(shape, AttentionTensor::kQuery, AttentionTensor::kKey, AttentionTensor::kValue, qkv);
+  operands.AddHeads(shape, AttentionTensor::kQueryGradient, AttentionTensor::kKeyGradient,
+                    AttentionTensor::kValueGradient, dqkv);
+  operands.Add(AttentionTensor::kOut, out);
+  operands.Add(AttentionTensor::kLogSumExp, lse);
+  operands.Add(AttentionTensor::kOutGradient, dout);
+  operands.Add(AttentionTensor::kQuerySums, sums);
+  operands.Add(AttentionTensor::kScale, &scale);
+  operands.Add(AttentionTensor::kLowest, &kLowest);
+  operands.Add(AttentionTensor::kOne, &kOne);
+  plan.Execute(state_->handle, operands.ids(), operands.data(), sums + sum_bytes);
+}
+
+std::string CudnnAttention::Version() {
+  const std::size_t version = cudnnGetVersion();
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
+
+}  // namespace autocfg::cuda

@@ -1,0 +1,44 @@
+// Causal grouped-query attention in bf16 by cuDNN's fused graphs (cudnn_attention_graph.h); layouts and
+// meaning as in kernels/cuda/attention.h. Plans are made when a shape is first asked for, which takes up to
+// seconds, and kept. One rank, one thread.
+//
+// What no GPU has confirmed yet: the numbers that plans compute, and their speed. Confirmed without one, with
+// cuDNN 9.19: its fused engines recognize both graphs on described GPUs (tests/kernels/cudnn).
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <memory>
+#include <string>
+
+#include "kernels/cuda/attention_shape.h"
+#include "kernels/cuda/scratch.h"
+
+namespace autocfg::cuda {
+
+class CudnnAttention {
+ public:
+  CudnnAttention();
+  ~CudnnAttention();
+  CudnnAttention(const CudnnAttention&) = delete;
+  CudnnAttention& operator=(const CudnnAttention&) = delete;
+
+  // Why cuDNN does not compute the shape, in one line; empty where it computes both directions.
+  const std::string& Refusal(const AttentionShape& shape);
+
+  // Both require a shape that is not refused, and pointers that are multiples of 16 bytes. Throw DeviceError.
+  void Forward(const AttentionShape& shape, const __nv_bfloat16* qkv, __nv_bfloat16* out, float* lse,
+               Scratch& scratch, cudaStream_t stream);
+  void Backward(const AttentionShape& shape, const __nv_bfloat16* qkv, const __nv_bfloat16* out,
+                const float* lse, const __nv_bfloat16* dout, __nv_bfloat16* dqkv, Scratch& scratch,
+                cudaStream_t stream);
+
+  static std::string Version();  // "9.19.0"
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace autocfg::cuda

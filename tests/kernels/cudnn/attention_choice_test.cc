@@ -1,0 +1,49 @@
+// Which implementation of attention is taken, as far as it shows without a GPU.
+#include "kernels/cuda/attention_choice.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "kernels/device.h"
+
+namespace autocfg::cuda {
+namespace {
+
+const AttentionShape kShape{.batch = 1, .seq_len = 8, .heads = 2, .kv_heads = 1, .head_dim = 64};
+
+TEST(AttentionChoice, ReadsItsVariable) {
+  EXPECT_EQ(ParseAttentionForced(nullptr), AttentionForced::kNone);
+  EXPECT_EQ(ParseAttentionForced(""), AttentionForced::kNone);
+  EXPECT_EQ(ParseAttentionForced("own"), AttentionForced::kOwn);
+  EXPECT_EQ(ParseAttentionForced("cudnn"), AttentionForced::kCudnn);
+  EXPECT_THROW(ParseAttentionForced("CUDNN"), std::invalid_argument);
+}
+
+TEST(AttentionChoice, SaysItsImplementation) {
+  AttentionChoice own(AttentionForced::kOwn);
+  EXPECT_EQ(own.ImplementationOf<float>(kShape), "own kernels, plain arithmetic");
+  EXPECT_EQ(own.ImplementationOf<__nv_bfloat16>(kShape), "own kernels, tensor cores (AUTOCFG_ATTENTION=own)");
+  AttentionShape odd = kShape;
+  odd.head_dim = 24;
+  EXPECT_EQ(own.ImplementationOf<__nv_bfloat16>(odd),
+            "own kernels, plain arithmetic (AUTOCFG_ATTENTION=own)");
+  odd.kv_heads = 0;
+  EXPECT_THROW(own.ImplementationOf<__nv_bfloat16>(odd), std::invalid_argument);
+}
+
+// Without a GPU cuDNN does not start: a choice says so and takes our own kernels, a forced one throws.
+TEST(AttentionChoice, SaysWhyNotCudnn) {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess && count > 0)
+    GTEST_SKIP() << "there is a GPU: tests/gpu covers cuDNN";
+  AttentionChoice free(AttentionForced::kNone);
+  const std::string says = free.ImplementationOf<__nv_bfloat16>(kShape);
+  EXPECT_TRUE(says.starts_with("own kernels, tensor cores (cuDNN refuses: cuDNN does not start: ")) << says;
+  AttentionChoice forced(AttentionForced::kCudnn);
+  EXPECT_THROW(forced.ImplementationOf<__nv_bfloat16>(kShape), DeviceError);
+  EXPECT_EQ(forced.ImplementationOf<float>(kShape), "own kernels, plain arithmetic");
+}
+
+}  // namespace
+}  // namespace autocfg::cuda

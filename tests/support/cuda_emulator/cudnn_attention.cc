@@ -1,0 +1,29 @@
+// cuDNN on the emulator: there is none, so that attention is computed by our own kernels.
+#include "kernels/cuda/cudnn_attention.h"
+
+#include <stdexcept>
+
+namespace autocfg::cuda {
+
+struct CudnnAttention::State {
+  std::string refusal = "the emulator has no cuDNN";
+};
+
+CudnnAttention::CudnnAttention() : state_(std::make_unique<State>()) {}
+CudnnAttention::~CudnnAttention() = default;
+
+const std::string& CudnnAttention::Refusal(const AttentionShape&) { return state_->refusal; }
+
+void CudnnAttention::Forward(const AttentionShape&, const __nv_bfloat16*, __nv_bfloat16*, float*, Scratch&,
+                             cudaStream_t) {
+  throw std::logic_error(state_->refusal);
+}
+
+void CudnnAttention::Backward(const AttentionShape&, const __nv_bfloat16*, const __nv_bfloat16*, const float*,
+                              const __nv_bfloat16*, __nv_bfloat16*, Scratch&, cudaStream_t) {
+  throw std::logic_error(state_->refusal);
+}
+
+std::string CudnnAttention::Version() { return "none"; }
+
+}  // namespace autocfg::cuda
