@@ -1,7 +1,6 @@
-#include "kernels/cuda/activation.h"
-
 #include <stdexcept>
 
+#include "kernels/cuda/activation.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace autocfg::cuda {
@@ -14,7 +13,8 @@ struct Point {
 
 __device__ float Sigmoid(float x) { return __fdividef(1.0f, 1.0f + expf(-x)); }
 
-// x (1 + tanh(u)) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3), and s = (1 + tanh(u)) / 2 = sigmoid(2u). Slope: s + x s (1 - s) (2u)'.
+// x (1 + tanh(u)) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3), and s = (1 + tanh(u)) / 2 = sigmoid(2u). Slope:
+// s + x s (1 - s) (2u)'.
 struct Gelu {
   static __device__ Point At(float x) {
     constexpr float kTwoU1 = static_cast<float>(2 * 0.797884560802865355879892);
@@ -56,7 +56,8 @@ __device__ Vec<T, N> AddTo(const Vec<T, N>& x, const float (&bias)[N]) {
 }
 
 template <typename F, typename T, int N, bool kGated>
-__global__ void __launch_bounds__(kTileThreads) ForwardKernel(std::int64_t rows, std::int64_t width, T* x, const T* bias, T* y) {
+__global__ void __launch_bounds__(kTileThreads)
+    ForwardKernel(std::int64_t rows, std::int64_t width, T* x, const T* bias, T* y) {
   const std::int64_t column = ColumnOf() * N, step = RowStep(), wide = kGated ? 2 * width : width;
   constexpr int kRows = kGated ? kTileRows / 2 : kTileRows;
   if (column >= width) return;
@@ -95,7 +96,8 @@ __global__ void __launch_bounds__(kTileThreads) ForwardKernel(std::int64_t rows,
 constexpr int kBackwardRows = 2;  // of three or five operands each
 
 template <typename F, typename T, int N, bool kGated>
-__global__ void __launch_bounds__(kTileThreads) BackwardKernel(std::int64_t rows, std::int64_t width, const T* x, const T* dy, T* dx) {
+__global__ void __launch_bounds__(kTileThreads)
+    BackwardKernel(std::int64_t rows, std::int64_t width, const T* x, const T* dy, T* dx) {
   const std::int64_t column = ColumnOf() * N, step = RowStep(), wide = kGated ? 2 * width : width;
   if (column >= width) return;
   for (std::int64_t first = FirstRow(); first < rows; first += kBackwardRows * step) {
@@ -132,11 +134,16 @@ __global__ void __launch_bounds__(kTileThreads) BackwardKernel(std::int64_t rows
 template <typename Body>
 void WithFunction(Activation activation, Body body) {
   switch (activation) {
-    case Activation::kGelu: return body.template operator()<Gelu, false>();
-    case Activation::kGeluErf: return body.template operator()<GeluErf, false>();
-    case Activation::kRelu: return body.template operator()<Relu, false>();
-    case Activation::kSwiGlu: return body.template operator()<Silu, true>();
-    case Activation::kGeGlu: return body.template operator()<Gelu, true>();
+    case Activation::kGelu:
+      return body.template operator()<Gelu, false>();
+    case Activation::kGeluErf:
+      return body.template operator()<GeluErf, false>();
+    case Activation::kRelu:
+      return body.template operator()<Relu, false>();
+    case Activation::kSwiGlu:
+      return body.template operator()<Silu, true>();
+    case Activation::kGeGlu:
+      return body.template operator()<Gelu, true>();
   }
   throw std::invalid_argument("activation: unknown activation");
 }
@@ -144,7 +151,8 @@ void WithFunction(Activation activation, Body body) {
 }  // namespace
 
 template <typename T>
-void ActivationForward(Activation activation, std::int64_t rows, std::int64_t width, T* x, const T* bias, T* y, cudaStream_t stream) {
+void ActivationForward(Activation activation, std::int64_t rows, std::int64_t width, T* x, const T* bias,
+                       T* y, cudaStream_t stream) {
   WithFunction(activation, [&]<typename F, bool kGated>() {
     WithPacks<T>(width, {x, bias, y}, [&]<int N>() {
       Launch(ForwardKernel<F, T, N, kGated>, TileShape(rows, width / N), stream, rows, width, x, bias, y);
@@ -153,7 +161,8 @@ void ActivationForward(Activation activation, std::int64_t rows, std::int64_t wi
 }
 
 template <typename T>
-void ActivationBackward(Activation activation, std::int64_t rows, std::int64_t width, const T* x, const T* dy, T* dx, cudaStream_t stream) {
+void ActivationBackward(Activation activation, std::int64_t rows, std::int64_t width, const T* x, const T* dy,
+                        T* dx, cudaStream_t stream) {
   WithFunction(activation, [&]<typename F, bool kGated>() {
     WithPacks<T>(width, {x, dy, dx}, [&]<int N>() {
       Launch(BackwardKernel<F, T, N, kGated>, TileShape(rows, width / N), stream, rows, width, x, dy, dx);
@@ -161,10 +170,13 @@ void ActivationBackward(Activation activation, std::int64_t rows, std::int64_t w
   });
 }
 
-template void ActivationForward(Activation, std::int64_t, std::int64_t, float*, const float*, float*, cudaStream_t);
-template void ActivationForward(Activation, std::int64_t, std::int64_t, __nv_bfloat16*, const __nv_bfloat16*, __nv_bfloat16*, cudaStream_t);
-template void ActivationBackward(Activation, std::int64_t, std::int64_t, const float*, const float*, float*, cudaStream_t);
-template void ActivationBackward(Activation, std::int64_t, std::int64_t, const __nv_bfloat16*, const __nv_bfloat16*, __nv_bfloat16*,
+template void ActivationForward(Activation, std::int64_t, std::int64_t, float*, const float*, float*,
+                                cudaStream_t);
+template void ActivationForward(Activation, std::int64_t, std::int64_t, __nv_bfloat16*, const __nv_bfloat16*,
+                                __nv_bfloat16*, cudaStream_t);
+template void ActivationBackward(Activation, std::int64_t, std::int64_t, const float*, const float*, float*,
                                  cudaStream_t);
+template void ActivationBackward(Activation, std::int64_t, std::int64_t, const __nv_bfloat16*,
+                                 const __nv_bfloat16*, __nv_bfloat16*, cudaStream_t);
 
 }  // namespace autocfg::cuda

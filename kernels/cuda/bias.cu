@@ -1,12 +1,12 @@
 #include "kernels/cuda/bias.h"
-
 #include "kernels/cuda/vector.cuh"
 
 namespace autocfg::cuda {
 namespace {
 
 template <typename T, int N, bool kResidual>
-__global__ void __launch_bounds__(kTileThreads) AddKernel(std::int64_t rows, std::int64_t width, T* y, const T* bias, const T* residual) {
+__global__ void __launch_bounds__(kTileThreads)
+    AddKernel(std::int64_t rows, std::int64_t width, T* y, const T* bias, const T* residual) {
   const std::int64_t column = ColumnOf() * N, step = RowStep();
   if (column >= width) return;
   float b[N];
@@ -49,13 +49,15 @@ void BiasAdd(std::int64_t rows, std::int64_t width, T* y, const T* bias, cudaStr
 }
 
 template <typename T>
-void BiasResidual(std::int64_t rows, std::int64_t width, T* y, const T* bias, const T* residual, cudaStream_t stream) {
+void BiasResidual(std::int64_t rows, std::int64_t width, T* y, const T* bias, const T* residual,
+                  cudaStream_t stream) {
   Add<T, true>(rows, width, y, bias, residual, stream);
 }
 
 template void BiasAdd(std::int64_t, std::int64_t, float*, const float*, cudaStream_t);
 template void BiasAdd(std::int64_t, std::int64_t, __nv_bfloat16*, const __nv_bfloat16*, cudaStream_t);
 template void BiasResidual(std::int64_t, std::int64_t, float*, const float*, const float*, cudaStream_t);
-template void BiasResidual(std::int64_t, std::int64_t, __nv_bfloat16*, const __nv_bfloat16*, const __nv_bfloat16*, cudaStream_t);
+template void BiasResidual(std::int64_t, std::int64_t, __nv_bfloat16*, const __nv_bfloat16*,
+                           const __nv_bfloat16*, cudaStream_t);
 
 }  // namespace autocfg::cuda

@@ -1,5 +1,4 @@
 #include "kernels/cuda/column_sum.h"
-
 #include "kernels/cuda/vector.cuh"
 
 namespace autocfg::cuda {
@@ -8,9 +7,11 @@ namespace {
 // Fewer rows than this for a thread are not worth another partial sum.
 constexpr std::int64_t kFewestRows = 32;
 
-// Sums the rows of grid row blockIdx.y: into its row of partials, or, where it is the only one, onto the sums themselves.
+// Sums the rows of grid row blockIdx.y: into its row of partials, or, where it is the only one, onto the sums
+// themselves.
 template <typename T, int N>
-__global__ void __launch_bounds__(kTileThreads) ColumnSumKernel(std::int64_t rows, std::int64_t width, const T* x, float* partials, float* sums) {
+__global__ void __launch_bounds__(kTileThreads)
+    ColumnSumKernel(std::int64_t rows, std::int64_t width, const T* x, float* partials, float* sums) {
   float* shared = reinterpret_cast<float*>(SharedMemory());  // [blockDim.y, blockDim.x, N]
   const std::int64_t column = ColumnOf() * N, step = RowStep();
   float total[N] = {};
@@ -39,7 +40,8 @@ __global__ void __launch_bounds__(kTileThreads) ColumnSumKernel(std::int64_t row
   if (threadIdx.y > 0 || column >= width) return;
   for (unsigned y = 1; y < blockDim.y; ++y) {
 #pragma unroll
-    for (int i = 0; i < N; ++i) total[i] += shared[(static_cast<int>(y) * threads + static_cast<int>(threadIdx.x)) * N + i];
+    for (int i = 0; i < N; ++i)
+      total[i] += shared[(static_cast<int>(y) * threads + static_cast<int>(threadIdx.x)) * N + i];
   }
 #pragma unroll
   for (int i = 0; i < N; ++i) {
@@ -52,7 +54,8 @@ __global__ void __launch_bounds__(kTileThreads) ColumnSumKernel(std::int64_t row
 }
 
 // Blocks of 32 columns; thread row y of 32 adds every 32nd part.
-__global__ void __launch_bounds__(kWarp * kWarp) AddPartialsKernel(std::int64_t parts, std::int64_t width, const float* partials, float* sums) {
+__global__ void __launch_bounds__(kWarp* kWarp)
+    AddPartialsKernel(std::int64_t parts, std::int64_t width, const float* partials, float* sums) {
   __shared__ float shared[kWarp][kWarp + 1];
   const std::int64_t column = ColumnOf();
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
@@ -71,7 +74,8 @@ __global__ void __launch_bounds__(kWarp * kWarp) AddPartialsKernel(std::int64_t 
 }  // namespace
 
 template <typename T>
-void ColumnSum(std::int64_t rows, std::int64_t width, const T* x, float* sums, Scratch& scratch, cudaStream_t stream) {
+void ColumnSum(std::int64_t rows, std::int64_t width, const T* x, float* sums, Scratch& scratch,
+               cudaStream_t stream) {
   WithPacks<T>(width, {x}, [&]<int N>() {
     LaunchShape shape = TileShape(rows, width / N);
     shape.shared_bytes = kTileThreads * N * sizeof(float);
@@ -85,8 +89,10 @@ void ColumnSum(std::int64_t rows, std::int64_t width, const T* x, float* sums, S
   });
 }
 
-void AddPartials(std::int64_t parts, std::int64_t width, const float* partials, float* sums, cudaStream_t stream) {
-  Launch(AddPartialsKernel, {dim3(CeilDiv(width, kWarp)), dim3(kWarp, kWarp)}, stream, parts, width, partials, sums);
+void AddPartials(std::int64_t parts, std::int64_t width, const float* partials, float* sums,
+                 cudaStream_t stream) {
+  Launch(AddPartialsKernel, {dim3(CeilDiv(width, kWarp)), dim3(kWarp, kWarp)}, stream, parts, width, partials,
+         sums);
 }
 
 template void ColumnSum(std::int64_t, std::int64_t, const float*, float*, Scratch&, cudaStream_t);

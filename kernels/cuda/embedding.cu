@@ -1,5 +1,4 @@
 #include "kernels/cuda/embedding.h"
-
 #include "kernels/cuda/token_sort.h"
 #include "kernels/cuda/vector.cuh"
 
@@ -11,8 +10,9 @@ constexpr int kLong = 64;  // more tokens than this in a row's run are shared ou
 constexpr int kWarps = 8;
 
 template <typename T, int N>
-__global__ void __launch_bounds__(kTileThreads) ForwardKernel(std::int64_t rows, std::int64_t width, std::int64_t vocab, std::int64_t start,
-                                                              const std::int32_t* tokens, const T* table, T* out) {
+__global__ void __launch_bounds__(kTileThreads)
+    ForwardKernel(std::int64_t rows, std::int64_t width, std::int64_t vocab, std::int64_t start,
+                  const std::int32_t* tokens, const T* table, T* out) {
   const std::int64_t column = ColumnOf() * N, step = RowStep();
   if (column >= width) return;
   for (std::int64_t first = FirstRow(); first < rows; first += kTileRows * step) {
@@ -36,8 +36,8 @@ __device__ std::int64_t PositionOf(std::uint64_t key) { return static_cast<std::
 
 // total += rows first, first + by, ... below `end` of the sorted tokens' dout at a column, in this order.
 template <typename T, int N>
-__device__ void SumRun(const std::uint64_t* sorted, std::int64_t first, std::int64_t end, int by, std::int64_t width, const T* dout,
-                       std::int64_t column, float (&total)[N]) {
+__device__ void SumRun(const std::uint64_t* sorted, std::int64_t first, std::int64_t end, int by,
+                       std::int64_t width, const T* dout, std::int64_t column, float (&total)[N]) {
   for (std::int64_t from = first; from < end; from += kTileRows * by) {
     Vec<T, N> values[kTileRows] = {};
 #pragma unroll
@@ -56,7 +56,8 @@ __device__ void SumRun(const std::uint64_t* sorted, std::int64_t first, std::int
 
 // A block a sorted token: where a run of at most kLong tokens of one row begins, adds up the run.
 template <typename T, int N>
-__global__ void ShortRunKernel(std::int64_t tokens, const std::uint64_t* sorted, std::int64_t width, const T* dout, float* dtable) {
+__global__ void ShortRunKernel(std::int64_t tokens, const std::uint64_t* sorted, std::int64_t width,
+                               const T* dout, float* dtable) {
   const std::int64_t first = blockIdx.x;
   const std::uint64_t key = sorted[first];
   if (key == kNoToken || (first > 0 && RowOf(sorted[first - 1]) == RowOf(key))) return;
@@ -64,7 +65,8 @@ __global__ void ShortRunKernel(std::int64_t tokens, const std::uint64_t* sorted,
   while (end < tokens && end - first <= kLong && RowOf(sorted[end]) == RowOf(key)) ++end;
   if (end - first > kLong) return;
   float* sums = dtable + RowOf(key) * width;
-  for (std::int64_t column = std::int64_t{threadIdx.x} * N; column < width; column += std::int64_t{blockDim.x} * N) {
+  for (std::int64_t column = std::int64_t{threadIdx.x} * N; column < width;
+       column += std::int64_t{blockDim.x} * N) {
     float total[N] = {};
     SumRun(sorted, first, end, 1, width, dout, column, total);
 #pragma unroll
@@ -72,11 +74,13 @@ __global__ void ShortRunKernel(std::int64_t tokens, const std::uint64_t* sorted,
   }
 }
 
-// Block row x looks at sorted token x kLong. Where that is the first multiple of kLong in a run of more than kLong tokens, the run is the
-// block's: each warp sums every eighth of its tokens, for one strip of columns a block.
+// Block row x looks at sorted token x kLong. Where that is the first multiple of kLong in a run of more than
+// kLong tokens, the run is the block's: each warp sums every eighth of its tokens, for one strip of columns a
+// block.
 template <typename T, int N>
-__global__ void __launch_bounds__(kWarps * kWarp) LongRunKernel(std::int64_t tokens, const std::uint64_t* sorted, std::int64_t width, const T* dout,
-                                                                float* dtable) {
+__global__ void __launch_bounds__(kWarps* kWarp)
+    LongRunKernel(std::int64_t tokens, const std::uint64_t* sorted, std::int64_t width, const T* dout,
+                  float* dtable) {
   float* shared = reinterpret_cast<float*>(SharedMemory());  // [kWarps, kWarp, N]
   const std::int64_t at = std::int64_t{blockIdx.x} * kLong;
   const std::uint64_t key = sorted[at];
@@ -111,34 +115,39 @@ __global__ void __launch_bounds__(kWarps * kWarp) LongRunKernel(std::int64_t tok
 }  // namespace
 
 template <typename T>
-void EmbeddingForward(std::int64_t rows, std::int64_t width, std::int64_t vocab, std::int64_t start, const std::int32_t* tokens, const T* table, T* out,
-                      cudaStream_t stream) {
+void EmbeddingForward(std::int64_t rows, std::int64_t width, std::int64_t vocab, std::int64_t start,
+                      const std::int32_t* tokens, const T* table, T* out, cudaStream_t stream) {
   WithPacks<T>(width, {table, out}, [&]<int N>() {
-    Launch(ForwardKernel<T, N>, TileShape(rows, width / N), stream, rows, width, vocab, start, tokens, table, out);
+    Launch(ForwardKernel<T, N>, TileShape(rows, width / N), stream, rows, width, vocab, start, tokens, table,
+           out);
   });
 }
 
 template <typename T>
-void EmbeddingBackward(std::int64_t rows, std::int64_t width, std::int64_t vocab, std::int64_t start, const std::int32_t* tokens, const T* dout,
-                       float* dtable, Scratch& scratch, cudaStream_t stream) {
+void EmbeddingBackward(std::int64_t rows, std::int64_t width, std::int64_t vocab, std::int64_t start,
+                       const std::int32_t* tokens, const T* dout, float* dtable, Scratch& scratch,
+                       cudaStream_t stream) {
   std::uint64_t* sorted = scratch.Get<std::uint64_t>(SortedTokens(rows));
   SortTokens(rows, vocab, start, tokens, sorted, stream);
   WithPacks<T>(width, {dout}, [&]<int N>() {
     const unsigned columns = CeilDiv(width / N, kWarp);
     const unsigned threads = std::min(columns * kWarp, unsigned{kTileThreads});
-    Launch(ShortRunKernel<T, N>, {dim3(static_cast<unsigned>(rows)), dim3(threads)}, stream, rows, sorted, width, dout, dtable);
-    if (rows <= kLong) return;
-    Launch(LongRunKernel<T, N>, {dim3(CeilDiv(rows, kLong), columns), dim3(kWarps * kWarp), kWarps * kWarp * N * sizeof(float)}, stream, rows, sorted,
+    Launch(ShortRunKernel<T, N>, {dim3(static_cast<unsigned>(rows)), dim3(threads)}, stream, rows, sorted,
            width, dout, dtable);
+    if (rows <= kLong) return;
+    Launch(LongRunKernel<T, N>,
+           {dim3(CeilDiv(rows, kLong), columns), dim3(kWarps * kWarp), kWarps * kWarp * N * sizeof(float)},
+           stream, rows, sorted, width, dout, dtable);
   });
 }
 
-template void EmbeddingForward(std::int64_t, std::int64_t, std::int64_t, std::int64_t, const std::int32_t*, const float*, float*, cudaStream_t);
-template void EmbeddingForward(std::int64_t, std::int64_t, std::int64_t, std::int64_t, const std::int32_t*, const __nv_bfloat16*, __nv_bfloat16*,
-                               cudaStream_t);
-template void EmbeddingBackward(std::int64_t, std::int64_t, std::int64_t, std::int64_t, const std::int32_t*, const float*, float*, Scratch&,
-                                cudaStream_t);
-template void EmbeddingBackward(std::int64_t, std::int64_t, std::int64_t, std::int64_t, const std::int32_t*, const __nv_bfloat16*, float*, Scratch&,
-                                cudaStream_t);
+template void EmbeddingForward(std::int64_t, std::int64_t, std::int64_t, std::int64_t, const std::int32_t*,
+                               const float*, float*, cudaStream_t);
+template void EmbeddingForward(std::int64_t, std::int64_t, std::int64_t, std::int64_t, const std::int32_t*,
+                               const __nv_bfloat16*, __nv_bfloat16*, cudaStream_t);
+template void EmbeddingBackward(std::int64_t, std::int64_t, std::int64_t, std::int64_t, const std::int32_t*,
+                                const float*, float*, Scratch&, cudaStream_t);
+template void EmbeddingBackward(std::int64_t, std::int64_t, std::int64_t, std::int64_t, const std::int32_t*,
+                                const __nv_bfloat16*, float*, Scratch&, cudaStream_t);
 
 }  // namespace autocfg::cuda

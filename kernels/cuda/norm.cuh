@@ -1,11 +1,14 @@
-// LayerNorm and RMSNorm over rows, forward and backward: one set of kernels, kCentered for LayerNorm. Included by layer_norm.cu and rms_norm.cu alone.
+// LayerNorm and RMSNorm over rows, forward and backward: one set of kernels, kCentered for LayerNorm.
+// Included by layer_norm.cu and rms_norm.cu alone.
 //
-// Forward: a warp (short rows) or a block holds a row in registers, so that x is read once; the variance is of the differences from the mean. Rows
-// that do not fit are read again, mostly from cache.
+// Forward: a warp (short rows) or a block holds a row in registers, so that x is read once; the variance is
+// of the differences from the mean. Rows that do not fit are read again, mostly from cache.
+//
 // Backward, with n = (x - mean) rstd (n = x rstd for RMSNorm) and g = dy gamma:
-//   dx = rstd (g - mean(g) - n mean(g n))   (without mean(g) for RMSNorm),   dgamma = sum dy n,   dbeta = sum dy.
-// As many blocks as run at once take every so manieth row each, ask for the next row while they work on one, and keep dgamma and dbeta of their
-// rows in registers; their partial sums are added in a second phase.
+//   dx = rstd (g - mean(g) - n mean(g n)), without mean(g) for RMSNorm;
+//   dgamma = sum dy n; dbeta = sum dy.
+// As many blocks as run at once take every so manieth row each, ask for the next row while they work on one,
+// and keep dgamma and dbeta of their rows in registers; their partial sums are added in a second phase.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +45,8 @@ struct NormBackwardArguments {
 
 namespace norm {
 
-// Calls body(slot, pack) for the packs of a row that fall to thread `rank` of `size`: kPacks of them, or any number in slot 0.
+// Calls body(slot, pack) for the packs of a row that fall to thread `rank` of `size`: kPacks of them, or any
+// number in slot 0.
 template <int kPacks, typename Body>
 __device__ void ForPacks(int rank, int size, int packs, Body body) {
   if constexpr (kPacks > 0) {
@@ -69,11 +73,13 @@ constexpr int kWarpRowThreads = 4 * kWarp;
 constexpr int kBlockRowThreads = 1024;  // at most
 
 template <typename T, int N, int kPacks, bool kWarpRow, bool kCentered>
-__global__ void __launch_bounds__(kWarpRow ? kWarpRowThreads : kBlockRowThreads) ForwardKernel(NormForwardArguments<T> a) {
+__global__ void __launch_bounds__(kWarpRow ? kWarpRowThreads : kBlockRowThreads)
+    ForwardKernel(NormForwardArguments<T> a) {
   __shared__ float shared[kWarp];
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
   const int rank = kWarpRow ? thread % kWarp : thread, size = kWarpRow ? kWarp : threads;
-  const std::int64_t row = kWarpRow ? std::int64_t{blockIdx.x} * (threads / kWarp) + thread / kWarp : std::int64_t{blockIdx.x};
+  const std::int64_t row =
+      kWarpRow ? std::int64_t{blockIdx.x} * (threads / kWarp) + thread / kWarp : std::int64_t{blockIdx.x};
   if (row >= a.rows) return;  // all of the team
   const int packs = static_cast<int>(a.width / N);
   const T* x = a.x + row * a.width;
@@ -110,7 +116,8 @@ __global__ void __launch_bounds__(kWarpRow ? kWarpRowThreads : kBlockRowThreads)
     Unpack(Load<N>(a.gamma + at), gamma);
     if constexpr (kCentered) Unpack(Load<N>(a.beta + at), beta);
 #pragma unroll
-    for (int i = 0; i < N; ++i) v[i] = kCentered ? (v[i] - mean) * rstd * gamma[i] + beta[i] : v[i] * rstd * gamma[i];
+    for (int i = 0; i < N; ++i)
+      v[i] = kCentered ? (v[i] - mean) * rstd * gamma[i] + beta[i] : v[i] * rstd * gamma[i];
     Store(y + at, PackOf<T>(v));
   });
   if (rank == 0) {
@@ -136,13 +143,16 @@ __device__ inline void BlockSums(float& a, float& b, float* shared) {
 
 constexpr int kBackwardThreads = 512;
 
-// partials[gridDim.x, width]: the block's dgamma; for LayerNorm then as many of dbeta. With kPacks 0 they are summed in place.
+// partials[gridDim.x, width]: the block's dgamma; for LayerNorm then as many of dbeta. With kPacks 0 they are
+// summed in place.
 template <typename T, int N, int kPacks, bool kCentered>
-__global__ void __launch_bounds__(kBackwardThreads) BackwardKernel(NormBackwardArguments<T> a, float* partials) {
+__global__ void __launch_bounds__(kBackwardThreads)
+    BackwardKernel(NormBackwardArguments<T> a, float* partials) {
   constexpr int kSlots = kPacks > 0 ? kPacks : 1;
   constexpr bool kAhead = kPacks == 1 || kPacks == 2;  // registers for the next row
   __shared__ float shared[2][2 * kWarp];
-  const int rank = static_cast<int>(threadIdx.x), size = static_cast<int>(blockDim.x), packs = static_cast<int>(a.width / N);
+  const int rank = static_cast<int>(threadIdx.x), size = static_cast<int>(blockDim.x),
+            packs = static_cast<int>(a.width / N);
   const float by_width = 1.0f / static_cast<float>(a.width);
   float* own_dgamma = partials + blockIdx.x * a.width;
   float* own_dbeta = own_dgamma + gridDim.x * a.width;
@@ -233,14 +243,18 @@ void StartForward(const NormForwardArguments<T>& a, unsigned threads, cudaStream
 }
 
 template <typename T, int N, int kPacks, bool kCentered>
-void StartBackward(const NormBackwardArguments<T>& a, float* dgamma, float* dbeta, Scratch& scratch, cudaStream_t stream) {
+void StartBackward(const NormBackwardArguments<T>& a, float* dgamma, float* dbeta, Scratch& scratch,
+                   cudaStream_t stream) {
   constexpr std::int64_t kFewestRows = 4;  // of a block: its partial sums are as much as a row
   const auto kernel = BackwardKernel<T, N, kPacks, kCentered>;
   const std::int64_t packs = a.width / N;
-  const int threads = static_cast<int>(std::min<std::int64_t>(CeilDiv(CeilDiv(packs, std::max(kPacks, 1)), kWarp) * kWarp, kBackwardThreads));
-  const std::int64_t blocks = std::min<std::int64_t>(CeilDiv(a.rows, kFewestRows), ResidentBlocks(kernel, threads));
+  const int threads = static_cast<int>(
+      std::min<std::int64_t>(CeilDiv(CeilDiv(packs, std::max(kPacks, 1)), kWarp) * kWarp, kBackwardThreads));
+  const std::int64_t blocks =
+      std::min<std::int64_t>(CeilDiv(a.rows, kFewestRows), ResidentBlocks(kernel, threads));
   float* partials = scratch.Get<float>((kCentered ? 2 : 1) * blocks * a.width);
-  Launch(kernel, {dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads))}, stream, a, partials);
+  Launch(kernel, {dim3(static_cast<unsigned>(blocks)), dim3(static_cast<unsigned>(threads))}, stream, a,
+         partials);
   AddPartials(blocks, a.width, partials, dgamma, stream);
   if constexpr (kCentered) AddPartials(blocks, a.width, partials + blocks * a.width, dbeta, stream);
 }
@@ -252,30 +266,37 @@ template <bool kCentered, typename T>
 void NormForward(const NormForwardArguments<T>& a, cudaStream_t stream) {
   using namespace norm;
   constexpr int N = kPack<T>;
-  if (!InPacks<T>(a.width, {a.x, a.gamma, a.beta, a.y})) return StartForward<T, 1, 0, false, kCentered>(a, 256, stream);
+  if (!InPacks<T>(a.width, {a.x, a.gamma, a.beta, a.y}))
+    return StartForward<T, 1, 0, false, kCentered>(a, 256, stream);
   const std::int64_t packs = a.width / N;
   if (packs <= kWarp) return StartForward<T, N, 1, true, kCentered>(a, kWarpRowThreads, stream);
   if (packs <= 2 * kWarp) return StartForward<T, N, 2, true, kCentered>(a, kWarpRowThreads, stream);
   if (packs <= 4 * kWarp) return StartForward<T, N, 4, true, kCentered>(a, kWarpRowThreads, stream);
   if (packs <= 8 * kWarp) return StartForward<T, N, 8, true, kCentered>(a, kWarpRowThreads, stream);
-  if (packs <= 4 * kBlockRowThreads) return StartForward<T, N, 4, false, kCentered>(a, CeilDiv(CeilDiv(packs, 4), kWarp) * kWarp, stream);
+  if (packs <= 4 * kBlockRowThreads)
+    return StartForward<T, N, 4, false, kCentered>(a, CeilDiv(CeilDiv(packs, 4), kWarp) * kWarp, stream);
   StartForward<T, N, 0, false, kCentered>(a, kBlockRowThreads, stream);
 }
 
 // dx = or, where added to, +=; dgamma[width] and, for LayerNorm, dbeta[width] +=.
 template <bool kCentered, typename T>
-void NormBackward(const NormBackwardArguments<T>& a, float* dgamma, float* dbeta, Scratch& scratch, cudaStream_t stream) {
+void NormBackward(const NormBackwardArguments<T>& a, float* dgamma, float* dbeta, Scratch& scratch,
+                  cudaStream_t stream) {
   using namespace norm;
   constexpr int N = kPack<T>;
   if (!InPacks<T>(a.width, {a.dy, a.x, a.gamma, a.dx})) {
-    if (a.width <= 4 * kBackwardThreads) return StartBackward<T, 1, 4, kCentered>(a, dgamma, dbeta, scratch, stream);
+    if (a.width <= 4 * kBackwardThreads)
+      return StartBackward<T, 1, 4, kCentered>(a, dgamma, dbeta, scratch, stream);
     return StartBackward<T, 1, 0, kCentered>(a, dgamma, dbeta, scratch, stream);
   }
   const std::int64_t packs = a.width / N;
   if (packs <= kBackwardThreads) return StartBackward<T, N, 1, kCentered>(a, dgamma, dbeta, scratch, stream);
-  if (packs <= 2 * kBackwardThreads) return StartBackward<T, N, 2, kCentered>(a, dgamma, dbeta, scratch, stream);
-  if (packs <= 3 * kBackwardThreads) return StartBackward<T, N, 3, kCentered>(a, dgamma, dbeta, scratch, stream);
-  if (packs <= 4 * kBackwardThreads) return StartBackward<T, N, 4, kCentered>(a, dgamma, dbeta, scratch, stream);
+  if (packs <= 2 * kBackwardThreads)
+    return StartBackward<T, N, 2, kCentered>(a, dgamma, dbeta, scratch, stream);
+  if (packs <= 3 * kBackwardThreads)
+    return StartBackward<T, N, 3, kCentered>(a, dgamma, dbeta, scratch, stream);
+  if (packs <= 4 * kBackwardThreads)
+    return StartBackward<T, N, 4, kCentered>(a, dgamma, dbeta, scratch, stream);
   StartBackward<T, N, 0, kCentered>(a, dgamma, dbeta, scratch, stream);
 }
 

@@ -1,7 +1,6 @@
-#include "kernels/cuda/optimizer.h"
-
 #include <cmath>
 
+#include "kernels/cuda/optimizer.h"
 #include "kernels/cuda/sum.h"
 #include "kernels/cuda/tensor_list.cuh"
 #include "kernels/cuda/vector.cuh"
@@ -15,7 +14,9 @@ constexpr std::int64_t kAdamWChunk = 8192;
 constexpr int kAtOnce = 4;  // accesses that a thread of SumOfSquares has under way
 constexpr int kGroup = 4;   // neighbouring elements that a thread of AdamW updates at once: 16 bytes of float
 
-__device__ bool IsAligned(const void* p, std::uintptr_t to) { return reinterpret_cast<std::uintptr_t>(p) % to == 0; }
+__device__ bool IsAligned(const void* p, std::uintptr_t to) {
+  return reinterpret_cast<std::uintptr_t>(p) % to == 0;
+}
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads) SquaresKernel(TensorList<SquaresItem<T>> list, double* partials) {
@@ -71,7 +72,8 @@ __device__ void Update(const AdamWItem<T>& item, std::int64_t at, const AdamWCon
     const float g = grad[i] * c.grad_scale;
     m[i] = c.beta1 * m[i] + c.rest1 * g;
     v[i] = c.beta2 * v[i] + c.rest2 * g * g;
-    const float divisor = sqrtf(v[i]) * c.root + c.eps;  // 0 where eps is, and no gradient has come yet: no update then
+    const float divisor =
+        sqrtf(v[i]) * c.root + c.eps;  // 0 where eps is, and no gradient has come yet: no update then
     p[i] = p[i] * item.keep - (divisor > 0.0f ? c.step * m[i] / divisor : 0.0f);
   }
   Store(item.m + at, PackOf<float>(m));
@@ -81,22 +83,27 @@ __device__ void Update(const AdamWItem<T>& item, std::int64_t at, const AdamWCon
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kThreads) AdamWKernel(TensorList<AdamWItem<T>> list, AdamWConstants constants) {
+__global__ void __launch_bounds__(kThreads)
+    AdamWKernel(TensorList<AdamWItem<T>> list, AdamWConstants constants) {
   const Stretch stretch = StretchOf(list, kAdamWChunk);
   const AdamWItem<T> item = list.items[stretch.item];
-  const bool aligned = IsAligned(item.param, kGroup * sizeof(T)) && IsAligned(item.grad, 16) && IsAligned(item.master, 16) &&
-                       IsAligned(item.m, 16) && IsAligned(item.v, 16);
-  const std::int64_t in_groups = aligned ? stretch.first + (stretch.end - stretch.first) / kGroup * kGroup : stretch.first;
-  for (std::int64_t at = stretch.first + std::int64_t{threadIdx.x} * kGroup; at < in_groups; at += kThreads * kGroup) {
+  const bool aligned = IsAligned(item.param, kGroup * sizeof(T)) && IsAligned(item.grad, 16) &&
+                       IsAligned(item.master, 16) && IsAligned(item.m, 16) && IsAligned(item.v, 16);
+  const std::int64_t in_groups =
+      aligned ? stretch.first + (stretch.end - stretch.first) / kGroup * kGroup : stretch.first;
+  for (std::int64_t at = stretch.first + std::int64_t{threadIdx.x} * kGroup; at < in_groups;
+       at += kThreads * kGroup) {
     Update<kGroup>(item, at, constants);
   }
-  for (std::int64_t at = in_groups + threadIdx.x; at < stretch.end; at += kThreads) Update<1>(item, at, constants);
+  for (std::int64_t at = in_groups + threadIdx.x; at < stretch.end; at += kThreads)
+    Update<1>(item, at, constants);
 }
 
 }  // namespace
 
 template <typename T>
-void SumOfSquares(std::span<const SquaresItem<T>> items, double* result, Scratch& scratch, cudaStream_t stream) {
+void SumOfSquares(std::span<const SquaresItem<T>> items, double* result, Scratch& scratch,
+                  cudaStream_t stream) {
   std::int64_t blocks = 0;
   for (const SquaresItem<T>& item : items) blocks += CeilDiv(item.n, kSquaresChunk);
   if (blocks == 0) return;

@@ -1,7 +1,6 @@
-#include "kernels/cuda/rope.h"
-
 #include <cmath>
 
+#include "kernels/cuda/rope.h"
 #include "kernels/cuda/vector.cuh"
 
 namespace autocfg::cuda {
@@ -12,7 +11,8 @@ constexpr int kAtOnce = 2;  // pairs of accesses that a thread has under way
 
 // Element i of a head is turned with element i + half by the angle position * theta^(-i / half).
 template <typename T, int N>
-__global__ void __launch_bounds__(kThreads) RopeKernel(RopeShape shape, double log2_theta, float sign, T* qkv) {
+__global__ void __launch_bounds__(kThreads)
+    RopeKernel(RopeShape shape, double log2_theta, float sign, T* qkv) {
   const int half = static_cast<int>(shape.head_dim / 2);
   float* cosines = reinterpret_cast<float*>(SharedMemory());
   float* sines = cosines + half;
@@ -61,9 +61,11 @@ __global__ void __launch_bounds__(kThreads) RopeKernel(RopeShape shape, double l
 
 template <typename T>
 void Rope(const RopeShape& shape, double theta, bool inverse, T* qkv, cudaStream_t stream) {
-  const LaunchShape launch{dim3(static_cast<unsigned>(shape.seq_len), static_cast<unsigned>(shape.batch)), dim3(kThreads),
-                           static_cast<std::size_t>(shape.head_dim) * sizeof(float)};
-  const auto start = [&]<int N>() { Launch(RopeKernel<T, N>, launch, stream, shape, std::log2(theta), inverse ? -1.0f : 1.0f, qkv); };
+  const LaunchShape launch{dim3(static_cast<unsigned>(shape.seq_len), static_cast<unsigned>(shape.batch)),
+                           dim3(kThreads), static_cast<std::size_t>(shape.head_dim) * sizeof(float)};
+  const auto start = [&]<int N>() {
+    Launch(RopeKernel<T, N>, launch, stream, shape, std::log2(theta), inverse ? -1.0f : 1.0f, qkv);
+  };
   if (InPacks<T>(shape.width, {qkv}) && shape.head_dim / 2 % kPack<T> == 0) {
     start.template operator()<kPack<T>>();
   } else {

@@ -1,4 +1,5 @@
-// Rotary position embedding (Su et al. 2021); see Ops. T is float or __nv_bfloat16, turned in float. Issued on the stream.
+// Rotary position embedding (Su et al. 2021); see Ops. T is float or __nv_bfloat16, turned in float. Issued
+// on the stream.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,8 +13,9 @@ struct RopeShape {
   std::int64_t heads, head_dim;        // the first heads * head_dim columns are turned
 };
 
-// Angles are reduced to one turn in double precision, their sines taken in float (error below 1e-6 for positions below 2^24). A block a token: its
-// sines are computed once for all heads. Moves 2 batch seq_len heads head_dim sizeof(T) bytes.
+// Angles are reduced to one turn in double precision, their sines taken in float (error below 1e-6 for
+// positions below 2^24). A block a token: its sines are computed once for all heads. Moves 2 batch seq_len
+// heads head_dim sizeof(T) bytes.
 template <typename T>
 void Rope(const RopeShape& shape, double theta, bool inverse, T* qkv, cudaStream_t stream);
 

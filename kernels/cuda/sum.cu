@@ -1,7 +1,6 @@
-#include "kernels/cuda/sum.h"
-
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/sum.h"
 
 namespace autocfg::cuda {
 namespace {
@@ -9,7 +8,8 @@ namespace {
 constexpr int kThreads = 512;
 constexpr int kAtOnce = 8;  // loads that a thread has under way
 
-__global__ void __launch_bounds__(kThreads) AddSumKernel(std::int64_t n, const double* partials, double* result) {
+__global__ void __launch_bounds__(kThreads)
+    AddSumKernel(std::int64_t n, const double* partials, double* result) {
   __shared__ double shared[kWarp];
   double sums[kAtOnce] = {};
   for (std::int64_t first = threadIdx.x; first < n; first += kAtOnce * kThreads) {

@@ -1,4 +1,5 @@
-// One kernel over a list of tensors: the list travels in the kernel's parameters, and each block finds the stretch of elements that is its own.
+// One kernel over a list of tensors: the list travels in the kernel's parameters, and each block finds the
+// stretch of elements that is its own.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Neighbouring elements read and written in one access, and the shape of kernels over [rows, columns]. N is the elements of an access: kPack<T>
-// where rows and addresses are multiples of 16 bytes, else 1.
+// Neighbouring elements read and written in one access, and the shape of kernels over [rows, columns]. N is
+// the elements of an access: kPack<T> where rows and addresses are multiples of 16 bytes, else 1.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +20,7 @@ struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vec {
 
 // Two to a register: the compiler would give each a register of its own.
 template <int N>
-  requires(N % 2 == 0)
-struct alignas(2 * N < 16 ? 2 * N : 16) Vec<__nv_bfloat16, N> {
+requires(N % 2 == 0) struct alignas(2 * N < 16 ? 2 * N : 16) Vec<__nv_bfloat16, N> {
   unsigned words[N / 2];  // the first of two in the low half
 };
 
@@ -67,8 +66,9 @@ __device__ inline Vec<T, N> PackOf(const float (&x)[N]) {
 // Whether rows of `width` elements that start at these addresses can be accessed in packs.
 template <typename T>
 bool InPacks(std::int64_t width, std::initializer_list<const void*> addresses) {
-  return width % kPack<T> == 0 &&
-         std::all_of(addresses.begin(), addresses.end(), [](const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; });
+  return width % kPack<T> == 0 && std::all_of(addresses.begin(), addresses.end(), [](const void* p) {
+           return reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
+         });
 }
 
 // Runs body.operator()<N>() for the widest access that InPacks allows.
@@ -84,7 +84,8 @@ void WithPacks(std::int64_t width, std::initializer_list<const void*> addresses,
 constexpr int kTileThreads = 256;
 constexpr int kTileRows = 4;  // whose loads a thread has under way at once
 
-// A grid in which a thread keeps to one of `columns` (of N elements each) and steps through the rows, as ColumnOf, FirstRow and RowStep say.
+// A grid in which a thread keeps to one of `columns` (of N elements each) and steps through the rows, as
+// ColumnOf, FirstRow and RowStep say.
 inline LaunchShape TileShape(std::int64_t rows, std::int64_t columns) {
   const unsigned tiles = CeilDiv(columns, kTileThreads);
   const unsigned x = CeilDiv(CeilDiv(columns, tiles), kWarp) * kWarp, y = kTileThreads / x;

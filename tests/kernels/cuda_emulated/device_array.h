@@ -28,7 +28,8 @@ class DeviceArray {
     EXPECT_EQ(cudaMalloc(&memory_, static_cast<std::size_t>(n + offset) * sizeof(T)), cudaSuccess);
     data_ = memory_ + offset;
   }
-  explicit DeviceArray(const Values& values, std::int64_t offset = 0) : DeviceArray(static_cast<std::int64_t>(values.size()), offset) {
+  explicit DeviceArray(const Values& values, std::int64_t offset = 0)
+      : DeviceArray(static_cast<std::int64_t>(values.size()), offset) {
     for (std::int64_t i = 0; i < n_; ++i) data_[i] = static_cast<T>(values[static_cast<std::size_t>(i)]);
   }
   ~DeviceArray() { EXPECT_EQ(cudaFree(memory_), cudaSuccess); }
@@ -48,7 +49,8 @@ class DeviceArray {
   T* data_ = nullptr;
 };
 
-// Of a result of type T: what rounding to it may change, relative to the element, beside what summing in float may.
+// Of a result of type T: what rounding to it may change, relative to the element, beside what summing in
+// float may.
 template <typename T>
 void ExpectRounded(const Values& got, const Values& want, double tolerance, const std::string& what) {
   const double unit = sizeof(T) == 2 ? 0x1p-8 : 0;
@@ -57,7 +59,8 @@ void ExpectRounded(const Values& got, const Values& want, double tolerance, cons
   for (double w : want) scale = std::max(scale, std::abs(w));
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double allowed = tolerance * scale + unit * std::abs(want[i]);
-    ASSERT_TRUE(std::abs(got[i] - want[i]) <= allowed) << what << '[' << i << "] is " << got[i] << ", want " << want[i] << " within " << allowed;
+    ASSERT_TRUE(std::abs(got[i] - want[i]) <= allowed)
+        << what << '[' << i << "] is " << got[i] << ", want " << want[i] << " within " << allowed;
   }
 }
 

@@ -1,4 +1,5 @@
-// The gradient of token embeddings on the GPU: the sort by rows, and rows that few, many and all tokens share.
+// The gradient of token embeddings on the GPU: the sort by rows, and rows that few, many and all tokens
+// share.
 #include "kernels/cuda/embedding.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +43,8 @@ TEST(TokenSort, OrdersByRowThenPosition) {
     std::vector<std::uint64_t> want;
     for (std::int64_t t = 0; t < n; ++t) {
       const std::int32_t row = tokens[static_cast<std::size_t>(t)] - start;
-      if (row >= 0 && row < vocab) want.push_back(static_cast<std::uint64_t>(row) << 32 | static_cast<std::uint64_t>(t));
+      if (row >= 0 && row < vocab)
+        want.push_back(static_cast<std::uint64_t>(row) << 32 | static_cast<std::uint64_t>(t));
     }
     std::sort(want.begin(), want.end());
     want.resize(static_cast<std::size_t>(SortedTokens(n)), ~std::uint64_t{0});
@@ -57,9 +59,11 @@ TEST(TokenSort, OrdersByRowThenPosition) {
 template <typename T>
 class EmbeddingTest : public testing::Test {
  protected:
-  static void Check(const std::vector<std::int32_t>& tokens, std::int64_t width, std::int64_t vocab, std::int64_t start) {
+  static void Check(const std::vector<std::int32_t>& tokens, std::int64_t width, std::int64_t vocab,
+                    std::int64_t start) {
     const auto rows = static_cast<std::int64_t>(tokens.size());
-    const Values dout = RoundedTo<T>(Random(rows * width, 1)), old = Random(vocab * width, 2), table = RoundedTo<T>(old);
+    const Values dout = RoundedTo<T>(Random(rows * width, 1)), old = Random(vocab * width, 2),
+                 table = RoundedTo<T>(old);
     Values want = old, want_out(dout.size(), 0.0);
     for (std::int64_t t = 0; t < rows; ++t) {
       const std::int64_t row = tokens[static_cast<std::size_t>(t)] - start;
@@ -75,7 +79,8 @@ class EmbeddingTest : public testing::Test {
     Scratch scratch;
     EmbeddingForward(rows, width, vocab, start, tokens_.data(), table_.data(), out.data(), nullptr);
     EXPECT_EQ(out.Get(), want_out);
-    EmbeddingBackward(rows, width, vocab, start, tokens_.data(), dout_.data(), dtable.data(), scratch, nullptr);
+    EmbeddingBackward(rows, width, vocab, start, tokens_.data(), dout_.data(), dtable.data(), scratch,
+                      nullptr);
     ExpectRounded<float>(dtable.Get(), want, 3e-6, std::to_string(rows) + " tokens");
   }
 
@@ -97,7 +102,8 @@ TYPED_TEST(EmbeddingTest, OfManyTokensARow) {
   this->Check(std::vector<std::int32_t>(65, 0), 24, 5, 0);
   std::vector<std::int32_t> tokens;
   std::int32_t row = 0;
-  for (int length : {64, 65, 63, 1, 128, 127, 129, 64, 2, 300, 66}) tokens.insert(tokens.end(), static_cast<std::size_t>(length), row++);
+  for (int length : {64, 65, 63, 1, 128, 127, 129, 64, 2, 300, 66})
+    tokens.insert(tokens.end(), static_cast<std::size_t>(length), row++);
   std::shuffle(tokens.begin(), tokens.end(), std::mt19937(7));
   this->Check(tokens, 264, row, 0);
   this->Check(tokens, 7, row - 3, 2);

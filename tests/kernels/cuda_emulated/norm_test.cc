@@ -1,5 +1,5 @@
-// LayerNorm and RMSNorm of the GPU at the widths where its kernels change: a warp or a block a row, one to four packs a thread, rows that fit no
-// registers, rows and addresses that are no packs.
+// LayerNorm and RMSNorm of the GPU at the widths where its kernels change: a warp or a block a row, one to
+// four packs a thread, rows that fit no registers, rows and addresses that are no packs.
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/layer_norm.h"
@@ -14,14 +14,17 @@ struct Want {
   Values y, mean, rstd, dx, dgamma, dbeta;
 };
 
-// By the formulas in double precision, which tests/conformance holds against the Jacobian at small widths. Without beta, RMSNorm.
-Want NormOf(std::int64_t rows, std::int64_t width, const Values& dy, const Values& x, const Values& gamma, const Values* beta) {
+// By the formulas in double precision, which tests/conformance holds against the Jacobian at small widths.
+// Without beta, RMSNorm.
+Want NormOf(std::int64_t rows, std::int64_t width, const Values& dy, const Values& x, const Values& gamma,
+            const Values* beta) {
   Want want{x, {}, {}, x, reference::Zeros(width), reference::Zeros(width)};
   for (std::int64_t row = 0; row < rows; ++row) {
     const double *x_ = x.data() + row * width, *dy_ = dy.data() + row * width;
     double mean = 0, squares = 0, mean_g = 0, mean_gn = 0;
     for (std::int64_t i = 0; i < width && beta != nullptr; ++i) mean += x_[i] / static_cast<double>(width);
-    for (std::int64_t i = 0; i < width; ++i) squares += (x_[i] - mean) * (x_[i] - mean) / static_cast<double>(width);
+    for (std::int64_t i = 0; i < width; ++i)
+      squares += (x_[i] - mean) * (x_[i] - mean) / static_cast<double>(width);
     const double rstd = 1 / std::sqrt(squares + 1e-5);
     for (std::int64_t i = 0; i < width; ++i) {
       const double n = (x_[i] - mean) * rstd, g = dy_[i] * gamma[i];
@@ -49,8 +52,10 @@ template <typename T>
 class NormTest : public testing::Test {
  protected:
   static void Check(std::int64_t rows, std::int64_t width, std::int64_t offset) {
-    const std::string at = " of " + std::to_string(rows) + " x " + std::to_string(width) + " from " + std::to_string(offset);
-    const Values x = RoundedTo<T>(Random(rows * width, 1, -1, 3)), gamma = RoundedTo<T>(Random(width, 2)), beta = RoundedTo<T>(Random(width, 3));
+    const std::string at =
+        " of " + std::to_string(rows) + " x " + std::to_string(width) + " from " + std::to_string(offset);
+    const Values x = RoundedTo<T>(Random(rows * width, 1, -1, 3)), gamma = RoundedTo<T>(Random(width, 2)),
+                 beta = RoundedTo<T>(Random(width, 3));
     const Values dy = RoundedTo<T>(Random(rows * width, 4)), old_dx = RoundedTo<T>(Random(rows * width, 5));
     const Values old_dgamma = Random(width, 6), old_dbeta = Random(width, 7);
     const DeviceArray<T> x_(x, offset), gamma_(gamma), beta_(beta), y(rows * width, offset), dy_(dy, offset);
@@ -58,14 +63,15 @@ class NormTest : public testing::Test {
     Scratch scratch;
     {
       const Want want = NormOf(rows, width, dy, x, gamma, &beta);
-      LayerNormForward(rows, width, x_.data(), gamma_.data(), beta_.data(), 1e-5f, y.data(), mean.data(), rstd.data(), nullptr);
+      LayerNormForward(rows, width, x_.data(), gamma_.data(), beta_.data(), 1e-5f, y.data(), mean.data(),
+                       rstd.data(), nullptr);
       ExpectRounded<T>(y.Get(), want.y, 1e-5, "y" + at);
       ExpectRounded<float>(mean.Get(), want.mean, 3e-6, "mean" + at);
       ExpectRounded<float>(rstd.Get(), want.rstd, 1e-5, "rstd" + at);
       const DeviceArray<T> dx(rows * width, offset);
       const DeviceArray<float> dgamma(old_dgamma), dbeta(old_dbeta);
-      LayerNormBackward(rows, width, dy_.data(), x_.data(), gamma_.data(), mean.data(), rstd.data(), dx.data(), false, dgamma.data(), dbeta.data(),
-                        scratch, nullptr);
+      LayerNormBackward(rows, width, dy_.data(), x_.data(), gamma_.data(), mean.data(), rstd.data(),
+                        dx.data(), false, dgamma.data(), dbeta.data(), scratch, nullptr);
       ExpectRounded<T>(dx.Get(), want.dx, 1e-5, "dx" + at);
       ExpectRounded<float>(dgamma.Get(), Sum(old_dgamma, want.dgamma), 1e-5, "dgamma" + at);
       ExpectRounded<float>(dbeta.Get(), Sum(old_dbeta, want.dbeta), 1e-5, "dbeta" + at);
@@ -77,7 +83,8 @@ class NormTest : public testing::Test {
       ExpectRounded<float>(rstd.Get(), want.rstd, 1e-5, "RMSNorm's rstd" + at);
       const DeviceArray<T> dx(old_dx, offset);
       const DeviceArray<float> dgamma(old_dgamma);
-      RmsNormBackward(rows, width, dy_.data(), x_.data(), gamma_.data(), rstd.data(), dx.data(), true, dgamma.data(), scratch, nullptr);
+      RmsNormBackward(rows, width, dy_.data(), x_.data(), gamma_.data(), rstd.data(), dx.data(), true,
+                      dgamma.data(), scratch, nullptr);
       ExpectRounded<T>(dx.Get(), Sum(old_dx, want.dx), 1e-5, "RMSNorm's dx, added," + at);
       ExpectRounded<float>(dgamma.Get(), Sum(old_dgamma, want.dgamma), 1e-5, "RMSNorm's dgamma" + at);
     }

@@ -1,5 +1,5 @@
-// AdamW and sums of squares on the GPU over lists that take several launches, of tensors that take several blocks, at addresses that are no packs, and
-// with master copies.
+// AdamW and sums of squares on the GPU over lists that take several launches, of tensors that take several
+// blocks, at addresses that are no packs, and with master copies.
 #include "kernels/cuda/optimizer.h"
 
 #include <gtest/gtest.h>
@@ -56,15 +56,24 @@ TYPED_TEST(OptimizerTest, AdamWOfManyTensors) {
     for (int i = 0; i < 300; ++i) {
       const std::int64_t n = i == 1 ? 20003 : i == 256 ? 8192 : i == 299 ? 8193 : 1 + i % 40, offset = i % 2;
       const auto seed = static_cast<unsigned>(4 * i);
-      Parameter one{Random(n, seed), Random(n, seed + 1), Random(n, seed + 2), Random(n, seed + 3, 0, 1), {}, {}, {}, {}, {}, i % 3 == 0 ? 0.1 : 0.0};
+      Parameter one{Random(n, seed),
+                    Random(n, seed + 1),
+                    Random(n, seed + 2),
+                    Random(n, seed + 3, 0, 1),
+                    {},
+                    {},
+                    {},
+                    {},
+                    {},
+                    i % 3 == 0 ? 0.1 : 0.0};
       if (!with_master) one.p = RoundedTo<TypeParam>(one.p);
       one.param = std::make_unique<DeviceArray<TypeParam>>(one.p, offset);
       one.grad_ = std::make_unique<DeviceArray<float>>(one.grad);
       if (with_master) one.master = std::make_unique<DeviceArray<float>>(one.p);
       one.m_ = std::make_unique<DeviceArray<float>>(one.m);
       one.v_ = std::make_unique<DeviceArray<float>>(one.v);
-      items.push_back({one.param->data(), one.grad_->data(), with_master ? one.master->data() : nullptr, one.m_->data(), one.v_->data(), n,
-                       static_cast<float>(1 - h.lr * one.weight_decay)});
+      items.push_back({one.param->data(), one.grad_->data(), with_master ? one.master->data() : nullptr,
+                       one.m_->data(), one.v_->data(), n, static_cast<float>(1 - h.lr * one.weight_decay)});
       parameters.push_back(std::move(one));
     }
     AdamW<TypeParam>(items, h, nullptr);
@@ -74,7 +83,8 @@ TYPED_TEST(OptimizerTest, AdamWOfManyTensors) {
         const double g = one.grad[j] * h.grad_scale;
         one.m[j] = h.beta1 * one.m[j] + (1 - h.beta1) * g;
         one.v[j] = h.beta2 * one.v[j] + (1 - h.beta2) * g * g;
-        const double step = h.lr * (one.m[j] / h.bias_correction1) / (std::sqrt(one.v[j] / h.bias_correction2) + h.eps);
+        const double step =
+            h.lr * (one.m[j] / h.bias_correction1) / (std::sqrt(one.v[j] / h.bias_correction2) + h.eps);
         one.p[j] = one.p[j] * (1 - h.lr * one.weight_decay) - step;
       }
       const std::string at = " of tensor " + std::to_string(i);

@@ -26,7 +26,8 @@ constexpr Sizes kSizes[] = {{1, 1, 0}, {300, 24, 0}, {37, 4104, 0}, {70, 515, 0}
 TYPED_TEST(RowsTest, BiasAndResidual) {
   for (const auto& [rows, width, offset] : kSizes) {
     const std::string at = std::to_string(rows) + " x " + std::to_string(width);
-    const Values y = RoundedTo<TypeParam>(Random(rows * width, 1)), bias = RoundedTo<TypeParam>(Random(width, 2));
+    const Values y = RoundedTo<TypeParam>(Random(rows * width, 1)),
+                 bias = RoundedTo<TypeParam>(Random(width, 2));
     const Values residual = RoundedTo<TypeParam>(Random(rows * width, 3));
     Values with_bias = y, with_both = y;
     for (std::size_t i = 0; i < y.size(); ++i) {
@@ -42,8 +43,9 @@ TYPED_TEST(RowsTest, BiasAndResidual) {
 }
 
 TYPED_TEST(RowsTest, SumsOfColumns) {
-  for (const auto& [rows, width, offset] : {Sizes{1, 1, 0}, Sizes{5, 64, 1}, Sizes{3, 30000, 0}, Sizes{1001, 24, 0}, Sizes{3000, 72, 0},
-                                            Sizes{700, 2056, 0}, Sizes{999, 131, 0}}) {
+  for (const auto& [rows, width, offset] :
+       {Sizes{1, 1, 0}, Sizes{5, 64, 1}, Sizes{3, 30000, 0}, Sizes{1001, 24, 0}, Sizes{3000, 72, 0},
+        Sizes{700, 2056, 0}, Sizes{999, 131, 0}}) {
     const Values x = RoundedTo<TypeParam>(Random(rows * width, 1)), old = Random(width, 2);
     Values want = old;
     for (std::size_t i = 0; i < x.size(); ++i) want[i % want.size()] += x[i];
@@ -56,16 +58,19 @@ TYPED_TEST(RowsTest, SumsOfColumns) {
 }
 
 TYPED_TEST(RowsTest, Activations) {
-  for (Activation activation : {Activation::kGelu, Activation::kGeluErf, Activation::kRelu, Activation::kSwiGlu, Activation::kGeGlu}) {
+  for (Activation activation : {Activation::kGelu, Activation::kGeluErf, Activation::kRelu,
+                                Activation::kSwiGlu, Activation::kGeGlu}) {
     const bool gated = IsGated(activation);
     for (const auto& [rows, width, offset] : kSizes) {
       const std::string at(Name(activation));
       const std::int64_t wide = gated ? 2 * width : width;
-      const Values x = RoundedTo<TypeParam>(Random(rows * wide, 1, -4, 4)), bias = RoundedTo<TypeParam>(Random(wide, 2));
+      const Values x = RoundedTo<TypeParam>(Random(rows * wide, 1, -4, 4)),
+                   bias = RoundedTo<TypeParam>(Random(wide, 2));
       const Values dy = RoundedTo<TypeParam>(Random(rows * width, 3));
       for (bool with_bias : {false, true}) {
         const DeviceArray<TypeParam> x_(x, offset), bias_(bias), y(rows * width), dy_(dy), dx(rows * wide);
-        ActivationForward(activation, rows, width, x_.data(), with_bias ? bias_.data() : nullptr, y.data(), nullptr);
+        ActivationForward(activation, rows, width, x_.data(), with_bias ? bias_.data() : nullptr, y.data(),
+                          nullptr);
         const Values kept = x_.Get();
         Values want_x = x, want_y(dy.size()), want_dx = x;
         for (std::size_t i = 0; i < x.size(); ++i) want_x[i] += with_bias ? bias[i % bias.size()] : 0;
