@@ -1,117 +1,8 @@
 #include "kernels/cuda/cudnn_attention_graph.h"
 
+#include "kernels/cuda/cudnn_attention_pattern.h"
+
 namespace autocfg::cuda {
-namespace {
-
-using Id = CudnnGraph::Id;
-constexpr cudnnDataType_t kBf16 = CUDNN_DATA_BFLOAT16, kFloat = CUDNN_DATA_FLOAT;
-
-Id IdOf(AttentionTensor tensor) { return static_cast<Id>(tensor); }
-
-class AttentionGraph {
- public:
-  explicit AttentionGraph(const AttentionShape& shape)
-      : grouped_(shape.heads != shape.kv_heads), at_(LayoutsOf(shape)) {
-    query_ = graph_.Memory(IdOf(AttentionTensor::kQuery), kBf16, at_.query);
-    key_transposed_ = graph_.Memory(IdOf(AttentionTensor::kKey), kBf16, Transposed(at_.key));
-    scale_ = graph_.Scalar(IdOf(AttentionTensor::kScale));
-    lowest_ = graph_.Scalar(IdOf(AttentionTensor::kLowest));
-  }
-
-  std::optional<CudnnPlan> Forward(const CudnnTarget& target, std::string* why) {
-    const Id value = graph_.Memory(IdOf(AttentionTensor::kValue), kBf16, at_.key);
-    const Id out = graph_.Memory(IdOf(AttentionTensor::kOut), kBf16, at_.out);
-    const Id lse = graph_.Memory(IdOf(AttentionTensor::kLogSumExp), kFloat, at_.rows);
-    const Id scores = MaskedScores(), max = Rows(), shifted = Scores(), exponentials = Scores(), sum = Rows(),
-             log = Rows();
-    graph_.Reduce(CUDNN_REDUCE_TENSOR_MAX, scores, max);
-    graph_.Pointwise(CUDNN_POINTWISE_SUB, scores, max, shifted);
-    graph_.Pointwise(CUDNN_POINTWISE_EXP, shifted, std::nullopt, exponentials);
-    graph_.Reduce(CUDNN_REDUCE_TENSOR_ADD, exponentials, sum);
-    graph_.Pointwise(CUDNN_POINTWISE_LOG, sum, std::nullopt, log);
-    graph_.Pointwise(CUDNN_POINTWISE_ADD, max, log, lse);
-    const Id probabilities = graph_.Virtual(kBf16, at_.scores);
-    graph_.Pointwise(CUDNN_POINTWISE_DIV, exponentials, sum, probabilities);
-    graph_.Matmul(probabilities, value, out);
-    return graph_.FindPlan(target, why);
-  }
-
-  // With P the probabilities: dV = P^T dout, dS = P * (dout V^T - rowsum(dout * out)) / sqrt(D), dQ = dS K,
-  // dK = dS^T Q.
-  std::optional<CudnnPlan> Backward(const CudnnTarget& target, std::string* why) {
-    const Id value_transposed = graph_.Memory(IdOf(AttentionTensor::kValue), kBf16, Transposed(at_.key));
-    const Id out = graph_.Memory(IdOf(AttentionTensor::kOut), kBf16, at_.out);
-    const Id dout = graph_.Memory(IdOf(AttentionTensor::kOutGradient), kBf16, at_.out);
-    const Id lse = graph_.Memory(IdOf(AttentionTensor::kLogSumExp), kFloat, at_.rows);
-    const Id one = graph_.Scalar(IdOf(AttentionTensor::kOne));
-
-    const Id product = graph_.Virtual(kFloat, at_.out), row_sums = Rows(), delta = Rows();
-    graph_.Pointwise(CUDNN_POINTWISE_MUL, dout, out, product);
-    graph_.Reduce(CUDNN_REDUCE_TENSOR_ADD, product, row_sums);
-    graph_.Pointwise(CUDNN_POINTWISE_MUL, row_sums, one,
-                     delta);  // the engines' pattern has a factor here, that of dropout
-
-    const Id scores = MaskedScores(), shifted = Scores(), probabilities = Scores();
-    graph_.Pointwise(CUDNN_POINTWISE_SUB, scores, lse, shifted);
-    graph_.Pointwise(CUDNN_POINTWISE_EXP, shifted, std::nullopt, probabilities);
-    TransposedTimes(probabilities, dout, AttentionTensor::kValueGradient);
-
-    const Id dp = Scores(), kept = Scores(), centered = Scores(), weighted = Scores(), dscores = Scores();
-    graph_.Matmul(dout, value_transposed, dp);
-    graph_.Pointwise(CUDNN_POINTWISE_MUL, dp, one, kept);  // and here
-    graph_.Pointwise(CUDNN_POINTWISE_SUB, kept, delta, centered);
-    graph_.Pointwise(CUDNN_POINTWISE_MUL, centered, probabilities, weighted);
-    graph_.Pointwise(CUDNN_POINTWISE_MUL, weighted, scale_, dscores);
-    TransposedTimes(dscores, query_, AttentionTensor::kKeyGradient);
-
-    const Id key = graph_.Virtual(kBf16, at_.key);
-    const Id sums = graph_.Memory(IdOf(AttentionTensor::kQuerySums), kFloat, RowMajor(at_.query.sizes),
-                                  CUDNN_TENSOR_REORDERING_F16x16);
-    const Id dquery = graph_.Memory(IdOf(AttentionTensor::kQueryGradient), kBf16, at_.query);
-    graph_.Reshape(key_transposed_, key);
-    graph_.Matmul(dscores, key, sums);
-    graph_.Pointwise(CUDNN_POINTWISE_IDENTITY, sums, std::nullopt, dquery);
-    return graph_.FindPlan(target, why);
-  }
-
- private:
-  Id Scores() { return graph_.Virtual(kFloat, at_.scores); }
-  Id Rows() { return graph_.Virtual(kFloat, at_.rows); }
-
-  // q k^T * scale where the key is not after the query, else the lowest float.
-  Id MaskedScores() {
-    const Id products = Scores(), scaled = Scores(), masked = Scores();
-    const Id row = graph_.Virtual(CUDNN_DATA_INT32, at_.scores),
-             column = graph_.Virtual(CUDNN_DATA_INT32, at_.scores);
-    const Id seen = graph_.Virtual(CUDNN_DATA_BOOLEAN, at_.scores);
-    graph_.Matmul(query_, key_transposed_, products);
-    graph_.Pointwise(CUDNN_POINTWISE_MUL, products, scale_, scaled);
-    graph_.Index(2, scaled, row);
-    graph_.Index(3, scaled, column);
-    graph_.Pointwise(CUDNN_POINTWISE_CMP_GE, row, column, seen, CUDNN_DATA_BOOLEAN);
-    graph_.Select(scaled, lowest_, seen, masked);
-    return masked;
-  }
-
-  // The gradient `to` of keys or values: scores^T times `right`, summed over the heads that share them.
-  void TransposedTimes(Id scores, Id right, AttentionTensor to) {
-    const Id transposed = graph_.Virtual(kBf16, Transposed(at_.scores));
-    graph_.Reshape(scores, transposed);
-    const Id result = graph_.Memory(IdOf(to), kBf16, at_.key);
-    if (!grouped_) return graph_.Matmul(transposed, right, result);
-    const Id of_each_head = graph_.Virtual(kBf16, RowMajor(at_.query.sizes));
-    graph_.Matmul(transposed, right, of_each_head);
-    graph_.Reduce(CUDNN_REDUCE_TENSOR_ADD, of_each_head, result);
-  }
-
-  bool grouped_;
-  AttentionLayouts at_;
-  CudnnGraph graph_;
-  Id query_ = 0, key_transposed_ = 0, scale_ = 0, lowest_ = 0;
-};
-
-}  // namespace
-
 AttentionLayouts LayoutsOf(const AttentionShape& shape) {
   const std::int64_t B = shape.batch, S = shape.seq_len, N = shape.heads, G = shape.kv_heads,
                      D = shape.head_dim;
@@ -131,12 +22,16 @@ std::int64_t QuerySumBytes(const AttentionShape& shape) {
 
 std::optional<CudnnPlan> FindAttentionForward(const AttentionShape& shape, const CudnnTarget& target,
                                               std::string* why) {
-  return AttentionGraph(shape).Forward(target, why);
+  CudnnGraph graph;
+  AttentionPattern(shape, graph).Forward();
+  return graph.FindPlan(target, why);
 }
 
 std::optional<CudnnPlan> FindAttentionBackward(const AttentionShape& shape, const CudnnTarget& target,
                                                std::string* why) {
-  return AttentionGraph(shape).Backward(target, why);
+  CudnnGraph graph;
+  AttentionPattern(shape, graph).Backward();
+  return graph.FindPlan(target, why);
 }
 
 }  // namespace autocfg::cuda
