@@ -80,7 +80,7 @@ cp "$source_dir/docs/gpu.md" "$out/README.md"
 
 list() {  # as a JSON list
   local text="" name
-  for name in "$@"; do text+="${text:+, }\"$name\""; done
+  for name in "$@"; do [[ -z $name ]] || text+="${text:+, }\"$name\""; done
   echo "[$text]"
 }
 revision=$(git -c safe.directory='*' -C "$source_dir" describe --always --dirty --abbrev=12 2>/dev/null || echo unknown)

@@ -26,7 +26,7 @@ def cases(ranks_only=False):
 
 def train(context, model, plan, precision, deadline, device="cuda", **variables):
     return context.train(context.model(model), plan, device, deadline, precision, STEPS, GLOBAL_BATCH,
-                         extra=("--lr", "1e-3", "--seed", str(context.seed)), **variables)
+                         extra=("--seed", str(context.seed)), **variables)
 
 
 def references(context, deadline, device="cuda"):

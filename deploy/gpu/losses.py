@@ -6,13 +6,12 @@ from gpu.report import Failure, NotPossible, OutOfTime
 MODELS = ("gpt2-check", "llama-check")
 STEPS, GLOBAL_BATCH, PLAN = 20, 8, "tp=1,pp=1,dp=1,mbs=4"
 WITHIN = {"fp32": 1e-4, "bf16": 2e-2}  # relative, bf16's against the CPU's fp32
-OPTIONS = ("--lr", "1e-3")
 
 
 def run(context, figures, deadline):
     def train(task):
         model, device, precision = task
-        return context.train(context.model(model), PLAN, device, deadline, precision, STEPS, GLOBAL_BATCH, extra=(*OPTIONS, "--seed", str(context.seed)))
+        return context.train(context.model(model), PLAN, device, deadline, precision, STEPS, GLOBAL_BATCH, extra=("--seed", str(context.seed)))
 
     tasks = [(model, "cpu", "fp32") for model in MODELS]
     if context.gpu == "":

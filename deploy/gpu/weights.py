@@ -17,7 +17,7 @@ def run(context, figures, deadline):
 
             def train(device, kind, *extra):
                 return context.train(context.model(model), PLAN, device, deadline, kind, STEPS, GLOBAL_BATCH,
-                                     extra=("--lr", "1e-3", "--seed", str(context.seed), *extra))
+                                     extra=("--seed", str(context.seed), *extra))
 
             first = train("cuda", precision, "--save", file)
             after = {device: train(device, precision if device == "cuda" else "fp32", "--init", file)["losses"] for device in ("cuda", "cpu")}
