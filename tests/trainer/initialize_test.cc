@@ -8,6 +8,7 @@
 #include <map>
 #include <numeric>
 
+#include "kernels/cpu/cpu_device.h"
 #include "tests/trainer/thread_ranks.h"
 
 namespace autocfg {
@@ -46,6 +47,39 @@ TEST(NormalNumbers, AreNormalAndTheSameFromAnyStart) {
   EXPECT_NE(other[0], all[0]);
   NormalNumbers(PhiloxKey(1, "some.weighs"), 0, other);
   EXPECT_NE(other[0], all[0]);
+}
+
+// Large enough for several threads and several blocks, and, split by columns, of many short runs.
+TEST(InitializeParameter, DrawsElementByElementHoweverItIsSplit) {
+  constexpr std::int64_t kRows = 1001, kColumns = 1536, kShards = 3;
+  const auto device = CreateCpuDevice();
+  const auto stream = device->CreateStream();
+  Parameter parameter;
+  parameter.name = "some.weight";
+  parameter.global_shape = {kRows, kColumns};
+  parameter.parts = {kColumns / 2, kColumns / 2};
+  parameter.std = 0.5;
+  std::vector<double> whole(kRows * kColumns);
+  NormalNumbers(PhiloxKey(7, parameter.name), 0, whole);
+
+  std::vector<double> weights(whole.size());
+  parameter.shape = parameter.global_shape;
+  InitializeParameter(parameter, 7, {.data = weights.data(), .dtype = DType::kF64, .rank = 2, .shape = {kRows, kColumns}}, *device, *stream);
+  for (std::size_t i = 0; i < whole.size(); ++i) ASSERT_EQ(weights[i], 0.5 * whole[i]) << i;
+
+  constexpr std::int64_t kWidth = kColumns / kShards, kPart = kWidth / 2;
+  parameter.sharding = Sharding::kColumns;
+  parameter.shards = kShards;
+  parameter.shard = 1;
+  parameter.shape = {kRows, kWidth};
+  std::vector<double> shard(kRows * kWidth);
+  InitializeParameter(parameter, 7, {.data = shard.data(), .dtype = DType::kF64, .rank = 2, .shape = {kRows, kWidth}}, *device, *stream);
+  for (std::int64_t row = 0; row < kRows; ++row) {
+    for (std::int64_t column = 0; column < kWidth; ++column) {
+      const std::int64_t global = column < kPart ? kPart + column : kColumns / 2 + kPart + (column - kPart);
+      ASSERT_EQ(shard[row * kWidth + column], 0.5 * whole[row * kColumns + global]) << row << "," << column;
+    }
+  }
 }
 
 std::map<std::string, std::vector<double>> InitialWeights(const ParallelPlan& plan, const char* precision) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <thread>
 #include <vector>
 
 #include "trainer/model/element_copy.h"
@@ -10,7 +11,84 @@
 namespace autocfg {
 namespace {
 
-constexpr std::int64_t kChunk = 1 << 16;  // elements made and copied at once
+constexpr std::size_t kChunk = 1 << 16;  // elements that one thread makes at once
+
+// Consecutive elements of a rank's part of a parameter, collected run by run, drawn and copied together.
+class Block {
+ public:
+  Block(const Parameter& parameter, std::uint64_t seed, const Tensor& tensor, Device& device, Stream& stream)
+      : parameter_(parameter),
+        key_(PhiloxKey(seed, parameter.name)),
+        tensor_(tensor),
+        device_(device),
+        stream_(stream) {}
+
+  // Elements [local, local + count) of the tensor are the parameter's from `global` on.
+  void Add(std::int64_t local, std::int64_t global, std::int64_t count) {
+    while (count > 0) {
+      if (local != start_ + static_cast<std::int64_t>(values_.size())) Flush();
+      if (values_.empty()) start_ = local;
+      const std::size_t taken = std::min(static_cast<std::size_t>(count), kChunk * threads_ - values_.size());
+      pieces_.push_back({values_.size(), global, taken});
+      values_.resize(values_.size() + taken);
+      if (values_.size() == kChunk * threads_) Flush();
+      const auto n = static_cast<std::int64_t>(taken);
+      local += n;
+      global += n;
+      count -= n;
+    }
+  }
+
+  void Flush() {
+    if (values_.empty()) return;
+    // An element depends on its index alone, so that it does not matter which thread draws it.
+    const std::size_t threads = std::clamp<std::size_t>(values_.size() / kChunk, 1, threads_);
+    std::vector<std::thread> others;
+    for (std::size_t i = 1; i < threads; ++i) {
+      others.emplace_back(
+          [this, i, threads] { Draw(values_.size() * i / threads, values_.size() * (i + 1) / threads); });
+    }
+    Draw(0, values_.size() / threads);
+    for (std::thread& other : others) other.join();
+    CopyFromDoubles(values_, tensor_, start_, device_, stream_);
+    values_.clear();
+    pieces_.clear();
+  }
+
+ private:
+  struct Piece {
+    std::size_t offset = 0;  // in values_
+    std::int64_t global = 0;
+    std::size_t count = 0;
+  };
+
+  // values_[begin, end).
+  void Draw(std::size_t begin, std::size_t end) {
+    for (const Piece& piece : pieces_) {
+      const std::size_t first = std::max(begin, piece.offset),
+                        last = std::min(end, piece.offset + piece.count);
+      if (first >= last) continue;
+      const std::span<double> out(values_.data() + first, last - first);
+      if (parameter_.initial == Initial::kOnes) {
+        std::fill(out.begin(), out.end(), 1.0);
+        continue;
+      }
+      NormalNumbers(key_, piece.global + static_cast<std::int64_t>(first - piece.offset), out);
+      for (double& v : out) v *= parameter_.std;
+    }
+  }
+
+  const Parameter& parameter_;
+  const std::array<std::uint32_t, 2> key_;
+  const Tensor& tensor_;
+  Device& device_;
+  Stream& stream_;
+  // Those that the process may run on: one, where a rank is bound to a core.
+  const std::size_t threads_ = std::max(1u, std::thread::hardware_concurrency());
+  std::int64_t start_ = 0;  // of values_, in the tensor
+  std::vector<double> values_;
+  std::vector<Piece> pieces_;
+};
 
 }  // namespace
 
@@ -63,20 +141,11 @@ void NormalNumbers(std::array<std::uint32_t, 2> key, std::int64_t first, std::sp
 void InitializeParameter(const Parameter& parameter, std::uint64_t seed, const Tensor& tensor, Device& device,
                          Stream& stream) {
   if (tensor.data == nullptr || parameter.initial == Initial::kZeros) return;
-  const auto key = PhiloxKey(seed, parameter.name);
-  std::vector<double> values;
+  Block block(parameter, seed, tensor, device, stream);
   ForEachRun(parameter, [&](std::int64_t local, std::int64_t global, std::int64_t count) {
-    for (std::int64_t done = 0; done < count; done += kChunk) {
-      values.resize(std::min(kChunk, count - done));
-      if (parameter.initial == Initial::kOnes) {
-        std::fill(values.begin(), values.end(), 1.0);
-      } else {
-        NormalNumbers(key, global + done, values);
-        for (double& v : values) v *= parameter.std;
-      }
-      CopyFromDoubles(values, tensor, local + done, device, stream);
-    }
+    block.Add(local, global, count);
   });
+  block.Flush();
 }
 
 }  // namespace autocfg

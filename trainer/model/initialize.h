@@ -25,7 +25,8 @@ std::array<std::uint32_t, 2> PhiloxKey(std::uint64_t seed, std::string_view name
 void NormalNumbers(std::array<std::uint32_t, 2> key, std::int64_t first, std::span<double> out);
 
 // Sets the rank's part of a parameter. `tensor` is kF32 (the double value, rounded) or kF64, zeroed before:
-// padding stays zero. Does nothing where the device has no memory behind the tensor.
+// padding stays zero. Draws on all cores that the process may run on. Does nothing where the device has no memory
+// behind the tensor.
 void InitializeParameter(const Parameter& parameter, std::uint64_t seed, const Tensor& tensor, Device& device,
                          Stream& stream);
 
