@@ -117,7 +117,7 @@ def main():
     torch.set_float32_matmul_precision("high")
     with torch.device("cuda"):
         model = Model(spec)
-        angles = torch.outer(torch.arange(args.seq_len), spec.theta ** (-torch.arange(0, spec.head_dim, 2) / spec.head_dim))
+        angles = torch.outer(torch.arange(args.seq_len, dtype=torch.float32), spec.theta ** (-torch.arange(0, spec.head_dim, 2) / spec.head_dim))
         cos, sin = angles.cos(), angles.sin()
     decayed = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() <= 1]

@@ -105,7 +105,9 @@ def run(context, figures, deadline):
                         continue
                     entry.update(torch=result["torch"], torch_compiled=result["compiled"], torch_peak_bytes=result["peak_memory_bytes"])
             except TrainFailed as failed:
-                raise Failure(f"{name} at micro batch {batch}: {failed}") from None
+                entry["failed"] = str(failed)
+                missed.append(f"{name} at micro batch {batch}: {failed}")
+                break
             except OutOfTime as late:
                 if not times["ours"]:
                     raise
@@ -114,6 +116,8 @@ def run(context, figures, deadline):
             times[who] += steady(result["step_time_s"])
             entry["turns"].append({"who": who, "step_time_s": result["step_time_s"], "wall_s": begun - seconds_left(stop_at)})
         os.remove(tokens)
+        if not times["ours"]:
+            continue
         full, causal = rates.model_flops(description, batch * seq_len, seq_len)
         median = statistics.median(times["ours"])
         entry.update(ours_median_s=median, ours_min_s=min(times["ours"]), tokens_per_s=batch * seq_len / median, model_flops=full,
@@ -125,6 +129,6 @@ def run(context, figures, deadline):
             uncompared.append(f"{name}: {entry.get('torch', 'PyTorch did not run')}")
         missed += judge(name, entry, figures)
     if missed:
-        raise Failure(f"targets missed: {'; '.join(missed)}")
+        raise Failure(f"missed: {'; '.join(missed)}")
     if uncompared:
         raise NotPossible("; ".join(uncompared))

@@ -8,21 +8,30 @@ from gpu.report import Failure, NotPossible, OutOfTime
 
 FIELDS = ("name", "driver_version", "memory.total", "memory.used", "mig.mode.current", "compute_cap", "clocks.sm", "clocks.mem", "clocks.max.sm",
           "clocks.max.mem", "power.limit", "temperature.gpu", "pcie.link.gen.max")
+LEAST = ("name", "driver_version", "memory.total")  # where a driver does not know one of the others
 UNITS = {"memory.total": "MiB", "memory.used": "MiB", "clocks.sm": "MHz", "clocks.mem": "MHz", "clocks.max.sm": "MHz", "clocks.max.mem": "MHz",
          "power.limit": "W", "temperature.gpu": "degrees Celsius"}
 PROBE = "Gpu.IsThere"
 
 
 def ask_driver(context, deadline):
-    """{field: text} of the first GPU, or why not."""
-    try:
-        done = programs.run(["nvidia-smi", "--query-gpu=" + ",".join(FIELDS), "--format=csv,noheader,nounits"], deadline, context.plain_environment)
-    except OutOfTime as reason:
-        return None, str(reason)
-    if done.code != 0 or not done.out.strip():
-        return None, done.last_words()
-    gpus = [dict(zip(FIELDS, (part.strip() for part in line.split(",")))) for line in done.out.strip().splitlines()]
-    return gpus, ""
+    """({field: text} of each GPU, "") or (None, why not)."""
+    why = ""
+    for fields in (FIELDS, LEAST):
+        try:
+            done = programs.run(["nvidia-smi", "--query-gpu=" + ",".join(fields), "--format=csv,noheader,nounits"], deadline, context.plain_environment)
+        except OutOfTime as reason:
+            return None, str(reason)
+        if done.code == 0 and done.out.strip():
+            return [dict(zip(fields, (part.strip() for part in line.split(",")))) for line in done.out.strip().splitlines()], ""
+        why = why or done.last_words()
+    return None, why
+
+
+def skip_reason(text):
+    """What GoogleTest prints after "FILE:LINE: Skipped", or None."""
+    lines = [line.strip() for line in text.splitlines()]
+    return next((after for line, after in zip(lines, lines[1:]) if line.endswith(": Skipped") and after), None)
 
 
 def probe(context, deadline):
@@ -38,7 +47,7 @@ def probe(context, deadline):
         for test in suite["testsuite"]:
             if test["result"] == "COMPLETED" and not test.get("failures"):
                 return ""
-    return next((line.strip() for line in done.out.splitlines() if "CUDA" in line or "cuda" in line or "driver" in line), done.last_words())
+    return skip_reason(done.out) or done.last_words()
 
 
 def run(context, figures, deadline):

@@ -10,6 +10,7 @@ sys.path.insert(0, str(SOURCE / "deploy"))
 sys.dont_write_bytecode = True
 
 # FAKE_GPU=1: there is a GPU. FAKE_WRONG=PLAN: losses under it are off by a thousandth. FAKE_HANG=DEVICE: its runs never end. FAKE_NCCL=no: NCCL refuses.
+# FAKE_FAIL=WORD: runs with this word among their arguments fail.
 AUTOCFG = r'''
 import json, os, sys, time
 environment, device, plan = os.environ, sys.argv[sys.argv.index("--device") + 1], sys.argv[sys.argv.index("--plan") + 1]
@@ -26,6 +27,8 @@ if device == "cuda" and environment.get("FAKE_GPU") != "1":
     fail(2, "device cuda: no CUDA-capable device is detected")
 if environment.get("AUTOCFG_GPU_TRANSPORT") == "nccl" and environment.get("FAKE_NCCL") == "no":
     fail(1, "the run failed: rank 0: NCCL: Duplicate GPU detected")
+if environment.get("FAKE_FAIL") in words:
+    fail(1, "the run failed: as it was told")
 batch = int(value("--global-batch", "1"))
 planned = 10 ** 13 if value("--model", "") == "gpt3-175b" and "--slice" not in words else 10 ** 6 + 10 ** 9 * batch
 if device == "cuda" and (planned > 80 * 10 ** 9 or os.path.exists(environment["FAKE_LOG"] + ".held") and planned > 20 * 10 ** 9):
@@ -58,7 +61,7 @@ for name in names:
         os.abort()
     entry = {"name": test, "status": "RUN", "result": "COMPLETED" if there else "SKIPPED"}
     if not there:
-        print("cuda: no CUDA-capable device is detected")
+        print("tests/gpu/ops_test.cc:20: Skipped\nno CUDA-capable device is detected\n")
     if there and name == bad:
         entry["failures"] = [{"failure": "ops_suite.h:12\nwrong by 3"}]
         failed = True
@@ -89,6 +92,9 @@ if os.environ.get("FAKE_GPU") != "1":
     sys.stderr.write("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n")
     sys.exit(9)
 fields = next(a for a in sys.argv if a.startswith("--query-gpu="))[12:].split(",")
+if os.environ.get("FAKE_OLD_DRIVER") == "1" and "compute_cap" in fields:
+    print('Field "compute_cap" is not a valid field to query.')
+    sys.exit(2)
 known = {"name": "NVIDIA Fake 100", "driver_version": "580.1", "memory.total": "81920", "mig.mode.current": "[N/A]"}
 print(", ".join(known.get(field, "1") for field in fields))
 '''

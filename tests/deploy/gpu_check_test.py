@@ -36,7 +36,7 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(code, 1, said)
         self.assertEqual(set(outcomes.values()), {"not possible"}, outcomes)
         for name, entry in self.report["sections"].items():
-            self.assertIn("no GPU", entry["why"], name)
+            self.assertIn("no GPU: no CUDA-capable device is detected", entry["why"], name)
         self.assertEqual(len(self.report["sections"]["losses"]["figures"]["gpt2-check"]["cpu_fp32"]["losses"]), 20)
         self.assertEqual(len(self.report["sections"]["memory"]["figures"]), 6)
         self.assertIsNone(self.report["device"])
@@ -92,6 +92,17 @@ class GpuCheck(unittest.TestCase):
         code, _, _ = self.check("--only", "ops", FAKE_GPU="1", FAKE_BAD_TEST=test, FAKE_CRASH=test)
         self.assertEqual(code, 1)
         self.assertEqual(self.report["sections"]["ops"]["figures"]["tests"][test], "did not end")
+
+    def test_a_driver_that_does_not_know_all_fields_says_the_least(self):
+        code, _, said = self.check("--only", "device", FAKE_GPU="1", FAKE_OLD_DRIVER="1")
+        self.assertEqual(code, 0, said)
+        self.assertEqual(self.report["sections"]["device"]["figures"]["gpus"], [{"name": "NVIDIA Fake 100", "driver_version": "580.1", "memory.total": "81920"}])
+
+    def test_benchmarks_that_fail_are_named_one_by_one(self):
+        code, outcomes, _ = self.check("--only", "bench_steps", FAKE_GPU="1", FAKE_FAIL="--data")
+        self.assertEqual((code, outcomes["bench_steps"]), (1, "failed"))
+        for name in ("gpt2-1.5b", "llama3-8b-8-layers"):
+            self.assertIn(name, self.report["sections"]["bench_steps"]["why"])
 
     def test_missing_libraries_are_named(self):
         code, outcomes, _ = self.check("--only", "ops", FAKE_GPU="1", LD_LIBRARY_PATH="")
