@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Times a training step of PyTorch on one GPU: what deploy/gpu_check compares the engine's step with.
 
-The step is forward, backward, clipping by the global norm and AdamW, as the engine's; random tokens, no dropout. bf16 by autocast over fp32 weights, the residual
-stream in bf16 too, scaled_dot_product_attention, torch.compile (the whole model, or its blocks and its end each for themselves, which compiles faster), fused AdamW. The model is one of this project's JSON files (docs/formats.md).
+The step is forward, backward, clipping by the global norm and AdamW, as the engine's; random tokens, no dropout. bf16 by autocast over fp32 weights, the
+residual stream in bf16 too, scaled_dot_product_attention, torch.compile (the whole model, or its blocks and its end each for themselves, which compiles
+faster), fused AdamW. The model is one of this project's JSON files (docs/formats.md).
 Prints one JSON line: {"torch", "compiled", "step_time_s": [...], "loss": [...], "peak_memory_bytes", "compile_s"}.
 """
 import argparse
