@@ -26,12 +26,7 @@ std::int64_t UsedBytes() {
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(int ordinal) {
-    int count = 0;
-    const cudaError_t status = cudaGetDeviceCount(&count);
-    if (status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver || (status == cudaSuccess && count == 0)) {
-      throw DeviceError(fmt::format("no GPU: {}; use --device cpu", status == cudaSuccess ? "none is visible" : cudaGetErrorString(status)));
-    }
-    Check(status, "counting the GPUs");
+    const int count = DeviceCount();
     if (ordinal < 0 || ordinal >= count) {
       throw DeviceError(fmt::format("GPU {} was asked for, but {} {} visible", ordinal, count, count == 1 ? "is" : "are"));
     }
@@ -84,6 +79,16 @@ class CudaDevice final : public Device {
 };
 
 }  // namespace
+
+int DeviceCount() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);  // leaves the count alone where it fails
+  if (status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver || (status == cudaSuccess && count == 0)) {
+    throw DeviceError(fmt::format("no GPU: {}; use --device cpu", status == cudaSuccess ? "none is visible" : cudaGetErrorString(status)));
+  }
+  Check(status, "counting the GPUs");
+  return count;
+}
 
 std::unique_ptr<Device> CreateCudaDevice(int ordinal) { return std::make_unique<CudaDevice>(ordinal); }
 

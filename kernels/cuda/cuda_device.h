@@ -8,6 +8,9 @@
 
 namespace autocfg::cuda {
 
+// GPUs that the process sees. Throws DeviceError, saying why, where there is none.
+int DeviceCount();
+
 // The GPU of this ordinal among those that the process sees. Throws DeviceError, saying why, where there is none.
 std::unique_ptr<Device> CreateCudaDevice(int ordinal);
 

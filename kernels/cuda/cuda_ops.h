@@ -3,6 +3,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "kernels/ops.h"
 
@@ -10,5 +12,9 @@ namespace autocfg::cuda {
 
 // On the calling thread's current GPU. Throws DeviceError.
 std::unique_ptr<Ops> CreateCudaOps();
+
+// What computes each shape of product and attention that these ops, of CreateCudaOps, have met: one line each, for logs. Throws std::logic_error for
+// ops of another device.
+std::vector<std::string> ChoicesOf(const Ops& ops);
 
 }  // namespace autocfg::cuda
