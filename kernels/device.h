@@ -33,6 +33,9 @@ class Device {
 
   virtual std::string Name() const = 0;
 
+  // Whether ops leave results. False: they are counted or timed only, and copies to the host give zeros.
+  virtual bool Computes() const { return true; }
+
   // Whether Tensor::data points to memory that the host reads and writes, with results in it.
   virtual bool ComputesOnHost() const = 0;
 
@@ -42,10 +45,16 @@ class Device {
 
   virtual std::unique_ptr<Stream> CreateStream() = 0;
 
-  // Ordered on the stream; the host memory may be reused when the call returns. A device that computes nothing
-  // copies nothing in and returns zeros out.
+  // Ordered on the stream. Memory that was copied from may be reused when the call returns; memory that is copied to holds the
+  // values once the stream is synchronised, and must live until then. A device that computes nothing copies nothing in and returns
+  // zeros out.
   virtual void CopyFromHost(void* device, const void* host, std::int64_t bytes, Stream& stream) = 0;
   virtual void CopyToHost(void* host, const void* device, std::int64_t bytes, Stream& stream) = 0;
+
+  // Host memory that copies reach without a detour (pinned, where that makes a difference), aligned to kArenaAlignment and not cleared.
+  // Requires bytes > 0. What was taken is freed with the same size.
+  virtual void* AllocateHost(std::int64_t bytes);
+  virtual void FreeHost(void* data, std::int64_t bytes) noexcept;
 
   // What this process uses on the device beyond `arena_bytes`: code, libraries' workspaces, buffers.
   virtual std::int64_t OverheadBytes(std::int64_t arena_bytes) const = 0;

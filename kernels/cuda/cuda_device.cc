@@ -71,6 +71,13 @@ class CudaDevice final : public Device {
     Check(cudaMemcpyAsync(host, device, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost, HandleOf(stream)), "a copy from the device");
   }
 
+  void* AllocateHost(std::int64_t bytes) override {
+    void* data = nullptr;
+    Check(cudaMallocHost(&data, static_cast<std::size_t>(bytes)), fmt::format("taking {} bytes of pinned memory", bytes));
+    return data;
+  }
+  void FreeHost(void* data, std::int64_t) noexcept override { (void)cudaFreeHost(data); }  // fails only where the device is lost
+
   // All that is in use on the GPU but the arena. Where several processes share the GPU it is theirs too.
   std::int64_t OverheadBytes(std::int64_t arena_bytes) const override { return std::max<std::int64_t>(UsedBytes() - arena_bytes, 0); }
 

@@ -3,6 +3,8 @@
 
 #include <cuda_runtime.h>
 
+#include <functional>
+
 #include "kernels/device.h"
 
 namespace autocfg::cuda {
@@ -20,6 +22,10 @@ class CudaStream final : public Stream {
  private:
   cudaStream_t handle_ = nullptr;
 };
+
+// `hook` is called about every millisecond while a CudaStream of this thread is synchronised, and may throw to end that: communication looks after
+// its peers there, whose part the stream may be waiting for. Empty: nothing is called.
+void SetHostWaitHook(std::function<void()> hook);
 
 // The CUDA stream in `stream`, which a CudaDevice made. Throws std::logic_error for any other.
 cudaStream_t HandleOf(Stream& stream);

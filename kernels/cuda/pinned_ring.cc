@@ -28,7 +28,10 @@ PinnedRing::Buffer& PinnedRing::Find(std::int64_t bytes) {
   for (Buffer& buffer : buffers_) {
     if (buffer.bytes < bytes) continue;
     const cudaError_t status = cudaEventQuery(buffer.copied);
-    if (status == cudaErrorNotReady) continue;
+    if (status == cudaErrorNotReady) {
+      (void)cudaGetLastError();  // being busy is no error, but the next call would be told of it
+      continue;
+    }
     Check(status, "an earlier copy to the device");
     return buffer;
   }

@@ -14,6 +14,7 @@ class DryStream final : public Stream {
 class DryDevice final : public Device {
  public:
   std::string Name() const override { return "dry"; }
+  bool Computes() const override { return false; }
   bool ComputesOnHost() const override { return false; }
 
   void* Allocate(std::int64_t bytes) override {

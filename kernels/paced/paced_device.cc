@@ -19,6 +19,7 @@ class PacedDevice final : public Device {
   explicit PacedDevice(PacedClock& clock) : clock_(clock) {}
 
   std::string Name() const override { return "paced"; }
+  bool Computes() const override { return dry_->Computes(); }
   bool ComputesOnHost() const override { return dry_->ComputesOnHost(); }
   void* Allocate(std::int64_t bytes) override { return dry_->Allocate(bytes); }
   void Free(void* data, std::int64_t bytes) noexcept override { dry_->Free(data, bytes); }

@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "kernels/bf16.h"
 #include "trainer/comm/comm_world.h"
 
 namespace autocfg {
@@ -65,6 +66,7 @@ struct Buffer {
     result.data = values.data();
     result.dtype = std::is_same_v<T, float>    ? DType::kF32
                    : std::is_same_v<T, double> ? DType::kF64
+                   : std::is_same_v<T, Bf16Bits> ? DType::kBF16
                                                : DType::kI32;
     result.rank = 1;
     result.shape[0] = static_cast<std::int64_t>(values.size());

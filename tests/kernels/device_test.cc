@@ -2,6 +2,7 @@
 #include "kernels/dry/dry_device.h"
 #include "kernels/paced/paced_device.h"
 #include "tests/conformance/device_suite.h"
+#include "tests/support/remote_device.h"
 
 namespace autocfg {
 namespace {
@@ -14,7 +15,8 @@ std::unique_ptr<Device> CreatePaced() {
 INSTANTIATE_TEST_SUITE_P(Devices, DeviceSuite,
                          testing::Values(DeviceUnderTest{"cpu", CreateCpuDevice, true},
                                          DeviceUnderTest{"dry", CreateDryDevice, false},
-                                         DeviceUnderTest{"paced", CreatePaced, false}),
+                                         DeviceUnderTest{"paced", CreatePaced, false},
+                                         DeviceUnderTest{"remote", std::make_unique<RemoteDevice>, true}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

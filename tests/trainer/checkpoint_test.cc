@@ -103,6 +103,19 @@ TEST_F(Checkpoint, EveryLayoutSavesTheWeightsThatItHolds) {
   EXPECT_EQ(std::distance(fs::directory_iterator(directory_), {}), 1) << "something was left behind";
 }
 
+TEST_F(Checkpoint, PartsArriveInSeveralPieces) {
+  TrainConfig c = ShortConfig();
+  c.lr.steps = 1;
+  c.model.vocab = 9001;
+  c.plan.tp = 2;
+  ASSERT_GT(c.model.vocab / 2 * c.model.hidden * 8, kCollectiveStagingBytes);
+  const testing::JobOutcome saved = TrainAndSave(c, "a.safetensors");
+  const SafetensorsFile file(Path("a.safetensors"));
+  std::vector<double> stored(saved.weights.at("transformer.wte.weight").size());
+  file.Read("transformer.wte.weight", 0, stored);
+  EXPECT_EQ(stored, saved.weights.at("transformer.wte.weight"));
+}
+
 TEST_F(Checkpoint, AnotherLayoutStartsFromItToTheBit) {
   TrainConfig c = ShortConfig();
   c.plan = {.tp = 2, .pp = 2};

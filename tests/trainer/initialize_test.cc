@@ -64,7 +64,9 @@ TEST(InitializeParameter, DrawsElementByElementHoweverItIsSplit) {
 
   std::vector<double> weights(whole.size());
   parameter.shape = parameter.global_shape;
-  InitializeParameter(parameter, 7, {.data = weights.data(), .dtype = DType::kF64, .rank = 2, .shape = {kRows, kColumns}}, *device, *stream);
+  ParameterTensors tensors;
+  tensors.value = {.data = weights.data(), .dtype = DType::kF64, .rank = 2, .shape = {kRows, kColumns}};
+  InitializeParameter(parameter, 7, tensors, *device, *stream);
   for (std::size_t i = 0; i < whole.size(); ++i) ASSERT_EQ(weights[i], 0.5 * whole[i]) << i;
 
   constexpr std::int64_t kWidth = kColumns / kShards, kPart = kWidth / 2;
@@ -73,7 +75,8 @@ TEST(InitializeParameter, DrawsElementByElementHoweverItIsSplit) {
   parameter.shard = 1;
   parameter.shape = {kRows, kWidth};
   std::vector<double> shard(kRows * kWidth);
-  InitializeParameter(parameter, 7, {.data = shard.data(), .dtype = DType::kF64, .rank = 2, .shape = {kRows, kWidth}}, *device, *stream);
+  tensors.value = {.data = shard.data(), .dtype = DType::kF64, .rank = 2, .shape = {kRows, kWidth}};
+  InitializeParameter(parameter, 7, tensors, *device, *stream);
   for (std::int64_t row = 0; row < kRows; ++row) {
     for (std::int64_t column = 0; column < kWidth; ++column) {
       const std::int64_t global = column < kPart ? kPart + column : kColumns / 2 + kPart + (column - kPart);
@@ -95,7 +98,7 @@ std::map<std::string, std::vector<double>> InitialWeights(const ParallelPlan& pl
     Backend backend = CreateBackend("cpu", *rendezvous[0]);
     backend.comm = CreateNullWorld(rank, ranks);  // no step is run, so nobody needs the peers
     RankTrainer trainer(c, rank, ranks, backend);
-    parts.push_back(testing::TakePart(trainer, {}));
+    parts.push_back(testing::TakePart(trainer, {}, *backend.device));
   }
   const testing::JobOutcome outcome = testing::Assemble(parts);
   EXPECT_TRUE(outcome.differences.empty());
@@ -113,6 +116,30 @@ TEST(InitialWeights, DependOnTheModelAlone) {
     for (double& v : values) v = static_cast<float>(v);
   }
   EXPECT_EQ(InitialWeights({.tp = 2}, "fp32"), rounded);
+}
+
+// Parameters in bf16 and their masters start from the same numbers, each rounded to its type.
+TEST(InitialWeights, ReachTheMasterCopies) {
+  TrainConfig c = testing::SmallConfig();
+  c.workload.precision = *ParsePrecision("bf16");
+  auto rendezvous = CreateLocalRendezvous(1);
+  Backend backend = testing::MakeBackend(*rendezvous[0], testing::World::kStaged);
+  RankTrainer trainer(c, 0, 1, backend);
+  const auto single = InitialWeights({}, "fp32");
+  for (std::size_t i = 0; i < trainer.layout().parameters().size(); ++i) {
+    const Parameter& p = trainer.layout().parameters()[i];
+    const ParameterTensors& t = trainer.layout().parameter_tensors()[i];
+    const std::vector<double> masters = testing::ToDoubles(t.master, *backend.device);
+    const std::vector<double> values = testing::ToDoubles(t.value, *backend.device);
+    ASSERT_EQ(values.size(), masters.size());
+    const std::vector<double>& want = single.at(p.name);
+    for (std::size_t k = 0; k < masters.size(); ++k) {
+      ASSERT_EQ(values[k], FromBf16(ToBf16(static_cast<float>(masters[k])))) << p.name;
+      if (k < want.size()) {
+        ASSERT_EQ(masters[k], want[k]) << p.name;
+      }
+    }
+  }
 }
 
 TEST(InitialWeights, HaveTheStandardDeviationsOfGpt2) {

@@ -16,16 +16,24 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/cpu/cpu_device.h"
+#include "kernels/bf16.h"
+#include "tests/support/remote_device.h"
+#include "tests/support/remote_driver.h"
 #include "trainer/comm/comm_world.h"
 #include "trainer/comm/rendezvous.h"
+#include "trainer/comm/streamed/streamed_world.h"
 #include "trainer/run/rank_trainer.h"
 #include "trainer/run/runner.h"
 #include "trainer/run/train_config.h"
 
 namespace autocfg::testing {
 
-enum class World { kUcx, kDelayedUcx };
+enum class World {
+  kUcx,
+  kDelayedUcx,
+  kStaged,    // on the remote device, UCX below host memory
+  kStreamed,  // on the remote device, ordered on its streams
+};
 
 struct JobOutcome {
   std::vector<StepResult> steps;
@@ -73,13 +81,47 @@ inline void RunThreads(int ranks, const std::function<void(int)>& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// Of host memory.
 inline std::vector<double> ToDoubles(const Tensor& t) {
   const auto n = static_cast<std::size_t>(t.Elements());
+  if (t.dtype == DType::kBF16) {
+    std::vector<double> values;
+    for (std::size_t i = 0; i < n; ++i) values.push_back(FromBf16(t.As<Bf16Bits>()[i]));
+    return values;
+  }
   if (t.dtype == DType::kF64) return {t.As<double>(), t.As<double>() + n};
   return {t.As<float>(), t.As<float>() + n};
 }
 
-inline Backend MakeCpuBackend(Rendezvous& rendezvous, World world) {
+// Of any device's memory, when nothing is under way.
+inline std::vector<double> ToDoubles(const Tensor& t, Device& device) {
+  std::vector<char> bytes(static_cast<std::size_t>(t.Bytes()));
+  const auto stream = device.CreateStream();
+  device.CopyToHost(bytes.data(), t.data, t.Bytes(), *stream);
+  stream->Synchronize();
+  Tensor host = t;
+  host.data = bytes.data();
+  return ToDoubles(host);
+}
+
+inline Backend MakeRemoteBackend(Rendezvous& rendezvous, World world) {
+  Backend backend;
+  auto device = std::make_unique<RemoteDevice>();
+  backend.clock = CreateSteadyClock();
+  backend.ops = std::make_unique<RemoteOps>(*device);
+  if (rendezvous.size() == 1) {
+    backend.comm = CreateNullWorld(0, 1);
+  } else if (world == World::kStaged) {
+    backend.comm = CreateStagedWorld(CreateUcxWorld(rendezvous), *device);
+  } else {  // in buckets small enough that there are several
+    backend.comm = CreateStreamedWorld(std::make_unique<RemoteDriver>(*device), CreateUcxWorld(rendezvous), 4096);
+  }
+  backend.device = std::move(device);
+  return backend;
+}
+
+inline Backend MakeBackend(Rendezvous& rendezvous, World world) {
+  if (world == World::kStaged || world == World::kStreamed) return MakeRemoteBackend(rendezvous, world);
   Backend backend = CreateBackend("cpu", rendezvous);
   if (world == World::kDelayedUcx) backend.comm = CreateDelayedWorld(std::move(backend.comm));
   return backend;
@@ -93,10 +135,10 @@ struct RankPart {
   std::vector<double> padding;  // elements that belong to no element of the model
 };
 
-inline RankPart TakePart(const RankTrainer& trainer, std::vector<StepResult> steps) {
+inline RankPart TakePart(const RankTrainer& trainer, std::vector<StepResult> steps, Device& device) {
   RankPart part{std::move(steps), trainer.layout().parameters(), {}, {}};
   for (std::size_t i = 0; i < part.parameters.size(); ++i) {
-    part.values.push_back(ToDoubles(trainer.layout().parameter_tensors()[i].value));
+    part.values.push_back(ToDoubles(trainer.layout().parameter_tensors()[i].value, device));
     std::vector<bool> used(part.values.back().size(), false);
     ForEachRun(part.parameters[i], [&](std::int64_t local, std::int64_t, std::int64_t count) {
       for (std::int64_t k = 0; k < count; ++k) used[local + k] = true;
@@ -153,12 +195,12 @@ inline JobOutcome RunAsThreads(const TrainConfig& config, World world = World::k
   auto rendezvous = CreateLocalRendezvous(ranks);
   std::vector<RankPart> parts(ranks);
   RunThreads(ranks, [&](int rank) {
-    Backend backend = MakeCpuBackend(*rendezvous[rank], world);
+    Backend backend = MakeBackend(*rendezvous[rank], world);
     RankTrainer trainer(config, rank, ranks, backend);
     std::vector<StepResult> steps;
     for (std::int64_t s = 0; s < config.lr.steps; ++s) steps.push_back(trainer.Step());
     if (at_end) at_end(trainer);
-    parts[rank] = TakePart(trainer, std::move(steps));
+    parts[rank] = TakePart(trainer, std::move(steps), *backend.device);
     trainer.Barrier();
   });
   return Assemble(parts);

@@ -17,7 +17,7 @@ int GroupPosition(const std::vector<std::int64_t>& ranks, int world_rank, int wo
 // `peer` must be another rank of the group, and `channel` a channel.
 void CheckPeer(const Communicator& group, int peer, int channel);
 
-// kF32, kF64 and kI32 are reduced.
+// kF32, kF64, kBF16 and kI32 are reduced.
 void CheckReducible(const Tensor& tensor);
 
 }  // namespace autocfg

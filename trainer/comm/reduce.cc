@@ -3,6 +3,7 @@
 #include <type_traits>
 
 #include "fmt/format.h"
+#include "kernels/bf16.h"
 
 namespace autocfg {
 namespace {
@@ -24,6 +25,12 @@ struct Max {
   T operator()(T a, T b) const { return a > b || a != a ? a : b; }
 };
 
+// Each result in float, rounded. A maximum is one of its operands, so rounding leaves it as it is, but that a NaN becomes quiet.
+template <template <typename> typename Op>
+struct InFloat {
+  Bf16Bits operator()(Bf16Bits a, Bf16Bits b) const { return ToBf16(Op<float>{}(FromBf16(a), FromBf16(b))); }
+};
+
 template <typename T, typename F>
 void Apply(ReduceOrder order, T* __restrict own, const T* __restrict other, std::int64_t n, F f) {
   if (order == ReduceOrder::kOwnFirst) {
@@ -42,6 +49,14 @@ void Reduce(ReduceOp op, ReduceOrder order, void* own, const void* other, std::i
   }
 }
 
+void ReduceBf16(ReduceOp op, ReduceOrder order, Bf16Bits* own, const Bf16Bits* other, std::int64_t n) {
+  if (op == ReduceOp::kSum) {
+    Apply(order, own, other, n, InFloat<Sum>{});
+  } else {
+    Apply(order, own, other, n, InFloat<Max>{});
+  }
+}
+
 }  // namespace
 
 void ReduceInto(DType dtype, ReduceOp op, ReduceOrder order, void* own, const void* other, std::int64_t n) {
@@ -52,6 +67,8 @@ void ReduceInto(DType dtype, ReduceOp op, ReduceOrder order, void* own, const vo
       return Reduce<double>(op, order, own, other, n);
     case DType::kI32:
       return Reduce<std::int32_t>(op, order, own, other, n);
+    case DType::kBF16:
+      return ReduceBf16(op, order, static_cast<Bf16Bits*>(own), static_cast<const Bf16Bits*>(other), n);
     default:
       throw CommError(fmt::format("cannot reduce elements of type {}", Name(dtype)));
   }

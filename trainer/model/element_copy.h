@@ -9,8 +9,8 @@
 
 namespace autocfg {
 
-// Elements [offset, offset + values.size()) of `tensor` (kF32, rounded to nearest, or kF64) become `values`.
-// Requires tensor.data.
+// Elements [offset, offset + values.size()) of `tensor` (kF64, or kF32 or kBF16: rounded to nearest, to float first) become `values`.
+// Requires tensor.data. Throws NotSupported for other types.
 void CopyFromDoubles(std::span<const double> values, const Tensor& tensor, std::int64_t offset,
                      Device& device, Stream& stream);
 

@@ -16,14 +16,14 @@ constexpr std::size_t kChunk = 1 << 16;  // elements that one thread makes at on
 // Consecutive elements of a rank's part of a parameter, collected run by run, drawn and copied together.
 class Block {
  public:
-  Block(const Parameter& parameter, std::uint64_t seed, const Tensor& tensor, Device& device, Stream& stream)
+  Block(const Parameter& parameter, std::uint64_t seed, const ParameterTensors& tensors, Device& device, Stream& stream)
       : parameter_(parameter),
         key_(PhiloxKey(seed, parameter.name)),
-        tensor_(tensor),
+        tensors_(tensors),
         device_(device),
         stream_(stream) {}
 
-  // Elements [local, local + count) of the tensor are the parameter's from `global` on.
+  // Elements [local, local + count) of the tensors are the parameter's from `global` on.
   void Add(std::int64_t local, std::int64_t global, std::int64_t count) {
     while (count > 0) {
       if (local != start_ + static_cast<std::int64_t>(values_.size())) Flush();
@@ -50,7 +50,8 @@ class Block {
     }
     Draw(0, values_.size() / threads);
     for (std::thread& other : others) other.join();
-    CopyFromDoubles(values_, tensor_, start_, device_, stream_);
+    CopyFromDoubles(values_, tensors_.value, start_, device_, stream_);
+    if (tensors_.master.IsPresent()) CopyFromDoubles(values_, tensors_.master, start_, device_, stream_);
     values_.clear();
     pieces_.clear();
   }
@@ -80,7 +81,7 @@ class Block {
 
   const Parameter& parameter_;
   const std::array<std::uint32_t, 2> key_;
-  const Tensor& tensor_;
+  const ParameterTensors& tensors_;
   Device& device_;
   Stream& stream_;
   // Those that the process may run on: one, where a rank is bound to a core.
@@ -138,10 +139,10 @@ void NormalNumbers(std::array<std::uint32_t, 2> key, std::int64_t first, std::sp
   }
 }
 
-void InitializeParameter(const Parameter& parameter, std::uint64_t seed, const Tensor& tensor, Device& device,
+void InitializeParameter(const Parameter& parameter, std::uint64_t seed, const ParameterTensors& tensors, Device& device,
                          Stream& stream) {
-  if (tensor.data == nullptr || parameter.initial == Initial::kZeros) return;
-  Block block(parameter, seed, tensor, device, stream);
+  if (tensors.value.data == nullptr || parameter.initial == Initial::kZeros) return;
+  Block block(parameter, seed, tensors, device, stream);
   ForEachRun(parameter, [&](std::int64_t local, std::int64_t global, std::int64_t count) {
     block.Add(local, global, count);
   });

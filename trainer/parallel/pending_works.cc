@@ -18,9 +18,9 @@ void PendingWorks::Wait(std::int64_t ticket) {
     TestAll();
     if (IsPending(ticket)) idle();
   }
-  if (const auto it = complete_.find(ticket); it != complete_.end()) {
+  if (const auto it = ready_.find(ticket); it != ready_.end()) {
     it->second.Finish();
-    complete_.erase(it);
+    ready_.erase(it);
   }
 }
 
@@ -30,8 +30,8 @@ void PendingWorks::WaitAll() {
     TestAll();
     if (!entries_.empty()) idle();
   }
-  for (const auto& [ticket, entry] : complete_) entry.Finish();
-  complete_.clear();
+  for (const auto& [ticket, entry] : ready_) entry.Finish();
+  ready_.clear();
 }
 
 void PendingWorks::Run(std::unique_ptr<Work> work) {
@@ -43,7 +43,7 @@ void PendingWorks::TestAll() {
   std::erase_if(entries_, [this](Entry& entry) {
     if (!entry.work->Test()) return false;
     const std::int64_t ticket = entry.ticket;
-    complete_.emplace(ticket, std::move(entry));
+    ready_.emplace(ticket, std::move(entry));
     return true;
   });
 }

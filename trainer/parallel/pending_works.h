@@ -20,15 +20,16 @@ class PendingWorks {
   PendingWorks& operator=(const PendingWorks&) = delete;
 
   // Keeps an operation until something waits for it. Returns its ticket. `at_end` (may be empty) is called
-  // once, when the operation is complete and has been waited for.
+  // once, after Work::Wait.
   std::int64_t Add(std::unique_ptr<Work> work, std::function<void()> at_end = {});
 
-  // Return when that operation, or every operation, is complete, and has been waited for: where a
-  // communicator keeps a clock, only waiting moves it. Throw CommError. A ticket may be waited for again.
+  // Return when that operation, or every operation, needs no more progress from the host and has been waited for, so that work issued
+  // from here on may use its buffers: where a communicator keeps a clock, or orders a stream behind the operation, only waiting
+  // does it. Throw CommError. A ticket may be waited for again.
   void Wait(std::int64_t ticket);
   void WaitAll();
 
-  // Runs an operation to its end, driving the others meanwhile.
+  // Waits for an operation, driving the others meanwhile.
   void Run(std::unique_ptr<Work> work);
 
  private:
@@ -43,11 +44,11 @@ class PendingWorks {
     }
   };
 
-  void TestAll();  // moves those that are complete to complete_
+  void TestAll();  // moves those that need nothing but to be waited for to ready_
   bool IsPending(std::int64_t ticket) const;
 
   std::vector<Entry> entries_;
-  std::map<std::int64_t, Entry> complete_;  // by ticket: not waited for yet
+  std::map<std::int64_t, Entry> ready_;  // by ticket
   std::int64_t next_ticket_ = 0;
 };
 

@@ -193,8 +193,7 @@ class OpTimer {
 
 std::vector<TimedOp> TimeOps(const std::vector<OpDesc>& ops, double budget_s, std::int64_t rank,
                              std::int64_t world_size, Backend& backend) {
-  if (!backend.device->ComputesOnHost())
-    throw BadInput("the dry device computes nothing, so it has no times");
+  if (!backend.device->Computes()) throw BadInput("the dry device computes nothing, so it has no times");
   const double share =
       std::max(kLeastShareSeconds, budget_s / std::max<double>(1.0, static_cast<double>(ops.size())));
   OpTimer timer(share, rank, world_size, backend);

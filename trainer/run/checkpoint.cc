@@ -117,8 +117,12 @@ void ReadTile(const SafetensorsFile& file, const std::string& name, const Stored
 }
 
 // The rank's part of what `part` holds of a parameter, from the file to the device.
-void LoadPart(const SafetensorsFile& file, const std::string& name, const StoredPart& part, const Placement& place, const Tensor& tensor,
-              std::int64_t local_columns, Device& device, Stream& stream) {
+void LoadPart(const SafetensorsFile& file, const std::string& name, const StoredPart& part, const Placement& place,
+              const ParameterTensors& tensors, std::int64_t local_columns, Device& device, Stream& stream) {
+  const auto put = [&](std::span<const double> numbers, std::int64_t offset) {
+    CopyFromDoubles(numbers, tensors.value, offset, device, stream);
+    if (tensors.master.IsPresent()) CopyFromDoubles(numbers, tensors.master, offset, device, stream);
+  };
   std::vector<double> values;
   for (const ColumnRun& run : place.columns) {
     const std::int64_t begin = std::max(run.global, part.first), end = std::min(run.global + run.count, part.first + part.columns);
@@ -129,12 +133,11 @@ void LoadPart(const SafetensorsFile& file, const std::string& name, const Stored
         ReadTile(file, name, part, place.first_row + row, rows, column - part.first, columns, values);
         const std::span<const double> all(values);
         if (columns == local_columns) {
-          CopyFromDoubles(all, tensor, row * columns, device, stream);
+          put(all, row * columns);
           continue;
         }
         for (std::int64_t r = 0; r < rows; ++r) {
-          CopyFromDoubles(all.subspan(r * columns, columns), tensor, (row + r) * local_columns + run.local + column - run.global, device,
-                          stream);
+          put(all.subspan(r * columns, columns), (row + r) * local_columns + run.local + column - run.global);
         }
       }
     }
@@ -173,14 +176,28 @@ std::map<std::string, std::vector<Part>> PartsByName(const RankShape& shape) {
   return parts;
 }
 
-Tensor HostTensor(DType dtype, const std::vector<std::int64_t>& shape, std::vector<char>& memory) {
-  Tensor t;
-  t.dtype = dtype;
-  t.rank = 1;
-  t.shape[0] = ElementCount(shape);
-  memory.resize(static_cast<std::size_t>(t.Bytes()));
-  t.data = memory.data();
-  return t;
+// Parts travel from device to device, in pieces of the size of the world group's staging: rank 0 has no other room for them.
+std::int64_t PieceElements(DType dtype) { return kCollectiveStagingBytes / SizeOf(dtype); }
+
+Tensor Flat(void* data, DType dtype, std::int64_t elements) { return {.data = data, .dtype = dtype, .rank = 1, .shape = {elements}}; }
+
+void SendPart(const Tensor& tensor, const Execution& run) {
+  const std::int64_t step = PieceElements(tensor.dtype);
+  for (std::int64_t first = 0; first < tensor.Elements(); first += step) {
+    char* data = tensor.As<char>() + first * SizeOf(tensor.dtype);
+    run.pending.Run(run.groups.world->Send(Flat(data, tensor.dtype, std::min(step, tensor.Elements() - first)), 0, 0, run.stream));
+  }
+}
+
+// `part` is as long as what rank `from` sends.
+void ReceivePart(int from, DType dtype, const Tensor& staging, const Execution& run, Device& device, std::span<char> part) {
+  const auto step = static_cast<std::size_t>(PieceElements(dtype) * SizeOf(dtype));
+  for (std::size_t first = 0; first < part.size(); first += step) {
+    const auto bytes = static_cast<std::int64_t>(std::min(step, part.size() - first));
+    run.pending.Run(run.groups.world->Recv(Flat(staging.data, dtype, bytes / SizeOf(dtype)), from, 0, run.stream));
+    device.CopyToHost(part.data() + first, staging.data, bytes, run.stream);
+    run.stream.Synchronize();
+  }
 }
 
 }  // namespace
@@ -192,11 +209,11 @@ void LoadWeights(const std::string& path, const RankShape& shape, const MemoryLa
   const auto stored_as = MatchNames(file, shape.model, ModelFile(ModelParameters(shape), style));
   for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
     const Parameter& p = layout.parameters()[i];
-    const Tensor& tensor = layout.parameter_tensors()[i].value;
-    if (tensor.data == nullptr) continue;
+    const ParameterTensors& tensors = layout.parameter_tensors()[i];
+    if (tensors.value.data == nullptr) continue;
     const Placement place = PlacementOf(p);
     for (const StoredPart& part : StoredParts(p, style)) {
-      LoadPart(file, stored_as.at(part.name), part, place, tensor, p.shape.back(), device, stream);
+      LoadPart(file, stored_as.at(part.name), part, place, tensors, p.shape.back(), device, stream);
     }
   }
   stream.Synchronize();
@@ -222,19 +239,10 @@ void CheckSavePath(const std::string& path) {
 void SaveWeights(const std::string& path, const RankShape& shape, const MemoryLayout& layout,
                  const Execution& run, Device& device) {
   const DType dtype = shape.workload.precision.parameters;
-  std::vector<char> part_memory;
-  const auto own = [&](std::size_t index) {
-    const Tensor& tensor = layout.parameter_tensors()[index].value;
-    const Tensor host = HostTensor(dtype, layout.parameters()[index].shape, part_memory);
-    device.CopyToHost(host.data, tensor.data, host.Bytes(), run.stream);
-    run.stream.Synchronize();
-    return host;
-  };
   if (shape.rank != 0) {
     if (shape.data != 0) return;
     for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
-      if (!layout.parameters()[i].counted) continue;
-      run.pending.Run(run.groups.world->Send(own(i), 0, 0, run.stream));
+      if (layout.parameters()[i].counted) SendPart(layout.parameter_tensors()[i].value, run);
     }
     return;
   }
@@ -252,20 +260,20 @@ void SaveWeights(const std::string& path, const RankShape& shape, const MemoryLa
     }
   }
   const std::int64_t width = SizeOf(dtype);
-  std::vector<char> whole, piece;
+  std::vector<char> whole, piece, held;
   const auto assemble = [&](const Parameter& p) {
     whole.assign(static_cast<std::size_t>(ElementCount(p.global_shape) * width), 0);
     for (const Part& part : parts.at(p.name)) {
-      Tensor host;
+      held.resize(static_cast<std::size_t>(ElementCount(part.parameter.shape) * width));
       if (part.rank == 0) {
-        host = own(own_index.at(p.name));
+        device.CopyToHost(held.data(), layout.parameter_tensors()[own_index.at(p.name)].value.data,
+                          static_cast<std::int64_t>(held.size()), run.stream);
+        run.stream.Synchronize();
       } else {
-        host = HostTensor(dtype, part.parameter.shape, part_memory);
-        run.pending.Run(run.groups.world->Recv(host, static_cast<int>(part.rank), 0, run.stream));
+        ReceivePart(static_cast<int>(part.rank), dtype, layout.staging().world, run, device, held);
       }
       ForEachRun(part.parameter, [&](std::int64_t local, std::int64_t global, std::int64_t count) {
-        std::memcpy(whole.data() + global * width, host.As<char>() + local * width,
-                    static_cast<std::size_t>(count * width));
+        std::memcpy(whole.data() + global * width, held.data() + local * width, static_cast<std::size_t>(count * width));
       });
     }
   };

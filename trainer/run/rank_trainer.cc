@@ -6,6 +6,7 @@
 
 #include "trainer/errors.h"
 #include "trainer/model/initialize.h"
+#include "trainer/model/scalars.h"
 #include "trainer/optim/clip.h"
 #include "trainer/run/checkpoint.h"
 
@@ -65,7 +66,7 @@ RankTrainer::RankTrainer(const TrainConfig& config, std::int64_t rank, std::int6
   shape_ = MakeRankShape(config.model, config.workload, config.plan, rank);
   program_ = MakeProgram(config, rank);
   if (!config.save_path.empty()) {
-    if (!backend.device->ComputesOnHost())
+    if (!backend.device->Computes())
       throw BadInput(fmt::format("the {} device computes no weights; leave out --save", backend.device->Name()));
     if (rank == 0) CheckSavePath(config.save_path);
   }
@@ -116,8 +117,7 @@ void RankTrainer::SetWeights() {
     return;
   }
   for (std::size_t i = 0; i < layout_->parameters().size(); ++i) {
-    InitializeParameter(layout_->parameters()[i], config_.seed, layout_->parameter_tensors()[i].value,
-                        *backend_.device, *stream_);
+    InitializeParameter(layout_->parameters()[i], config_.seed, layout_->parameter_tensors()[i], *backend_.device, *stream_);
   }
   stream_->Synchronize();
 }
@@ -138,8 +138,11 @@ void RankTrainer::Barrier() {
 
 double RankTrainer::LargestOverRanks(double value) {
   if (groups_.world == nullptr) return value;
-  const Tensor tensor{.data = &value, .dtype = DType::kF64, .rank = 1, .shape = {1}};
-  groups_.world->AllReduce(tensor, ReduceOp::kMax, *stream_)->Wait();
+  const Tensor scalar = LossScalar(layout_->workspace());
+  backend_.device->CopyFromHost(scalar.data, &value, sizeof(value), *stream_);
+  groups_.world->AllReduce(scalar, ReduceOp::kMax, *stream_)->Wait();
+  backend_.device->CopyToHost(&value, scalar.data, sizeof(value), *stream_);
+  stream_->Synchronize();
   return value;
 }
 

@@ -36,7 +36,7 @@ class RankTrainer {
   // Returns when every rank has called it.
   void Barrier();
 
-  // Collective: the largest of the ranks' values. Requires a device that computes on the host.
+  // Collective, between steps: the largest of the ranks' values. Requires a device that computes. Uses the loss's place in the workspace.
   double LargestOverRanks(double value);
 
   // Collective: writes the weights.

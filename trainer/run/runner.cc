@@ -56,7 +56,12 @@ void Runner::Run(std::size_t index) {
   if (observer_ != nullptr) observer_->OnStart(index);
   if (std::unique_ptr<Work> work = Communicate(action)) {
     std::function<void()> at_end;
-    if (observer_ != nullptr) at_end = [observer = observer_, index] { observer->OnEnd(index); };
+    if (observer_ != nullptr) {
+      at_end = [this, observer = observer_, index] {
+        run_.stream.Synchronize();  // waiting may have made the stream wait, not the host
+        observer->OnEnd(index);
+      };
+    }
     tickets_[index] = run_.pending.Add(std::move(work), std::move(at_end));
     return;
   }

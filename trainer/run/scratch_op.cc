@@ -7,6 +7,7 @@
 
 #include "trainer/comm/communicator.h"
 #include "trainer/errors.h"
+#include "trainer/model/element_copy.h"
 
 namespace autocfg {
 namespace {
@@ -37,7 +38,6 @@ ScratchOp::ScratchOp(const OpDesc& op, Device& device, Ops& ops, Stream& stream)
 
 void ScratchOp::Refill() {
   std::vector<std::int32_t> ids;
-  std::vector<float> single;
   std::vector<double> values;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     const Tensor& t = tensors_[i];
@@ -54,15 +54,9 @@ void ScratchOp::Refill() {
     const auto value = [&](std::size_t k) {  // spread evenly, in no simple order
       return fills_[i].value + fills_[i].spread * (static_cast<double>(k * 2654435761u % 1024) / 512.0 - 1.0);
     };
-    if (t.dtype == DType::kF64) {
-      values.resize(n);
-      for (std::size_t k = 0; k < n; ++k) values[k] = value(k);
-      device_.CopyFromHost(t.data, values.data(), t.Bytes(), stream_);
-    } else {
-      single.resize(n);
-      for (std::size_t k = 0; k < n; ++k) single[k] = static_cast<float>(value(k));
-      device_.CopyFromHost(t.data, single.data(), t.Bytes(), stream_);
-    }
+    values.resize(n);
+    for (std::size_t k = 0; k < n; ++k) values[k] = value(k);
+    CopyFromDoubles(values, t, 0, device_, stream_);
   }
   stream_.Synchronize();
 }

@@ -47,7 +47,7 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
   RankTrainer trainer(config, config.slice ? SliceRank(config) : rank,
                       config.slice ? RankCount(config.plan) : world_size, backend);
   std::optional<TraceRecorder> recorder;
-  const bool has_losses = backend.device->ComputesOnHost() && !config.slice;
+  const bool has_losses = backend.device->Computes() && !config.slice;
   v1::TrainResult result;
   for (std::int64_t step = 0; step < config.lr.steps; ++step) {
     if (config.trace && step == config.lr.steps - 1) {

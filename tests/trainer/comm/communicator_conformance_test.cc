@@ -1,5 +1,7 @@
 // Every implementation that moves data, on the one suite.
 #include "tests/conformance/communicator_suite.h"
+#include "tests/support/facade_world.h"
+#include "tests/support/remote_device.h"
 
 namespace autocfg {
 namespace {
@@ -35,6 +37,15 @@ std::unique_ptr<CommWorld> CreateRecordingUcx(Rendezvous& rendezvous) {
 
 INSTANTIATE_TEST_SUITE_P(Recording, CommunicatorSuite,
                          CommunicatorImplementations("recording", CreateRecordingUcx), CommunicatorCaseName);
+
+std::unique_ptr<CommWorld> CreateStagedUcx(Rendezvous& rendezvous) {
+  auto device = std::make_unique<RemoteDevice>();
+  auto world = CreateStagedWorld(CreateUcxWorld(rendezvous), *device);
+  return std::make_unique<FacadeWorld>(std::move(device), std::move(world));
+}
+
+INSTANTIATE_TEST_SUITE_P(Staged, CommunicatorSuite, CommunicatorImplementations("staged", CreateStagedUcx),
+                         CommunicatorCaseName);
 
 }  // namespace
 }  // namespace autocfg

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+
+#include "kernels/bf16.h"
 
 namespace autocfg {
 namespace {
@@ -36,9 +39,36 @@ TEST(Reduce, ANanWinsAMaximum) {
   }
 }
 
+// 1 + 2^-9 rounds to 1, 1 + 3 * 2^-9 (midway) up to the even 1 + 2^-7 * 1, in steps of 2^-7; 2^127 + 2^127 overflows.
+TEST(Reduce, Bf16IsAddedInFloatAndRounded) {
+  const float a[] = {1.0f, 1.0f, 1.0f, -2.5f, 0x1p127f, 0x1p-133f}, b[] = {0x1p-9f, 0x3p-8f, 0x1p-8f, 0.5f, 0x1p127f, 0x1p-133f};
+  const float sums[] = {1.0f, 1.0f + 0x1p-6f, 1.0f, -2.0f, std::numeric_limits<float>::infinity(), 0x1p-132f};
+  for (int i = 0; i < 6; ++i) {
+    Bf16Bits own = ToBf16(a[i]), larger = own;
+    const Bf16Bits other = ToBf16(b[i]);
+    ASSERT_EQ(FromBf16(own), a[i]);
+    ASSERT_EQ(FromBf16(other), b[i]);
+    ReduceInto(DType::kBF16, ReduceOp::kSum, ReduceOrder::kOwnFirst, &own, &other, 1);
+    EXPECT_EQ(FromBf16(own), sums[i]) << a[i] << " + " << b[i];
+    ReduceInto(DType::kBF16, ReduceOp::kMax, ReduceOrder::kOtherFirst, &larger, &other, 1);
+    EXPECT_EQ(FromBf16(larger), std::max(a[i], b[i]));
+  }
+}
+
+TEST(Reduce, ANanOfBf16StaysOne) {
+  for (const Bf16Bits nan : {Bf16Bits{0x7f81}, Bf16Bits{0xffff}, Bf16Bits{0x7fc0}}) {
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax}) {
+      Bf16Bits own = nan;
+      const Bf16Bits other = ToBf16(3.0f);
+      ReduceInto(DType::kBF16, op, ReduceOrder::kOwnFirst, &own, &other, 1);
+      EXPECT_TRUE(std::isnan(FromBf16(own)));
+    }
+  }
+}
+
 TEST(Reduce, OtherTypesAreRefused) {
   char a[4] = {}, b[4] = {};
-  EXPECT_THROW(ReduceInto(DType::kBF16, ReduceOp::kSum, ReduceOrder::kOwnFirst, a, b, 1), CommError);
+  EXPECT_THROW(ReduceInto(DType::kF16, ReduceOp::kSum, ReduceOrder::kOwnFirst, a, b, 1), CommError);
 }
 
 }  // namespace

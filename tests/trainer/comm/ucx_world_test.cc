@@ -59,7 +59,7 @@ TEST(UcxWorld, RefusesWhatItCannotDo) {
     Group group(c, CommGroup::kPipeline, AllRanks(2));
     Buffer<float> buffer(4);
     Tensor half = buffer.tensor();
-    half.dtype = DType::kBF16;
+    half.dtype = DType::kF16;
     EXPECT_THROW(group->AllReduce(half, ReduceOp::kSum, c.stream), CommError);
     EXPECT_THROW(group->Send(buffer.tensor(), c.rank, 0, c.stream), CommError);
     EXPECT_THROW(group->Send(buffer.tensor(), 2, 0, c.stream), CommError);

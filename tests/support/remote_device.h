@@ -1,0 +1,285 @@
+// A device whose memory the host cannot reach, and whose streams are as late as a GPU's may be, on host memory and the CPU's ops: what a
+// program must not do on a GPU ends it here. Addresses of tensors lie in pages that nobody may read; the data are elsewhere, and only
+// copies and ops know where. What is issued on a stream runs when a host waits for something. One rank, one thread.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/cpu/cpu_device.h"
+#include "kernels/device.h"
+#include "kernels/ops.h"
+#include "trainer/comm/idle.h"
+
+namespace autocfg {
+
+// The order of execution of one device: queues that run beside each other, each in its own order.
+class RemoteEngine {
+ public:
+  using Item = std::function<bool()>;  // does its part; false: it cannot yet, ask again
+
+  int AddQueue() {
+    queues_.emplace_back();
+    return static_cast<int>(queues_.size()) - 1;
+  }
+  void Push(int queue, Item item) { queues_.at(static_cast<std::size_t>(queue)).push_back(std::move(item)); }
+
+  // Runs what can run in every queue, once round. True if anything did.
+  bool Pump() {
+    bool moved = false;
+    for (std::deque<Item>& queue : queues_) {
+      while (!queue.empty() && queue.front()()) {
+        queue.pop_front();
+        moved = true;
+      }
+    }
+    return moved;
+  }
+  bool IsIdle(int queue) const { return queues_.at(static_cast<std::size_t>(queue)).empty(); }
+
+  // As a host's wait: `meanwhile` is called between rounds.
+  void Drain(int queue) {
+    for (Idle idle; !IsIdle(queue);) {
+      if (Pump()) {
+        idle = Idle{};
+      } else {
+        idle();
+      }
+      if (meanwhile) meanwhile();
+    }
+  }
+  void DrainAll() {
+    for (std::size_t i = 0; i < queues_.size(); ++i) Drain(static_cast<int>(i));
+  }
+
+  std::function<void()> meanwhile;
+
+ private:
+  std::deque<std::deque<Item>> queues_;
+};
+
+class RemoteStream final : public Stream {
+ public:
+  explicit RemoteStream(std::shared_ptr<RemoteEngine> engine) : engine_(std::move(engine)), queue_(engine_->AddQueue()) {}
+
+  void Synchronize() override { engine_->Drain(queue_); }
+  void Push(std::function<void()> work) {
+    engine_->Push(queue_, [work = std::move(work)] {
+      work();
+      return true;
+    });
+  }
+  int queue() const { return queue_; }
+
+  static RemoteStream& Of(Stream& stream) {
+    auto* ours = dynamic_cast<RemoteStream*>(&stream);
+    if (ours == nullptr) throw std::logic_error("a stream of another device was given to the remote device");
+    return *ours;
+  }
+
+ private:
+  const std::shared_ptr<RemoteEngine> engine_;
+  const int queue_;
+};
+
+class RemoteDevice final : public Device {
+ public:
+  std::string Name() const override { return "remote"; }
+  bool ComputesOnHost() const override { return false; }
+
+  void* Allocate(std::int64_t bytes) override {
+    void* real = cpu_->Allocate(bytes);
+    void* address = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (address == MAP_FAILED) throw DeviceError("remote: no addresses are left");
+    blocks_[static_cast<char*>(address)] = {static_cast<char*>(real), bytes};
+    return address;
+  }
+
+  // Waits for all that runs, as a GPU's does. What an exception has left behind is not run.
+  void Free(void* data, std::int64_t bytes) noexcept override {
+    if (std::uncaught_exceptions() == 0) engine_->DrainAll();
+    const auto it = blocks_.find(static_cast<char*>(data));
+    cpu_->Free(it->second.real, bytes);
+    munmap(data, static_cast<std::size_t>(bytes));
+    blocks_.erase(it);
+  }
+
+  std::unique_ptr<Stream> CreateStream() override { return std::make_unique<RemoteStream>(engine_); }
+
+  void CopyFromHost(void* device, const void* host, std::int64_t bytes, Stream& stream) override {
+    const auto* from = static_cast<const char*>(host);
+    RemoteStream::Of(stream).Push([to = Real(device, bytes), data = std::vector<char>(from, from + bytes)] {
+      std::memcpy(to, data.data(), data.size());
+    });
+  }
+  void CopyToHost(void* host, const void* device, std::int64_t bytes, Stream& stream) override {
+    RemoteStream::Of(stream).Push([host, from = Real(device, bytes), bytes] { std::memcpy(host, from, static_cast<std::size_t>(bytes)); });
+  }
+
+  std::int64_t OverheadBytes(std::int64_t arena_bytes) const override { return cpu_->OverheadBytes(arena_bytes); }
+
+  // Where the data of an address are. Throws for addresses that are not this device's.
+  void* Real(const void* address, std::int64_t bytes) const {
+    const auto* wanted = static_cast<const char*>(address);
+    auto it = blocks_.upper_bound(const_cast<char*>(wanted));
+    if (it != blocks_.begin()) --it;
+    if (it == blocks_.end() || wanted < it->first || wanted + bytes > it->first + it->second.bytes) {
+      throw std::logic_error("remote: an address that is not the device's");
+    }
+    return it->second.real + (wanted - it->first);
+  }
+  Tensor Real(const Tensor& tensor) const {
+    Tensor real = tensor;
+    if (tensor.data != nullptr) real.data = Real(tensor.data, tensor.Bytes());
+    return real;
+  }
+
+  const std::shared_ptr<RemoteEngine>& engine() const { return engine_; }
+
+ private:
+  struct Block {
+    char* real;
+    std::int64_t bytes;
+  };
+
+  const std::shared_ptr<RemoteEngine> engine_ = std::make_shared<RemoteEngine>();
+  const std::unique_ptr<Device> cpu_ = CreateCpuDevice();
+  std::map<char*, Block> blocks_;
+};
+
+// The CPU's ops, issued on remote streams. `device` must outlive them.
+class RemoteOps final : public Ops {
+ public:
+  explicit RemoteOps(RemoteDevice& device) : device_(device) {}
+
+  void Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c, bool accumulate, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->Matmul(R(a), ta, R(b), tb, R(c), accumulate, h); });
+  }
+  void MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->MatmulBias(R(a), R(b), R(bias), R(c), h); });
+  }
+  void MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& pre, const Tensor& y,
+                        Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->MatmulActivation(activation, R(a), R(b), R(bias), R(pre), R(y), h); });
+  }
+  void MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b, const Tensor& pre, const Tensor& dpre,
+                                Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->MatmulActivationBackward(activation, R(dy), R(b), R(pre), R(dpre), h); });
+  }
+  void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->MatmulBiasGradient(R(x), R(dy), R(dw), R(dbias), h); });
+  }
+  void LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps, const Tensor& y, const Tensor& mean,
+                        const Tensor& rstd, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->LayerNormForward(R(x), R(gamma), R(beta), eps, R(y), R(mean), R(rstd), h); });
+  }
+  void LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd, const Tensor& dx,
+                         bool add, const Tensor& dgamma, const Tensor& dbeta, Stream& s) override {
+    Issue(s, [=, this](Stream& h) {
+      cpu_->LayerNormBackward(R(dy), R(x), R(gamma), R(mean), R(rstd), R(dx), add, R(dgamma), R(dbeta), h);
+    });
+  }
+  void RmsNormForward(const Tensor& x, const Tensor& gamma, double eps, const Tensor& y, const Tensor& rstd, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->RmsNormForward(R(x), R(gamma), eps, R(y), R(rstd), h); });
+  }
+  void RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd, const Tensor& dx, bool add,
+                       const Tensor& dgamma, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->RmsNormBackward(R(dy), R(x), R(gamma), R(rstd), R(dx), add, R(dgamma), h); });
+  }
+  void BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->BiasResidual(R(y), R(bias), R(residual), h); });
+  }
+  void ResidualAdd(const Tensor& y, const Tensor& residual, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->ResidualAdd(R(y), R(residual), h); });
+  }
+  void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->ActivationForward(activation, R(x), R(bias), R(y), h); });
+  }
+  void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->ActivationBackward(activation, R(x), R(dy), R(dx), h); });
+  }
+  void Rope(const Tensor& qkv, std::int64_t heads, std::int64_t head_dim, double theta, bool inverse, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->Rope(R(qkv), heads, head_dim, theta, inverse, h); });
+  }
+  void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
+                        const Tensor& workspace, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->AttentionForward(R(qkv), heads, kv_heads, R(out), R(lse), R(workspace), h); });
+  }
+  void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
+                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace, Stream& s) override {
+    Issue(s, [=, this](Stream& h) {
+      cpu_->AttentionBackward(R(qkv), heads, kv_heads, R(out), R(lse), R(dout), R(dqkv), R(workspace), h);
+    });
+  }
+  void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t vocab_start, const Tensor& out, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->EmbeddingForward(R(tokens), R(table), vocab_start, R(out), h); });
+  }
+  void EmbeddingBackward(const Tensor& tokens, const Tensor& dout, std::int64_t vocab_start, const Tensor& dtable, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->EmbeddingBackward(R(tokens), R(dout), vocab_start, R(dtable), h); });
+  }
+  void PositionForward(const Tensor& y, const Tensor& table, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->PositionForward(R(y), R(table), h); });
+  }
+  void PositionBackward(const Tensor& dy, const Tensor& dtable, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->PositionBackward(R(dy), R(dtable), h); });
+  }
+  void CrossEntropyMax(const Tensor& logits, std::int64_t valid, const Tensor& max, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->CrossEntropyMax(R(logits), valid, R(max), h); });
+  }
+  void CrossEntropySum(const Tensor& logits, std::int64_t valid, const Tensor& max, const Tensor& targets, std::int64_t vocab_start,
+                       const Tensor& sums, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->CrossEntropySum(R(logits), valid, R(max), R(targets), vocab_start, R(sums), h); });
+  }
+  void CrossEntropyLoss(const Tensor& sums, const Tensor& loss, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->CrossEntropyLoss(R(sums), R(loss), h); });
+  }
+  void CrossEntropyBackward(const Tensor& logits, const Tensor& sums, const Tensor& targets, std::int64_t vocab_start, double scale,
+                            Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->CrossEntropyBackward(R(logits), R(sums), R(targets), vocab_start, scale, h); });
+  }
+  void Fill(const Tensor& y, double value, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->Fill(R(y), value, h); });
+  }
+  void SumOfSquares(std::span<const Tensor> tensors, const Tensor& result, Stream& s) override {
+    std::vector<Tensor> real;
+    for (const Tensor& tensor : tensors) real.push_back(R(tensor));
+    Issue(s, [this, real = std::move(real), result](Stream& h) { cpu_->SumOfSquares(real, R(result), h); });
+  }
+  void AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params, Stream& s) override {
+    std::vector<AdamWTensor> real;
+    for (const AdamWTensor& t : tensors) real.push_back({R(t.param), R(t.grad), R(t.master), R(t.m), R(t.v), t.weight_decay});
+    Issue(s, [this, real = std::move(real), params](Stream& h) { cpu_->AdamW(real, params, h); });
+  }
+
+ private:
+  class Now final : public Stream {
+   public:
+    void Synchronize() override {}
+  };
+
+  template <typename Op>
+  void Issue(Stream& stream, Op op) {
+    RemoteStream::Of(stream).Push([op = std::move(op)] {
+      Now now;
+      op(now);
+    });
+  }
+  Tensor R(const Tensor& tensor) const { return device_.Real(tensor); }
+
+  RemoteDevice& device_;
+  const std::unique_ptr<Ops> cpu_ = CreateCpuOps();
+};
+
+}  // namespace autocfg

@@ -1,0 +1,187 @@
+// The streams of the remote device as a StreamDriver whose links are memory that the ranks share, being threads of one process. As late and
+// as strict as a library may be: nothing is buffered, a transfer ends when all its ranks have come to it, and a link is busy for a
+// while after every call. One rank, one thread.
+#pragma once
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "tests/support/remote_device.h"
+#include "trainer/comm/reduce.h"
+#include "trainer/comm/streamed/stream_driver.h"
+
+namespace autocfg {
+
+// Where the ranks of one link meet. Thread-safe.
+class RemoteMeeting {
+ public:
+  explicit RemoteMeeting(int size) : size_(size) {}
+
+  static std::shared_ptr<RemoteMeeting> Of(const std::string& key, int size) {
+    static std::mutex mutex;
+    static std::map<std::string, std::weak_ptr<RemoteMeeting>> all;
+    const std::lock_guard lock(mutex);
+    std::shared_ptr<RemoteMeeting> meeting = all[key].lock();
+    if (meeting == nullptr) all[key] = meeting = std::make_shared<RemoteMeeting>(size);
+    return meeting;
+  }
+
+  void Come() {
+    const std::lock_guard lock(mutex_);
+    ++came_;
+  }
+  bool IsComplete() {
+    const std::lock_guard lock(mutex_);
+    return came_ >= size_;
+  }
+
+  // What follows begins at the first call, and ends at the one that answers true.
+
+  bool Send(int from, int to, std::uint64_t message, const void* data, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    Slot& slot = messages_[{from, to, message}];
+    if (!slot.offered) slot = {true, false, {static_cast<const char*>(data), static_cast<const char*>(data) + bytes}};
+    if (!slot.taken) return false;
+    messages_.erase({from, to, message});
+    return true;
+  }
+
+  bool Receive(int from, int to, std::uint64_t message, void* data, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const auto it = messages_.find({from, to, message});
+    if (it == messages_.end() || !it->second.offered) return false;
+    if (it->second.data.size() != bytes) throw std::logic_error("the two sides of a message differ in size");
+    std::memcpy(data, it->second.data.data(), bytes);
+    it->second.taken = true;
+    return true;
+  }
+
+  // The reductions of a link in order, by number.
+  bool Reduce(int rank, std::uint64_t number, const Transfer& transfer, void* data) {
+    const std::lock_guard lock(mutex_);
+    const auto bytes = static_cast<std::size_t>(transfer.elements * SizeOf(transfer.dtype));
+    Sum& sum = sums_[number];
+    if (sum.parts.empty()) sum.parts.resize(static_cast<std::size_t>(size_));
+    std::vector<char>& own = sum.parts[static_cast<std::size_t>(rank)];
+    if (own.empty()) {
+      own.assign(static_cast<const char*>(data), static_cast<const char*>(data) + bytes);
+      if (++sum.came == size_) {
+        for (int r = 1; r < size_; ++r) {
+          if (sum.parts[static_cast<std::size_t>(r)].size() != bytes) throw std::logic_error("the ranks of a reduction differ in size");
+          ReduceInto(transfer.dtype, transfer.op, ReduceOrder::kOwnFirst, sum.parts[0].data(), sum.parts[static_cast<std::size_t>(r)].data(),
+                     transfer.elements);
+        }
+      }
+    }
+    if (sum.came < size_) return false;
+    std::memcpy(data, sum.parts[0].data(), bytes);
+    if (++sum.left == size_) sums_.erase(number);
+    return true;
+  }
+
+ private:
+  struct Slot {
+    bool offered = false, taken = false;
+    std::vector<char> data;
+  };
+  struct Sum {
+    std::vector<std::vector<char>> parts;
+    int came = 0, left = 0;
+  };
+
+  const int size_;
+  std::mutex mutex_;
+  int came_ = 0;
+  std::map<std::tuple<int, int, std::uint64_t>, Slot> messages_;
+  std::map<std::uint64_t, Sum> sums_;
+};
+
+class RemoteDriver final : public StreamDriver {
+ public:
+  explicit RemoteDriver(RemoteDevice& device) : device_(device), engine_(device.engine()) {}
+
+  QueueId CreateQueue() override { return QueueId{engine_->AddQueue()}; }
+  void DestroyQueue(QueueId) noexcept override {}
+  QueueId QueueOf(Stream& stream) override { return QueueId{RemoteStream::Of(stream).queue()}; }
+
+  EventId Record(QueueId queue) override {
+    const EventId event{next_event_++};
+    auto done = std::make_shared<bool>(false);
+    events_[event] = done;
+    engine_->Push(static_cast<int>(queue), [done] { return *done = true; });
+    return event;
+  }
+  void Wait(QueueId queue, EventId event) override {
+    engine_->Push(static_cast<int>(queue), [done = events_.at(event)] { return *done; });
+  }
+  void Release(EventId event) noexcept override { events_.erase(event); }
+
+  std::string NewKey() override {
+    static std::atomic<int> next{0};
+    std::string key = std::to_string(next++);
+    key.resize(kLinkKeyBytes, ' ');
+    return key;
+  }
+  LinkId Join(const std::string& key, int rank, int size, const std::string&) override {
+    const LinkId id{static_cast<std::int64_t>(links_.size())};
+    links_.push_back({RemoteMeeting::Of(key, size), rank});
+    links_.back().meeting->Come();
+    return id;
+  }
+  LinkState State(LinkId id) override {
+    Link& link = LinkOf(id);
+    if (++asked_ % kPatience == 0) engine_->Pump();
+    return {.busy = !link.meeting->IsComplete() || --link.busy_for > 0, .error = {}};
+  }
+  void Enqueue(LinkId id, QueueId queue, const Transfer& transfer) override {
+    Link& link = LinkOf(id);
+    if (link.busy_for > 0) throw std::logic_error("a link that is busy was given a transfer");
+    link.busy_for = 4;
+    void* data = device_.Real(transfer.data, transfer.elements * SizeOf(transfer.dtype));
+    const auto bytes = static_cast<std::size_t>(transfer.elements * SizeOf(transfer.dtype));
+    engine_->Push(static_cast<int>(queue), [meeting = link.meeting, rank = link.rank, number = link.issued++, transfer, data, bytes] {
+      switch (transfer.kind) {
+        case Transfer::Kind::kAllReduce:
+          return meeting->Reduce(rank, number, transfer, data);
+        case Transfer::Kind::kSend:
+          return meeting->Send(rank, transfer.peer, number, data, bytes);
+        case Transfer::Kind::kRecv:
+          return meeting->Receive(transfer.peer, rank, number, data, bytes);
+      }
+      return true;
+    });
+  }
+  void BeginLeave(LinkId) noexcept override {}
+  void Leave(LinkId) noexcept override {}
+  void Abort(LinkId) noexcept override {}
+  void SetHostWaitHook(std::function<void()> hook) override { engine_->meanwhile = std::move(hook); }
+
+ private:
+  struct Link {
+    std::shared_ptr<RemoteMeeting> meeting;
+    int rank = 0;
+    int busy_for = 3;          // questions until it is free
+    std::uint64_t issued = 0;  // messages of a lane all go one way, so one count serves
+  };
+  Link& LinkOf(LinkId id) { return links_.at(static_cast<std::size_t>(id)); }
+
+  // Late as they are, a device's streams run though no host waits for them: at the latest after so many questions.
+  static constexpr std::uint64_t kPatience = 500;
+
+  RemoteDevice& device_;
+  const std::shared_ptr<RemoteEngine> engine_;
+  std::uint64_t asked_ = 0;
+  std::map<EventId, std::shared_ptr<bool>> events_;
+  std::int64_t next_event_ = 0;
+  std::vector<Link> links_;
+};
+
+}  // namespace autocfg

@@ -1,0 +1,235 @@
+// The order of what is put onto queues, on a driver that records it; and the failure of a link. One rank of two, whose peer's part of the
+// key exchange a host world that answers at once plays.
+#include "trainer/comm/streamed/streamed_world.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "trainer/comm/group.h"
+
+namespace autocfg {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+struct Journal {
+  std::vector<std::string> lines;
+  int busy = 0;            // how often a link answers that it is busy after each call
+  std::string error;       // of every link from now on
+  std::vector<int> aborted;
+  std::function<void()> host_wait;
+  int events_open = 0;
+
+  std::vector<std::string> Take() { return std::exchange(lines, {}); }
+};
+
+// The compute queue is 0; those of lanes count from 1, as their links do.
+class RecordingDriver final : public StreamDriver {
+ public:
+  explicit RecordingDriver(Journal& journal) : journal_(journal) {}
+
+  QueueId CreateQueue() override { return QueueId{++queues_}; }
+  void DestroyQueue(QueueId) noexcept override {}
+  QueueId QueueOf(Stream&) override { return QueueId{0}; }
+  EventId Record(QueueId queue) override {
+    ++journal_.events_open;
+    Say("record e{} on q{}", ++events_, Number(queue));
+    return EventId{events_};
+  }
+  void Wait(QueueId queue, EventId event) override { Say("q{} waits for e{}", Number(queue), Number(event)); }
+  void Release(EventId) noexcept override { --journal_.events_open; }
+  std::string NewKey() override { return std::string(kLinkKeyBytes, 'k'); }
+  LinkId Join(const std::string&, int rank, int size, const std::string&) override {
+    Say("join as {} of {}", rank, size);
+    busy_[++links_] = journal_.busy;
+    return LinkId{links_};
+  }
+  LinkState State(LinkId link) override {
+    if (!journal_.error.empty()) return {.busy = false, .error = journal_.error};
+    int& left = busy_.at(Number(link));
+    return {.busy = left > 0 && left-- > 0, .error = {}};
+  }
+  void Enqueue(LinkId link, QueueId queue, const Transfer& t) override {
+    const char* kind = t.kind == Transfer::Kind::kSend ? "send" : t.kind == Transfer::Kind::kRecv ? "recv" : "reduce";
+    Say("{} {} from {} on q{}", kind, t.elements, reinterpret_cast<std::uintptr_t>(t.data), Number(queue));
+    busy_.at(Number(link)) = journal_.busy;
+  }
+  void BeginLeave(LinkId link) noexcept override { Say("begin to leave l{}", Number(link)); }
+  void Leave(LinkId link) noexcept override { Say("leave l{}", Number(link)); }
+  void Abort(LinkId link) noexcept override { journal_.aborted.push_back(static_cast<int>(Number(link))); }
+  void SetHostWaitHook(std::function<void()> hook) override { journal_.host_wait = std::move(hook); }
+
+ private:
+  template <typename Id>
+  static std::int64_t Number(Id id) {
+    return static_cast<std::int64_t>(id);
+  }
+  template <typename... T>
+  void Say(fmt::format_string<T...> format, T&&... args) {
+    journal_.lines.push_back(fmt::format(format, std::forward<T>(args)...));
+  }
+
+  Journal& journal_;
+  std::int64_t queues_ = 0, events_ = 0, links_ = 0;
+  std::map<std::int64_t, int> busy_;
+};
+
+class AnyStream final : public Stream {
+ public:
+  void Synchronize() override { FAIL() << "the host waited for a stream"; }
+};
+
+Tensor At(std::uintptr_t address, std::int64_t elements) {
+  return {.data = reinterpret_cast<void*>(address), .dtype = DType::kF32, .rank = 1, .shape = {elements}};
+}
+
+class StreamedWorld : public ::testing::Test {
+ protected:
+  std::unique_ptr<Communicator> Make(CommGroup name, bool reduces) {
+    return world_->CreateGroup(name, {0, 1}, reduces ? At(64, 100) : Tensor{});
+  }
+
+  Journal journal_;
+  std::unique_ptr<CommWorld> world_ = CreateStreamedWorld(std::make_unique<RecordingDriver>(journal_), CreateNullWorld(0, 2), 1024);
+  AnyStream stream_;
+};
+
+// Communication waits for compute before it begins, in buckets one after another; compute waits for communication at Wait, and not before.
+TEST_F(StreamedWorld, AReductionStandsBetweenTwoEvents) {
+  auto group = Make(CommGroup::kData, true);
+  auto work = group->AllReduce(At(4096, 600), ReduceOp::kSum, stream_);
+  EXPECT_THAT(journal_.Take(), ElementsAre("record e1 on q0", "join as 0 of 2", "q1 waits for e1", "reduce 256 from 4096 on q1",
+                                           "reduce 256 from 5120 on q1", "reduce 88 from 6144 on q1", "record e2 on q1"));
+  EXPECT_TRUE(work->Test());
+  EXPECT_THAT(journal_.Take(), IsEmpty());
+  work->Wait();
+  EXPECT_THAT(journal_.Take(), ElementsAre("q0 waits for e2"));
+  work->Wait();
+  EXPECT_THAT(journal_.Take(), IsEmpty()) << "idempotent";
+  work.reset();
+  EXPECT_EQ(journal_.events_open, 0);
+}
+
+// The event that compute left when the operation was issued counts, however late the library takes it; and the end is recorded only when
+// the library has put everything onto the queue.
+TEST_F(StreamedWorld, ABusyLinkChangesNothingInTheOrder) {
+  journal_.busy = 2;
+  auto group = Make(CommGroup::kData, true);
+  auto first = group->AllReduce(At(4096, 300), ReduceOp::kSum, stream_);
+  auto second = group->AllReduce(At(64, 1), ReduceOp::kMax, stream_);
+  EXPECT_THAT(journal_.Take(), ElementsAre("record e1 on q0", "join as 0 of 2", "record e2 on q0"));
+  EXPECT_FALSE(second->Test());
+  second->Wait();
+  EXPECT_THAT(journal_.Take(),
+              ElementsAre("q1 waits for e1", "reduce 256 from 4096 on q1", "reduce 44 from 5120 on q1", "record e3 on q1", "q1 waits for e2",
+                          "reduce 1 from 64 on q1", "record e4 on q1", "q0 waits for e4"));
+  EXPECT_TRUE(first->Test());
+  first->Wait();
+  EXPECT_THAT(journal_.Take(), ElementsAre("q0 waits for e3"));
+}
+
+// Messages keep their order of issue per pair, direction and channel; those of another lane do not wait for them.
+TEST_F(StreamedWorld, MessagesHaveALanePerDirectionAndChannel) {
+  auto group = Make(CommGroup::kPipeline, false);
+  EXPECT_THAT(journal_.Take(), IsEmpty()) << "no lane is made that nobody uses";
+  std::vector<std::unique_ptr<Work>> works;
+  works.push_back(group->Send(At(64, 1), 1, 0, stream_));
+  works.push_back(group->Recv(At(128, 2), 1, 1, stream_));
+  works.push_back(group->Send(At(192, 3), 1, 0, stream_));
+  works.push_back(group->Send(At(256, 4), 1, 1, stream_));
+  EXPECT_THAT(journal_.Take(),
+              ElementsAre("record e1 on q0", "join as 0 of 2", "q1 waits for e1", "send 1 from 64 on q1", "record e2 on q1",  //
+                          "record e3 on q0", "join as 1 of 2", "q2 waits for e3", "recv 2 from 128 on q2", "record e4 on q2",
+                          "record e5 on q0", "q1 waits for e5", "send 3 from 192 on q1", "record e6 on q1",  //
+                          "record e7 on q0", "join as 0 of 2", "q3 waits for e7", "send 4 from 256 on q3", "record e8 on q3"));
+  works.clear();
+  EXPECT_THAT(journal_.Take(), ElementsAre("q0 waits for e2", "q0 waits for e4", "q0 waits for e6", "q0 waits for e8"));
+}
+
+// Waiting for one operation moves those of all lanes.
+TEST_F(StreamedWorld, WaitingForOneAdvancesTheOthers) {
+  journal_.busy = 3;
+  auto data = Make(CommGroup::kData, true), pipeline = Make(CommGroup::kPipeline, false);
+  auto reduce = data->AllReduce(At(64, 10), ReduceOp::kSum, stream_);
+  auto send = pipeline->Send(At(64, 1), 1, 0, stream_);
+  send->Wait();
+  EXPECT_TRUE(reduce->Test());
+}
+
+// A rank begins to leave all links of a group before it waits for the peers at the end of one.
+TEST_F(StreamedWorld, LeavesAllLinksOfAGroupTogether) {
+  auto group = Make(CommGroup::kPipeline, true);
+  group->AllReduce(At(64, 1), ReduceOp::kSum, stream_)->Wait();
+  group->Send(At(64, 1), 1, 0, stream_)->Wait();
+  group->Recv(At(64, 1), 1, 0, stream_)->Wait();
+  journal_.Take();
+  group.reset();
+  const auto lines = journal_.Take();
+  ASSERT_EQ(lines.size(), 6u);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_THAT(lines[i], HasSubstr("begin to leave")) << i;
+  EXPECT_THAT(journal_.aborted, IsEmpty());
+}
+
+// An exception that passes waits for no peer.
+TEST_F(StreamedWorld, AnExceptionAbortsTheLinks) {
+  try {
+    auto group = Make(CommGroup::kData, true);
+    journal_.busy = 1 << 30;
+    auto work = group->AllReduce(At(64, 1), ReduceOp::kSum, stream_);
+    throw std::runtime_error("its own");
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "its own");
+  }
+  EXPECT_THAT(journal_.aborted, ElementsAre(1));
+}
+
+// A failed link ends all, whoever notices: an operation that is waited for, or the host where it waits for the device.
+TEST_F(StreamedWorld, AFailureEndsEveryLinkAndNamesTheGroup) {
+  auto data = Make(CommGroup::kData, true), pipeline = Make(CommGroup::kPipeline, false);
+  data->AllReduce(At(64, 10), ReduceOp::kSum, stream_)->Wait();
+  auto send = pipeline->Send(At(64, 1), 1, 0, stream_);
+  journal_.error = "remote process exited";
+  const auto words = [](const auto& run) -> std::string {
+    try {
+      run();
+    } catch (const CommError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  const std::string first = words([&] { journal_.host_wait(); });
+  EXPECT_THAT(first, HasSubstr("data group of 2 ranks"));
+  EXPECT_THAT(first, HasSubstr("remote process exited"));
+  EXPECT_THAT(journal_.aborted, ElementsAre(1, 2));
+  EXPECT_EQ(words([&] { send->Wait(); }), first);
+  EXPECT_EQ(words([&] { send->Test(); }), first);
+  EXPECT_EQ(words([&] { data->AllReduce(At(64, 10), ReduceOp::kSum, stream_); }), first);
+  EXPECT_EQ(words([&] { pipeline->Recv(At(64, 1), 1, 0, stream_); }), first);
+}
+
+TEST_F(StreamedWorld, RefusesWhatItCannotDo) {
+  auto group = Make(CommGroup::kPipeline, false);
+  EXPECT_THROW(group->AllReduce(At(64, 1), ReduceOp::kSum, stream_), CommError) << "without staging";
+  EXPECT_THROW(group->Send(At(64, 1), 0, 0, stream_), CommError);
+  EXPECT_THROW(group->Recv(At(64, 1), 2, 0, stream_), CommError);
+  EXPECT_THROW(group->Recv(At(64, 1), 1, kUserChannels - 1, stream_), CommError);
+  EXPECT_THROW(world_->CreateGroup(CommGroup::kData, {1}, Tensor{}), CommError);
+}
+
+TEST_F(StreamedWorld, NothingIsMovedForNoElements) {
+  auto group = Make(CommGroup::kData, true);
+  group->AllReduce(At(64, 0), ReduceOp::kSum, stream_)->Wait();
+  group->Send(At(64, 0), 1, 0, stream_)->Wait();
+  EXPECT_THAT(journal_.Take(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace autocfg

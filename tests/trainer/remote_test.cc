@@ -1,0 +1,159 @@
+// The engine on a device whose memory the host cannot reach and whose streams run late: whatever the layout, it makes the very steps
+// that it makes on the CPU.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <tuple>
+
+#include "tests/trainer/same_outcome.h"
+#include "tests/trainer/thread_ranks.h"
+#include "trainer/run/calibrate.h"
+#include "trainer/run/safetensors.h"
+#include "trainer/run/train_loop.h"
+
+namespace autocfg {
+namespace {
+
+using testing::JobOutcome;
+using testing::RunAsThreads;
+using testing::RunThreads;
+using testing::SmallConfig;
+using testing::World;
+
+TrainConfig ShortConfig(const ParallelPlan& plan) {
+  TrainConfig c = SmallConfig();
+  c.plan = plan;
+  c.lr.steps = 4;
+  return c;
+}
+
+std::vector<ParallelPlan> Plans() {
+  return {{},
+          {.tp = 2},
+          {.dp = 2, .micro_batch = 2, .recompute = Recompute::kFull},
+          {.pp = 2, .schedule = Schedule::kGPipe},
+          {.pp = 4, .schedule = Schedule::kOneFOneB},
+          {.pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved},
+          {.tp = 2, .pp = 2, .dp = 2}};
+}
+
+void ExpectSameOutcome(const JobOutcome& got, const JobOutcome& want) {
+  EXPECT_THAT(got.differences, ::testing::IsEmpty());
+  ASSERT_EQ(got.steps.size(), want.steps.size());
+  for (std::size_t s = 0; s < got.steps.size(); ++s) {
+    EXPECT_EQ(got.steps[s].loss, want.steps[s].loss) << "step " << s;
+    EXPECT_EQ(got.steps[s].grad_norm, want.steps[s].grad_norm) << "step " << s;
+  }
+  EXPECT_EQ(got.weights, want.weights);
+}
+
+TEST(Remote, MakesTheStepsOfTheCpu) {
+  for (const ParallelPlan& plan : Plans()) {
+    SCOPED_TRACE(fmt::format("tp={} pp={} dp={} vpp={}", plan.tp, plan.pp, plan.dp, plan.virtual_stages));
+    const TrainConfig c = ShortConfig(plan);
+    ExpectSameOutcome(RunAsThreads(c, World::kStaged), RunAsThreads(c));
+  }
+}
+
+// The same order of operations on the device's own streams, where no host waits within a step. Sums are made in another order.
+TEST(Remote, MakesTheStepsOfTheCpuOnItsOwnStreams) {
+  for (const ParallelPlan& plan : Plans()) {
+    SCOPED_TRACE(fmt::format("tp={} pp={} dp={} vpp={}", plan.tp, plan.pp, plan.dp, plan.virtual_stages));
+    const TrainConfig c = ShortConfig(plan);
+    const JobOutcome got = RunAsThreads(c, World::kStreamed), want = RunAsThreads(c);
+    EXPECT_THAT(got.differences, ::testing::IsEmpty());
+    testing::ExpectSameSteps(want, got, 1e-12);
+    testing::ExpectSameWeights(c.model, want, got, 1e-10);
+  }
+}
+
+class RemoteWorlds : public ::testing::TestWithParam<World> {};
+INSTANTIATE_TEST_SUITE_P(Worlds, RemoteWorlds, ::testing::Values(World::kStaged, World::kStreamed),
+                         [](const auto& info) { return info.param == World::kStaged ? "Staged" : "Streamed"; });
+
+TEST_P(RemoteWorlds, SavesAndLoadsWeights) {
+  const std::string path = ::testing::TempDir() + "remote_test.safetensors";
+  TrainConfig c = ShortConfig({.tp = 2, .pp = 2});
+  c.lr.steps = 1;
+  const JobOutcome saved = RunAsThreads(c, GetParam(), [&](RankTrainer& trainer) { trainer.Save(path); });
+  {
+    const SafetensorsFile file(path);
+    for (const auto& [name, values] : saved.weights) {
+      std::vector<double> stored(values.size());
+      file.Read(name, 0, stored);
+      EXPECT_EQ(stored, values) << name;
+    }
+  }
+  c.init_path = path;
+  c.lr.lr = c.lr.min_lr = 0;  // a step that changes nothing
+  for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{.tp = 2, .dp = 2}}) {
+    c.plan = plan;
+    EXPECT_EQ(RunAsThreads(c, GetParam()).weights, saved.weights);
+  }
+  std::filesystem::remove(path);
+}
+
+// Losses, the trace with its agreement on a common origin, and saving: all that Train does of a device that computes.
+TEST_P(RemoteWorlds, TrainsWithLossesTraceAndWeights) {
+  TrainConfig c = ShortConfig({.pp = 2, .dp = 2});
+  c.trace = true;
+  c.save_path = ::testing::TempDir() + "remote_train_test.safetensors";
+  std::vector<v1::TrainResult> results(4);
+  auto rendezvous = CreateLocalRendezvous(4);
+  RunThreads(4, [&](int rank) {
+    Backend backend = testing::MakeBackend(*rendezvous[static_cast<std::size_t>(rank)], GetParam());
+    results[static_cast<std::size_t>(rank)] = Train(c, rank, 4, backend, {});
+  });
+  c.trace = false;
+  c.save_path.clear();
+  const JobOutcome want = RunAsThreads(c);
+  double earliest_s = 1e9;
+  for (const v1::TrainResult& result : results) {
+    ASSERT_EQ(result.losses_size(), 4);
+    for (int s = 0; s < 4; ++s) EXPECT_NEAR(result.losses(s), want.steps[static_cast<std::size_t>(s)].loss, 1e-12);
+    ASSERT_GT(result.trace_size(), 0);
+    earliest_s = std::min(earliest_s, result.trace(0).start_s());
+    for (const v1::TraceRow& row : result.trace()) EXPECT_GE(row.end_s(), row.start_s());
+  }
+  EXPECT_GE(earliest_s, 0);
+  EXPECT_TRUE(std::filesystem::remove(::testing::TempDir() + "remote_train_test.safetensors"));
+}
+
+TEST_P(RemoteWorlds, FindsTheLargestOverRanks) {
+  const TrainConfig c = ShortConfig({.dp = 3});
+  TrainConfig fitting = c;
+  fitting.workload.global_batch = 9;
+  auto rendezvous = CreateLocalRendezvous(3);
+  RunThreads(3, [&](int rank) {
+    Backend backend = testing::MakeBackend(*rendezvous[static_cast<std::size_t>(rank)], GetParam());
+    RankTrainer trainer(fitting, rank, 3, backend);
+    EXPECT_EQ(trainer.LargestOverRanks(rank == 1 ? 5.5 : -rank), 5.5);
+    EXPECT_EQ(trainer.LargestOverRanks(-2.0 - rank), -2.0);
+    trainer.Barrier();
+  });
+}
+
+TEST_P(RemoteWorlds, TimesOps) {
+  OpDesc matmul, reduce, send;
+  matmul.kind = OpKind::kMatmul;
+  matmul.dims = {16, 16, 16, 0};
+  reduce.kind = OpKind::kAllReduceSum;
+  reduce.group = CommGroup::kData;
+  reduce.group_size = 2;
+  reduce.dims = {1000};
+  send.kind = OpKind::kSend;
+  send.group = CommGroup::kPipeline;
+  send.group_size = 2;
+  send.dims = {1000};
+  auto rendezvous = CreateLocalRendezvous(2);
+  RunThreads(2, [&](int rank) {
+    Backend backend = testing::MakeBackend(*rendezvous[static_cast<std::size_t>(rank)], GetParam());
+    const auto times = TimeOps({matmul, reduce, send}, 0.01, rank, 2, backend);
+    for (const TimedOp& timed : times) EXPECT_GT(timed.seconds, 0) << ToString(timed.op);
+  });
+}
+
+}  // namespace
+}  // namespace autocfg

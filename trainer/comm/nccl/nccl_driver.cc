@@ -1,0 +1,185 @@
+#include "trainer/comm/nccl/nccl_driver.h"
+
+#include <cuda_runtime.h>
+#include <fmt/format.h>
+#include <nccl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/cuda_error.h"
+#include "kernels/cuda/cuda_stream.h"
+
+namespace autocfg {
+namespace {
+
+static_assert(kLinkKeyBytes == NCCL_UNIQUE_ID_BYTES);
+
+// How long the end of a communicator waits for its peers before it is aborted.
+constexpr std::chrono::seconds kLeaveTimeout{20};
+
+struct NcclLink {
+  std::string name;  // NCCL keeps a pointer to it
+  ncclComm_t comm = nullptr;
+  ncclResult_t leaving = ncclSuccess;  // what the beginning of its end was
+};
+
+bool IsUnderWay(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
+
+// NCCL's own words, on one line. `comm` may be null.
+std::string Words(ncclResult_t result, ncclComm_t comm) {
+  std::string more = ncclGetLastError(comm);
+  std::replace(more.begin(), more.end(), '\n', ' ');
+  while (!more.empty() && more.back() == ' ') more.pop_back();
+  return fmt::format("NCCL: {}{}{}", ncclGetErrorString(result), more.empty() ? "" : "; ", more);
+}
+
+ncclDataType_t TypeOf(DType type) {
+  switch (type) {
+    case DType::kF32: return ncclFloat32;
+    case DType::kF64: return ncclFloat64;
+    case DType::kBF16: return ncclBfloat16;
+    case DType::kF16: return ncclFloat16;
+    case DType::kI32: return ncclInt32;
+  }
+  throw CommError("NCCL: an element type that it does not have");
+}
+
+template <typename Id, typename T>
+Id IdOf(T* handle) {
+  return Id{static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(handle))};
+}
+
+template <typename T, typename Id>
+T Handle(Id id) {
+  return reinterpret_cast<T>(static_cast<std::intptr_t>(static_cast<std::int64_t>(id)));
+}
+
+class NcclDriver final : public StreamDriver {
+ public:
+  NcclDriver() = default;
+  ~NcclDriver() override {
+    for (cudaEvent_t event : free_events_) (void)cudaEventDestroy(event);
+  }
+  NcclDriver(const NcclDriver&) = delete;
+  NcclDriver& operator=(const NcclDriver&) = delete;
+
+  // Of the highest priority: what peers wait for goes before more compute.
+  QueueId CreateQueue() override {
+    int least = 0, greatest = 0;
+    cuda::Check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for the priorities of streams");
+    cudaStream_t stream = nullptr;
+    cuda::Check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest), "making a stream");
+    return IdOf<QueueId>(stream);
+  }
+  void DestroyQueue(QueueId queue) noexcept override { (void)cudaStreamDestroy(Handle<cudaStream_t>(queue)); }
+  QueueId QueueOf(Stream& stream) override { return IdOf<QueueId>(cuda::HandleOf(stream)); }
+
+  EventId Record(QueueId queue) override {
+    cudaEvent_t event = nullptr;
+    if (free_events_.empty()) {
+      cuda::Check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+    } else {
+      event = free_events_.back();
+      free_events_.pop_back();
+    }
+    const cudaError_t status = cudaEventRecord(event, Handle<cudaStream_t>(queue));
+    if (status != cudaSuccess) free_events_.push_back(event);
+    cuda::Check(status, "recording an event");
+    return IdOf<EventId>(event);
+  }
+  void Wait(QueueId queue, EventId event) override {
+    cuda::Check(cudaStreamWaitEvent(Handle<cudaStream_t>(queue), Handle<cudaEvent_t>(event), 0), "making a stream wait for an event");
+  }
+  // A wait that was issued keeps to the moment of its event, so the event may be recorded anew.
+  void Release(EventId event) noexcept override { free_events_.push_back(Handle<cudaEvent_t>(event)); }
+
+  std::string NewKey() override {
+    ncclUniqueId id;
+    const ncclResult_t result = ncclGetUniqueId(&id);
+    if (result != ncclSuccess) throw CommError(fmt::format("no id for a communicator: {}", Words(result, nullptr)));
+    return {id.internal, id.internal + NCCL_UNIQUE_ID_BYTES};
+  }
+
+  LinkId Join(const std::string& key, int rank, int size, const std::string& name) override {
+    ncclUniqueId id;
+    std::memcpy(id.internal, key.data(), NCCL_UNIQUE_ID_BYTES);
+    auto link = std::make_unique<NcclLink>(NcclLink{.name = name});
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    config.commName = link->name.c_str();
+    const ncclResult_t result = ncclCommInitRankConfig(&link->comm, size, id, rank, &config);
+    if (!IsUnderWay(result)) {
+      const std::string words = Words(result, nullptr);
+      if (link->comm != nullptr) (void)ncclCommAbort(link->comm);
+      throw CommError(fmt::format("{}: {}", name, words));
+    }
+    return IdOf<LinkId>(link.release());
+  }
+
+  LinkState State(LinkId id) override {
+    const NcclLink& link = *Handle<NcclLink*>(id);
+    ncclResult_t state = ncclSuccess;
+    const ncclResult_t asked = ncclCommGetAsyncError(link.comm, &state);
+    if (asked != ncclSuccess) state = asked;
+    if (!IsUnderWay(state)) return {.busy = false, .error = Words(state, link.comm)};
+    return {.busy = state == ncclInProgress, .error = {}};
+  }
+
+  void Enqueue(LinkId id, QueueId queue, const Transfer& transfer) override {
+    const NcclLink& link = *Handle<NcclLink*>(id);
+    const ncclResult_t result = Call(link.comm, Handle<cudaStream_t>(queue), transfer);
+    if (!IsUnderWay(result)) throw CommError(fmt::format("{}: {}", link.name, Words(result, link.comm)));
+  }
+
+  void BeginLeave(LinkId id) noexcept override {
+    NcclLink& link = *Handle<NcclLink*>(id);
+    link.leaving = ncclCommFinalize(link.comm);
+  }
+
+  void Leave(LinkId id) noexcept override {
+    const std::unique_ptr<NcclLink> link(Handle<NcclLink*>(id));
+    ncclResult_t state = link->leaving;
+    const auto deadline = std::chrono::steady_clock::now() + kLeaveTimeout;
+    while (state == ncclInProgress && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      if (ncclCommGetAsyncError(link->comm, &state) != ncclSuccess) state = ncclInternalError;
+    }
+    // Nobody needs the communicator any more, so its end has no error that anyone could act on.
+    (void)(state == ncclSuccess ? ncclCommDestroy(link->comm) : ncclCommAbort(link->comm));
+  }
+
+  void Abort(LinkId id) noexcept override {
+    const std::unique_ptr<NcclLink> link(Handle<NcclLink*>(id));
+    (void)ncclCommAbort(link->comm);  // the error that led here is what people need to see
+  }
+
+  void SetHostWaitHook(std::function<void()> hook) override { cuda::SetHostWaitHook(std::move(hook)); }
+
+ private:
+  static ncclResult_t Call(ncclComm_t comm, cudaStream_t stream, const Transfer& t) {
+    const auto count = static_cast<std::size_t>(t.elements);
+    const ncclDataType_t type = TypeOf(t.dtype);
+    switch (t.kind) {
+      case Transfer::Kind::kAllReduce:
+        return ncclAllReduce(t.data, t.data, count, type, t.op == ReduceOp::kMax ? ncclMax : ncclSum, comm, stream);
+      case Transfer::Kind::kSend:
+        return ncclSend(t.data, count, type, t.peer, comm, stream);
+      case Transfer::Kind::kRecv:
+        return ncclRecv(t.data, count, type, t.peer, comm, stream);
+    }
+    return ncclInvalidArgument;
+  }
+
+  std::vector<cudaEvent_t> free_events_;
+};
+
+}  // namespace
+
+std::unique_ptr<StreamDriver> CreateNcclDriver() { return std::make_unique<NcclDriver>(); }
+
+}  // namespace autocfg

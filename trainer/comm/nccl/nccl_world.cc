@@ -1,0 +1,32 @@
+#include "trainer/comm/nccl/nccl_world.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "trainer/comm/nccl/nccl_driver.h"
+#include "trainer/comm/streamed/streamed_world.h"
+
+namespace autocfg {
+namespace {
+
+// NCCL reads its variables at its first call in the process.
+void ShareGpuIfAsked(int rank) {
+  const char* asked = std::getenv("AUTOCFG_NCCL_SHARE_GPU");
+  if (asked == nullptr || std::string_view(asked) != "1") return;
+  setenv("NCCL_HOSTID", fmt::format("autocfg-rank-{}", rank).c_str(), 1);
+  setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+}
+
+}  // namespace
+
+std::unique_ptr<CommWorld> CreateNcclWorld(Rendezvous& rendezvous) {
+  if (rendezvous.size() == 1) return CreateNullWorld(0, 1);
+  ShareGpuIfAsked(rendezvous.rank());
+  std::unique_ptr<CommWorld> host = CreateUcxWorld(rendezvous);
+  return CreateStreamedWorld(CreateNcclDriver(), std::move(host));
+}
+
+}  // namespace autocfg

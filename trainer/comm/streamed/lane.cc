@@ -1,0 +1,101 @@
+#include "trainer/comm/streamed/lane.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "fmt/format.h"
+
+namespace autocfg {
+namespace {
+
+// Keys are host memory: there is nothing on a stream to wait for.
+class ReadyStream final : public Stream {
+ public:
+  void Synchronize() override {}
+};
+
+}  // namespace
+
+LaneOperation::LaneOperation(StreamDriver& driver, EventId ready, std::vector<Transfer> transfers)
+    : driver_(driver), ready_(ready), transfers_(std::move(transfers)) {}
+
+LaneOperation::~LaneOperation() {
+  driver_.Release(ready_);
+  if (done_) driver_.Release(*done_);
+}
+
+Lane::Lane(StreamDriver& driver, Communicator& host, std::vector<int> ranks, int rank, int channel, std::string name)
+    : driver_(driver),
+      name_(std::move(name)),
+      rank_(rank),
+      size_(static_cast<int>(ranks.size())),
+      exceptions_(std::uncaught_exceptions()),
+      key_(rank == 0 ? driver.NewKey() : std::string(kLinkKeyBytes, '\0')),
+      queue_(driver.CreateQueue()) {
+  static_assert(kLinkKeyBytes % 4 == 0);
+  const Tensor key{.data = key_.data(), .dtype = DType::kI32, .rank = 1, .shape = {kLinkKeyBytes / 4}};
+  ReadyStream ready;
+  if (rank != 0) exchange_.push_back(host.Recv(key, ranks.front(), channel, ready));
+  for (int other = 1; rank == 0 && other < size_; ++other) {
+    exchange_.push_back(host.Send(key, ranks[static_cast<std::size_t>(other)], channel, ready));
+  }
+}
+
+Lane::~Lane() {
+  if (!IsInOrder()) Abort();
+  BeginLeave();
+  if (link_) driver_.Leave(*link_);
+  driver_.DestroyQueue(queue_);
+}
+
+bool Lane::IsInOrder() const { return std::uncaught_exceptions() <= exceptions_ && waiting_.empty(); }
+
+void Lane::BeginLeave() noexcept {
+  if (!link_ || leaving_ || !IsInOrder()) return;
+  driver_.BeginLeave(*link_);
+  leaving_ = true;
+}
+
+std::shared_ptr<LaneOperation> Lane::Issue(std::vector<Transfer> transfers, QueueId compute) {
+  waiting_.push_back(std::make_shared<LaneOperation>(driver_, driver_.Record(compute), std::move(transfers)));
+  return waiting_.back();
+}
+
+bool Lane::KeyIsThere() {
+  std::erase_if(exchange_, [](const std::unique_ptr<Work>& work) { return work->Test(); });
+  return exchange_.empty();
+}
+
+void Lane::Step() {
+  if (aborted_) return;
+  if (!link_) {
+    if (!KeyIsThere()) return;
+    link_ = driver_.Join(key_, rank_, size_, name_);
+  }
+  for (;;) {
+    const LinkState state = driver_.State(*link_);
+    if (!state.error.empty()) throw CommError(fmt::format("{}: {}", name_, state.error));
+    if (state.busy || waiting_.empty()) return;
+    LaneOperation& operation = *waiting_.front();
+    if (!operation.begun_) {
+      driver_.Wait(queue_, operation.ready_);
+      operation.begun_ = true;
+    }
+    if (operation.next_ < operation.transfers_.size()) {
+      driver_.Enqueue(*link_, queue_, operation.transfers_[operation.next_++]);
+      continue;  // the next one, or the event, only when this one is there
+    }
+    operation.done_ = driver_.Record(queue_);
+    waiting_.pop_front();
+  }
+}
+
+void Lane::Abort() noexcept {
+  aborted_ = true;
+  if (link_) driver_.Abort(*link_);
+  link_.reset();
+  waiting_.clear();
+}
+
+}  // namespace autocfg

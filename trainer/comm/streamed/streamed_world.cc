@@ -1,0 +1,225 @@
+#include "trainer/comm/streamed/streamed_world.h"
+
+#include <exception>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "fmt/format.h"
+#include "trainer/comm/group.h"
+#include "trainer/comm/idle.h"
+#include "trainer/comm/null_communicator.h"
+#include "trainer/comm/streamed/bucket_plan.h"
+#include "trainer/comm/streamed/lane.h"
+
+namespace autocfg {
+namespace {
+
+// The last channel of the host group is for the keys of reductions; each message's key goes by its own channel.
+constexpr int kReductionChannel = kUserChannels - 1;
+
+// Buckets begin where the device reads and writes whole lines.
+constexpr std::int64_t kBucketAlignment = 512;
+
+constexpr std::int64_t kHostStagingBytes = 4096;  // a barrier reduces one number
+
+class ReadyStream final : public Stream {
+ public:
+  void Synchronize() override {}
+};
+
+// The lanes of a rank, all of which advance whenever something is waited for.
+class Lanes {
+ public:
+  explicit Lanes(std::unique_ptr<StreamDriver> driver) : driver_(std::move(driver)) {
+    driver_->SetHostWaitHook([this] { Step(); });
+  }
+  ~Lanes() { driver_->SetHostWaitHook({}); }
+  Lanes(const Lanes&) = delete;
+  Lanes& operator=(const Lanes&) = delete;
+
+  StreamDriver& driver() const { return *driver_; }
+  void Add(Lane* lane) { all_.push_back(lane); }
+  void Remove(Lane* lane) { std::erase(all_, lane); }
+
+  void Step() {
+    if (!failure_.empty()) throw CommError(failure_);
+    try {
+      for (Lane* lane : all_) lane->Step();
+    } catch (const CommError& error) {
+      failure_ = error.what();
+      for (Lane* lane : all_) lane->Abort();  // a rank that fails in one group does its part in no other
+      throw;
+    }
+  }
+
+ private:
+  const std::unique_ptr<StreamDriver> driver_;
+  std::vector<Lane*> all_;
+  std::string failure_;  // empty: none
+};
+
+class StreamedWork final : public Work {
+ public:
+  StreamedWork(Lanes& lanes, std::shared_ptr<LaneOperation> operation, QueueId compute)
+      : lanes_(lanes), operation_(std::move(operation)), compute_(compute), exceptions_(std::uncaught_exceptions()) {}
+
+  // While an exception passes, the peer may never do its part, and waiting would hide the error.
+  ~StreamedWork() override {
+    if (std::uncaught_exceptions() > exceptions_) return;
+    try {
+      Wait();
+    } catch (const CommError&) {  // the operation has ended, which is all that destroying promises
+    }
+  }
+
+  void Wait() override {
+    if (waited_) return;
+    for (Idle idle; !Test(); idle()) {
+    }
+    lanes_.driver().Wait(compute_, *operation_->done());
+    waited_ = true;
+  }
+
+  bool Test() override {
+    lanes_.Step();
+    return operation_->done().has_value();
+  }
+
+ private:
+  Lanes& lanes_;
+  const std::shared_ptr<LaneOperation> operation_;
+  const QueueId compute_;
+  const int exceptions_;
+  bool waited_ = false;
+};
+
+// A lane that its world advances.
+class WorldLane {
+ public:
+  WorldLane(Lanes& lanes, Communicator& host, std::vector<int> ranks, int rank, int channel, std::string name)
+      : lanes_(lanes), lane_(lanes.driver(), host, std::move(ranks), rank, channel, std::move(name)) {
+    lanes_.Add(&lane_);
+  }
+  ~WorldLane() { lanes_.Remove(&lane_); }
+  void BeginLeave() noexcept { lane_.BeginLeave(); }
+  WorldLane(const WorldLane&) = delete;
+  WorldLane& operator=(const WorldLane&) = delete;
+
+  std::unique_ptr<Work> Issue(std::vector<Transfer> transfers, Stream& stream) {
+    const QueueId compute = lanes_.driver().QueueOf(stream);
+    std::shared_ptr<LaneOperation> operation = lane_.Issue(std::move(transfers), compute);
+    lanes_.Step();
+    return std::make_unique<StreamedWork>(lanes_, std::move(operation), compute);
+  }
+
+ private:
+  Lanes& lanes_;
+  Lane lane_;
+};
+
+class StreamedCommunicator final : public Communicator {
+ public:
+  StreamedCommunicator(Lanes& lanes, CommWorld& host, CommGroup name, const std::vector<std::int64_t>& ranks, bool reduces,
+                       std::int64_t bucket_bytes)
+      : lanes_(lanes), name_(name), ranks_(ranks), bucket_bytes_(bucket_bytes), host_staging_(kHostStagingBytes) {
+    const Tensor staging{.data = host_staging_.data(), .dtype = DType::kI32, .rank = 1, .shape = {kHostStagingBytes / 4}};
+    host_ = host.CreateGroup(name, ranks, staging);
+    if (!reduces) return;
+    std::vector<int> all;
+    for (int i = 0; i < size(); ++i) all.push_back(i);
+    reductions_ = std::make_unique<WorldLane>(lanes, *host_, std::move(all), rank(), kReductionChannel,
+                                              fmt::format("{} group of {} ranks", Name(name), size()));
+  }
+
+  ~StreamedCommunicator() override {
+    if (reductions_ != nullptr) reductions_->BeginLeave();
+    for (const auto& [key, lane] : messages_) lane->BeginLeave();
+  }
+
+  int rank() const override { return host_->rank(); }
+  int size() const override { return host_->size(); }
+
+  std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream& stream) override {
+    CheckReducible(tensor);
+    if (tensor.Elements() == 0) return CompleteWork();
+    if (reductions_ == nullptr) throw CommError(fmt::format("a group of {} ranks was made without staging, so it cannot reduce", size()));
+    const std::int64_t width = SizeOf(tensor.dtype);
+    std::vector<Transfer> transfers;
+    for (const Bucket& bucket : PlanBuckets(tensor.Elements(), width, bucket_bytes_, kBucketAlignment)) {
+      transfers.push_back({.kind = Transfer::Kind::kAllReduce,
+                           .data = tensor.As<char>() + bucket.first * width,
+                           .dtype = tensor.dtype,
+                           .elements = bucket.elements,
+                           .op = op});
+    }
+    return reductions_->Issue(std::move(transfers), stream);
+  }
+
+  std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream& stream) override {
+    return Message(Transfer::Kind::kSend, tensor, peer, channel, stream);
+  }
+  std::unique_ptr<Work> Recv(const Tensor& tensor, int peer, int channel, Stream& stream) override {
+    return Message(Transfer::Kind::kRecv, tensor, peer, channel, stream);
+  }
+
+  void Barrier() override {
+    std::int32_t came = 1;
+    ReadyStream ready;
+    const auto work = host_->AllReduce({.data = &came, .dtype = DType::kI32, .rank = 1, .shape = {1}}, ReduceOp::kSum, ready);
+    for (Idle idle; !work->Test(); idle()) lanes_.Step();
+  }
+
+ private:
+  std::unique_ptr<Work> Message(Transfer::Kind kind, const Tensor& tensor, int peer, int channel, Stream& stream) {
+    CheckPeer(*this, peer, channel);
+    if (channel == kReductionChannel) throw CommError(fmt::format("channel {} is outside 0 to {}", channel, kReductionChannel - 1));
+    if (tensor.Elements() == 0) return CompleteWork();
+    const bool sends = kind == Transfer::Kind::kSend;
+    std::unique_ptr<WorldLane>& lane = messages_[{peer, channel, sends}];
+    if (lane == nullptr) {
+      const int from = sends ? rank() : peer, to = sends ? peer : rank();
+      lane = std::make_unique<WorldLane>(
+          lanes_, *host_, std::vector<int>{from, to}, sends ? 0 : 1, channel,
+          fmt::format("{} group, messages from rank {} to rank {}", Name(name_), ranks_[static_cast<std::size_t>(from)],
+                      ranks_[static_cast<std::size_t>(to)]));
+    }
+    return lane->Issue(
+        {{.kind = kind, .data = tensor.data, .dtype = tensor.dtype, .elements = tensor.Elements(), .peer = sends ? 1 : 0}}, stream);
+  }
+
+  Lanes& lanes_;
+  const CommGroup name_;
+  const std::vector<std::int64_t> ranks_;
+  const std::int64_t bucket_bytes_;
+  std::vector<char> host_staging_;
+  std::unique_ptr<Communicator> host_;
+  std::unique_ptr<WorldLane> reductions_;                                    // null: made without staging
+  std::map<std::tuple<int, int, bool>, std::unique_ptr<WorldLane>> messages_;  // by peer, channel, whether this rank sends
+};
+
+class StreamedWorld final : public CommWorld {
+ public:
+  StreamedWorld(std::unique_ptr<StreamDriver> driver, std::unique_ptr<CommWorld> host, std::int64_t bucket_bytes)
+      : host_(std::move(host)), lanes_(std::move(driver)), bucket_bytes_(bucket_bytes) {}
+
+  std::unique_ptr<Communicator> CreateGroup(CommGroup name, const std::vector<std::int64_t>& ranks, const Tensor& staging) override {
+    if (ranks.size() == 1) return host_->CreateGroup(name, ranks, Tensor{});
+    return std::make_unique<StreamedCommunicator>(lanes_, *host_, name, ranks, staging.data != nullptr, bucket_bytes_);
+  }
+
+ private:
+  const std::unique_ptr<CommWorld> host_;
+  Lanes lanes_;
+  const std::int64_t bucket_bytes_;
+};
+
+}  // namespace
+
+std::unique_ptr<CommWorld> CreateStreamedWorld(std::unique_ptr<StreamDriver> driver, std::unique_ptr<CommWorld> host,
+                                               std::int64_t bucket_bytes) {
+  return std::make_unique<StreamedWorld>(std::move(driver), std::move(host), bucket_bytes);
+}
+
+}  // namespace autocfg
