@@ -80,7 +80,7 @@ class StepProducts {
     for (const Action& action : program) {
       for (const OpDesc& op : ActionOps(config.model, config.workload, config.plan, 0, action)) {
         if (op.kind == OpKind::kMatmul || op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionBackward) {
-          ++count_[op];
+          ++count_[WithoutEpilogue(op)];
         }
       }
     }
@@ -103,6 +103,14 @@ class StepProducts {
   }
 
  private:
+  // The product alone.
+  static OpDesc WithoutEpilogue(OpDesc op) {
+    op.epilogue = Epilogue::kNone;
+    op.bias = false;
+    op.activation = Activation::kGelu;
+    return op;
+  }
+
   std::map<OpDesc, int> count_;
   std::map<OpDesc, std::function<void()>> run_;
 };

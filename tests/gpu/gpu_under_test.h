@@ -8,7 +8,6 @@
 
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_ops.h"
-#include "tests/conformance/device_suite.h"
 #include "tests/conformance/ops_fixture.h"
 
 namespace autocfg {

@@ -1,5 +1,5 @@
 // Every op on the GPU against references in double precision, on fresh inputs, with outputs poisoned first.
-#include "tests/conformance/ops_suite.h"
+#include "tests/conformance/ops_epilogue_suite.h"
 
 #include <vector>
 
