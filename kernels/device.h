@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "search/ops/dtype.h"
+
 namespace autocfg {
 
 struct DeviceError : std::runtime_error {
@@ -38,6 +40,9 @@ class Device {
 
   // Whether Tensor::data points to memory that the host reads and writes, with results in it.
   virtual bool ComputesOnHost() const = 0;
+
+  // Whether its ops run on operands of this type.
+  virtual bool ComputesIn(DType type) const = 0;
 
   // Memory aligned to kArenaAlignment, zeroed. A device that computes nothing returns null and counts.
   virtual void* Allocate(std::int64_t bytes) = 0;

@@ -45,6 +45,7 @@ class CpuDevice final : public Device {
  public:
   std::string Name() const override { return "cpu"; }
   bool ComputesOnHost() const override { return true; }
+  bool ComputesIn(DType type) const override { return type == DType::kF32 || type == DType::kF64; }
 
   // Anonymous pages are zero. They are touched here, so that a step never waits for the kernel to find them.
   void* Allocate(std::int64_t bytes) override {

@@ -36,6 +36,7 @@ class CudaDevice final : public Device {
 
   std::string Name() const override { return "cuda"; }
   bool ComputesOnHost() const override { return false; }
+  bool ComputesIn(DType type) const override { return type == DType::kF32 || type == DType::kBF16; }
 
   void* Allocate(std::int64_t bytes) override {
     const std::size_t size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1));

@@ -16,6 +16,7 @@ class DryDevice final : public Device {
   std::string Name() const override { return "dry"; }
   bool Computes() const override { return false; }
   bool ComputesOnHost() const override { return false; }
+  bool ComputesIn(DType) const override { return true; }
 
   void* Allocate(std::int64_t bytes) override {
     allocated_bytes_ += bytes;

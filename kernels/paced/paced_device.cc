@@ -21,6 +21,7 @@ class PacedDevice final : public Device {
   std::string Name() const override { return "paced"; }
   bool Computes() const override { return dry_->Computes(); }
   bool ComputesOnHost() const override { return dry_->ComputesOnHost(); }
+  bool ComputesIn(DType type) const override { return dry_->ComputesIn(type); }
   void* Allocate(std::int64_t bytes) override { return dry_->Allocate(bytes); }
   void Free(void* data, std::int64_t bytes) noexcept override { dry_->Free(data, bytes); }
   std::unique_ptr<Stream> CreateStream() override { return std::make_unique<PacedStream>(clock_); }

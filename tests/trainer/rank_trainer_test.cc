@@ -140,10 +140,10 @@ TEST(RankTrainer, RefusesOnTheCpuWhatItCannotComputeWith) {
 TEST(CreateBackend, NamesTheDeviceThatItDoesNotHave) {
   auto rendezvous = CreateLocalRendezvous(1);
   try {
-    CreateBackend("cuda", *rendezvous[0]);
+    CreateBackend("tpu", *rendezvous[0]);
     FAIL() << "it was accepted";
   } catch (const NotSupported& e) {
-    EXPECT_STREQ(e.what(), "device \"cuda\" is not supported yet; use cpu, dry or paced");
+    EXPECT_STREQ(e.what(), "device \"tpu\" is not supported yet; use cpu, cuda, dry or paced");
   }
 }
 

@@ -9,6 +9,7 @@
 #include "kernels/paced/paced_device.h"
 #include "trainer/comm/paced_world.h"
 #include "trainer/errors.h"
+#include "trainer/run/gpu_backend.h"
 
 namespace autocfg {
 namespace {
@@ -16,6 +17,11 @@ namespace {
 // The ranks of the rendezvous, which exchange messages.
 std::unique_ptr<CommWorld> CreatePeers(Rendezvous& rendezvous) {
   return rendezvous.size() > 1 ? CreateUcxWorld(rendezvous) : CreateNullWorld(0, 1);
+}
+
+// The world of a rank that has no peers; null where it has some.
+std::unique_ptr<CommWorld> CreateAlone(const Rendezvous& rendezvous) {
+  return rendezvous.size() > 1 ? nullptr : CreateNullWorld(0, 1);
 }
 
 Backend CreateCpuBackend(std::unique_ptr<CommWorld> comm) {
@@ -56,13 +62,14 @@ Backend CreatePacedBackend(std::unique_ptr<CommWorld> comm, const OpTimeTable& t
 }
 
 [[noreturn]] void RefuseDevice(std::string_view device) {
-  throw NotSupported(fmt::format("device \"{}\" is not supported yet; use cpu, dry or paced", device));
+  throw NotSupported(fmt::format("device \"{}\" is not supported yet; use cpu, cuda, dry or paced", device));
 }
 
 }  // namespace
 
 Backend CreateBackend(std::string_view device, Rendezvous& rendezvous) {
   if (device == "cpu") return CreateCpuBackend(CreatePeers(rendezvous));
+  if (device == "cuda") return CreateGpuBackend(rendezvous, CreateAlone(rendezvous));
   if (device == "dry") return CreateDryBackend(rendezvous.rank(), rendezvous.size());
   if (device == "paced") {
     throw NotSupported("the paced device is given its op times: there is nothing on it to calibrate");
@@ -72,7 +79,7 @@ Backend CreateBackend(std::string_view device, Rendezvous& rendezvous) {
 
 Backend CreateTrainBackend(std::string_view device, Rendezvous& rendezvous, const TrainConfig& config) {
   const bool paced = device == "paced";
-  if (!paced && device != "cpu" && device != "dry") RefuseDevice(device);
+  if (!paced && device != "cpu" && device != "cuda" && device != "dry") RefuseDevice(device);
   if (paced && config.op_times.empty()) {
     throw BadInput("op_times are missing: the paced device takes the time of every op from them");
   }
@@ -84,9 +91,12 @@ Backend CreateTrainBackend(std::string_view device, Rendezvous& rendezvous, cons
     comm = CreateNullWorld(static_cast<int>(SliceRank(config)), static_cast<int>(RankCount(config.plan)), &rendezvous);
   } else if (device == "dry") {
     comm = CreateNullWorld(rendezvous.rank(), rendezvous.size());
+  } else if (device == "cuda") {
+    comm = CreateAlone(rendezvous);
   } else {
     comm = CreatePeers(rendezvous);
   }
+  if (device == "cuda") return CreateGpuBackend(rendezvous, std::move(comm));
   if (paced) return CreatePacedBackend(std::move(comm), config.op_times);
   return device == "dry" ? CreateDryBackend(std::move(comm)) : CreateCpuBackend(std::move(comm));
 }

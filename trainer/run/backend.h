@@ -23,7 +23,7 @@ struct Backend {
   std::unique_ptr<CommWorld> comm;
 };
 
-// "cpu": host memory and UCX among the ranks of the rendezvous (null communication for one rank). "dry": counts and records, with no peers.
+// "cpu": host memory and UCX among the ranks of the rendezvous (null communication for one rank). "cuda": a GPU (gpu_backend.h). "dry": counts and records, with no peers.
 // Throws NotSupported for any other name. `rendezvous` must outlive the result.
 Backend CreateBackend(std::string_view device, Rendezvous& rendezvous);
 

@@ -1,7 +1,9 @@
 #include "trainer/run/rank_trainer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <string_view>
 #include <utility>
 
 #include "trainer/errors.h"
@@ -40,11 +42,12 @@ std::vector<int> SlotsOf(const RankShape& shape, const RankProgram& program) {
 
 // The types that a device can compute with; one that computes nothing takes any.
 void CheckPrecision(const Precision& precision, const Device& device) {
-  if (!device.ComputesOnHost()) return;
-  const bool one_type = precision.compute == DType::kF32 || precision.compute == DType::kF64;
-  if (one_type && !precision.master_weights) return;
-  throw NotSupported(
-      fmt::format("precision {} is not supported yet on this device; use fp32 or fp64", Name(precision)));
+  if (device.ComputesIn(precision.compute)) return;
+  std::vector<std::string_view> names;
+  for (const std::string_view name : {"bf16", "fp16", "fp32", "fp64"}) {
+    if (device.ComputesIn(ParsePrecision(name)->compute)) names.push_back(name);
+  }
+  throw NotSupported(fmt::format("precision {} is not supported yet on this device; use {}", Name(precision), fmt::join(names, " or ")));
 }
 
 Region LargestRegion(const Arena& arena) {

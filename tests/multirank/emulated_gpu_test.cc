@@ -1,0 +1,142 @@
+// Training on the GPU engine, whole: the real trainer processes with the GPU module on the emulated CUDA (tests/support/emulated_gpu), one rank
+// or several that share the "GPU" and talk through host memory. What no emulator shows, ./dev gpu does.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "tests/multirank/process_jobs.h"
+#include "tests/trainer/thread_ranks.h"
+#include "trainer/run/safetensors.h"
+
+namespace autocfg {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class EmulatedGpu : public ::testing::Test {
+ protected:
+  EmulatedGpu() {
+    setenv("AUTOCFG_GPU_MODULE", AUTOCFG_BIN_DIR "/../tests/libautocfg_emulated_gpu.so", 1);
+    unsetenv("AUTOCFG_GPU_TRANSPORT");
+  }
+  ~EmulatedGpu() override {
+    unsetenv("AUTOCFG_GPU_MODULE");
+    unsetenv("AUTOCFG_GPU_TRANSPORT");
+  }
+};
+
+// Small, with heads that the tensor cores' path of attention takes and others that it does not, and a vocabulary that needs padding.
+TrainConfig Gpt2(const char* precision) {
+  TrainConfig c = testing::SmallConfig();
+  c.model.hidden = 64;
+  c.model.head_dim = 16;
+  c.model.ffn_hidden = 96;
+  c.workload.precision = *ParsePrecision(precision);
+  c.lr.steps = 3;
+  return c;
+}
+
+TrainConfig Llama(const char* precision) {
+  TrainConfig c = Gpt2(precision);
+  c.model.kv_heads = 2;
+  c.model.head_dim = 24;
+  c.model.activation = Activation::kSwiGlu;
+  c.model.norm = Norm::kRmsNorm;
+  c.model.position = Position::kRope;
+  c.model.bias = false;
+  c.model.tied_embeddings = false;
+  return c;
+}
+
+void ExpectLosses(const JobResult& job, const std::vector<StepResult>& want, double tolerance) {
+  ASSERT_EQ(job.outcome, JobOutcome::kDone) << job.message;
+  for (const RankOutcome& rank : job.ranks) {
+    const v1::TrainResult& result = rank.last.train_result();
+    ASSERT_EQ(result.losses_size(), static_cast<int>(want.size()));
+    EXPECT_EQ(result.peak_memory_bytes(), result.planned_memory_bytes().total());
+    for (std::size_t s = 0; s < want.size(); ++s) {
+      EXPECT_NEAR(result.losses(static_cast<int>(s)), want[s].loss, tolerance * want[s].loss) << "step " << s;
+      EXPECT_NEAR(result.grad_norms(static_cast<int>(s)), want[s].grad_norm, 5 * tolerance * want[s].grad_norm) << "step " << s;
+    }
+  }
+}
+
+// Every axis and schedule, and some pairs.
+std::vector<ParallelPlan> Plans() {
+  return {{},
+          {.tp = 2},
+          {.pp = 2},
+          {.dp = 2},
+          {.pp = 2, .schedule = Schedule::kGPipe, .recompute = Recompute::kFull},
+          {.pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved},
+          {.tp = 2, .dp = 2},
+          {.tp = 2, .pp = 2, .micro_batch = 2},
+          {.pp = 2, .dp = 2, .micro_batch = 2, .recompute = Recompute::kFull, .recompute_layers = 1}};
+}
+
+TEST_F(EmulatedGpu, MakesTheStepsOfTheCpuInF32) {
+  for (TrainConfig c : {Gpt2("fp32"), Llama("fp32")}) {
+    const testing::JobOutcome cpu = testing::RunAsThreads(c);
+    for (const ParallelPlan& plan : Plans()) {
+      SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp << " vpp=" << plan.virtual_stages);
+      c.plan = plan;
+      ExpectLosses(RunProcesses(c, "cuda"), cpu.steps, 1e-4);
+    }
+  }
+}
+
+TEST_F(EmulatedGpu, MakesNearlyTheStepsOfTheCpuInBf16) {
+  for (const auto& make : {Gpt2, Llama}) {
+    const testing::JobOutcome cpu = testing::RunAsThreads(make("fp32"));
+    TrainConfig c = make("bf16");
+    for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{.tp = 2, .pp = 2}, ParallelPlan{.dp = 2, .recompute = Recompute::kFull}}) {
+      SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
+      c.plan = plan;
+      ExpectLosses(RunProcesses(c, "cuda"), cpu.steps, 2e-2);
+    }
+  }
+}
+
+// What is planned on the dry device is what the GPU's arena has, master weights and all.
+TEST_F(EmulatedGpu, TakesTheBytesThatWerePlanned) {
+  TrainConfig c = Gpt2("bf16");
+  c.plan = {.tp = 2, .pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved};
+  const JobResult dry = RunProcesses(c, "dry"), gpu = RunProcesses(c, "cuda");
+  ASSERT_EQ(dry.outcome, JobOutcome::kDone) << dry.message;
+  ASSERT_EQ(gpu.outcome, JobOutcome::kDone) << gpu.message;
+  for (std::size_t r = 0; r < dry.ranks.size(); ++r) {
+    EXPECT_EQ(gpu.ranks[r].last.train_result().planned_memory_bytes().SerializeAsString(),
+              dry.ranks[r].last.train_result().planned_memory_bytes().SerializeAsString());
+  }
+}
+
+TEST_F(EmulatedGpu, SaysThatRanksOfOneGpuCannotUseNccl) {
+  setenv("AUTOCFG_GPU_TRANSPORT", "nccl", 1);
+  TrainConfig c = Gpt2("fp32");
+  c.plan = {.dp = 2};
+  const JobResult job = RunProcesses(c, "cuda");
+  EXPECT_NE(job.outcome, JobOutcome::kDone);
+  EXPECT_THAT(job.message, HasSubstr("ranks share a GPU, which NCCL refuses"));
+}
+
+TEST_F(EmulatedGpu, RefusesTypesThatItDoesNotRunByName) {
+  const JobResult job = RunProcesses(Gpt2("fp64"), "cuda");
+  EXPECT_NE(job.outcome, JobOutcome::kDone);
+  EXPECT_THAT(job.message, HasSubstr("fp64"));
+}
+
+TEST(GpuModule, IsNamedWhereItIsNotThere) {
+  setenv("AUTOCFG_GPU_MODULE", "/nowhere/libautocfg_cuda.so", 1);
+  const JobResult job = RunProcesses(Gpt2("fp32"), "cuda");
+  unsetenv("AUTOCFG_GPU_MODULE");
+  EXPECT_NE(job.outcome, JobOutcome::kDone);
+  EXPECT_THAT(job.message, HasSubstr("/nowhere/libautocfg_cuda.so"));
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,28 @@
+// The GPU engine as trainer/cuda_module makes it, on the emulated CUDA: for whole training runs, of one rank or several that share the "GPU", by the
+// real programs (AUTOCFG_GPU_MODULE names it). Without NCCL and cuDNN, which are not emulated.
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_ops.h"
+#include "trainer/comm/communicator.h"
+#include "trainer/run/build_id.h"
+#include "trainer/run/gpu_engine.h"
+
+namespace autocfg {
+namespace {
+
+std::string DeviceIdentity(int) { return "GPU-emulated"; }
+
+std::unique_ptr<CommWorld> NoNccl(Rendezvous&) { throw CommError("NCCL is not emulated"); }
+
+}  // namespace
+}  // namespace autocfg
+
+extern "C" __attribute__((visibility("default"))) const autocfg::GpuEngine* autocfg_gpu_engine() {
+  static const autocfg::GpuEngine engine{.build_id = autocfg::TrainerBuildId(),
+                                         .device_count = autocfg::cuda::DeviceCount,
+                                         .device_identity = autocfg::DeviceIdentity,
+                                         .create_device = autocfg::cuda::CreateCudaDevice,
+                                         .create_ops = autocfg::cuda::CreateCudaOps,
+                                         .choices = autocfg::cuda::ChoicesOf,
+                                         .create_nccl_world = autocfg::NoNccl};
+  return &engine;
+}

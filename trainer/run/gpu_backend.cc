@@ -1,0 +1,79 @@
+#include "trainer/run/gpu_backend.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+#include "trainer/errors.h"
+
+namespace autocfg {
+namespace {
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::string HostName() {
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  return host.data();
+}
+
+}  // namespace
+
+GpuTransport ChooseTransport(const std::vector<std::string>& identities, const std::string& wanted, bool may_share) {
+  if (!wanted.empty() && wanted != "nccl" && wanted != "host") {
+    throw BadInput(fmt::format("AUTOCFG_GPU_TRANSPORT is \"{}\"; it must be nccl or host, or not set", wanted));
+  }
+  std::vector<std::string> sorted = identities;
+  std::sort(sorted.begin(), sorted.end());
+  const bool shared = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
+  if (wanted == "host" || (wanted.empty() && shared)) return GpuTransport::kHost;
+  if (shared && !may_share) {
+    throw BadInput("AUTOCFG_GPU_TRANSPORT is nccl, but ranks share a GPU, which NCCL refuses; use host, or a GPU for each rank");
+  }
+  return GpuTransport::kNccl;
+}
+
+Backend CreateGpuBackend(Rendezvous& rendezvous, std::unique_ptr<CommWorld> alone) {
+  return CreateGpuBackend(LoadGpuEngine(), rendezvous, std::move(alone));
+}
+
+Backend CreateGpuBackend(const GpuEngine& engine, Rendezvous& rendezvous, std::unique_ptr<CommWorld> alone) {
+  // What NCCL's world asks for before the GPU is opened (trainer/comm/nccl/nccl_world.h); what the user has set stays.
+  setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
+  const int count = engine.device_count();
+  const int ordinal = rendezvous.rank() % count;
+  Backend backend;
+  backend.clock = CreateSteadyClock();
+  backend.device = engine.create_device(ordinal);
+  backend.ops = engine.create_ops();
+  if (alone != nullptr) {
+    backend.comm = std::move(alone);
+    return backend;
+  }
+  const std::string identity = fmt::format("{} {}", HostName(), engine.device_identity(ordinal));
+  const std::vector<std::string> identities = rendezvous.AllGather("gpu", identity);
+  const GpuTransport transport =
+      ChooseTransport(identities, Environment("AUTOCFG_GPU_TRANSPORT"), Environment("AUTOCFG_NCCL_SHARE_GPU") == "1");
+  if (transport == GpuTransport::kNccl) {
+    backend.comm = engine.create_nccl_world(rendezvous);
+  } else {
+    backend.comm = CreateStagedWorld(CreateUcxWorld(rendezvous), *backend.device);
+  }
+  if (rendezvous.rank() == 0) {
+    spdlog::info("{} ranks talk by {}", rendezvous.size(),
+                 transport == GpuTransport::kNccl ? "NCCL" : "UCX between hosts: ranks share a GPU, or it was asked for");
+  }
+  return backend;
+}
+
+}  // namespace autocfg
