@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "cli/console.h"
+#include "cli/devices.h"
 #include "cli/paths.h"
 #include "cli/train_job.h"
 #include "fmt/format.h"
@@ -125,6 +126,24 @@ path Existing(path directory) {
   return directory;
 }
 
+// A step of gpt2-tiny.
+JobResult RunSmallStep(const std::string& trainer, const std::string& device, const ParallelPlan& plan, const std::vector<std::string>& gpus) {
+  JobResult failed;
+  auto model = ModelPreset("gpt2-tiny");
+  if (!model.ok()) {
+    failed.message = Text(model.status());
+    return failed;
+  }
+  FillDefaults(*model);
+  const Workload workload{2, model->max_seq_len, *ParsePrecision("fp32")};
+  v1::Job job = MakeTrainJob(*model, workload, plan, device);
+  job.mutable_train()->set_steps(1);
+  job.mutable_train()->set_seed(1);
+  job.set_time_limit_s(kEngineTimeLimitS);
+  ProcessLauncher launcher(trainer);
+  return launcher.Run(MakeJobRequest(job, PhysicalCores(), gpus));
+}
+
 }  // namespace
 
 std::string_view Name(CheckState state) {
@@ -179,23 +198,42 @@ std::vector<Check> CheckLibraries(const std::string& trainer) {
   return {CheckBlas(loaded), CheckUcx(loaded)};
 }
 
-Check CheckGpus(const std::string& root) {
-  std::string driver;
-  if (std::ifstream file(root + "/proc/driver/nvidia/version"); file) std::getline(file, driver);
-  int devices = 0;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(path(root + "/dev"), error)) {
-    const std::string name = entry.path().filename();
-    if (name.size() > 6 && name.starts_with("nvidia") && name.find_first_not_of("0123456789", 6) == std::string::npos) ++devices;
+std::vector<Check> CheckGpus(const GpuList& list, const std::string& root) {
+  std::vector<Check> checks;
+  if (!list.driver.empty()) {
+    checks.push_back(Ok("gpu driver", fmt::format("NVIDIA {}{}", list.driver, list.gpus.empty() ? "; " + list.why_none : "")));
+  } else if (std::ifstream file(root + "/proc/driver/nvidia/version"); file) {
+    checks.push_back(Warning("gpu driver", fmt::format("the machine has one, but {}", list.why_none),
+                             "give the container its GPUs (docker run --gpus all)"));
+  } else {
+    checks.push_back(Ok("gpu driver", fmt::format("{}; plans are measured on the CPU", list.why_none)));
   }
-  if (devices == 0 && driver.empty()) return Ok("gpus", "none seen: no NVIDIA driver; plans are measured on the CPU");
-  if (devices == 0)
-    return Warning("gpus", fmt::format("a driver without devices ({})", driver), "give the container its GPUs (docker run --gpus all)");
-  return Ok("gpus", fmt::format("{} seen{}", devices, driver.empty() ? "" : fmt::format(" ({})", driver)));
+  for (const GpuInfo& gpu : list.gpus) {
+    std::string found = fmt::format("{}, {}, {} of {} free", gpu.name, gpu.uuid, BytesText(gpu.free_bytes), BytesText(gpu.memory_bytes));
+    if (gpu.nvlinks > 0) found += fmt::format(", {} NVLink{}", gpu.nvlinks, gpu.nvlinks == 1 ? "" : "s");
+    if (!gpu.farthest.empty()) found += fmt::format(", to the farthest other by {}", gpu.farthest);
+    checks.push_back(Ok(fmt::format("gpu {}", gpu.index), std::move(found)));
+  }
+  for (const GpuInfo& gpu : list.left_out) {
+    checks.push_back(Warning(fmt::format("gpu {}", gpu.index), fmt::format("{}: left out: {}", gpu.name.empty() ? "not named" : gpu.name, gpu.left_out),
+                             "ranks run on whole GPUs that the driver describes"));
+  }
+  return checks;
 }
 
-Check CheckCudaEngine() {
-  return Missing("cuda engine", "not supported yet: this build has the CPU engine", "clusters of GPUs are predicted, or emulated with --device paced");
+Check CheckCudaEngine(const std::string& trainer, const GpuList& list) {
+  constexpr const char* kName = "cuda engine";
+  const std::string module = FindGpuEngine(trainer);
+  if (module.empty()) {
+    if (list.gpus.empty()) return Ok(kName, "not in this build; clusters of GPUs are predicted, or emulated with --device paced");
+    return Missing(kName, "not in this build, though there is a GPU: plans are measured on the CPU",
+                   "install a CUDA toolkit with cuDNN and NCCL, then ./dev build");
+  }
+  if (list.gpus.empty()) return Ok(kName, module + "; no GPU to try it on");
+  const JobResult result = RunSmallStep(trainer, "cuda", {}, UuidsOf(list));
+  if (result.outcome != JobOutcome::kDone)
+    return Missing(kName, fmt::format("{}: a step of gpt2-tiny failed: {}", module, result.message), "./dev gpu says more");
+  return Ok(kName, fmt::format("{}: a step of gpt2-tiny ran on {}; {} in all", module, TextOf(list.gpus.front()), SecondsText(result.wall_s)));
 }
 
 std::vector<Check> CheckStorage(const std::string& database) {
@@ -231,17 +269,7 @@ Check CheckTrainer(const std::string& trainer) {
 
 Check CheckEngine(const std::string& trainer) {
   constexpr const char* kAdvice = "./dev build, then ./dev test say more";
-  auto model = ModelPreset("gpt2-tiny");
-  if (!model.ok()) return Missing("cpu engine", Text(model.status()), kAdvice);
-  FillDefaults(*model);
-  const ParallelPlan plan{.dp = 2};
-  const Workload workload{2, model->max_seq_len, *ParsePrecision("fp32")};
-  v1::Job job = MakeTrainJob(*model, workload, plan, "cpu");
-  job.mutable_train()->set_steps(1);
-  job.mutable_train()->set_seed(1);
-  job.set_time_limit_s(kEngineTimeLimitS);
-  ProcessLauncher launcher(trainer);
-  const JobResult result = launcher.Run(MakeJobRequest(job, PhysicalCores()));
+  const JobResult result = RunSmallStep(trainer, "cpu", {.dp = 2}, {});
   if (result.outcome != JobOutcome::kDone)
     return Missing("cpu engine", fmt::format("a step of gpt2-tiny on two ranks failed: {}", result.message), kAdvice);
   return Ok("cpu engine", fmt::format("a step of gpt2-tiny on two ranks ran; {} in all", SecondsText(result.wall_s)));
@@ -251,8 +279,9 @@ std::vector<Check> CheckMachine(const std::string& database) {
   const std::string trainer = FindTrainer();
   std::vector<Check> checks = {CheckCores(), CheckMemory(), CheckSharedMemory(), CheckDescriptors()};
   for (auto& check : CheckStorage(database)) checks.push_back(std::move(check));
-  checks.push_back(CheckGpus());
-  checks.push_back(CheckCudaEngine());
+  const GpuList gpus = ListGpus();
+  for (auto& check : CheckGpus(gpus)) checks.push_back(std::move(check));
+  checks.push_back(CheckCudaEngine(trainer, gpus));
   checks.push_back(CheckTrainer(trainer));
   if (checks.back().state == CheckState::kMissing) {
     checks.push_back(Missing("cpu engine", "cannot run without its trainer", ""));

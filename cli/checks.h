@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/nvml/gpus.h"
+
 namespace autocfg {
 
 enum class CheckState : std::uint8_t { kOk, kWarning, kMissing };
@@ -24,9 +26,10 @@ Check CheckSharedMemory(const std::string& directory = "/dev/shm");
 Check CheckDescriptors();
 // BLAS and UCX: those that the trainer program loads.
 std::vector<Check> CheckLibraries(const std::string& trainer);
-// `root` goes in front of /proc and /dev: "" outside of tests.
-Check CheckGpus(const std::string& root = "");
-Check CheckCudaEngine();
+// The driver, then each GPU that is visible. `root` goes in front of /proc: "" outside of tests.
+std::vector<Check> CheckGpus(const GpuList& list, const std::string& root = "");
+// The GPU part of the engine, beside the trainer program; where there is a GPU, one step of a small model on it.
+Check CheckCudaEngine(const std::string& trainer, const GpuList& list);
 // `database`: --db, or empty for the default.
 std::vector<Check> CheckStorage(const std::string& database);
 Check CheckTrainer(const std::string& trainer);

@@ -34,7 +34,7 @@ absl::StatusOr<std::unique_ptr<EmbeddedService>> EmbeddedService::Start(const st
 
 EmbeddedService::~EmbeddedService() { Stop(); }
 
-absl::Status EmbeddedService::StartWorker(std::int64_t slots) {
+absl::Status EmbeddedService::StartWorker(std::int64_t slots, const GpuList& machine) {
   WorkerOptions options;
   options.coordinator = address();
   options.name = "workers/local";
@@ -44,7 +44,7 @@ absl::Status EmbeddedService::StartWorker(std::int64_t slots) {
         "{}: the training engine is missing; build autocfg-trainer beside autocfg or set AUTOCFG_TRAINER",
         options.trainer_path.empty() ? "autocfg-trainer" : options.trainer_path));
   }
-  options.inventory = LocalInventory(slots);
+  options.inventory = LocalInventory(machine, slots);
   auto worker = Worker::Start(options);
   if (!worker.ok()) return worker.status();
   worker_ = *std::move(worker);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "kernels/nvml/gpus.h"
 #include "server/coordinator.h"
 #include "worker/worker.h"
 
@@ -22,8 +23,8 @@ class EmbeddedService {
   // The gRPC target.
   const std::string& address() const { return coordinator_->address(); }
 
-  // From here on jobs are run, `slots` ranks at once.
-  absl::Status StartWorker(std::int64_t slots);
+  // From here on jobs are run, `slots` ranks at once: on the machine's GPUs where some are given, else on the CPU.
+  absl::Status StartWorker(std::int64_t slots, const GpuList& machine = {});
 
   // Ends the worker with its processes, then the coordinator. What was measured is stored. Idempotent.
   void Stop();

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "cli/devices.h"
+#include "kernels/nvml/gpus.h"
 #include "search/plan/cluster_spec.h"
 #include "search/plan/legality.h"
 #include "search/plan/model_spec.h"
@@ -22,18 +24,23 @@ namespace autocfg {
 // the engine runs it too is the caller's to ask (CheckEngineSupports).
 absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_len);
 
-// `local`, `local:1xRANKS`, a preset with its size, or a file: as it is described there; without a name it has the file's, less its ending.
-absl::StatusOr<ClusterSpec> LoadCluster(const std::string& text);
+// `local`, `local:1xRANKS` (of `machine`'s GPUs where it has any, else of the CPU), a preset with its size, or a file: as it is described there;
+// without a name it has the file's, less its ending.
+absl::StatusOr<ClusterSpec> LoadCluster(const std::string& text, const GpuList& machine = {});
 
 // A cluster that is predicted: as LoadCluster, but not `local`, which has no figures.
 absl::StatusOr<ClusterSpec> LoadDescribedCluster(const std::string& text);
 
-// A cluster of CPUs whose node this machine is to stand for: `local` where it is one node. A rank's memory is bounded by this machine's
-// own limit, and its ranks share this machine's cores. InvalidArgument for GPUs, saying what to do; `text` names the cluster.
-absl::StatusOr<ClusterSpec> MeasuredHere(const std::string& text, const ClusterSpec& cluster);
+// A cluster whose node this machine is to stand for: `local` where it is one node. A rank's memory is bounded by this machine's own limit. On the
+// CPU its ranks share this machine's cores; on GPUs each has one, as described, so that the cluster is `local` only where this machine has as many
+// as the node. InvalidArgument where the cluster's devices are not what the device is made of, or other GPUs than this machine's, saying what
+// to do; `text` names the cluster.
+absl::StatusOr<ClusterSpec> MeasuredHere(const std::string& text, const ClusterSpec& cluster, const RunDevice& device);
 
 // Of what the CPU engine runs: "fp32" where empty; it takes fp64 and fp32.
 absl::StatusOr<Precision> LoadPrecision(const std::string& text);
+// Of what the GPU engine runs: "bf16" where empty; it takes bf16 and fp32.
+absl::StatusOr<Precision> LoadGpuPrecision(const std::string& text);
 // Of what the dry device plans: "fp32" where empty; any of the four.
 absl::StatusOr<Precision> LoadPlannedPrecision(const std::string& text);
 // Of what is predicted: where empty as DefaultPredictedPrecision (search/text/prediction_json.h); any of the four.
@@ -45,7 +52,7 @@ absl::StatusOr<ParallelPlan> LoadPlan(const std::string& text);
 absl::StatusOr<ParallelPlan> CheckPlan(const ModelSpec& model, const Workload& workload,
                                        std::int64_t max_ranks, const ParallelPlan& plan);
 
-// OK for auto, cpu, paced and (where `dry` is) dry. Empty = auto = cpu.
+// OK for auto, cpu, cuda, paced and (where `dry` is) dry. Empty = auto. Whether the machine has it: ChooseDevice.
 absl::StatusOr<std::string> LoadDevice(const std::string& text, bool dry);
 
 // "AXIS=V1,V2".

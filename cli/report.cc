@@ -87,6 +87,7 @@ std::string BestText(const v1::Candidate& best, const SearchQuestion& question) 
   text += fmt::format("  median of {} steps, +- half the 95% interval", measured.step_time_s_size());
   if (measured.slice()) return text + "; the plan is larger than this machine, which corrects its prediction by a slice\n";
   if (question.device == "paced") return text + "; every op took its modelled time\n";
+  if (const double ranks = measured.ranks_per_device(); ranks > 0) return text + fmt::format("; {:g} rank{} per GPU\n", ranks, ranks == 1 ? "" : "s");
   return text + fmt::format("; {:g} rank{} per core\n", measured.ranks_per_core(), measured.ranks_per_core() == 1 ? "" : "s");
 }
 
@@ -101,7 +102,8 @@ std::string MachineText(const SearchQuestion& question) {
     const NodeGroup& group = cluster.groups.front();
     text += fmt::format(" on its {}, {} a rank", group.device.name.empty() ? "cpu" : group.device.name,
                         BytesText(group.device.memory_bytes));
-    if (group.ranks_per_core > 1) text += fmt::format(", {:g} ranks per core", group.ranks_per_core);
+    if (group.ranks_per_core > 1)
+      text += fmt::format(", {:g} ranks per {}", group.ranks_per_core, group.device.kind == DeviceKind::kCuda ? "GPU" : "core");
   }
   return text + "\n";
 }

@@ -57,7 +57,9 @@ Json WorkloadJson(const Workload& workload) {
               {"precision", std::string(Name(workload.precision))}};
 }
 
-Json VersionsJson() { return Json{{"autocfg", Version()}, {"build_id", BuildId()}, {"engine", "cpu"}}; }
+Json VersionsJson(const std::string& device) {
+  return Json{{"autocfg", Version()}, {"build_id", BuildId()}, {"engine", device == "cuda" ? "cuda" : "cpu"}};
+}
 
 Json PredictionJson(const v1::Prediction& prediction, const ParallelPlan& plan, const SearchQuestion& question) {
   const Throughput rates =
@@ -77,6 +79,7 @@ Json MeasurementJson(const v1::Measurement& measurement, const SearchQuestion& q
               {"peak_memory_bytes", measurement.peak_memory_bytes()},
               {"device_overhead_bytes", measurement.device_overhead_bytes()},
               {"ranks_per_core", measurement.ranks_per_core()},
+              {"ranks_per_gpu", measurement.ranks_per_device() > 0 ? Json(measurement.ranks_per_device()) : Json(nullptr)},
               {"slice", measurement.slice()},
               {"emulated", question.device == "paced"},
               {"build_id", measurement.build_id()},
@@ -101,7 +104,7 @@ absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQu
             {"cluster", ClusterJson(question.cluster)},
             {"workload", WorkloadJson(question.workload)},
             {"device", question.predict_only ? Json(nullptr) : Json(question.device)},
-            {"versions", VersionsJson()}};
+            {"versions", VersionsJson(question.device)}};
   if (answer.nothing_fits().empty()) {
     auto best = CandidateJson(answer.best(), question);
     if (!best.ok()) return best.status();

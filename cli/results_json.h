@@ -20,12 +20,13 @@ struct SearchQuestion {
   ModelSpec model;
   ClusterSpec cluster;
   Workload workload;
-  std::string device = "cpu";  // that measures: cpu, or paced, which emulates the cluster
+  std::string device = "cpu";  // that measures: cpu, cuda, or paced, which emulates the cluster
   bool predict_only = false;   // nothing is measured
 };
 
 nlohmann::ordered_json WorkloadJson(const Workload& workload);
-nlohmann::ordered_json VersionsJson();
+// `device`: what measured, or trained.
+nlohmann::ordered_json VersionsJson(const std::string& device);
 // As search/text/prediction_json.h has it, with tokens_per_s of the whole plan.
 nlohmann::ordered_json PredictionJson(const v1::Prediction& prediction, const ParallelPlan& plan,
                                       const SearchQuestion& question);

@@ -4,10 +4,13 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "cli/console.h"
+#include "cli/devices.h"
 #include "cli/embedded_service.h"
 #include "cli/files.h"
 #include "cli/inputs.h"
@@ -48,7 +51,8 @@ struct SearchArgs {
 struct SearchRequest {
   SearchQuestion question;
   v1::SearchSpec spec;
-  std::string note;  // on what was assumed of the cluster; may be empty
+  GpuList machine;                 // on device cuda: what measures
+  std::vector<std::string> notes;  // on what measures, and what was assumed of the cluster
 };
 
 // What the server says of a field of the request, said of the option that it came from; what a cluster lacks, of what was given as one.
@@ -96,23 +100,35 @@ bool IsDescribed(const SearchQuestion& question) {
   return question.device == "paced" || (question.predict_only && !question.cluster.local);
 }
 
-// The cluster and the precision, which follow from what is to measure.
-absl::Status LoadMachine(const SearchArgs& args, SearchRequest& request, Precision& precision) {
+// The device, the cluster and the precision, each of which follows from those before.
+absl::Status LoadMachine(const SearchArgs& args, std::string asked, SearchRequest& request, Precision& precision) {
   SearchQuestion& question = request.question;
-  auto cluster = question.device == "paced" ? LoadDescribedCluster(args.cluster) : LoadCluster(args.cluster);
+  auto cluster = asked == "paced" ? LoadDescribedCluster(args.cluster) : LoadCluster(args.cluster);
   if (!cluster.ok()) return cluster.status();
   question.cluster = *std::move(cluster);
+  // What is only predicted from its figures needs no device, and CPUs are measured on CPUs.
+  const bool on_cpus = question.cluster.groups.front().device.kind == DeviceKind::kCpu;
+  if (asked == "auto" && !question.cluster.local && (question.predict_only || on_cpus)) asked = "cpu";
+  auto device = ChooseDevice(asked, args.precision);
+  if (!device.ok()) return device.status();
+  question.device = device->name;
+  request.notes = device->notes;
   if (IsDescribed(question)) {
-    request.note = AssumeTypicalFigures(question.cluster);
+    if (std::string note = AssumeTypicalFigures(question.cluster); !note.empty()) request.notes.push_back(std::move(note));
   } else {
-    cluster = MeasuredHere(args.cluster, question.cluster);
+    const bool local_gpus = question.cluster.local && device->name == "cuda";
+    cluster = local_gpus ? LoadCluster(args.cluster, device->machine) : MeasuredHere(args.cluster, question.cluster, *device);
     if (!cluster.ok()) return cluster.status();
     question.cluster = *std::move(cluster);
   }
-  const auto loaded =
-      IsDescribed(question) ? LoadPredictedPrecision(args.precision, question.cluster) : LoadPrecision(args.precision);
+  const auto loaded = IsDescribed(question)       ? LoadPredictedPrecision(args.precision, question.cluster)
+                      : device->name == "cuda" ? LoadGpuPrecision(args.precision)
+                                               : LoadPrecision(args.precision);
   if (!loaded.ok()) return loaded.status();
   precision = *loaded;
+  const auto gpus = static_cast<std::int64_t>(device->machine.gpus.size());
+  if (gpus > 0 && !question.cluster.local && gpus < question.cluster.groups.front().gpus_per_node) request.spec.set_machine_ranks(gpus);
+  request.machine = std::move(device->machine);
   return absl::OkStatus();
 }
 
@@ -122,7 +138,6 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args) {
   if (auto status = CheckPredictOnly(args); !status.ok()) return status;
   const auto device = LoadDevice(args.device, /*dry=*/false);
   if (!device.ok()) return device.status();
-  question.device = *device;
   question.predict_only = args.predict_only;
   if (args.model.empty())
     return absl::InvalidArgumentError("--model is missing; give a preset, such as gpt2-tiny, or a file");
@@ -142,7 +157,7 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args) {
   if (auto status = args.predict_only ? CheckPredictable(*model) : CheckEngineSupports(*model); !status.ok())
     return Where(fmt::format("--model: {}", args.model), status, "model");
   Precision precision;
-  if (auto status = LoadMachine(args, request, precision); !status.ok()) return status;
+  if (auto status = LoadMachine(args, *device, request, precision); !status.ok()) return status;
   question.workload = {*global_batch, seq_len != 0 ? seq_len : model->max_seq_len, precision};
   if (auto status = Validate(question.workload, *model); !status.ok()) return status;
   const auto space = LoadSpace(args.space);
@@ -168,7 +183,7 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args) {
   }
   spec.set_exhaustive(args.exhaustive);
   spec.set_predict_only(args.predict_only);
-  spec.set_device(*device);
+  spec.set_device(question.device);
   // As the server will judge it, before there is a database.
   if (const auto problem = ParseSearchSpec(spec); !problem.ok()) return OfOption(problem.status(), args.cluster);
   return request;
@@ -201,10 +216,11 @@ absl::StatusOr<v1::Study> Begin(StudyClient& client, const v1::SearchSpec& spec)
   return study;
 }
 
-std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer,
-                        const SearchQuestion& question) {
+std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer, const SearchRequest& request) {
+  const SearchQuestion& question = request.question;
   if (!args.output.empty() && ReplaceablePath(args.output).ok() && question.cluster.local)
-    return fmt::format("{} train --input {} --steps 10", args.program, ShellWord(args.output));
+    return fmt::format("{} train --input {} --steps 10{}", args.program, ShellWord(args.output),
+                       args.device == "cpu" || args.device == "cuda" ? " --device " + args.device : "");
   const std::string plan = answer.best().plan_text();
   const std::string workload =
       fmt::format("--model {} --global-batch {} --seq-len {} --precision {}", ShellWord(args.model),
@@ -212,14 +228,17 @@ std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer
   if (question.predict_only && IsDescribed(question))
     return fmt::format("{} explain {} --cluster {} --plan {}", args.program, workload, ShellWord(args.cluster), plan);
   std::string how;
+  if (args.device == "cpu" || args.device == "cuda") how = " --device " + args.device;
   if (question.device == "paced") how = fmt::format(" --device paced --cluster {}", ShellWord(args.cluster));
   // The plan is larger than this machine, whether a slice of it was measured or not.
   const auto& group = question.cluster.groups.front();
-  if (!question.cluster.local && !IsDescribed(question) && RankCount(question.cluster) > group.gpus_per_node) how = " --slice 0,0";
+  const std::int64_t at_once = request.spec.machine_ranks() > 0 ? request.spec.machine_ranks() : group.gpus_per_node;
+  if (!question.cluster.local && !IsDescribed(question) && RankCount(question.cluster) > at_once) how += " --slice 0,0";
   return fmt::format("{} train {} --plan {} --steps 10{}", args.program, workload, plan, how);
 }
 
-int Present(const SearchArgs& args, const v1::Recommendation& answer, const SearchQuestion& question) {
+int Present(const SearchArgs& args, const v1::Recommendation& answer, const SearchRequest& request) {
+  const SearchQuestion& question = request.question;
   const auto json = SearchJson(answer, question);
   if (!json.ok()) return Fail(kExitNegative, Text(json.status()));
   const bool found = answer.nothing_fits().empty();
@@ -230,10 +249,44 @@ int Present(const SearchArgs& args, const v1::Recommendation& answer, const Sear
     }
   }
   const std::string text =
-      args.json ? json->dump(2) + "\n" : SearchReport(answer, question, NextCommand(args, answer, question));
+      args.json ? json->dump(2) + "\n" : SearchReport(answer, question, NextCommand(args, answer, request));
   if (const int code = Answer(text); code != kExitDone) return code;
   if (!found) return Fail(kExitNegative, fmt::format("nothing fits: {}", answer.nothing_fits()));
   return kExitDone;
+}
+
+// Ranks that are run together: all of them where they are, else those of the node that this machine stands for, as far as it has GPUs for them.
+std::int64_t RanksAtOnce(const SearchRequest& request) {
+  const SearchQuestion& question = request.question;
+  if (question.cluster.local || question.device == "paced") return RankCount(question.cluster);
+  const std::int64_t machine = request.spec.machine_ranks();
+  return machine > 0 ? machine : question.cluster.groups.front().gpus_per_node;
+}
+
+// On what a measurement says where the machine is smaller than what it stands for.
+std::vector<std::string> LoadNotes(const SearchRequest& request, std::int64_t slots) {
+  std::vector<std::string> notes;
+  const std::int64_t ranks = RankCount(request.question.cluster);
+  const std::int64_t machine = request.spec.machine_ranks();
+  if (machine > 0) {
+    notes.push_back(fmt::format("this machine has {} of the {} GPUs of a node: of larger plans a slice is measured, one rank alone", machine,
+                                request.question.cluster.groups.front().gpus_per_node));
+  } else if (slots < ranks) {
+    notes.push_back(fmt::format("this machine stands for one node of {} rank{}: of larger plans a slice is measured, one rank alone", slots,
+                                slots == 1 ? "" : "s"));
+  }
+  if (request.question.device == "cuda") {
+    if (std::string note = SharedGpusNote(slots, request.machine); !note.empty()) notes.push_back(std::move(note));
+    return notes;
+  }
+  const auto cores = static_cast<std::int64_t>(PhysicalCores().size());
+  if (slots > cores && slots < ranks) {
+    notes.push_back(fmt::format("{} rank{} run{} at once, one on each core, in place of a node's {}: what is timed is a rank, not ranks that share a core",
+                                cores, cores == 1 ? "" : "s", cores == 1 ? "s" : "", slots));
+  } else if (slots > cores) {
+    notes.push_back(fmt::format("{} ranks share {} core{}; plans are compared as loaded as that", slots, cores, cores == 1 ? "" : "s"));
+  }
+  return notes;
 }
 
 int RunSearch(const SearchArgs& args) {
@@ -247,22 +300,11 @@ int RunSearch(const SearchArgs& args) {
   const auto database = DatabasePath(args.database);
   if (!database.ok()) return Fail(database.status());
   const SearchQuestion& question = request->question;
-  const std::int64_t ranks = RankCount(question.cluster);
   if (std::string note = PrecisionNote(question.cluster); args.precision.empty() && IsDescribed(question) && !note.empty()) Note(note);
-  if (!request->note.empty()) Note(request->note);
-  const bool whole = question.cluster.local || question.device == "paced";
-  // A plan of more ranks than a node has is measured by a slice.
-  const std::int64_t slots = whole ? ranks : question.cluster.groups.front().gpus_per_node;
-  if (!IsDescribed(question) && slots < ranks) {
-    Note(fmt::format("this machine stands for one node of {} rank{}: of larger plans a slice is measured, one rank alone", slots,
-                     slots == 1 ? "" : "s"));
-  }
-  if (const auto cores = static_cast<std::int64_t>(PhysicalCores().size()); !IsDescribed(question) && slots > cores && slots < ranks) {
-    Note(fmt::format("{} rank{} run{} at once, one on each core, in place of a node's {}: what is timed is a rank, not ranks that share a core",
-                     cores, cores == 1 ? "" : "s", cores == 1 ? "s" : "", slots));
-  } else if (!IsDescribed(question) && slots > cores) {
-    Note(fmt::format("{} ranks share {} core{}; plans are compared as loaded as that", slots, cores,
-                     cores == 1 ? "" : "s"));
+  for (const std::string& note : request->notes) Note(note);
+  const std::int64_t slots = RanksAtOnce(*request);
+  if (!IsDescribed(question)) {
+    for (const std::string& note : LoadNotes(*request, slots)) Note(note);
   }
 
   const Interrupt interrupt;
@@ -273,7 +315,7 @@ int RunSearch(const SearchArgs& args) {
   const auto study = Begin(client, request->spec);
   if (!study.ok()) return Fail(study.status());
   if (question.device == "paced" || !IsDescribed(question)) {
-    if (auto status = service->StartWorker(slots); !status.ok()) return Fail(status);
+    if (auto status = service->StartWorker(slots, request->machine); !status.ok()) return Fail(status);
   }
 
   StudyWatcher watcher(service->address(), study->name());
@@ -305,7 +347,7 @@ int RunSearch(const SearchArgs& args) {
   const auto answer = client.GetRecommendation(ended.name());
   if (!answer.ok()) return Fail(answer.status());
   service->Stop();
-  return Present(args, *answer, question);
+  return Present(args, *answer, *request);
 }
 
 }  // namespace
@@ -318,14 +360,14 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
   verb->add_option("--cluster", args->cluster, "local, local:1xRANKS, a preset with its size such as a100-80gb-sxm:64x8, or a file")->capture_default_str();
   verb->add_option("--global-batch", args->global_batch, "sequences per step");
   verb->add_option("--seq-len", args->seq_len, "tokens per sequence (default: the model's max_seq_len)");
-  verb->add_option("--precision", args->precision, "fp32 (default) or fp64; of predicted and emulated clusters bf16 (default) and fp16 too");
+  verb->add_option("--precision", args->precision, "fp32 (default on the CPU) or fp64; on GPUs bf16 (default) or fp32; of predicted and emulated clusters bf16 (default) and fp16 too");
   verb->add_option("--space", args->space,
                    "AXIS=V1,V2: only these values of tp, pp, dp, mbs, vpp, schedule, split, recompute, ...; repeatable")
       ->allow_extra_args(false);
   verb->add_flag("--exhaustive", args->exhaustive, "measure every plan that fits");
   verb->add_option("--max-trials", args->max_trials, "measure at most so many plans");
   verb->add_option("--time-budget", args->time_budget, "such as 90s, 10m, 1h");
-  verb->add_option("--device", args->device, "auto, cpu, or paced (emulates --cluster on this machine)");
+  verb->add_option("--device", args->device, "auto (a GPU where one can be used, else the CPU), cpu, cuda, or paced (emulates --cluster on this machine)");
   verb->add_option("--db", args->database, "the database (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
   verb->add_option("--output", args->output, "write the answer here as JSON, for train --input");
   verb->add_flag("--json", args->json, "the answer as JSON");

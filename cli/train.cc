@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "cli/console.h"
+#include "cli/devices.h"
 #include "cli/files.h"
 #include "cli/inputs.h"
 #include "cli/interrupt.h"
@@ -34,6 +36,7 @@
 #include "search/text/prediction_json.h"
 #include "search/text/suggest.h"
 #include "search/text/typical_figures.h"
+#include "worker/gpu_health.h"
 #include "worker/inventory.h"
 #include "worker/job_runner.h"
 #include "worker/process_launcher.h"
@@ -53,6 +56,7 @@ struct TrainArgs {
 struct TrainRun {
   BestPlan what;
   std::string device;
+  GpuList machine;                      // on device cuda: what it runs on
   std::optional<ClusterSpec> emulated;  // on the paced device: what it stands for
   std::optional<v1::Slice> slice;
   std::vector<std::string> notes;  // to be said once all is checked
@@ -144,6 +148,11 @@ absl::StatusOr<Precision> LoadRunPrecision(const TrainArgs& args, const std::opt
     return LoadPredictedPrecision(name, *run.emulated);
   }
   if (run.device == "dry") return LoadPlannedPrecision(name);
+  if (run.device == "cuda") {
+    auto precision = LoadGpuPrecision(name);
+    if (!of_input || precision.ok()) return precision;
+    return Where(fmt::format("--input: {}", args.input), precision.status());
+  }
   auto precision = LoadPrecision(name);
   if (of_input && absl::IsUnimplemented(precision.status())) {
     return absl::UnimplementedError(
@@ -197,9 +206,13 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
   } else {
     run.plan = input->plan;
   }
-  const auto device = LoadDevice(args.device, /*dry=*/true);
+  const auto asked = LoadDevice(args.device, /*dry=*/true);
+  if (!asked.ok()) return asked.status();
+  auto device = ChooseDevice(*asked, args.precision.empty() && input ? Name(input->workload.precision) : args.precision);
   if (!device.ok()) return device.status();
-  loaded.device = *device;
+  loaded.device = device->name;
+  loaded.machine = std::move(device->machine);
+  loaded.notes = std::move(device->notes);
   auto emulated = LoadEmulated(args, input, run.plan, loaded.notes);
   if (!emulated.ok()) return emulated.status();
   loaded.emulated = *std::move(emulated);
@@ -257,7 +270,7 @@ absl::Status CheckFits(const TrainRun& train, std::int64_t capacity) {
 
 // What makes no sense together.
 absl::Status CheckTogether(const TrainArgs& args, const TrainRun& run) {
-  if (run.device != "cpu" && !args.save.empty()) {
+  if (run.device != "cpu" && run.device != "cuda" && !args.save.empty()) {
     return absl::InvalidArgumentError(fmt::format("--save: the {} device computes no weights; leave it out", run.device));
   }
   if (run.slice && !args.save.empty())
@@ -322,14 +335,34 @@ absl::Status WriteTrace(const std::string& file, const TrainRun& run, const JobR
   return WriteFileAtomically(file, ChromeTrace(program, rows, origin));
 }
 
-// Bytes that a rank may use; 0 = as many as it likes.
-absl::StatusOr<std::int64_t> CapacityOf(const TrainRun& run) {
+// Bytes that a rank may use, its device's own among them; 0 = as many as it likes.
+struct Capacity {
+  std::int64_t bytes = 0;
+  std::int64_t overhead_bytes = 0;  // of the device itself, as far as it is known before the run
+};
+
+absl::StatusOr<Capacity> CapacityOf(const TrainRun& run) {
   const std::int64_t processes = run.slice ? 1 : RankCount(run.what.plan);
-  const auto here = LocalCluster(processes);
+  const auto here = LocalCluster(processes, run.machine);
   if (!here.ok()) return Where("--plan", here.status());
-  if (run.device == "dry") return 0;
-  if (!run.emulated) return MemoryCapacity(*here);
-  return MemoryCapacity(*run.emulated) - run.emulated->groups.front().device.overhead_bytes;
+  if (run.device == "dry") return Capacity{};
+  if (!run.emulated) return Capacity{MemoryCapacity(*here), here->groups.front().device.overhead_bytes};
+  // What is emulated has no overhead of its own.
+  return Capacity{MemoryCapacity(*run.emulated) - run.emulated->groups.front().device.overhead_bytes, 0};
+}
+
+// On what this machine makes of the run.
+void AddLoadNotes(TrainRun& run, std::int64_t ranks, std::size_t cores) {
+  if (run.device == "cpu" && ranks > static_cast<std::int64_t>(cores)) {
+    run.notes.push_back(fmt::format("{} ranks share {} core{}; times are not those of {} cores", ranks, cores, cores == 1 ? "" : "s", ranks));
+  }
+  if (run.device != "cuda") return;
+  if (std::string note = SharedGpusNote(ranks, run.machine); !note.empty()) run.notes.push_back(std::move(note));
+  std::vector<std::string> used = UuidsOf(run.machine);
+  used.resize(std::min(used.size(), static_cast<std::size_t>(ranks)));
+  const std::chrono::seconds now{0};
+  if (const std::string shortage = WaitForFreeGpus(used, now, nullptr); !shortage.empty())
+    run.notes.push_back(shortage + "; times are not those of a free GPU");
 }
 
 absl::StatusOr<std::shared_ptr<const OpTimeModel>> OpTimesOf(const TrainRun& run) {
@@ -363,16 +396,13 @@ int RunTrain(const TrainArgs& args) {
   if (auto status = CheckTogether(args, run); !status.ok()) return Fail(status);
   if (auto status = CheckFiles(args); !status.ok()) return Fail(kExitUsage, Text(status));
   if (run.device != "dry") {
-    if (auto status = CheckFits(run, *capacity); !status.ok()) return Fail(kExitNegative, Text(status));
+    if (auto status = CheckFits(run, capacity->bytes - capacity->overhead_bytes); !status.ok()) return Fail(kExitNegative, Text(status));
   }
 
   v1::Job job = MakeTrainJob(run.what.model, run.what.workload, run.what.plan, run.device);
   if (run.slice) job.set_ranks(1);
   const std::vector<int> cores = PhysicalCores();
-  if (run.device == "cpu" && job.ranks() > static_cast<std::int64_t>(cores.size())) {
-    run.notes.push_back(fmt::format("{} ranks share {} core{}; times are not those of {} cores", job.ranks(), cores.size(),
-                                    cores.size() == 1 ? "" : "s", job.ranks()));
-  }
+  AddLoadNotes(run, job.ranks(), cores.size());
   v1::TrainSpec& spec = *job.mutable_train();
   *spec.mutable_optimizer() = *optimizer;
   spec.set_steps(*steps);
@@ -380,7 +410,7 @@ int RunTrain(const TrainArgs& args) {
   spec.set_data_path(args.data);
   spec.set_init_path(args.init);
   if (!args.save.empty()) spec.set_save_path(*ReplaceablePath(args.save));
-  spec.set_memory_capacity_bytes(*capacity);
+  spec.set_memory_capacity_bytes(capacity->bytes);
   spec.set_trace(!args.trace.empty());
   if (run.slice) *spec.mutable_slice() = *run.slice;
   if (run.emulated) {
@@ -398,7 +428,7 @@ int RunTrain(const TrainArgs& args) {
             trainer.empty() ? "autocfg-trainer" : trainer));
   }
   const Interrupt interrupt;
-  TrainDisplay display(args.json, run.device == "cpu" && !run.slice, *steps, run.what.workload);
+  TrainDisplay display(args.json, (run.device == "cpu" || run.device == "cuda") && !run.slice, *steps, run.what.workload);
   LaunchHooks hooks;
   hooks.cancel = &interrupt.flag();
   // Once the ranks run: what they refuse at their start is one line of error, alone.
@@ -410,7 +440,7 @@ int RunTrain(const TrainArgs& args) {
     display.Step(rank, progress);
   };
   ProcessLauncher launcher(trainer);
-  const JobResult result = launcher.Run(MakeJobRequest(job, cores), hooks);
+  const JobResult result = launcher.Run(MakeJobRequest(job, cores, UuidsOf(run.machine)), hooks);
   display.End();
   if (result.outcome == JobOutcome::kCancelled && interrupt.requested()) {
     return Fail(kExitNegative, "interrupted; the ranks have ended, nothing was saved");
@@ -447,9 +477,9 @@ void AddTrain(CLI::App& app, Verb& chosen) {
   verb->add_option("--steps", args->steps, "steps to train");
   verb->add_option("--global-batch", args->global_batch, "sequences per step (default: dp*mbs)");
   verb->add_option("--seq-len", args->seq_len, "tokens per sequence (default: the model's max_seq_len)");
-  verb->add_option("--precision", args->precision, "fp32 (default) or fp64; with --device dry bf16 and fp16 too, with paced bf16 by default");
+  verb->add_option("--precision", args->precision, "on the CPU fp32 (default) or fp64; on GPUs bf16 (default) or fp32; with --device dry any of four, with paced bf16 by default");
   verb->add_option("--data", args->data, "tokens: .u16, .u32, else bytes (default: a seeded pattern)");
-  verb->add_option("--device", args->device, "auto, cpu, dry (counts memory, computes nothing), or paced (every op takes its modelled time)");
+  verb->add_option("--device", args->device, "auto (a GPU where one can be used, else the CPU), cpu, cuda, dry (counts memory, computes nothing), or paced (every op takes its modelled time)");
   verb->add_option("--cluster", args->cluster, "what --device paced emulates: a preset with its size, or a file");
   verb->add_option("--init", args->init, "start from these weights (safetensors)");
   verb->add_option("--save", args->save, "write the weights here at the end (safetensors)");

@@ -98,7 +98,7 @@ nlohmann::ordered_json TrainJson(const TrainSummary& summary, const RunDescripti
           {"slice", SliceJson(run)},
           {"model", ModelJson(run.model)},
           {"workload", WorkloadJson(run.workload)},
-          {"versions", VersionsJson()}};
+          {"versions", VersionsJson(run.device)}};
 }
 
 std::string TrainReport(const TrainSummary& summary, const RunDescription& run) {

@@ -69,13 +69,37 @@ absl::Status CheckPrograms(const SearchProblem& problem) {
   return absl::OkStatus();
 }
 
+// That the cluster's devices and the precision are what the device that measures is made of, and computes in.
+absl::Status CheckMeasuringDevice(const SearchProblem& problem) {
+  const bool on_gpus = problem.device == "cuda";
+  for (const NodeGroup& group : problem.cluster.groups) {
+    if ((group.device.kind == DeviceKind::kCuda) == on_gpus) continue;
+    if (on_gpus) return absl::InvalidArgumentError("spec.device: cuda measures on GPUs, and the cluster's devices are CPUs; give cpu");
+    return absl::InvalidArgumentError(
+        "spec.cluster: its devices are GPUs, which the cpu device says nothing of: search it on device cuda, with predict_only, or on the "
+        "paced device");
+  }
+  const std::string_view name = Name(problem.workload.precision);
+  if (on_gpus && name == "fp64") return absl::InvalidArgumentError("spec.workload.precision: fp64 is for CPUs only; on a GPU use bf16 or fp32");
+  if (on_gpus && name == "fp16") {
+    return absl::UnimplementedError("spec.workload.precision: fp16 on a GPU is not supported yet: use bf16 or fp32");
+  }
+  if (!on_gpus && name != "fp32" && name != "fp64") {
+    return absl::UnimplementedError(
+        fmt::format("spec.workload.precision: {} on the CPU is not supported yet: use fp32 or fp64", name));
+  }
+  return absl::OkStatus();
+}
+
 // That the evidence which the study asks for can be had.
 absl::Status CheckEvidence(const SearchProblem& problem) {
   const ClusterSpec& cluster = problem.cluster;
-  if (problem.device != "cpu" && problem.device != "paced") {
-    return absl::UnimplementedError(
-        fmt::format("spec.device: {} is not supported yet; give cpu or paced", Printable(problem.device)));
+  if (problem.device != "cpu" && problem.device != "cuda" && problem.device != "paced") {
+    return absl::InvalidArgumentError(
+        fmt::format("spec.device: {} is none that measures; give cpu, cuda or paced", Printable(problem.device)));
   }
+  if (problem.machine_ranks < 0)
+    return absl::InvalidArgumentError(fmt::format("spec.machine_ranks is {}; it must not be negative", problem.machine_ranks));
   if (problem.device == "paced" && cluster.local) {
     return absl::InvalidArgumentError(
         "spec.device: paced emulates a described cluster; give a preset or a file in place of local");
@@ -98,16 +122,7 @@ absl::Status CheckEvidence(const SearchProblem& problem) {
     }
     return CheckPrograms(problem);
   }
-  for (const NodeGroup& group : cluster.groups) {
-    if (group.device.kind == DeviceKind::kCpu) continue;
-    return absl::InvalidArgumentError(
-        "spec.cluster: its devices are GPUs, which this version does not run on yet: search it with predict_only, or on the "
-        "paced device");
-  }
-  if (const std::string_view name = Name(problem.workload.precision); name != "fp32" && name != "fp64") {
-    return absl::UnimplementedError(
-        fmt::format("spec.workload.precision: {} on the CPU is not supported yet: use fp32 or fp64", name));
-  }
+  if (absl::Status status = CheckMeasuringDevice(problem); !status.ok()) return status;
   if (!cluster.local) {
     if (absl::Status status = CheckLinks(cluster); !status.ok()) return In("cluster", status);
   }
@@ -132,7 +147,7 @@ std::int64_t MeasurableRanks(const SearchProblem& problem) {
   if (EvidenceOf(problem) != Evidence::kSlices) return 0;
   std::int64_t ranks = std::numeric_limits<std::int64_t>::max();
   for (const NodeGroup& group : problem.cluster.groups) ranks = std::min(ranks, group.gpus_per_node);
-  return ranks;
+  return problem.machine_ranks > 0 ? std::min(ranks, problem.machine_ranks) : ranks;
 }
 
 absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
@@ -162,7 +177,9 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
   problem.cluster = *std::move(cluster);
   if (absl::Status status = Validate(problem.cluster); !status.ok()) return In("cluster", status);
   problem.options.predict_only = spec.predict_only();
-  problem.device = spec.device().empty() ? "cpu" : spec.device();
+  problem.device = spec.device();
+  if (problem.device.empty()) problem.device = problem.cluster.local && OnGpus(spec.cluster()) ? "cuda" : "cpu";
+  problem.machine_ranks = spec.machine_ranks();
   if (problem.device == "paced" || problem.options.predict_only) AssumeTypicalFigures(problem.cluster);
   if (absl::Status status = CheckEvidence(problem); !status.ok()) return status;
 
@@ -213,6 +230,7 @@ v1::SearchSpec ToProto(const SearchProblem& problem) {
   spec.set_max_trials(problem.options.max_trials);
   spec.set_time_budget_s(problem.time_budget_s);
   spec.set_device(problem.device);
+  spec.set_machine_ranks(problem.machine_ranks);
   return spec;
 }
 

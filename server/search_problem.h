@@ -21,7 +21,8 @@ struct SearchProblem {
   AxisValues space;
   SearchOptions options;
   double time_budget_s = 0;  // 0 = none
-  std::string device;        // "cpu", "paced"
+  std::string device;        // "cpu", "cuda", "paced"
+  std::int64_t machine_ranks = 0;  // that one machine runs at once, where a described node has more; 0: as many as a node has
 };
 
 // How a study comes by its evidence.
@@ -40,7 +41,7 @@ bool NeedsCalibration(const SearchProblem& problem);
 std::int64_t MeasurableRanks(const SearchProblem& problem);
 
 // Fills defaults: the model's by FillDefaults, seq_len = the model's max_seq_len, precision fp32 on CPUs and bf16 on GPUs,
-// device cpu; what a described cluster that is predicted or emulated leaves out, by AssumeTypicalFigures; sorts the axes and their values. InvalidArgument names the field ("spec.model: ..."); Unimplemented names
+// device cpu, and cuda for `local` on GPUs; what a described cluster that is predicted or emulated leaves out, by AssumeTypicalFigures; sorts the axes and their values. InvalidArgument names the field ("spec.model: ..."); Unimplemented names
 // what the engine or the search does not do yet.
 absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec);
 

@@ -93,6 +93,10 @@ absl::StatusOr<std::shared_ptr<const OpTimeModel>> StudySearch::OpTimesFrom(Outc
     measured.push_back(*std::move(time));
   }
   device_overhead_bytes_ = (*calibration)->device_overhead_bytes;
+  if (device_overhead_bytes_ == 0 && problem_.device == "cuda") {  // not measured: the estimate stands
+    for (const NodeGroup& group : problem_.cluster.groups)
+      device_overhead_bytes_ = std::max(device_overhead_bytes_, group.device.overhead_bytes);
+  }
   OpTimes times(measured);
   if (problem_.cluster.local) return std::make_shared<const OpTimes>(std::move(times));
   auto with_links = MeasuredOnLinks::Create(std::move(times), problem_.cluster);

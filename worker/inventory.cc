@@ -12,6 +12,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "fmt/format.h"
 #include "worker/build_id.h"
@@ -78,6 +79,31 @@ std::string CpuFingerprint() {
   return found.empty() ? model : fmt::format("{} ({})", model, found);
 }
 
+v1::Gpu ToProto(const GpuInfo& gpu) {
+  v1::Gpu message;
+  message.set_index(gpu.index);
+  message.set_name(gpu.name);
+  message.set_uuid(gpu.uuid);
+  message.set_memory_bytes(gpu.memory_bytes);
+  message.set_nvlinks(gpu.nvlinks);
+  message.set_farthest(gpu.farthest);
+  message.set_left_out(gpu.left_out);
+  return message;
+}
+
+absl::Status CheckRanks(std::int64_t ranks) {
+  if (ranks >= 0 && ranks <= kMaxRanks) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("{} ranks on this machine; give between 1 and {}", ranks, kMaxRanks));
+}
+
+ClusterSpec LocalOf(std::int64_t ranks, NodeGroup group) {
+  ClusterSpec cluster;
+  cluster.name = ranks == 0 ? "local" : fmt::format("local:1x{}", ranks);
+  cluster.local = true;
+  cluster.groups.push_back(std::move(group));
+  return cluster;
+}
+
 }  // namespace
 
 std::vector<int> PhysicalCores() {
@@ -113,26 +139,61 @@ v1::Inventory LocalInventory(std::int64_t slots) {
   return inventory;
 }
 
-absl::StatusOr<ClusterSpec> LocalCluster(std::int64_t ranks) {
-  if (ranks < 0 || ranks > kMaxRanks) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} ranks on this machine; give between 1 and {}", ranks, kMaxRanks));
+v1::Inventory LocalInventory(const GpuList& list, std::int64_t slots) {
+  v1::Inventory inventory = LocalInventory(slots);
+  if (list.gpus.empty()) return inventory;
+  inventory.set_device_kind("cuda");
+  inventory.set_device_fingerprint(NamesOf(list, /*counted=*/false));
+  inventory.set_driver(list.driver);
+  if (slots <= 0) inventory.set_slots(static_cast<std::int64_t>(list.gpus.size()));
+  for (const auto* gpus : {&list.gpus, &list.left_out}) {
+    for (const GpuInfo& gpu : *gpus) *inventory.add_gpus() = ToProto(gpu);
   }
+  return inventory;
+}
+
+absl::StatusOr<ClusterSpec> LocalCluster(std::int64_t ranks) {
+  if (auto status = CheckRanks(ranks); !status.ok()) return status;
   const auto cores = static_cast<std::int64_t>(PhysicalCores().size());
-  ClusterSpec cluster;
-  cluster.name = ranks == 0 ? "local" : fmt::format("local:1x{}", ranks);
-  cluster.local = true;
-  if (ranks == 0) ranks = std::min(cores, kMaxRanks);
+  const std::int64_t count = ranks == 0 ? std::min(cores, kMaxRanks) : ranks;
   NodeGroup group;
   group.device.name = "cpu";
   group.device.kind = DeviceKind::kCpu;
   // 80% of the limit, shared evenly (CONTRACT.md, "JSON").
-  group.device.memory_bytes = MemoryLimitBytes() / 10 * 8 / ranks;
+  group.device.memory_bytes = MemoryLimitBytes() / 10 * 8 / count;
   group.nodes = 1;
-  group.gpus_per_node = ranks;
-  group.ranks_per_core = std::max(1.0, static_cast<double>(ranks) / static_cast<double>(cores));
-  cluster.groups.push_back(group);
-  return cluster;
+  group.gpus_per_node = count;
+  group.ranks_per_core = std::max(1.0, static_cast<double>(count) / static_cast<double>(cores));
+  return LocalOf(ranks, std::move(group));
+}
+
+absl::StatusOr<ClusterSpec> LocalCluster(std::int64_t ranks, const GpuList& list) {
+  if (list.gpus.empty()) return LocalCluster(ranks);
+  if (auto status = CheckRanks(ranks); !status.ok()) return status;
+  const std::size_t gpus = list.gpus.size();
+  const std::int64_t count = ranks == 0 ? static_cast<std::int64_t>(gpus) : ranks;
+  const std::int64_t sharing = RanksPerGpu(count, gpus);
+  const GpuInfo& least = *std::min_element(list.gpus.begin(), list.gpus.end(),
+                                           [](const auto& a, const auto& b) { return a.memory_bytes < b.memory_bytes; });
+  if (const std::int64_t most = least.memory_bytes / (kGpuOverheadBytes + 1); sharing > most) {
+    return absl::InvalidArgumentError(fmt::format("{} ranks on {} GPU{}: each needs {} bytes of {}'s {} beside its own; give {} at most", count, gpus,
+                                                  gpus == 1 ? "" : "s", kGpuOverheadBytes, TextOf(least), least.memory_bytes,
+                                                  most * static_cast<std::int64_t>(gpus)));
+  }
+  NodeGroup group;
+  group.device.name = least.name;
+  group.device.kind = DeviceKind::kCuda;
+  group.device.memory_bytes = least.memory_bytes / sharing;
+  group.device.overhead_bytes = kGpuOverheadBytes;
+  group.nodes = 1;
+  group.gpus_per_node = count;
+  group.ranks_per_core = static_cast<double>(sharing);
+  return LocalOf(ranks, std::move(group));
+}
+
+std::int64_t RanksPerGpu(std::int64_t ranks, std::size_t gpus) {
+  const auto count = static_cast<std::int64_t>(gpus);
+  return std::max<std::int64_t>(1, (ranks + count - 1) / count);
 }
 
 }  // namespace autocfg

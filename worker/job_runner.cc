@@ -9,6 +9,7 @@
 #include "fmt/format.h"
 #include "search/ops/op_desc.h"
 #include "search/stats/statistics.h"
+#include "worker/inventory.h"
 
 namespace autocfg {
 namespace {
@@ -30,8 +31,18 @@ v1::Outcome ToOutcome(JobOutcome outcome) {
   return v1::OUTCOME_FAILED;
 }
 
-JobReport Refused(std::string message) {
+constexpr char kCuda[] = "cuda";
+
+JobReport Failed(std::string message) {
   JobReport report;
+  report.message = std::move(message);
+  return report;
+}
+
+// Nothing runs: another machine, or this one later, may be fit.
+JobReport NotHere(std::string message) {
+  JobReport report;
+  report.outcome = v1::OUTCOME_REFUSED;
   report.message = std::move(message);
   return report;
 }
@@ -47,12 +58,28 @@ std::vector<std::vector<int>> PinRanks(int ranks, const std::vector<int>& cores)
   return pins;
 }
 
-int RanksToRun(const v1::Job& job, const v1::Inventory& inventory) {
-  if (!job.fewer_ranks() || inventory.physical_cores() <= 0) return job.ranks();
-  return static_cast<int>(std::min<std::int64_t>(job.ranks(), inventory.physical_cores()));
+std::vector<std::string> PinToGpus(int ranks, const std::vector<std::string>& gpus) {
+  if (gpus.empty()) return {};
+  std::vector<std::string> pins;
+  for (int rank = 0; rank < ranks; ++rank) pins.push_back(gpus[static_cast<std::size_t>(rank) % gpus.size()]);
+  return pins;
 }
 
-JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores) {
+std::vector<std::string> UsableGpus(const v1::Inventory& inventory) {
+  std::vector<std::string> uuids;
+  for (const v1::Gpu& gpu : inventory.gpus()) {
+    if (gpu.left_out().empty()) uuids.push_back(gpu.uuid());
+  }
+  return uuids;
+}
+
+int RanksToRun(const v1::Job& job, const v1::Inventory& inventory) {
+  const auto places = job.device() == kCuda ? static_cast<std::int64_t>(UsableGpus(inventory).size()) : inventory.physical_cores();
+  if (!job.fewer_ranks() || places <= 0) return job.ranks();
+  return static_cast<int>(std::min<std::int64_t>(job.ranks(), places));
+}
+
+JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores, const std::vector<std::string>& gpus) {
   JobRequest request;
   for (int rank = 0; rank < job.ranks(); ++rank) {
     v1::RunSpec spec;
@@ -65,6 +92,7 @@ JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores) {
   }
   request.time_limit = std::chrono::duration<double>(job.time_limit_s());
   request.cores = PinRanks(job.ranks(), cores);
+  if (job.device() == kCuda) request.gpus = PinToGpus(job.ranks(), gpus);
   return request;
 }
 
@@ -133,18 +161,28 @@ v1::CalibrateResult CalibrationOf(const JobResult& result) {
 }
 
 JobReport RunJob(const v1::Job& asked, const v1::Inventory& inventory, const std::vector<int>& cores,
-                 ProcessLauncher& launcher, const LaunchHooks& hooks) {
+                 ProcessLauncher& launcher, const LaunchHooks& hooks, std::chrono::duration<double> patience) {
   v1::Job job = asked;
   job.set_ranks(RanksToRun(asked, inventory));
-  if (job.ranks() <= 0) return Refused(fmt::format("{}: a job of {} ranks", job.name(), job.ranks()));
+  if (job.ranks() <= 0) return Failed(fmt::format("{}: a job of {} ranks", job.name(), job.ranks()));
   if (job.ranks() > inventory.slots()) {
-    return Refused(fmt::format("{}: {} ranks, but this worker has {} slots", job.name(), job.ranks(),
+    return Failed(fmt::format("{}: {} ranks, but this worker has {} slots", job.name(), job.ranks(),
                                inventory.slots()));
   }
   if (job.work_case() == v1::Job::WORK_NOT_SET) {
-    return Refused(fmt::format("{}: a job of a kind that this worker does not know", job.name()));
+    return Failed(fmt::format("{}: a job of a kind that this worker does not know", job.name()));
   }
-  const JobResult result = launcher.Run(MakeJobRequest(job, cores), hooks);
+  const std::vector<std::string> gpus = UsableGpus(inventory);
+  if (job.device() == kCuda) {
+    if (gpus.empty()) return NotHere(fmt::format("{}: it is for GPUs, and this worker offers none", job.name()));
+    std::vector<std::string> used = gpus;
+    used.resize(std::min(used.size(), static_cast<std::size_t>(job.ranks())));
+    if (const std::string shortage = WaitForFreeGpus(used, patience, hooks.cancel); !shortage.empty())
+      return NotHere(fmt::format("{}: {}", job.name(), shortage));
+  } else if (job.device() == "cpu" && inventory.device_kind() == kCuda) {
+    return NotHere(fmt::format("{}: it is for the CPU, and this worker offers its GPUs", job.name()));
+  }
+  const JobResult result = launcher.Run(MakeJobRequest(job, cores, gpus), hooks);
   JobReport report;
   report.outcome = ToOutcome(result.outcome);
   report.message = result.message;
@@ -152,13 +190,13 @@ JobReport RunJob(const v1::Job& asked, const v1::Inventory& inventory, const std
   if (job.has_calibrate()) {
     report.calibration = CalibrationOf(result);
     if (report.calibration->ops().empty() && !job.calibrate().ops().empty()) {
-      return Refused(fmt::format("{}: the ranks ended without a calibration", job.name()));
+      return Failed(fmt::format("{}: the ranks ended without a calibration", job.name()));
     }
     return report;
   }
   auto measurement = MeasurementOf(result);
   if (!measurement) {
-    return Refused(
+    return Failed(
         fmt::format("{}: the ranks' results do not fit together, or no step was timed", job.name()));
   }
   measurement->set_build_id(inventory.build_id());
@@ -166,6 +204,7 @@ JobReport RunJob(const v1::Job& asked, const v1::Inventory& inventory, const std
   measurement->set_device_fingerprint(job.device() == "paced" ? "paced" : inventory.device_fingerprint());
   const double core_count = std::max<double>(1, static_cast<double>(inventory.physical_cores()));
   measurement->set_ranks_per_core(std::max(1.0, static_cast<double>(job.ranks()) / core_count));
+  if (job.device() == kCuda) measurement->set_ranks_per_device(static_cast<double>(RanksPerGpu(job.ranks(), gpus.size())));
   report.measurement = std::move(measurement);
   return report;
 }

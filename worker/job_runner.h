@@ -1,12 +1,14 @@
-// A leased job -> processes -> one report: builds the ranks' run specs, pins them, runs them with the
+// A leased job -> processes -> one report: builds the ranks' run specs, pins them to cores and GPUs, runs them with the
 // launcher and puts what they say together. Thread-safe.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "autocfg/v1/worker_service.pb.h"
+#include "worker/gpu_health.h"
 #include "worker/process_launcher.h"
 
 namespace autocfg {
@@ -23,12 +25,18 @@ struct JobReport {
 // Empty where `cores` is.
 std::vector<std::vector<int>> PinRanks(int ranks, const std::vector<int>& cores);
 
+// By rank, the GPU that it sees: GPU (rank mod GPUs), so that more ranks than GPUs share them in turns. Empty where `gpus` is.
+std::vector<std::string> PinToGpus(int ranks, const std::vector<std::string>& gpus);
+
+// The uuids of the GPUs that ranks run on, in their order.
+std::vector<std::string> UsableGpus(const v1::Inventory& inventory);
+
 // Processes that the job runs here: job.ranks, or where it says that they may be fewer, as many of them as there are physical cores
-// at most, so that copies of one rank do not contend for them.
+// (for device cuda: GPUs) at most, so that copies of one rank do not contend for them.
 int RanksToRun(const v1::Job& job, const v1::Inventory& inventory);
 
-// Requires: job.ranks > 0 and a kind of work; RunJob checks it.
-JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores);
+// `gpus`: what a job on device cuda is pinned to; other jobs are not. Requires: job.ranks > 0 and a kind of work; RunJob checks it.
+JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores, const std::vector<std::string>& gpus = {});
 
 // A training job's ranks as one measurement. They work in step, so a step takes as long as its slowest rank
 // (the ranks have left the warm-up steps out already); memory figures are the worst rank's. The interval is
@@ -41,8 +49,9 @@ std::optional<v1::Measurement> MeasurementOf(const JobResult& result);
 // In the order in which ops are first seen.
 v1::CalibrateResult CalibrationOf(const JobResult& result);
 
-// Runs the job to its end. Adds build id, fingerprint and ranks per core of `inventory` to the measurement.
+// Runs the job to its end. Adds build id, fingerprint, ranks per core and ranks per GPU of `inventory` to the measurement. A job of GPUs waits
+// until they are free, for `patience` at most; OUTCOME_REFUSED, with nothing run, where they are not, or where the worker has none.
 JobReport RunJob(const v1::Job& asked, const v1::Inventory& inventory, const std::vector<int>& cores,
-                 ProcessLauncher& launcher, const LaunchHooks& hooks);
+                 ProcessLauncher& launcher, const LaunchHooks& hooks, std::chrono::duration<double> patience = kGpuPatience);
 
 }  // namespace autocfg

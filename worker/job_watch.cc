@@ -53,9 +53,11 @@ JobResult JobWatch::Run(const std::string& trainer_path) {
 bool JobWatch::Start(const std::string& trainer_path) {
   for (std::size_t rank = 0; rank < request_.ranks.size(); ++rank) {
     static const std::vector<int> kAnyCore;
+    std::vector<std::string> environment = directory_.Environment();
+    if (!request_.gpus.empty()) environment.push_back("CUDA_VISIBLE_DEVICES=" + request_.gpus[rank]);
     absl::StatusOr<SpawnedRank> spawned =
         SpawnRank(trainer_path, request_.cores.empty() ? kAnyCore : request_.cores[rank],
-                  links_.empty() ? 0 : links_.front().pid(), directory_.Environment());
+                  links_.empty() ? 0 : links_.front().pid(), environment);
     if (!spawned.ok()) {
       Stop(JobOutcome::kFailed, fmt::format("rank {}: {}", rank, std::string(spawned.status().message())));
       result_.first_failed_rank = static_cast<int>(rank);

@@ -25,6 +25,9 @@ std::string CheckRequest(const JobRequest& request) {
   if (!request.cores.empty() && request.cores.size() != size) {
     return fmt::format("cores are given for {} of {} ranks", request.cores.size(), size);
   }
+  if (!request.gpus.empty() && request.gpus.size() != size) {
+    return fmt::format("GPUs are given for {} of {} ranks", request.gpus.size(), size);
+  }
   return "";
 }
 

@@ -36,6 +36,7 @@ struct JobRequest {
   std::vector<autocfg::v1::RunSpec> ranks;      // one per rank, rank and world_size set
   std::chrono::duration<double> time_limit{0};  // 0 = none
   std::vector<std::vector<int>> cores;          // by rank: the cores to pin it to; empty = none
+  std::vector<std::string> gpus;                // by rank: the one GPU that it sees, by uuid; empty = those of this program
 };
 
 struct LaunchHooks {
@@ -49,7 +50,7 @@ class ProcessLauncher {
  public:
   // `trainer_path`: the autocfg-trainer program. It is started as
   //   autocfg-trainer --launcher-fd=3 [--cpu-list=0,1,...]
-  // with its socket at descriptor 3, and pins itself to the cores it is given.
+  // with its socket at descriptor 3, and pins itself to the cores it is given; to its GPU it is pinned by CUDA_VISIBLE_DEVICES.
   explicit ProcessLauncher(std::string trainer_path);
 
   // Returns when every process has ended and has been reaped. The first rank that fails ends the others

@@ -6,8 +6,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -32,6 +34,9 @@ absl::Status SystemError(const std::string& what, int error) {
 // A copy out of the way of the numbers that the child's descriptors get, even in a program that runs with its
 // standard ones closed.
 UniqueFd AboveStandard(UniqueFd fd) { return UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kChildSocket + 1)); }
+
+// Of NAME=value.
+std::string_view NameOf(std::string_view variable) { return variable.substr(0, variable.find('=')); }
 
 class Actions {
  public:
@@ -102,7 +107,11 @@ absl::StatusOr<SpawnedRank> SpawnRank(const std::string& path, const std::vector
   char* argv[] = {program.data(), launcher_fd.data(), cores.empty() ? nullptr : cpu_list.data(), nullptr};
   std::vector<std::string> added = environment;
   std::vector<char*> all;
-  for (char** variable = environ; *variable != nullptr; ++variable) all.push_back(*variable);
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    // Of two of one name a program would find the first.
+    const std::string_view name = NameOf(*variable);
+    if (std::none_of(added.begin(), added.end(), [name](const std::string& other) { return NameOf(other) == name; })) all.push_back(*variable);
+  }
   for (std::string& variable : added) all.push_back(variable.data());
   all.push_back(nullptr);
   Actions actions;

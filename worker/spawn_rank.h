@@ -23,7 +23,7 @@ struct SpawnedRank {
 // input and output on /dev/null, standard error on a pipe, default signal handlers and no signal blocked. The
 // program pins itself to `cores` (posix_spawn cannot); empty: no such argument. It joins the process group
 // `group`, which must have a member; 0: a new group of its own. `environment` (NAME=value) is added to this
-// process's. NotFound, PermissionDenied or Unavailable,
+// process's, in place of what it has of the same names. NotFound, PermissionDenied or Unavailable,
 // with the path, when it cannot be started.
 absl::StatusOr<SpawnedRank> SpawnRank(const std::string& path, const std::vector<int>& cores, pid_t group,
                                       const std::vector<std::string>& environment);

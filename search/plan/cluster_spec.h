@@ -51,7 +51,7 @@ struct NodeGroup {
   double inter_node_bytes_per_s = 0;
   std::optional<double> intra_node_latency_s = {};  // empty: not known
   std::optional<double> inter_node_latency_s = {};
-  double ranks_per_core = 1;  // more than 1: ranks share cores
+  double ranks_per_core = 1;  // more than 1: ranks share cores, or a GPU
 
   bool operator==(const NodeGroup&) const = default;
 };

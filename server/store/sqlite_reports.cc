@@ -22,6 +22,8 @@ v1::TrialState StateOf(v1::Outcome outcome) {
       return v1::TRIAL_STATE_TIMED_OUT;
     case v1::OUTCOME_CANCELLED:
       return v1::TRIAL_STATE_CANCELLED;
+    case v1::OUTCOME_REFUSED:
+      return v1::TRIAL_STATE_LOST;
     default:
       return v1::TRIAL_STATE_UNSPECIFIED;
   }
@@ -84,6 +86,13 @@ absl::Status SqliteStore::RecordReport(const struct Report& report, double now_s
     }
   }
 
+  if (state == v1::TRIAL_STATE_LOST && wanted) {
+    RememberRequest(report.request_id, kReport, report.lease_id);
+    SQLite::Statement lost = Query("UPDATE attempts SET state = ?, end_s = ?, message = ? WHERE lease_id = ? RETURNING job",
+                                   static_cast<int>(state), now_s, report.message, report.lease_id);
+    RequeueLost(lost, /*costs=*/true, report.message);
+    return absl::OkStatus();
+  }
   Execute("UPDATE attempts SET state = ?, end_s = ?, message = ? WHERE lease_id = ?", static_cast<int>(state),
           now_s, report.message, report.lease_id);
   if (report.out_of_memory) {

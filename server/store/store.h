@@ -170,7 +170,7 @@ class Store {
   // Trial, attempt and measurement in one transaction under the fencing token. Idempotent by request_id.
   // FailedPrecondition for a late, duplicate or foreign report, which is recorded as refused. A worker that
   // gives a job back unasked (CANCELLED, and nobody cancelled it) has it queued again, at no cost to its
-  // bound of attempts.
+  // bound of attempts; one that refuses it (REFUSED) as well, at the cost of one: the job is LOST when none is left.
   virtual absl::Status Report(const struct Report& report, double now_s) = 0;
   virtual absl::StatusOr<std::int64_t> RefusedReports() = 0;
   virtual absl::Status AppendLog(const std::string& lease_id, std::int64_t fencing_token,

@@ -8,24 +8,64 @@
 
 #include "nlohmann/json.hpp"
 #include "tests/cli/program.h"
+#include "tests/support/fake_nvml/fake_gpus.h"
 
 namespace autocfg {
 namespace {
 
 using testing::HasSubstr;
 
-TEST(Checks, GpusByTheirDriver) {
+TEST(Checks, NoDriver) {
+  const NoGpus none;
   const ScratchDirectory root;
-  EXPECT_EQ(CheckGpus(root.path()).state, CheckState::kOk);
-  EXPECT_THAT(CheckGpus(root.path()).found, HasSubstr("none seen"));
+  const auto checks = CheckGpus(ListGpus(), root.path());
+  ASSERT_EQ(checks.size(), 1u);
+  EXPECT_EQ(checks[0].state, CheckState::kOk);
+  EXPECT_THAT(checks[0].found, testing::AllOf(HasSubstr("no GPU: "), HasSubstr("measured on the CPU")));
   std::filesystem::create_directories(root / "proc/driver/nvidia");
-  std::filesystem::create_directories(root / "dev");
   root.Write("proc/driver/nvidia/version", "NVRM version: 550.1\nGCC version: 12\n");
-  EXPECT_EQ(CheckGpus(root.path()).state, CheckState::kWarning) << "a driver, but no device";
-  for (const char* device : {"nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"}) root.Write(std::string("dev/") + device, "");
-  const Check two = CheckGpus(root.path());
-  EXPECT_EQ(two.state, CheckState::kOk);
-  EXPECT_THAT(two.found, HasSubstr("2 seen (NVRM version: 550.1)"));
+  const auto hidden = CheckGpus(ListGpus(), root.path());
+  EXPECT_EQ(hidden[0].state, CheckState::kWarning) << "the machine has a driver, this container not";
+  EXPECT_THAT(hidden[0].advice, HasSubstr("--gpus all"));
+}
+
+TEST(Checks, EveryGpuHasALine) {
+  const FakeGpus fake(EqualGpus(2, ",used=1073741824") + ";" + EqualGpus(1, ",mig=1"));
+  const auto checks = CheckGpus(ListGpus());
+  ASSERT_EQ(checks.size(), 4u);
+  EXPECT_EQ(checks[0].name, "gpu driver");
+  EXPECT_EQ(checks[0].found, "NVIDIA 570.86.15");
+  EXPECT_EQ(checks[2].name, "gpu 1");
+  EXPECT_EQ(checks[2].state, CheckState::kOk);
+  EXPECT_EQ(checks[2].found, "NVIDIA H200, GPU-0001-b, 140.0 GiB of 141.0 GiB free, 18 NVLinks, to the farthest other by sockets");
+  EXPECT_EQ(checks[3].name, "gpu 2");
+  EXPECT_EQ(checks[3].state, CheckState::kWarning);
+  EXPECT_THAT(checks[3].found, HasSubstr("MIG is on"));
+}
+
+TEST(Checks, CudaEngine) {
+  const ScratchDirectory home;
+  const std::string trainer = home / "autocfg-trainer";
+  std::filesystem::copy_file(std::string(AUTOCFG_BIN_DIR) + "/../tests/fake_trainer", trainer);
+  const NoGpus none;
+  EXPECT_EQ(CheckCudaEngine(trainer, ListGpus()).state, CheckState::kOk);
+  EXPECT_THAT(CheckCudaEngine(trainer, ListGpus()).found, HasSubstr("not in this build"));
+  const FakeGpus fake(EqualGpus(1));
+  EXPECT_EQ(CheckCudaEngine(trainer, ListGpus()).state, CheckState::kMissing) << "a GPU that cannot be used";
+  home.Write("libautocfg_cuda.so", "");
+  EXPECT_THAT(CheckCudaEngine(trainer, {}).found, HasSubstr("no GPU to try it on"));
+  const ScopedVariable log("AUTOCFG_FAKE_TRAINER_LOG", home / "log");
+  {
+    const ScopedVariable mode("AUTOCFG_FAKE_TRAINER_MODE", "answer");
+    const Check runs = CheckCudaEngine(trainer, ListGpus());
+    EXPECT_EQ(runs.state, CheckState::kOk) << runs.found;
+    EXPECT_THAT(runs.found, testing::AllOf(HasSubstr("libautocfg_cuda.so"), HasSubstr("GPU 0 (NVIDIA H200)")));
+    EXPECT_EQ(ReadWhole(home / "log"), "train fp32 on cuda: rank 0 of 1, CUDA_VISIBLE_DEVICES GPU-0000-a\n");
+  }
+  const ScopedVariable mode("AUTOCFG_FAKE_TRAINER_MODE", "internal");
+  const Check broken = CheckCudaEngine(trainer, ListGpus());
+  EXPECT_EQ(broken.state, CheckState::kMissing);
+  EXPECT_THAT(broken.found, HasSubstr("a bug"));
 }
 
 TEST(Checks, SharedMemory) {
@@ -72,6 +112,7 @@ TEST(Checks, MissingTrainer) {
 }
 
 TEST(Doctor, SaysThatTheEngineRuns) {
+  const NoGpus none;
   const ScratchDirectory home;
   const auto finished = RunAutocfg(home, {"doctor", "--json"});
   ASSERT_EQ(finished.exit_code, 0) << finished.err << finished.out;
@@ -83,7 +124,7 @@ TEST(Doctor, SaysThatTheEngineRuns) {
     EXPECT_THAT((std::vector<std::string>{"ok", "warning", "missing"}), testing::Contains(check["state"]));
     EXPECT_FALSE(check["found"].get<std::string>().empty()) << check;
   }
-  EXPECT_THAT(names, testing::ElementsAre("cores", "memory", "shared memory", "open files", "state directory", "database", "gpus", "cuda engine",
+  EXPECT_THAT(names, testing::ElementsAre("cores", "memory", "shared memory", "open files", "state directory", "database", "gpu driver", "cuda engine",
                                           "trainer", "blas", "ucx", "cpu engine"));
   EXPECT_FALSE(std::filesystem::exists(home / "autocfg")) << "looking makes no database";
   const auto text = RunAutocfg(home, {"doctor"});

@@ -90,7 +90,7 @@ TEST(LoadCluster, Refusals) {
   ASSERT_TRUE(gpus.ok()) << gpus.status();
   EXPECT_EQ(RankCount(*gpus), 512);
   EXPECT_FALSE(gpus->local);
-  const auto measured = MeasuredHere("a100-80gb-sxm:64x8", *gpus).status();
+  const auto measured = MeasuredHere("a100-80gb-sxm:64x8", *gpus, {.name = "cpu"}).status();
   EXPECT_TRUE(absl::IsInvalidArgument(measured)) << measured;
   ExpectSays(measured, {"--cluster: a100-80gb-sxm:64x8", "--predict-only", "--device paced"});
   const auto unknown = LoadCluster("locl").status();
@@ -109,14 +109,14 @@ TEST(MeasuredHere, WhatIsDescribedIsBoundedByThisMachine) {
   const auto small = LoadCluster(CpuCluster(dir, 1, 1, 1000));
   ASSERT_TRUE(small.ok()) << small.status();
   EXPECT_FALSE(small->local) << "described, not measured yet";
-  const auto here = MeasuredHere("cluster.json", *small);
+  const auto here = MeasuredHere("cluster.json", *small, {.name = "cpu"});
   ASSERT_TRUE(here.ok()) << here.status();
   EXPECT_TRUE(here->local);
   EXPECT_EQ(MemoryCapacity(*here), 1000);
   const auto huge = LoadCluster(CpuCluster(dir, 1, 1, 1'000'000'000'000'000));
   ASSERT_TRUE(huge.ok()) << huge.status();
   EXPECT_EQ(MemoryCapacity(*huge), 1'000'000'000'000'000);
-  EXPECT_LE(MemoryCapacity(*MeasuredHere("cluster.json", *huge)), MemoryLimitBytes());
+  EXPECT_LE(MemoryCapacity(*MeasuredHere("cluster.json", *huge, {.name = "cpu"})), MemoryLimitBytes());
 }
 
 TEST(MeasuredHere, ThisMachineStandsForANode) {
@@ -125,7 +125,7 @@ TEST(MeasuredHere, ThisMachineStandsForANode) {
   for (const std::int64_t nodes : {1, 3}) {
     const auto cluster = LoadCluster(CpuCluster(dir, nodes, 2 * cores, 1'000'000'000'000'000));
     ASSERT_TRUE(cluster.ok()) << cluster.status();
-    const auto here = MeasuredHere("cluster.json", *cluster);
+    const auto here = MeasuredHere("cluster.json", *cluster, {.name = "cpu"});
     ASSERT_TRUE(here.ok()) << here.status();
     EXPECT_EQ(here->local, nodes == 1);
     EXPECT_EQ(RankCount(*here), nodes * 2 * cores);
@@ -133,7 +133,7 @@ TEST(MeasuredHere, ThisMachineStandsForANode) {
     EXPECT_EQ(here->groups[0].ranks_per_core, 2);
   }
   const auto asked = LoadCluster("local:1x" + std::to_string(2 * cores));
-  const auto here = MeasuredHere("local", *asked);
+  const auto here = MeasuredHere("local", *asked, {.name = "cpu"});
   ASSERT_TRUE(here.ok()) << here.status();
   EXPECT_EQ(*here, *asked);
 }
@@ -211,11 +211,10 @@ TEST(LoadPrecision, CpuTakesTwo) {
 }
 
 TEST(LoadDevice, Names) {
-  EXPECT_EQ(*LoadDevice("", false), "cpu");
-  EXPECT_EQ(*LoadDevice("auto", false), "cpu");
+  EXPECT_EQ(*LoadDevice("", false), "auto");
+  for (const char* name : {"auto", "cpu", "cuda"}) EXPECT_EQ(*LoadDevice(name, false), name);
   EXPECT_EQ(*LoadDevice("dry", true), "dry");
   EXPECT_TRUE(absl::IsInvalidArgument(LoadDevice("dry", false).status()));
-  EXPECT_TRUE(absl::IsUnimplemented(LoadDevice("cuda", true).status()));
   EXPECT_EQ(*LoadDevice("paced", true), "paced");
   EXPECT_EQ(*LoadDevice("paced", false), "paced");
   EXPECT_TRUE(absl::IsInvalidArgument(LoadDevice("gpu", true).status()));

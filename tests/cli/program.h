@@ -76,6 +76,8 @@ class Program {
     if (pid_ == 0) {
       setenv("XDG_STATE_HOME", home.path().c_str(), 1);
       setenv("LC_ALL", "C", 1);
+      // No GPU of this machine is used, unless the test has some of its own (tests/support/fake_nvml).
+      setenv("AUTOCFG_NVML_LIBRARY", "libautocfg-no-nvml.so.1", 0);
       const int in = open(input.c_str(), O_RDONLY);
       const int out = open(out_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
       const int err = open(err_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);

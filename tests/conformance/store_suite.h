@@ -553,6 +553,27 @@ TEST_P(StoreSuite, OutcomesAreStatesOfTheirOwn) {
   EXPECT_EQ(store_->Usage(id)->device_s, 15);  // three times one rank for five seconds
 }
 
+TEST_P(StoreSuite, AWorkerThatRefusesAJobLeavesItToTheNextAttempt) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=1");  // two attempts
+  const std::int64_t epoch = Register();
+  const Lease first = *Take(epoch);
+  const Report refusal = Ended(first, epoch, "r1", v1::OUTCOME_REFUSED, "GPU 0 is not free");
+  ASSERT_TRUE(store_->Report(refusal, 205).ok());
+  ASSERT_TRUE(store_->Report(refusal, 206).ok()) << "the same report again";
+  EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_QUEUED);
+  EXPECT_EQ(Trial(id, 1).message(), "GPU 0 is not free");
+  const std::int64_t other = Register("workers/b");
+  const Lease second = **store_->LeaseJob("workers/b", other, 210, 30);
+  EXPECT_EQ(second.attempt, 2);
+  Report again = Ended(second, other, "r2", v1::OUTCOME_REFUSED, "nor here");
+  again.worker = "workers/b";
+  ASSERT_TRUE(store_->Report(again, 211).ok());
+  EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_LOST);
+  EXPECT_EQ(Trial(id, 1).message(), "nor here");
+  EXPECT_FALSE(Take(epoch)) << "no attempt is left";
+}
+
 TEST_P(StoreSuite, AReportWithoutItsPayloadIsInvalid) {
   const std::int64_t id = NewRunning();
   ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, 1).ok());

@@ -29,13 +29,14 @@ const std::map<std::string, std::vector<std::string>>& Rules() {
       {"search/text", {"search/ops", "search/plan", "search/schedule", "search/cost"}},
       {"search/import", {"search/ops", "search/plan", "search/text"}},
       {"kernels", {"search/ops"}},
+      {"kernels/nvml", {}},
       {"proto", {"search", "autocfg/v1"}},
       {"trainer",
        {"kernels", "search/plan", "search/ops", "search/schedule", "proto", "autocfg/v1/model.pb.h",
         "autocfg/v1/trainer.pb.h"}},
-      {"worker", {"proto", "autocfg/v1", "search/plan", "search/ops", "search/stats"}},
+      {"worker", {"proto", "autocfg/v1", "search/plan", "search/ops", "search/stats", "kernels/nvml"}},
       {"server", {"proto", "autocfg/v1", "search"}},
-      {"cli", {"proto", "autocfg/v1", "search", "server", "worker"}},
+      {"cli", {"proto", "autocfg/v1", "search", "server", "worker", "kernels/nvml"}},
   };
   return rules;
 }

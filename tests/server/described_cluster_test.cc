@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "proto/convert/cluster_convert.h"
 #include "search/text/cluster_json.h"
+#include "server/search_problem.h"
 #include "tests/server/coordinator_fixture.h"
 
 namespace autocfg {
@@ -42,6 +43,34 @@ class DescribedCluster : public CoordinatorFixture {
     return Finish(created.name());
   }
 };
+
+TEST_F(DescribedCluster, GpusAreMeasuredBySlicesOnGpusLikeThem) {
+  v1::SearchSpec spec = OnGpus();
+  spec.set_device("cuda");
+  spec.set_machine_ranks(1);
+  const auto problem = ParseSearchSpec(spec);
+  ASSERT_TRUE(problem.ok()) << problem.status();
+  EXPECT_EQ(EvidenceOf(*problem), Evidence::kSlices);
+  EXPECT_TRUE(NeedsCalibration(*problem));
+  EXPECT_EQ(problem->options.measurable_ranks, 1);
+  EXPECT_EQ(Name(problem->workload.precision), "bf16");
+  EXPECT_EQ(SpecFingerprint(ToProto(*problem)), SpecFingerprint(ToProto(*ParseSearchSpec(ToProto(*problem))))) << "the normal form";
+  spec.set_machine_ranks(0);
+  EXPECT_EQ(ParseSearchSpec(spec)->options.measurable_ranks, 4);
+  EXPECT_NE(SpecFingerprint(ToProto(*problem)), SpecFingerprint(ToProto(*ParseSearchSpec(spec))));
+}
+
+TEST_F(DescribedCluster, LocalOnGpusIsMeasuredOnThem) {
+  v1::SearchSpec spec = OnGpus();
+  spec.mutable_cluster()->set_local(true);
+  const auto problem = ParseSearchSpec(spec);
+  ASSERT_TRUE(problem.ok()) << problem.status();
+  EXPECT_EQ(problem->device, "cuda");
+  EXPECT_EQ(EvidenceOf(*problem), Evidence::kTrials);
+  EXPECT_EQ(Name(problem->workload.precision), "bf16");
+  spec.set_device("cpu");
+  EXPECT_THAT(std::string(ParseSearchSpec(spec).status().message()), HasSubstr("spec.cluster: its devices are GPUs"));
+}
 
 TEST_F(DescribedCluster, APredictedStudyEndsWithoutAnyWorker) {
   Open();

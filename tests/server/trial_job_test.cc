@@ -72,6 +72,23 @@ TEST(TrialJob, TheTimeLimitIsGenerousAndAtLeastHalfAMinute) {
   EXPECT_EQ(slow.train().warmup_steps_untimed(), 1);
 }
 
+TEST(TrialJob, AMachineOfFewerGpusThanANodeRunsAsManyCopies) {
+  SearchProblem problem = ManyMachines();
+  problem.device = "cuda";
+  problem.machine_ranks = 1;
+  EXPECT_EQ(MeasurableRanks(problem), 1);
+  TrialRequest request = Request({.pp = 2, .dp = 3}, 0.1);
+  request.slice = SliceRank{};
+  const v1::Job job = *TrialJob(problem, request);
+  EXPECT_EQ(job.ranks(), 1);
+  EXPECT_EQ(job.device(), "cuda");
+  EXPECT_TRUE(job.train().has_slice());
+  EXPECT_EQ(CalibrationJob(problem, {}).ranks(), 1);
+  EXPECT_EQ(CalibrationJob(problem, {}).device(), "cuda");
+  problem.machine_ranks = 16;
+  EXPECT_EQ(MeasurableRanks(problem), 2) << "a node has no more";
+}
+
 TEST(CalibrationJob, TakesAtMostAFifthOfTheBudget) {
   SearchProblem problem = Problem();
   EXPECT_EQ(CalibrationJob(problem, {}).calibrate().time_budget_s(), 10);

@@ -1,4 +1,4 @@
-// Stands in for autocfg-trainer in the launcher's tests: a rank that does what its run spec's data_path says.
+// Stands in for autocfg-trainer in the launcher's tests: a rank that does what its run spec's data_path says, or AUTOCFG_FAKE_TRAINER_MODE.
 // See kModes below.
 #include <dirent.h>
 #include <fcntl.h>
@@ -70,6 +70,42 @@ int Gather(LauncherChannel& channel) {
     channel.Send(progress);
   }
   SendResult(channel, total);
+  return 0;
+}
+
+// What it was asked and which GPUs it sees, one line a rank in the file that AUTOCFG_FAKE_TRAINER_LOG names; then an answer as a rank gives it: a
+// second a step, a microsecond an op.
+int AnswerAll(LauncherChannel& channel) {
+  const v1::RunSpec& spec = channel.run_spec();
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  const char* file = std::getenv("AUTOCFG_FAKE_TRAINER_LOG");
+  const std::string work = spec.has_train() ? "train " + spec.train().workload().precision() + (spec.train().has_slice() ? " slice" : "") : "calibrate";
+  const std::string line = work + " on " + spec.device() + ": rank " + std::to_string(spec.rank()) + " of " + std::to_string(spec.world_size()) +
+                           ", CUDA_VISIBLE_DEVICES " + (visible != nullptr ? visible : "not set") + "\n";
+  const int fd = ::open(file != nullptr ? file : "/dev/stderr", O_WRONLY | O_APPEND | O_CREAT, 0600);
+  if (fd < 0 || ::write(fd, line.data(), line.size()) != static_cast<ssize_t>(line.size())) return 1;
+  ::close(fd);
+  v1::RankMessage message;
+  if (spec.has_calibrate()) {
+    for (const v1::OpDesc& op : spec.calibrate().ops()) {
+      auto& time = *message.mutable_calibrate_result()->add_ops();
+      *time.mutable_op() = op;
+      time.set_seconds(1e-6);
+    }
+    message.mutable_calibrate_result();
+  } else {
+    auto& result = *message.mutable_train_result();
+    for (std::int64_t step = 0; step < spec.train().steps(); ++step) {
+      const bool slice = spec.train().has_slice();
+      if (!slice) result.add_losses(1);
+      if (!slice) result.add_grad_norms(1);
+      if (step >= spec.train().warmup_steps_untimed()) result.add_step_time_s(1);
+    }
+    if (spec.train().has_slice()) *result.mutable_slice() = spec.train().slice();
+    result.mutable_planned_memory_bytes()->set_total(1000);
+    result.set_peak_memory_bytes(1000);
+  }
+  channel.Send(message);
   return 0;
 }
 
@@ -147,6 +183,7 @@ int Run(const std::vector<std::string>& arguments) {
       {"gather", [&] { return Gather(channel); }},
       {"gather_other_name", [&] { return channel.AllGather("other", ""), 0; }},
       {"gather_name", [&] { return channel.AllGather("name", ""), 0; }},
+      {"answer", [&] { return AnswerAll(channel); }},
       {"describe", [&] { return Describe(channel, arguments); }},
       {"segfault",
        [] {
@@ -209,7 +246,8 @@ int Run(const std::vector<std::string>& arguments) {
       {"reduce", [&] { return Reduce(channel, 30); }},
       {"reduce_forever", [&] { return Reduce(channel, 0); }},
   };
-  const auto mode = kModes.find(channel.run_spec().train().data_path());
+  const char* named = std::getenv("AUTOCFG_FAKE_TRAINER_MODE");
+  const auto mode = kModes.find(named != nullptr ? named : channel.run_spec().train().data_path());
   if (mode == kModes.end()) return SendError(channel, "INTERNAL", "no such mode of the fake trainer");
   return mode->second();
 }

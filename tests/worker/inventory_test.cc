@@ -5,7 +5,9 @@
 
 #include <set>
 
+#include "tests/support/fake_nvml/fake_gpus.h"
 #include "worker/build_id.h"
+#include "worker/job_runner.h"
 
 namespace autocfg {
 namespace {
@@ -68,6 +70,81 @@ TEST(LocalCluster, RanksShareFourFifthsOfTheMemoryLimit) {
   const auto crowded = LocalCluster(static_cast<std::int64_t>(4 * PhysicalCores().size()));
   ASSERT_TRUE(crowded.ok());
   EXPECT_EQ(crowded->groups[0].ranks_per_core, 4);
+}
+
+TEST(Inventory, GpusAreItsDevices) {
+  const FakeGpus fake(EqualGpus(8) + ";" + EqualGpus(1, ",mig=1"));
+  const auto inventory = LocalInventory(ListGpus());
+  EXPECT_EQ(inventory.device_kind(), "cuda");
+  EXPECT_EQ(inventory.device_fingerprint(), "NVIDIA H200, driver 570.86.15");
+  EXPECT_EQ(inventory.driver(), "570.86.15");
+  EXPECT_EQ(inventory.slots(), 8);
+  EXPECT_EQ(inventory.physical_cores(), static_cast<std::int64_t>(PhysicalCores().size()));
+  ASSERT_EQ(inventory.gpus_size(), 9);
+  const v1::Gpu& second = inventory.gpus(1);
+  EXPECT_EQ(second.index(), 1);
+  EXPECT_EQ(second.name(), "NVIDIA H200");
+  EXPECT_EQ(second.uuid(), "GPU-0001-b");
+  EXPECT_EQ(second.memory_bytes(), kFakeGpuBytes);
+  EXPECT_EQ(second.nvlinks(), 18);
+  EXPECT_EQ(second.farthest(), "sockets");
+  EXPECT_EQ(second.left_out(), "");
+  EXPECT_NE(inventory.gpus(8).left_out(), "");
+  EXPECT_EQ(UsableGpus(inventory).size(), 8u) << "no rank runs on what is left out";
+  EXPECT_EQ(LocalInventory(ListGpus(), 16).slots(), 16);
+}
+
+TEST(Inventory, WithoutGpusTheCpuIsIt) {
+  const NoGpus none;
+  const auto inventory = LocalInventory(ListGpus());
+  EXPECT_EQ(inventory.device_kind(), "cpu");
+  EXPECT_EQ(inventory.gpus_size(), 0);
+  EXPECT_EQ(inventory.slots(), inventory.physical_cores());
+}
+
+TEST(LocalCluster, OneRankPerGpu) {
+  const FakeGpus fake(EqualGpus(8));
+  const auto cluster = LocalCluster(0, ListGpus());
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  EXPECT_TRUE(Validate(*cluster).ok()) << Validate(*cluster);
+  EXPECT_TRUE(cluster->local);
+  EXPECT_EQ(cluster->name, "local");
+  EXPECT_EQ(RankCount(*cluster), 8);
+  EXPECT_EQ(cluster->groups[0].device.kind, DeviceKind::kCuda);
+  EXPECT_EQ(cluster->groups[0].device.name, "NVIDIA H200");
+  EXPECT_EQ(cluster->groups[0].device.memory_bytes, kFakeGpuBytes);
+  EXPECT_EQ(cluster->groups[0].device.overhead_bytes, kGpuOverheadBytes);
+  EXPECT_EQ(cluster->groups[0].ranks_per_core, 1);
+}
+
+TEST(LocalCluster, RanksOfOneGpuShareItsMemory) {
+  const FakeGpus fake(EqualGpus(1));
+  const auto four = LocalCluster(4, ListGpus());
+  ASSERT_TRUE(four.ok()) << four.status();
+  EXPECT_EQ(four->name, "local:1x4");
+  EXPECT_EQ(RankCount(*four), 4);
+  EXPECT_EQ(MemoryCapacity(*four), kFakeGpuBytes / 4);
+  EXPECT_EQ(four->groups[0].device.overhead_bytes, kGpuOverheadBytes) << "each process has a context of its own";
+  EXPECT_EQ(four->groups[0].ranks_per_core, 4);
+  const auto many = LocalCluster(100, ListGpus()).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(many)) << many;
+  EXPECT_NE(many.message().find("give 56 at most"), std::string::npos) << many;  // 141 GiB of 2.5 GiB each
+  EXPECT_TRUE(Validate(*LocalCluster(56, ListGpus())).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(LocalCluster(-1, ListGpus()).status()));
+}
+
+TEST(LocalCluster, TheLeastGpuBoundsAll) {
+  const FakeGpus fake(EqualGpus(1) + ";name=NVIDIA L4,uuid=GPU-l4,total=24000000000");
+  const auto cluster = LocalCluster(3, ListGpus());
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  EXPECT_EQ(MemoryCapacity(*cluster), 12'000'000'000) << "two of three ranks may share it";
+}
+
+TEST(RanksPerGpu, InTurns) {
+  EXPECT_EQ(RanksPerGpu(1, 4), 1);
+  EXPECT_EQ(RanksPerGpu(4, 4), 1);
+  EXPECT_EQ(RanksPerGpu(5, 4), 2);
+  EXPECT_EQ(RanksPerGpu(9, 2), 5);
 }
 
 TEST(LocalCluster, RefusesAbsurdCounts) {

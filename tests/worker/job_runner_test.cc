@@ -2,7 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cmath>
+#include <cstdio>
+#include <fstream>
+
+#include "tests/support/fake_nvml/fake_gpus.h"
+#include "tests/worker/launch_helpers.h"
+#include "worker/inventory.h"
 
 namespace autocfg {
 namespace {
@@ -132,6 +141,34 @@ TEST(CalibrationOf, MeanOfComputeAndSlowestOfCommunication) {
   EXPECT_EQ(calibration.ops(2).seconds(), 5.0) << "timed by one rank only";
 }
 
+TEST(PinToGpus, InTurns) {
+  EXPECT_EQ(PinToGpus(5, {"GPU-a", "GPU-b"}), (std::vector<std::string>{"GPU-a", "GPU-b", "GPU-a", "GPU-b", "GPU-a"}));
+  EXPECT_TRUE(PinToGpus(3, {}).empty());
+}
+
+TEST(MakeJobRequest, OnlyRanksOfGpusArePinnedToThem) {
+  v1::Job job;
+  job.set_ranks(2);
+  job.set_device("cuda");
+  EXPECT_EQ(MakeJobRequest(job, {}, {"GPU-a"}).gpus, (std::vector<std::string>{"GPU-a", "GPU-a"}));
+  for (const char* other : {"cpu", "paced", "dry"}) {
+    job.set_device(other);
+    EXPECT_TRUE(MakeJobRequest(job, {}, {"GPU-a"}).gpus.empty()) << other;
+  }
+}
+
+TEST(RanksToRun, CopiesOfASliceDoNotShareGpus) {
+  const FakeGpus fake(EqualGpus(2));
+  v1::Inventory inventory = LocalInventory(ListGpus(), 8);
+  inventory.set_physical_cores(64);
+  v1::Job job;
+  job.set_ranks(8);
+  job.set_device("cuda");
+  EXPECT_EQ(RanksToRun(job, inventory), 8);
+  job.set_fewer_ranks(true);
+  EXPECT_EQ(RanksToRun(job, inventory), 2);
+}
+
 TEST(RunJob, RefusesJobsThatItCannotRun) {
   ProcessLauncher launcher("/nonexistent/trainer");
   v1::Inventory inventory;
@@ -147,6 +184,97 @@ TEST(RunJob, RefusesJobsThatItCannotRun) {
   job.set_ranks(1);
   job.clear_train();
   EXPECT_NE(RunJob(job, inventory, {}, launcher, {}).message.find("a kind"), std::string::npos);
+}
+
+// Jobs on GPUs that are not there, by ranks that say what they see.
+class GpuJobTest : public testing::Test {
+ protected:
+  static v1::Job Steps(int ranks) {
+    v1::Job job;
+    job.set_name("studies/1/trials/1");
+    job.set_ranks(ranks);
+    job.set_device("cuda");
+    job.set_time_limit_s(60);
+    job.mutable_train()->set_steps(3);
+    job.mutable_train()->mutable_workload()->set_precision("bf16");
+    job.mutable_train()->set_data_path("answer");
+    return job;
+  }
+  static JobReport Run(const v1::Job& job, const v1::Inventory& inventory, double patience_s = 0) {
+    ProcessLauncher launcher(FakeTrainerPath());
+    return RunJob(job, inventory, {}, launcher, {}, std::chrono::duration<double>(patience_s));
+  }
+
+  const std::string log_path_ = testing::TempDir() + "/gpu_job_" + std::to_string(getpid()) + ".log";
+  const ScopedVariable log_{"AUTOCFG_FAKE_TRAINER_LOG", log_path_};
+  // The lines of the ranks, in their order.
+  std::vector<std::string> Lines() const {
+    std::ifstream file(log_path_);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(file, line);) lines.push_back(line);
+    std::sort(lines.begin(), lines.end());
+    return lines;
+  }
+  ~GpuJobTest() override { std::remove(log_path_.c_str()); }
+};
+
+TEST_F(GpuJobTest, EveryRankSeesOneGpu) {
+  const FakeGpus fake(EqualGpus(3) + ";" + EqualGpus(1, ",mig=1"));
+  const ScopedVariable visible("CUDA_VISIBLE_DEVICES", "2,0,1,3");  // what the ranks inherit is replaced
+  const v1::Inventory inventory = LocalInventory(ListGpus(), 8);
+  const JobReport report = Run(Steps(5), inventory);
+  ASSERT_EQ(report.outcome, v1::OUTCOME_MEASURED) << report.message;
+  EXPECT_EQ(Lines(), (std::vector<std::string>{"train bf16 on cuda: rank 0 of 5, CUDA_VISIBLE_DEVICES GPU-0002-c",
+                                               "train bf16 on cuda: rank 1 of 5, CUDA_VISIBLE_DEVICES GPU-0000-a",
+                                               "train bf16 on cuda: rank 2 of 5, CUDA_VISIBLE_DEVICES GPU-0001-b",
+                                               "train bf16 on cuda: rank 3 of 5, CUDA_VISIBLE_DEVICES GPU-0002-c",
+                                               "train bf16 on cuda: rank 4 of 5, CUDA_VISIBLE_DEVICES GPU-0000-a"}));
+  EXPECT_EQ(report.measurement->ranks_per_device(), 2);
+  EXPECT_EQ(report.measurement->device_fingerprint(), "NVIDIA H200, driver 570.86.15");
+}
+
+TEST_F(GpuJobTest, WaitsUntilMemoryIsBack) {
+  const std::string used = fmt::format(",used={},pid=4321", kFakeGpuBytes / 2);
+  {
+    const FakeGpus fake(EqualGpus(1, used + ",busy=3"));
+    EXPECT_EQ(Run(Steps(1), LocalInventory(ListGpus()), 30).outcome, v1::OUTCOME_MEASURED);
+  }
+  const FakeGpus fake(EqualGpus(2) + used);  // of the second
+  const v1::Inventory inventory = LocalInventory(ListGpus());
+  EXPECT_EQ(Run(Steps(1), inventory).outcome, v1::OUTCOME_MEASURED) << "the other GPU is not asked for";
+  const JobReport report = Run(Steps(2), inventory, 0.3);
+  EXPECT_EQ(report.outcome, v1::OUTCOME_REFUSED);
+  EXPECT_EQ(report.message,
+            "studies/1/trials/1: GPU 1 (NVIDIA H200): 70.5 GiB of its 141.0 GiB are in use, 69.5 GiB more than on an idle GPU, by process 4321 (70.5 GiB)");
+  EXPECT_FALSE(report.measurement);
+  EXPECT_EQ(Lines().size(), 2u) << "nothing ran";
+}
+
+TEST_F(GpuJobTest, IsRefusedWhereThereIsNoneOrItIsGone) {
+  v1::Inventory inventory;
+  {
+    const FakeGpus fake(EqualGpus(2));
+    inventory = LocalInventory(ListGpus());
+  }
+  const FakeGpus fewer(EqualGpus(1));
+  const JobReport gone = Run(Steps(2), inventory);
+  EXPECT_EQ(gone.outcome, v1::OUTCOME_REFUSED);
+  EXPECT_NE(gone.message.find("GPU-0001-b is gone"), std::string::npos) << gone.message;
+  const NoGpus none;
+  EXPECT_NE(Run(Steps(1), inventory).message.find("no GPU: "), std::string::npos);
+  const JobReport cpu = Run(Steps(1), LocalInventory(2));
+  EXPECT_EQ(cpu.outcome, v1::OUTCOME_REFUSED);
+  EXPECT_NE(cpu.message.find("offers none"), std::string::npos) << cpu.message;
+  EXPECT_TRUE(Lines().empty()) << "nothing ran";
+}
+
+TEST_F(GpuJobTest, JobsOfTheCpuAreForOtherWorkers) {
+  const FakeGpus fake(EqualGpus(1));
+  v1::Job job = Steps(1);
+  job.set_device("cpu");
+  EXPECT_EQ(Run(job, LocalInventory(ListGpus())).outcome, v1::OUTCOME_REFUSED);
+  ASSERT_EQ(Run(job, LocalInventory(1)).outcome, v1::OUTCOME_MEASURED);
+  EXPECT_EQ(Lines(), (std::vector<std::string>{"train bf16 on cpu: rank 0 of 1, CUDA_VISIBLE_DEVICES not set"}));
 }
 
 }  // namespace

@@ -92,7 +92,19 @@ TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
                   s.mutable_workload()->set_precision("bf16");
                 }),
                 invalid, "predict_only");
-  ExpectRefused(with([](auto& s) { s.set_device("cuda"); }), later, "not supported yet");
+  ExpectRefused(with([](auto& s) { s.set_device("cuda"); }), invalid, "the cluster's devices are CPUs");
+  ExpectRefused(with([](auto& s) { s.set_device("tpu"); }), invalid, "give cpu, cuda or paced");
+  ExpectRefused(with([](auto& s) { s.set_machine_ranks(-1); }), invalid, "machine_ranks");
+  const auto on_gpus = [&](const char* precision) {
+    return with([precision](auto& s) {
+      s.mutable_cluster()->mutable_groups(0)->mutable_device()->set_kind("cuda");
+      s.mutable_cluster()->mutable_groups(0)->mutable_device()->set_memory_bytes(std::int64_t{80} << 30);
+      s.set_device("cuda");
+      s.mutable_workload()->set_precision(precision);
+    });
+  };
+  ExpectRefused(on_gpus("fp64"), invalid, "fp64 is for CPUs only");
+  ExpectRefused(on_gpus("fp16"), later, "fp16 on a GPU is not supported yet");
   v1::ListStudiesResponse list;
   EXPECT_TRUE(Call(studies_, &v1::StudyService::Stub::ListStudies, v1::ListStudiesRequest(), &list).ok());
   EXPECT_EQ(list.studies_size(), 0);  // nothing was stored

@@ -1,0 +1,124 @@
+#include "cli/devices.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/inputs.h"
+#include "tests/cli/gpu_machine.h"
+#include "worker/inventory.h"
+
+namespace autocfg {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST(ChooseDevice, AutoTakesTheGpusThatCanBeUsed) {
+  const GpuMachine machine(EqualGpus(2) + ";" + EqualGpus(1, ",mig=1"));
+  const auto device = ChooseDevice("auto", "");
+  ASSERT_TRUE(device.ok()) << device.status();
+  EXPECT_EQ(device->name, "cuda");
+  EXPECT_EQ(device->machine.gpus.size(), 2u);
+  EXPECT_THAT(device->notes, ElementsAre("GPU 2 (NVIDIA H200) is left out: MIG is on, and is left as it is"));
+  EXPECT_EQ(ChooseDevice("cuda", "")->machine, device->machine);
+  for (const char* other : {"cpu", "paced", "dry"}) {
+    EXPECT_EQ(ChooseDevice(other, "")->name, other);
+    EXPECT_THAT(ChooseDevice(other, "")->machine.gpus, IsEmpty());
+  }
+}
+
+TEST(ChooseDevice, AutoSaysWhyAGpuIsNotUsed) {
+  {
+    const GpuMachine machine(EqualGpus(1), /*engine=*/false);
+    const auto device = ChooseDevice("auto", "");
+    EXPECT_EQ(device->name, "cpu");
+    ASSERT_EQ(device->notes.size(), 1u);
+    EXPECT_THAT(device->notes[0], testing::AllOf(HasSubstr("on the CPU"), HasSubstr("libautocfg_cuda.so is not beside")));
+    EXPECT_TRUE(absl::IsFailedPrecondition(ChooseDevice("cuda", "").status()));
+    EXPECT_THAT(std::string(ChooseDevice("cuda", "").status().message()), HasSubstr("--device: cuda: this build has no GPU engine"));
+  }
+  {
+    const GpuMachine machine(EqualGpus(1));
+    EXPECT_EQ(ChooseDevice("auto", "fp64")->name, "cpu");
+    EXPECT_THAT(ChooseDevice("auto", "fp64")->notes, ElementsAre(HasSubstr("fp64 is for CPUs only")));
+    EXPECT_EQ(ChooseDevice("auto", "fp32")->name, "cuda");
+  }
+  {
+    const GpuMachine machine(EqualGpus(1, ",mig=1"));
+    EXPECT_EQ(ChooseDevice("auto", "")->name, "cpu");
+    EXPECT_THAT(ChooseDevice("auto", "")->notes, ElementsAre(HasSubstr("MIG is on")));
+  }
+  const NoGpus none;
+  EXPECT_EQ(ChooseDevice("auto", "")->name, "cpu");
+  EXPECT_THAT(ChooseDevice("auto", "")->notes, IsEmpty()) << "nothing that could be used is there";
+  EXPECT_THAT(std::string(ChooseDevice("cuda", "").status().message()), testing::StartsWith("--device: cuda: no GPU: there is no NVIDIA driver"));
+}
+
+TEST(FindGpuEngine, BesideTheTrainerWhereverItLies) {
+  const GpuMachine machine(EqualGpus(1));
+  const std::string engine = machine.home() / "bin/libautocfg_cuda.so";
+  EXPECT_EQ(FindGpuEngine(machine.home() / "bin/autocfg-trainer"), engine);
+  std::filesystem::create_symlink(machine.home() / "bin/autocfg-trainer", machine.home() / "trainer");
+  EXPECT_EQ(FindGpuEngine(machine.home() / "trainer"), engine);
+  std::filesystem::create_directory(machine.home() / "tests");
+  machine.home().Write("tests/trainer", "");
+  EXPECT_EQ(FindGpuEngine(machine.home() / "tests/trainer"), engine);
+  EXPECT_EQ(FindGpuEngine("/bin/sh"), "");
+  EXPECT_EQ(FindGpuEngine("/nonexistent/autocfg-trainer"), "");
+}
+
+TEST(IsLike, ByModelOfThePresetOrByName) {
+  const GpuInfo h200{.name = "NVIDIA H200"};
+  EXPECT_TRUE(IsLike("h200-sxm", h200));
+  EXPECT_TRUE(IsLike("NVIDIA H200", h200));
+  EXPECT_FALSE(IsLike("h20", h200)) << "a part of a word";
+  EXPECT_FALSE(IsLike("h100-sxm", h200));
+  EXPECT_FALSE(IsLike("", h200));
+  EXPECT_TRUE(IsLike("a100-80gb-sxm", {.name = "NVIDIA A100-SXM4-80GB"}));
+}
+
+TEST(SharedGpusNote, SaysHowManyShare) {
+  const GpuMachine machine(EqualGpus(2));
+  EXPECT_EQ(SharedGpusNote(2, ListGpus()), "");
+  EXPECT_THAT(SharedGpusNote(5, ListGpus()), HasSubstr("5 ranks share 2 GPUs"));
+  EXPECT_EQ(SharedGpusNote(5, {}), "");
+}
+
+TEST(LoadCluster, LocalIsOfTheGpus) {
+  const GpuMachine machine(EqualGpus(2));
+  EXPECT_EQ(*LoadCluster("local", ListGpus()), *LocalCluster(0, ListGpus()));
+  EXPECT_EQ(*LoadCluster("local:1x4", ListGpus()), *LocalCluster(4, ListGpus()));
+  EXPECT_EQ(LoadCluster("local")->groups[0].device.kind, DeviceKind::kCpu) << "no GPUs were given";
+}
+
+TEST(MeasuredHere, OnGpusLikeThose) {
+  const GpuMachine machine(EqualGpus(2));
+  const RunDevice device = *ChooseDevice("cuda", "");
+  const auto whole = MeasuredHere("h200-sxm:1x2", *LoadCluster("h200-sxm:1x2"), device);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_TRUE(whole->local);
+  for (const char* larger : {"h200-sxm:1x8", "h200-sxm:2x2"}) {
+    const auto slices = MeasuredHere(larger, *LoadCluster(larger), device);
+    ASSERT_TRUE(slices.ok()) << slices.status();
+    EXPECT_FALSE(slices->local) << larger;
+    EXPECT_LE(MemoryCapacity(*slices), kFakeGpuBytes) << "each rank has a GPU of its own";
+    EXPECT_GT(MemoryCapacity(*slices), kFakeGpuBytes / 2);
+  }
+  const auto other = MeasuredHere("a100-80gb-sxm:2x8", *LoadCluster("a100-80gb-sxm:2x8"), device).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(other)) << other;
+  EXPECT_THAT(std::string(other.message()), testing::AllOf(HasSubstr("a100-80gb-sxm"), HasSubstr("NVIDIA H200"), HasSubstr("--predict-only")));
+  const auto cpus = machine.home().Write("c.json", R"({"device": {"name": "cpu", "memory_bytes": 1000000}, "nodes": 1, "gpus_per_node": 2})");
+  EXPECT_THAT(std::string(MeasuredHere(cpus, *LoadCluster(cpus), device).status().message()), HasSubstr("are CPUs"));
+}
+
+TEST(LoadGpuPrecision, TakesTwo) {
+  EXPECT_EQ(*LoadGpuPrecision(""), *ParsePrecision("bf16"));
+  EXPECT_EQ(*LoadGpuPrecision("fp32"), *ParsePrecision("fp32"));
+  EXPECT_THAT(std::string(LoadGpuPrecision("fp64").status().message()), HasSubstr("fp64"));
+  EXPECT_THAT(std::string(LoadGpuPrecision("fp16").status().message()), HasSubstr("fp16 on a GPU is not supported yet"));
+  EXPECT_THAT(std::string(LoadGpuPrecision("fp8").status().message()), HasSubstr("'fp8' is none"));
+}
+
+}  // namespace
+}  // namespace autocfg
