@@ -257,7 +257,7 @@ std::vector<Check> CheckStorage(const std::string& database) {
   }
   const auto store = OpenSqliteStoreReadOnly(*file);
   checks.push_back(store.ok() ? Ok("database", fmt::format("{} opens", *file))
-                              : Missing("database", Text(store.status()), "move it away, or give another --db"));
+                              : Warning("database", Text(store.status()), "move it away, or give another --db"));
   return checks;
 }
 

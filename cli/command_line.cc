@@ -62,6 +62,16 @@ std::string FirstGivenNothing(const CLI::App& verb) {
   return "";
 }
 
+// The parser's words for too many and too few values, in ours; any others as they are.
+std::string InOurWords(const std::string& what) {
+  const auto colon = what.find(": ");
+  if (colon == std::string::npos) return what;
+  const std::string_view problem = std::string_view(what).substr(colon + 2);
+  if (problem.starts_with("At Most 1 required")) return fmt::format("{} is given more than once; give it once", what.substr(0, colon));
+  if (problem.starts_with("1 required") && problem.ends_with("missing")) return fmt::format("{} has no value; give it one", what.substr(0, colon));
+  return what;
+}
+
 int UsageError(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* verb = Named(app);
   const std::string name = verb == &app ? "autocfg" : "autocfg " + verb->get_name();
@@ -77,7 +87,7 @@ int UsageError(const CLI::App& app, const CLI::ParseError& error) {
     what = fmt::format("unexpected '{}'", extras.front());
     hint = DidYouMean(extras.front(), options);
   }
-  return Fail(kExitUsage, fmt::format("{}: {}{}; see {} --help", name, what, hint, name));
+  return Fail(kExitUsage, fmt::format("{}: {}{}; see {} --help", name, InOurWords(what), hint, name));
 }
 
 int Parse(int argc, char** argv) {

@@ -45,6 +45,11 @@ int RunDoctor(const DoctorArgs& args) {
     for (const Check& check : checks) text += CheckLines(check, style);
   }
   if (const int code = Answer(text); code != kExitDone) return code;
+  // A database that was asked about by name is to be one.
+  for (const Check& check : checks) {
+    if (!args.database.empty() && check.name == "database" && check.state != CheckState::kOk)
+      return Fail(kExitNegative, fmt::format("--db: {}", check.found));
+  }
   if (!can_run) return Fail(kExitNegative, fmt::format("the CPU engine cannot run here: {}", checks.back().found));
   return kExitDone;
 }

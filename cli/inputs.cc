@@ -156,7 +156,8 @@ absl::StatusOr<ClusterSpec> MeasuredHere(const std::string& text, const ClusterS
     const NodeGroup& most = machine->groups.front();
     std::int64_t& memory = group.device.memory_bytes;
     memory = memory == 0 ? most.device.memory_bytes : std::min(memory, most.device.memory_bytes);
-    group.ranks_per_core = most.ranks_per_core;
+    // Of plans larger than a node a slice is measured, on a core of its own.
+    if (here.local) group.ranks_per_core = most.ranks_per_core;
   }
   return here;
 }

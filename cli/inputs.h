@@ -32,9 +32,9 @@ absl::StatusOr<ClusterSpec> LoadCluster(const std::string& text, const GpuList& 
 absl::StatusOr<ClusterSpec> LoadDescribedCluster(const std::string& text);
 
 // A cluster whose node this machine is to stand for: `local` where it is one node. A rank's memory is bounded by this machine's own limit. On the
-// CPU its ranks share this machine's cores; on GPUs each has one, as described, so that the cluster is `local` only where this machine has as many
-// as the node. InvalidArgument where the cluster's devices are not what the device is made of, or other GPUs than this machine's, saying what
-// to do; `text` names the cluster.
+// CPU the ranks of a single node share this machine's cores; on GPUs each has one, as described, so that the cluster is `local` only where this
+// machine has as many as the node. InvalidArgument where the cluster's devices are not what the device is made of, or other GPUs than this
+// machine's, saying what to do; `text` names the cluster.
 absl::StatusOr<ClusterSpec> MeasuredHere(const std::string& text, const ClusterSpec& cluster, const RunDevice& device);
 
 // Of what the CPU engine runs: "fp32" where empty; it takes fp64 and fp32.

@@ -47,11 +47,11 @@ absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args) {
         Required{"--plan", &args.plan, "give one such as tp=8,pp=8,dp=8,mbs=1"}}) {
     if (value->empty()) return absl::InvalidArgumentError(fmt::format("{} is missing; {}", name, instead));
   }
-  const auto global_batch = ParseWhole("--global-batch", args.global_batch);
+  const auto global_batch = ParseWhole("--global-batch", args.global_batch, 1, kMaxGlobalBatch);
   if (!global_batch.ok()) return global_batch.status();
   std::int64_t seq_len = 0;
   if (!args.seq_len.empty()) {
-    const auto parsed = ParseWhole("--seq-len", args.seq_len);
+    const auto parsed = ParseWhole("--seq-len", args.seq_len, 1, kMaxSeqLen);
     if (!parsed.ok()) return parsed.status();
     seq_len = *parsed;
   }

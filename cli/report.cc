@@ -14,6 +14,10 @@
 namespace autocfg {
 namespace {
 
+// So that a row of the runners-up stays within 120 columns.
+constexpr std::size_t kPlanColumn = 70;
+constexpr std::size_t kColumns = 120;
+
 // The enumerator without its prefix, in lower case.
 std::string Enumerator(std::string name, std::string_view prefix) {
   if (name.starts_with(prefix)) name.erase(0, prefix.size());
@@ -39,17 +43,25 @@ std::string Tokens(const Workload& workload, double step_time_s) {
   return CountText(std::llround(tokens / step_time_s));
 }
 
+// Lines, if any.
 std::string Rejected(const v1::Counts& counts) {
   std::vector<std::pair<std::string, std::int64_t>> reasons(counts.rejected().begin(),
                                                             counts.rejected().end());
   std::sort(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) {
     return a.second != b.second ? a.second > b.second : a.first < b.first;
   });
-  std::string text;
+  constexpr std::string_view kTitle = "rejected: ";
+  std::string text, line(kTitle);
   for (const auto& [reason, count] : reasons) {
-    if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", reason, CountText(count));
+    if (count == 0) continue;
+    const std::string entry = fmt::format("{} {}", reason, CountText(count));
+    if (line.size() > kTitle.size() && line.size() + entry.size() + 1 > kColumns) {
+      text += line.substr(0, line.size() - 1) + "\n";
+      line = std::string(kTitle.size(), ' ');
+    }
+    line += entry + ", ";
   }
-  return text;
+  return line == kTitle ? "" : text + line.substr(0, line.size() - 2) + "\n";
 }
 
 // How the times of a measured candidate came about. What a slice took is no step time of the plan: that stays predicted.
@@ -62,9 +74,14 @@ std::string MemoryOf(const v1::Prediction& predicted) {
   return fmt::format("{} of {}", BytesText(predicted.memory_bytes().total()), BytesText(predicted.memory_bytes().capacity()));
 }
 
+std::string PlanLine(const v1::Candidate& best, std::string_view how) {
+  constexpr std::string_view kLine = "best plan: {}  ({})\n";
+  return fmt::format(kLine, ShortPlan(best.plan_text(), kColumns - kLine.size() - how.size()), how);
+}
+
 std::string PredictedBest(const v1::Candidate& best, const SearchQuestion& question) {
   const auto& predicted = best.predicted();
-  return fmt::format("best plan: {}  (predicted)\n", best.plan_text()) +
+  return PlanLine(best, "predicted") +
          Table({{"", "predicted (90% interval)"},
                 {"step time", PredictedTime(predicted)},
                 {"tokens per second", Tokens(question.workload, predicted.step_time_s())},
@@ -83,7 +100,7 @@ std::string BestText(const v1::Candidate& best, const SearchQuestion& question) 
                   fmt::format("{} peak, {} beside it", BytesText(measured.peak_memory_bytes()),
                               BytesText(measured.device_overhead_bytes())),
                   MemoryOf(predicted)});
-  std::string text = fmt::format("best plan: {}  ({})\n", best.plan_text(), MeasuredHow(best, question)) + Table(rows);
+  std::string text = PlanLine(best, MeasuredHow(best, question)) + Table(rows);
   text += fmt::format("  median of {} steps, +- half the 95% interval", measured.step_time_s_size());
   if (measured.slice()) return text + "; the plan is larger than this machine, which corrects its prediction by a slice\n";
   if (question.device == "paced") return text + "; every op took its modelled time\n";
@@ -115,14 +132,45 @@ std::string RunnersUp(const v1::Recommendation& answer, bool predict_only) {
   if (!predict_only) rows[0].emplace_back(slices ? "measured (the slice)" : "measured");
   rows[0].emplace_back("predicted");
   for (const auto& candidate : answer.runners_up()) {
-    auto& row = rows.emplace_back(std::vector<std::string>{candidate.plan_text()});
+    auto& row = rows.emplace_back(std::vector<std::string>{ShortPlan(candidate.plan_text(), kPlanColumn)});
     if (!predict_only) row.push_back(MeasuredTime(candidate));
     row.push_back(SecondsText(candidate.predicted().step_time_s()));
   }
-  return Table(rows);
+  if (!slices) return Table(rows);
+  return Table(rows) +
+         "  a slice is one rank run alone: it shows how fast that rank computes, not how long the others keep it waiting,\n"
+         "  so it is no step time of the plan; it corrects the predictions, and by these all plans are ranked\n";
 }
 
 }  // namespace
+
+std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std::int64_t max_trials) {
+  if (answer.stopped().empty()) return "";
+  const std::int64_t left = answer.plans_left(), measured = answer.counts().measured();
+  const bool by_time = answer.stopped() == "time_budget";
+  const std::string limit = by_time ? fmt::format("the time budget of {:g} s", time_budget_s) : fmt::format("--max-trials {}", max_trials);
+  const std::string plans = fmt::format("{} plan{}", CountText(left), left == 1 ? "" : "s");
+  const std::string_view more = by_time ? "give more time to have them measured" : "allow more trials to have them measured";
+  if (measured == 0) return fmt::format("nothing was measured: {} ended before the first of {} was; {}", limit, plans, more);
+  return fmt::format("{} ended the search with {} left that it would have measured, {} measured; {}", limit, plans, CountText(measured), more);
+}
+
+std::string ShortPlan(const std::string& plan_text, std::size_t most) {
+  constexpr std::string_view kSplit = ",split=";
+  const std::size_t found = plan_text.find(kSplit);
+  if (plan_text.size() <= most || found == std::string::npos) return plan_text;
+  const std::size_t begin = found + kSplit.size();
+  const std::size_t end = std::min(plan_text.find(',', begin), plan_text.size());
+  const std::string split = plan_text.substr(begin, end - begin), rest = plan_text.substr(end);
+  const auto stages = 1 + std::count(split.begin(), split.end(), '+');
+  const std::string cut = fmt::format("... ({} stages)", stages);
+  const std::size_t others = begin + rest.size() + cut.size();
+  // Whole numbers of layers, with the sign behind them.
+  const std::size_t room = most > others ? most - others : 0;
+  const std::size_t last = room == 0 ? std::string::npos : split.rfind('+', room - 1);
+  const std::string shown = plan_text.substr(0, begin) + (last == std::string::npos ? "" : split.substr(0, last + 1)) + cut + rest;
+  return shown.size() < plan_text.size() ? shown : plan_text;
+}
 
 std::string Table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;
@@ -157,13 +205,16 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
   text += fmt::format("plans: {} enumerated = {} illegal + {} out of memory + {} predicted", CountText(counts.enumerated()),
                       CountText(counts.illegal()), CountText(counts.out_of_memory()), CountText(counts.predicted()));
   text += question.predict_only ? std::string("\n") : fmt::format("; {} measured\n", CountText(counts.measured()));
-  if (const std::string rejected = Rejected(counts); !rejected.empty())
-    text += fmt::format("rejected: {}\n", rejected);
+  text += Rejected(counts);
   text += fmt::format("search: {} of wall time, {} of it planning on one core", SecondsText(answer.wall_s()),
                       SecondsText(answer.plan_cpu_s()));
   if (!question.predict_only) {
-    text += fmt::format("; {} of rank time (measuring every plan: {}, predicted)", SecondsText(answer.device_s()),
+    text += fmt::format("; {} of rank time\n        (measuring every plan: {}, predicted)", SecondsText(answer.device_s()),
                         SecondsText(answer.exhaustive_device_s()));
+  }
+  if (!answer.stopped().empty()) {
+    text += fmt::format("\n  ended by {}, with {} plan{} left that it would have measured", answer.stopped() == "time_budget" ? "its time budget" : "--max-trials",
+                        CountText(answer.plans_left()), answer.plans_left() == 1 ? "" : "s");
   }
   text += "\n";
   text += fmt::format("study: {}\n", LastPart(answer.study()));

@@ -2,6 +2,8 @@
 // thread-safe.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,12 @@ namespace autocfg {
 // `next`: the command that runs the best plan.
 std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion& question,
                          const std::string& next);
+
+// One sentence where a limit ended the search with plans left that it would have measured; empty without.
+std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std::int64_t max_trials);
+
+// A plan's text for a table: the stages of a long split are left out, from the end. Never longer than `most` for the sake of its split.
+std::string ShortPlan(const std::string& plan_text, std::size_t most);
 
 // Left-aligned columns, two spaces between them; the first row is the heading.
 std::string Table(const std::vector<std::vector<std::string>>& rows);

@@ -131,7 +131,10 @@ absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQu
   json["search"] = Json{{"wall_s", answer.wall_s()},
                         {"plan_cpu_s", answer.plan_cpu_s()},
                         {"device_s", answer.device_s()},
-                        {"exhaustive_device_s", answer.exhaustive_device_s()}};
+                        {"exhaustive_device_s", answer.exhaustive_device_s()},
+                        {"stopped", answer.stopped().empty() ? Json(nullptr) : Json(answer.stopped())},
+                        {"plans_left", answer.plans_left()}};
+  json["notes"] = question.notes;
   return json;
 }
 

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "autocfg/v1/study_service.pb.h"
@@ -22,6 +23,7 @@ struct SearchQuestion {
   Workload workload;
   std::string device = "cpu";  // that measures: cpu, cuda, or paced, which emulates the cluster
   bool predict_only = false;   // nothing is measured
+  std::vector<std::string> notes = {};  // what was assumed, and what else to know of the answer
 };
 
 nlohmann::ordered_json WorkloadJson(const Workload& workload);

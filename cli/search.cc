@@ -28,6 +28,7 @@
 #include "proto/convert/cluster_convert.h"
 #include "proto/convert/model_convert.h"
 #include "proto/convert/workload_convert.h"
+#include "search/cost/predict_plan.h"
 #include "search/text/prediction_json.h"
 #include "search/text/typical_figures.h"
 #include "server/search_problem.h"
@@ -51,8 +52,7 @@ struct SearchArgs {
 struct SearchRequest {
   SearchQuestion question;
   v1::SearchSpec spec;
-  GpuList machine;                 // on device cuda: what measures
-  std::vector<std::string> notes;  // on what measures, and what was assumed of the cluster
+  GpuList machine;  // on device cuda: what measures
 };
 
 // What the server says of a field of the request, said of the option that it came from; what a cluster lacks, of what was given as one.
@@ -112,9 +112,10 @@ absl::Status LoadMachine(const SearchArgs& args, std::string asked, SearchReques
   auto device = ChooseDevice(asked, args.precision);
   if (!device.ok()) return device.status();
   question.device = device->name;
-  request.notes = device->notes;
+  question.notes = device->notes;
   if (IsDescribed(question)) {
-    if (std::string note = AssumeTypicalFigures(question.cluster); !note.empty()) request.notes.push_back(std::move(note));
+    if (std::string note = PrecisionNote(question.cluster); args.precision.empty() && !note.empty()) question.notes.push_back(std::move(note));
+    if (std::string note = AssumeTypicalFigures(question.cluster); !note.empty()) question.notes.push_back(std::move(note));
   } else {
     const bool local_gpus = question.cluster.local && device->name == "cuda";
     cluster = local_gpus ? LoadCluster(args.cluster, device->machine) : MeasuredHere(args.cluster, question.cluster, *device);
@@ -143,11 +144,11 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args) {
     return absl::InvalidArgumentError("--model is missing; give a preset, such as gpt2-tiny, or a file");
   if (args.global_batch.empty())
     return absl::InvalidArgumentError("--global-batch is missing; give the sequences per step");
-  const auto global_batch = ParseWhole("--global-batch", args.global_batch);
+  const auto global_batch = ParseWhole("--global-batch", args.global_batch, 1, kMaxGlobalBatch);
   if (!global_batch.ok()) return global_batch.status();
   std::int64_t seq_len = 0;
   if (!args.seq_len.empty()) {
-    const auto parsed = ParseWhole("--seq-len", args.seq_len);
+    const auto parsed = ParseWhole("--seq-len", args.seq_len, 1, kMaxSeqLen);
     if (!parsed.ok()) return parsed.status();
     seq_len = *parsed;
   }
@@ -186,6 +187,7 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args) {
   spec.set_device(question.device);
   // As the server will judge it, before there is a database.
   if (const auto problem = ParseSearchSpec(spec); !problem.ok()) return OfOption(problem.status(), args.cluster);
+  if (!model->rope_scaling.empty()) question.notes.push_back(RopeScalingNote(*model));
   return request;
 }
 
@@ -291,7 +293,7 @@ std::vector<std::string> LoadNotes(const SearchRequest& request, std::int64_t sl
 
 int RunSearch(const SearchArgs& args) {
   if (auto status = args.refused.Check(); !status.ok()) return Fail(status);
-  const auto request = LoadSearch(args);
+  auto request = LoadSearch(args);
   if (!request.ok()) return Fail(request.status());
   if (!args.output.empty()) {
     if (auto status = CheckWritable(args.output); !status.ok())
@@ -300,12 +302,11 @@ int RunSearch(const SearchArgs& args) {
   const auto database = DatabasePath(args.database);
   if (!database.ok()) return Fail(database.status());
   const SearchQuestion& question = request->question;
-  if (std::string note = PrecisionNote(question.cluster); args.precision.empty() && IsDescribed(question) && !note.empty()) Note(note);
-  for (const std::string& note : request->notes) Note(note);
   const std::int64_t slots = RanksAtOnce(*request);
   if (!IsDescribed(question)) {
-    for (const std::string& note : LoadNotes(*request, slots)) Note(note);
+    for (std::string& note : LoadNotes(*request, slots)) request->question.notes.push_back(std::move(note));
   }
+  for (const std::string& note : question.notes) Note(note);
 
   const Interrupt interrupt;
   auto started = EmbeddedService::Start(*database);
@@ -347,6 +348,10 @@ int RunSearch(const SearchArgs& args) {
   const auto answer = client.GetRecommendation(ended.name());
   if (!answer.ok()) return Fail(answer.status());
   service->Stop();
+  if (std::string note = StopNote(*answer, request->spec.time_budget_s(), request->spec.max_trials()); !note.empty()) {
+    Note(note);
+    request->question.notes.push_back(std::move(note));
+  }
   return Present(args, *answer, *request);
 }
 

@@ -114,7 +114,8 @@ absl::StatusOr<std::string> StudyReader::CalibrationFailure(std::int64_t study) 
   const auto state = (*store)->CalibrationState(study);
   if (!state.ok()) return state.status();
   if (!IsEnd(state->first) || state->first == v1::TRIAL_STATE_MEASURED) return std::string();
-  return fmt::format("{}{}{}", StateText(state->first), state->second.empty() ? "" : ": ", state->second);
+  const std::string text = StateText(state->first);
+  return state->second.empty() || state->second == text ? text : fmt::format("{}: {}", text, state->second);
 }
 
 std::string StudyReader::StateOf(const v1::Study& study) const {

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "cli/console.h"
@@ -34,7 +36,6 @@
 #include "search/text/chrome_trace.h"
 #include "search/text/plan_text.h"
 #include "search/text/prediction_json.h"
-#include "search/text/suggest.h"
 #include "search/text/typical_figures.h"
 #include "worker/gpu_health.h"
 #include "worker/inventory.h"
@@ -85,9 +86,8 @@ absl::StatusOr<v1::OptimizerSpec> LoadOptimizer(const TrainArgs& args) {
     (optimizer.*real.set)(*value);
   }
   if (args.lr_schedule != "constant" && args.lr_schedule != "cosine") {
-    return absl::InvalidArgumentError(fmt::format("--lr-schedule: '{}' is none{}; give constant or cosine",
-                                                  args.lr_schedule,
-                                                  DidYouMean(args.lr_schedule, {"constant", "cosine"})));
+    return absl::InvalidArgumentError(
+        fmt::format("--lr-schedule: '{}' is none; give constant or cosine", args.lr_schedule));
   }
   optimizer.set_lr_schedule(args.lr_schedule);
   const auto warmup = ParseWhole("--warmup-steps", args.warmup_steps, 0, 1'000'000'000);
@@ -181,7 +181,7 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
   BestPlan& run = loaded.what;
   std::int64_t seq_len = 0;
   if (!args.seq_len.empty()) {
-    const auto parsed = ParseWhole("--seq-len", args.seq_len);
+    const auto parsed = ParseWhole("--seq-len", args.seq_len, 1, kMaxSeqLen);
     if (!parsed.ok()) return parsed.status();
     seq_len = *parsed;
   }
@@ -221,7 +221,7 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
   run.workload.precision = *precision;
   run.workload.seq_len = seq_len != 0 ? seq_len : input ? input->workload.seq_len : run.model.max_seq_len;
   if (!args.global_batch.empty()) {
-    const auto batch = ParseWhole("--global-batch", args.global_batch);
+    const auto batch = ParseWhole("--global-batch", args.global_batch, 1, kMaxGlobalBatch);
     if (!batch.ok()) return batch.status();
     run.workload.global_batch = *batch;
   } else if (input) {
@@ -292,6 +292,12 @@ absl::Status CheckFiles(const TrainArgs& args) {
   }
   if (!args.trace.empty()) {
     if (auto status = CheckWritable(args.trace); !status.ok()) return Where("--trace", status);
+    std::error_code ignored;
+    const auto place = [&](const std::string& file) { return std::filesystem::weakly_canonical(std::filesystem::absolute(file, ignored), ignored); };
+    if (!args.save.empty() && place(args.trace) == place(args.save)) {
+      return absl::InvalidArgumentError(
+          fmt::format("--trace: {} is the file of --save too, which would be overwritten; give another", args.trace));
+    }
   }
   return absl::OkStatus();
 }

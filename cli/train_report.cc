@@ -33,14 +33,23 @@ std::string SliceReport(const TrainSummary& summary, const RunDescription& run) 
   std::vector<double> steady = summary.step_time_s;
   if (steady.size() > 1) steady.erase(steady.begin());
   const std::string emulated = run.emulated.empty() ? "" : fmt::format(", emulating {}", run.emulated);
+  const std::string whole = run.ranks == 1 ? "its only rank" : fmt::format("of its {} ranks one", run.ranks);
+  if (steady.empty()) {
+    return fmt::format(
+        "plan: {} on {}; {} alone, a slice: tensor {}, pipeline {}; nothing was computed\n"
+        "memory of this rank: {} planned\n",
+        run.plan, run.device, whole, run.slice->tensor(), run.slice->pipeline(), BytesText(summary.planned_memory_bytes));
+  }
   return fmt::format(
-      "\nplan: {} on {}{}; of its {} ranks one ran alone, a slice: tensor {}, pipeline {}\n"
+      "\nplan: {} on {}{}; {} ran alone, a slice: tensor {}, pipeline {}\n"
       "step: {} (the slice's, median step{}; its losses mean nothing)\n"
       "memory of this rank: {} planned, {} of them used, {} beside them\n",
-      run.plan, run.device, emulated, run.ranks, run.slice->tensor(), run.slice->pipeline(),
-      steady.empty() ? "-" : SecondsText(Median(steady)), summary.step_time_s.size() > 1 ? ", the first left out" : "",
+      run.plan, run.device, emulated, whole, run.slice->tensor(), run.slice->pipeline(), SecondsText(Median(steady)), summary.step_time_s.size() > 1 ? ", the first left out" : "",
       BytesText(summary.planned_memory_bytes), BytesText(summary.peak_memory_bytes), BytesText(summary.device_overhead_bytes));
 }
+
+// What is not finite, without the sign that a NaN may have.
+std::string NotFinite(double value) { return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"; }
 
 }  // namespace
 
@@ -77,9 +86,9 @@ absl::StatusOr<TrainSummary> SummaryOf(const JobResult& result, const Workload& 
 std::string Divergence(const TrainSummary& summary) {
   for (std::size_t i = 0; i < std::max(summary.losses.size(), summary.grad_norms.size()); ++i) {
     if (i < summary.losses.size() && !std::isfinite(summary.losses[i]))
-      return fmt::format("step {}: the loss is {}", i + 1, summary.losses[i]);
+      return fmt::format("step {}: the loss is {}", i + 1, NotFinite(summary.losses[i]));
     if (i < summary.grad_norms.size() && !std::isfinite(summary.grad_norms[i]))
-      return fmt::format("step {}: the gradient norm is {}", i + 1, summary.grad_norms[i]);
+      return fmt::format("step {}: the gradient norm is {}", i + 1, NotFinite(summary.grad_norms[i]));
   }
   return "";
 }

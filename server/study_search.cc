@@ -148,7 +148,10 @@ absl::Status StudySearch::Drive(OutcomeSource& source) {
     }
     if (stopped) break;
   }
-  if (loop_.phase() != SearchPhase::kDone) loop_.Stop();
+  if (loop_.phase() != SearchPhase::kDone) {
+    stopped_ = true;
+    loop_.Stop();
+  }
   return absl::OkStatus();
 }
 
@@ -213,6 +216,10 @@ v1::Recommendation StudySearch::Recommendation() const {
     answer.set_provenance(measured ? "measured" : "predicted");
   }
   answer.set_exhaustive_device_s(loop_.UnmeasuredDeviceSeconds());  // the rest comes with the usage
+  if (const std::int64_t left = loop_.PlansLeft(); left > 0) {
+    answer.set_stopped(stopped_ ? "time_budget" : "max_trials");
+    answer.set_plans_left(left);
+  }
   return answer;
 }
 

@@ -46,7 +46,8 @@ class StudySearch {
   v1::Counts Counts() const;
   // The best plan so far; empty before the calibration and when nothing is left.
   std::optional<v1::Candidate> Best() const;
-  // All but the study's name and usage; exhaustive_device_s lacks what the study has used.
+  // All but the study's name and usage; exhaustive_device_s lacks what the study has used. Where the source stopped the search it is said to be
+  // the time budget that did, which of a study that was paused or cancelled is not so.
   v1::Recommendation Recommendation() const;
   // Why there is no best plan; empty when there is one or nobody knows yet.
   std::string NothingFits() const;
@@ -66,6 +67,7 @@ class StudySearch {
   SearchProblem problem_;
   SearchLoop loop_;
   bool calibrated_ = false;
+  bool stopped_ = false;  // the source ended it, not its own judgement
   std::int64_t device_overhead_bytes_ = 0;
   std::map<std::string, std::vector<v1::Measurement>> measured_;  // by plan text
   double trial_wall_s_ = 0;

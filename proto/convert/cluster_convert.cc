@@ -105,7 +105,7 @@ absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
     group.inter_node_bytes_per_s = in.inter_node_bytes_per_s();
     if (in.has_intra_node_latency_s()) group.intra_node_latency_s = in.intra_node_latency_s();
     if (in.has_inter_node_latency_s()) group.inter_node_latency_s = in.inter_node_latency_s();
-    group.ranks_per_core = in.ranks_per_core();
+    if (in.ranks_per_core() != 0) group.ranks_per_core = in.ranks_per_core();  // 0: not given
     cluster.groups.push_back(std::move(group));
   }
   if (absl::Status status = Validate(cluster); !status.ok()) return status;

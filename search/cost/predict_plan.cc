@@ -36,6 +36,10 @@ void SetUncalibratedInterval(Prediction& prediction) {
   prediction.step_time_high_s = prediction.step_time_s * (1 + kUncalibratedHalfWidth);
 }
 
+std::string RopeScalingNote(const ModelSpec& model) {
+  return fmt::format("rope_scaling {} changes neither time nor memory; running it is not supported yet", model.rope_scaling);
+}
+
 absl::StatusOr<Predictor> Predictor::Create(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster) {
   if (absl::Status status = Validate(model); !status.ok()) return status;
   if (absl::Status status = CheckPredictable(model); !status.ok()) return status;
@@ -59,8 +63,8 @@ absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
   auto resolved = Resolve(plan);
   if (!resolved.ok()) return resolved.status();
   PlanPrediction result{.plan = *std::move(resolved), .notes = Notes(plan), .prediction = {}, .throughput = {}};
-  if (const std::string& scaling = costs_.model().rope_scaling; !scaling.empty()) {
-    result.notes.push_back(fmt::format("rope_scaling {} changes neither time nor memory; running it is not supported yet", scaling));
+  if (const ModelSpec& model = costs_.model(); !model.rope_scaling.empty()) {
+    result.notes.push_back(RopeScalingNote(model));
   }
   if (plan.split == SplitMode::kAuto && plan.pp > 1) {
     result.notes.push_back(fmt::format("split=auto is {}", SplitText(result.plan)));

@@ -36,6 +36,9 @@ struct PlanPrediction {
   Throughput throughput;
 };
 
+// What is to know of a prediction of a model with a rope_scaling.
+std::string RopeScalingNote(const ModelSpec& model);
+
 // Predictions that share a model, a workload and a cluster, and so the costs of their stages. Not thread-safe.
 class Predictor {
  public:

@@ -116,11 +116,22 @@ class Balancer {
   double layer_s_ = 0, recompute_s_ = 0, embedding_s_ = 0, head_s_ = 0;
 };
 
+// As many recomputing layers as the largest stage has are all of them.
+bool AllLayersRecompute(const ParallelPlan& plan, std::int64_t most) {
+  return plan.recompute == Recompute::kFull && plan.recompute_layers >= most;
+}
+
 }  // namespace
 
 ParallelPlan ResolveSplit(CostModel& costs, const ParallelPlan& plan) {
-  if (plan.split != SplitMode::kAuto) return plan;
   const ModelSpec& model = costs.model();
+  if (plan.split != SplitMode::kAuto) {
+    ParallelPlan resolved = plan;
+    const std::int64_t most = plan.split == SplitMode::kEven ? model.layers / StageCount(plan)
+                                                             : *std::max_element(plan.split_layers.begin(), plan.split_layers.end());
+    if (AllLayersRecompute(plan, most)) resolved.recompute_layers = 0;
+    return resolved;
+  }
   if (model.layers < StageCount(plan)) {
     throw std::logic_error(fmt::format("{} layers cannot be split over {} stages: the plan is not legal", model.layers, StageCount(plan)));
   }
@@ -132,8 +143,7 @@ ParallelPlan ResolveSplit(CostModel& costs, const ParallelPlan& plan) {
     resolved.split_layers.push_back(ChunkLayers(rank_layers, plan.virtual_stages, ChunkOf(plan, stage)));
   }
   const auto [least, most] = std::minmax_element(resolved.split_layers.begin(), resolved.split_layers.end());
-  // As many recomputing layers as the largest stage has are all of them.
-  if (resolved.recompute == Recompute::kFull && resolved.recompute_layers >= *most) resolved.recompute_layers = 0;
+  if (AllLayersRecompute(resolved, *most)) resolved.recompute_layers = 0;
   resolved.split = SplitMode::kExplicit;
   if (*least == *most) {
     resolved.split = SplitMode::kEven;

@@ -124,8 +124,10 @@ absl::Status ReadRope(ConfigReader& reader, ModelSpec& model) {
     for (const auto& [key, value] : rope->items()) {
       if (key == "rope_theta" && value.is_number() && value.get<double>() > 0) {
         model.rope_theta = value.get<double>();
-      } else if ((key == "rope_type" || key == "type") && value == "default") {
+      } else if (((key == "rope_type" || key == "type") && value == "default") || (key == "partial_rotary_factor" && value == 1.0)) {
         continue;
+      } else if (key == "partial_rotary_factor") {
+        return NotYet(fmt::format("{}.{}", name, key), value, "use 1, which rotates whole heads");
       } else if (model.rope_scaling.empty()) {
         return NotYet(fmt::format("{}.{}", name, Printable(key)), value, "remove it to train with the frequencies of rope_theta alone");
       }
@@ -163,6 +165,7 @@ absl::StatusOr<ModelSpec> ImportLlama(const Json& json) {
   bool mlp_bias = false;
   reader.Bool("attention_bias", attention_bias);
   reader.Bool("mlp_bias", mlp_bias);
+  reader.Only("partial_rotary_factor", 1.0, "use 1, which rotates whole heads");
   const absl::Status rope = ReadRope(reader, model);
   if (absl::Status status = reader.Finish(); !status.ok()) return status;
   if (!rope.ok()) return rope;
@@ -173,9 +176,27 @@ absl::StatusOr<ModelSpec> ImportLlama(const Json& json) {
   return model;
 }
 
+// The heads that the engine's models have: the next token's logits.
+absl::Status CheckArchitectures(const Json& json) {
+  const auto found = json.find("architectures");
+  if (found == json.end() || found->is_null()) return absl::OkStatus();
+  if (!found->is_array()) return Contradiction("architectures must be a list of names");
+  for (const Json& name : *found) {
+    if (!name.is_string()) return Contradiction("architectures must be a list of names");
+    if (name != "GPT2LMHeadModel" && name != "LlamaForCausalLM")
+      return NotYet("architectures", name, "use GPT2LMHeadModel or LlamaForCausalLM, a language model that predicts the next token");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-bool IsHuggingFaceConfig(const Json& json) { return json.is_object() && json.contains("model_type"); }
+bool IsHuggingFaceConfig(const Json& json) {
+  if (!json.is_object()) return false;
+  if (json.contains("model_type")) return true;
+  // One that lacks it, rather than a file of our own.
+  return !json.contains("layers") && (json.contains("architectures") || json.contains("num_hidden_layers") || json.contains("n_layer"));
+}
 
 absl::StatusOr<ModelSpec> ImportHuggingFace(const Json& json) {
   if (!json.is_object()) return Contradiction("it must be a JSON object");
@@ -184,7 +205,8 @@ absl::StatusOr<ModelSpec> ImportHuggingFace(const Json& json) {
     return NotYet("quantization_config", *quantized, "remove it to train in the precision asked for");
   }
   const auto type = json.find("model_type");
-  if (type == json.end() || !type->is_string()) return Contradiction("model_type must be a string, such as gpt2 or llama");
+  if (type == json.end()) return Contradiction("model_type is missing; give gpt2 or llama");
+  if (!type->is_string()) return Contradiction("model_type must be a string, such as gpt2 or llama");
   absl::StatusOr<ModelSpec> model;
   if (*type == "gpt2") {
     model = ImportGpt2(json);
@@ -194,6 +216,7 @@ absl::StatusOr<ModelSpec> ImportHuggingFace(const Json& json) {
     return NotYet("model_type", *type, "use gpt2 or llama, or describe the model in a file of our own");
   }
   if (!model.ok()) return model.status();
+  if (absl::Status status = CheckArchitectures(json); !status.ok()) return status;
   if (const auto name = json.find("_name_or_path"); name != json.end() && name->is_string()) model->name = name->get<std::string>();
   if (model->name.empty()) model->name = type->get<std::string>();
   FillDefaults(*model);

@@ -20,13 +20,14 @@ constexpr double kMaxFlopsPerSecond = 1e18;
 constexpr double kMinFraction = 1e-3;
 constexpr double kMaxSeconds = 1;
 constexpr double kMaxMatmulKHalf = 1e6;
-constexpr double kMinRanksPerCore = 1e-6;
+constexpr std::size_t kMaxNameBytes = 256;
 
-absl::Status Invalid(std::size_t group, std::string_view field, std::string_view problem) {
-  return absl::InvalidArgumentError(fmt::format("cluster: node group {}: {} {}", group, field, problem));
+// Of several node groups, the one at fault by its index.
+absl::Status Invalid(std::string_view group, std::string_view field, std::string_view problem) {
+  return absl::InvalidArgumentError(fmt::format("cluster: {}{} {}", group, field, problem));
 }
 
-absl::Status CheckCount(std::size_t group, std::string_view field, std::int64_t value) {
+absl::Status CheckCount(std::string_view group, std::string_view field, std::int64_t value) {
   if (value >= 1 && value <= kMaxCount) return absl::OkStatus();
   return Invalid(group, field, fmt::format("is {}; it must be from 1 to {}", value, kMaxCount));
 }
@@ -36,37 +37,54 @@ struct Figure {
   double value;  // 0: not known, or none
   double least;
   double most;
+  std::string_view unit;
 };
 
-absl::Status CheckFigure(std::size_t group, const Figure& figure) {
+absl::Status CheckFigure(std::string_view group, const Figure& figure) {
   if (!std::isfinite(figure.value) || figure.value < 0) {
     return Invalid(group, figure.field, fmt::format("is {}; it must be a finite number, not negative", figure.value));
   }
+  const std::string unit = figure.unit.empty() ? "" : fmt::format(", in {}", figure.unit);
   if (figure.value > figure.most) {
-    return Invalid(group, figure.field, fmt::format("is {:g}; at most {:g} is possible, in SI units", figure.value, figure.most));
+    return Invalid(group, figure.field, fmt::format("is {:g}; at most {:g} is possible{}", figure.value, figure.most, unit));
   }
   if (figure.value > 0 && figure.value < figure.least) {
-    return Invalid(group, figure.field, fmt::format("is {:g}; at least {:g} is needed, in SI units", figure.value, figure.least));
+    return Invalid(group, figure.field, fmt::format("is {:g}; at least {:g} is needed{}", figure.value, figure.least, unit));
   }
   return absl::OkStatus();
 }
 
-absl::Status ValidateMemory(std::size_t index, const DeviceSpec& device) {
+absl::Status ValidateMemory(std::string_view group, const DeviceSpec& device) {
   if (device.memory_bytes < 0 || device.memory_bytes > kMaxMemoryBytes) {
-    return Invalid(index, "memory_bytes", fmt::format("is {}; it must be from 0 to {}", device.memory_bytes, kMaxMemoryBytes));
+    return Invalid(group, "memory_bytes", fmt::format("is {}; it must be from 0 to {}", device.memory_bytes, kMaxMemoryBytes));
   }
   if (device.kind == DeviceKind::kCuda && device.memory_bytes < kMinGpuMemoryBytes) {
-    return Invalid(index, "memory_bytes",
+    return Invalid(group, "memory_bytes",
                    fmt::format("is {}; a GPU has at least {}, in bytes", device.memory_bytes, kMinGpuMemoryBytes));
   }
   if (device.overhead_bytes < 0 || device.overhead_bytes > device.memory_bytes) {
-    return Invalid(index, "overhead_bytes",
+    return Invalid(group, "overhead_bytes",
                    fmt::format("is {}; it must be from 0 to memory_bytes, {}", device.overhead_bytes, device.memory_bytes));
   }
   return absl::OkStatus();
 }
 
-absl::Status ValidateGroup(std::size_t index, const NodeGroup& group) {
+// A rank that shares its core is one of this machine, where op times are measured so; what is described has a core or GPU for each.
+absl::Status ValidateRanksPerCore(std::string_view index, const NodeGroup& group, bool local) {
+  const double ranks = group.ranks_per_core;
+  if (!local && ranks != 1) {
+    return Invalid(index, "ranks_per_core",
+                   fmt::format("is {:g}, but each rank of a described cluster has a core or GPU of its own; leave it out (--cluster local:1xN is "
+                               "for N ranks that share this machine's cores)",
+                               ranks));
+  }
+  if (!std::isfinite(ranks) || ranks < 1 || ranks > static_cast<double>(group.gpus_per_node)) {
+    return Invalid(index, "ranks_per_core", fmt::format("is {:g}; it must be from 1 to gpus_per_node, {}", ranks, group.gpus_per_node));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ValidateGroup(std::string_view index, const NodeGroup& group, bool local) {
   const DeviceSpec& device = group.device;
   for (const auto& [field, value] : {std::pair<std::string_view, std::int64_t>{"nodes", group.nodes},
                                      {"gpus_per_node", group.gpus_per_node}}) {
@@ -76,28 +94,39 @@ absl::Status ValidateGroup(std::size_t index, const NodeGroup& group) {
   if (device.multiprocessors < 0 || device.multiprocessors > kMaxCount) {
     return Invalid(index, "multiprocessors", fmt::format("is {}; it must be from 0 to {}", device.multiprocessors, kMaxCount));
   }
+  constexpr std::string_view kRate = "FLOP per second", kBandwidth = "bytes per second", kTime = "seconds", kShare = "";
   const DeviceEfficiency& efficiency = device.efficiency;
-  for (const Figure& figure : {Figure{"memory_bytes_per_s", device.memory_bytes_per_s, kMinBytesPerSecond, kMaxBytesPerSecond},
-                               Figure{"flops_per_s.fp64", device.flops_per_s_fp64, kMinFlopsPerSecond, kMaxFlopsPerSecond},
-                               Figure{"flops_per_s.fp32", device.flops_per_s_fp32, kMinFlopsPerSecond, kMaxFlopsPerSecond},
-                               Figure{"flops_per_s.bf16", device.flops_per_s_bf16, kMinFlopsPerSecond, kMaxFlopsPerSecond},
-                               Figure{"flops_per_s.fp16", device.flops_per_s_fp16, kMinFlopsPerSecond, kMaxFlopsPerSecond},
-                               Figure{"efficiency.matmul", efficiency.matmul, kMinFraction, 1},
-                               Figure{"efficiency.matmul_k_half", efficiency.matmul_k_half, 0, kMaxMatmulKHalf},
-                               Figure{"efficiency.attention_forward", efficiency.attention_forward, kMinFraction, 2},
-                               Figure{"efficiency.attention_backward", efficiency.attention_backward, kMinFraction, 2},
-                               Figure{"efficiency.memory", efficiency.memory, kMinFraction, 1},
-                               Figure{"efficiency.intra_node", efficiency.intra_node, kMinFraction, 1},
-                               Figure{"efficiency.inter_node", efficiency.inter_node, kMinFraction, 1},
-                               Figure{"efficiency.op_overhead_s", efficiency.op_overhead_s.value_or(0), 0, kMaxSeconds},
-                               Figure{"intra_node_bytes_per_s", group.intra_node_bytes_per_s, kMinBytesPerSecond, kMaxBytesPerSecond},
-                               Figure{"inter_node_bytes_per_s", group.inter_node_bytes_per_s, kMinBytesPerSecond, kMaxBytesPerSecond},
-                               Figure{"intra_node_latency_s", group.intra_node_latency_s.value_or(0), 0, kMaxSeconds},
-                               Figure{"inter_node_latency_s", group.inter_node_latency_s.value_or(0), 0, kMaxSeconds},
-                               Figure{"ranks_per_core", group.ranks_per_core, kMinRanksPerCore, kMaxCount}}) {
+  for (const Figure& figure :
+       {Figure{"memory_bytes_per_s", device.memory_bytes_per_s, kMinBytesPerSecond, kMaxBytesPerSecond, kBandwidth},
+        Figure{"flops_per_s.fp64", device.flops_per_s_fp64, kMinFlopsPerSecond, kMaxFlopsPerSecond, kRate},
+        Figure{"flops_per_s.fp32", device.flops_per_s_fp32, kMinFlopsPerSecond, kMaxFlopsPerSecond, kRate},
+        Figure{"flops_per_s.bf16", device.flops_per_s_bf16, kMinFlopsPerSecond, kMaxFlopsPerSecond, kRate},
+        Figure{"flops_per_s.fp16", device.flops_per_s_fp16, kMinFlopsPerSecond, kMaxFlopsPerSecond, kRate},
+        Figure{"efficiency.matmul", efficiency.matmul, kMinFraction, 1, kShare},
+        Figure{"efficiency.matmul_k_half", efficiency.matmul_k_half, 0, kMaxMatmulKHalf, kShare},
+        Figure{"efficiency.attention_forward", efficiency.attention_forward, kMinFraction, 2, kShare},
+        Figure{"efficiency.attention_backward", efficiency.attention_backward, kMinFraction, 2, kShare},
+        Figure{"efficiency.memory", efficiency.memory, kMinFraction, 1, kShare},
+        Figure{"efficiency.intra_node", efficiency.intra_node, kMinFraction, 1, kShare},
+        Figure{"efficiency.inter_node", efficiency.inter_node, kMinFraction, 1, kShare},
+        Figure{"efficiency.op_overhead_s", efficiency.op_overhead_s.value_or(0), 0, kMaxSeconds, kTime},
+        Figure{"intra_node_bytes_per_s", group.intra_node_bytes_per_s, kMinBytesPerSecond, kMaxBytesPerSecond, kBandwidth},
+        Figure{"inter_node_bytes_per_s", group.inter_node_bytes_per_s, kMinBytesPerSecond, kMaxBytesPerSecond, kBandwidth},
+        Figure{"intra_node_latency_s", group.intra_node_latency_s.value_or(0), 0, kMaxSeconds, kTime},
+        Figure{"inter_node_latency_s", group.inter_node_latency_s.value_or(0), 0, kMaxSeconds, kTime}}) {
     if (absl::Status status = CheckFigure(index, figure); !status.ok()) return status;
   }
-  if (group.ranks_per_core == 0) return Invalid(index, "ranks_per_core", "is 0; it must be positive");
+  return ValidateRanksPerCore(index, group, local);
+}
+
+// Names are printed as they are.
+absl::Status ValidateName(std::string_view field, std::string_view name) {
+  if (name.size() > kMaxNameBytes) {
+    return Invalid("", field, fmt::format("has {} bytes; at most {} are allowed", name.size(), kMaxNameBytes));
+  }
+  if (std::any_of(name.begin(), name.end(), [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; })) {
+    return Invalid("", field, "has a control character, such as a line break; leave it out");
+  }
   return absl::OkStatus();
 }
 
@@ -124,8 +153,11 @@ absl::Status Validate(const ClusterSpec& cluster) {
     return absl::InvalidArgumentError(
         fmt::format("cluster: {} node groups; at most 1000 are allowed", cluster.groups.size()));
   }
+  if (absl::Status status = ValidateName("name", cluster.name); !status.ok()) return status;
   for (std::size_t i = 0; i < cluster.groups.size(); ++i) {
-    if (absl::Status status = ValidateGroup(i, cluster.groups[i]); !status.ok()) return status;
+    const std::string index = cluster.groups.size() == 1 ? "" : fmt::format("node group {}: ", i);
+    if (absl::Status status = ValidateName("device.name", cluster.groups[i].device.name); !status.ok()) return status;
+    if (absl::Status status = ValidateGroup(index, cluster.groups[i], cluster.local); !status.ok()) return status;
   }
   return absl::OkStatus();
 }

@@ -30,6 +30,7 @@ struct DeviceEfficiency {
 struct DeviceSpec {
   std::string name = {};
   DeviceKind kind = DeviceKind::kCpu;
+  bool kind_assumed = false;            // its description has no kind, and no rate in a two-byte type: it was taken for a CPU
   std::int64_t memory_bytes = 0;        // what one rank may use, all included
   double memory_bytes_per_s = 0;        // stream bandwidth of one rank
   double flops_per_s_fp64 = 0;          // peak matrix-product rates; 0 = not known
@@ -51,7 +52,7 @@ struct NodeGroup {
   double inter_node_bytes_per_s = 0;
   std::optional<double> intra_node_latency_s = {};  // empty: not known
   std::optional<double> inter_node_latency_s = {};
-  double ranks_per_core = 1;  // more than 1: ranks share cores, or a GPU
+  double ranks_per_core = 1;  // more than 1, which only a local cluster may have: ranks share cores, or a GPU
 
   bool operator==(const NodeGroup&) const = default;
 };
@@ -72,7 +73,8 @@ std::int64_t MemoryCapacity(const ClusterSpec& cluster);
 
 // InvalidArgument, naming the field: no groups, a count that is not positive, a figure that is negative, not finite, or, where it is
 // known, beyond what any machine of today could have (a latency above 1 s, a fraction above 1 or below 0.001, a GPU of less than 1 MiB, a
-// bandwidth or rate of less than a million a second).
+// bandwidth or rate of less than a million a second); a name of more than 256 bytes or with a control character; ranks_per_core below 1,
+// above gpus_per_node, or not 1 where the cluster is not local.
 absl::Status Validate(const ClusterSpec& cluster);
 
 }  // namespace autocfg

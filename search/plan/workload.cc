@@ -5,8 +5,6 @@
 namespace autocfg {
 namespace {
 
-constexpr std::int64_t kMaxGlobalBatch = 1'000'000'000;
-constexpr std::int64_t kMaxSeqLen = 100'000'000;
 // Activation elements of a whole global batch on one rank: a bound that keeps all byte counts within 64 bits.
 constexpr double kMaxElements = 5e16;
 

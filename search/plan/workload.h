@@ -9,6 +9,10 @@
 
 namespace autocfg {
 
+// The most that is accepted.
+inline constexpr std::int64_t kMaxGlobalBatch = 1'000'000'000;
+inline constexpr std::int64_t kMaxSeqLen = 100'000'000;
+
 struct Workload {
   std::int64_t global_batch = 0;  // sequences per step
   std::int64_t seq_len = 0;       // tokens per sequence

@@ -35,6 +35,10 @@ std::vector<std::size_t> ExhaustiveStrategy::Suggest(const std::vector<Candidate
   return round;
 }
 
+std::int64_t ExhaustiveStrategy::PlansLeft(const std::vector<CandidatePlan>& candidates) const {
+  return static_cast<std::int64_t>(ExhaustiveStrategy(0).Untried(candidates).size());
+}
+
 std::int64_t ExhaustiveStrategy::TrialsLeft(const std::vector<CandidatePlan>& candidates) const {
   const std::int64_t confirmed = ConfirmationsDone(candidates);
   const auto race = confirmed > 0 ? 0 : static_cast<std::int64_t>(Untried(candidates).size());

@@ -13,6 +13,7 @@ class ExhaustiveStrategy : public Strategy {
 
   std::vector<std::size_t> Suggest(const std::vector<CandidatePlan>& candidates) override;
   std::int64_t TrialsLeft(const std::vector<CandidatePlan>& candidates) const override;
+  std::int64_t PlansLeft(const std::vector<CandidatePlan>& candidates) const override;
 
  private:
   // Untried candidates within the bound, the predicted best first.

@@ -67,6 +67,17 @@ std::vector<std::size_t> BestOfLayouts(const std::vector<CandidatePlan>& candida
   return chosen;
 }
 
+// Candidates that may plausibly be the fastest and have not been tried.
+std::int64_t InTheRaceStill(const std::vector<CandidatePlan>& candidates) {
+  const std::size_t best = BestMeasured(candidates);
+  std::int64_t race = 0;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    race += (best == candidates.size() || Plausible(candidates[i], *candidates[best].measured_s)) &&
+            InTheRace(candidates, i);
+  }
+  return race;
+}
+
 }  // namespace
 
 std::int64_t RacingStrategy::Bound(const std::vector<CandidatePlan>& candidates) const {
@@ -108,13 +119,16 @@ std::vector<std::size_t> RacingStrategy::Suggest(const std::vector<CandidatePlan
   return round.empty() ? SuggestConfirmation(candidates) : round;
 }
 
+std::int64_t RacingStrategy::PlansLeft(const std::vector<CandidatePlan>& candidates) const {
+  const std::int64_t tried = TriedCount(candidates);
+  // Repeats begin when the race is over, if it was not the bound that ended it.
+  if (ConfirmationsDone(candidates) > 0 && (max_trials_ == 0 || tried < max_trials_)) return 0;
+  return std::min(InTheRaceStill(candidates), std::max<std::int64_t>(0, RacingStrategy(0).Bound(candidates) - tried));
+}
+
 std::int64_t RacingStrategy::TrialsLeft(const std::vector<CandidatePlan>& candidates) const {
   const std::size_t best = BestMeasured(candidates);
-  std::int64_t race = 0;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    race += (best == candidates.size() || Plausible(candidates[i], *candidates[best].measured_s)) &&
-            InTheRace(candidates, i);
-  }
+  std::int64_t race = InTheRaceStill(candidates);
   const std::int64_t confirmed = ConfirmationsDone(candidates);
   if (confirmed > 0) race = 0;
   race = std::min(race, std::max<std::int64_t>(0, Bound(candidates) - TriedCount(candidates)));

@@ -25,6 +25,7 @@ class RacingStrategy : public Strategy {
 
   std::vector<std::size_t> Suggest(const std::vector<CandidatePlan>& candidates) override;
   std::int64_t TrialsLeft(const std::vector<CandidatePlan>& candidates) const override;
+  std::int64_t PlansLeft(const std::vector<CandidatePlan>& candidates) const override;
 
  private:
   std::int64_t Bound(const std::vector<CandidatePlan>& candidates) const;

@@ -521,6 +521,11 @@ double SearchLoop::UnmeasuredDeviceSeconds() const {
   return sum;
 }
 
+std::int64_t SearchLoop::PlansLeft() const {
+  const State& s = *state_;
+  return s.phase != SearchPhase::kDone || s.options.predict_only ? 0 : s.strategy->PlansLeft(s.candidates);
+}
+
 std::int64_t SearchLoop::TrialsLeft() const {
   const State& s = *state_;
   if (s.phase == SearchPhase::kDone || s.options.predict_only) return 0;

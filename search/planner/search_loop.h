@@ -132,6 +132,9 @@ class SearchLoop {
   // Trials that are likely still to come, at most.
   std::int64_t TrialsLeft() const;
 
+  // Of a search that has ended: plans that it would have measured, had max_trials or Stop not ended it. 0 where nothing is measured.
+  std::int64_t PlansLeft() const;
+
  private:
   struct State;
   explicit SearchLoop(std::unique_ptr<State> state);

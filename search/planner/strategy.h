@@ -41,6 +41,9 @@ class Strategy {
 
   // Trials likely still to be suggested, at most.
   virtual std::int64_t TrialsLeft(const std::vector<CandidatePlan>& candidates) const = 0;
+
+  // Plans that it would still measure for the first time if nothing but its own judgement ended it: no max_trials, no time budget.
+  virtual std::int64_t PlansLeft(const std::vector<CandidatePlan>& candidates) const = 0;
 };
 
 }  // namespace autocfg

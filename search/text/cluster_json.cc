@@ -83,14 +83,14 @@ absl::StatusOr<DeviceSpec> ParseDeviceJson(const Json& json) {
   reader.String("name", device.name);
   reader.Named("kind", device.kind, ParseDeviceKind, {"cpu", "cuda"});
   reader.Size("memory_bytes", device.memory_bytes);
-  reader.Number("memory_bytes_per_s", device.memory_bytes_per_s);
+  Positive(reader, "cluster: device", "memory_bytes_per_s", device.memory_bytes_per_s);
   if (const Json* rates = reader.Find("flops_per_s"); rates != nullptr) {
     FieldReader rate("cluster: device: flops_per_s", *rates);
     for (const RateField& field : kRates) Positive(rate, "cluster: device: flops_per_s", field.name, device.*field.member);
     reader.Fail(rate.Finish());
   }
   reader.Size("multiprocessors", device.multiprocessors);
-  reader.Size("overhead_bytes", device.overhead_bytes);
+  reader.Size("overhead_bytes", device.overhead_bytes, 0);
   if (const Json* efficiency = reader.Find("efficiency"); efficiency != nullptr) {
     constexpr std::string_view kWhat = "cluster: device: efficiency";
     FieldReader fractions(kWhat, *efficiency);
@@ -103,7 +103,8 @@ absl::StatusOr<DeviceSpec> ParseDeviceJson(const Json& json) {
   if (json.is_object()) ReadSources(reader, json);
   // What does not say its kind: with rates in two-byte types it is a GPU, else a CPU.
   if (reader.Find("kind") == nullptr) {
-    device.kind = device.flops_per_s_bf16 > 0 || device.flops_per_s_fp16 > 0 ? DeviceKind::kCuda : DeviceKind::kCpu;
+    device.kind_assumed = device.flops_per_s_bf16 == 0 && device.flops_per_s_fp16 == 0;
+    device.kind = device.kind_assumed ? DeviceKind::kCpu : DeviceKind::kCuda;
   }
   if (absl::Status status = reader.Finish(); !status.ok()) return status;
   return device;
@@ -121,9 +122,9 @@ Json DeviceJson(const DeviceSpec& device) {
       {"name", device.name},
       {"kind", device.kind == DeviceKind::kCpu ? "cpu" : "cuda"},
       {"memory_bytes", device.memory_bytes},
-      {"memory_bytes_per_s", device.memory_bytes_per_s},
-      {"flops_per_s", rates},
   };
+  if (device.memory_bytes_per_s > 0) json["memory_bytes_per_s"] = device.memory_bytes_per_s;
+  json["flops_per_s"] = rates;
   if (device.multiprocessors > 0) json["multiprocessors"] = device.multiprocessors;
   if (device.overhead_bytes > 0) json["overhead_bytes"] = device.overhead_bytes;
   Json efficiency = Json::object();

@@ -21,6 +21,7 @@ constexpr std::size_t kMaxDepth = 64;
 // Checks a document without building it.
 class Checker : public nlohmann::json_sax<Json> {
  public:
+  explicit Checker(std::string_view text) : text_(text) {}
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
   bool number_integer(number_integer_t) override { return true; }
@@ -54,7 +55,21 @@ class Checker : public nlohmann::json_sax<Json> {
     // Where it ends too early, the token is the last one that was still there.
     const std::string_view what = error.what();
     const bool ends = what.find("unexpected end of input") != what.npos || what.find("missing closing quote") != what.npos;
-    return Fail(token.empty() || ends ? "the text ends too early" : fmt::format("unexpected \"{}\"", Printable(token)));
+    if (token.empty() || ends) return Fail("the text ends too early");
+    // The library's token may begin long before the fault: the word or the mark that it stopped in is shown.
+    constexpr std::string_view kMarks = " \t\r\n{}[],:\"";
+    const std::size_t last = std::clamp<std::size_t>(position, 1, text_.size()) - 1;
+    std::size_t begin = last, end = last + 1;
+    if (text_[last] == '"') {  // the end of a string that should not stand here: back to the quote that is not escaped
+      while (begin > 0) {
+        if (text_[--begin] == '"' && (begin == 0 || text_[begin - 1] != '\\')) break;
+      }
+    } else if (kMarks.find(text_[last]) == kMarks.npos) {
+      while (begin > 0 && kMarks.find(text_[begin - 1]) == kMarks.npos) --begin;
+      while (end < text_.size() && kMarks.find(text_[end]) == kMarks.npos) ++end;
+    }
+    position_ = begin + 1;
+    return Fail(fmt::format("unexpected \"{}\"", Printable(text_.substr(begin, end - begin))));
   }
 
   const std::string& problem() const { return problem_; }
@@ -67,6 +82,7 @@ class Checker : public nlohmann::json_sax<Json> {
   }
   bool Enter() { return ++depth_ <= kMaxDepth || Fail(fmt::format("it is nested deeper than {}", kMaxDepth)); }
 
+  const std::string_view text_;
   std::vector<std::set<std::string>> keys_;
   std::size_t depth_ = 0;
   std::size_t position_ = 0;
@@ -89,7 +105,7 @@ std::string Printable(std::string_view text) {
 }
 
 absl::StatusOr<Json> ParseJson(std::string_view what, std::string_view text) {
-  Checker checker;
+  Checker checker(text);
   if (!Json::sax_parse(text.begin(), text.end(), &checker)) {
     std::string where;
     if (checker.position() > 0) {
@@ -137,14 +153,14 @@ void FieldReader::FailField(std::string_view name, std::string_view wanted) {
 
 void FieldReader::FailUnknown(std::string_view name, std::string_view value, const std::vector<std::string>& known) {
   Fail(absl::InvalidArgumentError(fmt::format("{}: {} \"{}\" is not known; it must be one of {}{}", what_, name,
-                                              Printable(value), fmt::join(known, ", "), DidYouMean(value, known))));
+                                              Printable(value), fmt::join(known, ", "), DidYouMeanOfListed(value, known))));
 }
 
 void FieldReader::Require(std::string_view name) {
   if (Find(name) == nullptr) Fail(absl::InvalidArgumentError(fmt::format("{}: {} is missing", what_, name)));
 }
 
-void FieldReader::Size(std::string_view name, std::int64_t& value) {
+void FieldReader::Size(std::string_view name, std::int64_t& value, std::int64_t least) {
   const Json* field = Find(name);
   if (field == nullptr) return;
   if (field->is_number_unsigned() && field->get<std::uint64_t>() > std::uint64_t{INT64_MAX}) {
@@ -153,7 +169,7 @@ void FieldReader::Size(std::string_view name, std::int64_t& value) {
   const std::optional<std::int64_t> whole = WholeNumber(*field);
   if (!whole) return FailField(name, "a whole number");
   value = *whole;
-  if (value < 1) FailField(name, fmt::format("at least 1, not {}", value));
+  if (value < least) FailField(name, fmt::format("at least {}, not {}", least, value));
 }
 
 void FieldReader::Number(std::string_view name, double& value) {

@@ -29,8 +29,8 @@ class FieldReader {
   // `what` begins each message, e.g. "model". `json` must outlive the reader.
   FieldReader(std::string_view what, const nlohmann::ordered_json& json);
 
-  // Each leaves `value` as it is where the field is absent. Size: a whole number, at least 1. Number: finite, not negative.
-  void Size(std::string_view name, std::int64_t& value);
+  // Each leaves `value` as it is where the field is absent. Size: a whole number, at least `least`. Number: finite, not negative.
+  void Size(std::string_view name, std::int64_t& value, std::int64_t least = 1);
   void Number(std::string_view name, double& value);
   void Bool(std::string_view name, bool& value);
   void String(std::string_view name, std::string& value);

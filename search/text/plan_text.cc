@@ -75,7 +75,7 @@ absl::Status SetNamed(Enum& field, const std::array<std::string_view, N>& names,
   if (!index) {
     const std::vector<std::string> known(names.begin(), names.end());
     return absl::InvalidArgumentError(fmt::format("plan: {}={} is not known; it must be one of {}{}", name,
-                                                  Printable(value), fmt::join(names, ", "), DidYouMean(value, known)));
+                                                  Printable(value), fmt::join(names, ", "), DidYouMeanOfListed(value, known)));
   }
   field = static_cast<Enum>(*index);
   return absl::OkStatus();
@@ -83,7 +83,7 @@ absl::Status SetNamed(Enum& field, const std::array<std::string_view, N>& names,
 
 absl::Status SetSize(std::int64_t& field, std::string_view name, std::string_view value) {
   const std::optional<std::int64_t> size = ParseSize(value);
-  if (!size) return Bad(name, value, "a whole number from 0 to 2147483647");
+  if (!size) return Bad(name, value, "a whole number from 1 to 2147483647");
   field = *size;
   return absl::OkStatus();
 }

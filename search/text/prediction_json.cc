@@ -19,8 +19,30 @@ using Json = nlohmann::ordered_json;
 // One line, whatever bytes a message has taken over from the request.
 std::string Line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-AnsweredLine ErrorLine(const Json& id, std::string_view message) {
-  return {Line(Json{{"id", id}, {"error", message}}), false};
+// An answer with its id in front: `id` is JSON as it stands in the answer.
+std::string WithId(std::string_view id, const Json& answer) { return fmt::format("{{\"id\":{},{}", id, std::string_view(Line(answer)).substr(1)); }
+
+AnsweredLine ErrorLine(std::string_view id, std::string_view message) { return {WithId(id, Json{{"error", message}}), false}; }
+
+// The number that a field of the object in `line` has, as it is written there: 1e2 is not 100.0 to who looks for it. Empty where none is found.
+// Requires valid JSON.
+std::string_view NumberAsWritten(std::string_view line, std::string_view field) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  int depth = 0;
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    if (line[at] == '{' || line[at] == '[') ++depth;
+    if (line[at] == '}' || line[at] == ']') --depth;
+    if (line[at] != '"') continue;
+    const std::size_t begin = ++at;
+    while (line[at] != '"') at += line[at] == '\\' ? 2 : 1;
+    const std::string_view text = line.substr(begin, at - begin);
+    const std::size_t colon = line.find_first_not_of(kSpace, at + 1);
+    if (depth != 1 || text != field || line[colon] != ':') continue;
+    const std::size_t value = line.find_first_not_of(kSpace, colon + 1);
+    const std::size_t end = line.find_first_not_of("+-.0123456789eE", value);
+    return line.substr(value, end - value);
+  }
+  return "";
 }
 
 absl::StatusOr<ModelSpec> ParseModel(const Json& json) {
@@ -84,8 +106,14 @@ std::string_view DefaultPredictedPrecision(const ClusterSpec& cluster) {
 }
 
 std::string PrecisionNote(const ClusterSpec& cluster) {
+  if (cluster.groups.empty()) return "";
+  const DeviceSpec& device = cluster.groups.front().device;
+  const std::string_view name = device.name.empty() ? std::string_view("the device") : std::string_view(device.name);
+  if (device.kind_assumed) {
+    return fmt::format("predicted in fp32: {} is taken for a CPU, since it has no rate in bf16 or fp16; give kind cuda if it is a GPU", name);
+  }
   if (DefaultPredictedPrecision(cluster) != "fp16") return "";
-  return fmt::format("predicted in fp16, since {} has no bf16", cluster.groups.front().device.name);
+  return fmt::format("predicted in fp16, since {} has no bf16", name);
 }
 
 absl::StatusOr<PredictionRequest> ParsePredictionRequest(const Json& json) {
@@ -142,11 +170,14 @@ AnsweredLine AnswerPredictionLine(std::string_view line, PredictorCache& predict
     if (const auto at = message.find(kLine); at != std::string::npos) message.replace(at, kLine.size(), "at ");
     return PredictionLineError(message);
   }
-  Json id = nullptr;
+  std::string id = "null";
   if (json->is_object() && json->contains("id")) {
-    id = (*json)["id"];
-    if (!id.is_string() && !id.is_number() && !id.is_null())
+    const Json& given = (*json)["id"];
+    if (!given.is_string() && !given.is_number() && !given.is_null())
       return PredictionLineError("request: id must be a string or a number");
+    id = Line(given);
+    // Under a name that is written with escapes, the number as it was read.
+    if (const std::string_view written = NumberAsWritten(line, "id"); given.is_number() && !written.empty()) id = written;
   }
   const auto fail = [&id](const absl::Status& status) { return ErrorLine(id, std::string(status.message())); };
   const auto request = ParsePredictionRequest(*json);
@@ -155,14 +186,13 @@ AnsweredLine AnswerPredictionLine(std::string_view line, PredictorCache& predict
   if (!predictor.ok()) return fail(predictor.status());
   const auto predicted = (*predictor)->Predict(request->plan);
   if (!predicted.ok()) return fail(predicted.status());
-  Json answer{{"id", id}};
-  answer.update(PredictionJson(predicted->prediction, predicted->throughput));
+  Json answer = PredictionJson(predicted->prediction, predicted->throughput);
   std::vector<std::string> notes = predicted->notes;
   notes.insert(notes.end(), request->notes.begin(), request->notes.end());
   if (!notes.empty()) answer["notes"] = notes;
-  return {Line(answer), true};
+  return {WithId(id, answer), true};
 }
 
-AnsweredLine PredictionLineError(std::string_view message) { return ErrorLine(nullptr, message); }
+AnsweredLine PredictionLineError(std::string_view message) { return ErrorLine("null", message); }
 
 }  // namespace autocfg

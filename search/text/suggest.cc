@@ -28,9 +28,8 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-}  // namespace
-
-std::vector<std::string> NearestNames(std::string_view name, const std::vector<std::string>& known) {
+// At most three, nearest first; none where none is near.
+std::vector<std::string> NearNames(std::string_view name, const std::vector<std::string>& known) {
   std::vector<std::pair<std::size_t, std::string>> near;
   if (name.size() <= kLongest) {
     for (const std::string& candidate : known) {
@@ -39,19 +38,28 @@ std::vector<std::string> NearestNames(std::string_view name, const std::vector<s
       if (begins || distance * 2 <= name.size()) near.emplace_back(begins ? 0 : distance, candidate);
     }
   }
-  if (near.empty()) return known.size() <= kFew ? known : std::vector<std::string>{};
   std::stable_sort(near.begin(), near.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   std::vector<std::string> names;
   for (std::size_t i = 0; i < std::min<std::size_t>(3, near.size()); ++i) names.push_back(near[i].second);
   return names;
 }
 
-std::string DidYouMean(std::string_view name, const std::vector<std::string>& known) {
-  const std::vector<std::string> names = NearestNames(name, known);
+std::string Question(const std::vector<std::string>& names) {
   if (names.empty()) return "";
   std::string list = names.front();
   for (std::size_t i = 1; i < names.size(); ++i) list += (i + 1 == names.size() ? " or " : ", ") + names[i];
   return fmt::format("; did you mean {}?", list);
 }
+
+}  // namespace
+
+std::vector<std::string> NearestNames(std::string_view name, const std::vector<std::string>& known) {
+  std::vector<std::string> near = NearNames(name, known);
+  return near.empty() && known.size() <= kFew ? known : near;
+}
+
+std::string DidYouMean(std::string_view name, const std::vector<std::string>& known) { return Question(NearestNames(name, known)); }
+
+std::string DidYouMeanOfListed(std::string_view name, const std::vector<std::string>& known) { return Question(NearNames(name, known)); }
 
 }  // namespace autocfg

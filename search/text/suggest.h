@@ -13,4 +13,7 @@ std::vector<std::string> NearestNames(std::string_view name, const std::vector<s
 // "; did you mean a, b or c?" or "" when nothing is near.
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& known);
 
+// The same where the message lists the names itself: "" too where none is nearer than the others.
+std::string DidYouMeanOfListed(std::string_view name, const std::vector<std::string>& known);
+
 }  // namespace autocfg

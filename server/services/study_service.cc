@@ -195,6 +195,10 @@ absl::StatusOr<v1::Recommendation> StudyServiceImpl::Recommend(std::int64_t id) 
     if (absl::Status status = search->Drive(*outcomes); !status.ok()) return status;
     answer = search->Recommendation();
   }
+  if (study->state() != v1::STUDY_STATE_DONE) {  // it may go on, or was told to end
+    answer.clear_stopped();
+    answer.clear_plans_left();
+  }
   const auto usage = store_.Usage(id);
   if (!usage.ok()) return usage.status();
   answer.set_study(study->name());

@@ -86,7 +86,7 @@ TEST(Checks, Storage) {
   EXPECT_FALSE(std::filesystem::exists(home / "a")) << "looking leaves no trace";
   home.Write("text.db", std::string(5000, 'x'));
   checks = CheckStorage(home / "text.db");
-  EXPECT_EQ(checks[1].state, CheckState::kMissing);
+  EXPECT_EQ(checks[1].state, CheckState::kWarning);
   EXPECT_THAT(checks[1].found, HasSubstr("text.db"));
   checks = CheckStorage(home / "text.db/a.db");  // a file is no directory
   EXPECT_EQ(checks[0].state, CheckState::kMissing);
@@ -131,6 +131,16 @@ TEST(Doctor, SaysThatTheEngineRuns) {
   EXPECT_EQ(text.exit_code, 0);
   EXPECT_THAT(text.out, HasSubstr("cpu engine"));
   EXPECT_EQ(text.out.find('\x1b'), std::string::npos) << "no colour where there is no terminal";
+}
+
+TEST(Doctor, AFileThatIsNoDatabase) {
+  const ScratchDirectory home;
+  const auto finished = RunAutocfg(home, {"doctor", "--db", home.Write("notes.txt", "these are no studies, in no format of any database at all")});
+  EXPECT_EQ(finished.exit_code, 1) << finished.out;
+  EXPECT_THAT(finished.err, HasSubstr("--db: "));
+  EXPECT_THAT(finished.err, HasSubstr("notes.txt"));
+  EXPECT_EQ(std::count(finished.err.begin(), finished.err.end(), '\n'), 1) << finished.err;
+  EXPECT_THAT(finished.out, testing::Not(HasSubstr("missing  database"))) << "it is there";
 }
 
 TEST(Doctor, SaysThatItDoesNot) {

@@ -130,7 +130,8 @@ TEST(MeasuredHere, ThisMachineStandsForANode) {
     EXPECT_EQ(here->local, nodes == 1);
     EXPECT_EQ(RankCount(*here), nodes * 2 * cores);
     EXPECT_EQ(MemoryCapacity(*here), MemoryCapacity(*LocalCluster(2 * cores)));
-    EXPECT_EQ(here->groups[0].ranks_per_core, 2);
+    EXPECT_EQ(here->groups[0].ranks_per_core, nodes == 1 ? 2 : 1) << "a slice has a core of its own";
+    EXPECT_TRUE(Validate(*here).ok()) << Validate(*here);
   }
   const auto asked = LoadCluster("local:1x" + std::to_string(2 * cores));
   const auto here = MeasuredHere("local", *asked, {.name = "cpu"});

@@ -16,7 +16,7 @@ TEST(Divergence, NamesTheFirstStepThatIsNotFinite) {
   };
   for (const auto& [losses, grad_norms, says] :
        {Case{{}, {}, ""}, Case{{3, 2}, {1, 1}, ""}, Case{{3, nan}, {1, nan}, "step 2: the loss is nan"},
-        Case{{inf}, {1}, "step 1: the loss is inf"},
+        Case{{-nan}, {1}, "step 1: the loss is nan"}, Case{{inf}, {1}, "step 1: the loss is inf"},
         Case{{3, 2, nan}, {1, inf, nan}, "step 2: the gradient norm is inf"}}) {
     TrainSummary summary;
     summary.losses = losses;
@@ -37,6 +37,25 @@ TEST(TrainReport, SaysOnlyWhatWasMeasured) {
   EXPECT_TRUE(TrainJson(summary, run)["tokens_per_s"].is_null());
   summary.tokens_per_s = 1234;
   EXPECT_NE(TrainReport(summary, run).find("1,234 (measured"), std::string::npos);
+}
+
+// The dry device computes no slice either.
+TEST(TrainReport, SliceThatWasOnlyPlanned) {
+  TrainSummary summary;
+  summary.planned_memory_bytes = 2048;
+  RunDescription run;
+  run.plan = "tp=2";
+  run.device = "dry";
+  run.ranks = 2;
+  run.slice.emplace().set_tensor(1);
+  EXPECT_EQ(TrainReport(summary, run),
+            "plan: tp=2 on dry; of its 2 ranks one alone, a slice: tensor 1, pipeline 0; nothing was computed\n"
+            "memory of this rank: 2.0 KiB planned\n");
+  summary.step_time_s = {2, 1};
+  run.device = "cpu";
+  EXPECT_NE(TrainReport(summary, run).find("tp=2 on cpu; of its 2 ranks one ran alone, a slice"), std::string::npos);
+  run.ranks = 1;
+  EXPECT_NE(TrainReport(summary, run).find("on cpu; its only rank ran alone, a slice"), std::string::npos);
 }
 
 TEST(SummaryOf, MedianStepWithoutTheFirst) {

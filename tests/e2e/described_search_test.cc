@@ -70,6 +70,22 @@ TEST_F(DescribedSearchTest, PredictionOfThisMachineCalibratesAndRunsNoPlan) {
   EXPECT_EQ(answer["counts"]["measured"], 0);
 }
 
+// What was assumed and what else to know stands in the answer too, for programs.
+TEST_F(DescribedSearchTest, NotesAreInTheAnswer) {
+  const auto model = home_.Write("model.json", R"({"name": "scaled", "layers": 2, "hidden": 64, "heads": 2, "vocab": 128, "max_seq_len": 16,
+      "position": "rope", "rope_scaling": "llama3"})");
+  const auto cluster = home_.Write("cluster.json", R"({"device": {"name": "toy", "memory_bytes": 80000000000, "memory_bytes_per_s": 1e12,
+      "flops_per_s": {"fp32": 1e13}}, "nodes": 1, "gpus_per_node": 2, "intra_node_bytes_per_s": 1e11})");
+  const auto finished = Search({"--predict-only", "--model", model, "--cluster", cluster, "--global-batch", "4", "--json"});
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  const Json answer = Json::parse(finished.out);
+  EXPECT_EQ(answer["search"]["stopped"], nullptr);
+  for (const char* part : {"toy is taken for a CPU", "a100-80gb-sxm are assumed", "rope_scaling llama3 changes neither time nor memory"}) {
+    EXPECT_THAT(answer["notes"].dump(), HasSubstr(part));
+    EXPECT_THAT(finished.err, HasSubstr(part));
+  }
+}
+
 TEST_F(DescribedSearchTest, NothingFitsIsSaidWithoutHardwareToo) {
   const auto finished = Search({"--predict-only", "--model", "gpt3-175b", "--cluster", "v100-32gb-sxm:1x8", "--global-batch", "8"});
   EXPECT_EQ(finished.exit_code, 1);
@@ -120,6 +136,19 @@ TEST_F(DescribedSearchTest, LargerThanThisMachineIsMeasuredBySlices) {
   }
 }
 
+// The best of what was measured may not be the best there is: that it was cut short is said.
+TEST_F(DescribedSearchTest, EndedByItsTrials) {
+  const auto model =
+      home_.Write("model.json", R"({"name": "smallest", "layers": 2, "hidden": 32, "heads": 2, "vocab": 128, "max_seq_len": 16})");
+  const auto finished = Search({"--model", model, "--cluster", "local:1x2", "--global-batch", "4", "--exhaustive", "--max-trials", "1", "--json"});
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  const Json answer = Json::parse(finished.out);
+  EXPECT_EQ(answer["search"]["stopped"], "max_trials");
+  EXPECT_EQ(answer["search"]["plans_left"], answer["counts"]["predicted"].get<int>() - 1);
+  EXPECT_THAT(finished.err, HasSubstr("note: --max-trials 1 ended the search with "));
+  EXPECT_THAT(answer["notes"].dump(), HasSubstr("--max-trials 1 ended the search with "));
+}
+
 // More ranks a node than this machine has cores: no more copies of a slice than cores, which would time their contention.
 TEST_F(DescribedSearchTest, NodesOfMoreRanksThanThisMachineHasCores) {
   const std::size_t cores = PhysicalCores().size();
@@ -149,6 +178,9 @@ TEST_F(DescribedSearchTest, ClustersThatCannotBeAskedFor) {
     EXPECT_THAT(finished.err, HasSubstr(part));
     EXPECT_EQ(finished.out, "");
   };
+  const auto shared = home_.Write("shared.json", R"({"device": "a100-80gb-sxm", "nodes": 1, "gpus_per_node": 2, "ranks_per_core": 4})");
+  says({"--predict-only", "--model", "gpt2-124m", "--cluster", shared, "--global-batch", "4"}, 2,
+       "ranks_per_core is 4, but each rank of a described cluster has a core or GPU of its own; leave it out");
   const auto bare = home_.Write("bare.json", R"({"device": {"memory_bytes": 80000000000, "flops_per_s": {"bf16": 3e14}}, "nodes": 1, "gpus_per_node": 2})");
   says({"--predict-only", "--model", "gpt2-124m", "--cluster", bare, "--global-batch", "4"}, 2, "is missing, which predictions need");
   says({"--device", "paced", "--model", "gpt2-124m", "--cluster", "a100-80gb-sxm:16x8", "--global-batch", "512"}, 2, "--cluster");

@@ -206,6 +206,7 @@ TEST_F(CoordinatorTest, ExhaustiveMeasuresEveryPlanThatFits) {
   const v1::Recommendation answer = Recommend(study.name());
   EXPECT_EQ(answer.counts().measured(), answer.counts().predicted());
   EXPECT_EQ(answer.best().plan_text(), "tp=1,pp=1,dp=4,mbs=1");
+  EXPECT_EQ(answer.stopped(), "") << "nothing was left";
 }
 
 TEST_F(CoordinatorTest, MaxTrialsBoundsTheTrials) {
@@ -216,7 +217,10 @@ TEST_F(CoordinatorTest, MaxTrialsBoundsTheTrials) {
   FakeWorker worker(coordinator_->address());
   ASSERT_TRUE(Start(study.name()).ok());
   Finish(study.name());
-  EXPECT_EQ(Recommend(study.name()).counts().measured(), 2);
+  const v1::Recommendation answer = Recommend(study.name());
+  EXPECT_EQ(answer.counts().measured(), 2);
+  EXPECT_EQ(answer.stopped(), "max_trials");
+  EXPECT_GT(answer.plans_left(), 0);
 }
 
 TEST_F(CoordinatorTest, EachOutcomeIsItsOwnAndTheSearchGoesOn) {
@@ -403,10 +407,15 @@ TEST_F(CoordinatorTest, ASpentTimeBudgetEndsTheStudyWithWhatIsKnown) {
   EXPECT_EQ(answer.provenance(), "measured");
   EXPECT_EQ(answer.counts().measured(), 2);
   EXPECT_GE(answer.wall_s(), 1);
+  EXPECT_EQ(answer.stopped(), "time_budget");
+  EXPECT_GT(answer.plans_left(), 0);
   worker.Stop();
   Close();
   Open();
-  EXPECT_EQ(Decision(Recommend(study.name())), Decision(answer));
+  const v1::Recommendation again = Recommend(study.name());
+  EXPECT_EQ(Decision(again), Decision(answer));
+  EXPECT_EQ(again.stopped(), "time_budget");
+  EXPECT_EQ(again.plans_left(), answer.plans_left());
 }
 
 TEST_F(CoordinatorTest, ALostWorkersTrialIsGivenToAnother) {

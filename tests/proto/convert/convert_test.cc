@@ -193,7 +193,7 @@ ClusterSpec SomeCluster() {
   group.inter_node_bytes_per_s = 10e9;
   group.intra_node_latency_s = 0.11;
   group.inter_node_latency_s = 0.12;
-  group.ranks_per_core = 13;
+  group.ranks_per_core = 6;
   NodeGroup other = group;
   other.device.kind = DeviceKind::kCpu;
   other.device.flops_per_s_bf16 = 0;
@@ -207,6 +207,19 @@ TEST(ClusterConvert, ThereAndBack) {
   const auto back = FromProto(Wire(ToProto(SomeCluster())));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(*back, SomeCluster());
+}
+
+TEST(ClusterConvert, RanksPerCore) {
+  v1::ClusterSpec message = ToProto(SomeCluster());
+  message.mutable_groups(0)->set_ranks_per_core(0);
+  const auto not_given = FromProto(message);
+  ASSERT_TRUE(not_given.ok()) << not_given.status();
+  EXPECT_EQ(not_given->groups[0].ranks_per_core, 1);
+  message.mutable_groups(0)->set_ranks_per_core(0.5);
+  EXPECT_THAT(Refusal(message), HasSubstr("ranks_per_core is 0.5; it must be from 1"));
+  message.mutable_groups(0)->set_ranks_per_core(2);
+  message.set_local(false);
+  EXPECT_THAT(Refusal(message), HasSubstr("node group 0: ranks_per_core is 2, but each rank of a described cluster"));
 }
 
 TEST(ClusterConvert, Refused) {

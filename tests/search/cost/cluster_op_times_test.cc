@@ -238,6 +238,8 @@ TEST(ClusterOpTimes, MissingFigures) {
   const auto device = [&](auto change) { return refusal([&](ClusterSpec& c) { change(c.groups[0].device); }); };
   EXPECT_THAT(device([](DeviceSpec& d) { d.flops_per_s_bf16 = 0; }),
               AllOf(HasSubstr("of round: device.flops_per_s.bf16 is missing"), HasSubstr("use precision fp32")));
+  EXPECT_THAT(device([](DeviceSpec& d) { d.flops_per_s_bf16 = d.flops_per_s_fp16 = d.flops_per_s_fp32 = d.flops_per_s_fp64 = 0; }),
+              HasSubstr("of round: device.flops_per_s is missing, which predictions need; give its bf16 (of a CPU kind cpu, and its fp32)"));
   EXPECT_THAT(device([](DeviceSpec& d) { d.memory_bytes_per_s = 0; }), HasSubstr("device.memory_bytes_per_s is missing"));
   EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.matmul = 0; }), HasSubstr("device.efficiency.matmul is missing"));
   EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.attention_forward = 0; }), HasSubstr("efficiency.attention_forward is missing"));

@@ -181,6 +181,25 @@ TEST(ResolveSplit, OtherPlansStayAsTheyAre) {
   EXPECT_EQ(ResolveSplit(costs, Auto(1)).split, SplitMode::kEven);
 }
 
+// As many recomputing layers as the largest stage has are all of them, however the split is named.
+TEST(ResolveSplit, RecomputingAllLayersIsFull) {
+  const ModelSpec model = SmallGpt(8);
+  CostModel costs(model, Fp32(8, 16), LocalRanks(8), OpTimes());
+  const auto left = [&](SplitMode split, std::vector<std::int64_t> layers, std::int64_t recomputed) {
+    ParallelPlan plan = Auto(2);
+    plan.split = split;
+    plan.split_layers = std::move(layers);
+    plan.recompute = Recompute::kFull;
+    plan.recompute_layers = recomputed;
+    return ResolveSplit(costs, plan).recompute_layers;
+  };
+  EXPECT_EQ(left(SplitMode::kEven, {}, 4), 0);
+  EXPECT_EQ(left(SplitMode::kEven, {}, 3), 3);
+  EXPECT_EQ(left(SplitMode::kExplicit, {5, 3}, 5), 0);
+  EXPECT_EQ(left(SplitMode::kExplicit, {5, 3}, 4), 4);
+  EXPECT_EQ(left(SplitMode::kAuto, {}, 5), 0);
+}
+
 // Nothing is known of the times: the layers' number decides.
 TEST(ResolveSplit, WithoutTimes) {
   const ModelSpec model = SmallGpt(8);

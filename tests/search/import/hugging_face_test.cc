@@ -107,6 +107,30 @@ TEST(HuggingFace, NotSupportedYet) {
   EXPECT_THAT(refusal(kLlama3, "rope_scaling", Json{{"rope_type", "su4"}, {"factor", 8.0}}),
               HasSubstr("rope_scaling.rope_type = \"su4\" is not supported yet"));
   EXPECT_THAT(refusal(kLlama3, "rope_scaling", Json{{"factor", 2.0}}), HasSubstr("rope_scaling.factor"));
+  EXPECT_THAT(refusal(kLlama3, "partial_rotary_factor", 0.5), HasSubstr("partial_rotary_factor = 0.5 is not supported yet; use 1"));
+  EXPECT_THAT(refusal(kLlama3, "rope_parameters", Json{{"rope_type", "llama3"}, {"partial_rotary_factor", 0.5}}),
+              HasSubstr("rope_parameters.partial_rotary_factor = 0.5"));
+  EXPECT_THAT(refusal(kLlama3, "architectures", Json::array({"LlamaForSequenceClassification"})),
+              AllOf(HasSubstr("architectures = \"LlamaForSequenceClassification\" is not supported yet"), HasSubstr("LlamaForCausalLM")));
+  EXPECT_THAT(refusal(kGpt2, "architectures", Json::array({"GPT2Model"})), HasSubstr("use GPT2LMHeadModel"));
+}
+
+TEST(HuggingFace, SaidAsTheDefault) {
+  for (const auto& [field, value] : {std::pair<const char*, Json>{"partial_rotary_factor", 1}, {"partial_rotary_factor", 1.0},
+                                     {"rope_parameters", Json{{"partial_rotary_factor", 1.0}}}, {"architectures", nullptr}}) {
+    const auto model = With(kLlama3, field, value);
+    EXPECT_TRUE(model.ok()) << field << ": " << model.status();
+  }
+}
+
+TEST(HuggingFace, AFileWithoutItsTypeIsStillOne) {
+  for (const std::string_view base : {kGpt2, kLlama3}) {
+    Json json = Json::parse(base);
+    json.erase("model_type");
+    EXPECT_TRUE(IsHuggingFaceConfig(json));
+    EXPECT_THAT(std::string(ImportHuggingFace(json).status().message()), HasSubstr("model_type is missing; give gpt2 or llama"));
+  }
+  EXPECT_FALSE(IsHuggingFaceConfig(Json{{"layers", 2}, {"hidden", 64}}));
 }
 
 TEST(HuggingFace, WrongOrContradictory) {

@@ -199,7 +199,16 @@ TEST(ClusterSpec, CountsAndBounds) {
   EXPECT_THAT(says([](NodeGroup& g) { g.device.memory_bytes = -1; }), HasSubstr("memory_bytes is -1"));
   EXPECT_THAT(says([](NodeGroup& g) { g.device.flops_per_s_bf16 = std::nan(""); }), HasSubstr("flops_per_s.bf16"));
   EXPECT_THAT(says([](NodeGroup& g) { g.inter_node_bytes_per_s = -2; }), HasSubstr("inter_node_bytes_per_s is -2"));
-  EXPECT_THAT(says([](NodeGroup& g) { g.ranks_per_core = 0; }), HasSubstr("ranks_per_core is 0"));
+  for (const double ranks : {0.0, 0.5, 2.0, 100.0, std::nan("")}) {
+    EXPECT_THAT(says([&](NodeGroup& g) { g.ranks_per_core = ranks; }),
+                HasSubstr(", but each rank of a described cluster has a core or GPU of its own; leave it out"));
+  }
+  cluster.local = true;
+  for (const double ranks : {0.0, 0.5, 9.0, std::nan("")}) {
+    EXPECT_THAT(says([&](NodeGroup& g) { g.ranks_per_core = ranks; }), HasSubstr("; it must be from 1 to gpus_per_node, 8"));
+  }
+  cluster.groups[1].ranks_per_core = 2;
+  EXPECT_TRUE(Validate(cluster).ok()) << "this machine's ranks may share its cores";
 }
 
 TEST(Precision, Names) {

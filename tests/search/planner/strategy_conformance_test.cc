@@ -92,6 +92,24 @@ TEST_P(StrategyConformance, LegalAndFinite) {
   }
 }
 
+// What only max_trials keeps from being measured is left; what the strategy itself saw no use in is not.
+TEST_P(StrategyConformance, PlansLeft) {
+  std::mt19937_64 random(3);
+  std::int64_t left = 0;  // of all those that were bounded: chance may have found one of them its best
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    std::vector<CandidatePlan> candidates = Candidates(60, random);
+    EXPECT_GT(GetParam().make(2)->PlansLeft(candidates), 2);
+    EXPECT_EQ(GetParam().make(2)->PlansLeft(candidates), GetParam().make(0)->PlansLeft(candidates));
+    std::vector<CandidatePlan> bounded = candidates;
+    Drive(*GetParam().make(2), bounded, seed, 0);
+    left += GetParam().make(2)->PlansLeft(bounded);
+    Drive(*GetParam().make(0), candidates, seed, 0);
+    EXPECT_EQ(GetParam().make(0)->PlansLeft(candidates), 0);
+  }
+  EXPECT_GT(left, 20);
+  EXPECT_EQ(GetParam().make(0)->PlansLeft({}), 0);
+}
+
 TEST_P(StrategyConformance, NothingToSuggestWithoutCandidates) {
   const auto strategy = GetParam().make(0);
   EXPECT_TRUE(strategy->Suggest({}).empty());

@@ -134,6 +134,19 @@ TEST(ClusterJson, NoneIsNotZero) {
   EXPECT_EQ(*ParseClusterJson(ClusterJson(*cluster)), *cluster);
 }
 
+TEST(ClusterJson, AnOverheadOfNoneIsAllowed) {
+  Json json = Json::parse(kCluster);
+  json["device"]["overhead_bytes"] = 0;
+  const auto cluster = ParseClusterJson(json);
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  EXPECT_EQ(cluster->groups[0].device.overhead_bytes, 0);
+  EXPECT_EQ(*ParseClusterJson(ClusterJson(*cluster)), *cluster);
+  json["device"].erase("memory_bytes_per_s");
+  const auto unknown = ParseClusterJson(json);
+  ASSERT_TRUE(unknown.ok()) << unknown.status();
+  EXPECT_EQ(*ParseClusterJson(ClusterJson(*unknown)), *unknown) << "what is not known is left out again";
+}
+
 // What a file leaves out, its preset fills in; what it says, stands.
 TEST(ClusterJson, PresetDevice) {
   const auto preset = PresetCluster("a100-80gb-sxm:4x8");
@@ -197,10 +210,12 @@ TEST(ClusterJson, Refused) {
   EXPECT_THAT(change("/nodes", 0, kInvalid), HasSubstr("nodes must be at least 1"));
   EXPECT_THAT(change("/nodes", 10'000'000, kInvalid), HasSubstr("nodes is 10000000"));
   EXPECT_THAT(change("/nodes", "2", kInvalid), HasSubstr("nodes must be a whole number"));
-  EXPECT_THAT(change("/ranks_per_core", 0, kInvalid), HasSubstr("ranks_per_core is 0"));
+  for (const double ranks : {0.0, 1e-300, 0.5, 4.5}) {
+    EXPECT_THAT(change("/ranks_per_core", ranks, kInvalid), HasSubstr("; it must be from 1 to gpus_per_node, 4"));
+  }
   EXPECT_THAT(change("/intra_node_latency_s", -1, kInvalid), HasSubstr("intra_node_latency_s"));
   EXPECT_THAT(change("/intra_node_latency_s", 2, kInvalid), HasSubstr("intra_node_latency_s is 2; at most 1"));
-  EXPECT_THAT(change("/inter_node_bytes_per_s", 2e15, kInvalid), HasSubstr("inter_node_bytes_per_s is 2e+15; at most 1e+15"));
+  EXPECT_THAT(change("/inter_node_bytes_per_s", 2e15, kInvalid), HasSubstr("inter_node_bytes_per_s is 2e+15; at most 1e+15 is possible, in bytes per second"));
   for (const auto& [field, name] : {std::pair<const char*, const char*>{"/intra_node_bytes_per_s", "intra_node_bytes_per_s"},
                                     {"/inter_node_bytes_per_s", "inter_node_bytes_per_s"},
                                     {"/device/memory_bytes_per_s", "memory_bytes_per_s"},
@@ -210,8 +225,7 @@ TEST(ClusterJson, Refused) {
                                     {"/device/efficiency/attention_backward", "efficiency.attention_backward"},
                                     {"/device/efficiency/memory", "efficiency.memory"},
                                     {"/device/efficiency/intra_node", "efficiency.intra_node"},
-                                    {"/device/efficiency/inter_node", "efficiency.inter_node"},
-                                    {"/ranks_per_core", "ranks_per_core"}}) {
+                                    {"/device/efficiency/inter_node", "efficiency.inter_node"}}) {
     EXPECT_THAT(change(field, 1e-300, kInvalid), HasSubstr(std::string(name) + " is 1e-300; at least "));
   }
   EXPECT_THAT(change("/device/memory_bytes", 0, kInvalid), HasSubstr("memory_bytes must be at least 1, not 0"));
@@ -220,7 +234,7 @@ TEST(ClusterJson, Refused) {
   EXPECT_THAT(change("/device/flops_per_s/fp32", 0, kInvalid), HasSubstr("fp32 is 0; it must be positive"));
   EXPECT_THAT(change("/device/flops_per_s/fp32", 2e18, kInvalid), HasSubstr("flops_per_s.fp32 is 2e+18; at most 1e+18"));
   EXPECT_THAT(change("/device/efficiency", 1, kInvalid), HasSubstr("efficiency: it must be a JSON object"));
-  EXPECT_THAT(change("/device/efficiency/matmul", 1.5, kInvalid), HasSubstr("efficiency.matmul is 1.5; at most 1"));
+  EXPECT_EQ(change("/device/efficiency/matmul", 1.5, kInvalid), "cluster: efficiency.matmul is 1.5; at most 1 is possible");
   EXPECT_THAT(change("/device/efficiency/matmul", 0, kInvalid), HasSubstr("matmul is 0; it must be positive"));
   EXPECT_THAT(change("/device/efficiency/attention_forward", 2.5, kInvalid), HasSubstr("attention_forward is 2.5; at most 2"));
   EXPECT_THAT(change("/device/efficiency/matmull", 0.5, kInvalid), HasSubstr("did you mean matmul"));
@@ -233,8 +247,18 @@ TEST(ClusterJson, Refused) {
   EXPECT_THAT(change("/calibration", Json::object(), absl::StatusCode::kUnimplemented), HasSubstr("not supported yet"));
   EXPECT_THAT(change("/groups", Json::array(), absl::StatusCode::kUnimplemented), HasSubstr("groups is not supported yet"));
   EXPECT_THAT(change("/sources", Json{{"gpus", "x"}}, kInvalid), HasSubstr("sources: gpus is not a field"));
+  EXPECT_THAT(change("/device/memory_bytes_per_s", 0, kInvalid), HasSubstr("memory_bytes_per_s is 0; it must be positive"));
+  for (const char* name : {"a\nb", "a\x1b[31m", "a\x7f"}) {
+    EXPECT_THAT(change("/name", name, kInvalid), HasSubstr("cluster: name has a control character"));
+    EXPECT_THAT(change("/device/name", name, kInvalid), HasSubstr("cluster: device.name has a control character"));
+  }
+  EXPECT_THAT(change("/name", std::string(257, 'x'), kInvalid), HasSubstr("name has 257 bytes; at most 256"));
   Json described = Json::parse(kCluster);
   described["local"] = false;
+  EXPECT_THAT(std::string(ParseClusterJson(described).status().message()),
+              AllOf(HasSubstr("ranks_per_core is 2, but each rank of a described cluster has a core or GPU of its own; leave it out"),
+                    HasSubstr("local:1xN")));
+  described["ranks_per_core"] = 1;
   described["inter_node_bytes_per_s"] = 0;
   EXPECT_THAT(std::string(ParseClusterJson(described).status().message()), HasSubstr("inter_node_bytes_per_s is 0; it must be positive"));
   described["inter_node_bytes_per_s"] = 1e9;

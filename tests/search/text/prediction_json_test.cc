@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "search/plan/hardware_flops.h"
 #include "search/text/cluster_json.h"
@@ -197,6 +198,70 @@ TEST(PredictionJson, BrokenLinesAreAnsweredToo) {
   EXPECT_EQ(Answer(Request().dump() + "\r"), Answer(Request()));
   EXPECT_THAT(Answer(std::string("{\"id\": 1, \"model\": \"\\u0007\", \"cluster\": \"\", \"global_batch\": 1, \"plan\": \"\"}"))["error"].get<std::string>(),
               HasSubstr("model"));
+}
+
+// Where the fault is, and what stands there.
+TEST(PredictionJson, SyntaxErrorsPointAtTheFault) {
+  for (const auto& [line, says] : {std::pair<const char*, const char*>{R"({"plan":"tp=4"} trailing)", R"(at column 17: unexpected "trailing")"},
+                                   {R"({"layers": 1024,})", R"(at column 17: unexpected "}")"},
+                                   {R"({"a": 1 "b": 2})", R"(at column 9: unexpected ""b"")"},
+                                   {R"({"a": "b\"c" "d\"e"})", R"(at column 14: unexpected ""d\"e"")"},
+                                   {R"({"a": nulls})", R"(at column 7: unexpected "nulls")"},
+                                   {R"({"a": 01})", R"(at column 7: unexpected "01")"},
+                                   {"[}", R"(at column 2: unexpected "}")"}}) {
+    EXPECT_THAT(Answer(std::string(line))["error"].get<std::string>(), HasSubstr(says)) << line;
+  }
+}
+
+// An id is who asked's own: it comes back as it was written, in answers and in errors.
+TEST(PredictionJson, IdsAsTheyCame) {
+  PredictorCache predictors;
+  for (const char* id : {"12345678901234567890123", "1e2", "-0", "0.10", "1E+05", "7", "\"a, \\\"id\\\": 3\"", "null"}) {
+    Json request = Request();
+    request.erase("id");
+    request["model"] = {{"name", "\"id\": 5"}, {"layers", 2}, {"hidden", 64}, {"heads", 2}, {"vocab", 128}};
+    for (const bool right : {true, false}) {
+      if (!right) request["batch"] = 3;
+      const std::string rest = request.dump().substr(1);
+      const std::string without = rest.substr(0, rest.size() - 1);
+      for (const std::string& line : {fmt::format("{{\"id\" : {},{}", id, rest), fmt::format("{{{},\"id\":{}}}", without, id)}) {
+        const AnsweredLine answer = AnswerPredictionLine(line, predictors);
+        EXPECT_EQ(answer.text.substr(0, answer.text.find(id) + std::string(id).size() + 1), std::string("{\"id\":") + id + ",") << line;
+        EXPECT_EQ(Json::parse(answer.text).contains("error"), !right);
+      }
+    }
+  }
+}
+
+// Without a rate in a two-byte type and without a kind it may be either: what was assumed is said.
+TEST(PredictionJson, ADeviceThatIsTakenForACpu) {
+  Json request = Request();
+  request["cluster"] = {{"device", {{"name", "toy"}, {"memory_bytes", 80'000'000'000}, {"memory_bytes_per_s", 1e12}, {"flops_per_s", {{"fp32", 1e13}}}}},
+                        {"nodes", 1},
+                        {"gpus_per_node", 8},
+                        {"intra_node_bytes_per_s", 1e11}};
+  const auto notes = [&] { return Answer(request).value("notes", Json::array()).dump(); };
+  EXPECT_THAT(notes(), HasSubstr("predicted in fp32: toy is taken for a CPU, since it has no rate in bf16 or fp16; give kind cuda if it is a GPU"));
+  request["cluster"]["device"]["kind"] = "cpu";
+  EXPECT_THAT(notes(), testing::Not(HasSubstr("taken for a CPU")));
+  request["cluster"]["device"].erase("kind");
+  request["precision"] = "fp32";
+  EXPECT_THAT(notes(), testing::Not(HasSubstr("taken for a CPU")));
+  request.erase("precision");
+  request["cluster"]["device"]["kind"] = "cuda";
+  EXPECT_THAT(Answer(request).value("error", ""), HasSubstr("flops_per_s.bf16 is missing"));
+  request["cluster"]["device"].erase("kind");
+  request["cluster"]["device"].erase("flops_per_s");
+  EXPECT_THAT(Answer(request).value("error", ""), HasSubstr("device.flops_per_s is missing, which predictions need; give its bf16"));
+}
+
+// A rank has a core or GPU of its own: sharing one could only slow it.
+TEST(PredictionJson, RanksThatShareACore) {
+  Json request = Request();
+  request["cluster"] = {{"device", "a100-80gb-sxm"}, {"nodes", 1}, {"ranks_per_core", 1}};
+  EXPECT_TRUE(Answer(request).contains("step_time_s"));
+  request["cluster"]["ranks_per_core"] = 4;
+  EXPECT_THAT(Answer(request).value("error", ""), HasSubstr("ranks_per_core is 4, but each rank of a described cluster has a core or GPU of its own"));
 }
 
 TEST(PredictorCache, KeepsTheAnswersOfAFreshOne) {
