@@ -20,6 +20,15 @@ std::string Environment(const char* name) {
   return value != nullptr ? value : "";
 }
 
+// That there is none is no fault of the device: the run was asked for on a machine that cannot run it.
+int CountGpus(const GpuEngine& engine) {
+  try {
+    return engine.device_count();
+  } catch (const DeviceError& error) {
+    throw NotSupported(error.what());
+  }
+}
+
 std::string HostName() {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
@@ -50,7 +59,7 @@ Backend CreateGpuBackend(const GpuEngine& engine, Rendezvous& rendezvous, std::u
   // What NCCL's world asks for before the GPU is opened (trainer/comm/nccl/nccl_world.h); what the user has set stays.
   setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
-  const int count = engine.device_count();
+  const int count = CountGpus(engine);
   const int ordinal = rendezvous.rank() % count;
   Backend backend;
   backend.clock = CreateSteadyClock();
