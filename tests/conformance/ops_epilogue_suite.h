@@ -22,7 +22,10 @@ inline Values ProductWithBias(std::int64_t m, std::int64_t n, std::int64_t k, co
   return c;
 }
 
-TEST_P(OpsSuite, MatmulBias) {
+// The products of a linear layer with what comes with them.
+class OpsEpilogueSuite : public OpsSuite {};
+
+TEST_P(OpsEpilogueSuite, MatmulBias) {
   for (const auto& [m, n, k] : kProductSizes) {
     const Values a = Random(m * k, 1), b = Random(k * n, 2), bias = Random(n, 3);
     const Tensor c = dev_.New({m, n});
@@ -31,7 +34,7 @@ TEST_P(OpsSuite, MatmulBias) {
   }
 }
 
-TEST_P(OpsSuite, MatmulActivationKeepsBoth) {
+TEST_P(OpsEpilogueSuite, MatmulActivationKeepsBoth) {
   for (const Activation activation : kPlainActivations) {
     for (const auto& [m, n, k] : kProductSizes) {
       for (bool with_bias : {true, false}) {
@@ -49,7 +52,7 @@ TEST_P(OpsSuite, MatmulActivationKeepsBoth) {
   }
 }
 
-TEST_P(OpsSuite, MatmulActivationBackward) {
+TEST_P(OpsEpilogueSuite, MatmulActivationBackward) {
   for (const Activation activation : kPlainActivations) {
     for (const auto& [m, n, k] : kProductSizes) {
       const Values dy = Random(m * k, 1), b = Random(n * k, 2), pre = Random(m * n, 3, -4, 4);
@@ -64,7 +67,7 @@ TEST_P(OpsSuite, MatmulActivationBackward) {
   }
 }
 
-TEST_P(OpsSuite, MatmulBiasGradientAddsToBoth) {
+TEST_P(OpsEpilogueSuite, MatmulBiasGradientAddsToBoth) {
   for (const auto& [k, n, m] : kProductSizes) {
     const Values x = Random(m * k, 1), dy = Random(m * n, 2);
     Values dw = Random(k * n, 3), dbias = Random(n, 4);
@@ -78,7 +81,7 @@ TEST_P(OpsSuite, MatmulBiasGradientAddsToBoth) {
 }
 
 // A product with one passes x on as it is.
-TEST_P(OpsSuite, PlainActivationsFromVerySmallToVeryLarge) {
+TEST_P(OpsEpilogueSuite, PlainActivationsFromVerySmallToVeryLarge) {
   Values x = Random(1001, 1, -8, 8);
   for (double large : {20.0, 50.0, 1e3, 1e6, 1e12}) x.insert(x.end(), {large, -large});
   x.insert(x.end(), {0.0, 1e-12, -1e-12, 1e-30, -1e-30});
@@ -101,7 +104,7 @@ TEST_P(OpsSuite, PlainActivationsFromVerySmallToVeryLarge) {
   }
 }
 
-TEST_P(OpsSuite, PlainActivationsDoNotHideNaN) {
+TEST_P(OpsEpilogueSuite, PlainActivationsDoNotHideNaN) {
   for (const Activation activation : kPlainActivations) {
     const Tensor pre = dev_.Put({1, 1}, {0}), y = dev_.Put({1, 1}, {0});
     ops_.MatmulActivation(activation, dev_.Put({1, 1}, {std::nan("")}), dev_.Put({1, 1}, {1}), {}, pre, y, stream_);

@@ -20,6 +20,8 @@ TEST(Gpu, IsThere) {
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OpsSuite);
 INSTANTIATE_TEST_SUITE_P(Gpu, OpsSuite, testing::ValuesIn(Implementations()), [](const auto& info) { return info.param.name; });
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OpsEpilogueSuite);
+INSTANTIATE_TEST_SUITE_P(Gpu, OpsEpilogueSuite, testing::ValuesIn(Implementations()), [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace autocfg

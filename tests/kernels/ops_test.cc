@@ -7,6 +7,7 @@ namespace autocfg {
 namespace {
 
 INSTANTIATE_TEST_SUITE_P(Implementations, OpsSuite, testing::Values(CpuF32(), CpuF64()), TestName);
+INSTANTIATE_TEST_SUITE_P(Implementations, OpsEpilogueSuite, testing::Values(CpuF32(), CpuF64()), TestName);
 INSTANTIATE_TEST_SUITE_P(Implementations, OpsGradientSuite, testing::Values(CpuF64()), TestName);
 
 }  // namespace

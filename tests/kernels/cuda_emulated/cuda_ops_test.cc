@@ -29,6 +29,9 @@ OpsUnderTest Emulated(const char* name, DType type, bool epilogues) {
 INSTANTIATE_TEST_SUITE_P(Emulated, OpsShapeSuite, testing::Values(Emulated("cuda_fp32", DType::kF32, true)),
                          [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Emulated, OpsSuite,
+                         testing::Values(Emulated("cuda_fp32", DType::kF32, true), Emulated("cuda_bf16", DType::kBF16, true)),
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Emulated, OpsEpilogueSuite,
                          testing::Values(Emulated("cuda_fp32", DType::kF32, true), Emulated("cuda_bf16", DType::kBF16, true),
                                          Emulated("cuda_fp32_plain", DType::kF32, false),
                                          Emulated("cuda_bf16_plain", DType::kBF16, false)),
