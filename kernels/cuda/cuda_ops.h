@@ -13,7 +13,7 @@ namespace autocfg::cuda {
 // On the calling thread's current GPU. Throws DeviceError.
 std::unique_ptr<Ops> CreateCudaOps();
 
-// What computes each shape of product and attention that these ops, of CreateCudaOps, have met: one line each, for logs. Throws std::logic_error for
+// What computes each shape of product and attention that these ops, of CreateCudaOps, have met: one line each. Throws std::logic_error for
 // ops of another device.
 std::vector<std::string> ChoicesOf(const Ops& ops);
 
