@@ -52,6 +52,7 @@ std::vector<std::string> ProgressLines(const v1::Study& study, double elapsed_s,
   } else {
     lines.emplace_back("  best so far: nothing measured yet");
   }
+  if (!study.waiting().empty()) lines.push_back(fmt::format("  waiting: {}", study.waiting()));
   for (auto& line : lines) line = Cut(std::move(line), width);
   return lines;
 }

@@ -6,6 +6,7 @@
 
 #include "cli/console.h"
 #include "cli/report.h"
+#include "cli/service_options.h"
 #include "cli/study_client.h"
 #include "cli/study_reader.h"
 #include "cli/verbs.h"
@@ -20,7 +21,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct StudiesArgs {
-  std::string database;
+  ServiceOptions service;
   bool json = false;
 };
 
@@ -35,6 +36,8 @@ Json StudyJson(const v1::Study& study, const std::string& state) {
             {"state", state},
             {"phase", study.phase()},
             {"message", study.message()},
+            {"waiting", study.waiting()},
+            {"owner", study.owner()},
             {"model", spec.model().name()},
             {"cluster", spec.cluster().name()},
             {"workload",
@@ -57,7 +60,7 @@ Json StudyJson(const v1::Study& study, const std::string& state) {
 }
 
 int RunStudies(const StudiesArgs& args) {
-  const auto reader = StudyReader::Open(args.database);
+  const auto reader = StudyReader::Open(args.service);
   if (!reader.ok()) return Fail(reader.status());
   const auto studies = (*reader)->Studies();
   if (!studies.ok()) return Fail(studies.status());
@@ -89,7 +92,7 @@ int RunStudies(const StudiesArgs& args) {
 void AddStudies(CLI::App& app, Verb& chosen) {
   CLI::App* verb = app.add_subcommand("studies", "the searches of a database, newest first");
   const auto args = std::make_shared<StudiesArgs>();
-  verb->add_option("--db", args->database, "the database (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
+  AddServiceOptions(verb, args->service);
   verb->add_flag("--json", args->json, "as JSON");
   verb->callback([args, &chosen] { chosen = [args] { return RunStudies(*args); }; });
 }

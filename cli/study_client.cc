@@ -11,68 +11,58 @@
 namespace autocfg {
 namespace {
 
-constexpr int kMaxMessageBytes = 64 << 20;
+using Stub = v1::StudyService::Stub;
+
 constexpr int kPageSize = 200;
-// Creating a study enumerates its plans; nothing else takes long.
-constexpr std::chrono::seconds kDeadline(60);
-
-absl::Status ToAbsl(const grpc::Status& status) {
-  return {static_cast<absl::StatusCode>(status.error_code()), status.error_message()};
-}
-
-template <typename Response, typename Request, typename Method>
-absl::StatusOr<Response> Call(v1::StudyService::Stub& stub, Method method, const Request& request) {
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + kDeadline);
-  Response response;
-  if (const grpc::Status status = (stub.*method)(&context, request, &response); !status.ok())
-    return ToAbsl(status);
-  return response;
-}
-
-template <typename Request, typename Method>
-absl::StatusOr<v1::Study> CallByName(v1::StudyService::Stub& stub, Method method, const std::string& name) {
-  Request request;
-  request.set_name(name);
-  request.set_request_id(NewRequestId());
-  return Call<v1::Study>(stub, method, request);
-}
+constexpr std::chrono::seconds kDeadline(20);
+// It enumerates the study's plans.
+constexpr std::chrono::seconds kCreateDeadline(60);
+// It may go through the outcomes of a study that nobody works on.
+constexpr std::chrono::seconds kRecommendDeadline(60);
 
 }  // namespace
 
-StudyClient::StudyClient(const std::string& target) {
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  stub_ = v1::StudyService::NewStub(
-      grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), arguments));
+StudyClient::StudyClient(const std::string& target)
+    : connection_(Connect(target)), stub_(v1::StudyService::NewStub(connection_.channel)) {}
+
+template <typename Request, typename Method>
+absl::StatusOr<v1::Study> StudyClient::CallByName(Method method, const std::string& name) {
+  Request request;
+  request.set_name(name);
+  request.set_request_id(NewRequestId());
+  return Call<v1::Study>(connection_, *stub_, method, request, kDeadline);
 }
 
 absl::StatusOr<v1::Study> StudyClient::CreateStudy(const v1::CreateStudyRequest& request) {
-  return Call<v1::Study>(*stub_, &v1::StudyService::Stub::CreateStudy, request);
+  return Call<v1::Study>(connection_, *stub_, &Stub::CreateStudy, request, kCreateDeadline);
 }
 
 absl::StatusOr<v1::Study> StudyClient::StartStudy(const std::string& name) {
-  return CallByName<v1::StartStudyRequest>(*stub_, &v1::StudyService::Stub::StartStudy, name);
+  return CallByName<v1::StartStudyRequest>(&Stub::StartStudy, name);
 }
 
 absl::StatusOr<v1::Study> StudyClient::ResumeStudy(const std::string& name) {
-  return CallByName<v1::ResumeStudyRequest>(*stub_, &v1::StudyService::Stub::ResumeStudy, name);
+  return CallByName<v1::ResumeStudyRequest>(&Stub::ResumeStudy, name);
 }
 
 absl::StatusOr<v1::Study> StudyClient::PauseStudy(const std::string& name) {
-  return CallByName<v1::PauseStudyRequest>(*stub_, &v1::StudyService::Stub::PauseStudy, name);
+  return CallByName<v1::PauseStudyRequest>(&Stub::PauseStudy, name);
+}
+
+absl::StatusOr<v1::Study> StudyClient::CancelStudy(const std::string& name) {
+  return CallByName<v1::CancelStudyRequest>(&Stub::CancelStudy, name);
 }
 
 absl::StatusOr<v1::Study> StudyClient::GetStudy(const std::string& name) {
   v1::GetStudyRequest request;
   request.set_name(name);
-  return Call<v1::Study>(*stub_, &v1::StudyService::Stub::GetStudy, request);
+  return Call<v1::Study>(connection_, *stub_, &Stub::GetStudy, request, kDeadline);
 }
 
 absl::StatusOr<v1::Recommendation> StudyClient::GetRecommendation(const std::string& study) {
   v1::GetRecommendationRequest request;
   request.set_study(study);
-  return Call<v1::Recommendation>(*stub_, &v1::StudyService::Stub::GetRecommendation, request);
+  return Call<v1::Recommendation>(connection_, *stub_, &Stub::GetRecommendation, request, kRecommendDeadline);
 }
 
 absl::StatusOr<std::vector<v1::Study>> StudyClient::ListStudies() {
@@ -80,7 +70,7 @@ absl::StatusOr<std::vector<v1::Study>> StudyClient::ListStudies() {
   v1::ListStudiesRequest request;
   request.set_page_size(kPageSize);
   do {
-    auto page = Call<v1::ListStudiesResponse>(*stub_, &v1::StudyService::Stub::ListStudies, request);
+    auto page = Call<v1::ListStudiesResponse>(connection_, *stub_, &Stub::ListStudies, request, kDeadline);
     if (!page.ok()) return page.status();
     for (auto& study : *page->mutable_studies()) studies.push_back(std::move(study));
     request.set_page_token(page->next_page_token());
@@ -94,7 +84,7 @@ absl::StatusOr<std::vector<v1::Trial>> StudyClient::ListTrials(const std::string
   request.set_parent(study);
   request.set_page_size(kPageSize);
   do {
-    auto page = Call<v1::ListTrialsResponse>(*stub_, &v1::StudyService::Stub::ListTrials, request);
+    auto page = Call<v1::ListTrialsResponse>(connection_, *stub_, &Stub::ListTrials, request, kDeadline);
     if (!page.ok()) return page.status();
     for (auto& trial : *page->mutable_trials()) trials.push_back(std::move(trial));
     request.set_page_token(page->next_page_token());
@@ -110,7 +100,8 @@ absl::Status StudyClient::WatchStudy(grpc::ClientContext& context, const std::st
   request.set_resume_cursor(cursor);
   const auto reader = stub_->WatchStudy(&context, request);
   for (v1::StudyEvent event; reader->Read(&event);) visit(event);
-  return ToAbsl(reader->Finish());
+  const grpc::Status status = reader->Finish();
+  return status.ok() ? absl::OkStatus() : ErrorOf(connection_, status);
 }
 
 std::string NewRequestId() {

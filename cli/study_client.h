@@ -1,4 +1,4 @@
-// The StudyService as functions with StatusOr. Unavailable where nobody answers. Thread-safe.
+// The StudyService as functions with StatusOr. Unavailable where nobody answers, as ErrorOf of cli/rpc.h says. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "autocfg/v1/study_service.grpc.pb.h"
+#include "cli/rpc.h"
 #include "grpcpp/client_context.h"
 
 namespace autocfg {
@@ -21,6 +22,7 @@ class StudyClient {
   absl::StatusOr<v1::Study> StartStudy(const std::string& name);
   absl::StatusOr<v1::Study> ResumeStudy(const std::string& name);
   absl::StatusOr<v1::Study> PauseStudy(const std::string& name);
+  absl::StatusOr<v1::Study> CancelStudy(const std::string& name);
   absl::StatusOr<v1::Study> GetStudy(const std::string& name);
   absl::StatusOr<v1::Recommendation> GetRecommendation(const std::string& study);
   // All of them, newest first as the server lists them.
@@ -33,7 +35,11 @@ class StudyClient {
                           const std::function<void(const v1::StudyEvent&)>& visit);
 
  private:
-  std::unique_ptr<v1::StudyService::Stub> stub_;
+  template <typename Request, typename Method>
+  absl::StatusOr<v1::Study> CallByName(Method method, const std::string& name);
+
+  const Connection connection_;
+  const std::unique_ptr<v1::StudyService::Stub> stub_;
 };
 
 // A new identity for a request.

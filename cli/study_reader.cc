@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "cli/console.h"
 #include "cli/numbers.h"
 #include "cli/paths.h"
 #include "cli/report.h"
@@ -17,11 +18,12 @@ namespace {
 
 constexpr int kPage = 200;
 
-bool IsGone(const absl::Status& status) { return absl::IsUnavailable(status); }
-
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<StudyReader>> StudyReader::Open(const std::string& database) {
+absl::StatusOr<std::unique_ptr<StudyReader>> StudyReader::Open(const ServiceOptions& options) {
+  if (auto status = Check(options); !status.ok()) return status;
+  if (options.remote()) return std::unique_ptr<StudyReader>(new StudyReader("", nullptr, options.coordinator));
+  const std::string& database = options.database;
   const auto path = DatabasePath(database);
   if (!path.ok()) return path.status();
   std::error_code error;
@@ -42,11 +44,17 @@ absl::StatusOr<std::unique_ptr<StudyReader>> StudyReader::Open(const std::string
 }
 
 StudyReader::StudyReader(std::string path, std::unique_ptr<Store> store, const std::string& target)
-    : path_(std::move(path)), store_(std::move(store)) {
+    : path_(std::move(path)), target_(target), store_(std::move(store)) {
   if (!target.empty()) client_ = std::make_unique<StudyClient>(target);
 }
 
 StudyReader::~StudyReader() = default;
+
+bool StudyReader::HasGone(const absl::Status& status) {
+  if (path_.empty() || !absl::IsUnavailable(status)) return false;
+  client_.reset();
+  return true;
+}
 
 absl::StatusOr<Store*> StudyReader::File() {
   if (!store_) {
@@ -60,8 +68,7 @@ absl::StatusOr<Store*> StudyReader::File() {
 absl::StatusOr<std::vector<v1::Study>> StudyReader::Studies() {
   if (client_) {
     auto studies = client_->ListStudies();
-    if (!IsGone(studies.status())) return studies;
-    client_.reset();
+    if (!HasGone(studies.status())) return studies;
   }
   const auto store = File();
   if (!store.ok()) return store.status();
@@ -80,19 +87,30 @@ absl::StatusOr<std::vector<v1::Study>> StudyReader::Studies() {
 absl::StatusOr<v1::Study> StudyReader::Study(std::int64_t id) {
   if (client_) {
     auto study = client_->GetStudy(fmt::format("studies/{}", id));
-    if (!IsGone(study.status())) return study;
-    client_.reset();
+    if (!HasGone(study.status())) return study;
   }
   const auto store = File();
   if (!store.ok()) return store.status();
   return (*store)->GetStudy(id);
 }
 
+absl::StatusOr<v1::Study> StudyReader::StudyNamed(const std::string& text) {
+  if (!text.empty()) {
+    const auto id = ParseStudyId(text);
+    if (!id.ok()) return id.status();
+    auto study = Study(*id);
+    return absl::IsNotFound(study.status()) ? Where("--study", study.status()) : study;
+  }
+  auto studies = Studies();
+  if (!studies.ok()) return studies.status();
+  if (studies->empty()) return absl::NotFoundError("no studies there; autocfg search makes one");
+  return std::move(studies->front());
+}
+
 absl::StatusOr<std::vector<v1::Trial>> StudyReader::Trials(std::int64_t study) {
   if (client_) {
     auto trials = client_->ListTrials(fmt::format("studies/{}", study));
-    if (!IsGone(trials.status())) return trials;
-    client_.reset();
+    if (!HasGone(trials.status())) return trials;
   }
   const auto store = File();
   if (!store.ok()) return store.status();
@@ -109,6 +127,7 @@ absl::StatusOr<std::vector<v1::Trial>> StudyReader::Trials(std::int64_t study) {
 }
 
 absl::StatusOr<std::string> StudyReader::CalibrationFailure(std::int64_t study) {
+  if (path_.empty()) return std::string();
   const auto store = File();
   if (!store.ok()) return store.status();
   const auto state = (*store)->CalibrationState(study);

@@ -1,14 +1,17 @@
 #include "cli/study_watcher.h"
 
+#include <optional>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 
 namespace autocfg {
 namespace {
 
-constexpr int kMaxBrokenStreams = 20;  // in a row; with the pause below, some seconds
 constexpr absl::Duration kPause = absl::Milliseconds(250);
+// A stream that lasted longer than any attempt to connect had a coordinator at its other end.
+constexpr absl::Duration kLongStream = absl::Seconds(25);
 
 bool HasEnded(v1::StudyState state) {
   return state == v1::STUDY_STATE_DONE || state == v1::STUDY_STATE_FAILED ||
@@ -17,8 +20,9 @@ bool HasEnded(v1::StudyState state) {
 
 }  // namespace
 
-StudyWatcher::StudyWatcher(const std::string& target, std::string study)
-    : client_(target), study_name_(std::move(study)) {
+StudyWatcher::StudyWatcher(const std::string& target, std::string study, double patience_s,
+                           std::function<void(const v1::StudyEvent&)> visit)
+    : client_(target), study_name_(std::move(study)), patience_s_(patience_s), visit_(std::move(visit)) {
   latest_.set_name(study_name_);
   thread_ = std::thread([this] { Loop(); });
 }
@@ -50,7 +54,7 @@ void StudyWatcher::Stop() {
 }
 
 void StudyWatcher::Loop() {
-  int broken = 0;
+  std::optional<absl::Time> broken;  // since when streams have been breaking
   for (;;) {
     grpc::ClientContext context;
     std::int64_t cursor = 0;
@@ -60,12 +64,16 @@ void StudyWatcher::Loop() {
       stream_ = &context;
       cursor = cursor_;
     }
+    const absl::Time began = absl::Now();
     const absl::Status status =
         client_.WatchStudy(context, study_name_, cursor, [&](const v1::StudyEvent& event) {
-          absl::MutexLock lock(&mutex_);
-          broken = 0;
-          cursor_ = event.cursor();
-          if (event.has_study()) latest_ = event.study();
+          broken.reset();
+          {
+            absl::MutexLock lock(&mutex_);
+            cursor_ = event.cursor();
+            if (event.has_study()) latest_ = event.study();
+          }
+          if (visit_) visit_(event);
         });
     absl::MutexLock lock(&mutex_);
     stream_ = nullptr;
@@ -75,7 +83,10 @@ void StudyWatcher::Loop() {
     }
     if (stopping_) return;
     const bool may_pass = status.ok() || absl::IsUnavailable(status);
-    if (!may_pass || ++broken > kMaxBrokenStreams) {
+    const absl::Time now = absl::Now();
+    if (now - began > kLongStream) broken.reset();
+    if (!broken) broken = now;
+    if (!may_pass || now - *broken > absl::Seconds(patience_s_)) {
       status_ = status.ok() ? absl::UnavailableError("the stream ends before the study does") : status;
       ended_ = true;
       return;

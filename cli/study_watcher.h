@@ -1,6 +1,7 @@
 // Follows a study on a thread of its own, over broken streams, until it ends. Thread-safe.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <thread>
 
@@ -15,7 +16,10 @@ namespace autocfg {
 
 class StudyWatcher {
  public:
-  StudyWatcher(const std::string& target, std::string study);
+  // `patience_s`: how long a coordinator that does not answer is asked again. `visit`, where there is one, is called with each event, on the watcher's
+  // thread.
+  StudyWatcher(const std::string& target, std::string study, double patience_s = 5,
+               std::function<void(const v1::StudyEvent&)> visit = nullptr);
   ~StudyWatcher();  // Stop()
 
   // True once the study has ended or cannot be followed any more (status()).
@@ -29,6 +33,8 @@ class StudyWatcher {
 
   StudyClient client_;
   const std::string study_name_;
+  const double patience_s_;
+  const std::function<void(const v1::StudyEvent&)> visit_;
   absl::Mutex mutex_;
   v1::Study latest_ ABSL_GUARDED_BY(mutex_);
   std::int64_t cursor_ ABSL_GUARDED_BY(mutex_) = 0;

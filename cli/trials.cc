@@ -4,6 +4,7 @@
 
 #include "cli/console.h"
 #include "cli/report.h"
+#include "cli/service_options.h"
 #include "cli/study_client.h"
 #include "cli/study_reader.h"
 #include "cli/verbs.h"
@@ -19,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct TrialsArgs {
-  std::string database;
+  ServiceOptions service;
   std::string study;
   bool json = false;
 };
@@ -54,30 +55,20 @@ absl::StatusOr<Json> TrialJson(const v1::Trial& trial) {
     json["attempts"].push_back({{"number", attempt.number()},
                                 {"state", StateText(attempt.state())},
                                 {"worker", attempt.worker()},
+                                {"workers", attempt.workers()},
                                 {"message", attempt.message()}});
   }
   return json;
 }
 
 int RunTrials(const TrialsArgs& args) {
-  std::int64_t id = 0;
-  if (!args.study.empty()) {
-    const auto parsed = ParseStudyId(args.study);
-    if (!parsed.ok()) return Fail(parsed.status());
-    id = *parsed;
-  }
-  const auto reader = StudyReader::Open(args.database);
+  const auto reader = StudyReader::Open(args.service);
   if (!reader.ok()) return Fail(reader.status());
-  if (id == 0) {
-    const auto studies = (*reader)->Studies();
-    if (!studies.ok()) return Fail(studies.status());
-    if (studies->empty()) return Fail(kExitUsage, "no studies in this database; autocfg search makes one");
-    const auto newest = ParseStudyId(studies->front().name());
-    if (!newest.ok()) return Fail(newest.status());
-    id = *newest;
-  }
-  const auto study = (*reader)->Study(id);
-  if (!study.ok()) return Fail(Where("--study", study.status()));
+  const auto study = (*reader)->StudyNamed(args.study);
+  if (!study.ok()) return Fail(study.status());
+  const auto named = ParseStudyId(study->name());
+  if (!named.ok()) return Fail(named.status());
+  const std::int64_t id = *named;
   const auto trials = (*reader)->Trials(id);
   if (!trials.ok()) return Fail(trials.status());
   const auto calibration = (*reader)->CalibrationFailure(id);
@@ -115,7 +106,7 @@ void AddTrials(CLI::App& app, Verb& chosen) {
   CLI::App* verb = app.add_subcommand("trials", "what a search has measured");
   const auto args = std::make_shared<TrialsArgs>();
   verb->add_option("--study", args->study, "the study's number (default: the newest)");
-  verb->add_option("--db", args->database, "the database (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
+  AddServiceOptions(verb, args->service);
   verb->add_flag("--json", args->json, "as JSON");
   verb->callback([args, &chosen] { chosen = [args] { return RunTrials(*args); }; });
 }

@@ -20,6 +20,9 @@ void AddExplain(CLI::App& app, Verb& chosen);
 void AddTrain(CLI::App& app, Verb& chosen);
 void AddStudies(CLI::App& app, Verb& chosen);
 void AddTrials(CLI::App& app, Verb& chosen);
+void AddWorkers(CLI::App& app, Verb& chosen);
+void AddWatch(CLI::App& app, Verb& chosen);
+void AddCancel(CLI::App& app, Verb& chosen);
 void AddDoctor(CLI::App& app, Verb& chosen);
 void AddVersion(CLI::App& app, Verb& chosen);
 

@@ -147,7 +147,7 @@ std::int64_t MeasurableRanks(const SearchProblem& problem) {
   if (EvidenceOf(problem) != Evidence::kSlices) return 0;
   std::int64_t ranks = std::numeric_limits<std::int64_t>::max();
   for (const NodeGroup& group : problem.cluster.groups) ranks = std::min(ranks, group.gpus_per_node);
-  return problem.machine_ranks > 0 ? std::min(ranks, problem.machine_ranks) : ranks;
+  return problem.machine_ranks > 0 ? std::min(problem.machine_ranks, RankCount(problem.cluster)) : ranks;
 }
 
 absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {

@@ -22,7 +22,7 @@ struct SearchProblem {
   SearchOptions options;
   double time_budget_s = 0;  // 0 = none
   std::string device;        // "cpu", "cuda", "paced"
-  std::int64_t machine_ranks = 0;  // that one machine runs at once, where a described node has more; 0: as many as a node has
+  std::int64_t machine_ranks = 0;  // that run at once where a described cluster has more; 0: as many as a node has
 };
 
 // How a study comes by its evidence.
@@ -37,7 +37,7 @@ Evidence EvidenceOf(const SearchProblem& problem);
 // Whether op times are measured before plans are predicted: on a described cluster they follow from its figures instead.
 bool NeedsCalibration(const SearchProblem& problem);
 
-// Ranks of the largest plan that one machine runs whole; 0: any.
+// Ranks of the largest plan that is run whole; 0: any.
 std::int64_t MeasurableRanks(const SearchProblem& problem);
 
 // Fills defaults: the model's by FillDefaults, seq_len = the model's max_seq_len, precision fp32 on CPUs and bf16 on GPUs,

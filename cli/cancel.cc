@@ -1,0 +1,60 @@
+// autocfg cancel: ends a search before its end.
+#include <memory>
+#include <string>
+
+#include "absl/time/clock.h"
+#include "cli/console.h"
+#include "cli/paths.h"
+#include "cli/report.h"
+#include "cli/service_options.h"
+#include "cli/study_client.h"
+#include "cli/study_reader.h"
+#include "cli/verbs.h"
+#include "fmt/format.h"
+#include "server/services/study_states.h"
+#include "server/store/sqlite_store.h"
+
+namespace autocfg {
+namespace {
+
+struct CancelArgs {
+  ServiceOptions service;
+  std::string study;
+};
+
+// Of a database that nobody has open.
+absl::StatusOr<v1::Study> CancelInFile(const std::string& database, const std::string& name) {
+  const auto path = DatabasePath(database);
+  if (!path.ok()) return path.status();
+  auto store = OpenSqliteStore(*path);
+  if (!store.ok()) return store.status();
+  return ChangeState(**store, name, NewRequestId(), absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()), ToCancelled);
+}
+
+int RunCancel(const CancelArgs& args) {
+  std::string name;
+  std::string target;
+  {
+    const auto reader = StudyReader::Open(args.service);
+    if (!reader.ok()) return Fail(reader.status());
+    const auto study = (*reader)->StudyNamed(args.study);
+    if (!study.ok()) return Fail(study.status());
+    name = study->name();
+    target = (*reader)->target();
+  }
+  const auto cancelled = target.empty() ? CancelInFile(args.service.database, name) : StudyClient(target).CancelStudy(name);
+  if (!cancelled.ok()) return Fail(cancelled.status());
+  return Answer(fmt::format("study {} {}\n", LastPart(name), StateText(cancelled->state())));
+}
+
+}  // namespace
+
+void AddCancel(CLI::App& app, Verb& chosen) {
+  CLI::App* verb = app.add_subcommand("cancel", "end a search; what it has measured is kept");
+  const auto args = std::make_shared<CancelArgs>();
+  verb->add_option("--study", args->study, "the study's number")->required();
+  AddServiceOptions(verb, args->service);
+  verb->callback([args, &chosen] { chosen = [args] { return RunCancel(*args); }; });
+}
+
+}  // namespace autocfg

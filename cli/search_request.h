@@ -1,0 +1,38 @@
+// What `autocfg search` asks for, from its options: checked, and as the server takes it. Thread-safe.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "autocfg/v1/study_service.pb.h"
+#include "cli/results_json.h"
+#include "cli/service_options.h"
+#include "cli/worker_pool.h"
+#include "kernels/nvml/gpus.h"
+
+namespace autocfg {
+
+struct SearchArgs {
+  std::string model, cluster = "local", global_batch, seq_len, precision, device, max_trials, time_budget, output;
+  ServiceOptions service;
+  std::vector<std::string> space;
+  bool exhaustive = false;
+  bool predict_only = false;
+  bool json = false;
+  std::string program;  // how to start this program
+};
+
+struct SearchRequest {
+  SearchQuestion question;
+  v1::SearchSpec spec;
+  GpuList machine;  // on device cuda, without a coordinator: what measures
+};
+
+// Whether the cluster's own figures are gone by, in place of this machine's.
+bool IsDescribed(const SearchQuestion& question);
+
+// `pool`: the workers of --coordinator, which measure; null: this machine does. Errors name the option.
+absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPool* pool);
+
+}  // namespace autocfg

@@ -1,0 +1,30 @@
+#include "cli/service_options.h"
+
+#include "cli/paths.h"
+#include "fmt/format.h"
+
+namespace autocfg {
+
+void AddServiceOptions(CLI::App* verb, ServiceOptions& options) {
+  verb->add_option("--coordinator", options.coordinator, "an autocfg-server: HOST:PORT, or unix:PATH");
+  verb->add_option("--db", options.database, "the database (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
+  verb->add_flag("--insecure", options.insecure, "speak to a --coordinator on another machine in plain text");
+}
+
+absl::Status Check(const ServiceOptions& options) {
+  if (options.remote() && !options.database.empty()) {
+    return absl::InvalidArgumentError("--coordinator and --db exclude each other: a coordinator has a database of its own");
+  }
+  if (options.insecure && !options.remote()) {
+    return absl::InvalidArgumentError("--insecure is for a --coordinator on another machine; give that, or leave it out");
+  }
+  return absl::OkStatus();
+}
+
+std::string AsWritten(const ServiceOptions& options) {
+  if (options.remote())
+    return fmt::format(" --coordinator {}{}", ShellWord(options.coordinator), options.insecure ? " --insecure" : "");
+  return options.database.empty() ? "" : fmt::format(" --db {}", ShellWord(options.database));
+}
+
+}  // namespace autocfg

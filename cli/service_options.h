@@ -1,0 +1,26 @@
+// Which coordinator a verb speaks to: one that is named, or the one beside a database. Not thread-safe.
+#pragma once
+
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+
+namespace autocfg {
+
+struct ServiceOptions {
+  std::string coordinator;  // --coordinator; empty: not given
+  std::string database;     // --db; empty: not given
+  bool insecure = false;
+  bool remote() const { return !coordinator.empty(); }
+};
+
+void AddServiceOptions(CLI::App* verb, ServiceOptions& options);
+
+// InvalidArgument where they exclude each other.
+absl::Status Check(const ServiceOptions& options);
+
+// " --coordinator ADDR", " --db FILE" or nothing: what another command has to say for the same place.
+std::string AsWritten(const ServiceOptions& options);
+
+}  // namespace autocfg

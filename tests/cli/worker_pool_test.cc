@@ -1,0 +1,106 @@
+// The cluster that a coordinator's workers are, worked out by hand.
+#include "cli/worker_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "worker/inventory.h"
+
+namespace autocfg {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+
+v1::Worker CpuWorker(const std::string& name, const std::string& host, std::int64_t slots, std::int64_t memory_bytes, std::int64_t cores = 2) {
+  v1::Worker worker;
+  worker.set_name("workers/" + name);
+  v1::Inventory& inventory = *worker.mutable_inventory();
+  inventory.set_hostname(host);
+  inventory.set_device_kind("cpu");
+  inventory.set_slots(slots);
+  inventory.set_memory_bytes(memory_bytes);
+  inventory.set_physical_cores(cores);
+  return worker;
+}
+
+v1::Worker GpuWorker(const std::string& name, const std::vector<std::int64_t>& memories, std::int64_t slots) {
+  v1::Worker worker = CpuWorker(name, name, slots, 64 * kGiB);
+  v1::Inventory& inventory = *worker.mutable_inventory();
+  inventory.set_device_kind("cuda");
+  inventory.set_driver("570.1");
+  for (std::size_t i = 0; i < memories.size(); ++i) {
+    v1::Gpu& gpu = *inventory.add_gpus();
+    gpu.set_index(static_cast<int>(i));
+    gpu.set_name("NVIDIA H200");
+    gpu.set_uuid("GPU-" + name + std::to_string(i));
+    gpu.set_memory_bytes(memories[i]);
+  }
+  return worker;
+}
+
+WorkerPool Pool(std::vector<v1::Worker> workers) { return {.coordinator = "head:5000", .workers = std::move(workers)}; }
+
+TEST(WorkerPoolTest, AllSlotsAndTheLeastMemoryOfARank) {
+  const WorkerPool pool = Pool({CpuWorker("a", "one", 2, 20 * kGiB), CpuWorker("b", "two", 4, 20 * kGiB)});
+  const auto cluster = PoolCluster(pool, {.name = "cpu"}, "local");
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  EXPECT_TRUE(cluster->local);
+  EXPECT_EQ(RankCount(*cluster), 6);
+  EXPECT_EQ(cluster->groups.front().device.memory_bytes, 4 * kGiB);  // 80% of 20 GiB, on the host of 4 ranks
+  EXPECT_DOUBLE_EQ(cluster->groups.front().ranks_per_core, 2);
+}
+
+TEST(WorkerPoolTest, WorkersOfOneHostShareItsMemory) {
+  const WorkerPool pool = Pool({CpuWorker("a", "one", 2, 20 * kGiB), CpuWorker("b", "one", 2, 20 * kGiB)});
+  const auto cluster = PoolCluster(pool, {.name = "cpu"}, "local:2x2");
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  EXPECT_EQ(RankCount(*cluster), 4);
+  EXPECT_EQ(cluster->groups.front().device.memory_bytes, 4 * kGiB);
+  EXPECT_EQ(cluster->name, "local:2x2");
+}
+
+TEST(WorkerPoolTest, MoreRanksThanSlots) {
+  const auto cluster = PoolCluster(Pool({CpuWorker("a", "one", 2, 20 * kGiB)}), {.name = "cpu"}, "local:1x3");
+  ASSERT_EQ(cluster.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(cluster.status().message()), HasSubstr("3 ranks, and the workers of head:5000 have 2 slots on cpu"));
+}
+
+TEST(WorkerPoolTest, OneWorkerIsAsThisMachineIs) {
+  v1::Worker worker;
+  worker.set_name("workers/here");
+  *worker.mutable_inventory() = LocalInventory(4);
+  const auto pooled = PoolCluster(Pool({worker}), {.name = "cpu"}, "local:1x4");
+  const auto here = LocalCluster(4);
+  ASSERT_TRUE(pooled.ok() && here.ok());
+  EXPECT_EQ(*pooled, *here);
+}
+
+TEST(WorkerPoolTest, GpusAreChosenWhereThereAreSome) {
+  const WorkerPool mixed = Pool({CpuWorker("a", "one", 2, 20 * kGiB), GpuWorker("g", {140 * kGiB, 80 * kGiB}, 4)});
+  const auto device = ChooseDevice(mixed, "auto", "");
+  ASSERT_TRUE(device.ok()) << device.status();
+  EXPECT_EQ(device->name, "cuda");
+  EXPECT_EQ(device->machine.gpus.size(), 2u);
+  const auto cluster = PoolCluster(mixed, *device, "local");
+  ASSERT_TRUE(cluster.ok()) << cluster.status();
+  EXPECT_EQ(RankCount(*cluster), 4);
+  EXPECT_EQ(cluster->groups.front().device.memory_bytes, 40 * kGiB);  // two ranks on the smaller GPU
+  EXPECT_DOUBLE_EQ(cluster->groups.front().ranks_per_core, 2);
+  EXPECT_EQ(ChooseDevice(mixed, "auto", "fp64")->name, "cpu");
+  EXPECT_EQ(ChooseDevice(mixed, "cpu", "")->name, "cpu");
+  EXPECT_EQ(SlotsOf(mixed, "paced"), 6);
+}
+
+TEST(WorkerPoolTest, NobodyOffersIt) {
+  const auto cuda = ChooseDevice(Pool({CpuWorker("a", "one", 2, 20 * kGiB)}), "cuda", "");
+  ASSERT_EQ(cuda.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(cuda.status().message()), HasSubstr("head:5000: no worker offers cuda (it has 2 slots on cpu)"));
+  const auto none = ChooseDevice(Pool({}), "auto", "");
+  ASSERT_EQ(none.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(none.status().message()), HasSubstr("no worker offers cpu (it has none)"));
+}
+
+}  // namespace
+}  // namespace autocfg
