@@ -60,20 +60,6 @@ absl::StatusOr<std::string> RuntimeDirectory() {
 
 }  // namespace
 
-absl::StatusOr<std::string> DatabasePath(const std::string& option) {
-  if (!option.empty()) return option;
-  std::string state = Environment("XDG_STATE_HOME");
-  if (state.empty() || state[0] != '/') {  // the specification says that relative ones are to be ignored
-    const std::string home = Environment("HOME");
-    if (home.empty()) {
-      return absl::FailedPreconditionError(
-          "no place for the database: neither XDG_STATE_HOME nor HOME is set; give --db FILE");
-    }
-    state = home + "/.local/state";
-  }
-  return state + "/autocfg/autocfg.db";
-}
-
 absl::StatusOr<std::string> SocketPath(const std::string& database) {
   std::error_code error;
   std::filesystem::path path = std::filesystem::absolute(database, error);

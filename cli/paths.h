@@ -5,12 +5,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "server/database_path.h"  // DatabasePath, which the server shares
 
 namespace autocfg {
-
-// `option` (--db) where it is not empty, else $XDG_STATE_HOME/autocfg/autocfg.db, else
-// ~/.local/state/autocfg/autocfg.db. FailedPrecondition where there is no home either.
-absl::StatusOr<std::string> DatabasePath(const std::string& option);
 
 // The Unix socket of the server that has this database open: the database's path with ".sock" behind it.
 // Where that is too long for a socket (107 bytes) or has characters that a gRPC address does not take: a name

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <string_view>
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
@@ -11,6 +10,9 @@
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/resource_quota.h"
+#include "server/credentials.h"
+#include "server/listen_address.h"
 #include "server/sched/lease_expiry.h"
 #include "server/sched/notifier.h"
 #include "server/services/study_service.h"
@@ -21,18 +23,37 @@
 namespace autocfg {
 namespace {
 
-constexpr std::string_view kUnix = "unix:";
-constexpr int kMaxMessageBytes = 16 << 20;
+constexpr int kMaxReceivedBytes = 16 << 20;
+constexpr int kMaxSentBytes = 64 << 20;
 constexpr std::chrono::seconds kGrace(2);  // for calls under way when the server ends
+constexpr const char* kServices[] = {"autocfg.v1.StudyService", "autocfg.v1.WorkerService"};
 
-absl::Status CheckAddress(const std::string& address) {
-  const std::string_view text = address;
-  if (text.starts_with(kUnix)) return absl::OkStatus();
-  for (const std::string_view loopback : {"localhost:", "127.0.0.1:", "[::1]:"}) {
-    if (text.starts_with(loopback) && text.size() > loopback.size()) return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      fmt::format("address {}: unix:PATH or a loopback address with its port is asked for", address));
+// A peer whose machine is gone is noticed within 15 s, and peers may ask as often.
+constexpr int kKeepaliveMs = 10'000;
+constexpr int kKeepaliveTimeoutMs = 5'000;
+constexpr int kShortestPeerPingMs = 5'000;
+
+// More watchers and longer messages than that are refused with RESOURCE_EXHAUSTED rather than kept.
+constexpr int kMaxThreads = 512;
+constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
+
+void SetBounds(grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(kMaxReceivedBytes);
+  builder.SetMaxSendMessageSize(kMaxSentBytes);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kShortestPeerPingMs);
+  // Two coordinators on one port would share its calls.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetResourceQuota(grpc::ResourceQuota("autocfg").SetMaxThreads(kMaxThreads).Resize(kMaxBytes));
+}
+
+void SetServing(grpc::Server& server, bool serving) {
+  grpc::HealthCheckServiceInterface* health = server.GetHealthCheckService();
+  health->SetServingStatus(serving);
+  for (const char* service : kServices) health->SetServingStatus(service, serving);
 }
 
 }  // namespace
@@ -65,15 +86,16 @@ const std::string& Coordinator::address() const { return impl_->address; }
 
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<Store> store,
                                                                 const CoordinatorOptions& options) {
-  if (absl::Status status = CheckAddress(options.address); !status.ok()) return status;
+  const auto address = ParseListenAddress(options.address);
+  if (!address.ok()) return address.status();
+  const auto credentials = CredentialsFor(*address, options.insecure);
+  if (!credentials.ok()) return credentials.status();
   if (!std::isfinite(options.lease_duration_s) || options.lease_duration_s <= 0) {
     return absl::InvalidArgumentError(
         fmt::format("lease_duration_s is {}; it must be positive", options.lease_duration_s));
   }
-  const bool unix_socket = std::string_view(options.address).starts_with(kUnix);
-  const std::string path = unix_socket ? options.address.substr(kUnix.size()) : "";
-  if (unix_socket) {
-    if (absl::Status status = ClearSocketPath(path); !status.ok()) return status;
+  if (address->unix_socket) {
+    if (absl::Status status = ClearSocketPath(address->path); !status.ok()) return status;
   }
 
   auto impl = std::make_unique<Impl>(std::move(store), options);
@@ -85,22 +107,20 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   int port = 0;
-  builder.AddListeningPort(options.address, grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(options.address, *credentials, &port);
   builder.RegisterService(&impl->studies);
   builder.RegisterService(&impl->workers);
-  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  builder.SetMaxSendMessageSize(kMaxMessageBytes);
-  // Two coordinators on one port would share its calls.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  SetBounds(builder);
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr || port == 0) {
-    return absl::UnavailableError(fmt::format("address {}: cannot listen there", options.address));
+    return absl::UnavailableError(fmt::format("address {}: {}", options.address,
+                                              address->unix_socket ? "cannot listen there" : WhyNotListening(*address)));
   }
-  if (unix_socket) {
-    if (absl::Status status = CloseToOthers(path); !status.ok()) return status;
-  } else {
-    impl->address = fmt::format("{}:{}", options.address.substr(0, options.address.rfind(':')), port);
+  if (address->unix_socket) {
+    if (absl::Status status = CloseToOthers(address->path); !status.ok()) return status;
   }
+  impl->address = ListenText(*address, port);
+  SetServing(*impl->server, true);
   const absl::Duration lease = absl::Seconds(options.lease_duration_s);
   impl->expiry = std::make_unique<LeaseExpiry>(*impl->store, options.clock, lease,
                                                std::min(lease / 4, absl::Seconds(1)));
@@ -113,6 +133,7 @@ void Coordinator::Shutdown() {
   if (std::exchange(impl_->shut_down, true)) return;
   impl_->notifier.Close();  // Ends long polls and streams.
   if (impl_->server != nullptr) {
+    SetServing(*impl_->server, false);
     impl_->server->Shutdown(std::chrono::system_clock::now() + kGrace);
     impl_->server->Wait();
   }

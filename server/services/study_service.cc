@@ -62,7 +62,7 @@ StudyServiceImpl::StudyServiceImpl(Store& store, Notifier& notifier, StudyRunner
       clock_(std::move(clock)),
       owner_(std::move(owner)) {}
 
-absl::StatusOr<v1::Study> StudyServiceImpl::Create(const v1::CreateStudyRequest& request) {
+absl::StatusOr<v1::Study> StudyServiceImpl::Create(const v1::CreateStudyRequest& request, const Caller& caller) {
   if (absl::Status status = CheckRequestId(request.request_id()); !status.ok()) return status;
   if (!request.has_spec()) return absl::InvalidArgumentError("spec is missing");
   const auto problem = ParseSearchSpec(request.spec());
@@ -70,7 +70,7 @@ absl::StatusOr<v1::Study> StudyServiceImpl::Create(const v1::CreateStudyRequest&
   v1::Study study;
   *study.mutable_spec() = ToProto(*problem);
   study.set_fingerprint(SpecFingerprint(study.spec()));
-  study.set_owner(owner_);
+  study.set_owner(caller.principal);
   study.set_state(v1::STUDY_STATE_CREATED);
   if (request.validate_only()) return study;
   absl::MutexLock lock(&create_mutex_);
@@ -82,9 +82,9 @@ absl::StatusOr<v1::Study> StudyServiceImpl::Create(const v1::CreateStudyRequest&
   return store_.CreateStudy(request.request_id(), study, clock_());
 }
 
-grpc::Status StudyServiceImpl::CreateStudy(grpc::ServerContext*, const v1::CreateStudyRequest* request,
+grpc::Status StudyServiceImpl::CreateStudy(grpc::ServerContext* context, const v1::CreateStudyRequest* request,
                                            v1::Study* response) {
-  return Answer(Create(*request), response);
+  return Answer(Create(*request, CallerOf(*context, owner_)), response);
 }
 
 grpc::Status StudyServiceImpl::GetStudy(grpc::ServerContext*, const v1::GetStudyRequest* request,

@@ -8,6 +8,7 @@
 #include "autocfg/v1/study_service.grpc.pb.h"
 #include "server/clock.h"
 #include "server/sched/notifier.h"
+#include "server/services/caller.h"
 #include "server/store/store.h"
 #include "server/study_runner.h"
 
@@ -15,7 +16,7 @@ namespace autocfg {
 
 class StudyServiceImpl final : public v1::StudyService::Service {
  public:
-  // All outlive this object. `owner`: of the studies made here.
+  // All outlive this object. `owner`: the principal of callers who reach the server (caller.h), who own the studies that they make.
   StudyServiceImpl(Store& store, Notifier& notifier, StudyRunners& runners, Clock clock, std::string owner);
 
   grpc::Status CreateStudy(grpc::ServerContext*, const v1::CreateStudyRequest*, v1::Study*) override;
@@ -44,7 +45,7 @@ class StudyServiceImpl final : public v1::StudyService::Service {
                        grpc::ServerReaderWriter<v1::PredictResponse, v1::PredictRequest>*) override;
 
  private:
-  absl::StatusOr<v1::Study> Create(const v1::CreateStudyRequest& request);
+  absl::StatusOr<v1::Study> Create(const v1::CreateStudyRequest& request, const Caller& caller);
   absl::StatusOr<v1::Recommendation> Recommend(std::int64_t study);
 
   Store& store_;

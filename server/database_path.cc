@@ -1,0 +1,29 @@
+#include "server/database_path.h"
+
+#include <cstdlib>
+
+namespace autocfg {
+namespace {
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> DatabasePath(const std::string& option) {
+  if (!option.empty()) return option;
+  std::string state = Environment("XDG_STATE_HOME");
+  if (state.empty() || state[0] != '/') {  // the specification says that relative ones are to be ignored
+    const std::string home = Environment("HOME");
+    if (home.empty()) {
+      return absl::FailedPreconditionError(
+          "no place for the database: neither XDG_STATE_HOME nor HOME is set; give --db FILE");
+    }
+    state = home + "/.local/state";
+  }
+  return state + "/autocfg/autocfg.db";
+}
+
+}  // namespace autocfg

@@ -1,0 +1,31 @@
+// Where a server listens: unix:PATH, HOST:PORT or [IPV6]:PORT. Pure functions but for WhyNotListening; thread-safe.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace autocfg {
+
+struct ListenAddress {
+  bool unix_socket = false;
+  std::string path;    // of the socket
+  std::string host;    // without brackets
+  int port = 0;        // 0: any that is free
+  bool local = false;  // what goes there does not leave the machine: a Unix socket, localhost, 127.0.0.0/8, ::1
+};
+
+// InvalidArgument says what the text lacks, and the forms that there are. Names other than localhost are taken as they are, and not looked up.
+absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& text);
+
+// As it is given to gRPC, with `port` in place of the address's own.
+std::string ListenText(const ListenAddress& address, int port);
+
+// InvalidArgument where plain text would leave the machine and `insecure` does not allow it.
+absl::Status CheckPlainText(const ListenAddress& address, bool insecure);
+
+// Why nobody can listen at host and port, as the system says it when it is tried once more; "cannot listen there" where it works now.
+std::string WhyNotListening(const ListenAddress& address);
+
+}  // namespace autocfg

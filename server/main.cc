@@ -1,0 +1,125 @@
+// autocfg-server: the coordinator as a process of its own.
+//
+// Exit status: 0 ended by SIGTERM or SIGINT; 2 it could not start, with one line on standard error.
+#include <grpc/support/log.h>
+#include <pthread.h>
+#include <sys/stat.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "absl/time/time.h"
+#include "build_id_generated.h"
+#include "fmt/format.h"
+#include "server/coordinator.h"
+#include "server/database_path.h"
+#include "server/store/sqlite_store.h"
+#include "spdlog/sinks/stdout_sinks.h"
+#include "spdlog/spdlog.h"
+
+namespace autocfg {
+namespace {
+
+constexpr int kExitDone = 0;
+constexpr int kExitUsage = 2;
+constexpr absl::Duration kShortestLease = absl::Milliseconds(100);
+constexpr absl::Duration kLongestLease = absl::Hours(1);
+
+struct Args {
+  std::string listen, database, lease_duration = "10s";
+  bool insecure = false;
+};
+
+int Fail(const std::string& message) {
+  fmt::print(stderr, "autocfg-server: {}\n", message);
+  return kExitUsage;
+}
+int Fail(const absl::Status& status) { return Fail(std::string(status.message())); }
+
+// gRPC's own words are of use to who looks for a fault in it.
+void LogGrpc(gpr_log_func_args* args) { spdlog::debug("grpc: {}", args->message); }
+
+void SetUpLog() {
+  auto logger = std::make_shared<spdlog::logger>("autocfg-server", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_pattern("autocfg-server: %v");
+  const char* level = std::getenv("AUTOCFG_LOG");
+  logger->set_level(level == nullptr ? spdlog::level::info : spdlog::level::from_str(level));
+  spdlog::set_default_logger(std::move(logger));
+  gpr_set_log_function(LogGrpc);
+}
+
+int Serve(const Args& args, const sigset_t& ends) {
+  absl::Duration lease;
+  if (!absl::ParseDuration(args.lease_duration, &lease) || lease < kShortestLease || lease > kLongestLease) {
+    return Fail(fmt::format("--lease-duration: {} is not a time from {} to {}; give one such as 10s", args.lease_duration,
+                            absl::FormatDuration(kShortestLease), absl::FormatDuration(kLongestLease)));
+  }
+  const auto database = DatabasePath(args.database);
+  if (!database.ok()) return Fail(database.status());
+  auto store = OpenSqliteStore(*database);
+  if (!store.ok()) return Fail(store.status());
+  CoordinatorOptions options;
+  options.address = args.listen;
+  options.insecure = args.insecure;
+  options.lease_duration_s = absl::ToDoubleSeconds(lease);
+  auto coordinator = Coordinator::Start(*std::move(store), options);
+  if (!coordinator.ok()) return Fail(coordinator.status());
+  fmt::print(stderr, "autocfg-server: listening on {}\n", (*coordinator)->address());
+
+  int signal = 0;
+  sigwait(&ends, &signal);
+  spdlog::info("{}: ending", signal == SIGTERM ? "SIGTERM" : "SIGINT");
+  pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);  // a second one ends it at once
+  (*coordinator)->Shutdown();
+  return kExitDone;
+}
+
+int Main(int argc, char** argv) {
+  // Who may write to the socket may run programs as this user: neither it nor the database is anybody else's.
+  umask(0077);
+  std::signal(SIGPIPE, SIG_IGN);
+  // Blocked before there are threads, which inherit that: the main one alone waits for them.
+  sigset_t ends;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigaddset(&ends, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  SetUpLog();
+
+  CLI::App app("autocfg-server: hands the work of searches out to workers, and keeps what they measure", "autocfg-server");
+  app.set_version_flag("--version", "autocfg-server " AUTOCFG_VERSION " (build " AUTOCFG_VERSION "+" AUTOCFG_REVISION ")");
+  Args args;
+  app.add_option("--listen", args.listen, "where: unix:PATH, HOST:PORT or [IPV6]:PORT (port 0: any that is free)")->required();
+  app.add_option("--db", args.database, "the database, made where it is missing (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
+  app.add_option("--lease-duration", args.lease_duration, "how long a worker may be silent before its jobs go to others (default: 10s)");
+  app.add_flag("--insecure", args.insecure, "listen beyond this machine, though calls are plain text and whoever reaches it is let in");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help, --version
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    return Fail(fmt::format("{}; see autocfg-server --help", error.what()));
+  }
+  for (const auto& [name, option] : {std::pair("--listen", app.get_option("--listen")), std::pair("--db", app.get_option("--db"))}) {
+    if (option->count() > 0 && option->results().front().empty())
+      return Fail(fmt::format("{}: it is empty; give it a value, or leave it out", name));
+  }
+  return Serve(args, ends);
+}
+
+}  // namespace
+}  // namespace autocfg
+
+int main(int argc, char** argv) {
+  try {
+    return autocfg::Main(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "autocfg-server: internal error: {}; please report it\n", error.what());
+    return 1;
+  }
+}
