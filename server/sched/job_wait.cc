@@ -1,6 +1,7 @@
 #include "server/sched/job_wait.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/time/clock.h"
 
@@ -20,8 +21,11 @@ absl::StatusOr<std::optional<Lease>> WaitForJob(Store& store, Notifier& notifier
     const std::uint64_t version = notifier.Version();
     if (notifier.closed() || (request.given_up && request.given_up())) return std::optional<Lease>();
     if (look) {
-      auto lease = store.LeaseJob(request.worker, request.session_epoch, clock(), request.lease_duration_s);
-      if (!lease.ok() || lease->has_value()) return lease;
+      const WorkerSession session{request.worker, request.session_epoch};
+      if (absl::Status status = store.CheckSession(session); !status.ok()) return status;
+      auto assignment = store.LeaseJobs({session}, {session}, clock(), request.lease_duration_s);
+      if (!assignment.ok()) return assignment.status();
+      if (!assignment->leases.empty()) return std::move(assignment->leases.front());
     }
     const absl::Duration left = deadline - absl::Now();
     if (left <= absl::ZeroDuration()) return std::optional<Lease>();

@@ -22,7 +22,7 @@ struct JobWait {
 };
 
 // Empty when there was no job in time, the caller is gone, or the notifier is closed. Errors as
-// Store::LeaseJob's.
+// Store::CheckSession's.
 absl::StatusOr<std::optional<Lease>> WaitForJob(Store& store, Notifier& notifier, const Clock& clock,
                                                 const JobWait& request);
 

@@ -1,6 +1,10 @@
 #include "server/store/schema.h"
 
+#include <sqlite3.h>
+
+#include "SQLiteCpp/Statement.h"
 #include "SQLiteCpp/Transaction.h"
+#include "autocfg/v1/worker_service.pb.h"
 #include "fmt/format.h"
 
 namespace autocfg {
@@ -136,7 +140,117 @@ CREATE TABLE trial_logs (
 CREATE INDEX trial_logs_by_attempt ON trial_logs (job, attempt);
 )sql";
 
-constexpr const char* kMigrations[] = {kVersion1};
+// An attempt is one or more shares, each a worker's. Version 1 had one worker an attempt: it becomes the only
+// share. What SQL cannot see is read from the messages by functions of our own.
+constexpr const char* kVersion2 = R"sql(
+ALTER TABLE jobs ADD COLUMN device TEXT NOT NULL DEFAULT '';
+ALTER TABLE jobs ADD COLUMN fewer_ranks INTEGER NOT NULL DEFAULT 0;
+UPDATE jobs SET device = job_device(job), fewer_ranks = job_fewer_ranks(job);
+CREATE INDEX jobs_by_study ON jobs (study, state, id);
+
+-- `host` is the inventory's hostname, or else the worker's name.
+ALTER TABLE workers ADD COLUMN host TEXT NOT NULL DEFAULT '';
+ALTER TABLE workers ADD COLUMN device_kind TEXT NOT NULL DEFAULT '';
+ALTER TABLE workers ADD COLUMN draining INTEGER NOT NULL DEFAULT 0;
+UPDATE workers SET host = inventory_host(inventory, worker), device_kind = inventory_device_kind(inventory);
+
+-- One try at a job. `stopping`: it runs, and its shares are told to stop.
+CREATE TABLE attempts_2 (
+  job INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+  number INTEGER NOT NULL,
+  state INTEGER NOT NULL,
+  stopping INTEGER NOT NULL DEFAULT 0,
+  start_s REAL NOT NULL,
+  end_s REAL,
+  message TEXT NOT NULL DEFAULT '',
+  PRIMARY KEY (job, number)
+) STRICT;
+
+-- A worker's part of an attempt: its lease while it runs, its record afterwards. `ending` is a ShareEnd, 0
+-- while it runs. Its results are kept here until the attempt's other shares have ended too.
+CREATE TABLE shares (
+  job INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  first_rank INTEGER NOT NULL,
+  ranks INTEGER NOT NULL,
+  worker TEXT NOT NULL REFERENCES workers (worker),
+  epoch INTEGER NOT NULL,
+  lease_id TEXT NOT NULL UNIQUE,
+  fencing_token INTEGER NOT NULL UNIQUE,
+  expires_s REAL NOT NULL,
+  ending INTEGER NOT NULL DEFAULT 0,
+  end_s REAL,
+  message TEXT NOT NULL DEFAULT '',
+  device_s REAL NOT NULL DEFAULT 0,
+  device_overhead_bytes INTEGER NOT NULL DEFAULT 0,
+  measurement BLOB,
+  calibration BLOB,
+  out_of_memory BLOB,
+  PRIMARY KEY (job, attempt, first_rank),
+  FOREIGN KEY (job, attempt) REFERENCES attempts (job, number) ON DELETE CASCADE
+) STRICT;
+CREATE INDEX running_shares ON shares (worker, ranks) WHERE ending = 0;
+CREATE INDEX running_shares_by_expiry ON shares (expires_s) WHERE ending = 0;
+
+INSERT INTO attempts_2
+  SELECT a.job, a.number, a.state, a.state = 2 AND j.state <> 2, a.start_s, a.end_s, a.message
+  FROM attempts a JOIN jobs j ON j.id = a.job;
+INSERT INTO shares (job, attempt, first_rank, ranks, worker, epoch, lease_id, fencing_token, expires_s, ending,
+                    end_s, message, device_s, out_of_memory)
+  SELECT a.job, a.number, 0, j.ranks, a.worker, a.epoch, a.lease_id, a.fencing_token, a.expires_s,
+         CASE a.state WHEN 2 THEN 0 WHEN 3 THEN 10 WHEN 4 THEN 1 WHEN 5 THEN 2 WHEN 6 THEN 3 WHEN 7 THEN 9
+                      WHEN 8 THEN 6 END,
+         a.end_s, a.message,
+         CASE WHEN a.end_s IS NULL THEN 0 WHEN m.device_s > 0 THEN m.device_s
+              ELSE j.ranks * (a.end_s - a.start_s) END,
+         a.out_of_memory
+  FROM attempts a JOIN jobs j ON j.id = a.job
+  LEFT JOIN measurements m ON m.job = a.job AND m.attempt = a.number;
+DROP TABLE attempts;
+ALTER TABLE attempts_2 RENAME TO attempts;
+CREATE INDEX stopping_attempts ON attempts (job, number) WHERE stopping = 1;
+)sql";
+
+constexpr const char* kMigrations[] = {kVersion1, kVersion2};
+
+// A field of a serialized message as an SQL function: `get` sets the function's result.
+template <typename Message, void (*get)(sqlite3_context*, const Message&, sqlite3_value**)>
+void FieldOf(sqlite3_context* context, int, sqlite3_value** values) {
+  Message message;
+  if (!message.ParseFromArray(sqlite3_value_blob(values[0]), sqlite3_value_bytes(values[0]))) {
+    sqlite3_result_error(context, "a stored message cannot be read", -1);
+    return;
+  }
+  get(context, message, values);
+}
+
+void SetText(sqlite3_context* context, const std::string& text) {
+  sqlite3_result_text(context, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT);
+}
+
+void JobDevice(sqlite3_context* context, const v1::Job& job, sqlite3_value**) {
+  SetText(context, job.device());
+}
+void JobFewerRanks(sqlite3_context* context, const v1::Job& job, sqlite3_value**) {
+  sqlite3_result_int(context, job.fewer_ranks() ? 1 : 0);
+}
+void InventoryHost(sqlite3_context* context, const v1::Inventory& inventory, sqlite3_value** values) {
+  if (inventory.hostname().empty()) {
+    sqlite3_result_value(context, values[1]);
+  } else {
+    SetText(context, inventory.hostname());
+  }
+}
+void InventoryDeviceKind(sqlite3_context* context, const v1::Inventory& inventory, sqlite3_value**) {
+  SetText(context, inventory.device_kind());
+}
+
+void AddFunctions(SQLite::Database& db) {
+  db.createFunction("job_device", 1, true, nullptr, FieldOf<v1::Job, JobDevice>);
+  db.createFunction("job_fewer_ranks", 1, true, nullptr, FieldOf<v1::Job, JobFewerRanks>);
+  db.createFunction("inventory_host", 2, true, nullptr, FieldOf<v1::Inventory, InventoryHost>);
+  db.createFunction("inventory_device_kind", 1, true, nullptr, FieldOf<v1::Inventory, InventoryDeviceKind>);
+}
 
 }  // namespace
 
@@ -151,9 +265,20 @@ absl::Status Migrate(SQLite::Database& db, std::span<const char* const> migratio
                     "autocfg or another --db",
                     path, version, known));
   }
+  if (version < known) {
+    // Tables are made anew under their old names, which must not delete the rows that refer to theirs.
+    db.exec("PRAGMA foreign_keys = OFF");
+    AddFunctions(db);
+  }
   for (std::int64_t next = version; next < known; ++next) {
     SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
     db.exec(migrations[static_cast<std::size_t>(next)]);
+    if (SQLite::Statement(db, "PRAGMA foreign_key_check").executeStep()) {
+      return absl::DataLossError(fmt::format(
+          "database {} has rows without what they belong to, and cannot be brought to version {}: "
+          "keep a copy, then restore it or choose another --db",
+          path, next + 1));
+    }
     db.exec(fmt::format("PRAGMA user_version = {}", next + 1));
     transaction.commit();
   }

@@ -19,8 +19,9 @@ inline constexpr std::int32_t kApplicationId = 0x61636667;
 std::span<const char* const> StoreMigrations();
 
 // Brings the database to version migrations.size(), each step in a transaction of its own together with its
-// version number. FailedPrecondition where the file's version is newer, naming both; `path` is for messages.
-// Throws SQLite::Exception.
+// version number. FailedPrecondition where the file's version is newer, naming both; DataLoss where rows are
+// left without what they refer to; `path` is for messages. Turns foreign keys off where there is anything to
+// do: turn them on afterwards. Throws SQLite::Exception.
 absl::Status Migrate(SQLite::Database& db, std::span<const char* const> migrations, const std::string& path);
 
 }  // namespace autocfg

@@ -58,7 +58,6 @@ absl::Status TouchFile(const std::string& path) {
 
 absl::Status Prepare(SQLite::Database& db, const std::string& path, int max_pages) {
   if (absl::Status status = CheckSqliteFile(db, path); !status.ok()) return status;
-  db.exec("PRAGMA foreign_keys = ON");
   if (max_pages > 0) (void)db.execAndGet(fmt::format("PRAGMA max_page_count = {}", max_pages)).getInt64();
   if (path != ":memory:") {
     const std::string mode = db.execAndGet("PRAGMA journal_mode = WAL").getString();
@@ -70,7 +69,9 @@ absl::Status Prepare(SQLite::Database& db, const std::string& path, int max_page
   }
   if (db.execAndGet("PRAGMA application_id").getInt64() == 0)
     db.exec(fmt::format("PRAGMA application_id = {}", kApplicationId));
-  return Migrate(db, StoreMigrations(), path);
+  if (absl::Status status = Migrate(db, StoreMigrations(), path); !status.ok()) return status;
+  db.exec("PRAGMA foreign_keys = ON");
+  return absl::OkStatus();
 }
 
 // The index of the write-ahead log grows by 32 KiB; a few of these and some pages.

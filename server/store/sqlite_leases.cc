@@ -1,7 +1,11 @@
-// Workers and leases.
+// The queue is given out, and leases are kept and ended.
+#include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "fmt/format.h"
+#include "server/store/placement.h"
 #include "server/store/sqlite_store_impl.h"
 
 namespace autocfg {
@@ -9,127 +13,187 @@ namespace {
 
 constexpr int kQueued = v1::TRIAL_STATE_QUEUED;
 constexpr int kRunning = v1::TRIAL_STATE_RUNNING;
-constexpr int kLost = v1::TRIAL_STATE_LOST;
+constexpr int kStudyRunning = v1::STUDY_STATE_RUNNING;
+
+// Of each study, its oldest queued job alone is looked at (CROSS JOIN keeps the order of the tables).
+constexpr const char* kAnyQueued =
+    "SELECT 1 FROM studies s CROSS JOIN jobs j ON j.study = s.id AND j.state = ?1 WHERE s.state = ?2 LIMIT 1";
+constexpr const char* kHeads =
+    "SELECT s.id, j.id, j.ranks, j.device, j.fewer_ranks, j.attempts FROM studies s CROSS JOIN jobs j ON "
+    "j.id = "
+    "(SELECT q.id FROM jobs q WHERE q.study = s.id AND q.state = ?1 ORDER BY q.id LIMIT 1) WHERE s.state = "
+    "?2";
+constexpr const char* kQueue =
+    "SELECT s.id, j.id, j.ranks, j.device, j.fewer_ranks, j.attempts FROM jobs j CROSS JOIN studies s ON "
+    "s.id = "
+    "j.study WHERE j.state = ?1 AND s.state = ?2 ORDER BY j.id";
+
+bool CanTakeMore(const PlacementWorker& worker) {
+  return worker.waiting && !worker.reserved && !worker.draining && worker.free > 0;
+}
 
 }  // namespace
 
-int SqliteStore::RequeueLost(SQLite::Statement& lost, bool costs, const std::string& message) {
-  std::vector<std::int64_t> jobs;
-  while (lost.executeStep()) jobs.push_back(lost.getColumn(0).getInt64());
-  for (const std::int64_t job : jobs) {
-    std::int64_t study = 0;
-    std::int64_t trial = 0;
-    bool again = false;
-    {
-      // A job that was cancelled or has ended meanwhile stays so.
-      SQLite::Statement row = Query(
-          "UPDATE jobs SET losses = losses + ?1 WHERE id = ?2 AND state = ?3 RETURNING study, trial, losses "
-          "< max_attempts",
-          costs ? 1 : 0, job, kRunning);
-      if (!row.executeStep()) continue;
-      study = row.getColumn(0).getInt64();
-      trial = row.getColumn(1).getInt64();
-      again = row.getColumn(2).getInt() != 0;
-    }
-    SetJobState(job, study, trial, again ? v1::TRIAL_STATE_QUEUED : v1::TRIAL_STATE_LOST, message);
+// The current sessions among those given, by name.
+SqliteStore::WorkersAtWork SqliteStore::ReadWorkersAtWork(const std::vector<WorkerSession>& waiting,
+                                                          const std::vector<WorkerSession>& live) {
+  const std::set<WorkerSession> parked(waiting.begin(), waiting.end());
+  std::set<WorkerSession> sessions(live.begin(), live.end());
+  sessions.insert(parked.begin(), parked.end());
+  std::map<std::string, std::int64_t> in_use;
+  SQLite::Statement shares(db(), "SELECT worker, SUM(ranks) FROM shares WHERE ending = 0 GROUP BY worker");
+  while (shares.executeStep()) in_use[shares.getColumn(0).getString()] = shares.getColumn(1).getInt64();
+  WorkersAtWork at_work;
+  SQLite::Statement row(
+      db(),
+      "SELECT host, device_kind, slots, draining FROM workers WHERE worker = ? AND epoch = ? "
+      "AND active = 1");
+  for (const WorkerSession& session : sessions) {
+    row.reset();
+    row.bind(1, session.worker);
+    row.bind(2, session.epoch);
+    if (!row.executeStep()) continue;
+    PlacementWorker& worker = at_work.workers.emplace_back();
+    worker.host = row.getColumn(0).getString();
+    worker.device_kind = row.getColumn(1).getString();
+    worker.slots = row.getColumn(2).getInt64();
+    worker.draining = row.getColumn(3).getInt() != 0;
+    const auto used = in_use.find(session.worker);
+    worker.free = worker.slots - (used == in_use.end() ? 0 : used->second);
+    worker.waiting = parked.contains(session);
+    at_work.sessions.push_back(session);
   }
-  return static_cast<int>(jobs.size());
+  return at_work;
 }
 
-absl::StatusOr<std::int64_t> SqliteStore::RegisterWorker(const v1::RegisterWorkerRequest& request,
-                                                         double now_s) {
-  return Write([&]() -> absl::StatusOr<std::int64_t> {
-    const std::string& worker = request.worker();
-    const std::int64_t slots = request.inventory().slots();
-    SQLite::Statement row = Query("SELECT boot_id, epoch, active FROM workers WHERE worker = ?", worker);
-    if (!row.executeStep()) {
-      Execute("INSERT INTO workers VALUES (?, ?, 1, 1, ?, ?, ?)", worker, request.boot_id(), slots, now_s,
-              request.inventory());
-      return 1;
+PlacementJob SqliteStore::ReadPlacementJob(SQLite::Statement& row) {
+  PlacementJob job;
+  job.ranks = row.getColumn(2).getInt64();
+  job.device = row.getColumn(3).getString();
+  job.fewer_ranks = row.getColumn(4).getInt() != 0;
+  if (row.getColumn(5).getInt64() == 0) return job;  // never tried
+  SQLite::Statement hosts = Query(
+      "SELECT DISTINCT w.host FROM shares s JOIN workers w ON w.worker = s.worker WHERE s.job = ? AND "
+      "s.ending IN (?, ?, ?, ?)",
+      row.getColumn(1).getInt64(), static_cast<int>(ShareEnd::kLost), static_cast<int>(ShareEnd::kRefused),
+      static_cast<int>(ShareEnd::kFailed), static_cast<int>(ShareEnd::kFailedByProcess));
+  while (hosts.executeStep()) job.avoid.insert(hosts.getColumn(0).getString());
+  return job;
+}
+
+void SqliteStore::GiveOut(std::int64_t job, const std::vector<PlacedShare>& shares,
+                          const std::vector<WorkerSession>& sessions, double now_s, double duration_s,
+                          std::vector<Lease>& leases) {
+  Lease lease;
+  {
+    SQLite::Statement row = Query(
+        "UPDATE jobs SET state = ?, message = '', attempts = attempts + 1 WHERE id = ? RETURNING study, "
+        "trial, "
+        "attempts, job",
+        kRunning, job);
+    row.executeStep();
+    lease.key = {row.getColumn(0).getInt64(), row.getColumn(1).getInt64()};
+    lease.attempt = row.getColumn(2).getInt64();
+    Parse(row.getColumn(3), lease.job);
+  }
+  Execute("INSERT INTO attempts (job, number, state, start_s) VALUES (?, ?, ?, ?)", job, lease.attempt,
+          kRunning, now_s);
+  lease.job.set_attempt(lease.attempt);
+  lease.workers = static_cast<std::int32_t>(shares.size());
+  lease.expires_s = now_s + duration_s;
+  // Where one worker runs fewer ranks than were asked for, these are the job's.
+  if (lease.job.fewer_ranks()) lease.job.set_ranks(static_cast<std::int32_t>(shares.front().ranks));
+  for (const PlacedShare& share : shares) {
+    lease.session = sessions[share.worker];
+    lease.ranks = static_cast<std::int32_t>(share.ranks);
+    lease.fencing_token = Next("fencing_token");
+    SQLite::Statement row = Query(
+        "INSERT INTO shares (job, attempt, first_rank, ranks, worker, epoch, lease_id, fencing_token, "
+        "expires_s) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'lease-' || ?7 || '-' || lower(hex(randomblob(8))), ?7, ?8) "
+        "RETURNING lease_id",
+        job, lease.attempt, lease.first_rank, lease.ranks, lease.session.worker, lease.session.epoch,
+        lease.fencing_token, lease.expires_s);
+    row.executeStep();
+    lease.lease_id = row.getColumn(0).getString();
+    leases.push_back(lease);
+    lease.first_rank += lease.ranks;
+  }
+  SetJobState(job, lease.key.study, lease.key.trial, v1::TRIAL_STATE_RUNNING, "");
+}
+
+absl::StatusOr<Assignment> SqliteStore::LeaseJobs(const std::vector<WorkerSession>& waiting,
+                                                  const std::vector<WorkerSession>& live, double now_s,
+                                                  double duration_s) {
+  const absl::StatusOr<bool> queued =
+      Read([&]() -> absl::StatusOr<bool> { return Query(kAnyQueued, kQueued, kStudyRunning).executeStep(); });
+  if (!queued.ok()) return queued.status();
+  if (!*queued) return Assignment();
+  return Write([&]() -> absl::StatusOr<Assignment> {
+    Assignment assignment;
+    auto [workers, sessions] = ReadWorkersAtWork(waiting, live);
+    {
+      SQLite::Statement heads = Query(kHeads, kQueued, kStudyRunning);
+      while (heads.executeStep()) {
+        std::string why = Place(ReadPlacementJob(heads), workers).nobody;
+        if (!why.empty()) assignment.waiting.emplace_back(heads.getColumn(0).getInt64(), std::move(why));
+      }
     }
-    const bool same = row.getColumn(0).getString() == request.boot_id() && row.getColumn(2).getInt() != 0;
-    const std::int64_t epoch = row.getColumn(1).getInt64() + (same ? 0 : 1);
-    row.reset();
-    Execute(
-        "UPDATE workers SET boot_id = ?, epoch = ?, active = 1, slots = ?, registered_s = ?, inventory = ? "
-        "WHERE worker = ?",
-        request.boot_id(), epoch, slots, now_s, request.inventory(), worker);
-    if (!same) {
-      const std::string message = "the worker was started anew";
-      SQLite::Statement lost = Query(
-          "UPDATE attempts SET state = ?, end_s = ?, message = ? WHERE worker = ? AND state = ? RETURNING "
-          "job",
-          kLost, now_s, message, worker, kRunning);
-      RequeueLost(lost, /*costs=*/true, message);
+    std::vector<std::pair<std::int64_t, std::vector<PlacedShare>>> placed;  // by job
+    {
+      SQLite::Statement queue = Query(kQueue, kQueued, kStudyRunning);
+      while (std::any_of(workers.begin(), workers.end(), CanTakeMore) && queue.executeStep()) {
+        Placement placement = Place(ReadPlacementJob(queue), workers);
+        for (const std::size_t i : placement.reserves) workers[i].reserved = true;
+        for (const PlacedShare& share : placement.shares) {
+          workers[share.worker].waiting = false;
+          workers[share.worker].free -= share.ranks;
+        }
+        if (!placement.shares.empty())
+          placed.emplace_back(queue.getColumn(1).getInt64(), std::move(placement.shares));
+      }
     }
-    return epoch;
+    for (const auto& [job, shares] : placed)
+      GiveOut(job, shares, sessions, now_s, duration_s, assignment.leases);
+    return assignment;
   });
 }
 
-absl::StatusOr<std::int64_t> SqliteStore::CheckWorker(const std::string& worker, std::int64_t session_epoch) {
-  SQLite::Statement row = Query("SELECT epoch, slots, active FROM workers WHERE worker = ?", worker);
-  if (!row.executeStep() || row.getColumn(2).getInt() == 0) {
-    return absl::FailedPreconditionError(fmt::format("{} is not registered: register it again", worker));
-  }
-  if (row.getColumn(0).getInt64() != session_epoch) {
-    return absl::FailedPreconditionError(fmt::format("{} is in session {} now, not in {}: register it again",
-                                                     worker, row.getColumn(0).getInt64(), session_epoch));
-  }
-  return row.getColumn(1).getInt64();
-}
-
-absl::Status SqliteStore::DeregisterWorker(const std::string& worker, std::int64_t session_epoch,
-                                           double now_s) {
+absl::Status SqliteStore::ReturnLease(const std::string& lease_id, std::int64_t fencing_token, double now_s) {
   return Write([&]() -> absl::Status {
-    if (auto slots = CheckWorker(worker, session_epoch); !slots.ok()) return slots.status();
-    Execute("UPDATE workers SET active = 0 WHERE worker = ?", worker);
-    const std::string message = "the worker was stopped";
-    SQLite::Statement lost = Query(
-        "UPDATE attempts SET state = ?, end_s = ?, message = ? WHERE worker = ? AND state = ? RETURNING job",
-        kLost, now_s, message, worker, kRunning);
-    RequeueLost(lost, /*costs=*/false, message);
+    EndShares({.end = ShareEnd::kWithdrawn,
+               .now_s = now_s,
+               .message = "its lease did not reach the worker",
+               .used = false},
+              "lease_id = ?5 AND fencing_token = ?6", lease_id, fencing_token);
     return absl::OkStatus();
   });
 }
 
-absl::StatusOr<std::optional<Lease>> SqliteStore::LeaseJob(const std::string& worker,
-                                                           std::int64_t session_epoch, double now_s,
-                                                           double duration_s) {
-  return Write([&]() -> absl::StatusOr<std::optional<Lease>> {
-    const auto slots = CheckWorker(worker, session_epoch);
-    if (!slots.ok()) return slots.status();
-    Lease lease;
-    std::int64_t job = 0;
-    {
-      SQLite::Statement row = Query(
-          "UPDATE jobs SET state = ?1, message = '', attempts = attempts + 1 WHERE id = ("
-          "  SELECT j.id FROM jobs j JOIN studies s ON s.id = j.study"
-          "  WHERE j.state = ?2 AND s.state = ?3 AND j.ranks <= ?4 - ("
-          "    SELECT COALESCE(SUM(b.ranks), 0) FROM attempts a JOIN jobs b ON b.id = a.job"
-          "    WHERE a.state = ?1 AND a.worker = ?5)"
-          "  ORDER BY j.id LIMIT 1) "
-          "RETURNING id, study, trial, attempts, job",
-          kRunning, kQueued, static_cast<int>(v1::STUDY_STATE_RUNNING), *slots, worker);
-      if (!row.executeStep()) return std::optional<Lease>();
-      job = row.getColumn(0).getInt64();
-      lease.key = {row.getColumn(1).getInt64(), row.getColumn(2).getInt64()};
-      lease.attempt = row.getColumn(3).getInt64();
-      Parse(row.getColumn(4), lease.job);
+absl::Status SqliteStore::KeepOnly(const WorkerSession& session, const std::vector<std::string>& held,
+                                   double now_s) {
+  const std::set<std::string> kept(held.begin(), held.end());
+  std::vector<std::string> gone;
+  const absl::Status status = Read([&]() -> absl::Status {
+    SQLite::Statement rows =
+        Query("SELECT lease_id FROM shares WHERE ending = 0 AND worker = ? AND epoch = ?", session.worker,
+              session.epoch);
+    while (rows.executeStep()) {
+      if (std::string lease = rows.getColumn(0).getString(); !kept.contains(lease))
+        gone.push_back(std::move(lease));
     }
-    lease.job.set_attempt(lease.attempt);
-    lease.fencing_token = Next("fencing_token");
-    lease.expires_s = now_s + duration_s;
-    SQLite::Statement attempt = Query(
-        "INSERT INTO attempts (job, number, state, worker, epoch, lease_id, fencing_token, expires_s, "
-        "start_s) "
-        "VALUES (?1, ?2, ?3, ?4, ?5, 'lease-' || ?6 || '-' || lower(hex(randomblob(8))), ?6, ?7, ?8) "
-        "RETURNING lease_id",
-        job, lease.attempt, kRunning, worker, session_epoch, lease.fencing_token, lease.expires_s, now_s);
-    attempt.executeStep();
-    lease.lease_id = attempt.getColumn(0).getString();
-    attempt.reset();
-    SetJobState(job, lease.key.study, lease.key.trial, v1::TRIAL_STATE_RUNNING, "");
-    return std::optional<Lease>(std::move(lease));
+    return absl::OkStatus();
+  });
+  if (!status.ok() || gone.empty()) return status;
+  return Write([&]() -> absl::Status {
+    for (const std::string& lease : gone) {
+      EndShares({.end = ShareEnd::kWithdrawn,
+                 .now_s = now_s,
+                 .message = "its lease did not reach the worker",
+                 .used = false},
+                "lease_id = ?5 AND worker = ?6 AND epoch = ?7", lease, session.worker, session.epoch);
+    }
+    return absl::OkStatus();
   });
 }
 
@@ -139,28 +203,71 @@ absl::StatusOr<v1::LeaseCommand> SqliteStore::RenewLease(const std::string& work
                                                          std::int64_t fencing_token, double now_s,
                                                          double duration_s) {
   return Write([&]() -> absl::StatusOr<v1::LeaseCommand> {
-    if (auto slots = CheckWorker(worker, session_epoch); !slots.ok()) return slots.status();
     SQLite::Statement row = Query(
-        "UPDATE attempts SET expires_s = ? WHERE lease_id = ? AND fencing_token = ? AND worker = ? AND epoch "
-        "= ? AND state = ? "
-        "RETURNING (SELECT j.state FROM jobs j WHERE j.id = attempts.job)",
-        now_s + duration_s, lease_id, fencing_token, worker, session_epoch, kRunning);
+        "UPDATE shares SET expires_s = ? WHERE lease_id = ? AND fencing_token = ? AND worker = ? AND epoch = "
+        "? "
+        "AND ending = 0 RETURNING (SELECT a.stopping FROM attempts a WHERE a.job = shares.job AND a.number = "
+        "shares.attempt), (SELECT w.draining FROM workers w WHERE w.worker = shares.worker)",
+        now_s + duration_s, lease_id, fencing_token, worker, session_epoch);
     if (!row.executeStep()) {
       return absl::FailedPreconditionError(
           fmt::format("lease {} is not {}'s any more: drop its job", lease_id, worker));
     }
-    return row.getColumn(0).getInt() == kRunning ? v1::LEASE_COMMAND_CONTINUE : v1::LEASE_COMMAND_CANCEL;
+    if (row.getColumn(0).getInt() != 0) return v1::LEASE_COMMAND_CANCEL;
+    return row.getColumn(1).getInt() != 0 ? v1::LEASE_COMMAND_DRAIN : v1::LEASE_COMMAND_CONTINUE;
+  });
+}
+
+absl::StatusOr<std::vector<std::string>> SqliteStore::LeasesToStop() {
+  return Read([&]() -> absl::StatusOr<std::vector<std::string>> {
+    std::vector<std::string> leases;
+    SQLite::Statement rows(db(),
+                           "SELECT s.lease_id FROM attempts a JOIN shares s ON s.job = a.job AND s.attempt = "
+                           "a.number WHERE a.stopping = 1 AND s.ending = 0 ORDER BY s.fencing_token");
+    while (rows.executeStep()) leases.push_back(rows.getColumn(0).getString());
+    return leases;
+  });
+}
+
+absl::StatusOr<ShareOfAttempt> SqliteStore::FindShare(const std::string& lease_id,
+                                                      std::int64_t fencing_token) {
+  return Read([&]() -> absl::StatusOr<ShareOfAttempt> {
+    SQLite::Statement row = Query(
+        "SELECT s.job, s.attempt, s.first_rank, s.ranks, (SELECT SUM(t.ranks) FROM shares t WHERE t.job = "
+        "s.job "
+        "AND t.attempt = s.attempt), a.stopping FROM shares s JOIN attempts a ON a.job = s.job AND a.number "
+        "= "
+        "s.attempt WHERE s.lease_id = ? AND s.fencing_token = ? AND s.ending = 0",
+        lease_id, fencing_token);
+    if (!row.executeStep())
+      return absl::FailedPreconditionError(fmt::format("lease {} is not held any more", lease_id));
+    ShareOfAttempt share;
+    share.job = row.getColumn(0).getInt64();
+    share.attempt = row.getColumn(1).getInt64();
+    share.first_rank = row.getColumn(2).getInt();
+    share.ranks = row.getColumn(3).getInt();
+    share.job_ranks = row.getColumn(4).getInt();
+    share.stopping = row.getColumn(5).getInt() != 0;
+    return share;
   });
 }
 
 absl::StatusOr<int> SqliteStore::ExpireLeases(double now_s) {
   return Write([&]() -> absl::StatusOr<int> {
-    const std::string message = "the worker did not renew its lease";
-    SQLite::Statement lost = Query(
-        "UPDATE attempts SET state = ?, end_s = ?, message = ? WHERE state = ? AND expires_s <= ? RETURNING "
-        "job",
-        kLost, now_s, message, kRunning, now_s);
-    return RequeueLost(lost, /*costs=*/true, message);
+    return EndShares(
+        {.end = ShareEnd::kLost, .now_s = now_s, .message = "the worker did not renew its lease"},
+        "expires_s <= ?5", now_s);
+  });
+}
+
+absl::StatusOr<int> SqliteStore::LoseGangShares(const WorkerSession& session, const std::string& message,
+                                                double now_s) {
+  return Write([&]() -> absl::StatusOr<int> {
+    return EndShares(
+        {.end = ShareEnd::kLost, .now_s = now_s, .message = message},
+        "worker = ?5 AND epoch = ?6 AND (SELECT count(*) FROM shares t WHERE t.job = shares.job AND "
+        "t.attempt = shares.attempt) > 1",
+        session.worker, session.epoch);
   });
 }
 

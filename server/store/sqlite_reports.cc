@@ -10,32 +10,13 @@ namespace {
 constexpr const char* kReport = "report";
 constexpr std::int64_t kMaxLogBytesPerAttempt = 1 << 20;
 
-v1::TrialState StateOf(v1::Outcome outcome) {
-  switch (outcome) {
-    case v1::OUTCOME_MEASURED:
-      return v1::TRIAL_STATE_MEASURED;
-    case v1::OUTCOME_OUT_OF_MEMORY:
-      return v1::TRIAL_STATE_INFEASIBLE;
-    case v1::OUTCOME_FAILED:
-      return v1::TRIAL_STATE_FAILED;
-    case v1::OUTCOME_TIMED_OUT:
-      return v1::TRIAL_STATE_TIMED_OUT;
-    case v1::OUTCOME_CANCELLED:
-      return v1::TRIAL_STATE_CANCELLED;
-    case v1::OUTCOME_REFUSED:
-      return v1::TRIAL_STATE_LOST;
-    default:
-      return v1::TRIAL_STATE_UNSPECIFIED;
-  }
-}
-
 }  // namespace
 
 std::string SqliteStore::RefusalOf(const struct Report& report) {
   if (RequestIdTaken(report.request_id))
     return fmt::format("request_id {} was used for another request", report.request_id);
   SQLite::Statement row = Query(
-      "SELECT worker, epoch, fencing_token, number, state FROM attempts WHERE lease_id = ?", report.lease_id);
+      "SELECT worker, epoch, fencing_token, attempt, ending FROM shares WHERE lease_id = ?", report.lease_id);
   if (!row.executeStep()) return fmt::format("there is no lease {}", report.lease_id);
   if (row.getColumn(0).getString() != report.worker)
     return fmt::format("lease {} is another worker's", report.lease_id);
@@ -50,34 +31,32 @@ std::string SqliteStore::RefusalOf(const struct Report& report) {
     return fmt::format("lease {} is for attempt {}, not {}", report.lease_id, row.getColumn(3).getInt64(),
                        report.attempt);
   }
-  const int state = row.getColumn(4).getInt();
-  if (state != v1::TRIAL_STATE_RUNNING) {
+  const auto end = static_cast<ShareEnd>(row.getColumn(4).getInt());
+  if (end != ShareEnd::kRuns) {
     return fmt::format("attempt {} of lease {} has ended ({})", report.attempt, report.lease_id,
-                       v1::TrialState_Name(static_cast<v1::TrialState>(state)));
+                       v1::TrialState_Name(StateOf(end)));
   }
   return "";
 }
 
 absl::Status SqliteStore::RecordReport(const struct Report& report, double now_s) {
   std::int64_t job = 0;
-  std::int64_t study = 0;
   std::int64_t trial = 0;
-  bool wanted = false;  // nobody has cancelled the job
+  double held_s = 0;  // rank-seconds
   {
     SQLite::Statement row = Query(
-        "SELECT j.id, j.study, j.trial, j.state FROM attempts a JOIN jobs j ON j.id = a.job WHERE a.lease_id "
-        "= ?",
-        report.lease_id);
+        "SELECT j.id, j.trial, s.ranks * MAX(0, ? - a.start_s) FROM shares s JOIN jobs j ON j.id = s.job "
+        "JOIN "
+        "attempts a ON a.job = s.job AND a.number = s.attempt WHERE s.lease_id = ?",
+        now_s, report.lease_id);
     row.executeStep();
     job = row.getColumn(0).getInt64();
-    study = row.getColumn(1).getInt64();
-    trial = row.getColumn(2).getInt64();
-    wanted = row.getColumn(3).getInt() == v1::TRIAL_STATE_RUNNING;
+    trial = row.getColumn(1).getInt64();
+    held_s = row.getColumn(2).getDouble();
   }
-  const v1::TrialState state = StateOf(report.outcome);
-  if (state == v1::TRIAL_STATE_UNSPECIFIED)
-    return absl::InvalidArgumentError("outcome is missing or unknown");
-  if (state == v1::TRIAL_STATE_MEASURED) {
+  const ShareEnd end = EndOf(report.outcome, report.failure);
+  if (end == ShareEnd::kRuns) return absl::InvalidArgumentError("outcome is missing or unknown");
+  if (end == ShareEnd::kMeasured) {
     if (trial > 0 && (!report.measurement || report.measurement->step_time_s().empty())) {
       return absl::InvalidArgumentError("measurement.step_time_s is empty, and the job is a trial");
     }
@@ -85,41 +64,21 @@ absl::Status SqliteStore::RecordReport(const struct Report& report, double now_s
       return absl::InvalidArgumentError("calibration is missing, and the job is a calibration");
     }
   }
-
-  if (state == v1::TRIAL_STATE_LOST && wanted) {
-    RememberRequest(report.request_id, kReport, report.lease_id);
-    SQLite::Statement lost = Query("UPDATE attempts SET state = ?, end_s = ?, message = ? WHERE lease_id = ? RETURNING job",
-                                   static_cast<int>(state), now_s, report.message, report.lease_id);
-    RequeueLost(lost, /*costs=*/true, report.message);
-    return absl::OkStatus();
-  }
-  Execute("UPDATE attempts SET state = ?, end_s = ?, message = ? WHERE lease_id = ?", static_cast<int>(state),
-          now_s, report.message, report.lease_id);
-  if (report.out_of_memory) {
-    Execute("UPDATE attempts SET out_of_memory = ? WHERE lease_id = ?", *report.out_of_memory,
-            report.lease_id);
-  }
-  if (report.measurement) {
-    const v1::Measurement& m = *report.measurement;
-    Execute("INSERT INTO measurements VALUES (?, ?, ?, ?, ?, ?, ?)", job, report.attempt,
-            m.median_step_time_s(), m.device_s(), m.build_id(), m.device_fingerprint(), m);
-  }
-  if (state == v1::TRIAL_STATE_MEASURED && trial == 0 && wanted) {
-    Execute("INSERT INTO calibrations VALUES (?, ?, ?)", study, report.device_overhead_bytes,
-            *report.calibration);
-  }
+  // What reports no device time held its ranks from its lease to its end.
+  if (report.measurement && report.measurement->device_s() > 0) held_s = report.measurement->device_s();
+  Execute(
+      "UPDATE shares SET ending = ?, end_s = ?, message = ?, device_s = ?, device_overhead_bytes = ? WHERE "
+      "lease_id = ?",
+      static_cast<int>(end), now_s, report.message, held_s, report.device_overhead_bytes, report.lease_id);
+  const auto keep = [&](const char* sql, const google::protobuf::MessageLite& message) {
+    Execute(sql, message, report.lease_id);
+  };
+  if (report.out_of_memory)
+    keep("UPDATE shares SET out_of_memory = ? WHERE lease_id = ?", *report.out_of_memory);
+  if (report.measurement) keep("UPDATE shares SET measurement = ? WHERE lease_id = ?", *report.measurement);
+  if (report.calibration) keep("UPDATE shares SET calibration = ? WHERE lease_id = ?", *report.calibration);
   RememberRequest(report.request_id, kReport, report.lease_id);
-  if (!wanted) {
-    if (trial > 0) {
-      SetTrialState(study, trial, v1::TRIAL_STATE_CANCELLED, "cancelled");
-    } else {
-      TouchStudy(study);
-    }
-  } else if (state == v1::TRIAL_STATE_CANCELLED) {
-    SetJobState(job, study, trial, v1::TRIAL_STATE_QUEUED, "the worker gave it back");
-  } else {
-    SetJobState(job, study, trial, state, report.message);
-  }
+  SettleAttempt(job, report.attempt, now_s);
   return absl::OkStatus();
 }
 
@@ -159,8 +118,8 @@ absl::Status SqliteStore::AppendLog(const std::string& lease_id, std::int64_t fe
     std::int64_t attempt = 0;
     {
       SQLite::Statement row =
-          Query("SELECT job, number FROM attempts WHERE lease_id = ? AND fencing_token = ? AND state = ?",
-                lease_id, fencing_token, static_cast<int>(v1::TRIAL_STATE_RUNNING));
+          Query("SELECT job, attempt FROM shares WHERE lease_id = ? AND fencing_token = ? AND ending = 0",
+                lease_id, fencing_token);
       if (!row.executeStep()) {
         return absl::FailedPreconditionError(
             fmt::format("lease {} is not held any more: its log is not taken", lease_id));

@@ -50,6 +50,13 @@ void SqliteStore::TouchStudy(std::int64_t id) {
   changed_ = true;
 }
 
+void SqliteStore::TouchTrial(std::int64_t study, std::int64_t trial) {
+  const std::int64_t change = Next("change");
+  if (trial > 0) Execute("UPDATE trials SET change = ? WHERE study = ? AND number = ?", change, study, trial);
+  Execute("UPDATE studies SET change = ? WHERE id = ?", change, study);
+  changed_ = true;
+}
+
 void SqliteStore::SetTrialState(std::int64_t study, std::int64_t trial, v1::TrialState state,
                                 const std::string& message) {
   const std::int64_t change = Next("change");

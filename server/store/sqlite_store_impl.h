@@ -1,5 +1,6 @@
 // The class behind OpenSqliteStore and OpenMemoryStore. Its parts: sqlite_studies.cc, sqlite_trials.cc,
-// sqlite_leases.cc, sqlite_reports.cc. Thread-safe: one mutex guards the one connection.
+// sqlite_workers.cc, sqlite_leases.cc, sqlite_reports.cc, sqlite_attempts.cc. Thread-safe: one mutex guards
+// the one connection.
 #pragma once
 
 #include <functional>
@@ -12,6 +13,8 @@
 #include "SQLiteCpp/Transaction.h"
 #include "absl/synchronization/mutex.h"
 #include "google/protobuf/message_lite.h"
+#include "server/store/attempt_verdict.h"
+#include "server/store/placement.h"
 #include "server/store/sqlite_file.h"
 #include "server/store/store.h"
 
@@ -50,16 +53,31 @@ class SqliteStore final : public Store {
   absl::StatusOr<std::optional<Calibration>> GetCalibration(std::int64_t study) override;
   absl::StatusOr<std::pair<v1::TrialState, std::string>> CalibrationState(std::int64_t study) override;
   absl::Status CancelJobs(std::int64_t study, double now_s) override;
+  absl::StatusOr<v1::Trial> RetryTrial(std::int64_t study, std::int64_t number, const std::string& request_id,
+                                       double now_s) override;
 
   absl::StatusOr<std::int64_t> RegisterWorker(const v1::RegisterWorkerRequest& request,
                                               double now_s) override;
   absl::Status DeregisterWorker(const std::string& worker, std::int64_t session_epoch, double now_s) override;
-  absl::StatusOr<std::optional<Lease>> LeaseJob(const std::string& worker, std::int64_t session_epoch,
-                                                double now_s, double duration_s) override;
+  absl::Status CheckSession(const WorkerSession& session) override;
+  absl::Status DrainWorker(const std::string& worker, double now_s) override;
+  absl::StatusOr<std::vector<WorkerRecord>> ListWorkers(const std::string& after, int limit,
+                                                        bool gone) override;
+  absl::StatusOr<WorkerRecord> GetWorker(const std::string& worker) override;
+  absl::StatusOr<Assignment> LeaseJobs(const std::vector<WorkerSession>& waiting,
+                                       const std::vector<WorkerSession>& live, double now_s,
+                                       double duration_s) override;
+  absl::Status ReturnLease(const std::string& lease_id, std::int64_t fencing_token, double now_s) override;
+  absl::Status KeepOnly(const WorkerSession& session, const std::vector<std::string>& held,
+                        double now_s) override;
   absl::StatusOr<v1::LeaseCommand> RenewLease(const std::string& worker, std::int64_t session_epoch,
                                               const std::string& lease_id, std::int64_t fencing_token,
                                               double now_s, double duration_s) override;
+  absl::StatusOr<std::vector<std::string>> LeasesToStop() override;
+  absl::StatusOr<ShareOfAttempt> FindShare(const std::string& lease_id, std::int64_t fencing_token) override;
   absl::StatusOr<int> ExpireLeases(double now_s) override;
+  absl::StatusOr<int> LoseGangShares(const WorkerSession& session, const std::string& message,
+                                     double now_s) override;
 
   absl::Status Report(const struct Report& report, double now_s) override;
   absl::StatusOr<std::int64_t> RefusedReports() override;
@@ -147,8 +165,9 @@ class SqliteStore final : public Store {
   // DataLoss-like: throws SQLite::Exception(SQLITE_CORRUPT) where the bytes are no such message.
   static void Parse(const SQLite::Column& column, google::protobuf::MessageLite& message);
 
-  std::int64_t Next(const char* counter);  // raises a counter
-  void TouchStudy(std::int64_t id);        // a new change cursor
+  std::int64_t Next(const char* counter);                   // raises a counter
+  void TouchStudy(std::int64_t id);                         // a new change cursor
+  void TouchTrial(std::int64_t study, std::int64_t trial);  // the same of one of its trials; 0: of none
   void SetTrialState(std::int64_t study, std::int64_t trial, v1::TrialState state,
                      const std::string& message);
   // Of a job and, where it is one, its trial; moves the study's cursor.
@@ -168,11 +187,61 @@ class SqliteStore final : public Store {
   std::vector<v1::Trial> ReadTrials(std::int64_t study, SQLite::Statement& rows,
                                     std::vector<std::int64_t>* changes);
   void CancelOpenJobs(std::int64_t study);
-  // Ends attempts that a statement has just made LOST (it returns their jobs): queues the jobs again, or ends
-  // them. `costs`: against the bound.
-  int RequeueLost(SQLite::Statement& lost, bool costs, const std::string& message);
-  absl::StatusOr<std::int64_t> CheckWorker(const std::string& worker,
-                                           std::int64_t session_epoch);  // its slots
+  void QueueJob(std::int64_t study, std::int64_t trial, const v1::Job& job, std::int64_t max_attempts);
+  absl::Status SessionStatus(const WorkerSession& session);  // CheckSession's
+  std::vector<WorkerRecord> ReadWorkers(SQLite::Statement& rows);
+
+  // In the same order.
+  struct WorkersAtWork {
+    std::vector<PlacementWorker> workers;
+    std::vector<WorkerSession> sessions;
+  };
+  WorkersAtWork ReadWorkersAtWork(const std::vector<WorkerSession>& waiting,
+                                  const std::vector<WorkerSession>& live);
+  // Columns: study, job, ranks, device, fewer_ranks, attempts.
+  PlacementJob ReadPlacementJob(SQLite::Statement& row);
+  // Starts an attempt at a queued job; its leases are appended. A share's worker is an index of `sessions`.
+  void GiveOut(std::int64_t job, const std::vector<PlacedShare>& shares,
+               const std::vector<WorkerSession>& sessions, double now_s, double duration_s,
+               std::vector<Lease>& leases);
+
+  struct Ending {
+    ShareEnd end = ShareEnd::kLost;
+    double now_s = 0;
+    std::string message;
+    bool used = true;  // the ranks were held from the lease on
+  };
+  // Ends the running shares that `where` selects, in one statement, with all that follows. `values` are its
+  // parameters from ?5 on. Returns how many.
+  template <typename... Values>
+  int EndShares(const Ending& ending, const char* where, const Values&... values) {
+    const std::string sql = std::string(
+                                "UPDATE shares SET ending = ?1, end_s = ?2, message = ?3, device_s = ?4 * "
+                                "ranks * MAX(0, ?2 - (SELECT "
+                                "start_s FROM attempts a WHERE a.job = shares.job AND a.number = "
+                                "shares.attempt)) WHERE ending = 0 "
+                                "AND ") +
+                            where + " RETURNING job, attempt";
+    SQLite::Statement ended = Query(sql.c_str(), static_cast<int>(ending.end), ending.now_s, ending.message,
+                                    ending.used ? 1 : 0, values...);
+    return SettleEnded(ended, ending.now_s);
+  }
+  // Settles the attempts of shares that a statement ends; it returns (job, attempt) for each.
+  int SettleEnded(SQLite::Statement& ended, double now_s);
+  // Ends the attempt where all its shares have ended; tells the others to stop where one broke it.
+  void SettleAttempt(std::int64_t job, std::int64_t attempt, double now_s);
+  void EndAttempt(std::int64_t job, std::int64_t attempt, double now_s);
+  struct EndedShare {
+    ShareEnd end = ShareEnd::kRuns;
+    std::string worker;
+    std::string message;
+    int ranks = 0;
+    std::int64_t device_overhead_bytes = 0;
+    std::optional<v1::Measurement> measurement;
+    std::optional<v1::CalibrateResult> calibration;
+  };
+  std::vector<EndedShare> ReadShares(std::int64_t job, std::int64_t attempt);  // by rank
+  void KeepCalibration(std::int64_t study, const std::vector<EndedShare>& shares);
 
   std::string RefusalOf(const struct Report& report);  // empty: none
   absl::Status RecordReport(const struct Report& report, double now_s);

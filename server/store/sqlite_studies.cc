@@ -169,13 +169,8 @@ absl::StatusOr<StudyUsage> SqliteStore::Usage(std::int64_t id) {
     if (!row.executeStep()) return StudyNotFound(id);
     usage.wall_s = row.getColumn(0).getDouble();
     usage.plan_cpu_s = row.getColumn(1).getDouble();
-    // An attempt that reported no device time held its ranks from its lease to its end.
     SQLite::Statement sum = Query(
-        "SELECT COALESCE(SUM(CASE WHEN m.device_s > 0 THEN m.device_s ELSE j.ranks * (a.end_s - a.start_s) "
-        "END), 0) "
-        "FROM attempts a JOIN jobs j ON j.id = a.job LEFT JOIN measurements m ON m.job = a.job AND m.attempt "
-        "= a.number "
-        "WHERE j.study = ? AND a.end_s IS NOT NULL",
+        "SELECT COALESCE(SUM(s.device_s), 0) FROM jobs j JOIN shares s ON s.job = j.id WHERE j.study = ?",
         id);
     sum.executeStep();
     usage.device_s = sum.getColumn(0).getDouble();

@@ -8,6 +8,7 @@
 namespace autocfg {
 namespace {
 
+constexpr const char* kRetry = "retry_trial";
 constexpr const char* kTrialColumns =
     "SELECT number, repeat, state, message, trial, plan_text, change FROM trials WHERE study = ? ";
 
@@ -26,10 +27,10 @@ std::vector<v1::Trial> SqliteStore::ReadTrials(std::int64_t study, SQLite::State
   std::vector<v1::Trial> trials;
   SQLite::Statement attempts(
       db(),
-      "SELECT a.number, a.state, a.worker, a.message, a.start_s, a.end_s, m.measurement "
-      "FROM jobs j JOIN attempts a ON a.job = j.id "
+      "SELECT a.number, a.state, s.worker, a.message, a.start_s, a.end_s, m.measurement "
+      "FROM jobs j JOIN attempts a ON a.job = j.id JOIN shares s ON s.job = a.job AND s.attempt = a.number "
       "LEFT JOIN measurements m ON m.job = a.job AND m.attempt = a.number "
-      "WHERE j.study = ? AND j.trial = ? ORDER BY a.number");
+      "WHERE j.study = ? AND j.trial = ? ORDER BY a.number, s.first_rank");
   while (rows.executeStep()) {
     v1::Trial& trial = trials.emplace_back();
     Parse(rows.getColumn(4), trial);
@@ -44,10 +45,17 @@ std::vector<v1::Trial> SqliteStore::ReadTrials(std::int64_t study, SQLite::State
     attempts.bind(1, study);
     attempts.bind(2, number);
     while (attempts.executeStep()) {
+      const std::int64_t attempt_number = attempts.getColumn(0).getInt64();
+      const int known = trial.attempts_size();
+      if (known > 0 && trial.attempts(known - 1).number() == attempt_number) {
+        trial.mutable_attempts(known - 1)->add_workers(attempts.getColumn(2).getString());
+        continue;
+      }
       v1::Attempt& attempt = *trial.add_attempts();
-      attempt.set_number(attempts.getColumn(0).getInt64());
+      attempt.set_number(attempt_number);
       attempt.set_state(static_cast<v1::TrialState>(attempts.getColumn(1).getInt()));
       attempt.set_worker(attempts.getColumn(2).getString());
+      attempt.add_workers(attempt.worker());
       attempt.set_message(attempts.getColumn(3).getString());
       attempt.set_start_time_s(attempts.getColumn(4).getDouble());
       if (!attempts.getColumn(5).isNull()) attempt.set_end_time_s(attempts.getColumn(5).getDouble());
@@ -58,6 +66,16 @@ std::vector<v1::Trial> SqliteStore::ReadTrials(std::int64_t study, SQLite::State
     }
   }
   return trials;
+}
+
+void SqliteStore::QueueJob(std::int64_t study, std::int64_t trial, const v1::Job& job,
+                           std::int64_t max_attempts) {
+  Execute(
+      "INSERT INTO jobs (study, trial, ranks, state, max_attempts, job, device, fewer_ranks) VALUES (?, ?, "
+      "?, ?, "
+      "?, ?, ?, ?)",
+      study, trial, job.ranks(), static_cast<int>(v1::TRIAL_STATE_QUEUED), max_attempts, job, job.device(),
+      job.fewer_ranks() ? 1 : 0);
 }
 
 absl::StatusOr<v1::Trial> SqliteStore::EnqueueTrial(std::int64_t study, const v1::Trial& given,
@@ -94,8 +112,7 @@ absl::StatusOr<v1::Trial> SqliteStore::EnqueueTrial(std::int64_t study, const v1
         study, number, trial.plan_text(), trial.repeat(), static_cast<int>(trial.state()), trial);
     v1::Job job = given_job;
     job.set_name(TrialName(study, number));
-    Execute("INSERT INTO jobs (study, trial, ranks, state, max_attempts, job) VALUES (?, ?, ?, ?, ?, ?)",
-            study, number, job.ranks(), static_cast<int>(v1::TRIAL_STATE_QUEUED), max_attempts, job);
+    QueueJob(study, number, job, max_attempts);
     SetTrialState(study, number, v1::TRIAL_STATE_QUEUED, "");
     trial.set_name(job.name());
     return trial;
@@ -116,8 +133,7 @@ absl::Status SqliteStore::EnqueueCalibration(std::int64_t study, const v1::Job& 
     }
     v1::Job job = given;
     job.set_name(CalibrationName(study));
-    Execute("INSERT INTO jobs (study, trial, ranks, state, max_attempts, job) VALUES (?, 0, ?, ?, ?, ?)",
-            study, job.ranks(), static_cast<int>(v1::TRIAL_STATE_QUEUED), max_attempts, job);
+    QueueJob(study, 0, job, max_attempts);
     TouchStudy(study);
     return absl::OkStatus();
   });
@@ -173,8 +189,11 @@ void SqliteStore::CancelOpenJobs(std::int64_t study) {
               static_cast<int>(v1::TRIAL_STATE_QUEUED), static_cast<int>(v1::TRIAL_STATE_RUNNING));
     while (rows.executeStep()) open.emplace_back(rows.getColumn(0).getInt64(), rows.getColumn(1).getInt64());
   }
-  for (const auto& [job, trial] : open)
+  for (const auto& [job, trial] : open) {
+    Execute("UPDATE attempts SET stopping = 1 WHERE job = ? AND state = ?", job,
+            static_cast<int>(v1::TRIAL_STATE_RUNNING));
     SetJobState(job, study, trial, v1::TRIAL_STATE_CANCELLED, "cancelled");
+  }
 }
 
 absl::Status SqliteStore::CancelJobs(std::int64_t study, double /*now_s*/) {
@@ -182,6 +201,49 @@ absl::Status SqliteStore::CancelJobs(std::int64_t study, double /*now_s*/) {
     if (absl::Status status = CheckStudy(study); !status.ok()) return status;
     CancelOpenJobs(study);
     return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<v1::Trial> SqliteStore::RetryTrial(std::int64_t study, std::int64_t number,
+                                                  const std::string& request_id, double /*now_s*/) {
+  return Write([&]() -> absl::StatusOr<v1::Trial> {
+    const std::string name = TrialName(study, number);
+    const auto read = [&]() -> std::vector<v1::Trial> {
+      SQLite::Statement rows = Query((std::string(kTrialColumns) + "AND number = ?").c_str(), study, number);
+      return ReadTrials(study, rows, nullptr);
+    };
+    const std::vector<v1::Trial> trials = read();
+    if (trials.empty()) return absl::NotFoundError(fmt::format("no trial {}", name));
+    const v1::Trial& trial = trials.front();
+    if (const auto known = FindRequest(request_id, kRetry); known && *known == name) return trial;
+    if (RequestIdTaken(request_id)) {
+      return absl::AlreadyExistsError(
+          fmt::format("request_id {} was used for another request: choose a new one", request_id));
+    }
+    const std::optional<v1::Study> owner = FindStudy(study);
+    if (IsEnd(owner->state())) {
+      return absl::FailedPreconditionError(fmt::format("{} has ended ({}) and runs no trial again",
+                                                       owner->name(), v1::StudyState_Name(owner->state())));
+    }
+    switch (trial.state()) {
+      case v1::TRIAL_STATE_FAILED:
+      case v1::TRIAL_STATE_TIMED_OUT:
+      case v1::TRIAL_STATE_CANCELLED:
+      case v1::TRIAL_STATE_LOST:
+        break;
+      default:
+        return absl::FailedPreconditionError(
+            fmt::format("{} is {}: only one that failed, timed out, was cancelled or lost is run again", name,
+                        v1::TrialState_Name(trial.state())));
+    }
+    RememberRequest(request_id, kRetry, name);
+    SQLite::Statement job =
+        Query("UPDATE jobs SET losses = 0 WHERE study = ? AND trial = ? RETURNING id", study, number);
+    job.executeStep();
+    const std::int64_t id = job.getColumn(0).getInt64();
+    job.reset();
+    SetJobState(id, study, number, v1::TRIAL_STATE_QUEUED, "");
+    return read().front();
   });
 }
 

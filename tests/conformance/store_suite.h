@@ -93,10 +93,13 @@ class StoreSuite : public testing::TestWithParam<StoreMaker> {
     EXPECT_TRUE(epoch.ok()) << epoch.status();
     return *epoch;
   }
+  // What one worker gets that is alone at work.
   std::optional<Lease> Take(std::int64_t epoch, const std::string& worker = "workers/a", double now = 200) {
-    auto lease = store_->LeaseJob(worker, epoch, now, 10);
-    EXPECT_TRUE(lease.ok()) << lease.status();
-    return *lease;
+    const auto assignment = store_->LeaseJobs({{worker, epoch}}, {{worker, epoch}}, now, 10);
+    EXPECT_TRUE(assignment.ok()) << assignment.status();
+    if (!assignment.ok() || assignment->leases.empty()) return std::nullopt;
+    EXPECT_EQ(assignment->leases.size(), 1u);
+    return assignment->leases.front();
   }
   static Report Measured(const Lease& lease, std::int64_t epoch, const std::string& request_id,
                          const std::string& worker = "workers/a") {
@@ -389,18 +392,26 @@ TEST_P(StoreSuite, PausedStudiesAreNotLeased) {
 }
 
 TEST_P(StoreSuite, LeasingNeedsTheCurrentSession) {
-  EXPECT_EQ(store_->LeaseJob("workers/none", 1, 1, 1).status().code(), absl::StatusCode::kFailedPrecondition);
+  Enqueue(NewRunning(), "tp=1");
+  const auto check = [&](const std::string& worker, std::int64_t epoch) {
+    return store_->CheckSession({worker, epoch}).code();
+  };
+  EXPECT_EQ(check("workers/none", 1), absl::StatusCode::kNotFound);
+  EXPECT_FALSE(Take(1, "workers/none"));
   const std::int64_t old = Register();
   EXPECT_EQ(Register(), old);
+  EXPECT_EQ(check("workers/a", old), absl::StatusCode::kOk);
   const std::int64_t epoch = Register("workers/a", "boot2");
   EXPECT_GT(epoch, old);
-  EXPECT_EQ(store_->LeaseJob("workers/a", old, 1, 1).status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_TRUE(store_->LeaseJob("workers/a", epoch, 1, 1).ok());
+  EXPECT_EQ(check("workers/a", old), absl::StatusCode::kFailedPrecondition);
+  EXPECT_FALSE(Take(old));
   EXPECT_TRUE(store_->DeregisterWorker("workers/a", epoch, 1).ok());
-  EXPECT_EQ(store_->LeaseJob("workers/a", epoch, 1, 1).status().code(),
-            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(check("workers/a", epoch), absl::StatusCode::kNotFound);
+  EXPECT_FALSE(Take(epoch));
   EXPECT_EQ(store_->DeregisterWorker("workers/a", epoch, 1).code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_GT(Register("workers/a", "boot2"), epoch);
+  const std::int64_t next = Register("workers/a", "boot2");
+  EXPECT_GT(next, epoch);
+  EXPECT_TRUE(Take(next));
 }
 
 TEST_P(StoreSuite, EachJobGoesToOneOfManyWorkersAndTokensRise) {
@@ -415,10 +426,9 @@ TEST_P(StoreSuite, EachJobGoesToOneOfManyWorkersAndTokensRise) {
   for (int w = 0; w < kWorkers; ++w) {
     threads.emplace_back([&, w] {
       while (true) {
-        auto lease =
-            store_->LeaseJob(fmt::format("workers/{}", w), epochs[static_cast<std::size_t>(w)], 200, 10);
-        if (!lease.ok() || !lease->has_value()) break;
-        taken[static_cast<std::size_t>(w)].push_back(**lease);
+        const auto lease = Take(epochs[static_cast<std::size_t>(w)], fmt::format("workers/{}", w));
+        if (!lease) break;
+        taken[static_cast<std::size_t>(w)].push_back(*lease);
       }
     });
   }
@@ -564,7 +574,7 @@ TEST_P(StoreSuite, AWorkerThatRefusesAJobLeavesItToTheNextAttempt) {
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_QUEUED);
   EXPECT_EQ(Trial(id, 1).message(), "GPU 0 is not free");
   const std::int64_t other = Register("workers/b");
-  const Lease second = **store_->LeaseJob("workers/b", other, 210, 30);
+  const Lease second = *Take(other, "workers/b", 210);
   EXPECT_EQ(second.attempt, 2);
   Report again = Ended(second, other, "r2", v1::OUTCOME_REFUSED, "nor here");
   again.worker = "workers/b";

@@ -134,7 +134,7 @@ TEST_F(SchedTest, ALongPollOfAnOldSessionFails) {
 
 TEST_F(SchedTest, LeasesEndByTheClock) {
   Enqueue("tp=1");
-  ASSERT_TRUE(store_->LeaseJob("workers/a", epoch_, now_, 10)->has_value());
+  ASSERT_EQ(store_->LeaseJobs({{"workers/a", epoch_}}, {}, now_, 10)->leases.size(), 1u);
   const LeaseExpiry expiry(*store_, clock_, absl::Milliseconds(1), absl::Milliseconds(1));
   absl::SleepFor(absl::Milliseconds(50));
   EXPECT_EQ(store_->GetTrial(study_, 1)->state(), v1::TRIAL_STATE_RUNNING);
@@ -146,8 +146,8 @@ TEST_F(SchedTest, LeasesEndByTheClock) {
 
 TEST_F(SchedTest, TheFirstLookLeavesTimeToRenew) {
   Enqueue("tp=1");
-  ASSERT_TRUE(
-      store_->LeaseJob("workers/a", epoch_, 0, 10)->has_value());  // ran out while no coordinator was there
+  // It ran out while no coordinator was there.
+  ASSERT_EQ(store_->LeaseJobs({{"workers/a", epoch_}}, {}, 0, 10)->leases.size(), 1u);
   const LeaseExpiry expiry(*store_, clock_, kLong, absl::Milliseconds(1));
   absl::SleepFor(absl::Milliseconds(20));
   EXPECT_EQ(store_->GetTrial(study_, 1)->state(), v1::TRIAL_STATE_RUNNING);

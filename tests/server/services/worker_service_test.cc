@@ -81,8 +81,7 @@ TEST_F(WorkerServiceTest, LeasingNeedsASession) {
   v1::LeaseWorkResponse response;
   EXPECT_EQ(Call(workers_, &Stub::LeaseWork, request, &response).error_code(), StatusCode::INVALID_ARGUMENT);
   request.set_worker("workers/a");
-  EXPECT_EQ(Call(workers_, &Stub::LeaseWork, request, &response).error_code(),
-            StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(Call(workers_, &Stub::LeaseWork, request, &response).error_code(), StatusCode::NOT_FOUND);
   std::int64_t epoch = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
   request.set_session_epoch(epoch);

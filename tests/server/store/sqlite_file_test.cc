@@ -68,7 +68,7 @@ TEST(SqliteFile, KeepsWhatWasStored) {
   ASSERT_TRUE(store.ok()) << store.status();
   EXPECT_EQ((*store)->GetStudy(1)->fingerprint(), "f");
   EXPECT_EQ((*store)->CreateStudy("r", Sample("f"), 9)->create_time_s(), 5);
-  EXPECT_TRUE((*store)->LeaseJob("workers/a", token, 1, 1).ok());
+  EXPECT_TRUE((*store)->CheckSession({"workers/a", token}).ok());
 }
 
 TEST(SqliteFile, UsesAWriteAheadLogAndStrictTables) {

@@ -62,19 +62,20 @@ TEST(StoreCrash, DISABLED_Writer) {
       const auto queued = (*store)->EnqueueTrial(id, trial, job, 100, 1);
       ASSERT_TRUE(queued.ok());
       say(fmt::format("trial {} {}\n", id, i + 1));
-      const auto lease = (*store)->LeaseJob("workers/a", *epoch, 1, 1e9);
-      ASSERT_TRUE(lease.ok() && lease->has_value());
+      const auto leased = (*store)->LeaseJobs({{"workers/a", *epoch}}, {}, 1, 1e9);
+      ASSERT_TRUE(leased.ok() && leased->leases.size() == 1) << leased.status();
+      const Lease* const lease = &leased->leases[0];
       Report report;
       report.worker = "workers/a";
       report.session_epoch = *epoch;
-      report.lease_id = (*lease)->lease_id;
-      report.fencing_token = (*lease)->fencing_token;
-      report.attempt = (*lease)->attempt;
-      report.request_id = (*lease)->lease_id;
+      report.lease_id = lease->lease_id;
+      report.fencing_token = lease->fencing_token;
+      report.attempt = lease->attempt;
+      report.request_id = lease->lease_id;
       report.outcome = v1::OUTCOME_MEASURED;
       report.measurement.emplace().add_step_time_s(1);
       ASSERT_TRUE((*store)->Report(report, 2).ok());
-      say(fmt::format("measured {} {}\n", (*lease)->key.study, (*lease)->key.trial));
+      say(fmt::format("measured {} {}\n", lease->key.study, lease->key.trial));
     }
   }
 }

@@ -1,0 +1,77 @@
+#include "server/store/attempt_verdict.h"
+
+#include <algorithm>
+
+namespace autocfg {
+
+ShareEnd EndOf(v1::Outcome outcome, v1::FailureKind failure) {
+  switch (outcome) {
+    case v1::OUTCOME_MEASURED:
+      return ShareEnd::kMeasured;
+    case v1::OUTCOME_OUT_OF_MEMORY:
+      return ShareEnd::kOutOfMemory;
+    case v1::OUTCOME_FAILED:
+      if (failure == v1::FAILURE_KIND_PROCESS) return ShareEnd::kFailedByProcess;
+      if (failure == v1::FAILURE_KIND_PEER) return ShareEnd::kFailedByPeer;
+      return ShareEnd::kFailed;
+    case v1::OUTCOME_TIMED_OUT:
+      return ShareEnd::kTimedOut;
+    case v1::OUTCOME_CANCELLED:
+      return ShareEnd::kCancelled;
+    case v1::OUTCOME_REFUSED:
+      return ShareEnd::kRefused;
+    default:
+      return ShareEnd::kRuns;
+  }
+}
+
+v1::TrialState StateOf(ShareEnd end) {
+  switch (end) {
+    case ShareEnd::kRuns:
+      return v1::TRIAL_STATE_RUNNING;
+    case ShareEnd::kMeasured:
+      return v1::TRIAL_STATE_MEASURED;
+    case ShareEnd::kOutOfMemory:
+      return v1::TRIAL_STATE_INFEASIBLE;
+    case ShareEnd::kFailed:
+    case ShareEnd::kFailedByProcess:
+    case ShareEnd::kFailedByPeer:
+      return v1::TRIAL_STATE_FAILED;
+    case ShareEnd::kTimedOut:
+      return v1::TRIAL_STATE_TIMED_OUT;
+    case ShareEnd::kRefused:
+    case ShareEnd::kLost:
+    case ShareEnd::kWithdrawn:
+      return v1::TRIAL_STATE_LOST;
+    case ShareEnd::kCancelled:
+      return v1::TRIAL_STATE_CANCELLED;
+  }
+  return v1::TRIAL_STATE_UNSPECIFIED;
+}
+
+bool Breaks(ShareEnd end) { return end != ShareEnd::kRuns && end != ShareEnd::kMeasured; }
+
+AttemptVerdict VerdictOf(std::span<const ShareEnd> ends) {
+  const auto decisive = std::min_element(ends.begin(), ends.end());
+  AttemptVerdict verdict;
+  verdict.decisive = static_cast<std::size_t>(decisive - ends.begin());
+  verdict.end = *decisive;
+  switch (verdict.end) {
+    case ShareEnd::kFailedByProcess:
+    case ShareEnd::kFailedByPeer:
+    case ShareEnd::kRefused:
+    case ShareEnd::kLost:
+      verdict.again = true;
+      verdict.costs = true;
+      break;
+    case ShareEnd::kWithdrawn:
+    case ShareEnd::kCancelled:
+      verdict.again = true;
+      break;
+    default:
+      break;
+  }
+  return verdict;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,48 @@
+// How a share of an attempt ended, and what the ends of all its shares make of the attempt. Pure,
+// thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "autocfg/v1/study_service.pb.h"
+#include "autocfg/v1/worker_service.pb.h"
+
+namespace autocfg {
+
+// In the order of what decides: the first that an attempt has among its shares is what the attempt came to.
+// The numbers are stored.
+enum class ShareEnd : int {
+  kRuns = 0,
+  kOutOfMemory = 1,
+  kFailed = 2,  // of its own: it would fail again
+  kTimedOut = 3,
+  kFailedByProcess = 4,
+  kRefused = 5,
+  kLost = 6,
+  kWithdrawn = 7,  // the lease never reached its worker, or the worker was stopped in order
+  kFailedByPeer = 8,
+  kCancelled = 9,  // given back
+  kMeasured = 10,
+};
+
+// Of a report; kRuns for an outcome that is missing or unknown. FAILED of no kind is a failure of its own.
+ShareEnd EndOf(v1::Outcome outcome, v1::FailureKind failure);
+
+// The state that an attempt with this end has; RUNNING for kRuns.
+v1::TrialState StateOf(ShareEnd end);
+
+// Whether a share that ended so stops the others of its attempt.
+bool Breaks(ShareEnd end);
+
+struct AttemptVerdict {
+  std::size_t decisive = 0;  // the first share with the end that decides
+  ShareEnd end = ShareEnd::kRuns;
+  bool again = false;  // the job is queued again
+  bool costs = false;  // against its bound of attempts; where that is used up, the job ends in StateOf(end)
+};
+
+// Requires at least one share, and that all have ended.
+AttemptVerdict VerdictOf(std::span<const ShareEnd> ends);
+
+}  // namespace autocfg

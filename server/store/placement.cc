@@ -1,0 +1,100 @@
+#include "server/store/placement.h"
+
+#include <algorithm>
+
+#include "fmt/format.h"
+
+namespace autocfg {
+namespace {
+
+constexpr char kCpu[] = "cpu";
+constexpr char kCuda[] = "cuda";
+
+bool OfKind(const PlacementWorker& worker, const std::string& device) {
+  if (device != kCpu && device != kCuda) return true;
+  return device == (worker.device_kind.empty() ? kCpu : worker.device_kind);
+}
+
+std::int64_t SlotsOf(std::span<const PlacementWorker> workers, const std::vector<std::size_t>& which) {
+  std::int64_t slots = 0;
+  for (const std::size_t i : which) slots += workers[i].slots;
+  return slots;
+}
+
+bool Suffice(const PlacementJob& job, std::int64_t slots) {
+  return slots >= (job.fewer_ranks ? 1 : job.ranks);
+}
+
+std::string WhyNobody(const PlacementJob& job, std::span<const PlacementWorker> workers,
+                      const std::vector<std::size_t>& able) {
+  const bool any = job.device != kCpu && job.device != kCuda;
+  const std::string worker = any ? "worker" : job.device + " worker";
+  if (!able.empty()) {
+    return fmt::format("its next job needs {} slots of {}s, and those at work have {}: start more workers",
+                       job.ranks, worker, SlotsOf(workers, able));
+  }
+  const bool draining = std::any_of(workers.begin(), workers.end(), [&](const PlacementWorker& w) {
+    return w.draining && OfKind(w, job.device);
+  });
+  return draining ? fmt::format("every {} at work is draining: start another", worker)
+                  : fmt::format("no {} is at work: start one", worker);
+}
+
+// As few workers as will do; empty where all of them will not.
+std::vector<PlacedShare> Shared(std::int64_t ranks, std::span<const PlacementWorker> workers,
+                                std::vector<std::size_t> waiting) {
+  std::stable_sort(waiting.begin(), waiting.end(),
+                   [&](std::size_t a, std::size_t b) { return workers[a].free > workers[b].free; });
+  std::vector<PlacedShare> shares;
+  for (const std::size_t i : waiting) {
+    if (ranks == 0 || workers[i].free <= 0) break;
+    shares.push_back({i, std::min(ranks, workers[i].free)});
+    ranks -= shares.back().ranks;
+  }
+  if (ranks > 0) shares.clear();
+  return shares;
+}
+
+}  // namespace
+
+Placement Place(const PlacementJob& job, std::span<const PlacementWorker> workers) {
+  Placement placement;
+  std::vector<std::size_t> able;
+  std::vector<std::size_t> elsewhere;
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    if (workers[i].draining || !OfKind(workers[i], job.device)) continue;
+    able.push_back(i);
+    if (!job.avoid.contains(workers[i].host)) elsewhere.push_back(i);
+  }
+  if (Suffice(job, SlotsOf(workers, elsewhere))) able = std::move(elsewhere);
+  if (!Suffice(job, SlotsOf(workers, able))) {
+    placement.nobody = WhyNobody(job, workers, able);
+    return placement;
+  }
+
+  std::vector<std::size_t> waiting;
+  for (const std::size_t i : able) {
+    if (workers[i].waiting && !workers[i].reserved) waiting.push_back(i);
+  }
+  const PlacementWorker* best = nullptr;
+  for (const std::size_t i : waiting) {
+    const PlacementWorker& worker = workers[i];
+    if (worker.free < job.ranks || (best != nullptr && best->free <= worker.free)) continue;
+    best = &worker;
+    placement.shares = {{i, job.ranks}};
+  }
+  if (best == nullptr && job.fewer_ranks) {
+    for (const std::size_t i : waiting) {
+      const PlacementWorker& worker = workers[i];
+      if (worker.free < worker.slots || (best != nullptr && best->slots >= worker.slots)) continue;
+      best = &worker;
+      placement.shares = {{i, std::min(job.ranks, worker.slots)}};
+    }
+  } else if (best == nullptr) {
+    placement.shares = Shared(job.ranks, workers, std::move(waiting));
+  }
+  if (placement.shares.empty()) placement.reserves = std::move(able);
+  return placement;
+}
+
+}  // namespace autocfg

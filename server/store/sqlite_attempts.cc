@@ -1,0 +1,134 @@
+// What follows when shares of attempts end: the others are told to stop, or the attempt ends, and with it
+// perhaps its job.
+#include <set>
+#include <utility>
+
+#include "fmt/format.h"
+#include "server/store/merge_results.h"
+#include "server/store/sqlite_store_impl.h"
+
+namespace autocfg {
+namespace {
+
+constexpr int kRunning = v1::TRIAL_STATE_RUNNING;
+
+}  // namespace
+
+int SqliteStore::SettleEnded(SQLite::Statement& ended, double now_s) {
+  std::set<std::pair<std::int64_t, std::int64_t>> attempts;
+  int shares = 0;
+  while (ended.executeStep()) {
+    attempts.emplace(ended.getColumn(0).getInt64(), ended.getColumn(1).getInt64());
+    ++shares;
+  }
+  for (const auto& [job, attempt] : attempts) SettleAttempt(job, attempt, now_s);
+  return shares;
+}
+
+std::vector<SqliteStore::EndedShare> SqliteStore::ReadShares(std::int64_t job, std::int64_t attempt) {
+  std::vector<EndedShare> shares;
+  SQLite::Statement rows = Query(
+      "SELECT ending, worker, message, ranks, device_overhead_bytes, measurement, calibration FROM shares "
+      "WHERE job = ? AND attempt = ? ORDER BY first_rank",
+      job, attempt);
+  while (rows.executeStep()) {
+    EndedShare& share = shares.emplace_back();
+    share.end = static_cast<ShareEnd>(rows.getColumn(0).getInt());
+    share.worker = rows.getColumn(1).getString();
+    share.message = rows.getColumn(2).getString();
+    share.ranks = rows.getColumn(3).getInt();
+    share.device_overhead_bytes = rows.getColumn(4).getInt64();
+    if (!rows.getColumn(5).isNull()) Parse(rows.getColumn(5), share.measurement.emplace());
+    if (!rows.getColumn(6).isNull()) Parse(rows.getColumn(6), share.calibration.emplace());
+  }
+  return shares;
+}
+
+void SqliteStore::SettleAttempt(std::int64_t job, std::int64_t attempt, double now_s) {
+  bool runs = false;
+  bool broken = false;
+  {
+    SQLite::Statement ends = Query("SELECT ending FROM shares WHERE job = ? AND attempt = ?", job, attempt);
+    while (ends.executeStep()) {
+      const auto end = static_cast<ShareEnd>(ends.getColumn(0).getInt());
+      runs = runs || end == ShareEnd::kRuns;
+      broken = broken || Breaks(end);
+    }
+  }
+  if (!runs) {
+    EndAttempt(job, attempt, now_s);
+  } else if (broken &&
+             Execute("UPDATE attempts SET stopping = 1 WHERE job = ? AND number = ? AND stopping = 0", job,
+                     attempt) > 0) {
+    changed_ = true;  // those who wait to renew the other shares' leases hear of it
+  }
+}
+
+void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_s) {
+  std::int64_t study = 0;
+  std::int64_t trial = 0;
+  bool wanted = false;  // nobody has cancelled the job, nor asked for it anew
+  {
+    SQLite::Statement row = Query("SELECT study, trial, state, attempts FROM jobs WHERE id = ?", job);
+    row.executeStep();
+    study = row.getColumn(0).getInt64();
+    trial = row.getColumn(1).getInt64();
+    wanted = row.getColumn(2).getInt() == kRunning && row.getColumn(3).getInt64() == attempt;
+  }
+  const std::vector<EndedShare> shares = ReadShares(job, attempt);
+  std::vector<ShareEnd> ends;
+  for (const EndedShare& share : shares) ends.push_back(share.end);
+  AttemptVerdict verdict = VerdictOf(ends);
+  const EndedShare& decisive = shares[verdict.decisive];
+  std::string message = decisive.message;
+  if (shares.size() > 1 && Breaks(verdict.end)) message = fmt::format("{}: {}", decisive.worker, message);
+
+  std::optional<v1::Measurement> measurement;
+  if (shares.size() == 1) {
+    measurement = shares[0].measurement;
+  } else if (verdict.end == ShareEnd::kMeasured && trial > 0) {
+    std::vector<v1::Measurement> parts;
+    for (const EndedShare& share : shares) parts.push_back(*share.measurement);
+    measurement = MergeMeasurements(parts);
+    if (!measurement) {
+      verdict = {.decisive = 0, .end = ShareEnd::kFailed, .again = false, .costs = false};
+      message = "the workers' results do not fit together: they timed different numbers of steps";
+    }
+  }
+
+  Execute("UPDATE attempts SET state = ?, stopping = 0, end_s = ?, message = ? WHERE job = ? AND number = ?",
+          static_cast<int>(StateOf(verdict.end)), now_s, message, job, attempt);
+  Execute("UPDATE shares SET measurement = NULL, calibration = NULL WHERE job = ? AND attempt = ?", job,
+          attempt);
+  if (measurement) {
+    const v1::Measurement& m = *measurement;
+    Execute("INSERT INTO measurements VALUES (?, ?, ?, ?, ?, ?, ?)", job, attempt, m.median_step_time_s(),
+            m.device_s(), m.build_id(), m.device_fingerprint(), m);
+  }
+  if (!wanted) {
+    TouchTrial(study, trial);
+    return;
+  }
+  if (verdict.end == ShareEnd::kMeasured && trial == 0) KeepCalibration(study, shares);
+  bool again = verdict.again;
+  if (verdict.costs) {
+    SQLite::Statement row =
+        Query("UPDATE jobs SET losses = losses + 1 WHERE id = ? RETURNING losses < max_attempts", job);
+    row.executeStep();
+    again = row.getColumn(0).getInt() != 0;
+  }
+  if (verdict.end == ShareEnd::kCancelled) message = "the worker gave it back";
+  SetJobState(job, study, trial, again ? v1::TRIAL_STATE_QUEUED : StateOf(verdict.end), message);
+}
+
+void SqliteStore::KeepCalibration(std::int64_t study, const std::vector<EndedShare>& shares) {
+  std::vector<ShareCalibration> parts;
+  std::int64_t overhead = 0;
+  for (const EndedShare& share : shares) {
+    parts.push_back({*share.calibration, share.ranks});
+    overhead = std::max(overhead, share.device_overhead_bytes);
+  }
+  Execute("INSERT INTO calibrations VALUES (?, ?, ?)", study, overhead, MergeCalibrations(parts));
+}
+
+}  // namespace autocfg

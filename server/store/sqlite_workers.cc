@@ -1,0 +1,135 @@
+// Workers: their sessions, their drain and what they run.
+#include <utility>
+
+#include "fmt/format.h"
+#include "server/resource_names.h"
+#include "server/store/sqlite_store_impl.h"
+
+namespace autocfg {
+namespace {
+
+constexpr const char* kWorkerColumns =
+    "SELECT worker, epoch, inventory, active, draining, registered_s FROM workers ";
+
+absl::Status NotRegistered(const std::string& worker) {
+  return absl::NotFoundError(fmt::format("{} is not registered: register it again", worker));
+}
+
+}  // namespace
+
+absl::StatusOr<std::int64_t> SqliteStore::RegisterWorker(const v1::RegisterWorkerRequest& request,
+                                                         double now_s) {
+  return Write([&]() -> absl::StatusOr<std::int64_t> {
+    const std::string& worker = request.worker();
+    const v1::Inventory& inventory = request.inventory();
+    const std::string& host = inventory.hostname().empty() ? worker : inventory.hostname();
+    SQLite::Statement row = Query("SELECT boot_id, epoch, active FROM workers WHERE worker = ?", worker);
+    if (!row.executeStep()) {
+      Execute(
+          "INSERT INTO workers (worker, boot_id, epoch, active, slots, registered_s, inventory, host, "
+          "device_kind) VALUES (?, ?, 1, 1, ?, ?, ?, ?, ?)",
+          worker, request.boot_id(), inventory.slots(), now_s, inventory, host, inventory.device_kind());
+      return 1;
+    }
+    const bool same_boot = row.getColumn(0).getString() == request.boot_id();
+    const bool same = same_boot && row.getColumn(2).getInt() != 0;
+    const std::int64_t epoch = row.getColumn(1).getInt64() + (same ? 0 : 1);
+    row.reset();
+    Execute(
+        "UPDATE workers SET boot_id = ?, epoch = ?, active = 1, slots = ?, registered_s = ?, inventory = ?, "
+        "host = ?, device_kind = ?, draining = draining AND ? WHERE worker = ?",
+        request.boot_id(), epoch, inventory.slots(), now_s, inventory, host, inventory.device_kind(),
+        same_boot ? 1 : 0, worker);
+    if (!same) {
+      EndShares({.end = ShareEnd::kLost, .now_s = now_s, .message = "the worker was started anew"},
+                "worker = ?5", worker);
+    }
+    return epoch;
+  });
+}
+
+absl::Status SqliteStore::SessionStatus(const WorkerSession& session) {
+  SQLite::Statement row = Query("SELECT epoch, active FROM workers WHERE worker = ?", session.worker);
+  if (!row.executeStep() || row.getColumn(1).getInt() == 0) return NotRegistered(session.worker);
+  if (row.getColumn(0).getInt64() != session.epoch) {
+    return absl::FailedPreconditionError(fmt::format("{} is in session {} now, not in {}: register it again",
+                                                     session.worker, row.getColumn(0).getInt64(),
+                                                     session.epoch));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SqliteStore::CheckSession(const WorkerSession& session) {
+  return Read([&] { return SessionStatus(session); });
+}
+
+absl::Status SqliteStore::DeregisterWorker(const std::string& worker, std::int64_t session_epoch,
+                                           double now_s) {
+  return Write([&]() -> absl::Status {
+    if (absl::Status status = SessionStatus({worker, session_epoch}); !status.ok())
+      return absl::FailedPreconditionError(status.message());
+    Execute("UPDATE workers SET active = 0 WHERE worker = ?", worker);
+    EndShares({.end = ShareEnd::kWithdrawn, .now_s = now_s, .message = "the worker was stopped"},
+              "worker = ?5", worker);
+    changed_ = true;
+    return absl::OkStatus();
+  });
+}
+
+absl::Status SqliteStore::DrainWorker(const std::string& worker, double /*now_s*/) {
+  return Write([&]() -> absl::Status {
+    // One that was drained and has gone since is as asked for.
+    if (Execute("UPDATE workers SET draining = 1 WHERE worker = ? AND (active = 1 OR draining = 1)",
+                worker) == 0) {
+      return absl::NotFoundError(fmt::format("{} is not registered", worker));
+    }
+    changed_ = true;
+    return absl::OkStatus();
+  });
+}
+
+std::vector<WorkerRecord> SqliteStore::ReadWorkers(SQLite::Statement& rows) {
+  std::vector<WorkerRecord> workers;
+  SQLite::Statement shares(db(),
+                           "SELECT j.study, j.trial, s.ranks FROM shares s JOIN jobs j ON j.id = s.job "
+                           "WHERE s.ending = 0 AND s.worker = ? ORDER BY s.fencing_token");
+  while (rows.executeStep()) {
+    WorkerRecord& worker = workers.emplace_back();
+    worker.session = {rows.getColumn(0).getString(), rows.getColumn(1).getInt64()};
+    Parse(rows.getColumn(2), worker.inventory);
+    worker.active = rows.getColumn(3).getInt() != 0;
+    worker.draining = rows.getColumn(4).getInt() != 0;
+    worker.registered_s = rows.getColumn(5).getDouble();
+    shares.reset();
+    shares.bind(1, worker.session.worker);
+    while (shares.executeStep()) {
+      const std::int64_t study = shares.getColumn(0).getInt64();
+      const std::int64_t trial = shares.getColumn(1).getInt64();
+      worker.jobs.push_back(trial > 0 ? TrialName(study, trial) : CalibrationName(study));
+      worker.ranks_in_use += shares.getColumn(2).getInt64();
+    }
+  }
+  return workers;
+}
+
+absl::StatusOr<std::vector<WorkerRecord>> SqliteStore::ListWorkers(const std::string& after, int limit,
+                                                                   bool gone) {
+  return Read([&]() -> absl::StatusOr<std::vector<WorkerRecord>> {
+    static const std::string sql =
+        std::string(kWorkerColumns) + "WHERE worker > ? AND active >= ? ORDER BY worker LIMIT ?";
+    SQLite::Statement rows = Query(sql.c_str(), after, gone ? 0 : 1, limit);
+    return ReadWorkers(rows);
+  });
+}
+
+absl::StatusOr<WorkerRecord> SqliteStore::GetWorker(const std::string& worker) {
+  return Read([&]() -> absl::StatusOr<WorkerRecord> {
+    static const std::string sql = std::string(kWorkerColumns) + "WHERE worker = ?";
+    SQLite::Statement rows = Query(sql.c_str(), worker);
+    std::vector<WorkerRecord> found = ReadWorkers(rows);
+    if (found.empty()) return absl::NotFoundError(fmt::format("there is no worker {}", worker));
+    return std::move(found.front());
+  });
+}
+
+}  // namespace autocfg
