@@ -52,12 +52,11 @@ __device__ float Dot(const AttentionShape& shape, const float* a, const float* b
 // sums[i] += sum over the tile's rows r of weight[r] * tile[r][lane + 32 i].
 __device__ void AddRows(const AttentionShape& shape, const float* weight, const float* tile, int lane,
                         float (&sums)[kColumns]) {
-  for (int r = 0; r < kTile; ++r) {
 #pragma unroll
-    for (int i = 0; i < kColumns; ++i) {
-      const int d = lane + i * kWarp;
-      if (d < shape.head_dim) sums[i] += weight[r] * tile[r * Stride(shape) + d];
-    }
+  for (int i = 0; i < kColumns; ++i) {
+    const int d = lane + i * kWarp;
+    if (d >= shape.head_dim) continue;
+    for (int r = 0; r < kTile; ++r) sums[i] += weight[r] * tile[r * Stride(shape) + d];
   }
 }
 

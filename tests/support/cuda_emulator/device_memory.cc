@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <map>
 
 #include "tests/support/cuda_emulator/emulator.h"
@@ -13,7 +14,7 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kAlignment = 256;  // of cudaMalloc
-constexpr unsigned char kPoison = 0xff;
+constexpr std::size_t kPieceBytes = std::size_t{64} << 10;  // of a snapshot
 
 struct Allocation {
   void* mapping = nullptr;
@@ -61,28 +62,47 @@ void CheckDeviceMemory() {
   }
 }
 
+bool IsPoison(const unsigned char* data, std::size_t bytes) {
+  return bytes == 0 || (*data == kPoison && std::memcmp(data, data + 1, bytes - 1) == 0);
+}
+
 void MemorySnapshot::Take() {
+  pieces_.clear();
   contents_.clear();
   for (const auto& [data, allocation] : Allocations()) {
-    const auto* bytes = static_cast<const unsigned char*>(data);
-    contents_.emplace_back(bytes, bytes + allocation.bytes);
+    auto* const bytes = static_cast<unsigned char*>(data);
+    for (std::size_t i = 0; i < allocation.bytes; i += kPieceBytes) {
+      const std::size_t n = std::min(kPieceBytes, allocation.bytes - i);
+      pieces_.push_back({bytes + i, n, IsPoison(bytes + i, n)});
+      if (!pieces_.back().poison) contents_.insert(contents_.end(), bytes + i, bytes + i + n);
+    }
   }
 }
 
 void MemorySnapshot::Restore() const {
-  auto content = contents_.begin();
-  for (const auto& [data, allocation] : Allocations()) std::memcpy(data, (content++)->data(), allocation.bytes);
+  const unsigned char* content = contents_.data();
+  for (const Piece& piece : pieces_) {
+    if (!piece.poison) {
+      std::memcpy(piece.data, content, piece.bytes);
+      content += piece.bytes;
+    } else if (!IsPoison(piece.data, piece.bytes)) {
+      std::memset(piece.data, kPoison, piece.bytes);
+    }
+  }
 }
 
 std::string MemorySnapshot::Difference() const {
-  auto content = contents_.begin();
-  for (const auto& [data, allocation] : Allocations()) {
-    const auto* bytes = static_cast<const unsigned char*>(data);
-    const auto [theirs, ours] = std::mismatch(content->begin(), content->end(), bytes);
-    if (theirs != content->end()) {
-      return "byte " + std::to_string(theirs - content->begin()) + " of an allocation of " + std::to_string(allocation.bytes) + " bytes";
+  const unsigned char* content = contents_.data();
+  for (const Piece& piece : pieces_) {
+    const bool same = piece.poison ? IsPoison(piece.data, piece.bytes) : std::memcmp(piece.data, content, piece.bytes) == 0;
+    if (!same) {
+      const auto [data, allocation] = *std::prev(Allocations().upper_bound(piece.data));
+      std::size_t at = 0;
+      while (piece.data[at] == (piece.poison ? kPoison : content[at])) ++at;
+      return "byte " + std::to_string(piece.data - static_cast<unsigned char*>(data) + static_cast<std::ptrdiff_t>(at)) +
+             " of an allocation of " + std::to_string(allocation.bytes) + " bytes";
     }
-    ++content;
+    if (!piece.poison) content += piece.bytes;
   }
   return {};
 }

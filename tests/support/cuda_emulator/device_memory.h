@@ -12,7 +12,11 @@ void* AllocateDeviceMemory(std::size_t bytes);  // null where there is none
 void FreeDeviceMemory(void* data);              // aborts for memory that is not of AllocateDeviceMemory
 void CheckDeviceMemory();                       // aborts where something was written beyond the end of an allocation
 
-// All that is allocated.
+// What memory starts as, and shared memory with each block: a NaN in every floating-point type.
+inline constexpr unsigned char kPoison = 0xff;
+bool IsPoison(const unsigned char* data, std::size_t bytes);
+
+// All that is allocated. What is still poison, such as most of a library's workspace, is not copied.
 class MemorySnapshot {
  public:
   void Take();
@@ -20,7 +24,13 @@ class MemorySnapshot {
   std::string Difference() const;  // between the memory and the snapshot: where the first one is; empty where there is none
 
  private:
-  std::vector<std::vector<unsigned char>> contents_;  // in the order of the allocations' addresses
+  struct Piece {
+    unsigned char* data;
+    std::size_t bytes;
+    bool poison;
+  };
+  std::vector<Piece> pieces_;
+  std::vector<unsigned char> contents_;  // of those that are no poison, one after the other
 };
 
 }  // namespace autocfg::cuda_emulator

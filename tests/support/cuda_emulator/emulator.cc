@@ -28,7 +28,6 @@ namespace {
 constexpr int kLanes = 32;
 constexpr std::size_t kGuardBytes = 4096;
 constexpr std::size_t kMostShared = std::size_t{256} << 10;
-constexpr unsigned char kPoison = 0xff;  // a NaN in every floating-point type
 
 struct Copy {
   void* to;
@@ -48,11 +47,15 @@ struct Thread {
   uint3 index;
   int id = 0;                       // in the block
   const char* waits_for = nullptr;  // null: may run
-  // While it waits for its warp.
-  unsigned mask = 0;
-  void* brought = nullptr;
-  Combine combine = nullptr;
+  unsigned mask = 0;                // of the lanes that it waits for
   std::deque<std::vector<Copy>> copies{1};  // by group, the one that is not committed last
+};
+
+// Lanes of a warp that wait for each other.
+struct Meeting {
+  unsigned mask = 0, arrived = 0;
+  Combine combine = nullptr;
+  void* brought[kLanes] = {};
 };
 
 // One launch at a time.
@@ -61,6 +64,8 @@ struct State {
   std::mt19937_64 random;
   bool reverse = false;  // of this run, where order is not kShuffled
   std::vector<std::unique_ptr<Thread>> threads;  // kept from launch to launch
+  std::vector<unsigned char> may_run;            // by thread of the block
+  std::vector<std::vector<Meeting>> meetings;    // by warp of the block
   int block_threads = 0;
   Thread* running = nullptr;
   int at_barrier = 0;
@@ -72,16 +77,17 @@ State state;
 
 std::string Place(uint3 at) { return '(' + std::to_string(at.x) + ", " + std::to_string(at.y) + ", " + std::to_string(at.z) + ')'; }
 
-// The order of n items.
-std::vector<std::int64_t> Sequence(std::int64_t n) {
+// Calls body(i) for n items in the order that is asked for.
+template <typename Body>
+void InOrder(std::int64_t n, const Body& body) {
+  if (state.order != Order::kShuffled) {
+    for (std::int64_t i = 0; i < n; ++i) body(state.reverse ? n - 1 - i : i);
+    return;
+  }
   std::vector<std::int64_t> sequence(static_cast<std::size_t>(n));
   std::iota(sequence.begin(), sequence.end(), std::int64_t{0});
-  if (state.order == Order::kShuffled) {
-    std::shuffle(sequence.begin(), sequence.end(), state.random);
-  } else if (state.reverse) {
-    std::reverse(sequence.begin(), sequence.end());
-  }
-  return sequence;
+  std::shuffle(sequence.begin(), sequence.end(), state.random);
+  for (const std::int64_t i : sequence) body(i);
 }
 
 // Static __shared__ variables are thread-local ones, and the shared libraries of emulated kernels have no other (see CMakeLists.txt), so
@@ -102,11 +108,8 @@ void PoisonShared() {
 }
 
 void CheckShared() {
-  const auto broken = [](const unsigned char* from) {
-    return std::any_of(from, from + kGuardBytes, [](unsigned char byte) { return byte != kPoison; });
-  };
-  if (broken(state.shared)) Fail("a block wrote before its dynamic shared memory");
-  if (broken(state.shared + kGuardBytes + state.shared_bytes)) {
+  if (!IsPoison(state.shared, kGuardBytes)) Fail("a block wrote before its dynamic shared memory");
+  if (!IsPoison(state.shared + kGuardBytes + state.shared_bytes, kGuardBytes)) {
     Fail("a block wrote beyond its " + std::to_string(state.shared_bytes) + " bytes of dynamic shared memory");
   }
 }
@@ -140,27 +143,45 @@ void RunThread(Thread& thread) {
   state.running = nullptr;
 }
 
+// The thread that runs gives way until it is told to go on.
+void WaitFor(const char* what, unsigned mask) {
+  Thread& self = *state.running;
+  self.waits_for = what;
+  self.mask = mask;
+  state.may_run[static_cast<std::size_t>(self.id)] = 0;
+  self.fiber.Yield();
+}
+
+void GoOn(int id) {
+  Thread& thread = *state.threads[static_cast<std::size_t>(id)];
+  thread.waits_for = nullptr;
+  thread.mask = 0;
+  state.may_run[static_cast<std::size_t>(id)] = 1;
+}
+
 void RunBlock(uint3 index, void (*body)(void*), void* argument) {
   blockIdx = index;
   state.at_barrier = 0;
   for (int i = 0; i < state.block_threads; ++i) {
     Thread& thread = *state.threads[static_cast<std::size_t>(i)];
-    thread.waits_for = nullptr;
-    thread.mask = 0;
     thread.copies.resize(1);
     thread.copies.front().clear();
     thread.fiber.Start(body, argument);
+    GoOn(i);
   }
+  for (std::vector<Meeting>& of_warp : state.meetings) of_warp.clear();
   PoisonShared();
   for (int left = state.block_threads; left > 0;) {
     bool ran = false;
-    for (const std::int64_t i : Sequence(state.block_threads)) {
+    InOrder(state.block_threads, [&](std::int64_t i) {
+      if (state.may_run[static_cast<std::size_t>(i)] == 0) return;
       Thread& thread = *state.threads[static_cast<std::size_t>(i)];
-      if (thread.waits_for != nullptr || thread.fiber.done()) continue;
       RunThread(thread);
       ran = true;
-      if (thread.fiber.done()) --left;
-    }
+      if (!thread.fiber.done()) return;
+      state.may_run[static_cast<std::size_t>(i)] = 0;
+      --left;
+    });
     if (!ran) Deadlock();
   }
   CheckShared();
@@ -168,9 +189,9 @@ void RunBlock(uint3 index, void (*body)(void*), void* argument) {
 
 void RunGrid(const Geometry& g, void (*body)(void*), void* argument) {
   const std::int64_t x = g.grid.x, y = g.grid.y, z = g.grid.z;
-  for (const std::int64_t i : Sequence(x * y * z)) {
+  InOrder(x * y * z, [&](std::int64_t i) {
     RunBlock({static_cast<unsigned>(i % x), static_cast<unsigned>(i / x % y), static_cast<unsigned>(i / x / y)}, body, argument);
-  }
+  });
   CheckDeviceMemory();
 }
 
@@ -185,6 +206,8 @@ void Prepare(const Geometry& g) {
   state.block_threads = static_cast<int>(g.block.x * g.block.y * g.block.z);
   const auto n = static_cast<std::size_t>(state.block_threads);
   while (state.threads.size() < n) state.threads.push_back(std::make_unique<Thread>());
+  state.may_run.resize(n);
+  state.meetings.resize((n + kLanes - 1) / kLanes);
   for (unsigned i = 0; i < n; ++i) {
     state.threads[i]->id = static_cast<int>(i);
     state.threads[i]->index = {i % g.block.x, i / g.block.x % g.block.y, i / g.block.x / g.block.y};
@@ -205,7 +228,8 @@ void RunKernel(const Geometry& geometry, void (*body)(void*), void* argument) {
     RunGrid(geometry, body, argument);
     return;
   }
-  MemorySnapshot before, forward;
+  static auto& before = *new MemorySnapshot();  // kept, so that their memory is
+  static auto& forward = *new MemorySnapshot();
   before.Take();
   RunGrid(geometry, body, argument);
   forward.Take();
@@ -235,14 +259,14 @@ int Lane() { return state.running->id % kLanes; }
 bool ReadsFirst() { return !state.reverse; }
 
 void JoinBlock() {
-  Thread& self = *state.running;
   if (++state.at_barrier < state.block_threads) {
-    self.waits_for = "__syncthreads";
-    self.fiber.Yield();
+    WaitFor("__syncthreads", 0);
     return;
   }
   state.at_barrier = 0;
-  for (int i = 0; i < state.block_threads; ++i) state.threads[static_cast<std::size_t>(i)]->waits_for = nullptr;
+  for (int i = 0; i < state.block_threads; ++i) {
+    if (i != state.running->id) GoOn(i);
+  }
 }
 
 void CopyAsync16(void* to, const void* from, bool valid) {
@@ -271,27 +295,19 @@ void JoinWarp(unsigned mask, const char* name, void* brought, Combine combine) {
   const int lane = self.id % kLanes, first = self.id - lane;
   if ((mask >> lane & 1) == 0) Fail(std::string(name) + ": the lane is not in the mask that it names");
   if (first + static_cast<int>(std::bit_width(mask)) > state.block_threads) Fail(std::string(name) + ": the mask names lanes that the block does not have");
-  self.waits_for = name;
-  self.mask = mask;
-  self.brought = brought;
-  self.combine = combine;
-  void* by_lane[kLanes] = {};
-  // Those that will run later are looked at first: most lanes find at once that others are missing.
-  for (int i = 0, other = lane; i < kLanes; ++i, other = (other + (state.reverse ? kLanes - 1 : 1)) % kLanes) {
-    if ((mask >> other & 1) == 0) continue;
-    const Thread& thread = *state.threads[static_cast<std::size_t>(first + other)];
-    if (thread.waits_for == nullptr || thread.mask != mask || thread.combine != combine) {
-      self.fiber.Yield();
-      return;
-    }
-    by_lane[other] = thread.brought;
+  std::vector<Meeting>& meetings = state.meetings[static_cast<std::size_t>(first / kLanes)];
+  auto meeting = std::find_if(meetings.begin(), meetings.end(), [&](const Meeting& m) { return m.mask == mask && m.combine == combine; });
+  if (meeting == meetings.end()) meeting = meetings.insert(meetings.end(), {.mask = mask, .arrived = 0, .combine = combine, .brought = {}});
+  meeting->arrived |= 1u << lane;
+  meeting->brought[lane] = brought;
+  if (meeting->arrived != mask) {
+    WaitFor(name, mask);
+    return;
   }
-  combine(by_lane, mask);
+  combine(meeting->brought, mask);
+  meetings.erase(meeting);
   for (int i = 0; i < kLanes; ++i) {
-    if ((mask >> i & 1) == 0) continue;
-    Thread& thread = *state.threads[static_cast<std::size_t>(first + i)];
-    thread.waits_for = nullptr;
-    thread.mask = 0;
+    if (i != lane && (mask >> i & 1) != 0) GoOn(first + i);
   }
 }
 
