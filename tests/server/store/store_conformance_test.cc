@@ -27,9 +27,9 @@ std::shared_ptr<Store> InMemory() {
   return std::shared_ptr<Store>(*std::move(store));
 }
 
-INSTANTIATE_TEST_SUITE_P(Sqlite, StoreSuite,
-                         testing::Values(StoreMaker{"File", InFile}, StoreMaker{"Memory", InMemory}),
-                         StoreMakerName);
+const auto kStores = testing::Values(StoreMaker{"File", InFile}, StoreMaker{"Memory", InMemory});
+INSTANTIATE_TEST_SUITE_P(Sqlite, StoreSuite, kStores, StoreMakerName);
+INSTANTIATE_TEST_SUITE_P(Sqlite, StoreGangSuite, kStores, StoreMakerName);
 
 }  // namespace
 }  // namespace autocfg

@@ -1,0 +1,193 @@
+// The fixture of store_suite.h: a store that is empty, and short ways to fill it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "fmt/format.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/resource_names.h"
+#include "server/store/store.h"
+
+namespace autocfg {
+
+struct StoreMaker {
+  std::string name;
+  // An empty store; what it needs on disk lasts as long as the returned pointer.
+  std::function<std::shared_ptr<Store>()> make;
+};
+
+inline std::string StoreMakerName(const testing::TestParamInfo<StoreMaker>& info) { return info.param.name; }
+
+class StoreSuite : public testing::TestWithParam<StoreMaker> {
+ protected:
+  void SetUp() override {
+    store_ = GetParam().make();
+    ASSERT_NE(store_, nullptr);
+  }
+
+  v1::Study NewStudy(const std::string& fingerprint = "f", const std::string& request_id = "") {
+    v1::Study study;
+    study.set_fingerprint(fingerprint);
+    study.mutable_spec()->mutable_model()->set_name("tiny");
+    study.set_owner("me");
+    auto made = store_->CreateStudy(request_id, study, 100);
+    EXPECT_TRUE(made.ok()) << made.status();
+    return *made;
+  }
+  std::int64_t NewRunning(const std::string& fingerprint = "f") {
+    const std::int64_t id = Id(NewStudy(fingerprint));
+    SetState(id, v1::STUDY_STATE_RUNNING);
+    return id;
+  }
+  static std::int64_t Id(const v1::Study& study) { return *ParseStudyName(study.name()); }
+  static std::int64_t Number(const v1::Trial& trial) { return ParseTrialName(trial.name())->number; }
+  void SetState(std::int64_t id, v1::StudyState state) {
+    auto study = store_->ModifyStudy(id, [&](v1::Study& edited) {
+      edited.set_state(state);
+      return absl::OkStatus();
+    });
+    ASSERT_TRUE(study.ok()) << study.status();
+  }
+
+  static v1::Job TrainJob(int ranks = 1) {
+    v1::Job job;
+    job.set_ranks(ranks);
+    job.set_device("cpu");
+    job.mutable_train()->set_steps(5);
+    return job;
+  }
+  static v1::Job CalibrateJob() {
+    v1::Job job;
+    job.set_ranks(1);
+    job.set_device("cpu");
+    job.mutable_calibrate()->set_time_budget_s(1);
+    return job;
+  }
+  v1::Trial Enqueue(std::int64_t study, const std::string& plan, std::int64_t repeat = 0, int ranks = 1,
+                    std::int64_t max_attempts = 2) {
+    v1::Trial trial;
+    trial.set_plan_text(plan);
+    trial.set_repeat(repeat);
+    trial.mutable_plan()->set_tp(ranks);
+    trial.mutable_predicted()->set_step_time_s(0.5);
+    auto made = store_->EnqueueTrial(study, trial, TrainJob(ranks), max_attempts, 101);
+    EXPECT_TRUE(made.ok()) << made.status();
+    return *made;
+  }
+  std::int64_t Register(const std::string& worker = "workers/a", const std::string& boot = "boot1",
+                        int slots = 4, double now = 100) {
+    v1::RegisterWorkerRequest request;
+    request.set_worker(worker);
+    request.set_boot_id(boot);
+    request.mutable_inventory()->set_slots(slots);
+    auto epoch = store_->RegisterWorker(request, now);
+    EXPECT_TRUE(epoch.ok()) << epoch.status();
+    return *epoch;
+  }
+  // What one worker gets that is alone at work.
+  std::optional<Lease> Take(std::int64_t epoch, const std::string& worker = "workers/a", double now = 200) {
+    const auto assignment = store_->LeaseJobs({{worker, epoch}}, {{worker, epoch}}, now, 10);
+    EXPECT_TRUE(assignment.ok()) << assignment.status();
+    if (!assignment.ok() || assignment->leases.empty()) return std::nullopt;
+    EXPECT_EQ(assignment->leases.size(), 1u);
+    return assignment->leases.front();
+  }
+  static Report Measured(const Lease& lease, std::int64_t epoch, const std::string& request_id,
+                         const std::string& worker = "workers/a") {
+    Report report;
+    report.worker = worker;
+    report.session_epoch = epoch;
+    report.lease_id = lease.lease_id;
+    report.fencing_token = lease.fencing_token;
+    report.attempt = lease.attempt;
+    report.request_id = request_id;
+    report.outcome = v1::OUTCOME_MEASURED;
+    report.measurement.emplace();
+    report.measurement->add_step_time_s(0.25);
+    report.measurement->set_median_step_time_s(0.25);
+    report.measurement->set_device_s(3);
+    return report;
+  }
+  static Report Ended(const Lease& lease, std::int64_t epoch, const std::string& request_id,
+                      v1::Outcome outcome, const std::string& message) {
+    Report report = Measured(lease, epoch, request_id);
+    report.outcome = outcome;
+    report.message = message;
+    report.measurement.reset();
+    return report;
+  }
+
+  // --- Several workers ---
+
+  WorkerSession Join(const std::string& id, int slots, const std::string& device_kind = "cpu",
+                     const std::string& hostname = "", const std::string& boot = "boot1") {
+    v1::RegisterWorkerRequest request;
+    request.set_worker("workers/" + id);
+    request.set_boot_id(boot);
+    request.mutable_inventory()->set_slots(slots);
+    request.mutable_inventory()->set_device_kind(device_kind);
+    request.mutable_inventory()->set_hostname(hostname);
+    const auto epoch = store_->RegisterWorker(request, 100);
+    EXPECT_TRUE(epoch.ok()) << epoch.status();
+    return {request.worker(), *epoch};
+  }
+  Assignment GiveOut(const std::vector<WorkerSession>& waiting, const std::vector<WorkerSession>& busy = {},
+                     double now = 200) {
+    std::vector<WorkerSession> live = waiting;
+    live.insert(live.end(), busy.begin(), busy.end());
+    auto assignment = store_->LeaseJobs(waiting, live, now, 10);
+    EXPECT_TRUE(assignment.ok()) << assignment.status();
+    return assignment.ok() ? *std::move(assignment) : Assignment();
+  }
+  // "worker:ranks" of each lease, in order.
+  static std::vector<std::string> Shares(const Assignment& assignment) {
+    std::vector<std::string> shares;
+    for (const Lease& lease : assignment.leases)
+      shares.push_back(fmt::format("{}:{}", lease.session.worker.substr(8), lease.ranks));
+    return shares;
+  }
+  v1::Trial EnqueueJob(std::int64_t study, const std::string& plan, const v1::Job& job,
+                       std::int64_t max_attempts = 2) {
+    v1::Trial trial;
+    trial.set_plan_text(plan);
+    auto made = store_->EnqueueTrial(study, trial, job, max_attempts, 101);
+    EXPECT_TRUE(made.ok()) << made.status();
+    return *made;
+  }
+  static Report ReportOf(const Lease& lease, v1::Outcome outcome, const std::string& message = "",
+                         v1::FailureKind failure = v1::FAILURE_KIND_UNSPECIFIED) {
+    Report report = Measured(lease, lease.session.epoch, lease.lease_id + "/report", lease.session.worker);
+    report.outcome = outcome;
+    report.message = message;
+    report.failure = failure;
+    if (outcome != v1::OUTCOME_MEASURED) report.measurement.reset();
+    return report;
+  }
+  v1::LeaseCommand Renew(const Lease& lease, double now = 201) {
+    const auto command = store_->RenewLease(lease.session.worker, lease.session.epoch, lease.lease_id,
+                                            lease.fencing_token, now, 10);
+    EXPECT_TRUE(command.ok()) << command.status();
+    return command.ok() ? *command : v1::LEASE_COMMAND_UNSPECIFIED;
+  }
+  bool Held(const Lease& lease) { return store_->FindShare(lease.lease_id, lease.fencing_token).ok(); }
+
+  v1::Trial Trial(std::int64_t study, std::int64_t number) {
+    auto trial = store_->GetTrial(study, number);
+    EXPECT_TRUE(trial.ok()) << trial.status();
+    return *trial;
+  }
+  std::int64_t Refused() { return *store_->RefusedReports(); }
+  std::int64_t Cursor(std::int64_t study) { return *store_->ChangeCursor(study); }
+
+  std::shared_ptr<Store> store_;
+};
+
+}  // namespace autocfg

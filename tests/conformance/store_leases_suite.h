@@ -1,0 +1,224 @@
+// Of store_suite.h: the queue as one worker sees it, and leases that end.
+#pragma once
+
+#include "tests/conformance/store_fixture.h"
+
+namespace autocfg {
+
+TEST_P(StoreSuite, LeasesOldestFirstOfRunningStudiesThatFit) {
+  const std::int64_t created = Id(NewStudy());
+  Enqueue(created, "tp=1");
+  const std::int64_t a = NewRunning();
+  const std::int64_t b = NewRunning();
+  Enqueue(a, "tp=8", 0, 8);
+  ASSERT_TRUE(store_->EnqueueCalibration(b, CalibrateJob(), 2, 1).ok());
+  ASSERT_TRUE(store_->EnqueueCalibration(b, CalibrateJob(), 2, 1).ok());
+  Enqueue(a, "tp=1");
+  const std::int64_t epoch = Register("workers/a", "b", 4);
+  auto first = Take(epoch);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->job.name(), CalibrationName(b));
+  EXPECT_EQ(first->key.trial, 0);
+  EXPECT_TRUE(first->job.has_calibrate());
+  EXPECT_EQ(first->job.attempt(), 1);
+  EXPECT_EQ(first->expires_s, 210);
+  auto second = Take(epoch);
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->key.study, a);
+  EXPECT_EQ(second->job.name(), TrialName(a, 2));
+  EXPECT_FALSE(Take(epoch));
+  SetState(created, v1::STUDY_STATE_RUNNING);
+  EXPECT_EQ(Take(epoch)->key.study, created);
+}
+
+TEST_P(StoreSuite, AWorkerHoldsNoMoreRanksThanSlots) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=2", 0, 2);
+  Enqueue(id, "tp=4", 0, 4);
+  const std::int64_t epoch = Register("workers/a", "b", 4);
+  const auto first = Take(epoch);
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(Take(epoch));
+  ASSERT_TRUE(store_->Report(Measured(*first, epoch, "r"), 201).ok());
+  EXPECT_EQ(Take(epoch)->job.ranks(), 4);
+}
+
+TEST_P(StoreSuite, PausedStudiesAreNotLeased) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=1");
+  SetState(id, v1::STUDY_STATE_PAUSED);
+  const std::int64_t epoch = Register();
+  EXPECT_FALSE(Take(epoch));
+  SetState(id, v1::STUDY_STATE_RUNNING);
+  EXPECT_TRUE(Take(epoch));
+}
+
+TEST_P(StoreSuite, LeasingNeedsTheCurrentSession) {
+  Enqueue(NewRunning(), "tp=1");
+  const auto check = [&](const std::string& worker, std::int64_t epoch) {
+    return store_->CheckSession({worker, epoch}).code();
+  };
+  EXPECT_EQ(check("workers/none", 1), absl::StatusCode::kNotFound);
+  EXPECT_FALSE(Take(1, "workers/none"));
+  const std::int64_t old = Register();
+  EXPECT_EQ(Register(), old);
+  EXPECT_EQ(check("workers/a", old), absl::StatusCode::kOk);
+  const std::int64_t epoch = Register("workers/a", "boot2");
+  EXPECT_GT(epoch, old);
+  EXPECT_EQ(check("workers/a", old), absl::StatusCode::kFailedPrecondition);
+  EXPECT_FALSE(Take(old));
+  EXPECT_TRUE(store_->DeregisterWorker("workers/a", epoch, 1).ok());
+  EXPECT_EQ(check("workers/a", epoch), absl::StatusCode::kNotFound);
+  EXPECT_FALSE(Take(epoch));
+  EXPECT_EQ(store_->DeregisterWorker("workers/a", epoch, 1).code(), absl::StatusCode::kFailedPrecondition);
+  const std::int64_t next = Register("workers/a", "boot2");
+  EXPECT_GT(next, epoch);
+  EXPECT_TRUE(Take(next));
+}
+
+TEST_P(StoreSuite, EachJobGoesToOneOfManyWorkersAndTokensRise) {
+  const std::int64_t id = NewRunning();
+  constexpr int kJobs = 60;
+  constexpr int kWorkers = 4;
+  for (int i = 0; i < kJobs; ++i) Enqueue(id, fmt::format("mbs={}", i + 1));
+  std::vector<std::int64_t> epochs;
+  for (int w = 0; w < kWorkers; ++w) epochs.push_back(Register(fmt::format("workers/{}", w), "b", kJobs));
+  std::vector<std::vector<Lease>> taken(kWorkers);
+  std::vector<std::thread> threads;
+  for (int w = 0; w < kWorkers; ++w) {
+    threads.emplace_back([&, w] {
+      while (true) {
+        const auto lease = Take(epochs[static_cast<std::size_t>(w)], fmt::format("workers/{}", w));
+        if (!lease) break;
+        taken[static_cast<std::size_t>(w)].push_back(*lease);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::set<std::int64_t> trials, tokens;
+  std::set<std::string> ids;
+  for (const auto& leases : taken) {
+    std::int64_t last = 0;
+    for (const Lease& lease : leases) {
+      EXPECT_GT(lease.fencing_token, last);
+      last = lease.fencing_token;
+      trials.insert(lease.key.trial);
+      tokens.insert(lease.fencing_token);
+      ids.insert(lease.lease_id);
+    }
+  }
+  EXPECT_EQ(trials.size(), static_cast<std::size_t>(kJobs));
+  EXPECT_EQ(tokens.size(), static_cast<std::size_t>(kJobs));
+  EXPECT_EQ(ids.size(), static_cast<std::size_t>(kJobs));
+}
+
+TEST_P(StoreSuite, FencingTokensRiseOverStudiesThatAreGone) {
+  const std::int64_t a = NewRunning();
+  Enqueue(a, "tp=1");
+  const std::int64_t epoch = Register();
+  const std::int64_t token = Take(epoch)->fencing_token;
+  SetState(a, v1::STUDY_STATE_CANCELLED);
+  ASSERT_TRUE(store_->DeleteStudy(a).ok());
+  Enqueue(NewRunning(), "tp=1");
+  EXPECT_GT(Take(epoch)->fencing_token, token);
+}
+
+TEST_P(StoreSuite, RenewalKeepsALease) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=1");
+  const std::int64_t epoch = Register();
+  const Lease lease = *Take(epoch);  // until 210
+  auto command = store_->RenewLease("workers/a", epoch, lease.lease_id, lease.fencing_token, 209, 10);
+  ASSERT_TRUE(command.ok()) << command.status();
+  EXPECT_EQ(*command, v1::LEASE_COMMAND_CONTINUE);
+  EXPECT_EQ(*store_->ExpireLeases(218.9), 0);
+  EXPECT_EQ(*store_->ExpireLeases(219), 1);
+  EXPECT_EQ(
+      store_->RenewLease("workers/a", epoch, lease.lease_id, lease.fencing_token, 219, 10).status().code(),
+      absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_P(StoreSuite, RenewalIsTheHoldersAlone) {
+  Enqueue(NewRunning(), "tp=1");
+  const std::int64_t epoch = Register();
+  const std::int64_t other = Register("workers/b");
+  const Lease lease = *Take(epoch);
+  const auto refused = absl::StatusCode::kFailedPrecondition;
+  EXPECT_EQ(store_->RenewLease("workers/b", other, lease.lease_id, lease.fencing_token, 1, 1).status().code(),
+            refused);
+  EXPECT_EQ(
+      store_->RenewLease("workers/a", epoch + 1, lease.lease_id, lease.fencing_token, 1, 1).status().code(),
+      refused);
+  EXPECT_EQ(
+      store_->RenewLease("workers/a", epoch, lease.lease_id, lease.fencing_token + 1, 1, 1).status().code(),
+      refused);
+  EXPECT_EQ(store_->RenewLease("workers/a", epoch, "lease-no", lease.fencing_token, 1, 1).status().code(),
+            refused);
+  EXPECT_TRUE(store_->RenewLease("workers/a", epoch, lease.lease_id, lease.fencing_token, 1, 1).ok());
+}
+
+TEST_P(StoreSuite, ExpiryQueuesAgainUntilNoAttemptIsLeft) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=1", 0, 1, /*max_attempts=*/2);
+  Enqueue(id, "tp=2");
+  const std::int64_t epoch = Register();
+  const Lease first = *Take(epoch);
+  EXPECT_EQ(*store_->ExpireLeases(300), 1);
+  EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_QUEUED);
+  EXPECT_EQ(Trial(id, 1).attempts(0).state(), v1::TRIAL_STATE_LOST);
+  const Lease second = *Take(epoch);  // ahead of what was queued after it
+  EXPECT_EQ(second.key.trial, 1);
+  EXPECT_EQ(second.attempt, 2);
+  EXPECT_GT(second.fencing_token, first.fencing_token);
+  // The first holder's late report meets the second's token.
+  EXPECT_EQ(store_->Report(Measured(first, epoch, "late"), 301).code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Refused(), 1);
+  EXPECT_EQ(*store_->ExpireLeases(400), 1);
+  const v1::Trial lost = Trial(id, 1);
+  EXPECT_EQ(lost.state(), v1::TRIAL_STATE_LOST);
+  EXPECT_EQ(lost.attempts_size(), 2);
+  EXPECT_FALSE(lost.message().empty());
+  EXPECT_EQ(Take(epoch)->key.trial, 2);
+}
+
+TEST_P(StoreSuite, ANewBootFreesTheLeasesOfTheOneBefore) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=1");
+  Enqueue(id, "tp=2");
+  const std::int64_t old = Register();
+  const std::int64_t other = Register("workers/b");
+  const Lease lease = *Take(old);
+  Take(other, "workers/b");
+  EXPECT_EQ(Register(), old);  // the same boot again frees nothing
+  EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_RUNNING);
+  const std::int64_t epoch = Register("workers/a", "boot2");
+  EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_QUEUED);
+  EXPECT_EQ(Trial(id, 2).state(), v1::TRIAL_STATE_RUNNING);
+  EXPECT_EQ(store_->Report(Measured(lease, old, "r"), 201).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(store_->Report(Measured(lease, epoch, "r"), 201).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Take(epoch)->attempt, 2);
+}
+
+TEST_P(StoreSuite, AWorkerThatStopsCostsNoAttempt) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=1", 0, 1, /*max_attempts=*/1);
+  std::int64_t epoch = 0;
+  for (int i = 1; i <= 4; ++i) {
+    epoch = Register();
+    const Lease lease = *Take(epoch);
+    EXPECT_EQ(lease.attempt, i);
+    if (i % 2 == 0) {
+      ASSERT_TRUE(
+          store_->Report(Ended(lease, epoch, fmt::format("c{}", i), v1::OUTCOME_CANCELLED, "stopping"), 205)
+              .ok());
+    }
+    ASSERT_TRUE(store_->DeregisterWorker("workers/a", epoch, 206).ok());
+    EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_QUEUED);
+  }
+  epoch = Register();
+  ASSERT_TRUE(store_->Report(Measured(*Take(epoch), epoch, "r"), 207).ok());
+  EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_MEASURED);
+}
+
+}  // namespace autocfg

@@ -1,0 +1,308 @@
+// Of store_suite.h: which workers a queued job goes to.
+#pragma once
+
+#include "tests/conformance/store_fixture.h"
+
+namespace autocfg {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TEST_P(StoreSuite, AJobThatNoWorkerHoldsAloneIsSharedByTwo) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=4", 0, 4);
+  const Assignment gang = GiveOut({Join("b", 2), Join("a", 2)});
+  ASSERT_THAT(Shares(gang), ElementsAre("a:2", "b:2"));
+  EXPECT_THAT(gang.waiting, IsEmpty());
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Lease& lease = gang.leases[i];
+    EXPECT_EQ(lease.first_rank, static_cast<int>(2 * i));
+    EXPECT_EQ(lease.workers, 2);
+    EXPECT_EQ(lease.attempt, 1);
+    EXPECT_EQ(lease.job.ranks(), 4);
+    EXPECT_EQ(lease.job.name(), TrialName(id, 1));
+    EXPECT_EQ(lease.expires_s, 210);
+    const auto share = store_->FindShare(lease.lease_id, lease.fencing_token);
+    ASSERT_TRUE(share.ok()) << share.status();
+    EXPECT_EQ(share->first_rank, lease.first_rank);
+    EXPECT_EQ(share->ranks, 2);
+    EXPECT_EQ(share->job_ranks, 4);
+    EXPECT_EQ(share->attempt, 1);
+    EXPECT_FALSE(share->stopping);
+    EXPECT_EQ(store_->FindShare(lease.lease_id, lease.fencing_token + 9).status().code(),
+              absl::StatusCode::kFailedPrecondition);
+  }
+  EXPECT_NE(gang.leases[0].lease_id, gang.leases[1].lease_id);
+  EXPECT_NE(gang.leases[0].fencing_token, gang.leases[1].fencing_token);
+  EXPECT_EQ(store_->FindShare(gang.leases[0].lease_id, gang.leases[0].fencing_token)->job,
+            store_->FindShare(gang.leases[1].lease_id, gang.leases[1].fencing_token)->job);
+  const v1::Trial trial = Trial(id, 1);
+  EXPECT_EQ(trial.state(), v1::TRIAL_STATE_RUNNING);
+  ASSERT_EQ(trial.attempts_size(), 1);
+  EXPECT_EQ(trial.attempts(0).worker(), "workers/a");
+  EXPECT_THAT(trial.attempts(0).workers(), ElementsAre("workers/a", "workers/b"));
+}
+
+TEST_P(StoreSuite, EightWorkersOfOneRankShareEight) {
+  Enqueue(NewRunning(), "tp=8", 0, 8);
+  std::vector<WorkerSession> workers;
+  for (int w = 0; w < 8; ++w) workers.push_back(Join(fmt::format("w{}", w), 1));
+  const Assignment gang = GiveOut(workers);
+  ASSERT_EQ(gang.leases.size(), 8u);
+  std::set<std::int64_t> tokens;
+  for (int rank = 0; rank < 8; ++rank) {
+    const Lease& lease = gang.leases[static_cast<std::size_t>(rank)];
+    EXPECT_EQ(lease.first_rank, rank);
+    EXPECT_EQ(lease.ranks, 1);
+    EXPECT_EQ(lease.workers, 8);
+    tokens.insert(lease.fencing_token);
+  }
+  EXPECT_EQ(tokens.size(), 8u);
+}
+
+TEST_P(StoreSuite, AJobIsGivenOutWholeOrNotAtAll) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=4", 0, 4);
+  const WorkerSession a = Join("a", 2);
+  const WorkerSession b = Join("b", 1);
+  Assignment given = GiveOut({a, b});
+  EXPECT_THAT(Shares(given), IsEmpty());
+  ASSERT_EQ(given.waiting.size(), 1u);
+  EXPECT_EQ(given.waiting[0].first, id);
+  EXPECT_THAT(given.waiting[0].second, HasSubstr("4 slots of cpu workers"));
+  EXPECT_THAT(given.waiting[0].second, HasSubstr("have 3"));
+  const WorkerSession c = Join("c", 2);
+  given = GiveOut({a}, {b, c});
+  EXPECT_THAT(Shares(given), IsEmpty());
+  EXPECT_THAT(given.waiting, IsEmpty()) << "they could, and one is only not waiting yet";
+  EXPECT_EQ(Trial(id, 1).attempts_size(), 0);
+  EXPECT_THAT(Shares(GiveOut({a, c}, {b})), ElementsAre("a:2", "c:2"));
+}
+
+TEST_P(StoreSuite, OneWorkerThatFitsBestIsPreferred) {
+  const std::int64_t id = NewRunning();
+  const WorkerSession a = Join("a", 8);
+  const WorkerSession b = Join("b", 4);
+  const WorkerSession c = Join("c", 6);
+  const WorkerSession d = Join("d", 2);
+  Enqueue(id, "tp=4", 0, 4);
+  EXPECT_THAT(Shares(GiveOut({d, a, c, b})), ElementsAre("b:4"));
+  // Free slots count, not all slots: what a runs leaves it five.
+  Enqueue(id, "tp=3", 0, 3);
+  EXPECT_THAT(Shares(GiveOut({a}, {b, c, d})), ElementsAre("a:3"));
+  Enqueue(id, "mbs=4", 0, 4);
+  EXPECT_THAT(Shares(GiveOut({a, c, d}, {b})), ElementsAre("a:4"));
+}
+
+TEST_P(StoreSuite, AGangTakesAsFewWorkersAsWillDo) {
+  Enqueue(NewRunning(), "tp=5", 0, 5);
+  EXPECT_THAT(Shares(GiveOut({Join("a", 1), Join("b", 2), Join("c", 3), Join("d", 1)})),
+              ElementsAre("c:3", "b:2"));
+}
+
+TEST_P(StoreSuite, SmallJobsRunBesideEachOtherOnOneWorker) {
+  const std::int64_t id = NewRunning();
+  const int ranks[] = {1, 2, 1, 1};
+  for (int i = 0; i < 4; ++i) Enqueue(id, fmt::format("mbs={}", i + 1), 0, ranks[i]);
+  const WorkerSession a = Join("a", 4);
+  std::vector<Lease> held;
+  for (int i = 0; i < 3; ++i) {
+    const Assignment given = GiveOut({a});
+    ASSERT_EQ(given.leases.size(), 1u) << "one at a time";
+    EXPECT_EQ(given.leases[0].key.trial, i + 1);
+    EXPECT_EQ(given.leases[0].ranks, ranks[i]);
+    held.push_back(given.leases[0]);
+  }
+  EXPECT_THAT(Shares(GiveOut({a})), IsEmpty());
+  ASSERT_TRUE(store_->Report(ReportOf(held[0], v1::OUTCOME_MEASURED), 201).ok());
+  EXPECT_THAT(Shares(GiveOut({a})), ElementsAre("a:1"));
+  EXPECT_TRUE(Held(held[1]) && Held(held[2]));
+}
+
+TEST_P(StoreSuite, EachThatWaitsGetsOneLeaseAndOldJobsGoFirst) {
+  const std::int64_t id = NewRunning();
+  for (int i = 0; i < 5; ++i) Enqueue(id, fmt::format("mbs={}", i + 1));
+  const WorkerSession a = Join("a", 4);
+  const WorkerSession b = Join("b", 2);
+  const Assignment given = GiveOut({a, b, a});
+  EXPECT_THAT(Shares(given), ElementsAre("b:1", "a:1"));
+  EXPECT_EQ(given.leases[0].key.trial, 1);
+  EXPECT_EQ(given.leases[1].key.trial, 2);
+}
+
+TEST_P(StoreSuite, AJobThatFitsIdleWorkersIsNotOvertaken) {
+  const std::int64_t id = NewRunning();
+  const WorkerSession a = Join("a", 4);
+  const WorkerSession b = Join("b", 2);
+  Enqueue(id, "mbs=1", 0, 2);
+  const Lease running = GiveOut({a}).leases.at(0);
+  Enqueue(id, "tp=4", 0, 4);
+  Enqueue(id, "mbs=2");
+  EXPECT_THAT(Shares(GiveOut({a})), IsEmpty()) << "the job of four comes first";
+  // Nor with the slots that both leave.
+  const WorkerSession small = Join("c", 1);
+  EXPECT_THAT(Shares(GiveOut({a, small})), IsEmpty());
+  ASSERT_TRUE(store_->Report(ReportOf(running, v1::OUTCOME_MEASURED), 201).ok());
+  const Assignment next = GiveOut({a, b, small});
+  ASSERT_THAT(Shares(next), ElementsAre("a:4", "c:1"));
+  EXPECT_EQ(next.leases[0].key.trial, 2);
+  EXPECT_EQ(next.leases[1].key.trial, 3);
+  // What not even idle workers could take keeps nobody waiting.
+  Enqueue(id, "tp=64", 0, 64);
+  Enqueue(id, "mbs=3");
+  const Assignment past = GiveOut({b}, {a, small});
+  ASSERT_THAT(Shares(past), ElementsAre("b:1"));
+  EXPECT_EQ(past.leases[0].key.trial, 5);
+  ASSERT_EQ(past.waiting.size(), 1u);
+  EXPECT_THAT(past.waiting[0].second, HasSubstr("64 slots"));
+}
+
+TEST_P(StoreSuite, AJobThatWaitsHoldsUpOnlyWorkersThatItCouldUse) {
+  const std::int64_t id = NewRunning();
+  v1::Job cuda = TrainJob(4);
+  cuda.set_device("cuda");
+  EnqueueJob(id, "tp=4", cuda);
+  Enqueue(id, "mbs=1");
+  const WorkerSession gpus = Join("gpus", 2, "cuda");
+  const WorkerSession more = Join("more", 2, "cuda");
+  const WorkerSession cores = Join("cores", 2);
+  EXPECT_THAT(Shares(GiveOut({gpus, cores}, {more})), ElementsAre("cores:1"));
+}
+
+TEST_P(StoreSuite, JobsGoToWorkersOfTheirDeviceKind) {
+  const std::int64_t id = NewRunning();
+  const WorkerSession cores = Join("cores", 8);
+  const WorkerSession gpus = Join("gpus", 8, "cuda");
+  v1::Job job = TrainJob(1);
+  job.set_device("cuda");
+  EnqueueJob(id, "mbs=1", job);
+  Assignment given = GiveOut({cores});
+  EXPECT_THAT(Shares(given), IsEmpty());
+  ASSERT_EQ(given.waiting.size(), 1u);
+  EXPECT_THAT(given.waiting[0].second, HasSubstr("no cuda worker is at work"));
+  EXPECT_THAT(Shares(GiveOut({cores, gpus})), ElementsAre("gpus:1"));
+  job.set_device("cpu");
+  EnqueueJob(id, "mbs=2", job);
+  EXPECT_THAT(Shares(GiveOut({gpus})), IsEmpty());
+  EXPECT_THAT(Shares(GiveOut({gpus, cores})), ElementsAre("cores:1"));
+  job.set_device("paced");
+  EnqueueJob(id, "mbs=4", job);
+  EnqueueJob(id, "mbs=8", job);
+  EXPECT_THAT(Shares(GiveOut({gpus})), ElementsAre("gpus:1"));
+  EXPECT_THAT(Shares(GiveOut({cores})), ElementsAre("cores:1"));
+  // Slots of another kind do not complete a gang; a paced one takes any.
+  job.set_device("cpu");
+  job.set_ranks(12);
+  EnqueueJob(id, "tp=12", job);
+  given = GiveOut({cores, gpus});
+  EXPECT_THAT(Shares(given), IsEmpty());
+  EXPECT_EQ(given.waiting.size(), 1u);
+  job.set_device("paced");
+  EnqueueJob(id, "pp=12", job);
+  EXPECT_THAT(Shares(GiveOut({cores, gpus})), ElementsAre("cores:6", "gpus:6"));
+}
+
+TEST_P(StoreSuite, AJobOfFewerRanksRunsOnASmallerWorkerAndIsNotShared) {
+  const std::int64_t id = NewRunning();
+  v1::Job job = TrainJob(8);
+  job.set_fewer_ranks(true);
+  const WorkerSession a = Join("a", 2);
+  const WorkerSession b = Join("b", 4);
+  const WorkerSession c = Join("c", 6);
+  Enqueue(id, "mbs=1");
+  ASSERT_THAT(Shares(GiveOut({c})), ElementsAre("c:1"));
+  for (int i = 1; i <= 3; ++i) EnqueueJob(id, fmt::format("pp={}", i), job);
+  Assignment given = GiveOut({c}, {a, b});
+  EXPECT_THAT(Shares(given), IsEmpty()) << "it is not idle";
+  EXPECT_THAT(given.waiting, IsEmpty());
+  given = GiveOut({a, b, c});
+  ASSERT_THAT(Shares(given), ElementsAre("b:4", "a:2"));
+  EXPECT_EQ(given.leases[0].workers, 1);
+  EXPECT_EQ(given.leases[0].job.ranks(), 4);
+  EXPECT_TRUE(given.leases[0].job.fewer_ranks());
+  EXPECT_EQ(store_->FindShare(given.leases[0].lease_id, given.leases[0].fencing_token)->job_ranks, 4);
+  // A worker that holds all of it need not be idle.
+  const WorkerSession d = Join("d", 10);
+  Enqueue(id, "mbs=2");
+  EXPECT_THAT(Shares(GiveOut({d}, {a, b, c})), ElementsAre("d:8"));
+}
+
+TEST_P(StoreSuite, ARetryAvoidsTheHostThatFailedWhereOthersCan) {
+  const std::int64_t id = NewRunning();
+  const WorkerSession a = Join("a", 2, "cpu", "one");
+  const WorkerSession b = Join("b", 2, "cpu", "one");
+  const WorkerSession c = Join("c", 2, "cpu", "two");
+  Enqueue(id, "tp=2", 0, 2, /*max_attempts=*/10);
+  double now = 200;
+  const auto lose = [&](const WorkerSession& session) {
+    const Assignment given = GiveOut({session}, {}, now);  // alone at work: not avoided
+    ASSERT_EQ(given.leases.size(), 1u) << session.worker;
+    now += 20;
+    EXPECT_EQ(*store_->ExpireLeases(now), 1);
+  };
+  lose(a);
+  EXPECT_THAT(Shares(GiveOut({a, b}, {c}, now)), IsEmpty()) << "both are on the host of the lost attempt";
+  Enqueue(id, "mbs=1");
+  const Assignment later = GiveOut({a}, {b, c}, now);
+  ASSERT_EQ(later.leases.size(), 1u) << "others' work is not held up on a worker that is avoided";
+  EXPECT_EQ(later.leases[0].key.trial, 2);
+  ASSERT_TRUE(store_->Report(ReportOf(later.leases[0], v1::OUTCOME_MEASURED), now).ok());
+  Assignment given = GiveOut({a, b, c}, {}, now);
+  ASSERT_THAT(Shares(given), ElementsAre("c:2"));
+  ASSERT_TRUE(store_->Report(ReportOf(given.leases[0], v1::OUTCOME_REFUSED, "busy"), now).ok());
+  EXPECT_THAT(Shares(given = GiveOut({a, b, c}, {}, now)), ElementsAre("a:2"))
+      << "all hosts have failed once";
+  ASSERT_TRUE(
+      store_->Report(ReportOf(given.leases[0], v1::OUTCOME_FAILED, "killed", v1::FAILURE_KIND_PROCESS), now)
+          .ok());
+  const WorkerSession small = Join("small", 1);
+  EXPECT_THAT(Shares(GiveOut({a, small}, {}, now)), ElementsAre("a:2")) << "the other has too few slots";
+}
+
+TEST_P(StoreSuite, AGangsRetryAvoidsOnlyTheHostThatFailed) {
+  const std::int64_t id = NewRunning();
+  const WorkerSession a = Join("a", 1, "cpu", "one");
+  const WorkerSession b = Join("b", 1, "cpu", "two");
+  const WorkerSession c = Join("c", 1, "cpu", "three");
+  Enqueue(id, "tp=2", 0, 2, /*max_attempts=*/10);
+  const Assignment gang = GiveOut({a, b});
+  ASSERT_EQ(gang.leases.size(), 2u);
+  EXPECT_EQ(*store_->LoseGangShares(b, "its connection broke", 201), 1);
+  ASSERT_TRUE(
+      store_->Report(ReportOf(gang.leases[0], v1::OUTCOME_FAILED, "peer", v1::FAILURE_KIND_PEER), 202).ok());
+  EXPECT_THAT(Shares(GiveOut({a, b, c})), ElementsAre("a:1", "c:1"));
+}
+
+TEST_P(StoreSuite, SessionsThatAreNotCurrentArePassedOver) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=2", 0, 2);
+  const WorkerSession old = Join("a", 1);
+  const WorkerSession a = Join("a", 1, "cpu", "", "boot2");
+  const WorkerSession b = Join("b", 1);
+  const Assignment none = GiveOut({old, b, {"workers/never", 1}});
+  EXPECT_THAT(Shares(none), IsEmpty());
+  EXPECT_EQ(none.waiting.size(), 1u);
+  EXPECT_THAT(Shares(GiveOut({old, a, b})), ElementsAre("a:1", "b:1"));
+}
+
+TEST_P(StoreSuite, OnlyRunningStudiesWaitAndOnlyForTheirOldestJob) {
+  const std::int64_t paused = NewRunning();
+  Enqueue(paused, "tp=64", 0, 64);
+  SetState(paused, v1::STUDY_STATE_PAUSED);
+  const std::int64_t first = NewRunning();
+  const std::int64_t second = NewRunning();
+  Enqueue(first, "mbs=1");
+  Enqueue(first, "tp=64", 0, 64);
+  Enqueue(second, "tp=32", 0, 32);
+  const WorkerSession a = Join("a", 4);
+  const Assignment nobody = GiveOut({});
+  ASSERT_EQ(nobody.waiting.size(), 2u) << "nobody is at work";
+  const Assignment given = GiveOut({a});
+  EXPECT_THAT(Shares(given), ElementsAre("a:1"));
+  ASSERT_EQ(given.waiting.size(), 1u);
+  EXPECT_EQ(given.waiting[0].first, second);
+  EXPECT_EQ(GiveOut({}, {a}).waiting.size(), 2u) << "now the first study's oldest is too large as well";
+}
+
+}  // namespace autocfg

@@ -1,0 +1,197 @@
+// Of store_suite.h: reports and logs.
+#pragma once
+
+#include "tests/conformance/store_fixture.h"
+
+namespace autocfg {
+
+TEST_P(StoreSuite, ReportWritesTrialAttemptAndMeasurement) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=1");
+  const std::int64_t epoch = Register();
+  const Lease lease = *Take(epoch);
+  EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_RUNNING);
+  ASSERT_TRUE(store_->Report(Measured(lease, epoch, "r1"), 207).ok());
+  const v1::Trial trial = Trial(id, 1);
+  EXPECT_EQ(trial.state(), v1::TRIAL_STATE_MEASURED);
+  EXPECT_EQ(trial.measured().median_step_time_s(), 0.25);
+  ASSERT_EQ(trial.attempts_size(), 1);
+  EXPECT_EQ(trial.attempts(0).number(), 1);
+  EXPECT_EQ(trial.attempts(0).worker(), "workers/a");
+  EXPECT_EQ(trial.attempts(0).state(), v1::TRIAL_STATE_MEASURED);
+  EXPECT_EQ(trial.attempts(0).start_time_s(), 200);
+  EXPECT_EQ(trial.attempts(0).end_time_s(), 207);
+  EXPECT_EQ(store_->Usage(id)->device_s, 3);
+  EXPECT_EQ(Refused(), 0);
+}
+
+TEST_P(StoreSuite, ReportIsIdempotentByRequestId) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=1");
+  const std::int64_t epoch = Register();
+  const Lease lease = *Take(epoch);
+  const Report report = Measured(lease, epoch, "r1");
+  ASSERT_TRUE(store_->Report(report, 201).ok());
+  const std::int64_t cursor = Cursor(id);
+  EXPECT_TRUE(store_->Report(report, 202).ok());
+  EXPECT_EQ(Cursor(id), cursor);
+  EXPECT_EQ(Trial(id, 1).attempts(0).end_time_s(), 201);
+  EXPECT_EQ(Refused(), 0);
+}
+
+TEST_P(StoreSuite, DuplicateReportIsRefusedAndRecorded) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=1");
+  const std::int64_t epoch = Register();
+  const Lease lease = *Take(epoch);
+  ASSERT_TRUE(store_->Report(Measured(lease, epoch, "r1"), 201).ok());
+  Report second = Measured(lease, epoch, "r2");
+  second.measurement->set_median_step_time_s(99);
+  EXPECT_EQ(store_->Report(second, 202).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Trial(id, 1).measured().median_step_time_s(), 0.25);
+  EXPECT_EQ(Refused(), 1);
+}
+
+TEST_P(StoreSuite, ForeignReportsAreRefusedAndHurtNobody) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=1");
+  Enqueue(id, "tp=2");
+  const std::int64_t epoch = Register();
+  const std::int64_t other = Register("workers/b");
+  const Lease lease = *Take(epoch);
+  const Lease theirs = *Take(other, "workers/b");
+  std::vector<Report> wrong(6, Measured(lease, epoch, ""));
+  wrong[0].worker = "workers/b";
+  wrong[1].session_epoch += 1;
+  wrong[2].lease_id = "lease-nobody";
+  wrong[3].fencing_token = theirs.fencing_token;
+  wrong[4].attempt = 2;
+  wrong[5].lease_id = theirs.lease_id;
+  int n = 0;
+  for (Report& report : wrong) {
+    report.request_id = fmt::format("w{}", ++n);
+    EXPECT_EQ(store_->Report(report, 201).code(), absl::StatusCode::kFailedPrecondition) << n;
+    EXPECT_EQ(Refused(), n);
+  }
+  EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_RUNNING);
+  EXPECT_EQ(Trial(id, 2).state(), v1::TRIAL_STATE_RUNNING);
+  EXPECT_TRUE(store_->Report(Measured(lease, epoch, "right"), 202).ok());
+  // The id of a request that was served cannot carry another lease's report.
+  EXPECT_EQ(store_->Report(Measured(theirs, other, "right", "workers/b"), 203).code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(store_->Report(Measured(theirs, other, "right2", "workers/b"), 204).ok());
+}
+
+TEST_P(StoreSuite, OutcomesAreStatesOfTheirOwn) {
+  const std::int64_t id = NewRunning();
+  const std::vector<std::pair<v1::Outcome, v1::TrialState>> cases = {
+      {v1::OUTCOME_OUT_OF_MEMORY, v1::TRIAL_STATE_INFEASIBLE},
+      {v1::OUTCOME_FAILED, v1::TRIAL_STATE_FAILED},
+      {v1::OUTCOME_TIMED_OUT, v1::TRIAL_STATE_TIMED_OUT}};
+  const std::int64_t epoch = Register();
+  int n = 0;
+  for (const auto& [outcome, state] : cases) {
+    ++n;
+    Enqueue(id, fmt::format("mbs={}", n));
+    const Lease lease = *Take(epoch);
+    ASSERT_TRUE(store_->Report(Ended(lease, epoch, fmt::format("r{}", n), outcome, "rank 0: why"), 205).ok());
+    const v1::Trial trial = Trial(id, n);
+    EXPECT_EQ(trial.state(), state);
+    EXPECT_EQ(trial.message(), "rank 0: why");
+    EXPECT_EQ(trial.attempts(0).state(), state);
+    EXPECT_FALSE(trial.has_measured());
+    EXPECT_FALSE(Take(epoch));  // an answer: not tried again
+  }
+  EXPECT_EQ(store_->Usage(id)->device_s, 15);  // three times one rank for five seconds
+}
+
+TEST_P(StoreSuite, AWorkerThatRefusesAJobLeavesItToTheNextAttempt) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=1");  // two attempts
+  const std::int64_t epoch = Register();
+  const Lease first = *Take(epoch);
+  const Report refusal = Ended(first, epoch, "r1", v1::OUTCOME_REFUSED, "GPU 0 is not free");
+  ASSERT_TRUE(store_->Report(refusal, 205).ok());
+  ASSERT_TRUE(store_->Report(refusal, 206).ok()) << "the same report again";
+  EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_QUEUED);
+  EXPECT_EQ(Trial(id, 1).message(), "GPU 0 is not free");
+  const std::int64_t other = Register("workers/b");
+  const Lease second = *Take(other, "workers/b", 210);
+  EXPECT_EQ(second.attempt, 2);
+  Report again = Ended(second, other, "r2", v1::OUTCOME_REFUSED, "nor here");
+  again.worker = "workers/b";
+  ASSERT_TRUE(store_->Report(again, 211).ok());
+  EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_LOST);
+  EXPECT_EQ(Trial(id, 1).message(), "nor here");
+  EXPECT_FALSE(Take(epoch)) << "no attempt is left";
+}
+
+TEST_P(StoreSuite, AReportWithoutItsPayloadIsInvalid) {
+  const std::int64_t id = NewRunning();
+  ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, 1).ok());
+  Enqueue(id, "tp=1");
+  const std::int64_t epoch = Register();
+  const Lease calibration = *Take(epoch);
+  const Lease trial = *Take(epoch);
+  EXPECT_EQ(store_->Report(Measured(calibration, epoch, "r1"), 1).code(), absl::StatusCode::kInvalidArgument);
+  Report empty = Measured(trial, epoch, "r2");
+  empty.measurement->clear_step_time_s();
+  EXPECT_EQ(store_->Report(empty, 1).code(), absl::StatusCode::kInvalidArgument);
+  empty.outcome = v1::OUTCOME_UNSPECIFIED;
+  EXPECT_EQ(store_->Report(empty, 1).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_RUNNING);
+  EXPECT_TRUE(store_->Report(Measured(trial, epoch, "r2"), 1).ok());
+}
+
+TEST_P(StoreSuite, CalibrationIsKept) {
+  const std::int64_t id = NewRunning();
+  EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_UNSPECIFIED);
+  ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, 1).ok());
+  EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_QUEUED);
+  EXPECT_FALSE(store_->GetCalibration(id)->has_value());
+  const std::int64_t epoch = Register();
+  const Lease lease = *Take(epoch);
+  EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_RUNNING);
+  Report report = Measured(lease, epoch, "r1");
+  report.calibration.emplace();
+  report.calibration->add_ops()->set_seconds(0.125);
+  report.device_overhead_bytes = 4096;
+  ASSERT_TRUE(store_->Report(report, 205).ok());
+  EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_MEASURED);
+  const auto calibration = *store_->GetCalibration(id);
+  ASSERT_TRUE(calibration.has_value());
+  EXPECT_EQ(calibration->device_overhead_bytes, 4096);
+  ASSERT_EQ(calibration->result.ops_size(), 1);
+  EXPECT_EQ(calibration->result.ops(0).seconds(), 0.125);
+}
+
+TEST_P(StoreSuite, FailedCalibrationSaysWhy) {
+  const std::int64_t id = NewRunning();
+  ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, 1).ok());
+  const std::int64_t epoch = Register();
+  ASSERT_TRUE(store_->Report(Ended(*Take(epoch), epoch, "r1", v1::OUTCOME_FAILED, "rank 1: broke"), 2).ok());
+  const auto state = *store_->CalibrationState(id);
+  EXPECT_EQ(state.first, v1::TRIAL_STATE_FAILED);
+  EXPECT_EQ(state.second, "rank 1: broke");
+}
+
+TEST_P(StoreSuite, LogsNeedALeaseAndEndSomewhere) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=1");
+  const std::int64_t epoch = Register();
+  const Lease lease = *Take(epoch);
+  EXPECT_TRUE(store_->AppendLog(lease.lease_id, lease.fencing_token, "line\n").ok());
+  EXPECT_EQ(store_->AppendLog(lease.lease_id, lease.fencing_token + 1, "x").code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(store_->AppendLog("lease-no", lease.fencing_token, "x").code(),
+            absl::StatusCode::kFailedPrecondition);
+  const std::string big(600 << 10, 'x');
+  EXPECT_TRUE(store_->AppendLog(lease.lease_id, lease.fencing_token, big).ok());
+  EXPECT_EQ(store_->AppendLog(lease.lease_id, lease.fencing_token, big).code(),
+            absl::StatusCode::kResourceExhausted);
+  ASSERT_TRUE(store_->Report(Measured(lease, epoch, "r"), 203).ok());
+  EXPECT_EQ(store_->AppendLog(lease.lease_id, lease.fencing_token, "x").code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace autocfg
