@@ -91,8 +91,11 @@ JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores, con
     request.ranks.push_back(std::move(spec));
   }
   request.time_limit = std::chrono::duration<double>(job.time_limit_s());
-  request.cores = PinRanks(job.ranks(), cores);
-  if (job.device() == kCuda) request.gpus = PinToGpus(job.ranks(), gpus);
+  if (job.device() == kCuda) {
+    request.gpus = PinToGpus(job.ranks(), gpus);
+  } else {
+    request.cores = PinRanks(job.ranks(), cores);
+  }
   return request;
 }
 

@@ -35,7 +35,8 @@ std::vector<std::string> UsableGpus(const v1::Inventory& inventory);
 // (for device cuda: GPUs) at most, so that copies of one rank do not contend for them.
 int RanksToRun(const v1::Job& job, const v1::Inventory& inventory);
 
-// `gpus`: what a job on device cuda is pinned to; other jobs are not. Requires: job.ranks > 0 and a kind of work; RunJob checks it.
+// `gpus`: what a job on device cuda is pinned to, and not to `cores`: a rank on a GPU has threads of the driver and of NCCL beside it, and draws its
+// initial weights with as many as there are cores. Other jobs are pinned to cores alone. Requires: job.ranks > 0 and a kind of work; RunJob checks it.
 JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores, const std::vector<std::string>& gpus = {});
 
 // A training job's ranks as one measurement. They work in step, so a step takes as long as its slowest rank

@@ -36,10 +36,10 @@ class CudaOps final : public LinearOps {
     });
   }
 
-  std::vector<std::string> Choices() const {
-    std::vector<std::string> lines = MatmulChoices();
-    for (const auto& [op, implementation] : implementations_) lines.push_back(fmt::format("{}: {}", ToString(op), implementation));
-    return lines;
+  std::vector<OpChoice> Choices() const {
+    std::vector<OpChoice> choices = MatmulChoices();
+    for (const auto& [op, implementation] : implementations_) choices.push_back({fmt::format("{}: {}", ToString(op), implementation), false});
+    return choices;
   }
 
  private:
@@ -60,7 +60,7 @@ class CudaOps final : public LinearOps {
 
 std::unique_ptr<Ops> CreateCudaOps() { return std::make_unique<CudaOps>(); }
 
-std::vector<std::string> ChoicesOf(const Ops& ops) {
+std::vector<OpChoice> ChoicesOf(const Ops& ops) {
   const auto* ours = dynamic_cast<const CudaOps*>(&ops);
   if (ours == nullptr) throw std::logic_error("the choices of another device's ops were asked for");
   return ours->Choices();

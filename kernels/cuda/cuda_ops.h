@@ -3,9 +3,9 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <vector>
 
+#include "kernels/op_choice.h"
 #include "kernels/ops.h"
 
 namespace autocfg::cuda {
@@ -13,8 +13,8 @@ namespace autocfg::cuda {
 // On the calling thread's current GPU. Throws DeviceError.
 std::unique_ptr<Ops> CreateCudaOps();
 
-// What computes each shape of product and attention that these ops, of CreateCudaOps, have met: one line each. Throws std::logic_error for
-// ops of another device.
-std::vector<std::string> ChoicesOf(const Ops& ops);
+// What computes each shape of product and attention that these ops, of CreateCudaOps, have met. Usual is a product of cuBLASLt's by the fastest
+// of its algorithms; of attention it is always to be said. Throws std::logic_error for ops of another device.
+std::vector<OpChoice> ChoicesOf(const Ops& ops);
 
 }  // namespace autocfg::cuda

@@ -4,7 +4,6 @@
 // NOT YET RUN: no GPU has confirmed this file.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "kernels/cuda/kernel_ops.h"
@@ -24,8 +23,8 @@ class LinearOps : public KernelOps {
                                 Stream& stream) override;
   void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias, Stream& stream) override;
 
-  // One line for each shape met: what computes it.
-  std::vector<std::string> MatmulChoices() const { return matmul_.Choices(); }
+  // Of each shape met: what computes it.
+  std::vector<OpChoice> MatmulChoices() const { return matmul_.Choices(); }
 
  private:
   // The product with this epilogue in one call of the library. False, with nothing issued, where it has none for the shape.

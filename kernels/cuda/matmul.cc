@@ -166,12 +166,20 @@ LtMatmul::Choice LtMatmul::Choose(const MatmulKey& key, const MatmulOperands& op
   }
   if (candidates.empty()) return {};
   for (Choice& candidate : candidates) candidate.candidates = static_cast<int>(candidates.size());
-  if (!timed_ || candidates.size() == 1) return candidates.front();
+  Choice& first = candidates.front();
+  if (candidates.size() == 1) return first;
+  if (!timed_) {
+    first.untimed = "AUTOCFG_MATMUL=heuristic";
+    return first;
+  }
 
   // What accumulates must not do so while it is timed: its results go elsewhere, or, where there is no room, the first candidate is taken.
   MatmulOperands timed = operands;
   const Temporary elsewhere(key.accumulate ? key.m * key.n * SizeOf(key.result) : 1);
-  if (elsewhere.data() == nullptr) return candidates.front();
+  if (elsewhere.data() == nullptr) {
+    first.untimed = "the GPU has no memory left for a second result";
+    return first;
+  }
   if (key.accumulate) timed.d = elsewhere.data();
   const Descriptors on_timed(key, timed);
   const int fastest = Fastest(candidates, [&](Choice& candidate) {
@@ -208,18 +216,21 @@ double LtMatmul::SecondsOf(const MatmulKey& key, const Descriptors& descriptors,
   return static_cast<double>(milliseconds) / 1e3 / kTimedRuns;
 }
 
-std::vector<std::string> LtMatmul::Choices() const {
-  std::vector<std::string> lines;
+std::vector<OpChoice> LtMatmul::Choices() const {
+  std::vector<OpChoice> choices;
   for (const auto& [key, choice] : cache_.choices()) {
+    const std::string name = ToString(key);
     if (!choice.supported) {
-      lines.push_back(fmt::format("{}: not by cuBLASLt", ToString(key)));
-    } else if (choice.seconds > 0) {
-      lines.push_back(fmt::format("{}: the fastest of {} algorithms, {:.1f} us", ToString(key), choice.candidates, choice.seconds * 1e6));
+      choices.push_back({name + ": not by cuBLASLt", false});
+    } else if (choice.untimed != nullptr) {
+      choices.push_back({fmt::format("{}: the first of {} algorithms, not timed: {}", name, choice.candidates, choice.untimed), false});
+    } else if (choice.candidates == 1) {
+      choices.push_back({name + ": the only algorithm"});
     } else {
-      lines.push_back(fmt::format("{}: the first of {} algorithms", ToString(key), choice.candidates));
+      choices.push_back({fmt::format("{}: the fastest of {} algorithms, {:.1f} us", name, choice.candidates, choice.seconds * 1e6)});
     }
   }
-  return lines;
+  return choices;
 }
 
 }  // namespace autocfg::cuda

@@ -7,12 +7,12 @@
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 
-#include <string>
 #include <vector>
 
 #include "kernels/cuda/choice_cache.h"
 #include "kernels/cuda/matmul_key.h"
 #include "kernels/cuda/scratch.h"
+#include "kernels/op_choice.h"
 
 namespace autocfg::cuda {
 
@@ -47,8 +47,9 @@ class LtMatmul {
   // Requires: Supports. Throws DeviceError.
   void Run(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);
 
-  // One line for each key met: what was chosen, out of how many, and how.
-  std::vector<std::string> Choices() const;
+  // Of each key met: what was chosen, out of how many, and how. Not usual: an epilogue that the library does not have, and algorithms that were
+  // not timed.
+  std::vector<OpChoice> Choices() const;
 
  private:
   struct Descriptors;
@@ -57,7 +58,8 @@ class LtMatmul {
     cublasLtMatmulAlgo_t algorithm{};
     std::size_t workspace_bytes = 0;
     int candidates = 0;
-    double seconds = 0;  // 0: not timed
+    double seconds = 0;             // 0: not timed
+    const char* untimed = nullptr;  // why, where there were several
   };
 
   const Choice& ChoiceOf(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);

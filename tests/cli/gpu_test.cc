@@ -6,6 +6,7 @@
 
 #include "nlohmann/json.hpp"
 #include "tests/cli/gpu_machine.h"
+#include "worker/job_runner.h"
 
 namespace autocfg {
 namespace {
@@ -50,6 +51,24 @@ TEST(GpuTrain, EachRankHasAGpu) {
     EXPECT_THAT(machine.Ranks(), ElementsAre("train bf16 on cuda: rank 0 of 2, CUDA_VISIBLE_DEVICES GPU-0000-a",
                                              "train bf16 on cuda: rank 1 of 2, CUDA_VISIBLE_DEVICES GPU-0001-b"));
   }
+}
+
+// They have threads of the driver and of NCCL beside them, and draw their initial weights with all cores.
+TEST(GpuTrain, RanksAreBoundToGpusAndNotToCores) {
+  v1::Job job;
+  job.set_ranks(2);
+  job.set_device("cuda");
+  const JobRequest request = MakeJobRequest(job, {0, 1}, {"GPU-a", "GPU-b"});
+  EXPECT_THAT(request.cores, IsEmpty());
+  EXPECT_THAT(request.gpus, ElementsAre("GPU-a", "GPU-b"));
+  job.set_device("cpu");
+  EXPECT_THAT(MakeJobRequest(job, {0, 1}, {"GPU-a", "GPU-b"}).cores, ElementsAre(ElementsAre(0), ElementsAre(1)));
+}
+
+TEST(GpuTrain, MaySaveWeights) {
+  const GpuMachine machine(EqualGpus(1));
+  const auto finished = machine.Run(Train("tp=1", {"--save", (machine.home() / "weights.safetensors").string()}));
+  EXPECT_EQ(finished.exit_code, 0) << finished.err;
 }
 
 TEST(GpuTrain, MoreRanksThanGpusShareThem) {

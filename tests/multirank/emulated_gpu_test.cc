@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -17,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class EmulatedGpu : public ::testing::Test {
  protected:
@@ -113,6 +115,59 @@ TEST_F(EmulatedGpu, TakesTheBytesThatWerePlanned) {
     EXPECT_EQ(gpu.ranks[r].last.train_result().planned_memory_bytes().SerializeAsString(),
               dry.ranks[r].last.train_result().planned_memory_bytes().SerializeAsString());
   }
+}
+
+// The file of a run on GPUs is that of one on the CPU, each tensor within the losses' tolerance of its largest element.
+TEST_F(EmulatedGpu, SavesTheWeightsOfTheCpu) {
+  const std::string cpu_path = ::testing::TempDir() + "emulated_gpu_test_cpu.safetensors", gpu_path = ::testing::TempDir() + "emulated_gpu_test_gpu.safetensors";
+  for (TrainConfig c : {Gpt2("fp32"), Llama("fp32")}) {
+    c.adamw.eps = 1e-3;  // the bias of the keys has no gradient but rounding, which a small eps would make an update of
+    c.save_path = cpu_path;
+    const JobResult cpu = RunProcesses(c, "cpu");
+    ASSERT_EQ(cpu.outcome, JobOutcome::kDone) << cpu.message;
+    const SafetensorsFile want(cpu_path);
+    for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{.tp = 2, .pp = 2}}) {
+      SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp);
+      c.plan = plan;
+      c.save_path = gpu_path;
+      const JobResult gpu = RunProcesses(c, "cuda");
+      ASSERT_EQ(gpu.outcome, JobOutcome::kDone) << gpu.message;
+      const SafetensorsFile got(gpu_path);
+      ASSERT_EQ(got.tensors().size(), want.tensors().size());
+      for (const auto& [name, tensor] : want.tensors()) {
+        SCOPED_TRACE(name);
+        ASSERT_EQ(got.tensors().at(name).shape, tensor.shape);
+        std::vector<double> wanted(static_cast<std::size_t>(tensor.end - tensor.begin) / sizeof(float)), values(wanted.size());
+        want.Read(name, 0, wanted);
+        got.Read(name, 0, values);
+        double largest = 0;
+        for (const double w : wanted) largest = std::max(largest, std::abs(w));
+        for (std::size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(values[i], wanted[i], 1e-4 * largest) << "element " << i;
+      }
+    }
+  }
+  fs::remove(cpu_path);
+  fs::remove(gpu_path);
+}
+
+// What is not as one would expect is on the ranks' log, once for ranks of the same shapes; what is as expected is not.
+TEST_F(EmulatedGpu, SaysWhatItHasChosen) {
+  setenv("AUTOCFG_MATMUL", "heuristic", 1);
+  TrainConfig c = Gpt2("bf16");
+  c.plan = {.tp = 2};
+  const JobResult untimed = RunProcesses(c, "cuda");
+  unsetenv("AUTOCFG_MATMUL");
+  ASSERT_EQ(untimed.outcome, JobOutcome::kDone) << untimed.message;
+  EXPECT_THAT(untimed.ranks[0].log_tail, HasSubstr("own kernels, tensor cores (cuDNN refuses: the emulator has no cuDNN)"));
+  EXPECT_THAT(untimed.ranks[0].log_tail, HasSubstr("algorithms, not timed: AUTOCFG_MATMUL=heuristic"));
+  EXPECT_THAT(untimed.ranks[0].log_tail, HasSubstr("2 ranks talk by UCX"));
+  EXPECT_EQ(untimed.ranks[1].log_tail, "");
+
+  c.plan = {};
+  const JobResult timed = RunProcesses(c, "cuda");
+  ASSERT_EQ(timed.outcome, JobOutcome::kDone) << timed.message;
+  EXPECT_THAT(timed.ranks[0].log_tail, HasSubstr("cuDNN refuses"));
+  EXPECT_THAT(timed.ranks[0].log_tail, Not(HasSubstr("algorithm")));
 }
 
 TEST_F(EmulatedGpu, SaysThatRanksOfOneGpuCannotUseNccl) {

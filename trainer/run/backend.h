@@ -1,10 +1,13 @@
 // The device, its ops and the communication of one rank. One rank, one thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "kernels/device.h"
+#include "kernels/op_choice.h"
 #include "kernels/op_log.h"
 #include "kernels/ops.h"
 #include "trainer/comm/comm_world.h"
@@ -21,6 +24,7 @@ struct Backend {
   std::unique_ptr<Device> device;
   std::unique_ptr<Ops> ops;
   std::unique_ptr<CommWorld> comm;
+  std::function<std::vector<OpChoice>()> choices;  // of the ops, so far; null where nothing is chosen
 };
 
 // "cpu": host memory and UCX among the ranks of the rendezvous (null communication for one rank). "cuda": a GPU (gpu_backend.h). "dry": counts and records, with no peers.

@@ -65,6 +65,7 @@ Backend CreateGpuBackend(const GpuEngine& engine, Rendezvous& rendezvous, std::u
   backend.clock = CreateSteadyClock();
   backend.device = engine.create_device(ordinal);
   backend.ops = engine.create_ops();
+  backend.choices = [choices = engine.choices, ops = backend.ops.get()] { return choices(*ops); };
   if (alone != nullptr) {
     backend.comm = std::move(alone);
     return backend;

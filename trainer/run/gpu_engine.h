@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/device.h"
+#include "kernels/op_choice.h"
 #include "kernels/ops.h"
 #include "trainer/comm/comm_world.h"
 #include "trainer/comm/rendezvous.h"
@@ -25,8 +26,8 @@ struct GpuEngine {
   std::unique_ptr<Device> (*create_device)(int ordinal);
   // On the calling thread's GPU.
   std::unique_ptr<Ops> (*create_ops)();
-  // What computes the shapes that the ops have met, one line each.
-  std::vector<std::string> (*choices)(const Ops& ops);
+  // What computes the shapes that the ops have met.
+  std::vector<OpChoice> (*choices)(const Ops& ops);
   // NCCL among the ranks of the rendezvous, which must outlive it. On the calling thread's GPU.
   std::unique_ptr<CommWorld> (*create_nccl_world)(Rendezvous& rendezvous);
 };

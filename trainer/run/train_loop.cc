@@ -1,7 +1,9 @@
 #include "trainer/run/train_loop.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "proto/convert/trace_convert.h"
@@ -33,6 +35,14 @@ void FillTrace(const TraceRecorder& recorder, RankTrainer& trainer, const StepCl
   const double origin_s = clock.OriginSeconds();
   const double earliest_s = clock.IsVirtual() ? origin_s : -trainer.LargestOverRanks(-origin_s);
   for (const TraceRow& row : recorder.Rows(origin_s - earliest_s)) *result.add_trace() = ToProto(row);
+}
+
+// What the ops have chosen that is not as expected. Of all ranks that run the same shapes, one says it.
+void LogChoices(const RankTrainer& trainer, const Backend& backend) {
+  if (!backend.choices || trainer.shape().tensor != 0 || trainer.shape().data != 0) return;
+  for (const OpChoice& choice : backend.choices()) {
+    if (!choice.usual) spdlog::info("{}", choice.text);
+  }
 }
 
 }  // namespace
@@ -72,6 +82,7 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
       report.set_grad_norm(done.grad_norm);
     }
     if (rank == 0 && progress) progress(report);
+    if (step + 1 == std::clamp<std::int64_t>(config.untimed_steps, 1, config.lr.steps)) LogChoices(trainer, backend);
   }
   trainer.SetObserver(nullptr);
   if (recorder) FillTrace(*recorder, trainer, *clock, result);

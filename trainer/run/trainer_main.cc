@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sched.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <charconv>
@@ -143,6 +145,7 @@ int Serve(const Arguments& arguments) {
 }  // namespace
 
 int TrainerMain(int argc, char** argv) {
+  spdlog::set_default_logger(spdlog::stderr_logger_st("trainer"));  // the launcher keeps what comes there, and nothing of standard output
   Arguments arguments;
   try {
     arguments = ParseArguments(argc, argv);
