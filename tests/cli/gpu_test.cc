@@ -67,7 +67,7 @@ TEST(GpuTrain, RanksAreBoundToGpusAndNotToCores) {
 
 TEST(GpuTrain, MaySaveWeights) {
   const GpuMachine machine(EqualGpus(1));
-  const auto finished = machine.Run(Train("tp=1", {"--save", (machine.home() / "weights.safetensors").string()}));
+  const auto finished = machine.Run(Train("tp=1", {"--save", machine.home() / "weights.safetensors"}));
   EXPECT_EQ(finished.exit_code, 0) << finished.err;
 }
 
