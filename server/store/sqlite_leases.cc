@@ -221,9 +221,10 @@ absl::StatusOr<v1::LeaseCommand> SqliteStore::RenewLease(const std::string& work
 absl::StatusOr<std::vector<std::string>> SqliteStore::LeasesToStop() {
   return Read([&]() -> absl::StatusOr<std::vector<std::string>> {
     std::vector<std::string> leases;
-    SQLite::Statement rows(db(),
-                           "SELECT s.lease_id FROM attempts a JOIN shares s ON s.job = a.job AND s.attempt = "
-                           "a.number WHERE a.stopping = 1 AND s.ending = 0 ORDER BY s.fencing_token");
+    SQLite::Statement rows(
+        db(),
+        "SELECT s.lease_id FROM attempts a CROSS JOIN shares s ON s.job = a.job AND s.attempt = "
+        "a.number WHERE a.stopping = 1 AND s.ending = 0 ORDER BY s.fencing_token");
     while (rows.executeStep()) leases.push_back(rows.getColumn(0).getString());
     return leases;
   });

@@ -55,10 +55,10 @@ absl::Status Check(SQLite::Database& db, const std::string& path) {
   const std::int64_t version = db.execAndGet("PRAGMA user_version").getInt64();
   const auto known = static_cast<std::int64_t>(StoreMigrations().size());
   if (version > 0 && version < known) {
-    return absl::FailedPreconditionError(fmt::format(
-        "database {} has version {} and this program reads version {}: a search on it brings it up "
-        "to date",
-        path, version, known));
+    return absl::FailedPreconditionError(
+        fmt::format("database {} has version {} and this program reads version {}: a search or a server on "
+                    "it brings it up to date",
+                    path, version, known));
   }
   return absl::OkStatus();
 }

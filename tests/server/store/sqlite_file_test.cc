@@ -1,5 +1,7 @@
 // What can be wrong with a database file: each case its own Status, and nothing that was stored before is
 // lost.
+#include "server/store/sqlite_file.h"
+
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
@@ -86,6 +88,47 @@ TEST(SqliteFile, UsesAWriteAheadLogAndStrictTables) {
           .getInt(),
       0);
   EXPECT_THROW(db.exec("UPDATE studies SET state = 'running'"), SQLite::Exception);
+}
+
+TEST(SqliteFile, TheConnectionWritesDurablyAndKeepsReferences) {
+  TempDir dir;
+  const auto file = OpenSqliteFile(dir.File("a.db"), 0);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(file->db->execAndGet("PRAGMA synchronous").getInt(), 2) << "FULL";
+  EXPECT_EQ(file->db->execAndGet("PRAGMA foreign_keys").getInt(), 1);
+  EXPECT_THROW(file->db->exec("INSERT INTO trial_logs (job, attempt, text) VALUES (7, 1, 'x')"),
+               SQLite::Exception);
+  const auto memory = OpenSqliteMemory();
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  EXPECT_EQ(memory->db->execAndGet("PRAGMA foreign_keys").getInt(), 1);
+}
+
+TEST(SqliteFile, ADeletedStudyLeavesNothingBehind) {
+  TempDir dir;
+  const std::string path = dir.File("a.db");
+  auto store = OpenSqliteStore(path);
+  ASSERT_TRUE(store.ok()) << store.status();
+  v1::Study study = *(*store)->CreateStudy("", Sample("f"), 1);
+  study.set_state(v1::STUDY_STATE_RUNNING);
+  ASSERT_TRUE((*store)->UpdateStudy(study).ok());
+  v1::Trial trial;
+  trial.set_plan_text("tp=1");
+  v1::Job job;
+  job.set_ranks(1);
+  job.mutable_train();
+  ASSERT_TRUE((*store)->EnqueueTrial(1, trial, job, 2, 1).ok());
+  v1::RegisterWorkerRequest worker;
+  worker.set_worker("workers/a");
+  worker.mutable_inventory()->set_slots(1);
+  const WorkerSession session{"workers/a", *(*store)->RegisterWorker(worker, 1)};
+  const Lease lease = (*store)->LeaseJobs({session}, {session}, 1, 10)->leases.at(0);
+  ASSERT_TRUE((*store)->AppendLog(lease.lease_id, lease.fencing_token, "line").ok());
+  study.set_state(v1::STUDY_STATE_CANCELLED);
+  ASSERT_TRUE((*store)->UpdateStudy(study).ok());
+  ASSERT_TRUE((*store)->DeleteStudy(1).ok());
+  SQLite::Database db(path, SQLite::OPEN_READONLY);
+  for (const char* table : {"studies", "trials", "jobs", "attempts", "shares", "measurements", "trial_logs"})
+    EXPECT_EQ(db.execAndGet(fmt::format("SELECT count(*) FROM {}", table)).getInt(), 0) << table;
 }
 
 TEST(SqliteFile, MakesMissingDirectoriesForTheUserAlone) {

@@ -1,0 +1,192 @@
+// What becomes of a file that version 1 wrote: all of its rows are there, its attempts are shares, and those
+// that run go on.
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "SQLiteCpp/SQLiteCpp.h"
+#include "fmt/format.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/store/schema.h"
+#include "server/store/sqlite_reader.h"
+#include "server/store/sqlite_store.h"
+#include "tests/server/store/temp_dir.h"
+
+namespace autocfg {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Two workers of 8 slots. Study 1: a calibration; trials measured at the second attempt, out of memory,
+// failed, timed out, one of 3 ranks that runs, one that was given back, one of fewer ranks that was never
+// tried. Study 2 was cancelled while its trial ran.
+void WriteVersion1(const std::string& path) {
+  std::ifstream in(AUTOCFG_SOURCE_DIR "/tests/golden/store_version_1.sql");
+  std::ostringstream sql;
+  sql << in.rdbuf();
+  ASSERT_FALSE(sql.str().empty());
+  SQLite::Database db(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+  db.exec(sql.str());
+}
+
+class MigrationTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = dir_.File("a.db");
+    WriteVersion1(path_);
+  }
+  void Open() {
+    auto store = OpenSqliteStore(path_);
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = *std::move(store);
+  }
+  std::int64_t Count(const std::string& what) {
+    SQLite::Database db(path_, SQLite::OPEN_READONLY);
+    return db.execAndGet("SELECT count(*) FROM " + what).getInt64();
+  }
+  // The leases that run, as version 1 gave them out.
+  static Report MeasuredReport(const std::string& worker, const std::string& lease_id, std::int64_t token) {
+    Report report;
+    report.worker = worker;
+    report.session_epoch = 1;
+    report.lease_id = lease_id;
+    report.fencing_token = token;
+    report.attempt = 1;
+    report.request_id = lease_id + "/report";
+    report.outcome = v1::OUTCOME_MEASURED;
+    report.measurement.emplace().add_step_time_s(0.25);
+    return report;
+  }
+
+  TempDir dir_;
+  std::string path_;
+  std::unique_ptr<Store> store_;
+};
+
+constexpr const char* kRunning = "lease-7-4bc43dd5d7f4b01c";    // study 1, workers/a, until 70
+constexpr const char* kCancelled = "lease-9-88db662e122eb018";  // study 2, workers/b, until 74
+
+TEST_F(MigrationTest, KeepsAllRows) {
+  const std::vector<std::string> tables = {"studies",    "trials",       "jobs",     "workers",
+                                           "attempts",   "measurements", "requests", "refused_reports",
+                                           "trial_logs", "calibrations"};
+  std::vector<std::int64_t> before;
+  for (const std::string& table : tables) before.push_back(Count(table));
+  EXPECT_EQ(before[4], 9);
+  Open();
+  for (std::size_t i = 0; i < tables.size(); ++i) EXPECT_EQ(Count(tables[i]), before[i]) << tables[i];
+  EXPECT_EQ(Count("shares"), 9) << "one for each attempt";
+  EXPECT_EQ(Count("pragma_foreign_key_check"), 0);
+  EXPECT_EQ(Count("pragma_integrity_check WHERE integrity_check <> 'ok'"), 0);
+  SQLite::Database db(path_, SQLite::OPEN_READONLY);
+  EXPECT_EQ(db.execAndGet("PRAGMA user_version").getInt(), 2);
+  EXPECT_EQ(db.execAndGet("SELECT length(out_of_memory) FROM shares WHERE job = 3").getInt(), 2);
+}
+
+TEST_F(MigrationTest, TheApiSaysWhatItSaid) {
+  Open();
+  const auto trials = *store_->ListTrials(1, 0, 100);
+  ASSERT_EQ(trials.size(), 7u);
+  const v1::TrialState states[] = {
+      v1::TRIAL_STATE_MEASURED, v1::TRIAL_STATE_INFEASIBLE, v1::TRIAL_STATE_FAILED, v1::TRIAL_STATE_TIMED_OUT,
+      v1::TRIAL_STATE_RUNNING,  v1::TRIAL_STATE_QUEUED,     v1::TRIAL_STATE_QUEUED};
+  for (std::size_t i = 0; i < 7; ++i) EXPECT_EQ(trials[i].state(), states[i]) << i + 1;
+  ASSERT_EQ(trials[0].attempts_size(), 2);
+  EXPECT_EQ(trials[0].attempts(0).state(), v1::TRIAL_STATE_LOST);
+  EXPECT_EQ(trials[0].attempts(0).message(), "the worker did not renew its lease");
+  EXPECT_EQ(trials[0].attempts(1).worker(), "workers/b");
+  EXPECT_THAT(trials[0].attempts(1).workers(), ElementsAre("workers/b"));
+  EXPECT_EQ(trials[0].attempts(1).start_time_s(), 42);
+  EXPECT_EQ(trials[0].attempts(1).end_time_s(), 43);
+  EXPECT_EQ(trials[0].measured().device_s(), 7);
+  EXPECT_EQ(trials[1].message(), "too much");
+  EXPECT_EQ(trials[5].attempts(0).state(), v1::TRIAL_STATE_CANCELLED);
+  EXPECT_EQ((*store_->GetCalibration(1))->device_overhead_bytes, 4096);
+  // 2 x 3 s, 11 s, 7 s as reported, 2 x 1 s, 4 x 1 s twice, 1 s: as version 1 counted.
+  EXPECT_EQ(store_->Usage(1)->device_s, 35);
+  const auto workers = *store_->ListWorkers("", 10, false);
+  ASSERT_EQ(workers.size(), 2u);
+  EXPECT_EQ(workers[0].ranks_in_use, 3);
+  EXPECT_THAT(workers[0].jobs, ElementsAre("studies/1/trials/5"));
+}
+
+TEST_F(MigrationTest, AttemptsThatRanGoOn) {
+  Open();
+  EXPECT_EQ(*store_->RenewLease("workers/a", 1, kRunning, 7, 66, 10), v1::LEASE_COMMAND_CONTINUE);
+  EXPECT_THAT(*store_->LeasesToStop(), ElementsAre(kCancelled));
+  EXPECT_EQ(*store_->RenewLease("workers/b", 1, kCancelled, 9, 66, 10), v1::LEASE_COMMAND_CANCEL);
+  EXPECT_EQ(store_->FindShare(kRunning, 7)->job_ranks, 3);
+  ASSERT_TRUE(store_->Report(MeasuredReport("workers/a", kRunning, 7), 67).ok());
+  EXPECT_EQ(store_->GetTrial(1, 5)->state(), v1::TRIAL_STATE_MEASURED);
+  // The same for the report that version 1 took: it is known.
+  EXPECT_TRUE(store_->Report(MeasuredReport("workers/b", "lease-3-ebdf24aa1b314493", 3), 68).ok());
+  EXPECT_EQ(*store_->ExpireLeases(80), 1) << "the cancelled study's";
+  EXPECT_EQ(store_->GetTrial(2, 1)->state(), v1::TRIAL_STATE_CANCELLED);
+}
+
+TEST_F(MigrationTest, AttemptsThatRanAreLostWhereNobodyRenewsThem) {
+  Open();
+  EXPECT_EQ(*store_->ExpireLeases(75), 2);
+  EXPECT_EQ(store_->GetTrial(1, 5)->state(), v1::TRIAL_STATE_QUEUED);
+  EXPECT_EQ(store_->Report(MeasuredReport("workers/a", kRunning, 7), 76).code(),
+            absl::StatusCode::kFailedPrecondition);
+  // Job 5 was lost on host-a, so that the other worker gets it; the queue's order, device and host are known.
+  const WorkerSession a{"workers/a", 1};
+  const WorkerSession b{"workers/b", 1};
+  const Assignment first = *store_->LeaseJobs({a, b}, {a, b}, 77, 10);
+  ASSERT_EQ(first.leases.size(), 2u);
+  EXPECT_EQ(first.leases[0].key.trial, 5);
+  EXPECT_EQ(first.leases[0].session, b);
+  EXPECT_EQ(first.leases[0].attempt, 2);
+  EXPECT_EQ(first.leases[0].fencing_token, 10);
+  EXPECT_EQ(first.leases[1].key.trial, 6);
+  EXPECT_EQ(first.leases[1].session, a);
+}
+
+TEST_F(MigrationTest, JobsOfFewerRanksAreKnown) {
+  Open();
+  ASSERT_TRUE(store_->ExpireLeases(75).ok());
+  v1::RegisterWorkerRequest small;
+  small.set_worker("workers/small");
+  small.set_boot_id("boot");
+  small.mutable_inventory()->set_slots(2);
+  small.mutable_inventory()->set_device_kind("cpu");
+  const WorkerSession session{"workers/small", *store_->RegisterWorker(small, 76)};
+  ASSERT_EQ(store_->LeaseJobs({session}, {session}, 77, 10)->leases.at(0).key.trial, 6);
+  small.set_worker("workers/other");
+  const WorkerSession other{"workers/other", *store_->RegisterWorker(small, 76)};
+  const Lease lease = store_->LeaseJobs({other}, {other}, 77, 10)->leases.at(0);
+  EXPECT_EQ(lease.key.trial, 7);
+  EXPECT_EQ(lease.ranks, 2) << "of 8";
+}
+
+TEST_F(MigrationTest, AReaderSaysWhatToDo) {
+  const absl::Status status = OpenSqliteStoreReadOnly(path_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+  EXPECT_THAT(status.message(), HasSubstr("has version 1 and this program reads version 2"));
+  EXPECT_THAT(status.message(), HasSubstr("brings it up to date"));
+  EXPECT_EQ(Count("attempts WHERE lease_id IS NOT NULL"), 9) << "and leaves it as it is";
+  Open();
+  auto reader = OpenSqliteStoreReadOnly(path_);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  EXPECT_EQ((*reader)->ListTrials(1, 0, 100)->size(), 7u);
+  EXPECT_EQ((*reader)->ListWorkers("", 10, true)->size(), 2u);
+}
+
+TEST_F(MigrationTest, RowsThatBelongNowhereAreDataLossAndTheFileStays) {
+  {
+    SQLite::Database db(path_, SQLite::OPEN_READWRITE);
+    db.exec("PRAGMA foreign_keys = OFF; UPDATE trial_logs SET attempt = 77");
+  }
+  const absl::Status status = OpenSqliteStore(path_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  EXPECT_THAT(status.message(), HasSubstr(path_));
+  EXPECT_EQ(Count("attempts WHERE lease_id IS NOT NULL"), 9);
+  SQLite::Database db(path_, SQLite::OPEN_READONLY);
+  EXPECT_EQ(db.execAndGet("PRAGMA user_version").getInt(), 1);
+}
+
+}  // namespace
+}  // namespace autocfg
