@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdint>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "fmt/format.h"
@@ -13,10 +11,8 @@
 namespace autocfg {
 namespace {
 
-constexpr char kEngine[] = "libautocfg_cuda.so";
-
 std::string NoEngine(const std::string& trainer) {
-  return fmt::format("this build has no GPU engine: {} is not beside {}", kEngine, trainer);
+  return fmt::format("this build has no GPU engine: {} is not beside {}", kGpuEngine, trainer);
 }
 
 std::vector<std::string> LeftOutNotes(const GpuList& list) {
@@ -46,16 +42,6 @@ RunDevice ChooseForAuto(GpuList list, std::string_view precision, const std::str
 }
 
 }  // namespace
-
-std::string FindGpuEngine(const std::string& trainer) {
-  std::error_code error;
-  const std::filesystem::path program = std::filesystem::canonical(trainer, error);
-  if (error) return "";
-  for (const auto& directory : {program.parent_path(), program.parent_path().parent_path() / "bin"}) {
-    if (std::filesystem::exists(directory / kEngine, error)) return (directory / kEngine).string();
-  }
-  return "";
-}
 
 absl::StatusOr<RunDevice> ChooseDevice(const std::string& asked, std::string_view precision) {
   if (asked != "auto" && asked != "cuda") return RunDevice{.name = asked};

@@ -8,11 +8,9 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/nvml/gpus.h"
+#include "worker/gpu_engine.h"
 
 namespace autocfg {
-
-// The GPU part of the training engine, beside a trainer program or in ../bin of it, where the trainer itself looks for it; empty: there is none.
-std::string FindGpuEngine(const std::string& trainer);
 
 struct RunDevice {
   std::string name;                     // cpu, cuda, dry or paced

@@ -20,6 +20,7 @@ JobOutcome OutcomeOf(const v1::RankError& error) {
 }  // namespace
 
 void FailureVerdict::Add(RankFailure failure) {
+  peer_gone_ = peer_gone_ || failure.weight == FailureWeight::kPeerGone;
   if (failed() && failure.weight <= failure_->weight) return;
   std::replace(failure.message.begin(), failure.message.end(), '\n', ' ');
   failure_ = std::move(failure);
@@ -27,9 +28,11 @@ void FailureVerdict::Add(RankFailure failure) {
 
 void FailureVerdict::Tell(JobResult& result) const {
   result.outcome = OutcomeOf(failure_->error);
-  result.message = fmt::format("rank {}: {}", failure_->rank, failure_->message);
+  result.message = failure_->rank < 0 ? failure_->message : fmt::format("rank {}: {}", failure_->rank, failure_->message);
   result.first_failed_rank = failure_->rank;
   result.error = failure_->error;
+  // One that aborts beside others that miss a peer most likely misses it, too.
+  result.failure = peer_gone_ && failure_->weight == FailureWeight::kAborted ? v1::FAILURE_KIND_PEER : failure_->kind;
 }
 
 std::string DescribeExit(int wait_status) {

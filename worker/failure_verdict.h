@@ -7,6 +7,7 @@
 #include <string>
 
 #include "autocfg/v1/trainer.pb.h"
+#include "autocfg/v1/worker_service.pb.h"
 #include "worker/process_launcher.h"
 
 namespace autocfg {
@@ -19,10 +20,11 @@ enum class FailureWeight : std::uint8_t {
 };
 
 struct RankFailure {
-  int rank = -1;
+  int rank = -1;  // of the whole job; -1: of all that run here
   FailureWeight weight = FailureWeight::kCause;
   std::string message;  // its own, without the rank
-  v1::RankError error;  // where it sent one
+  v1::RankError error = {};  // where it sent one
+  v1::FailureKind kind = v1::FAILURE_KIND_OWN;
 };
 
 class FailureVerdict {
@@ -33,11 +35,12 @@ class FailureVerdict {
   bool failed() const { return failure_.has_value(); }
   bool cause_known() const { return failed() && failure_->weight == FailureWeight::kCause; }
 
-  // Sets outcome, message (one line), first_failed_rank and error. Requires: failed().
+  // Sets outcome, message (one line), first_failed_rank, error and failure. Requires: failed().
   void Tell(JobResult& result) const;
 
  private:
   std::optional<RankFailure> failure_;
+  bool peer_gone_ = false;  // somebody said so
 };
 
 // How a process ended: "killed by signal 9 (Killed)", "exit status 5".

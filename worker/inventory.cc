@@ -23,26 +23,6 @@ namespace {
 
 constexpr std::int64_t kMaxRanks = 1024;
 
-// Ascending. The mask grows until the kernel's fits.
-std::vector<int> AllowedCpus() {
-  for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
-    cpu_set_t* set = CPU_ALLOC(static_cast<std::size_t>(cpus));
-    if (set == nullptr) break;
-    const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(cpus));
-    CPU_ZERO_S(bytes, set);
-    std::vector<int> allowed;
-    const bool ok = sched_getaffinity(0, bytes, set) == 0;
-    const bool too_small = !ok && errno == EINVAL;
-    for (int cpu = 0; ok && cpu < cpus; ++cpu) {
-      if (CPU_ISSET_S(static_cast<std::size_t>(cpu), bytes, set)) allowed.push_back(cpu);
-    }
-    CPU_FREE(set);
-    if (!allowed.empty()) return allowed;
-    if (!too_small) break;
-  }
-  return {0};
-}
-
 // The hardware threads of the core that `cpu` belongs to, as the kernel lists them; itself where it does not
 // say.
 std::string SiblingsOf(int cpu) {
@@ -105,6 +85,26 @@ ClusterSpec LocalOf(std::int64_t ranks, NodeGroup group) {
 }
 
 }  // namespace
+
+// The mask grows until the kernel's fits.
+std::vector<int> AllowedCpus() {
+  for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
+    cpu_set_t* set = CPU_ALLOC(static_cast<std::size_t>(cpus));
+    if (set == nullptr) break;
+    const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(cpus));
+    CPU_ZERO_S(bytes, set);
+    std::vector<int> allowed;
+    const bool ok = sched_getaffinity(0, bytes, set) == 0;
+    const bool too_small = !ok && errno == EINVAL;
+    for (int cpu = 0; ok && cpu < cpus; ++cpu) {
+      if (CPU_ISSET_S(static_cast<std::size_t>(cpu), bytes, set)) allowed.push_back(cpu);
+    }
+    CPU_FREE(set);
+    if (!allowed.empty()) return allowed;
+    if (!too_small) break;
+  }
+  return {0};
+}
 
 std::vector<int> PhysicalCores() {
   std::vector<int> cores;

@@ -11,6 +11,9 @@
 
 namespace autocfg {
 
+// The logical CPUs that this process may run on, ascending.
+std::vector<int> AllowedCpus();
+
 // One logical CPU of each physical core that this process may run on, ascending (affinity, cpusets and CPU quotas respected).
 std::vector<int> PhysicalCores();
 

@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 
 #include "fmt/format.h"
 #include "search/ops/op_desc.h"
 #include "search/stats/statistics.h"
 #include "worker/inventory.h"
+#include "worker/utf8.h"
 
 namespace autocfg {
 namespace {
@@ -33,9 +35,11 @@ v1::Outcome ToOutcome(JobOutcome outcome) {
 
 constexpr char kCuda[] = "cuda";
 
+// A job that is wrong, wherever it runs.
 JobReport Failed(std::string message) {
   JobReport report;
   report.message = std::move(message);
+  report.failure = v1::FAILURE_KIND_OWN;
   return report;
 }
 
@@ -45,6 +49,66 @@ JobReport NotHere(std::string message) {
   report.outcome = v1::OUTCOME_REFUSED;
   report.message = std::move(message);
   return report;
+}
+
+// The lease's, or the whole of its job.
+v1::Share ShareOf(const v1::LeaseWorkResponse& lease) {
+  if (lease.has_share()) return lease.share();
+  v1::Share whole;
+  whole.set_ranks(lease.job().ranks());
+  whole.set_workers(1);
+  return whole;
+}
+
+// What is wrong with a lease's job, or empty.
+std::string WrongIn(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory) {
+  const v1::Job& job = lease.job();
+  if (job.ranks() <= 0) return fmt::format("{}: a job of {} ranks", job.name(), job.ranks());
+  if (job.work_case() == v1::Job::WORK_NOT_SET) return fmt::format("{}: a job of a kind that this worker does not know", job.name());
+  const v1::Share share = ShareOf(lease);
+  if (share.ranks() <= 0 || share.first_rank() < 0 || share.ranks() > job.ranks() - share.first_rank()) {
+    return fmt::format("{}: {} ranks from rank {} are no part of its {}", job.name(), share.ranks(), share.first_rank(), job.ranks());
+  }
+  if (SlotsToTake(lease, inventory) > inventory.slots()) {
+    return fmt::format("{}: {} ranks, but this worker has {} slots", job.name(), share.ranks(), inventory.slots());
+  }
+  return "";
+}
+
+// What the slots are, of these; empty where there are none.
+template <typename Place>
+std::vector<Place> PlacesOf(const std::vector<int>& slots, const std::vector<Place>& all) {
+  std::vector<Place> places;
+  for (std::size_t i = 0; i < slots.size() && !all.empty(); ++i) places.push_back(all[static_cast<std::size_t>(slots[i]) % all.size()]);
+  return places;
+}
+
+// Each once, in the order in which they are first seen.
+template <typename Place>
+std::vector<Place> Distinct(const std::vector<Place>& places) {
+  std::vector<Place> distinct;
+  std::set<Place> seen;
+  for (const Place& place : places) {
+    if (seen.insert(place).second) distinct.push_back(place);
+  }
+  return distinct;
+}
+
+// The first failing ranks share the room.
+std::string LogOf(const JobResult& result, int first_rank) {
+  constexpr std::size_t kMostRanks = 8;
+  constexpr std::size_t kHeadingBytes = 32;
+  std::vector<std::size_t> failing;
+  for (std::size_t place = 0; place < result.ranks.size() && failing.size() < kMostRanks; ++place) {
+    if (result.ranks[place].failed && !result.ranks[place].log_tail.empty()) failing.push_back(place);
+  }
+  std::string log;
+  for (const std::size_t place : failing) {
+    log += fmt::format("rank {}:\n{}", first_rank + static_cast<int>(place),
+                       CleanUtf8(result.ranks[place].log_tail, kMaxLogBytes / failing.size() - kHeadingBytes));
+    if (log.back() != '\n') log += '\n';
+  }
+  return log;
 }
 
 }  // namespace
@@ -73,10 +137,20 @@ std::vector<std::string> UsableGpus(const v1::Inventory& inventory) {
   return uuids;
 }
 
-int RanksToRun(const v1::Job& job, const v1::Inventory& inventory) {
+int SlotsToTake(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory) {
+  const std::int64_t ranks = ShareOf(lease).ranks();
+  return static_cast<int>(lease.job().fewer_ranks() && !lease.has_share() ? std::min(ranks, inventory.slots()) : ranks);
+}
+
+std::vector<int> SlotsToUse(const v1::Job& job, const v1::Inventory& inventory, const std::vector<int>& slots) {
   const auto places = job.device() == kCuda ? static_cast<std::int64_t>(UsableGpus(inventory).size()) : inventory.physical_cores();
-  if (!job.fewer_ranks() || places <= 0) return job.ranks();
-  return static_cast<int>(std::min<std::int64_t>(job.ranks(), places));
+  if (!job.fewer_ranks() || places <= 0) return slots;
+  std::vector<int> used;
+  std::set<std::int64_t> seen;
+  for (const int slot : slots) {
+    if (seen.insert(slot % places).second) used.push_back(slot);
+  }
+  return used;
 }
 
 JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores, const std::vector<std::string>& gpus) {
@@ -163,33 +237,42 @@ v1::CalibrateResult CalibrationOf(const JobResult& result) {
   return answer;
 }
 
-JobReport RunJob(const v1::Job& asked, const v1::Inventory& inventory, const std::vector<int>& cores,
+JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory, const std::vector<int>& cores, const std::vector<int>& slots,
                  ProcessLauncher& launcher, const LaunchHooks& hooks, std::chrono::duration<double> patience) {
-  v1::Job job = asked;
-  job.set_ranks(RanksToRun(asked, inventory));
-  if (job.ranks() <= 0) return Failed(fmt::format("{}: a job of {} ranks", job.name(), job.ranks()));
-  if (job.ranks() > inventory.slots()) {
-    return Failed(fmt::format("{}: {} ranks, but this worker has {} slots", job.name(), job.ranks(),
-                               inventory.slots()));
-  }
-  if (job.work_case() == v1::Job::WORK_NOT_SET) {
-    return Failed(fmt::format("{}: a job of a kind that this worker does not know", job.name()));
-  }
-  const std::vector<std::string> gpus = UsableGpus(inventory);
+  if (std::string wrong = WrongIn(lease, inventory); !wrong.empty()) return Failed(std::move(wrong));
+  v1::Job job = lease.job();
+  const v1::Share share = ShareOf(lease);
+  const std::vector<int> used = lease.has_share() ? slots : SlotsToUse(job, inventory, slots);
+  if (!lease.has_share()) job.set_ranks(static_cast<std::int32_t>(used.size()));
+  const std::vector<std::string> gpus = PlacesOf(used, UsableGpus(inventory));
   if (job.device() == kCuda) {
     if (gpus.empty()) return NotHere(fmt::format("{}: it is for GPUs, and this worker offers none", job.name()));
-    std::vector<std::string> used = gpus;
-    used.resize(std::min(used.size(), static_cast<std::size_t>(job.ranks())));
-    if (const std::string shortage = WaitForFreeGpus(used, patience, hooks.cancel); !shortage.empty())
+    if (const std::string shortage = WaitForFreeGpus(Distinct(gpus), patience, hooks.cancel); !shortage.empty())
       return NotHere(fmt::format("{}: {}", job.name(), shortage));
   } else if (job.device() == "cpu" && inventory.device_kind() == kCuda) {
     return NotHere(fmt::format("{}: it is for the CPU, and this worker offers its GPUs", job.name()));
   }
-  const JobResult result = launcher.Run(MakeJobRequest(job, cores, gpus), hooks);
+  JobRequest request = MakeJobRequest(job, {}, {});
+  if (lease.has_share()) {
+    request.ranks.erase(request.ranks.begin() + share.first_rank() + share.ranks(), request.ranks.end());
+    request.ranks.erase(request.ranks.begin(), request.ranks.begin() + share.first_rank());
+  }
+  const auto ranks = static_cast<int>(used.size());
+  const std::vector<int> places = PlacesOf(used, cores);
+  if (job.device() == kCuda) {
+    request.gpus = PinToGpus(ranks, gpus);
+  } else {
+    request.cores = PinRanks(ranks, places);
+  }
+  const JobResult result = launcher.Run(request, hooks);
   JobReport report;
   report.outcome = ToOutcome(result.outcome);
-  report.message = result.message;
-  if (result.outcome != JobOutcome::kDone) return report;
+  report.message = CleanUtf8(result.message, kMaxMessageBytes);
+  if (report.outcome == v1::OUTCOME_FAILED) report.failure = result.failure;
+  if (result.outcome != JobOutcome::kDone) {
+    report.log = LogOf(result, share.first_rank());
+    return report;
+  }
   if (job.has_calibrate()) {
     report.calibration = CalibrationOf(result);
     if (report.calibration->ops().empty() && !job.calibrate().ops().empty()) {
@@ -205,9 +288,10 @@ JobReport RunJob(const v1::Job& asked, const v1::Inventory& inventory, const std
   measurement->set_build_id(inventory.build_id());
   // What is emulated says nothing of this machine.
   measurement->set_device_fingerprint(job.device() == "paced" ? "paced" : inventory.device_fingerprint());
-  const double core_count = std::max<double>(1, static_cast<double>(inventory.physical_cores()));
-  measurement->set_ranks_per_core(std::max(1.0, static_cast<double>(job.ranks()) / core_count));
-  if (job.device() == kCuda) measurement->set_ranks_per_device(static_cast<double>(RanksPerGpu(job.ranks(), gpus.size())));
+  // Where it is not known what the slots are, they are the machine's cores.
+  const double core_count = std::max(1.0, places.empty() ? static_cast<double>(inventory.physical_cores()) : static_cast<double>(Distinct(places).size()));
+  measurement->set_ranks_per_core(std::max(1.0, ranks / core_count));
+  if (job.device() == kCuda) measurement->set_ranks_per_device(static_cast<double>(RanksPerGpu(ranks, Distinct(gpus).size())));
   report.measurement = std::move(measurement);
   return report;
 }

@@ -13,13 +13,18 @@
 
 namespace autocfg {
 
-// What to tell the coordinator of a job that has ended.
+// What to tell the coordinator of a job, or of a worker's share of one, that has ended.
 struct JobReport {
   v1::Outcome outcome = v1::OUTCOME_FAILED;
-  std::string message;  // the failing rank's own error
+  std::string message;  // the failing rank's own error; UTF-8
+  v1::FailureKind failure = v1::FAILURE_KIND_UNSPECIFIED;  // with OUTCOME_FAILED
+  std::string log;  // what failing ranks wrote last, each under a line with its number; UTF-8, at most kMaxLogBytes
   std::optional<v1::Measurement> measurement;
   std::optional<v1::CalibrateResult> calibration;
 };
+
+inline constexpr std::size_t kMaxLogBytes = 32 << 10;
+inline constexpr std::size_t kMaxMessageBytes = 8 << 10;
 
 // By rank, the core that it is pinned to: each its own where there are enough, else core (rank mod cores).
 // Empty where `cores` is.
@@ -31,9 +36,12 @@ std::vector<std::string> PinToGpus(int ranks, const std::vector<std::string>& gp
 // The uuids of the GPUs that ranks run on, in their order.
 std::vector<std::string> UsableGpus(const v1::Inventory& inventory);
 
-// Processes that the job runs here: job.ranks, or where it says that they may be fewer, as many of them as there are physical cores
-// (for device cuda: GPUs) at most, so that copies of one rank do not contend for them.
-int RanksToRun(const v1::Job& job, const v1::Inventory& inventory);
+// Slots that the job takes of a worker: its share's ranks, else job.ranks, or where it says that they may be fewer, as many of them as the worker has.
+int SlotsToTake(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory);
+
+// The slots, of those that a job has been given, that it runs a rank on, in their order: all, or where its ranks may be fewer, the first on each core
+// (for device cuda: GPU), so that copies of one rank do not contend for them. Slot i is core i mod cores, and GPU i mod GPUs.
+std::vector<int> SlotsToUse(const v1::Job& job, const v1::Inventory& inventory, const std::vector<int>& slots);
 
 // `gpus`: what a job on device cuda is pinned to, and not to `cores`: a rank on a GPU has threads of the driver and of NCCL beside it, and draws its
 // initial weights with as many as there are cores. Other jobs are pinned to cores alone. Requires: job.ranks > 0 and a kind of work; RunJob checks it.
@@ -50,9 +58,10 @@ std::optional<v1::Measurement> MeasurementOf(const JobResult& result);
 // In the order in which ops are first seen.
 v1::CalibrateResult CalibrationOf(const JobResult& result);
 
-// Runs the job to its end. Adds build id, fingerprint, ranks per core and ranks per GPU of `inventory` to the measurement. A job of GPUs waits
-// until they are free, for `patience` at most; OUTCOME_REFUSED, with nothing run, where they are not, or where the worker has none.
-JobReport RunJob(const v1::Job& asked, const v1::Inventory& inventory, const std::vector<int>& cores,
+// Runs the job, or the lease's share of it, to its end on these slots. What it measures is of the ranks that run here. Adds build id, fingerprint, ranks
+// per core and ranks per GPU of `inventory` to the measurement. A job of GPUs waits until they are free, for `patience` at most; OUTCOME_REFUSED, with
+// nothing run, where they are not, or where the worker has none. Requires: as many slots as SlotsToTake says; a share needs hooks.exchange.
+JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory, const std::vector<int>& cores, const std::vector<int>& slots,
                  ProcessLauncher& launcher, const LaunchHooks& hooks, std::chrono::duration<double> patience = kGpuPatience);
 
 }  // namespace autocfg

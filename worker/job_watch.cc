@@ -59,8 +59,9 @@ bool JobWatch::Start(const std::string& trainer_path) {
         SpawnRank(trainer_path, request_.cores.empty() ? kAnyCore : request_.cores[rank],
                   links_.empty() ? 0 : links_.front().pid(), environment);
     if (!spawned.ok()) {
-      Stop(JobOutcome::kFailed, fmt::format("rank {}: {}", rank, std::string(spawned.status().message())));
-      result_.first_failed_rank = static_cast<int>(rank);
+      Stop(JobOutcome::kFailed, fmt::format("rank {}: {}", NumberOf(rank), std::string(spawned.status().message())));
+      result_.first_failed_rank = NumberOf(rank);
+      result_.failure = v1::FAILURE_KIND_PROCESS;
       return false;
     }
     links_.emplace_back(*std::move(spawned));
@@ -69,7 +70,8 @@ bool JobWatch::Start(const std::string& trainer_path) {
     v1::LauncherMessage message;
     *message.mutable_run_spec() = request_.ranks[rank];
     if (absl::Status status = links_[rank].Queue(message); !status.ok()) {
-      Stop(JobOutcome::kBadInput, fmt::format("rank {}: {}", rank, std::string(status.message())));
+      Stop(JobOutcome::kBadInput, fmt::format("rank {}: {}", NumberOf(rank), std::string(status.message())));
+      result_.failure = v1::FAILURE_KIND_OWN;
       return false;
     }
   }
@@ -83,104 +85,133 @@ void JobWatch::PollOnce() {
     fds.push_back({link.socket_fd(), events, 0});
     fds.push_back({link.log_fd(), POLLIN, 0});
   }
+  if (exchange_) fds.push_back({exchange_->ready_fd(), POLLIN, 0});
   ::poll(fds.data(), fds.size(),
          kPollMs);  // what it answers matters not: everything below is tried without blocking
-  for (std::size_t rank = 0; rank < links_.size(); ++rank) {
-    links_[rank].Flush();
-    links_[rank].DrainLog();
-    TakeMessages(static_cast<int>(rank));
+  for (std::size_t place = 0; place < links_.size(); ++place) {
+    links_[place].Flush();
+    links_[place].DrainLog();
+    TakeMessages(place);
   }
+  TakeExchange();
 }
 
-void JobWatch::TakeMessages(int rank) {
-  links_[rank].Receive();
+void JobWatch::TakeMessages(std::size_t place) {
+  links_[place].Receive();
   for (;;) {
     v1::RankMessage message;
-    const absl::StatusOr<bool> next = links_[rank].Next(message);
+    const absl::StatusOr<bool> next = links_[place].Next(message);
     if (!next.ok()) {
-      Fail(rank, fmt::format("its messages are broken: {}", std::string(next.status().message())));
+      Fail(place, fmt::format("its messages are broken: {}", std::string(next.status().message())));
       return;
     }
     if (!*next) return;
-    Take(rank, message);
+    Take(place, message);
   }
 }
 
-void JobWatch::Take(int rank, v1::RankMessage& message) {
-  RankState& state = states_[rank];
+void JobWatch::Take(std::size_t place, v1::RankMessage& message) {
+  RankState& state = states_[place];
   switch (message.message_case()) {
     case v1::RankMessage::kGatherRequest:
-      if (state.gather) return Fail(rank, "asks for two gatherings at once");
+      if (state.gather) return Fail(place, "asks for two gatherings at once");
       state.gather = std::move(*message.mutable_gather_request());
-      return AnswerGathering();
+      return CompleteGathering();
     case v1::RankMessage::kProgress:
-      if (hooks_.progress && phase_ == Phase::kRunning) hooks_.progress(rank, message.progress());
+      if (hooks_.progress && phase_ == Phase::kRunning) hooks_.progress(NumberOf(place), message.progress());
       return;
-    case v1::RankMessage::kError:
+    case v1::RankMessage::kError: {
       state.last = message;
-      return Fail({rank,
-                   message.error().code() == "UNAVAILABLE" ? FailureWeight::kPeerGone : FailureWeight::kCause,
-                   message.error().message(), message.error()});
+      const bool peer_gone = message.error().code() == "UNAVAILABLE";
+      return Fail(place, RankFailure{.rank = NumberOf(place),
+                                     .weight = peer_gone ? FailureWeight::kPeerGone : FailureWeight::kCause,
+                                     .message = message.error().message(),
+                                     .error = message.error(),
+                                     .kind = peer_gone ? v1::FAILURE_KIND_PEER : v1::FAILURE_KIND_OWN});
+    }
     case v1::RankMessage::kTrainResult:
     case v1::RankMessage::kCalibrateResult:
       state.last = std::move(message);
       state.has_result = true;
       return;
     case v1::RankMessage::MESSAGE_NOT_SET:
-      return Fail(rank, "sent an empty message");
+      return Fail(place, "sent an empty message");
   }
 }
 
-// Once all ranks have asked, under one name.
-void JobWatch::AnswerGathering() {
+// Once all ranks here have asked, under one name: their answer, or the question to the other workers.
+void JobWatch::CompleteGathering() {
   for (const RankState& state : states_) {
     if (!state.gather) return;
   }
   const std::string& name = states_.front().gather->name();
+  std::vector<std::string> values;
+  for (std::size_t place = 0; place < states_.size(); ++place) {
+    v1::GatherRequest& request = *states_[place].gather;
+    if (request.name() != name) {
+      return Fail(place, fmt::format("gathers '{}' where rank {} gathers '{}'", request.name(), NumberOf(0), name));
+    }
+    values.push_back(std::move(*request.mutable_value()));
+  }
+  const std::int64_t sequence = gatherings_++;
+  if (!SpansWorkers()) return AnswerGathering(std::string(name), std::move(values));
+  exchange_.emplace(hooks_.exchange, name, sequence, std::move(values));
+}
+
+void JobWatch::TakeExchange() {
+  if (!exchange_ || !exchange_->over()) return;
+  auto answer = exchange_->Take();
+  const std::string name = exchange_->name();
+  exchange_.reset();
+  if (answer.ok() && answer->size() == static_cast<std::size_t>(request_.ranks.front().world_size()))
+    return AnswerGathering(name, *std::move(answer));
+  const absl::Status status = answer.ok() ? absl::InternalError(fmt::format("{} values came back", answer->size())) : answer.status();
+  RankFailure failure;
+  failure.message = fmt::format("the gathering of '{}' with the job's other workers: {}", name, std::string(status.message()));
+  if (!absl::IsInvalidArgument(status)) {
+    failure.weight = FailureWeight::kPeerGone;
+    failure.kind = v1::FAILURE_KIND_PEER;
+  }
+  Conclude(std::move(failure));
+}
+
+void JobWatch::AnswerGathering(const std::string& name, std::vector<std::string> values) {
   v1::LauncherMessage message;
   message.mutable_gather_reply()->set_name(name);
-  for (std::size_t rank = 0; rank < states_.size(); ++rank) {
-    v1::GatherRequest& request = *states_[rank].gather;
-    if (request.name() != name) {
-      return Fail(static_cast<int>(rank),
-                  fmt::format("gathers '{}' where rank 0 gathers '{}'", request.name(), name));
-    }
-    message.mutable_gather_reply()->add_values(std::move(*request.mutable_value()));
-  }
-  for (std::size_t rank = 0; rank < states_.size(); ++rank) {
-    states_[rank].gather.reset();
-    if (absl::Status status = links_[rank].Queue(message); !status.ok()) {
-      return Fail(static_cast<int>(rank), std::string(status.message()));
+  for (std::string& value : values) message.mutable_gather_reply()->add_values(std::move(value));
+  for (std::size_t place = 0; place < states_.size(); ++place) {
+    states_[place].gather.reset();
+    if (absl::Status status = links_[place].Queue(message); !status.ok()) {
+      return Fail(place, std::string(status.message()));
     }
   }
 }
 
-// A rank that has ended well will not join a gathering, and the others would wait for it forever.
+// A rank that has ended well will not join a gathering, and the others would wait for it forever. Ranks that wait for other workers are all here.
 void JobWatch::CheckForgottenGathering() {
-  if (phase_ != Phase::kRunning) return;
+  if (phase_ != Phase::kRunning || exchange_) return;
   for (std::size_t gone = 0; gone < states_.size(); ++gone) {
     if (!states_[gone].judged) continue;
-    for (std::size_t rank = 0; rank < states_.size(); ++rank) {
-      if (!states_[rank].gather || states_[rank].failed) continue;
-      Fail(static_cast<int>(rank),
-           fmt::format("gathers '{}', but rank {} has ended without it", states_[rank].gather->name(), gone));
+    for (std::size_t place = 0; place < states_.size(); ++place) {
+      if (!states_[place].gather || states_[place].failed) continue;
+      Fail(place, fmt::format("gathers '{}', but rank {} has ended without it", states_[place].gather->name(), NumberOf(gone)));
     }
   }
 }
 
 void JobWatch::JudgeEnds() {
-  for (std::size_t rank = 0; rank < links_.size(); ++rank) {
-    if (states_[rank].judged || !links_[rank].PollEnded()) continue;
-    links_[rank].DrainLog();
-    TakeMessages(static_cast<int>(rank));  // what it sent last
-    states_[rank].judged = true;
-    JudgeEnd(static_cast<int>(rank));
+  for (std::size_t place = 0; place < links_.size(); ++place) {
+    if (states_[place].judged || !links_[place].PollEnded()) continue;
+    links_[place].DrainLog();
+    TakeMessages(place);  // what it sent last
+    states_[place].judged = true;
+    JudgeEnd(place);
   }
 }
 
-void JobWatch::JudgeEnd(int rank) {
-  RankLink& link = links_[rank];
-  const RankState& state = states_[rank];
+void JobWatch::JudgeEnd(std::size_t place) {
+  RankLink& link = links_[place];
+  const RankState& state = states_[place];
   if (state.failed) return;
   if (state.has_result && link.exit_status() == 0) return;
   std::string message;
@@ -194,14 +225,22 @@ void JobWatch::JudgeEnd(int rank) {
   }
   if (const std::string line = link.LastLogLine(); !line.empty()) message += ": " + line;
   const bool aborted = WIFSIGNALED(link.exit_status()) && WTERMSIG(link.exit_status()) == SIGABRT;
-  Fail({rank, aborted ? FailureWeight::kAborted : FailureWeight::kCause, std::move(message), {}});
+  Fail(place, RankFailure{.rank = NumberOf(place),
+                          .weight = aborted ? FailureWeight::kAborted : FailureWeight::kCause,
+                          .message = std::move(message),
+                          .kind = v1::FAILURE_KIND_PROCESS});
+}
+
+void JobWatch::Fail(std::size_t place, RankFailure failure) {
+  RankState& state = states_[place];
+  if (state.failed) return;
+  state.failed = true;
+  state.failed_first = phase_ == Phase::kRunning || phase_ == Phase::kFailing;
+  Conclude(std::move(failure));
 }
 
 // Once the ranks are being ended, their failures tell nothing.
-void JobWatch::Fail(RankFailure failure) {
-  RankState& state = states_[failure.rank];
-  if (state.failed) return;
-  state.failed = true;
+void JobWatch::Conclude(RankFailure failure) {
   if (phase_ == Phase::kTerminating || phase_ == Phase::kKilling) return;
   verdict_.Add(std::move(failure));
   if (phase_ == Phase::kRunning) SetPhase(Phase::kFailing, kGraceWithoutCause);
@@ -221,8 +260,9 @@ void JobWatch::Advance() {
     const bool all = std::all_of(states_.begin(), states_.end(), [](const auto& s) { return s.has_result; });
     if (all && !all_results_) all_results_ = now;
     if (all_results_ && now - *all_results_ > kEndLimit) {
-      for (std::size_t rank = 0; rank < links_.size(); ++rank) {
-        if (!links_[rank].ended()) Fail(static_cast<int>(rank), "does not end after its result");
+      for (std::size_t place = 0; place < links_.size(); ++place) {
+        if (links_[place].ended()) continue;
+        Fail(place, RankFailure{.rank = NumberOf(place), .message = "does not end after its result", .kind = v1::FAILURE_KIND_PROCESS});
       }
     }
     return;
@@ -267,6 +307,7 @@ bool JobWatch::AllEnded() const {
 }
 
 void JobWatch::Finish() {
+  exchange_.reset();
   Signal(SIGKILL);  // the ranks have ended; what they have started and left has not
   for (std::size_t rank = 0; rank < states_.size(); ++rank) {
     RankOutcome outcome;
@@ -277,6 +318,7 @@ void JobWatch::Finish() {
       link.Reap();
       outcome.exit_status = link.exit_status();
       outcome.log_tail = link.log_tail();
+      outcome.failed = states_[rank].failed_first;
       outcome.finished = states_[rank].has_result && !states_[rank].failed && link.exit_status() == 0;
     }
     result_.ranks.push_back(std::move(outcome));

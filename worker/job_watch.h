@@ -1,14 +1,18 @@
 // One job of ranks from start to end, in the calling thread: starts them, relays what they gather, passes on
 // progress, finds the first failure, ends the rest, reaps all. Use from one thread; several may run at once
 // in one program, since each looks after its own processes alone.
+//
+// Ranks are counted in two ways: by place, from 0, among those that run here, and by number in the whole job. They differ where the job spans workers.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "worker/exchange.h"
 #include "worker/failure_verdict.h"
 #include "worker/job_directory.h"
 #include "worker/process_launcher.h"
@@ -31,6 +35,7 @@ class JobWatch {
     bool judged = false;  // its end has been looked at
     bool has_result = false;
     bool failed = false;
+    bool failed_first = false;                // before the ranks were being ended
     v1::RankMessage last;                     // result or error
     std::optional<v1::GatherRequest> gather;  // waits for the others
   };
@@ -39,14 +44,22 @@ class JobWatch {
 
   bool Start(const std::string& trainer_path);
   void PollOnce();
-  void TakeMessages(int rank);
-  void Take(int rank, v1::RankMessage& message);
-  void AnswerGathering();
+  void TakeMessages(std::size_t place);
+  void Take(std::size_t place, v1::RankMessage& message);
+  void CompleteGathering();
+  void TakeExchange();
+  void AnswerGathering(const std::string& name, std::vector<std::string> values);
   void CheckForgottenGathering();
   void JudgeEnds();
-  void JudgeEnd(int rank);
-  void Fail(int rank, std::string message) { Fail({rank, FailureWeight::kCause, std::move(message), {}}); }
-  void Fail(RankFailure failure);
+  void JudgeEnd(std::size_t place);
+  int NumberOf(std::size_t place) const { return request_.ranks[place].rank(); }
+  bool SpansWorkers() const { return static_cast<int>(states_.size()) != request_.ranks.front().world_size(); }
+  // By its own doing.
+  void Fail(std::size_t place, std::string message) {
+    Fail(place, RankFailure{.rank = NumberOf(place), .message = std::move(message)});
+  }
+  void Fail(std::size_t place, RankFailure failure);
+  void Conclude(RankFailure failure);
   void Advance();
   void Stop(JobOutcome outcome, std::string message);
   void SetPhase(Phase phase, std::chrono::milliseconds limit);
@@ -60,6 +73,8 @@ class JobWatch {
   const Clock::time_point start_ = Clock::now();
   std::vector<RankLink> links_;
   std::vector<RankState> states_;
+  std::optional<Exchange> exchange_;  // under way
+  std::int64_t gatherings_ = 0;       // that all here have joined
   FailureVerdict verdict_;
   Phase phase_ = Phase::kRunning;
   Clock::time_point phase_end_ = Clock::time_point::max();

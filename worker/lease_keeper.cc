@@ -1,5 +1,6 @@
 #include "worker/lease_keeper.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/time/time.h"
@@ -7,7 +8,12 @@
 namespace autocfg {
 namespace {
 
-LeaseKeeper::Clock::rep After(LeaseKeeper::Clock::time_point start, std::chrono::duration<double> duration) {
+using Seconds = std::chrono::duration<double>;
+
+// A coordinator that drains the worker answers every renewal at once.
+constexpr Seconds kPauseOfDraining{1};
+
+LeaseKeeper::Clock::rep After(LeaseKeeper::Clock::time_point start, Seconds duration) {
   return (start + std::chrono::duration_cast<LeaseKeeper::Clock::duration>(duration))
       .time_since_epoch()
       .count();
@@ -15,45 +21,67 @@ LeaseKeeper::Clock::rep After(LeaseKeeper::Clock::time_point start, std::chrono:
 
 }  // namespace
 
-LeaseKeeper::LeaseKeeper(Clock::time_point granted, double duration_s, Renew renew, std::atomic<bool>* stop)
-    : duration_(duration_s), renew_(std::move(renew)), stop_(stop), expires_(After(granted, duration_)) {
+LeaseKeeper::LeaseKeeper(Clock::time_point granted, double duration_s, Calls calls, std::atomic<bool>* stop)
+    : duration_(duration_s), calls_(std::move(calls)), stop_(stop), expires_(After(granted, duration_)) {
   thread_ = std::thread([this] { Loop(); });
 }
 
 LeaseKeeper::~LeaseKeeper() {
+  End();
+  thread_.join();
+}
+
+void LeaseKeeper::End() {
   {
     absl::MutexLock lock(&mutex_);
     ending_ = true;
   }
-  thread_.join();
+  calls_.cancel();
+}
+
+void LeaseKeeper::Lose() {
+  lost_ = true;
+  *stop_ = true;
+  End();
+}
+
+bool LeaseKeeper::EndsWithin(Seconds pause) {
+  absl::MutexLock lock(&mutex_);
+  return mutex_.AwaitWithTimeout(absl::Condition(&ending_), absl::Seconds(std::max(0.0, pause.count())));
 }
 
 void LeaseKeeper::Loop() {
-  absl::Duration pause = absl::Seconds(duration_.count()) / 3;
+  const Seconds third = duration_ / 3;
+  Seconds wait = third;
   for (;;) {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (mutex_.AwaitWithTimeout(absl::Condition(&ending_), pause)) return;
-    }
-    pause = absl::Seconds(duration_.count()) / 3;
     const auto asked = Clock::now();
-    const auto command = renew_();
+    const auto command = calls_.renew(wait.count());
+    Seconds pause = duration_ / 20;  // no answer: again, soon
     if (command.ok()) {
       expires_ = After(asked, duration_);
+      // One that does not park renewals is not to be asked more often.
+      pause = third - (Clock::now() - asked);
+      wait = third;
       if (*command == v1::LEASE_COMMAND_CANCEL) {
         cancelled_ = true;
         *stop_ = true;
+        wait = Seconds(0);  // it has nothing more to say
+      } else if (*command == v1::LEASE_COMMAND_DRAIN) {
+        calls_.drain();
+        pause = std::min(pause, kPauseOfDraining);
       }
     } else if (absl::IsFailedPrecondition(command.status()) || absl::IsNotFound(command.status())) {
       lost_ = true;
     } else {
-      pause /= 3;  // no answer: again, sooner
+      wait = Seconds(0);  // an answer soon counts more than a command soon
     }
+    if (EndsWithin(Seconds(0))) return;
     if (lost()) {
       lost_ = true;
       *stop_ = true;
       return;
     }
+    if (EndsWithin(pause)) return;
   }
 }
 

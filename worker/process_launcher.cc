@@ -12,15 +12,20 @@ namespace autocfg {
 namespace {
 
 // What is wrong with a request, or empty.
-std::string CheckRequest(const JobRequest& request) {
+std::string CheckRequest(const JobRequest& request, const LaunchHooks& hooks) {
   const std::size_t size = request.ranks.size();
   if (size == 0) return "a job has at least one rank";
-  for (std::size_t rank = 0; rank < size; ++rank) {
-    const auto& spec = request.ranks[rank];
-    if (spec.rank() != static_cast<int>(rank) || spec.world_size() != static_cast<int>(size)) {
-      return fmt::format("the run spec of rank {} of {} says rank {} of {}", rank, size, spec.rank(),
-                         spec.world_size());
+  const int first = hooks.exchange ? request.ranks.front().rank() : 0;
+  const int world = hooks.exchange ? request.ranks.front().world_size() : static_cast<int>(size);
+  for (std::size_t place = 0; place < size; ++place) {
+    const auto& spec = request.ranks[place];
+    const int rank = first + static_cast<int>(place);
+    if (spec.rank() != rank || spec.world_size() != world) {
+      return fmt::format("the run spec of rank {} of {} says rank {} of {}", rank, world, spec.rank(), spec.world_size());
     }
+  }
+  if (first < 0 || static_cast<std::size_t>(world) < size || static_cast<std::size_t>(first) > static_cast<std::size_t>(world) - size) {
+    return fmt::format("ranks {} to {} are not among the {} of the job", first, first + static_cast<int>(size) - 1, world);
   }
   if (!request.cores.empty() && request.cores.size() != size) {
     return fmt::format("cores are given for {} of {} ranks", request.cores.size(), size);
@@ -36,10 +41,11 @@ std::string CheckRequest(const JobRequest& request) {
 ProcessLauncher::ProcessLauncher(std::string trainer_path) : trainer_path_(std::move(trainer_path)) {}
 
 JobResult ProcessLauncher::Run(const JobRequest& request, const LaunchHooks& hooks) {
-  if (std::string wrong = CheckRequest(request); !wrong.empty()) {
+  if (std::string wrong = CheckRequest(request, hooks); !wrong.empty()) {
     JobResult result;
     result.outcome = JobOutcome::kBadInput;
     result.message = std::move(wrong);
+    result.failure = v1::FAILURE_KIND_OWN;
     result.ranks.resize(request.ranks.size());
     return result;
   }

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "autocfg/v1/trainer.pb.h"
+#include "autocfg/v1/worker_service.pb.h"
+#include "worker/exchange.h"
 
 namespace autocfg {
 
@@ -18,6 +20,7 @@ enum class JobOutcome : std::uint8_t { kDone, kOutOfMemory, kBadInput, kFailed, 
 
 struct RankOutcome {
   bool finished = false;          // sent its result and exited with 0
+  bool failed = false;            // before the ranks were being ended
   autocfg::v1::RankMessage last;  // result or error; unset if it sent neither
   int exit_status = 0;            // as waitpid gives it
   std::string log_tail;           // the end of what it wrote to standard error
@@ -26,24 +29,26 @@ struct RankOutcome {
 struct JobResult {
   JobOutcome outcome = JobOutcome::kFailed;
   std::string message;  // the first failing rank's own error, one line: "rank 3: ..."
-  int first_failed_rank = -1;
+  int first_failed_rank = -1;  // of the whole job, as in messages
   autocfg::v1::RankError error;  // of that rank, where it sent one
-  std::vector<RankOutcome> ranks;
+  autocfg::v1::FailureKind failure = autocfg::v1::FAILURE_KIND_UNSPECIFIED;  // where a rank failed, or could not be started
+  std::vector<RankOutcome> ranks;  // those that ran here, in their order
   double wall_s = 0;
 };
 
 struct JobRequest {
-  std::vector<autocfg::v1::RunSpec> ranks;      // one per rank, rank and world_size set
+  std::vector<autocfg::v1::RunSpec> ranks;      // one per rank that runs here; their numbers follow each other, world_size is that of the whole job
   std::chrono::duration<double> time_limit{0};  // 0 = none
-  std::vector<std::vector<int>> cores;          // by rank: the cores to pin it to; empty = none
-  std::vector<std::string> gpus;                // by rank: the one GPU that it sees, by uuid; empty = those of this program
+  std::vector<std::vector<int>> cores;          // by place in `ranks`: the cores to pin it to; empty = none
+  std::vector<std::string> gpus;                // by place in `ranks`: the one GPU that it sees, by uuid; empty = those of this program
 };
 
 struct LaunchHooks {
-  std::function<void(int rank, const autocfg::v1::Progress&)> progress;
+  std::function<void(int rank, const autocfg::v1::Progress&)> progress;  // rank: of the whole job
   const std::atomic<bool>* cancel = nullptr;  // becomes true: the job is killed and kCancelled
   // Called once all processes have started, with their pids; for tests and for the log.
   std::function<void(const std::vector<int>& pids)> started;
+  ExchangeHook exchange;  // asked for where ranks of the job run elsewhere
 };
 
 class ProcessLauncher {

@@ -60,14 +60,15 @@ struct Finished {
 
 class Program {
  public:
-  // `autocfg` of this build with these arguments; XDG_STATE_HOME is `home`, so that no test touches a real
+  // `autocfg`, or another program, of this build with these arguments; XDG_STATE_HOME is `home`, so that no test touches a real
   // database, and the locale C. Standard input is the file `input`.
-  Program(const ScratchDirectory& home, const std::vector<std::string>& args, const std::string& input = "/dev/null") {
+  Program(const ScratchDirectory& home, const std::vector<std::string>& args, const std::string& input = "/dev/null",
+          const std::string& program = "autocfg") {
     static int count = 0;
     const std::string stem = home / ("run" + std::to_string(++count));
     out_path_ = stem + ".out";
     err_path_ = stem + ".err";
-    std::vector<std::string> words = {std::string(AUTOCFG_BIN_DIR) + "/autocfg"};
+    std::vector<std::string> words = {std::string(AUTOCFG_BIN_DIR) + "/" + program};
     words.insert(words.end(), args.begin(), args.end());
     std::vector<char*> argv;
     for (auto& word : words) argv.push_back(word.data());

@@ -1,5 +1,5 @@
 // Stands in for autocfg-trainer in the launcher's tests: a rank that does what its run spec's data_path says, or AUTOCFG_FAKE_TRAINER_MODE.
-// See kModes below.
+// See kModes below. Of several, with commas between them, each rank takes its own.
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -30,6 +30,7 @@ class HostStream final : public Stream {
 void SendResult(LauncherChannel& channel, double loss = 0) {
   v1::RankMessage message;
   message.mutable_train_result()->add_losses(loss);
+  message.mutable_train_result()->add_step_time_s(1);
   channel.Send(message);
 }
 
@@ -135,6 +136,27 @@ int Describe(LauncherChannel& channel, const std::vector<std::string>& arguments
   return 0;
 }
 
+// Once the file is there that the run spec's init_path names.
+int AwaitFile(LauncherChannel& channel) {
+  while (::access(channel.run_spec().train().init_path().c_str(), F_OK) != 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  SendResult(channel);
+  return 0;
+}
+
+// Its own of a list; the only one is everybody's.
+std::string ModeOf(const LauncherChannel& channel, const std::string& modes) {
+  if (modes.find(',') == std::string::npos) return modes;
+  std::size_t begin = 0;
+  for (int rank = 0; rank < channel.rank(); ++rank) begin = modes.find(',', begin) + 1;
+  return modes.substr(begin, modes.find(',', begin) - begin);
+}
+
+void Flood() {
+  const std::string line(1023, '.');
+  for (int i = 0; i < 4096; ++i) std::fprintf(stderr, "%s\n", line.c_str());
+  std::fprintf(stderr, "the end\n");
+}
+
 int LeaveGrandchild(LauncherChannel& channel) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -227,11 +249,20 @@ int Run(const std::vector<std::string>& arguments) {
        }},
       {"flood",
        [&] {
-         const std::string line(1023, '.');
-         for (int i = 0; i < 4096; ++i) std::fprintf(stderr, "%s\n", line.c_str());
-         std::fprintf(stderr, "the end\n");
+         Flood();
          return SendResult(channel), 0;
        }},
+      {"flood_then_fail",
+       [&] {
+         Flood();
+         return SendError(channel, "INTERNAL", "a bug");
+       }},
+      {"not_utf8",
+       [] {
+         std::fprintf(stderr, "broken \xc3\xff bytes\n");
+         return 6;
+       }},
+      {"await_file", [&] { return AwaitFile(channel); }},
       {"garbage",
        [] {
          const std::string bytes(64, '\xff');
@@ -247,7 +278,7 @@ int Run(const std::vector<std::string>& arguments) {
       {"reduce_forever", [&] { return Reduce(channel, 0); }},
   };
   const char* named = std::getenv("AUTOCFG_FAKE_TRAINER_MODE");
-  const auto mode = kModes.find(named != nullptr ? named : channel.run_spec().train().data_path());
+  const auto mode = kModes.find(ModeOf(channel, named != nullptr ? named : channel.run_spec().train().data_path()));
   if (mode == kModes.end()) return SendError(channel, "INTERNAL", "no such mode of the fake trainer");
   return mode->second();
 }

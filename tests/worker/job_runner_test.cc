@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <numeric>
 
 #include "tests/support/fake_nvml/fake_gpus.h"
 #include "tests/worker/launch_helpers.h"
@@ -40,18 +41,54 @@ TEST(PinRanks, RoundRobinBeyondThat) {
   EXPECT_TRUE(PinRanks(3, {}).empty());
 }
 
-TEST(RanksToRun, CopiesOfASliceDoNotShareCores) {
+// A job without a share.
+v1::LeaseWorkResponse LeaseOf(const v1::Job& job) {
+  v1::LeaseWorkResponse lease;
+  *lease.mutable_job() = job;
+  return lease;
+}
+
+// The first so many slots.
+std::vector<int> Slots(int count) {
+  std::vector<int> slots(static_cast<std::size_t>(count));
+  std::iota(slots.begin(), slots.end(), 0);
+  return slots;
+}
+
+// On the first slots of an idle worker.
+JobReport RunOn(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory, ProcessLauncher& launcher, const LaunchHooks& hooks = {},
+                double patience_s = 0) {
+  const int slots = std::clamp<int>(SlotsToTake(lease, inventory), 0, static_cast<int>(inventory.slots()));
+  return RunJob(lease, inventory, {}, Slots(slots), launcher, hooks, std::chrono::duration<double>(patience_s));
+}
+
+TEST(SlotsToTake, AsManyAsThereAreRanksHere) {
+  v1::LeaseWorkResponse lease;
+  lease.mutable_job()->set_ranks(64);
+  v1::Inventory inventory;
+  inventory.set_slots(4);
+  EXPECT_EQ(SlotsToTake(lease, inventory), 64) << "the ranks of a plan need each other";
+  lease.mutable_job()->set_fewer_ranks(true);
+  EXPECT_EQ(SlotsToTake(lease, inventory), 4);
+  lease.mutable_job()->set_fewer_ranks(false);
+  lease.mutable_share()->set_first_rank(2);
+  lease.mutable_share()->set_ranks(3);
+  EXPECT_EQ(SlotsToTake(lease, inventory), 3);
+}
+
+TEST(SlotsToUse, CopiesOfASliceDoNotShareCores) {
   v1::Job job;
   job.set_ranks(64);
   v1::Inventory inventory;
   inventory.set_physical_cores(2);
-  EXPECT_EQ(RanksToRun(job, inventory), 64) << "the ranks of a plan need each other";
+  EXPECT_EQ(SlotsToUse(job, inventory, Slots(64)), Slots(64)) << "the ranks of a plan need each other";
   job.set_fewer_ranks(true);
-  EXPECT_EQ(RanksToRun(job, inventory), 2);
+  EXPECT_EQ(SlotsToUse(job, inventory, Slots(64)), Slots(2));
+  EXPECT_EQ(SlotsToUse(job, inventory, {1, 3, 4}), (std::vector<int>{1, 4})) << "1 and 3 are the same core";
   inventory.set_physical_cores(128);
-  EXPECT_EQ(RanksToRun(job, inventory), 64);
+  EXPECT_EQ(SlotsToUse(job, inventory, Slots(64)), Slots(64));
   inventory.set_physical_cores(0);  // not known
-  EXPECT_EQ(RanksToRun(job, inventory), 64);
+  EXPECT_EQ(SlotsToUse(job, inventory, Slots(64)), Slots(64));
 }
 
 TEST(MakeJobRequest, OneRunSpecPerRank) {
@@ -157,33 +194,109 @@ TEST(MakeJobRequest, OnlyRanksOfGpusArePinnedToThem) {
   }
 }
 
-TEST(RanksToRun, CopiesOfASliceDoNotShareGpus) {
+TEST(SlotsToUse, CopiesOfASliceDoNotShareGpus) {
   const FakeGpus fake(EqualGpus(2));
   v1::Inventory inventory = LocalInventory(ListGpus(), 8);
   inventory.set_physical_cores(64);
   v1::Job job;
   job.set_ranks(8);
   job.set_device("cuda");
-  EXPECT_EQ(RanksToRun(job, inventory), 8);
+  EXPECT_EQ(SlotsToUse(job, inventory, Slots(8)), Slots(8));
   job.set_fewer_ranks(true);
-  EXPECT_EQ(RanksToRun(job, inventory), 2);
+  EXPECT_EQ(SlotsToUse(job, inventory, Slots(8)), Slots(2));
 }
 
 TEST(RunJob, RefusesJobsThatItCannotRun) {
   ProcessLauncher launcher("/nonexistent/trainer");
   v1::Inventory inventory;
   inventory.set_slots(2);
-  v1::Job job;
+  v1::LeaseWorkResponse lease;
+  v1::Job& job = *lease.mutable_job();
   job.set_name("studies/1/trials/1");
   job.mutable_train()->set_steps(1);
-  EXPECT_EQ(RunJob(job, inventory, {}, launcher, {}).outcome, v1::OUTCOME_FAILED);
+  const JobReport no_ranks = RunOn(lease, inventory, launcher);
+  EXPECT_EQ(no_ranks.outcome, v1::OUTCOME_FAILED);
+  EXPECT_EQ(no_ranks.failure, v1::FAILURE_KIND_OWN);
   job.set_ranks(3);
-  const auto report = RunJob(job, inventory, {}, launcher, {});
+  const auto report = RunOn(lease, inventory, launcher);
   EXPECT_EQ(report.outcome, v1::OUTCOME_FAILED);
   EXPECT_NE(report.message.find("3 ranks"), std::string::npos) << report.message;
+  for (const auto& [first, ranks] : {std::pair{0, 0}, std::pair{2, 2}, std::pair{-1, 2}, std::pair{0, 4}, std::pair{2147483647, 2}}) {
+    lease.mutable_share()->set_first_rank(first);
+    lease.mutable_share()->set_ranks(ranks);
+    EXPECT_NE(RunOn(lease, inventory, launcher).message.find("no part of its 3"), std::string::npos) << first << ' ' << ranks;
+  }
+  lease.clear_share();
   job.set_ranks(1);
   job.clear_train();
-  EXPECT_NE(RunJob(job, inventory, {}, launcher, {}).message.find("a kind"), std::string::npos);
+  EXPECT_NE(RunOn(lease, inventory, launcher).message.find("a kind"), std::string::npos);
+}
+
+// Jobs on the CPU, by ranks that do what they are told (tests/worker/fake_trainer.cc).
+class CpuJobTest : public testing::Test {
+ protected:
+  static v1::LeaseWorkResponse Modes(const std::string& modes, int ranks) {
+    v1::LeaseWorkResponse lease;
+    v1::Job& job = *lease.mutable_job();
+    job.set_name("studies/1/trials/1");
+    job.set_ranks(ranks);
+    job.set_device("cpu");
+    job.set_time_limit_s(60);
+    job.mutable_train()->set_data_path(modes);
+    return lease;
+  }
+  static JobReport Run(const v1::LeaseWorkResponse& lease, const LaunchHooks& hooks = {}) {
+    ProcessLauncher launcher(FakeTrainerPath());
+    return RunOn(lease, LocalInventory(4), launcher, hooks);
+  }
+};
+
+TEST_F(CpuJobTest, SaysWhatAFailureMeans) {
+  const auto kind = [](const std::string& modes, int ranks) {
+    const JobReport report = Run(Modes(modes, ranks));
+    EXPECT_EQ(report.outcome, v1::OUTCOME_FAILED) << modes;
+    return report.failure;
+  };
+  EXPECT_EQ(kind("internal", 1), v1::FAILURE_KIND_OWN);
+  EXPECT_EQ(kind("bad_input", 1), v1::FAILURE_KIND_OWN);
+  EXPECT_EQ(kind("garbage", 1), v1::FAILURE_KIND_OWN);
+  EXPECT_EQ(kind("ok,gather_name", 2), v1::FAILURE_KIND_OWN);
+  EXPECT_EQ(kind("hang,kill", 2), v1::FAILURE_KIND_PROCESS);
+  EXPECT_EQ(kind("exit_5", 1), v1::FAILURE_KIND_PROCESS);
+  EXPECT_EQ(kind("silent", 1), v1::FAILURE_KIND_PROCESS);
+  EXPECT_EQ(kind("hang,abort", 2), v1::FAILURE_KIND_PROCESS);
+  EXPECT_EQ(kind("hang,unavailable", 2), v1::FAILURE_KIND_PEER);
+  EXPECT_EQ(kind("abort,unavailable", 2), v1::FAILURE_KIND_PEER) << "UCX aborts where a peer is gone";
+  EXPECT_EQ(kind("unavailable,kill_late", 2), v1::FAILURE_KIND_PROCESS) << "the peer was one of ours";
+  EXPECT_EQ(kind("unavailable,internal_late", 2), v1::FAILURE_KIND_OWN);
+  EXPECT_EQ(Run(Modes("ok", 1)).failure, v1::FAILURE_KIND_UNSPECIFIED);
+  EXPECT_EQ(Run(Modes("out_of_memory", 1)).failure, v1::FAILURE_KIND_UNSPECIFIED);
+}
+
+TEST_F(CpuJobTest, KeepsTheLastWordsOfThoseThatFailed) {
+  const JobReport report = Run(Modes("hang,exit_5,not_utf8", 3));
+  EXPECT_EQ(report.log, "rank 1:\nfirst line\nthe disk is full\n\nrank 2:\nbroken ?? bytes\n");
+  EXPECT_EQ(Run(Modes("not_utf8", 1)).message, "rank 0: exit status 6: broken ?? bytes");
+  EXPECT_EQ(Run(Modes("flood", 1)).log, "") << "it went well";
+  const JobReport much = Run(Modes("flood_then_fail,flood_then_fail,flood_then_fail,flood_then_fail", 4));
+  EXPECT_LE(much.log.size(), kMaxLogBytes);
+  EXPECT_GT(much.log.size(), kMaxLogBytes / 2);
+}
+
+TEST_F(CpuJobTest, AShareHasTheNumbersOfTheWholeJob) {
+  v1::LeaseWorkResponse lease = Modes("hang,hang,exit_5,hang", 4);
+  lease.mutable_share()->set_first_rank(1);
+  lease.mutable_share()->set_ranks(2);
+  lease.mutable_share()->set_workers(3);
+  LaunchHooks hooks;
+  hooks.exchange.run = [](const std::string&, std::int64_t, const std::vector<std::string>&) -> absl::StatusOr<std::vector<std::string>> {
+    return absl::InternalError("nothing is gathered");
+  };
+  hooks.exchange.cancel = [] {};
+  const JobReport report = Run(lease, hooks);
+  EXPECT_EQ(report.message, "rank 2: exit status 5: the disk is full");
+  EXPECT_EQ(report.log, "rank 2:\nfirst line\nthe disk is full\n\n");
+  EXPECT_EQ(Run(lease).failure, v1::FAILURE_KIND_OWN) << "nobody to ask for the other ranks";
 }
 
 // Jobs on GPUs that are not there, by ranks that say what they see.
@@ -202,7 +315,7 @@ class GpuJobTest : public testing::Test {
   }
   static JobReport Run(const v1::Job& job, const v1::Inventory& inventory, double patience_s = 0) {
     ProcessLauncher launcher(FakeTrainerPath());
-    return RunJob(job, inventory, {}, launcher, {}, std::chrono::duration<double>(patience_s));
+    return RunOn(LeaseOf(job), inventory, launcher, {}, patience_s);
   }
 
   const std::string log_path_ = testing::TempDir() + "/gpu_job_" + std::to_string(getpid()) + ".log";

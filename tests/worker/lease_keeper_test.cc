@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <optional>
+#include <utility>
+
 namespace autocfg {
 namespace {
 
@@ -18,15 +22,22 @@ bool Eventually(Condition condition) {
   return true;
 }
 
+using Answer = absl::StatusOr<v1::LeaseCommand>;
+
+// A coordinator that answers at once.
+LeaseKeeper::Calls AtOnce(std::function<Answer()> answer) {
+  return {.renew = [answer = std::move(answer)](double) { return answer(); }, .cancel = [] {}};
+}
+
 TEST(LeaseKeeper, RenewsAgainAndAgain) {
   std::atomic<bool> stop{false};
   std::atomic<int> renewals{0};
   LeaseKeeper keeper(
       Clock::now(), 0.3,
-      [&]() -> absl::StatusOr<v1::LeaseCommand> {
+      AtOnce([&]() -> Answer {
         ++renewals;
         return v1::LEASE_COMMAND_CONTINUE;
-      },
+      }),
       &stop);
   EXPECT_TRUE(Eventually([&] { return renewals >= 3; }));
   EXPECT_FALSE(keeper.cancelled());
@@ -35,8 +46,7 @@ TEST(LeaseKeeper, RenewsAgainAndAgain) {
 TEST(LeaseKeeper, CancelEndsTheJobButTheLeaseStays) {
   std::atomic<bool> stop{false};
   LeaseKeeper keeper(
-      Clock::now(), 3, [&]() -> absl::StatusOr<v1::LeaseCommand> { return v1::LEASE_COMMAND_CANCEL; }, &stop);
-  EXPECT_FALSE(keeper.cancelled());
+      Clock::now(), 3600, AtOnce([]() -> Answer { return v1::LEASE_COMMAND_CANCEL; }), &stop);
   ASSERT_TRUE(Eventually([&] { return stop.load(); }));
   EXPECT_TRUE(keeper.cancelled());
   EXPECT_FALSE(keeper.lost()) << "that it was cancelled may still be reported";
@@ -46,7 +56,7 @@ TEST(LeaseKeeper, RefusedRenewalLosesTheLease) {
   std::atomic<bool> stop{false};
   LeaseKeeper keeper(
       Clock::now(), 0.3,
-      []() -> absl::StatusOr<v1::LeaseCommand> { return absl::FailedPreconditionError("another's"); }, &stop);
+      AtOnce([]() -> Answer { return absl::FailedPreconditionError("another's"); }), &stop);
   EXPECT_TRUE(Eventually([&] { return keeper.lost(); }));
   EXPECT_TRUE(Eventually([&] { return stop.load(); }));
   EXPECT_FALSE(keeper.cancelled());
@@ -57,26 +67,108 @@ TEST(LeaseKeeper, UnansweredRenewalsLoseItWhenItRunsOut) {
   std::atomic<int> tries{0};
   LeaseKeeper keeper(
       Clock::now(), 0.4,
-      [&]() -> absl::StatusOr<v1::LeaseCommand> {
+      AtOnce([&]() -> Answer {
         ++tries;
         return absl::UnavailableError("nobody there");
-      },
+      }),
       &stop);
   EXPECT_TRUE(Eventually([&] { return stop.load(); }));
   EXPECT_TRUE(keeper.lost());
-  EXPECT_GE(tries, 1);
+  EXPECT_GE(tries, 2) << "one that is not answered is repeated soon";
 }
 
 TEST(LeaseKeeper, EndsPromptly) {
   std::atomic<bool> stop{false};
   const auto before = Clock::now();
   {
-    LeaseKeeper keeper(
-        Clock::now(), 3600, [] { return absl::StatusOr<v1::LeaseCommand>(v1::LEASE_COMMAND_CONTINUE); },
-        &stop);
+    LeaseKeeper keeper(Clock::now(), 3600, AtOnce([]() -> Answer { return v1::LEASE_COMMAND_CONTINUE; }), &stop);
   }
   EXPECT_LT(Clock::now() - before, std::chrono::seconds(60)) << "it waited for its next renewal";
   EXPECT_FALSE(stop);
+}
+
+// A coordinator that parks renewals until it is told what to say.
+class ParkingCoordinator {
+ public:
+  LeaseKeeper::Calls Calls() {
+    return {.renew = [this](double wait_s) { return Renew(wait_s); }, .cancel = [this] { Say(absl::CancelledError("gone")); }, .drain = [this] { ++drains; }};
+  }
+  void Say(Answer answer) {
+    absl::MutexLock lock(&mutex_);
+    answer_ = std::move(answer);
+  }
+
+  std::atomic<int> renewals{0};
+  std::atomic<int> drains{0};
+  std::atomic<double> last_wait_s{-1};
+
+ private:
+  Answer Renew(double wait_s) {
+    absl::MutexLock lock(&mutex_);
+    last_wait_s = wait_s;
+    ++renewals;
+    const auto said = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return answer_.has_value(); };
+    if (!mutex_.AwaitWithTimeout(absl::Condition(&said), absl::Seconds(wait_s))) return v1::LEASE_COMMAND_CONTINUE;
+    return *std::exchange(answer_, std::nullopt);
+  }
+
+  absl::Mutex mutex_;
+  std::optional<Answer> answer_ ABSL_GUARDED_BY(mutex_);
+};
+
+TEST(LeaseKeeper, ParksRenewalsAndHearsACancellationAtOnce) {
+  std::atomic<bool> stop{false};
+  ParkingCoordinator coordinator;
+  LeaseKeeper keeper(Clock::now(), 3600, coordinator.Calls(), &stop);
+  ASSERT_TRUE(Eventually([&] { return coordinator.renewals == 1; }));
+  EXPECT_EQ(coordinator.last_wait_s, 1200);
+  EXPECT_FALSE(stop);
+  coordinator.Say(v1::LEASE_COMMAND_CANCEL);
+  EXPECT_TRUE(Eventually([&] { return stop.load(); })) << "far before a third of the lease";
+  EXPECT_TRUE(keeper.cancelled());
+  EXPECT_FALSE(keeper.lost());
+}
+
+TEST(LeaseKeeper, OneThatDoesNotParkIsNotAskedMoreOften) {
+  std::atomic<bool> stop{false};
+  std::atomic<int> renewals{0};
+  LeaseKeeper keeper(Clock::now(), 3600, AtOnce([&]() -> Answer {
+                       ++renewals;
+                       return v1::LEASE_COMMAND_CONTINUE;
+                     }),
+                     &stop);
+  ASSERT_TRUE(Eventually([&] { return renewals == 1; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // one that spins would ask thousands of times
+  EXPECT_EQ(renewals, 1);
+}
+
+TEST(LeaseKeeper, AnUnansweredRenewalIsRepeatedWithoutParking) {
+  std::atomic<bool> stop{false};
+  ParkingCoordinator coordinator;
+  LeaseKeeper keeper(Clock::now(), 10, coordinator.Calls(), &stop);
+  ASSERT_TRUE(Eventually([&] { return coordinator.renewals == 1; }));
+  coordinator.Say(absl::UnavailableError("restarting"));
+  ASSERT_TRUE(Eventually([&] { return coordinator.renewals >= 2; }));
+  EXPECT_FALSE(stop) << "the lease has not run out";
+}
+
+TEST(LeaseKeeper, DrainingIsPassedOnAndTheJobGoesOn) {
+  std::atomic<bool> stop{false};
+  ParkingCoordinator coordinator;
+  LeaseKeeper keeper(Clock::now(), 3600, coordinator.Calls(), &stop);
+  coordinator.Say(v1::LEASE_COMMAND_DRAIN);
+  ASSERT_TRUE(Eventually([&] { return coordinator.drains == 1; }));
+  EXPECT_FALSE(stop);
+  EXPECT_FALSE(keeper.cancelled());
+}
+
+TEST(LeaseKeeper, CanBeToldThatItsLeaseIsLost) {
+  std::atomic<bool> stop{false};
+  ParkingCoordinator coordinator;
+  LeaseKeeper keeper(Clock::now(), 3600, coordinator.Calls(), &stop);
+  keeper.Lose();
+  EXPECT_TRUE(keeper.lost());
+  EXPECT_TRUE(stop);
 }
 
 }  // namespace

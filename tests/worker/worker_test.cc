@@ -3,150 +3,16 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <deque>
-#include <filesystem>
-#include <functional>
-
-#include "absl/synchronization/mutex.h"
-#include "absl/time/time.h"
-#include "autocfg/v1/worker_service.grpc.pb.h"
 #include "fmt/format.h"
-#include "grpcpp/grpcpp.h"
 #include "proto/convert/model_convert.h"
 #include "proto/convert/plan_convert.h"
 #include "proto/convert/workload_convert.h"
 #include "search/schedule/program.h"
+#include "tests/worker/fake_coordinator.h"
 #include "worker/inventory.h"
 
 namespace autocfg {
 namespace {
-
-constexpr absl::Duration kPatience = absl::Seconds(60);
-
-class FakeCoordinator final : public v1::WorkerService::Service {
- public:
-  explicit FakeCoordinator(const std::string& address, double lease_s) : lease_s_(lease_s) {
-    grpc::ServerBuilder builder;
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials());
-    builder.RegisterService(this);
-    server_ = builder.BuildAndStart();
-  }
-  ~FakeCoordinator() override { server_->Shutdown(std::chrono::system_clock::now()); }
-
-  void Queue(v1::Job job) {
-    absl::MutexLock lock(&mutex_);
-    jobs_.push_back(std::move(job));
-  }
-  void Say(v1::LeaseCommand command) {
-    absl::MutexLock lock(&mutex_);
-    command_ = command;
-  }
-  void RefuseRenewals() {
-    absl::MutexLock lock(&mutex_);
-    refuse_renewals_ = true;
-  }
-  void FailReports(int count) {
-    absl::MutexLock lock(&mutex_);
-    failing_reports_ = count;
-  }
-  // The first report that got through, once it has.
-  v1::ReportTrialRequest AwaitReport() {
-    absl::MutexLock lock(&mutex_);
-    const auto some = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !reports_.empty(); };
-    EXPECT_TRUE(mutex_.AwaitWithTimeout(absl::Condition(&some), kPatience)) << "no report";
-    return reports_.empty() ? v1::ReportTrialRequest() : reports_.front();
-  }
-  bool AwaitRenewals(int count) {
-    absl::MutexLock lock(&mutex_);
-    const auto enough = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return renewals_ >= count; };
-    return mutex_.AwaitWithTimeout(absl::Condition(&enough), kPatience);
-  }
-  int reports() {
-    absl::MutexLock lock(&mutex_);
-    return static_cast<int>(reports_.size());
-  }
-  int report_calls() {
-    absl::MutexLock lock(&mutex_);
-    return report_calls_;
-  }
-  bool deregistered() {
-    absl::MutexLock lock(&mutex_);
-    return deregistered_;
-  }
-  std::vector<v1::RegisterWorkerRequest> registrations() {
-    absl::MutexLock lock(&mutex_);
-    return registrations_;
-  }
-
-  grpc::Status RegisterWorker(grpc::ServerContext*, const v1::RegisterWorkerRequest* request,
-                              v1::RegisterWorkerResponse* response) override {
-    absl::MutexLock lock(&mutex_);
-    registrations_.push_back(*request);
-    response->set_worker(request->worker());
-    response->set_session_epoch(++epoch_);
-    response->set_lease_duration_s(lease_s_);
-    return grpc::Status::OK;
-  }
-  grpc::Status LeaseWork(grpc::ServerContext* context, const v1::LeaseWorkRequest* request,
-                         v1::LeaseWorkResponse* response) override {
-    const auto end = absl::Now() + absl::Seconds(request->wait_s());
-    while (absl::Now() < end && !context->IsCancelled()) {
-      absl::MutexLock lock(&mutex_);
-      if (request->session_epoch() != epoch_) return {grpc::StatusCode::FAILED_PRECONDITION, "old epoch"};
-      const auto some = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !jobs_.empty(); };
-      if (!mutex_.AwaitWithTimeout(absl::Condition(&some), absl::Milliseconds(50))) continue;
-      *response->mutable_job() = jobs_.front();
-      response->mutable_job()->set_attempt(1);
-      jobs_.pop_front();
-      response->set_lease_id(fmt::format("lease-{}", ++leases_));
-      response->set_fencing_token(leases_);
-      return grpc::Status::OK;
-    }
-    return grpc::Status::OK;
-  }
-  grpc::Status RenewLease(grpc::ServerContext*, const v1::RenewLeaseRequest*,
-                          v1::RenewLeaseResponse* response) override {
-    absl::MutexLock lock(&mutex_);
-    ++renewals_;
-    if (refuse_renewals_) return {grpc::StatusCode::FAILED_PRECONDITION, "not yours any more"};
-    response->set_command(command_);
-    return grpc::Status::OK;
-  }
-  grpc::Status ReportTrial(grpc::ServerContext*, const v1::ReportTrialRequest* request,
-                           v1::ReportTrialResponse*) override {
-    absl::MutexLock lock(&mutex_);
-    ++report_calls_;
-    if (failing_reports_ > 0) {
-      --failing_reports_;
-      return {grpc::StatusCode::UNAVAILABLE, "in a moment"};
-    }
-    reports_.push_back(*request);
-    return grpc::Status::OK;
-  }
-  grpc::Status DeregisterWorker(grpc::ServerContext*, const v1::DeregisterWorkerRequest*,
-                                v1::DeregisterWorkerResponse*) override {
-    absl::MutexLock lock(&mutex_);
-    deregistered_ = true;
-    return grpc::Status::OK;
-  }
-
- private:
-  const double lease_s_;
-  std::unique_ptr<grpc::Server> server_;
-  absl::Mutex mutex_;
-  std::deque<v1::Job> jobs_ ABSL_GUARDED_BY(mutex_);
-  std::vector<v1::ReportTrialRequest> reports_ ABSL_GUARDED_BY(mutex_);
-  std::vector<v1::RegisterWorkerRequest> registrations_ ABSL_GUARDED_BY(mutex_);
-  v1::LeaseCommand command_ ABSL_GUARDED_BY(mutex_) = v1::LEASE_COMMAND_CONTINUE;
-  std::int64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;
-  int leases_ ABSL_GUARDED_BY(mutex_) = 0;
-  int renewals_ ABSL_GUARDED_BY(mutex_) = 0;
-  int report_calls_ ABSL_GUARDED_BY(mutex_) = 0;
-  int failing_reports_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool refuse_renewals_ ABSL_GUARDED_BY(mutex_) = false;
-  bool deregistered_ ABSL_GUARDED_BY(mutex_) = false;
-};
 
 v1::Job TrainJob(std::int64_t steps, double time_limit_s = 60) {
   ModelSpec model;
@@ -202,6 +68,7 @@ class WorkerTest : public testing::Test {
 
 TEST_F(WorkerTest, NobodyToRegisterWith) {
   options_.coordinator = "unix:/nonexistent/directory/socket";
+  options_.wait_s = 0.1;
   const auto worker = Worker::Start(options_);
   EXPECT_FALSE(worker.ok());
   EXPECT_NE(worker.status().message().find("/nonexistent/directory/socket"), std::string::npos)
@@ -283,9 +150,9 @@ TEST_F(WorkerTest, CancelledByTheCoordinator) {
 }
 
 TEST_F(WorkerTest, LostLeaseIsNotReportedAndTheNextJobRuns) {
-  FakeCoordinator coordinator(address_, 9);  // a third of it is enough for the second job, on a busy machine too
+  FakeCoordinator coordinator(address_, 60);
   const auto worker = StartWorker();
-  coordinator.RefuseRenewals();
+  coordinator.RefuseRenewalsOf("lease-1");
   coordinator.Queue(TrainJob(1'000'000'000));
   coordinator.Queue(TrainJob(2));
   const auto report = coordinator.AwaitReport();

@@ -1,0 +1,31 @@
+// Channels to a coordinator: one place for what every client of it sets. Thread-safe.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/support/channel_arguments.h"
+
+namespace autocfg {
+
+// Calibrations of large spaces exceed gRPC's 4 MiB.
+inline constexpr int kMaxReceivedBytes = 64 << 20;
+inline constexpr int kMaxSentBytes = 16 << 20;
+
+// What is sent to this target stays on the machine: unix:PATH, or HOST:PORT with localhost or a loopback address.
+bool IsLocalTarget(const std::string& target);
+
+// InvalidArgument unless it is unix:PATH or HOST:PORT; also where it is not local and `insecure` (--insecure) is not given, since all is sent as
+// plain text.
+absl::Status CheckTarget(const std::string& target, bool insecure);
+
+// Keepalive, bounds of messages, pauses between attempts to connect.
+grpc::ChannelArguments ClientArguments();
+
+// Connects with the first call. Refuses what CheckTarget refuses.
+absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const std::string& target, bool insecure);
+
+}  // namespace autocfg

@@ -1,0 +1,84 @@
+#include "proto/rpc/call.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "autocfg/v1/worker_service.grpc.pb.h"
+#include "fmt/format.h"
+#include "grpcpp/grpcpp.h"
+#include "proto/rpc/channel.h"
+
+namespace autocfg {
+namespace {
+
+TEST(ToAbsl, KeepsCodeAndMessage) {
+  EXPECT_TRUE(ToAbsl(grpc::Status::OK).ok());
+  const absl::Status status = ToAbsl({grpc::StatusCode::FAILED_PRECONDITION, "not yours"});
+  EXPECT_EQ(status, absl::FailedPreconditionError("not yours"));
+  EXPECT_TRUE(absl::IsUnauthenticated(ToAbsl({grpc::StatusCode::UNAUTHENTICATED, ""})));
+  EXPECT_TRUE(absl::IsAborted(ToAbsl({grpc::StatusCode::ABORTED, ""})));
+}
+
+// Answers nothing until the caller goes.
+class ParkingService final : public v1::WorkerService::Service {
+ public:
+  ParkingService() : address(fmt::format("unix:{}/call_test_{}.sock", testing::TempDir(), getpid())) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials());
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~ParkingService() override { server_->Shutdown(std::chrono::system_clock::now()); }
+  grpc::Status LeaseWork(grpc::ServerContext* context, const v1::LeaseWorkRequest*, v1::LeaseWorkResponse*) override {
+    while (!context->IsCancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return grpc::Status::CANCELLED;
+  }
+  grpc::Status RegisterWorker(grpc::ServerContext*, const v1::RegisterWorkerRequest* request, v1::RegisterWorkerResponse* response) override {
+    response->set_worker(request->worker());
+    return grpc::Status::OK;
+  }
+
+  const std::string address;
+
+ private:
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST(Call, AnswersAndEndsAtItsDeadlineOrWithItsGroup) {
+  ParkingService service;
+  const auto stub = v1::WorkerService::NewStub(*OpenChannel(service.address, false));
+  CallGroup group;
+  v1::RegisterWorkerRequest name;
+  name.set_worker("workers/a");
+  v1::RegisterWorkerResponse named;
+  ASSERT_TRUE(Call(*stub, &v1::WorkerService::Stub::RegisterWorker, name, named, group, {.deadline_s = 60}).ok());
+  EXPECT_EQ(named.worker(), "workers/a");
+
+  v1::LeaseWorkResponse nothing;
+  EXPECT_TRUE(absl::IsDeadlineExceeded(
+      Call(*stub, &v1::WorkerService::Stub::LeaseWork, v1::LeaseWorkRequest(), nothing, group, {.deadline_s = 0.05})));
+
+  std::thread canceller([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // either before the call begins or in the middle of it
+    group.Cancel();
+  });
+  EXPECT_TRUE(
+      absl::IsCancelled(Call(*stub, &v1::WorkerService::Stub::LeaseWork, v1::LeaseWorkRequest(), nothing, group, {.deadline_s = 600})));
+  canceller.join();
+  EXPECT_TRUE(group.cancelled());
+  EXPECT_TRUE(absl::IsCancelled(Call(*stub, &v1::WorkerService::Stub::RegisterWorker, name, named, group, {.deadline_s = 60})))
+      << "a call that begins too late";
+  EXPECT_TRUE(group.WaitUntilCancelled(600));
+}
+
+TEST(Call, SaysThatNobodyIsThere) {
+  const auto stub = v1::WorkerService::NewStub(*OpenChannel("unix:/nonexistent/socket", false));
+  CallGroup group;
+  v1::LeaseWorkResponse nothing;
+  EXPECT_TRUE(absl::IsUnavailable(Call(*stub, &v1::WorkerService::Stub::LeaseWork, v1::LeaseWorkRequest(), nothing, group, {.deadline_s = 60})));
+}
+
+}  // namespace
+}  // namespace autocfg

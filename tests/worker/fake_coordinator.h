@@ -1,0 +1,279 @@
+// A coordinator that a test plays: it parks calls like the real one, gives what the test queues, and keeps what it is told. Thread-safe.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "autocfg/v1/worker_service.grpc.pb.h"
+#include "fmt/format.h"
+#include "grpcpp/grpcpp.h"
+
+namespace autocfg {
+
+class FakeCoordinator final : public v1::WorkerService::Service {
+ public:
+  FakeCoordinator(const std::string& address, double lease_s) : lease_s_(lease_s) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials());
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~FakeCoordinator() override {
+    {
+      absl::MutexLock lock(&mutex_);
+      closing_ = true;
+    }
+    server_->Shutdown(std::chrono::system_clock::now());
+  }
+
+  // What the test does.
+
+  // For the worker that asks next, or the named one.
+  void Queue(v1::LeaseWorkResponse lease, const std::string& worker = "") {
+    absl::MutexLock lock(&mutex_);
+    lease.mutable_job()->set_attempt(1);
+    lease.set_lease_id(fmt::format("lease-{}", ++leases_));
+    lease.set_fencing_token(leases_);
+    queue_.emplace_back(worker, std::move(lease));
+  }
+  void Queue(const v1::Job& job) {
+    v1::LeaseWorkResponse lease;
+    *lease.mutable_job() = job;
+    Queue(lease);
+  }
+  void Say(v1::LeaseCommand command) { Set([&] { command_ = command; }); }
+  void RefuseRenewalsOf(const std::string& lease) {
+    Set([&] { refused_ = lease; });
+  }
+  void FailReports(int count) { Set([&] { failing_reports_ = count; }); }
+  void Drain() { Set([&] { draining_ = true; }); }
+  void ForgetWorkers() {
+    Set([&] { epochs_.clear(); });
+  }
+  void Supersede(const std::string& worker) {
+    Set([&] { ++epochs_[worker]; });
+  }
+  // The gatherings of jobs under way come to nothing.
+  void AbortRendezvous() { Set([&] { aborted_ = true; }); }
+
+  // What it has seen.
+
+  // The report of this number, once it got through.
+  v1::ReportTrialRequest AwaitReport(std::size_t number = 0) {
+    EXPECT_TRUE(Eventually([&] { return reports_.size() > number; })) << "no report";
+    absl::MutexLock lock(&mutex_);
+    return reports_.size() > number ? reports_[number] : v1::ReportTrialRequest();
+  }
+  // The report of this worker.
+  v1::ReportTrialRequest AwaitReportOf(const std::string& worker) {
+    const auto find = [&] { return std::find_if(reports_.begin(), reports_.end(), [&](const auto& report) { return report.worker() == worker; }); };
+    EXPECT_TRUE(Eventually([&] { return find() != reports_.end(); })) << "no report";
+    absl::MutexLock lock(&mutex_);
+    return find() != reports_.end() ? *find() : v1::ReportTrialRequest();
+  }
+  bool AwaitRenewals(int count) {
+    return Eventually([&] { return renewals_ >= count; });
+  }
+  bool AwaitRegistrations(std::size_t count) {
+    return Eventually([&] { return registrations_.size() >= count; });
+  }
+  bool AwaitDeregistration() {
+    return Eventually([&] { return deregistered_; });
+  }
+  // A call for work is parked that lists these leases, in any order.
+  bool AwaitPollWith(const std::multiset<std::string>& leases) {
+    return Eventually([&] {
+      return parked_ && parked_->lists_held_leases() && std::multiset<std::string>(parked_->held_leases().begin(), parked_->held_leases().end()) == leases;
+    });
+  }
+  int reports() {
+    return Get([&] { return static_cast<int>(reports_.size()); });
+  }
+  int report_calls() {
+    return Get([&] { return report_calls_; });
+  }
+  int renewals() {
+    return Get([&] { return renewals_; });
+  }
+  double last_renewal_wait_s() {
+    return Get([&] { return last_renewal_wait_s_; });
+  }
+  bool deregistered() {
+    return Get([&] { return deregistered_; });
+  }
+  int most_parked_polls() {
+    return Get([&] { return most_parked_; });
+  }
+  std::vector<v1::RegisterWorkerRequest> registrations() {
+    return Get([&] { return registrations_; });
+  }
+  std::vector<v1::AppendTrialLogRequest> logs() {
+    return Get([&] { return logs_; });
+  }
+
+  // The service.
+
+  grpc::Status RegisterWorker(grpc::ServerContext*, const v1::RegisterWorkerRequest* request, v1::RegisterWorkerResponse* response) override {
+    absl::MutexLock lock(&mutex_);
+    registrations_.push_back(*request);
+    response->set_worker(request->worker());
+    response->set_session_epoch(epochs_[request->worker()] = ++last_epoch_);
+    response->set_lease_duration_s(lease_s_);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status LeaseWork(grpc::ServerContext* context, const v1::LeaseWorkRequest* request, v1::LeaseWorkResponse* response) override {
+    const absl::Time end = absl::Now() + absl::Seconds(request->wait_s());
+    absl::MutexLock lock(&mutex_);
+    parked_ = *request;
+    most_parked_ = std::max(most_parked_, ++parked_polls_[request->worker()]);
+    grpc::Status status = grpc::Status::OK;
+    while (absl::Now() < end && !context->IsCancelled() && !closing_) {
+      const auto epoch = epochs_.find(request->worker());
+      if (epoch == epochs_.end()) {
+        status = {grpc::StatusCode::NOT_FOUND, "not registered"};
+        break;
+      }
+      if (request->session_epoch() != epoch->second) {
+        status = {grpc::StatusCode::FAILED_PRECONDITION, "old epoch"};
+        break;
+      }
+      if (draining_) {
+        response->set_drain(true);
+        break;
+      }
+      const auto mine =
+          std::find_if(queue_.begin(), queue_.end(), [&](const auto& queued) { return queued.first.empty() || queued.first == request->worker(); });
+      if (mine != queue_.end()) {
+        *response = std::move(mine->second);
+        queue_.erase(mine);
+        break;
+      }
+      Look();
+    }
+    --parked_polls_[request->worker()];
+    parked_.reset();
+    return closing_ ? grpc::Status{grpc::StatusCode::UNAVAILABLE, "ending"} : status;
+  }
+
+  grpc::Status RenewLease(grpc::ServerContext* context, const v1::RenewLeaseRequest* request, v1::RenewLeaseResponse* response) override {
+    const absl::Time end = absl::Now() + absl::Seconds(request->wait_s());
+    absl::MutexLock lock(&mutex_);
+    ++renewals_;
+    last_renewal_wait_s_ = request->wait_s();
+    const auto refused = [&] { return refused_ == request->lease_id(); };
+    while (command_ == v1::LEASE_COMMAND_CONTINUE && !refused() && absl::Now() < end && !context->IsCancelled() && !closing_) Look();
+    if (refused()) return {grpc::StatusCode::FAILED_PRECONDITION, "not yours any more"};
+    if (closing_) return {grpc::StatusCode::UNAVAILABLE, "ending"};
+    response->set_command(command_);
+    return grpc::Status::OK;
+  }
+
+  // As the real one: names must agree, and all come with their values.
+  grpc::Status Rendezvous(grpc::ServerContext* context, const v1::RendezvousRequest* request, v1::RendezvousResponse* response) override {
+    absl::MutexLock lock(&mutex_);
+    Gathering& gathering = gatherings_[request->sequence()];
+    if (gathering.name.empty()) gathering.name = request->name();
+    if (gathering.name != request->name())
+      return {grpc::StatusCode::INVALID_ARGUMENT, fmt::format("'{}' is gathered where others gather '{}'", request->name(), gathering.name)};
+    gathering.values[request->lease_id()] = {request->values().begin(), request->values().end()};
+    while (gathering.values.size() < 2 && !aborted_ && !context->IsCancelled() && !closing_) Look();
+    if (aborted_ || closing_ || context->IsCancelled()) return {grpc::StatusCode::ABORTED, "the job is being stopped"};
+    // The leases are in the order of their ranks.
+    for (const auto& [lease, values] : gathering.values) {
+      for (const std::string& value : values) response->add_values(value);
+    }
+    return grpc::Status::OK;
+  }
+
+  grpc::Status AppendTrialLog(grpc::ServerContext*, const v1::AppendTrialLogRequest* request, v1::AppendTrialLogResponse*) override {
+    absl::MutexLock lock(&mutex_);
+    logs_.push_back(*request);
+    return {grpc::StatusCode::RESOURCE_EXHAUSTED, "no room: the report comes all the same"};
+  }
+
+  grpc::Status ReportTrial(grpc::ServerContext*, const v1::ReportTrialRequest* request, v1::ReportTrialResponse*) override {
+    absl::MutexLock lock(&mutex_);
+    ++report_calls_;
+    if (failing_reports_ > 0) {
+      --failing_reports_;
+      return {grpc::StatusCode::UNAVAILABLE, "in a moment"};
+    }
+    reports_.push_back(*request);
+    return grpc::Status::OK;
+  }
+
+  grpc::Status DeregisterWorker(grpc::ServerContext*, const v1::DeregisterWorkerRequest* request, v1::DeregisterWorkerResponse*) override {
+    absl::MutexLock lock(&mutex_);
+    deregistered_ = true;
+    epochs_.erase(request->worker());
+    return grpc::Status::OK;
+  }
+
+ private:
+  struct Gathering {
+    std::string name;
+    std::map<std::string, std::vector<std::string>> values;  // by lease
+  };
+
+  // Lets others in for a moment: what is waited for may not be the mutex's to tell (a caller that goes).
+  void Look() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    static const bool never = false;
+    mutex_.AwaitWithTimeout(absl::Condition(&never), absl::Milliseconds(5));
+  }
+  template <typename Change>
+  void Set(Change change) {
+    absl::MutexLock lock(&mutex_);
+    change();
+  }
+  template <typename Read>
+  std::invoke_result_t<Read> Get(Read read) {
+    absl::MutexLock lock(&mutex_);
+    return read();
+  }
+  bool Eventually(const std::function<bool()>& condition) {
+    absl::MutexLock lock(&mutex_);
+    return mutex_.AwaitWithTimeout(absl::Condition(&condition, &std::function<bool()>::operator()), absl::Seconds(60));
+  }
+
+  const double lease_s_;
+  std::unique_ptr<grpc::Server> server_;
+  absl::Mutex mutex_;  // guards all below
+  std::deque<std::pair<std::string, v1::LeaseWorkResponse>> queue_;
+  std::map<std::string, std::int64_t> epochs_;
+  std::map<std::string, int> parked_polls_;
+  std::map<std::int64_t, Gathering> gatherings_;
+  std::optional<v1::LeaseWorkRequest> parked_;  // the last
+  std::vector<v1::ReportTrialRequest> reports_;
+  std::vector<v1::RegisterWorkerRequest> registrations_;
+  std::vector<v1::AppendTrialLogRequest> logs_;
+  std::string refused_;  // the lease whose renewals are
+  v1::LeaseCommand command_ = v1::LEASE_COMMAND_CONTINUE;
+  std::int64_t last_epoch_ = 0;
+  int leases_ = 0;
+  int renewals_ = 0;
+  double last_renewal_wait_s_ = -1;
+  int report_calls_ = 0;
+  int failing_reports_ = 0;
+  int most_parked_ = 0;
+  bool draining_ = false;
+  bool aborted_ = false;
+  bool deregistered_ = false;
+  bool closing_ = false;
+};
+
+}  // namespace autocfg

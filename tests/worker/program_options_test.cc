@@ -1,0 +1,79 @@
+#include "worker/program_options.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace autocfg {
+namespace {
+
+std::variant<ProgramOptions, ProgramEnd> Parse(std::vector<const char*> words) {
+  words.insert(words.begin(), "autocfg-worker");
+  return ParseProgramOptions(static_cast<int>(words.size()), words.data());
+}
+
+ProgramOptions Good(std::vector<const char*> words) {
+  auto parsed = Parse(std::move(words));
+  if (const auto* end = std::get_if<ProgramEnd>(&parsed)) {
+    ADD_FAILURE() << end->message;
+    return {};
+  }
+  return std::get<ProgramOptions>(parsed);
+}
+
+TEST(ProgramOptions, WhatIsGivenAndWhatIsNot) {
+  const ProgramOptions few = Good({"--coordinator", "unix:/run/a.sock"});
+  EXPECT_EQ(few.coordinator, "unix:/run/a.sock");
+  EXPECT_EQ(few.devices, "auto");
+  EXPECT_EQ(few.slots, 0);
+  EXPECT_TRUE(few.name.starts_with("workers/") && few.name.size() > 8) << few.name;
+  EXPECT_FALSE(few.insecure);
+  EXPECT_EQ(few.wait_s, 60);
+  const ProgramOptions all = Good({"--coordinator=node1:7010", "--insecure", "--devices", "cpu:0", "--slots", "3", "--name", "a.b-c_1", "--wait", "1.5m"});
+  EXPECT_EQ(all.coordinator, "node1:7010");
+  EXPECT_EQ(all.devices, "cpu:0");
+  EXPECT_EQ(all.slots, 3);
+  EXPECT_EQ(all.name, "workers/a.b-c_1");
+  EXPECT_EQ(all.wait_s, 90);
+  EXPECT_EQ(Good({"--coordinator", "localhost:1", "--wait", "0"}).wait_s, 0);
+}
+
+TEST(ProgramOptions, EveryMistakeIsOneLineThatNamesTheOption) {
+  const std::string long_name(101, 'a');
+  const std::vector<std::pair<std::vector<const char*>, std::string>> mistakes = {
+      {{}, "--coordinator"},
+      {{"--coordinator", "localhost"}, "--coordinator: \"localhost\""},
+      {{"--coordinator", "node1:7010"}, "--insecure"},
+      {{"--coordinator", ""}, "--coordinator"},
+      {{"--coordinator"}, "--coordinator"},
+      {{"--coordinator", "localhost:1", "--slots", "0"}, "--slots: '0'"},
+      {{"--coordinator", "localhost:1", "--slots", "1025"}, "--slots: '1025'"},
+      {{"--coordinator", "localhost:1", "--slots", "two"}, "--slots: 'two'"},
+      {{"--coordinator", "localhost:1", "--name", "a/b"}, "--name"},
+      {{"--coordinator", "localhost:1", "--name", long_name.c_str()}, "--name"},
+      {{"--coordinator", "localhost:1", "--name", ""}, "--name"},
+      {{"--coordinator", "localhost:1", "--wait", "soon"}, "--wait: 'soon'"},
+      {{"--coordinator", "localhost:1", "--wait", "-1"}, "--wait"},
+      {{"--coordinator", "localhost:1", "--wait", "1e999"}, "--wait"},
+      {{"--coordinator", "localhost:1", "--no-such"}, "--no-such"},
+      {{"--coordinator", "localhost:1", "stray"}, "stray"},
+      {{"--coordinator", "localhost:1", "--slots", "1", "--slots", "2"}, "--slots"}};
+  for (const auto& [words, says] : mistakes) {
+    const auto parsed = Parse(words);
+    const auto* end = std::get_if<ProgramEnd>(&parsed);
+    ASSERT_NE(end, nullptr) << says;
+    EXPECT_EQ(end->exit_code, 2) << says;
+    EXPECT_NE(end->message.find(says), std::string::npos) << end->message;
+    EXPECT_EQ(end->message.find('\n'), std::string::npos) << end->message;
+  }
+}
+
+TEST(WorkerIdOf, IsWhatACoordinatorAccepts) {
+  EXPECT_EQ(WorkerIdOf("node-1.example.org"), "node-1.example.org");
+  EXPECT_EQ(WorkerIdOf("host name/\xc3\xbc"), "host-name---");
+  EXPECT_EQ(WorkerIdOf(""), "worker");
+  EXPECT_EQ(WorkerIdOf(std::string(200, 'a')), std::string(100, 'a'));
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,158 @@
+// autocfg-worker as a process, against a coordinator that the test plays.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+
+#include "tests/cli/program.h"
+#include "tests/support/fake_nvml/fake_gpus.h"
+#include "tests/worker/fake_coordinator.h"
+#include "tests/worker/launch_helpers.h"
+
+namespace autocfg {
+namespace {
+
+class WorkerProgramTest : public testing::Test {
+ protected:
+  WorkerProgramTest() : address_("unix:" + (home_ / "socket")) {}
+
+  std::vector<std::string> Arguments(std::vector<std::string> more = {}) const {
+    std::vector<std::string> words = {"--coordinator", address_, "--name", "test", "--devices", "cpu", "--slots", "2"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  std::unique_ptr<Program> Start(const std::vector<std::string>& words) const { return std::make_unique<Program>(home_, words, "/dev/null", "autocfg-worker"); }
+
+  // One line of error, and nothing else.
+  void ExpectRefused(const std::vector<std::string>& words, int exit_code, const std::string& says) const {
+    const Finished finished = Start(words)->Wait();
+    EXPECT_EQ(finished.exit_code, exit_code) << finished.err;
+    EXPECT_EQ(finished.out, "");
+    EXPECT_EQ(std::count(finished.err.begin(), finished.err.end(), '\n'), 1) << finished.err;
+    EXPECT_TRUE(finished.err.starts_with("autocfg-worker: ")) << finished.err;
+    EXPECT_NE(finished.err.find(says), std::string::npos) << finished.err;
+  }
+
+  static v1::Job Hanging(int ranks) {
+    v1::Job job;
+    job.set_name("studies/1/trials/1");
+    job.set_ranks(ranks);
+    job.set_device("cpu");
+    job.set_time_limit_s(600);
+    job.mutable_train()->set_data_path("hang");
+    return job;
+  }
+  // The ranks of the running worker, once there are so many.
+  static std::vector<pid_t> AwaitRanks(const Program& program, std::size_t count) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    std::vector<pid_t> ranks;
+    do {
+      ranks = Descendants(program.pid());
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    } while (ranks.size() != count && std::chrono::steady_clock::now() < end);
+    EXPECT_EQ(ranks.size(), count) << program.err_so_far();
+    return ranks;
+  }
+
+  const ScratchDirectory home_;
+  const std::string address_;
+  const ScopedVariable trainer_{"AUTOCFG_TRAINER", FakeTrainerPath()};
+};
+
+TEST_F(WorkerProgramTest, RunsUntilItIsAskedToEnd) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    FakeCoordinator coordinator(address_, 60);
+    const auto program = Start(Arguments());
+    ASSERT_TRUE(coordinator.AwaitRegistrations(1)) << program->err_so_far();
+    coordinator.Queue(Hanging(2));
+    const std::vector<pid_t> ranks = AwaitRanks(*program, 2);
+    program->Signal(signal);
+    const Finished finished = program->Wait();
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    EXPECT_TRUE(AllEnd(ranks, std::chrono::seconds(60)));
+    EXPECT_TRUE(coordinator.deregistered()) << "that gives its job back";
+    EXPECT_EQ(coordinator.reports(), 0);
+    EXPECT_EQ(finished.out, "");
+    EXPECT_NE(finished.err.find("autocfg-worker: registered with " + address_ + " as workers/test: 2 slots on cpu\n"), std::string::npos) << finished.err;
+    EXPECT_NE(finished.err.find("autocfg-worker: studies/1/trials/1, attempt 1: starts with 2 ranks\n"), std::string::npos) << finished.err;
+    EXPECT_NE(finished.err.find("autocfg-worker: studies/1/trials/1, attempt 1: ended after "), std::string::npos) << finished.err;
+  }
+}
+
+TEST_F(WorkerProgramTest, KilledItLeavesNoTrainerBehind) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto program = Start(Arguments());
+  coordinator.Queue(Hanging(2));
+  const std::vector<pid_t> ranks = AwaitRanks(*program, 2);
+  const auto start = std::chrono::steady_clock::now();
+  program->Signal(SIGKILL);
+  EXPECT_TRUE(AllEnd(ranks, std::chrono::seconds(60)));
+  RecordProperty("milliseconds",
+                 static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start).count()));
+  EXPECT_EQ(program->Wait().exit_code, 128 + SIGKILL);
+}
+
+TEST_F(WorkerProgramTest, DrainedItEndsWell) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto program = Start(Arguments());
+  ASSERT_TRUE(coordinator.AwaitPollWith({})) << program->err_so_far();
+  coordinator.Drain();
+  const Finished finished = program->Wait();
+  EXPECT_EQ(finished.exit_code, 0) << finished.err;
+  EXPECT_TRUE(coordinator.deregistered());
+}
+
+TEST_F(WorkerProgramTest, SupersededItEndsWithAnError) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto program = Start(Arguments());
+  ASSERT_TRUE(coordinator.AwaitPollWith({})) << program->err_so_far();
+  coordinator.Supersede("workers/test");
+  const Finished finished = program->Wait();
+  EXPECT_EQ(finished.exit_code, 1);
+  EXPECT_NE(finished.err.find("workers/test: another worker has registered under this name"), std::string::npos) << finished.err;
+  EXPECT_FALSE(coordinator.deregistered());
+}
+
+TEST_F(WorkerProgramTest, WaitsForItsCoordinator) {
+  const auto program = Start(Arguments({"--wait", "60s"}));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // it has most likely tried by now
+  FakeCoordinator coordinator(address_, 60);
+  EXPECT_TRUE(coordinator.AwaitRegistrations(1)) << program->err_so_far();
+  program->Signal(SIGTERM);
+  EXPECT_EQ(program->Wait().exit_code, 0);
+}
+
+TEST_F(WorkerProgramTest, NobodyThereIsSaidWithTheAddress) {
+  ExpectRefused(Arguments({"--wait", "0.2"}), 3, "cannot register workers/test with " + address_);
+  ExpectRefused({"--coordinator", "127.0.0.1:1", "--name", "test", "--devices", "cpu", "--wait", "0.2"}, 3, "127.0.0.1:1");
+  const auto program = Start(Arguments({"--wait", "1h"}));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  program->Signal(SIGTERM);  // either before it takes signals or while it waits
+  const int exit_code = program->Wait().exit_code;
+  EXPECT_TRUE(exit_code == 0 || exit_code == 128 + SIGTERM) << exit_code;
+}
+
+TEST_F(WorkerProgramTest, BadUsage) {
+  ExpectRefused({}, 2, "--coordinator");
+  ExpectRefused({"--coordinator", "node1.example.org:7010"}, 2, "--insecure");
+  ExpectRefused(Arguments({"--no-such-option"}), 2, "--no-such-option");
+  ExpectRefused({"--coordinator", address_, "--devices", "tpu"}, 2, "--devices: 'tpu'");
+  ExpectRefused({"--coordinator", address_, "--devices", "cpu:999999"}, 2, "there is no core 999999");
+  ExpectRefused({"--coordinator", address_, "--slots", "many"}, 2, "--slots");
+  const ScopedVariable missing("AUTOCFG_TRAINER", "/nonexistent/trainer");
+  ExpectRefused(Arguments(), 2, "/nonexistent/trainer: the training engine is missing");
+}
+
+TEST_F(WorkerProgramTest, SaysWhatItIs) {
+  const Finished version = Start({"--version"})->Wait();
+  EXPECT_EQ(version.exit_code, 0);
+  EXPECT_TRUE(version.out.starts_with("autocfg-worker ")) << version.out;
+  EXPECT_EQ(version.err, "");
+  const Finished help = Start({"--help"})->Wait();
+  EXPECT_EQ(help.exit_code, 0);
+  for (const char* option : {"--coordinator", "--devices", "--slots", "--name", "--insecure", "--wait", "--version"})
+    EXPECT_NE(help.out.find(option), std::string::npos) << option;
+}
+
+}  // namespace
+}  // namespace autocfg

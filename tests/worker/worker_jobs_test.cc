@@ -1,0 +1,296 @@
+// A worker's life with several jobs and with other workers, against a coordinator that the test plays and ranks that do what they are told
+// (tests/worker/fake_trainer.cc).
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+
+#include "tests/cli/program.h"
+#include "tests/worker/fake_coordinator.h"
+#include "tests/worker/launch_helpers.h"
+#include "worker/inventory.h"
+#include "worker/worker.h"
+
+namespace autocfg {
+namespace {
+
+v1::Job JobOf(const std::string& modes, int ranks = 1) {
+  v1::Job job;
+  job.set_name("studies/1/trials/1");
+  job.set_ranks(ranks);
+  job.set_device("cpu");
+  job.set_time_limit_s(120);
+  job.mutable_train()->set_data_path(modes);
+  return job;
+}
+
+// Ranks [first, first + ranks) of the job.
+v1::LeaseWorkResponse ShareOf(const v1::Job& job, int first, int ranks) {
+  v1::LeaseWorkResponse lease;
+  *lease.mutable_job() = job;
+  lease.mutable_share()->set_first_rank(first);
+  lease.mutable_share()->set_ranks(ranks);
+  lease.mutable_share()->set_workers(2);
+  lease.mutable_share()->set_barrier_s(60);
+  return lease;
+}
+
+class WorkerJobsTest : public testing::Test {
+ protected:
+  WorkerJobsTest() : address_("unix:" + (directory_ / "socket")) {}
+
+  std::unique_ptr<Worker> StartWorker(int slots, const std::string& name = "workers/a", std::vector<int> cores = {0}) {
+    WorkerOptions options;
+    options.coordinator = address_;
+    options.name = name;
+    options.trainer_path = FakeTrainerPath();
+    options.inventory = LocalInventory(slots);
+    options.cores = std::move(cores);
+    options.wait_s = 60;
+    auto worker = Worker::Start(options);
+    EXPECT_TRUE(worker.ok()) << worker.status();
+    return worker.ok() ? *std::move(worker) : nullptr;
+  }
+
+  // Ends well once Release is called.
+  v1::Job Waiting(const std::string& name = "go") {
+    v1::Job job = JobOf("await_file");
+    job.mutable_train()->set_init_path(directory_ / name);
+    return job;
+  }
+  void Release(const std::string& name = "go") { directory_.Write(name, ""); }
+
+  // The cores that the running ranks of this test are told to pin themselves to, once there are so many.
+  static std::multiset<std::string> CoresOfRanks(std::size_t count) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    for (;;) {
+      std::multiset<std::string> cores;
+      for (const pid_t pid : Descendants(getpid())) {
+        const std::string line = ReadWhole("/proc/" + std::to_string(pid) + "/cmdline");
+        const auto at = line.find("--cpu-list=");
+        if (at != std::string::npos) cores.insert(line.substr(at + 11, line.find('\0', at) - at - 11));
+      }
+      if (cores.size() == count || std::chrono::steady_clock::now() > end) return cores;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+
+  const ScratchDirectory directory_;
+  const std::string address_;
+};
+
+TEST_F(WorkerJobsTest, SeveralAtOnceEachOnSlotsOfItsOwn) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto worker = StartWorker(3, "workers/a", {11, 12, 13});
+  coordinator.Queue(Waiting("first"));
+  v1::Job two = Waiting("second");
+  two.set_ranks(2);
+  coordinator.Queue(two);
+  EXPECT_EQ(CoresOfRanks(3), (std::multiset<std::string>{"11", "12", "13"}));
+  ASSERT_TRUE(coordinator.AwaitPollWith({"lease-1", "lease-2"})) << "a call for work is parked though all slots are taken";
+  EXPECT_EQ(coordinator.most_parked_polls(), 1);
+  Release("first");
+  EXPECT_EQ(coordinator.AwaitReport(0).lease_id(), "lease-1");
+  coordinator.Queue(Waiting("second"));
+  EXPECT_EQ(CoresOfRanks(3), (std::multiset<std::string>{"11", "12", "13"})) << "the slot that is free again";
+  ASSERT_TRUE(coordinator.AwaitPollWith({"lease-2", "lease-3"})) << "what has been reported is not held any more";
+  Release("second");
+  EXPECT_EQ(coordinator.AwaitReport(1).outcome(), v1::OUTCOME_MEASURED);
+  EXPECT_EQ(coordinator.AwaitReport(2).outcome(), v1::OUTCOME_MEASURED);
+  EXPECT_EQ(coordinator.most_parked_polls(), 1);
+}
+
+TEST_F(WorkerJobsTest, AJobWaitsForTheSlotsOfOneThatIsEnding) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto worker = StartWorker(1);
+  coordinator.Queue(Waiting("first"));
+  ASSERT_EQ(CoresOfRanks(1).size(), 1u);
+  coordinator.Queue(Waiting("second"));  // the coordinator takes the first for lost
+  ASSERT_TRUE(coordinator.AwaitPollWith({"lease-1", "lease-2"}));
+  EXPECT_EQ(CoresOfRanks(1).size(), 1u);
+  Release("first");
+  Release("second");
+  EXPECT_EQ(coordinator.AwaitReport(0).lease_id(), "lease-1");
+  EXPECT_EQ(coordinator.AwaitReport(1).outcome(), v1::OUTCOME_MEASURED);
+}
+
+TEST_F(WorkerJobsTest, MoreRanksThanSlotsIsAFailureAtOnce) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto worker = StartWorker(1);
+  coordinator.Queue(JobOf("ok", 2));
+  const auto report = coordinator.AwaitReport();
+  EXPECT_EQ(report.outcome(), v1::OUTCOME_FAILED);
+  EXPECT_NE(report.message().find("this worker has 1 slots"), std::string::npos) << report.message();
+}
+
+TEST_F(WorkerJobsTest, RenewalsAreParkedAndACancellationComesAtOnce) {
+  FakeCoordinator coordinator(address_, 3600);
+  const auto worker = StartWorker(1);
+  coordinator.Queue(JobOf("hang"));
+  ASSERT_TRUE(coordinator.AwaitRenewals(1));
+  EXPECT_EQ(coordinator.last_renewal_wait_s(), 1200);
+  coordinator.Say(v1::LEASE_COMMAND_CANCEL);
+  EXPECT_EQ(coordinator.AwaitReport().outcome(), v1::OUTCOME_CANCELLED) << "long before the next renewal is due";
+  EXPECT_EQ(coordinator.renewals(), 1);
+}
+
+TEST_F(WorkerJobsTest, DrainedItFinishesAndDeregisters) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto worker = StartWorker(2);
+  coordinator.Queue(Waiting());
+  ASSERT_TRUE(coordinator.AwaitPollWith({"lease-1"}));
+  coordinator.Drain();
+  coordinator.Queue(JobOf("ok"));
+  Release();
+  EXPECT_TRUE(worker->WaitUntilEnded().ok());
+  EXPECT_TRUE(coordinator.deregistered());
+  ASSERT_EQ(coordinator.reports(), 1) << "no more work";
+  EXPECT_EQ(coordinator.AwaitReport().outcome(), v1::OUTCOME_MEASURED);
+}
+
+TEST_F(WorkerJobsTest, DrainedByARenewalAsWell) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto worker = StartWorker(1);
+  coordinator.Queue(Waiting());
+  ASSERT_TRUE(coordinator.AwaitRenewals(1));
+  coordinator.Say(v1::LEASE_COMMAND_DRAIN);
+  ASSERT_TRUE(coordinator.AwaitRenewals(2));
+  Release();
+  EXPECT_TRUE(worker->WaitUntilEnded().ok());
+  EXPECT_TRUE(coordinator.deregistered());
+  EXPECT_EQ(coordinator.AwaitReport().outcome(), v1::OUTCOME_MEASURED);
+}
+
+TEST_F(WorkerJobsTest, RegistersAgainWithACoordinatorThatForgotIt) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto worker = StartWorker(1);
+  coordinator.Queue(JobOf("hang"));
+  ASSERT_EQ(CoresOfRanks(1).size(), 1u);
+  const std::vector<pid_t> ranks = Descendants(getpid());
+  coordinator.ForgetWorkers();
+  ASSERT_TRUE(coordinator.AwaitRegistrations(2));
+  EXPECT_EQ(coordinator.registrations()[0].boot_id(), coordinator.registrations()[1].boot_id());
+  EXPECT_TRUE(AllEnd(ranks, std::chrono::seconds(60))) << "what it held is lost";
+  ASSERT_TRUE(coordinator.AwaitPollWith({}));
+  coordinator.Queue(JobOf("ok"));
+  const auto report = coordinator.AwaitReport();
+  EXPECT_EQ(report.lease_id(), "lease-2");
+  EXPECT_EQ(report.session_epoch(), 2);
+  EXPECT_EQ(report.outcome(), v1::OUTCOME_MEASURED);
+}
+
+TEST_F(WorkerJobsTest, SupersededItEndsItsJobsAndSaysSo) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto worker = StartWorker(1);
+  coordinator.Queue(JobOf("hang"));
+  ASSERT_EQ(CoresOfRanks(1).size(), 1u);
+  const std::vector<pid_t> ranks = Descendants(getpid());
+  coordinator.Supersede("workers/a");
+  EXPECT_TRUE(absl::IsFailedPrecondition(worker->WaitUntilEnded()));
+  EXPECT_TRUE(AllEnd(ranks, std::chrono::seconds(60)));
+  EXPECT_FALSE(coordinator.deregistered()) << "the name is the other's";
+  EXPECT_EQ(coordinator.reports(), 0);
+}
+
+TEST_F(WorkerJobsTest, ACoordinatorThatIsAwayForAWhileStopsNothing) {
+  auto coordinator = std::make_unique<FakeCoordinator>(address_, 60);
+  const auto worker = StartWorker(1);
+  coordinator->Queue(Waiting());
+  ASSERT_EQ(CoresOfRanks(1).size(), 1u);
+  const std::vector<pid_t> ranks = Descendants(getpid());
+  coordinator = nullptr;
+  Release();
+  EXPECT_TRUE(AllEnd(ranks, std::chrono::seconds(60))) << "the job goes on to its end, with nobody to tell";
+  FakeCoordinator next(address_, 60);
+  const auto report = next.AwaitReport();
+  EXPECT_EQ(report.lease_id(), "lease-1");
+  EXPECT_EQ(report.outcome(), v1::OUTCOME_MEASURED);
+}
+
+TEST_F(WorkerJobsTest, TellsWhatFailedRanksWroteLast) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto worker = StartWorker(2);
+  coordinator.Queue(JobOf("hang,exit_5", 2));
+  const auto report = coordinator.AwaitReport();
+  EXPECT_EQ(report.outcome(), v1::OUTCOME_FAILED);
+  EXPECT_EQ(report.failure(), v1::FAILURE_KIND_PROCESS);
+  EXPECT_EQ(report.message(), "rank 1: exit status 5: the disk is full");
+  const auto logs = coordinator.logs();
+  ASSERT_EQ(logs.size(), 1u);
+  EXPECT_EQ(logs[0].lease_id(), "lease-1");
+  EXPECT_EQ(logs[0].fencing_token(), 1);
+  EXPECT_EQ(logs[0].text(), "rank 1:\nfirst line\nthe disk is full\n\n");
+}
+
+TEST_F(WorkerJobsTest, TwoWorkersRunOneJob) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto first = StartWorker(2, "workers/a");
+  const auto second = StartWorker(1, "workers/b");
+  const v1::Job job = JobOf("gather", 3);  // 50 rounds, in which every rank checks the values of all
+  coordinator.Queue(ShareOf(job, 0, 2), "workers/a");
+  coordinator.Queue(ShareOf(job, 2, 1), "workers/b");
+  const double everybodys_bytes = 49 * (1 + 2 + 3) + 3.0 * (1 << 20);
+  for (const auto& [worker, ranks] : {std::pair{"workers/a", 2}, std::pair{"workers/b", 1}}) {
+    const auto report = coordinator.AwaitReportOf(worker);
+    ASSERT_EQ(report.outcome(), v1::OUTCOME_MEASURED) << report.message();
+    EXPECT_EQ(report.measurement().first_loss(), everybodys_bytes);
+    EXPECT_EQ(report.measurement().ranks_per_core(), ranks) << "of its own ranks, on one core";
+  }
+}
+
+TEST_F(WorkerJobsTest, AFailedShareIsTheOthersPeer) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto first = StartWorker(2, "workers/a");
+  const auto second = StartWorker(2, "workers/b");
+  const v1::Job job = JobOf("gather,gather,gather,kill", 4);
+  coordinator.Queue(ShareOf(job, 0, 2), "workers/a");
+  coordinator.Queue(ShareOf(job, 2, 2), "workers/b");
+  const auto own = coordinator.AwaitReportOf("workers/b");
+  EXPECT_EQ(own.outcome(), v1::OUTCOME_FAILED);
+  EXPECT_EQ(own.failure(), v1::FAILURE_KIND_PROCESS);
+  EXPECT_NE(own.message().find("rank 3: killed by signal 9"), std::string::npos) << own.message();
+  coordinator.AbortRendezvous();
+  const auto peer = coordinator.AwaitReportOf("workers/a");
+  EXPECT_EQ(peer.outcome(), v1::OUTCOME_FAILED);
+  EXPECT_EQ(peer.failure(), v1::FAILURE_KIND_PEER);
+  EXPECT_EQ(peer.message(), "the gathering of 'round 0' with the job's other workers: the job is being stopped");
+}
+
+TEST_F(WorkerJobsTest, ARankThatFailsByItselfIsNotHiddenByItsPeers) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto worker = StartWorker(2, "workers/a");
+  coordinator.AbortRendezvous();
+  coordinator.Queue(ShareOf(JobOf("unavailable,internal_late,gather", 3), 0, 2), "workers/a");
+  const auto report = coordinator.AwaitReport();
+  EXPECT_EQ(report.failure(), v1::FAILURE_KIND_OWN);
+  EXPECT_EQ(report.message(), "rank 1: the cause");
+}
+
+TEST_F(WorkerJobsTest, GatheringSomethingElseIsTheJobsOwnFault) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto first = StartWorker(1, "workers/a");
+  const auto second = StartWorker(1, "workers/b");
+  const v1::Job job = JobOf("gather_name,gather_other_name", 2);
+  coordinator.Queue(ShareOf(job, 0, 1), "workers/a");
+  coordinator.Queue(ShareOf(job, 1, 1), "workers/b");
+  const auto refused = coordinator.AwaitReport();
+  EXPECT_EQ(refused.failure(), v1::FAILURE_KIND_OWN);
+  EXPECT_NE(refused.message().find("is gathered where others gather"), std::string::npos) << refused.message();
+}
+
+TEST_F(WorkerJobsTest, StoppingEndsAGatheringThatNobodyJoins) {
+  FakeCoordinator coordinator(address_, 3600);
+  const auto worker = StartWorker(1, "workers/a");
+  coordinator.Queue(ShareOf(JobOf("gather", 2), 0, 1), "workers/a");
+  ASSERT_EQ(CoresOfRanks(1).size(), 1u);
+  const std::vector<pid_t> ranks = Descendants(getpid());
+  worker->Stop();
+  EXPECT_TRUE(AllEnd(ranks, std::chrono::seconds(60)));
+  EXPECT_TRUE(coordinator.deregistered());
+  EXPECT_EQ(coordinator.reports(), 0);
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,3 @@
+#include "worker/program.h"
+
+int main(int argc, char** argv) { return autocfg::WorkerMain(argc, argv); }

@@ -1,0 +1,142 @@
+#include "worker/program.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <exception>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "fmt/format.h"
+#include "spdlog/sinks/stdout_sinks.h"
+#include "spdlog/spdlog.h"
+#include "worker/device_choice.h"
+#include "worker/process_launcher.h"
+#include "worker/program_options.h"
+#include "worker/worker.h"
+
+namespace autocfg {
+namespace {
+
+constexpr int kDone = 0;
+constexpr int kNegative = 1;
+constexpr int kUsage = 2;
+constexpr int kUnreachable = 3;
+
+// One line, in one write, so that those of several processes do not mix.
+int Fail(int exit_code, std::string message) {
+  for (char& c : message) {
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  }
+  const std::string line = fmt::format("autocfg-worker: {}\n", message);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  return exit_code;
+}
+
+int Fail(const absl::Status& status) {
+  const int exit_code = absl::IsUnavailable(status)          ? kUnreachable
+                        : absl::IsInvalidArgument(status)    ? kUsage
+                        : absl::IsFailedPrecondition(status) ? kUsage
+                                                             : kNegative;
+  return Fail(exit_code, std::string(status.message()));
+}
+
+// SIGTERM and SIGINT, taken by a thread of its own. To be made before any other thread, which then has them blocked, too.
+class Signals {
+ public:
+  Signals() {
+    sigemptyset(&set_);
+    sigaddset(&set_, SIGTERM);
+    sigaddset(&set_, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &set_, nullptr);
+    thread_ = std::thread([this] {
+      int signal = 0;
+      while (sigwait(&set_, &signal) != 0) {
+      }
+      End();
+    });
+  }
+  ~Signals() {
+    pthread_kill(thread_.native_handle(), SIGTERM);
+    thread_.join();
+  }
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+
+  const std::atomic<bool>& came() const { return came_; }
+
+  // Is stopped when one comes, or at once where one came. `worker` outlives this.
+  void StopWith(Worker& worker) {
+    absl::MutexLock lock(&mutex_);
+    worker_ = &worker;
+    if (came_) worker.Stop();
+  }
+
+ private:
+  void End() {
+    absl::MutexLock lock(&mutex_);
+    came_ = true;
+    if (worker_ != nullptr) worker_->Stop();
+  }
+
+  sigset_t set_;
+  std::atomic<bool> came_{false};
+  absl::Mutex mutex_;
+  Worker* worker_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::thread thread_;
+};
+
+int RunWorker(const ProgramOptions& program) {
+  WorkerOptions options;
+  options.trainer_path = FindTrainer();
+  if (access(options.trainer_path.c_str(), X_OK) != 0) {
+    return Fail(kUsage, fmt::format("{}: the training engine is missing; build autocfg-trainer beside autocfg-worker or set AUTOCFG_TRAINER",
+                                    options.trainer_path));
+  }
+  auto devices = ChooseDevices(program.devices, options.trainer_path);
+  if (!devices.ok()) return Fail(kUsage, std::string(devices.status().message()));
+  for (const std::string& note : devices->notes) spdlog::info("{}", note);
+  options.coordinator = program.coordinator;
+  options.insecure = program.insecure;
+  options.name = program.name;
+  options.inventory = InventoryOf(*devices, program.slots);
+  options.cores = devices->cores;
+  options.wait_s = program.wait_s;
+
+  std::unique_ptr<Worker> worker;
+  Signals signals;  // ends before the worker does
+  options.cancel = &signals.came();
+  auto started = Worker::Start(options);
+  if (!started.ok()) return signals.came() ? kDone : Fail(started.status());
+  worker = *std::move(started);
+  spdlog::info("registered with {} as {}: {} slot{} on {}", program.coordinator, program.name, options.inventory.slots(),
+               options.inventory.slots() == 1 ? "" : "s", options.inventory.device_kind());
+  signals.StopWith(*worker);
+  // Superseded: the worker's own line of error says so.
+  return worker->WaitUntilEnded().ok() ? kDone : kNegative;
+}
+
+}  // namespace
+
+int WorkerMain(int argc, char** argv) {
+  auto logger = std::make_shared<spdlog::logger>("autocfg-worker", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_pattern("autocfg-worker: %v");
+  logger->flush_on(spdlog::level::trace);
+  spdlog::set_default_logger(std::move(logger));
+  try {
+    const auto parsed = ParseProgramOptions(argc, argv);
+    if (const auto* end = std::get_if<ProgramEnd>(&parsed)) return end->exit_code == kDone ? kDone : Fail(end->exit_code, end->message);
+    return RunWorker(std::get<ProgramOptions>(parsed));
+  } catch (const std::exception& error) {
+    return Fail(kNegative, fmt::format("internal error: {}; please report it", error.what()));
+  }
+}
+
+}  // namespace autocfg

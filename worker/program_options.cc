@@ -1,0 +1,131 @@
+#include "worker/program_options.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cstdio>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "fmt/format.h"
+#include "proto/rpc/channel.h"
+#include "worker/build_id.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::int64_t kMostSlots = 1024;
+constexpr std::size_t kMaxId = 100;
+constexpr double kLongestWait = 365 * 86400.0;
+
+// As they stand on the command line.
+struct Texts {
+  std::string coordinator;
+  std::string devices = "auto";
+  std::string slots;
+  std::string name;
+  std::string wait = "60s";
+  bool insecure = false;
+};
+
+bool IsPlain(unsigned char c) { return c < 0x80 && (std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.'); }
+
+template <typename T>
+bool ParseAll(std::string_view text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// "90", "90s", "10m", "1.5h".
+std::optional<double> ParseSeconds(std::string_view text) {
+  double unit = 1;
+  if (!text.empty() && (text.back() == 's' || text.back() == 'm' || text.back() == 'h')) {
+    unit = text.back() == 's' ? 1 : text.back() == 'm' ? 60 : 3600;
+    text.remove_suffix(1);
+  }
+  double value = 0;
+  if (!ParseAll(text, value) || !(value >= 0) || !(value * unit <= kLongestWait)) return std::nullopt;
+  return value * unit;
+}
+
+ProgramEnd Usage(std::string message) { return {2, std::move(message)}; }
+
+std::string HostName() {
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  return host.data();
+}
+
+// The parser's words without the line break and the full stop.
+std::string Words(const CLI::ParseError& error) {
+  std::string what = error.what();
+  while (!what.empty() && (what.back() == '\n' || what.back() == '.' || what.back() == ' ')) what.pop_back();
+  std::replace(what.begin(), what.end(), '\n', ' ');
+  return what + " (autocfg-worker --help)";
+}
+
+std::variant<ProgramOptions, ProgramEnd> Check(const Texts& texts) {
+  ProgramOptions options;
+  if (texts.coordinator.empty()) return Usage("--coordinator is missing; give the coordinator's address, unix:PATH or HOST:PORT");
+  if (const absl::Status status = CheckTarget(texts.coordinator, texts.insecure); !status.ok())
+    return Usage(fmt::format("--coordinator: {}", std::string(status.message())));
+  options.coordinator = texts.coordinator;
+  options.insecure = texts.insecure;
+  options.devices = texts.devices;
+  if (!texts.slots.empty() && (!ParseAll(texts.slots, options.slots) || options.slots < 1 || options.slots > kMostSlots))
+    return Usage(fmt::format("--slots: '{}' is not a whole number from 1 to {}", texts.slots, kMostSlots));
+  const std::string id = texts.name.empty() ? WorkerIdOf(HostName()) : texts.name;
+  if (id.size() > kMaxId || !std::all_of(id.begin(), id.end(), IsPlain)) {
+    return Usage(fmt::format("--name: a name has at most {} letters, digits, '-', '_' and '.'", kMaxId));
+  }
+  options.name = "workers/" + id;
+  const auto wait = ParseSeconds(texts.wait);
+  if (!wait) return Usage(fmt::format("--wait: '{}' is not a time; give seconds, or a number with s, m or h behind it, such as 60s", texts.wait));
+  options.wait_s = *wait;
+  return options;
+}
+
+}  // namespace
+
+std::string WorkerIdOf(const std::string& hostname) {
+  std::string id = hostname.substr(0, kMaxId);
+  for (char& c : id) {
+    if (!IsPlain(static_cast<unsigned char>(c))) c = '-';
+  }
+  return id.empty() ? "worker" : id;
+}
+
+std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const char* const* argv) {
+  CLI::App app("autocfg-worker: runs the jobs of an autocfg coordinator on this machine", "autocfg-worker");
+  app.set_version_flag("--version", fmt::format("autocfg-worker {} (build {})", Version(), BuildId()));
+  Texts texts;
+  app.add_option("--coordinator", texts.coordinator, "where it listens: unix:PATH or HOST:PORT");
+  app.add_option("--devices", texts.devices, "what ranks run on: auto, cpu, cpu:CORES, cuda, cuda:INDEXES (default: auto, the GPUs where there are some)");
+  app.add_option("--slots", texts.slots, "ranks at once (default: one per core, or GPU)");
+  app.add_option("--name", texts.name, "this worker's name, one of a kind (default: the host's)");
+  app.add_option("--wait", texts.wait, "how long to try to reach a coordinator that is not there (default: 60s)");
+  app.add_flag("--insecure", texts.insecure, "send plain text to a coordinator on another machine");
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  std::reverse(words.begin(), words.end());  // as the parser wants them
+  try {
+    app.parse(words);
+  } catch (const CLI::Success& success) {  // --help, --version
+    return ProgramEnd{app.exit(success) == 0 && std::fflush(stdout) == 0 ? 0 : 1};
+  } catch (const CLI::ParseError& error) {
+    return Usage(Words(error));
+  }
+  for (const CLI::Option* option : app.get_options()) {
+    const auto& results = option->results();
+    if (std::find(results.begin(), results.end(), "") != results.end())
+      return Usage(fmt::format("{}: it is empty; give it a value, or leave it out", option->get_name()));
+  }
+  return Check(texts);
+}
+
+}  // namespace autocfg

@@ -1,0 +1,48 @@
+// The calls of a worker to its coordinator, each with its deadline. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "autocfg/v1/worker_service.grpc.pb.h"
+#include "grpcpp/channel.h"
+#include "proto/rpc/call.h"
+
+namespace autocfg {
+
+// What a registration gave.
+struct WorkerSession {
+  std::int64_t epoch = 0;
+  double lease_s = 0;  // how long a lease lasts that is not renewed
+};
+
+class WorkerCalls {
+ public:
+  // `worker`: its name, workers/{id}.
+  WorkerCalls(const std::shared_ptr<grpc::Channel>& channel, std::string worker);
+
+  const std::string& worker() const { return worker_; }
+
+  absl::StatusOr<WorkerSession> Register(const std::string& boot_id, const v1::Inventory& inventory, CallGroup& group) const;
+  // Parked at the coordinator for up to `wait_s`.
+  absl::StatusOr<v1::LeaseWorkResponse> LeaseWork(const WorkerSession& session, const std::vector<std::string>& held_leases, double wait_s,
+                                                  CallGroup& group) const;
+  // Parked as well.
+  absl::StatusOr<v1::LeaseCommand> RenewLease(const WorkerSession& session, const v1::LeaseWorkResponse& lease, double wait_s, CallGroup& group) const;
+  // Again and again while the coordinator is not there, until the share's barrier has run out.
+  absl::StatusOr<std::vector<std::string>> Rendezvous(const v1::LeaseWorkResponse& lease, const std::string& name, std::int64_t sequence,
+                                                      const std::vector<std::string>& values, CallGroup& group) const;
+  absl::Status AppendTrialLog(const v1::LeaseWorkResponse& lease, const std::string& text, CallGroup& group) const;
+  absl::Status ReportTrial(const v1::ReportTrialRequest& report, CallGroup& group) const;
+  absl::Status Deregister(const WorkerSession& session, CallGroup& group) const;
+
+ private:
+  const std::string worker_;
+  const std::unique_ptr<v1::WorkerService::Stub> stub_;
+};
+
+}  // namespace autocfg
