@@ -37,7 +37,8 @@ struct WorkerSession {
   friend auto operator<=>(const WorkerSession&, const WorkerSession&) = default;
 };
 
-// A worker's right to run its share of an attempt at a job: all ranks of it, or where it spans workers a run of them.
+// A worker's right to run its share of an attempt at a job: all ranks of it, or where it spans workers a run
+// of them.
 struct Lease {
   WorkerSession session;
   std::string lease_id;
@@ -126,8 +127,9 @@ class Store {
  public:
   virtual ~Store() = default;
 
-  // Called after each write that raised a change cursor (so: new work, new results, new states) and after
-  // each that the storage failed, outside the store's lock, on the writing thread. Set it before the store is
+  // Called after each write that raised a change cursor (so: new work, new results, new states), that stops
+  // leases, drains a worker or takes one away, and after each that the storage failed, outside the store's
+  // lock, on the writing thread. Set it before the store is
   // shared between threads.
   virtual void OnChange(std::function<void()> listener) = 0;
 
@@ -186,43 +188,53 @@ class Store {
   // CANCEL on renewal.
   virtual absl::Status CancelJobs(std::int64_t study, double now_s) = 0;
 
-  // Queues a trial again that has ended FAILED, TIMED_OUT, CANCELLED or LOST, with a full bound of attempts; its attempts so far stay. NotFound;
-  // FailedPrecondition in another state, or where the study has ended. Idempotent by request_id.
+  // Queues a trial again that has ended FAILED, TIMED_OUT, CANCELLED or LOST, with a full bound of attempts;
+  // its attempts so far stay. NotFound; FailedPrecondition in another state, or where the study has ended.
+  // Idempotent by request_id.
   virtual absl::StatusOr<autocfg::v1::Trial> RetryTrial(std::int64_t study, std::int64_t number,
                                                         const std::string& request_id, double now_s) = 0;
 
-  // Workers. A new boot_id ends the leases of the one before (their attempts are LOST), raises the epoch and ends a drain.
+  // Workers. A new boot_id ends the leases of the one before (their attempts are LOST), raises the epoch and
+  // ends a drain.
   virtual absl::StatusOr<std::int64_t> RegisterWorker(const autocfg::v1::RegisterWorkerRequest& request,
                                                       double now_s) = 0;
   virtual absl::Status DeregisterWorker(const std::string& worker, std::int64_t session_epoch,
                                         double now_s) = 0;
   // NotFound: never registered, or deregistered; FailedPrecondition: another session is the current one.
   virtual absl::Status CheckSession(const WorkerSession& session) = 0;
-  // No more jobs for it until it registers with a new boot_id. NotFound. Idempotent.
+  // No more jobs for it until it registers with a new boot_id. NotFound, where it was not draining when it
+  // deregistered. Idempotent.
   virtual absl::Status DrainWorker(const std::string& worker, double now_s) = 0;
   // By name, after `after`; deregistered ones only where `gone`.
-  virtual absl::StatusOr<std::vector<WorkerRecord>> ListWorkers(const std::string& after, int limit, bool gone) = 0;
+  virtual absl::StatusOr<std::vector<WorkerRecord>> ListWorkers(const std::string& after, int limit,
+                                                                bool gone) = 0;
   virtual absl::StatusOr<WorkerRecord> GetWorker(const std::string& worker) = 0;  // NotFound
 
-  // Gives queued jobs of running studies, oldest first, to the workers that wait, in one transaction; each of `waiting` gets one lease at most.
-  //   - A job goes to workers of its device kind (cpu jobs to cpu, cuda to cuda, paced to any) that are not draining.
-  //   - One worker with as many free slots (those that its running shares leave) as the job has ranks takes all of it: that with the fewest. Where
-  //     none has, as few waiting workers as will do take shares of it, those with the most free slots first: all of them or none.
-  //   - A job whose fewer_ranks is set is never shared: an idle worker takes as many of its ranks as it has slots.
-  //   - Workers on the host (inventory.hostname, else the worker's name) of an attempt that was lost, refused or failed get it only where the
-  //     others of `live` together have too few slots for it.
-  //   - A job that `live` could take, were they idle, keeps later jobs of its device kind from being given out before it.
-  // `live`: workers that are at work, those that wait among them. Sessions that are not current are passed over.
+  // Gives queued jobs of running studies, oldest first, to the workers that wait, in one transaction; each of
+  // `waiting` gets one lease at most.
+  //   - A job goes to workers of its device kind (cpu jobs to cpu, cuda to cuda, paced to any) that are not
+  //     draining.
+  //   - One worker with as many free slots (those that its running shares leave) as the job has ranks takes
+  //     all of it: that with the fewest. Where none has, as few waiting workers as will do take shares of it,
+  //     those with the most free slots first: all of them or none.
+  //   - A job whose fewer_ranks is set is never shared: where no worker takes all of it, the idle one with
+  //     the most slots takes as many of its ranks; the lease's job then has that many.
+  //   - Workers on the host (inventory.hostname, else the worker's name) of an attempt that was lost, refused
+  //     or failed get it only where the others of `live` together have too few slots for it.
+  //   - A job that `live` could take, were they idle, keeps later jobs from the workers that it could run on.
+  // `live`: workers that are at work, those that wait among them. Sessions that are not current are passed
+  // over.
   virtual absl::StatusOr<Assignment> LeaseJobs(const std::vector<WorkerSession>& waiting,
                                                const std::vector<WorkerSession>& live, double now_s,
                                                double duration_s) = 0;
-  // A lease that never reached its worker ends; its attempt does not count, and its job is queued again (with more than one share: once the
-  // others have stopped). Nothing where it is not held.
+  // A lease that never reached its worker ends; its attempt does not count, and its job is queued again (with
+  // more than one share: once the others have stopped). Nothing where it is not held.
   virtual absl::Status ReturnLease(const std::string& lease_id, std::int64_t fencing_token, double now_s) = 0;
   // The same for all leases of the session that are not in `held`.
-  virtual absl::Status KeepOnly(const WorkerSession& session, const std::vector<std::string>& held, double now_s) = 0;
-  // CONTINUE; CANCEL when the job has been cancelled or another share of the attempt has ended without a result; DRAIN while its worker drains.
-  // FailedPrecondition when the lease is not this worker's any more.
+  virtual absl::Status KeepOnly(const WorkerSession& session, const std::vector<std::string>& held,
+                                double now_s) = 0;
+  // CONTINUE; CANCEL when the job has been cancelled or another share of the attempt has ended without a
+  // result; DRAIN while its worker drains. FailedPrecondition when the lease is not this worker's any more.
   virtual absl::StatusOr<autocfg::v1::LeaseCommand> RenewLease(const std::string& worker,
                                                                std::int64_t session_epoch,
                                                                const std::string& lease_id,
@@ -231,25 +243,31 @@ class Store {
   // Leases that are held and whose renewal would answer CANCEL.
   virtual absl::StatusOr<std::vector<std::string>> LeasesToStop() = 0;
   // FailedPrecondition where the lease is not held.
-  virtual absl::StatusOr<ShareOfAttempt> FindShare(const std::string& lease_id, std::int64_t fencing_token) = 0;
-  // Shares whose lease has run out are LOST, in one statement; what follows for their attempts and jobs is in the same transaction. Returns how
-  // many.
+  virtual absl::StatusOr<ShareOfAttempt> FindShare(const std::string& lease_id,
+                                                   std::int64_t fencing_token) = 0;
+  // Shares whose lease has run out are LOST, in one statement; what follows for their attempts and jobs is in
+  // the same transaction. Returns how many.
   virtual absl::StatusOr<int> ExpireLeases(double now_s) = 0;
   // Ends the session's shares of attempts that span workers, as if they had run out. Returns how many.
   virtual absl::StatusOr<int> LoseGangShares(const WorkerSession& session, const std::string& message,
                                              double now_s) = 0;
 
-  // An attempt ends when all its shares have. A share that ends without a result breaks it: the renewals of the others say CANCEL. What an attempt
-  // came to is, of its shares' ends, the first in this order that there is: OUT_OF_MEMORY; FAILED of its own; TIMED_OUT; FAILED by process; REFUSED;
-  // LOST; FAILED by a peer; CANCELLED (given back unasked); MEASURED, when the shares' measurements become one: each step as long as its slowest
-  // share's, the worst memory, the sum of device_s, median and interval anew; calibrations op by op (computing: the mean over ranks; communicating: the
-  // slowest). FAILED by process or a peer, REFUSED and LOST queue the job again as long as fewer than max_attempts ended so; then the trial is FAILED in
-  // the first case and LOST in the others. CANCELLED unasked queues it again at no cost.
+  // An attempt ends when all its shares have. A share that ends without a result breaks it: the renewals of
+  // the others say CANCEL. What an attempt came to is, of its shares' ends, the first in this order that
+  // there is: OUT_OF_MEMORY; FAILED of its own; TIMED_OUT; FAILED by process; REFUSED; LOST; withdrawn (the
+  // lease did not reach its worker, or the worker was deregistered: LOST too); FAILED by a peer; CANCELLED
+  // (given back unasked); MEASURED, when the shares' measurements become one: each step as long as its
+  // slowest share's, the worst memory, the sum of device_s, median and interval anew; calibrations op by op
+  // (computing: the mean over ranks; communicating: the slowest). FAILED by process or a peer, REFUSED and
+  // LOST queue the job again as long as fewer than max_attempts ended so; then the trial is FAILED in the
+  // first case and LOST in the others. Withdrawn and CANCELLED unasked queue it again at no cost. An attempt
+  // at a job that has been cancelled since, or asked for anew, changes nothing but itself.
   //
   // Trial, attempt and measurement in one transaction under the fencing token. Idempotent by request_id.
   // FailedPrecondition for a late, duplicate or foreign report, which is recorded as refused. A worker that
   // gives a job back unasked (CANCELLED, and nobody cancelled it) has it queued again, at no cost to its
-  // bound of attempts; one that refuses it (REFUSED) as well, at the cost of one: the job is LOST when none is left.
+  // bound of attempts; one that refuses it (REFUSED) as well, at the cost of one: the job is LOST when none
+  // is left.
   virtual absl::Status Report(const struct Report& report, double now_s) = 0;
   virtual absl::StatusOr<std::int64_t> RefusedReports() = 0;
   virtual absl::Status AppendLog(const std::string& lease_id, std::int64_t fencing_token,

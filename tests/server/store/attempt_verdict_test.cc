@@ -1,0 +1,70 @@
+#include "server/store/attempt_verdict.h"
+
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace autocfg {
+namespace {
+
+// The store's suite proves the verdict for reports; here are the ends that no report has, and more than two.
+TEST(AttemptVerdict, TheFirstShareWithTheEndThatDecides) {
+  const std::vector<ShareEnd> ends = {ShareEnd::kMeasured, ShareEnd::kFailedByPeer, ShareEnd::kLost,
+                                      ShareEnd::kCancelled, ShareEnd::kLost};
+  const AttemptVerdict verdict = VerdictOf(ends);
+  EXPECT_EQ(verdict.decisive, 2u);
+  EXPECT_EQ(verdict.end, ShareEnd::kLost);
+  EXPECT_TRUE(verdict.again);
+  EXPECT_TRUE(verdict.costs);
+}
+
+TEST(AttemptVerdict, AWithdrawnShareExplainsWhatItsPeersSay) {
+  const std::vector<ShareEnd> peer = {ShareEnd::kFailedByPeer, ShareEnd::kWithdrawn};
+  EXPECT_EQ(VerdictOf(peer).end, ShareEnd::kWithdrawn);
+  EXPECT_TRUE(VerdictOf(peer).again);
+  EXPECT_FALSE(VerdictOf(peer).costs);
+  const std::vector<ShareEnd> own = {ShareEnd::kWithdrawn, ShareEnd::kFailed};
+  EXPECT_EQ(VerdictOf(own).end, ShareEnd::kFailed);
+  EXPECT_FALSE(VerdictOf(own).again);
+}
+
+TEST(AttemptVerdict, AnAnswerIsNotTriedAgain) {
+  for (const ShareEnd end :
+       {ShareEnd::kMeasured, ShareEnd::kOutOfMemory, ShareEnd::kFailed, ShareEnd::kTimedOut}) {
+    const std::vector<ShareEnd> ends = {end, ShareEnd::kMeasured};
+    EXPECT_EQ(VerdictOf(ends).end, end);
+    EXPECT_FALSE(VerdictOf(ends).again);
+    EXPECT_FALSE(VerdictOf(ends).costs);
+  }
+}
+
+TEST(AttemptVerdict, AFailureOfNoKindIsItsOwnAndUnknownOutcomesAreNone) {
+  EXPECT_EQ(EndOf(v1::OUTCOME_FAILED, v1::FAILURE_KIND_UNSPECIFIED), ShareEnd::kFailed);
+  EXPECT_EQ(EndOf(v1::OUTCOME_FAILED, static_cast<v1::FailureKind>(77)), ShareEnd::kFailed);
+  EXPECT_EQ(EndOf(v1::OUTCOME_TIMED_OUT, v1::FAILURE_KIND_PEER), ShareEnd::kTimedOut);
+  EXPECT_EQ(EndOf(v1::OUTCOME_UNSPECIFIED, v1::FAILURE_KIND_OWN), ShareEnd::kRuns);
+  EXPECT_EQ(EndOf(static_cast<v1::Outcome>(77), v1::FAILURE_KIND_OWN), ShareEnd::kRuns);
+}
+
+TEST(AttemptVerdict, StoredNumbersStay) {
+  const std::vector<std::pair<ShareEnd, v1::TrialState>> ends = {
+      {ShareEnd::kRuns, v1::TRIAL_STATE_RUNNING},
+      {ShareEnd::kOutOfMemory, v1::TRIAL_STATE_INFEASIBLE},
+      {ShareEnd::kFailed, v1::TRIAL_STATE_FAILED},
+      {ShareEnd::kTimedOut, v1::TRIAL_STATE_TIMED_OUT},
+      {ShareEnd::kFailedByProcess, v1::TRIAL_STATE_FAILED},
+      {ShareEnd::kRefused, v1::TRIAL_STATE_LOST},
+      {ShareEnd::kLost, v1::TRIAL_STATE_LOST},
+      {ShareEnd::kWithdrawn, v1::TRIAL_STATE_LOST},
+      {ShareEnd::kFailedByPeer, v1::TRIAL_STATE_FAILED},
+      {ShareEnd::kCancelled, v1::TRIAL_STATE_CANCELLED},
+      {ShareEnd::kMeasured, v1::TRIAL_STATE_MEASURED}};
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    EXPECT_EQ(static_cast<std::size_t>(ends[i].first), i);
+    EXPECT_EQ(StateOf(ends[i].first), ends[i].second) << i;
+    EXPECT_EQ(Breaks(ends[i].first), i != 0 && i != 10) << i;
+  }
+}
+
+}  // namespace
+}  // namespace autocfg

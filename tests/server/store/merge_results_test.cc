@@ -1,0 +1,89 @@
+#include "server/store/merge_results.h"
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "search/stats/statistics.h"
+
+namespace autocfg {
+namespace {
+
+// What a worker says of these ranks (steps by rank), as far as it is made of steps.
+v1::Measurement OfRanks(const std::vector<std::vector<double>>& ranks, double wall_s) {
+  v1::Measurement measurement;
+  std::vector<double> slowest(ranks[0].size());
+  for (const auto& steps : ranks) {
+    for (std::size_t i = 0; i < steps.size(); ++i) slowest[i] = std::max(slowest[i], steps[i]);
+  }
+  measurement.mutable_step_time_s()->Assign(slowest.begin(), slowest.end());
+  measurement.set_median_step_time_s(Median(slowest));
+  measurement.set_ci95_s(MedianCi95(slowest).value_or(Median(slowest)));
+  measurement.set_device_s(static_cast<double>(ranks.size()) * wall_s);
+  return measurement;
+}
+
+TEST(MergeResults, IsWhatOneWorkerWithAllRanksSays) {
+  std::mt19937 random(7);
+  std::uniform_real_distribution<double> seconds(0.1, 2);
+  for (const std::size_t steps : {1u, 2u, 5u, 30u}) {
+    for (const std::vector<std::size_t>& shares :
+         {std::vector<std::size_t>{4}, {2, 2}, {3, 1}, {1, 1, 1, 1}, {1, 5}}) {
+      std::vector<std::vector<double>> all;
+      std::vector<v1::Measurement> parts;
+      for (const std::size_t ranks : shares) {
+        std::vector<std::vector<double>> own(ranks, std::vector<double>(steps));
+        for (auto& rank : own) std::generate(rank.begin(), rank.end(), [&] { return seconds(random); });
+        parts.push_back(OfRanks(own, 4));
+        all.insert(all.end(), own.begin(), own.end());
+      }
+      const auto merged = MergeMeasurements(parts);
+      ASSERT_TRUE(merged.has_value());
+      EXPECT_EQ(merged->SerializeAsString(), OfRanks(all, 4).SerializeAsString());
+    }
+  }
+}
+
+TEST(MergeResults, ASingleSharesMeasurementIsNotChanged) {
+  v1::Measurement odd;
+  odd.add_step_time_s(1);
+  odd.set_median_step_time_s(99);
+  odd.set_ci95_s(98);
+  EXPECT_EQ(MergeMeasurements(std::vector{odd})->SerializeAsString(), odd.SerializeAsString());
+  v1::CalibrateResult calibration;
+  calibration.add_ops()->mutable_op()->set_kind("matmul");
+  calibration.mutable_ops(0)->set_seconds(0.1);
+  const std::vector<ShareCalibration> one = {{calibration, 3}};
+  EXPECT_EQ(MergeCalibrations(one).SerializeAsString(), calibration.SerializeAsString());
+}
+
+TEST(MergeResults, WhatDoesNotFitTogetherIsNothing) {
+  v1::Measurement one = OfRanks({{1}}, 1);
+  v1::Measurement two = OfRanks({{1, 2}}, 1);
+  v1::Measurement slice = one;
+  slice.set_slice(true);
+  EXPECT_TRUE(MergeMeasurements(std::vector{one, one}).has_value());
+  EXPECT_FALSE(MergeMeasurements(std::vector{one, two}).has_value());
+  EXPECT_FALSE(MergeMeasurements(std::vector{one, slice}).has_value());
+  EXPECT_FALSE(MergeMeasurements(std::vector{one, one, v1::Measurement()}).has_value());
+  EXPECT_FALSE(MergeMeasurements(std::vector{v1::Measurement(), v1::Measurement()}).has_value());
+}
+
+TEST(MergeResults, AnOpThatOnlySomeTimedIsTheirMean) {
+  const auto timed = [](const char* kind, double seconds) {
+    v1::CalibrateResult result;
+    result.add_ops()->mutable_op()->set_kind(kind);
+    result.mutable_ops(0)->set_seconds(seconds);
+    return result;
+  };
+  const std::vector<ShareCalibration> shares = {
+      {timed("matmul", 2), 1}, {timed("matmul", 6), 3}, {timed("send_recv", 1), 5}};
+  const v1::CalibrateResult merged = MergeCalibrations(shares);
+  ASSERT_EQ(merged.ops_size(), 2);
+  EXPECT_EQ(merged.ops(0).seconds(), 5);
+  EXPECT_EQ(merged.ops(1).seconds(), 1);
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,117 @@
+#include "server/store/placement.h"
+
+#include <algorithm>
+#include <bit>
+#include <random>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace autocfg {
+namespace {
+
+// The store's suite proves the rules one by one; here they hold on random fleets, against all subsets.
+TEST(Placement, OnRandomFleetsIsWholeSmallestAndFair) {
+  std::mt19937 random(11);
+  const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  int placed = 0;
+  int shared = 0;
+  for (int round = 0; round < 4000; ++round) {
+    std::vector<PlacementWorker> workers(static_cast<std::size_t>(pick(0, 6)));
+    for (PlacementWorker& worker : workers) {
+      worker.host = pick(0, 1) ? "one" : "two";
+      worker.device_kind = pick(0, 3) ? "cpu" : "cuda";
+      worker.slots = pick(1, 5);
+      worker.free = pick(0, static_cast<int>(worker.slots));
+      worker.draining = pick(0, 5) == 0;
+      worker.waiting = pick(0, 2) > 0;
+      worker.reserved = pick(0, 5) == 0;
+    }
+    PlacementJob job;
+    job.ranks = pick(1, 8);
+    job.device = pick(0, 2) ? "cpu" : "paced";
+    if (pick(0, 3) == 0) job.avoid.insert("one");
+    const Placement placement = Place(job, workers);
+
+    std::int64_t all = 0;
+    std::int64_t elsewhere = 0;
+    const auto fit = [&](const PlacementWorker& w) {
+      return !w.draining && (job.device == "paced" || w.device_kind == "cpu");
+    };
+    for (const PlacementWorker& w : workers) {
+      if (!fit(w)) continue;
+      all += w.slots;
+      if (!job.avoid.contains(w.host)) elsewhere += w.slots;
+    }
+    const bool avoids = elsewhere >= job.ranks;
+    const auto able = [&](const PlacementWorker& w) {
+      return fit(w) && !(avoids && job.avoid.contains(w.host));
+    };
+    ASSERT_EQ(placement.nobody.empty(), all >= job.ranks);
+    // Of all sets of workers that can take it now, the least number.
+    int fewest = 99;
+    for (unsigned set = 1; set < (1u << workers.size()); ++set) {
+      std::int64_t free = 0;
+      bool can = true;
+      for (std::size_t i = 0; i < workers.size(); ++i) {
+        if ((set >> i & 1u) == 0) continue;
+        can = can && able(workers[i]) && workers[i].waiting && !workers[i].reserved;
+        free += workers[i].free;
+      }
+      if (can && free >= job.ranks) fewest = std::min(fewest, std::popcount(set));
+    }
+    if (all < job.ranks) {
+      ASSERT_TRUE(placement.shares.empty() && placement.reserves.empty());
+      continue;
+    }
+    if (fewest == 99) {
+      ASSERT_TRUE(placement.shares.empty());
+      std::vector<std::size_t> expected;
+      for (std::size_t i = 0; i < workers.size(); ++i) {
+        if (able(workers[i])) expected.push_back(i);
+      }
+      ASSERT_EQ(placement.reserves, expected);
+      continue;
+    }
+    ++placed;
+    ASSERT_EQ(placement.shares.size(), static_cast<std::size_t>(fewest));
+    ASSERT_TRUE(placement.reserves.empty());
+    std::int64_t ranks = 0;
+    for (const PlacedShare& share : placement.shares) {
+      const PlacementWorker& worker = workers[share.worker];
+      ASSERT_TRUE(able(worker) && worker.waiting && !worker.reserved);
+      ASSERT_GT(share.ranks, 0);
+      ASSERT_LE(share.ranks, worker.free);
+      ranks += share.ranks;
+    }
+    ASSERT_EQ(ranks, job.ranks);
+    if (fewest > 1) {
+      ++shared;
+    } else {
+      for (const PlacementWorker& w : workers) {
+        if (able(w) && w.waiting && !w.reserved && w.free >= job.ranks) {
+          ASSERT_LE(workers[placement.shares[0].worker].free, w.free);
+        }
+      }
+    }
+  }
+  EXPECT_GT(placed, 500);
+  EXPECT_GT(shared, 50);
+}
+
+TEST(Placement, AWorkerThatNamesNoKindIsACpus) {
+  PlacementWorker worker;
+  worker.slots = worker.free = 2;
+  worker.waiting = true;
+  EXPECT_EQ(Place({.ranks = 2, .device = "cpu", .fewer_ranks = false, .avoid = {}}, std::vector{worker})
+                .shares.size(),
+            1u);
+  const Placement none =
+      Place({.ranks = 2, .device = "cuda", .fewer_ranks = false, .avoid = {}}, std::vector{worker});
+  EXPECT_TRUE(none.shares.empty());
+  EXPECT_EQ(none.nobody, "no cuda worker is at work: start one");
+}
+
+}  // namespace
+}  // namespace autocfg
