@@ -395,9 +395,10 @@ OpDesc SumOfSquares(std::span<const Tensor> tensors, const Tensor& result) {
   return desc;
 }
 
-OpDesc AdamW(std::span<const AdamWTensor> tensors) {
+OpDesc AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params) {
   constexpr OpKind op = OpKind::kAdamW;
   if (tensors.empty()) Fail(op, "no tensors");
+  if (params.clip_norm != 0) Same(op, "squared_norm", params.squared_norm, {1}, DType::kF64);
   const AdamWTensor& first = tensors.front();
   OpDesc desc = Desc(op, first.param.dtype, {});
   desc.master_weights = first.master.IsPresent();

@@ -39,6 +39,6 @@ OpDesc CrossEntropyBackward(const Tensor& logits, const Tensor& sums, const Tens
 OpDesc Fill(const Tensor& y);
 // Both require at least one tensor: over none there is no op.
 OpDesc SumOfSquares(std::span<const Tensor> tensors, const Tensor& result);
-OpDesc AdamW(std::span<const AdamWTensor> tensors);
+OpDesc AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params);
 
 }  // namespace autocfg::op_check

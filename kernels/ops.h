@@ -26,7 +26,8 @@ struct AdamWParams {
   double eps = 1e-8;
   double bias_correction1 = 1;  // 1 - beta1^t
   double bias_correction2 = 1;  // 1 - beta2^t
-  double grad_scale = 1;        // the clip factor
+  double clip_norm = 0;         // gradients are scaled by ClipFactor (kernels/clip_factor.h) of this and their norm; 0: they are not clipped
+  Tensor squared_norm;          // where they are: [1] kF64, the square of that norm. Read when the op runs: nobody waits for it
 };
 
 // What AdamW updates of one parameter; all of the shape of `param`.

@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <stdexcept>
 
+#include "kernels/clip_factor.h"
 #include "kernels/cpu/activation.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/bias.h"
@@ -249,14 +251,15 @@ class CpuOps final : public Ops {
 
   void AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params, Stream&) override {
     if (tensors.empty()) return;
-    const OpDesc op = op_check::AdamW(tensors);
+    const OpDesc op = op_check::AdamW(tensors, params);
     if (op.master_weights) {
       throw std::invalid_argument("adamw: the cpu device keeps no master copy of the weights; fp32 and fp64 need none");
     }
     const AdamWTensor& first = tensors.front();
+    const double grad_scale = params.clip_norm == 0 ? 1.0 : ClipFactor(params.clip_norm, std::sqrt(*params.squared_norm.As<double>()));
     Dispatch(op, first.param, {&first.grad, &first.m}, [&]<typename T>() {
       for (const AdamWTensor& t : tensors) {
-        cpu::AdamW(t.param.Elements(), t.param.As<T>(), t.grad.As<const T>(), t.m.As<T>(), t.v.As<T>(), t.weight_decay, params);
+        cpu::AdamW(t.param.Elements(), t.param.As<T>(), t.grad.As<const T>(), t.m.As<T>(), t.v.As<T>(), t.weight_decay, grad_scale, params);
       }
     });
   }

@@ -187,7 +187,7 @@ void KernelOps::SumOfSquares(std::span<const Tensor> tensors, const Tensor& resu
 
 void KernelOps::AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params, Stream& stream) {
   if (tensors.empty()) return;
-  const OpDesc op = op_check::AdamW(tensors);  // one type of each for all of them
+  const OpDesc op = op_check::AdamW(tensors, params);  // one type of each for all of them
   const AdamWTensor& first = tensors.front();
   Dispatch(op, {&first.grad, &first.m}, [&]<typename T>() {
     std::vector<AdamWItem<T>> items;

@@ -52,12 +52,21 @@ __global__ void __launch_bounds__(kThreads) SquaresKernel(TensorList<SquaresItem
 struct AdamWConstants {
   float beta1, rest1, beta2, rest2;
   float step, root;  // lr / c1, 1 / sqrt(c2)
-  float eps, grad_scale;
+  float eps;
+  double clip_norm;  // 0: no clipping
+  const double* squared_norm;
 };
+
+// As ClipFactor (kernels/clip_factor.h).
+__device__ float GradScale(const AdamWConstants& c) {
+  if (c.clip_norm == 0) return 1.0f;
+  const double factor = c.clip_norm / (sqrt(*c.squared_norm) + 1e-6);
+  return factor < 1.0 ? static_cast<float>(factor) : 1.0f;
+}
 
 // N elements from `at` of a tensor.
 template <int N, typename T>
-__device__ void Update(const AdamWItem<T>& item, std::int64_t at, const AdamWConstants& c) {
+__device__ void Update(const AdamWItem<T>& item, std::int64_t at, const AdamWConstants& c, float grad_scale) {
   float grad[N], m[N], v[N], p[N];
   Unpack(Load<N>(item.grad + at), grad);
   Unpack(Load<N>(item.m + at), m);
@@ -69,7 +78,7 @@ __device__ void Update(const AdamWItem<T>& item, std::int64_t at, const AdamWCon
   }
 #pragma unroll
   for (int i = 0; i < N; ++i) {
-    const float g = grad[i] * c.grad_scale;
+    const float g = grad[i] * grad_scale;
     m[i] = c.beta1 * m[i] + c.rest1 * g;
     v[i] = c.beta2 * v[i] + c.rest2 * g * g;
     const float divisor =
@@ -85,6 +94,7 @@ __device__ void Update(const AdamWItem<T>& item, std::int64_t at, const AdamWCon
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     AdamWKernel(TensorList<AdamWItem<T>> list, AdamWConstants constants) {
+  const float grad_scale = GradScale(constants);
   const Stretch stretch = StretchOf(list, kAdamWChunk);
   const AdamWItem<T> item = list.items[stretch.item];
   const bool aligned = IsAligned(item.param, kGroup * sizeof(T)) && IsAligned(item.grad, 16) &&
@@ -93,10 +103,10 @@ __global__ void __launch_bounds__(kThreads)
       aligned ? stretch.first + (stretch.end - stretch.first) / kGroup * kGroup : stretch.first;
   for (std::int64_t at = stretch.first + std::int64_t{threadIdx.x} * kGroup; at < in_groups;
        at += kThreads * kGroup) {
-    Update<kGroup>(item, at, constants);
+    Update<kGroup>(item, at, constants, grad_scale);
   }
   for (std::int64_t at = in_groups + threadIdx.x; at < stretch.end; at += kThreads)
-    Update<1>(item, at, constants);
+    Update<1>(item, at, constants, grad_scale);
 }
 
 }  // namespace
@@ -125,7 +135,8 @@ void AdamW(std::span<const AdamWItem<T>> items, const AdamWParams& params, cudaS
                                  .step = static_cast<float>(params.lr / params.bias_correction1),
                                  .root = static_cast<float>(1 / std::sqrt(params.bias_correction2)),
                                  .eps = static_cast<float>(params.eps),
-                                 .grad_scale = static_cast<float>(params.grad_scale)};
+                                 .clip_norm = params.clip_norm,
+                                 .squared_norm = params.squared_norm.As<const double>()};
   ForLists(items, kAdamWChunk, [&](const TensorList<AdamWItem<T>>& list, unsigned blocks) {
     Launch(AdamWKernel<T>, {dim3(blocks), dim3(kThreads)}, stream, list, constants);
   });

@@ -98,8 +98,8 @@ class DryOps final : public Ops {
   void SumOfSquares(std::span<const Tensor> tensors, const Tensor& result, Stream&) override {
     if (!tensors.empty()) log_.Record(op_check::SumOfSquares(tensors, result));
   }
-  void AdamW(std::span<const AdamWTensor> tensors, const AdamWParams&, Stream&) override {
-    if (!tensors.empty()) log_.Record(op_check::AdamW(tensors));
+  void AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params, Stream&) override {
+    if (!tensors.empty()) log_.Record(op_check::AdamW(tensors, params));
   }
 
  private:

@@ -235,9 +235,9 @@ inline CrossEntropy SoftmaxCrossEntropy(std::int64_t rows, std::int64_t vocab, s
 }
 
 // One step, in the order of the paper's algorithm 2.
-inline void AdamW(Values& p, const Values& grad, Values& m, Values& v, double weight_decay, const AdamWParams& h) {
+inline void AdamW(Values& p, const Values& grad, Values& m, Values& v, double weight_decay, double grad_scale, const AdamWParams& h) {
   for (std::size_t i = 0; i < p.size(); ++i) {
-    const double g = grad[i] * h.grad_scale;
+    const double g = grad[i] * grad_scale;
     m[i] = h.beta1 * m[i] + (1 - h.beta1) * g;
     v[i] = h.beta2 * v[i] + (1 - h.beta2) * g * g;
     const double m_hat = m[i] / h.bias_correction1, v_hat = v[i] / h.bias_correction2;

@@ -281,6 +281,12 @@ TEST_P(OpsShapeSuite, ListsOfTensors) {
   Refused(sum({T({2, 3}), Ids(2)}, result()), "sum_of_squares");
   Refused(sum({T({2, 3}), Of({2, 3}, OtherType())}, result()), "sum_of_squares");
   const auto update = [&](std::vector<AdamWTensor> list) { return [=, this] { ops_.AdamW(list, {}, s_); }; };
+  const auto clipped_by = [&](Tensor squared_norm) {
+    return [=, this] { ops_.AdamW(std::array{AdamWTensor{T({5}), T({5}), {}, T({5}), T({5})}}, {.clip_norm = 1, .squared_norm = squared_norm}, s_); };
+  };
+  Refused(clipped_by({}), "adamw");
+  Refused(clipped_by(Of({2}, DType::kF64)), "adamw");
+  Refused(clipped_by(Of({1}, DType::kI32)), "adamw");
   const auto good = [&](Shape shape) { return AdamWTensor{T(shape), T(shape), {}, T(shape), T(shape)}; };
   EXPECT_NO_THROW(update({good({2, 3}), good({5})})());
   EXPECT_NO_THROW(update({})());

@@ -522,19 +522,27 @@ TEST_P(OpsSuite, AdamWForSomeSteps) {
     one.tensors = {dev_.Put({n}, one.p), {}, master, dev_.PutWide({n}, one.m), dev_.PutWide({n}, one.v), weight_decay};
     parameters.push_back(std::move(one));
   }
-  for (int step = 1; step <= 5; ++step) {
+  // Norms above, at and below the one that they are clipped to; without clipping the norm does not matter.
+  struct Clipping {
+    double clip_norm, norm, scale;
+  };
+  const Clipping clippings[] = {{0, 8, 1}, {1, 2, 1 / (2 + 1e-6)}, {1, 1, 1 / (1 + 1e-6)}, {1, 0.5, 1}, {3, 1e4, 3 / (1e4 + 1e-6)}, {1, 0, 1}};
+  int step = 0;
+  for (const auto& [clip_norm, norm, scale] : clippings) {
+    ++step;
     AdamWParams h;
     h.lr = 0.01;
     h.bias_correction1 = 1 - std::pow(h.beta1, step);
     h.bias_correction2 = 1 - std::pow(h.beta2, step);
-    h.grad_scale = 0.5;
+    h.clip_norm = clip_norm;
+    if (clip_norm != 0) h.squared_norm = dev_.Put({1}, {norm * norm}, DType::kF64);
     std::vector<AdamWTensor> list;
     for (Parameter& one : parameters) {
       const auto n = static_cast<std::int64_t>(one.p.size());
       Values grad = Random(n, static_cast<unsigned>(10 * n + step));
       grad[0] = 0;  // a parameter without gradient, such as padding, only decays
       one.tensors.grad = dev_.PutWide({n}, grad);
-      reference::AdamW(one.p, grad, one.m, one.v, one.tensors.weight_decay, h);
+      reference::AdamW(one.p, grad, one.m, one.v, one.tensors.weight_decay, scale, h);
       list.push_back(one.tensors);
     }
     ops_.AdamW(list, h, stream_);

@@ -65,6 +65,7 @@ class RemoteEngine {
   }
 
   std::function<void()> meanwhile;
+  std::int64_t host_waits = 0;  // for streams
 
  private:
   std::deque<std::deque<Item>> queues_;
@@ -74,7 +75,10 @@ class RemoteStream final : public Stream {
  public:
   explicit RemoteStream(std::shared_ptr<RemoteEngine> engine) : engine_(std::move(engine)), queue_(engine_->AddQueue()) {}
 
-  void Synchronize() override { engine_->Drain(queue_); }
+  void Synchronize() override {
+    ++engine_->host_waits;
+    engine_->Drain(queue_);
+  }
   void Push(std::function<void()> work) {
     engine_->Push(queue_, [work = std::move(work)] {
       work();
@@ -261,7 +265,9 @@ class RemoteOps final : public Ops {
   void AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params, Stream& s) override {
     std::vector<AdamWTensor> real;
     for (const AdamWTensor& t : tensors) real.push_back({R(t.param), R(t.grad), R(t.master), R(t.m), R(t.v), t.weight_decay});
-    Issue(s, [this, real = std::move(real), params](Stream& h) { cpu_->AdamW(real, params, h); });
+    AdamWParams real_params = params;
+    real_params.squared_norm = R(params.squared_norm);
+    Issue(s, [this, real = std::move(real), real_params](Stream& h) { cpu_->AdamW(real, real_params, h); });
   }
 
  private:

@@ -3,8 +3,10 @@
 
 #include <cmath>
 
+#include "kernels/clip_factor.h"
 #include "kernels/cpu/cpu_device.h"
 #include "tests/trainer/thread_ranks.h"
+#include "trainer/model/scalars.h"
 #include "trainer/optim/adamw.h"
 #include "trainer/optim/clip.h"
 #include "trainer/optim/lr_schedule.h"
@@ -53,7 +55,7 @@ TEST(UpdateParameters, FollowsAdamWWithDecayOnMatricesOnly) {
   for (const ParameterTensors& t : layout.parameter_tensors()) want.push_back(testing::ToDoubles(t.value));
   std::vector<std::vector<double>> m(want.size()), v(want.size());
   for (int step = 0; step < 2; ++step) {
-    const double lr = 0.1 / (step + 1), scale = 0.5 + step;
+    const double lr = 0.1 / (step + 1), norm = 2 - step, scale = step == 0 ? 3 / (4 + 2e-6) : 1;
     for (std::size_t i = 0; i < want.size(); ++i) {
       m[i].resize(want[i].size());
       v[i].resize(want[i].size());
@@ -69,7 +71,10 @@ TEST(UpdateParameters, FollowsAdamWWithDecayOnMatricesOnly) {
         want[i][k] -= lr * (matrix ? 0.3 : 0.0) * want[i][k] + lr * m_hat / (std::sqrt(v_hat) + 1e-3);
       }
     }
-    UpdateParameters(run, layout, StepParams(options, lr, scale, step), options.weight_decay);
+    *SquaredNormScalar(layout.workspace()).As<double>() = norm * norm;
+    AdamWParams params = StepParams(options, lr, step);
+    SetClipping(1.5, layout, params);
+    UpdateParameters(run, layout, params, options.weight_decay);
     for (std::size_t i = 0; i < want.size(); ++i) {
       const std::vector<double> got = testing::ToDoubles(layout.parameter_tensors()[i].value);
       for (std::size_t k = 0; k < got.size(); ++k) {

@@ -57,6 +57,28 @@ TEST(Remote, MakesTheStepsOfTheCpu) {
   }
 }
 
+// Clipping and all: a rank waits for its device once a step, to read loss and norm at its end.
+TEST(Remote, WaitsOnceAStep) {
+  for (const ParallelPlan& plan : Plans()) {
+    SCOPED_TRACE(fmt::format("tp={} pp={} dp={} vpp={}", plan.tp, plan.pp, plan.dp, plan.virtual_stages));
+    const TrainConfig c = ShortConfig(plan);
+    ASSERT_GT(c.clip_norm, 0);
+    const auto ranks = static_cast<int>(RankCount(plan));
+    auto rendezvous = CreateLocalRendezvous(ranks);
+    RunThreads(ranks, [&](int rank) {
+      Backend backend = testing::MakeBackend(*rendezvous[static_cast<std::size_t>(rank)], World::kStreamed);
+      RankTrainer trainer(c, rank, ranks, backend);
+      const std::int64_t& waits = static_cast<const RemoteDevice&>(*backend.device).engine()->host_waits;
+      for (int step = 0; step < 3; ++step) {
+        const std::int64_t before = waits;
+        EXPECT_GT(trainer.Step().grad_norm, 0);
+        EXPECT_EQ(waits - before, 1) << "rank " << rank << " step " << step;
+      }
+      trainer.Barrier();
+    });
+  }
+}
+
 // The same order of operations on the device's own streams, where no host waits within a step. Sums are made in another order.
 TEST(Remote, MakesTheStepsOfTheCpuOnItsOwnStreams) {
   for (const ParallelPlan& plan : Plans()) {

@@ -5,7 +5,7 @@
 
 namespace autocfg {
 
-AdamWParams StepParams(const AdamWOptions& options, double lr, double grad_scale, std::int64_t step) {
+AdamWParams StepParams(const AdamWOptions& options, double lr, std::int64_t step) {
   AdamWParams p;
   p.lr = lr;
   p.beta1 = options.beta1;
@@ -13,7 +13,6 @@ AdamWParams StepParams(const AdamWOptions& options, double lr, double grad_scale
   p.eps = options.eps;
   p.bias_correction1 = 1.0 - std::pow(options.beta1, static_cast<double>(step + 1));
   p.bias_correction2 = 1.0 - std::pow(options.beta2, static_cast<double>(step + 1));
-  p.grad_scale = grad_scale;
   return p;
 }
 

@@ -16,8 +16,8 @@ struct AdamWOptions {
   double weight_decay = 0.1;  // of parameters of two or more dims only
 };
 
-// `step` counts from 0; `grad_scale` is the clip factor.
-AdamWParams StepParams(const AdamWOptions& options, double lr, double grad_scale, std::int64_t step);
+// `step` counts from 0. Without clipping.
+AdamWParams StepParams(const AdamWOptions& options, double lr, std::int64_t step);
 
 // Updates all parameters of the layout, their master copies where the precision has them, and moments. `weight_decay` is for parameters
 // that decay.

@@ -1,6 +1,5 @@
 #include "trainer/optim/clip.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "trainer/model/scalars.h"
@@ -16,9 +15,9 @@ void AddSquaredNorm(const Execution& run, const RankShape& shape, const MemoryLa
   run.ops.SumOfSquares(counted, SquaredNormScalar(layout.workspace()), run.stream);
 }
 
-double ClipFactor(double clip_norm, double norm) {
-  if (clip_norm == 0) return 1.0;
-  return std::min(1.0, clip_norm / (norm + 1e-6));
+void SetClipping(double clip_norm, const MemoryLayout& layout, AdamWParams& params) {
+  params.clip_norm = clip_norm;
+  params.squared_norm = clip_norm == 0 ? Tensor{} : SquaredNormScalar(layout.workspace());
 }
 
 }  // namespace autocfg

@@ -11,7 +11,7 @@ namespace autocfg {
 // data coordinate 0.
 void AddSquaredNorm(const Execution& run, const RankShape& shape, const MemoryLayout& layout);
 
-// min(1, clip_norm / (norm + 1e-6)); 1 where clip_norm is 0.
-double ClipFactor(double clip_norm, double norm);
+// The update clips by the norm whose square the layout's scalar holds when it runs; not at all where clip_norm is 0.
+void SetClipping(double clip_norm, const MemoryLayout& layout, AdamWParams& params);
 
 }  // namespace autocfg

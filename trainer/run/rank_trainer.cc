@@ -128,10 +128,10 @@ void RankTrainer::SetWeights() {
 StepResult RankTrainer::Step() {
   if (backend_.log != nullptr) backend_.log->Clear();
   const std::int64_t step = step_++;
-  return runner_->RunStep(step, [&](double grad_norm) {
-    const double scale = ClipFactor(config_.clip_norm, grad_norm);
-    UpdateParameters(*run_, *layout_, StepParams(config_.adamw, LearningRate(config_.lr, step), scale, step),
-                     config_.adamw.weight_decay);
+  return runner_->RunStep(step, [&] {
+    AdamWParams params = StepParams(config_.adamw, LearningRate(config_.lr, step), step);
+    SetClipping(config_.clip_norm, *layout_, params);
+    UpdateParameters(*run_, *layout_, params, config_.adamw.weight_decay);
   });
 }
 

@@ -32,7 +32,6 @@ Runner::Runner(const RankShape& shape, const RankProgram& program, const MemoryL
 
 StepResult Runner::RunStep(std::int64_t step, const Optimizer& optimizer) {
   step_ = step;
-  result_ = {};
   optimizer_ = &optimizer;
   tickets_.assign(program_.size(), kNoTicket);
   for (std::size_t i = 0; i < program_.size(); ++i) {
@@ -40,8 +39,7 @@ StepResult Runner::RunStep(std::int64_t step, const Optimizer& optimizer) {
     Run(i);
   }
   run_.pending.WaitAll();
-  run_.stream.Synchronize();
-  return result_;
+  return ReadScalars();
 }
 
 void Runner::WaitFor(const Action& action) {
@@ -116,7 +114,7 @@ void Runner::Compute(const Action& action) {
       ReduceScalars();
       return;
     case ActionKind::kOptimizer:
-      (*optimizer_)(result_.grad_norm);
+      (*optimizer_)();
       return;
     case ActionKind::kSendActivation:
     case ActionKind::kRecvActivation:
@@ -144,14 +142,17 @@ void Runner::Backward(const Action& action) {
 void Runner::ReduceScalars() {
   AddSquaredNorm(run_, shape_, layout_);
   run_.AllReduce(run_.groups.world, layout_.workspace().scalars, ReduceOp::kSum);
+}
+
+// Waits for all that was issued.
+StepResult Runner::ReadScalars() {
   double scalars[2] = {0, 0};
   device_.CopyToHost(scalars, layout_.workspace().scalars.data, sizeof(scalars), run_.stream);
   run_.stream.Synchronize();
   // Every rank of a tensor group has added the same loss.
   const double tokens =
       static_cast<double>(shape_.workload.global_batch) * static_cast<double>(shape_.seq_len);
-  result_.loss = scalars[0] / static_cast<double>(mesh_.size(Axis::kTensor)) / tokens;
-  result_.grad_norm = std::sqrt(scalars[1]);
+  return {.loss = scalars[0] / static_cast<double>(mesh_.size(Axis::kTensor)) / tokens, .grad_norm = std::sqrt(scalars[1])};
 }
 
 void Runner::LoadTokens(std::int64_t microbatch, const StageShape& stage, const ActivationSlot& slot) {

@@ -25,8 +25,8 @@ struct StepResult {
 
 class Runner {
  public:
-  // What the optimizer does with the step's gradient norm.
-  using Optimizer = std::function<void(double grad_norm)>;
+  // Issues the update of the step. The gradients' squared norm is in its place on the device by then, not on the host.
+  using Optimizer = std::function<void()>;
 
   // `stages`: by chunk. All arguments must outlive the runner.
   Runner(const RankShape& shape, const RankProgram& program, const MemoryLayout& layout,
@@ -35,8 +35,9 @@ class Runner {
   // Null: nobody is told, which is how it begins. `observer` must outlive the steps it watches.
   void set_observer(ActionObserver* observer) { observer_ = observer; }
 
-  // Runs every action of the program once. The result is the same on every rank; zeros where the device
-  // computes nothing. Throws what devices, communicators and data throw.
+  // Runs every action of the program once, and waits for the device at the end alone, where nobody observes and the communicators
+  // wait for nothing. The result is the same on every rank; zeros where the device computes nothing. Throws what devices,
+  // communicators and data throw.
   StepResult RunStep(std::int64_t step, const Optimizer& optimizer);
 
   // The most activation slots of a chunk that were taken at once, so far.
@@ -50,6 +51,7 @@ class Runner {
   void Forward(const Action& action);
   void Backward(const Action& action);
   void ReduceScalars();
+  StepResult ReadScalars();
   void LoadTokens(std::int64_t microbatch, const StageShape& stage, const ActivationSlot& slot);
   const BufferUse& UseOf(const Action& action) const;
   const ActivationSlot& SlotOf(const Action& action) const;
@@ -69,7 +71,6 @@ class Runner {
   std::vector<std::size_t> max_slots_used_;  // by chunk
   std::vector<std::int64_t> tickets_;        // by action; -1: not communication
   std::int64_t step_ = 0;
-  StepResult result_;
   const Optimizer* optimizer_ = nullptr;
   std::vector<std::int32_t> sequence_, tokens_, targets_;
 };

@@ -49,7 +49,9 @@ TYPED_TEST(OptimizerTest, AdamWOfManyTensors) {
   h.lr = 0.01;
   h.bias_correction1 = 1 - std::pow(h.beta1, 3);
   h.bias_correction2 = 1 - std::pow(h.beta2, 3);
-  h.grad_scale = 0.5;
+  const DeviceArray<double> squared_norm(Values{16.0});
+  h.clip_norm = 2 + 5e-7;  // a half of the norm that is divided by
+  h.squared_norm = {.data = squared_norm.data(), .dtype = DType::kF64, .rank = 1, .shape = {1}};
   for (bool with_master : {false, true}) {
     std::vector<Parameter> parameters;
     std::vector<AdamWItem<TypeParam>> items;
@@ -80,7 +82,7 @@ TYPED_TEST(OptimizerTest, AdamWOfManyTensors) {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       Parameter& one = parameters[i];
       for (std::size_t j = 0; j < one.p.size(); ++j) {
-        const double g = one.grad[j] * h.grad_scale;
+        const double g = one.grad[j] * 0.5;
         one.m[j] = h.beta1 * one.m[j] + (1 - h.beta1) * g;
         one.v[j] = h.beta2 * one.v[j] + (1 - h.beta2) * g * g;
         const double step =
