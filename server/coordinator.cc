@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "fmt/format.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/grpcpp.h"
@@ -13,8 +14,10 @@
 #include "grpcpp/resource_quota.h"
 #include "server/credentials.h"
 #include "server/listen_address.h"
+#include "server/sched/dispatcher.h"
 #include "server/sched/lease_expiry.h"
 #include "server/sched/notifier.h"
+#include "server/sched/rendezvous.h"
 #include "server/services/study_service.h"
 #include "server/services/worker_service.h"
 #include "server/study_runner.h"
@@ -25,6 +28,7 @@ namespace {
 
 constexpr int kMaxReceivedBytes = 16 << 20;
 constexpr int kMaxSentBytes = 64 << 20;
+constexpr absl::Duration kBarrier = absl::Seconds(30);  // for the workers of a job to come to each of its gatherings
 constexpr std::chrono::seconds kGrace(2);  // for calls under way when the server ends
 constexpr const char* kServices[] = {"autocfg.v1.StudyService", "autocfg.v1.WorkerService"};
 
@@ -62,13 +66,35 @@ struct Coordinator::Impl {
   Impl(std::unique_ptr<Store> given, const CoordinatorOptions& options)
       : store(std::move(given)),
         runners(*store, notifier, options.clock),
-        studies(*store, notifier, runners, options.clock, options.owner),
-        workers(*store, notifier, options.clock, options.lease_duration_s),
-        address(options.address) {}
+        rendezvous(*store, {.barrier = kBarrier}),
+        dispatcher(*store, options.clock, {.lease_duration_s = options.lease_duration_s, .on_waiting = [this] { notifier.Notify(); }}),
+        studies({.store = *store,
+                 .notifier = notifier,
+                 .runners = runners,
+                 .dispatcher = dispatcher,
+                 .clock = options.clock,
+                 .local_principal = options.owner}),
+        workers({.store = *store,
+                 .dispatcher = dispatcher,
+                 .rendezvous = rendezvous,
+                 .clock = options.clock,
+                 .lease_duration_s = options.lease_duration_s,
+                 .barrier_s = absl::ToDoubleSeconds(kBarrier)}),
+        address(options.address) {
+    store->OnChange([this] { StoreChanged(); });
+  }
+
+  void StoreChanged() {
+    notifier.Notify();
+    dispatcher.StoreChanged();
+    rendezvous.StoreChanged();
+  }
 
   std::unique_ptr<Store> store;
   Notifier notifier;
   StudyRunners runners;
+  Rendezvous rendezvous;
+  Dispatcher dispatcher;
   StudyServiceImpl studies;
   WorkerServiceImpl workers;
   std::string address;
@@ -99,7 +125,6 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
   }
 
   auto impl = std::make_unique<Impl>(std::move(store), options);
-  impl->store->OnChange([notifier = &impl->notifier] { notifier->Notify(); });
   const auto running = impl->store->StudiesInState(v1::STUDY_STATE_RUNNING);
   if (!running.ok()) return running.status();
 
@@ -131,7 +156,9 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
 void Coordinator::Shutdown() {
   absl::MutexLock lock(&impl_->shutdown_mutex);
   if (std::exchange(impl_->shut_down, true)) return;
-  impl_->notifier.Close();  // Ends long polls and streams.
+  impl_->notifier.Close();  // Ends streams.
+  impl_->dispatcher.Close();
+  impl_->rendezvous.Close();
   if (impl_->server != nullptr) {
     SetServing(*impl_->server, false);
     impl_->server->Shutdown(std::chrono::system_clock::now() + kGrace);

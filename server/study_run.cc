@@ -26,8 +26,8 @@ absl::Status Interrupted() { return absl::CancelledError("the study is not to be
 }  // namespace
 
 StudyRun::StudyRun(Store& store, Notifier& notifier, const Clock& clock, std::int64_t study,
-                   std::function<void(const v1::Recommendation&)> publish)
-    : store_(store), notifier_(notifier), clock_(clock), study_(study), publish_(std::move(publish)) {}
+                   std::function<void(const v1::Recommendation&)> publish, const std::atomic<bool>& outdated)
+    : store_(store), notifier_(notifier), clock_(clock), study_(study), publish_(std::move(publish)), outdated_(outdated) {}
 
 absl::Status StudyRun::Failed(absl::Status status) {
   if (store_error_.ok() && !absl::IsCancelled(status)) store_error_ = status;
@@ -40,7 +40,7 @@ double StudyRun::BudgetLeft() const {
 }
 
 absl::Status StudyRun::CheckRunning() {
-  if (notifier_.closed()) return Interrupted();
+  if (notifier_.closed() || outdated_) return Interrupted();
   // Perhaps it was a report that could not be kept.
   if (absl::Status status = store_.Health(); !status.ok()) return Failed(std::move(status));
   const auto study = store_.GetStudy(study_);

@@ -2,6 +2,7 @@
 // RUNNING or the notifier is closed. Not thread-safe; made, run and dropped on the runner's thread.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <optional>
 #include <string>
@@ -18,11 +19,11 @@ namespace autocfg {
 
 class StudyRun final : private OutcomeSource {
  public:
-  // `publish` is called with what is known whenever that changes.
+  // `publish` is called with what is known whenever that changes. Once `outdated` is set, an outcome that the run has gone through is another now.
   StudyRun(Store& store, Notifier& notifier, const Clock& clock, std::int64_t study,
-           std::function<void(const v1::Recommendation&)> publish);
+           std::function<void(const v1::Recommendation&)> publish, const std::atomic<bool>& outdated);
 
-  // OK: the study has reached an end state. Cancelled: it is not RUNNING any more, or the notifier is closed.
+  // OK: the study has reached an end state. Cancelled: it is not RUNNING any more, the notifier is closed, or the run is outdated.
   // Otherwise the store failed, and the study is left as it was.
   absl::Status Run();
 
@@ -48,6 +49,7 @@ class StudyRun final : private OutcomeSource {
   const Clock& clock_;
   const std::int64_t study_;
   const std::function<void(const v1::Recommendation&)> publish_;
+  const std::atomic<bool>& outdated_;
 
   std::optional<SearchProblem> problem_;
   std::optional<StudySearch> search_;

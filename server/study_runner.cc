@@ -26,17 +26,28 @@ void StudyRunners::Start(std::int64_t study) {
   entry->thread = std::thread([this, study, e = entry.get()] { Loop(study, e); });
 }
 
+void StudyRunners::Restart(std::int64_t study) {
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto entry = entries_.find(study);
+    if (entry != entries_.end()) entry->second->restart = true;
+  }
+  Start(study);
+  notifier_.Notify();
+}
+
 void StudyRunners::Loop(std::int64_t study, Entry* entry) {
   while (true) {
     const auto publish = [this, entry](const v1::Recommendation& known) {
       absl::MutexLock lock(&mutex_);
       entry->latest = known;
     };
-    const absl::Status status = StudyRun(store_, notifier_, clock_, study, publish).Run();
+    entry->restart = false;
+    const absl::Status status = StudyRun(store_, notifier_, clock_, study, publish, entry->restart).Run();
     absl::MutexLock lock(&mutex_);
     if (absl::IsCancelled(status) && !stopping_ && !notifier_.closed()) {
       const auto now = store_.GetStudy(study);
-      if (now.ok() && now->state() == v1::STUDY_STATE_RUNNING) continue;  // resumed meanwhile
+      if (now.ok() && now->state() == v1::STUDY_STATE_RUNNING) continue;  // resumed meanwhile, or to begin anew
     }
     entry->active = false;
     // Reports may have come in after the last look: the store knows best from here on.

@@ -5,6 +5,7 @@
 // outcomes in the order in which they were observed first, and goes on from there.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,6 +30,9 @@ class StudyRunners {
   // is so already.
   void Start(std::int64_t study);
 
+  // As Start(); where somebody works on the study already, that begins anew with the stored outcomes: one of them has changed.
+  void Restart(std::int64_t study);
+
   // Ends all threads and closes the notifier; studies keep their state. Idempotent.
   void Stop();
 
@@ -43,6 +47,7 @@ class StudyRunners {
   struct Entry {
     std::thread thread;
     bool active = false;
+    std::atomic<bool> restart = false;  // what the run under way knows is outdated
     absl::Status error;
     std::optional<v1::Recommendation> latest;
   };

@@ -116,6 +116,30 @@ std::string PrecisionNote(const ClusterSpec& cluster) {
   return fmt::format("predicted in fp16, since {} has no bf16", name);
 }
 
+absl::Status FillPredictionRequest(PredictionRequest& request, std::int64_t seq_len, std::string precision_name) {
+  FillDefaults(request.model, seq_len);
+  if (request.cluster.local) return LocalHasNoFigures();
+  request.workload.seq_len = seq_len != 0 ? seq_len : request.model.max_seq_len;
+  if (precision_name.empty()) {
+    precision_name = DefaultPredictedPrecision(request.cluster);
+    if (std::string note = PrecisionNote(request.cluster); !note.empty()) request.notes.push_back(std::move(note));
+  }
+  if (std::string note = AssumeTypicalFigures(request.cluster); !note.empty()) request.notes.push_back(std::move(note));
+  const auto precision = ParsePrecision(precision_name);
+  if (!precision) {
+    return absl::InvalidArgumentError(fmt::format("request: precision \"{}\" is not known; it must be fp64, fp32, bf16 or fp16",
+                                                  Printable(precision_name)));
+  }
+  request.workload.precision = *precision;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PlanPrediction> AnswerPredictionRequest(const PredictionRequest& request, PredictorCache& predictors) {
+  const auto predictor = predictors.Find(request.model, request.workload, request.cluster);
+  if (!predictor.ok()) return predictor.status();
+  return (*predictor)->Predict(request.plan);
+}
+
 absl::StatusOr<PredictionRequest> ParsePredictionRequest(const Json& json) {
   FieldReader reader("request", json);
   for (const std::string_view name : {"model", "cluster", "global_batch", "plan"}) reader.Require(name);
@@ -134,23 +158,10 @@ absl::StatusOr<PredictionRequest> ParsePredictionRequest(const Json& json) {
   auto model = ParseModel(*model_field);
   if (!model.ok()) return model.status();
   request.model = *std::move(model);
-  FillDefaults(request.model, seq_len);
   auto cluster = ParseCluster(*cluster_field);
   if (!cluster.ok()) return cluster.status();
   request.cluster = *std::move(cluster);
-  if (request.cluster.local) return LocalHasNoFigures();
-  request.workload.seq_len = seq_len != 0 ? seq_len : request.model.max_seq_len;
-  if (precision_name.empty()) {
-    precision_name = DefaultPredictedPrecision(request.cluster);
-    if (std::string note = PrecisionNote(request.cluster); !note.empty()) request.notes.push_back(std::move(note));
-  }
-  if (std::string note = AssumeTypicalFigures(request.cluster); !note.empty()) request.notes.push_back(std::move(note));
-  const auto precision = ParsePrecision(precision_name);
-  if (!precision) {
-    return absl::InvalidArgumentError(fmt::format("request: precision \"{}\" is not known; it must be fp64, fp32, bf16 or fp16",
-                                                  Printable(precision_name)));
-  }
-  request.workload.precision = *precision;
+  if (absl::Status status = FillPredictionRequest(request, seq_len, std::move(precision_name)); !status.ok()) return status;
   auto plan = ParsePlanJson(*plan_field);
   if (!plan.ok()) return plan.status();
   request.plan = *std::move(plan);
@@ -182,9 +193,7 @@ AnsweredLine AnswerPredictionLine(std::string_view line, PredictorCache& predict
   const auto fail = [&id](const absl::Status& status) { return ErrorLine(id, std::string(status.message())); };
   const auto request = ParsePredictionRequest(*json);
   if (!request.ok()) return fail(request.status());
-  const auto predictor = predictors.Find(request->model, request->workload, request->cluster);
-  if (!predictor.ok()) return fail(predictor.status());
-  const auto predicted = (*predictor)->Predict(request->plan);
+  const auto predicted = AnswerPredictionRequest(*request, predictors);
   if (!predicted.ok()) return fail(predicted.status());
   Json answer = PredictionJson(predicted->prediction, predicted->throughput);
   std::vector<std::string> notes = predicted->notes;

@@ -36,6 +36,14 @@ struct PredictionRequest {
   std::vector<std::string> notes;  // on what was chosen where the request says nothing
 };
 
+// Fills in what a request may leave out, and notes what was chosen: the model's defaults, `seq_len` tokens a sequence (0: the model's
+// max_seq_len), the precision (empty: DefaultPredictedPrecision), a cluster's typical figures. InvalidArgument: a precision that is not known; a
+// cluster that is this machine.
+absl::Status FillPredictionRequest(PredictionRequest& request, std::int64_t seq_len, std::string precision_name);
+
+// The prediction that a request with everything filled in is answered with. Errors as Predictor::Create's and Predict's.
+absl::StatusOr<PlanPrediction> AnswerPredictionRequest(const PredictionRequest& request, PredictorCache& predictors);
+
 // InvalidArgument or NotFound names the field: missing, unknown, of the wrong type or out of range.
 absl::StatusOr<PredictionRequest> ParsePredictionRequest(const nlohmann::ordered_json& json);
 

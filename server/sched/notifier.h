@@ -1,4 +1,4 @@
-// Wakes those who wait for the store to change: long polls, watchers, study runners. Thread-safe.
+// Wakes those who wait for the store to change: watchers, study runners. Thread-safe.
 //
 // Read Version() first, then look at the store, then Wait(version): a change in between is not missed.
 #pragma once

@@ -6,6 +6,8 @@
 #include "fmt/format.h"
 #include "server/resource_names.h"
 #include "server/search_problem.h"
+#include "server/services/pages.h"
+#include "server/services/prediction_answer.h"
 #include "server/services/status.h"
 #include "server/services/study_states.h"
 #include "server/services/watch_study.h"
@@ -14,8 +16,6 @@
 namespace autocfg {
 namespace {
 
-constexpr int kDefaultPage = 50;
-constexpr int kLargestPage = 200;
 constexpr std::size_t kMaxRequestId = 200;
 
 absl::Status CheckRequestId(const std::string& request_id) {
@@ -31,11 +31,9 @@ struct Page {
 template <typename Request>
 absl::StatusOr<Page> ParsePage(const Request& request) {
   Page page;
-  if (request.page_size() < 0) {
-    return absl::InvalidArgumentError(
-        fmt::format("page_size is {}; it must not be negative", request.page_size()));
-  }
-  page.size = request.page_size() == 0 ? kDefaultPage : std::min(request.page_size(), kLargestPage);
+  const auto size = PageSize(request.page_size());
+  if (!size.ok()) return size.status();
+  page.size = *size;
   const std::string& token = request.page_token();
   if (token.empty()) return page;
   const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), page.after);
@@ -54,13 +52,7 @@ grpc::Status Answer(absl::StatusOr<T> result, T* response) {
 
 }  // namespace
 
-StudyServiceImpl::StudyServiceImpl(Store& store, Notifier& notifier, StudyRunners& runners, Clock clock,
-                                   std::string owner)
-    : store_(store),
-      notifier_(notifier),
-      runners_(runners),
-      clock_(std::move(clock)),
-      owner_(std::move(owner)) {}
+StudyServiceImpl::StudyServiceImpl(StudyServiceParts parts) : parts_(std::move(parts)) {}
 
 absl::StatusOr<v1::Study> StudyServiceImpl::Create(const v1::CreateStudyRequest& request, const Caller& caller) {
   if (absl::Status status = CheckRequestId(request.request_id()); !status.ok()) return status;
@@ -75,23 +67,31 @@ absl::StatusOr<v1::Study> StudyServiceImpl::Create(const v1::CreateStudyRequest&
   if (request.validate_only()) return study;
   absl::MutexLock lock(&create_mutex_);
   if (request.reuse_unfinished()) {
-    auto unfinished = store_.FindUnfinished(study.fingerprint());
+    auto unfinished = parts_.store.FindUnfinished(study.fingerprint());
     if (!unfinished.ok()) return unfinished.status();
     if (unfinished->has_value()) return **std::move(unfinished);
   }
-  return store_.CreateStudy(request.request_id(), study, clock_());
+  return parts_.store.CreateStudy(request.request_id(), study, parts_.clock());
+}
+
+absl::StatusOr<v1::Study> StudyServiceImpl::WithWaiting(absl::StatusOr<v1::Study> study) {
+  if (!study.ok() || study->state() != v1::STUDY_STATE_RUNNING) return study;
+  const auto id = ParseStudyName(study->name());
+  if (!id.ok()) return id.status();
+  study->set_waiting(parts_.dispatcher.Waiting(*id));
+  return study;
 }
 
 grpc::Status StudyServiceImpl::CreateStudy(grpc::ServerContext* context, const v1::CreateStudyRequest* request,
                                            v1::Study* response) {
-  return Answer(Create(*request, CallerOf(*context, owner_)), response);
+  return Answer(Create(*request, CallerOf(*context, parts_.local_principal)), response);
 }
 
 grpc::Status StudyServiceImpl::GetStudy(grpc::ServerContext*, const v1::GetStudyRequest* request,
                                         v1::Study* response) {
   const auto id = ParseStudyName(request->name());
   if (!id.ok()) return ToGrpc(id.status());
-  return Answer(store_.GetStudy(*id), response);
+  return Answer(WithWaiting(parts_.store.GetStudy(*id)), response);
 }
 
 grpc::Status StudyServiceImpl::ListStudies(grpc::ServerContext*, const v1::ListStudiesRequest* request,
@@ -99,11 +99,11 @@ grpc::Status StudyServiceImpl::ListStudies(grpc::ServerContext*, const v1::ListS
   const auto page = ParsePage(*request);
   if (!page.ok()) return ToGrpc(page.status());
   // One more than asked for tells whether there is a next page.
-  auto studies = store_.ListStudies(page->after, page->size + 1);
+  auto studies = parts_.store.ListStudies(page->after, page->size + 1);
   if (!studies.ok()) return ToGrpc(studies.status());
   const bool more = studies->size() > static_cast<std::size_t>(page->size);
   if (more) studies->pop_back();
-  for (v1::Study& study : *studies) *response->add_studies() = std::move(study);
+  for (v1::Study& study : *studies) *response->add_studies() = *WithWaiting(std::move(study));
   if (more) {
     const auto last = ParseStudyName(response->studies().rbegin()->name());
     if (!last.ok()) return ToGrpc(last.status());
@@ -114,26 +114,26 @@ grpc::Status StudyServiceImpl::ListStudies(grpc::ServerContext*, const v1::ListS
 
 grpc::Status StudyServiceImpl::StartStudy(grpc::ServerContext*, const v1::StartStudyRequest* request,
                                           v1::Study* response) {
-  auto study = ChangeState(store_, *request, clock_(), ToRunning);
-  if (study.ok() && study->state() == v1::STUDY_STATE_RUNNING) runners_.Start(*ParseStudyName(study->name()));
+  auto study = ChangeState(parts_.store, *request, parts_.clock(), ToRunning);
+  if (study.ok() && study->state() == v1::STUDY_STATE_RUNNING) parts_.runners.Start(*ParseStudyName(study->name()));
   return Answer(std::move(study), response);
 }
 
 grpc::Status StudyServiceImpl::PauseStudy(grpc::ServerContext*, const v1::PauseStudyRequest* request,
                                           v1::Study* response) {
-  return Answer(ChangeState(store_, *request, clock_(), ToPaused), response);
+  return Answer(ChangeState(parts_.store, *request, parts_.clock(), ToPaused), response);
 }
 
 grpc::Status StudyServiceImpl::ResumeStudy(grpc::ServerContext*, const v1::ResumeStudyRequest* request,
                                            v1::Study* response) {
-  auto study = ChangeState(store_, *request, clock_(), ToResumed);
-  if (study.ok() && study->state() == v1::STUDY_STATE_RUNNING) runners_.Start(*ParseStudyName(study->name()));
+  auto study = ChangeState(parts_.store, *request, parts_.clock(), ToResumed);
+  if (study.ok() && study->state() == v1::STUDY_STATE_RUNNING) parts_.runners.Start(*ParseStudyName(study->name()));
   return Answer(std::move(study), response);
 }
 
 grpc::Status StudyServiceImpl::CancelStudy(grpc::ServerContext*, const v1::CancelStudyRequest* request,
                                            v1::Study* response) {
-  return Answer(ChangeState(store_, *request, clock_(), ToCancelled), response);
+  return Answer(ChangeState(parts_.store, *request, parts_.clock(), ToCancelled), response);
 }
 
 grpc::Status StudyServiceImpl::DeleteStudy(grpc::ServerContext*, const v1::DeleteStudyRequest* request,
@@ -141,7 +141,7 @@ grpc::Status StudyServiceImpl::DeleteStudy(grpc::ServerContext*, const v1::Delet
   const auto id = ParseStudyName(request->name());
   if (!id.ok()) return ToGrpc(id.status());
   if (absl::Status status = CheckRequestId(request->request_id()); !status.ok()) return ToGrpc(status);
-  return ToGrpc(store_.DeleteStudy(*id, request->request_id()));
+  return ToGrpc(parts_.store.DeleteStudy(*id, request->request_id()));
 }
 
 grpc::Status StudyServiceImpl::ListTrials(grpc::ServerContext*, const v1::ListTrialsRequest* request,
@@ -150,7 +150,7 @@ grpc::Status StudyServiceImpl::ListTrials(grpc::ServerContext*, const v1::ListTr
   if (!id.ok()) return ToGrpc(id.status());
   const auto page = ParsePage(*request);
   if (!page.ok()) return ToGrpc(page.status());
-  auto trials = store_.ListTrials(*id, page->after, page->size + 1);
+  auto trials = parts_.store.ListTrials(*id, page->after, page->size + 1);
   if (!trials.ok()) return ToGrpc(trials.status());
   const bool more = trials->size() > static_cast<std::size_t>(page->size);
   if (more) trials->pop_back();
@@ -167,11 +167,11 @@ grpc::Status StudyServiceImpl::GetTrial(grpc::ServerContext*, const v1::GetTrial
                                         v1::Trial* response) {
   const auto id = ParseTrialName(request->name());
   if (!id.ok()) return ToGrpc(id.status());
-  return Answer(store_.GetTrial(id->study, id->number), response);
+  return Answer(parts_.store.GetTrial(id->study, id->number), response);
 }
 
 absl::StatusOr<v1::Recommendation> StudyServiceImpl::Recommend(std::int64_t id) {
-  const auto study = store_.GetStudy(id);
+  const auto study = parts_.store.GetStudy(id);
   if (!study.ok()) return study.status();
   if (study->state() == v1::STUDY_STATE_CREATED) {
     return absl::FailedPreconditionError(
@@ -181,14 +181,14 @@ absl::StatusOr<v1::Recommendation> StudyServiceImpl::Recommend(std::int64_t id) 
   // Of a study that was paused or cancelled, the store may know more than its runner did at the last look.
   const bool interrupted =
       study->state() == v1::STUDY_STATE_PAUSED || study->state() == v1::STUDY_STATE_CANCELLED;
-  if (auto latest = runners_.Latest(id); latest && !interrupted) {
+  if (auto latest = parts_.runners.Latest(id); latest && !interrupted) {
     answer = *std::move(latest);
-  } else if (study->state() == v1::STUDY_STATE_RUNNING && runners_.Error(id).ok()) {
+  } else if (study->state() == v1::STUDY_STATE_RUNNING && parts_.runners.Error(id).ok()) {
     *answer.mutable_counts() = study->counts();  // its runner is about to know more
   } else {
     const auto problem = ParseSearchSpec(study->spec());
     if (!problem.ok()) return problem.status();
-    auto outcomes = StoredOutcomes::Load(store_, id);
+    auto outcomes = StoredOutcomes::Load(parts_.store, id);
     if (!outcomes.ok()) return outcomes.status();
     auto search = StudySearch::Create(*problem);
     if (!search.ok()) return search.status();
@@ -199,7 +199,7 @@ absl::StatusOr<v1::Recommendation> StudyServiceImpl::Recommend(std::int64_t id) 
     answer.clear_stopped();
     answer.clear_plans_left();
   }
-  const auto usage = store_.Usage(id);
+  const auto usage = parts_.store.Usage(id);
   if (!usage.ok()) return usage.status();
   answer.set_study(study->name());
   answer.set_wall_s(usage->wall_s);
@@ -221,14 +221,27 @@ grpc::Status StudyServiceImpl::WatchStudy(grpc::ServerContext* context, const v1
                                           grpc::ServerWriter<v1::StudyEvent>* writer) {
   const auto id = ParseStudyName(request->name());
   if (!id.ok()) return ToGrpc(id.status());
-  return ToGrpc(Watch(store_, notifier_, *id, request->resume_cursor(),
+  return ToGrpc(Watch(parts_.store, parts_.notifier, *id, request->resume_cursor(),
                       {.send = [&](const v1::StudyEvent& event) { return writer->Write(event); },
                        .gone = [&] { return context->IsCancelled(); },
-                       .error = [&] { return runners_.Error(*id); }}));
+                       .error = [&] { return parts_.runners.Error(*id); },
+                       .waiting = [&] { return parts_.dispatcher.Waiting(*id); }}));
 }
 
-grpc::Status StudyServiceImpl::RetryTrial(grpc::ServerContext*, const v1::RetryTrialRequest*, v1::Trial*) {
-  return NotSupportedYet("RetryTrial");
+absl::StatusOr<v1::Trial> StudyServiceImpl::Retry(const v1::RetryTrialRequest& request) {
+  const auto id = ParseTrialName(request.name());
+  if (!id.ok()) return id.status();
+  if (absl::Status status = CheckRequestId(request.request_id()); !status.ok()) return status;
+  auto trial = parts_.store.RetryTrial(id->study, id->number, request.request_id(), parts_.clock());
+  if (!trial.ok()) return trial;
+  const auto study = parts_.store.GetStudy(id->study);
+  if (!study.ok()) return study.status();
+  if (study->state() == v1::STUDY_STATE_RUNNING) parts_.runners.Restart(id->study);
+  return trial;
+}
+
+grpc::Status StudyServiceImpl::RetryTrial(grpc::ServerContext*, const v1::RetryTrialRequest* request, v1::Trial* response) {
+  return Answer(Retry(*request), response);
 }
 
 grpc::Status StudyServiceImpl::ExportConfig(grpc::ServerContext*, const v1::ExportConfigRequest*,
@@ -237,8 +250,13 @@ grpc::Status StudyServiceImpl::ExportConfig(grpc::ServerContext*, const v1::Expo
 }
 
 grpc::Status StudyServiceImpl::Predict(grpc::ServerContext*,
-                                       grpc::ServerReaderWriter<v1::PredictResponse, v1::PredictRequest>*) {
-  return NotSupportedYet("Predict");
+                                       grpc::ServerReaderWriter<v1::PredictResponse, v1::PredictRequest>* stream) {
+  PredictorCache predictors;
+  v1::PredictRequest request;
+  while (stream->Read(&request)) {
+    if (!stream->Write(AnswerPrediction(request, predictors))) break;  // the caller is gone
+  }
+  return grpc::Status::OK;
 }
 
 }  // namespace autocfg

@@ -1,4 +1,4 @@
-// StudyService over the store and the study runners: checks the request, makes the call, maps the status.
+// StudyService over the store, the study runners and the dispatcher: checks the request, makes the call, maps the status.
 // Thread-safe.
 #pragma once
 
@@ -7,6 +7,7 @@
 #include "absl/synchronization/mutex.h"
 #include "autocfg/v1/study_service.grpc.pb.h"
 #include "server/clock.h"
+#include "server/sched/dispatcher.h"
 #include "server/sched/notifier.h"
 #include "server/services/caller.h"
 #include "server/store/store.h"
@@ -14,10 +15,19 @@
 
 namespace autocfg {
 
+// What a StudyServiceImpl works with; all outlive it.
+struct StudyServiceParts {
+  Store& store;
+  Notifier& notifier;
+  StudyRunners& runners;
+  Dispatcher& dispatcher;
+  Clock clock;
+  std::string local_principal;  // of callers who reach the server (caller.h), who own the studies that they make
+};
+
 class StudyServiceImpl final : public v1::StudyService::Service {
  public:
-  // All outlive this object. `owner`: the principal of callers who reach the server (caller.h), who own the studies that they make.
-  StudyServiceImpl(Store& store, Notifier& notifier, StudyRunners& runners, Clock clock, std::string owner);
+  explicit StudyServiceImpl(StudyServiceParts parts);
 
   grpc::Status CreateStudy(grpc::ServerContext*, const v1::CreateStudyRequest*, v1::Study*) override;
   grpc::Status GetStudy(grpc::ServerContext*, const v1::GetStudyRequest*, v1::Study*) override;
@@ -37,22 +47,22 @@ class StudyServiceImpl final : public v1::StudyService::Service {
   grpc::Status WatchStudy(grpc::ServerContext*, const v1::WatchStudyRequest*,
                           grpc::ServerWriter<v1::StudyEvent>*) override;
 
-  // Not supported yet.
   grpc::Status RetryTrial(grpc::ServerContext*, const v1::RetryTrialRequest*, v1::Trial*) override;
-  grpc::Status ExportConfig(grpc::ServerContext*, const v1::ExportConfigRequest*,
-                            v1::ExportConfigResponse*) override;
   grpc::Status Predict(grpc::ServerContext*,
                        grpc::ServerReaderWriter<v1::PredictResponse, v1::PredictRequest>*) override;
+
+  // Not supported yet.
+  grpc::Status ExportConfig(grpc::ServerContext*, const v1::ExportConfigRequest*,
+                            v1::ExportConfigResponse*) override;
 
  private:
   absl::StatusOr<v1::Study> Create(const v1::CreateStudyRequest& request, const Caller& caller);
   absl::StatusOr<v1::Recommendation> Recommend(std::int64_t study);
+  absl::StatusOr<v1::Trial> Retry(const v1::RetryTrialRequest& request);
+  // With why its work waits.
+  absl::StatusOr<v1::Study> WithWaiting(absl::StatusOr<v1::Study> study);
 
-  Store& store_;
-  Notifier& notifier_;
-  StudyRunners& runners_;
-  const Clock clock_;
-  const std::string owner_;
+  const StudyServiceParts parts_;
   absl::Mutex create_mutex_;  // so that two equal requests find one unfinished study
 };
 

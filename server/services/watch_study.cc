@@ -22,12 +22,14 @@ absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::in
         fmt::format("resume_cursor is {}; it must be one that this study's events had, or 0", resume_cursor));
   }
   std::int64_t cursor = resume_cursor;
+  std::string waiting;  // as it was sent last
   const absl::Status gone = absl::CancelledError("the watcher is gone");
   while (true) {
     const std::uint64_t version = notifier.Version();
     if (watcher.gone()) return gone;
     auto changes = store.ChangesAfter(study, cursor, kTrialsAtOnce);
     if (!changes.ok()) return changes.status();
+    if (changes->study.state() == v1::STUDY_STATE_RUNNING) changes->study.set_waiting(watcher.waiting());
     for (auto& [change, trial] : changes->trials) {
       v1::StudyEvent event;
       event.set_cursor(change);
@@ -37,12 +39,13 @@ absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::in
       cursor = change;
     }
     if (changes->trials.size() == kTrialsAtOnce) continue;
-    if (changes->cursor > cursor) {
+    if (changes->cursor > cursor || changes->study.waiting() != waiting) {
       v1::StudyEvent event;
       event.set_cursor(changes->cursor);
       *event.mutable_study() = changes->study;
       if (!watcher.send(event)) return gone;
       cursor = changes->cursor;
+      waiting = changes->study.waiting();
     }
     if (IsEnd(changes->study.state())) return absl::OkStatus();
     if (absl::Status status = watcher.error(); !status.ok()) return status;

@@ -1,216 +1,209 @@
 #include "server/services/worker_service.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "fmt/format.h"
 #include "server/resource_names.h"
-#include "server/sched/job_wait.h"
+#include "server/services/pages.h"
+#include "server/services/parked_reactor.h"
 #include "server/services/status.h"
+#include "server/services/worker_checks.h"
 
 namespace autocfg {
 namespace {
 
-constexpr double kLongestWait = 60;
-constexpr std::size_t kMaxText = 200;  // of ids
-constexpr std::size_t kMaxMessage = 16 << 10;
-constexpr std::size_t kMaxLog = 64 << 10;  // of one call
-constexpr std::int64_t kMostSlots = 1 << 20;
-
-absl::Status Missing(const char* field) {
-  return absl::InvalidArgumentError(fmt::format("{} is missing", field));
+grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const absl::Status& status) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(ToGrpc(status));
+  return reactor;
 }
 
-absl::Status CheckText(const char* field, const std::string& text, std::size_t most = kMaxText) {
-  if (text.empty()) return Missing(field);
-  if (text.size() > most)
-    return absl::InvalidArgumentError(fmt::format("{} is longer than {} bytes", field, most));
-  return absl::OkStatus();
+template <typename Request>
+WorkerSession SessionOf(const Request& request) {
+  return {request.worker(), request.session_epoch()};
 }
 
-template <typename... Rest>
-absl::Status First(absl::Status first, Rest... rest) {
-  if constexpr (sizeof...(rest) == 0) {
-    return first;
-  } else {
-    return first.ok() ? First(std::move(rest)...) : first;
-  }
-}
-
-absl::Status Check(const v1::RegisterWorkerRequest& request) {
-  if (absl::Status status = First(CheckWorkerName(request.worker()), CheckText("boot_id", request.boot_id()));
-      !status.ok()) {
-    return status;
-  }
-  if (!request.has_inventory()) return Missing("inventory");
-  if (request.inventory().slots() < 1 || request.inventory().slots() > kMostSlots) {
-    return absl::InvalidArgumentError(fmt::format("inventory.slots is {}; it must be from 1 to {}",
-                                                  request.inventory().slots(), kMostSlots));
-  }
-  return absl::OkStatus();
-}
-
-// A measurement that a study could not use is refused here, with the name of its field.
-absl::Status Check(const v1::Measurement& m) {
-  const auto positive = [](double value) { return std::isfinite(value) && value > 0; };
-  const auto not_negative = [](double value) { return std::isfinite(value) && value >= 0; };
-  for (const double step : m.step_time_s()) {
-    if (!positive(step))
-      return absl::InvalidArgumentError(fmt::format("measurement.step_time_s: {} is not a time", step));
-  }
-  if (!m.step_time_s().empty() && !positive(m.median_step_time_s())) {
-    return absl::InvalidArgumentError(
-        fmt::format("measurement.median_step_time_s: {} is not a time", m.median_step_time_s()));
-  }
-  if (!not_negative(m.ci95_s()))
-    return absl::InvalidArgumentError("measurement.ci95_s is negative or no number");
-  if (!not_negative(m.device_s()))
-    return absl::InvalidArgumentError("measurement.device_s is negative or no number");
-  if (m.planned_memory_bytes() < 0)
-    return absl::InvalidArgumentError("measurement.planned_memory_bytes is negative");
-  if (m.peak_memory_bytes() < 0)
-    return absl::InvalidArgumentError("measurement.peak_memory_bytes is negative");
-  if (m.device_overhead_bytes() < 0)
-    return absl::InvalidArgumentError("measurement.device_overhead_bytes is negative");
-  return absl::OkStatus();
-}
-
-absl::Status Check(const v1::ReportTrialRequest& request) {
-  if (absl::Status status =
-          First(CheckWorkerName(request.worker()), CheckText("lease_id", request.lease_id()),
-                CheckText("request_id", request.request_id()));
-      !status.ok()) {
-    return status;
-  }
-  if (request.outcome() == v1::OUTCOME_UNSPECIFIED) return Missing("outcome");
-  if (!v1::Outcome_IsValid(request.outcome())) return absl::InvalidArgumentError("outcome is unknown");
-  if (request.outcome() == v1::OUTCOME_MEASURED && !request.has_measurement() && !request.has_calibration()) {
-    return absl::InvalidArgumentError("measurement and calibration are missing, and the outcome is MEASURED");
-  }
-  if (request.has_measurement()) {
-    if (absl::Status status = Check(request.measurement()); !status.ok()) return status;
-  }
-  if (request.calibration().device_overhead_bytes() < 0)
-    return absl::InvalidArgumentError("calibration.device_overhead_bytes is negative");
-  for (const v1::OpTime& time : request.calibration().ops()) {
-    if (!std::isfinite(time.seconds()) || time.seconds() <= 0) {
-      return absl::InvalidArgumentError(
-          fmt::format("calibration.ops: {} s of {} is not a time", time.seconds(), time.op().kind()));
-    }
-  }
-  return absl::OkStatus();
-}
-
-// Whole characters only: a message is cut where it is too long, since the outcome that it goes with must not
-// be lost.
-std::string Shortened(const std::string& text) {
-  if (text.size() <= kMaxMessage) return text;
-  std::size_t end = kMaxMessage;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0u) == 0x80u) --end;
-  return text.substr(0, end) + "...";
+v1::WorkerState StateOf(const WorkerRecord& record, bool silent) {
+  if (!record.active) return v1::WORKER_STATE_GONE;
+  if (silent) return v1::WORKER_STATE_SILENT;
+  return record.draining ? v1::WORKER_STATE_DRAINING : v1::WORKER_STATE_ACTIVE;
 }
 
 }  // namespace
 
-WorkerServiceImpl::WorkerServiceImpl(Store& store, Notifier& notifier, Clock clock, double lease_duration_s)
-    : store_(store), notifier_(notifier), clock_(std::move(clock)), lease_duration_s_(lease_duration_s) {}
+WorkerServiceImpl::WorkerServiceImpl(WorkerServiceParts parts) : parts_(std::move(parts)) {}
 
-grpc::Status WorkerServiceImpl::RegisterWorker(grpc::ServerContext*, const v1::RegisterWorkerRequest* request,
-                                               v1::RegisterWorkerResponse* response) {
-  if (absl::Status status = Check(*request); !status.ok()) return ToGrpc(status);
-  const auto epoch = store_.RegisterWorker(*request, clock_());
-  if (!epoch.ok()) return ToGrpc(epoch.status());
-  response->set_worker(request->worker());
-  response->set_session_epoch(*epoch);
-  response->set_lease_duration_s(lease_duration_s_);
-  return grpc::Status::OK;
+absl::Status WorkerServiceImpl::Register(const v1::RegisterWorkerRequest& request, v1::RegisterWorkerResponse& response) {
+  if (absl::Status status = Check(request); !status.ok()) return status;
+  const auto epoch = parts_.store.RegisterWorker(request, parts_.clock());
+  if (!epoch.ok()) return epoch.status();
+  parts_.dispatcher.Registered({request.worker(), *epoch});
+  response.set_worker(request.worker());
+  response.set_session_epoch(*epoch);
+  response.set_lease_duration_s(parts_.lease_duration_s);
+  return absl::OkStatus();
 }
 
-grpc::Status WorkerServiceImpl::LeaseWork(grpc::ServerContext* context, const v1::LeaseWorkRequest* request,
-                                          v1::LeaseWorkResponse* response) {
-  if (absl::Status status = CheckWorkerName(request->worker()); !status.ok()) return ToGrpc(status);
-  if (!std::isfinite(request->wait_s()) || request->wait_s() < 0) {
-    return ToGrpc(absl::InvalidArgumentError("wait_s is negative or no number"));
-  }
-  JobWait wait;
-  wait.worker = request->worker();
-  wait.session_epoch = request->session_epoch();
-  wait.wait = absl::Seconds(std::min(request->wait_s(), kLongestWait));
-  wait.lease_duration_s = lease_duration_s_;
-  wait.given_up = [context] { return context->IsCancelled(); };
-  auto lease = WaitForJob(store_, notifier_, clock_, wait);
-  if (!lease.ok()) return ToGrpc(lease.status());
-  if (!lease->has_value()) return grpc::Status::OK;
-  *response->mutable_job() = std::move((*lease)->job);
-  response->set_lease_id((*lease)->lease_id);
-  response->set_fencing_token((*lease)->fencing_token);
-  return grpc::Status::OK;
+grpc::ServerUnaryReactor* WorkerServiceImpl::RegisterWorker(grpc::CallbackServerContext* context, const v1::RegisterWorkerRequest* request,
+                                                            v1::RegisterWorkerResponse* response) {
+  return Answer(context, Register(*request, *response));
 }
 
-grpc::Status WorkerServiceImpl::RenewLease(grpc::ServerContext*, const v1::RenewLeaseRequest* request,
-                                           v1::RenewLeaseResponse* response) {
-  if (absl::Status status =
-          First(CheckWorkerName(request->worker()), CheckText("lease_id", request->lease_id()));
-      !status.ok()) {
-    return ToGrpc(status);
-  }
-  const auto command = store_.RenewLease(request->worker(), request->session_epoch(), request->lease_id(),
-                                         request->fencing_token(), clock_(), lease_duration_s_);
-  if (!command.ok()) return ToGrpc(command.status());
-  response->set_command(*command);
-  return grpc::Status::OK;
+void WorkerServiceImpl::Fill(const Lease& lease, v1::LeaseWorkResponse& response) const {
+  *response.mutable_job() = lease.job;
+  response.set_lease_id(lease.lease_id);
+  response.set_fencing_token(lease.fencing_token);
+  if (lease.workers <= 1) return;
+  v1::Share& share = *response.mutable_share();
+  share.set_first_rank(lease.first_rank);
+  share.set_ranks(lease.ranks);
+  share.set_workers(lease.workers);
+  share.set_barrier_s(parts_.barrier_s);
 }
 
-grpc::Status WorkerServiceImpl::AppendTrialLog(grpc::ServerContext*, const v1::AppendTrialLogRequest* request,
-                                               v1::AppendTrialLogResponse*) {
-  if (absl::Status status =
-          First(CheckText("lease_id", request->lease_id()), CheckText("text", request->text(), kMaxLog));
-      !status.ok()) {
-    return ToGrpc(status);
-  }
-  return ToGrpc(store_.AppendLog(request->lease_id(), request->fencing_token(), request->text()));
+grpc::ServerUnaryReactor* WorkerServiceImpl::LeaseWork(grpc::CallbackServerContext* context, const v1::LeaseWorkRequest* request,
+                                                       v1::LeaseWorkResponse* response) {
+  if (absl::Status status = Check(*request); !status.ok()) return Answer(context, status);
+  PollRequest poll{.session = SessionOf(*request), .wait = *WaitOf(request->wait_s()), .held = std::nullopt};
+  if (request->lists_held_leases()) poll.held.emplace(request->held_leases().begin(), request->held_leases().end());
+  auto* call = new ParkedReactor(context, [this](CallId id, bool broke) { parts_.dispatcher.PollerGone(id, broke); });
+  call->set_id(parts_.dispatcher.Poll(poll, [this, call, response](const absl::StatusOr<Work>& work) {
+    if (!work.ok()) {
+      call->Answer(work.status());
+      return true;
+    }
+    if (call->caller_gone()) {
+      call->Answer(absl::CancelledError("the worker is gone"));
+      return false;
+    }
+    response->set_drain(work->drain);
+    if (work->lease) {
+      Fill(*work->lease, *response);
+      call->set_undelivered([this, lease = *work->lease] { parts_.dispatcher.Undelivered(lease); });
+    }
+    call->Answer(absl::OkStatus());
+    return true;
+  }));
+  return call;
 }
 
-grpc::Status WorkerServiceImpl::ReportTrial(grpc::ServerContext*, const v1::ReportTrialRequest* request,
-                                            v1::ReportTrialResponse*) {
-  if (absl::Status status = Check(*request); !status.ok()) return ToGrpc(status);
+grpc::ServerUnaryReactor* WorkerServiceImpl::RenewLease(grpc::CallbackServerContext* context, const v1::RenewLeaseRequest* request,
+                                                        v1::RenewLeaseResponse* response) {
+  if (absl::Status status = Check(*request); !status.ok()) return Answer(context, status);
+  const RenewRequest renewal{.session = SessionOf(*request),
+                             .lease_id = request->lease_id(),
+                             .fencing_token = request->fencing_token(),
+                             .wait = *WaitOf(request->wait_s())};
+  auto* call = new ParkedReactor(context, [this](CallId id, bool broke) { parts_.dispatcher.RenewerGone(id, broke); });
+  call->set_id(parts_.dispatcher.Renew(renewal, [call, response](const absl::StatusOr<v1::LeaseCommand>& command) {
+    if (command.ok()) response->set_command(*command);
+    call->Answer(command.status());
+  }));
+  return call;
+}
+
+grpc::ServerUnaryReactor* WorkerServiceImpl::Rendezvous(grpc::CallbackServerContext* context, const v1::RendezvousRequest* request,
+                                                        v1::RendezvousResponse* response) {
+  if (absl::Status status = Check(*request); !status.ok()) return Answer(context, status);
+  const JoinRequest join{.lease_id = request->lease_id(),
+                         .fencing_token = request->fencing_token(),
+                         .name = request->name(),
+                         .sequence = request->sequence(),
+                         .values = {request->values().begin(), request->values().end()}};
+  auto* call = new ParkedReactor(context, [this](CallId id, bool) { parts_.rendezvous.CallerGone(id); });
+  call->set_id(parts_.rendezvous.Join(join, [call, response](const absl::StatusOr<Values>& values) {
+    if (values.ok()) response->mutable_values()->Assign(values->begin(), values->end());
+    call->Answer(values.status());
+  }));
+  return call;
+}
+
+grpc::ServerUnaryReactor* WorkerServiceImpl::AppendTrialLog(grpc::CallbackServerContext* context, const v1::AppendTrialLogRequest* request,
+                                                            v1::AppendTrialLogResponse*) {
+  if (absl::Status status = Check(*request); !status.ok()) return Answer(context, status);
+  return Answer(context, parts_.store.AppendLog(request->lease_id(), request->fencing_token(), request->text()));
+}
+
+absl::Status WorkerServiceImpl::Take(const v1::ReportTrialRequest& request) {
+  if (absl::Status status = Check(request); !status.ok()) return status;
   Report report;
-  report.worker = request->worker();
-  report.session_epoch = request->session_epoch();
-  report.lease_id = request->lease_id();
-  report.fencing_token = request->fencing_token();
-  report.attempt = request->attempt();
-  report.request_id = request->request_id();
-  report.outcome = request->outcome();
-  report.message = Shortened(request->message());
-  if (request->has_measurement()) {
-    report.measurement = request->measurement();
-    report.device_overhead_bytes = request->measurement().device_overhead_bytes();
+  report.worker = request.worker();
+  report.session_epoch = request.session_epoch();
+  report.lease_id = request.lease_id();
+  report.fencing_token = request.fencing_token();
+  report.attempt = request.attempt();
+  report.request_id = request.request_id();
+  report.outcome = request.outcome();
+  report.failure = request.failure();
+  report.message = Shortened(request.message());
+  if (request.has_measurement()) {
+    report.measurement = request.measurement();
+    report.device_overhead_bytes = request.measurement().device_overhead_bytes();
   }
-  if (request->has_calibration()) {
-    report.calibration = request->calibration();
-    report.device_overhead_bytes = request->calibration().device_overhead_bytes();
+  if (request.has_calibration()) {
+    report.calibration = request.calibration();
+    report.device_overhead_bytes = request.calibration().device_overhead_bytes();
   }
-  if (request->has_out_of_memory()) report.out_of_memory = request->out_of_memory();
-  return ToGrpc(store_.Report(report, clock_()));
+  if (request.has_out_of_memory()) report.out_of_memory = request.out_of_memory();
+  if (absl::Status status = parts_.store.Report(report, parts_.clock()); !status.ok()) return status;
+  parts_.dispatcher.Heard(SessionOf(request));
+  // A share's end may be no change of its study, but it frees slots and may stop the attempt's other shares.
+  parts_.dispatcher.StoreChanged();
+  parts_.rendezvous.StoreChanged();
+  return absl::OkStatus();
 }
 
-grpc::Status WorkerServiceImpl::DeregisterWorker(grpc::ServerContext*,
-                                                 const v1::DeregisterWorkerRequest* request,
-                                                 v1::DeregisterWorkerResponse*) {
-  if (absl::Status status = CheckWorkerName(request->worker()); !status.ok()) return ToGrpc(status);
-  return ToGrpc(store_.DeregisterWorker(request->worker(), request->session_epoch(), clock_()));
+grpc::ServerUnaryReactor* WorkerServiceImpl::ReportTrial(grpc::CallbackServerContext* context, const v1::ReportTrialRequest* request,
+                                                         v1::ReportTrialResponse*) {
+  return Answer(context, Take(*request));
 }
 
-grpc::Status WorkerServiceImpl::Rendezvous(grpc::ServerContext*, const v1::RendezvousRequest*,
-                                           v1::RendezvousResponse*) {
-  return NotSupportedYet("Rendezvous: a job that spans workers");
+grpc::ServerUnaryReactor* WorkerServiceImpl::DrainWorker(grpc::CallbackServerContext* context, const v1::DrainWorkerRequest* request,
+                                                         v1::DrainWorkerResponse*) {
+  if (absl::Status status = Check(*request); !status.ok()) return Answer(context, status);
+  if (absl::Status status = parts_.store.DrainWorker(request->worker(), parts_.clock()); !status.ok()) return Answer(context, status);
+  parts_.dispatcher.Drains(request->worker());
+  return Answer(context, absl::OkStatus());
 }
 
-grpc::Status WorkerServiceImpl::DrainWorker(grpc::ServerContext*, const v1::DrainWorkerRequest*,
-                                            v1::DrainWorkerResponse*) {
-  return NotSupportedYet("DrainWorker");
+grpc::ServerUnaryReactor* WorkerServiceImpl::DeregisterWorker(grpc::CallbackServerContext* context,
+                                                              const v1::DeregisterWorkerRequest* request, v1::DeregisterWorkerResponse*) {
+  if (absl::Status status = CheckWorkerName(request->worker()); !status.ok()) return Answer(context, status);
+  const absl::Status status = parts_.store.DeregisterWorker(request->worker(), request->session_epoch(), parts_.clock());
+  if (status.ok()) parts_.dispatcher.Deregistered(SessionOf(*request));
+  return Answer(context, status);
+}
+
+absl::Status WorkerServiceImpl::List(const v1::ListWorkersRequest& request, v1::ListWorkersResponse& response) {
+  const auto size = PageSize(request.page_size());
+  if (!size.ok()) return size.status();
+  if (!request.page_token().empty() && !CheckWorkerName(request.page_token()).ok())
+    return absl::InvalidArgumentError("page_token is not one that a list answered with");
+  // One more than asked for tells whether there is a next page.
+  auto records = parts_.store.ListWorkers(request.page_token(), *size + 1, request.gone());
+  if (!records.ok()) return records.status();
+  const bool more = records->size() > static_cast<std::size_t>(*size);
+  if (more) records->pop_back();
+  for (WorkerRecord& record : *records) {
+    const Presence::Seen seen = parts_.dispatcher.Seen(record.session.worker);
+    v1::Worker& worker = *response.add_workers();
+    worker.set_name(record.session.worker);
+    worker.set_state(StateOf(record, seen.silent));
+    *worker.mutable_inventory() = std::move(record.inventory);
+    worker.set_session_epoch(record.session.epoch);
+    worker.set_ranks_in_use(record.ranks_in_use);
+    worker.mutable_jobs()->Assign(record.jobs.begin(), record.jobs.end());
+    worker.set_register_time_s(record.registered_s);
+    worker.set_last_seen_s(seen.last_s);
+  }
+  if (more) response.set_next_page_token(response.workers().rbegin()->name());
+  return absl::OkStatus();
+}
+
+grpc::ServerUnaryReactor* WorkerServiceImpl::ListWorkers(grpc::CallbackServerContext* context, const v1::ListWorkersRequest* request,
+                                                         v1::ListWorkersResponse* response) {
+  return Answer(context, List(*request, *response));
 }
 
 }  // namespace autocfg

@@ -1,41 +1,48 @@
-// WorkerService over the store: checks the request, makes the call, maps the status. Thread-safe.
+// WorkerService over the store, the dispatcher and the rendezvous: checks the request, makes the call, maps the status. Thread-safe.
 #pragma once
 
 #include "autocfg/v1/worker_service.grpc.pb.h"
 #include "server/clock.h"
-#include "server/sched/notifier.h"
+#include "server/sched/dispatcher.h"
+#include "server/sched/rendezvous.h"
 #include "server/store/store.h"
 
 namespace autocfg {
 
-class WorkerServiceImpl final : public v1::WorkerService::Service {
+// What a WorkerServiceImpl works with; all outlive it.
+struct WorkerServiceParts {
+  Store& store;
+  Dispatcher& dispatcher;
+  Rendezvous& rendezvous;
+  Clock clock;
+  double lease_duration_s = 0;
+  double barrier_s = 0;
+};
+
+class WorkerServiceImpl final : public v1::WorkerService::CallbackService {
  public:
-  // All outlive this object.
-  WorkerServiceImpl(Store& store, Notifier& notifier, Clock clock, double lease_duration_s);
+  explicit WorkerServiceImpl(WorkerServiceParts parts);
 
-  grpc::Status RegisterWorker(grpc::ServerContext*, const v1::RegisterWorkerRequest*,
-                              v1::RegisterWorkerResponse*) override;
-  grpc::Status LeaseWork(grpc::ServerContext*, const v1::LeaseWorkRequest*, v1::LeaseWorkResponse*) override;
-  grpc::Status RenewLease(grpc::ServerContext*, const v1::RenewLeaseRequest*,
-                          v1::RenewLeaseResponse*) override;
-  grpc::Status AppendTrialLog(grpc::ServerContext*, const v1::AppendTrialLogRequest*,
-                              v1::AppendTrialLogResponse*) override;
-  grpc::Status ReportTrial(grpc::ServerContext*, const v1::ReportTrialRequest*,
-                           v1::ReportTrialResponse*) override;
-  grpc::Status DeregisterWorker(grpc::ServerContext*, const v1::DeregisterWorkerRequest*,
-                                v1::DeregisterWorkerResponse*) override;
-
-  // Not supported yet.
-  grpc::Status Rendezvous(grpc::ServerContext*, const v1::RendezvousRequest*,
-                          v1::RendezvousResponse*) override;
-  grpc::Status DrainWorker(grpc::ServerContext*, const v1::DrainWorkerRequest*,
-                           v1::DrainWorkerResponse*) override;
+  grpc::ServerUnaryReactor* RegisterWorker(grpc::CallbackServerContext*, const v1::RegisterWorkerRequest*,
+                                           v1::RegisterWorkerResponse*) override;
+  grpc::ServerUnaryReactor* LeaseWork(grpc::CallbackServerContext*, const v1::LeaseWorkRequest*, v1::LeaseWorkResponse*) override;
+  grpc::ServerUnaryReactor* RenewLease(grpc::CallbackServerContext*, const v1::RenewLeaseRequest*, v1::RenewLeaseResponse*) override;
+  grpc::ServerUnaryReactor* Rendezvous(grpc::CallbackServerContext*, const v1::RendezvousRequest*, v1::RendezvousResponse*) override;
+  grpc::ServerUnaryReactor* AppendTrialLog(grpc::CallbackServerContext*, const v1::AppendTrialLogRequest*,
+                                           v1::AppendTrialLogResponse*) override;
+  grpc::ServerUnaryReactor* ReportTrial(grpc::CallbackServerContext*, const v1::ReportTrialRequest*, v1::ReportTrialResponse*) override;
+  grpc::ServerUnaryReactor* DrainWorker(grpc::CallbackServerContext*, const v1::DrainWorkerRequest*, v1::DrainWorkerResponse*) override;
+  grpc::ServerUnaryReactor* DeregisterWorker(grpc::CallbackServerContext*, const v1::DeregisterWorkerRequest*,
+                                             v1::DeregisterWorkerResponse*) override;
+  grpc::ServerUnaryReactor* ListWorkers(grpc::CallbackServerContext*, const v1::ListWorkersRequest*, v1::ListWorkersResponse*) override;
 
  private:
-  Store& store_;
-  Notifier& notifier_;
-  const Clock clock_;
-  const double lease_duration_s_;
+  absl::Status Register(const v1::RegisterWorkerRequest& request, v1::RegisterWorkerResponse& response);
+  absl::Status Take(const v1::ReportTrialRequest& request);
+  absl::Status List(const v1::ListWorkersRequest& request, v1::ListWorkersResponse& response);
+  void Fill(const Lease& lease, v1::LeaseWorkResponse& response) const;
+
+  const WorkerServiceParts parts_;
 };
 
 }  // namespace autocfg

@@ -488,21 +488,24 @@ TEST_F(CoordinatorTest, HealthAndReflectionAnswer) {
   // Both by the wire format of their request, since their messages are not part of this project.
   grpc::GenericStub generic(channel_);
   grpc::CompletionQueue queue;
-  grpc::ClientContext context;
-  const grpc::Slice nothing("");
-  grpc::ByteBuffer empty(&nothing, 1);
   grpc::ByteBuffer response;
   grpc::Status status;
-  auto call = generic.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", empty, &queue);
-  call->StartCall();
-  call->Finish(&response, &status, &response);
+  grpc::Slice slice;
   void* tag = nullptr;
   bool ok = false;
-  ASSERT_TRUE(queue.Next(&tag, &ok));
-  EXPECT_TRUE(status.ok()) << status.error_message();
-  grpc::Slice slice;
-  ASSERT_TRUE(response.DumpToSingleSlice(&slice).ok());
-  EXPECT_EQ(std::string(reinterpret_cast<const char*>(slice.begin()), slice.size()), "\x08\x01");  // SERVING
+  // Of the server, and of each service: field 1, a string.
+  for (const std::string service : {"", "\x0a\x17" "autocfg.v1.StudyService", "\x0a\x18" "autocfg.v1.WorkerService"}) {
+    grpc::ClientContext context;
+    const grpc::Slice bytes(service);
+    const grpc::ByteBuffer check(&bytes, 1);
+    auto call = generic.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", check, &queue);
+    call->StartCall();
+    call->Finish(&response, &status, &response);
+    ASSERT_TRUE(queue.Next(&tag, &ok));
+    EXPECT_TRUE(status.ok()) << service << ": " << status.error_message();
+    ASSERT_TRUE(response.DumpToSingleSlice(&slice).ok());
+    EXPECT_EQ(std::string(reinterpret_cast<const char*>(slice.begin()), slice.size()), "\x08\x01") << service;  // SERVING
+  }
 
   grpc::ClientContext stream_context;
   auto stream = generic.PrepareCall(&stream_context,

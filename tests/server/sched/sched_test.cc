@@ -1,4 +1,4 @@
-// Waking those who wait, the long poll, and the end of leases on an injected clock.
+// Waking those who wait, and the end of leases on an injected clock.
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -6,15 +6,15 @@
 #include "absl/time/clock.h"
 #include "gtest/gtest.h"
 #include "server/resource_names.h"
-#include "server/sched/job_wait.h"
 #include "server/sched/lease_expiry.h"
 #include "server/sched/notifier.h"
 #include "server/store/sqlite_store.h"
+#include "tests/server/sched/sched_fixture.h"
 
 namespace autocfg {
 namespace {
 
-constexpr absl::Duration kLong = absl::Seconds(20);  // more than any of these tests may take
+
 
 TEST(Notifier, AChangeBetweenLookingAndWaitingIsNotMissed) {
   Notifier notifier;
@@ -77,14 +77,6 @@ class SchedTest : public testing::Test {
     job.mutable_train();
     ASSERT_TRUE(store_->EnqueueTrial(study_, trial, job, 2, 0).ok());
   }
-  JobWait Request(absl::Duration wait) {
-    JobWait request;
-    request.worker = "workers/a";
-    request.session_epoch = epoch_;
-    request.wait = wait;
-    request.lease_duration_s = 10;
-    return request;
-  }
 
   std::unique_ptr<Store> store_;
   Notifier notifier_;
@@ -93,44 +85,6 @@ class SchedTest : public testing::Test {
   std::int64_t epoch_ = 0;
   std::int64_t study_ = 0;
 };
-
-TEST_F(SchedTest, ALongPollAnswersWhenWorkArrives) {
-  std::thread enqueue([&] {
-    absl::SleepFor(absl::Milliseconds(30));
-    Enqueue("tp=1");
-  });
-  const auto lease = WaitForJob(*store_, notifier_, clock_, Request(kLong));
-  enqueue.join();
-  ASSERT_TRUE(lease.ok());
-  ASSERT_TRUE(lease->has_value());
-  EXPECT_EQ((*lease)->key.trial, 1);
-  EXPECT_EQ((*lease)->expires_s, 110);
-}
-
-TEST_F(SchedTest, ALongPollEndsWithoutWork) {
-  EXPECT_FALSE(WaitForJob(*store_, notifier_, clock_, Request(absl::ZeroDuration()))->has_value());
-  EXPECT_FALSE(WaitForJob(*store_, notifier_, clock_, Request(absl::Milliseconds(20)))->has_value());
-  Enqueue("tp=1");
-  EXPECT_TRUE(WaitForJob(*store_, notifier_, clock_, Request(absl::ZeroDuration()))->has_value());
-}
-
-TEST_F(SchedTest, NothingIsLeasedToACallerThatIsGone) {
-  Enqueue("tp=1");
-  JobWait request = Request(kLong);
-  request.given_up = [] { return true; };
-  EXPECT_FALSE(WaitForJob(*store_, notifier_, clock_, request)->has_value());
-  EXPECT_EQ(store_->GetTrial(study_, 1)->state(), v1::TRIAL_STATE_QUEUED);
-  notifier_.Close();
-  EXPECT_FALSE(WaitForJob(*store_, notifier_, clock_, Request(kLong))->has_value());
-  EXPECT_EQ(store_->GetTrial(study_, 1)->state(), v1::TRIAL_STATE_QUEUED);
-}
-
-TEST_F(SchedTest, ALongPollOfAnOldSessionFails) {
-  JobWait request = Request(kLong);
-  ++request.session_epoch;
-  EXPECT_EQ(WaitForJob(*store_, notifier_, clock_, request).status().code(),
-            absl::StatusCode::kFailedPrecondition);
-}
 
 TEST_F(SchedTest, LeasesEndByTheClock) {
   Enqueue("tp=1");

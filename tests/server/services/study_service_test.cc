@@ -1,10 +1,16 @@
-// StudyService over the wire: malformed requests, pages, idempotency, what is not supported yet, and the
-// stream of WatchStudy.
+// StudyService over the wire: malformed requests, pages, idempotency, retries, predictions, and the stream of WatchStudy.
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <set>
 
 #include "gmock/gmock.h"
+#include "nlohmann/json.hpp"
+#include "proto/convert/cluster_convert.h"
+#include "proto/convert/model_convert.h"
+#include "proto/convert/plan_convert.h"
+#include "proto/convert/workload_convert.h"
+#include "search/text/prediction_json.h"
 #include "tests/server/coordinator_fixture.h"
 
 namespace autocfg {
@@ -60,14 +66,14 @@ TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
   ExpectRefused(with([](auto& s) {
                   auto& axis = *s.add_space();
                   axis.set_name("mbz");
-                  axis.add_values("1");
+                  axis.add_values(std::string("1"));
                 }),
                 invalid, "mbz");
   ExpectRefused(with([](auto& s) {
                   for (int i = 0; i < 2; ++i) {
                     auto& axis = *s.add_space();
                     axis.set_name("tp");
-                    axis.add_values("1");
+                    axis.add_values(std::string("1"));
                   }
                 }),
                 invalid, "twice");
@@ -283,21 +289,197 @@ TEST_F(StudyServiceTest, ListsPage) {
 }
 
 TEST_F(StudyServiceTest, WhatIsNotSupportedYetSaysSo) {
-  v1::Trial trial;
   v1::ExportConfigResponse exported;
-  for (const grpc::Status& status :
-       {Call(studies_, &v1::StudyService::Stub::RetryTrial, v1::RetryTrialRequest(), &trial),
-        Call(studies_, &v1::StudyService::Stub::ExportConfig, v1::ExportConfigRequest(), &exported)}) {
-    EXPECT_EQ(status.error_code(), StatusCode::UNIMPLEMENTED);
-    EXPECT_THAT(status.error_message(), HasSubstr("not supported yet"));
+  const grpc::Status status = Call(studies_, &v1::StudyService::Stub::ExportConfig, v1::ExportConfigRequest(), &exported);
+  EXPECT_EQ(status.error_code(), StatusCode::UNIMPLEMENTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("not supported yet"));
+}
+
+// --- RetryTrial ---
+
+TEST_F(StudyServiceTest, ARetriedTrialIsMeasuredAndTheSearchTakesItIntoAccount) {
+  const std::string name = Create(SmallSpec()).name();
+  const std::string best = "tp=1,pp=1,dp=4,mbs=1";  // by the worker's formula
+  std::atomic<bool> broken = true;
+  std::atomic<bool> retried = false;
+  std::atomic<bool> failed = false;
+  std::atomic<int> held = 0;
+  FakeWorker worker(coordinator_->address(), [&](const v1::Job& job) {
+    if (job.has_train() && job.train().plan().dp() == 4 && job.train().plan().micro_batch() == 1 && broken) {
+      v1::ReportTrialRequest report;
+      report.set_outcome(v1::OUTCOME_FAILED);
+      report.set_message("rank 1: a fault that is mended later");
+      failed = true;
+      return report;
+    }
+    if (failed && !retried) {  // the study does not end before
+      ++held;
+      while (!retried) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return FakeWorker::ByFormula(job);
+  });
+  ASSERT_TRUE(Start(name).ok());
+  while (held == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::vector<std::string> mended;
+  for (const v1::Trial& trial : Trials(name)) {
+    if (trial.state() == v1::TRIAL_STATE_FAILED) mended.push_back(trial.name());
   }
+  ASSERT_FALSE(mended.empty());
+  broken = false;
+  for (const std::string& trial : mended) {
+    v1::RetryTrialRequest request;
+    request.set_name(trial);
+    request.set_request_id(fmt::format("retry of {}", trial));
+    v1::Trial answer;
+    for (int i = 0; i < 2; ++i) {  // once is as good as twice
+      const grpc::Status status = Call(studies_, &v1::StudyService::Stub::RetryTrial, request, &answer);
+      ASSERT_TRUE(status.ok()) << status.error_message();
+      EXPECT_EQ(answer.state(), v1::TRIAL_STATE_QUEUED);
+    }
+  }
+  retried = true;
+  EXPECT_EQ(Finish(name).state(), v1::STUDY_STATE_DONE);
+  for (const v1::Trial& trial : Trials(name)) EXPECT_EQ(trial.state(), v1::TRIAL_STATE_MEASURED) << trial.name();
+  EXPECT_EQ(Recommend(name).best().plan_text(), best);
+  // It has ended.
+  v1::RetryTrialRequest late;
+  late.set_name(mended.front());
+  v1::Trial answer;
+  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::RetryTrial, late, &answer).error_code(), StatusCode::FAILED_PRECONDITION);
+  late.set_name(fmt::format("{}/trials/9999", name));
+  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::RetryTrial, late, &answer).error_code(), StatusCode::NOT_FOUND);
+  late.set_name("trials/1");
+  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::RetryTrial, late, &answer).error_code(), StatusCode::INVALID_ARGUMENT);
+}
+
+// --- Predict ---
+
+// The question of `line` as a message.
+v1::PredictRequest PredictionMessage(const std::string& id, const std::string& line) {
+  const auto question = ParsePredictionRequest(nlohmann::ordered_json::parse(line));
+  EXPECT_TRUE(question.ok()) << question.status();
+  v1::PredictRequest request;
+  request.set_id(id);
+  *request.mutable_model() = ToProto(question->model);
+  *request.mutable_cluster() = ToProto(question->cluster);
+  *request.mutable_workload() = ToProto(question->workload);
+  *request.mutable_plan() = ToProto(question->plan);
+  return request;
+}
+
+TEST_F(StudyServiceTest, PredictionsAreThoseOfTheCommandLineInOrder) {
+  const auto line = [](const std::string& plan) {
+    return fmt::format(R"({{"model": "gpt3-175b", "cluster": "a100-80gb-sxm:8x8", "global_batch": 64, "plan": {{{}}}}})", plan);
+  };
+  const std::vector<std::string> plans = {R"("tp": 8, "pp": 8, "dp": 1, "micro_batch": 1)", R"("tp": 8, "pp": 4, "dp": 2, "micro_batch": 1)",
+                                          R"("tp": 4, "pp": 8, "dp": 2, "micro_batch": 2)"};
   grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
   const auto stream = studies_->Predict(&context);
+  PredictorCache predictors;
+  v1::PredictResponse response;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const AnsweredLine expected = AnswerPredictionLine(line(plans[i]), predictors);
+    ASSERT_TRUE(expected.ok) << expected.text;
+    const auto json = nlohmann::json::parse(expected.text);
+    ASSERT_TRUE(stream->Write(PredictionMessage(std::to_string(i), line(plans[i]))));
+    ASSERT_TRUE(stream->Read(&response));
+    EXPECT_EQ(response.id(), std::to_string(i));
+    EXPECT_EQ(response.error(), "");
+    EXPECT_EQ(response.prediction().step_time_s(), json.at("step_time_s").get<double>());
+    EXPECT_EQ(response.prediction().feasible(), json.at("feasible").get<bool>());
+    EXPECT_EQ(response.prediction().memory_bytes().total(), json.at("memory_bytes").at("total").get<std::int64_t>());
+  }
+  // What is left out has the same defaults.
+  v1::PredictRequest defaults = PredictionMessage("d", line(plans[0]));
+  defaults.mutable_workload()->clear_seq_len();
+  defaults.mutable_workload()->clear_precision();
+  ASSERT_TRUE(stream->Write(defaults) && stream->Read(&response));
+  EXPECT_EQ(response.prediction().step_time_s(), nlohmann::json::parse(AnswerPredictionLine(line(plans[0]), predictors).text).at("step_time_s"));
+
+  // Wrong ones get their error, and the rest go on.
+  const auto wrong = [&](const std::function<void(v1::PredictRequest&)>& edit, const std::string& words) {
+    v1::PredictRequest request = PredictionMessage("w", line(plans[0]));
+    edit(request);
+    ASSERT_TRUE(stream->Write(request) && stream->Read(&response)) << words;
+    EXPECT_THAT(response.error(), HasSubstr(words));
+    EXPECT_THAT(response.error(), testing::Not(HasSubstr("\n")));
+    EXPECT_FALSE(response.has_prediction());
+  };
+  wrong([](auto& r) { r.clear_model(); }, "model is missing");
+  wrong([](auto& r) { r.clear_plan(); }, "plan is missing");
+  wrong([](auto& r) { r.clear_workload(); }, "workload is missing");
+  wrong([](auto& r) { r.mutable_model()->set_layers(-1); }, "layers");
+  wrong([](auto& r) { r.mutable_workload()->set_seq_len(-1); }, "seq_len");
+  wrong([](auto& r) { r.mutable_workload()->set_global_batch(-1); }, "global_batch");
+  wrong([](auto& r) { r.mutable_workload()->set_precision("fp12"); }, "fp12");
+  wrong([](auto& r) { r.mutable_cluster()->set_local(true); }, "local has no figures");
+  wrong([](auto& r) { r.mutable_plan()->set_tp(7); }, "tp");
+  wrong([](auto& r) { r.set_id(std::string(2 << 20, 'x')); }, "longer than");
+  ASSERT_TRUE(stream->Write(PredictionMessage("last", line(plans[1]))) && stream->Read(&response));
+  EXPECT_EQ(response.id(), "last");
+  EXPECT_TRUE(response.has_prediction());
   stream->WritesDone();
-  EXPECT_EQ(stream->Finish().error_code(), StatusCode::UNIMPLEMENTED);
+  EXPECT_FALSE(stream->Read(&response));
+  EXPECT_TRUE(stream->Finish().ok());
 }
 
 // --- WatchStudy ---
+
+TEST_F(StudyServiceTest, AWatcherHearsThatWorkWaitsAndThatItDoesNoLonger) {
+  const std::string name = Create(SmallSpec()).name();
+  ASSERT_TRUE(Start(name).ok());
+  std::unique_ptr<FakeWorker> worker;
+  std::string waited;
+  const Stream stream = Watch(name, 0, [&](const v1::StudyEvent& event) {
+    if (!event.study().waiting().empty() && worker == nullptr) {
+      waited = event.study().waiting();
+      EXPECT_EQ(Get(name).waiting(), waited);
+      v1::ListStudiesResponse list;
+      EXPECT_TRUE(Call(studies_, &v1::StudyService::Stub::ListStudies, v1::ListStudiesRequest(), &list).ok());
+      EXPECT_EQ(list.studies(0).waiting(), waited);
+      worker = std::make_unique<FakeWorker>(coordinator_->address());
+    }
+    return false;
+  });
+  ASSERT_TRUE(stream.status.ok()) << stream.status.error_message();
+  EXPECT_THAT(waited, HasSubstr("worker"));
+  EXPECT_EQ(stream.events.back().study().state(), v1::STUDY_STATE_DONE);
+  EXPECT_EQ(stream.events.back().study().waiting(), "");
+}
+
+int Threads() {
+  int threads = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/task")) ++threads;
+  return threads;
+}
+
+TEST_F(StudyServiceTest, WatchersThatDisconnectAreForgotten) {
+  const std::string name = Create(SmallSpec()).name();
+  EXPECT_EQ(Watch(name, 0, [](const v1::StudyEvent&) { return true; }).status.error_code(), StatusCode::CANCELLED);
+  const int before = Threads();
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
+    std::vector<std::unique_ptr<grpc::ClientReader<v1::StudyEvent>>> readers;
+    v1::WatchStudyRequest request;
+    request.set_name(name);
+    for (int i = 0; i < 30; ++i) {
+      contexts.push_back(std::make_unique<grpc::ClientContext>());
+      readers.push_back(studies_->WatchStudy(contexts.back().get(), request));
+      v1::StudyEvent event;
+      EXPECT_TRUE(readers.back()->Read(&event));  // it is being watched
+    }
+    for (int i = 0; i < 30; ++i) {
+      contexts[static_cast<std::size_t>(i)]->TryCancel();
+      readers[static_cast<std::size_t>(i)]->Finish();
+    }
+  }
+  // Each held a thread: they are free again.
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (Threads() > before + 10 && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_LE(Threads(), before + 10);
+  EXPECT_EQ(Get(name).name(), name);
+}
 
 TEST_F(StudyServiceTest, AWatcherSeesEveryTrialAndTheEnd) {
   const std::string name = Create(SmallSpec()).name();

@@ -1,0 +1,356 @@
+#include "server/sched/dispatcher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "fmt/format.h"
+#include "spdlog/spdlog.h"
+
+namespace autocfg {
+namespace {
+
+absl::Status Closing() { return absl::UnavailableError("the coordinator is shutting down: call again later"); }
+
+absl::Status Superseded(const WorkerSession& session) {
+  return absl::FailedPreconditionError(fmt::format("session {} of {} is over: another one has begun", session.epoch, session.worker));
+}
+
+void Run(const std::vector<std::function<void()>>& answers) {
+  for (const auto& answer : answers) answer();
+}
+
+}  // namespace
+
+Dispatcher::Dispatcher(Store& store, Clock clock, DispatcherOptions options)
+    : store_(store),
+      clock_(std::move(clock)),
+      options_(std::move(options)),
+      presence_(options_.lease_duration_s, options_.broken_grace),
+      thread_([this] { Loop(); }) {}
+
+Dispatcher::~Dispatcher() { Close(); }
+
+void Dispatcher::StoreChanged() {
+  absl::MutexLock lock(&mutex_);
+  look_ = true;
+  ++changes_;
+}
+
+void Dispatcher::Ended(const WorkerSession& session, bool broke) { presence_.Unparked(session, broke, clock_(), absl::Now()); }
+
+CallId Dispatcher::Poll(const PollRequest& request, PollAnswer answer) {
+  const auto refuse = [&](const absl::Status& status) {
+    answer(status);
+    return CallId{0};
+  };
+  if (absl::Status status = store_.CheckSession(request.session); !status.ok()) return refuse(status);
+  if (request.held) {
+    if (absl::Status status = store_.KeepOnly(request.session, *request.held, clock_()); !status.ok()) return refuse(status);
+  }
+  const auto worker = store_.GetWorker(request.session.worker);
+  if (!worker.ok()) return refuse(worker.status());
+  const auto nothing = [drain = worker->draining](const ParkedPoll& poll) {
+    poll.answer(Work{.lease = std::nullopt, .drain = drain});
+  };
+
+  std::optional<ParkedPoll> ended;
+  CallId id = 0;
+  absl::Status refused;
+  bool at_once = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (closed_) {
+      refused = Closing();
+    } else if (!presence_.Heard(request.session, clock_())) {
+      refused = Superseded(request.session);
+    } else if (worker->draining && presence_.TellDrainToPoll(request.session)) {
+      at_once = true;
+    } else {
+      presence_.Parked(request.session);
+      auto placed = polls_.Put(request.session.worker, {request.session, worker->draining, answer}, absl::Now() + request.wait);
+      id = placed.id;
+      ended = std::move(placed.displaced);
+      if (ended) Ended(ended->session, /*broke=*/false);
+      look_ = true;
+    }
+  }
+  if (!refused.ok()) return refuse(refused);
+  if (at_once) nothing({request.session, true, std::move(answer)});
+  if (ended) nothing(*ended);
+  return id;
+}
+
+CallId Dispatcher::Renew(const RenewRequest& request, RenewAnswer answer) {
+  std::uint64_t changes = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    changes = changes_;
+  }
+  const auto command = store_.RenewLease(request.session.worker, request.session.epoch, request.lease_id, request.fencing_token, clock_(),
+                                         options_.lease_duration_s);
+  if (!command.ok()) {
+    answer(command.status());
+    return 0;
+  }
+  std::optional<ParkedRenewal> ended;
+  CallId id = 0;
+  absl::StatusOr<v1::LeaseCommand> now = *command;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (closed_) {
+      now = Closing();
+    } else if (!presence_.Heard(request.session, clock_())) {
+      now = Superseded(request.session);
+    } else if (request.wait > absl::ZeroDuration() && *command != v1::LEASE_COMMAND_CANCEL &&
+               !(*command == v1::LEASE_COMMAND_DRAIN && presence_.TellDrainToRenewal(request.session))) {
+      presence_.Parked(request.session);
+      auto placed = renewals_.Put(request.lease_id, {request.session, *command, answer}, absl::Now() + request.wait);
+      id = placed.id;
+      ended = std::move(placed.displaced);
+      if (ended) Ended(ended->session, /*broke=*/false);
+      if (changes_ != changes) look_ = true;  // what the renewal said may be outdated
+    }
+  }
+  if (id == 0) answer(now);
+  if (ended) ended->answer(ended->otherwise);
+  return id;
+}
+
+void Dispatcher::PollerGone(CallId id, bool broke) {
+  std::optional<ParkedPoll> poll;
+  {
+    absl::MutexLock lock(&mutex_);
+    poll = polls_.TakeById(id);
+    if (!poll) return;
+    Ended(poll->session, broke);
+    look_ = true;
+  }
+  poll->answer(absl::CancelledError("the worker is gone"));
+}
+
+void Dispatcher::RenewerGone(CallId id, bool broke) {
+  std::optional<ParkedRenewal> renewal;
+  {
+    absl::MutexLock lock(&mutex_);
+    renewal = renewals_.TakeById(id);
+    if (!renewal) return;
+    Ended(renewal->session, broke);
+    look_ = true;
+  }
+  renewal->answer(absl::CancelledError("the worker is gone"));
+}
+
+void Dispatcher::Undelivered(const Lease& lease) {
+  spdlog::info("{}: lease {} did not reach {}; its job is queued again", lease.job.name(), lease.lease_id, lease.session.worker);
+  if (absl::Status status = store_.ReturnLease(lease.lease_id, lease.fencing_token, clock_()); !status.ok())
+    spdlog::error("lease {} cannot be returned, and runs out: {}", lease.lease_id, status.ToString());
+}
+
+template <typename Which>
+Dispatcher::Answers Dispatcher::EndCalls(Which which, const absl::StatusOr<Work>& polls, const absl::StatusOr<v1::LeaseCommand>& renewals) {
+  Answers answers;
+  for (ParkedPoll& poll : polls_.TakeIf([&](const ParkedPoll& each, absl::Time) { return which(each.session); })) {
+    Ended(poll.session, /*broke=*/false);
+    answers.push_back([answer = std::move(poll.answer), polls] { answer(polls); });
+  }
+  for (ParkedRenewal& renewal : renewals_.TakeIf([&](const ParkedRenewal& each, absl::Time) { return which(each.session); })) {
+    Ended(renewal.session, /*broke=*/false);
+    answers.push_back([answer = std::move(renewal.answer), renewals] { answer(renewals); });
+  }
+  return answers;
+}
+
+void Dispatcher::Registered(const WorkerSession& session) {
+  Answers answers;
+  {
+    absl::MutexLock lock(&mutex_);
+    presence_.Heard(session, clock_());
+    const absl::Status over = Superseded({session.worker, session.epoch - 1});
+    answers = EndCalls([&](const WorkerSession& each) { return each.worker == session.worker && each.epoch < session.epoch; }, over, over);
+    look_ = true;
+  }
+  Run(answers);
+}
+
+void Dispatcher::Deregistered(const WorkerSession& session) {
+  Answers answers;
+  {
+    absl::MutexLock lock(&mutex_);
+    answers = EndCalls([&](const WorkerSession& each) { return each == session; }, Work{},
+                       absl::FailedPreconditionError(fmt::format("{} has deregistered", session.worker)));
+    presence_.Forget(session);
+    look_ = true;
+  }
+  Run(answers);
+}
+
+void Dispatcher::Drains(const std::string& worker) {
+  Answers answers;
+  {
+    absl::MutexLock lock(&mutex_);
+    polls_.ForEach([&](const std::string&, const ParkedPoll& poll) {
+      if (poll.session.worker == worker) presence_.TellDrainToPoll(poll.session);
+    });
+    renewals_.ForEach([&](const std::string&, const ParkedRenewal& renewal) {
+      if (renewal.session.worker == worker) presence_.TellDrainToRenewal(renewal.session);
+    });
+    answers = EndCalls([&](const WorkerSession& each) { return each.worker == worker; }, Work{.lease = std::nullopt, .drain = true},
+                       v1::LEASE_COMMAND_DRAIN);
+  }
+  Run(answers);
+}
+
+void Dispatcher::Heard(const WorkerSession& session) {
+  absl::MutexLock lock(&mutex_);
+  presence_.Heard(session, clock_());
+}
+
+Presence::Seen Dispatcher::Seen(const std::string& worker) {
+  absl::MutexLock lock(&mutex_);
+  return presence_.Find(worker, clock_());
+}
+
+std::string Dispatcher::Waiting(std::int64_t study) {
+  absl::MutexLock lock(&mutex_);
+  const auto at = waiting_.find(study);
+  return at == waiting_.end() ? "" : at->second;
+}
+
+std::size_t Dispatcher::parked() {
+  absl::MutexLock lock(&mutex_);
+  return polls_.size() + renewals_.size();
+}
+
+void Dispatcher::Close() {
+  Answers answers;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (std::exchange(closed_, true)) return;
+    answers = EndCalls([](const WorkerSession&) { return true; }, Closing(), Closing());
+  }
+  Run(answers);
+  thread_.join();
+}
+
+void Dispatcher::Loop() {
+  while (true) {
+    {
+      absl::MutexLock lock(&mutex_);
+      // A storage that fails tells of that as a change: without a pause there would be no end of looking.
+      if (!last_error_.ok()) mutex_.AwaitWithTimeout(absl::Condition(&closed_), options_.look_period);
+      const absl::Time next = std::min({polls_.NextDeadline(), renewals_.NextDeadline(), presence_.NextLoss()});
+      mutex_.AwaitWithDeadline(absl::Condition(this, &Dispatcher::Wake), std::min(next, absl::Now() + options_.look_period));
+      if (closed_) return;
+      look_ = false;
+    }
+    Look();
+  }
+}
+
+void Dispatcher::Look() {
+  std::vector<WorkerSession> lost;
+  std::vector<WorkerSession> waiting;
+  std::vector<WorkerSession> live;
+  bool renewing = false;
+  const absl::Time now = absl::Now();
+  {
+    absl::MutexLock lock(&mutex_);
+    lost = presence_.TakeLost(now);
+    polls_.ForEach([&](const std::string&, const ParkedPoll& poll) { waiting.push_back(poll.session); });
+    live = presence_.Live(clock_());
+    renewing = !renewals_.empty();
+  }
+  LoseBroken(lost);
+  HandOut(waiting, live);
+  if (renewing) StopLeases();
+  EndDue(now);
+}
+
+void Dispatcher::EndDue(absl::Time now) {
+  Answers answers;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (ParkedPoll& poll : polls_.TakeDue(now)) {
+      Ended(poll.session, /*broke=*/false);
+      answers.push_back([call = std::move(poll)] { call.answer(Work{.lease = std::nullopt, .drain = call.drain}); });
+    }
+    for (ParkedRenewal& renewal : renewals_.TakeDue(now)) {
+      Ended(renewal.session, /*broke=*/false);
+      answers.push_back([call = std::move(renewal)] { call.answer(call.otherwise); });
+    }
+  }
+  Run(answers);
+}
+
+void Dispatcher::LoseBroken(const std::vector<WorkerSession>& lost) {
+  for (const WorkerSession& session : lost) {
+    const auto shares = store_.LoseGangShares(session, fmt::format("the connection to {} broke", session.worker), clock_());
+    if (!shares.ok()) {
+      spdlog::error("{}: what it held cannot be ended before its leases run out: {}", session.worker, shares.status().ToString());
+    } else if (*shares > 0) {
+      spdlog::warn("{}: its connection broke; {} share(s) of jobs that span workers are lost", session.worker, *shares);
+    }
+  }
+}
+
+void Dispatcher::Give(const std::optional<ParkedPoll>& poll, const Lease& lease) {
+  if (!poll || !poll->answer(Work{.lease = lease, .drain = false})) Undelivered(lease);
+}
+
+void Dispatcher::HandOut(const std::vector<WorkerSession>& waiting, const std::vector<WorkerSession>& live) {
+  const auto assigned = store_.LeaseJobs(waiting, live, clock_(), options_.lease_duration_s);
+  if (!assigned.ok()) {
+    if (assigned.status() != last_error_) spdlog::error("no work can be handed out: {}", assigned.status().ToString());
+    last_error_ = assigned.status();
+    Answers answers;
+    {
+      absl::MutexLock lock(&mutex_);
+      for (const WorkerSession& session : waiting) {
+        auto poll = polls_.Take(session.worker);
+        if (!poll) continue;
+        Ended(poll->session, /*broke=*/false);
+        answers.push_back([call = *std::move(poll), status = assigned.status()] { call.answer(status); });
+      }
+    }
+    return Run(answers);
+  }
+  last_error_ = absl::OkStatus();
+  std::vector<std::pair<std::optional<ParkedPoll>, const Lease*>> given;
+  bool other_waiting = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const Lease& lease : assigned->leases) {
+      const ParkedPoll* waits = polls_.Find(lease.session.worker);
+      auto poll = waits != nullptr && waits->session == lease.session ? polls_.Take(lease.session.worker) : std::nullopt;
+      if (poll) Ended(poll->session, /*broke=*/false);
+      given.emplace_back(std::move(poll), &lease);
+    }
+    std::map<std::int64_t, std::string> now(assigned->waiting.begin(), assigned->waiting.end());
+    other_waiting = now != waiting_;
+    waiting_ = std::move(now);
+  }
+  for (const auto& [poll, lease] : given) Give(poll, *lease);
+  if (other_waiting) options_.on_waiting();
+}
+
+void Dispatcher::StopLeases() {
+  const auto stopping = store_.LeasesToStop();
+  if (!stopping.ok()) {
+    spdlog::error("workers cannot be told what to stop before their next renewal: {}", stopping.status().ToString());
+    return;
+  }
+  std::vector<ParkedRenewal> told;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const std::string& lease : *stopping) {
+      if (auto renewal = renewals_.Take(lease)) {
+        Ended(renewal->session, /*broke=*/false);
+        told.push_back(*std::move(renewal));
+      }
+    }
+  }
+  for (const ParkedRenewal& renewal : told) renewal.answer(v1::LEASE_COMMAND_CANCEL);
+}
+
+}  // namespace autocfg

@@ -1,0 +1,93 @@
+// Calls that wait for an answer, each under a key with a deadline: one a key. Not thread-safe; its owner guards it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace autocfg {
+
+// Names a parked call to whoever made it; never used again. 0: none, the call was answered at once.
+using CallId = std::uint64_t;
+
+template <typename Key, typename Call>
+class ParkedCalls {
+ public:
+  struct Placed {
+    CallId id = 0;
+    std::optional<Call> displaced;  // which had the same key
+  };
+  Placed Put(const Key& key, Call call, absl::Time deadline) {
+    Placed placed{.id = ++last_id_, .displaced = Take(key)};
+    calls_.emplace(key, Entry{placed.id, deadline, std::move(call)});
+    keys_.emplace(placed.id, key);
+    return placed;
+  }
+
+  // Each takes out what it returns.
+  std::optional<Call> Take(const Key& key) {
+    const auto at = calls_.find(key);
+    if (at == calls_.end()) return std::nullopt;
+    std::optional<Call> call(std::move(at->second.call));
+    keys_.erase(at->second.id);
+    calls_.erase(at);
+    return call;
+  }
+  std::optional<Call> TakeById(CallId id) {
+    const auto at = keys_.find(id);
+    if (at == keys_.end()) return std::nullopt;
+    const Key key = at->second;
+    return Take(key);
+  }
+  template <typename Predicate>
+  std::vector<Call> TakeIf(Predicate predicate) {
+    std::vector<Key> keys;
+    for (const auto& [key, entry] : calls_) {
+      if (predicate(entry.call, entry.deadline)) keys.push_back(key);
+    }
+    std::vector<Call> taken;
+    for (const Key& key : keys) taken.push_back(*Take(key));
+    return taken;
+  }
+  std::vector<Call> TakeDue(absl::Time now) {
+    return TakeIf([now](const Call&, absl::Time deadline) { return deadline <= now; });
+  }
+  std::vector<Call> TakeAll() {
+    return TakeIf([](const Call&, absl::Time) { return true; });
+  }
+
+  const Call* Find(const Key& key) const {
+    const auto at = calls_.find(key);
+    return at == calls_.end() ? nullptr : &at->second.call;
+  }
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    for (const auto& [key, entry] : calls_) visit(key, entry.call);
+  }
+  // Infinitely far away where there is none.
+  absl::Time NextDeadline() const {
+    absl::Time next = absl::InfiniteFuture();
+    for (const auto& [key, entry] : calls_) next = std::min(next, entry.deadline);
+    return next;
+  }
+  bool empty() const { return calls_.empty(); }
+  std::size_t size() const { return calls_.size(); }
+
+ private:
+  struct Entry {
+    CallId id = 0;
+    absl::Time deadline;
+    Call call;
+  };
+  CallId last_id_ = 0;
+  std::map<Key, Entry> calls_;
+  std::map<CallId, Key> keys_;
+};
+
+}  // namespace autocfg

@@ -1,0 +1,90 @@
+#include "server/sched/presence.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace autocfg {
+
+Presence::Entry* Presence::Current(const WorkerSession& session) {
+  const auto at = workers_.find(session.worker);
+  return at == workers_.end() || at->second.epoch != session.epoch ? nullptr : &at->second;
+}
+
+bool Presence::Heard(const WorkerSession& session, double now_s) {
+  Entry& entry = workers_[session.worker];
+  if (entry.epoch > session.epoch) return false;
+  if (entry.epoch < session.epoch) {
+    entry = Entry();
+    entry.epoch = session.epoch;
+  }
+  entry.last_s = now_s;
+  entry.lost_at.reset();
+  entry.lost = false;
+  return true;
+}
+
+void Presence::Parked(const WorkerSession& session) {
+  if (Entry* entry = Current(session)) ++entry->parked;
+}
+
+void Presence::Unparked(const WorkerSession& session, bool broke, double now_s, absl::Time now) {
+  Entry* entry = Current(session);
+  if (entry == nullptr) return;
+  --entry->parked;
+  if (!broke) {
+    entry->last_s = now_s;
+  } else if (entry->parked == 0) {
+    entry->lost_at = now + grace_;
+  }
+}
+
+void Presence::Forget(const WorkerSession& session) {
+  if (Current(session) != nullptr) workers_.erase(session.worker);
+}
+
+std::vector<WorkerSession> Presence::TakeLost(absl::Time now) {
+  std::vector<WorkerSession> lost;
+  for (auto& [worker, entry] : workers_) {
+    if (!entry.lost_at || *entry.lost_at > now) continue;
+    entry.lost_at.reset();
+    entry.lost = true;
+    lost.push_back({worker, entry.epoch});
+  }
+  return lost;
+}
+
+absl::Time Presence::NextLoss() const {
+  absl::Time next = absl::InfiniteFuture();
+  for (const auto& [worker, entry] : workers_) {
+    if (entry.lost_at) next = std::min(next, *entry.lost_at);
+  }
+  return next;
+}
+
+std::vector<WorkerSession> Presence::Live(double now_s) const {
+  std::vector<WorkerSession> live;
+  for (const auto& [worker, entry] : workers_) {
+    if (entry.parked > 0 || (!entry.lost && now_s - entry.last_s < 2 * lease_duration_s_)) live.push_back({worker, entry.epoch});
+  }
+  return live;
+}
+
+Presence::Seen Presence::Find(const std::string& worker, double now_s) const {
+  const auto at = workers_.find(worker);
+  if (at == workers_.end()) return {};
+  const Entry& entry = at->second;
+  if (entry.parked > 0) return {.last_s = now_s, .silent = false};
+  return {.last_s = entry.last_s, .silent = now_s - entry.last_s > lease_duration_s_};
+}
+
+bool Presence::TellDrainToPoll(const WorkerSession& session) {
+  Entry* entry = Current(session);
+  return entry != nullptr && !std::exchange(entry->poll_told, true);
+}
+
+bool Presence::TellDrainToRenewal(const WorkerSession& session) {
+  Entry* entry = Current(session);
+  return entry != nullptr && !std::exchange(entry->renewal_told, true);
+}
+
+}  // namespace autocfg

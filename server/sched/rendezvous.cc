@@ -1,0 +1,263 @@
+#include "server/sched/rendezvous.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "fmt/format.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::size_t kMaxName = 200;
+
+absl::Status Closing() { return absl::UnavailableError("the coordinator is shutting down: call again later"); }
+
+absl::Status Stopping() { return absl::AbortedError("the job is being stopped: another of its workers has ended, or it was cancelled"); }
+
+std::size_t BytesOf(const std::vector<std::string>& values) {
+  std::size_t bytes = 0;
+  for (const std::string& value : values) bytes += value.size();
+  return bytes;
+}
+
+std::string Ranks(std::int32_t first, std::size_t ranks) {
+  const auto last = first + static_cast<std::int64_t>(ranks) - 1;
+  return last == first ? fmt::format("rank {}", first) : fmt::format("ranks {} to {}", first, last);
+}
+
+void Run(const std::vector<std::function<void()>>& answers) {
+  for (const auto& answer : answers) answer();
+}
+
+}  // namespace
+
+Rendezvous::Rendezvous(Store& store, RendezvousOptions options) : store_(store), options_(options), thread_([this] { Loop(); }) {}
+
+Rendezvous::~Rendezvous() { Close(); }
+
+absl::Status Rendezvous::Bring(Attempt& attempt, const ShareOfAttempt& share, const JoinRequest& request) {
+  const auto found = attempt.gatherings.find(request.sequence);
+  if (found == attempt.gatherings.end()) {
+    // After a restart of the coordinator the first that comes is taken as it is.
+    const bool begun = !attempt.gatherings.empty();
+    const std::int64_t newest = begun ? attempt.gatherings.rbegin()->first : 0;
+    if (begun && request.sequence > newest && (request.sequence != newest + 1 || !attempt.gatherings.rbegin()->second.complete)) {
+      return absl::FailedPreconditionError(
+          fmt::format("gathering {} is out of order: {} is under way or the last", request.sequence, newest));
+    }
+    if (begun && request.sequence < newest && attempt.gatherings.begin()->second.complete && request.sequence < attempt.gatherings.begin()->first)
+      return absl::FailedPreconditionError(fmt::format("gathering {} is over, and its values are dropped", request.sequence));
+    Gathering& made = attempt.gatherings[request.sequence];
+    made.name = request.name;
+    made.deadline = absl::Now() + options_.barrier;
+  }
+  Gathering& gathering = attempt.gatherings[request.sequence];
+  if (gathering.name != request.name) {
+    return absl::InvalidArgumentError(fmt::format("gathering {}: {} come to \"{}\", and {} came to \"{}\"", request.sequence,
+                                                  Ranks(share.first_rank, request.values.size()), request.name,
+                                                  Ranks(gathering.values.begin()->first, gathering.values.begin()->second.size()), gathering.name));
+  }
+  if (const auto before = gathering.values.find(share.first_rank); before != gathering.values.end()) {
+    if (before->second == request.values) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        fmt::format("gathering {}: {} brought other values before", request.sequence, Ranks(share.first_rank, request.values.size())));
+  }
+  const std::size_t bytes = BytesOf(request.values);
+  if (gathering.bytes + bytes > options_.gathering_bytes) {
+    return absl::InvalidArgumentError(
+        fmt::format("gathering {}: the values of all ranks together exceed {} bytes", request.sequence, options_.gathering_bytes));
+  }
+  gathering.values.emplace(share.first_rank, request.values);
+  gathering.bytes += bytes;
+  gathering.ranks += share.ranks;
+  return absl::OkStatus();
+}
+
+Values Rendezvous::Gathered(const Gathering& gathering) {
+  Values all;
+  for (const auto& [first, values] : gathering.values) all.insert(all.end(), values.begin(), values.end());
+  return all;
+}
+
+void Rendezvous::DropOld(Attempt& attempt) const {
+  std::size_t kept = 0;
+  for (const auto& [sequence, gathering] : attempt.gatherings) kept += gathering.complete ? gathering.bytes : 0;
+  for (auto at = attempt.gatherings.begin(); at != attempt.gatherings.end() && std::next(at) != attempt.gatherings.end();) {
+    if (!at->second.complete) {
+      ++at;
+      continue;
+    }
+    if (kept <= options_.kept_bytes) return;
+    kept -= at->second.bytes;
+    at = attempt.gatherings.erase(at);
+  }
+}
+
+Rendezvous::Answers Rendezvous::Complete(const AttemptKey& key, Attempt& attempt, std::int64_t sequence) {
+  Gathering& gathering = attempt.gatherings[sequence];
+  gathering.complete = true;
+  const Values all = Gathered(gathering);
+  Answers answers;
+  for (Waiting& call : waiting_.TakeIf([&](const Waiting& each, absl::Time) { return each.attempt == key && each.sequence == sequence; }))
+    answers.push_back([answer = std::move(call.answer), all] { answer(all); });
+  DropOld(attempt);
+  return answers;
+}
+
+CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
+  const auto refuse = [&](const absl::Status& status) {
+    answer(status);
+    return CallId{0};
+  };
+  if (request.name.empty() || request.name.size() > kMaxName)
+    return refuse(absl::InvalidArgumentError(fmt::format("name must have 1 to {} bytes", kMaxName)));
+  if (request.sequence < 0) return refuse(absl::InvalidArgumentError(fmt::format("sequence is {}; it counts from 0", request.sequence)));
+  if (BytesOf(request.values) > options_.share_bytes)
+    return refuse(absl::InvalidArgumentError(fmt::format("values have more than {} bytes together", options_.share_bytes)));
+  const auto share = store_.FindShare(request.lease_id, request.fencing_token);
+  if (!share.ok()) return refuse(share.status());
+  if (share->stopping) return refuse(Stopping());
+  if (request.values.size() != static_cast<std::size_t>(share->ranks)) {
+    return refuse(
+        absl::InvalidArgumentError(fmt::format("values are {}; the lease has {} rank(s), and each has one", request.values.size(), share->ranks)));
+  }
+
+  const AttemptKey key(share->job, share->attempt);
+  const LeaseKey lease{request.lease_id, request.fencing_token};
+  Answers answers;
+  CallId id = 0;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (closed_) {
+      answers.push_back([answer = std::move(answer)] { answer(Closing()); });
+    } else {
+      Attempt& attempt = attempts_[key];
+      attempt.ranks = share->job_ranks;
+      attempt.shares[lease] = {share->first_rank, share->ranks};
+      if (absl::Status status = Bring(attempt, *share, request); !status.ok()) {
+        answers.push_back([answer = std::move(answer), status] { answer(status); });
+      } else if (const Gathering& gathering = attempt.gatherings[request.sequence]; gathering.complete) {
+        answers.push_back([answer = std::move(answer), all = Gathered(gathering)] { answer(all); });
+      } else {
+        auto placed = waiting_.Put(lease, {key, request.sequence, std::move(answer)}, gathering.deadline);
+        id = placed.id;
+        if (placed.displaced) {
+          answers.push_back([answer = std::move(placed.displaced->answer)] { answer(absl::AbortedError("the same call has come again")); });
+        }
+        if (gathering.values.size() == 1) look_ = true;  // there is a deadline
+        if (gathering.ranks == attempt.ranks) {
+          Answers all = Complete(key, attempt, request.sequence);
+          answers.insert(answers.end(), all.begin(), all.end());
+        }
+      }
+    }
+  }
+  Run(answers);
+  return id;
+}
+
+void Rendezvous::CallerGone(CallId id) {
+  std::optional<Waiting> call;
+  {
+    absl::MutexLock lock(&mutex_);
+    call = waiting_.TakeById(id);
+  }
+  if (call) call->answer(absl::CancelledError("the worker is gone"));
+}
+
+void Rendezvous::StoreChanged() {
+  absl::MutexLock lock(&mutex_);
+  if (!attempts_.empty()) look_ = true;
+}
+
+std::size_t Rendezvous::bytes() {
+  absl::MutexLock lock(&mutex_);
+  std::size_t bytes = 0;
+  for (const auto& [key, attempt] : attempts_) {
+    for (const auto& [sequence, gathering] : attempt.gatherings) bytes += gathering.bytes;
+  }
+  return bytes;
+}
+
+void Rendezvous::Close() {
+  std::vector<Waiting> calls;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (std::exchange(closed_, true)) return;
+    calls = waiting_.TakeAll();
+  }
+  for (const Waiting& call : calls) call.answer(Closing());
+  thread_.join();
+}
+
+void Rendezvous::Loop() {
+  while (true) {
+    {
+      absl::MutexLock lock(&mutex_);
+      const absl::Time next = attempts_.empty() ? absl::InfiniteFuture() : absl::Now() + options_.look_period;
+      mutex_.AwaitWithDeadline(absl::Condition(this, &Rendezvous::Wake), std::min(next, waiting_.NextDeadline()));
+      if (closed_) return;
+      look_ = false;
+    }
+    EndLate();
+    EndBroken();
+  }
+}
+
+void Rendezvous::EndLate() {
+  Answers answers;
+  {
+    absl::MutexLock lock(&mutex_);
+    const absl::Time now = absl::Now();
+    for (Waiting& call : waiting_.TakeDue(now)) {
+      std::string text = "not all ranks came in time";
+      if (const auto attempt = attempts_.find(call.attempt); attempt != attempts_.end()) {
+        if (const auto gathering = attempt->second.gatherings.find(call.sequence); gathering != attempt->second.gatherings.end()) {
+          text = fmt::format("gathering {} (\"{}\"): {} of {} ranks came within {}", call.sequence, gathering->second.name, gathering->second.ranks,
+                             attempt->second.ranks, absl::FormatDuration(options_.barrier));
+        }
+      }
+      answers.push_back([answer = std::move(call.answer), text] { answer(absl::DeadlineExceededError(text)); });
+    }
+    for (auto& [key, attempt] : attempts_) {
+      std::erase_if(attempt.gatherings, [&](const auto& each) { return !each.second.complete && each.second.deadline <= now; });
+    }
+  }
+  Run(answers);
+}
+
+void Rendezvous::EndBroken() {
+  std::vector<LeaseKey> leases;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [key, attempt] : attempts_) {
+      for (const auto& [lease, ranks] : attempt.shares) leases.push_back(lease);
+    }
+  }
+  std::map<LeaseKey, absl::Status> over;
+  std::vector<LeaseKey> gone;
+  for (const LeaseKey& lease : leases) {
+    const auto share = store_.FindShare(lease.lease_id, lease.fencing_token);
+    if (share.ok() && share->stopping) over.emplace(lease, Stopping());
+    if (absl::IsFailedPrecondition(share.status())) {
+      over.emplace(lease, share.status());
+      gone.push_back(lease);
+    }
+  }
+  Answers answers;
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const auto& [lease, status] : over) {
+      if (auto call = waiting_.Take(lease)) answers.push_back([answer = std::move(call->answer), status = status] { answer(status); });
+    }
+    for (const LeaseKey& lease : gone) {
+      for (auto& [key, attempt] : attempts_) attempt.shares.erase(lease);
+    }
+    std::erase_if(attempts_, [](const auto& each) { return each.second.shares.empty(); });
+  }
+  Run(answers);
+}
+
+}  // namespace autocfg

@@ -1,0 +1,71 @@
+#include "server/services/prediction_answer.h"
+
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "fmt/format.h"
+#include "proto/convert/cluster_convert.h"
+#include "proto/convert/model_convert.h"
+#include "proto/convert/plan_convert.h"
+#include "proto/convert/prediction_convert.h"
+#include "search/plan/workload.h"
+#include "search/text/prediction_json.h"
+
+namespace autocfg {
+namespace {
+
+constexpr std::size_t kMostRequestBytes = std::size_t{1} << 20;
+
+absl::StatusOr<PlanPrediction> Answer(const v1::PredictRequest& message, PredictorCache& predictors) {
+  for (const auto& [there, field] : {std::pair(message.has_model(), "model"), std::pair(message.has_cluster(), "cluster"),
+                                     std::pair(message.has_workload(), "workload"), std::pair(message.has_plan(), "plan")}) {
+    if (!there) return absl::InvalidArgumentError(fmt::format("request: {} is missing", field));
+  }
+  PredictionRequest request;
+  auto model = FromProto(message.model());
+  if (!model.ok()) return model.status();
+  request.model = *std::move(model);
+  auto cluster = FromProto(message.cluster());
+  if (!cluster.ok()) return cluster.status();
+  request.cluster = *std::move(cluster);
+  if (message.workload().seq_len() < 0)
+    return absl::InvalidArgumentError(fmt::format("workload: seq_len is {}; it must not be negative", message.workload().seq_len()));
+  request.workload.global_batch = message.workload().global_batch();
+  if (absl::Status status = FillPredictionRequest(request, message.workload().seq_len(), message.workload().precision()); !status.ok())
+    return status;
+  auto plan = FromProto(message.plan());
+  if (!plan.ok()) return plan.status();
+  request.plan = *std::move(plan);
+  return AnswerPredictionRequest(request, predictors);
+}
+
+// A bug of ours in one request is an answer too: the rest go on.
+absl::StatusOr<PlanPrediction> AnswerSafely(const v1::PredictRequest& message, PredictorCache& predictors) {
+  try {
+    return Answer(message, predictors);
+  } catch (const std::exception& error) {
+    return absl::InternalError(fmt::format("internal error: {}; please report it", error.what()));
+  }
+}
+
+}  // namespace
+
+v1::PredictResponse AnswerPrediction(const v1::PredictRequest& request, PredictorCache& predictors) {
+  v1::PredictResponse response;
+  if (request.ByteSizeLong() > kMostRequestBytes) {
+    response.set_error(fmt::format("request: it is longer than {} bytes", kMostRequestBytes));
+    return response;
+  }
+  response.set_id(request.id());
+  const auto predicted = AnswerSafely(request, predictors);
+  if (predicted.ok()) {
+    *response.mutable_prediction() = ToProto(predicted->prediction);
+  } else {
+    response.set_error(std::string(predicted.status().message()));
+  }
+  return response;
+}
+
+}  // namespace autocfg

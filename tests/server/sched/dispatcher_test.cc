@@ -1,0 +1,290 @@
+// The dispatcher on a memory store: who gets work when, who is told to stop when, and what those who have gone cost.
+#include "server/sched/dispatcher.h"
+
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "tests/server/sched/sched_fixture.h"
+
+namespace autocfg {
+namespace {
+
+using testing::HasSubstr;
+
+class DispatcherTest : public SchedFixture {
+ protected:
+  void SetUp() override {
+    SchedFixture::SetUp();
+    Make({});
+  }
+  void TearDown() override {
+    if (dispatcher_) dispatcher_->Close();
+  }
+  void Make(DispatcherOptions options) {
+    if (dispatcher_) dispatcher_->Close();
+    dispatcher_ = std::make_unique<Dispatcher>(*store_, clock_, std::move(options));
+    store_->OnChange([this] { dispatcher_->StoreChanged(); });
+  }
+
+  struct Poll {
+    CallId id = 0;
+    Answered<Work> answer;
+  };
+  // `takes`: what the answer returns.
+  Poll Begin(const WorkerSession& session, absl::Duration wait = kLong, bool takes = true, std::optional<std::vector<std::string>> held = {}) {
+    Poll poll;
+    poll.id = dispatcher_->Poll({session, wait, std::move(held)}, [takes, answer = poll.answer.Answer()](absl::StatusOr<Work> work) {
+      answer(std::move(work));
+      return takes;
+    });
+    return poll;
+  }
+  struct Renewal {
+    CallId id = 0;
+    Answered<v1::LeaseCommand> answer;
+  };
+  Renewal Renew(const Lease& lease, absl::Duration wait = kLong) {
+    Renewal renewal;
+    renewal.id = dispatcher_->Renew({lease.session, lease.lease_id, lease.fencing_token, wait}, renewal.answer.Answer());
+    return renewal;
+  }
+  Lease LeaseOf(const Poll& poll) {
+    const auto work = poll.answer.Wait();
+    EXPECT_TRUE(work.ok()) << work.status();
+    EXPECT_TRUE(work.ok() && work->lease.has_value());
+    return work.ok() && work->lease ? *work->lease : Lease();
+  }
+  // Until the state is this one.
+  void AwaitState(std::int64_t trial, v1::TrialState state) {
+    const absl::Time limit = absl::Now() + kLong;
+    while (State(trial) != state && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));
+    EXPECT_EQ(State(trial), state);
+  }
+  absl::Status End(const Lease& lease, v1::Outcome outcome, v1::FailureKind failure = v1::FAILURE_KIND_UNSPECIFIED) {
+    Report report;
+    report.worker = lease.session.worker;
+    report.session_epoch = lease.session.epoch;
+    report.lease_id = lease.lease_id;
+    report.fencing_token = lease.fencing_token;
+    report.attempt = lease.attempt;
+    report.request_id = lease.lease_id;
+    report.outcome = outcome;
+    report.failure = failure;
+    return store_->Report(report, now_);
+  }
+
+  std::unique_ptr<Dispatcher> dispatcher_;
+};
+
+TEST_F(DispatcherTest, AParkedPollIsAnsweredWhenWorkIsQueued) {
+  const Poll poll = Begin(Register("workers/a", 4));
+  EXPECT_NE(poll.id, 0u);
+  EXPECT_FALSE(poll.answer.there());
+  const std::int64_t trial = Enqueue("tp=1", 1);
+  const Lease lease = LeaseOf(poll);
+  EXPECT_EQ(lease.key.trial, trial);
+  EXPECT_EQ(lease.expires_s, 110);
+  EXPECT_EQ(dispatcher_->parked(), 0u);
+}
+
+TEST_F(DispatcherTest, WorkThatIsThereIsGivenAtOnceAndAPollEndsWithout) {
+  const WorkerSession a = Register("workers/a", 1);
+  const std::int64_t trial = Enqueue("tp=1", 1);
+  EXPECT_EQ(LeaseOf(Begin(a)).key.trial, trial);
+  // One that does not wait is looked at all the same.
+  const std::int64_t next = Enqueue("tp=2", 1);
+  EXPECT_EQ(LeaseOf(Begin(Register("workers/b", 1), absl::ZeroDuration())).key.trial, next);
+  const auto none = Begin(a, absl::Milliseconds(5)).answer.Wait();
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_FALSE(none->lease.has_value());
+  EXPECT_FALSE(none->drain);
+}
+
+TEST_F(DispatcherTest, AGangIsFormedFromParkedPolls) {
+  const Poll a = Begin(Register("workers/a", 2));
+  const std::int64_t trial = Enqueue("tp=4", 4);
+  // Alone it cannot: the study says that its work waits, once that has been looked at.
+  const absl::Time limit = absl::Now() + kLong;
+  while (dispatcher_->Waiting(study_).empty() && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_NE(dispatcher_->Waiting(study_), "");
+  EXPECT_EQ(State(trial), v1::TRIAL_STATE_QUEUED);
+  const Poll b = Begin(Register("workers/b", 2));
+  const Lease one = LeaseOf(a);
+  const Lease two = LeaseOf(b);
+  EXPECT_EQ(one.workers, 2);
+  EXPECT_EQ(one.ranks + two.ranks, 4);
+  EXPECT_NE(one.first_rank, two.first_rank);
+  while (!dispatcher_->Waiting(study_).empty() && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_EQ(dispatcher_->Waiting(study_), "");
+}
+
+TEST_F(DispatcherTest, ABrokenCallOfAGangMemberStopsTheOthers) {
+  Make({.broken_grace = absl::Milliseconds(20)});
+  const Poll first = Begin(Register("workers/a", 2));
+  const Poll second = Begin(Register("workers/b", 2));
+  const std::int64_t trial = Enqueue("tp=4", 4);
+  const Lease a = LeaseOf(first);
+  const Lease b = LeaseOf(second);
+  const Poll of_a = Begin(a.session);
+  const Renewal renewal_of_a = Renew(a);
+  const Renewal renewal_of_b = Renew(b);
+  // One of two calls is no broken connection.
+  dispatcher_->RenewerGone(renewal_of_a.id, /*broke=*/true);
+  EXPECT_EQ(renewal_of_a.answer.Wait().status().code(), absl::StatusCode::kCancelled);
+  EXPECT_FALSE(renewal_of_b.answer.there());
+  dispatcher_->PollerGone(of_a.id, /*broke=*/true);
+  const auto command = renewal_of_b.answer.Wait();
+  ASSERT_TRUE(command.ok()) << command.status();
+  EXPECT_EQ(*command, v1::LEASE_COMMAND_CANCEL);
+  EXPECT_TRUE(End(b, v1::OUTCOME_FAILED, v1::FAILURE_KIND_PEER).ok());
+  EXPECT_EQ(State(trial), v1::TRIAL_STATE_QUEUED);
+  EXPECT_EQ(Renew(a).answer.Wait().status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(DispatcherTest, AWorkerThatCallsAgainInTimeLosesNothing) {
+  Make({.broken_grace = absl::Seconds(1)});
+  const Poll first = Begin(Register("workers/a", 2));
+  const Poll second = Begin(Register("workers/b", 2));
+  Enqueue("tp=4", 4);
+  const Lease a = LeaseOf(first);
+  const Lease b = LeaseOf(second);
+  const Renewal broken = Renew(a);
+  dispatcher_->RenewerGone(broken.id, /*broke=*/true);
+  const auto again = Renew(a, absl::Milliseconds(1500)).answer.Wait();  // longer than the grace
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, v1::LEASE_COMMAND_CONTINUE);
+  EXPECT_TRUE(store_->FindShare(b.lease_id, b.fencing_token).ok());
+}
+
+TEST_F(DispatcherTest, ACallWhoseTimeIsOverIsNoBrokenConnection) {
+  Make({.broken_grace = absl::ZeroDuration()});
+  const Poll first = Begin(Register("workers/a", 2));
+  const Poll second = Begin(Register("workers/b", 2));
+  Enqueue("tp=4", 4);
+  const Lease a = LeaseOf(first);
+  LeaseOf(second);
+  dispatcher_->RenewerGone(Renew(a).id, /*broke=*/false);
+  EXPECT_EQ(*Renew(a, absl::Milliseconds(5)).answer.Wait(), v1::LEASE_COMMAND_CONTINUE);
+}
+
+TEST_F(DispatcherTest, ASecondPollEndsTheFirst) {
+  const WorkerSession a = Register("workers/a", 1);
+  const Poll first = Begin(a);
+  const Poll second = Begin(a);
+  const auto none = first.answer.Wait();
+  ASSERT_TRUE(none.ok());
+  EXPECT_FALSE(none->lease.has_value());
+  EXPECT_EQ(dispatcher_->parked(), 1u);
+  Enqueue("tp=1", 1);
+  LeaseOf(second);
+}
+
+TEST_F(DispatcherTest, AnotherSessionEndsTheCallsOfTheOneBefore) {
+  const WorkerSession before = Register("workers/a", 1);
+  Enqueue("tp=1", 1);
+  const Lease lease = LeaseOf(Begin(before));
+  const Poll poll = Begin(before);
+  const Renewal renewal = Renew(lease);
+  const WorkerSession now = Register("workers/a", 1, "another boot");
+  dispatcher_->Registered(now);
+  EXPECT_EQ(poll.answer.Wait().status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(renewal.answer.Wait().status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Begin(before).answer.Wait().status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Begin({"workers/nobody", 1}).answer.Wait().status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(LeaseOf(Begin(now)).attempt, 2);
+}
+
+TEST_F(DispatcherTest, ACallerThatHasGoneCostsNothing) {
+  const WorkerSession a = Register("workers/a", 1);
+  const std::int64_t trial = Enqueue("tp=1", 1);
+  // Gone before it could be told: the job is queued again, and the attempt does not count.
+  for (int i = 0; i < 5; ++i) {
+    Begin(a, kLong, /*takes=*/false).answer.Wait().IgnoreError();
+    AwaitState(trial, v1::TRIAL_STATE_QUEUED);
+  }
+  // Gone while it waited: it is not given anything.
+  const WorkerSession b = Register("workers/b", 1);
+  EXPECT_EQ(LeaseOf(Begin(b)).key.trial, trial);
+  const Poll gone = Begin(a);
+  dispatcher_->PollerGone(gone.id, /*broke=*/true);
+  EXPECT_EQ(gone.answer.Wait().status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(dispatcher_->parked(), 0u);
+  EXPECT_EQ(State(trial), v1::TRIAL_STATE_RUNNING);
+}
+
+TEST_F(DispatcherTest, ALeaseThatTheWorkerDoesNotKnowIsGivenAnew) {
+  const WorkerSession a = Register("workers/a", 1);
+  const std::int64_t trial = Enqueue("tp=1", 1);
+  const Lease lost = LeaseOf(Begin(a));
+  const Lease again = LeaseOf(Begin(a, kLong, true, std::vector<std::string>{}));
+  EXPECT_EQ(again.key.trial, trial);
+  EXPECT_NE(again.lease_id, lost.lease_id);
+  // One that it lists stays.
+  EXPECT_FALSE(Begin(a, absl::Milliseconds(5), true, std::vector<std::string>{again.lease_id}).answer.Wait()->lease.has_value());
+  EXPECT_EQ(*Renew(again, absl::ZeroDuration()).answer.Wait(), v1::LEASE_COMMAND_CONTINUE);
+}
+
+TEST_F(DispatcherTest, CancellingReachesAParkedRenewalAtOnce) {
+  const WorkerSession a = Register("workers/a", 1);
+  Enqueue("tp=1", 1);
+  const Lease lease = LeaseOf(Begin(a));
+  const Renewal renewal = Renew(lease);
+  EXPECT_FALSE(renewal.answer.there());
+  ASSERT_TRUE(store_->CancelJobs(study_, now_).ok());
+  EXPECT_EQ(*renewal.answer.Wait(), v1::LEASE_COMMAND_CANCEL);
+  EXPECT_EQ(*Renew(lease).answer.Wait(), v1::LEASE_COMMAND_CANCEL);
+}
+
+TEST_F(DispatcherTest, ADrainingWorkerIsToldOnceAndGetsNothing) {
+  const WorkerSession a = Register("workers/a", 2);
+  Enqueue("tp=1", 1);
+  const Lease lease = LeaseOf(Begin(a));
+  const Poll poll = Begin(a);
+  const Renewal renewal = Renew(lease);
+  ASSERT_TRUE(store_->DrainWorker("workers/a", now_).ok());
+  dispatcher_->Drains("workers/a");
+  EXPECT_TRUE(poll.answer.Wait()->drain);
+  EXPECT_EQ(*renewal.answer.Wait(), v1::LEASE_COMMAND_DRAIN);
+  // From here on it waits as others do: it is not made to ask again and again.
+  Enqueue("tp=1,mbs=2", 1);
+  const Poll later = Begin(a, absl::Milliseconds(300));
+  const Renewal again = Renew(lease, absl::Milliseconds(300));
+  EXPECT_FALSE(later.answer.there());
+  EXPECT_FALSE(again.answer.there());
+  EXPECT_TRUE(later.answer.Wait()->drain);
+  EXPECT_FALSE(later.answer.Wait()->lease.has_value());
+  EXPECT_EQ(*again.answer.Wait(), v1::LEASE_COMMAND_DRAIN);
+}
+
+TEST_F(DispatcherTest, PresenceIsOfParkedCallsAndRecentWords) {
+  EXPECT_EQ(dispatcher_->Seen("workers/a").last_s, 0);
+  EXPECT_TRUE(dispatcher_->Seen("workers/a").silent);
+  const WorkerSession a = Register("workers/a", 1);
+  const Poll poll = Begin(a);
+  now_ = 1000;
+  EXPECT_EQ(dispatcher_->Seen("workers/a").last_s, 1000);
+  EXPECT_FALSE(dispatcher_->Seen("workers/a").silent);
+  dispatcher_->PollerGone(poll.id, /*broke=*/false);
+  now_ = 1009;
+  EXPECT_FALSE(dispatcher_->Seen("workers/a").silent);
+  now_ = 1011;
+  EXPECT_TRUE(dispatcher_->Seen("workers/a").silent);
+  EXPECT_EQ(dispatcher_->Seen("workers/a").last_s, 1000);
+  dispatcher_->Deregistered(a);
+  EXPECT_EQ(dispatcher_->Seen("workers/a").last_s, 0);
+}
+
+TEST_F(DispatcherTest, CloseEndsAllCalls) {
+  const WorkerSession a = Register("workers/a", 1);
+  Enqueue("tp=1", 1);
+  const Lease lease = LeaseOf(Begin(a));
+  const Poll poll = Begin(a);
+  const Renewal renewal = Renew(lease);
+  dispatcher_->Close();
+  EXPECT_EQ(poll.answer.Wait().status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(renewal.answer.Wait().status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Begin(a).answer.Wait().status().code(), absl::StatusCode::kUnavailable);
+  dispatcher_->Close();
+}
+
+}  // namespace
+}  // namespace autocfg

@@ -1,0 +1,164 @@
+// Gatherings of the workers of one job, on a memory store: what each gets, what is refused, what ends a wait, what is kept.
+#include "server/sched/rendezvous.h"
+
+#include "absl/time/clock.h"
+#include "gmock/gmock.h"
+#include "tests/server/sched/sched_fixture.h"
+
+namespace autocfg {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class RendezvousTest : public SchedFixture {
+ protected:
+  void SetUp() override {
+    SchedFixture::SetUp();
+    Make({});
+    const WorkerSession a = Register("workers/a", 2);
+    const WorkerSession b = Register("workers/b", 2);
+    trial_ = Enqueue("tp=4", 4);
+    const auto assigned = store_->LeaseJobs({a, b}, {a, b}, now_, 10);
+    ASSERT_TRUE(assigned.ok()) << assigned.status();
+    ASSERT_EQ(assigned->leases.size(), 2u);
+    first_ = assigned->leases[0];
+    second_ = assigned->leases[1];
+  }
+  void TearDown() override { rendezvous_->Close(); }
+  void Make(RendezvousOptions options) {
+    if (rendezvous_) rendezvous_->Close();
+    rendezvous_ = std::make_unique<Rendezvous>(*store_, options);
+    store_->OnChange([this] { rendezvous_->StoreChanged(); });
+  }
+  struct Call {
+    CallId id = 0;
+    Answered<Values> answer;
+  };
+  Call Join(const Lease& lease, std::int64_t sequence, const Values& values, const std::string& name = "addresses") {
+    Call call;
+    call.id = rendezvous_->Join({lease.lease_id, lease.fencing_token, name, sequence, values}, call.answer.Answer());
+    return call;
+  }
+  static absl::StatusCode Code(const Call& call) { return call.answer.Wait().status().code(); }
+  static std::string Words(const Call& call) { return std::string(call.answer.Wait().status().message()); }
+  absl::Status EndFirst(v1::Outcome outcome) {
+    Report report;
+    report.worker = first_.session.worker;
+    report.session_epoch = first_.session.epoch;
+    report.lease_id = first_.lease_id;
+    report.fencing_token = first_.fencing_token;
+    report.attempt = first_.attempt;
+    report.request_id = "end";
+    report.outcome = outcome;
+    return store_->Report(report, now_);
+  }
+
+  std::unique_ptr<Rendezvous> rendezvous_;
+  std::int64_t trial_ = 0;
+  Lease first_;
+  Lease second_;
+};
+
+TEST_F(RendezvousTest, SharesGetTheValuesOfAllRanksInTheirOrder) {
+  // The later ranks come first.
+  const Call second = Join(second_, 0, {"c", ""});
+  EXPECT_FALSE(second.answer.there());
+  const Call first = Join(first_, 0, {"a", "b"});
+  EXPECT_THAT(*second.answer.Wait(), ElementsAre("a", "b", "c", ""));
+  EXPECT_THAT(*first.answer.Wait(), ElementsAre("a", "b", "c", ""));
+  const Call next = Join(first_, 1, {"e", "f"}, "plans");
+  EXPECT_FALSE(next.answer.there());
+  Join(second_, 1, {"g", "h"}, "plans");
+  EXPECT_THAT(*next.answer.Wait(), ElementsAre("e", "f", "g", "h"));
+}
+
+TEST_F(RendezvousTest, TheSameCallAgainHasTheSameAnswer) {
+  const Call waiting = Join(first_, 0, {"a", "b"});
+  const Call again = Join(first_, 0, {"a", "b"});
+  EXPECT_EQ(Code(waiting), absl::StatusCode::kAborted);
+  EXPECT_FALSE(again.answer.there());
+  Join(second_, 0, {"c", "d"});
+  EXPECT_THAT(*again.answer.Wait(), ElementsAre("a", "b", "c", "d"));
+  EXPECT_THAT(*Join(second_, 0, {"c", "d"}).answer.Wait(), ElementsAre("a", "b", "c", "d"));
+  Join(first_, 1, {"e", "f"});
+  Join(second_, 1, {"g", "h"});
+  EXPECT_THAT(*Join(first_, 0, {"a", "b"}).answer.Wait(), ElementsAre("a", "b", "c", "d"));
+  // A call that broke and came again brings nothing anew.
+  const Call broken = Join(first_, 2, {"i", "j"});
+  rendezvous_->CallerGone(broken.id);
+  EXPECT_EQ(Code(broken), absl::StatusCode::kCancelled);
+  const Call repeated = Join(first_, 2, {"i", "j"});
+  Join(second_, 2, {"k", "l"});
+  EXPECT_THAT(*repeated.answer.Wait(), ElementsAre("i", "j", "k", "l"));
+}
+
+TEST_F(RendezvousTest, WhatDoesNotFitIsRefusedAndHurtsNobody) {
+  const Call first = Join(first_, 0, {"a", "b"}, "addresses");
+  const Call other = Join(second_, 0, {"c", "d"}, "losses");
+  EXPECT_EQ(Code(other), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Words(other), testing::AllOf(HasSubstr("\"addresses\""), HasSubstr("\"losses\"")));
+  EXPECT_EQ(Code(Join(second_, 0, {"c"})), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Code(Join(second_, 0, {"c", "d", "e"})), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Code(Join(second_, -1, {"c", "d"})), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Code(Join(second_, 0, {"c", "d"}, "")), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Code(Join(second_, 0, {"c", std::string(2 << 20, 'x')})), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Code(Join(second_, 1, {"c", "d"})), absl::StatusCode::kFailedPrecondition);  // 0 is under way
+  EXPECT_EQ(Code(Join(first_, 0, {"a", "z"})), absl::StatusCode::kInvalidArgument);      // other values than before
+  Lease foreign = second_;
+  ++foreign.fencing_token;
+  EXPECT_EQ(Code(Join(foreign, 0, {"c", "d"})), absl::StatusCode::kFailedPrecondition);
+  EXPECT_FALSE(first.answer.there());
+  Join(second_, 0, {"c", "d"});
+  EXPECT_THAT(*first.answer.Wait(), ElementsAre("a", "b", "c", "d"));
+}
+
+TEST_F(RendezvousTest, WhoeverWaitsForOthersThatDoNotComeIsTold) {
+  Make({.barrier = absl::Milliseconds(30)});
+  const Call call = Join(first_, 0, {"a", "b"});
+  EXPECT_EQ(Code(call), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(Words(call), testing::AllOf(HasSubstr("addresses"), HasSubstr("2 of 4 ranks")));
+  EXPECT_EQ(rendezvous_->bytes(), 0u);
+}
+
+TEST_F(RendezvousTest, ABrokenAttemptEndsTheWaitAtOnce) {
+  const Call call = Join(second_, 0, {"c", "d"});
+  ASSERT_TRUE(EndFirst(v1::OUTCOME_FAILED).ok());
+  EXPECT_EQ(Code(call), absl::StatusCode::kAborted);
+  EXPECT_EQ(Code(Join(second_, 0, {"c", "d"})), absl::StatusCode::kAborted);
+  EXPECT_EQ(Code(Join(first_, 0, {"a", "b"})), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(RendezvousTest, ACancelledStudyEndsTheWaitAtOnce) {
+  const Call call = Join(second_, 0, {"c", "d"});
+  ASSERT_TRUE(store_->CancelJobs(study_, now_).ok());
+  EXPECT_EQ(Code(call), absl::StatusCode::kAborted);
+}
+
+TEST_F(RendezvousTest, MemoryIsBoundedAndGivenBack) {
+  Make({.look_period = absl::Milliseconds(1), .kept_bytes = 1000});
+  for (int i = 0; i < 50; ++i) {
+    Join(first_, i, {std::string(100, 'a'), std::string(100, 'b')});
+    EXPECT_TRUE(Join(second_, i, {std::string(100, 'c'), std::string(100, 'd')}).answer.Wait().ok()) << i;
+    EXPECT_LE(rendezvous_->bytes(), 1400u);
+  }
+  EXPECT_EQ(Code(Join(first_, 3, {std::string(100, 'a'), std::string(100, 'b')})), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(Join(first_, 49, {std::string(100, 'a'), std::string(100, 'b')}).answer.Wait().ok());
+  ASSERT_TRUE(EndFirst(v1::OUTCOME_FAILED).ok());
+  EXPECT_GT(rendezvous_->bytes(), 0u);
+  now_ = 200;  // the other's lease runs out
+  ASSERT_EQ(*store_->ExpireLeases(now_), 1);
+  const absl::Time limit = absl::Now() + kLong;
+  while (rendezvous_->bytes() > 0 && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_EQ(rendezvous_->bytes(), 0u);
+}
+
+TEST_F(RendezvousTest, CloseEndsAllCalls) {
+  const Call call = Join(first_, 0, {"a", "b"});
+  rendezvous_->Close();
+  EXPECT_EQ(Code(call), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Code(Join(first_, 0, {"a", "b"})), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace autocfg
