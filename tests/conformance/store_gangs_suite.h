@@ -83,12 +83,18 @@ TEST_P(StoreGangSuite, EveryPairOfEndsInBothOrders) {
       {"peer", v1::OUTCOME_FAILED, v1::FAILURE_KIND_PEER, v1::TRIAL_STATE_FAILED, v1::TRIAL_STATE_FAILED},
       {"cancelled", v1::OUTCOME_CANCELLED, none, v1::TRIAL_STATE_CANCELLED, v1::TRIAL_STATE_QUEUED},
       {"measured", v1::OUTCOME_MEASURED, none, v1::TRIAL_STATE_MEASURED, v1::TRIAL_STATE_MEASURED}};
+  Start({1, 1});
+  ASSERT_TRUE(store_->CancelJobs(id_, 201).ok());
+  for (const std::size_t share : {0u, 1u}) ASSERT_TRUE(Send(share, v1::OUTCOME_CANCELLED).ok());
+  std::int64_t number = 1;
   for (std::size_t i = 0; i < ends.size(); ++i) {
     for (std::size_t j = 0; j < ends.size(); ++j) {
       for (const std::size_t first : {0u, 1u}) {
         const std::size_t by_share[] = {i, j};
         SCOPED_TRACE(fmt::format("{} and {}, {} first", ends[i].name, ends[j].name, first));
-        Start({1, 1}, /*max_attempts=*/1);
+        ++number;
+        Enqueue(id_, fmt::format("mbs={}", number), 0, 2, /*max_attempts=*/1);
+        Again();
         for (const std::size_t share : {first, 1 - first}) {
           const End& end = ends[by_share[share]];
           if (end.outcome == v1::OUTCOME_UNSPECIFIED) {
@@ -98,13 +104,13 @@ TEST_P(StoreGangSuite, EveryPairOfEndsInBothOrders) {
             ASSERT_TRUE(Send(share, end.outcome, end.name, end.failure).ok());
           }
           if (share != first) break;
-          EXPECT_EQ(State(), v1::TRIAL_STATE_RUNNING);
+          EXPECT_EQ(Trial(id_, number).state(), v1::TRIAL_STATE_RUNNING);
           const bool breaks = end.outcome != v1::OUTCOME_MEASURED;
           EXPECT_EQ(Renew(gang_[1 - first], 1000),
                     breaks ? v1::LEASE_COMMAND_CANCEL : v1::LEASE_COMMAND_CONTINUE);
         }
         const End& decisive = ends[std::min(i, j)];
-        const v1::Trial trial = Trial(id_, 1);
+        const v1::Trial trial = Trial(id_, number);
         EXPECT_EQ(trial.state(), decisive.trial);
         ASSERT_EQ(trial.attempts_size(), 1);
         EXPECT_EQ(trial.attempts(0).state(), decisive.attempt);
@@ -114,7 +120,9 @@ TEST_P(StoreGangSuite, EveryPairOfEndsInBothOrders) {
           EXPECT_EQ(trial.attempts(0).message(),
                     fmt::format("workers/{}: {}", i <= j ? 'a' : 'b', decisive.name));
         }
-        SetState(id_, v1::STUDY_STATE_DONE);
+        if (trial.state() == v1::TRIAL_STATE_QUEUED) {
+          ASSERT_TRUE(store_->CancelJobs(id_, 206).ok());
+        }
       }
     }
   }
