@@ -139,9 +139,12 @@ TEST_P(StoreSuite, ATrialWithoutAnAnswerIsRunAgainOnRequest) {
     EXPECT_EQ(Trial(id, 1).state(), state);
   }
   ASSERT_TRUE(retry("r3").ok());
+  GiveOut({a});
+  EXPECT_EQ(*store_->ExpireLeases(1000), 1);
+  EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_QUEUED) << "of two, one is left";
   ASSERT_TRUE(store_->CancelJobs(id, 206).ok());
   ASSERT_TRUE(retry("").ok());
-  EXPECT_EQ(GiveOut({a}).leases.at(0).attempt, 5);
+  EXPECT_EQ(GiveOut({a}).leases.at(0).attempt, 6);
   EXPECT_EQ(store_->RetryTrial(id, 2, "", 1).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(store_->RetryTrial(id + 9, 1, "", 1).status().code(), absl::StatusCode::kNotFound);
 }
