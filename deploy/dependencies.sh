@@ -18,7 +18,7 @@ packages=(
   # engine
   libopenblas-dev libucx-dev
   # tests and benchmarks
-  libgtest-dev libgmock-dev libbenchmark-dev python3
+  libgtest-dev libgmock-dev libbenchmark-dev python3 python3-grpcio python3-protobuf
 )
 
 list=0
