@@ -1,0 +1,202 @@
+"""kill -9 of the server, a worker or a trainer at a random moment of a running study. What must hold in every round:
+
+- no report that was acknowledged is lost;
+- no trial is stuck for longer than its lease and 10 s;
+- the recommendation is that of the same study without faults (on the paced device, whose times are exact).
+
+AUTOCFG_FAULT_ROUNDS: how many (5). AUTOCFG_FAULT_SEED: of the random choices; said at the start, so that a failure can be repeated.
+"""
+
+import os
+import random
+import re
+import time
+import unittest
+
+import grpc
+from reflected_api import Api
+from services import Services, wait_for
+
+ROUNDS = int(os.environ.get("AUTOCFG_FAULT_ROUNDS", "5"))
+SEED = int(os.environ.get("AUTOCFG_FAULT_SEED", str(random.SystemRandom().randrange(1 << 30))))
+LEASE_S = 3
+STUCK_S = LEASE_S + 10
+STUDY_LIMIT_S = 180
+
+RUNNING, DONE = 2, 4  # StudyState; a running trial is 2 as well
+MEASURED = 3
+ENDED = {3, 4, 5, 6, 7, 8}
+
+MODEL = {"name": "gpt2-124m", "layers": 12, "hidden": 768, "heads": 12, "vocab": 50257, "max_seq_len": 1024}
+WORKLOAD = {"global_batch": 8, "seq_len": 256, "precision": "bf16"}
+DEVICE = {"name": "a100-80gb-sxm", "kind": "cuda", "memory_bytes": 80 << 30, "memory_bytes_per_s": 2.0e12,
+          "flops_per_s": {"bf16": 3.12e14, "fp16": 3.12e14, "fp32": 1.95e13}}
+SPACE = {"mbs": ["1"], "recompute": ["none"], "zero": ["0"], "attention": ["fused"], "tp_overlap": ["1"], "sp": ["0"], "grad_overlap": ["0"],
+         "p2p_overlap": ["0"], "scatter_gather": ["0"], "split": ["even"]}
+
+
+def trainers_of(pid):
+    """The processes that a process has started."""
+    children = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as stat:
+                    if int(stat.read().rsplit(")", 1)[1].split()[1]) == pid:
+                        children.append(int(name))
+            except (FileNotFoundError, ProcessLookupError, IndexError):
+                continue  # it has ended meanwhile
+    return children
+
+
+class Cluster:
+    """A server and two workers of two slots, that are started again when they are killed."""
+
+    def __init__(self, services):
+        self.services = services
+        self.server, self.address = services.server("--lease-duration", f"{LEASE_S}s")
+        self.workers = {name: self.start_worker(name) for name in ("one", "two")}
+        self.connect()
+
+    def connect(self):
+        self.api = Api(self.address)
+
+    def start_worker(self, name):
+        return self.services.worker(self.address, name, "--devices", "cpu", "--slots", "2")
+
+    def kill_server(self):
+        self.server.kill()
+        self.api.close()
+        self.server = self.services.start("server", ["autocfg-server", "--listen", self.address, "--db",
+                                                     os.path.join(self.services.directory, "server.db"), "--lease-duration", f"{LEASE_S}s"])
+        self.connect()
+
+    def kill_worker(self, name):
+        self.workers[name].kill()
+        self.workers[name] = self.services.start(name, ["autocfg-worker", "--coordinator", self.address, "--name", name, "--devices", "cpu",
+                                                        "--slots", "2"])
+
+    def kill_trainer(self, choose):
+        """Whether there was one."""
+        running = [pid for worker in self.workers.values() for pid in trainers_of(worker.process.pid)]
+        if not running:
+            return False
+        try:
+            os.kill(choose(sorted(running)), 9)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def call(self, service, method, **fields):
+        """Over a server that is just being started again."""
+        end = time.monotonic() + 60
+        while True:
+            try:
+                return self.api.call(service, method, **fields)
+            except grpc.RpcError as error:
+                if error.code() != grpc.StatusCode.UNAVAILABLE or time.monotonic() > end:
+                    raise
+                time.sleep(0.1)
+
+    def trials(self, study):
+        found, token = [], ""
+        while True:
+            page = self.call("StudyService", "ListTrials", parent=study, page_size=200, page_token=token)
+            found += page.trials
+            token = page.next_page_token
+            if not token:
+                return found
+
+    def begin(self, ranks, request_id):
+        spec = self.api.message("SearchSpec")(
+            model=MODEL, workload=WORKLOAD, device="paced", exhaustive=True,
+            cluster={"name": f"a100:1x{ranks}", "groups": [{"device": DEVICE, "nodes": 1, "gpus_per_node": ranks, "intra_node_bytes_per_s": 3e11,
+                                                            "inter_node_bytes_per_s": 2e10}]})
+        for name, values in SPACE.items():
+            spec.space.add(name=name, values=values)
+        study = self.call("StudyService", "CreateStudy", request_id=request_id, spec=spec).name
+        self.call("StudyService", "StartStudy", name=study, request_id=request_id + "-start")
+        return study
+
+    def reported(self):
+        """What the workers were acknowledged: (trial, attempt) -> how it ended."""
+        found = {}
+        for name in self.workers:
+            with open(os.path.join(self.services.directory, name + ".log"), encoding="utf-8", errors="replace") as log:
+                for trial, attempt, outcome in re.findall(r"reported (studies/\d+/trials/\d+) attempt (\d+): (\w+)", log.read()):
+                    found[trial, int(attempt)] = outcome
+        return found
+
+
+class FaultsTest(unittest.TestCase):
+    def follow(self, cluster, study):
+        """To the study's end; no trial is stuck."""
+        since = {}
+        end = time.monotonic() + STUDY_LIMIT_S
+        while True:
+            state = cluster.call("StudyService", "GetStudy", name=study)
+            if state.state == DONE:
+                return
+            self.assertEqual(state.state, RUNNING, state.message)
+            now = time.monotonic()
+            self.assertLess(now, end, f"{study} does not end")
+            running = {(trial.name, len(trial.attempts)) for trial in cluster.trials(study) if trial.state == RUNNING}
+            since = {attempt: since.get(attempt, now) for attempt in running}
+            for attempt, first in since.items():
+                self.assertLess(now - first, STUCK_S, f"{attempt} is stuck")
+            time.sleep(0.05)
+
+    def answer(self, cluster, study):
+        answer = cluster.call("StudyService", "GetRecommendation", study=study)
+        self.assertEqual(answer.provenance, "measured")
+        return (answer.best.plan_text, answer.best.measured.median_step_time_s,
+                sorted((trial.plan_text, trial.repeat, trial.state, trial.measured.median_step_time_s) for trial in cluster.trials(study)))
+
+    def test_kill_at_a_random_moment(self):
+        print(f"seed {SEED}, {ROUNDS} rounds", flush=True)
+        choose = random.Random(SEED)
+        with Services() as services:
+            cluster = Cluster(services)
+            expected, duration = {}, {}
+            for ranks in (2, 4):  # on one worker; on both as a gang
+                began = time.monotonic()
+                study = cluster.begin(ranks, f"without-{ranks}")
+                self.follow(cluster, study)
+                duration[ranks] = time.monotonic() - began
+                expected[ranks] = self.answer(cluster, study)
+                self.assertTrue(all(trial.state == MEASURED for trial in cluster.trials(study)))
+            spans = [len(a.workers) for trial in cluster.trials(study) for a in trial.attempts]
+            self.assertEqual(set(spans), {2}, "four ranks need both workers")
+
+            for number in range(ROUNDS):
+                ranks = choose.choice((2, 4))
+                victim = ("server", "worker", "trainer")[number % 3]
+                moment = choose.uniform(0, duration[ranks])
+                with self.subTest(round=number, ranks=ranks, victim=victim, moment=moment, seed=SEED):
+                    study = cluster.begin(ranks, f"round-{number}")
+                    time.sleep(moment)
+                    if victim == "server":
+                        cluster.kill_server()
+                    elif victim == "worker":
+                        cluster.kill_worker(choose.choice(("one", "two")))
+                    else:
+                        wait_for(lambda: cluster.kill_trainer(choose.choice) or
+                                 cluster.call("StudyService", "GetStudy", name=study).state != RUNNING, "a trainer to kill")
+                    self.follow(cluster, study)
+                    self.assertEqual(self.answer(cluster, study), expected[ranks])
+
+            # Workers log after the answer, so that every line is of a report that was acknowledged.
+            ends = {(trial.name, attempt.number): attempt.state for study in cluster.call("StudyService", "ListStudies", page_size=200).studies
+                    for trial in cluster.trials(study.name) for attempt in trial.attempts}
+            acknowledged = {key: outcome for key, outcome in cluster.reported().items() if outcome == "measured"}
+            self.assertGreater(len(acknowledged), ROUNDS)
+            for key in acknowledged:
+                self.assertIn(ends.get(key), ENDED, f"{key} was acknowledged")
+            single = {key for key in acknowledged if ends[key] != MEASURED}
+            # A share of a gang may be acknowledged, and its attempt be lost with another.
+            for trial, _ in single:
+                self.assertTrue(any(state == MEASURED for (name, _), state in ends.items() if name == trial), f"{trial} has no measurement")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
