@@ -1,7 +1,9 @@
 #include "cli/service_options.h"
 
+#include "cli/console.h"
 #include "cli/paths.h"
 #include "fmt/format.h"
+#include "proto/rpc/channel.h"
 
 namespace autocfg {
 
@@ -15,7 +17,8 @@ absl::Status Check(const ServiceOptions& options) {
   if (options.remote() && !options.database.empty()) {
     return absl::InvalidArgumentError("--coordinator and --db exclude each other: a coordinator has a database of its own");
   }
-  if (options.insecure && !options.remote()) {
+  if (options.remote()) return Where("--coordinator", CheckTarget(options.coordinator, options.insecure));
+  if (options.insecure) {
     return absl::InvalidArgumentError("--insecure is for a --coordinator on another machine; give that, or leave it out");
   }
   return absl::OkStatus();

@@ -1,6 +1,5 @@
 #include "cli/study_client.h"
 
-#include <chrono>
 #include <random>
 #include <utility>
 
@@ -14,11 +13,11 @@ namespace {
 using Stub = v1::StudyService::Stub;
 
 constexpr int kPageSize = 200;
-constexpr std::chrono::seconds kDeadline(20);
+constexpr double kDeadlineSeconds = 20;
 // It enumerates the study's plans.
-constexpr std::chrono::seconds kCreateDeadline(60);
+constexpr double kCreateDeadlineSeconds = 60;
 // It may go through the outcomes of a study that nobody works on.
-constexpr std::chrono::seconds kRecommendDeadline(60);
+constexpr double kRecommendDeadlineSeconds = 60;
 
 }  // namespace
 
@@ -30,11 +29,11 @@ absl::StatusOr<v1::Study> StudyClient::CallByName(Method method, const std::stri
   Request request;
   request.set_name(name);
   request.set_request_id(NewRequestId());
-  return Call<v1::Study>(connection_, *stub_, method, request, kDeadline);
+  return Ask<v1::Study>(connection_, *stub_, method, request, kDeadlineSeconds);
 }
 
 absl::StatusOr<v1::Study> StudyClient::CreateStudy(const v1::CreateStudyRequest& request) {
-  return Call<v1::Study>(connection_, *stub_, &Stub::CreateStudy, request, kCreateDeadline);
+  return Ask<v1::Study>(connection_, *stub_, &Stub::CreateStudy, request, kCreateDeadlineSeconds);
 }
 
 absl::StatusOr<v1::Study> StudyClient::StartStudy(const std::string& name) {
@@ -56,13 +55,13 @@ absl::StatusOr<v1::Study> StudyClient::CancelStudy(const std::string& name) {
 absl::StatusOr<v1::Study> StudyClient::GetStudy(const std::string& name) {
   v1::GetStudyRequest request;
   request.set_name(name);
-  return Call<v1::Study>(connection_, *stub_, &Stub::GetStudy, request, kDeadline);
+  return Ask<v1::Study>(connection_, *stub_, &Stub::GetStudy, request, kDeadlineSeconds);
 }
 
 absl::StatusOr<v1::Recommendation> StudyClient::GetRecommendation(const std::string& study) {
   v1::GetRecommendationRequest request;
   request.set_study(study);
-  return Call<v1::Recommendation>(connection_, *stub_, &Stub::GetRecommendation, request, kRecommendDeadline);
+  return Ask<v1::Recommendation>(connection_, *stub_, &Stub::GetRecommendation, request, kRecommendDeadlineSeconds);
 }
 
 absl::StatusOr<std::vector<v1::Study>> StudyClient::ListStudies() {
@@ -70,7 +69,7 @@ absl::StatusOr<std::vector<v1::Study>> StudyClient::ListStudies() {
   v1::ListStudiesRequest request;
   request.set_page_size(kPageSize);
   do {
-    auto page = Call<v1::ListStudiesResponse>(connection_, *stub_, &Stub::ListStudies, request, kDeadline);
+    auto page = Ask<v1::ListStudiesResponse>(connection_, *stub_, &Stub::ListStudies, request, kDeadlineSeconds);
     if (!page.ok()) return page.status();
     for (auto& study : *page->mutable_studies()) studies.push_back(std::move(study));
     request.set_page_token(page->next_page_token());
@@ -84,7 +83,7 @@ absl::StatusOr<std::vector<v1::Trial>> StudyClient::ListTrials(const std::string
   request.set_parent(study);
   request.set_page_size(kPageSize);
   do {
-    auto page = Call<v1::ListTrialsResponse>(connection_, *stub_, &Stub::ListTrials, request, kDeadline);
+    auto page = Ask<v1::ListTrialsResponse>(connection_, *stub_, &Stub::ListTrials, request, kDeadlineSeconds);
     if (!page.ok()) return page.status();
     for (auto& trial : *page->mutable_trials()) trials.push_back(std::move(trial));
     request.set_page_token(page->next_page_token());

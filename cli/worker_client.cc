@@ -1,6 +1,5 @@
 #include "cli/worker_client.h"
 
-#include <chrono>
 #include <utility>
 
 #include "cli/study_client.h"
@@ -11,7 +10,7 @@ namespace {
 using Stub = v1::WorkerService::Stub;
 
 constexpr int kPageSize = 200;
-constexpr std::chrono::seconds kDeadline(20);
+constexpr double kDeadlineSeconds = 20;
 
 }  // namespace
 
@@ -24,7 +23,7 @@ absl::StatusOr<std::vector<v1::Worker>> WorkerClient::ListWorkers(bool gone) {
   request.set_page_size(kPageSize);
   request.set_gone(gone);
   do {
-    auto page = Call<v1::ListWorkersResponse>(connection_, *stub_, &Stub::ListWorkers, request, kDeadline);
+    auto page = Ask<v1::ListWorkersResponse>(connection_, *stub_, &Stub::ListWorkers, request, kDeadlineSeconds);
     if (!page.ok()) return page.status();
     for (auto& worker : *page->mutable_workers()) workers.push_back(std::move(worker));
     request.set_page_token(page->next_page_token());
@@ -36,7 +35,7 @@ absl::Status WorkerClient::DrainWorker(const std::string& name) {
   v1::DrainWorkerRequest request;
   request.set_worker(name);
   request.set_request_id(NewRequestId());
-  return Call<v1::DrainWorkerResponse>(connection_, *stub_, &Stub::DrainWorker, request, kDeadline).status();
+  return Ask<v1::DrainWorkerResponse>(connection_, *stub_, &Stub::DrainWorker, request, kDeadlineSeconds).status();
 }
 
 absl::StatusOr<WorkerPool> ListPool(const ServiceOptions& options) {

@@ -100,6 +100,8 @@ std::vector<Case> Cases() {
       {"WatchOfNone", {"watch", "--study", "1", "--coordinator", "localhost:1"}, 3, {"localhost:1: no coordinator answers there"}},
       {"CancelOfNone", {"cancel", "--study", "1", "--coordinator", "localhost:1"}, 3, {"localhost:1: no coordinator answers there"}},
       {"CoordinatorAndDb", Search({"--coordinator", "localhost:1", "--db", "x.db"}), 2, {"--coordinator and --db exclude each other"}},
+      {"CoordinatorElsewhere", Search({"--coordinator", "gpu-head:5000"}), 2, {"--coordinator: gpu-head:5000", "--insecure"}},
+      {"CoordinatorNoAddress", {"workers", "--coordinator", "gpu-head"}, 2, {"--coordinator: \"gpu-head\"", "HOST:PORT"}},
       {"InsecureAlone", Search({"--insecure"}), 2, {"--insecure", "--coordinator"}},
       {"CancelOfNothing", {"cancel"}, 2, {"--study"}},
       {"WatchMissingDb", {"watch", "--db", "/nonexistent/x.db"}, 2, {"/nonexistent/x.db"}},
