@@ -54,7 +54,10 @@ void SendReport(const WorkerCalls& calls, const WorkerSession& session, const v1
   const v1::ReportTrialRequest request = ReportOf(calls.worker(), session, lease, report);
   for (double pause_s = kFirstPauseSeconds;; pause_s = std::min(kLongestPauseSeconds, pause_s * 2)) {
     const absl::Status status = calls.ReportTrial(request, own);
-    if (status.ok()) return;
+    if (status.ok()) {
+      spdlog::info("{}, attempt {}: reported {}", job, request.attempt(), v1::Outcome_Name(request.outcome()));
+      return;
+    }
     if (!MayPass(status)) {
       spdlog::warn("{}: the report of {} was refused: {}", calls.worker(), job, std::string(status.message()));
       return;

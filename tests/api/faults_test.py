@@ -123,7 +123,7 @@ class Cluster:
         found = {}
         for name in self.workers:
             with open(os.path.join(self.services.directory, name + ".log"), encoding="utf-8", errors="replace") as log:
-                for trial, attempt, outcome in re.findall(r"reported (studies/\d+/trials/\d+) attempt (\d+): (\w+)", log.read()):
+                for trial, attempt, outcome in re.findall(r"(studies/\d+/trials/\d+), attempt (\d+): reported (\w+)", log.read()):
                     found[trial, int(attempt)] = outcome
         return found
 
@@ -188,7 +188,7 @@ class FaultsTest(unittest.TestCase):
             # Workers log after the answer, so that every line is of a report that was acknowledged.
             ends = {(trial.name, attempt.number): attempt.state for study in cluster.call("StudyService", "ListStudies", page_size=200).studies
                     for trial in cluster.trials(study.name) for attempt in trial.attempts}
-            acknowledged = {key: outcome for key, outcome in cluster.reported().items() if outcome == "measured"}
+            acknowledged = {key: outcome for key, outcome in cluster.reported().items() if outcome == "OUTCOME_MEASURED"}
             self.assertGreater(len(acknowledged), ROUNDS)
             for key in acknowledged:
                 self.assertIn(ends.get(key), ENDED, f"{key} was acknowledged")
