@@ -86,7 +86,7 @@ TEST(TrialJob, AMachineOfFewerGpusThanANodeRunsAsManyCopies) {
   EXPECT_EQ(CalibrationJob(problem, {}).ranks(), 1);
   EXPECT_EQ(CalibrationJob(problem, {}).device(), "cuda");
   problem.machine_ranks = 16;
-  EXPECT_EQ(MeasurableRanks(problem), 2) << "a node has no more";
+  EXPECT_EQ(MeasurableRanks(problem), 6) << "workers run a plan together, and the cluster has no more";
 }
 
 TEST(CalibrationJob, TakesAtMostAFifthOfTheBudget) {
