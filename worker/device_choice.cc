@@ -22,12 +22,16 @@ bool ParseIndex(std::string_view text, int& value) {
   return error == std::errc() && end == text.data() + text.size() && value >= 0;
 }
 
-std::string NoEngine(const std::string& trainer) { return fmt::format("this build has no GPU engine: {} is not beside {}", kGpuEngine, trainer); }
+std::string NoEngine(const std::string& trainer) {
+  return fmt::format("this build has no GPU engine: {} is not beside {}", kGpuEngine, trainer);
+}
 
 // Of a list behind its kind.
 absl::StatusOr<std::vector<int>> IndexesOf(const std::string& asked, std::string_view kind) {
   auto indexes = ParseIndexes(asked.substr(kind.size()));
-  if (!indexes.ok()) return absl::InvalidArgumentError(fmt::format("--devices: {}: {}", asked, std::string(indexes.status().message())));
+  if (!indexes.ok())
+    return absl::InvalidArgumentError(
+        fmt::format("--devices: {}: {}", asked, std::string(indexes.status().message())));
   return indexes;
 }
 
@@ -37,7 +41,8 @@ absl::StatusOr<DeviceChoice> ChooseCores(const std::string& asked) {
   const std::vector<int> allowed = AllowedCpus();
   for (const int core : *cores) {
     if (std::find(allowed.begin(), allowed.end(), core) == allowed.end())
-      return absl::FailedPreconditionError(fmt::format("--devices: {}: there is no core {} here that this program may run on", asked, core));
+      return absl::FailedPreconditionError(
+          fmt::format("--devices: {}: there is no core {} here that this program may run on", asked, core));
   }
   return DeviceChoice{.cores = *cores};
 }
@@ -55,9 +60,11 @@ absl::StatusOr<GpuList> ChooseGpus(const std::string& asked, GpuList list) {
     if (used != list.gpus.end()) {
       chosen.gpus.push_back(*used);
     } else if (left_out != list.left_out.end()) {
-      return absl::FailedPreconditionError(fmt::format("--devices: {}: {} cannot be used: {}", asked, TextOf(*left_out), left_out->left_out));
+      return absl::FailedPreconditionError(
+          fmt::format("--devices: {}: {} cannot be used: {}", asked, TextOf(*left_out), left_out->left_out));
     } else {
-      return absl::FailedPreconditionError(fmt::format("--devices: {}: there is no GPU {} here", asked, index));
+      return absl::FailedPreconditionError(
+          fmt::format("--devices: {}: there is no GPU {} here", asked, index));
     }
   }
   return chosen;
@@ -65,7 +72,8 @@ absl::StatusOr<GpuList> ChooseGpus(const std::string& asked, GpuList list) {
 
 DeviceChoice OnGpus(GpuList list) {
   DeviceChoice choice{.cores = PhysicalCores()};
-  for (const GpuInfo& gpu : list.left_out) choice.notes.push_back(fmt::format("{} is left out: {}", TextOf(gpu), gpu.left_out));
+  for (const GpuInfo& gpu : list.left_out)
+    choice.notes.push_back(fmt::format("{} is left out: {}", TextOf(gpu), gpu.left_out));
   choice.gpus = std::move(list);
   return choice;
 }
@@ -86,9 +94,11 @@ absl::StatusOr<std::vector<int>> ParseIndexes(const std::string& text) {
     last = first;
     if (dash != std::string_view::npos) good = good && ParseIndex(part.substr(dash + 1), last);
     if (!good || last < first || last - first >= kMostIndexes)
-      return absl::InvalidArgumentError(fmt::format("'{}' is not a number or a range; give a list such as 0-3,6", part));
+      return absl::InvalidArgumentError(
+          fmt::format("'{}' is not a number or a range; give a list such as 0-3,6", part));
     for (int index = first; index <= last; ++index) {
-      if (std::find(indexes.begin(), indexes.end(), index) != indexes.end()) return absl::InvalidArgumentError(fmt::format("{} is named twice", index));
+      if (std::find(indexes.begin(), indexes.end(), index) != indexes.end())
+        return absl::InvalidArgumentError(fmt::format("{} is named twice", index));
       indexes.push_back(index);
     }
   }
@@ -101,17 +111,22 @@ absl::StatusOr<DeviceChoice> ChooseDevices(const std::string& asked, const std::
   if (text.starts_with(kCpuList)) return ChooseCores(asked);
   const bool named = text.starts_with(kCudaList);
   if (text != "auto" && text != "cuda" && !named) {
-    return absl::InvalidArgumentError(fmt::format("--devices: '{}' is none; give auto, cpu, cpu:CORES, cuda or cuda:INDEXES, such as cpu:0-3,6", asked));
+    return absl::InvalidArgumentError(fmt::format(
+        "--devices: '{}' is none; give auto, cpu, cpu:CORES, cuda or cuda:INDEXES, such as cpu:0-3,6",
+        asked));
   }
   GpuList list = ListGpus();
   if (text == "auto") {
     DeviceChoice cpu{.cores = PhysicalCores()};
     if (!list.gpus.empty() && !FindGpuEngine(trainer).empty()) return OnGpus(std::move(list));
-    if (!list.gpus.empty()) cpu.notes.push_back(fmt::format("on the CPU, though there is a GPU: {}", NoEngine(trainer)));
-    if (list.gpus.empty() && !list.left_out.empty()) cpu.notes.push_back(fmt::format("on the CPU: {}", list.why_none));
+    if (!list.gpus.empty())
+      cpu.notes.push_back(fmt::format("on the CPU, though there is a GPU: {}", NoEngine(trainer)));
+    if (list.gpus.empty() && !list.left_out.empty())
+      cpu.notes.push_back(fmt::format("on the CPU: {}", list.why_none));
     return cpu;
   }
-  if (list.gpus.empty() && list.left_out.empty()) return absl::FailedPreconditionError(fmt::format("--devices: {}: {}; give cpu", asked, list.why_none));
+  if (list.gpus.empty() && list.left_out.empty())
+    return absl::FailedPreconditionError(fmt::format("--devices: {}: {}; give cpu", asked, list.why_none));
   if (named) {
     auto chosen = ChooseGpus(asked, std::move(list));
     if (!chosen.ok()) return chosen.status();
@@ -119,7 +134,9 @@ absl::StatusOr<DeviceChoice> ChooseDevices(const std::string& asked, const std::
   } else if (list.gpus.empty()) {
     return absl::FailedPreconditionError(fmt::format("--devices: {}: {}; give cpu", asked, list.why_none));
   }
-  if (FindGpuEngine(trainer).empty()) return absl::FailedPreconditionError(fmt::format("--devices: {}: {}; give cpu", asked, NoEngine(trainer)));
+  if (FindGpuEngine(trainer).empty())
+    return absl::FailedPreconditionError(
+        fmt::format("--devices: {}: {}; give cpu", asked, NoEngine(trainer)));
   return OnGpus(std::move(list));
 }
 

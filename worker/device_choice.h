@@ -19,8 +19,9 @@ struct DeviceChoice {
 // A list such as "0-3,6", in its order. InvalidArgument: it is none, or has a number twice.
 absl::StatusOr<std::vector<int>> ParseIndexes(const std::string& text);
 
-// `asked`: auto (the GPUs where there are usable ones and an engine for them beside `trainer`, else the CPU), cpu, cpu:CORES, cuda, cuda:INDEXES (the
-// driver's). InvalidArgument: it is none of these; FailedPrecondition: what it names is not here.
+// `asked`: auto (the GPUs where there are usable ones and an engine for them beside `trainer`, else the CPU),
+// cpu, cpu:CORES, cuda, cuda:INDEXES (the driver's). InvalidArgument: it is none of these;
+// FailedPrecondition: what it names is not here.
 absl::StatusOr<DeviceChoice> ChooseDevices(const std::string& asked, const std::string& trainer);
 
 // `slots` = 0: one per GPU, or core.

@@ -7,7 +7,8 @@
 namespace autocfg {
 
 // Without a descriptor for it the end is seen a little later, when the watch looks anyway.
-Exchange::Exchange(const ExchangeHook& hook, std::string name, std::int64_t sequence, std::vector<std::string> values)
+Exchange::Exchange(const ExchangeHook& hook, std::string name, std::int64_t sequence,
+                   std::vector<std::string> values)
     : hook_(hook), name_(std::move(name)), ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   thread_ = std::thread([this, sequence, values = std::move(values)] {
     auto answer = hook_.run(name_, sequence, values);

@@ -1,5 +1,5 @@
-// What the ranks of a job here have gathered, against what they have gathered on the job's other workers: one exchange, on a thread of its own, so that
-// the ranks are watched meanwhile. Use from one thread.
+// What the ranks of a job here have gathered, against what they have gathered on the job's other workers: one
+// exchange, on a thread of its own, so that the ranks are watched meanwhile. Use from one thread.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,12 @@ namespace autocfg {
 
 // How a job that spans workers reaches the others. Both are called from threads of the job's watch.
 struct ExchangeHook {
-  // `values` of the ranks here, in their order; the answer's are by rank, of all of the job. `sequence` counts the job's gatherings from 0.
-  // InvalidArgument: the others gather something else; any other error: they, or the way to them, are gone.
-  std::function<absl::StatusOr<std::vector<std::string>>(const std::string& name, std::int64_t sequence, const std::vector<std::string>& values)> run;
+  // `values` of the ranks here, in their order; the answer's are by rank, of all of the job. `sequence`
+  // counts the job's gatherings from 0. InvalidArgument: the others gather something else; any other error:
+  // they, or the way to them, are gone.
+  std::function<absl::StatusOr<std::vector<std::string>>(const std::string& name, std::int64_t sequence,
+                                                         const std::vector<std::string>& values)>
+      run;
   // Ends the calls of `run` under way, and each that begins later.
   std::function<void()> cancel;
 
@@ -29,7 +32,8 @@ struct ExchangeHook {
 class Exchange {
  public:
   // Begins it. `hook` outlives this.
-  Exchange(const ExchangeHook& hook, std::string name, std::int64_t sequence, std::vector<std::string> values);
+  Exchange(const ExchangeHook& hook, std::string name, std::int64_t sequence,
+           std::vector<std::string> values);
   ~Exchange();  // cancels it, and waits for its end
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;

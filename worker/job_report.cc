@@ -13,7 +13,8 @@ constexpr double kLongestPauseSeconds = 2;
 
 }  // namespace
 
-v1::ReportTrialRequest ReportOf(const std::string& worker, const WorkerSession& session, const v1::LeaseWorkResponse& lease, const JobReport& report) {
+v1::ReportTrialRequest ReportOf(const std::string& worker, const WorkerSession& session,
+                                const v1::LeaseWorkResponse& lease, const JobReport& report) {
   v1::ReportTrialRequest request;
   request.set_worker(worker);
   request.set_session_epoch(session.epoch);
@@ -43,13 +44,14 @@ bool MayPass(const absl::Status& status) {
   }
 }
 
-void SendReport(const WorkerCalls& calls, const WorkerSession& session, const v1::LeaseWorkResponse& lease, const JobReport& report,
-                CallGroup& stopping, const std::function<bool()>& give_up) {
+void SendReport(const WorkerCalls& calls, const WorkerSession& session, const v1::LeaseWorkResponse& lease,
+                const JobReport& report, CallGroup& stopping, const std::function<bool()>& give_up) {
   CallGroup own;  // a report under way is not cut short
   const std::string& job = lease.job().name();
   if (!report.log.empty()) {
     if (const absl::Status status = calls.AppendTrialLog(lease, report.log, own); !status.ok())
-      spdlog::warn("{}: the log of {} did not get through: {}", calls.worker(), job, std::string(status.message()));
+      spdlog::warn("{}: the log of {} did not get through: {}", calls.worker(), job,
+                   std::string(status.message()));
   }
   const v1::ReportTrialRequest request = ReportOf(calls.worker(), session, lease, report);
   for (double pause_s = kFirstPauseSeconds;; pause_s = std::min(kLongestPauseSeconds, pause_s * 2)) {
@@ -59,11 +61,13 @@ void SendReport(const WorkerCalls& calls, const WorkerSession& session, const v1
       return;
     }
     if (!MayPass(status)) {
-      spdlog::warn("{}: the report of {} was refused: {}", calls.worker(), job, std::string(status.message()));
+      spdlog::warn("{}: the report of {} was refused: {}", calls.worker(), job,
+                   std::string(status.message()));
       return;
     }
     if (give_up() || stopping.WaitUntilCancelled(pause_s)) {
-      spdlog::warn("{}: the report of {} did not get through: {}", calls.worker(), job, std::string(status.message()));
+      spdlog::warn("{}: the report of {} did not get through: {}", calls.worker(), job,
+                   std::string(status.message()));
       return;
     }
   }

@@ -1,5 +1,5 @@
-// Keeps a lease alive while its job runs, by renewals parked at the coordinator on a thread of its own, and turns what the coordinator says into a flag
-// that ends the job. Thread-safe.
+// Keeps a lease alive while its job runs, by renewals parked at the coordinator on a thread of its own, and
+// turns what the coordinator says into a flag that ends the job. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ class LeaseKeeper {
   struct Calls {
     // One renewal: the coordinator's command, at once or after `wait_s` seconds at most.
     std::function<absl::StatusOr<v1::LeaseCommand>(double wait_s)> renew;
-    std::function<void()> cancel;  // ends `renew` under way, and each that begins later
+    std::function<void()> cancel;         // ends `renew` under way, and each that begins later
     std::function<void()> drain = [] {};  // the coordinator said so; more than once, maybe
   };
 
@@ -32,8 +32,8 @@ class LeaseKeeper {
 
   // The coordinator asked for the job to be cancelled.
   bool cancelled() const { return cancelled_; }
-  // The lease is another's by now, or no renewal has succeeded for as long as it lasts, counted from when the last that did was sent: nothing that the
-  // job did may be reported.
+  // The lease is another's by now, or no renewal has succeeded for as long as it lasts, counted from when the
+  // last that did was sent: nothing that the job did may be reported.
   bool lost() const { return lost_ || Clock::now() >= Clock::time_point(Clock::duration(expires_.load())); }
   // It is as good as lost: the coordinator knows nothing of it.
   void Lose();

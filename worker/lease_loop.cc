@@ -19,8 +19,8 @@ std::string Text(const absl::Status& status) { return std::string(status.message
 
 }  // namespace
 
-LeaseLoop::LeaseLoop(const WorkerCalls& calls, std::string boot_id, const v1::Inventory& inventory, const std::vector<int>& cores,
-                     ProcessLauncher& launcher)
+LeaseLoop::LeaseLoop(const WorkerCalls& calls, std::string boot_id, const v1::Inventory& inventory,
+                     const std::vector<int>& cores, ProcessLauncher& launcher)
     : calls_(calls),
       boot_id_(std::move(boot_id)),
       inventory_(inventory),
@@ -31,7 +31,8 @@ absl::Status LeaseLoop::Run(WorkerSession session) {
   session_ = session;
   const absl::Status end = TakeWork();
   if (!end.ok()) {
-    spdlog::error("{}: another worker has registered under this name; its jobs here are ended ({})", calls_.worker(), Text(end));
+    spdlog::error("{}: another worker has registered under this name; its jobs here are ended ({})",
+                  calls_.worker(), Text(end));
     for (const auto& job : Jobs()) job->Lose();
   }
   for (const auto& job : Jobs()) job->Wait();
@@ -66,7 +67,8 @@ absl::Status LeaseLoop::TakeWork() {
       if (response->has_job()) {
         Begin(*std::move(response));
       } else if (Clock::now() - asked < std::chrono::duration<double>(kFirstPauseSeconds)) {
-        polls_.WaitUntilCancelled(kFirstPauseSeconds);  // a coordinator that does not park calls is not to be asked all the time
+        polls_.WaitUntilCancelled(
+            kFirstPauseSeconds);  // a coordinator that does not park calls is not to be asked all the time
       }
       continue;
     }
@@ -75,7 +77,8 @@ absl::Status LeaseLoop::TakeWork() {
     if (absl::IsNotFound(response.status())) {
       RegisterAgain();
     } else if (std::exchange(answers, false)) {
-      spdlog::warn("{}: no answer from the coordinator; what runs goes on while its leases last ({})", calls_.worker(), Text(response.status()));
+      spdlog::warn("{}: no answer from the coordinator; what runs goes on while its leases last ({})",
+                   calls_.worker(), Text(response.status()));
     }
     polls_.WaitUntilCancelled(pause_s);
     pause_s = std::min(kLongestPauseSeconds, pause_s * 2);

@@ -1,5 +1,5 @@
-// A registered worker's life: asks for work, with one call always parked at the coordinator, and runs what it gets until it is stopped, drained or
-// superseded. Thread-safe.
+// A registered worker's life: asks for work, with one call always parked at the coordinator, and runs what it
+// gets until it is stopped, drained or superseded. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -20,9 +20,11 @@ namespace autocfg {
 class LeaseLoop {
  public:
   // All outlive it. `boot_id`: with which the worker registers again.
-  LeaseLoop(const WorkerCalls& calls, std::string boot_id, const v1::Inventory& inventory, const std::vector<int>& cores, ProcessLauncher& launcher);
+  LeaseLoop(const WorkerCalls& calls, std::string boot_id, const v1::Inventory& inventory,
+            const std::vector<int>& cores, ProcessLauncher& launcher);
 
-  // Once. OK: stopped or drained, and deregistered; FailedPrecondition: another worker has registered under this name. No job runs any more.
+  // Once. OK: stopped or drained, and deregistered; FailedPrecondition: another worker has registered under
+  // this name. No job runs any more.
   absl::Status Run(WorkerSession session);
 
   // Ends Run, and its jobs with their processes. Idempotent.

@@ -48,7 +48,8 @@ int Fail(const absl::Status& status) {
   return Fail(exit_code, std::string(status.message()));
 }
 
-// SIGTERM and SIGINT, taken by a thread of its own. To be made before any other thread, which then has them blocked, too.
+// SIGTERM and SIGINT, taken by a thread of its own. To be made before any other thread, which then has them
+// blocked, too.
 class Signals {
  public:
   Signals() {
@@ -97,7 +98,8 @@ int RunWorker(const ProgramOptions& program) {
   WorkerOptions options;
   options.trainer_path = FindTrainer();
   if (access(options.trainer_path.c_str(), X_OK) != 0) {
-    return Fail(kUsage, fmt::format("{}: the training engine is missing; build autocfg-trainer beside autocfg-worker or set AUTOCFG_TRAINER",
+    return Fail(kUsage, fmt::format("{}: the training engine is missing; build autocfg-trainer beside "
+                                    "autocfg-worker or set AUTOCFG_TRAINER",
                                     options.trainer_path));
   }
   auto devices = ChooseDevices(program.devices, options.trainer_path);
@@ -116,8 +118,9 @@ int RunWorker(const ProgramOptions& program) {
   auto started = Worker::Start(options);
   if (!started.ok()) return signals.came() ? kDone : Fail(started.status());
   worker = *std::move(started);
-  spdlog::info("registered with {} as {}: {} slot{} on {}", program.coordinator, program.name, options.inventory.slots(),
-               options.inventory.slots() == 1 ? "" : "s", options.inventory.device_kind());
+  spdlog::info("registered with {} as {}: {} slot{} on {}", program.coordinator, program.name,
+               options.inventory.slots(), options.inventory.slots() == 1 ? "" : "s",
+               options.inventory.device_kind());
   signals.StopWith(*worker);
   // Superseded: the worker's own line of error says so.
   return worker->WaitUntilEnded().ok() ? kDone : kNegative;
@@ -126,13 +129,15 @@ int RunWorker(const ProgramOptions& program) {
 }  // namespace
 
 int WorkerMain(int argc, char** argv) {
-  auto logger = std::make_shared<spdlog::logger>("autocfg-worker", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  auto logger =
+      std::make_shared<spdlog::logger>("autocfg-worker", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   logger->set_pattern("autocfg-worker: %v");
   logger->flush_on(spdlog::level::trace);
   spdlog::set_default_logger(std::move(logger));
   try {
     const auto parsed = ParseProgramOptions(argc, argv);
-    if (const auto* end = std::get_if<ProgramEnd>(&parsed)) return end->exit_code == kDone ? kDone : Fail(end->exit_code, end->message);
+    if (const auto* end = std::get_if<ProgramEnd>(&parsed))
+      return end->exit_code == kDone ? kDone : Fail(end->exit_code, end->message);
     return RunWorker(std::get<ProgramOptions>(parsed));
   } catch (const std::exception& error) {
     return Fail(kNegative, fmt::format("internal error: {}; please report it", error.what()));

@@ -34,7 +34,9 @@ struct Texts {
   bool insecure = false;
 };
 
-bool IsPlain(unsigned char c) { return c < 0x80 && (std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.'); }
+bool IsPlain(unsigned char c) {
+  return c < 0x80 && (std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.');
+}
 
 template <typename T>
 bool ParseAll(std::string_view text, T& value) {
@@ -72,13 +74,15 @@ std::string Words(const CLI::ParseError& error) {
 
 std::variant<ProgramOptions, ProgramEnd> Check(const Texts& texts) {
   ProgramOptions options;
-  if (texts.coordinator.empty()) return Usage("--coordinator is missing; give the coordinator's address, unix:PATH or HOST:PORT");
+  if (texts.coordinator.empty())
+    return Usage("--coordinator is missing; give the coordinator's address, unix:PATH or HOST:PORT");
   if (const absl::Status status = CheckTarget(texts.coordinator, texts.insecure); !status.ok())
     return Usage(fmt::format("--coordinator: {}", std::string(status.message())));
   options.coordinator = texts.coordinator;
   options.insecure = texts.insecure;
   options.devices = texts.devices;
-  if (!texts.slots.empty() && (!ParseAll(texts.slots, options.slots) || options.slots < 1 || options.slots > kMostSlots))
+  if (!texts.slots.empty() &&
+      (!ParseAll(texts.slots, options.slots) || options.slots < 1 || options.slots > kMostSlots))
     return Usage(fmt::format("--slots: '{}' is not a whole number from 1 to {}", texts.slots, kMostSlots));
   const std::string id = texts.name.empty() ? WorkerIdOf(HostName()) : texts.name;
   if (id.size() > kMaxId || !std::all_of(id.begin(), id.end(), IsPlain)) {
@@ -86,7 +90,10 @@ std::variant<ProgramOptions, ProgramEnd> Check(const Texts& texts) {
   }
   options.name = "workers/" + id;
   const auto wait = ParseSeconds(texts.wait);
-  if (!wait) return Usage(fmt::format("--wait: '{}' is not a time; give seconds, or a number with s, m or h behind it, such as 60s", texts.wait));
+  if (!wait)
+    return Usage(fmt::format(
+        "--wait: '{}' is not a time; give seconds, or a number with s, m or h behind it, such as 60s",
+        texts.wait));
   options.wait_s = *wait;
   return options;
 }
@@ -106,10 +113,13 @@ std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const cha
   app.set_version_flag("--version", fmt::format("autocfg-worker {} (build {})", Version(), BuildId()));
   Texts texts;
   app.add_option("--coordinator", texts.coordinator, "where it listens: unix:PATH or HOST:PORT");
-  app.add_option("--devices", texts.devices, "what ranks run on: auto, cpu, cpu:CORES, cuda, cuda:INDEXES (default: auto, the GPUs where there are some)");
+  app.add_option("--devices", texts.devices,
+                 "what ranks run on: auto, cpu, cpu:CORES, cuda, cuda:INDEXES (default: auto, the GPUs where "
+                 "there are some)");
   app.add_option("--slots", texts.slots, "ranks at once (default: one per core, or GPU)");
   app.add_option("--name", texts.name, "this worker's name, one of a kind (default: the host's)");
-  app.add_option("--wait", texts.wait, "how long to try to reach a coordinator that is not there (default: 60s)");
+  app.add_option("--wait", texts.wait,
+                 "how long to try to reach a coordinator that is not there (default: 60s)");
   app.add_flag("--insecure", texts.insecure, "send plain text to a coordinator on another machine");
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   std::reverse(words.begin(), words.end());  // as the parser wants them

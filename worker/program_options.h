@@ -24,7 +24,8 @@ struct ProgramEnd {
 
 std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const char* const* argv);
 
-// An id that coordinators accept, made of a host's name: what is not a letter, a digit, '-', '_' or '.' becomes '-'.
+// An id that coordinators accept, made of a host's name: what is not a letter, a digit, '-', '_' or '.'
+// becomes '-'.
 std::string WorkerIdOf(const std::string& hostname);
 
 }  // namespace autocfg

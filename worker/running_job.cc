@@ -32,7 +32,10 @@ RunningJob::RunningJob(const JobSetting& setting, const WorkerSession& session, 
       session_(session),
       lease_(std::move(lease)),
       keeper_(LeaseKeeper::Clock::now(), session.lease_s,
-              {.renew = [this](double wait_s) { return setting_.calls.RenewLease(session_, lease_, wait_s, renewals_); },
+              {.renew =
+                   [this](double wait_s) {
+                     return setting_.calls.RenewLease(session_, lease_, wait_s, renewals_);
+                   },
                .cancel = [this] { renewals_.Cancel(); },
                .drain = setting.drain},
               &stop_),
@@ -63,15 +66,18 @@ void RunningJob::Run() {
   if (keeper_.lost()) {
     spdlog::warn("{}: its lease is lost; it is not reported", what);
   } else if (!cut_short) {
-    SendReport(setting_.calls, session_, lease_, report, setting_.stopping, [this] { return keeper_.lost(); });
+    SendReport(setting_.calls, session_, lease_, report, setting_.stopping,
+               [this] { return keeper_.lost(); });
   }
   over_ = true;
   keeper_.End();
 }
 
 ExchangeHook RunningJob::ExchangeWithOthers() {
-  return {.run = [this](const std::string& name, std::int64_t sequence,
-                        const std::vector<std::string>& values) { return setting_.calls.Rendezvous(lease_, name, sequence, values, exchanges_); },
+  return {.run =
+              [this](const std::string& name, std::int64_t sequence, const std::vector<std::string>& values) {
+                return setting_.calls.Rendezvous(lease_, name, sequence, values, exchanges_);
+              },
           .cancel = [this] { exchanges_.Cancel(); }};
 }
 

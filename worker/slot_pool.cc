@@ -16,7 +16,9 @@ constexpr absl::Duration kLook = absl::Milliseconds(20);
 std::vector<int> SlotPool::Take(int count, const std::atomic<bool>& stop) {
   absl::MutexLock lock(&mutex_);
   if (count <= 0 || static_cast<std::size_t>(count) > taken_.size()) return {};
-  const auto enough = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return std::count(taken_.begin(), taken_.end(), false) >= count; };
+  const auto enough = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return std::count(taken_.begin(), taken_.end(), false) >= count;
+  };
   while (!stop) {
     if (!mutex_.AwaitWithTimeout(absl::Condition(&enough), kLook)) continue;
     std::vector<int> slots;

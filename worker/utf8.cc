@@ -28,7 +28,8 @@ std::size_t CharacterAt(std::string_view bytes) {
 std::string CleanUtf8(std::string_view bytes, std::size_t most) {
   if (bytes.size() > most) {
     bytes.remove_prefix(bytes.size() - most);
-    while (!bytes.empty() && Continues(bytes[0])) bytes.remove_prefix(1);  // the rest of a character that was cut
+    while (!bytes.empty() && Continues(bytes[0]))
+      bytes.remove_prefix(1);  // the rest of a character that was cut
   }
   std::string text;
   while (!bytes.empty()) {

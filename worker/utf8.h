@@ -7,7 +7,8 @@
 
 namespace autocfg {
 
-// The end of `bytes`, `most` bytes at most, as UTF-8 (RFC 3629): what is none, and control characters but tab and line feed, become '?'.
+// The end of `bytes`, `most` bytes at most, as UTF-8 (RFC 3629): what is none, and control characters but tab
+// and line feed, become '?'.
 std::string CleanUtf8(std::string_view bytes, std::size_t most);
 
 }  // namespace autocfg

@@ -59,7 +59,8 @@ struct Worker::Impl {
       if (!connected) return last;
       auto session = calls.Register(boot_id, options.inventory, own);
       // One that is starting or ending: it, or the next, may take it.
-      const bool may_pass = absl::IsUnavailable(session.status()) || absl::IsDeadlineExceeded(session.status());
+      const bool may_pass =
+          absl::IsUnavailable(session.status()) || absl::IsDeadlineExceeded(session.status());
       if (!may_pass || DeadlineIn(kPauseSeconds) > end) return session;
       last = session.status();
       own.WaitUntilCancelled(kPauseSeconds);
@@ -111,7 +112,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(const WorkerOptions& optio
   if (!session.ok()) {
     const absl::Status& why = session.status();
     const auto code = absl::IsDeadlineExceeded(why) ? absl::StatusCode::kUnavailable : why.code();
-    return absl::Status(code, fmt::format("cannot register {} with {}: {}", options.name, options.coordinator, std::string(why.message())));
+    return absl::Status(code, fmt::format("cannot register {} with {}: {}", options.name, options.coordinator,
+                                          std::string(why.message())));
   }
   impl->Begin(*session);
   return std::unique_ptr<Worker>(new Worker(std::move(impl)));

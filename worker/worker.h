@@ -1,5 +1,5 @@
-// The worker: registers with a coordinator, leases jobs, several at once where it has slots for them, runs them with the process launcher, renews its
-// leases, reports. Thread-safe.
+// The worker: registers with a coordinator, leases jobs, several at once where it has slots for them, runs
+// them with the process launcher, renews its leases, reports. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -19,22 +19,23 @@ struct WorkerOptions {
   std::string name;          // "workers/{id}"; stable over restarts
   std::string trainer_path;  // the autocfg-trainer program
   v1::Inventory inventory;
-  std::vector<int> cores = {};  // slot i is core i mod cores; empty: PhysicalCores()
-  double wait_s = 5;            // how long Start tries to reach a coordinator that is not there
+  std::vector<int> cores = {};                // slot i is core i mod cores; empty: PhysicalCores()
+  double wait_s = 5;                          // how long Start tries to reach a coordinator that is not there
   const std::atomic<bool>* cancel = nullptr;  // Start looks at it: true ends it with CANCELLED
 };
 
 class Worker {
  public:
-  // Registers. Unavailable, with the address: nobody is there; InvalidArgument: what the channel or the coordinator refuses.
+  // Registers. Unavailable, with the address: nobody is there; InvalidArgument: what the channel or the
+  // coordinator refuses.
   static absl::StatusOr<std::unique_ptr<Worker>> Start(const WorkerOptions& options);
   ~Worker();  // Stop()
 
   // Ends running jobs (their processes too), deregisters and returns. Idempotent.
   void Stop();
 
-  // Until it has been stopped, or has ended by itself: OK once it was drained and its jobs are done, FailedPrecondition where another worker has
-  // registered under its name. Any number of times.
+  // Until it has been stopped, or has ended by itself: OK once it was drained and its jobs are done,
+  // FailedPrecondition where another worker has registered under its name. Any number of times.
   absl::Status WaitUntilEnded();
 
  private:

@@ -10,14 +10,14 @@ namespace {
 using Stub = v1::WorkerService::Stub;
 using Clock = std::chrono::steady_clock;
 
-constexpr double kCallSeconds = 5;          // a short call's deadline
-constexpr double kLogSeconds = 2;           // of what is good to have
+constexpr double kCallSeconds = 5;  // a short call's deadline
+constexpr double kLogSeconds = 2;   // of what is good to have
 constexpr double kDefaultBarrierSeconds = 30;
 constexpr double kFirstPauseSeconds = 0.1;
 constexpr double kLongestPauseSeconds = 2;
 
-// How long the answer of a renewal may take beyond what it waits for: so long that a busy coordinator can give it, so short that a second try comes
-// before the lease has run out.
+// How long the answer of a renewal may take beyond what it waits for: so long that a busy coordinator can
+// give it, so short that a second try comes before the lease has run out.
 double RenewalSlack(double lease_s) { return std::max(lease_s / 6, std::min(2.0, lease_s / 3)); }
 
 }  // namespace
@@ -25,20 +25,24 @@ double RenewalSlack(double lease_s) { return std::max(lease_s / 6, std::min(2.0,
 WorkerCalls::WorkerCalls(const std::shared_ptr<grpc::Channel>& channel, std::string worker)
     : worker_(std::move(worker)), stub_(v1::WorkerService::NewStub(channel)) {}
 
-absl::StatusOr<WorkerSession> WorkerCalls::Register(const std::string& boot_id, const v1::Inventory& inventory, CallGroup& group) const {
+absl::StatusOr<WorkerSession> WorkerCalls::Register(const std::string& boot_id,
+                                                    const v1::Inventory& inventory, CallGroup& group) const {
   v1::RegisterWorkerRequest request;
   request.set_worker(worker_);
   request.set_boot_id(boot_id);
   *request.mutable_inventory() = inventory;
   v1::RegisterWorkerResponse response;
-  const absl::Status status = Call(*stub_, &Stub::RegisterWorker, request, response, group, {.deadline_s = kCallSeconds, .wait_for_ready = true});
+  const absl::Status status = Call(*stub_, &Stub::RegisterWorker, request, response, group,
+                                   {.deadline_s = kCallSeconds, .wait_for_ready = true});
   if (!status.ok()) return status;
-  if (!(response.lease_duration_s() > 0)) return absl::InternalError("the coordinator granted leases of no duration");
+  if (!(response.lease_duration_s() > 0))
+    return absl::InternalError("the coordinator granted leases of no duration");
   return WorkerSession{response.session_epoch(), response.lease_duration_s()};
 }
 
-absl::StatusOr<v1::LeaseWorkResponse> WorkerCalls::LeaseWork(const WorkerSession& session, const std::vector<std::string>& held_leases, double wait_s,
-                                                             CallGroup& group) const {
+absl::StatusOr<v1::LeaseWorkResponse> WorkerCalls::LeaseWork(const WorkerSession& session,
+                                                             const std::vector<std::string>& held_leases,
+                                                             double wait_s, CallGroup& group) const {
   v1::LeaseWorkRequest request;
   request.set_worker(worker_);
   request.set_session_epoch(session.epoch);
@@ -46,12 +50,14 @@ absl::StatusOr<v1::LeaseWorkResponse> WorkerCalls::LeaseWork(const WorkerSession
   request.set_lists_held_leases(true);
   request.mutable_held_leases()->Assign(held_leases.begin(), held_leases.end());
   v1::LeaseWorkResponse response;
-  const absl::Status status = Call(*stub_, &Stub::LeaseWork, request, response, group, {.deadline_s = wait_s + kCallSeconds});
+  const absl::Status status =
+      Call(*stub_, &Stub::LeaseWork, request, response, group, {.deadline_s = wait_s + kCallSeconds});
   if (!status.ok()) return status;
   return response;
 }
 
-absl::StatusOr<v1::LeaseCommand> WorkerCalls::RenewLease(const WorkerSession& session, const v1::LeaseWorkResponse& lease, double wait_s,
+absl::StatusOr<v1::LeaseCommand> WorkerCalls::RenewLease(const WorkerSession& session,
+                                                         const v1::LeaseWorkResponse& lease, double wait_s,
                                                          CallGroup& group) const {
   v1::RenewLeaseRequest request;
   request.set_worker(worker_);
@@ -60,13 +66,17 @@ absl::StatusOr<v1::LeaseCommand> WorkerCalls::RenewLease(const WorkerSession& se
   request.set_fencing_token(lease.fencing_token());
   request.set_wait_s(wait_s);
   v1::RenewLeaseResponse response;
-  const absl::Status status = Call(*stub_, &Stub::RenewLease, request, response, group, {.deadline_s = wait_s + RenewalSlack(session.lease_s)});
+  const absl::Status status = Call(*stub_, &Stub::RenewLease, request, response, group,
+                                   {.deadline_s = wait_s + RenewalSlack(session.lease_s)});
   if (!status.ok()) return status;
   return response.command();
 }
 
-absl::StatusOr<std::vector<std::string>> WorkerCalls::Rendezvous(const v1::LeaseWorkResponse& lease, const std::string& name, std::int64_t sequence,
-                                                                 const std::vector<std::string>& values, CallGroup& group) const {
+absl::StatusOr<std::vector<std::string>> WorkerCalls::Rendezvous(const v1::LeaseWorkResponse& lease,
+                                                                 const std::string& name,
+                                                                 std::int64_t sequence,
+                                                                 const std::vector<std::string>& values,
+                                                                 CallGroup& group) const {
   v1::RendezvousRequest request;
   request.set_lease_id(lease.lease_id());
   request.set_fencing_token(lease.fencing_token());
@@ -78,7 +88,8 @@ absl::StatusOr<std::vector<std::string>> WorkerCalls::Rendezvous(const v1::Lease
   for (double pause_s = kFirstPauseSeconds;; pause_s = std::min(kLongestPauseSeconds, pause_s * 2)) {
     const double left_s = std::chrono::duration<double>(end - Clock::now()).count();
     v1::RendezvousResponse response;
-    const absl::Status status = Call(*stub_, &Stub::Rendezvous, request, response, group, {.deadline_s = left_s, .wait_for_ready = true});
+    const absl::Status status = Call(*stub_, &Stub::Rendezvous, request, response, group,
+                                     {.deadline_s = left_s, .wait_for_ready = true});
     if (status.ok()) return std::vector<std::string>(response.values().begin(), response.values().end());
     // A coordinator that ends cancels what is parked; the next one is asked again.
     const bool may_pass = absl::IsUnavailable(status) || absl::IsCancelled(status);
@@ -86,7 +97,8 @@ absl::StatusOr<std::vector<std::string>> WorkerCalls::Rendezvous(const v1::Lease
   }
 }
 
-absl::Status WorkerCalls::AppendTrialLog(const v1::LeaseWorkResponse& lease, const std::string& text, CallGroup& group) const {
+absl::Status WorkerCalls::AppendTrialLog(const v1::LeaseWorkResponse& lease, const std::string& text,
+                                         CallGroup& group) const {
   v1::AppendTrialLogRequest request;
   request.set_lease_id(lease.lease_id());
   request.set_fencing_token(lease.fencing_token());

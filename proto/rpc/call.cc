@@ -9,8 +9,8 @@ absl::Status ToAbsl(const grpc::Status& status) {
 }
 
 std::chrono::system_clock::time_point DeadlineIn(double seconds) {
-  return std::chrono::system_clock::now() +
-         std::chrono::duration_cast<std::chrono::system_clock::duration>(std::chrono::duration<double>(seconds));
+  return std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(
+                                                std::chrono::duration<double>(seconds));
 }
 
 void CallGroup::Cancel() {

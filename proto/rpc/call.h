@@ -54,8 +54,8 @@ struct CallOptions {
 
 // `response = (stub.*method)(request)`.
 template <typename Stub, typename Request, typename Response>
-absl::Status Call(Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*), const Request& request,
-                  Response& response, CallGroup& group, const CallOptions& options) {
+absl::Status Call(Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+                  const Request& request, Response& response, CallGroup& group, const CallOptions& options) {
   grpc::ClientContext context;
   context.set_deadline(DeadlineIn(options.deadline_s));
   context.set_wait_for_ready(options.wait_for_ready);

@@ -31,7 +31,8 @@ std::optional<std::string> HostOf(std::string_view target) {
   const std::string_view digits = target.substr(colon + 1);
   int port = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (error != std::errc() || end != digits.data() + digits.size() || port < 1 || port > 65535) return std::nullopt;
+  if (error != std::errc() || end != digits.data() + digits.size() || port < 1 || port > 65535)
+    return std::nullopt;
   std::string_view host = target.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) {
     host = host.substr(1, host.size() - 2);
@@ -39,7 +40,9 @@ std::optional<std::string> HostOf(std::string_view target) {
     if (inet_pton(AF_INET6, std::string(host).c_str(), &address) != 1) return std::nullopt;
     return std::string(host);
   }
-  const bool plain = std::all_of(host.begin(), host.end(), [](unsigned char c) { return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_'; });
+  const bool plain = std::all_of(host.begin(), host.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_';
+  });
   if (!plain) return std::nullopt;
   return std::string(host);
 }
@@ -55,7 +58,8 @@ bool IsLoopback(const std::string& host) {
 // What is shown of an address, which comes from outside.
 std::string Shown(const std::string& target) {
   std::string shown = target.substr(0, 200);
-  std::replace_if(shown.begin(), shown.end(), [](unsigned char c) { return std::isprint(c) == 0; }, '?');
+  std::replace_if(
+      shown.begin(), shown.end(), [](unsigned char c) { return std::isprint(c) == 0; }, '?');
   return shown;
 }
 
@@ -70,11 +74,14 @@ bool IsLocalTarget(const std::string& target) {
 absl::Status CheckTarget(const std::string& target, bool insecure) {
   const bool unix_socket = std::string_view(target).starts_with(kUnix);
   if (unix_socket ? target.size() == kUnix.size() : !HostOf(target)) {
-    return absl::InvalidArgumentError(fmt::format("\"{}\" is not the address of a coordinator; give unix:PATH or HOST:PORT", Shown(target)));
+    return absl::InvalidArgumentError(fmt::format(
+        "\"{}\" is not the address of a coordinator; give unix:PATH or HOST:PORT", Shown(target)));
   }
   if (insecure || IsLocalTarget(target)) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format(
-      "{} is on another machine, and there is no encryption yet: who is between can read and change all; give --insecure where that is accepted", target));
+  return absl::InvalidArgumentError(
+      fmt::format("{} is on another machine, and there is no encryption yet: who is between can read and "
+                  "change all; give --insecure where that is accepted",
+                  target));
 }
 
 grpc::ChannelArguments ClientArguments() {
@@ -87,7 +94,8 @@ grpc::ChannelArguments ClientArguments() {
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // a parked call sends none
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstPauseMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLongestPauseMs);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectLimitMs);  // in spite of its name: how long one attempt may take
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
+                   kConnectLimitMs);                // in spite of its name: how long one attempt may take
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // a proxy in the environment is for the web
   return arguments;
 }

@@ -1,6 +1,7 @@
 #include "worker/cgroup.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -14,7 +15,8 @@ class CgroupTest : public testing::Test {
  protected:
   CgroupTest()
       : root_(fs::path(testing::TempDir()) /
-              ("cgroup_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()))) {
+              ("cgroup_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + "_" +
+               std::to_string(::getpid()))) {
     fs::remove_all(root_);
   }
   ~CgroupTest() override { fs::remove_all(root_); }

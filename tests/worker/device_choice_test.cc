@@ -14,7 +14,8 @@ TEST(ParseIndexes, ListsAndRanges) {
   EXPECT_EQ(*ParseIndexes("6"), (std::vector<int>{6}));
   EXPECT_EQ(*ParseIndexes("0-3,6"), (std::vector<int>{0, 1, 2, 3, 6}));
   EXPECT_EQ(*ParseIndexes("5,1-1"), (std::vector<int>{5, 1})) << "in their order";
-  for (const char* wrong : {"", ",", "1,", ",1", "a", "1-", "-1", "3-1", "1-2-3", "1 ", "0x1", "99999999999", "0-99999999", "1,1", "0-3,2"})
+  for (const char* wrong : {"", ",", "1,", ",1", "a", "1-", "-1", "3-1", "1-2-3", "1 ", "0x1", "99999999999",
+                            "0-99999999", "1,1", "0-3,2"})
     EXPECT_TRUE(absl::IsInvalidArgument(ParseIndexes(wrong).status())) << wrong;
 }
 
@@ -26,7 +27,8 @@ class ChooseDevicesTest : public testing::Test {
     return home_.Write("autocfg-trainer", "");
   }
   // What is wrong is said in one line that begins with the option.
-  static void ExpectRefused(const absl::StatusOr<DeviceChoice>& choice, absl::StatusCode code, const std::string& says) {
+  static void ExpectRefused(const absl::StatusOr<DeviceChoice>& choice, absl::StatusCode code,
+                            const std::string& says) {
     ASSERT_FALSE(choice.ok());
     EXPECT_EQ(choice.status().code(), code);
     const std::string message(choice.status().message());
@@ -53,7 +55,8 @@ TEST_F(ChooseDevicesTest, Cores) {
   EXPECT_EQ(inventory.slots(), 1);
   EXPECT_EQ(inventory.physical_cores(), 1);
   EXPECT_EQ(inventory.device_kind(), "cpu");
-  ExpectRefused(ChooseDevices("cpu:999999", Trainer(false)), absl::StatusCode::kFailedPrecondition, "no core 999999");
+  ExpectRefused(ChooseDevices("cpu:999999", Trainer(false)), absl::StatusCode::kFailedPrecondition,
+                "no core 999999");
   ExpectRefused(ChooseDevices("cpu:a", Trainer(false)), absl::StatusCode::kInvalidArgument, "0-3,6");
   for (const char* wrong : {"", "gpu", "cpu0", "cuda0", "Auto", "cpu,cuda"})
     ExpectRefused(ChooseDevices(wrong, Trainer(false)), absl::StatusCode::kInvalidArgument, "give auto, cpu");
@@ -83,7 +86,8 @@ TEST_F(ChooseDevicesTest, AutoSaysWhyAGpuIsNotUsed) {
   EXPECT_TRUE(cpu->gpus.gpus.empty());
   ASSERT_EQ(cpu->notes.size(), 1u);
   EXPECT_NE(cpu->notes[0].find("no GPU engine"), std::string::npos) << cpu->notes[0];
-  ExpectRefused(ChooseDevices("cuda", Trainer(false)), absl::StatusCode::kFailedPrecondition, "no GPU engine");
+  ExpectRefused(ChooseDevices("cuda", Trainer(false)), absl::StatusCode::kFailedPrecondition,
+                "no GPU engine");
 }
 
 TEST_F(ChooseDevicesTest, GpusByTheirNumbers) {

@@ -1,4 +1,5 @@
-// A coordinator that a test plays: it parks calls like the real one, gives what the test queues, and keeps what it is told. Thread-safe.
+// A coordinator that a test plays: it parks calls like the real one, gives what the test queues, and keeps
+// what it is told. Thread-safe.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -55,12 +56,18 @@ class FakeCoordinator final : public v1::WorkerService::Service {
     *lease.mutable_job() = job;
     Queue(lease);
   }
-  void Say(v1::LeaseCommand command) { Set([&] { command_ = command; }); }
+  void Say(v1::LeaseCommand command) {
+    Set([&] { command_ = command; });
+  }
   void RefuseRenewalsOf(const std::string& lease) {
     Set([&] { refused_ = lease; });
   }
-  void FailReports(int count) { Set([&] { failing_reports_ = count; }); }
-  void Drain() { Set([&] { draining_ = true; }); }
+  void FailReports(int count) {
+    Set([&] { failing_reports_ = count; });
+  }
+  void Drain() {
+    Set([&] { draining_ = true; });
+  }
   void ForgetWorkers() {
     Set([&] { epochs_.clear(); });
   }
@@ -68,7 +75,9 @@ class FakeCoordinator final : public v1::WorkerService::Service {
     Set([&] { ++epochs_[worker]; });
   }
   // The gatherings of jobs under way come to nothing.
-  void AbortRendezvous() { Set([&] { aborted_ = true; }); }
+  void AbortRendezvous() {
+    Set([&] { aborted_ = true; });
+  }
 
   // What it has seen.
 
@@ -80,7 +89,10 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   }
   // The report of this worker.
   v1::ReportTrialRequest AwaitReportOf(const std::string& worker) {
-    const auto find = [&] { return std::find_if(reports_.begin(), reports_.end(), [&](const auto& report) { return report.worker() == worker; }); };
+    const auto find = [&] {
+      return std::find_if(reports_.begin(), reports_.end(),
+                          [&](const auto& report) { return report.worker() == worker; });
+    };
     EXPECT_TRUE(Eventually([&] { return find() != reports_.end(); })) << "no report";
     absl::MutexLock lock(&mutex_);
     return find() != reports_.end() ? *find() : v1::ReportTrialRequest();
@@ -97,7 +109,9 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   // A call for work is parked that lists these leases, in any order.
   bool AwaitPollWith(const std::multiset<std::string>& leases) {
     return Eventually([&] {
-      return parked_ && parked_->lists_held_leases() && std::multiset<std::string>(parked_->held_leases().begin(), parked_->held_leases().end()) == leases;
+      return parked_ && parked_->lists_held_leases() &&
+             std::multiset<std::string>(parked_->held_leases().begin(), parked_->held_leases().end()) ==
+                 leases;
     });
   }
   int reports() {
@@ -127,7 +141,8 @@ class FakeCoordinator final : public v1::WorkerService::Service {
 
   // The service.
 
-  grpc::Status RegisterWorker(grpc::ServerContext*, const v1::RegisterWorkerRequest* request, v1::RegisterWorkerResponse* response) override {
+  grpc::Status RegisterWorker(grpc::ServerContext*, const v1::RegisterWorkerRequest* request,
+                              v1::RegisterWorkerResponse* response) override {
     absl::MutexLock lock(&mutex_);
     registrations_.push_back(*request);
     response->set_worker(request->worker());
@@ -136,7 +151,8 @@ class FakeCoordinator final : public v1::WorkerService::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status LeaseWork(grpc::ServerContext* context, const v1::LeaseWorkRequest* request, v1::LeaseWorkResponse* response) override {
+  grpc::Status LeaseWork(grpc::ServerContext* context, const v1::LeaseWorkRequest* request,
+                         v1::LeaseWorkResponse* response) override {
     const absl::Time end = absl::Now() + absl::Seconds(request->wait_s());
     absl::MutexLock lock(&mutex_);
     parked_ = *request;
@@ -156,8 +172,9 @@ class FakeCoordinator final : public v1::WorkerService::Service {
         response->set_drain(true);
         break;
       }
-      const auto mine =
-          std::find_if(queue_.begin(), queue_.end(), [&](const auto& queued) { return queued.first.empty() || queued.first == request->worker(); });
+      const auto mine = std::find_if(queue_.begin(), queue_.end(), [&](const auto& queued) {
+        return queued.first.empty() || queued.first == request->worker();
+      });
       if (mine != queue_.end()) {
         *response = std::move(mine->second);
         queue_.erase(mine);
@@ -170,13 +187,16 @@ class FakeCoordinator final : public v1::WorkerService::Service {
     return closing_ ? grpc::Status{grpc::StatusCode::UNAVAILABLE, "ending"} : status;
   }
 
-  grpc::Status RenewLease(grpc::ServerContext* context, const v1::RenewLeaseRequest* request, v1::RenewLeaseResponse* response) override {
+  grpc::Status RenewLease(grpc::ServerContext* context, const v1::RenewLeaseRequest* request,
+                          v1::RenewLeaseResponse* response) override {
     const absl::Time end = absl::Now() + absl::Seconds(request->wait_s());
     absl::MutexLock lock(&mutex_);
     ++renewals_;
     last_renewal_wait_s_ = request->wait_s();
     const auto refused = [&] { return refused_ == request->lease_id(); };
-    while (command_ == v1::LEASE_COMMAND_CONTINUE && !refused() && absl::Now() < end && !context->IsCancelled() && !closing_) Look();
+    while (command_ == v1::LEASE_COMMAND_CONTINUE && !refused() && absl::Now() < end &&
+           !context->IsCancelled() && !closing_)
+      Look();
     if (refused()) return {grpc::StatusCode::FAILED_PRECONDITION, "not yours any more"};
     if (closing_) return {grpc::StatusCode::UNAVAILABLE, "ending"};
     response->set_command(command_);
@@ -184,15 +204,18 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   }
 
   // As the real one: names must agree, and all come with their values.
-  grpc::Status Rendezvous(grpc::ServerContext* context, const v1::RendezvousRequest* request, v1::RendezvousResponse* response) override {
+  grpc::Status Rendezvous(grpc::ServerContext* context, const v1::RendezvousRequest* request,
+                          v1::RendezvousResponse* response) override {
     absl::MutexLock lock(&mutex_);
     Gathering& gathering = gatherings_[request->sequence()];
     if (gathering.name.empty()) gathering.name = request->name();
     if (gathering.name != request->name())
-      return {grpc::StatusCode::INVALID_ARGUMENT, fmt::format("'{}' is gathered where others gather '{}'", request->name(), gathering.name)};
+      return {grpc::StatusCode::INVALID_ARGUMENT,
+              fmt::format("'{}' is gathered where others gather '{}'", request->name(), gathering.name)};
     gathering.values[request->lease_id()] = {request->values().begin(), request->values().end()};
     while (gathering.values.size() < 2 && !aborted_ && !context->IsCancelled() && !closing_) Look();
-    if (aborted_ || closing_ || context->IsCancelled()) return {grpc::StatusCode::ABORTED, "the job is being stopped"};
+    if (aborted_ || closing_ || context->IsCancelled())
+      return {grpc::StatusCode::ABORTED, "the job is being stopped"};
     // The leases are in the order of their ranks.
     for (const auto& [lease, values] : gathering.values) {
       for (const std::string& value : values) response->add_values(value);
@@ -200,13 +223,15 @@ class FakeCoordinator final : public v1::WorkerService::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status AppendTrialLog(grpc::ServerContext*, const v1::AppendTrialLogRequest* request, v1::AppendTrialLogResponse*) override {
+  grpc::Status AppendTrialLog(grpc::ServerContext*, const v1::AppendTrialLogRequest* request,
+                              v1::AppendTrialLogResponse*) override {
     absl::MutexLock lock(&mutex_);
     logs_.push_back(*request);
     return {grpc::StatusCode::RESOURCE_EXHAUSTED, "no room: the report comes all the same"};
   }
 
-  grpc::Status ReportTrial(grpc::ServerContext*, const v1::ReportTrialRequest* request, v1::ReportTrialResponse*) override {
+  grpc::Status ReportTrial(grpc::ServerContext*, const v1::ReportTrialRequest* request,
+                           v1::ReportTrialResponse*) override {
     absl::MutexLock lock(&mutex_);
     ++report_calls_;
     if (failing_reports_ > 0) {
@@ -217,7 +242,8 @@ class FakeCoordinator final : public v1::WorkerService::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status DeregisterWorker(grpc::ServerContext*, const v1::DeregisterWorkerRequest* request, v1::DeregisterWorkerResponse*) override {
+  grpc::Status DeregisterWorker(grpc::ServerContext*, const v1::DeregisterWorkerRequest* request,
+                                v1::DeregisterWorkerResponse*) override {
     absl::MutexLock lock(&mutex_);
     deregistered_ = true;
     epochs_.erase(request->worker());
@@ -247,7 +273,8 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   }
   bool Eventually(const std::function<bool()>& condition) {
     absl::MutexLock lock(&mutex_);
-    return mutex_.AwaitWithTimeout(absl::Condition(&condition, &std::function<bool()>::operator()), absl::Seconds(60));
+    return mutex_.AwaitWithTimeout(absl::Condition(&condition, &std::function<bool()>::operator()),
+                                   absl::Seconds(60));
   }
 
   const double lease_s_;

@@ -29,7 +29,8 @@ TEST(ProgramOptions, WhatIsGivenAndWhatIsNot) {
   EXPECT_TRUE(few.name.starts_with("workers/") && few.name.size() > 8) << few.name;
   EXPECT_FALSE(few.insecure);
   EXPECT_EQ(few.wait_s, 60);
-  const ProgramOptions all = Good({"--coordinator=node1:7010", "--insecure", "--devices", "cpu:0", "--slots", "3", "--name", "a.b-c_1", "--wait", "1.5m"});
+  const ProgramOptions all = Good({"--coordinator=node1:7010", "--insecure", "--devices", "cpu:0", "--slots",
+                                   "3", "--name", "a.b-c_1", "--wait", "1.5m"});
   EXPECT_EQ(all.coordinator, "node1:7010");
   EXPECT_EQ(all.devices, "cpu:0");
   EXPECT_EQ(all.slots, 3);

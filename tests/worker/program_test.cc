@@ -1,10 +1,11 @@
 // autocfg-worker as a process, against a coordinator that the test plays.
+#include "tests/cli/program.h"
+
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <csignal>
 
-#include "tests/cli/program.h"
 #include "tests/support/fake_nvml/fake_gpus.h"
 #include "tests/worker/fake_coordinator.h"
 #include "tests/worker/launch_helpers.h"
@@ -17,11 +18,14 @@ class WorkerProgramTest : public testing::Test {
   WorkerProgramTest() : address_("unix:" + (home_ / "socket")) {}
 
   std::vector<std::string> Arguments(std::vector<std::string> more = {}) const {
-    std::vector<std::string> words = {"--coordinator", address_, "--name", "test", "--devices", "cpu", "--slots", "2"};
+    std::vector<std::string> words = {"--coordinator", address_, "--name",  "test",
+                                      "--devices",     "cpu",    "--slots", "2"};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }
-  std::unique_ptr<Program> Start(const std::vector<std::string>& words) const { return std::make_unique<Program>(home_, words, "/dev/null", "autocfg-worker"); }
+  std::unique_ptr<Program> Start(const std::vector<std::string>& words) const {
+    return std::make_unique<Program>(home_, words, "/dev/null", "autocfg-worker");
+  }
 
   // One line of error, and nothing else.
   void ExpectRefused(const std::vector<std::string>& words, int exit_code, const std::string& says) const {
@@ -73,9 +77,16 @@ TEST_F(WorkerProgramTest, RunsUntilItIsAskedToEnd) {
     EXPECT_TRUE(coordinator.deregistered()) << "that gives its job back";
     EXPECT_EQ(coordinator.reports(), 0);
     EXPECT_EQ(finished.out, "");
-    EXPECT_NE(finished.err.find("autocfg-worker: registered with " + address_ + " as workers/test: 2 slots on cpu\n"), std::string::npos) << finished.err;
-    EXPECT_NE(finished.err.find("autocfg-worker: studies/1/trials/1, attempt 1: starts with 2 ranks\n"), std::string::npos) << finished.err;
-    EXPECT_NE(finished.err.find("autocfg-worker: studies/1/trials/1, attempt 1: ended after "), std::string::npos) << finished.err;
+    EXPECT_NE(finished.err.find("autocfg-worker: registered with " + address_ +
+                                " as workers/test: 2 slots on cpu\n"),
+              std::string::npos)
+        << finished.err;
+    EXPECT_NE(finished.err.find("autocfg-worker: studies/1/trials/1, attempt 1: starts with 2 ranks\n"),
+              std::string::npos)
+        << finished.err;
+    EXPECT_NE(finished.err.find("autocfg-worker: studies/1/trials/1, attempt 1: ended after "),
+              std::string::npos)
+        << finished.err;
   }
 }
 
@@ -87,8 +98,9 @@ TEST_F(WorkerProgramTest, KilledItLeavesNoTrainerBehind) {
   const auto start = std::chrono::steady_clock::now();
   program->Signal(SIGKILL);
   EXPECT_TRUE(AllEnd(ranks, std::chrono::seconds(60)));
-  RecordProperty("milliseconds",
-                 static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start).count()));
+  RecordProperty("milliseconds", static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                                      std::chrono::steady_clock::now() - start)
+                                                      .count()));
   EXPECT_EQ(program->Wait().exit_code, 128 + SIGKILL);
 }
 
@@ -109,7 +121,9 @@ TEST_F(WorkerProgramTest, SupersededItEndsWithAnError) {
   coordinator.Supersede("workers/test");
   const Finished finished = program->Wait();
   EXPECT_EQ(finished.exit_code, 1);
-  EXPECT_NE(finished.err.find("workers/test: another worker has registered under this name"), std::string::npos) << finished.err;
+  EXPECT_NE(finished.err.find("workers/test: another worker has registered under this name"),
+            std::string::npos)
+      << finished.err;
   EXPECT_FALSE(coordinator.deregistered());
 }
 
@@ -124,7 +138,8 @@ TEST_F(WorkerProgramTest, WaitsForItsCoordinator) {
 
 TEST_F(WorkerProgramTest, NobodyThereIsSaidWithTheAddress) {
   ExpectRefused(Arguments({"--wait", "0.2"}), 3, "cannot register workers/test with " + address_);
-  ExpectRefused({"--coordinator", "127.0.0.1:1", "--name", "test", "--devices", "cpu", "--wait", "0.2"}, 3, "127.0.0.1:1");
+  ExpectRefused({"--coordinator", "127.0.0.1:1", "--name", "test", "--devices", "cpu", "--wait", "0.2"}, 3,
+                "127.0.0.1:1");
   const auto program = Start(Arguments({"--wait", "1h"}));
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   program->Signal(SIGTERM);  // either before it takes signals or while it waits
@@ -150,7 +165,8 @@ TEST_F(WorkerProgramTest, SaysWhatItIs) {
   EXPECT_EQ(version.err, "");
   const Finished help = Start({"--help"})->Wait();
   EXPECT_EQ(help.exit_code, 0);
-  for (const char* option : {"--coordinator", "--devices", "--slots", "--name", "--insecure", "--wait", "--version"})
+  for (const char* option :
+       {"--coordinator", "--devices", "--slots", "--name", "--insecure", "--wait", "--version"})
     EXPECT_NE(help.out.find(option), std::string::npos) << option;
 }
 

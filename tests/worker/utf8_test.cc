@@ -6,7 +6,8 @@ namespace autocfg {
 namespace {
 
 TEST(CleanUtf8, LeavesTextAsItIs) {
-  for (const char* text : {"", "one\ntwo\tthree\n", "M\xc3\xbcnchen", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xed\x9f\xbf", "\xee\x80\x80", "\xf4\x8f\xbf\xbf"})
+  for (const char* text : {"", "one\ntwo\tthree\n", "M\xc3\xbcnchen", "\xe2\x82\xac", "\xf0\x9f\x98\x80",
+                           "\xed\x9f\xbf", "\xee\x80\x80", "\xf4\x8f\xbf\xbf"})
     EXPECT_EQ(CleanUtf8(text, 100), text);
 }
 

@@ -1,5 +1,5 @@
-// A worker's life with several jobs and with other workers, against a coordinator that the test plays and ranks that do what they are told
-// (tests/worker/fake_trainer.cc).
+// A worker's life with several jobs and with other workers, against a coordinator that the test plays and
+// ranks that do what they are told (tests/worker/fake_trainer.cc).
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -41,7 +41,8 @@ class WorkerJobsTest : public testing::Test {
  protected:
   WorkerJobsTest() : address_("unix:" + (directory_ / "socket")) {}
 
-  std::unique_ptr<Worker> StartWorker(int slots, const std::string& name = "workers/a", std::vector<int> cores = {0}) {
+  std::unique_ptr<Worker> StartWorker(int slots, const std::string& name = "workers/a",
+                                      std::vector<int> cores = {0}) {
     WorkerOptions options;
     options.coordinator = address_;
     options.name = name;
@@ -89,13 +90,15 @@ TEST_F(WorkerJobsTest, SeveralAtOnceEachOnSlotsOfItsOwn) {
   two.set_ranks(2);
   coordinator.Queue(two);
   EXPECT_EQ(CoresOfRanks(3), (std::multiset<std::string>{"11", "12", "13"}));
-  ASSERT_TRUE(coordinator.AwaitPollWith({"lease-1", "lease-2"})) << "a call for work is parked though all slots are taken";
+  ASSERT_TRUE(coordinator.AwaitPollWith({"lease-1", "lease-2"}))
+      << "a call for work is parked though all slots are taken";
   EXPECT_EQ(coordinator.most_parked_polls(), 1);
   Release("first");
   EXPECT_EQ(coordinator.AwaitReport(0).lease_id(), "lease-1");
   coordinator.Queue(Waiting("second"));
   EXPECT_EQ(CoresOfRanks(3), (std::multiset<std::string>{"11", "12", "13"})) << "the slot that is free again";
-  ASSERT_TRUE(coordinator.AwaitPollWith({"lease-2", "lease-3"})) << "what has been reported is not held any more";
+  ASSERT_TRUE(coordinator.AwaitPollWith({"lease-2", "lease-3"}))
+      << "what has been reported is not held any more";
   Release("second");
   EXPECT_EQ(coordinator.AwaitReport(1).outcome(), v1::OUTCOME_MEASURED);
   EXPECT_EQ(coordinator.AwaitReport(2).outcome(), v1::OUTCOME_MEASURED);
@@ -132,7 +135,8 @@ TEST_F(WorkerJobsTest, RenewalsAreParkedAndACancellationComesAtOnce) {
   ASSERT_TRUE(coordinator.AwaitRenewals(1));
   EXPECT_EQ(coordinator.last_renewal_wait_s(), 1200);
   coordinator.Say(v1::LEASE_COMMAND_CANCEL);
-  EXPECT_EQ(coordinator.AwaitReport().outcome(), v1::OUTCOME_CANCELLED) << "long before the next renewal is due";
+  EXPECT_EQ(coordinator.AwaitReport().outcome(), v1::OUTCOME_CANCELLED)
+      << "long before the next renewal is due";
   EXPECT_EQ(coordinator.renewals(), 1);
 }
 
@@ -255,7 +259,8 @@ TEST_F(WorkerJobsTest, AFailedShareIsTheOthersPeer) {
   const auto peer = coordinator.AwaitReportOf("workers/a");
   EXPECT_EQ(peer.outcome(), v1::OUTCOME_FAILED);
   EXPECT_EQ(peer.failure(), v1::FAILURE_KIND_PEER);
-  EXPECT_EQ(peer.message(), "the gathering of 'round 0' with the job's other workers: the job is being stopped");
+  EXPECT_EQ(peer.message(),
+            "the gathering of 'round 0' with the job's other workers: the job is being stopped");
 }
 
 TEST_F(WorkerJobsTest, ARankThatFailsByItselfIsNotHiddenByItsPeers) {
@@ -277,7 +282,8 @@ TEST_F(WorkerJobsTest, GatheringSomethingElseIsTheJobsOwnFault) {
   coordinator.Queue(ShareOf(job, 1, 1), "workers/b");
   const auto refused = coordinator.AwaitReport();
   EXPECT_EQ(refused.failure(), v1::FAILURE_KIND_OWN);
-  EXPECT_NE(refused.message().find("is gathered where others gather"), std::string::npos) << refused.message();
+  EXPECT_NE(refused.message().find("is gathered where others gather"), std::string::npos)
+      << refused.message();
 }
 
 TEST_F(WorkerJobsTest, StoppingEndsAGatheringThatNobodyJoins) {

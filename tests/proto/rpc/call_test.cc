@@ -31,11 +31,13 @@ class ParkingService final : public v1::WorkerService::Service {
     server_ = builder.BuildAndStart();
   }
   ~ParkingService() override { server_->Shutdown(std::chrono::system_clock::now()); }
-  grpc::Status LeaseWork(grpc::ServerContext* context, const v1::LeaseWorkRequest*, v1::LeaseWorkResponse*) override {
+  grpc::Status LeaseWork(grpc::ServerContext* context, const v1::LeaseWorkRequest*,
+                         v1::LeaseWorkResponse*) override {
     while (!context->IsCancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     return grpc::Status::CANCELLED;
   }
-  grpc::Status RegisterWorker(grpc::ServerContext*, const v1::RegisterWorkerRequest* request, v1::RegisterWorkerResponse* response) override {
+  grpc::Status RegisterWorker(grpc::ServerContext*, const v1::RegisterWorkerRequest* request,
+                              v1::RegisterWorkerResponse* response) override {
     response->set_worker(request->worker());
     return grpc::Status::OK;
   }
@@ -53,22 +55,25 @@ TEST(Call, AnswersAndEndsAtItsDeadlineOrWithItsGroup) {
   v1::RegisterWorkerRequest name;
   name.set_worker("workers/a");
   v1::RegisterWorkerResponse named;
-  ASSERT_TRUE(Call(*stub, &v1::WorkerService::Stub::RegisterWorker, name, named, group, {.deadline_s = 60}).ok());
+  ASSERT_TRUE(
+      Call(*stub, &v1::WorkerService::Stub::RegisterWorker, name, named, group, {.deadline_s = 60}).ok());
   EXPECT_EQ(named.worker(), "workers/a");
 
   v1::LeaseWorkResponse nothing;
-  EXPECT_TRUE(absl::IsDeadlineExceeded(
-      Call(*stub, &v1::WorkerService::Stub::LeaseWork, v1::LeaseWorkRequest(), nothing, group, {.deadline_s = 0.05})));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(Call(*stub, &v1::WorkerService::Stub::LeaseWork,
+                                            v1::LeaseWorkRequest(), nothing, group, {.deadline_s = 0.05})));
 
   std::thread canceller([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // either before the call begins or in the middle of it
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(20));  // either before the call begins or in the middle of it
     group.Cancel();
   });
-  EXPECT_TRUE(
-      absl::IsCancelled(Call(*stub, &v1::WorkerService::Stub::LeaseWork, v1::LeaseWorkRequest(), nothing, group, {.deadline_s = 600})));
+  EXPECT_TRUE(absl::IsCancelled(Call(*stub, &v1::WorkerService::Stub::LeaseWork, v1::LeaseWorkRequest(),
+                                     nothing, group, {.deadline_s = 600})));
   canceller.join();
   EXPECT_TRUE(group.cancelled());
-  EXPECT_TRUE(absl::IsCancelled(Call(*stub, &v1::WorkerService::Stub::RegisterWorker, name, named, group, {.deadline_s = 60})))
+  EXPECT_TRUE(absl::IsCancelled(
+      Call(*stub, &v1::WorkerService::Stub::RegisterWorker, name, named, group, {.deadline_s = 60})))
       << "a call that begins too late";
   EXPECT_TRUE(group.WaitUntilCancelled(600));
 }
@@ -77,7 +82,8 @@ TEST(Call, SaysThatNobodyIsThere) {
   const auto stub = v1::WorkerService::NewStub(*OpenChannel("unix:/nonexistent/socket", false));
   CallGroup group;
   v1::LeaseWorkResponse nothing;
-  EXPECT_TRUE(absl::IsUnavailable(Call(*stub, &v1::WorkerService::Stub::LeaseWork, v1::LeaseWorkRequest(), nothing, group, {.deadline_s = 60})));
+  EXPECT_TRUE(absl::IsUnavailable(Call(*stub, &v1::WorkerService::Stub::LeaseWork, v1::LeaseWorkRequest(),
+                                       nothing, group, {.deadline_s = 60})));
 }
 
 }  // namespace
