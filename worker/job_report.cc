@@ -13,7 +13,7 @@ constexpr double kLongestPauseSeconds = 2;
 
 }  // namespace
 
-v1::ReportTrialRequest ReportOf(const std::string& worker, const WorkerSession& session,
+v1::ReportTrialRequest ReportOf(const std::string& worker, const Registration& session,
                                 const v1::LeaseWorkResponse& lease, const JobReport& report) {
   v1::ReportTrialRequest request;
   request.set_worker(worker);
@@ -44,7 +44,7 @@ bool MayPass(const absl::Status& status) {
   }
 }
 
-void SendReport(const WorkerCalls& calls, const WorkerSession& session, const v1::LeaseWorkResponse& lease,
+void SendReport(const WorkerCalls& calls, const Registration& session, const v1::LeaseWorkResponse& lease,
                 const JobReport& report, CallGroup& stopping, const std::function<bool()>& give_up) {
   CallGroup own;  // a report under way is not cut short
   const std::string& job = lease.job().name();

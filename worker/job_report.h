@@ -11,7 +11,7 @@
 namespace autocfg {
 
 // The report as a message. Its request_id is the same for the same lease, so that repeats are harmless.
-v1::ReportTrialRequest ReportOf(const std::string& worker, const WorkerSession& session,
+v1::ReportTrialRequest ReportOf(const std::string& worker, const Registration& session,
                                 const v1::LeaseWorkResponse& lease, const JobReport& report);
 
 // Whether the same report may be accepted later: the coordinator was not there, or could not keep it.
@@ -19,7 +19,7 @@ bool MayPass(const absl::Status& status);
 
 // Sends the log, once, then the report, until it is accepted or refused, or `give_up` is true after a try
 // that failed. `stopping` ends pauses early. What does not get through is a line in the log.
-void SendReport(const WorkerCalls& calls, const WorkerSession& session, const v1::LeaseWorkResponse& lease,
+void SendReport(const WorkerCalls& calls, const Registration& session, const v1::LeaseWorkResponse& lease,
                 const JobReport& report, CallGroup& stopping, const std::function<bool()>& give_up);
 
 }  // namespace autocfg

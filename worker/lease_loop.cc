@@ -27,7 +27,7 @@ LeaseLoop::LeaseLoop(const WorkerCalls& calls, std::string boot_id, const v1::In
       slots_(static_cast<int>(inventory.slots())),
       setting_{calls, inventory_, cores, slots_, launcher, stopping_, [this] { polls_.Cancel(); }} {}
 
-absl::Status LeaseLoop::Run(WorkerSession session) {
+absl::Status LeaseLoop::Run(Registration session) {
   session_ = session;
   const absl::Status end = TakeWork();
   if (!end.ok()) {

@@ -25,7 +25,7 @@ class LeaseLoop {
 
   // Once. OK: stopped or drained, and deregistered; FailedPrecondition: another worker has registered under
   // this name. No job runs any more.
-  absl::Status Run(WorkerSession session);
+  absl::Status Run(Registration session);
 
   // Ends Run, and its jobs with their processes. Idempotent.
   void Stop();
@@ -44,7 +44,7 @@ class LeaseLoop {
   CallGroup stopping_;  // Stop()
   CallGroup polls_;     // ended when no more work is taken
   const JobSetting setting_;
-  WorkerSession session_;  // of Run's thread
+  Registration session_;  // of Run's thread
   absl::Mutex mutex_;
   std::vector<std::shared_ptr<RunningJob>> jobs_ ABSL_GUARDED_BY(mutex_);
 };

@@ -27,7 +27,7 @@ std::string EndText(const JobReport& report) {
 
 }  // namespace
 
-RunningJob::RunningJob(const JobSetting& setting, const WorkerSession& session, v1::LeaseWorkResponse lease)
+RunningJob::RunningJob(const JobSetting& setting, const Registration& session, v1::LeaseWorkResponse lease)
     : setting_(setting),
       session_(session),
       lease_(std::move(lease)),

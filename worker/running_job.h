@@ -31,7 +31,7 @@ struct JobSetting {
 class RunningJob {
  public:
   // The lease came just now.
-  RunningJob(const JobSetting& setting, const WorkerSession& session, v1::LeaseWorkResponse lease);
+  RunningJob(const JobSetting& setting, const Registration& session, v1::LeaseWorkResponse lease);
   ~RunningJob();  // Wait()
 
   const std::string& lease_id() const { return lease_.lease_id(); }
@@ -52,7 +52,7 @@ class RunningJob {
   ExchangeHook ExchangeWithOthers();
 
   const JobSetting& setting_;
-  const WorkerSession session_;
+  const Registration session_;
   const v1::LeaseWorkResponse lease_;
   std::atomic<bool> stop_{false};
   std::atomic<bool> over_{false};

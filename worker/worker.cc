@@ -50,7 +50,7 @@ struct Worker::Impl {
     return false;
   }
 
-  absl::StatusOr<WorkerSession> Register() {
+  absl::StatusOr<Registration> Register() {
     const SystemClock::time_point end = DeadlineIn(options.wait_s);
     CallGroup own;
     for (absl::Status last = absl::UnavailableError("nobody answers there");;) {
@@ -67,7 +67,7 @@ struct Worker::Impl {
     }
   }
 
-  void Begin(WorkerSession session) {
+  void Begin(Registration session) {
     thread = std::thread([this, session] {
       const absl::Status end = loop.Run(session);
       absl::MutexLock lock(&mutex);

@@ -25,8 +25,8 @@ double RenewalSlack(double lease_s) { return std::max(lease_s / 6, std::min(2.0,
 WorkerCalls::WorkerCalls(const std::shared_ptr<grpc::Channel>& channel, std::string worker)
     : worker_(std::move(worker)), stub_(v1::WorkerService::NewStub(channel)) {}
 
-absl::StatusOr<WorkerSession> WorkerCalls::Register(const std::string& boot_id,
-                                                    const v1::Inventory& inventory, CallGroup& group) const {
+absl::StatusOr<Registration> WorkerCalls::Register(const std::string& boot_id, const v1::Inventory& inventory,
+                                                   CallGroup& group) const {
   v1::RegisterWorkerRequest request;
   request.set_worker(worker_);
   request.set_boot_id(boot_id);
@@ -37,10 +37,10 @@ absl::StatusOr<WorkerSession> WorkerCalls::Register(const std::string& boot_id,
   if (!status.ok()) return status;
   if (!(response.lease_duration_s() > 0))
     return absl::InternalError("the coordinator granted leases of no duration");
-  return WorkerSession{response.session_epoch(), response.lease_duration_s()};
+  return Registration{response.session_epoch(), response.lease_duration_s()};
 }
 
-absl::StatusOr<v1::LeaseWorkResponse> WorkerCalls::LeaseWork(const WorkerSession& session,
+absl::StatusOr<v1::LeaseWorkResponse> WorkerCalls::LeaseWork(const Registration& session,
                                                              const std::vector<std::string>& held_leases,
                                                              double wait_s, CallGroup& group) const {
   v1::LeaseWorkRequest request;
@@ -56,7 +56,7 @@ absl::StatusOr<v1::LeaseWorkResponse> WorkerCalls::LeaseWork(const WorkerSession
   return response;
 }
 
-absl::StatusOr<v1::LeaseCommand> WorkerCalls::RenewLease(const WorkerSession& session,
+absl::StatusOr<v1::LeaseCommand> WorkerCalls::RenewLease(const Registration& session,
                                                          const v1::LeaseWorkResponse& lease, double wait_s,
                                                          CallGroup& group) const {
   v1::RenewLeaseRequest request;
@@ -112,7 +112,7 @@ absl::Status WorkerCalls::ReportTrial(const v1::ReportTrialRequest& report, Call
   return Call(*stub_, &Stub::ReportTrial, report, response, group, {.deadline_s = kCallSeconds});
 }
 
-absl::Status WorkerCalls::Deregister(const WorkerSession& session, CallGroup& group) const {
+absl::Status WorkerCalls::Deregister(const Registration& session, CallGroup& group) const {
   v1::DeregisterWorkerRequest request;
   request.set_worker(worker_);
   request.set_session_epoch(session.epoch);

@@ -15,7 +15,7 @@
 namespace autocfg {
 
 // What a registration gave.
-struct WorkerSession {
+struct Registration {
   std::int64_t epoch = 0;
   double lease_s = 0;  // how long a lease lasts that is not renewed
 };
@@ -27,16 +27,15 @@ class WorkerCalls {
 
   const std::string& worker() const { return worker_; }
 
-  absl::StatusOr<WorkerSession> Register(const std::string& boot_id, const v1::Inventory& inventory,
-                                         CallGroup& group) const;
+  absl::StatusOr<Registration> Register(const std::string& boot_id, const v1::Inventory& inventory,
+                                        CallGroup& group) const;
   // Parked at the coordinator for up to `wait_s`.
-  absl::StatusOr<v1::LeaseWorkResponse> LeaseWork(const WorkerSession& session,
+  absl::StatusOr<v1::LeaseWorkResponse> LeaseWork(const Registration& session,
                                                   const std::vector<std::string>& held_leases, double wait_s,
                                                   CallGroup& group) const;
   // Parked as well.
-  absl::StatusOr<v1::LeaseCommand> RenewLease(const WorkerSession& session,
-                                              const v1::LeaseWorkResponse& lease, double wait_s,
-                                              CallGroup& group) const;
+  absl::StatusOr<v1::LeaseCommand> RenewLease(const Registration& session, const v1::LeaseWorkResponse& lease,
+                                              double wait_s, CallGroup& group) const;
   // Again and again while the coordinator is not there, until the share's barrier has run out.
   absl::StatusOr<std::vector<std::string>> Rendezvous(const v1::LeaseWorkResponse& lease,
                                                       const std::string& name, std::int64_t sequence,
@@ -45,7 +44,7 @@ class WorkerCalls {
   absl::Status AppendTrialLog(const v1::LeaseWorkResponse& lease, const std::string& text,
                               CallGroup& group) const;
   absl::Status ReportTrial(const v1::ReportTrialRequest& report, CallGroup& group) const;
-  absl::Status Deregister(const WorkerSession& session, CallGroup& group) const;
+  absl::Status Deregister(const Registration& session, CallGroup& group) const;
 
  private:
   const std::string worker_;
