@@ -1,6 +1,8 @@
 #include "kernels/device.h"
 
 #include <cstddef>
+#include <chrono>
+#include <memory>
 #include <new>
 
 #include "kernels/arena.h"
@@ -8,9 +10,26 @@
 namespace autocfg {
 namespace {
 
+class HostTimer final : public StreamTimer {
+ public:
+  void Start(Stream& stream) override { start_ = Now(stream); }
+  void Stop(Stream& stream) override { stop_ = Now(stream); }
+  double Seconds() override { return std::chrono::duration<double>(stop_ - start_).count(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static Clock::time_point Now(Stream& stream) {
+    stream.Synchronize();
+    return Clock::now();
+  }
+  Clock::time_point start_, stop_;
+};
+
 constexpr std::align_val_t kAlignment{static_cast<std::size_t>(kArenaAlignment)};
 
 }  // namespace
+
+std::unique_ptr<StreamTimer> Device::CreateTimer() { return std::make_unique<HostTimer>(); }
 
 void* Device::AllocateHost(std::int64_t bytes) { return ::operator new(static_cast<std::size_t>(bytes), kAlignment); }
 

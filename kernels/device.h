@@ -29,6 +29,16 @@ class Stream {
   virtual void Synchronize() = 0;  // returns when all work issued so far is done
 };
 
+// The time between two points of one stream's work, on the clock of what does the work. Use again and again; it must not outlive its device.
+class StreamTimer {
+ public:
+  virtual ~StreamTimer() = default;
+  virtual void Start(Stream& stream) = 0;
+  virtual void Stop(Stream& stream) = 0;
+  // Seconds from start to stop; waits until the stream has come to the stop. Requires a Start and then a Stop, on one stream.
+  virtual double Seconds() = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -49,6 +59,9 @@ class Device {
   virtual void Free(void* data, std::int64_t bytes) noexcept = 0;
 
   virtual std::unique_ptr<Stream> CreateStream() = 0;
+
+  // By the host's clock, which waits for the stream at both ends, where the device has none of its own.
+  virtual std::unique_ptr<StreamTimer> CreateTimer();
 
   // Ordered on the stream. Memory that was copied from may be reused when the call returns; memory that is copied to holds the
   // values once the stream is synchronised, and must live until then. A device that computes nothing copies nothing in and returns

@@ -23,6 +23,37 @@ std::int64_t UsedBytes() {
   return static_cast<std::int64_t>(total - free);
 }
 
+class Event {
+ public:
+  Event() { Check(cudaEventCreate(&handle_), "making an event"); }
+  ~Event() { (void)cudaEventDestroy(handle_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  cudaEvent_t handle() const { return handle_; }
+
+ private:
+  cudaEvent_t handle_ = nullptr;
+};
+
+class CudaTimer final : public StreamTimer {
+ public:
+  void Start(Stream& stream) override { Check(cudaEventRecord(start_.handle(), HandleOf(stream)), "recording an event"); }
+  void Stop(Stream& stream) override {
+    Check(cudaEventRecord(stop_.handle(), HandleOf(stream)), "recording an event");
+    stream_ = &stream;
+  }
+  double Seconds() override {
+    stream_->Synchronize();  // not by the event: peers are looked after while a stream is waited for
+    float milliseconds = 0;
+    Check(cudaEventElapsedTime(&milliseconds, start_.handle(), stop_.handle()), "reading an event");
+    return static_cast<double>(milliseconds) / 1e3;
+  }
+
+ private:
+  const Event start_, stop_;
+  Stream* stream_ = nullptr;
+};
+
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(int ordinal) {
@@ -58,6 +89,7 @@ class CudaDevice final : public Device {
   void Free(void* data, std::int64_t) noexcept override { (void)cudaFree(data); }  // fails only where the device is lost
 
   std::unique_ptr<Stream> CreateStream() override { return std::make_unique<CudaStream>(); }
+  std::unique_ptr<StreamTimer> CreateTimer() override { return std::make_unique<CudaTimer>(); }
 
   void CopyFromHost(void* device, const void* host, std::int64_t bytes, Stream& stream) override {
     if (bytes <= kMostPinnedBytes) {

@@ -14,6 +14,18 @@ class PacedStream final : public Stream {
   PacedClock& clock_;
 };
 
+class PacedTimer final : public StreamTimer {
+ public:
+  explicit PacedTimer(PacedClock& clock) : clock_(clock) {}
+  void Start(Stream&) override { start_s_ = clock_.StreamSeconds(); }
+  void Stop(Stream&) override { stop_s_ = clock_.StreamSeconds(); }
+  double Seconds() override { return stop_s_ - start_s_; }
+
+ private:
+  PacedClock& clock_;
+  double start_s_ = 0, stop_s_ = 0;
+};
+
 class PacedDevice final : public Device {
  public:
   explicit PacedDevice(PacedClock& clock) : clock_(clock) {}
@@ -25,6 +37,7 @@ class PacedDevice final : public Device {
   void* Allocate(std::int64_t bytes) override { return dry_->Allocate(bytes); }
   void Free(void* data, std::int64_t bytes) noexcept override { dry_->Free(data, bytes); }
   std::unique_ptr<Stream> CreateStream() override { return std::make_unique<PacedStream>(clock_); }
+  std::unique_ptr<StreamTimer> CreateTimer() override { return std::make_unique<PacedTimer>(clock_); }
   void CopyFromHost(void* device, const void* host, std::int64_t bytes, Stream& stream) override {
     dry_->CopyFromHost(device, host, bytes, stream);
   }

@@ -65,6 +65,28 @@ TEST_P(DeviceSuite, CopiesThereAndBack) {
   device_->Free(data, kCount * 4);
 }
 
+TEST_P(DeviceSuite, TimesStretchesOfAStream) {
+  constexpr std::int64_t kBytes = 1 << 20;
+  const std::vector<char> in(kBytes, 1);
+  std::vector<char> out(kBytes, 2);
+  void* data = device_->Allocate(kBytes);
+  const auto outer = device_->CreateTimer(), inner = device_->CreateTimer();
+  for (int again = 0; again < 2; ++again) {
+    outer->Start(*stream_);
+    device_->CopyFromHost(data, in.data(), kBytes, *stream_);
+    inner->Start(*stream_);
+    device_->CopyToHost(out.data(), data, kBytes, *stream_);
+    inner->Stop(*stream_);
+    outer->Stop(*stream_);
+    EXPECT_GE(inner->Seconds(), 0);
+    EXPECT_EQ(out, std::vector<char>(kBytes, GetParam().has_memory ? 1 : 0)) << "the stream has come to the stop";
+    EXPECT_GE(outer->Seconds(), inner->Seconds() - 2e-6);  // of what clocks resolve
+    EXPECT_EQ(outer->Seconds(), outer->Seconds()) << "it may be read again";
+    std::fill(out.begin(), out.end(), 2);
+  }
+  device_->Free(data, kBytes);
+}
+
 TEST_P(DeviceSuite, HostReadsResultsWhereItSaysSo) {
   if (!device_->ComputesOnHost()) GTEST_SKIP() << "results are not in host memory";
   void* data = device_->Allocate(4);

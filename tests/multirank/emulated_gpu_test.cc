@@ -117,6 +117,24 @@ TEST_F(EmulatedGpu, TakesTheBytesThatWerePlanned) {
   }
 }
 
+// Times of the stream's own clock, and what the libraries' workspaces and the context take: more than what products alone need, and nothing of
+// the scratch tensors that ops are timed on.
+TEST_F(EmulatedGpu, CalibratesWithTheDevicesOverhead) {
+  v1::RunSpec job;
+  job.set_device("cuda");
+  job.mutable_calibrate()->set_time_budget_s(0.1);
+  const OpDesc product{.kind = OpKind::kMatmul, .dtype = DType::kBF16, .dims = {64, 64, 32}};
+  const OpDesc large{.kind = OpKind::kFill, .dtype = DType::kF32, .dims = {64 << 20}};  // 256 MiB
+  for (const OpDesc& op : {product, large}) *job.mutable_calibrate()->add_ops() = ToProto(op);
+  const JobResult result = RunProcesses(job, 1);
+  ASSERT_EQ(result.outcome, JobOutcome::kDone) << result.message;
+  const v1::CalibrateResult& calibration = result.ranks[0].last.calibrate_result();
+  ASSERT_EQ(calibration.ops_size(), 2);
+  for (const v1::OpTime& time : calibration.ops()) EXPECT_GT(time.seconds(), 0);
+  EXPECT_GE(calibration.device_overhead_bytes(), 32 << 20);  // cuBLASLt's workspace
+  EXPECT_LT(calibration.device_overhead_bytes(), 64 << 20);
+}
+
 // The file of a run on GPUs is that of one on the CPU, each tensor within the losses' tolerance of its largest element.
 TEST_F(EmulatedGpu, SavesTheWeightsOfTheCpu) {
   const std::string cpu_path = ::testing::TempDir() + "emulated_gpu_test_cpu.safetensors", gpu_path = ::testing::TempDir() + "emulated_gpu_test_gpu.safetensors";

@@ -67,6 +67,10 @@ Backend CreatePacedBackend(std::unique_ptr<CommWorld> comm, const OpTimeTable& t
 
 }  // namespace
 
+std::int64_t OverheadBytes(const Backend& backend, std::int64_t arena_bytes) {
+  return backend.ranks_on_device > 1 ? backend.shared_overhead_bytes : backend.device->OverheadBytes(arena_bytes);
+}
+
 Backend CreateBackend(std::string_view device, Rendezvous& rendezvous) {
   if (device == "cpu") return CreateCpuBackend(CreatePeers(rendezvous));
   if (device == "cuda") return CreateGpuBackend(rendezvous, CreateAlone(rendezvous));

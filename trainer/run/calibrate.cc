@@ -4,7 +4,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <memory>
 #include <numeric>
@@ -17,18 +16,15 @@
 namespace autocfg {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr double kSampleSeconds =
-    50e-6;  // what one sample lasts at least, so that reading the clock does not count
+// What one sample lasts at least, so that reading the clock does not count.
+constexpr double kSampleSeconds = 50e-6;
+constexpr double kSampleSecondsOfDevice = 500e-6;  // not on the host: nor does what starting takes
 constexpr double kLeastShareSeconds = 1e-3;
 constexpr int kFewestSamples = 5;
 constexpr int kMostSamples = 200;
 constexpr int kMostPerSample = 256;
 
-double SecondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+double ShareOf(double budget_s, std::size_t ops) { return std::max(kLeastShareSeconds, budget_s / std::max<double>(1.0, static_cast<double>(ops))); }
 
 class OpTimer {
  public:
@@ -38,6 +34,7 @@ class OpTimer {
         world_size_(world_size),
         backend_(backend),
         stream_(backend.device->CreateStream()),
+        timer_(backend.device->CreateTimer()),
         arena_(*backend.device) {
     const Reservation staging =
         arena_.Reserve(Region::kCommunication, DType::kI32, {kCollectiveStagingBytes / SizeOf(DType::kI32)});
@@ -57,6 +54,20 @@ class OpTimer {
     } catch (const std::invalid_argument& error) {  // sizes that do not fit together, a type that the device does not run
       throw BadInput(fmt::format("op \"{}\" cannot be timed: {}", ToString(op), error.what()));
     }
+  }
+
+  std::vector<TimedOp> TimeAll(const std::vector<OpDesc>& ops) {
+    std::vector<TimedOp> result;
+    for (const OpDesc& op : ops) result.push_back({op, Time(op)});
+    return result;
+  }
+
+  // What a rank takes of a device that it may share with others, beside tensors. Collective.
+  std::int64_t OverheadBytes() {
+    Barrier();  // nobody has scratch tensors any more
+    const std::int64_t used = backend_.device->OverheadBytes(0);
+    Barrier();  // nobody has fewer than the others have seen
+    return std::max<std::int64_t>(used / backend_.ranks_on_device - arena_.TotalBytes(), 0);
   }
 
  private:
@@ -153,10 +164,12 @@ class OpTimer {
 
   template <typename Run>
   double SampleSeconds(const Run& run, int repetitions) {
-    const Clock::time_point start = Clock::now();
+    // One more keeps a device at work while the host issues those that are timed, as it is in a step.
+    if (repetitions > 1 && !backend_.device->ComputesOnHost()) run();
+    timer_->Start(*stream_);
     for (int i = 0; i < repetitions; ++i) run();
-    stream_->Synchronize();
-    return SecondsSince(start) / repetitions;
+    timer_->Stop(*stream_);
+    return timer_->Seconds() / repetitions;
   }
 
   template <typename Run>
@@ -165,7 +178,7 @@ class OpTimer {
     run();  // warms up caches, connections and the library's own buffers
     const double once = Agree(SampleSeconds(run, 1));
     const int repetitions = static_cast<int>(
-        std::clamp(std::ceil(kSampleSeconds / std::max(once, 1e-9)), 1.0, double{kMostPerSample}));
+        std::clamp(std::ceil(least_sample_s_ / std::max(once, 1e-9)), 1.0, double{kMostPerSample}));
     const int samples = static_cast<int>(std::clamp(share_s_ / std::max(once * repetitions, 1e-9),
                                                     double{kFewestSamples}, double{kMostSamples}));
     std::vector<double> seconds;
@@ -182,7 +195,9 @@ class OpTimer {
   const std::int64_t rank_;
   const std::int64_t world_size_;
   Backend& backend_;
+  const double least_sample_s_ = backend_.device->ComputesOnHost() ? kSampleSeconds : kSampleSecondsOfDevice;
   std::unique_ptr<Stream> stream_;
+  std::unique_ptr<StreamTimer> timer_;
   Arena arena_;
   Tensor agreed_;
   std::unique_ptr<Communicator> world_;
@@ -194,12 +209,7 @@ class OpTimer {
 std::vector<TimedOp> TimeOps(const std::vector<OpDesc>& ops, double budget_s, std::int64_t rank,
                              std::int64_t world_size, Backend& backend) {
   if (!backend.device->Computes()) throw BadInput("the dry device computes nothing, so it has no times");
-  const double share =
-      std::max(kLeastShareSeconds, budget_s / std::max<double>(1.0, static_cast<double>(ops.size())));
-  OpTimer timer(share, rank, world_size, backend);
-  std::vector<TimedOp> result;
-  for (const OpDesc& op : ops) result.push_back({op, timer.Time(op)});
-  return result;
+  return OpTimer(ShareOf(budget_s, ops.size()), rank, world_size, backend).TimeAll(ops);
 }
 
 v1::CalibrateResult Calibrate(const v1::CalibrateSpec& spec, std::int64_t rank, std::int64_t world_size,
@@ -215,12 +225,22 @@ v1::CalibrateResult Calibrate(const v1::CalibrateSpec& spec, std::int64_t rank, 
         fmt::format("time_budget_s is {}; it must be a number from 0 to 1e6", spec.time_budget_s()));
   }
   v1::CalibrateResult result;
-  // A few ops load all that a run loads: communication has been set up, the library has its buffers. Later ones only leave
-  // what the allocator keeps of their scratch.
-  const std::size_t few = std::min<std::size_t>(ops.size(), 3);
-  TimeOps({ops.begin(), ops.begin() + static_cast<std::ptrdiff_t>(few)}, 0, rank, world_size, backend);
-  result.set_device_overhead_bytes(backend.device->OverheadBytes(0));
-  for (const TimedOp& timed : TimeOps(ops, spec.time_budget_s(), rank, world_size, backend)) {
+  std::vector<TimedOp> times;
+  if (backend.device->ComputesOnHost()) {
+    // A few ops load all that a run loads: communication has been set up, the library has its buffers. Later ones only leave
+    // what the allocator keeps of their scratch.
+    const std::size_t few = std::min<std::size_t>(ops.size(), 3);
+    TimeOps({ops.begin(), ops.begin() + static_cast<std::ptrdiff_t>(few)}, 0, rank, world_size, backend);
+    result.set_device_overhead_bytes(backend.device->OverheadBytes(0));
+    times = TimeOps(ops, spec.time_budget_s(), rank, world_size, backend);
+  } else {
+    // What is freed there is free. Workspaces of libraries come with the ops that need them, and stay.
+    if (!backend.device->Computes()) throw BadInput("the dry device computes nothing, so it has no times");
+    OpTimer timer(ShareOf(spec.time_budget_s(), ops.size()), rank, world_size, backend);
+    times = timer.TimeAll(ops);
+    result.set_device_overhead_bytes(timer.OverheadBytes());
+  }
+  for (const TimedOp& timed : times) {
     v1::OpTime& message = *result.add_ops();
     *message.mutable_op() = ToProto(timed.op);
     message.set_seconds(timed.seconds);

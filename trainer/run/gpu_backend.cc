@@ -56,9 +56,12 @@ Backend CreateGpuBackend(Rendezvous& rendezvous, std::unique_ptr<CommWorld> alon
 }
 
 Backend CreateGpuBackend(const GpuEngine& engine, Rendezvous& rendezvous, std::unique_ptr<CommWorld> alone) {
-  // What NCCL's world asks for before the GPU is opened (trainer/comm/nccl/nccl_world.h); what the user has set stays.
-  setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
-  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
+  if (alone == nullptr && Environment("AUTOCFG_GPU_TRANSPORT") != "host") {
+    // What NCCL's world asks for before the GPU is opened (trainer/comm/nccl/nccl_world.h); what the user has set stays. Others do without: each
+    // process that loads every kernel of cuBLAS and cuDNN at its start pays for it in time and memory.
+    setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
+  }
   const int count = CountGpus(engine);
   const int ordinal = rendezvous.rank() % count;
   Backend backend;
@@ -66,12 +69,16 @@ Backend CreateGpuBackend(const GpuEngine& engine, Rendezvous& rendezvous, std::u
   backend.device = engine.create_device(ordinal);
   backend.ops = engine.create_ops();
   backend.choices = [choices = engine.choices, ops = backend.ops.get()] { return choices(*ops); };
+  const std::string identity = fmt::format("{} {}", HostName(), engine.device_identity(ordinal));
+  const std::vector<std::string> identities = rendezvous.AllGather("gpu", identity);
+  backend.ranks_on_device = static_cast<int>(std::count(identities.begin(), identities.end(), identity));
+  // Between the two all have opened their GPUs, and nobody has taken memory for a run.
+  backend.shared_overhead_bytes = backend.device->OverheadBytes(0) / backend.ranks_on_device;
+  rendezvous.AllGather("gpu overhead", "");
   if (alone != nullptr) {
     backend.comm = std::move(alone);
     return backend;
   }
-  const std::string identity = fmt::format("{} {}", HostName(), engine.device_identity(ordinal));
-  const std::vector<std::string> identities = rendezvous.AllGather("gpu", identity);
   const GpuTransport transport =
       ChooseTransport(identities, Environment("AUTOCFG_GPU_TRANSPORT"), Environment("AUTOCFG_NCCL_SHARE_GPU") == "1");
   if (transport == GpuTransport::kNccl) {

@@ -94,7 +94,7 @@ void RankTrainer::PlanMemory() {
   try {
     layout_ = std::make_unique<MemoryLayout>(shape_, SlotsOf(shape_, program_), *arena_);
     const std::int64_t capacity = config_.memory_capacity_bytes;
-    const std::int64_t overhead = backend_.device->OverheadBytes(0);
+    const std::int64_t overhead = OverheadBytes(backend_, 0);
     const std::int64_t needed = arena_->TotalBytes() + overhead;
     if (capacity > 0 && needed > capacity) {
       const Region region = LargestRegion(*arena_);

@@ -27,7 +27,7 @@ void FillMemory(const RankTrainer& trainer, const Backend& backend, std::int64_t
   planned.set_total(arena.TotalBytes());
   planned.set_capacity(capacity);
   result.set_peak_memory_bytes(trainer.PeakBytes());
-  result.set_device_overhead_bytes(backend.device->OverheadBytes(arena.TotalBytes()));
+  result.set_device_overhead_bytes(OverheadBytes(backend, arena.TotalBytes()));
 }
 
 // The rows of the last step, in seconds since the first rank of the machine began it.
