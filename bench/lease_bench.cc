@@ -239,11 +239,12 @@ int Run(int argc, char** argv) {
   if (!coordinator.ok()) Die(std::string(coordinator.status().message()));
 
   // A study that is running, and that nobody works on: the jobs are this program's.
-  v1::Study running;
-  running.set_state(v1::STUDY_STATE_RUNNING);
-  running.set_fingerprint("bench");
-  const auto study = store.CreateStudy("bench", running, 0);
+  v1::Study made;
+  made.set_fingerprint("bench");
+  auto study = store.CreateStudy("bench", made, 0);
   if (!study.ok()) Die(std::string(study.status().message()));
+  study->set_state(v1::STUDY_STATE_RUNNING);
+  if (const absl::Status status = store.UpdateStudy(*study); !status.ok()) Die(std::string(status.message()));
 
   nlohmann::ordered_json result;
   {
