@@ -1,0 +1,173 @@
+"""The command line against a coordinator and workers that are processes of their own."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+from reflected_api import Api
+from services import BIN, Services, wait_for
+
+MEASURED, CANCELLED = 3, 7
+
+PACED = ["--model", "gpt2-124m", "--cluster", "a100-80gb-sxm:1x4", "--device", "paced", "--global-batch", "8", "--seq-len", "256", "--exhaustive",
+         "--space", "mbs=1", "--space", "recompute=none", "--space", "zero=0", "--space", "split=even"]
+SMALL = ["--model", "gpt2-tiny", "--global-batch", "16", "--space", "mbs=1,2", "--space", "recompute=none", "--max-trials", "3"]
+
+
+def autocfg(*arguments, **more):
+    return subprocess.run([os.path.join(BIN, "autocfg"), *arguments], capture_output=True, text=True, timeout=300, check=False, **more)
+
+
+class ClusterTest(unittest.TestCase):
+    def setUp(self):
+        self.services = Services()
+        self.services.__enter__()
+        self.addCleanup(self.services.close)
+        self.server, self.address = self.services.server("--lease-duration", "3s")
+
+    def workers(self, **slots):
+        return {name: self.services.worker(self.address, name, "--devices", "cpu", "--slots", str(count)) for name, count in slots.items()}
+
+    def at(self, *arguments):
+        return [*arguments, "--coordinator", self.address]
+
+    def run_ok(self, *arguments):
+        done = autocfg(*self.at(*arguments))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def api(self):
+        api = Api(self.address)
+        self.addCleanup(api.close)
+        return api
+
+    def trials(self, study="1"):
+        return json.loads(self.run_ok("trials", "--study", study, "--json"))
+
+    def in_use(self):
+        return {worker["worker"]: worker["ranks_in_use"] for worker in json.loads(self.run_ok("workers", "--json"))}
+
+    def test_a_plan_of_four_ranks_on_two_workers_of_two(self):
+        self.workers(one=2, two=2)
+        answer = json.loads(self.run_ok("search", *SMALL, "--json"))
+        plan = answer["best"]["plan"]
+        self.assertEqual(plan["tp"] * plan["pp"] * plan["dp"], 4)
+        self.assertEqual(answer["best"]["provenance"], "measured")
+        self.assertEqual(answer["counts"]["measured"], 3)
+        for trial in self.trials():
+            self.assertEqual([sorted(a["workers"]) for a in trial["attempts"]], [["workers/one", "workers/two"]])
+        table = self.run_ok("workers")
+        self.assertIn("active", table)
+        self.assertIn("two", table)
+        studies = json.loads(self.run_ok("studies", "--json"))
+        self.assertEqual([study["state"] for study in studies], ["done"])
+        self.assertIn("study 1 done", self.run_ok("watch"))
+        refused = autocfg(*self.at("cancel", "--study", "1"))
+        self.assertEqual(refused.returncode, 2, refused.stdout)
+        self.assertEqual(len(refused.stderr.splitlines()), 1, refused.stderr)
+
+    def test_eight_workers_of_one_find_what_one_process_finds(self):
+        self.workers(**{f"w{i}": 1 for i in range(8)})
+        eight = [argument.replace("1x4", "1x8") for argument in PACED]
+        there = json.loads(self.run_ok("search", *eight, "--json"))
+        here = autocfg("search", *eight, "--json", "--db", os.path.join(self.services.directory, "here.db"))
+        self.assertEqual(here.returncode, 0, here.stderr)
+        here = json.loads(here.stdout)
+        self.assertEqual(there["best"]["plan"], here["best"]["plan"])
+        self.assertEqual(there["best"]["measured"]["step_time_s"], here["best"]["measured"]["step_time_s"])
+        self.assertEqual(there["counts"], here["counts"])
+        for trial in self.trials():
+            self.assertEqual(len(trial["attempts"][0]["workers"]), 8)
+
+    def test_small_jobs_side_by_side(self):
+        self.workers(large=4)
+        two = [argument.replace("1x4", "1x2") for argument in PACED]
+        self.run_ok("search", *two)
+        trials = self.api().call("StudyService", "ListTrials", parent="studies/1", page_size=200).trials
+        attempts = sorted((a.start_time_s, a.end_time_s) for trial in trials for a in trial.attempts)
+        overlaps = [later for earlier, later in zip(attempts, attempts[1:]) if later[0] < earlier[1]]
+        self.assertTrue(overlaps, attempts)
+
+    def test_two_clients_at_once(self):
+        self.workers(one=2, two=2)
+        two = [argument.replace("1x4", "1x2") for argument in PACED]
+        clients = [subprocess.Popen([os.path.join(BIN, "autocfg"), *self.at("search", *arguments, "--json")], stdout=subprocess.PIPE,
+                                    stderr=subprocess.DEVNULL) for arguments in (PACED, two)]
+        answers = [client.communicate(timeout=300)[0] for client in clients]
+        self.assertEqual([client.returncode for client in clients], [0, 0])
+        self.assertEqual([json.loads(answer)["counts"]["measured"] > 0 for answer in answers], [True, True])
+
+    def test_cancel_from_elsewhere(self):
+        self.workers(one=2)  # too few: the study waits
+        api = self.api()
+        with subprocess.Popen([os.path.join(BIN, "autocfg"), *self.at("search", *PACED)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as client:
+            waiting = wait_for(lambda: next((study["waiting"] for study in json.loads(self.run_ok("studies", "--json")) if study["waiting"]), ""),
+                               "why the study waits")
+            self.assertIn("4", waiting)
+            self.assertEqual(self.run_ok("cancel", "--study", "1"), "study 1 cancelled\n")
+            out, err = client.communicate(timeout=60)
+        self.assertEqual(client.returncode, 1)
+        self.assertEqual(out, "")
+        self.assertIn("study 1 cancelled", err)
+        self.assertTrue(all(trial.state == CANCELLED for trial in api.call("StudyService", "ListTrials", parent="studies/1").trials))
+
+    def test_a_client_that_leaves(self):
+        self.workers(one=2)
+        with subprocess.Popen([os.path.join(BIN, "autocfg"), *self.at("search", *PACED)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as client:
+            wait_for(lambda: json.loads(self.run_ok("studies", "--json")), "the study")
+            client.send_signal(signal.SIGINT)
+            _, err = client.communicate(timeout=60)
+        self.assertEqual(client.returncode, 1)
+        self.assertIn("the study goes on", err)
+        self.workers(two=2)  # now there are enough
+        lines = self.run_ok("watch", "--study", "1").splitlines()
+        self.assertTrue(lines[-1].startswith("study 1 done"), lines[-1])
+        self.assertGreater(sum("measured" in line for line in lines), 3)
+
+    def test_the_server_is_started_again_under_a_client(self):
+        self.workers(one=2)
+        with subprocess.Popen([os.path.join(BIN, "autocfg"), *self.at("search", *PACED, "--json")], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL) as client:
+            wait_for(lambda: json.loads(self.run_ok("studies", "--json")), "the study")
+            self.assertEqual(self.server.stop(), 0, self.server.text())
+            self.server = self.services.start("server", ["autocfg-server", "--listen", self.address, "--lease-duration", "3s", "--db",
+                                                         os.path.join(self.services.directory, "server.db")])
+            self.workers(two=2)
+            out, _ = client.communicate(timeout=120)
+        self.assertEqual(client.returncode, 0)
+        self.assertEqual(json.loads(out)["best"]["provenance"], "measured")
+
+    def test_the_rest_of_a_gang_stops_when_a_worker_is_killed(self):
+        workers = self.workers(one=2, two=2)
+        with subprocess.Popen([os.path.join(BIN, "autocfg"), *self.at("search", *SMALL)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as client:
+            wait_for(lambda: self.in_use() == {"workers/one": 2, "workers/two": 2}, "the gang")
+            workers["one"].kill()
+            killed = time.monotonic()
+            wait_for(lambda: self.in_use()["workers/two"] == 0, "the other worker to be free", limit_s=30)
+            print(f"free {time.monotonic() - killed:.2f} s after the kill", flush=True)
+            self.workers(one=2)
+            out, _ = client.communicate(timeout=300)
+        self.assertEqual(client.returncode, 0)
+        self.assertIn(b"best plan", out)
+
+    def test_drain_lets_a_job_finish(self):
+        workers = self.workers(one=2, two=2)
+        with subprocess.Popen([os.path.join(BIN, "autocfg"), *self.at("search", *SMALL)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as client:
+            wait_for(lambda: self.in_use() == {"workers/one": 2, "workers/two": 2}, "the gang")
+            self.assertIn("workers/one drains", self.run_ok("workers", "--drain", "one"))
+            self.assertEqual(workers["one"].process.wait(timeout=120), 0, workers["one"].text())
+            self.workers(three=2)
+            client.communicate(timeout=300)
+        self.assertEqual(client.returncode, 0)
+        ended = workers["one"].text()
+        self.assertIn("reported OUTCOME_MEASURED", ended)
+        self.assertNotIn("CANCELLED", ended)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
