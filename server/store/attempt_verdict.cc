@@ -4,7 +4,7 @@
 
 namespace autocfg {
 
-ShareEnd EndOf(v1::Outcome outcome, v1::FailureKind failure) {
+ShareEnd EndOf(v1::Outcome outcome, v1::FailureKind failure, bool stopping) {
   switch (outcome) {
     case v1::OUTCOME_MEASURED:
       return ShareEnd::kMeasured;
@@ -17,7 +17,7 @@ ShareEnd EndOf(v1::Outcome outcome, v1::FailureKind failure) {
     case v1::OUTCOME_TIMED_OUT:
       return ShareEnd::kTimedOut;
     case v1::OUTCOME_CANCELLED:
-      return ShareEnd::kCancelled;
+      return stopping ? ShareEnd::kStopped : ShareEnd::kCancelled;
     case v1::OUTCOME_REFUSED:
       return ShareEnd::kRefused;
     default:
@@ -44,6 +44,7 @@ v1::TrialState StateOf(ShareEnd end) {
     case ShareEnd::kWithdrawn:
       return v1::TRIAL_STATE_LOST;
     case ShareEnd::kCancelled:
+    case ShareEnd::kStopped:
       return v1::TRIAL_STATE_CANCELLED;
   }
   return v1::TRIAL_STATE_UNSPECIFIED;
@@ -66,6 +67,7 @@ AttemptVerdict VerdictOf(std::span<const ShareEnd> ends) {
       break;
     case ShareEnd::kWithdrawn:
     case ShareEnd::kCancelled:
+    case ShareEnd::kStopped:
       verdict.again = true;
       break;
     default:

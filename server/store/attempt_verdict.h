@@ -21,13 +21,15 @@ enum class ShareEnd : int {
   kRefused = 5,
   kLost = 6,
   kWithdrawn = 7,  // the lease never reached its worker, or the worker was stopped in order
-  kFailedByPeer = 8,
-  kCancelled = 9,  // given back
-  kMeasured = 10,
+  kCancelled = 8,  // given back unasked
+  kFailedByPeer = 9,
+  kStopped = 10,  // given back after the attempt was told to stop
+  kMeasured = 11,
 };
 
 // Of a report; kRuns for an outcome that is missing or unknown. FAILED of no kind is a failure of its own.
-ShareEnd EndOf(v1::Outcome outcome, v1::FailureKind failure);
+// `stopping`: the attempt had been told to stop by then.
+ShareEnd EndOf(v1::Outcome outcome, v1::FailureKind failure, bool stopping);
 
 // The state that an attempt with this end has; RUNNING for kRuns.
 v1::TrialState StateOf(ShareEnd end);

@@ -198,7 +198,7 @@ INSERT INTO attempts_2
 INSERT INTO shares (job, attempt, first_rank, ranks, worker, epoch, lease_id, fencing_token, expires_s, ending,
                     end_s, message, device_s, out_of_memory)
   SELECT a.job, a.number, 0, j.ranks, a.worker, a.epoch, a.lease_id, a.fencing_token, a.expires_s,
-         CASE a.state WHEN 2 THEN 0 WHEN 3 THEN 10 WHEN 4 THEN 1 WHEN 5 THEN 2 WHEN 6 THEN 3 WHEN 7 THEN 9
+         CASE a.state WHEN 2 THEN 0 WHEN 3 THEN 11 WHEN 4 THEN 1 WHEN 5 THEN 2 WHEN 6 THEN 3 WHEN 7 THEN 8
                       WHEN 8 THEN 6 END,
          a.end_s, a.message,
          CASE WHEN a.end_s IS NULL THEN 0 WHEN m.device_s > 0 THEN m.device_s

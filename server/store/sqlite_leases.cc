@@ -204,9 +204,9 @@ absl::StatusOr<v1::LeaseCommand> SqliteStore::RenewLease(const std::string& work
                                                          double duration_s) {
   return Write([&]() -> absl::StatusOr<v1::LeaseCommand> {
     SQLite::Statement row = Query(
-        "UPDATE shares SET expires_s = ? WHERE lease_id = ? AND fencing_token = ? AND worker = ? AND epoch = "
-        "? "
-        "AND ending = 0 RETURNING (SELECT a.stopping FROM attempts a WHERE a.job = shares.job AND a.number = "
+        "UPDATE shares SET expires_s = CASE (SELECT a.stopping FROM attempts a WHERE a.job = shares.job AND "
+        "a.number = shares.attempt) WHEN 0 THEN ? ELSE expires_s END WHERE lease_id = ? AND fencing_token = ? "
+        "AND worker = ? AND epoch = ? AND ending = 0 RETURNING (SELECT a.stopping FROM attempts a WHERE a.job = shares.job AND a.number = "
         "shares.attempt), (SELECT w.draining FROM workers w WHERE w.worker = shares.worker)",
         now_s + duration_s, lease_id, fencing_token, worker, session_epoch);
     if (!row.executeStep()) {

@@ -43,9 +43,10 @@ absl::Status SqliteStore::RecordReport(const struct Report& report, double now_s
   std::int64_t job = 0;
   std::int64_t trial = 0;
   double held_s = 0;  // rank-seconds
+  bool stopping = false;
   {
     SQLite::Statement row = Query(
-        "SELECT j.id, j.trial, s.ranks * MAX(0, ? - a.start_s) FROM shares s JOIN jobs j ON j.id = s.job "
+        "SELECT j.id, j.trial, s.ranks * MAX(0, ? - a.start_s), a.stopping FROM shares s JOIN jobs j ON j.id = s.job "
         "JOIN "
         "attempts a ON a.job = s.job AND a.number = s.attempt WHERE s.lease_id = ?",
         now_s, report.lease_id);
@@ -53,8 +54,9 @@ absl::Status SqliteStore::RecordReport(const struct Report& report, double now_s
     job = row.getColumn(0).getInt64();
     trial = row.getColumn(1).getInt64();
     held_s = row.getColumn(2).getDouble();
+    stopping = row.getColumn(3).getInt() != 0;
   }
-  const ShareEnd end = EndOf(report.outcome, report.failure);
+  const ShareEnd end = EndOf(report.outcome, report.failure, stopping);
   if (end == ShareEnd::kRuns) return absl::InvalidArgumentError("outcome is missing or unknown");
   if (end == ShareEnd::kMeasured) {
     if (trial > 0 && (!report.measurement || report.measurement->step_time_s().empty())) {

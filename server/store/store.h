@@ -234,7 +234,8 @@ class Store {
   virtual absl::Status KeepOnly(const WorkerSession& session, const std::vector<std::string>& held,
                                 double now_s) = 0;
   // CONTINUE; CANCEL when the job has been cancelled or another share of the attempt has ended without a
-  // result; DRAIN while its worker drains. FailedPrecondition when the lease is not this worker's any more.
+  // result: the lease is not prolonged then, so that it runs out where the worker does not stop; DRAIN while
+  // its worker drains. FailedPrecondition when the lease is not this worker's any more.
   virtual absl::StatusOr<autocfg::v1::LeaseCommand> RenewLease(const std::string& worker,
                                                                std::int64_t session_epoch,
                                                                const std::string& lease_id,
@@ -255,8 +256,8 @@ class Store {
   // An attempt ends when all its shares have. A share that ends without a result breaks it: the renewals of
   // the others say CANCEL. What an attempt came to is, of its shares' ends, the first in this order that
   // there is: OUT_OF_MEMORY; FAILED of its own; TIMED_OUT; FAILED by process; REFUSED; LOST; withdrawn (the
-  // lease did not reach its worker, or the worker was deregistered: LOST too); FAILED by a peer; CANCELLED
-  // (given back unasked); MEASURED, when the shares' measurements become one: each step as long as its
+  // lease did not reach its worker, or the worker was deregistered: LOST too); CANCELLED unasked; FAILED by a
+  // peer; CANCELLED after the attempt was told to stop; MEASURED, when the shares' measurements become one: each step as long as its
   // slowest share's, the worst memory, the sum of device_s, median and interval anew; calibrations op by op
   // (computing: the mean over ranks; communicating: the slowest). FAILED by process or a peer, REFUSED and
   // LOST queue the job again as long as fewer than max_attempts ended so; then the trial is FAILED in the
@@ -265,9 +266,9 @@ class Store {
   //
   // Trial, attempt and measurement in one transaction under the fencing token. Idempotent by request_id.
   // FailedPrecondition for a late, duplicate or foreign report, which is recorded as refused. A worker that
-  // gives a job back unasked (CANCELLED, and nobody cancelled it) has it queued again, at no cost to its
-  // bound of attempts; one that refuses it (REFUSED) as well, at the cost of one: the job is LOST when none
-  // is left.
+  // gives a job back unasked (CANCELLED, and its attempt was not told to stop) has it queued again, at no
+  // cost to its bound of attempts; one that refuses it (REFUSED) as well, at the cost of one: the job is LOST
+  // when none is left.
   virtual absl::Status Report(const struct Report& report, double now_s) = 0;
   virtual absl::StatusOr<std::int64_t> RefusedReports() = 0;
   virtual absl::Status AppendLog(const std::string& lease_id, std::int64_t fencing_token,

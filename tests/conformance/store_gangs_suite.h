@@ -80,9 +80,11 @@ TEST_P(StoreGangSuite, EveryPairOfEndsInBothOrders) {
        v1::TRIAL_STATE_FAILED},
       {"refused", v1::OUTCOME_REFUSED, none, v1::TRIAL_STATE_LOST, v1::TRIAL_STATE_LOST},
       {"lost", v1::OUTCOME_UNSPECIFIED, none, v1::TRIAL_STATE_LOST, v1::TRIAL_STATE_LOST},
-      {"peer", v1::OUTCOME_FAILED, v1::FAILURE_KIND_PEER, v1::TRIAL_STATE_FAILED, v1::TRIAL_STATE_FAILED},
       {"cancelled", v1::OUTCOME_CANCELLED, none, v1::TRIAL_STATE_CANCELLED, v1::TRIAL_STATE_QUEUED},
+      {"peer", v1::OUTCOME_FAILED, v1::FAILURE_KIND_PEER, v1::TRIAL_STATE_FAILED, v1::TRIAL_STATE_FAILED},
       {"measured", v1::OUTCOME_MEASURED, none, v1::TRIAL_STATE_MEASURED, v1::TRIAL_STATE_MEASURED}};
+  const std::size_t unasked = 6;
+  const std::size_t measured = 8;
   Start({1, 1});
   ASSERT_TRUE(store_->CancelJobs(id_, 201).ok());
   for (const std::size_t share : {0u, 1u}) ASSERT_TRUE(Send(share, v1::OUTCOME_CANCELLED).ok());
@@ -109,7 +111,10 @@ TEST_P(StoreGangSuite, EveryPairOfEndsInBothOrders) {
           EXPECT_EQ(Renew(gang_[1 - first], 1000),
                     breaks ? v1::LEASE_COMMAND_CANCEL : v1::LEASE_COMMAND_CONTINUE);
         }
-        const End& decisive = ends[std::min(i, j)];
+        // Who is told to stop, and stops, decides nothing.
+        std::size_t order[] = {i, j};
+        if (order[1 - first] == unasked && order[first] != measured) order[1 - first] = measured;
+        const End& decisive = ends[std::min(order[0], order[1])];
         const v1::Trial trial = Trial(id_, number);
         EXPECT_EQ(trial.state(), decisive.trial);
         ASSERT_EQ(trial.attempts_size(), 1);
@@ -118,7 +123,7 @@ TEST_P(StoreGangSuite, EveryPairOfEndsInBothOrders) {
         if (decisive.outcome != v1::OUTCOME_UNSPECIFIED && decisive.outcome != v1::OUTCOME_MEASURED) {
           // Both at the same end: the first rank's.
           EXPECT_EQ(trial.attempts(0).message(),
-                    fmt::format("workers/{}: {}", i <= j ? 'a' : 'b', decisive.name));
+                    fmt::format("workers/{}: {}", order[0] <= order[1] ? 'a' : 'b', decisive.name));
         }
         if (trial.state() == v1::TRIAL_STATE_QUEUED) {
           ASSERT_TRUE(store_->CancelJobs(id_, 206).ok());
@@ -258,6 +263,43 @@ TEST_P(StoreGangSuite, ALeaseThatRunsOutStopsTheOthers) {
   ASSERT_TRUE(Send(0, v1::OUTCOME_MEASURED).ok());
   EXPECT_EQ(State(), v1::TRIAL_STATE_QUEUED);
   EXPECT_FALSE(Trial(id_, 1).has_measured());
+}
+
+// A worker that renews for ever, and neither stops nor reports, does not keep what it was told to stop.
+TEST_P(StoreGangSuite, ALeaseThatWasToldToStopIsNotProlonged) {
+  Start({1, 1});
+  EXPECT_EQ(Renew(gang_[0], 203), v1::LEASE_COMMAND_CONTINUE);
+  EXPECT_EQ(*store_->LoseGangShares(workers_[1], "its connection broke", 204), 1);
+  for (const double now : {205.0, 208.0, 212.0}) EXPECT_EQ(Renew(gang_[0], now), v1::LEASE_COMMAND_CANCEL);
+  EXPECT_EQ(*store_->ExpireLeases(212), 0) << "it was renewed at 203";
+  EXPECT_EQ(*store_->ExpireLeases(213), 1);
+  EXPECT_FALSE(Held(gang_[0]));
+  EXPECT_EQ(State(), v1::TRIAL_STATE_QUEUED);
+  Again(214);
+  ASSERT_TRUE(store_->CancelJobs(id_, 215).ok());
+  for (const std::size_t share : {0u, 1u}) EXPECT_EQ(Renew(gang_[share], 223), v1::LEASE_COMMAND_CANCEL);
+  EXPECT_EQ(*store_->ExpireLeases(224), 2);
+}
+
+// The ranks of a job that fail by each other alone, as over a link that does not work, use up its attempts.
+TEST_P(StoreGangSuite, AMemberThatStopsAsToldDoesNotExplainAPeersFailure) {
+  Start({1, 1}, /*max_attempts=*/2);
+  for (const v1::TrialState state : {v1::TRIAL_STATE_QUEUED, v1::TRIAL_STATE_FAILED}) {
+    ASSERT_TRUE(Send(0, v1::OUTCOME_FAILED, "peer", v1::FAILURE_KIND_PEER).ok());
+    EXPECT_EQ(Renew(gang_[1], 206), v1::LEASE_COMMAND_CANCEL);
+    ASSERT_TRUE(Send(1, v1::OUTCOME_CANCELLED, "as told").ok());
+    EXPECT_EQ(State(), state);
+    EXPECT_EQ(Trial(id_, 1).message(), "workers/a: peer");
+    if (state == v1::TRIAL_STATE_QUEUED) Again();
+  }
+}
+
+TEST_P(StoreGangSuite, AMemberThatGivesItsShareBackExplainsAPeersFailure) {
+  Start({1, 1}, /*max_attempts=*/1);
+  ASSERT_TRUE(Send(1, v1::OUTCOME_CANCELLED, "stopping").ok());
+  ASSERT_TRUE(Send(0, v1::OUTCOME_FAILED, "peer", v1::FAILURE_KIND_PEER).ok());
+  EXPECT_EQ(State(), v1::TRIAL_STATE_QUEUED);
+  EXPECT_EQ(Trial(id_, 1).attempts(0).message(), "workers/b: stopping");
 }
 
 TEST_P(StoreGangSuite, ANewBootOfAMemberStopsTheOthers) {

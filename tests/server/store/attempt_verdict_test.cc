@@ -28,6 +28,20 @@ TEST(AttemptVerdict, AWithdrawnShareExplainsWhatItsPeersSay) {
   EXPECT_FALSE(VerdictOf(own).again);
 }
 
+// A job whose ranks fail by each other alone must not be tried again for ever.
+TEST(AttemptVerdict, AShareGivenBackExplainsAPeersFailureUnlessItWasTold) {
+  const std::vector<ShareEnd> unasked = {ShareEnd::kFailedByPeer, ShareEnd::kCancelled};
+  EXPECT_EQ(VerdictOf(unasked).decisive, 1u);
+  EXPECT_TRUE(VerdictOf(unasked).again);
+  EXPECT_FALSE(VerdictOf(unasked).costs);
+  const std::vector<ShareEnd> told = {ShareEnd::kStopped, ShareEnd::kFailedByPeer};
+  EXPECT_EQ(VerdictOf(told).end, ShareEnd::kFailedByPeer);
+  EXPECT_TRUE(VerdictOf(told).again);
+  EXPECT_TRUE(VerdictOf(told).costs);
+  EXPECT_EQ(EndOf(v1::OUTCOME_CANCELLED, v1::FAILURE_KIND_UNSPECIFIED, false), ShareEnd::kCancelled);
+  EXPECT_EQ(EndOf(v1::OUTCOME_CANCELLED, v1::FAILURE_KIND_UNSPECIFIED, true), ShareEnd::kStopped);
+}
+
 TEST(AttemptVerdict, AnAnswerIsNotTriedAgain) {
   for (const ShareEnd end :
        {ShareEnd::kMeasured, ShareEnd::kOutOfMemory, ShareEnd::kFailed, ShareEnd::kTimedOut}) {
@@ -39,11 +53,11 @@ TEST(AttemptVerdict, AnAnswerIsNotTriedAgain) {
 }
 
 TEST(AttemptVerdict, AFailureOfNoKindIsItsOwnAndUnknownOutcomesAreNone) {
-  EXPECT_EQ(EndOf(v1::OUTCOME_FAILED, v1::FAILURE_KIND_UNSPECIFIED), ShareEnd::kFailed);
-  EXPECT_EQ(EndOf(v1::OUTCOME_FAILED, static_cast<v1::FailureKind>(77)), ShareEnd::kFailed);
-  EXPECT_EQ(EndOf(v1::OUTCOME_TIMED_OUT, v1::FAILURE_KIND_PEER), ShareEnd::kTimedOut);
-  EXPECT_EQ(EndOf(v1::OUTCOME_UNSPECIFIED, v1::FAILURE_KIND_OWN), ShareEnd::kRuns);
-  EXPECT_EQ(EndOf(static_cast<v1::Outcome>(77), v1::FAILURE_KIND_OWN), ShareEnd::kRuns);
+  EXPECT_EQ(EndOf(v1::OUTCOME_FAILED, v1::FAILURE_KIND_UNSPECIFIED, false), ShareEnd::kFailed);
+  EXPECT_EQ(EndOf(v1::OUTCOME_FAILED, static_cast<v1::FailureKind>(77), false), ShareEnd::kFailed);
+  EXPECT_EQ(EndOf(v1::OUTCOME_TIMED_OUT, v1::FAILURE_KIND_PEER, true), ShareEnd::kTimedOut);
+  EXPECT_EQ(EndOf(v1::OUTCOME_UNSPECIFIED, v1::FAILURE_KIND_OWN, true), ShareEnd::kRuns);
+  EXPECT_EQ(EndOf(static_cast<v1::Outcome>(77), v1::FAILURE_KIND_OWN, false), ShareEnd::kRuns);
 }
 
 TEST(AttemptVerdict, StoredNumbersStay) {
@@ -56,13 +70,14 @@ TEST(AttemptVerdict, StoredNumbersStay) {
       {ShareEnd::kRefused, v1::TRIAL_STATE_LOST},
       {ShareEnd::kLost, v1::TRIAL_STATE_LOST},
       {ShareEnd::kWithdrawn, v1::TRIAL_STATE_LOST},
-      {ShareEnd::kFailedByPeer, v1::TRIAL_STATE_FAILED},
       {ShareEnd::kCancelled, v1::TRIAL_STATE_CANCELLED},
+      {ShareEnd::kFailedByPeer, v1::TRIAL_STATE_FAILED},
+      {ShareEnd::kStopped, v1::TRIAL_STATE_CANCELLED},
       {ShareEnd::kMeasured, v1::TRIAL_STATE_MEASURED}};
   for (std::size_t i = 0; i < ends.size(); ++i) {
     EXPECT_EQ(static_cast<std::size_t>(ends[i].first), i);
     EXPECT_EQ(StateOf(ends[i].first), ends[i].second) << i;
-    EXPECT_EQ(Breaks(ends[i].first), i != 0 && i != 10) << i;
+    EXPECT_EQ(Breaks(ends[i].first), i != 0 && i != 11) << i;
   }
 }
 
