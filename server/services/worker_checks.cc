@@ -70,7 +70,7 @@ absl::Status Check(const v1::Gpu& gpu) {
 absl::Status Check(const v1::Inventory& inventory) {
   if (absl::Status status =
           First(CheckRange("inventory.slots", inventory.slots(), 1, kMostSlots), CheckLength("inventory.hostname", inventory.hostname(), 255),
-                CheckText("inventory.device_kind", inventory.device_kind()),
+                CheckLength("inventory.device_kind", inventory.device_kind(), kMaxText),
                 CheckLength("inventory.device_fingerprint", inventory.device_fingerprint(), kMaxDescription * 4),
                 CheckRange("inventory.physical_cores", inventory.physical_cores(), 0, kMostCores),
                 CheckRange("inventory.memory_bytes", inventory.memory_bytes(), 0, kMostBytes),
@@ -79,7 +79,8 @@ absl::Status Check(const v1::Inventory& inventory) {
       !status.ok()) {
     return status;
   }
-  if (inventory.device_kind() != "cpu" && inventory.device_kind() != "cuda")
+  const std::string& kind = inventory.device_kind();
+  if (!kind.empty() && kind != "cpu" && kind != "cuda")
     return absl::InvalidArgumentError("inventory.device_kind must be cpu or cuda");
   for (const v1::Gpu& gpu : inventory.gpus()) {
     if (absl::Status status = Check(gpu); !status.ok()) return status;

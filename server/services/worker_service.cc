@@ -36,7 +36,9 @@ WorkerServiceImpl::WorkerServiceImpl(WorkerServiceParts parts) : parts_(std::mov
 
 absl::Status WorkerServiceImpl::Register(const v1::RegisterWorkerRequest& request, v1::RegisterWorkerResponse& response) {
   if (absl::Status status = Check(request); !status.ok()) return status;
-  const auto epoch = parts_.store.RegisterWorker(request, parts_.clock());
+  v1::RegisterWorkerRequest definite = request;
+  if (request.inventory().device_kind().empty()) definite.mutable_inventory()->set_device_kind("cpu");
+  const auto epoch = parts_.store.RegisterWorker(definite, parts_.clock());
   if (!epoch.ok()) return epoch.status();
   parts_.dispatcher.Registered({request.worker(), *epoch});
   response.set_worker(request.worker());

@@ -270,7 +270,6 @@ TEST_F(WorkerServiceTest, AWorkerThatLiesAboutItsInventoryIsRefused) {
   };
   refused([](auto& i) { i.set_slots(1 << 20); }, "inventory.slots is 1048576");
   refused([](auto& i) { i.set_slots(std::numeric_limits<std::int64_t>::min()); }, "inventory.slots");
-  refused([](auto& i) { i.clear_device_kind(); }, "inventory.device_kind");
   refused([](auto& i) { i.set_device_kind("tpu"); }, "cpu or cuda");
   refused([](auto& i) { i.set_hostname(std::string(10'000, 'h')); }, "inventory.hostname");
   refused([](auto& i) { i.set_device_fingerprint(std::string(1 << 20, 'f')); }, "inventory.device_fingerprint");
@@ -282,6 +281,20 @@ TEST_F(WorkerServiceTest, AWorkerThatLiesAboutItsInventoryIsRefused) {
   v1::ListWorkersResponse list;
   ASSERT_TRUE(Call(workers_, &Stub::ListWorkers, v1::ListWorkersRequest(), &list).ok());
   EXPECT_EQ(list.workers_size(), 0);
+}
+
+TEST_F(WorkerServiceTest, AWorkerThatNamesNoDeviceKindIsACpu) {
+  v1::RegisterWorkerRequest request;
+  request.set_worker("workers/a");
+  request.set_boot_id("boot");
+  request.mutable_inventory()->set_slots(4);
+  v1::RegisterWorkerResponse response;
+  const grpc::Status status = Call(workers_, &Stub::RegisterWorker, request, &response);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  v1::ListWorkersResponse list;
+  ASSERT_TRUE(Call(workers_, &Stub::ListWorkers, v1::ListWorkersRequest(), &list).ok());
+  ASSERT_EQ(list.workers_size(), 1);
+  EXPECT_EQ(list.workers(0).inventory().device_kind(), "cpu");
 }
 
 TEST_F(WorkerServiceTest, BytesThatAreNoMessageAndMessagesThatAreTooLargeHurtNobody) {
