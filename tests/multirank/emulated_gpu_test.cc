@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <string>
 
+#include "search/planner/nominal_times.h"
 #include "tests/multirank/process_jobs.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/run/safetensors.h"
@@ -133,6 +134,25 @@ TEST_F(EmulatedGpu, CalibratesWithTheDevicesOverhead) {
   for (const v1::OpTime& time : calibration.ops()) EXPECT_GT(time.seconds(), 0);
   EXPECT_GE(calibration.device_overhead_bytes(), 32 << 20);  // cuBLASLt's workspace
   EXPECT_LT(calibration.device_overhead_bytes(), 64 << 20);
+}
+
+// Every op of a step, with the types that a run has: what a study on GPUs begins with.
+TEST_F(EmulatedGpu, TimesEveryOpOfAStep) {
+  for (const char* precision : {"fp32", "bf16"}) {
+    for (TrainConfig c : {Gpt2(precision), Llama(precision)}) {
+      c.plan = {.recompute = Recompute::kFull};
+      v1::RunSpec job;
+      job.set_device("cuda");
+      job.mutable_calibrate();
+      for (const OpTime& time : PlanOpTimes(c.model, c.workload, c.plan, NominalTimes())) *job.mutable_calibrate()->add_ops() = ToProto(time.op);
+      const JobResult result = RunProcesses(job, 1);
+      ASSERT_EQ(result.outcome, JobOutcome::kDone) << result.message;
+      const v1::CalibrateResult& calibration = result.ranks[0].last.calibrate_result();
+      ASSERT_EQ(calibration.ops_size(), job.calibrate().ops_size());
+      ASSERT_GT(calibration.ops_size(), 20);
+      for (const v1::OpTime& time : calibration.ops()) EXPECT_GT(time.seconds(), 0);
+    }
+  }
 }
 
 // The file of a run on GPUs is that of one on the CPU, each tensor within the losses' tolerance of its largest element.

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::int64_t kMaxDim = std::int64_t{1} << 40;
 
+// Of statistics, and of the gradients of parameters (search/plan/workload.h: Precision).
 DType StatisticsType(DType compute) { return compute == DType::kF64 ? DType::kF64 : DType::kF32; }
 
 void CheckDims(const OpDesc& op) {
@@ -125,7 +126,7 @@ void ScratchOp::PrepareMatmul(const OpDesc& op) {
     Add(op.dtype, {n, k}, 0, 0.5);
   else
     Add(op.dtype, {k, n}, 0, 0.5);
-  Add(op.dtype, {m, n}, 0, 0.5);
+  Add(accumulate ? StatisticsType(op.dtype) : op.dtype, {m, n}, 0, 0.5);  // what is added to is a gradient of weights
   if (op.epilogue != Epilogue::kNone) return PrepareEpilogue(op);
   run_ = [=, this] { ops_.Matmul(tensors_[0], ta, tensors_[1], tb, tensors_[2], accumulate, stream_); };
 }
@@ -160,7 +161,7 @@ void ScratchOp::PrepareEpilogue(const OpDesc& op) {
       run_ = [=, this] { ops_.MatmulActivationBackward(activation, tensors_[0], tensors_[1], tensors_[3], tensors_[2], stream_); };
       return;
     case Epilogue::kBiasGradient:
-      Add(op.dtype, {n}, 0, 0.1);
+      Add(StatisticsType(op.dtype), {n}, 0, 0.1);
       run_ = [this] { ops_.MatmulBiasGradient(tensors_[0], tensors_[1], tensors_[2], tensors_[3], stream_); };
       return;
   }
@@ -172,7 +173,7 @@ void ScratchOp::PrepareNorm(const OpDesc& op) {
   const DType stat = StatisticsType(op.dtype);
   Add(op.dtype, {t, h}, 0, 1);  // x
   Add(op.dtype, {h}, 1, 0.1);   // gamma
-  Add(op.dtype, {h}, 0, 0.1);   // beta, or its gradient
+  Add(op.kind == OpKind::kLayerNormForward ? op.dtype : stat, {h}, 0, 0.1);  // beta, or its gradient
   Add(op.dtype, {t, h}, 0, 1);  // y, or dx
   Add(stat, {t}, 0, 0.1);       // mean
   Add(stat, {t}, 1, 0.1);       // rstd
@@ -184,7 +185,7 @@ void ScratchOp::PrepareNorm(const OpDesc& op) {
     return;
   }
   Add(op.dtype, {t, h}, 0, 1);  // dy
-  Add(op.dtype, {h}, 0, 1);     // dgamma
+  Add(stat, {h}, 0, 1);         // dgamma
   run_ = [this] {
     const auto& v = tensors_;
     ops_.LayerNormBackward(v[6], v[0], v[1], v[4], v[5], v[3], true, v[7], v[2], stream_);
@@ -201,8 +202,8 @@ void ScratchOp::PrepareRmsNorm(const OpDesc& op) {
     run_ = [this] { ops_.RmsNormForward(tensors_[0], tensors_[1], 1e-5, tensors_[2], tensors_[3], stream_); };
     return;
   }
-  Add(op.dtype, {t, h}, 0, 1);  // dy
-  Add(op.dtype, {h}, 0, 1);     // dgamma
+  Add(op.dtype, {t, h}, 0, 1);                // dy
+  Add(StatisticsType(op.dtype), {h}, 0, 1);  // dgamma
   run_ = [this] {
     const auto& v = tensors_;
     ops_.RmsNormBackward(v[4], v[0], v[1], v[3], v[2], true, v[5], stream_);
@@ -270,11 +271,13 @@ void ScratchOp::PrepareAttention(const OpDesc& op) {
 
 void ScratchOp::PrepareEmbedding(const OpDesc& op) {
   const std::int64_t t = op.dims[0], h = op.dims[1];
+  const bool forward = op.kind == OpKind::kPositionForward || op.kind == OpKind::kEmbeddingForward;
+  const DType table = forward ? op.dtype : StatisticsType(op.dtype);  // or its gradient
   if (op.kind == OpKind::kPositionForward || op.kind == OpKind::kPositionBackward) {
     // The op's sizes do not say how many sequences T covers; one is the same work.
     Add(op.dtype, {1, t, h}, 0, 0.1);
-    Add(op.dtype, {t, h}, 0, 0.1);
-    if (op.kind == OpKind::kPositionForward) {
+    Add(table, {t, h}, 0, 0.1);
+    if (forward) {
       run_ = [this] { ops_.PositionForward(tensors_[0], tensors_[1], stream_); };
     } else {
       run_ = [this] { ops_.PositionBackward(tensors_[0], tensors_[1], stream_); };
@@ -283,9 +286,9 @@ void ScratchOp::PrepareEmbedding(const OpDesc& op) {
   }
   const std::int64_t v = op.dims[2];
   Add(DType::kI32, {t}, 0, static_cast<double>(v));
-  Add(op.dtype, {v, h}, 0, 0.1);
+  Add(table, {v, h}, 0, 0.1);
   Add(op.dtype, {t, h}, 0, 0.1);
-  if (op.kind == OpKind::kEmbeddingForward) {
+  if (forward) {
     run_ = [this] { ops_.EmbeddingForward(tensors_[0], tensors_[1], 0, tensors_[2], stream_); };
   } else {
     run_ = [this] { ops_.EmbeddingBackward(tensors_[0], tensors_[2], 0, tensors_[1], stream_); };
