@@ -114,10 +114,12 @@ std::string MachineText(const SearchQuestion& question) {
   if (!cluster.local) return WorkloadText(question) + "\n" + ClusterText(cluster, RankCount(cluster)) + "\n";
   const std::int64_t ranks = RankCount(cluster);
   std::string text = WorkloadText(question) + "\n";
-  text += fmt::format("machine: this one, {} rank{}", CountText(ranks), ranks == 1 ? "" : "s");
+  const bool here = question.coordinator.empty();
+  text += fmt::format("{}, {} rank{}", here ? "machine: this one" : "machines: the workers of " + question.coordinator, CountText(ranks),
+                      ranks == 1 ? "" : "s");
   if (!cluster.groups.empty()) {
     const NodeGroup& group = cluster.groups.front();
-    text += fmt::format(" on its {}, {} a rank", group.device.name.empty() ? "cpu" : group.device.name,
+    text += fmt::format(" on {} {}, {} a rank", here ? "its" : "their", group.device.name.empty() ? "cpu" : group.device.name,
                         BytesText(group.device.memory_bytes));
     if (group.ranks_per_core > 1)
       text += fmt::format(", {:g} ranks per {}", group.ranks_per_core, group.device.kind == DeviceKind::kCuda ? "GPU" : "core");

@@ -73,6 +73,8 @@ Json MeasurementJson(const v1::Measurement& measurement, const SearchQuestion& q
   return Json{{"step_time_s", measurement.median_step_time_s()},
               {"ci95_s", measurement.ci95_s()},
               {"steps", measurement.step_time_s_size()},
+              {"build_id", measurement.build_id()},
+              {"device_fingerprint", measurement.device_fingerprint()},
               {"tokens_per_s", measurement.slice() ? Json(nullptr)  // one rank's time is not the step's
                                                    : Json(TokensPerSecond(question.workload, measurement.median_step_time_s()))},
               {"planned_memory_bytes", measurement.planned_memory_bytes()},
@@ -105,6 +107,7 @@ absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQu
             {"workload", WorkloadJson(question.workload)},
             {"device", question.predict_only ? Json(nullptr) : Json(question.device)},
             {"versions", VersionsJson(question.device)}};
+  if (!question.coordinator.empty()) json["coordinator"] = question.coordinator;
   if (answer.nothing_fits().empty()) {
     auto best = CandidateJson(answer.best(), question);
     if (!best.ok()) return best.status();

@@ -23,6 +23,7 @@ struct SearchQuestion {
   Workload workload;
   std::string device = "cpu";  // that measures: cpu, cuda, or paced, which emulates the cluster
   bool predict_only = false;   // nothing is measured
+  std::string coordinator = {};  // whose workers measured; empty: this machine did
   std::vector<std::string> notes = {};  // what was assumed, and what else to know of the answer
 };
 

@@ -119,6 +119,7 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   const auto device = LoadDevice(args.device, /*dry=*/false);
   if (!device.ok()) return device.status();
   question.predict_only = args.predict_only;
+  question.coordinator = args.service.coordinator;
   if (args.model.empty())
     return absl::InvalidArgumentError("--model is missing; give a preset, such as gpt2-tiny, or a file");
   if (args.global_batch.empty())

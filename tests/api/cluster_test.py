@@ -57,6 +57,7 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(plan["tp"] * plan["pp"] * plan["dp"], 4)
         self.assertEqual(answer["best"]["provenance"], "measured")
         self.assertEqual(answer["counts"]["measured"], 3)
+        self.assertEqual(answer["coordinator"], self.address)
         for trial in self.trials():
             self.assertEqual([sorted(a["workers"]) for a in trial["attempts"]], [["workers/one", "workers/two"]])
         table = self.run_ok("workers")
