@@ -214,6 +214,10 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
     text += fmt::format("; {} of rank time\n        (measuring every plan: {}, predicted)", SecondsText(answer.device_s()),
                         SecondsText(answer.exhaustive_device_s()));
   }
+  if (const std::int64_t reused = answer.reused_op_times(); reused > 0) {
+    text += fmt::format("\n  {} op time{} from an earlier study on the same GPUs with the same build", CountText(reused),
+                        reused == 1 ? " is" : "s are");
+  }
   if (!answer.stopped().empty()) {
     text += fmt::format("\n  ended by {}, with {} plan{} left that it would have measured", answer.stopped() == "time_budget" ? "its time budget" : "--max-trials",
                         CountText(answer.plans_left()), answer.plans_left() == 1 ? "" : "s");

@@ -136,7 +136,8 @@ absl::StatusOr<Json> SearchJson(const v1::Recommendation& answer, const SearchQu
                         {"device_s", answer.device_s()},
                         {"exhaustive_device_s", answer.exhaustive_device_s()},
                         {"stopped", answer.stopped().empty() ? Json(nullptr) : Json(answer.stopped())},
-                        {"plans_left", answer.plans_left()}};
+                        {"plans_left", answer.plans_left()},
+                        {"reused_op_times", answer.reused_op_times()}};
   json["notes"] = question.notes;
   return json;
 }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <utility>
+#include <vector>
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -65,7 +67,7 @@ void SetServing(grpc::Server& server, bool serving) {
 struct Coordinator::Impl {
   Impl(std::unique_ptr<Store> given, const CoordinatorOptions& options)
       : store(std::move(given)),
-        runners(*store, notifier, options.clock),
+        runners(*store, notifier, options.clock, [this] { return AtWork(); }),
         rendezvous(*store, {.barrier = kBarrier}),
         dispatcher(*store, options.clock, {.lease_duration_s = options.lease_duration_s, .on_waiting = [this] { notifier.Notify(); }}),
         studies({.store = *store,
@@ -82,6 +84,14 @@ struct Coordinator::Impl {
                  .barrier_s = absl::ToDoubleSeconds(kBarrier)}),
         address(options.address) {
     store->OnChange([this] { StoreChanged(); });
+  }
+
+  // Those that were heard of within a lease's duration.
+  absl::StatusOr<std::vector<WorkerRecord>> AtWork() {
+    auto records = store->ListWorkers("", std::numeric_limits<int>::max(), /*gone=*/false);
+    if (!records.ok()) return records.status();
+    std::erase_if(*records, [this](const WorkerRecord& record) { return dispatcher.Seen(record.session.worker).silent; });
+    return records;
   }
 
   void StoreChanged() {

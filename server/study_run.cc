@@ -4,14 +4,20 @@
 #include <cmath>
 #include <exception>
 #include <limits>
+#include <set>
 #include <utility>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "fmt/format.h"
+#include "proto/convert/op_convert.h"
 #include "proto/convert/plan_convert.h"
 #include "proto/convert/prediction_convert.h"
 #include "search/text/plan_text.h"
 #include "server/resource_names.h"
+#include "server/store/op_times_key.h"
 #include "server/trial_job.h"
+#include "spdlog/spdlog.h"
 
 namespace autocfg {
 namespace {
@@ -20,14 +26,18 @@ namespace {
 constexpr double kLongestWait = 1;
 // How often the time used so far is stored while nothing else happens.
 constexpr double kSavePeriod = 5;
+// How long the calibration waits for a GPU worker to register, so as to know what is known of its GPUs: it may have
+// been started with the study.
+constexpr absl::Duration kWorkerGrace = absl::Seconds(5);
+constexpr absl::Duration kWorkerPeriod = absl::Milliseconds(100);
 
 absl::Status Interrupted() { return absl::CancelledError("the study is not to be worked on any more"); }
 
 }  // namespace
 
-StudyRun::StudyRun(Store& store, Notifier& notifier, const Clock& clock, std::int64_t study,
+StudyRun::StudyRun(Store& store, Notifier& notifier, const Clock& clock, const WorkersAtWork& workers, std::int64_t study,
                    std::function<void(const v1::Recommendation&)> publish, const std::atomic<bool>& outdated)
-    : store_(store), notifier_(notifier), clock_(clock), study_(study), publish_(std::move(publish)), outdated_(outdated) {}
+    : store_(store), notifier_(notifier), clock_(clock), workers_(workers), study_(study), publish_(std::move(publish)), outdated_(outdated) {}
 
 absl::Status StudyRun::Failed(absl::Status status) {
   if (store_error_.ok() && !absl::IsCancelled(status)) store_error_ = status;
@@ -123,27 +133,92 @@ absl::Status StudyRun::Finish(v1::StudyState state, const std::string& message) 
   });
 }
 
+absl::StatusOr<std::optional<Store::Calibration>> StudyRun::StoredCalibration() {
+  auto stored = store_.GetCalibration(study_);
+  if (!stored.ok()) return Failed(stored.status());
+  if (!stored->has_value()) return stored;
+  for (const v1::OpTime& time : (*stored)->result.ops()) {
+    const absl::Status known = FromProto(time.op()).status();
+    if (known.ok()) continue;
+    spdlog::warn("{}: its calibration is of another version of the engine ({}): it is measured anew", StudyName(study_),
+                 std::string(known.message()));
+    if (absl::Status status = store_.DropCalibration(study_); !status.ok()) return Failed(std::move(status));
+    return std::optional<Store::Calibration>();
+  }
+  return stored;
+}
+
+absl::StatusOr<Store::Calibration> StudyRun::TakeKnown(v1::Job& job) {
+  if (job.device() != "cuda") return Store::Calibration();
+  std::optional<OpTimesKey> key;
+  const absl::Time deadline = absl::Now() + kWorkerGrace;
+  while (true) {
+    const std::uint64_t version = notifier_.Version();
+    const auto workers = workers_();
+    if (!workers.ok()) return Failed(workers.status());
+    key = OpTimesKeyFor(job, *workers);
+    const bool any = std::any_of(workers->begin(), workers->end(),
+                                 [](const WorkerRecord& worker) { return worker.inventory.device_kind() == "cuda"; });
+    if (key || any || absl::Now() >= deadline) break;
+    if (absl::Status status = CheckRunning(); !status.ok()) return status;
+    notifier_.Wait(version, kWorkerPeriod);
+  }
+  if (!key) return Store::Calibration();
+  auto kept = store_.FindOpTimes(*key, job.calibrate());
+  if (!kept.ok()) return Failed(kept.status());
+  std::set<std::string> known;
+  for (const v1::OpTime& time : kept->result.ops()) known.insert(time.op().SerializeAsString());
+  v1::CalibrateSpec& spec = *job.mutable_calibrate();
+  const int asked = spec.ops_size();
+  v1::CalibrateSpec rest = spec;
+  rest.clear_ops();
+  for (v1::OpDesc& op : *spec.mutable_ops()) {
+    if (!known.contains(op.SerializeAsString())) *rest.add_ops() = std::move(op);
+  }
+  spec = std::move(rest);
+  if (kept->reused_ops > 0) {
+    spdlog::info("{}: {} of {} op times are an earlier study's, measured on {} with build {}", StudyName(study_),
+                 kept->reused_ops, asked, key->device, key->build_id);
+  }
+  return kept;
+}
+
+absl::Status StudyRun::QueueCalibration(const SearchLoop& loop) {
+  v1::Job job = CalibrationJob(*problem_, loop.CalibrationOps());
+  const auto reused = TakeKnown(job);
+  if (!reused.ok()) return reused.status();
+  const bool whole = reused->reused_ops > 0 && job.calibrate().ops().empty();
+  absl::Status status = whole ? store_.ReuseCalibration(study_, *reused)
+                              : store_.EnqueueCalibration(study_, job, kMaxAttempts, clock_(), *reused);
+  if (status.ok()) return status;
+  if (absl::Status running = CheckRunning(); !running.ok()) return running;
+  return Failed(std::move(status));
+}
+
 absl::StatusOr<std::optional<Store::Calibration>> StudyRun::Calibrate(const SearchLoop& loop) {
+  auto stored = StoredCalibration();
+  if (!stored.ok() || stored->has_value()) return stored;
   auto state = store_.CalibrationState(study_);
   if (!state.ok()) return Failed(state.status());
-  if (!IsEnd(state->first)) {
-    const v1::Job job = CalibrationJob(*problem_, loop.CalibrationOps());
-    if (absl::Status status = store_.EnqueueCalibration(study_, job, kMaxAttempts, clock_()); !status.ok()) {
-      if (absl::Status running = CheckRunning(); !running.ok()) return running;
-      return Failed(std::move(status));
-    }
+  if (!IsEnd(state->first) || state->first == v1::TRIAL_STATE_MEASURED) {
     if (absl::Status status = SaveProgress("calibrating"); !status.ok()) return status;
+  }
+  // MEASURED: it was dropped, or came in just now.
+  if (state->first == v1::TRIAL_STATE_UNSPECIFIED || state->first == v1::TRIAL_STATE_MEASURED) {
+    if (absl::Status status = QueueCalibration(loop); !status.ok()) return status;
   }
   while (true) {
     const std::uint64_t version = notifier_.Version();
+    stored = store_.GetCalibration(study_);
+    if (!stored.ok()) return Failed(stored.status());
+    if (stored->has_value()) return stored;
     state = store_.CalibrationState(study_);
     if (!state.ok()) return Failed(state.status());
-    if (state->first == v1::TRIAL_STATE_MEASURED) {
-      auto calibration = store_.GetCalibration(study_);
-      if (!calibration.ok()) return Failed(calibration.status());
-      if (!calibration->has_value())
-        return absl::InternalError("a calibration was reported and is not there");
-      return calibration;
+    if (state->first == v1::TRIAL_STATE_MEASURED) {  // between the two looks
+      stored = store_.GetCalibration(study_);
+      if (!stored.ok()) return Failed(stored.status());
+      if (!stored->has_value()) return absl::InternalError("a calibration was reported and is not there");
+      return stored;
     }
     if (IsEnd(state->first)) {
       if (budget_spent_) {

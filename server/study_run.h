@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -17,10 +18,13 @@
 
 namespace autocfg {
 
+// Registered, and heard of lately.
+using WorkersAtWork = std::function<absl::StatusOr<std::vector<WorkerRecord>>()>;
+
 class StudyRun final : private OutcomeSource {
  public:
   // `publish` is called with what is known whenever that changes. Once `outdated` is set, an outcome that the run has gone through is another now.
-  StudyRun(Store& store, Notifier& notifier, const Clock& clock, std::int64_t study,
+  StudyRun(Store& store, Notifier& notifier, const Clock& clock, const WorkersAtWork& workers, std::int64_t study,
            std::function<void(const v1::Recommendation&)> publish, const std::atomic<bool>& outdated);
 
   // OK: the study has reached an end state. Cancelled: it is not RUNNING any more, the notifier is closed, or the run is outdated.
@@ -30,6 +34,12 @@ class StudyRun final : private OutcomeSource {
  private:
   absl::Status Search();
   absl::StatusOr<std::optional<Store::Calibration>> Calibrate(const SearchLoop& loop) override;
+  // The study's calibration, where it is there and all of its ops are known; else it is dropped.
+  absl::StatusOr<std::optional<Store::Calibration>> StoredCalibration();
+  // Queues the calibration, of those ops whose times no earlier study has left.
+  absl::Status QueueCalibration(const SearchLoop& loop);
+  // What earlier studies have left for the job; such ops are taken out of it.
+  absl::StatusOr<Store::Calibration> TakeKnown(v1::Job& job);
   absl::StatusOr<std::optional<std::int64_t>> Ask(const TrialRequest& request) override;
   absl::StatusOr<std::optional<v1::Trial>> Await(std::int64_t number) override;
   bool StopNow() override { return budget_spent_ || BudgetLeft() <= 0; }
@@ -47,6 +57,7 @@ class StudyRun final : private OutcomeSource {
   Store& store_;
   Notifier& notifier_;
   const Clock& clock_;
+  const WorkersAtWork& workers_;
   const std::int64_t study_;
   const std::function<void(const v1::Recommendation&)> publish_;
   const std::atomic<bool>& outdated_;

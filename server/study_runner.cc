@@ -8,8 +8,8 @@
 
 namespace autocfg {
 
-StudyRunners::StudyRunners(Store& store, Notifier& notifier, Clock clock)
-    : store_(store), notifier_(notifier), clock_(std::move(clock)) {}
+StudyRunners::StudyRunners(Store& store, Notifier& notifier, Clock clock, WorkersAtWork workers)
+    : store_(store), notifier_(notifier), clock_(std::move(clock)), workers_(std::move(workers)) {}
 
 StudyRunners::~StudyRunners() { Stop(); }
 
@@ -43,7 +43,7 @@ void StudyRunners::Loop(std::int64_t study, Entry* entry) {
       entry->latest = known;
     };
     entry->restart = false;
-    const absl::Status status = StudyRun(store_, notifier_, clock_, study, publish, entry->restart).Run();
+    const absl::Status status = StudyRun(store_, notifier_, clock_, workers_, study, publish, entry->restart).Run();
     absl::MutexLock lock(&mutex_);
     if (absl::IsCancelled(status) && !stopping_ && !notifier_.closed()) {
       const auto now = store_.GetStudy(study);

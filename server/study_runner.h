@@ -17,13 +17,15 @@
 #include "server/clock.h"
 #include "server/sched/notifier.h"
 #include "server/store/store.h"
+#include "server/study_run.h"
 
 namespace autocfg {
 
 class StudyRunners {
  public:
-  // All three outlive this object; `notifier` is told of every change of the store.
-  StudyRunners(Store& store, Notifier& notifier, Clock clock);
+  // All outlive this object, and what `workers` needs until Stop(); `notifier` is told of every change of the
+  // store. `workers`: those at work.
+  StudyRunners(Store& store, Notifier& notifier, Clock clock, WorkersAtWork workers);
   ~StudyRunners();  // Stop()
 
   // Works on a study in state RUNNING from now on, until it is not RUNNING any more. Does nothing where that
@@ -56,6 +58,7 @@ class StudyRunners {
   Store& store_;
   Notifier& notifier_;
   const Clock clock_;
+  const WorkersAtWork workers_;
   absl::Mutex mutex_;
   bool stopping_ = false;
   std::map<std::int64_t, std::unique_ptr<Entry>> entries_;

@@ -92,6 +92,7 @@ absl::StatusOr<std::shared_ptr<const OpTimeModel>> StudySearch::OpTimesFrom(Outc
     if (!time.ok()) return time.status();
     measured.push_back(*std::move(time));
   }
+  reused_op_times_ = (*calibration)->reused_ops;
   device_overhead_bytes_ = (*calibration)->device_overhead_bytes;
   if (device_overhead_bytes_ == 0 && problem_.device == "cuda") {  // not measured: the estimate stands
     for (const NodeGroup& group : problem_.cluster.groups)
@@ -204,6 +205,7 @@ std::optional<v1::Candidate> StudySearch::Best() const {
 v1::Recommendation StudySearch::Recommendation() const {
   v1::Recommendation answer;
   *answer.mutable_counts() = Counts();
+  answer.set_reused_op_times(reused_op_times_);
   answer.set_nothing_fits(NothingFits());
   if (!calibrated_) return answer;
   const std::vector<RankedPlan> ranking = loop_.Ranking(1 + kRunnersUp);

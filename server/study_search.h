@@ -69,6 +69,7 @@ class StudySearch {
   bool calibrated_ = false;
   bool stopped_ = false;  // the source ended it, not its own judgement
   std::int64_t device_overhead_bytes_ = 0;
+  std::int64_t reused_op_times_ = 0;
   std::map<std::string, std::vector<v1::Measurement>> measured_;  // by plan text
   double trial_wall_s_ = 0;
   std::int64_t trials_timed_ = 0;

@@ -211,7 +211,28 @@ ALTER TABLE attempts_2 RENAME TO attempts;
 CREATE INDEX stopping_attempts ON attempts (job, number) WHERE stopping = 1;
 )sql";
 
-constexpr const char* kMigrations[] = {kVersion1, kVersion2};
+// Op times outlive their study: the next one on the same GPUs and with the same build reuses them. A calibration
+// that is `partial` holds what its study reuses, and waits for the rest to be measured.
+constexpr const char* kVersion3 = R"sql(
+CREATE TABLE op_times (
+  device TEXT NOT NULL,
+  build_id TEXT NOT NULL,
+  ranks INTEGER NOT NULL,
+  ranks_per_device INTEGER NOT NULL,
+  workers INTEGER NOT NULL,
+  op BLOB NOT NULL,
+  seconds REAL NOT NULL,
+  device_overhead_bytes INTEGER NOT NULL,
+  time_budget_s REAL NOT NULL,
+  measured_s REAL NOT NULL,
+  PRIMARY KEY (device, build_id, ranks, ranks_per_device, workers, op)
+) STRICT, WITHOUT ROWID;
+
+ALTER TABLE calibrations ADD COLUMN reused_ops INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE calibrations ADD COLUMN partial INTEGER NOT NULL DEFAULT 0;
+)sql";
+
+constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3};
 
 // A field of a serialized message as an SQL function: `get` sets the function's result.
 template <typename Message, void (*get)(sqlite3_context*, const Message&, sqlite3_value**)>

@@ -109,7 +109,7 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
     TouchTrial(study, trial);
     return;
   }
-  if (verdict.end == ShareEnd::kMeasured && trial == 0) KeepCalibration(study, shares);
+  if (verdict.end == ShareEnd::kMeasured && trial == 0) KeepCalibration(study, job, attempt, shares, now_s);
   bool again = verdict.again;
   if (verdict.costs) {
     SQLite::Statement row =
@@ -119,16 +119,6 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
   }
   if (verdict.end == ShareEnd::kCancelled) message = "the worker gave it back";
   SetJobState(job, study, trial, again ? v1::TRIAL_STATE_QUEUED : StateOf(verdict.end), message);
-}
-
-void SqliteStore::KeepCalibration(std::int64_t study, const std::vector<EndedShare>& shares) {
-  std::vector<ShareCalibration> parts;
-  std::int64_t overhead = 0;
-  for (const EndedShare& share : shares) {
-    parts.push_back({*share.calibration, share.ranks});
-    overhead = std::max(overhead, share.device_overhead_bytes);
-  }
-  Execute("INSERT INTO calibrations VALUES (?, ?, ?)", study, overhead, MergeCalibrations(parts));
 }
 
 }  // namespace autocfg

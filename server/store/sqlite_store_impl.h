@@ -1,5 +1,5 @@
 // The class behind OpenSqliteStore and OpenMemoryStore. Its parts: sqlite_studies.cc, sqlite_trials.cc,
-// sqlite_workers.cc, sqlite_leases.cc, sqlite_reports.cc, sqlite_attempts.cc. Thread-safe: one mutex guards
+// sqlite_calibrations.cc, sqlite_workers.cc, sqlite_leases.cc, sqlite_reports.cc, sqlite_attempts.cc. Thread-safe: one mutex guards
 // the one connection.
 #pragma once
 
@@ -46,7 +46,10 @@ class SqliteStore final : public Store {
   absl::StatusOr<v1::Trial> EnqueueTrial(std::int64_t study, const v1::Trial& trial, const v1::Job& job,
                                          std::int64_t max_attempts, double now_s) override;
   absl::Status EnqueueCalibration(std::int64_t study, const v1::Job& job, std::int64_t max_attempts,
-                                  double now_s) override;
+                                  double now_s, const Calibration& reused) override;
+  absl::Status ReuseCalibration(std::int64_t study, const Calibration& reused) override;
+  absl::Status DropCalibration(std::int64_t study) override;
+  absl::StatusOr<Calibration> FindOpTimes(const OpTimesKey& key, const v1::CalibrateSpec& spec) override;
   absl::StatusOr<v1::Trial> GetTrial(std::int64_t study, std::int64_t number) override;
   absl::StatusOr<std::vector<v1::Trial>> ListTrials(std::int64_t study, std::int64_t after,
                                                     int limit) override;
@@ -187,6 +190,7 @@ class SqliteStore final : public Store {
   std::vector<v1::Trial> ReadTrials(std::int64_t study, SQLite::Statement& rows,
                                     std::vector<std::int64_t>* changes);
   void CancelOpenJobs(std::int64_t study);
+  static absl::Status CheckJob(const v1::Job& job, std::int64_t max_attempts);
   void QueueJob(std::int64_t study, std::int64_t trial, const v1::Job& job, std::int64_t max_attempts);
   absl::Status SessionStatus(const WorkerSession& session);  // CheckSession's
   std::vector<WorkerRecord> ReadWorkers(SQLite::Statement& rows);
@@ -241,7 +245,15 @@ class SqliteStore final : public Store {
     std::optional<v1::CalibrateResult> calibration;
   };
   std::vector<EndedShare> ReadShares(std::int64_t job, std::int64_t attempt);  // by rank
-  void KeepCalibration(std::int64_t study, const std::vector<EndedShare>& shares);
+  // Of the attempt that has just been measured: as the study's, and for later ones.
+  void KeepCalibration(std::int64_t study, std::int64_t job, std::int64_t attempt,
+                       const std::vector<EndedShare>& shares, double now_s);
+  void KeepOpTimes(std::int64_t job, std::int64_t attempt, const std::vector<EndedShare>& shares,
+                   const Calibration& measured, double now_s);
+  bool SharedItsWorkers(std::int64_t job, std::int64_t attempt);
+  // The study's calibration, complete or not.
+  std::optional<Calibration> ReadCalibration(std::int64_t study, bool partial);
+  void WriteCalibration(std::int64_t study, const Calibration& calibration, bool partial);
 
   std::string RefusalOf(const struct Report& report);  // empty: none
   absl::Status RecordReport(const struct Report& report, double now_s);

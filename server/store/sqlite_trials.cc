@@ -1,4 +1,4 @@
-// Trials, the queue, and calibrations.
+// Trials and the queue.
 #include <utility>
 
 #include "fmt/format.h"
@@ -12,15 +12,15 @@ constexpr const char* kRetry = "retry_trial";
 constexpr const char* kTrialColumns =
     "SELECT number, repeat, state, message, trial, plan_text, change FROM trials WHERE study = ? ";
 
-absl::Status CheckJob(const v1::Job& job, std::int64_t max_attempts) {
+}  // namespace
+
+absl::Status SqliteStore::CheckJob(const v1::Job& job, std::int64_t max_attempts) {
   if (job.ranks() <= 0) return absl::InvalidArgumentError("job.ranks is not positive");
   if (job.work_case() == v1::Job::WORK_NOT_SET)
     return absl::InvalidArgumentError("job has neither train nor calibrate");
   if (max_attempts <= 0) return absl::InvalidArgumentError("max_attempts is not positive");
   return absl::OkStatus();
 }
-
-}  // namespace
 
 std::vector<v1::Trial> SqliteStore::ReadTrials(std::int64_t study, SQLite::Statement& rows,
                                                std::vector<std::int64_t>* changes) {
@@ -119,26 +119,6 @@ absl::StatusOr<v1::Trial> SqliteStore::EnqueueTrial(std::int64_t study, const v1
   });
 }
 
-absl::Status SqliteStore::EnqueueCalibration(std::int64_t study, const v1::Job& given,
-                                             std::int64_t max_attempts, double /*now_s*/) {
-  if (absl::Status status = CheckJob(given, max_attempts); !status.ok()) return status;
-  return Write([&]() -> absl::Status {
-    const std::optional<v1::Study> owner = FindStudy(study);
-    if (!owner) return StudyNotFound(study);
-    if (Query("SELECT 1 FROM jobs WHERE study = ? AND trial = 0", study).executeStep())
-      return absl::OkStatus();
-    if (IsEnd(owner->state())) {
-      return absl::FailedPreconditionError(fmt::format("{} has ended ({}) and takes no calibration",
-                                                       owner->name(), v1::StudyState_Name(owner->state())));
-    }
-    v1::Job job = given;
-    job.set_name(CalibrationName(study));
-    QueueJob(study, 0, job, max_attempts);
-    TouchStudy(study);
-    return absl::OkStatus();
-  });
-}
-
 absl::StatusOr<v1::Trial> SqliteStore::GetTrial(std::int64_t study, std::int64_t number) {
   return Read([&]() -> absl::StatusOr<v1::Trial> {
     SQLite::Statement rows = Query((std::string(kTrialColumns) + "AND number = ?").c_str(), study, number);
@@ -155,29 +135,6 @@ absl::StatusOr<std::vector<v1::Trial>> SqliteStore::ListTrials(std::int64_t stud
     SQLite::Statement rows = Query(
         (std::string(kTrialColumns) + "AND number > ? ORDER BY number LIMIT ?").c_str(), study, after, limit);
     return ReadTrials(study, rows, nullptr);
-  });
-}
-
-absl::StatusOr<std::optional<Store::Calibration>> SqliteStore::GetCalibration(std::int64_t study) {
-  return Read([&]() -> absl::StatusOr<std::optional<Calibration>> {
-    if (absl::Status status = CheckStudy(study); !status.ok()) return status;
-    SQLite::Statement row =
-        Query("SELECT device_overhead_bytes, result FROM calibrations WHERE study = ?", study);
-    if (!row.executeStep()) return std::optional<Calibration>();
-    Calibration calibration;
-    calibration.device_overhead_bytes = row.getColumn(0).getInt64();
-    Parse(row.getColumn(1), calibration.result);
-    return std::optional<Calibration>(std::move(calibration));
-  });
-}
-
-absl::StatusOr<std::pair<v1::TrialState, std::string>> SqliteStore::CalibrationState(std::int64_t study) {
-  using Answer = std::pair<v1::TrialState, std::string>;
-  return Read([&]() -> absl::StatusOr<Answer> {
-    if (absl::Status status = CheckStudy(study); !status.ok()) return status;
-    SQLite::Statement row = Query("SELECT state, message FROM jobs WHERE study = ? AND trial = 0", study);
-    if (!row.executeStep()) return Answer(v1::TRIAL_STATE_UNSPECIFIED, "");
-    return Answer(static_cast<v1::TrialState>(row.getColumn(0).getInt()), row.getColumn(1).getString());
   });
 }
 

@@ -96,6 +96,16 @@ struct Report {
   autocfg::v1::FailureKind failure = autocfg::v1::FAILURE_KIND_UNSPECIFIED;
 };
 
+// What op times depend on beside the op, so that those of one study hold for another (op_times_key.h).
+struct OpTimesKey {
+  std::string device;  // the GPUs' names and their driver
+  std::string build_id;
+  std::int64_t ranks = 0;             // that ran each op at once
+  std::int64_t ranks_per_device = 1;  // of these, at most
+  std::int64_t workers = 1;           // that they were on
+  friend auto operator<=>(const OpTimesKey&, const OpTimesKey&) = default;
+};
+
 // What goes with an edit of a study, in the same transaction.
 struct StudyEdit {
   std::string
@@ -167,18 +177,36 @@ class Store {
   virtual absl::StatusOr<autocfg::v1::Trial> EnqueueTrial(std::int64_t study, const autocfg::v1::Trial& trial,
                                                           const autocfg::v1::Job& job,
                                                           std::int64_t max_attempts, double now_s) = 0;
+  struct Calibration {
+    autocfg::v1::CalibrateResult result;
+    std::int64_t device_overhead_bytes = 0;
+    std::int64_t reused_ops = 0;  // of the result's, which an earlier study's calibration measured
+  };
+  // Queues the study's calibration where there is none, and anew where it was dropped. `reused` are op times
+  // that the job leaves out: they and what it measures become the study's calibration.
   virtual absl::Status EnqueueCalibration(std::int64_t study, const autocfg::v1::Job& job,
-                                          std::int64_t max_attempts, double now_s) = 0;
+                                          std::int64_t max_attempts, double now_s,
+                                          const Calibration& reused) = 0;
+  absl::Status EnqueueCalibration(std::int64_t study, const autocfg::v1::Job& job, std::int64_t max_attempts,
+                                  double now_s) {
+    return EnqueueCalibration(study, job, max_attempts, now_s, {});
+  }
+  // Makes `reused` the study's calibration, without a job. Nothing where it has one.
+  virtual absl::Status ReuseCalibration(std::int64_t study, const Calibration& reused) = 0;
+  // Forgets the study's calibration, so that it can be measured anew.
+  virtual absl::Status DropCalibration(std::int64_t study) = 0;
+  // Of the spec's ops, those that a calibration on GPUs has measured under this key within at least the
+  // spec's time budget, in their order, each with its newest time; and the most overhead that was
+  // reported with any of these. A calibration's times are kept where OpTimesKeyOf has a key for its shares, and
+  // no other job ran on its workers meanwhile.
+  virtual absl::StatusOr<Calibration> FindOpTimes(const OpTimesKey& key,
+                                                  const autocfg::v1::CalibrateSpec& spec) = 0;
   virtual absl::StatusOr<autocfg::v1::Trial> GetTrial(std::int64_t study,
                                                       std::int64_t number) = 0;  // NotFound
   // Ascending by number, after `after`, with attempts and measurement.
   virtual absl::StatusOr<std::vector<autocfg::v1::Trial>> ListTrials(std::int64_t study, std::int64_t after,
                                                                      int limit) = 0;
-  // The study's calibration once reported.
-  struct Calibration {
-    autocfg::v1::CalibrateResult result;
-    std::int64_t device_overhead_bytes = 0;
-  };
+  // The study's calibration once reported, or reused.
   virtual absl::StatusOr<std::optional<Calibration>> GetCalibration(std::int64_t study) = 0;
   // The state of the calibration job: QUEUED, RUNNING, MEASURED, FAILED, ...; UNSPECIFIED when there is none.
   // With the last message.

@@ -99,6 +99,14 @@ TEST(SearchJson, WhatEndedItAndWhatIsToKnow) {
   EXPECT_EQ(json()["notes"], nlohmann::ordered_json::array());
   EXPECT_EQ(StopNote(answer, 0, 0), "");
   EXPECT_EQ(SearchReport(answer, question, "").find("ended by"), std::string::npos);
+  EXPECT_EQ(json()["search"]["reused_op_times"], 0);
+  EXPECT_EQ(SearchReport(answer, question, "").find("earlier study"), std::string::npos);
+
+  answer.set_reused_op_times(40);
+  EXPECT_EQ(json()["search"]["reused_op_times"], 40);
+  EXPECT_NE(SearchReport(answer, question, "").find("\n  40 op times are from an earlier study on the same GPUs with the same build\n"),
+            std::string::npos);
+  answer.set_reused_op_times(0);
 
   answer.set_stopped("max_trials");
   answer.set_plans_left(5);

@@ -1,8 +1,10 @@
 // What every Store must do. Include it in one test file and instantiate:
 //   INSTANTIATE_TEST_SUITE_P(Name, StoreSuite, testing::Values(StoreMaker{...}), StoreMakerName);
 //   INSTANTIATE_TEST_SUITE_P(Name, StoreGangSuite, testing::Values(StoreMaker{...}), StoreMakerName);
+//   INSTANTIATE_TEST_SUITE_P(Name, StoreCalibrationSuite, testing::Values(StoreMaker{...}), StoreMakerName);
 #pragma once
 
+#include "tests/conformance/store_calibrations_suite.h"
 #include "tests/conformance/store_gangs_suite.h"
 #include "tests/conformance/store_leases_suite.h"
 #include "tests/conformance/store_placement_suite.h"

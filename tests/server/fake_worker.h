@@ -30,13 +30,15 @@ class FakeWorker {
   explicit FakeWorker(const std::string& address, Measure measure = ByFormula,
                       const std::string& boot_id = "boot", int slots = 4,
                       const std::string& name = "workers/fake")
+      : FakeWorker(address, Cpu(slots), std::move(measure), boot_id, name) {}
+  FakeWorker(const std::string& address, const v1::Inventory& inventory, Measure measure,
+             const std::string& boot_id = "boot", const std::string& name = "workers/fake")
       : measure_(std::move(measure)), name_(name) {
     stub_ = v1::WorkerService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
     v1::RegisterWorkerRequest request;
     request.set_worker(name_);
     request.set_boot_id(boot_id);
-    request.mutable_inventory()->set_slots(slots);
-    request.mutable_inventory()->set_device_kind("cpu");
+    *request.mutable_inventory() = inventory;
     v1::RegisterWorkerResponse response;
     grpc::ClientContext context;
     context.set_wait_for_ready(true);
@@ -109,6 +111,13 @@ class FakeWorker {
   }
 
  private:
+  static v1::Inventory Cpu(int slots) {
+    v1::Inventory inventory;
+    inventory.set_slots(slots);
+    inventory.set_device_kind("cpu");
+    return inventory;
+  }
+
   bool End() {
     stopping_ = true;
     {

@@ -30,6 +30,7 @@ std::shared_ptr<Store> InMemory() {
 const auto kStores = testing::Values(StoreMaker{"File", InFile}, StoreMaker{"Memory", InMemory});
 INSTANTIATE_TEST_SUITE_P(Sqlite, StoreSuite, kStores, StoreMakerName);
 INSTANTIATE_TEST_SUITE_P(Sqlite, StoreGangSuite, kStores, StoreMakerName);
+INSTANTIATE_TEST_SUITE_P(Sqlite, StoreCalibrationSuite, kStores, StoreMakerName);
 
 }  // namespace
 }  // namespace autocfg

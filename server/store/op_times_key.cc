@@ -1,0 +1,76 @@
+#include "server/store/op_times_key.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "fmt/format.h"
+#include "server/store/placement.h"
+
+namespace autocfg {
+namespace {
+
+constexpr char kCuda[] = "cuda";
+
+bool NamesABuild(const std::string& build) {
+  return !build.empty() && !build.ends_with("-dirty") && !build.ends_with("+unknown");
+}
+
+std::string DeviceOf(const v1::Inventory& inventory) {
+  if (inventory.driver().empty()) return inventory.device_fingerprint();
+  return fmt::format("{}, driver {}", inventory.device_fingerprint(), inventory.driver());
+}
+
+bool Alike(const v1::Inventory& a, const v1::Inventory& b) {
+  return a.device_kind() == b.device_kind() && DeviceOf(a) == DeviceOf(b) && a.build_id() == b.build_id();
+}
+
+// On a worker that runs nothing else, slot i is GPU i mod GPUs.
+std::int64_t RanksPerDevice(const CalibratedShare& share) {
+  const std::int64_t gpus = std::count_if(share.inventory.gpus().begin(), share.inventory.gpus().end(),
+                                          [](const v1::Gpu& gpu) { return gpu.left_out().empty(); });
+  return gpus == 0 ? 1 : (share.ranks + gpus - 1) / gpus;
+}
+
+}  // namespace
+
+std::optional<OpTimesKey> OpTimesKeyOf(std::span<const CalibratedShare> shares, bool fewer_ranks) {
+  const v1::Inventory& first = shares.front().inventory;
+  if (first.device_kind() != kCuda || first.device_fingerprint().empty() || !NamesABuild(first.build_id()))
+    return std::nullopt;
+  OpTimesKey key;
+  key.device = DeviceOf(first);
+  key.build_id = first.build_id();
+  key.workers = static_cast<std::int64_t>(shares.size());
+  for (const CalibratedShare& share : shares) {
+    if (!Alike(share.inventory, first)) return std::nullopt;
+    key.ranks += share.ranks;
+    key.ranks_per_device = std::max(key.ranks_per_device, fewer_ranks ? 1 : RanksPerDevice(share));
+  }
+  return key;
+}
+
+std::optional<OpTimesKey> OpTimesKeyFor(const v1::Job& job, std::span<const WorkerRecord> workers) {
+  if (job.device() != kCuda) return std::nullopt;
+  std::vector<const WorkerRecord*> able;
+  std::vector<PlacementWorker> idle;
+  for (const WorkerRecord& worker : workers) {
+    const v1::Inventory& inventory = worker.inventory;
+    if (!worker.active || worker.draining || inventory.device_kind() != kCuda) continue;
+    if (!able.empty() && !Alike(inventory, able.front()->inventory)) return std::nullopt;
+    able.push_back(&worker);
+    idle.push_back({.host = worker.session.worker,
+                    .device_kind = kCuda,
+                    .slots = inventory.slots(),
+                    .free = inventory.slots(),
+                    .waiting = true});
+  }
+  const Placement placement =
+      Place({.ranks = job.ranks(), .device = kCuda, .fewer_ranks = job.fewer_ranks(), .avoid = {}}, idle);
+  if (placement.shares.empty()) return std::nullopt;
+  std::vector<CalibratedShare> shares;
+  for (const PlacedShare& share : placement.shares)
+    shares.push_back({able[share.worker]->inventory, share.ranks});
+  return OpTimesKeyOf(shares, job.fewer_ranks());
+}
+
+}  // namespace autocfg

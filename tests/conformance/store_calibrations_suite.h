@@ -1,0 +1,267 @@
+// Of store_suite.h: op times that outlive their study, and calibrations that are reused, in part or whole, or
+// dropped.
+#pragma once
+
+#include "server/store/op_times_key.h"
+#include "tests/conformance/store_fixture.h"
+
+namespace autocfg {
+
+class StoreCalibrationSuite : public StoreSuite {
+ protected:
+  static v1::Inventory Gpus(int gpus, const std::string& build = "0.1.0+abc") {
+    v1::Inventory inventory;
+    inventory.set_device_kind("cuda");
+    inventory.set_device_fingerprint("GPU X");
+    inventory.set_driver("570");
+    inventory.set_build_id(build);
+    inventory.set_slots(gpus);
+    for (int i = 0; i < gpus; ++i) inventory.add_gpus()->set_index(i);
+    return inventory;
+  }
+  WorkerSession Add(const std::string& id, const v1::Inventory& inventory) {
+    v1::RegisterWorkerRequest request;
+    request.set_worker("workers/" + id);
+    request.set_boot_id(fmt::format("boot{}", ++boots_));
+    *request.mutable_inventory() = inventory;
+    const auto epoch = store_->RegisterWorker(request, 100);
+    EXPECT_TRUE(epoch.ok()) << epoch.status();
+    return {request.worker(), *epoch};
+  }
+  static v1::OpDesc Op(int size) {
+    v1::OpDesc op;
+    op.set_kind("gelu");
+    op.add_dims(size);
+    return op;
+  }
+  static v1::CalibrateSpec Spec(const std::vector<int>& sizes, double budget_s = 10) {
+    v1::CalibrateSpec spec;
+    for (const int size : sizes) *spec.add_ops() = Op(size);
+    spec.set_time_budget_s(budget_s);
+    return spec;
+  }
+  static v1::Job GpuJob(const v1::CalibrateSpec& spec, int ranks) {
+    v1::Job job;
+    job.set_ranks(ranks);
+    job.set_device("cuda");
+    *job.mutable_calibrate() = spec;
+    return job;
+  }
+  // The times of these ops: so many seconds for each of its size.
+  static std::vector<std::pair<int, double>> Times(const Store::Calibration& calibration) {
+    std::vector<std::pair<int, double>> times;
+    for (const v1::OpTime& time : calibration.result.ops())
+      times.emplace_back(static_cast<int>(time.op().dims(0)), time.seconds());
+    return times;
+  }
+  static Report Timed(const Lease& lease, double unit, std::int64_t overhead) {
+    Report report = ReportOf(lease, v1::OUTCOME_MEASURED);
+    report.measurement.reset();
+    v1::CalibrateResult& result = report.calibration.emplace();
+    for (const v1::OpDesc& op : lease.job.calibrate().ops()) {
+      v1::OpTime& time = *result.add_ops();
+      *time.mutable_op() = op;
+      time.set_seconds(unit * static_cast<double>(op.dims(0)));
+    }
+    report.device_overhead_bytes = overhead;
+    result.set_device_overhead_bytes(overhead);
+    return report;
+  }
+  // Measures a study's calibration on these workers, and ends it.
+  std::int64_t Calibrate(const v1::Job& job, const std::vector<WorkerSession>& workers, double unit = 1,
+                         std::int64_t overhead = 0, const Store::Calibration& reused = {}) {
+    const std::int64_t id = NewRunning();
+    EXPECT_TRUE(store_->EnqueueCalibration(id, job, 2, 1, reused).ok());
+    const Assignment given = GiveOut(workers, {}, now_);
+    EXPECT_EQ(given.leases.size(), workers.size());
+    for (const Lease& lease : given.leases)
+      EXPECT_TRUE(store_->Report(Timed(lease, unit, overhead), now_ + 1).ok());
+    EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_MEASURED);
+    now_ += 10;
+    return id;
+  }
+  Store::Calibration Find(const OpTimesKey& key, const v1::CalibrateSpec& spec) {
+    auto found = store_->FindOpTimes(key, spec);
+    EXPECT_TRUE(found.ok()) << found.status();
+    return found.ok() ? *std::move(found) : Store::Calibration();
+  }
+  static OpTimesKey KeyOf(const v1::Inventory& inventory, int ranks) {
+    const std::vector<CalibratedShare> shares = {{inventory, ranks}};
+    const auto key = OpTimesKeyOf(shares, false);
+    EXPECT_TRUE(key);
+    return key.value_or(OpTimesKey());
+  }
+  using Pairs = std::vector<std::pair<int, double>>;
+
+  int boots_ = 0;
+  double now_ = 200;
+};
+
+TEST_P(StoreCalibrationSuite, TimesAreKeptForWhatTheyDependOn) {
+  const WorkerSession worker = Add("a", Gpus(2));
+  const std::int64_t id = Calibrate(GpuJob(Spec({1, 2, 3}), 2), {worker}, 0.5, 4096);
+  EXPECT_EQ((*store_->GetCalibration(id))->reused_ops, 0);
+  const OpTimesKey key = KeyOf(Gpus(2), 2);
+  const Store::Calibration found = Find(key, Spec({3, 7, 1}));
+  EXPECT_EQ(Times(found), (Pairs{{3, 1.5}, {1, 0.5}}));
+  EXPECT_EQ(found.reused_ops, 2);
+  EXPECT_EQ(found.device_overhead_bytes, 4096);
+  EXPECT_EQ(found.result.device_overhead_bytes(), 4096);
+  EXPECT_TRUE(Times(Find(key, Spec({7}))).empty());
+  EXPECT_EQ(Find(key, Spec({7})).device_overhead_bytes, 0);
+
+  v1::Inventory other = Gpus(2, "0.1.0+def");
+  EXPECT_TRUE(Times(Find(KeyOf(other, 2), Spec({1}))).empty()) << "another build";
+  other = Gpus(2);
+  other.set_device_fingerprint("GPU Y");
+  EXPECT_TRUE(Times(Find(KeyOf(other, 2), Spec({1}))).empty());
+  other = Gpus(2);
+  other.set_driver("575");
+  EXPECT_TRUE(Times(Find(KeyOf(other, 2), Spec({1}))).empty());
+  EXPECT_TRUE(Times(Find(KeyOf(Gpus(2), 1), Spec({1}))).empty()) << "another number of ranks";
+  EXPECT_TRUE(Times(Find(KeyOf(Gpus(1), 2), Spec({1}))).empty()) << "two ranks on one GPU";
+  OpTimesKey spanning = key;
+  spanning.workers = 2;
+  EXPECT_TRUE(Times(Find(spanning, Spec({1}))).empty());
+
+  // They outlive the study.
+  SetState(id, v1::STUDY_STATE_CANCELLED);
+  ASSERT_TRUE(store_->DeleteStudy(id, "").ok());
+  EXPECT_EQ(Times(Find(key, Spec({2}))), (Pairs{{2, 1}}));
+}
+
+TEST_P(StoreCalibrationSuite, AShorterBudgetsTimesDoNotDoForALongerOne) {
+  const WorkerSession worker = Add("a", Gpus(1));
+  const OpTimesKey key = KeyOf(Gpus(1), 1);
+  Calibrate(GpuJob(Spec({1, 2}, 2), 1), {worker}, 1);
+  EXPECT_TRUE(Times(Find(key, Spec({1, 2}, 10))).empty());
+  EXPECT_EQ(Times(Find(key, Spec({1, 2}, 2))), (Pairs{{1, 1}, {2, 2}}));
+  Calibrate(GpuJob(Spec({2, 3}, 10), 1), {worker}, 2);
+  EXPECT_EQ(Times(Find(key, Spec({1, 2, 3}, 2))), (Pairs{{1, 1}, {2, 4}, {3, 6}})) << "the newest";
+  Calibrate(GpuJob(Spec({2}, 2), 1), {worker}, 3);
+  EXPECT_EQ(Times(Find(key, Spec({2}, 2))), (Pairs{{2, 4}})) << "nor replace them";
+  Calibrate(GpuJob(Spec({2}, 10), 1), {worker}, 4);
+  EXPECT_EQ(Times(Find(key, Spec({2}, 10))), (Pairs{{2, 8}}));
+}
+
+TEST_P(StoreCalibrationSuite, WhatNamesNoOneBuildOrDeviceIsNotKept) {
+  for (const char* build : {"0.1.0+abc-dirty", "0.1.0+unknown", ""}) {
+    const v1::Inventory inventory = Gpus(1, build);
+    Calibrate(GpuJob(Spec({1}), 1), {Add("a", inventory)});
+    const std::vector<CalibratedShare> shares = {{inventory, 1}};
+    EXPECT_FALSE(OpTimesKeyOf(shares, false)) << build;
+    OpTimesKey key = KeyOf(Gpus(1), 1);
+    key.build_id = build;
+    EXPECT_TRUE(Times(Find(key, Spec({1}))).empty()) << build;
+  }
+  // Nor are a CPU's times.
+  v1::Inventory cpu = Gpus(1);
+  cpu.set_device_kind("cpu");
+  v1::Job job = GpuJob(Spec({1}), 1);
+  job.set_device("cpu");
+  Calibrate(job, {Add("c", cpu)});
+  EXPECT_TRUE(Times(Find(KeyOf(Gpus(1), 1), Spec({1}))).empty());
+}
+
+TEST_P(StoreCalibrationSuite, WorkersThatDifferKeepNothing) {
+  const WorkerSession a = Add("a", Gpus(2));
+  const WorkerSession b = Add("b", Gpus(1));
+  Calibrate(GpuJob(Spec({1}), 3), {a, b}, 1, 7);
+  const std::vector<CalibratedShare> alike = {{Gpus(2), 2}, {Gpus(1), 1}};
+  EXPECT_EQ(Times(Find(*OpTimesKeyOf(alike, false), Spec({1}))), (Pairs{{1, 1}})) << "alike, they do";
+  EXPECT_TRUE(Times(Find(KeyOf(Gpus(3), 3), Spec({1}))).empty()) << "not for one worker";
+  for (const auto& other : {Gpus(1, "0.1.0+def"), Gpus(1, "0.1.0+abc-dirty")}) {
+    Calibrate(GpuJob(Spec({2}), 3), {a, Add("b", other)});
+    const std::vector<CalibratedShare> mixed = {{Gpus(2), 2}, {other, 1}};
+    EXPECT_FALSE(OpTimesKeyOf(mixed, false));
+    EXPECT_TRUE(Times(Find(*OpTimesKeyOf(alike, false), Spec({2}))).empty());
+  }
+}
+
+TEST_P(StoreCalibrationSuite, TimesWithAnotherJobBesideAreNotKept) {
+  const WorkerSession worker = Add("a", Gpus(3));
+  const std::int64_t id = NewRunning();
+  const std::int64_t other = NewRunning();
+  v1::Job beside = TrainJob();
+  beside.set_device("cuda");
+  EnqueueJob(other, "tp=1", beside);
+  const Lease trial = GiveOut({worker}).leases.at(0);
+  ASSERT_TRUE(store_->EnqueueCalibration(id, GpuJob(Spec({1}), 2), 2, 1).ok());
+  const Lease calibration = GiveOut({worker}, {}, 201).leases.at(0);
+  ASSERT_TRUE(store_->Report(ReportOf(trial, v1::OUTCOME_MEASURED), 202).ok());
+  ASSERT_TRUE(store_->Report(Timed(calibration, 1, 0), 203).ok());
+  EXPECT_TRUE((*store_->GetCalibration(id)).has_value());
+  const OpTimesKey key = KeyOf(Gpus(3), 2);
+  EXPECT_TRUE(Times(Find(key, Spec({1}))).empty());
+  now_ = 210;
+  Calibrate(GpuJob(Spec({1}), 2), {worker});
+  EXPECT_EQ(Times(Find(key, Spec({1}))).size(), 1u) << "alone, they are";
+}
+
+TEST_P(StoreCalibrationSuite, ReusedTimesAndMeasuredOnesBecomeTheStudysCalibration) {
+  const WorkerSession worker = Add("a", Gpus(1));
+  Calibrate(GpuJob(Spec({1, 2}), 1), {worker}, 1, 100);
+  const OpTimesKey key = KeyOf(Gpus(1), 1);
+  const std::int64_t id = NewRunning();
+  const Store::Calibration reused = Find(key, Spec({1, 2}));
+  ASSERT_TRUE(store_->EnqueueCalibration(id, GpuJob(Spec({3}), 1), 2, 1, reused).ok());
+  EXPECT_FALSE((*store_->GetCalibration(id)).has_value()) << "not before the rest is measured";
+  const Lease lease = GiveOut({worker}, {}, 300).leases.at(0);
+  ASSERT_EQ(lease.job.calibrate().ops_size(), 1);
+  ASSERT_TRUE(store_->Report(Timed(lease, 10, 50), 301).ok());
+  const Store::Calibration whole = **store_->GetCalibration(id);
+  EXPECT_EQ(Times(whole), (Pairs{{3, 30}, {1, 1}, {2, 2}}));
+  EXPECT_EQ(whole.reused_ops, 2);
+  EXPECT_EQ(whole.device_overhead_bytes, 100);
+  EXPECT_EQ(whole.result.device_overhead_bytes(), 100);
+  EXPECT_EQ(Times(Find(key, Spec({1, 2, 3}))), (Pairs{{1, 1}, {2, 2}, {3, 30}}));
+  EXPECT_EQ(Find(key, Spec({3})).device_overhead_bytes, 50);
+}
+
+TEST_P(StoreCalibrationSuite, WhereAllIsReusedThereIsNoJob) {
+  const std::int64_t id = NewRunning();
+  Store::Calibration reused;
+  *reused.result.add_ops()->mutable_op() = Op(1);
+  reused.result.mutable_ops(0)->set_seconds(4);
+  reused.device_overhead_bytes = 9;
+  reused.reused_ops = 1;
+  const std::int64_t cursor = Cursor(id);
+  ASSERT_TRUE(store_->ReuseCalibration(id, reused).ok());
+  EXPECT_GT(Cursor(id), cursor);
+  EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_UNSPECIFIED);
+  reused.result.mutable_ops(0)->set_seconds(5);
+  ASSERT_TRUE(store_->ReuseCalibration(id, reused).ok());
+  ASSERT_TRUE(store_->EnqueueCalibration(id, GpuJob(Spec({1}), 1), 2, 1).ok());
+  EXPECT_TRUE(GiveOut({Add("a", Gpus(1))}).leases.empty());
+  const Store::Calibration kept = **store_->GetCalibration(id);
+  EXPECT_EQ(Times(kept), (Pairs{{1, 4}})) << "it has one";
+  EXPECT_EQ(kept.reused_ops, 1);
+  EXPECT_EQ(kept.device_overhead_bytes, 9);
+  const std::int64_t ended = NewRunning();
+  SetState(ended, v1::STUDY_STATE_CANCELLED);
+  EXPECT_EQ(store_->ReuseCalibration(ended, reused).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(store_->ReuseCalibration(12345, reused).code(), absl::StatusCode::kNotFound);
+}
+
+TEST_P(StoreCalibrationSuite, ADroppedCalibrationIsMeasuredAnew) {
+  const WorkerSession worker = Add("a", Gpus(2));
+  const std::int64_t id = Calibrate(GpuJob(Spec({1}), 1), {worker});
+  const double used_s = store_->Usage(id)->device_s;
+  ASSERT_TRUE(store_->DropCalibration(id).ok());
+  ASSERT_TRUE(store_->DropCalibration(id).ok());
+  EXPECT_FALSE((*store_->GetCalibration(id)).has_value());
+  EXPECT_TRUE(GiveOut({worker}, {}, 300).leases.empty());
+  ASSERT_TRUE(store_->EnqueueCalibration(id, GpuJob(Spec({2, 3}), 2), 2, 1).ok());
+  ASSERT_TRUE(store_->EnqueueCalibration(id, GpuJob(Spec({4}), 2), 2, 1).ok()) << "it is queued";
+  EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_QUEUED);
+  const Lease lease = GiveOut({worker}, {}, 301).leases.at(0);
+  EXPECT_EQ(lease.attempt, 2);
+  EXPECT_EQ(lease.ranks, 2);
+  ASSERT_EQ(lease.job.calibrate().ops_size(), 2);
+  ASSERT_TRUE(store_->Report(Timed(lease, 1, 0), 302).ok());
+  EXPECT_EQ(Times(**store_->GetCalibration(id)), (Pairs{{2, 2}, {3, 3}}));
+  EXPECT_GT(store_->Usage(id)->device_s, used_s) << "what was used stays used";
+  EXPECT_EQ(store_->DropCalibration(12345).code(), absl::StatusCode::kNotFound);
+}
+
+}  // namespace autocfg

@@ -1,0 +1,213 @@
+// Op times outlive their study: what a study on GPUs measures, what it takes from those before it, and what a
+// calibration of another version of the engine comes to.
+#include <atomic>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "SQLiteCpp/SQLiteCpp.h"
+#include "absl/synchronization/notification.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "server/resource_names.h"
+#include "tests/server/coordinator_fixture.h"
+
+namespace autocfg {
+namespace {
+
+class ReusedOpTimes : public CoordinatorFixture {
+ protected:
+  static v1::SearchSpec GpuSpec() {
+    v1::SearchSpec spec = SmallSpec();
+    v1::NodeGroup& group = *spec.mutable_cluster()->mutable_groups(0);
+    group.mutable_device()->set_name("gpu");
+    group.mutable_device()->set_kind("cuda");
+    spec.set_device("cuda");
+    return spec;
+  }
+  static v1::Inventory Gpus(const std::string& build = "0.1.0+abc") {
+    v1::Inventory inventory;
+    inventory.set_slots(4);
+    inventory.set_device_kind("cuda");
+    inventory.set_device_fingerprint("GPU X");
+    inventory.set_build_id(build);
+    for (int i = 0; i < 4; ++i) inventory.add_gpus()->set_index(i);
+    return inventory;
+  }
+  // Jobs that a worker is given, with their times by the formula.
+  FakeWorker::Measure Recorded() {
+    return [this](const v1::Job& job) {
+      if (job.has_calibrate()) {
+        absl::MutexLock lock(&mutex_);
+        std::set<std::string>& ops = calibrated_[job.name()];
+        for (const v1::OpDesc& op : job.calibrate().ops()) ops.insert(op.SerializeAsString());
+      }
+      return FakeWorker::ByFormula(job);
+    };
+  }
+  v1::Study Run(const v1::SearchSpec& spec) {
+    const v1::Study created = Create(spec);
+    EXPECT_TRUE(Start(created.name()).ok());
+    const v1::Study done = Finish(created.name());
+    EXPECT_EQ(done.state(), v1::STUDY_STATE_DONE) << done.message();
+    return done;
+  }
+  // The ops of the study's calibration job; empty where there was none.
+  std::set<std::string> Calibrated(const v1::Study& study) {
+    absl::MutexLock lock(&mutex_);
+    return calibrated_[study.name() + "/calibration"];
+  }
+  // What a search decided, without what it took and whose it is.
+  std::string Decision(const v1::Study& study) {
+    v1::Recommendation answer = Recommend(study.name());
+    answer.clear_study();
+    answer.clear_wall_s();
+    answer.clear_plan_cpu_s();
+    answer.clear_device_s();
+    answer.clear_exhaustive_device_s();  // what was used is in it
+    answer.clear_reused_op_times();
+    return answer.DebugString();
+  }
+
+  absl::Mutex mutex_;
+  std::map<std::string, std::set<std::string>> calibrated_;
+};
+
+TEST_F(ReusedOpTimes, TheSameModelAgainNeedsNoCalibration) {
+  Open();
+  std::string wanted;
+  v1::Study first;
+  v1::Study second;
+  {
+    FakeWorker worker(coordinator_->address(), Gpus(), Recorded());
+    first = Run(GpuSpec());
+    EXPECT_GT(Calibrated(first).size(), 10u);
+    EXPECT_EQ(Recommend(first.name()).reused_op_times(), 0);
+    wanted = Decision(first);
+    second = Run(GpuSpec());
+    EXPECT_EQ(worker.runs().count(second.name() + "/calibration"), 0u);
+    EXPECT_EQ(Recommend(second.name()).reused_op_times(),
+              static_cast<std::int64_t>(Calibrated(first).size()));
+    EXPECT_EQ(Decision(second), wanted);
+    EXPECT_EQ(Trials(second.name()).size(), Trials(first.name()).size());
+  }
+  // From the store alone.
+  Close();
+  Open();
+  EXPECT_EQ(Decision(first), wanted);
+  EXPECT_EQ(Decision(second), wanted);
+  EXPECT_EQ(Recommend(first.name()).reused_op_times(), 0);
+  EXPECT_GT(Recommend(second.name()).reused_op_times(), 0);
+}
+
+TEST_F(ReusedOpTimes, ALargerModelMeasuresOnlyTheOpsThatAreNew) {
+  Open();
+  FakeWorker worker(coordinator_->address(), Gpus(), Recorded());
+  const v1::Study first = Run(GpuSpec());
+  const std::string wanted = Decision(first);
+  const std::set<std::string> known = Calibrated(first);
+  v1::SearchSpec larger = GpuSpec();
+  larger.mutable_model()->set_layers(8);
+  const v1::Study second = Run(larger);
+  const std::set<std::string> measured = Calibrated(second);
+  EXPECT_FALSE(measured.empty());
+  for (const std::string& op : measured) EXPECT_FALSE(known.contains(op));
+  const std::int64_t reused = Recommend(second.name()).reused_op_times();
+  EXPECT_GT(reused, 0);
+
+  // As many as the same search needs where nothing is known.
+  v1::Inventory other = Gpus();
+  other.set_device_fingerprint("GPU Y");
+  worker.Stop();
+  FakeWorker fresh(coordinator_->address(), other, Recorded(), "boot2");
+  const v1::Study third = Run(larger);
+  EXPECT_EQ(Calibrated(third).size(), measured.size() + static_cast<std::size_t>(reused));
+  EXPECT_EQ(Recommend(third.name()).reused_op_times(), 0);
+  EXPECT_EQ(Decision(third), Decision(second));
+  EXPECT_EQ(Decision(first), wanted) << "what came later is no news to it";
+}
+
+TEST_F(ReusedOpTimes, AnotherBuildOrWorkersThatDifferMeasureAnew) {
+  Open();
+  std::size_t all = 0;
+  {
+    FakeWorker worker(coordinator_->address(), Gpus(), Recorded());
+    all = Calibrated(Run(GpuSpec())).size();
+    FakeWorker beside(coordinator_->address(), Gpus("0.1.0+def"), Recorded(), "boot", "workers/other");
+    EXPECT_EQ(Calibrated(Run(GpuSpec())).size(), all) << "either may be given the job";
+    beside.Stop();
+    EXPECT_EQ(Calibrated(Run(GpuSpec())).size(), 0u);
+  }
+  for (const char* build : {"0.1.0+ghi", "0.1.0+abc-dirty", "0.1.0+abc-dirty"}) {
+    FakeWorker worker(coordinator_->address(), Gpus(build), Recorded(), build);
+    EXPECT_EQ(Calibrated(Run(GpuSpec())).size(), all) << build;
+  }
+}
+
+TEST_F(ReusedOpTimes, AWorkerThatComesWithTheStudyIsWaitedFor) {
+  Open();
+  {
+    FakeWorker worker(coordinator_->address(), Gpus(), Recorded());
+    Run(GpuSpec());
+  }
+  const v1::Study study = Create(GpuSpec());
+  ASSERT_TRUE(Start(study.name()).ok());
+  FakeWorker worker(coordinator_->address(), Gpus(), Recorded(), "boot2");
+  EXPECT_EQ(Finish(study.name()).state(), v1::STUDY_STATE_DONE);
+  EXPECT_TRUE(Calibrated(study).empty());
+}
+
+TEST_F(ReusedOpTimes, CpusAreCalibratedEachTime) {
+  Open();
+  FakeWorker worker(coordinator_->address(), Recorded());
+  const std::size_t all = Calibrated(Run(SmallSpec())).size();
+  EXPECT_GT(all, 10u);
+  EXPECT_EQ(Calibrated(Run(SmallSpec())).size(), all);
+}
+
+// A study that an older engine calibrated, and that was stopped in the middle.
+TEST_F(ReusedOpTimes, ACalibrationWithOpsThatThisBuildDoesNotKnowIsMeasuredAnew) {
+  Open();
+  const v1::Study study = Create(SmallSpec());
+  {
+    absl::Notification measuring;
+    absl::Notification paused;
+    FakeWorker worker(coordinator_->address(), [&](const v1::Job& job) {
+      if (job.has_train() && !measuring.HasBeenNotified()) {
+        measuring.Notify();
+        paused.WaitForNotification();
+      }
+      return FakeWorker::ByFormula(job);
+    });
+    ASSERT_TRUE(Start(study.name()).ok());
+    measuring.WaitForNotification();
+    EXPECT_TRUE(Pause(study.name()).ok());
+    paused.Notify();
+  }
+  Close();
+  {
+    SQLite::Database db(dir_.File("autocfg.db"), SQLite::OPEN_READWRITE);
+    SQLite::Statement read(db, "SELECT result FROM calibrations");
+    ASSERT_TRUE(read.executeStep());
+    v1::CalibrateResult result;
+    const SQLite::Column bytes = read.getColumn(0);
+    ASSERT_TRUE(result.ParseFromArray(bytes.getBlob(), bytes.getBytes()));
+    read.reset();
+    result.mutable_ops(0)->mutable_op()->set_kind("op_of_an_older_engine");
+    const std::string older = result.SerializeAsString();
+    SQLite::Statement write(db, "UPDATE calibrations SET result = ?");
+    write.bind(1, older.data(), static_cast<int>(older.size()));
+    ASSERT_EQ(write.exec(), 1);
+  }
+  Open();
+  FakeWorker worker(coordinator_->address(), Recorded(), "boot2");
+  ASSERT_TRUE(Resume(study.name()).ok());
+  const v1::Study done = Finish(study.name());
+  EXPECT_EQ(done.state(), v1::STUDY_STATE_DONE) << done.message();
+  EXPECT_EQ(worker.runs().at(study.name() + "/calibration"), 1);
+  EXPECT_GT(Calibrated(study).size(), 10u);
+  EXPECT_EQ(Recommend(study.name()).best().plan_text(), "tp=1,pp=1,dp=4,mbs=1");
+}
+
+}  // namespace
+}  // namespace autocfg
