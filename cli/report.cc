@@ -174,7 +174,23 @@ std::string ShortPlan(const std::string& plan_text, std::size_t most) {
   return shown.size() < plan_text.size() ? shown : plan_text;
 }
 
-std::string Table(const std::vector<std::vector<std::string>>& rows) {
+std::string Shown(std::string_view text, std::size_t most) {
+  std::string shown;
+  for (const char c : text) {
+    const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+    shown += control ? ' ' : c;
+  }
+  if (shown.size() <= most) return shown;
+  std::size_t end = most;
+  while (end > 0 && (static_cast<unsigned char>(shown[end]) & 0xC0u) == 0x80u) --end;  // not within a character of UTF-8
+  return shown.substr(0, end) + "...";
+}
+
+std::string Table(const std::vector<std::vector<std::string>>& given) {
+  std::vector<std::vector<std::string>> rows = given;
+  for (auto& row : rows) {
+    for (auto& cell : row) cell = Shown(cell, kWidestCell);
+  }
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "autocfg/v1/study_service.pb.h"
@@ -22,7 +23,13 @@ std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std
 // A plan's text for a table: the stages of a long split are left out, from the end. Never longer than `most` for the sake of its split.
 std::string ShortPlan(const std::string& plan_text, std::size_t most);
 
-// Left-aligned columns, two spaces between them; the first row is the heading.
+// Text that comes from elsewhere, for a terminal: on one line, without control characters, of `most` bytes at most.
+std::string Shown(std::string_view text, std::size_t most);
+
+// A cell of a table is cut behind so many bytes.
+inline constexpr std::size_t kWidestCell = 400;
+
+// Left-aligned columns, two spaces between them; the first row is the heading. Cells are as Shown has them.
 std::string Table(const std::vector<std::vector<std::string>>& rows);
 
 // "created", "running", ...

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "cli/console.h"
 #include "cli/devices.h"
 #include "cli/embedded_service.h"
@@ -19,7 +21,9 @@
 #include "cli/service_options.h"
 #include "cli/study_client.h"
 #include "cli/study_watcher.h"
+#include "cli/trial_ends.h"
 #include "cli/verbs.h"
+#include "cli/watch_notes.h"
 #include "cli/worker_client.h"
 #include "fmt/format.h"
 #include "search/text/prediction_json.h"
@@ -27,6 +31,9 @@
 
 namespace autocfg {
 namespace {
+
+// A coordinator that is being started again is asked for a finished study's answer so many times, a second apart.
+constexpr int kReadAgain = 60;
 
 // Makes the study, or finds the unfinished one of the same question, and sets it going. `alone`: other unfinished ones wait, so that nothing else
 // is measured meanwhile.
@@ -131,19 +138,18 @@ std::vector<std::string> LoadNotes(const SearchRequest& request, std::int64_t sl
   return notes;
 }
 
-// Shows the study's progress until it ends. False: interrupted.
-bool Follow(StudyWatcher& watcher, const Interrupt& interrupt, double budget_s) {
+// Shows the study's progress until it ends, or is paused. False: interrupted.
+bool Follow(StudyWatcher& watcher, const Interrupt& interrupt, double budget_s, const std::string& target) {
   ProgressDisplay display(stderr);
   const auto began = std::chrono::steady_clock::now();
-  std::string waiting;
-  while (!interrupt.requested() && !watcher.WaitForEnd(0.2)) {
+  WatchNotes notes(target);
+  while (!interrupt.requested() && !watcher.WaitForEnd(0.2) && watcher.Latest().state() != v1::STUDY_STATE_PAUSED) {
     const v1::Study latest = watcher.Latest();
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began;
     if (display.active()) {
       display.Draw(ProgressLines(latest, elapsed.count(), budget_s, display.Width()));
-    } else if (latest.waiting() != waiting) {
-      waiting = latest.waiting();
-      if (!waiting.empty()) Note(fmt::format("waiting: {}", waiting));
+    } else {
+      notes.Say(latest, watcher.Away());
     }
   }
   display.Clear();
@@ -154,7 +160,19 @@ bool Follow(StudyWatcher& watcher, const Interrupt& interrupt, double budget_s) 
 struct Ended {
   std::optional<v1::Recommendation> answer;
   int exit_code = kExitDone;
+  TrialEnds trials = {};
 };
+
+// The call's answer, from a coordinator that may be about to start again.
+template <typename Call>
+auto Patiently(Call call) {
+  auto answer = call();
+  for (int again = 0; again < kReadAgain && absl::IsUnavailable(answer.status()); ++again) {
+    absl::SleepFor(absl::Seconds(1));
+    answer = call();
+  }
+  return answer;
+}
 
 Ended Conclude(const SearchArgs& args, StudyClient& client, StudyWatcher& watcher) {
   const v1::Study study = watcher.Latest();
@@ -163,17 +181,33 @@ Ended Conclude(const SearchArgs& args, StudyClient& client, StudyWatcher& watche
     return {{}, Fail(ExitCodeOf(status), fmt::format("{}; study {} goes on there once it answers again: autocfg watch{} --study {}", Text(status),
                                                      LastPart(study.name()), AsWritten(args.service), LastPart(study.name())))};
   }
+  if (study.state() == v1::STUDY_STATE_PAUSED) {
+    return {{}, Fail(kExitNegative, fmt::format("study {} is paused{}; the same command goes on with it", LastPart(study.name()),
+                                                study.message().empty() ? "" : ": " + study.message()))};
+  }
   if (study.state() != v1::STUDY_STATE_DONE) {
     return {{}, Fail(kExitNegative, fmt::format("study {} {}: {}", LastPart(study.name()), StateText(study.state()),
                                                 study.message().empty() ? "see autocfg trials" : study.message()))};
   }
-  auto answer = client.GetRecommendation(study.name());
+  auto answer = Patiently([&] { return client.GetRecommendation(study.name()); });
   if (!answer.ok()) return {{}, Fail(answer.status())};
-  return {*std::move(answer)};
+  const auto trials = Patiently([&] { return client.ListTrials(study.name()); });
+  if (!trials.ok()) return {{}, Fail(trials.status())};
+  return {*std::move(answer), kExitDone, EndsOf(*trials)};
 }
 
 int PresentEnded(const SearchArgs& args, const Ended& ended, SearchRequest& request) {
   if (!ended.answer) return ended.exit_code;
+  const TrialEnds& trials = ended.trials;
+  const std::string see = fmt::format("autocfg trials{} --study {}", AsWritten(args.service), LastPart(ended.answer->study()));
+  if (trials.without_answer > 0) {
+    request.question.notes.push_back(fmt::format("{}; see {}", TextOf(trials), see));
+    Note(request.question.notes.back());
+  }
+  if (trials.answered == 0 && trials.without_answer > 0) {
+    const int code = Present(args, *ended.answer, request);
+    return code != kExitDone ? code : Fail(kExitNegative, fmt::format("no trial gave an answer, so that the best plan is one by prediction alone; see {}", see));
+  }
   if (std::string note = StopNote(*ended.answer, request.spec.time_budget_s(), request.spec.max_trials()); !note.empty()) {
     Note(note);
     request.question.notes.push_back(std::move(note));
@@ -203,7 +237,7 @@ int SearchHere(const SearchArgs& args, SearchRequest& request) {
     if (auto status = service->StartWorker(slots, request.machine); !status.ok()) return Fail(status);
   }
   StudyWatcher watcher(service->address(), study->name());
-  if (!Follow(watcher, interrupt, request.spec.time_budget_s())) {
+  if (!Follow(watcher, interrupt, request.spec.time_budget_s(), service->address())) {
     watcher.Stop();
     service->Stop();
     return Fail(kExitNegative, fmt::format("interrupted; study {} keeps what was measured, and the same command goes on with it",
@@ -222,8 +256,8 @@ int SearchThere(const SearchArgs& args, SearchRequest& request) {
   const auto study = Begin(client, request.spec, /*alone=*/false);
   if (!study.ok()) return Fail(study.status());
   Note(fmt::format("study {} of {}", LastPart(study->name()), args.service.coordinator));
-  StudyWatcher watcher(args.service.coordinator, study->name());
-  if (!Follow(watcher, interrupt, request.spec.time_budget_s())) {
+  StudyWatcher watcher(args.service.coordinator, study->name(), kRemotePatienceSeconds);
+  if (!Follow(watcher, interrupt, request.spec.time_budget_s(), args.service.coordinator)) {
     watcher.Stop();
     const std::string where = fmt::format("{} --study {}", AsWritten(args.service), LastPart(study->name()));
     return Fail(kExitNegative, fmt::format("interrupted; the study goes on: autocfg watch{0} follows it, autocfg cancel{0} ends it", where));

@@ -20,6 +20,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::size_t kNoteBytes = 160;
+
 struct StudiesArgs {
   ServiceOptions service;
   bool json = false;
@@ -70,7 +72,7 @@ int RunStudies(const StudiesArgs& args) {
     return Answer(json.dump(2) + "\n");
   }
   std::vector<std::vector<std::string>> rows = {{"study", "state", "began", "model", "cluster", "batch",
-                                                 "seq", "precision", "measured", "best (measured)"}};
+                                                 "seq", "precision", "measured", "best (measured)", "note"}};
   for (const auto& study : *studies) {
     const auto& spec = study.spec();
     const bool measured = study.best().has_measured();
@@ -81,7 +83,8 @@ int RunStudies(const StudiesArgs& args) {
          fmt::format("{} of {}", study.counts().measured(), study.counts().predicted()),
          measured ? fmt::format("{}  {}", SecondsText(study.best().measured().median_step_time_s()),
                                 study.best().plan_text())
-                  : "-"});
+                  : "-",
+         Shown(study.waiting().empty() ? study.message() : "waiting: " + study.waiting(), kNoteBytes)});
   }
   if (studies->empty()) Note("no searches yet; autocfg search makes one");
   return Answer(Table(rows));

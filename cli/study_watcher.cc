@@ -10,8 +10,6 @@ namespace autocfg {
 namespace {
 
 constexpr absl::Duration kPause = absl::Milliseconds(250);
-// A stream that lasted longer than any attempt to connect had a coordinator at its other end.
-constexpr absl::Duration kLongStream = absl::Seconds(25);
 
 bool HasEnded(v1::StudyState state) {
   return state == v1::STUDY_STATE_DONE || state == v1::STUDY_STATE_FAILED ||
@@ -44,6 +42,11 @@ absl::Status StudyWatcher::status() {
   return status_;
 }
 
+bool StudyWatcher::Away() {
+  absl::MutexLock lock(&mutex_);
+  return away_;
+}
+
 void StudyWatcher::Stop() {
   {
     absl::MutexLock lock(&mutex_);
@@ -64,7 +67,9 @@ void StudyWatcher::Loop() {
       stream_ = &context;
       cursor = cursor_;
     }
-    const absl::Time began = absl::Now();
+    // A stream may say nothing for long; a short call tells whether anybody is there.
+    const bool there = client_.GetStudy(study_name_).ok();
+    if (there) broken.reset();
     const absl::Status status =
         client_.WatchStudy(context, study_name_, cursor, [&](const v1::StudyEvent& event) {
           broken.reset();
@@ -72,6 +77,7 @@ void StudyWatcher::Loop() {
             absl::MutexLock lock(&mutex_);
             cursor_ = event.cursor();
             if (event.has_study()) latest_ = event.study();
+            away_ = false;
           }
           if (visit_) visit_(event);
         });
@@ -82,10 +88,11 @@ void StudyWatcher::Loop() {
       return;
     }
     if (stopping_) return;
-    const bool may_pass = status.ok() || absl::IsUnavailable(status);
+    // Nobody here has cancelled it: it is the end of a server that is being stopped.
+    const bool may_pass = status.ok() || absl::IsUnavailable(status) || absl::IsCancelled(status);
     const absl::Time now = absl::Now();
-    if (now - began > kLongStream) broken.reset();
     if (!broken) broken = now;
+    away_ = !there;
     if (!may_pass || now - *broken > absl::Seconds(patience_s_)) {
       status_ = status.ok() ? absl::UnavailableError("the stream ends before the study does") : status;
       ended_ = true;

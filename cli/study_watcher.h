@@ -14,6 +14,9 @@
 
 namespace autocfg {
 
+// For a coordinator elsewhere: a study is its, and a search loses nothing by waiting for it.
+inline constexpr double kRemotePatienceSeconds = 600;
+
 class StudyWatcher {
  public:
   // `patience_s`: how long a coordinator that does not answer is asked again. `visit`, where there is one, is called with each event, on the watcher's
@@ -26,6 +29,8 @@ class StudyWatcher {
   bool WaitForEnd(double seconds);
   v1::Study Latest();
   absl::Status status();
+  // Nobody answers, and is asked again.
+  bool Away();
   void Stop();  // idempotent
 
  private:
@@ -39,6 +44,7 @@ class StudyWatcher {
   v1::Study latest_ ABSL_GUARDED_BY(mutex_);
   std::int64_t cursor_ ABSL_GUARDED_BY(mutex_) = 0;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  bool away_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   grpc::ClientContext* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;

@@ -19,6 +19,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::size_t kNoteBytes = 200;
+
 struct TrialsArgs {
   ServiceOptions service;
   std::string study;
@@ -73,7 +75,11 @@ int RunTrials(const TrialsArgs& args) {
   if (!trials.ok()) return Fail(trials.status());
   const auto calibration = (*reader)->CalibrationFailure(id);
   if (!calibration.ok()) return Fail(calibration.status());
-  if (!calibration->empty()) Note(fmt::format("the calibration of study {} {}", id, *calibration));
+  if (!calibration->empty()) {
+    Note(fmt::format("the calibration of study {} {}", id, *calibration));
+  } else if (!study->message().empty()) {
+    Note(fmt::format("study {} {}: {}", id, (*reader)->StateOf(*study), study->message()));
+  }
   if (args.json) {
     Json json = Json::array();
     for (const auto& trial : *trials) {
@@ -95,7 +101,7 @@ int RunTrials(const TrialsArgs& args) {
       note = fmt::format("repeat {}{}{}", trial.repeat(), note.empty() ? "" : "; ", note);
     rows.push_back({LastPart(trial.name()), StateText(trial.state()), measured,
                     SecondsText(trial.predicted().step_time_s()), std::to_string(trial.attempts_size()),
-                    trial.plan_text(), note});
+                    trial.plan_text(), Shown(note, kNoteBytes)});
   }
   return Answer(Table(rows));
 }

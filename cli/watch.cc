@@ -14,6 +14,7 @@
 #include "cli/study_reader.h"
 #include "cli/study_watcher.h"
 #include "cli/verbs.h"
+#include "cli/watch_notes.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "search/text/size_text.h"
@@ -24,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kPatienceSeconds = 60;
+constexpr std::size_t kLongestLine = 1000;
 
 struct WatchArgs {
   ServiceOptions service;
@@ -43,7 +44,7 @@ std::string TrialLine(const v1::Trial& trial) {
   if (trial.repeat() > 0) text += fmt::format("  repeat {}", trial.repeat());
   text += "  " + trial.plan_text();
   if (!trial.message().empty() && trial.message() != StateText(trial.state())) text += "  " + trial.message();
-  return text + "\n";
+  return Shown(text, kLongestLine) + "\n";
 }
 
 Json EventJson(const v1::StudyEvent& event) {
@@ -75,7 +76,7 @@ int Conclude(const WatchArgs& args, const v1::Study& study) {
   if (study.best().has_measured()) text += fmt::format(": {}  {}", MeasuredText(study.best().measured()), study.best().plan_text());
   if (!study.message().empty()) text += fmt::format(" ({})", study.message());
   if (!args.json) {
-    if (const int code = Answer(text + "\n"); code != kExitDone) return code;
+    if (const int code = Answer(Shown(text, kLongestLine) + "\n"); code != kExitDone) return code;
   }
   return study.state() == v1::STUDY_STATE_DONE ? kExitDone : kExitNegative;
 }
@@ -105,20 +106,19 @@ int RunWatch(const WatchArgs& args) {
   // On a terminal that shows both, the lines would stand in the block.
   const bool draw = display.active() && isatty(STDOUT_FILENO) == 0;
   int output = kExitDone;  // the watcher's thread writes it before it ends
-  StudyWatcher watcher(target, study->name(), kPatienceSeconds, [&](const v1::StudyEvent& event) {
+  StudyWatcher watcher(target, study->name(), kRemotePatienceSeconds, [&](const v1::StudyEvent& event) {
     if (output != kExitDone || (!args.json && !event.has_trial())) return;
     output = Answer(args.json ? EventJson(event).dump() + "\n" : TrialLine(event.trial()));
   });
   const auto began = std::chrono::steady_clock::now();
-  std::string waiting;
+  WatchNotes notes(target);
   while (!interrupt.requested() && !watcher.WaitForEnd(0.2)) {
     const v1::Study latest = watcher.Latest();
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began;
     if (draw) {
       display.Draw(ProgressLines(latest, elapsed.count(), latest.spec().time_budget_s(), display.Width()));
-    } else if (latest.waiting() != waiting) {
-      waiting = latest.waiting();
-      if (!waiting.empty()) Note(fmt::format("waiting: {}", waiting));
+    } else {
+      notes.Say(latest, watcher.Away());
     }
   }
   display.Clear();

@@ -136,6 +136,7 @@ class ClusterTest(unittest.TestCase):
                               stderr=subprocess.DEVNULL) as client:
             wait_for(lambda: json.loads(self.run_ok("studies", "--json")), "the study")
             self.assertEqual(self.server.stop(), 0, self.server.text())
+            time.sleep(6)  # longer than a client waits for a connection
             self.server = self.services.start("server", ["autocfg-server", "--listen", self.address, "--lease-duration", "3s", "--db",
                                                          os.path.join(self.services.directory, "server.db")])
             self.workers(two=2)
@@ -155,6 +156,28 @@ class ClusterTest(unittest.TestCase):
             out, _ = client.communicate(timeout=300)
         self.assertEqual(client.returncode, 0)
         self.assertIn(b"best plan", out)
+
+    def test_every_trial_fails(self):
+        api = self.api()
+        inventory = api.message("Inventory")(hostname="elsewhere", device_kind="cpu", slots=4)
+        session = api.call("WorkerService", "RegisterWorker", worker="workers/fails", boot_id="1", inventory=inventory).session_epoch
+        who = {"worker": "workers/fails", "session_epoch": session}
+        with subprocess.Popen([os.path.join(BIN, "autocfg"), *self.at("search", *PACED, "--max-trials", "3")], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as client:
+            while client.poll() is None:
+                lease = api.call("WorkerService", "LeaseWork", wait_s=0.2, **who)
+                if lease.HasField("job"):
+                    api.call("WorkerService", "ReportTrial", lease_id=lease.lease_id, fencing_token=lease.fencing_token,
+                             attempt=lease.job.attempt, request_id=lease.lease_id, outcome=3, failure=1, message="rank 0: \x1b[31mboom\n", **who)
+            out, err = client.communicate(timeout=60)
+        self.assertEqual(client.returncode, 1, err)
+        self.assertIn("(predicted)", out)
+        self.assertNotIn("\x1b", out + err)
+        self.assertIn("3 of 3 trials gave no answer (failed 3): rank 0:", err)
+        self.assertIn("no trial gave an answer", err.splitlines()[-1])
+        table = self.run_ok("trials")
+        self.assertNotIn("\x1b", table)
+        self.assertEqual(len(table.splitlines()), 4, table)
 
     def test_drain_lets_a_job_finish(self):
         workers = self.workers(one=2, two=2)

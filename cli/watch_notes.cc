@@ -1,0 +1,26 @@
+#include "cli/watch_notes.h"
+
+#include "cli/console.h"
+#include "cli/study_client.h"
+#include "fmt/format.h"
+
+namespace autocfg {
+
+void WatchNotes::Say(const v1::Study& study, bool away) {
+  if (away != away_) {
+    away_ = away;
+    Note(away ? fmt::format("{} does not answer; waiting for it", target_) : fmt::format("{} answers again", target_));
+  }
+  if (study.waiting() != waiting_) {
+    waiting_ = study.waiting();
+    if (!waiting_.empty()) Note(fmt::format("waiting: {}", waiting_));
+  }
+  const bool paused = study.state() == v1::STUDY_STATE_PAUSED;
+  if (paused != paused_) {
+    paused_ = paused;
+    const std::string why = study.message().empty() ? "" : ": " + study.message();
+    Note(paused ? fmt::format("study {} is paused{}", LastPart(study.name()), why) : fmt::format("study {} goes on", LastPart(study.name())));
+  }
+}
+
+}  // namespace autocfg
