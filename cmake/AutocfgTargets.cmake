@@ -14,6 +14,16 @@ if(AUTOCFG_SANITIZE)
   target_compile_options(autocfg_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${sanitizer}>")
   target_link_options(autocfg_flags INTERFACE -fsanitize=${AUTOCFG_SANITIZE})
 endif()
+if(AUTOCFG_SANITIZE STREQUAL "thread")
+  # absl's mutexes are known to it, and gRPC's core is not looked at. First on the line of what is linked.
+  add_library(autocfg_tsan OBJECT
+    "${CMAKE_CURRENT_LIST_DIR}/tsan/absl_mutex.cc" "${CMAKE_CURRENT_LIST_DIR}/tsan/options.cc")
+  target_compile_options(autocfg_tsan PRIVATE ${AUTOCFG_WARNINGS} ${sanitizer})
+  set(program "$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>")
+  target_link_options(autocfg_flags INTERFACE "$<${program}:$<TARGET_OBJECTS:autocfg_tsan>>")
+  target_link_libraries(autocfg_flags INTERFACE absl::synchronization absl::time)
+  set_property(TARGET autocfg_flags PROPERTY INTERFACE_LINK_DEPENDS "$<TARGET_OBJECTS:autocfg_tsan>")
+endif()
 
 # What nvcc gets in place of them: the host compiler's warnings, less those that its generated code earns.
 list(JOIN AUTOCFG_WARNINGS "," cuda_host_warnings)
