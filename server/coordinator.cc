@@ -66,7 +66,7 @@ void SetServing(grpc::Server& server, bool serving) {
 
 struct Coordinator::Impl {
   Impl(std::unique_ptr<Store> given, const CoordinatorOptions& options)
-      : store(std::move(given)),
+      : store(Heard(std::move(given))),
         runners(*store, notifier, options.clock, [this] { return AtWork(); }),
         rendezvous(*store, {.barrier = kBarrier}),
         dispatcher(*store, options.clock, {.lease_duration_s = options.lease_duration_s, .on_waiting = [this] { notifier.Notify(); }}),
@@ -82,9 +82,7 @@ struct Coordinator::Impl {
                  .clock = options.clock,
                  .lease_duration_s = options.lease_duration_s,
                  .barrier_s = absl::ToDoubleSeconds(kBarrier)}),
-        address(options.address) {
-    store->OnChange([this] { StoreChanged(); });
-  }
+        address(options.address) {}
 
   // Those that were heard of within a lease's duration.
   absl::StatusOr<std::vector<WorkerRecord>> AtWork() {
@@ -94,6 +92,11 @@ struct Coordinator::Impl {
     return records;
   }
 
+  // Before the dispatcher begins, whose thread uses the store; nobody else does until all is made.
+  std::unique_ptr<Store> Heard(std::unique_ptr<Store> given) {
+    given->OnChange([this] { StoreChanged(); });
+    return given;
+  }
   void StoreChanged() {
     notifier.Notify();
     dispatcher.StoreChanged();
