@@ -17,7 +17,8 @@ endif()
 if(AUTOCFG_SANITIZE STREQUAL "thread")
   # absl's mutexes are known to it, and gRPC's core is not looked at. First on the line of what is linked.
   add_library(autocfg_tsan OBJECT
-    "${CMAKE_CURRENT_LIST_DIR}/tsan/absl_mutex.cc" "${CMAKE_CURRENT_LIST_DIR}/tsan/options.cc")
+    "${CMAKE_CURRENT_LIST_DIR}/tsan/absl_mutex.cc" "${CMAKE_CURRENT_LIST_DIR}/tsan/grpc_batch.cc"
+    "${CMAKE_CURRENT_LIST_DIR}/tsan/options.cc")
   target_compile_options(autocfg_tsan PRIVATE ${AUTOCFG_WARNINGS} ${sanitizer})
   set(program "$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>")
   target_link_options(autocfg_flags INTERFACE "$<${program}:$<TARGET_OBJECTS:autocfg_tsan>>")
