@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <string>
 
+#include "fmt/format.h"
 #include "spdlog/spdlog.h"
+#include "worker/utf8.h"
 
 namespace autocfg {
 namespace {
@@ -44,32 +46,45 @@ bool MayPass(const absl::Status& status) {
   }
 }
 
+namespace {
+
+// Until it is answered, or what SendReport says ends it.
+absl::Status SendUntilAnswered(const WorkerCalls& calls, const v1::ReportTrialRequest& request, CallGroup& stopping,
+                               const std::function<bool()>& give_up) {
+  CallGroup own;  // a report under way is not cut short
+  for (double pause_s = kFirstPauseSeconds;; pause_s = std::min(kLongestPauseSeconds, pause_s * 2)) {
+    absl::Status status = calls.ReportTrial(request, own);
+    if (status.ok() || !MayPass(status) || give_up() || stopping.WaitUntilCancelled(pause_s)) return status;
+  }
+}
+
+}  // namespace
+
 void SendReport(const WorkerCalls& calls, const Registration& session, const v1::LeaseWorkResponse& lease,
                 const JobReport& report, CallGroup& stopping, const std::function<bool()>& give_up) {
-  CallGroup own;  // a report under way is not cut short
   const std::string& job = lease.job().name();
   if (!report.log.empty()) {
+    CallGroup own;
     if (const absl::Status status = calls.AppendTrialLog(lease, report.log, own); !status.ok())
       spdlog::warn("{}: the log of {} did not get through: {}", calls.worker(), job,
                    std::string(status.message()));
   }
-  const v1::ReportTrialRequest request = ReportOf(calls.worker(), session, lease, report);
-  for (double pause_s = kFirstPauseSeconds;; pause_s = std::min(kLongestPauseSeconds, pause_s * 2)) {
-    const absl::Status status = calls.ReportTrial(request, own);
-    if (status.ok()) {
-      spdlog::info("{}, attempt {}: reported {}", job, request.attempt(), v1::Outcome_Name(request.outcome()));
-      return;
-    }
-    if (!MayPass(status)) {
-      spdlog::warn("{}: the report of {} was refused: {}", calls.worker(), job,
-                   std::string(status.message()));
-      return;
-    }
-    if (give_up() || stopping.WaitUntilCancelled(pause_s)) {
-      spdlog::warn("{}: the report of {} did not get through: {}", calls.worker(), job,
-                   std::string(status.message()));
-      return;
-    }
+  v1::ReportTrialRequest request = ReportOf(calls.worker(), session, lease, report);
+  absl::Status status = SendUntilAnswered(calls, request, stopping, give_up);
+  if (absl::IsInvalidArgument(status)) {
+    spdlog::warn("{}: the report of {} was refused, and it is given up: {}", calls.worker(), job, std::string(status.message()));
+    JobReport failure;
+    failure.failure = v1::FAILURE_KIND_PROCESS;
+    failure.message = CleanUtf8(fmt::format("the coordinator refused the result: {}", std::string(status.message())), kMaxMessageBytes);
+    request = ReportOf(calls.worker(), session, lease, failure);
+    request.set_request_id(lease.lease_id() + "/refused");
+    status = SendUntilAnswered(calls, request, stopping, give_up);
+  }
+  if (status.ok()) {
+    spdlog::info("{}, attempt {}: reported {}", job, request.attempt(), v1::Outcome_Name(request.outcome()));
+  } else {
+    spdlog::warn("{}: the report of {} {}: {}", calls.worker(), job, MayPass(status) ? "did not get through" : "was refused",
+                 std::string(status.message()));
   }
 }
 

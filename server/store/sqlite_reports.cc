@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "server/store/report_fit.h"
 #include "server/store/sqlite_store_impl.h"
 
 namespace autocfg {
@@ -41,30 +42,25 @@ std::string SqliteStore::RefusalOf(const struct Report& report) {
 
 absl::Status SqliteStore::RecordReport(const struct Report& report, double now_s) {
   std::int64_t job = 0;
-  std::int64_t trial = 0;
+  v1::Job asked;
   double held_s = 0;  // rank-seconds
   bool stopping = false;
   {
     SQLite::Statement row = Query(
-        "SELECT j.id, j.trial, s.ranks * MAX(0, ? - a.start_s), a.stopping FROM shares s JOIN jobs j ON j.id = s.job "
+        "SELECT j.id, j.job, s.ranks * MAX(0, ? - a.start_s), a.stopping FROM shares s JOIN jobs j ON j.id = s.job "
         "JOIN "
         "attempts a ON a.job = s.job AND a.number = s.attempt WHERE s.lease_id = ?",
         now_s, report.lease_id);
     row.executeStep();
     job = row.getColumn(0).getInt64();
-    trial = row.getColumn(1).getInt64();
+    Parse(row.getColumn(1), asked);
     held_s = row.getColumn(2).getDouble();
     stopping = row.getColumn(3).getInt() != 0;
   }
   const ShareEnd end = EndOf(report.outcome, report.failure, stopping);
   if (end == ShareEnd::kRuns) return absl::InvalidArgumentError("outcome is missing or unknown");
   if (end == ShareEnd::kMeasured) {
-    if (trial > 0 && (!report.measurement || report.measurement->step_time_s().empty())) {
-      return absl::InvalidArgumentError("measurement.step_time_s is empty, and the job is a trial");
-    }
-    if (trial == 0 && !report.calibration) {
-      return absl::InvalidArgumentError("calibration is missing, and the job is a calibration");
-    }
+    if (absl::Status status = CheckFits(asked, report); !status.ok()) return status;
   }
   // What reports no device time held its ranks from its lease to its end.
   if (report.measurement && report.measurement->device_s() > 0) held_s = report.measurement->device_s();

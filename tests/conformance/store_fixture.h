@@ -62,6 +62,7 @@ class StoreSuite : public testing::TestWithParam<StoreMaker> {
     job.set_ranks(ranks);
     job.set_device("cpu");
     job.mutable_train()->set_steps(5);
+    job.mutable_train()->set_warmup_steps_untimed(4);
     return job;
   }
   static v1::Job CalibrateJob() {
@@ -69,6 +70,7 @@ class StoreSuite : public testing::TestWithParam<StoreMaker> {
     job.set_ranks(1);
     job.set_device("cpu");
     job.mutable_calibrate()->set_time_budget_s(1);
+    job.mutable_calibrate()->add_ops()->set_kind("matmul");
     return job;
   }
   v1::Trial Enqueue(std::int64_t study, const std::string& plan, std::int64_t repeat = 0, int ranks = 1,

@@ -19,7 +19,9 @@ class StoreGangSuite : public StoreSuite {
       workers_.push_back(Join(std::string(1, static_cast<char>('a' + i)), slots[i]));
       ranks += slots[i];
     }
-    Enqueue(id_, "tp=1", 0, ranks, max_attempts);
+    v1::Job job = TrainJob(ranks);
+    job.mutable_train()->set_steps(job.train().warmup_steps_untimed() + steps_);
+    EnqueueJob(id_, "tp=1", job, max_attempts);
     Again();
   }
   void Again(double now = 200) {
@@ -38,6 +40,7 @@ class StoreGangSuite : public StoreSuite {
   }
 
   std::int64_t id_ = 0;
+  int steps_ = 1;  // that the next job times
   int studies_ = 0;
   std::vector<WorkerSession> workers_;
   std::vector<Lease> gang_;
@@ -134,6 +137,7 @@ TEST_P(StoreGangSuite, EveryPairOfEndsInBothOrders) {
 }
 
 TEST_P(StoreGangSuite, TheMeasurementIsThatOfOneWorkerWithAllRanks) {
+  steps_ = 7;
   Start({3, 1});
   const std::vector<double> steps[] = {{0.5, 0.9, 0.4, 0.7, 0.6, 0.8, 0.3},
                                        {0.6, 0.2, 0.5, 0.1, 0.9, 0.7, 0.4}};
@@ -173,29 +177,30 @@ TEST_P(StoreGangSuite, TheMeasurementIsThatOfOneWorkerWithAllRanks) {
   EXPECT_EQ(store_->Usage(id_)->device_s, 40);
 }
 
-TEST_P(StoreGangSuite, ResultsThatDoNotFitTogetherFail) {
+TEST_P(StoreGangSuite, AShareThatTimedOtherStepsIsInvalidAndMayBeCorrected) {
   Start({1, 1});
   ASSERT_TRUE(Send(0, v1::OUTCOME_MEASURED).ok());
   Report longer = ReportOf(gang_[1], v1::OUTCOME_MEASURED);
   longer.measurement->add_step_time_s(0.5);
-  ASSERT_TRUE(store_->Report(longer, 206).ok());
-  const v1::Trial trial = Trial(id_, 1);
-  EXPECT_EQ(trial.state(), v1::TRIAL_STATE_FAILED);
-  EXPECT_THAT(trial.message(), testing::HasSubstr("do not fit together"));
-  EXPECT_FALSE(trial.has_measured());
+  EXPECT_EQ(store_->Report(longer, 206).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(Held(gang_[1]));
+  ASSERT_TRUE(Send(1, v1::OUTCOME_MEASURED).ok());
+  EXPECT_EQ(State(), v1::TRIAL_STATE_MEASURED);
 }
 
 TEST_P(StoreGangSuite, CalibrationsBecomeOneOpByOp) {
   const std::int64_t id = NewRunning();
-  v1::Job job = CalibrateJob();
-  job.set_ranks(4);
-  ASSERT_TRUE(store_->EnqueueCalibration(id, job, 2, 1).ok());
-  gang_ = GiveOut({Join("a", 3), Join("b", 1)}).leases;
-  ASSERT_EQ(gang_.size(), 2u);
   v1::OpDesc matmul;
   matmul.set_kind("matmul");
   v1::OpDesc reduce;
   reduce.set_kind("all_reduce_sum");
+  v1::Job job = CalibrateJob();
+  job.set_ranks(4);
+  job.mutable_calibrate()->clear_ops();
+  for (const v1::OpDesc& op : {matmul, reduce}) *job.mutable_calibrate()->add_ops() = op;
+  ASSERT_TRUE(store_->EnqueueCalibration(id, job, 2, 1).ok());
+  gang_ = GiveOut({Join("a", 3), Join("b", 1)}).leases;
+  ASSERT_EQ(gang_.size(), 2u);
   const auto send = [&](std::size_t share, double computing, double communicating, std::int64_t overhead) {
     Report report = ReportOf(gang_[share], v1::OUTCOME_MEASURED);
     report.measurement.reset();

@@ -143,6 +143,36 @@ TEST_P(StoreSuite, AReportWithoutItsPayloadIsInvalid) {
   EXPECT_TRUE(store_->Report(Measured(trial, epoch, "r2"), 1).ok());
 }
 
+TEST_P(StoreSuite, AResultOfWhatWasNotAskedForIsInvalidAndLeavesTheLease) {
+  const std::int64_t id = NewRunning();
+  ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, 1).ok());
+  Enqueue(id, "tp=1");
+  const std::int64_t epoch = Register();
+  const Lease calibration = *Take(epoch);
+  const Lease trial = *Take(epoch);
+  Report report = Measured(trial, epoch, "r1");
+  report.measurement->set_slice(true);
+  EXPECT_EQ(store_->Report(report, 1).code(), absl::StatusCode::kInvalidArgument);
+  report = Measured(trial, epoch, "r1");
+  report.measurement->add_step_time_s(0.25);
+  EXPECT_EQ(store_->Report(report, 1).code(), absl::StatusCode::kInvalidArgument);
+  report = Measured(calibration, epoch, "r2");
+  report.calibration.emplace();
+  EXPECT_EQ(store_->Report(report, 1).code(), absl::StatusCode::kInvalidArgument);
+  report.calibration->add_ops()->mutable_op()->set_kind("frob");
+  EXPECT_EQ(store_->Report(report, 1).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(Held(trial) && Held(calibration));
+  EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_RUNNING);
+  EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_RUNNING);
+  EXPECT_EQ(Refused(), 0) << "the worker may correct it";
+  EXPECT_TRUE(store_->Report(Measured(trial, epoch, "r1"), 1).ok());
+  // Or it gives up, and another worker is tried.
+  Report failed = Ended(calibration, epoch, "r2", v1::OUTCOME_FAILED, "the result was refused");
+  failed.failure = v1::FAILURE_KIND_PROCESS;
+  EXPECT_TRUE(store_->Report(failed, 1).ok());
+  EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_QUEUED);
+}
+
 TEST_P(StoreSuite, CalibrationIsKept) {
   const std::int64_t id = NewRunning();
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_UNSPECIFIED);
@@ -154,7 +184,8 @@ TEST_P(StoreSuite, CalibrationIsKept) {
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_RUNNING);
   Report report = Measured(lease, epoch, "r1");
   report.calibration.emplace();
-  report.calibration->add_ops()->set_seconds(0.125);
+  *report.calibration->add_ops()->mutable_op() = lease.job.calibrate().ops(0);
+  report.calibration->mutable_ops(0)->set_seconds(0.125);
   report.device_overhead_bytes = 4096;
   ASSERT_TRUE(store_->Report(report, 205).ok());
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_MEASURED);

@@ -10,6 +10,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <future>
 #include <set>
 
 #include "autocfg/v1/study_service.pb.h"
@@ -278,7 +279,31 @@ TEST_F(CoordinatorTest, AFailedCalibrationFailsTheStudyAndSaysWhy) {
   EXPECT_FALSE(Recommend(study.name()).has_best());
 }
 
-TEST_F(CoordinatorTest, AMeaninglessCalibrationFailsTheStudy) {
+TEST_F(CoordinatorTest, AMeaninglessCalibrationIsLeftToAnotherWorker) {
+  Open();
+  const v1::Study study = Create(SmallSpec());
+  std::promise<void> other_is_there;
+  std::shared_future<void> other(other_is_there.get_future());
+  FakeWorker liar(
+      coordinator_->address(),
+      [&](const v1::Job& job) {
+        other.wait();
+        v1::ReportTrialRequest report = FakeWorker::ByFormula(job);
+        if (job.has_calibrate()) report.mutable_calibration()->mutable_ops(0)->mutable_op()->set_kind("tea");
+        return report;
+      },
+      "boot", 4, "workers/liar");
+  ASSERT_TRUE(Start(study.name()).ok());
+  while (liar.runs().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  FakeWorker honest(coordinator_->address());
+  other_is_there.set_value();
+  const v1::Study ended = Finish(study.name());
+  EXPECT_EQ(ended.state(), v1::STUDY_STATE_DONE) << ended.message();
+  EXPECT_EQ(liar.runs()[study.name() + "/calibration"], 1);
+  EXPECT_EQ(honest.runs()[study.name() + "/calibration"], 1);
+}
+
+TEST_F(CoordinatorTest, AMeaninglessCalibrationOfTheOnlyWorkerFailsTheStudyAndSaysWhy) {
   Open();
   const v1::Study study = Create(SmallSpec());
   FakeWorker worker(coordinator_->address(), [&](const v1::Job& job) {
@@ -290,6 +315,7 @@ TEST_F(CoordinatorTest, AMeaninglessCalibrationFailsTheStudy) {
   const v1::Study failed = Finish(study.name());
   EXPECT_EQ(failed.state(), v1::STUDY_STATE_FAILED);
   EXPECT_THAT(failed.message(), HasSubstr("tea"));
+  EXPECT_GT(worker.runs()[study.name() + "/calibration"], 1) << "another attempt could have gone elsewhere";
 }
 
 TEST_F(CoordinatorTest, WhereNothingFitsTheStudyIsDoneAndSaysSo) {

@@ -164,8 +164,24 @@ class FakeWorker {
       report.set_request_id(lease.lease_id() + "/report");
       v1::ReportTrialResponse response;
       grpc::ClientContext report_context;
-      if (stub_->ReportTrial(&report_context, report, &response).ok()) ++jobs_done_;
+      const grpc::Status taken = stub_->ReportTrial(&report_context, report, &response);
+      if (taken.ok()) ++jobs_done_;
+      if (taken.error_code() == grpc::StatusCode::INVALID_ARGUMENT) GiveUp(std::move(report), taken.error_message());
     }
+  }
+
+  // As a worker does whose result is refused as wrong.
+  void GiveUp(v1::ReportTrialRequest report, const std::string& words) {
+    report.clear_measurement();
+    report.clear_calibration();
+    report.set_outcome(v1::OUTCOME_FAILED);
+    report.set_failure(v1::FAILURE_KIND_PROCESS);
+    report.set_message(words);
+    report.set_request_id(report.lease_id() + "/refused");
+    v1::ReportTrialResponse response;
+    grpc::ClientContext context;
+    const grpc::Status status = stub_->ReportTrial(&context, report, &response);
+    EXPECT_TRUE(status.ok()) << status.error_message();
   }
 
   std::unique_ptr<v1::WorkerService::Stub> stub_;

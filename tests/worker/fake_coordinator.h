@@ -65,6 +65,10 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   void FailReports(int count) {
     Set([&] { failing_reports_ = count; });
   }
+  // As wrong in itself, with these words; those of failures are taken.
+  void RefuseResults(const std::string& words) {
+    Set([&] { refusal_ = words; });
+  }
   void Drain() {
     Set([&] { draining_ = true; });
   }
@@ -238,6 +242,8 @@ class FakeCoordinator final : public v1::WorkerService::Service {
       --failing_reports_;
       return {grpc::StatusCode::UNAVAILABLE, "in a moment"};
     }
+    if (!refusal_.empty() && request->outcome() == v1::OUTCOME_MEASURED)
+      return {grpc::StatusCode::INVALID_ARGUMENT, refusal_};
     reports_.push_back(*request);
     return grpc::Status::OK;
   }
@@ -289,6 +295,7 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   std::vector<v1::RegisterWorkerRequest> registrations_;
   std::vector<v1::AppendTrialLogRequest> logs_;
   std::string refused_;  // the lease whose renewals are
+  std::string refusal_;  // of results
   v1::LeaseCommand command_ = v1::LEASE_COMMAND_CONTINUE;
   std::int64_t last_epoch_ = 0;
   int leases_ = 0;

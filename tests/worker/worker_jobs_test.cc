@@ -119,6 +119,26 @@ TEST_F(WorkerJobsTest, AJobWaitsForTheSlotsOfOneThatIsEnding) {
   EXPECT_EQ(coordinator.AwaitReport(1).outcome(), v1::OUTCOME_MEASURED);
 }
 
+TEST_F(WorkerJobsTest, AResultThatIsRefusedAsWrongBecomesAFailureThatAnotherMayNotHave) {
+  FakeCoordinator coordinator(address_, 60);
+  coordinator.RefuseResults("measurement.step_time_s has 1 times, and the job times 4 steps");
+  const auto worker = StartWorker(1);
+  coordinator.Queue(JobOf("ok"));
+  const v1::ReportTrialRequest report = coordinator.AwaitReport();
+  EXPECT_EQ(report.outcome(), v1::OUTCOME_FAILED);
+  EXPECT_EQ(report.failure(), v1::FAILURE_KIND_PROCESS);
+  EXPECT_FALSE(report.has_measurement());
+  EXPECT_EQ(report.lease_id(), "lease-1");
+  EXPECT_EQ(report.request_id(), "lease-1/refused") << "that of the result is the result's";
+  EXPECT_EQ(report.message(),
+            "the coordinator refused the result: measurement.step_time_s has 1 times, and the job times 4 steps");
+  EXPECT_EQ(coordinator.report_calls(), 2);
+  // It goes on with the next job.
+  coordinator.RefuseResults("");
+  coordinator.Queue(JobOf("ok"));
+  EXPECT_EQ(coordinator.AwaitReport(1).outcome(), v1::OUTCOME_MEASURED);
+}
+
 TEST_F(WorkerJobsTest, MoreRanksThanSlotsIsAFailureAtOnce) {
   FakeCoordinator coordinator(address_, 60);
   const auto worker = StartWorker(1);

@@ -178,6 +178,9 @@ TEST_F(WorkerServiceTest, MalformedReportsNameTheFieldAndLeaveTheLease) {
   refused([](auto& r) { r.mutable_calibration()->mutable_ops(0)->set_seconds(-1); }, "calibration.ops");
   refused([](auto& r) { r.mutable_calibration()->mutable_ops(0)->set_seconds(std::nan("")); },
           "calibration.ops");
+  refused([](auto& r) { r.mutable_calibration()->clear_ops(); }, "calibration.ops lacks");
+  refused([](auto& r) { r.mutable_calibration()->mutable_ops(0)->mutable_op()->set_kind("frob"); }, "frob");
+  refused([](auto& r) { *r.mutable_calibration()->add_ops() = r.calibration().ops(0); }, "calibration.ops");
   refused([](auto& r) { r.mutable_measurement()->set_device_s(-1); }, "device_s");
   refused([](auto& r) { r.mutable_measurement()->set_device_overhead_bytes(-1); }, "device_overhead_bytes");
   refused([](auto& r) { r.mutable_measurement()->set_peak_memory_bytes(-1); }, "peak_memory_bytes");
@@ -194,6 +197,24 @@ TEST_F(WorkerServiceTest, MalformedReportsNameTheFieldAndLeaveTheLease) {
   failed.set_message(std::string(100'000, 'm'));
   EXPECT_TRUE(Send(failed).ok());
   EXPECT_LT(Trials(study_)[0].message().size(), 20'000u);
+}
+
+TEST_F(WorkerServiceTest, AMeasurementOfWhatWasNotAskedForHurtsNoStudy) {
+  std::int64_t epoch = 0;
+  ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
+  ASSERT_TRUE(Send(ReportOf(Lease("workers/a", epoch), epoch, "r1")).ok());
+  const v1::LeaseWorkResponse trial = Lease("workers/a", epoch);
+  const v1::ReportTrialRequest good = ReportOf(trial, epoch, "r2");
+  v1::ReportTrialRequest slice = good;
+  slice.mutable_measurement()->set_slice(true);
+  EXPECT_EQ(Send(slice).error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Send(slice).error_message(), "measurement.slice is true, and the job runs all ranks of the plan");
+  v1::ReportTrialRequest few = good;
+  few.mutable_measurement()->mutable_step_time_s()->RemoveLast();
+  EXPECT_THAT(Send(few).error_message(), HasSubstr("measurement.step_time_s"));
+  EXPECT_EQ(Trials(study_)[0].state(), v1::TRIAL_STATE_RUNNING);
+  EXPECT_TRUE(Send(good).ok()) << "corrected";
+  EXPECT_EQ(Trials(study_)[0].state(), v1::TRIAL_STATE_MEASURED);
 }
 
 TEST_F(WorkerServiceTest, RenewalSaysCancelOnceTheStudyIsCancelled) {

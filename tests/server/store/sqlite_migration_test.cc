@@ -56,7 +56,8 @@ class MigrationTest : public testing::Test {
     report.attempt = 1;
     report.request_id = lease_id + "/report";
     report.outcome = v1::OUTCOME_MEASURED;
-    report.measurement.emplace().add_step_time_s(0.25);
+    report.measurement.emplace();
+    for (int step = 0; step < 5; ++step) report.measurement->add_step_time_s(0.25);
     return report;
   }
 

@@ -58,6 +58,7 @@ TEST(StoreCrash, DISABLED_Writer) {
       trial.set_plan_text(fmt::format("mbs={}", i));
       v1::Job job;
       job.set_ranks(1);
+      job.mutable_train()->set_steps(1);
       job.mutable_train()->set_data_path(std::string(3000, 'd'));
       const auto queued = (*store)->EnqueueTrial(id, trial, job, 100, 1);
       ASSERT_TRUE(queued.ok());
