@@ -29,8 +29,9 @@ class ParkedReactor final : public grpc::ServerUnaryReactor {
   void Answer(const absl::Status& status) { Finish(ToGrpc(status)); }
 
   void OnCancel() override {
+    const CallId id = id_;  // and with it all that was before it was set
     gone_already_ = true;
-    gone_(id_, std::chrono::system_clock::now() < context_->deadline());
+    gone_(id, std::chrono::system_clock::now() < context_->deadline());
   }
   void OnDone() override {
     if (gone_already_ && undelivered_) undelivered_();
@@ -41,7 +42,7 @@ class ParkedReactor final : public grpc::ServerUnaryReactor {
   grpc::CallbackServerContext* const context_;
   const std::function<void(CallId, bool)> gone_;
   std::function<void()> undelivered_;
-  CallId id_ = 0;
+  std::atomic<CallId> id_ = 0;
   std::atomic<bool> gone_already_ = false;
 };
 
