@@ -160,8 +160,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
   impl->address = ListenText(*address, port);
   SetServing(*impl->server, true);
   const absl::Duration lease = absl::Seconds(options.lease_duration_s);
-  impl->expiry = std::make_unique<LeaseExpiry>(*impl->store, options.clock, lease,
-                                               std::min(lease / 4, absl::Seconds(1)));
+  impl->expiry = std::make_unique<LeaseExpiry>(impl->dispatcher, lease, std::min(lease / 4, absl::Seconds(1)));
   for (const std::int64_t study : *running) impl->runners.Start(study);
   return std::unique_ptr<Coordinator>(new Coordinator(std::move(impl)));
 }

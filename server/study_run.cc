@@ -133,6 +133,16 @@ absl::Status StudyRun::Finish(v1::StudyState state, const std::string& message) 
   });
 }
 
+absl::Status StudyRun::Pause(const std::string& message) {
+  absl::Status status = Modify([&](v1::Study& study) {
+    study.set_state(v1::STUDY_STATE_PAUSED);
+    study.set_message(message);
+    study.set_eta_s(0);
+    return absl::OkStatus();
+  });
+  return status.ok() ? Interrupted() : status;
+}
+
 absl::StatusOr<std::optional<Store::Calibration>> StudyRun::StoredCalibration() {
   auto stored = store_.GetCalibration(study_);
   if (!stored.ok()) return Failed(stored.status());
@@ -200,11 +210,12 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::Calibrate(const Sear
   if (!stored.ok() || stored->has_value()) return stored;
   auto state = store_.CalibrationState(study_);
   if (!state.ok()) return Failed(state.status());
-  if (!IsEnd(state->first) || state->first == v1::TRIAL_STATE_MEASURED) {
+  // MEASURED: it was dropped, or came in just now. LOST: the study was paused for that, and goes on.
+  const bool again = state->first == v1::TRIAL_STATE_MEASURED || state->first == v1::TRIAL_STATE_LOST;
+  if (!IsEnd(state->first) || again) {
     if (absl::Status status = SaveProgress("calibrating"); !status.ok()) return status;
   }
-  // MEASURED: it was dropped, or came in just now.
-  if (state->first == v1::TRIAL_STATE_UNSPECIFIED || state->first == v1::TRIAL_STATE_MEASURED) {
+  if (state->first == v1::TRIAL_STATE_UNSPECIFIED || again) {
     if (absl::Status status = QueueCalibration(loop); !status.ok()) return status;
   }
   while (true) {
@@ -227,6 +238,11 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::Calibrate(const Sear
                         problem_->time_budget_s));
       }
       if (absl::Status running = CheckRunning(); !running.ok()) return running;
+      if (state->first == v1::TRIAL_STATE_LOST) {
+        return Pause(fmt::format("the calibration was lost {} times, the last time because: {}; resume the study, or give "
+                                 "the same search again, once its workers are well",
+                                 kMaxAttempts, state->second));
+      }
       return absl::AbortedError(fmt::format("the calibration failed: {}", state->second));
     }
     if (absl::Status status = Wait(version); !status.ok()) return status;

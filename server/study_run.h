@@ -52,6 +52,8 @@ class StudyRun final : private OutcomeSource {
   absl::Status CheckRunning();
   absl::Status SaveProgress(const std::string& phase);
   absl::Status Finish(v1::StudyState state, const std::string& message);
+  // Leaves the study to whoever resumes it; Cancelled.
+  absl::Status Pause(const std::string& message);
   absl::Status Modify(const std::function<absl::Status(v1::Study&)>& edit);
 
   Store& store_;

@@ -16,6 +16,13 @@ absl::Status Superseded(const WorkerSession& session) {
   return absl::FailedPreconditionError(fmt::format("session {} of {} is over: another one has begun", session.epoch, session.worker));
 }
 
+// Of the job whose lease was lost, for the log.
+std::string WhatBecame(const EndedLease& lease) {
+  if (lease.state == v1::TRIAL_STATE_QUEUED) return "the job is queued again";
+  if (lease.state == v1::TRIAL_STATE_RUNNING) return "the job's other workers are told to stop";
+  return fmt::format("the job has ended {}", v1::TrialState_Name(lease.state).substr(12));
+}
+
 void Run(const std::vector<std::function<void()>>& answers) {
   for (const auto& answer : answers) answer();
 }
@@ -250,19 +257,15 @@ void Dispatcher::Loop() {
 
 void Dispatcher::Look() {
   std::vector<WorkerSession> lost;
-  std::vector<WorkerSession> waiting;
-  std::vector<WorkerSession> live;
   bool renewing = false;
   const absl::Time now = absl::Now();
   {
     absl::MutexLock lock(&mutex_);
     lost = presence_.TakeLost(now);
-    polls_.ForEach([&](const std::string&, const ParkedPoll& poll) { waiting.push_back(poll.session); });
-    live = presence_.Live(clock_());
     renewing = !renewals_.empty();
   }
   LoseBroken(lost);
-  HandOut(waiting, live);
+  HandOut();
   if (renewing) StopLeases();
   EndDue(now);
 }
@@ -283,14 +286,51 @@ void Dispatcher::EndDue(absl::Time now) {
   Run(answers);
 }
 
+Dispatcher::Answers Dispatcher::DismissPolls(const std::vector<EndedLease>& lost) {
+  Answers answers;
+  absl::MutexLock lock(&mutex_);
+  for (const EndedLease& lease : lost) {
+    const ParkedPoll* parked = polls_.Find(lease.session.worker);
+    if (parked == nullptr || parked->session != lease.session) continue;
+    presence_.Dismissed(lease.session);
+    answers.push_back([poll = *polls_.Take(lease.session.worker)] { poll.answer(Work{.lease = std::nullopt, .drain = poll.drain}); });
+  }
+  return answers;
+}
+
+absl::Status Dispatcher::ExpireLeases(bool away) {
+  absl::StatusOr<std::vector<EndedLease>> ended;
+  Answers answers;
+  {
+    absl::MutexLock handing_out(&hand_out_mutex_);
+    ended = away ? store_.WithdrawExpired(clock_()) : store_.ExpireLeases(clock_());
+    if (!ended.ok()) return ended.status();
+    answers = DismissPolls(*ended);
+  }
+  for (const EndedLease& lease : *ended) {
+    spdlog::warn("{}: its lease on {} ran out{}; {}", lease.session.worker, lease.job,
+                 away ? " while no coordinator was there" : "", WhatBecame(lease));
+  }
+  Run(answers);
+  return absl::OkStatus();
+}
+
 void Dispatcher::LoseBroken(const std::vector<WorkerSession>& lost) {
   for (const WorkerSession& session : lost) {
-    const auto shares = store_.LoseGangShares(session, fmt::format("the connection to {} broke", session.worker), clock_());
+    absl::StatusOr<std::vector<EndedLease>> shares;
+    Answers answers;
+    {
+      absl::MutexLock handing_out(&hand_out_mutex_);
+      shares = store_.LoseGangShares(session, fmt::format("the connection to {} broke", session.worker), clock_());
+      if (shares.ok()) answers = DismissPolls(*shares);
+    }
     if (!shares.ok()) {
       spdlog::error("{}: what it held cannot be ended before its leases run out: {}", session.worker, shares.status().ToString());
-    } else if (*shares > 0) {
-      spdlog::warn("{}: its connection broke; {} share(s) of jobs that span workers are lost", session.worker, *shares);
+      continue;
     }
+    for (const EndedLease& share : *shares)
+      spdlog::warn("{}: its connection broke, and its share of {} is lost; {}", session.worker, share.job, WhatBecame(share));
+    Run(answers);
   }
 }
 
@@ -298,40 +338,49 @@ void Dispatcher::Give(const std::optional<ParkedPoll>& poll, const Lease& lease)
   if (!poll || !poll->answer(Work{.lease = lease, .drain = false})) Undelivered(lease);
 }
 
-void Dispatcher::HandOut(const std::vector<WorkerSession>& waiting, const std::vector<WorkerSession>& live) {
-  const auto assigned = store_.LeaseJobs(waiting, live, clock_(), options_.lease_duration_s);
+Dispatcher::HandedOut Dispatcher::Assign(Answers& failed) {
+  absl::MutexLock handing_out(&hand_out_mutex_);
+  std::vector<WorkerSession> waiting;
+  std::vector<WorkerSession> live;
+  {
+    absl::MutexLock lock(&mutex_);
+    polls_.ForEach([&](const std::string&, const ParkedPoll& poll) { waiting.push_back(poll.session); });
+    live = presence_.Live(clock_());
+  }
+  auto assigned = store_.LeaseJobs(waiting, live, clock_(), options_.lease_duration_s);
+  HandedOut handed_out;
+  absl::MutexLock lock(&mutex_);
   if (!assigned.ok()) {
     if (assigned.status() != last_error_) spdlog::error("no work can be handed out: {}", assigned.status().ToString());
     last_error_ = assigned.status();
-    Answers answers;
-    {
-      absl::MutexLock lock(&mutex_);
-      for (const WorkerSession& session : waiting) {
-        auto poll = polls_.Take(session.worker);
-        if (!poll) continue;
-        Ended(poll->session, /*broke=*/false);
-        answers.push_back([call = *std::move(poll), status = assigned.status()] { call.answer(status); });
-      }
+    for (const WorkerSession& session : waiting) {
+      auto poll = polls_.Take(session.worker);
+      if (!poll) continue;
+      Ended(poll->session, /*broke=*/false);
+      failed.push_back([call = *std::move(poll), status = assigned.status()] { call.answer(status); });
     }
-    return Run(answers);
+    return handed_out;
   }
   last_error_ = absl::OkStatus();
-  std::vector<std::pair<std::optional<ParkedPoll>, const Lease*>> given;
-  bool other_waiting = false;
-  {
-    absl::MutexLock lock(&mutex_);
-    for (const Lease& lease : assigned->leases) {
-      const ParkedPoll* waits = polls_.Find(lease.session.worker);
-      auto poll = waits != nullptr && waits->session == lease.session ? polls_.Take(lease.session.worker) : std::nullopt;
-      if (poll) Ended(poll->session, /*broke=*/false);
-      given.emplace_back(std::move(poll), &lease);
-    }
-    std::map<std::int64_t, std::string> now(assigned->waiting.begin(), assigned->waiting.end());
-    other_waiting = now != waiting_;
-    waiting_ = std::move(now);
+  for (Lease& lease : assigned->leases) {
+    const ParkedPoll* waits = polls_.Find(lease.session.worker);
+    auto poll = waits != nullptr && waits->session == lease.session ? polls_.Take(lease.session.worker) : std::nullopt;
+    if (poll) Ended(poll->session, /*broke=*/false);
+    handed_out.polls.push_back(std::move(poll));
+    handed_out.leases.push_back(std::move(lease));
   }
-  for (const auto& [poll, lease] : given) Give(poll, *lease);
-  if (other_waiting) options_.on_waiting();
+  std::map<std::int64_t, std::string> now(assigned->waiting.begin(), assigned->waiting.end());
+  handed_out.other_waiting = now != waiting_;
+  waiting_ = std::move(now);
+  return handed_out;
+}
+
+void Dispatcher::HandOut() {
+  Answers failed;
+  const HandedOut handed_out = Assign(failed);
+  Run(failed);
+  for (std::size_t i = 0; i < handed_out.leases.size(); ++i) Give(handed_out.polls[i], handed_out.leases[i]);
+  if (handed_out.other_waiting) options_.on_waiting();
 }
 
 void Dispatcher::StopLeases() {

@@ -77,6 +77,10 @@ class Dispatcher {
   // A lease that was answered and never reached its worker.
   void Undelivered(const Lease& lease);
 
+  // Ends the leases that have run out. A session that has lost one gets no work until it calls again: its parked poll ends without. `away`: they
+  // ran out while no coordinator was there, and cost nothing. Errors: those of the store.
+  absl::Status ExpireLeases(bool away) ABSL_LOCKS_EXCLUDED(hand_out_mutex_, mutex_);
+
   // What the store has been told already.
   void Registered(const WorkerSession& session) ABSL_LOCKS_EXCLUDED(mutex_);    // ends the calls of sessions before
   void Deregistered(const WorkerSession& session) ABSL_LOCKS_EXCLUDED(mutex_);  // ends its calls
@@ -109,7 +113,16 @@ class Dispatcher {
   void Loop();
   void Look();
   void LoseBroken(const std::vector<WorkerSession>& lost);
-  void HandOut(const std::vector<WorkerSession>& waiting, const std::vector<WorkerSession>& live);
+  void HandOut() ABSL_LOCKS_EXCLUDED(hand_out_mutex_, mutex_);
+  struct HandedOut {
+    std::vector<Lease> leases;
+    std::vector<std::optional<ParkedPoll>> polls;  // theirs
+    bool other_waiting = false;                    // Waiting() has changed
+  };
+  // Takes the polls that get something, or, where the store failed, all that might have.
+  HandedOut Assign(Answers& failed) ABSL_LOCKS_EXCLUDED(hand_out_mutex_, mutex_);
+  // Takes the parked polls of sessions that have just lost leases: they are answered without work.
+  Answers DismissPolls(const std::vector<EndedLease>& lost) ABSL_LOCKS_EXCLUDED(mutex_);
   void StopLeases();
   void EndDue(absl::Time now);  // those whose wait was over then, after they were looked at once more
   // Gives a lease to the poll; returns it to the store where the poll does not take it.
@@ -124,6 +137,8 @@ class Dispatcher {
   Store& store_;
   const Clock clock_;
   const DispatcherOptions options_;
+  // Held from a look at who waits until that is answered for, and while leases are lost: nobody gets work for a poll from before a loss.
+  absl::Mutex hand_out_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   absl::Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool look_ ABSL_GUARDED_BY(mutex_) = true;

@@ -1,13 +1,11 @@
 #include "server/sched/lease_expiry.h"
 
-#include <utility>
-
 #include "spdlog/spdlog.h"
 
 namespace autocfg {
 
-LeaseExpiry::LeaseExpiry(Store& store, Clock clock, absl::Duration first, absl::Duration period)
-    : store_(store), clock_(std::move(clock)), thread_([this, first, period] { Loop(first, period); }) {}
+LeaseExpiry::LeaseExpiry(Dispatcher& dispatcher, absl::Duration first, absl::Duration period)
+    : dispatcher_(dispatcher), thread_([this, first, period] { Loop(first, period); }) {}
 
 LeaseExpiry::~LeaseExpiry() {
   {
@@ -19,17 +17,18 @@ LeaseExpiry::~LeaseExpiry() {
 
 void LeaseExpiry::Loop(absl::Duration first, absl::Duration period) {
   absl::Duration wait = first;
+  bool away = true;  // the coordinator, when a lease ran out
   while (true) {
     {
       absl::MutexLock lock(&mutex_);
       if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), wait)) return;
     }
     wait = period;
-    const auto expired = store_.ExpireLeases(clock_());
-    if (!expired.ok()) {
-      spdlog::error("leases cannot be ended: {}", expired.status().ToString());
-    } else if (*expired > 0) {
-      spdlog::warn("{} lease(s) ran out; their jobs are queued again", *expired);
+    const absl::Status status = dispatcher_.ExpireLeases(away);
+    if (status.ok()) {
+      away = false;
+    } else {
+      spdlog::error("leases cannot be ended: {}", status.ToString());
     }
   }
 }

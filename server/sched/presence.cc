@@ -38,6 +38,10 @@ void Presence::Unparked(const WorkerSession& session, bool broke, double now_s, 
   }
 }
 
+void Presence::Dismissed(const WorkerSession& session) {
+  if (Entry* entry = Current(session)) --entry->parked;
+}
+
 void Presence::Forget(const WorkerSession& session) {
   if (Current(session) != nullptr) workers_.erase(session.worker);
 }

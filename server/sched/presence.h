@@ -26,6 +26,8 @@ class Presence {
   void Parked(const WorkerSession& session);
   // A parked call of it has ended; `broke`: because its connection did.
   void Unparked(const WorkerSession& session, bool broke, double now_s, absl::Time now);
+  // A parked call of it was ended without a word of it.
+  void Dismissed(const WorkerSession& session);
   // It has deregistered.
   void Forget(const WorkerSession& session);
 

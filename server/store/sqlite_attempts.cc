@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "server/resource_names.h"
 #include "server/store/merge_results.h"
 #include "server/store/sqlite_store_impl.h"
 
@@ -14,15 +15,25 @@ constexpr int kRunning = v1::TRIAL_STATE_RUNNING;
 
 }  // namespace
 
-int SqliteStore::SettleEnded(SQLite::Statement& ended, double now_s) {
+std::vector<EndedLease> SqliteStore::SettleEnded(SQLite::Statement& ended, double now_s) {
   std::set<std::pair<std::int64_t, std::int64_t>> attempts;
-  int shares = 0;
+  std::vector<EndedLease> leases;
+  std::vector<std::int64_t> jobs;  // theirs
   while (ended.executeStep()) {
-    attempts.emplace(ended.getColumn(0).getInt64(), ended.getColumn(1).getInt64());
-    ++shares;
+    jobs.push_back(ended.getColumn(0).getInt64());
+    attempts.emplace(jobs.back(), ended.getColumn(1).getInt64());
+    leases.emplace_back().session = {ended.getColumn(2).getString(), ended.getColumn(3).getInt64()};
   }
   for (const auto& [job, attempt] : attempts) SettleAttempt(job, attempt, now_s);
-  return shares;
+  for (std::size_t i = 0; i < leases.size(); ++i) {
+    SQLite::Statement row = Query("SELECT study, trial, state FROM jobs WHERE id = ?", jobs[i]);
+    row.executeStep();
+    const std::int64_t study = row.getColumn(0).getInt64();
+    const std::int64_t trial = row.getColumn(1).getInt64();
+    leases[i].job = trial > 0 ? TrialName(study, trial) : CalibrationName(study);
+    leases[i].state = static_cast<v1::TrialState>(row.getColumn(2).getInt());
+  }
+  return leases;
 }
 
 std::vector<SqliteStore::EndedShare> SqliteStore::ReadShares(std::int64_t job, std::int64_t attempt) {

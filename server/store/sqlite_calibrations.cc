@@ -50,7 +50,8 @@ absl::Status SqliteStore::EnqueueCalibration(std::int64_t study, const v1::Job& 
     if (ReadCalibration(study, /*partial=*/false)) return absl::OkStatus();
     SQLite::Statement known = Query("SELECT id, state FROM jobs WHERE study = ? AND trial = 0", study);
     const bool again = known.executeStep();
-    if (again && known.getColumn(1).getInt() != v1::TRIAL_STATE_MEASURED) return absl::OkStatus();
+    const int state = again ? known.getColumn(1).getInt() : 0;
+    if (again && state != v1::TRIAL_STATE_MEASURED && state != v1::TRIAL_STATE_LOST) return absl::OkStatus();
     if (IsEnd(owner->state())) return TakesNone(*owner);
     v1::Job job = given;
     job.set_name(CalibrationName(study));
@@ -60,7 +61,7 @@ absl::Status SqliteStore::EnqueueCalibration(std::int64_t study, const v1::Job& 
       TouchStudy(study);
       return absl::OkStatus();
     }
-    // What was measured has been dropped.
+    // What was measured has been dropped, or its workers went away.
     const std::int64_t id = known.getColumn(0).getInt64();
     known.reset();
     Execute(

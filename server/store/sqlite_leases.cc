@@ -253,17 +253,27 @@ absl::StatusOr<ShareOfAttempt> SqliteStore::FindShare(const std::string& lease_i
   });
 }
 
-absl::StatusOr<int> SqliteStore::ExpireLeases(double now_s) {
-  return Write([&]() -> absl::StatusOr<int> {
+absl::StatusOr<std::vector<EndedLease>> SqliteStore::ExpireLeases(double now_s) {
+  return Write([&]() -> absl::StatusOr<std::vector<EndedLease>> {
     return EndShares(
         {.end = ShareEnd::kLost, .now_s = now_s, .message = "the worker did not renew its lease"},
         "expires_s <= ?5", now_s);
   });
 }
 
-absl::StatusOr<int> SqliteStore::LoseGangShares(const WorkerSession& session, const std::string& message,
-                                                double now_s) {
-  return Write([&]() -> absl::StatusOr<int> {
+absl::StatusOr<std::vector<EndedLease>> SqliteStore::WithdrawExpired(double now_s) {
+  return Write([&]() -> absl::StatusOr<std::vector<EndedLease>> {
+    return EndShares({.end = ShareEnd::kWithdrawn,
+                      .now_s = now_s,
+                      .message = "its lease ran out while no coordinator was there"},
+                     "expires_s <= ?5", now_s);
+  });
+}
+
+absl::StatusOr<std::vector<EndedLease>> SqliteStore::LoseGangShares(const WorkerSession& session,
+                                                                    const std::string& message,
+                                                                    double now_s) {
+  return Write([&]() -> absl::StatusOr<std::vector<EndedLease>> {
     return EndShares(
         {.end = ShareEnd::kLost, .now_s = now_s, .message = message},
         "worker = ?5 AND epoch = ?6 AND (SELECT count(*) FROM shares t WHERE t.job = shares.job AND "

@@ -78,9 +78,10 @@ class SqliteStore final : public Store {
                                               double now_s, double duration_s) override;
   absl::StatusOr<std::vector<std::string>> LeasesToStop() override;
   absl::StatusOr<ShareOfAttempt> FindShare(const std::string& lease_id, std::int64_t fencing_token) override;
-  absl::StatusOr<int> ExpireLeases(double now_s) override;
-  absl::StatusOr<int> LoseGangShares(const WorkerSession& session, const std::string& message,
-                                     double now_s) override;
+  absl::StatusOr<std::vector<EndedLease>> ExpireLeases(double now_s) override;
+  absl::StatusOr<std::vector<EndedLease>> WithdrawExpired(double now_s) override;
+  absl::StatusOr<std::vector<EndedLease>> LoseGangShares(const WorkerSession& session,
+                                                         const std::string& message, double now_s) override;
 
   absl::Status Report(const struct Report& report, double now_s) override;
   absl::StatusOr<std::int64_t> RefusedReports() override;
@@ -216,22 +217,22 @@ class SqliteStore final : public Store {
     bool used = true;  // the ranks were held from the lease on
   };
   // Ends the running shares that `where` selects, in one statement, with all that follows. `values` are its
-  // parameters from ?5 on. Returns how many.
+  // parameters from ?5 on.
   template <typename... Values>
-  int EndShares(const Ending& ending, const char* where, const Values&... values) {
+  std::vector<EndedLease> EndShares(const Ending& ending, const char* where, const Values&... values) {
     const std::string sql = std::string(
                                 "UPDATE shares SET ending = ?1, end_s = ?2, message = ?3, device_s = ?4 * "
                                 "ranks * MAX(0, ?2 - (SELECT "
                                 "start_s FROM attempts a WHERE a.job = shares.job AND a.number = "
                                 "shares.attempt)) WHERE ending = 0 "
                                 "AND ") +
-                            where + " RETURNING job, attempt";
+                            where + " RETURNING job, attempt, worker, epoch";
     SQLite::Statement ended = Query(sql.c_str(), static_cast<int>(ending.end), ending.now_s, ending.message,
                                     ending.used ? 1 : 0, values...);
     return SettleEnded(ended, ending.now_s);
   }
-  // Settles the attempts of shares that a statement ends; it returns (job, attempt) for each.
-  int SettleEnded(SQLite::Statement& ended, double now_s);
+  // Settles the attempts of shares that a statement ends; it returns (job, attempt, worker, epoch) for each.
+  std::vector<EndedLease> SettleEnded(SQLite::Statement& ended, double now_s);
   // Ends the attempt where all its shares have ended; tells the others to stop where one broke it.
   void SettleAttempt(std::int64_t job, std::int64_t attempt, double now_s);
   void EndAttempt(std::int64_t job, std::int64_t attempt, double now_s);

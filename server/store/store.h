@@ -69,6 +69,14 @@ struct Assignment {
   std::vector<std::pair<std::int64_t, std::string>> waiting;
 };
 
+// A lease that its worker did not keep.
+struct EndedLease {
+  WorkerSession session;
+  std::string job;  // by name
+  // The job's from there on: QUEUED again, an end state, or RUNNING until the attempt's other shares have stopped.
+  autocfg::v1::TrialState state = autocfg::v1::TRIAL_STATE_UNSPECIFIED;
+};
+
 // A worker as the store knows it; when it was last seen is not among that.
 struct WorkerRecord {
   WorkerSession session;
@@ -182,7 +190,8 @@ class Store {
     std::int64_t device_overhead_bytes = 0;
     std::int64_t reused_ops = 0;  // of the result's, which an earlier study's calibration measured
   };
-  // Queues the study's calibration where there is none, and anew where it was dropped. `reused` are op times
+  // Queues the study's calibration where there is none, and anew, with a full bound of attempts, where it was
+  // dropped or has ended LOST. `reused` are op times
   // that the job leaves out: they and what it measures become the study's calibration.
   virtual absl::Status EnqueueCalibration(std::int64_t study, const autocfg::v1::Job& job,
                                           std::int64_t max_attempts, double now_s,
@@ -275,16 +284,19 @@ class Store {
   virtual absl::StatusOr<ShareOfAttempt> FindShare(const std::string& lease_id,
                                                    std::int64_t fencing_token) = 0;
   // Shares whose lease has run out are LOST, in one statement; what follows for their attempts and jobs is in
-  // the same transaction. Returns how many.
-  virtual absl::StatusOr<int> ExpireLeases(double now_s) = 0;
-  // Ends the session's shares of attempts that span workers, as if they had run out. Returns how many.
-  virtual absl::StatusOr<int> LoseGangShares(const WorkerSession& session, const std::string& message,
-                                             double now_s) = 0;
+  // the same transaction.
+  virtual absl::StatusOr<std::vector<EndedLease>> ExpireLeases(double now_s) = 0;
+  // The same for leases that could not be renewed, since no coordinator was there: their attempts are withdrawn
+  // and do not count.
+  virtual absl::StatusOr<std::vector<EndedLease>> WithdrawExpired(double now_s) = 0;
+  // Ends the session's shares of attempts that span workers, as if they had run out.
+  virtual absl::StatusOr<std::vector<EndedLease>> LoseGangShares(const WorkerSession& session,
+                                                                 const std::string& message, double now_s) = 0;
 
   // An attempt ends when all its shares have. A share that ends without a result breaks it: the renewals of
   // the others say CANCEL. What an attempt came to is, of its shares' ends, the first in this order that
   // there is: OUT_OF_MEMORY; FAILED of its own; TIMED_OUT; FAILED by process; REFUSED; LOST; withdrawn (the
-  // lease did not reach its worker, or the worker was deregistered: LOST too); CANCELLED unasked; FAILED by a
+  // lease did not reach its worker, the worker was deregistered, or no coordinator was there: LOST too); CANCELLED unasked; FAILED by a
   // peer; CANCELLED after the attempt was told to stop; MEASURED, when the shares' measurements become one: each step as long as its
   // slowest share's, the worst memory, the sum of device_s, median and interval anew; calibrations op by op
   // (computing: the mean over ranks; communicating: the slowest). FAILED by process or a peer, REFUSED and

@@ -264,4 +264,31 @@ TEST_P(StoreCalibrationSuite, ADroppedCalibrationIsMeasuredAnew) {
   EXPECT_EQ(store_->DropCalibration(12345).code(), absl::StatusCode::kNotFound);
 }
 
+TEST_P(StoreSuite, ALostCalibrationIsQueuedAnewWithAFullBound) {
+  const std::int64_t id = NewRunning();
+  ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, 1).ok());
+  const std::int64_t epoch = Register();
+  const auto lose = [&] {
+    Take(epoch);
+    ASSERT_EQ(store_->ExpireLeases(300)->size(), 1u);
+  };
+  lose();
+  lose();
+  EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_LOST);
+  EXPECT_FALSE(Take(epoch));
+  ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, 1).ok());
+  EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_QUEUED);
+  lose();
+  EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_QUEUED);
+  lose();
+  EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_LOST);
+  // One that failed stays so.
+  const std::int64_t other = NewRunning("g");
+  ASSERT_TRUE(store_->EnqueueCalibration(other, CalibrateJob(), 2, 1).ok());
+  const Lease lease = *Take(epoch);
+  ASSERT_TRUE(store_->Report(Ended(lease, epoch, "failed", v1::OUTCOME_FAILED, "no"), 201).ok());
+  ASSERT_TRUE(store_->EnqueueCalibration(other, CalibrateJob(), 2, 1).ok());
+  EXPECT_EQ(store_->CalibrationState(other)->first, v1::TRIAL_STATE_FAILED);
+}
+
 }  // namespace autocfg

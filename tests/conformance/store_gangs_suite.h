@@ -104,7 +104,7 @@ TEST_P(StoreGangSuite, EveryPairOfEndsInBothOrders) {
           const End& end = ends[by_share[share]];
           if (end.outcome == v1::OUTCOME_UNSPECIFIED) {
             if (share == first) Renew(gang_[1 - first], 1000);
-            EXPECT_EQ(*store_->ExpireLeases(share == first ? 500 : 2000), 1);
+            EXPECT_EQ(store_->ExpireLeases(share == first ? 500 : 2000)->size(), 1u);
           } else {
             ASSERT_TRUE(Send(share, end.outcome, end.name, end.failure).ok());
           }
@@ -232,10 +232,10 @@ TEST_P(StoreGangSuite, ALostMemberStopsTheOthersAndCostsOneAttempt) {
   Start({1, 1, 1}, /*max_attempts=*/2);
   int heard = 0;
   store_->OnChange([&] { ++heard; });
-  EXPECT_EQ(*store_->LoseGangShares({"workers/b", workers_[1].epoch + 1}, "gone", 201), 0);
-  EXPECT_EQ(*store_->LoseGangShares(workers_[1], "its connection broke", 201), 1);
+  EXPECT_EQ(store_->LoseGangShares({"workers/b", workers_[1].epoch + 1}, "gone", 201)->size(), 0u);
+  EXPECT_EQ(store_->LoseGangShares(workers_[1], "its connection broke", 201)->size(), 1u);
   EXPECT_EQ(heard, 1) << "who waits to renew hears of it";
-  EXPECT_EQ(*store_->LoseGangShares(workers_[1], "its connection broke", 201), 0);
+  EXPECT_EQ(store_->LoseGangShares(workers_[1], "its connection broke", 201)->size(), 0u);
   EXPECT_EQ(*store_->LeasesToStop(), Ids({0, 2}));
   EXPECT_EQ(Renew(gang_[0]), v1::LEASE_COMMAND_CANCEL);
   EXPECT_TRUE(store_->FindShare(gang_[2].lease_id, gang_[2].fencing_token)->stopping);
@@ -254,14 +254,14 @@ TEST_P(StoreGangSuite, ALostMemberStopsTheOthersAndCostsOneAttempt) {
   EXPECT_EQ(Trial(id_, 1).attempts(0).state(), v1::TRIAL_STATE_LOST);
   Again();
   EXPECT_EQ(gang_[0].attempt, 2);
-  EXPECT_EQ(*store_->ExpireLeases(400), 3);
+  EXPECT_EQ(store_->ExpireLeases(400)->size(), 3u);
   EXPECT_EQ(State(), v1::TRIAL_STATE_LOST);
 }
 
 TEST_P(StoreGangSuite, ALeaseThatRunsOutStopsTheOthers) {
   Start({2, 2});
   EXPECT_EQ(Renew(gang_[0], 215), v1::LEASE_COMMAND_CONTINUE);
-  EXPECT_EQ(*store_->ExpireLeases(212), 1);
+  EXPECT_EQ(store_->ExpireLeases(212)->size(), 1u);
   EXPECT_EQ(*store_->LeasesToStop(), Ids({0}));
   EXPECT_EQ(Renew(gang_[0], 216), v1::LEASE_COMMAND_CANCEL);
   // What was measured to the end all the same does not make the whole.
@@ -274,16 +274,16 @@ TEST_P(StoreGangSuite, ALeaseThatRunsOutStopsTheOthers) {
 TEST_P(StoreGangSuite, ALeaseThatWasToldToStopIsNotProlonged) {
   Start({1, 1});
   EXPECT_EQ(Renew(gang_[0], 203), v1::LEASE_COMMAND_CONTINUE);
-  EXPECT_EQ(*store_->LoseGangShares(workers_[1], "its connection broke", 204), 1);
+  EXPECT_EQ(store_->LoseGangShares(workers_[1], "its connection broke", 204)->size(), 1u);
   for (const double now : {205.0, 208.0, 212.0}) EXPECT_EQ(Renew(gang_[0], now), v1::LEASE_COMMAND_CANCEL);
-  EXPECT_EQ(*store_->ExpireLeases(212), 0) << "it was renewed at 203";
-  EXPECT_EQ(*store_->ExpireLeases(213), 1);
+  EXPECT_EQ(store_->ExpireLeases(212)->size(), 0u) << "it was renewed at 203";
+  EXPECT_EQ(store_->ExpireLeases(213)->size(), 1u);
   EXPECT_FALSE(Held(gang_[0]));
   EXPECT_EQ(State(), v1::TRIAL_STATE_QUEUED);
   Again(214);
   ASSERT_TRUE(store_->CancelJobs(id_, 215).ok());
   for (const std::size_t share : {0u, 1u}) EXPECT_EQ(Renew(gang_[share], 223), v1::LEASE_COMMAND_CANCEL);
-  EXPECT_EQ(*store_->ExpireLeases(224), 2);
+  EXPECT_EQ(store_->ExpireLeases(224)->size(), 2u);
 }
 
 // The ranks of a job that fail by each other alone, as over a link that does not work, use up its attempts.
@@ -320,7 +320,7 @@ TEST_P(StoreGangSuite, OnlyGangsAreLostWithAConnection) {
   Enqueue(id, "mbs=1");
   const WorkerSession a = Join("a", 2);
   const Lease alone = GiveOut({a}).leases.at(0);
-  EXPECT_EQ(*store_->LoseGangShares(a, "its connection broke", 201), 0);
+  EXPECT_EQ(store_->LoseGangShares(a, "its connection broke", 201)->size(), 0u);
   EXPECT_EQ(Renew(alone), v1::LEASE_COMMAND_CONTINUE);
 }
 

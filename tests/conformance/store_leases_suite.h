@@ -131,8 +131,8 @@ TEST_P(StoreSuite, RenewalKeepsALease) {
   auto command = store_->RenewLease("workers/a", epoch, lease.lease_id, lease.fencing_token, 209, 10);
   ASSERT_TRUE(command.ok()) << command.status();
   EXPECT_EQ(*command, v1::LEASE_COMMAND_CONTINUE);
-  EXPECT_EQ(*store_->ExpireLeases(218.9), 0);
-  EXPECT_EQ(*store_->ExpireLeases(219), 1);
+  EXPECT_EQ(store_->ExpireLeases(218.9)->size(), 0u);
+  EXPECT_EQ(store_->ExpireLeases(219)->size(), 1u);
   EXPECT_EQ(
       store_->RenewLease("workers/a", epoch, lease.lease_id, lease.fencing_token, 219, 10).status().code(),
       absl::StatusCode::kFailedPrecondition);
@@ -163,7 +163,7 @@ TEST_P(StoreSuite, ExpiryQueuesAgainUntilNoAttemptIsLeft) {
   Enqueue(id, "tp=2");
   const std::int64_t epoch = Register();
   const Lease first = *Take(epoch);
-  EXPECT_EQ(*store_->ExpireLeases(300), 1);
+  EXPECT_EQ(store_->ExpireLeases(300)->size(), 1u);
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_QUEUED);
   EXPECT_EQ(Trial(id, 1).attempts(0).state(), v1::TRIAL_STATE_LOST);
   const Lease second = *Take(epoch);  // ahead of what was queued after it
@@ -174,12 +174,39 @@ TEST_P(StoreSuite, ExpiryQueuesAgainUntilNoAttemptIsLeft) {
   EXPECT_EQ(store_->Report(Measured(first, epoch, "late"), 301).code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(Refused(), 1);
-  EXPECT_EQ(*store_->ExpireLeases(400), 1);
+  EXPECT_EQ(store_->ExpireLeases(400)->size(), 1u);
   const v1::Trial lost = Trial(id, 1);
   EXPECT_EQ(lost.state(), v1::TRIAL_STATE_LOST);
   EXPECT_EQ(lost.attempts_size(), 2);
   EXPECT_FALSE(lost.message().empty());
   EXPECT_EQ(Take(epoch)->key.trial, 2);
+}
+
+TEST_P(StoreSuite, ALeaseThatRanOutWhileNoCoordinatorWasThereCostsNothing) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=1", 0, 1, /*max_attempts=*/1);
+  const std::int64_t epoch = Register();
+  for (int i = 1; i <= 3; ++i) {
+    const Lease lease = *Take(epoch);  // until 210
+    EXPECT_EQ(lease.attempt, i);
+    EXPECT_TRUE(store_->WithdrawExpired(209.9)->empty());
+    const auto ended = store_->WithdrawExpired(210);
+    ASSERT_TRUE(ended.ok()) << ended.status();
+    ASSERT_EQ(ended->size(), 1u);
+    EXPECT_EQ(ended->front().session, lease.session);
+    EXPECT_EQ(ended->front().job, TrialName(id, 1));
+    EXPECT_EQ(ended->front().state, v1::TRIAL_STATE_QUEUED);
+    EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_QUEUED);
+    EXPECT_EQ(Trial(id, 1).attempts(i - 1).state(), v1::TRIAL_STATE_LOST);
+    EXPECT_EQ(store_->Report(Measured(lease, epoch, fmt::format("r{}", i)), 211).code(),
+              absl::StatusCode::kFailedPrecondition);
+  }
+  Take(epoch);
+  const auto lost = store_->ExpireLeases(210);
+  ASSERT_TRUE(lost.ok()) << lost.status();
+  ASSERT_EQ(lost->size(), 1u);
+  EXPECT_EQ(lost->front().state, v1::TRIAL_STATE_LOST);
+  EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_LOST);
 }
 
 TEST_P(StoreSuite, ANewBootFreesTheLeasesOfTheOneBefore) {

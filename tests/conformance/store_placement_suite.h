@@ -239,7 +239,7 @@ TEST_P(StoreSuite, ARetryAvoidsTheHostThatFailedWhereOthersCan) {
     const Assignment given = GiveOut({session}, {}, now);  // alone at work: not avoided
     ASSERT_EQ(given.leases.size(), 1u) << session.worker;
     now += 20;
-    EXPECT_EQ(*store_->ExpireLeases(now), 1);
+    EXPECT_EQ(store_->ExpireLeases(now)->size(), 1u);
   };
   lose(a);
   EXPECT_THAT(Shares(GiveOut({a, b}, {c}, now)), IsEmpty()) << "both are on the host of the lost attempt";
@@ -268,7 +268,7 @@ TEST_P(StoreSuite, AGangsRetryAvoidsOnlyTheHostThatFailed) {
   Enqueue(id, "tp=2", 0, 2, /*max_attempts=*/10);
   const Assignment gang = GiveOut({a, b});
   ASSERT_EQ(gang.leases.size(), 2u);
-  EXPECT_EQ(*store_->LoseGangShares(b, "its connection broke", 201), 1);
+  EXPECT_EQ(store_->LoseGangShares(b, "its connection broke", 201)->size(), 1u);
   ASSERT_TRUE(
       store_->Report(ReportOf(gang.leases[0], v1::OUTCOME_FAILED, "peer", v1::FAILURE_KIND_PEER), 202).ok());
   EXPECT_THAT(Shares(GiveOut({a, b, c})), ElementsAre("a:1", "c:1"));

@@ -90,7 +90,7 @@ TEST_P(StoreSuite, ALateResultOfACancelledTrialDoesNotBringItBack) {
   EXPECT_TRUE(store_->Report(Measured(a, epoch, "r"), 203).ok());
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_CANCELLED);
   EXPECT_FALSE(Trial(id, 1).has_measured());
-  EXPECT_EQ(*store_->ExpireLeases(400), 1);
+  EXPECT_EQ(store_->ExpireLeases(400)->size(), 1u);
   EXPECT_EQ(Trial(id, 2).state(), v1::TRIAL_STATE_CANCELLED);
   EXPECT_FALSE(Take(epoch));
 }
@@ -135,12 +135,12 @@ TEST_P(StoreSuite, ATrialWithoutAnAnswerIsRunAgainOnRequest) {
   // The bound is whole again: two more attempts are lost before the trial is.
   for (const v1::TrialState state : {v1::TRIAL_STATE_QUEUED, v1::TRIAL_STATE_LOST}) {
     GiveOut({a});
-    EXPECT_EQ(*store_->ExpireLeases(1000), 1);
+    EXPECT_EQ(store_->ExpireLeases(1000)->size(), 1u);
     EXPECT_EQ(Trial(id, 1).state(), state);
   }
   ASSERT_TRUE(retry("r3").ok());
   GiveOut({a});
-  EXPECT_EQ(*store_->ExpireLeases(1000), 1);
+  EXPECT_EQ(store_->ExpireLeases(1000)->size(), 1u);
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_QUEUED) << "of two, one is left";
   ASSERT_TRUE(store_->CancelJobs(id, 206).ok());
   ASSERT_TRUE(retry("").ok());

@@ -133,7 +133,7 @@ TEST_P(StoreSuite, ExpiryAndAReportExcludeEachOther) {
     Enqueue(id, "tp=1");
     const Lease lease = GiveOut({a}).leases.at(0);
     absl::Status report;
-    absl::StatusOr<int> expired = 0;
+    absl::StatusOr<std::vector<EndedLease>> expired;
     std::thread reporter([&] { report = store_->Report(ReportOf(lease, v1::OUTCOME_MEASURED), 300); });
     std::thread expirer([&] { expired = store_->ExpireLeases(300); });
     reporter.join();
@@ -141,11 +141,11 @@ TEST_P(StoreSuite, ExpiryAndAReportExcludeEachOther) {
     ASSERT_TRUE(expired.ok()) << expired.status();
     if (report.ok()) {
       ++reported;
-      EXPECT_EQ(*expired, 0);
+      EXPECT_EQ(expired->size(), 0u);
       EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_MEASURED);
     } else {
       EXPECT_EQ(report.code(), absl::StatusCode::kFailedPrecondition) << report;
-      EXPECT_EQ(*expired, 1);
+      EXPECT_EQ(expired->size(), 1u);
       EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_QUEUED);
       EXPECT_FALSE(Trial(id, 1).has_measured());
     }

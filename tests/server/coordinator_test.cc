@@ -279,6 +279,51 @@ TEST_F(CoordinatorTest, AFailedCalibrationFailsTheStudyAndSaysWhy) {
   EXPECT_FALSE(Recommend(study.name()).has_best());
 }
 
+TEST_F(CoordinatorTest, ALostCalibrationPausesTheStudyAndResumingMeasuresItAnew) {
+  Open();
+  const v1::Study study = Create(SmallSpec());
+  ASSERT_TRUE(Start(study.name()).ok());
+  // Its worker takes it and is started anew, each time; the last session is the one that a good worker has.
+  const auto restart = [&](int boot) {
+    v1::RegisterWorkerRequest request;
+    request.set_worker("workers/fake");
+    request.set_boot_id(fmt::format("boot {}", boot));
+    request.mutable_inventory()->set_slots(4);
+    v1::RegisterWorkerResponse response;
+    EXPECT_TRUE(Call(workers_, &v1::WorkerService::Stub::RegisterWorker, request, &response).ok());
+    return response.session_epoch();
+  };
+  const auto lose_all = [&](int boot) {
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      v1::LeaseWorkRequest request;
+      request.set_worker("workers/fake");
+      request.set_session_epoch(restart(boot + attempt));
+      request.set_wait_s(15);
+      v1::LeaseWorkResponse lease;
+      ASSERT_TRUE(Call(workers_, &v1::WorkerService::Stub::LeaseWork, request, &lease).ok());
+      ASSERT_TRUE(lease.has_job());
+      EXPECT_TRUE(lease.job().has_calibrate());
+    }
+    restart(boot + 3);
+    const auto paused = [](const v1::StudyEvent& event) { return event.study().state() == v1::STUDY_STATE_PAUSED; };
+    const Stream stream = Watch(study.name(), 0, paused);
+    ASSERT_FALSE(stream.events.empty());
+    EXPECT_EQ(stream.events.back().study().state(), v1::STUDY_STATE_PAUSED);
+    EXPECT_THAT(stream.events.back().study().message(), HasSubstr("resume the study"));
+  };
+  lose_all(0);
+  // Started or resumed, it goes on with a full bound of attempts, and with nothing said of what has passed.
+  ASSERT_TRUE(Start(study.name()).ok());
+  EXPECT_EQ(Get(study.name()).message(), "");
+  lose_all(10);
+  ASSERT_TRUE(Resume(study.name()).ok());
+  FakeWorker worker(coordinator_->address(), FakeWorker::ByFormula, "good");
+  const v1::Study done = Finish(study.name());
+  EXPECT_EQ(done.state(), v1::STUDY_STATE_DONE);
+  EXPECT_EQ(done.message(), "");
+  EXPECT_TRUE(done.has_best());
+}
+
 TEST_F(CoordinatorTest, AMeaninglessCalibrationIsLeftToAnotherWorker) {
   Open();
   const v1::Study study = Create(SmallSpec());

@@ -166,6 +166,38 @@ TEST_F(DispatcherTest, ACallWhoseTimeIsOverIsNoBrokenConnection) {
   EXPECT_EQ(*Renew(a, absl::Milliseconds(5)).answer.Wait(), v1::LEASE_COMMAND_CONTINUE);
 }
 
+TEST_F(DispatcherTest, AWorkerThatLostALeaseGetsNoWorkUntilItCallsAgain) {
+  const WorkerSession a = Register("workers/a", 2);
+  for (int round = 0; round < 20; ++round) {
+    const std::int64_t trial = Enqueue("tp=1,mbs=" + std::to_string(round), 1);
+    LeaseOf(Begin(a));
+    const Poll parked = Begin(a);  // and here its process stops
+    now_ = now_ + 11;
+    ASSERT_TRUE(dispatcher_->ExpireLeases(/*away=*/false).ok());
+    const auto none = parked.answer.Wait();
+    ASSERT_TRUE(none.ok()) << none.status();
+    EXPECT_FALSE(none->lease.has_value());
+    EXPECT_TRUE(dispatcher_->Seen("workers/a").silent) << "an answer is no sign of life";
+    EXPECT_EQ(State(trial), v1::TRIAL_STATE_QUEUED);
+    const Lease again = LeaseOf(Begin(a));
+    EXPECT_EQ(again.key.trial, trial);
+    EXPECT_EQ(again.attempt, 2);
+    ASSERT_TRUE(End(again, v1::OUTCOME_FAILED).ok());
+  }
+}
+
+TEST_F(DispatcherTest, AnotherWorkersParkedPollGetsWhatWasLost) {
+  const WorkerSession a = Register("workers/a", 1);
+  const std::int64_t trial = Enqueue("tp=1", 1);
+  LeaseOf(Begin(a));
+  const Poll stopped = Begin(a);
+  const Poll other = Begin(Register("workers/b", 1));
+  now_ = 111;
+  ASSERT_TRUE(dispatcher_->ExpireLeases(/*away=*/false).ok());
+  EXPECT_EQ(LeaseOf(other).key.trial, trial);
+  EXPECT_FALSE(stopped.answer.Wait()->lease.has_value());
+}
+
 TEST_F(DispatcherTest, ASecondPollEndsTheFirst) {
   const WorkerSession a = Register("workers/a", 1);
   const Poll first = Begin(a);

@@ -89,7 +89,8 @@ class SchedTest : public testing::Test {
 TEST_F(SchedTest, LeasesEndByTheClock) {
   Enqueue("tp=1");
   ASSERT_EQ(store_->LeaseJobs({{"workers/a", epoch_}}, {}, now_, 10)->leases.size(), 1u);
-  const LeaseExpiry expiry(*store_, clock_, absl::Milliseconds(1), absl::Milliseconds(1));
+  Dispatcher dispatcher(*store_, clock_, {});
+  const LeaseExpiry expiry(dispatcher, absl::Milliseconds(1), absl::Milliseconds(1));
   absl::SleepFor(absl::Milliseconds(50));
   EXPECT_EQ(store_->GetTrial(study_, 1)->state(), v1::TRIAL_STATE_RUNNING);
   const std::uint64_t version = notifier_.Version();
@@ -102,9 +103,31 @@ TEST_F(SchedTest, TheFirstLookLeavesTimeToRenew) {
   Enqueue("tp=1");
   // It ran out while no coordinator was there.
   ASSERT_EQ(store_->LeaseJobs({{"workers/a", epoch_}}, {}, 0, 10)->leases.size(), 1u);
-  const LeaseExpiry expiry(*store_, clock_, kLong, absl::Milliseconds(1));
+  Dispatcher dispatcher(*store_, clock_, {});
+  const LeaseExpiry expiry(dispatcher, kLong, absl::Milliseconds(1));
   absl::SleepFor(absl::Milliseconds(20));
   EXPECT_EQ(store_->GetTrial(study_, 1)->state(), v1::TRIAL_STATE_RUNNING);
+}
+
+TEST_F(SchedTest, WhatRanOutWithoutACoordinatorCostsNothing) {
+  Enqueue("tp=1");  // with two attempts
+  const auto await_state = [&](v1::TrialState state) {
+    const absl::Time limit = absl::Now() + kLong;
+    while (store_->GetTrial(study_, 1)->state() != state && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));
+    EXPECT_EQ(store_->GetTrial(study_, 1)->state(), state);
+  };
+  const auto lease = [&] {
+    ASSERT_EQ(store_->LeaseJobs({{"workers/a", epoch_}}, {}, now_, 10)->leases.size(), 1u);
+    now_ = now_ + 100;
+  };
+  lease();
+  Dispatcher dispatcher(*store_, clock_, {});
+  const LeaseExpiry expiry(dispatcher, absl::Milliseconds(1), absl::Milliseconds(1));
+  await_state(v1::TRIAL_STATE_QUEUED);
+  lease();  // from here on a coordinator is there
+  await_state(v1::TRIAL_STATE_QUEUED);
+  lease();
+  await_state(v1::TRIAL_STATE_LOST);
 }
 
 }  // namespace

@@ -123,13 +123,13 @@ TEST_F(MigrationTest, AttemptsThatRanGoOn) {
   EXPECT_EQ(store_->GetTrial(1, 5)->state(), v1::TRIAL_STATE_MEASURED);
   // The same for the report that version 1 took: it is known.
   EXPECT_TRUE(store_->Report(MeasuredReport("workers/b", "lease-3-ebdf24aa1b314493", 3), 68).ok());
-  EXPECT_EQ(*store_->ExpireLeases(80), 1) << "the cancelled study's";
+  EXPECT_EQ(store_->ExpireLeases(80)->size(), 1u) << "the cancelled study's";
   EXPECT_EQ(store_->GetTrial(2, 1)->state(), v1::TRIAL_STATE_CANCELLED);
 }
 
 TEST_F(MigrationTest, AttemptsThatRanAreLostWhereNobodyRenewsThem) {
   Open();
-  EXPECT_EQ(*store_->ExpireLeases(75), 2);
+  EXPECT_EQ(store_->ExpireLeases(75)->size(), 2u);
   EXPECT_EQ(store_->GetTrial(1, 5)->state(), v1::TRIAL_STATE_QUEUED);
   EXPECT_EQ(store_->Report(MeasuredReport("workers/a", kRunning, 7), 76).code(),
             absl::StatusCode::kFailedPrecondition);
