@@ -1,13 +1,13 @@
 #include "server/coordinator.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <utility>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "fmt/format.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
@@ -31,7 +31,9 @@ namespace {
 constexpr int kMaxReceivedBytes = 16 << 20;
 constexpr int kMaxSentBytes = 64 << 20;
 constexpr absl::Duration kBarrier = absl::Seconds(30);  // for the workers of a job to come to each of its gatherings
-constexpr std::chrono::seconds kGrace(2);  // for calls under way when the server ends
+constexpr absl::Duration kGrace = absl::Seconds(2);  // for calls under way when the server ends
+// For calls that come then: who was sent away and comes again at once gets the same answer. A call that comes while gRPC shuts down is told CANCELLED.
+constexpr absl::Duration kLastAnswers = absl::Milliseconds(100);
 constexpr const char* kServices[] = {"autocfg.v1.StudyService", "autocfg.v1.WorkerService"};
 
 // A peer whose machine is gone is noticed within 15 s, and peers may ask as often.
@@ -39,7 +41,7 @@ constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 5'000;
 constexpr int kShortestPeerPingMs = 5'000;
 
-// More watchers and longer messages than that are refused with RESOURCE_EXHAUSTED rather than kept.
+// More calls that take a thread (kMaxWatchers of them may be watchers) and longer messages than that are refused with RESOURCE_EXHAUSTED rather than kept.
 constexpr int kMaxThreads = 512;
 constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
 
@@ -168,12 +170,15 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
 void Coordinator::Shutdown() {
   absl::MutexLock lock(&impl_->shutdown_mutex);
   if (std::exchange(impl_->shut_down, true)) return;
-  impl_->notifier.Close();  // Ends streams.
+  if (impl_->server != nullptr) SetServing(*impl_->server, false);
+  // Streams and parked calls end, with UNAVAILABLE, before gRPC begins to cancel what is left.
+  impl_->notifier.Close();
   impl_->dispatcher.Close();
   impl_->rendezvous.Close();
   if (impl_->server != nullptr) {
-    SetServing(*impl_->server, false);
-    impl_->server->Shutdown(std::chrono::system_clock::now() + kGrace);
+    impl_->studies.AwaitNoWatchers(kGrace);
+    absl::SleepFor(kLastAnswers);
+    impl_->server->Shutdown(absl::ToChronoTime(absl::Now() + kGrace));
     impl_->server->Wait();
   }
   impl_->expiry.reset();

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "fmt/format.h"
 #include "server/resource_names.h"
 #include "server/search_problem.h"
@@ -221,11 +222,30 @@ grpc::Status StudyServiceImpl::WatchStudy(grpc::ServerContext* context, const v1
                                           grpc::ServerWriter<v1::StudyEvent>* writer) {
   const auto id = ParseStudyName(request->name());
   if (!id.ok()) return ToGrpc(id.status());
+  {
+    absl::MutexLock lock(&watchers_mutex_);
+    if (watchers_ >= kMaxWatchers) {
+      return ToGrpc(absl::ResourceExhaustedError(fmt::format(
+          "{} calls watch studies already, as many as this coordinator takes: end one of them, or ask for the study from time to time",
+          watchers_)));
+    }
+    ++watchers_;
+  }
+  const absl::Cleanup leave = [this] {
+    absl::MutexLock lock(&watchers_mutex_);
+    --watchers_;
+  };
   return ToGrpc(Watch(parts_.store, parts_.notifier, *id, request->resume_cursor(),
                       {.send = [&](const v1::StudyEvent& event) { return writer->Write(event); },
                        .gone = [&] { return context->IsCancelled(); },
                        .error = [&] { return parts_.runners.Error(*id); },
                        .waiting = [&] { return parts_.dispatcher.Waiting(*id); }}));
+}
+
+void StudyServiceImpl::AwaitNoWatchers(absl::Duration timeout) {
+  const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(watchers_mutex_) { return watchers_ == 0; };
+  absl::MutexLock lock(&watchers_mutex_);
+  watchers_mutex_.AwaitWithTimeout(absl::Condition(&none), timeout);
 }
 
 absl::StatusOr<v1::Trial> StudyServiceImpl::Retry(const v1::RetryTrialRequest& request) {

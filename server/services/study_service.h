@@ -4,7 +4,9 @@
 
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "autocfg/v1/study_service.grpc.pb.h"
 #include "server/clock.h"
 #include "server/sched/dispatcher.h"
@@ -14,6 +16,10 @@
 #include "server/study_runner.h"
 
 namespace autocfg {
+
+// Streams of WatchStudy at once. Each takes a thread of the server's, which has four times as many
+// (coordinator.cc): the rest is for calls that end by themselves.
+inline constexpr int kMaxWatchers = 128;
 
 // What a StudyServiceImpl works with; all outlive it.
 struct StudyServiceParts {
@@ -55,6 +61,9 @@ class StudyServiceImpl final : public v1::StudyService::Service {
   grpc::Status ExportConfig(grpc::ServerContext*, const v1::ExportConfigRequest*,
                             v1::ExportConfigResponse*) override;
 
+  // Until no stream of WatchStudy is left, or the timeout is over. Once the notifier is closed they end by themselves.
+  void AwaitNoWatchers(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(watchers_mutex_);
+
  private:
   absl::StatusOr<v1::Study> Create(const v1::CreateStudyRequest& request, const Caller& caller);
   absl::StatusOr<v1::Recommendation> Recommend(std::int64_t study);
@@ -63,6 +72,8 @@ class StudyServiceImpl final : public v1::StudyService::Service {
   absl::StatusOr<v1::Study> WithWaiting(absl::StatusOr<v1::Study> study);
 
   const StudyServiceParts parts_;
+  absl::Mutex watchers_mutex_;
+  int watchers_ ABSL_GUARDED_BY(watchers_mutex_) = 0;
   absl::Mutex create_mutex_;  // so that two equal requests find one unfinished study
 };
 

@@ -15,6 +15,8 @@ constexpr absl::Duration kLook = absl::Milliseconds(200);
 
 absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::int64_t resume_cursor,
                    const Watcher& watcher) {
+  const absl::Status closing = absl::UnavailableError("the coordinator is shutting down: watch again later");
+  if (notifier.closed()) return closing;
   const auto newest = store.ChangeCursor(study);
   if (!newest.ok()) return newest.status();
   if (resume_cursor < 0 || resume_cursor > *newest) {
@@ -23,10 +25,11 @@ absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::in
   }
   std::int64_t cursor = resume_cursor;
   std::string waiting;  // as it was sent last
-  const absl::Status gone = absl::CancelledError("the watcher is gone");
+  // A coordinator that ends may break the stream itself.
+  const auto gone = [&] { return notifier.closed() ? closing : absl::CancelledError("the watcher is gone"); };
   while (true) {
     const std::uint64_t version = notifier.Version();
-    if (watcher.gone()) return gone;
+    if (watcher.gone()) return gone();
     auto changes = store.ChangesAfter(study, cursor, kTrialsAtOnce);
     if (!changes.ok()) return changes.status();
     if (changes->study.state() == v1::STUDY_STATE_RUNNING) changes->study.set_waiting(watcher.waiting());
@@ -35,7 +38,7 @@ absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::in
       event.set_cursor(change);
       *event.mutable_study() = changes->study;
       *event.mutable_trial() = std::move(trial);
-      if (!watcher.send(event)) return gone;
+      if (!watcher.send(event)) return gone();
       cursor = change;
     }
     if (changes->trials.size() == kTrialsAtOnce) continue;
@@ -43,17 +46,16 @@ absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::in
       v1::StudyEvent event;
       event.set_cursor(changes->cursor);
       *event.mutable_study() = changes->study;
-      if (!watcher.send(event)) return gone;
+      if (!watcher.send(event)) return gone();
       cursor = changes->cursor;
       waiting = changes->study.waiting();
     }
     if (IsEnd(changes->study.state())) return absl::OkStatus();
     if (absl::Status status = watcher.error(); !status.ok()) return status;
-    if (notifier.closed())
-      return absl::UnavailableError("the coordinator is shutting down: watch again later");
+    if (notifier.closed()) return closing;
     while (notifier.Version() == version && !notifier.closed()) {
       notifier.Wait(version, kLook);
-      if (watcher.gone()) return gone;
+      if (watcher.gone()) return gone();
     }
   }
 }

@@ -1,4 +1,5 @@
 // StudyService over the wire: malformed requests, pages, idempotency, retries, predictions, and the stream of WatchStudy.
+#include <atomic>
 #include <cmath>
 #include <filesystem>
 #include <limits>
@@ -11,6 +12,7 @@
 #include "proto/convert/plan_convert.h"
 #include "proto/convert/workload_convert.h"
 #include "search/text/prediction_json.h"
+#include "server/services/study_service.h"
 #include "tests/server/coordinator_fixture.h"
 
 namespace autocfg {
@@ -481,6 +483,45 @@ TEST_F(StudyServiceTest, WatchersThatDisconnectAreForgotten) {
   EXPECT_EQ(Get(name).name(), name);
 }
 
+TEST_F(StudyServiceTest, WatchersAreBoundedAndLeaveRoomForCalls) {
+  const std::string name = Create(SmallSpec()).name();
+  struct Parked {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReader<v1::StudyEvent>> reader;
+  };
+  const auto watch = [&](Parked& parked) {
+    v1::WatchStudyRequest request;
+    request.set_name(name);
+    parked.context.set_wait_for_ready(true);
+    parked.context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    parked.reader = studies_->WatchStudy(&parked.context, request);
+    v1::StudyEvent event;
+    return parked.reader->Read(&event);
+  };
+  std::vector<Parked> parked(kMaxWatchers);
+  for (Parked& one : parked) ASSERT_TRUE(watch(one));
+  Parked refused;
+  EXPECT_FALSE(watch(refused));
+  const grpc::Status status = refused.reader->Finish();
+  EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("128 calls watch studies already"));
+  EXPECT_THAT(status.error_message(), HasSubstr("end one of them"));
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(Get(name).name(), name);
+  for (Parked& one : parked) {
+    one.context.TryCancel();
+    one.reader->Finish();
+  }
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  bool taken = false;
+  while (!taken && std::chrono::steady_clock::now() < limit) {
+    Parked next;
+    taken = watch(next);
+    next.context.TryCancel();
+    next.reader->Finish();
+  }
+  EXPECT_TRUE(taken);
+}
+
 TEST_F(StudyServiceTest, AWatcherSeesEveryTrialAndTheEnd) {
   const std::string name = Create(SmallSpec()).name();
   FakeWorker worker(coordinator_->address());
@@ -565,6 +606,45 @@ TEST_F(StudyServiceTest, AWatcherHearsOfShutdownAndOfDeletion) {
   coordinator_->Shutdown();
   waiting.join();
   EXPECT_EQ(stream.status.error_code(), StatusCode::UNAVAILABLE) << stream.status.error_message();
+}
+
+TEST_F(StudyServiceTest, AtShutdownStreamsAndParkedCallsEndAsUnavailable) {
+  const std::string name = Create(SmallSpec()).name();
+  v1::RegisterWorkerRequest worker;
+  worker.set_worker("workers/a");
+  worker.set_boot_id("boot");
+  worker.mutable_inventory()->set_slots(1);
+  v1::RegisterWorkerResponse session;
+  ASSERT_TRUE(Call(workers_, &v1::WorkerService::Stub::RegisterWorker, worker, &session).ok());
+  constexpr int kWatchers = 16;
+  std::atomic<int> began = 0;
+  std::vector<grpc::Status> ends(kWatchers + 1);
+  std::vector<std::thread> callers;
+  for (int i = 0; i < kWatchers; ++i) {
+    callers.emplace_back([&, i] {
+      ends[static_cast<std::size_t>(i)] = Watch(name, 0, [&](const v1::StudyEvent&) {
+                                            ++began;
+                                            return false;
+                                          }).status;
+    });
+  }
+  callers.emplace_back([&] {
+    v1::LeaseWorkRequest request;
+    request.set_worker("workers/a");
+    request.set_session_epoch(session.session_epoch());
+    request.set_wait_s(15);
+    v1::LeaseWorkResponse response;
+    ends.back() = Call(workers_, &v1::WorkerService::Stub::LeaseWork, request, &response);
+  });
+  const auto seen = [&] {
+    v1::ListWorkersResponse list;
+    EXPECT_TRUE(Call(workers_, &v1::WorkerService::Stub::ListWorkers, v1::ListWorkersRequest(), &list).ok());
+    return list.workers(0).last_seen_s() > list.workers(0).register_time_s() + 0.05;  // a parked call is seen all the time
+  };
+  while (began < kWatchers || !seen()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  coordinator_->Shutdown();
+  for (std::thread& caller : callers) caller.join();
+  for (const grpc::Status& end : ends) EXPECT_EQ(end.error_code(), StatusCode::UNAVAILABLE) << end.error_message();
 }
 
 }  // namespace
