@@ -10,6 +10,7 @@ namespace {
 
 constexpr const char* kReport = "report";
 constexpr std::int64_t kMaxLogBytesPerAttempt = 1 << 20;
+constexpr std::int64_t kKeptRefusals = 10'000;  // the newest
 
 }  // namespace
 
@@ -96,6 +97,7 @@ absl::Status SqliteStore::Report(const struct Report& report, double now_s) {
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         now_s, report.worker, report.session_epoch, report.lease_id, report.fencing_token, report.attempt,
         report.request_id, static_cast<int>(report.outcome), reason);
+    Execute("DELETE FROM refused_reports WHERE id <= last_insert_rowid() - ?", kKeptRefusals);
     return reason;
   });
   if (!refusal.ok()) return refusal.status();

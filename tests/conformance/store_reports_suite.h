@@ -225,4 +225,20 @@ TEST_P(StoreSuite, LogsNeedALeaseAndEndSomewhere) {
             absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_P(StoreSuite, TheNewestRefusedReportsAreKept) {
+  Enqueue(NewRunning(), "tp=1");
+  const std::int64_t epoch = Register();
+  Lease lease = *Take(epoch);
+  lease.lease_id = "lease-none";
+  constexpr int kKept = 10'000;
+  for (int i = 0; i < kKept + 5; ++i) {
+    if (i == kKept) {
+      EXPECT_EQ(Refused(), kKept);
+    }
+    ASSERT_EQ(store_->Report(Measured(lease, epoch, fmt::format("r{}", i)), 201).code(),
+              absl::StatusCode::kFailedPrecondition);
+  }
+  EXPECT_EQ(Refused(), kKept);
+}
+
 }  // namespace autocfg
