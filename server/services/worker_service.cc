@@ -4,11 +4,13 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "search/text/json_util.h"
 #include "server/resource_names.h"
 #include "server/services/pages.h"
 #include "server/services/parked_reactor.h"
 #include "server/services/status.h"
 #include "server/services/worker_checks.h"
+#include "spdlog/spdlog.h"
 
 namespace autocfg {
 namespace {
@@ -41,6 +43,9 @@ absl::Status WorkerServiceImpl::Register(const v1::RegisterWorkerRequest& reques
   const auto epoch = parts_.store.RegisterWorker(definite, parts_.clock());
   if (!epoch.ok()) return epoch.status();
   parts_.dispatcher.Registered({request.worker(), *epoch});
+  const v1::Inventory& inventory = definite.inventory();
+  spdlog::info("{} has registered (session {}): host {}, {} slots, {}", request.worker(), *epoch,
+               inventory.hostname().empty() ? "not named" : Printable(inventory.hostname()), inventory.slots(), inventory.device_kind());
   response.set_worker(request.worker());
   response.set_session_epoch(*epoch);
   response.set_lease_duration_s(parts_.lease_duration_s);
@@ -148,7 +153,10 @@ absl::Status WorkerServiceImpl::Take(const v1::ReportTrialRequest& request) {
     report.device_overhead_bytes = request.calibration().device_overhead_bytes();
   }
   if (request.has_out_of_memory()) report.out_of_memory = request.out_of_memory();
-  if (absl::Status status = parts_.store.Report(report, parts_.clock()); !status.ok()) return status;
+  if (absl::Status status = parts_.store.Report(report, parts_.clock()); !status.ok()) {
+    spdlog::warn("{}: {}", request.worker(), std::string(status.message()));
+    return status;
+  }
   parts_.dispatcher.Heard(SessionOf(request));
   // A share's end may be no change of its study, but it frees slots and may stop the attempt's other shares.
   parts_.dispatcher.StoreChanged();
@@ -164,8 +172,12 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::ReportTrial(grpc::CallbackServerCon
 grpc::ServerUnaryReactor* WorkerServiceImpl::DrainWorker(grpc::CallbackServerContext* context, const v1::DrainWorkerRequest* request,
                                                          v1::DrainWorkerResponse*) {
   if (absl::Status status = Check(*request); !status.ok()) return Answer(context, status);
-  if (absl::Status status = parts_.store.DrainWorker(request->worker(), parts_.clock()); !status.ok()) return Answer(context, status);
-  parts_.dispatcher.Drains(request->worker());
+  const auto drains = parts_.store.DrainWorker(request->worker(), request->request_id(), parts_.clock());
+  if (!drains.ok()) return Answer(context, drains.status());
+  if (*drains) {
+    spdlog::info("{} drains: it gets no more work", request->worker());
+    parts_.dispatcher.Drains(request->worker());
+  }
   return Answer(context, absl::OkStatus());
 }
 
@@ -173,7 +185,10 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::DeregisterWorker(grpc::CallbackServ
                                                               const v1::DeregisterWorkerRequest* request, v1::DeregisterWorkerResponse*) {
   if (absl::Status status = CheckWorkerName(request->worker()); !status.ok()) return Answer(context, status);
   const absl::Status status = parts_.store.DeregisterWorker(request->worker(), request->session_epoch(), parts_.clock());
-  if (status.ok()) parts_.dispatcher.Deregistered(SessionOf(*request));
+  if (status.ok()) {
+    spdlog::info("{} has deregistered", request->worker());
+    parts_.dispatcher.Deregistered(SessionOf(*request));
+  }
   return Answer(context, status);
 }
 

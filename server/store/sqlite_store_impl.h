@@ -63,7 +63,8 @@ class SqliteStore final : public Store {
                                               double now_s) override;
   absl::Status DeregisterWorker(const std::string& worker, std::int64_t session_epoch, double now_s) override;
   absl::Status CheckSession(const WorkerSession& session) override;
-  absl::Status DrainWorker(const std::string& worker, double now_s) override;
+  absl::StatusOr<bool> DrainWorker(const std::string& worker, const std::string& request_id,
+                                   double now_s) override;
   absl::StatusOr<std::vector<WorkerRecord>> ListWorkers(const std::string& after, int limit,
                                                         bool gone) override;
   absl::StatusOr<WorkerRecord> GetWorker(const std::string& worker) override;

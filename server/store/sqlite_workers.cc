@@ -11,6 +11,8 @@ namespace {
 constexpr const char* kWorkerColumns =
     "SELECT worker, epoch, inventory, active, draining, registered_s FROM workers ";
 
+constexpr const char* kDrain = "drain";
+
 absl::Status NotRegistered(const std::string& worker) {
   return absl::NotFoundError(fmt::format("{} is not registered: register it again", worker));
 }
@@ -76,15 +78,32 @@ absl::Status SqliteStore::DeregisterWorker(const std::string& worker, std::int64
   });
 }
 
-absl::Status SqliteStore::DrainWorker(const std::string& worker, double /*now_s*/) {
-  return Write([&]() -> absl::Status {
-    // One that was drained and has gone since is as asked for.
-    if (Execute("UPDATE workers SET draining = 1 WHERE worker = ? AND (active = 1 OR draining = 1)",
-                worker) == 0) {
-      return absl::NotFoundError(fmt::format("{} is not registered", worker));
+absl::StatusOr<bool> SqliteStore::DrainWorker(const std::string& worker, const std::string& request_id,
+                                              double /*now_s*/) {
+  return Write([&]() -> absl::StatusOr<bool> {
+    bool active = false;
+    bool draining = false;
+    {
+      SQLite::Statement row = Query("SELECT active, draining FROM workers WHERE worker = ?", worker);
+      if (!row.executeStep()) return absl::NotFoundError(fmt::format("{} is not registered", worker));
+      active = row.getColumn(0).getInt() != 0;
+      draining = row.getColumn(1).getInt() != 0;
     }
-    changed_ = true;
-    return absl::OkStatus();
+    if (const auto known = FindRequest(request_id, kDrain); known && *known == worker) return active && draining;
+    if (RequestIdTaken(request_id)) {
+      return absl::AlreadyExistsError(
+          fmt::format("request_id {} was used for another request: choose a new one", request_id));
+    }
+    if (!active) {
+      return absl::FailedPreconditionError(
+          fmt::format("{} has deregistered: there is nothing to drain", worker));
+    }
+    RememberRequest(request_id, kDrain, worker);
+    if (!draining) {
+      Execute("UPDATE workers SET draining = 1 WHERE worker = ?", worker);
+      changed_ = true;
+    }
+    return true;
   });
 }
 

@@ -239,9 +239,11 @@ class Store {
                                         double now_s) = 0;
   // NotFound: never registered, or deregistered; FailedPrecondition: another session is the current one.
   virtual absl::Status CheckSession(const WorkerSession& session) = 0;
-  // No more jobs for it until it registers with a new boot_id. NotFound, where it was not draining when it
-  // deregistered. Idempotent.
-  virtual absl::Status DrainWorker(const std::string& worker, double now_s) = 0;
+  // No more jobs for it until it registers with a new boot_id. NotFound; FailedPrecondition where it has
+  // deregistered. Idempotent by request_id: the same again changes nothing, whatever became of the worker, and
+  // for another worker it is AlreadyExists. Returns whether the worker drains now.
+  virtual absl::StatusOr<bool> DrainWorker(const std::string& worker, const std::string& request_id,
+                                           double now_s) = 0;
   // By name, after `after`; deregistered ones only where `gone`.
   virtual absl::StatusOr<std::vector<WorkerRecord>> ListWorkers(const std::string& after, int limit,
                                                                 bool gone) = 0;
@@ -305,7 +307,8 @@ class Store {
   // at a job that has been cancelled since, or asked for anew, changes nothing but itself.
   //
   // Trial, attempt and measurement in one transaction under the fencing token. Idempotent by request_id.
-  // FailedPrecondition for a late, duplicate or foreign report, which is recorded as refused. A worker that
+  // FailedPrecondition for a late, duplicate or foreign report, which is recorded as refused (the newest 10000 are
+  // kept). A worker that
   // gives a job back unasked (CANCELLED, and its attempt was not told to stop) has it queued again, at no
   // cost to its bound of attempts; one that refuses it (REFUSED) as well, at the cost of one: the job is LOST
   // when none is left.

@@ -272,7 +272,7 @@ TEST_F(DispatcherTest, ADrainingWorkerIsToldOnceAndGetsNothing) {
   const Lease lease = LeaseOf(Begin(a));
   const Poll poll = Begin(a);
   const Renewal renewal = Renew(lease);
-  ASSERT_TRUE(store_->DrainWorker("workers/a", now_).ok());
+  ASSERT_TRUE(store_->DrainWorker("workers/a", "", now_).ok());
   dispatcher_->Drains("workers/a");
   EXPECT_TRUE(poll.answer.Wait()->drain);
   EXPECT_EQ(*renewal.answer.Wait(), v1::LEASE_COMMAND_DRAIN);
