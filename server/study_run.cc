@@ -15,6 +15,7 @@
 #include "proto/convert/prediction_convert.h"
 #include "search/text/plan_text.h"
 #include "server/resource_names.h"
+#include "server/services/study_states.h"
 #include "server/store/op_times_key.h"
 #include "server/trial_job.h"
 #include "spdlog/spdlog.h"
@@ -115,7 +116,9 @@ absl::Status StudyRun::Finish(v1::StudyState state, const std::string& message) 
   if (absl::Status status = CheckRunning(); !status.ok()) return status;
   if (search_) publish_(search_->Recommendation());
   const double now_s = clock_();
-  return Modify([&](v1::Study& study) {
+  bool moved = false;
+  absl::Status status = Modify([&](v1::Study& study) {
+    moved = true;
     study.set_state(state);
     study.set_message(message);
     study.set_phase("done");
@@ -131,15 +134,20 @@ absl::Status StudyRun::Finish(v1::StudyState state, const std::string& message) 
     }
     return absl::OkStatus();
   });
+  if (status.ok() && moved) LogState(study_, state, message);
+  return status;
 }
 
 absl::Status StudyRun::Pause(const std::string& message) {
+  bool moved = false;
   absl::Status status = Modify([&](v1::Study& study) {
+    moved = true;
     study.set_state(v1::STUDY_STATE_PAUSED);
     study.set_message(message);
     study.set_eta_s(0);
     return absl::OkStatus();
   });
+  if (status.ok() && moved) LogState(study_, v1::STUDY_STATE_PAUSED, message);
   return status.ok() ? Interrupted() : status;
 }
 
@@ -308,6 +316,7 @@ absl::Status StudyRun::Run() {
   if (study->state() != v1::STUDY_STATE_RUNNING || notifier_.closed()) return Interrupted();
   const auto usage = store_.Usage(study_);
   if (!usage.ok()) return usage.status();
+  LogState(study_, v1::STUDY_STATE_RUNNING, "");
   started_s_ = clock_();
   used_before_s_ = usage->wall_s;
 

@@ -257,13 +257,17 @@ void Dispatcher::Loop() {
 
 void Dispatcher::Look() {
   std::vector<WorkerSession> lost;
+  std::vector<WorkerSession> silent;
   bool renewing = false;
   const absl::Time now = absl::Now();
   {
     absl::MutexLock lock(&mutex_);
     lost = presence_.TakeLost(now);
+    silent = presence_.TakeSilent(clock_());
     renewing = !renewals_.empty();
   }
+  for (const WorkerSession& session : silent)
+    spdlog::warn("{} is silent: nothing was heard of it for more than {} s", session.worker, options_.lease_duration_s);
   LoseBroken(lost);
   HandOut();
   if (renewing) StopLeases();

@@ -20,6 +20,7 @@ bool Presence::Heard(const WorkerSession& session, double now_s) {
   entry.last_s = now_s;
   entry.lost_at.reset();
   entry.lost = false;
+  entry.silent = false;
   return true;
 }
 
@@ -55,6 +56,16 @@ std::vector<WorkerSession> Presence::TakeLost(absl::Time now) {
     lost.push_back({worker, entry.epoch});
   }
   return lost;
+}
+
+std::vector<WorkerSession> Presence::TakeSilent(double now_s) {
+  std::vector<WorkerSession> silent;
+  for (auto& [worker, entry] : workers_) {
+    if (entry.parked > 0 || entry.silent || now_s - entry.last_s <= lease_duration_s_) continue;
+    entry.silent = true;
+    silent.push_back({worker, entry.epoch});
+  }
+  return silent;
 }
 
 absl::Time Presence::NextLoss() const {

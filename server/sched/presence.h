@@ -33,6 +33,8 @@ class Presence {
 
   // Sessions that are lost since the last time.
   std::vector<WorkerSession> TakeLost(absl::Time now);
+  // Sessions that have fallen silent since the last time: nothing was heard of them for longer than a lease lasts.
+  std::vector<WorkerSession> TakeSilent(double now_s);
   absl::Time NextLoss() const;  // infinitely far away where none is in sight
 
   std::vector<WorkerSession> Live(double now_s) const;
@@ -53,6 +55,7 @@ class Presence {
     int parked = 0;
     std::optional<absl::Time> lost_at;  // unless something is heard before
     bool lost = false;
+    bool silent = false;  // and that has been told
     bool poll_told = false;
     bool renewal_told = false;
   };

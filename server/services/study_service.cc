@@ -51,6 +51,11 @@ grpc::Status Answer(absl::StatusOr<T> result, T* response) {
   return grpc::Status::OK;
 }
 
+absl::StatusOr<v1::Study> Logged(absl::StatusOr<v1::Study> study) {
+  if (study.ok()) LogState(*ParseStudyName(study->name()), study->state(), study->message());
+  return study;
+}
+
 }  // namespace
 
 StudyServiceImpl::StudyServiceImpl(StudyServiceParts parts) : parts_(std::move(parts)) {}
@@ -122,7 +127,7 @@ grpc::Status StudyServiceImpl::StartStudy(grpc::ServerContext*, const v1::StartS
 
 grpc::Status StudyServiceImpl::PauseStudy(grpc::ServerContext*, const v1::PauseStudyRequest* request,
                                           v1::Study* response) {
-  return Answer(ChangeState(parts_.store, *request, parts_.clock(), ToPaused), response);
+  return Answer(Logged(ChangeState(parts_.store, *request, parts_.clock(), ToPaused)), response);
 }
 
 grpc::Status StudyServiceImpl::ResumeStudy(grpc::ServerContext*, const v1::ResumeStudyRequest* request,
@@ -134,7 +139,7 @@ grpc::Status StudyServiceImpl::ResumeStudy(grpc::ServerContext*, const v1::Resum
 
 grpc::Status StudyServiceImpl::CancelStudy(grpc::ServerContext*, const v1::CancelStudyRequest* request,
                                            v1::Study* response) {
-  return Answer(ChangeState(parts_.store, *request, parts_.clock(), ToCancelled), response);
+  return Answer(Logged(ChangeState(parts_.store, *request, parts_.clock(), ToCancelled)), response);
 }
 
 grpc::Status StudyServiceImpl::DeleteStudy(grpc::ServerContext*, const v1::DeleteStudyRequest* request,

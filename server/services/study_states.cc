@@ -1,6 +1,10 @@
 #include "server/services/study_states.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "fmt/format.h"
+#include "spdlog/spdlog.h"
 
 namespace autocfg {
 namespace {
@@ -45,6 +49,12 @@ absl::Status ToCancelled(v1::Study& study, double now_s) {
   study.set_eta_s(0);
   study.set_end_time_s(now_s);
   return absl::OkStatus();
+}
+
+void LogState(std::int64_t study, v1::StudyState state, std::string message) {
+  std::replace_if(
+      message.begin(), message.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+  spdlog::info("{} is {}{}{}", StudyName(study), v1::StudyState_Name(state).substr(12), message.empty() ? "" : ": ", message);
 }
 
 absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, const std::string& request_id,

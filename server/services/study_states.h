@@ -1,6 +1,7 @@
 // The states that a user moves a study between. Thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -20,6 +21,9 @@ absl::Status ToCancelled(v1::Study& study, double now_s);  // from all but DONE 
 
 absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, const std::string& request_id,
                                       double now_s, absl::Status (*move)(v1::Study&, double));
+
+// One line in the log. What others wrote of the message is made fit for it.
+void LogState(std::int64_t study, v1::StudyState state, std::string message);
 
 // `request` has a study's name and a request_id.
 template <typename Request>
