@@ -11,6 +11,8 @@ namespace autocfg {
 namespace {
 
 constexpr double kLongestWait = 60;
+constexpr double kShortestStep = 1e-9;  // beyond both, seconds, nothing is measured
+constexpr double kLongestStep = 1e6;
 constexpr std::size_t kMaxText = 200;  // of ids
 constexpr std::size_t kMaxDescription = 1000;
 constexpr std::size_t kMaxMessage = 16 << 10;
@@ -22,6 +24,8 @@ constexpr int kMostSteps = 100'000;
 constexpr int kMostOps = 200'000;
 constexpr std::int64_t kMostCores = 1 << 20;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
+
+bool IsStepTime(double seconds) { return seconds > kShortestStep && seconds < kLongestStep; }  // not so of NaN
 
 absl::Status Missing(const char* field) { return absl::InvalidArgumentError(fmt::format("{} is missing", field)); }
 
@@ -89,12 +93,12 @@ absl::Status Check(const v1::Inventory& inventory) {
 }
 
 absl::Status Check(const v1::Measurement& m) {
-  const auto positive = [](double value) { return std::isfinite(value) && value > 0; };
   for (const double step : m.step_time_s()) {
-    if (!positive(step)) return absl::InvalidArgumentError(fmt::format("measurement.step_time_s: {} is not a time", step));
+    if (!IsStepTime(step)) {
+      return absl::InvalidArgumentError(
+          fmt::format("measurement.step_time_s: {} s is no step's time; more than {} and less than {} are", step, kShortestStep, kLongestStep));
+    }
   }
-  if (!m.step_time_s().empty() && !positive(m.median_step_time_s()))
-    return absl::InvalidArgumentError(fmt::format("measurement.median_step_time_s: {} is not a time", m.median_step_time_s()));
   return First(CheckCount("measurement.step_time_s", m.step_time_s_size(), kMostSteps), CheckNotNegative("measurement.ci95_s", m.ci95_s()),
                CheckNotNegative("measurement.device_s", m.device_s()),
                CheckNotNegative("measurement.ranks_per_core", m.ranks_per_core()),

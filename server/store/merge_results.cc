@@ -28,7 +28,6 @@ std::string Joined(const std::vector<std::string>& texts) {
 
 std::optional<v1::Measurement> MergeMeasurements(std::span<const v1::Measurement> shares) {
   v1::Measurement merged = shares.front();
-  if (shares.size() == 1) return merged;
   std::vector<std::string> builds;
   std::vector<std::string> devices;
   std::vector<double> steps(merged.step_time_s().begin(), merged.step_time_s().end());

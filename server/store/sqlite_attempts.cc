@@ -95,9 +95,7 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
   if (shares.size() > 1 && Breaks(verdict.end)) message = fmt::format("{}: {}", decisive.worker, message);
 
   std::optional<v1::Measurement> measurement;
-  if (shares.size() == 1) {
-    measurement = shares[0].measurement;
-  } else if (verdict.end == ShareEnd::kMeasured && trial > 0) {
+  if (verdict.end == ShareEnd::kMeasured && trial > 0) {
     std::vector<v1::Measurement> parts;
     for (const EndedShare& share : shares) parts.push_back(*share.measurement);
     measurement = MergeMeasurements(parts);

@@ -39,6 +39,18 @@ TEST_P(StoreSuite, ReportIsIdempotentByRequestId) {
   EXPECT_EQ(Refused(), 0);
 }
 
+TEST_P(StoreSuite, TheMedianIsThatOfTheStepsWhateverTheReportSays) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=1");
+  const std::int64_t epoch = Register();
+  Report report = Measured(*Take(epoch), epoch, "r1");
+  report.measurement->set_median_step_time_s(1e-300);
+  report.measurement->set_ci95_s(1e300);
+  ASSERT_TRUE(store_->Report(report, 201).ok());
+  EXPECT_EQ(Trial(id, 1).measured().median_step_time_s(), 0.25);
+  EXPECT_EQ(Trial(id, 1).measured().ci95_s(), 0.25);
+}
+
 TEST_P(StoreSuite, DuplicateReportIsRefusedAndRecorded) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=1");

@@ -187,6 +187,8 @@ TEST_F(WorkerServiceTest, MalformedReportsNameTheFieldAndLeaveTheLease) {
   refused([](auto& r) { r.mutable_measurement()->add_step_time_s(0); }, "step_time_s");
   refused([](auto& r) { r.mutable_measurement()->add_step_time_s(std::numeric_limits<double>::infinity()); },
           "step_time_s");
+  for (const double seconds : {-1.0, 1e-300, 1e-10, 1e7, 1e300, std::nan("")})
+    refused([&](auto& r) { r.mutable_measurement()->add_step_time_s(seconds); }, "step_time_s");
   refused([](auto& r) { r.mutable_measurement()->set_ci95_s(std::nan("")); }, "ci95_s");
   EXPECT_TRUE(Send(good).ok());
 

@@ -45,12 +45,14 @@ TEST(MergeResults, IsWhatOneWorkerWithAllRanksSays) {
   }
 }
 
-TEST(MergeResults, ASingleSharesMeasurementIsNotChanged) {
-  v1::Measurement odd;
-  odd.add_step_time_s(1);
-  odd.set_median_step_time_s(99);
+TEST(MergeResults, OfASingleShareTheTimesAreItsOwnAndTheMedianIsTheirs) {
+  v1::Measurement odd = OfRanks({{0.5, 0.25, 1}}, 3);
+  odd.set_peak_memory_bytes(7);
+  odd.set_build_id("build");
+  const v1::Measurement wanted = odd;
+  odd.set_median_step_time_s(1e-300);
   odd.set_ci95_s(98);
-  EXPECT_EQ(MergeMeasurements(std::vector{odd})->SerializeAsString(), odd.SerializeAsString());
+  EXPECT_EQ(MergeMeasurements(std::vector{odd})->SerializeAsString(), wanted.SerializeAsString());
   v1::CalibrateResult calibration;
   calibration.add_ops()->mutable_op()->set_kind("matmul");
   calibration.mutable_ops(0)->set_seconds(0.1);
@@ -65,6 +67,7 @@ TEST(MergeResults, WhatDoesNotFitTogetherIsNothing) {
   slice.set_slice(true);
   EXPECT_TRUE(MergeMeasurements(std::vector{one, one}).has_value());
   EXPECT_FALSE(MergeMeasurements(std::vector{one, two}).has_value());
+  EXPECT_FALSE(MergeMeasurements(std::vector{v1::Measurement()}).has_value());
   EXPECT_FALSE(MergeMeasurements(std::vector{one, slice}).has_value());
   EXPECT_FALSE(MergeMeasurements(std::vector{one, one, v1::Measurement()}).has_value());
   EXPECT_FALSE(MergeMeasurements(std::vector{v1::Measurement(), v1::Measurement()}).has_value());
