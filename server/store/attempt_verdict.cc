@@ -50,6 +50,8 @@ v1::TrialState StateOf(ShareEnd end) {
   return v1::TRIAL_STATE_UNSPECIFIED;
 }
 
+v1::TrialState LastStateOf(ShareEnd end) { return end == ShareEnd::kCancelled ? v1::TRIAL_STATE_LOST : StateOf(end); }
+
 bool Breaks(ShareEnd end) { return end != ShareEnd::kRuns && end != ShareEnd::kMeasured; }
 
 AttemptVerdict VerdictOf(std::span<const ShareEnd> ends) {
@@ -62,11 +64,11 @@ AttemptVerdict VerdictOf(std::span<const ShareEnd> ends) {
     case ShareEnd::kFailedByPeer:
     case ShareEnd::kRefused:
     case ShareEnd::kLost:
+    case ShareEnd::kCancelled:
       verdict.again = true;
       verdict.costs = true;
       break;
     case ShareEnd::kWithdrawn:
-    case ShareEnd::kCancelled:
     case ShareEnd::kStopped:
       verdict.again = true;
       break;

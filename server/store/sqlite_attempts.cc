@@ -127,7 +127,7 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
     again = row.getColumn(0).getInt() != 0;
   }
   if (verdict.end == ShareEnd::kCancelled) message = "the worker gave it back";
-  SetJobState(job, study, trial, again ? v1::TRIAL_STATE_QUEUED : StateOf(verdict.end), message);
+  SetJobState(job, study, trial, again ? v1::TRIAL_STATE_QUEUED : LastStateOf(verdict.end), message);
 }
 
 }  // namespace autocfg

@@ -74,9 +74,10 @@ PlacementJob SqliteStore::ReadPlacementJob(SQLite::Statement& row) {
   if (row.getColumn(5).getInt64() == 0) return job;  // never tried
   SQLite::Statement hosts = Query(
       "SELECT DISTINCT w.host FROM shares s JOIN workers w ON w.worker = s.worker WHERE s.job = ? AND "
-      "s.ending IN (?, ?, ?, ?)",
+      "s.ending IN (?, ?, ?, ?, ?)",
       row.getColumn(1).getInt64(), static_cast<int>(ShareEnd::kLost), static_cast<int>(ShareEnd::kRefused),
-      static_cast<int>(ShareEnd::kFailed), static_cast<int>(ShareEnd::kFailedByProcess));
+      static_cast<int>(ShareEnd::kFailed), static_cast<int>(ShareEnd::kFailedByProcess),
+      static_cast<int>(ShareEnd::kCancelled));
   while (hosts.executeStep()) job.avoid.insert(hosts.getColumn(0).getString());
   return job;
 }

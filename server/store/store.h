@@ -258,8 +258,8 @@ class Store {
   //     those with the most free slots first: all of them or none.
   //   - A job whose fewer_ranks is set is never shared: where no worker takes all of it, the idle one with
   //     the most slots takes as many of its ranks; the lease's job then has that many.
-  //   - Workers on the host (inventory.hostname, else the worker's name) of an attempt that was lost, refused
-  //     or failed get it only where the others of `live` together have too few slots for it.
+  //   - Workers on the host (inventory.hostname, else the worker's name) of an attempt that was lost, refused,
+  //     given back unasked or failed get it only where the others of `live` together have too few slots for it.
   //   - A job that `live` could take, were they idle, keeps later jobs from the workers that it could run on.
   // `live`: workers that are at work, those that wait among them. Sessions that are not current are passed
   // over.
@@ -301,17 +301,16 @@ class Store {
   // lease did not reach its worker, the worker was deregistered, or no coordinator was there: LOST too); CANCELLED unasked; FAILED by a
   // peer; CANCELLED after the attempt was told to stop; MEASURED, when the shares' measurements become one: each step as long as its
   // slowest share's, the worst memory, the sum of device_s, median and interval anew; calibrations op by op
-  // (computing: the mean over ranks; communicating: the slowest). FAILED by process or a peer, REFUSED and
-  // LOST queue the job again as long as fewer than max_attempts ended so; then the trial is FAILED in the
-  // first case and LOST in the others. Withdrawn and CANCELLED unasked queue it again at no cost. An attempt
+  // (computing: the mean over ranks; communicating: the slowest). FAILED by process or a peer, REFUSED,
+  // LOST and CANCELLED unasked queue the job again as long as fewer than max_attempts ended so; then the trial
+  // is FAILED in the first case and LOST in the others. Withdrawn queues it again at no cost. An attempt
   // at a job that has been cancelled since, or asked for anew, changes nothing but itself.
   //
   // Trial, attempt and measurement in one transaction under the fencing token. Idempotent by request_id.
-  // FailedPrecondition for a late, duplicate or foreign report, which is recorded as refused (the newest 10000 are
-  // kept). A worker that
-  // gives a job back unasked (CANCELLED, and its attempt was not told to stop) has it queued again, at no
-  // cost to its bound of attempts; one that refuses it (REFUSED) as well, at the cost of one: the job is LOST
-  // when none is left.
+  // FailedPrecondition for a late, duplicate or foreign report, which is recorded as refused (the newest 10000 are kept);
+  // InvalidArgument for a result of what its job did not ask for (report_fit.h), which leaves the lease. A worker
+  // that gives a job back unasked (CANCELLED, and its attempt was not told to stop) or refuses it (REFUSED) has
+  // it queued again, at the cost of one of its attempts; to deregister gives it back at no cost.
   virtual absl::Status Report(const struct Report& report, double now_s) = 0;
   virtual absl::StatusOr<std::int64_t> RefusedReports() = 0;
   virtual absl::Status AppendLog(const std::string& lease_id, std::int64_t fencing_token,

@@ -83,7 +83,7 @@ TEST_P(StoreGangSuite, EveryPairOfEndsInBothOrders) {
        v1::TRIAL_STATE_FAILED},
       {"refused", v1::OUTCOME_REFUSED, none, v1::TRIAL_STATE_LOST, v1::TRIAL_STATE_LOST},
       {"lost", v1::OUTCOME_UNSPECIFIED, none, v1::TRIAL_STATE_LOST, v1::TRIAL_STATE_LOST},
-      {"cancelled", v1::OUTCOME_CANCELLED, none, v1::TRIAL_STATE_CANCELLED, v1::TRIAL_STATE_QUEUED},
+      {"cancelled", v1::OUTCOME_CANCELLED, none, v1::TRIAL_STATE_CANCELLED, v1::TRIAL_STATE_LOST},
       {"peer", v1::OUTCOME_FAILED, v1::FAILURE_KIND_PEER, v1::TRIAL_STATE_FAILED, v1::TRIAL_STATE_FAILED},
       {"measured", v1::OUTCOME_MEASURED, none, v1::TRIAL_STATE_MEASURED, v1::TRIAL_STATE_MEASURED}};
   const std::size_t unasked = 6;
@@ -303,7 +303,7 @@ TEST_P(StoreGangSuite, AMemberThatGivesItsShareBackExplainsAPeersFailure) {
   Start({1, 1}, /*max_attempts=*/1);
   ASSERT_TRUE(Send(1, v1::OUTCOME_CANCELLED, "stopping").ok());
   ASSERT_TRUE(Send(0, v1::OUTCOME_FAILED, "peer", v1::FAILURE_KIND_PEER).ok());
-  EXPECT_EQ(State(), v1::TRIAL_STATE_QUEUED);
+  EXPECT_EQ(State(), v1::TRIAL_STATE_LOST);
   EXPECT_EQ(Trial(id_, 1).attempts(0).message(), "workers/b: stopping");
 }
 

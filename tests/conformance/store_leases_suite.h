@@ -235,17 +235,31 @@ TEST_P(StoreSuite, AWorkerThatStopsCostsNoAttempt) {
     epoch = Register();
     const Lease lease = *Take(epoch);
     EXPECT_EQ(lease.attempt, i);
-    if (i % 2 == 0) {
-      ASSERT_TRUE(
-          store_->Report(Ended(lease, epoch, fmt::format("c{}", i), v1::OUTCOME_CANCELLED, "stopping"), 205)
-              .ok());
-    }
     ASSERT_TRUE(store_->DeregisterWorker("workers/a", epoch, 206).ok());
     EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_QUEUED);
   }
   epoch = Register();
   ASSERT_TRUE(store_->Report(Measured(*Take(epoch), epoch, "r"), 207).ok());
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_MEASURED);
+}
+
+TEST_P(StoreSuite, AJobThatIsGivenBackUnaskedIsLostOnceItsAttemptsAreUsedUp) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=1", 0, 1, /*max_attempts=*/3);
+  const WorkerSession a = Join("a", 1);
+  const WorkerSession b = Join("b", 1);
+  for (int i = 1; i <= 3; ++i) {
+    const Assignment given = i == 2 ? GiveOut({a, b}) : GiveOut({a});
+    ASSERT_EQ(given.leases.size(), 1u) << i;
+    if (i == 2) {
+      EXPECT_EQ(given.leases[0].session, b) << "another host is tried first";
+    }
+    ASSERT_TRUE(store_->Report(ReportOf(given.leases[0], v1::OUTCOME_CANCELLED, "not now"), 205).ok());
+    EXPECT_EQ(Trial(id, 1).state(), i < 3 ? v1::TRIAL_STATE_QUEUED : v1::TRIAL_STATE_LOST) << i;
+    EXPECT_EQ(Trial(id, 1).message(), "the worker gave it back");
+    EXPECT_EQ(Trial(id, 1).attempts(i - 1).state(), v1::TRIAL_STATE_CANCELLED);
+  }
+  EXPECT_TRUE(GiveOut({a, b}).leases.empty());
 }
 
 }  // namespace autocfg

@@ -33,7 +33,7 @@ TEST(AttemptVerdict, AShareGivenBackExplainsAPeersFailureUnlessItWasTold) {
   const std::vector<ShareEnd> unasked = {ShareEnd::kFailedByPeer, ShareEnd::kCancelled};
   EXPECT_EQ(VerdictOf(unasked).decisive, 1u);
   EXPECT_TRUE(VerdictOf(unasked).again);
-  EXPECT_FALSE(VerdictOf(unasked).costs);
+  EXPECT_TRUE(VerdictOf(unasked).costs) << "or it could be given back for ever";
   const std::vector<ShareEnd> told = {ShareEnd::kStopped, ShareEnd::kFailedByPeer};
   EXPECT_EQ(VerdictOf(told).end, ShareEnd::kFailedByPeer);
   EXPECT_TRUE(VerdictOf(told).again);
@@ -78,6 +78,8 @@ TEST(AttemptVerdict, StoredNumbersStay) {
     EXPECT_EQ(static_cast<std::size_t>(ends[i].first), i);
     EXPECT_EQ(StateOf(ends[i].first), ends[i].second) << i;
     EXPECT_EQ(Breaks(ends[i].first), i != 0 && i != 11) << i;
+    const bool given_back = ends[i].first == ShareEnd::kCancelled;
+    EXPECT_EQ(LastStateOf(ends[i].first), given_back ? v1::TRIAL_STATE_LOST : ends[i].second) << i;
   }
 }
 
