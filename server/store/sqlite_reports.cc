@@ -1,4 +1,5 @@
 // Reports and logs.
+#include <cstdint>
 #include <utility>
 
 #include "fmt/format.h"
@@ -12,11 +13,35 @@ constexpr const char* kReport = "report";
 constexpr std::int64_t kMaxLogBytesPerAttempt = 1 << 20;
 constexpr std::int64_t kKeptRefusals = 10'000;  // the newest
 
+// What a report says, as the subject of its request: the lease and a digest of all of it.
+std::string SubjectOf(const struct Report& report) {
+  v1::ReportTrialRequest all;
+  all.set_worker(report.worker);
+  all.set_session_epoch(report.session_epoch);
+  all.set_fencing_token(report.fencing_token);
+  all.set_attempt(report.attempt);
+  all.set_outcome(report.outcome);
+  all.set_failure(report.failure);
+  all.set_message(report.message);
+  if (report.measurement) *all.mutable_measurement() = *report.measurement;
+  if (report.calibration) *all.mutable_calibration() = *report.calibration;
+  if (report.out_of_memory) *all.mutable_out_of_memory() = *report.out_of_memory;
+  // FNV-1a, 64 bits (Fowler, Noll and Vo). The messages have no maps, so that their bytes are always the same.
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  for (const unsigned char byte : all.SerializeAsString()) hash = (hash ^ byte) * 0x100000001b3u;
+  return fmt::format("{}/{:016x}", report.lease_id, hash);
+}
+
+// Version 2 and those before kept the lease alone.
+bool IsOf(const std::string& subject, const struct Report& report) {
+  return subject == report.lease_id || subject == SubjectOf(report);
+}
+
 }  // namespace
 
 std::string SqliteStore::RefusalOf(const struct Report& report) {
   if (RequestIdTaken(report.request_id))
-    return fmt::format("request_id {} was used for another request", report.request_id);
+    return fmt::format("request_id {} was used for another request, or for other contents", report.request_id);
   SQLite::Statement row = Query(
       "SELECT worker, epoch, fencing_token, attempt, ending FROM shares WHERE lease_id = ?", report.lease_id);
   if (!row.executeStep()) return fmt::format("there is no lease {}", report.lease_id);
@@ -76,7 +101,7 @@ absl::Status SqliteStore::RecordReport(const struct Report& report, double now_s
     keep("UPDATE shares SET out_of_memory = ? WHERE lease_id = ?", *report.out_of_memory);
   if (report.measurement) keep("UPDATE shares SET measurement = ? WHERE lease_id = ?", *report.measurement);
   if (report.calibration) keep("UPDATE shares SET calibration = ? WHERE lease_id = ?", *report.calibration);
-  RememberRequest(report.request_id, kReport, report.lease_id);
+  RememberRequest(report.request_id, kReport, SubjectOf(report));
   SettleAttempt(job, report.attempt, now_s);
   return absl::OkStatus();
 }
@@ -85,7 +110,7 @@ absl::Status SqliteStore::Report(const struct Report& report, double now_s) {
   // The refusal is itself a write, so it is an answer of the transaction and not its error.
   const absl::StatusOr<std::string> refusal = Write([&]() -> absl::StatusOr<std::string> {
     const auto known = FindRequest(report.request_id, kReport);
-    if (known && *known == report.lease_id) return "";
+    if (known && IsOf(*known, report)) return "";
     std::string reason = RefusalOf(report);
     if (reason.empty()) {
       if (absl::Status status = RecordReport(report, now_s); !status.ok()) return status;

@@ -307,7 +307,8 @@ class Store {
   // at a job that has been cancelled since, or asked for anew, changes nothing but itself.
   //
   // Trial, attempt and measurement in one transaction under the fencing token. Idempotent by request_id.
-  // FailedPrecondition for a late, duplicate or foreign report, which is recorded as refused (the newest 10000 are kept);
+  // FailedPrecondition for a late, duplicate or foreign report, and for other contents under a known
+  // request_id: it is recorded as refused (the newest 10000 are kept);
   // InvalidArgument for a result of what its job did not ask for (report_fit.h), which leaves the lease. A worker
   // that gives a job back unasked (CANCELLED, and its attempt was not told to stop) or refuses it (REFUSED) has
   // it queued again, at the cost of one of its attempts; to deregister gives it back at no cost.

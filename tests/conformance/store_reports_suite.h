@@ -39,6 +39,33 @@ TEST_P(StoreSuite, ReportIsIdempotentByRequestId) {
   EXPECT_EQ(Refused(), 0);
 }
 
+TEST_P(StoreSuite, OtherContentsUnderAKnownRequestIdAreRefusedAndRecorded) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=1");
+  const std::int64_t epoch = Register();
+  const Lease lease = *Take(epoch);
+  const Report report = Measured(lease, epoch, "r1");
+  ASSERT_TRUE(store_->Report(report, 201).ok());
+  std::vector<Report> others(8, report);
+  others[0].outcome = v1::OUTCOME_FAILED;
+  others[1].worker = "workers/b";
+  others[2].session_epoch += 1;
+  others[3].fencing_token += 1;
+  others[4].attempt += 1;
+  others[5].measurement->set_step_time_s(0, 0.125);
+  others[6].lease_id += "0";
+  others[7].message = "late words";
+  std::int64_t refused = 0;
+  for (const Report& other : others) {
+    EXPECT_EQ(store_->Report(other, 202).code(), absl::StatusCode::kFailedPrecondition) << refused;
+    EXPECT_EQ(Refused(), ++refused);
+  }
+  EXPECT_TRUE(store_->Report(report, 203).ok()) << "the same again";
+  EXPECT_EQ(Refused(), refused);
+  EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_MEASURED);
+  EXPECT_EQ(Trial(id, 1).measured().median_step_time_s(), 0.25);
+}
+
 TEST_P(StoreSuite, TheMedianIsThatOfTheStepsWhateverTheReportSays) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=1");
