@@ -29,12 +29,46 @@ constexpr std::int64_t kMostRanks = 1024;
 // Of an emulated cluster: each rank is a process of this machine, and holds the whole program.
 constexpr std::int64_t kMostPacedRanks = 64;
 constexpr std::int64_t kMostPacedMicrobatches = 1 << 16;
+// Of a specification's texts and lists, so that every answer that carries it stays small.
+constexpr std::size_t kLongestName = 200;  // bytes
+constexpr int kMostAxes = 100;
+constexpr int kMostAxisValues = 1000;
+constexpr std::size_t kMostAxisBytes = 64 * kMostAxisValues;  // of an axis's values together: a split's can be long
 // Beyond these, a search that only predicts would enumerate for hours.
 constexpr std::int64_t kMostPredictedRanks = 1 << 20;
 constexpr std::int64_t kMostPredictedSequences = 1 << 24;
 
 absl::Status In(const char* field, const absl::Status& status) {
   return absl::Status(status.code(), fmt::format("spec.{}: {}", field, std::string(status.message())));
+}
+
+absl::Status CheckName(const char* field, const std::string& name) {
+  if (name.size() <= kLongestName) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("spec.{} has {} bytes; a name has {} at most", field, name.size(), kLongestName));
+}
+
+absl::Status CheckSizes(const v1::SearchSpec& spec) {
+  if (absl::Status status = CheckName("model.name", spec.model().name()); !status.ok()) return status;
+  if (absl::Status status = CheckName("cluster.name", spec.cluster().name()); !status.ok()) return status;
+  for (const v1::NodeGroup& group : spec.cluster().groups()) {
+    if (absl::Status status = CheckName("cluster.groups.device.name", group.device().name()); !status.ok()) return status;
+  }
+  if (spec.space_size() > kMostAxes)
+    return absl::InvalidArgumentError(fmt::format("spec.space has {} axes; {} are the most", spec.space_size(), kMostAxes));
+  for (const v1::SpaceAxis& axis : spec.space()) {
+    if (axis.values_size() > kMostAxisValues) {
+      return absl::InvalidArgumentError(fmt::format("spec.space: axis {} has {} values; {} are the most",
+                                                    Printable(axis.name()), axis.values_size(), kMostAxisValues));
+    }
+    std::size_t bytes = 0;
+    for (const std::string& value : axis.values()) bytes += value.size();
+    if (bytes > kMostAxisBytes) {
+      return absl::InvalidArgumentError(fmt::format("spec.space: the values of axis {} have {} bytes; {} are the most",
+                                                    Printable(axis.name()), bytes, kMostAxisBytes));
+    }
+  }
+  return absl::OkStatus();
 }
 
 bool OnGpus(const v1::ClusterSpec& cluster) {
@@ -155,6 +189,7 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
   if (!spec.has_model()) return absl::InvalidArgumentError("spec.model is missing");
   if (!spec.has_cluster()) return absl::InvalidArgumentError("spec.cluster is missing");
   if (!spec.has_workload()) return absl::InvalidArgumentError("spec.workload is missing");
+  if (absl::Status status = CheckSizes(spec); !status.ok()) return status;
 
   auto model = FromProto(spec.model());
   if (!model.ok()) return In("model", model.status());

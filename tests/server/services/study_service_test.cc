@@ -103,6 +103,24 @@ TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
   ExpectRefused(with([](auto& s) { s.set_device("cuda"); }), invalid, "the cluster's devices are CPUs");
   ExpectRefused(with([](auto& s) { s.set_device("tpu"); }), invalid, "give cpu, cuda or paced");
   ExpectRefused(with([](auto& s) { s.set_machine_ranks(-1); }), invalid, "machine_ranks");
+  const auto axis = [&](const std::string& name, int values, std::size_t bytes) {
+    return with([&](auto& s) {
+      v1::SpaceAxis& axis = *s.add_space();
+      axis.set_name(name);
+      for (int i = 1; i <= values; ++i) axis.add_values(fmt::format("{:0>{}}", i, bytes));
+    });
+  };
+  ExpectRefused(axis("tp", 1001, 4), invalid, "axis tp has 1001 values; 1000 are the most");
+  ExpectRefused(axis("tp", 100, 1000), invalid, "the values of axis tp have 100000 bytes; 64000 are the most");
+  ExpectRefused(with([](auto& s) {
+                  for (int i = 0; i <= 100; ++i) s.add_space()->set_name(fmt::format("axis{}", i));
+                }),
+                invalid, "spec.space has 101 axes");
+  const std::string long_name(201, 'n');
+  ExpectRefused(with([&](auto& s) { s.mutable_model()->set_name(long_name); }), invalid, "spec.model.name has 201 bytes");
+  ExpectRefused(with([&](auto& s) { s.mutable_cluster()->set_name(long_name); }), invalid, "spec.cluster.name");
+  ExpectRefused(with([&](auto& s) { s.mutable_cluster()->mutable_groups(0)->mutable_device()->set_name(long_name); }),
+                invalid, "device.name");
   const auto on_gpus = [&](const char* precision) {
     return with([precision](auto& s) {
       s.mutable_cluster()->mutable_groups(0)->mutable_device()->set_kind("cuda");
