@@ -26,6 +26,7 @@
 #include "nlohmann/json.hpp"
 #include "server/coordinator.h"
 #include "server/store/sqlite_store.h"
+#include "spdlog/spdlog.h"
 
 namespace autocfg {
 namespace {
@@ -227,6 +228,7 @@ int Run(int argc, char** argv) {
   const double rate = Number(argc, argv, "--jobs-per-second", 50);
   if (count <= 0 || seconds <= 0 || rate <= 0) Die("--workers, --seconds and --jobs-per-second are positive numbers");
 
+  spdlog::set_level(spdlog::level::err);  // standard output is the answer's
   std::string directory = "/tmp/autocfg_lease_bench_XXXXXX";
   if (mkdtemp(directory.data()) == nullptr) Die("no temporary directory");
   auto opened = OpenSqliteStore(directory + "/bench.db");
@@ -267,7 +269,7 @@ int Run(int argc, char** argv) {
       v1::Job job;
       job.set_ranks(1);
       job.set_device("cpu");
-      job.mutable_train();
+      job.mutable_train()->set_steps(1);
       const auto began = SteadyClock::now();
       const auto queued = store.EnqueueTrial(1, trial, job, 3, 0);
       const auto now = SteadyClock::now();
