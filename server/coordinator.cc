@@ -20,6 +20,7 @@
 #include "server/sched/lease_expiry.h"
 #include "server/sched/notifier.h"
 #include "server/sched/rendezvous.h"
+#include "server/services/malformed_calls.h"
 #include "server/services/study_service.h"
 #include "server/services/worker_service.h"
 #include "server/study_runner.h"
@@ -151,6 +152,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
   builder.RegisterService(&impl->studies);
   builder.RegisterService(&impl->workers);
   SetBounds(builder);
+  builder.experimental().SetInterceptorCreators(MalformedCallsSaySo());
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr || port == 0) {
     return absl::UnavailableError(fmt::format("address {}: {}", options.address,

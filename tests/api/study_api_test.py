@@ -136,6 +136,17 @@ class StudyApiTest(unittest.TestCase):
         self.failure(grpc.StatusCode.UNIMPLEMENTED, "StudyService", "ExportConfig", study="studies/1", format="megatron")
         self.assertEqual(self.api.health(""), 1)
 
+    def test_bytes_that_are_no_message(self):
+        for method in ("StudyService/CreateStudy", "StudyService/WatchStudy", "WorkerService/LeaseWork", "WorkerService/ReportTrial"):
+            call = (self.api.channel.unary_stream if method.endswith("WatchStudy") else self.api.channel.unary_unary)(
+                "/autocfg.v1." + method, request_serializer=lambda raw: raw, response_deserializer=lambda raw: raw)
+            with self.assertRaises(grpc.RpcError) as caught:
+                answer = call(b"\x0a\xff\xff\xff\xff\xff", timeout=30)
+                list(answer)
+            self.assertEqual(caught.exception.code(), grpc.StatusCode.INVALID_ARGUMENT, method)
+            self.assertIn("no message of its type", caught.exception.details(), method)
+        self.assertEqual(self.api.health(""), 1)
+
     def test_workers_are_listed(self):
         workers = self.api.call("WorkerService", "ListWorkers").workers
         self.assertEqual([worker.name for worker in workers], ["workers/one"])
