@@ -109,6 +109,7 @@ TEST(Dependencies, TrainerUsesNoGrpc) {
   for (const Include& include : Includes()) {
     if (!Within(include.file, "trainer")) continue;
     EXPECT_FALSE(include.target.find("grpc") != std::string::npos) << include.file << " includes " << include.target;
+    EXPECT_FALSE(Within(include.target, "proto/rpc")) << include.file << " includes " << include.target;
   }
 }
 
