@@ -131,8 +131,10 @@ void MatmulEpilogue(benchmark::State& state) {
   Bench b;
   const auto epilogue = static_cast<Epilogue>(state.range(0));
   const auto x = b.Add({T, H}), w = b.Add({H, F}), wt = b.Add({F, H}), pre = b.Add({T, F}), y = b.Add({T, F}), bias = b.Add({F});
+  const auto residual = b.Add({T, F});
   b.Commit();
   for (auto _ : state) {
+    if (epilogue == Epilogue::kResidual) b.ops().MatmulResidual(b(x), b(w), b(bias), b(residual), b(y), b.stream());
     if (epilogue == Epilogue::kBias) b.ops().MatmulBias(b(x), b(w), b(bias), b(y), b.stream());
     if (epilogue == Epilogue::kActivation) b.ops().MatmulActivation(Activation::kGelu, b(x), b(w), b(bias), b(pre), b(y), b.stream());
     if (epilogue == Epilogue::kActivationGradient) {

@@ -188,6 +188,16 @@ OpDesc MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias, const Te
   return desc;
 }
 
+OpDesc MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual, const Tensor& c) {
+  OpDesc desc = WithEpilogue(Matmul(a, Transpose::kNo, b, Transpose::kNo, c, false), Epilogue::kResidual);
+  desc.bias = bias.IsPresent();
+  RequireType(desc.kind, "c", c, a.dtype);
+  if (desc.bias) Same(desc.kind, "bias", bias, {desc.dims[1]}, a.dtype);
+  Same(desc.kind, "residual", residual, {desc.dims[0], desc.dims[1]}, a.dtype);
+  if (IsSameMemory(c, residual)) Fail(desc.kind, "c is residual");
+  return desc;
+}
+
 OpDesc MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& pre, const Tensor& y) {
   NotGated(activation);
   OpDesc desc = WithEpilogue(Matmul(a, Transpose::kNo, b, Transpose::kNo, pre, false), Epilogue::kActivation);

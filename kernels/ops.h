@@ -48,6 +48,8 @@ class Ops {
   // The products of a linear layer with what comes with them (search/ops/op_desc.h: Epilogue), each one op.
   // c[m,n] = a[m,k] b[k,n] + bias[n].
   virtual void MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c, Stream& stream) = 0;
+  // c[m,n] = a[m,k] b[k,n] + bias[n] (or absent) + residual[m,n]. c is not residual.
+  virtual void MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual, const Tensor& c, Stream& stream) = 0;
   // pre[m,n] = a[m,k] b[k,n] + bias[n] (or absent); y[m,n] = f(pre). The activation is not gated; y is not pre.
   virtual void MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& pre,
                                 const Tensor& y, Stream& stream) = 0;

@@ -60,6 +60,18 @@ class CpuOps final : public Ops {
     });
   }
 
+  void MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual, const Tensor& c, Stream&) override {
+    const OpDesc op = op_check::MatmulResidual(a, b, bias, residual, c);
+    Dispatch(op, a, {}, [&]<typename T>() {
+      Product<T>(op, a, b, c);
+      if (op.bias) {
+        cpu::BiasResidual(op.dims[0], op.dims[1], c.As<T>(), bias.As<const T>(), residual.As<const T>());
+      } else {
+        cpu::ResidualAdd(c.Elements(), c.As<T>(), residual.As<const T>());
+      }
+    });
+  }
+
   void MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& pre, const Tensor& y,
                         Stream&) override {
     const OpDesc op = op_check::MatmulActivation(activation, a, b, bias, pre, y);

@@ -63,6 +63,22 @@ void LinearOps::MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias,
   Dispatch(op, {}, [&]<typename T>() { cuda::BiasAdd(key.m, key.n, c.As<T>(), bias.As<const T>(), handle); });
 }
 
+void LinearOps::MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual, const Tensor& c, Stream& stream) {
+  const OpDesc op = op_check::MatmulResidual(a, b, bias, residual, c);
+  const MatmulKey key = KeyOf(op, c);
+  const cudaStream_t handle = HandleOf(stream);
+  // The library's c beside its d: the residual is read where the product is stored.
+  MatmulKey adding = key;
+  adding.accumulate = true;
+  const MatmulOperands operands{.a = a.data, .b = b.data, .d = c.data, .c = residual.data, .bias = bias.data};
+  if (!op.bias) return Plain(adding, operands, handle);
+  if (Fused(adding, LtEpilogue::kBias, operands, handle)) return;
+  Plain(key, {.a = a.data, .b = b.data, .d = c.data}, handle);
+  Dispatch(op, {}, [&]<typename T>() {
+    cuda::BiasResidual(key.m, key.n, c.As<T>(), bias.As<const T>(), residual.As<const T>(), handle);
+  });
+}
+
 void LinearOps::MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& pre,
                                  const Tensor& y, Stream& stream) {
   const OpDesc op = op_check::MatmulActivation(activation, a, b, bias, pre, y);

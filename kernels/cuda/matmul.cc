@@ -72,7 +72,7 @@ class Temporary {
 
 int AlignmentOf(const MatmulOperands& operands) {
   std::uintptr_t bits = 16;
-  for (const void* p : {operands.a, operands.b, static_cast<const void*>(operands.d), static_cast<const void*>(operands.bias),
+  for (const void* p : {operands.a, operands.b, static_cast<const void*>(operands.d), operands.c, static_cast<const void*>(operands.bias),
                         static_cast<const void*>(operands.aux)}) {
     bits |= reinterpret_cast<std::uintptr_t>(p);
   }
@@ -173,14 +173,15 @@ LtMatmul::Choice LtMatmul::Choose(const MatmulKey& key, const MatmulOperands& op
     return first;
   }
 
-  // What accumulates must not do so while it is timed: its results go elsewhere, or, where there is no room, the first candidate is taken.
+  // What adds to itself must not do so while it is timed: its results go elsewhere, or, where there is no room, the first candidate is taken.
   MatmulOperands timed = operands;
-  const Temporary elsewhere(key.accumulate ? key.m * key.n * SizeOf(key.result) : 1);
+  const bool in_place = key.accumulate && operands.c == nullptr;
+  const Temporary elsewhere(in_place ? key.m * key.n * SizeOf(key.result) : 1);
   if (elsewhere.data() == nullptr) {
     first.untimed = "the GPU has no memory left for a second result";
     return first;
   }
-  if (key.accumulate) timed.d = elsewhere.data();
+  if (in_place) timed.d = elsewhere.data();
   const Descriptors on_timed(key, timed);
   const int fastest = Fastest(candidates, [&](Choice& candidate) {
     candidate.seconds = SecondsOf(key, on_timed, timed, candidate, stream);
@@ -193,7 +194,8 @@ cublasStatus_t LtMatmul::Issue(const MatmulKey& key, const Descriptors& descript
                                cudaStream_t stream) {
   const float one = 1, beta = key.accumulate ? 1 : 0;
   void* workspace = scratch_.Get(kWorkspaceBytes);
-  return cublasLtMatmul(handle_, &descriptors.matmul, &one, operands.b, &descriptors.a, operands.a, &descriptors.b, &beta, operands.d,
+  const void* c = operands.c != nullptr ? operands.c : operands.d;
+  return cublasLtMatmul(handle_, &descriptors.matmul, &one, operands.b, &descriptors.a, operands.a, &descriptors.b, &beta, c,
                         &descriptors.d, operands.d, &descriptors.d, &choice.algorithm, workspace, choice.workspace_bytes, stream);
 }
 

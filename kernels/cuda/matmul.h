@@ -20,7 +20,8 @@ namespace autocfg::cuda {
 struct MatmulOperands {
   const void* a = nullptr;
   const void* b = nullptr;
-  void* d = nullptr;     // its old value is c where the key accumulates
+  void* d = nullptr;
+  const void* c = nullptr;  // what is added where the key accumulates, laid out as d; null: d's old value
   void* bias = nullptr;  // [n] in the operands' type (kBias, kGeluBias), or in the result's type (kBiasGradient: written)
   void* aux = nullptr;   // [m,n] in the result's type (kGelu, kGeluBias: written; kGeluGradient: read)
 };

@@ -26,7 +26,7 @@ struct MatmulKey {
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false;  // a is [k,m]
   bool transpose_b = false;  // b is [n,k]
-  bool accumulate = false;   // c = d's old value
+  bool accumulate = false;   // c is added
   DType operands = DType::kF32;
   DType result = DType::kF32;
   LtEpilogue epilogue = LtEpilogue::kNone;

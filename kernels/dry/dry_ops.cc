@@ -24,6 +24,9 @@ class DryOps final : public Ops {
                                 Stream&) override {
     log_.Record(op_check::MatmulActivationBackward(activation, dy, b, pre, dpre));
   }
+  void MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual, const Tensor& c, Stream&) override {
+    log_.Record(op_check::MatmulResidual(a, b, bias, residual, c));
+  }
   void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias, Stream&) override {
     log_.Record(op_check::MatmulBiasGradient(x, dy, dw, dbias));
   }

@@ -65,8 +65,8 @@ absl::StatusOr<OpDesc> FromProto(const v1::OpDesc& message) {
   }
   op.bias = message.bias();
   op.master_weights = message.master_weights();
-  if (op.bias && op.kind != OpKind::kActivationForward && op.epilogue != Epilogue::kActivation) {
-    return Invalid("kind", Name(op.kind), "activation_forward, or matmul with epilogue activation, where bias is set");
+  if (op.bias && !TakesBias(op)) {
+    return Invalid("kind", Name(op.kind), "activation_forward, or matmul with epilogue activation or residual, where bias is set");
   }
   if (op.master_weights && op.kind != OpKind::kAdamW) return Invalid("kind", Name(op.kind), "adamw where master_weights is set");
   if (HasActivation(op)) {

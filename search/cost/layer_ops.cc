@@ -24,9 +24,8 @@ class OpLister {
   void Matmul(Epilogue epilogue, std::int64_t m, std::int64_t n, std::int64_t k) {
     Matmul(m, n, k);
     SetEpilogue(ops.back(), epilogue);
-    if (!HasActivation(ops.back())) return;
-    ops.back().activation = model_.activation;
-    ops.back().bias = epilogue == Epilogue::kActivation && model_.bias;
+    if (HasActivation(ops.back())) ops.back().activation = model_.activation;
+    ops.back().bias = TakesBias(ops.back()) && model_.bias;
   }
   // dW[rows of dW, columns] += x^T dy over T tokens, of a matrix without a bias.
   void WeightGradient(std::int64_t rows, std::int64_t columns) { Matmul(rows, columns, s.tokens, true, false, true); }
@@ -44,7 +43,6 @@ class OpLister {
   void Rows(OpKind kind, std::int64_t width) { Add(kind, types.compute, {s.tokens, width}); }
   void NormForward() { Rows(model_.norm == Norm::kLayerNorm ? OpKind::kLayerNormForward : OpKind::kRmsNormForward, s.hidden); }
   void NormBackward() { Rows(model_.norm == Norm::kLayerNorm ? OpKind::kLayerNormBackward : OpKind::kRmsNormBackward, s.hidden); }
-  void Residual() { Rows(model_.bias ? OpKind::kBiasResidual : OpKind::kResidualAdd, s.hidden); }
   void GatedActivation(OpKind kind) {
     Rows(kind, s.ffn);
     ops.back().activation = model_.activation;
@@ -87,6 +85,13 @@ class OpLister {
     if (plan_.tp > 1) Communicate(kind, type, CommGroup::kTensor, plan_.tp, n);
   }
   void ReduceHidden() { TensorReduce(OpKind::kAllReduceSum, types.compute, s.tokens * s.hidden); }
+  // From `width` columns back into the residual stream.
+  void RowParallelForward(std::int64_t width) {
+    if (plan_.tp == 1) return Matmul(Epilogue::kResidual, s.tokens, s.hidden, width);
+    Matmul(s.tokens, s.hidden, width);
+    ReduceHidden();
+    Rows(model_.bias ? OpKind::kBiasResidual : OpKind::kResidualAdd, s.hidden);
+  }
   void Message(OpKind kind) {
     const std::int64_t whole = s.tokens * s.hidden;
     const std::int64_t sent = ScattersMessages(plan_) ? (whole + plan_.tp - 1) / plan_.tp : whole;
@@ -102,9 +107,7 @@ class OpLister {
     Matmul(model_.bias ? Epilogue::kBias : Epilogue::kNone, s.tokens, s.qkv, s.hidden);
     Rope();
     AttentionForward();
-    Matmul(s.tokens, s.hidden, s.attention);
-    ReduceHidden();
-    Residual();
+    RowParallelForward(s.attention);
     NormForward();
     ActivationForward();
   }
@@ -157,9 +160,7 @@ std::vector<OpDesc> BackwardOps(const ModelSpec& model, const Workload& workload
 std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   l.LayerForwardHead();
-  l.Matmul(l.s.tokens, l.s.hidden, l.s.ffn);
-  l.ReduceHidden();
-  l.Residual();
+  l.RowParallelForward(l.s.ffn);
   return std::move(l.ops);
 }
 

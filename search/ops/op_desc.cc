@@ -43,7 +43,8 @@ constexpr std::array<KindFacts, kOpKindCount> kKinds = {{
     {"all_gather", 1},
 }};
 
-constexpr std::array<std::string_view, kEpilogueCount> kEpilogues = {"none", "bias", "activation", "activation_gradient", "bias_gradient"};
+constexpr std::array<std::string_view, kEpilogueCount> kEpilogues = {"none",          "bias",     "activation", "activation_gradient",
+                                                                       "bias_gradient", "residual"};
 
 constexpr std::array<std::string_view, 6> kGroups = {"none", "tensor", "data", "pipeline", "embedding", "world"};
 
@@ -57,6 +58,7 @@ double EpilogueElements(const OpDesc& op, double m, double n) {
     case Epilogue::kActivation: return m * n + (op.bias ? n : 0);  // both pre and y are written
     case Epilogue::kActivationGradient: return m * n;              // pre is read
     case Epilogue::kBiasGradient: return 2 * n;                    // in and out; dy is an operand of the product
+    case Epilogue::kResidual: return m * n + (op.bias ? n : 0);    // residual is read
   }
   return 0;
 }
@@ -151,9 +153,8 @@ std::string ToString(const OpDesc& op) {
     text += fmt::format(" {}{}{}", op.transpose_a ? 't' : 'n', op.transpose_b ? 't' : 'n', op.accumulate ? " acc" : "");
     if (op.epilogue != Epilogue::kNone) text += fmt::format(" {}", Name(op.epilogue));
   }
-  if (HasActivation(op)) {
-    text += fmt::format(" {}{}", Name(op.activation), op.bias ? " bias" : "");
-  }
+  if (HasActivation(op)) text += fmt::format(" {}", Name(op.activation));
+  if (op.bias) text += " bias";
   if (op.master_weights) text += " master";
   if (op.group != CommGroup::kNone) text += fmt::format(" {}/{}", Name(op.group), op.group_size);
   for (int i = 0; i < FactsOf(op.kind).dims; ++i) {

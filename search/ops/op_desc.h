@@ -71,8 +71,9 @@ enum class Epilogue : std::uint8_t {
   kActivation,          // pre = a b (+ bias where `bias`), y = f(pre), both kept; nothing transposed
   kActivationGradient,  // dpre = (dy b^T) * f'(pre)
   kBiasGradient,        // dw += x^T dy, dbias += column sums of dy
+  kResidual,            // c = a b (+ bias where `bias`) + residual; nothing transposed
 };
-inline constexpr int kEpilogueCount = static_cast<int>(Epilogue::kBiasGradient) + 1;
+inline constexpr int kEpilogueCount = static_cast<int>(Epilogue::kResidual) + 1;
 
 // The ranks that a communication op spans; kNone for compute.
 enum class CommGroup : std::uint8_t { kNone, kTensor, kData, kPipeline, kEmbedding, kWorld };
@@ -84,7 +85,7 @@ struct OpDesc {
   bool transpose_b = false;  // kMatmul only
   bool accumulate = false;   // kMatmul: C += rather than C =
   Epilogue epilogue = Epilogue::kNone;  // kMatmul only
-  bool bias = false;         // kActivationForward and Epilogue::kActivation only: a bias is added first
+  bool bias = false;         // TakesBias only: a bias is added first
   bool master_weights = false;  // kAdamW: a copy of the weights in the optimizer's type is updated too
   Activation activation = Activation::kGelu;  // where HasActivation; elsewhere as it is here
   CommGroup group = CommGroup::kNone;
@@ -96,7 +97,7 @@ struct OpDesc {
 
 std::string_view Name(OpKind kind);         // "matmul", "layer_norm_forward", ...
 std::string_view Name(CommGroup group);     // "none", "tensor", "data", "pipeline", "embedding", "world"
-std::string_view Name(Epilogue epilogue);   // "none", "bias", "activation", "activation_gradient", "bias_gradient"
+std::string_view Name(Epilogue epilogue);   // "none", "bias", "activation", "activation_gradient", "bias_gradient", "residual"
 std::optional<OpKind> ParseOpKind(std::string_view name);
 std::optional<CommGroup> ParseCommGroup(std::string_view name);
 std::optional<Epilogue> ParseEpilogue(std::string_view name);
@@ -107,12 +108,17 @@ constexpr bool HasActivation(const OpDesc& op) {
   return op.kind == OpKind::kActivationForward || op.kind == OpKind::kActivationBackward || op.epilogue == Epilogue::kActivation ||
          op.epilogue == Epilogue::kActivationGradient;
 }
+// Whether the op is one that adds a bias or not, as OpDesc::bias says.
+constexpr bool TakesBias(const OpDesc& op) {
+  return op.kind == OpKind::kActivationForward || op.epilogue == Epilogue::kActivation || op.epilogue == Epilogue::kResidual;
+}
 constexpr bool IsCommunication(OpKind kind) { return kind >= OpKind::kAllReduceSum; }
 
 // Sets transpose_a, transpose_b and accumulate to those of the product's epilogue; kNone leaves them as they are.
 void SetEpilogue(OpDesc& op, Epilogue epilogue);
 
-// One line, e.g. "matmul fp32 nt acc 512x768x3072", "matmul fp32 nn activation gelu bias 512x3072x768", "activation_forward fp32 swiglu
+// One line, e.g. "matmul fp32 nt acc 512x768x3072", "matmul fp32 nn activation gelu bias 512x3072x768",
+// "matmul bf16 nn residual bias 512x768x768", "activation_forward fp32 swiglu
 // 512x3072" or "all_reduce_sum fp32 tensor/4 65536".
 std::string ToString(const OpDesc& op);
 

@@ -34,6 +34,21 @@ TEST_P(OpsEpilogueSuite, MatmulBias) {
   }
 }
 
+TEST_P(OpsEpilogueSuite, MatmulResidual) {
+  for (const auto& [m, n, k] : kProductSizes) {
+    for (bool with_bias : {true, false}) {
+      const Values a = Random(m * k, 1), b = Random(k * n, 2), bias = with_bias ? Random(n, 3) : reference::Zeros(n);
+      const Values residual = Random(m * n, 4, -8, 8);
+      Values want = ProductWithBias(m, n, k, a, b, bias);
+      for (std::size_t i = 0; i < want.size(); ++i) want[i] += residual[i];
+      const Tensor residual_ = dev_.Put({m, n}, residual), c = dev_.New({m, n});
+      ops_.MatmulResidual(dev_.Put({m, k}, a), dev_.Put({k, n}, b), with_bias ? dev_.Put({n}, bias) : Tensor{}, residual_, c, stream_);
+      Near(c, want, with_bias ? "c, with a bias" : "c", 1, 1);  // the product may be rounded first
+      EXPECT_EQ(dev_.Get(residual_), residual) << "the input was changed";
+    }
+  }
+}
+
 TEST_P(OpsEpilogueSuite, MatmulActivationKeepsBoth) {
   for (const Activation activation : kPlainActivations) {
     for (const auto& [m, n, k] : kProductSizes) {

@@ -105,6 +105,27 @@ TEST_P(OpsGradientSuite, MatmulBias) {
   ExpectGradient(loss(bias_), bias, dev_.Get(dbias), "dbias");
 }
 
+// y = a b + bias + residual: the gradient by the residual is that by y.
+TEST_P(OpsGradientSuite, MatmulResidual) {
+  const std::int64_t m = 6, n = 4, k = 5;
+  const Values a = Random(m * k, 1), b = Random(k * n, 2), bias = Random(n, 3), residual = Random(m * n, 4), w = Random(m * n, 5);
+  const Tensor a_ = dev_.Put({m, k}, a), b_ = dev_.Put({k, n}, b), bias_ = dev_.Put({n}, bias), residual_ = dev_.Put({m, n}, residual);
+  const Tensor c = dev_.New({m, n}), db = dev_.Put({k, n}, Values(k * n, 0)), dbias = dev_.Put({n}, Values(n, 0));
+  const auto loss = [&](const Tensor& input) {
+    return [&, input](const Values& x) {
+      dev_.Set(input, x);
+      ops_.MatmulResidual(a_, b_, bias_, residual_, c, stream_);
+      return Dot(dev_.Get(c), w);
+    };
+  };
+  ops_.MatmulBiasGradient(a_, dev_.Put({m, n}, w), db, dbias, stream_);
+  ExpectGradient(loss(b_), b, dev_.Get(db), "db");
+  dev_.Set(b_, b);
+  ExpectGradient(loss(bias_), bias, dev_.Get(dbias), "dbias");
+  dev_.Set(bias_, bias);
+  ExpectGradient(loss(residual_), residual, w, "dresidual");
+}
+
 TEST_P(OpsGradientSuite, BiasResidual) {
   const std::int64_t rows = 10, width = 3;
   const Values y = Random(rows * width, 1), bias = Random(width, 2), residual = Random(rows * width, 3);

@@ -64,6 +64,16 @@ TEST_P(OpsShapeSuite, MatmulWithAnEpilogue) {
   Refused(with_bias(bad, c), "matmul");
   Refused(with_bias({}, c), "matmul");
   Refused(with_bias(bias, T({4, 2})), "matmul");
+  const auto with_residual = [&](Tensor vector, Tensor residual, Tensor result) {
+    return [=, this] { ops_.MatmulResidual(a, b, vector, residual, result, s_); };
+  };
+  EXPECT_NO_THROW(with_residual(bias, T({2, 4}), c)());
+  EXPECT_NO_THROW(with_residual({}, T({2, 4}), c)());
+  Refused(with_residual(bad, T({2, 4}), c), "matmul");
+  Refused(with_residual(bias, T({4, 2}), c), "matmul");
+  Refused(with_residual(bias, {}, c), "matmul");
+  Refused(with_residual(bias, Of({2, 4}, OtherType()), c), "matmul");
+  if (c.data != nullptr) Refused(with_residual(bias, c, c), "matmul");
   const auto forward = [&](Activation f, Tensor vector, Tensor pre, Tensor y) {
     return [=, this] { ops_.MatmulActivation(f, a, b, vector, pre, y, s_); };
   };

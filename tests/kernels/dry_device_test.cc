@@ -35,6 +35,8 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   const Tensor half = Make({6, 2}), grouped = Make({2, 3, 8}), tokens3 = Make({2, 3, 4}), table = Make({9, 4});
   ops->Matmul(Make({6, 5}), Transpose::kNo, Make({4, 5}), Transpose::kYes, x, true, s);
   ops->MatmulBias(Make({6, 5}), Make({5, 4}), w, x, s);
+  ops->MatmulResidual(Make({6, 5}), Make({5, 4}), w, x, x, s);
+  ops->MatmulResidual(Make({6, 5}), Make({5, 4}), {}, x, x, s);
   ops->MatmulActivation(Activation::kRelu, Make({6, 5}), Make({5, 4}), w, x, x, s);
   ops->MatmulActivation(Activation::kGelu, Make({6, 5}), Make({5, 4}), {}, x, x, s);
   ops->MatmulActivationBackward(Activation::kRelu, Make({6, 5}), Make({4, 5}), x, x, s);
@@ -79,6 +81,8 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   OpDesc relu = product(Epilogue::kActivation, {6, 4, 5}), relu_backward = product(Epilogue::kActivationGradient, {6, 4, 5});
   relu.activation = relu_backward.activation = Activation::kRelu;
   relu.bias = true;
+  OpDesc residual = product(Epilogue::kResidual, {6, 4, 5});
+  residual.bias = true;
   OpDesc geglu = Desc(OpKind::kActivationForward, {6, 2});
   geglu.bias = true;
   geglu.activation = Activation::kGeGlu;
@@ -90,7 +94,7 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   EXPECT_THAT(
       log.ops(),
       testing::ElementsAre(
-          matmul, product(Epilogue::kBias, {6, 4, 5}), relu, product(Epilogue::kActivation, {6, 4, 5}), relu_backward,
+          matmul, product(Epilogue::kBias, {6, 4, 5}), residual, product(Epilogue::kResidual, {6, 4, 5}), relu, product(Epilogue::kActivation, {6, 4, 5}), relu_backward,
           product(Epilogue::kBiasGradient, {5, 4, 6}), Desc(OpKind::kLayerNormForward, {6, 4, 0, 0}),
           Desc(OpKind::kLayerNormBackward, {6, 4, 0, 0}), Desc(OpKind::kBiasResidual, {6, 4, 0, 0}), swiglu, geglu, geglu_backward,
           Desc(OpKind::kRmsNormForward, {6, 4}), Desc(OpKind::kRmsNormBackward, {6, 4}), Desc(OpKind::kResidualAdd, {6, 4}),

@@ -183,6 +183,9 @@ class RemoteOps final : public Ops {
                                 Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->MatmulActivationBackward(activation, R(dy), R(b), R(pre), R(dpre), h); });
   }
+  void MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual, const Tensor& c, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->MatmulResidual(R(a), R(b), R(bias), R(residual), R(c), h); });
+  }
   void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias, Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->MatmulBiasGradient(R(x), R(dy), R(dw), R(dbias), h); });
   }

@@ -52,7 +52,10 @@ std::vector<OpDesc> OtherOps(DType type) {
     if (!gated) SetEpilogue(op, Epilogue::kActivationGradient);
     op.activation = activation;
   }
-  for (const Epilogue epilogue : {Epilogue::kBias, Epilogue::kBiasGradient}) SetEpilogue(add(OpKind::kMatmul, {6, 12, 5}), epilogue);
+  for (const Epilogue epilogue : {Epilogue::kBias, Epilogue::kBiasGradient, Epilogue::kResidual}) SetEpilogue(add(OpKind::kMatmul, {6, 12, 5}), epilogue);
+  OpDesc with_bias = ops.back();
+  with_bias.bias = true;
+  ops.push_back(with_bias);
   add(OpKind::kRope, {6, 3, 4});
   add(OpKind::kAttentionForward, {2, 3, 4, 6, 2});
   add(OpKind::kAttentionBackward, {2, 3, 4, 6, 2});

@@ -6,6 +6,10 @@ namespace autocfg {
 
 void RowParallelForward(const Execution& run, const LinearParameters& p, const Tensor& x,
                         const Tensor& residual, const Tensor& y) {
+  if (run.groups.tensor == nullptr) {
+    run.ops.MatmulResidual(x, p.weight.value, p.bias.value, residual, y, run.stream);
+    return;
+  }
   run.ops.Matmul(x, Transpose::kNo, p.weight.value, Transpose::kNo, y, false, run.stream);
   run.AllReduce(run.groups.tensor, y, ReduceOp::kSum);
   if (p.bias.present()) {

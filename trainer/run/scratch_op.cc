@@ -160,6 +160,16 @@ void ScratchOp::PrepareEpilogue(const OpDesc& op) {
       Add(op.dtype, {m, n}, 1, 0.2);
       run_ = [=, this] { ops_.MatmulActivationBackward(activation, tensors_[0], tensors_[1], tensors_[3], tensors_[2], stream_); };
       return;
+    case Epilogue::kResidual: {
+      const bool bias = op.bias;
+      Add(op.dtype, {m, n}, 0, 1);
+      if (bias) Add(op.dtype, {n}, 0, 0.1);
+      run_ = [=, this] {
+        const auto& v = tensors_;
+        ops_.MatmulResidual(v[0], v[1], bias ? v[4] : Tensor{}, v[3], v[2], stream_);
+      };
+      return;
+    }
     case Epilogue::kBiasGradient:
       Add(StatisticsType(op.dtype), {n}, 0, 0.1);
       run_ = [this] { ops_.MatmulBiasGradient(tensors_[0], tensors_[1], tensors_[2], tensors_[3], stream_); };

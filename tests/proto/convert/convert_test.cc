@@ -292,7 +292,7 @@ TEST(OpConvert, EpiloguesThereAndBack) {
       OpDesc op{.kind = OpKind::kMatmul, .dims = {2, 3, 4}};
       SetEpilogue(op, static_cast<Epilogue>(e));
       if (HasActivation(op)) op.activation = Activation::kRelu;
-      op.bias = bias && op.epilogue == Epilogue::kActivation;
+      op.bias = bias && TakesBias(op);
       const auto back = FromProto(Wire(ToProto(op)));
       ASSERT_TRUE(back.ok()) << back.status();
       EXPECT_EQ(*back, op);

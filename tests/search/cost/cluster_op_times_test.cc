@@ -99,6 +99,7 @@ TEST(ClusterOpTimes, EpiloguesByHand) {
   EXPECT_NEAR(beyond_product(Epilogue::kActivation, true), 2 * (m * n + n), 1);
   EXPECT_NEAR(beyond_product(Epilogue::kActivationGradient), 2 * m * n, 1);
   EXPECT_NEAR(beyond_product(Epilogue::kBiasGradient), 2 * 2 * n, 1);
+  EXPECT_NEAR(beyond_product(Epilogue::kResidual, true), 2 * (m * n + n), 1);
 }
 
 TEST(ClusterOpTimes, AttentionByHand) {

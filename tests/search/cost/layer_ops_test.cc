@@ -50,6 +50,15 @@ TEST_F(LayerOpsTest, LayerForward) {
                           "all_reduce_sum fp32 tensor/2 8192", "bias_residual fp32 64x128"));
 }
 
+// Where no sum over a tensor group comes between, the products add the residual themselves.
+TEST_F(LayerOpsTest, LayerForwardOfOneTensorRank) {
+  plan.tp = 1;
+  EXPECT_THAT(Text(LayerForwardOps(model, workload, plan)),
+              ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nn bias 64x384x128", "attention_forward fp32 2x32x8x16x8",
+                          "matmul fp32 nn residual bias 64x128x128", "layer_norm_forward fp32 64x128",
+                          "matmul fp32 nn activation gelu bias 64x512x128", "matmul fp32 nn residual bias 64x128x512"));
+}
+
 TEST_F(LayerOpsTest, LayerBackward) {
   EXPECT_THAT(
       Text(LayerBackwardOps(model, workload, plan)),

@@ -76,6 +76,7 @@ TEST(OpDesc, EachEpilogueHasOneForm) {
   EXPECT_EQ(form(Epilogue::kActivation), (std::array{false, false, false}));
   EXPECT_EQ(form(Epilogue::kActivationGradient), (std::array{false, true, false}));
   EXPECT_EQ(form(Epilogue::kBiasGradient), (std::array{true, false, true}));
+  EXPECT_EQ(form(Epilogue::kResidual), (std::array{false, false, false}));
 }
 
 TEST(OpDesc, Communication) {
@@ -100,6 +101,8 @@ TEST(OpDesc, Line) {
   EXPECT_EQ(ToString(Product(Epilogue::kActivationGradient, {4, 5, 6}, Activation::kGeluErf)),
             "matmul fp32 nt activation_gradient gelu_erf 4x5x6");
   EXPECT_EQ(ToString(Product(Epilogue::kBiasGradient, {4, 5, 6})), "matmul fp32 tn acc bias_gradient 4x5x6");
+  EXPECT_EQ(ToString(Product(Epilogue::kResidual, {4, 5, 6})), "matmul fp32 nn residual 4x5x6");
+  EXPECT_EQ(ToString(Product(Epilogue::kResidual, {4, 5, 6}, Activation::kGelu, true)), "matmul fp32 nn residual bias 4x5x6");
   OpDesc reduce = Op(OpKind::kAllReduceSum, {65536});
   reduce.group = CommGroup::kTensor;
   reduce.group_size = 4;
@@ -143,6 +146,8 @@ TEST(OpDesc, MinBytes) {
   EXPECT_EQ(MinBytes(Product(Epilogue::kActivation, {2, 3, 5}, Activation::kGelu, true)), 4 * (10 + 15 + 6 + 6 + 3));
   EXPECT_EQ(MinBytes(Product(Epilogue::kActivationGradient, {2, 3, 5})), 4 * (10 + 15 + 6 + 6)) << "what the forward kept";
   EXPECT_EQ(MinBytes(Product(Epilogue::kBiasGradient, {2, 3, 5})), 4 * (10 + 15 + 12 + 6)) << "the bias gradient in and out";
+  EXPECT_EQ(MinBytes(Product(Epilogue::kResidual, {2, 3, 5})), 4 * (10 + 15 + 6 + 6)) << "the residual is read";
+  EXPECT_EQ(MinBytes(Product(Epilogue::kResidual, {2, 3, 5}, Activation::kGelu, true)), 4 * (10 + 15 + 6 + 6 + 3));
   EXPECT_EQ(MinBytes(Op(OpKind::kFill, {100})), 400);
   EXPECT_EQ(MinBytes(Op(OpKind::kAdamW, {100})), 2800);
   OpDesc with_master = Op(OpKind::kAdamW, {100});
