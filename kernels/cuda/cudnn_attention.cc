@@ -45,6 +45,20 @@ class Operands {
   std::vector<void*> data_;
 };
 
+// What cuDNN tells of a plan, for logs.
+std::string About(const CudnnPlan& plan) {
+  std::string text;
+  try {
+    text = plan.Kernels();
+  } catch (const CudnnError& e) {
+    text = fmt::format("kernels not told: {}", e.what());
+  }
+  if (text.empty()) text = "kernels not told";
+  if (!plan.passed_over().empty())
+    text += fmt::format(" and not the preferred engine: {}", plan.passed_over());
+  return text;
+}
+
 constexpr std::int64_t kAlignment = 256;  // of a part of the scratch memory
 constexpr float kLowest = std::numeric_limits<float>::lowest(), kOne = 1;
 
@@ -136,6 +150,13 @@ void CudnnAttention::Backward(const AttentionShape& shape, const __nv_bfloat16* 
   operands.Add(AttentionTensor::kLowest, &kLowest);
   operands.Add(AttentionTensor::kOne, &kOne);
   plan.Execute(state_->handle, operands.ids(), operands.data(), sums + sum_bytes);
+}
+
+std::string CudnnAttention::Description(const AttentionShape& shape) {
+  const Plans& plans = state_->At(shape);
+  if (!plans.refusal.empty()) return plans.refusal;
+  return fmt::format("cuDNN {}: forward {}; backward {}", Version(), About(*plans.forward),
+                     About(*plans.backward));
 }
 
 std::string CudnnAttention::Version() {
