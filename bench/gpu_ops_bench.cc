@@ -1,8 +1,8 @@
 // Times single ops of the GPU engine at the shapes of a file (deploy/gpu/op_shapes.json), on random data:
 // bf16 with fp32 statistics, gradients and optimizer. Each time is the median of many runs by events on the
 // stream, after warm-up. bench/gpu_ops_torch.py times PyTorch's at the same shapes. usage:
-// autocfg_gpu_ops_bench SHAPES.json [NAME,NAME...]   Prints one JSON object: {"device", "ops": {name: {part:
-// {"median_s", "min_s", "runs"}}}}.
+// autocfg_gpu_ops_bench SHAPES.json [NAME,NAME...]   Prints one JSON object: {"device", "choices": [what the
+// engine says of the kernels that it chose], "ops": {name: {part: {"median_s", "min_s", "runs"}}}}.
 //        autocfg_gpu_ops_bench --hold BYTES   Takes that much of the GPU's memory, prints "held" and keeps it
 //        until standard input ends.
 #include <algorithm>
@@ -25,6 +25,7 @@
 #include "kernels/cuda/cuda_error.h"
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/cuda_stream.h"
+#include "kernels/op_choice.h"
 #include "nlohmann/json.hpp"
 
 namespace autocfg {
@@ -113,6 +114,12 @@ class Bench {
  public:
   Bench()
       : device_(cuda::CreateCudaDevice(0)), ops_(cuda::CreateCudaOps()), stream_(device_->CreateStream()) {}
+
+  std::vector<std::string> Choices() const {
+    std::vector<std::string> texts;
+    for (const OpChoice& choice : cuda::ChoicesOf(*ops_)) texts.push_back(choice.text);
+    return texts;
+  }
 
   // The parts of one shape. Throws std::invalid_argument for a kind that is none.
   Json Run(const Json& shape) {
@@ -230,14 +237,16 @@ class Bench {
     Tensors tensors(*device_, *stream_);
     std::vector<AdamWTensor> list;
     for (std::int64_t left = shape.at("elements"); left >= kEach; left -= kEach) {
-      list.push_back({.param = tensors.Normal(DType::kBF16, {kEach}),
-                      .grad = tensors.Normal(DType::kF32, {kEach}),
-                      .master = tensors.Normal(DType::kF32, {kEach}),
-                      .m = tensors.Normal(DType::kF32, {kEach}),
-                      .v = tensors.Normal(DType::kF32, {kEach}, 4, 0.5f),
-                      .weight_decay = 0.1});
+      AdamWTensor& t = list.emplace_back();
+      t.param = tensors.Normal(DType::kBF16, {kEach});
+      t.grad = tensors.Normal(DType::kF32, {kEach});
+      t.master = tensors.Normal(DType::kF32, {kEach});
+      t.m = tensors.Normal(DType::kF32, {kEach});
+      t.v = tensors.Normal(DType::kF32, {kEach}, 4, 0.5f);
+      t.weight_decay = 0.1;
     }
-    const AdamWParams params{.lr = 1e-5};
+    AdamWParams params;  // gradients are not clipped
+    params.lr = 1e-5;
     return {{"step_s", TimeOf([&] { ops_->AdamW(list, params, *stream_); })}};
   }
 
@@ -272,7 +281,7 @@ int Main(const char* path, const char* only) {
   }
   cudaDeviceProp properties{};
   cuda::Check(cudaGetDeviceProperties(&properties, 0), "asking for the GPU's name");
-  std::cout << Json{{"device", properties.name}, {"ops", ops}}.dump() << "\n";
+  std::cout << Json{{"device", properties.name}, {"choices", bench.Choices()}, {"ops", ops}}.dump() << "\n";
   return 0;
 }
 

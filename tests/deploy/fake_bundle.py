@@ -10,6 +10,7 @@ sys.path.insert(0, str(SOURCE / "deploy"))
 sys.dont_write_bytecode = True
 
 # FAKE_GPU=1: there is a GPU. FAKE_WRONG=PLAN: losses under it are off by a thousandth. FAKE_HANG=DEVICE: its runs never end. FAKE_NCCL=no: NCCL refuses.
+# FAKE_CUDNN=no: cuDNN refuses attention; slow: it needs three times as long as our own kernels.
 # FAKE_FAIL=WORD: runs with this word among their arguments fail.
 AUTOCFG = r'''
 import json, os, sys, time
@@ -80,10 +81,18 @@ if sys.argv[1] == "--hold":
     open(os.environ["FAKE_LOG"] + ".held", "w").close()
     print("held", flush=True)
     sys.stdin.read()
+forced = os.environ.get("AUTOCFG_ATTENTION")
+if forced == "cudnn" and os.environ.get("FAKE_CUDNN") == "no":
+    if os.environ.get("CUDNN_LOGLEVEL_DBG") == "2":
+        with open(os.environ["CUDNN_LOGDEST_DBG"], "w") as log:
+            log.write("W! CuDNN (v91900 56) function cudnnBackendFinalize() called:\nw!     Warning: CUDNN_STATUS_NOT_SUPPORTED_SHAPE; Reason: too wide\n\n")
+    sys.stderr.write("autocfg_gpu_ops_bench: cuDNN refuses this attention\n")
+    sys.exit(1)
+slow = 3.0 if forced == "cudnn" and os.environ.get("FAKE_CUDNN") == "slow" else 1.0
 parts = {"matmul": ["product_s"], "copy": ["copy_s"], "attention": ["forward_s", "backward_s"], "layer_norm": ["forward_s", "backward_s"],
          "cross_entropy": ["both_s"], "adamw": ["step_s"]}
-ops = {shape["name"]: {part: {"median_s": 0.002, "min_s": 0.001, "runs": 30} for part in parts[shape["kind"]]} for shape in json.load(open(sys.argv[1]))}
-print(json.dumps({"device": "fake", "ops": ops}))
+ops = {shape["name"]: {part: {"median_s": 0.002 * slow, "min_s": 0.001, "runs": 30} for part in parts[shape["kind"]]} for shape in json.load(open(sys.argv[1]))}
+print(json.dumps({"device": "fake", "choices": ["attention: by %s" % forced], "ops": ops}))
 '''
 
 NVIDIA_SMI = r'''

@@ -60,6 +60,20 @@ class GpuCheck(unittest.TestCase):
         self.assertAlmostEqual(steps["ours_median_s"], 0.01)
         self.assertEqual([target["name"].split(":")[0] for target in self.report["targets"]], ["gpt2-1.5b", "llama3-8b-8-layers"])
 
+    def test_attention_that_cudnn_refuses_is_explained_in_its_words(self):
+        code, outcomes, _ = self.check("--only", "attention", FAKE_GPU="1", FAKE_CUDNN="no")
+        self.assertEqual((code, outcomes["attention"]), (1, "failed"))
+        self.assertIn("cudnn: autocfg_gpu_ops_bench: cuDNN refuses this attention", self.report["sections"]["attention"]["why"])
+        entry = self.report["sections"]["attention"]["figures"]["attention_llama3_8b"]
+        self.assertEqual(entry["cudnn"]["log"], ["Warning: CUDNN_STATUS_NOT_SUPPORTED_SHAPE; Reason: too wide"])
+        self.assertEqual(entry["own"]["choices"], ["attention: by own"])
+
+    def test_attention_that_is_slower_by_what_the_engine_takes_is_named(self):
+        code, outcomes, _ = self.check("--only", "attention", FAKE_GPU="1", FAKE_CUDNN="slow")
+        self.assertEqual((code, outcomes["attention"]), (1, "failed"))
+        self.assertIn("attention_llama3_8b: forward: cudnn, which the engine takes, needs 3.00 times", self.report["sections"]["attention"]["why"])
+        self.assertEqual(self.check("--only", "attention", FAKE_GPU="1")[:2], (0, {**outcomes, "attention": "passed"}))
+
     def test_a_full_run_leaves_a_result_with_the_devices_name(self):
         results = self.directory / "results"
         results.mkdir()
