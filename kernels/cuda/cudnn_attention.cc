@@ -59,6 +59,15 @@ std::string About(const CudnnPlan& plan) {
   return text;
 }
 
+void Execute(const CudnnPlan& plan, cudnnHandle_t handle, const Operands& operands, void* workspace) {
+  try {
+    plan.Execute(handle, operands.ids(), operands.data(), workspace);
+  } catch (const CudnnError& e) {
+    throw CudnnError(e.status,
+                     fmt::format("attention: {}; AUTOCFG_ATTENTION=own does without cuDNN", e.what()));
+  }
+}
+
 constexpr std::int64_t kAlignment = 256;  // of a part of the scratch memory
 constexpr float kLowest = std::numeric_limits<float>::lowest(), kOne = 1;
 
@@ -126,7 +135,7 @@ void CudnnAttention::Forward(const AttentionShape& shape, const __nv_bfloat16* q
   operands.Add(AttentionTensor::kLogSumExp, lse);
   operands.Add(AttentionTensor::kScale, &scale);
   operands.Add(AttentionTensor::kLowest, &kLowest);
-  plan.Execute(state_->handle, operands.ids(), operands.data(), scratch.Get(plan.workspace_bytes()));
+  Execute(plan, state_->handle, operands, scratch.Get(plan.workspace_bytes()));
 }
 
 void CudnnAttention::Backward(const AttentionShape& shape, const __nv_bfloat16* qkv, const __nv_bfloat16* out,
@@ -149,7 +158,7 @@ void CudnnAttention::Backward(const AttentionShape& shape, const __nv_bfloat16* 
   operands.Add(AttentionTensor::kScale, &scale);
   operands.Add(AttentionTensor::kLowest, &kLowest);
   operands.Add(AttentionTensor::kOne, &kOne);
-  plan.Execute(state_->handle, operands.ids(), operands.data(), sums + sum_bytes);
+  Execute(plan, state_->handle, operands, sums + sum_bytes);
 }
 
 std::string CudnnAttention::Description(const AttentionShape& shape) {

@@ -141,6 +141,28 @@ TEST_P(CudnnAttentionGraph, IsRefusedForTheShapeAlone) {
 INSTANTIATE_TEST_SUITE_P(Described, CudnnAttentionGraph, ::testing::Values(kA100, kH200, kB200),
                          [](const auto& info) { return std::string(info.param.generation); });
 
+// A plan that cannot be made gives way to the next one, and says why; where none can be made the reason is
+// the first one's, in one line.
+TEST(CudnnAttentionPlans, GiveWayToTheNext) {
+  if (!WithAnyDriver()) GTEST_SKIP() << "a driver that is there loads every kernel";
+  const CudnnTarget target(Properties(kH200));
+  const AttentionShape shape{1, 2048, 2, 2, 64};
+  std::string why;
+  RefuseLoads(1);
+  const std::optional<CudnnPlan> second = FindAttentionForward(shape, target, &why);
+  RefuseLoads(0);
+  ASSERT_TRUE(second.has_value()) << why;
+  EXPECT_EQ(why, "");
+  EXPECT_NE(second->passed_over().find("cuLibraryLoadData"), std::string::npos) << second->passed_over();
+  EXPECT_NE(second->Kernels().find("_sdpa_sm80_"), std::string::npos) << second->Kernels();
+
+  RefuseLoads(1000);
+  EXPECT_FALSE(FindAttentionForward(shape, target, &why).has_value());
+  RefuseLoads(0);
+  EXPECT_NE(why.find("cuLibraryLoadData"), std::string::npos) << why;
+  EXPECT_EQ(why.find('\n'), std::string::npos) << why;
+}
+
 // Two products in a row are no attention, and no engine fuses them.
 TEST(CudnnGraph, IsRefusedInOneLineWhereNoEngineKnowsIt) {
   WithAnyDriver();

@@ -1,13 +1,16 @@
 // Stands in for NVIDIA's driver (libcuda.so.1) where there is none, as far as cuDNN asks it while it makes
-// plans for a GPU that is only described: there is no device, and every kernel can be loaded. Nothing can be
-// run. Whoever loads this library makes it the driver of the process, by its name. The types are those of
-// cuda.h as the ABI has them, whose declarations have more parameters than are looked at here.
+// plans for a GPU that is only described: there is no device, and every kernel can be loaded, but for as many
+// as the test says. Nothing can be run. Whoever loads this library makes it the driver of the process, by its
+// name. The types are those of cuda.h as the ABI has them, whose declarations have more parameters than are
+// looked at here.
 #include <cstdint>
 
 namespace {
 
 using Result = int;
-constexpr Result kSuccess = 0, kNoDevice = 100;
+constexpr Result kSuccess = 0, kNoDevice = 100, kInvalidImage = 200;
+
+int loads_to_refuse = 0;
 
 // Nobody looks behind a handle.
 Result Give(void** handle) {
@@ -33,7 +36,15 @@ Result cuDriverGetVersion(int* version) {
 Result cuGetErrorName(Result, const char** text) { return Tell(text); }
 Result cuGetErrorString(Result, const char** text) { return Tell(text); }
 
-Result cuLibraryLoadData(void** library, ...) { return Give(library); }
+Result cuLibraryLoadData(void** library, ...) {
+  if (loads_to_refuse > 0) {
+    --loads_to_refuse;
+    return kInvalidImage;
+  }
+  return Give(library);
+}
+void AutocfgRefuseLoads(int count) { loads_to_refuse = count; }
+
 Result cuLibraryUnload(void*) { return kSuccess; }
 Result cuLibraryGetKernel(void** kernel, ...) { return Give(kernel); }
 Result cuLibraryGetModule(void** module, ...) { return Give(module); }

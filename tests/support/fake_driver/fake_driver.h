@@ -22,4 +22,11 @@ inline bool WithAnyDriver() {
   return fake;
 }
 
+// So many of the next kernels are not loaded. The driver must be the fake one.
+inline void RefuseLoads(int count) {
+  void* const symbol = dlsym(dlopen(AUTOCFG_FAKE_DRIVER, RTLD_NOW | RTLD_NOLOAD), "AutocfgRefuseLoads");
+  if (symbol == nullptr) throw std::runtime_error("the fake driver is not loaded");
+  reinterpret_cast<void (*)(int)>(symbol)(count);
+}
+
 }  // namespace autocfg
