@@ -65,7 +65,7 @@ void AttentionChoice::Backward(const AttentionShape& shape, const T* qkv, const 
 template <typename T>
 std::string AttentionChoice::ImplementationOf(const AttentionShape& shape) {
   if constexpr (!kBf16<T>) return "own kernels, plain arithmetic";
-  if (ByCudnn(shape)) return "cuDNN " + CudnnAttention::Version();
+  if (ByCudnn(shape)) return cudnn_.Description(shape);
   const std::string own =
       OnTensorCores(shape) ? "own kernels, tensor cores" : "own kernels, plain arithmetic";
   if (forced_ == AttentionForced::kOwn) return own + " (AUTOCFG_ATTENTION=own)";

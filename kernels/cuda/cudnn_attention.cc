@@ -45,6 +45,29 @@ class Operands {
   std::vector<void*> data_;
 };
 
+// What cuDNN tells of a plan, for logs.
+std::string About(const CudnnPlan& plan) {
+  std::string text;
+  try {
+    text = plan.Kernels();
+  } catch (const CudnnError& e) {
+    text = fmt::format("kernels not told: {}", e.what());
+  }
+  if (text.empty()) text = "kernels not told";
+  if (!plan.passed_over().empty())
+    text += fmt::format(" and not the preferred engine: {}", plan.passed_over());
+  return text;
+}
+
+void Execute(const CudnnPlan& plan, cudnnHandle_t handle, const Operands& operands, void* workspace) {
+  try {
+    plan.Execute(handle, operands.ids(), operands.data(), workspace);
+  } catch (const CudnnError& e) {
+    throw CudnnError(e.status,
+                     fmt::format("attention: {}; AUTOCFG_ATTENTION=own does without cuDNN", e.what()));
+  }
+}
+
 constexpr std::int64_t kAlignment = 256;  // of a part of the scratch memory
 constexpr float kLowest = std::numeric_limits<float>::lowest(), kOne = 1;
 
@@ -112,7 +135,7 @@ void CudnnAttention::Forward(const AttentionShape& shape, const __nv_bfloat16* q
   operands.Add(AttentionTensor::kLogSumExp, lse);
   operands.Add(AttentionTensor::kScale, &scale);
   operands.Add(AttentionTensor::kLowest, &kLowest);
-  plan.Execute(state_->handle, operands.ids(), operands.data(), scratch.Get(plan.workspace_bytes()));
+  Execute(plan, state_->handle, operands, scratch.Get(plan.workspace_bytes()));
 }
 
 void CudnnAttention::Backward(const AttentionShape& shape, const __nv_bfloat16* qkv, const __nv_bfloat16* out,
@@ -135,7 +158,14 @@ void CudnnAttention::Backward(const AttentionShape& shape, const __nv_bfloat16* 
   operands.Add(AttentionTensor::kScale, &scale);
   operands.Add(AttentionTensor::kLowest, &kLowest);
   operands.Add(AttentionTensor::kOne, &kOne);
-  plan.Execute(state_->handle, operands.ids(), operands.data(), sums + sum_bytes);
+  Execute(plan, state_->handle, operands, sums + sum_bytes);
+}
+
+std::string CudnnAttention::Description(const AttentionShape& shape) {
+  const Plans& plans = state_->At(shape);
+  if (!plans.refusal.empty()) return plans.refusal;
+  return fmt::format("cuDNN {}: forward {}; backward {}", Version(), About(*plans.forward),
+                     About(*plans.backward));
 }
 
 std::string CudnnAttention::Version() {

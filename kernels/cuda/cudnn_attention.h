@@ -3,7 +3,8 @@
 // seconds, and kept. One rank, one thread.
 //
 // What no GPU has confirmed yet: the numbers that plans compute, and their speed. Confirmed without one, with
-// cuDNN 9.19: its fused engines recognize both graphs on described GPUs (tests/kernels/cudnn).
+// cuDNN 9.19: on a described A100, H200 and B200 both graphs become plans of the fused kernels for that very
+// generation, whose workspace does not grow with the square of the sequence (tests/kernels/cudnn).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -33,6 +34,10 @@ class CudnnAttention {
   void Backward(const AttentionShape& shape, const __nv_bfloat16* qkv, const __nv_bfloat16* out,
                 const float* lse, const __nv_bfloat16* dout, __nv_bfloat16* dqkv, Scratch& scratch,
                 cudaStream_t stream);
+
+  // What computes a shape, in one line: cuDNN's version and its kernels in each direction, and where these
+  // are not of the engine that cuDNN prefers, why not; else the refusal. For logs: not cheap.
+  std::string Description(const AttentionShape& shape);
 
   static std::string Version();  // "9.19.0"
 

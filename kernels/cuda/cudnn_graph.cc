@@ -1,77 +1,11 @@
 #include "kernels/cuda/cudnn_graph.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 namespace autocfg::cuda {
-namespace {
-
-// What cuDNN says of its last failure, a line for each step, which may be much.
-std::string LastMessage() {
-  std::vector<char> message(std::size_t{1} << 16, '\0');
-  cudnnGetLastErrorString(message.data(), message.size());
-  message.back() = '\0';
-  return message.data();
-}
-
-void CheckCudnn(cudnnStatus_t status, std::string_view what) {
-  if (status == CUDNN_STATUS_SUCCESS) return;
-  const std::string message = LastMessage();
-  throw CudnnError(status, fmt::format("cuDNN, {}: {}: {}", what, cudnnGetErrorString(status),
-                                       message.substr(0, message.find('\n'))));
-}
-
-}  // namespace
-
-CudnnDescriptor::CudnnDescriptor(cudnnBackendDescriptorType_t type, std::string what)
-    : what_(std::move(what)) {
-  CheckCudnn(cudnnBackendCreateDescriptor(type, &descriptor_), what_);
-}
-
-CudnnDescriptor::~CudnnDescriptor() {
-  if (descriptor_ != nullptr) (void)cudnnBackendDestroyDescriptor(descriptor_);
-}
-
-CudnnDescriptor::CudnnDescriptor(CudnnDescriptor&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, nullptr)), what_(std::move(other.what_)) {}
-
-CudnnDescriptor& CudnnDescriptor::operator=(CudnnDescriptor&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(what_, other.what_);
-  return *this;
-}
-
-void CudnnDescriptor::Set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                          std::int64_t count, const void* values) {
-  const cudnnStatus_t status = cudnnBackendSetAttribute(descriptor_, name, type, count, values);
-  if (status != CUDNN_STATUS_SUCCESS)
-    CheckCudnn(status, fmt::format("{}, attribute {}", what_, static_cast<int>(name)));
-}
-
-void CudnnDescriptor::SetDescriptor(cudnnBackendAttributeName_t name, const CudnnDescriptor& value) {
-  SetOne(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, value.descriptor_);
-}
-
-void CudnnDescriptor::Finalize() { CheckCudnn(cudnnBackendFinalize(descriptor_), what_); }
-
-CudnnTarget::CudnnTarget(std::string_view properties) {
-  properties_.emplace(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, "a description of a GPU");
-  properties_->Set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
-                   static_cast<std::int64_t>(properties.size()), properties.data());
-  properties_->Finalize();
-}
-
-void CudnnTarget::SetHandleOn(CudnnDescriptor& descriptor, cudnnBackendAttributeName_t handle) const {
-  if (handle_ != nullptr) descriptor.SetOne(handle, CUDNN_TYPE_HANDLE, handle_);
-}
-
-void CudnnTarget::SetPropertiesOn(CudnnDescriptor& descriptor, cudnnBackendAttributeName_t properties) const {
-  if (properties_) descriptor.SetDescriptor(properties, *properties_);
-}
 
 CudnnLayout RowMajor(const CudnnSizes& sizes) {
   return {sizes, {sizes[1] * sizes[2] * sizes[3], sizes[2] * sizes[3], sizes[3], 1}};
@@ -82,17 +16,6 @@ CudnnLayout Transposed(const CudnnLayout& layout) {
   std::swap(result.sizes[2], result.sizes[3]);
   std::swap(result.strides[2], result.strides[3]);
   return result;
-}
-
-void CudnnPlan::Execute(cudnnHandle_t handle, const std::vector<std::int64_t>& ids,
-                        const std::vector<void*>& data, void* workspace) const {
-  CudnnDescriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, "the operands of a plan");
-  const auto count = static_cast<std::int64_t>(ids.size());
-  pack.Set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, count, ids.data());
-  pack.Set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, data.data());
-  pack.SetOne(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace);
-  pack.Finalize();
-  CheckCudnn(cudnnBackendExecute(handle, plan_.get(), pack.get()), "executing a plan");
 }
 
 CudnnGraph::Id CudnnGraph::Add(Id id, cudnnDataType_t type, const CudnnLayout& layout, bool is_virtual,
@@ -203,34 +126,6 @@ void CudnnGraph::Reshape(Id x, Id y) {
   operations_.push_back(std::move(operation));
 }
 
-std::string EngineReasons(std::string_view message) {
-  constexpr std::string_view kCode = "CUDNN_STATUS_NOT_SUPPORTED_", kReason = "; Reason: ";
-  std::vector<std::string> reasons;
-  bool first_of_engine = false;
-  while (!message.empty()) {
-    const std::string_view line = message.substr(0, message.find('\n'));
-    message.remove_prefix(std::min(message.size(), line.size() + 1));
-    const std::size_t at = line.find(kReason);
-    if (at == std::string_view::npos) {
-      first_of_engine = line.find("engineId") != std::string_view::npos;
-      continue;
-    }
-    if (!std::exchange(first_of_engine, false)) continue;
-    const std::size_t code = line.find(kCode);
-    std::string reason(line.substr(at + kReason.size()));
-    if (code < at) reason += fmt::format(" ({})", line.substr(code + kCode.size(), at - code - kCode.size()));
-    if (std::find(reasons.begin(), reasons.end(), reason) == reasons.end())
-      reasons.push_back(std::move(reason));
-  }
-  return fmt::format("{}", fmt::join(reasons, "; "));
-}
-
-namespace {
-
-bool IsRefusal(cudnnStatus_t status) { return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED; }
-
-}  // namespace
-
 std::optional<CudnnPlan> CudnnGraph::FindPlan(const CudnnTarget& target, std::string* why) {
   std::vector<cudnnBackendDescriptor_t> raw_operations;
   for (const CudnnDescriptor& operation : operations_) raw_operations.push_back(operation.get());
@@ -239,57 +134,7 @@ std::optional<CudnnPlan> CudnnGraph::FindPlan(const CudnnTarget& target, std::st
   graph.Set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
             static_cast<std::int64_t>(raw_operations.size()), raw_operations.data());
   graph.Finalize();
-
-  why->clear();
-  // Of the engines that cuDNN would rather take; the others are for other graphs and say so.
-  const auto set_reason = [&](const std::string& reason) {
-    if (why->empty()) *why = reason;
-  };
-  for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    try {
-      CudnnDescriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "the choice of an engine");
-      heuristic.SetDescriptor(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
-      heuristic.SetOne(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
-      target.SetPropertiesOn(heuristic, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
-      heuristic.Finalize();
-      std::int64_t count = 0;
-      CheckCudnn(cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                          CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr),
-                 "counting engines");
-      std::vector<CudnnDescriptor> configs;
-      std::vector<cudnnBackendDescriptor_t> raw;
-      for (std::int64_t i = 0; i < count; ++i) {
-        raw.push_back(
-            configs.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, "an engine's configuration").get());
-      }
-      CheckCudnn(cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                          CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, raw.data()),
-                 "asking for engines");
-      if (count == 0) set_reason("no engine of cuDNN takes it: " + EngineReasons(LastMessage()));
-      for (std::int64_t i = 0; i < count; ++i) {
-        const CudnnDescriptor& config = configs[static_cast<std::size_t>(i)];
-        try {
-          CudnnDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "a plan");
-          target.SetHandleOn(plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
-          target.SetPropertiesOn(plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP);
-          plan.SetDescriptor(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-          plan.Finalize();
-          std::int64_t bytes = 0;
-          CheckCudnn(cudnnBackendGetAttribute(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                                              CUDNN_TYPE_INT64, 1, &count, &bytes),
-                     "asking for a plan's workspace");
-          return CudnnPlan(std::move(plan), bytes);
-        } catch (const CudnnError& e) {
-          if (!IsRefusal(e.status)) throw;
-          set_reason(e.what());
-        }
-      }
-    } catch (const CudnnError& e) {
-      if (!IsRefusal(e.status)) throw;
-      set_reason(e.what());
-    }
-  }
-  return std::nullopt;
+  return FindCudnnPlan(graph, target, why);
 }
 
 }  // namespace autocfg::cuda

@@ -1,6 +1,6 @@
 // Operation graphs of cuDNN's backend interface (cudnn_backend.h of cuDNN 9): tensors and operations are
-// described, cuDNN finds an engine that computes all of them at once, and a plan for it is executed on
-// pointers. Shapes have four dimensions. Throws CudnnError. One thread.
+// described, and cuDNN finds an engine that computes all of them at once. Shapes have four dimensions. Throws
+// CudnnError. One thread.
 #pragma once
 
 #include <cudnn.h>
@@ -9,59 +9,13 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "kernels/device.h"
+#include "kernels/cuda/cudnn_descriptor.h"
+#include "kernels/cuda/cudnn_plan.h"
 
 namespace autocfg::cuda {
-
-struct CudnnError : DeviceError {
-  CudnnError(cudnnStatus_t code, const std::string& what) : DeviceError(what), status(code) {}
-  cudnnStatus_t status;
-};
-
-// A backend descriptor. Attributes are set, then it is finalized. Every failure names `what` was being made.
-class CudnnDescriptor {
- public:
-  CudnnDescriptor(cudnnBackendDescriptorType_t type, std::string what);
-  ~CudnnDescriptor();
-  CudnnDescriptor(CudnnDescriptor&& other) noexcept;
-  CudnnDescriptor& operator=(CudnnDescriptor&& other) noexcept;
-
-  void Set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t count,
-           const void* values);
-  template <typename T>
-  void SetOne(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, const T& value) {
-    Set(name, type, 1, &value);
-  }
-  void SetDescriptor(cudnnBackendAttributeName_t name, const CudnnDescriptor& value);
-  void Finalize();
-
-  cudnnBackendDescriptor_t get() const { return descriptor_; }
-
- private:
-  cudnnBackendDescriptor_t descriptor_ = nullptr;
-  std::string what_;
-};
-
-// The GPU that plans are made for: that of a handle, or one that is only described (cuDNN: "deviceless
-// ahead-of-time compilation"), for which plans are found but not executed.
-class CudnnTarget {
- public:
-  explicit CudnnTarget(cudnnHandle_t handle) : handle_(handle) {}
-  // A device property descriptor in cuDNN's JSON.
-  explicit CudnnTarget(std::string_view properties);
-
-  // Each sets the attribute where the target is of its kind, else leaves it alone.
-  void SetHandleOn(CudnnDescriptor& descriptor, cudnnBackendAttributeName_t handle) const;
-  void SetPropertiesOn(CudnnDescriptor& descriptor, cudnnBackendAttributeName_t properties) const;
-
- private:
-  cudnnHandle_t handle_ = nullptr;
-  std::optional<CudnnDescriptor> properties_;
-};
 
 using CudnnSizes = std::array<std::int64_t, 4>;
 
@@ -73,26 +27,6 @@ struct CudnnLayout {
 CudnnLayout RowMajor(const CudnnSizes& sizes);
 // The last two dimensions change places; no element moves.
 CudnnLayout Transposed(const CudnnLayout& layout);
-
-// From cuDNN's account of why no engine takes a graph: the first reason of each engine, each once, in one
-// line.
-std::string EngineReasons(std::string_view message);
-
-class CudnnPlan {
- public:
-  CudnnPlan(CudnnDescriptor plan, std::int64_t workspace_bytes)
-      : plan_(std::move(plan)), workspace_bytes_(workspace_bytes) {}
-
-  std::int64_t workspace_bytes() const { return workspace_bytes_; }
-  // On the handle's stream. `data[i]` is the memory of tensor `ids[i]`: on the device, or on the host for
-  // scalars.
-  void Execute(cudnnHandle_t handle, const std::vector<std::int64_t>& ids, const std::vector<void*>& data,
-               void* workspace) const;
-
- private:
-  CudnnDescriptor plan_;
-  std::int64_t workspace_bytes_;
-};
 
 class CudnnGraph {
  public:
@@ -117,8 +51,7 @@ class CudnnGraph {
   void Reduce(cudnnReduceTensorOp_t op, Id x, Id y);
   void Reshape(Id x, Id y);
 
-  // The first plan, in cuDNN's own order of preference, that can be made; none where cuDNN has no engine for
-  // the graph, and then `why` is its reason, in one line. Requires all operations; call once.
+  // FindCudnnPlan of the graph. Requires all operations; call once.
   std::optional<CudnnPlan> FindPlan(const CudnnTarget& target, std::string* why);
 
  private:

@@ -1,15 +1,16 @@
 // cuDNN's attention graphs as far as a machine without a GPU can prove them: where tensors lie, and that
-// cuDNN's fused engines know the graphs, by asking for plans on GPUs that are only described. Where there is
-// no driver cuDNN stops after it has recognized the graph, before it looks at the shape: then the missing
-// driver must be the reason that it gives. Where there is one the plans are made.
+// plans of cuDNN's fused kernels are made for them on GPUs that are only described, with the driver of the
+// machine or, where there is none, a fake one.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <regex>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "kernels/cuda/cudnn_attention_graph.h"
+#include "tests/support/fake_driver/fake_driver.h"
 
 namespace autocfg::cuda {
 namespace {
@@ -52,11 +53,19 @@ TEST(CudnnEngineReasons, AreTheFirstOfEachEngineOnce) {
                           "{\"engineId\":2}\nWarning: CUDNN_STATUS_NOT_SUPPORTED_SHAPE; Reason: too wide"),
             "too wide (SHAPE); too old");
   EXPECT_EQ(EngineReasons(""), "");
+  EXPECT_EQ(EngineReasons("another form\nand more"), "another form");
+}
+
+TEST(CudnnKernelNames, AreThoseOfThePlan) {
+  EXPECT_EQ(KernelNames(R"({"kernels":[{"kernelName":"a","x":1},{"kernelName":"b"},{"kernelName":"a"}]})"),
+            "a, b");
+  EXPECT_EQ(KernelNames("{}"), "");
 }
 
 struct Gpu {
   const char* name;
   int capability, multiprocessors, shared_bytes;
+  const char* generation;  // in the names of the kernels made for it
 };
 
 // In the words of cuDNN's device property descriptor.
@@ -70,38 +79,93 @@ std::string Properties(const Gpu& gpu) {
       gpu.multiprocessors, gpu.shared_bytes, gpu.capability, gpu.name);
 }
 
-const Gpu kA100{"NVIDIA A100", 800, 108, 166912}, kH200{"NVIDIA H200", 900, 132, 232448},
-    kB200{"NVIDIA B200", 1000, 148, 232448};
+const Gpu kA100{"NVIDIA A100", 800, 108, 166912, "sm80"}, kH200{"NVIDIA H200", 900, 132, 232448, "sm90"},
+    kB200{"NVIDIA B200", 1000, 148, 232448, "sm100"};
 
-// Whether cuDNN makes the plan, or would with a driver.
-bool Knows(const std::optional<CudnnPlan>& plan, const std::string& why) {
-  return plan.has_value() || why.find("RUNTIME_PREREQUISITE_MISSING") != std::string::npos;
+class CudnnAttentionGraph : public ::testing::TestWithParam<Gpu> {
+ protected:
+  void SetUp() override { WithAnyDriver(); }
+};
+
+// The plan that cuDNN prefers, of one fused kernel for `generation`, with no memory for scores.
+void ExpectFused(const std::optional<CudnnPlan>& plan, const std::string& why, const char* generation,
+                 const char* direction, std::int64_t most_bytes) {
+  ASSERT_TRUE(plan.has_value()) << why;
+  EXPECT_EQ(plan->passed_over(), "");
+  const std::string kernels = plan->Kernels();
+  EXPECT_TRUE(
+      std::regex_search(kernels, std::regex(fmt::format("_sdpa_{}[0-9]*_flash_{}_", generation, direction))))
+      << kernels;
+  EXPECT_EQ(kernels.find(','), std::string::npos) << kernels;
+  EXPECT_LE(plan->workspace_bytes(), most_bytes);
 }
 
-TEST(CudnnAttentionGraph, IsKnownToTheFusedEngines) {
-  for (const Gpu& gpu : {kA100, kH200, kB200}) {
-    const CudnnTarget target(Properties(gpu));
-    // Heads of common models, one head for all keys, a short and odd sequence, one token; columns a multiple
-    // of 8.
-    for (const AttentionShape& shape : std::vector<AttentionShape>{{1, 4096, 25, 25, 64},
-                                                                   {1, 4096, 32, 8, 128},
-                                                                   {2, 1024, 12, 1, 80},
-                                                                   {2, 63, 6, 2, 96},
-                                                                   {1, 1, 4, 4, 64},
-                                                                   {1, 200, 4, 4, 24}}) {
-      SCOPED_TRACE(fmt::format("{}, sequence {}, heads {}/{} of {}", gpu.name, shape.seq_len, shape.heads,
-                               shape.kv_heads, shape.head_dim));
-      std::string why;
-      std::optional<CudnnPlan> plan = FindAttentionForward(shape, target, &why);
-      EXPECT_TRUE(Knows(plan, why)) << "forward: " << why;
-      plan = FindAttentionBackward(shape, target, &why);
-      EXPECT_TRUE(Knows(plan, why)) << "backward: " << why;
-    }
+TEST_P(CudnnAttentionGraph, BecomesPlansOfTheFusedKernels) {
+  const CudnnTarget target(Properties(GetParam()));
+  // Heads of GPT-2 1.5B, of Llama 3 8B, and one head for all keys; then short and odd sequences, columns a
+  // multiple of 8. Of the short ones cuDNN does some by kernels of an older generation.
+  for (const AttentionShape& shape : std::vector<AttentionShape>{{16, 1024, 25, 25, 64},
+                                                                 {4, 4096, 32, 8, 128},
+                                                                 {2, 1024, 12, 1, 80},
+                                                                 {2, 63, 6, 2, 96},
+                                                                 {1, 200, 4, 4, 24}}) {
+    SCOPED_TRACE(fmt::format("batch {}, sequence {}, heads {}/{} of {}", shape.batch, shape.seq_len,
+                             shape.heads, shape.kv_heads, shape.head_dim));
+    const char* generation = shape.seq_len >= 1024 ? GetParam().generation : "sm";
+    const std::int64_t rows = shape.batch * shape.heads * shape.seq_len;
+    // A row of floats for each query, and one of k and v in bf16 for each query head, where heads share them.
+    const std::int64_t most = (rows + 128) * (8 * shape.head_dim + 4) + 4096;
+    std::string why;
+    std::optional<CudnnPlan> plan = FindAttentionForward(shape, target, &why);
+    ExpectFused(plan, why, generation, "fprop", 4096);
+    plan = FindAttentionBackward(shape, target, &why);
+    ExpectFused(plan, why, generation, "bprop", most);
   }
+}
+
+// Heads that are too wide for it are refused for their width, not for the graph.
+TEST_P(CudnnAttentionGraph, IsRefusedForTheShapeAlone) {
+  const CudnnTarget target(Properties(GetParam()));
+  std::string why;
+  EXPECT_FALSE(FindAttentionForward({1, 128, 2, 2, 20}, target, &why).has_value());
+  EXPECT_NE(why.find("multiple of 8"), std::string::npos) << why;
+  EXPECT_EQ(why.find('\n'), std::string::npos) << why;
+  const std::optional<CudnnPlan> wide = FindAttentionBackward({1, 1000, 4, 2, 256}, target, &why);
+  if (GetParam().capability == kH200.capability) {
+    EXPECT_TRUE(wide.has_value()) << why;
+  } else if (!wide.has_value()) {
+    EXPECT_NE(why.find("(SHAPE)"), std::string::npos) << why;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Described, CudnnAttentionGraph, ::testing::Values(kA100, kH200, kB200),
+                         [](const auto& info) { return std::string(info.param.generation); });
+
+// A plan that cannot be made gives way to the next one, and says why; where none can be made the reason is
+// the first one's, in one line.
+TEST(CudnnAttentionPlans, GiveWayToTheNext) {
+  if (!WithAnyDriver()) GTEST_SKIP() << "a driver that is there loads every kernel";
+  const CudnnTarget target(Properties(kH200));
+  const AttentionShape shape{1, 2048, 2, 2, 64};
+  std::string why;
+  RefuseLoads(1);
+  const std::optional<CudnnPlan> second = FindAttentionForward(shape, target, &why);
+  RefuseLoads(0);
+  ASSERT_TRUE(second.has_value()) << why;
+  EXPECT_EQ(why, "");
+  EXPECT_NE(second->passed_over().find("cuLibraryLoadData"), std::string::npos) << second->passed_over();
+  EXPECT_NE(second->Kernels().find("_sdpa_sm80_"), std::string::npos) << second->Kernels();
+
+  RefuseLoads(1000);
+  EXPECT_FALSE(FindAttentionForward(shape, target, &why).has_value());
+  RefuseLoads(0);
+  EXPECT_NE(why.find("cuLibraryLoadData"), std::string::npos) << why;
+  EXPECT_EQ(why.find('\n'), std::string::npos) << why;
 }
 
 // Two products in a row are no attention, and no engine fuses them.
 TEST(CudnnGraph, IsRefusedInOneLineWhereNoEngineKnowsIt) {
+  WithAnyDriver();
   const CudnnTarget target(Properties(kH200));
   const CudnnLayout square = RowMajor({1, 2, 64, 64});
   CudnnGraph graph;
@@ -113,8 +177,8 @@ TEST(CudnnGraph, IsRefusedInOneLineWhereNoEngineKnowsIt) {
   graph.Matmul(c, b, d);
   std::string why;
   EXPECT_FALSE(graph.FindPlan(target, &why).has_value());
-  EXPECT_FALSE(Knows(std::nullopt, why)) << why;
-  EXPECT_FALSE(why.empty());
+  EXPECT_TRUE(why.starts_with("no engine of cuDNN takes it: ")) << why;
+  EXPECT_EQ(why.find("PREREQUISITE"), std::string::npos) << why;
   EXPECT_EQ(why.find('\n'), std::string::npos) << why;
 }
 

@@ -24,6 +24,8 @@ void CudnnAttention::Backward(const AttentionShape&, const __nv_bfloat16*, const
   throw std::logic_error(state_->refusal);
 }
 
+std::string CudnnAttention::Description(const AttentionShape&) { return state_->refusal; }
+
 std::string CudnnAttention::Version() { return "none"; }
 
 }  // namespace autocfg::cuda

@@ -1,0 +1,59 @@
+"""Attention by each of the engine's implementations, forced: that cuDNN computes it, by which kernels, and that what the engine chooses is the faster one."""
+import json
+import os
+
+from gpu import bench_ops
+from gpu.report import Failure
+
+# Values of AUTOCFG_ATTENTION; cuDNN is what the engine takes where it can.
+CHOSEN, OTHER = "cudnn", "own"
+# What the chosen implementation may take longer than the other one before it is the wrong choice.
+SLACK = 1.05
+MOST_LINES = 60
+
+
+def reasons(text):
+    """What cuDNN's log (CUDNN_LOGLEVEL_DBG=2) says went wrong, each line once, without what it says of every process."""
+    lines = (line.lstrip("WEwe!").strip() for line in text.splitlines())
+    telling = [line for line in lines if ("Reason:" in line and "CUDNN_STATUS_SUCCESS" not in line) or line.startswith("engineConfig:") or "rror" in line]
+    return list(dict.fromkeys(telling))[:MOST_LINES]
+
+
+def cudnn_log(context, shape, deadline):
+    """cuDNN's own account of a run that failed; the run is repeated for it."""
+    log = os.path.join(context.work, "cudnn.log")
+    context.run("autocfg_gpu_ops_bench", [bench_ops.shapes_file(context), shape], deadline, AUTOCFG_ATTENTION=CHOSEN, CUDNN_LOGLEVEL_DBG="2",
+                CUDNN_LOGDEST_DBG=log)
+    if not os.path.exists(log):
+        return ["cuDNN wrote no log"]
+    with open(log, encoding="utf-8", errors="replace") as file:
+        return reasons(file.read())
+
+
+def run(context, figures, deadline):
+    context.needs_gpu()
+    with open(bench_ops.shapes_file(context), encoding="utf-8") as file:
+        shapes = [shape["name"] for shape in json.load(file) if shape["kind"] == "attention"]
+    wrong = []
+    for shape in shapes:
+        entry = figures.setdefault(shape, {})
+        for forced in (CHOSEN, OTHER):
+            # One shape at a time, so that one that fails does not hide the others.
+            done = context.run("autocfg_gpu_ops_bench", [bench_ops.shapes_file(context), shape], deadline, AUTOCFG_ATTENTION=forced)
+            if done.code == 0:
+                result = json.loads(done.out)
+                entry[forced] = {"times": result["ops"][shape], "choices": result["choices"]}
+                continue
+            entry[forced] = {"error": done.last_words()}
+            wrong.append(f"{shape}: {forced}: {done.last_words()}")
+            if forced == CHOSEN:
+                entry[forced]["log"] = cudnn_log(context, shape, deadline)
+        if "times" not in entry[CHOSEN] or "times" not in entry[OTHER]:
+            continue
+        for part, timing in entry[CHOSEN]["times"].items():
+            ratio = timing["median_s"] / entry[OTHER]["times"][part]["median_s"]
+            entry.setdefault(f"{CHOSEN}_over_{OTHER}", {})[part] = ratio
+            if ratio > SLACK:
+                wrong.append(f"{shape}: {part.removesuffix('_s')}: {CHOSEN}, which the engine takes, needs {ratio:.2f} times as long as {OTHER}")
+    if wrong:
+        raise Failure("; ".join(wrong))

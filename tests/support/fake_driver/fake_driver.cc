@@ -1,0 +1,79 @@
+// Stands in for NVIDIA's driver (libcuda.so.1) where there is none, as far as cuDNN asks it while it makes
+// plans for a GPU that is only described: there is no device, and every kernel can be loaded, but for as many
+// as the test says. Nothing can be run. Whoever loads this library makes it the driver of the process, by its
+// name. The types are those of cuda.h as the ABI has them, whose declarations have more parameters than are
+// looked at here.
+#include <cstdint>
+
+namespace {
+
+using Result = int;
+constexpr Result kSuccess = 0, kNoDevice = 100, kInvalidImage = 200;
+
+int loads_to_refuse = 0;
+
+// Nobody looks behind a handle.
+Result Give(void** handle) {
+  static std::intptr_t last = 0;
+  *handle = reinterpret_cast<void*>(++last);
+  return kSuccess;
+}
+
+Result Tell(const char** text) {
+  *text = "an error of a driver that is not there";
+  return kSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+Result cuInit(unsigned) { return kNoDevice; }
+Result cuDriverGetVersion(int* version) {
+  *version = 13000;
+  return kSuccess;
+}
+Result cuGetErrorName(Result, const char** text) { return Tell(text); }
+Result cuGetErrorString(Result, const char** text) { return Tell(text); }
+
+Result cuLibraryLoadData(void** library, ...) {
+  if (loads_to_refuse > 0) {
+    --loads_to_refuse;
+    return kInvalidImage;
+  }
+  return Give(library);
+}
+void AutocfgRefuseLoads(int count) { loads_to_refuse = count; }
+
+Result cuLibraryUnload(void*) { return kSuccess; }
+Result cuLibraryGetKernel(void** kernel, ...) { return Give(kernel); }
+Result cuLibraryGetModule(void** module, ...) { return Give(module); }
+Result cuKernelGetFunction(void** function, ...) { return Give(function); }
+Result cuKernelSetAttribute(...) { return kSuccess; }
+Result cuFuncSetAttribute(...) { return kSuccess; }
+
+// What needs a device. cuDNN takes the driver for one only where all of these are there.
+#define AUTOCFG_NO_DEVICE(name) \
+  Result name() { return kNoDevice; }
+AUTOCFG_NO_DEVICE(cuCtxGetCurrent)
+AUTOCFG_NO_DEVICE(cuCtxGetLimit)
+AUTOCFG_NO_DEVICE(cuCtxPopCurrent)
+AUTOCFG_NO_DEVICE(cuCtxPushCurrent)
+AUTOCFG_NO_DEVICE(cuDeviceGet)
+AUTOCFG_NO_DEVICE(cuDeviceGetCount)
+AUTOCFG_NO_DEVICE(cuKernelGetAttribute)
+AUTOCFG_NO_DEVICE(cuLaunchCooperativeKernel)
+AUTOCFG_NO_DEVICE(cuLaunchKernel)
+AUTOCFG_NO_DEVICE(cuLaunchKernelEx)
+AUTOCFG_NO_DEVICE(cuLibraryEnumerateKernels)
+AUTOCFG_NO_DEVICE(cuLibraryGetKernelCount)
+AUTOCFG_NO_DEVICE(cuLibraryLoadFromFile)
+AUTOCFG_NO_DEVICE(cuLinkAddData)
+AUTOCFG_NO_DEVICE(cuLinkComplete)
+AUTOCFG_NO_DEVICE(cuLinkCreate)
+AUTOCFG_NO_DEVICE(cuLinkDestroy)
+AUTOCFG_NO_DEVICE(cuOccupancyMaxPotentialClusterSize)
+AUTOCFG_NO_DEVICE(cuStreamGetCtx)
+#undef AUTOCFG_NO_DEVICE
+
+}  // extern "C"
