@@ -1,12 +1,15 @@
 // Times single ops of the GPU engine at the shapes of a file (deploy/gpu/op_shapes.json), on random data:
 // bf16 with fp32 statistics, gradients and optimizer. Each time is the median of many runs by events on the
 // stream, after warm-up. bench/gpu_ops_torch.py times PyTorch's at the same shapes. usage:
-// autocfg_gpu_ops_bench SHAPES.json [NAME,NAME...]   Prints one JSON object: {"device", "choices": [what the
-// engine says of the kernels that it chose], "ops": {name: {part: {"median_s", "min_s", "runs"}}}}.
+// autocfg_gpu_ops_bench SHAPES.json [NAME,NAME...]   Prints one JSON object: {"device", "ops": {name: {part:
+// {"median_s", "min_s", "runs"}}}, "errors": {name: why}, "choices": [what computes which shape]}. Exit code 1
+// where an op failed; those after it are tried.
+//        autocfg_gpu_ops_bench --device   Prints one JSON object: what the GPU is.
 //        autocfg_gpu_ops_bench --hold BYTES   Takes that much of the GPU's memory, prints "held" and keeps it
 //        until standard input ends.
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
@@ -35,6 +38,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kRuns = 30;
 constexpr int kWarmUp = 5;
+constexpr std::chrono::milliseconds kWarmUpTime{200};  // at least: in which an idle GPU's clocks rise
 
 // Device tensors with random contents, freed together.
 class Tensors {
@@ -136,9 +140,15 @@ class Bench {
  private:
   // `prepare` is issued before every run and not timed.
   Json TimeOf(const std::function<void()>& work, const std::function<void()>& prepare = {}) {
+    const auto warm_from = std::chrono::steady_clock::now();
+    for (int run = 0; run < kWarmUp || std::chrono::steady_clock::now() - warm_from < kWarmUpTime; ++run) {
+      if (prepare) prepare();
+      work();
+      stream_->Synchronize();
+    }
     std::vector<std::unique_ptr<Events>> events;
     const cudaStream_t handle = cuda::HandleOf(*stream_);
-    for (int run = 0; run < kRuns + kWarmUp; ++run) {
+    for (int run = 0; run < kRuns; ++run) {
       if (prepare) prepare();
       events.push_back(std::make_unique<Events>());
       cuda::Check(cudaEventRecord(events.back()->start, handle), "recording an event");
@@ -147,10 +157,9 @@ class Bench {
     }
     stream_->Synchronize();
     std::vector<double> seconds;
-    for (int run = kWarmUp; run < kRuns + kWarmUp; ++run) {
+    for (const auto& event : events) {
       float milliseconds = 0;
-      cuda::Check(cudaEventElapsedTime(&milliseconds, events[run]->start, events[run]->end),
-                  "reading an event");
+      cuda::Check(cudaEventElapsedTime(&milliseconds, event->start, event->end), "reading an event");
       seconds.push_back(milliseconds / 1e3);
     }
     std::sort(seconds.begin(), seconds.end());
@@ -266,6 +275,28 @@ int Hold(const char* text) {
   return 0;
 }
 
+cudaDeviceProp Properties() {
+  cudaDeviceProp properties{};
+  cuda::Check(cudaGetDeviceProperties(&properties, 0), "asking what the GPU is");
+  return properties;
+}
+
+int Describe() {
+  const auto device = cuda::CreateCudaDevice(0);
+  const cudaDeviceProp properties = Properties();
+  std::size_t free_bytes = 0, total_bytes = 0;
+  cuda::Check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for the GPU's memory");
+  std::cout << Json{{"device", properties.name},
+                    {"memory_bytes", total_bytes},
+                    {"free_bytes", free_bytes},
+                    {"compute_capability", std::to_string(properties.major) + "." + std::to_string(properties.minor)},
+                    {"multiprocessors", properties.multiProcessorCount},
+                    {"l2_cache_bytes", properties.l2CacheSize}}
+                   .dump()
+            << "\n";
+  return 0;
+}
+
 int Main(const char* path, const char* only) {
   std::ifstream file(path);
   if (!file) throw std::invalid_argument(std::string(path) + ": cannot be read");
@@ -274,15 +305,20 @@ int Main(const char* path, const char* only) {
   std::stringstream names(only);
   for (std::string name; std::getline(names, name, ',');) chosen.insert(name);
   Bench bench;
-  Json ops = Json::object();
+  const cudaDeviceProp properties = Properties();
+  Json ops = Json::object(), errors = Json::object();
   for (const Json& shape : shapes) {
     const std::string name = shape.at("name");
-    if (chosen.empty() || chosen.contains(name)) ops[name] = bench.Run(shape);
+    if (!chosen.empty() && !chosen.contains(name)) continue;
+    try {
+      ops[name] = bench.Run(shape);
+    } catch (const std::exception& error) {
+      errors[name] = error.what();
+      std::cerr << "autocfg_gpu_ops_bench: " << name << ": " << error.what() << "\n";
+    }
   }
-  cudaDeviceProp properties{};
-  cuda::Check(cudaGetDeviceProperties(&properties, 0), "asking for the GPU's name");
-  std::cout << Json{{"device", properties.name}, {"choices", bench.Choices()}, {"ops", ops}}.dump() << "\n";
-  return 0;
+  std::cout << Json{{"device", properties.name}, {"ops", ops}, {"errors", errors}, {"choices", bench.Choices()}}.dump() << "\n";
+  return errors.empty() ? 0 : 1;
 }
 
 }  // namespace
@@ -290,10 +326,11 @@ int Main(const char* path, const char* only) {
 
 int main(int argc, char** argv) {
   if (argc < 2 || argc > 3) {
-    std::cerr << "usage: autocfg_gpu_ops_bench SHAPES.json [NAME,NAME...] | --hold BYTES\n";
+    std::cerr << "usage: autocfg_gpu_ops_bench SHAPES.json [NAME,NAME...] | --device | --hold BYTES\n";
     return 2;
   }
   try {
+    if (std::string(argv[1]) == "--device") return autocfg::Describe();
     if (std::string(argv[1]) == "--hold" && argc == 3) return autocfg::Hold(argv[2]);
     return autocfg::Main(argv[1], argc == 3 ? argv[2] : "");
   } catch (const std::exception& error) {

@@ -2,29 +2,36 @@
 """Times single ops of PyTorch on one GPU, at the shapes of a file (deploy/gpu/op_shapes.json): what autocfg_gpu_ops_bench is compared with.
 
 Each time is the median of many runs by events on the stream, after warm-up, on random data: bf16, as the engine computes; AdamW over fp32. Where eager and
-compiled code do the same, the faster counts. usage: gpu_ops_torch.py SHAPES.json. Prints one JSON line: {"torch", "ops": {name: {part: {"median_s", "min_s", "runs"}}}}.
+compiled code do the same, the faster counts. usage: gpu_ops_torch.py SHAPES.json. Prints a JSON line after every op, with all so far: {"torch", "ops": {name: {part:
+{"median_s", "min_s", "runs", "by"}}}, "errors": {name: why}}. Exit code 1: some ops failed.
 """
 import json
 import statistics
 import sys
+import time
+import traceback
 
 import torch
 import torch.nn.functional as F
 
-RUNS, WARM_UP = 30, 5
+RUNS, WARM_UP, WARM_UP_S = 30, 5, 0.2
+AHEAD_CYCLES = 500_000  # a quarter of a millisecond, in which Python gets ahead of the GPU: its own time is none of the op's
 
 
-def time_of(work, prepare=None):
+def time_of(work):
+    end_of_warm_up, runs = time.perf_counter() + WARM_UP_S, 0
+    while runs < WARM_UP or time.perf_counter() < end_of_warm_up:  # clocks rise, too
+        work()
+        torch.cuda.synchronize()
+        runs += 1
     spans = []
-    for run in range(RUNS + WARM_UP):
-        if prepare is not None:
-            prepare()
+    for _ in range(RUNS):
+        torch.cuda._sleep(AHEAD_CYCLES)
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         start.record()
         work()
         end.record()
-        if run >= WARM_UP:
-            spans.append((start, end))
+        spans.append((start, end))
     torch.cuda.synchronize()
     seconds = [start.elapsed_time(end) / 1e3 for start, end in spans]
     return {"median_s": statistics.median(seconds), "min_s": min(seconds), "runs": RUNS}
@@ -46,6 +53,15 @@ def copy(shape):
     return {"copy_s": time_of(lambda: target.copy_(source))}
 
 
+def compiled(work):
+    """For these shapes alone: one that has met others would be compiled for any. Its backward may run again over the same graph, as it does when it is timed."""
+    import torch._functorch.config
+    if hasattr(torch._functorch.config, "donated_buffer"):
+        torch._functorch.config.donated_buffer = False
+    torch._dynamo.reset()
+    return torch.compile(work, dynamic=False, fullgraph=True)
+
+
 def there_and_back(forward, inputs):
     """Forward, and backward of one kept graph."""
     with torch.no_grad():
@@ -55,9 +71,15 @@ def there_and_back(forward, inputs):
     return {"forward_s": there, "backward_s": time_of(lambda: torch.autograd.grad(out, inputs, gradient, retain_graph=True))}
 
 
-def faster(*timings):
-    """The better of eager and compiled, part by part."""
-    return {part: min((timing[part] for timing in timings), key=lambda entry: entry["median_s"]) for part in timings[0]}
+def faster(eager, of_compiled):
+    """The better of eager and compiled, part by part. Where compiling fails, that is said, and eager stands alone."""
+    try:
+        other = of_compiled()
+    except Exception as error:  # noqa: BLE001: whatever the compiler says
+        traceback.print_exc()
+        why = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+        return {part: dict(timing, by="eager", compile_error=why) for part, timing in eager.items()}
+    return {part: min(dict(timing, by="eager"), dict(other[part], by="torch.compile"), key=lambda entry: entry["median_s"]) for part, timing in eager.items()}
 
 
 def attention(shape):
@@ -71,18 +93,24 @@ def attention(shape):
 def layer_norm(shape):
     x = random(shape["tokens"], shape["width"], grad=True)
     weight, bias = (random(shape["width"], grad=True) for _ in range(2))
-    work = lambda: F.layer_norm(x, (shape["width"],), weight, bias)  # noqa: E731
-    return faster(there_and_back(work, (x, weight, bias)), there_and_back(torch.compile(work), (x, weight, bias)))
+
+    def work():
+        return F.layer_norm(x, (shape["width"],), weight, bias)
+
+    return faster(there_and_back(work, (x, weight, bias)), lambda: there_and_back(compiled(work), (x, weight, bias)))
 
 
 def cross_entropy(shape):
     logits = random(shape["tokens"], shape["vocab"], grad=True)
     targets = torch.randint(shape["vocab"], (shape["tokens"],), device="cuda")
 
-    def step(loss_of):
-        return time_of(lambda: torch.autograd.grad(loss_of(logits, targets), logits))
+    def mean_loss(x, t):
+        return F.cross_entropy(x, t)
 
-    return faster({"both_s": step(F.cross_entropy)}, {"both_s": step(torch.compile(F.cross_entropy))})
+    def step(loss_of):
+        return {"both_s": time_of(lambda: torch.autograd.grad(loss_of(logits, targets), logits))}
+
+    return faster(step(mean_loss), lambda: step(compiled(mean_loss)))
 
 
 def adamw(shape):
@@ -103,13 +131,17 @@ def main():
         sys.exit("usage: gpu_ops_torch.py SHAPES.json")
     with open(sys.argv[1], encoding="utf-8") as file:
         shapes = json.load(file)
-    torch.manual_seed(torch.seed() % (1 << 63))
-    results = {}
+    torch.seed()
+    results, errors = {}, {}
     for shape in shapes:
-        results[shape["name"]] = KINDS[shape["kind"]](shape)
+        try:
+            results[shape["name"]] = KINDS[shape["kind"]](shape)
+        except Exception as error:  # noqa: BLE001: one op's fault must not cost the others
+            traceback.print_exc()
+            errors[shape["name"]] = " ".join(f"{type(error).__name__}: {error}".split())[:500]
         torch.cuda.empty_cache()
-    json.dump({"torch": torch.__version__, "ops": results}, sys.stdout)
-    print()
+        print(json.dumps({"torch": torch.__version__, "ops": results, "errors": errors}), flush=True)
+    sys.exit(1 if errors else 0)
 
 
 if __name__ == "__main__":

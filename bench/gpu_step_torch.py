@@ -4,12 +4,14 @@
 The step is forward, backward, clipping by the global norm and AdamW, as the engine's; random tokens, no dropout. bf16 by autocast over fp32 weights, the
 residual stream in bf16 too, scaled_dot_product_attention, torch.compile (the whole model, or its blocks and its end each for themselves, which compiles
 faster), fused AdamW. The model is one of this project's JSON files (docs/formats.md).
-Prints one JSON line: {"torch", "compiled", "step_time_s": [...], "loss": [...], "peak_memory_bytes", "compile_s"}.
+Prints one JSON line: {"torch", "compiled", "compile_error", "step_time_s": [...], "loss": [...], "peak_memory_bytes", "compile_s"}. Where torch.compile fails, the
+model runs without it: "compiled" is then "none" and "compile_error" says why. Exit code 3: the GPU's memory is too small for this micro batch.
 """
 import argparse
 import json
 import sys
 import time
+import traceback
 
 import torch
 import torch.nn.functional as F
@@ -74,21 +76,31 @@ class Block(torch.nn.Module):
         return x + self.proj(wide)
 
 
+class End(torch.nn.Module):
+    """From the last block to the mean loss."""
+
+    def __init__(self, spec):
+        super().__init__()
+        self.norm = norm(spec)
+        self.head = torch.nn.Linear(spec.hidden, spec.padded, bias=False)
+
+    def forward(self, x, targets):
+        logits = self.head(self.norm(x))
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
+
+
 class Model(torch.nn.Module):
     def __init__(self, spec):
         super().__init__()
-        self.spec = spec
         self.tokens = torch.nn.Embedding(spec.padded, spec.hidden)
         self.positions = None if spec.rope else torch.nn.Embedding(spec.positions, spec.hidden)
         self.blocks = torch.nn.ModuleList(Block(spec) for _ in range(spec.layers))
-        self.norm = norm(spec)
-        self.head = torch.nn.Linear(spec.hidden, spec.padded, bias=False)
+        self.end = End(spec)
         for parameter in self.parameters():
             if parameter.dim() > 1:
                 torch.nn.init.normal_(parameter, std=0.02)
-        self.end = self.mean_loss
         if spec.tied:
-            self.head.weight = self.tokens.weight
+            self.end.head.weight = self.tokens.weight
 
     def forward(self, tokens, targets, cos, sin):
         x = self.tokens(tokens).to(torch.bfloat16)
@@ -98,9 +110,40 @@ class Model(torch.nn.Module):
             x = block(x, cos, sin)
         return self.end(x, targets)
 
-    def mean_loss(self, x, targets):
-        logits = self.head(self.norm(x))
-        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
+
+def compile_parts(model, parts):
+    """Marks the model's parts for torch.compile, which does it when they are first called. What stays a call in Python fails rather than going unseen."""
+    options = {"fullgraph": True, "dynamic": False}
+    if parts == "model":
+        model.compile(**options)
+    elif parts == "blocks":
+        for block in model.blocks:
+            block.compile(**options)
+        model.end.compile(**options)
+
+
+def compiled_model(spec, parts, one_step):
+    """(model, what of it is compiled, why not what was asked for): `one_step` tries it."""
+    def make():
+        with torch.device("cuda"):
+            return Model(spec)
+
+    model = make()
+    if parts == "none":
+        return model, parts, None
+    try:
+        compile_parts(model, parts)
+        one_step(model)
+        return model, parts, None
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001: whatever the compiler or its own compilers say
+        traceback.print_exc()
+        why = " ".join(f"{type(error).__name__}: {error}".split())[:2000]
+    del model
+    torch._dynamo.reset()
+    torch.cuda.empty_cache()
+    return make(), "none", why
 
 
 def main():
@@ -116,41 +159,49 @@ def main():
 
     torch.manual_seed(int(time.time()))
     torch.set_float32_matmul_precision("high")
-    with torch.device("cuda"):
-        model = Model(spec)
-        angles = torch.outer(torch.arange(args.seq_len, dtype=torch.float32), spec.theta ** (-torch.arange(0, spec.head_dim, 2) / spec.head_dim))
-        cos, sin = angles.cos(), angles.sin()
+    try:
+        result = run(spec, args)
+    except torch.cuda.OutOfMemoryError as error:
+        print(f"gpu_step_torch: does not fit: {error}", file=sys.stderr)
+        sys.exit(3)
+    json.dump(result, sys.stdout)
+    print()
+
+
+def run(spec, args):
+    angles = torch.outer(torch.arange(args.seq_len, dtype=torch.float32), spec.theta ** (-torch.arange(0, spec.head_dim, 2) / spec.head_dim))
+    cos, sin = angles.cos().cuda(), angles.sin().cuda()
+
+    def fresh_tokens():
+        return torch.randint(spec.vocab, (args.micro_batch, args.seq_len + 1), device="cuda")
+
+    def loss_of(model, tokens):
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            return model(tokens[:, :-1], tokens[:, 1:], cos, sin)
+
+    start = time.perf_counter()
+    model, compiled, why = compiled_model(spec, args.compile, lambda made: loss_of(made, fresh_tokens()).backward())
+    torch.cuda.synchronize()
+    compile_s = time.perf_counter() - start
     decayed = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() <= 1]
     optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}], lr=3e-4, betas=(0.9, 0.95),
                                   eps=1e-8, fused=True)
-    compiled = model
-    if args.compile == "model":
-        compiled = torch.compile(model)
-    elif args.compile == "blocks":
-        for block in model.blocks:
-            block.compile()
-        model.end = torch.compile(model.mean_loss)
-
-    times, losses, compile_s = [], [], 0.0
-    for step in range(args.steps):
-        tokens = torch.randint(spec.vocab, (args.micro_batch, args.seq_len + 1), device="cuda")
+    times, losses = [], []
+    for _ in range(args.steps):
+        tokens = fresh_tokens()
         torch.cuda.synchronize()
         start = time.perf_counter()
         optimizer.zero_grad()
-        with torch.autocast("cuda", dtype=torch.bfloat16):
-            loss = compiled(tokens[:, :-1], tokens[:, 1:], cos, sin)
+        loss = loss_of(model, tokens)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         losses.append(loss.item())
         torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
-        if step == 0:
-            compile_s = times[0]
-    json.dump({"torch": torch.__version__, "compiled": args.compile, "step_time_s": times, "loss": losses, "compile_s": compile_s,
-               "peak_memory_bytes": torch.cuda.max_memory_allocated()}, sys.stdout)
-    print()
+    return {"torch": torch.__version__, "compiled": compiled, "compile_error": why, "step_time_s": times, "loss": losses, "compile_s": compile_s,
+            "peak_memory_bytes": torch.cuda.max_memory_allocated()}
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@ import json
 import os
 
 from gpu import bench_ops
-from gpu.report import Failure
+from gpu.outcome import Failure
 
 # Values of AUTOCFG_ATTENTION; cuDNN is what the engine takes where it can.
 CHOSEN, OTHER = "cudnn", "own"

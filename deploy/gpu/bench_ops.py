@@ -3,78 +3,113 @@ import json
 import os
 
 from gpu import programs, rates
-from gpu.report import Failure, NotPossible
+from gpu.outcome import Failure, NotPossible, OutOfTime
+
+RATES = ("matmul_8192", "copy_2gib")  # the shapes that give them
+
+
+def shapes_of(context):
+    with open(shapes_file(context), encoding="utf-8") as file:
+        return {shape["name"]: shape for shape in json.load(file)}
 
 
 def shapes_file(context):
     return os.path.join(context.root, "gpu", "op_shapes.json")
 
 
-def ours(context, deadline, only=None):
-    """{name: {part: {"median_s", ...}}}; raises NotPossible where there is no GPU, Failure where the program fails."""
+def ours(context, deadline, only=()):
+    """What autocfg_gpu_ops_bench answers, some of its ops perhaps under "errors"; raises Failure where it has no answer."""
     context.needs_gpu()
     done = context.run("autocfg_gpu_ops_bench", [shapes_file(context)] + ([",".join(only)] if only else []), deadline)
-    if done.code != 0:
-        raise Failure(f"autocfg_gpu_ops_bench: exit code {done.code}: {done.last_words()}")
-    return json.loads(done.out)["ops"]
+    try:
+        return json.loads(done.out)
+    except ValueError:
+        raise Failure(f"autocfg_gpu_ops_bench: exit code {done.code}: {done.last_words()}") from None
+
+
+def last_json(text):
+    """The last line of a script's output that is whole, or None."""
+    for line in reversed(text.strip().splitlines()):
+        try:
+            return json.loads(line)
+        except ValueError:
+            continue
+    return None
 
 
 def torch(context, script, arguments, deadline):
-    """What a script of bench/ prints with PyTorch; (None, why) where there is no PyTorch that sees the GPU."""
+    """(what a script of bench/ printed last with PyTorch, or None; why not all of it; its exit code)."""
     if context.python is None:
-        return None, "no Python with PyTorch was found"
+        return None, f"no Python with PyTorch was found: {context.why_no_torch}", None
     directory = os.path.join(context.root, "bench")
-    done = programs.run([context.python, os.path.join(directory, script), *arguments], deadline,
-                        dict(context.plain_environment, TORCHINDUCTOR_CACHE_DIR=os.path.join(context.work, "inductor"),
-                             TRITON_CACHE_DIR=os.path.join(context.work, "triton")), context.work)
+    environment = dict(context.plain_environment, TORCHINDUCTOR_CACHE_DIR=os.path.join(context.work, "inductor"),
+                       TRITON_CACHE_DIR=os.path.join(context.work, "triton"))
+    try:
+        done = programs.run([context.python, os.path.join(directory, script), *arguments], deadline, environment, context.work)
+    except OutOfTime as late:
+        return last_json(late.out), str(late), None
+    found = last_json(done.out)
     if done.code != 0:
-        return None, f"exit code {done.code}: {done.last_words()}"
-    return json.loads(done.out.strip().splitlines()[-1]), ""
+        return found, f"exit code {done.code}: {done.last_words()}", done.code
+    return found, "" if found is not None else f"{script} printed no JSON", done.code
 
 
 def measure_rates(context, deadline):
     """The measured product rate and copy bandwidth, once for all sections."""
     if not context.rates:
-        found = ours(context, deadline, ["matmul_8192", "copy_2gib"])
-        context.rates = rates_of(context, found)
+        context.rates = rates_of(context, ours(context, deadline, RATES))
     return context.rates
 
 
-def rates_of(context, results):
-    with open(shapes_file(context), encoding="utf-8") as file:
-        shapes = {shape["name"]: shape for shape in json.load(file)}
-    product, copy = shapes["matmul_8192"], shapes["copy_2gib"]
-    return {"matmul_flops_per_s": 2.0 * product["m"] * product["n"] * product["k"] / results["matmul_8192"]["product_s"]["median_s"],
-            "copy_bytes_per_s": 2.0 * copy["bytes"] / results["copy_2gib"]["copy_s"]["median_s"]}
+def rates_of(context, answer):
+    """Raises Failure where one of the two was not measured."""
+    shapes, results = shapes_of(context), answer["ops"]
+    for name in RATES:
+        if name not in results:
+            raise Failure(f"{name} was not measured: {answer.get('errors', {}).get(name, 'it did not run')}")
+    product, copy = (shapes[name] for name in RATES)
+    return {"matmul_flops_per_s": 2.0 * product["m"] * product["n"] * product["k"] / results[RATES[0]]["product_s"]["median_s"],
+            "copy_bytes_per_s": 2.0 * copy["bytes"] / results[RATES[1]]["copy_s"]["median_s"]}
+
+
+def compare(entry, floor, torch_floor):
+    """Adds the ratios to a shape's entry."""
+    for part, timing in entry.get("ours", {}).items():
+        if part in floor:
+            entry.setdefault("floor", {})[part] = floor[part]
+            entry.setdefault("ours_over_floor", {})[part] = timing["median_s"] / floor[part]
+        other = entry.get("torch", {}).get(part)
+        if other:
+            entry.setdefault("ours_over_torch", {})[part] = timing["median_s"] / other["median_s"]
+            if part in torch_floor:
+                entry.setdefault("torch_over_floor", {})[part] = other["median_s"] / torch_floor[part]
 
 
 def run(context, figures, deadline):
     context.needs_gpu()
-    with open(shapes_file(context), encoding="utf-8") as file:
-        shapes = json.load(file)
-    results = ours(context, deadline)
-    context.rates = rates_of(context, results)
-    figures["rates"] = dict(context.rates)
-    theirs, why = torch(context, "gpu_ops_torch.py", [shapes_file(context)], deadline)
-    if theirs is None:
-        figures["torch"] = f"not compared: {why}"
-    else:
+    shapes = shapes_of(context)
+    answer = ours(context, deadline)
+    # In the report at once: what comes after may not end.
+    figures["choices"] = answer["choices"]
+    for name, shape in shapes.items():
+        figures[name] = {"shape": shape, **({"ours": answer["ops"][name]} if name in answer["ops"] else {"error": answer["errors"].get(name)})}
+    wrong = [f"{name}: {why}" for name, why in answer["errors"].items()]
+    best = figures["rates"] = rates_of(context, answer)
+    theirs, why, _ = torch(context, "gpu_ops_torch.py", [shapes_file(context)], deadline)
+    if theirs is not None:
         figures["torch"] = theirs["torch"]
-        figures["torch_rates"] = rates_of(context, theirs["ops"])
-        # The device's rate is the best that anybody reached.
-        for name, rate in figures["torch_rates"].items():
-            context.rates[name] = max(context.rates[name], rate)
-    for shape in shapes:
-        entry = figures.setdefault(shape["name"], {"shape": shape, "ours": results[shape["name"]]})
-        floor = rates.floors(shape, **context.rates)
-        if theirs is not None:
-            entry["torch"] = theirs["ops"][shape["name"]]
-        for part, timing in results[shape["name"]].items():
-            if part in floor:
-                entry.setdefault("floor", {})[part] = floor[part]
-                entry.setdefault("ours_over_floor", {})[part] = timing["median_s"] / floor[part]
-            other = entry.get("torch", {}).get(part)
-            if other:
-                entry.setdefault("ours_over_torch", {})[part] = timing["median_s"] / other["median_s"]
-    if theirs is None:
-        raise NotPossible(f"no comparison with PyTorch: {why}; our own times were measured")
+        for name, timing in theirs["ops"].items():
+            figures[name]["torch"] = timing
+        figures["torch_errors"] = theirs["errors"]
+        if all(name in theirs["ops"] for name in RATES):
+            figures["torch_rates"] = rates_of(context, theirs)
+            # The device's rate is the best that anybody reached.
+            best = {name: max(rate, best[name]) for name, rate in figures["torch_rates"].items()}
+    context.rates = best
+    for name, shape in shapes.items():
+        compare(figures[name], rates.floors(shape, **best), rates.floors(shape, **best, whose="torch"))
+    if wrong:
+        raise Failure("; ".join(wrong))
+    if theirs is None or why:
+        figures["torch_not_compared"] = why
+        raise NotPossible(f"no full comparison with PyTorch: {why}; our own times were measured")

@@ -5,16 +5,29 @@ import random
 import statistics
 import struct
 
-from gpu import bench_ops, rates
+from gpu import bench_ops, clocks, rates
 from gpu.context import TrainFailed, seconds_left
-from gpu.report import Failure, NotPossible, OutOfTime
+from gpu.outcome import Failure, NotPossible, OutOfTime
 
-# Model, sequence length, what torch.compile takes at once: 48 layers as a whole take it minutes.
-CASES = (("gpt2-1.5b", 1024, "blocks"), ("llama3-8b-8-layers", 4096, "model"))
 STEPS, WARM_UP = 20, 4
+TURNS = ("ours", "torch", "ours")  # ours before and after: what drifts between them is seen
 COMFORTABLE, AT_MOST = 0.6, 0.85  # of the GPU's memory, as planned: room for what PyTorch keeps beside its tensors
 OVER_TORCH, OVER_TORCH_AIM = 1.0, 0.9
 UTILISATION, UTILISATION_AIM = 0.5, 0.65
+PRECISION = {"ours": "bf16, with fp32 master weights, moments and gradients",
+             "torch": "autocast to bf16 over fp32 weights, residual stream in bf16, gradients and fused AdamW in fp32"}
+DOES_NOT_FIT = 3  # the exit code of bench/gpu_step_torch.py
+
+
+class TooLarge(Exception):
+    """The micro batch does not fit on one side; which, and its words."""
+
+
+def cases(context):
+    """[{"model", "seq_len", "compile": what torch.compile takes at once (48 layers as a whole take it minutes)}]."""
+    with open(os.path.join(context.root, "gpu", "steps.json"), encoding="utf-8") as file:
+        found = json.load(file)
+    return [dict(case, compile=context.torch_compile or case["compile"]) for case in found]
 
 
 def choose_micro_batch(context, model, seq_len, deadline):
@@ -44,8 +57,102 @@ def steady(times):
     return times[WARM_UP:] if len(times) > WARM_UP + 2 else times[1:]
 
 
-def our_steps(context, model, seq_len, batch, tokens, deadline):
-    return context.train(model, f"mbs={batch}", "cuda", deadline, "bf16", STEPS, batch, seq_len, extra=("--data", tokens))
+def our_steps(context, case, batch, tokens, deadline):
+    try:
+        return context.train(context.model(case["model"]), f"mbs={batch}", "cuda", deadline, "bf16", STEPS, batch, case["seq_len"], extra=("--data", tokens))
+    except TrainFailed as failed:
+        if "does not fit" in failed.words:
+            raise TooLarge(f"ours: {failed}") from None
+        raise
+
+
+def torch_steps(context, case, batch, deadline):
+    """(result or None, why not)."""
+    result, why, code = bench_ops.torch(context, "gpu_step_torch.py", ["--model", context.model(case["model"]), "--seq-len", str(case["seq_len"]), "--micro-batch",
+                                                                       str(batch), "--steps", str(STEPS), "--compile", case["compile"]], deadline)
+    if code == DOES_NOT_FIT:
+        raise TooLarge(f"PyTorch: {why}")
+    return result, why
+
+
+def take_turns(context, case, batch, tokens, entry, deadline):
+    """{"ours": steady step times, "torch": the same}; into `entry` what was run and what was not, and why."""
+    times = {"ours": [], "torch": []}
+    turns = entry["turns"] = []
+    for who in TURNS:
+        took = next((turn["wall_s"] for turn in turns if turn["who"] == who), 0)
+        if took and seconds_left(deadline) < 1.2 * took:
+            turns.append({"who": who, "not_run": "no time for another turn", "wall_s": 0})
+            continue
+        begun, during = seconds_left(deadline), {}
+        turn = {"who": who, "clocks": during}
+        try:
+            with clocks.sampled(context, during):
+                if who == "ours":
+                    result = our_steps(context, case, batch, tokens, deadline)
+                    entry.update(planned_bytes=result["planned_memory_bytes"], used_bytes=result["peak_memory_bytes"],
+                                 device_overhead_bytes=result["device_overhead_bytes"])
+                else:
+                    result, why = torch_steps(context, case, batch, deadline)
+                    if result is None:
+                        turns.append(dict(turn, not_run=why, wall_s=begun - seconds_left(deadline)))
+                        continue
+                    entry.update(torch=result["torch"], torch_compiled=result["compiled"], torch_compile_error=result["compile_error"],
+                                 torch_compile_s=result["compile_s"], torch_peak_bytes=result["peak_memory_bytes"])
+        except OutOfTime as late:
+            if not times["ours"]:
+                raise
+            turns.append(dict(turn, not_run=str(late), wall_s=begun - seconds_left(deadline)))
+            continue
+        times[who] += steady(result["step_time_s"])
+        turns.append(dict(turn, step_time_s=result["step_time_s"], median_s=statistics.median(steady(result["step_time_s"])),
+                          losses=result.get("losses", result.get("loss")), wall_s=begun - seconds_left(deadline)))
+    return times
+
+
+def measure(context, case, entry, deadline):
+    """take_turns at the largest comfortable micro batch that both sides take, both at the same. Raises Failure where none is."""
+    chosen = choose_micro_batch(context, context.model(case["model"]), case["seq_len"], deadline)
+    if chosen is None:
+        raise Failure("micro batch 1 does not fit comfortably")
+    batch = chosen[0]
+    with open(context.model(case["model"]), encoding="utf-8") as file:
+        description = json.load(file)
+    tokens = write_tokens(os.path.join(context.work, f"tokens-{case['model']}"), description["vocab"], 1 << 20, context.seed)
+    try:
+        while True:
+            entry.update(seq_len=case["seq_len"], micro_batch=batch, precision=PRECISION, steps=STEPS, warm_up_steps=WARM_UP)
+            try:
+                return description, batch, take_turns(context, case, batch, tokens, entry, deadline)
+            except TooLarge as why:
+                entry.setdefault("too_large", {})[str(batch)] = str(why)
+                if batch == 1:
+                    raise Failure(f"micro batch 1 does not fit: {why}") from None
+                batch //= 2
+    finally:
+        os.remove(tokens)
+
+
+def evaluate(name, entry, description, tokens_per_step, times, rate, figures):
+    """Fills the entry. Returns (targets missed, why it was not compared or "")."""
+    full, causal = rates.model_flops(description, tokens_per_step, entry["seq_len"])
+    median = statistics.median(times["ours"])
+    entry.update(ours_median_s=median, ours_min_s=min(times["ours"]), tokens_per_s=tokens_per_step / median, model_flops=full,
+                 model_flops_causal=causal, utilisation=full / median / rate, utilisation_causal=causal / median / rate)
+    uncompared = ""
+    if times["torch"]:
+        theirs = statistics.median(times["torch"])
+        entry.update(torch_median_s=theirs, torch_min_s=min(times["torch"]), torch_utilisation=full / theirs / rate)
+        if entry["torch_compile_error"]:
+            # Not the comparison that the target is about.
+            entry["ours_over_torch_uncompiled"] = median / theirs
+            uncompared = f"{name}: torch.compile failed, PyTorch ran without it: {entry['torch_compile_error']}"
+        else:
+            entry["ours_over_torch"] = median / theirs
+    else:
+        why = next((turn["not_run"] for turn in entry["turns"] if turn["who"] == "torch"), "it did not run")
+        uncompared = f"{name}: not compared with PyTorch: {why}"
+    return judge(name, entry, figures), uncompared
 
 
 def judge(name, entry, figures):
@@ -61,74 +168,35 @@ def judge(name, entry, figures):
 
 
 def run(context, figures, deadline):
+    todo = cases(context)
     if context.gpu:
-        for name, seq_len, _ in CASES:
-            figures[name] = {"predicted_bytes_of_micro_batch_1": context.planned_bytes(context.model(name), "mbs=1", "bf16", deadline, global_batch=1,
-                                                                                       seq_len=seq_len)}
+        for case in todo:
+            figures[case["model"]] = {"predicted_bytes_of_micro_batch_1": context.planned_bytes(context.model(case["model"]), "mbs=1", "bf16", deadline,
+                                                                                                global_batch=1, seq_len=case["seq_len"])}
     context.needs_gpu()
     rate = bench_ops.measure_rates(context, deadline)["matmul_flops_per_s"]
     figures["matmul_flops_per_s"] = rate
-    missed, uncompared = [], []
-    for index, (name, seq_len, compiled) in enumerate(CASES):
+    missed, uncompared, late = [], [], []
+    for index, case in enumerate(todo):
+        name = case["model"]
         entry = figures.setdefault(name, {})
-        share = seconds_left(deadline) / (len(CASES) - index)
-        stop_at = deadline - seconds_left(deadline) + share
-        model = context.model(name)
-        with open(model, encoding="utf-8") as file:
-            description = json.load(file)
-        chosen = choose_micro_batch(context, model, seq_len, stop_at)
-        if chosen is None:
-            uncompared.append(f"{name}: micro batch 1 does not fit comfortably")
+        stop_at = deadline - seconds_left(deadline) * (len(todo) - index - 1) / (len(todo) - index)
+        try:
+            description, batch, times = measure(context, case, entry, stop_at)
+        except (TrainFailed, Failure) as failed:
+            entry["failed"] = str(failed)
+            missed.append(f"{name}: {failed}")
             continue
-        batch, needs = chosen
-        entry.update(seq_len=seq_len, micro_batch=batch, planned_bytes=needs, precision="bf16, with fp32 master weights, moments and gradients",
-                     torch_precision="autocast to bf16 over fp32 weights, residual stream in bf16, fused AdamW in fp32", steps=STEPS, warm_up_steps=WARM_UP, turns=[])
-        tokens = write_tokens(os.path.join(context.work, "tokens"), description["vocab"], 1 << 20, context.seed)
-        times = {"ours": [], "torch": []}
-        for who in ("ours", "torch", "ours", "torch"):
-            took = [turn["wall_s"] for turn in entry["turns"] if turn["who"] == who]
-            if took and seconds_left(stop_at) < 1.2 * took[0]:
-                entry["turns"].append({"who": who, "not_run": "no time for a second turn", "wall_s": 0})
-                continue
-            if who == "torch" and "torch" in entry and not times["torch"]:
-                continue  # it said why not
-            begun = seconds_left(stop_at)
-            try:
-                if who == "ours":
-                    result = our_steps(context, model, seq_len, batch, tokens, stop_at)
-                    entry.update(used_bytes=result["peak_memory_bytes"], device_overhead_bytes=result["device_overhead_bytes"])
-                else:
-                    result, why = bench_ops.torch(context, "gpu_step_torch.py", ["--model", model, "--seq-len", str(seq_len), "--micro-batch", str(batch),
-                                                                                 "--steps", str(STEPS), "--compile", compiled], stop_at)
-                    if result is None:
-                        entry["torch"] = f"not compared: {why}"
-                        continue
-                    entry.update(torch=result["torch"], torch_compiled=result["compiled"], torch_peak_bytes=result["peak_memory_bytes"])
-            except TrainFailed as failed:
-                entry["failed"] = str(failed)
-                missed.append(f"{name} at micro batch {batch}: {failed}")
-                break
-            except OutOfTime as late:
-                if not times["ours"]:
-                    raise
-                entry.setdefault("torch" if who == "torch" else "second_turn", f"not compared: {late}")
-                continue
-            times[who] += steady(result["step_time_s"])
-            entry["turns"].append({"who": who, "step_time_s": result["step_time_s"], "wall_s": begun - seconds_left(stop_at)})
-        os.remove(tokens)
-        if not times["ours"]:
+        except OutOfTime as reason:
+            entry["failed"] = f"no time: {reason}"
+            late.append(f"{name}: {reason}")
             continue
-        full, causal = rates.model_flops(description, batch * seq_len, seq_len)
-        median = statistics.median(times["ours"])
-        entry.update(ours_median_s=median, ours_min_s=min(times["ours"]), tokens_per_s=batch * seq_len / median, model_flops=full,
-                     model_flops_causal=causal, utilisation=full / median / rate, utilisation_causal=causal / median / rate)
-        if times["torch"]:
-            theirs = statistics.median(times["torch"])
-            entry.update(torch_median_s=theirs, torch_min_s=min(times["torch"]), ours_over_torch=median / theirs, torch_utilisation=full / theirs / rate)
-        else:
-            uncompared.append(f"{name}: {entry.get('torch', 'PyTorch did not run')}")
-        missed += judge(name, entry, figures)
+        of_case, why = evaluate(name, entry, description, batch * case["seq_len"], times, rate, figures)
+        missed += of_case
+        uncompared += [why] if why else []
     if missed:
-        raise Failure(f"missed: {'; '.join(missed)}")
+        raise Failure("; ".join([f"missed: {'; '.join(missed)}", *late, *uncompared]))
+    if late:
+        raise OutOfTime("; ".join([*late, *uncompared]))
     if uncompared:
         raise NotPossible("; ".join(uncompared))

@@ -6,7 +6,7 @@ import re
 import time
 
 from gpu import libraries, programs
-from gpu.report import Failure, NotPossible
+from gpu.outcome import Failure, NotPossible
 
 
 class TrainFailed(Failure):
@@ -20,6 +20,9 @@ class TrainFailed(Failure):
 class Context:
     def __init__(self, root, work, python, jobs, environment=None):
         self.root, self.work, self.python, self.jobs = root, work, python, jobs
+        self.why_no_torch = ""     # where `python` is None
+        self.torch_compile = None  # what torch.compile takes at once; None: as gpu/steps.json says
+        self.seed = 1
         base = dict(os.environ if environment is None else environment)
         self.plain_environment = base
         with open(os.path.join(root, "manifest.json"), encoding="utf-8") as file:

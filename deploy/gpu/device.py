@@ -4,7 +4,7 @@ import os
 
 from gpu import libraries, programs
 from gpu.context import one_gpu_text
-from gpu.report import Failure, NotPossible, OutOfTime
+from gpu.outcome import Failure, NotPossible, OutOfTime
 
 FIELDS = ("name", "driver_version", "memory.total", "memory.used", "mig.mode.current", "compute_cap", "clocks.sm", "clocks.mem", "clocks.max.sm",
           "clocks.max.mem", "power.limit", "temperature.gpu", "pcie.link.gen.max")
@@ -51,6 +51,16 @@ def probe(context, deadline):
     return (skip_reason(done.out) or done.last_words()).removeprefix("no GPU: ").removesuffix("; use --device cpu")
 
 
+def describe(context, figures, deadline):
+    """What the engine itself sees of the GPU: also where nvidia-smi does not answer."""
+    done = context.run("autocfg_gpu_ops_bench", ["--device"], deadline, limit_s=60)
+    if done.code != 0:
+        raise Failure(f"autocfg_gpu_ops_bench --device: exit code {done.code}: {done.last_words()}")
+    figures["seen_by_the_engine"] = seen = json.loads(done.out)
+    context.device_name = context.device_name or seen["device"]
+    context.memory_bytes = context.memory_bytes or seen["memory_bytes"]
+
+
 def run(context, figures, deadline):
     gpus, why = ask_driver(context, deadline)
     figures["libraries"] = context.libraries
@@ -73,3 +83,4 @@ def run(context, figures, deadline):
         if gpus is None:
             raise NotPossible(f"no GPU: {context.gpu}{hint}")
         raise Failure(f"the driver shows {context.device_name}, but the engine does not see it: {context.gpu}{hint}")
+    describe(context, figures, deadline)

@@ -1,7 +1,7 @@
 """Losses of the same small models, from the same weights on the same data, on the CPU and on the GPU."""
 from gpu import programs
 from gpu.context import worst_relative
-from gpu.report import Failure, NotPossible, OutOfTime
+from gpu.outcome import Failure, NotPossible, OutOfTime
 
 MODELS = ("gpt2-check", "llama-check")
 STEPS, GLOBAL_BATCH, PLAN = 20, 8, "tp=1,pp=1,dp=1,mbs=4"

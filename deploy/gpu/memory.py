@@ -3,7 +3,7 @@ import os
 
 from gpu import programs
 from gpu.context import TrainFailed, seconds_left
-from gpu.report import Failure
+from gpu.outcome import Failure
 
 CASES = (("gpt2-check", "tp=1,pp=1,dp=1,mbs=2", "bf16"), ("gpt2-check", "tp=1,pp=1,dp=1,mbs=4,recompute=full", "fp32"),
          ("llama-check", "tp=1,pp=1,dp=1,mbs=2,recompute=full:1", "bf16"), ("llama-check", "tp=2,pp=2,dp=1,mbs=1,schedule=1f1b", "bf16"),

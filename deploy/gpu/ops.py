@@ -2,7 +2,7 @@
 import json
 import os
 
-from gpu.report import Failure, OutOfTime
+from gpu.outcome import Failure, OutOfTime
 
 
 def outcomes(result):

@@ -1,15 +1,25 @@
 """Runs programs with a time limit. Whatever they started ends with them."""
+import contextvars
 import os
+import shlex
 import signal
 import subprocess
 import threading
 import time
 
-from gpu.report import OutOfTime
+from gpu.outcome import OutOfTime
+
+LAST_LINES, LAST_CHARACTERS = 15, 3000  # of what a failed program said, for the report
+MOST_FAILURES = 30                     # in one section
+DIES_WITHIN_S = 10                     # of being killed; one that hangs in the driver may not
+
+# The section's programs that did not end well: {"command", "outcome", "last_lines"}. A context of its own for every section.
+_failures = contextvars.ContextVar("failures", default=None)
 
 # Processes under way, so that an interrupted check ends them.
 _running = set()
 _lock = threading.Lock()
+_ended = threading.Event()  # nothing starts any more
 
 
 class Done:
@@ -25,6 +35,21 @@ class Done:
         return f"no word, exit code {self.code}"
 
 
+def collect_failures():
+    """From here on, in this thread and those of in_parallel: the list that failed programs are added to."""
+    failures = []
+    _failures.set(failures)
+    return failures
+
+
+def note_failure(command, outcome, *texts):
+    failures = _failures.get()
+    if failures is None or len(failures) >= MOST_FAILURES:
+        return
+    lines = [line for text in texts for line in text.splitlines() if line.strip()]
+    failures.append({"command": shlex.join(command), "outcome": outcome, "last_lines": "\n".join(lines[-LAST_LINES:])[-LAST_CHARACTERS:].split("\n")})
+
+
 def end_group(process):
     try:
         os.killpg(process.pid, signal.SIGKILL)
@@ -33,6 +58,8 @@ def end_group(process):
 
 
 def end_all():
+    """All that run are killed, and none starts after them."""
+    _ended.set()
     with _lock:
         processes = list(_running)
     for process in processes:
@@ -47,26 +74,37 @@ def run(command, deadline, environment=None, directory=None, limit_s=None):
     if limit_s is not None:
         left = min(left, limit_s)
     name = os.path.basename(command[0])
-    if left <= 0:
+    if left <= 0 or _ended.is_set():
         raise OutOfTime(f"{name} was not started")
     try:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment,
                                    cwd=directory, start_new_session=True)
     except OSError as error:
+        note_failure(command, "cannot be started", error.strerror)
         return Done(command, 127, "", f"{command[0]}: {error.strerror}", 0.0)
     with _lock:
         _running.add(process)
+    late = False
     try:
         out, err = process.communicate(timeout=left)
     except subprocess.TimeoutExpired:
+        late = True
         end_group(process)
-        process.communicate()
-        raise OutOfTime(f"{' '.join(os.path.basename(word) for word in command[:3])} ran for {left:.0f} s") from None
+        try:
+            out, err = process.communicate(timeout=DIES_WITHIN_S)
+        except subprocess.TimeoutExpired as hanging:
+            out, err = hanging.stdout or b"", (hanging.stderr or b"") + b"\nkilled, but it does not end\n"
     finally:
         end_group(process)  # what it left behind
         with _lock:
             _running.discard(process)
-    return Done(command, process.returncode, out.decode(errors="replace"), err.decode(errors="replace"), time.monotonic() - begun)
+    out, err = out.decode(errors="replace"), err.decode(errors="replace")
+    if late:
+        note_failure(command, f"ended after {left:.0f} s", out, err)
+        raise OutOfTime(f"{' '.join(os.path.basename(word) for word in command[:3])} ran for {left:.0f} s", out)
+    if process.returncode != 0:
+        note_failure(command, f"exit code {process.returncode}", out, err)
+    return Done(command, process.returncode, out, err, time.monotonic() - begun)
 
 
 def in_parallel(jobs, tasks, work):
@@ -86,7 +124,7 @@ def in_parallel(jobs, tasks, work):
             except Exception as error:  # noqa: BLE001: handed to the caller
                 results[index] = error
 
-    threads = [threading.Thread(target=worker, daemon=True) for _ in range(max(1, min(jobs, len(tasks))))]
+    threads = [threading.Thread(target=contextvars.copy_context().run, args=(worker,), daemon=True) for _ in range(max(1, min(jobs, len(tasks))))]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -6,8 +6,8 @@ ADAMW_BYTES = {"ours": 2 + 4 + 3 * 8, "torch": 4 + 3 * 8}
 BF16 = 2
 
 
-def floors(shape, matmul_flops_per_s, copy_bytes_per_s):
-    """{part: seconds}: causal FLOPs over the measured product rate, or bytes (each operand once) over the measured copy bandwidth."""
+def floors(shape, matmul_flops_per_s, copy_bytes_per_s, whose="ours"):
+    """{part: seconds}, of "ours" or "torch": causal FLOPs over the measured product rate, or bytes (each operand once) over the measured copy bandwidth."""
     kind = shape["kind"]
     if kind == "attention":
         forward = 4.0 * shape["batch"] * shape["heads"] * shape["seq"] ** 2 * shape["head_dim"] / 2
@@ -18,7 +18,7 @@ def floors(shape, matmul_flops_per_s, copy_bytes_per_s):
     if kind == "cross_entropy":
         return {"both_s": 2 * shape["tokens"] * shape["vocab"] * BF16 / copy_bytes_per_s}
     if kind == "adamw":
-        return {"step_s": ADAMW_BYTES["ours"] * shape["elements"] / copy_bytes_per_s}
+        return {"step_s": ADAMW_BYTES[whose] * shape["elements"] / copy_bytes_per_s}
     return {}
 
 

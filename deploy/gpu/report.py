@@ -1,30 +1,25 @@
-"""The report of a check: sections that run one after another, each with an outcome and its figures, written to a file after each."""
+"""The report of a check: its sections, each with an outcome and its figures, written to a file after each and every few seconds between."""
+import contextlib
+import itertools
 import json
 import math
 import os
+import threading
 import time
 
-PASSED, FAILED, NOT_POSSIBLE, NOT_RUN = "passed", "failed", "not possible", "not run"
+from gpu import programs
+from gpu.outcome import FAILED, NOT_POSSIBLE, NOT_RUN, PASSED, Failure, NotPossible, OutOfTime
 
-
-class Failure(Exception):
-    """What a section found wrong, in one line."""
-
-
-class NotPossible(Exception):
-    """Why a section proves nothing on this machine, in one line."""
-
-
-class OutOfTime(Exception):
-    """A section's time has run out; what it has so far is kept."""
+WRITE_EVERY_S = 5
 
 
 class Section:
-    """`run(context, figures, deadline)` fills the dictionary `figures` as it goes, and ends, or raises one of the above. `limit_s` is what it may take.
-    `optional`: that it is not possible does not make the whole check fail."""
+    """`run(context, figures, deadline)` fills the dictionary `figures` as it goes, and ends, or raises one of gpu/outcome.py. `limit_s` is what it may take,
+    more where the whole check has time to spare. `optional`: that it is not possible does not make the whole check fail. Sections in sequence that have a `lane` run at the same time, those of one lane in
+    their order; those without one have the machine to themselves."""
 
-    def __init__(self, name, limit_s, run, optional=False):
-        self.name, self.limit_s, self.run, self.optional = name, limit_s, run, optional
+    def __init__(self, name, limit_s, run, optional=False, lane=None):
+        self.name, self.limit_s, self.run, self.optional, self.lane = name, limit_s, run, optional, lane
 
 
 def one_line(text):
@@ -46,65 +41,135 @@ class Report:
     def __init__(self, path, header):
         self.path = path
         self.content = dict(header, passed=False, sections={})
+        self.lock = threading.Lock()
 
     def write(self):
         """Replaces the file in one step, so that a cut-off run leaves a whole one."""
-        text = json.dumps(plain(self.content), indent=1, allow_nan=False) + "\n"
-        partial = f"{self.path}.partial"
-        with open(partial, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, self.path)
+        with self.lock:
+            text = json.dumps(self.now(), indent=1, allow_nan=False) + "\n"
+            partial = f"{self.path}.partial"
+            with open(partial, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, self.path)
 
-    def put(self, name, outcome, why, seconds, figures):
-        self.content["sections"][name] = {"outcome": outcome, "why": why, "seconds": round(seconds, 3), "figures": figures}
+    def now(self):
+        """The content as it is, while sections under way add to theirs."""
+        while True:
+            try:
+                return plain(self.content)
+            except RuntimeError:  # it grew meanwhile
+                time.sleep(0.01)
+
+    def put(self, name, outcome, why, seconds, figures, failed_commands=()):
+        entry = {"outcome": outcome, "why": why, "seconds": round(seconds, 3), "figures": figures, "failed_commands": failed_commands}
+        with self.lock:
+            self.content["sections"][name] = entry
 
     def keep(self, earlier):
-        """Takes over what passed, or was not possible, in an earlier report of the same programs on the same device. Returns the sections' names."""
+        """Takes over an earlier report of the same programs on the same device: what passed stays, all else stays until it is run again. Returns the names of what
+        passed."""
         kept = []
         for name, entry in earlier.get("sections", {}).items():
-            if entry.get("outcome") in (PASSED, NOT_POSSIBLE) and name != "device":
-                self.content["sections"][name] = dict(entry, kept=True)
-                kept.append(name)
+            if name == "device" or entry.get("outcome") == NOT_RUN:
+                continue
+            passed = entry.get("outcome") == PASSED
+            self.content["sections"][name] = dict(entry, kept=passed)
+            kept += [name] if passed else []
+        runs = [*earlier.get("earlier_runs", []), {field: earlier.get(field) for field in ("command", "time", "seed", "seconds")}]
+        self.content["earlier_runs"] = runs
         return kept
+
+
+def run_section(report, section, todo, context, end, total_s, say, now):
+    """One section, its outcome into the report; `todo` are those that have not ended, itself among them, `end` is when the whole check is over."""
+    if report.content["sections"][section.name].get("kept"):
+        say(f"{section.name}: {report.content['sections'][section.name]['outcome']}, kept from an earlier run")
+        return
+    begun = now()
+    left = end - begun
+    if left < 1:
+        if report.content["sections"][section.name]["outcome"] == NOT_RUN:
+            report.put(section.name, NOT_RUN, f"the {total_s:.0f} s of the whole check were over", 0, {})
+        say(f"{section.name}: {NOT_RUN}")
+        return
+    share = left * section.limit_s / sum(other.limit_s for other in todo)
+    limit = min(max(section.limit_s, share), left)
+    figures, outcome, why = {}, PASSED, ""
+    failed_commands = programs.collect_failures()
+    report.put(section.name, NOT_RUN, "the check ended while it was under way", 0, figures, failed_commands)
+    try:
+        section.run(context, figures, begun + limit)
+    except NotPossible as reason:
+        outcome, why = NOT_POSSIBLE, one_line(reason)
+    except Failure as reason:
+        outcome, why = FAILED, one_line(reason)
+    except OutOfTime as reason:
+        outcome, why = FAILED, f"not done within its {limit:.0f} s: {one_line(reason)}"
+    except Exception as error:  # noqa: BLE001: a fault of one section must not cost the others
+        outcome, why = FAILED, f"the check itself broke: {type(error).__name__}: {one_line(error)}"
+    report.put(section.name, outcome, why, now() - begun, figures, failed_commands)
+    report.write()
+    say(f"{section.name}: {outcome}{': ' + why if why else ''} ({now() - begun:.0f} s)")
+
+
+def run_lanes(sections, run_one):
+    """Lanes at the same time, each in its order."""
+    lanes = {}
+    for section in sections:
+        lanes.setdefault(section.lane, []).append(section)
+    threads = [threading.Thread(target=lambda lane=lane: [run_one(section) for section in lane], daemon=True) for lane in lanes.values()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@contextlib.contextmanager
+def written_every(report, seconds):
+    """What sections under way have found so far is in the file, should the whole check be killed."""
+    stop = threading.Event()
+
+    def work():
+        while not stop.wait(seconds):
+            report.write()
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+        report.write()
 
 
 def run_sections(report, sections, context, total_s, say, now=time.monotonic):
     """Runs the sections in order within `total_s` seconds; writes the report after each. True where every outcome is a good one."""
     started = now()
-    names = [section.name for section in sections]
     for section in sections:
         if section.name not in report.content["sections"]:
             report.put(section.name, NOT_RUN, "the check ended before it", 0, {})
     report.write()
-    for section in sections:
-        if report.content["sections"][section.name].get("kept"):
-            say(f"{section.name}: {report.content['sections'][section.name]['outcome']}, kept from an earlier run")
-            continue
-        left = total_s - (now() - started)
-        if left < 1:
-            report.put(section.name, NOT_RUN, f"the {total_s:.0f} s of the whole check were over", 0, {})
-            say(f"{section.name}: {NOT_RUN}")
-            continue
-        begun, limit = now(), min(section.limit_s, left)
-        figures, outcome, why = {}, PASSED, ""
-        try:
-            section.run(context, figures, begun + limit)
-        except NotPossible as reason:
-            outcome, why = NOT_POSSIBLE, one_line(reason)
-        except Failure as reason:
-            outcome, why = FAILED, one_line(reason)
-        except OutOfTime as reason:
-            outcome, why = FAILED, f"not done within its {limit:.0f} s: {one_line(reason)}"
-        except Exception as error:  # noqa: BLE001: a fault of one section must not cost the others
-            outcome, why = FAILED, f"the check itself broke: {type(error).__name__}: {one_line(error)}"
-        report.put(section.name, outcome, why, now() - begun, figures)
-        report.write()
-        say(f"{section.name}: {outcome}{': ' + why if why else ''} ({now() - begun:.0f} s)")
+
+    ended = set()
+
+    def run_one(section):
+        todo = [other for other in sections if other not in ended and not report.content["sections"][other.name].get("kept")]
+        run_section(report, section, todo, context, started + total_s, total_s, say, now)
+        ended.add(section)
+
+    with written_every(report, WRITE_EVERY_S):
+        for in_lanes, stretch in itertools.groupby(sections, lambda section: section.lane is not None):
+            if in_lanes:
+                run_lanes(list(stretch), run_one)
+            else:
+                for section in stretch:
+                    run_one(section)
     entries = {section.name: report.content["sections"][section.name]["outcome"] for section in sections}
     optional = {section.name for section in sections if section.optional}
-    good = all(entries[name] == PASSED or (name in optional and entries[name] == NOT_POSSIBLE) for name in names)
+    good = all(outcome == PASSED or (name in optional and outcome == NOT_POSSIBLE) for name, outcome in entries.items())
     report.content["passed"] = good
     report.content["seconds"] = round(now() - started, 3)
     report.write()

@@ -11,7 +11,8 @@ sys.dont_write_bytecode = True
 
 # FAKE_GPU=1: there is a GPU. FAKE_WRONG=PLAN: losses under it are off by a thousandth. FAKE_HANG=DEVICE: its runs never end. FAKE_NCCL=no: NCCL refuses.
 # FAKE_CUDNN=no: cuDNN refuses attention; slow: it needs three times as long as our own kernels.
-# FAKE_FAIL=WORD: runs with this word among their arguments fail.
+# FAKE_FAIL=WORD: runs with this word among their arguments fail. FAKE_BAD_OP=NAME: the benchmark cannot time it. FAKE_NO_SMI=1: there is no nvidia-smi.
+# FAKE_TORCH: what PyTorch does with a step: "fits-N" (micro batches up to N), "uncompiled" (torch.compile fails), "slow" (it never ends).
 AUTOCFG = r'''
 import json, os, sys, time
 environment, device, plan = os.environ, sys.argv[sys.argv.index("--device") + 1], sys.argv[sys.argv.index("--plan") + 1]
@@ -81,6 +82,9 @@ if sys.argv[1] == "--hold":
     open(os.environ["FAKE_LOG"] + ".held", "w").close()
     print("held", flush=True)
     sys.stdin.read()
+if sys.argv[1] == "--device":
+    print(json.dumps({"device": "NVIDIA Fake 100", "memory_bytes": 81920 << 20}))
+    sys.exit(0)
 forced = os.environ.get("AUTOCFG_ATTENTION")
 if forced == "cudnn" and os.environ.get("FAKE_CUDNN") == "no":
     if os.environ.get("CUDNN_LOGLEVEL_DBG") == "2":
@@ -89,17 +93,53 @@ if forced == "cudnn" and os.environ.get("FAKE_CUDNN") == "no":
     sys.stderr.write("autocfg_gpu_ops_bench: cuDNN refuses this attention\n")
     sys.exit(1)
 slow = 3.0 if forced == "cudnn" and os.environ.get("FAKE_CUDNN") == "slow" else 1.0
+bad, only = os.environ.get("FAKE_BAD_OP"), sys.argv[2].split(",") if len(sys.argv) > 2 else None
 parts = {"matmul": ["product_s"], "copy": ["copy_s"], "attention": ["forward_s", "backward_s"], "layer_norm": ["forward_s", "backward_s"],
          "cross_entropy": ["both_s"], "adamw": ["step_s"]}
-ops = {shape["name"]: {part: {"median_s": 0.002 * slow, "min_s": 0.001, "runs": 30} for part in parts[shape["kind"]]} for shape in json.load(open(sys.argv[1]))}
-print(json.dumps({"device": "fake", "choices": ["attention: by %s" % forced], "ops": ops}))
+ops = {shape["name"]: {part: {"median_s": 0.002 * slow, "min_s": 0.001, "runs": 30} for part in parts[shape["kind"]]} for shape in json.load(open(sys.argv[1]))
+       if shape["name"] != bad and (only is None or shape["name"] in only)}
+errors = {bad: "no such kernel"} if bad and (only is None or bad in only) else {}
+print(json.dumps({"device": "fake", "ops": ops, "errors": errors, "choices": ["attention: by %s" % forced]}))
+sys.exit(1 if errors else 0)
+'''
+
+# An interpreter with PyTorch: the scripts of bench/ are not run, but answered.
+PYTHON_WITH_TORCH = r'''
+import json, os, sys, time
+behaviour = os.environ.get("FAKE_TORCH", "")
+if sys.argv[1] == "-c":
+    print("2.fake" if "torch.__version__" in sys.argv[2] else "")
+    sys.exit(0)
+if sys.argv[1].endswith("gpu_ops_torch.py"):
+    parts = {"matmul": ["product_s"], "copy": ["copy_s"], "attention": ["forward_s", "backward_s"], "layer_norm": ["forward_s", "backward_s"],
+             "cross_entropy": ["both_s"], "adamw": ["step_s"]}
+    ops = {}
+    for shape in json.load(open(sys.argv[2])):
+        ops[shape["name"]] = {part: {"median_s": 0.004, "min_s": 0.001, "runs": 30} for part in parts[shape["kind"]]}
+        print(json.dumps({"torch": "2.fake", "ops": ops, "errors": {}}), flush=True)
+        if behaviour == "slow" and len(ops) == 4:
+            time.sleep(600)
+    sys.exit(0)
+value = lambda name: sys.argv[sys.argv.index(name) + 1]
+if behaviour == "slow":
+    time.sleep(600)
+if behaviour.startswith("fits-") and int(value("--micro-batch")) > int(behaviour[5:]):
+    sys.stderr.write("gpu_step_torch: does not fit: CUDA out of memory\n")
+    sys.exit(3)
+uncompiled = behaviour == "uncompiled"
+print(json.dumps({"torch": "2.fake", "compiled": "none" if uncompiled else value("--compile"), "compile_error": "no C compiler" if uncompiled else None,
+                  "step_time_s": [0.02] * int(value("--steps")), "loss": [10.0] * int(value("--steps")), "compile_s": 1.0, "peak_memory_bytes": 1}))
 '''
 
 NVIDIA_SMI = r'''
-import os, sys
-if os.environ.get("FAKE_GPU") != "1":
+import os, sys, time
+if os.environ.get("FAKE_GPU") != "1" or os.environ.get("FAKE_NO_SMI") == "1":
     sys.stderr.write("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n")
     sys.exit(9)
+if any(a.startswith("--loop-ms") for a in sys.argv):
+    print("1980, 650.5, 60, 99\n1900, 660.5, 61, 100\n300, 80.5, 40, 0", flush=True)
+    open(os.environ["FAKE_LOG"] + ".smi", "w").close()
+    time.sleep(600)
 fields = next(a for a in sys.argv if a.startswith("--query-gpu="))[12:].split(",")
 if os.environ.get("FAKE_OLD_DRIVER") == "1" and "compute_cap" in fields:
     print('Field "compute_cap" is not a valid field to query.')
@@ -129,6 +169,7 @@ def make_bundle(directory):
     tools = pathlib.Path(directory) / "tools"
     tools.mkdir()
     write_program(tools / "nvidia-smi", NVIDIA_SMI)
+    write_program(tools / "python-with-torch", PYTHON_WITH_TORCH)
     libraries = pathlib.Path(directory) / "cuda"
     libraries.mkdir()
     for name in ("libfakecudart.so.13", "libcuda.so.1"):

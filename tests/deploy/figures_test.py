@@ -3,7 +3,7 @@ import math
 import unittest
 
 import fake_bundle  # noqa: F401: the path to deploy/
-from gpu import bench_steps, layouts, ops, rates, sanitizer
+from gpu import bench_ops, bench_steps, clocks, layouts, ops, rates, sanitizer
 from gpu.context import worst_relative
 
 
@@ -74,6 +74,19 @@ class Targets(unittest.TestCase):
         self.assertEqual(bench_steps.judge("m", {"utilisation": 0.49}, {}), ["m: model FLOPs over the measured matrix-product rate"])
 
 
+class Clocks(unittest.TestCase):
+    def test_idle_samples_and_what_is_no_number_are_left_out(self):
+        text = "1980, 650.0, 60, 99\n345, 80.0, 40, 0\n1900, [N/A], 61, 100\n1920, 690.0, 64, 100\n19"
+        self.assertEqual(clocks.summary(text), {"busy_samples": 2, "sm_mhz_min": 1920, "sm_mhz_median": 1950, "power_w_median": 670, "temperature_c_median": 62})
+        self.assertEqual(clocks.summary(""), {"busy_samples": 0})
+
+
+class Torch(unittest.TestCase):
+    def test_the_last_whole_line_counts(self):
+        self.assertEqual(bench_ops.last_json('{"a": 1}\n{"a": 2}\n{"a": 3'), {"a": 2})
+        self.assertIsNone(bench_ops.last_json("Traceback\n"))
+
+
 class MicroBatch(unittest.TestCase):
     class Planner:
         def __init__(self, memory, fixed, each):
@@ -102,6 +115,8 @@ class Cases(unittest.TestCase):
             self.assertTrue(any(all(word in plan.split(",") for word in words) for plan in plans), words)
         for model in layouts.MODELS:
             self.assertEqual({plan for name, plan, precision in layouts.cases() if name == model and precision == "fp32"}, plans)
+        self.assertEqual({plan for _, plan, _ in layouts.nccl_cases()}, plans - set(layouts.ONE_RANK))
+        self.assertEqual({model for model, _, _ in layouts.nccl_cases()}, set(layouts.MODELS))
 
 
 if __name__ == "__main__":

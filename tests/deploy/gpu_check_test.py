@@ -1,14 +1,18 @@
 """The whole check, on fake programs: what it answers where there is no GPU, where all is well, and where something is wrong."""
 import json
+import os
 import pathlib
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+import types
 import unittest
+import unittest.mock
 
 import fake_bundle
+from gpu import clocks
 
 CORRECTNESS = "ops,losses,memory,does_not_fit,weights,schedules_host,schedules_nccl"
 
@@ -23,6 +27,9 @@ class GpuCheck(unittest.TestCase):
 
     def command(self, *arguments):
         return [sys.executable, "-B", str(self.root / "gpu_check"), "--output", str(self.output), "--python", "/no/python", "--jobs", "2", *arguments]
+
+    def with_torch(self, *arguments):
+        return ["--python", str(self.directory / "tools" / "python-with-torch"), *arguments]
 
     def check(self, *arguments, **variables):
         """(exit code, outcomes by section, what was said)."""
@@ -39,6 +46,7 @@ class GpuCheck(unittest.TestCase):
             self.assertIn("no GPU: no CUDA-capable device is detected", entry["why"], name)
         self.assertEqual(len(self.report["sections"]["losses"]["figures"]["gpt2-check"]["cpu_fp32"]["losses"]), 20)
         self.assertEqual(len(self.report["sections"]["memory"]["figures"]), 6)
+        self.assertIn("/no/python", self.report["torch"])
         self.assertIsNone(self.report["device"])
         self.assertNotIn("--device cuda", pathlib.Path(self.environment["FAKE_LOG"]).read_text())
 
@@ -59,6 +67,62 @@ class GpuCheck(unittest.TestCase):
         steps = self.report["sections"]["bench_steps"]["figures"]["gpt2-1.5b"]
         self.assertAlmostEqual(steps["ours_median_s"], 0.01)
         self.assertEqual([target["name"].split(":")[0] for target in self.report["targets"]], ["gpt2-1.5b", "llama3-8b-8-layers"])
+
+    def test_benchmarks_beside_pytorch(self):
+        code, outcomes, said = self.check("--only", "bench_ops,bench_steps", *self.with_torch(), FAKE_GPU="1")
+        self.assertEqual((code, outcomes["bench_ops"], outcomes["bench_steps"]), (0, "passed", "passed"), said)
+        ops, steps = (self.report["sections"][name]["figures"] for name in ("bench_ops", "bench_steps"))
+        self.assertEqual(ops["adamw_512m"]["ours_over_torch"], {"step_s": 0.5})
+        self.assertEqual(set(ops["attention_llama3_8b"]["ours_over_floor"]), {"forward_s", "backward_s"})
+        gpt2 = steps["gpt2-1.5b"]
+        self.assertEqual(([turn["who"] for turn in gpt2["turns"]], gpt2["ours_over_torch"], gpt2["torch_compiled"]), (["ours", "torch", "ours"], 0.5, "blocks"))
+        self.assertIn("busy_samples", gpt2["turns"][0]["clocks"])
+        self.assertEqual(steps["llama3-8b-8-layers"]["torch_compiled"], "model")
+        self.assertEqual([target["passed"] for target in self.report["targets"] if "PyTorch" in target["name"]], [True, True])
+
+    def test_clocks_are_sampled_while_something_runs(self):
+        found, marker = {}, pathlib.Path(self.environment["FAKE_LOG"] + ".smi")
+        with unittest.mock.patch.dict(os.environ, PATH=self.environment["PATH"]):
+            with clocks.sampled(types.SimpleNamespace(plain_environment=dict(self.environment, FAKE_GPU="1")), found):
+                self.wait_until(marker.exists)
+        self.assertEqual((found["busy_samples"], found["sm_mhz_min"], found["power_w_median"]), (2, 1900, 655.5))
+        with unittest.mock.patch.dict(os.environ, PATH="/no/tools"), clocks.sampled(types.SimpleNamespace(plain_environment={}), found):
+            pass
+        self.assertIn("nvidia-smi", found["not_sampled"])
+
+    def test_a_micro_batch_that_pytorch_cannot_take_is_halved_on_both_sides(self):
+        self.check("--only", "bench_steps", "--torch-compile", "model", *self.with_torch(), FAKE_GPU="1", FAKE_TORCH="fits-8")
+        steps = self.report["sections"]["bench_steps"]["figures"]["gpt2-1.5b"]
+        self.assertEqual((steps["micro_batch"], list(steps["too_large"]), steps["torch_compiled"]), (8, ["32", "16"], "model"))
+        self.assertIn("ours_over_torch", steps)
+        self.assertEqual(steps["planned_bytes"], 10 ** 6 + 8 * 10 ** 9)
+
+    def test_without_torch_compile_the_target_is_not_met(self):
+        self.check("--only", "bench_steps", *self.with_torch(), FAKE_GPU="1", FAKE_TORCH="uncompiled")
+        section = self.report["sections"]["bench_steps"]
+        self.assertIn("torch.compile failed, PyTorch ran without it: no C compiler", section["why"])
+        self.assertEqual(section["figures"]["gpt2-1.5b"]["ours_over_torch_uncompiled"], 0.5)
+        self.assertNotIn("ours_over_torch", section["figures"]["gpt2-1.5b"])
+
+    def test_what_pytorch_did_before_its_time_was_over_is_kept(self):
+        _, outcomes, said = self.check("--only", "bench_ops", "--total", "12", *self.with_torch(), FAKE_GPU="1", FAKE_TORCH="slow")
+        self.assertEqual(outcomes["bench_ops"], "not possible", said)
+        section = self.report["sections"]["bench_ops"]
+        self.assertIn("ours_over_torch", section["figures"]["attention_llama3_8b"])
+        self.assertIn("ours_over_floor", section["figures"]["adamw_512m"])
+        self.assertNotIn("torch", section["figures"]["adamw_512m"])
+        self.assertIn("gpu_ops_torch.py", section["failed_commands"][-1]["command"])
+
+    def test_an_op_that_cannot_be_timed_costs_no_other(self):
+        code, outcomes, _ = self.check("--only", "bench_ops", *self.with_torch(), FAKE_GPU="1", FAKE_BAD_OP="cross_entropy_gpt2_1.5b")
+        section = self.report["sections"]["bench_ops"]
+        self.assertEqual((code, outcomes["bench_ops"], section["why"]), (1, "failed", "cross_entropy_gpt2_1.5b: no such kernel"))
+        self.assertEqual(section["figures"]["adamw_512m"]["ours_over_torch"], {"step_s": 0.5})
+
+    def test_without_nvidia_smi_the_engine_says_what_the_gpu_is(self):
+        code, outcomes, said = self.check("--only", "does_not_fit", FAKE_GPU="1", FAKE_NO_SMI="1")
+        self.assertEqual((code, outcomes["does_not_fit"], self.report["device"]), (0, "passed", "NVIDIA Fake 100"), said)
+        self.assertIn("communicate", self.report["sections"]["device"]["figures"]["nvidia_smi"])
 
     def test_attention_that_cudnn_refuses_is_explained_in_its_words(self):
         code, outcomes, _ = self.check("--only", "attention", FAKE_GPU="1", FAKE_CUDNN="no")
@@ -129,24 +193,60 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("not done within", self.report["sections"]["losses"]["why"])
         self.assertEqual(outcomes["slices"], "not run")
 
-    def test_a_terminated_check_leaves_what_it_has(self):
-        check = subprocess.Popen(self.command("--only", "losses,slices"), env=dict(self.environment, FAKE_GPU="1", FAKE_HANG="cuda"),
-                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        log = pathlib.Path(self.environment["FAKE_LOG"])
+    def start(self, *arguments, **variables):
+        return subprocess.Popen(self.command(*arguments), env=dict(self.environment, **variables), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def wait_until(self, there):
         for _ in range(600):
-            if log.exists() and "--device cuda" in log.read_text():
-                break
+            if there():
+                return
             time.sleep(0.1)
+        self.fail("it did not come about")
+
+    def test_a_terminated_check_leaves_what_it_has(self):
+        check = self.start("--only", "losses,slices", FAKE_GPU="1", FAKE_HANG="cuda")
+        log = pathlib.Path(self.environment["FAKE_LOG"])
+        self.wait_until(lambda: log.exists() and "--device cuda" in log.read_text())
         check.send_signal(signal.SIGTERM)
         self.assertEqual(check.wait(60), 143)
         sections = json.loads(self.output.read_text())["sections"]
         self.assertEqual((sections["device"]["outcome"], sections["slices"]["outcome"]), ("passed", "not run"))
+        self.assertEqual(sections["losses"]["why"], "the check ended while it was under way")
+
+    def test_a_killed_check_leaves_what_a_section_had_found(self):
+        check = self.start("--only", "memory", FAKE_GPU="1", FAKE_HANG="cuda")
+
+        def found():
+            try:
+                return json.loads(self.output.read_text())["sections"]["memory"]["figures"]
+            except (OSError, ValueError):
+                return None
+        self.wait_until(found)
+        check.kill()
+        check.wait(60)
+        self.assertEqual(next(iter(found().values()))["predicted_bytes"], 10 ** 6 + 8 * 10 ** 9)
+
+    def test_a_failed_program_leaves_its_command_and_its_last_words(self):
+        self.check("--only", "bench_steps", FAKE_GPU="1", FAKE_FAIL="--data")
+        failed = self.report["sections"]["bench_steps"]["failed_commands"]
+        self.assertEqual(len(failed), 2)
+        self.assertIn("autocfg train --model", failed[0]["command"])
+        self.assertEqual((failed[0]["outcome"], failed[0]["last_lines"]), ("exit code 1", ["autocfg: the run failed: as it was told"]))
 
     def test_resuming_keeps_what_passed(self):
         self.check("--only", "losses,weights", FAKE_GPU="1", FAKE_WRONG="mbs=4")
         code, outcomes, said = self.check("--only", "losses,weights", "--resume", FAKE_GPU="1")
         self.assertEqual((code, outcomes["losses"], outcomes["weights"]), (0, "passed", "passed"), said)
         self.assertIn("losses: passed, kept from an earlier run", said)
+        self.assertEqual(len(self.report["earlier_runs"]), 1)
+
+    def test_a_report_of_other_programs_is_put_aside(self):
+        self.check("--only", "losses", FAKE_GPU="1")
+        manifest = self.root / "manifest.json"
+        manifest.write_text(manifest.read_text().replace("fake-1", "fake-2"))
+        code, outcomes, said = self.check("--only", "weights", "--resume", FAKE_GPU="1")
+        self.assertEqual((code, outcomes), (0, {"device": "passed", "weights": "passed"}), said)
+        self.assertEqual(json.loads(pathlib.Path(f"{self.output}.earlier").read_text())["sections"]["losses"]["outcome"], "passed")
 
     def test_wrong_arguments_and_no_bundle(self):
         self.assertEqual(self.check("--only", "nothing")[0], 2)

@@ -6,7 +6,7 @@ import unittest
 
 import fake_bundle  # noqa: F401: the path to deploy/
 from gpu import programs
-from gpu.report import OutOfTime
+from gpu.outcome import OutOfTime
 
 
 def soon():
@@ -43,6 +43,13 @@ class Run(unittest.TestCase):
                 break
             time.sleep(0.05)
         self.assertFalse(alive(child))
+
+    def test_what_was_said_before_the_limit_is_kept(self):
+        failed = programs.collect_failures()
+        with self.assertRaises(OutOfTime) as late:
+            programs.run(["/bin/sh", "-c", "echo half; echo why >&2; sleep 300"], soon(), limit_s=2)
+        self.assertEqual(late.exception.out, "half\n")
+        self.assertEqual((failed[0]["outcome"], failed[0]["last_lines"]), ("ended after 2 s", ["half", "why"]))
 
     def test_nothing_starts_after_the_deadline(self):
         with self.assertRaises(OutOfTime):

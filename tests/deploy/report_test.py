@@ -2,10 +2,13 @@
 import json
 import os
 import tempfile
+import threading
 import unittest
 
 import fake_bundle  # noqa: F401: the path to deploy/
-from gpu.report import Failure, NotPossible, OutOfTime, Report, Section, run_sections
+from gpu import programs
+from gpu.outcome import Failure, NotPossible, OutOfTime
+from gpu.report import Report, Section, run_sections
 
 
 class Clock:
@@ -40,7 +43,7 @@ class RunSections(unittest.TestCase):
     def test_every_way_to_end_has_its_outcome_and_keeps_its_figures(self):
         good = self.run_all([Section("right", 10, lambda _c, figures, _d: figures.update(x=2)), Section("wrong", 10, self.raising(Failure("off\nby 3"))),
                              Section("no_way", 10, self.raising(NotPossible("no GPU"))), Section("slow", 10, self.raising(OutOfTime("step 3"))),
-                             Section("broken", 10, self.raising(KeyError("x")))])
+                             Section("broken", 10, self.raising(KeyError("x")))], total=20)
         self.assertFalse(good)
         sections = self.read()["sections"]
         self.assertEqual({name: entry["outcome"] for name, entry in sections.items()},
@@ -82,6 +85,43 @@ class RunSections(unittest.TestCase):
         self.assertEqual(self.read()["sections"]["c"]["outcome"], "not run")
         self.assertIn("were over", self.read()["sections"]["c"]["why"])
 
+    def test_lanes_run_at_the_same_time_each_in_its_order_and_nothing_beside_the_others(self):
+        ended, meet = [], threading.Barrier(2)
+
+        def waits(name):
+            def run(_context, _figures, _deadline):
+                meet.wait(60)
+                ended.append(name)
+            return run
+
+        def alone(_context, _figures, _deadline):
+            ended.append("alone")
+        self.assertTrue(self.run_all([Section("a1", 10, waits("a1"), lane="a"), Section("a2", 10, waits("a2"), lane="a"), Section("b1", 10, waits("b1"), lane="b"),
+                                      Section("b2", 10, waits("b2"), lane="b"), Section("last", 10, alone)]))
+        self.assertLess(ended.index("a1"), ended.index("a2"))
+        self.assertLess(ended.index("b1"), ended.index("b2"))
+        self.assertEqual(ended[-1], "alone")
+
+    def test_failed_programs_are_told_of_by_their_own_section(self):
+        def fails(word):
+            def run(_context, _figures, deadline):
+                programs.in_parallel(2, ["/bin/sh"], lambda shell: programs.run([shell, "-c", f"echo {word}; exit 3"], deadline))
+            return run
+        sections = [Section("a", 60, fails("one"), lane="a"), Section("b", 60, fails("two"), lane="b"), Section("c", 60, lambda *_: None)]
+        run_sections(Report(self.file, {}), sections, None, 100, lambda _: None)
+        failed = {name: [entry["last_lines"] for entry in section["failed_commands"]] for name, section in self.read()["sections"].items()}
+        self.assertEqual(failed, {"a": [["one"]], "b": [["two"]], "c": []})
+
+    def test_time_to_spare_is_shared_by_those_to_come(self):
+        deadlines = []
+
+        def look(_context, _figures, deadline):
+            deadlines.append(deadline)
+        report = Report(self.file, {})
+        report.keep({"sections": {"b": {"outcome": "passed"}}})
+        run_sections(report, [Section("a", 10, look), Section("b", 1000, look), Section("c", 30, look)], None, 80, lambda _: None, self.clock)
+        self.assertEqual(deadlines, [20, 80])
+
     def test_infinities_become_words(self):
         self.run_all([Section("a", 10, lambda _c, figures, _d: figures.update(x=float("inf"), y=[float("nan")]))])
         self.assertEqual(self.read()["sections"]["a"]["figures"], {"x": "inf", "y": ["nan"]})
@@ -95,6 +135,13 @@ class RunSections(unittest.TestCase):
         self.assertTrue(run_sections(report, sections, None, 100, lambda _: None, self.clock))
         self.assertEqual(ran, ["device", "b", "c"])
         self.assertEqual(self.read()["sections"]["a"]["figures"], {"x": 1})
+
+    def test_what_failed_before_stays_where_there_is_no_time_to_run_it_again(self):
+        report = Report(self.file, {})
+        self.assertEqual(report.keep({"sections": {"b": {"outcome": "failed", "why": "slow", "figures": {"x": 1}}}, "command": "gpu_check"}), [])
+        self.assertFalse(run_sections(report, [Section("b", 10, self.raising(KeyError()))], None, 0.5, lambda _: None, self.clock))
+        self.assertEqual(self.read()["sections"]["b"]["why"], "slow")
+        self.assertEqual(self.read()["earlier_runs"][0]["command"], "gpu_check")
 
 
 if __name__ == "__main__":

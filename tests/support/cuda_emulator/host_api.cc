@@ -76,6 +76,11 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
   }
   return cudaErrorInvalidValue;
 }
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  if (device != 0) return cudaErrorInvalidDevice;
+  *properties = {.name = "emulated GPU", .major = 8, .minor = 0, .multiProcessorCount = 3, .l2CacheSize = 0};
+  return cudaSuccess;
+}
 
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   *data = nullptr;

@@ -37,6 +37,11 @@ cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);  // 3 multiprocessors of sm_80
+struct cudaDeviceProp {  // as the attributes; no cache is emulated
+  char name[256];
+  int major, minor, multiProcessorCount, l2CacheSize;
+};
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 
 // Memory.
 enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
