@@ -31,6 +31,8 @@ class GoogleTest(unittest.TestCase):
 class Sanitizer(unittest.TestCase):
     def test_lists_the_suites_tests(self):
         text = "Gpu.\n  IsThere\nGpu/OpsSuite.\n  Fill/cuda_fp32  # GetParam() = cuda_fp32\n  Fill/cuda_bf16\n"
+        own = "Forced/GpuAttention.\n  MatchesTheReference/own  # GetParam() = 4\n  MatchesTheReference/cudnn\n"
+        self.assertEqual(sanitizer.tests_of(own), ["Forced/GpuAttention.MatchesTheReference/own"])
         self.assertEqual(sanitizer.tests_of(text), ["Gpu/OpsSuite.Fill/cuda_fp32", "Gpu/OpsSuite.Fill/cuda_bf16"])
 
     def test_reads_the_summary(self):
