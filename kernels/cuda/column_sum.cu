@@ -43,13 +43,10 @@ __global__ void __launch_bounds__(kTileThreads)
     for (int i = 0; i < N; ++i)
       total[i] += shared[(static_cast<int>(y) * threads + static_cast<int>(threadIdx.x)) * N + i];
   }
-#pragma unroll
-  for (int i = 0; i < N; ++i) {
-    if (gridDim.y == 1) {
-      sums[column + i] += total[i];
-    } else {
-      partials[blockIdx.y * width + column + i] = total[i];
-    }
+  if (gridDim.y == 1) {
+    AddSums(sums + column, total);
+  } else {
+    StoreSums(partials + blockIdx.y * width + column, total);
   }
 }
 
@@ -76,7 +73,7 @@ __global__ void __launch_bounds__(kWarp* kWarp)
 template <typename T>
 void ColumnSum(std::int64_t rows, std::int64_t width, const T* x, float* sums, Scratch& scratch,
                cudaStream_t stream) {
-  WithPacks<T>(width, {x}, [&]<int N>() {
+  WithPacks<T>(width, {x, sums}, [&]<int N>() {
     LaunchShape shape = TileShape(rows, width / N);
     shape.shared_bytes = kTileThreads * N * sizeof(float);
     const std::int64_t resident = ResidentBlocks(ColumnSumKernel<T, N>, kTileThreads, shape.shared_bytes);

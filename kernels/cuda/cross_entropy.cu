@@ -35,16 +35,22 @@ __device__ void ForColumns(std::int64_t columns, const T* row, Body body) {
   }
 }
 
+// How far into a pack of N columns `distance` reaches: in [-1, N], so that the pack's columns are compared in
+// 32 bits.
+template <int N>
+__device__ int Within(std::int64_t distance) {
+  return static_cast<int>(distance < 0 ? -1 : distance < N ? distance : N);
+}
+
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads)
     MaxKernel(std::int64_t vocab, std::int64_t valid, const T* logits, float* max) {
   __shared__ float shared[kWarp];
   float most = -FLT_MAX;
   ForColumns<N>(valid, logits + blockIdx.x * vocab, [&](std::int64_t column, const float(&x)[N]) {
+    const int left = Within<N>(valid - column);
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-      if (column + i < valid && x[i] > most) most = x[i];
-    }
+    for (int i = 0; i < N; ++i) most = fmaxf(most, i < left ? x[i] : -FLT_MAX);  // passes over NaN
   });
   most = BlockReduce(most, Max{}, -FLT_MAX, shared);
   if (threadIdx.x == 0) max[blockIdx.x] = most;
@@ -65,9 +71,10 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();  // the target's logit has been read
   float total = 0;
   ForColumns<N>(vocab, x, [&](std::int64_t column, float(&v)[N]) {
+    const int left = Within<N>(valid - column);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      v[i] = column + i < valid ? expf(v[i] - most) : 0.0f;
+      v[i] = i < left ? expf(v[i] - most) : 0.0f;
       total += v[i];
     }
     Store(x + column, PackOf<T>(v));
@@ -96,8 +103,9 @@ __global__ void __launch_bounds__(kThreads)
   T* x = logits + row * vocab;
   const float factor = 1.0f / AtLeastNormal(sums[row]);
   ForColumns<N>(vocab, x, [&](std::int64_t column, float(&v)[N]) {
+    const int hit = Within<N>(target - column);
 #pragma unroll
-    for (int i = 0; i < N; ++i) v[i] = scale * (v[i] * factor - (column + i == target ? 1.0f : 0.0f));
+    for (int i = 0; i < N; ++i) v[i] = scale * (v[i] * factor - (i == hit ? 1.0f : 0.0f));
     Store(x + column, PackOf<T>(v));
   });
 }

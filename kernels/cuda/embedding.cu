@@ -69,8 +69,7 @@ __global__ void ShortRunKernel(std::int64_t tokens, const std::uint64_t* sorted,
        column += std::int64_t{blockDim.x} * N) {
     float total[N] = {};
     SumRun(sorted, first, end, 1, width, dout, column, total);
-#pragma unroll
-    for (int i = 0; i < N; ++i) sums[column + i] += total[i];
+    AddSums(sums + column, total);
   }
 }
 
@@ -107,9 +106,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
 #pragma unroll
     for (int i = 0; i < N; ++i) total[i] += shared[(w * kWarp + lane) * N + i];
   }
-  float* sums = dtable + row * width + column;
-#pragma unroll
-  for (int i = 0; i < N; ++i) sums[i] += total[i];
+  AddSums(dtable + row * width + column, total);
 }
 
 }  // namespace
@@ -129,7 +126,7 @@ void EmbeddingBackward(std::int64_t rows, std::int64_t width, std::int64_t vocab
                        cudaStream_t stream) {
   std::uint64_t* sorted = scratch.Get<std::uint64_t>(SortedTokens(rows));
   SortTokens(rows, vocab, start, tokens, sorted, stream);
-  WithPacks<T>(width, {dout}, [&]<int N>() {
+  WithPacks<T>(width, {dout, dtable}, [&]<int N>() {
     const unsigned columns = CeilDiv(width / N, kWarp);
     const unsigned threads = std::min(columns * kWarp, unsigned{kTileThreads});
     Launch(ShortRunKernel<T, N>, {dim3(static_cast<unsigned>(rows)), dim3(threads)}, stream, rows, sorted,

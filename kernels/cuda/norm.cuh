@@ -146,7 +146,7 @@ constexpr int kBackwardThreads = 512;
 // partials[gridDim.x, width]: the block's dgamma; for LayerNorm then as many of dbeta. With kPacks 0 they are
 // summed in place.
 template <typename T, int N, int kPacks, bool kCentered>
-__global__ void __launch_bounds__(kBackwardThreads)
+__global__ void __launch_bounds__(kBackwardThreads, kPacks == 1 ? 2 : 1)
     BackwardKernel(NormBackwardArguments<T> a, float* partials) {
   constexpr int kSlots = kPacks > 0 ? kPacks : 1;
   constexpr bool kAhead = kPacks == 1 || kPacks == 2;  // registers for the next row
@@ -210,13 +210,21 @@ __global__ void __launch_bounds__(kBackwardThreads)
       }
     });
     if constexpr (!kCentered) sum_g = 0;
+    Vec<T, N> olds[kSlots] = {};  // asked for before the block waits for its sums
+    if constexpr (kAhead) {
+      if (a.add) {
+        ForPacks<kPacks>(rank, size, packs, [&](int slot, int pack) {
+          olds[slot] = Load<N>(a.dx + row * a.width + std::int64_t{pack} * N);
+        });
+      }
+    }
     BlockSums(sum_g, sum_gn, shared[parity]);
     const float mean_g = sum_g * by_width, mean_gn = sum_gn * by_width;
     ForPacks<kPacks>(rank, size, packs, [&](int slot, int pack) {
       float n[N], dy[N], gamma[N], old[N];
       unpack(slot, pack, n, dy, gamma);
       T* dx = a.dx + row * a.width + std::int64_t{pack} * N;
-      if (a.add) Unpack(Load<N>(dx), old);
+      if (a.add) Unpack(kAhead ? olds[slot] : Load<N>(dx), old);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         const float d = rstd * (dy[i] * gamma[i] - mean_g - n[i] * mean_gn);
@@ -227,11 +235,8 @@ __global__ void __launch_bounds__(kBackwardThreads)
   }
   if constexpr (kPacks > 0) {
     ForPacks<kPacks>(rank, size, packs, [&](int slot, int pack) {
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
-        own_dgamma[std::int64_t{pack} * N + i] = dgamma[slot][i];
-        if constexpr (kCentered) own_dbeta[std::int64_t{pack} * N + i] = dbeta[slot][i];
-      }
+      StoreSums(own_dgamma + std::int64_t{pack} * N, dgamma[slot]);
+      if constexpr (kCentered) StoreSums(own_dbeta + std::int64_t{pack} * N, dbeta[slot]);
     });
   }
 }

@@ -28,8 +28,23 @@ template <int N, typename T>
 __device__ inline Vec<T, N> Load(const T* from) {
   return *reinterpret_cast<const Vec<T, N>*>(from);
 }
+// In accesses of 16 bytes where there are so many, by name: left to itself the compiler splits stores at
+// addresses that it cannot follow into four of 4 bytes.
 template <int N, typename T>
 __device__ inline void Store(T* to, const Vec<T, N>& vec) {
+#if !defined(AUTOCFG_CUDA_EMULATED)
+  if constexpr (sizeof(vec) % 16 == 0) {
+    unsigned words[sizeof(vec) / 4];
+    memcpy(words, &vec, sizeof vec);
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(sizeof(vec) / 16); ++i) {
+      asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};\n" ::"l"(reinterpret_cast<uint4*>(to) + i),
+                   "r"(words[4 * i]), "r"(words[4 * i + 1]), "r"(words[4 * i + 2]), "r"(words[4 * i + 3])
+                   : "memory");
+    }
+    return;
+  }
+#endif
   *reinterpret_cast<Vec<T, N>*>(to) = vec;
 }
 
@@ -61,6 +76,20 @@ __device__ inline Vec<T, N> PackOf(const float (&x)[N]) {
     for (int i = 0; i < N; ++i) vec.values[i] = FromFloat<T>(x[i]);
   }
   return vec;
+}
+
+// N sums in float, as they are and onto others. Their address is a multiple of 16 bytes where N is not 1.
+template <int N>
+__device__ inline void StoreSums(float* to, const float (&sums)[N]) {
+  Store(to, PackOf<float>(sums));
+}
+template <int N>
+__device__ inline void AddSums(float* to, const float (&sums)[N]) {
+  float old[N];
+  Unpack(Load<N>(to), old);
+#pragma unroll
+  for (int i = 0; i < N; ++i) old[i] += sums[i];
+  StoreSums(to, old);
 }
 
 // Whether rows of `width` elements that start at these addresses can be accessed in packs.
