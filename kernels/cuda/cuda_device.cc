@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <iterator>
+#include <map>
 
 #include "kernels/cuda/cuda_error.h"
 #include "kernels/cuda/cuda_stream.h"
@@ -96,26 +98,42 @@ class CudaDevice final : public Device {
       pinned_.Copy(device, host, bytes, HandleOf(stream));
       return;
     }
+    stream.Synchronize();  // as before a copy to the host
     Check(cudaMemcpyAsync(device, host, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, HandleOf(stream)), "a copy to the device");
     stream.Synchronize();
   }
 
+  // To memory that is not pinned the driver copies before its call returns: it would wait there for the stream, and nobody would look after the
+  // peers that the stream may be waiting for.
   void CopyToHost(void* host, const void* device, std::int64_t bytes, Stream& stream) override {
+    if (!IsPinned(host)) stream.Synchronize();
     Check(cudaMemcpyAsync(host, device, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost, HandleOf(stream)), "a copy from the device");
   }
 
   void* AllocateHost(std::int64_t bytes) override {
     void* data = nullptr;
-    Check(cudaMallocHost(&data, static_cast<std::size_t>(bytes)), fmt::format("taking {} bytes of pinned memory", bytes));
+    CheckHost(cudaMallocHost(&data, static_cast<std::size_t>(bytes)), fmt::format("taking {} bytes of pinned memory", bytes));
+    pinned_bytes_[static_cast<const char*>(data)] = bytes;
     return data;
   }
-  void FreeHost(void* data, std::int64_t) noexcept override { (void)cudaFreeHost(data); }  // fails only where the device is lost
+  void FreeHost(void* data, std::int64_t) noexcept override {
+    pinned_bytes_.erase(static_cast<const char*>(data));
+    (void)cudaFreeHost(data);  // fails only where the device is lost
+  }
 
   // All that is in use on the GPU but the arena. Where several processes share the GPU it is theirs too.
   std::int64_t OverheadBytes(std::int64_t arena_bytes) const override { return std::max<std::int64_t>(UsedBytes() - arena_bytes, 0); }
 
  private:
+  // Whether AllocateHost has given this memory.
+  bool IsPinned(const void* host) const {
+    const char* at = static_cast<const char*>(host);
+    const auto after = pinned_bytes_.upper_bound(at);
+    return after != pinned_bytes_.begin() && at - std::prev(after)->first < std::prev(after)->second;
+  }
+
   PinnedRing pinned_;
+  std::map<const char*, std::int64_t> pinned_bytes_;  // of AllocateHost, by where they begin
 };
 
 }  // namespace

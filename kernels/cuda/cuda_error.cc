@@ -21,4 +21,10 @@ void Check(cudaError_t status, std::string_view what) {
   throw DeviceError(text);
 }
 
+void CheckHost(cudaError_t status, std::string_view what) {
+  if (status != cudaErrorMemoryAllocation) return Check(status, what);
+  (void)cudaGetLastError();
+  throw DeviceError(fmt::format("CUDA: {} failed: the host has not so much memory to pin; free some, or allow the process more", what));
+}
+
 }  // namespace autocfg::cuda

@@ -11,4 +11,7 @@ namespace autocfg::cuda {
 // code's own words for all else, after `what` was tried ("cudaMalloc of 3 GiB").
 void Check(cudaError_t status, std::string_view what);
 
+// The same for memory of the host, of which there being too little is a DeviceError: no other plan would help.
+void CheckHost(cudaError_t status, std::string_view what);
+
 }  // namespace autocfg::cuda

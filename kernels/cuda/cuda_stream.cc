@@ -18,24 +18,13 @@ std::function<void()>& HostWaitHook() {
   return hook;
 }
 
-}  // namespace
-
-CudaStream::CudaStream() { Check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "making a stream"); }
-
-CudaStream::~CudaStream() { (void)cudaStreamDestroy(handle_); }  // fails only where the device is already lost
-
-void CudaStream::Synchronize() {
-  if (!HostWaitHook()) {
-    Check(cudaStreamSynchronize(handle_), "the work on a stream");
-    return;
-  }
+// Until `query` is no longer told that the device is busy.
+template <typename Query>
+void Poll(const Query& query) {
   auto called = std::chrono::steady_clock::now();
   for (;;) {
-    const cudaError_t status = cudaStreamQuery(handle_);
-    if (status != cudaErrorNotReady) {
-      Check(status, "the work on a stream");
-      return;
-    }
+    const cudaError_t status = query();
+    if (status != cudaErrorNotReady) return Check(status, "the work on a stream");
     (void)cudaGetLastError();  // being busy is no error, but the next call would be told of it
     if (const auto now = std::chrono::steady_clock::now(); now - called > kHookEvery) {
       HostWaitHook()();
@@ -43,6 +32,22 @@ void CudaStream::Synchronize() {
     }
     std::this_thread::yield();
   }
+}
+
+}  // namespace
+
+CudaStream::CudaStream() { Check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "making a stream"); }
+
+CudaStream::~CudaStream() { (void)cudaStreamDestroy(handle_); }  // fails only where the device is already lost
+
+void CudaStream::Synchronize() {
+  if (!HostWaitHook()) return Check(cudaStreamSynchronize(handle_), "the work on a stream");
+  Poll([this] { return cudaStreamQuery(handle_); });
+}
+
+void WaitForEvent(cudaEvent_t event) {
+  if (!HostWaitHook()) return Check(cudaEventSynchronize(event), "the work before an event");
+  Poll([event] { return cudaEventQuery(event); });
 }
 
 void SetHostWaitHook(std::function<void()> hook) { HostWaitHook() = std::move(hook); }

@@ -23,7 +23,10 @@ class CudaStream final : public Stream {
   cudaStream_t handle_ = nullptr;
 };
 
-// `hook` is called about every millisecond while a CudaStream of this thread is synchronised, and may throw to end that: communication looks after
+// Returns when the event, which has been recorded, has come; as Synchronize does for all of a stream. Throws DeviceError.
+void WaitForEvent(cudaEvent_t event);
+
+// `hook` is called about every millisecond while a CudaStream of this thread is synchronised or an event waited for, and may throw to end that: communication looks after
 // its peers there, whose part the stream may be waiting for. Empty: nothing is called.
 void SetHostWaitHook(std::function<void()> hook);
 

@@ -36,7 +36,7 @@ PinnedRing::Buffer& PinnedRing::Find(std::int64_t bytes) {
     return buffer;
   }
   Buffer made{.bytes = bytes};
-  Check(cudaMallocHost(&made.data, static_cast<std::size_t>(bytes)), fmt::format("taking {} bytes of pinned memory", bytes));
+  CheckHost(cudaMallocHost(&made.data, static_cast<std::size_t>(bytes)), fmt::format("taking {} bytes of pinned memory", bytes));
   if (const cudaError_t status = cudaEventCreateWithFlags(&made.copied, cudaEventDisableTiming); status != cudaSuccess) {
     (void)cudaFreeHost(made.data);
     Check(status, "making an event");

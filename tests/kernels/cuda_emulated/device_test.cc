@@ -1,8 +1,12 @@
 // The CUDA device's own code, on an emulated runtime.
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <vector>
+
 #include "kernels/cuda/cuda_device.h"
 #include "tests/conformance/device_suite.h"
+#include "tests/support/cuda_emulator/cuda_runtime.h"
 
 namespace autocfg {
 namespace {
@@ -35,6 +39,31 @@ TEST(EmulatedCudaDevice, ReportsMemoryThatDoesNotSuffice) {
   EXPECT_EQ(device->OverheadBytes(std::int64_t{1} << 20), 0);
   EXPECT_EQ(device->OverheadBytes(0), std::int64_t{1} << 20);
   device->Free(some, std::int64_t{1} << 20);
+}
+
+// A copy between the device and memory that is not pinned keeps the driver's call waiting for the stream, where nobody looks after the peers: the
+// device waits itself before. Copies by way of pinned memory are waited for by nobody.
+TEST(EmulatedCudaDevice, IsNotKeptWaitingByTheDriver) {
+  constexpr std::int64_t kLarge = std::int64_t{17} << 20;  // more than passes through pinned memory
+  const auto device = Create();
+  const auto stream = device->CreateStream();
+  void* data = device->Allocate(kLarge);
+  std::vector<char> pageable(kLarge, 7);
+  char* pinned = static_cast<char*>(device->AllocateHost(64));
+  const cuda_emulator::HostWaits before = cuda_emulator::Waits();
+
+  device->CopyFromHost(data, pageable.data(), 32, *stream);  // the stream has work
+  device->CopyToHost(pinned, data, 32, *stream);
+  device->CopyToHost(pinned + 32, data, 32, *stream);
+  EXPECT_EQ(cuda_emulator::Waits().synchronisations, before.synchronisations);
+  device->CopyToHost(pageable.data(), data, 64, *stream);
+  device->CopyFromHost(data, pageable.data(), kLarge, *stream);
+  EXPECT_EQ(cuda_emulator::Waits().blocked_copies, before.blocked_copies);
+  EXPECT_GT(cuda_emulator::Waits().synchronisations, before.synchronisations);
+  EXPECT_EQ(pinned[63], 7);
+
+  device->FreeHost(pinned, 64);
+  device->Free(data, kLarge);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 
 #include "tests/support/cuda_emulator/device_memory.h"
@@ -22,9 +23,24 @@ std::map<const void*, std::size_t>& AllowedShared() {
   return *allowed;
 }
 
+// Pinned memory, by where it begins.
+std::map<const char*, std::size_t>& Pinned() {
+  static auto* pinned = new std::map<const char*, std::size_t>();
+  return *pinned;
+}
+bool IsPinned(const void* data) {
+  const char* at = static_cast<const char*>(data);
+  const auto after = Pinned().upper_bound(at);
+  return after != Pinned().begin() && static_cast<std::size_t>(at - std::prev(after)->first) < std::prev(after)->second;
+}
+
+autocfg::cuda_emulator::HostWaits waits;
+
 }  // namespace
 
-struct EmulatedStream {};
+struct EmulatedStream {
+  bool has_work = false;
+};
 struct EmulatedEvent {
   std::chrono::steady_clock::time_point recorded;
 };
@@ -101,9 +117,12 @@ cudaError_t cudaFree(void* data) {
 }
 cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
   *data = std::malloc(bytes);
-  return *data == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+  if (*data == nullptr) return cudaErrorMemoryAllocation;
+  Pinned()[static_cast<const char*>(*data)] = bytes;
+  return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* data) {
+  Pinned().erase(static_cast<const char*>(data));
   std::free(data);
   return cudaSuccess;
 }
@@ -121,7 +140,12 @@ cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpy
   std::memmove(to, from, bytes);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+  const void* host = kind == cudaMemcpyHostToDevice ? from : kind == cudaMemcpyDeviceToHost ? to : nullptr;
+  if (stream != nullptr) {
+    if (stream->has_work && host != nullptr && !IsPinned(host)) ++waits.blocked_copies;
+    stream->has_work = true;
+  }
   return cudaMemcpy(to, from, bytes, kind);
 }
 
@@ -133,8 +157,12 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   delete stream;
   return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  ++waits.synchronisations;
+  if (stream != nullptr) stream->has_work = false;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   *event = new EmulatedEvent();
@@ -178,7 +206,10 @@ cudaError_t CheckLaunch(const cudaLaunchConfig_t& config, const void* kernel) {
   const auto allowed = AllowedShared().find(kernel);
   const std::size_t most = allowed == AllowedShared().end() ? kSharedWithoutAsking : std::max(allowed->second, kSharedWithoutAsking);
   if (config.dynamicSmemBytes > most || config.numAttrs != 0) return cudaErrorInvalidValue;
+  if (config.stream != nullptr) config.stream->has_work = true;
   return cudaSuccess;
 }
+
+HostWaits Waits() { return waits; }
 
 }  // namespace autocfg::cuda_emulator

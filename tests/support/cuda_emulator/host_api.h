@@ -91,8 +91,15 @@ struct cudaLaunchConfig_t {
 };
 
 namespace autocfg::cuda_emulator {
-// What the device would answer to this launch.
+// What the device would answer to this launch, which then is work on its stream.
 cudaError_t CheckLaunch(const cudaLaunchConfig_t& config, const void* kernel);
+
+// How often a device would have kept the host waiting. Its streams have no work left once they have been synchronised or queried.
+struct HostWaits {
+  int blocked_copies = 0;  // asynchronous ones on a stream with work, from or to host memory that is not of cudaMallocHost
+  int synchronisations = 0;  // streams synchronised or queried
+};
+HostWaits Waits();
 }  // namespace autocfg::cuda_emulator
 
 template <typename... Parameters, typename... Arguments>
