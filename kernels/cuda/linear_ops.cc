@@ -9,19 +9,24 @@
 #include "kernels/cuda/bias.h"
 #include "kernels/cuda/column_sum.h"
 #include "kernels/cuda/dispatch.h"
+#include "kernels/cuda/stream_seconds.h"
 #include "kernels/op_check.h"
 
 namespace autocfg::cuda {
 namespace {
 
+constexpr std::int64_t kBesideWorkspace = std::int64_t{1} << 20;  // sums of 262144 columns
+
 // Operands and result of the product that the descriptor names.
 MatmulKey KeyOf(const OpDesc& op, const Tensor& result) {
   if (op.dtype != DType::kF32 && op.dtype != DType::kBF16) {
-    throw std::invalid_argument(fmt::format("{}: the cuda device runs fp32 and bf16, not {}", Name(op.kind), Name(op.dtype)));
+    throw std::invalid_argument(
+        fmt::format("{}: the cuda device runs fp32 and bf16, not {}", Name(op.kind), Name(op.dtype)));
   }
   if (result.dtype != op.dtype && result.dtype != DType::kF32) {
     throw std::invalid_argument(
-        fmt::format("{}: on the cuda device a result is of the operands' type or fp32, not {}", Name(op.kind), Name(result.dtype)));
+        fmt::format("{}: on the cuda device a result is of the operands' type or fp32, not {}", Name(op.kind),
+                    Name(result.dtype)));
   }
   return {.m = op.dims[0],
           .n = op.dims[1],
@@ -35,35 +40,64 @@ MatmulKey KeyOf(const OpDesc& op, const Tensor& result) {
 
 }  // namespace
 
-bool LinearOps::Fused(MatmulKey key, LtEpilogue epilogue, const MatmulOperands& operands, cudaStream_t stream) {
+LinearOps::Product::Product(MatmulKey of, LtEpilogue epilogue, const MatmulOperands& on)
+    : key(of), operands(on) {
   key.epilogue = epilogue;
   key.alignment = AlignmentOf(operands);
-  if (!matmul_.Supports(key, operands, stream)) return false;
-  matmul_.Run(key, operands, stream);
-  return true;
 }
 
-void LinearOps::Plain(MatmulKey key, const MatmulOperands& operands, cudaStream_t stream) {
-  key.epilogue = LtEpilogue::kNone;
-  key.alignment = AlignmentOf(operands);
-  matmul_.Run(key, operands, stream);
+// What the products use of the scratch memory is taken at once: growing it in the middle of a step waits for
+// the device, and so for peers.
+LinearOps::LinearOps() : matmul_(scratch()) { scratch().Get(LtMatmul::kWorkspaceBytes + kBesideWorkspace); }
+
+bool LinearOps::TakesFused(const Product& fused, const std::function<void()>& after_fused,
+                           const Product& plain, const std::function<void()>& after_plain,
+                           cudaStream_t stream) {
+  const auto seconds_of = [&](const Product& product, const std::function<void()>& after) {
+    const double seconds = matmul_.Seconds(product.key, product.operands, stream);
+    if (seconds == 0 || !after) return seconds;
+    after();  // what is loaded at first use
+    return seconds + MeanSeconds(stream, LtMatmul::kTimedRuns, after);
+  };
+  const auto choose = [&] {
+    Fusion fusion{.taken = matmul_.Supports(fused.key, fused.operands, stream)};
+    if (!fusion.taken) return fusion;
+    fusion.seconds = seconds_of(fused, after_fused);
+    fusion.apart_seconds = seconds_of(plain, after_plain);
+    if (fusion.seconds > 0 && fusion.apart_seconds > 0) fusion.taken = fusion.seconds <= fusion.apart_seconds;
+    return fusion;
+  };
+  return fusions_.Find(fused.key, choose).taken;
 }
 
-void LinearOps::Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c, bool accumulate, Stream& stream) {
+void LinearOps::Either(const Product& fused, const Product& plain, const std::function<void()>& after_plain,
+                       cudaStream_t stream) {
+  if (TakesFused(fused, nullptr, plain, after_plain, stream)) return Run(fused, stream);
+  Run(plain, stream);
+  after_plain();
+}
+
+void LinearOps::Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c,
+                       bool accumulate, Stream& stream) {
   const OpDesc op = op_check::Matmul(a, ta, b, tb, c, accumulate);
-  Plain(KeyOf(op, c), {.a = a.data, .b = b.data, .d = c.data}, HandleOf(stream));
+  Run({KeyOf(op, c), LtEpilogue::kNone, {.a = a.data, .b = b.data, .d = c.data}}, HandleOf(stream));
 }
 
-void LinearOps::MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c, Stream& stream) {
+void LinearOps::MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c,
+                           Stream& stream) {
   const OpDesc op = op_check::MatmulBias(a, b, bias, c);
   const MatmulKey key = KeyOf(op, c);
   const cudaStream_t handle = HandleOf(stream);
-  if (Fused(key, LtEpilogue::kBias, {.a = a.data, .b = b.data, .d = c.data, .bias = bias.data}, handle)) return;
-  Plain(key, {.a = a.data, .b = b.data, .d = c.data}, handle);
-  Dispatch(op, {}, [&]<typename T>() { cuda::BiasAdd(key.m, key.n, c.As<T>(), bias.As<const T>(), handle); });
+  const auto add_bias = [&] {
+    Dispatch(op, {},
+             [&]<typename T>() { cuda::BiasAdd(key.m, key.n, c.As<T>(), bias.As<const T>(), handle); });
+  };
+  Either({key, LtEpilogue::kBias, {.a = a.data, .b = b.data, .d = c.data, .bias = bias.data}},
+         {key, LtEpilogue::kNone, {.a = a.data, .b = b.data, .d = c.data}}, add_bias, handle);
 }
 
-void LinearOps::MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual, const Tensor& c, Stream& stream) {
+void LinearOps::MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual,
+                               const Tensor& c, Stream& stream) {
   const OpDesc op = op_check::MatmulResidual(a, b, bias, residual, c);
   const MatmulKey key = KeyOf(op, c);
   const cudaStream_t handle = HandleOf(stream);
@@ -71,59 +105,103 @@ void LinearOps::MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& b
   MatmulKey adding = key;
   adding.accumulate = true;
   const MatmulOperands operands{.a = a.data, .b = b.data, .d = c.data, .c = residual.data, .bias = bias.data};
-  if (!op.bias) return Plain(adding, operands, handle);
-  if (Fused(adding, LtEpilogue::kBias, operands, handle)) return;
-  Plain(key, {.a = a.data, .b = b.data, .d = c.data}, handle);
-  Dispatch(op, {}, [&]<typename T>() {
-    cuda::BiasResidual(key.m, key.n, c.As<T>(), bias.As<const T>(), residual.As<const T>(), handle);
-  });
+  if (!op.bias) return Run({adding, LtEpilogue::kNone, operands}, handle);
+  const auto add_both = [&] {
+    Dispatch(op, {}, [&]<typename T>() {
+      cuda::BiasResidual(key.m, key.n, c.As<T>(), bias.As<const T>(), residual.As<const T>(), handle);
+    });
+  };
+  Either({adding, LtEpilogue::kBias, operands},
+         {key, LtEpilogue::kNone, {.a = a.data, .b = b.data, .d = c.data}}, add_both, handle);
 }
 
-void LinearOps::MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& pre,
-                                 const Tensor& y, Stream& stream) {
+void LinearOps::MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias,
+                                 const Tensor& pre, const Tensor& y, Stream& stream) {
   const OpDesc op = op_check::MatmulActivation(activation, a, b, bias, pre, y);
   const MatmulKey key = KeyOf(op, y);
   const cudaStream_t handle = HandleOf(stream);
-  // The library's GELU is the tanh form. Its ReLU keeps a mask in place of what goes in, which the backward reads.
-  if (activation == Activation::kGelu) {
-    const LtEpilogue epilogue = bias.IsPresent() ? LtEpilogue::kGeluBias : LtEpilogue::kGelu;
-    if (Fused(key, epilogue, {.a = a.data, .b = b.data, .d = y.data, .bias = bias.data, .aux = pre.data}, handle)) return;
+  const Product plain{key, LtEpilogue::kNone, {.a = a.data, .b = b.data, .d = pre.data}};
+  const auto activate = [&] {
+    Dispatch(op, {}, [&]<typename T>() {
+      cuda::ActivationForward(activation, key.m, key.n, pre.As<T>(), bias.As<const T>(), y.As<T>(), handle);
+    });
+  };
+  // The library's GELU is the tanh form. Its ReLU keeps a mask in place of what goes in, which the backward
+  // reads.
+  if (activation != Activation::kGelu) {
+    Run(plain, handle);
+    return activate();
   }
-  Plain(key, {.a = a.data, .b = b.data, .d = pre.data}, handle);
-  Dispatch(op, {},
-           [&]<typename T>() { cuda::ActivationForward(activation, key.m, key.n, pre.As<T>(), bias.As<const T>(), y.As<T>(), handle); });
+  Either({key,
+          bias.IsPresent() ? LtEpilogue::kGeluBias : LtEpilogue::kGelu,
+          {.a = a.data, .b = b.data, .d = y.data, .bias = bias.data, .aux = pre.data}},
+         plain, activate, handle);
 }
 
-void LinearOps::MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b, const Tensor& pre, const Tensor& dpre,
-                                         Stream& stream) {
+void LinearOps::MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b,
+                                         const Tensor& pre, const Tensor& dpre, Stream& stream) {
   const OpDesc op = op_check::MatmulActivationBackward(activation, dy, b, pre, dpre);
   const MatmulKey key = KeyOf(op, dpre);
   const cudaStream_t handle = HandleOf(stream);
-  const MatmulOperands operands{.a = dy.data, .b = b.data, .d = dpre.data, .aux = pre.data};
-  if (activation == Activation::kGelu && Fused(key, LtEpilogue::kGeluGradient, operands, handle)) return;
-  Plain(key, {.a = dy.data, .b = b.data, .d = dpre.data}, handle);
-  Dispatch(op, {}, [&]<typename T>() {
-    cuda::ActivationBackward(activation, key.m, key.n, pre.As<const T>(), dpre.As<const T>(), dpre.As<T>(), handle);
-  });
+  const Product plain{key, LtEpilogue::kNone, {.a = dy.data, .b = b.data, .d = dpre.data}};
+  const auto turn_back = [&] {
+    Dispatch(op, {}, [&]<typename T>() {
+      cuda::ActivationBackward(activation, key.m, key.n, pre.As<const T>(), dpre.As<const T>(), dpre.As<T>(),
+                               handle);
+    });
+  };
+  if (activation != Activation::kGelu) {
+    Run(plain, handle);
+    return turn_back();
+  }
+  Either({key, LtEpilogue::kGeluGradient, {.a = dy.data, .b = b.data, .d = dpre.data, .aux = pre.data}},
+         plain, turn_back, handle);
 }
 
-void LinearOps::MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias, Stream& stream) {
+void LinearOps::MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
+                                   Stream& stream) {
   const OpDesc op = op_check::MatmulBiasGradient(x, dy, dw, dbias);
   const MatmulKey key = KeyOf(op, dw);
   const cudaStream_t handle = HandleOf(stream);
   if (dw.dtype != DType::kF32 || dbias.dtype != DType::kF32) {
-    throw std::invalid_argument(fmt::format("{}: the cuda device keeps gradients of parameters in fp32", Name(op.kind)));
+    throw std::invalid_argument(
+        fmt::format("{}: the cuda device keeps gradients of parameters in fp32", Name(op.kind)));
   }
-  // The library writes the bias's gradient, so it goes beside the workspace first and is added then.
+  // The library writes the bias's gradient, so it goes beside the workspace first and is added then. While
+  // the two ways are timed their sums go there too: what ColumnSum takes of the scratch memory, a few KiB a
+  // block that runs, lies in the workspace's part.
   const std::int64_t at = LtMatmul::kWorkspaceBytes;
   char* base = static_cast<char*>(scratch().Get(at + key.n * static_cast<std::int64_t>(sizeof(float))));
   float* sums = reinterpret_cast<float*>(base + at);
-  if (Fused(key, LtEpilogue::kBiasGradient, {.a = x.data, .b = dy.data, .d = dw.data, .bias = sums}, handle)) {
-    AddPartials(1, key.n, sums, dbias.As<float>(), handle);
-    return;
+  float* to = sums;
+  const auto add_sums = [&] { AddPartials(1, key.n, sums, to, handle); };
+  const auto sum_columns = [&] {
+    Dispatch(op, {}, [&]<typename T>() {
+      cuda::ColumnSum(dy.shape[0], key.n, dy.As<const T>(), to, scratch(), handle);
+    });
+  };
+  const Product fused{
+      key, LtEpilogue::kBiasGradient, {.a = x.data, .b = dy.data, .d = dw.data, .bias = sums}};
+  const Product plain{key, LtEpilogue::kNone, {.a = x.data, .b = dy.data, .d = dw.data}};
+  const bool takes_fused = TakesFused(fused, add_sums, plain, sum_columns, handle);
+  to = dbias.As<float>();
+  if (takes_fused) {
+    Run(fused, handle);
+    add_sums();
+  } else {
+    Run(plain, handle);
+    sum_columns();
   }
-  Plain(key, {.a = x.data, .b = dy.data, .d = dw.data}, handle);
-  Dispatch(op, {}, [&]<typename T>() { cuda::ColumnSum(dy.shape[0], key.n, dy.As<const T>(), dbias.As<float>(), scratch(), handle); });
+}
+
+std::vector<OpChoice> LinearOps::MatmulChoices() const {
+  std::vector<OpChoice> choices = matmul_.Choices();
+  for (const auto& [key, fusion] : fusions_.choices()) {
+    if (fusion.taken || fusion.seconds == 0 || fusion.apart_seconds == 0) continue;
+    choices.push_back({fmt::format("{}: product and kernel apart, {:.1f} us against {:.1f} us", ToString(key),
+                                   fusion.apart_seconds * 1e6, fusion.seconds * 1e6)});
+  }
+  return choices;
 }
 
 }  // namespace autocfg::cuda

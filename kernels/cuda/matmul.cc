@@ -2,25 +2,30 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdlib>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 
 #include "kernels/cuda/cuda_error.h"
+#include "kernels/cuda/stream_seconds.h"
 #include "kernels/device.h"
 
 namespace autocfg::cuda {
 namespace {
 
 constexpr int kMostCandidates = 8;
-constexpr int kTimedRuns = 5;
+constexpr int kRounds = 2;  // over all candidates: clocks rise while the first of them are timed
 
 void Check(cublasStatus_t status, std::string_view what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw DeviceError(fmt::format("cuBLASLt: {} failed: {}", what, cublasLtGetStatusString(status)));
+  const std::string text = fmt::format("cuBLASLt: {} failed: {}", what, cublasLtGetStatusString(status));
+  if (status == CUBLAS_STATUS_ALLOC_FAILED) throw DeviceOutOfMemory(-1, -1, text);
+  throw DeviceError(text);
 }
 
 cudaDataType_t TypeOf(DType type) {
@@ -49,24 +54,6 @@ bool HasAux(LtEpilogue epilogue) {
 bool HasBias(LtEpilogue epilogue) {
   return epilogue == LtEpilogue::kBias || epilogue == LtEpilogue::kGeluBias || epilogue == LtEpilogue::kBiasGradient;
 }
-
-// Freed when it goes out of scope; null where there was no room.
-class Temporary {
- public:
-  explicit Temporary(std::int64_t bytes) {
-    if (cudaMalloc(&data_, static_cast<std::size_t>(bytes)) != cudaSuccess) {
-      (void)cudaGetLastError();
-      data_ = nullptr;
-    }
-  }
-  ~Temporary() { (void)cudaFree(data_); }
-  Temporary(const Temporary&) = delete;
-  Temporary& operator=(const Temporary&) = delete;
-  void* data() const { return data_; }
-
- private:
-  void* data_ = nullptr;
-};
 
 }  // namespace
 
@@ -156,7 +143,9 @@ LtMatmul::Choice LtMatmul::Choose(const MatmulKey& key, const MatmulOperands& op
   int count = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_, &descriptors.matmul, &descriptors.a, &descriptors.b, &descriptors.d,
                                                                &descriptors.d, &preference, kMostCandidates, found.data(), &count);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0)) return {};
+  // An epilogue's conditions (an auxiliary matrix whose rows are no multiple of 8 elements) may also be answered as an invalid value.
+  const bool refused = status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_INVALID_VALUE && key.epilogue != LtEpilogue::kNone);
+  if (refused || (status == CUBLAS_STATUS_SUCCESS && count == 0)) return {};
   Check(status, fmt::format("finding algorithms for {}", ToString(key)));
 
   std::vector<Choice> candidates;
@@ -167,26 +156,27 @@ LtMatmul::Choice LtMatmul::Choose(const MatmulKey& key, const MatmulOperands& op
   if (candidates.empty()) return {};
   for (Choice& candidate : candidates) candidate.candidates = static_cast<int>(candidates.size());
   Choice& first = candidates.front();
-  if (candidates.size() == 1) return first;
   if (!timed_) {
-    first.untimed = "AUTOCFG_MATMUL=heuristic";
+    if (candidates.size() > 1) first.untimed = "AUTOCFG_MATMUL=heuristic";
     return first;
   }
 
   // What adds to itself must not do so while it is timed: its results go elsewhere, or, where there is no room, the first candidate is taken.
   MatmulOperands timed = operands;
-  const bool in_place = key.accumulate && operands.c == nullptr;
-  const Temporary elsewhere(in_place ? key.m * key.n * SizeOf(key.result) : 1);
-  if (elsewhere.data() == nullptr) {
-    first.untimed = "the GPU has no memory left for a second result";
-    return first;
+  std::optional<Temporary> elsewhere;
+  if (key.accumulate && operands.c == nullptr) {
+    timed.d = elsewhere.emplace(key.m * key.n * SizeOf(key.result)).data();
+    if (timed.d == nullptr) {
+      if (candidates.size() > 1) first.untimed = "the GPU has no memory left for a second result";
+      return first;
+    }
   }
-  if (in_place) timed.d = elsewhere.data();
   const Descriptors on_timed(key, timed);
-  const int fastest = Fastest(candidates, [&](Choice& candidate) {
-    candidate.seconds = SecondsOf(key, on_timed, timed, candidate, stream);
-    return candidate.seconds;
-  });
+  for (Choice& candidate : candidates) candidate.seconds = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < kRounds; ++round) {
+    for (Choice& candidate : candidates) candidate.seconds = std::min(candidate.seconds, SecondsOf(key, on_timed, timed, candidate, stream));
+  }
+  const int fastest = Fastest(candidates, [](const Choice& candidate) { return candidate.seconds; });
   return fastest < 0 ? Choice{} : candidates[static_cast<std::size_t>(fastest)];
 }
 
@@ -202,20 +192,12 @@ cublasStatus_t LtMatmul::Issue(const MatmulKey& key, const Descriptors& descript
 // Of one run, the mean of a few after one to warm up; infinity where the candidate does not run.
 double LtMatmul::SecondsOf(const MatmulKey& key, const Descriptors& descriptors, const MatmulOperands& operands, const Choice& choice,
                            cudaStream_t stream) {
-  struct Event {
-    Event() { cuda::Check(cudaEventCreate(&handle), "making an event"); }
-    ~Event() { (void)cudaEventDestroy(handle); }
-    cudaEvent_t handle = nullptr;
-  };
   if (Issue(key, descriptors, operands, choice, stream) != CUBLAS_STATUS_SUCCESS) return std::numeric_limits<double>::infinity();
-  const Event start, end;
-  cuda::Check(cudaEventRecord(start.handle, stream), "recording an event");
-  for (int i = 0; i < kTimedRuns; ++i) Check(Issue(key, descriptors, operands, choice, stream), ToString(key));
-  cuda::Check(cudaEventRecord(end.handle, stream), "recording an event");
-  cuda::Check(cudaEventSynchronize(end.handle), ToString(key));
-  float milliseconds = 0;
-  cuda::Check(cudaEventElapsedTime(&milliseconds, start.handle, end.handle), "reading an event");
-  return static_cast<double>(milliseconds) / 1e3 / kTimedRuns;
+  return MeanSeconds(stream, kTimedRuns, [&] { Check(Issue(key, descriptors, operands, choice, stream), ToString(key)); });
+}
+
+double LtMatmul::Seconds(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream) {
+  return ChoiceOf(key, operands, stream).seconds;
 }
 
 std::vector<OpChoice> LtMatmul::Choices() const {

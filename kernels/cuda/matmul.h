@@ -33,6 +33,7 @@ class LtMatmul {
  public:
   // What it uses of the scratch memory, from its start: what NVIDIA recommends for Hopper; smaller devices need less.
   static constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
+  static constexpr int kTimedRuns = 3;  // whose mean is a time
 
   // `scratch` must outlive it. AUTOCFG_MATMUL=heuristic in the environment takes the heuristics' first candidate, untimed, so that runs
   // repeat to the bit.
@@ -44,6 +45,9 @@ class LtMatmul {
   // Whether the library has an algorithm for the key: a product without epilogue it always has. The first question about a key times the
   // candidates on the operands given (what they hold of results is overwritten; with `accumulate` it is kept) and waits for the GPU.
   bool Supports(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);
+
+  // Of one run of what is chosen for the key, as it was timed; 0 where it was not. As Supports it makes the choice where there is none yet.
+  double Seconds(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);
 
   // Requires: Supports. Throws DeviceError.
   void Run(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);

@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
 #include "kernels/cuda/cuda_device.h"
 #include "tests/conformance/ops_epilogue_suite.h"
 #include "tests/conformance/ops_shape_suite.h"
@@ -40,6 +44,7 @@ INSTANTIATE_TEST_SUITE_P(Emulated, OpsEpilogueSuite,
 // What computes each shape is said, and an algorithm that does not run is not chosen.
 TEST(CudaOps, SayWhatComputesEachShape) {
   emulated_cublaslt::Epilogues(true);
+  emulated_cublaslt::Slow(false, true);
   const auto device = CreateDevice();
   const auto stream = device->CreateStream();
   const auto ops = cuda::CreateCudaOps();
@@ -59,8 +64,63 @@ TEST(CudaOps, SayWhatComputesEachShape) {
   EXPECT_THAT(cuda::ChoicesOf(*ops),
               testing::ElementsAre(is(true, "matmul bf16->bf16 nn 16x12x32 align 16: the fastest of 3 algorithms"),
                                    is(false, "matmul bf16->bf16 nn 16x12x32 gelu_bias align 16: not by cuBLASLt"),
+                                   is(true, "matmul bf16->bf16 nn 16x24x32 align 16: the fastest of 3 algorithms"),
                                    is(true, "matmul bf16->bf16 nn 16x24x32 gelu_bias align 16: the fastest of 3 algorithms")));
+  emulated_cublaslt::Slow(false, false);
   for (const Tensor& t : {a, b, bias, pre, y, narrow, narrow_bias, narrow_pre, narrow_y}) device->Free(t.data, t.Bytes());
+}
+
+// What each op with a product leaves in all that it writes, bias by bias and element by element.
+std::vector<float> ResultsOfProducts(Ops& ops) {
+  const auto device = CreateDevice();
+  const auto stream = device->CreateStream();
+  std::vector<Tensor> tensors;
+  std::vector<float> results;
+  const auto make = [&](std::int64_t rows, std::int64_t columns) {
+    Tensor t{.dtype = DType::kF32, .rank = rows > 0 ? 2 : 1, .shape = {std::max<std::int64_t>(rows, 1), columns}};
+    if (rows == 0) t.shape = {columns};
+    t.data = device->Allocate(t.Bytes());
+    for (std::int64_t i = 0; i < t.Elements(); ++i) t.As<float>()[i] = static_cast<float>((i * 7 + rows) % 11) - 5;
+    tensors.push_back(t);
+    return t;
+  };
+  const Tensor x = make(16, 32), w = make(32, 24), bias = make(0, 24), c = make(16, 24), pre = make(16, 24), y = make(16, 24);
+  const Tensor dy = make(16, 24), sum = make(16, 24), dw = make(32, 24), dbias = make(0, 24), back = make(32, 24), dpre = make(16, 32), before = make(16, 32);
+  ops.MatmulBias(x, w, bias, c, *stream);
+  ops.MatmulResidual(x, w, bias, dy, sum, *stream);
+  ops.MatmulActivation(Activation::kGelu, x, w, bias, pre, y, *stream);
+  ops.MatmulActivationBackward(Activation::kGelu, dy, back, before, dpre, *stream);
+  ops.MatmulBiasGradient(x, dy, dw, dbias, *stream);
+  for (const Tensor& t : {c, sum, pre, y, dpre, dw, dbias}) results.insert(results.end(), t.As<float>(), t.As<float>() + t.Elements());
+  for (const Tensor& t : tensors) device->Free(t.data, t.Bytes());
+  return results;
+}
+
+// An epilogue that is slower than our kernel behind a plain product is not taken, and having been tried it leaves no trace.
+TEST(CudaOps, TakeTheFasterOfEpilogueAndKernel) {
+  emulated_cublaslt::Epilogues(false);
+  const std::vector<float> want = ResultsOfProducts(*cuda::CreateCudaOps());
+  emulated_cublaslt::Epilogues(true);
+  for (const bool slow_epilogues : {true, false}) {
+    emulated_cublaslt::Slow(slow_epilogues, !slow_epilogues);
+    const auto ops = cuda::CreateCudaOps();
+    const std::vector<float> got = ResultsOfProducts(*ops);
+    ASSERT_EQ(got.size(), want.size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      if (slow_epilogues) {
+        ASSERT_EQ(got[i], want[i]) << i;
+      } else {
+        ASSERT_NEAR(got[i], want[i], 1e-5 * (1 + std::abs(want[i]))) << i;
+      }
+    }
+    int apart = 0;
+    for (const OpChoice& choice : cuda::ChoicesOf(*ops)) {
+      EXPECT_TRUE(choice.usual) << choice.text;
+      if (choice.text.find(": product and kernel apart, ") != std::string::npos) ++apart;
+    }
+    EXPECT_EQ(apart, slow_epilogues ? 5 : 0);
+  }
+  emulated_cublaslt::Slow(false, false);
 }
 
 // What `call` throws.

@@ -1,6 +1,7 @@
 // The part of cuBLASLt that kernels/cuda/matmul uses, as NVIDIA's documentation describes it: column-major matrices, descriptors, epilogues.
 // Products are computed in float, in the order of k, when they are asked for. For tests, as cuda_runtime.h. What it refuses: types other than
-// fp32 and bf16, an auxiliary matrix whose leading dimension is no multiple of 8, and all epilogues after emulated_cublaslt::Epilogues(false).
+// fp32 and bf16, an auxiliary matrix whose leading dimension is no multiple of 8 (as an invalid value), and all epilogues after
+// emulated_cublaslt::Epilogues(false).
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@
 #include "tests/support/cuda_emulator/cuda_runtime.h"
 
 enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_16BF = 14 };
-enum cublasStatus_t { CUBLAS_STATUS_SUCCESS = 0, CUBLAS_STATUS_INVALID_VALUE = 7, CUBLAS_STATUS_NOT_SUPPORTED = 15 };
+enum cublasStatus_t { CUBLAS_STATUS_SUCCESS = 0, CUBLAS_STATUS_ALLOC_FAILED = 3, CUBLAS_STATUS_INVALID_VALUE = 7, CUBLAS_STATUS_NOT_SUPPORTED = 15 };
 enum cublasComputeType_t { CUBLAS_COMPUTE_32F = 68 };
 enum cublasOperation_t { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 };
 enum cublasLtEpilogue_t {
@@ -89,4 +90,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDescOpaque_
 namespace autocfg::emulated_cublaslt {
 // Whether epilogues are there; they are at first.
 void Epilogues(bool supported);
+// Whether products with an epilogue, and those without, take milliseconds longer; not at first.
+void Slow(bool with_epilogue, bool without);
 }  // namespace autocfg::emulated_cublaslt

@@ -1,9 +1,11 @@
 #include "tests/support/cuda_emulator/cublasLt.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "tests/support/cuda_emulator/cuda_bf16.h"
 
@@ -11,7 +13,7 @@ struct EmulatedCublasLt {};
 
 namespace {
 
-bool epilogues_supported = true;
+bool epilogues_supported = true, slow_with_epilogue = false, slow_without = false;
 
 float Read(const void* data, cudaDataType_t type, std::int64_t i) {
   if (type == CUDA_R_32F) return static_cast<const float*>(data)[i];
@@ -35,10 +37,12 @@ double GeluGradient(double x) {
 bool HasAux(cublasLtEpilogue_t epilogue) { return (epilogue & 128) != 0; }
 bool HasBias(cublasLtEpilogue_t epilogue) { return (epilogue & (4 | 256)) != 0; }
 
-bool IsSupported(const cublasLtMatmulDescOpaque_t& op, const cublasLtMatrixLayoutOpaque_t& d) {
-  if (op.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return true;
-  if (!epilogues_supported) return false;
-  return !HasAux(op.epilogue) || (op.aux_ld % 8 == 0 && op.aux_ld >= static_cast<std::int64_t>(d.rows));
+// Whether there is an algorithm. The rows of the auxiliary matrix are a matter of values, not of support.
+cublasStatus_t Support(const cublasLtMatmulDescOpaque_t& op, const cublasLtMatrixLayoutOpaque_t& d) {
+  if (op.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_SUCCESS;
+  if (!epilogues_supported) return CUBLAS_STATUS_NOT_SUPPORTED;
+  const bool rows_fit = op.aux_ld % 8 == 0 && op.aux_ld >= static_cast<std::int64_t>(d.rows);
+  return HasAux(op.epilogue) && !rows_fit ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
 }
 
 // Element (row, column) of op(x), x column-major.
@@ -50,10 +54,15 @@ float At(const void* data, const cublasLtMatrixLayoutOpaque_t& layout, cublasOpe
 }  // namespace
 
 void autocfg::emulated_cublaslt::Epilogues(bool supported) { epilogues_supported = supported; }
+void autocfg::emulated_cublaslt::Slow(bool with_epilogue, bool without) {
+  slow_with_epilogue = with_epilogue;
+  slow_without = without;
+}
 
 const char* cublasLtGetStatusString(cublasStatus_t status) {
   switch (status) {
     case CUBLAS_STATUS_SUCCESS: return "success";
+    case CUBLAS_STATUS_ALLOC_FAILED: return "allocation failed";
     case CUBLAS_STATUS_INVALID_VALUE: return "invalid value";
     case CUBLAS_STATUS_NOT_SUPPORTED: return "not supported";
   }
@@ -124,7 +133,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulPreferenceOpaque_t* preference, int most,
                                               cublasLtMatmulHeuristicResult_t* found, int* count) {
   *count = 0;
-  if (!IsSupported(*descriptor, *d)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (const cublasStatus_t status = Support(*descriptor, *d); status != CUBLAS_STATUS_SUCCESS) return status;
   for (int id = 1; id <= std::min(most, 3); ++id) {
     found[*count] = {{id}, id == 3 ? static_cast<std::size_t>(preference->workspace_bytes) : 0, CUBLAS_STATUS_SUCCESS};
     ++*count;
@@ -138,7 +147,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDescOpaque_t* desc
                               cublasLtMatrixLayoutOpaque_t* d_layout, const cublasLtMatmulAlgo_t* algorithm, void* workspace,
                               std::size_t workspace_bytes, cudaStream_t) {
   const auto& op = *descriptor;
-  if (!op.initialised || !IsSupported(op, *d_layout) || algorithm->id == 2) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (const cublasStatus_t status = Support(op, *d_layout); status != CUBLAS_STATUS_SUCCESS) return status;
+  if (!op.initialised || algorithm->id == 2) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (op.epilogue == CUBLASLT_EPILOGUE_DEFAULT ? slow_without : slow_with_epilogue) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   const auto m = static_cast<std::int64_t>(d_layout->rows), n = static_cast<std::int64_t>(d_layout->columns);
   const auto k = static_cast<std::int64_t>(op.transpose_a == CUBLAS_OP_N ? a_layout->columns : a_layout->rows);
   const auto rows_a = static_cast<std::int64_t>(op.transpose_a == CUBLAS_OP_N ? a_layout->rows : a_layout->columns);
