@@ -1,0 +1,125 @@
+"""The check's sections with the real autocfg, trainer and benchmark of ops on the emulated CUDA, in tiny sizes: that commands, options and answers fit together,
+from the section to the report. Only what needs a real GPU is a stand-in: nvidia-smi, NVML, the tests of the ops, PyTorch. Needs AUTOCFG_BUILD_DIR."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+import fake_bundle
+from gpu import bench_ops, bench_steps, device, layouts, losses, memory, slices, weights
+from gpu.context import Context
+from gpu.report import Report, Section, run_sections
+
+BUILD = pathlib.Path(os.environ.get("AUTOCFG_BUILD_DIR", "/AUTOCFG_BUILD_DIR is not set"))
+GPU_BYTES = 64 << 30
+GPT = {"layers": 4, "hidden": 32, "heads": 2, "vocab": 100, "max_seq_len": 8}
+LLAMA = dict(GPT, kv_heads=2, ffn_hidden=48, activation="swiglu", norm="rmsnorm", position="rope", bias=False, tied_embeddings=False)
+OPS = [{"name": "matmul_8192", "kind": "matmul", "m": 16, "n": 32, "k": 48}, {"name": "copy_2gib", "kind": "copy", "bytes": 4096},
+       {"name": "attention", "kind": "attention", "batch": 1, "seq": 16, "heads": 2, "kv_heads": 1, "head_dim": 16},
+       {"name": "layer_norm", "kind": "layer_norm", "tokens": 8, "width": 32}, {"name": "cross_entropy", "kind": "cross_entropy", "tokens": 4, "vocab": 128},
+       {"name": "unknown", "kind": "unheard-of"}]
+PLANS = ("tp=2,mbs=1", "pp=2,vpp=2,mbs=1,schedule=interleaved")
+MEMORY = (("gpt2-check", "tp=1,pp=1,dp=1,mbs=2", "bf16"), ("llama-check", "tp=1,pp=1,dp=1,mbs=1,recompute=full:1", "fp32"))
+
+
+def tiny_bundle(directory):
+    """(root, environment): the fake bundle with the build's programs in it."""
+    root, environment = fake_bundle.make_bundle(directory)
+    for name in ("autocfg", "autocfg-trainer"):
+        shutil.copy2(BUILD / "bin" / name, root / "bin" / name)
+    shutil.copy2(BUILD / "tests" / "emulated_gpu_ops_bench", root / "bin" / "autocfg_gpu_ops_bench")
+    (root / "bin" / "libautocfg_cuda.so").write_text("")  # a build with an engine, whose place AUTOCFG_GPU_MODULE takes
+    for name, model in (("gpt2-check", GPT), ("llama-check", LLAMA), ("tiny", GPT)):
+        (root / "gpu" / "models" / f"{name}.json").write_text(json.dumps(dict(model, name=name)))
+    (root / "gpu" / "steps.json").write_text(json.dumps([{"model": "tiny", "seq_len": 8, "compile": "model"}]))
+    (root / "gpu" / "op_shapes.json").write_text(json.dumps(OPS))
+    gpu = f"name=NVIDIA Fake 100,uuid=GPU-0000-a,total={GPU_BYTES},nvlinks=0,board=0"
+    return root, dict(environment, FAKE_GPU="1", AUTOCFG_GPU_MODULE=str(BUILD / "tests" / "libautocfg_emulated_gpu.so"),
+                      AUTOCFG_NVML_LIBRARY=str(BUILD / "tests" / "libfake_nvml.so"), AUTOCFG_FAKE_GPUS=gpu)
+
+
+class Rehearsal(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        directory = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(directory.cleanup)
+        root, environment = tiny_bundle(directory.name)
+        work = pathlib.Path(directory.name) / "work"
+        work.mkdir()
+        context = Context(str(root), str(work), str(pathlib.Path(directory.name) / "tools" / "python-with-torch"), 2, environment)
+        report = Report(str(pathlib.Path(directory.name) / "report.json"), {})
+        sections = [Section("device", 60, device.run), Section("losses", 200, losses.run, lane="a"), Section("weights", 200, weights.run, lane="b"),
+                    Section("schedules_host", 300, layouts.host), Section("memory", 200, memory.arena), Section("bench_steps", 200, bench_steps.run),
+                    Section("bench_ops", 200, bench_ops.run), Section("slices", 200, slices.run)]
+        smaller = (mock.patch.object(losses, "STEPS", 3), mock.patch.object(losses, "PLAN", "mbs=4"),
+                   mock.patch.object(weights, "STEPS", 2), mock.patch.object(layouts, "STEPS", 2), mock.patch.object(layouts, "GLOBAL_BATCH", 4),
+                   mock.patch.object(layouts, "RANKS", PLANS), mock.patch.object(layouts, "ONE_RANK", ()), mock.patch.object(layouts, "BF16", PLANS[:1]),
+                   mock.patch.object(memory, "CASES", MEMORY), mock.patch.multiple(bench_steps, STEPS=4, WARM_UP=1, COMFORTABLE=0.0, AT_MOST=1.0),
+                   mock.patch.multiple(slices, MODEL=str(root / "gpu" / "models" / "gpt2-check.json"), PLAN="tp=2,pp=2,mbs=1,schedule=1f1b", MICRO_BATCHES=2, STEPS=3,
+                                       SLICES=("0,1", "1,0")))
+        for patch in smaller:
+            patch.start()
+            cls.addClassCleanup(patch.stop)
+        run_sections(report, sections, context, 900, lambda text: print(text, file=sys.stderr))
+        cls.sections = json.loads(pathlib.Path(report.path).read_text())["sections"]
+
+    def passed(self, name):
+        section = self.sections[name]
+        self.assertEqual((section["outcome"], section["why"]), ("passed", ""), section["failed_commands"])
+        return section["figures"]
+
+    def test_the_engine_says_what_it_sees(self):
+        self.assertEqual(self.passed("device")["seen_by_the_engine"]["device"], "emulated GPU")
+
+    def test_losses_are_the_cpus_in_both_precisions(self):
+        figures = self.passed("losses")
+        for model in losses.MODELS:
+            self.assertEqual(set(figures[model]), {"cpu_fp32", "cuda_fp32", "cuda_bf16"})
+            self.assertGreater(figures[model]["cuda_bf16"]["worst_relative_difference_of_losses"], 0)
+
+    def test_saved_weights_start_a_run_on_the_cpu(self):
+        self.assertEqual(len(self.passed("weights")), 4)
+
+    def test_layouts_give_one_ranks_losses(self):
+        figures = self.passed("schedules_host")
+        self.assertEqual((figures["cases"], figures["cases_passed"]), (6, 6))
+
+    def test_memory_is_as_predicted(self):
+        for entry in self.passed("memory").values():
+            self.assertEqual(entry["used_bytes"], entry["predicted_bytes"])
+
+    def test_steps_are_timed_and_compared(self):
+        figures = self.sections["bench_steps"]["figures"]
+        entry = figures["tiny"]
+        self.assertEqual([turn.get("not_run") for turn in entry["turns"]], [None] * 3, self.sections["bench_steps"]["failed_commands"])
+        self.assertEqual((entry["micro_batch"], len(entry["turns"][0]["losses"])), (1, 4))
+        self.assertAlmostEqual(entry["ours_over_torch"], entry["ours_median_s"] / 0.02)
+        self.assertEqual(len(figures["targets"]), 2)
+
+    def test_ops_are_timed_and_one_that_fails_is_named(self):
+        section = self.sections["bench_ops"]
+        self.assertEqual((section["outcome"], section["why"]), ("failed", 'unknown: op_shapes: kind "unheard-of" is none that is timed'))
+        for shape in OPS[:-1]:
+            self.assertIn("ours_over_torch", section["figures"][shape["name"]])
+        self.assertEqual(set(section["figures"]["attention"]["ours_over_floor"]), {"forward_s", "backward_s"})
+        self.assertTrue(any("attention" in choice for choice in section["figures"]["choices"]), section["figures"]["choices"])
+
+    def test_slices_are_timed(self):
+        for slice_ in ("0,1", "1,0"):
+            self.assertGreater(self.passed("slices")[slice_]["per_micro_batch_s"], 0)
+
+
+class Refusals(unittest.TestCase):
+    def test_the_benchmark_of_ops_says_what_is_wrong_in_a_line(self):
+        for arguments, code in (([], 2), (["a", "b", "c"], 2), (["/no/such/file"], 1), (["--hold", "0"], 1)):
+            done = subprocess.run([BUILD / "tests" / "emulated_gpu_ops_bench", *arguments], capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stdout, len(done.stderr.strip().splitlines())), (code, "", 1), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
