@@ -12,7 +12,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// An idle GPU's memory in use: what the driver keeps back, monitors and a display. The context of one process that computes comes on top of the first.
+// An idle GPU's memory in use: monitors and a display, and what the driver keeps back where it does not tell that apart.
 constexpr std::int64_t kIdleBytes = std::int64_t{1} << 30;
 constexpr std::chrono::milliseconds kPoll{200};
 
@@ -37,7 +37,7 @@ std::string Shortage(const NvmlSession& nvml, const std::vector<std::string>& uu
     if (index == count) return fmt::format("GPU {} is gone: the driver does not know it any more", uuid);
     const auto memory = nvml.Memory(index);
     if (!memory) return fmt::format("GPU {} ({}): the driver does not tell its memory any more", index, nvml.Name(index));
-    const std::int64_t used = memory->total - memory->free;
+    const std::int64_t used = memory->Used();
     if (used <= kIdleBytes) continue;
     return fmt::format("GPU {} ({}): {} of its {} are in use, {} more than on an idle GPU, {}", index, nvml.Name(index), GibibytesText(used),
                        GibibytesText(memory->total), GibibytesText(used - kIdleBytes), HoldersText(nvml.Processes(index)));

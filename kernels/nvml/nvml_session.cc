@@ -24,6 +24,16 @@ struct MemoryInfo {
   unsigned long long used;
 };
 
+// As MemoryInfo, and what the driver keeps back. `version` is to be the struct's size and its number.
+struct MemoryInfo2 {
+  unsigned version = 0;
+  unsigned long long total = 0;
+  unsigned long long reserved = 0;
+  unsigned long long free = 0;
+  unsigned long long used = 0;
+};
+constexpr unsigned kMemoryInfo2 = sizeof(MemoryInfo2) | 2u << 24;
+
 struct ProcessInfo {
   unsigned pid;
   unsigned long long used_bytes;
@@ -51,6 +61,7 @@ struct NvmlSession::Api {
   Result (*uuid)(Handle, char*, unsigned) = nullptr;
   Result (*memory)(Handle, MemoryInfo*) = nullptr;
   // These may be missing from an old driver.
+  Result (*memory2)(Handle, MemoryInfo2*) = nullptr;
   Result (*mig_mode)(Handle, unsigned* current, unsigned* pending) = nullptr;
   Result (*common_ancestor)(Handle, Handle, int* level) = nullptr;
   Result (*nvlink_state)(Handle, unsigned link, int* active) = nullptr;
@@ -81,6 +92,7 @@ struct NvmlSession::Api {
     for (const auto& [symbol, found] : needed) {
       if (!found) return symbol;
     }
+    Find("nvmlDeviceGetMemoryInfo_v2", memory2);
     Find("nvmlDeviceGetMigMode", mig_mode);
     Find("nvmlDeviceGetTopologyCommonAncestor", common_ancestor);
     Find("nvmlDeviceGetNvLinkState", nvlink_state);
@@ -145,10 +157,15 @@ std::string NvmlSession::Name(int index) const { return api_->Text(index, api_->
 std::string NvmlSession::Uuid(int index) const { return api_->Text(index, api_->uuid); }
 
 std::optional<GpuMemory> NvmlSession::Memory(int index) const {
-  MemoryInfo memory{};
+  const auto bytes = [](unsigned long long number) { return static_cast<std::int64_t>(number); };
   const Handle device = api_->Of(index);
-  if (device == nullptr || api_->memory(device, &memory) != kSuccess) return std::nullopt;
-  return GpuMemory{static_cast<std::int64_t>(memory.total), static_cast<std::int64_t>(memory.free)};
+  if (device == nullptr) return std::nullopt;
+  if (MemoryInfo2 all{.version = kMemoryInfo2}; api_->memory2 != nullptr && api_->memory2(device, &all) == kSuccess) {
+    return GpuMemory{.total = bytes(all.total), .free = bytes(all.free), .reserved = bytes(all.reserved)};
+  }
+  MemoryInfo memory{};
+  if (api_->memory(device, &memory) != kSuccess) return std::nullopt;
+  return GpuMemory{.total = bytes(memory.total), .free = bytes(memory.free)};
 }
 
 bool NvmlSession::MigIsOn(int index) const {

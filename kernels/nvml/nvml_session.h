@@ -10,10 +10,14 @@
 
 namespace autocfg {
 
-// Bytes of a GPU. What the driver keeps for itself counts as used.
+// Bytes of a GPU.
 struct GpuMemory {
   std::int64_t total = 0;
   std::int64_t free = 0;
+  std::int64_t reserved = 0;  // of what is not free: kept back by the driver, whoever computes; 0 where an old driver does not tell it apart
+
+  // In use by processes, and by what they make the driver keep.
+  std::int64_t Used() const { return total - reserved - free; }
 };
 
 // A process that computes on a GPU, where the driver tells: inside a container it often does not.

@@ -352,6 +352,10 @@ TEST_F(GpuJobTest, WaitsUntilMemoryIsBack) {
     const FakeGpus fake(EqualGpus(1, used + ",busy=3"));
     EXPECT_EQ(Run(Steps(1), LocalInventory(ListGpus()), 30).outcome, v1::OUTCOME_MEASURED);
   }
+  {
+    const FakeGpus fake(EqualGpus(1, fmt::format(",reserved={}", std::int64_t{2} << 30)));
+    EXPECT_EQ(Run(Steps(1), LocalInventory(ListGpus())).outcome, v1::OUTCOME_MEASURED) << "what the driver keeps back never comes";
+  }
   const FakeGpus fake(EqualGpus(2) + used);  // of the second
   const v1::Inventory inventory = LocalInventory(ListGpus());
   EXPECT_EQ(Run(Steps(1), inventory).outcome, v1::OUTCOME_MEASURED) << "the other GPU is not asked for";
@@ -360,7 +364,7 @@ TEST_F(GpuJobTest, WaitsUntilMemoryIsBack) {
   EXPECT_EQ(report.message,
             "studies/1/trials/1: GPU 1 (NVIDIA H200): 70.5 GiB of its 141.0 GiB are in use, 69.5 GiB more than on an idle GPU, by process 4321 (70.5 GiB)");
   EXPECT_FALSE(report.measurement);
-  EXPECT_EQ(Lines().size(), 2u) << "nothing ran";
+  EXPECT_EQ(Lines().size(), 3u) << "nothing ran";
 }
 
 TEST_F(GpuJobTest, IsRefusedWhereThereIsNoneOrItIsGone) {

@@ -137,5 +137,21 @@ TEST(NvmlSession, TellsWhoHoldsMemory) {
   EXPECT_FALSE(nvml->Distance(0, 2));
 }
 
+// What the driver keeps back is no process's, where it says how much that is.
+TEST(NvmlSession, TellsWhatTheDriverKeepsBack) {
+  const FakeGpus fake("name=a,uuid=GPU-a,total=1000,used=100,reserved=30;name=b,uuid=GPU-b,total=1000,used=100,reserved=30,old=1");
+  std::string why;
+  const auto nvml = NvmlSession::Open(why);
+  ASSERT_NE(nvml, nullptr) << why;
+  for (const int index : {0, 1}) {
+    EXPECT_EQ(nvml->Memory(index)->total, 1000);
+    EXPECT_EQ(nvml->Memory(index)->free, 870);
+  }
+  EXPECT_EQ(nvml->Memory(0)->reserved, 30);
+  EXPECT_EQ(nvml->Memory(0)->Used(), 100);
+  EXPECT_EQ(nvml->Memory(1)->reserved, 0);
+  EXPECT_EQ(nvml->Memory(1)->Used(), 130);
+}
+
 }  // namespace
 }  // namespace autocfg

@@ -1,7 +1,8 @@
 // Stands in for NVIDIA's management library: the same C functions over GPUs that the environment describes, so that what the project makes of GPUs is
 // tested where there are none. AUTOCFG_FAKE_GPUS holds one GPU after the other, parted by ';', each of KEY=VALUE parted by ',':
 //   name, uuid, total, used (bytes), pid (which holds them), mig (1: on), nvlinks, board (GPUs of one share a PCIe switch; others are across sockets),
-//   busy (after so many questions for its memory, nothing is in use any more).
+//   busy (after so many questions for its memory, nothing is in use any more), reserved (bytes that the driver keeps back, beside those in use),
+//   old (1: the driver does not know the second form of the memory's question).
 // AUTOCFG_FAKE_NVML_INIT: what starting it returns, if not 0. Every function is called with what NVML's documentation has.
 #include <cstdio>
 #include <cstdlib>
@@ -13,7 +14,7 @@
 
 namespace {
 
-constexpr int kSuccess = 0, kUninitialized = 1, kInvalidArgument = 2, kNotSupported = 3, kNotFound = 6, kInsufficientSize = 7;
+constexpr int kSuccess = 0, kUninitialized = 1, kInvalidArgument = 2, kNotSupported = 3, kNotFound = 6, kInsufficientSize = 7, kVersionMismatch = 25;
 
 struct Gpu {
   std::map<std::string, std::string> fields;
@@ -63,6 +64,10 @@ extern "C" {
 struct nvmlMemory {
   unsigned long long total, free, used;
 };
+struct nvmlMemory2 {
+  unsigned version;
+  unsigned long long total, reserved, free, used;
+};
 struct nvmlProcess {
   unsigned pid;
   unsigned long long used;
@@ -99,8 +104,19 @@ int nvmlDeviceGetMemoryInfo(Gpu* gpu, nvmlMemory* memory) {
   const long long busy = gpu->Number("busy", -1);
   const bool over = busy >= 0 && gpu->memory_questions++ >= busy;
   memory->total = static_cast<unsigned long long>(gpu->Number("total"));
-  memory->used = over ? 0 : static_cast<unsigned long long>(gpu->Number("used"));
+  memory->used = (over ? 0 : static_cast<unsigned long long>(gpu->Number("used"))) + static_cast<unsigned long long>(gpu->Number("reserved"));
   memory->free = memory->total - memory->used;
+  return kSuccess;
+}
+int nvmlDeviceGetMemoryInfo_v2(Gpu* gpu, nvmlMemory2* memory) {
+  if (gpu->Number("old") != 0) return kNotSupported;
+  if (memory->version != (40u | 2u << 24)) return kVersionMismatch;
+  nvmlMemory first{};
+  if (const int result = nvmlDeviceGetMemoryInfo(gpu, &first); result != kSuccess) return result;
+  memory->total = first.total;
+  memory->reserved = static_cast<unsigned long long>(gpu->Number("reserved"));
+  memory->free = first.free;
+  memory->used = first.used - memory->reserved;
   return kSuccess;
 }
 int nvmlDeviceGetMigMode(Gpu* gpu, unsigned* current, unsigned* pending) {
