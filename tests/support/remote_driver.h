@@ -130,7 +130,7 @@ class RemoteDriver final : public StreamDriver {
     key.resize(kLinkKeyBytes, ' ');
     return key;
   }
-  LinkId Join(const std::string& key, int rank, int size, const std::string&) override {
+  LinkId Join(const std::string& key, int rank, int size, LinkUse, const std::string&) override {
     const LinkId id{static_cast<std::int64_t>(links_.size())};
     links_.push_back({RemoteMeeting::Of(key, size), rank});
     links_.back().meeting->Come();

@@ -22,6 +22,11 @@ static_assert(kLinkKeyBytes == NCCL_UNIQUE_ID_BYTES);
 // How long the end of a communicator waits for its peers before it is aborted.
 constexpr std::chrono::seconds kLeaveTimeout{20};
 
+// Multiprocessors that a link of messages takes at most: what is sent waits on them for its peer, while the stream computes on the others. A rank of a
+// pipeline has up to four such links, which must all find room beside each other and a reduction: kernels of two ranks that wait for room behind
+// kernels that wait for the other rank would never end. Not yet measured; NCCL_MAX_CTAS of the environment goes before it.
+constexpr int kMessageCtas = 8;
+
 struct NcclLink {
   std::string name;  // NCCL keeps a pointer to it
   ncclComm_t comm = nullptr;
@@ -105,13 +110,14 @@ class NcclDriver final : public StreamDriver {
     return {id.internal, id.internal + NCCL_UNIQUE_ID_BYTES};
   }
 
-  LinkId Join(const std::string& key, int rank, int size, const std::string& name) override {
+  LinkId Join(const std::string& key, int rank, int size, LinkUse use, const std::string& name) override {
     ncclUniqueId id;
     std::memcpy(id.internal, key.data(), NCCL_UNIQUE_ID_BYTES);
     auto link = std::make_unique<NcclLink>(NcclLink{.name = name});
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     config.commName = link->name.c_str();
+    if (use == LinkUse::kMessages) config.maxCTAs = kMessageCtas;
     const ncclResult_t result = ncclCommInitRankConfig(&link->comm, size, id, rank, &config);
     if (!IsUnderWay(result)) {
       const std::string words = Words(result, nullptr);

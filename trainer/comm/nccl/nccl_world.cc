@@ -18,7 +18,8 @@ void ShareGpuIfAsked(int rank) {
   if (asked == nullptr || std::string_view(asked) != "1") return;
   setenv("NCCL_HOSTID", fmt::format("autocfg-rank-{}", rank).c_str(), 1);
   setenv("NCCL_SOCKET_IFNAME", "lo", 0);
-  setenv("NCCL_NET", "Socket", 0);  // not the machine's InfiniBand, which loopback is not on
+  setenv("NCCL_NET", "Socket", 0);    // not the machine's InfiniBand, which loopback is not on
+  setenv("NCCL_RAS_ENABLE", "0", 0);  // its one port of the machine is asked for by every "host"
 }
 
 }  // namespace

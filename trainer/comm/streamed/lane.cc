@@ -25,9 +25,10 @@ LaneOperation::~LaneOperation() {
   if (done_) driver_.Release(*done_);
 }
 
-Lane::Lane(StreamDriver& driver, Communicator& host, std::vector<int> ranks, int rank, int channel, std::string name)
+Lane::Lane(StreamDriver& driver, Communicator& host, std::vector<int> ranks, int rank, int channel, LinkUse use, std::string name)
     : driver_(driver),
       name_(std::move(name)),
+      use_(use),
       rank_(rank),
       size_(static_cast<int>(ranks.size())),
       exceptions_(std::uncaught_exceptions()),
@@ -71,7 +72,7 @@ void Lane::Step() {
   if (aborted_) return;
   if (!link_) {
     if (!KeyIsThere()) return;
-    link_ = driver_.Join(key_, rank_, size_, name_);
+    link_ = driver_.Join(key_, rank_, size_, use_, name_);
   }
   for (;;) {
     const LinkState state = driver_.State(*link_);

@@ -40,7 +40,7 @@ class Lane {
  public:
   // The ranks of the lane agree on a key over `host`, on `channel` of it, from the lane's rank 0 to the others. `ranks`: of the host group,
   // by rank of the lane. `rank`: of the lane. `name` says in errors what the lane is for. Driver and host must outlive the lane.
-  Lane(StreamDriver& driver, Communicator& host, std::vector<int> ranks, int rank, int channel, std::string name);
+  Lane(StreamDriver& driver, Communicator& host, std::vector<int> ranks, int rank, int channel, LinkUse use, std::string name);
 
   // Ends the link; while an exception passes, or with operations that never began, without the peers.
   ~Lane();
@@ -65,6 +65,7 @@ class Lane {
 
   StreamDriver& driver_;
   const std::string name_;
+  const LinkUse use_;
   const int rank_, size_;
   const int exceptions_;
   std::string key_;

@@ -16,6 +16,9 @@ enum class QueueId : std::int64_t {};  // an order of execution on the device: a
 enum class EventId : std::int64_t {};  // a point in a queue
 enum class LinkId : std::int64_t {};   // a set of ranks that exchange data: a communicator of the library
 
+// What a link is for. Messages that have been sent may wait for their peer for long, beside compute.
+enum class LinkUse : std::uint8_t { kReductions, kMessages };
+
 // The bytes by which ranks find each other when they join a link.
 inline constexpr int kLinkKeyBytes = 128;
 
@@ -53,7 +56,7 @@ class StreamDriver {
   // A key of kLinkKeyBytes for one new link. The rank that asks must live until all have joined.
   virtual std::string NewKey() = 0;
   // Begins to join; all `size` ranks do, with the same key. `name` is for people.
-  virtual LinkId Join(const std::string& key, int rank, int size, const std::string& name) = 0;
+  virtual LinkId Join(const std::string& key, int rank, int size, LinkUse use, const std::string& name) = 0;
   virtual LinkState State(LinkId link) = 0;
   // Puts a transfer onto the queue; it is there once the link is no longer busy. Requires a link that is not busy.
   virtual void Enqueue(LinkId link, QueueId queue, const Transfer& transfer) = 0;

@@ -98,8 +98,8 @@ class StreamedWork final : public Work {
 // A lane that its world advances.
 class WorldLane {
  public:
-  WorldLane(Lanes& lanes, Communicator& host, std::vector<int> ranks, int rank, int channel, std::string name)
-      : lanes_(lanes), lane_(lanes.driver(), host, std::move(ranks), rank, channel, std::move(name)) {
+  WorldLane(Lanes& lanes, Communicator& host, std::vector<int> ranks, int rank, int channel, LinkUse use, std::string name)
+      : lanes_(lanes), lane_(lanes.driver(), host, std::move(ranks), rank, channel, use, std::move(name)) {
     lanes_.Add(&lane_);
   }
   ~WorldLane() { lanes_.Remove(&lane_); }
@@ -129,7 +129,7 @@ class StreamedCommunicator final : public Communicator {
     if (!reduces) return;
     std::vector<int> all;
     for (int i = 0; i < size(); ++i) all.push_back(i);
-    reductions_ = std::make_unique<WorldLane>(lanes, *host_, std::move(all), rank(), kReductionChannel,
+    reductions_ = std::make_unique<WorldLane>(lanes, *host_, std::move(all), rank(), kReductionChannel, LinkUse::kReductions,
                                               fmt::format("{} group of {} ranks", Name(name), size()));
   }
 
@@ -181,7 +181,7 @@ class StreamedCommunicator final : public Communicator {
     if (lane == nullptr) {
       const int from = sends ? rank() : peer, to = sends ? peer : rank();
       lane = std::make_unique<WorldLane>(
-          lanes_, *host_, std::vector<int>{from, to}, sends ? 0 : 1, channel,
+          lanes_, *host_, std::vector<int>{from, to}, sends ? 0 : 1, channel, LinkUse::kMessages,
           fmt::format("{} group, messages from rank {} to rank {}", Name(name_), ranks_[static_cast<std::size_t>(from)],
                       ranks_[static_cast<std::size_t>(to)]));
     }

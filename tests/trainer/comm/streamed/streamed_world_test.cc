@@ -47,8 +47,8 @@ class RecordingDriver final : public StreamDriver {
   void Wait(QueueId queue, EventId event) override { Say("q{} waits for e{}", Number(queue), Number(event)); }
   void Release(EventId) noexcept override { --journal_.events_open; }
   std::string NewKey() override { return std::string(kLinkKeyBytes, 'k'); }
-  LinkId Join(const std::string&, int rank, int size, const std::string&) override {
-    Say("join as {} of {}", rank, size);
+  LinkId Join(const std::string&, int rank, int size, LinkUse use, const std::string&) override {
+    Say("join as {} of {} for {}", rank, size, use == LinkUse::kMessages ? "messages" : "reductions");
     busy_[++links_] = journal_.busy;
     return LinkId{links_};
   }
@@ -106,7 +106,7 @@ class StreamedWorld : public ::testing::Test {
 TEST_F(StreamedWorld, AReductionStandsBetweenTwoEvents) {
   auto group = Make(CommGroup::kData, true);
   auto work = group->AllReduce(At(4096, 600), ReduceOp::kSum, stream_);
-  EXPECT_THAT(journal_.Take(), ElementsAre("record e1 on q0", "join as 0 of 2", "q1 waits for e1", "reduce 256 from 4096 on q1",
+  EXPECT_THAT(journal_.Take(), ElementsAre("record e1 on q0", "join as 0 of 2 for reductions", "q1 waits for e1", "reduce 256 from 4096 on q1",
                                            "reduce 256 from 5120 on q1", "reduce 88 from 6144 on q1", "record e2 on q1"));
   EXPECT_TRUE(work->Test());
   EXPECT_THAT(journal_.Take(), IsEmpty());
@@ -125,7 +125,7 @@ TEST_F(StreamedWorld, ABusyLinkChangesNothingInTheOrder) {
   auto group = Make(CommGroup::kData, true);
   auto first = group->AllReduce(At(4096, 300), ReduceOp::kSum, stream_);
   auto second = group->AllReduce(At(64, 1), ReduceOp::kMax, stream_);
-  EXPECT_THAT(journal_.Take(), ElementsAre("record e1 on q0", "join as 0 of 2", "record e2 on q0"));
+  EXPECT_THAT(journal_.Take(), ElementsAre("record e1 on q0", "join as 0 of 2 for reductions", "record e2 on q0"));
   EXPECT_FALSE(second->Test());
   second->Wait();
   EXPECT_THAT(journal_.Take(),
@@ -146,10 +146,10 @@ TEST_F(StreamedWorld, MessagesHaveALanePerDirectionAndChannel) {
   works.push_back(group->Send(At(192, 3), 1, 0, stream_));
   works.push_back(group->Send(At(256, 4), 1, 1, stream_));
   EXPECT_THAT(journal_.Take(),
-              ElementsAre("record e1 on q0", "join as 0 of 2", "q1 waits for e1", "send 1 from 64 on q1", "record e2 on q1",  //
-                          "record e3 on q0", "join as 1 of 2", "q2 waits for e3", "recv 2 from 128 on q2", "record e4 on q2",
+              ElementsAre("record e1 on q0", "join as 0 of 2 for messages", "q1 waits for e1", "send 1 from 64 on q1", "record e2 on q1",  //
+                          "record e3 on q0", "join as 1 of 2 for messages", "q2 waits for e3", "recv 2 from 128 on q2", "record e4 on q2",
                           "record e5 on q0", "q1 waits for e5", "send 3 from 192 on q1", "record e6 on q1",  //
-                          "record e7 on q0", "join as 0 of 2", "q3 waits for e7", "send 4 from 256 on q3", "record e8 on q3"));
+                          "record e7 on q0", "join as 0 of 2 for messages", "q3 waits for e7", "send 4 from 256 on q3", "record e8 on q3"));
   works.clear();
   EXPECT_THAT(journal_.Take(), ElementsAre("q0 waits for e2", "q0 waits for e4", "q0 waits for e6", "q0 waits for e8"));
 }

@@ -1,0 +1,249 @@
+// What the driver asks of NCCL and CUDA, by functions of their names that only write down what they are asked: neither library is linked, and
+// nothing is shown of what they would do.
+#include "trainer/comm/nccl/nccl_driver.h"
+
+#include <cuda_runtime.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nccl.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/cuda_stream.h"
+
+namespace {
+
+struct Library {
+  std::vector<std::string> lines;
+  ncclResult_t init = ncclInProgress, call = ncclInProgress, finalize = ncclInProgress;
+  std::deque<ncclResult_t> states;  // what the communicator is asked for next; success when none is left
+  bool makes_comm = true;
+  std::int64_t handles = 0;
+
+  template <typename... T>
+  void Say(fmt::format_string<T...> format, T&&... args) {
+    lines.push_back(fmt::format(format, std::forward<T>(args)...));
+  }
+  std::vector<std::string> Take() { return std::exchange(lines, {}); }
+};
+Library library;
+
+template <typename T>
+T Make() {
+  return reinterpret_cast<T>(static_cast<std::intptr_t>(++library.handles));
+}
+template <typename T>
+std::int64_t Number(T handle) {
+  return static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(handle));
+}
+
+ncclResult_t Call(const char* what, const void* data, std::size_t count, ncclDataType_t type, int other, ncclComm_t comm, cudaStream_t stream) {
+  library.Say("{} {} of type {} at {}, {}, on c{} s{}", what, count, static_cast<int>(type), Number(const_cast<void*>(data)), other, Number(comm),
+              Number(stream));
+  return library.call;
+}
+
+}  // namespace
+
+extern "C" {
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  std::fill(std::begin(id->internal), std::end(id->internal), 'k');
+  return ncclSuccess;
+}
+const char* ncclGetErrorString(ncclResult_t) { return "unhandled system error"; }
+const char* ncclGetLastError(ncclComm_t) { return "a first line\nand a second\n"; }
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclConfig_t* config) {
+  library.Say("init {} of {}, key {}, blocking {}, at most {} CTAs, {}", rank, size, id.internal[NCCL_UNIQUE_ID_BYTES - 1], config->blocking,
+              config->maxCTAs == NCCL_CONFIG_UNDEF_INT ? "any" : std::to_string(config->maxCTAs), config->commName);
+  if (library.makes_comm) *comm = Make<ncclComm_t>();
+  return library.init;
+}
+ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* state) {
+  *state = ncclSuccess;
+  if (library.states.empty()) return ncclSuccess;
+  *state = library.states.front();
+  library.states.pop_front();
+  return ncclSuccess;
+}
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  library.Say("finalize c{}", Number(comm));
+  return library.finalize;
+}
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  library.Say("destroy c{}", Number(comm));
+  return ncclSuccess;
+}
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  library.Say("abort c{}", Number(comm));
+  return ncclSuccess;
+}
+ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+  return Call(in == out ? "reduce in place" : "reduce", in, count, type, static_cast<int>(op), comm, stream);
+}
+ncclResult_t ncclSend(const void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
+  return Call("send", data, count, type, peer, comm, stream);
+}
+ncclResult_t ncclRecv(void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
+  return Call("recv", data, count, type, peer, comm, stream);
+}
+
+cudaError_t cudaGetLastError() { return cudaSuccess; }
+const char* cudaGetErrorString(cudaError_t) { return "an error"; }
+const char* cudaGetErrorName(cudaError_t) { return "cudaErrorOfATest"; }
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  *free = *total = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
+  *stream = Make<cudaStream_t>();
+  library.Say("stream s{}, flags {}, priority {}", Number(*stream), flags, priority);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = Make<cudaStream_t>();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamQuery(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  library.Say("s{} waits for e{}", Number(stream), Number(event));
+  return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  *event = Make<cudaEvent_t>();
+  library.Say("event e{}, flags {}", Number(*event), flags);
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  library.Say("record e{} on s{}", Number(event), Number(stream));
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  library.Say("destroy e{}", Number(event));
+  return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+
+}  // extern "C"
+
+namespace autocfg {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class NcclDriver : public ::testing::Test {
+ protected:
+  NcclDriver() { library = {}; }
+
+  LinkId Join(LinkUse use = LinkUse::kReductions) { return driver_->Join(std::string(kLinkKeyBytes - 1, 'a') + 'z', 1, 4, use, "a group"); }
+  static Transfer Of(Transfer::Kind kind, DType type) {
+    return {.kind = kind, .data = reinterpret_cast<void*>(64), .dtype = type, .elements = 7, .op = ReduceOp::kMax, .peer = 1};
+  }
+
+  std::unique_ptr<StreamDriver> driver_ = CreateNcclDriver();
+};
+
+// Kernels that wait for a peer stand beside compute for long: those of messages have a bound, so that all of a rank find room.
+TEST_F(NcclDriver, JoinsWithoutBlockingAndBoundsWhatMessagesTake) {
+  Join(LinkUse::kReductions);
+  Join(LinkUse::kMessages);
+  EXPECT_THAT(library.Take(), ElementsAre("init 1 of 4, key z, blocking 0, at most any CTAs, a group", "init 1 of 4, key z, blocking 0, at most 8 CTAs, a group"));
+}
+
+TEST_F(NcclDriver, IsBusyUntilNcclSaysThatItIsDone) {
+  const LinkId link = Join();
+  library.states = {ncclInProgress, ncclSuccess, ncclRemoteError};
+  EXPECT_TRUE(driver_->State(link).busy);
+  const LinkState free = driver_->State(link);
+  EXPECT_FALSE(free.busy);
+  EXPECT_EQ(free.error, "");
+  EXPECT_EQ(driver_->State(link).error, "NCCL: unhandled system error; a first line and a second") << "one line";
+}
+
+TEST_F(NcclDriver, ALinkThatCannotBeMadeIsEndedAndSaid) {
+  library.init = ncclSystemError;
+  for (const bool makes_comm : {true, false}) {
+    library.Take();
+    library.makes_comm = makes_comm;
+    try {
+      Join();
+      FAIL() << "it was made";
+    } catch (const CommError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("a group: NCCL: unhandled system error"));
+      EXPECT_THAT(error.what(), Not(HasSubstr("\n")));
+    }
+    EXPECT_EQ(library.Take().size(), makes_comm ? 2u : 1u);
+  }
+}
+
+TEST_F(NcclDriver, HandsTransfersOverAsTheyAre) {
+  const LinkId link = Join();
+  const QueueId queue = driver_->CreateQueue();
+  library.Take();
+  driver_->Enqueue(link, queue, Of(Transfer::Kind::kAllReduce, DType::kBF16));
+  driver_->Enqueue(link, queue, Of(Transfer::Kind::kSend, DType::kF32));
+  driver_->Enqueue(link, queue, Of(Transfer::Kind::kRecv, DType::kF64));
+  EXPECT_THAT(library.Take(), ElementsAre(fmt::format("reduce in place 7 of type {} at 64, {}, on c1 s2", static_cast<int>(ncclBfloat16), static_cast<int>(ncclMax)),
+                                          fmt::format("send 7 of type {} at 64, 1, on c1 s2", static_cast<int>(ncclFloat32)),
+                                          fmt::format("recv 7 of type {} at 64, 1, on c1 s2", static_cast<int>(ncclFloat64))));
+  library.call = ncclInvalidUsage;
+  EXPECT_THROW(driver_->Enqueue(link, queue, Of(Transfer::Kind::kSend, DType::kF32)), CommError);
+}
+
+// The library's order: finalize, wait until it is done, destroy; what cannot be finalized is aborted.
+TEST_F(NcclDriver, LeavesInTwoSteps) {
+  const LinkId link = Join();
+  library.Take();
+  driver_->BeginLeave(link);
+  EXPECT_THAT(library.Take(), ElementsAre("finalize c1"));
+  library.states = {ncclInProgress, ncclInProgress, ncclSuccess};
+  driver_->Leave(link);
+  EXPECT_THAT(library.Take(), ElementsAre("destroy c1"));
+  EXPECT_TRUE(library.states.empty());
+}
+
+TEST_F(NcclDriver, AbortsWhatCannotBeLeft) {
+  const LinkId failing = Join(), refusing = Join(), gone = Join();
+  driver_->BeginLeave(failing);
+  library.finalize = ncclInvalidArgument;
+  driver_->BeginLeave(refusing);
+  library.Take();
+  library.states = {ncclInProgress, ncclRemoteError};
+  driver_->Leave(failing);
+  driver_->Leave(refusing);
+  driver_->Abort(gone);
+  EXPECT_THAT(library.Take(), ElementsAre("abort c1", "abort c2", "abort c3"));
+}
+
+TEST_F(NcclDriver, StreamsGoBeforeComputeAndEventsAreUsedAgain) {
+  const QueueId queue = driver_->CreateQueue();
+  EXPECT_THAT(library.Take(), ElementsAre(fmt::format("stream s1, flags {}, priority -5", cudaStreamNonBlocking)));
+  const EventId event = driver_->Record(queue);
+  driver_->Wait(queue, event);
+  driver_->Release(event);
+  driver_->Release(driver_->Record(queue));
+  EXPECT_THAT(library.Take(), ElementsAre(fmt::format("event e2, flags {}", cudaEventDisableTiming), "record e2 on s1", "s1 waits for e2", "record e2 on s1"));
+  driver_.reset();
+  EXPECT_THAT(library.Take(), ElementsAre("destroy e2"));
+}
+
+}  // namespace
+}  // namespace autocfg
