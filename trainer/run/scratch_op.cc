@@ -13,6 +13,7 @@ namespace autocfg {
 namespace {
 
 constexpr std::int64_t kMaxDim = std::int64_t{1} << 40;
+constexpr std::size_t kPeriod = 1024;  // elements after which what tensors are filled with repeats
 
 // Of statistics, and of the gradients of parameters (search/plan/workload.h: Precision).
 DType StatisticsType(DType compute) { return compute == DType::kF64 ? DType::kF64 : DType::kF32; }
@@ -53,11 +54,11 @@ void ScratchOp::Refill() {
       continue;
     }
     const auto value = [&](std::size_t k) {  // spread evenly, in no simple order
-      return fills_[i].value + fills_[i].spread * (static_cast<double>(k * 2654435761u % 1024) / 512.0 - 1.0);
+      return fills_[i].value + fills_[i].spread * (static_cast<double>(k * 2654435761u % kPeriod) / (kPeriod / 2.0) - 1.0);
     };
-    values.resize(n);
-    for (std::size_t k = 0; k < n; ++k) values[k] = value(k);
-    CopyFromDoubles(values, t, 0, device_, stream_);
+    values.resize(kPeriod);
+    for (std::size_t k = 0; k < kPeriod; ++k) values[k] = value(k);
+    RepeatFromDoubles(values, t, device_, stream_);
   }
   stream_.Synchronize();
 }

@@ -1,0 +1,51 @@
+#include "trainer/model/element_copy.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "kernels/bf16.h"
+#include "kernels/cpu/cpu_device.h"
+#include "trainer/errors.h"
+
+namespace autocfg {
+namespace {
+
+class RepeatFromDoubles : public ::testing::Test {
+ protected:
+  template <typename T>
+  std::vector<T> Repeated(const std::vector<double>& values, DType type, std::int64_t elements) {
+    std::vector<T> result(static_cast<std::size_t>(elements) + 1, T{});
+    autocfg::RepeatFromDoubles(values, {.data = result.data(), .dtype = type, .rank = 1, .shape = {elements}}, *device_, *stream_);
+    EXPECT_EQ(result.back(), T{}) << "what lies behind the tensor";
+    result.pop_back();
+    return result;
+  }
+
+  const std::unique_ptr<Device> device_ = CreateCpuDevice();
+  const std::unique_ptr<Stream> stream_ = device_->CreateStream();
+};
+
+TEST_F(RepeatFromDoubles, EndsWhereTheTensorDoes) {
+  EXPECT_EQ(Repeated<double>({1, 2, 3}, DType::kF64, 7), (std::vector<double>{1, 2, 3, 1, 2, 3, 1}));
+  EXPECT_EQ(Repeated<float>({1, 2, 3}, DType::kF32, 2), (std::vector<float>{1, 2}));
+  const std::vector<Bf16Bits> bf16 = Repeated<Bf16Bits>({0.1, -3}, DType::kBF16, 3);
+  EXPECT_EQ(bf16[0], ToBf16(0.1f));
+  EXPECT_EQ(bf16[1], ToBf16(-3.f));
+  EXPECT_EQ(bf16[2], bf16[0]);
+}
+
+TEST_F(RepeatFromDoubles, GoesOnFromOneCopyToTheNext) {
+  const std::int64_t elements = (std::int64_t{70} << 20) / 4 + 5;  // three copies
+  const std::vector<float> result = Repeated<float>({0, 1, 2, 3, 4, 5, 6}, DType::kF32, elements);
+  for (std::size_t i = 0; i < result.size(); ++i) ASSERT_EQ(result[i], static_cast<float>(i % 7)) << i;
+}
+
+TEST_F(RepeatFromDoubles, LeavesNoElementsAlone) { EXPECT_TRUE(Repeated<float>({1}, DType::kF32, 0).empty()); }
+
+TEST_F(RepeatFromDoubles, RefusesTypesThatNumbersAreNotCopiedTo) {
+  EXPECT_THROW(Repeated<std::int32_t>({1}, DType::kI32, 4), NotSupported);
+}
+
+}  // namespace
+}  // namespace autocfg
