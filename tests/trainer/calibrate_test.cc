@@ -7,6 +7,8 @@
 
 #include <set>
 
+#include "kernels/cpu/cpu_device.h"
+#include "proto/convert/op_convert.h"
 #include "search/cost/layer_ops.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/errors.h"
@@ -201,6 +203,93 @@ TEST(Calibrate, NamesTheOpsThatNoDeviceRuns) {
         EXPECT_THAT(error.what(), ::testing::HasSubstr("predicted only"));
       }
     }
+  });
+}
+
+// A device that is not the host, on which its communicators take memory too, as NCCL's do.
+class CountingDevice final : public Device {
+ public:
+  static constexpr std::int64_t kContextBytes = 1000;
+
+  std::string Name() const override { return "counting"; }
+  bool ComputesOnHost() const override { return false; }
+  bool ComputesIn(DType type) const override { return cpu_->ComputesIn(type); }
+  void* Allocate(std::int64_t bytes) override {
+    taken += bytes;
+    return cpu_->Allocate(bytes);
+  }
+  void Free(void* data, std::int64_t bytes) noexcept override {
+    taken -= bytes;
+    cpu_->Free(data, bytes);
+  }
+  std::unique_ptr<Stream> CreateStream() override { return cpu_->CreateStream(); }
+  void CopyFromHost(void* to, const void* from, std::int64_t bytes, Stream& stream) override { cpu_->CopyFromHost(to, from, bytes, stream); }
+  void CopyToHost(void* to, const void* from, std::int64_t bytes, Stream& stream) override { cpu_->CopyToHost(to, from, bytes, stream); }
+  std::int64_t OverheadBytes(std::int64_t arena_bytes) const override { return kContextBytes + taken - arena_bytes; }
+
+  std::int64_t taken = 0;
+
+ private:
+  const std::unique_ptr<Device> cpu_ = CreateCpuDevice();
+};
+
+class CountingWorld final : public CommWorld {
+ public:
+  CountingWorld(std::unique_ptr<CommWorld> inner, CountingDevice& device) : inner_(std::move(inner)), device_(device) {}
+
+  std::unique_ptr<Communicator> CreateGroup(CommGroup name, const std::vector<std::int64_t>& ranks, const Tensor& staging) override {
+    const std::int64_t bytes = name == CommGroup::kWorld ? 20 : name == CommGroup::kPipeline ? 70 : 250 * static_cast<std::int64_t>(ranks.size());
+    return std::make_unique<Counted>(inner_->CreateGroup(name, ranks, staging), device_, bytes);
+  }
+
+ private:
+  class Counted final : public Communicator {
+   public:
+    Counted(std::unique_ptr<Communicator> inner, CountingDevice& device, std::int64_t bytes)
+        : inner_(std::move(inner)), device_(device), bytes_(bytes) {
+      device_.taken += bytes_;
+    }
+    ~Counted() override { device_.taken -= bytes_; }
+    int rank() const override { return inner_->rank(); }
+    int size() const override { return inner_->size(); }
+    std::unique_ptr<Work> AllReduce(const Tensor& t, ReduceOp op, Stream& s) override { return inner_->AllReduce(t, op, s); }
+    std::unique_ptr<Work> Send(const Tensor& t, int peer, int channel, Stream& s) override { return inner_->Send(t, peer, channel, s); }
+    std::unique_ptr<Work> Recv(const Tensor& t, int peer, int channel, Stream& s) override { return inner_->Recv(t, peer, channel, s); }
+    void Barrier() override { inner_->Barrier(); }
+
+   private:
+    const std::unique_ptr<Communicator> inner_;
+    CountingDevice& device_;
+    const std::int64_t bytes_;
+  };
+
+  const std::unique_ptr<CommWorld> inner_;
+  CountingDevice& device_;
+};
+
+// A run's communicators take of the device's memory together; a calibration has them one after the other.
+TEST(Calibrate, OverheadCountsTheCommunicatorsOfARun) {
+  v1::CalibrateSpec spec;
+  const auto add = [&](OpKind kind, CommGroup group, std::int64_t size) {
+    OpDesc op{.kind = kind};
+    op.group = group;
+    op.group_size = size;
+    op.dims = {100};
+    *spec.add_ops() = ToProto(op);
+  };
+  for (const std::int64_t size : {2, 4, 2}) add(OpKind::kAllReduceSum, CommGroup::kTensor, size);
+  add(OpKind::kAllReduceSum, CommGroup::kData, 2);
+  add(OpKind::kAllReduceMax, CommGroup::kWorld, 4);
+  add(OpKind::kSend, CommGroup::kPipeline, 2);
+  auto rendezvous = CreateLocalRendezvous(4);
+  testing::RunThreads(4, [&](int rank) {
+    Backend backend;
+    auto device = std::make_unique<CountingDevice>();
+    backend.comm = std::make_unique<CountingWorld>(CreateUcxWorld(*rendezvous[static_cast<std::size_t>(rank)]), *device);
+    backend.device = std::move(device);
+    backend.ops = CreateCpuOps();
+    backend.kept_back_bytes = 400;
+    EXPECT_EQ(Calibrate(spec, rank, 4, backend).device_overhead_bytes(), 1000 + 400 + 20 + 4 * 250 + 2 * 250 + 2 * 70);
   });
 }
 

@@ -1,14 +1,19 @@
 // How ranks on GPUs find their way to talk. The backend itself runs in tests/multirank/emulated_gpu_test.cc.
 #include "trainer/run/gpu_backend.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
+#include <numeric>
 
 #include "kernels/cpu/cpu_device.h"
+#include "tests/support/fake_nvml/fake_gpus.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/errors.h"
+#include "trainer/run/gpu_memory.h"
 
 namespace autocfg {
 namespace {
@@ -54,18 +59,25 @@ class SharedDevice final : public Device {
   const std::unique_ptr<Device> cpu_ = CreateCpuDevice();
 };
 
+// With so many of them, as a process sees them.
+GpuEngine EngineOf(int count) {
+  static int gpus;
+  gpus = count;
+  return GpuEngine{.build_id = "",
+                   .device_count = [] { return gpus; },
+                   .device_identity = [](int ordinal) { return fmt::format("GPU-{}", ordinal); },
+                   .device_memory_bytes = [](int) { return std::int64_t{10000}; },
+                   .create_device = [](int) -> std::unique_ptr<Device> { return std::make_unique<SharedDevice>(); },
+                   .create_ops = CreateCpuOps,
+                   .choices = [](const Ops&) { return std::vector<OpChoice>{}; },
+                   .create_nccl_world = nullptr};
+}
+
 // What is in use on a GPU is shared by the ranks that have it: none takes the others' for its own.
 TEST(GpuBackend, OverheadIsSharedByTheRanksOfAGpu) {
-  static int gpus;
   unsetenv("CUDA_MODULE_LOADING");
-  const GpuEngine engine{.build_id = "",
-                         .device_count = [] { return gpus; },
-                         .device_identity = [](int ordinal) { return std::to_string(ordinal); },
-                         .create_device = [](int) -> std::unique_ptr<Device> { return std::make_unique<SharedDevice>(); },
-                         .create_ops = CreateCpuOps,
-                         .choices = [](const Ops&) { return std::vector<OpChoice>{}; },
-                         .create_nccl_world = nullptr};
-  for (gpus = 1; gpus <= 3; gpus += 2) {
+  for (const int gpus : {1, 3}) {
+    const GpuEngine engine = EngineOf(gpus);
     auto rendezvous = CreateLocalRendezvous(3);
     testing::RunThreads(3, [&](int rank) {
       const Backend backend = CreateGpuBackend(engine, *rendezvous[static_cast<std::size_t>(rank)], CreateNullWorld(0, 1));
@@ -74,6 +86,35 @@ TEST(GpuBackend, OverheadIsSharedByTheRanksOfAGpu) {
     });
     EXPECT_EQ(std::getenv("CUDA_MODULE_LOADING"), nullptr) << "that is for NCCL";
   }
+}
+
+// Capacities are what the driver counts; what it keeps back of them from every process is nobody's to plan with.
+TEST(GpuBackend, WhatTheDriverKeepsBackIsOverhead) {
+  const FakeGpus fake("name=a,uuid=GPU-1,total=20000;name=b,uuid=GPU-0,total=10600");
+  Backend backend = CreateGpuBackend(EngineOf(1), *CreateLocalRendezvous(1).front(), CreateNullWorld(0, 1));
+  EXPECT_EQ(backend.kept_back_bytes, 600);
+  EXPECT_EQ(OverheadBytes(backend, 100), 2900 + 600);
+  backend.ranks_on_device = 2;
+  backend.shared_overhead_bytes = 1500;
+  EXPECT_EQ(OverheadBytes(backend, 100), 1500 + 300);
+  EXPECT_EQ(KeptBackBytes("GPU-1", 20001), 0) << "never less than nothing";
+  EXPECT_EQ(KeptBackBytes("GPU-2", 1), 0) << "not the driver's";
+}
+
+// What NCCL needs of CUDA's start would only cost ranks that cannot talk by it.
+TEST(MayTalkByNccl, IsFalseWhereOneGpuIsNamedToTwoRanks) {
+  EXPECT_TRUE(MayTalkByNccl({"a 1", "a 2", "b 1"}, ""));
+  EXPECT_FALSE(MayTalkByNccl({"a 1", "a 2", "a 1"}, ""));
+  EXPECT_TRUE(MayTalkByNccl({"", ""}, "")) << "not known yet";
+  EXPECT_FALSE(MayTalkByNccl({"a 1", "", "a 1"}, ""));
+  EXPECT_TRUE(MayTalkByNccl({"a 1", "a 1"}, "nccl")) << "as hosts of their own";
+  EXPECT_FALSE(MayTalkByNccl({"a 1", "a 2"}, "host"));
+}
+
+TEST(GpuMemory, UuidsAreTheDriversWords) {
+  std::array<unsigned char, 16> bytes{};
+  std::iota(bytes.begin(), bytes.end(), static_cast<unsigned char>(0xf8));
+  EXPECT_EQ(GpuUuidText(bytes), "GPU-f8f9fafb-fcfd-feff-0001-020304050607");
 }
 
 }  // namespace

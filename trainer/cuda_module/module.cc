@@ -2,7 +2,8 @@
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 
-#include <span>
+#include <array>
+#include <cstring>
 
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_error.h"
@@ -10,17 +11,25 @@
 #include "trainer/comm/nccl/nccl_world.h"
 #include "trainer/run/build_id.h"
 #include "trainer/run/gpu_engine.h"
+#include "trainer/run/gpu_memory.h"
 
 namespace autocfg {
 namespace {
 
-std::string DeviceIdentity(int ordinal) {
+cudaDeviceProp PropertiesOf(int ordinal) {
   cudaDeviceProp properties{};
   cuda::Check(cudaGetDeviceProperties(&properties, ordinal), fmt::format("asking for the properties of GPU {}", ordinal));
-  std::string identity = "GPU-";
-  for (const char byte : std::span(properties.uuid.bytes)) identity += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return identity;
+  return properties;
 }
+
+std::string DeviceIdentity(int ordinal) {
+  const cudaDeviceProp properties = PropertiesOf(ordinal);
+  std::array<unsigned char, sizeof(properties.uuid.bytes)> bytes{};
+  std::memcpy(bytes.data(), properties.uuid.bytes, bytes.size());
+  return GpuUuidText(bytes);
+}
+
+std::int64_t DeviceMemoryBytes(int ordinal) { return static_cast<std::int64_t>(PropertiesOf(ordinal).totalGlobalMem); }
 
 }  // namespace
 }  // namespace autocfg
@@ -29,6 +38,7 @@ extern "C" __attribute__((visibility("default"))) const autocfg::GpuEngine* auto
   static const autocfg::GpuEngine engine{.build_id = autocfg::TrainerBuildId(),
                                          .device_count = autocfg::cuda::DeviceCount,
                                          .device_identity = autocfg::DeviceIdentity,
+                                         .device_memory_bytes = autocfg::DeviceMemoryBytes,
                                          .create_device = autocfg::cuda::CreateCudaDevice,
                                          .create_ops = autocfg::cuda::CreateCudaOps,
                                          .choices = autocfg::cuda::ChoicesOf,

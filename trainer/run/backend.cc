@@ -68,7 +68,8 @@ Backend CreatePacedBackend(std::unique_ptr<CommWorld> comm, const OpTimeTable& t
 }  // namespace
 
 std::int64_t OverheadBytes(const Backend& backend, std::int64_t arena_bytes) {
-  return backend.ranks_on_device > 1 ? backend.shared_overhead_bytes : backend.device->OverheadBytes(arena_bytes);
+  const std::int64_t own = backend.ranks_on_device > 1 ? backend.shared_overhead_bytes : backend.device->OverheadBytes(arena_bytes);
+  return own + backend.kept_back_bytes / backend.ranks_on_device;
 }
 
 Backend CreateBackend(std::string_view device, Rendezvous& rendezvous) {

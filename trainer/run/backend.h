@@ -26,11 +26,13 @@ struct Backend {
   std::unique_ptr<Ops> ops;
   std::unique_ptr<CommWorld> comm;
   int ranks_on_device = 1;  // ranks of the job that have the same device
+  std::int64_t kept_back_bytes = 0;  // of the device's memory, from all ranks that have it, by its driver
   std::int64_t shared_overhead_bytes = 0;  // where they are several, which the device cannot tell apart: of one, before any of them has an arena
   std::function<std::vector<OpChoice>()> choices;  // of the ops, so far; null where nothing is chosen
 };
 
-// What this rank takes of its device beside an arena of `arena_bytes` that it has there; where ranks share the device, what it took at first.
+// What this rank takes of its device beside an arena of `arena_bytes` that it has there; where ranks share the device, what it took at first. Its share of
+// what the driver keeps back counts, since it does in the device's capacity.
 std::int64_t OverheadBytes(const Backend& backend, std::int64_t arena_bytes);
 
 // "cpu": host memory and UCX among the ranks of the rendezvous (null communication for one rank). "cuda": a GPU (gpu_backend.h). "dry": counts and records, with no peers.

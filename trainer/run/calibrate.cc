@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <stdexcept>
@@ -62,12 +63,14 @@ class OpTimer {
     return result;
   }
 
-  // What a rank takes of a device that it may share with others, beside tensors. Collective.
+  // What a rank takes of a device that it may share with others, beside tensors, with communicators as a run has them. Collective.
   std::int64_t OverheadBytes() {
     Barrier();  // nobody has scratch tensors any more
-    const std::int64_t used = backend_.device->OverheadBytes(0);
+    const std::int64_t used = backend_.device->OverheadBytes(0) + backend_.kept_back_bytes;
     Barrier();  // nobody has fewer than the others have seen
-    return std::max<std::int64_t>(used / backend_.ranks_on_device - arena_.TotalBytes(), 0);
+    std::int64_t communicators = 0;
+    for (const auto& [group, bytes] : communicator_bytes_) communicators += bytes;
+    return std::max<std::int64_t>(used / backend_.ranks_on_device - arena_.TotalBytes() + communicators, 0);
   }
 
  private:
@@ -111,6 +114,7 @@ class OpTimer {
   // 0's group.
   double TimeReduction(const OpDesc& op, ScratchOp& scratch) {
     const std::int64_t first = rank_ / op.group_size * op.group_size;
+    const std::int64_t before = backend_.device->OverheadBytes(0);
     std::unique_ptr<Communicator> group;
     if (first + op.group_size <= world_size_) {
       std::vector<std::int64_t> ranks(op.group_size);
@@ -118,16 +122,19 @@ class OpTimer {
       group = backend_.comm->CreateGroup(op.group, ranks, scratch.staging());
     }
     const ReduceOp reduce = op.kind == OpKind::kAllReduceMax ? ReduceOp::kMax : ReduceOp::kSum;
-    return Measure(
+    const double seconds = Measure(
         scratch,
         [&] {
           if (group != nullptr) group->AllReduce(scratch.buffer(), reduce, *stream_)->Wait();
         },
         1.0);
+    if (op.group != CommGroup::kWorld) NoteCommunicator(op.group, before, 1);  // the world's is there all the time
+    return seconds;
   }
 
   double TimeMessage(ScratchOp& scratch) {
     const std::int64_t first = rank_ / 2 * 2;
+    const std::int64_t before = backend_.device->OverheadBytes(0);
     std::unique_ptr<Communicator> pair;
     if (first + 2 <= world_size_) {
       pair = backend_.comm->CreateGroup(CommGroup::kPipeline, {first, first + 1}, Tensor{});
@@ -144,7 +151,17 @@ class OpTimer {
         send();
       }
     };
-    return Measure(scratch, round_trip, 0.5);
+    const double seconds = Measure(scratch, round_trip, 0.5);
+    NoteCommunicator(CommGroup::kPipeline, before, 2);  // a rank between two others sends to both and receives from both
+    return seconds;
+  }
+
+  // How much more of the device's memory is in use since there were `before` bytes of it, when the group's communicator was not there: the library's
+  // buffers, which a run has `times` of. The largest for each group. Of ranks that share a device none can tell; they talk through host memory.
+  void NoteCommunicator(CommGroup group, std::int64_t before, std::int64_t times) {
+    if (backend_.ranks_on_device > 1) return;
+    std::int64_t& bytes = communicator_bytes_[group];
+    bytes = std::max(bytes, (backend_.device->OverheadBytes(0) - before) * times);
   }
 
   // The same number on every rank: the largest.
@@ -201,6 +218,7 @@ class OpTimer {
   Arena arena_;
   Tensor agreed_;
   std::unique_ptr<Communicator> world_;
+  std::map<CommGroup, std::int64_t> communicator_bytes_;
   bool shares_cores_ = false;
 };
 

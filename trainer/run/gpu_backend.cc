@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "trainer/errors.h"
+#include "trainer/run/gpu_memory.h"
 
 namespace autocfg {
 namespace {
@@ -35,6 +37,12 @@ std::string HostName() {
   return host.data();
 }
 
+// The one GPU that the process sees, where its launcher has named it; the GPU need not be opened for it.
+std::string NameOfGpu() {
+  const std::string visible = Environment("CUDA_VISIBLE_DEVICES");
+  return visible.empty() || visible.find(',') != std::string::npos ? "" : fmt::format("{} {}", HostName(), visible);
+}
+
 }  // namespace
 
 GpuTransport ChooseTransport(const std::vector<std::string>& identities, const std::string& wanted, bool may_share) {
@@ -51,12 +59,19 @@ GpuTransport ChooseTransport(const std::vector<std::string>& identities, const s
   return GpuTransport::kNccl;
 }
 
+bool MayTalkByNccl(const std::vector<std::string>& names, const std::string& wanted) {
+  if (!wanted.empty()) return wanted == "nccl";
+  std::set<std::string> seen;
+  return std::all_of(names.begin(), names.end(), [&seen](const std::string& name) { return name.empty() || seen.insert(name).second; });
+}
+
 Backend CreateGpuBackend(Rendezvous& rendezvous, std::unique_ptr<CommWorld> alone) {
   return CreateGpuBackend(LoadGpuEngine(), rendezvous, std::move(alone));
 }
 
 Backend CreateGpuBackend(const GpuEngine& engine, Rendezvous& rendezvous, std::unique_ptr<CommWorld> alone) {
-  if (alone == nullptr && Environment("AUTOCFG_GPU_TRANSPORT") != "host") {
+  const std::string wanted = Environment("AUTOCFG_GPU_TRANSPORT");
+  if (alone == nullptr && MayTalkByNccl(rendezvous.AllGather("gpu name", NameOfGpu()), wanted)) {
     // What NCCL's world asks for before the GPU is opened (trainer/comm/nccl/nccl_world.h); what the user has set stays. Others do without: each
     // process that loads every kernel of cuBLAS and cuDNN at its start pays for it in time and memory.
     setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
@@ -69,7 +84,9 @@ Backend CreateGpuBackend(const GpuEngine& engine, Rendezvous& rendezvous, std::u
   backend.device = engine.create_device(ordinal);
   backend.ops = engine.create_ops();
   backend.choices = [choices = engine.choices, ops = backend.ops.get()] { return choices(*ops); };
-  const std::string identity = fmt::format("{} {}", HostName(), engine.device_identity(ordinal));
+  const std::string uuid = engine.device_identity(ordinal);
+  backend.kept_back_bytes = KeptBackBytes(uuid, engine.device_memory_bytes(ordinal));
+  const std::string identity = fmt::format("{} {}", HostName(), uuid);
   const std::vector<std::string> identities = rendezvous.AllGather("gpu", identity);
   backend.ranks_on_device = static_cast<int>(std::count(identities.begin(), identities.end(), identity));
   // Between the two all have opened their GPUs, and nobody has taken memory for a run.
@@ -79,8 +96,7 @@ Backend CreateGpuBackend(const GpuEngine& engine, Rendezvous& rendezvous, std::u
     backend.comm = std::move(alone);
     return backend;
   }
-  const GpuTransport transport =
-      ChooseTransport(identities, Environment("AUTOCFG_GPU_TRANSPORT"), Environment("AUTOCFG_NCCL_SHARE_GPU") == "1");
+  const GpuTransport transport = ChooseTransport(identities, wanted, Environment("AUTOCFG_NCCL_SHARE_GPU") == "1");
   if (transport == GpuTransport::kNccl) {
     backend.comm = engine.create_nccl_world(rendezvous);
   } else {

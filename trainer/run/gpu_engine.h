@@ -2,6 +2,7 @@
 // libraries that it needs would cost every rank on a CPU 200 MB and a sixth of a second. Thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,8 +21,10 @@ struct GpuEngine {
 
   // GPUs that the process sees.
   int (*device_count)();
-  // What tells a GPU from all others of the machine, whatever order a process sees them in.
+  // What tells a GPU from all others of the machine, whatever order a process sees them in: its uuid, in the driver's words.
   std::string (*device_identity)(int ordinal);
+  // Memory of the GPU that processes can have, if nobody has any of it.
+  std::int64_t (*device_memory_bytes)(int ordinal);
   // The GPU becomes the calling thread's.
   std::unique_ptr<Device> (*create_device)(int ordinal);
   // On the calling thread's GPU.

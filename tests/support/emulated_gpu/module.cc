@@ -1,6 +1,11 @@
 // The GPU engine as trainer/cuda_module makes it, on the emulated CUDA: for whole training runs, of one rank or several that share the "GPU", by the
 // real programs (AUTOCFG_GPU_MODULE names it). Without NCCL and cuDNN, which are not emulated.
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/cuda_error.h"
 #include "kernels/cuda/cuda_ops.h"
 #include "trainer/comm/communicator.h"
 #include "trainer/run/build_id.h"
@@ -11,6 +16,12 @@ namespace {
 
 std::string DeviceIdentity(int) { return "GPU-emulated"; }
 
+std::int64_t DeviceMemoryBytes(int) {
+  std::size_t free = 0, total = 0;
+  cuda::Check(cudaMemGetInfo(&free, &total), "asking for the memory");
+  return static_cast<std::int64_t>(total);
+}
+
 std::unique_ptr<CommWorld> NoNccl(Rendezvous&) { throw CommError("NCCL is not emulated"); }
 
 }  // namespace
@@ -20,6 +31,7 @@ extern "C" __attribute__((visibility("default"))) const autocfg::GpuEngine* auto
   static const autocfg::GpuEngine engine{.build_id = autocfg::TrainerBuildId(),
                                          .device_count = autocfg::cuda::DeviceCount,
                                          .device_identity = autocfg::DeviceIdentity,
+                                         .device_memory_bytes = autocfg::DeviceMemoryBytes,
                                          .create_device = autocfg::cuda::CreateCudaDevice,
                                          .create_ops = autocfg::cuda::CreateCudaOps,
                                          .choices = autocfg::cuda::ChoicesOf,
