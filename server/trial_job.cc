@@ -22,6 +22,9 @@ constexpr double kShortStepSeconds = 0.1;
 constexpr double kLeastLimitSeconds = 30;
 constexpr double kLimitFactor = 20;
 constexpr double kStartSeconds = 20;  // processes, weights, rendezvous
+// The same on GPUs: contexts are opened, libraries load and compile kernels, algorithms of products are timed, communicators join; and weights are drawn on the
+// host for models as large as a GPU holds. An allowance for what hangs, not an estimate: nothing waits for it.
+constexpr double kGpuStartSeconds = 180;
 constexpr std::uint64_t kSeed = 1;
 
 // An emulated step takes what its control messages take: far less than this for each microbatch of each rank.
@@ -34,6 +37,8 @@ std::int64_t RanksHere(const SearchProblem& problem) {
   const std::int64_t all = RankCount(problem.cluster);
   return machine > 0 ? std::min(machine, all) : all;
 }
+
+double StartSeconds(const SearchProblem& problem) { return problem.device == "cuda" ? kGpuStartSeconds : kStartSeconds; }
 
 // Whether plans are larger than a machine, so that their ranks run alone.
 bool InSlices(const SearchProblem& problem) {
@@ -56,7 +61,7 @@ v1::Job CalibrationJob(const SearchProblem& problem, const std::vector<OpDesc>& 
   if (problem.time_budget_s > 0) budget = std::min(budget, kCalibrationShare * problem.time_budget_s);
   spec.set_time_budget_s(budget);
   // The budget bounds the repetitions; each op runs at least once.
-  job.set_time_limit_s(kLimitFactor * budget + 2 * kStartSeconds);
+  job.set_time_limit_s(kLimitFactor * budget + 2 * StartSeconds(problem));
   return job;
 }
 
@@ -111,7 +116,7 @@ absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialReques
     const std::int64_t microbatches = MicrobatchCount(problem.workload, plan) * plan.virtual_stages * RankCount(plan);
     expected_s = kPacedLimitPerMicrobatch * static_cast<double>(microbatches) * step_count;
   }
-  job.set_time_limit_s(std::max(kLeastLimitSeconds, kStartSeconds + expected_s));
+  job.set_time_limit_s(std::max(kLeastLimitSeconds, StartSeconds(problem) + expected_s));
   return job;
 }
 

@@ -72,6 +72,16 @@ TEST(TrialJob, TheTimeLimitIsGenerousAndAtLeastHalfAMinute) {
   EXPECT_EQ(slow.train().warmup_steps_untimed(), 1);
 }
 
+TEST(TrialJob, GpusAreGivenMinutesToStart) {
+  SearchProblem problem = Problem();
+  problem.device = "cuda";
+  ParallelPlan plan;
+  plan.dp = 2;
+  EXPECT_GE(TrialJob(problem, Request(plan, 0.001))->time_limit_s(), 180);
+  EXPECT_GT(TrialJob(problem, Request(plan, 10))->time_limit_s(), TrialJob(Problem(), Request(plan, 10))->time_limit_s());
+  EXPECT_GE(CalibrationJob(problem, {}).time_limit_s(), 360);
+}
+
 TEST(TrialJob, AMachineOfFewerGpusThanANodeRunsAsManyCopies) {
   SearchProblem problem = ManyMachines();
   problem.device = "cuda";
