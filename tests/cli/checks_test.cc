@@ -8,6 +8,7 @@
 
 #include "nlohmann/json.hpp"
 #include "tests/cli/program.h"
+#include "tests/support/build_paths.h"
 #include "tests/support/fake_nvml/fake_gpus.h"
 
 namespace autocfg {
@@ -46,7 +47,7 @@ TEST(Checks, EveryGpuHasALine) {
 TEST(Checks, CudaEngine) {
   const ScratchDirectory home;
   const std::string trainer = home / "autocfg-trainer";
-  std::filesystem::copy_file(std::string(AUTOCFG_BIN_DIR) + "/../tests/fake_trainer", trainer);
+  std::filesystem::copy_file(BuildPath("tests/fake_trainer"), trainer);
   const NoGpus none;
   EXPECT_EQ(CheckCudaEngine(trainer, ListGpus()).state, CheckState::kOk);
   EXPECT_THAT(CheckCudaEngine(trainer, ListGpus()).found, HasSubstr("not in this build"));

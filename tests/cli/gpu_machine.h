@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/cli/program.h"
+#include "tests/support/build_paths.h"
 #include "tests/support/fake_nvml/fake_gpus.h"
 
 namespace autocfg {
@@ -21,7 +22,7 @@ class GpuMachine {
         mode_("AUTOCFG_FAKE_TRAINER_MODE", "answer"),
         log_("AUTOCFG_FAKE_TRAINER_LOG", home_ / "ranks.log") {
     std::filesystem::create_directory(home_ / "bin");
-    std::filesystem::copy_file(std::string(AUTOCFG_BIN_DIR) + "/../tests/fake_trainer", home_ / "bin/autocfg-trainer");
+    std::filesystem::copy_file(BuildPath("tests/fake_trainer"), home_ / "bin/autocfg-trainer");
     if (engine) home_.Write("bin/libautocfg_cuda.so", "");
   }
 

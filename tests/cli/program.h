@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/build_paths.h"
+
 namespace autocfg {
 
 inline std::string ReadWhole(const std::filesystem::path& path) {
@@ -68,7 +70,7 @@ class Program {
     const std::string stem = home / ("run" + std::to_string(++count));
     out_path_ = stem + ".out";
     err_path_ = stem + ".err";
-    std::vector<std::string> words = {std::string(AUTOCFG_BIN_DIR) + "/" + program};
+    std::vector<std::string> words = {BuildPath("bin/" + program)};
     words.insert(words.end(), args.begin(), args.end());
     std::vector<char*> argv;
     for (auto& word : words) argv.push_back(word.data());

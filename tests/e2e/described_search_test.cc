@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "tests/cli/program.h"
+#include "tests/support/build_paths.h"
 #include "worker/inventory.h"
 
 namespace autocfg {
@@ -56,7 +57,7 @@ TEST_F(DescribedSearchTest, PredictionAloneAnswersWithoutHardware) {
   const auto text = Search(question);
   ASSERT_EQ(text.exit_code, 0) << text.err;
   EXPECT_THAT(text.out, testing::Not(HasSubstr("measur")));
-  EXPECT_THAT(text.out, HasSubstr("next: " AUTOCFG_BIN_DIR "/autocfg explain"));
+  EXPECT_THAT(text.out, HasSubstr("next: " + BuildPath("bin/autocfg explain")));
 }
 
 TEST_F(DescribedSearchTest, PredictionOfThisMachineCalibratesAndRunsNoPlan) {

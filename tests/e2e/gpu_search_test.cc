@@ -5,6 +5,7 @@
 
 #include "nlohmann/json.hpp"
 #include "tests/cli/program.h"
+#include "tests/support/build_paths.h"
 #include "tests/support/fake_nvml/fake_gpus.h"
 
 namespace autocfg {
@@ -13,14 +14,14 @@ namespace {
 using Json = nlohmann::json;
 
 TEST(GpuSearch, PredictsWithTheOverheadThatItMeasured) {
-  const std::string emulated = AUTOCFG_BIN_DIR "/../tests/libautocfg_emulated_gpu.so";
+  const std::string emulated = BuildPath("tests/libautocfg_emulated_gpu.so");
   if (!std::filesystem::exists(emulated)) GTEST_SKIP() << "this build has no emulated GPU (tests/CMakeLists.txt)";
   const ScratchDirectory home;
   const FakeGpus gpus(EqualGpus(1));
   const ScopedVariable trainer("AUTOCFG_TRAINER", home / "bin/autocfg-trainer");
   const ScopedVariable module("AUTOCFG_GPU_MODULE", emulated);
   std::filesystem::create_directory(home / "bin");
-  std::filesystem::copy_file(AUTOCFG_BIN_DIR "/autocfg-trainer", home / "bin/autocfg-trainer");
+  std::filesystem::copy_file(BuildPath("bin/autocfg-trainer"), home / "bin/autocfg-trainer");
   home.Write("bin/libautocfg_cuda.so", "");  // a build with an engine, whose place the module above takes
   const std::string model = home.Write("model.json", R"({"name": "smallest", "layers": 2, "hidden": 64, "heads": 2, "vocab": 128, "max_seq_len": 16})");
   const auto finished = Program(home, {"search", "--model", model, "--cluster", "local:1x1", "--global-batch", "2", "--device", "cuda", "--max-trials", "1",

@@ -9,6 +9,7 @@
 
 #include "nlohmann/json.hpp"
 #include "tests/cli/program.h"
+#include "tests/support/build_paths.h"
 
 namespace autocfg {
 namespace {
@@ -96,8 +97,8 @@ TEST_F(SearchTest, PeopleReadWhatWasMeasuredAndWhatPredicted) {
   const auto finished =
       Run(SearchArgs({"--max-trials", "2", "--space", "mbs=1", "--space", "recompute=none"}));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
-  for (const char* part : {"best plan: ", "(measured)", "predicted", "enumerated",
-                           "machine: this one, 2 ranks", "next: " AUTOCFG_BIN_DIR "/autocfg train"}) {
+  for (const std::string& part : {std::string("best plan: "), "(measured)", "predicted", "enumerated",
+                           "machine: this one, 2 ranks", "next: " + BuildPath("bin/autocfg train")}) {
     EXPECT_NE(finished.out.find(part), std::string::npos) << part << " not in\n" << finished.out;
   }
 }

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/build_paths.h"
+
 namespace autocfg {
 namespace {
 
@@ -62,7 +64,7 @@ struct Include {
 std::vector<fs::path> SourceFiles() {
   std::vector<fs::path> files;
   for (const char* top : {"search", "kernels", "proto", "trainer", "worker", "server", "cli"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(AUTOCFG_SOURCE_DIR) / top)) {
+    for (const auto& entry : fs::recursive_directory_iterator(SourcePath(top))) {
       const std::string extension = entry.path().extension().string();
       if (extension == ".h" || extension == ".cc" || extension == ".cu" || extension == ".cuh") {
         files.push_back(entry.path());
@@ -82,7 +84,7 @@ std::vector<Include> Includes() {
     std::smatch match;
     while (std::getline(in, line)) {
       if (std::regex_search(line, match, kPattern)) {
-        includes.push_back({fs::relative(path, AUTOCFG_SOURCE_DIR).string(), match[1].str()});
+        includes.push_back({fs::relative(path, SourcePath("")).string(), match[1].str()});
       }
     }
   }

@@ -11,6 +11,7 @@
 
 #include "search/planner/nominal_times.h"
 #include "tests/multirank/process_jobs.h"
+#include "tests/support/build_paths.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/run/safetensors.h"
 
@@ -24,7 +25,7 @@ using ::testing::Not;
 class EmulatedGpu : public ::testing::Test {
  protected:
   EmulatedGpu() {
-    setenv("AUTOCFG_GPU_MODULE", AUTOCFG_BIN_DIR "/../tests/libautocfg_emulated_gpu.so", 1);
+    setenv("AUTOCFG_GPU_MODULE", BuildPath("tests/libautocfg_emulated_gpu.so").c_str(), 1);
     unsetenv("AUTOCFG_GPU_TRANSPORT");
   }
   ~EmulatedGpu() override {

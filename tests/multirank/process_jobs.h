@@ -10,6 +10,7 @@
 #include "proto/convert/workload_convert.h"
 #include "search/cost/plan_op_times.h"
 #include "search/schedule/program.h"
+#include "tests/support/build_paths.h"
 #include "trainer/run/train_config.h"
 #include "worker/process_launcher.h"
 
@@ -56,7 +57,7 @@ inline JobResult RunProcesses(const v1::RunSpec& job, int ranks, const LaunchHoo
     request.ranks.push_back(spec);
   }
   request.time_limit = std::chrono::seconds(120);
-  return ProcessLauncher(std::string(AUTOCFG_BIN_DIR) + "/autocfg-trainer").Run(request, hooks);
+  return ProcessLauncher(BuildPath("bin/autocfg-trainer")).Run(request, hooks);
 }
 
 inline JobResult RunProcesses(const TrainConfig& c, const char* device = "cpu", const LaunchHooks& hooks = {}) {

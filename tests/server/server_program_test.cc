@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
 #include "tests/server/store/temp_dir.h"
+#include "tests/support/build_paths.h"
 
 namespace autocfg {
 namespace {
@@ -28,7 +29,7 @@ class Program {
     std::array<int, 2> pipe{};
     EXPECT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
     std::vector<std::string> words = args;
-    words.insert(words.begin(), AUTOCFG_BIN_DIR "/autocfg-server");
+    words.insert(words.begin(), BuildPath("bin/autocfg-server"));
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);

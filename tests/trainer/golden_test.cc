@@ -9,13 +9,14 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/build_paths.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/run/safetensors.h"
 
 namespace autocfg {
 namespace {
 
-const std::string kGolden = std::string(AUTOCFG_SOURCE_DIR) + "/tests/golden/";
+const std::string kGolden = SourcePath("tests/golden/");
 
 nlohmann::json GoldenRun(const std::string& name) {
   std::ifstream in(kGolden + name + "_run.json");

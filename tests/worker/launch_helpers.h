@@ -9,11 +9,12 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/build_paths.h"
 #include "worker/process_launcher.h"
 
 namespace autocfg {
 
-inline std::string FakeTrainerPath() { return AUTOCFG_BIN_DIR "/../tests/fake_trainer"; }
+inline std::string FakeTrainerPath() { return BuildPath("tests/fake_trainer"); }
 
 // One rank per mode (tests/worker/fake_trainer.cc).
 inline JobRequest FakeJob(const std::vector<std::string>& modes) {

@@ -1,4 +1,5 @@
 // The worker against a coordinator that the test plays, with the real training engine.
+#include "tests/support/build_paths.h"
 #include "worker/worker.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +53,7 @@ class WorkerTest : public testing::Test {
   WorkerTest() : address_(fmt::format("unix:{}/worker_test_{}.sock", testing::TempDir(), getpid())) {
     options_.coordinator = address_;
     options_.name = "workers/test";
-    options_.trainer_path = std::string(AUTOCFG_BIN_DIR) + "/autocfg-trainer";
+    options_.trainer_path = BuildPath("bin/autocfg-trainer");
     options_.inventory = LocalInventory(4);
   }
 

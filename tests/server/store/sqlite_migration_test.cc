@@ -12,6 +12,7 @@
 #include "server/store/sqlite_reader.h"
 #include "server/store/sqlite_store.h"
 #include "tests/server/store/temp_dir.h"
+#include "tests/support/build_paths.h"
 
 namespace autocfg {
 namespace {
@@ -23,7 +24,7 @@ using testing::HasSubstr;
 // failed, timed out, one of 3 ranks that runs, one that was given back, one of fewer ranks that was never
 // tried. Study 2 was cancelled while its trial ran.
 void WriteVersion1(const std::string& path) {
-  std::ifstream in(AUTOCFG_SOURCE_DIR "/tests/golden/store_version_1.sql");
+  std::ifstream in(SourcePath("tests/golden/store_version_1.sql"));
   std::ostringstream sql;
   sql << in.rdbuf();
   ASSERT_FALSE(sql.str().empty());

@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "tests/support/build_paths.h"
+
 namespace autocfg {
 
 // Sets a variable of the environment, or takes it away; its end puts back what was.
@@ -49,7 +51,7 @@ inline std::string EqualGpus(int count, const std::string& more = "") {
 class FakeGpus {
  public:
   explicit FakeGpus(const std::string& description)
-      : library_("AUTOCFG_NVML_LIBRARY", AUTOCFG_FAKE_NVML), gpus_("AUTOCFG_FAKE_GPUS", description), visible_("CUDA_VISIBLE_DEVICES", std::nullopt) {}
+      : library_("AUTOCFG_NVML_LIBRARY", BuildPath("tests/libfake_nvml.so")), gpus_("AUTOCFG_FAKE_GPUS", description), visible_("CUDA_VISIBLE_DEVICES", std::nullopt) {}
 
  private:
   const ScopedVariable library_, gpus_, visible_;
