@@ -10,6 +10,8 @@
 #include <cctype>
 #include <cerrno>
 #include <charconv>
+#include <memory>
+#include <string>
 #include <string_view>
 #include <system_error>
 
@@ -36,12 +38,38 @@ absl::Status Wrong(std::string_view text, std::string_view what) {
   return absl::InvalidArgumentError(fmt::format("address {}: {}; {}", Shown(text), what, kForms));
 }
 
+bool IsLoopback(const in_addr& four) { return (ntohl(four.s_addr) >> 24) == 127; }
+
 bool IsLoopback(const ListenAddress& address) {
   in_addr four{};
-  if (inet_pton(AF_INET, address.host.c_str(), &four) == 1) return (ntohl(four.s_addr) >> 24) == 127;
+  if (inet_pton(AF_INET, address.host.c_str(), &four) == 1) return IsLoopback(four);
   in6_addr six{};
   if (inet_pton(AF_INET6, address.host.c_str(), &six) == 1) return IN6_IS_ADDR_LOOPBACK(&six);
   return address.host == "localhost";
+}
+
+bool IsLoopback(const sockaddr* address) {
+  if (address->sa_family == AF_INET) return IsLoopback(reinterpret_cast<const sockaddr_in*>(address)->sin_addr);
+  return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+}
+
+struct AddressesDeleter {
+  void operator()(addrinfo* found) const { freeaddrinfo(found); }
+};
+using Addresses = std::unique_ptr<addrinfo, AddressesDeleter>;
+
+// Those to listen at; null, and why, where there are none.
+Addresses Resolve(const ListenAddress& address, std::string& why) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (const int failed = getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found); failed != 0) {
+    why = gai_strerror(failed);
+    return nullptr;
+  }
+  return Addresses(found);
 }
 
 bool AllOf(std::string_view text, std::string_view besides) {
@@ -100,16 +128,24 @@ absl::Status CheckPlainText(const ListenAddress& address, bool insecure) {
                   ListenText(address, address.port)));
 }
 
+std::string WhyOutOfReach(const ListenAddress& address) {
+  if (address.local) return "";
+  std::string why;
+  const Addresses found = Resolve(address, why);
+  if (!found) return "";
+  for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
+    if (!IsLoopback(each->ai_addr)) return "";
+  }
+  return fmt::format("{} is an address of this machine's own loopback: other machines cannot reach it; listen on 0.0.0.0:PORT or on an address of a network",
+                     address.host);
+}
+
 std::string WhyNotListening(const ListenAddress& address) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  if (const int failed = getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found); failed != 0)
-    return gai_strerror(failed);
-  std::string why = "cannot listen there";
-  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+  std::string why;
+  const Addresses found = Resolve(address, why);
+  if (!found) return why;
+  why = "cannot listen there";
+  for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
     const int fd = ::socket(each->ai_family, each->ai_socktype | SOCK_CLOEXEC, each->ai_protocol);
     if (fd < 0) continue;
     const int on = 1;
@@ -121,7 +157,6 @@ std::string WhyNotListening(const ListenAddress& address) {
     }
     ::close(fd);
   }
-  freeaddrinfo(found);
   return why;
 }
 

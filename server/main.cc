@@ -18,6 +18,7 @@
 #include "fmt/format.h"
 #include "server/coordinator.h"
 #include "server/database_path.h"
+#include "server/listen_address.h"
 #include "server/store/sqlite_store.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
@@ -70,6 +71,9 @@ int Serve(const Args& args, const sigset_t& ends) {
   auto coordinator = Coordinator::Start(*std::move(store), options);
   if (!coordinator.ok()) return Fail(coordinator.status());
   fmt::print(stderr, "autocfg-server: listening on {}\n", (*coordinator)->address());
+  if (const auto listen = ParseListenAddress(args.listen); listen.ok()) {
+    if (const std::string why = WhyOutOfReach(*listen); !why.empty()) spdlog::warn("{}", why);
+  }
 
   int signal = 0;
   sigwait(&ends, &signal);

@@ -232,7 +232,12 @@ ALTER TABLE calibrations ADD COLUMN reused_ops INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE calibrations ADD COLUMN partial INTEGER NOT NULL DEFAULT 0;
 )sql";
 
-constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3};
+// A lease does not last beyond `latest_s`, however often it is renewed (NULL: no bound).
+constexpr const char* kVersion4 = R"sql(
+ALTER TABLE shares ADD COLUMN latest_s REAL;
+)sql";
+
+constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4};
 
 // A field of a serialized message as an SQL function: `get` sets the function's result.
 template <typename Message, void (*get)(sqlite3_context*, const Message&, sqlite3_value**)>

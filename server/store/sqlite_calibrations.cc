@@ -13,6 +13,8 @@
 namespace autocfg {
 namespace {
 
+constexpr double kOpTimesKeptSeconds = 365.0 * 24 * 3600;
+
 absl::Status TakesNone(const v1::Study& study) {
   return absl::FailedPreconditionError(fmt::format("{} has ended ({}) and takes no calibration", study.name(),
                                                    v1::StudyState_Name(study.state())));
@@ -199,6 +201,7 @@ void SqliteStore::KeepOpTimes(std::int64_t job, std::int64_t attempt, const std:
         key->device, key->build_id, key->ranks, key->ranks_per_device, key->workers, time.op(),
         time.seconds(), measured.device_overhead_bytes, asked.calibrate().time_budget_s(), now_s);
   }
+  Execute("DELETE FROM op_times WHERE measured_s < ?", now_s - kOpTimesKeptSeconds);
 }
 
 }  // namespace autocfg

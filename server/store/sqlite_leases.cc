@@ -1,6 +1,7 @@
 // The queue is given out, and leases are kept and ended.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -27,6 +28,15 @@ constexpr const char* kQueue =
     "SELECT s.id, j.id, j.ranks, j.device, j.fewer_ranks, j.attempts FROM jobs j CROSS JOIN studies s ON "
     "s.id = "
     "j.study WHERE j.state = ?1 AND s.state = ?2 ORDER BY j.id";
+
+// What a worker gets beyond its job's time limit, to start its ranks, to end them and to report.
+constexpr double kBeyondLimitSeconds = 120;
+
+// Until when a lease is renewed that is given out now. Empty: for ever.
+std::optional<double> LatestExpiry(const v1::Job& job, double now_s) {
+  if (job.time_limit_s() <= 0) return std::nullopt;
+  return now_s + job.time_limit_s() + kBeyondLimitSeconds;
+}
 
 bool CanTakeMore(const PlacementWorker& worker) {
   return worker.waiting && !worker.reserved && !worker.draining && worker.free > 0;
@@ -110,11 +120,11 @@ void SqliteStore::GiveOut(std::int64_t job, const std::vector<PlacedShare>& shar
     lease.fencing_token = Next("fencing_token");
     SQLite::Statement row = Query(
         "INSERT INTO shares (job, attempt, first_rank, ranks, worker, epoch, lease_id, fencing_token, "
-        "expires_s) "
-        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'lease-' || ?7 || '-' || lower(hex(randomblob(8))), ?7, ?8) "
+        "expires_s, latest_s) "
+        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'lease-' || ?7 || '-' || lower(hex(randomblob(8))), ?7, ?8, ?9) "
         "RETURNING lease_id",
         job, lease.attempt, lease.first_rank, lease.ranks, lease.session.worker, lease.session.epoch,
-        lease.fencing_token, lease.expires_s);
+        lease.fencing_token, lease.expires_s, LatestExpiry(lease.job, now_s));
     row.executeStep();
     lease.lease_id = row.getColumn(0).getString();
     leases.push_back(lease);
@@ -206,8 +216,8 @@ absl::StatusOr<v1::LeaseCommand> SqliteStore::RenewLease(const std::string& work
   return Write([&]() -> absl::StatusOr<v1::LeaseCommand> {
     SQLite::Statement row = Query(
         "UPDATE shares SET expires_s = CASE (SELECT a.stopping FROM attempts a WHERE a.job = shares.job AND "
-        "a.number = shares.attempt) WHEN 0 THEN ? ELSE expires_s END WHERE lease_id = ? AND fencing_token = ? "
-        "AND worker = ? AND epoch = ? AND ending = 0 RETURNING (SELECT a.stopping FROM attempts a WHERE a.job = shares.job AND a.number = "
+        "a.number = shares.attempt) WHEN 0 THEN MIN(?1, IFNULL(latest_s, ?1)) ELSE expires_s END WHERE lease_id = ?2 AND fencing_token = ?3 "
+        "AND worker = ?4 AND epoch = ?5 AND ending = 0 RETURNING (SELECT a.stopping FROM attempts a WHERE a.job = shares.job AND a.number = "
         "shares.attempt), (SELECT w.draining FROM workers w WHERE w.worker = shares.worker)",
         now_s + duration_s, lease_id, fencing_token, worker, session_epoch);
     if (!row.executeStep()) {
@@ -256,9 +266,15 @@ absl::StatusOr<ShareOfAttempt> SqliteStore::FindShare(const std::string& lease_i
 
 absl::StatusOr<std::vector<EndedLease>> SqliteStore::ExpireLeases(double now_s) {
   return Write([&]() -> absl::StatusOr<std::vector<EndedLease>> {
-    return EndShares(
+    auto ended = EndShares({.end = ShareEnd::kLost,
+                            .now_s = now_s,
+                            .message = "the worker kept its lease beyond the job's time limit and reported nothing"},
+                           "expires_s <= ?5 AND latest_s <= ?5", now_s);
+    const auto silent = EndShares(
         {.end = ShareEnd::kLost, .now_s = now_s, .message = "the worker did not renew its lease"},
         "expires_s <= ?5", now_s);
+    ended.insert(ended.end(), silent.begin(), silent.end());
+    return ended;
   });
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -157,6 +158,13 @@ class SqliteStore final : public Store {
   }
   static void Bind(SQLite::Statement& statement, int index, int value) { statement.bind(index, value); }
   static void Bind(SQLite::Statement& statement, int index, double value) { statement.bind(index, value); }
+  static void Bind(SQLite::Statement& statement, int index, const std::optional<double>& value) {
+    if (value) {
+      statement.bind(index, *value);
+    } else {
+      statement.bind(index);  // NULL
+    }
+  }
   static void Bind(SQLite::Statement& statement, int index, const std::string& value) {
     statement.bind(index, value);
   }

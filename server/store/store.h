@@ -177,7 +177,8 @@ class Store {
       std::int64_t id, const std::function<absl::Status(autocfg::v1::Study&)>& edit,
       const StudyEdit& extra = {}) = 0;
   virtual absl::StatusOr<StudyUsage> Usage(std::int64_t id) = 0;
-  // FailedPrecondition while it runs. Idempotent by request_id where one is given.
+  // With all that belongs to it, the request ids of its reports too. FailedPrecondition while it runs. Idempotent by
+  // request_id where one is given.
   virtual absl::Status DeleteStudy(std::int64_t id, const std::string& request_id = "") = 0;
 
   // Adds a trial in state QUEUED and its job. The trial's number is the study's next, and is set in the
@@ -207,7 +208,7 @@ class Store {
   // Of the spec's ops, those that a calibration on GPUs has measured under this key within at least the
   // spec's time budget, in their order, each with its newest time; and the most overhead that was
   // reported with any of these. A calibration's times are kept where OpTimesKeyOf has a key for its shares, and
-  // no other job ran on its workers meanwhile.
+  // no other job ran on its workers meanwhile; for a year.
   virtual absl::StatusOr<Calibration> FindOpTimes(const OpTimesKey& key,
                                                   const autocfg::v1::CalibrateSpec& spec) = 0;
   virtual absl::StatusOr<autocfg::v1::Trial> GetTrial(std::int64_t study,
@@ -274,7 +275,8 @@ class Store {
                                 double now_s) = 0;
   // CONTINUE; CANCEL when the job has been cancelled or another share of the attempt has ended without a
   // result: the lease is not prolonged then, so that it runs out where the worker does not stop; DRAIN while
-  // its worker drains. FailedPrecondition when the lease is not this worker's any more.
+  // its worker drains. FailedPrecondition when the lease is not this worker's any more. A lease on a job with a time limit
+  // is not prolonged beyond that and two minutes after it was given out: a worker that hangs does not keep it.
   virtual absl::StatusOr<autocfg::v1::LeaseCommand> RenewLease(const std::string& worker,
                                                                std::int64_t session_epoch,
                                                                const std::string& lease_id,
@@ -285,8 +287,7 @@ class Store {
   // FailedPrecondition where the lease is not held.
   virtual absl::StatusOr<ShareOfAttempt> FindShare(const std::string& lease_id,
                                                    std::int64_t fencing_token) = 0;
-  // Shares whose lease has run out are LOST, in one statement; what follows for their attempts and jobs is in
-  // the same transaction.
+  // Shares whose lease has run out are LOST; what follows for their attempts and jobs is in the same transaction.
   virtual absl::StatusOr<std::vector<EndedLease>> ExpireLeases(double now_s) = 0;
   // The same for leases that could not be renewed, since no coordinator was there: their attempts are withdrawn
   // and do not count.

@@ -130,6 +130,20 @@ TEST_P(StoreCalibrationSuite, TimesAreKeptForWhatTheyDependOn) {
   EXPECT_EQ(Times(Find(key, Spec({2}))), (Pairs{{2, 1}}));
 }
 
+TEST_P(StoreCalibrationSuite, TimesAreForgottenAfterAYear) {
+  const WorkerSession worker = Add("a", Gpus(1));
+  const OpTimesKey key = KeyOf(Gpus(1), 1);
+  constexpr double kDay = 24 * 3600;
+  Calibrate(GpuJob(Spec({1}), 1), {worker});
+  now_ += 300 * kDay;
+  Calibrate(GpuJob(Spec({2}), 1), {worker});
+  EXPECT_EQ(Times(Find(key, Spec({1, 2}))).size(), 2u);
+  now_ += 100 * kDay;
+  Calibrate(GpuJob(Spec({3}), 1), {worker});
+  EXPECT_EQ(Times(Find(key, Spec({1}))).size(), 0u);
+  EXPECT_EQ(Times(Find(key, Spec({2, 3}))).size(), 2u);
+}
+
 TEST_P(StoreCalibrationSuite, AShorterBudgetsTimesDoNotDoForALongerOne) {
   const WorkerSession worker = Add("a", Gpus(1));
   const OpTimesKey key = KeyOf(Gpus(1), 1);

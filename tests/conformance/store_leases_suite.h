@@ -138,6 +138,38 @@ TEST_P(StoreSuite, RenewalKeepsALease) {
       absl::StatusCode::kFailedPrecondition);
 }
 
+// A worker that hangs may well go on renewing.
+TEST_P(StoreSuite, NoRenewalKeepsALeaseFarBeyondItsJobsTimeLimit) {
+  const std::int64_t id = NewRunning();
+  v1::Job job = TrainJob();
+  job.set_time_limit_s(30);
+  EnqueueJob(id, "tp=1", job);
+  const WorkerSession worker = Join("a", 1);
+  const Lease lease = GiveOut({worker}).leases.at(0);  // at 200: 30 s to run and 120 s for all else
+  double now = 200;
+  for (; now < 349; now += 5) EXPECT_EQ(Renew(lease, now), v1::LEASE_COMMAND_CONTINUE) << now;
+  EXPECT_EQ(store_->ExpireLeases(349.9)->size(), 0u);
+  const auto ended = *store_->ExpireLeases(350);
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].state, v1::TRIAL_STATE_QUEUED) << "another worker may do better";
+  const v1::Trial trial = Trial(id, 1);
+  ASSERT_EQ(trial.attempts_size(), 1);
+  EXPECT_EQ(trial.attempts(0).state(), v1::TRIAL_STATE_LOST);
+  EXPECT_THAT(trial.attempts(0).message(), testing::HasSubstr("beyond the job's time limit"));
+  EXPECT_EQ(store_->RenewLease(worker.worker, worker.epoch, lease.lease_id, lease.fencing_token, 351, 10).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_P(StoreSuite, ALeaseThatIsNotRenewedIsNotCalledTooLong) {
+  const std::int64_t id = NewRunning();
+  v1::Job job = TrainJob();
+  job.set_time_limit_s(30);
+  EnqueueJob(id, "tp=1", job);
+  ASSERT_EQ(GiveOut({Join("a", 1)}).leases.size(), 1u);
+  ASSERT_EQ(store_->ExpireLeases(210)->size(), 1u);
+  EXPECT_EQ(Trial(id, 1).attempts(0).message(), "the worker did not renew its lease");
+}
+
 TEST_P(StoreSuite, RenewalIsTheHoldersAlone) {
   Enqueue(NewRunning(), "tp=1");
   const std::int64_t epoch = Register();

@@ -53,6 +53,16 @@ TEST(ListenAddress, WhatIsWrongIsSaidInOneLine) {
   }
 }
 
+TEST(ListenAddress, ANameOfTheLoopbackIsSaid) {
+  // A name for the resolver, not a dotted quad: as a machine's own name is where /etc/hosts says 127.0.1.1.
+  const auto name = ParseListenAddress("127.1:7000");
+  ASSERT_TRUE(name.ok()) << name.status();
+  EXPECT_FALSE(name->local);
+  EXPECT_THAT(WhyOutOfReach(*name), HasSubstr("other machines cannot reach it"));
+  for (const char* fine : {"0.0.0.0:7000", "[::]:7000", "127.0.0.1:7000", "localhost:7000", "unix:/tmp/a", "192.0.2.1:7000"})
+    EXPECT_EQ(WhyOutOfReach(*ParseListenAddress(fine)), "") << fine;
+}
+
 TEST(ListenAddress, TheRefusalSaysWhatInsecureMeans) {
   const absl::Status status = CheckPlainText(*ParseListenAddress("0.0.0.0:7000"), false);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

@@ -123,11 +123,21 @@ TEST(SqliteFile, ADeletedStudyLeavesNothingBehind) {
   const WorkerSession session{"workers/a", *(*store)->RegisterWorker(worker, 1)};
   const Lease lease = (*store)->LeaseJobs({session}, {session}, 1, 10)->leases.at(0);
   ASSERT_TRUE((*store)->AppendLog(lease.lease_id, lease.fencing_token, "line").ok());
+  Report report;
+  report.worker = session.worker;
+  report.session_epoch = session.epoch;
+  report.lease_id = lease.lease_id;
+  report.fencing_token = lease.fencing_token;
+  report.attempt = lease.attempt;
+  report.request_id = "report of this study";
+  report.outcome = v1::OUTCOME_FAILED;
+  ASSERT_TRUE((*store)->Report(report, 2).ok());
   study.set_state(v1::STUDY_STATE_CANCELLED);
   ASSERT_TRUE((*store)->UpdateStudy(study).ok());
   ASSERT_TRUE((*store)->DeleteStudy(1).ok());
   SQLite::Database db(path, SQLite::OPEN_READONLY);
-  for (const char* table : {"studies", "trials", "jobs", "attempts", "shares", "measurements", "trial_logs"})
+  for (const char* table : {"studies", "trials", "jobs", "attempts", "shares", "measurements", "trial_logs",
+                            "requests"})
     EXPECT_EQ(db.execAndGet(fmt::format("SELECT count(*) FROM {}", table)).getInt(), 0) << table;
 }
 
