@@ -97,8 +97,8 @@ TEST_F(SearchTest, PeopleReadWhatWasMeasuredAndWhatPredicted) {
   const auto finished =
       Run(SearchArgs({"--max-trials", "2", "--space", "mbs=1", "--space", "recompute=none"}));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
-  for (const std::string& part : {std::string("best plan: "), "(measured)", "predicted", "enumerated",
-                           "machine: this one, 2 ranks", "next: " + BuildPath("bin/autocfg train")}) {
+  const std::string next = "next: " + BuildPath("bin/autocfg train");
+  for (const char* part : {"best plan: ", "(measured)", "predicted", "enumerated", "machine: this one, 2 ranks", next.c_str()}) {
     EXPECT_NE(finished.out.find(part), std::string::npos) << part << " not in\n" << finished.out;
   }
 }
