@@ -47,7 +47,7 @@ LinearOps::Product::Product(MatmulKey of, LtEpilogue epilogue, const MatmulOpera
 }
 
 // What the products use of the scratch memory is taken at once: growing it in the middle of a step waits for
-// the device, and so for peers.
+// the device, and so for peers. (What attention's gradient uses beyond that is taken in the first step.)
 LinearOps::LinearOps() : matmul_(scratch()) { scratch().Get(LtMatmul::kWorkspaceBytes + kBesideWorkspace); }
 
 bool LinearOps::TakesFused(const Product& fused, const std::function<void()>& after_fused,

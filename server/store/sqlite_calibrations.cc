@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "search/ops/op_desc.h"
 #include "server/resource_names.h"
 #include "server/store/merge_results.h"
 #include "server/store/op_times_key.h"
@@ -14,6 +15,11 @@ namespace autocfg {
 namespace {
 
 constexpr double kOpTimesKeptSeconds = 365.0 * 24 * 3600;
+
+bool IsCommunication(const v1::OpDesc& op) {
+  const auto kind = ParseOpKind(op.kind());
+  return kind && autocfg::IsCommunication(*kind);
+}
 
 absl::Status TakesNone(const v1::Study& study) {
   return absl::FailedPreconditionError(fmt::format("{} has ended ({}) and takes no calibration", study.name(),
@@ -112,16 +118,34 @@ absl::StatusOr<std::pair<v1::TrialState, std::string>> SqliteStore::CalibrationS
   });
 }
 
+bool SqliteStore::CommunicationWasTimedTogether(const OpTimesKey& key, const v1::CalibrateSpec& spec) {
+  SQLite::Statement row = Query(
+      "SELECT measured_s FROM op_times WHERE device = ? AND build_id = ? AND ranks = ? AND ranks_per_device = ? "
+      "AND workers = ? AND time_budget_s >= ? AND op = ?",
+      key.device, key.build_id, key.ranks, key.ranks_per_device, key.workers, spec.time_budget_s());
+  std::set<double> times;  // one for each calibration
+  for (const v1::OpDesc& op : spec.ops()) {
+    if (!IsCommunication(op)) continue;
+    row.reset();
+    Bind(row, 7, op);
+    if (!row.executeStep()) return false;
+    times.insert(row.getColumn(0).getDouble());
+  }
+  return times.size() <= 1;
+}
+
 absl::StatusOr<Store::Calibration> SqliteStore::FindOpTimes(const OpTimesKey& key,
                                                             const v1::CalibrateSpec& spec) {
   return Read([&]() -> absl::StatusOr<Calibration> {
     Calibration found;
+    const bool communication = CommunicationWasTimedTogether(key, spec);
     SQLite::Statement row = Query(
         "SELECT seconds, device_overhead_bytes FROM op_times WHERE device = ? AND build_id = ? AND ranks = ? "
         "AND "
         "ranks_per_device = ? AND workers = ? AND time_budget_s >= ? AND op = ?",
         key.device, key.build_id, key.ranks, key.ranks_per_device, key.workers, spec.time_budget_s());
     for (const v1::OpDesc& op : spec.ops()) {
+      if (IsCommunication(op) && !communication) continue;
       row.reset();
       Bind(row, 7, op);
       if (!row.executeStep()) continue;

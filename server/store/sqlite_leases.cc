@@ -269,7 +269,7 @@ absl::StatusOr<std::vector<EndedLease>> SqliteStore::ExpireLeases(double now_s) 
     auto ended = EndShares({.end = ShareEnd::kLost,
                             .now_s = now_s,
                             .message = "the worker kept its lease beyond the job's time limit and reported nothing"},
-                           "expires_s <= ?5 AND latest_s <= ?5", now_s);
+                           "expires_s <= ?5 AND expires_s >= latest_s", now_s);
     const auto silent = EndShares(
         {.end = ShareEnd::kLost, .now_s = now_s, .message = "the worker did not renew its lease"},
         "expires_s <= ?5", now_s);

@@ -260,6 +260,8 @@ class SqliteStore final : public Store {
                        const std::vector<EndedShare>& shares, double now_s);
   void KeepOpTimes(std::int64_t job, std::int64_t attempt, const std::vector<EndedShare>& shares,
                    const Calibration& measured, double now_s);
+  // Whether one calibration has timed all of the spec's communication, if there is any, as FindOpTimes asks.
+  bool CommunicationWasTimedTogether(const OpTimesKey& key, const v1::CalibrateSpec& spec);
   bool SharedItsWorkers(std::int64_t job, std::int64_t attempt);
   // The study's calibration, complete or not.
   std::optional<Calibration> ReadCalibration(std::int64_t study, bool partial);

@@ -207,7 +207,8 @@ class Store {
   virtual absl::Status DropCalibration(std::int64_t study) = 0;
   // Of the spec's ops, those that a calibration on GPUs has measured under this key within at least the
   // spec's time budget, in their order, each with its newest time; and the most overhead that was
-  // reported with any of these. A calibration's times are kept where OpTimesKeyOf has a key for its shares, and
+  // reported with any of these. Communication only where one calibration has timed all of it: its overhead counts the
+  // communicators that it had. A calibration's times are kept where OpTimesKeyOf has a key for its shares, and
   // no other job ran on its workers meanwhile; for a year.
   virtual absl::StatusOr<Calibration> FindOpTimes(const OpTimesKey& key,
                                                   const autocfg::v1::CalibrateSpec& spec) = 0;

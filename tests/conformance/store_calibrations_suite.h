@@ -130,6 +130,31 @@ TEST_P(StoreCalibrationSuite, TimesAreKeptForWhatTheyDependOn) {
   EXPECT_EQ(Times(Find(key, Spec({2}))), (Pairs{{2, 1}}));
 }
 
+// The overhead that was measured with a communicator counts those of its own calibration.
+TEST_P(StoreCalibrationSuite, CommunicationIsTakenOverFromOneCalibrationAlone) {
+  const WorkerSession worker = Add("a", Gpus(2));
+  const OpTimesKey key = KeyOf(Gpus(2), 2);
+  const auto spec = [](const std::vector<int>& groups) {  // one compute op, and a sum over each of these groups
+    v1::CalibrateSpec made = Spec({9});
+    for (const int group : groups) {
+      v1::OpDesc& op = *made.add_ops();
+      op.set_kind("all_reduce_sum");
+      op.set_group(group == 1 ? "tensor" : "data");
+      op.add_dims(group);
+    }
+    return made;
+  };
+  Calibrate(GpuJob(spec({1}), 2), {worker}, 1, 1000);
+  EXPECT_EQ(Times(Find(key, spec({1}))), (Pairs{{9, 9}, {1, 1}}));
+  EXPECT_EQ(Times(Find(key, spec({1, 2}))), (Pairs{{9, 9}})) << "the other is not known: both are timed anew";
+  Calibrate(GpuJob(spec({2}), 2), {worker}, 1, 2000);
+  EXPECT_EQ(Times(Find(key, spec({1, 2}))), (Pairs{{9, 9}})) << "known, from two calibrations";
+  Calibrate(GpuJob(spec({1, 2}), 2), {worker}, 1, 3000);
+  const Store::Calibration found = Find(key, spec({1, 2}));
+  EXPECT_EQ(Times(found), (Pairs{{9, 9}, {1, 1}, {2, 2}}));
+  EXPECT_EQ(found.device_overhead_bytes, 3000);
+}
+
 TEST_P(StoreCalibrationSuite, TimesAreForgottenAfterAYear) {
   const WorkerSession worker = Add("a", Gpus(1));
   const OpTimesKey key = KeyOf(Gpus(1), 1);

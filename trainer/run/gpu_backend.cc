@@ -37,10 +37,11 @@ std::string HostName() {
   return host.data();
 }
 
-// The one GPU that the process sees, where its launcher has named it; the GPU need not be opened for it.
+// The one GPU that the process sees, where its launcher has named it by its uuid; the GPU need not be opened for it. A number is no name: two containers
+// of one host name may each have a GPU 0 of their own.
 std::string NameOfGpu() {
   const std::string visible = Environment("CUDA_VISIBLE_DEVICES");
-  return visible.empty() || visible.find(',') != std::string::npos ? "" : fmt::format("{} {}", HostName(), visible);
+  return visible.find("GPU-") != 0 || visible.find(',') != std::string::npos ? "" : fmt::format("{} {}", HostName(), visible);
 }
 
 }  // namespace
