@@ -145,8 +145,9 @@ def written_every(report, seconds):
         report.write()
 
 
-def run_sections(report, sections, context, total_s, say, now=time.monotonic):
-    """Runs the sections in order within `total_s` seconds; writes the report after each. True where every outcome is a good one."""
+def run_sections(report, sections, context, total_s, say, now=time.monotonic, optional=()):
+    """Runs the sections in order within `total_s` seconds; writes the report after each. True where every outcome in the report is a good one, those of
+    earlier runs among them; `optional` names sections that are so beside those of this run."""
     started = now()
     for section in sections:
         if section.name not in report.content["sections"]:
@@ -167,8 +168,8 @@ def run_sections(report, sections, context, total_s, say, now=time.monotonic):
             else:
                 for section in stretch:
                     run_one(section)
-    entries = {section.name: report.content["sections"][section.name]["outcome"] for section in sections}
-    optional = {section.name for section in sections if section.optional}
+    entries = {name: entry["outcome"] for name, entry in report.content["sections"].items()}
+    optional = {*optional, *(section.name for section in sections if section.optional)}
     good = all(outcome == PASSED or (name in optional and outcome == NOT_POSSIBLE) for name, outcome in entries.items())
     report.content["passed"] = good
     report.content["seconds"] = round(now() - started, 3)

@@ -240,6 +240,14 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("losses: passed, kept from an earlier run", said)
         self.assertEqual(len(self.report["earlier_runs"]), 1)
 
+    def test_what_failed_in_an_earlier_run_is_not_all_passed(self):
+        self.check("--only", "losses,weights,schedules_nccl", FAKE_GPU="1", FAKE_WRONG="mbs=4", FAKE_NCCL="no")
+        code, outcomes, said = self.check("--only", "losses", "--resume", FAKE_GPU="1")
+        self.assertEqual((code, outcomes["losses"], outcomes["weights"], self.report["passed"]), (1, "passed", "failed", False), said)
+        self.assertIn("not all passed", said)
+        code, outcomes, said = self.check("--only", "weights", "--resume", FAKE_GPU="1")
+        self.assertEqual((code, outcomes["schedules_nccl"], self.report["passed"]), (0, "not possible", True), said)
+
     def test_a_report_of_other_programs_is_put_aside(self):
         self.check("--only", "losses", FAKE_GPU="1")
         manifest = self.root / "manifest.json"

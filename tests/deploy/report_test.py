@@ -143,6 +143,14 @@ class RunSections(unittest.TestCase):
         self.assertEqual(self.read()["sections"]["b"]["why"], "slow")
         self.assertEqual(self.read()["earlier_runs"][0]["command"], "gpu_check")
 
+    def test_what_failed_before_counts_where_it_is_not_asked_for_again(self):
+        for outcome, optional, good in (("failed", (), False), ("not possible", (), False), ("not possible", ("b",), True), ("passed", (), True)):
+            report = Report(self.file, {})
+            report.keep({"sections": {"b": {"outcome": outcome, "why": "", "seconds": 1, "figures": {}}}})
+            sections = [Section("a", 10, lambda *_: None)]
+            self.assertEqual(run_sections(report, sections, None, 100, lambda _: None, self.clock, optional=optional), good, (outcome, optional))
+            self.assertEqual(self.read()["passed"], good)
+
 
 if __name__ == "__main__":
     unittest.main()
