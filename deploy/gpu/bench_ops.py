@@ -18,13 +18,18 @@ def shapes_file(context):
 
 
 def ours(context, deadline, only=()):
-    """What autocfg_gpu_ops_bench answers, some of its ops perhaps under "errors"; raises Failure where it has no answer."""
+    """What autocfg_gpu_ops_bench answers, some of its ops perhaps under "errors", as is the program itself where it failed after its answer; raises Failure
+    where it has no answer."""
     context.needs_gpu()
     done = context.run("autocfg_gpu_ops_bench", [shapes_file(context)] + ([",".join(only)] if only else []), deadline)
     try:
-        return json.loads(done.out)
+        answer = json.loads(done.out)
     except ValueError:
         raise Failure(f"autocfg_gpu_ops_bench: exit code {done.code}: {done.last_words()}") from None
+    if done.code != 0 and not answer["errors"]:
+        words = f": {done.last_words()}" if done.err.strip() else ""
+        answer["errors"]["autocfg_gpu_ops_bench"] = f"exit code {done.code} after its answer{words}"
+    return answer
 
 
 def last_json(text):
@@ -55,10 +60,18 @@ def torch(context, script, arguments, deadline):
 
 
 def measure_rates(context, deadline):
-    """The measured product rate and copy bandwidth, once for all sections."""
+    """The measured product rate and copy bandwidth, once for all sections. Raises Failure where either was not measured, or not without an error."""
     if not context.rates:
-        context.rates = rates_of(context, ours(context, deadline, RATES))
+        answer = ours(context, deadline, RATES)
+        rates_found = rates_of(context, answer)
+        if answer["errors"]:
+            raise Failure(errors_of(answer))
+        context.rates = rates_found
     return context.rates
+
+
+def errors_of(answer):
+    return "; ".join(f"{name}: {why}" for name, why in answer["errors"].items())
 
 
 def rates_of(context, answer):
@@ -93,7 +106,6 @@ def run(context, figures, deadline):
     figures["choices"] = answer["choices"]
     for name, shape in shapes.items():
         figures[name] = {"shape": shape, **({"ours": answer["ops"][name]} if name in answer["ops"] else {"error": answer["errors"].get(name)})}
-    wrong = [f"{name}: {why}" for name, why in answer["errors"].items()]
     best = figures["rates"] = rates_of(context, answer)
     theirs, why, _ = torch(context, "gpu_ops_torch.py", [shapes_file(context)], deadline)
     if theirs is not None:
@@ -108,8 +120,8 @@ def run(context, figures, deadline):
     context.rates = best
     for name, shape in shapes.items():
         compare(figures[name], rates.floors(shape, **best), rates.floors(shape, **best, whose="torch"))
-    if wrong:
-        raise Failure("; ".join(wrong))
+    if answer["errors"]:
+        raise Failure(errors_of(answer))
     if theirs is None or why:
         figures["torch_not_compared"] = why
         raise NotPossible(f"no full comparison with PyTorch: {why}; our own times were measured")

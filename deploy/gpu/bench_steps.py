@@ -67,7 +67,7 @@ def our_steps(context, case, batch, tokens, deadline):
 
 
 def torch_steps(context, case, batch, deadline):
-    """(result or None, why not)."""
+    """(result or None, why not all of it: also of a program that failed after its result)."""
     result, why, code = bench_ops.torch(context, "gpu_step_torch.py", ["--model", context.model(case["model"]), "--seq-len", str(case["seq_len"]), "--micro-batch",
                                                                        str(batch), "--steps", str(STEPS), "--compile", case["compile"]], deadline)
     if code == DOES_NOT_FIT:
@@ -97,6 +97,7 @@ def take_turns(context, case, batch, tokens, entry, deadline):
                     if result is None:
                         turns.append(dict(turn, not_run=why, wall_s=begun - seconds_left(deadline)))
                         continue
+                    turn.update({"why": why} if why else {})
                     entry.update(torch=result["torch"], torch_compiled=result["compiled"], torch_compile_error=result["compile_error"],
                                  torch_compile_s=result["compile_s"], torch_peak_bytes=result["peak_memory_bytes"])
         except OutOfTime as late:

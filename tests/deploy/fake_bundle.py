@@ -12,7 +12,9 @@ sys.dont_write_bytecode = True
 # FAKE_GPU=1: there is a GPU. FAKE_WRONG=PLAN: losses under it are off by a thousandth. FAKE_HANG=DEVICE: its runs never end. FAKE_NCCL=no: NCCL refuses.
 # FAKE_CUDNN=no: cuDNN refuses attention; slow: it needs three times as long as our own kernels.
 # FAKE_FAIL=WORD: runs with this word among their arguments fail. FAKE_BAD_OP=NAME: the benchmark cannot time it. FAKE_NO_SMI=1: there is no nvidia-smi.
-# FAKE_TORCH: what PyTorch does with a step: "fits-N" (micro batches up to N), "uncompiled" (torch.compile fails), "slow" (it never ends).
+# FAKE_ENDS=SHAPES: the benchmark fails after it has answered for them, "any" for all.
+# FAKE_TORCH: what PyTorch does with a step: "fits-N" (micro batches up to N), "uncompiled" (torch.compile fails), "slow" (it never ends), "ends" (it
+# fails after its answer).
 AUTOCFG = r'''
 import json, os, sys, time
 environment, device, plan = os.environ, sys.argv[sys.argv.index("--device") + 1], sys.argv[sys.argv.index("--plan") + 1]
@@ -100,6 +102,9 @@ ops = {shape["name"]: {part: {"median_s": 0.002 * slow, "min_s": 0.001, "runs": 
        if shape["name"] != bad and (only is None or shape["name"] in only)}
 errors = {bad: "no such kernel"} if bad and (only is None or bad in only) else {}
 print(json.dumps({"device": "fake", "ops": ops, "errors": errors, "choices": ["attention: by %s" % forced]}))
+if os.environ.get("FAKE_ENDS") in sys.argv[2:] + ["any"]:
+    sys.stderr.write("autocfg_gpu_ops_bench: an illegal memory access\n")
+    sys.exit(134)
 sys.exit(1 if errors else 0)
 '''
 
@@ -129,6 +134,9 @@ if behaviour.startswith("fits-") and int(value("--micro-batch")) > int(behaviour
 uncompiled = behaviour == "uncompiled"
 print(json.dumps({"torch": "2.fake", "compiled": "none" if uncompiled else value("--compile"), "compile_error": "no C compiler" if uncompiled else None,
                   "step_time_s": [0.02] * int(value("--steps")), "loss": [10.0] * int(value("--steps")), "compile_s": 1.0, "peak_memory_bytes": 1}))
+if behaviour == "ends":
+    sys.stderr.write("terminate called\n")
+    sys.exit(134)
 '''
 
 NVIDIA_SMI = r'''

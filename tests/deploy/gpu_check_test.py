@@ -119,6 +119,25 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual((code, outcomes["bench_ops"], section["why"]), (1, "failed", "cross_entropy_gpt2_1.5b: no such kernel"))
         self.assertEqual(section["figures"]["adamw_512m"]["ours_over_torch"], {"step_s": 0.5})
 
+    def test_a_benchmark_that_fails_after_its_answer_has_failed_and_its_answer_is_kept(self):
+        code, outcomes, _ = self.check("--only", "bench_ops", *self.with_torch(), FAKE_GPU="1", FAKE_ENDS="any")
+        section = self.report["sections"]["bench_ops"]
+        self.assertEqual((code, outcomes["bench_ops"]), (1, "failed"))
+        self.assertEqual(section["why"], "autocfg_gpu_ops_bench: exit code 134 after its answer: autocfg_gpu_ops_bench: an illegal memory access")
+        self.assertEqual(section["figures"]["adamw_512m"]["ours_over_torch"], {"step_s": 0.5})
+
+    def test_rates_of_a_benchmark_that_fails_after_its_answer_are_not_taken(self):
+        self.check("--only", "bench_steps", FAKE_GPU="1", FAKE_ENDS="matmul_8192,copy_2gib")
+        section = self.report["sections"]["bench_steps"]
+        self.assertEqual(section["outcome"], "failed")
+        self.assertIn("exit code 134 after its answer", section["why"])
+
+    def test_pytorch_that_fails_after_its_steps_is_told_of(self):
+        self.check("--only", "bench_steps", *self.with_torch(), FAKE_GPU="1", FAKE_TORCH="ends")
+        turns = self.report["sections"]["bench_steps"]["figures"]["gpt2-1.5b"]["turns"]
+        self.assertEqual([turn.get("why") for turn in turns], [None, "exit code 134: terminate called", None])
+        self.assertEqual(turns[1]["median_s"], 0.02)
+
     def test_without_nvidia_smi_the_engine_says_what_the_gpu_is(self):
         code, outcomes, said = self.check("--only", "does_not_fit", FAKE_GPU="1", FAKE_NO_SMI="1")
         self.assertEqual((code, outcomes["does_not_fit"], self.report["device"]), (0, "passed", "NVIDIA Fake 100"), said)
