@@ -3,7 +3,7 @@ import json
 import os
 
 from gpu import bench_ops
-from gpu.outcome import Failure
+from gpu.outcome import Failure, OutOfTime
 
 # Values of AUTOCFG_ATTENTION; cuDNN is what the engine takes where it can.
 CHOSEN, OTHER = "cudnn", "own"
@@ -20,21 +20,22 @@ def reasons(text):
 
 
 def cudnn_log(context, shape, deadline):
-    """cuDNN's own account of a run that failed; the run is repeated for it."""
-    log = os.path.join(context.work, "cudnn.log")
-    context.run("autocfg_gpu_ops_bench", [bench_ops.shapes_file(context), shape], deadline, AUTOCFG_ATTENTION=CHOSEN, CUDNN_LOGLEVEL_DBG="2",
-                CUDNN_LOGDEST_DBG=log)
+    """cuDNN's own account of a run that failed; the run is repeated for it, and where that does not end, this is said first."""
+    log = os.path.join(context.work, f"cudnn-{shape}.log")
+    late = []
+    try:
+        context.run("autocfg_gpu_ops_bench", [bench_ops.shapes_file(context), shape], deadline, AUTOCFG_ATTENTION=CHOSEN, CUDNN_LOGLEVEL_DBG="2",
+                    CUDNN_LOGDEST_DBG=log)
+    except OutOfTime as reason:
+        late = [f"the run that was repeated for the log did not end: {reason}"]
     if not os.path.exists(log):
-        return ["cuDNN wrote no log"]
+        return [*late, "cuDNN wrote no log"]
     with open(log, encoding="utf-8", errors="replace") as file:
-        return reasons(file.read())
+        return late + reasons(file.read())
 
 
-def run(context, figures, deadline):
-    context.needs_gpu()
-    with open(bench_ops.shapes_file(context), encoding="utf-8") as file:
-        shapes = [shape["name"] for shape in json.load(file) if shape["kind"] == "attention"]
-    wrong = []
+def measure(context, figures, shapes, wrong, deadline):
+    """Each shape by each implementation; what is wrong goes into the list `wrong`. Raises OutOfTime."""
     for shape in shapes:
         entry = figures.setdefault(shape, {})
         for forced in (CHOSEN, OTHER):
@@ -55,5 +56,18 @@ def run(context, figures, deadline):
             entry.setdefault(f"{CHOSEN}_over_{OTHER}", {})[part] = ratio
             if ratio > SLACK:
                 wrong.append(f"{shape}: {part.removesuffix('_s')}: {CHOSEN}, which the engine takes, needs {ratio:.2f} times as long as {OTHER}")
+
+
+def run(context, figures, deadline):
+    context.needs_gpu()
+    with open(bench_ops.shapes_file(context), encoding="utf-8") as file:
+        shapes = [shape["name"] for shape in json.load(file) if shape["kind"] == "attention"]
+    wrong = []
+    try:
+        measure(context, figures, shapes, wrong, deadline)
+    except OutOfTime as late:
+        if not wrong:
+            raise
+        wrong.append(f"no time for the rest: {late}")
     if wrong:
         raise Failure("; ".join(wrong))

@@ -41,7 +41,9 @@ def run(context, figures, deadline):
             wrong.append(f"{model} in {precision}: losses differ by {worst:.2e} of the CPU's, {WITHIN[precision]:.0e} is allowed")
     for model in MODELS:
         losses = results.get((model, "cpu", "fp32"), {}).get("losses")
-        if losses and not losses[-1] < losses[0]:
+        if losses and None in (losses[0], losses[-1]):
+            wrong.append(f"{model}: the CPU's loss is not finite")
+        elif losses and not losses[-1] < losses[0]:
             wrong.append(f"{model}: the CPU's loss does not fall, so that it would show little")
     if wrong:
         raise Failure("; ".join(wrong))

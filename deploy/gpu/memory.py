@@ -3,7 +3,7 @@ import os
 
 from gpu import programs
 from gpu.context import TrainFailed, seconds_left
-from gpu.outcome import Failure
+from gpu.outcome import Failure, OutOfTime
 
 CASES = (("gpt2-check", "tp=1,pp=1,dp=1,mbs=2", "bf16"), ("gpt2-check", "tp=1,pp=1,dp=1,mbs=4,recompute=full", "fp32"),
          ("llama-check", "tp=1,pp=1,dp=1,mbs=2,recompute=full:1", "bf16"), ("llama-check", "tp=2,pp=2,dp=1,mbs=1,schedule=1f1b", "bf16"),
@@ -57,7 +57,9 @@ def does_not_fit(context, figures, deadline):
     # 55% of the memory is held by another process; a plan that needs about as much is refused by the device, not by the planner.
     model, held = "gpt2-124m", int(context.memory_bytes * 0.55)
     batch = 1
-    while seconds_left(deadline) > 1:
+    while True:
+        if seconds_left(deadline) <= 1:
+            raise OutOfTime(f"no time to find a batch of {model} that needs {held} bytes")
         needs = context.planned_bytes(model, f"mbs={batch}", "bf16", deadline, global_batch=batch)
         if needs > held:
             break

@@ -48,6 +48,8 @@ def run(context, figures, deadline):
     if os.path.exists(file):
         with open(file, encoding="utf-8") as text:
             tests = outcomes(json.load(text))
+    elif not os.path.exists(log):
+        tests = {}  # it was not started
     else:
         with open(log, encoding="utf-8", errors="replace") as text:
             tests = started_tests(text.read())

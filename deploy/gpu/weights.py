@@ -39,7 +39,9 @@ def run(context, figures, deadline):
                                            "worst_relative_difference_of_losses": worst, "allowed": WITHIN[precision], "file_bytes": size}
         if not worst <= WITHIN[precision]:
             wrong.append(f"{model} in {precision}: losses after loading differ by {worst:.2e}")
-        if not after["cpu"][0] < before[0]:
+        if before[0] is None or after["cpu"][0] is None:
+            wrong.append(f"{model} in {precision}: a first loss is not finite: {before[0]} of training, {after['cpu'][0]} on the CPU from its weights")
+        elif not after["cpu"][0] < before[0]:
             wrong.append(f"{model} in {precision}: the CPU starts at loss {after['cpu'][0]}, not below the {before[0]} that training began with")
     if wrong:
         raise Failure("; ".join(wrong))
