@@ -1,8 +1,9 @@
 """The GPU's clock, power and temperature while something runs, as nvidia-smi says them: whether both sides of a comparison had the same."""
 import contextlib
 import statistics
-import subprocess
-import threading
+import tempfile
+
+from gpu import programs
 
 QUERY = ("clocks.sm", "power.draw", "temperature.gpu", "utilization.gpu")
 NAMES = ("sm_mhz", "power_w", "temperature_c")
@@ -28,23 +29,27 @@ def summary(text):
 
 @contextlib.contextmanager
 def sampled(context, found):
-    """While the body runs; adds the summary to the dictionary `found` at its end. Where nvidia-smi is not there, that is said."""
+    """While the body runs; adds the summary to the dictionary `found` at its end. Where nvidia-smi is not there, or does not go on
+    to the end, that is said in its words."""
     command = ["nvidia-smi", "--id=0", "--query-gpu=" + ",".join(QUERY), "--format=csv,noheader,nounits", f"--loop-ms={EVERY_MS}"]
-    try:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=context.plain_environment,
-                                   text=True, errors="replace")
-    except OSError as error:
-        found["not_sampled"] = f"nvidia-smi: {error.strerror}"
-        yield
-        return
-    lines = []
-    reader = threading.Thread(target=lambda: lines.extend(process.stdout), daemon=True)
-    reader.start()
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
-        reader.join()
-        process.stdout.close()
-        found.update(summary("".join(lines)))
+    # Into a file: nobody waits for the end of what it writes, should it hang in the driver.
+    with tempfile.TemporaryFile() as output:
+        try:
+            process = programs.start(command, context.plain_environment, None, output)
+        except OSError as error:
+            found["not_sampled"] = f"nvidia-smi: {error.strerror}"
+            yield
+            return
+        try:
+            yield
+        finally:
+            code = process.poll()
+            ended = programs.stop(process)
+            output.seek(0)
+            text = output.read().decode(errors="replace")
+            found.update(summary(text))
+            if code is not None:
+                words = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no word")
+                found["not_sampled"] = f"nvidia-smi ended by itself, exit code {code}: {words}"
+            elif not ended:
+                found["not_sampled"] = "nvidia-smi was killed, but it does not end"

@@ -9,6 +9,7 @@ CASES = (("gpt2-check", "tp=1,pp=1,dp=1,mbs=2", "bf16"), ("gpt2-check", "tp=1,pp
          ("llama-check", "tp=1,pp=1,dp=1,mbs=2,recompute=full:1", "bf16"), ("llama-check", "tp=2,pp=2,dp=1,mbs=1,schedule=1f1b", "bf16"),
          ("gpt2-124m", "tp=1,pp=1,dp=1,mbs=4", "bf16"), ("gpt2-124m", "tp=1,pp=2,dp=1,mbs=2,schedule=interleaved,vpp=2", "bf16"))
 GLOBAL_BATCH = 8
+HANGS = "what held the memory was killed, but it does not end"
 NOTHING_FITS = 1  # autocfg's exit code where the answer is no
 
 
@@ -74,6 +75,7 @@ def does_not_fit(context, figures, deadline):
             raise Failure(f"{held} bytes could not be held to try this: {said}")
         refused(context, figures, "memory taken by others", deadline, model, f"mbs={batch}", global_batch=batch)
     finally:
-        programs.stop(holder)
+        if not programs.stop(holder):
+            figures["holder"] = HANGS
     # What was held is free again.
     context.train(context.model("gpt2-check"), "mbs=1", "cuda", deadline, "bf16")

@@ -132,9 +132,9 @@ def in_parallel(jobs, tasks, work):
     return list(zip(tasks, results))
 
 
-def start(command, environment, directory):
-    """A program that goes on until stop(); its standard output is read by first_line()."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.PIPE, env=environment, cwd=directory,
+def start(command, environment, directory, output=subprocess.PIPE):
+    """A program that goes on until stop(); what it writes is read by first_line(), or goes into the file `output`. Raises OSError where it does not start."""
+    process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.PIPE, env=environment, cwd=directory,
                                start_new_session=True, text=True)
     with _lock:
         _running.add(process)
@@ -151,9 +151,16 @@ def first_line(process, limit_s):
 
 
 def stop(process):
+    """Kills it and all that it started. True where it has ended; one that hangs in the driver is left behind after DIES_WITHIN_S."""
     end_group(process)
-    process.wait()
-    process.stdin.close()
-    process.stdout.close()
-    with _lock:
-        _running.discard(process)
+    try:
+        process.wait(DIES_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        return False  # its output stays open: closing would wait for who reads it
+    finally:
+        process.stdin.close()
+        with _lock:
+            _running.discard(process)
+    if process.stdout:
+        process.stdout.close()
+    return True

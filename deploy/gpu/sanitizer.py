@@ -1,7 +1,8 @@
 """compute-sanitizer over the tests of the ops, as many as there is time for: memory faults, and races in shared memory, of our own kernels. Those of the
 libraries are left out, as are the calls to CUDA's interface that fail: libraries try what a driver has, and our own check every answer.
 
-Only tests that GoogleTest calls passed under the tool count as run: one that does not take the device may skip them all, or not start them, and still end well with "0 errors".
+Only tests that GoogleTest calls passed under the tool count as run: one that does not take the device may skip them all, or not start them,
+and still end well with "0 errors".
 A tool under which none ran proves nothing, which is "not possible"; what a tool found, and one that breaks after tests ran under it, is a failure."""
 import glob
 import os

@@ -12,7 +12,7 @@ import unittest
 import unittest.mock
 
 import fake_bundle
-from gpu import clocks
+from gpu import clocks, programs
 
 CORRECTNESS = "ops,losses,memory,does_not_fit,weights,schedules_host,schedules_nccl"
 
@@ -89,6 +89,29 @@ class GpuCheck(unittest.TestCase):
         with unittest.mock.patch.dict(os.environ, PATH="/no/tools"), clocks.sampled(types.SimpleNamespace(plain_environment={}), found):
             pass
         self.assertIn("nvidia-smi", found["not_sampled"])
+
+    def sample(self, until, **variables):
+        """What is found by an nvidia-smi that `until(its process)` is waited for."""
+        found = {}
+        with unittest.mock.patch.dict(os.environ, PATH=self.environment["PATH"]):
+            with clocks.sampled(types.SimpleNamespace(plain_environment=dict(self.environment, FAKE_GPU="1", **variables)), found):
+                (process,) = programs._running  # an interrupted check ends it
+                self.wait_until(lambda: until(process))
+        self.assertEqual(programs._running, set())
+        return found, process
+
+    def test_an_nvidia_smi_that_fails_is_told_of_in_its_words(self):
+        found, _ = self.sample(lambda process: process.poll() is not None, FAKE_NO_SMI="1")
+        self.assertEqual(found["busy_samples"], 0)
+        self.assertRegex(found["not_sampled"], "^nvidia-smi ended by itself, exit code 9: NVIDIA-SMI has failed because it couldn't communicate")
+
+    def test_an_nvidia_smi_that_cannot_be_killed_costs_seconds_only(self):
+        marker = pathlib.Path(self.environment["FAKE_LOG"] + ".smi")
+        with unittest.mock.patch.multiple(programs, end_group=lambda _: None, DIES_WITHIN_S=0.2):
+            found, process = self.sample(lambda _: marker.exists())
+        self.addCleanup(process.wait, 60)
+        self.addCleanup(process.kill)
+        self.assertEqual((found["busy_samples"], found["not_sampled"]), (2, "nvidia-smi was killed, but it does not end"))
 
     def test_a_micro_batch_that_pytorch_cannot_take_is_halved_on_both_sides(self):
         self.check("--only", "bench_steps", "--torch-compile", "model", *self.with_torch(), FAKE_GPU="1", FAKE_TORCH="fits-8")

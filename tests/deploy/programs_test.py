@@ -3,6 +3,7 @@ import os
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 import fake_bundle  # noqa: F401: the path to deploy/
 from gpu import programs
@@ -69,8 +70,18 @@ class Run(unittest.TestCase):
         process = programs.start(["/bin/sh", "-c", "echo held; sleep 300"], dict(os.environ), "/")
         self.assertEqual(programs.first_line(process, 30), "held")
         self.assertIsNone(process.poll())
-        programs.stop(process)
+        self.assertTrue(programs.stop(process))
         self.assertIsNotNone(process.poll())
+
+    def test_a_program_that_does_not_end_is_left_behind(self):
+        process = programs.start(["/bin/sh", "-c", "sleep 300"], dict(os.environ), "/")
+        self.assertEqual(programs.first_line(process, 0.1), "no word within 0 s")
+        with mock.patch.multiple(programs, end_group=lambda _: None, DIES_WITHIN_S=0.1):
+            self.assertFalse(programs.stop(process))
+        programs.end_group(process)
+        process.wait(60)
+        process.stdout.close()
+        self.assertNotIn(process, programs._running)
 
 
 if __name__ == "__main__":
