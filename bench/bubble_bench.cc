@@ -1,11 +1,14 @@
-// Pipeline bubbles of the real trainer on the paced device: the idle time of a step over its ideal time, for GPipe, 1F1B and interleaving, against
-// what is published: (p-1)/m (Huang et al. 2019; Narayanan et al. 2021, section 2.2.1) and (p-1)/(v m) (section 2.2.2), with the simulator's
-// value beside each. Every rank is a thread; virtual time, so the figures are the same on every machine.
+// Pipeline bubbles of the real trainer on the paced device: the idle time of a step over its ideal time, for
+// GPipe, 1F1B and interleaving, against what is published: (p-1)/m (Huang et al. 2019; Narayanan et al. 2021,
+// section 2.2.1) and (p-1)/(v m) (section 2.2.2), with the simulator's value beside each. Every rank is a
+// thread; virtual time, so the figures are the same on every machine.
+//
 // usage: autocfg_bubble_bench. Prints one JSON object.
 //
-// A GPT of 32 layers (hidden 4096, sequence 2048, micro batch 1, bf16) on A100s, one in a node. Only the matrix products and the attention of the
-// layers take time, so that all stages are equal. Messages are free as the published law has it ("bubble"), and then take the cluster's time
-// ("with_messages"): what they add stands in the same unit, of the ideal time.
+// A GPT of 32 layers (hidden 4096, sequence 2048, micro batch 1, bf16) on A100s, one in a node. Only the
+// matrix products and the attention of the layers take time, so that all stages are equal. Messages are free
+// as the published law has it ("bubble"), and then take the cluster's time ("with_messages"): what they add
+// stands in the same unit, of the ideal time.
 #include <exception>
 #include <iostream>
 #include <map>
@@ -42,7 +45,8 @@ Workload Batch(std::int64_t microbatches) {
   return {.global_batch = microbatches, .seq_len = 2048, .precision = ParsePrecision("bf16").value()};
 }
 
-// A cluster's times of the layers' matrix products and attention, and of messages where these count; all else is free.
+// A cluster's times of the layers' matrix products and attention, and of messages where these count; all else
+// is free.
 class LayerTimes final : public OpTimeModel {
  public:
   LayerTimes(std::shared_ptr<const OpTimeModel> cluster, const std::vector<OpDesc>& layer, bool messages)
@@ -64,13 +68,15 @@ class LayerTimes final : public OpTimeModel {
 };
 
 // The step time of the trainer.
-double Run(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, const OpTimeModel& times) {
+double Run(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+           const OpTimeModel& times) {
   TrainConfig config;
   config.model = model;
   config.workload = workload;
   config.plan = plan;
   config.lr.steps = 1;
-  for (const OpTime& time : PlanOpTimes(model, workload, plan, times)) config.op_times.emplace(time.op, time.seconds);
+  for (const OpTime& time : PlanOpTimes(model, workload, plan, times))
+    config.op_times.emplace(time.op, time.seconds);
 
   const int ranks = static_cast<int>(RankCount(plan));
   const auto rendezvous = CreateLocalRendezvous(ranks);
@@ -98,19 +104,24 @@ double Sum(const std::vector<OpDesc>& ops, const OpTimeModel& times, const Paral
   return seconds;
 }
 
-nlohmann::json Measure(const char* schedule, const ParallelPlan& plan, std::int64_t microbatches, const ClusterSpec& cluster,
-                       const std::shared_ptr<const OpTimeModel>& cluster_times) {
+nlohmann::json Measure(const char* schedule, const ParallelPlan& plan, std::int64_t microbatches,
+                       const ClusterSpec& cluster, const std::shared_ptr<const OpTimeModel>& cluster_times) {
   const ModelSpec model = Gpt();
   const Workload workload = Batch(microbatches);
   std::vector<OpDesc> layer = LayerForwardOps(model, workload, plan);
   const std::vector<OpDesc> backward = LayerBackwardOps(model, workload, plan);
   layer.insert(layer.end(), backward.begin(), backward.end());
 
-  nlohmann::json row = {{"schedule", schedule}, {"pp", plan.pp}, {"virtual_stages", plan.virtual_stages}, {"microbatches", microbatches}};
-  const double published = static_cast<double>(plan.pp - 1) / static_cast<double>(plan.virtual_stages * microbatches);
+  nlohmann::json row = {{"schedule", schedule},
+                        {"pp", plan.pp},
+                        {"virtual_stages", plan.virtual_stages},
+                        {"microbatches", microbatches}};
+  const double published =
+      static_cast<double>(plan.pp - 1) / static_cast<double>(plan.virtual_stages * microbatches);
   for (const bool messages : {false, true}) {
     const auto times = std::make_shared<LayerTimes>(cluster_times, layer, messages);
-    const double ideal_s = static_cast<double>(microbatches * model.layers / plan.pp) * Sum(layer, *times, plan);
+    const double ideal_s =
+        static_cast<double>(microbatches * model.layers / plan.pp) * Sum(layer, *times, plan);
     CostModel costs(model, workload, cluster, times);
     nlohmann::json figures = {{"paced", Run(model, workload, plan, *times) / ideal_s - 1},
                               {"simulated", costs.Trace(plan).step_time_s / ideal_s - 1}};
@@ -140,7 +151,11 @@ int Main() {
       }
     }
   }
-  std::cout << nlohmann::json{{"unit", "idle over ideal time of a step"}, {"cluster", "a100-80gb-sxm:8x1"}, {"rows", rows}}.dump() << "\n";
+  std::cout << nlohmann::json{{"unit", "idle over ideal time of a step"},
+                              {"cluster", "a100-80gb-sxm:8x1"},
+                              {"rows", rows}}
+                   .dump()
+            << "\n";
   return 0;
 }
 

@@ -1,6 +1,9 @@
-// Times a GPT-2 124M training step (sequence 256, micro batch 4, fp32, one rank, one thread) and, after each step, all of its matrix products
-// alone: the same shapes, the same number of times, through the same BLAS, attention's included.
-// usage: autocfg_engine_bench STEPS. Prints one JSON object; a first step and a first round of products warm up and do not count.
+// Times a GPT-2 124M training step (sequence 256, micro batch 4, fp32, one rank, one thread) and, after each
+// step, all of its matrix products alone: the same shapes, the same number of times, through the same BLAS,
+// attention's included.
+//
+// usage: autocfg_engine_bench STEPS. Prints one JSON object; a first step and a first round of products warm
+// up and do not count.
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -26,7 +29,8 @@ double Seconds(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The products of one attention op (kernels/cpu/attention.cc), on one head's scratch: causal, in blocks of 128 rows.
+// The products of one attention op (kernels/cpu/attention.cc), on one head's scratch: causal, in blocks of
+// 128 rows.
 class AttentionProducts {
  public:
   explicit AttentionProducts(const OpDesc& op)
@@ -45,16 +49,16 @@ class AttentionProducts {
       for (std::int64_t first = 0; first < seq_; first += 128) {
         const std::int64_t rows = std::min<std::int64_t>(128, seq_ - first), cols = first + rows;
         const auto scores = [&] {
-          cpu::Gemm(Transpose::kNo, Transpose::kYes, rows, cols, dim_, 1.0f, a_.data(), ld_, b_.data(), ld_, 0.0f,
-                    scores_.data(), cols);
+          cpu::Gemm(Transpose::kNo, Transpose::kYes, rows, cols, dim_, 1.0f, a_.data(), ld_, b_.data(), ld_,
+                    0.0f, scores_.data(), cols);
         };
         const auto by_row = [&] {
-          cpu::Gemm(Transpose::kNo, Transpose::kNo, rows, dim_, cols, 1.0f, scores_.data(), cols, b_.data(), ld_, 0.0f,
-                    c_.data(), ld_);
+          cpu::Gemm(Transpose::kNo, Transpose::kNo, rows, dim_, cols, 1.0f, scores_.data(), cols, b_.data(),
+                    ld_, 0.0f, c_.data(), ld_);
         };
         const auto by_column = [&] {
-          cpu::Gemm(Transpose::kYes, Transpose::kNo, cols, dim_, rows, 1.0f, scores_.data(), cols, a_.data(), ld_, 0.0f,
-                    c_.data(), ld_);
+          cpu::Gemm(Transpose::kYes, Transpose::kNo, cols, dim_, rows, 1.0f, scores_.data(), cols, a_.data(),
+                    ld_, 0.0f, c_.data(), ld_);
         };
         scores();
         by_row();
@@ -76,10 +80,12 @@ class AttentionProducts {
 // Every matrix product of one step, with how often it occurs.
 class StepProducts {
  public:
-  StepProducts(const TrainConfig& config, const RankProgram& program, Device& device, Ops& ops, Stream& stream) {
+  StepProducts(const TrainConfig& config, const RankProgram& program, Device& device, Ops& ops,
+               Stream& stream) {
     for (const Action& action : program) {
       for (const OpDesc& op : ActionOps(config.model, config.workload, config.plan, 0, action)) {
-        if (op.kind == OpKind::kMatmul || op.kind == OpKind::kAttentionForward || op.kind == OpKind::kAttentionBackward) {
+        if (op.kind == OpKind::kMatmul || op.kind == OpKind::kAttentionForward ||
+            op.kind == OpKind::kAttentionBackward) {
           ++count_[WithoutEpilogue(op)];
         }
       }

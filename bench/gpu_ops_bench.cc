@@ -2,8 +2,8 @@
 // bf16 with fp32 statistics, gradients and optimizer. Each time is the median of many runs by events on the
 // stream, after warm-up. bench/gpu_ops_torch.py times PyTorch's at the same shapes. usage:
 // autocfg_gpu_ops_bench SHAPES.json [NAME,NAME...]   Prints one JSON object: {"device", "ops": {name: {part:
-// {"median_s", "min_s", "runs"}}}, "errors": {name: why}, "choices": [what computes which shape]}. Exit code 1
-// where an op failed; those after it are tried.
+// {"median_s", "min_s", "runs"}}}, "errors": {name: why}, "choices": [what computes which shape]}. Exit code
+// 1 where an op failed; those after it are tried.
 //        autocfg_gpu_ops_bench --device   Prints one JSON object: what the GPU is.
 //        autocfg_gpu_ops_bench --hold BYTES   Takes that much of the GPU's memory, prints "held" and keeps it
 //        until standard input ends.
@@ -289,7 +289,8 @@ int Describe() {
   std::cout << Json{{"device", properties.name},
                     {"memory_bytes", total_bytes},
                     {"free_bytes", free_bytes},
-                    {"compute_capability", std::to_string(properties.major) + "." + std::to_string(properties.minor)},
+                    {"compute_capability",
+                     std::to_string(properties.major) + "." + std::to_string(properties.minor)},
                     {"multiprocessors", properties.multiProcessorCount},
                     {"l2_cache_bytes", properties.l2CacheSize}}
                    .dump()
@@ -317,7 +318,12 @@ int Main(const char* path, const char* only) {
       std::cerr << "autocfg_gpu_ops_bench: " << name << ": " << error.what() << "\n";
     }
   }
-  std::cout << Json{{"device", properties.name}, {"ops", ops}, {"errors", errors}, {"choices", bench.Choices()}}.dump() << "\n";
+  std::cout << Json{{"device", properties.name},
+                    {"ops", ops},
+                    {"errors", errors},
+                    {"choices", bench.Choices()}}
+                   .dump()
+            << "\n";
   return errors.empty() ? 0 : 1;
 }
 

@@ -130,17 +130,21 @@ BENCHMARK(LayerNorm)->ArgName("forward")->Arg(1)->Arg(0)->Unit(benchmark::kMicro
 void MatmulEpilogue(benchmark::State& state) {
   Bench b;
   const auto epilogue = static_cast<Epilogue>(state.range(0));
-  const auto x = b.Add({T, H}), w = b.Add({H, F}), wt = b.Add({F, H}), pre = b.Add({T, F}), y = b.Add({T, F}), bias = b.Add({F});
+  const auto x = b.Add({T, H}), w = b.Add({H, F}), wt = b.Add({F, H}), pre = b.Add({T, F}), y = b.Add({T, F}),
+             bias = b.Add({F});
   const auto residual = b.Add({T, F});
   b.Commit();
   for (auto _ : state) {
-    if (epilogue == Epilogue::kResidual) b.ops().MatmulResidual(b(x), b(w), b(bias), b(residual), b(y), b.stream());
+    if (epilogue == Epilogue::kResidual)
+      b.ops().MatmulResidual(b(x), b(w), b(bias), b(residual), b(y), b.stream());
     if (epilogue == Epilogue::kBias) b.ops().MatmulBias(b(x), b(w), b(bias), b(y), b.stream());
-    if (epilogue == Epilogue::kActivation) b.ops().MatmulActivation(Activation::kGelu, b(x), b(w), b(bias), b(pre), b(y), b.stream());
+    if (epilogue == Epilogue::kActivation)
+      b.ops().MatmulActivation(Activation::kGelu, b(x), b(w), b(bias), b(pre), b(y), b.stream());
     if (epilogue == Epilogue::kActivationGradient) {
       b.ops().MatmulActivationBackward(Activation::kGelu, b(x), b(wt), b(pre), b(y), b.stream());
     }
-    if (epilogue == Epilogue::kBiasGradient) b.ops().MatmulBiasGradient(b(x), b(y), b(w), b(bias), b.stream());
+    if (epilogue == Epilogue::kBiasGradient)
+      b.ops().MatmulBiasGradient(b(x), b(y), b(w), b(bias), b.stream());
   }
   Flops(state, 2.0 * static_cast<double>(T * H * F));
 }
@@ -176,7 +180,8 @@ BENCHMARK(GatedActivation)
 void RmsNorm(benchmark::State& state) {
   Bench b;
   const bool forward = state.range(0) != 0;
-  const auto x = b.Add({T, H}), y = b.Add({T, H}), dy = b.Add({T, H}), gamma = b.Add({H}), dgamma = b.Add({H}), rstd = b.Add({T});
+  const auto x = b.Add({T, H}), y = b.Add({T, H}), dy = b.Add({T, H}), gamma = b.Add({H}),
+             dgamma = b.Add({H}), rstd = b.Add({T});
   b.Commit();
   b.ops().RmsNormForward(b(x), b(gamma), 1e-5, b(y), b(rstd), b.stream());
   for (auto _ : state) {

@@ -1,6 +1,7 @@
-// How long a job waits for its worker: 200 emulated workers of one slot, each with a connection of its own and always a call parked at the
-// coordinator (for work, or to renew), and jobs that arrive at random. Latency: from the commit that queues a job to the answer that leases it.
-// Coordinator and workers are one process, so that both share the machine's cores; the database is a file, every commit synced.
+// How long a job waits for its worker: 200 emulated workers of one slot, each with a connection of its own
+// and always a call parked at the coordinator (for work, or to renew), and jobs that arrive at random.
+// Latency: from the commit that queues a job to the answer that leases it. Coordinator and workers are one
+// process, so that both share the machine's cores; the database is a file, every commit synced.
 //
 // usage: autocfg_lease_bench [--workers 200] [--seconds 30] [--jobs-per-second 50]      Prints JSON.
 #include <algorithm>
@@ -61,7 +62,8 @@ class Timers {
   void After(double seconds, std::function<void()> run) {
     {
       const std::lock_guard lock(mutex_);
-      queue_.emplace(SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(Seconds(seconds)), std::move(run));
+      queue_.emplace(SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(Seconds(seconds)),
+                     std::move(run));
     }
     changed_.notify_one();
   }
@@ -132,10 +134,14 @@ struct Flight {
 class EmulatedWorker {
  public:
   EmulatedWorker(const std::string& address, int number, Timers& timers, Record& record)
-      : name_(fmt::format("workers/emulated-{}", number)), timers_(timers), record_(record), random_(static_cast<unsigned>(number)) {
+      : name_(fmt::format("workers/emulated-{}", number)),
+        timers_(timers),
+        record_(record),
+        random_(static_cast<unsigned>(number)) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own
-    stub_ = v1::WorkerService::NewStub(grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+    stub_ = v1::WorkerService::NewStub(
+        grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
     v1::RegisterWorkerRequest request;
     request.set_worker(name_);
     request.set_boot_id("bench");
@@ -153,17 +159,18 @@ class EmulatedWorker {
     flight->request.set_worker(name_);
     flight->request.set_session_epoch(epoch_);
     flight->request.set_wait_s(20);
-    stub_->async()->LeaseWork(&flight->context, &flight->request, &flight->response, [this, flight](const grpc::Status& status) {
-      if (stopping_) return;
-      Check(status, "lease");
-      if (!flight->response.has_job()) return Poll();
-      record_.Leased(flight->response.job().name());
-      const double hold_s = std::exponential_distribution<double>(1 / kHoldSeconds)(random_);
-      lease_ = flight->response;
-      done_ = SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(Seconds(hold_s));
-      Renew();
-      timers_.After(hold_s, [this] { Report(); });
-    });
+    stub_->async()->LeaseWork(
+        &flight->context, &flight->request, &flight->response, [this, flight](const grpc::Status& status) {
+          if (stopping_) return;
+          Check(status, "lease");
+          if (!flight->response.has_job()) return Poll();
+          record_.Leased(flight->response.job().name());
+          const double hold_s = std::exponential_distribution<double>(1 / kHoldSeconds)(random_);
+          lease_ = flight->response;
+          done_ = SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(Seconds(hold_s));
+          Renew();
+          timers_.After(hold_s, [this] { Report(); });
+        });
   }
 
   void Stop() { stopping_ = true; }
@@ -177,12 +184,14 @@ class EmulatedWorker {
     flight->request.set_fencing_token(lease_.fencing_token());
     flight->request.set_wait_s(kLeaseSeconds / 3);
     const std::int64_t token = lease_.fencing_token();
-    stub_->async()->RenewLease(&flight->context, &flight->request, &flight->response, [this, flight, token](const grpc::Status& status) {
-      // A lease that has been reported meanwhile is not held any more.
-      if (stopping_ || token != lease_.fencing_token() || SteadyClock::now() >= done_) return;
-      Check(status, "renew");
-      Renew();
-    });
+    stub_->async()->RenewLease(
+        &flight->context, &flight->request, &flight->response,
+        [this, flight, token](const grpc::Status& status) {
+          // A lease that has been reported meanwhile is not held any more.
+          if (stopping_ || token != lease_.fencing_token() || SteadyClock::now() >= done_) return;
+          Check(status, "renew");
+          Renew();
+        });
   }
 
   void Report() {
@@ -197,11 +206,12 @@ class EmulatedWorker {
     flight->request.set_outcome(v1::OUTCOME_MEASURED);
     flight->request.mutable_measurement()->add_step_time_s(1);
     flight->request.mutable_measurement()->set_median_step_time_s(1);
-    stub_->async()->ReportTrial(&flight->context, &flight->request, &flight->response, [this, flight](const grpc::Status& status) {
-      if (stopping_) return;
-      Check(status, "report");
-      Poll();
-    });
+    stub_->async()->ReportTrial(&flight->context, &flight->request, &flight->response,
+                                [this, flight](const grpc::Status& status) {
+                                  if (stopping_) return;
+                                  Check(status, "report");
+                                  Poll();
+                                });
   }
 
   const std::string name_;
@@ -226,7 +236,8 @@ int Run(int argc, char** argv) {
   const int count = static_cast<int>(Number(argc, argv, "--workers", 200));
   const double seconds = Number(argc, argv, "--seconds", 30);
   const double rate = Number(argc, argv, "--jobs-per-second", 50);
-  if (count <= 0 || seconds <= 0 || rate <= 0) Die("--workers, --seconds and --jobs-per-second are positive numbers");
+  if (count <= 0 || seconds <= 0 || rate <= 0)
+    Die("--workers, --seconds and --jobs-per-second are positive numbers");
 
   spdlog::set_level(spdlog::level::err);  // standard output is the answer's
   std::string directory = "/tmp/autocfg_lease_bench_XXXXXX";
@@ -253,7 +264,8 @@ int Run(int argc, char** argv) {
     Timers timers;
     Record record;
     std::vector<std::unique_ptr<EmulatedWorker>> workers;
-    for (int i = 0; i < count; ++i) workers.push_back(std::make_unique<EmulatedWorker>((*coordinator)->address(), i, timers, record));
+    for (int i = 0; i < count; ++i)
+      workers.push_back(std::make_unique<EmulatedWorker>((*coordinator)->address(), i, timers, record));
     for (const auto& worker : workers) worker->Poll();
 
     std::mt19937_64 random(1);
@@ -286,14 +298,19 @@ int Run(int argc, char** argv) {
     std::sort(commits_s.begin(), commits_s.end());
     if (waits_s.empty()) Die("no job was leased");
     const auto at = [](const std::vector<double>& sorted, double share) {
-      return sorted[std::min(sorted.size() - 1, static_cast<std::size_t>(share * static_cast<double>(sorted.size())))];
+      return sorted[std::min(sorted.size() - 1,
+                             static_cast<std::size_t>(share * static_cast<double>(sorted.size())))];
     };
     result = {{"workers", count},
               {"jobs_per_s", rate},
               {"seconds", seconds},
               {"queued", commits_s.size()},
               {"leased", waits_s.size()},
-              {"lease_latency_s", {{"p50", at(waits_s, 0.5)}, {"p90", at(waits_s, 0.9)}, {"p99", at(waits_s, 0.99)}, {"max", waits_s.back()}}},
+              {"lease_latency_s",
+               {{"p50", at(waits_s, 0.5)},
+                {"p90", at(waits_s, 0.9)},
+                {"p99", at(waits_s, 0.99)},
+                {"max", waits_s.back()}}},
               {"enqueue_commit_s", {{"p50", at(commits_s, 0.5)}, {"p99", at(commits_s, 0.99)}}}};
   }
   coordinator->reset();

@@ -1,6 +1,6 @@
-// How many plans the planner evaluates per second on one core: memory and time by the closed form, over whole grids of plans of a GPT of 1.5
-// billion parameters (48 layers, hidden size 1600 in 32 heads, so that every tp up to 32 is legal) and of a Llama of 70 billion, on 1024
-// ranks with a batch of 1536.
+// How many plans the planner evaluates per second on one core: memory and time by the closed form, over whole
+// grids of plans of a GPT of 1.5 billion parameters (48 layers, hidden size 1600 in 32 heads, so that every
+// tp up to 32 is legal) and of a Llama of 70 billion, on 1024 ranks with a batch of 1536.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -78,10 +78,13 @@ using Values = std::vector<std::string>;
 const Values kPlain = {"gpipe", "1f1b"};
 const Values kInterleaved = {"interleaved"};
 
-// The legal plans of all ranks with one of these schedules, their splits resolved; of recompute the two ends and one between.
-std::vector<ParallelPlan> Plans(const ModelSpec& model, const Values& schedules, const std::string& split = "even") {
+// The legal plans of all ranks with one of these schedules, their splits resolved; of recompute the two ends
+// and one between.
+std::vector<ParallelPlan> Plans(const ModelSpec& model, const Values& schedules,
+                                const std::string& split = "even") {
   const auto space = SearchSpace::Create(
-      model, Batch(), kRanks, {{"schedule", schedules}, {"split", {split}}, {"recompute", {"none", "full", "full:1"}}});
+      model, Batch(), kRanks,
+      {{"schedule", schedules}, {"split", {split}}, {"recompute", {"none", "full", "full:1"}}});
   CostModel costs(model, Batch(), Cluster(), OpTimes());
   std::vector<ParallelPlan> plans;
   if (!space.ok()) return plans;
@@ -93,7 +96,8 @@ std::vector<ParallelPlan> Plans(const ModelSpec& model, const Values& schedules,
 }
 
 // All plans with empty caches, as a search meets them: the costs of every part are made once.
-void BM_EvaluateCold(benchmark::State& state, const ModelSpec& model, const Values& schedules, const std::string& split) {
+void BM_EvaluateCold(benchmark::State& state, const ModelSpec& model, const Values& schedules,
+                     const std::string& split) {
   const std::vector<ParallelPlan> plans = Plans(model, schedules, split);
   const OpTimes times = Times(ListCalibrationOps(model, Batch(), plans));
   for (auto _ : state) {
@@ -104,11 +108,14 @@ void BM_EvaluateCold(benchmark::State& state, const ModelSpec& model, const Valu
   state.SetItemsProcessed(static_cast<std::int64_t>(plans.size()) * state.iterations());
 }
 BENCHMARK_CAPTURE(BM_EvaluateCold, gpt_plain, Gpt(), kPlain, "even")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_EvaluateCold, gpt_interleaved, Gpt(), kInterleaved, "even")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_EvaluateCold, gpt_interleaved, Gpt(), kInterleaved, "even")
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_EvaluateCold, llama_plain, Llama(), kPlain, "even")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_EvaluateCold, llama_interleaved, Llama(), kInterleaved, "even")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_EvaluateCold, llama_interleaved, Llama(), kInterleaved, "even")
+    ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(BM_EvaluateCold, llama_plain_auto, Llama(), kPlain, "auto")->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(BM_EvaluateCold, llama_interleaved_auto, Llama(), kInterleaved, "auto")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(BM_EvaluateCold, llama_interleaved_auto, Llama(), kInterleaved, "auto")
+    ->Unit(benchmark::kMillisecond);
 
 // The same with the costs of all parts cached.
 void BM_EvaluateWarm(benchmark::State& state, const ModelSpec& model, const Values& schedules) {
@@ -140,7 +147,8 @@ void BM_ResolveSplit(benchmark::State& state) {
   plan.virtual_stages = 3;
   plan.schedule = Schedule::kInterleaved;
   plan.split = SplitMode::kAuto;
-  CostModel costs(Llama(), Batch(), Cluster(), Times(ListCalibrationOps(Llama(), Batch(), Plans(Llama(), kInterleaved))));
+  CostModel costs(Llama(), Batch(), Cluster(),
+                  Times(ListCalibrationOps(Llama(), Batch(), Plans(Llama(), kInterleaved))));
   for (auto _ : state) benchmark::DoNotOptimize(ResolveSplit(costs, plan));
 }
 BENCHMARK(BM_ResolveSplit);
@@ -150,10 +158,12 @@ void BM_Enumerate(benchmark::State& state) {
   const auto space = SearchSpace::Create(Gpt(), Batch(), kRanks, {});
   std::int64_t enumerated = 0;
   for (auto _ : state) {
-    enumerated = space->ForEachLegal([](const ParallelPlan& plan) {
-      benchmark::DoNotOptimize(plan.tp);
-      return true;
-    }).enumerated;
+    enumerated = space
+                     ->ForEachLegal([](const ParallelPlan& plan) {
+                       benchmark::DoNotOptimize(plan.tp);
+                       return true;
+                     })
+                     .enumerated;
   }
   state.SetItemsProcessed(enumerated * state.iterations());
 }

@@ -18,7 +18,8 @@ bool LocaleIsUtf8() {
     const char* value = std::getenv(name);
     if (value == nullptr || *value == '\0') continue;
     std::string text = value;
-    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::transform(text.begin(), text.end(), text.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     return text.find("utf-8") != std::string::npos || text.find("utf8") != std::string::npos;
   }
   return false;
@@ -36,7 +37,8 @@ std::string Bar(double value, double whole, int width, const BarStyle& style) {
     static constexpr std::array<std::string_view, 8> kEighths = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
     const double share = std::min(1.0, value / whole) * static_cast<double>(columns);
     const std::size_t parts = style.unicode ? 8 : 1;  // of a column
-    const auto filled = std::max<std::size_t>(1, static_cast<std::size_t>(std::llround(share * static_cast<double>(parts))));
+    const auto filled =
+        std::max<std::size_t>(1, static_cast<std::size_t>(std::llround(share * static_cast<double>(parts))));
     for (std::size_t i = 0; i < filled / parts; ++i) bar += style.unicode ? "█" : "#";
     drawn = filled / parts;
     if (filled % parts != 0) {

@@ -28,7 +28,8 @@ absl::StatusOr<v1::Study> CancelInFile(const std::string& database, const std::s
   if (!path.ok()) return path.status();
   auto store = OpenSqliteStore(*path);
   if (!store.ok()) return store.status();
-  return ChangeState(**store, name, NewRequestId(), absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()), ToCancelled);
+  return ChangeState(**store, name, NewRequestId(), absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()),
+                     ToCancelled);
 }
 
 int RunCancel(const CancelArgs& args) {
@@ -42,7 +43,8 @@ int RunCancel(const CancelArgs& args) {
     name = study->name();
     target = (*reader)->target();
   }
-  const auto cancelled = target.empty() ? CancelInFile(args.service.database, name) : StudyClient(target).CancelStudy(name);
+  const auto cancelled =
+      target.empty() ? CancelInFile(args.service.database, name) : StudyClient(target).CancelStudy(name);
   if (!cancelled.ok()) return Fail(cancelled.status());
   return Answer(fmt::format("study {} {}\n", LastPart(name), StateText(cancelled->state())));
 }

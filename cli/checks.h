@@ -1,4 +1,5 @@
-// What this machine can do and what is missing, check by check. Reads the machine and the environment; leaves no trace. Use from one thread.
+// What this machine can do and what is missing, check by check. Reads the machine and the environment; leaves
+// no trace. Use from one thread.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +29,14 @@ Check CheckDescriptors();
 std::vector<Check> CheckLibraries(const std::string& trainer);
 // The driver, then each GPU that is visible. `root` goes in front of /proc: "" outside of tests.
 std::vector<Check> CheckGpus(const GpuList& list, const std::string& root = "");
-// The GPU part of the engine, beside the trainer program; where there is a GPU, one step of a small model on it.
+// The GPU part of the engine, beside the trainer program; where there is a GPU, one step of a small model on
+// it.
 Check CheckCudaEngine(const std::string& trainer, const GpuList& list);
 // `database`: --db, or empty for the default.
 std::vector<Check> CheckStorage(const std::string& database);
 Check CheckTrainer(const std::string& trainer);
-// One step of a small model over two ranks, with the trainer program. This is what says whether the CPU engine can run.
+// One step of a small model over two ranks, with the trainer program. This is what says whether the CPU
+// engine can run.
 Check CheckEngine(const std::string& trainer);
 
 // All of them, the engine last.

@@ -18,7 +18,9 @@ namespace autocfg {
 namespace {
 
 const std::vector<std::string>& SupportedVerbs() {
-  static const std::vector<std::string> verbs = {"search", "predict", "explain", "train", "studies", "trials", "workers", "watch", "cancel", "doctor", "version"};
+  static const std::vector<std::string> verbs = {"search",  "predict", "explain", "train",
+                                                 "studies", "trials",  "workers", "watch",
+                                                 "cancel",  "doctor",  "version"};
   return verbs;
 }
 
@@ -67,8 +69,10 @@ std::string InOurWords(const std::string& what) {
   const auto colon = what.find(": ");
   if (colon == std::string::npos) return what;
   const std::string_view problem = std::string_view(what).substr(colon + 2);
-  if (problem.starts_with("At Most 1 required")) return fmt::format("{} is given more than once; give it once", what.substr(0, colon));
-  if (problem.starts_with("1 required") && problem.ends_with("missing")) return fmt::format("{} has no value; give it one", what.substr(0, colon));
+  if (problem.starts_with("At Most 1 required"))
+    return fmt::format("{} is given more than once; give it once", what.substr(0, colon));
+  if (problem.starts_with("1 required") && problem.ends_with("missing"))
+    return fmt::format("{} has no value; give it one", what.substr(0, colon));
   return what;
 }
 

@@ -17,24 +17,30 @@ std::string NoEngine(const std::string& trainer) {
 
 std::vector<std::string> LeftOutNotes(const GpuList& list) {
   std::vector<std::string> notes;
-  for (const GpuInfo& gpu : list.left_out) notes.push_back(fmt::format("{} is left out: {}", TextOf(gpu), gpu.left_out));
+  for (const GpuInfo& gpu : list.left_out)
+    notes.push_back(fmt::format("{} is left out: {}", TextOf(gpu), gpu.left_out));
   return notes;
 }
 
 std::string Lower(std::string_view text) {
   std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return lower;
 }
 
-RunDevice OnCpu(std::vector<std::string> notes = {}) { return {.name = "cpu", .machine = {}, .notes = std::move(notes)}; }
+RunDevice OnCpu(std::vector<std::string> notes = {}) {
+  return {.name = "cpu", .machine = {}, .notes = std::move(notes)};
+}
 
 // Where nothing was named.
 RunDevice ChooseForAuto(GpuList list, std::string_view precision, const std::string& trainer) {
   if (list.gpus.empty()) {
-    return OnCpu(list.left_out.empty() ? std::vector<std::string>{} : std::vector{fmt::format("on the CPU: {}", list.why_none)});
+    return OnCpu(list.left_out.empty() ? std::vector<std::string>{}
+                                       : std::vector{fmt::format("on the CPU: {}", list.why_none)});
   }
-  if (FindGpuEngine(trainer).empty()) return OnCpu({fmt::format("on the CPU, though there is a GPU: {}", NoEngine(trainer))});
+  if (FindGpuEngine(trainer).empty())
+    return OnCpu({fmt::format("on the CPU, though there is a GPU: {}", NoEngine(trainer))});
   if (precision == "fp64") return OnCpu({"on the CPU, though there is a GPU: fp64 is for CPUs only"});
   RunDevice device{.name = "cuda", .machine = {}, .notes = LeftOutNotes(list)};
   device.machine = std::move(list);
@@ -48,10 +54,13 @@ absl::StatusOr<RunDevice> ChooseDevice(const std::string& asked, std::string_vie
   GpuList list = ListGpus();
   const std::string trainer = FindTrainer();
   if (asked == "auto") return ChooseForAuto(std::move(list), precision, trainer);
-  if (list.gpus.empty()) return absl::FailedPreconditionError(fmt::format("--device: cuda: {}; give cpu, or paced", list.why_none));
-  if (FindGpuEngine(trainer).empty()) {
+  if (list.gpus.empty())
     return absl::FailedPreconditionError(
-        fmt::format("--device: cuda: {}; build where a CUDA toolkit with cuDNN and NCCL is installed, or give cpu", NoEngine(trainer)));
+        fmt::format("--device: cuda: {}; give cpu, or paced", list.why_none));
+  if (FindGpuEngine(trainer).empty()) {
+    return absl::FailedPreconditionError(fmt::format(
+        "--device: cuda: {}; build where a CUDA toolkit with cuDNN and NCCL is installed, or give cpu",
+        NoEngine(trainer)));
   }
   RunDevice device{.name = asked, .machine = {}, .notes = LeftOutNotes(list)};
   device.machine = std::move(list);
@@ -61,7 +70,8 @@ absl::StatusOr<RunDevice> ChooseDevice(const std::string& asked, std::string_vie
 std::string SharedGpusNote(std::int64_t ranks, const GpuList& list) {
   const auto gpus = static_cast<std::int64_t>(list.gpus.size());
   if (gpus == 0 || ranks <= gpus) return "";
-  return fmt::format("{} ranks share {} GPU{} in turns, its memory too; times are not those of {} GPUs", ranks, gpus, gpus == 1 ? "" : "s", ranks);
+  return fmt::format("{} ranks share {} GPU{} in turns, its memory too; times are not those of {} GPUs",
+                     ranks, gpus, gpus == 1 ? "" : "s", ranks);
 }
 
 bool IsLike(std::string_view described, const GpuInfo& gpu) {

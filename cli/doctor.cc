@@ -25,7 +25,8 @@ Tone ToneOf(CheckState state) {
 
 std::string CheckLines(const Check& check, const BarStyle& style) {
   const std::string state = fmt::format("{:<8}", Name(check.state));
-  std::string text = fmt::format("{} {:<16} {}\n", Toned(state, ToneOf(check.state), style), check.name, check.found);
+  std::string text =
+      fmt::format("{} {:<16} {}\n", Toned(state, ToneOf(check.state), style), check.name, check.found);
   if (!check.advice.empty()) text += fmt::format("{:<26}{}\n", "", check.advice);
   return text;
 }
@@ -37,7 +38,10 @@ int RunDoctor(const DoctorArgs& args) {
   if (args.json) {
     nlohmann::ordered_json json{{"cpu_engine_runs", can_run}, {"checks", nlohmann::ordered_json::array()}};
     for (const Check& check : checks) {
-      json["checks"].push_back({{"name", check.name}, {"state", Name(check.state)}, {"found", check.found}, {"advice", check.advice}});
+      json["checks"].push_back({{"name", check.name},
+                                {"state", Name(check.state)},
+                                {"found", check.found},
+                                {"advice", check.advice}});
     }
     text = json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   } else {
@@ -50,7 +54,8 @@ int RunDoctor(const DoctorArgs& args) {
     if (!args.database.empty() && check.name == "database" && check.state != CheckState::kOk)
       return Fail(kExitNegative, fmt::format("--db: {}", check.found));
   }
-  if (!can_run) return Fail(kExitNegative, fmt::format("the CPU engine cannot run here: {}", checks.back().found));
+  if (!can_run)
+    return Fail(kExitNegative, fmt::format("the CPU engine cannot run here: {}", checks.back().found));
   return kExitDone;
 }
 
@@ -59,7 +64,8 @@ int RunDoctor(const DoctorArgs& args) {
 void AddDoctor(CLI::App& app, Verb& chosen) {
   CLI::App* verb = app.add_subcommand("doctor", "what this machine can do, and what is missing");
   const auto args = std::make_shared<DoctorArgs>();
-  verb->add_option("--db", args->database, "the database to look at (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
+  verb->add_option("--db", args->database,
+                   "the database to look at (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
   verb->add_flag("--json", args->json, "as JSON");
   verb->callback([args, &chosen] { chosen = [args] { return RunDoctor(*args); }; });
 }

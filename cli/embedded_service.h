@@ -23,7 +23,8 @@ class EmbeddedService {
   // The gRPC target.
   const std::string& address() const { return coordinator_->address(); }
 
-  // From here on jobs are run, `slots` ranks at once: on the machine's GPUs where some are given, else on the CPU.
+  // From here on jobs are run, `slots` ranks at once: on the machine's GPUs where some are given, else on the
+  // CPU.
   absl::Status StartWorker(std::int64_t slots, const GpuList& machine = {});
 
   // Ends the worker with its processes, then the coordinator. What was measured is stored. Idempotent.

@@ -1,4 +1,5 @@
-// autocfg explain: where a plan's time and memory go, for one plan or against a second one; predicted, without hardware.
+// autocfg explain: where a plan's time and memory go, for one plan or against a second one; predicted,
+// without hardware.
 #include <unistd.h>
 
 #include <memory>
@@ -22,7 +23,8 @@ struct ExplainArgs {
 
 // What is wrong with the second plan, said of its option.
 absl::Status OfAgainst(const absl::Status& status) {
-  return Text(status).starts_with("--plan: ") ? Where("--against", status, "--plan") : Where("--against", status, "plan");
+  return Text(status).starts_with("--plan: ") ? Where("--against", status, "--plan")
+                                              : Where("--against", status, "plan");
 }
 
 int RunExplain(const ExplainArgs& args) {
@@ -35,7 +37,9 @@ int RunExplain(const ExplainArgs& args) {
   notes.insert(notes.end(), explained->predicted.notes.begin(), explained->predicted.notes.end());
   if (!args.compares) {
     const std::string said = NotesOf(explained->predicted, notes);
-    if (const int code = Answer(ExplanationText(*explained, question->about, style) + said); code != kExitDone) return code;
+    if (const int code = Answer(ExplanationText(*explained, question->about, style) + said);
+        code != kExitDone)
+      return code;
     return EndOf(explained->predicted);
   }
   const auto plan = LoadPlan(args.against);
@@ -44,17 +48,21 @@ int RunExplain(const ExplainArgs& args) {
   if (!against.ok()) return Fail(OfAgainst(against.status()));
   for (const auto& note : against->predicted.notes) notes.push_back("--against: " + note);
   const std::string said = NotesOf(explained->predicted, notes);
-  if (const int code = Answer(ComparisonText(*explained, *against, question->about, style) + said); code != kExitDone) return code;
+  if (const int code = Answer(ComparisonText(*explained, *against, question->about, style) + said);
+      code != kExitDone)
+    return code;
   return EndOf(explained->predicted);
 }
 
 }  // namespace
 
 void AddExplain(CLI::App& app, Verb& chosen) {
-  CLI::App* verb = app.add_subcommand("explain", "where a plan's predicted time and memory go, or against a second plan");
+  CLI::App* verb =
+      app.add_subcommand("explain", "where a plan's predicted time and memory go, or against a second plan");
   const auto args = std::make_shared<ExplainArgs>();
   AddPlanQuestion(verb, args->question);
-  const CLI::Option* against = verb->add_option("--against", args->against, "a second plan, shown beside the first");
+  const CLI::Option* against =
+      verb->add_option("--against", args->against, "a second plan, shown beside the first");
   verb->callback([args, against, &chosen] {
     args->compares = against->count() > 0;
     chosen = [args] { return RunExplain(*args); };

@@ -52,7 +52,8 @@ PipelineRank DescribeRank(Predictor& predictor, const PlanPrediction& predicted,
   return rank;
 }
 
-// Seconds of a step in which each rank of the pipeline computes or waits for its tensor group; the rest it waits for others.
+// Seconds of a step in which each rank of the pipeline computes or waits for its tensor group; the rest it
+// waits for others.
 void FillBusy(Predictor& predictor, Explanation& explanation) {
   CostModel& costs = predictor.costs();
   const ParallelPlan& plan = explanation.predicted.plan;
@@ -61,7 +62,8 @@ void FillBusy(Predictor& predictor, Explanation& explanation) {
   for (std::size_t i = 0; i < explanation.ranks.size(); ++i) {
     const RankCosts& once = all.ranks[i];
     double busy = once.zero_s + once.norm_s + once.update_s;
-    for (std::size_t stage = i; stage < all.stages.size(); stage += all.ranks.size()) busy += microbatches * all.stages[stage].Total();
+    for (std::size_t stage = i; stage < all.stages.size(); stage += all.ranks.size())
+      busy += microbatches * all.stages[stage].Total();
     explanation.ranks[i].busy_s = std::min(busy, explanation.predicted.prediction.step_time_s);
   }
 }
@@ -70,9 +72,12 @@ void FillBusy(Predictor& predictor, Explanation& explanation) {
 std::vector<std::size_t> RanksToShow(const std::vector<PipelineRank>& ranks) {
   std::vector<std::size_t> shown;
   const auto busiest = static_cast<std::size_t>(
-      std::max_element(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) { return a.busy_s < b.busy_s; }) - ranks.begin());
+      std::max_element(ranks.begin(), ranks.end(),
+                       [](const auto& a, const auto& b) { return a.busy_s < b.busy_s; }) -
+      ranks.begin());
   const auto fullest = static_cast<std::size_t>(
-      std::max_element(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) { return a.memory_bytes < b.memory_bytes; }) -
+      std::max_element(ranks.begin(), ranks.end(),
+                       [](const auto& a, const auto& b) { return a.memory_bytes < b.memory_bytes; }) -
       ranks.begin());
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const bool near_an_end = i < kMostRanksShown / 2 || i + kMostRanksShown / 2 > ranks.size();
@@ -81,24 +86,27 @@ std::vector<std::size_t> RanksToShow(const std::vector<PipelineRank>& ranks) {
   return shown;
 }
 
-std::string Heading(std::string_view text, const BarStyle& style) { return Toned(text, Tone::kStrong, style) + "\n"; }
+std::string Heading(std::string_view text, const BarStyle& style) {
+  return Toned(text, Tone::kStrong, style) + "\n";
+}
 
 // "  LABEL  BAR  NUMBER  PERCENT"
-std::string Row(std::string_view label, double value, double whole, const std::string& number, const BarStyle& style) {
+std::string Row(std::string_view label, double value, double whole, const std::string& number,
+                const BarStyle& style) {
   const int width = std::max(10, style.columns - kLabel - kNumber - 12);
-  std::string line = fmt::format("  {:<{}}{} {:>{}} {:>7}", label, kLabel, Bar(value, whole, width, style), number, kNumber,
-                                 PercentText(value, whole));
+  std::string line = fmt::format("  {:<{}}{} {:>{}} {:>7}", label, kLabel, Bar(value, whole, width, style),
+                                 number, kNumber, PercentText(value, whole));
   return line + "\n";
 }
 
 std::string StepText(const Prediction& p) {
-  return fmt::format("time of a step: {} ({} to {}, 90% interval)", SecondsText(p.step_time_s), SecondsText(p.step_time_low_s),
-                     SecondsText(p.step_time_high_s));
+  return fmt::format("time of a step: {} ({} to {}, 90% interval)", SecondsText(p.step_time_s),
+                     SecondsText(p.step_time_low_s), SecondsText(p.step_time_high_s));
 }
 
 std::string MemoryText(const Prediction& p) {
-  return fmt::format("memory of the worst rank: {} of {}{}", BytesText(p.memory.Total()), BytesText(p.capacity_bytes),
-                     p.feasible ? "" : ", which does not fit");
+  return fmt::format("memory of the worst rank: {} of {}{}", BytesText(p.memory.Total()),
+                     BytesText(p.capacity_bytes), p.feasible ? "" : ", which does not fit");
 }
 
 std::string RankTable(const Explanation& plan, const BarStyle& style) {
@@ -112,16 +120,18 @@ std::string RankTable(const Explanation& plan, const BarStyle& style) {
   }
   const int fixed = 2 + 4 + 2 + static_cast<int>(layers + in_flight) + 4 + 2 * (kNumber + 3);
   const int width = std::clamp((style.columns - fixed) / 2, 4, 24);
-  std::string text = fmt::format("  {:>4}  {:<{}}  {:>{}}  {:<{}}  {}\n", "rank", "layers", layers, "in flight", in_flight, "busy",
-                                 width + kNumber + 1, "memory");
+  std::string text = fmt::format("  {:>4}  {:<{}}  {:>{}}  {:<{}}  {}\n", "rank", "layers", layers,
+                                 "in flight", in_flight, "busy", width + kNumber + 1, "memory");
   std::size_t expected = 0;
   for (const std::size_t i : shown) {
     const PipelineRank& rank = plan.ranks[i];
     if (i != expected) text += fmt::format("  {:>4}\n", "...");
     expected = i + 1;
-    text += fmt::format("  {:>4}  {:<{}}  {:>{}}  {} {:>{}}  {} {:>{}}\n", i, rank.layers, layers, rank.in_flight, in_flight,
-                        Bar(rank.busy_s, p.step_time_s, width, style), SecondsText(rank.busy_s), kNumber,
-                        Bar(Number(rank.memory_bytes), Number(capacity), width, style), BytesText(rank.memory_bytes), kNumber);
+    text +=
+        fmt::format("  {:>4}  {:<{}}  {:>{}}  {} {:>{}}  {} {:>{}}\n", i, rank.layers, layers, rank.in_flight,
+                    in_flight, Bar(rank.busy_s, p.step_time_s, width, style), SecondsText(rank.busy_s),
+                    kNumber, Bar(Number(rank.memory_bytes), Number(capacity), width, style),
+                    BytesText(rank.memory_bytes), kNumber);
   }
   return text;
 }
@@ -131,14 +141,14 @@ std::string Percent(double percent) {
 }
 
 // One line of a comparison: label, bar and number of each, and what changes from the second to the first.
-std::string CompareRow(std::string_view label, double a, double b, double whole, const std::string& a_text, const std::string& b_text,
-                       const std::string& difference, const BarStyle& style) {
+std::string CompareRow(std::string_view label, double a, double b, double whole, const std::string& a_text,
+                       const std::string& b_text, const std::string& difference, const BarStyle& style) {
   const int width = std::clamp((style.columns - kLabel - 2 * (kNumber + 3) - 20) / 2, 6, 30);
   // A ten-thousandth of the whole shows in no figure.
   const bool same = std::abs(a - b) < 1e-4 * whole;
   const std::string percent = same || !(b > 0) ? "" : Percent(100 * (a - b) / b);
-  std::string line = fmt::format("  {:<{}}{} {:>{}}  {} {:>{}}  ", label, kLabel, Bar(a, whole, width, style), a_text, kNumber,
-                                 Bar(b, whole, width, style), b_text, kNumber);
+  std::string line = fmt::format("  {:<{}}{} {:>{}}  {} {:>{}}  ", label, kLabel, Bar(a, whole, width, style),
+                                 a_text, kNumber, Bar(b, whole, width, style), b_text, kNumber);
   if (!same) line += Toned(difference + percent, a < b ? Tone::kGood : Tone::kBad, style);
   line.erase(line.find_last_not_of(' ') + 1);
   return line + "\n";
@@ -149,9 +159,11 @@ std::string CompareSeconds(std::string_view label, double a, double b, double wh
   return CompareRow(label, a, b, whole, SecondsText(a), SecondsText(b), difference, style);
 }
 
-std::string CompareBytes(std::string_view label, std::int64_t a, std::int64_t b, std::int64_t whole, const BarStyle& style) {
+std::string CompareBytes(std::string_view label, std::int64_t a, std::int64_t b, std::int64_t whole,
+                         const BarStyle& style) {
   const std::string difference = fmt::format("{}{}", a < b ? "-" : "+", BytesText(a < b ? b - a : a - b));
-  return CompareRow(label, Number(a), Number(b), Number(whole), BytesText(a), BytesText(b), difference, style);
+  return CompareRow(label, Number(a), Number(b), Number(whole), BytesText(a), BytesText(b), difference,
+                    style);
 }
 
 double Busiest(const Explanation& plan) {
@@ -188,13 +200,16 @@ absl::StatusOr<Explanation> Explain(Predictor& predictor, const ParallelPlan& pl
 std::string WhatBounds(const PlanPrediction& predicted) {
   const Prediction& p = predicted.prediction;
   auto parts = TimeParts(p.breakdown);
-  std::stable_sort(parts.begin(), parts.end(), [](const TimePart& a, const TimePart& b) { return a.seconds > b.seconds; });
-  std::string text = fmt::format("{} takes {} of the step", Sentence(std::string(parts[0].name)), PercentText(parts[0].seconds, p.step_time_s));
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const TimePart& a, const TimePart& b) { return a.seconds > b.seconds; });
+  std::string text = fmt::format("{} takes {} of the step", Sentence(std::string(parts[0].name)),
+                                 PercentText(parts[0].seconds, p.step_time_s));
   if (parts[1].seconds > 0.01 * p.step_time_s)
     text += fmt::format(", {} {}", parts[1].name, PercentText(parts[1].seconds, p.step_time_s));
   const std::int64_t left = p.capacity_bytes - p.memory.Total();
   if (left >= 0) {
-    text += fmt::format("; {} ({}) of a rank's memory stay free.", BytesText(left), PercentText(Number(left), Number(p.capacity_bytes)));
+    text += fmt::format("; {} ({}) of a rank's memory stay free.", BytesText(left),
+                        PercentText(Number(left), Number(p.capacity_bytes)));
   } else {
     text += fmt::format("; it needs {} ({}) more memory than a rank has.", BytesText(-left),
                         PercentText(Number(-left), Number(p.capacity_bytes)));
@@ -206,25 +221,31 @@ std::string ExplanationText(const Explanation& plan, const SearchQuestion& quest
   const Prediction& p = plan.predicted.prediction;
   std::string text = fmt::format("plan: {}  (predicted)\n\n", PlanText(plan.predicted.plan));
   text += Heading(StepText(p), style);
-  for (const TimePart& part : TimeParts(p.breakdown)) text += Row(part.name, part.seconds, p.step_time_s, SecondsText(part.seconds), style);
+  for (const TimePart& part : TimeParts(p.breakdown))
+    text += Row(part.name, part.seconds, p.step_time_s, SecondsText(part.seconds), style);
   text += "\n";
   text += Heading(MemoryText(p), style);
   const double whole = Number(std::max(p.capacity_bytes, p.memory.Total()));
-  for (const MemoryPart& part : MemoryParts(p.memory)) text += Row(part.name, Number(part.bytes), whole, BytesText(part.bytes), style);
+  for (const MemoryPart& part : MemoryParts(p.memory))
+    text += Row(part.name, Number(part.bytes), whole, BytesText(part.bytes), style);
   const std::int64_t left = p.capacity_bytes - p.memory.Total();
-  text += Row(left >= 0 ? "free" : "too much", Number(std::abs(left)), whole, BytesText(std::abs(left)), style);
+  text +=
+      Row(left >= 0 ? "free" : "too much", Number(std::abs(left)), whole, BytesText(std::abs(left)), style);
   text += "\n";
-  text += Heading(plan.ranks.size() == 1 ? "the one rank of the pipeline" : "the ranks of the pipeline", style);
+  text +=
+      Heading(plan.ranks.size() == 1 ? "the one rank of the pipeline" : "the ranks of the pipeline", style);
   text += RankTable(plan, style);
   text += fmt::format("\n{}\n\n", WhatBounds(plan.predicted));
-  return text + WorkloadText(question) + "\n" + ClusterText(question.cluster, RankCount(plan.predicted.plan)) + "\n";
+  return text + WorkloadText(question) + "\n" +
+         ClusterText(question.cluster, RankCount(plan.predicted.plan)) + "\n";
 }
 
-std::string ComparisonText(const Explanation& plan, const Explanation& against, const SearchQuestion& question, const BarStyle& style) {
+std::string ComparisonText(const Explanation& plan, const Explanation& against,
+                           const SearchQuestion& question, const BarStyle& style) {
   const Prediction& a = plan.predicted.prediction;
   const Prediction& b = against.predicted.prediction;
-  std::string text = fmt::format("first:  {}  (predicted)\nsecond: {}  (predicted)\n\n", PlanText(plan.predicted.plan),
-                                 PlanText(against.predicted.plan));
+  std::string text = fmt::format("first:  {}  (predicted)\nsecond: {}  (predicted)\n\n",
+                                 PlanText(plan.predicted.plan), PlanText(against.predicted.plan));
   text += Heading("time of a step, and what the first takes more or less", style);
   const double slower = std::max(a.step_time_s, b.step_time_s);
   const auto a_times = TimeParts(a.breakdown), b_times = TimeParts(b.breakdown);
@@ -242,12 +263,14 @@ std::string ComparisonText(const Explanation& plan, const Explanation& against, 
   text += Heading("busy time of the ranks of the pipeline", style);
   text += CompareSeconds("busiest rank", Busiest(plan), Busiest(against), slower, style);
   text += CompareSeconds("idlest rank", Idlest(plan), Idlest(against), slower, style);
-  text += fmt::format("\nfirst:  {}\nsecond: {}\n", WhatBounds(plan.predicted), WhatBounds(against.predicted));
+  text +=
+      fmt::format("\nfirst:  {}\nsecond: {}\n", WhatBounds(plan.predicted), WhatBounds(against.predicted));
   const double ratio = a.step_time_s / b.step_time_s;
   if (std::abs(ratio - 1) < 5e-4) {
     text += "Both take the same time.\n";
   } else {
-    text += fmt::format("The first takes {:.1f}% {} time than the second.\n", 100 * std::abs(ratio - 1), ratio < 1 ? "less" : "more");
+    text += fmt::format("The first takes {:.1f}% {} time than the second.\n", 100 * std::abs(ratio - 1),
+                        ratio < 1 ? "less" : "more");
   }
   return text + fmt::format("\n{}\n", WorkloadText(question));
 }

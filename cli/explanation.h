@@ -1,4 +1,5 @@
-// Where a plan's time and memory go, as bars: one plan, or two beside each other with the difference. Pure functions, thread-safe.
+// Where a plan's time and memory go, as bars: one plan, or two beside each other with the difference. Pure
+// functions, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +14,11 @@ namespace autocfg {
 
 // One rank of the pipeline; those that differ in tensor and data coordinate are equal.
 struct PipelineRank {
-  std::string layers;            // "0-11", with virtual stages "0-2, 24-26"
-  std::string in_flight;         // microbatches whose activations are kept at once, chunk by chunk: "8", "5+4"
+  std::string layers;  // "0-11", with virtual stages "0-2, 24-26"
+  // microbatches whose activations are kept at once, chunk by chunk: "8", "5+4"
+  std::string in_flight;
   std::int64_t memory_bytes = 0;
-  double busy_s = 0;             // of the step; the rest is waiting
+  double busy_s = 0;  // of the step; the rest is waiting
 };
 
 struct Explanation {
@@ -31,6 +33,7 @@ absl::StatusOr<Explanation> Explain(Predictor& predictor, const ParallelPlan& pl
 std::string WhatBounds(const PlanPrediction& predicted);
 
 std::string ExplanationText(const Explanation& plan, const SearchQuestion& question, const BarStyle& style);
-std::string ComparisonText(const Explanation& plan, const Explanation& against, const SearchQuestion& question, const BarStyle& style);
+std::string ComparisonText(const Explanation& plan, const Explanation& against,
+                           const SearchQuestion& question, const BarStyle& style);
 
 }  // namespace autocfg

@@ -15,7 +15,8 @@ namespace autocfg {
 // stays silent for 10 s).
 absl::StatusOr<std::string> ReadTextFile(const std::string& path);
 
-// A descriptor, the caller's to close, that reads a regular file or a pipe from its beginning; does not block. Waits for no writer.
+// A descriptor, the caller's to close, that reads a regular file or a pipe from its beginning; does not
+// block. Waits for no writer.
 absl::StatusOr<int> OpenToRead(const std::string& path);
 
 // OK where it is a regular file that can be opened for reading.

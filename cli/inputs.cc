@@ -79,7 +79,8 @@ absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_le
 
 absl::StatusOr<ClusterSpec> LoadCluster(const std::string& text, const GpuList& machine) {
   if (text.empty())
-    return absl::InvalidArgumentError("--cluster: empty; give local, a preset such as a100-80gb-sxm:1x8, or a file");
+    return absl::InvalidArgumentError(
+        "--cluster: empty; give local, a preset such as a100-80gb-sxm:1x8, or a file");
   const std::string_view preset = std::string_view(text).substr(0, text.find(':'));
   if (preset == "local") {
     const auto name = ParseClusterName(text);
@@ -112,23 +113,28 @@ absl::StatusOr<ClusterSpec> LoadDescribedCluster(const std::string& text) {
 namespace {
 
 // Slices of it, or all of it, on this machine's GPUs.
-absl::StatusOr<ClusterSpec> MeasuredOnGpus(const std::string& text, const ClusterSpec& cluster, const GpuList& machine) {
+absl::StatusOr<ClusterSpec> MeasuredOnGpus(const std::string& text, const ClusterSpec& cluster,
+                                           const GpuList& machine) {
   ClusterSpec here = cluster;
   const auto gpus = static_cast<std::int64_t>(machine.gpus.size());
-  here.local = cluster.groups.size() == 1 && cluster.groups.front().nodes == 1 && cluster.groups.front().gpus_per_node <= gpus;
+  here.local = cluster.groups.size() == 1 && cluster.groups.front().nodes == 1 &&
+               cluster.groups.front().gpus_per_node <= gpus;
   for (NodeGroup& group : here.groups) {
     DeviceSpec& device = group.device;
     if (device.kind != DeviceKind::kCuda) {
-      return absl::InvalidArgumentError(fmt::format("--device: cuda measures on GPUs, and the devices of --cluster {} are CPUs; give cpu", text));
+      return absl::InvalidArgumentError(fmt::format(
+          "--device: cuda measures on GPUs, and the devices of --cluster {} are CPUs; give cpu", text));
     }
     for (const GpuInfo& gpu : machine.gpus) {
       if (IsLike(device.name, gpu)) continue;
       return absl::InvalidArgumentError(
-          fmt::format("--cluster: {}: its devices are {}, and {} here is none: its plans cannot be measured on it; give --predict-only, or "
+          fmt::format("--cluster: {}: its devices are {}, and {} here is none: its plans cannot be measured "
+                      "on it; give --predict-only, or "
                       "--device paced to emulate it",
                       text, device.name.empty() ? "not named" : device.name, TextOf(gpu)));
     }
-    for (const GpuInfo& gpu : machine.gpus) device.memory_bytes = std::min(device.memory_bytes, gpu.memory_bytes);
+    for (const GpuInfo& gpu : machine.gpus)
+      device.memory_bytes = std::min(device.memory_bytes, gpu.memory_bytes);
     if (device.overhead_bytes == 0) device.overhead_bytes = kGpuOverheadBytes;
     group.ranks_per_core = 1;
   }
@@ -137,13 +143,15 @@ absl::StatusOr<ClusterSpec> MeasuredOnGpus(const std::string& text, const Cluste
 
 }  // namespace
 
-absl::StatusOr<ClusterSpec> MeasuredHere(const std::string& text, const ClusterSpec& cluster, const RunDevice& device) {
+absl::StatusOr<ClusterSpec> MeasuredHere(const std::string& text, const ClusterSpec& cluster,
+                                         const RunDevice& device) {
   if (device.name == "cuda") return MeasuredOnGpus(text, cluster, device.machine);
   for (const NodeGroup& group : cluster.groups) {
     if (group.device.kind != DeviceKind::kCpu) {
       const std::string why = device.notes.empty() ? "" : fmt::format(" ({})", fmt::join(device.notes, "; "));
       return absl::InvalidArgumentError(
-          fmt::format("--cluster: {}: its plans cannot be measured on this machine's CPUs{}; give --predict-only, or --device paced to "
+          fmt::format("--cluster: {}: its plans cannot be measured on this machine's CPUs{}; give "
+                      "--predict-only, or --device paced to "
                       "emulate it",
                       text, why));
     }
@@ -178,16 +186,21 @@ absl::StatusOr<Precision> LoadPrecision(const std::string& text) {
 absl::StatusOr<Precision> LoadGpuPrecision(const std::string& text) {
   const std::string name = text.empty() ? "bf16" : text;
   const auto precision = ParsePrecision(name);
-  if (!precision) return absl::InvalidArgumentError(fmt::format("--precision: '{}' is none; give bf16 or fp32", name));
-  if (name == "fp64") return absl::InvalidArgumentError("--precision: fp64 is for CPUs only; on a GPU give bf16 or fp32, or --device cpu");
-  if (name == "fp16") return absl::UnimplementedError("--precision: fp16 on a GPU is not supported yet; give bf16 or fp32");
+  if (!precision)
+    return absl::InvalidArgumentError(fmt::format("--precision: '{}' is none; give bf16 or fp32", name));
+  if (name == "fp64")
+    return absl::InvalidArgumentError(
+        "--precision: fp64 is for CPUs only; on a GPU give bf16 or fp32, or --device cpu");
+  if (name == "fp16")
+    return absl::UnimplementedError("--precision: fp16 on a GPU is not supported yet; give bf16 or fp32");
   return *precision;
 }
 
 absl::StatusOr<Precision> LoadPlannedPrecision(const std::string& text) {
   const auto precision = ParsePrecision(text.empty() ? "fp32" : text);
   if (!precision) {
-    return absl::InvalidArgumentError(fmt::format("--precision: '{}' is none; give fp64, fp32, bf16 or fp16", text));
+    return absl::InvalidArgumentError(
+        fmt::format("--precision: '{}' is none; give fp64, fp32, bf16 or fp16", text));
   }
   return *precision;
 }
@@ -230,7 +243,8 @@ absl::StatusOr<std::string> LoadDevice(const std::string& text, bool dry) {
         "--device: dry computes nothing, so that there is nothing to search by; give cpu");
   }
   return absl::InvalidArgumentError(
-      fmt::format("--device: '{}' is no device; give {}", text, dry ? "auto, cpu, cuda, paced or dry" : "auto, cpu, cuda or paced"));
+      fmt::format("--device: '{}' is no device; give {}", text,
+                  dry ? "auto, cpu, cuda, paced or dry" : "auto, cpu, cuda or paced"));
 }
 
 absl::StatusOr<AxisValues> LoadSpace(const std::vector<std::string>& texts) {

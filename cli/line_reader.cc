@@ -13,7 +13,8 @@
 namespace autocfg {
 
 absl::StatusOr<std::unique_ptr<LineReader>> LineReader::Open(const std::string& path, std::size_t most) {
-  if (path == "-") return std::unique_ptr<LineReader>(new LineReader("standard input", STDIN_FILENO, false, most));
+  if (path == "-")
+    return std::unique_ptr<LineReader>(new LineReader("standard input", STDIN_FILENO, false, most));
   const auto fd = OpenToRead(path);
   if (!fd.ok()) return fd.status();
   return std::unique_ptr<LineReader>(new LineReader(path, *fd, true, most));
@@ -39,7 +40,8 @@ absl::StatusOr<bool> LineReader::Fill() {
       pollfd pipe{fd_, POLLIN, 0};
       if (poll(&pipe, 1, -1) > 0 || errno == EINTR) continue;
     }
-    return absl::InvalidArgumentError(fmt::format("{}: cannot be read ({})", name_, std::generic_category().message(errno)));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: cannot be read ({})", name_, std::generic_category().message(errno)));
   }
 }
 

@@ -19,8 +19,8 @@ class LineReader {
   LineReader& operator=(const LineReader&) = delete;
 
   enum class Got : std::uint8_t { kLine, kTooLong, kEnd };
-  // The next line without its line feed; what stands behind the last line feed is a line where it is not empty. Waits for it.
-  // InvalidArgument where reading fails.
+  // The next line without its line feed; what stands behind the last line feed is a line where it is not
+  // empty. Waits for it. InvalidArgument where reading fails.
   absl::StatusOr<Got> Next(std::string& line);
 
   // Whether the next line is here already, so that nobody need be shown what was answered so far.
@@ -36,9 +36,9 @@ class LineReader {
   const int fd_;
   const bool owned_;
   const std::size_t most_;
-  std::string buffer_;      // what was read and not yet handed out begins at begin_
+  std::string buffer_;  // what was read and not yet handed out begins at begin_
   std::size_t begin_ = 0;
-  bool skipping_ = false;   // within a line that is too long
+  bool skipping_ = false;  // within a line that is too long
 };
 
 }  // namespace autocfg

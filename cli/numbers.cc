@@ -60,8 +60,10 @@ absl::StatusOr<double> ParseDuration(std::string_view name, std::string_view tex
   }
   double value = 0;
   if (!ParseAll(number, value) || !(value > 0) || !(value * unit <= kYear)) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: '{}' is not a time; give a number above 0, of seconds, or with s, m or h behind it, such as 90, 90s or 10m", name, text));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: '{}' is not a time; give a number above 0, of seconds, or with s, m or h behind it, "
+                    "such as 90, 90s or 10m",
+                    name, text));
   }
   return value * unit;
 }

@@ -15,7 +15,8 @@ namespace autocfg {
 
 void AddPlanQuestion(CLI::App* verb, PlanQuestionArgs& args) {
   verb->add_option("--model", args.model, "a preset, such as gpt3-175b, or a model's JSON file");
-  verb->add_option("--cluster", args.cluster, "a preset with its size, such as a100-80gb-sxm:64x8 (64 nodes of 8), or a file");
+  verb->add_option("--cluster", args.cluster,
+                   "a preset with its size, such as a100-80gb-sxm:64x8 (64 nodes of 8), or a file");
   verb->add_option("--global-batch", args.global_batch, "sequences per step");
   verb->add_option("--plan", args.plan, "such as tp=8,pp=8,dp=8,mbs=1,recompute=full");
   verb->add_option("--seq-len", args.seq_len, "tokens per sequence (default: the model's max_seq_len)");
@@ -42,7 +43,8 @@ absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args) {
   };
   for (const auto& [name, value, instead] :
        {Required{"--model", &args.model, "give a preset, such as gpt3-175b, or a file"},
-        Required{"--cluster", &args.cluster, "give a preset with its size, such as a100-80gb-sxm:64x8, or a file"},
+        Required{"--cluster", &args.cluster,
+                 "give a preset with its size, such as a100-80gb-sxm:64x8, or a file"},
         Required{"--global-batch", &args.global_batch, "give the sequences per step"},
         Required{"--plan", &args.plan, "give one such as tp=8,pp=8,dp=8,mbs=1"}}) {
     if (value->empty()) return absl::InvalidArgumentError(fmt::format("{} is missing; {}", name, instead));
@@ -68,15 +70,19 @@ absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args) {
   const Workload workload{*global_batch, seq_len != 0 ? seq_len : model->max_seq_len, *precision};
   auto predictor = Predictor::Create(*model, workload, *cluster);
   if (!predictor.ok()) return OfOption(predictor.status(), args.cluster);
-  if (std::string note = PrecisionNote(*cluster); args.precision.empty() && !note.empty()) notes.push_back(std::move(note));
-  return PlanQuestion{
-      {*std::move(model), *std::move(cluster), workload}, *std::move(plan), *std::move(predictor), std::move(notes)};
+  if (std::string note = PrecisionNote(*cluster); args.precision.empty() && !note.empty())
+    notes.push_back(std::move(note));
+  return PlanQuestion{{*std::move(model), *std::move(cluster), workload},
+                      *std::move(plan),
+                      *std::move(predictor),
+                      std::move(notes)};
 }
 
 int EndOf(const PlanPrediction& predicted) {
   if (predicted.prediction.feasible) return kExitDone;
   return Fail(kExitNegative,
-              fmt::format("--plan: {} does not fit; use a smaller mbs, recompute=full or more ranks", PlanText(predicted.plan)));
+              fmt::format("--plan: {} does not fit; use a smaller mbs, recompute=full or more ranks",
+                          PlanText(predicted.plan)));
 }
 
 std::string NotesOf(const PlanPrediction& predicted, const std::vector<std::string>& notes) {
@@ -94,7 +100,8 @@ std::string NotesOf(const PlanPrediction& predicted, const std::vector<std::stri
 absl::Status OfOption(const absl::Status& status, std::string_view cluster) {
   // "cluster of NAME: ..." and "cluster: ...": what a cluster lacks to be predicted.
   const std::string text = Text(status);
-  const std::string_view after_cluster = text.starts_with("cluster") ? std::string_view(text).substr(7) : std::string_view();
+  const std::string_view after_cluster =
+      text.starts_with("cluster") ? std::string_view(text).substr(7) : std::string_view();
   if (!cluster.empty() && (after_cluster.starts_with(": ") || after_cluster.starts_with(" of "))) {
     const auto colon = after_cluster.find(": ");
     return {status.code(), fmt::format("--cluster: {}{}", cluster, after_cluster.substr(colon))};

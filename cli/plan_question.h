@@ -1,4 +1,5 @@
-// What `predict` and `explain` are asked: a model, a described cluster, a workload and a plan, and the predictor that answers. Not thread-safe.
+// What `predict` and `explain` are asked: a model, a described cluster, a workload and a plan, and the
+// predictor that answers. Not thread-safe.
 #pragma once
 
 #include <string>
@@ -32,14 +33,16 @@ struct PlanQuestion {
 // Errors name the option.
 absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args);
 
-// How a command ends whose plan was predicted: kExitDone where it fits, else kExitNegative after the one line of error, whose figures and notes
-// are in the answer.
+// How a command ends whose plan was predicted: kExitDone where it fits, else kExitNegative after the one line
+// of error, whose figures and notes are in the answer.
 int EndOf(const PlanPrediction& predicted);
 
-// `notes` as lines of the answer where the plan does not fit, so that its error stays alone; else said at once, and nothing.
+// `notes` as lines of the answer where the plan does not fit, so that its error stays alone; else said at
+// once, and nothing.
 std::string NotesOf(const PlanPrediction& predicted, const std::vector<std::string>& notes);
 
-// What a predictor says of a field, said of the option that it came from; of a cluster, with `cluster`, what that option was given.
+// What a predictor says of a field, said of the option that it came from; of a cluster, with `cluster`, what
+// that option was given.
 absl::Status OfOption(const absl::Status& status, std::string_view cluster = "");
 
 }  // namespace autocfg

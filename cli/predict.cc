@@ -1,4 +1,5 @@
-// autocfg predict: what a plan would take on a described cluster, without hardware; one plan, or a file of requests.
+// autocfg predict: what a plan would take on a described cluster, without hardware; one plan, or a file of
+// requests.
 #include <unistd.h>
 
 #include <cstdio>
@@ -44,7 +45,8 @@ int RunRequests(const PredictArgs& args) {
   std::string given = FirstGiven(args.question);
   if (given.empty() && !args.trace.empty()) given = "--trace";
   if (!given.empty())
-    return Fail(kExitUsage, fmt::format("--requests and {} exclude each other; each request names its own", given));
+    return Fail(kExitUsage,
+                fmt::format("--requests and {} exclude each other; each request names its own", given));
   const auto reader = LineReader::Open(args.requests, kMostRequestBytes);
   if (!reader.ok()) return Fail(kExitUsage, fmt::format("--requests: {}", Text(reader.status())));
   PredictorCache predictors;
@@ -86,14 +88,19 @@ int RunPredict(const PredictArgs& args) {
   if (!args.trace.empty()) {
     const auto trace = question->predictor.TraceOf(question->plan);
     if (!trace.ok()) return Fail(Where("--trace", trace.status()));
-    const TraceOrigin origin{.kind = TraceKind::kPredicted, .device = "", .cluster = question->about.cluster.name, .slice = std::nullopt};
-    if (auto status = WriteFileAtomically(args.trace, ChromeTrace(trace->program, trace->step.rows, origin)); !status.ok())
+    const TraceOrigin origin{.kind = TraceKind::kPredicted,
+                             .device = "",
+                             .cluster = question->about.cluster.name,
+                             .slice = std::nullopt};
+    if (auto status = WriteFileAtomically(args.trace, ChromeTrace(trace->program, trace->step.rows, origin));
+        !status.ok())
       return Fail(kExitNegative, fmt::format("--trace: {}", Text(status)));
   }
   const std::string notes = NotesOf(*predicted, predicted->notes);
   std::string text;
   if (args.json) {
-    nlohmann::ordered_json json{{"plan", PlanJson(predicted->plan)}, {"plan_text", PlanText(predicted->plan)}};
+    nlohmann::ordered_json json{{"plan", PlanJson(predicted->plan)},
+                                {"plan_text", PlanText(predicted->plan)}};
     json.update(PredictionJson(predicted->prediction, predicted->throughput));
     json["notes"] = predicted->notes;
     text = json.dump(2) + "\n";
@@ -107,12 +114,15 @@ int RunPredict(const PredictArgs& args) {
 }  // namespace
 
 void AddPredict(CLI::App& app, Verb& chosen) {
-  CLI::App* verb = app.add_subcommand("predict", "what a plan would take on a described cluster, without hardware");
+  CLI::App* verb =
+      app.add_subcommand("predict", "what a plan would take on a described cluster, without hardware");
   const auto args = std::make_shared<PredictArgs>();
   AddPlanQuestion(verb, args->question);
   const CLI::Option* requests = verb->add_option("--requests", args->requests,
-                   "in place of all these: a file of requests, one JSON object a line (- for standard input); one answer a line");
-  verb->add_option("--trace", args->trace, "write what every rank does when here (Chrome trace, for Perfetto)");
+                                                 "in place of all these: a file of requests, one JSON object "
+                                                 "a line (- for standard input); one answer a line");
+  verb->add_option("--trace", args->trace,
+                   "write what every rank does when here (Chrome trace, for Perfetto)");
   verb->add_flag("--json", args->json, "the answer as JSON");
   verb->callback([args, requests, &chosen] {
     args->many = requests->count() > 0;

@@ -64,14 +64,16 @@ std::string Rejected(const v1::Counts& counts) {
   return line == kTitle ? "" : text + line.substr(0, line.size() - 2) + "\n";
 }
 
-// How the times of a measured candidate came about. What a slice took is no step time of the plan: that stays predicted.
+// How the times of a measured candidate came about. What a slice took is no step time of the plan: that stays
+// predicted.
 std::string MeasuredHow(const v1::Candidate& candidate, const SearchQuestion& question) {
   if (candidate.measured().slice()) return "predicted; measured: one rank alone, a slice";
   return question.device == "paced" ? "measured on the paced device: emulated" : "measured";
 }
 
 std::string MemoryOf(const v1::Prediction& predicted) {
-  return fmt::format("{} of {}", BytesText(predicted.memory_bytes().total()), BytesText(predicted.memory_bytes().capacity()));
+  return fmt::format("{} of {}", BytesText(predicted.memory_bytes().total()),
+                     BytesText(predicted.memory_bytes().capacity()));
 }
 
 std::string PlanLine(const v1::Candidate& best, std::string_view how) {
@@ -92,9 +94,11 @@ std::string BestText(const v1::Candidate& best, const SearchQuestion& question) 
   if (!best.has_measured()) return PredictedBest(best, question);
   const auto& measured = best.measured();
   const auto& predicted = best.predicted();
-  std::vector<std::vector<std::string>> rows = {{"", measured.slice() ? "measured (the slice)" : "measured", "predicted (90% interval)"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"", measured.slice() ? "measured (the slice)" : "measured", "predicted (90% interval)"}};
   rows.push_back({"step time", MeasuredTime(best), PredictedTime(predicted)});
-  rows.push_back({"tokens per second", measured.slice() ? "-" : Tokens(question.workload, measured.median_step_time_s()),
+  rows.push_back({"tokens per second",
+                  measured.slice() ? "-" : Tokens(question.workload, measured.median_step_time_s()),
                   Tokens(question.workload, predicted.step_time_s())});
   rows.push_back({"memory per rank",
                   fmt::format("{} peak, {} beside it", BytesText(measured.peak_memory_bytes()),
@@ -102,10 +106,13 @@ std::string BestText(const v1::Candidate& best, const SearchQuestion& question) 
                   MemoryOf(predicted)});
   std::string text = PlanLine(best, MeasuredHow(best, question)) + Table(rows);
   text += fmt::format("  median of {} steps, +- half the 95% interval", measured.step_time_s_size());
-  if (measured.slice()) return text + "; the plan is larger than this machine, which corrects its prediction by a slice\n";
+  if (measured.slice())
+    return text + "; the plan is larger than this machine, which corrects its prediction by a slice\n";
   if (question.device == "paced") return text + "; every op took its modelled time\n";
-  if (const double ranks = measured.ranks_per_device(); ranks > 0) return text + fmt::format("; {:g} rank{} per GPU\n", ranks, ranks == 1 ? "" : "s");
-  return text + fmt::format("; {:g} rank{} per core\n", measured.ranks_per_core(), measured.ranks_per_core() == 1 ? "" : "s");
+  if (const double ranks = measured.ranks_per_device(); ranks > 0)
+    return text + fmt::format("; {:g} rank{} per GPU\n", ranks, ranks == 1 ? "" : "s");
+  return text + fmt::format("; {:g} rank{} per core\n", measured.ranks_per_core(),
+                            measured.ranks_per_core() == 1 ? "" : "s");
 }
 
 // What was trained, and on what.
@@ -115,14 +122,17 @@ std::string MachineText(const SearchQuestion& question) {
   const std::int64_t ranks = RankCount(cluster);
   std::string text = WorkloadText(question) + "\n";
   const bool here = question.coordinator.empty();
-  text += fmt::format("{}, {} rank{}", here ? "machine: this one" : "machines: the workers of " + question.coordinator, CountText(ranks),
-                      ranks == 1 ? "" : "s");
+  text += fmt::format("{}, {} rank{}",
+                      here ? "machine: this one" : "machines: the workers of " + question.coordinator,
+                      CountText(ranks), ranks == 1 ? "" : "s");
   if (!cluster.groups.empty()) {
     const NodeGroup& group = cluster.groups.front();
-    text += fmt::format(" on {} {}, {} a rank", here ? "its" : "their", group.device.name.empty() ? "cpu" : group.device.name,
+    text += fmt::format(" on {} {}, {} a rank", here ? "its" : "their",
+                        group.device.name.empty() ? "cpu" : group.device.name,
                         BytesText(group.device.memory_bytes));
     if (group.ranks_per_core > 1)
-      text += fmt::format(", {:g} ranks per {}", group.ranks_per_core, group.device.kind == DeviceKind::kCuda ? "GPU" : "core");
+      text += fmt::format(", {:g} ranks per {}", group.ranks_per_core,
+                          group.device.kind == DeviceKind::kCuda ? "GPU" : "core");
   }
   return text + "\n";
 }
@@ -140,8 +150,10 @@ std::string RunnersUp(const v1::Recommendation& answer, bool predict_only) {
   }
   if (!slices) return Table(rows);
   return Table(rows) +
-         "  a slice is one rank run alone: it shows how fast that rank computes, not how long the others keep it waiting,\n"
-         "  so it is no step time of the plan; it corrects the predictions, and by these all plans are ranked\n";
+         "  a slice is one rank run alone: it shows how fast that rank computes, not how long the others "
+         "keep it waiting,\n"
+         "  so it is no step time of the plan; it corrects the predictions, and by these all plans are "
+         "ranked\n";
 }
 
 }  // namespace
@@ -150,11 +162,15 @@ std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std
   if (answer.stopped().empty()) return "";
   const std::int64_t left = answer.plans_left(), measured = answer.counts().measured();
   const bool by_time = answer.stopped() == "time_budget";
-  const std::string limit = by_time ? fmt::format("the time budget of {:g} s", time_budget_s) : fmt::format("--max-trials {}", max_trials);
+  const std::string limit = by_time ? fmt::format("the time budget of {:g} s", time_budget_s)
+                                    : fmt::format("--max-trials {}", max_trials);
   const std::string plans = fmt::format("{} plan{}", CountText(left), left == 1 ? "" : "s");
-  const std::string_view more = by_time ? "give more time to have them measured" : "allow more trials to have them measured";
-  if (measured == 0) return fmt::format("nothing was measured: {} ended before the first of {} was; {}", limit, plans, more);
-  return fmt::format("{} ended the search with {} left that it would have measured, {} measured; {}", limit, plans, CountText(measured), more);
+  const std::string_view more =
+      by_time ? "give more time to have them measured" : "allow more trials to have them measured";
+  if (measured == 0)
+    return fmt::format("nothing was measured: {} ended before the first of {} was; {}", limit, plans, more);
+  return fmt::format("{} ended the search with {} left that it would have measured, {} measured; {}", limit,
+                     plans, CountText(measured), more);
 }
 
 std::string ShortPlan(const std::string& plan_text, std::size_t most) {
@@ -170,7 +186,8 @@ std::string ShortPlan(const std::string& plan_text, std::size_t most) {
   // Whole numbers of layers, with the sign behind them.
   const std::size_t room = most > others ? most - others : 0;
   const std::size_t last = room == 0 ? std::string::npos : split.rfind('+', room - 1);
-  const std::string shown = plan_text.substr(0, begin) + (last == std::string::npos ? "" : split.substr(0, last + 1)) + cut + rest;
+  const std::string shown =
+      plan_text.substr(0, begin) + (last == std::string::npos ? "" : split.substr(0, last + 1)) + cut + rest;
   return shown.size() < plan_text.size() ? shown : plan_text;
 }
 
@@ -182,7 +199,8 @@ std::string Shown(std::string_view text, std::size_t most) {
   }
   if (shown.size() <= most) return shown;
   std::size_t end = most;
-  while (end > 0 && (static_cast<unsigned char>(shown[end]) & 0xC0u) == 0x80u) --end;  // not within a character of UTF-8
+  // not within a character of UTF-8
+  while (end > 0 && (static_cast<unsigned char>(shown[end]) & 0xC0u) == 0x80u) --end;
   return shown.substr(0, end) + "...";
 }
 
@@ -220,22 +238,25 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
   }
   text += MachineText(question);
   const auto& counts = answer.counts();
-  text += fmt::format("plans: {} enumerated = {} illegal + {} out of memory + {} predicted", CountText(counts.enumerated()),
-                      CountText(counts.illegal()), CountText(counts.out_of_memory()), CountText(counts.predicted()));
-  text += question.predict_only ? std::string("\n") : fmt::format("; {} measured\n", CountText(counts.measured()));
+  text += fmt::format("plans: {} enumerated = {} illegal + {} out of memory + {} predicted",
+                      CountText(counts.enumerated()), CountText(counts.illegal()),
+                      CountText(counts.out_of_memory()), CountText(counts.predicted()));
+  text += question.predict_only ? std::string("\n")
+                                : fmt::format("; {} measured\n", CountText(counts.measured()));
   text += Rejected(counts);
   text += fmt::format("search: {} of wall time, {} of it planning on one core", SecondsText(answer.wall_s()),
                       SecondsText(answer.plan_cpu_s()));
   if (!question.predict_only) {
-    text += fmt::format("; {} of rank time\n        (measuring every plan: {}, predicted)", SecondsText(answer.device_s()),
-                        SecondsText(answer.exhaustive_device_s()));
+    text += fmt::format("; {} of rank time\n        (measuring every plan: {}, predicted)",
+                        SecondsText(answer.device_s()), SecondsText(answer.exhaustive_device_s()));
   }
   if (const std::int64_t reused = answer.reused_op_times(); reused > 0) {
-    text += fmt::format("\n  {} op time{} from an earlier study on the same GPUs with the same build", CountText(reused),
-                        reused == 1 ? " is" : "s are");
+    text += fmt::format("\n  {} op time{} from an earlier study on the same GPUs with the same build",
+                        CountText(reused), reused == 1 ? " is" : "s are");
   }
   if (!answer.stopped().empty()) {
-    text += fmt::format("\n  ended by {}, with {} plan{} left that it would have measured", answer.stopped() == "time_budget" ? "its time budget" : "--max-trials",
+    text += fmt::format("\n  ended by {}, with {} plan{} left that it would have measured",
+                        answer.stopped() == "time_budget" ? "its time budget" : "--max-trials",
                         CountText(answer.plans_left()), answer.plans_left() == 1 ? "" : "s");
   }
   text += "\n";

@@ -20,10 +20,12 @@ std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion&
 // One sentence where a limit ended the search with plans left that it would have measured; empty without.
 std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std::int64_t max_trials);
 
-// A plan's text for a table: the stages of a long split are left out, from the end. Never longer than `most` for the sake of its split.
+// A plan's text for a table: the stages of a long split are left out, from the end. Never longer than `most`
+// for the sake of its split.
 std::string ShortPlan(const std::string& plan_text, std::size_t most);
 
-// Text that comes from elsewhere, for a terminal: on one line, without control characters, of `most` bytes at most.
+// Text that comes from elsewhere, for a terminal: on one line, without control characters, of `most` bytes at
+// most.
 std::string Shown(std::string_view text, std::size_t most);
 
 // A cell of a table is cut behind so many bytes.

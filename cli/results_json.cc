@@ -61,7 +61,8 @@ Json VersionsJson(const std::string& device) {
   return Json{{"autocfg", Version()}, {"build_id", BuildId()}, {"engine", device == "cuda" ? "cuda" : "cpu"}};
 }
 
-Json PredictionJson(const v1::Prediction& prediction, const ParallelPlan& plan, const SearchQuestion& question) {
+Json PredictionJson(const v1::Prediction& prediction, const ParallelPlan& plan,
+                    const SearchQuestion& question) {
   const Throughput rates =
       ThroughputOf(question.model, question.workload, question.cluster, plan, prediction.step_time_s());
   Json json = PredictionJson(FromProto(prediction), rates);
@@ -76,12 +77,14 @@ Json MeasurementJson(const v1::Measurement& measurement, const SearchQuestion& q
               {"build_id", measurement.build_id()},
               {"device_fingerprint", measurement.device_fingerprint()},
               {"tokens_per_s", measurement.slice() ? Json(nullptr)  // one rank's time is not the step's
-                                                   : Json(TokensPerSecond(question.workload, measurement.median_step_time_s()))},
+                                                   : Json(TokensPerSecond(question.workload,
+                                                                          measurement.median_step_time_s()))},
               {"planned_memory_bytes", measurement.planned_memory_bytes()},
               {"peak_memory_bytes", measurement.peak_memory_bytes()},
               {"device_overhead_bytes", measurement.device_overhead_bytes()},
               {"ranks_per_core", measurement.ranks_per_core()},
-              {"ranks_per_gpu", measurement.ranks_per_device() > 0 ? Json(measurement.ranks_per_device()) : Json(nullptr)},
+              {"ranks_per_gpu",
+               measurement.ranks_per_device() > 0 ? Json(measurement.ranks_per_device()) : Json(nullptr)},
               {"slice", measurement.slice()},
               {"emulated", question.device == "paced"},
               {"build_id", measurement.build_id()},

@@ -21,9 +21,9 @@ struct SearchQuestion {
   ModelSpec model;
   ClusterSpec cluster;
   Workload workload;
-  std::string device = "cpu";  // that measures: cpu, cuda, or paced, which emulates the cluster
-  bool predict_only = false;   // nothing is measured
-  std::string coordinator = {};  // whose workers measured; empty: this machine did
+  std::string device = "cpu";           // that measures: cpu, cuda, or paced, which emulates the cluster
+  bool predict_only = false;            // nothing is measured
+  std::string coordinator = {};         // whose workers measured; empty: this machine did
   std::vector<std::string> notes = {};  // what was assumed, and what else to know of the answer
 };
 
@@ -33,7 +33,8 @@ nlohmann::ordered_json VersionsJson(const std::string& device);
 // As search/text/prediction_json.h has it, with tokens_per_s of the whole plan.
 nlohmann::ordered_json PredictionJson(const v1::Prediction& prediction, const ParallelPlan& plan,
                                       const SearchQuestion& question);
-// `slice`: one rank was measured alone, so that there are no tokens per second; `emulated`: on the paced device.
+// `slice`: one rank was measured alone, so that there are no tokens per second; `emulated`: on the paced
+// device.
 nlohmann::ordered_json MeasurementJson(const v1::Measurement& measurement, const SearchQuestion& question);
 // InvalidArgument where a plan in the answer is none.
 absl::StatusOr<nlohmann::ordered_json> CandidateJson(const v1::Candidate& candidate,

@@ -12,8 +12,10 @@ Connection Connect(const std::string& target) {
 absl::Status ErrorOf(const Connection& connection, const grpc::Status& status) {
   const absl::Status said = ToAbsl(status);
   const bool unreachable = absl::IsUnavailable(said) || absl::IsDeadlineExceeded(said);
-  if (!unreachable || connection.channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY) return said;
-  return {said.code(), fmt::format("{}: no coordinator answers there ({})", connection.target, status.error_message())};
+  if (!unreachable || connection.channel->GetState(/*try_to_connect=*/false) == GRPC_CHANNEL_READY)
+    return said;
+  return {said.code(),
+          fmt::format("{}: no coordinator answers there ({})", connection.target, status.error_message())};
 }
 
 }  // namespace autocfg

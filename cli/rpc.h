@@ -17,10 +17,12 @@ struct Connection {
   std::shared_ptr<grpc::Channel> channel;
 };
 
-// Connects with the first call. Requires a target that CheckTarget (proto/rpc/channel.h) lets pass, insecure ones as well: that is the caller's to ask.
+// Connects with the first call. Requires a target that CheckTarget (proto/rpc/channel.h) lets pass, insecure
+// ones as well: that is the caller's to ask.
 Connection Connect(const std::string& target);
 
-// Unavailable and DeadlineExceeded, where it is the connection that failed, say that nobody answers at the target; others are the server's own words.
+// Unavailable and DeadlineExceeded, where it is the connection that failed, say that nobody answers at the
+// target; others are the server's own words.
 absl::Status ErrorOf(const Connection& connection, const grpc::Status& status);
 
 // `method`: of `stub`, such as &v1::StudyService::Stub::GetStudy.
@@ -30,7 +32,8 @@ absl::StatusOr<Response> Ask(const Connection& connection, Stub& stub, Method me
   grpc::ClientContext context;
   context.set_deadline(DeadlineIn(deadline_s));
   Response response;
-  if (const grpc::Status status = (stub.*method)(&context, request, &response); !status.ok()) return ErrorOf(connection, status);
+  if (const grpc::Status status = (stub.*method)(&context, request, &response); !status.ok())
+    return ErrorOf(connection, status);
   return response;
 }
 

@@ -1,4 +1,5 @@
-// autocfg search: finds the fastest plan that fits, with the coordinator and a worker inside this process, or with those of --coordinator.
+// autocfg search: finds the fastest plan that fits, with the coordinator and a worker inside this process, or
+// with those of --coordinator.
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -32,11 +33,12 @@
 namespace autocfg {
 namespace {
 
-// A coordinator that is being started again is asked for a finished study's answer so many times, a second apart.
+// A coordinator that is being started again is asked for a finished study's answer so many times, a second
+// apart.
 constexpr int kReadAgain = 60;
 
-// Makes the study, or finds the unfinished one of the same question, and sets it going. `alone`: other unfinished ones wait, so that nothing else
-// is measured meanwhile.
+// Makes the study, or finds the unfinished one of the same question, and sets it going. `alone`: other
+// unfinished ones wait, so that nothing else is measured meanwhile.
 absl::StatusOr<v1::Study> Begin(StudyClient& client, const v1::SearchSpec& spec, bool alone) {
   v1::CreateStudyRequest create;
   create.set_request_id(NewRequestId());
@@ -63,26 +65,31 @@ absl::StatusOr<v1::Study> Begin(StudyClient& client, const v1::SearchSpec& spec,
   return study;
 }
 
-std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer, const SearchRequest& request) {
+std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer,
+                        const SearchRequest& request) {
   const SearchQuestion& question = request.question;
   if (args.service.remote() && !request.question.predict_only)
-    return fmt::format("{} trials{} --study {}", args.program, AsWritten(args.service), LastPart(answer.study()));
+    return fmt::format("{} trials{} --study {}", args.program, AsWritten(args.service),
+                       LastPart(answer.study()));
   if (!args.output.empty() && ReplaceablePath(args.output).ok() && question.cluster.local)
     return fmt::format("{} train --input {} --steps 10{}", args.program, ShellWord(args.output),
                        args.device == "cpu" || args.device == "cuda" ? " --device " + args.device : "");
   const std::string plan = answer.best().plan_text();
-  const std::string workload =
-      fmt::format("--model {} --global-batch {} --seq-len {} --precision {}", ShellWord(args.model),
-                  question.workload.global_batch, question.workload.seq_len, Name(question.workload.precision));
+  const std::string workload = fmt::format("--model {} --global-batch {} --seq-len {} --precision {}",
+                                           ShellWord(args.model), question.workload.global_batch,
+                                           question.workload.seq_len, Name(question.workload.precision));
   if (question.predict_only && IsDescribed(question))
-    return fmt::format("{} explain {} --cluster {} --plan {}", args.program, workload, ShellWord(args.cluster), plan);
+    return fmt::format("{} explain {} --cluster {} --plan {}", args.program, workload,
+                       ShellWord(args.cluster), plan);
   std::string how;
   if (args.device == "cpu" || args.device == "cuda") how = " --device " + args.device;
   if (question.device == "paced") how = fmt::format(" --device paced --cluster {}", ShellWord(args.cluster));
   // The plan is larger than this machine, whether a slice of it was measured or not.
   const auto& group = question.cluster.groups.front();
-  const std::int64_t at_once = request.spec.machine_ranks() > 0 ? request.spec.machine_ranks() : group.gpus_per_node;
-  if (!question.cluster.local && !IsDescribed(question) && RankCount(question.cluster) > at_once) how += " --slice 0,0";
+  const std::int64_t at_once =
+      request.spec.machine_ranks() > 0 ? request.spec.machine_ranks() : group.gpus_per_node;
+  if (!question.cluster.local && !IsDescribed(question) && RankCount(question.cluster) > at_once)
+    how += " --slice 0,0";
   return fmt::format("{} train {} --plan {} --steps 10{}", args.program, workload, plan, how);
 }
 
@@ -104,7 +111,8 @@ int Present(const SearchArgs& args, const v1::Recommendation& answer, const Sear
   return kExitDone;
 }
 
-// Ranks that are run together: all of them where they are, else those of the node that this machine stands for, as far as it has GPUs for them.
+// Ranks that are run together: all of them where they are, else those of the node that this machine stands
+// for, as far as it has GPUs for them.
 std::int64_t RanksAtOnce(const SearchRequest& request) {
   const SearchQuestion& question = request.question;
   if (question.cluster.local || question.device == "paced") return RankCount(question.cluster);
@@ -118,22 +126,28 @@ std::vector<std::string> LoadNotes(const SearchRequest& request, std::int64_t sl
   const std::int64_t ranks = RankCount(request.question.cluster);
   const std::int64_t machine = request.spec.machine_ranks();
   if (machine > 0) {
-    notes.push_back(fmt::format("this machine has {} of the {} GPUs of a node: of larger plans a slice is measured, one rank alone", machine,
-                                request.question.cluster.groups.front().gpus_per_node));
+    notes.push_back(fmt::format(
+        "this machine has {} of the {} GPUs of a node: of larger plans a slice is measured, one rank alone",
+        machine, request.question.cluster.groups.front().gpus_per_node));
   } else if (slots < ranks) {
-    notes.push_back(fmt::format("this machine stands for one node of {} rank{}: of larger plans a slice is measured, one rank alone", slots,
-                                slots == 1 ? "" : "s"));
+    notes.push_back(fmt::format(
+        "this machine stands for one node of {} rank{}: of larger plans a slice is measured, one rank alone",
+        slots, slots == 1 ? "" : "s"));
   }
   if (request.question.device == "cuda") {
-    if (std::string note = SharedGpusNote(slots, request.machine); !note.empty()) notes.push_back(std::move(note));
+    if (std::string note = SharedGpusNote(slots, request.machine); !note.empty())
+      notes.push_back(std::move(note));
     return notes;
   }
   const auto cores = static_cast<std::int64_t>(PhysicalCores().size());
   if (slots > cores && slots < ranks) {
-    notes.push_back(fmt::format("{} rank{} run{} at once, one on each core, in place of a node's {}: what is timed is a rank, not ranks that share a core",
-                                cores, cores == 1 ? "" : "s", cores == 1 ? "s" : "", slots));
+    notes.push_back(
+        fmt::format("{} rank{} run{} at once, one on each core, in place of a node's {}: what is timed is a "
+                    "rank, not ranks that share a core",
+                    cores, cores == 1 ? "" : "s", cores == 1 ? "s" : "", slots));
   } else if (slots > cores) {
-    notes.push_back(fmt::format("{} ranks share {} core{}; plans are compared as loaded as that", slots, cores, cores == 1 ? "" : "s"));
+    notes.push_back(fmt::format("{} ranks share {} core{}; plans are compared as loaded as that", slots,
+                                cores, cores == 1 ? "" : "s"));
   }
   return notes;
 }
@@ -143,7 +157,8 @@ bool Follow(StudyWatcher& watcher, const Interrupt& interrupt, double budget_s, 
   ProgressDisplay display(stderr);
   const auto began = std::chrono::steady_clock::now();
   WatchNotes notes(target);
-  while (!interrupt.requested() && !watcher.WaitForEnd(0.2) && watcher.Latest().state() != v1::STUDY_STATE_PAUSED) {
+  while (!interrupt.requested() && !watcher.WaitForEnd(0.2) &&
+         watcher.Latest().state() != v1::STUDY_STATE_PAUSED) {
     const v1::Study latest = watcher.Latest();
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began;
     if (display.active()) {
@@ -178,16 +193,23 @@ Ended Conclude(const SearchArgs& args, StudyClient& client, StudyWatcher& watche
   const v1::Study study = watcher.Latest();
   if (const absl::Status status = watcher.status(); !status.ok()) {
     if (!args.service.remote()) return {{}, Fail(Where("the embedded coordinator", status))};
-    return {{}, Fail(ExitCodeOf(status), fmt::format("{}; study {} goes on there once it answers again: autocfg watch{} --study {}", Text(status),
-                                                     LastPart(study.name()), AsWritten(args.service), LastPart(study.name())))};
+    return {{},
+            Fail(ExitCodeOf(status),
+                 fmt::format("{}; study {} goes on there once it answers again: autocfg watch{} --study {}",
+                             Text(status), LastPart(study.name()), AsWritten(args.service),
+                             LastPart(study.name())))};
   }
   if (study.state() == v1::STUDY_STATE_PAUSED) {
-    return {{}, Fail(kExitNegative, fmt::format("study {} is paused{}; the same command goes on with it", LastPart(study.name()),
-                                                study.message().empty() ? "" : ": " + study.message()))};
+    return {{},
+            Fail(kExitNegative,
+                 fmt::format("study {} is paused{}; the same command goes on with it", LastPart(study.name()),
+                             study.message().empty() ? "" : ": " + study.message()))};
   }
   if (study.state() != v1::STUDY_STATE_DONE) {
-    return {{}, Fail(kExitNegative, fmt::format("study {} {}: {}", LastPart(study.name()), StateText(study.state()),
-                                                study.message().empty() ? "see autocfg trials" : study.message()))};
+    return {
+        {},
+        Fail(kExitNegative, fmt::format("study {} {}: {}", LastPart(study.name()), StateText(study.state()),
+                                        study.message().empty() ? "see autocfg trials" : study.message()))};
   }
   auto answer = Patiently([&] { return client.GetRecommendation(study.name()); });
   if (!answer.ok()) return {{}, Fail(answer.status())};
@@ -199,16 +221,23 @@ Ended Conclude(const SearchArgs& args, StudyClient& client, StudyWatcher& watche
 int PresentEnded(const SearchArgs& args, const Ended& ended, SearchRequest& request) {
   if (!ended.answer) return ended.exit_code;
   const TrialEnds& trials = ended.trials;
-  const std::string see = fmt::format("autocfg trials{} --study {}", AsWritten(args.service), LastPart(ended.answer->study()));
+  const std::string see =
+      fmt::format("autocfg trials{} --study {}", AsWritten(args.service), LastPart(ended.answer->study()));
   if (trials.without_answer > 0) {
     request.question.notes.push_back(fmt::format("{}; see {}", TextOf(trials), see));
     Note(request.question.notes.back());
   }
   if (trials.answered == 0 && trials.without_answer > 0) {
     const int code = Present(args, *ended.answer, request);
-    return code != kExitDone ? code : Fail(kExitNegative, fmt::format("no trial gave an answer, so that the best plan is one by prediction alone; see {}", see));
+    return code != kExitDone
+               ? code
+               : Fail(kExitNegative,
+                      fmt::format(
+                          "no trial gave an answer, so that the best plan is one by prediction alone; see {}",
+                          see));
   }
-  if (std::string note = StopNote(*ended.answer, request.spec.time_budget_s(), request.spec.max_trials()); !note.empty()) {
+  if (std::string note = StopNote(*ended.answer, request.spec.time_budget_s(), request.spec.max_trials());
+      !note.empty()) {
     Note(note);
     request.question.notes.push_back(std::move(note));
   }
@@ -240,8 +269,10 @@ int SearchHere(const SearchArgs& args, SearchRequest& request) {
   if (!Follow(watcher, interrupt, request.spec.time_budget_s(), service->address())) {
     watcher.Stop();
     service->Stop();
-    return Fail(kExitNegative, fmt::format("interrupted; study {} keeps what was measured, and the same command goes on with it",
-                                           LastPart(study->name())));
+    return Fail(
+        kExitNegative,
+        fmt::format("interrupted; study {} keeps what was measured, and the same command goes on with it",
+                    LastPart(study->name())));
   }
   const Ended ended = Conclude(args, client, watcher);
   service->Stop();
@@ -260,7 +291,10 @@ int SearchThere(const SearchArgs& args, SearchRequest& request) {
   if (!Follow(watcher, interrupt, request.spec.time_budget_s(), args.service.coordinator)) {
     watcher.Stop();
     const std::string where = fmt::format("{} --study {}", AsWritten(args.service), LastPart(study->name()));
-    return Fail(kExitNegative, fmt::format("interrupted; the study goes on: autocfg watch{0} follows it, autocfg cancel{0} ends it", where));
+    return Fail(
+        kExitNegative,
+        fmt::format("interrupted; the study goes on: autocfg watch{0} follows it, autocfg cancel{0} ends it",
+                    where));
   }
   return PresentEnded(args, Conclude(args, client, watcher), request);
 }
@@ -285,24 +319,33 @@ int RunSearch(const SearchArgs& args) {
 }  // namespace
 
 void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
-  CLI::App* verb = app.add_subcommand("search", "find the fastest plan that fits, by measuring or by prediction alone");
+  CLI::App* verb =
+      app.add_subcommand("search", "find the fastest plan that fits, by measuring or by prediction alone");
   const auto args = std::make_shared<SearchArgs>();
   args->program = program;
   verb->add_option("--model", args->model, "a preset, or a model's JSON file");
-  verb->add_option("--cluster", args->cluster, "local, local:1xRANKS, a preset with its size such as a100-80gb-sxm:64x8, or a file")->capture_default_str();
+  verb->add_option("--cluster", args->cluster,
+                   "local, local:1xRANKS, a preset with its size such as a100-80gb-sxm:64x8, or a file")
+      ->capture_default_str();
   verb->add_option("--global-batch", args->global_batch, "sequences per step");
   verb->add_option("--seq-len", args->seq_len, "tokens per sequence (default: the model's max_seq_len)");
-  verb->add_option("--precision", args->precision, "fp32 (default on the CPU) or fp64; on GPUs bf16 (default) or fp32; of predicted and emulated clusters bf16 (default) and fp16 too");
+  verb->add_option("--precision", args->precision,
+                   "fp32 (default on the CPU) or fp64; on GPUs bf16 (default) or fp32; of predicted and "
+                   "emulated clusters bf16 (default) and fp16 too");
   verb->add_option("--space", args->space,
-                   "AXIS=V1,V2: only these values of tp, pp, dp, mbs, vpp, schedule, split, recompute, ...; repeatable")
+                   "AXIS=V1,V2: only these values of tp, pp, dp, mbs, vpp, schedule, split, recompute, ...; "
+                   "repeatable")
       ->allow_extra_args(false);
   verb->add_flag("--exhaustive", args->exhaustive, "measure every plan that fits");
   verb->add_option("--max-trials", args->max_trials, "measure at most so many plans");
   verb->add_option("--time-budget", args->time_budget, "such as 90s, 10m, 1h");
-  verb->add_option("--device", args->device, "auto (a GPU where one can be used, else the CPU), cpu, cuda, or paced (emulates --cluster on this machine)");
+  verb->add_option("--device", args->device,
+                   "auto (a GPU where one can be used, else the CPU), cpu, cuda, or paced (emulates "
+                   "--cluster on this machine)");
   verb->add_option("--output", args->output, "write the answer here as JSON, for train --input");
   verb->add_flag("--json", args->json, "the answer as JSON");
-  verb->add_flag("--predict-only", args->predict_only, "measure nothing: the fastest by prediction, of any cluster");
+  verb->add_flag("--predict-only", args->predict_only,
+                 "measure nothing: the fastest by prediction, of any cluster");
   AddServiceOptions(verb, args->service);
   verb->callback([args, &chosen] { chosen = [args] { return RunSearch(*args); }; });
 }

@@ -21,7 +21,8 @@
 namespace autocfg {
 namespace {
 
-// What the server says of a field of the request, said of the option that it came from; what a cluster lacks, of what was given as one.
+// What the server says of a field of the request, said of the option that it came from; what a cluster lacks,
+// of what was given as one.
 absl::Status OfOption(const absl::Status& status, std::string_view cluster) {
   struct Field {
     std::string_view name, option, subject;
@@ -62,12 +63,13 @@ absl::Status CheckPredictOnly(const SearchArgs& args) {
 }
 
 // The device, the cluster and the precision, each of which follows from those before.
-absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* pool, std::string asked, SearchRequest& request,
-                         Precision& precision) {
+absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* pool, std::string asked,
+                         SearchRequest& request, Precision& precision) {
   SearchQuestion& question = request.question;
-  // Of a pool, `local` stands for its workers, however many nodes they are; which, is known once the device is.
+  // Of a pool, `local` stands for its workers, however many nodes they are; which, is known once the device
+  // is.
   const bool pooled = pool != nullptr && IsLocalName(args.cluster) && asked != "paced";
-  auto cluster = pooled            ? LocalCluster()
+  auto cluster = pooled             ? LocalCluster()
                  : asked == "paced" ? LoadDescribedCluster(args.cluster)
                                     : LoadCluster(args.cluster);
   if (!cluster.ok()) return cluster.status();
@@ -75,33 +77,38 @@ absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* pool, std::st
   // What is only predicted from its figures needs no device, and CPUs are measured on CPUs.
   const bool on_cpus = question.cluster.groups.front().device.kind == DeviceKind::kCpu;
   if (asked == "auto" && !question.cluster.local && (question.predict_only || on_cpus)) asked = "cpu";
-  auto device = pool != nullptr ? ChooseDevice(*pool, asked, args.precision) : ChooseDevice(asked, args.precision);
+  auto device =
+      pool != nullptr ? ChooseDevice(*pool, asked, args.precision) : ChooseDevice(asked, args.precision);
   if (!device.ok()) return device.status();
   question.device = device->name;
   question.notes = device->notes;
   if (IsDescribed(question)) {
-    if (std::string note = PrecisionNote(question.cluster); args.precision.empty() && !note.empty()) question.notes.push_back(std::move(note));
-    if (std::string note = AssumeTypicalFigures(question.cluster); !note.empty()) question.notes.push_back(std::move(note));
+    if (std::string note = PrecisionNote(question.cluster); args.precision.empty() && !note.empty())
+      question.notes.push_back(std::move(note));
+    if (std::string note = AssumeTypicalFigures(question.cluster); !note.empty())
+      question.notes.push_back(std::move(note));
   } else {
     const bool local_gpus = question.cluster.local && device->name == "cuda";
-    cluster = pooled       ? PoolCluster(*pool, *device, args.cluster)
-              : local_gpus ? LoadCluster(args.cluster, device->machine)
+    cluster = pooled            ? PoolCluster(*pool, *device, args.cluster)
+              : local_gpus      ? LoadCluster(args.cluster, device->machine)
               : pool != nullptr ? MeasuredOn(*pool, args.cluster, question.cluster, *device)
                                 : MeasuredHere(args.cluster, question.cluster, *device);
     if (!cluster.ok()) return cluster.status();
     question.cluster = *std::move(cluster);
   }
-  const auto loaded = IsDescribed(question)       ? LoadPredictedPrecision(args.precision, question.cluster)
+  const auto loaded = IsDescribed(question)    ? LoadPredictedPrecision(args.precision, question.cluster)
                       : device->name == "cuda" ? LoadGpuPrecision(args.precision)
                                                : LoadPrecision(args.precision);
   if (!loaded.ok()) return loaded.status();
   precision = *loaded;
   if (pool != nullptr) {
-    if (!question.cluster.local && !IsDescribed(question)) request.spec.set_machine_ranks(SlotsOf(*pool, question.device));
+    if (!question.cluster.local && !IsDescribed(question))
+      request.spec.set_machine_ranks(SlotsOf(*pool, question.device));
     return absl::OkStatus();
   }
   const auto gpus = static_cast<std::int64_t>(device->machine.gpus.size());
-  if (gpus > 0 && !question.cluster.local && gpus < question.cluster.groups.front().gpus_per_node) request.spec.set_machine_ranks(gpus);
+  if (gpus > 0 && !question.cluster.local && gpus < question.cluster.groups.front().gpus_per_node)
+    request.spec.set_machine_ranks(gpus);
   request.machine = std::move(device->machine);
   return absl::OkStatus();
 }
@@ -166,7 +173,8 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   spec.set_predict_only(args.predict_only);
   spec.set_device(question.device);
   // As the server will judge it, before there is a database.
-  if (const auto problem = ParseSearchSpec(spec); !problem.ok()) return OfOption(problem.status(), args.cluster);
+  if (const auto problem = ParseSearchSpec(spec); !problem.ok())
+    return OfOption(problem.status(), args.cluster);
   if (!model->rope_scaling.empty()) question.notes.push_back(RopeScalingNote(*model));
   return request;
 }

@@ -14,7 +14,8 @@
 namespace autocfg {
 
 struct SearchArgs {
-  std::string model, cluster = "local", global_batch, seq_len, precision, device, max_trials, time_budget, output;
+  std::string model, cluster = "local", global_batch, seq_len, precision, device, max_trials, time_budget,
+                     output;
   ServiceOptions service;
   std::vector<std::string> space;
   bool exhaustive = false;

@@ -15,18 +15,21 @@ void AddServiceOptions(CLI::App* verb, ServiceOptions& options) {
 
 absl::Status Check(const ServiceOptions& options) {
   if (options.remote() && !options.database.empty()) {
-    return absl::InvalidArgumentError("--coordinator and --db exclude each other: a coordinator has a database of its own");
+    return absl::InvalidArgumentError(
+        "--coordinator and --db exclude each other: a coordinator has a database of its own");
   }
   if (options.remote()) return Where("--coordinator", CheckTarget(options.coordinator, options.insecure));
   if (options.insecure) {
-    return absl::InvalidArgumentError("--insecure is for a --coordinator on another machine; give that, or leave it out");
+    return absl::InvalidArgumentError(
+        "--insecure is for a --coordinator on another machine; give that, or leave it out");
   }
   return absl::OkStatus();
 }
 
 std::string AsWritten(const ServiceOptions& options) {
   if (options.remote())
-    return fmt::format(" --coordinator {}{}", ShellWord(options.coordinator), options.insecure ? " --insecure" : "");
+    return fmt::format(" --coordinator {}{}", ShellWord(options.coordinator),
+                       options.insecure ? " --insecure" : "");
   return options.database.empty() ? "" : fmt::format(" --db {}", ShellWord(options.database));
 }
 

@@ -61,7 +61,8 @@ absl::StatusOr<v1::Study> StudyClient::GetStudy(const std::string& name) {
 absl::StatusOr<v1::Recommendation> StudyClient::GetRecommendation(const std::string& study) {
   v1::GetRecommendationRequest request;
   request.set_study(study);
-  return Ask<v1::Recommendation>(connection_, *stub_, &Stub::GetRecommendation, request, kRecommendDeadlineSeconds);
+  return Ask<v1::Recommendation>(connection_, *stub_, &Stub::GetRecommendation, request,
+                                 kRecommendDeadlineSeconds);
 }
 
 absl::StatusOr<std::vector<v1::Study>> StudyClient::ListStudies() {
@@ -69,7 +70,8 @@ absl::StatusOr<std::vector<v1::Study>> StudyClient::ListStudies() {
   v1::ListStudiesRequest request;
   request.set_page_size(kPageSize);
   do {
-    auto page = Ask<v1::ListStudiesResponse>(connection_, *stub_, &Stub::ListStudies, request, kDeadlineSeconds);
+    auto page =
+        Ask<v1::ListStudiesResponse>(connection_, *stub_, &Stub::ListStudies, request, kDeadlineSeconds);
     if (!page.ok()) return page.status();
     for (auto& study : *page->mutable_studies()) studies.push_back(std::move(study));
     request.set_page_token(page->next_page_token());
@@ -83,7 +85,8 @@ absl::StatusOr<std::vector<v1::Trial>> StudyClient::ListTrials(const std::string
   request.set_parent(study);
   request.set_page_size(kPageSize);
   do {
-    auto page = Ask<v1::ListTrialsResponse>(connection_, *stub_, &Stub::ListTrials, request, kDeadlineSeconds);
+    auto page =
+        Ask<v1::ListTrialsResponse>(connection_, *stub_, &Stub::ListTrials, request, kDeadlineSeconds);
     if (!page.ok()) return page.status();
     for (auto& trial : *page->mutable_trials()) trials.push_back(std::move(trial));
     request.set_page_token(page->next_page_token());

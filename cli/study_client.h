@@ -1,4 +1,5 @@
-// The StudyService as functions with StatusOr. Unavailable where nobody answers, as ErrorOf of cli/rpc.h says. Thread-safe.
+// The StudyService as functions with StatusOr. Unavailable where nobody answers, as ErrorOf of cli/rpc.h
+// says. Thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,8 @@ constexpr int kPage = 200;
 
 absl::StatusOr<std::unique_ptr<StudyReader>> StudyReader::Open(const ServiceOptions& options) {
   if (auto status = Check(options); !status.ok()) return status;
-  if (options.remote()) return std::unique_ptr<StudyReader>(new StudyReader("", nullptr, options.coordinator));
+  if (options.remote())
+    return std::unique_ptr<StudyReader>(new StudyReader("", nullptr, options.coordinator));
   const std::string& database = options.database;
   const auto path = DatabasePath(database);
   if (!path.ok()) return path.status();

@@ -1,5 +1,6 @@
-// Studies and trials for the verbs that only read: from --coordinator, or through the socket of the search that has the database
-// open, else, and once that search has gone, from the file, without a lock. Use from one thread.
+// Studies and trials for the verbs that only read: from --coordinator, or through the socket of the search
+// that has the database open, else, and once that search has gone, from the file, without a lock. Use from
+// one thread.
 #pragma once
 
 #include <memory>
@@ -16,8 +17,8 @@ namespace autocfg {
 
 class StudyReader {
  public:
-  // Of --coordinator, else of a database: the default one is read as if empty where no search has made it yet. NotFound where a named file is
-  // missing; otherwise as OpenSqliteStoreReadOnly says.
+  // Of --coordinator, else of a database: the default one is read as if empty where no search has made it
+  // yet. NotFound where a named file is missing; otherwise as OpenSqliteStoreReadOnly says.
   static absl::StatusOr<std::unique_ptr<StudyReader>> Open(const ServiceOptions& options);
   ~StudyReader();
 
@@ -26,7 +27,8 @@ class StudyReader {
   // The study that --study names, or the newest where it is empty. InvalidArgument, NotFound.
   absl::StatusOr<v1::Study> StudyNamed(const std::string& text);
   absl::StatusOr<std::vector<v1::Trial>> Trials(std::int64_t study);
-  // "failed: MESSAGE" where the study's calibration ended without a result; else empty. Of a coordinator's study, the study's own message says it.
+  // "failed: MESSAGE" where the study's calibration ended without a result; else empty. Of a coordinator's
+  // study, the study's own message says it.
   absl::StatusOr<std::string> CalibrationFailure(std::int64_t study);
 
   // As StateText, but "interrupted" where the study was running and no search has the database open any more.

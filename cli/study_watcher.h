@@ -19,8 +19,8 @@ inline constexpr double kRemotePatienceSeconds = 600;
 
 class StudyWatcher {
  public:
-  // `patience_s`: how long a coordinator that does not answer is asked again. `visit`, where there is one, is called with each event, on the watcher's
-  // thread.
+  // `patience_s`: how long a coordinator that does not answer is asked again. `visit`, where there is one, is
+  // called with each event, on the watcher's thread.
   StudyWatcher(const std::string& target, std::string study, double patience_s = 5,
                std::function<void(const v1::StudyEvent&)> visit = nullptr);
   ~StudyWatcher();  // Stop()

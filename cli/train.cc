@@ -46,7 +46,8 @@ namespace autocfg {
 namespace {
 
 struct TrainArgs {
-  std::string model, plan, input, global_batch, seq_len, precision, data, device, cluster, init, save, trace, slice;
+  std::string model, plan, input, global_batch, seq_len, precision, data, device, cluster, init, save, trace,
+      slice;
   std::string seed = "1", steps;
   std::string lr = "3e-4", min_lr = "0", lr_schedule = "constant", warmup_steps = "0", weight_decay = "0.1",
               beta1 = "0.9", beta2 = "0.95", adam_eps = "1e-8", clip_norm = "1.0";
@@ -99,17 +100,21 @@ absl::StatusOr<v1::OptimizerSpec> LoadOptimizer(const TrainArgs& args) {
 // The preset of this many GPUs at least that an emulated run takes where none is named.
 std::string DefaultEmulated(const ParallelPlan& plan) {
   constexpr double kMostNodes = 1e6;
-  const double ranks = static_cast<double>(plan.tp) * static_cast<double>(plan.pp) * static_cast<double>(plan.dp);
+  const double ranks =
+      static_cast<double>(plan.tp) * static_cast<double>(plan.pp) * static_cast<double>(plan.dp);
   const double nodes = std::clamp(std::ceil(ranks / 8), 1.0, kMostNodes);
   return fmt::format("a100-80gb-sxm:{:.0f}x8", nodes);
 }
 
 // What the paced device stands for; empty on any other device.
-absl::StatusOr<std::optional<ClusterSpec>> LoadEmulated(const TrainArgs& args, const std::optional<BestPlan>& input,
-                                                        const ParallelPlan& plan, std::vector<std::string>& notes) {
+absl::StatusOr<std::optional<ClusterSpec>> LoadEmulated(const TrainArgs& args,
+                                                        const std::optional<BestPlan>& input,
+                                                        const ParallelPlan& plan,
+                                                        std::vector<std::string>& notes) {
   if (args.device != "paced") {
     if (args.cluster.empty()) return std::nullopt;
-    return absl::InvalidArgumentError("--cluster: only --device paced takes one, which it emulates; leave it out");
+    return absl::InvalidArgumentError(
+        "--cluster: only --device paced takes one, which it emulates; leave it out");
   }
   if (args.cluster.empty() && input && input->cluster) return input->cluster;
   const std::string name = args.cluster.empty() ? DefaultEmulated(plan) : args.cluster;
@@ -138,12 +143,14 @@ absl::StatusOr<std::optional<v1::Slice>> LoadSlice(const std::string& text, cons
 }
 
 // The precision that is named, else that of --input, else what the device does by itself.
-absl::StatusOr<Precision> LoadRunPrecision(const TrainArgs& args, const std::optional<BestPlan>& input, TrainRun& run) {
+absl::StatusOr<Precision> LoadRunPrecision(const TrainArgs& args, const std::optional<BestPlan>& input,
+                                           TrainRun& run) {
   const bool of_input = args.precision.empty() && input;
   const std::string name = of_input ? std::string(Name(input->workload.precision)) : args.precision;
   if (run.emulated) {
     if (name.empty()) {
-      if (std::string note = PrecisionNote(*run.emulated); !note.empty()) run.notes.push_back(std::move(note));
+      if (std::string note = PrecisionNote(*run.emulated); !note.empty())
+        run.notes.push_back(std::move(note));
     }
     return LoadPredictedPrecision(name, *run.emulated);
   }
@@ -156,7 +163,8 @@ absl::StatusOr<Precision> LoadRunPrecision(const TrainArgs& args, const std::opt
   auto precision = LoadPrecision(name);
   if (of_input && absl::IsUnimplemented(precision.status())) {
     return absl::UnimplementedError(
-        fmt::format("--input: {}: its workload is {}, which on the CPU is not supported yet; give --device paced (every op takes its modelled "
+        fmt::format("--input: {}: its workload is {}, which on the CPU is not supported yet; give --device "
+                    "paced (every op takes its modelled "
                     "time) or dry (counts memory), or --precision fp32",
                     args.input, name));
   }
@@ -208,7 +216,8 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
   }
   const auto asked = LoadDevice(args.device, /*dry=*/true);
   if (!asked.ok()) return asked.status();
-  auto device = ChooseDevice(*asked, args.precision.empty() && input ? Name(input->workload.precision) : args.precision);
+  auto device = ChooseDevice(
+      *asked, args.precision.empty() && input ? Name(input->workload.precision) : args.precision);
   if (!device.ok()) return device.status();
   loaded.device = device->name;
   loaded.machine = std::move(device->machine);
@@ -242,7 +251,8 @@ absl::Status ResolvePlan(TrainRun& run, const OpTimeModel& times) {
   if (!checked.ok()) return checked.status();
   const bool automatic = checked->split == SplitMode::kAuto;
   for (const auto& note : Notes(plan)) run.notes.push_back(note);
-  CostModel costs(model, workload, run.emulated.value_or(ClusterSpec{}), std::shared_ptr<const OpTimeModel>(&times, [](const auto*) {}));
+  CostModel costs(model, workload, run.emulated.value_or(ClusterSpec{}),
+                  std::shared_ptr<const OpTimeModel>(&times, [](const auto*) {}));
   plan = ResolveSplit(costs, *checked);
   if (automatic) run.notes.push_back(fmt::format("split=auto is {}", SplitText(plan)));
   return absl::OkStatus();
@@ -251,8 +261,9 @@ absl::Status ResolvePlan(TrainRun& run, const OpTimeModel& times) {
 // FailedPrecondition, with the bytes and the region, where a rank's arena is larger than its capacity.
 absl::Status CheckFits(const TrainRun& train, std::int64_t capacity) {
   const BestPlan& run = train.what;
-  const MemoryBytes memory = train.slice ? RankMemory(run.model, run.workload, run.plan, train.slice->pipeline())
-                                         : WorstRankMemory(run.model, run.workload, run.plan);
+  const MemoryBytes memory = train.slice
+                                 ? RankMemory(run.model, run.workload, run.plan, train.slice->pipeline())
+                                 : WorstRankMemory(run.model, run.workload, run.plan);
   if (memory.Arena() <= capacity) return absl::OkStatus();
   const std::pair<const char*, std::int64_t> regions[] = {
       {"parameters", memory.parameters}, {"gradients", memory.gradients},
@@ -271,12 +282,14 @@ absl::Status CheckFits(const TrainRun& train, std::int64_t capacity) {
 // What makes no sense together.
 absl::Status CheckTogether(const TrainArgs& args, const TrainRun& run) {
   if (run.device != "cpu" && run.device != "cuda" && !args.save.empty()) {
-    return absl::InvalidArgumentError(fmt::format("--save: the {} device computes no weights; leave it out", run.device));
+    return absl::InvalidArgumentError(
+        fmt::format("--save: the {} device computes no weights; leave it out", run.device));
   }
   if (run.slice && !args.save.empty())
     return absl::InvalidArgumentError("--save: a slice has the weights of one rank alone; leave it out");
   if (run.device == "dry" && !args.trace.empty())
-    return absl::InvalidArgumentError("--trace: the dry device takes no time; leave it out, or give --device paced");
+    return absl::InvalidArgumentError(
+        "--trace: the dry device takes no time; leave it out, or give --device paced");
   return absl::OkStatus();
 }
 
@@ -293,10 +306,12 @@ absl::Status CheckFiles(const TrainArgs& args) {
   if (!args.trace.empty()) {
     if (auto status = CheckWritable(args.trace); !status.ok()) return Where("--trace", status);
     std::error_code ignored;
-    const auto place = [&](const std::string& file) { return std::filesystem::weakly_canonical(std::filesystem::absolute(file, ignored), ignored); };
+    const auto place = [&](const std::string& file) {
+      return std::filesystem::weakly_canonical(std::filesystem::absolute(file, ignored), ignored);
+    };
     if (!args.save.empty() && place(args.trace) == place(args.save)) {
-      return absl::InvalidArgumentError(
-          fmt::format("--trace: {} is the file of --save too, which would be overwritten; give another", args.trace));
+      return absl::InvalidArgumentError(fmt::format(
+          "--trace: {} is the file of --save too, which would be overwritten; give another", args.trace));
     }
   }
   return absl::OkStatus();
@@ -335,7 +350,10 @@ absl::Status WriteTrace(const std::string& file, const TrainRun& run, const JobR
     }
   }
   const Program program = Lower(run.what.model, run.what.workload, run.what.plan);
-  TraceOrigin origin{.kind = run.emulated ? TraceKind::kEmulated : TraceKind::kMeasured, .device = run.device, .cluster = "", .slice = std::nullopt};
+  TraceOrigin origin{.kind = run.emulated ? TraceKind::kEmulated : TraceKind::kMeasured,
+                     .device = run.device,
+                     .cluster = "",
+                     .slice = std::nullopt};
   if (run.emulated) origin.cluster = run.emulated->name;
   if (run.slice) origin.slice = {run.slice->tensor(), run.slice->pipeline()};
   return WriteFileAtomically(file, ChromeTrace(program, rows, origin));
@@ -360,10 +378,12 @@ absl::StatusOr<Capacity> CapacityOf(const TrainRun& run) {
 // On what this machine makes of the run.
 void AddLoadNotes(TrainRun& run, std::int64_t ranks, std::size_t cores) {
   if (run.device == "cpu" && ranks > static_cast<std::int64_t>(cores)) {
-    run.notes.push_back(fmt::format("{} ranks share {} core{}; times are not those of {} cores", ranks, cores, cores == 1 ? "" : "s", ranks));
+    run.notes.push_back(fmt::format("{} ranks share {} core{}; times are not those of {} cores", ranks, cores,
+                                    cores == 1 ? "" : "s", ranks));
   }
   if (run.device != "cuda") return;
-  if (std::string note = SharedGpusNote(ranks, run.machine); !note.empty()) run.notes.push_back(std::move(note));
+  if (std::string note = SharedGpusNote(ranks, run.machine); !note.empty())
+    run.notes.push_back(std::move(note));
   std::vector<std::string> used = UuidsOf(run.machine);
   used.resize(std::min(used.size(), static_cast<std::size_t>(ranks)));
   const std::chrono::seconds now{0};
@@ -402,7 +422,8 @@ int RunTrain(const TrainArgs& args) {
   if (auto status = CheckTogether(args, run); !status.ok()) return Fail(status);
   if (auto status = CheckFiles(args); !status.ok()) return Fail(kExitUsage, Text(status));
   if (run.device != "dry") {
-    if (auto status = CheckFits(run, capacity->bytes - capacity->overhead_bytes); !status.ok()) return Fail(kExitNegative, Text(status));
+    if (auto status = CheckFits(run, capacity->bytes - capacity->overhead_bytes); !status.ok())
+      return Fail(kExitNegative, Text(status));
   }
 
   v1::Job job = MakeTrainJob(run.what.model, run.what.workload, run.what.plan, run.device);
@@ -434,7 +455,8 @@ int RunTrain(const TrainArgs& args) {
             trainer.empty() ? "autocfg-trainer" : trainer));
   }
   const Interrupt interrupt;
-  TrainDisplay display(args.json, (run.device == "cpu" || run.device == "cuda") && !run.slice, *steps, run.what.workload);
+  TrainDisplay display(args.json, (run.device == "cpu" || run.device == "cuda") && !run.slice, *steps,
+                       run.what.workload);
   LaunchHooks hooks;
   hooks.cancel = &interrupt.flag();
   // Once the ranks run: what they refuse at their start is one line of error, alone.
@@ -456,15 +478,18 @@ int RunTrain(const TrainArgs& args) {
   auto summary = SummaryOf(result, run.what.workload);
   if (!summary.ok()) return Fail(summary.status());
   if (run.slice) summary->tokens_per_s = std::nullopt;  // one rank's time is not the step's
-  RunDescription description{run.what.model, run.what.workload, PlanText(run.what.plan), run.device, RankCount(run.what.plan)};
+  RunDescription description{run.what.model, run.what.workload, PlanText(run.what.plan), run.device,
+                             RankCount(run.what.plan)};
   description.slice = run.slice;
   if (run.emulated) description.emulated = run.emulated->name.empty() ? "unnamed" : run.emulated->name;
   if (!args.trace.empty()) {
-    if (auto status = WriteTrace(args.trace, run, result); !status.ok()) return Fail(kExitNegative, fmt::format("--trace: {}", Text(status)));
+    if (auto status = WriteTrace(args.trace, run, result); !status.ok())
+      return Fail(kExitNegative, fmt::format("--trace: {}", Text(status)));
   }
   const int code = Answer(args.json ? TrainJson(*summary, description).dump(2) + "\n"
                                     : TrainReport(*summary, description));
-  if (const std::string divergence = Divergence(*summary); code == kExitDone && !run.slice && !divergence.empty()) {
+  if (const std::string divergence = Divergence(*summary);
+      code == kExitDone && !run.slice && !divergence.empty()) {
     return Fail(kExitNegative,
                 fmt::format("the run diverged at {}; use a smaller --lr, more --warmup-steps or --clip-norm",
                             divergence));
@@ -483,10 +508,15 @@ void AddTrain(CLI::App& app, Verb& chosen) {
   verb->add_option("--steps", args->steps, "steps to train");
   verb->add_option("--global-batch", args->global_batch, "sequences per step (default: dp*mbs)");
   verb->add_option("--seq-len", args->seq_len, "tokens per sequence (default: the model's max_seq_len)");
-  verb->add_option("--precision", args->precision, "on the CPU fp32 (default) or fp64; on GPUs bf16 (default) or fp32; with --device dry any of four, with paced bf16 by default");
+  verb->add_option("--precision", args->precision,
+                   "on the CPU fp32 (default) or fp64; on GPUs bf16 (default) or fp32; with --device dry any "
+                   "of four, with paced bf16 by default");
   verb->add_option("--data", args->data, "tokens: .u16, .u32, else bytes (default: a seeded pattern)");
-  verb->add_option("--device", args->device, "auto (a GPU where one can be used, else the CPU), cpu, cuda, dry (counts memory, computes nothing), or paced (every op takes its modelled time)");
-  verb->add_option("--cluster", args->cluster, "what --device paced emulates: a preset with its size, or a file");
+  verb->add_option("--device", args->device,
+                   "auto (a GPU where one can be used, else the CPU), cpu, cuda, dry (counts memory, "
+                   "computes nothing), or paced (every op takes its modelled time)");
+  verb->add_option("--cluster", args->cluster,
+                   "what --device paced emulates: a preset with its size, or a file");
   verb->add_option("--init", args->init, "start from these weights (safetensors)");
   verb->add_option("--save", args->save, "write the weights here at the end (safetensors)");
   verb->add_option("--seed", args->seed, "of the initial weights and the pattern")->capture_default_str();
@@ -502,8 +532,10 @@ void AddTrain(CLI::App& app, Verb& chosen) {
   verb->add_option("--clip-norm", args->clip_norm, "bound of the gradient norm; 0 = none")
       ->capture_default_str();
   verb->add_flag("--json", args->json, "the result as JSON");
-  verb->add_option("--trace", args->trace, "write what every rank did in the last step here (Chrome trace, for Perfetto)");
-  verb->add_option("--slice", args->slice, "T,P: run the rank at these tensor and pipeline coordinates alone, without its peers");
+  verb->add_option("--trace", args->trace,
+                   "write what every rank did in the last step here (Chrome trace, for Perfetto)");
+  verb->add_option("--slice", args->slice,
+                   "T,P: run the rank at these tensor and pipeline coordinates alone, without its peers");
   verb->callback([args, &chosen] { chosen = [args] { return RunTrain(*args); }; });
 }
 

@@ -9,7 +9,8 @@
 
 namespace autocfg {
 
-v1::Job MakeTrainJob(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, const std::string& device) {
+v1::Job MakeTrainJob(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                     const std::string& device) {
   v1::Job job;
   job.set_ranks(static_cast<std::int32_t>(RankCount(plan)));
   job.set_device(device);

@@ -1,4 +1,5 @@
-// A training run as the job that the launcher takes: what every verb that starts ranks by itself shares. Pure, thread-safe.
+// A training run as the job that the launcher takes: what every verb that starts ranks by itself shares.
+// Pure, thread-safe.
 #pragma once
 
 #include <string>
@@ -10,9 +11,10 @@
 
 namespace autocfg {
 
-// The ranks of the plan, model, workload, plan and the fingerprint of its program. Requires a plan that the engine runs, with a resolved split and a
-// program of allowed size.
-v1::Job MakeTrainJob(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, const std::string& device);
+// The ranks of the plan, model, workload, plan and the fingerprint of its program. Requires a plan that the
+// engine runs, with a resolved split and a program of allowed size.
+v1::Job MakeTrainJob(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                     const std::string& device);
 
 // AdamW as `autocfg train` has it where nothing else is asked for (CONTRACT.md, "autocfg").
 v1::OptimizerSpec DefaultOptimizer();

@@ -38,14 +38,17 @@ std::string SliceReport(const TrainSummary& summary, const RunDescription& run) 
     return fmt::format(
         "plan: {} on {}; {} alone, a slice: tensor {}, pipeline {}; nothing was computed\n"
         "memory of this rank: {} planned\n",
-        run.plan, run.device, whole, run.slice->tensor(), run.slice->pipeline(), BytesText(summary.planned_memory_bytes));
+        run.plan, run.device, whole, run.slice->tensor(), run.slice->pipeline(),
+        BytesText(summary.planned_memory_bytes));
   }
   return fmt::format(
       "\nplan: {} on {}{}; {} ran alone, a slice: tensor {}, pipeline {}\n"
       "step: {} (the slice's, median step{}; its losses mean nothing)\n"
       "memory of this rank: {} planned, {} of them used, {} beside them\n",
-      run.plan, run.device, emulated, whole, run.slice->tensor(), run.slice->pipeline(), SecondsText(Median(steady)), summary.step_time_s.size() > 1 ? ", the first left out" : "",
-      BytesText(summary.planned_memory_bytes), BytesText(summary.peak_memory_bytes), BytesText(summary.device_overhead_bytes));
+      run.plan, run.device, emulated, whole, run.slice->tensor(), run.slice->pipeline(),
+      SecondsText(Median(steady)), summary.step_time_s.size() > 1 ? ", the first left out" : "",
+      BytesText(summary.planned_memory_bytes), BytesText(summary.peak_memory_bytes),
+      BytesText(summary.device_overhead_bytes));
 }
 
 // What is not finite, without the sign that a NaN may have.
@@ -117,8 +120,8 @@ std::string TrainReport(const TrainSummary& summary, const RunDescription& run) 
         "\nplan: {} on {}, {} rank{}, emulating {}\n"
         "tokens per second: {} (emulated: every op took its modelled time)\n"
         "memory of the worst rank: {} planned\n",
-        run.plan, run.device, run.ranks, run.ranks == 1 ? "" : "s", run.emulated, CountText(std::llround(*summary.tokens_per_s)),
-        BytesText(summary.planned_memory_bytes));
+        run.plan, run.device, run.ranks, run.ranks == 1 ? "" : "s", run.emulated,
+        CountText(std::llround(*summary.tokens_per_s)), BytesText(summary.planned_memory_bytes));
   }
   if (!summary.tokens_per_s) {
     return fmt::format(

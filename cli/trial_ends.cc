@@ -30,10 +30,11 @@ TrialEnds EndsOf(const std::vector<v1::Trial>& trials) {
 std::string TextOf(const TrialEnds& ends) {
   if (ends.without_answer == 0) return "";
   std::string states;
-  for (const auto& [state, count] : ends.states) states += fmt::format("{}{} {}", states.empty() ? "" : ", ", state, count);
+  for (const auto& [state, count] : ends.states)
+    states += fmt::format("{}{} {}", states.empty() ? "" : ", ", state, count);
   const std::int64_t all = ends.answered + ends.without_answer;
-  return fmt::format("{} of {} trial{} gave no answer ({}){}", ends.without_answer, all, all == 1 ? "" : "s", states,
-                     ends.first.empty() ? "" : ": " + ends.first);
+  return fmt::format("{} of {} trial{} gave no answer ({}){}", ends.without_answer, all, all == 1 ? "" : "s",
+                     states, ends.first.empty() ? "" : ": " + ends.first);
 }
 
 }  // namespace autocfg

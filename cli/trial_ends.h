@@ -11,8 +11,8 @@
 namespace autocfg {
 
 struct TrialEnds {
-  std::int64_t answered = 0;        // measured, or found not to fit
-  std::int64_t without_answer = 0;  // failed, timed out, lost
+  std::int64_t answered = 0;                        // measured, or found not to fit
+  std::int64_t without_answer = 0;                  // failed, timed out, lost
   std::map<std::string, std::int64_t> states = {};  // of those without an answer, by their names
   std::string first = {};                           // what the first of them said
 };

@@ -34,7 +34,8 @@ struct WatchArgs {
 };
 
 std::string MeasuredText(const v1::Measurement& measured) {
-  return fmt::format("{} +- {} (measured)", SecondsText(measured.median_step_time_s()), SecondsText(measured.ci95_s()));
+  return fmt::format("{} +- {} (measured)", SecondsText(measured.median_step_time_s()),
+                     SecondsText(measured.ci95_s()));
 }
 
 // A trial that has changed, as a line.
@@ -59,13 +60,18 @@ Json EventJson(const v1::StudyEvent& event) {
             {"eta_s", study.eta_s()}};
   json["best"] = nullptr;
   if (study.best().has_measured()) {
-    json["best"] = {{"plan_text", study.best().plan_text()}, {"step_time_s", study.best().measured().median_step_time_s()}};
+    json["best"] = {{"plan_text", study.best().plan_text()},
+                    {"step_time_s", study.best().measured().median_step_time_s()}};
   }
   json["trial"] = nullptr;
   if (event.has_trial()) {
     const v1::Trial& trial = event.trial();
-    json["trial"] = {{"trial", trial.name()}, {"state", StateText(trial.state())}, {"plan_text", trial.plan_text()}, {"message", trial.message()}};
-    json["trial"]["step_time_s"] = trial.has_measured() ? Json(trial.measured().median_step_time_s()) : Json(nullptr);
+    json["trial"] = {{"trial", trial.name()},
+                     {"state", StateText(trial.state())},
+                     {"plan_text", trial.plan_text()},
+                     {"message", trial.message()}};
+    json["trial"]["step_time_s"] =
+        trial.has_measured() ? Json(trial.measured().median_step_time_s()) : Json(nullptr);
   }
   return json;
 }
@@ -73,7 +79,8 @@ Json EventJson(const v1::StudyEvent& event) {
 // What became of it, as the last line, and the exit code.
 int Conclude(const WatchArgs& args, const v1::Study& study) {
   std::string text = fmt::format("study {} {}", LastPart(study.name()), StateText(study.state()));
-  if (study.best().has_measured()) text += fmt::format(": {}  {}", MeasuredText(study.best().measured()), study.best().plan_text());
+  if (study.best().has_measured())
+    text += fmt::format(": {}  {}", MeasuredText(study.best().measured()), study.best().plan_text());
   if (!study.message().empty()) text += fmt::format(" ({})", study.message());
   if (!args.json) {
     if (const int code = Answer(Shown(text, kLongestLine) + "\n"); code != kExitDone) return code;
@@ -97,8 +104,10 @@ int RunWatch(const WatchArgs& args) {
       }
       return Conclude(args, *study);
     }
-    return Fail(kExitNegative, fmt::format("study {} is {}: nobody is at work on it; the search that began it goes on with it", number,
-                                           (*reader)->StateOf(*study)));
+    return Fail(
+        kExitNegative,
+        fmt::format("study {} is {}: nobody is at work on it; the search that began it goes on with it",
+                    number, (*reader)->StateOf(*study)));
   }
 
   const Interrupt interrupt;
@@ -123,7 +132,8 @@ int RunWatch(const WatchArgs& args) {
   }
   display.Clear();
   watcher.Stop();
-  if (interrupt.requested()) return Fail(kExitNegative, fmt::format("interrupted; study {} goes on without its watcher", number));
+  if (interrupt.requested())
+    return Fail(kExitNegative, fmt::format("interrupted; study {} goes on without its watcher", number));
   if (output != kExitDone) return output;
   if (const absl::Status status = watcher.status(); !status.ok()) return Fail(status);
   return Conclude(args, watcher.Latest());
@@ -132,7 +142,8 @@ int RunWatch(const WatchArgs& args) {
 }  // namespace
 
 void AddWatch(CLI::App& app, Verb& chosen) {
-  CLI::App* verb = app.add_subcommand("watch", "follow a search that runs elsewhere: a line for each change of a trial, until its end");
+  CLI::App* verb = app.add_subcommand(
+      "watch", "follow a search that runs elsewhere: a line for each change of a trial, until its end");
   const auto args = std::make_shared<WatchArgs>();
   verb->add_option("--study", args->study, "the study's number (default: the newest)");
   AddServiceOptions(verb, args->service);

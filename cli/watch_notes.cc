@@ -9,7 +9,8 @@ namespace autocfg {
 void WatchNotes::Say(const v1::Study& study, bool away) {
   if (away != away_) {
     away_ = away;
-    Note(away ? fmt::format("{} does not answer; waiting for it", target_) : fmt::format("{} answers again", target_));
+    Note(away ? fmt::format("{} does not answer; waiting for it", target_)
+              : fmt::format("{} answers again", target_));
   }
   if (study.waiting() != waiting_) {
     waiting_ = study.waiting();
@@ -19,7 +20,8 @@ void WatchNotes::Say(const v1::Study& study, bool away) {
   if (paused != paused_) {
     paused_ = paused;
     const std::string why = study.message().empty() ? "" : ": " + study.message();
-    Note(paused ? fmt::format("study {} is paused{}", LastPart(study.name()), why) : fmt::format("study {} goes on", LastPart(study.name())));
+    Note(paused ? fmt::format("study {} is paused{}", LastPart(study.name()), why)
+                : fmt::format("study {} goes on", LastPart(study.name())));
   }
 }
 

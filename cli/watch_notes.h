@@ -1,4 +1,5 @@
-// What a study that is followed lacks, said once each time that it changes, where no progress is drawn. Use from one thread.
+// What a study that is followed lacks, said once each time that it changes, where no progress is drawn. Use
+// from one thread.
 #pragma once
 
 #include <string>

@@ -23,7 +23,8 @@ absl::StatusOr<std::vector<v1::Worker>> WorkerClient::ListWorkers(bool gone) {
   request.set_page_size(kPageSize);
   request.set_gone(gone);
   do {
-    auto page = Ask<v1::ListWorkersResponse>(connection_, *stub_, &Stub::ListWorkers, request, kDeadlineSeconds);
+    auto page =
+        Ask<v1::ListWorkersResponse>(connection_, *stub_, &Stub::ListWorkers, request, kDeadlineSeconds);
     if (!page.ok()) return page.status();
     for (auto& worker : *page->mutable_workers()) workers.push_back(std::move(worker));
     request.set_page_token(page->next_page_token());
@@ -35,7 +36,8 @@ absl::Status WorkerClient::DrainWorker(const std::string& name) {
   v1::DrainWorkerRequest request;
   request.set_worker(name);
   request.set_request_id(NewRequestId());
-  return Ask<v1::DrainWorkerResponse>(connection_, *stub_, &Stub::DrainWorker, request, kDeadlineSeconds).status();
+  return Ask<v1::DrainWorkerResponse>(connection_, *stub_, &Stub::DrainWorker, request, kDeadlineSeconds)
+      .status();
 }
 
 absl::StatusOr<WorkerPool> ListPool(const ServiceOptions& options) {

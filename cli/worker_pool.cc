@@ -40,7 +40,8 @@ RunDevice OnGpus(const WorkerPool& pool) {
       if (gpu.left_out().empty()) {
         device.machine.gpus.push_back(FromProto(gpu));
       } else {
-        device.notes.push_back(fmt::format("{}: {} is left out: {}", worker.name(), TextOf(FromProto(gpu)), gpu.left_out()));
+        device.notes.push_back(
+            fmt::format("{}: {} is left out: {}", worker.name(), TextOf(FromProto(gpu)), gpu.left_out()));
       }
     }
   }
@@ -73,7 +74,8 @@ NodeGroup CpuRank(const WorkerPool& pool) {
   group.device.memory_bytes = std::numeric_limits<std::int64_t>::max();
   for (const auto& [name, host] : hosts) {
     // 80% of the limit, shared evenly (CONTRACT.md, "JSON").
-    group.device.memory_bytes = std::min(group.device.memory_bytes, host.memory_bytes / 10 * 8 / std::max<std::int64_t>(1, host.slots));
+    group.device.memory_bytes = std::min(group.device.memory_bytes,
+                                         host.memory_bytes / 10 * 8 / std::max<std::int64_t>(1, host.slots));
   }
   return group;
 }
@@ -113,16 +115,20 @@ std::int64_t SlotsOf(const WorkerPool& pool, std::string_view device) {
   return slots;
 }
 
-absl::StatusOr<RunDevice> ChooseDevice(const WorkerPool& pool, const std::string& asked, std::string_view precision) {
+absl::StatusOr<RunDevice> ChooseDevice(const WorkerPool& pool, const std::string& asked,
+                                       std::string_view precision) {
   if (asked == "paced") return RunDevice{.name = asked};
   const std::int64_t on_gpus = SlotsOf(pool, "cuda");
   const std::string device = asked != "auto" ? asked : on_gpus > 0 && precision != "fp64" ? "cuda" : "cpu";
   if (SlotsOf(pool, device) == 0) {
-    const std::string others = pool.workers.empty() ? "it has none"
-                                                     : fmt::format("it has {} slots on {}", SlotsOf(pool, "paced"), on_gpus > 0 ? "cuda" : "cpu");
-    return absl::FailedPreconditionError(fmt::format("--coordinator: {}: no worker offers {} ({}); start autocfg-worker where it does, or see "
-                                                     "autocfg workers",
-                                                     pool.coordinator, device, others));
+    const std::string others =
+        pool.workers.empty()
+            ? "it has none"
+            : fmt::format("it has {} slots on {}", SlotsOf(pool, "paced"), on_gpus > 0 ? "cuda" : "cpu");
+    return absl::FailedPreconditionError(
+        fmt::format("--coordinator: {}: no worker offers {} ({}); start autocfg-worker where it does, or see "
+                    "autocfg workers",
+                    pool.coordinator, device, others));
   }
   if (device == "cuda") return OnGpus(pool);
   return RunDevice{.name = device};
@@ -130,14 +136,16 @@ absl::StatusOr<RunDevice> ChooseDevice(const WorkerPool& pool, const std::string
 
 bool IsLocalName(std::string_view cluster) { return cluster.substr(0, cluster.find(':')) == "local"; }
 
-absl::StatusOr<ClusterSpec> PoolCluster(const WorkerPool& pool, const RunDevice& device, const std::string& text) {
+absl::StatusOr<ClusterSpec> PoolCluster(const WorkerPool& pool, const RunDevice& device,
+                                        const std::string& text) {
   const auto name = ParseClusterName(text);
   if (!name.ok()) return Where("--cluster", name.status(), "cluster");
   const std::int64_t slots = SlotsOf(pool, device.name);
   const std::int64_t ranks = name->nodes == 0 ? slots : name->nodes * name->gpus_per_node;
   if (ranks > slots) {
-    return absl::InvalidArgumentError(fmt::format("--cluster: {}: {} ranks, and the workers of {} have {} slots on {}; give local:1x{}, or start more",
-                                                  text, ranks, pool.coordinator, slots, device.name, slots));
+    return absl::InvalidArgumentError(fmt::format(
+        "--cluster: {}: {} ranks, and the workers of {} have {} slots on {}; give local:1x{}, or start more",
+        text, ranks, pool.coordinator, slots, device.name, slots));
   }
   ClusterSpec cluster;
   cluster.name = name->nodes == 0 ? "local" : text;
@@ -153,8 +161,8 @@ absl::StatusOr<ClusterSpec> PoolCluster(const WorkerPool& pool, const RunDevice&
   return cluster;
 }
 
-absl::StatusOr<ClusterSpec> MeasuredOn(const WorkerPool& pool, const std::string& text, const ClusterSpec& cluster,
-                                       const RunDevice& device) {
+absl::StatusOr<ClusterSpec> MeasuredOn(const WorkerPool& pool, const std::string& text,
+                                       const ClusterSpec& cluster, const RunDevice& device) {
   if (device.name == "cuda") return MeasuredHere(text, cluster, device);
   ClusterSpec there = cluster;
   const NodeGroup most = CpuRank(pool);
@@ -163,7 +171,8 @@ absl::StatusOr<ClusterSpec> MeasuredOn(const WorkerPool& pool, const std::string
   for (NodeGroup& group : there.groups) {
     if (group.device.kind != DeviceKind::kCpu) {
       return absl::InvalidArgumentError(
-          fmt::format("--cluster: {}: its plans cannot be measured on the CPUs of {}'s workers; give --predict-only, or --device paced to emulate it",
+          fmt::format("--cluster: {}: its plans cannot be measured on the CPUs of {}'s workers; give "
+                      "--predict-only, or --device paced to emulate it",
                       text, pool.coordinator));
     }
     std::int64_t& memory = group.device.memory_bytes;

@@ -64,7 +64,10 @@ Json WorkerJson(const v1::Worker& worker) {
   for (const std::string& job : worker.jobs()) json["jobs"].push_back(job);
   json["gpus"] = Json::array();
   for (const v1::Gpu& gpu : inventory.gpus()) {
-    json["gpus"].push_back({{"index", gpu.index()}, {"name", gpu.name()}, {"uuid", gpu.uuid()}, {"memory_bytes", gpu.memory_bytes()},
+    json["gpus"].push_back({{"index", gpu.index()},
+                            {"name", gpu.name()},
+                            {"uuid", gpu.uuid()},
+                            {"memory_bytes", gpu.memory_bytes()},
                             {"left_out", gpu.left_out()}});
   }
   return json;
@@ -85,7 +88,8 @@ absl::StatusOr<std::string> Target(const ServiceOptions& options) {
   const auto socket = SocketPath(*path);
   if (!socket.ok()) return socket.status();
   if (IsListening(*socket)) return "unix:" + *socket;
-  return absl::UnavailableError(fmt::format("{}: no coordinator is at work on it; give --coordinator, or start a search", *path));
+  return absl::UnavailableError(
+      fmt::format("{}: no coordinator is at work on it; give --coordinator, or start a search", *path));
 }
 
 int RunWorkers(const WorkersArgs& args) {
@@ -95,7 +99,8 @@ int RunWorkers(const WorkersArgs& args) {
   if (!args.drain.empty()) {
     const std::string name = args.drain.starts_with("workers/") ? args.drain : "workers/" + args.drain;
     if (auto status = client.DrainWorker(name); !status.ok()) return Fail(Where("--drain", status));
-    return Answer(fmt::format("{} drains: it takes no more work, and ends once it has finished what it has\n", name));
+    return Answer(
+        fmt::format("{} drains: it takes no more work, and ends once it has finished what it has\n", name));
   }
   const auto workers = client.ListWorkers(args.gone);
   if (!workers.ok()) return Fail(workers.status());
@@ -104,11 +109,14 @@ int RunWorkers(const WorkersArgs& args) {
     for (const v1::Worker& worker : *workers) json.push_back(WorkerJson(worker));
     return Answer(json.dump(2) + "\n");
   }
-  std::vector<std::vector<std::string>> rows = {{"worker", "state", "host", "device", "slots", "in use", "seen", "build", "jobs"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"worker", "state", "host", "device", "slots", "in use", "seen", "build", "jobs"}};
   for (const v1::Worker& worker : *workers) {
     const v1::Inventory& inventory = worker.inventory();
-    rows.push_back({LastPart(worker.name()), StateText(worker.state()), inventory.hostname(), inventory.device_kind(),
-                    std::to_string(inventory.slots()), std::to_string(worker.ranks_in_use()), SeenText(worker.last_seen_s()), inventory.build_id(),
+    rows.push_back({LastPart(worker.name()), StateText(worker.state()), inventory.hostname(),
+                    inventory.device_kind(), std::to_string(inventory.slots()),
+                    std::to_string(worker.ranks_in_use()), SeenText(worker.last_seen_s()),
+                    inventory.build_id(),
                     worker.jobs().empty() ? "-" : fmt::format("{}", fmt::join(worker.jobs(), ", "))});
   }
   if (workers->empty()) Note("no workers; autocfg-worker --coordinator registers one");

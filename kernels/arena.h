@@ -1,5 +1,6 @@
-// All of a rank's device memory, taken once. Reserve what is needed by region, commit, then point into it: there is no freeing and
-// no fragmentation, and what does not fit is known before anything runs. One rank, one thread.
+// All of a rank's device memory, taken once. Reserve what is needed by region, commit, then point into it:
+// there is no freeing and no fragmentation, and what does not fit is known before anything runs. One rank,
+// one thread.
 #pragma once
 
 #include <array>
@@ -15,7 +16,14 @@ namespace autocfg {
 // Every reservation starts at, and is rounded up to, a multiple of this.
 inline constexpr std::int64_t kArenaAlignment = 64;
 
-enum class Region : std::uint8_t { kParameters, kGradients, kOptimizer, kActivations, kWorkspace, kCommunication };
+enum class Region : std::uint8_t {
+  kParameters,
+  kGradients,
+  kOptimizer,
+  kActivations,
+  kWorkspace,
+  kCommunication
+};
 inline constexpr int kRegionCount = 6;
 
 std::string_view Name(Region region);  // "parameters", "gradients", ...
@@ -37,14 +45,15 @@ class Arena {
   // Requires: not committed.
   Reservation Reserve(Region region, DType dtype, std::initializer_list<std::int64_t> shape);
 
-  // Takes the memory, region after region. Throws DeviceOutOfMemory, naming the largest region, if the sum exceeds `capacity_bytes` (when
-  // that is positive) or the device refuses.
+  // Takes the memory, region after region. Throws DeviceOutOfMemory, naming the largest region, if the sum
+  // exceeds `capacity_bytes` (when that is positive) or the device refuses.
   void Commit(std::int64_t capacity_bytes = 0);
 
   // Requires: committed.
   Tensor At(const Reservation& reservation) const;
 
-  // The whole region as one flat tensor of the given type (used to reduce or clear all gradients at once). Requires: committed.
+  // The whole region as one flat tensor of the given type (used to reduce or clear all gradients at once).
+  // Requires: committed.
   Tensor Whole(Region region, DType dtype) const;
 
   std::int64_t ReservedBytes(Region region) const { return bytes_[static_cast<int>(region)]; }

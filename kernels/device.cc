@@ -1,7 +1,7 @@
 #include "kernels/device.h"
 
-#include <cstddef>
 #include <chrono>
+#include <cstddef>
 #include <memory>
 #include <new>
 
@@ -31,7 +31,9 @@ constexpr std::align_val_t kAlignment{static_cast<std::size_t>(kArenaAlignment)}
 
 std::unique_ptr<StreamTimer> Device::CreateTimer() { return std::make_unique<HostTimer>(); }
 
-void* Device::AllocateHost(std::int64_t bytes) { return ::operator new(static_cast<std::size_t>(bytes), kAlignment); }
+void* Device::AllocateHost(std::int64_t bytes) {
+  return ::operator new(static_cast<std::size_t>(bytes), kAlignment);
+}
 
 void Device::FreeHost(void* data, std::int64_t /*bytes*/) noexcept { ::operator delete(data, kAlignment); }
 

@@ -22,20 +22,23 @@ struct DeviceOutOfMemory : DeviceError {
   std::int64_t available_bytes;  // -1: not known
 };
 
-// An order of execution: work on one stream runs in order of issue. On the CPU everything has run when the call returns.
+// An order of execution: work on one stream runs in order of issue. On the CPU everything has run when the
+// call returns.
 class Stream {
  public:
   virtual ~Stream() = default;
   virtual void Synchronize() = 0;  // returns when all work issued so far is done
 };
 
-// The time between two points of one stream's work, on the clock of what does the work. Use again and again; it must not outlive its device.
+// The time between two points of one stream's work, on the clock of what does the work. Use again and again;
+// it must not outlive its device.
 class StreamTimer {
  public:
   virtual ~StreamTimer() = default;
   virtual void Start(Stream& stream) = 0;
   virtual void Stop(Stream& stream) = 0;
-  // Seconds from start to stop; waits until the stream has come to the stop. Requires a Start and then a Stop, on one stream.
+  // Seconds from start to stop; waits until the stream has come to the stop. Requires a Start and then a
+  // Stop, on one stream.
   virtual double Seconds() = 0;
 };
 
@@ -63,14 +66,14 @@ class Device {
   // By the host's clock, which waits for the stream at both ends, where the device has none of its own.
   virtual std::unique_ptr<StreamTimer> CreateTimer();
 
-  // Ordered on the stream. Memory that was copied from may be reused when the call returns; memory that is copied to holds the
-  // values once the stream is synchronised, and must live until then. A device that computes nothing copies nothing in and returns
-  // zeros out.
+  // Ordered on the stream. Memory that was copied from may be reused when the call returns; memory that is
+  // copied to holds the values once the stream is synchronised, and must live until then. A device that
+  // computes nothing copies nothing in and returns zeros out.
   virtual void CopyFromHost(void* device, const void* host, std::int64_t bytes, Stream& stream) = 0;
   virtual void CopyToHost(void* host, const void* device, std::int64_t bytes, Stream& stream) = 0;
 
-  // Host memory that copies reach without a detour (pinned, where that makes a difference), aligned to kArenaAlignment and not cleared.
-  // Requires bytes > 0. What was taken is freed with the same size.
+  // Host memory that copies reach without a detour (pinned, where that makes a difference), aligned to
+  // kArenaAlignment and not cleared. Requires bytes > 0. What was taken is freed with the same size.
   virtual void* AllocateHost(std::int64_t bytes);
   virtual void FreeHost(void* data, std::int64_t bytes) noexcept;
 

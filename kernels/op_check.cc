@@ -86,7 +86,8 @@ OpDesc WithEpilogue(OpDesc product, Epilogue epilogue) {
 
 // An activation that a product can end with.
 void NotGated(Activation activation) {
-  if (IsGated(activation)) Fail(OpKind::kMatmul, fmt::format("{} is gated; it is an op of its own", Name(activation)));
+  if (IsGated(activation))
+    Fail(OpKind::kMatmul, fmt::format("{} is gated; it is an op of its own", Name(activation)));
 }
 
 bool IsSameMemory(const Tensor& a, const Tensor& b) { return a.data != nullptr && a.data == b.data; }
@@ -100,15 +101,16 @@ OpDesc WithBias(OpKind op, std::string_view name, const Tensor& x, const Tensor&
   return RowsDesc(op, x);
 }
 
-OpDesc Attention(OpKind op, const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
-                 const Tensor& workspace) {
+OpDesc Attention(OpKind op, const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
+                 const Tensor& lse, const Tensor& workspace) {
   Main(op, "qkv", qkv, 3);
   const std::int64_t batch = qkv.shape[0], seq = qkv.shape[1], width = qkv.shape[2];
   if (heads < 1 || kv_heads < 1 || heads % kv_heads != 0) {
     Fail(op, fmt::format("{} key-value heads do not divide {} heads", kv_heads, heads));
   }
   if (width % (heads + 2 * kv_heads) != 0) {
-    Fail(op, fmt::format("a qkv width of {} is not {} heads and twice {} key-value heads of one size", width, heads, kv_heads));
+    Fail(op, fmt::format("a qkv width of {} is not {} heads and twice {} key-value heads of one size", width,
+                         heads, kv_heads));
   }
   const std::int64_t head_dim = width / (heads + 2 * kv_heads);
   Same(op, "out", out, {batch, seq, heads * head_dim}, qkv.dtype);
@@ -125,8 +127,10 @@ OpDesc Attention(OpKind op, const Tensor& qkv, std::int64_t heads, std::int64_t 
 OpDesc ActivationOp(OpKind op, Activation activation, const Tensor& x) {
   Main(op, "x", x, 2);
   const std::int64_t width = x.shape[1];
-  if (!IsGated(activation)) Fail(op, fmt::format("{} is not gated; it comes with a matrix product", Name(activation)));
-  if (width % 2 != 0) Fail(op, fmt::format("x is {} wide; {} needs as many gates as ups", width, Name(activation)));
+  if (!IsGated(activation))
+    Fail(op, fmt::format("{} is not gated; it comes with a matrix product", Name(activation)));
+  if (width % 2 != 0)
+    Fail(op, fmt::format("x is {} wide; {} needs as many gates as ups", width, Name(activation)));
   OpDesc desc = Desc(op, x.dtype, {x.shape[0], width / 2});
   desc.activation = activation;
   return desc;
@@ -188,7 +192,8 @@ OpDesc MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias, const Te
   return desc;
 }
 
-OpDesc MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual, const Tensor& c) {
+OpDesc MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual,
+                      const Tensor& c) {
   OpDesc desc = WithEpilogue(Matmul(a, Transpose::kNo, b, Transpose::kNo, c, false), Epilogue::kResidual);
   desc.bias = bias.IsPresent();
   RequireType(desc.kind, "c", c, a.dtype);
@@ -198,7 +203,8 @@ OpDesc MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, cons
   return desc;
 }
 
-OpDesc MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& pre, const Tensor& y) {
+OpDesc MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias,
+                        const Tensor& pre, const Tensor& y) {
   NotGated(activation);
   OpDesc desc = WithEpilogue(Matmul(a, Transpose::kNo, b, Transpose::kNo, pre, false), Epilogue::kActivation);
   desc.activation = activation;
@@ -210,9 +216,11 @@ OpDesc MatmulActivation(Activation activation, const Tensor& a, const Tensor& b,
   return desc;
 }
 
-OpDesc MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b, const Tensor& pre, const Tensor& dpre) {
+OpDesc MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b, const Tensor& pre,
+                                const Tensor& dpre) {
   NotGated(activation);
-  OpDesc desc = WithEpilogue(Matmul(dy, Transpose::kNo, b, Transpose::kYes, dpre, false), Epilogue::kActivationGradient);
+  OpDesc desc = WithEpilogue(Matmul(dy, Transpose::kNo, b, Transpose::kYes, dpre, false),
+                             Epilogue::kActivationGradient);
   desc.activation = activation;
   RequireType(desc.kind, "dpre", dpre, dy.dtype);
   Same(desc.kind, "pre", pre, {desc.dims[0], desc.dims[1]}, dy.dtype);
@@ -221,7 +229,8 @@ OpDesc MatmulActivationBackward(Activation activation, const Tensor& dy, const T
 }
 
 OpDesc MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias) {
-  const OpDesc desc = WithEpilogue(Matmul(x, Transpose::kYes, dy, Transpose::kNo, dw, true), Epilogue::kBiasGradient);
+  const OpDesc desc =
+      WithEpilogue(Matmul(x, Transpose::kYes, dy, Transpose::kNo, dw, true), Epilogue::kBiasGradient);
   Same(desc.kind, "dbias", dbias, {desc.dims[1]}, dw.dtype);
   return desc;
 }
@@ -265,8 +274,8 @@ OpDesc RmsNormForward(const Tensor& x, const Tensor& gamma, const Tensor& y, con
   return RowsDesc(op, x);
 }
 
-OpDesc RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd, const Tensor& dx, bool add_to_dx,
-                       const Tensor& dgamma) {
+OpDesc RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd,
+                       const Tensor& dx, bool add_to_dx, const Tensor& dgamma) {
   constexpr OpKind op = OpKind::kRmsNormBackward;
   Main(op, "x", x, 2);
   const std::int64_t rows = x.shape[0], width = x.shape[1];
@@ -312,7 +321,8 @@ OpDesc ActivationBackward(Activation activation, const Tensor& x, const Tensor& 
 OpDesc Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta) {
   constexpr OpKind op = OpKind::kRope;
   Main(op, "qkv", qkv, 3);
-  if (head_dim < 2 || head_dim % 2 != 0) Fail(op, fmt::format("a head of {} elements has no halves to turn", head_dim));
+  if (head_dim < 2 || head_dim % 2 != 0)
+    Fail(op, fmt::format("a head of {} elements has no halves to turn", head_dim));
   if (heads_turned < 1 || heads_turned > qkv.shape[2] / head_dim) {
     Fail(op, fmt::format("{} heads of {} to turn in rows of {}", heads_turned, head_dim, qkv.shape[2]));
   }
@@ -320,13 +330,13 @@ OpDesc Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim,
   return Desc(op, qkv.dtype, {qkv.shape[0] * qkv.shape[1], heads_turned, head_dim});
 }
 
-OpDesc AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
-                        const Tensor& workspace) {
+OpDesc AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
+                        const Tensor& lse, const Tensor& workspace) {
   return Attention(OpKind::kAttentionForward, qkv, heads, kv_heads, out, lse, workspace);
 }
 
-OpDesc AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
-                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace) {
+OpDesc AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
+                         const Tensor& lse, const Tensor& dout, const Tensor& dqkv, const Tensor& workspace) {
   const OpDesc desc = Attention(OpKind::kAttentionBackward, qkv, heads, kv_heads, out, lse, workspace);
   Same(desc.kind, "dout", dout, {out.shape[0], out.shape[1], out.shape[2]}, qkv.dtype);
   Same(desc.kind, "dqkv", dqkv, {qkv.shape[0], qkv.shape[1], qkv.shape[2]}, qkv.dtype);
@@ -415,7 +425,8 @@ OpDesc AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params) {
   for (const AdamWTensor& t : tensors) {
     const auto like_param = [&](std::string_view name, const Tensor& tensor, DType type) {
       if (!std::ranges::equal(ShapeOf(tensor), ShapeOf(t.param))) {
-        Fail(op, fmt::format("{} is [{}], the parameter [{}]", name, fmt::join(ShapeOf(tensor), ", "), fmt::join(ShapeOf(t.param), ", ")));
+        Fail(op, fmt::format("{} is [{}], the parameter [{}]", name, fmt::join(ShapeOf(tensor), ", "),
+                             fmt::join(ShapeOf(t.param), ", ")));
       }
       Main(op, name, tensor, t.param.rank);
       RequireType(op, name, tensor, type);
@@ -424,7 +435,8 @@ OpDesc AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params) {
     like_param("grad", t.grad, first.grad.dtype);
     like_param("m", t.m, first.m.dtype);
     like_param("v", t.v, first.m.dtype);
-    if (t.master.IsPresent() != desc.master_weights) Fail(op, "some tensors have a master copy and some have none");
+    if (t.master.IsPresent() != desc.master_weights)
+      Fail(op, "some tensors have a master copy and some have none");
     if (desc.master_weights) like_param("master", t.master, first.m.dtype);
     desc.dims[0] += t.param.Elements();
   }

@@ -1,5 +1,6 @@
-// The shape checks that all implementations of Ops share, and the descriptor that each op records. One function an op:
-// it throws std::invalid_argument when the op's requirements do not hold, else returns the op's OpDesc. Thread-safe.
+// The shape checks that all implementations of Ops share, and the descriptor that each op records. One
+// function an op: it throws std::invalid_argument when the op's requirements do not hold, else returns the
+// op's OpDesc. Thread-safe.
 #pragma once
 
 #include "kernels/ops.h"
@@ -8,26 +9,30 @@ namespace autocfg::op_check {
 
 OpDesc Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c, bool accumulate);
 OpDesc MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c);
-OpDesc MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& pre, const Tensor& y);
-OpDesc MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b, const Tensor& pre, const Tensor& dpre);
-OpDesc MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual, const Tensor& c);
+OpDesc MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias,
+                        const Tensor& pre, const Tensor& y);
+OpDesc MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b, const Tensor& pre,
+                                const Tensor& dpre);
+OpDesc MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual,
+                      const Tensor& c);
 OpDesc MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias);
-OpDesc LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& y, const Tensor& mean,
-                        const Tensor& rstd);
-OpDesc LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd,
-                         const Tensor& dx, bool add_to_dx, const Tensor& dgamma, const Tensor& dbeta);
+OpDesc LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, const Tensor& y,
+                        const Tensor& mean, const Tensor& rstd);
+OpDesc LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                         const Tensor& rstd, const Tensor& dx, bool add_to_dx, const Tensor& dgamma,
+                         const Tensor& dbeta);
 OpDesc RmsNormForward(const Tensor& x, const Tensor& gamma, const Tensor& y, const Tensor& rstd);
-OpDesc RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd, const Tensor& dx, bool add_to_dx,
-                       const Tensor& dgamma);
+OpDesc RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd,
+                       const Tensor& dx, bool add_to_dx, const Tensor& dgamma);
 OpDesc BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual);
 OpDesc ResidualAdd(const Tensor& y, const Tensor& residual);
 OpDesc ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y);
 OpDesc ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx);
 OpDesc Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta);
-OpDesc AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
-                        const Tensor& workspace);
-OpDesc AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
-                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace);
+OpDesc AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
+                        const Tensor& lse, const Tensor& workspace);
+OpDesc AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
+                         const Tensor& lse, const Tensor& dout, const Tensor& dqkv, const Tensor& workspace);
 OpDesc EmbeddingForward(const Tensor& tokens, const Tensor& table, const Tensor& out);
 OpDesc EmbeddingBackward(const Tensor& tokens, const Tensor& dout, const Tensor& dtable);
 OpDesc PositionForward(const Tensor& y, const Tensor& table);

@@ -1,4 +1,5 @@
-// What ops have chosen for themselves among several ways to compute a shape, for logs: so that no choice is silent. A plain value.
+// What ops have chosen for themselves among several ways to compute a shape, for logs: so that no choice is
+// silent. A plain value.
 #pragma once
 
 #include <string>

@@ -1,11 +1,12 @@
-// The numerical operations of the training engine, on one device. Every op is issued on a stream, takes views of the arena,
-// and allocates nothing. One object per rank; use from one thread.
+// The numerical operations of the training engine, on one device. Every op is issued on a stream, takes views
+// of the arena, and allocates nothing. One object per rank; use from one thread.
 //
-// Shapes: T tokens (= B x S), B micro batch, S sequence, H row width, N local heads, G local key-value heads, D head
-// dimension, Q = (N + 2G) D, F feed-forward width, V local (padded) vocabulary. Types: all tensors of an op have its
-// compute type, except statistics (`Precision::statistics`), token ids (kI32), gradients of parameters
-// (`Precision::gradients`). "+=" accumulates. An operand "or absent" is given as Tensor{} where there is none. Requires
-// what each comment says; a shape that breaks it throws std::invalid_argument on every implementation.
+// Shapes: T tokens (= B x S), B micro batch, S sequence, H row width, N local heads, G local key-value heads,
+// D head dimension, Q = (N + 2G) D, F feed-forward width, V local (padded) vocabulary. Types: all tensors of
+// an op have its compute type, except statistics (`Precision::statistics`), token ids (kI32), gradients of
+// parameters (`Precision::gradients`). "+=" accumulates. An operand "or absent" is given as Tensor{} where
+// there is none. Requires what each comment says; a shape that breaks it throws std::invalid_argument on
+// every implementation.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,11 @@ struct AdamWParams {
   double eps = 1e-8;
   double bias_correction1 = 1;  // 1 - beta1^t
   double bias_correction2 = 1;  // 1 - beta2^t
-  double clip_norm = 0;         // gradients are scaled by ClipFactor (kernels/clip_factor.h) of this and their norm; 0: they are not clipped
-  Tensor squared_norm;          // where they are: [1] kF64, the square of that norm. Read when the op runs: nobody waits for it
+  // gradients are scaled by ClipFactor (kernels/clip_factor.h) of this and their norm; 0: they are not
+  // clipped
+  double clip_norm = 0;
+  // where they are: [1] kF64, the square of that norm. Read when the op runs: nobody waits for it
+  Tensor squared_norm;
 };
 
 // What AdamW updates of one parameter; all of the shape of `param`.
@@ -43,102 +47,121 @@ class Ops {
   virtual ~Ops() = default;
 
   // c[m,n] (= or +=) op(a)[m,k] op(b)[k,n], all of rank 2. `a` is [k,m] where transposed, `b` is [n,k].
-  virtual void Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c, bool accumulate,
-                      Stream& stream) = 0;
+  virtual void Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c,
+                      bool accumulate, Stream& stream) = 0;
   // The products of a linear layer with what comes with them (search/ops/op_desc.h: Epilogue), each one op.
   // c[m,n] = a[m,k] b[k,n] + bias[n].
-  virtual void MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c, Stream& stream) = 0;
+  virtual void MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c,
+                          Stream& stream) = 0;
   // c[m,n] = a[m,k] b[k,n] + bias[n] (or absent) + residual[m,n]. c is not residual.
-  virtual void MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual, const Tensor& c, Stream& stream) = 0;
-  // pre[m,n] = a[m,k] b[k,n] + bias[n] (or absent); y[m,n] = f(pre). The activation is not gated; y is not pre.
-  virtual void MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& pre,
-                                const Tensor& y, Stream& stream) = 0;
-  // dpre[m,n] = (dy[m,k] b^T) * f'(pre[m,n]), b is [n,k]: the gradient by what MatmulActivation left in pre, through the product with b
-  // that took its y. The activation is not gated; dpre is not pre.
-  virtual void MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b, const Tensor& pre, const Tensor& dpre,
-                                        Stream& stream) = 0;
+  virtual void MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual,
+                              const Tensor& c, Stream& stream) = 0;
+  // pre[m,n] = a[m,k] b[k,n] + bias[n] (or absent); y[m,n] = f(pre). The activation is not gated; y is not
+  // pre.
+  virtual void MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias,
+                                const Tensor& pre, const Tensor& y, Stream& stream) = 0;
+  // dpre[m,n] = (dy[m,k] b^T) * f'(pre[m,n]), b is [n,k]: the gradient by what MatmulActivation left in pre,
+  // through the product with b that took its y. The activation is not gated; dpre is not pre.
+  virtual void MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b,
+                                        const Tensor& pre, const Tensor& dpre, Stream& stream) = 0;
   // dw[k,n] += x[m,k]^T dy[m,n]; dbias[n] += column sums of dy.
-  virtual void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias, Stream& stream) = 0;
+  virtual void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
+                                  Stream& stream) = 0;
 
-  // y = (x - mean) * rstd * gamma + beta, by row of x[T,H]; mean[T], rstd[T] = 1/sqrt(var + eps) are kept for the backward.
-  virtual void LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps, const Tensor& y,
-                                const Tensor& mean, const Tensor& rstd, Stream& stream) = 0;
-  // dx (= or, with add_to_dx, +=) gradient by x; dgamma[H] +=, dbeta[H] +=. dx may be dy only when add_to_dx is false.
+  // y = (x - mean) * rstd * gamma + beta, by row of x[T,H]; mean[T], rstd[T] = 1/sqrt(var + eps) are kept for
+  // the backward.
+  virtual void LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
+                                const Tensor& y, const Tensor& mean, const Tensor& rstd, Stream& stream) = 0;
+  // dx (= or, with add_to_dx, +=) gradient by x; dgamma[H] +=, dbeta[H] +=. dx may be dy only when add_to_dx
+  // is false.
   virtual void LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
                                  const Tensor& rstd, const Tensor& dx, bool add_to_dx, const Tensor& dgamma,
                                  const Tensor& dbeta, Stream& stream) = 0;
 
-  // y = x * rstd * gamma, by row of x[T,H], with rstd[T] = 1/sqrt(mean(x^2) + eps) kept for the backward (Zhang & Sennrich 2019).
-  virtual void RmsNormForward(const Tensor& x, const Tensor& gamma, double eps, const Tensor& y, const Tensor& rstd, Stream& stream) = 0;
+  // y = x * rstd * gamma, by row of x[T,H], with rstd[T] = 1/sqrt(mean(x^2) + eps) kept for the backward
+  // (Zhang & Sennrich 2019).
+  virtual void RmsNormForward(const Tensor& x, const Tensor& gamma, double eps, const Tensor& y,
+                              const Tensor& rstd, Stream& stream) = 0;
   // dx (= or, with add_to_dx, +=) gradient by x; dgamma[H] +=. dx may be dy only when add_to_dx is false.
-  virtual void RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd, const Tensor& dx, bool add_to_dx,
-                               const Tensor& dgamma, Stream& stream) = 0;
+  virtual void RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd,
+                               const Tensor& dx, bool add_to_dx, const Tensor& dgamma, Stream& stream) = 0;
 
   // y[T,W] += bias[W] + residual[T,W].
   virtual void BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual, Stream& stream) = 0;
   // y[T,W] += residual[T,W].
   virtual void ResidualAdd(const Tensor& y, const Tensor& residual, Stream& stream) = 0;
-  // Gated activations (search/ops/activation.h); the others come with a product. x[T,2F] += bias[2F] (or absent); y[T,F] = f(gate) * up,
-  // where the first F columns of x are the gates and the others the ups. y is not x.
-  virtual void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y, Stream& stream) = 0;
+  // Gated activations (search/ops/activation.h); the others come with a product. x[T,2F] += bias[2F] (or
+  // absent); y[T,F] = f(gate) * up, where the first F columns of x are the gates and the others the ups. y is
+  // not x.
+  virtual void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y,
+                                 Stream& stream) = 0;
   // dx[T,2F] = gradient by x (bias included), given dy[T,F] and the x that the forward left. dx is not dy.
-  virtual void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx, Stream& stream) = 0;
+  virtual void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx,
+                                  Stream& stream) = 0;
 
-  // Rotary position embedding (Su et al. 2021), in place, of the first heads_turned * head_dim columns of each row of
-  // qkv[B,S,Q]. Each head is turned in halves, as Hugging Face lays it out: elements (i, i + D/2) by the angle s *
-  // theta^(-2i/D), s the position in the sequence. `inverse` turns back, which is also the gradient (a rotation's inverse
-  // is its transpose). D is even.
-  virtual void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta, bool inverse, Stream& stream) = 0;
+  // Rotary position embedding (Su et al. 2021), in place, of the first heads_turned * head_dim columns of
+  // each row of qkv[B,S,Q]. Each head is turned in halves, as Hugging Face lays it out: elements (i, i + D/2)
+  // by the angle s * theta^(-2i/D), s the position in the sequence. `inverse` turns back, which is also the
+  // gradient (a rotation's inverse is its transpose). D is even.
+  virtual void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta,
+                    bool inverse, Stream& stream) = 0;
 
-  // Causal attention, scale 1/sqrt(D). qkv[B,S,Q] holds for each token q of all N heads, then k of the G key-value heads,
-  // then their v; head h uses key-value head h / (N/G) (Ainslie et al. 2023; G divides N). out[B,S,N*D]; lse[B,N,S] the
-  // log-sum-exp of each row of scaled scores. Stores no scores (Dao et al. 2022). `workspace` holds at least
-  // AttentionWorkspaceElements(S, D) elements.
-  virtual void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
-                                const Tensor& workspace, Stream& stream) = 0;
+  // Causal attention, scale 1/sqrt(D). qkv[B,S,Q] holds for each token q of all N heads, then k of the G
+  // key-value heads, then their v; head h uses key-value head h / (N/G) (Ainslie et al. 2023; G divides N).
+  // out[B,S,N*D]; lse[B,N,S] the log-sum-exp of each row of scaled scores. Stores no scores (Dao et al.
+  // 2022). `workspace` holds at least AttentionWorkspaceElements(S, D) elements.
+  virtual void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                                const Tensor& out, const Tensor& lse, const Tensor& workspace,
+                                Stream& stream) = 0;
   // dqkv = gradient by qkv, given dout and what the forward left.
-  virtual void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
-                                 const Tensor& dout, const Tensor& dqkv, const Tensor& workspace, Stream& stream) = 0;
+  virtual void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
+                                 const Tensor& out, const Tensor& lse, const Tensor& dout, const Tensor& dqkv,
+                                 const Tensor& workspace, Stream& stream) = 0;
 
   // out[T,H] = row tokens[t] - vocab_start of table[V,H] where that row is in the table, else 0.
-  virtual void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t vocab_start, const Tensor& out,
-                                Stream& stream) = 0;
+  virtual void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t vocab_start,
+                                const Tensor& out, Stream& stream) = 0;
   // dtable[row] += dout[t] for the rows in the table.
-  virtual void EmbeddingBackward(const Tensor& tokens, const Tensor& dout, std::int64_t vocab_start, const Tensor& dtable,
-                                 Stream& stream) = 0;
+  virtual void EmbeddingBackward(const Tensor& tokens, const Tensor& dout, std::int64_t vocab_start,
+                                 const Tensor& dtable, Stream& stream) = 0;
   // y[B,S,H] += table[s] (table[P,H], P >= S).   /   dtable[s] += sum over B of dy[b,s].
   virtual void PositionForward(const Tensor& y, const Tensor& table, Stream& stream) = 0;
   virtual void PositionBackward(const Tensor& dy, const Tensor& dtable, Stream& stream) = 0;
 
-  // Vocabulary-parallel cross-entropy (Shoeybi et al. 2019), in three steps with a reduction over the tensor group after the first two.
-  // `valid` columns of logits[T,V] are real, the rest padding.
+  // Vocabulary-parallel cross-entropy (Shoeybi et al. 2019), in three steps with a reduction over the tensor
+  // group after the first two. `valid` columns of logits[T,V] are real, the rest padding.
   // 1. max[T] = row maximum over the valid columns (the lowest finite value where valid is 0).
-  virtual void CrossEntropyMax(const Tensor& logits, std::int64_t valid, const Tensor& max, Stream& stream) = 0;
-  // 2. logits become exp(logits - max), 0 in the padding; sums[0,t] = their row sum; sums[1,t] = logit - max of the target, 0 where the
-  //    target is another rank's. sums[2,T].
-  virtual void CrossEntropySum(const Tensor& logits, std::int64_t valid, const Tensor& max, const Tensor& targets,
-                               std::int64_t vocab_start, const Tensor& sums, Stream& stream) = 0;
-  // 3. loss[1] (kF64) += sum over t of log(sums[0,t]) - sums[1,t], with reduced sums. A reduced sums[0,t] is at least 1, since the largest
-  //    logit is in it; but one rank of a tensor group run alone may hold padding only, whose sum is 0. Here and in the backward a sum
-  //    below the smallest normal number counts as that number, so that such a slice stays finite.
+  virtual void CrossEntropyMax(const Tensor& logits, std::int64_t valid, const Tensor& max,
+                               Stream& stream) = 0;
+  // 2. logits become exp(logits - max), 0 in the padding; sums[0,t] = their row sum; sums[1,t] = logit - max
+  //    of the target, 0 where the target is another rank's. sums[2,T].
+  virtual void CrossEntropySum(const Tensor& logits, std::int64_t valid, const Tensor& max,
+                               const Tensor& targets, std::int64_t vocab_start, const Tensor& sums,
+                               Stream& stream) = 0;
+  // 3. loss[1] (kF64) += sum over t of log(sums[0,t]) - sums[1,t], with reduced sums. A reduced sums[0,t] is
+  //    at least 1, since the largest logit is in it; but one rank of a tensor group run alone may hold
+  //    padding only, whose sum is 0. Here and in the backward a sum below the smallest normal number counts
+  //    as that number, so that such a slice stays finite.
   virtual void CrossEntropyLoss(const Tensor& sums, const Tensor& loss, Stream& stream) = 0;
-  // logits (the exponentials of step 2) become scale * (softmax - one_hot(target)): the gradient by the logits.
+  // logits (the exponentials of step 2) become scale * (softmax - one_hot(target)): the gradient by the
+  // logits.
   virtual void CrossEntropyBackward(const Tensor& logits, const Tensor& sums, const Tensor& targets,
                                     std::int64_t vocab_start, double scale, Stream& stream) = 0;
 
   // y = value, any shape.
   virtual void Fill(const Tensor& y, double value, Stream& stream) = 0;
-  // The two below are one op over all tensors that they are given, in that order, of any shapes and of one type each; over none, none. They
-  // keep no view of the list.
+  // The two below are one op over all tensors that they are given, in that order, of any shapes and of one
+  // type each; over none, none. They keep no view of the list.
   // result[1] (kF64) += sum of squares of all elements; accumulated in double precision.
   virtual void SumOfSquares(std::span<const Tensor> tensors, const Tensor& result, Stream& stream) = 0;
-  // One AdamW update (Loshchilov & Hutter 2019) of all elements; m, v in the optimizer's type. Where there are master copies (all tensors
-  // have one, or none), they are in the optimizer's type too: they are updated, and param becomes their value, rounded.
+  // One AdamW update (Loshchilov & Hutter 2019) of all elements; m, v in the optimizer's type. Where there
+  // are master copies (all tensors have one, or none), they are in the optimizer's type too: they are
+  // updated, and param becomes their value, rounded.
   virtual void AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params, Stream& stream) = 0;
 };
 
-// Elements of the statistics type that attention needs beside its operands; shared by all implementations, so that the memory model can
-// count it: two blocks of scores of min(S, 128) rows, and one row vector.
+// Elements of the statistics type that attention needs beside its operands; shared by all implementations, so
+// that the memory model can count it: two blocks of scores of min(S, 128) rows, and one row vector.
 constexpr std::int64_t AttentionWorkspaceElements(std::int64_t seq_len, std::int64_t /*head_dim*/) {
   const std::int64_t rows = seq_len < 128 ? seq_len : 128;
   return 2 * rows * seq_len + seq_len;

@@ -31,9 +31,11 @@ namespace {
 
 constexpr int kMaxReceivedBytes = 16 << 20;
 constexpr int kMaxSentBytes = 64 << 20;
-constexpr absl::Duration kBarrier = absl::Seconds(30);  // for the workers of a job to come to each of its gatherings
+// for the workers of a job to come to each of its gatherings
+constexpr absl::Duration kBarrier = absl::Seconds(30);
 constexpr absl::Duration kGrace = absl::Seconds(2);  // for calls under way when the server ends
-// For calls that come then: who was sent away and comes again at once gets the same answer. A call that comes while gRPC shuts down is told CANCELLED.
+// For calls that come then: who was sent away and comes again at once gets the same answer. A call that comes
+// while gRPC shuts down is told CANCELLED.
 constexpr absl::Duration kLastAnswers = absl::Milliseconds(100);
 constexpr const char* kServices[] = {"autocfg.v1.StudyService", "autocfg.v1.WorkerService"};
 
@@ -42,7 +44,8 @@ constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 5'000;
 constexpr int kShortestPeerPingMs = 5'000;
 
-// More calls that take a thread (kMaxWatchers of them may be watchers) and longer messages than that are refused with RESOURCE_EXHAUSTED rather than kept.
+// More calls that take a thread (kMaxWatchers of them may be watchers) and longer messages than that are
+// refused with RESOURCE_EXHAUSTED rather than kept.
 constexpr int kMaxThreads = 512;
 constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
 
@@ -72,7 +75,9 @@ struct Coordinator::Impl {
       : store(Heard(std::move(given))),
         runners(*store, notifier, options.clock, [this] { return AtWork(); }),
         rendezvous(*store, {.barrier = kBarrier}),
-        dispatcher(*store, options.clock, {.lease_duration_s = options.lease_duration_s, .on_waiting = [this] { notifier.Notify(); }}),
+        dispatcher(
+            *store, options.clock,
+            {.lease_duration_s = options.lease_duration_s, .on_waiting = [this] { notifier.Notify(); }}),
         studies({.store = *store,
                  .notifier = notifier,
                  .runners = runners,
@@ -91,7 +96,9 @@ struct Coordinator::Impl {
   absl::StatusOr<std::vector<WorkerRecord>> AtWork() {
     auto records = store->ListWorkers("", std::numeric_limits<int>::max(), /*gone=*/false);
     if (!records.ok()) return records.status();
-    std::erase_if(*records, [this](const WorkerRecord& record) { return dispatcher.Seen(record.session.worker).silent; });
+    std::erase_if(*records, [this](const WorkerRecord& record) {
+      return dispatcher.Seen(record.session.worker).silent;
+    });
     return records;
   }
 
@@ -155,8 +162,9 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
   builder.experimental().SetInterceptorCreators(MalformedCallsSaySo());
   impl->server = builder.BuildAndStart();
   if (impl->server == nullptr || port == 0) {
-    return absl::UnavailableError(fmt::format("address {}: {}", options.address,
-                                              address->unix_socket ? "cannot listen there" : WhyNotListening(*address)));
+    return absl::UnavailableError(
+        fmt::format("address {}: {}", options.address,
+                    address->unix_socket ? "cannot listen there" : WhyNotListening(*address)));
   }
   if (address->unix_socket) {
     if (absl::Status status = CloseToOthers(address->path); !status.ok()) return status;
@@ -164,7 +172,8 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(std::unique_ptr<
   impl->address = ListenText(*address, port);
   SetServing(*impl->server, true);
   const absl::Duration lease = absl::Seconds(options.lease_duration_s);
-  impl->expiry = std::make_unique<LeaseExpiry>(impl->dispatcher, lease, std::min(lease / 4, absl::Seconds(1)));
+  impl->expiry =
+      std::make_unique<LeaseExpiry>(impl->dispatcher, lease, std::min(lease / 4, absl::Seconds(1)));
   for (const std::int64_t study : *running) impl->runners.Start(study);
   return std::unique_ptr<Coordinator>(new Coordinator(std::move(impl)));
 }

@@ -23,8 +23,9 @@ struct CoordinatorOptions {
 class Coordinator {
  public:
   // Studies that were running when the last coordinator ended go on at once. A socket file that a coordinator
-  // left behind is replaced. InvalidArgument: an address of another form, too long, or one that plain text may not be sent to;
-  // FailedPrecondition: something else is or listens there; PermissionDenied, Unavailable.
+  // left behind is replaced. InvalidArgument: an address of another form, too long, or one that plain text
+  // may not be sent to; FailedPrecondition: something else is or listens there; PermissionDenied,
+  // Unavailable.
   static absl::StatusOr<std::unique_ptr<Coordinator>> Start(std::unique_ptr<Store> store,
                                                             const CoordinatorOptions& options);
   ~Coordinator();  // Shutdown()

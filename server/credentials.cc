@@ -2,7 +2,8 @@
 
 namespace autocfg {
 
-absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsFor(const ListenAddress& address, bool insecure) {
+absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsFor(const ListenAddress& address,
+                                                                        bool insecure) {
   if (absl::Status status = CheckPlainText(address, insecure); !status.ok()) return status;
   return grpc::InsecureServerCredentials();
 }

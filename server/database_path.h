@@ -1,4 +1,5 @@
-// Where the database is when nobody says so. Reads the environment; thread-safe as long as nobody changes that.
+// Where the database is when nobody says so. Reads the environment; thread-safe as long as nobody changes
+// that.
 #pragma once
 
 #include <string>

@@ -49,8 +49,10 @@ bool IsLoopback(const ListenAddress& address) {
 }
 
 bool IsLoopback(const sockaddr* address) {
-  if (address->sa_family == AF_INET) return IsLoopback(reinterpret_cast<const sockaddr_in*>(address)->sin_addr);
-  return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
+  if (address->sa_family == AF_INET)
+    return IsLoopback(reinterpret_cast<const sockaddr_in*>(address)->sin_addr);
+  return address->sa_family == AF_INET6 &&
+         IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
 
 struct AddressesDeleter {
@@ -65,7 +67,9 @@ Addresses Resolve(const ListenAddress& address, std::string& why) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  if (const int failed = getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found); failed != 0) {
+  if (const int failed =
+          getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
+      failed != 0) {
     why = gai_strerror(failed);
     return nullptr;
   }
@@ -96,18 +100,22 @@ absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& text) {
   const std::string_view port = std::string_view(text).substr(colon + 1);
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
   if (port.empty()) return Wrong(text, "the port is missing");
-  if (error != std::errc() || end != port.data() + port.size() || address.port < 0 || address.port > kLargestPort)
+  if (error != std::errc() || end != port.data() + port.size() || address.port < 0 ||
+      address.port > kLargestPort)
     return Wrong(text, fmt::format("the port must be a number from 0 to {}", kLargestPort));
   const std::string_view host = std::string_view(text).substr(0, colon);
   if (host.starts_with('[')) {
-    if (host.size() < 3 || !host.ends_with(']')) return Wrong(text, "the brackets around the host do not close");
+    if (host.size() < 3 || !host.ends_with(']'))
+      return Wrong(text, "the brackets around the host do not close");
     address.host = host.substr(1, host.size() - 2);
     in6_addr six{};
-    if (inet_pton(AF_INET6, address.host.c_str(), &six) != 1) return Wrong(text, "what is in the brackets is no IPv6 address");
+    if (inet_pton(AF_INET6, address.host.c_str(), &six) != 1)
+      return Wrong(text, "what is in the brackets is no IPv6 address");
   } else {
     if (host.empty()) return Wrong(text, "the host is missing");
     if (host.find(':') != std::string_view::npos) return Wrong(text, "an IPv6 address stands in brackets");
-    if (host.size() > kLongestHost || !AllOf(host, ".-")) return Wrong(text, "the host is not the name of one");
+    if (host.size() > kLongestHost || !AllOf(host, ".-"))
+      return Wrong(text, "the host is not the name of one");
     address.host = host;
   }
   address.local = IsLoopback(address);
@@ -123,8 +131,10 @@ std::string ListenText(const ListenAddress& address, int port) {
 absl::Status CheckPlainText(const ListenAddress& address, bool insecure) {
   if (address.local || insecure) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      fmt::format("address {}: it can be reached from other machines, and calls are plain text without a password: whoever reaches it can run "
-                  "programs as this user; listen on unix:PATH or 127.0.0.1:PORT, or give --insecure on a network that you trust",
+      fmt::format("address {}: it can be reached from other machines, and calls are plain text without a "
+                  "password: whoever reaches it can run "
+                  "programs as this user; listen on unix:PATH or 127.0.0.1:PORT, or give --insecure on a "
+                  "network that you trust",
                   ListenText(address, address.port)));
 }
 
@@ -136,8 +146,10 @@ std::string WhyOutOfReach(const ListenAddress& address) {
   for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
     if (!IsLoopback(each->ai_addr)) return "";
   }
-  return fmt::format("{} is an address of this machine's own loopback: other machines cannot reach it; listen on 0.0.0.0:PORT or on an address of a network",
-                     address.host);
+  return fmt::format(
+      "{} is an address of this machine's own loopback: other machines cannot reach it; listen on "
+      "0.0.0.0:PORT or on an address of a network",
+      address.host);
 }
 
 std::string WhyNotListening(const ListenAddress& address) {

@@ -1,4 +1,5 @@
-// Where a server listens: unix:PATH, HOST:PORT or [IPV6]:PORT. Pure functions but for those that ask the system, which say so; thread-safe.
+// Where a server listens: unix:PATH, HOST:PORT or [IPV6]:PORT. Pure functions but for those that ask the
+// system, which say so; thread-safe.
 #pragma once
 
 #include <string>
@@ -10,13 +11,15 @@ namespace autocfg {
 
 struct ListenAddress {
   bool unix_socket = false;
-  std::string path;    // of the socket
-  std::string host;    // without brackets
-  int port = 0;        // 0: any that is free
-  bool local = false;  // what goes there does not leave the machine: a Unix socket, localhost, 127.0.0.0/8, ::1
+  std::string path;  // of the socket
+  std::string host;  // without brackets
+  int port = 0;      // 0: any that is free
+  // what goes there does not leave the machine: a Unix socket, localhost, 127.0.0.0/8, ::1
+  bool local = false;
 };
 
-// InvalidArgument says what the text lacks, and the forms that there are. Names other than localhost are taken as they are, and not looked up.
+// InvalidArgument says what the text lacks, and the forms that there are. Names other than localhost are
+// taken as they are, and not looked up.
 absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& text);
 
 // As it is given to gRPC, with `port` in place of the address's own.
@@ -25,11 +28,13 @@ std::string ListenText(const ListenAddress& address, int port);
 // InvalidArgument where plain text would leave the machine and `insecure` does not allow it.
 absl::Status CheckPlainText(const ListenAddress& address, bool insecure);
 
-// Where a name that is not `local` is one of this machine's loopback addresses alone (as Debian has it for the machine's own name): a sentence that
-// says so, since nobody else reaches what listens there. Else empty. Asks the system's resolver.
+// Where a name that is not `local` is one of this machine's loopback addresses alone (as Debian has it for
+// the machine's own name): a sentence that says so, since nobody else reaches what listens there. Else empty.
+// Asks the system's resolver.
 std::string WhyOutOfReach(const ListenAddress& address);
 
-// Why nobody can listen at host and port, as the system says it when it is tried once more; "cannot listen there" where it works now.
+// Why nobody can listen at host and port, as the system says it when it is tried once more; "cannot listen
+// there" where it works now.
 std::string WhyNotListening(const ListenAddress& address);
 
 }  // namespace autocfg

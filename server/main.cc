@@ -46,7 +46,8 @@ int Fail(const absl::Status& status) { return Fail(std::string(status.message())
 void LogGrpc(gpr_log_func_args* args) { spdlog::debug("grpc: {}", args->message); }
 
 void SetUpLog() {
-  auto logger = std::make_shared<spdlog::logger>("autocfg-server", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  auto logger =
+      std::make_shared<spdlog::logger>("autocfg-server", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   logger->set_pattern("autocfg-server: %v");
   const char* level = std::getenv("AUTOCFG_LOG");
   logger->set_level(level == nullptr ? spdlog::level::info : spdlog::level::from_str(level));
@@ -57,8 +58,9 @@ void SetUpLog() {
 int Serve(const Args& args, const sigset_t& ends) {
   absl::Duration lease;
   if (!absl::ParseDuration(args.lease_duration, &lease) || lease < kShortestLease || lease > kLongestLease) {
-    return Fail(fmt::format("--lease-duration: {} is not a time from {} to {}; give one such as 10s", args.lease_duration,
-                            absl::FormatDuration(kShortestLease), absl::FormatDuration(kLongestLease)));
+    return Fail(fmt::format("--lease-duration: {} is not a time from {} to {}; give one such as 10s",
+                            args.lease_duration, absl::FormatDuration(kShortestLease),
+                            absl::FormatDuration(kLongestLease)));
   }
   const auto database = DatabasePath(args.database);
   if (!database.ok()) return Fail(database.status());
@@ -95,13 +97,20 @@ int Main(int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
   SetUpLog();
 
-  CLI::App app("autocfg-server: hands the work of searches out to workers, and keeps what they measure", "autocfg-server");
-  app.set_version_flag("--version", "autocfg-server " AUTOCFG_VERSION " (build " AUTOCFG_VERSION "+" AUTOCFG_REVISION ")");
+  CLI::App app("autocfg-server: hands the work of searches out to workers, and keeps what they measure",
+               "autocfg-server");
+  app.set_version_flag("--version",
+                       "autocfg-server " AUTOCFG_VERSION " (build " AUTOCFG_VERSION "+" AUTOCFG_REVISION ")");
   Args args;
-  app.add_option("--listen", args.listen, "where: unix:PATH, HOST:PORT or [IPV6]:PORT (port 0: any that is free)")->required();
-  app.add_option("--db", args.database, "the database, made where it is missing (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
-  app.add_option("--lease-duration", args.lease_duration, "how long a worker may be silent before its jobs go to others (default: 10s)");
-  app.add_flag("--insecure", args.insecure, "listen beyond this machine, though calls are plain text and whoever reaches it is let in");
+  app.add_option("--listen", args.listen,
+                 "where: unix:PATH, HOST:PORT or [IPV6]:PORT (port 0: any that is free)")
+      ->required();
+  app.add_option("--db", args.database,
+                 "the database, made where it is missing (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
+  app.add_option("--lease-duration", args.lease_duration,
+                 "how long a worker may be silent before its jobs go to others (default: 10s)");
+  app.add_flag("--insecure", args.insecure,
+               "listen beyond this machine, though calls are plain text and whoever reaches it is let in");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
@@ -109,7 +118,8 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return Fail(fmt::format("{}; see autocfg-server --help", error.what()));
   }
-  for (const auto& [name, option] : {std::pair("--listen", app.get_option("--listen")), std::pair("--db", app.get_option("--db"))}) {
+  for (const auto& [name, option] :
+       {std::pair("--listen", app.get_option("--listen")), std::pair("--db", app.get_option("--db"))}) {
     if (option->count() > 0 && option->results().front().empty())
       return Fail(fmt::format("{}: it is empty; give it a value, or leave it out", name));
   }

@@ -33,7 +33,8 @@ constexpr std::int64_t kMostPacedMicrobatches = 1 << 16;
 constexpr std::size_t kLongestName = 200;  // bytes
 constexpr int kMostAxes = 100;
 constexpr int kMostAxisValues = 1000;
-constexpr std::size_t kMostAxisBytes = 64 * kMostAxisValues;  // of an axis's values together: a split's can be long
+// of an axis's values together: a split's can be long
+constexpr std::size_t kMostAxisBytes = 64 * kMostAxisValues;
 // Beyond these, a search that only predicts would enumerate for hours.
 constexpr std::int64_t kMostPredictedRanks = 1 << 20;
 constexpr std::int64_t kMostPredictedSequences = 1 << 24;
@@ -52,20 +53,24 @@ absl::Status CheckSizes(const v1::SearchSpec& spec) {
   if (absl::Status status = CheckName("model.name", spec.model().name()); !status.ok()) return status;
   if (absl::Status status = CheckName("cluster.name", spec.cluster().name()); !status.ok()) return status;
   for (const v1::NodeGroup& group : spec.cluster().groups()) {
-    if (absl::Status status = CheckName("cluster.groups.device.name", group.device().name()); !status.ok()) return status;
+    if (absl::Status status = CheckName("cluster.groups.device.name", group.device().name()); !status.ok())
+      return status;
   }
   if (spec.space_size() > kMostAxes)
-    return absl::InvalidArgumentError(fmt::format("spec.space has {} axes; {} are the most", spec.space_size(), kMostAxes));
+    return absl::InvalidArgumentError(
+        fmt::format("spec.space has {} axes; {} are the most", spec.space_size(), kMostAxes));
   for (const v1::SpaceAxis& axis : spec.space()) {
     if (axis.values_size() > kMostAxisValues) {
       return absl::InvalidArgumentError(fmt::format("spec.space: axis {} has {} values; {} are the most",
-                                                    Printable(axis.name()), axis.values_size(), kMostAxisValues));
+                                                    Printable(axis.name()), axis.values_size(),
+                                                    kMostAxisValues));
     }
     std::size_t bytes = 0;
     for (const std::string& value : axis.values()) bytes += value.size();
     if (bytes > kMostAxisBytes) {
-      return absl::InvalidArgumentError(fmt::format("spec.space: the values of axis {} have {} bytes; {} are the most",
-                                                    Printable(axis.name()), bytes, kMostAxisBytes));
+      return absl::InvalidArgumentError(
+          fmt::format("spec.space: the values of axis {} have {} bytes; {} are the most",
+                      Printable(axis.name()), bytes, kMostAxisBytes));
     }
   }
   return absl::OkStatus();
@@ -78,19 +83,19 @@ bool OnGpus(const v1::ClusterSpec& cluster) {
 absl::Status CheckLimits(const SearchProblem& problem, std::int64_t most_ranks, std::int64_t most_sequences,
                          const char* what) {
   if (const std::int64_t ranks = RankCount(problem.cluster); ranks > most_ranks) {
-    return absl::InvalidArgumentError(
-        fmt::format("spec.cluster: {} ranks are too many to be {} here: at most {}", ranks, what, most_ranks));
+    return absl::InvalidArgumentError(fmt::format(
+        "spec.cluster: {} ranks are too many to be {} here: at most {}", ranks, what, most_ranks));
   }
   if (problem.workload.global_batch > most_sequences) {
     return absl::InvalidArgumentError(
-        fmt::format("spec.workload.global_batch: {} is too large to be {}: at most {}", problem.workload.global_batch,
-                    what, most_sequences));
+        fmt::format("spec.workload.global_batch: {} is too large to be {}: at most {}",
+                    problem.workload.global_batch, what, most_sequences));
   }
   return absl::OkStatus();
 }
 
-// The plan with the largest program of all: of one sequence a microbatch, none of them side by side, and as many stages as
-// ranks or layers allow.
+// The plan with the largest program of all: of one sequence a microbatch, none of them side by side, and as
+// many stages as ranks or layers allow.
 absl::Status CheckPrograms(const SearchProblem& problem) {
   const std::int64_t ranks = RankCount(problem.cluster);
   ParallelPlan largest{.pp = ranks};
@@ -108,15 +113,21 @@ absl::Status CheckMeasuringDevice(const SearchProblem& problem) {
   const bool on_gpus = problem.device == "cuda";
   for (const NodeGroup& group : problem.cluster.groups) {
     if ((group.device.kind == DeviceKind::kCuda) == on_gpus) continue;
-    if (on_gpus) return absl::InvalidArgumentError("spec.device: cuda measures on GPUs, and the cluster's devices are CPUs; give cpu");
+    if (on_gpus)
+      return absl::InvalidArgumentError(
+          "spec.device: cuda measures on GPUs, and the cluster's devices are CPUs; give cpu");
     return absl::InvalidArgumentError(
-        "spec.cluster: its devices are GPUs, which the cpu device says nothing of: search it on device cuda, with predict_only, or on the "
+        "spec.cluster: its devices are GPUs, which the cpu device says nothing of: search it on device cuda, "
+        "with predict_only, or on the "
         "paced device");
   }
   const std::string_view name = Name(problem.workload.precision);
-  if (on_gpus && name == "fp64") return absl::InvalidArgumentError("spec.workload.precision: fp64 is for CPUs only; on a GPU use bf16 or fp32");
+  if (on_gpus && name == "fp64")
+    return absl::InvalidArgumentError(
+        "spec.workload.precision: fp64 is for CPUs only; on a GPU use bf16 or fp32");
   if (on_gpus && name == "fp16") {
-    return absl::UnimplementedError("spec.workload.precision: fp16 on a GPU is not supported yet: use bf16 or fp32");
+    return absl::UnimplementedError(
+        "spec.workload.precision: fp16 on a GPU is not supported yet: use bf16 or fp32");
   }
   if (!on_gpus && name != "fp32" && name != "fp64") {
     return absl::UnimplementedError(
@@ -129,11 +140,12 @@ absl::Status CheckMeasuringDevice(const SearchProblem& problem) {
 absl::Status CheckEvidence(const SearchProblem& problem) {
   const ClusterSpec& cluster = problem.cluster;
   if (problem.device != "cpu" && problem.device != "cuda" && problem.device != "paced") {
-    return absl::InvalidArgumentError(
-        fmt::format("spec.device: {} is none that measures; give cpu, cuda or paced", Printable(problem.device)));
+    return absl::InvalidArgumentError(fmt::format(
+        "spec.device: {} is none that measures; give cpu, cuda or paced", Printable(problem.device)));
   }
   if (problem.machine_ranks < 0)
-    return absl::InvalidArgumentError(fmt::format("spec.machine_ranks is {}; it must not be negative", problem.machine_ranks));
+    return absl::InvalidArgumentError(
+        fmt::format("spec.machine_ranks is {}; it must not be negative", problem.machine_ranks));
   if (problem.device == "paced" && cluster.local) {
     return absl::InvalidArgumentError(
         "spec.device: paced emulates a described cluster; give a preset or a file in place of local");
@@ -150,9 +162,10 @@ absl::Status CheckEvidence(const SearchProblem& problem) {
     if (absl::Status status = CheckLimits(problem, kMostPacedRanks, kMostSequences, "emulated"); !status.ok())
       return status;
     if (RankCount(cluster) * problem.workload.global_batch > kMostPacedMicrobatches) {
-      return absl::InvalidArgumentError(fmt::format(
-          "spec.workload.global_batch: {} sequences on {} ranks are too many to be emulated: their product may be {} at most",
-          problem.workload.global_batch, RankCount(cluster), kMostPacedMicrobatches));
+      return absl::InvalidArgumentError(
+          fmt::format("spec.workload.global_batch: {} sequences on {} ranks are too many to be emulated: "
+                      "their product may be {} at most",
+                      problem.workload.global_batch, RankCount(cluster), kMostPacedMicrobatches));
     }
     return CheckPrograms(problem);
   }
@@ -196,7 +209,8 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
   problem.model = *std::move(model);
   FillDefaults(problem.model, std::max<std::int64_t>(spec.workload().seq_len(), 0));
   if (absl::Status status = Validate(problem.model); !status.ok()) return In("model", status);
-  const absl::Status allowed = spec.predict_only() ? CheckPredictable(problem.model) : CheckEngineSupports(problem.model);
+  const absl::Status allowed =
+      spec.predict_only() ? CheckPredictable(problem.model) : CheckEngineSupports(problem.model);
   if (!allowed.ok()) return In("model", allowed);
 
   v1::Workload message = spec.workload();
@@ -213,7 +227,8 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
   if (absl::Status status = Validate(problem.cluster); !status.ok()) return In("cluster", status);
   problem.options.predict_only = spec.predict_only();
   problem.device = spec.device();
-  if (problem.device.empty()) problem.device = problem.cluster.local && OnGpus(spec.cluster()) ? "cuda" : "cpu";
+  if (problem.device.empty())
+    problem.device = problem.cluster.local && OnGpus(spec.cluster()) ? "cuda" : "cpu";
   problem.machine_ranks = spec.machine_ranks();
   if (problem.device == "paced" || problem.options.predict_only) AssumeTypicalFigures(problem.cluster);
   if (absl::Status status = CheckEvidence(problem); !status.ok()) return status;

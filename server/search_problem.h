@@ -22,7 +22,8 @@ struct SearchProblem {
   SearchOptions options;
   double time_budget_s = 0;  // 0 = none
   std::string device;        // "cpu", "cuda", "paced"
-  std::int64_t machine_ranks = 0;  // that run at once where a described cluster has more; 0: as many as a node has
+  // that run at once where a described cluster has more; 0: as many as a node has
+  std::int64_t machine_ranks = 0;
 };
 
 // How a study comes by its evidence.
@@ -34,15 +35,17 @@ enum class Evidence : std::uint8_t {
 };
 Evidence EvidenceOf(const SearchProblem& problem);
 
-// Whether op times are measured before plans are predicted: on a described cluster they follow from its figures instead.
+// Whether op times are measured before plans are predicted: on a described cluster they follow from its
+// figures instead.
 bool NeedsCalibration(const SearchProblem& problem);
 
 // Ranks of the largest plan that is run whole; 0: any.
 std::int64_t MeasurableRanks(const SearchProblem& problem);
 
-// Fills defaults: the model's by FillDefaults, seq_len = the model's max_seq_len, precision fp32 on CPUs and bf16 on GPUs,
-// device cpu, and cuda for `local` on GPUs; what a described cluster that is predicted or emulated leaves out, by AssumeTypicalFigures; sorts the axes and their values. InvalidArgument names the field ("spec.model: ..."); Unimplemented names
-// what the engine or the search does not do yet.
+// Fills defaults: the model's by FillDefaults, seq_len = the model's max_seq_len, precision fp32 on CPUs and
+// bf16 on GPUs, device cpu, and cuda for `local` on GPUs; what a described cluster that is predicted or
+// emulated leaves out, by AssumeTypicalFigures; sorts the axes and their values. InvalidArgument names the
+// field ("spec.model: ..."); Unimplemented names what the engine or the search does not do yet.
 absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec);
 
 // The normal form: equal problems give equal messages.

@@ -27,8 +27,8 @@ namespace {
 constexpr double kLongestWait = 1;
 // How often the time used so far is stored while nothing else happens.
 constexpr double kSavePeriod = 5;
-// How long the calibration waits for a GPU worker to register, so as to know what is known of its GPUs: it may have
-// been started with the study.
+// How long the calibration waits for a GPU worker to register, so as to know what is known of its GPUs: it
+// may have been started with the study.
 constexpr absl::Duration kWorkerGrace = absl::Seconds(5);
 constexpr absl::Duration kWorkerPeriod = absl::Milliseconds(100);
 
@@ -36,9 +36,16 @@ absl::Status Interrupted() { return absl::CancelledError("the study is not to be
 
 }  // namespace
 
-StudyRun::StudyRun(Store& store, Notifier& notifier, const Clock& clock, const WorkersAtWork& workers, std::int64_t study,
-                   std::function<void(const v1::Recommendation&)> publish, const std::atomic<bool>& outdated)
-    : store_(store), notifier_(notifier), clock_(clock), workers_(workers), study_(study), publish_(std::move(publish)), outdated_(outdated) {}
+StudyRun::StudyRun(Store& store, Notifier& notifier, const Clock& clock, const WorkersAtWork& workers,
+                   std::int64_t study, std::function<void(const v1::Recommendation&)> publish,
+                   const std::atomic<bool>& outdated)
+    : store_(store),
+      notifier_(notifier),
+      clock_(clock),
+      workers_(workers),
+      study_(study),
+      publish_(std::move(publish)),
+      outdated_(outdated) {}
 
 absl::Status StudyRun::Failed(absl::Status status) {
   if (store_error_.ok() && !absl::IsCancelled(status)) store_error_ = status;
@@ -158,8 +165,8 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::StoredCalibration() 
   for (const v1::OpTime& time : (*stored)->result.ops()) {
     const absl::Status known = FromProto(time.op()).status();
     if (known.ok()) continue;
-    spdlog::warn("{}: its calibration is of another version of the engine ({}): it is measured anew", StudyName(study_),
-                 std::string(known.message()));
+    spdlog::warn("{}: its calibration is of another version of the engine ({}): it is measured anew",
+                 StudyName(study_), std::string(known.message()));
     if (absl::Status status = store_.DropCalibration(study_); !status.ok()) return Failed(std::move(status));
     return std::optional<Store::Calibration>();
   }
@@ -175,8 +182,9 @@ absl::StatusOr<Store::Calibration> StudyRun::TakeKnown(v1::Job& job) {
     const auto workers = workers_();
     if (!workers.ok()) return Failed(workers.status());
     key = OpTimesKeyFor(job, *workers);
-    const bool any = std::any_of(workers->begin(), workers->end(),
-                                 [](const WorkerRecord& worker) { return worker.inventory.device_kind() == "cuda"; });
+    const bool any = std::any_of(workers->begin(), workers->end(), [](const WorkerRecord& worker) {
+      return worker.inventory.device_kind() == "cuda";
+    });
     if (key || any || absl::Now() >= deadline) break;
     if (absl::Status status = CheckRunning(); !status.ok()) return status;
     notifier_.Wait(version, kWorkerPeriod);
@@ -195,8 +203,8 @@ absl::StatusOr<Store::Calibration> StudyRun::TakeKnown(v1::Job& job) {
   }
   spec = std::move(rest);
   if (kept->reused_ops > 0) {
-    spdlog::info("{}: {} of {} op times are an earlier study's, measured on {} with build {}", StudyName(study_),
-                 kept->reused_ops, asked, key->device, key->build_id);
+    spdlog::info("{}: {} of {} op times are an earlier study's, measured on {} with build {}",
+                 StudyName(study_), kept->reused_ops, asked, key->device, key->build_id);
   }
   return kept;
 }
@@ -247,9 +255,10 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::Calibrate(const Sear
       }
       if (absl::Status running = CheckRunning(); !running.ok()) return running;
       if (state->first == v1::TRIAL_STATE_LOST) {
-        return Pause(fmt::format("the calibration was lost {} times, the last time because: {}; resume the study, or give "
-                                 "the same search again, once its workers are well",
-                                 kMaxAttempts, state->second));
+        return Pause(fmt::format(
+            "the calibration was lost {} times, the last time because: {}; resume the study, or give "
+            "the same search again, once its workers are well",
+            kMaxAttempts, state->second));
       }
       return absl::AbortedError(fmt::format("the calibration failed: {}", state->second));
     }

@@ -23,12 +23,14 @@ using WorkersAtWork = std::function<absl::StatusOr<std::vector<WorkerRecord>>()>
 
 class StudyRun final : private OutcomeSource {
  public:
-  // `publish` is called with what is known whenever that changes. Once `outdated` is set, an outcome that the run has gone through is another now.
-  StudyRun(Store& store, Notifier& notifier, const Clock& clock, const WorkersAtWork& workers, std::int64_t study,
-           std::function<void(const v1::Recommendation&)> publish, const std::atomic<bool>& outdated);
+  // `publish` is called with what is known whenever that changes. Once `outdated` is set, an outcome that the
+  // run has gone through is another now.
+  StudyRun(Store& store, Notifier& notifier, const Clock& clock, const WorkersAtWork& workers,
+           std::int64_t study, std::function<void(const v1::Recommendation&)> publish,
+           const std::atomic<bool>& outdated);
 
-  // OK: the study has reached an end state. Cancelled: it is not RUNNING any more, the notifier is closed, or the run is outdated.
-  // Otherwise the store failed, and the study is left as it was.
+  // OK: the study has reached an end state. Cancelled: it is not RUNNING any more, the notifier is closed, or
+  // the run is outdated. Otherwise the store failed, and the study is left as it was.
   absl::Status Run();
 
  private:

@@ -43,11 +43,13 @@ void StudyRunners::Loop(std::int64_t study, Entry* entry) {
       entry->latest = known;
     };
     entry->restart = false;
-    const absl::Status status = StudyRun(store_, notifier_, clock_, workers_, study, publish, entry->restart).Run();
+    const absl::Status status =
+        StudyRun(store_, notifier_, clock_, workers_, study, publish, entry->restart).Run();
     absl::MutexLock lock(&mutex_);
     if (absl::IsCancelled(status) && !stopping_ && !notifier_.closed()) {
       const auto now = store_.GetStudy(study);
-      if (now.ok() && now->state() == v1::STUDY_STATE_RUNNING) continue;  // resumed meanwhile, or to begin anew
+      // resumed meanwhile, or to begin anew
+      if (now.ok() && now->state() == v1::STUDY_STATE_RUNNING) continue;
     }
     entry->active = false;
     // Reports may have come in after the last look: the store knows best from here on.

@@ -32,7 +32,8 @@ class StudyRunners {
   // is so already.
   void Start(std::int64_t study);
 
-  // As Start(); where somebody works on the study already, that begins anew with the stored outcomes: one of them has changed.
+  // As Start(); where somebody works on the study already, that begins anew with the stored outcomes: one of
+  // them has changed.
   void Restart(std::int64_t study);
 
   // Ends all threads and closes the notifier; studies keep their state. Idempotent.

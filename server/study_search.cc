@@ -174,7 +174,8 @@ v1::Candidate StudySearch::CandidateOf(const RankedPlan& ranked) const {
   *candidate.mutable_plan() = ToProto(ranked.plan);
   candidate.set_plan_text(PlanText(ranked.plan));
   Prediction predicted = ranked.predicted;
-  if (EvidenceOf(problem_) == Evidence::kPrediction && !NeedsCalibration(problem_)) SetUncalibratedInterval(predicted);
+  if (EvidenceOf(problem_) == Evidence::kPrediction && !NeedsCalibration(problem_))
+    SetUncalibratedInterval(predicted);
   *candidate.mutable_predicted() = ToProto(predicted);
   const auto measured = measured_.find(candidate.plan_text());
   const std::optional<double> median_s = ranked.slice ? ranked.slice_step_time_s : ranked.median_step_time_s;
@@ -240,7 +241,8 @@ std::string StudySearch::NothingFits() const {
   // Which comes closest, and what is in its way.
   const std::optional<ParallelPlan> smallest = loop_.Smallest();
   if (!smallest) return fmt::format("none of the {} plans fits: {}", counts.enumerated, reasons);
-  const CostModel costs(problem_.model, problem_.workload, problem_.cluster, OpTimes(), device_overhead_bytes_);
+  const CostModel costs(problem_.model, problem_.workload, problem_.cluster, OpTimes(),
+                        device_overhead_bytes_);
   return fmt::format("none of the {} legal plans fits in memory; the smallest is {}: {}",
                      counts.out_of_memory, PlanText(*smallest), costs.PredictMemory(*smallest).reason);
 }

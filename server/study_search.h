@@ -46,8 +46,9 @@ class StudySearch {
   v1::Counts Counts() const;
   // The best plan so far; empty before the calibration and when nothing is left.
   std::optional<v1::Candidate> Best() const;
-  // All but the study's name and usage; exhaustive_device_s lacks what the study has used. Where the source stopped the search it is said to be
-  // the time budget that did, which of a study that was paused or cancelled is not so.
+  // All but the study's name and usage; exhaustive_device_s lacks what the study has used. Where the source
+  // stopped the search it is said to be the time budget that did, which of a study that was paused or
+  // cancelled is not so.
   v1::Recommendation Recommendation() const;
   // Why there is no best plan; empty when there is one or nobody knows yet.
   std::string NothingFits() const;
@@ -59,7 +60,8 @@ class StudySearch {
 
  private:
   StudySearch(SearchProblem problem, SearchLoop loop, double plan_cpu_s);
-  // What plans are predicted with: measured, modelled, or both; null where the source has no calibration. Sets the device overhead.
+  // What plans are predicted with: measured, modelled, or both; null where the source has no calibration.
+  // Sets the device overhead.
   absl::StatusOr<std::shared_ptr<const OpTimeModel>> OpTimesFrom(OutcomeSource& source);
   absl::Status Observe(const TrialRequest& request, const v1::Trial& trial);
   v1::Candidate CandidateOf(const RankedPlan& ranked) const;

@@ -22,8 +22,9 @@ constexpr double kShortStepSeconds = 0.1;
 constexpr double kLeastLimitSeconds = 30;
 constexpr double kLimitFactor = 20;
 constexpr double kStartSeconds = 20;  // processes, weights, rendezvous
-// The same on GPUs: contexts are opened, libraries load and compile kernels, algorithms of products are timed, communicators join; and weights are drawn on the
-// host for models as large as a GPU holds. An allowance for what hangs, not an estimate: nothing waits for it.
+// The same on GPUs: contexts are opened, libraries load and compile kernels, algorithms of products are
+// timed, communicators join; and weights are drawn on the host for models as large as a GPU holds. An
+// allowance for what hangs, not an estimate: nothing waits for it.
 constexpr double kGpuStartSeconds = 180;
 constexpr std::uint64_t kSeed = 1;
 
@@ -38,7 +39,9 @@ std::int64_t RanksHere(const SearchProblem& problem) {
   return machine > 0 ? std::min(machine, all) : all;
 }
 
-double StartSeconds(const SearchProblem& problem) { return problem.device == "cuda" ? kGpuStartSeconds : kStartSeconds; }
+double StartSeconds(const SearchProblem& problem) {
+  return problem.device == "cuda" ? kGpuStartSeconds : kStartSeconds;
+}
 
 // Whether plans are larger than a machine, so that their ranks run alone.
 bool InSlices(const SearchProblem& problem) {
@@ -96,7 +99,8 @@ absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialReques
   optimizer.set_adam_eps(1e-8);
   optimizer.set_clip_norm(1.0);
   const bool paced = EvidenceOf(problem) == Evidence::kPaced;
-  const StepCounts steps = paced ? StepCounts{.untimed = 1, .timed = kPacedSteps} : StepsFor(predicted_step_s);
+  const StepCounts steps =
+      paced ? StepCounts{.untimed = 1, .timed = kPacedSteps} : StepsFor(predicted_step_s);
   spec.set_steps(steps.untimed + steps.timed);
   spec.set_warmup_steps_untimed(steps.untimed);
   spec.set_seed(kSeed);
@@ -113,7 +117,8 @@ absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialReques
     for (const OpTime& time : PlanOpTimes(problem.model, problem.workload, plan, **times)) {
       *spec.add_op_times() = ToProto(time);
     }
-    const std::int64_t microbatches = MicrobatchCount(problem.workload, plan) * plan.virtual_stages * RankCount(plan);
+    const std::int64_t microbatches =
+        MicrobatchCount(problem.workload, plan) * plan.virtual_stages * RankCount(plan);
     expected_s = kPacedLimitPerMicrobatch * static_cast<double>(microbatches) * step_count;
   }
   job.set_time_limit_s(std::max(kLeastLimitSeconds, StartSeconds(problem) + expected_s));

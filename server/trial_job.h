@@ -15,8 +15,9 @@ namespace autocfg {
 // Attempts of a job that may end without an answer (a worker that goes away).
 inline constexpr std::int64_t kMaxAttempts = 3;
 
-// Times `ops` on all ranks of one machine at once, within 10 s or a fifth of the study's time budget. Messages are left out
-// where the cluster is more than one machine: its links are described; and fewer ranks will do there, one on each core of the worker.
+// Times `ops` on all ranks of one machine at once, within 10 s or a fifth of the study's time budget.
+// Messages are left out where the cluster is more than one machine: its links are described; and fewer ranks
+// will do there, one on each core of the worker.
 v1::Job CalibrationJob(const SearchProblem& problem, const std::vector<OpDesc>& ops);
 
 struct StepCounts {
@@ -27,10 +28,11 @@ struct StepCounts {
 // For about a second of measuring: 3 to 20 timed steps, after one untimed step, two where steps are short.
 StepCounts StepsFor(double predicted_step_s);
 
-// Runs the plan with the optimizer's defaults of CONTRACT.md; a slice of it in as many copies as one machine has ranks, so that they load
-// it as the whole plan would (the worker runs fewer where it has fewer cores); an emulated one with the modelled time of every op. The time limit is a generous multiple of the
-// prediction and at least 30 s. Requires a legal, resolved plan that the engine supports. InvalidArgument where a described cluster lacks
-// a figure.
+// Runs the plan with the optimizer's defaults of CONTRACT.md; a slice of it in as many copies as one machine
+// has ranks, so that they load it as the whole plan would (the worker runs fewer where it has fewer cores);
+// an emulated one with the modelled time of every op. The time limit is a generous multiple of the prediction
+// and at least 30 s. Requires a legal, resolved plan that the engine supports. InvalidArgument where a
+// described cluster lacks a figure.
 absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialRequest& request);
 
 }  // namespace autocfg

@@ -28,11 +28,13 @@ void FailureVerdict::Add(RankFailure failure) {
 
 void FailureVerdict::Tell(JobResult& result) const {
   result.outcome = OutcomeOf(failure_->error);
-  result.message = failure_->rank < 0 ? failure_->message : fmt::format("rank {}: {}", failure_->rank, failure_->message);
+  result.message =
+      failure_->rank < 0 ? failure_->message : fmt::format("rank {}: {}", failure_->rank, failure_->message);
   result.first_failed_rank = failure_->rank;
   result.error = failure_->error;
   // One that aborts beside others that miss a peer most likely misses it, too.
-  result.failure = peer_gone_ && failure_->weight == FailureWeight::kAborted ? v1::FAILURE_KIND_PEER : failure_->kind;
+  result.failure =
+      peer_gone_ && failure_->weight == FailureWeight::kAborted ? v1::FAILURE_KIND_PEER : failure_->kind;
 }
 
 std::string DescribeExit(int wait_status) {

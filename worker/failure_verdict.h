@@ -22,7 +22,7 @@ enum class FailureWeight : std::uint8_t {
 struct RankFailure {
   int rank = -1;  // of the whole job; -1: of all that run here
   FailureWeight weight = FailureWeight::kCause;
-  std::string message;  // its own, without the rank
+  std::string message;       // its own, without the rank
   v1::RankError error = {};  // where it sent one
   v1::FailureKind kind = v1::FAILURE_KIND_OWN;
 };

@@ -12,11 +12,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// An idle GPU's memory in use: monitors and a display, and what the driver keeps back where it does not tell that apart.
+// An idle GPU's memory in use: monitors and a display, and what the driver keeps back where it does not tell
+// that apart.
 constexpr std::int64_t kIdleBytes = std::int64_t{1} << 30;
 constexpr std::chrono::milliseconds kPoll{200};
 
-std::string GibibytesText(std::int64_t bytes) { return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30)); }
+std::string GibibytesText(std::int64_t bytes) {
+  return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30));
+}
 
 std::string HoldersText(const std::vector<GpuProcess>& processes) {
   if (processes.empty()) return "by a process that the driver does not name";
@@ -36,18 +39,22 @@ std::string Shortage(const NvmlSession& nvml, const std::vector<std::string>& uu
     while (index < count && nvml.Uuid(index) != uuid) ++index;
     if (index == count) return fmt::format("GPU {} is gone: the driver does not know it any more", uuid);
     const auto memory = nvml.Memory(index);
-    if (!memory) return fmt::format("GPU {} ({}): the driver does not tell its memory any more", index, nvml.Name(index));
+    if (!memory)
+      return fmt::format("GPU {} ({}): the driver does not tell its memory any more", index,
+                         nvml.Name(index));
     const std::int64_t used = memory->Used();
     if (used <= kIdleBytes) continue;
-    return fmt::format("GPU {} ({}): {} of its {} are in use, {} more than on an idle GPU, {}", index, nvml.Name(index), GibibytesText(used),
-                       GibibytesText(memory->total), GibibytesText(used - kIdleBytes), HoldersText(nvml.Processes(index)));
+    return fmt::format("GPU {} ({}): {} of its {} are in use, {} more than on an idle GPU, {}", index,
+                       nvml.Name(index), GibibytesText(used), GibibytesText(memory->total),
+                       GibibytesText(used - kIdleBytes), HoldersText(nvml.Processes(index)));
   }
   return "";
 }
 
 }  // namespace
 
-std::string WaitForFreeGpus(const std::vector<std::string>& uuids, std::chrono::duration<double> patience, const std::atomic<bool>* cancel) {
+std::string WaitForFreeGpus(const std::vector<std::string>& uuids, std::chrono::duration<double> patience,
+                            const std::atomic<bool>* cancel) {
   std::string why;
   const auto nvml = NvmlSession::Open(why);
   if (nvml == nullptr) return "no GPU: " + why;

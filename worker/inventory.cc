@@ -73,7 +73,8 @@ v1::Gpu ToProto(const GpuInfo& gpu) {
 
 absl::Status CheckRanks(std::int64_t ranks) {
   if (ranks >= 0 && ranks <= kMaxRanks) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("{} ranks on this machine; give between 1 and {}", ranks, kMaxRanks));
+  return absl::InvalidArgumentError(
+      fmt::format("{} ranks on this machine; give between 1 and {}", ranks, kMaxRanks));
 }
 
 ClusterSpec LocalOf(std::int64_t ranks, NodeGroup group) {
@@ -173,12 +174,14 @@ absl::StatusOr<ClusterSpec> LocalCluster(std::int64_t ranks, const GpuList& list
   const std::size_t gpus = list.gpus.size();
   const std::int64_t count = ranks == 0 ? static_cast<std::int64_t>(gpus) : ranks;
   const std::int64_t sharing = RanksPerGpu(count, gpus);
-  const GpuInfo& least = *std::min_element(list.gpus.begin(), list.gpus.end(),
-                                           [](const auto& a, const auto& b) { return a.memory_bytes < b.memory_bytes; });
+  const GpuInfo& least =
+      *std::min_element(list.gpus.begin(), list.gpus.end(),
+                        [](const auto& a, const auto& b) { return a.memory_bytes < b.memory_bytes; });
   if (const std::int64_t most = least.memory_bytes / (kGpuOverheadBytes + 1); sharing > most) {
-    return absl::InvalidArgumentError(fmt::format("{} ranks on {} GPU{}: each needs {} bytes of {}'s {} beside its own; give {} at most", count, gpus,
-                                                  gpus == 1 ? "" : "s", kGpuOverheadBytes, TextOf(least), least.memory_bytes,
-                                                  most * static_cast<std::int64_t>(gpus)));
+    return absl::InvalidArgumentError(
+        fmt::format("{} ranks on {} GPU{}: each needs {} bytes of {}'s {} beside its own; give {} at most",
+                    count, gpus, gpus == 1 ? "" : "s", kGpuOverheadBytes, TextOf(least), least.memory_bytes,
+                    most * static_cast<std::int64_t>(gpus)));
   }
   NodeGroup group;
   group.device.name = least.name;

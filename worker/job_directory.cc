@@ -27,7 +27,8 @@ UniqueFd Lock(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd.ok() || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return UniqueFd();
   // Between open and lock its name may have been removed by another launcher.
-  struct stat held {}, named {};
+  struct stat held {
+  }, named{};
   if (::fstat(fd.get(), &held) != 0 || ::lstat(path.c_str(), &named) != 0 || held.st_ino != named.st_ino) {
     return UniqueFd();
   }
@@ -53,12 +54,13 @@ void RemoveAbandoned(const std::string& parent) {
 
 JobDirectory::JobDirectory(const std::string& parent) {
   RemoveAbandoned(parent);
-  // Another launcher may take a new directory for an abandoned one before it is locked; then a second try has another name.
+  // Another launcher may take a new directory for an abandoned one before it is locked; then a second try has
+  // another name.
   for (int attempt = 0; attempt < 10; ++attempt) {
     std::string path = parent + "/" + kPrefix + "XXXXXX";
     if (::mkdtemp(path.data()) == nullptr) {
       spdlog::error("cannot make a directory for the job in {}: {}; its ranks use UCX's default", parent,
-                   std::strerror(errno));
+                    std::strerror(errno));
       return;
     }
     UniqueFd lock = Lock(path);

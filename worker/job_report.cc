@@ -49,8 +49,8 @@ bool MayPass(const absl::Status& status) {
 namespace {
 
 // Until it is answered, or what SendReport says ends it.
-absl::Status SendUntilAnswered(const WorkerCalls& calls, const v1::ReportTrialRequest& request, CallGroup& stopping,
-                               const std::function<bool()>& give_up) {
+absl::Status SendUntilAnswered(const WorkerCalls& calls, const v1::ReportTrialRequest& request,
+                               CallGroup& stopping, const std::function<bool()>& give_up) {
   CallGroup own;  // a report under way is not cut short
   for (double pause_s = kFirstPauseSeconds;; pause_s = std::min(kLongestPauseSeconds, pause_s * 2)) {
     absl::Status status = calls.ReportTrial(request, own);
@@ -72,10 +72,13 @@ void SendReport(const WorkerCalls& calls, const Registration& session, const v1:
   v1::ReportTrialRequest request = ReportOf(calls.worker(), session, lease, report);
   absl::Status status = SendUntilAnswered(calls, request, stopping, give_up);
   if (absl::IsInvalidArgument(status)) {
-    spdlog::warn("{}: the report of {} was refused, and it is given up: {}", calls.worker(), job, std::string(status.message()));
+    spdlog::warn("{}: the report of {} was refused, and it is given up: {}", calls.worker(), job,
+                 std::string(status.message()));
     JobReport failure;
     failure.failure = v1::FAILURE_KIND_PROCESS;
-    failure.message = CleanUtf8(fmt::format("the coordinator refused the result: {}", std::string(status.message())), kMaxMessageBytes);
+    failure.message =
+        CleanUtf8(fmt::format("the coordinator refused the result: {}", std::string(status.message())),
+                  kMaxMessageBytes);
     request = ReportOf(calls.worker(), session, lease, failure);
     request.set_request_id(lease.lease_id() + "/refused");
     status = SendUntilAnswered(calls, request, stopping, give_up);
@@ -83,8 +86,8 @@ void SendReport(const WorkerCalls& calls, const Registration& session, const v1:
   if (status.ok()) {
     spdlog::info("{}, attempt {}: reported {}", job, request.attempt(), v1::Outcome_Name(request.outcome()));
   } else {
-    spdlog::warn("{}: the report of {} {}: {}", calls.worker(), job, MayPass(status) ? "did not get through" : "was refused",
-                 std::string(status.message()));
+    spdlog::warn("{}: the report of {} {}: {}", calls.worker(), job,
+                 MayPass(status) ? "did not get through" : "was refused", std::string(status.message()));
   }
 }
 

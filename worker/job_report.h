@@ -18,8 +18,9 @@ v1::ReportTrialRequest ReportOf(const std::string& worker, const Registration& s
 bool MayPass(const absl::Status& status);
 
 // Sends the log, once, then the report, until it is accepted or refused, or `give_up` is true after a try
-// that failed. `stopping` ends pauses early. What does not get through is a line in the log. In place of a report
-// that is refused as wrong in itself, one goes out that this worker failed at the job, so that another may try.
+// that failed. `stopping` ends pauses early. What does not get through is a line in the log. In place of a
+// report that is refused as wrong in itself, one goes out that this worker failed at the job, so that another
+// may try.
 void SendReport(const WorkerCalls& calls, const Registration& session, const v1::LeaseWorkResponse& lease,
                 const JobReport& report, CallGroup& stopping, const std::function<bool()>& give_up);
 

@@ -64,13 +64,16 @@ v1::Share ShareOf(const v1::LeaseWorkResponse& lease) {
 std::string WrongIn(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory) {
   const v1::Job& job = lease.job();
   if (job.ranks() <= 0) return fmt::format("{}: a job of {} ranks", job.name(), job.ranks());
-  if (job.work_case() == v1::Job::WORK_NOT_SET) return fmt::format("{}: a job of a kind that this worker does not know", job.name());
+  if (job.work_case() == v1::Job::WORK_NOT_SET)
+    return fmt::format("{}: a job of a kind that this worker does not know", job.name());
   const v1::Share share = ShareOf(lease);
   if (share.ranks() <= 0 || share.first_rank() < 0 || share.ranks() > job.ranks() - share.first_rank()) {
-    return fmt::format("{}: {} ranks from rank {} are no part of its {}", job.name(), share.ranks(), share.first_rank(), job.ranks());
+    return fmt::format("{}: {} ranks from rank {} are no part of its {}", job.name(), share.ranks(),
+                       share.first_rank(), job.ranks());
   }
   if (SlotsToTake(lease, inventory) > inventory.slots()) {
-    return fmt::format("{}: {} ranks, but this worker has {} slots", job.name(), share.ranks(), inventory.slots());
+    return fmt::format("{}: {} ranks, but this worker has {} slots", job.name(), share.ranks(),
+                       inventory.slots());
   }
   return "";
 }
@@ -79,7 +82,8 @@ std::string WrongIn(const v1::LeaseWorkResponse& lease, const v1::Inventory& inv
 template <typename Place>
 std::vector<Place> PlacesOf(const std::vector<int>& slots, const std::vector<Place>& all) {
   std::vector<Place> places;
-  for (std::size_t i = 0; i < slots.size() && !all.empty(); ++i) places.push_back(all[static_cast<std::size_t>(slots[i]) % all.size()]);
+  for (std::size_t i = 0; i < slots.size() && !all.empty(); ++i)
+    places.push_back(all[static_cast<std::size_t>(slots[i]) % all.size()]);
   return places;
 }
 
@@ -104,8 +108,9 @@ std::string LogOf(const JobResult& result, int first_rank) {
   }
   std::string log;
   for (const std::size_t place : failing) {
-    log += fmt::format("rank {}:\n{}", first_rank + static_cast<int>(place),
-                       CleanUtf8(result.ranks[place].log_tail, kMaxLogBytes / failing.size() - kHeadingBytes));
+    log +=
+        fmt::format("rank {}:\n{}", first_rank + static_cast<int>(place),
+                    CleanUtf8(result.ranks[place].log_tail, kMaxLogBytes / failing.size() - kHeadingBytes));
     if (log.back() != '\n') log += '\n';
   }
   return log;
@@ -139,11 +144,14 @@ std::vector<std::string> UsableGpus(const v1::Inventory& inventory) {
 
 int SlotsToTake(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory) {
   const std::int64_t ranks = ShareOf(lease).ranks();
-  return static_cast<int>(lease.job().fewer_ranks() && !lease.has_share() ? std::min(ranks, inventory.slots()) : ranks);
+  return static_cast<int>(lease.job().fewer_ranks() && !lease.has_share() ? std::min(ranks, inventory.slots())
+                                                                          : ranks);
 }
 
-std::vector<int> SlotsToUse(const v1::Job& job, const v1::Inventory& inventory, const std::vector<int>& slots) {
-  const auto places = job.device() == kCuda ? static_cast<std::int64_t>(UsableGpus(inventory).size()) : inventory.physical_cores();
+std::vector<int> SlotsToUse(const v1::Job& job, const v1::Inventory& inventory,
+                            const std::vector<int>& slots) {
+  const auto places = job.device() == kCuda ? static_cast<std::int64_t>(UsableGpus(inventory).size())
+                                            : inventory.physical_cores();
   if (!job.fewer_ranks() || places <= 0) return slots;
   std::vector<int> used;
   std::set<std::int64_t> seen;
@@ -153,7 +161,8 @@ std::vector<int> SlotsToUse(const v1::Job& job, const v1::Inventory& inventory, 
   return used;
 }
 
-JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores, const std::vector<std::string>& gpus) {
+JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores,
+                          const std::vector<std::string>& gpus) {
   JobRequest request;
   for (int rank = 0; rank < job.ranks(); ++rank) {
     v1::RunSpec spec;
@@ -237,8 +246,9 @@ v1::CalibrateResult CalibrationOf(const JobResult& result) {
   return answer;
 }
 
-JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory, const std::vector<int>& cores, const std::vector<int>& slots,
-                 ProcessLauncher& launcher, const LaunchHooks& hooks, std::chrono::duration<double> patience) {
+JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory,
+                 const std::vector<int>& cores, const std::vector<int>& slots, ProcessLauncher& launcher,
+                 const LaunchHooks& hooks, std::chrono::duration<double> patience) {
   if (std::string wrong = WrongIn(lease, inventory); !wrong.empty()) return Failed(std::move(wrong));
   v1::Job job = lease.job();
   const v1::Share share = ShareOf(lease);
@@ -246,8 +256,10 @@ JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& invent
   if (!lease.has_share()) job.set_ranks(static_cast<std::int32_t>(used.size()));
   const std::vector<std::string> gpus = PlacesOf(used, UsableGpus(inventory));
   if (job.device() == kCuda) {
-    if (gpus.empty()) return NotHere(fmt::format("{}: it is for GPUs, and this worker offers none", job.name()));
-    if (const std::string shortage = WaitForFreeGpus(Distinct(gpus), patience, hooks.cancel); !shortage.empty())
+    if (gpus.empty())
+      return NotHere(fmt::format("{}: it is for GPUs, and this worker offers none", job.name()));
+    if (const std::string shortage = WaitForFreeGpus(Distinct(gpus), patience, hooks.cancel);
+        !shortage.empty())
       return NotHere(fmt::format("{}: {}", job.name(), shortage));
   } else if (job.device() == "cpu" && inventory.device_kind() == kCuda) {
     return NotHere(fmt::format("{}: it is for the CPU, and this worker offers its GPUs", job.name()));
@@ -289,9 +301,11 @@ JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& invent
   // What is emulated says nothing of this machine.
   measurement->set_device_fingerprint(job.device() == "paced" ? "paced" : inventory.device_fingerprint());
   // Where it is not known what the slots are, they are the machine's cores.
-  const double core_count = std::max(1.0, places.empty() ? static_cast<double>(inventory.physical_cores()) : static_cast<double>(Distinct(places).size()));
+  const double core_count = std::max(1.0, places.empty() ? static_cast<double>(inventory.physical_cores())
+                                                         : static_cast<double>(Distinct(places).size()));
   measurement->set_ranks_per_core(std::max(1.0, ranks / core_count));
-  if (job.device() == kCuda) measurement->set_ranks_per_device(static_cast<double>(RanksPerGpu(ranks, Distinct(gpus).size())));
+  if (job.device() == kCuda)
+    measurement->set_ranks_per_device(static_cast<double>(RanksPerGpu(ranks, Distinct(gpus).size())));
   report.measurement = std::move(measurement);
   return report;
 }

@@ -59,7 +59,8 @@ bool JobWatch::Start(const std::string& trainer_path) {
         SpawnRank(trainer_path, request_.cores.empty() ? kAnyCore : request_.cores[rank],
                   links_.empty() ? 0 : links_.front().pid(), environment);
     if (!spawned.ok()) {
-      Stop(JobOutcome::kFailed, fmt::format("rank {}: {}", NumberOf(rank), std::string(spawned.status().message())));
+      Stop(JobOutcome::kFailed,
+           fmt::format("rank {}: {}", NumberOf(rank), std::string(spawned.status().message())));
       result_.first_failed_rank = NumberOf(rank);
       result_.failure = v1::FAILURE_KIND_PROCESS;
       return false;
@@ -149,7 +150,8 @@ void JobWatch::CompleteGathering() {
   for (std::size_t place = 0; place < states_.size(); ++place) {
     v1::GatherRequest& request = *states_[place].gather;
     if (request.name() != name) {
-      return Fail(place, fmt::format("gathers '{}' where rank {} gathers '{}'", request.name(), NumberOf(0), name));
+      return Fail(place,
+                  fmt::format("gathers '{}' where rank {} gathers '{}'", request.name(), NumberOf(0), name));
     }
     values.push_back(std::move(*request.mutable_value()));
   }
@@ -165,9 +167,11 @@ void JobWatch::TakeExchange() {
   exchange_.reset();
   if (answer.ok() && answer->size() == static_cast<std::size_t>(request_.ranks.front().world_size()))
     return AnswerGathering(name, *std::move(answer));
-  const absl::Status status = answer.ok() ? absl::InternalError(fmt::format("{} values came back", answer->size())) : answer.status();
+  const absl::Status status =
+      answer.ok() ? absl::InternalError(fmt::format("{} values came back", answer->size())) : answer.status();
   RankFailure failure;
-  failure.message = fmt::format("the gathering of '{}' with the job's other workers: {}", name, std::string(status.message()));
+  failure.message = fmt::format("the gathering of '{}' with the job's other workers: {}", name,
+                                std::string(status.message()));
   if (!absl::IsInvalidArgument(status)) {
     failure.weight = FailureWeight::kPeerGone;
     failure.kind = v1::FAILURE_KIND_PEER;
@@ -187,14 +191,16 @@ void JobWatch::AnswerGathering(const std::string& name, std::vector<std::string>
   }
 }
 
-// A rank that has ended well will not join a gathering, and the others would wait for it forever. Ranks that wait for other workers are all here.
+// A rank that has ended well will not join a gathering, and the others would wait for it forever. Ranks that
+// wait for other workers are all here.
 void JobWatch::CheckForgottenGathering() {
   if (phase_ != Phase::kRunning || exchange_) return;
   for (std::size_t gone = 0; gone < states_.size(); ++gone) {
     if (!states_[gone].judged) continue;
     for (std::size_t place = 0; place < states_.size(); ++place) {
       if (!states_[place].gather || states_[place].failed) continue;
-      Fail(place, fmt::format("gathers '{}', but rank {} has ended without it", states_[place].gather->name(), NumberOf(gone)));
+      Fail(place, fmt::format("gathers '{}', but rank {} has ended without it", states_[place].gather->name(),
+                              NumberOf(gone)));
     }
   }
 }
@@ -262,7 +268,9 @@ void JobWatch::Advance() {
     if (all_results_ && now - *all_results_ > kEndLimit) {
       for (std::size_t place = 0; place < links_.size(); ++place) {
         if (links_[place].ended()) continue;
-        Fail(place, RankFailure{.rank = NumberOf(place), .message = "does not end after its result", .kind = v1::FAILURE_KIND_PROCESS});
+        Fail(place, RankFailure{.rank = NumberOf(place),
+                                .message = "does not end after its result",
+                                .kind = v1::FAILURE_KIND_PROCESS});
       }
     }
     return;

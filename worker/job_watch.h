@@ -2,7 +2,8 @@
 // progress, finds the first failure, ends the rest, reaps all. Use from one thread; several may run at once
 // in one program, since each looks after its own processes alone.
 //
-// Ranks are counted in two ways: by place, from 0, among those that run here, and by number in the whole job. They differ where the job spans workers.
+// Ranks are counted in two ways: by place, from 0, among those that run here, and by number in the whole job.
+// They differ where the job spans workers.
 #pragma once
 
 #include <chrono>
@@ -53,7 +54,9 @@ class JobWatch {
   void JudgeEnds();
   void JudgeEnd(std::size_t place);
   int NumberOf(std::size_t place) const { return request_.ranks[place].rank(); }
-  bool SpansWorkers() const { return static_cast<int>(states_.size()) != request_.ranks.front().world_size(); }
+  bool SpansWorkers() const {
+    return static_cast<int>(states_.size()) != request_.ranks.front().world_size();
+  }
   // By its own doing.
   void Fail(std::size_t place, std::string message) {
     Fail(place, RankFailure{.rank = NumberOf(place), .message = std::move(message)});

@@ -21,11 +21,14 @@ std::string CheckRequest(const JobRequest& request, const LaunchHooks& hooks) {
     const auto& spec = request.ranks[place];
     const int rank = first + static_cast<int>(place);
     if (spec.rank() != rank || spec.world_size() != world) {
-      return fmt::format("the run spec of rank {} of {} says rank {} of {}", rank, world, spec.rank(), spec.world_size());
+      return fmt::format("the run spec of rank {} of {} says rank {} of {}", rank, world, spec.rank(),
+                         spec.world_size());
     }
   }
-  if (first < 0 || static_cast<std::size_t>(world) < size || static_cast<std::size_t>(first) > static_cast<std::size_t>(world) - size) {
-    return fmt::format("ranks {} to {} are not among the {} of the job", first, first + static_cast<int>(size) - 1, world);
+  if (first < 0 || static_cast<std::size_t>(world) < size ||
+      static_cast<std::size_t>(first) > static_cast<std::size_t>(world) - size) {
+    return fmt::format("ranks {} to {} are not among the {} of the job", first,
+                       first + static_cast<int>(size) - 1, world);
   }
   if (!request.cores.empty() && request.cores.size() != size) {
     return fmt::format("cores are given for {} of {} ranks", request.cores.size(), size);

@@ -28,19 +28,22 @@ struct RankOutcome {
 
 struct JobResult {
   JobOutcome outcome = JobOutcome::kFailed;
-  std::string message;  // the first failing rank's own error, one line: "rank 3: ..."
-  int first_failed_rank = -1;  // of the whole job, as in messages
+  std::string message;           // the first failing rank's own error, one line: "rank 3: ..."
+  int first_failed_rank = -1;    // of the whole job, as in messages
   autocfg::v1::RankError error;  // of that rank, where it sent one
-  autocfg::v1::FailureKind failure = autocfg::v1::FAILURE_KIND_UNSPECIFIED;  // where a rank failed, or could not be started
+  // where a rank failed, or could not be started
+  autocfg::v1::FailureKind failure = autocfg::v1::FAILURE_KIND_UNSPECIFIED;
   std::vector<RankOutcome> ranks;  // those that ran here, in their order
   double wall_s = 0;
 };
 
 struct JobRequest {
-  std::vector<autocfg::v1::RunSpec> ranks;      // one per rank that runs here; their numbers follow each other, world_size is that of the whole job
+  // one per rank that runs here; their numbers follow each other, world_size is that of the whole job
+  std::vector<autocfg::v1::RunSpec> ranks;
   std::chrono::duration<double> time_limit{0};  // 0 = none
   std::vector<std::vector<int>> cores;          // by place in `ranks`: the cores to pin it to; empty = none
-  std::vector<std::string> gpus;                // by place in `ranks`: the one GPU that it sees, by uuid; empty = those of this program
+  // by place in `ranks`: the one GPU that it sees, by uuid; empty = those of this program
+  std::vector<std::string> gpus;
 };
 
 struct LaunchHooks {
@@ -55,7 +58,8 @@ class ProcessLauncher {
  public:
   // `trainer_path`: the autocfg-trainer program. It is started as
   //   autocfg-trainer --launcher-fd=3 [--cpu-list=0,1,...]
-  // with its socket at descriptor 3, and pins itself to the cores it is given; to its GPU it is pinned by CUDA_VISIBLE_DEVICES.
+  // with its socket at descriptor 3, and pins itself to the cores it is given; to its GPU it is pinned by
+  // CUDA_VISIBLE_DEVICES.
   explicit ProcessLauncher(std::string trainer_path);
 
   // Returns when every process has ended and has been reaped. The first rank that fails ends the others

@@ -110,7 +110,9 @@ absl::StatusOr<SpawnedRank> SpawnRank(const std::string& path, const std::vector
   for (char** variable = environ; *variable != nullptr; ++variable) {
     // Of two of one name a program would find the first.
     const std::string_view name = NameOf(*variable);
-    if (std::none_of(added.begin(), added.end(), [name](const std::string& other) { return NameOf(other) == name; })) all.push_back(*variable);
+    if (std::none_of(added.begin(), added.end(),
+                     [name](const std::string& other) { return NameOf(other) == name; }))
+      all.push_back(*variable);
   }
   for (std::string& variable : added) all.push_back(variable.data());
   all.push_back(nullptr);

@@ -14,7 +14,8 @@ extern "C" const char* __tsan_default_options() {
 extern "C" const char* __tsan_default_suppressions() {
   // gRPC deletes a callback's call when a count of its users is at nothing. Part of the counting is in its
   // library, and is not seen.
-  // What an interceptor is given is made on one of its threads and used on another; how it gets there is not seen either.
+  // What an interceptor is given is made on one of its threads and used on another; how it gets there is not
+  // seen either.
   return "race:ServerCallbackUnaryImpl::CallOnDone\n"
          "race:grpc::internal::InterceptorBatchMethodsImpl\n";
 }

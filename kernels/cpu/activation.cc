@@ -13,11 +13,13 @@ struct Point {
   T value, slope;
 };
 
-// x (1 + tanh(u)) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3), and s = (1 + tanh(u)) / 2 = sigmoid(2u). Slope: s + x s (1 - s) (2u)'.
+// x (1 + tanh(u)) / 2 with u = sqrt(2/pi) (x + 0.044715 x^3), and s = (1 + tanh(u)) / 2 = sigmoid(2u). Slope:
+// s + x s (1 - s) (2u)'.
 struct Gelu {
   template <typename T>
   [[gnu::always_inline]] static Point<T> At(T x) {
-    constexpr T kTwoU1 = T(2 * 0.797884560802865355879892), kTwoU3 = T(2 * 0.797884560802865355879892 * 0.044715);
+    constexpr T kTwoU1 = T(2 * 0.797884560802865355879892),
+                kTwoU3 = T(2 * 0.797884560802865355879892 * 0.044715);
     const T s = Sigmoid(x * (kTwoU1 + kTwoU3 * x * x));
     return {x * s, s + x * (kTwoU1 + T(3) * kTwoU3 * x * x) * s * (T(1) - s)};
   }
@@ -115,25 +117,37 @@ void GatedBackward(std::int64_t rows, std::int64_t width, const T* x, const T* d
 }  // namespace
 
 template <typename T>
-void ActivationForward(Activation activation, std::int64_t rows, std::int64_t width, T* x, const T* bias, T* y) {
+void ActivationForward(Activation activation, std::int64_t rows, std::int64_t width, T* x, const T* bias,
+                       T* y) {
   switch (activation) {
-    case Activation::kGelu: return Forward<Gelu>(rows, width, x, bias, y);
-    case Activation::kGeluErf: return Forward<GeluErf>(rows, width, x, bias, y);
-    case Activation::kRelu: return Forward<Relu>(rows, width, x, bias, y);
-    case Activation::kSwiGlu: return GatedForward<Silu>(rows, width, x, bias, y);
-    case Activation::kGeGlu: return GatedForward<Gelu>(rows, width, x, bias, y);
+    case Activation::kGelu:
+      return Forward<Gelu>(rows, width, x, bias, y);
+    case Activation::kGeluErf:
+      return Forward<GeluErf>(rows, width, x, bias, y);
+    case Activation::kRelu:
+      return Forward<Relu>(rows, width, x, bias, y);
+    case Activation::kSwiGlu:
+      return GatedForward<Silu>(rows, width, x, bias, y);
+    case Activation::kGeGlu:
+      return GatedForward<Gelu>(rows, width, x, bias, y);
   }
   throw std::invalid_argument("activation_forward: unknown activation");
 }
 
 template <typename T>
-void ActivationBackward(Activation activation, std::int64_t rows, std::int64_t width, const T* x, const T* dy, T* dx) {
+void ActivationBackward(Activation activation, std::int64_t rows, std::int64_t width, const T* x, const T* dy,
+                        T* dx) {
   switch (activation) {
-    case Activation::kGelu: return Backward<Gelu>(rows * width, x, dy, dx);
-    case Activation::kGeluErf: return Backward<GeluErf>(rows * width, x, dy, dx);
-    case Activation::kRelu: return Backward<Relu>(rows * width, x, dy, dx);
-    case Activation::kSwiGlu: return GatedBackward<Silu>(rows, width, x, dy, dx);
-    case Activation::kGeGlu: return GatedBackward<Gelu>(rows, width, x, dy, dx);
+    case Activation::kGelu:
+      return Backward<Gelu>(rows * width, x, dy, dx);
+    case Activation::kGeluErf:
+      return Backward<GeluErf>(rows * width, x, dy, dx);
+    case Activation::kRelu:
+      return Backward<Relu>(rows * width, x, dy, dx);
+    case Activation::kSwiGlu:
+      return GatedBackward<Silu>(rows, width, x, dy, dx);
+    case Activation::kGeGlu:
+      return GatedBackward<Gelu>(rows, width, x, dy, dx);
   }
   throw std::invalid_argument("activation_backward: unknown activation");
 }
@@ -141,6 +155,7 @@ void ActivationBackward(Activation activation, std::int64_t rows, std::int64_t w
 template void ActivationForward(Activation, std::int64_t, std::int64_t, float*, const float*, float*);
 template void ActivationForward(Activation, std::int64_t, std::int64_t, double*, const double*, double*);
 template void ActivationBackward(Activation, std::int64_t, std::int64_t, const float*, const float*, float*);
-template void ActivationBackward(Activation, std::int64_t, std::int64_t, const double*, const double*, double*);
+template void ActivationBackward(Activation, std::int64_t, std::int64_t, const double*, const double*,
+                                 double*);
 
 }  // namespace autocfg::cpu

@@ -92,8 +92,8 @@ void AttentionForward(const AttentionShape& shape, const T* qkv, T* out, T* lse,
 }
 
 // With P the probabilities and delta = rowsum(dout * out):  dV = P^T dout,  dS = P * (dout V^T - delta) /
-// sqrt(D), dQ = dS K,  dK = dS^T Q. The last block of rows comes first: it reaches every key, so that of the first
-// head that shares the key-value head overwrites dK and dV, and all others add.
+// sqrt(D), dQ = dS K,  dK = dS^T Q. The last block of rows comes first: it reaches every key, so that of the
+// first head that shares the key-value head overwrites dK and dV, and all others add.
 template <typename T>
 void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out, const T* lse, const T* dout,
                        T* dqkv, T* workspace) {

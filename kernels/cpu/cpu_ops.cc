@@ -60,7 +60,8 @@ class CpuOps final : public Ops {
     });
   }
 
-  void MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual, const Tensor& c, Stream&) override {
+  void MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual,
+                      const Tensor& c, Stream&) override {
     const OpDesc op = op_check::MatmulResidual(a, b, bias, residual, c);
     Dispatch(op, a, {}, [&]<typename T>() {
       Product<T>(op, a, b, c);
@@ -72,8 +73,8 @@ class CpuOps final : public Ops {
     });
   }
 
-  void MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& pre, const Tensor& y,
-                        Stream&) override {
+  void MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias,
+                        const Tensor& pre, const Tensor& y, Stream&) override {
     const OpDesc op = op_check::MatmulActivation(activation, a, b, bias, pre, y);
     Dispatch(op, a, {}, [&]<typename T>() {
       Product<T>(op, a, b, pre);
@@ -81,16 +82,18 @@ class CpuOps final : public Ops {
     });
   }
 
-  void MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b, const Tensor& pre, const Tensor& dpre,
-                                Stream&) override {
+  void MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b, const Tensor& pre,
+                                const Tensor& dpre, Stream&) override {
     const OpDesc op = op_check::MatmulActivationBackward(activation, dy, b, pre, dpre);
     Dispatch(op, dy, {}, [&]<typename T>() {
       Product<T>(op, dy, b, dpre);
-      cpu::ActivationBackward(activation, op.dims[0], op.dims[1], pre.As<const T>(), dpre.As<const T>(), dpre.As<T>());
+      cpu::ActivationBackward(activation, op.dims[0], op.dims[1], pre.As<const T>(), dpre.As<const T>(),
+                              dpre.As<T>());
     });
   }
 
-  void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias, Stream&) override {
+  void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
+                          Stream&) override {
     const OpDesc op = op_check::MatmulBiasGradient(x, dy, dw, dbias);
     Dispatch(op, x, {&dw}, [&]<typename T>() {
       Product<T>(op, x, dy, dw);
@@ -118,19 +121,21 @@ class CpuOps final : public Ops {
     });
   }
 
-  void RmsNormForward(const Tensor& x, const Tensor& gamma, double eps, const Tensor& y, const Tensor& rstd, Stream&) override {
+  void RmsNormForward(const Tensor& x, const Tensor& gamma, double eps, const Tensor& y, const Tensor& rstd,
+                      Stream&) override {
     const OpDesc op = op_check::RmsNormForward(x, gamma, y, rstd);
     Dispatch(op, x, {&rstd}, [&]<typename T>() {
-      cpu::RmsNormForward(op.dims[0], op.dims[1], x.As<const T>(), gamma.As<const T>(), static_cast<T>(eps), y.As<T>(), rstd.As<T>());
+      cpu::RmsNormForward(op.dims[0], op.dims[1], x.As<const T>(), gamma.As<const T>(), static_cast<T>(eps),
+                          y.As<T>(), rstd.As<T>());
     });
   }
 
-  void RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd, const Tensor& dx, bool add_to_dx,
-                       const Tensor& dgamma, Stream&) override {
+  void RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd,
+                       const Tensor& dx, bool add_to_dx, const Tensor& dgamma, Stream&) override {
     const OpDesc op = op_check::RmsNormBackward(dy, x, gamma, rstd, dx, add_to_dx, dgamma);
     Dispatch(op, x, {&rstd, &dgamma}, [&]<typename T>() {
-      cpu::RmsNormBackward(op.dims[0], op.dims[1], dy.As<const T>(), x.As<const T>(), gamma.As<const T>(), rstd.As<const T>(), dx.As<T>(),
-                           add_to_dx, dgamma.As<T>());
+      cpu::RmsNormBackward(op.dims[0], op.dims[1], dy.As<const T>(), x.As<const T>(), gamma.As<const T>(),
+                           rstd.As<const T>(), dx.As<T>(), add_to_dx, dgamma.As<T>());
     });
   }
 
@@ -143,31 +148,36 @@ class CpuOps final : public Ops {
 
   void ResidualAdd(const Tensor& y, const Tensor& residual, Stream&) override {
     const OpDesc op = op_check::ResidualAdd(y, residual);
-    Dispatch(op, y, {}, [&]<typename T>() { cpu::ResidualAdd(y.Elements(), y.As<T>(), residual.As<const T>()); });
+    Dispatch(op, y, {},
+             [&]<typename T>() { cpu::ResidualAdd(y.Elements(), y.As<T>(), residual.As<const T>()); });
   }
 
-  void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y, Stream&) override {
+  void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y,
+                         Stream&) override {
     const OpDesc op = op_check::ActivationForward(activation, x, bias, y);
     Dispatch(op, x, {}, [&]<typename T>() {
       cpu::ActivationForward(activation, op.dims[0], op.dims[1], x.As<T>(), bias.As<const T>(), y.As<T>());
     });
   }
 
-  void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx, Stream&) override {
+  void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx,
+                          Stream&) override {
     const OpDesc op = op_check::ActivationBackward(activation, x, dy, dx);
     Dispatch(op, x, {}, [&]<typename T>() {
-      cpu::ActivationBackward(activation, op.dims[0], op.dims[1], x.As<const T>(), dy.As<const T>(), dx.As<T>());
+      cpu::ActivationBackward(activation, op.dims[0], op.dims[1], x.As<const T>(), dy.As<const T>(),
+                              dx.As<T>());
     });
   }
 
-  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta, bool inverse, Stream&) override {
+  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta, bool inverse,
+            Stream&) override {
     const OpDesc op = op_check::Rope(qkv, heads_turned, head_dim, theta);
     const cpu::RopeShape shape{qkv.shape[0], qkv.shape[1], qkv.shape[2], heads_turned, head_dim};
     Dispatch(op, qkv, {}, [&]<typename T>() { cpu::Rope(shape, theta, inverse, qkv.As<T>()); });
   }
 
-  void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
-                        const Tensor& workspace, Stream&) override {
+  void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
+                        const Tensor& lse, const Tensor& workspace, Stream&) override {
     const OpDesc op = op_check::AttentionForward(qkv, heads, kv_heads, out, lse, workspace);
     Dispatch(op, qkv, {&lse}, [&]<typename T>() {
       cpu::AttentionForward(AttentionShape(op), qkv.As<const T>(), out.As<T>(), lse.As<T>(),
@@ -175,8 +185,9 @@ class CpuOps final : public Ops {
     });
   }
 
-  void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
-                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace, Stream&) override {
+  void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
+                         const Tensor& lse, const Tensor& dout, const Tensor& dqkv, const Tensor& workspace,
+                         Stream&) override {
     const OpDesc op = op_check::AttentionBackward(qkv, heads, kv_heads, out, lse, dout, dqkv, workspace);
     Dispatch(op, qkv, {&lse}, [&]<typename T>() {
       cpu::AttentionBackward(AttentionShape(op), qkv.As<const T>(), out.As<const T>(), lse.As<const T>(),
@@ -257,7 +268,8 @@ class CpuOps final : public Ops {
     if (tensors.empty()) return;
     const OpDesc op = op_check::SumOfSquares(tensors, result);
     Dispatch(op, tensors.front(), {}, [&]<typename T>() {
-      for (const Tensor& x : tensors) *result.As<double>() += cpu::SumOfSquares(x.Elements(), x.As<const T>());
+      for (const Tensor& x : tensors)
+        *result.As<double>() += cpu::SumOfSquares(x.Elements(), x.As<const T>());
     });
   }
 
@@ -265,13 +277,17 @@ class CpuOps final : public Ops {
     if (tensors.empty()) return;
     const OpDesc op = op_check::AdamW(tensors, params);
     if (op.master_weights) {
-      throw std::invalid_argument("adamw: the cpu device keeps no master copy of the weights; fp32 and fp64 need none");
+      throw std::invalid_argument(
+          "adamw: the cpu device keeps no master copy of the weights; fp32 and fp64 need none");
     }
     const AdamWTensor& first = tensors.front();
-    const double grad_scale = params.clip_norm == 0 ? 1.0 : ClipFactor(params.clip_norm, std::sqrt(*params.squared_norm.As<double>()));
+    const double grad_scale =
+        params.clip_norm == 0 ? 1.0
+                              : ClipFactor(params.clip_norm, std::sqrt(*params.squared_norm.As<double>()));
     Dispatch(op, first.param, {&first.grad, &first.m}, [&]<typename T>() {
       for (const AdamWTensor& t : tensors) {
-        cpu::AdamW(t.param.Elements(), t.param.As<T>(), t.grad.As<const T>(), t.m.As<T>(), t.v.As<T>(), t.weight_decay, grad_scale, params);
+        cpu::AdamW(t.param.Elements(), t.param.As<T>(), t.grad.As<const T>(), t.m.As<T>(), t.v.As<T>(),
+                   t.weight_decay, grad_scale, params);
       }
     });
   }
@@ -280,8 +296,9 @@ class CpuOps final : public Ops {
   // The matrix product of any op of that kind.
   template <typename T>
   static void Product(const OpDesc& op, const Tensor& a, const Tensor& b, const Tensor& c) {
-    cpu::Gemm(Transpose{op.transpose_a}, Transpose{op.transpose_b}, op.dims[0], op.dims[1], op.dims[2], T(1), a.As<T>(), a.shape[1],
-              b.As<T>(), b.shape[1], op.accumulate ? T(1) : T(0), c.As<T>(), c.shape[1]);
+    cpu::Gemm(Transpose{op.transpose_a}, Transpose{op.transpose_b}, op.dims[0], op.dims[1], op.dims[2], T(1),
+              a.As<T>(), a.shape[1], b.As<T>(), b.shape[1], op.accumulate ? T(1) : T(0), c.As<T>(),
+              c.shape[1]);
   }
 
   static cpu::AttentionShape AttentionShape(const OpDesc& op) {

@@ -17,7 +17,8 @@ double SumOfSquares(std::int64_t n, const T* x) {
 
 // p (1 - lr wd) - lr (m / c1) / (sqrt(v / c2) + eps), c1 and c2 the bias corrections.
 template <typename T>
-void AdamW(std::int64_t n, T* param, const T* grad, T* m, T* v, double weight_decay, double grad_scale, const AdamWParams& params) {
+void AdamW(std::int64_t n, T* param, const T* grad, T* m, T* v, double weight_decay, double grad_scale,
+           const AdamWParams& params) {
   const T beta1 = static_cast<T>(params.beta1), rest1 = static_cast<T>(1 - params.beta1);
   const T beta2 = static_cast<T>(params.beta2), rest2 = static_cast<T>(1 - params.beta2);
   const T keep = static_cast<T>(1 - params.lr * weight_decay);
@@ -31,7 +32,8 @@ void AdamW(std::int64_t n, T* param, const T* grad, T* m, T* v, double weight_de
     const T vi = beta2 * v[i] + rest2 * g * g;
     m[i] = mi;
     v[i] = vi;
-    const T divisor = std::sqrt(vi) * root + eps;  // 0 where eps is, and no gradient has come yet: no update then
+    // 0 where eps is, and no gradient has come yet: no update then
+    const T divisor = std::sqrt(vi) * root + eps;
     param[i] = param[i] * keep - (divisor > T(0) ? step * mi / divisor : T(0));
   }
 }
@@ -39,6 +41,7 @@ void AdamW(std::int64_t n, T* param, const T* grad, T* m, T* v, double weight_de
 template double SumOfSquares(std::int64_t, const float*);
 template double SumOfSquares(std::int64_t, const double*);
 template void AdamW(std::int64_t, float*, const float*, float*, float*, double, double, const AdamWParams&);
-template void AdamW(std::int64_t, double*, const double*, double*, double*, double, double, const AdamWParams&);
+template void AdamW(std::int64_t, double*, const double*, double*, double*, double, double,
+                    const AdamWParams&);
 
 }  // namespace autocfg::cpu

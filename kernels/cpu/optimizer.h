@@ -12,6 +12,7 @@ template <typename T>
 double SumOfSquares(std::int64_t n, const T* x);
 
 template <typename T>
-void AdamW(std::int64_t n, T* param, const T* grad, T* m, T* v, double weight_decay, double grad_scale, const AdamWParams& params);
+void AdamW(std::int64_t n, T* param, const T* grad, T* m, T* v, double weight_decay, double grad_scale,
+           const AdamWParams& params);
 
 }  // namespace autocfg::cpu

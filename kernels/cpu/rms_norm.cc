@@ -21,8 +21,8 @@ void RmsNormForward(std::int64_t rows, std::int64_t width, const T* x, const T* 
 
 // With n = x rstd and g = dy gamma:  dx = rstd (g - n mean(g n)),  dgamma = sum dy n.
 template <typename T>
-void RmsNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T* x, const T* gamma, const T* rstd, T* dx, bool add,
-                     T* dgamma) {
+void RmsNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T* x, const T* gamma,
+                     const T* rstd, T* dx, bool add, T* dgamma) {
   for (std::int64_t row = 0; row < rows; ++row) {
     const T* dyr = dy + row * width;
     const T* xr = x + row * width;
@@ -47,9 +47,11 @@ void RmsNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T
 }
 
 template void RmsNormForward(std::int64_t, std::int64_t, const float*, const float*, float, float*, float*);
-template void RmsNormForward(std::int64_t, std::int64_t, const double*, const double*, double, double*, double*);
-template void RmsNormBackward(std::int64_t, std::int64_t, const float*, const float*, const float*, const float*, float*, bool, float*);
-template void RmsNormBackward(std::int64_t, std::int64_t, const double*, const double*, const double*, const double*, double*, bool,
-                              double*);
+template void RmsNormForward(std::int64_t, std::int64_t, const double*, const double*, double, double*,
+                             double*);
+template void RmsNormBackward(std::int64_t, std::int64_t, const float*, const float*, const float*,
+                              const float*, float*, bool, float*);
+template void RmsNormBackward(std::int64_t, std::int64_t, const double*, const double*, const double*,
+                              const double*, double*, bool, double*);
 
 }  // namespace autocfg::cpu

@@ -10,7 +10,7 @@ void RmsNormForward(std::int64_t rows, std::int64_t width, const T* x, const T* 
 
 // dgamma accumulates; dx too where `add`.
 template <typename T>
-void RmsNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T* x, const T* gamma, const T* rstd, T* dx, bool add,
-                     T* dgamma);
+void RmsNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T* x, const T* gamma,
+                     const T* rstd, T* dx, bool add, T* dgamma);
 
 }  // namespace autocfg::cpu

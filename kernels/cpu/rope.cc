@@ -9,13 +9,14 @@ namespace {
 constexpr std::int64_t kPairs = 64;    // whose angles are kept at a time: a head of 128
 constexpr std::int64_t kRestart = 16;  // positions from one exact sine to the next
 
-// Sine and cosine of position * frequency for up to kPairs frequencies, in double precision, position by position: exact at
-// every kRestart-th, by the addition theorem in between. The error is below 1e-14.
+// Sine and cosine of position * frequency for up to kPairs frequencies, in double precision, position by
+// position: exact at every kRestart-th, by the addition theorem in between. The error is below 1e-14.
 class Angles {
  public:
   Angles(std::int64_t first_pair, std::int64_t pairs, std::int64_t head_dim, double theta) : pairs_(pairs) {
     for (std::int64_t i = 0; i < pairs; ++i) {
-      frequency_[i] = std::pow(theta, -2.0 * static_cast<double>(first_pair + i) / static_cast<double>(head_dim));
+      frequency_[i] =
+          std::pow(theta, -2.0 * static_cast<double>(first_pair + i) / static_cast<double>(head_dim));
       step_cos_[i] = std::cos(frequency_[i]);
       step_sin_[i] = std::sin(frequency_[i]);
     }

@@ -1,5 +1,5 @@
-// exp, the logistic function and the normal distribution without branches or calls, so that a loop over them becomes vector code. Pure
-// functions.
+// exp, the logistic function and the normal distribution without branches or calls, so that a loop over them
+// becomes vector code. Pure functions.
 //
 // exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln(2)/2. exp(r) = 1 + r + r^2 q(r), where q interpolates
 // (exp(r) - 1 - r) / r^2 at Chebyshev nodes (truncation: relative 1e-8 for float, 2e-17 for double). n is
@@ -64,9 +64,9 @@ template <typename T>
   return T(1) / (T(1) + Exp(-x));
 }
 
-// exp(a^2 / 2) times the probability above a >= 0 of the standard normal distribution: a polynomial in (a - k) / (a + k),
-// which takes [0, infinity) to [-1, 1], interpolated at Chebyshev nodes (truncation, times exp(-a^2 / 2): 5e-17 for double,
-// 4e-8 for float).
+// exp(a^2 / 2) times the probability above a >= 0 of the standard normal distribution: a polynomial in (a -
+// k) / (a + k), which takes [0, infinity) to [-1, 1], interpolated at Chebyshev nodes (truncation, times
+// exp(-a^2 / 2): 5e-17 for double, 4e-8 for float).
 [[gnu::always_inline]] inline double ScaledNormalTail(double a) {
   const double t = 1.0 - 11.0 / (a + 5.5);
   double q = -0x1.83d198a19e6c7p-30;
@@ -107,8 +107,8 @@ template <typename T>
   return q;
 }
 
-// The standard normal distribution at x: the probability below x, (1 + erf(x / sqrt 2)) / 2, and the density exp(-x^2 / 2)
-// / sqrt(2 pi). Absolute error: at most 5e-16 for double, 2e-7 for float. NaN stays NaN.
+// The standard normal distribution at x: the probability below x, (1 + erf(x / sqrt 2)) / 2, and the density
+// exp(-x^2 / 2) / sqrt(2 pi). Absolute error: at most 5e-16 for double, 2e-7 for float. NaN stays NaN.
 template <typename T>
 struct NormalPoint {
   T below, density;

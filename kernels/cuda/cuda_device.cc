@@ -39,7 +39,9 @@ class Event {
 
 class CudaTimer final : public StreamTimer {
  public:
-  void Start(Stream& stream) override { Check(cudaEventRecord(start_.handle(), HandleOf(stream)), "recording an event"); }
+  void Start(Stream& stream) override {
+    Check(cudaEventRecord(start_.handle(), HandleOf(stream)), "recording an event");
+  }
   void Stop(Stream& stream) override {
     Check(cudaEventRecord(stop_.handle(), HandleOf(stream)), "recording an event");
     stream_ = &stream;
@@ -61,10 +63,12 @@ class CudaDevice final : public Device {
   explicit CudaDevice(int ordinal) {
     const int count = DeviceCount();
     if (ordinal < 0 || ordinal >= count) {
-      throw DeviceError(fmt::format("GPU {} was asked for, but {} {} visible", ordinal, count, count == 1 ? "is" : "are"));
+      throw DeviceError(
+          fmt::format("GPU {} was asked for, but {} {} visible", ordinal, count, count == 1 ? "is" : "are"));
     }
     Check(cudaSetDevice(ordinal), fmt::format("opening GPU {}", ordinal));
-    Check(cudaFree(nullptr), fmt::format("opening GPU {}", ordinal));  // makes the context now, not in the first op
+    // makes the context now, not in the first op
+    Check(cudaFree(nullptr), fmt::format("opening GPU {}", ordinal));
   }
 
   std::string Name() const override { return "cuda"; }
@@ -80,7 +84,8 @@ class CudaDevice final : public Device {
       std::size_t free = 0, total = 0;
       const bool known = cudaMemGetInfo(&free, &total) == cudaSuccess;
       const std::int64_t available = known ? static_cast<std::int64_t>(free) : -1;
-      throw DeviceOutOfMemory(bytes, available, fmt::format("the GPU has no {} bytes left; {} are free", bytes, available));
+      throw DeviceOutOfMemory(bytes, available,
+                              fmt::format("the GPU has no {} bytes left; {} are free", bytes, available));
     }
     Check(status, fmt::format("taking {} bytes of the GPU's memory", bytes));
     Check(cudaMemset(data, 0, size), "clearing memory");
@@ -88,7 +93,8 @@ class CudaDevice final : public Device {
     return data;
   }
 
-  void Free(void* data, std::int64_t) noexcept override { (void)cudaFree(data); }  // fails only where the device is lost
+  // fails only where the device is lost
+  void Free(void* data, std::int64_t) noexcept override { (void)cudaFree(data); }
 
   std::unique_ptr<Stream> CreateStream() override { return std::make_unique<CudaStream>(); }
   std::unique_ptr<StreamTimer> CreateTimer() override { return std::make_unique<CudaTimer>(); }
@@ -99,20 +105,25 @@ class CudaDevice final : public Device {
       return;
     }
     stream.Synchronize();  // as before a copy to the host
-    Check(cudaMemcpyAsync(device, host, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, HandleOf(stream)), "a copy to the device");
+    Check(cudaMemcpyAsync(device, host, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice,
+                          HandleOf(stream)),
+          "a copy to the device");
     stream.Synchronize();
   }
 
-  // To memory that is not pinned the driver copies before its call returns: it would wait there for the stream, and nobody would look after the
-  // peers that the stream may be waiting for.
+  // To memory that is not pinned the driver copies before its call returns: it would wait there for the
+  // stream, and nobody would look after the peers that the stream may be waiting for.
   void CopyToHost(void* host, const void* device, std::int64_t bytes, Stream& stream) override {
     if (!IsPinned(host)) stream.Synchronize();
-    Check(cudaMemcpyAsync(host, device, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost, HandleOf(stream)), "a copy from the device");
+    Check(cudaMemcpyAsync(host, device, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost,
+                          HandleOf(stream)),
+          "a copy from the device");
   }
 
   void* AllocateHost(std::int64_t bytes) override {
     void* data = nullptr;
-    CheckHost(cudaMallocHost(&data, static_cast<std::size_t>(bytes)), fmt::format("taking {} bytes of pinned memory", bytes));
+    CheckHost(cudaMallocHost(&data, static_cast<std::size_t>(bytes)),
+              fmt::format("taking {} bytes of pinned memory", bytes));
     pinned_bytes_[static_cast<const char*>(data)] = bytes;
     return data;
   }
@@ -122,7 +133,9 @@ class CudaDevice final : public Device {
   }
 
   // All that is in use on the GPU but the arena. Where several processes share the GPU it is theirs too.
-  std::int64_t OverheadBytes(std::int64_t arena_bytes) const override { return std::max<std::int64_t>(UsedBytes() - arena_bytes, 0); }
+  std::int64_t OverheadBytes(std::int64_t arena_bytes) const override {
+    return std::max<std::int64_t>(UsedBytes() - arena_bytes, 0);
+  }
 
  private:
   // Whether AllocateHost has given this memory.
@@ -141,8 +154,10 @@ class CudaDevice final : public Device {
 int DeviceCount() {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);  // leaves the count alone where it fails
-  if (status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver || (status == cudaSuccess && count == 0)) {
-    throw DeviceError(fmt::format("no GPU: {}; use --device cpu", status == cudaSuccess ? "none is visible" : cudaGetErrorString(status)));
+  if (status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver ||
+      (status == cudaSuccess && count == 0)) {
+    throw DeviceError(fmt::format("no GPU: {}; use --device cpu",
+                                  status == cudaSuccess ? "none is visible" : cudaGetErrorString(status)));
   }
   Check(status, "counting the GPUs");
   return count;

@@ -12,7 +12,8 @@ void Check(cudaError_t status, std::string_view what) {
   if (status == cudaSuccess) return;
   // Errors that do not end the context stay pending otherwise, and would be told of the next call.
   (void)cudaGetLastError();
-  const std::string text = fmt::format("CUDA: {} failed: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status));
+  const std::string text =
+      fmt::format("CUDA: {} failed: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status));
   if (status == cudaErrorMemoryAllocation) {
     std::size_t free = 0, total = 0;
     const bool known = cudaMemGetInfo(&free, &total) == cudaSuccess;
@@ -24,7 +25,8 @@ void Check(cudaError_t status, std::string_view what) {
 void CheckHost(cudaError_t status, std::string_view what) {
   if (status != cudaErrorMemoryAllocation) return Check(status, what);
   (void)cudaGetLastError();
-  throw DeviceError(fmt::format("CUDA: {} failed: the host has not so much memory to pin; free some, or allow the process more", what));
+  throw DeviceError(fmt::format(
+      "CUDA: {} failed: the host has not so much memory to pin; free some, or allow the process more", what));
 }
 
 }  // namespace autocfg::cuda

@@ -17,35 +17,44 @@ namespace {
 
 class CudaOps final : public LinearOps {
  public:
-  void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
-                        const Tensor& workspace, Stream& stream) override {
+  void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
+                        const Tensor& lse, const Tensor& workspace, Stream& stream) override {
     const OpDesc op = op_check::AttentionForward(qkv, heads, kv_heads, out, lse, workspace);
     const AttentionShape shape = ShapeOf(op);
     Dispatch(op, {&lse}, [&]<typename T>() {
-      attention_.Forward(shape, qkv.As<const T>(), out.As<T>(), lse.As<float>(), scratch(), CudaOps::HandleOf(stream));
+      attention_.Forward(shape, qkv.As<const T>(), out.As<T>(), lse.As<float>(), scratch(),
+                         CudaOps::HandleOf(stream));
       Remember<T>(op, shape);
     });
   }
 
-  void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
-                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace, Stream& stream) override {
+  void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
+                         const Tensor& lse, const Tensor& dout, const Tensor& dqkv, const Tensor& workspace,
+                         Stream& stream) override {
     const OpDesc op = op_check::AttentionBackward(qkv, heads, kv_heads, out, lse, dout, dqkv, workspace);
     Dispatch(op, {&lse}, [&]<typename T>() {
-      attention_.Backward(ShapeOf(op), qkv.As<const T>(), out.As<const T>(), lse.As<const float>(), dout.As<const T>(), dqkv.As<T>(),
-                          scratch(), CudaOps::HandleOf(stream));
+      attention_.Backward(ShapeOf(op), qkv.As<const T>(), out.As<const T>(), lse.As<const float>(),
+                          dout.As<const T>(), dqkv.As<T>(), scratch(), CudaOps::HandleOf(stream));
     });
   }
 
   std::vector<OpChoice> Choices() const {
     std::vector<OpChoice> choices = MatmulChoices();
-    for (const auto& [op, implementation] : implementations_) choices.push_back({fmt::format("{}: {}", ToString(op), implementation), false});
+    for (const auto& [op, implementation] : implementations_)
+      choices.push_back({fmt::format("{}: {}", ToString(op), implementation), false});
     return choices;
   }
 
  private:
   cudaStream_t HandleOf(Stream& stream) override { return cuda::HandleOf(stream); }
 
-  static AttentionShape ShapeOf(const OpDesc& op) { return {.batch = op.dims[0], .seq_len = op.dims[1], .heads = op.dims[2], .kv_heads = op.dims[4], .head_dim = op.dims[3]}; }
+  static AttentionShape ShapeOf(const OpDesc& op) {
+    return {.batch = op.dims[0],
+            .seq_len = op.dims[1],
+            .heads = op.dims[2],
+            .kv_heads = op.dims[4],
+            .head_dim = op.dims[3]};
+  }
 
   template <typename T>
   void Remember(const OpDesc& op, const AttentionShape& shape) {

@@ -1,5 +1,6 @@
-// The Ops of a GPU: matrix products by cuBLASLt, attention by cuDNN or by our own kernel, all else by our own kernels. fp32 and bf16.
-// The process's environment chooses among equals: AUTOCFG_ATTENTION (attention_choice.h), AUTOCFG_MATMUL (matmul.h).
+// The Ops of a GPU: matrix products by cuBLASLt, attention by cuDNN or by our own kernel, all else by our own
+// kernels. fp32 and bf16. The process's environment chooses among equals: AUTOCFG_ATTENTION
+// (attention_choice.h), AUTOCFG_MATMUL (matmul.h).
 #pragma once
 
 #include <memory>
@@ -13,8 +14,9 @@ namespace autocfg::cuda {
 // On the calling thread's current GPU. Throws DeviceError.
 std::unique_ptr<Ops> CreateCudaOps();
 
-// What computes each shape of product and attention that these ops, of CreateCudaOps, have met. Usual is a product of cuBLASLt's by the fastest
-// of its algorithms; of attention it is always to be said. Throws std::logic_error for ops of another device.
+// What computes each shape of product and attention that these ops, of CreateCudaOps, have met. Usual is a
+// product of cuBLASLt's by the fastest of its algorithms; of attention it is always to be said. Throws
+// std::logic_error for ops of another device.
 std::vector<OpChoice> ChoicesOf(const Ops& ops);
 
 }  // namespace autocfg::cuda

@@ -36,9 +36,12 @@ void Poll(const Query& query) {
 
 }  // namespace
 
-CudaStream::CudaStream() { Check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "making a stream"); }
+CudaStream::CudaStream() {
+  Check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "making a stream");
+}
 
-CudaStream::~CudaStream() { (void)cudaStreamDestroy(handle_); }  // fails only where the device is already lost
+// fails only where the device is already lost
+CudaStream::~CudaStream() { (void)cudaStreamDestroy(handle_); }
 
 void CudaStream::Synchronize() {
   if (!HostWaitHook()) return Check(cudaStreamSynchronize(handle_), "the work on a stream");

@@ -23,11 +23,13 @@ class CudaStream final : public Stream {
   cudaStream_t handle_ = nullptr;
 };
 
-// Returns when the event, which has been recorded, has come; as Synchronize does for all of a stream. Throws DeviceError.
+// Returns when the event, which has been recorded, has come; as Synchronize does for all of a stream. Throws
+// DeviceError.
 void WaitForEvent(cudaEvent_t event);
 
-// `hook` is called about every millisecond while a CudaStream of this thread is synchronised or an event waited for, and may throw to end that: communication looks after
-// its peers there, whose part the stream may be waiting for. Empty: nothing is called.
+// `hook` is called about every millisecond while a CudaStream of this thread is synchronised or an event
+// waited for, and may throw to end that: communication looks after its peers there, whose part the stream may
+// be waiting for. Empty: nothing is called.
 void SetHostWaitHook(std::function<void()> hook);
 
 // The CUDA stream in `stream`, which a CudaDevice made. Throws std::logic_error for any other.

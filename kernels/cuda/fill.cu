@@ -1,7 +1,6 @@
-#include "kernels/cuda/fill.h"
-
 #include <algorithm>
 
+#include "kernels/cuda/fill.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/number.cuh"
 
@@ -21,7 +20,8 @@ __global__ void FillKernel(std::int64_t n, T value, T* y) {
 
 template <typename T>
 void Fill(std::int64_t n, T value, T* y, cudaStream_t stream) {
-  const unsigned blocks = static_cast<unsigned>(std::min<std::int64_t>((n + kThreads - 1) / kThreads, kMostBlocks));
+  const unsigned blocks =
+      static_cast<unsigned>(std::min<std::int64_t>((n + kThreads - 1) / kThreads, kMostBlocks));
   Launch(FillKernel<T>, {dim3(blocks), dim3(kThreads)}, stream, n, value, y);
 }
 

@@ -30,43 +30,56 @@ void Check(cublasStatus_t status, std::string_view what) {
 
 cudaDataType_t TypeOf(DType type) {
   switch (type) {
-    case DType::kF32: return CUDA_R_32F;
-    case DType::kBF16: return CUDA_R_16BF;
-    default: throw std::invalid_argument(fmt::format("matmul: {} is not supported on the cuda device; use fp32 or bf16", Name(type)));
+    case DType::kF32:
+      return CUDA_R_32F;
+    case DType::kBF16:
+      return CUDA_R_16BF;
+    default:
+      throw std::invalid_argument(
+          fmt::format("matmul: {} is not supported on the cuda device; use fp32 or bf16", Name(type)));
   }
 }
 
 cublasLtEpilogue_t LibraryEpilogue(LtEpilogue epilogue) {
   switch (epilogue) {
-    case LtEpilogue::kNone: return CUBLASLT_EPILOGUE_DEFAULT;
-    case LtEpilogue::kBias: return CUBLASLT_EPILOGUE_BIAS;
-    case LtEpilogue::kGelu: return CUBLASLT_EPILOGUE_GELU_AUX;
-    case LtEpilogue::kGeluBias: return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-    case LtEpilogue::kGeluGradient: return CUBLASLT_EPILOGUE_DGELU;
-    case LtEpilogue::kBiasGradient: return CUBLASLT_EPILOGUE_BGRADA;  // the library's A is our b
+    case LtEpilogue::kNone:
+      return CUBLASLT_EPILOGUE_DEFAULT;
+    case LtEpilogue::kBias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case LtEpilogue::kGelu:
+      return CUBLASLT_EPILOGUE_GELU_AUX;
+    case LtEpilogue::kGeluBias:
+      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case LtEpilogue::kGeluGradient:
+      return CUBLASLT_EPILOGUE_DGELU;
+    case LtEpilogue::kBiasGradient:
+      return CUBLASLT_EPILOGUE_BGRADA;  // the library's A is our b
   }
   throw std::logic_error("no such epilogue");
 }
 
 bool HasAux(LtEpilogue epilogue) {
-  return epilogue == LtEpilogue::kGelu || epilogue == LtEpilogue::kGeluBias || epilogue == LtEpilogue::kGeluGradient;
+  return epilogue == LtEpilogue::kGelu || epilogue == LtEpilogue::kGeluBias ||
+         epilogue == LtEpilogue::kGeluGradient;
 }
 bool HasBias(LtEpilogue epilogue) {
-  return epilogue == LtEpilogue::kBias || epilogue == LtEpilogue::kGeluBias || epilogue == LtEpilogue::kBiasGradient;
+  return epilogue == LtEpilogue::kBias || epilogue == LtEpilogue::kGeluBias ||
+         epilogue == LtEpilogue::kBiasGradient;
 }
 
 }  // namespace
 
 int AlignmentOf(const MatmulOperands& operands) {
   std::uintptr_t bits = 16;
-  for (const void* p : {operands.a, operands.b, static_cast<const void*>(operands.d), operands.c, static_cast<const void*>(operands.bias),
-                        static_cast<const void*>(operands.aux)}) {
+  for (const void* p : {operands.a, operands.b, static_cast<const void*>(operands.d), operands.c,
+                        static_cast<const void*>(operands.bias), static_cast<const void*>(operands.aux)}) {
     bits |= reinterpret_cast<std::uintptr_t>(p);
   }
   return 1 << std::countr_zero(bits);
 }
 
-// The library's matrices are column-major: row-major d = op(a) op(b) is its d^T = op(b)^T op(a)^T, with our b as its A.
+// The library's matrices are column-major: row-major d = op(a) op(b) is its d^T = op(b)^T op(a)^T, with our b
+// as its A.
 struct LtMatmul::Descriptors {
   // The library reads them through pointers that are not const.
   mutable cublasLtMatmulDescOpaque_t matmul{};
@@ -83,9 +96,11 @@ struct LtMatmul::Descriptors {
       Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.aux);
       Set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, key.n);
     }
-    const auto layout = [](cublasLtMatrixLayoutOpaque_t& of, cudaDataType_t type, std::int64_t rows, std::int64_t columns) {
+    const auto layout = [](cublasLtMatrixLayoutOpaque_t& of, cudaDataType_t type, std::int64_t rows,
+                           std::int64_t columns) {
       // Row-major [rows, columns] is column-major [columns, rows].
-      Check(cublasLtMatrixLayoutInit(&of, type, static_cast<std::uint64_t>(columns), static_cast<std::uint64_t>(rows), columns),
+      Check(cublasLtMatrixLayoutInit(&of, type, static_cast<std::uint64_t>(columns),
+                                     static_cast<std::uint64_t>(rows), columns),
             "describing a matrix");
     };
     layout(a, operand, key.transpose_b ? key.n : key.k, key.transpose_b ? key.k : key.n);
@@ -121,7 +136,8 @@ void LtMatmul::Run(const MatmulKey& key, const MatmulOperands& operands, cudaStr
   Check(Issue(key, Descriptors(key, operands), operands, choice, stream), ToString(key));
 }
 
-const LtMatmul::Choice& LtMatmul::ChoiceOf(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream) {
+const LtMatmul::Choice& LtMatmul::ChoiceOf(const MatmulKey& key, const MatmulOperands& operands,
+                                           cudaStream_t stream) {
   return cache_.Find(key, [&] { return Choose(key, operands, stream); });
 }
 
@@ -130,28 +146,34 @@ LtMatmul::Choice LtMatmul::Choose(const MatmulKey& key, const MatmulOperands& op
   cublasLtMatmulPreferenceOpaque_t preference{};
   Check(cublasLtMatmulPreferenceInit(&preference), "describing a preference");
   const auto set = [&preference](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
-    Check(cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof(value)), "describing a preference");
+    Check(cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof(value)),
+          "describing a preference");
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kWorkspaceBytes));
   const auto alignment = static_cast<std::uint32_t>(key.alignment);
-  for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-                               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+  for (const auto attribute :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
     set(attribute, alignment);
   }
 
   std::array<cublasLtMatmulHeuristicResult_t, kMostCandidates> found{};
   int count = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_, &descriptors.matmul, &descriptors.a, &descriptors.b, &descriptors.d,
-                                                               &descriptors.d, &preference, kMostCandidates, found.data(), &count);
-  // An epilogue's conditions (an auxiliary matrix whose rows are no multiple of 8 elements) may also be answered as an invalid value.
-  const bool refused = status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_INVALID_VALUE && key.epilogue != LtEpilogue::kNone);
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle_, &descriptors.matmul, &descriptors.a, &descriptors.b, &descriptors.d, &descriptors.d,
+      &preference, kMostCandidates, found.data(), &count);
+  // An epilogue's conditions (an auxiliary matrix whose rows are no multiple of 8 elements) may also be
+  // answered as an invalid value.
+  const bool refused = status == CUBLAS_STATUS_NOT_SUPPORTED ||
+                       (status == CUBLAS_STATUS_INVALID_VALUE && key.epilogue != LtEpilogue::kNone);
   if (refused || (status == CUBLAS_STATUS_SUCCESS && count == 0)) return {};
   Check(status, fmt::format("finding algorithms for {}", ToString(key)));
 
   std::vector<Choice> candidates;
   for (int i = 0; i < count; ++i) {
     if (found[i].state != CUBLAS_STATUS_SUCCESS) continue;
-    candidates.push_back({.supported = true, .algorithm = found[i].algo, .workspace_bytes = found[i].workspaceSize});
+    candidates.push_back(
+        {.supported = true, .algorithm = found[i].algo, .workspace_bytes = found[i].workspaceSize});
   }
   if (candidates.empty()) return {};
   for (Choice& candidate : candidates) candidate.candidates = static_cast<int>(candidates.size());
@@ -161,7 +183,8 @@ LtMatmul::Choice LtMatmul::Choose(const MatmulKey& key, const MatmulOperands& op
     return first;
   }
 
-  // What adds to itself must not do so while it is timed: its results go elsewhere, or, where there is no room, the first candidate is taken.
+  // What adds to itself must not do so while it is timed: its results go elsewhere, or, where there is no
+  // room, the first candidate is taken.
   MatmulOperands timed = operands;
   std::optional<Temporary> elsewhere;
   if (key.accumulate && operands.c == nullptr) {
@@ -174,26 +197,30 @@ LtMatmul::Choice LtMatmul::Choose(const MatmulKey& key, const MatmulOperands& op
   const Descriptors on_timed(key, timed);
   for (Choice& candidate : candidates) candidate.seconds = std::numeric_limits<double>::infinity();
   for (int round = 0; round < kRounds; ++round) {
-    for (Choice& candidate : candidates) candidate.seconds = std::min(candidate.seconds, SecondsOf(key, on_timed, timed, candidate, stream));
+    for (Choice& candidate : candidates)
+      candidate.seconds = std::min(candidate.seconds, SecondsOf(key, on_timed, timed, candidate, stream));
   }
   const int fastest = Fastest(candidates, [](const Choice& candidate) { return candidate.seconds; });
   return fastest < 0 ? Choice{} : candidates[static_cast<std::size_t>(fastest)];
 }
 
-cublasStatus_t LtMatmul::Issue(const MatmulKey& key, const Descriptors& descriptors, const MatmulOperands& operands, const Choice& choice,
-                               cudaStream_t stream) {
+cublasStatus_t LtMatmul::Issue(const MatmulKey& key, const Descriptors& descriptors,
+                               const MatmulOperands& operands, const Choice& choice, cudaStream_t stream) {
   const float one = 1, beta = key.accumulate ? 1 : 0;
   void* workspace = scratch_.Get(kWorkspaceBytes);
   const void* c = operands.c != nullptr ? operands.c : operands.d;
-  return cublasLtMatmul(handle_, &descriptors.matmul, &one, operands.b, &descriptors.a, operands.a, &descriptors.b, &beta, c,
-                        &descriptors.d, operands.d, &descriptors.d, &choice.algorithm, workspace, choice.workspace_bytes, stream);
+  return cublasLtMatmul(handle_, &descriptors.matmul, &one, operands.b, &descriptors.a, operands.a,
+                        &descriptors.b, &beta, c, &descriptors.d, operands.d, &descriptors.d,
+                        &choice.algorithm, workspace, choice.workspace_bytes, stream);
 }
 
 // Of one run, the mean of a few after one to warm up; infinity where the candidate does not run.
-double LtMatmul::SecondsOf(const MatmulKey& key, const Descriptors& descriptors, const MatmulOperands& operands, const Choice& choice,
-                           cudaStream_t stream) {
-  if (Issue(key, descriptors, operands, choice, stream) != CUBLAS_STATUS_SUCCESS) return std::numeric_limits<double>::infinity();
-  return MeanSeconds(stream, kTimedRuns, [&] { Check(Issue(key, descriptors, operands, choice, stream), ToString(key)); });
+double LtMatmul::SecondsOf(const MatmulKey& key, const Descriptors& descriptors,
+                           const MatmulOperands& operands, const Choice& choice, cudaStream_t stream) {
+  if (Issue(key, descriptors, operands, choice, stream) != CUBLAS_STATUS_SUCCESS)
+    return std::numeric_limits<double>::infinity();
+  return MeanSeconds(stream, kTimedRuns,
+                     [&] { Check(Issue(key, descriptors, operands, choice, stream), ToString(key)); });
 }
 
 double LtMatmul::Seconds(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream) {
@@ -207,11 +234,14 @@ std::vector<OpChoice> LtMatmul::Choices() const {
     if (!choice.supported) {
       choices.push_back({name + ": not by cuBLASLt", false});
     } else if (choice.untimed != nullptr) {
-      choices.push_back({fmt::format("{}: the first of {} algorithms, not timed: {}", name, choice.candidates, choice.untimed), false});
+      choices.push_back({fmt::format("{}: the first of {} algorithms, not timed: {}", name, choice.candidates,
+                                     choice.untimed),
+                         false});
     } else if (choice.candidates == 1) {
       choices.push_back({name + ": the only algorithm"});
     } else {
-      choices.push_back({fmt::format("{}: the fastest of {} algorithms, {:.1f} us", name, choice.candidates, choice.seconds * 1e6)});
+      choices.push_back({fmt::format("{}: the fastest of {} algorithms, {:.1f} us", name, choice.candidates,
+                                     choice.seconds * 1e6)});
     }
   }
   return choices;

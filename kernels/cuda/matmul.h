@@ -1,5 +1,5 @@
-// Matrix products by cuBLASLt, with the algorithm chosen once for each shape: the library's heuristics name candidates, and the fastest of them
-// on this GPU is kept. One rank, one thread, one stream at a time.
+// Matrix products by cuBLASLt, with the algorithm chosen once for each shape: the library's heuristics name
+// candidates, and the fastest of them on this GPU is kept. One rank, one thread, one stream at a time.
 //
 // NOT YET RUN: no GPU has confirmed this file; its keys and choices are tested on the host.
 #pragma once
@@ -22,8 +22,9 @@ struct MatmulOperands {
   const void* b = nullptr;
   void* d = nullptr;
   const void* c = nullptr;  // what is added where the key accumulates, laid out as d; null: d's old value
-  void* bias = nullptr;  // [n] in the operands' type (kBias, kGeluBias), or in the result's type (kBiasGradient: written)
-  void* aux = nullptr;   // [m,n] in the result's type (kGelu, kGeluBias: written; kGeluGradient: read)
+  // [n] in the operands' type (kBias, kGeluBias), or in the result's type (kBiasGradient: written)
+  void* bias = nullptr;
+  void* aux = nullptr;  // [m,n] in the result's type (kGelu, kGeluBias: written; kGeluGradient: read)
 };
 
 // The largest power of two, at most 16, that divides all addresses (null ones count as any).
@@ -31,29 +32,32 @@ int AlignmentOf(const MatmulOperands& operands);
 
 class LtMatmul {
  public:
-  // What it uses of the scratch memory, from its start: what NVIDIA recommends for Hopper; smaller devices need less.
+  // What it uses of the scratch memory, from its start: what NVIDIA recommends for Hopper; smaller devices
+  // need less.
   static constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
   static constexpr int kTimedRuns = 3;  // whose mean is a time
 
-  // `scratch` must outlive it. AUTOCFG_MATMUL=heuristic in the environment takes the heuristics' first candidate, untimed, so that runs
-  // repeat to the bit.
+  // `scratch` must outlive it. AUTOCFG_MATMUL=heuristic in the environment takes the heuristics' first
+  // candidate, untimed, so that runs repeat to the bit.
   explicit LtMatmul(Scratch& scratch);
   ~LtMatmul();
   LtMatmul(const LtMatmul&) = delete;
   LtMatmul& operator=(const LtMatmul&) = delete;
 
-  // Whether the library has an algorithm for the key: a product without epilogue it always has. The first question about a key times the
-  // candidates on the operands given (what they hold of results is overwritten; with `accumulate` it is kept) and waits for the GPU.
+  // Whether the library has an algorithm for the key: a product without epilogue it always has. The first
+  // question about a key times the candidates on the operands given (what they hold of results is
+  // overwritten; with `accumulate` it is kept) and waits for the GPU.
   bool Supports(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);
 
-  // Of one run of what is chosen for the key, as it was timed; 0 where it was not. As Supports it makes the choice where there is none yet.
+  // Of one run of what is chosen for the key, as it was timed; 0 where it was not. As Supports it makes the
+  // choice where there is none yet.
   double Seconds(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);
 
   // Requires: Supports. Throws DeviceError.
   void Run(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);
 
-  // Of each key met: what was chosen, out of how many, and how. Not usual: an epilogue that the library does not have, and algorithms that were
-  // not timed.
+  // Of each key met: what was chosen, out of how many, and how. Not usual: an epilogue that the library does
+  // not have, and algorithms that were not timed.
   std::vector<OpChoice> Choices() const;
 
  private:
@@ -69,10 +73,10 @@ class LtMatmul {
 
   const Choice& ChoiceOf(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);
   Choice Choose(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);
-  cublasStatus_t Issue(const MatmulKey& key, const Descriptors& descriptors, const MatmulOperands& operands, const Choice& choice,
-                       cudaStream_t stream);
-  double SecondsOf(const MatmulKey& key, const Descriptors& descriptors, const MatmulOperands& operands, const Choice& choice,
-                   cudaStream_t stream);
+  cublasStatus_t Issue(const MatmulKey& key, const Descriptors& descriptors, const MatmulOperands& operands,
+                       const Choice& choice, cudaStream_t stream);
+  double SecondsOf(const MatmulKey& key, const Descriptors& descriptors, const MatmulOperands& operands,
+                   const Choice& choice, cudaStream_t stream);
 
   Scratch& scratch_;
   bool timed_ = true;

@@ -1,4 +1,5 @@
-// One shape of matrix product, in row-major words: what the choice of an algorithm depends on. Plain values, thread-safe.
+// One shape of matrix product, in row-major words: what the choice of an algorithm depends on. Plain values,
+// thread-safe.
 #pragma once
 
 #include <compare>
@@ -10,7 +11,8 @@
 
 namespace autocfg::cuda {
 
-// What the library does with the product before it is stored. The vectors and matrices are those of MatmulOperands.
+// What the library does with the product before it is stored. The vectors and matrices are those of
+// MatmulOperands.
 enum class LtEpilogue : std::uint8_t {
   kNone,
   kBias,          // + bias[n]

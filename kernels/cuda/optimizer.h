@@ -37,7 +37,8 @@ struct AdamWItem {
 };
 
 // p keep - lr (m / c1) / (sqrt(v / c2) + eps), c1 and c2 the bias corrections (Loshchilov & Hutter 2019), in
-// float; the clip factor is made on the device, in double. Moves 20 + 2 sizeof(T) bytes an element, with a master copy 28 + sizeof(T).
+// float; the clip factor is made on the device, in double. Moves 20 + 2 sizeof(T) bytes an element, with a
+// master copy 28 + sizeof(T).
 template <typename T>
 void AdamW(std::span<const AdamWItem<T>> items, const AdamWParams& params, cudaStream_t stream);
 

@@ -20,7 +20,8 @@ PinnedRing::~PinnedRing() {
 void PinnedRing::Copy(void* device, const void* host, std::int64_t bytes, cudaStream_t stream) {
   const Buffer& buffer = Find(bytes);
   std::memcpy(buffer.data, host, static_cast<std::size_t>(bytes));
-  Check(cudaMemcpyAsync(device, buffer.data, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream), "a copy to the device");
+  Check(cudaMemcpyAsync(device, buffer.data, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream),
+        "a copy to the device");
   Check(cudaEventRecord(buffer.copied, stream), "recording an event");
 }
 
@@ -36,8 +37,10 @@ PinnedRing::Buffer& PinnedRing::Find(std::int64_t bytes) {
     return buffer;
   }
   Buffer made{.bytes = bytes};
-  CheckHost(cudaMallocHost(&made.data, static_cast<std::size_t>(bytes)), fmt::format("taking {} bytes of pinned memory", bytes));
-  if (const cudaError_t status = cudaEventCreateWithFlags(&made.copied, cudaEventDisableTiming); status != cudaSuccess) {
+  CheckHost(cudaMallocHost(&made.data, static_cast<std::size_t>(bytes)),
+            fmt::format("taking {} bytes of pinned memory", bytes));
+  if (const cudaError_t status = cudaEventCreateWithFlags(&made.copied, cudaEventDisableTiming);
+      status != cudaSuccess) {
     (void)cudaFreeHost(made.data);
     Check(status, "making an event");
   }

@@ -1,5 +1,5 @@
-// Pinned host memory through which small copies to the device pass, so that the caller's memory is free at once and the host waits for nothing.
-// One rank, one thread.
+// Pinned host memory through which small copies to the device pass, so that the caller's memory is free at
+// once and the host waits for nothing. One rank, one thread.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,7 +16,8 @@ class PinnedRing {
   PinnedRing(const PinnedRing&) = delete;
   PinnedRing& operator=(const PinnedRing&) = delete;
 
-  // Takes a copy of `host` and issues its copy to the device. Makes another buffer where all are still under way.
+  // Takes a copy of `host` and issues its copy to the device. Makes another buffer where all are still under
+  // way.
   void Copy(void* device, const void* host, std::int64_t bytes, cudaStream_t stream);
 
  private:

@@ -23,12 +23,13 @@ struct Max {
 // The reduction over the warp, in every lane. Called by all lanes.
 template <typename Op, typename T>
 __device__ T WarpReduce(T value, Op op) {
-  for (int offset = kWarp / 2; offset > 0; offset /= 2) value = op(value, __shfl_xor_sync(0xffffffffu, value, offset));
+  for (int offset = kWarp / 2; offset > 0; offset /= 2)
+    value = op(value, __shfl_xor_sync(0xffffffffu, value, offset));
   return value;
 }
 
-// The reduction over a block of whole warps, at most 1024 threads, in one dimension; in every thread. `shared` has room for 32 values and is free
-// again on return. Called by all threads.
+// The reduction over a block of whole warps, at most 1024 threads, in one dimension; in every thread.
+// `shared` has room for 32 values and is free again on return. Called by all threads.
 template <typename Op, typename T>
 __device__ T BlockReduce(T value, Op op, T identity, T* shared) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;

@@ -17,7 +17,8 @@ void* Scratch::Get(std::int64_t bytes) {
   Check(cudaFree(data_), "freeing scratch memory");
   data_ = nullptr;
   bytes_ = 0;
-  Check(cudaMalloc(&data_, static_cast<std::size_t>(bytes)), fmt::format("taking {} bytes of scratch memory", bytes));
+  Check(cudaMalloc(&data_, static_cast<std::size_t>(bytes)),
+        fmt::format("taking {} bytes of scratch memory", bytes));
   bytes_ = bytes;
   return data_;
 }

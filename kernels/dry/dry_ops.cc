@@ -16,18 +16,20 @@ class DryOps final : public Ops {
   void MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c, Stream&) override {
     log_.Record(op_check::MatmulBias(a, b, bias, c));
   }
-  void MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& pre, const Tensor& y,
-                        Stream&) override {
+  void MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias,
+                        const Tensor& pre, const Tensor& y, Stream&) override {
     log_.Record(op_check::MatmulActivation(activation, a, b, bias, pre, y));
   }
-  void MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b, const Tensor& pre, const Tensor& dpre,
-                                Stream&) override {
+  void MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b, const Tensor& pre,
+                                const Tensor& dpre, Stream&) override {
     log_.Record(op_check::MatmulActivationBackward(activation, dy, b, pre, dpre));
   }
-  void MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual, const Tensor& c, Stream&) override {
+  void MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual,
+                      const Tensor& c, Stream&) override {
     log_.Record(op_check::MatmulResidual(a, b, bias, residual, c));
   }
-  void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias, Stream&) override {
+  void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
+                          Stream&) override {
     log_.Record(op_check::MatmulBiasGradient(x, dy, dw, dbias));
   }
   void LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double, const Tensor& y,
@@ -39,11 +41,12 @@ class DryOps final : public Ops {
                          const Tensor& dbeta, Stream&) override {
     log_.Record(op_check::LayerNormBackward(dy, x, gamma, mean, rstd, dx, add_to_dx, dgamma, dbeta));
   }
-  void RmsNormForward(const Tensor& x, const Tensor& gamma, double, const Tensor& y, const Tensor& rstd, Stream&) override {
+  void RmsNormForward(const Tensor& x, const Tensor& gamma, double, const Tensor& y, const Tensor& rstd,
+                      Stream&) override {
     log_.Record(op_check::RmsNormForward(x, gamma, y, rstd));
   }
-  void RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd, const Tensor& dx, bool add_to_dx,
-                       const Tensor& dgamma, Stream&) override {
+  void RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd,
+                       const Tensor& dx, bool add_to_dx, const Tensor& dgamma, Stream&) override {
     log_.Record(op_check::RmsNormBackward(dy, x, gamma, rstd, dx, add_to_dx, dgamma));
   }
   void BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual, Stream&) override {
@@ -52,21 +55,25 @@ class DryOps final : public Ops {
   void ResidualAdd(const Tensor& y, const Tensor& residual, Stream&) override {
     log_.Record(op_check::ResidualAdd(y, residual));
   }
-  void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y, Stream&) override {
+  void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y,
+                         Stream&) override {
     log_.Record(op_check::ActivationForward(activation, x, bias, y));
   }
-  void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx, Stream&) override {
+  void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx,
+                          Stream&) override {
     log_.Record(op_check::ActivationBackward(activation, x, dy, dx));
   }
-  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta, bool, Stream&) override {
+  void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta, bool,
+            Stream&) override {
     log_.Record(op_check::Rope(qkv, heads_turned, head_dim, theta));
   }
-  void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
-                        const Tensor& workspace, Stream&) override {
+  void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
+                        const Tensor& lse, const Tensor& workspace, Stream&) override {
     log_.Record(op_check::AttentionForward(qkv, heads, kv_heads, out, lse, workspace));
   }
-  void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
-                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace, Stream&) override {
+  void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
+                         const Tensor& lse, const Tensor& dout, const Tensor& dqkv, const Tensor& workspace,
+                         Stream&) override {
     log_.Record(op_check::AttentionBackward(qkv, heads, kv_heads, out, lse, dout, dqkv, workspace));
   }
   void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t, const Tensor& out,

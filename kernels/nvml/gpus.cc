@@ -27,12 +27,14 @@ std::optional<std::size_t> PlaceOf(std::string_view entry, const std::vector<std
   if (entry.starts_with("GPU-")) {
     const auto matches = [entry](const std::string& uuid) { return uuid.starts_with(entry); };
     const auto first = std::find_if(uuids.begin(), uuids.end(), matches);
-    if (first == uuids.end() || std::find_if(first + 1, uuids.end(), matches) != uuids.end()) return std::nullopt;
+    if (first == uuids.end() || std::find_if(first + 1, uuids.end(), matches) != uuids.end())
+      return std::nullopt;
     return static_cast<std::size_t>(first - uuids.begin());
   }
   std::size_t place = 0;
   const auto [end, error] = std::from_chars(entry.data(), entry.data() + entry.size(), place);
-  if (error != std::errc() || end != entry.data() + entry.size() || place >= uuids.size()) return std::nullopt;
+  if (error != std::errc() || end != entry.data() + entry.size() || place >= uuids.size())
+    return std::nullopt;
   return place;
 }
 
@@ -63,14 +65,16 @@ GpuInfo Describe(const NvmlSession& nvml, int index) {
 
 std::string WhyNone(const GpuList& list, int count, const std::optional<std::string>& variable) {
   if (count == 0) return fmt::format("no GPU: the NVIDIA driver {} sees none", list.driver);
-  if (list.left_out.empty()) return fmt::format("no GPU: CUDA_VISIBLE_DEVICES=\"{}\" shows none of {}", variable.value_or(""), count);
+  if (list.left_out.empty())
+    return fmt::format("no GPU: CUDA_VISIBLE_DEVICES=\"{}\" shows none of {}", variable.value_or(""), count);
   const GpuInfo& first = list.left_out.front();
   return fmt::format("no GPU: {} is left out: {}", TextOf(first), first.left_out);
 }
 
 }  // namespace
 
-std::vector<std::size_t> VisiblePlaces(const std::optional<std::string>& variable, const std::vector<std::string>& uuids) {
+std::vector<std::size_t> VisiblePlaces(const std::optional<std::string>& variable,
+                                       const std::vector<std::string>& uuids) {
   std::vector<std::size_t> places;
   if (!variable) {
     for (std::size_t place = 0; place < uuids.size(); ++place) places.push_back(place);
@@ -107,7 +111,8 @@ GpuList ListGpus() {
     std::optional<int> farthest;
     for (const GpuInfo& other : list.gpus) {
       if (other.index == gpu.index) continue;
-      if (const auto distance = nvml->Distance(gpu.index, other.index)) farthest = std::max(*distance, farthest.value_or(0));
+      if (const auto distance = nvml->Distance(gpu.index, other.index))
+        farthest = std::max(*distance, farthest.value_or(0));
     }
     if (farthest) gpu.farthest = DistanceText(*farthest);
   }
@@ -128,7 +133,8 @@ std::string TextOf(const GpuInfo& gpu) {
 std::string NamesOf(const GpuList& list, bool counted) {
   std::vector<std::pair<std::string, int>> names;
   for (const GpuInfo& gpu : list.gpus) {
-    const auto known = std::find_if(names.begin(), names.end(), [&](const auto& name) { return name.first == gpu.name; });
+    const auto known =
+        std::find_if(names.begin(), names.end(), [&](const auto& name) { return name.first == gpu.name; });
     if (known == names.end()) {
       names.emplace_back(gpu.name, 1);
     } else {
@@ -137,7 +143,8 @@ std::string NamesOf(const GpuList& list, bool counted) {
   }
   std::string text;
   for (const auto& [name, count] : names) {
-    text += fmt::format("{}{}{}", text.empty() ? "" : " + ", counted && count > 1 ? fmt::format("{} x ", count) : "", name);
+    text += fmt::format("{}{}{}", text.empty() ? "" : " + ",
+                        counted && count > 1 ? fmt::format("{} x ", count) : "", name);
   }
   return fmt::format("{}, driver {}", text, list.driver);
 }

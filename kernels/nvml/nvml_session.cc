@@ -80,15 +80,16 @@ struct NvmlSession::Api {
 
   // The first function that every driver has and this library has not; null where it has all.
   const char* FindAll() {
-    const std::pair<const char*, bool> needed[] = {{"nvmlInit_v2", Find("nvmlInit_v2", init)},
-                                                   {"nvmlShutdown", Find("nvmlShutdown", shutdown)},
-                                                   {"nvmlErrorString", Find("nvmlErrorString", error_string)},
-                                                   {"nvmlSystemGetDriverVersion", Find("nvmlSystemGetDriverVersion", driver_version)},
-                                                   {"nvmlDeviceGetCount_v2", Find("nvmlDeviceGetCount_v2", count)},
-                                                   {"nvmlDeviceGetHandleByIndex_v2", Find("nvmlDeviceGetHandleByIndex_v2", handle)},
-                                                   {"nvmlDeviceGetName", Find("nvmlDeviceGetName", name)},
-                                                   {"nvmlDeviceGetUUID", Find("nvmlDeviceGetUUID", uuid)},
-                                                   {"nvmlDeviceGetMemoryInfo", Find("nvmlDeviceGetMemoryInfo", memory)}};
+    const std::pair<const char*, bool> needed[] = {
+        {"nvmlInit_v2", Find("nvmlInit_v2", init)},
+        {"nvmlShutdown", Find("nvmlShutdown", shutdown)},
+        {"nvmlErrorString", Find("nvmlErrorString", error_string)},
+        {"nvmlSystemGetDriverVersion", Find("nvmlSystemGetDriverVersion", driver_version)},
+        {"nvmlDeviceGetCount_v2", Find("nvmlDeviceGetCount_v2", count)},
+        {"nvmlDeviceGetHandleByIndex_v2", Find("nvmlDeviceGetHandleByIndex_v2", handle)},
+        {"nvmlDeviceGetName", Find("nvmlDeviceGetName", name)},
+        {"nvmlDeviceGetUUID", Find("nvmlDeviceGetUUID", uuid)},
+        {"nvmlDeviceGetMemoryInfo", Find("nvmlDeviceGetMemoryInfo", memory)}};
     for (const auto& [symbol, found] : needed) {
       if (!found) return symbol;
     }
@@ -160,7 +161,8 @@ std::optional<GpuMemory> NvmlSession::Memory(int index) const {
   const auto bytes = [](unsigned long long number) { return static_cast<std::int64_t>(number); };
   const Handle device = api_->Of(index);
   if (device == nullptr) return std::nullopt;
-  if (MemoryInfo2 all{.version = kMemoryInfo2}; api_->memory2 != nullptr && api_->memory2(device, &all) == kSuccess) {
+  if (MemoryInfo2 all{.version = kMemoryInfo2};
+      api_->memory2 != nullptr && api_->memory2(device, &all) == kSuccess) {
     return GpuMemory{.total = bytes(all.total), .free = bytes(all.free), .reserved = bytes(all.reserved)};
   }
   MemoryInfo memory{};
@@ -173,7 +175,8 @@ bool NvmlSession::MigIsOn(int index) const {
   unsigned pending = 0;
   const Handle device = api_->Of(index);
   // A GPU that knows no MIG says that this is not supported.
-  return device != nullptr && api_->mig_mode != nullptr && api_->mig_mode(device, &current, &pending) == kSuccess && current != 0;
+  return device != nullptr && api_->mig_mode != nullptr &&
+         api_->mig_mode(device, &current, &pending) == kSuccess && current != 0;
 }
 
 int NvmlSession::NvLinks(int index) const {
@@ -191,7 +194,8 @@ std::optional<int> NvmlSession::Distance(int index, int other) const {
   const Handle from = api_->Of(index);
   const Handle to = api_->Of(other);
   int level = 0;
-  if (from == nullptr || to == nullptr || api_->common_ancestor == nullptr || api_->common_ancestor(from, to, &level) != kSuccess)
+  if (from == nullptr || to == nullptr || api_->common_ancestor == nullptr ||
+      api_->common_ancestor(from, to, &level) != kSuccess)
     return std::nullopt;
   return level;
 }

@@ -1,5 +1,6 @@
-// NVIDIA's management library (NVML), opened at run time: what the driver knows of the machine's GPUs. Names no CUDA and needs no toolkit; the
-// declarations of its C functions are our own, from NVML's documentation. A session may be used from several threads, as the library may.
+// NVIDIA's management library (NVML), opened at run time: what the driver knows of the machine's GPUs. Names
+// no CUDA and needs no toolkit; the declarations of its C functions are our own, from NVML's documentation. A
+// session may be used from several threads, as the library may.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,9 @@ namespace autocfg {
 struct GpuMemory {
   std::int64_t total = 0;
   std::int64_t free = 0;
-  std::int64_t reserved = 0;  // of what is not free: kept back by the driver, whoever computes; 0 where an old driver does not tell it apart
+  // of what is not free: kept back by the driver, whoever computes; 0 where an old driver does not tell it
+  // apart
+  std::int64_t reserved = 0;
 
   // In use by processes, and by what they make the driver keep.
   std::int64_t Used() const { return total - reserved - free; }
@@ -28,8 +31,8 @@ struct GpuProcess {
 
 class NvmlSession {
  public:
-  // Loads libnvidia-ml.so.1, or the file that AUTOCFG_NVML_LIBRARY names, and starts it. Null where there is none or it does not
-  // answer; `why` then says so, in a few words without an end.
+  // Loads libnvidia-ml.so.1, or the file that AUTOCFG_NVML_LIBRARY names, and starts it. Null where there is
+  // none or it does not answer; `why` then says so, in a few words without an end.
   static std::unique_ptr<NvmlSession> Open(std::string& why);
   ~NvmlSession();
   NvmlSession(const NvmlSession&) = delete;
@@ -47,8 +50,8 @@ class NvmlSession {
   bool MigIsOn(int index) const;
   // NVLinks that are up.
   int NvLinks(int index) const;
-  // What lies between two GPUs, higher is farther: 0 the same board, 10 one PCIe switch, 20 several, 30 a host bridge, 40 within a NUMA node, 50
-  // beyond it. Empty where it is not known.
+  // What lies between two GPUs, higher is farther: 0 the same board, 10 one PCIe switch, 20 several, 30 a
+  // host bridge, 40 within a NUMA node, 50 beyond it. Empty where it is not known.
   std::optional<int> Distance(int index, int other) const;
   std::vector<GpuProcess> Processes(int index) const;
 

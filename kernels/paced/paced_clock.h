@@ -1,8 +1,10 @@
-// The virtual clock of one paced rank. Nothing sleeps: an op moves the clock by the seconds that it would take, so a run takes as long as
-// its control messages, and its times are those of the devices that it stands for. One rank, one thread.
+// The virtual clock of one paced rank. Nothing sleeps: an op moves the clock by the seconds that it would
+// take, so a run takes as long as its control messages, and its times are those of the devices that it stands
+// for. One rank, one thread.
 //
-// What it keeps: the host's time; the time up to which the compute stream is busy (the engine uses one stream a rank); the time up to
-// which each communication lane is busy, and what ran on it. The host itself takes no time: it moves when it waits.
+// What it keeps: the host's time; the time up to which the compute stream is busy (the engine uses one stream
+// a rank); the time up to which each communication lane is busy, and what ran on it. The host itself takes no
+// time: it moves when it waits.
 #pragma once
 
 #include <algorithm>
@@ -42,8 +44,9 @@ class PacedClock final : public OpSink {
     for (std::vector<PacedTransfer>& lane : transfers_) lane.clear();
   }
 
-  // A compute op is issued on the stream. Sums of squares belong to the reduction of scalars that follows them (docs/engine.md), and that
-  // starts on all ranks together (search/schedule/program.h): they wait for it, or for the host to synchronise where one rank reduces alone.
+  // A compute op is issued on the stream. Sums of squares belong to the reduction of scalars that follows
+  // them (docs/engine.md), and that starts on all ranks together (search/schedule/program.h): they wait for
+  // it, or for the host to synchronise where one rank reduces alone.
   void Record(const OpDesc& op) override {
     if (log_ != nullptr) log_->Record(op);
     const double seconds = seconds_(op);
@@ -56,7 +59,8 @@ class PacedClock final : public OpSink {
 
   double HostSeconds() const { return host_s_; }
 
-  // When work that is issued now can start on the stream, and what depends on the stream's work so far can start elsewhere.
+  // When work that is issued now can start on the stream, and what depends on the stream's work so far can
+  // start elsewhere.
   double StreamSeconds() const { return std::max(host_s_, stream_s_); }
 
   void HostWaitsUntil(double seconds) { host_s_ = std::max(host_s_, seconds); }
@@ -79,7 +83,9 @@ class PacedClock final : public OpSink {
     transfers_[static_cast<std::size_t>(lane)].push_back(transfer);
   }
   // Those complete since the restart, in order of issue.
-  const std::vector<PacedTransfer>& transfers(PacedLane lane) const { return transfers_[static_cast<std::size_t>(lane)]; }
+  const std::vector<PacedTransfer>& transfers(PacedLane lane) const {
+    return transfers_[static_cast<std::size_t>(lane)];
+  }
 
  private:
   const OpSeconds seconds_;

@@ -44,7 +44,9 @@ class PacedDevice final : public Device {
   void CopyToHost(void* host, const void* device, std::int64_t bytes, Stream& stream) override {
     dry_->CopyToHost(host, device, bytes, stream);
   }
-  std::int64_t OverheadBytes(std::int64_t arena_bytes) const override { return dry_->OverheadBytes(arena_bytes); }
+  std::int64_t OverheadBytes(std::int64_t arena_bytes) const override {
+    return dry_->OverheadBytes(arena_bytes);
+  }
 
  private:
   PacedClock& clock_;

@@ -23,14 +23,15 @@ v1::DeviceEfficiency ToProto(const DeviceEfficiency& efficiency) {
 }
 
 DeviceEfficiency FromProto(const v1::DeviceEfficiency& message) {
-  return {.matmul = message.matmul(),
-          .matmul_k_half = message.matmul_k_half(),
-          .attention_forward = message.attention_forward(),
-          .attention_backward = message.attention_backward(),
-          .memory = message.memory(),
-          .intra_node = message.intra_node(),
-          .inter_node = message.inter_node(),
-          .op_overhead_s = message.has_op_overhead_s() ? std::optional(message.op_overhead_s()) : std::nullopt};
+  return {
+      .matmul = message.matmul(),
+      .matmul_k_half = message.matmul_k_half(),
+      .attention_forward = message.attention_forward(),
+      .attention_backward = message.attention_backward(),
+      .memory = message.memory(),
+      .intra_node = message.intra_node(),
+      .inter_node = message.inter_node(),
+      .op_overhead_s = message.has_op_overhead_s() ? std::optional(message.op_overhead_s()) : std::nullopt};
 }
 
 }  // namespace
@@ -92,8 +93,9 @@ absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
       } else if (name == "fp16") {
         group.device.flops_per_s_fp16 = rate;
       } else {
-        return absl::InvalidArgumentError(fmt::format(
-            "cluster: flops_per_s of \"{}\" is not known; it must be of fp64, fp32, bf16 or fp16", Printable(name)));
+        return absl::InvalidArgumentError(
+            fmt::format("cluster: flops_per_s of \"{}\" is not known; it must be of fp64, fp32, bf16 or fp16",
+                        Printable(name)));
       }
     }
     group.device.multiprocessors = in.device().multiprocessors();

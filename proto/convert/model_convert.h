@@ -8,7 +8,8 @@
 namespace autocfg {
 
 v1::ModelSpec ToProto(const ModelSpec& model);
-// Fills unset fields by the message's stated defaults. InvalidArgument names the field. Does not call FillDefaults.
+// Fills unset fields by the message's stated defaults. InvalidArgument names the field. Does not call
+// FillDefaults.
 absl::StatusOr<ModelSpec> FromProto(const v1::ModelSpec& message);
 
 }  // namespace autocfg

@@ -45,7 +45,8 @@ absl::StatusOr<OpDesc> FromProto(const v1::OpDesc& message) {
   if (IsCommunication(op.kind) == (op.group == CommGroup::kNone)) {
     return Invalid("group", message.group(), "given for communication and for nothing else");
   }
-  if (message.group_size() < 1) return Invalid("group_size", fmt::format("{}", message.group_size()), "at least 1");
+  if (message.group_size() < 1)
+    return Invalid("group_size", fmt::format("{}", message.group_size()), "at least 1");
   op.group_size = message.group_size();
   op.transpose_a = message.transpose_a();
   op.transpose_b = message.transpose_b();
@@ -55,25 +56,32 @@ absl::StatusOr<OpDesc> FromProto(const v1::OpDesc& message) {
   }
   if (!message.epilogue().empty()) {
     const auto epilogue = ParseEpilogue(message.epilogue());
-    if (!epilogue) return Invalid("epilogue", fmt::format("\"{}\"", Printable(message.epilogue())), "a known one");
+    if (!epilogue)
+      return Invalid("epilogue", fmt::format("\"{}\"", Printable(message.epilogue())), "a known one");
     if (op.kind != OpKind::kMatmul) return Invalid("kind", Name(op.kind), "matmul where epilogue is set");
     const OpDesc given = op;
     SetEpilogue(op, *epilogue);
-    if (op.transpose_a != given.transpose_a || op.transpose_b != given.transpose_b || op.accumulate != given.accumulate) {
-      return Invalid("epilogue", message.epilogue(), "that of a product with such transpose_a, transpose_b and accumulate");
+    if (op.transpose_a != given.transpose_a || op.transpose_b != given.transpose_b ||
+        op.accumulate != given.accumulate) {
+      return Invalid("epilogue", message.epilogue(),
+                     "that of a product with such transpose_a, transpose_b and accumulate");
     }
   }
   op.bias = message.bias();
   op.master_weights = message.master_weights();
   if (op.bias && !TakesBias(op)) {
-    return Invalid("kind", Name(op.kind), "activation_forward, or matmul with epilogue activation or residual, where bias is set");
+    return Invalid("kind", Name(op.kind),
+                   "activation_forward, or matmul with epilogue activation or residual, where bias is set");
   }
-  if (op.master_weights && op.kind != OpKind::kAdamW) return Invalid("kind", Name(op.kind), "adamw where master_weights is set");
+  if (op.master_weights && op.kind != OpKind::kAdamW)
+    return Invalid("kind", Name(op.kind), "adamw where master_weights is set");
   if (HasActivation(op)) {
     const auto activation = ParseActivation(message.activation());
-    if (!activation) return Invalid("activation", fmt::format("\"{}\"", Printable(message.activation())), "a known one");
+    if (!activation)
+      return Invalid("activation", fmt::format("\"{}\"", Printable(message.activation())), "a known one");
     if (IsGated(*activation) == (op.kind == OpKind::kMatmul)) {
-      return Invalid("activation", Name(*activation), op.kind == OpKind::kMatmul ? "not gated in an epilogue" : "a gated one");
+      return Invalid("activation", Name(*activation),
+                     op.kind == OpKind::kMatmul ? "not gated in an epilogue" : "a gated one");
     }
     op.activation = *activation;
   } else if (!message.activation().empty()) {

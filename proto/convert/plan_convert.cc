@@ -38,9 +38,10 @@ absl::StatusOr<ParallelPlan> FromProto(const v1::ParallelPlan& message) {
     std::int64_t value;
     std::int64_t& field;
   };
-  for (const Size& size : {Size{"tp", message.tp(), plan.tp}, Size{"pp", message.pp(), plan.pp},
-                           Size{"dp", message.dp(), plan.dp}, Size{"micro_batch", message.micro_batch(), plan.micro_batch},
-                           Size{"virtual_stages", message.virtual_stages(), plan.virtual_stages}}) {
+  for (const Size& size :
+       {Size{"tp", message.tp(), plan.tp}, Size{"pp", message.pp(), plan.pp},
+        Size{"dp", message.dp(), plan.dp}, Size{"micro_batch", message.micro_batch(), plan.micro_batch},
+        Size{"virtual_stages", message.virtual_stages(), plan.virtual_stages}}) {
     if (size.value < 0 || size.value > std::numeric_limits<std::int32_t>::max()) {
       return absl::InvalidArgumentError(
           fmt::format("plan: {} is {}; it must be from 1 to 2147483647", size.name, size.value));

@@ -20,10 +20,12 @@ v1::TraceRow ToProto(const TraceRow& row) {
 absl::StatusOr<TraceRow> FromProto(const v1::TraceRow& message) {
   for (const Lane lane : {Lane::kCompute, Lane::kPipelineSend, Lane::kPipelineRecv, Lane::kReduce}) {
     if (Name(lane) != message.lane()) continue;
-    if (message.rank() < 0 || message.action() < 0) return absl::InvalidArgumentError("trace row: rank or action is negative");
-    if (!std::isfinite(message.start_s()) || !std::isfinite(message.end_s()) || message.end_s() < message.start_s())
-      return absl::InvalidArgumentError(
-          fmt::format("trace row: start_s {} and end_s {} are no span of time", message.start_s(), message.end_s()));
+    if (message.rank() < 0 || message.action() < 0)
+      return absl::InvalidArgumentError("trace row: rank or action is negative");
+    if (!std::isfinite(message.start_s()) || !std::isfinite(message.end_s()) ||
+        message.end_s() < message.start_s())
+      return absl::InvalidArgumentError(fmt::format("trace row: start_s {} and end_s {} are no span of time",
+                                                    message.start_s(), message.end_s()));
     return TraceRow{message.rank(), lane, message.action(), message.start_s(), message.end_s()};
   }
   return absl::InvalidArgumentError(fmt::format("trace row: lane '{}' is not known", message.lane()));

@@ -80,7 +80,7 @@ class Pipeline {
       total_last.backward += t.backward;
     }
     double longest = 0;
-    StageTime before;           // first chunks of the ranks before q
+    StageTime before;              // first chunks of the ranks before q
     StageTime after = total_last;  // last chunks of the ranks after q
     for (std::size_t q = 0; q < ranks_; ++q) {
       const StageTime rank = OfRank(q), last = At(LastChunk(q)), first = At(q);
@@ -109,8 +109,8 @@ class Pipeline {
  private:
   std::size_t LastChunk(std::size_t rank) const { return (chunks_ - 1) * ranks_ + rank; }
 
-  // The first microbatch's forward through all stages, or the last one's backward. Either it never waits; or it waits at one rank, which
-  // takes all of the group through every chunk but the last.
+  // The first microbatch's forward through all stages, or the last one's backward. Either it never waits; or
+  // it waits at one rank, which takes all of the group through every chunk but the last.
   StageTime LongestWays() const {
     StageTime way, before_first, before_last, all_last;
     for (std::size_t s = 0; s < costs_.stages.size(); ++s) {
@@ -126,9 +126,10 @@ class Pipeline {
     const auto group = static_cast<double>(ranks_);  // microbatches; legal plans have a multiple of it
     for (std::size_t q = 0; q < ranks_; ++q) {
       const StageTime rank = OfRank(q), first = At(q), last = At(LastChunk(q));
-      way.forward = std::max(way.forward, before_first.forward + group * (rank.forward - last.forward) + all_last.forward - before_last.forward);
-      way.backward =
-          std::max(way.backward, before_first.backward + group * (rank.backward - last.backward) + all_last.backward - before_last.backward);
+      way.forward = std::max(way.forward, before_first.forward + group * (rank.forward - last.forward) +
+                                              all_last.forward - before_last.forward);
+      way.backward = std::max(way.backward, before_first.backward + group * (rank.backward - last.backward) +
+                                                all_last.backward - before_last.backward);
       before_first.forward += first.forward;
       before_first.backward += first.backward;
       before_last.forward += last.forward;
@@ -137,7 +138,8 @@ class Pipeline {
     return way;
   }
 
-  // The rank's forwards before its first backward, and its backwards after its last forward (as many, in the mirrored order of chunks).
+  // The rank's forwards before its first backward, and its backwards after its last forward (as many, in the
+  // mirrored order of chunks).
   StageTime OutsideSteadyState(std::size_t q) const {
     if (chunks_ == 1) {
       const StageTime t = At(q);
@@ -150,7 +152,8 @@ class Pipeline {
     StageTime outside;
     for (std::int64_t chunk = 0; chunk < v; ++chunk) {
       // The last backwards run the chunks in the order of the first forwards, seen from the end.
-      const auto of_chunk = static_cast<double>(count / (p * v) * p + std::clamp<std::int64_t>(count % (p * v) - chunk * p, 0, p));
+      const auto of_chunk = static_cast<double>(count / (p * v) * p +
+                                                std::clamp<std::int64_t>(count % (p * v) - chunk * p, 0, p));
       const StageTime t = At(static_cast<std::size_t>(chunk * p) + q);
       outside.forward += of_chunk * t.forward;
       outside.backward += of_chunk * t.backward;
@@ -169,13 +172,15 @@ class Pipeline {
 bool AreAlike(const PipelineCosts& costs) {
   const std::vector<StageCosts>& stages = costs.stages;
   for (std::size_t s = 2; s + 1 < stages.size(); ++s) {
-    if (stages[s].forward_s != stages[1].forward_s || stages[s].backward_s != stages[1].backward_s) return false;
+    if (stages[s].forward_s != stages[1].forward_s || stages[s].backward_s != stages[1].backward_s)
+      return false;
   }
   return true;
 }
 
 // When each rank's last backward ends.
-std::vector<double> WalkedEnds(const PipelineCosts& costs, const Pipeline& pipeline, std::int64_t microbatches) {
+std::vector<double> WalkedEnds(const PipelineCosts& costs, const Pipeline& pipeline,
+                               std::int64_t microbatches) {
   ParallelPlan plan;
   plan.pp = static_cast<std::int64_t>(pipeline.ranks());
   plan.virtual_stages = static_cast<std::int64_t>(pipeline.chunks());
@@ -184,8 +189,9 @@ std::vector<double> WalkedEnds(const PipelineCosts& costs, const Pipeline& pipel
   std::vector<double> begin;
   for (std::size_t s = 0; s < costs.stages.size(); ++s) stages.push_back(pipeline.ComputeAt(s));
   for (const RankCosts& rank : costs.ranks) begin.push_back(rank.zero_s);
-  const PipelineRun run = ExtendSteadyState(
-      plan, microbatches, [&](std::int64_t m) { return WalkPipeline({.stages = stages, .begin_s = begin, .message_s = costs.p2p_s}, m); });
+  const PipelineRun run = ExtendSteadyState(plan, microbatches, [&](std::int64_t m) {
+    return WalkPipeline({.stages = stages, .begin_s = begin, .message_s = costs.p2p_s}, m);
+  });
   std::vector<double> ends;
   double last = 0;
   for (const ComputeEnds& rank : run.ranks) {
@@ -213,13 +219,15 @@ double SharedCoreSeconds(const PipelineCosts& costs, std::int64_t microbatches) 
   return sum * static_cast<double>(microbatches) / static_cast<double>(costs.ranks.size());
 }
 
-Breakdown ClosedForm(const PipelineCosts& costs, Schedule schedule, std::int64_t microbatches, double ranks_per_core) {
+Breakdown ClosedForm(const PipelineCosts& costs, Schedule schedule, std::int64_t microbatches,
+                     double ranks_per_core) {
   const auto m = static_cast<double>(microbatches);
   const std::size_t p = costs.ranks.size();
   const Pipeline pipeline(costs, microbatches, ranks_per_core);
 
-  // Of a rank's zeroing only what is not hidden behind the fill counts. Relative to the end of the pipeline, a rank has its last backward
-  // behind it by those of the ranks before it, all of first chunks; so much of its reduction is hidden.
+  // Of a rank's zeroing only what is not hidden behind the fill counts. Relative to the end of the pipeline,
+  // a rank has its last backward behind it by those of the ranks before it, all of first chunks; so much of
+  // its reduction is hidden.
   double pipe_s = 0, zero_s = 0, fill_s = 0, drain_s = 0, slowest_s = -1;
   double first_ready = 0, last_ready = 0, ready = 0, norm = 0, update = 0;
   std::size_t slowest = 0;

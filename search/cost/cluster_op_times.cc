@@ -29,17 +29,19 @@ absl::Status MissingRate(const ClusterSpec& cluster, const Precision& precision)
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> ClusterOpTimes::Create(const ClusterSpec& cluster, const Precision& precision) {
+absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> ClusterOpTimes::Create(const ClusterSpec& cluster,
+                                                                             const Precision& precision) {
   if (absl::Status status = Validate(cluster); !status.ok()) return status;
   if (cluster.groups.size() > 1) {
-    return absl::UnimplementedError("cluster: predictions over several node groups are not supported yet; give one group");
+    return absl::UnimplementedError(
+        "cluster: predictions over several node groups are not supported yet; give one group");
   }
   const NodeGroup& group = cluster.groups.front();
   const DeviceEfficiency& efficiency = group.device.efficiency;
   if (group.device.kind == DeviceKind::kCuda && Name(precision) == "fp64") {
-    return absl::InvalidArgumentError(
-        fmt::format("cluster{}{}: fp64 is for CPUs only, and its devices are GPUs; use precision bf16, fp16 or fp32",
-                    group.device.name.empty() ? "" : " of ", group.device.name));
+    return absl::InvalidArgumentError(fmt::format(
+        "cluster{}{}: fp64 is for CPUs only, and its devices are GPUs; use precision bf16, fp16 or fp32",
+        group.device.name.empty() ? "" : " of ", group.device.name));
   }
   const auto peak = PeakFlops(group.device, precision);
   if (!peak) return MissingRate(cluster, precision);
@@ -48,18 +50,19 @@ absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> ClusterOpTimes::Create(con
     std::string_view name;
     bool known;
   };
-  for (const Figure& figure : {Figure{true, "device.memory_bytes_per_s", group.device.memory_bytes_per_s > 0},
-                               Figure{true, "device.efficiency.matmul", efficiency.matmul > 0},
-                               Figure{true, "device.efficiency.attention_forward", efficiency.attention_forward > 0},
-                               Figure{true, "device.efficiency.attention_backward", efficiency.attention_backward > 0},
-                               Figure{true, "device.efficiency.memory", efficiency.memory > 0},
-                               Figure{true, "device.efficiency.op_overhead_s", efficiency.op_overhead_s.has_value()},
-                               Figure{group.gpus_per_node > 1, "intra_node_bytes_per_s", group.intra_node_bytes_per_s > 0},
-                               Figure{group.gpus_per_node > 1, "intra_node_latency_s", group.intra_node_latency_s.has_value()},
-                               Figure{group.gpus_per_node > 1, "device.efficiency.intra_node", efficiency.intra_node > 0},
-                               Figure{group.nodes > 1, "inter_node_bytes_per_s", group.inter_node_bytes_per_s > 0},
-                               Figure{group.nodes > 1, "inter_node_latency_s", group.inter_node_latency_s.has_value()},
-                               Figure{group.nodes > 1, "device.efficiency.inter_node", efficiency.inter_node > 0}}) {
+  for (const Figure& figure :
+       {Figure{true, "device.memory_bytes_per_s", group.device.memory_bytes_per_s > 0},
+        Figure{true, "device.efficiency.matmul", efficiency.matmul > 0},
+        Figure{true, "device.efficiency.attention_forward", efficiency.attention_forward > 0},
+        Figure{true, "device.efficiency.attention_backward", efficiency.attention_backward > 0},
+        Figure{true, "device.efficiency.memory", efficiency.memory > 0},
+        Figure{true, "device.efficiency.op_overhead_s", efficiency.op_overhead_s.has_value()},
+        Figure{group.gpus_per_node > 1, "intra_node_bytes_per_s", group.intra_node_bytes_per_s > 0},
+        Figure{group.gpus_per_node > 1, "intra_node_latency_s", group.intra_node_latency_s.has_value()},
+        Figure{group.gpus_per_node > 1, "device.efficiency.intra_node", efficiency.intra_node > 0},
+        Figure{group.nodes > 1, "inter_node_bytes_per_s", group.inter_node_bytes_per_s > 0},
+        Figure{group.nodes > 1, "inter_node_latency_s", group.inter_node_latency_s.has_value()},
+        Figure{group.nodes > 1, "device.efficiency.inter_node", efficiency.inter_node > 0}}) {
     if (figure.needed && !figure.known) return Missing(cluster, figure.name, "give it");
   }
 
@@ -86,13 +89,18 @@ double ClusterOpTimes::Seconds(const OpDesc& op, const ParallelPlan& plan) const
       product.epilogue = Epilogue::kNone;
       const double bytes = MinBytes(product);
       const double epilogue_s = (MinBytes(op) - bytes) / device_.bytes_per_s;
-      return MatmulSeconds(device_, {1, op.dims[0], op.dims[1], op.dims[2]}, bytes) + epilogue_s + overhead_s_;
+      return MatmulSeconds(device_, {1, op.dims[0], op.dims[1], op.dims[2]}, bytes) + epilogue_s +
+             overhead_s_;
     }
-    case OpKind::kAttentionForward: return FusedAttentionSeconds(op, attention_forward_flops_per_s_, device_.bytes_per_s, overhead_s_);
-    case OpKind::kAttentionBackward: return FusedAttentionSeconds(op, attention_backward_flops_per_s_, device_.bytes_per_s, overhead_s_);
+    case OpKind::kAttentionForward:
+      return FusedAttentionSeconds(op, attention_forward_flops_per_s_, device_.bytes_per_s, overhead_s_);
+    case OpKind::kAttentionBackward:
+      return FusedAttentionSeconds(op, attention_backward_flops_per_s_, device_.bytes_per_s, overhead_s_);
     case OpKind::kUnfusedAttentionForward:
-    case OpKind::kUnfusedAttentionBackward: return UnfusedAttentionSeconds(op, device_, overhead_s_);
-    default: break;
+    case OpKind::kUnfusedAttentionBackward:
+      return UnfusedAttentionSeconds(op, device_, overhead_s_);
+    default:
+      break;
   }
   if (!IsCommunication(op.kind)) return MinBytes(op) / device_.bytes_per_s + overhead_s_;
   if (op.group_size <= 1) return 0;

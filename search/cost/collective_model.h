@@ -1,4 +1,5 @@
-// How long messages and collectives take on described links, and which links a group of ranks spans. Pure functions, thread-safe.
+// How long messages and collectives take on described links, and which links a group of ranks spans. Pure
+// functions, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +10,16 @@
 
 namespace autocfg {
 
-// How a group of ranks lies on the nodes. Ranks are numbered tensor fastest, then data, then pipeline (search/plan/rank_mesh.h),
-// and fill node after node.
+// How a group of ranks lies on the nodes. Ranks are numbered tensor fastest, then data, then pipeline
+// (search/plan/rank_mesh.h), and fill node after node.
 struct GroupSpan {
   std::int64_t size = 1;
   std::int64_t in_node = 1;  // members that share a node, in the node that has the fewest
   std::int64_t nodes = 1;    // over which it is spread; 1: all members share one
 };
 
-// The worst placed group of that kind that the plan has. kPipeline: two neighbours. Exact where groups and nodes divide one another.
+// The worst placed group of that kind that the plan has. kPipeline: two neighbours. Exact where groups and
+// nodes divide one another.
 GroupSpan SpanOf(CommGroup group, const ParallelPlan& plan, std::int64_t gpus_per_node);
 
 // What links carry, as reached rather than peak.
@@ -30,10 +32,11 @@ struct Links {
 
 // Seconds of a communication op over a group that lies so, without launch.
 //
-// A ring moves 2(n-1)/n of the payload over the slowest link for an all-reduce and (n-1)/n for an all-gather (Patarasuk & Yuan
-// 2009). Where it leaves a node, it does so over the network interfaces of all members there, at most as fast as the links within
-// the node. Latency grows as for a tree: twice (all-gather: once) the depth, within the node and then between nodes. A message
-// takes the link between its two ranks. Never less for a larger payload.
+// A ring moves 2(n-1)/n of the payload over the slowest link for an all-reduce and (n-1)/n for an all-gather
+// (Patarasuk & Yuan 2009). Where it leaves a node, it does so over the network interfaces of all members
+// there, at most as fast as the links within the node. Latency grows as for a tree: twice (all-gather: once)
+// the depth, within the node and then between nodes. A message takes the link between its two ranks. Never
+// less for a larger payload.
 double CommunicationSeconds(const OpDesc& op, const GroupSpan& span, const Links& links);
 
 }  // namespace autocfg

@@ -17,8 +17,9 @@
 namespace autocfg {
 namespace {
 
-// The plan's program for so many microbatches, one rank of each pipeline coordinate. Ranks that differ only in tensor and data
-// coordinate do the same at the same time, so one of each shows all; reductions over the data group are in it.
+// The plan's program for so many microbatches, one rank of each pipeline coordinate. Ranks that differ only
+// in tensor and data coordinate do the same at the same time, so one of each shows all; reductions over the
+// data group are in it.
 Program RepresentativeProgram(const ModelSpec& model, const ParallelPlan& plan, std::int64_t microbatches) {
   ParallelPlan small = plan;
   small.tp = 1;
@@ -47,7 +48,9 @@ SimulatedStep SimulateOwn(const Program& program, const ActionSeconds& seconds) 
 
 // Of a program with one rank of each pipeline coordinate.
 PipelineRun RunOf(const Program& program, const SimulatedStep& step) {
-  PipelineRun run{.step_s = step.step_time_s, .pipeline_end_s = 0, .ranks = std::vector<ComputeEnds>(program.ranks.size())};
+  PipelineRun run{.step_s = step.step_time_s,
+                  .pipeline_end_s = 0,
+                  .ranks = std::vector<ComputeEnds>(program.ranks.size())};
   for (const TraceRow& row : step.rows) {
     const auto rank = static_cast<std::size_t>(row.rank);
     const ActionKind kind = program.ranks[rank][static_cast<std::size_t>(row.action)].kind;
@@ -110,7 +113,8 @@ Prediction CostModel::PredictMemory(const ParallelPlan& plan) const {
 
 Prediction CostModel::Predict(const ParallelPlan& plan) {
   Prediction prediction = PredictMemory(plan);
-  prediction.breakdown = ClosedForm(CostsOf(plan), plan.schedule, MicrobatchCount(workload_, plan), RanksPerCore());
+  prediction.breakdown =
+      ClosedForm(CostsOf(plan), plan.schedule, MicrobatchCount(workload_, plan), RanksPerCore());
   prediction.step_time_s = prediction.breakdown.Total();
   prediction.step_time_low_s = prediction.step_time_high_s = prediction.step_time_s;
   return prediction;
@@ -122,11 +126,14 @@ Prediction CostModel::Simulate(const ParallelPlan& plan) {
   const std::int64_t microbatches = MicrobatchCount(workload_, plan);
   const PipelineRun step = ExtendSteadyState(plan, microbatches, [&](std::int64_t m) {
     const Program program = RepresentativeProgram(model_, plan, m);
-    return RunOf(program, SimulateOwn(program, [&](std::int32_t rank, const Action& action) { return SecondsOf(costs_, rank, action); }));
+    return RunOf(program, SimulateOwn(program, [&](std::int32_t rank, const Action& action) {
+                   return SecondsOf(costs_, rank, action);
+                 }));
   });
   double total = step.step_s;
   if (shared > 1) {  // the pipeline begins when the gradients are zero
-    total += std::max(0.0, costs_.ranks.front().zero_s + SharedCoreSeconds(costs_, microbatches) - step.pipeline_end_s);
+    total += std::max(
+        0.0, costs_.ranks.front().zero_s + SharedCoreSeconds(costs_, microbatches) - step.pipeline_end_s);
   }
 
   // The closed form's attribution; what the two differ by is bubble, unless that runs out.
@@ -134,8 +141,8 @@ Prediction CostModel::Simulate(const ParallelPlan& plan) {
   const double busy = parts.Total() - parts.bubble;
   parts.bubble = std::max(0.0, total - busy);
   if (busy > total) {
-    for (double* part : {&parts.compute, &parts.recompute, &parts.tp_comm, &parts.pp_comm, &parts.dp_comm, &parts.optimizer,
-                         &parts.overhead}) {
+    for (double* part : {&parts.compute, &parts.recompute, &parts.tp_comm, &parts.pp_comm, &parts.dp_comm,
+                         &parts.optimizer, &parts.overhead}) {
       *part *= total / busy;
     }
   }
@@ -151,26 +158,38 @@ SimulatedStep CostModel::Trace(const ParallelPlan& plan) {
   });
 }
 
-double CostModel::SecondsOf(const PipelineCosts& costs, std::int64_t pipeline_rank, const Action& action) const {
+double CostModel::SecondsOf(const PipelineCosts& costs, std::int64_t pipeline_rank,
+                            const Action& action) const {
   const RankCosts& rank = costs.ranks[static_cast<std::size_t>(pipeline_rank)];
-  const auto stage = [&]() -> const StageCosts& { return costs.stages[static_cast<std::size_t>(action.stage)]; };
+  const auto stage = [&]() -> const StageCosts& {
+    return costs.stages[static_cast<std::size_t>(action.stage)];
+  };
   switch (action.kind) {
-    case ActionKind::kZeroGradients: return rank.zero_s;
-    case ActionKind::kForward: return UnloadedForward(stage(), RanksPerCore());
-    case ActionKind::kBackward: return UnloadedBackward(stage(), RanksPerCore());
+    case ActionKind::kZeroGradients:
+      return rank.zero_s;
+    case ActionKind::kForward:
+      return UnloadedForward(stage(), RanksPerCore());
+    case ActionKind::kBackward:
+      return UnloadedBackward(stage(), RanksPerCore());
     case ActionKind::kSendActivation:
     case ActionKind::kRecvActivation:
     case ActionKind::kSendGradient:
-    case ActionKind::kRecvGradient: return costs.p2p_s;
-    case ActionKind::kReduceGradients: return rank.reduce_s;
-    case ActionKind::kSumTiedEmbedding: return costs.tied_s;
-    case ActionKind::kReduceScalars: return rank.norm_s + costs.scalars_s;
-    case ActionKind::kOptimizer: return rank.update_s;
+    case ActionKind::kRecvGradient:
+      return costs.p2p_s;
+    case ActionKind::kReduceGradients:
+      return rank.reduce_s;
+    case ActionKind::kSumTiedEmbedding:
+      return costs.tied_s;
+    case ActionKind::kReduceScalars:
+      return rank.norm_s + costs.scalars_s;
+    case ActionKind::kOptimizer:
+      return rank.update_s;
   }
   throw std::logic_error("an action of no known kind");
 }
 
-StageCosts CostsOfStage(const PartCosts& parts, std::int64_t layers, std::int64_t recomputing, bool first, bool last) {
+StageCosts CostsOfStage(const PartCosts& parts, std::int64_t layers, std::int64_t recomputing, bool first,
+                        bool last) {
   StageCosts c;
   const auto add = [&c](const StageCosts& part, double times) {
     c.forward_s += times * part.forward_s;
@@ -200,7 +219,8 @@ CostModel::OpSum CostModel::SumOf(const ParallelPlan& plan, const std::vector<Op
 }
 
 const CostModel::ComputeParts& CostModel::ComputePartsOf(const ParallelPlan& plan) {
-  const std::array<std::int64_t, 4> key = {plan.tp, plan.micro_batch, static_cast<std::int64_t>(plan.recompute),
+  const std::array<std::int64_t, 4> key = {plan.tp, plan.micro_batch,
+                                           static_cast<std::int64_t>(plan.recompute),
                                            static_cast<std::int64_t>(plan.attention)};
   if (const auto it = compute_parts_.find(key); it != compute_parts_.end()) return it->second;
   ComputeParts c;
@@ -216,7 +236,8 @@ const CostModel::ComputeParts& CostModel::ComputePartsOf(const ParallelPlan& pla
 
 double CostModel::ActionSeconds(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const {
   double seconds = 0;
-  for (const OpDesc& op : ActionOps(model_, workload_, plan, pipeline_rank, Action{.kind = kind})) seconds += times_->Seconds(op, plan);
+  for (const OpDesc& op : ActionOps(model_, workload_, plan, pipeline_rank, Action{.kind = kind}))
+    seconds += times_->Seconds(op, plan);
   return seconds;
 }
 
@@ -245,7 +266,8 @@ const CostModel::PlanParts& CostModel::PlanPartsOf(const ParallelPlan& plan) {
   seconds(compute.head_forward, parts.head.forward_s, parts.head.tp_forward_s);
   seconds(compute.head_backward, parts.head.backward_s, parts.head.tp_backward_s);
   if (plan.pp > 1) {
-    p.p2p_s = std::max(ActionSeconds(plan, 0, ActionKind::kSendActivation), ActionSeconds(plan, 0, ActionKind::kRecvActivation));
+    p.p2p_s = std::max(ActionSeconds(plan, 0, ActionKind::kSendActivation),
+                       ActionSeconds(plan, 0, ActionKind::kRecvActivation));
     p.tied_s = ActionSeconds(plan, 0, ActionKind::kSumTiedEmbedding);
   }
   if (RankCount(plan) > 1) {
@@ -262,13 +284,15 @@ const CostModel::PlanParts& CostModel::PlanPartsOf(const ParallelPlan& plan) {
 RankCosts CostModel::CostsOfRank(const ParallelPlan& plan, std::int64_t pipeline_rank) {
   const std::int64_t layers = RankLayers(model_, plan, pipeline_rank);
   const std::size_t place = PlaceIndex(PlaceOf(plan, pipeline_rank));
-  const std::array<std::int64_t, 5> key = {plan.tp, plan.dp, plan.pp, layers, static_cast<std::int64_t>(place)};
+  const std::array<std::int64_t, 5> key = {plan.tp, plan.dp, plan.pp, layers,
+                                           static_cast<std::int64_t>(place)};
   const auto [it, made] = region_costs_.try_emplace(key);
   RankCosts& costs = it->second;
   if (made) {
     costs.zero_s = ActionSeconds(plan, pipeline_rank, ActionKind::kZeroGradients);
     costs.reduce_s = ActionSeconds(plan, pipeline_rank, ActionKind::kReduceGradients);
-    costs.norm_s = times_->Seconds(ParameterOp(model_, workload_, plan, pipeline_rank, OpKind::kSumOfSquares), plan);
+    costs.norm_s =
+        times_->Seconds(ParameterOp(model_, workload_, plan, pipeline_rank, OpKind::kSumOfSquares), plan);
     costs.update_s = ActionSeconds(plan, pipeline_rank, ActionKind::kOptimizer);
   }
   return costs;
@@ -292,7 +316,8 @@ const PipelineCosts& CostModel::CostsOf(const ParallelPlan& plan) {
     if (stage >= 2 && !last && layers == layers_before) {
       costs_.stages.push_back(costs_.stages.back());
     } else {
-      costs_.stages.push_back(CostsOfStage(parts.parts, layers, RecomputingLayers(plan, layers), IsFirstStage(stage), last));
+      costs_.stages.push_back(
+          CostsOfStage(parts.parts, layers, RecomputingLayers(plan, layers), IsFirstStage(stage), last));
     }
     layers_before = layers;
   }

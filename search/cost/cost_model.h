@@ -1,10 +1,11 @@
-// plan -> predicted time, memory and breakdown, for one model, workload and cluster. Immutable but for its caches; one object per
-// thread (copies are cheap in code, each with caches of its own).
+// plan -> predicted time, memory and breakdown, for one model, workload and cluster. Immutable but for its
+// caches; one object per thread (copies are cheap in code, each with caches of its own).
 //
-// Ranks that share cores. Op times are measured with every rank at work. Where ranks_per_core r is above 1, a rank whose neighbours
-// idle in a pipeline bubble runs up to r times as fast. The pipeline then takes the longer of: the pipeline with compute r times as
-// fast as measured, and all its compute as measured, spread evenly (what the cores can do at most). What follows the pipeline loads
-// all ranks alike and takes its time as measured. So do messages.
+// Ranks that share cores. Op times are measured with every rank at work. Where ranks_per_core r is above 1, a
+// rank whose neighbours idle in a pipeline bubble runs up to r times as fast. The pipeline then takes the
+// longer of: the pipeline with compute r times as fast as measured, and all its compute as measured, spread
+// evenly (what the cores can do at most). What follows the pipeline loads all ranks alike and takes its time
+// as measured. So do messages.
 //
 // All plans are to be legal, canonical ones that CheckPredictable takes, with a resolved split (split.h).
 #pragma once
@@ -39,7 +40,9 @@ struct Breakdown {
   double optimizer = 0;
   double overhead = 0;
 
-  double Total() const { return compute + recompute + tp_comm + pp_comm + dp_comm + bubble + optimizer + overhead; }
+  double Total() const {
+    return compute + recompute + tp_comm + pp_comm + dp_comm + bubble + optimizer + overhead;
+  }
 };
 
 struct Prediction {
@@ -53,7 +56,8 @@ struct Prediction {
   Breakdown breakdown;
 };
 
-// What a microbatch costs on a stage of the model, from layer_ops and op times, all ranks at work; or on a part of a stage.
+// What a microbatch costs on a stage of the model, from layer_ops and op times, all ranks at work; or on a
+// part of a stage.
 struct StageCosts {
   double forward_s = 0;
   double backward_s = 0;      // recomputation included
@@ -75,10 +79,11 @@ struct RankCosts {
 
 struct PipelineCosts {
   std::vector<StageCosts> stages;  // of the model, in order
-  std::vector<RankCosts> ranks;    // of the pipeline, in order; rank r has the stages r, r + ranks, r + 2 ranks, ...
-  double p2p_s = 0;                // one message between stages, until it can be used
-  double tied_s = 0;               // sum of the tied embedding over first and last rank
-  double scalars_s = 0;            // sum of the scalars over all ranks
+  // of the pipeline, in order; rank r has the stages r, r + ranks, r + 2 ranks, ...
+  std::vector<RankCosts> ranks;
+  double p2p_s = 0;      // one message between stages, until it can be used
+  double tied_s = 0;     // sum of the tied embedding over first and last rank
+  double scalars_s = 0;  // sum of the scalars over all ranks
 };
 
 // What the costs of stages are put together from.
@@ -90,14 +95,16 @@ struct PartCosts {
 };
 
 // A stage with so many layers, of which so many recompute.
-StageCosts CostsOfStage(const PartCosts& parts, std::int64_t layers, std::int64_t recomputing, bool first, bool last);
+StageCosts CostsOfStage(const PartCosts& parts, std::int64_t layers, std::int64_t recomputing, bool first,
+                        bool last);
 
 class CostModel {
  public:
   // `device_overhead_bytes`: what a rank takes beside its arena, measured; counts against the capacity.
   CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, std::shared_ptr<const OpTimeModel> times,
             std::int64_t device_overhead_bytes = 0);
-  CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, OpTimes times, std::int64_t device_overhead_bytes = 0);
+  CostModel(ModelSpec model, Workload workload, ClusterSpec cluster, OpTimes times,
+            std::int64_t device_overhead_bytes = 0);
 
   const ModelSpec& model() const { return model_; }
   const Workload& workload() const { return workload_; }
@@ -106,15 +113,18 @@ class CostModel {
   // Memory alone; fills feasible, reason, memory, capacity.
   Prediction PredictMemory(const ParallelPlan& plan) const;
 
-  // Memory and time by the closed form (closed_form.h). Low and high are set to the time itself. A few microseconds where the costs
-  // of the plan's parts are cached. Times are not finite where the op times know no op of a kind.
+  // Memory and time by the closed form (closed_form.h). Low and high are set to the time itself. A few
+  // microseconds where the costs of the plan's parts are cached. Times are not finite where the op times know
+  // no op of a kind.
   Prediction Predict(const ParallelPlan& plan);
 
-  // Memory and time from the simulated program. Where there are many more microbatches than the pipeline is deep, its steady state is
-  // simulated and extended (steady_state.h). A program that gets stuck would be a bug of Lower: it throws std::logic_error.
+  // Memory and time from the simulated program. Where there are many more microbatches than the pipeline is
+  // deep, its steady state is simulated and extended (steady_state.h). A program that gets stuck would be a
+  // bug of Lower: it throws std::logic_error.
   Prediction Simulate(const ParallelPlan& plan);
 
-  // The simulated program of the whole plan: rows of all its ranks. Also requires a program that CheckProgramSize takes.
+  // The simulated program of the whole plan: rows of all its ranks. Also requires a program that
+  // CheckProgramSize takes.
   SimulatedStep Trace(const ParallelPlan& plan);
 
   // These are valid until the next call on this object.

@@ -14,7 +14,8 @@ class OpLister {
   OpLister(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan)
       : s(ShapesOf(model, workload, plan)), types(workload.precision), model_(model), plan_(plan) {}
 
-  void Matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool ta = false, bool tb = false, bool accumulate = false) {
+  void Matmul(std::int64_t m, std::int64_t n, std::int64_t k, bool ta = false, bool tb = false,
+              bool accumulate = false) {
     OpDesc op{.kind = OpKind::kMatmul, .dtype = types.compute, .dims = {m, n, k}};
     op.transpose_a = ta;
     op.transpose_b = tb;
@@ -28,7 +29,9 @@ class OpLister {
     ops.back().bias = TakesBias(ops.back()) && model_.bias;
   }
   // dW[rows of dW, columns] += x^T dy over T tokens, of a matrix without a bias.
-  void WeightGradient(std::int64_t rows, std::int64_t columns) { Matmul(rows, columns, s.tokens, true, false, true); }
+  void WeightGradient(std::int64_t rows, std::int64_t columns) {
+    Matmul(rows, columns, s.tokens, true, false, true);
+  }
   // The same of a linear layer, whose bias gradient comes with it.
   void LinearGradient(std::int64_t rows, std::int64_t columns) {
     if (model_.bias) {
@@ -41,8 +44,12 @@ class OpLister {
     ops.push_back(OpDesc{.kind = kind, .dtype = type, .dims = dims});
   }
   void Rows(OpKind kind, std::int64_t width) { Add(kind, types.compute, {s.tokens, width}); }
-  void NormForward() { Rows(model_.norm == Norm::kLayerNorm ? OpKind::kLayerNormForward : OpKind::kRmsNormForward, s.hidden); }
-  void NormBackward() { Rows(model_.norm == Norm::kLayerNorm ? OpKind::kLayerNormBackward : OpKind::kRmsNormBackward, s.hidden); }
+  void NormForward() {
+    Rows(model_.norm == Norm::kLayerNorm ? OpKind::kLayerNormForward : OpKind::kRmsNormForward, s.hidden);
+  }
+  void NormBackward() {
+    Rows(model_.norm == Norm::kLayerNorm ? OpKind::kLayerNormBackward : OpKind::kRmsNormBackward, s.hidden);
+  }
   void GatedActivation(OpKind kind) {
     Rows(kind, s.ffn);
     ops.back().activation = model_.activation;
@@ -66,7 +73,8 @@ class OpLister {
     }
   }
   void Rope() {
-    if (model_.position == Position::kRope) Add(OpKind::kRope, types.compute, {s.tokens, s.heads + s.kv_heads, s.head_dim});
+    if (model_.position == Position::kRope)
+      Add(OpKind::kRope, types.compute, {s.tokens, s.heads + s.kv_heads, s.head_dim});
   }
   void Attention(OpKind fused, OpKind unfused) {
     Add(IsUnfused(plan_) ? unfused : fused, types.compute, {s.batch, s.seq, s.heads, s.head_dim, s.kv_heads});
@@ -121,17 +129,21 @@ class OpLister {
   const ParallelPlan& plan_;
 };
 
-void Append(std::vector<OpDesc>& to, const std::vector<OpDesc>& from) { to.insert(to.end(), from.begin(), from.end()); }
+void Append(std::vector<OpDesc>& to, const std::vector<OpDesc>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
 
 // Elements of the gradient region, padding included.
-std::int64_t GradientElements(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, std::int64_t pipeline_rank) {
+std::int64_t GradientElements(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                              std::int64_t pipeline_rank) {
   const DType type = workload.precision.gradients;
-  return ParameterRegionBytes(ShapesOf(model, workload, plan), model, PlaceOf(plan, pipeline_rank), RankLayers(model, plan, pipeline_rank),
-                              type) /
+  return ParameterRegionBytes(ShapesOf(model, workload, plan), model, PlaceOf(plan, pipeline_rank),
+                              RankLayers(model, plan, pipeline_rank), type) /
          SizeOf(type);
 }
 
-std::vector<OpDesc> ForwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, std::int64_t stage) {
+std::vector<OpDesc> ForwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                               std::int64_t stage) {
   std::vector<OpDesc> ops;
   if (IsFirstStage(stage)) ops = EmbeddingForwardOps(model, workload, plan);
   const std::vector<OpDesc> layer = LayerForwardOps(model, workload, plan);
@@ -140,7 +152,8 @@ std::vector<OpDesc> ForwardOps(const ModelSpec& model, const Workload& workload,
   return ops;
 }
 
-std::vector<OpDesc> BackwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, std::int64_t stage) {
+std::vector<OpDesc> BackwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                                std::int64_t stage) {
   std::vector<OpDesc> ops;
   if (IsLastStage(plan, stage)) ops = HeadBackwardOps(model, workload, plan);
   const std::vector<OpDesc> recompute = LayerRecomputeOps(model, workload, plan);
@@ -157,21 +170,24 @@ std::vector<OpDesc> BackwardOps(const ModelSpec& model, const Workload& workload
 
 }  // namespace
 
-std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& workload,
+                                    const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   l.LayerForwardHead();
   l.RowParallelForward(l.s.ffn);
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> LayerRecomputeOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+std::vector<OpDesc> LayerRecomputeOps(const ModelSpec& model, const Workload& workload,
+                                      const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   if (plan.recompute == Recompute::kFull) l.LayerForwardHead();
   if (RecomputesScores(plan)) l.AttentionForward();
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& workload,
+                                     const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   const StepShapes& s = l.s;
   l.LinearGradient(s.ffn, s.hidden);
@@ -195,7 +211,8 @@ std::int64_t RecomputingLayers(const ParallelPlan& plan, std::int64_t layers) {
   return RecomputesScores(plan) ? layers : RecomputedLayers(plan, layers);
 }
 
-std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& workload,
+                                        const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   l.Add(OpKind::kEmbeddingForward, l.types.compute, {l.s.tokens, l.s.hidden, l.s.vocab});
   l.ReduceHidden();
@@ -203,14 +220,16 @@ std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& 
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> EmbeddingBackwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+std::vector<OpDesc> EmbeddingBackwardOps(const ModelSpec& model, const Workload& workload,
+                                         const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   if (model.position == Position::kLearned) l.Rows(OpKind::kPositionBackward, l.s.hidden);
   l.Add(OpKind::kEmbeddingBackward, l.types.compute, {l.s.tokens, l.s.hidden, l.s.vocab});
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workload,
+                                   const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   const StepShapes& s = l.s;
   l.NormForward();
@@ -223,7 +242,8 @@ std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workl
   return std::move(l.ops);
 }
 
-std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& workload,
+                                    const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   const StepShapes& s = l.s;
   l.Rows(OpKind::kCrossEntropyBackward, s.vocab);
@@ -234,8 +254,8 @@ std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& work
   return std::move(l.ops);
 }
 
-OpDesc ParameterOp(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, std::int64_t pipeline_rank, OpKind kind,
-                   std::int64_t tensor_coordinate) {
+OpDesc ParameterOp(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                   std::int64_t pipeline_rank, OpKind kind, std::int64_t tensor_coordinate) {
   const StepShapes s = ShapesOf(model, workload, plan);
   const RankPlace place = PlaceOf(plan, pipeline_rank);
   const bool with_replicated = tensor_coordinate == 0 || kind != OpKind::kSumOfSquares;
@@ -258,12 +278,14 @@ OpDesc ParameterOp(const ModelSpec& model, const Workload& workload, const Paral
   return op;
 }
 
-std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, std::int64_t pipeline_rank,
-                              const Action& action) {
+std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                              std::int64_t pipeline_rank, const Action& action) {
   OpLister l(model, workload, plan);
   const auto stage = [&]() -> std::int64_t {
-    if (action.stage < 0 || action.stage >= StageCount(plan) || PipelineRankOf(plan, action.stage) != pipeline_rank) {
-      throw std::logic_error(fmt::format("{} is no action of pipeline rank {}", ToString(action), pipeline_rank));
+    if (action.stage < 0 || action.stage >= StageCount(plan) ||
+        PipelineRankOf(plan, action.stage) != pipeline_rank) {
+      throw std::logic_error(
+          fmt::format("{} is no action of pipeline rank {}", ToString(action), pipeline_rank));
     }
     return action.stage;
   };
@@ -272,12 +294,18 @@ std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, 
       l.Add(OpKind::kFill, l.types.gradients, {GradientElements(model, workload, plan, pipeline_rank)});
       l.Add(OpKind::kFill, DType::kF64, {2});
       break;
-    case ActionKind::kForward: return ForwardOps(model, workload, plan, stage());
-    case ActionKind::kBackward: return BackwardOps(model, workload, plan, stage());
+    case ActionKind::kForward:
+      return ForwardOps(model, workload, plan, stage());
+    case ActionKind::kBackward:
+      return BackwardOps(model, workload, plan, stage());
     case ActionKind::kSendActivation:
-    case ActionKind::kSendGradient: l.Message(OpKind::kSend); break;
+    case ActionKind::kSendGradient:
+      l.Message(OpKind::kSend);
+      break;
     case ActionKind::kRecvActivation:
-    case ActionKind::kRecvGradient: l.Message(OpKind::kRecv); break;
+    case ActionKind::kRecvGradient:
+      l.Message(OpKind::kRecv);
+      break;
     case ActionKind::kReduceGradients:
       if (plan.dp > 1) {
         l.Communicate(OpKind::kAllReduceSum, l.types.gradients, CommGroup::kData, plan.dp,
@@ -287,15 +315,18 @@ std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, 
     case ActionKind::kSumTiedEmbedding: {
       const RankPlace place = PlaceOf(plan, pipeline_rank);
       if (plan.pp > 1 && model.tied_embeddings && (place.first || place.last)) {
-        l.Communicate(OpKind::kAllReduceSum, l.types.gradients, CommGroup::kEmbedding, 2, l.s.vocab * l.s.hidden);
+        l.Communicate(OpKind::kAllReduceSum, l.types.gradients, CommGroup::kEmbedding, 2,
+                      l.s.vocab * l.s.hidden);
       }
       break;
     }
     case ActionKind::kReduceScalars:
       l.ops = {ParameterOp(model, workload, plan, pipeline_rank, OpKind::kSumOfSquares)};
-      if (RankCount(plan) > 1) l.Communicate(OpKind::kAllReduceSum, DType::kF64, CommGroup::kWorld, RankCount(plan), 2);
+      if (RankCount(plan) > 1)
+        l.Communicate(OpKind::kAllReduceSum, DType::kF64, CommGroup::kWorld, RankCount(plan), 2);
       break;
-    case ActionKind::kOptimizer: return {ParameterOp(model, workload, plan, pipeline_rank, OpKind::kAdamW)};
+    case ActionKind::kOptimizer:
+      return {ParameterOp(model, workload, plan, pipeline_rank, OpKind::kAdamW)};
   }
   return std::move(l.ops);
 }

@@ -7,7 +7,9 @@
 namespace autocfg {
 namespace {
 
-double Reached(double bytes_per_s, double efficiency) { return efficiency > 0 ? bytes_per_s * efficiency : bytes_per_s; }
+double Reached(double bytes_per_s, double efficiency) {
+  return efficiency > 0 ? bytes_per_s * efficiency : bytes_per_s;
+}
 
 }  // namespace
 
@@ -18,14 +20,16 @@ absl::Status CheckLinks(const ClusterSpec& cluster) {
   }
   const NodeGroup& group = cluster.groups.front();
   const auto missing = [](const char* field) {
-    return absl::InvalidArgumentError(fmt::format("cluster: {} is missing; predictions across its ranks need it", field));
+    return absl::InvalidArgumentError(
+        fmt::format("cluster: {} is missing; predictions across its ranks need it", field));
   };
   if (group.gpus_per_node > 1 && group.intra_node_bytes_per_s <= 0) return missing("intra_node_bytes_per_s");
   if (group.nodes > 1 && group.inter_node_bytes_per_s <= 0) return missing("inter_node_bytes_per_s");
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<const MeasuredOnLinks>> MeasuredOnLinks::Create(OpTimes compute, const ClusterSpec& cluster) {
+absl::StatusOr<std::shared_ptr<const MeasuredOnLinks>> MeasuredOnLinks::Create(OpTimes compute,
+                                                                               const ClusterSpec& cluster) {
   if (absl::Status status = CheckLinks(cluster); !status.ok()) return status;
   const NodeGroup& group = cluster.groups.front();
   const DeviceEfficiency& efficiency = group.device.efficiency;
@@ -33,7 +37,8 @@ absl::StatusOr<std::shared_ptr<const MeasuredOnLinks>> MeasuredOnLinks::Create(O
                     .inter_bytes_per_s = Reached(group.inter_node_bytes_per_s, efficiency.inter_node),
                     .intra_latency_s = group.intra_node_latency_s.value_or(0),
                     .inter_latency_s = group.inter_node_latency_s.value_or(0)};
-  return std::shared_ptr<const MeasuredOnLinks>(new MeasuredOnLinks(std::move(compute), links, group.gpus_per_node));
+  return std::shared_ptr<const MeasuredOnLinks>(
+      new MeasuredOnLinks(std::move(compute), links, group.gpus_per_node));
 }
 
 double MeasuredOnLinks::Seconds(const OpDesc& op, const ParallelPlan& plan) const {

@@ -1,5 +1,6 @@
-// Op times of a cluster that is several machines like this one: what computes, as measured on this machine; what communicates, from the links that
-// describe the cluster, whether the ranks share a machine or not. Immutable, to be shared between threads.
+// Op times of a cluster that is several machines like this one: what computes, as measured on this machine;
+// what communicates, from the links that describe the cluster, whether the ranks share a machine or not.
+// Immutable, to be shared between threads.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +14,16 @@
 
 namespace autocfg {
 
-// InvalidArgument names the first link figure that is missing: bandwidths within a node of several ranks, and between several nodes; Unimplemented for
-// several node groups.
+// InvalidArgument names the first link figure that is missing: bandwidths within a node of several ranks, and
+// between several nodes; Unimplemented for several node groups.
 absl::Status CheckLinks(const ClusterSpec& cluster);
 
 class MeasuredOnLinks final : public OpTimeModel {
  public:
-  // `compute`: measured with all ranks of one machine at work; communication in it is not used. Bandwidths are taken as they are where the device does
-  // not say which part of them is reached. Fails as CheckLinks.
-  static absl::StatusOr<std::shared_ptr<const MeasuredOnLinks>> Create(OpTimes compute, const ClusterSpec& cluster);
+  // `compute`: measured with all ranks of one machine at work; communication in it is not used. Bandwidths
+  // are taken as they are where the device does not say which part of them is reached. Fails as CheckLinks.
+  static absl::StatusOr<std::shared_ptr<const MeasuredOnLinks>> Create(OpTimes compute,
+                                                                       const ClusterSpec& cluster);
 
   double Seconds(const OpDesc& op, const ParallelPlan& plan) const override;
 

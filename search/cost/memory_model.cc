@@ -11,15 +11,18 @@ namespace {
 
 constexpr std::int64_t kStagingBytes = std::int64_t{1} << 20;
 
-// What attention needs beside its operands, in elements of the statistics type: two blocks of scores of at most 128 rows, and a row
-// vector.
+// What attention needs beside its operands, in elements of the statistics type: two blocks of scores of at
+// most 128 rows, and a row vector.
 std::int64_t AttentionWorkspace(std::int64_t seq) { return 2 * std::min<std::int64_t>(seq, 128) * seq + seq; }
 
 // What the ranks of a plan have in common, worked out once.
 class PlanMemory {
  public:
   PlanMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan)
-      : model_(model), plan_(plan), types_(workload.precision), s_(ShapesOf(model, workload, plan)),
+      : model_(model),
+        plan_(plan),
+        types_(workload.precision),
+        s_(ShapesOf(model, workload, plan)),
         microbatches_(MicrobatchCount(workload, plan)) {
     const std::int64_t e = SizeOf(types_.compute), st = SizeOf(types_.statistics);
     const auto rows = [&](std::int64_t width) { return PaddedBytes(s_.tokens * width * e); };
@@ -32,11 +35,13 @@ class PlanMemory {
     // One layer's tensors but its input x: as computed, and as kept in a slot.
     const std::int64_t kept_by_attention =
         IsUnfused(plan) ? probabilities : PaddedBytes(s_.batch * s_.heads * s_.seq * st);
-    inner_ = 2 * statistics + 3 * hidden_ + rows(s_.qkv) + kept_by_attention + rows(s_.attention) + rows(s_.fc) + rows(s_.ffn);
+    inner_ = 2 * statistics + 3 * hidden_ + rows(s_.qkv) + kept_by_attention + rows(s_.attention) +
+             rows(s_.fc) + rows(s_.ffn);
     kept_ = inner_ - (RecomputesScores(plan) ? probabilities : 0);
     head_ = 2 * hidden_ + statistics + rows(s_.vocab) + per_token + PaddedBytes(2 * s_.tokens * st) + ids_;
 
-    workspace_ = hidden_ + rows(s_.qkv) + rows(s_.attention) + rows(s_.ffn) + PaddedBytes(2 * SizeOf(DType::kF64));
+    workspace_ =
+        hidden_ + rows(s_.qkv) + rows(s_.attention) + rows(s_.ffn) + PaddedBytes(2 * SizeOf(DType::kF64));
     workspace_ += IsUnfused(plan) ? probabilities : PaddedBytes(AttentionWorkspace(s_.seq) * st);
     if (RecomputesScores(plan)) workspace_ += probabilities;
     if (IsGated(model.activation)) workspace_ += rows(s_.fc);
@@ -58,10 +63,12 @@ class PlanMemory {
       bytes.activations += slot * InFlight(plan_, microbatches_, stage);
     }
     bytes.parameters = ParameterRegionBytes(s_, model_, place, layers, types_.parameters);
-    bytes.gradients = types_.gradients == types_.parameters ? bytes.parameters
-                                                            : ParameterRegionBytes(s_, model_, place, layers, types_.gradients);
-    bytes.optimizer = types_.optimizer == types_.gradients ? bytes.gradients
-                                                           : ParameterRegionBytes(s_, model_, place, layers, types_.optimizer);
+    bytes.gradients = types_.gradients == types_.parameters
+                          ? bytes.parameters
+                          : ParameterRegionBytes(s_, model_, place, layers, types_.gradients);
+    bytes.optimizer = types_.optimizer == types_.gradients
+                          ? bytes.gradients
+                          : ParameterRegionBytes(s_, model_, place, layers, types_.optimizer);
     bytes.optimizer *= types_.master_weights ? 3 : 2;
 
     bytes.workspace = workspace_;
@@ -69,7 +76,8 @@ class PlanMemory {
     const bool sends_output = !place.last || plan_.virtual_stages > 1;
     if (plan_.pp > 1) bytes.communication += (sends_output ? 4 : 2) * hidden_;
     const bool embedding_group = plan_.pp > 1 && model_.tied_embeddings && (place.first || place.last);
-    bytes.communication += kStagingBytes * ((plan_.tp > 1) + (plan_.dp > 1) + embedding_group + (RankCount(plan_) > 1));
+    bytes.communication +=
+        kStagingBytes * ((plan_.tp > 1) + (plan_.dp > 1) + embedding_group + (RankCount(plan_) > 1));
     return bytes;
   }
 
@@ -86,7 +94,8 @@ class PlanMemory {
 
 }  // namespace
 
-MemoryBytes RankMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, std::int64_t pipeline_rank) {
+MemoryBytes RankMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                       std::int64_t pipeline_rank) {
   return PlanMemory(model, workload, plan).Of(pipeline_rank);
 }
 
@@ -100,9 +109,9 @@ MemoryBytes WorstRankMemory(const ModelSpec& model, const Workload& workload, co
   if (plan.split == SplitMode::kExplicit) {
     for (std::int64_t rank = 1; rank < plan.pp; ++rank) consider(rank);
   } else {
-    // Ranks between the first and the last hold the same parameters and slots of the same sizes, as many as their stages have in flight.
-    // None of their stages has more in flight than the same chunk of the rank before: a rank's warm-up ends earlier the further down it
-    // stands, in every schedule.
+    // Ranks between the first and the last hold the same parameters and slots of the same sizes, as many as
+    // their stages have in flight. None of their stages has more in flight than the same chunk of the rank
+    // before: a rank's warm-up ends earlier the further down it stands, in every schedule.
     if (plan.pp > 2) consider(1);
     if (plan.pp > 1) consider(plan.pp - 1);
   }

@@ -158,8 +158,8 @@ double OpTimes::ComputeSeconds(const OpDesc& op) const {
   constexpr std::ptrdiff_t kEachSide = 4;
   constexpr double kFadeWeight =
       0.05;  // as much as a measured op at a distance of 4.5, a factor of 90 in one dim
-  const auto middle =
-      std::lower_bound(points.begin(), points.end(), work, [](const Point& p, double w) { return p.work < w; });
+  const auto middle = std::lower_bound(points.begin(), points.end(), work,
+                                       [](const Point& p, double w) { return p.work < w; });
   const auto begin = points.begin() + std::max<std::ptrdiff_t>(0, middle - points.begin() - kEachSide);
   const auto end = middle + std::min<std::ptrdiff_t>(kEachSide, points.end() - middle);
   double weights = kFadeWeight, residual = 0;

@@ -35,14 +35,15 @@ class OpTimes final : public OpTimeModel {
   // Compute ops not measured: the larger of overhead + work / rate and bytes / (the highest bandwidth seen),
   // times a correction. Work is FLOPs where the kind has any, else bytes; overhead and rate are fitted to the
   // measured ops of the kind and type. The correction is what the nearest measured ops (by the logarithms of
-  // their dims; of a product's epilogue, where that was measured) deviate from that, weighted by nearness, and
-  // fades to 1 far away from all of them. A type never measured takes another type's fit by bytes; a kind never
-  // measured that of all kinds.
+  // their dims; of a product's epilogue, where that was measured) deviate from that, weighted by nearness,
+  // and fades to 1 far away from all of them. A type never measured takes another type's fit by bytes; a kind
+  // never measured that of all kinds.
   //
   // Communication not measured: the link of its kind, group and size, fitted to the measured ops; a group
   // never measured at that size takes the other groups' link of that size, a size never measured the next
   // larger one's, or the next smaller one's. A sum stands in for a maximum, a send for a receive, and the
-  // other way round; half a sum for a gather, since a ring's sum is a scatter of sums and then a gather. A group of one takes no time.
+  // other way round; half a sum for a gather, since a ring's sum is a scatter of sums and then a gather. A
+  // group of one takes no time.
   //
   // Infinite when nothing was measured that could tell.
   double Seconds(const OpDesc& op) const;
@@ -55,7 +56,7 @@ class OpTimes final : public OpTimeModel {
     double log_residual = 0;  // of the measured time over the line
   };
   struct ComputeFit {
-    LinkModel line;             // seconds over work
+    LinkModel line;                                 // seconds over work
     std::map<Epilogue, std::vector<Point>> points;  // each ascending by work; all but products under kNone
   };
   double ComputeSeconds(const OpDesc& op) const;

@@ -19,22 +19,23 @@ struct Send {
   double issued = 0;
 };
 
-// A rank walks its computes. It waits at one receive at most, since the compute right behind it does; what it sends queues in one lane.
+// A rank walks its computes. It waits at one receive at most, since the compute right behind it does; what it
+// sends queues in one lane.
 struct Rank {
   double now = 0;
-  std::int64_t before = 0, after = 0;                   // the ranks that messages come from, and go to
-  std::int64_t forward_stage = 0, backward_stage = 0;   // of the next one of each
-  std::int64_t forwards_left = 0, backwards_left = 0;   // on that stage, of the group at hand
-  std::int64_t forwards = 0, backwards = 0;  // done, or at work on
-  std::int64_t ahead = 0;                    // forwards before a backward follows each
-  std::int64_t outputs = 0;                  // forwards that send
+  std::int64_t before = 0, after = 0;                  // the ranks that messages come from, and go to
+  std::int64_t forward_stage = 0, backward_stage = 0;  // of the next one of each
+  std::int64_t forwards_left = 0, backwards_left = 0;  // on that stage, of the group at hand
+  std::int64_t forwards = 0, backwards = 0;            // done, or at work on
+  std::int64_t ahead = 0;                              // forwards before a backward follows each
+  std::int64_t outputs = 0;                            // forwards that send
   bool backward_next = false;
   bool entered = false;   // the compute at hand has got past its receive's issue
   bool waiting = false;   // for the message of the compute at hand
   std::int32_t from = 0;  // who sends it
   double issued = 0, arrived = 0;
   double send_free = 0, recv_free = 0;
-  std::array<double, 2> output_free{}, gradient_free{};     // when each buffer can be written again
+  std::array<double, 2> output_free{}, gradient_free{};      // when each buffer can be written again
   std::array<bool, 2> output_sending{}, gradient_sending{};  // its send's end is not known yet
   std::array<Send, 5> sends{};                               // never more than the buffers there are
   std::size_t first_send = 0, send_count = 0;
@@ -58,7 +59,8 @@ class Walk {
       rank.forward_stage = r;
       rank.backward_stage = (chunks_ - 1) * count_ + r;
       rank.forwards_left = rank.backwards_left = count_;
-      rank.ahead = chunks_ == 1 ? std::min(microbatches, count_ - 1 - r) : InterleavedWarmUp(r, count_, chunks_, microbatches);
+      rank.ahead = chunks_ == 1 ? std::min(microbatches, count_ - 1 - r)
+                                : InterleavedWarmUp(r, count_, chunks_, microbatches);
       rank.ends.forwards.reserve(static_cast<std::size_t>(total_));
       rank.ends.backwards.reserve(static_cast<std::size_t>(total_));
     }
@@ -113,14 +115,18 @@ class Walk {
     rank.ends.forwards.push_back(rank.now);
     rank.entered = false;
     ++rank.forwards;
-    if (--rank.forwards_left == 0) {  // the group goes on to the rank's next chunk, or the next group comes to its first
+    // the group goes on to the rank's next chunk, or the next group comes to its first
+    if (--rank.forwards_left == 0) {
       rank.forwards_left = count_;
       rank.forward_stage = stage + count_ < static_cast<std::int64_t>(p_.stages.size()) ? stage + count_ : r;
     }
     if (!last) {
       ++rank.outputs;
       rank.output_sending[buffer] = true;
-      Issue(r, rank, {.to = static_cast<std::int32_t>(rank.after), .gradient = false, .buffer = static_cast<std::int32_t>(buffer)});
+      Issue(r, rank,
+            {.to = static_cast<std::int32_t>(rank.after),
+             .gradient = false,
+             .buffer = static_cast<std::int32_t>(buffer)});
     }
     return true;
   }
@@ -145,7 +151,10 @@ class Walk {
     rank.gradient_free[buffer] = rank.now;
     if (!first) {
       rank.gradient_sending[buffer] = true;
-      Issue(r, rank, {.to = static_cast<std::int32_t>(rank.before), .gradient = true, .buffer = static_cast<std::int32_t>(buffer)});
+      Issue(r, rank,
+            {.to = static_cast<std::int32_t>(rank.before),
+             .gradient = true,
+             .buffer = static_cast<std::int32_t>(buffer)});
     }
     return true;
   }
@@ -169,14 +178,16 @@ class Walk {
     if (rank.send_count == 1) Transfer(r);
   }
 
-  // The first sends of a rank whose receivers wait for them. Sends of two kinds between the same two ranks (a pipeline of two) are told apart.
+  // The first sends of a rank whose receivers wait for them. Sends of two kinds between the same two ranks (a
+  // pipeline of two) are told apart.
   void Transfer(std::int64_t from) {
     Rank& sender = ranks_[static_cast<std::size_t>(from)];
     while (sender.send_count > 0) {
       const Send& send = sender.sends[sender.first_send];
       Rank& receiver = ranks_[static_cast<std::size_t>(send.to)];
       if (!receiver.waiting || receiver.from != from || receiver.backward_next != send.gradient) return;
-      const double end = std::max({send.issued, receiver.issued, sender.send_free, receiver.recv_free}) + p_.message_s;
+      const double end =
+          std::max({send.issued, receiver.issued, sender.send_free, receiver.recv_free}) + p_.message_s;
       sender.send_free = receiver.recv_free = receiver.arrived = end;
       receiver.waiting = false;
       const auto buffer = static_cast<std::size_t>(send.buffer);

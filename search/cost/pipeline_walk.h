@@ -1,6 +1,7 @@
-// When the ranks of a pipeline end, computed from the costs of its stages alone: the meaning of schedule/program.h for the orders 1F1B and
-// interleaved, walked on a few numbers a rank, without making the program. For pipelines whose stages are too unlike for the closed
-// form; some ten nanoseconds for each forward and backward. Pure, thread-safe.
+// When the ranks of a pipeline end, computed from the costs of its stages alone: the meaning of
+// schedule/program.h for the orders 1F1B and interleaved, walked on a few numbers a rank, without making the
+// program. For pipelines whose stages are too unlike for the closed form; some ten nanoseconds for each
+// forward and backward. Pure, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,9 @@ struct WalkedPipeline {
   double message_s = 0;
 };
 
-// The ends of all forwards and backwards; step_s is pipeline_end_s, that of the last backward. As many stages on each rank; several only with
-// a multiple of `ranks` microbatches. The tests hold it equal to the simulator.
+// The ends of all forwards and backwards; step_s is pipeline_end_s, that of the last backward. As many stages
+// on each rank; several only with a multiple of `ranks` microbatches. The tests hold it equal to the
+// simulator.
 PipelineRun WalkPipeline(const WalkedPipeline& pipeline, std::int64_t microbatches);
 
 }  // namespace autocfg

@@ -13,7 +13,8 @@ namespace autocfg {
 std::vector<OpDesc> PlanOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
   std::set<OpDesc> ops;
   const auto add = [&](const std::vector<OpDesc>& more) { ops.insert(more.begin(), more.end()); };
-  // Middle stages issue the same ops, only more or fewer times; so do ranks of the same place and number of layers.
+  // Middle stages issue the same ops, only more or fewer times; so do ranks of the same place and number of
+  // layers.
   std::set<bool> middle_stages;  // by whether any layer recomputes
   std::set<std::pair<int, std::int64_t>> ranks;
   for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
@@ -23,13 +24,15 @@ std::vector<OpDesc> PlanOps(const ModelSpec& model, const Workload& workload, co
       const bool edge = IsFirstStage(stage) || IsLastStage(plan, stage);
       if (!edge && !middle_stages.insert(recomputes).second) continue;
       for (const ActionKind kind : {ActionKind::kForward, ActionKind::kBackward}) {
-        add(ActionOps(model, workload, plan, rank, Action{.kind = kind, .stage = static_cast<std::int32_t>(stage)}));
+        add(ActionOps(model, workload, plan, rank,
+                      Action{.kind = kind, .stage = static_cast<std::int32_t>(stage)}));
       }
     }
     const RankPlace place = PlaceOf(plan, rank);
     if (!ranks.emplace(place.first * 2 + place.last, RankLayers(model, plan, rank)).second) continue;
-    for (const ActionKind kind : {ActionKind::kZeroGradients, ActionKind::kReduceGradients, ActionKind::kSumTiedEmbedding,
-                                  ActionKind::kReduceScalars, ActionKind::kOptimizer}) {
+    for (const ActionKind kind :
+         {ActionKind::kZeroGradients, ActionKind::kReduceGradients, ActionKind::kSumTiedEmbedding,
+          ActionKind::kReduceScalars, ActionKind::kOptimizer}) {
       add(ActionOps(model, workload, plan, rank, Action{.kind = kind}));
     }
     if (plan.tp > 1) ops.insert(ParameterOp(model, workload, plan, rank, OpKind::kSumOfSquares, 1));
@@ -42,7 +45,8 @@ std::vector<OpDesc> PlanOps(const ModelSpec& model, const Workload& workload, co
   return {ops.begin(), ops.end()};
 }
 
-std::vector<OpTime> PlanOpTimes(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, const OpTimeModel& times) {
+std::vector<OpTime> PlanOpTimes(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                                const OpTimeModel& times) {
   std::vector<OpTime> result;
   for (const OpDesc& op : PlanOps(model, workload, plan)) result.push_back({op, times.Seconds(op, plan)});
   return result;

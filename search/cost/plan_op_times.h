@@ -1,4 +1,5 @@
-// The time of every op of a plan, one line each: what the paced device takes its seconds from. Pure, thread-safe.
+// The time of every op of a plan, one line each: what the paced device takes its seconds from. Pure,
+// thread-safe.
 #pragma once
 
 #include <vector>
@@ -11,9 +12,10 @@
 
 namespace autocfg {
 
-// Every distinct op that any rank of the plan issues in a step, in ascending order, with its seconds. Requires a legal plan that CheckPredictable
-// takes, with a resolved split.
-std::vector<OpTime> PlanOpTimes(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, const OpTimeModel& times);
+// Every distinct op that any rank of the plan issues in a step, in ascending order, with its seconds.
+// Requires a legal plan that CheckPredictable takes, with a resolved split.
+std::vector<OpTime> PlanOpTimes(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                                const OpTimeModel& times);
 
 // The ops alone, in ascending order.
 std::vector<OpDesc> PlanOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);

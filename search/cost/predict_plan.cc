@@ -13,14 +13,16 @@
 namespace autocfg {
 namespace {
 
-// Microbatches x ranks of the program that the simulator walks (CostModel::Simulate takes at most two of the data-parallel ranks and one
-// of the tensor-parallel ones); beyond it a prediction would take more than a second.
+// Microbatches x ranks of the program that the simulator walks (CostModel::Simulate takes at most two of the
+// data-parallel ranks and one of the tensor-parallel ones); beyond it a prediction would take more than a
+// second.
 constexpr std::int64_t kMostSimulated = std::int64_t{1} << 16;
 
 std::int64_t SimulatedMicrobatches(const Workload& workload, const ParallelPlan& plan) {
   const std::int64_t ranks = plan.pp * std::min<std::int64_t>(plan.dp, 2);
   const std::int64_t microbatches = MicrobatchCount(workload, plan);
-  return microbatches > kMostSimulated ? microbatches : microbatches * ranks;  // neither factor overflows the other
+  // neither factor overflows the other
+  return microbatches > kMostSimulated ? microbatches : microbatches * ranks;
 }
 
 std::int64_t DeviceOverhead(const ClusterSpec& cluster) {
@@ -37,10 +39,12 @@ void SetUncalibratedInterval(Prediction& prediction) {
 }
 
 std::string RopeScalingNote(const ModelSpec& model) {
-  return fmt::format("rope_scaling {} changes neither time nor memory; running it is not supported yet", model.rope_scaling);
+  return fmt::format("rope_scaling {} changes neither time nor memory; running it is not supported yet",
+                     model.rope_scaling);
 }
 
-absl::StatusOr<Predictor> Predictor::Create(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster) {
+absl::StatusOr<Predictor> Predictor::Create(const ModelSpec& model, const Workload& workload,
+                                            const ClusterSpec& cluster) {
   if (absl::Status status = Validate(model); !status.ok()) return status;
   if (absl::Status status = CheckPredictable(model); !status.ok()) return status;
   if (absl::Status status = Validate(workload, model); !status.ok()) return status;
@@ -51,9 +55,11 @@ absl::StatusOr<Predictor> Predictor::Create(const ModelSpec& model, const Worklo
 }
 
 absl::StatusOr<ParallelPlan> Predictor::Resolve(const ParallelPlan& plan) {
-  const auto illegal = ExplainIllegality(costs_.model(), costs_.workload(), RankCount(costs_.cluster()), plan);
+  const auto illegal =
+      ExplainIllegality(costs_.model(), costs_.workload(), RankCount(costs_.cluster()), plan);
   if (illegal) {
-    return absl::InvalidArgumentError(fmt::format("illegal plan {}: {} ({})", PlanText(plan), illegal->detail, Name(illegal->reason)));
+    return absl::InvalidArgumentError(
+        fmt::format("illegal plan {}: {} ({})", PlanText(plan), illegal->detail, Name(illegal->reason)));
   }
   if (absl::Status status = CheckPredictable(plan); !status.ok()) return status;
   return ResolveSplit(costs_, Canonical(plan));
@@ -62,7 +68,8 @@ absl::StatusOr<ParallelPlan> Predictor::Resolve(const ParallelPlan& plan) {
 absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
   auto resolved = Resolve(plan);
   if (!resolved.ok()) return resolved.status();
-  PlanPrediction result{.plan = *std::move(resolved), .notes = Notes(plan), .prediction = {}, .throughput = {}};
+  PlanPrediction result{
+      .plan = *std::move(resolved), .notes = Notes(plan), .prediction = {}, .throughput = {}};
   if (const ModelSpec& model = costs_.model(); !model.rope_scaling.empty()) {
     result.notes.push_back(RopeScalingNote(model));
   }
@@ -73,13 +80,14 @@ absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
     result.prediction = costs_.Simulate(result.plan);
   } else {
     result.prediction = costs_.Predict(result.plan);
-    result.notes.push_back(fmt::format("timed by the closed form: {} microbatches over pp={} are too many to be simulated",
-                                       MicrobatchCount(costs_.workload(), result.plan), result.plan.pp));
+    result.notes.push_back(
+        fmt::format("timed by the closed form: {} microbatches over pp={} are too many to be simulated",
+                    MicrobatchCount(costs_.workload(), result.plan), result.plan.pp));
   }
   const double seconds = result.prediction.step_time_s;
   if (!std::isfinite(seconds) || !(seconds > 0)) {
-    return absl::InvalidArgumentError(
-        fmt::format("cluster: its figures make a step of {} s; correct its rates, bandwidths and latencies", seconds));
+    return absl::InvalidArgumentError(fmt::format(
+        "cluster: its figures make a step of {} s; correct its rates, bandwidths and latencies", seconds));
   }
   SetUncalibratedInterval(result.prediction);
   result.throughput = ThroughputOf(costs_.model(), costs_.workload(), costs_.cluster(), result.plan, seconds);
@@ -93,14 +101,15 @@ absl::StatusOr<Predictor::Trace> Predictor::TraceOf(const ParallelPlan& plan) {
   return Trace{Lower(costs_.model(), costs_.workload(), *resolved), costs_.Trace(*resolved)};
 }
 
-absl::StatusOr<PlanPrediction> PredictPlan(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster,
-                                           const ParallelPlan& plan) {
+absl::StatusOr<PlanPrediction> PredictPlan(const ModelSpec& model, const Workload& workload,
+                                           const ClusterSpec& cluster, const ParallelPlan& plan) {
   auto predictor = Predictor::Create(model, workload, cluster);
   if (!predictor.ok()) return predictor.status();
   return predictor->Predict(plan);
 }
 
-absl::StatusOr<Predictor*> PredictorCache::Find(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster) {
+absl::StatusOr<Predictor*> PredictorCache::Find(const ModelSpec& model, const Workload& workload,
+                                                const ClusterSpec& cluster) {
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&](Entry& entry) {
     const CostModel& costs = entry.predictor.costs();
     return costs.workload() == workload && costs.model() == model && costs.cluster() == cluster;

@@ -1,5 +1,6 @@
-// One plan's prediction from the figures of a described cluster, without hardware: the one path of `predict`, of `explain` and of
-// whatever asks what a published configuration takes. Throws nothing for what people can ask.
+// One plan's prediction from the figures of a described cluster, without hardware: the one path of `predict`,
+// of `explain` and of whatever asks what a published configuration takes. Throws nothing for what people can
+// ask.
 #pragma once
 
 #include <cstddef>
@@ -21,38 +22,42 @@
 
 namespace autocfg {
 
-// Half width, relative, of the 90% interval around a step time that no measurement of its cluster stands behind. A first figure: models of
-// this kind miss runs that they were not fitted to by 8 to 9% (one deviation), of which 1.64 hold 90%; the rest is for devices of which no
-// run was seen at all. A calibrated cluster's interval comes from its fit.
+// Half width, relative, of the 90% interval around a step time that no measurement of its cluster stands
+// behind. A first figure: models of this kind miss runs that they were not fitted to by 8 to 9% (one
+// deviation), of which 1.64 hold 90%; the rest is for devices of which no run was seen at all. A calibrated
+// cluster's interval comes from its fit.
 inline constexpr double kUncalibratedHalfWidth = 0.20;
 
 // Low and high as that says, around step_time_s.
 void SetUncalibratedInterval(Prediction& prediction);
 
 struct PlanPrediction {
-  ParallelPlan plan;               // canonical; split=auto resolved
-  std::vector<std::string> notes;  // options with nothing to act on; how the time was found where not by the simulator
-  Prediction prediction;           // a plan that does not fit is timed all the same
+  ParallelPlan plan;  // canonical; split=auto resolved
+  // options with nothing to act on; how the time was found where not by the simulator
+  std::vector<std::string> notes;
+  Prediction prediction;  // a plan that does not fit is timed all the same
   Throughput throughput;
 };
 
 // What is to know of a prediction of a model with a rope_scaling.
 std::string RopeScalingNote(const ModelSpec& model);
 
-// Predictions that share a model, a workload and a cluster, and so the costs of their stages. Not thread-safe.
+// Predictions that share a model, a workload and a cluster, and so the costs of their stages. Not
+// thread-safe.
 class Predictor {
  public:
-  // InvalidArgument names the field: a specification that is not valid (search/plan), a figure that the cluster lacks
-  // (search/cost/cluster_op_times.h). Unimplemented: a model with a part that nothing predicts yet. Defaults of the model must be
-  // filled in.
-  static absl::StatusOr<Predictor> Create(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster);
+  // InvalidArgument names the field: a specification that is not valid (search/plan), a figure that the
+  // cluster lacks (search/cost/cluster_op_times.h). Unimplemented: a model with a part that nothing predicts
+  // yet. Defaults of the model must be filled in.
+  static absl::StatusOr<Predictor> Create(const ModelSpec& model, const Workload& workload,
+                                          const ClusterSpec& cluster);
 
-  // InvalidArgument: the plan is illegal, with the reason in a sentence; it may use fewer ranks than the cluster has. Unimplemented: an
-  // option that is not predicted yet.
+  // InvalidArgument: the plan is illegal, with the reason in a sentence; it may use fewer ranks than the
+  // cluster has. Unimplemented: an option that is not predicted yet.
   absl::StatusOr<PlanPrediction> Predict(const ParallelPlan& plan);
 
-  // What every rank does when, by the simulator, and the program that it does. InvalidArgument also where the program is too large to be
-  // shown (search/schedule/program_size.h).
+  // What every rank does when, by the simulator, and the program that it does. InvalidArgument also where the
+  // program is too large to be shown (search/schedule/program_size.h).
   struct Trace {
     Program program;
     SimulatedStep step;
@@ -71,14 +76,15 @@ class Predictor {
 };
 
 // One prediction: Predictor::Create, then Predict.
-absl::StatusOr<PlanPrediction> PredictPlan(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster,
-                                           const ParallelPlan& plan);
+absl::StatusOr<PlanPrediction> PredictPlan(const ModelSpec& model, const Workload& workload,
+                                           const ClusterSpec& cluster, const ParallelPlan& plan);
 
 // Keeps the predictors of the questions asked last, for streams of requests. Not thread-safe.
 class PredictorCache {
  public:
   // The predictor of this question; valid until the next call. Errors as Predictor::Create's.
-  absl::StatusOr<Predictor*> Find(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster);
+  absl::StatusOr<Predictor*> Find(const ModelSpec& model, const Workload& workload,
+                                  const ClusterSpec& cluster);
 
  private:
   struct Entry {

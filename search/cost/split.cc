@@ -13,9 +13,10 @@
 namespace autocfg {
 namespace {
 
-// The layers of one rank over its chunks. A chunk of fewer layers stands first: fill and drain go through the first chunks of the ranks and
-// nothing else, (p-1) (f + b) of them (closed_form.h), so that what can be moved to later chunks shortens both. And all ranks put
-// their longer chunks at the same end, so that the stages of a chunk, which run side by side, are alike.
+// The layers of one rank over its chunks. A chunk of fewer layers stands first: fill and drain go through the
+// first chunks of the ranks and nothing else, (p-1) (f + b) of them (closed_form.h), so that what can be
+// moved to later chunks shortens both. And all ranks put their longer chunks at the same end, so that the
+// stages of a chunk, which run side by side, are alike.
 std::int64_t ChunkLayers(std::int64_t layers, std::int64_t chunks, std::int64_t chunk) {
   return layers / chunks + (chunk >= chunks - layers % chunks ? 1 : 0);
 }
@@ -47,8 +48,9 @@ class Balancer {
       for (n = chunks_; n < layers_ && Seconds(rank, n + 1) <= bottleneck; ++n) {
       }
     }
-    // As even as that allows: every rank up to one level, or to its own most. Layers left over go to the first ranks that can take one: a
-    // rank's time counts for every microbatch, and for the later ranks the fill comes on top of it.
+    // As even as that allows: every rank up to one level, or to its own most. Layers left over go to the
+    // first ranks that can take one: a rank's time counts for every microbatch, and for the later ranks the
+    // fill comes on top of it.
     const auto up_to = [&](std::int64_t level) {
       std::int64_t sum = 0;
       for (const std::int64_t n : most) sum += std::min(n, level);
@@ -72,7 +74,8 @@ class Balancer {
     double seconds = static_cast<double>(layers) * layer_s_;
     if (recompute_s_ > 0) {
       std::int64_t recomputing = 0;
-      for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) recomputing += RecomputingLayers(plan_, ChunkLayers(layers, chunks_, chunk));
+      for (std::int64_t chunk = 0; chunk < chunks_; ++chunk)
+        recomputing += RecomputingLayers(plan_, ChunkLayers(layers, chunks_, chunk));
       seconds += static_cast<double>(recomputing) * recompute_s_;
     }
     if (rank == 0) seconds += embedding_s_;
@@ -80,12 +83,13 @@ class Balancer {
     return seconds;
   }
 
-  // Layer by layer to the rank that is the least busy with it: since every rank's time grows with its layers, no other way ends lower.
+  // Layer by layer to the rank that is the least busy with it: since every rank's time grows with its layers,
+  // no other way ends lower.
   double LeastBottleneck() const {
     // Three kinds of ranks: the first, those between, the last.
     struct Kind {
-      std::int64_t rank;   // one of the kind
-      std::int64_t count;  // ranks of the kind
+      std::int64_t rank;    // one of the kind
+      std::int64_t count;   // ranks of the kind
       std::int64_t layers;  // of each, but for `ahead` of them, which have one more
       std::int64_t ahead;
       double next_s;  // with one layer more than `layers`
@@ -100,7 +104,8 @@ class Balancer {
     double bottleneck = 0;
     for (const Kind& kind : kinds) bottleneck = std::max(bottleneck, Seconds(kind.rank, chunks_));
     for (std::int64_t left = layers_ - ranks_ * chunks_; left > 0; --left) {
-      Kind& least = *std::min_element(kinds.begin(), kinds.end(), [](const Kind& a, const Kind& b) { return a.next_s < b.next_s; });
+      Kind& least = *std::min_element(kinds.begin(), kinds.end(),
+                                      [](const Kind& a, const Kind& b) { return a.next_s < b.next_s; });
       bottleneck = std::max(bottleneck, least.next_s);
       if (++least.ahead == least.count) {
         ++least.layers;
@@ -127,13 +132,15 @@ ParallelPlan ResolveSplit(CostModel& costs, const ParallelPlan& plan) {
   const ModelSpec& model = costs.model();
   if (plan.split != SplitMode::kAuto) {
     ParallelPlan resolved = plan;
-    const std::int64_t most = plan.split == SplitMode::kEven ? model.layers / StageCount(plan)
-                                                             : *std::max_element(plan.split_layers.begin(), plan.split_layers.end());
+    const std::int64_t most = plan.split == SplitMode::kEven
+                                  ? model.layers / StageCount(plan)
+                                  : *std::max_element(plan.split_layers.begin(), plan.split_layers.end());
     if (AllLayersRecompute(plan, most)) resolved.recompute_layers = 0;
     return resolved;
   }
   if (model.layers < StageCount(plan)) {
-    throw std::logic_error(fmt::format("{} layers cannot be split over {} stages: the plan is not legal", model.layers, StageCount(plan)));
+    throw std::logic_error(fmt::format("{} layers cannot be split over {} stages: the plan is not legal",
+                                       model.layers, StageCount(plan)));
   }
   const std::vector<std::int64_t> of_rank = Balancer(model, plan, costs.PartsOf(plan)).RankLayers();
   ParallelPlan resolved = plan;

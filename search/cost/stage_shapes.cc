@@ -36,7 +36,8 @@ StepShapes ShapesOf(const ModelSpec& model, const Workload& workload, const Para
 ParameterList ParametersBeforeLayers(const StepShapes& s, const ModelSpec& model, RankPlace place) {
   ParameterList list;
   if (place.first || (place.last && model.tied_embeddings)) list.Add(s.vocab * s.hidden, false);  // wte
-  if (place.first && model.position == Position::kLearned) list.Add(model.max_seq_len * s.hidden, true);  // wpe
+  // wpe
+  if (place.first && model.position == Position::kLearned) list.Add(model.max_seq_len * s.hidden, true);
   return list;
 }
 
@@ -46,26 +47,28 @@ ParameterList LayerParameters(const StepShapes& s, const ModelSpec& model) {
     list.Add(in * out, false);
     if (model.bias) list.Add(out, bias_replicated);
   };
-  AddNorm(list, s, model);               // ln_1
-  linear(s.hidden, s.qkv, false);        // attn.c_attn
-  linear(s.attention, s.hidden, true);   // attn.c_proj
-  AddNorm(list, s, model);               // ln_2
-  linear(s.hidden, s.fc, false);         // mlp.c_fc
-  linear(s.ffn, s.hidden, true);         // mlp.c_proj
+  AddNorm(list, s, model);              // ln_1
+  linear(s.hidden, s.qkv, false);       // attn.c_attn
+  linear(s.attention, s.hidden, true);  // attn.c_proj
+  AddNorm(list, s, model);              // ln_2
+  linear(s.hidden, s.fc, false);        // mlp.c_fc
+  linear(s.ffn, s.hidden, true);        // mlp.c_proj
   return list;
 }
 
 ParameterList ParametersAfterLayers(const StepShapes& s, const ModelSpec& model, RankPlace place) {
   ParameterList list;
   if (!place.last) return list;
-  AddNorm(list, s, model);  // ln_f
+  AddNorm(list, s, model);                                          // ln_f
   if (!model.tied_embeddings) list.Add(s.vocab * s.hidden, false);  // lm_head
   return list;
 }
 
-std::int64_t ParameterRegionBytes(const StepShapes& s, const ModelSpec& model, RankPlace place, std::int64_t layers, DType type) {
+std::int64_t ParameterRegionBytes(const StepShapes& s, const ModelSpec& model, RankPlace place,
+                                  std::int64_t layers, DType type) {
   const std::int64_t element = SizeOf(type);
-  return RegionBytes(ParametersBeforeLayers(s, model, place), element) + layers * RegionBytes(LayerParameters(s, model), element) +
+  return RegionBytes(ParametersBeforeLayers(s, model, place), element) +
+         layers * RegionBytes(LayerParameters(s, model), element) +
          RegionBytes(ParametersAfterLayers(s, model, place), element);
 }
 

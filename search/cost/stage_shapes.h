@@ -1,5 +1,5 @@
-// The sizes that layer_ops and memory_model share: the letters of docs/engine.md under a plan, and the parameter tensors of a
-// pipeline rank. Pure, thread-safe. Requires a legal plan that CheckPredictable takes.
+// The sizes that layer_ops and memory_model share: the letters of docs/engine.md under a plan, and the
+// parameter tensors of a pipeline rank. Pure, thread-safe. Requires a legal plan that CheckPredictable takes.
 #pragma once
 
 #include <array>
@@ -48,8 +48,12 @@ constexpr std::int64_t StageLayerCount(const ModelSpec& model, const ParallelPla
 
 // Options with nothing to act on do nothing.
 constexpr bool IsUnfused(const ParallelPlan& plan) { return plan.attention == Attention::kUnfused; }
-constexpr bool RecomputesScores(const ParallelPlan& plan) { return IsUnfused(plan) && plan.recompute == Recompute::kSelective; }
-constexpr bool ScattersMessages(const ParallelPlan& plan) { return plan.scatter_gather && plan.tp > 1 && plan.pp > 1; }
+constexpr bool RecomputesScores(const ParallelPlan& plan) {
+  return IsUnfused(plan) && plan.recompute == Recompute::kSelective;
+}
+constexpr bool ScattersMessages(const ParallelPlan& plan) {
+  return plan.scatter_gather && plan.tp > 1 && plan.pp > 1;
+}
 
 // One parameter tensor: its elements on a rank, and whether every rank of the tensor group holds the same.
 struct ParameterShape {
@@ -70,8 +74,8 @@ class ParameterList {
   std::size_t count_ = 0;
 };
 
-// A rank's parameters in the order of docs/engine.md: those before its layers, those of each layer, those after them. A tied
-// table of the last rank of several comes first of all.
+// A rank's parameters in the order of docs/engine.md: those before its layers, those of each layer, those
+// after them. A tied table of the last rank of several comes first of all.
 ParameterList ParametersBeforeLayers(const StepShapes& shapes, const ModelSpec& model, RankPlace place);
 ParameterList LayerParameters(const StepShapes& shapes, const ModelSpec& model);
 ParameterList ParametersAfterLayers(const StepShapes& shapes, const ModelSpec& model, RankPlace place);
@@ -79,7 +83,9 @@ ParameterList ParametersAfterLayers(const StepShapes& shapes, const ModelSpec& m
 // Bytes a tensor takes in a region.
 constexpr std::int64_t PaddedBytes(std::int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// Bytes of the region that holds one tensor of `type` for each parameter of a rank with `layers` layers in all.
-std::int64_t ParameterRegionBytes(const StepShapes& shapes, const ModelSpec& model, RankPlace place, std::int64_t layers, DType type);
+// Bytes of the region that holds one tensor of `type` for each parameter of a rank with `layers` layers in
+// all.
+std::int64_t ParameterRegionBytes(const StepShapes& shapes, const ModelSpec& model, RankPlace place,
+                                  std::int64_t layers, DType type);
 
 }  // namespace autocfg

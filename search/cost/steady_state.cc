@@ -13,13 +13,17 @@ namespace {
 // Forwards of a rank, over all its chunks, before backwards alternate with them.
 std::int64_t Ahead(const ParallelPlan& plan, std::int64_t rank, std::int64_t microbatches) {
   switch (plan.schedule) {
-    case Schedule::kGPipe: return 0;  // its forwards and its backwards each are steady for themselves
-    case Schedule::kInterleaved: return InterleavedWarmUp(rank, plan.pp, plan.virtual_stages, microbatches);
-    default: return std::min(microbatches, plan.pp - 1 - rank);
+    case Schedule::kGPipe:
+      return 0;  // its forwards and its backwards each are steady for themselves
+    case Schedule::kInterleaved:
+      return InterleavedWarmUp(rank, plan.pp, plan.virtual_stages, microbatches);
+    default:
+      return std::min(microbatches, plan.pp - 1 - rank);
   }
 }
 
-// By how much the last `window` of `ends` are later than the `window` before, each one than its counterpart; empty where that differs.
+// By how much the last `window` of `ends` are later than the `window` before, each one than its counterpart;
+// empty where that differs.
 class Shift {
  public:
   void Add(std::span<const double> ends, std::int64_t window) {
@@ -40,14 +44,17 @@ class Shift {
 };
 
 // What a further period of microbatches adds to the run; empty where it is not steady.
-std::optional<double> PeriodSeconds(const ParallelPlan& plan, std::int64_t microbatches, std::int64_t period, const PipelineRun& run) {
+std::optional<double> PeriodSeconds(const ParallelPlan& plan, std::int64_t microbatches, std::int64_t period,
+                                    const PipelineRun& run) {
   Shift forwards, backwards;
   const std::int64_t window = period * plan.virtual_stages;
   for (std::int64_t r = 0; r < plan.pp; ++r) {
     const ComputeEnds& rank = run.ranks[static_cast<std::size_t>(r)];
-    const std::int64_t alternating = static_cast<std::int64_t>(rank.backwards.size()) - Ahead(plan, r, microbatches);
+    const std::int64_t alternating =
+        static_cast<std::int64_t>(rank.backwards.size()) - Ahead(plan, r, microbatches);
     forwards.Add(rank.forwards, window);
-    (plan.schedule == Schedule::kGPipe ? backwards : forwards).Add(std::span(rank.backwards).first(static_cast<std::size_t>(alternating)), window);
+    (plan.schedule == Schedule::kGPipe ? backwards : forwards)
+        .Add(std::span(rank.backwards).first(static_cast<std::size_t>(alternating)), window);
   }
   if (plan.schedule != Schedule::kGPipe) return forwards.Get();
   if (!forwards.Get() || !backwards.Get()) return std::nullopt;
@@ -56,7 +63,8 @@ std::optional<double> PeriodSeconds(const ParallelPlan& plan, std::int64_t micro
 
 }  // namespace
 
-PipelineRun ExtendSteadyState(const ParallelPlan& plan, std::int64_t microbatches, const std::function<PipelineRun(std::int64_t)>& run) {
+PipelineRun ExtendSteadyState(const ParallelPlan& plan, std::int64_t microbatches,
+                              const std::function<PipelineRun(std::int64_t)>& run) {
   // The order of stages repeats after a group of pp microbatches, the use of buffers after two computes.
   const std::int64_t period = plan.pp % 2 == 0 ? plan.pp : 2 * plan.pp;
   // Long enough for two periods between the first forwards and the last backwards of every rank.

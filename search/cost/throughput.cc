@@ -4,8 +4,8 @@
 
 namespace autocfg {
 
-Throughput ThroughputOf(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster, const ParallelPlan& plan,
-                        double step_time_s) {
+Throughput ThroughputOf(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster,
+                        const ParallelPlan& plan, double step_time_s) {
   Throughput rates;
   const std::optional<double> peak =
       cluster.groups.empty() ? std::nullopt : PeakFlops(cluster.groups.front().device, workload.precision);

@@ -18,9 +18,9 @@ struct Throughput {
   std::optional<double> mfu;  // model FLOPs over the device's peak; empty where the peak is not known
 };
 
-// Of a step of `step_time_s` seconds; all zero where that is not positive. Requires a legal plan and a cluster with a node group; the peak
-// is its first group's.
-Throughput ThroughputOf(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster, const ParallelPlan& plan,
-                        double step_time_s);
+// Of a step of `step_time_s` seconds; all zero where that is not positive. Requires a legal plan and a
+// cluster with a node group; the peak is its first group's.
+Throughput ThroughputOf(const ModelSpec& model, const Workload& workload, const ClusterSpec& cluster,
+                        const ParallelPlan& plan, double step_time_s);
 
 }  // namespace autocfg

@@ -53,16 +53,20 @@ class ConfigReader {
       bool gated;
       Activation activation;
     };
-    for (const Known& known : {Known{"gelu_new", false, Activation::kGelu}, Known{"gelu_pytorch_tanh", false, Activation::kGelu},
-                               Known{"gelu", false, Activation::kGeluErf}, Known{"relu", false, Activation::kRelu},
-                               Known{"silu", true, Activation::kSwiGlu}, Known{"swish", true, Activation::kSwiGlu},
-                               Known{"gelu_new", true, Activation::kGeGlu}, Known{"gelu_pytorch_tanh", true, Activation::kGeGlu}}) {
+    for (const Known& known :
+         {Known{"gelu_new", false, Activation::kGelu}, Known{"gelu_pytorch_tanh", false, Activation::kGelu},
+          Known{"gelu", false, Activation::kGeluErf}, Known{"relu", false, Activation::kRelu},
+          Known{"silu", true, Activation::kSwiGlu}, Known{"swish", true, Activation::kSwiGlu},
+          Known{"gelu_new", true, Activation::kGeGlu},
+          Known{"gelu_pytorch_tanh", true, Activation::kGeGlu}}) {
       if (known.name == text && known.gated == gated) {
         activation = known.activation;
         return;
       }
     }
-    fields_.Fail(NotYet(name, text, gated ? "use silu, gelu_new or gelu_pytorch_tanh" : "use gelu_new, gelu_pytorch_tanh, gelu or relu"));
+    fields_.Fail(NotYet(
+        name, text,
+        gated ? "use silu, gelu_new or gelu_pytorch_tanh" : "use gelu_new, gelu_pytorch_tanh, gelu or relu"));
   }
 
   // What was wrong first. Unknown fields are passed over.
@@ -114,7 +118,8 @@ absl::Status ReadRope(ConfigReader& reader, ModelSpec& model) {
     const Json* rope = reader.Find(name);
     if (rope == nullptr) continue;
     if (!rope->is_object()) return Contradiction(fmt::format("{} must be an object", name));
-    // Of a scaling that is known, its name is kept: the rest shapes frequencies, which only training would need.
+    // Of a scaling that is known, its name is kept: the rest shapes frequencies, which only training would
+    // need.
     for (const char* key : {"rope_type", "type"}) {
       const auto type = rope->find(key);
       if (type != rope->end() && type->is_string() && IsRopeScaling(type->get_ref<const std::string&>())) {
@@ -124,12 +129,14 @@ absl::Status ReadRope(ConfigReader& reader, ModelSpec& model) {
     for (const auto& [key, value] : rope->items()) {
       if (key == "rope_theta" && value.is_number() && value.get<double>() > 0) {
         model.rope_theta = value.get<double>();
-      } else if (((key == "rope_type" || key == "type") && value == "default") || (key == "partial_rotary_factor" && value == 1.0)) {
+      } else if (((key == "rope_type" || key == "type") && value == "default") ||
+                 (key == "partial_rotary_factor" && value == 1.0)) {
         continue;
       } else if (key == "partial_rotary_factor") {
         return NotYet(fmt::format("{}.{}", name, key), value, "use 1, which rotates whole heads");
       } else if (model.rope_scaling.empty()) {
-        return NotYet(fmt::format("{}.{}", name, Printable(key)), value, "remove it to train with the frequencies of rope_theta alone");
+        return NotYet(fmt::format("{}.{}", name, Printable(key)), value,
+                      "remove it to train with the frequencies of rope_theta alone");
       }
     }
   }
@@ -170,7 +177,8 @@ absl::StatusOr<ModelSpec> ImportLlama(const Json& json) {
   if (absl::Status status = reader.Finish(); !status.ok()) return status;
   if (!rope.ok()) return rope;
   if (attention_bias != mlp_bias) {
-    return NotYet(attention_bias ? "attention_bias" : "mlp_bias", true, "set attention_bias and mlp_bias alike");
+    return NotYet(attention_bias ? "attention_bias" : "mlp_bias", true,
+                  "set attention_bias and mlp_bias alike");
   }
   model.bias = attention_bias;
   return model;
@@ -184,7 +192,8 @@ absl::Status CheckArchitectures(const Json& json) {
   for (const Json& name : *found) {
     if (!name.is_string()) return Contradiction("architectures must be a list of names");
     if (name != "GPT2LMHeadModel" && name != "LlamaForCausalLM")
-      return NotYet("architectures", name, "use GPT2LMHeadModel or LlamaForCausalLM, a language model that predicts the next token");
+      return NotYet("architectures", name,
+                    "use GPT2LMHeadModel or LlamaForCausalLM, a language model that predicts the next token");
   }
   return absl::OkStatus();
 }
@@ -195,13 +204,16 @@ bool IsHuggingFaceConfig(const Json& json) {
   if (!json.is_object()) return false;
   if (json.contains("model_type")) return true;
   // One that lacks it, rather than a file of our own.
-  return !json.contains("layers") && (json.contains("architectures") || json.contains("num_hidden_layers") || json.contains("n_layer"));
+  return !json.contains("layers") &&
+         (json.contains("architectures") || json.contains("num_hidden_layers") || json.contains("n_layer"));
 }
 
 absl::StatusOr<ModelSpec> ImportHuggingFace(const Json& json) {
   if (!json.is_object()) return Contradiction("it must be a JSON object");
-  if (json.size() > kMaxFields) return Contradiction(fmt::format("it has {} fields; at most {} are read", json.size(), kMaxFields));
-  if (const auto quantized = json.find("quantization_config"); quantized != json.end() && !quantized->is_null()) {
+  if (json.size() > kMaxFields)
+    return Contradiction(fmt::format("it has {} fields; at most {} are read", json.size(), kMaxFields));
+  if (const auto quantized = json.find("quantization_config");
+      quantized != json.end() && !quantized->is_null()) {
     return NotYet("quantization_config", *quantized, "remove it to train in the precision asked for");
   }
   const auto type = json.find("model_type");
@@ -217,7 +229,8 @@ absl::StatusOr<ModelSpec> ImportHuggingFace(const Json& json) {
   }
   if (!model.ok()) return model.status();
   if (absl::Status status = CheckArchitectures(json); !status.ok()) return status;
-  if (const auto name = json.find("_name_or_path"); name != json.end() && name->is_string()) model->name = name->get<std::string>();
+  if (const auto name = json.find("_name_or_path"); name != json.end() && name->is_string())
+    model->name = name->get<std::string>();
   if (model->name.empty()) model->name = type->get<std::string>();
   FillDefaults(*model);
   if (absl::Status status = Validate(*model); !status.ok()) return status;

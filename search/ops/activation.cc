@@ -5,7 +5,8 @@
 namespace autocfg {
 namespace {
 
-constexpr std::array<std::string_view, kActivationCount> kNames = {"gelu", "gelu_erf", "relu", "swiglu", "geglu"};
+constexpr std::array<std::string_view, kActivationCount> kNames = {"gelu", "gelu_erf", "relu", "swiglu",
+                                                                   "geglu"};
 
 }  // namespace
 

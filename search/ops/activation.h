@@ -7,8 +7,8 @@
 
 namespace autocfg {
 
-// gelu: the tanh form (Hendrycks & Gimpel 2016); gelu_erf: its exact form; swiglu and geglu: f(gate) * up with f = silu and gelu (tanh form)
-// (Shazeer 2020), whose input is twice as wide: all gates, then all ups.
+// gelu: the tanh form (Hendrycks & Gimpel 2016); gelu_erf: its exact form; swiglu and geglu: f(gate) * up
+// with f = silu and gelu (tanh form) (Shazeer 2020), whose input is twice as wide: all gates, then all ups.
 enum class Activation : std::uint8_t { kGelu, kGeluErf, kRelu, kSwiGlu, kGeGlu };
 inline constexpr int kActivationCount = static_cast<int>(Activation::kGeGlu) + 1;
 

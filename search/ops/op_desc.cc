@@ -43,27 +43,37 @@ constexpr std::array<KindFacts, kOpKindCount> kKinds = {{
     {"all_gather", 1},
 }};
 
-constexpr std::array<std::string_view, kEpilogueCount> kEpilogues = {"none",          "bias",     "activation", "activation_gradient",
-                                                                       "bias_gradient", "residual"};
+constexpr std::array<std::string_view, kEpilogueCount> kEpilogues = {
+    "none", "bias", "activation", "activation_gradient", "bias_gradient", "residual"};
 
-constexpr std::array<std::string_view, 6> kGroups = {"none", "tensor", "data", "pipeline", "embedding", "world"};
+constexpr std::array<std::string_view, 6> kGroups = {"none",     "tensor",    "data",
+                                                     "pipeline", "embedding", "world"};
 
 const KindFacts& FactsOf(OpKind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
 
-// Elements that a product's epilogue reads and writes beside those of the product, m rows and n columns of its result.
+// Elements that a product's epilogue reads and writes beside those of the product, m rows and n columns of
+// its result.
 double EpilogueElements(const OpDesc& op, double m, double n) {
   switch (op.epilogue) {
-    case Epilogue::kNone: return 0;
-    case Epilogue::kBias: return n;
-    case Epilogue::kActivation: return m * n + (op.bias ? n : 0);  // both pre and y are written
-    case Epilogue::kActivationGradient: return m * n;              // pre is read
-    case Epilogue::kBiasGradient: return 2 * n;                    // in and out; dy is an operand of the product
-    case Epilogue::kResidual: return m * n + (op.bias ? n : 0);    // residual is read
+    case Epilogue::kNone:
+      return 0;
+    case Epilogue::kBias:
+      return n;
+    case Epilogue::kActivation:
+      return m * n + (op.bias ? n : 0);  // both pre and y are written
+    case Epilogue::kActivationGradient:
+      return m * n;  // pre is read
+    // in and out; dy is an operand of the product
+    case Epilogue::kBiasGradient:
+      return 2 * n;
+    case Epilogue::kResidual:
+      return m * n + (op.bias ? n : 0);  // residual is read
   }
   return 0;
 }
 
-// Elements read plus elements written, each tensor once; token ids and targets count as elements of the op's type.
+// Elements read plus elements written, each tensor once; token ids and targets count as elements of the op's
+// type.
 double MinElements(const OpDesc& op) {
   const double a = static_cast<double>(op.dims[0]);
   const double b = static_cast<double>(op.dims[1]);
@@ -72,38 +82,70 @@ double MinElements(const OpDesc& op) {
   const double g = static_cast<double>(op.dims[4]);
   const double wide = IsGated(op.activation) ? 2 : 1;  // width of an activation's input over its result's
   switch (op.kind) {
-    case OpKind::kMatmul: return a * c + c * b + (op.accumulate ? 2 : 1) * a * b + EpilogueElements(op, a, b);
-    case OpKind::kLayerNormForward: return 2 * a * b + 2 * b + 2 * a;   // x, y; weight, bias; mean, rstd
-    case OpKind::kLayerNormBackward: return 3 * a * b + 5 * b + 2 * a;  // dy, x, dx; weight, two sums in and out
-    case OpKind::kBiasResidual: return 3 * a * b + b;
-    case OpKind::kRmsNormForward: return 2 * a * b + b + a;       // x, y; weight; rstd
-    case OpKind::kRmsNormBackward: return 3 * a * b + 3 * b + a;  // dy, x, dx; weight, one sum in and out
-    case OpKind::kResidualAdd: return 3 * a * b;
-    case OpKind::kActivationForward: return (wide + 1) * a * b + (op.bias ? wide * (a * b + b) : 0);  // a bias writes x again
-    case OpKind::kActivationBackward: return (2 * wide + 1) * a * b;                                  // x, dy; dx
-    case OpKind::kRope: return 2 * a * b * c;
-    case OpKind::kAttentionForward: return 2 * a * b * (c + g) * d + a * b * c;   // q, k, v, out; log-sum-exp
-    case OpKind::kAttentionBackward: return 4 * a * b * (c + g) * d + a * b * c;  // and their gradients
+    case OpKind::kMatmul:
+      return a * c + c * b + (op.accumulate ? 2 : 1) * a * b + EpilogueElements(op, a, b);
+    case OpKind::kLayerNormForward:
+      return 2 * a * b + 2 * b + 2 * a;  // x, y; weight, bias; mean, rstd
+    // dy, x, dx; weight, two sums in and out
+    case OpKind::kLayerNormBackward:
+      return 3 * a * b + 5 * b + 2 * a;
+    case OpKind::kBiasResidual:
+      return 3 * a * b + b;
+    case OpKind::kRmsNormForward:
+      return 2 * a * b + b + a;  // x, y; weight; rstd
+    case OpKind::kRmsNormBackward:
+      return 3 * a * b + 3 * b + a;  // dy, x, dx; weight, one sum in and out
+    case OpKind::kResidualAdd:
+      return 3 * a * b;
+    // a bias writes x again
+    case OpKind::kActivationForward:
+      return (wide + 1) * a * b + (op.bias ? wide * (a * b + b) : 0);
+    // x, dy; dx
+    case OpKind::kActivationBackward:
+      return (2 * wide + 1) * a * b;
+    case OpKind::kRope:
+      return 2 * a * b * c;
+    case OpKind::kAttentionForward:
+      return 2 * a * b * (c + g) * d + a * b * c;  // q, k, v, out; log-sum-exp
+    case OpKind::kAttentionBackward:
+      return 4 * a * b * (c + g) * d + a * b * c;  // and their gradients
     // The scores: written by one product, read and written by the softmax, read by the other product.
-    case OpKind::kUnfusedAttentionForward: return 2 * a * b * (c + g) * d + 4 * a * c * b * b;
-    // Two products read what the forward kept and write or read a gradient, the softmax turns one into the other.
-    case OpKind::kUnfusedAttentionBackward: return 4 * a * b * (c + g) * d + 7 * a * c * b * b;
-    case OpKind::kEmbeddingForward: return 2 * a * b + a;
-    case OpKind::kEmbeddingBackward: return 3 * a * b + a;
-    case OpKind::kPositionForward: return 2 * a * b;
-    case OpKind::kPositionBackward: return a * b;
-    case OpKind::kCrossEntropyMax: return a * b + a;
-    case OpKind::kCrossEntropySum: return 2 * a * b + 4 * a;   // logits in and out; max, target, two sums
-    case OpKind::kCrossEntropyLoss: return 3 * a;
-    case OpKind::kCrossEntropyBackward: return 2 * a * b + 3 * a;
-    case OpKind::kFill: return a;
-    case OpKind::kSumOfSquares: return a;
-    case OpKind::kAdamW: return 7 * a;  // weight, gradient, two moments in; weight, moments out (see MinBytes)
+    case OpKind::kUnfusedAttentionForward:
+      return 2 * a * b * (c + g) * d + 4 * a * c * b * b;
+    // Two products read what the forward kept and write or read a gradient, the softmax turns one into the
+    // other.
+    case OpKind::kUnfusedAttentionBackward:
+      return 4 * a * b * (c + g) * d + 7 * a * c * b * b;
+    case OpKind::kEmbeddingForward:
+      return 2 * a * b + a;
+    case OpKind::kEmbeddingBackward:
+      return 3 * a * b + a;
+    case OpKind::kPositionForward:
+      return 2 * a * b;
+    case OpKind::kPositionBackward:
+      return a * b;
+    case OpKind::kCrossEntropyMax:
+      return a * b + a;
+    case OpKind::kCrossEntropySum:
+      return 2 * a * b + 4 * a;  // logits in and out; max, target, two sums
+    case OpKind::kCrossEntropyLoss:
+      return 3 * a;
+    case OpKind::kCrossEntropyBackward:
+      return 2 * a * b + 3 * a;
+    case OpKind::kFill:
+      return a;
+    case OpKind::kSumOfSquares:
+      return a;
+    // weight, gradient, two moments in; weight, moments out (see MinBytes)
+    case OpKind::kAdamW:
+      return 7 * a;
     case OpKind::kAllReduceSum:
-    case OpKind::kAllReduceMax: return 2 * a;
+    case OpKind::kAllReduceMax:
+      return 2 * a;
     case OpKind::kSend:
     case OpKind::kRecv:
-    case OpKind::kAllGather: return a;
+    case OpKind::kAllGather:
+      return a;
   }
   return 0;
 }
@@ -150,7 +192,8 @@ int DimCount(OpKind kind) { return FactsOf(kind).dims; }
 std::string ToString(const OpDesc& op) {
   std::string text = fmt::format("{} {}", Name(op.kind), Name(op.dtype));
   if (op.kind == OpKind::kMatmul) {
-    text += fmt::format(" {}{}{}", op.transpose_a ? 't' : 'n', op.transpose_b ? 't' : 'n', op.accumulate ? " acc" : "");
+    text += fmt::format(" {}{}{}", op.transpose_a ? 't' : 'n', op.transpose_b ? 't' : 'n',
+                        op.accumulate ? " acc" : "");
     if (op.epilogue != Epilogue::kNone) text += fmt::format(" {}", Name(op.epilogue));
   }
   if (HasActivation(op)) text += fmt::format(" {}", Name(op.activation));
@@ -166,18 +209,24 @@ std::string ToString(const OpDesc& op) {
 double Flops(const OpDesc& op) {
   const auto dim = [&op](std::size_t i) { return static_cast<double>(op.dims[i]); };
   switch (op.kind) {
-    case OpKind::kMatmul: return 2 * dim(0) * dim(1) * dim(2);
+    case OpKind::kMatmul:
+      return 2 * dim(0) * dim(1) * dim(2);
     case OpKind::kUnfusedAttentionForward:
-    case OpKind::kAttentionForward: return 4 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
-    case OpKind::kUnfusedAttentionBackward: return 8 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
-    case OpKind::kAttentionBackward: return 10 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
-    default: return 0;
+    case OpKind::kAttentionForward:
+      return 4 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
+    case OpKind::kUnfusedAttentionBackward:
+      return 8 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
+    case OpKind::kAttentionBackward:
+      return 10 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
+    default:
+      return 0;
   }
 }
 
 double MinBytes(const OpDesc& op) {
   // Two bytes of weight, read and written; gradient, moments and copy of four bytes.
-  if (op.kind == OpKind::kAdamW && op.master_weights) return static_cast<double>(op.dims[0]) * (2 + 4 + 6 * 4);
+  if (op.kind == OpKind::kAdamW && op.master_weights)
+    return static_cast<double>(op.dims[0]) * (2 + 4 + 6 * 4);
   return MinElements(op) * static_cast<double>(SizeOf(op.dtype));
 }
 
@@ -188,10 +237,11 @@ std::size_t OpDescHash::operator()(const OpDesc& op) const noexcept {
     hash *= 0xff51afd7ed558ccdu;
     hash ^= hash >> 32;
   };
-  mix(static_cast<std::uint64_t>(op.kind) | static_cast<std::uint64_t>(op.dtype) << 8 | static_cast<std::uint64_t>(op.epilogue) << 12 |
-      static_cast<std::uint64_t>(op.transpose_a) << 16 | static_cast<std::uint64_t>(op.transpose_b) << 17 |
-      static_cast<std::uint64_t>(op.accumulate) << 18 | static_cast<std::uint64_t>(op.bias) << 19 |
-      static_cast<std::uint64_t>(op.master_weights) << 20 | static_cast<std::uint64_t>(op.activation) << 21 | static_cast<std::uint64_t>(op.group) << 24 |
+  mix(static_cast<std::uint64_t>(op.kind) | static_cast<std::uint64_t>(op.dtype) << 8 |
+      static_cast<std::uint64_t>(op.epilogue) << 12 | static_cast<std::uint64_t>(op.transpose_a) << 16 |
+      static_cast<std::uint64_t>(op.transpose_b) << 17 | static_cast<std::uint64_t>(op.accumulate) << 18 |
+      static_cast<std::uint64_t>(op.bias) << 19 | static_cast<std::uint64_t>(op.master_weights) << 20 |
+      static_cast<std::uint64_t>(op.activation) << 21 | static_cast<std::uint64_t>(op.group) << 24 |
       static_cast<std::uint64_t>(static_cast<std::uint32_t>(op.group_size)) << 32);
   for (std::int64_t dim : op.dims) mix(static_cast<std::uint64_t>(dim));
   return static_cast<std::size_t>(hash);

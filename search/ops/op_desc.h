@@ -1,10 +1,11 @@
-// One operation that a rank issues: its kind, its sizes, its element type. layer_ops lists them for a plan, the
-// dry device records them, a calibration job carries them and answers with their times.
-// Plain values, thread-safe.
+// One operation that a rank issues: its kind, its sizes, its element type. layer_ops lists them for a plan,
+// the dry device records them, a calibration job carries them and answers with their times. Plain values,
+// thread-safe.
 //
-// The letters of `dims`, by kind (T tokens = micro_batch x S, S sequence, H row width, N local heads, G local key-value heads,
-// D head dimension, F feed-forward width, V local vocabulary, n elements):
-//   kMatmul                              {m, n, k}: C[m,n] (+)= op(A)[m,k] op(B)[k,n], and what its epilogue says
+// The letters of `dims`, by kind (T tokens = micro_batch x S, S sequence, H row width, N local heads, G local
+// key-value heads, D head dimension, F feed-forward width, V local vocabulary, n elements):
+//   kMatmul                              {m, n, k}: C[m,n] (+)= op(A)[m,k] op(B)[k,n], and what its epilogue
+//                                        says
 //   k{LayerNorm,RmsNorm}{Forward,Backward}  {T, H}
 //   kBiasResidual, kResidualAdd, kPosition{Forward,Backward}   {T, width}
 //   kActivation{Forward,Backward}        {T, F}: F is the width of the result, gates and ups are 2F wide
@@ -64,7 +65,8 @@ enum class OpKind : std::uint8_t {
 };
 inline constexpr int kOpKindCount = static_cast<int>(OpKind::kAllGather) + 1;
 
-// What a matrix product does besides, while its operands and results are at hand. Each has one form of the product.
+// What a matrix product does besides, while its operands and results are at hand. Each has one form of the
+// product.
 enum class Epilogue : std::uint8_t {
   kNone,
   kBias,                // c = a b + bias; nothing transposed
@@ -81,11 +83,11 @@ enum class CommGroup : std::uint8_t { kNone, kTensor, kData, kPipeline, kEmbeddi
 struct OpDesc {
   OpKind kind = OpKind::kMatmul;
   DType dtype = DType::kF32;
-  bool transpose_a = false;  // kMatmul only
-  bool transpose_b = false;  // kMatmul only
-  bool accumulate = false;   // kMatmul: C += rather than C =
+  bool transpose_a = false;             // kMatmul only
+  bool transpose_b = false;             // kMatmul only
+  bool accumulate = false;              // kMatmul: C += rather than C =
   Epilogue epilogue = Epilogue::kNone;  // kMatmul only
-  bool bias = false;         // TakesBias only: a bias is added first
+  bool bias = false;                    // TakesBias only: a bias is added first
   bool master_weights = false;  // kAdamW: a copy of the weights in the optimizer's type is updated too
   Activation activation = Activation::kGelu;  // where HasActivation; elsewhere as it is here
   CommGroup group = CommGroup::kNone;
@@ -95,9 +97,10 @@ struct OpDesc {
   auto operator<=>(const OpDesc&) const = default;
 };
 
-std::string_view Name(OpKind kind);         // "matmul", "layer_norm_forward", ...
-std::string_view Name(CommGroup group);     // "none", "tensor", "data", "pipeline", "embedding", "world"
-std::string_view Name(Epilogue epilogue);   // "none", "bias", "activation", "activation_gradient", "bias_gradient", "residual"
+std::string_view Name(OpKind kind);      // "matmul", "layer_norm_forward", ...
+std::string_view Name(CommGroup group);  // "none", "tensor", "data", "pipeline", "embedding", "world"
+// "none", "bias", "activation", "activation_gradient", "bias_gradient", "residual"
+std::string_view Name(Epilogue epilogue);
 std::optional<OpKind> ParseOpKind(std::string_view name);
 std::optional<CommGroup> ParseCommGroup(std::string_view name);
 std::optional<Epilogue> ParseEpilogue(std::string_view name);
@@ -105,16 +108,18 @@ int DimCount(OpKind kind);  // how many of `dims` the kind uses; the others are 
 
 // Whether the op is one with an activation: a gated one by itself, any other in a product's epilogue.
 constexpr bool HasActivation(const OpDesc& op) {
-  return op.kind == OpKind::kActivationForward || op.kind == OpKind::kActivationBackward || op.epilogue == Epilogue::kActivation ||
-         op.epilogue == Epilogue::kActivationGradient;
+  return op.kind == OpKind::kActivationForward || op.kind == OpKind::kActivationBackward ||
+         op.epilogue == Epilogue::kActivation || op.epilogue == Epilogue::kActivationGradient;
 }
 // Whether the op is one that adds a bias or not, as OpDesc::bias says.
 constexpr bool TakesBias(const OpDesc& op) {
-  return op.kind == OpKind::kActivationForward || op.epilogue == Epilogue::kActivation || op.epilogue == Epilogue::kResidual;
+  return op.kind == OpKind::kActivationForward || op.epilogue == Epilogue::kActivation ||
+         op.epilogue == Epilogue::kResidual;
 }
 constexpr bool IsCommunication(OpKind kind) { return kind >= OpKind::kAllReduceSum; }
 
-// Sets transpose_a, transpose_b and accumulate to those of the product's epilogue; kNone leaves them as they are.
+// Sets transpose_a, transpose_b and accumulate to those of the product's epilogue; kNone leaves them as they
+// are.
 void SetEpilogue(OpDesc& op, Epilogue epilogue);
 
 // One line, e.g. "matmul fp32 nt acc 512x768x3072", "matmul fp32 nn activation gelu bias 512x3072x768",
@@ -123,7 +128,8 @@ void SetEpilogue(OpDesc& op, Epilogue epilogue);
 std::string ToString(const OpDesc& op);
 
 // Floating-point operations of the op: 2mnk for a matrix product; for attention 4*B*N*S*S*D forward and
-// 10*B*N*S*S*D backward (scores are computed again), full rather than causal; 0 for all other kinds. An epilogue adds none.
+// 10*B*N*S*S*D backward (scores are computed again), full rather than causal; 0 for all other kinds. An
+// epilogue adds none.
 double Flops(const OpDesc& op);
 
 // Bytes that the op must at least read and write once, from its dims and element type.

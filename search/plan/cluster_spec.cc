@@ -42,44 +42,54 @@ struct Figure {
 
 absl::Status CheckFigure(std::string_view group, const Figure& figure) {
   if (!std::isfinite(figure.value) || figure.value < 0) {
-    return Invalid(group, figure.field, fmt::format("is {}; it must be a finite number, not negative", figure.value));
+    return Invalid(group, figure.field,
+                   fmt::format("is {}; it must be a finite number, not negative", figure.value));
   }
   const std::string unit = figure.unit.empty() ? "" : fmt::format(", in {}", figure.unit);
   if (figure.value > figure.most) {
-    return Invalid(group, figure.field, fmt::format("is {:g}; at most {:g} is possible{}", figure.value, figure.most, unit));
+    return Invalid(group, figure.field,
+                   fmt::format("is {:g}; at most {:g} is possible{}", figure.value, figure.most, unit));
   }
   if (figure.value > 0 && figure.value < figure.least) {
-    return Invalid(group, figure.field, fmt::format("is {:g}; at least {:g} is needed{}", figure.value, figure.least, unit));
+    return Invalid(group, figure.field,
+                   fmt::format("is {:g}; at least {:g} is needed{}", figure.value, figure.least, unit));
   }
   return absl::OkStatus();
 }
 
 absl::Status ValidateMemory(std::string_view group, const DeviceSpec& device) {
   if (device.memory_bytes < 0 || device.memory_bytes > kMaxMemoryBytes) {
-    return Invalid(group, "memory_bytes", fmt::format("is {}; it must be from 0 to {}", device.memory_bytes, kMaxMemoryBytes));
+    return Invalid(group, "memory_bytes",
+                   fmt::format("is {}; it must be from 0 to {}", device.memory_bytes, kMaxMemoryBytes));
   }
   if (device.kind == DeviceKind::kCuda && device.memory_bytes < kMinGpuMemoryBytes) {
-    return Invalid(group, "memory_bytes",
-                   fmt::format("is {}; a GPU has at least {}, in bytes", device.memory_bytes, kMinGpuMemoryBytes));
+    return Invalid(
+        group, "memory_bytes",
+        fmt::format("is {}; a GPU has at least {}, in bytes", device.memory_bytes, kMinGpuMemoryBytes));
   }
   if (device.overhead_bytes < 0 || device.overhead_bytes > device.memory_bytes) {
     return Invalid(group, "overhead_bytes",
-                   fmt::format("is {}; it must be from 0 to memory_bytes, {}", device.overhead_bytes, device.memory_bytes));
+                   fmt::format("is {}; it must be from 0 to memory_bytes, {}", device.overhead_bytes,
+                               device.memory_bytes));
   }
   return absl::OkStatus();
 }
 
-// A rank that shares its core is one of this machine, where op times are measured so; what is described has a core or GPU for each.
+// A rank that shares its core is one of this machine, where op times are measured so; what is described has a
+// core or GPU for each.
 absl::Status ValidateRanksPerCore(std::string_view index, const NodeGroup& group, bool local) {
   const double ranks = group.ranks_per_core;
   if (!local && ranks != 1) {
     return Invalid(index, "ranks_per_core",
-                   fmt::format("is {:g}, but each rank of a described cluster has a core or GPU of its own; leave it out (--cluster local:1xN is "
+                   fmt::format("is {:g}, but each rank of a described cluster has a core or GPU of its own; "
+                               "leave it out (--cluster local:1xN is "
                                "for N ranks that share this machine's cores)",
                                ranks));
   }
   if (!std::isfinite(ranks) || ranks < 1 || ranks > static_cast<double>(group.gpus_per_node)) {
-    return Invalid(index, "ranks_per_core", fmt::format("is {:g}; it must be from 1 to gpus_per_node, {}", ranks, group.gpus_per_node));
+    return Invalid(
+        index, "ranks_per_core",
+        fmt::format("is {:g}; it must be from 1 to gpus_per_node, {}", ranks, group.gpus_per_node));
   }
   return absl::OkStatus();
 }
@@ -92,12 +102,15 @@ absl::Status ValidateGroup(std::string_view index, const NodeGroup& group, bool 
   }
   if (absl::Status status = ValidateMemory(index, device); !status.ok()) return status;
   if (device.multiprocessors < 0 || device.multiprocessors > kMaxCount) {
-    return Invalid(index, "multiprocessors", fmt::format("is {}; it must be from 0 to {}", device.multiprocessors, kMaxCount));
+    return Invalid(index, "multiprocessors",
+                   fmt::format("is {}; it must be from 0 to {}", device.multiprocessors, kMaxCount));
   }
-  constexpr std::string_view kRate = "FLOP per second", kBandwidth = "bytes per second", kTime = "seconds", kShare = "";
+  constexpr std::string_view kRate = "FLOP per second", kBandwidth = "bytes per second", kTime = "seconds",
+                             kShare = "";
   const DeviceEfficiency& efficiency = device.efficiency;
   for (const Figure& figure :
-       {Figure{"memory_bytes_per_s", device.memory_bytes_per_s, kMinBytesPerSecond, kMaxBytesPerSecond, kBandwidth},
+       {Figure{"memory_bytes_per_s", device.memory_bytes_per_s, kMinBytesPerSecond, kMaxBytesPerSecond,
+               kBandwidth},
         Figure{"flops_per_s.fp64", device.flops_per_s_fp64, kMinFlopsPerSecond, kMaxFlopsPerSecond, kRate},
         Figure{"flops_per_s.fp32", device.flops_per_s_fp32, kMinFlopsPerSecond, kMaxFlopsPerSecond, kRate},
         Figure{"flops_per_s.bf16", device.flops_per_s_bf16, kMinFlopsPerSecond, kMaxFlopsPerSecond, kRate},
@@ -110,8 +123,10 @@ absl::Status ValidateGroup(std::string_view index, const NodeGroup& group, bool 
         Figure{"efficiency.intra_node", efficiency.intra_node, kMinFraction, 1, kShare},
         Figure{"efficiency.inter_node", efficiency.inter_node, kMinFraction, 1, kShare},
         Figure{"efficiency.op_overhead_s", efficiency.op_overhead_s.value_or(0), 0, kMaxSeconds, kTime},
-        Figure{"intra_node_bytes_per_s", group.intra_node_bytes_per_s, kMinBytesPerSecond, kMaxBytesPerSecond, kBandwidth},
-        Figure{"inter_node_bytes_per_s", group.inter_node_bytes_per_s, kMinBytesPerSecond, kMaxBytesPerSecond, kBandwidth},
+        Figure{"intra_node_bytes_per_s", group.intra_node_bytes_per_s, kMinBytesPerSecond, kMaxBytesPerSecond,
+               kBandwidth},
+        Figure{"inter_node_bytes_per_s", group.inter_node_bytes_per_s, kMinBytesPerSecond, kMaxBytesPerSecond,
+               kBandwidth},
         Figure{"intra_node_latency_s", group.intra_node_latency_s.value_or(0), 0, kMaxSeconds, kTime},
         Figure{"inter_node_latency_s", group.inter_node_latency_s.value_or(0), 0, kMaxSeconds, kTime}}) {
     if (absl::Status status = CheckFigure(index, figure); !status.ok()) return status;
@@ -122,7 +137,8 @@ absl::Status ValidateGroup(std::string_view index, const NodeGroup& group, bool 
 // Names are printed as they are.
 absl::Status ValidateName(std::string_view field, std::string_view name) {
   if (name.size() > kMaxNameBytes) {
-    return Invalid("", field, fmt::format("has {} bytes; at most {} are allowed", name.size(), kMaxNameBytes));
+    return Invalid("", field,
+                   fmt::format("has {} bytes; at most {} are allowed", name.size(), kMaxNameBytes));
   }
   if (std::any_of(name.begin(), name.end(), [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; })) {
     return Invalid("", field, "has a control character, such as a line break; leave it out");
@@ -156,8 +172,10 @@ absl::Status Validate(const ClusterSpec& cluster) {
   if (absl::Status status = ValidateName("name", cluster.name); !status.ok()) return status;
   for (std::size_t i = 0; i < cluster.groups.size(); ++i) {
     const std::string index = cluster.groups.size() == 1 ? "" : fmt::format("node group {}: ", i);
-    if (absl::Status status = ValidateName("device.name", cluster.groups[i].device.name); !status.ok()) return status;
-    if (absl::Status status = ValidateGroup(index, cluster.groups[i], cluster.local); !status.ok()) return status;
+    if (absl::Status status = ValidateName("device.name", cluster.groups[i].device.name); !status.ok())
+      return status;
+    if (absl::Status status = ValidateGroup(index, cluster.groups[i], cluster.local); !status.ok())
+      return status;
   }
   return absl::OkStatus();
 }

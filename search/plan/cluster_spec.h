@@ -12,16 +12,18 @@ namespace autocfg {
 
 enum class DeviceKind : std::uint8_t { kCpu, kCuda };
 
-// What of its peak figures a device reaches. 0 = not known, but for matmul_k_half, where it means none; an overhead of 0 is one that is known. The figures of the
-// presets are first estimates (search/data/devices names the source of each); measured clusters replace them.
+// What of its peak figures a device reaches. 0 = not known, but for matmul_k_half, where it means none; an
+// overhead of 0 is one that is known. The figures of the presets are first estimates (search/data/devices
+// names the source of each); measured clusters replace them.
 struct DeviceEfficiency {
-  double matmul = 0;             // of the peak rate: large, aligned matrix products
-  double matmul_k_half = 0;      // inner dimension k0 at which half of that is left: rate x k / (k + k0)
-  double attention_forward = 0;  // of the peak rate: fused attention, counting full scores: up to 2, as causality skips half
+  double matmul = 0;         // of the peak rate: large, aligned matrix products
+  double matmul_k_half = 0;  // inner dimension k0 at which half of that is left: rate x k / (k + k0)
+  // of the peak rate: fused attention, counting full scores: up to 2, as causality skips half
+  double attention_forward = 0;
   double attention_backward = 0;
-  double memory = 0;             // of memory_bytes_per_s: ops bound by memory
-  double intra_node = 0;         // of intra_node_bytes_per_s: collectives' bus bandwidth, and messages
-  double inter_node = 0;         // of inter_node_bytes_per_s: the same
+  double memory = 0;      // of memory_bytes_per_s: ops bound by memory
+  double intra_node = 0;  // of intra_node_bytes_per_s: collectives' bus bandwidth, and messages
+  double inter_node = 0;  // of inter_node_bytes_per_s: the same
   std::optional<double> op_overhead_s = {};  // added to every op: launch, and the ramp up and down
 
   bool operator==(const DeviceEfficiency&) const = default;
@@ -30,15 +32,16 @@ struct DeviceEfficiency {
 struct DeviceSpec {
   std::string name = {};
   DeviceKind kind = DeviceKind::kCpu;
-  bool kind_assumed = false;            // its description has no kind, and no rate in a two-byte type: it was taken for a CPU
-  std::int64_t memory_bytes = 0;        // what one rank may use, all included
-  double memory_bytes_per_s = 0;        // stream bandwidth of one rank
-  double flops_per_s_fp64 = 0;          // peak matrix-product rates; 0 = not known
+  // its description has no kind, and no rate in a two-byte type: it was taken for a CPU
+  bool kind_assumed = false;
+  std::int64_t memory_bytes = 0;  // what one rank may use, all included
+  double memory_bytes_per_s = 0;  // stream bandwidth of one rank
+  double flops_per_s_fp64 = 0;    // peak matrix-product rates; 0 = not known
   double flops_per_s_fp32 = 0;
   double flops_per_s_bf16 = 0;
   double flops_per_s_fp16 = 0;
-  std::int64_t multiprocessors = 0;     // that the tiles of a matrix product are spread over; 0 = no tiles
-  std::int64_t overhead_bytes = 0;      // what the device takes of memory_bytes beside a rank's arena
+  std::int64_t multiprocessors = 0;  // that the tiles of a matrix product are spread over; 0 = no tiles
+  std::int64_t overhead_bytes = 0;   // what the device takes of memory_bytes beside a rank's arena
   DeviceEfficiency efficiency = {};
 
   bool operator==(const DeviceSpec&) const = default;
@@ -71,10 +74,11 @@ std::int64_t RankCount(const ClusterSpec& cluster);
 // The least memory of any rank's device, in bytes.
 std::int64_t MemoryCapacity(const ClusterSpec& cluster);
 
-// InvalidArgument, naming the field: no groups, a count that is not positive, a figure that is negative, not finite, or, where it is
-// known, beyond what any machine of today could have (a latency above 1 s, a fraction above 1 or below 0.001, a GPU of less than 1 MiB, a
-// bandwidth or rate of less than a million a second); a name of more than 256 bytes or with a control character; ranks_per_core below 1,
-// above gpus_per_node, or not 1 where the cluster is not local.
+// InvalidArgument, naming the field: no groups, a count that is not positive, a figure that is negative, not
+// finite, or, where it is known, beyond what any machine of today could have (a latency above 1 s, a fraction
+// above 1 or below 0.001, a GPU of less than 1 MiB, a bandwidth or rate of less than a million a second); a
+// name of more than 256 bytes or with a control character; ranks_per_core below 1, above gpus_per_node, or
+// not 1 where the cluster is not local.
 absl::Status Validate(const ClusterSpec& cluster);
 
 }  // namespace autocfg

@@ -58,12 +58,16 @@ bool SplitAddsUp(const ModelSpec& model, const ParallelPlan& plan) {
   return left == 0;
 }
 
-// The most layers that any virtual stage has, or with split=auto could have. Requires a split that is in order.
+// The most layers that any virtual stage has, or with split=auto could have. Requires a split that is in
+// order.
 std::int64_t MostLayers(const ModelSpec& model, const ParallelPlan& plan) {
   switch (plan.split) {
-    case SplitMode::kEven: return model.layers / (plan.pp * plan.virtual_stages);
-    case SplitMode::kExplicit: return *std::max_element(plan.split_layers.begin(), plan.split_layers.end());
-    case SplitMode::kAuto: return model.layers - (plan.pp * plan.virtual_stages - 1);
+    case SplitMode::kEven:
+      return model.layers / (plan.pp * plan.virtual_stages);
+    case SplitMode::kExplicit:
+      return *std::max_element(plan.split_layers.begin(), plan.split_layers.end());
+    case SplitMode::kAuto:
+      return model.layers - (plan.pp * plan.virtual_stages - 1);
   }
   return model.layers;
 }
@@ -71,18 +75,19 @@ std::int64_t MostLayers(const ModelSpec& model, const ParallelPlan& plan) {
 // Whether an explicit split says no more than split=even does.
 bool SplitsEqually(const ParallelPlan& plan) {
   return plan.split == SplitMode::kExplicit &&
-         std::adjacent_find(plan.split_layers.begin(), plan.split_layers.end(), std::not_equal_to<>()) == plan.split_layers.end();
+         std::adjacent_find(plan.split_layers.begin(), plan.split_layers.end(), std::not_equal_to<>()) ==
+             plan.split_layers.end();
 }
 
-std::string Detail(const ModelSpec& model, const Workload& workload, std::int64_t max_ranks, const ParallelPlan& plan,
-                   IllegalReason reason) {
+std::string Detail(const ModelSpec& model, const Workload& workload, std::int64_t max_ranks,
+                   const ParallelPlan& plan, IllegalReason reason) {
   switch (reason) {
     case IllegalReason::kSizeNotPositive:
-      return fmt::format("every size must be at least 1: tp={}, pp={}, dp={}, mbs={}, vpp={}, tp_overlap={}", plan.tp,
-                         plan.pp, plan.dp, plan.micro_batch, plan.virtual_stages, plan.tp_overlap);
+      return fmt::format("every size must be at least 1: tp={}, pp={}, dp={}, mbs={}, vpp={}, tp_overlap={}",
+                         plan.tp, plan.pp, plan.dp, plan.micro_batch, plan.virtual_stages, plan.tp_overlap);
     case IllegalReason::kTooManyRanks:
-      return fmt::format("tp={} x pp={} x dp={} is more than the {} ranks there are", plan.tp, plan.pp, plan.dp,
-                         max_ranks);
+      return fmt::format("tp={} x pp={} x dp={} is more than the {} ranks there are", plan.tp, plan.pp,
+                         plan.dp, max_ranks);
     case IllegalReason::kLayersNotDivisible:
       return plan.virtual_stages == 1
                  ? fmt::format("{} layers are not divisible by pp={}", model.layers, plan.pp)
@@ -105,23 +110,28 @@ std::string Detail(const ModelSpec& model, const Workload& workload, std::int64_
     case IllegalReason::kMicrobatchesNotMultipleOfStages:
       return fmt::format("schedule=interleaved needs a multiple of pp={} microbatches, not {}", plan.pp,
                          MicrobatchCount(workload, plan));
-    case IllegalReason::kParamOverlapNeedsZero: return "param_overlap=1 needs zero=1 or zero=2";
-    case IllegalReason::kZero2WithPipeline: return fmt::format("zero=2 cannot be used with pp={}", plan.pp);
+    case IllegalReason::kParamOverlapNeedsZero:
+      return "param_overlap=1 needs zero=1 or zero=2";
+    case IllegalReason::kZero2WithPipeline:
+      return fmt::format("zero=2 cannot be used with pp={}", plan.pp);
     case IllegalReason::kSplitDoesNotAddUp: {
       if (plan.split == SplitMode::kAuto) {
-        return fmt::format("split=auto cannot give each of pp={} x vpp={} stages one of {} layers", plan.pp, plan.virtual_stages,
-                           model.layers);
+        return fmt::format("split=auto cannot give each of pp={} x vpp={} stages one of {} layers", plan.pp,
+                           plan.virtual_stages, model.layers);
       }
-      const std::int64_t sum = std::accumulate(plan.split_layers.begin(), plan.split_layers.end(), std::int64_t{0});
+      const std::int64_t sum =
+          std::accumulate(plan.split_layers.begin(), plan.split_layers.end(), std::int64_t{0});
       return fmt::format(
-          "split has {} entries with {} layers in all; it needs pp={} x vpp={} entries of at least 1 that add up to {}",
+          "split has {} entries with {} layers in all; it needs pp={} x vpp={} entries of at least 1 that "
+          "add up to {}",
           plan.split_layers.size(), sum, plan.pp, plan.virtual_stages, model.layers);
     }
     case IllegalReason::kRecomputeLayersTooMany:
       return fmt::format("recompute=full:{} is more than the {} layers of a stage", plan.recompute_layers,
                          MostLayers(model, plan));
     case IllegalReason::kRanksNotDivisible:
-      return fmt::format("tp={} x pp={} x dp={} does not use up the {} ranks", plan.tp, plan.pp, plan.dp, max_ranks);
+      return fmt::format("tp={} x pp={} x dp={} does not use up the {} ranks", plan.tp, plan.pp, plan.dp,
+                         max_ranks);
   }
   return std::string(Name(reason));
 }
@@ -134,8 +144,8 @@ absl::Status Unsupported(std::string_view option, std::string_view instead) {
 
 std::string_view Name(IllegalReason reason) { return kReasonNames[static_cast<std::size_t>(reason)]; }
 
-std::optional<IllegalReason> FindIllegality(const ModelSpec& model, const Workload& workload, std::int64_t max_ranks,
-                                            const ParallelPlan& plan) {
+std::optional<IllegalReason> FindIllegality(const ModelSpec& model, const Workload& workload,
+                                            std::int64_t max_ranks, const ParallelPlan& plan) {
   using enum IllegalReason;
   if (plan.tp < 1 || plan.pp < 1 || plan.dp < 1 || plan.micro_batch < 1 || plan.virtual_stages < 1 ||
       plan.tp_overlap < 1) {
@@ -167,8 +177,8 @@ std::optional<IllegalReason> FindIllegality(const ModelSpec& model, const Worklo
   return std::nullopt;
 }
 
-std::optional<Illegality> ExplainIllegality(const ModelSpec& model, const Workload& workload, std::int64_t max_ranks,
-                                            const ParallelPlan& plan) {
+std::optional<Illegality> ExplainIllegality(const ModelSpec& model, const Workload& workload,
+                                            std::int64_t max_ranks, const ParallelPlan& plan) {
   const std::optional<IllegalReason> reason = FindIllegality(model, workload, max_ranks, plan);
   if (!reason) return std::nullopt;
   return Illegality{*reason, Detail(model, workload, max_ranks, plan, *reason)};
@@ -226,7 +236,8 @@ ParallelPlan Canonical(const ParallelPlan& plan) {
 
 absl::Status CheckPredictable(const ParallelPlan& plan) {
   const ParallelPlan c = Canonical(plan);
-  if (c.schedule == Schedule::kZeroBubbleH1) return Unsupported("schedule=zb-h1", "1f1b, gpipe or interleaved");
+  if (c.schedule == Schedule::kZeroBubbleH1)
+    return Unsupported("schedule=zb-h1", "1f1b, gpipe or interleaved");
   if (c.sequence_parallel) return Unsupported("sp=1", "sp=0");
   if (c.zero_stage > 0) return Unsupported(fmt::format("zero={}", c.zero_stage), "zero=0");
   if (c.tp_overlap > 1) return Unsupported(fmt::format("tp_overlap={}", c.tp_overlap), "tp_overlap=1");
@@ -240,8 +251,8 @@ absl::Status CheckEngineSupports(const ParallelPlan& plan) {
   const ParallelPlan c = Canonical(plan);
   if (absl::Status status = CheckPredictable(plan); !status.ok()) return status;
   const auto predicted_only = [](std::string_view option, std::string_view instead) {
-    return absl::UnimplementedError(
-        fmt::format("plan: {} can be predicted, but running it is not supported yet; use {}", option, instead));
+    return absl::UnimplementedError(fmt::format(
+        "plan: {} can be predicted, but running it is not supported yet; use {}", option, instead));
   };
   if (c.attention == Attention::kUnfused) return predicted_only("attention=unfused", "attention=fused");
   if (c.scatter_gather) return predicted_only("scatter_gather=1", "scatter_gather=0");

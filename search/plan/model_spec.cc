@@ -44,7 +44,8 @@ T LayerMatmulWeights(const ModelSpec& model) {
   const T query = static_cast<T>(model.heads) * static_cast<T>(model.head_dim);
   const T key_value = static_cast<T>(model.kv_heads) * static_cast<T>(model.head_dim);
   const T ffn = static_cast<T>(model.ffn_hidden);
-  return hidden * (query + 2 * key_value) + query * hidden + (IsGated(model.activation) ? 3 : 2) * hidden * ffn;
+  return hidden * (query + 2 * key_value) + query * hidden +
+         (IsGated(model.activation) ? 3 : 2) * hidden * ffn;
 }
 
 template <typename T>
@@ -53,7 +54,8 @@ T Parameters(const ModelSpec& model) {
   const T norm = (model.norm == Norm::kLayerNorm ? 2 : 1) * hidden;
   T layer = LayerMatmulWeights<T>(model) + 2 * norm;
   if (model.bias) {
-    const T qkv = (static_cast<T>(model.heads) + 2 * static_cast<T>(model.kv_heads)) * static_cast<T>(model.head_dim);
+    const T qkv =
+        (static_cast<T>(model.heads) + 2 * static_cast<T>(model.kv_heads)) * static_cast<T>(model.head_dim);
     layer += qkv + 2 * hidden + (IsGated(model.activation) ? 2 : 1) * static_cast<T>(model.ffn_hidden);
   }
   T total = static_cast<T>(model.layers) * layer + norm + static_cast<T>(model.vocab) * hidden;
@@ -74,7 +76,8 @@ void FillDefaults(ModelSpec& model, std::int64_t seq_len) {
   if (model.head_dim == 0 && model.heads > 0 && model.hidden % model.heads == 0) {
     model.head_dim = model.hidden / model.heads;
   }
-  if (model.ffn_hidden == 0 && model.hidden > 0 && model.hidden <= kMaxHidden) model.ffn_hidden = 4 * model.hidden;
+  if (model.ffn_hidden == 0 && model.hidden > 0 && model.hidden <= kMaxHidden)
+    model.ffn_hidden = 4 * model.hidden;
   if (model.max_seq_len == 0) model.max_seq_len = seq_len != 0 ? seq_len : 1024;
 }
 
@@ -86,15 +89,15 @@ absl::Status Validate(const ModelSpec& model) {
   };
   if (model.head_dim == 0 && model.hidden > 0 && model.heads > 0 && model.heads <= kMaxHeads &&
       model.hidden % model.heads != 0) {
-    return Invalid("heads", fmt::format("= {} does not divide hidden = {}; change one or set head_dim", model.heads,
-                                        model.hidden));
+    return Invalid("heads", fmt::format("= {} does not divide hidden = {}; change one or set head_dim",
+                                        model.heads, model.hidden));
   }
-  for (const Bound& bound : {Bound{"layers", model.layers, kMaxLayers}, Bound{"hidden", model.hidden, kMaxHidden},
-                             Bound{"heads", model.heads, kMaxHeads}, Bound{"kv_heads", model.kv_heads, kMaxHeads},
-                             Bound{"head_dim", model.head_dim, kMaxHidden},
-                             Bound{"ffn_hidden", model.ffn_hidden, kMaxFfnHidden},
-                             Bound{"vocab", model.vocab, kMaxVocab}, Bound{"max_seq_len", model.max_seq_len, kMaxSeqLen},
-                             Bound{"vocab_multiple", model.vocab_multiple, kMaxVocabMultiple}}) {
+  for (const Bound& bound :
+       {Bound{"layers", model.layers, kMaxLayers}, Bound{"hidden", model.hidden, kMaxHidden},
+        Bound{"heads", model.heads, kMaxHeads}, Bound{"kv_heads", model.kv_heads, kMaxHeads},
+        Bound{"head_dim", model.head_dim, kMaxHidden}, Bound{"ffn_hidden", model.ffn_hidden, kMaxFfnHidden},
+        Bound{"vocab", model.vocab, kMaxVocab}, Bound{"max_seq_len", model.max_seq_len, kMaxSeqLen},
+        Bound{"vocab_multiple", model.vocab_multiple, kMaxVocabMultiple}}) {
     if (bound.value < 1 || bound.value > bound.most) {
       return Invalid(bound.field, fmt::format("is {}; it must be from 1 to {}", bound.value, bound.most));
     }
@@ -111,38 +114,46 @@ absl::Status Validate(const ModelSpec& model) {
     double least;
     double most;
   };
-  for (const Range& range : {Range{"norm_eps", model.norm_eps, 0, 1}, Range{"rope_theta", model.rope_theta, 1, 1e12},
-                             Range{"init_std", model.init_std, 0, 1}}) {
+  for (const Range& range :
+       {Range{"norm_eps", model.norm_eps, 0, 1}, Range{"rope_theta", model.rope_theta, 1, 1e12},
+        Range{"init_std", model.init_std, 0, 1}}) {
     if (!std::isfinite(range.value) || range.value <= 0) {
       return Invalid(range.field, fmt::format("is {}; it must be a positive number", range.value));
     }
     if (range.value < range.least || range.value > range.most) {
-      return Invalid(range.field, fmt::format("is {:g}; it must be from {:g} to {:g}", range.value, range.least, range.most));
+      return Invalid(range.field, fmt::format("is {:g}; it must be from {:g} to {:g}", range.value,
+                                              range.least, range.most));
     }
   }
   if (model.name.size() > kMaxNameBytes) {
-    return Invalid("name", fmt::format("has {} bytes; at most {} are allowed", model.name.size(), kMaxNameBytes));
+    return Invalid("name",
+                   fmt::format("has {} bytes; at most {} are allowed", model.name.size(), kMaxNameBytes));
   }
-  if (std::any_of(model.name.begin(), model.name.end(), [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; })) {
+  if (std::any_of(model.name.begin(), model.name.end(),
+                  [](char c) { return (c >= 0 && c < ' ') || c == '\x7f'; })) {
     return Invalid("name", "has a control character, such as a line break; leave it out");
   }
   if (!model.rope_scaling.empty()) {
     if (!IsRopeScaling(model.rope_scaling)) {
-      return Invalid("rope_scaling", fmt::format("is not known; it must be one of {}, or left out", fmt::join(kRopeScalings, ", ")));
+      return Invalid("rope_scaling", fmt::format("is not known; it must be one of {}, or left out",
+                                                 fmt::join(kRopeScalings, ", ")));
     }
     if (model.position != Position::kRope) {
-      return Invalid("rope_scaling", fmt::format("is {}, but position is {}; leave it out or set position to rope", model.rope_scaling,
-                                                 Name(model.position)));
+      return Invalid("rope_scaling",
+                     fmt::format("is {}, but position is {}; leave it out or set position to rope",
+                                 model.rope_scaling, Name(model.position)));
     }
   }
   if (const double parameters = Parameters<double>(model); parameters > kMaxParameters) {
-    return absl::InvalidArgumentError(
-        fmt::format("model: its sizes make {:.3g} parameters; at most {:.0e} are allowed", parameters, kMaxParameters));
+    return absl::InvalidArgumentError(fmt::format(
+        "model: its sizes make {:.3g} parameters; at most {:.0e} are allowed", parameters, kMaxParameters));
   }
   return absl::OkStatus();
 }
 
-bool IsRopeScaling(std::string_view name) { return std::find(kRopeScalings.begin(), kRopeScalings.end(), name) != kRopeScalings.end(); }
+bool IsRopeScaling(std::string_view name) {
+  return std::find(kRopeScalings.begin(), kRopeScalings.end(), name) != kRopeScalings.end();
+}
 
 absl::Status CheckPredictable(const ModelSpec& model) {
   if (model.position == Position::kAlibi) {
@@ -155,7 +166,8 @@ absl::Status CheckEngineSupports(const ModelSpec& model) {
   if (absl::Status status = CheckPredictable(model); !status.ok()) return status;
   if (!model.rope_scaling.empty()) {
     return absl::UnimplementedError(
-        fmt::format("model: rope_scaling {} can be predicted, but running it is not supported yet; remove it to train with the "
+        fmt::format("model: rope_scaling {} can be predicted, but running it is not supported yet; remove it "
+                    "to train with the "
                     "frequencies of rope_theta alone",
                     model.rope_scaling));
   }

@@ -35,7 +35,8 @@ struct ModelSpec {
   double norm_eps = 1e-5;
   Position position = Position::kLearned;
   double rope_theta = 10000.0;
-  std::string rope_scaling = {};  // how the frequencies are scaled, by its name in Hugging Face's files; empty: not at all
+  // how the frequencies are scaled, by its name in Hugging Face's files; empty: not at all
+  std::string rope_scaling = {};
   double init_std = 0.02;
   std::int64_t vocab_multiple = 128;  // the vocabulary is padded to a multiple of tp times this
   bool bias = true;
@@ -44,13 +45,14 @@ struct ModelSpec {
   bool operator==(const ModelSpec&) const = default;
 };
 
-// Fills the fields left at zero as GPT-2 does: kv_heads = heads, head_dim = hidden / heads, ffn_hidden = 4 hidden,
-// max_seq_len = seq_len if that is not zero, else 1024.
+// Fills the fields left at zero as GPT-2 does: kv_heads = heads, head_dim = hidden / heads, ffn_hidden = 4
+// hidden, max_seq_len = seq_len if that is not zero, else 1024.
 void FillDefaults(ModelSpec& model, std::int64_t seq_len = 0);
 
-// InvalidArgument, naming the field, when a size is not positive or absurdly large (so that no count below overflows),
-// heads do not divide hidden where head_dim was derived, or kv_heads do not divide heads; when the name has a control character or is longer
-// than 200 bytes; when a number is beyond what numerics could want (norm_eps and init_std at most 1, rope_theta from 1 to 1e12).
+// InvalidArgument, naming the field, when a size is not positive or absurdly large (so that no count below
+// overflows), heads do not divide hidden where head_dim was derived, or kv_heads do not divide heads; when
+// the name has a control character or is longer than 200 bytes; when a number is beyond what numerics could
+// want (norm_eps and init_std at most 1, rope_theta from 1 to 1e12).
 absl::Status Validate(const ModelSpec& model);
 
 // The scalings of rotary frequencies by name that can be predicted: they change neither time nor memory.
@@ -59,7 +61,8 @@ bool IsRopeScaling(std::string_view name);
 // Unimplemented, naming the first feature that nothing predicts yet.
 absl::Status CheckPredictable(const ModelSpec& model);
 
-// Unimplemented, naming the first feature that the training engine does not have yet; rope_scaling is predicted all the same.
+// Unimplemented, naming the first feature that the training engine does not have yet; rope_scaling is
+// predicted all the same.
 absl::Status CheckEngineSupports(const ModelSpec& model);
 
 // Rows of the embedding table over `tp` ranks: vocab rounded up to a multiple of tp * vocab_multiple.
@@ -68,9 +71,9 @@ std::int64_t PaddedVocab(const ModelSpec& model, std::int64_t tp);
 // Trainable parameters, tied tensors once, without vocabulary padding.
 std::int64_t ParameterCount(const ModelSpec& model);
 
-// FLOPs of one training step over `tokens` tokens in sequences of `seq_len`: forward and backward, full (not causal) attention,
-// output layer, no recomputation: 72 B s l h^2 (1 + s/6h + V/12hl) of Korthikanti et al. 2022 (eq. 7), generalised to any
-// ffn_hidden and head layout.
+// FLOPs of one training step over `tokens` tokens in sequences of `seq_len`: forward and backward, full (not
+// causal) attention, output layer, no recomputation: 72 B s l h^2 (1 + s/6h + V/12hl) of Korthikanti et al.
+// 2022 (eq. 7), generalised to any ffn_hidden and head layout.
 double ModelFlops(const ModelSpec& model, double tokens, double seq_len);
 
 }  // namespace autocfg

@@ -7,7 +7,8 @@ namespace autocfg {
 LayerRange StageLayers(const ModelSpec& model, const ParallelPlan& plan, std::int64_t stage) {
   if (plan.split == SplitMode::kExplicit) {
     const auto begin = plan.split_layers.begin();
-    return {std::accumulate(begin, begin + stage, std::int64_t{0}), plan.split_layers[static_cast<std::size_t>(stage)]};
+    return {std::accumulate(begin, begin + stage, std::int64_t{0}),
+            plan.split_layers[static_cast<std::size_t>(stage)]};
   }
   const std::int64_t count = model.layers / (plan.pp * plan.virtual_stages);
   return {stage * count, count};

@@ -21,8 +21,8 @@ struct Precision {
   bool operator==(const Precision&) const = default;
 };
 
-// "fp64", "fp32", "bf16", "fp16" -> its types: fp64 and fp32 use one type for all; bf16 and fp16 compute in two bytes with
-// fp32 statistics, gradients, moments and master weights. Empty for any other name.
+// "fp64", "fp32", "bf16", "fp16" -> its types: fp64 and fp32 use one type for all; bf16 and fp16 compute in
+// two bytes with fp32 statistics, gradients, moments and master weights. Empty for any other name.
 std::optional<Precision> ParsePrecision(std::string_view name);
 
 // The name that ParsePrecision takes; "custom" for a mix that has none.

@@ -1,5 +1,5 @@
-// Which rank stands where: rank <-> coordinate on every axis, and the ranks of a group. Immutable, thread-safe.
-// Order of ranks: tensor fastest, then data, then pipeline (Narayanan et al. 2021, section 3.2).
+// Which rank stands where: rank <-> coordinate on every axis, and the ranks of a group. Immutable,
+// thread-safe. Order of ranks: tensor fastest, then data, then pipeline (Narayanan et al. 2021, section 3.2).
 #pragma once
 
 #include <array>
@@ -29,8 +29,9 @@ class RankMesh {
   // The ranks that agree with `rank` on every axis not named, in ascending order. Contains `rank`.
   std::vector<std::int64_t> Group(std::int64_t rank, std::initializer_list<Axis> axes) const;
 
-  // The ranks of a communication group that `rank` belongs to. kEmbedding: the first and the last rank of the pipeline at the same tensor and
-  // data coordinates (one rank where the pipeline has one); a rank between them gets itself alone.
+  // The ranks of a communication group that `rank` belongs to. kEmbedding: the first and the last rank of the
+  // pipeline at the same tensor and data coordinates (one rank where the pipeline has one); a rank between
+  // them gets itself alone.
   std::vector<std::int64_t> Group(std::int64_t rank, CommGroup group) const;
 
  private:

@@ -20,19 +20,21 @@ absl::Status Validate(const Workload& workload, const ModelSpec& model) {
         fmt::format("workload: seq_len is {}; it must be from 1 to {}", workload.seq_len, kMaxSeqLen));
   }
   if (model.position == Position::kLearned && workload.seq_len > model.max_seq_len) {
-    return absl::InvalidArgumentError(
-        fmt::format("workload: seq_len is {}, but the model's learned positions reach only to {} (max_seq_len)",
-                    workload.seq_len, model.max_seq_len));
+    return absl::InvalidArgumentError(fmt::format(
+        "workload: seq_len is {}, but the model's learned positions reach only to {} (max_seq_len)",
+        workload.seq_len, model.max_seq_len));
   }
   const auto d = [](std::int64_t value) { return static_cast<double>(value); };
   const double layer = 8 * d(model.hidden) + 4 * d(model.heads) * d(model.head_dim) + 3 * d(model.ffn_hidden);
   const double padded_vocab = d(model.vocab) + d(model.heads) * d(model.vocab_multiple);
-  const double elements = d(workload.global_batch) * d(workload.seq_len) * (d(model.layers) * layer + padded_vocab);
+  const double elements =
+      d(workload.global_batch) * d(workload.seq_len) * (d(model.layers) * layer + padded_vocab);
   if (elements > kMaxElements) {
-    return absl::InvalidArgumentError(fmt::format(
-        "workload: global_batch {} of seq_len {} makes {:.3g} activation elements of this model; at most {:.0e} are "
-        "allowed: reduce one of them",
-        workload.global_batch, workload.seq_len, elements, kMaxElements));
+    return absl::InvalidArgumentError(
+        fmt::format("workload: global_batch {} of seq_len {} makes {:.3g} activation elements of this model; "
+                    "at most {:.0e} are "
+                    "allowed: reduce one of them",
+                    workload.global_batch, workload.seq_len, elements, kMaxElements));
   }
   return absl::OkStatus();
 }

@@ -21,7 +21,8 @@ struct Workload {
   bool operator==(const Workload&) const = default;
 };
 
-// InvalidArgument, naming the field: sizes that are not positive or too large, a sequence longer than learned positions reach.
+// InvalidArgument, naming the field: sizes that are not positive or too large, a sequence longer than learned
+// positions reach.
 absl::Status Validate(const Workload& workload, const ModelSpec& model);
 
 }  // namespace autocfg

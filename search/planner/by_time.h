@@ -1,4 +1,5 @@
-// Plans in the order of their times, where times that differ by rounding alone count as one. Pure, thread-safe.
+// Plans in the order of their times, where times that differ by rounding alone count as one. Pure,
+// thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -22,14 +23,16 @@ inline auto Preference(std::int64_t memory_bytes, const ParallelPlan& plan) {
   return std::tuple(memory_bytes, plan.schedule != usual);
 }
 
-// Sorts, and cuts to the first `limit`. Plans within a billionth of the fastest of them are equally fast: their order is that of
-// preference(index), which is called for these alone, then of the indices.
+// Sorts, and cuts to the first `limit`. Plans within a billionth of the fastest of them are equally fast:
+// their order is that of preference(index), which is called for these alone, then of the indices.
 template <typename PreferenceOf>
 void SortByTime(std::vector<TimedPlan>& plans, std::size_t limit, const PreferenceOf& preference) {
   constexpr double kSame = 1 + 1e-9;
   limit = std::min(limit, plans.size());
   if (limit == 0) return plans.clear();
-  const auto faster = [](const TimedPlan& a, const TimedPlan& b) { return std::tie(a.seconds, a.index) < std::tie(b.seconds, b.index); };
+  const auto faster = [](const TimedPlan& a, const TimedPlan& b) {
+    return std::tie(a.seconds, a.index) < std::tie(b.seconds, b.index);
+  };
   const auto last = plans.begin() + static_cast<std::ptrdiff_t>(limit - 1);
   std::nth_element(plans.begin(), last, plans.end(), faster);
   const double slowest = last->seconds * kSame;
@@ -41,9 +44,11 @@ void SortByTime(std::vector<TimedPlan>& plans, std::size_t limit, const Preferen
     if (end - begin > 1) {
       using Key = decltype(preference(std::size_t{}));
       std::vector<std::tuple<Key, std::size_t, double>> tied;
-      for (std::size_t i = begin; i < end; ++i) tied.emplace_back(preference(plans[i].index), plans[i].index, plans[i].seconds);
+      for (std::size_t i = begin; i < end; ++i)
+        tied.emplace_back(preference(plans[i].index), plans[i].index, plans[i].seconds);
       std::sort(tied.begin(), tied.end());
-      for (std::size_t i = begin; i < end; ++i) plans[i] = {std::get<2>(tied[i - begin]), std::get<1>(tied[i - begin])};
+      for (std::size_t i = begin; i < end; ++i)
+        plans[i] = {std::get<2>(tied[i - begin]), std::get<1>(tied[i - begin])};
     }
     begin = end;
   }

@@ -30,13 +30,15 @@ OpWeights StepOps(const ModelSpec& model, const Workload& workload, const Parall
   }
   const double layers = static_cast<double>(model.layers) * m;
   Add(weights, LayerForwardOps(model, workload, plan), layers);
-  if (recomputing > 0) Add(weights, LayerRecomputeOps(model, workload, plan), static_cast<double>(recomputing) * m);
+  if (recomputing > 0)
+    Add(weights, LayerRecomputeOps(model, workload, plan), static_cast<double>(recomputing) * m);
   Add(weights, LayerBackwardOps(model, workload, plan), layers);
   Add(weights, EmbeddingForwardOps(model, workload, plan), m);
   Add(weights, EmbeddingBackwardOps(model, workload, plan), m);
   Add(weights, HeadForwardOps(model, workload, plan), m);
   Add(weights, HeadBackwardOps(model, workload, plan), m);
-  // All chunks of a rank are in one region: the first rank, the last one, and of those between one of each size.
+  // All chunks of a rank are in one region: the first rank, the last one, and of those between one of each
+  // size.
   std::set<std::int64_t> between;
   for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
     const bool edge = rank == 0 || rank + 1 == plan.pp;
@@ -50,7 +52,8 @@ OpWeights StepOps(const ModelSpec& model, const Workload& workload, const Parall
   }
   if (plan.pp > 1) {
     for (const ActionKind kind : {ActionKind::kSendActivation, ActionKind::kRecvActivation}) {
-      Add(weights, ActionOps(model, workload, plan, 0, Action{.kind = kind}), 2 * static_cast<double>(plan.virtual_stages) * m);
+      Add(weights, ActionOps(model, workload, plan, 0, Action{.kind = kind}),
+          2 * static_cast<double>(plan.virtual_stages) * m);
     }
   }
   return weights;

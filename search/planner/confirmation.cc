@@ -45,9 +45,8 @@ std::vector<std::size_t> SuggestConfirmation(const std::vector<CandidatePlan>& c
     return *candidates[a].measured_s < *candidates[b].measured_s;
   });
   tied.resize(std::min(tied.size(), kMostTied));
-  std::erase_if(tied, [&](std::size_t i) {
-    return candidates[i].repeats >= kMostRuns || !candidates[i].repeatable;
-  });
+  std::erase_if(
+      tied, [&](std::size_t i) { return candidates[i].repeats >= kMostRuns || !candidates[i].repeatable; });
   if (ConfirmationsDone(candidates) + static_cast<std::int64_t>(tied.size()) > kMostConfirmations) return {};
   return tied;
 }

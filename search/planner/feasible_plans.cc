@@ -13,8 +13,8 @@ bool SameButSplit(const ParallelPlan& a, const ParallelPlan& b) {
 }
 
 bool SameButRecompute(const ParallelPlan& a, const ParallelPlan& b) {
-  return SameButSplit(a, b) && a.split == b.split && a.split_layers == b.split_layers && a.attention == b.attention &&
-         a.scatter_gather == b.scatter_gather;
+  return SameButSplit(a, b) && a.split == b.split && a.split_layers == b.split_layers &&
+         a.attention == b.attention && a.scatter_gather == b.scatter_gather;
 }
 
 class Collector {
@@ -31,7 +31,8 @@ class Collector {
       const ParallelPlan resolved = ResolveSplit(costs_, plan);
       if (space_.HoldsSplit(resolved)) {
         // What recomputes more than this plan recomputes more than its twin.
-        if (const std::int32_t twin = FindInGroup(into_.table.Pack(resolved)); twin != kNoPlan) Passed(plan, twin);
+        if (const std::int32_t twin = FindInGroup(into_.table.Pack(resolved)); twin != kNoPlan)
+          Passed(plan, twin);
         ++dropped_;
       } else {
         Keep(plan, resolved);
@@ -58,7 +59,8 @@ class Collector {
     Passed(plan, static_cast<std::int32_t>(into_.plans.size()) - 1);
   }
 
-  // `plan`, which fits, stands at `i`: those that follow may recompute more. full:1 may recompute less than selective does.
+  // `plan`, which fits, stands at `i`: those that follow may recompute more. full:1 may recompute less than
+  // selective does.
   void Passed(const ParallelPlan& plan, std::int32_t i) {
     if (plan.recompute != Recompute::kSelective) less_ = i;
   }

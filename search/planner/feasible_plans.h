@@ -1,4 +1,5 @@
-// The plans of a search that fit in memory: enumerated, splits made definite, kept compactly. Pure; the cost model's caches grow.
+// The plans of a search that fit in memory: enumerated, splits made definite, kept compactly. Pure; the cost
+// model's caches grow.
 #pragma once
 
 #include <array>
@@ -17,8 +18,8 @@ inline constexpr std::int32_t kNoPlan = -1;
 
 struct FeasiblePlan {
   CompactPlan plan;
-  // The plan, earlier in the list, that does the same but recomputes less, the one next to it; kNoPlan: it recomputes as little
-  // as fits. It is never slower: it does a part of the same work.
+  // The plan, earlier in the list, that does the same but recomputes less, the one next to it; kNoPlan: it
+  // recomputes as little as fits. It is never slower: it does a part of the same work.
   std::int32_t recomputes_less = kNoPlan;
   double step_time_s = 0;  // by the closed form, once predicted
 };
@@ -35,9 +36,9 @@ struct FeasiblePlans {
   ParallelPlan PlanAt(std::size_t i) const { return table.Unpack(plans[i].plan); }
 };
 
-// The legal plans of `space` whose worst rank's arena takes at most `arena_bytes`. split=auto is made definite by `costs`; where
-// that comes out as a split that the space goes through anyway, it is the same plan, dropped and not counted.
-// enumerated = illegal + out_of_memory + plans.
+// The legal plans of `space` whose worst rank's arena takes at most `arena_bytes`. split=auto is made
+// definite by `costs`; where that comes out as a split that the space goes through anyway, it is the same
+// plan, dropped and not counted. enumerated = illegal + out_of_memory + plans.
 FeasiblePlans FindFeasiblePlans(const SearchSpace& space, CostModel& costs, std::int64_t arena_bytes);
 
 }  // namespace autocfg

@@ -1,5 +1,5 @@
-// Op times of a device that nobody measured: what a search goes by before its calibration, to order the ops that a calibration
-// is to time and to balance split=auto. Thread-safe.
+// Op times of a device that nobody measured: what a search goes by before its calibration, to order the ops
+// that a calibration is to time and to balance split=auto. Thread-safe.
 #pragma once
 
 #include "search/cost/op_time_model.h"

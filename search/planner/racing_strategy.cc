@@ -57,11 +57,13 @@ std::vector<std::size_t> BestOfLayouts(const std::vector<CandidatePlan>& candida
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (InTheRace(candidates, i)) order.push_back({candidates[i].predicted.step_time_s, i});
   }
-  SortByTime(order, order.size(),
-             [&](std::size_t i) { return Preference(candidates[i].predicted.memory.Total(), candidates[i].plan); });
+  SortByTime(order, order.size(), [&](std::size_t i) {
+    return Preference(candidates[i].predicted.memory.Total(), candidates[i].plan);
+  });
   std::vector<std::size_t> chosen, rest;
   std::set<Layout> seen;
-  for (const auto& [seconds, i] : order) (seen.insert(LayoutOf(candidates[i])).second ? chosen : rest).push_back(i);
+  for (const auto& [seconds, i] : order)
+    (seen.insert(LayoutOf(candidates[i])).second ? chosen : rest).push_back(i);
   chosen.insert(chosen.end(), rest.begin(), rest.end());
   chosen.resize(std::min(chosen.size(), most));
   return chosen;
@@ -123,7 +125,8 @@ std::int64_t RacingStrategy::PlansLeft(const std::vector<CandidatePlan>& candida
   const std::int64_t tried = TriedCount(candidates);
   // Repeats begin when the race is over, if it was not the bound that ended it.
   if (ConfirmationsDone(candidates) > 0 && (max_trials_ == 0 || tried < max_trials_)) return 0;
-  return std::min(InTheRaceStill(candidates), std::max<std::int64_t>(0, RacingStrategy(0).Bound(candidates) - tried));
+  return std::min(InTheRaceStill(candidates),
+                  std::max<std::int64_t>(0, RacingStrategy(0).Bound(candidates) - tried));
 }
 
 std::int64_t RacingStrategy::TrialsLeft(const std::vector<CandidatePlan>& candidates) const {
@@ -134,7 +137,8 @@ std::int64_t RacingStrategy::TrialsLeft(const std::vector<CandidatePlan>& candid
   race = std::min(race, std::max<std::int64_t>(0, Bound(candidates) - TriedCount(candidates)));
   // A single plan is tied with nothing, and slices are not repeated.
   const bool slices = best != candidates.size() && candidates[best].slice;
-  return race + (!slices && candidates.size() > 1 ? std::max<std::int64_t>(0, kMostConfirmations - confirmed) : 0);
+  return race +
+         (!slices && candidates.size() > 1 ? std::max<std::int64_t>(0, kMostConfirmations - confirmed) : 0);
 }
 
 }  // namespace autocfg

@@ -7,7 +7,8 @@
 // plan, two standard deviations below its prediction, beats the fastest measured median by more than 1%. Then
 // confirmation.h.
 //
-// A plan that does what another one does and recomputes more is left out unless that one failed (IsDominated).
+// A plan that does what another one does and recomputes more is left out unless that one failed
+// (IsDominated).
 #pragma once
 
 #include "search/planner/strategy.h"
@@ -19,8 +20,8 @@ inline constexpr std::int64_t kMostRaced = 24;
 class RacingStrategy : public Strategy {
  public:
   // `max_trials`: plans to measure at most, repeats not counted; 0: a third of the candidates that are not
-  // dominated, rounded up, at least six and at most kMostRaced: what a trial teaches carries over to plans like
-  // it, so that a larger space asks for more trials only up to there.
+  // dominated, rounded up, at least six and at most kMostRaced: what a trial teaches carries over to plans
+  // like it, so that a larger space asks for more trials only up to there.
   explicit RacingStrategy(std::int64_t max_trials) : max_trials_(max_trials) {}
 
   std::vector<std::size_t> Suggest(const std::vector<CandidatePlan>& candidates) override;

@@ -101,7 +101,8 @@ Recalibration::Features Recalibration::FeaturesOf(const ParallelPlan& plan) cons
 double Recalibration::Covariance(const Features& a, const Features& b) {
   const double recompute = a.recomputed * b.recomputed + (1 - a.recomputed) * (1 - b.recomputed);
   const double same = (a.layout == b.layout ? 1 : 0) + (a.schedule == b.schedule ? 1 : 0) + recompute;
-  double sum = kGlobalSigma * kGlobalSigma + kFeatureSigma * kFeatureSigma * (same + a.slopes[0] * b.slopes[0]);
+  double sum =
+      kGlobalSigma * kGlobalSigma + kFeatureSigma * kFeatureSigma * (same + a.slopes[0] * b.slopes[0]);
   if (a.even == b.even) sum += kSplitSigma * kSplitSigma;
   for (std::size_t i = 1; i < a.slopes.size(); ++i)
     sum += kAxisSlopeSigma * kAxisSlopeSigma * a.slopes[i] * b.slopes[i];
@@ -175,7 +176,8 @@ Correction Recalibration::For(const ParallelPlan& plan) const {
     explained += k[i] * row;
   }
   // A plan's own effect remains, whatever was seen; rounding must not go below.
-  const double variance = second_own_ * Covariance(features, features) + second_residual_ - explained - mean * mean;
+  const double variance =
+      second_own_ * Covariance(features, features) + second_residual_ - explained - mean * mean;
   return {mean, std::sqrt(std::max(variance, second_residual_))};
 }
 

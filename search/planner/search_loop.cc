@@ -72,8 +72,8 @@ struct SearchLoop::State {
   std::vector<CandidatePlan> candidates;  // that the strategy chooses from; none where nothing is measured
   std::vector<Record> records;            // by candidate
   std::unique_ptr<Strategy> strategy;
-  std::vector<std::pair<std::size_t, std::int64_t>>
-      drawn;  // of the current round, not handed out yet: candidate, repeat
+  // Of the current round, not handed out yet: candidate, repeat.
+  std::vector<std::pair<std::size_t, std::int64_t>> drawn;
   std::set<std::pair<std::size_t, std::int64_t>> asked;  // handed out, not observed yet
 
   void Reject(const std::string& reason) { ++counts.rejected[reason]; }
@@ -98,7 +98,8 @@ struct SearchLoop::State {
   }
 
   Prediction RawPrediction(std::size_t i) const {
-    return calibrated ? PredictionOf(*costs, feasible, simulated, i) : costs->PredictMemory(feasible.PlanAt(i));
+    return calibrated ? PredictionOf(*costs, feasible, simulated, i)
+                      : costs->PredictMemory(feasible.PlanAt(i));
   }
 
   bool IsSlice(const ParallelPlan& plan) const {
@@ -142,7 +143,8 @@ struct SearchLoop::State {
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       const CandidatePlan& c = candidates[i];
       if (!c.measured_s) continue;
-      observations.push_back({c.plan, std::log(*c.measured_s / records[i].raw.step_time_s), records[i].noise_sigma});
+      observations.push_back(
+          {c.plan, std::log(*c.measured_s / records[i].raw.step_time_s), records[i].noise_sigma});
     }
     recalibration = Recalibration(model.layers, observations);
     for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -156,8 +158,8 @@ struct SearchLoop::State {
     }
   }
 
-  // What a plan that is not measured takes at least: as much more than one that does the same and recomputes less as was
-  // predicted. 0: there is none.
+  // What a plan that is not measured takes at least: as much more than one that does the same and recomputes
+  // less as was predicted. 0: there is none.
   double LeastSeconds(std::size_t i) const {
     if (candidates[i].measured_s) return 0;
     std::size_t less = candidates[i].recomputes_less;
@@ -275,12 +277,15 @@ absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Work
                                               const ClusterSpec& cluster, const AxisValues& space,
                                               const SearchOptions& options) {
   if (absl::Status status = Validate(model); !status.ok()) return status;
-  if (absl::Status status = options.predict_only ? CheckPredictable(model) : CheckEngineSupports(model); !status.ok()) return status;
+  if (absl::Status status = options.predict_only ? CheckPredictable(model) : CheckEngineSupports(model);
+      !status.ok())
+    return status;
   if (absl::Status status = Validate(workload, model); !status.ok()) return status;
   if (absl::Status status = Validate(cluster); !status.ok()) return status;
-  for (const auto& [name, value] :
-       {std::pair("max_trials", options.max_trials), std::pair("measurable_ranks", options.measurable_ranks)}) {
-    if (value < 0) return absl::InvalidArgumentError(fmt::format("{} is {}; it must not be negative", name, value));
+  for (const auto& [name, value] : {std::pair("max_trials", options.max_trials),
+                                    std::pair("measurable_ranks", options.measurable_ranks)}) {
+    if (value < 0)
+      return absl::InvalidArgumentError(fmt::format("{} is {}; it must not be negative", name, value));
   }
   absl::StatusOr<SearchSpace> plans =
       SearchSpace::Create(model, workload, RankCount(cluster), space, {.predict_only = options.predict_only});
@@ -397,9 +402,9 @@ absl::Status SearchLoop::Observe(const ParallelPlan& plan, std::int64_t repeat, 
           "the measurement of plan {} has no step times, or one that is not positive", PlanText(plan)));
     }
     if (sample.slice != s.IsSlice(plan)) {
-      return absl::InvalidArgumentError(
-          fmt::format("the measurement of plan {} is {}, and {} was asked for", PlanText(plan),
-                      sample.slice ? "a slice" : "of all ranks", sample.slice ? "all ranks" : "a slice"));
+      return absl::InvalidArgumentError(fmt::format("the measurement of plan {} is {}, and {} was asked for",
+                                                    PlanText(plan), sample.slice ? "a slice" : "of all ranks",
+                                                    sample.slice ? "all ranks" : "a slice"));
     }
   }
   if (asked != s.asked.end()) s.asked.erase(asked);
@@ -451,7 +456,9 @@ std::vector<RankedPlan> SearchLoop::Ranking(std::size_t limit) const {
   for (std::size_t i = 0; i < s.feasible.plans.size(); ++i) {
     if (!is_candidate[i]) tiers[2].push_back({s.feasible.plans[i].step_time_s, i});
   }
-  const auto of_candidate = [&](std::size_t i) { return Preference(s.records[i].raw.memory.Total(), s.candidates[i].plan); };
+  const auto of_candidate = [&](std::size_t i) {
+    return Preference(s.records[i].raw.memory.Total(), s.candidates[i].plan);
+  };
   const auto of_other = [&](std::size_t i) {
     const ParallelPlan plan = s.feasible.PlanAt(i);
     return Preference(s.costs->PredictMemory(plan).memory.Total(), plan);

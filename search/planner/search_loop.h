@@ -3,18 +3,18 @@
 // came out. Observing the same outcomes in the same order leads to the same decisions, so a stored study is
 // resumed by replaying it. Not thread-safe.
 //
-// The course: enumerate; predict memory; the driver calibrates, or hands over the model of a described cluster;
-// closed form for all, the simulator for the shortlist; rounds of trials, predictions recalibrated after each;
-// then the plans that are statistically tied with the best are repeated in turns. What is shown, measured and
-// recommended is complete: split=auto is made definite with nominal times before the calibration, and again with
-// the real ones at it.
+// The course: enumerate; predict memory; the driver calibrates, or hands over the model of a described
+// cluster; closed form for all, the simulator for the shortlist; rounds of trials, predictions recalibrated
+// after each; then the plans that are statistically tied with the best are repeated in turns. What is shown,
+// measured and recommended is complete: split=auto is made definite with nominal times before the
+// calibration, and again with the real ones at it.
 //
-// Spaces may hold a million plans: of most of them only a few dozen bytes are kept. A strategy chooses among the
-// kMostCandidates fastest by prediction (an exhaustive one among all).
+// Spaces may hold a million plans: of most of them only a few dozen bytes are kept. A strategy chooses among
+// the kMostCandidates fastest by prediction (an exhaustive one among all).
 //
-// A plan with more ranks than can be measured together is measured as a slice (slice.h): its own prediction is
-// corrected by what the slice took more or less than predicted, the others' through the recalibration; all of them
-// are ranked by prediction, since a slice is no step time.
+// A plan with more ranks than can be measured together is measured as a slice (slice.h): its own prediction
+// is corrected by what the slice took more or less than predicted, the others' through the recalibration; all
+// of them are ranked by prediction, since a slice is no step time.
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,9 @@ namespace autocfg {
 struct SearchOptions {
   bool exhaustive = false;  // every feasible plan is measured
   bool predict_only = false;
-  std::int64_t max_trials = 0;        // 0: the planner's own bound
-  std::int64_t measurable_ranks = 0;  // that can be run together: plans with more are measured as slices; 0: any
+  std::int64_t max_trials = 0;  // 0: the planner's own bound
+  // that can be run together: plans with more are measured as slices; 0: any
+  std::int64_t measurable_ranks = 0;
   std::uint64_t seed = 1;
 };
 
@@ -76,8 +77,9 @@ struct RankedPlan {
   std::optional<double> median_step_time_s;  // measured, over all repeats; never of a slice
   std::optional<double> ci95_s;              // half width, of the median
   std::vector<double> step_time_s;           // all measured steps
-  bool slice = false;                        // a slice of it was measured: step_time_s and ci95_s are the slice's
-  std::optional<double> slice_step_time_s;   // median
+  // a slice of it was measured: step_time_s and ci95_s are the slice's
+  bool slice = false;
+  std::optional<double> slice_step_time_s;  // median
 };
 
 enum class SearchPhase : std::uint8_t { kCalibrating, kMeasuring, kConfirming, kDone };
@@ -85,8 +87,8 @@ std::string_view Name(SearchPhase phase);
 
 class SearchLoop {
  public:
-  // Enumerates and predicts memory. InvalidArgument and Unimplemented as the parts say; where nothing is to be run,
-  // what can be predicted alone is allowed.
+  // Enumerates and predicts memory. InvalidArgument and Unimplemented as the parts say; where nothing is to
+  // be run, what can be predicted alone is allowed.
   static absl::StatusOr<SearchLoop> Create(const ModelSpec& model, const Workload& workload,
                                            const ClusterSpec& cluster, const AxisValues& space,
                                            const SearchOptions& options);
@@ -94,14 +96,15 @@ class SearchLoop {
   SearchPhase phase() const;
   const SearchCounts& counts() const;
 
-  // The distinct ops of the feasible plans, those first that take most time: what a calibration job is to time. Of the
-  // plans with the same layout and micro batch one stands for all: they issue the same ops, but for the sizes of
-  // whole regions.
+  // The distinct ops of the feasible plans, those first that take most time: what a calibration job is to
+  // time. Of the plans with the same layout and micro batch one stands for all: they issue the same ops, but
+  // for the sizes of whole regions.
   std::vector<OpDesc> CalibrationOps() const;
 
-  // Predicts times. Requires: phase is kCalibrating. Plans whose memory with `device_overhead_bytes` (in place of
-  // the overhead that the cluster's description has) exceeds the capacity are counted as out of memory from here on.
-  // InvalidArgument where a time is not positive, or missing for some plan; nothing has changed then.
+  // Predicts times. Requires: phase is kCalibrating. Plans whose memory with `device_overhead_bytes` (in
+  // place of the overhead that the cluster's description has) exceeds the capacity are counted as out of
+  // memory from here on. InvalidArgument where a time is not positive, or missing for some plan; nothing has
+  // changed then.
   absl::Status SetCalibration(std::shared_ptr<const OpTimeModel> times, std::int64_t device_overhead_bytes);
   absl::Status SetCalibration(const OpTimes& times, std::int64_t device_overhead_bytes);
 
@@ -116,14 +119,14 @@ class SearchLoop {
   // No new trials are asked for; what is known decides (time budget, cancel).
   void Stop();
 
-  // All feasible plans, best first: those measured as a whole by their median; then, by what is predicted now, those
-  // of which a slice was measured (it corrects their own prediction, and through the recalibration the others') and
-  // those of which nothing was; last what is no candidate. Equally fast (to rounding): less memory first, then the
-  // default schedule.
+  // All feasible plans, best first: those measured as a whole by their median; then, by what is predicted
+  // now, those of which a slice was measured (it corrects their own prediction, and through the recalibration
+  // the others') and those of which nothing was; last what is no candidate. Equally fast (to rounding): less
+  // memory first, then the default schedule.
   std::vector<RankedPlan> Ranking(std::size_t limit) const;
 
-  // Predicted device seconds of measuring, as the trials were, every feasible plan that has not been: what an exhaustive search would take beyond what
-  // this one took. 0 before any trial was measured.
+  // Predicted device seconds of measuring, as the trials were, every feasible plan that has not been: what an
+  // exhaustive search would take beyond what this one took. 0 before any trial was measured.
   double UnmeasuredDeviceSeconds() const;
 
   // Of all legal plans, those that do not fit included, the one that takes the least memory.
@@ -132,7 +135,8 @@ class SearchLoop {
   // Trials that are likely still to come, at most.
   std::int64_t TrialsLeft() const;
 
-  // Of a search that has ended: plans that it would have measured, had max_trials or Stop not ended it. 0 where nothing is measured.
+  // Of a search that has ended: plans that it would have measured, had max_trials or Stop not ended it. 0
+  // where nothing is measured.
   std::int64_t PlansLeft() const;
 
  private:

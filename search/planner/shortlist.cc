@@ -18,7 +18,8 @@ constexpr std::size_t kFirstSimulated = 64, kMostSimulated = 256;
 constexpr std::size_t kSettled = 16;
 constexpr std::int64_t kMostSimulatedActions = 3'000'000;
 
-// Actions of the program that the simulator walks: of one rank of each tensor group, and of two of each data group.
+// Actions of the program that the simulator walks: of one rank of each tensor group, and of two of each data
+// group.
 std::int64_t SimulatedActions(const Workload& workload, const ParallelPlan& plan) {
   const std::int64_t per_rank = 6 * MicrobatchCount(workload, plan) * plan.virtual_stages + 5;
   return plan.pp * std::min<std::int64_t>(plan.dp, 2) * per_rank;
@@ -58,7 +59,8 @@ class Simulations {
 
 void Scale(Prediction& p, double factor) {
   Breakdown& b = p.breakdown;
-  for (double* part : {&b.compute, &b.recompute, &b.tp_comm, &b.pp_comm, &b.dp_comm, &b.bubble, &b.optimizer, &b.overhead}) {
+  for (double* part :
+       {&b.compute, &b.recompute, &b.tp_comm, &b.pp_comm, &b.dp_comm, &b.bubble, &b.optimizer, &b.overhead}) {
     *part *= factor;
   }
   p.step_time_s *= factor;
@@ -87,7 +89,9 @@ absl::StatusOr<SimulatedPlans> PredictTimes(CostModel& costs, FeasiblePlans& fea
     if (absl::Status status = simulations.Add(by_closed_form[n].second); !status.ok()) return status;
   }
   // The fastest of those not simulated comes before any other that is to be simulated.
-  std::priority_queue<std::pair<double, std::size_t>, std::vector<std::pair<double, std::size_t>>, std::greater<>> fastest;
+  std::priority_queue<std::pair<double, std::size_t>, std::vector<std::pair<double, std::size_t>>,
+                      std::greater<>>
+      fastest;
   for (const std::size_t i : least) fastest.emplace(plans[i].step_time_s, i);
   for (std::size_t settled = 0; settled < kSettled && !fastest.empty() && !simulations.full();) {
     const auto [seconds, i] = fastest.top();
@@ -106,7 +110,8 @@ absl::StatusOr<SimulatedPlans> PredictTimes(CostModel& costs, FeasiblePlans& fea
 
   // By what factor the simulation of the least recomputing plan differs from its closed form.
   std::vector<float> factor(plans.size(), 1);
-  for (const auto& [seconds, i] : by_closed_form) factor[i] = static_cast<float>(plans[i].step_time_s / seconds);
+  for (const auto& [seconds, i] : by_closed_form)
+    factor[i] = static_cast<float>(plans[i].step_time_s / seconds);
   for (std::size_t i = 0; i < plans.size(); ++i) {
     if (plans[i].recomputes_less == kNoPlan) continue;
     factor[i] = factor[static_cast<std::size_t>(plans[i].recomputes_less)];
@@ -115,7 +120,8 @@ absl::StatusOr<SimulatedPlans> PredictTimes(CostModel& costs, FeasiblePlans& fea
   return simulated;
 }
 
-Prediction PredictionOf(CostModel& costs, const FeasiblePlans& feasible, const SimulatedPlans& simulated, std::size_t i) {
+Prediction PredictionOf(CostModel& costs, const FeasiblePlans& feasible, const SimulatedPlans& simulated,
+                        std::size_t i) {
   if (const auto it = simulated.find(i); it != simulated.end()) return it->second;
   Prediction p = costs.Predict(feasible.PlanAt(i));
   if (p.step_time_s != feasible.plans[i].step_time_s) Scale(p, feasible.plans[i].step_time_s / p.step_time_s);

@@ -1,5 +1,6 @@
-// Slices: one rank of a plan that is larger than the machine, run alone with peers that are not there (its collectives leave its
-// own data in place). What it times is the rank's own work, without messages and bubbles. Pure; the cost model's caches grow.
+// Slices: one rank of a plan that is larger than the machine, run alone with peers that are not there (its
+// collectives leave its own data in place). What it times is the rank's own work, without messages and
+// bubbles. Pure; the cost model's caches grow.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ struct SliceRank {
 // The rank whose own compute takes longest, the first of them. Requires a legal plan with a definite split.
 SliceRank ChooseSlice(CostModel& costs, const ParallelPlan& plan);
 
-// Seconds of a step of that rank alone: forward and backward of all its microbatches and stages without messages, zeroing the
-// gradients, their norm, the update.
+// Seconds of a step of that rank alone: forward and backward of all its microbatches and stages without
+// messages, zeroing the gradients, their norm, the update.
 double SliceSeconds(CostModel& costs, const ParallelPlan& plan, std::int64_t pipeline_rank);
 
 }  // namespace autocfg

@@ -29,7 +29,8 @@ struct CandidatePlan {
   std::size_t recomputes_less = kNoCandidate;
 };
 
-// Whether a candidate recomputes more than one that does the same otherwise and may still run: it is never the faster of the two.
+// Whether a candidate recomputes more than one that does the same otherwise and may still run: it is never
+// the faster of the two.
 bool IsDominated(const std::vector<CandidatePlan>& candidates, std::size_t i);
 
 class Strategy {
@@ -42,7 +43,8 @@ class Strategy {
   // Trials likely still to be suggested, at most.
   virtual std::int64_t TrialsLeft(const std::vector<CandidatePlan>& candidates) const = 0;
 
-  // Plans that it would still measure for the first time if nothing but its own judgement ended it: no max_trials, no time budget.
+  // Plans that it would still measure for the first time if nothing but its own judgement ended it: no
+  // max_trials, no time budget.
   virtual std::int64_t PlansLeft(const std::vector<CandidatePlan>& candidates) const = 0;
 };
 

@@ -30,7 +30,8 @@ struct Action {
   std::int32_t stage = -1;       // stage of the model that the action works on; -1: the whole rank
   std::int32_t microbatch = -1;  // -1: not tied to one
   std::int32_t peer = -1;        // global rank of the other side of a send or receive
-  // Actions of the same rank, by index, that must be complete first. A later action of the same lane also waits for the earlier one.
+  // Actions of the same rank, by index, that must be complete first. A later action of the same lane also
+  // waits for the earlier one.
   std::vector<std::int32_t> after = {};
 
   bool operator==(const Action&) const = default;
@@ -40,10 +41,11 @@ struct Action {
 using ComputeOrder = std::vector<Action>;
 
 std::string_view Name(ActionKind kind);  // "forward", "send_activation", ...
-std::string_view Name(Lane lane);  // "compute", "pp_send", "pp_recv", "reduce"
+std::string_view Name(Lane lane);        // "compute", "pp_send", "pp_recv", "reduce"
 
-// "2F0" = forward of microbatch 0 on stage 2; "1SA3>4" = stage 1 sends the activation of microbatch 3 to rank 4, "2RA3<1" receives it
-// from rank 1; SG and RG are the same for gradients; "ZERO", "REDUCE", "TIED", "SCALARS", "OPT" are of the whole rank.
+// "2F0" = forward of microbatch 0 on stage 2; "1SA3>4" = stage 1 sends the activation of microbatch 3 to rank
+// 4, "2RA3<1" receives it from rank 1; SG and RG are the same for gradients; "ZERO", "REDUCE", "TIED",
+// "SCALARS", "OPT" are of the whole rank.
 std::string ToString(const Action& action);
 
 }  // namespace autocfg

@@ -1,4 +1,5 @@
-// GPipe (Huang et al. 2019): all forwards, then all backwards, so that every microbatch is in flight at once. Pure, thread-safe.
+// GPipe (Huang et al. 2019): all forwards, then all backwards, so that every microbatch is in flight at once.
+// Pure, thread-safe.
 #pragma once
 
 #include "search/schedule/action.h"

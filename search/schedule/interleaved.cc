@@ -7,7 +7,8 @@ ComputeOrder InterleavedOrder(int rank, int ranks, int chunks, int microbatches)
   const int ahead = static_cast<int>(InterleavedWarmUp(rank, ranks, chunks, microbatches));
   ComputeOrder order;
   order.reserve(2 * static_cast<std::size_t>(total));
-  // The k-th forward or backward of the rank. A round takes one group of `ranks` microbatches through every chunk.
+  // The k-th forward or backward of the rank. A round takes one group of `ranks` microbatches through every
+  // chunk.
   const auto add = [&](ActionKind kind, int k) {
     const int round = ranks * chunks;
     const int nth_chunk = k % round / ranks;

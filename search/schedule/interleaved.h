@@ -1,6 +1,7 @@
-// Interleaved 1F1B (Narayanan et al. 2021, "Efficient Large-Scale Language Model Training on GPU Clusters", section 2.2.2): a rank owns
-// several stages ("chunks") and takes microbatches in groups of as many as there are ranks: the group's forwards of chunk 0, then those of
-// chunk 1, and so on; backwards the same from the last chunk. Forwards run ahead of backwards as in 1F1B. Pure, thread-safe.
+// Interleaved 1F1B (Narayanan et al. 2021, "Efficient Large-Scale Language Model Training on GPU Clusters",
+// section 2.2.2): a rank owns several stages ("chunks") and takes microbatches in groups of as many as there
+// are ranks: the group's forwards of chunk 0, then those of chunk 1, and so on; backwards the same from the
+// last chunk. Forwards run ahead of backwards as in 1F1B. Pure, thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -10,14 +11,16 @@
 
 namespace autocfg {
 
-// Forwards, over all chunks, that a pipeline rank runs before its first backward with a forward in front of it: one way down the rest of
-// the pipeline and back (2 (ranks - 1 - rank)) and all chunks but the last of the first group. Requires 0 <= rank < ranks.
-constexpr std::int64_t InterleavedWarmUp(std::int64_t rank, std::int64_t ranks, std::int64_t chunks, std::int64_t microbatches) {
+// Forwards, over all chunks, that a pipeline rank runs before its first backward with a forward in front of
+// it: one way down the rest of the pipeline and back (2 (ranks - 1 - rank)) and all chunks but the last of
+// the first group. Requires 0 <= rank < ranks.
+constexpr std::int64_t InterleavedWarmUp(std::int64_t rank, std::int64_t ranks, std::int64_t chunks,
+                                         std::int64_t microbatches) {
   return std::min(chunks * microbatches, 2 * (ranks - 1 - rank) + (chunks - 1) * ranks);
 }
 
-// The actions' stages are those of the model: chunk * ranks + rank. Requires 0 <= rank < ranks, chunks > 0, and microbatches that are a
-// positive multiple of `ranks`.
+// The actions' stages are those of the model: chunk * ranks + rank. Requires 0 <= rank < ranks, chunks > 0,
+// and microbatches that are a positive multiple of `ranks`.
 ComputeOrder InterleavedOrder(int rank, int ranks, int chunks, int microbatches);
 
 }  // namespace autocfg

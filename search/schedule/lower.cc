@@ -18,10 +18,13 @@ constexpr std::int32_t kNothing = -1;
 class RankLowering {
  public:
   RankLowering(const ParallelPlan& plan, const RankMesh& mesh, std::int64_t rank, bool tied_embeddings)
-      : plan_(plan), pipeline_rank_(mesh.Coordinate(rank, Axis::kPipeline)), tied_embeddings_(tied_embeddings) {
+      : plan_(plan),
+        pipeline_rank_(mesh.Coordinate(rank, Axis::kPipeline)),
+        tied_embeddings_(tied_embeddings) {
     const std::vector<std::int64_t> pipeline = mesh.Group(rank, CommGroup::kPipeline);
     const auto peer = [&](std::int64_t steps) {
-      return static_cast<std::int32_t>(pipeline[static_cast<std::size_t>((pipeline_rank_ + steps) % plan.pp)]);
+      return static_cast<std::int32_t>(
+          pipeline[static_cast<std::size_t>((pipeline_rank_ + steps) % plan.pp)]);
     };
     next_ = peer(1);
     previous_ = peer(plan.pp - 1);
@@ -59,16 +62,21 @@ class RankLowering {
   }
 
   // A send or receive of the microbatch and stage of `compute`.
-  std::int32_t AddMessage(const Action& compute, ActionKind kind, Lane lane, std::int32_t peer, std::int32_t after) {
-    return Add({.kind = kind, .lane = lane, .stage = compute.stage, .microbatch = compute.microbatch, .peer = peer}, {after});
+  std::int32_t AddMessage(const Action& compute, ActionKind kind, Lane lane, std::int32_t peer,
+                          std::int32_t after) {
+    return Add(
+        {.kind = kind, .lane = lane, .stage = compute.stage, .microbatch = compute.microbatch, .peer = peer},
+        {after});
   }
 
   // The stage's slot that holds the microbatch; for kNothing the lowest free one, a new one if there is none.
   Slot& FindSlot(const Action& compute, std::int32_t microbatch) {
     std::vector<Slot>& slots = slots_[static_cast<std::size_t>(ChunkOf(plan_, compute.stage))];
-    const auto slot = std::find_if(slots.begin(), slots.end(), [&](const Slot& s) { return s.microbatch == microbatch; });
+    const auto slot =
+        std::find_if(slots.begin(), slots.end(), [&](const Slot& s) { return s.microbatch == microbatch; });
     if (slot != slots.end()) return *slot;
-    if (microbatch != kNothing) throw std::logic_error(fmt::format("{} comes before its forward", ToString(compute)));
+    if (microbatch != kNothing)
+      throw std::logic_error(fmt::format("{} comes before its forward", ToString(compute)));
     return slots.emplace_back();
   }
 
@@ -77,7 +85,8 @@ class RankLowering {
     slot.microbatch = forward.microbatch;
     std::int32_t received = kNothing;
     if (!IsFirstStage(forward.stage)) {
-      received = AddMessage(forward, ActionKind::kRecvActivation, Lane::kPipelineRecv, previous_, slot.last_backward);
+      received = AddMessage(forward, ActionKind::kRecvActivation, Lane::kPipelineRecv, previous_,
+                            slot.last_backward);
     }
     if (IsLastStage(plan_, forward.stage)) {
       Add(forward, {received});
@@ -93,18 +102,23 @@ class RankLowering {
     const bool last = IsLastStage(plan_, backward.stage);
     std::int32_t& gradient_user = gradient_user_[static_cast<std::size_t>(backwards_++ % 2)];
     std::int32_t received = kNothing;
-    if (!last) received = AddMessage(backward, ActionKind::kRecvGradient, Lane::kPipelineRecv, next_, gradient_user);
+    if (!last)
+      received = AddMessage(backward, ActionKind::kRecvGradient, Lane::kPipelineRecv, next_, gradient_user);
     // The last stage writes the buffer itself; elsewhere the receive has already waited for its last user.
     const std::int32_t written_after = last && !first ? gradient_user : kNothing;
     last_backward_ = Add(backward, {received, written_after});
     gradient_user = last_backward_;
-    if (!first) gradient_user = AddMessage(backward, ActionKind::kSendGradient, Lane::kPipelineSend, previous_, last_backward_);
+    if (!first)
+      gradient_user =
+          AddMessage(backward, ActionKind::kSendGradient, Lane::kPipelineSend, previous_, last_backward_);
     FindSlot(backward, backward.microbatch) = {kNothing, last_backward_};
   }
 
   void Finish() {
     std::int32_t before = last_backward_;
-    const auto reduce = [&](ActionKind kind) { before = Add({.kind = kind, .lane = Lane::kReduce}, {before}); };
+    const auto reduce = [&](ActionKind kind) {
+      before = Add({.kind = kind, .lane = Lane::kReduce}, {before});
+    };
     const bool has_embedding = pipeline_rank_ == 0 || pipeline_rank_ == plan_.pp - 1;
     if (plan_.dp > 1) reduce(ActionKind::kReduceGradients);
     if (tied_embeddings_ && plan_.pp > 1 && has_embedding) reduce(ActionKind::kSumTiedEmbedding);

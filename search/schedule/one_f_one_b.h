@@ -1,6 +1,7 @@
-// 1F1B, also called PipeDream-Flush (Narayanan et al. 2021, "Efficient Large-Scale Language Model Training on GPU Clusters", section
-// 2.2.1): a stage runs as many forwards ahead as there are stages after it, then one forward and one backward in turn, then
-// the backwards that are left. At most `stages - stage` microbatches are in flight. Pure, thread-safe.
+// 1F1B, also called PipeDream-Flush (Narayanan et al. 2021, "Efficient Large-Scale Language Model Training on
+// GPU Clusters", section 2.2.1): a stage runs as many forwards ahead as there are stages after it, then one
+// forward and one backward in turn, then the backwards that are left. At most `stages - stage` microbatches
+// are in flight. Pure, thread-safe.
 #pragma once
 
 #include "search/schedule/action.h"

@@ -1,13 +1,15 @@
-// The program of a plan: the actions of each rank, in the order in which the rank issues them. Everything that needs an order (trainer,
-// simulator, memory model) takes it from here. Immutable once made, thread-safe.
+// The program of a plan: the actions of each rank, in the order in which the rank issues them. Everything
+// that needs an order (trainer, simulator, memory model) takes it from here. Immutable once made,
+// thread-safe.
 //
-// Meaning. A rank walks its list. A compute action runs when all it names in `after` are complete. A communication action is
-// issued when reached and completes later; actions of one lane complete in order. A send completes no earlier than the matching receive is
-// issued (nothing buffers). Sends and receives between two ranks match in order of issue, by kind.
-// A step is over when all actions are complete; the next one starts the list again.
+// Meaning. A rank walks its list. A compute action runs when all it names in `after` are complete. A
+// communication action is issued when reached and completes later; actions of one lane complete in order. A
+// send completes no earlier than the matching receive is issued (nothing buffers). Sends and receives between
+// two ranks match in order of issue, by kind. A step is over when all actions are complete; the next one
+// starts the list again.
 //
-// Generators make the order of each rank's computes (compute_order.h); Lower (lower.cc) makes the program of a plan, ValidateProgram
-// (validate.cc) proves one right.
+// Generators make the order of each rank's computes (compute_order.h); Lower (lower.cc) makes the program of
+// a plan, ValidateProgram (validate.cc) proves one right.
 #pragma once
 
 #include <cstdint>
@@ -33,24 +35,29 @@ struct Program {
 
 // Requires a legal, canonical plan that CheckPredictable accepts.
 //
-// A rank zeroes its gradients, walks the order of its stages' computes, reduces and updates. Stages send to the next and the previous stage
-// of the model; those of the last pipeline rank, but for the model's last one, have theirs next on the first rank. A receive stands right
-// before the compute that needs it, a send right after the compute that makes it; `after` holds what other lanes must have done:
-//   F      the receive of its input; where it sends its output, the send that last used its output buffer (of two, by parity of the
-//          order of the rank's forwards that send)
+// A rank zeroes its gradients, walks the order of its stages' computes, reduces and updates. Stages send to
+// the next and the previous stage of the model; those of the last pipeline rank, but for the model's last
+// one, have theirs next on the first rank. A receive stands right before the compute that needs it, a send
+// right after the compute that makes it; `after` holds what other lanes must have done:
+//   F      the receive of its input; where it sends its output, the send that last used its output buffer (of
+//          two, by parity of the order of the rank's forwards that send)
 //   RA     the backward that last used its activation slot (the lowest free slot of the stage is taken)
 //   B      the receive of its gradient; on the model's last stage what last used its gradient buffer
-//   RG     what last used its gradient buffer (of two, by parity of the order of the rank's backwards): a send, or a backward of the
-//          model's first stage
-// The reductions follow the rank's last backward, one after the other; the optimizer follows the last of them.
+//   RG     what last used its gradient buffer (of two, by parity of the order of the rank's backwards): a
+//          send, or a backward of the model's first stage
+// The reductions follow the rank's last backward, one after the other; the optimizer follows the last of
+// them.
 Program Lower(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
 
 // FailedPrecondition says which action of which rank is wrong or stuck. Proves, in this order:
-//   1. each rank's list: every action there is, once, on its lane, with the right peer; `after` and lanes alone (not the order of the
-//      list) put each action after what it reads and after the last user of the buffer that it writes;
-//   2. what two ranks send and receive matches in kind, number and order, and groups issue the same collectives;
-//   3. the whole comes to its end when nothing buffers: a rank waits at an action until its `after` is complete; an action completes
-//      only once those before it in its lane have; a send and its receive, and a collective on all its ranks, complete together.
+//   1. each rank's list: every action there is, once, on its lane, with the right peer; `after` and lanes
+//      alone (not the order of the list) put each action after what it reads and after the last user of the
+//      buffer that it writes;
+//   2. what two ranks send and receive matches in kind, number and order, and groups issue the same
+//      collectives;
+//   3. the whole comes to its end when nothing buffers: a rank waits at an action until its `after` is
+//      complete; an action completes only once those before it in its lane have; a send and its receive, and
+//      a collective on all its ranks, complete together.
 absl::Status ValidateProgram(const Program& program);
 
 // 64-bit FNV-1a over the text of all ranks' actions and what they wait for; the same on every machine.

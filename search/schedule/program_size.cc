@@ -9,11 +9,13 @@ absl::Status CheckProgramSize(const Workload& workload, const ParallelPlan& plan
   const std::int64_t microbatches = MicrobatchCount(workload, plan);
   const std::int64_t ranks = RankCount(plan);
   if (microbatches <= kMaxProgramMicrobatches / ranks / plan.virtual_stages) return absl::OkStatus();
-  const std::string stages = plan.virtual_stages > 1 ? fmt::format(" x {} virtual stages", plan.virtual_stages) : "";
-  return absl::InvalidArgumentError(fmt::format(
-      "global_batch {} makes {} microbatches on each of {} ranks{}; at most {} over all of them are run: use a "
-      "smaller global batch or a larger mbs",
-      workload.global_batch, microbatches, ranks, stages, kMaxProgramMicrobatches));
+  const std::string stages =
+      plan.virtual_stages > 1 ? fmt::format(" x {} virtual stages", plan.virtual_stages) : "";
+  return absl::InvalidArgumentError(
+      fmt::format("global_batch {} makes {} microbatches on each of {} ranks{}; at most {} over all of them "
+                  "are run: use a "
+                  "smaller global batch or a larger mbs",
+                  workload.global_batch, microbatches, ranks, stages, kMaxProgramMicrobatches));
 }
 
 }  // namespace autocfg

@@ -1,5 +1,5 @@
-// What a rank did when: the rows that trainer and simulator both write, so that predicted against measured is a join on (rank, action).
-// Plain values.
+// What a rank did when: the rows that trainer and simulator both write, so that predicted against measured is
+// a join on (rank, action). Plain values.
 #pragma once
 
 #include <cstdint>

@@ -22,8 +22,12 @@ absl::Status Wrong(std::int64_t rank, std::string_view problem) {
   return absl::FailedPreconditionError(fmt::format("program: rank {}: {}", rank, problem));
 }
 
-bool IsSend(ActionKind kind) { return kind == ActionKind::kSendActivation || kind == ActionKind::kSendGradient; }
-bool IsRecv(ActionKind kind) { return kind == ActionKind::kRecvActivation || kind == ActionKind::kRecvGradient; }
+bool IsSend(ActionKind kind) {
+  return kind == ActionKind::kSendActivation || kind == ActionKind::kSendGradient;
+}
+bool IsRecv(ActionKind kind) {
+  return kind == ActionKind::kRecvActivation || kind == ActionKind::kRecvGradient;
+}
 bool IsMicrobatch(ActionKind kind) {
   return kind == ActionKind::kForward || kind == ActionKind::kBackward || IsSend(kind) || IsRecv(kind);
 }
@@ -42,9 +46,12 @@ Lane LaneOf(ActionKind kind) {
 
 CommGroup GroupOf(ActionKind collective) {
   switch (collective) {
-    case ActionKind::kReduceGradients: return CommGroup::kData;
-    case ActionKind::kSumTiedEmbedding: return CommGroup::kEmbedding;
-    default: return CommGroup::kWorld;
+    case ActionKind::kReduceGradients:
+      return CommGroup::kData;
+    case ActionKind::kSumTiedEmbedding:
+      return CommGroup::kEmbedding;
+    default:
+      return CommGroup::kWorld;
   }
 }
 
@@ -86,7 +93,8 @@ class RankCheck {
   bool Has(ActionKind kind) const { return single_[Index(kind)] != kMissing; }
 
  private:
-  using Clock = std::array<std::int32_t, kLanes>;  // by lane: the last position in it that is complete before, or -1
+  // by lane: the last position in it that is complete before, or -1
+  using Clock = std::array<std::int32_t, kLanes>;
 
   bool Last(std::int64_t stage) const { return IsLastStage(plan_, stage); }
   std::string Text(std::int32_t index) const { return ToString(list_[static_cast<std::size_t>(index)]); }
@@ -99,19 +107,25 @@ class RankCheck {
   bool StageHas(ActionKind kind, std::int64_t stage) const {
     switch (kind) {
       case ActionKind::kSendActivation:
-      case ActionKind::kRecvGradient: return !Last(stage);
+      case ActionKind::kRecvGradient:
+        return !Last(stage);
       case ActionKind::kRecvActivation:
-      case ActionKind::kSendGradient: return !IsFirstStage(stage);
-      default: return true;
+      case ActionKind::kSendGradient:
+        return !IsFirstStage(stage);
+      default:
+        return true;
     }
   }
 
   // Whether the rank has an action of that kind, which is not tied to a microbatch.
   bool RankHas(ActionKind kind) const {
     switch (kind) {
-      case ActionKind::kReduceGradients: return plan_.dp > 1;
-      case ActionKind::kSumTiedEmbedding: return plan_.pp > 1 && (pipeline_rank_ == 0 || pipeline_rank_ == plan_.pp - 1);
-      default: return true;
+      case ActionKind::kReduceGradients:
+        return plan_.dp > 1;
+      case ActionKind::kSumTiedEmbedding:
+        return plan_.pp > 1 && (pipeline_rank_ == 0 || pipeline_rank_ == plan_.pp - 1);
+      default:
+        return true;
     }
   }
 
@@ -136,7 +150,8 @@ class RankCheck {
     }
     for (const std::int32_t after : action.after) {
       if (after < 0 || after >= i) {
-        return Wrong(rank_, fmt::format("{} waits for action {}, which is not before it in the list", text, after));
+        return Wrong(rank_,
+                     fmt::format("{} waits for action {}, which is not before it in the list", text, after));
       }
     }
     std::int32_t* place = &single_[Index(action.kind)];
@@ -203,7 +218,8 @@ class RankCheck {
 
   void Merge(std::size_t i, std::int32_t before) {
     const auto b = static_cast<std::size_t>(before);
-    for (std::size_t lane = 0; lane < kLanes; ++lane) clocks_[i][lane] = std::max(clocks_[i][lane], clocks_[b][lane]);
+    for (std::size_t lane = 0; lane < kLanes; ++lane)
+      clocks_[i][lane] = std::max(clocks_[i][lane], clocks_[b][lane]);
     std::int32_t& own = clocks_[i][Index(list_[b].lane)];
     own = std::max(own, position_[b]);
   }
@@ -240,7 +256,8 @@ class RankCheck {
     }
   }
 
-  // Two output buffers by parity of the order of the forwards that send, two gradient buffers by parity of the order of backwards.
+  // Two output buffers by parity of the order of the forwards that send, two gradient buffers by parity of
+  // the order of backwards.
   void CheckBuffers() {
     using enum ActionKind;
     if (plan_.pp == 1) return;
@@ -253,19 +270,22 @@ class RankCheck {
       const std::int64_t k = list_[i].microbatch;
       if (list_[i].kind == kForward && !Last(stage)) {
         std::int32_t& user = output[static_cast<std::size_t>(outputs++ % 2)];
-        if (user != kMissing) Require(static_cast<std::int32_t>(i), user, "which still uses its output buffer");
+        if (user != kMissing)
+          Require(static_cast<std::int32_t>(i), user, "which still uses its output buffer");
         user = Cell(kSendActivation, stage, k);
       }
       if (list_[i].kind == kBackward) {
         std::int32_t& user = gradient[static_cast<std::size_t>(backwards++ % 2)];
-        const std::int32_t writer = Last(stage) ? static_cast<std::int32_t>(i) : Cell(kRecvGradient, stage, k);
+        const std::int32_t writer =
+            Last(stage) ? static_cast<std::int32_t>(i) : Cell(kRecvGradient, stage, k);
         if (user != kMissing) Require(writer, user, "which still uses its gradient buffer");
         user = IsFirstStage(stage) ? static_cast<std::int32_t>(i) : Cell(kSendGradient, stage, k);
       }
     }
   }
 
-  // Activation slots: a forward takes its stage's lowest free one, which its receive may fill only once the last backward in it is done.
+  // Activation slots: a forward takes its stage's lowest free one, which its receive may fill only once the
+  // last backward in it is done.
   void CheckSlots() {
     using Slot = std::pair<std::int64_t, std::int32_t>;  // microbatch in it, last backward that left it
     std::vector<std::vector<Slot>> slots_of_chunk(static_cast<std::size_t>(plan_.virtual_stages));
@@ -276,14 +296,16 @@ class RankCheck {
       const std::int64_t k = list_[i].microbatch;
       std::vector<Slot>& slots = slots_of_chunk[static_cast<std::size_t>(ChunkOf(plan_, stage))];
       const std::int64_t wanted = kind == ActionKind::kForward ? kMissing : k;
-      auto slot = std::find_if(slots.begin(), slots.end(), [wanted](const Slot& s) { return s.first == wanted; });
+      auto slot =
+          std::find_if(slots.begin(), slots.end(), [wanted](const Slot& s) { return s.first == wanted; });
       if (kind == ActionKind::kBackward) {
         if (slot != slots.end()) *slot = {kMissing, static_cast<std::int32_t>(i)};
         continue;
       }
       if (slot == slots.end()) slot = slots.insert(slots.end(), {kMissing, kMissing});
       if (slot->second != kMissing && !IsFirstStage(stage)) {
-        Require(Cell(ActionKind::kRecvActivation, stage, k), slot->second, "which still uses its activation slot");
+        Require(Cell(ActionKind::kRecvActivation, stage, k), slot->second,
+                "which still uses its activation slot");
       }
       slot->first = k;
     }
@@ -308,9 +330,11 @@ class RankCheck {
   const RankProgram& list_;
   const ParallelPlan& plan_;
   std::int64_t rank_, microbatches_, pipeline_rank_;
-  std::int64_t previous_ = kMissing, next_ = kMissing;   // ranks, around the ring; none where there is no other
-  std::array<std::vector<std::int32_t>, kKinds> found_;  // by kind, then chunk and microbatch: the index in the list
-  std::array<std::int32_t, kKinds> single_;              // by kind, for those of the whole rank
+  // ranks, around the ring; none where there is no other
+  std::int64_t previous_ = kMissing, next_ = kMissing;
+  // by kind, then chunk and microbatch: the index in the list
+  std::array<std::vector<std::int32_t>, kKinds> found_;
+  std::array<std::int32_t, kKinds> single_;  // by kind, for those of the whole rank
   std::vector<Clock> clocks_;
   std::vector<std::int32_t> position_;  // in its lane
   absl::Status problem_;
@@ -331,8 +355,9 @@ absl::Status CheckMatches(const Program& program) {
         if (action.kind != ReceiveOf(send)) continue;
         const std::int32_t next = send == ActionKind::kSendActivation ? 1 : -1;
         if (sends[i]->microbatch != action.microbatch || sends[i]->stage + next != action.stage) {
-          return Wrong(receiver, fmt::format("{} meets {} of rank {}: the two sides are not in the same order",
-                                             ToString(action), ToString(*sends[i]), sender));
+          return Wrong(receiver,
+                       fmt::format("{} meets {} of rank {}: the two sides are not in the same order",
+                                   ToString(action), ToString(*sends[i]), sender));
         }
         ++i;
       }
@@ -344,7 +369,8 @@ absl::Status CheckMatches(const Program& program) {
 // Part 3: walks all ranks with nothing buffered.
 class Walk {
  public:
-  Walk(const Program& program, const RankMesh& mesh) : program_(program), mesh_(mesh), ranks_(program.ranks.size()) {
+  Walk(const Program& program, const RankMesh& mesh)
+      : program_(program), mesh_(mesh), ranks_(program.ranks.size()) {
     for (std::size_t r = 0; r < ranks_.size(); ++r) ranks_[r].complete.assign(program.ranks[r].size(), false);
   }
 
@@ -414,7 +440,8 @@ class Walk {
     if (send == nullptr) return false;
     const auto peer = static_cast<std::size_t>(send->peer);
     const Action* receive = Head(peer, Lane::kPipelineRecv);
-    if (receive == nullptr || receive->kind != ReceiveOf(send->kind) || receive->peer != static_cast<std::int32_t>(r)) {
+    if (receive == nullptr || receive->kind != ReceiveOf(send->kind) ||
+        receive->peer != static_cast<std::int32_t>(r)) {
       return false;
     }
     CompleteHead(r, Lane::kPipelineSend);
@@ -438,8 +465,9 @@ class Walk {
     const Rank& rank = ranks_[r];
     if (rank.next < program_.ranks[r].size()) {
       const Action& action = program_.ranks[r][rank.next];
-      return Wrong(static_cast<std::int64_t>(r), fmt::format("{} is stuck: it waits for {}, which never completes",
-                                                             ToString(action), ToString(At(r, AwaitedBy(r, action)))));
+      return Wrong(static_cast<std::int64_t>(r),
+                   fmt::format("{} is stuck: it waits for {}, which never completes", ToString(action),
+                               ToString(At(r, AwaitedBy(r, action)))));
     }
     for (const Lane lane : {Lane::kPipelineSend, Lane::kPipelineRecv, Lane::kReduce}) {
       if (const Action* head = Head(r, lane); head != nullptr) {

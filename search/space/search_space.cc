@@ -16,11 +16,14 @@
 namespace autocfg {
 namespace {
 
-// Every axis of a plan by its text name; the first ten can be searched, the others are fixed at their default for now.
+// Every axis of a plan by its text name; the first ten can be searched, the others are fixed at their default
+// for now.
 const std::vector<std::string>& AxisNames() {
   static const std::vector<std::string> names = {
-      "tp",        "pp",        "dp",             "mbs", "schedule", "vpp",        "split",        "recompute",
-      "attention", "scatter_gather", "sp", "zero", "tp_overlap", "grad_overlap", "param_overlap", "p2p_overlap"};
+      "tp",         "pp",    "dp",         "mbs",          "schedule",
+      "vpp",        "split", "recompute",  "attention",    "scatter_gather",
+      "sp",         "zero",  "tp_overlap", "grad_overlap", "param_overlap",
+      "p2p_overlap"};
   return names;
 }
 constexpr std::ptrdiff_t kSearchedAxes = 10;
@@ -63,7 +66,8 @@ bool Contains(const std::vector<std::int64_t>& sorted, std::int64_t value) {
 }
 
 bool AllEqual(const std::vector<std::int64_t>& split) {
-  return std::all_of(split.begin(), split.end(), [&](std::int64_t layers) { return layers == split.front(); });
+  return std::all_of(split.begin(), split.end(),
+                     [&](std::int64_t layers) { return layers == split.front(); });
 }
 
 }  // namespace
@@ -72,14 +76,16 @@ absl::Status SearchSpace::SetAxis(std::string_view name, const std::vector<std::
                                   bool predict_only) {
   const auto axis = std::find(AxisNames().begin(), AxisNames().end(), name);
   const bool searched = axis - AxisNames().begin() < kSearchedAxes;
-  std::vector<ParallelPlan> plans;  // each with one value set, on a layout where every option has something to act on
+  // each with one value set, on a layout where every option has something to act on
+  std::vector<ParallelPlan> plans;
   for (const std::string& value : values) {
     ParallelPlan plan;
     plan.tp = plan.pp = plan.dp = 2;
     const ParallelPlan defaults = plan;
     if (absl::Status status = SetPlanOption(plan, name, value); !status.ok()) return OfSpace(status);
     if (plan.tp < 1 || plan.pp < 1 || plan.dp < 1 || plan.micro_batch < 1 || plan.virtual_stages < 1) {
-      return absl::InvalidArgumentError(fmt::format("space: {}={} must be at least 1", name, Printable(value)));
+      return absl::InvalidArgumentError(
+          fmt::format("space: {}={} must be at least 1", name, Printable(value)));
     }
     const absl::Status allowed = predict_only ? CheckPredictable(plan) : CheckEngineSupports(plan);
     if (!allowed.ok()) return OfSpace(allowed);
@@ -157,17 +163,19 @@ absl::Status SearchSpace::CheckCombinations() const {
   if (any_scheduled) return absl::OkStatus();
   std::vector<std::string_view> schedules;
   for (const Schedule schedule : schedules_) schedules.push_back(Name(schedule));
-  return absl::InvalidArgumentError(
-      fmt::format("space: no plan has schedule={}, vpp={} and pp={}: gpipe and 1f1b take vpp=1, interleaved takes "
-                  "vpp and pp of at least 2; widen one of them",
-                  fmt::join(schedules, ","), fmt::join(virtual_stages_, ","), fmt::join(pp_, ",")));
+  return absl::InvalidArgumentError(fmt::format(
+      "space: no plan has schedule={}, vpp={} and pp={}: gpipe and 1f1b take vpp=1, interleaved takes "
+      "vpp and pp of at least 2; widen one of them",
+      fmt::join(schedules, ","), fmt::join(virtual_stages_, ","), fmt::join(pp_, ",")));
 }
 
-absl::StatusOr<SearchSpace> SearchSpace::Create(const ModelSpec& model, const Workload& workload, std::int64_t ranks,
-                                                const AxisValues& values, const SpaceOptions& options) {
+absl::StatusOr<SearchSpace> SearchSpace::Create(const ModelSpec& model, const Workload& workload,
+                                                std::int64_t ranks, const AxisValues& values,
+                                                const SpaceOptions& options) {
   if (absl::Status status = Validate(model); !status.ok()) return status;
   if (absl::Status status = Validate(workload, model); !status.ok()) return status;
-  if (ranks < 1) return absl::InvalidArgumentError(fmt::format("space: {} ranks; there must be at least 1", ranks));
+  if (ranks < 1)
+    return absl::InvalidArgumentError(fmt::format("space: {} ranks; there must be at least 1", ranks));
   SearchSpace space;
   space.model_ = model;
   space.workload_ = workload;
@@ -184,11 +192,14 @@ absl::StatusOr<SearchSpace> SearchSpace::Create(const ModelSpec& model, const Wo
       return absl::InvalidArgumentError(
           fmt::format("space: unknown axis {}{}", Printable(axis), DidYouMean(axis, AxisNames())));
     }
-    if (!named.insert(name).second) return absl::InvalidArgumentError(fmt::format("space: {} is named twice", name));
+    if (!named.insert(name).second)
+      return absl::InvalidArgumentError(fmt::format("space: {} is named twice", name));
     if (axis_values.empty()) {
-      return absl::InvalidArgumentError(fmt::format("space: {} has no values; give them as {}=V1,V2", name, name));
+      return absl::InvalidArgumentError(
+          fmt::format("space: {} has no values; give them as {}=V1,V2", name, name));
     }
-    if (absl::Status status = space.SetAxis(name, axis_values, options.predict_only); !status.ok()) return status;
+    if (absl::Status status = space.SetAxis(name, axis_values, options.predict_only); !status.ok())
+      return status;
   }
   if (absl::Status status = space.CheckCombinations(); !status.ok()) return status;
   return space;
@@ -197,14 +208,14 @@ absl::StatusOr<SearchSpace> SearchSpace::Create(const ModelSpec& model, const Wo
 bool SearchSpace::HoldsSplit(const ParallelPlan& plan) const {
   const auto stages = static_cast<std::size_t>(plan.pp * plan.virtual_stages);
   if (plan.split == SplitMode::kEven) {
-    return even_ || std::any_of(explicit_splits_.begin(), explicit_splits_.end(), [&](const auto& split) {
-             return split.size() == stages && AllEqual(split);
-           });
+    return even_ || std::any_of(explicit_splits_.begin(), explicit_splits_.end(),
+                                [&](const auto& split) { return split.size() == stages && AllEqual(split); });
   }
   return std::binary_search(explicit_splits_.begin(), explicit_splits_.end(), plan.split_layers);
 }
 
-std::vector<SearchSpace::SplitChoice> SearchSpace::SplitChoices(std::int64_t pp, std::int64_t virtual_stages) const {
+std::vector<SearchSpace::SplitChoice> SearchSpace::SplitChoices(std::int64_t pp,
+                                                                std::int64_t virtual_stages) const {
   const std::int64_t layers = model_.layers;
   const bool fits = virtual_stages <= layers / pp;  // a layer for each stage
   const std::int64_t stages = fits ? pp * virtual_stages : 0;
@@ -227,7 +238,8 @@ std::vector<SearchSpace::SplitChoice> SearchSpace::SplitChoices(std::int64_t pp,
   return choices;
 }
 
-SearchSpace::RecomputeChoices SearchSpace::MakeRecomputeChoices(Attention attention, std::int64_t most_layers) const {
+SearchSpace::RecomputeChoices SearchSpace::MakeRecomputeChoices(Attention attention,
+                                                                std::int64_t most_layers) const {
   RecomputeChoices choices;
   if (recompute_.empty()) {
     choices.values = {{Recompute::kNone, 0}};
@@ -264,8 +276,8 @@ SearchSpace::Counts SearchSpace::ForEachLegal(const std::function<bool(const Par
   };
 
   ParallelPlan plan;
-  // All that is left to go through under a schedule, virtual stages and a split. `wrong`: the first rule that they break, in
-  // FindIllegality's order.
+  // All that is left to go through under a schedule, virtual stages and a split. `wrong`: the first rule that
+  // they break, in FindIllegality's order.
   const auto visit_variants = [&](std::optional<IllegalReason> wrong, std::int64_t most_layers) {
     for (const Attention attention : attention_) {
       plan.attention = attention;
@@ -326,7 +338,8 @@ SearchSpace::Counts SearchSpace::ForEachLegal(const std::function<bool(const Par
             for (const SplitChoice& split : choices) {
               plan.split = split.mode;
               plan.split_layers.clear();
-              if (split.mode == SplitMode::kExplicit) plan.split_layers = explicit_splits_[split.explicit_index];
+              if (split.mode == SplitMode::kExplicit)
+                plan.split_layers = explicit_splits_[split.explicit_index];
               std::optional<IllegalReason> reason = wrong;
               if (split.most_layers == 0) {
                 if (split.mode == SplitMode::kEven) reason = kLayersNotDivisible;  // found before all others

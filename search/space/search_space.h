@@ -26,39 +26,43 @@ struct SpaceOptions {
 
 class SearchSpace {
  public:
-  // Axes: tp, pp, dp, mbs, schedule, vpp, split, recompute, attention, scatter_gather (or by their JSON names). Those not
-  // named take: tp, pp, dp the divisors of `ranks`; mbs the divisors of the global batch; schedule gpipe, 1f1b and interleaved;
-  // vpp 1 (gpipe, 1f1b) and the divisors of the layers from 2 on (interleaved); split even and auto; recompute none, full and
-  // full:K for every K below the layers of the plan's largest stage (of an even spread, rounded up, where split=auto);
-  // attention fused; scatter_gather 0.
+  // Axes: tp, pp, dp, mbs, schedule, vpp, split, recompute, attention, scatter_gather (or by their JSON
+  // names). Those not named take: tp, pp, dp the divisors of `ranks`; mbs the divisors of the global batch;
+  // schedule gpipe, 1f1b and interleaved; vpp 1 (gpipe, 1f1b) and the divisors of the layers from 2 on
+  // (interleaved); split even and auto; recompute none, full and full:K for every K below the layers of the
+  // plan's largest stage (of an even spread, rounded up, where split=auto); attention fused; scatter_gather
+  // 0.
   //
-  // InvalidArgument names an unknown axis (with the nearest names), an axis named twice, a value that it does not take, sizes
-  // none of which make up `ranks` (a size that does not divide them beside ones that do is counted as illegal,
-  // ranks_not_divisible, so that one space serves clusters of any size), or schedules none of which go with the vpp and pp
-  // allowed. Unimplemented names an axis or value that is not predicted or, unless `options.predict_only`, not run yet (the
-  // default value alone of such an axis is accepted).
-  static absl::StatusOr<SearchSpace> Create(const ModelSpec& model, const Workload& workload, std::int64_t ranks,
-                                            const AxisValues& values, const SpaceOptions& options = {});
+  // InvalidArgument names an unknown axis (with the nearest names), an axis named twice, a value that it does
+  // not take, sizes none of which make up `ranks` (a size that does not divide them beside ones that do is
+  // counted as illegal, ranks_not_divisible, so that one space serves clusters of any size), or schedules
+  // none of which go with the vpp and pp allowed. Unimplemented names an axis or value that is not predicted
+  // or, unless `options.predict_only`, not run yet (the default value alone of such an axis is accepted).
+  static absl::StatusOr<SearchSpace> Create(const ModelSpec& model, const Workload& workload,
+                                            std::int64_t ranks, const AxisValues& values,
+                                            const SpaceOptions& options = {});
 
   struct Counts {
     std::int64_t enumerated = 0;
     std::array<std::int64_t, kIllegalReasonCount> illegal{};
   };
 
-  // Calls `visit` for every legal plan of the space in canonical form, each once, until it returns false; counts the others by
-  // reason (the one that FindIllegality gives). `enumerated` counts legal and illegal ones. Uses all ranks: tp*pp*dp == ranks.
-  // split=auto is visited as such.
+  // Calls `visit` for every legal plan of the space in canonical form, each once, until it returns false;
+  // counts the others by reason (the one that FindIllegality gives). `enumerated` counts legal and illegal
+  // ones. Uses all ranks: tp*pp*dp == ranks. split=auto is visited as such.
   //
-  // Order, the last changes fastest: tp, pp, mbs ascending; gpipe, 1f1b, interleaved; vpp ascending; even, auto, explicit
-  // splits; attention fused, unfused; scatter_gather 0, 1; recompute none, selective, full:1, full:2, ..., full.
+  // Order, the last changes fastest: tp, pp, mbs ascending; gpipe, 1f1b, interleaved; vpp ascending; even,
+  // auto, explicit splits; attention fused, unfused; scatter_gather 0, 1; recompute none, selective, full:1,
+  // full:2, ..., full.
   //
-  // No plan of a space, and not counted: gpipe or 1f1b with vpp above 1, interleaved with vpp or pp of 1. At pp=1 there is one
-  // schedule (1f1b; in the space where gpipe or 1f1b and vpp=1 are) and one split. full:K with the K of a stage's layers stands
-  // for full, an explicit split of equal stages for even, selective under fused attention for none. Where a split cannot be
-  // laid out at all, K is not gone through.
+  // No plan of a space, and not counted: gpipe or 1f1b with vpp above 1, interleaved with vpp or pp of 1. At
+  // pp=1 there is one schedule (1f1b; in the space where gpipe or 1f1b and vpp=1 are) and one split. full:K
+  // with the K of a stage's layers stands for full, an explicit split of equal stages for even, selective
+  // under fused attention for none. Where a split cannot be laid out at all, K is not gone through.
   Counts ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit) const;
 
-  // Whether the split of `plan` (even or explicit) is among those that the space goes through at the plan's number of stages.
+  // Whether the split of `plan` (even or explicit) is among those that the space goes through at the plan's
+  // number of stages.
   bool HoldsSplit(const ParallelPlan& plan) const;
 
  private:

@@ -18,23 +18,29 @@
 namespace autocfg {
 namespace {
 
-// Times are rounded to whole nanoseconds before anything is compared, so that what ends where another begins does so in the text too.
+// Times are rounded to whole nanoseconds before anything is compared, so that what ends where another begins
+// does so in the text too.
 std::int64_t Nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
 // One of the colours that the viewers know by name.
 std::string_view Colour(ActionKind kind) {
   switch (kind) {
-    case ActionKind::kForward: return "thread_state_running";
-    case ActionKind::kBackward: return "thread_state_runnable";
+    case ActionKind::kForward:
+      return "thread_state_running";
+    case ActionKind::kBackward:
+      return "thread_state_runnable";
     case ActionKind::kSendActivation:
     case ActionKind::kRecvActivation:
     case ActionKind::kSendGradient:
-    case ActionKind::kRecvGradient: return "thread_state_iowait";
+    case ActionKind::kRecvGradient:
+      return "thread_state_iowait";
     case ActionKind::kReduceGradients:
     case ActionKind::kSumTiedEmbedding:
-    case ActionKind::kReduceScalars: return "rail_animation";
+    case ActionKind::kReduceScalars:
+      return "rail_animation";
     case ActionKind::kZeroGradients:
-    case ActionKind::kOptimizer: return "generic_work";
+    case ActionKind::kOptimizer:
+      return "generic_work";
   }
   return "generic_work";
 }
@@ -48,22 +54,26 @@ std::string RankName(const Program& program, const RankMesh& mesh, std::int64_t 
   return fmt::format("rank {} (stage{} {})", rank, program.plan.virtual_stages > 1 ? "s" : "", stages);
 }
 
-// Writes the events one after the other. Nothing that it writes needs escaping: names are made of letters, digits and punctuation.
+// Writes the events one after the other. Nothing that it writes needs escaping: names are made of letters,
+// digits and punctuation.
 class Writer {
  public:
   explicit Writer(std::size_t events) { text_.reserve(160 * events); }
 
   void Metadata(std::string_view what, std::int64_t rank, int lane, std::string_view argument) {
     Next();
-    fmt::format_to(out_, R"({{"name":"{}","ph":"M","pid":{},"tid":{},"args":{{{}}}}})", what, rank, lane, argument);
+    fmt::format_to(out_, R"({{"name":"{}","ph":"M","pid":{},"tid":{},"args":{{{}}}}})", what, rank, lane,
+                   argument);
   }
 
   // From `begin` to `end`, in nanoseconds.
-  void Event(std::string_view name, std::string_view category, std::string_view colour, std::int64_t rank, int lane, std::int64_t begin,
-             std::int64_t end, std::string_view arguments) {
+  void Event(std::string_view name, std::string_view category, std::string_view colour, std::int64_t rank,
+             int lane, std::int64_t begin, std::int64_t end, std::string_view arguments) {
     Next();
-    fmt::format_to(out_, R"({{"name":"{}","cat":"{}","ph":"X","ts":{},"dur":{},"pid":{},"tid":{},"cname":"{}","args":{{{}}}}})", name,
-                   category, Microseconds(begin), Microseconds(end - begin), rank, lane, colour, arguments);
+    fmt::format_to(
+        out_,
+        R"({{"name":"{}","cat":"{}","ph":"X","ts":{},"dur":{},"pid":{},"tid":{},"cname":"{}","args":{{{}}}}})",
+        name, category, Microseconds(begin), Microseconds(end - begin), rank, lane, colour, arguments);
   }
 
   std::string Finish(const nlohmann::ordered_json& other) {
@@ -95,8 +105,12 @@ std::string Arguments(const TraceRow& row, const Action& action) {
 nlohmann::ordered_json OtherData(const Program& program, const TraceOrigin& origin) {
   using Json = nlohmann::ordered_json;
   const auto text = [](const std::string& value) { return value.empty() ? Json(nullptr) : Json(value); };
-  Json other{{"plan", PlanText(program.plan)}, {"kind", Name(origin.kind)}, {"device", text(origin.device)}, {"cluster", text(origin.cluster)}};
-  other["slice"] = origin.slice ? Json{{"tensor", origin.slice->first}, {"pipeline", origin.slice->second}} : Json(nullptr);
+  Json other{{"plan", PlanText(program.plan)},
+             {"kind", Name(origin.kind)},
+             {"device", text(origin.device)},
+             {"cluster", text(origin.cluster)}};
+  other["slice"] = origin.slice ? Json{{"tensor", origin.slice->first}, {"pipeline", origin.slice->second}}
+                                : Json(nullptr);
   return other;
 }
 
@@ -104,9 +118,12 @@ nlohmann::ordered_json OtherData(const Program& program, const TraceOrigin& orig
 
 std::string_view Name(TraceKind kind) {
   switch (kind) {
-    case TraceKind::kMeasured: return "measured";
-    case TraceKind::kEmulated: return "emulated";
-    case TraceKind::kPredicted: return "predicted";
+    case TraceKind::kMeasured:
+      return "measured";
+    case TraceKind::kEmulated:
+      return "emulated";
+    case TraceKind::kPredicted:
+      return "predicted";
   }
   return "predicted";
 }
@@ -128,9 +145,11 @@ std::string ChromeTrace(const Program& program, std::span<const TraceRow> rows, 
     const auto& [rank, lane] = where;
     const int thread = static_cast<int>(lane);
     if (lane == Lane::kCompute) {
-      writer.Metadata("process_name", rank, thread, fmt::format(R"("name":"{}")", RankName(program, mesh, rank)));
+      writer.Metadata("process_name", rank, thread,
+                      fmt::format(R"("name":"{}")", RankName(program, mesh, rank)));
       writer.Metadata("process_labels", rank, thread,
-                      fmt::format(R"("labels":"{}{}")", Name(origin.kind), origin.slice ? ", a slice: it ran alone" : ""));
+                      fmt::format(R"("labels":"{}{}")", Name(origin.kind),
+                                  origin.slice ? ", a slice: it ran alone" : ""));
       writer.Metadata("process_sort_index", rank, thread, fmt::format(R"("sort_index":{})", rank));
     }
     writer.Metadata("thread_name", rank, thread, fmt::format(R"("name":"{}")", Name(lane)));
@@ -140,13 +159,16 @@ std::string ChromeTrace(const Program& program, std::span<const TraceRow> rows, 
     const auto idle_until = [&](std::int64_t until) {
       if (free < until) writer.Event("idle", "idle", "white", rank, thread, free, until, "");
     };
-    std::sort(of_lane.begin(), of_lane.end(), [](const TraceRow* a, const TraceRow* b) { return a->action < b->action; });
+    std::sort(of_lane.begin(), of_lane.end(),
+              [](const TraceRow* a, const TraceRow* b) { return a->action < b->action; });
     for (const TraceRow* row : of_lane) {
-      const Action& action = program.ranks.at(static_cast<std::size_t>(rank)).at(static_cast<std::size_t>(row->action));
+      const Action& action =
+          program.ranks.at(static_cast<std::size_t>(rank)).at(static_cast<std::size_t>(row->action));
       const std::int64_t begin = std::max(free, Nanoseconds(row->start_s));
       const std::int64_t end = std::max(begin, Nanoseconds(row->end_s));
       idle_until(begin);
-      writer.Event(ToString(action), Name(action.kind), Colour(action.kind), rank, thread, begin, end, Arguments(*row, action));
+      writer.Event(ToString(action), Name(action.kind), Colour(action.kind), rank, thread, begin, end,
+                   Arguments(*row, action));
       free = end;
     }
     idle_until(step_end);

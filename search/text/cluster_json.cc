@@ -20,16 +20,18 @@ using Json = nlohmann::ordered_json;
 // Links by their names in JSON; what is not known, a bandwidth of 0 or no latency, is left out.
 struct BandwidthField {
   const char* name;
-  double NodeGroup::* member;
+  double NodeGroup::*member;
 };
 struct LatencyField {
   const char* name;
-  std::optional<double> NodeGroup::* member;
+  std::optional<double> NodeGroup::*member;
 };
-constexpr std::array<BandwidthField, 2> kBandwidths = {{{"intra_node_bytes_per_s", &NodeGroup::intra_node_bytes_per_s},
-                                                        {"inter_node_bytes_per_s", &NodeGroup::inter_node_bytes_per_s}}};
-constexpr std::array<LatencyField, 2> kLatencies = {{{"intra_node_latency_s", &NodeGroup::intra_node_latency_s},
-                                                     {"inter_node_latency_s", &NodeGroup::inter_node_latency_s}}};
+constexpr std::array<BandwidthField, 2> kBandwidths = {
+    {{"intra_node_bytes_per_s", &NodeGroup::intra_node_bytes_per_s},
+     {"inter_node_bytes_per_s", &NodeGroup::inter_node_bytes_per_s}}};
+constexpr std::array<LatencyField, 2> kLatencies = {
+    {{"intra_node_latency_s", &NodeGroup::intra_node_latency_s},
+     {"inter_node_latency_s", &NodeGroup::inter_node_latency_s}}};
 
 std::optional<DeviceKind> ParseDeviceKind(std::string_view name) {
   if (name == "cpu") return DeviceKind::kCpu;
@@ -40,18 +42,19 @@ std::optional<DeviceKind> ParseDeviceKind(std::string_view name) {
 // The fractions of DeviceEfficiency, by their names in JSON.
 struct EfficiencyField {
   const char* name;
-  double DeviceEfficiency::* member;
+  double DeviceEfficiency::*member;
 };
-constexpr std::array<EfficiencyField, 6> kEfficiencies = {{{"matmul", &DeviceEfficiency::matmul},
-                                                           {"attention_forward", &DeviceEfficiency::attention_forward},
-                                                           {"attention_backward", &DeviceEfficiency::attention_backward},
-                                                           {"memory", &DeviceEfficiency::memory},
-                                                           {"intra_node", &DeviceEfficiency::intra_node},
-                                                           {"inter_node", &DeviceEfficiency::inter_node}}};
+constexpr std::array<EfficiencyField, 6> kEfficiencies = {
+    {{"matmul", &DeviceEfficiency::matmul},
+     {"attention_forward", &DeviceEfficiency::attention_forward},
+     {"attention_backward", &DeviceEfficiency::attention_backward},
+     {"memory", &DeviceEfficiency::memory},
+     {"intra_node", &DeviceEfficiency::intra_node},
+     {"inter_node", &DeviceEfficiency::inter_node}}};
 
 struct RateField {
   const char* name;
-  double DeviceSpec::* member;
+  double DeviceSpec::*member;
 };
 constexpr std::array<RateField, 4> kRates = {{{"fp64", &DeviceSpec::flops_per_s_fp64},
                                               {"fp32", &DeviceSpec::flops_per_s_fp32},
@@ -86,7 +89,8 @@ absl::StatusOr<DeviceSpec> ParseDeviceJson(const Json& json) {
   Positive(reader, "cluster: device", "memory_bytes_per_s", device.memory_bytes_per_s);
   if (const Json* rates = reader.Find("flops_per_s"); rates != nullptr) {
     FieldReader rate("cluster: device: flops_per_s", *rates);
-    for (const RateField& field : kRates) Positive(rate, "cluster: device: flops_per_s", field.name, device.*field.member);
+    for (const RateField& field : kRates)
+      Positive(rate, "cluster: device: flops_per_s", field.name, device.*field.member);
     reader.Fail(rate.Finish());
   }
   reader.Size("multiprocessors", device.multiprocessors);
@@ -94,7 +98,8 @@ absl::StatusOr<DeviceSpec> ParseDeviceJson(const Json& json) {
   if (const Json* efficiency = reader.Find("efficiency"); efficiency != nullptr) {
     constexpr std::string_view kWhat = "cluster: device: efficiency";
     FieldReader fractions(kWhat, *efficiency);
-    for (const EfficiencyField& field : kEfficiencies) Positive(fractions, kWhat, field.name, device.efficiency.*field.member);
+    for (const EfficiencyField& field : kEfficiencies)
+      Positive(fractions, kWhat, field.name, device.efficiency.*field.member);
     fractions.Number("matmul_k_half", device.efficiency.matmul_k_half);
     Optional(fractions, "op_overhead_s", device.efficiency.op_overhead_s);
     if (efficiency->is_object()) ReadSources(fractions, *efficiency);
@@ -154,7 +159,8 @@ void AddGroup(Json& json, const NodeGroup& group) {
 std::optional<std::int64_t> ParseCount(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > 1'000'000) return std::nullopt;
+  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > 1'000'000)
+    return std::nullopt;
   return value;
 }
 
@@ -243,7 +249,8 @@ absl::StatusOr<ClusterName> ParseClusterName(std::string_view text) {
   const std::size_t colon = text.find(':');
   name.preset = std::string(text.substr(0, colon));
   if (name.preset.empty()) {
-    return absl::InvalidArgumentError("cluster: the name is empty; give local, a preset such as NAME:2x8, or a file");
+    return absl::InvalidArgumentError(
+        "cluster: the name is empty; give local, a preset such as NAME:2x8, or a file");
   }
   if (colon == std::string_view::npos) return name;
   const std::string_view size = text.substr(colon + 1);
@@ -252,9 +259,9 @@ absl::StatusOr<ClusterName> ParseClusterName(std::string_view text) {
   const std::optional<std::int64_t> gpus =
       cross == std::string_view::npos ? std::nullopt : ParseCount(size.substr(cross + 1));
   if (!nodes || !gpus) {
-    return absl::InvalidArgumentError(
-        fmt::format("cluster: the size \"{}\" is not NODESxRANKS, two numbers from 1 to 1000000, as in {}:2x8",
-                    Printable(size), Printable(name.preset)));
+    return absl::InvalidArgumentError(fmt::format(
+        "cluster: the size \"{}\" is not NODESxRANKS, two numbers from 1 to 1000000, as in {}:2x8",
+        Printable(size), Printable(name.preset)));
   }
   name.nodes = *nodes;
   name.gpus_per_node = *gpus;

@@ -36,7 +36,8 @@ class Checker : public nlohmann::json_sax<Json> {
     return Enter();
   }
   bool key(string_t& name) override {
-    return keys_.back().insert(name).second || Fail(fmt::format("the key \"{}\" is named twice", Printable(name)));
+    return keys_.back().insert(name).second ||
+           Fail(fmt::format("the key \"{}\" is named twice", Printable(name)));
   }
   bool end_object() override {
     keys_.pop_back();
@@ -48,19 +49,22 @@ class Checker : public nlohmann::json_sax<Json> {
     --depth_;
     return true;
   }
-  bool parse_error(std::size_t position, const std::string& token, const nlohmann::detail::exception& error) override {
+  bool parse_error(std::size_t position, const std::string& token,
+                   const nlohmann::detail::exception& error) override {
     position_ = position;
     constexpr int kNumberOverflow = 406;
     if (error.id == kNumberOverflow) return Fail(fmt::format("the number {} is too large", Printable(token)));
     // Where it ends too early, the token is the last one that was still there.
     const std::string_view what = error.what();
-    const bool ends = what.find("unexpected end of input") != what.npos || what.find("missing closing quote") != what.npos;
+    const bool ends =
+        what.find("unexpected end of input") != what.npos || what.find("missing closing quote") != what.npos;
     if (token.empty() || ends) return Fail("the text ends too early");
     // The library's token may begin long before the fault: the word or the mark that it stopped in is shown.
     constexpr std::string_view kMarks = " \t\r\n{}[],:\"";
     const std::size_t last = std::clamp<std::size_t>(position, 1, text_.size()) - 1;
     std::size_t begin = last, end = last + 1;
-    if (text_[last] == '"') {  // the end of a string that should not stand here: back to the quote that is not escaped
+    // the end of a string that should not stand here: back to the quote that is not escaped
+    if (text_[last] == '"') {
       while (begin > 0) {
         if (text_[--begin] == '"' && (begin == 0 || text_[begin - 1] != '\\')) break;
       }
@@ -80,7 +84,9 @@ class Checker : public nlohmann::json_sax<Json> {
     problem_ = std::move(problem);
     return false;
   }
-  bool Enter() { return ++depth_ <= kMaxDepth || Fail(fmt::format("it is nested deeper than {}", kMaxDepth)); }
+  bool Enter() {
+    return ++depth_ <= kMaxDepth || Fail(fmt::format("it is nested deeper than {}", kMaxDepth));
+  }
 
   const std::string_view text_;
   std::vector<std::set<std::string>> keys_;
@@ -112,10 +118,12 @@ absl::StatusOr<Json> ParseJson(std::string_view what, std::string_view text) {
       const std::string_view before = text.substr(0, std::min(checker.position() - 1, text.size()));
       const auto line = 1 + std::count(before.begin(), before.end(), '\n');
       const std::size_t last_break = before.rfind('\n');
-      const std::size_t column = before.size() - (last_break == std::string_view::npos ? 0 : last_break + 1) + 1;
+      const std::size_t column =
+          before.size() - (last_break == std::string_view::npos ? 0 : last_break + 1) + 1;
       where = fmt::format(" at line {}, column {}", line, column);
     }
-    return absl::InvalidArgumentError(fmt::format("{}: not valid JSON{}: {}", what, where, checker.problem()));
+    return absl::InvalidArgumentError(
+        fmt::format("{}: not valid JSON{}: {}", what, where, checker.problem()));
   }
   Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) return absl::InvalidArgumentError(fmt::format("{}: not valid JSON", what));
@@ -124,7 +132,8 @@ absl::StatusOr<Json> ParseJson(std::string_view what, std::string_view text) {
 
 std::optional<std::int64_t> WholeNumber(const Json& value) {
   constexpr double kExact = 9007199254740992.0;  // 2^53: doubles up to here are exact integers
-  if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{INT64_MAX}) return std::nullopt;
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{INT64_MAX})
+    return std::nullopt;
   if (value.is_number_integer()) return value.get<std::int64_t>();
   if (!value.is_number_float()) return std::nullopt;
   const double number = value.get<double>();
@@ -133,7 +142,8 @@ std::optional<std::int64_t> WholeNumber(const Json& value) {
 }
 
 FieldReader::FieldReader(std::string_view what, const Json& json) : what_(what), json_(json) {
-  if (!json.is_object()) status_ = absl::InvalidArgumentError(fmt::format("{}: it must be a JSON object", what));
+  if (!json.is_object())
+    status_ = absl::InvalidArgumentError(fmt::format("{}: it must be a JSON object", what));
 }
 
 const Json* FieldReader::Find(std::string_view name) {
@@ -151,9 +161,11 @@ void FieldReader::FailField(std::string_view name, std::string_view wanted) {
   Fail(absl::InvalidArgumentError(fmt::format("{}: {} must be {}", what_, name, wanted)));
 }
 
-void FieldReader::FailUnknown(std::string_view name, std::string_view value, const std::vector<std::string>& known) {
-  Fail(absl::InvalidArgumentError(fmt::format("{}: {} \"{}\" is not known; it must be one of {}{}", what_, name,
-                                              Printable(value), fmt::join(known, ", "), DidYouMeanOfListed(value, known))));
+void FieldReader::FailUnknown(std::string_view name, std::string_view value,
+                              const std::vector<std::string>& known) {
+  Fail(absl::InvalidArgumentError(fmt::format("{}: {} \"{}\" is not known; it must be one of {}{}", what_,
+                                              name, Printable(value), fmt::join(known, ", "),
+                                              DidYouMeanOfListed(value, known))));
 }
 
 void FieldReader::Require(std::string_view name) {
@@ -177,7 +189,8 @@ void FieldReader::Number(std::string_view name, double& value) {
   if (field == nullptr) return;
   if (!field->is_number()) return FailField(name, "a number");
   value = field->get<double>();
-  if (!std::isfinite(value) || value < 0) FailField(name, fmt::format("finite and not negative, not {}", value));
+  if (!std::isfinite(value) || value < 0)
+    FailField(name, fmt::format("finite and not negative, not {}", value));
 }
 
 void FieldReader::Bool(std::string_view name, bool& value) {

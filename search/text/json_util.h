@@ -1,5 +1,5 @@
-// What the JSON forms share: parsing bytes that may be anything, reading the fields of an object, showing foreign text. No exception leaves
-// these functions. Thread-safe.
+// What the JSON forms share: parsing bytes that may be anything, reading the fields of an object, showing
+// foreign text. No exception leaves these functions. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,23 @@ namespace autocfg {
 // `text` fit for one line of a message: control and non-ASCII bytes as \xNN, cut after 60 characters.
 std::string Printable(std::string_view text);
 
-// One JSON document. InvalidArgument, beginning with `what`, with line and column: not JSON, a number too large for a double, a key named twice in
-// one object, nested deeper than 64.
+// One JSON document. InvalidArgument, beginning with `what`, with line and column: not JSON, a number too
+// large for a double, a key named twice in one object, nested deeper than 64.
 absl::StatusOr<nlohmann::ordered_json> ParseJson(std::string_view what, std::string_view text);
 
-// A whole number, written as 8 or 8.0: the one rule of all our JSON. Nothing for anything else, a number in a string included, and beyond 64 bits.
+// A whole number, written as 8 or 8.0: the one rule of all our JSON. Nothing for anything else, a number in a
+// string included, and beyond 64 bits.
 std::optional<std::int64_t> WholeNumber(const nlohmann::ordered_json& value);
 
-// Reads the fields of one object. The first thing wrong is kept and returned by Finish; everything after it is skipped.
+// Reads the fields of one object. The first thing wrong is kept and returned by Finish; everything after it
+// is skipped.
 class FieldReader {
  public:
   // `what` begins each message, e.g. "model". `json` must outlive the reader.
   FieldReader(std::string_view what, const nlohmann::ordered_json& json);
 
-  // Each leaves `value` as it is where the field is absent. Size: a whole number, at least `least`. Number: finite, not negative.
+  // Each leaves `value` as it is where the field is absent. Size: a whole number, at least `least`. Number:
+  // finite, not negative.
   void Size(std::string_view name, std::int64_t& value, std::int64_t least = 1);
   void Number(std::string_view name, double& value);
   void Bool(std::string_view name, bool& value);

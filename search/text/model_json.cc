@@ -22,7 +22,8 @@ absl::StatusOr<ModelSpec> ParseModelJson(const nlohmann::ordered_json& json) {
   reader.Size("ffn_hidden", model.ffn_hidden);
   reader.Size("vocab", model.vocab);
   reader.Size("max_seq_len", model.max_seq_len);
-  reader.Named("activation", model.activation, ParseActivation, {"gelu", "gelu_erf", "relu", "swiglu", "geglu"});
+  reader.Named("activation", model.activation, ParseActivation,
+               {"gelu", "gelu_erf", "relu", "swiglu", "geglu"});
   reader.Named("norm", model.norm, ParseNorm, {"layernorm", "rmsnorm"});
   reader.Number("norm_eps", model.norm_eps);
   reader.Named("position", model.position, ParsePosition, {"learned", "rope", "alibi", "none"});
@@ -35,8 +36,9 @@ absl::StatusOr<ModelSpec> ParseModelJson(const nlohmann::ordered_json& json) {
   if (json.is_object()) ReadSources(reader, json);
   if (absl::Status status = reader.Finish(); !status.ok()) return status;
   if (model.position != Position::kRope && model.rope_theta != ModelSpec{}.rope_theta) {
-    return absl::InvalidArgumentError(fmt::format("model: rope_theta is {}, but position is {}; leave rope_theta out or set position to rope",
-                                                  model.rope_theta, Name(model.position)));
+    return absl::InvalidArgumentError(fmt::format(
+        "model: rope_theta is {}, but position is {}; leave rope_theta out or set position to rope",
+        model.rope_theta, Name(model.position)));
   }
 
   ModelSpec complete = model;
@@ -93,8 +95,8 @@ absl::StatusOr<ModelSpec> ModelPreset(std::string_view name) {
   for (const EmbeddedPreset& preset : EmbeddedPresets()) {
     if (preset.kind == "models" && preset.name == name) return ParseModelText(preset.json);
   }
-  return absl::NotFoundError(
-      fmt::format("model: no preset is called \"{}\"{}", Printable(name), DidYouMean(name, ModelPresetNames())));
+  return absl::NotFoundError(fmt::format("model: no preset is called \"{}\"{}", Printable(name),
+                                         DidYouMean(name, ModelPresetNames())));
 }
 
 }  // namespace autocfg

@@ -11,10 +11,11 @@
 
 namespace autocfg {
 
-// InvalidArgument names the field: missing, unknown (with the nearest names), of the wrong type, or out of range. Defaults that depend on the
-// sequence length stay zero until FillDefaults.
+// InvalidArgument names the field: missing, unknown (with the nearest names), of the wrong type, or out of
+// range. Defaults that depend on the sequence length stay zero until FillDefaults.
 absl::StatusOr<ModelSpec> ParseModelJson(const nlohmann::ordered_json& json);
-absl::StatusOr<ModelSpec> ParseModelText(std::string_view text);  // as above; InvalidArgument with line and column where it is not JSON
+// as above; InvalidArgument with line and column where it is not JSON
+absl::StatusOr<ModelSpec> ParseModelText(std::string_view text);
 nlohmann::ordered_json ModelJson(const ModelSpec& model);
 
 // NotFound, with the nearest names, for an unknown preset.

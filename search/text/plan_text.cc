@@ -75,7 +75,8 @@ absl::Status SetNamed(Enum& field, const std::array<std::string_view, N>& names,
   if (!index) {
     const std::vector<std::string> known(names.begin(), names.end());
     return absl::InvalidArgumentError(fmt::format("plan: {}={} is not known; it must be one of {}{}", name,
-                                                  Printable(value), fmt::join(names, ", "), DidYouMeanOfListed(value, known)));
+                                                  Printable(value), fmt::join(names, ", "),
+                                                  DidYouMeanOfListed(value, known)));
   }
   field = static_cast<Enum>(*index);
   return absl::OkStatus();
@@ -171,13 +172,16 @@ std::string ValueText(const ParallelPlan& plan, std::string_view text_name) {
   return flag(plan.scatter_gather);
 }
 
-// The text of a JSON value of an option, in the text form; else InvalidArgument, which says what its value is.
+// The text of a JSON value of an option, in the text form; else InvalidArgument, which says what its value
+// is.
 absl::StatusOr<std::string> JsonValueText(const OptionNames& option, const nlohmann::ordered_json& value) {
   constexpr std::array<std::string_view, 4> kNames = {"schedule", "split", "recompute", "attention"};
-  constexpr std::array<std::string_view, 5> kFlags = {"sp", "grad_overlap", "param_overlap", "p2p_overlap", "scatter_gather"};
+  constexpr std::array<std::string_view, 5> kFlags = {"sp", "grad_overlap", "param_overlap", "p2p_overlap",
+                                                      "scatter_gather"};
   const auto bad = [&](std::string_view wanted) {
-    return absl::InvalidArgumentError(fmt::format("plan: {} must be {}, not {}", option.json, wanted,
-                                                  Printable(value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace))));
+    return absl::InvalidArgumentError(
+        fmt::format("plan: {} must be {}, not {}", option.json, wanted,
+                    Printable(value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace))));
   };
   const std::optional<std::int64_t> whole = WholeNumber(value);
   if (option.text == "split" && value.is_array()) {
@@ -190,7 +194,9 @@ absl::StatusOr<std::string> JsonValueText(const OptionNames& option, const nlohm
     return fmt::format("{}", fmt::join(layers, "+"));
   }
   if (option.text == "split" && !value.is_string())
-    return bad("even, auto or the layers of each stage, as text such as \"9+8+8+7\" or as a list such as [9, 8, 8, 7]");
+    return bad(
+        "even, auto or the layers of each stage, as text such as \"9+8+8+7\" or as a list such as [9, 8, 8, "
+        "7]");
   if (IndexOf(kNames, option.text)) {
     if (!value.is_string()) return bad("a string");
     return value.get<std::string>();
@@ -218,9 +224,12 @@ std::string RecomputeText(const ParallelPlan& plan) {
 
 std::string SplitText(const ParallelPlan& plan) {
   switch (plan.split) {
-    case SplitMode::kEven: return "even";
-    case SplitMode::kAuto: return "auto";
-    case SplitMode::kExplicit: return fmt::format("{}", fmt::join(plan.split_layers, "+"));
+    case SplitMode::kEven:
+      return "even";
+    case SplitMode::kAuto:
+      return "auto";
+    case SplitMode::kExplicit:
+      return fmt::format("{}", fmt::join(plan.split_layers, "+"));
   }
   return "even";
 }
@@ -256,12 +265,13 @@ absl::StatusOr<ParallelPlan> ParsePlanText(std::string_view text) {
     begin = end + 1;
     const std::size_t equals = part.find('=');
     if (equals == std::string_view::npos) {
-      return absl::InvalidArgumentError(
-          fmt::format("plan: {} is not of the form option=value", part.empty() ? "an empty part" : Printable(part)));
+      return absl::InvalidArgumentError(fmt::format("plan: {} is not of the form option=value",
+                                                    part.empty() ? "an empty part" : Printable(part)));
     }
     const std::string_view name = part.substr(0, equals);
     if (absl::Status status = SetPlanOption(plan, name, part.substr(equals + 1)); !status.ok()) return status;
-    if (!named.insert(name).second) return absl::InvalidArgumentError(fmt::format("plan: {} is named twice", name));
+    if (!named.insert(name).second)
+      return absl::InvalidArgumentError(fmt::format("plan: {} is named twice", name));
   }
   if (!named.contains("schedule")) DefaultSchedule(plan);
   return plan;
@@ -277,7 +287,8 @@ std::string PlanText(const ParallelPlan& plan) {
     const std::string_view name = kOptions[i].text;
     std::string value = ValueText(plan, name);
     const bool always = i < 4;  // tp, pp, dp, mbs
-    if (always || value != ValueText(defaults, name)) text += fmt::format("{}{}={}", i == 0 ? "" : ",", name, value);
+    if (always || value != ValueText(defaults, name))
+      text += fmt::format("{}{}={}", i == 0 ? "" : ",", name, value);
   }
   return text;
 }
@@ -305,11 +316,13 @@ nlohmann::ordered_json PlanJson(const ParallelPlan& plan) {
 
 absl::StatusOr<ParallelPlan> ParsePlanJson(const nlohmann::ordered_json& json) {
   if (json.is_string()) return ParsePlanText(json.get_ref<const std::string&>());
-  if (!json.is_object()) return absl::InvalidArgumentError("plan: it must be an object or a string such as tp=2,mbs=1");
+  if (!json.is_object())
+    return absl::InvalidArgumentError("plan: it must be an object or a string such as tp=2,mbs=1");
   ParallelPlan plan;
   std::set<std::string> named;
   for (const auto& [key, value] : json.items()) {
-    const auto option = std::find_if(kOptions.begin(), kOptions.end(), [&](const auto& o) { return o.json == key; });
+    const auto option =
+        std::find_if(kOptions.begin(), kOptions.end(), [&](const auto& o) { return o.json == key; });
     if (option == kOptions.end()) {
       return absl::InvalidArgumentError(
           fmt::format("plan: unknown field {}{}", Printable(key), DidYouMean(key, JsonNames())));
@@ -317,7 +330,8 @@ absl::StatusOr<ParallelPlan> ParsePlanJson(const nlohmann::ordered_json& json) {
     const absl::StatusOr<std::string> text = JsonValueText(*option, value);
     if (!text.ok()) return text.status();
     if (absl::Status status = SetPlanOption(plan, option->text, *text); !status.ok()) return status;
-    if (!named.insert(key).second) return absl::InvalidArgumentError(fmt::format("plan: {} is named twice", key));
+    if (!named.insert(key).second)
+      return absl::InvalidArgumentError(fmt::format("plan: {} is named twice", key));
   }
   if (!named.contains("schedule")) DefaultSchedule(plan);
   return plan;

@@ -1,4 +1,5 @@
-// A plan as text ("tp=8,pp=8,dp=8,mbs=1,recompute=full") and as JSON (CONTRACT.md, "The plan"). Pure functions, thread-safe.
+// A plan as text ("tp=8,pp=8,dp=8,mbs=1,recompute=full") and as JSON (CONTRACT.md, "The plan"). Pure
+// functions, thread-safe.
 #pragma once
 
 #include <string>
@@ -10,11 +11,13 @@
 
 namespace autocfg {
 
-// Options not named take their defaults; schedule defaults to interleaved where vpp > 1. InvalidArgument: an unknown option or value (with the
-// nearest names), an option named twice, a size that is not a number in [0, 2^31). Legality is not checked.
+// Options not named take their defaults; schedule defaults to interleaved where vpp > 1. InvalidArgument: an
+// unknown option or value (with the nearest names), an option named twice, a size that is not a number in [0,
+// 2^31). Legality is not checked.
 absl::StatusOr<ParallelPlan> ParsePlanText(std::string_view text);
 
-// tp, pp, dp, mbs always, then every option that is not at its default, in the order of CONTRACT.md. ParsePlanText(PlanText(p)) == p.
+// tp, pp, dp, mbs always, then every option that is not at its default, in the order of CONTRACT.md.
+// ParsePlanText(PlanText(p)) == p.
 std::string PlanText(const ParallelPlan& plan);
 
 // All fields by their JSON names.

@@ -20,12 +20,16 @@ using Json = nlohmann::ordered_json;
 std::string Line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 // An answer with its id in front: `id` is JSON as it stands in the answer.
-std::string WithId(std::string_view id, const Json& answer) { return fmt::format("{{\"id\":{},{}", id, std::string_view(Line(answer)).substr(1)); }
+std::string WithId(std::string_view id, const Json& answer) {
+  return fmt::format("{{\"id\":{},{}", id, std::string_view(Line(answer)).substr(1));
+}
 
-AnsweredLine ErrorLine(std::string_view id, std::string_view message) { return {WithId(id, Json{{"error", message}}), false}; }
+AnsweredLine ErrorLine(std::string_view id, std::string_view message) {
+  return {WithId(id, Json{{"error", message}}), false};
+}
 
-// The number that a field of the object in `line` has, as it is written there: 1e2 is not 100.0 to who looks for it. Empty where none is found.
-// Requires valid JSON.
+// The number that a field of the object in `line` has, as it is written there: 1e2 is not 100.0 to who looks
+// for it. Empty where none is found. Requires valid JSON.
 std::string_view NumberAsWritten(std::string_view line, std::string_view field) {
   constexpr std::string_view kSpace = " \t\r\n";
   int depth = 0;
@@ -94,7 +98,8 @@ Json PredictionJson(const Prediction& prediction, const Throughput& throughput) 
 
 absl::Status LocalHasNoFigures() {
   return absl::InvalidArgumentError(
-      "cluster: local has no figures to predict from; give a preset such as a100-80gb-sxm:1x8 or a description, or let `autocfg search` "
+      "cluster: local has no figures to predict from; give a preset such as a100-80gb-sxm:1x8 or a "
+      "description, or let `autocfg search` "
       "measure this machine");
 }
 
@@ -108,33 +113,42 @@ std::string_view DefaultPredictedPrecision(const ClusterSpec& cluster) {
 std::string PrecisionNote(const ClusterSpec& cluster) {
   if (cluster.groups.empty()) return "";
   const DeviceSpec& device = cluster.groups.front().device;
-  const std::string_view name = device.name.empty() ? std::string_view("the device") : std::string_view(device.name);
+  const std::string_view name =
+      device.name.empty() ? std::string_view("the device") : std::string_view(device.name);
   if (device.kind_assumed) {
-    return fmt::format("predicted in fp32: {} is taken for a CPU, since it has no rate in bf16 or fp16; give kind cuda if it is a GPU", name);
+    return fmt::format(
+        "predicted in fp32: {} is taken for a CPU, since it has no rate in bf16 or fp16; give kind cuda if "
+        "it is a GPU",
+        name);
   }
   if (DefaultPredictedPrecision(cluster) != "fp16") return "";
   return fmt::format("predicted in fp16, since {} has no bf16", name);
 }
 
-absl::Status FillPredictionRequest(PredictionRequest& request, std::int64_t seq_len, std::string precision_name) {
+absl::Status FillPredictionRequest(PredictionRequest& request, std::int64_t seq_len,
+                                   std::string precision_name) {
   FillDefaults(request.model, seq_len);
   if (request.cluster.local) return LocalHasNoFigures();
   request.workload.seq_len = seq_len != 0 ? seq_len : request.model.max_seq_len;
   if (precision_name.empty()) {
     precision_name = DefaultPredictedPrecision(request.cluster);
-    if (std::string note = PrecisionNote(request.cluster); !note.empty()) request.notes.push_back(std::move(note));
+    if (std::string note = PrecisionNote(request.cluster); !note.empty())
+      request.notes.push_back(std::move(note));
   }
-  if (std::string note = AssumeTypicalFigures(request.cluster); !note.empty()) request.notes.push_back(std::move(note));
+  if (std::string note = AssumeTypicalFigures(request.cluster); !note.empty())
+    request.notes.push_back(std::move(note));
   const auto precision = ParsePrecision(precision_name);
   if (!precision) {
-    return absl::InvalidArgumentError(fmt::format("request: precision \"{}\" is not known; it must be fp64, fp32, bf16 or fp16",
-                                                  Printable(precision_name)));
+    return absl::InvalidArgumentError(
+        fmt::format("request: precision \"{}\" is not known; it must be fp64, fp32, bf16 or fp16",
+                    Printable(precision_name)));
   }
   request.workload.precision = *precision;
   return absl::OkStatus();
 }
 
-absl::StatusOr<PlanPrediction> AnswerPredictionRequest(const PredictionRequest& request, PredictorCache& predictors) {
+absl::StatusOr<PlanPrediction> AnswerPredictionRequest(const PredictionRequest& request,
+                                                       PredictorCache& predictors) {
   const auto predictor = predictors.Find(request.model, request.workload, request.cluster);
   if (!predictor.ok()) return predictor.status();
   return (*predictor)->Predict(request.plan);
@@ -161,7 +175,8 @@ absl::StatusOr<PredictionRequest> ParsePredictionRequest(const Json& json) {
   auto cluster = ParseCluster(*cluster_field);
   if (!cluster.ok()) return cluster.status();
   request.cluster = *std::move(cluster);
-  if (absl::Status status = FillPredictionRequest(request, seq_len, std::move(precision_name)); !status.ok()) return status;
+  if (absl::Status status = FillPredictionRequest(request, seq_len, std::move(precision_name)); !status.ok())
+    return status;
   auto plan = ParsePlanJson(*plan_field);
   if (!plan.ok()) return plan.status();
   request.plan = *std::move(plan);
@@ -178,7 +193,8 @@ AnsweredLine AnswerPredictionLine(std::string_view line, PredictorCache& predict
     // The one line there is would be taken for the first one of the file.
     std::string message(json.status().message());
     constexpr std::string_view kLine = "at line 1, ";
-    if (const auto at = message.find(kLine); at != std::string::npos) message.replace(at, kLine.size(), "at ");
+    if (const auto at = message.find(kLine); at != std::string::npos)
+      message.replace(at, kLine.size(), "at ");
     return PredictionLineError(message);
   }
   std::string id = "null";
@@ -188,9 +204,12 @@ AnsweredLine AnswerPredictionLine(std::string_view line, PredictorCache& predict
       return PredictionLineError("request: id must be a string or a number");
     id = Line(given);
     // Under a name that is written with escapes, the number as it was read.
-    if (const std::string_view written = NumberAsWritten(line, "id"); given.is_number() && !written.empty()) id = written;
+    if (const std::string_view written = NumberAsWritten(line, "id"); given.is_number() && !written.empty())
+      id = written;
   }
-  const auto fail = [&id](const absl::Status& status) { return ErrorLine(id, std::string(status.message())); };
+  const auto fail = [&id](const absl::Status& status) {
+    return ErrorLine(id, std::string(status.message()));
+  };
   const auto request = ParsePredictionRequest(*json);
   if (!request.ok()) return fail(request.status());
   const auto predicted = AnswerPredictionRequest(*request, predictors);

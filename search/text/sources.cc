@@ -12,15 +12,17 @@ void ReadSources(FieldReader& reader, const nlohmann::ordered_json& json) {
   reader.String("source", source);
   const nlohmann::ordered_json* sources = reader.Find("sources");
   if (sources == nullptr) return;
-  if (!sources->is_object()) return reader.Fail(absl::InvalidArgumentError("sources: it must be a JSON object"));
+  if (!sources->is_object())
+    return reader.Fail(absl::InvalidArgumentError("sources: it must be a JSON object"));
   for (const auto& [field, text] : sources->items()) {
     if (!text.is_string()) {
-      return reader.Fail(absl::InvalidArgumentError(fmt::format("sources: {} must be a string", Printable(field))));
+      return reader.Fail(
+          absl::InvalidArgumentError(fmt::format("sources: {} must be a string", Printable(field))));
     }
     for (const std::string& name : SourcedFields(field)) {
       if (!json.contains(name)) {
-        return reader.Fail(
-            absl::InvalidArgumentError(fmt::format("sources: {} is not a field of this object", Printable(name))));
+        return reader.Fail(absl::InvalidArgumentError(
+            fmt::format("sources: {} is not a field of this object", Printable(name))));
       }
     }
   }
@@ -30,7 +32,8 @@ std::vector<std::string> SourcedFields(const std::string& key) {
   std::vector<std::string> fields;
   constexpr std::string_view kSeparator = ", ";
   std::size_t start = 0;
-  for (std::size_t end; (end = key.find(kSeparator, start)) != std::string::npos; start = end + kSeparator.size()) {
+  for (std::size_t end; (end = key.find(kSeparator, start)) != std::string::npos;
+       start = end + kSeparator.size()) {
     fields.push_back(key.substr(start, end - start));
   }
   fields.push_back(key.substr(start));

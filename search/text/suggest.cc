@@ -58,8 +58,12 @@ std::vector<std::string> NearestNames(std::string_view name, const std::vector<s
   return near.empty() && known.size() <= kFew ? known : near;
 }
 
-std::string DidYouMean(std::string_view name, const std::vector<std::string>& known) { return Question(NearestNames(name, known)); }
+std::string DidYouMean(std::string_view name, const std::vector<std::string>& known) {
+  return Question(NearestNames(name, known));
+}
 
-std::string DidYouMeanOfListed(std::string_view name, const std::vector<std::string>& known) { return Question(NearNames(name, known)); }
+std::string DidYouMeanOfListed(std::string_view name, const std::vector<std::string>& known) {
+  return Question(NearNames(name, known));
+}
 
 }  // namespace autocfg

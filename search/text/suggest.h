@@ -7,7 +7,8 @@
 
 namespace autocfg {
 
-// At most three names by edit distance, nearest first, those within half the length of `name`; all if none is near and there are few.
+// At most three names by edit distance, nearest first, those within half the length of `name`; all if none is
+// near and there are few.
 std::vector<std::string> NearestNames(std::string_view name, const std::vector<std::string>& known);
 
 // "; did you mean a, b or c?" or "" when nothing is near.

@@ -16,7 +16,7 @@ constexpr std::string_view kTypical = "a100-80gb-sxm";
 
 struct Share {
   std::string_view name;
-  double DeviceEfficiency::* member;
+  double DeviceEfficiency::*member;
   bool needed;
 };
 
@@ -29,12 +29,13 @@ std::string AssumeTypicalFigures(ClusterSpec& cluster) {
   for (NodeGroup& group : cluster.groups) {
     const bool within = group.gpus_per_node > 1, between = group.nodes > 1;
     DeviceEfficiency& efficiency = group.device.efficiency;
-    for (const Share& share : {Share{"efficiency.matmul", &DeviceEfficiency::matmul, true},
-                               Share{"efficiency.attention_forward", &DeviceEfficiency::attention_forward, true},
-                               Share{"efficiency.attention_backward", &DeviceEfficiency::attention_backward, true},
-                               Share{"efficiency.memory", &DeviceEfficiency::memory, true},
-                               Share{"efficiency.intra_node", &DeviceEfficiency::intra_node, within},
-                               Share{"efficiency.inter_node", &DeviceEfficiency::inter_node, between}}) {
+    for (const Share& share :
+         {Share{"efficiency.matmul", &DeviceEfficiency::matmul, true},
+          Share{"efficiency.attention_forward", &DeviceEfficiency::attention_forward, true},
+          Share{"efficiency.attention_backward", &DeviceEfficiency::attention_backward, true},
+          Share{"efficiency.memory", &DeviceEfficiency::memory, true},
+          Share{"efficiency.intra_node", &DeviceEfficiency::intra_node, within},
+          Share{"efficiency.inter_node", &DeviceEfficiency::inter_node, between}}) {
       double& value = efficiency.*share.member;
       if (!share.needed || value > 0) continue;
       value = typical.device.efficiency.*share.member;
@@ -52,7 +53,8 @@ std::string AssumeTypicalFigures(ClusterSpec& cluster) {
       bool needed;
     };
     for (const Time& time :
-         {Time{"efficiency.op_overhead_s", efficiency.op_overhead_s, typical.device.efficiency.op_overhead_s, true},
+         {Time{"efficiency.op_overhead_s", efficiency.op_overhead_s, typical.device.efficiency.op_overhead_s,
+               true},
           Time{"intra_node_latency_s", group.intra_node_latency_s, typical.intra_node_latency_s, within},
           Time{"inter_node_latency_s", group.inter_node_latency_s, typical.inter_node_latency_s, between}}) {
       if (!time.needed || time.value) continue;
@@ -61,7 +63,8 @@ std::string AssumeTypicalFigures(ClusterSpec& cluster) {
     }
   }
   if (assumed.empty()) return "";
-  return fmt::format("the cluster does not give these, so those of {} are assumed: {}", kTypical, fmt::join(assumed, ", "));
+  return fmt::format("the cluster does not give these, so those of {} are assumed: {}", kTypical,
+                     fmt::join(assumed, ", "));
 }
 
 }  // namespace autocfg

@@ -7,8 +7,9 @@
 
 namespace autocfg {
 
-// Fills in what a described cluster leaves out of its device's efficiencies, and the latencies of the links that it has, with those of the
-// preset a100-80gb-sxm (search/data/devices, each with its source). The note says what was assumed and from where; empty where nothing was.
+// Fills in what a described cluster leaves out of its device's efficiencies, and the latencies of the links
+// that it has, with those of the preset a100-80gb-sxm (search/data/devices, each with its source). The note
+// says what was assumed and from where; empty where nothing was.
 std::string AssumeTypicalFigures(ClusterSpec& cluster);
 
 }  // namespace autocfg

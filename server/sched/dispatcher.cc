@@ -10,10 +10,13 @@
 namespace autocfg {
 namespace {
 
-absl::Status Closing() { return absl::UnavailableError("the coordinator is shutting down: call again later"); }
+absl::Status Closing() {
+  return absl::UnavailableError("the coordinator is shutting down: call again later");
+}
 
 absl::Status Superseded(const WorkerSession& session) {
-  return absl::FailedPreconditionError(fmt::format("session {} of {} is over: another one has begun", session.epoch, session.worker));
+  return absl::FailedPreconditionError(
+      fmt::format("session {} of {} is over: another one has begun", session.epoch, session.worker));
 }
 
 // Of the job whose lease was lost, for the log.
@@ -44,7 +47,9 @@ void Dispatcher::StoreChanged() {
   ++changes_;
 }
 
-void Dispatcher::Ended(const WorkerSession& session, bool broke) { presence_.Unparked(session, broke, clock_(), absl::Now()); }
+void Dispatcher::Ended(const WorkerSession& session, bool broke) {
+  presence_.Unparked(session, broke, clock_(), absl::Now());
+}
 
 CallId Dispatcher::Poll(const PollRequest& request, PollAnswer answer) {
   const auto refuse = [&](const absl::Status& status) {
@@ -53,7 +58,8 @@ CallId Dispatcher::Poll(const PollRequest& request, PollAnswer answer) {
   };
   if (absl::Status status = store_.CheckSession(request.session); !status.ok()) return refuse(status);
   if (request.held) {
-    if (absl::Status status = store_.KeepOnly(request.session, *request.held, clock_()); !status.ok()) return refuse(status);
+    if (absl::Status status = store_.KeepOnly(request.session, *request.held, clock_()); !status.ok())
+      return refuse(status);
   }
   const auto worker = store_.GetWorker(request.session.worker);
   if (!worker.ok()) return refuse(worker.status());
@@ -75,7 +81,8 @@ CallId Dispatcher::Poll(const PollRequest& request, PollAnswer answer) {
       at_once = true;
     } else {
       presence_.Parked(request.session);
-      auto placed = polls_.Put(request.session.worker, {request.session, worker->draining, answer}, absl::Now() + request.wait);
+      auto placed = polls_.Put(request.session.worker, {request.session, worker->draining, answer},
+                               absl::Now() + request.wait);
       id = placed.id;
       ended = std::move(placed.displaced);
       if (ended) Ended(ended->session, /*broke=*/false);
@@ -94,8 +101,8 @@ CallId Dispatcher::Renew(const RenewRequest& request, RenewAnswer answer) {
     absl::MutexLock lock(&mutex_);
     changes = changes_;
   }
-  const auto command = store_.RenewLease(request.session.worker, request.session.epoch, request.lease_id, request.fencing_token, clock_(),
-                                         options_.lease_duration_s);
+  const auto command = store_.RenewLease(request.session.worker, request.session.epoch, request.lease_id,
+                                         request.fencing_token, clock_(), options_.lease_duration_s);
   if (!command.ok()) {
     answer(command.status());
     return 0;
@@ -112,7 +119,8 @@ CallId Dispatcher::Renew(const RenewRequest& request, RenewAnswer answer) {
     } else if (request.wait > absl::ZeroDuration() && *command != v1::LEASE_COMMAND_CANCEL &&
                !(*command == v1::LEASE_COMMAND_DRAIN && presence_.TellDrainToRenewal(request.session))) {
       presence_.Parked(request.session);
-      auto placed = renewals_.Put(request.lease_id, {request.session, *command, answer}, absl::Now() + request.wait);
+      auto placed =
+          renewals_.Put(request.lease_id, {request.session, *command, answer}, absl::Now() + request.wait);
       id = placed.id;
       ended = std::move(placed.displaced);
       if (ended) Ended(ended->session, /*broke=*/false);
@@ -149,19 +157,23 @@ void Dispatcher::RenewerGone(CallId id, bool broke) {
 }
 
 void Dispatcher::Undelivered(const Lease& lease) {
-  spdlog::info("{}: lease {} did not reach {}; its job is queued again", lease.job.name(), lease.lease_id, lease.session.worker);
+  spdlog::info("{}: lease {} did not reach {}; its job is queued again", lease.job.name(), lease.lease_id,
+               lease.session.worker);
   if (absl::Status status = store_.ReturnLease(lease.lease_id, lease.fencing_token, clock_()); !status.ok())
     spdlog::error("lease {} cannot be returned, and runs out: {}", lease.lease_id, status.ToString());
 }
 
 template <typename Which>
-Dispatcher::Answers Dispatcher::EndCalls(Which which, const absl::StatusOr<Work>& polls, const absl::StatusOr<v1::LeaseCommand>& renewals) {
+Dispatcher::Answers Dispatcher::EndCalls(Which which, const absl::StatusOr<Work>& polls,
+                                         const absl::StatusOr<v1::LeaseCommand>& renewals) {
   Answers answers;
-  for (ParkedPoll& poll : polls_.TakeIf([&](const ParkedPoll& each, absl::Time) { return which(each.session); })) {
+  for (ParkedPoll& poll :
+       polls_.TakeIf([&](const ParkedPoll&each, absl::Time) { return which(each.session); })) {
     Ended(poll.session, /*broke=*/false);
     answers.push_back([answer = std::move(poll.answer), polls] { answer(polls); });
   }
-  for (ParkedRenewal& renewal : renewals_.TakeIf([&](const ParkedRenewal& each, absl::Time) { return which(each.session); })) {
+  for (ParkedRenewal& renewal :
+       renewals_.TakeIf([&](const ParkedRenewal&each, absl::Time) { return which(each.session); })) {
     Ended(renewal.session, /*broke=*/false);
     answers.push_back([answer = std::move(renewal.answer), renewals] { answer(renewals); });
   }
@@ -174,7 +186,11 @@ void Dispatcher::Registered(const WorkerSession& session) {
     absl::MutexLock lock(&mutex_);
     presence_.Heard(session, clock_());
     const absl::Status over = Superseded({session.worker, session.epoch - 1});
-    answers = EndCalls([&](const WorkerSession& each) { return each.worker == session.worker && each.epoch < session.epoch; }, over, over);
+    answers = EndCalls(
+        [&](const WorkerSession& each) {
+          return each.worker == session.worker && each.epoch < session.epoch;
+        },
+        over, over);
     look_ = true;
   }
   Run(answers);
@@ -202,8 +218,8 @@ void Dispatcher::Drains(const std::string& worker) {
     renewals_.ForEach([&](const std::string&, const ParkedRenewal& renewal) {
       if (renewal.session.worker == worker) presence_.TellDrainToRenewal(renewal.session);
     });
-    answers = EndCalls([&](const WorkerSession& each) { return each.worker == worker; }, Work{.lease = std::nullopt, .drain = true},
-                       v1::LEASE_COMMAND_DRAIN);
+    answers = EndCalls([&](const WorkerSession& each) { return each.worker == worker; },
+                       Work{.lease = std::nullopt, .drain = true}, v1::LEASE_COMMAND_DRAIN);
   }
   Run(answers);
 }
@@ -246,8 +262,10 @@ void Dispatcher::Loop() {
       absl::MutexLock lock(&mutex_);
       // A storage that fails tells of that as a change: without a pause there would be no end of looking.
       if (!last_error_.ok()) mutex_.AwaitWithTimeout(absl::Condition(&closed_), options_.look_period);
-      const absl::Time next = std::min({polls_.NextDeadline(), renewals_.NextDeadline(), presence_.NextLoss()});
-      mutex_.AwaitWithDeadline(absl::Condition(this, &Dispatcher::Wake), std::min(next, absl::Now() + options_.look_period));
+      const absl::Time next =
+          std::min({polls_.NextDeadline(), renewals_.NextDeadline(), presence_.NextLoss()});
+      mutex_.AwaitWithDeadline(absl::Condition(this, &Dispatcher::Wake),
+                               std::min(next, absl::Now() + options_.look_period));
       if (closed_) return;
       look_ = false;
     }
@@ -267,7 +285,8 @@ void Dispatcher::Look() {
     renewing = !renewals_.empty();
   }
   for (const WorkerSession& session : silent)
-    spdlog::warn("{} is silent: nothing was heard of it for more than {} s", session.worker, options_.lease_duration_s);
+    spdlog::warn("{} is silent: nothing was heard of it for more than {} s", session.worker,
+                 options_.lease_duration_s);
   LoseBroken(lost);
   HandOut();
   if (renewing) StopLeases();
@@ -280,7 +299,8 @@ void Dispatcher::EndDue(absl::Time now) {
     absl::MutexLock lock(&mutex_);
     for (ParkedPoll& poll : polls_.TakeDue(now)) {
       Ended(poll.session, /*broke=*/false);
-      answers.push_back([call = std::move(poll)] { call.answer(Work{.lease = std::nullopt, .drain = call.drain}); });
+      answers.push_back(
+          [call = std::move(poll)] { call.answer(Work{.lease = std::nullopt, .drain = call.drain}); });
     }
     for (ParkedRenewal& renewal : renewals_.TakeDue(now)) {
       Ended(renewal.session, /*broke=*/false);
@@ -297,7 +317,9 @@ Dispatcher::Answers Dispatcher::DismissPolls(const std::vector<EndedLease>& lost
     const ParkedPoll* parked = polls_.Find(lease.session.worker);
     if (parked == nullptr || parked->session != lease.session) continue;
     presence_.Dismissed(lease.session);
-    answers.push_back([poll = *polls_.Take(lease.session.worker)] { poll.answer(Work{.lease = std::nullopt, .drain = poll.drain}); });
+    answers.push_back([poll = *polls_.Take(lease.session.worker)] {
+      poll.answer(Work{.lease = std::nullopt, .drain = poll.drain});
+    });
   }
   return answers;
 }
@@ -325,15 +347,18 @@ void Dispatcher::LoseBroken(const std::vector<WorkerSession>& lost) {
     Answers answers;
     {
       absl::MutexLock handing_out(&hand_out_mutex_);
-      shares = store_.LoseGangShares(session, fmt::format("the connection to {} broke", session.worker), clock_());
+      shares =
+          store_.LoseGangShares(session, fmt::format("the connection to {} broke", session.worker), clock_());
       if (shares.ok()) answers = DismissPolls(*shares);
     }
     if (!shares.ok()) {
-      spdlog::error("{}: what it held cannot be ended before its leases run out: {}", session.worker, shares.status().ToString());
+      spdlog::error("{}: what it held cannot be ended before its leases run out: {}", session.worker,
+                    shares.status().ToString());
       continue;
     }
     for (const EndedLease& share : *shares)
-      spdlog::warn("{}: its connection broke, and its share of {} is lost; {}", session.worker, share.job, WhatBecame(share));
+      spdlog::warn("{}: its connection broke, and its share of {} is lost; {}", session.worker, share.job,
+                   WhatBecame(share));
     Run(answers);
   }
 }
@@ -355,7 +380,8 @@ Dispatcher::HandedOut Dispatcher::Assign(Answers& failed) {
   HandedOut handed_out;
   absl::MutexLock lock(&mutex_);
   if (!assigned.ok()) {
-    if (assigned.status() != last_error_) spdlog::error("no work can be handed out: {}", assigned.status().ToString());
+    if (assigned.status() != last_error_)
+      spdlog::error("no work can be handed out: {}", assigned.status().ToString());
     last_error_ = assigned.status();
     for (const WorkerSession& session : waiting) {
       auto poll = polls_.Take(session.worker);
@@ -368,7 +394,8 @@ Dispatcher::HandedOut Dispatcher::Assign(Answers& failed) {
   last_error_ = absl::OkStatus();
   for (Lease& lease : assigned->leases) {
     const ParkedPoll* waits = polls_.Find(lease.session.worker);
-    auto poll = waits != nullptr && waits->session == lease.session ? polls_.Take(lease.session.worker) : std::nullopt;
+    auto poll = waits != nullptr && waits->session == lease.session ? polls_.Take(lease.session.worker)
+                                                                    : std::nullopt;
     if (poll) Ended(poll->session, /*broke=*/false);
     handed_out.polls.push_back(std::move(poll));
     handed_out.leases.push_back(std::move(lease));
@@ -390,7 +417,8 @@ void Dispatcher::HandOut() {
 void Dispatcher::StopLeases() {
   const auto stopping = store_.LeasesToStop();
   if (!stopping.ok()) {
-    spdlog::error("workers cannot be told what to stop before their next renewal: {}", stopping.status().ToString());
+    spdlog::error("workers cannot be told what to stop before their next renewal: {}",
+                  stopping.status().ToString());
     return;
   }
   std::vector<ParkedRenewal> told;

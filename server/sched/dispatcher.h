@@ -1,8 +1,9 @@
-// Hands queued work out to the workers that wait for it, and tells those that hold some when to stop. Calls that wait are parked here with a
-// function that answers them; no thread waits for each. Thread-safe.
+// Hands queued work out to the workers that wait for it, and tells those that hold some when to stop. Calls
+// that wait are parked here with a function that answers them; no thread waits for each. Thread-safe.
 //
-// One thread looks at the store when that has changed, when a call is parked and when a deadline is over, and once a look_period in any case.
-// Answers are given on it or on the thread that makes a call here, never under the dispatcher's lock.
+// One thread looks at the store when that has changed, when a call is parked and when a deadline is over, and
+// once a look_period in any case. Answers are given on it or on the thread that makes a call here, never
+// under the dispatcher's lock.
 #pragma once
 
 #include <cstdint>
@@ -61,28 +62,33 @@ class Dispatcher {
   // The store has changed: perhaps there is something to hand out or to stop.
   void StoreChanged() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Answers once there is work for the worker, and without any once `wait` is over or another poll of the session comes. A worker that drains is
-  // told so at once, the first time. Errors: those of Store::CheckSession and of the store; FailedPrecondition also when a new session of the
-  // worker begins; Unavailable from Close() on. `answer` is called once; a lease that it does not take is returned to the store.
+  // Answers once there is work for the worker, and without any once `wait` is over or another poll of the
+  // session comes. A worker that drains is told so at once, the first time. Errors: those of
+  // Store::CheckSession and of the store; FailedPrecondition also when a new session of the worker begins;
+  // Unavailable from Close() on. `answer` is called once; a lease that it does not take is returned to the
+  // store.
   CallId Poll(const PollRequest& request, PollAnswer answer) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Renews at once; answers CANCEL as soon as the lease is to be given up, DRAIN when the worker is told to drain, else CONTINUE once `wait` is over
-  // or the lease is renewed again. Errors: those of Store::RenewLease, and as above.
+  // Renews at once; answers CANCEL as soon as the lease is to be given up, DRAIN when the worker is told to
+  // drain, else CONTINUE once `wait` is over or the lease is renewed again. Errors: those of
+  // Store::RenewLease, and as above.
   CallId Renew(const RenewRequest& request, RenewAnswer answer) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The caller of a parked call has gone: its answer is called with Cancelled. `broke`: not because its time was over. Nothing for calls that have
-  // their answer.
+  // The caller of a parked call has gone: its answer is called with Cancelled. `broke`: not because its time
+  // was over. Nothing for calls that have their answer.
   void PollerGone(CallId id, bool broke) ABSL_LOCKS_EXCLUDED(mutex_);
   void RenewerGone(CallId id, bool broke) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // A lease that was answered and never reached its worker.
   void Undelivered(const Lease& lease);
 
-  // Ends the leases that have run out. A session that has lost one gets no work until it calls again: its parked poll ends without. `away`: they
-  // ran out while no coordinator was there, and cost nothing. Errors: those of the store.
+  // Ends the leases that have run out. A session that has lost one gets no work until it calls again: its
+  // parked poll ends without. `away`: they ran out while no coordinator was there, and cost nothing. Errors:
+  // those of the store.
   absl::Status ExpireLeases(bool away) ABSL_LOCKS_EXCLUDED(hand_out_mutex_, mutex_);
 
   // What the store has been told already.
-  void Registered(const WorkerSession& session) ABSL_LOCKS_EXCLUDED(mutex_);    // ends the calls of sessions before
+  // ends the calls of sessions before
+  void Registered(const WorkerSession& session) ABSL_LOCKS_EXCLUDED(mutex_);
   void Deregistered(const WorkerSession& session) ABSL_LOCKS_EXCLUDED(mutex_);  // ends its calls
   void Drains(const std::string& worker) ABSL_LOCKS_EXCLUDED(mutex_);           // tells it
   // Another call of a session, which shows that it is there.
@@ -130,14 +136,15 @@ class Dispatcher {
   void Ended(const WorkerSession& session, bool broke) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes the calls that `which` (session -> bool) picks; they are answered with these.
   template <typename Which>
-  Answers EndCalls(Which which, const absl::StatusOr<Work>& polls, const absl::StatusOr<v1::LeaseCommand>& renewals)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Answers EndCalls(Which which, const absl::StatusOr<Work>& polls,
+                   const absl::StatusOr<v1::LeaseCommand>& renewals) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Wake() const ABSL_SHARED_LOCKS_REQUIRED(mutex_) { return closed_ || look_; }
 
   Store& store_;
   const Clock clock_;
   const DispatcherOptions options_;
-  // Held from a look at who waits until that is answered for, and while leases are lost: nobody gets work for a poll from before a loss.
+  // Held from a look at who waits until that is answered for, and while leases are lost: nobody gets work for
+  // a poll from before a loss.
   absl::Mutex hand_out_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   absl::Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,4 +1,5 @@
-// Calls that wait for an answer, each under a key with a deadline: one a key. Not thread-safe; its owner guards it.
+// Calls that wait for an answer, each under a key with a deadline: one a key. Not thread-safe; its owner
+// guards it.
 #pragma once
 
 #include <algorithm>

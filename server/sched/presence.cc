@@ -79,7 +79,8 @@ absl::Time Presence::NextLoss() const {
 std::vector<WorkerSession> Presence::Live(double now_s) const {
   std::vector<WorkerSession> live;
   for (const auto& [worker, entry] : workers_) {
-    if (entry.parked > 0 || (!entry.lost && now_s - entry.last_s < 2 * lease_duration_s_)) live.push_back({worker, entry.epoch});
+    if (entry.parked > 0 || (!entry.lost && now_s - entry.last_s < 2 * lease_duration_s_))
+      live.push_back({worker, entry.epoch});
   }
   return live;
 }

@@ -1,6 +1,8 @@
-// Which workers are there: what was last heard of each session, and whether a call of it is parked. Not thread-safe; its owner guards it.
+// Which workers are there: what was last heard of each session, and whether a call of it is parked. Not
+// thread-safe; its owner guards it.
 //
-// Two clocks: `now_s` is Unix time by the coordinator's clock; `now` is real time, for how long a broken connection may stay so.
+// Two clocks: `now_s` is Unix time by the coordinator's clock; `now` is real time, for how long a broken
+// connection may stay so.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +18,10 @@ namespace autocfg {
 
 class Presence {
  public:
-  // A session counts as live while a call of it is parked and `lease_duration_s` twice after the last word of it. Where the connection of its last
-  // parked call breaks and nothing is heard for `grace`, it is lost.
-  Presence(double lease_duration_s, absl::Duration grace) : lease_duration_s_(lease_duration_s), grace_(grace) {}
+  // A session counts as live while a call of it is parked and `lease_duration_s` twice after the last word of
+  // it. Where the connection of its last parked call breaks and nothing is heard for `grace`, it is lost.
+  Presence(double lease_duration_s, absl::Duration grace)
+      : lease_duration_s_(lease_duration_s), grace_(grace) {}
 
   // A call of this session. False: a later session of the worker is known, and nothing is changed.
   bool Heard(const WorkerSession& session, double now_s);
@@ -33,13 +36,14 @@ class Presence {
 
   // Sessions that are lost since the last time.
   std::vector<WorkerSession> TakeLost(absl::Time now);
-  // Sessions that have fallen silent since the last time: nothing was heard of them for longer than a lease lasts.
+  // Sessions that have fallen silent since the last time: nothing was heard of them for longer than a lease
+  // lasts.
   std::vector<WorkerSession> TakeSilent(double now_s);
   absl::Time NextLoss() const;  // infinitely far away where none is in sight
 
   std::vector<WorkerSession> Live(double now_s) const;
   struct Seen {
-    double last_s = 0;  // 0: never
+    double last_s = 0;   // 0: never
     bool silent = true;  // for longer than a lease lasts
   };
   Seen Find(const std::string& worker, double now_s) const;

@@ -12,9 +12,14 @@ namespace {
 
 constexpr std::size_t kMaxName = 200;
 
-absl::Status Closing() { return absl::UnavailableError("the coordinator is shutting down: call again later"); }
+absl::Status Closing() {
+  return absl::UnavailableError("the coordinator is shutting down: call again later");
+}
 
-absl::Status Stopping() { return absl::AbortedError("the job is being stopped: another of its workers has ended, or it was cancelled"); }
+absl::Status Stopping() {
+  return absl::AbortedError(
+      "the job is being stopped: another of its workers has ended, or it was cancelled");
+}
 
 std::size_t BytesOf(const std::vector<std::string>& values) {
   std::size_t bytes = 0;
@@ -33,7 +38,8 @@ void Run(const std::vector<std::function<void()>>& answers) {
 
 }  // namespace
 
-Rendezvous::Rendezvous(Store& store, RendezvousOptions options) : store_(store), options_(options), thread_([this] { Loop(); }) {}
+Rendezvous::Rendezvous(Store& store, RendezvousOptions options)
+    : store_(store), options_(options), thread_([this] { Loop(); }) {}
 
 Rendezvous::~Rendezvous() { Close(); }
 
@@ -43,31 +49,37 @@ absl::Status Rendezvous::Bring(Attempt& attempt, const ShareOfAttempt& share, co
     // After a restart of the coordinator the first that comes is taken as it is.
     const bool begun = !attempt.gatherings.empty();
     const std::int64_t newest = begun ? attempt.gatherings.rbegin()->first : 0;
-    if (begun && request.sequence > newest && (request.sequence != newest + 1 || !attempt.gatherings.rbegin()->second.complete)) {
+    if (begun && request.sequence > newest &&
+        (request.sequence != newest + 1 || !attempt.gatherings.rbegin()->second.complete)) {
       return absl::FailedPreconditionError(
           fmt::format("gathering {} is out of order: {} is under way or the last", request.sequence, newest));
     }
-    if (begun && request.sequence < newest && attempt.gatherings.begin()->second.complete && request.sequence < attempt.gatherings.begin()->first)
-      return absl::FailedPreconditionError(fmt::format("gathering {} is over, and its values are dropped", request.sequence));
+    if (begun && request.sequence < newest && attempt.gatherings.begin()->second.complete &&
+        request.sequence < attempt.gatherings.begin()->first)
+      return absl::FailedPreconditionError(
+          fmt::format("gathering {} is over, and its values are dropped", request.sequence));
     Gathering& made = attempt.gatherings[request.sequence];
     made.name = request.name;
     made.deadline = absl::Now() + options_.barrier;
   }
   Gathering& gathering = attempt.gatherings[request.sequence];
   if (gathering.name != request.name) {
-    return absl::InvalidArgumentError(fmt::format("gathering {}: {} come to \"{}\", and {} came to \"{}\"", request.sequence,
-                                                  Ranks(share.first_rank, request.values.size()), request.name,
-                                                  Ranks(gathering.values.begin()->first, gathering.values.begin()->second.size()), gathering.name));
+    return absl::InvalidArgumentError(fmt::format(
+        "gathering {}: {} come to \"{}\", and {} came to \"{}\"", request.sequence,
+        Ranks(share.first_rank, request.values.size()), request.name,
+        Ranks(gathering.values.begin()->first, gathering.values.begin()->second.size()), gathering.name));
   }
   if (const auto before = gathering.values.find(share.first_rank); before != gathering.values.end()) {
     if (before->second == request.values) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        fmt::format("gathering {}: {} brought other values before", request.sequence, Ranks(share.first_rank, request.values.size())));
+    return absl::InvalidArgumentError(fmt::format("gathering {}: {} brought other values before",
+                                                  request.sequence,
+                                                  Ranks(share.first_rank, request.values.size())));
   }
   const std::size_t bytes = BytesOf(request.values);
   if (gathering.bytes + bytes > options_.gathering_bytes) {
     return absl::InvalidArgumentError(
-        fmt::format("gathering {}: the values of all ranks together exceed {} bytes", request.sequence, options_.gathering_bytes));
+        fmt::format("gathering {}: the values of all ranks together exceed {} bytes", request.sequence,
+                    options_.gathering_bytes));
   }
   gathering.values.emplace(share.first_rank, request.values);
   gathering.bytes += bytes;
@@ -83,8 +95,10 @@ Values Rendezvous::Gathered(const Gathering& gathering) {
 
 void Rendezvous::DropOld(Attempt& attempt) const {
   std::size_t kept = 0;
-  for (const auto& [sequence, gathering] : attempt.gatherings) kept += gathering.complete ? gathering.bytes : 0;
-  for (auto at = attempt.gatherings.begin(); at != attempt.gatherings.end() && std::next(at) != attempt.gatherings.end();) {
+  for (const auto& [sequence, gathering] : attempt.gatherings)
+    kept += gathering.complete ? gathering.bytes : 0;
+  for (auto at = attempt.gatherings.begin();
+       at != attempt.gatherings.end() && std::next(at) != attempt.gatherings.end();) {
     if (!at->second.complete) {
       ++at;
       continue;
@@ -100,7 +114,8 @@ Rendezvous::Answers Rendezvous::Complete(const AttemptKey& key, Attempt& attempt
   gathering.complete = true;
   const Values all = Gathered(gathering);
   Answers answers;
-  for (Waiting& call : waiting_.TakeIf([&](const Waiting& each, absl::Time) { return each.attempt == key && each.sequence == sequence; }))
+  for (Waiting& call : waiting_.TakeIf(
+           [&](const Waiting&each, absl::Time) { return each.attempt == key && each.sequence == sequence; }))
     answers.push_back([answer = std::move(call.answer), all] { answer(all); });
   DropOld(attempt);
   return answers;
@@ -113,15 +128,18 @@ CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
   };
   if (request.name.empty() || request.name.size() > kMaxName)
     return refuse(absl::InvalidArgumentError(fmt::format("name must have 1 to {} bytes", kMaxName)));
-  if (request.sequence < 0) return refuse(absl::InvalidArgumentError(fmt::format("sequence is {}; it counts from 0", request.sequence)));
+  if (request.sequence < 0)
+    return refuse(
+        absl::InvalidArgumentError(fmt::format("sequence is {}; it counts from 0", request.sequence)));
   if (BytesOf(request.values) > options_.share_bytes)
-    return refuse(absl::InvalidArgumentError(fmt::format("values have more than {} bytes together", options_.share_bytes)));
+    return refuse(absl::InvalidArgumentError(
+        fmt::format("values have more than {} bytes together", options_.share_bytes)));
   const auto share = store_.FindShare(request.lease_id, request.fencing_token);
   if (!share.ok()) return refuse(share.status());
   if (share->stopping) return refuse(Stopping());
   if (request.values.size() != static_cast<std::size_t>(share->ranks)) {
-    return refuse(
-        absl::InvalidArgumentError(fmt::format("values are {}; the lease has {} rank(s), and each has one", request.values.size(), share->ranks)));
+    return refuse(absl::InvalidArgumentError(fmt::format(
+        "values are {}; the lease has {} rank(s), and each has one", request.values.size(), share->ranks)));
   }
 
   const AttemptKey key(share->job, share->attempt);
@@ -144,7 +162,9 @@ CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
         auto placed = waiting_.Put(lease, {key, request.sequence, std::move(answer)}, gathering.deadline);
         id = placed.id;
         if (placed.displaced) {
-          answers.push_back([answer = std::move(placed.displaced->answer)] { answer(absl::AbortedError("the same call has come again")); });
+          answers.push_back([answer = std::move(placed.displaced->answer)] {
+            answer(absl::AbortedError("the same call has come again"));
+          });
         }
         if (gathering.values.size() == 1) look_ = true;  // there is a deadline
         if (gathering.ranks == attempt.ranks) {
@@ -197,7 +217,8 @@ void Rendezvous::Loop() {
     {
       absl::MutexLock lock(&mutex_);
       const absl::Time next = attempts_.empty() ? absl::InfiniteFuture() : absl::Now() + options_.look_period;
-      mutex_.AwaitWithDeadline(absl::Condition(this, &Rendezvous::Wake), std::min(next, waiting_.NextDeadline()));
+      mutex_.AwaitWithDeadline(absl::Condition(this, &Rendezvous::Wake),
+                               std::min(next, waiting_.NextDeadline()));
       if (closed_) return;
       look_ = false;
     }
@@ -214,15 +235,19 @@ void Rendezvous::EndLate() {
     for (Waiting& call : waiting_.TakeDue(now)) {
       std::string text = "not all ranks came in time";
       if (const auto attempt = attempts_.find(call.attempt); attempt != attempts_.end()) {
-        if (const auto gathering = attempt->second.gatherings.find(call.sequence); gathering != attempt->second.gatherings.end()) {
-          text = fmt::format("gathering {} (\"{}\"): {} of {} ranks came within {}", call.sequence, gathering->second.name, gathering->second.ranks,
-                             attempt->second.ranks, absl::FormatDuration(options_.barrier));
+        if (const auto gathering = attempt->second.gatherings.find(call.sequence);
+            gathering != attempt->second.gatherings.end()) {
+          text = fmt::format("gathering {} (\"{}\"): {} of {} ranks came within {}", call.sequence,
+                             gathering->second.name, gathering->second.ranks, attempt->second.ranks,
+                             absl::FormatDuration(options_.barrier));
         }
       }
-      answers.push_back([answer = std::move(call.answer), text] { answer(absl::DeadlineExceededError(text)); });
+      answers.push_back(
+          [answer = std::move(call.answer), text] { answer(absl::DeadlineExceededError(text)); });
     }
     for (auto& [key, attempt] : attempts_) {
-      std::erase_if(attempt.gatherings, [&](const auto& each) { return !each.second.complete && each.second.deadline <= now; });
+      std::erase_if(attempt.gatherings,
+                    [&](const auto& each) { return !each.second.complete && each.second.deadline <= now; });
     }
   }
   Run(answers);
@@ -250,7 +275,8 @@ void Rendezvous::EndBroken() {
   {
     absl::MutexLock lock(&mutex_);
     for (const auto& [lease, status] : over) {
-      if (auto call = waiting_.Take(lease)) answers.push_back([answer = std::move(call->answer), status = status] { answer(status); });
+      if (auto call = waiting_.Take(lease))
+        answers.push_back([answer = std::move(call->answer), status = status] { answer(status); });
     }
     for (const LeaseKey& lease : gone) {
       for (auto& [key, attempt] : attempts_) attempt.shares.erase(lease);

@@ -1,8 +1,10 @@
-// Where the workers of a job that spans several bring the values of their ranks, and each gets those of all: one gathering after the other. Calls
-// wait parked, with a function that answers them; no thread waits for each. Thread-safe.
+// Where the workers of a job that spans several bring the values of their ranks, and each gets those of all:
+// one gathering after the other. Calls wait parked, with a function that answers them; no thread waits for
+// each. Thread-safe.
 //
-// What is kept is bounded: the values of one share in one gathering, those of a gathering, and the gatherings that are over. Attempts are dropped
-// once none of their leases that came here is held. Answers are given on the thread of this object or of a call, never under its lock.
+// What is kept is bounded: the values of one share in one gathering, those of a gathering, and the gatherings
+// that are over. Attempts are dropped once none of their leases that came here is held. Answers are given on
+// the thread of this object or of a call, never under its lock.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +26,13 @@
 namespace autocfg {
 
 struct RendezvousOptions {
-  absl::Duration barrier = absl::Seconds(30);       // within which all shares come
-  absl::Duration look_period = absl::Seconds(1);    // at which leases are looked at though nothing has changed
-  std::size_t share_bytes = std::size_t{1} << 20;   // of one share's values in one gathering
+  absl::Duration barrier = absl::Seconds(30);  // within which all shares come
+  // at which leases are looked at though nothing has changed
+  absl::Duration look_period = absl::Seconds(1);
+  std::size_t share_bytes = std::size_t{1} << 20;  // of one share's values in one gathering
   std::size_t gathering_bytes = std::size_t{32} << 20;
-  std::size_t kept_bytes = std::size_t{4} << 20;    // of gatherings that are over, an attempt, beside the last
+  // of gatherings that are over, an attempt, beside the last
+  std::size_t kept_bytes = std::size_t{4} << 20;
 };
 
 struct JoinRequest {
@@ -47,10 +51,12 @@ class Rendezvous {
   Rendezvous(Store& store, RendezvousOptions options);
   ~Rendezvous();  // Close()
 
-  // Answers once all shares of the attempt have brought their values. The same call again takes the place of the one that waits, and has the same
-  // answer as one that was answered. InvalidArgument: another name than the others', other values than before, too many or too large;
-  // FailedPrecondition: the lease is not held, or the gathering is not the next one nor one that is kept; Aborted: the attempt is being stopped, or
-  // the same call has come again; DeadlineExceeded: not all came within `barrier` of the first; Unavailable from Close() on.
+  // Answers once all shares of the attempt have brought their values. The same call again takes the place of
+  // the one that waits, and has the same answer as one that was answered. InvalidArgument: another name than
+  // the others', other values than before, too many or too large; FailedPrecondition: the lease is not held,
+  // or the gathering is not the next one nor one that is kept; Aborted: the attempt is being stopped, or the
+  // same call has come again; DeadlineExceeded: not all came within `barrier` of the first; Unavailable from
+  // Close() on.
   CallId Join(const JoinRequest& request, JoinAnswer answer) ABSL_LOCKS_EXCLUDED(mutex_);
   // The caller has gone: its answer is called with Cancelled, and what it brought stays.
   void CallerGone(CallId id) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -77,9 +83,10 @@ class Rendezvous {
     bool complete = false;
   };
   struct Attempt {
-    std::int32_t ranks = 0;  // of the job
+    std::int32_t ranks = 0;                        // of the job
     std::map<std::int64_t, Gathering> gatherings;  // by sequence
-    std::map<LeaseKey, std::pair<std::int32_t, std::int32_t>> shares;  // first rank and ranks, of the leases that came
+    // first rank and ranks, of the leases that came
+    std::map<LeaseKey, std::pair<std::int32_t, std::int32_t>> shares;
   };
   struct Waiting {
     AttemptKey attempt;
@@ -88,8 +95,10 @@ class Rendezvous {
   };
   using Answers = std::vector<std::function<void()>>;
 
-  absl::Status Bring(Attempt& attempt, const ShareOfAttempt& share, const JoinRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Answers Complete(const AttemptKey& key, Attempt& attempt, std::int64_t sequence) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Bring(Attempt& attempt, const ShareOfAttempt& share, const JoinRequest& request)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Answers Complete(const AttemptKey& key, Attempt& attempt, std::int64_t sequence)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   static Values Gathered(const Gathering& gathering);
   void DropOld(Attempt& attempt) const;
   void Loop();

@@ -1,4 +1,5 @@
-// Who makes a call. Today everybody who can reach the server is its own user; certificates and tokens will say more here. Thread-safe.
+// Who makes a call. Today everybody who can reach the server is its own user; certificates and tokens will
+// say more here. Thread-safe.
 #pragma once
 
 #include <string>
@@ -12,7 +13,8 @@ struct Caller {
   std::string peer;       // where the call came from, for logs
 };
 
-// `local_principal`: of callers whom nothing but reaching the server vouches for. Works for the contexts of both of gRPC's interfaces.
+// `local_principal`: of callers whom nothing but reaching the server vouches for. Works for the contexts of
+// both of gRPC's interfaces.
 Caller CallerOf(const grpc::ServerContextBase& context, const std::string& local_principal);
 
 }  // namespace autocfg

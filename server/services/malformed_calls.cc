@@ -21,10 +21,14 @@ class MalformedCall final : public Interceptor {
   void Intercept(InterceptorBatchMethods* methods) override {
     if (methods->QueryInterceptionHookPoint(InterceptionHookPoints::PRE_SEND_STATUS)) {
       const grpc::Status status = methods->GetSendStatus();
-      const bool by_grpc = status.error_code() == grpc::StatusCode::INTERNAL || status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
+      const bool by_grpc = status.error_code() == grpc::StatusCode::INTERNAL ||
+                           status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
       if (by_grpc && status.error_message().empty()) {
-        methods->ModifySendStatus({grpc::StatusCode::INVALID_ARGUMENT,
-                                   fmt::format("{}: the bytes of the request are no message of its type; see the server's reflection", method_)});
+        methods->ModifySendStatus(
+            {grpc::StatusCode::INVALID_ARGUMENT,
+             fmt::format(
+                 "{}: the bytes of the request are no message of its type; see the server's reflection",
+                 method_)});
       }
     }
     methods->Proceed();
@@ -36,7 +40,9 @@ class MalformedCall final : public Interceptor {
 
 class Factory final : public ServerInterceptorFactoryInterface {
  public:
-  Interceptor* CreateServerInterceptor(ServerRpcInfo* info) override { return new MalformedCall(info->method()); }
+  Interceptor* CreateServerInterceptor(ServerRpcInfo* info) override {
+    return new MalformedCall(info->method());
+  }
 };
 
 }  // namespace

@@ -13,7 +13,8 @@ inline constexpr int kLargestPage = 200;
 
 // How many a page has; InvalidArgument where fewer than none are asked for.
 inline absl::StatusOr<int> PageSize(int asked) {
-  if (asked < 0) return absl::InvalidArgumentError(fmt::format("page_size is {}; it must not be negative", asked));
+  if (asked < 0)
+    return absl::InvalidArgumentError(fmt::format("page_size is {}; it must not be negative", asked));
   return asked == 0 ? kDefaultPage : std::min(asked, kLargestPage);
 }
 

@@ -1,5 +1,6 @@
-// A unary call of gRPC's callback interface whose answer comes later, on whatever thread has it. gRPC's own object: it deletes itself once gRPC is
-// done with it. Answer() is to be called once; from there on nobody but gRPC may touch it.
+// A unary call of gRPC's callback interface whose answer comes later, on whatever thread has it. gRPC's own
+// object: it deletes itself once gRPC is done with it. Answer() is to be called once; from there on nobody
+// but gRPC may touch it.
 #pragma once
 
 #include <atomic>
@@ -18,7 +19,8 @@ namespace autocfg {
 class ParkedReactor final : public grpc::ServerUnaryReactor {
  public:
   // `gone(id, broke)`: the caller went before it had the answer; `broke`: though its time was not over.
-  ParkedReactor(grpc::CallbackServerContext* context, std::function<void(CallId, bool)> gone) : context_(context), gone_(std::move(gone)) {}
+  ParkedReactor(grpc::CallbackServerContext* context, std::function<void(CallId, bool)> gone)
+      : context_(context), gone_(std::move(gone)) {}
 
   // Before the method returns that makes the call: gRPC tells of nothing earlier.
   void set_id(CallId id) { id_ = id; }

@@ -19,8 +19,9 @@ namespace {
 constexpr std::size_t kMostRequestBytes = std::size_t{1} << 20;
 
 absl::StatusOr<PlanPrediction> Answer(const v1::PredictRequest& message, PredictorCache& predictors) {
-  for (const auto& [there, field] : {std::pair(message.has_model(), "model"), std::pair(message.has_cluster(), "cluster"),
-                                     std::pair(message.has_workload(), "workload"), std::pair(message.has_plan(), "plan")}) {
+  for (const auto& [there, field] :
+       {std::pair(message.has_model(), "model"), std::pair(message.has_cluster(), "cluster"),
+        std::pair(message.has_workload(), "workload"), std::pair(message.has_plan(), "plan")}) {
     if (!there) return absl::InvalidArgumentError(fmt::format("request: {} is missing", field));
   }
   PredictionRequest request;
@@ -31,9 +32,12 @@ absl::StatusOr<PlanPrediction> Answer(const v1::PredictRequest& message, Predict
   if (!cluster.ok()) return cluster.status();
   request.cluster = *std::move(cluster);
   if (message.workload().seq_len() < 0)
-    return absl::InvalidArgumentError(fmt::format("workload: seq_len is {}; it must not be negative", message.workload().seq_len()));
+    return absl::InvalidArgumentError(
+        fmt::format("workload: seq_len is {}; it must not be negative", message.workload().seq_len()));
   request.workload.global_batch = message.workload().global_batch();
-  if (absl::Status status = FillPredictionRequest(request, message.workload().seq_len(), message.workload().precision()); !status.ok())
+  if (absl::Status status =
+          FillPredictionRequest(request, message.workload().seq_len(), message.workload().precision());
+      !status.ok())
     return status;
   auto plan = FromProto(message.plan());
   if (!plan.ok()) return plan.status();

@@ -60,7 +60,8 @@ absl::StatusOr<v1::Study> Logged(absl::StatusOr<v1::Study> study) {
 
 StudyServiceImpl::StudyServiceImpl(StudyServiceParts parts) : parts_(std::move(parts)) {}
 
-absl::StatusOr<v1::Study> StudyServiceImpl::Create(const v1::CreateStudyRequest& request, const Caller& caller) {
+absl::StatusOr<v1::Study> StudyServiceImpl::Create(const v1::CreateStudyRequest& request,
+                                                   const Caller& caller) {
   if (absl::Status status = CheckRequestId(request.request_id()); !status.ok()) return status;
   if (!request.has_spec()) return absl::InvalidArgumentError("spec is missing");
   const auto problem = ParseSearchSpec(request.spec());
@@ -88,8 +89,8 @@ absl::StatusOr<v1::Study> StudyServiceImpl::WithWaiting(absl::StatusOr<v1::Study
   return study;
 }
 
-grpc::Status StudyServiceImpl::CreateStudy(grpc::ServerContext* context, const v1::CreateStudyRequest* request,
-                                           v1::Study* response) {
+grpc::Status StudyServiceImpl::CreateStudy(grpc::ServerContext* context,
+                                           const v1::CreateStudyRequest* request, v1::Study* response) {
   return Answer(Create(*request, CallerOf(*context, parts_.local_principal)), response);
 }
 
@@ -121,7 +122,8 @@ grpc::Status StudyServiceImpl::ListStudies(grpc::ServerContext*, const v1::ListS
 grpc::Status StudyServiceImpl::StartStudy(grpc::ServerContext*, const v1::StartStudyRequest* request,
                                           v1::Study* response) {
   auto study = ChangeState(parts_.store, *request, parts_.clock(), ToRunning);
-  if (study.ok() && study->state() == v1::STUDY_STATE_RUNNING) parts_.runners.Start(*ParseStudyName(study->name()));
+  if (study.ok() && study->state() == v1::STUDY_STATE_RUNNING)
+    parts_.runners.Start(*ParseStudyName(study->name()));
   return Answer(std::move(study), response);
 }
 
@@ -133,7 +135,8 @@ grpc::Status StudyServiceImpl::PauseStudy(grpc::ServerContext*, const v1::PauseS
 grpc::Status StudyServiceImpl::ResumeStudy(grpc::ServerContext*, const v1::ResumeStudyRequest* request,
                                            v1::Study* response) {
   auto study = ChangeState(parts_.store, *request, parts_.clock(), ToResumed);
-  if (study.ok() && study->state() == v1::STUDY_STATE_RUNNING) parts_.runners.Start(*ParseStudyName(study->name()));
+  if (study.ok() && study->state() == v1::STUDY_STATE_RUNNING)
+    parts_.runners.Start(*ParseStudyName(study->name()));
   return Answer(std::move(study), response);
 }
 
@@ -230,9 +233,10 @@ grpc::Status StudyServiceImpl::WatchStudy(grpc::ServerContext* context, const v1
   {
     absl::MutexLock lock(&watchers_mutex_);
     if (watchers_ >= kMaxWatchers) {
-      return ToGrpc(absl::ResourceExhaustedError(fmt::format(
-          "{} calls watch studies already, as many as this coordinator takes: end one of them, or ask for the study from time to time",
-          watchers_)));
+      return ToGrpc(absl::ResourceExhaustedError(
+          fmt::format("{} calls watch studies already, as many as this coordinator takes: end one of them, "
+                      "or ask for the study from time to time",
+                      watchers_)));
     }
     ++watchers_;
   }
@@ -265,7 +269,8 @@ absl::StatusOr<v1::Trial> StudyServiceImpl::Retry(const v1::RetryTrialRequest& r
   return trial;
 }
 
-grpc::Status StudyServiceImpl::RetryTrial(grpc::ServerContext*, const v1::RetryTrialRequest* request, v1::Trial* response) {
+grpc::Status StudyServiceImpl::RetryTrial(grpc::ServerContext*, const v1::RetryTrialRequest* request,
+                                          v1::Trial* response) {
   return Answer(Retry(*request), response);
 }
 
@@ -274,8 +279,8 @@ grpc::Status StudyServiceImpl::ExportConfig(grpc::ServerContext*, const v1::Expo
   return NotSupportedYet("ExportConfig");
 }
 
-grpc::Status StudyServiceImpl::Predict(grpc::ServerContext*,
-                                       grpc::ServerReaderWriter<v1::PredictResponse, v1::PredictRequest>* stream) {
+grpc::Status StudyServiceImpl::Predict(
+    grpc::ServerContext*, grpc::ServerReaderWriter<v1::PredictResponse, v1::PredictRequest>* stream) {
   PredictorCache predictors;
   v1::PredictRequest request;
   while (stream->Read(&request)) {

@@ -1,5 +1,5 @@
-// StudyService over the store, the study runners and the dispatcher: checks the request, makes the call, maps the status.
-// Thread-safe.
+// StudyService over the store, the study runners and the dispatcher: checks the request, makes the call, maps
+// the status. Thread-safe.
 #pragma once
 
 #include <string>
@@ -28,7 +28,8 @@ struct StudyServiceParts {
   StudyRunners& runners;
   Dispatcher& dispatcher;
   Clock clock;
-  std::string local_principal;  // of callers who reach the server (caller.h), who own the studies that they make
+  // of callers who reach the server (caller.h), who own the studies that they make
+  std::string local_principal;
 };
 
 class StudyServiceImpl final : public v1::StudyService::Service {
@@ -61,7 +62,8 @@ class StudyServiceImpl final : public v1::StudyService::Service {
   grpc::Status ExportConfig(grpc::ServerContext*, const v1::ExportConfigRequest*,
                             v1::ExportConfigResponse*) override;
 
-  // Until no stream of WatchStudy is left, or the timeout is over. Once the notifier is closed they end by themselves.
+  // Until no stream of WatchStudy is left, or the timeout is over. Once the notifier is closed they end by
+  // themselves.
   void AwaitNoWatchers(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(watchers_mutex_);
 
  private:

@@ -54,7 +54,8 @@ absl::Status ToCancelled(v1::Study& study, double now_s) {
 void LogState(std::int64_t study, v1::StudyState state, std::string message) {
   std::replace_if(
       message.begin(), message.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
-  spdlog::info("{} is {}{}{}", StudyName(study), v1::StudyState_Name(state).substr(12), message.empty() ? "" : ": ", message);
+  spdlog::info("{} is {}{}{}", StudyName(study), v1::StudyState_Name(state).substr(12),
+               message.empty() ? "" : ": ", message);
 }
 
 absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, const std::string& request_id,

@@ -25,9 +25,12 @@ constexpr int kMostOps = 200'000;
 constexpr std::int64_t kMostCores = 1 << 20;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
 
-bool IsStepTime(double seconds) { return seconds > kShortestStep && seconds < kLongestStep; }  // not so of NaN
+// not so of NaN
+bool IsStepTime(double seconds) { return seconds > kShortestStep && seconds < kLongestStep; }
 
-absl::Status Missing(const char* field) { return absl::InvalidArgumentError(fmt::format("{} is missing", field)); }
+absl::Status Missing(const char* field) {
+  return absl::InvalidArgumentError(fmt::format("{} is missing", field));
+}
 
 absl::Status CheckLength(const char* field, const std::string& text, std::size_t most) {
   if (text.size() <= most) return absl::OkStatus();
@@ -40,7 +43,8 @@ absl::Status CheckText(const char* field, const std::string& text, std::size_t m
 
 absl::Status CheckRange(const char* field, std::int64_t value, std::int64_t least, std::int64_t most) {
   if (value >= least && value <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("{} is {}; it must be from {} to {}", field, value, least, most));
+  return absl::InvalidArgumentError(
+      fmt::format("{} is {}; it must be from {} to {}", field, value, least, most));
 }
 
 absl::Status CheckCount(const char* field, int count, int most) {
@@ -63,7 +67,8 @@ absl::Status First(absl::Status first, Rest... rest) {
 }
 
 absl::Status Check(const v1::Gpu& gpu) {
-  return First(CheckRange("inventory.gpus.index", gpu.index(), 0, kMostGpus), CheckLength("inventory.gpus.name", gpu.name(), kMaxText),
+  return First(CheckRange("inventory.gpus.index", gpu.index(), 0, kMostGpus),
+               CheckLength("inventory.gpus.name", gpu.name(), kMaxText),
                CheckLength("inventory.gpus.uuid", gpu.uuid(), kMaxText),
                CheckRange("inventory.gpus.memory_bytes", gpu.memory_bytes(), 0, kMostBytes),
                CheckRange("inventory.gpus.nvlinks", gpu.nvlinks(), 0, kMostGpus),
@@ -72,14 +77,16 @@ absl::Status Check(const v1::Gpu& gpu) {
 }
 
 absl::Status Check(const v1::Inventory& inventory) {
-  if (absl::Status status =
-          First(CheckRange("inventory.slots", inventory.slots(), 1, kMostSlots), CheckLength("inventory.hostname", inventory.hostname(), 255),
-                CheckLength("inventory.device_kind", inventory.device_kind(), kMaxText),
-                CheckLength("inventory.device_fingerprint", inventory.device_fingerprint(), kMaxDescription * 4),
-                CheckRange("inventory.physical_cores", inventory.physical_cores(), 0, kMostCores),
-                CheckRange("inventory.memory_bytes", inventory.memory_bytes(), 0, kMostBytes),
-                CheckLength("inventory.build_id", inventory.build_id(), kMaxText), CheckLength("inventory.driver", inventory.driver(), kMaxText),
-                CheckCount("inventory.gpus", inventory.gpus_size(), kMostGpus));
+  if (absl::Status status = First(
+          CheckRange("inventory.slots", inventory.slots(), 1, kMostSlots),
+          CheckLength("inventory.hostname", inventory.hostname(), 255),
+          CheckLength("inventory.device_kind", inventory.device_kind(), kMaxText),
+          CheckLength("inventory.device_fingerprint", inventory.device_fingerprint(), kMaxDescription * 4),
+          CheckRange("inventory.physical_cores", inventory.physical_cores(), 0, kMostCores),
+          CheckRange("inventory.memory_bytes", inventory.memory_bytes(), 0, kMostBytes),
+          CheckLength("inventory.build_id", inventory.build_id(), kMaxText),
+          CheckLength("inventory.driver", inventory.driver(), kMaxText),
+          CheckCount("inventory.gpus", inventory.gpus_size(), kMostGpus));
       !status.ok()) {
     return status;
   }
@@ -96,10 +103,12 @@ absl::Status Check(const v1::Measurement& m) {
   for (const double step : m.step_time_s()) {
     if (!IsStepTime(step)) {
       return absl::InvalidArgumentError(
-          fmt::format("measurement.step_time_s: {} s is no step's time; more than {} and less than {} are", step, kShortestStep, kLongestStep));
+          fmt::format("measurement.step_time_s: {} s is no step's time; more than {} and less than {} are",
+                      step, kShortestStep, kLongestStep));
     }
   }
-  return First(CheckCount("measurement.step_time_s", m.step_time_s_size(), kMostSteps), CheckNotNegative("measurement.ci95_s", m.ci95_s()),
+  return First(CheckCount("measurement.step_time_s", m.step_time_s_size(), kMostSteps),
+               CheckNotNegative("measurement.ci95_s", m.ci95_s()),
                CheckNotNegative("measurement.device_s", m.device_s()),
                CheckNotNegative("measurement.ranks_per_core", m.ranks_per_core()),
                CheckNotNegative("measurement.ranks_per_device", m.ranks_per_device()),
@@ -111,23 +120,25 @@ absl::Status Check(const v1::Measurement& m) {
 }
 
 absl::Status Check(const v1::CalibrateResult& calibration) {
-  if (absl::Status status = First(CheckRange("calibration.device_overhead_bytes", calibration.device_overhead_bytes(), 0, kMostBytes),
-                                  CheckCount("calibration.ops", calibration.ops_size(), kMostOps));
+  if (absl::Status status = First(
+          CheckRange("calibration.device_overhead_bytes", calibration.device_overhead_bytes(), 0, kMostBytes),
+          CheckCount("calibration.ops", calibration.ops_size(), kMostOps));
       !status.ok()) {
     return status;
   }
   for (const v1::OpTime& time : calibration.ops()) {
     if (!std::isfinite(time.seconds()) || time.seconds() <= 0) {
-      return absl::InvalidArgumentError(
-          fmt::format("calibration.ops: {} s of {} is not a time", time.seconds(), time.op().kind().substr(0, kMaxText)));
+      return absl::InvalidArgumentError(fmt::format("calibration.ops: {} s of {} is not a time",
+                                                    time.seconds(), time.op().kind().substr(0, kMaxText)));
     }
   }
   return absl::OkStatus();
 }
 
 absl::Status Check(const v1::MemoryBytes& memory) {
-  for (const std::int64_t bytes : {memory.parameters(), memory.gradients(), memory.optimizer(), memory.activations(), memory.workspace(),
-                                   memory.communication(), memory.device_overhead(), memory.total(), memory.capacity()}) {
+  for (const std::int64_t bytes :
+       {memory.parameters(), memory.gradients(), memory.optimizer(), memory.activations(), memory.workspace(),
+        memory.communication(), memory.device_overhead(), memory.total(), memory.capacity()}) {
     if (absl::Status status = CheckRange("out_of_memory", bytes, 0, kMostBytes); !status.ok()) return status;
   }
   return absl::OkStatus();
@@ -136,13 +147,15 @@ absl::Status Check(const v1::MemoryBytes& memory) {
 }  // namespace
 
 absl::Status Check(const v1::RegisterWorkerRequest& request) {
-  if (absl::Status status = First(CheckWorkerName(request.worker()), CheckText("boot_id", request.boot_id())); !status.ok()) return status;
+  if (absl::Status status = First(CheckWorkerName(request.worker()), CheckText("boot_id", request.boot_id()));
+      !status.ok())
+    return status;
   return request.has_inventory() ? Check(request.inventory()) : Missing("inventory");
 }
 
 absl::Status Check(const v1::LeaseWorkRequest& request) {
-  if (absl::Status status =
-          First(CheckWorkerName(request.worker()), WaitOf(request.wait_s()).status(), CheckCount("held_leases", request.held_leases_size(), kMostHeld));
+  if (absl::Status status = First(CheckWorkerName(request.worker()), WaitOf(request.wait_s()).status(),
+                                  CheckCount("held_leases", request.held_leases_size(), kMostHeld));
       !status.ok()) {
     return status;
   }
@@ -153,7 +166,8 @@ absl::Status Check(const v1::LeaseWorkRequest& request) {
 }
 
 absl::Status Check(const v1::RenewLeaseRequest& request) {
-  return First(CheckWorkerName(request.worker()), CheckText("lease_id", request.lease_id()), WaitOf(request.wait_s()).status());
+  return First(CheckWorkerName(request.worker()), CheckText("lease_id", request.lease_id()),
+               WaitOf(request.wait_s()).status());
 }
 
 absl::Status Check(const v1::RendezvousRequest& request) {
@@ -165,8 +179,9 @@ absl::Status Check(const v1::AppendTrialLogRequest& request) {
 }
 
 absl::Status Check(const v1::ReportTrialRequest& request) {
-  if (absl::Status status = First(CheckWorkerName(request.worker()), CheckText("lease_id", request.lease_id()),
-                                  CheckText("request_id", request.request_id()));
+  if (absl::Status status =
+          First(CheckWorkerName(request.worker()), CheckText("lease_id", request.lease_id()),
+                CheckText("request_id", request.request_id()));
       !status.ok()) {
     return status;
   }

@@ -1,5 +1,5 @@
-// What a worker may send: sizes and numbers of the requests of WorkerService. InvalidArgument names the field in one line. Pure functions,
-// thread-safe.
+// What a worker may send: sizes and numbers of the requests of WorkerService. InvalidArgument names the field
+// in one line. Pure functions, thread-safe.
 #pragma once
 
 #include <string>
@@ -23,7 +23,8 @@ absl::Status Check(const v1::DrainWorkerRequest& request);
 // wait_s, at most a minute.
 absl::StatusOr<absl::Duration> WaitOf(double wait_s);
 
-// A message that is too long is cut, at a whole character, since the outcome that it goes with must not be lost.
+// A message that is too long is cut, at a whole character, since the outcome that it goes with must not be
+// lost.
 std::string Shortened(const std::string& message);
 
 }  // namespace autocfg

@@ -36,7 +36,8 @@ v1::WorkerState StateOf(const WorkerRecord& record, bool silent) {
 
 WorkerServiceImpl::WorkerServiceImpl(WorkerServiceParts parts) : parts_(std::move(parts)) {}
 
-absl::Status WorkerServiceImpl::Register(const v1::RegisterWorkerRequest& request, v1::RegisterWorkerResponse& response) {
+absl::Status WorkerServiceImpl::Register(const v1::RegisterWorkerRequest& request,
+                                         v1::RegisterWorkerResponse& response) {
   if (absl::Status status = Check(request); !status.ok()) return status;
   v1::RegisterWorkerRequest definite = request;
   if (request.inventory().device_kind().empty()) definite.mutable_inventory()->set_device_kind("cpu");
@@ -45,14 +46,16 @@ absl::Status WorkerServiceImpl::Register(const v1::RegisterWorkerRequest& reques
   parts_.dispatcher.Registered({request.worker(), *epoch});
   const v1::Inventory& inventory = definite.inventory();
   spdlog::info("{} has registered (session {}): host {}, {} slots, {}", request.worker(), *epoch,
-               inventory.hostname().empty() ? "not named" : Printable(inventory.hostname()), inventory.slots(), inventory.device_kind());
+               inventory.hostname().empty() ? "not named" : Printable(inventory.hostname()),
+               inventory.slots(), inventory.device_kind());
   response.set_worker(request.worker());
   response.set_session_epoch(*epoch);
   response.set_lease_duration_s(parts_.lease_duration_s);
   return absl::OkStatus();
 }
 
-grpc::ServerUnaryReactor* WorkerServiceImpl::RegisterWorker(grpc::CallbackServerContext* context, const v1::RegisterWorkerRequest* request,
+grpc::ServerUnaryReactor* WorkerServiceImpl::RegisterWorker(grpc::CallbackServerContext* context,
+                                                            const v1::RegisterWorkerRequest* request,
                                                             v1::RegisterWorkerResponse* response) {
   return Answer(context, Register(*request, *response));
 }
@@ -69,12 +72,15 @@ void WorkerServiceImpl::Fill(const Lease& lease, v1::LeaseWorkResponse& response
   share.set_barrier_s(parts_.barrier_s);
 }
 
-grpc::ServerUnaryReactor* WorkerServiceImpl::LeaseWork(grpc::CallbackServerContext* context, const v1::LeaseWorkRequest* request,
+grpc::ServerUnaryReactor* WorkerServiceImpl::LeaseWork(grpc::CallbackServerContext* context,
+                                                       const v1::LeaseWorkRequest* request,
                                                        v1::LeaseWorkResponse* response) {
   if (absl::Status status = Check(*request); !status.ok()) return Answer(context, status);
   PollRequest poll{.session = SessionOf(*request), .wait = *WaitOf(request->wait_s()), .held = std::nullopt};
-  if (request->lists_held_leases()) poll.held.emplace(request->held_leases().begin(), request->held_leases().end());
-  auto* call = new ParkedReactor(context, [this](CallId id, bool broke) { parts_.dispatcher.PollerGone(id, broke); });
+  if (request->lists_held_leases())
+    poll.held.emplace(request->held_leases().begin(), request->held_leases().end());
+  auto* call =
+      new ParkedReactor(context, [this](CallId id, bool broke) { parts_.dispatcher.PollerGone(id, broke); });
   call->set_id(parts_.dispatcher.Poll(poll, [this, call, response](const absl::StatusOr<Work>& work) {
     if (!work.ok()) {
       call->Answer(work.status());
@@ -95,22 +101,26 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::LeaseWork(grpc::CallbackServerConte
   return call;
 }
 
-grpc::ServerUnaryReactor* WorkerServiceImpl::RenewLease(grpc::CallbackServerContext* context, const v1::RenewLeaseRequest* request,
+grpc::ServerUnaryReactor* WorkerServiceImpl::RenewLease(grpc::CallbackServerContext* context,
+                                                        const v1::RenewLeaseRequest* request,
                                                         v1::RenewLeaseResponse* response) {
   if (absl::Status status = Check(*request); !status.ok()) return Answer(context, status);
   const RenewRequest renewal{.session = SessionOf(*request),
                              .lease_id = request->lease_id(),
                              .fencing_token = request->fencing_token(),
                              .wait = *WaitOf(request->wait_s())};
-  auto* call = new ParkedReactor(context, [this](CallId id, bool broke) { parts_.dispatcher.RenewerGone(id, broke); });
-  call->set_id(parts_.dispatcher.Renew(renewal, [call, response](const absl::StatusOr<v1::LeaseCommand>& command) {
-    if (command.ok()) response->set_command(*command);
-    call->Answer(command.status());
-  }));
+  auto* call =
+      new ParkedReactor(context, [this](CallId id, bool broke) { parts_.dispatcher.RenewerGone(id, broke); });
+  call->set_id(
+      parts_.dispatcher.Renew(renewal, [call, response](const absl::StatusOr<v1::LeaseCommand>& command) {
+        if (command.ok()) response->set_command(*command);
+        call->Answer(command.status());
+      }));
   return call;
 }
 
-grpc::ServerUnaryReactor* WorkerServiceImpl::Rendezvous(grpc::CallbackServerContext* context, const v1::RendezvousRequest* request,
+grpc::ServerUnaryReactor* WorkerServiceImpl::Rendezvous(grpc::CallbackServerContext* context,
+                                                        const v1::RendezvousRequest* request,
                                                         v1::RendezvousResponse* response) {
   if (absl::Status status = Check(*request); !status.ok()) return Answer(context, status);
   const JoinRequest join{.lease_id = request->lease_id(),
@@ -126,10 +136,12 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::Rendezvous(grpc::CallbackServerCont
   return call;
 }
 
-grpc::ServerUnaryReactor* WorkerServiceImpl::AppendTrialLog(grpc::CallbackServerContext* context, const v1::AppendTrialLogRequest* request,
+grpc::ServerUnaryReactor* WorkerServiceImpl::AppendTrialLog(grpc::CallbackServerContext* context,
+                                                            const v1::AppendTrialLogRequest* request,
                                                             v1::AppendTrialLogResponse*) {
   if (absl::Status status = Check(*request); !status.ok()) return Answer(context, status);
-  return Answer(context, parts_.store.AppendLog(request->lease_id(), request->fencing_token(), request->text()));
+  return Answer(context,
+                parts_.store.AppendLog(request->lease_id(), request->fencing_token(), request->text()));
 }
 
 absl::Status WorkerServiceImpl::Take(const v1::ReportTrialRequest& request) {
@@ -164,12 +176,14 @@ absl::Status WorkerServiceImpl::Take(const v1::ReportTrialRequest& request) {
   return absl::OkStatus();
 }
 
-grpc::ServerUnaryReactor* WorkerServiceImpl::ReportTrial(grpc::CallbackServerContext* context, const v1::ReportTrialRequest* request,
+grpc::ServerUnaryReactor* WorkerServiceImpl::ReportTrial(grpc::CallbackServerContext* context,
+                                                         const v1::ReportTrialRequest* request,
                                                          v1::ReportTrialResponse*) {
   return Answer(context, Take(*request));
 }
 
-grpc::ServerUnaryReactor* WorkerServiceImpl::DrainWorker(grpc::CallbackServerContext* context, const v1::DrainWorkerRequest* request,
+grpc::ServerUnaryReactor* WorkerServiceImpl::DrainWorker(grpc::CallbackServerContext* context,
+                                                         const v1::DrainWorkerRequest* request,
                                                          v1::DrainWorkerResponse*) {
   if (absl::Status status = Check(*request); !status.ok()) return Answer(context, status);
   const auto drains = parts_.store.DrainWorker(request->worker(), request->request_id(), parts_.clock());
@@ -182,9 +196,11 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::DrainWorker(grpc::CallbackServerCon
 }
 
 grpc::ServerUnaryReactor* WorkerServiceImpl::DeregisterWorker(grpc::CallbackServerContext* context,
-                                                              const v1::DeregisterWorkerRequest* request, v1::DeregisterWorkerResponse*) {
+                                                              const v1::DeregisterWorkerRequest* request,
+                                                              v1::DeregisterWorkerResponse*) {
   if (absl::Status status = CheckWorkerName(request->worker()); !status.ok()) return Answer(context, status);
-  const absl::Status status = parts_.store.DeregisterWorker(request->worker(), request->session_epoch(), parts_.clock());
+  const absl::Status status =
+      parts_.store.DeregisterWorker(request->worker(), request->session_epoch(), parts_.clock());
   if (status.ok()) {
     spdlog::info("{} has deregistered", request->worker());
     parts_.dispatcher.Deregistered(SessionOf(*request));
@@ -192,7 +208,8 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::DeregisterWorker(grpc::CallbackServ
   return Answer(context, status);
 }
 
-absl::Status WorkerServiceImpl::List(const v1::ListWorkersRequest& request, v1::ListWorkersResponse& response) {
+absl::Status WorkerServiceImpl::List(const v1::ListWorkersRequest& request,
+                                     v1::ListWorkersResponse& response) {
   const auto size = PageSize(request.page_size());
   if (!size.ok()) return size.status();
   if (!request.page_token().empty() && !CheckWorkerName(request.page_token()).ok())
@@ -218,7 +235,8 @@ absl::Status WorkerServiceImpl::List(const v1::ListWorkersRequest& request, v1::
   return absl::OkStatus();
 }
 
-grpc::ServerUnaryReactor* WorkerServiceImpl::ListWorkers(grpc::CallbackServerContext* context, const v1::ListWorkersRequest* request,
+grpc::ServerUnaryReactor* WorkerServiceImpl::ListWorkers(grpc::CallbackServerContext* context,
+                                                         const v1::ListWorkersRequest* request,
                                                          v1::ListWorkersResponse* response) {
   return Answer(context, List(*request, *response));
 }

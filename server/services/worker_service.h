@@ -1,4 +1,5 @@
-// WorkerService over the store, the dispatcher and the rendezvous: checks the request, makes the call, maps the status. Thread-safe.
+// WorkerService over the store, the dispatcher and the rendezvous: checks the request, makes the call, maps
+// the status. Thread-safe.
 #pragma once
 
 #include "autocfg/v1/worker_service.grpc.pb.h"
@@ -25,16 +26,22 @@ class WorkerServiceImpl final : public v1::WorkerService::CallbackService {
 
   grpc::ServerUnaryReactor* RegisterWorker(grpc::CallbackServerContext*, const v1::RegisterWorkerRequest*,
                                            v1::RegisterWorkerResponse*) override;
-  grpc::ServerUnaryReactor* LeaseWork(grpc::CallbackServerContext*, const v1::LeaseWorkRequest*, v1::LeaseWorkResponse*) override;
-  grpc::ServerUnaryReactor* RenewLease(grpc::CallbackServerContext*, const v1::RenewLeaseRequest*, v1::RenewLeaseResponse*) override;
-  grpc::ServerUnaryReactor* Rendezvous(grpc::CallbackServerContext*, const v1::RendezvousRequest*, v1::RendezvousResponse*) override;
+  grpc::ServerUnaryReactor* LeaseWork(grpc::CallbackServerContext*, const v1::LeaseWorkRequest*,
+                                      v1::LeaseWorkResponse*) override;
+  grpc::ServerUnaryReactor* RenewLease(grpc::CallbackServerContext*, const v1::RenewLeaseRequest*,
+                                       v1::RenewLeaseResponse*) override;
+  grpc::ServerUnaryReactor* Rendezvous(grpc::CallbackServerContext*, const v1::RendezvousRequest*,
+                                       v1::RendezvousResponse*) override;
   grpc::ServerUnaryReactor* AppendTrialLog(grpc::CallbackServerContext*, const v1::AppendTrialLogRequest*,
                                            v1::AppendTrialLogResponse*) override;
-  grpc::ServerUnaryReactor* ReportTrial(grpc::CallbackServerContext*, const v1::ReportTrialRequest*, v1::ReportTrialResponse*) override;
-  grpc::ServerUnaryReactor* DrainWorker(grpc::CallbackServerContext*, const v1::DrainWorkerRequest*, v1::DrainWorkerResponse*) override;
+  grpc::ServerUnaryReactor* ReportTrial(grpc::CallbackServerContext*, const v1::ReportTrialRequest*,
+                                        v1::ReportTrialResponse*) override;
+  grpc::ServerUnaryReactor* DrainWorker(grpc::CallbackServerContext*, const v1::DrainWorkerRequest*,
+                                        v1::DrainWorkerResponse*) override;
   grpc::ServerUnaryReactor* DeregisterWorker(grpc::CallbackServerContext*, const v1::DeregisterWorkerRequest*,
                                              v1::DeregisterWorkerResponse*) override;
-  grpc::ServerUnaryReactor* ListWorkers(grpc::CallbackServerContext*, const v1::ListWorkersRequest*, v1::ListWorkersResponse*) override;
+  grpc::ServerUnaryReactor* ListWorkers(grpc::CallbackServerContext*, const v1::ListWorkersRequest*,
+                                        v1::ListWorkersResponse*) override;
 
  private:
   absl::Status Register(const v1::RegisterWorkerRequest& request, v1::RegisterWorkerResponse& response);

@@ -50,7 +50,9 @@ v1::TrialState StateOf(ShareEnd end) {
   return v1::TRIAL_STATE_UNSPECIFIED;
 }
 
-v1::TrialState LastStateOf(ShareEnd end) { return end == ShareEnd::kCancelled ? v1::TRIAL_STATE_LOST : StateOf(end); }
+v1::TrialState LastStateOf(ShareEnd end) {
+  return end == ShareEnd::kCancelled ? v1::TRIAL_STATE_LOST : StateOf(end);
+}
 
 bool Breaks(ShareEnd end) { return end != ShareEnd::kRuns && end != ShareEnd::kMeasured; }
 

@@ -34,8 +34,8 @@ ShareEnd EndOf(v1::Outcome outcome, v1::FailureKind failure, bool stopping);
 // The state that an attempt with this end has; RUNNING for kRuns.
 v1::TrialState StateOf(ShareEnd end);
 
-// The state of a job whose attempts are over with this end: StateOf, but LOST where its worker gave it back, since
-// nobody has cancelled it.
+// The state of a job whose attempts are over with this end: StateOf, but LOST where its worker gave it back,
+// since nobody has cancelled it.
 v1::TrialState LastStateOf(ShareEnd end);
 
 // Whether a share that ended so stops the others of its attempt.
@@ -45,7 +45,8 @@ struct AttemptVerdict {
   std::size_t decisive = 0;  // the first share with the end that decides
   ShareEnd end = ShareEnd::kRuns;
   bool again = false;  // the job is queued again
-  bool costs = false;  // against its bound of attempts; where that is used up, the job ends in LastStateOf(end)
+  // against its bound of attempts; where that is used up, the job ends in LastStateOf(end)
+  bool costs = false;
 };
 
 // Requires at least one share, and that all have ended.

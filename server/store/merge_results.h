@@ -10,9 +10,9 @@
 namespace autocfg {
 
 // By first rank, at least one. Each step took as long as its slowest share's; of memory and of ranks per core
-// or device the worst; device_s is the sum; median and interval are of the merged steps, whatever the shares say; losses are the first
-// rank's; fingerprints and builds that differ are listed. Empty where the shares do not fit together: they
-// timed no or different numbers of steps, or only some ran a slice.
+// or device the worst; device_s is the sum; median and interval are of the merged steps, whatever the shares
+// say; losses are the first rank's; fingerprints and builds that differ are listed. Empty where the shares do
+// not fit together: they timed no or different numbers of steps, or only some ran a slice.
 std::optional<v1::Measurement> MergeMeasurements(std::span<const v1::Measurement> shares);
 
 struct ShareCalibration {

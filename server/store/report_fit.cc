@@ -22,7 +22,8 @@ absl::Status CheckMeasurement(const v1::TrainSpec& asked, const v1::Measurement&
   const std::int64_t timed = asked.steps() - asked.warmup_steps_untimed();
   if (measurement.step_time_s_size() != timed) {
     return absl::InvalidArgumentError(
-        fmt::format("measurement.step_time_s has {} times, and the job times {} steps", measurement.step_time_s_size(), timed));
+        fmt::format("measurement.step_time_s has {} times, and the job times {} steps",
+                    measurement.step_time_s_size(), timed));
   }
   return absl::OkStatus();
 }
@@ -33,8 +34,9 @@ absl::Status CheckCalibration(const v1::CalibrateSpec& asked, const v1::Calibrat
   const std::size_t wanted = missing.size();
   for (const v1::OpTime& time : result.ops()) {
     if (missing.erase(time.op().SerializeAsString()) == 0) {
-      return absl::InvalidArgumentError(fmt::format(
-          "calibration.ops: {} is there twice, or is no op that the job asks for", Printable(time.op().ShortDebugString())));
+      return absl::InvalidArgumentError(
+          fmt::format("calibration.ops: {} is there twice, or is no op that the job asks for",
+                      Printable(time.op().ShortDebugString())));
     }
   }
   if (!missing.empty()) {
@@ -48,10 +50,12 @@ absl::Status CheckCalibration(const v1::CalibrateSpec& asked, const v1::Calibrat
 
 absl::Status CheckFits(const v1::Job& asked, const Report& report) {
   if (asked.has_calibrate()) {
-    if (!report.calibration) return absl::InvalidArgumentError("calibration is missing, and the job is a calibration");
+    if (!report.calibration)
+      return absl::InvalidArgumentError("calibration is missing, and the job is a calibration");
     return CheckCalibration(asked.calibrate(), *report.calibration);
   }
-  if (!report.measurement) return absl::InvalidArgumentError("measurement is missing, and the job is a trial");
+  if (!report.measurement)
+    return absl::InvalidArgumentError("measurement is missing, and the job is a trial");
   return CheckMeasurement(asked.train(), *report.measurement);
 }
 

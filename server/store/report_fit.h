@@ -6,9 +6,9 @@
 
 namespace autocfg {
 
-// Of a report of a result (MEASURED). InvalidArgument, in one line, where it lacks the job's result; of a training
-// job, where a slice stands for all ranks or the other way round, or not each timed step has its time; of a
-// calibration, where its ops are not those asked for, each once.
+// Of a report of a result (MEASURED). InvalidArgument, in one line, where it lacks the job's result; of a
+// training job, where a slice stands for all ranks or the other way round, or not each timed step has its
+// time; of a calibration, where its ops are not those asked for, each once.
 absl::Status CheckFits(const autocfg::v1::Job& asked, const Report& report);
 
 }  // namespace autocfg

@@ -211,8 +211,8 @@ ALTER TABLE attempts_2 RENAME TO attempts;
 CREATE INDEX stopping_attempts ON attempts (job, number) WHERE stopping = 1;
 )sql";
 
-// Op times outlive their study: the next one on the same GPUs and with the same build reuses them. A calibration
-// that is `partial` holds what its study reuses, and waits for the rest to be measured.
+// Op times outlive their study: the next one on the same GPUs and with the same build reuses them. A
+// calibration that is `partial` holds what its study reuses, and waits for the rest to be measured.
 constexpr const char* kVersion3 = R"sql(
 CREATE TABLE op_times (
   device TEXT NOT NULL,

@@ -120,7 +120,8 @@ absl::StatusOr<std::pair<v1::TrialState, std::string>> SqliteStore::CalibrationS
 
 bool SqliteStore::CommunicationWasTimedTogether(const OpTimesKey& key, const v1::CalibrateSpec& spec) {
   SQLite::Statement row = Query(
-      "SELECT measured_s FROM op_times WHERE device = ? AND build_id = ? AND ranks = ? AND ranks_per_device = ? "
+      "SELECT measured_s FROM op_times WHERE device = ? AND build_id = ? AND ranks = ? AND ranks_per_device "
+      "= ? "
       "AND workers = ? AND time_budget_s >= ? AND op = ?",
       key.device, key.build_id, key.ranks, key.ranks_per_device, key.workers, spec.time_budget_s());
   std::set<double> times;  // one for each calibration

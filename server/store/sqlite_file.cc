@@ -116,7 +116,8 @@ absl::Status StatusOf(const SQLite::Exception& error, const std::string& path) {
         fmt::format("no room for database {}: free some space or choose another --db", path));
   };
   switch (error.getErrorCode()) {
-    case SQLITE_FULL: return no_room();
+    case SQLITE_FULL:
+      return no_room();
     case SQLITE_NOTADB:
       return absl::DataLossError(fmt::format("{} is not a database of autocfg: choose another --db", path));
     case SQLITE_CORRUPT:

@@ -26,8 +26,8 @@ struct SqliteFile {
 absl::StatusOr<SqliteFile> OpenSqliteFile(const std::string& path, int max_pages);
 absl::StatusOr<SqliteFile> OpenSqliteMemory();
 
-// OK where the file is new, or whole, ours and of a version that we know; nothing is written. FailedPrecondition:
-// another program's, or a newer version's; DataLoss: damaged. Throws SQLite::Exception.
+// OK where the file is new, or whole, ours and of a version that we know; nothing is written.
+// FailedPrecondition: another program's, or a newer version's; DataLoss: damaged. Throws SQLite::Exception.
 absl::Status CheckSqliteFile(SQLite::Database& db, const std::string& path);
 
 absl::Status StatusOf(const SQLite::Exception& error, const std::string& path);

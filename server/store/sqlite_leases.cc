@@ -216,8 +216,10 @@ absl::StatusOr<v1::LeaseCommand> SqliteStore::RenewLease(const std::string& work
   return Write([&]() -> absl::StatusOr<v1::LeaseCommand> {
     SQLite::Statement row = Query(
         "UPDATE shares SET expires_s = CASE (SELECT a.stopping FROM attempts a WHERE a.job = shares.job AND "
-        "a.number = shares.attempt) WHEN 0 THEN MIN(?1, IFNULL(latest_s, ?1)) ELSE expires_s END WHERE lease_id = ?2 AND fencing_token = ?3 "
-        "AND worker = ?4 AND epoch = ?5 AND ending = 0 RETURNING (SELECT a.stopping FROM attempts a WHERE a.job = shares.job AND a.number = "
+        "a.number = shares.attempt) WHEN 0 THEN MIN(?1, IFNULL(latest_s, ?1)) ELSE expires_s END WHERE "
+        "lease_id = ?2 AND fencing_token = ?3 "
+        "AND worker = ?4 AND epoch = ?5 AND ending = 0 RETURNING (SELECT a.stopping FROM attempts a WHERE "
+        "a.job = shares.job AND a.number = "
         "shares.attempt), (SELECT w.draining FROM workers w WHERE w.worker = shares.worker)",
         now_s + duration_s, lease_id, fencing_token, worker, session_epoch);
     if (!row.executeStep()) {
@@ -266,13 +268,14 @@ absl::StatusOr<ShareOfAttempt> SqliteStore::FindShare(const std::string& lease_i
 
 absl::StatusOr<std::vector<EndedLease>> SqliteStore::ExpireLeases(double now_s) {
   return Write([&]() -> absl::StatusOr<std::vector<EndedLease>> {
-    auto ended = EndShares({.end = ShareEnd::kLost,
-                            .now_s = now_s,
-                            .message = "the worker kept its lease beyond the job's time limit and reported nothing"},
-                           "expires_s <= ?5 AND expires_s >= latest_s", now_s);
-    const auto silent = EndShares(
-        {.end = ShareEnd::kLost, .now_s = now_s, .message = "the worker did not renew its lease"},
-        "expires_s <= ?5", now_s);
+    auto ended =
+        EndShares({.end = ShareEnd::kLost,
+                   .now_s = now_s,
+                   .message = "the worker kept its lease beyond the job's time limit and reported nothing"},
+                  "expires_s <= ?5 AND expires_s >= latest_s", now_s);
+    const auto silent =
+        EndShares({.end = ShareEnd::kLost, .now_s = now_s, .message = "the worker did not renew its lease"},
+                  "expires_s <= ?5", now_s);
     ended.insert(ended.end(), silent.begin(), silent.end());
     return ended;
   });

@@ -26,7 +26,8 @@ std::string SubjectOf(const struct Report& report) {
   if (report.measurement) *all.mutable_measurement() = *report.measurement;
   if (report.calibration) *all.mutable_calibration() = *report.calibration;
   if (report.out_of_memory) *all.mutable_out_of_memory() = *report.out_of_memory;
-  // FNV-1a, 64 bits (Fowler, Noll and Vo). The messages have no maps, so that their bytes are always the same.
+  // FNV-1a, 64 bits (Fowler, Noll and Vo). The messages have no maps, so that their bytes are always the
+  // same.
   std::uint64_t hash = 0xcbf29ce484222325u;
   for (const unsigned char byte : all.SerializeAsString()) hash = (hash ^ byte) * 0x100000001b3u;
   return fmt::format("{}/{:016x}", report.lease_id, hash);
@@ -41,7 +42,8 @@ bool IsOf(const std::string& subject, const struct Report& report) {
 
 std::string SqliteStore::RefusalOf(const struct Report& report) {
   if (RequestIdTaken(report.request_id))
-    return fmt::format("request_id {} was used for another request, or for other contents", report.request_id);
+    return fmt::format("request_id {} was used for another request, or for other contents",
+                       report.request_id);
   SQLite::Statement row = Query(
       "SELECT worker, epoch, fencing_token, attempt, ending FROM shares WHERE lease_id = ?", report.lease_id);
   if (!row.executeStep()) return fmt::format("there is no lease {}", report.lease_id);
@@ -73,7 +75,8 @@ absl::Status SqliteStore::RecordReport(const struct Report& report, double now_s
   bool stopping = false;
   {
     SQLite::Statement row = Query(
-        "SELECT j.id, j.job, s.ranks * MAX(0, ? - a.start_s), a.stopping FROM shares s JOIN jobs j ON j.id = s.job "
+        "SELECT j.id, j.job, s.ranks * MAX(0, ? - a.start_s), a.stopping FROM shares s JOIN jobs j ON j.id = "
+        "s.job "
         "JOIN "
         "attempts a ON a.job = s.job AND a.number = s.attempt WHERE s.lease_id = ?",
         now_s, report.lease_id);

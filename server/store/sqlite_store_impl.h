@@ -1,6 +1,6 @@
 // The class behind OpenSqliteStore and OpenMemoryStore. Its parts: sqlite_studies.cc, sqlite_trials.cc,
-// sqlite_calibrations.cc, sqlite_workers.cc, sqlite_leases.cc, sqlite_reports.cc, sqlite_attempts.cc. Thread-safe: one mutex guards
-// the one connection.
+// sqlite_calibrations.cc, sqlite_workers.cc, sqlite_leases.cc, sqlite_reports.cc, sqlite_attempts.cc.
+// Thread-safe: one mutex guards the one connection.
 #pragma once
 
 #include <functional>

@@ -194,7 +194,8 @@ absl::Status SqliteStore::DeleteStudy(std::int64_t id, const std::string& reques
     TouchStudy(id);
     Execute(
         "DELETE FROM requests WHERE kind = 'report' AND CASE instr(subject, '/') WHEN 0 THEN subject ELSE "
-        "substr(subject, 1, instr(subject, '/') - 1) END IN (SELECT s.lease_id FROM jobs j JOIN shares s ON s.job = j.id "
+        "substr(subject, 1, instr(subject, '/') - 1) END IN (SELECT s.lease_id FROM jobs j JOIN shares s ON "
+        "s.job = j.id "
         "WHERE j.study = ?)",
         id);
     Execute("DELETE FROM studies WHERE id = ?", id);

@@ -89,7 +89,8 @@ absl::StatusOr<bool> SqliteStore::DrainWorker(const std::string& worker, const s
       active = row.getColumn(0).getInt() != 0;
       draining = row.getColumn(1).getInt() != 0;
     }
-    if (const auto known = FindRequest(request_id, kDrain); known && *known == worker) return active && draining;
+    if (const auto known = FindRequest(request_id, kDrain); known && *known == worker)
+      return active && draining;
     if (RequestIdTaken(request_id)) {
       return absl::AlreadyExistsError(
           fmt::format("request_id {} was used for another request: choose a new one", request_id));

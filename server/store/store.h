@@ -73,7 +73,8 @@ struct Assignment {
 struct EndedLease {
   WorkerSession session;
   std::string job;  // by name
-  // The job's from there on: QUEUED again, an end state, or RUNNING until the attempt's other shares have stopped.
+  // The job's from there on: QUEUED again, an end state, or RUNNING until the attempt's other shares have
+  // stopped.
   autocfg::v1::TrialState state = autocfg::v1::TRIAL_STATE_UNSPECIFIED;
 };
 
@@ -116,8 +117,8 @@ struct OpTimesKey {
 
 // What goes with an edit of a study, in the same transaction.
 struct StudyEdit {
-  std::string
-      request_id;  // not empty: a second edit with this id changes nothing and returns the study as it is
+  // Not empty: a second edit with this id changes nothing and returns the study as it is.
+  std::string request_id;
   double add_wall_s = 0;  // added to what the search of this study has used
   double add_plan_cpu_s = 0;
 };
@@ -133,8 +134,8 @@ struct StudyUsage {
 struct StudyChanges {
   std::int64_t cursor = 0;  // the study's, now
   autocfg::v1::Study study;
-  std::vector<std::pair<std::int64_t, autocfg::v1::Trial>>
-      trials;  // by the cursor of their last change, ascending
+  // By the cursor of their last change, ascending.
+  std::vector<std::pair<std::int64_t, autocfg::v1::Trial>> trials;
 };
 
 // DONE, FAILED or CANCELLED; MEASURED, INFEASIBLE, FAILED, TIMED_OUT, CANCELLED or LOST.
@@ -177,8 +178,8 @@ class Store {
       std::int64_t id, const std::function<absl::Status(autocfg::v1::Study&)>& edit,
       const StudyEdit& extra = {}) = 0;
   virtual absl::StatusOr<StudyUsage> Usage(std::int64_t id) = 0;
-  // With all that belongs to it, the request ids of its reports too. FailedPrecondition while it runs. Idempotent by
-  // request_id where one is given.
+  // With all that belongs to it, the request ids of its reports too. FailedPrecondition while it runs.
+  // Idempotent by request_id where one is given.
   virtual absl::Status DeleteStudy(std::int64_t id, const std::string& request_id = "") = 0;
 
   // Adds a trial in state QUEUED and its job. The trial's number is the study's next, and is set in the
@@ -207,9 +208,9 @@ class Store {
   virtual absl::Status DropCalibration(std::int64_t study) = 0;
   // Of the spec's ops, those that a calibration on GPUs has measured under this key within at least the
   // spec's time budget, in their order, each with its newest time; and the most overhead that was
-  // reported with any of these. Communication only where one calibration has timed all of it: its overhead counts the
-  // communicators that it had. A calibration's times are kept where OpTimesKeyOf has a key for its shares, and
-  // no other job ran on its workers meanwhile; for a year.
+  // reported with any of these. Communication only where one calibration has timed all of it: its overhead
+  // counts the communicators that it had. A calibration's times are kept where OpTimesKeyOf has a key for its
+  // shares, and no other job ran on its workers meanwhile; for a year.
   virtual absl::StatusOr<Calibration> FindOpTimes(const OpTimesKey& key,
                                                   const autocfg::v1::CalibrateSpec& spec) = 0;
   virtual absl::StatusOr<autocfg::v1::Trial> GetTrial(std::int64_t study,
@@ -242,8 +243,8 @@ class Store {
   // NotFound: never registered, or deregistered; FailedPrecondition: another session is the current one.
   virtual absl::Status CheckSession(const WorkerSession& session) = 0;
   // No more jobs for it until it registers with a new boot_id. NotFound; FailedPrecondition where it has
-  // deregistered. Idempotent by request_id: the same again changes nothing, whatever became of the worker, and
-  // for another worker it is AlreadyExists. Returns whether the worker drains now.
+  // deregistered. Idempotent by request_id: the same again changes nothing, whatever became of the worker,
+  // and for another worker it is AlreadyExists. Returns whether the worker drains now.
   virtual absl::StatusOr<bool> DrainWorker(const std::string& worker, const std::string& request_id,
                                            double now_s) = 0;
   // By name, after `after`; deregistered ones only where `gone`.
@@ -260,8 +261,9 @@ class Store {
   //     those with the most free slots first: all of them or none.
   //   - A job whose fewer_ranks is set is never shared: where no worker takes all of it, the idle one with
   //     the most slots takes as many of its ranks; the lease's job then has that many.
-  //   - Workers on the host (inventory.hostname, else the worker's name) of an attempt that was lost, refused,
-  //     given back unasked or failed get it only where the others of `live` together have too few slots for it.
+  //   - Workers on the host (inventory.hostname, else the worker's name) of an attempt that was lost,
+  //     refused, given back unasked or failed get it only where the others of `live` together have too few
+  //     slots for it.
   //   - A job that `live` could take, were they idle, keeps later jobs from the workers that it could run on.
   // `live`: workers that are at work, those that wait among them. Sessions that are not current are passed
   // over.
@@ -276,8 +278,9 @@ class Store {
                                 double now_s) = 0;
   // CONTINUE; CANCEL when the job has been cancelled or another share of the attempt has ended without a
   // result: the lease is not prolonged then, so that it runs out where the worker does not stop; DRAIN while
-  // its worker drains. FailedPrecondition when the lease is not this worker's any more. A lease on a job with a time limit
-  // is not prolonged beyond that and two minutes after it was given out: a worker that hangs does not keep it.
+  // its worker drains. FailedPrecondition when the lease is not this worker's any more. A lease on a job with
+  // a time limit is not prolonged beyond that and two minutes after it was given out: a worker that hangs
+  // does not keep it.
   virtual absl::StatusOr<autocfg::v1::LeaseCommand> RenewLease(const std::string& worker,
                                                                std::int64_t session_epoch,
                                                                const std::string& lease_id,
@@ -288,32 +291,36 @@ class Store {
   // FailedPrecondition where the lease is not held.
   virtual absl::StatusOr<ShareOfAttempt> FindShare(const std::string& lease_id,
                                                    std::int64_t fencing_token) = 0;
-  // Shares whose lease has run out are LOST; what follows for their attempts and jobs is in the same transaction.
+  // Shares whose lease has run out are LOST; what follows for their attempts and jobs is in the same
+  // transaction.
   virtual absl::StatusOr<std::vector<EndedLease>> ExpireLeases(double now_s) = 0;
-  // The same for leases that could not be renewed, since no coordinator was there: their attempts are withdrawn
-  // and do not count.
+  // The same for leases that could not be renewed, since no coordinator was there: their attempts are
+  // withdrawn and do not count.
   virtual absl::StatusOr<std::vector<EndedLease>> WithdrawExpired(double now_s) = 0;
   // Ends the session's shares of attempts that span workers, as if they had run out.
   virtual absl::StatusOr<std::vector<EndedLease>> LoseGangShares(const WorkerSession& session,
-                                                                 const std::string& message, double now_s) = 0;
+                                                                 const std::string& message,
+                                                                 double now_s) = 0;
 
   // An attempt ends when all its shares have. A share that ends without a result breaks it: the renewals of
   // the others say CANCEL. What an attempt came to is, of its shares' ends, the first in this order that
   // there is: OUT_OF_MEMORY; FAILED of its own; TIMED_OUT; FAILED by process; REFUSED; LOST; withdrawn (the
-  // lease did not reach its worker, the worker was deregistered, or no coordinator was there: LOST too); CANCELLED unasked; FAILED by a
-  // peer; CANCELLED after the attempt was told to stop; MEASURED, when the shares' measurements become one: each step as long as its
-  // slowest share's, the worst memory, the sum of device_s, median and interval anew; calibrations op by op
-  // (computing: the mean over ranks; communicating: the slowest). FAILED by process or a peer, REFUSED,
-  // LOST and CANCELLED unasked queue the job again as long as fewer than max_attempts ended so; then the trial
-  // is FAILED in the first case and LOST in the others. Withdrawn queues it again at no cost. An attempt
-  // at a job that has been cancelled since, or asked for anew, changes nothing but itself.
+  // lease did not reach its worker, the worker was deregistered, or no coordinator was there: LOST too);
+  // CANCELLED unasked; FAILED by a peer; CANCELLED after the attempt was told to stop; MEASURED, when the
+  // shares' measurements become one: each step as long as its slowest share's, the worst memory, the sum of
+  // device_s, median and interval anew; calibrations op by op (computing: the mean over ranks; communicating:
+  // the slowest). FAILED by process or a peer, REFUSED, LOST and CANCELLED unasked queue the job again as
+  // long as fewer than max_attempts ended so; then the trial is FAILED in the first case and LOST in the
+  // others. Withdrawn queues it again at no cost. An attempt at a job that has been cancelled since, or asked
+  // for anew, changes nothing but itself.
   //
   // Trial, attempt and measurement in one transaction under the fencing token. Idempotent by request_id.
   // FailedPrecondition for a late, duplicate or foreign report, and for other contents under a known
   // request_id: it is recorded as refused (the newest 10000 are kept);
-  // InvalidArgument for a result of what its job did not ask for (report_fit.h), which leaves the lease. A worker
-  // that gives a job back unasked (CANCELLED, and its attempt was not told to stop) or refuses it (REFUSED) has
-  // it queued again, at the cost of one of its attempts; to deregister gives it back at no cost.
+  // InvalidArgument for a result of what its job did not ask for (report_fit.h), which leaves the lease. A
+  // worker that gives a job back unasked (CANCELLED, and its attempt was not told to stop) or refuses it
+  // (REFUSED) has it queued again, at the cost of one of its attempts; to deregister gives it back at no
+  // cost.
   virtual absl::Status Report(const struct Report& report, double now_s) = 0;
   virtual absl::StatusOr<std::int64_t> RefusedReports() = 0;
   virtual absl::Status AppendLog(const std::string& lease_id, std::int64_t fencing_token,

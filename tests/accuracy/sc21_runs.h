@@ -1,5 +1,5 @@
-// The ten models of Narayanan et al. 2021 ("Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM",
-// SC21), table 1: how each was trained, and how fast it was.
+// The ten models of Narayanan et al. 2021 ("Efficient Large-Scale Language Model Training on GPU Clusters
+// Using Megatron-LM", SC21), table 1: how each was trained, and how fast it was.
 #pragma once
 
 #include <array>
@@ -17,9 +17,9 @@
 
 namespace autocfg::testing {
 
-// Sizes and TFLOP/s as in table 1, on A100 80 GB, eight to a node, in fp16 with all activations recomputed. Microbatches and
-// virtual stages are those of the authors' script for that table (NVIDIA/Megatron-LM, examples/sc21/run_table_1.sh: layers over
-// pp over --num-layers-per-virtual-pipeline-stage).
+// Sizes and TFLOP/s as in table 1, on A100 80 GB, eight to a node, in fp16 with all activations recomputed.
+// Microbatches and virtual stages are those of the authors' script for that table (NVIDIA/Megatron-LM,
+// examples/sc21/run_table_1.sh: layers over pp over --num-layers-per-virtual-pipeline-stage).
 struct PublishedRun {
   const char* model;  // the preset
   std::int64_t gpus;
@@ -48,10 +48,14 @@ inline constexpr std::array<PublishedRun, 10> kSc21Runs = {{
 inline ModelSpec ModelOf(const PublishedRun& run) { return *ModelPreset(run.model); }
 
 inline Workload WorkloadOf(const PublishedRun& run) {
-  return {.global_batch = run.global_batch, .seq_len = ModelOf(run).max_seq_len, .precision = *ParsePrecision("fp16")};
+  return {.global_batch = run.global_batch,
+          .seq_len = ModelOf(run).max_seq_len,
+          .precision = *ParsePrecision("fp16")};
 }
 
-inline ClusterSpec ClusterOf(const PublishedRun& run) { return *PresetCluster(fmt::format("a100-80gb-sxm:{}x8", run.gpus / 8)); }
+inline ClusterSpec ClusterOf(const PublishedRun& run) {
+  return *PresetCluster(fmt::format("a100-80gb-sxm:{}x8", run.gpus / 8));
+}
 
 // Canonical: scatter_gather where there is a pipeline of tensor groups.
 inline ParallelPlan PlanOf(const PublishedRun& run) {

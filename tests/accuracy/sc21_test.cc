@@ -1,4 +1,5 @@
-// Predictions without hardware against published runs: a first set of figures, fitted to nothing but one rate of matrix products.
+// Predictions without hardware against published runs: a first set of figures, fitted to nothing but one rate
+// of matrix products.
 #include <cmath>
 #include <iostream>
 #include <memory>
@@ -49,9 +50,13 @@ TEST(Sc21, PredictedWithin15Percent) {
     ParallelPlan whole_messages = plan, fused = plan;
     whole_messages.scatter_gather = false;
     fused.attention = Attention::kFused;
-    const auto percent = [&](const ParallelPlan& p) { return 100 * (costs.Predict(p).step_time_s / published - 1); };
-    std::cout << fmt::format("{:14} {:7.3f} s, predicted {:7.3f} s ({:+5.1f}%); scatter_gather=0 {:+5.1f}%, attention=fused {:+5.1f}%\n",
-                             run.model, published, prediction.step_time_s, 100 * error, percent(whole_messages), percent(fused));
+    const auto percent = [&](const ParallelPlan& p) {
+      return 100 * (costs.Predict(p).step_time_s / published - 1);
+    };
+    std::cout << fmt::format(
+        "{:14} {:7.3f} s, predicted {:7.3f} s ({:+5.1f}%); scatter_gather=0 {:+5.1f}%, attention=fused "
+        "{:+5.1f}%\n",
+        run.model, published, prediction.step_time_s, 100 * error, percent(whole_messages), percent(fused));
     RecordProperty(std::string("error_percent_") + run.model, fmt::format("{:.1f}", 100 * error));
     EXPECT_LE(std::abs(error), 0.15) << run.model << ", " << PlanText(plan);
     EXPECT_TRUE(prediction.feasible) << run.model << ": it ran, " << prediction.reason;
@@ -60,7 +65,8 @@ TEST(Sc21, PredictedWithin15Percent) {
   std::cout << fmt::format("mean absolute error {:.1f}%\n", 100 * sum / kSc21Runs.size());
 }
 
-// What a search chooses for the same model, batch and cluster is at least as fast by prediction as what the authors chose.
+// What a search chooses for the same model, batch and cluster is at least as fast by prediction as what the
+// authors chose.
 void ExpectNothingSlower(const AxisValues& space) {
   for (const PublishedRun& run : kSc21Runs) {
     const ClusterSpec cluster = ClusterOf(run);
@@ -77,8 +83,8 @@ void ExpectNothingSlower(const AxisValues& space) {
     CostModel costs = CostsOf(run);
     const double chosen = costs.Simulate(ranking[0].plan).step_time_s;
     const double published = costs.Simulate(PlanOf(run)).step_time_s;
-    std::cout << fmt::format("{:14} {} takes {:.1f}% of the published plan's time, by prediction\n", run.model,
-                             PlanText(ranking[0].plan), 100 * chosen / published);
+    std::cout << fmt::format("{:14} {} takes {:.1f}% of the published plan's time, by prediction\n",
+                             run.model, PlanText(ranking[0].plan), 100 * chosen / published);
     EXPECT_LE(chosen, published * (1 + 1e-9)) << run.model << ", instead of " << PlanText(PlanOf(run));
     EXPECT_TRUE(ranking[0].predicted.feasible) << run.model;
   }
@@ -86,7 +92,9 @@ void ExpectNothingSlower(const AxisValues& space) {
 
 // Among plans of the same kind: attention as it was in 2021.
 TEST(Sc21, SearchPicksNothingSlower) {
-  ExpectNothingSlower({{"attention", {"unfused"}}, {"scatter_gather", {"0", "1"}}, {"recompute", {"none", "selective", "full"}}});
+  ExpectNothingSlower({{"attention", {"unfused"}},
+                       {"scatter_gather", {"0", "1"}},
+                       {"recompute", {"none", "selective", "full"}}});
 }
 
 // The space that users get when they restrict nothing.

@@ -75,13 +75,22 @@ std::vector<Case> Cases() {
       {"BadAxisValue", Search({"--space", "schedule=fast"}), 2, {"--space", "fast"}},
       {"NoAxisValue", Search({"--space", "tp="}), 2, {"--space"}},
       {"ZeroTrials", Search({"--max-trials", "0"}), 2, {"--max-trials"}},
-      {"BadBudget", Search({"--time-budget", "soon"}), 2, {"--time-budget", "soon", "of seconds, or with s, m or h behind it"}},
+      {"BadBudget",
+       Search({"--time-budget", "soon"}),
+       2,
+       {"--time-budget", "soon", "of seconds, or with s, m or h behind it"}},
       {"BatchBeyondTheBound",
        {"search", "--model", "gpt2-tiny", "--global-batch", "2147483647"},
        2,
        {"--global-batch: '2147483647' is not a whole number from 1 to 1000000000"}},
-      {"LongestSequence", Search({"--seq-len", "2147483647"}), 2, {"--seq-len: '2147483647' is not a whole number from 1 to 100000000"}},
-      {"TraceOverSave", Train("tp=1", {"--trace", "t.out", "--save", "./t.out"}), 2, {"--trace: t.out is the file of --save too"}},
+      {"LongestSequence",
+       Search({"--seq-len", "2147483647"}),
+       2,
+       {"--seq-len: '2147483647' is not a whole number from 1 to 100000000"}},
+      {"TraceOverSave",
+       Train("tp=1", {"--trace", "t.out", "--save", "./t.out"}),
+       2,
+       {"--trace: t.out is the file of --save too"}},
       {"NegativeBudget", Search({"--time-budget=-3m"}), 2, {"--time-budget"}},
       {"Bf16", Search({"--precision", "bf16"}), 2, {"bf16", "not supported yet"}},
       {"UnknownPrecision", Search({"--precision", "fp31"}), 2, {"fp31", "fp32"}},
@@ -89,23 +98,65 @@ std::vector<Case> Cases() {
       {"CudaTrain", Train("tp=1", {"--device", "cuda"}), 2, {"--device: cuda: no GPU: ", "give cpu"}},
       {"UnknownDevice", Search({"--device", "gpu"}), 2, {"--device: 'gpu'", "auto, cpu, cuda or paced"}},
       {"PacedLocal", Search({"--device", "paced"}), 2, {"--cluster: local has no figures", "preset"}},
-      {"PredictOnlyExhaustive", Search({"--predict-only", "--exhaustive"}), 2, {"--predict-only", "--exhaustive"}},
-      {"PredictOnlyTrials", Search({"--predict-only", "--max-trials", "3"}), 2, {"--predict-only", "--max-trials"}},
-      {"PredictOnlyBudget", Search({"--predict-only", "--time-budget", "3m"}), 2, {"--predict-only", "--time-budget"}},
-      {"PredictOnlyPaced", Search({"--predict-only", "--device", "paced"}), 2, {"--predict-only", "--device"}},
-      {"CoordinatorNotThere", Search({"--coordinator", "localhost:1"}), 3, {"localhost:1: no coordinator answers there"}},
-      {"CoordinatorSocketNotThere", {"studies", "--coordinator", "unix:/nonexistent/s.sock"}, 3, {"unix:/nonexistent/s.sock: no coordinator answers"}},
-      {"WorkersOfNone", {"workers", "--coordinator", "localhost:1"}, 3, {"localhost:1: no coordinator answers there"}},
-      {"TrialsOfNone", {"trials", "--study", "1", "--coordinator", "localhost:1"}, 3, {"localhost:1: no coordinator answers there"}},
-      {"WatchOfNone", {"watch", "--study", "1", "--coordinator", "localhost:1"}, 3, {"localhost:1: no coordinator answers there"}},
-      {"CancelOfNone", {"cancel", "--study", "1", "--coordinator", "localhost:1"}, 3, {"localhost:1: no coordinator answers there"}},
-      {"CoordinatorAndDb", Search({"--coordinator", "localhost:1", "--db", "x.db"}), 2, {"--coordinator and --db exclude each other"}},
-      {"CoordinatorElsewhere", Search({"--coordinator", "gpu-head:5000"}), 2, {"--coordinator: gpu-head:5000", "--insecure"}},
-      {"CoordinatorNoAddress", {"workers", "--coordinator", "gpu-head"}, 2, {"--coordinator: \"gpu-head\"", "HOST:PORT"}},
+      {"PredictOnlyExhaustive",
+       Search({"--predict-only", "--exhaustive"}),
+       2,
+       {"--predict-only", "--exhaustive"}},
+      {"PredictOnlyTrials",
+       Search({"--predict-only", "--max-trials", "3"}),
+       2,
+       {"--predict-only", "--max-trials"}},
+      {"PredictOnlyBudget",
+       Search({"--predict-only", "--time-budget", "3m"}),
+       2,
+       {"--predict-only", "--time-budget"}},
+      {"PredictOnlyPaced",
+       Search({"--predict-only", "--device", "paced"}),
+       2,
+       {"--predict-only", "--device"}},
+      {"CoordinatorNotThere",
+       Search({"--coordinator", "localhost:1"}),
+       3,
+       {"localhost:1: no coordinator answers there"}},
+      {"CoordinatorSocketNotThere",
+       {"studies", "--coordinator", "unix:/nonexistent/s.sock"},
+       3,
+       {"unix:/nonexistent/s.sock: no coordinator answers"}},
+      {"WorkersOfNone",
+       {"workers", "--coordinator", "localhost:1"},
+       3,
+       {"localhost:1: no coordinator answers there"}},
+      {"TrialsOfNone",
+       {"trials", "--study", "1", "--coordinator", "localhost:1"},
+       3,
+       {"localhost:1: no coordinator answers there"}},
+      {"WatchOfNone",
+       {"watch", "--study", "1", "--coordinator", "localhost:1"},
+       3,
+       {"localhost:1: no coordinator answers there"}},
+      {"CancelOfNone",
+       {"cancel", "--study", "1", "--coordinator", "localhost:1"},
+       3,
+       {"localhost:1: no coordinator answers there"}},
+      {"CoordinatorAndDb",
+       Search({"--coordinator", "localhost:1", "--db", "x.db"}),
+       2,
+       {"--coordinator and --db exclude each other"}},
+      {"CoordinatorElsewhere",
+       Search({"--coordinator", "gpu-head:5000"}),
+       2,
+       {"--coordinator: gpu-head:5000", "--insecure"}},
+      {"CoordinatorNoAddress",
+       {"workers", "--coordinator", "gpu-head"},
+       2,
+       {"--coordinator: \"gpu-head\"", "HOST:PORT"}},
       {"InsecureAlone", Search({"--insecure"}), 2, {"--insecure", "--coordinator"}},
       {"CancelOfNothing", {"cancel"}, 2, {"--study"}},
       {"WatchMissingDb", {"watch", "--db", "/nonexistent/x.db"}, 2, {"/nonexistent/x.db"}},
-      {"TraceNowhere", Train("tp=1", {"--trace", "/nonexistent/t.json"}), 2, {"--trace", "/nonexistent/t.json"}},
+      {"TraceNowhere",
+       Train("tp=1", {"--trace", "/nonexistent/t.json"}),
+       2,
+       {"--trace", "/nonexistent/t.json"}},
       {"TraceOfDry", Train("tp=1", {"--trace", "t.json", "--device", "dry"}), 2, {"--trace", "dry"}},
       {"SliceOfWords", Train("tp=1", {"--slice", "first"}), 2, {"--slice", "first"}},
       {"SliceHalf", Train("tp=1", {"--slice", "0,"}), 2, {"--slice: pipeline coordinate: ''"}},
@@ -113,7 +164,10 @@ std::vector<Case> Cases() {
       {"SliceOutside", Train("tp=2", {"--slice", "2,0"}), 2, {"--slice: tensor coordinate: '2'", "0 to 1"}},
       {"SliceBelow", Train("tp=2", {"--slice", "0,-1"}), 2, {"--slice: pipeline coordinate: '-1'"}},
       {"SaveOfSlice", Train("tp=2", {"--slice", "0,0", "--save", "w.safetensors"}), 2, {"--save", "slice"}},
-      {"SaveOfPaced", Train("tp=1", {"--device", "paced", "--save", "w.safetensors"}), 2, {"--save", "paced"}},
+      {"SaveOfPaced",
+       Train("tp=1", {"--device", "paced", "--save", "w.safetensors"}),
+       2,
+       {"--save", "paced"}},
       {"ClusterOfCpu", Train("tp=1", {"--cluster", "a100-80gb-sxm:1x8"}), 2, {"--cluster", "--device paced"}},
       {"PacedUnknown",
        Train("tp=1", {"--device", "paced", "--cluster", "a100-80gb-sxl:1x8"}),
@@ -138,7 +192,10 @@ std::vector<Case> Cases() {
       {"PlanOfWords", Train("fast"), 2, {"--plan", "fast"}},
       {"UnknownPlanOption", Train("tpp=2"), 2, {"tpp", "did you mean"}},
       {"ZeroTp", Train("tp=0"), 2, {"tp"}},
-      {"HugeTp", Train("tp=99999999999999999999"), 2, {"tp=99999999999999999999 is not valid; it must be a whole number from 1"}},
+      {"HugeTp",
+       Train("tp=99999999999999999999"),
+       2,
+       {"tp=99999999999999999999 is not valid; it must be a whole number from 1"}},
       {"IllegalHeads", Train("tp=3"), 2, {"heads", "tp=3"}},
       {"IllegalLayers", Train("pp=3"), 2, {"layers", "pp=3"}},
       {"IllegalBatch", Train("dp=2,mbs=4", {"--global-batch", "9"}), 2, {"9"}},
@@ -163,7 +220,10 @@ std::vector<Case> Cases() {
       {"BadLr", Train("tp=1", {"--lr", "nan"}), 2, {"--lr"}},
       {"NegativeLr", Train("tp=1", {"--lr=-1"}), 2, {"--lr"}},
       {"BadBeta", Train("tp=1", {"--beta1", "1"}), 2, {"--beta1"}},
-      {"BadSchedule", Train("tp=1", {"--lr-schedule", "cosin"}), 2, {"'cosin' is none; give constant or cosine"}},
+      {"BadSchedule",
+       Train("tp=1", {"--lr-schedule", "cosin"}),
+       2,
+       {"'cosin' is none; give constant or cosine"}},
       {"BadSeed", Train("tp=1", {"--seed", "-1"}), 2, {"--seed"}},
       {"HugeTrainBatch",
        Train("tp=1", {"--global-batch", "1000000000"}),
@@ -200,11 +260,16 @@ std::vector<Case> Cases() {
       {"ZeroStudy", {"trials", "--study", "0"}, 2, {"--study"}},
       {"NoStudyYet", {"trials"}, 2, {"no studies"}},
   };
-  for (const char* option : {"--plan", "--input", "--global-batch", "--seq-len", "--precision", "--data", "--device", "--cluster", "--init",
-                             "--save", "--seed", "--trace", "--slice", "--lr", "--lr-schedule"}) {
-    cases.push_back({option, {"train", "--model", "gpt2-tiny", "--steps", "2", option, ""}, 2, {std::string(option) + ": it is empty"}});
+  for (const char* option :
+       {"--plan", "--input", "--global-batch", "--seq-len", "--precision", "--data", "--device", "--cluster",
+        "--init", "--save", "--seed", "--trace", "--slice", "--lr", "--lr-schedule"}) {
+    cases.push_back({option,
+                     {"train", "--model", "gpt2-tiny", "--steps", "2", option, ""},
+                     2,
+                     {std::string(option) + ": it is empty"}});
   }
-  for (const char* option : {"--cluster", "--seq-len", "--precision", "--space", "--max-trials", "--time-budget", "--device", "--db", "--output"})
+  for (const char* option : {"--cluster", "--seq-len", "--precision", "--space", "--max-trials",
+                             "--time-budget", "--device", "--db", "--output"})
     cases.push_back({option, Search({option, ""}), 2, {std::string(option) + ": it is empty"}});
   cases.push_back({"TrialsOfNothing", {"trials", "--study", ""}, 2, {"--study: it is empty"}});
   for (const char* verb : {"calibrate", "export", "report"}) {
@@ -250,14 +315,13 @@ TEST(BadInput, KeysNamedTwiceInFiles) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BadInputTest, testing::ValuesIn(Cases()),
-                         [](const auto& info) {
-                           std::string name = info.param.name;
-                           if (!name.starts_with("--")) return name;
-                           name = info.param.args.front() + name + "Empty";
-                           std::erase(name, '-');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(All, BadInputTest, testing::ValuesIn(Cases()), [](const auto& info) {
+  std::string name = info.param.name;
+  if (!name.starts_with("--")) return name;
+  name = info.param.args.front() + name + "Empty";
+  std::erase(name, '-');
+  return name;
+});
 
 TEST(GoodInput, VersionAndHelp) {
   const ScratchDirectory home;

@@ -38,7 +38,9 @@ TEST(Checks, EveryGpuHasALine) {
   EXPECT_EQ(checks[0].found, "NVIDIA 570.86.15");
   EXPECT_EQ(checks[2].name, "gpu 1");
   EXPECT_EQ(checks[2].state, CheckState::kOk);
-  EXPECT_EQ(checks[2].found, "NVIDIA H200, GPU-0001-b, 140.0 GiB of 141.0 GiB free, 18 NVLinks, to the farthest other by sockets");
+  EXPECT_EQ(
+      checks[2].found,
+      "NVIDIA H200, GPU-0001-b, 140.0 GiB of 141.0 GiB free, 18 NVLinks, to the farthest other by sockets");
   EXPECT_EQ(checks[3].name, "gpu 2");
   EXPECT_EQ(checks[3].state, CheckState::kWarning);
   EXPECT_THAT(checks[3].found, HasSubstr("MIG is on"));
@@ -60,7 +62,8 @@ TEST(Checks, CudaEngine) {
     const ScopedVariable mode("AUTOCFG_FAKE_TRAINER_MODE", "answer");
     const Check runs = CheckCudaEngine(trainer, ListGpus());
     EXPECT_EQ(runs.state, CheckState::kOk) << runs.found;
-    EXPECT_THAT(runs.found, testing::AllOf(HasSubstr("libautocfg_cuda.so"), HasSubstr("GPU 0 (NVIDIA H200)")));
+    EXPECT_THAT(runs.found,
+                testing::AllOf(HasSubstr("libautocfg_cuda.so"), HasSubstr("GPU 0 (NVIDIA H200)")));
     EXPECT_EQ(ReadWhole(home / "log"), "train fp32 on cuda: rank 0 of 1, CUDA_VISIBLE_DEVICES GPU-0000-a\n");
   }
   const ScopedVariable mode("AUTOCFG_FAKE_TRAINER_MODE", "internal");
@@ -125,8 +128,9 @@ TEST(Doctor, SaysThatTheEngineRuns) {
     EXPECT_THAT((std::vector<std::string>{"ok", "warning", "missing"}), testing::Contains(check["state"]));
     EXPECT_FALSE(check["found"].get<std::string>().empty()) << check;
   }
-  EXPECT_THAT(names, testing::ElementsAre("cores", "memory", "shared memory", "open files", "state directory", "database", "gpu driver", "cuda engine",
-                                          "trainer", "blas", "ucx", "cpu engine"));
+  EXPECT_THAT(names, testing::ElementsAre("cores", "memory", "shared memory", "open files", "state directory",
+                                          "database", "gpu driver", "cuda engine", "trainer", "blas", "ucx",
+                                          "cpu engine"));
   EXPECT_FALSE(std::filesystem::exists(home / "autocfg")) << "looking makes no database";
   const auto text = RunAutocfg(home, {"doctor"});
   EXPECT_EQ(text.exit_code, 0);
@@ -136,7 +140,9 @@ TEST(Doctor, SaysThatTheEngineRuns) {
 
 TEST(Doctor, AFileThatIsNoDatabase) {
   const ScratchDirectory home;
-  const auto finished = RunAutocfg(home, {"doctor", "--db", home.Write("notes.txt", "these are no studies, in no format of any database at all")});
+  const auto finished = RunAutocfg(
+      home, {"doctor", "--db",
+             home.Write("notes.txt", "these are no studies, in no format of any database at all")});
   EXPECT_EQ(finished.exit_code, 1) << finished.out;
   EXPECT_THAT(finished.err, HasSubstr("--db: "));
   EXPECT_THAT(finished.err, HasSubstr("notes.txt"));

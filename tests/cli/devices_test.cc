@@ -34,9 +34,11 @@ TEST(ChooseDevice, AutoSaysWhyAGpuIsNotUsed) {
     const auto device = ChooseDevice("auto", "");
     EXPECT_EQ(device->name, "cpu");
     ASSERT_EQ(device->notes.size(), 1u);
-    EXPECT_THAT(device->notes[0], testing::AllOf(HasSubstr("on the CPU"), HasSubstr("libautocfg_cuda.so is not beside")));
+    EXPECT_THAT(device->notes[0],
+                testing::AllOf(HasSubstr("on the CPU"), HasSubstr("libautocfg_cuda.so is not beside")));
     EXPECT_TRUE(absl::IsFailedPrecondition(ChooseDevice("cuda", "").status()));
-    EXPECT_THAT(std::string(ChooseDevice("cuda", "").status().message()), HasSubstr("--device: cuda: this build has no GPU engine"));
+    EXPECT_THAT(std::string(ChooseDevice("cuda", "").status().message()),
+                HasSubstr("--device: cuda: this build has no GPU engine"));
   }
   {
     const GpuMachine machine(EqualGpus(1));
@@ -52,7 +54,8 @@ TEST(ChooseDevice, AutoSaysWhyAGpuIsNotUsed) {
   const NoGpus none;
   EXPECT_EQ(ChooseDevice("auto", "")->name, "cpu");
   EXPECT_THAT(ChooseDevice("auto", "")->notes, IsEmpty()) << "nothing that could be used is there";
-  EXPECT_THAT(std::string(ChooseDevice("cuda", "").status().message()), testing::StartsWith("--device: cuda: no GPU: there is no NVIDIA driver"));
+  EXPECT_THAT(std::string(ChooseDevice("cuda", "").status().message()),
+              testing::StartsWith("--device: cuda: no GPU: there is no NVIDIA driver"));
 }
 
 TEST(FindGpuEngine, BesideTheTrainerWhereverItLies) {
@@ -107,16 +110,21 @@ TEST(MeasuredHere, OnGpusLikeThose) {
   }
   const auto other = MeasuredHere("a100-80gb-sxm:2x8", *LoadCluster("a100-80gb-sxm:2x8"), device).status();
   EXPECT_TRUE(absl::IsInvalidArgument(other)) << other;
-  EXPECT_THAT(std::string(other.message()), testing::AllOf(HasSubstr("a100-80gb-sxm"), HasSubstr("NVIDIA H200"), HasSubstr("--predict-only")));
-  const auto cpus = machine.home().Write("c.json", R"({"device": {"name": "cpu", "memory_bytes": 1000000}, "nodes": 1, "gpus_per_node": 2})");
-  EXPECT_THAT(std::string(MeasuredHere(cpus, *LoadCluster(cpus), device).status().message()), HasSubstr("are CPUs"));
+  EXPECT_THAT(
+      std::string(other.message()),
+      testing::AllOf(HasSubstr("a100-80gb-sxm"), HasSubstr("NVIDIA H200"), HasSubstr("--predict-only")));
+  const auto cpus = machine.home().Write(
+      "c.json", R"({"device": {"name": "cpu", "memory_bytes": 1000000}, "nodes": 1, "gpus_per_node": 2})");
+  EXPECT_THAT(std::string(MeasuredHere(cpus, *LoadCluster(cpus), device).status().message()),
+              HasSubstr("are CPUs"));
 }
 
 TEST(LoadGpuPrecision, TakesTwo) {
   EXPECT_EQ(*LoadGpuPrecision(""), *ParsePrecision("bf16"));
   EXPECT_EQ(*LoadGpuPrecision("fp32"), *ParsePrecision("fp32"));
   EXPECT_THAT(std::string(LoadGpuPrecision("fp64").status().message()), HasSubstr("fp64"));
-  EXPECT_THAT(std::string(LoadGpuPrecision("fp16").status().message()), HasSubstr("fp16 on a GPU is not supported yet"));
+  EXPECT_THAT(std::string(LoadGpuPrecision("fp16").status().message()),
+              HasSubstr("fp16 on a GPU is not supported yet"));
   EXPECT_THAT(std::string(LoadGpuPrecision("fp8").status().message()), HasSubstr("'fp8' is none"));
 }
 

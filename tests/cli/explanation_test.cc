@@ -72,16 +72,35 @@ TEST(Explain, ChunksOfInterleavedRanks) {
 TEST(Explain, BusyTimeAddsUpToTheWork) {
   // One rank is busy all the time but for what it waits for others: nobody.
   const auto alone = Of(Question("gpt2-124m"), "mbs=2");
-  EXPECT_NEAR(alone.ranks[0].busy_s, alone.predicted.prediction.step_time_s, 0.02 * alone.predicted.prediction.step_time_s);
+  EXPECT_NEAR(alone.ranks[0].busy_s, alone.predicted.prediction.step_time_s,
+              0.02 * alone.predicted.prediction.step_time_s);
 }
 
 TEST(ExplanationText, OneScreenWithEveryPart) {
   const auto question = Question("gpt2-124m");
   const auto explained = Of(question, "tp=2,pp=2,dp=2,mbs=2");
   const std::string text = ExplanationText(explained, question, kStyle);
-  for (const char* part : {"plan: tp=2,pp=2,dp=2,mbs=2  (predicted)", "time of a step", "90% interval", "compute", "recompute", "tensor comm.",
-                           "pipeline comm.", "data comm.", "bubble", "optimizer", "memory of the worst rank", "parameters", "activations",
-                           "free", "rank  layers", "0-5", "6-11", "of the step", "stay free", "model: gpt2-124m", "a100-80gb-sxm"}) {
+  for (const char* part : {"plan: tp=2,pp=2,dp=2,mbs=2  (predicted)",
+                           "time of a step",
+                           "90% interval",
+                           "compute",
+                           "recompute",
+                           "tensor comm.",
+                           "pipeline comm.",
+                           "data comm.",
+                           "bubble",
+                           "optimizer",
+                           "memory of the worst rank",
+                           "parameters",
+                           "activations",
+                           "free",
+                           "rank  layers",
+                           "0-5",
+                           "6-11",
+                           "of the step",
+                           "stay free",
+                           "model: gpt2-124m",
+                           "a100-80gb-sxm"}) {
     EXPECT_THAT(text, HasSubstr(part));
   }
   ExpectWithin(text, 80);
@@ -110,14 +129,16 @@ TEST(ExplanationText, LongPipelinesAreCutInTheMiddle) {
 
 TEST(ComparisonText, DifferencesOfTheFirstToTheSecond) {
   const auto question = Question("gpt2-124m");
-  const auto full = Of(question, "tp=2,pp=2,dp=2,mbs=2,recompute=full"), none = Of(question, "tp=2,pp=2,dp=2,mbs=2");
+  const auto full = Of(question, "tp=2,pp=2,dp=2,mbs=2,recompute=full"),
+             none = Of(question, "tp=2,pp=2,dp=2,mbs=2");
   const std::string text = ComparisonText(full, none, question, kStyle);
   EXPECT_THAT(text, HasSubstr("first:  tp=2,pp=2,dp=2,mbs=2,recompute=full  (predicted)"));
   EXPECT_THAT(text, HasSubstr("second: tp=2,pp=2,dp=2,mbs=2  (predicted)"));
   EXPECT_THAT(text, testing::ContainsRegex("recompute +[^\n]*\\+")) << "the first takes more of it";
   EXPECT_THAT(text, testing::ContainsRegex("activations +[^\n]*-")) << "and keeps less";
   EXPECT_THAT(text, testing::ContainsRegex("The first takes [0-9.]+% more time than the second"));
-  EXPECT_THAT(ComparisonText(none, full, question, kStyle), testing::ContainsRegex("The first takes [0-9.]+% less time than the second"));
+  EXPECT_THAT(ComparisonText(none, full, question, kStyle),
+              testing::ContainsRegex("The first takes [0-9.]+% less time than the second"));
   EXPECT_THAT(ComparisonText(none, none, question, kStyle), HasSubstr("Both take the same time."));
   ExpectWithin(text, 80);
 }

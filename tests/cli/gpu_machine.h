@@ -1,5 +1,5 @@
-// A machine with GPUs as `autocfg` sees one: the fake NVML's GPUs, and a trainer that answers anything (tests/worker/fake_trainer.cc) with a GPU engine
-// beside it.
+// A machine with GPUs as `autocfg` sees one: the fake NVML's GPUs, and a trainer that answers anything
+// (tests/worker/fake_trainer.cc) with a GPU engine beside it.
 #pragma once
 
 #include <algorithm>

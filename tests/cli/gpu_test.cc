@@ -1,4 +1,5 @@
-// What `autocfg` makes of a machine's GPUs, from outside: on GPUs that are not there, with ranks that compute nothing.
+// What `autocfg` makes of a machine's GPUs, from outside: on GPUs that are not there, with ranks that compute
+// nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +29,8 @@ std::vector<std::string> Train(const std::string& plan, std::vector<std::string>
 }
 
 std::vector<std::string> Search(std::vector<std::string> more = {}) {
-  std::vector<std::string> args = {"search", "--model", "gpt2-tiny", "--global-batch", "8", "--max-trials", "2", "--json"};
+  std::vector<std::string> args = {"search", "--model",      "gpt2-tiny", "--global-batch",
+                                   "8",      "--max-trials", "2",         "--json"};
   args.insert(args.end(), more.begin(), more.end());
   return args;
 }
@@ -48,8 +50,9 @@ TEST(GpuTrain, EachRankHasAGpu) {
     ASSERT_EQ(finished.exit_code, 0) << finished.err;
     EXPECT_EQ(finished.err, "") << "nothing to note";
     EXPECT_EQ(json::parse(finished.out)["device"], "cuda");
-    EXPECT_THAT(machine.Ranks(), ElementsAre("train bf16 on cuda: rank 0 of 2, CUDA_VISIBLE_DEVICES GPU-0000-a",
-                                             "train bf16 on cuda: rank 1 of 2, CUDA_VISIBLE_DEVICES GPU-0001-b"));
+    EXPECT_THAT(machine.Ranks(),
+                ElementsAre("train bf16 on cuda: rank 0 of 2, CUDA_VISIBLE_DEVICES GPU-0000-a",
+                            "train bf16 on cuda: rank 1 of 2, CUDA_VISIBLE_DEVICES GPU-0001-b"));
   }
 }
 
@@ -62,7 +65,8 @@ TEST(GpuTrain, RanksAreBoundToGpusAndNotToCores) {
   EXPECT_THAT(request.cores, IsEmpty());
   EXPECT_THAT(request.gpus, ElementsAre("GPU-a", "GPU-b"));
   job.set_device("cpu");
-  EXPECT_THAT(MakeJobRequest(job, {0, 1}, {"GPU-a", "GPU-b"}).cores, ElementsAre(ElementsAre(0), ElementsAre(1)));
+  EXPECT_THAT(MakeJobRequest(job, {0, 1}, {"GPU-a", "GPU-b"}).cores,
+              ElementsAre(ElementsAre(0), ElementsAre(1)));
 }
 
 TEST(GpuTrain, MaySaveWeights) {
@@ -77,14 +81,16 @@ TEST(GpuTrain, MoreRanksThanGpusShareThem) {
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   EXPECT_THAT(finished.err, HasSubstr("4 ranks share 1 GPU"));
   EXPECT_EQ(machine.Ranks().size(), 4u);
-  EXPECT_THAT(machine.Ranks(), Each(testing::AllOf(StartsWith("train fp32 on cuda"), EndsWith("GPU-0000-a"))));
+  EXPECT_THAT(machine.Ranks(),
+              Each(testing::AllOf(StartsWith("train fp32 on cuda"), EndsWith("GPU-0000-a"))));
 }
 
 TEST(GpuTrain, ABusyGpuIsSaid) {
   const GpuMachine machine(EqualGpus(1, ",used=75161927680,pid=4321"));
   const auto finished = machine.Run(Train("tp=1"));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
-  EXPECT_THAT(finished.err, testing::AllOf(HasSubstr("70.0 GiB of its 141.0 GiB are in use"), HasSubstr("process 4321"), HasSubstr("not those of a free GPU")));
+  EXPECT_THAT(finished.err, testing::AllOf(HasSubstr("70.0 GiB of its 141.0 GiB are in use"),
+                                           HasSubstr("process 4321"), HasSubstr("not those of a free GPU")));
 }
 
 TEST(GpuTrain, OtherDevicesLeaveGpusAlone) {
@@ -97,17 +103,21 @@ TEST(GpuTrain, OtherDevicesLeaveGpusAlone) {
 }
 
 TEST(GpuTrain, APlanThatDoesNotFitIsAnAnswer) {
-  const GpuMachine machine("name=NVIDIA H200,uuid=GPU-x,total=3221225472");  // 3 GiB, 2.5 of them not the arena's
+  // 3 GiB, 2.5 of them not the arena's
+  const GpuMachine machine("name=NVIDIA H200,uuid=GPU-x,total=3221225472");
   const auto finished = machine.Run({"train", "--model", "gpt2-124m", "--plan", "tp=1", "--steps", "1"});
   EXPECT_EQ(finished.exit_code, 1) << finished.err;
-  EXPECT_THAT(finished.err, testing::AllOf(HasSubstr("does not fit"), HasSubstr("the 536870912 that a rank may use")));
+  EXPECT_THAT(finished.err,
+              testing::AllOf(HasSubstr("does not fit"), HasSubstr("the 536870912 that a rank may use")));
   EXPECT_THAT(machine.Ranks(), IsEmpty());
 }
 
 TEST(GpuTrain, PrecisionsThatGpusDoNotHave) {
   const GpuMachine machine(EqualGpus(1));
-  for (const auto& [precision, says] : {std::pair("fp64", "fp64 is for CPUs only"), {"fp16", "fp16 on a GPU is not supported yet"}}) {
-    for (const auto& args : {Train("tp=1", {"--device", "cuda", "--precision", precision}), Search({"--device", "cuda", "--precision", precision})}) {
+  for (const auto& [precision, says] :
+       {std::pair("fp64", "fp64 is for CPUs only"), {"fp16", "fp16 on a GPU is not supported yet"}}) {
+    for (const auto& args : {Train("tp=1", {"--device", "cuda", "--precision", precision}),
+                             Search({"--device", "cuda", "--precision", precision})}) {
       const auto finished = machine.Run(args);
       EXPECT_EQ(finished.exit_code, 2);
       EXPECT_THAT(finished.err, testing::AllOf(StartsWith("autocfg: --precision: "), HasSubstr(says)));
@@ -169,7 +179,11 @@ TEST(GpuSearch, OtherGpusSayNothingOfACluster) {
   const auto finished = machine.Run(Search({"--cluster", "a100-80gb-sxm:2x8"}));
   EXPECT_EQ(finished.exit_code, 2);
   EXPECT_THAT(finished.err, testing::AllOf(HasSubstr("NVIDIA H200"), HasSubstr("--predict-only")));
-  EXPECT_EQ(machine.Run({"search", "--model", "gpt2-tiny", "--global-batch", "8", "--cluster", "a100-80gb-sxm:1x2", "--predict-only"}).exit_code, 0);
+  EXPECT_EQ(machine
+                .Run({"search", "--model", "gpt2-tiny", "--global-batch", "8", "--cluster",
+                      "a100-80gb-sxm:1x2", "--predict-only"})
+                .exit_code,
+            0);
 }
 
 TEST(GpuSearch, WithoutTheEngineTheCpuMeasures) {
@@ -195,8 +209,9 @@ TEST(GpuSearch, HiddenGpusAreNone) {
 TEST(GpuDoctor, ALineForEachGpu) {
   const GpuMachine machine(EqualGpus(2));
   const auto finished = machine.Run({"doctor"});
-  EXPECT_THAT(finished.out, testing::AllOf(HasSubstr("gpu driver"), HasSubstr("gpu 0"), HasSubstr("gpu 1"), HasSubstr("GPU-0001-b"),
-                                           HasSubstr("a step of gpt2-tiny ran on GPU 0")));
+  EXPECT_THAT(finished.out,
+              testing::AllOf(HasSubstr("gpu driver"), HasSubstr("gpu 0"), HasSubstr("gpu 1"),
+                             HasSubstr("GPU-0001-b"), HasSubstr("a step of gpt2-tiny ran on GPU 0")));
 }
 
 }  // namespace

@@ -65,7 +65,9 @@ TEST(LoadModel, BadFiles) {
 TEST(LoadModel, HuggingFaceConfig) {
   const ScratchDirectory dir;
   const auto model = LoadModel(
-      dir.Write("config.json", R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 32, "n_head": 4, "vocab_size": 99})"), 0);
+      dir.Write("config.json",
+                R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 32, "n_head": 4, "vocab_size": 99})"),
+      0);
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->head_dim, 8);
   EXPECT_EQ(model->max_seq_len, 1024);
@@ -99,9 +101,11 @@ TEST(LoadCluster, Refusals) {
 }
 
 // One described node of CPUs with so many ranks and bytes a rank.
-std::string CpuCluster(const ScratchDirectory& dir, std::int64_t nodes, std::int64_t ranks, std::int64_t bytes) {
-  return dir.Write("cluster.json", R"({"device": {"name": "cpu", "memory_bytes": )" + std::to_string(bytes) + R"(}, "nodes": )" +
-                                       std::to_string(nodes) + R"(, "gpus_per_node": )" + std::to_string(ranks) + "}");
+std::string CpuCluster(const ScratchDirectory& dir, std::int64_t nodes, std::int64_t ranks,
+                       std::int64_t bytes) {
+  return dir.Write("cluster.json", R"({"device": {"name": "cpu", "memory_bytes": )" + std::to_string(bytes) +
+                                       R"(}, "nodes": )" + std::to_string(nodes) + R"(, "gpus_per_node": )" +
+                                       std::to_string(ranks) + "}");
 }
 
 TEST(MeasuredHere, WhatIsDescribedIsBoundedByThisMachine) {
@@ -185,8 +189,8 @@ TEST(CheckPlan, ReasonForWhatIsIllegal) {
 TEST(CheckPlan, OptionsOfLaterVersionsAreRefusedByName) {
   const auto model = LoadModel("gpt2-tiny", 0);
   const Workload workload{8, 64, *ParsePrecision("fp32")};
-  for (const char* text : {"tp=2,sp=1", "dp=2,zero=1", "pp=2,schedule=zb-h1", "tp=2,tp_overlap=2", "attention=unfused",
-                           "tp=2,pp=2,scatter_gather=1"}) {
+  for (const char* text : {"tp=2,sp=1", "dp=2,zero=1", "pp=2,schedule=zb-h1", "tp=2,tp_overlap=2",
+                           "attention=unfused", "tp=2,pp=2,scatter_gather=1"}) {
     const auto status = CheckPlan(*model, workload, 8, *LoadPlan(text)).status();
     EXPECT_TRUE(absl::IsUnimplemented(status)) << text << ": " << status;
     ExpectSays(status, {"not supported yet"});
@@ -199,7 +203,8 @@ TEST(CheckPlan, OptionsOfLaterVersionsAreRefusedByName) {
 
 TEST(LoadPlannedPrecision, AnyOfFour) {
   EXPECT_EQ(*LoadPlannedPrecision(""), *ParsePrecision("fp32"));
-  for (const char* name : {"fp64", "fp32", "bf16", "fp16"}) EXPECT_EQ(*LoadPlannedPrecision(name), *ParsePrecision(name));
+  for (const char* name : {"fp64", "fp32", "bf16", "fp16"})
+    EXPECT_EQ(*LoadPlannedPrecision(name), *ParsePrecision(name));
   ExpectSays(LoadPlannedPrecision("fp8").status(), {"--precision", "fp8", "bf16"});
 }
 

@@ -10,7 +10,8 @@ namespace autocfg {
 namespace {
 
 // The verb with one option changed or added; an empty value takes the option away.
-std::vector<std::string> Ask(const std::string& verb, const std::string& option = "", const std::string& value = "") {
+std::vector<std::string> Ask(const std::string& verb, const std::string& option = "",
+                             const std::string& value = "") {
   std::vector<std::pair<std::string, std::string>> options = {{"--model", "gpt2-124m"},
                                                               {"--cluster", "a100-80gb-sxm:1x8"},
                                                               {"--global-batch", "64"},
@@ -47,9 +48,14 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Combine(
         testing::Values("predict", "explain"),
         testing::Values(
-            Case{"NoModel", "--model", "", {"--model is missing"}}, Case{"NoCluster", "--cluster", "", {"--cluster is missing", "preset"}},
-            Case{"NoBatch", "--global-batch", "", {"--global-batch is missing"}}, Case{"NoPlan", "--plan", "", {"--plan is missing"}},
-            Case{"Local", "--cluster", "local", {"--cluster: local has no figures to predict from", "autocfg search"}},
+            Case{"NoModel", "--model", "", {"--model is missing"}},
+            Case{"NoCluster", "--cluster", "", {"--cluster is missing", "preset"}},
+            Case{"NoBatch", "--global-batch", "", {"--global-batch is missing"}},
+            Case{"NoPlan", "--plan", "", {"--plan is missing"}},
+            Case{"Local",
+                 "--cluster",
+                 "local",
+                 {"--cluster: local has no figures to predict from", "autocfg search"}},
             Case{"LocalSized", "--cluster", "local:1x4", {"--cluster: local has no figures to predict from"}},
             Case{"UnknownModel", "--model", "gpt2-124k", {"--model", "gpt2-124m"}},
             Case{"UnknownCluster", "--cluster", "a100-80gb:1x8", {"--cluster", "a100-80gb-sxm"}},
@@ -70,7 +76,8 @@ INSTANTIATE_TEST_SUITE_P(
 // Of every verb, and not taken for an option that was left out.
 TEST(PredictionBadInput, OptionsGivenNothing) {
   for (const std::string verb : {"predict", "explain"}) {
-    for (const std::string option : {"--model", "--cluster", "--global-batch", "--plan", "--seq-len", "--precision"}) {
+    for (const std::string option :
+         {"--model", "--cluster", "--global-batch", "--plan", "--seq-len", "--precision"}) {
       std::vector<std::string> args = {verb, option, ""};
       const auto rest = Ask(verb, option, "");  // the others
       args.insert(args.end(), rest.begin() + 1, rest.end());
@@ -86,13 +93,15 @@ TEST(PredictionBadInput, OptionsOfOneVerb) {
   ExpectOneClearLine(Ask("explain", "--against", "tp=7"), 2, {"--against: illegal plan tp=7"});
   ExpectOneClearLine(Ask("explain", "--against", "best"), 2, {"--against: best"});
   ExpectOneClearLine(Ask("predict", "--trace", "/nonexistent/t.json"), 2, {"--trace: /nonexistent/t.json"});
-  ExpectOneClearLine({"predict", "--requests", "r.jsonl", "--model", "gpt2-tiny"}, 2, {"--requests", "--model"});
+  ExpectOneClearLine({"predict", "--requests", "r.jsonl", "--model", "gpt2-tiny"}, 2,
+                     {"--requests", "--model"});
   ExpectOneClearLine({"predict", "--requests", "r.jsonl", "--trace", "t.json"}, 2, {"--requests", "--trace"});
   ExpectOneClearLine({"predict", "--requests", ""}, 2, {"--requests: it is empty"});
   auto against_nothing = Ask("explain");
   against_nothing.insert(against_nothing.end(), {"--against", ""});
   ExpectOneClearLine(against_nothing, 2, {"--against: it is empty"});
-  ExpectOneClearLine({"predict", "--requests", "/nonexistent/r.jsonl"}, 2, {"--requests: /nonexistent/r.jsonl"});
+  ExpectOneClearLine({"predict", "--requests", "/nonexistent/r.jsonl"}, 2,
+                     {"--requests: /nonexistent/r.jsonl"});
   ExpectOneClearLine({"predict", "--requests", "/tmp"}, 2, {"--requests: /tmp", "directory"});
   ExpectOneClearLine({"predict", "--requests", "/dev/zero"}, 2, {"--requests: /dev/zero", "regular file"});
   ExpectOneClearLine({"doctor", "--all"}, 2, {"--all"});
@@ -108,7 +117,8 @@ TEST(PredictionBadInput, ModelFilesNameTheField) {
       {R"("head_dim": 15, "position": "rope")", {"head_dim", "even"}},
       {R"("max_seq_len": 32, "position": "rope", "max_seq_len": 64)", {"max_seq_len", "twice"}}};
   for (const auto& [fields, says] : wrong) {
-    const auto file = home.Write("m.json", R"({"layers": 4, "hidden": 64, "heads": 4, "vocab": 512, )" + fields + "}");
+    const auto file =
+        home.Write("m.json", R"({"layers": 4, "hidden": 64, "heads": 4, "vocab": 512, )" + fields + "}");
     auto parts = says;
     parts.emplace_back("m.json");
     ExpectOneClearLine(Ask("predict", "--model", file), 2, parts);
@@ -118,50 +128,61 @@ TEST(PredictionBadInput, ModelFilesNameTheField) {
 // A Llama 3.1 is predicted, with a note; no engine runs its frequencies.
 TEST(PredictionBadInput, ScaledFrequenciesArePredictedOnly) {
   const ScratchDirectory home;
-  const auto file = home.Write("config.json", R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4,
+  const auto file = home.Write(
+      "config.json",
+      R"({"model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4,
       "num_hidden_layers": 2, "vocab_size": 512, "max_position_embeddings": 64, "rope_scaling": {"rope_type": "llama3", "factor": 8.0}})");
-  const auto predicted = RunAutocfg(home, {"predict", "--model", file, "--cluster", "a100-80gb-sxm:1x8", "--global-batch", "8", "--plan",
-                                           "dp=8", "--json"});
+  const auto predicted = RunAutocfg(home, {"predict", "--model", file, "--cluster", "a100-80gb-sxm:1x8",
+                                           "--global-batch", "8", "--plan", "dp=8", "--json"});
   EXPECT_EQ(predicted.exit_code, 0) << predicted.err;
-  EXPECT_NE(predicted.err.find("rope_scaling llama3 changes neither time nor memory"), std::string::npos) << predicted.err;
+  EXPECT_NE(predicted.err.find("rope_scaling llama3 changes neither time nor memory"), std::string::npos)
+      << predicted.err;
   EXPECT_NE(predicted.out.find("rope_scaling llama3"), std::string::npos) << predicted.out;
-  ExpectOneClearLine({"train", "--model", file, "--plan", "tp=1", "--steps", "1"}, 2, {"config.json", "rope_scaling llama3", "not supported yet"});
+  ExpectOneClearLine({"train", "--model", file, "--plan", "tp=1", "--steps", "1"}, 2,
+                     {"config.json", "rope_scaling llama3", "not supported yet"});
   ExpectOneClearLine({"search", "--model", file, "--cluster", "local:1x1", "--global-batch", "1"}, 2,
                      {"config.json", "rope_scaling llama3", "not supported yet"});
 }
 
 TEST(PredictionBadInput, ClusterFilesNameTheFigure) {
   const ScratchDirectory home;
-  const std::string rates = R"("flops_per_s": {"bf16": 3e14}, "efficiency": {"matmul": 0.8, "attention_forward": 0.4,
+  const std::string rates =
+      R"("flops_per_s": {"bf16": 3e14}, "efficiency": {"matmul": 0.8, "attention_forward": 0.4,
       "attention_backward": 0.4, "memory": 0.8, "intra_node": 0.8, "inter_node": 0.8, "op_overhead_s": 0})";
   const std::string links =
       R"("intra_node_bytes_per_s": 3e11, "intra_node_latency_s": 1e-6, "inter_node_bytes_per_s": 2.5e10, "inter_node_latency_s": 1e-5)";
   const auto write = [&](const std::string& device, const std::string& fields) {
-    return home.Write("c.json", R"({"device": {"name": "d", "memory_bytes": 80000000000, "memory_bytes_per_s": 2e12, )" + device +
-                                    R"(}, "nodes": 1, "gpus_per_node": 8, )" + fields + "}");
+    return home.Write(
+        "c.json", R"({"device": {"name": "d", "memory_bytes": 80000000000, "memory_bytes_per_s": 2e12, )" +
+                      device + R"(}, "nodes": 1, "gpus_per_node": 8, )" + fields + "}");
   };
   const auto fine = RunAutocfg(home, Ask("predict", "--cluster", write(rates, links)));
   EXPECT_EQ(fine.exit_code, 0) << fine.err;
   EXPECT_EQ(fine.err, "");
   // What few know of their machine is assumed, and said.
   const auto assumed =
-      RunAutocfg(home, Ask("predict", "--cluster", write(R"("flops_per_s": {"bf16": 3e14})", R"("intra_node_bytes_per_s": 3e11)")));
+      RunAutocfg(home, Ask("predict", "--cluster",
+                           write(R"("flops_per_s": {"bf16": 3e14})", R"("intra_node_bytes_per_s": 3e11)")));
   EXPECT_EQ(assumed.exit_code, 0) << assumed.err;
-  EXPECT_THAT(assumed.err, testing::AllOf(testing::HasSubstr("note: "), testing::HasSubstr("of a100-80gb-sxm are assumed"),
-                                          testing::HasSubstr("efficiency.matmul 0.72"), testing::HasSubstr("intra_node_latency_s 2.5e-06"),
-                                          testing::Not(testing::HasSubstr("inter_node"))));
+  EXPECT_THAT(assumed.err,
+              testing::AllOf(testing::HasSubstr("note: "), testing::HasSubstr("of a100-80gb-sxm are assumed"),
+                             testing::HasSubstr("efficiency.matmul 0.72"),
+                             testing::HasSubstr("intra_node_latency_s 2.5e-06"),
+                             testing::Not(testing::HasSubstr("inter_node"))));
   struct Wrong {
     std::string device, fields;
     std::vector<std::string> says;
   };
-  const Wrong wrong[] = {{R"("kind": "cuda", "flops_per_s": {"fp32": 2e13})", links, {"bf16"}},
-                         {rates, R"("intra_node_latency_s": 1e-6)", {"c.json", "intra_node_bytes_per_s is missing"}},
-                         {rates, R"("intra_node_bytes_per_s": 1e-300)", {"c.json", "intra_node_bytes_per_s"}},
-                         {rates, R"("intra_node_bytes_per_s": -1)", {"c.json", "intra_node_bytes_per_s"}},
-                         {rates, R"("intra_node_bytes_per_s": 1e300)", {"c.json", "intra_node_bytes_per_s"}},
-                         {rates, links + R"(, "gpus": 8)", {"c.json", "unknown field gpus"}},
-                         {rates + R"(, "memory": 3)", links, {"c.json", "unknown field memory"}}};
-  for (const auto& [device, fields, says] : wrong) ExpectOneClearLine(Ask("predict", "--cluster", write(device, fields)), 2, says);
+  const Wrong wrong[] = {
+      {R"("kind": "cuda", "flops_per_s": {"fp32": 2e13})", links, {"bf16"}},
+      {rates, R"("intra_node_latency_s": 1e-6)", {"c.json", "intra_node_bytes_per_s is missing"}},
+      {rates, R"("intra_node_bytes_per_s": 1e-300)", {"c.json", "intra_node_bytes_per_s"}},
+      {rates, R"("intra_node_bytes_per_s": -1)", {"c.json", "intra_node_bytes_per_s"}},
+      {rates, R"("intra_node_bytes_per_s": 1e300)", {"c.json", "intra_node_bytes_per_s"}},
+      {rates, links + R"(, "gpus": 8)", {"c.json", "unknown field gpus"}},
+      {rates + R"(, "memory": 3)", links, {"c.json", "unknown field memory"}}};
+  for (const auto& [device, fields, says] : wrong)
+    ExpectOneClearLine(Ask("predict", "--cluster", write(device, fields)), 2, says);
 }
 
 }  // namespace

@@ -62,10 +62,10 @@ struct Finished {
 
 class Program {
  public:
-  // `autocfg`, or another program, of this build with these arguments; XDG_STATE_HOME is `home`, so that no test touches a real
-  // database, and the locale C. Standard input is the file `input`.
-  Program(const ScratchDirectory& home, const std::vector<std::string>& args, const std::string& input = "/dev/null",
-          const std::string& program = "autocfg") {
+  // `autocfg`, or another program, of this build with these arguments; XDG_STATE_HOME is `home`, so that no
+  // test touches a real database, and the locale C. Standard input is the file `input`.
+  Program(const ScratchDirectory& home, const std::vector<std::string>& args,
+          const std::string& input = "/dev/null", const std::string& program = "autocfg") {
     static int count = 0;
     const std::string stem = home / ("run" + std::to_string(++count));
     out_path_ = stem + ".out";

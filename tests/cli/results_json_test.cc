@@ -104,7 +104,8 @@ TEST(SearchJson, WhatEndedItAndWhatIsToKnow) {
 
   answer.set_reused_op_times(40);
   EXPECT_EQ(json()["search"]["reused_op_times"], 40);
-  EXPECT_NE(SearchReport(answer, question, "").find("\n  40 op times are from an earlier study on the same GPUs with the same build\n"),
+  EXPECT_NE(SearchReport(answer, question, "")
+                .find("\n  40 op times are from an earlier study on the same GPUs with the same build\n"),
             std::string::npos);
   answer.set_reused_op_times(0);
 
@@ -115,28 +116,36 @@ TEST(SearchJson, WhatEndedItAndWhatIsToKnow) {
   EXPECT_EQ(json()["search"]["plans_left"], 5);
   EXPECT_EQ(json()["notes"], nlohmann::ordered_json({"one", "two"}));
   EXPECT_EQ(StopNote(answer, 0, 2),
-            "--max-trials 2 ended the search with 5 plans left that it would have measured, 2 measured; allow more trials to have them measured");
-  EXPECT_NE(SearchReport(answer, question, "").find("\n  ended by --max-trials, with 5 plans left that it would have measured\n"), std::string::npos);
+            "--max-trials 2 ended the search with 5 plans left that it would have measured, 2 measured; "
+            "allow more trials to have them measured");
+  EXPECT_NE(SearchReport(answer, question, "")
+                .find("\n  ended by --max-trials, with 5 plans left that it would have measured\n"),
+            std::string::npos);
 
   answer.set_stopped("time_budget");
   answer.set_plans_left(1);
   answer.mutable_counts()->set_measured(0);
   EXPECT_EQ(StopNote(answer, 1.5, 0),
-            "nothing was measured: the time budget of 1.5 s ended before the first of 1 plan was; give more time to have them measured");
-  EXPECT_NE(SearchReport(answer, question, "").find("\n  ended by its time budget, with 1 plan left that it would have measured\n"), std::string::npos);
+            "nothing was measured: the time budget of 1.5 s ended before the first of 1 plan was; give more "
+            "time to have them measured");
+  EXPECT_NE(SearchReport(answer, question, "")
+                .find("\n  ended by its time budget, with 1 plan left that it would have measured\n"),
+            std::string::npos);
 }
 
 TEST(ShortPlan, LeavesOutStagesOfALongSplit) {
   std::string split = "3";
   for (int stage = 1; stage < 96; ++stage) split += "+3";
   const std::string plan = "tp=8,pp=96,dp=2,mbs=1,split=" + split + ",recompute=full";
-  EXPECT_EQ(ShortPlan(plan, 70), "tp=8,pp=96,dp=2,mbs=1,split=3+3+3+3+3+3+... (96 stages),recompute=full") << "of 70 characters";
+  EXPECT_EQ(ShortPlan(plan, 70), "tp=8,pp=96,dp=2,mbs=1,split=3+3+3+3+3+3+... (96 stages),recompute=full")
+      << "of 70 characters";
   EXPECT_EQ(ShortPlan("tp=8,pp=2,dp=2,mbs=1,split=5+7", 70), "tp=8,pp=2,dp=2,mbs=1,split=5+7");
   EXPECT_EQ(ShortPlan("tp=8,pp=2,dp=2,mbs=1", 5), "tp=8,pp=2,dp=2,mbs=1") << "there is no split to shorten";
   EXPECT_EQ(ShortPlan(plan, 10), "tp=8,pp=96,dp=2,mbs=1,split=... (96 stages),recompute=full");
 }
 
-// With splits over as many stages as there are, every line of a table stays within a terminal; the JSON keeps them whole.
+// With splits over as many stages as there are, every line of a table stays within a terminal; the JSON keeps
+// them whole.
 TEST(SearchReport, LongSplitsStayWithinATerminal) {
   std::string split = "1";
   for (int stage = 1; stage < 96; ++stage) split += "+1";
@@ -145,11 +154,14 @@ TEST(SearchReport, LongSplitsStayWithinATerminal) {
   v1::Recommendation answer = Answer();
   *answer.mutable_best() = Candidate("tp=1,pp=96,dp=1,mbs=2,split=2" + split + ",recompute=full", 0.25);
   *answer.mutable_runners_up(0) = Candidate("tp=1,pp=96,dp=1,mbs=2,split=" + split + "+2", 0.375);
-  for (int i = 0; i < 12; ++i) (*answer.mutable_counts()->mutable_rejected())[std::string("a_reason_of_some_length_") + std::to_string(i)] = 123'456;
+  for (int i = 0; i < 12; ++i)
+    (*answer.mutable_counts()
+          ->mutable_rejected())[std::string("a_reason_of_some_length_") + std::to_string(i)] = 123'456;
   answer.set_wall_s(4000);
   answer.set_device_s(40'000);
   answer.set_exhaustive_device_s(400'000);
-  EXPECT_NE(SearchReport(answer, question, "").find(" 123,456,\n          a_reason_of"), std::string::npos) << SearchReport(answer, question, "");
+  EXPECT_NE(SearchReport(answer, question, "").find(" 123,456,\n          a_reason_of"), std::string::npos)
+      << SearchReport(answer, question, "");
   std::istringstream lines(SearchReport(answer, question, ""));
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120u) << line;
 }
@@ -278,7 +290,8 @@ TEST(SearchReport, PredictionsAloneNeverSayMeasured) {
 TEST(SearchReport, EmulatedTimesAreMarked) {
   auto question = Question();
   question.device = "paced";
-  EXPECT_NE(SearchReport(Answer(), question, "").find("(measured on the paced device: emulated)"), std::string::npos);
+  EXPECT_NE(SearchReport(Answer(), question, "").find("(measured on the paced device: emulated)"),
+            std::string::npos);
   const auto json = *SearchJson(Answer(), question);
   EXPECT_EQ(json["best"]["measured"]["emulated"], true);
   EXPECT_EQ(json["device"], "paced");

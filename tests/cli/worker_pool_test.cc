@@ -13,7 +13,8 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 
-v1::Worker CpuWorker(const std::string& name, const std::string& host, std::int64_t slots, std::int64_t memory_bytes, std::int64_t cores = 2) {
+v1::Worker CpuWorker(const std::string& name, const std::string& host, std::int64_t slots,
+                     std::int64_t memory_bytes, std::int64_t cores = 2) {
   v1::Worker worker;
   worker.set_name("workers/" + name);
   v1::Inventory& inventory = *worker.mutable_inventory();
@@ -40,7 +41,9 @@ v1::Worker GpuWorker(const std::string& name, const std::vector<std::int64_t>& m
   return worker;
 }
 
-WorkerPool Pool(std::vector<v1::Worker> workers) { return {.coordinator = "head:5000", .workers = std::move(workers)}; }
+WorkerPool Pool(std::vector<v1::Worker> workers) {
+  return {.coordinator = "head:5000", .workers = std::move(workers)};
+}
 
 TEST(WorkerPoolTest, AllSlotsAndTheLeastMemoryOfARank) {
   const WorkerPool pool = Pool({CpuWorker("a", "one", 2, 20 * kGiB), CpuWorker("b", "two", 4, 20 * kGiB)});
@@ -64,7 +67,8 @@ TEST(WorkerPoolTest, WorkersOfOneHostShareItsMemory) {
 TEST(WorkerPoolTest, MoreRanksThanSlots) {
   const auto cluster = PoolCluster(Pool({CpuWorker("a", "one", 2, 20 * kGiB)}), {.name = "cpu"}, "local:1x3");
   ASSERT_EQ(cluster.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(cluster.status().message()), HasSubstr("3 ranks, and the workers of head:5000 have 2 slots on cpu"));
+  EXPECT_THAT(std::string(cluster.status().message()),
+              HasSubstr("3 ranks, and the workers of head:5000 have 2 slots on cpu"));
 }
 
 TEST(WorkerPoolTest, OneWorkerIsAsThisMachineIs) {
@@ -78,7 +82,8 @@ TEST(WorkerPoolTest, OneWorkerIsAsThisMachineIs) {
 }
 
 TEST(WorkerPoolTest, GpusAreChosenWhereThereAreSome) {
-  const WorkerPool mixed = Pool({CpuWorker("a", "one", 2, 20 * kGiB), GpuWorker("g", {140 * kGiB, 80 * kGiB}, 4)});
+  const WorkerPool mixed =
+      Pool({CpuWorker("a", "one", 2, 20 * kGiB), GpuWorker("g", {140 * kGiB, 80 * kGiB}, 4)});
   const auto device = ChooseDevice(mixed, "auto", "");
   ASSERT_TRUE(device.ok()) << device.status();
   EXPECT_EQ(device->name, "cuda");
@@ -96,7 +101,8 @@ TEST(WorkerPoolTest, GpusAreChosenWhereThereAreSome) {
 TEST(WorkerPoolTest, NobodyOffersIt) {
   const auto cuda = ChooseDevice(Pool({CpuWorker("a", "one", 2, 20 * kGiB)}), "cuda", "");
   ASSERT_EQ(cuda.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(cuda.status().message()), HasSubstr("head:5000: no worker offers cuda (it has 2 slots on cpu)"));
+  EXPECT_THAT(std::string(cuda.status().message()),
+              HasSubstr("head:5000: no worker offers cuda (it has 2 slots on cpu)"));
   const auto none = ChooseDevice(Pool({}), "auto", "");
   ASSERT_EQ(none.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(none.status().message()), HasSubstr("no worker offers cpu (it has none)"));

@@ -138,23 +138,28 @@ TEST_P(CommunicatorSuite, AllReducesBf16) {
       Group group(c, CommGroup::kTensor, AllRanks(c.size));
       for (ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax}) {
         Buffer<Bf16Bits> buffer(n);
-        const auto value = [](int rank, std::int64_t i) { return static_cast<float>((i * 5 + rank * 3) % 31 - 15); };
+        const auto value = [](int rank, std::int64_t i) {
+          return static_cast<float>((i * 5 + rank * 3) % 31 - 15);
+        };
         for (std::int64_t i = 0; i < n; ++i) buffer.values[i] = ToBf16(value(c.rank, i));
         group->AllReduce(buffer.tensor(), op, c.stream)->Wait();
         std::int64_t wrong = 0;
         for (std::int64_t i = 0; i < n; ++i) {
           float expected = value(0, i);
-          for (int r = 1; r < c.size; ++r) expected = op == ReduceOp::kSum ? expected + value(r, i) : std::max(expected, value(r, i));
+          for (int r = 1; r < c.size; ++r)
+            expected = op == ReduceOp::kSum ? expected + value(r, i) : std::max(expected, value(r, i));
           wrong += FromBf16(buffer.values[i]) != expected;
         }
         EXPECT_EQ(wrong, 0) << "rank " << c.rank << ", " << n << " elements";
       }
       Buffer<Bf16Bits> buffer(n);
-      for (std::int64_t i = 0; i < n; ++i) buffer.values[i] = ToBf16(std::sin(1e3f * c.rank + i) * std::exp(i % 17 - 8.0f));
+      for (std::int64_t i = 0; i < n; ++i)
+        buffer.values[i] = ToBf16(std::sin(1e3f * c.rank + i) * std::exp(i % 17 - 8.0f));
       group->AllReduce(buffer.tensor(), ReduceOp::kSum, c.stream)->Wait();
       inexact[c.rank] = buffer.values;
     });
-    for (int rank = 1; rank < size(); ++rank) EXPECT_EQ(inexact[rank], inexact[0]) << "ranks 0 and " << rank << " differ";
+    for (int rank = 1; rank < size(); ++rank)
+      EXPECT_EQ(inexact[rank], inexact[0]) << "ranks 0 and " << rank << " differ";
   }
 }
 

@@ -79,7 +79,8 @@ TEST_P(DeviceSuite, TimesStretchesOfAStream) {
     inner->Stop(*stream_);
     outer->Stop(*stream_);
     EXPECT_GE(inner->Seconds(), 0);
-    EXPECT_EQ(out, std::vector<char>(kBytes, GetParam().has_memory ? 1 : 0)) << "the stream has come to the stop";
+    EXPECT_EQ(out, std::vector<char>(kBytes, GetParam().has_memory ? 1 : 0))
+        << "the stream has come to the stop";
     EXPECT_GE(outer->Seconds(), inner->Seconds() - 2e-6);  // of what clocks resolve
     EXPECT_EQ(outer->Seconds(), outer->Seconds()) << "it may be read again";
     std::fill(out.begin(), out.end(), 2);

@@ -1,5 +1,6 @@
-// What every Ops that computes must compute in a matrix product with an epilogue: product, bias, activation and their gradients by the
-// definitions in ops_reference.h, each by itself. Adds to OpsSuite; include in the test file that instantiates that.
+// What every Ops that computes must compute in a matrix product with an epilogue: product, bias, activation
+// and their gradients by the definitions in ops_reference.h, each by itself. Adds to OpsSuite; include in the
+// test file that instantiates that.
 #pragma once
 
 #include <vector>
@@ -8,14 +9,17 @@
 
 namespace autocfg {
 
-constexpr std::array<Activation, 3> kPlainActivations = {Activation::kGelu, Activation::kGeluErf, Activation::kRelu};
+constexpr std::array<Activation, 3> kPlainActivations = {Activation::kGelu, Activation::kGeluErf,
+                                                         Activation::kRelu};
 static_assert(kPlainActivations.size() + kGatedActivations.size() == kActivationCount);
 
 // m, n, k: even and odd, smaller and larger than tiles and vectors.
-constexpr std::array<std::array<std::int64_t, 3>, 6> kProductSizes{{{1, 1, 1}, {3, 5, 7}, {64, 64, 64}, {17, 130, 33}, {1, 9, 300}, {40, 256, 24}}};
+constexpr std::array<std::array<std::int64_t, 3>, 6> kProductSizes{
+    {{1, 1, 1}, {3, 5, 7}, {64, 64, 64}, {17, 130, 33}, {1, 9, 300}, {40, 256, 24}}};
 
 // c = a b + bias.
-inline Values ProductWithBias(std::int64_t m, std::int64_t n, std::int64_t k, const Values& a, const Values& b, const Values& bias) {
+inline Values ProductWithBias(std::int64_t m, std::int64_t n, std::int64_t k, const Values& a,
+                              const Values& b, const Values& bias) {
   Values c = reference::Zeros(m * n);
   for (std::size_t i = 0; i < c.size(); ++i) c[i] = bias[i % static_cast<std::size_t>(n)];
   reference::Matmul(m, n, k, a, false, b, false, c);
@@ -30,19 +34,22 @@ TEST_P(OpsEpilogueSuite, MatmulBias) {
     const Values a = Random(m * k, 1), b = Random(k * n, 2), bias = Random(n, 3);
     const Tensor c = dev_.New({m, n});
     ops_.MatmulBias(dev_.Put({m, k}, a), dev_.Put({k, n}, b), dev_.Put({n}, bias), c, stream_);
-    Near(c, ProductWithBias(m, n, k, a, b, bias), "c", 1, 1);  // the product may be rounded before the bias is added
+    // the product may be rounded before the bias is added
+    Near(c, ProductWithBias(m, n, k, a, b, bias), "c", 1, 1);
   }
 }
 
 TEST_P(OpsEpilogueSuite, MatmulResidual) {
   for (const auto& [m, n, k] : kProductSizes) {
     for (bool with_bias : {true, false}) {
-      const Values a = Random(m * k, 1), b = Random(k * n, 2), bias = with_bias ? Random(n, 3) : reference::Zeros(n);
+      const Values a = Random(m * k, 1), b = Random(k * n, 2),
+                   bias = with_bias ? Random(n, 3) : reference::Zeros(n);
       const Values residual = Random(m * n, 4, -8, 8);
       Values want = ProductWithBias(m, n, k, a, b, bias);
       for (std::size_t i = 0; i < want.size(); ++i) want[i] += residual[i];
       const Tensor residual_ = dev_.Put({m, n}, residual), c = dev_.New({m, n});
-      ops_.MatmulResidual(dev_.Put({m, k}, a), dev_.Put({k, n}, b), with_bias ? dev_.Put({n}, bias) : Tensor{}, residual_, c, stream_);
+      ops_.MatmulResidual(dev_.Put({m, k}, a), dev_.Put({k, n}, b),
+                          with_bias ? dev_.Put({n}, bias) : Tensor{}, residual_, c, stream_);
       Near(c, want, with_bias ? "c, with a bias" : "c", 1, 1);  // the product may be rounded first
       EXPECT_EQ(dev_.Get(residual_), residual) << "the input was changed";
     }
@@ -53,15 +60,17 @@ TEST_P(OpsEpilogueSuite, MatmulActivationKeepsBoth) {
   for (const Activation activation : kPlainActivations) {
     for (const auto& [m, n, k] : kProductSizes) {
       for (bool with_bias : {true, false}) {
-        const Values a = Random(m * k, 1), b = Random(k * n, 2), bias = with_bias ? Random(n, 3) : reference::Zeros(n);
+        const Values a = Random(m * k, 1), b = Random(k * n, 2),
+                     bias = with_bias ? Random(n, 3) : reference::Zeros(n);
         const Values pre = ProductWithBias(m, n, k, a, b, bias);
         Values want = pre;
         for (double& v : want) v = reference::ActivationValue(activation, v);
         const Tensor pre_ = dev_.New({m, n}), y = dev_.New({m, n});
-        ops_.MatmulActivation(activation, dev_.Put({m, k}, a), dev_.Put({k, n}, b), with_bias ? dev_.Put({n}, bias) : Tensor{}, pre_, y,
-                              stream_);
+        ops_.MatmulActivation(activation, dev_.Put({m, k}, a), dev_.Put({k, n}, b),
+                              with_bias ? dev_.Put({n}, bias) : Tensor{}, pre_, y, stream_);
         Near(pre_, pre, "pre of " + std::string(Name(activation)), 1, 1);  // as c above
-        Near(y, want, "y of " + std::string(Name(activation)), 2, 2);  // of the rounded pre, or of the exact one
+        // of the rounded pre, or of the exact one
+        Near(y, want, "y of " + std::string(Name(activation)), 2, 2);
       }
     }
   }
@@ -75,7 +84,8 @@ TEST_P(OpsEpilogueSuite, MatmulActivationBackward) {
       reference::Matmul(m, n, k, dy, false, b, true, want);
       for (std::size_t i = 0; i < want.size(); ++i) want[i] *= reference::ActivationSlope(activation, pre[i]);
       const Tensor pre_ = dev_.Put({m, n}, pre), dpre = dev_.New({m, n});
-      ops_.MatmulActivationBackward(activation, dev_.Put({m, k}, dy), dev_.Put({n, k}, b), pre_, dpre, stream_);
+      ops_.MatmulActivationBackward(activation, dev_.Put({m, k}, dy), dev_.Put({n, k}, b), pre_, dpre,
+                                    stream_);
       Near(dpre, want, "dpre of " + std::string(Name(activation)), 2, 1);
       EXPECT_EQ(dev_.Get(pre_), pre) << "the input was changed";
     }
@@ -102,7 +112,8 @@ TEST_P(OpsEpilogueSuite, PlainActivationsFromVerySmallToVeryLarge) {
   x.insert(x.end(), {0.0, 1e-12, -1e-12, 1e-30, -1e-30});
   for (double& v : x) v = Rounded(v);
   const auto n = static_cast<std::int64_t>(x.size());
-  const Tensor one = dev_.Put({1, 1}, {1}), two = dev_.Put({1, 1}, {2}), ones = dev_.Put({n, 1}, Values(x.size(), 1));
+  const Tensor one = dev_.Put({1, 1}, {1}), two = dev_.Put({1, 1}, {2}),
+               ones = dev_.Put({n, 1}, Values(x.size(), 1));
   for (const Activation activation : kPlainActivations) {
     const Tensor pre = dev_.New({1, n}), y = dev_.New({1, n}), dpre = dev_.New({1, n});
     ops_.MatmulActivation(activation, one, dev_.Put({1, n}, x), {}, pre, y, stream_);
@@ -110,9 +121,12 @@ TEST_P(OpsEpilogueSuite, PlainActivationsFromVerySmallToVeryLarge) {
     EXPECT_EQ(dev_.Get(pre), x);
     const Values got_y = dev_.Get(y), got_dpre = dev_.Get(dpre);
     for (std::size_t i = 0; i < x.size(); ++i) {  // each relative to its own x
-      const double value = reference::ActivationValue(activation, x[i]), slope = reference::ActivationSlope(activation, x[i]);
-      const double rounding = NarrowRounding(dev_.type), allowed = GetParam().tolerance * std::max(std::abs(x[i]), 1e-30);
-      ASSERT_NEAR(got_y[i], value, allowed + rounding * std::abs(value)) << Name(activation) << " of " << x[i];
+      const double value = reference::ActivationValue(activation, x[i]),
+                   slope = reference::ActivationSlope(activation, x[i]);
+      const double rounding = NarrowRounding(dev_.type),
+                   allowed = GetParam().tolerance * std::max(std::abs(x[i]), 1e-30);
+      ASSERT_NEAR(got_y[i], value, allowed + rounding * std::abs(value))
+          << Name(activation) << " of " << x[i];
       ASSERT_NEAR(got_dpre[i], 2 * slope, 4 * GetParam().tolerance + rounding * std::abs(2 * slope))
           << "slope of " << Name(activation) << " at " << x[i];
     }
@@ -122,7 +136,8 @@ TEST_P(OpsEpilogueSuite, PlainActivationsFromVerySmallToVeryLarge) {
 TEST_P(OpsEpilogueSuite, PlainActivationsDoNotHideNaN) {
   for (const Activation activation : kPlainActivations) {
     const Tensor pre = dev_.Put({1, 1}, {0}), y = dev_.Put({1, 1}, {0});
-    ops_.MatmulActivation(activation, dev_.Put({1, 1}, {std::nan("")}), dev_.Put({1, 1}, {1}), {}, pre, y, stream_);
+    ops_.MatmulActivation(activation, dev_.Put({1, 1}, {std::nan("")}), dev_.Put({1, 1}, {1}), {}, pre, y,
+                          stream_);
     EXPECT_TRUE(std::isnan(dev_.Get(y)[0])) << Name(activation);
   }
 }

@@ -34,8 +34,8 @@ struct OpsUnderTest {
   double tolerance = 0;
 };
 
-// Types that results are rounded to after they were computed in fp32. What rounding changes is at most NarrowRounding, relative to the
-// element; 0 for types that are computed in.
+// Types that results are rounded to after they were computed in fp32. What rounding changes is at most
+// NarrowRounding, relative to the element; 0 for types that are computed in.
 inline bool IsNarrow(DType type) { return type == DType::kBF16; }
 inline double NarrowRounding(DType type) { return IsNarrow(type) ? 0x1p-8 : 0; }
 
@@ -47,7 +47,8 @@ inline double RoundTo(DType type, double value) {
   std::frexp(value, &exponent);
   const double unit = std::ldexp(1.0, std::max(exponent, -125) - 8);  // of the last of 8 bits
   const double rounded = std::nearbyint(value / unit) * unit;
-  return std::abs(rounded) < 0x1p128 ? rounded : std::copysign(std::numeric_limits<double>::infinity(), value);
+  return std::abs(rounded) < 0x1p128 ? rounded
+                                     : std::copysign(std::numeric_limits<double>::infinity(), value);
 }
 
 inline void PrintTo(const OpsUnderTest& t, std::ostream* os) { *os << t.name; }
@@ -65,7 +66,11 @@ inline Values Random(std::int64_t n, unsigned seed, double low = -1, double high
 class OnDevice {
  public:
   explicit OnDevice(const OpsUnderTest& t)
-      : type(t.type), wide_type(IsNarrow(t.type) ? DType::kF32 : t.type), device(t.create_device()), stream(device->CreateStream()), ops(t.create_ops()) {}
+      : type(t.type),
+        wide_type(IsNarrow(t.type) ? DType::kF32 : t.type),
+        device(t.create_device()),
+        stream(device->CreateStream()),
+        ops(t.create_ops()) {}
   ~OnDevice() {
     for (const auto& [data, bytes] : allocations_) device->Free(data, bytes);
   }
@@ -108,7 +113,8 @@ class OnDevice {
     } else if (t.dtype == DType::kBF16) {
       std::vector<std::uint16_t> narrow;
       for (double v : values) {
-        narrow.push_back(static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(RoundTo(t.dtype, v))) >> 16));
+        narrow.push_back(static_cast<std::uint16_t>(
+            std::bit_cast<std::uint32_t>(static_cast<float>(RoundTo(t.dtype, v))) >> 16));
       }
       device->CopyFromHost(t.data, narrow.data(), t.Bytes(), *stream);
     }
@@ -144,14 +150,17 @@ class OnDevice {
   std::vector<std::pair<void*, std::int64_t>> allocations_;
 };
 
-// Every element within `tolerance` times the largest magnitude of `want` (at least 1), plus `rounding` times its own.
-inline void ExpectNear(const Values& got, const Values& want, double tolerance, const std::string& what, double rounding = 0) {
+// Every element within `tolerance` times the largest magnitude of `want` (at least 1), plus `rounding` times
+// its own.
+inline void ExpectNear(const Values& got, const Values& want, double tolerance, const std::string& what,
+                       double rounding = 0) {
   ASSERT_EQ(got.size(), want.size()) << what;
   double scale = 1;
   for (double w : want) scale = std::max(scale, std::abs(w));
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double allowed = tolerance * scale + rounding * std::abs(want[i]);
-    ASSERT_TRUE(std::abs(got[i] - want[i]) <= allowed) << what << '[' << i << "] is " << got[i] << ", want " << want[i] << " within " << allowed;
+    ASSERT_TRUE(std::abs(got[i] - want[i]) <= allowed)
+        << what << '[' << i << "] is " << got[i] << ", want " << want[i] << " within " << allowed;
   }
 }
 

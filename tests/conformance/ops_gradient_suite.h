@@ -90,7 +90,8 @@ TEST_P(OpsGradientSuite, LayerNorm) {
 TEST_P(OpsGradientSuite, MatmulBias) {
   const std::int64_t m = 10, n = 4, k = 5;
   const Values a = Random(m * k, 1), b = Random(k * n, 2), bias = Random(n, 3), w = Random(m * n, 4);
-  const Tensor a_ = dev_.Put({m, k}, a), b_ = dev_.Put({k, n}, b), bias_ = dev_.Put({n}, bias), c = dev_.New({m, n});
+  const Tensor a_ = dev_.Put({m, k}, a), b_ = dev_.Put({k, n}, b), bias_ = dev_.Put({n}, bias),
+               c = dev_.New({m, n});
   const Tensor db = dev_.Put({k, n}, Values(k * n, 0)), dbias = dev_.Put({n}, Values(n, 0));
   const auto loss = [&](const Tensor& input) {
     return [&, input](const Values& x) {
@@ -108,9 +109,12 @@ TEST_P(OpsGradientSuite, MatmulBias) {
 // y = a b + bias + residual: the gradient by the residual is that by y.
 TEST_P(OpsGradientSuite, MatmulResidual) {
   const std::int64_t m = 6, n = 4, k = 5;
-  const Values a = Random(m * k, 1), b = Random(k * n, 2), bias = Random(n, 3), residual = Random(m * n, 4), w = Random(m * n, 5);
-  const Tensor a_ = dev_.Put({m, k}, a), b_ = dev_.Put({k, n}, b), bias_ = dev_.Put({n}, bias), residual_ = dev_.Put({m, n}, residual);
-  const Tensor c = dev_.New({m, n}), db = dev_.Put({k, n}, Values(k * n, 0)), dbias = dev_.Put({n}, Values(n, 0));
+  const Values a = Random(m * k, 1), b = Random(k * n, 2), bias = Random(n, 3), residual = Random(m * n, 4),
+               w = Random(m * n, 5);
+  const Tensor a_ = dev_.Put({m, k}, a), b_ = dev_.Put({k, n}, b), bias_ = dev_.Put({n}, bias),
+               residual_ = dev_.Put({m, n}, residual);
+  const Tensor c = dev_.New({m, n}), db = dev_.Put({k, n}, Values(k * n, 0)),
+               dbias = dev_.Put({n}, Values(n, 0));
   const auto loss = [&](const Tensor& input) {
     return [&, input](const Values& x) {
       dev_.Set(input, x);
@@ -152,8 +156,10 @@ TEST_P(OpsGradientSuite, MatmulActivationOfEveryPlainKindWithAndWithoutBias) {
     if (IsGated(activation)) continue;
     const std::string name(Name(activation));
     for (bool with_bias : {true, false}) {
-      const Values x = Random(m * k, 1, -2, 2), b1 = Random(k * n, 2), bias = Random(n, 3), b2 = Random(n * out, 4), w = Random(m * out, 5);
-      const Tensor x_ = dev_.Put({m, k}, x), b1_ = dev_.Put({k, n}, b1), bias_ = dev_.Put({n}, bias), b2_ = dev_.Put({n, out}, b2);
+      const Values x = Random(m * k, 1, -2, 2), b1 = Random(k * n, 2), bias = Random(n, 3),
+                   b2 = Random(n * out, 4), w = Random(m * out, 5);
+      const Tensor x_ = dev_.Put({m, k}, x), b1_ = dev_.Put({k, n}, b1), bias_ = dev_.Put({n}, bias),
+                   b2_ = dev_.Put({n, out}, b2);
       const Tensor pre = dev_.New({m, n}), hidden = dev_.New({m, n}), y = dev_.New({m, out});
       const Tensor dpre = dev_.New({m, n}), dx = dev_.New({m, k}), db1 = dev_.Put({k, n}, Values(k * n, 0));
       const Tensor dbias = dev_.Put({n}, Values(n, 0));
@@ -241,8 +247,11 @@ TEST_P(OpsGradientSuite, RopesInverseIsItsGradient) {
 
 TEST_P(OpsGradientSuite, Attention) {
   // B, S, N, D, G; the second and the last have two blocks of rows, so only some of their elements are moved.
-  for (const auto& [batch, seq, heads, dim, kv_heads] :
-       {std::array<std::int64_t, 5>{2, 5, 2, 3, 2}, {1, 131, 1, 3, 1}, {2, 5, 4, 3, 2}, {1, 4, 3, 2, 1}, {1, 131, 2, 3, 1}}) {
+  for (const auto& [batch, seq, heads, dim, kv_heads] : {std::array<std::int64_t, 5>{2, 5, 2, 3, 2},
+                                                         {1, 131, 1, 3, 1},
+                                                         {2, 5, 4, 3, 2},
+                                                         {1, 4, 3, 2, 1},
+                                                         {1, 131, 2, 3, 1}}) {
     const std::int64_t width = heads * dim, row = (heads + 2 * kv_heads) * dim;
     const Values qkv = Random(batch * seq * row, 1, -2, 2), w = Random(batch * seq * width, 2);
     const Tensor qkv_ = dev_.New({batch, seq, row}), out = dev_.New({batch, seq, width});
@@ -254,7 +263,8 @@ TEST_P(OpsGradientSuite, Attention) {
       return Dot(dev_.Get(out), w);
     };
     loss(qkv);
-    ops_.AttentionBackward(qkv_, heads, kv_heads, out, lse, dev_.Put({batch, seq, width}, w), dqkv, workspace, stream_);
+    ops_.AttentionBackward(qkv_, heads, kv_heads, out, lse, dev_.Put({batch, seq, width}, w), dqkv, workspace,
+                           stream_);
     ExpectGradient(loss, qkv, dev_.Get(dqkv), "dqkv", seq > 100 ? 13 : 1);
   }
 }

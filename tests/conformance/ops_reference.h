@@ -76,16 +76,18 @@ inline Norm RmsNorm(std::int64_t rows, std::int64_t width, const Values& x, cons
   Norm norm{Zeros(rows * width), {}, Zeros(rows)};
   for (std::int64_t t = 0; t < rows; ++t) {
     double squares = 0;
-    for (std::int64_t i = 0; i < width; ++i) squares += std::pow(x[t * width + i], 2) / static_cast<double>(width);
+    for (std::int64_t i = 0; i < width; ++i)
+      squares += std::pow(x[t * width + i], 2) / static_cast<double>(width);
     norm.rstd[t] = 1 / std::sqrt(squares + eps);
-    for (std::int64_t i = 0; i < width; ++i) norm.y[t * width + i] = x[t * width + i] * norm.rstd[t] * gamma[i];
+    for (std::int64_t i = 0; i < width; ++i)
+      norm.y[t * width + i] = x[t * width + i] * norm.rstd[t] * gamma[i];
   }
   return norm;
 }
 
 // By the whole Jacobian of n = x rstd: dn_j / dx_i = rstd ([i = j] - n_i n_j / W). No dbeta.
-inline NormGradients RmsNormBackward(std::int64_t rows, std::int64_t width, const Values& dy, const Values& x, const Values& gamma,
-                                     const Norm& norm) {
+inline NormGradients RmsNormBackward(std::int64_t rows, std::int64_t width, const Values& dy, const Values& x,
+                                     const Values& gamma, const Norm& norm) {
   NormGradients g{Zeros(rows * width), Zeros(width), {}};
   for (std::int64_t t = 0; t < rows; ++t) {
     Values n = Zeros(width);
@@ -101,9 +103,10 @@ inline NormGradients RmsNormBackward(std::int64_t rows, std::int64_t width, cons
   return g;
 }
 
-// The rotation as complex numbers: element i of a head with its partner i + D/2 is multiplied by exp(i angle).
-inline void Rope(std::int64_t batch, std::int64_t seq, std::int64_t width, std::int64_t heads, std::int64_t dim, double theta, double sign,
-                 Values& qkv) {
+// The rotation as complex numbers: element i of a head with its partner i + D/2 is multiplied by exp(i
+// angle).
+inline void Rope(std::int64_t batch, std::int64_t seq, std::int64_t width, std::int64_t heads,
+                 std::int64_t dim, double theta, double sign, Values& qkv) {
   for (std::int64_t row = 0; row < batch * seq; ++row) {
     for (std::int64_t h = 0; h < heads; ++h) {
       for (std::int64_t i = 0; i < dim / 2; ++i) {
@@ -133,10 +136,14 @@ inline double GeluSlope(double x) {
 inline double ActivationValue(Activation activation, double x) {
   switch (activation) {
     case Activation::kGelu:
-    case Activation::kGeGlu: return Gelu(x);
-    case Activation::kGeluErf: return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
-    case Activation::kRelu: return x > 0 ? x : 0;
-    case Activation::kSwiGlu: return x / (1 + std::exp(-x));
+    case Activation::kGeGlu:
+      return Gelu(x);
+    case Activation::kGeluErf:
+      return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+    case Activation::kRelu:
+      return x > 0 ? x : 0;
+    case Activation::kSwiGlu:
+      return x / (1 + std::exp(-x));
   }
   return std::nan("");
 }
@@ -145,10 +152,14 @@ inline double ActivationSlope(Activation activation, double x) {
   const double pi = std::acos(-1.0), e = std::exp(-x);
   switch (activation) {
     case Activation::kGelu:
-    case Activation::kGeGlu: return GeluSlope(x);
-    case Activation::kGeluErf: return 0.5 * std::erfc(-x / std::sqrt(2.0)) + x * std::exp(-x * x / 2) / std::sqrt(2 * pi);
-    case Activation::kRelu: return x > 0 ? 1 : 0;
-    case Activation::kSwiGlu: return std::isinf(e) ? 0 : 1 / (1 + e) + x * e / ((1 + e) * (1 + e));
+    case Activation::kGeGlu:
+      return GeluSlope(x);
+    case Activation::kGeluErf:
+      return 0.5 * std::erfc(-x / std::sqrt(2.0)) + x * std::exp(-x * x / 2) / std::sqrt(2 * pi);
+    case Activation::kRelu:
+      return x > 0 ? 1 : 0;
+    case Activation::kSwiGlu:
+      return std::isinf(e) ? 0 : 1 / (1 + e) + x * e / ((1 + e) * (1 + e));
   }
   return std::nan("");
 }
@@ -235,7 +246,8 @@ inline CrossEntropy SoftmaxCrossEntropy(std::int64_t rows, std::int64_t vocab, s
 }
 
 // One step, in the order of the paper's algorithm 2.
-inline void AdamW(Values& p, const Values& grad, Values& m, Values& v, double weight_decay, double grad_scale, const AdamWParams& h) {
+inline void AdamW(Values& p, const Values& grad, Values& m, Values& v, double weight_decay, double grad_scale,
+                  const AdamWParams& h) {
   for (std::size_t i = 0; i < p.size(); ++i) {
     const double g = grad[i] * grad_scale;
     m[i] = h.beta1 * m[i] + (1 - h.beta1) * g;

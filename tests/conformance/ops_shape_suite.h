@@ -59,7 +59,9 @@ TEST_P(OpsShapeSuite, Matmul) {
 
 TEST_P(OpsShapeSuite, MatmulWithAnEpilogue) {
   const Tensor a = T({2, 3}), b = T({3, 4}), bt = T({4, 3}), bias = T({4}), c = T({2, 4}), bad = T({3});
-  const auto with_bias = [&](Tensor vector, Tensor result) { return [=, this] { ops_.MatmulBias(a, b, vector, result, s_); }; };
+  const auto with_bias = [&](Tensor vector, Tensor result) {
+    return [=, this] { ops_.MatmulBias(a, b, vector, result, s_); };
+  };
   EXPECT_NO_THROW(with_bias(bias, c)());
   Refused(with_bias(bad, c), "matmul");
   Refused(with_bias({}, c), "matmul");
@@ -101,7 +103,9 @@ TEST_P(OpsShapeSuite, MatmulWithAnEpilogue) {
     Refused(forward(f, bias, c, c), "matmul");
     Refused(backward(f, bt, c, c), "matmul");
   }
-  const auto gradient = [&](Tensor x, Tensor dw, Tensor dbias) { return [=, this] { ops_.MatmulBiasGradient(x, c, dw, dbias, s_); }; };
+  const auto gradient = [&](Tensor x, Tensor dw, Tensor dbias) {
+    return [=, this] { ops_.MatmulBiasGradient(x, c, dw, dbias, s_); };
+  };
   EXPECT_NO_THROW(gradient(a, T({3, 4}), T({4}))());
   Refused(gradient(T({3, 2}), T({3, 4}), T({4})), "matmul");
   Refused(gradient(a, T({4, 3}), T({4})), "matmul");
@@ -282,7 +286,9 @@ TEST_P(OpsShapeSuite, WholeTensors) {
 }
 
 TEST_P(OpsShapeSuite, ListsOfTensors) {
-  const auto sum = [&](std::vector<Tensor> list, Tensor result) { return [=, this] { ops_.SumOfSquares(list, result, s_); }; };
+  const auto sum = [&](std::vector<Tensor> list, Tensor result) {
+    return [=, this] { ops_.SumOfSquares(list, result, s_); };
+  };
   const auto result = [&] { return Of({1}, DType::kF64); };
   EXPECT_NO_THROW(sum({T({2, 3}), T({7})}, result())());
   EXPECT_NO_THROW(sum({}, result())());
@@ -292,7 +298,10 @@ TEST_P(OpsShapeSuite, ListsOfTensors) {
   Refused(sum({T({2, 3}), Of({2, 3}, OtherType())}, result()), "sum_of_squares");
   const auto update = [&](std::vector<AdamWTensor> list) { return [=, this] { ops_.AdamW(list, {}, s_); }; };
   const auto clipped_by = [&](Tensor squared_norm) {
-    return [=, this] { ops_.AdamW(std::array{AdamWTensor{T({5}), T({5}), {}, T({5}), T({5})}}, {.clip_norm = 1, .squared_norm = squared_norm}, s_); };
+    return [=, this] {
+      ops_.AdamW(std::array{AdamWTensor{T({5}), T({5}), {}, T({5}), T({5})}},
+                 {.clip_norm = 1, .squared_norm = squared_norm}, s_);
+    };
   };
   Refused(clipped_by({}), "adamw");
   Refused(clipped_by(Of({2}, DType::kF64)), "adamw");

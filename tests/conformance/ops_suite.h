@@ -13,10 +13,13 @@ namespace autocfg {
 
 class OpsSuite : public testing::TestWithParam<OpsUnderTest> {
  protected:
-  // `factor` is for arithmetic that rounds more than a sum does. Where the elements' type is narrow, a result in it has been rounded once more, and
-  // `narrow` intermediate results too, of about the size of the largest element.
-  void Near(const Tensor& got, const Values& want, const std::string& what, double factor = 1, double narrow = 0) {
-    ExpectNear(dev_.Get(got), want, GetParam().tolerance * factor + NarrowRounding(dev_.type) * narrow, what, NarrowRounding(got.dtype));
+  // `factor` is for arithmetic that rounds more than a sum does. Where the elements' type is narrow, a result
+  // in it has been rounded once more, and `narrow` intermediate results too, of about the size of the largest
+  // element.
+  void Near(const Tensor& got, const Values& want, const std::string& what, double factor = 1,
+            double narrow = 0) {
+    ExpectNear(dev_.Get(got), want, GetParam().tolerance * factor + NarrowRounding(dev_.type) * narrow, what,
+               NarrowRounding(got.dtype));
   }
 
   // A value as the element type holds it.
@@ -114,7 +117,8 @@ TEST_P(OpsSuite, BiasResidual) {
 }
 
 TEST_P(OpsSuite, RmsNorm) {
-  for (const auto& [rows, width] : std::array<std::array<std::int64_t, 2>, 4>{{{1, 2}, {4, 7}, {9, 64}, {3, 769}}}) {
+  for (const auto& [rows, width] :
+       std::array<std::array<std::int64_t, 2>, 4>{{{1, 2}, {4, 7}, {9, 64}, {3, 769}}}) {
     const Values x = Random(rows * width, 1, -1, 5), gamma = Random(width, 2), dy = Random(rows * width, 3);
     const Tensor x_ = dev_.Put({rows, width}, x), gamma_ = dev_.Put({width}, gamma);
     const Tensor y = dev_.New({rows, width}), rstd = dev_.NewWide({rows});
@@ -125,7 +129,8 @@ TEST_P(OpsSuite, RmsNorm) {
 
     const reference::NormGradients want = reference::RmsNormBackward(rows, width, dy, x, gamma, norm);
     const Values old_dgamma = Random(width, 5), old_dx = Random(rows * width, 7);
-    const Tensor dy_ = dev_.Put({rows, width}, dy), dx = dev_.New({rows, width}), dgamma = dev_.PutWide({width}, old_dgamma);
+    const Tensor dy_ = dev_.Put({rows, width}, dy), dx = dev_.New({rows, width}),
+                 dgamma = dev_.PutWide({width}, old_dgamma);
     const auto sum = [](Values a, const Values& b) {
       for (std::size_t i = 0; i < a.size(); ++i) a[i] += b[i];
       return a;
@@ -144,7 +149,8 @@ TEST_P(OpsSuite, RmsNorm) {
 
 // What a slice's rank receives from a neighbour that is not there.
 TEST_P(OpsSuite, RmsNormOfZerosIsFinite) {
-  const Tensor x = dev_.Put({1, 5}, Values(5, 0)), gamma = dev_.Put({5}, Values(5, 1)), y = dev_.New({1, 5}), rstd = dev_.NewWide({1});
+  const Tensor x = dev_.Put({1, 5}, Values(5, 0)), gamma = dev_.Put({5}, Values(5, 1)), y = dev_.New({1, 5}),
+               rstd = dev_.NewWide({1});
   ops_.RmsNormForward(x, gamma, 1e-5, y, rstd, stream_);
   EXPECT_EQ(dev_.Get(y), Values(5, 0.0));
 }
@@ -173,7 +179,8 @@ TEST_P(OpsSuite, GatedActivationsFromVerySmallToVeryLarge) {
     for (double up : {1.0, -0.5}) {
       Values wide = x;
       wide.insert(wide.end(), x.size(), up);
-      const Tensor x_ = dev_.Put({1, 2 * n}, wide), y = dev_.New({1, n}), dy = dev_.Put({1, n}, Values(x.size(), 2));
+      const Tensor x_ = dev_.Put({1, 2 * n}, wide), y = dev_.New({1, n}),
+                   dy = dev_.Put({1, n}, Values(x.size(), 2));
       const Tensor dx = dev_.New({1, 2 * n});
       ops_.ActivationForward(activation, x_, {}, y, stream_);
       ops_.ActivationBackward(activation, x_, dy, dx, stream_);
@@ -181,9 +188,11 @@ TEST_P(OpsSuite, GatedActivationsFromVerySmallToVeryLarge) {
       const Values got_y = dev_.Get(y), got_dx = dev_.Get(dx);
       for (std::size_t i = 0; i < x.size(); ++i) {  // each relative to its own x
         const double allowed = GetParam().tolerance * std::max(std::abs(x[i]), 1e-30);
-        const double value = reference::ActivationValue(activation, x[i]), slope = reference::ActivationSlope(activation, x[i]);
+        const double value = reference::ActivationValue(activation, x[i]),
+                     slope = reference::ActivationSlope(activation, x[i]);
         const double rounding = NarrowRounding(dev_.type);
-        ASSERT_NEAR(got_y[i], value * up, allowed + rounding * std::abs(value)) << Name(activation) << " of " << x[i];
+        ASSERT_NEAR(got_y[i], value * up, allowed + rounding * std::abs(value))
+            << Name(activation) << " of " << x[i];
         ASSERT_NEAR(got_dx[i], 2 * slope * up, 4 * GetParam().tolerance + rounding * std::abs(2 * slope))
             << "slope of " << Name(activation) << " at " << x[i];
         ASSERT_NEAR(got_dx[x.size() + i], 2 * value, 2 * (allowed + rounding * std::abs(value)))
@@ -231,15 +240,17 @@ TEST_P(OpsSuite, RopeTurnsAndTurnsBack) {
     std::int64_t batch, seq, heads, dim, rest;  // rest: columns that stay
     double theta;
   };
-  for (const Sizes& z : {Sizes{1, 1, 1, 2, 0, 1e4}, Sizes{2, 5, 3, 4, 3, 1e4}, Sizes{1, 300, 2, 64, 32, 5e5}, Sizes{2, 40, 1, 260, 7, 1e4},
-                         Sizes{1, 33, 5, 6, 0, 0.5}, Sizes{1, 2048, 1, 128, 1, 1e6}}) {
+  for (const Sizes& z :
+       {Sizes{1, 1, 1, 2, 0, 1e4}, Sizes{2, 5, 3, 4, 3, 1e4}, Sizes{1, 300, 2, 64, 32, 5e5},
+        Sizes{2, 40, 1, 260, 7, 1e4}, Sizes{1, 33, 5, 6, 0, 0.5}, Sizes{1, 2048, 1, 128, 1, 1e6}}) {
     const std::int64_t width = z.heads * z.dim + z.rest;
     const Values qkv = Random(z.batch * z.seq * width, 1);
     Values want = qkv, back = qkv;
     reference::Rope(z.batch, z.seq, width, z.heads, z.dim, z.theta, 1, want);
     reference::Rope(z.batch, z.seq, width, z.heads, z.dim, z.theta, -1, back);
     const std::string at = " S=" + std::to_string(z.seq) + " D=" + std::to_string(z.dim);
-    const Tensor turned = dev_.Put({z.batch, z.seq, width}, qkv), inverse = dev_.Put({z.batch, z.seq, width}, qkv);
+    const Tensor turned = dev_.Put({z.batch, z.seq, width}, qkv),
+                 inverse = dev_.Put({z.batch, z.seq, width}, qkv);
     ops_.Rope(turned, z.heads, z.dim, z.theta, false, stream_);
     // Angles of up to S round before their sine is taken.
     Near(turned, want, "turned" + at, 1 + static_cast<double>(z.seq) / 500);
@@ -264,7 +275,8 @@ TEST_P(OpsSuite, RopeMakesScoresRelative) {
     for (std::int64_t i = 0; i < dim; ++i) sum += turned[a * dim + i] * turned[b * dim + i];
     return sum;
   };
-  for (std::int64_t s = 3; s < seq; ++s) EXPECT_NEAR(dot(s, s - 3), dot(3, 0), (GetParam().tolerance + NarrowRounding(dev_.type)) * 10) << s;
+  for (std::int64_t s = 3; s < seq; ++s)
+    EXPECT_NEAR(dot(s, s - 3), dot(3, 0), (GetParam().tolerance + NarrowRounding(dev_.type)) * 10) << s;
   EXPECT_GT(std::abs(dot(3, 0) - dot(0, 0)), 0.01);
 }
 
@@ -292,8 +304,8 @@ TEST_P(OpsSuite, Attention) {
       const Tensor dqkv = dev_.New({z.batch, z.seq, z.Row()});
       const Tensor workspace = dev_.NewWide({AttentionWorkspaceElements(z.seq, z.dim)});
       const reference::Attention want = reference::CausalAttention(z, qkv, dout);
-      const std::string at = " S=" + std::to_string(z.seq) + " D=" + std::to_string(z.dim) + " N/G=" +
-                             std::to_string(z.heads) + "/" + std::to_string(z.kv_heads);
+      const std::string at = " S=" + std::to_string(z.seq) + " D=" + std::to_string(z.dim) +
+                             " N/G=" + std::to_string(z.heads) + "/" + std::to_string(z.kv_heads);
       // Scores of magnitude^2 sqrt(D) are rounded before the exponential magnifies the rounding.
       const double factor = 4 * std::max(1.0, magnitude * magnitude);
       ops_.AttentionForward(qkv_, z.heads, z.kv_heads, out, lse, workspace, stream_);
@@ -301,7 +313,8 @@ TEST_P(OpsSuite, Attention) {
       Near(lse, want.lse, "lse" + at, 4);
       dev_.Set(workspace, Values(static_cast<std::size_t>(workspace.Elements()), std::nan("")));
       ops_.AttentionBackward(qkv_, z.heads, z.kv_heads, out, lse, dout_, dqkv, workspace, stream_);
-      // The backward subtracts dout * out, whose rounding is of the size of v, where the exact difference is small; q and k magnify it.
+      // The backward subtracts dout * out, whose rounding is of the size of v, where the exact difference is
+      // small; q and k magnify it.
       Near(dqkv, want.dqkv, "dqkv" + at, factor, std::max(4.0, magnitude));
       EXPECT_EQ(dev_.Get(qkv_), qkv) << "the input was changed";
     }
@@ -428,7 +441,8 @@ TEST_P(OpsSuite, CrossEntropyWholeAndOverTheVocabulary) {
       EXPECT_NEAR(got.loss, want.loss, GetParam().tolerance * 4 * want.loss) << shards << " shards";
       // The exponential is rounded, then the gradient.
       const double rounding = NarrowRounding(dev_.type);
-      ExpectNear(got.dlogits, want.dlogits, GetParam().tolerance + rounding, "dlogits of " + std::to_string(shards) + " shards", rounding);
+      ExpectNear(got.dlogits, want.dlogits, GetParam().tolerance + rounding,
+                 "dlogits of " + std::to_string(shards) + " shards", rounding);
     }
   }
 }
@@ -462,7 +476,8 @@ TEST_P(OpsSuite, CrossEntropyOfPaddingAloneIsNothing) {
 }
 
 TEST_P(OpsSuite, NaNLogitsAreNotHidden) {
-  const Tensor logits = dev_.Put({1, 3}, {1, std::nan(""), 2}), max = dev_.NewWide({1}), sums = dev_.NewWide({2, 1});
+  const Tensor logits = dev_.Put({1, 3}, {1, std::nan(""), 2}), max = dev_.NewWide({1}),
+               sums = dev_.NewWide({2, 1});
   ops_.CrossEntropyMax(logits, 3, max, stream_);
   ops_.CrossEntropySum(logits, 3, max, dev_.PutTokens({0}), 0, sums, stream_);
   EXPECT_TRUE(std::isnan(dev_.Get(sums)[0]));
@@ -490,7 +505,8 @@ TEST_P(OpsSuite, SumOfSquaresAddsInDoublePrecision) {
     for (double v : *values) want += v * v;
   }
   const Tensor result = dev_.Put({1}, {5}, DType::kF64);
-  ops_.SumOfSquares(std::array{dev_.PutWide({20011}, x), dev_.PutWide({3, 7}, y), dev_.PutWide({64, 64}, z)}, result, stream_);
+  ops_.SumOfSquares(std::array{dev_.PutWide({20011}, x), dev_.PutWide({3, 7}, y), dev_.PutWide({64, 64}, z)},
+                    result, stream_);
   EXPECT_NEAR(dev_.Get(result)[0], want, 1e-12 * want);
   ops_.SumOfSquares({}, result, stream_);
   EXPECT_NEAR(dev_.Get(result)[0], want, 1e-12 * want) << "nothing was added";
@@ -519,14 +535,16 @@ TEST_P(OpsSuite, AdamWForSomeSteps) {
     Parameter one{Random(n, static_cast<unsigned>(n)), reference::Zeros(n), reference::Zeros(n), {}};
     const double weight_decay = n % 2 == 0 ? 0.0 : 0.1;
     const Tensor master = IsNarrow(dev_.type) ? dev_.PutWide({n}, one.p) : Tensor{};
-    one.tensors = {dev_.Put({n}, one.p), {}, master, dev_.PutWide({n}, one.m), dev_.PutWide({n}, one.v), weight_decay};
+    one.tensors = {dev_.Put({n}, one.p),     {},          master, dev_.PutWide({n}, one.m),
+                   dev_.PutWide({n}, one.v), weight_decay};
     parameters.push_back(std::move(one));
   }
   // Norms above, at and below the one that they are clipped to; without clipping the norm does not matter.
   struct Clipping {
     double clip_norm, norm, scale;
   };
-  const Clipping clippings[] = {{0, 8, 1}, {1, 2, 1 / (2 + 1e-6)}, {1, 1, 1 / (1 + 1e-6)}, {1, 0.5, 1}, {3, 1e4, 3 / (1e4 + 1e-6)}, {1, 0, 1}};
+  const Clipping clippings[] = {{0, 8, 1},   {1, 2, 1 / (2 + 1e-6)},     {1, 1, 1 / (1 + 1e-6)},
+                                {1, 0.5, 1}, {3, 1e4, 3 / (1e4 + 1e-6)}, {1, 0, 1}};
   int step = 0;
   for (const auto& [clip_norm, norm, scale] : clippings) {
     ++step;

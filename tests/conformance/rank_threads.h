@@ -64,10 +64,10 @@ struct Buffer {
   Tensor tensor() {
     Tensor result;
     result.data = values.data();
-    result.dtype = std::is_same_v<T, float>    ? DType::kF32
-                   : std::is_same_v<T, double> ? DType::kF64
+    result.dtype = std::is_same_v<T, float>      ? DType::kF32
+                   : std::is_same_v<T, double>   ? DType::kF64
                    : std::is_same_v<T, Bf16Bits> ? DType::kBF16
-                                               : DType::kI32;
+                                                 : DType::kI32;
     result.rank = 1;
     result.shape[0] = static_cast<std::int64_t>(values.size());
     return result;

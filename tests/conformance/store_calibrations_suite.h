@@ -134,7 +134,8 @@ TEST_P(StoreCalibrationSuite, TimesAreKeptForWhatTheyDependOn) {
 TEST_P(StoreCalibrationSuite, CommunicationIsTakenOverFromOneCalibrationAlone) {
   const WorkerSession worker = Add("a", Gpus(2));
   const OpTimesKey key = KeyOf(Gpus(2), 2);
-  const auto spec = [](const std::vector<int>& groups) {  // one compute op, and a sum over each of these groups
+  // one compute op, and a sum over each of these groups
+  const auto spec = [](const std::vector<int>& groups) {
     v1::CalibrateSpec made = Spec({9});
     for (const int group : groups) {
       v1::OpDesc& op = *made.add_ops();

@@ -156,7 +156,9 @@ TEST_P(StoreSuite, NoRenewalKeepsALeaseFarBeyondItsJobsTimeLimit) {
   ASSERT_EQ(trial.attempts_size(), 1);
   EXPECT_EQ(trial.attempts(0).state(), v1::TRIAL_STATE_LOST);
   EXPECT_THAT(trial.attempts(0).message(), testing::HasSubstr("beyond the job's time limit"));
-  EXPECT_EQ(store_->RenewLease(worker.worker, worker.epoch, lease.lease_id, lease.fencing_token, 351, 10).status().code(),
+  EXPECT_EQ(store_->RenewLease(worker.worker, worker.epoch, lease.lease_id, lease.fencing_token, 351, 10)
+                .status()
+                .code(),
             absl::StatusCode::kFailedPrecondition);
 }
 

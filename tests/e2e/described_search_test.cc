@@ -26,7 +26,8 @@ class DescribedSearchTest : public testing::Test {
 };
 
 TEST_F(DescribedSearchTest, PredictionAloneAnswersWithoutHardware) {
-  const std::vector<std::string> question = {"--predict-only", "--model", "llama2-7b", "--cluster", "h100-sxm:2x8", "--global-batch", "64"};
+  const std::vector<std::string> question = {"--predict-only", "--model",        "llama2-7b", "--cluster",
+                                             "h100-sxm:2x8",   "--global-batch", "64"};
   const auto best_file = home_ / "best.json";
   auto args = question;
   args.insert(args.end(), {"--json", "--output", best_file});
@@ -38,17 +39,20 @@ TEST_F(DescribedSearchTest, PredictionAloneAnswersWithoutHardware) {
   EXPECT_EQ(answer["best"]["measured"], nullptr);
   EXPECT_EQ(answer["device"], nullptr);
   const auto& counts = answer["counts"];
-  EXPECT_EQ(counts["enumerated"], counts["illegal"].get<int>() + counts["out_of_memory"].get<int>() + counts["predicted"].get<int>());
+  EXPECT_EQ(counts["enumerated"], counts["illegal"].get<int>() + counts["out_of_memory"].get<int>() +
+                                      counts["predicted"].get<int>());
   EXPECT_GT(counts["predicted"], 0);
   EXPECT_EQ(counts["measured"], 0);
   EXPECT_EQ(answer["search"]["device_s"], 0);
 
   // What is predicted of the best is what `predict` says of it, the interval too.
-  const auto predicted = RunAutocfg(home_, {"predict", "--model", "llama2-7b", "--cluster", "h100-sxm:2x8", "--global-batch", "64", "--plan",
-                                            answer["best"]["plan_text"], "--json"});
+  const auto predicted =
+      RunAutocfg(home_, {"predict", "--model", "llama2-7b", "--cluster", "h100-sxm:2x8", "--global-batch",
+                         "64", "--plan", answer["best"]["plan_text"], "--json"});
   ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
   const Json alone = Json::parse(predicted.out);
-  for (const char* key : {"step_time_s", "step_time_low_s", "step_time_high_s", "tokens_per_s_per_gpu", "mfu"}) {
+  for (const char* key :
+       {"step_time_s", "step_time_low_s", "step_time_high_s", "tokens_per_s_per_gpu", "mfu"}) {
     const double value = answer["best"]["predicted"][key];
     EXPECT_NEAR(value, alone[key].get<double>(), 1e-6 * value) << key;
   }
@@ -61,9 +65,11 @@ TEST_F(DescribedSearchTest, PredictionAloneAnswersWithoutHardware) {
 }
 
 TEST_F(DescribedSearchTest, PredictionOfThisMachineCalibratesAndRunsNoPlan) {
-  const auto model =
-      home_.Write("model.json", R"({"name": "smallest", "layers": 2, "hidden": 32, "heads": 2, "vocab": 128, "max_seq_len": 16})");
-  const auto finished = Search({"--predict-only", "--model", model, "--cluster", "local:1x2", "--global-batch", "4", "--json"});
+  const auto model = home_.Write(
+      "model.json",
+      R"({"name": "smallest", "layers": 2, "hidden": 32, "heads": 2, "vocab": 128, "max_seq_len": 16})");
+  const auto finished =
+      Search({"--predict-only", "--model", model, "--cluster", "local:1x2", "--global-batch", "4", "--json"});
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   const Json answer = Json::parse(finished.out);
   EXPECT_EQ(answer["best"]["provenance"], "predicted");
@@ -73,31 +79,40 @@ TEST_F(DescribedSearchTest, PredictionOfThisMachineCalibratesAndRunsNoPlan) {
 
 // What was assumed and what else to know stands in the answer too, for programs.
 TEST_F(DescribedSearchTest, NotesAreInTheAnswer) {
-  const auto model = home_.Write("model.json", R"({"name": "scaled", "layers": 2, "hidden": 64, "heads": 2, "vocab": 128, "max_seq_len": 16,
+  const auto model = home_.Write(
+      "model.json",
+      R"({"name": "scaled", "layers": 2, "hidden": 64, "heads": 2, "vocab": 128, "max_seq_len": 16,
       "position": "rope", "rope_scaling": "llama3"})");
-  const auto cluster = home_.Write("cluster.json", R"({"device": {"name": "toy", "memory_bytes": 80000000000, "memory_bytes_per_s": 1e12,
+  const auto cluster = home_.Write(
+      "cluster.json", R"({"device": {"name": "toy", "memory_bytes": 80000000000, "memory_bytes_per_s": 1e12,
       "flops_per_s": {"fp32": 1e13}}, "nodes": 1, "gpus_per_node": 2, "intra_node_bytes_per_s": 1e11})");
-  const auto finished = Search({"--predict-only", "--model", model, "--cluster", cluster, "--global-batch", "4", "--json"});
+  const auto finished =
+      Search({"--predict-only", "--model", model, "--cluster", cluster, "--global-batch", "4", "--json"});
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   const Json answer = Json::parse(finished.out);
   EXPECT_EQ(answer["search"]["stopped"], nullptr);
-  for (const char* part : {"toy is taken for a CPU", "a100-80gb-sxm are assumed", "rope_scaling llama3 changes neither time nor memory"}) {
+  for (const char* part : {"toy is taken for a CPU", "a100-80gb-sxm are assumed",
+                           "rope_scaling llama3 changes neither time nor memory"}) {
     EXPECT_THAT(answer["notes"].dump(), HasSubstr(part));
     EXPECT_THAT(finished.err, HasSubstr(part));
   }
 }
 
 TEST_F(DescribedSearchTest, NothingFitsIsSaidWithoutHardwareToo) {
-  const auto finished = Search({"--predict-only", "--model", "gpt3-175b", "--cluster", "v100-32gb-sxm:1x8", "--global-batch", "8"});
+  const auto finished = Search(
+      {"--predict-only", "--model", "gpt3-175b", "--cluster", "v100-32gb-sxm:1x8", "--global-batch", "8"});
   EXPECT_EQ(finished.exit_code, 1);
   EXPECT_THAT(finished.err, HasSubstr("nothing fits"));
   EXPECT_THAT(finished.err, HasSubstr("note: predicted in fp16, since v100-32gb-sxm has no bf16"));
 }
 
 TEST_F(DescribedSearchTest, PacedSearchOf64Ranks) {
-  const auto cluster = home_.Write("cluster.json", R"({"name": "eight nodes", "device": "a100-80gb-sxm", "nodes": 8, "gpus_per_node": 8})");
-  const auto finished = Search({"--device", "paced", "--model", "gpt2-124m", "--cluster", cluster, "--global-batch", "64", "--max-trials", "2",
-                                "--space", "mbs=1", "--json", "--output", home_ / "best.json"});
+  const auto cluster =
+      home_.Write("cluster.json",
+                  R"({"name": "eight nodes", "device": "a100-80gb-sxm", "nodes": 8, "gpus_per_node": 8})");
+  const auto finished =
+      Search({"--device", "paced", "--model", "gpt2-124m", "--cluster", cluster, "--global-batch", "64",
+              "--max-trials", "2", "--space", "mbs=1", "--json", "--output", home_ / "best.json"});
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   const Json answer = Json::parse(finished.out);
   EXPECT_EQ(answer["best"]["provenance"], "measured");
@@ -108,17 +123,22 @@ TEST_F(DescribedSearchTest, PacedSearchOf64Ranks) {
   const double predicted = answer["best"]["predicted"]["step_time_s"];
   EXPECT_NEAR(answer["best"]["measured"]["step_time_s"].get<double>(), predicted, 0.05 * predicted);
   // And its plan runs from the file, on the same cluster.
-  const auto ran = RunAutocfg(home_, {"train", "--input", home_ / "best.json", "--steps", "2", "--device", "paced", "--json"});
+  const auto ran = RunAutocfg(
+      home_, {"train", "--input", home_ / "best.json", "--steps", "2", "--device", "paced", "--json"});
   ASSERT_EQ(ran.exit_code, 0) << ran.err;
   EXPECT_EQ(Json::parse(ran.out)["cluster"], "eight nodes");
 }
 
 TEST_F(DescribedSearchTest, LargerThanThisMachineIsMeasuredBySlices) {
-  const auto model =
-      home_.Write("model.json", R"({"name": "smallest", "layers": 4, "hidden": 64, "heads": 4, "vocab": 128, "max_seq_len": 32})");
-  const auto cluster = home_.Write("cluster.json", R"({"name": "two of these", "device": {"name": "cpu", "kind": "cpu", "memory_bytes": 1000000000},
+  const auto model = home_.Write(
+      "model.json",
+      R"({"name": "smallest", "layers": 4, "hidden": 64, "heads": 4, "vocab": 128, "max_seq_len": 32})");
+  const auto cluster = home_.Write(
+      "cluster.json",
+      R"({"name": "two of these", "device": {"name": "cpu", "kind": "cpu", "memory_bytes": 1000000000},
       "nodes": 4, "gpus_per_node": 1, "inter_node_bytes_per_s": 1e9, "inter_node_latency_s": 1e-5})");
-  const auto finished = Search({"--model", model, "--cluster", cluster, "--global-batch", "16", "--max-trials", "3", "--json"});
+  const auto finished =
+      Search({"--model", model, "--cluster", cluster, "--global-batch", "16", "--max-trials", "3", "--json"});
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   EXPECT_THAT(finished.err, HasSubstr("of larger plans a slice is measured, one rank alone"));
   const Json answer = Json::parse(finished.out);
@@ -139,9 +159,11 @@ TEST_F(DescribedSearchTest, LargerThanThisMachineIsMeasuredBySlices) {
 
 // The best of what was measured may not be the best there is: that it was cut short is said.
 TEST_F(DescribedSearchTest, EndedByItsTrials) {
-  const auto model =
-      home_.Write("model.json", R"({"name": "smallest", "layers": 2, "hidden": 32, "heads": 2, "vocab": 128, "max_seq_len": 16})");
-  const auto finished = Search({"--model", model, "--cluster", "local:1x2", "--global-batch", "4", "--exhaustive", "--max-trials", "1", "--json"});
+  const auto model = home_.Write(
+      "model.json",
+      R"({"name": "smallest", "layers": 2, "hidden": 32, "heads": 2, "vocab": 128, "max_seq_len": 16})");
+  const auto finished = Search({"--model", model, "--cluster", "local:1x2", "--global-batch", "4",
+                                "--exhaustive", "--max-trials", "1", "--json"});
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   const Json answer = Json::parse(finished.out);
   EXPECT_EQ(answer["search"]["stopped"], "max_trials");
@@ -150,15 +172,21 @@ TEST_F(DescribedSearchTest, EndedByItsTrials) {
   EXPECT_THAT(answer["notes"].dump(), HasSubstr("--max-trials 1 ended the search with "));
 }
 
-// More ranks a node than this machine has cores: no more copies of a slice than cores, which would time their contention.
+// More ranks a node than this machine has cores: no more copies of a slice than cores, which would time their
+// contention.
 TEST_F(DescribedSearchTest, NodesOfMoreRanksThanThisMachineHasCores) {
   const std::size_t cores = PhysicalCores().size();
-  const auto model =
-      home_.Write("model.json", R"({"name": "smallest", "layers": 2, "hidden": 32, "heads": 2, "vocab": 128, "max_seq_len": 16})");
+  const auto model = home_.Write(
+      "model.json",
+      R"({"name": "smallest", "layers": 2, "hidden": 32, "heads": 2, "vocab": 128, "max_seq_len": 16})");
   const auto cluster = home_.Write(
-      "cluster.json", fmt::format(R"({{"device": {{"name": "cpu", "kind": "cpu", "memory_bytes": 1000000000}}, "nodes": 2, "gpus_per_node": {},
-      "intra_node_bytes_per_s": 1e10, "intra_node_latency_s": 1e-6, "inter_node_bytes_per_s": 1e9, "inter_node_latency_s": 1e-5}})", 2 * cores));
-  const auto finished = Search({"--model", model, "--cluster", cluster, "--global-batch", fmt::to_string(8 * cores), "--max-trials", "1", "--json"});
+      "cluster.json",
+      fmt::format(
+          R"({{"device": {{"name": "cpu", "kind": "cpu", "memory_bytes": 1000000000}}, "nodes": 2, "gpus_per_node": {},
+      "intra_node_bytes_per_s": 1e10, "intra_node_latency_s": 1e-6, "inter_node_bytes_per_s": 1e9, "inter_node_latency_s": 1e-5}})",
+          2 * cores));
+  const auto finished = Search({"--model", model, "--cluster", cluster, "--global-batch",
+                                fmt::to_string(8 * cores), "--max-trials", "1", "--json"});
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   EXPECT_THAT(finished.err, HasSubstr(fmt::format("in place of a node's {}", 2 * cores)));
   const Json answer = Json::parse(finished.out);
@@ -179,13 +207,21 @@ TEST_F(DescribedSearchTest, ClustersThatCannotBeAskedFor) {
     EXPECT_THAT(finished.err, HasSubstr(part));
     EXPECT_EQ(finished.out, "");
   };
-  const auto shared = home_.Write("shared.json", R"({"device": "a100-80gb-sxm", "nodes": 1, "gpus_per_node": 2, "ranks_per_core": 4})");
-  says({"--predict-only", "--model", "gpt2-124m", "--cluster", shared, "--global-batch", "4"}, 2,
-       "ranks_per_core is 4, but each rank of a described cluster has a core or GPU of its own; leave it out");
-  const auto bare = home_.Write("bare.json", R"({"device": {"memory_bytes": 80000000000, "flops_per_s": {"bf16": 3e14}}, "nodes": 1, "gpus_per_node": 2})");
-  says({"--predict-only", "--model", "gpt2-124m", "--cluster", bare, "--global-batch", "4"}, 2, "is missing, which predictions need");
-  says({"--device", "paced", "--model", "gpt2-124m", "--cluster", "a100-80gb-sxm:16x8", "--global-batch", "512"}, 2, "--cluster");
-  says({"--model", "gpt2-124m", "--cluster", "a100-80gb-sxm:1x8", "--global-batch", "8"}, 2, "--predict-only");
+  const auto shared = home_.Write(
+      "shared.json", R"({"device": "a100-80gb-sxm", "nodes": 1, "gpus_per_node": 2, "ranks_per_core": 4})");
+  says(
+      {"--predict-only", "--model", "gpt2-124m", "--cluster", shared, "--global-batch", "4"}, 2,
+      "ranks_per_core is 4, but each rank of a described cluster has a core or GPU of its own; leave it out");
+  const auto bare = home_.Write(
+      "bare.json",
+      R"({"device": {"memory_bytes": 80000000000, "flops_per_s": {"bf16": 3e14}}, "nodes": 1, "gpus_per_node": 2})");
+  says({"--predict-only", "--model", "gpt2-124m", "--cluster", bare, "--global-batch", "4"}, 2,
+       "is missing, which predictions need");
+  says({"--device", "paced", "--model", "gpt2-124m", "--cluster", "a100-80gb-sxm:16x8", "--global-batch",
+        "512"},
+       2, "--cluster");
+  says({"--model", "gpt2-124m", "--cluster", "a100-80gb-sxm:1x8", "--global-batch", "8"}, 2,
+       "--predict-only");
   EXPECT_FALSE(std::filesystem::exists(home_ / "search.db"));
 }
 

@@ -14,10 +14,12 @@ namespace {
 using Json = nlohmann::json;
 using testing::HasSubstr;
 
-const std::vector<std::string> kQuestion = {"--model", "gpt3-175b", "--cluster", "a100-80gb-sxm:96x8", "--global-batch", "1536"};
+const std::vector<std::string> kQuestion = {"--model",        "gpt3-175b", "--cluster", "a100-80gb-sxm:96x8",
+                                            "--global-batch", "1536"};
 constexpr const char* kFits = "tp=8,pp=12,dp=8,mbs=1,recompute=full";
 
-std::vector<std::string> Ask(const std::string& verb, const std::string& plan, std::vector<std::string> more = {}) {
+std::vector<std::string> Ask(const std::string& verb, const std::string& plan,
+                             std::vector<std::string> more = {}) {
   std::vector<std::string> args = {verb};
   args.insert(args.end(), kQuestion.begin(), kQuestion.end());
   args.insert(args.end(), {"--plan", plan});
@@ -36,11 +38,12 @@ std::vector<Json> JsonLines(const std::string& text) {
 std::string MixedRequests(int count) {
   std::string text;
   for (int i = 0; i < count; ++i) {
-    const std::string good = R"({"id": )" + std::to_string(i) +
-                             R"(, "model": "gpt2-124m", "cluster": "h100-sxm:1x8", "global_batch": 64, "plan": "tp=2,dp=4,mbs=)" +
-                             std::to_string(1 << (i % 3)) + R"("})";
-    static const std::vector<std::string> kBroken = {"", "{\"id\": 3", "no JSON", R"({"id": "x", "model": "gpt2-124m"})",
-                                                     std::string((1 << 20) + 1, 'x')};
+    const std::string good =
+        R"({"id": )" + std::to_string(i) +
+        R"(, "model": "gpt2-124m", "cluster": "h100-sxm:1x8", "global_batch": 64, "plan": "tp=2,dp=4,mbs=)" +
+        std::to_string(1 << (i % 3)) + R"("})";
+    static const std::vector<std::string> kBroken = {
+        "", "{\"id\": 3", "no JSON", R"({"id": "x", "model": "gpt2-124m"})", std::string((1 << 20) + 1, 'x')};
     text += i % 5 == 4 ? kBroken[static_cast<std::size_t>(i / 5) % kBroken.size()] : good;
     text += i % 7 == 0 ? "\r\n" : "\n";
   }
@@ -82,7 +85,8 @@ TEST(Predict, JsonIsTheRequestsAnswer) {
   const auto single = RunAutocfg(home, Ask("predict", kFits, {"--json"}));
   ASSERT_EQ(single.exit_code, 0) << single.err;
   Json alone = Json::parse(single.out);
-  const Json request = {{"model", "gpt3-175b"}, {"cluster", "a100-80gb-sxm:96x8"}, {"global_batch", 1536}, {"plan", kFits}};
+  const Json request = {
+      {"model", "gpt3-175b"}, {"cluster", "a100-80gb-sxm:96x8"}, {"global_batch", 1536}, {"plan", kFits}};
   const auto asked = RunAutocfg(home, {"predict", "--requests", home.Write("r.jsonl", request.dump())});
   ASSERT_EQ(asked.exit_code, 0) << asked.err;
   const Json answer = JsonLines(asked.out).at(0);
@@ -99,8 +103,10 @@ TEST(Predict, OneScreenForPeople) {
   const auto finished = RunAutocfg(home, Ask("predict", kFits));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   EXPECT_EQ(finished.err, "");
-  for (const char* part : {"plan: tp=8,pp=12,dp=8,mbs=1,recompute=full  (predicted)", "fits: ", "step time", "90% interval", "tokens per second",
-                           "MFU", "where the time goes", "memory of the worst rank", "activations", "bubble", "model: gpt3-175b", "768 ranks"}) {
+  for (const char* part :
+       {"plan: tp=8,pp=12,dp=8,mbs=1,recompute=full  (predicted)", "fits: ", "step time", "90% interval",
+        "tokens per second", "MFU", "where the time goes", "memory of the worst rank", "activations",
+        "bubble", "model: gpt3-175b", "768 ranks"}) {
     EXPECT_THAT(finished.out, HasSubstr(part));
   }
   EXPECT_THAT(finished.out, testing::Not(HasSubstr("measured")));
@@ -113,7 +119,9 @@ TEST(Predict, WhatDoesNotFitIsAnHonestNegative) {
   EXPECT_EQ(finished.exit_code, 1);
   EXPECT_THAT(finished.out, HasSubstr("does not fit: needs")) << "and is timed all the same";
   EXPECT_THAT(finished.out, HasSubstr("step time"));
-  EXPECT_EQ(finished.err, "autocfg: --plan: tp=1,pp=1,dp=1,mbs=1 does not fit; use a smaller mbs, recompute=full or more ranks\n");
+  EXPECT_EQ(finished.err,
+            "autocfg: --plan: tp=1,pp=1,dp=1,mbs=1 does not fit; use a smaller mbs, recompute=full or more "
+            "ranks\n");
   const auto noted = RunAutocfg(home, Ask("predict", "tp=1,mbs=1,schedule=gpipe"));
   EXPECT_EQ(noted.exit_code, 1);
   EXPECT_EQ(std::count(noted.err.begin(), noted.err.end(), '\n'), 1) << "the error alone: " << noted.err;
@@ -126,8 +134,9 @@ TEST(Predict, WhatDoesNotFitIsAnHonestNegative) {
 TEST(Predict, TraceHoldsEveryRank) {
   const ScratchDirectory home;
   const auto file = home / "trace.json";
-  const auto finished = RunAutocfg(home, {"predict", "--model", "gpt2-124m", "--cluster", "a100-80gb-sxm:1x8", "--global-batch", "16", "--plan",
-                                          "tp=2,pp=2,dp=2,vpp=2,mbs=2", "--trace", file});
+  const auto finished =
+      RunAutocfg(home, {"predict", "--model", "gpt2-124m", "--cluster", "a100-80gb-sxm:1x8", "--global-batch",
+                        "16", "--plan", "tp=2,pp=2,dp=2,vpp=2,mbs=2", "--trace", file});
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   std::set<int> ranks;
   double end_us = 0;
@@ -153,12 +162,13 @@ TEST(Explain, OnePlanAndTwo) {
   EXPECT_THAT(one.out, HasSubstr("the ranks of the pipeline"));
   EXPECT_THAT(one.out, HasSubstr("####"));
   EXPECT_THAT(one.out, HasSubstr("of the step"));
-  const auto two = RunAutocfg(home, Ask("explain", kFits, {"--against", "tp=8,pp=12,dp=8,mbs=1,vpp=4,recompute=full"}));
+  const auto two =
+      RunAutocfg(home, Ask("explain", kFits, {"--against", "tp=8,pp=12,dp=8,mbs=1,vpp=4,recompute=full"}));
   ASSERT_EQ(two.exit_code, 0) << two.err;
   EXPECT_THAT(two.out, HasSubstr("second: tp=8,pp=12,dp=8,mbs=1,vpp=4,recompute=full"));
   EXPECT_THAT(two.out, HasSubstr("The first takes"));
-  const auto noted = RunAutocfg(home, {"explain", "--model", "gpt2-124m", "--cluster", "a100-80gb-sxm:1x8", "--global-batch", "64", "--plan",
-                                       "dp=8,schedule=gpipe"});
+  const auto noted = RunAutocfg(home, {"explain", "--model", "gpt2-124m", "--cluster", "a100-80gb-sxm:1x8",
+                                       "--global-batch", "64", "--plan", "dp=8,schedule=gpipe"});
   EXPECT_EQ(noted.exit_code, 0) << noted.err;
   EXPECT_THAT(noted.err, HasSubstr("note: schedule=gpipe has nothing to act on"));
 }
@@ -166,12 +176,15 @@ TEST(Explain, OnePlanAndTwo) {
 // Its status is that of the first plan.
 TEST(Explain, WhatDoesNotFitIsAnHonestNegative) {
   const ScratchDirectory home;
-  for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{{}, {"--against", kFits}}) {
+  for (const std::vector<std::string>& more :
+       std::vector<std::vector<std::string>>{{}, {"--against", kFits}}) {
     const auto finished = RunAutocfg(home, Ask("explain", "tp=1,mbs=1,schedule=gpipe", more));
     EXPECT_EQ(finished.exit_code, 1);
     EXPECT_THAT(finished.out, HasSubstr("more memory than a rank has"));
     EXPECT_THAT(finished.out, HasSubstr("note: schedule=gpipe has nothing to act on"));
-    EXPECT_EQ(finished.err, "autocfg: --plan: tp=1,pp=1,dp=1,mbs=1 does not fit; use a smaller mbs, recompute=full or more ranks\n");
+    EXPECT_EQ(finished.err,
+              "autocfg: --plan: tp=1,pp=1,dp=1,mbs=1 does not fit; use a smaller mbs, recompute=full or more "
+              "ranks\n");
   }
   EXPECT_EQ(RunAutocfg(home, Ask("explain", kFits, {"--against", "tp=1,mbs=1"})).exit_code, 0);
 }
@@ -179,9 +192,11 @@ TEST(Explain, WhatDoesNotFitIsAnHonestNegative) {
 // A described cluster without a name has its file's.
 TEST(Predict, ClustersOfFilesHaveAName) {
   const ScratchDirectory home;
-  const auto file = home.Write("our-pod.json", R"({"device": "a100-80gb-sxm", "nodes": 1, "gpus_per_node": 8})");
+  const auto file =
+      home.Write("our-pod.json", R"({"device": "a100-80gb-sxm", "nodes": 1, "gpus_per_node": 8})");
   const std::vector<std::string> ask = {"--model", "gpt2-124m", "--global-batch", "16", "--cluster", file};
-  std::vector<std::string> predict = {"predict", "--plan", "tp=2,dp=4"}, search = {"search", "--predict-only", "--json"};
+  std::vector<std::string> predict = {"predict", "--plan", "tp=2,dp=4"},
+                           search = {"search", "--predict-only", "--json"};
   predict.insert(predict.end(), ask.begin(), ask.end());
   search.insert(search.end(), ask.begin(), ask.end());
   EXPECT_THAT(RunAutocfg(home, predict).out, HasSubstr("cluster: our-pod, 8 ranks"));

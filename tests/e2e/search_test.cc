@@ -98,7 +98,8 @@ TEST_F(SearchTest, PeopleReadWhatWasMeasuredAndWhatPredicted) {
       Run(SearchArgs({"--max-trials", "2", "--space", "mbs=1", "--space", "recompute=none"}));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   const std::string next = "next: " + BuildPath("bin/autocfg train");
-  for (const char* part : {"best plan: ", "(measured)", "predicted", "enumerated", "machine: this one, 2 ranks", next.c_str()}) {
+  for (const char* part :
+       {"best plan: ", "(measured)", "predicted", "enumerated", "machine: this one, 2 ranks", next.c_str()}) {
     EXPECT_NE(finished.out.find(part), std::string::npos) << part << " not in\n" << finished.out;
   }
 }

@@ -25,7 +25,8 @@ class TrainTest : public testing::Test {
   TrainTest() : model_(home_.Write("model.json", kLlama)) {}
 
   std::vector<std::string> Train(const std::string& plan, std::vector<std::string> more = {}) const {
-    std::vector<std::string> args = {"train", "--model", model_, "--plan", plan, "--global-batch", "8", "--steps", "2"};
+    std::vector<std::string> args = {"train",          "--model", model_,    "--plan", plan,
+                                     "--global-batch", "8",       "--steps", "2"};
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
@@ -36,7 +37,8 @@ class TrainTest : public testing::Test {
     std::map<int, std::multiset<std::string>> actions;
     const Json trace = Json::parse(ReadWhole(file));
     for (const auto& event : trace["traceEvents"]) {
-      if (event["ph"] == "X" && event["name"] != "idle") actions[event["pid"].get<int>()].insert(event["name"].get<std::string>());
+      if (event["ph"] == "X" && event["name"] != "idle")
+        actions[event["pid"].get<int>()].insert(event["name"].get<std::string>());
     }
     return actions;
   }
@@ -50,11 +52,13 @@ TEST_F(TrainTest, LlamaOfEveryNewAxisTakesTheSameSteps) {
   ASSERT_EQ(one.exit_code, 0) << one.err;
   const auto losses = Json::parse(one.out)["losses"];
   ASSERT_EQ(losses.size(), 2u);
-  for (const char* plan : {"pp=2,vpp=2,mbs=2", "tp=2,pp=2,mbs=1,split=1+3,recompute=full:1", "pp=2,split=auto,mbs=1"}) {
+  for (const char* plan :
+       {"pp=2,vpp=2,mbs=2", "tp=2,pp=2,mbs=1,split=1+3,recompute=full:1", "pp=2,split=auto,mbs=1"}) {
     const auto other = Run(Train(plan, {"--json", "--precision", "fp64"}));
     ASSERT_EQ(other.exit_code, 0) << plan << ": " << other.err;
     const Json result = Json::parse(other.out);
-    for (int i = 0; i < 2; ++i) EXPECT_NEAR(result["losses"][i].get<double>(), losses[i].get<double>(), 1e-9) << plan;
+    for (int i = 0; i < 2; ++i)
+      EXPECT_NEAR(result["losses"][i].get<double>(), losses[i].get<double>(), 1e-9) << plan;
     EXPECT_EQ(result["plan"].get<std::string>().find("auto"), std::string::npos) << "what ran is complete";
     EXPECT_EQ(result["slice"], nullptr);
   }
@@ -63,8 +67,8 @@ TEST_F(TrainTest, LlamaOfEveryNewAxisTakesTheSameSteps) {
 TEST_F(TrainTest, TraceIsTheSimulatedOnesRows) {
   const auto plan = "tp=1,pp=2,dp=1,vpp=2,mbs=2";
   ASSERT_EQ(Run(Train(plan, {"--trace", home_ / "ran.json", "--json"})).exit_code, 0);
-  const auto predicted = Run({"predict", "--model", model_, "--cluster", "a100-80gb-sxm:1x8", "--global-batch", "8", "--plan", plan, "--trace",
-                              home_ / "simulated.json"});
+  const auto predicted = Run({"predict", "--model", model_, "--cluster", "a100-80gb-sxm:1x8",
+                              "--global-batch", "8", "--plan", plan, "--trace", home_ / "simulated.json"});
   ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
   const auto ran = Actions(home_ / "ran.json");
   EXPECT_EQ(ran.size(), 2u);
@@ -72,7 +76,8 @@ TEST_F(TrainTest, TraceIsTheSimulatedOnesRows) {
 }
 
 TEST_F(TrainTest, SliceIsOneRankAloneAndSaysSo) {
-  const auto finished = Run(Train("tp=2,pp=2,dp=2,mbs=1", {"--slice", "1,1", "--trace", home_ / "slice.json"}));
+  const auto finished =
+      Run(Train("tp=2,pp=2,dp=2,mbs=1", {"--slice", "1,1", "--trace", home_ / "slice.json"}));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   EXPECT_THAT(finished.out, HasSubstr("of its 8 ranks one ran alone, a slice: tensor 1, pipeline 1"));
   EXPECT_THAT(finished.out, testing::Not(HasSubstr("tokens per second")));
@@ -98,8 +103,8 @@ TEST_F(TrainTest, DryDevicePlansEveryPrecision) {
   for (const char* precision : {"bf16", "fp16", "fp32"}) {
     const auto dry = Run(Train(plan, {"--device", "dry", "--precision", precision, "--json"}));
     ASSERT_EQ(dry.exit_code, 0) << dry.err;
-    const auto predicted = Run({"predict", "--model", model_, "--cluster", "a100-80gb-sxm:1x8", "--global-batch", "8", "--precision", precision,
-                                "--plan", plan, "--json"});
+    const auto predicted = Run({"predict", "--model", model_, "--cluster", "a100-80gb-sxm:1x8",
+                                "--global-batch", "8", "--precision", precision, "--plan", plan, "--json"});
     ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
     const Json result = Json::parse(dry.out);
     const Json memory = Json::parse(predicted.out)["memory_bytes"];
@@ -112,15 +117,19 @@ TEST_F(TrainTest, DryDevicePlansEveryPrecision) {
 
 TEST_F(TrainTest, InputInBf16SaysWhereItRuns) {
   const std::string best = home_ / "best.json";
-  ASSERT_EQ(Run({"search", "--predict-only", "--model", model_, "--cluster", "a100-80gb-sxm:1x2", "--global-batch", "4", "--output", best}).exit_code,
+  ASSERT_EQ(Run({"search", "--predict-only", "--model", model_, "--cluster", "a100-80gb-sxm:1x2",
+                 "--global-batch", "4", "--output", best})
+                .exit_code,
             0);
   const auto refused = Run({"train", "--input", best, "--steps", "1"});
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_EQ(refused.out, "");
   EXPECT_EQ(std::count(refused.err.begin(), refused.err.end(), '\n'), 1) << refused.err;
   EXPECT_TRUE(refused.err.starts_with("autocfg: --input: " + best + ": ")) << refused.err;
-  for (const char* part : {"workload is bf16", "not supported yet", "--device paced", "dry"}) EXPECT_THAT(refused.err, HasSubstr(part));
-  for (const std::vector<std::string>& how : std::vector<std::vector<std::string>>{{"--device", "paced"}, {"--device", "dry"}, {"--precision", "fp32"}}) {
+  for (const char* part : {"workload is bf16", "not supported yet", "--device paced", "dry"})
+    EXPECT_THAT(refused.err, HasSubstr(part));
+  for (const std::vector<std::string>& how : std::vector<std::vector<std::string>>{
+           {"--device", "paced"}, {"--device", "dry"}, {"--precision", "fp32"}}) {
     std::vector<std::string> args = {"train", "--input", best, "--steps", "1"};
     args.insert(args.end(), how.begin(), how.end());
     const auto ran = Run(args);
@@ -131,11 +140,11 @@ TEST_F(TrainTest, InputInBf16SaysWhereItRuns) {
 TEST_F(TrainTest, PacedRunTakesThePredictedTime) {
   const auto plan = "tp=2,pp=2,dp=2,vpp=2,mbs=1,recompute=full";
   for (const char* precision : {"bf16", "fp32"}) {
-    const auto ran =
-        Run(Train(plan, {"--device", "paced", "--cluster", "a100-80gb-sxm:1x8", "--precision", precision, "--json", "--trace", home_ / "t.json"}));
+    const auto ran = Run(Train(plan, {"--device", "paced", "--cluster", "a100-80gb-sxm:1x8", "--precision",
+                                      precision, "--json", "--trace", home_ / "t.json"}));
     ASSERT_EQ(ran.exit_code, 0) << ran.err;
-    const auto predicted = Run({"predict", "--model", model_, "--cluster", "a100-80gb-sxm:1x8", "--global-batch", "8", "--precision", precision,
-                                "--plan", plan, "--json"});
+    const auto predicted = Run({"predict", "--model", model_, "--cluster", "a100-80gb-sxm:1x8",
+                                "--global-batch", "8", "--precision", precision, "--plan", plan, "--json"});
     ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
     const Json result = Json::parse(ran.out);
     const double seconds = Json::parse(predicted.out)["step_time_s"];
@@ -168,8 +177,8 @@ TEST_F(TrainTest, WhatTheRanksRefuseIsOneLineWithoutNotes) {
 }
 
 TEST_F(TrainTest, PacedRunThatDoesNotFitTheEmulatedCluster) {
-  const auto finished = Run({"train", "--model", "gpt3-175b", "--plan", "tp=8", "--global-batch", "1", "--steps", "1", "--device", "paced",
-                             "--cluster", "a100-80gb-sxm:1x8"});
+  const auto finished = Run({"train", "--model", "gpt3-175b", "--plan", "tp=8", "--global-batch", "1",
+                             "--steps", "1", "--device", "paced", "--cluster", "a100-80gb-sxm:1x8"});
   EXPECT_EQ(finished.exit_code, 1);
   EXPECT_THAT(finished.err, HasSubstr("does not fit"));
 }

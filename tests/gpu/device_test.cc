@@ -1,8 +1,7 @@
 // The GPU as a Device.
-#include "tests/conformance/device_suite.h"
-
 #include <vector>
 
+#include "tests/conformance/device_suite.h"
 #include "tests/gpu/gpu_under_test.h"
 
 namespace autocfg {
@@ -14,7 +13,8 @@ std::vector<DeviceUnderTest> Implementations() {
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceSuite);
-INSTANTIATE_TEST_SUITE_P(Gpu, DeviceSuite, testing::ValuesIn(Implementations()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Gpu, DeviceSuite, testing::ValuesIn(Implementations()),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace autocfg

@@ -1,4 +1,5 @@
-// The GPU that this machine has, as the suites take it. Without one every test is skipped, which `./dev gpu` counts as failing.
+// The GPU that this machine has, as the suites take it. Without one every test is skipped, which `./dev gpu`
+// counts as failing.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,8 +25,11 @@ inline std::string WhyNoGpu() {
 
 inline std::unique_ptr<Device> CreateFirstGpu() { return cuda::CreateCudaDevice(0); }
 
-// Sums of hundreds of terms in float, with the device's own exponentials; bf16 results are rounded beyond that.
+// Sums of hundreds of terms in float, with the device's own exponentials; bf16 results are rounded beyond
+// that.
 inline OpsUnderTest GpuF32() { return {"cuda_fp32", DType::kF32, CreateFirstGpu, cuda::CreateCudaOps, 1e-5}; }
-inline OpsUnderTest GpuBF16() { return {"cuda_bf16", DType::kBF16, CreateFirstGpu, cuda::CreateCudaOps, 1e-5}; }
+inline OpsUnderTest GpuBF16() {
+  return {"cuda_bf16", DType::kBF16, CreateFirstGpu, cuda::CreateCudaOps, 1e-5};
+}
 
 }  // namespace autocfg

@@ -1,8 +1,7 @@
 // Every op on the GPU against references in double precision, on fresh inputs, with outputs poisoned first.
-#include "tests/conformance/ops_epilogue_suite.h"
-
 #include <vector>
 
+#include "tests/conformance/ops_epilogue_suite.h"
 #include "tests/gpu/gpu_under_test.h"
 
 namespace autocfg {
@@ -19,9 +18,11 @@ TEST(Gpu, IsThere) {
 }
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OpsSuite);
-INSTANTIATE_TEST_SUITE_P(Gpu, OpsSuite, testing::ValuesIn(Implementations()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Gpu, OpsSuite, testing::ValuesIn(Implementations()),
+                         [](const auto& info) { return info.param.name; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OpsEpilogueSuite);
-INSTANTIATE_TEST_SUITE_P(Gpu, OpsEpilogueSuite, testing::ValuesIn(Implementations()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Gpu, OpsEpilogueSuite, testing::ValuesIn(Implementations()),
+                         [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace autocfg

@@ -1,4 +1,5 @@
-// The dependency rules of docs/architecture.md, read from the includes: each directory may include only what is drawn there.
+// The dependency rules of docs/architecture.md, read from the includes: each directory may include only what
+// is drawn there.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -99,7 +100,8 @@ TEST(Dependencies, PointOneWay) {
     ASSERT_FALSE(rule.empty()) << include.file << " stands under no rule";
     const bool generated = include.target.starts_with("autocfg/v1/");
     const std::string target_rule = generated ? "proto" : RuleFor(include.target);
-    if (target_rule.empty() || (target_rule == rule && !generated)) continue;  // a third party's, or the same part
+    // a third party's, or the same part
+    if (target_rule.empty() || (target_rule == rule && !generated)) continue;
     const std::vector<std::string>& allowed = Rules().at(rule);
     const bool ok = std::any_of(allowed.begin(), allowed.end(),
                                 [&](const std::string& prefix) { return Within(include.target, prefix); });
@@ -110,7 +112,8 @@ TEST(Dependencies, PointOneWay) {
 TEST(Dependencies, TrainerUsesNoGrpc) {
   for (const Include& include : Includes()) {
     if (!Within(include.file, "trainer")) continue;
-    EXPECT_FALSE(include.target.find("grpc") != std::string::npos) << include.file << " includes " << include.target;
+    EXPECT_FALSE(include.target.find("grpc") != std::string::npos)
+        << include.file << " includes " << include.target;
     EXPECT_FALSE(Within(include.target, "proto/rpc")) << include.file << " includes " << include.target;
   }
 }

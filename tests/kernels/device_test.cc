@@ -8,7 +8,8 @@ namespace autocfg {
 namespace {
 
 std::unique_ptr<Device> CreatePaced() {
-  static PacedClock clock([](const OpDesc&) { return 1.0; });  // outlives every device of the suite, which runs no ops
+  // outlives every device of the suite, which runs no ops
+  static PacedClock clock([](const OpDesc&) { return 1.0; });
   return CreatePacedDevice(clock);
 }
 

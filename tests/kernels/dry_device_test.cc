@@ -32,7 +32,8 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   const Tensor x = Make({6, 4}), w = Make({4}), t = Make({6}), ids = Make({6}, DType::kI32), one = Make({1});
   const Tensor qkv = Make({2, 3, 12}), out = Make({2, 3, 4}), lse = Make({2, 2, 3});
   const Tensor work = Make({AttentionWorkspaceElements(3, 2)}), logits = Make({6, 9}), sums = Make({2, 6});
-  const Tensor half = Make({6, 2}), grouped = Make({2, 3, 8}), tokens3 = Make({2, 3, 4}), table = Make({9, 4});
+  const Tensor half = Make({6, 2}), grouped = Make({2, 3, 8}), tokens3 = Make({2, 3, 4}),
+               table = Make({9, 4});
   ops->Matmul(Make({6, 5}), Transpose::kNo, Make({4, 5}), Transpose::kYes, x, true, s);
   ops->MatmulBias(Make({6, 5}), Make({5, 4}), w, x, s);
   ops->MatmulResidual(Make({6, 5}), Make({5, 4}), w, x, x, s);
@@ -66,7 +67,8 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   ops->Fill(qkv, 0, s);
   ops->SumOfSquares(std::array{Make({7}, DType::kF32), Make({2, 4}, DType::kF32)}, one, s);
   ops->SumOfSquares({}, one, s);  // over nothing there is no op
-  ops->AdamW(std::array{AdamWTensor{table, table, {}, table, table, 0.1}, AdamWTensor{w, w, {}, w, w}}, {}, s);
+  ops->AdamW(std::array{AdamWTensor{table, table, {}, table, table, 0.1}, AdamWTensor{w, w, {}, w, w}}, {},
+             s);
   ops->AdamW(std::array{AdamWTensor{table, table, table, table, table}}, {}, s);
   ops->AdamW({}, {}, s);
 
@@ -78,7 +80,8 @@ TEST(DryOps, RecordsEveryOpInOrder) {
     SetEpilogue(desc, epilogue);
     return desc;
   };
-  OpDesc relu = product(Epilogue::kActivation, {6, 4, 5}), relu_backward = product(Epilogue::kActivationGradient, {6, 4, 5});
+  OpDesc relu = product(Epilogue::kActivation, {6, 4, 5}),
+         relu_backward = product(Epilogue::kActivationGradient, {6, 4, 5});
   relu.activation = relu_backward.activation = Activation::kRelu;
   relu.bias = true;
   OpDesc residual = product(Epilogue::kResidual, {6, 4, 5});
@@ -86,7 +89,8 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   OpDesc geglu = Desc(OpKind::kActivationForward, {6, 2});
   geglu.bias = true;
   geglu.activation = Activation::kGeGlu;
-  OpDesc swiglu = Desc(OpKind::kActivationForward, {6, 2}), geglu_backward = Desc(OpKind::kActivationBackward, {6, 2});
+  OpDesc swiglu = Desc(OpKind::kActivationForward, {6, 2}),
+         geglu_backward = Desc(OpKind::kActivationBackward, {6, 2});
   swiglu.activation = Activation::kSwiGlu;
   geglu_backward.activation = Activation::kGeGlu;
   OpDesc master = Desc(OpKind::kAdamW, {36});
@@ -94,19 +98,21 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   EXPECT_THAT(
       log.ops(),
       testing::ElementsAre(
-          matmul, product(Epilogue::kBias, {6, 4, 5}), residual, product(Epilogue::kResidual, {6, 4, 5}), relu, product(Epilogue::kActivation, {6, 4, 5}), relu_backward,
+          matmul, product(Epilogue::kBias, {6, 4, 5}), residual, product(Epilogue::kResidual, {6, 4, 5}),
+          relu, product(Epilogue::kActivation, {6, 4, 5}), relu_backward,
           product(Epilogue::kBiasGradient, {5, 4, 6}), Desc(OpKind::kLayerNormForward, {6, 4, 0, 0}),
-          Desc(OpKind::kLayerNormBackward, {6, 4, 0, 0}), Desc(OpKind::kBiasResidual, {6, 4, 0, 0}), swiglu, geglu, geglu_backward,
-          Desc(OpKind::kRmsNormForward, {6, 4}), Desc(OpKind::kRmsNormBackward, {6, 4}), Desc(OpKind::kResidualAdd, {6, 4}),
+          Desc(OpKind::kLayerNormBackward, {6, 4, 0, 0}), Desc(OpKind::kBiasResidual, {6, 4, 0, 0}), swiglu,
+          geglu, geglu_backward, Desc(OpKind::kRmsNormForward, {6, 4}),
+          Desc(OpKind::kRmsNormBackward, {6, 4}), Desc(OpKind::kResidualAdd, {6, 4}),
           Desc(OpKind::kRope, {6, 4, 2}), Desc(OpKind::kRope, {6, 4, 2}),
           Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 2}), Desc(OpKind::kAttentionBackward, {2, 3, 2, 2, 2}),
-          Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 1}),
-          Desc(OpKind::kEmbeddingForward, {6, 4, 9, 0}), Desc(OpKind::kEmbeddingBackward, {6, 4, 9, 0}),
-          Desc(OpKind::kPositionForward, {6, 4, 0, 0}), Desc(OpKind::kPositionBackward, {6, 4, 0, 0}),
-          Desc(OpKind::kCrossEntropyMax, {6, 9, 0, 0}), Desc(OpKind::kCrossEntropySum, {6, 9, 0, 0}),
-          Desc(OpKind::kCrossEntropyLoss, {6, 0, 0, 0}), Desc(OpKind::kCrossEntropyBackward, {6, 9, 0, 0}),
-          Desc(OpKind::kFill, {72, 0, 0, 0}), Desc(OpKind::kSumOfSquares, {15, 0, 0, 0}, DType::kF32),
-          Desc(OpKind::kAdamW, {40, 0, 0, 0}), master));
+          Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 1}), Desc(OpKind::kEmbeddingForward, {6, 4, 9, 0}),
+          Desc(OpKind::kEmbeddingBackward, {6, 4, 9, 0}), Desc(OpKind::kPositionForward, {6, 4, 0, 0}),
+          Desc(OpKind::kPositionBackward, {6, 4, 0, 0}), Desc(OpKind::kCrossEntropyMax, {6, 9, 0, 0}),
+          Desc(OpKind::kCrossEntropySum, {6, 9, 0, 0}), Desc(OpKind::kCrossEntropyLoss, {6, 0, 0, 0}),
+          Desc(OpKind::kCrossEntropyBackward, {6, 9, 0, 0}), Desc(OpKind::kFill, {72, 0, 0, 0}),
+          Desc(OpKind::kSumOfSquares, {15, 0, 0, 0}, DType::kF32), Desc(OpKind::kAdamW, {40, 0, 0, 0}),
+          master));
   log.Clear();
   EXPECT_TRUE(log.ops().empty());
 }
@@ -134,10 +140,12 @@ TEST(DryOps, TakesMixedPrecision) {
   EXPECT_EQ(log.ops()[0].dtype, DType::kBF16);
   ops->MatmulBiasGradient(half({6, 3}), half({6, 4}), weight_gradient, Make({4}, DType::kF32), *stream);
   EXPECT_EQ(log.ops().back().dtype, DType::kBF16);
-  EXPECT_THROW(ops->MatmulBiasGradient(half({6, 3}), half({6, 4}), weight_gradient, half({4}), *stream), std::invalid_argument)
+  EXPECT_THROW(ops->MatmulBiasGradient(half({6, 3}), half({6, 4}), weight_gradient, half({4}), *stream),
+               std::invalid_argument)
       << "gradients of two types";
   ops->RmsNormForward(half({6, 4}), half({4}), 1e-5, half({6, 4}), statistic, *stream);
-  ops->RmsNormBackward(half({6, 4}), half({6, 4}), half({4}), statistic, half({6, 4}), true, Make({4}, DType::kF32), *stream);
+  ops->RmsNormBackward(half({6, 4}), half({6, 4}), half({4}), statistic, half({6, 4}), true,
+                       Make({4}, DType::kF32), *stream);
   ops->ActivationForward(Activation::kSwiGlu, half({6, 4}), {}, half({6, 2}), *stream);
   ops->Rope(half({2, 3, 8}), 2, 4, 1e4, false, *stream);
   ops->AttentionForward(half({2, 3, 8}), 2, 1, half({2, 3, 4}), Make({2, 2, 3}, DType::kF32),
@@ -147,8 +155,10 @@ TEST(DryOps, TakesMixedPrecision) {
   ASSERT_EQ(log.ops().size(), 9u);
   EXPECT_TRUE(log.ops().back().master_weights);
   EXPECT_EQ(log.ops().back().dtype, DType::kBF16);
-  EXPECT_THROW(ops->RmsNormForward(half({6, 4}), half({4}), 1e-5, half({6, 4}), half({6}), *stream), std::invalid_argument);
-  EXPECT_THROW(ops->AdamW(std::array{AdamWTensor{half({3, 4}), g, half({3, 4}), g, g}}, {}, *stream), std::invalid_argument)
+  EXPECT_THROW(ops->RmsNormForward(half({6, 4}), half({4}), 1e-5, half({6, 4}), half({6}), *stream),
+               std::invalid_argument);
+  EXPECT_THROW(ops->AdamW(std::array{AdamWTensor{half({3, 4}), g, half({3, 4}), g, g}}, {}, *stream),
+               std::invalid_argument)
       << "a master copy in the compute type";
   EXPECT_THROW(ops->LayerNormForward(half({6, 4}), half({4}), half({4}), 1e-5, half({6, 4}), half({6}),
                                      half({6}), *stream),

@@ -31,13 +31,16 @@ TEST_F(CpuTypes, RefusesMixedTypes) {
   const Tensor narrow = dev_.New({2, 2}), wide = dev_.New({2, 2}, DType::kF64);
   EXPECT_THROW(dev_.ops->Matmul(narrow, Transpose::kNo, narrow, Transpose::kNo, wide, false, *dev_.stream),
                std::invalid_argument);
-  EXPECT_THROW(dev_.ops->MatmulBiasGradient(narrow, narrow, wide, dev_.New({2}, DType::kF64), *dev_.stream), std::invalid_argument);
-  EXPECT_THROW(dev_.ops->AdamW(std::array{AdamWTensor{narrow, wide, {}, narrow, narrow}}, {}, *dev_.stream), std::invalid_argument);
+  EXPECT_THROW(dev_.ops->MatmulBiasGradient(narrow, narrow, wide, dev_.New({2}, DType::kF64), *dev_.stream),
+               std::invalid_argument);
+  EXPECT_THROW(dev_.ops->AdamW(std::array{AdamWTensor{narrow, wide, {}, narrow, narrow}}, {}, *dev_.stream),
+               std::invalid_argument);
 }
 
 TEST_F(CpuTypes, RefusesAMasterCopy) {
   const Tensor t = dev_.New({2, 2});
-  EXPECT_THROW(dev_.ops->AdamW(std::array{AdamWTensor{t, t, dev_.New({2, 2}), t, t}}, {}, *dev_.stream), std::invalid_argument);
+  EXPECT_THROW(dev_.ops->AdamW(std::array{AdamWTensor{t, t, dev_.New({2, 2}), t, t}}, {}, *dev_.stream),
+               std::invalid_argument);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The virtual clock without communication: ops follow each other on the stream, and the host moves when it synchronises.
+// The virtual clock without communication: ops follow each other on the stream, and the host moves when it
+// synchronises.
 #include "kernels/paced/paced_device.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,6 @@
-// Training on the GPU engine, whole: the real trainer processes with the GPU module on the emulated CUDA (tests/support/emulated_gpu), one rank
-// or several that share the "GPU" and talk through host memory. What no emulator shows, ./dev gpu does.
+// Training on the GPU engine, whole: the real trainer processes with the GPU module on the emulated CUDA
+// (tests/support/emulated_gpu), one rank or several that share the "GPU" and talk through host memory. What
+// no emulator shows, ./dev gpu does.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +35,8 @@ class EmulatedGpu : public ::testing::Test {
   }
 };
 
-// Small, with heads that the tensor cores' path of attention takes and others that it does not, and a vocabulary that needs padding.
+// Small, with heads that the tensor cores' path of attention takes and others that it does not, and a
+// vocabulary that needs padding.
 TrainConfig Gpt2(const char* precision) {
   TrainConfig c = testing::SmallConfig();
   c.model.hidden = 64;
@@ -65,7 +67,9 @@ void ExpectLosses(const JobResult& job, const std::vector<StepResult>& want, dou
     EXPECT_EQ(result.peak_memory_bytes(), result.planned_memory_bytes().total());
     for (std::size_t s = 0; s < want.size(); ++s) {
       EXPECT_NEAR(result.losses(static_cast<int>(s)), want[s].loss, tolerance * want[s].loss) << "step " << s;
-      EXPECT_NEAR(result.grad_norms(static_cast<int>(s)), want[s].grad_norm, 5 * tolerance * want[s].grad_norm) << "step " << s;
+      EXPECT_NEAR(result.grad_norms(static_cast<int>(s)), want[s].grad_norm,
+                  5 * tolerance * want[s].grad_norm)
+          << "step " << s;
     }
   }
 }
@@ -87,7 +91,8 @@ TEST_F(EmulatedGpu, MakesTheStepsOfTheCpuInF32) {
   for (TrainConfig c : {Gpt2("fp32"), Llama("fp32")}) {
     const testing::JobOutcome cpu = testing::RunAsThreads(c);
     for (const ParallelPlan& plan : Plans()) {
-      SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp << " vpp=" << plan.virtual_stages);
+      SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp
+                                        << " vpp=" << plan.virtual_stages);
       c.plan = plan;
       ExpectLosses(RunProcesses(c, "cuda"), cpu.steps, 1e-4);
     }
@@ -98,7 +103,8 @@ TEST_F(EmulatedGpu, MakesNearlyTheStepsOfTheCpuInBf16) {
   for (const auto& make : {Gpt2, Llama}) {
     const testing::JobOutcome cpu = testing::RunAsThreads(make("fp32"));
     TrainConfig c = make("bf16");
-    for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{.tp = 2, .pp = 2}, ParallelPlan{.dp = 2, .recompute = Recompute::kFull}}) {
+    for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{.tp = 2, .pp = 2},
+                                     ParallelPlan{.dp = 2, .recompute = Recompute::kFull}}) {
       SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
       c.plan = plan;
       ExpectLosses(RunProcesses(c, "cuda"), cpu.steps, 2e-2);
@@ -119,8 +125,8 @@ TEST_F(EmulatedGpu, TakesTheBytesThatWerePlanned) {
   }
 }
 
-// Times of the stream's own clock, and what the libraries' workspaces and the context take: more than what products alone need, and nothing of
-// the scratch tensors that ops are timed on.
+// Times of the stream's own clock, and what the libraries' workspaces and the context take: more than what
+// products alone need, and nothing of the scratch tensors that ops are timed on.
 TEST_F(EmulatedGpu, CalibratesWithTheDevicesOverhead) {
   v1::RunSpec job;
   job.set_device("cuda");
@@ -145,7 +151,8 @@ TEST_F(EmulatedGpu, TimesEveryOpOfAStep) {
       v1::RunSpec job;
       job.set_device("cuda");
       job.mutable_calibrate();
-      for (const OpTime& time : PlanOpTimes(c.model, c.workload, c.plan, NominalTimes())) *job.mutable_calibrate()->add_ops() = ToProto(time.op);
+      for (const OpTime& time : PlanOpTimes(c.model, c.workload, c.plan, NominalTimes()))
+        *job.mutable_calibrate()->add_ops() = ToProto(time.op);
       const JobResult result = RunProcesses(job, 1);
       ASSERT_EQ(result.outcome, JobOutcome::kDone) << result.message;
       const v1::CalibrateResult& calibration = result.ranks[0].last.calibrate_result();
@@ -156,11 +163,14 @@ TEST_F(EmulatedGpu, TimesEveryOpOfAStep) {
   }
 }
 
-// The file of a run on GPUs is that of one on the CPU, each tensor within the losses' tolerance of its largest element.
+// The file of a run on GPUs is that of one on the CPU, each tensor within the losses' tolerance of its
+// largest element.
 TEST_F(EmulatedGpu, SavesTheWeightsOfTheCpu) {
-  const std::string cpu_path = ::testing::TempDir() + "emulated_gpu_test_cpu.safetensors", gpu_path = ::testing::TempDir() + "emulated_gpu_test_gpu.safetensors";
+  const std::string cpu_path = ::testing::TempDir() + "emulated_gpu_test_cpu.safetensors",
+                    gpu_path = ::testing::TempDir() + "emulated_gpu_test_gpu.safetensors";
   for (TrainConfig c : {Gpt2("fp32"), Llama("fp32")}) {
-    c.adamw.eps = 1e-3;  // the bias of the keys has no gradient but rounding, which a small eps would make an update of
+    // the bias of the keys has no gradient but rounding, which a small eps would make an update of
+    c.adamw.eps = 1e-3;
     c.save_path = cpu_path;
     const JobResult cpu = RunProcesses(c, "cpu");
     ASSERT_EQ(cpu.outcome, JobOutcome::kDone) << cpu.message;
@@ -176,12 +186,14 @@ TEST_F(EmulatedGpu, SavesTheWeightsOfTheCpu) {
       for (const auto& [name, tensor] : want.tensors()) {
         SCOPED_TRACE(name);
         ASSERT_EQ(got.tensors().at(name).shape, tensor.shape);
-        std::vector<double> wanted(static_cast<std::size_t>(tensor.end - tensor.begin) / sizeof(float)), values(wanted.size());
+        std::vector<double> wanted(static_cast<std::size_t>(tensor.end - tensor.begin) / sizeof(float)),
+            values(wanted.size());
         want.Read(name, 0, wanted);
         got.Read(name, 0, values);
         double largest = 0;
         for (const double w : wanted) largest = std::max(largest, std::abs(w));
-        for (std::size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(values[i], wanted[i], 1e-4 * largest) << "element " << i;
+        for (std::size_t i = 0; i < values.size(); ++i)
+          ASSERT_NEAR(values[i], wanted[i], 1e-4 * largest) << "element " << i;
       }
     }
   }
@@ -189,7 +201,8 @@ TEST_F(EmulatedGpu, SavesTheWeightsOfTheCpu) {
   fs::remove(gpu_path);
 }
 
-// What is not as one would expect is on the ranks' log, once for ranks of the same shapes; what is as expected is not.
+// What is not as one would expect is on the ranks' log, once for ranks of the same shapes; what is as
+// expected is not.
 TEST_F(EmulatedGpu, SaysWhatItHasChosen) {
   setenv("AUTOCFG_MATMUL", "heuristic", 1);
   TrainConfig c = Gpt2("bf16");
@@ -197,7 +210,8 @@ TEST_F(EmulatedGpu, SaysWhatItHasChosen) {
   const JobResult untimed = RunProcesses(c, "cuda");
   unsetenv("AUTOCFG_MATMUL");
   ASSERT_EQ(untimed.outcome, JobOutcome::kDone) << untimed.message;
-  EXPECT_THAT(untimed.ranks[0].log_tail, HasSubstr("own kernels, tensor cores (cuDNN refuses: the emulator has no cuDNN)"));
+  EXPECT_THAT(untimed.ranks[0].log_tail,
+              HasSubstr("own kernels, tensor cores (cuDNN refuses: the emulator has no cuDNN)"));
   EXPECT_THAT(untimed.ranks[0].log_tail, HasSubstr("algorithms, not timed: AUTOCFG_MATMUL=heuristic"));
   EXPECT_THAT(untimed.ranks[0].log_tail, HasSubstr("2 ranks talk by UCX"));
   EXPECT_EQ(untimed.ranks[1].log_tail, "");

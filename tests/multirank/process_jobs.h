@@ -60,7 +60,8 @@ inline JobResult RunProcesses(const v1::RunSpec& job, int ranks, const LaunchHoo
   return ProcessLauncher(BuildPath("bin/autocfg-trainer")).Run(request, hooks);
 }
 
-inline JobResult RunProcesses(const TrainConfig& c, const char* device = "cpu", const LaunchHooks& hooks = {}) {
+inline JobResult RunProcesses(const TrainConfig& c, const char* device = "cpu",
+                              const LaunchHooks& hooks = {}) {
   v1::RunSpec job;
   job.set_device(device);
   *job.mutable_train() = SpecOf(c);

@@ -84,7 +84,8 @@ TEST_F(Processes, CountBytesOnTheDryDevice) {
   }
 }
 
-// Many more ranks than cores, whose step takes modelled time: attention alone, a forward 1 s a layer, a backward 2 s.
+// Many more ranks than cores, whose step takes modelled time: attention alone, a forward 1 s a layer, a
+// backward 2 s.
 TEST_F(Processes, TakeModelledTimeOnThePacedDevice) {
   TrainConfig c = testing::SmallConfig();
   c.plan = {.tp = 2, .pp = 4, .dp = 2, .schedule = Schedule::kGPipe};
@@ -96,14 +97,16 @@ TEST_F(Processes, TakeModelledTimeOnThePacedDevice) {
       return op.kind == OpKind::kAttentionForward ? 1 : op.kind == OpKind::kAttentionBackward ? 2 : 0;
     }
   };
-  for (const OpTime& time : PlanOpTimes(c.model, c.workload, c.plan, EqualLayers())) c.op_times.emplace(time.op, time.seconds);
+  for (const OpTime& time : PlanOpTimes(c.model, c.workload, c.plan, EqualLayers()))
+    c.op_times.emplace(time.op, time.seconds);
   const JobResult job = RunProcesses(c, "paced");
   ASSERT_EQ(job.outcome, JobOutcome::kDone) << job.message;
   const double microbatches = 4, layers = 1;  // of a rank
   for (const RankOutcome& rank : job.ranks) {
     const v1::TrainResult& result = rank.last.train_result();
     ASSERT_EQ(result.step_time_s_size(), 2);
-    for (const double step_s : result.step_time_s()) EXPECT_DOUBLE_EQ(step_s, 3 * layers * (microbatches + 4 - 1));
+    for (const double step_s : result.step_time_s())
+      EXPECT_DOUBLE_EQ(step_s, 3 * layers * (microbatches + 4 - 1));
     EXPECT_GT(result.trace_size(), 2 * microbatches);
     EXPECT_EQ(result.losses_size(), 0);
   }

@@ -305,7 +305,9 @@ TEST_F(CoordinatorTest, ALostCalibrationPausesTheStudyAndResumingMeasuresItAnew)
       EXPECT_TRUE(lease.job().has_calibrate());
     }
     restart(boot + 3);
-    const auto paused = [](const v1::StudyEvent& event) { return event.study().state() == v1::STUDY_STATE_PAUSED; };
+    const auto paused = [](const v1::StudyEvent& event) {
+      return event.study().state() == v1::STUDY_STATE_PAUSED;
+    };
     const Stream stream = Watch(study.name(), 0, paused);
     ASSERT_FALSE(stream.events.empty());
     EXPECT_EQ(stream.events.back().study().state(), v1::STUDY_STATE_PAUSED);
@@ -565,7 +567,11 @@ TEST_F(CoordinatorTest, HealthAndReflectionAnswer) {
   void* tag = nullptr;
   bool ok = false;
   // Of the server, and of each service: field 1, a string.
-  for (const std::string service : {"", "\x0a\x17" "autocfg.v1.StudyService", "\x0a\x18" "autocfg.v1.WorkerService"}) {
+  for (const std::string service : {"",
+                                    "\x0a\x17"
+                                    "autocfg.v1.StudyService",
+                                    "\x0a\x18"
+                                    "autocfg.v1.WorkerService"}) {
     grpc::ClientContext context;
     const grpc::Slice bytes(service);
     const grpc::ByteBuffer check(&bytes, 1);
@@ -575,7 +581,8 @@ TEST_F(CoordinatorTest, HealthAndReflectionAnswer) {
     ASSERT_TRUE(queue.Next(&tag, &ok));
     EXPECT_TRUE(status.ok()) << service << ": " << status.error_message();
     ASSERT_TRUE(response.DumpToSingleSlice(&slice).ok());
-    EXPECT_EQ(std::string(reinterpret_cast<const char*>(slice.begin()), slice.size()), "\x08\x01") << service;  // SERVING
+    // SERVING
+    EXPECT_EQ(std::string(reinterpret_cast<const char*>(slice.begin()), slice.size()), "\x08\x01") << service;
   }
 
   grpc::ClientContext stream_context;

@@ -54,7 +54,8 @@ TEST_F(DescribedCluster, GpusAreMeasuredBySlicesOnGpusLikeThem) {
   EXPECT_TRUE(NeedsCalibration(*problem));
   EXPECT_EQ(problem->options.measurable_ranks, 1);
   EXPECT_EQ(Name(problem->workload.precision), "bf16");
-  EXPECT_EQ(SpecFingerprint(ToProto(*problem)), SpecFingerprint(ToProto(*ParseSearchSpec(ToProto(*problem))))) << "the normal form";
+  EXPECT_EQ(SpecFingerprint(ToProto(*problem)), SpecFingerprint(ToProto(*ParseSearchSpec(ToProto(*problem)))))
+      << "the normal form";
   spec.set_machine_ranks(0);
   EXPECT_EQ(ParseSearchSpec(spec)->options.measurable_ranks, 4);
   EXPECT_NE(SpecFingerprint(ToProto(*problem)), SpecFingerprint(ToProto(*ParseSearchSpec(spec))));
@@ -69,7 +70,8 @@ TEST_F(DescribedCluster, LocalOnGpusIsMeasuredOnThem) {
   EXPECT_EQ(EvidenceOf(*problem), Evidence::kTrials);
   EXPECT_EQ(Name(problem->workload.precision), "bf16");
   spec.set_device("cpu");
-  EXPECT_THAT(std::string(ParseSearchSpec(spec).status().message()), HasSubstr("spec.cluster: its devices are GPUs"));
+  EXPECT_THAT(std::string(ParseSearchSpec(spec).status().message()),
+              HasSubstr("spec.cluster: its devices are GPUs"));
 }
 
 TEST_F(DescribedCluster, APredictedStudyEndsWithoutAnyWorker) {
@@ -89,7 +91,8 @@ TEST_F(DescribedCluster, APredictedStudyEndsWithoutAnyWorker) {
   EXPECT_EQ(answer.counts().enumerated(),
             answer.counts().illegal() + answer.counts().out_of_memory() + answer.counts().predicted());
   for (const v1::Candidate& other : answer.runners_up()) {
-    EXPECT_GE(other.predicted().step_time_s() * (1 + 1e-9), answer.best().predicted().step_time_s()) << other.plan_text();
+    EXPECT_GE(other.predicted().step_time_s() * (1 + 1e-9), answer.best().predicted().step_time_s())
+        << other.plan_text();
   }
 }
 
@@ -151,7 +154,8 @@ TEST_F(DescribedCluster, PlansLargerThanAMachineAreMeasuredBySlices) {
   EXPECT_EQ(answer.provenance(), "predicted");
   EXPECT_GT(answer.counts().measured(), 0);
   const auto shown = [](const v1::Candidate& candidate) { return candidate.has_measured(); };
-  EXPECT_TRUE(shown(answer.best()) || std::any_of(answer.runners_up().begin(), answer.runners_up().end(), shown));
+  EXPECT_TRUE(shown(answer.best()) ||
+              std::any_of(answer.runners_up().begin(), answer.runners_up().end(), shown));
   for (const v1::Candidate& candidate : answer.runners_up()) {
     EXPECT_EQ(candidate.measured().slice(), candidate.has_measured()) << candidate.plan_text();
   }

@@ -106,8 +106,8 @@ class FakeWorker {
   }
   static double StepSeconds(const v1::ParallelPlan& plan) {
     return 0.01 + 0.002 * static_cast<double>(plan.tp()) + 0.003 * static_cast<double>(plan.pp()) +
-           0.0005 * static_cast<double>(plan.micro_batch()) + (plan.recompute().starts_with("full") ? 0.004 : 0) +
-           (plan.schedule() == "gpipe" ? 0.0007 : 0);
+           0.0005 * static_cast<double>(plan.micro_batch()) +
+           (plan.recompute().starts_with("full") ? 0.004 : 0) + (plan.schedule() == "gpipe" ? 0.0007 : 0);
   }
 
  private:
@@ -166,7 +166,8 @@ class FakeWorker {
       grpc::ClientContext report_context;
       const grpc::Status taken = stub_->ReportTrial(&report_context, report, &response);
       if (taken.ok()) ++jobs_done_;
-      if (taken.error_code() == grpc::StatusCode::INVALID_ARGUMENT) GiveUp(std::move(report), taken.error_message());
+      if (taken.error_code() == grpc::StatusCode::INVALID_ARGUMENT)
+        GiveUp(std::move(report), taken.error_message());
     }
   }
 

@@ -1,4 +1,5 @@
-// What the coordinator's log says: one line for what an operator wants to know, none for what happens all the time.
+// What the coordinator's log says: one line for what an operator wants to know, none for what happens all the
+// time.
 #include <memory>
 #include <mutex>
 #include <string>
@@ -27,7 +28,9 @@ class LinesSink final : public spdlog::sinks::base_sink<std::mutex> {
   }
 
  private:
-  void sink_it_(const spdlog::details::log_msg& message) override { lines_.emplace_back(message.payload.data(), message.payload.size()); }
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    lines_.emplace_back(message.payload.data(), message.payload.size());
+  }
   void flush_() override {}
   std::vector<std::string> lines_;
 };

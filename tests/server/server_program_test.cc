@@ -95,7 +95,8 @@ class ServerProgram : public testing::Test {
     EXPECT_EQ(program.Wait(), 2) << line;
   }
   static grpc::Status List(const std::string& address) {
-    const auto stub = v1::StudyService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    const auto stub =
+        v1::StudyService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
     v1::ListStudiesResponse response;
@@ -144,7 +145,7 @@ TEST_F(ServerProgram, WhatItCannotStartWithIsOneLineAndExit2) {
 TEST_F(ServerProgram, WhatIsInUseIsSaid) {
   Program first(With("127.0.0.1:0"));
   const std::string address = first.Address();
-  ExpectRefused(With("127.0.0.1:0"), "autocfg.db");             // the database
+  ExpectRefused(With("127.0.0.1:0"), "autocfg.db");  // the database
   ExpectRefused(With(address, "other.db"), "Address already in use");
   Program second(With("unix:" + dir_.File("s"), "second.db"));
   const std::string socket = second.Address();

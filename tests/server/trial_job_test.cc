@@ -78,7 +78,8 @@ TEST(TrialJob, GpusAreGivenMinutesToStart) {
   ParallelPlan plan;
   plan.dp = 2;
   EXPECT_GE(TrialJob(problem, Request(plan, 0.001))->time_limit_s(), 180);
-  EXPECT_GT(TrialJob(problem, Request(plan, 10))->time_limit_s(), TrialJob(Problem(), Request(plan, 10))->time_limit_s());
+  EXPECT_GT(TrialJob(problem, Request(plan, 10))->time_limit_s(),
+            TrialJob(Problem(), Request(plan, 10))->time_limit_s());
   EXPECT_GE(CalibrationJob(problem, {}).time_limit_s(), 360);
 }
 

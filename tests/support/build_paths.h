@@ -1,5 +1,6 @@
-// Where the tests find what is built and what lies in the source tree. One file knows, and not every test's command
-// line: so the compilations of two checkouts are the same, and a compiler cache serves both. Thread-safe.
+// Where the tests find what is built and what lies in the source tree. One file knows, and not every test's
+// command line: so the compilations of two checkouts are the same, and a compiler cache serves both.
+// Thread-safe.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
-// Runs tests that keep their tensors in host memory on a world of a device that the host cannot reach: every tensor is copied there, on the device's stream,
-// and back once its operation is complete. One rank, one thread.
+// Runs tests that keep their tensors in host memory on a world of a device that the host cannot reach: every
+// tensor is copied there, on the device's stream, and back once its operation is complete. One rank, one
+// thread.
 #pragma once
 
 #include <exception>
@@ -15,7 +16,8 @@ namespace autocfg {
 
 class FacadeWork final : public Work {
  public:
-  FacadeWork(Device& device, Stream& stream, const Tensor& host, const std::function<std::unique_ptr<Work>(const Tensor&)>& start)
+  FacadeWork(Device& device, Stream& stream, const Tensor& host,
+             const std::function<std::unique_ptr<Work>(const Tensor&)>& start)
       : device_(device), stream_(stream), host_(host), remote_(host) {
     if (host.Bytes() > 0) {
       remote_.data = device.Allocate(host.Bytes());
@@ -36,7 +38,8 @@ class FacadeWork final : public Work {
   void Wait() override {
     if (complete_) return;
     work_->Wait();
-    if (remote_.data != nullptr && host_.Bytes() > 0) device_.CopyToHost(host_.data, remote_.data, host_.Bytes(), stream_);
+    if (remote_.data != nullptr && host_.Bytes() > 0)
+      device_.CopyToHost(host_.data, remote_.data, host_.Bytes(), stream_);
     stream_.Synchronize();
     complete_ = true;
   }
@@ -60,7 +63,8 @@ class FacadeWork final : public Work {
 
 class FacadeCommunicator final : public Communicator {
  public:
-  FacadeCommunicator(Device& device, Stream& stream, std::unique_ptr<Communicator> inner, void* staging, std::int64_t bytes)
+  FacadeCommunicator(Device& device, Stream& stream, std::unique_ptr<Communicator> inner, void* staging,
+                     std::int64_t bytes)
       : device_(device), stream_(stream), inner_(std::move(inner)), staging_(staging), bytes_(bytes) {}
   ~FacadeCommunicator() override {
     inner_.reset();
@@ -81,7 +85,8 @@ class FacadeCommunicator final : public Communicator {
   void Barrier() override { inner_->Barrier(); }
 
  private:
-  std::unique_ptr<Work> Start(const Tensor& tensor, const std::function<std::unique_ptr<Work>(const Tensor&)>& start) {
+  std::unique_ptr<Work> Start(const Tensor& tensor,
+                              const std::function<std::unique_ptr<Work>(const Tensor&)>& start) {
     return std::make_unique<FacadeWork>(device_, stream_, tensor, start);
   }
 
@@ -98,7 +103,8 @@ class FacadeWorld final : public CommWorld {
   FacadeWorld(std::unique_ptr<Device> device, std::unique_ptr<CommWorld> inner)
       : device_(std::move(device)), stream_(device_->CreateStream()), inner_(std::move(inner)) {}
 
-  std::unique_ptr<Communicator> CreateGroup(CommGroup name, const std::vector<std::int64_t>& ranks, const Tensor& staging) override {
+  std::unique_ptr<Communicator> CreateGroup(CommGroup name, const std::vector<std::int64_t>& ranks,
+                                            const Tensor& staging) override {
     Tensor remote = staging;
     const bool present = staging.data != nullptr && staging.Bytes() > 0;
     if (present) remote.data = device_->Allocate(staging.Bytes());

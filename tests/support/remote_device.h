@@ -1,6 +1,7 @@
-// A device whose memory the host cannot reach, and whose streams are as late as a GPU's may be, on host memory and the CPU's ops: what a
-// program must not do on a GPU ends it here. Addresses of tensors lie in pages that nobody may read; the data are elsewhere, and only
-// copies and ops know where. What is issued on a stream runs when a host waits for something. One rank, one thread.
+// A device whose memory the host cannot reach, and whose streams are as late as a GPU's may be, on host
+// memory and the CPU's ops: what a program must not do on a GPU ends it here. Addresses of tensors lie in
+// pages that nobody may read; the data are elsewhere, and only copies and ops know where. What is issued on a
+// stream runs when a host waits for something. One rank, one thread.
 #pragma once
 
 #include <sys/mman.h>
@@ -73,7 +74,8 @@ class RemoteEngine {
 
 class RemoteStream final : public Stream {
  public:
-  explicit RemoteStream(std::shared_ptr<RemoteEngine> engine) : engine_(std::move(engine)), queue_(engine_->AddQueue()) {}
+  explicit RemoteStream(std::shared_ptr<RemoteEngine> engine)
+      : engine_(std::move(engine)), queue_(engine_->AddQueue()) {}
 
   void Synchronize() override {
     ++engine_->host_waits;
@@ -106,7 +108,8 @@ class RemoteDevice final : public Device {
 
   void* Allocate(std::int64_t bytes) override {
     void* real = cpu_->Allocate(bytes);
-    void* address = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* address = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_NONE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (address == MAP_FAILED) throw DeviceError("remote: no addresses are left");
     blocks_[static_cast<char*>(address)] = {static_cast<char*>(real), bytes};
     return address;
@@ -130,10 +133,14 @@ class RemoteDevice final : public Device {
     });
   }
   void CopyToHost(void* host, const void* device, std::int64_t bytes, Stream& stream) override {
-    RemoteStream::Of(stream).Push([host, from = Real(device, bytes), bytes] { std::memcpy(host, from, static_cast<std::size_t>(bytes)); });
+    RemoteStream::Of(stream).Push([host, from = Real(device, bytes), bytes] {
+      std::memcpy(host, from, static_cast<std::size_t>(bytes));
+    });
   }
 
-  std::int64_t OverheadBytes(std::int64_t arena_bytes) const override { return cpu_->OverheadBytes(arena_bytes); }
+  std::int64_t OverheadBytes(std::int64_t arena_bytes) const override {
+    return cpu_->OverheadBytes(arena_bytes);
+  }
 
   // Where the data of an address are. Throws for addresses that are not this device's.
   void* Real(const void* address, std::int64_t bytes) const {
@@ -169,42 +176,54 @@ class RemoteOps final : public Ops {
  public:
   explicit RemoteOps(RemoteDevice& device) : device_(device) {}
 
-  void Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c, bool accumulate, Stream& s) override {
+  void Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c, bool accumulate,
+              Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->Matmul(R(a), ta, R(b), tb, R(c), accumulate, h); });
   }
   void MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c, Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->MatmulBias(R(a), R(b), R(bias), R(c), h); });
   }
-  void MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& pre, const Tensor& y,
-                        Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->MatmulActivation(activation, R(a), R(b), R(bias), R(pre), R(y), h); });
+  void MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias,
+                        const Tensor& pre, const Tensor& y, Stream& s) override {
+    Issue(s,
+          [=, this](Stream& h) { cpu_->MatmulActivation(activation, R(a), R(b), R(bias), R(pre), R(y), h); });
   }
-  void MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b, const Tensor& pre, const Tensor& dpre,
-                                Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->MatmulActivationBackward(activation, R(dy), R(b), R(pre), R(dpre), h); });
+  void MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b, const Tensor& pre,
+                                const Tensor& dpre, Stream& s) override {
+    Issue(s, [=, this](Stream& h) {
+      cpu_->MatmulActivationBackward(activation, R(dy), R(b), R(pre), R(dpre), h);
+    });
   }
-  void MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual, const Tensor& c, Stream& s) override {
+  void MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& residual,
+                      const Tensor& c, Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->MatmulResidual(R(a), R(b), R(bias), R(residual), R(c), h); });
   }
-  void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias, Stream& s) override {
+  void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
+                          Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->MatmulBiasGradient(R(x), R(dy), R(dw), R(dbias), h); });
   }
-  void LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps, const Tensor& y, const Tensor& mean,
-                        const Tensor& rstd, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->LayerNormForward(R(x), R(gamma), R(beta), eps, R(y), R(mean), R(rstd), h); });
+  void LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps, const Tensor& y,
+                        const Tensor& mean, const Tensor& rstd, Stream& s) override {
+    Issue(s, [=, this](Stream& h) {
+      cpu_->LayerNormForward(R(x), R(gamma), R(beta), eps, R(y), R(mean), R(rstd), h);
+    });
   }
-  void LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean, const Tensor& rstd, const Tensor& dx,
-                         bool add, const Tensor& dgamma, const Tensor& dbeta, Stream& s) override {
+  void LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
+                         const Tensor& rstd, const Tensor& dx, bool add, const Tensor& dgamma,
+                         const Tensor& dbeta, Stream& s) override {
     Issue(s, [=, this](Stream& h) {
       cpu_->LayerNormBackward(R(dy), R(x), R(gamma), R(mean), R(rstd), R(dx), add, R(dgamma), R(dbeta), h);
     });
   }
-  void RmsNormForward(const Tensor& x, const Tensor& gamma, double eps, const Tensor& y, const Tensor& rstd, Stream& s) override {
+  void RmsNormForward(const Tensor& x, const Tensor& gamma, double eps, const Tensor& y, const Tensor& rstd,
+                      Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->RmsNormForward(R(x), R(gamma), eps, R(y), R(rstd), h); });
   }
-  void RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd, const Tensor& dx, bool add,
-                       const Tensor& dgamma, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->RmsNormBackward(R(dy), R(x), R(gamma), R(rstd), R(dx), add, R(dgamma), h); });
+  void RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd,
+                       const Tensor& dx, bool add, const Tensor& dgamma, Stream& s) override {
+    Issue(s, [=, this](Stream& h) {
+      cpu_->RmsNormBackward(R(dy), R(x), R(gamma), R(rstd), R(dx), add, R(dgamma), h);
+    });
   }
   void BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual, Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->BiasResidual(R(y), R(bias), R(residual), h); });
@@ -212,30 +231,39 @@ class RemoteOps final : public Ops {
   void ResidualAdd(const Tensor& y, const Tensor& residual, Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->ResidualAdd(R(y), R(residual), h); });
   }
-  void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y, Stream& s) override {
+  void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y,
+                         Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->ActivationForward(activation, R(x), R(bias), R(y), h); });
   }
-  void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx, Stream& s) override {
+  void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx,
+                          Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->ActivationBackward(activation, R(x), R(dy), R(dx), h); });
   }
-  void Rope(const Tensor& qkv, std::int64_t heads, std::int64_t head_dim, double theta, bool inverse, Stream& s) override {
+  void Rope(const Tensor& qkv, std::int64_t heads, std::int64_t head_dim, double theta, bool inverse,
+            Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->Rope(R(qkv), heads, head_dim, theta, inverse, h); });
   }
-  void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
-                        const Tensor& workspace, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->AttentionForward(R(qkv), heads, kv_heads, R(out), R(lse), R(workspace), h); });
+  void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
+                        const Tensor& lse, const Tensor& workspace, Stream& s) override {
+    Issue(s, [=, this](Stream& h) {
+      cpu_->AttentionForward(R(qkv), heads, kv_heads, R(out), R(lse), R(workspace), h);
+    });
   }
-  void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out, const Tensor& lse,
-                         const Tensor& dout, const Tensor& dqkv, const Tensor& workspace, Stream& s) override {
+  void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
+                         const Tensor& lse, const Tensor& dout, const Tensor& dqkv, const Tensor& workspace,
+                         Stream& s) override {
     Issue(s, [=, this](Stream& h) {
       cpu_->AttentionBackward(R(qkv), heads, kv_heads, R(out), R(lse), R(dout), R(dqkv), R(workspace), h);
     });
   }
-  void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t vocab_start, const Tensor& out, Stream& s) override {
+  void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t vocab_start,
+                        const Tensor& out, Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->EmbeddingForward(R(tokens), R(table), vocab_start, R(out), h); });
   }
-  void EmbeddingBackward(const Tensor& tokens, const Tensor& dout, std::int64_t vocab_start, const Tensor& dtable, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->EmbeddingBackward(R(tokens), R(dout), vocab_start, R(dtable), h); });
+  void EmbeddingBackward(const Tensor& tokens, const Tensor& dout, std::int64_t vocab_start,
+                         const Tensor& dtable, Stream& s) override {
+    Issue(s,
+          [=, this](Stream& h) { cpu_->EmbeddingBackward(R(tokens), R(dout), vocab_start, R(dtable), h); });
   }
   void PositionForward(const Tensor& y, const Tensor& table, Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->PositionForward(R(y), R(table), h); });
@@ -246,16 +274,20 @@ class RemoteOps final : public Ops {
   void CrossEntropyMax(const Tensor& logits, std::int64_t valid, const Tensor& max, Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->CrossEntropyMax(R(logits), valid, R(max), h); });
   }
-  void CrossEntropySum(const Tensor& logits, std::int64_t valid, const Tensor& max, const Tensor& targets, std::int64_t vocab_start,
-                       const Tensor& sums, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->CrossEntropySum(R(logits), valid, R(max), R(targets), vocab_start, R(sums), h); });
+  void CrossEntropySum(const Tensor& logits, std::int64_t valid, const Tensor& max, const Tensor& targets,
+                       std::int64_t vocab_start, const Tensor& sums, Stream& s) override {
+    Issue(s, [=, this](Stream& h) {
+      cpu_->CrossEntropySum(R(logits), valid, R(max), R(targets), vocab_start, R(sums), h);
+    });
   }
   void CrossEntropyLoss(const Tensor& sums, const Tensor& loss, Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->CrossEntropyLoss(R(sums), R(loss), h); });
   }
-  void CrossEntropyBackward(const Tensor& logits, const Tensor& sums, const Tensor& targets, std::int64_t vocab_start, double scale,
-                            Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->CrossEntropyBackward(R(logits), R(sums), R(targets), vocab_start, scale, h); });
+  void CrossEntropyBackward(const Tensor& logits, const Tensor& sums, const Tensor& targets,
+                            std::int64_t vocab_start, double scale, Stream& s) override {
+    Issue(s, [=, this](Stream& h) {
+      cpu_->CrossEntropyBackward(R(logits), R(sums), R(targets), vocab_start, scale, h);
+    });
   }
   void Fill(const Tensor& y, double value, Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->Fill(R(y), value, h); });
@@ -267,7 +299,8 @@ class RemoteOps final : public Ops {
   }
   void AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params, Stream& s) override {
     std::vector<AdamWTensor> real;
-    for (const AdamWTensor& t : tensors) real.push_back({R(t.param), R(t.grad), R(t.master), R(t.m), R(t.v), t.weight_decay});
+    for (const AdamWTensor& t : tensors)
+      real.push_back({R(t.param), R(t.grad), R(t.master), R(t.m), R(t.v), t.weight_decay});
     AdamWParams real_params = params;
     real_params.squared_norm = R(params.squared_norm);
     Issue(s, [this, real = std::move(real), real_params](Stream& h) { cpu_->AdamW(real, real_params, h); });

@@ -1,6 +1,6 @@
-// The streams of the remote device as a StreamDriver whose links are memory that the ranks share, being threads of one process. As late and
-// as strict as a library may be: nothing is buffered, a transfer ends when all its ranks have come to it, and a link is busy for a
-// while after every call. One rank, one thread.
+// The streams of the remote device as a StreamDriver whose links are memory that the ranks share, being
+// threads of one process. As late and as strict as a library may be: nothing is buffered, a transfer ends
+// when all its ranks have come to it, and a link is busy for a while after every call. One rank, one thread.
 #pragma once
 
 #include <atomic>
@@ -48,7 +48,8 @@ class RemoteMeeting {
   bool Send(int from, int to, std::uint64_t message, const void* data, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     Slot& slot = messages_[{from, to, message}];
-    if (!slot.offered) slot = {true, false, {static_cast<const char*>(data), static_cast<const char*>(data) + bytes}};
+    if (!slot.offered)
+      slot = {true, false, {static_cast<const char*>(data), static_cast<const char*>(data) + bytes}};
     if (!slot.taken) return false;
     messages_.erase({from, to, message});
     return true;
@@ -75,9 +76,10 @@ class RemoteMeeting {
       own.assign(static_cast<const char*>(data), static_cast<const char*>(data) + bytes);
       if (++sum.came == size_) {
         for (int r = 1; r < size_; ++r) {
-          if (sum.parts[static_cast<std::size_t>(r)].size() != bytes) throw std::logic_error("the ranks of a reduction differ in size");
-          ReduceInto(transfer.dtype, transfer.op, ReduceOrder::kOwnFirst, sum.parts[0].data(), sum.parts[static_cast<std::size_t>(r)].data(),
-                     transfer.elements);
+          if (sum.parts[static_cast<std::size_t>(r)].size() != bytes)
+            throw std::logic_error("the ranks of a reduction differ in size");
+          ReduceInto(transfer.dtype, transfer.op, ReduceOrder::kOwnFirst, sum.parts[0].data(),
+                     sum.parts[static_cast<std::size_t>(r)].data(), transfer.elements);
         }
       }
     }
@@ -147,17 +149,18 @@ class RemoteDriver final : public StreamDriver {
     link.busy_for = 4;
     void* data = device_.Real(transfer.data, transfer.elements * SizeOf(transfer.dtype));
     const auto bytes = static_cast<std::size_t>(transfer.elements * SizeOf(transfer.dtype));
-    engine_->Push(static_cast<int>(queue), [meeting = link.meeting, rank = link.rank, number = link.issued++, transfer, data, bytes] {
-      switch (transfer.kind) {
-        case Transfer::Kind::kAllReduce:
-          return meeting->Reduce(rank, number, transfer, data);
-        case Transfer::Kind::kSend:
-          return meeting->Send(rank, transfer.peer, number, data, bytes);
-        case Transfer::Kind::kRecv:
-          return meeting->Receive(transfer.peer, rank, number, data, bytes);
-      }
-      return true;
-    });
+    engine_->Push(static_cast<int>(queue),
+                  [meeting = link.meeting, rank = link.rank, number = link.issued++, transfer, data, bytes] {
+                    switch (transfer.kind) {
+                      case Transfer::Kind::kAllReduce:
+                        return meeting->Reduce(rank, number, transfer, data);
+                      case Transfer::Kind::kSend:
+                        return meeting->Send(rank, transfer.peer, number, data, bytes);
+                      case Transfer::Kind::kRecv:
+                        return meeting->Receive(transfer.peer, rank, number, data, bytes);
+                    }
+                    return true;
+                  });
   }
   void BeginLeave(LinkId) noexcept override {}
   void Leave(LinkId) noexcept override {}
@@ -173,7 +176,8 @@ class RemoteDriver final : public StreamDriver {
   };
   Link& LinkOf(LinkId id) { return links_.at(static_cast<std::size_t>(id)); }
 
-  // Late as they are, a device's streams run though no host waits for them: at the latest after so many questions.
+  // Late as they are, a device's streams run though no host waits for them: at the latest after so many
+  // questions.
   static constexpr std::uint64_t kPatience = 500;
 
   RemoteDevice& device_;

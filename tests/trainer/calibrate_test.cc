@@ -54,7 +54,8 @@ std::vector<OpDesc> OtherOps(DType type) {
     if (!gated) SetEpilogue(op, Epilogue::kActivationGradient);
     op.activation = activation;
   }
-  for (const Epilogue epilogue : {Epilogue::kBias, Epilogue::kBiasGradient, Epilogue::kResidual}) SetEpilogue(add(OpKind::kMatmul, {6, 12, 5}), epilogue);
+  for (const Epilogue epilogue : {Epilogue::kBias, Epilogue::kBiasGradient, Epilogue::kResidual})
+    SetEpilogue(add(OpKind::kMatmul, {6, 12, 5}), epilogue);
   OpDesc with_bias = ops.back();
   with_bias.bias = true;
   ops.push_back(with_bias);
@@ -65,7 +66,8 @@ std::vector<OpDesc> OtherOps(DType type) {
 }
 
 bool IsPredictedOnly(OpKind kind) {
-  return kind == OpKind::kUnfusedAttentionForward || kind == OpKind::kUnfusedAttentionBackward || kind == OpKind::kAllGather;
+  return kind == OpKind::kUnfusedAttentionForward || kind == OpKind::kUnfusedAttentionBackward ||
+         kind == OpKind::kAllGather;
 }
 
 void ExpectTimes(const std::vector<TimedOp>& times, const std::vector<OpDesc>& ops) {
@@ -187,7 +189,8 @@ TEST(Calibrate, NamesTheOpsThatNoDeviceRuns) {
   auto rendezvous = CreateLocalRendezvous(2);
   testing::RunThreads(2, [&](int rank) {
     Backend backend = CreateBackend("cpu", *rendezvous[rank]);
-    for (const OpKind kind : {OpKind::kUnfusedAttentionForward, OpKind::kUnfusedAttentionBackward, OpKind::kAllGather}) {
+    for (const OpKind kind :
+         {OpKind::kUnfusedAttentionForward, OpKind::kUnfusedAttentionBackward, OpKind::kAllGather}) {
       OpDesc op;
       op.kind = kind;
       op.dims = {2, 4, 2, 4, 2};
@@ -223,9 +226,15 @@ class CountingDevice final : public Device {
     cpu_->Free(data, bytes);
   }
   std::unique_ptr<Stream> CreateStream() override { return cpu_->CreateStream(); }
-  void CopyFromHost(void* to, const void* from, std::int64_t bytes, Stream& stream) override { cpu_->CopyFromHost(to, from, bytes, stream); }
-  void CopyToHost(void* to, const void* from, std::int64_t bytes, Stream& stream) override { cpu_->CopyToHost(to, from, bytes, stream); }
-  std::int64_t OverheadBytes(std::int64_t arena_bytes) const override { return kContextBytes + taken - arena_bytes; }
+  void CopyFromHost(void* to, const void* from, std::int64_t bytes, Stream& stream) override {
+    cpu_->CopyFromHost(to, from, bytes, stream);
+  }
+  void CopyToHost(void* to, const void* from, std::int64_t bytes, Stream& stream) override {
+    cpu_->CopyToHost(to, from, bytes, stream);
+  }
+  std::int64_t OverheadBytes(std::int64_t arena_bytes) const override {
+    return kContextBytes + taken - arena_bytes;
+  }
 
   std::int64_t taken = 0;
 
@@ -235,10 +244,14 @@ class CountingDevice final : public Device {
 
 class CountingWorld final : public CommWorld {
  public:
-  CountingWorld(std::unique_ptr<CommWorld> inner, CountingDevice& device) : inner_(std::move(inner)), device_(device) {}
+  CountingWorld(std::unique_ptr<CommWorld> inner, CountingDevice& device)
+      : inner_(std::move(inner)), device_(device) {}
 
-  std::unique_ptr<Communicator> CreateGroup(CommGroup name, const std::vector<std::int64_t>& ranks, const Tensor& staging) override {
-    const std::int64_t bytes = name == CommGroup::kWorld ? 20 : name == CommGroup::kPipeline ? 70 : 250 * static_cast<std::int64_t>(ranks.size());
+  std::unique_ptr<Communicator> CreateGroup(CommGroup name, const std::vector<std::int64_t>& ranks,
+                                            const Tensor& staging) override {
+    const std::int64_t bytes = name == CommGroup::kWorld      ? 20
+                               : name == CommGroup::kPipeline ? 70
+                                                              : 250 * static_cast<std::int64_t>(ranks.size());
     return std::make_unique<Counted>(inner_->CreateGroup(name, ranks, staging), device_, bytes);
   }
 
@@ -252,9 +265,15 @@ class CountingWorld final : public CommWorld {
     ~Counted() override { device_.taken -= bytes_; }
     int rank() const override { return inner_->rank(); }
     int size() const override { return inner_->size(); }
-    std::unique_ptr<Work> AllReduce(const Tensor& t, ReduceOp op, Stream& s) override { return inner_->AllReduce(t, op, s); }
-    std::unique_ptr<Work> Send(const Tensor& t, int peer, int channel, Stream& s) override { return inner_->Send(t, peer, channel, s); }
-    std::unique_ptr<Work> Recv(const Tensor& t, int peer, int channel, Stream& s) override { return inner_->Recv(t, peer, channel, s); }
+    std::unique_ptr<Work> AllReduce(const Tensor& t, ReduceOp op, Stream& s) override {
+      return inner_->AllReduce(t, op, s);
+    }
+    std::unique_ptr<Work> Send(const Tensor& t, int peer, int channel, Stream& s) override {
+      return inner_->Send(t, peer, channel, s);
+    }
+    std::unique_ptr<Work> Recv(const Tensor& t, int peer, int channel, Stream& s) override {
+      return inner_->Recv(t, peer, channel, s);
+    }
     void Barrier() override { inner_->Barrier(); }
 
    private:
@@ -285,11 +304,13 @@ TEST(Calibrate, OverheadCountsTheCommunicatorsOfARun) {
   testing::RunThreads(4, [&](int rank) {
     Backend backend;
     auto device = std::make_unique<CountingDevice>();
-    backend.comm = std::make_unique<CountingWorld>(CreateUcxWorld(*rendezvous[static_cast<std::size_t>(rank)]), *device);
+    backend.comm =
+        std::make_unique<CountingWorld>(CreateUcxWorld(*rendezvous[static_cast<std::size_t>(rank)]), *device);
     backend.device = std::move(device);
     backend.ops = CreateCpuOps();
     backend.kept_back_bytes = 400;
-    EXPECT_EQ(Calibrate(spec, rank, 4, backend).device_overhead_bytes(), 1000 + 400 + 20 + 4 * 250 + 2 * 250 + 2 * 70);
+    EXPECT_EQ(Calibrate(spec, rank, 4, backend).device_overhead_bytes(),
+              1000 + 400 + 20 + 4 * 250 + 2 * 250 + 2 * 70);
   });
 }
 

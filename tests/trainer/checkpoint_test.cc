@@ -218,14 +218,15 @@ TEST_F(Checkpoint, HoldsLlamasNamesAndShapes) {
 TEST_F(Checkpoint, SplitsAndTransposesWhatLlamaKeepsApart) {
   const auto weights = TrainAndSave(LlamaConfig(), "a.safetensors").weights;
   const SafetensorsFile file(Path("a.safetensors"));
-  const auto expect_columns = [&](const std::string& stored, const std::string& ours, std::int64_t in, std::int64_t all, std::int64_t first,
-                                  std::int64_t out) {
+  const auto expect_columns = [&](const std::string& stored, const std::string& ours, std::int64_t in,
+                                  std::int64_t all, std::int64_t first, std::int64_t out) {
     std::vector<double> values(static_cast<std::size_t>(in * out));
     file.Read(stored, 0, values);
     const std::vector<double>& whole = weights.at(ours);
     ASSERT_EQ(static_cast<std::int64_t>(whole.size()), in * all);
     for (std::int64_t o = 0; o < out; ++o) {
-      for (std::int64_t i = 0; i < in; ++i) ASSERT_EQ(values[o * in + i], whole[i * all + first + o]) << stored;
+      for (std::int64_t i = 0; i < in; ++i)
+        ASSERT_EQ(values[o * in + i], whole[i * all + first + o]) << stored;
     }
   };
   const std::string theirs = "model.layers.1.", ours = "transformer.h.1.";
@@ -245,8 +246,9 @@ TEST_F(Checkpoint, EveryLayoutOfALlamaSavesTheSameFileAndStartsFromIt) {
   c.lr.lr = c.lr.min_lr = 0;  // steps that change nothing
   c.adamw.weight_decay = 0;
   const Rewriter want(Path("a.safetensors"));
-  for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{.tp = 2, .dp = 2}, ParallelPlan{.pp = 4}, ParallelPlan{.tp = 2, .pp = 2},
-                                   ParallelPlan{.pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved}}) {
+  for (const ParallelPlan& plan :
+       {ParallelPlan{}, ParallelPlan{.tp = 2, .dp = 2}, ParallelPlan{.pp = 4}, ParallelPlan{.tp = 2, .pp = 2},
+        ParallelPlan{.pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved}}) {
     c.plan = plan;
     EXPECT_EQ(TrainAndSave(c, "b.safetensors").weights, saved) << "tp=" << plan.tp << " pp=" << plan.pp;
     const Rewriter got(Path("b.safetensors"));
@@ -284,10 +286,13 @@ TEST_F(Checkpoint, TakesLlamasNamesWithoutPrefixAndPassesOverRotaryBuffers) {
   const auto saved = TrainAndSave(LlamaConfig(), "a.safetensors").weights;
   Rewriter file(Path("a.safetensors"));
   nlohmann::ordered_json plain;
-  for (const auto& [name, entry] : file.header.items()) plain[name.starts_with("model.") ? name.substr(6) : name] = entry;
+  for (const auto& [name, entry] : file.header.items())
+    plain[name.starts_with("model.") ? name.substr(6) : name] = entry;
   const auto end = file.data.size();
-  plain["layers.0.self_attn.rotary_emb.inv_freq"] = {{"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {end, end + 4}}};
-  plain["model.layers.1.self_attn.rotary_emb.inv_freq"] = {{"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {end + 4, end + 8}}};
+  plain["layers.0.self_attn.rotary_emb.inv_freq"] = {
+      {"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {end, end + 4}}};
+  plain["model.layers.1.self_attn.rotary_emb.inv_freq"] = {
+      {"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {end + 4, end + 8}}};
   file.header = plain;
   file.data += std::string(8, 'x');
   file.Write(Path("b.safetensors"));
@@ -321,10 +326,12 @@ TEST_F(Checkpoint, NamesTheTensorOfALlamaThatIsMissingWrongOrUnknown) {
 
   file = good;
   const auto end = file.data.size();
-  file.header["model.layers.1.self_attn.q_proj.bias"] = {{"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {end, end + 4}}};
+  file.header["model.layers.1.self_attn.q_proj.bias"] = {
+      {"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {end, end + 4}}};
   file.data += "1234";
   file.Write(bad);
-  EXPECT_THAT(LoadError(bad, llama), HasSubstr("holds tensor model.layers.1.self_attn.q_proj.bias, which the model does not have"));
+  EXPECT_THAT(LoadError(bad, llama),
+              HasSubstr("holds tensor model.layers.1.self_attn.q_proj.bias, which the model does not have"));
 
   file = good;
   file.header["norm.weight"] = {{"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {end, end + 4}}};
@@ -356,8 +363,9 @@ TEST_F(Checkpoint, ReadsHalfPrecisionTypes) {
 
 TEST_F(Checkpoint, WritesHalfPrecisionUnderItsOwnName) {
   const std::uint16_t bits[3] = {0x3f80, 0xc000, 0x4049};  // 1, -2 and pi rounded, in BF16
-  WriteSafetensors(Path("half.safetensors"), {{"b", DType::kBF16, {3}}},
-                   [&](std::size_t) { return std::span<const char>(reinterpret_cast<const char*>(bits), sizeof(bits)); });
+  WriteSafetensors(Path("half.safetensors"), {{"b", DType::kBF16, {3}}}, [&](std::size_t) {
+    return std::span<const char>(reinterpret_cast<const char*>(bits), sizeof(bits));
+  });
   const SafetensorsFile file(Path("half.safetensors"));
   EXPECT_EQ(file.tensors().at("b").dtype, "BF16");
   std::vector<double> values(3);

@@ -1,5 +1,6 @@
-// Decisions 2 and 3 of the design: over every pair of choices and at random, of models of any mix of parts and plans of any kind, what the
-// trainer reserves is what the memory model counts, to the byte, and what it issues on the dry device is what layer_ops lists, to the op.
+// Decisions 2 and 3 of the design: over every pair of choices and at random, of models of any mix of parts
+// and plans of any kind, what the trainer reserves is what the memory model counts, to the byte, and what it
+// issues on the dry device is what layer_ops lists, to the op.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -37,9 +38,10 @@ testing::Case ChoicesOf(const RandomRun& run) {
   const int recompute = p.recompute == Recompute::kNone ? 0 : p.recompute_layers == 0 ? 1 : 2;
   const int precision = static_cast<int>(SizeOf(run.workload.precision.parameters));
   std::vector<std::int64_t> choices = {p.tp, p.pp, p.dp, p.micro_batch, p.virtual_stages};
-  for (const int choice : {static_cast<int>(p.schedule), static_cast<int>(p.split), recompute, precision, static_cast<int>(m.norm),
-                           static_cast<int>(m.position), static_cast<int>(m.activation), m.bias ? 1 : 0, m.tied_embeddings ? 1 : 0,
-                           m.kv_heads < m.heads ? 1 : 0}) {
+  for (const int choice :
+       {static_cast<int>(p.schedule), static_cast<int>(p.split), recompute, precision,
+        static_cast<int>(m.norm), static_cast<int>(m.position), static_cast<int>(m.activation),
+        m.bias ? 1 : 0, m.tied_embeddings ? 1 : 0, m.kv_heads < m.heads ? 1 : 0}) {
     choices.push_back(choice);
   }
   return {choices.begin(), choices.end()};
@@ -64,7 +66,8 @@ std::vector<OpDesc> ExpectedOps(const TrainConfig& c, const RankTrainer& trainer
       if (op.kind != OpKind::kSumOfSquares) {
         ops.push_back(op);
       } else if (trainer.shape().data == 0) {
-        ops.push_back(ParameterOp(c.model, c.workload, c.plan, trainer.shape().pipeline, op.kind, trainer.shape().tensor));
+        ops.push_back(ParameterOp(c.model, c.workload, c.plan, trainer.shape().pipeline, op.kind,
+                                  trainer.shape().tensor));
       }
     }
   }
@@ -110,15 +113,21 @@ void ExpectAsPredicted(const TrainConfig& c, std::int64_t rank) {
 }
 
 std::string Describe(const TrainConfig& c) {
-  return fmt::format("{} {} layers={} hidden={} heads={}/{}x{} ffn={} {} {} {} bias={} tied={}", PlanText(c.plan), Name(c.workload.precision),
-                     c.model.layers, c.model.hidden, c.model.heads, c.model.kv_heads, c.model.head_dim, c.model.ffn_hidden,
-                     Name(c.model.activation), Name(c.model.norm), Name(c.model.position), c.model.bias, c.model.tied_embeddings);
+  return fmt::format("{} {} layers={} hidden={} heads={}/{}x{} ffn={} {} {} {} bias={} tied={}",
+                     PlanText(c.plan), Name(c.workload.precision), c.model.layers, c.model.hidden,
+                     c.model.heads, c.model.kv_heads, c.model.head_dim, c.model.ffn_hidden,
+                     Name(c.model.activation), Name(c.model.norm), Name(c.model.position), c.model.bias,
+                     c.model.tied_embeddings);
 }
 
-// Five hundred runs at random, and of twenty thousand more each one that has a pair of choices that none before it had: every pair of
-// sizes, schedules, splits, recomputation, precisions and parts of models.
+// Five hundred runs at random, and of twenty thousand more each one that has a pair of choices that none
+// before it had: every pair of sizes, schedules, splits, recomputation, precisions and parts of models.
 TEST(DryProof, BytesAndOpsArePredictedOfEveryPairOfChoicesAndAtRandom) {
-  RandomRuns random(20240607, {.tp = {1, 2, 4, 8}, .dp = {1, 2, 3, 4}, .layers_per_stage = 3, .microbatches = 12, .predicted_only = false});
+  RandomRuns random(20240607, {.tp = {1, 2, 4, 8},
+                               .dp = {1, 2, 3, 4},
+                               .layers_per_stage = 3,
+                               .microbatches = 12,
+                               .predicted_only = false});
   std::set<testing::ChoicePair> pairs;
   int runs = 0, ranks = 0;
   for (int i = 0; i < 20500; ++i) {
@@ -137,13 +146,19 @@ TEST(DryProof, BytesAndOpsArePredictedOfEveryPairOfChoicesAndAtRandom) {
   }
   EXPECT_GE(runs, 500);
   EXPECT_GT(ranks, 1500);
-  // 15 axes of 2 to 5 values: what excludes each other is pp = 1 with several stages, splits and schedules, and these with several stages.
+  // 15 axes of 2 to 5 values: what excludes each other is pp = 1 with several stages, splits and schedules,
+  // and these with several stages.
   EXPECT_GT(pairs.size(), 800u);
 }
 
 // Sums of squares: over all ranks, every parameter element is counted exactly once.
 TEST(DryProof, EveryParameterCountsOnceInTheNorm) {
-  RandomRuns random(5, {.tp = {1, 2, 4}, .pp = {1, 2, 3}, .dp = {1, 2}, .layers_per_stage = 2, .microbatches = 3, .predicted_only = false});
+  RandomRuns random(5, {.tp = {1, 2, 4},
+                        .pp = {1, 2, 3},
+                        .dp = {1, 2},
+                        .layers_per_stage = 2,
+                        .microbatches = 3,
+                        .predicted_only = false});
   for (int i = 0; i < 30; ++i) {
     TrainConfig c = ConfigOf(random.Next());
     c.model.vocab = 8 * c.plan.tp * random.Between(1, 4);  // no padding, so that elements add up

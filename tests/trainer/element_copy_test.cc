@@ -16,7 +16,8 @@ class RepeatFromDoubles : public ::testing::Test {
   template <typename T>
   std::vector<T> Repeated(const std::vector<double>& values, DType type, std::int64_t elements) {
     std::vector<T> result(static_cast<std::size_t>(elements) + 1, T{});
-    autocfg::RepeatFromDoubles(values, {.data = result.data(), .dtype = type, .rank = 1, .shape = {elements}}, *device_, *stream_);
+    autocfg::RepeatFromDoubles(values, {.data = result.data(), .dtype = type, .rank = 1, .shape = {elements}},
+                               *device_, *stream_);
     EXPECT_EQ(result.back(), T{}) << "what lies behind the tensor";
     result.pop_back();
     return result;
@@ -41,7 +42,9 @@ TEST_F(RepeatFromDoubles, GoesOnFromOneCopyToTheNext) {
   for (std::size_t i = 0; i < result.size(); ++i) ASSERT_EQ(result[i], static_cast<float>(i % 7)) << i;
 }
 
-TEST_F(RepeatFromDoubles, LeavesNoElementsAlone) { EXPECT_TRUE(Repeated<float>({1}, DType::kF32, 0).empty()); }
+TEST_F(RepeatFromDoubles, LeavesNoElementsAlone) {
+  EXPECT_TRUE(Repeated<float>({1}, DType::kF32, 0).empty());
+}
 
 TEST_F(RepeatFromDoubles, RefusesTypesThatNumbersAreNotCopiedTo) {
   EXPECT_THROW(Repeated<std::int32_t>({1}, DType::kI32, 4), NotSupported);

@@ -1,5 +1,6 @@
-// The engine against two independent implementations (tests/golden/make_gpt2_golden.py, make_llama_golden.py): from the
-// same weights and data, the same losses, norms and final weights, on one rank and however the model is split.
+// The engine against two independent implementations (tests/golden/make_gpt2_golden.py,
+// make_llama_golden.py): from the same weights and data, the same losses, norms and final weights, on one
+// rank and however the model is split.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -86,8 +87,8 @@ void ExpectSameWeights(const std::string& got_path, const std::string& want_path
 
 // Trains and saves; all must be as the golden run has it.
 void ExpectGolden(const std::string& name, const ParallelPlan& plan) {
-  SCOPED_TRACE(name + " tp=" + std::to_string(plan.tp) + " pp=" + std::to_string(plan.pp) + " dp=" + std::to_string(plan.dp) +
-               " vs=" + std::to_string(plan.virtual_stages));
+  SCOPED_TRACE(name + " tp=" + std::to_string(plan.tp) + " pp=" + std::to_string(plan.pp) +
+               " dp=" + std::to_string(plan.dp) + " vs=" + std::to_string(plan.virtual_stages));
   const nlohmann::json golden = GoldenRun(name);
   TrainConfig c = GoldenConfig(name, golden);
   c.plan = plan;
@@ -136,8 +137,10 @@ TEST(Golden, TheRunsExerciseClippingAndWrapping) {
     EXPECT_GT(*std::max_element(norms.begin(), norms.end()), clip) << name;
     const auto& run = golden.at("run");
     std::int64_t read = 1;
-    for (const char* factor : {"steps", "global_batch", "seq_len"}) read *= run.at(factor).get<std::int64_t>();
-    EXPECT_GT(2 * read, static_cast<std::int64_t>(std::filesystem::file_size(kGolden + name + "_tokens.u16"))) << name;
+    for (const char* factor : {"steps", "global_batch", "seq_len"})
+      read *= run.at(factor).get<std::int64_t>();
+    EXPECT_GT(2 * read, static_cast<std::int64_t>(std::filesystem::file_size(kGolden + name + "_tokens.u16")))
+        << name;
   }
 }
 

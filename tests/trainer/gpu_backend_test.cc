@@ -23,7 +23,8 @@ using ::testing::HasSubstr;
 TEST(ChooseTransport, IsNcclWhereEveryRankHasAGpuOfItsOwn) {
   EXPECT_EQ(ChooseTransport({"a 1", "a 2", "b 1"}, "", false), GpuTransport::kNccl);
   EXPECT_EQ(ChooseTransport({"a 1", "b 1", "a 1"}, "", false), GpuTransport::kHost);
-  EXPECT_EQ(ChooseTransport({"a 1", "b 1", "a 1"}, "", true), GpuTransport::kHost) << "sharing is allowed, not asked for";
+  EXPECT_EQ(ChooseTransport({"a 1", "b 1", "a 1"}, "", true), GpuTransport::kHost)
+      << "sharing is allowed, not asked for";
   EXPECT_EQ(ChooseTransport({"a 1", "a 2"}, "host", false), GpuTransport::kHost);
   EXPECT_EQ(ChooseTransport({"a 1", "a 2"}, "nccl", false), GpuTransport::kNccl);
   EXPECT_EQ(ChooseTransport({"a 1", "a 1"}, "nccl", true), GpuTransport::kNccl);
@@ -51,8 +52,12 @@ class SharedDevice final : public Device {
   void* Allocate(std::int64_t bytes) override { return cpu_->Allocate(bytes); }
   void Free(void* data, std::int64_t bytes) noexcept override { cpu_->Free(data, bytes); }
   std::unique_ptr<Stream> CreateStream() override { return cpu_->CreateStream(); }
-  void CopyFromHost(void* to, const void* from, std::int64_t bytes, Stream& stream) override { cpu_->CopyFromHost(to, from, bytes, stream); }
-  void CopyToHost(void* to, const void* from, std::int64_t bytes, Stream& stream) override { cpu_->CopyToHost(to, from, bytes, stream); }
+  void CopyFromHost(void* to, const void* from, std::int64_t bytes, Stream& stream) override {
+    cpu_->CopyFromHost(to, from, bytes, stream);
+  }
+  void CopyToHost(void* to, const void* from, std::int64_t bytes, Stream& stream) override {
+    cpu_->CopyToHost(to, from, bytes, stream);
+  }
   std::int64_t OverheadBytes(std::int64_t arena_bytes) const override { return 3000 - arena_bytes; }
 
  private:
@@ -63,14 +68,15 @@ class SharedDevice final : public Device {
 GpuEngine EngineOf(int count) {
   static int gpus;
   gpus = count;
-  return GpuEngine{.build_id = "",
-                   .device_count = [] { return gpus; },
-                   .device_identity = [](int ordinal) { return fmt::format("GPU-{}", ordinal); },
-                   .device_memory_bytes = [](int) { return std::int64_t{10000}; },
-                   .create_device = [](int) -> std::unique_ptr<Device> { return std::make_unique<SharedDevice>(); },
-                   .create_ops = CreateCpuOps,
-                   .choices = [](const Ops&) { return std::vector<OpChoice>{}; },
-                   .create_nccl_world = nullptr};
+  return GpuEngine{
+      .build_id = "",
+      .device_count = [] { return gpus; },
+      .device_identity = [](int ordinal) { return fmt::format("GPU-{}", ordinal); },
+      .device_memory_bytes = [](int) { return std::int64_t{10000}; },
+      .create_device = [](int) -> std::unique_ptr<Device> { return std::make_unique<SharedDevice>(); },
+      .create_ops = CreateCpuOps,
+      .choices = [](const Ops&) { return std::vector<OpChoice>{}; },
+      .create_nccl_world = nullptr};
 }
 
 // What is in use on a GPU is shared by the ranks that have it: none takes the others' for its own.
@@ -80,7 +86,8 @@ TEST(GpuBackend, OverheadIsSharedByTheRanksOfAGpu) {
     const GpuEngine engine = EngineOf(gpus);
     auto rendezvous = CreateLocalRendezvous(3);
     testing::RunThreads(3, [&](int rank) {
-      const Backend backend = CreateGpuBackend(engine, *rendezvous[static_cast<std::size_t>(rank)], CreateNullWorld(0, 1));
+      const Backend backend =
+          CreateGpuBackend(engine, *rendezvous[static_cast<std::size_t>(rank)], CreateNullWorld(0, 1));
       EXPECT_EQ(backend.ranks_on_device, gpus == 1 ? 3 : 1);
       EXPECT_EQ(OverheadBytes(backend, 100), gpus == 1 ? 1000 : 2900);
     });
@@ -88,7 +95,8 @@ TEST(GpuBackend, OverheadIsSharedByTheRanksOfAGpu) {
   }
 }
 
-// Capacities are what the driver counts; what it keeps back of them from every process is nobody's to plan with.
+// Capacities are what the driver counts; what it keeps back of them from every process is nobody's to plan
+// with.
 TEST(GpuBackend, WhatTheDriverKeepsBackIsOverhead) {
   const FakeGpus fake("name=a,uuid=GPU-1,total=20000;name=b,uuid=GPU-0,total=10600");
   Backend backend = CreateGpuBackend(EngineOf(1), *CreateLocalRendezvous(1).front(), CreateNullWorld(0, 1));

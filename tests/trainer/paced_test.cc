@@ -1,5 +1,6 @@
-// The trainer on the paced device against the simulator: both walk the same program, so that with the same seconds of every op each action of
-// each rank must start and end at the same time. The rows of both are joined on (rank, action).
+// The trainer on the paced device against the simulator: both walk the same program, so that with the same
+// seconds of every op each action of each rank must start and end at the same time. The rows of both are
+// joined on (rank, action).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,8 +28,8 @@ using testing::LocalRanks;
 using testing::RunThreads;
 using testing::SmallGpt;
 
-// Some time between 1 us and 1 ms, different for every op and the same on every run; only a rank that sums fewer squares takes less for
-// it, as the simulator takes for granted.
+// Some time between 1 us and 1 ms, different for every op and the same on every run; only a rank that sums
+// fewer squares takes less for it, as the simulator takes for granted.
 class ArbitraryTimes final : public OpTimeModel {
  public:
   explicit ArbitraryTimes(double scale_of_messages) : scale_of_messages_(scale_of_messages) {}
@@ -44,14 +45,16 @@ class ArbitraryTimes final : public OpTimeModel {
   const double scale_of_messages_;
 };
 
-TrainConfig PacedConfig(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan, const OpTimeModel& times) {
+TrainConfig PacedConfig(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
+                        const OpTimeModel& times) {
   TrainConfig c;
   c.model = model;
   c.workload = workload;
   c.plan = plan;
   c.lr.steps = 2;
   c.trace = true;
-  for (const OpTime& time : PlanOpTimes(model, workload, plan, times)) c.op_times.emplace(time.op, time.seconds);
+  for (const OpTime& time : PlanOpTimes(model, workload, plan, times))
+    c.op_times.emplace(time.op, time.seconds);
   return c;
 }
 
@@ -69,17 +72,19 @@ std::vector<v1::TrainResult> RunPaced(const TrainConfig& c) {
 SimulatedStep SimulateOps(const TrainConfig& c) {
   const RankMesh mesh(c.plan);
   std::map<std::pair<std::int64_t, std::string>, double> known;  // by pipeline rank and action
-  const auto step = SimulateProgram(Lower(c.model, c.workload, c.plan), [&](std::int32_t rank, const Action& action) {
-    const std::int64_t pipeline_rank = mesh.Coordinate(rank, Axis::kPipeline);
-    Action any = action;
-    any.microbatch = 0;
-    any.peer = -1;
-    const auto [it, made] = known.try_emplace({pipeline_rank, ToString(any)}, 0);
-    if (made) {
-      for (const OpDesc& op : ActionOps(c.model, c.workload, c.plan, pipeline_rank, action)) it->second += c.op_times.at(op);
-    }
-    return it->second;
-  });
+  const auto step =
+      SimulateProgram(Lower(c.model, c.workload, c.plan), [&](std::int32_t rank, const Action& action) {
+        const std::int64_t pipeline_rank = mesh.Coordinate(rank, Axis::kPipeline);
+        Action any = action;
+        any.microbatch = 0;
+        any.peer = -1;
+        const auto [it, made] = known.try_emplace({pipeline_rank, ToString(any)}, 0);
+        if (made) {
+          for (const OpDesc& op : ActionOps(c.model, c.workload, c.plan, pipeline_rank, action))
+            it->second += c.op_times.at(op);
+        }
+        return it->second;
+      });
   EXPECT_TRUE(step.ok()) << step.status();
   return step.value_or(SimulatedStep{});
 }
@@ -88,7 +93,8 @@ void ExpectNear(double got, double want, const char* what) {
   ASSERT_NEAR(got, want, 1e-9 * std::max(std::abs(want), 1e-12)) << what;
 }
 
-void ExpectSameRows(const std::vector<v1::TrainResult>& results, const SimulatedStep& simulated, const Program& program) {
+void ExpectSameRows(const std::vector<v1::TrainResult>& results, const SimulatedStep& simulated,
+                    const Program& program) {
   std::map<std::pair<std::int32_t, std::int32_t>, TraceRow> rows;
   for (const TraceRow& row : simulated.rows) rows[{row.rank, row.action}] = row;
   std::size_t joined = 0;
@@ -100,7 +106,8 @@ void ExpectSameRows(const std::vector<v1::TrainResult>& results, const Simulated
       const auto it = rows.find({row.rank(), row.action()});
       ASSERT_NE(it, rows.end());
       SCOPED_TRACE(::testing::Message() << "rank " << row.rank() << " "
-                                        << ToString(program.ranks[static_cast<std::size_t>(row.rank())][static_cast<std::size_t>(row.action())]));
+                                        << ToString(program.ranks[static_cast<std::size_t>(row.rank())]
+                                                                 [static_cast<std::size_t>(row.action())]));
       EXPECT_EQ(row.lane(), Name(it->second.lane));
       ExpectNear(row.start_s(), it->second.start_s, "start");
       ExpectNear(row.end_s(), it->second.end_s, "end");
@@ -110,7 +117,9 @@ void ExpectSameRows(const std::vector<v1::TrainResult>& results, const Simulated
   EXPECT_EQ(joined, rows.size());
 }
 
-std::int64_t Pick(std::mt19937_64& random, const std::vector<std::int64_t>& values) { return values[random() % values.size()]; }
+std::int64_t Pick(std::mt19937_64& random, const std::vector<std::int64_t>& values) {
+  return values[random() % values.size()];
+}
 
 TrainConfig RandomConfig(std::mt19937_64& random) {
   ParallelPlan plan;
@@ -146,8 +155,9 @@ TEST(Paced, EveryActionOfRandomPlansRunsWhenTheSimulatorSays) {
   int interleaved = 0;
   for (int i = 0; i < 40; ++i) {
     const TrainConfig c = RandomConfig(random);
-    SCOPED_TRACE(::testing::Message() << "plan " << i << ": tp=" << c.plan.tp << " pp=" << c.plan.pp << " dp=" << c.plan.dp
-                                      << " vpp=" << c.plan.virtual_stages << " schedule=" << static_cast<int>(c.plan.schedule));
+    SCOPED_TRACE(::testing::Message()
+                 << "plan " << i << ": tp=" << c.plan.tp << " pp=" << c.plan.pp << " dp=" << c.plan.dp
+                 << " vpp=" << c.plan.virtual_stages << " schedule=" << static_cast<int>(c.plan.schedule));
     interleaved += c.plan.schedule == Schedule::kInterleaved;
     const SimulatedStep simulated = SimulateOps(c);
     ASSERT_NO_FATAL_FAILURE(ExpectSameRows(RunPaced(c), simulated, Lower(c.model, c.workload, c.plan)));
@@ -157,21 +167,23 @@ TEST(Paced, EveryActionOfRandomPlansRunsWhenTheSimulatorSays) {
 
 // The cost model's own trace of a plan, from the same op times.
 TEST(Paced, RunsAsTheCostModelTraces) {
-  for (ParallelPlan plan : {ParallelPlan{}, ParallelPlan{.tp = 2, .pp = 2, .dp = 2},
-                            ParallelPlan{.pp = 4, .schedule = Schedule::kGPipe, .recompute = Recompute::kFull},
-                            ParallelPlan{.pp = 2, .dp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved}}) {
+  for (ParallelPlan plan :
+       {ParallelPlan{}, ParallelPlan{.tp = 2, .pp = 2, .dp = 2},
+        ParallelPlan{.pp = 4, .schedule = Schedule::kGPipe, .recompute = Recompute::kFull},
+        ParallelPlan{.pp = 2, .dp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved}}) {
     SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
     const ModelSpec model = SmallGpt(4, 16, 4, 61);
     const Workload workload = Fp32(8, 8);
     const auto times = std::make_shared<ArbitraryTimes>(1.0);
     CostModel costs(model, workload, LocalRanks(RankCount(plan)), times);
     const SimulatedStep traced = costs.Trace(plan);
-    ASSERT_NO_FATAL_FAILURE(
-        ExpectSameRows(RunPaced(PacedConfig(model, workload, plan, *times)), traced, Lower(model, workload, plan)));
+    ASSERT_NO_FATAL_FAILURE(ExpectSameRows(RunPaced(PacedConfig(model, workload, plan, *times)), traced,
+                                           Lower(model, workload, plan)));
   }
 }
 
-// Attention alone takes time, so that all stages are equal and messages free: a forward 1 s a layer, a backward 2 s.
+// Attention alone takes time, so that all stages are equal and messages free: a forward 1 s a layer, a
+// backward 2 s.
 class EqualLayers final : public OpTimeModel {
  public:
   double Seconds(const OpDesc& op, const ParallelPlan&) const override {
@@ -179,18 +191,21 @@ class EqualLayers final : public OpTimeModel {
   }
 };
 
-// The bubble over the ideal time is (p-1)/m (Huang et al. 2019; Narayanan et al. 2021, section 2.2.1), and (p-1)/(v m) where p ranks
-// interleave v stages each (section 2.2.2).
+// The bubble over the ideal time is (p-1)/m (Huang et al. 2019; Narayanan et al. 2021, section 2.2.1), and
+// (p-1)/(v m) where p ranks interleave v stages each (section 2.2.2).
 TEST(Paced, BubblesAreThePublishedOnes) {
   constexpr std::int64_t kLayers = 8, kMicrobatches = 8;
   for (const std::int64_t pp : {2, 4}) {
-    for (const ParallelPlan& plan : {ParallelPlan{.pp = pp, .schedule = Schedule::kGPipe},
-                                     ParallelPlan{.pp = pp, .schedule = Schedule::kOneFOneB},
-                                     ParallelPlan{.pp = pp, .virtual_stages = 2, .schedule = Schedule::kInterleaved}}) {
+    for (const ParallelPlan& plan :
+         {ParallelPlan{.pp = pp, .schedule = Schedule::kGPipe},
+          ParallelPlan{.pp = pp, .schedule = Schedule::kOneFOneB},
+          ParallelPlan{.pp = pp, .virtual_stages = 2, .schedule = Schedule::kInterleaved}}) {
       TrainConfig c = PacedConfig(SmallGpt(kLayers, 16, 4, 61), Fp32(kMicrobatches, 8), plan, EqualLayers());
       const double ideal_s = 3.0 * kMicrobatches * kLayers / static_cast<double>(pp);
-      const double bubble = static_cast<double>(pp - 1) / static_cast<double>(plan.virtual_stages * kMicrobatches);
-      for (const v1::TrainResult& result : RunPaced(c)) EXPECT_DOUBLE_EQ(result.step_time_s(1) / ideal_s - 1, bubble);
+      const double bubble =
+          static_cast<double>(pp - 1) / static_cast<double>(plan.virtual_stages * kMicrobatches);
+      for (const v1::TrainResult& result : RunPaced(c))
+        EXPECT_DOUBLE_EQ(result.step_time_s(1) / ideal_s - 1, bubble);
     }
   }
 }
@@ -200,7 +215,8 @@ TEST(Paced, ReportsTimesAndBytesAndNoLosses) {
   TrainConfig c = PacedConfig(SmallGpt(4, 16, 4, 61), Fp32(4, 8), plan, ArbitraryTimes(1));
   c.workload.precision = *ParsePrecision("bf16");
   c.op_times.clear();
-  for (const OpTime& time : PlanOpTimes(c.model, c.workload, plan, ArbitraryTimes(1))) c.op_times.emplace(time.op, time.seconds);
+  for (const OpTime& time : PlanOpTimes(c.model, c.workload, plan, ArbitraryTimes(1)))
+    c.op_times.emplace(time.op, time.seconds);
   c.trace = false;
   c.untimed_steps = 1;
   for (const v1::TrainResult& result : RunPaced(c)) {
@@ -230,9 +246,11 @@ TEST(Paced, NamesTheOpThatHasNoTime) {
     if (op.kind == OpKind::kAttentionBackward) gone = op;
   }
   c.op_times.erase(gone);
-  EXPECT_EQ(Refusal("paced", c), "op_times: no time of " + ToString(gone) + "; give one for every op of the plan");
+  EXPECT_EQ(Refusal("paced", c),
+            "op_times: no time of " + ToString(gone) + "; give one for every op of the plan");
   c.op_times.clear();
-  EXPECT_EQ(Refusal("paced", c), "op_times are missing: the paced device takes the time of every op from them");
+  EXPECT_EQ(Refusal("paced", c),
+            "op_times are missing: the paced device takes the time of every op from them");
   c.op_times[gone] = 1;
   EXPECT_EQ(Refusal("cpu", c), "op_times are given to the cpu device; only the paced one takes them");
 }

@@ -1,5 +1,5 @@
-// The engine on a device whose memory the host cannot reach and whose streams run late: whatever the layout, it makes the very steps
-// that it makes on the CPU.
+// The engine on a device whose memory the host cannot reach and whose streams run late: whatever the layout,
+// it makes the very steps that it makes on the CPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -79,7 +79,8 @@ TEST(Remote, WaitsOnceAStep) {
   }
 }
 
-// The same order of operations on the device's own streams, where no host waits within a step. Sums are made in another order.
+// The same order of operations on the device's own streams, where no host waits within a step. Sums are made
+// in another order.
 TEST(Remote, MakesTheStepsOfTheCpuOnItsOwnStreams) {
   for (const ParallelPlan& plan : Plans()) {
     SCOPED_TRACE(fmt::format("tp={} pp={} dp={} vpp={}", plan.tp, plan.pp, plan.dp, plan.virtual_stages));
@@ -93,7 +94,9 @@ TEST(Remote, MakesTheStepsOfTheCpuOnItsOwnStreams) {
 
 class RemoteWorlds : public ::testing::TestWithParam<World> {};
 INSTANTIATE_TEST_SUITE_P(Worlds, RemoteWorlds, ::testing::Values(World::kStaged, World::kStreamed),
-                         [](const auto& info) { return info.param == World::kStaged ? "Staged" : "Streamed"; });
+                         [](const auto& info) {
+                           return info.param == World::kStaged ? "Staged" : "Streamed";
+                         });
 
 TEST_P(RemoteWorlds, SavesAndLoadsWeights) {
   const std::string path = ::testing::TempDir() + "remote_test.safetensors";
@@ -117,7 +120,8 @@ TEST_P(RemoteWorlds, SavesAndLoadsWeights) {
   std::filesystem::remove(path);
 }
 
-// Losses, the trace with its agreement on a common origin, and saving: all that Train does of a device that computes.
+// Losses, the trace with its agreement on a common origin, and saving: all that Train does of a device that
+// computes.
 TEST_P(RemoteWorlds, TrainsWithLossesTraceAndWeights) {
   TrainConfig c = ShortConfig({.pp = 2, .dp = 2});
   c.trace = true;
@@ -134,7 +138,8 @@ TEST_P(RemoteWorlds, TrainsWithLossesTraceAndWeights) {
   double earliest_s = 1e9;
   for (const v1::TrainResult& result : results) {
     ASSERT_EQ(result.losses_size(), 4);
-    for (int s = 0; s < 4; ++s) EXPECT_NEAR(result.losses(s), want.steps[static_cast<std::size_t>(s)].loss, 1e-12);
+    for (int s = 0; s < 4; ++s)
+      EXPECT_NEAR(result.losses(s), want.steps[static_cast<std::size_t>(s)].loss, 1e-12);
     ASSERT_GT(result.trace_size(), 0);
     earliest_s = std::min(earliest_s, result.trace(0).start_s());
     for (const v1::TraceRow& row : result.trace()) EXPECT_GE(row.end_s(), row.start_s());

@@ -1,5 +1,5 @@
-// One rank of a plan alone, without its peers: what it computes means nothing, but it must be finite, take time, and hold the bytes that the
-// rank holds among its peers.
+// One rank of a plan alone, without its peers: what it computes means nothing, but it must be finite, take
+// time, and hold the bytes that the rank holds among its peers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -42,8 +42,9 @@ std::int64_t PlannedBytes(TrainConfig c, std::int64_t rank) {
 
 void ExpectASoundSlice(const TrainConfig& c) {
   const std::int64_t rank = SliceRank(c);
-  SCOPED_TRACE(::testing::Message() << c.model.name << " tp=" << c.plan.tp << " pp=" << c.plan.pp << " dp=" << c.plan.dp
-                                    << " vpp=" << c.plan.virtual_stages << " slice " << c.slice->tensor << "," << c.slice->pipeline);
+  SCOPED_TRACE(::testing::Message() << c.model.name << " tp=" << c.plan.tp << " pp=" << c.plan.pp
+                                    << " dp=" << c.plan.dp << " vpp=" << c.plan.virtual_stages << " slice "
+                                    << c.slice->tensor << "," << c.slice->pipeline);
   auto rendezvous = CreateLocalRendezvous(1);
   Backend backend = CreateTrainBackend("cpu", *rendezvous[0], c);
   RankTrainer trainer(c, rank, RankCount(c.plan), backend);
@@ -64,7 +65,8 @@ void ExpectASoundSlice(const TrainConfig& c) {
   EXPECT_EQ(trainer.PeakBytes(), trainer.arena().TotalBytes());
 }
 
-// Every rank at data coordinate 0 of plans that have them first, in the middle, last, and at each tensor coordinate.
+// Every rank at data coordinate 0 of plans that have them first, in the middle, last, and at each tensor
+// coordinate.
 TEST(Slice, ValuesStayFiniteOnEveryKindOfRank) {
   const std::vector<ParallelPlan> plans = {
       {.tp = 2, .pp = 4, .dp = 2, .schedule = Schedule::kGPipe},
@@ -84,7 +86,8 @@ TEST(Slice, ValuesStayFiniteOnEveryKindOfRank) {
   }
 }
 
-// A rank whose part of the vocabulary is padding alone has no column to take a maximum over, and no peer that has one.
+// A rank whose part of the vocabulary is padding alone has no column to take a maximum over, and no peer that
+// has one.
 TEST(Slice, ValuesStayFiniteWhereAllOfTheVocabularyIsPadding) {
   for (ModelSpec model : testing::ModelStyles()) {
     model.vocab = 2;
@@ -102,7 +105,8 @@ TEST(Slice, CopiesTakeTimeTogetherAndSayWhatTheyAre) {
   c.untimed_steps = 1;
   c.trace = true;
   c.program_fingerprint = Fingerprint(Lower(c.model, c.workload, c.plan));
-  auto rendezvous = CreateLocalRendezvous(3);  // as many as the machine has room for: no matter how many ranks the plan has
+  // as many as the machine has room for: no matter how many ranks the plan has
+  auto rendezvous = CreateLocalRendezvous(3);
   RunThreads(3, [&](int copy) {
     Backend backend = CreateTrainBackend("cpu", *rendezvous[static_cast<std::size_t>(copy)], c);
     std::int64_t reports = 0;

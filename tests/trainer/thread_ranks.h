@@ -114,7 +114,8 @@ inline Backend MakeRemoteBackend(Rendezvous& rendezvous, World world) {
   } else if (world == World::kStaged) {
     backend.comm = CreateStagedWorld(CreateUcxWorld(rendezvous), *device);
   } else {  // in buckets small enough that there are several
-    backend.comm = CreateStreamedWorld(std::make_unique<RemoteDriver>(*device), CreateUcxWorld(rendezvous), 4096);
+    backend.comm =
+        CreateStreamedWorld(std::make_unique<RemoteDriver>(*device), CreateUcxWorld(rendezvous), 4096);
   }
   backend.device = std::move(device);
   return backend;

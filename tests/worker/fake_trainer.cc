@@ -1,5 +1,6 @@
-// Stands in for autocfg-trainer in the launcher's tests: a rank that does what its run spec's data_path says, or AUTOCFG_FAKE_TRAINER_MODE.
-// See kModes below. Of several, with commas between them, each rank takes its own.
+// Stands in for autocfg-trainer in the launcher's tests: a rank that does what its run spec's data_path says,
+// or AUTOCFG_FAKE_TRAINER_MODE. See kModes below. Of several, with commas between them, each rank takes its
+// own.
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -74,15 +75,18 @@ int Gather(LauncherChannel& channel) {
   return 0;
 }
 
-// What it was asked and which GPUs it sees, one line a rank in the file that AUTOCFG_FAKE_TRAINER_LOG names; then an answer as a rank gives it: a
-// second a step, a microsecond an op.
+// What it was asked and which GPUs it sees, one line a rank in the file that AUTOCFG_FAKE_TRAINER_LOG names;
+// then an answer as a rank gives it: a second a step, a microsecond an op.
 int AnswerAll(LauncherChannel& channel) {
   const v1::RunSpec& spec = channel.run_spec();
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   const char* file = std::getenv("AUTOCFG_FAKE_TRAINER_LOG");
-  const std::string work = spec.has_train() ? "train " + spec.train().workload().precision() + (spec.train().has_slice() ? " slice" : "") : "calibrate";
-  const std::string line = work + " on " + spec.device() + ": rank " + std::to_string(spec.rank()) + " of " + std::to_string(spec.world_size()) +
-                           ", CUDA_VISIBLE_DEVICES " + (visible != nullptr ? visible : "not set") + "\n";
+  const std::string work = spec.has_train() ? "train " + spec.train().workload().precision() +
+                                                  (spec.train().has_slice() ? " slice" : "")
+                                            : "calibrate";
+  const std::string line = work + " on " + spec.device() + ": rank " + std::to_string(spec.rank()) + " of " +
+                           std::to_string(spec.world_size()) + ", CUDA_VISIBLE_DEVICES " +
+                           (visible != nullptr ? visible : "not set") + "\n";
   const int fd = ::open(file != nullptr ? file : "/dev/stderr", O_WRONLY | O_APPEND | O_CREAT, 0600);
   if (fd < 0 || ::write(fd, line.data(), line.size()) != static_cast<ssize_t>(line.size())) return 1;
   ::close(fd);
@@ -138,7 +142,8 @@ int Describe(LauncherChannel& channel, const std::vector<std::string>& arguments
 
 // Once the file is there that the run spec's init_path names.
 int AwaitFile(LauncherChannel& channel) {
-  while (::access(channel.run_spec().train().init_path().c_str(), F_OK) != 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  while (::access(channel.run_spec().train().init_path().c_str(), F_OK) != 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
   SendResult(channel);
   return 0;
 }
@@ -278,7 +283,8 @@ int Run(const std::vector<std::string>& arguments) {
       {"reduce_forever", [&] { return Reduce(channel, 0); }},
   };
   const char* named = std::getenv("AUTOCFG_FAKE_TRAINER_MODE");
-  const auto mode = kModes.find(ModeOf(channel, named != nullptr ? named : channel.run_spec().train().data_path()));
+  const auto mode =
+      kModes.find(ModeOf(channel, named != nullptr ? named : channel.run_spec().train().data_path()));
   if (mode == kModes.end()) return SendError(channel, "INTERNAL", "no such mode of the fake trainer");
   return mode->second();
 }

@@ -124,7 +124,8 @@ TEST(LocalCluster, RanksOfOneGpuShareItsMemory) {
   EXPECT_EQ(four->name, "local:1x4");
   EXPECT_EQ(RankCount(*four), 4);
   EXPECT_EQ(MemoryCapacity(*four), kFakeGpuBytes / 4);
-  EXPECT_EQ(four->groups[0].device.overhead_bytes, kGpuOverheadBytes) << "each process has a context of its own";
+  EXPECT_EQ(four->groups[0].device.overhead_bytes, kGpuOverheadBytes)
+      << "each process has a context of its own";
   EXPECT_EQ(four->groups[0].ranks_per_core, 4);
   const auto many = LocalCluster(100, ListGpus()).status();
   EXPECT_TRUE(absl::IsInvalidArgument(many)) << many;

@@ -1,4 +1,5 @@
-// What ranks leave in shared memory goes with their job, and what a killed launcher left goes with the next job.
+// What ranks leave in shared memory goes with their job, and what a killed launcher left goes with the next
+// job.
 #include "worker/job_directory.h"
 
 #include <signal.h>
@@ -28,7 +29,9 @@ class JobDirectoryTest : public ::testing::Test {
   }
   ~JobDirectoryTest() override { fs::remove_all(parent_); }
 
-  int Entries() const { return static_cast<int>(std::distance(fs::directory_iterator(parent_), fs::directory_iterator())); }
+  int Entries() const {
+    return static_cast<int>(std::distance(fs::directory_iterator(parent_), fs::directory_iterator()));
+  }
 
   std::string parent_;
 };

@@ -1,7 +1,6 @@
 #include "worker/job_runner.h"
 
 #include <gtest/gtest.h>
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -56,10 +55,11 @@ std::vector<int> Slots(int count) {
 }
 
 // On the first slots of an idle worker.
-JobReport RunOn(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory, ProcessLauncher& launcher, const LaunchHooks& hooks = {},
-                double patience_s = 0) {
+JobReport RunOn(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory, ProcessLauncher& launcher,
+                const LaunchHooks& hooks = {}, double patience_s = 0) {
   const int slots = std::clamp<int>(SlotsToTake(lease, inventory), 0, static_cast<int>(inventory.slots()));
-  return RunJob(lease, inventory, {}, Slots(slots), launcher, hooks, std::chrono::duration<double>(patience_s));
+  return RunJob(lease, inventory, {}, Slots(slots), launcher, hooks,
+                std::chrono::duration<double>(patience_s));
 }
 
 TEST(SlotsToTake, AsManyAsThereAreRanksHere) {
@@ -179,7 +179,8 @@ TEST(CalibrationOf, MeanOfComputeAndSlowestOfCommunication) {
 }
 
 TEST(PinToGpus, InTurns) {
-  EXPECT_EQ(PinToGpus(5, {"GPU-a", "GPU-b"}), (std::vector<std::string>{"GPU-a", "GPU-b", "GPU-a", "GPU-b", "GPU-a"}));
+  EXPECT_EQ(PinToGpus(5, {"GPU-a", "GPU-b"}),
+            (std::vector<std::string>{"GPU-a", "GPU-b", "GPU-a", "GPU-b", "GPU-a"}));
   EXPECT_TRUE(PinToGpus(3, {}).empty());
 }
 
@@ -221,10 +222,12 @@ TEST(RunJob, RefusesJobsThatItCannotRun) {
   const auto report = RunOn(lease, inventory, launcher);
   EXPECT_EQ(report.outcome, v1::OUTCOME_FAILED);
   EXPECT_NE(report.message.find("3 ranks"), std::string::npos) << report.message;
-  for (const auto& [first, ranks] : {std::pair{0, 0}, std::pair{2, 2}, std::pair{-1, 2}, std::pair{0, 4}, std::pair{2147483647, 2}}) {
+  for (const auto& [first, ranks] :
+       {std::pair{0, 0}, std::pair{2, 2}, std::pair{-1, 2}, std::pair{0, 4}, std::pair{2147483647, 2}}) {
     lease.mutable_share()->set_first_rank(first);
     lease.mutable_share()->set_ranks(ranks);
-    EXPECT_NE(RunOn(lease, inventory, launcher).message.find("no part of its 3"), std::string::npos) << first << ' ' << ranks;
+    EXPECT_NE(RunOn(lease, inventory, launcher).message.find("no part of its 3"), std::string::npos)
+        << first << ' ' << ranks;
   }
   lease.clear_share();
   job.set_ranks(1);
@@ -289,7 +292,8 @@ TEST_F(CpuJobTest, AShareHasTheNumbersOfTheWholeJob) {
   lease.mutable_share()->set_ranks(2);
   lease.mutable_share()->set_workers(3);
   LaunchHooks hooks;
-  hooks.exchange.run = [](const std::string&, std::int64_t, const std::vector<std::string>&) -> absl::StatusOr<std::vector<std::string>> {
+  hooks.exchange.run = [](const std::string&, std::int64_t,
+                          const std::vector<std::string>&) -> absl::StatusOr<std::vector<std::string>> {
     return absl::InternalError("nothing is gathered");
   };
   hooks.exchange.cancel = [] {};
@@ -337,11 +341,12 @@ TEST_F(GpuJobTest, EveryRankSeesOneGpu) {
   const v1::Inventory inventory = LocalInventory(ListGpus(), 8);
   const JobReport report = Run(Steps(5), inventory);
   ASSERT_EQ(report.outcome, v1::OUTCOME_MEASURED) << report.message;
-  EXPECT_EQ(Lines(), (std::vector<std::string>{"train bf16 on cuda: rank 0 of 5, CUDA_VISIBLE_DEVICES GPU-0002-c",
-                                               "train bf16 on cuda: rank 1 of 5, CUDA_VISIBLE_DEVICES GPU-0000-a",
-                                               "train bf16 on cuda: rank 2 of 5, CUDA_VISIBLE_DEVICES GPU-0001-b",
-                                               "train bf16 on cuda: rank 3 of 5, CUDA_VISIBLE_DEVICES GPU-0002-c",
-                                               "train bf16 on cuda: rank 4 of 5, CUDA_VISIBLE_DEVICES GPU-0000-a"}));
+  EXPECT_EQ(Lines(),
+            (std::vector<std::string>{"train bf16 on cuda: rank 0 of 5, CUDA_VISIBLE_DEVICES GPU-0002-c",
+                                      "train bf16 on cuda: rank 1 of 5, CUDA_VISIBLE_DEVICES GPU-0000-a",
+                                      "train bf16 on cuda: rank 2 of 5, CUDA_VISIBLE_DEVICES GPU-0001-b",
+                                      "train bf16 on cuda: rank 3 of 5, CUDA_VISIBLE_DEVICES GPU-0002-c",
+                                      "train bf16 on cuda: rank 4 of 5, CUDA_VISIBLE_DEVICES GPU-0000-a"}));
   EXPECT_EQ(report.measurement->ranks_per_device(), 2);
   EXPECT_EQ(report.measurement->device_fingerprint(), "NVIDIA H200, driver 570.86.15");
 }
@@ -354,7 +359,8 @@ TEST_F(GpuJobTest, WaitsUntilMemoryIsBack) {
   }
   {
     const FakeGpus fake(EqualGpus(1, fmt::format(",reserved={}", std::int64_t{2} << 30)));
-    EXPECT_EQ(Run(Steps(1), LocalInventory(ListGpus())).outcome, v1::OUTCOME_MEASURED) << "what the driver keeps back never comes";
+    EXPECT_EQ(Run(Steps(1), LocalInventory(ListGpus())).outcome, v1::OUTCOME_MEASURED)
+        << "what the driver keeps back never comes";
   }
   const FakeGpus fake(EqualGpus(2) + used);  // of the second
   const v1::Inventory inventory = LocalInventory(ListGpus());
@@ -362,7 +368,8 @@ TEST_F(GpuJobTest, WaitsUntilMemoryIsBack) {
   const JobReport report = Run(Steps(2), inventory, 0.3);
   EXPECT_EQ(report.outcome, v1::OUTCOME_REFUSED);
   EXPECT_EQ(report.message,
-            "studies/1/trials/1: GPU 1 (NVIDIA H200): 70.5 GiB of its 141.0 GiB are in use, 69.5 GiB more than on an idle GPU, by process 4321 (70.5 GiB)");
+            "studies/1/trials/1: GPU 1 (NVIDIA H200): 70.5 GiB of its 141.0 GiB are in use, 69.5 GiB more "
+            "than on an idle GPU, by process 4321 (70.5 GiB)");
   EXPECT_FALSE(report.measurement);
   EXPECT_EQ(Lines().size(), 3u) << "nothing ran";
 }
@@ -391,7 +398,8 @@ TEST_F(GpuJobTest, JobsOfTheCpuAreForOtherWorkers) {
   job.set_device("cpu");
   EXPECT_EQ(Run(job, LocalInventory(ListGpus())).outcome, v1::OUTCOME_REFUSED);
   ASSERT_EQ(Run(job, LocalInventory(1)).outcome, v1::OUTCOME_MEASURED);
-  EXPECT_EQ(Lines(), (std::vector<std::string>{"train bf16 on cpu: rank 0 of 1, CUDA_VISIBLE_DEVICES not set"}));
+  EXPECT_EQ(Lines(),
+            (std::vector<std::string>{"train bf16 on cpu: rank 0 of 1, CUDA_VISIBLE_DEVICES not set"}));
 }
 
 }  // namespace

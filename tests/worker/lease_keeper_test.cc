@@ -32,21 +32,18 @@ LeaseKeeper::Calls AtOnce(std::function<Answer()> answer) {
 TEST(LeaseKeeper, RenewsAgainAndAgain) {
   std::atomic<bool> stop{false};
   std::atomic<int> renewals{0};
-  LeaseKeeper keeper(
-      Clock::now(), 0.3,
-      AtOnce([&]() -> Answer {
-        ++renewals;
-        return v1::LEASE_COMMAND_CONTINUE;
-      }),
-      &stop);
+  LeaseKeeper keeper(Clock::now(), 0.3, AtOnce([&]() -> Answer {
+                       ++renewals;
+                       return v1::LEASE_COMMAND_CONTINUE;
+                     }),
+                     &stop);
   EXPECT_TRUE(Eventually([&] { return renewals >= 3; }));
   EXPECT_FALSE(keeper.cancelled());
 }
 
 TEST(LeaseKeeper, CancelEndsTheJobButTheLeaseStays) {
   std::atomic<bool> stop{false};
-  LeaseKeeper keeper(
-      Clock::now(), 3600, AtOnce([]() -> Answer { return v1::LEASE_COMMAND_CANCEL; }), &stop);
+  LeaseKeeper keeper(Clock::now(), 3600, AtOnce([]() -> Answer { return v1::LEASE_COMMAND_CANCEL; }), &stop);
   ASSERT_TRUE(Eventually([&] { return stop.load(); }));
   EXPECT_TRUE(keeper.cancelled());
   EXPECT_FALSE(keeper.lost()) << "that it was cancelled may still be reported";
@@ -54,9 +51,8 @@ TEST(LeaseKeeper, CancelEndsTheJobButTheLeaseStays) {
 
 TEST(LeaseKeeper, RefusedRenewalLosesTheLease) {
   std::atomic<bool> stop{false};
-  LeaseKeeper keeper(
-      Clock::now(), 0.3,
-      AtOnce([]() -> Answer { return absl::FailedPreconditionError("another's"); }), &stop);
+  LeaseKeeper keeper(Clock::now(), 0.3,
+                     AtOnce([]() -> Answer { return absl::FailedPreconditionError("another's"); }), &stop);
   EXPECT_TRUE(Eventually([&] { return keeper.lost(); }));
   EXPECT_TRUE(Eventually([&] { return stop.load(); }));
   EXPECT_FALSE(keeper.cancelled());
@@ -65,13 +61,11 @@ TEST(LeaseKeeper, RefusedRenewalLosesTheLease) {
 TEST(LeaseKeeper, UnansweredRenewalsLoseItWhenItRunsOut) {
   std::atomic<bool> stop{false};
   std::atomic<int> tries{0};
-  LeaseKeeper keeper(
-      Clock::now(), 0.4,
-      AtOnce([&]() -> Answer {
-        ++tries;
-        return absl::UnavailableError("nobody there");
-      }),
-      &stop);
+  LeaseKeeper keeper(Clock::now(), 0.4, AtOnce([&]() -> Answer {
+                       ++tries;
+                       return absl::UnavailableError("nobody there");
+                     }),
+                     &stop);
   EXPECT_TRUE(Eventually([&] { return stop.load(); }));
   EXPECT_TRUE(keeper.lost());
   EXPECT_GE(tries, 2) << "one that is not answered is repeated soon";
@@ -81,7 +75,8 @@ TEST(LeaseKeeper, EndsPromptly) {
   std::atomic<bool> stop{false};
   const auto before = Clock::now();
   {
-    LeaseKeeper keeper(Clock::now(), 3600, AtOnce([]() -> Answer { return v1::LEASE_COMMAND_CONTINUE; }), &stop);
+    LeaseKeeper keeper(Clock::now(), 3600, AtOnce([]() -> Answer { return v1::LEASE_COMMAND_CONTINUE; }),
+                       &stop);
   }
   EXPECT_LT(Clock::now() - before, std::chrono::seconds(60)) << "it waited for its next renewal";
   EXPECT_FALSE(stop);
@@ -91,7 +86,9 @@ TEST(LeaseKeeper, EndsPromptly) {
 class ParkingCoordinator {
  public:
   LeaseKeeper::Calls Calls() {
-    return {.renew = [this](double wait_s) { return Renew(wait_s); }, .cancel = [this] { Say(absl::CancelledError("gone")); }, .drain = [this] { ++drains; }};
+    return {.renew = [this](double wait_s) { return Renew(wait_s); },
+            .cancel = [this] { Say(absl::CancelledError("gone")); },
+            .drain = [this] { ++drains; }};
   }
   void Say(Answer answer) {
     absl::MutexLock lock(&mutex_);
@@ -108,7 +105,8 @@ class ParkingCoordinator {
     last_wait_s = wait_s;
     ++renewals;
     const auto said = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return answer_.has_value(); };
-    if (!mutex_.AwaitWithTimeout(absl::Condition(&said), absl::Seconds(wait_s))) return v1::LEASE_COMMAND_CONTINUE;
+    if (!mutex_.AwaitWithTimeout(absl::Condition(&said), absl::Seconds(wait_s)))
+      return v1::LEASE_COMMAND_CONTINUE;
     return *std::exchange(answer_, std::nullopt);
   }
 

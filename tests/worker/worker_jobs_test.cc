@@ -130,8 +130,9 @@ TEST_F(WorkerJobsTest, AResultThatIsRefusedAsWrongBecomesAFailureThatAnotherMayN
   EXPECT_FALSE(report.has_measurement());
   EXPECT_EQ(report.lease_id(), "lease-1");
   EXPECT_EQ(report.request_id(), "lease-1/refused") << "that of the result is the result's";
-  EXPECT_EQ(report.message(),
-            "the coordinator refused the result: measurement.step_time_s has 1 times, and the job times 4 steps");
+  EXPECT_EQ(
+      report.message(),
+      "the coordinator refused the result: measurement.step_time_s has 1 times, and the job times 4 steps");
   EXPECT_EQ(coordinator.report_calls(), 2);
   // It goes on with the next job.
   coordinator.RefuseResults("");

@@ -1,5 +1,4 @@
 // The worker against a coordinator that the test plays, with the real training engine.
-#include "tests/support/build_paths.h"
 #include "worker/worker.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +8,7 @@
 #include "proto/convert/plan_convert.h"
 #include "proto/convert/workload_convert.h"
 #include "search/schedule/program.h"
+#include "tests/support/build_paths.h"
 #include "tests/worker/fake_coordinator.h"
 #include "worker/inventory.h"
 

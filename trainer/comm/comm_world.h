@@ -35,9 +35,10 @@ std::unique_ptr<CommWorld> CreateUcxWorld(Rendezvous& rendezvous);
 // rank, those of their groups bring the `copies` together (which must outlive the world).
 std::unique_ptr<CommWorld> CreateNullWorld(int rank, int size, Rendezvous* copies = nullptr);
 
-// The host communication of `inner` under a device whose memory the host cannot reach: what is sent or reduced is copied out to host
-// memory first, which waits for the stream, and what has come is copied in, in the order of the stream. Ranks that share one GPU talk
-// through it. Whoever waits for one operation advances all of the world. `device` must outlive the world.
+// The host communication of `inner` under a device whose memory the host cannot reach: what is sent or
+// reduced is copied out to host memory first, which waits for the stream, and what has come is copied in, in
+// the order of the stream. Ranks that share one GPU talk through it. Whoever waits for one operation advances
+// all of the world. `device` must outlive the world.
 std::unique_ptr<CommWorld> CreateStagedWorld(std::unique_ptr<CommWorld> inner, Device& device);
 
 // As `inner`, but an operation starts only when it is waited for (or tested): shows programs that rely on

@@ -18,17 +18,19 @@ struct CommError : std::runtime_error {
 
 enum class ReduceOp : std::uint8_t { kSum, kMax };
 
-// One operation under way. It begins after the work issued so far on the stream that it was given. Destroying it waits.
+// One operation under way. It begins after the work issued so far on the stream that it was given. Destroying
+// it waits.
 class Work {
  public:
   virtual ~Work() = default;
 
-  // Returns when work that is issued on that stream from now on may use the buffers. On a device that computes on the host the
-  // operation is then complete; on any other the stream may be what waits, so whoever reads on the host synchronises the stream
-  // first. Idempotent. Throws CommError.
+  // Returns when work that is issued on that stream from now on may use the buffers. On a device that
+  // computes on the host the operation is then complete; on any other the stream may be what waits, so
+  // whoever reads on the host synchronises the stream first. Idempotent. Throws CommError.
   virtual void Wait() = 0;
 
-  // Makes progress. True once waiting needs no more progress from the host: Wait then returns at once. Throws CommError.
+  // Makes progress. True once waiting needs no more progress from the host: Wait then returns at once. Throws
+  // CommError.
   virtual bool Test() = 0;
 };
 
@@ -39,8 +41,9 @@ class Communicator {
   virtual int rank() const = 0;  // within the group
   virtual int size() const = 0;
 
-  // Every rank's tensor becomes the reduction over the group, the same bits on every rank. kF32, kF64, kBF16 (each addition is made
-  // in float and rounded) and kI32, which wraps around; any type on a world that moves nothing.
+  // Every rank's tensor becomes the reduction over the group, the same bits on every rank. kF32, kF64, kBF16
+  // (each addition is made in float and rounded) and kI32, which wraps around; any type on a world that moves
+  // nothing.
   virtual std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream& stream) = 0;
 
   // Point to point, matched in order of issue per pair of ranks and `channel` (activations and gradients use

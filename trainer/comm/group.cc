@@ -34,7 +34,8 @@ void CheckPeer(const Communicator& group, int peer, int channel) {
 }
 
 void CheckReducible(const Tensor& tensor) {
-  if (tensor.dtype == DType::kF32 || tensor.dtype == DType::kF64 || tensor.dtype == DType::kI32 || tensor.dtype == DType::kBF16) {
+  if (tensor.dtype == DType::kF32 || tensor.dtype == DType::kF64 || tensor.dtype == DType::kI32 ||
+      tensor.dtype == DType::kBF16) {
     return;
   }
   throw CommError(fmt::format("cannot reduce elements of type {}; fp32, fp64, bf16 and int32 are supported",

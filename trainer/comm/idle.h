@@ -1,5 +1,5 @@
-// What a rank does while it polls and nothing moves. Ranks may outnumber cores: yields at once, and after a while sleeps for a small part
-// of the time already waited. One per wait, one thread.
+// What a rank does while it polls and nothing moves. Ranks may outnumber cores: yields at once, and after a
+// while sleeps for a small part of the time already waited. One per wait, one thread.
 #pragma once
 
 #include <algorithm>

@@ -49,8 +49,8 @@ class NullWorld final : public CommWorld {
 
   std::unique_ptr<Communicator> CreateGroup(CommGroup name, const std::vector<std::int64_t>& ranks,
                                             const Tensor&) override {
-    return std::make_unique<NullCommunicator>(GroupPosition(ranks, rank_, size_), static_cast<int>(ranks.size()),
-                                              name, copies_);
+    return std::make_unique<NullCommunicator>(GroupPosition(ranks, rank_, size_),
+                                              static_cast<int>(ranks.size()), name, copies_);
   }
 
  private:

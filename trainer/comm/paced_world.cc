@@ -18,11 +18,15 @@ namespace {
 // What the inner world needs to reduce a few numbers.
 constexpr std::size_t kStagingElements = 1024;
 
-// When a rank is ready, and how long the operation takes by its own account; or the maxima of both over ranks.
+// When a rank is ready, and how long the operation takes by its own account; or the maxima of both over
+// ranks.
 using Figures = std::array<double, 2>;
 
 Tensor AsTensor(Figures& figures) {
-  return {.data = figures.data(), .dtype = DType::kF64, .rank = 1, .shape = {static_cast<std::int64_t>(figures.size())}};
+  return {.data = figures.data(),
+          .dtype = DType::kF64,
+          .rank = 1,
+          .shape = {static_cast<std::int64_t>(figures.size())}};
 }
 
 // Figures lie in host memory, where everything has run already.
@@ -185,7 +189,8 @@ class PacedCommunicator final : public Communicator {
 
   std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream&) override {
     if (size() == 1) return CompleteWork();
-    const double own_s = Seconds(op == ReduceOp::kMax ? OpKind::kAllReduceMax : OpKind::kAllReduceSum, tensor);
+    const double own_s =
+        Seconds(op == ReduceOp::kMax ? OpKind::kAllReduceMax : OpKind::kAllReduceSum, tensor);
     PacedClock& clock = lanes_.clock();
     if (name_ == CommGroup::kTensor) {
       Transfer transfer(*inner_, Role::kReducer, 0, 0, clock.StreamSeconds(), own_s);
@@ -219,7 +224,10 @@ class PacedCommunicator final : public Communicator {
 
  private:
   static Tensor AsStaging(std::vector<std::int32_t>& words) {
-    return {.data = words.data(), .dtype = DType::kI32, .rank = 1, .shape = {static_cast<std::int64_t>(words.size())}};
+    return {.data = words.data(),
+            .dtype = DType::kI32,
+            .rank = 1,
+            .shape = {static_cast<std::int64_t>(words.size())}};
   }
 
   double Seconds(OpKind kind, const Tensor& tensor) const {
@@ -233,7 +241,8 @@ class PacedCommunicator final : public Communicator {
   void CheckMessage(int peer, int channel) const {
     CheckPeer(*this, peer, channel);
     if (channel >= kUserChannels / 2) {
-      throw CommError(fmt::format("channel {} is outside 0 to {} of the paced world", channel, kUserChannels / 2 - 1));
+      throw CommError(
+          fmt::format("channel {} is outside 0 to {} of the paced world", channel, kUserChannels / 2 - 1));
     }
   }
 

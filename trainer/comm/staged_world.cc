@@ -1,6 +1,6 @@
-// Communicators that pass through host memory. The host waits for the stream where something is copied out, so a step is not free of
-// waiting: this is for ranks that share a device, not for speed. Reductions go in pieces, one after another within a group, as every
-// rank issues them.
+// Communicators that pass through host memory. The host waits for the stream where something is copied out,
+// so a step is not free of waiting: this is for ranks that share a device, not for speed. Reductions go in
+// pieces, one after another within a group, as every rank issues them.
 #include <algorithm>
 #include <deque>
 #include <exception>
@@ -23,7 +23,8 @@ class ReadyStream final : public Stream {
   void Synchronize() override {}
 };
 
-// Host memory of the device, kept for the next that asks. A buffer whose message was given up is never handed out again.
+// Host memory of the device, kept for the next that asks. A buffer whose message was given up is never handed
+// out again.
 class HostBuffers {
  public:
   struct Buffer {
@@ -44,9 +45,11 @@ class HostBuffers {
     bytes = std::max<std::int64_t>(bytes, 1);
     Buffer* best = nullptr;
     for (Buffer& buffer : buffers_) {
-      if (!buffer.taken && buffer.bytes >= bytes && (best == nullptr || buffer.bytes < best->bytes)) best = &buffer;
+      if (!buffer.taken && buffer.bytes >= bytes && (best == nullptr || buffer.bytes < best->bytes))
+        best = &buffer;
     }
-    if (best == nullptr) best = &buffers_.emplace_back(Buffer{.data = device_.AllocateHost(bytes), .bytes = bytes});
+    if (best == nullptr)
+      best = &buffers_.emplace_back(Buffer{.data = device_.AllocateHost(bytes), .bytes = bytes});
     best->taken = true;
     return *best;
   }
@@ -125,7 +128,8 @@ class StagedWork final : public Work {
 class StagedMessage final : public StagedOperation {
  public:
   // `arrives`: where the message is copied to in the end; absent for one that is sent.
-  StagedMessage(Staging& staging, HostBuffers::Buffer& buffer, std::unique_ptr<Work> work, const Tensor& arrives, Stream& stream)
+  StagedMessage(Staging& staging, HostBuffers::Buffer& buffer, std::unique_ptr<Work> work,
+                const Tensor& arrives, Stream& stream)
       : staging_(staging), buffer_(buffer), work_(std::move(work)), arrives_(arrives), stream_(stream) {}
 
   bool done() const override { return work_ == nullptr; }
@@ -207,7 +211,8 @@ class StagedCommunicator final : public Communicator, public StagedReductions {
   std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream& stream) override {
     CheckReducible(tensor);
     if (tensor.Elements() == 0) return CompleteWork();
-    if (reduces_ == nullptr) throw CommError("a group of several ranks was made without staging, so it cannot reduce");
+    if (reduces_ == nullptr)
+      throw CommError("a group of several ranks was made without staging, so it cannot reduce");
     auto reduction = std::make_shared<StagedReduction>(staging_, *inner_, tensor, op, stream);
     reductions_.push_back(reduction);
     StepReductions();
@@ -219,14 +224,18 @@ class StagedCommunicator final : public Communicator, public StagedReductions {
     HostBuffers::Buffer& buffer = staging_.buffers.Take(tensor.Bytes());
     if (tensor.Bytes() > 0) staging_.device.CopyToHost(buffer.data, tensor.data, tensor.Bytes(), stream);
     stream.Synchronize();
-    return Message(buffer, inner_->Send(staging_.HostTensor(buffer, tensor.dtype, tensor.Elements()), peer, channel, staging_.ready),
+    return Message(buffer,
+                   inner_->Send(staging_.HostTensor(buffer, tensor.dtype, tensor.Elements()), peer, channel,
+                                staging_.ready),
                    Tensor{}, stream);
   }
 
   std::unique_ptr<Work> Recv(const Tensor& tensor, int peer, int channel, Stream& stream) override {
     CheckPeer(*this, peer, channel);
     HostBuffers::Buffer& buffer = staging_.buffers.Take(tensor.Bytes());
-    return Message(buffer, inner_->Recv(staging_.HostTensor(buffer, tensor.dtype, tensor.Elements()), peer, channel, staging_.ready),
+    return Message(buffer,
+                   inner_->Recv(staging_.HostTensor(buffer, tensor.dtype, tensor.Elements()), peer, channel,
+                                staging_.ready),
                    tensor, stream);
   }
 
@@ -241,7 +250,8 @@ class StagedCommunicator final : public Communicator, public StagedReductions {
   }
 
  private:
-  std::unique_ptr<Work> Message(HostBuffers::Buffer& buffer, std::unique_ptr<Work> work, const Tensor& arrives, Stream& stream) {
+  std::unique_ptr<Work> Message(HostBuffers::Buffer& buffer, std::unique_ptr<Work> work,
+                                const Tensor& arrives, Stream& stream) {
     auto message = std::make_shared<StagedMessage>(staging_, buffer, std::move(work), arrives, stream);
     return std::make_unique<StagedWork>(staging_, std::move(message));
   }
@@ -254,17 +264,22 @@ class StagedCommunicator final : public Communicator, public StagedReductions {
 
 class StagedWorld final : public CommWorld {
  public:
-  StagedWorld(std::unique_ptr<CommWorld> inner, Device& device) : staging_(device), inner_(std::move(inner)) {}
+  StagedWorld(std::unique_ptr<CommWorld> inner, Device& device)
+      : staging_(device), inner_(std::move(inner)) {}
 
-  std::unique_ptr<Communicator> CreateGroup(CommGroup name, const std::vector<std::int64_t>& ranks, const Tensor& staging) override {
+  std::unique_ptr<Communicator> CreateGroup(CommGroup name, const std::vector<std::int64_t>& ranks,
+                                            const Tensor& staging) override {
     if (ranks.size() == 1) return inner_->CreateGroup(name, ranks, Tensor{});
-    HostBuffers::Buffer* reduces = staging.data == nullptr ? nullptr : &staging_.buffers.Take(staging.Bytes());
-    const Tensor host = reduces == nullptr ? Tensor{} : staging_.HostTensor(*reduces, staging.dtype, staging.Elements());
+    HostBuffers::Buffer* reduces =
+        staging.data == nullptr ? nullptr : &staging_.buffers.Take(staging.Bytes());
+    const Tensor host =
+        reduces == nullptr ? Tensor{} : staging_.HostTensor(*reduces, staging.dtype, staging.Elements());
     return std::make_unique<StagedCommunicator>(staging_, inner_->CreateGroup(name, ranks, host), reduces);
   }
 
  private:
-  Staging staging_;  // outlives the inner world, which may still read the buffers of messages that were given up
+  // outlives the inner world, which may still read the buffers of messages that were given up
+  Staging staging_;
   const std::unique_ptr<CommWorld> inner_;
 };
 

@@ -18,7 +18,8 @@ namespace {
 
 cudaDeviceProp PropertiesOf(int ordinal) {
   cudaDeviceProp properties{};
-  cuda::Check(cudaGetDeviceProperties(&properties, ordinal), fmt::format("asking for the properties of GPU {}", ordinal));
+  cuda::Check(cudaGetDeviceProperties(&properties, ordinal),
+              fmt::format("asking for the properties of GPU {}", ordinal));
   return properties;
 }
 
@@ -29,7 +30,9 @@ std::string DeviceIdentity(int ordinal) {
   return GpuUuidText(bytes);
 }
 
-std::int64_t DeviceMemoryBytes(int ordinal) { return static_cast<std::int64_t>(PropertiesOf(ordinal).totalGlobalMem); }
+std::int64_t DeviceMemoryBytes(int ordinal) {
+  return static_cast<std::int64_t>(PropertiesOf(ordinal).totalGlobalMem);
+}
 
 }  // namespace
 }  // namespace autocfg

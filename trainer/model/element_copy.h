@@ -9,13 +9,14 @@
 
 namespace autocfg {
 
-// Elements [offset, offset + values.size()) of `tensor` (kF64, or kF32 or kBF16: rounded to nearest, to float first) become `values`.
-// Requires tensor.data. Throws NotSupported for other types.
+// Elements [offset, offset + values.size()) of `tensor` (kF64, or kF32 or kBF16: rounded to nearest, to float
+// first) become `values`. Requires tensor.data. Throws NotSupported for other types.
 void CopyFromDoubles(std::span<const double> values, const Tensor& tensor, std::int64_t offset,
                      Device& device, Stream& stream);
 
-// The whole of `tensor` becomes the values, again and again, at the cost of the copy alone: nothing is computed for each element, and the host memory that it
-// takes does not grow with the tensor beyond some MiB. Requires tensor.data and at least one value; types as above.
+// The whole of `tensor` becomes the values, again and again, at the cost of the copy alone: nothing is
+// computed for each element, and the host memory that it takes does not grow with the tensor beyond some MiB.
+// Requires tensor.data and at least one value; types as above.
 void RepeatFromDoubles(std::span<const double> values, const Tensor& tensor, Device& device, Stream& stream);
 
 }  // namespace autocfg

@@ -16,7 +16,8 @@ constexpr std::size_t kChunk = 1 << 16;  // elements that one thread makes at on
 // Consecutive elements of a rank's part of a parameter, collected run by run, drawn and copied together.
 class Block {
  public:
-  Block(const Parameter& parameter, std::uint64_t seed, const ParameterTensors& tensors, Device& device, Stream& stream)
+  Block(const Parameter& parameter, std::uint64_t seed, const ParameterTensors& tensors, Device& device,
+        Stream& stream)
       : parameter_(parameter),
         key_(PhiloxKey(seed, parameter.name)),
         tensors_(tensors),
@@ -139,8 +140,8 @@ void NormalNumbers(std::array<std::uint32_t, 2> key, std::int64_t first, std::sp
   }
 }
 
-void InitializeParameter(const Parameter& parameter, std::uint64_t seed, const ParameterTensors& tensors, Device& device,
-                         Stream& stream) {
+void InitializeParameter(const Parameter& parameter, std::uint64_t seed, const ParameterTensors& tensors,
+                         Device& device, Stream& stream) {
   if (tensors.value.data == nullptr || parameter.initial == Initial::kZeros) return;
   Block block(parameter, seed, tensors, device, stream);
   ForEachRun(parameter, [&](std::int64_t local, std::int64_t global, std::int64_t count) {

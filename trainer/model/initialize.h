@@ -24,10 +24,10 @@ std::array<std::uint32_t, 2> PhiloxKey(std::uint64_t seed, std::string_view name
 // Standard normal numbers `first`, `first` + 1, ... of the stream of `key`, by Box and Muller (1958).
 void NormalNumbers(std::array<std::uint32_t, 2> key, std::int64_t first, std::span<double> out);
 
-// Sets the rank's part of a parameter, and its master copy where there is one: each the double value, rounded to its type. The tensors
-// are zeroed before: padding stays zero. Draws on all cores that the process may run on. Does nothing where the device has no memory
-// behind them.
-void InitializeParameter(const Parameter& parameter, std::uint64_t seed, const ParameterTensors& tensors, Device& device,
-                         Stream& stream);
+// Sets the rank's part of a parameter, and its master copy where there is one: each the double value, rounded
+// to its type. The tensors are zeroed before: padding stays zero. Draws on all cores that the process may run
+// on. Does nothing where the device has no memory behind them.
+void InitializeParameter(const Parameter& parameter, std::uint64_t seed, const ParameterTensors& tensors,
+                         Device& device, Stream& stream);
 
 }  // namespace autocfg

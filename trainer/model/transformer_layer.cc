@@ -47,7 +47,8 @@ void TransformerLayer::Forward(const Execution& run, const LayerActivations& a, 
 void TransformerLayer::Backward(const Execution& run, const LayerActivations& a, const Tensor& grad) const {
   const RankShape& s = shape_;
   const Workspace& ws = workspace_;
-  RowParallelActivationBackward(run, s.model.activation, mlp_proj_, a.act, grad, a.fc, ws.grad_ffn, ws.grad_fc);
+  RowParallelActivationBackward(run, s.model.activation, mlp_proj_, a.act, grad, a.fc, ws.grad_ffn,
+                                ws.grad_fc);
   ColumnParallelBackward(run, c_fc_, a.ln2, ws.grad_fc, ws.grad_b);
   norm_2_.Backward(run, ws.grad_b, a.mid, a.norm2, grad, /*add_to_dx=*/true);
   RowParallelBackward(run, attn_proj_, a.attn, grad, ws.grad_attn);

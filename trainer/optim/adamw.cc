@@ -16,12 +16,14 @@ AdamWParams StepParams(const AdamWOptions& options, double lr, std::int64_t step
   return p;
 }
 
-void UpdateParameters(const Execution& run, const MemoryLayout& layout, const AdamWParams& params, double weight_decay) {
+void UpdateParameters(const Execution& run, const MemoryLayout& layout, const AdamWParams& params,
+                      double weight_decay) {
   std::vector<AdamWTensor> tensors;
   tensors.reserve(layout.parameters().size());
   for (std::size_t i = 0; i < layout.parameters().size(); ++i) {
     const ParameterTensors& t = layout.parameter_tensors()[i];
-    tensors.push_back({t.value, t.grad, t.master, t.m, t.v, layout.parameters()[i].decays() ? weight_decay : 0});
+    tensors.push_back(
+        {t.value, t.grad, t.master, t.m, t.v, layout.parameters()[i].decays() ? weight_decay : 0});
   }
   run.ops.AdamW(tensors, params, run.stream);
 }

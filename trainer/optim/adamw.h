@@ -19,8 +19,9 @@ struct AdamWOptions {
 // `step` counts from 0. Without clipping.
 AdamWParams StepParams(const AdamWOptions& options, double lr, std::int64_t step);
 
-// Updates all parameters of the layout, their master copies where the precision has them, and moments. `weight_decay` is for parameters
-// that decay.
-void UpdateParameters(const Execution& run, const MemoryLayout& layout, const AdamWParams& params, double weight_decay);
+// Updates all parameters of the layout, their master copies where the precision has them, and moments.
+// `weight_decay` is for parameters that decay.
+void UpdateParameters(const Execution& run, const MemoryLayout& layout, const AdamWParams& params,
+                      double weight_decay);
 
 }  // namespace autocfg

@@ -11,7 +11,8 @@ namespace autocfg {
 // data coordinate 0.
 void AddSquaredNorm(const Execution& run, const RankShape& shape, const MemoryLayout& layout);
 
-// The update clips by the norm whose square the layout's scalar holds when it runs; not at all where clip_norm is 0.
+// The update clips by the norm whose square the layout's scalar holds when it runs; not at all where
+// clip_norm is 0.
 void SetClipping(double clip_norm, const MemoryLayout& layout, AdamWParams& params);
 
 }  // namespace autocfg

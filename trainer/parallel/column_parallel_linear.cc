@@ -13,8 +13,8 @@ void ColumnParallelForward(const Execution& run, const LinearParameters& p, cons
   }
 }
 
-void ColumnParallelActivationForward(const Execution& run, Activation activation, const LinearParameters& p, const Tensor& x,
-                                     const Tensor& pre, const Tensor& y) {
+void ColumnParallelActivationForward(const Execution& run, Activation activation, const LinearParameters& p,
+                                     const Tensor& x, const Tensor& pre, const Tensor& y) {
   if (IsGated(activation)) {
     run.ops.Matmul(x, Transpose::kNo, p.weight.value, Transpose::kNo, pre, false, run.stream);
     run.ops.ActivationForward(activation, pre, p.bias.value, y, run.stream);

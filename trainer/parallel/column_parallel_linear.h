@@ -11,8 +11,8 @@ namespace autocfg {
 void ColumnParallelForward(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& y);
 
 // The same into pre[T, out/tp], and y = the activation of it: as wide as pre, or half where it is gated.
-void ColumnParallelActivationForward(const Execution& run, Activation activation, const LinearParameters& p, const Tensor& x,
-                                     const Tensor& pre, const Tensor& y);
+void ColumnParallelActivationForward(const Execution& run, Activation activation, const LinearParameters& p,
+                                     const Tensor& x, const Tensor& pre, const Tensor& y);
 
 // The bias gradient and dW accumulate; dx[T, in] = dy W^T, summed over the tensor group.
 void ColumnParallelBackward(const Execution& run, const LinearParameters& p, const Tensor& x,

@@ -14,8 +14,8 @@ struct Execution {
   Groups& groups;
   PendingWorks& pending;
 
-  // `tensor` becomes its reduction over `group`, for whatever is issued on the stream from here on; nothing where that is null (a
-  // group of one).
+  // `tensor` becomes its reduction over `group`, for whatever is issued on the stream from here on; nothing
+  // where that is null (a group of one).
   void AllReduce(const std::unique_ptr<Communicator>& group, const Tensor& tensor, ReduceOp op) const {
     if (group != nullptr) pending.Run(group->AllReduce(tensor, op, stream));
   }

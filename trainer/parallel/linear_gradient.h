@@ -1,4 +1,5 @@
-// The gradients of a linear layer's parameters, the same however it is split: weight and bias of the columns that a rank has.
+// The gradients of a linear layer's parameters, the same however it is split: weight and bias of the columns
+// that a rank has.
 #pragma once
 
 #include "trainer/parallel/execution.h"

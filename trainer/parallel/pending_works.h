@@ -23,9 +23,9 @@ class PendingWorks {
   // once, after Work::Wait.
   std::int64_t Add(std::unique_ptr<Work> work, std::function<void()> at_end = {});
 
-  // Return when that operation, or every operation, needs no more progress from the host and has been waited for, so that work issued
-  // from here on may use its buffers: where a communicator keeps a clock, or orders a stream behind the operation, only waiting
-  // does it. Throw CommError. A ticket may be waited for again.
+  // Return when that operation, or every operation, needs no more progress from the host and has been waited
+  // for, so that work issued from here on may use its buffers: where a communicator keeps a clock, or orders
+  // a stream behind the operation, only waiting does it. Throw CommError. A ticket may be waited for again.
   void Wait(std::int64_t ticket);
   void WaitAll();
 

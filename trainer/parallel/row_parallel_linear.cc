@@ -25,8 +25,9 @@ void RowParallelBackward(const Execution& run, const LinearParameters& p, const 
   run.ops.Matmul(dy, Transpose::kNo, p.weight.value, Transpose::kYes, dx, false, run.stream);
 }
 
-void RowParallelActivationBackward(const Execution& run, Activation activation, const LinearParameters& p, const Tensor& x,
-                                   const Tensor& dy, const Tensor& pre, const Tensor& dx, const Tensor& dpre) {
+void RowParallelActivationBackward(const Execution& run, Activation activation, const LinearParameters& p,
+                                   const Tensor& x, const Tensor& dy, const Tensor& pre, const Tensor& dx,
+                                   const Tensor& dpre) {
   if (IsGated(activation)) {
     RowParallelBackward(run, p, x, dy, dx);
     run.ops.ActivationBackward(activation, pre, dx, dpre, run.stream);

@@ -16,9 +16,11 @@ void RowParallelForward(const Execution& run, const LinearParameters& p, const T
 void RowParallelBackward(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& dy,
                          const Tensor& dx);
 
-// The same of a layer whose x is the activation of pre[T, ...]: dpre, as wide as pre, is the gradient by that. dx[T, in/tp] is what a gated
-// activation needs besides; it may be dpre, and stays as it is, where the activation is not gated.
-void RowParallelActivationBackward(const Execution& run, Activation activation, const LinearParameters& p, const Tensor& x,
-                                   const Tensor& dy, const Tensor& pre, const Tensor& dx, const Tensor& dpre);
+// The same of a layer whose x is the activation of pre[T, ...]: dpre, as wide as pre, is the gradient by
+// that. dx[T, in/tp] is what a gated activation needs besides; it may be dpre, and stays as it is, where the
+// activation is not gated.
+void RowParallelActivationBackward(const Execution& run, Activation activation, const LinearParameters& p,
+                                   const Tensor& x, const Tensor& dy, const Tensor& pre, const Tensor& dx,
+                                   const Tensor& dpre);
 
 }  // namespace autocfg

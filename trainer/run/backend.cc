@@ -68,7 +68,8 @@ Backend CreatePacedBackend(std::unique_ptr<CommWorld> comm, const OpTimeTable& t
 }  // namespace
 
 std::int64_t OverheadBytes(const Backend& backend, std::int64_t arena_bytes) {
-  const std::int64_t own = backend.ranks_on_device > 1 ? backend.shared_overhead_bytes : backend.device->OverheadBytes(arena_bytes);
+  const std::int64_t own = backend.ranks_on_device > 1 ? backend.shared_overhead_bytes
+                                                       : backend.device->OverheadBytes(arena_bytes);
   return own + backend.kept_back_bytes / backend.ranks_on_device;
 }
 
@@ -93,7 +94,8 @@ Backend CreateTrainBackend(std::string_view device, Rendezvous& rendezvous, cons
   }
   std::unique_ptr<CommWorld> comm;
   if (config.slice) {
-    comm = CreateNullWorld(static_cast<int>(SliceRank(config)), static_cast<int>(RankCount(config.plan)), &rendezvous);
+    comm = CreateNullWorld(static_cast<int>(SliceRank(config)), static_cast<int>(RankCount(config.plan)),
+                           &rendezvous);
   } else if (device == "dry") {
     comm = CreateNullWorld(rendezvous.rank(), rendezvous.size());
   } else if (device == "cuda") {
@@ -106,6 +108,8 @@ Backend CreateTrainBackend(std::string_view device, Rendezvous& rendezvous, cons
   return device == "dry" ? CreateDryBackend(std::move(comm)) : CreateCpuBackend(std::move(comm));
 }
 
-Backend CreateDryBackend(int rank, int world_size) { return CreateDryBackend(CreateNullWorld(rank, world_size)); }
+Backend CreateDryBackend(int rank, int world_size) {
+  return CreateDryBackend(CreateNullWorld(rank, world_size));
+}
 
 }  // namespace autocfg

@@ -25,23 +25,27 @@ struct Backend {
   std::unique_ptr<Device> device;
   std::unique_ptr<Ops> ops;
   std::unique_ptr<CommWorld> comm;
-  int ranks_on_device = 1;  // ranks of the job that have the same device
+  int ranks_on_device = 1;           // ranks of the job that have the same device
   std::int64_t kept_back_bytes = 0;  // of the device's memory, from all ranks that have it, by its driver
-  std::int64_t shared_overhead_bytes = 0;  // where they are several, which the device cannot tell apart: of one, before any of them has an arena
+  // where they are several, which the device cannot tell apart: of one, before any of them has an arena
+  std::int64_t shared_overhead_bytes = 0;
   std::function<std::vector<OpChoice>()> choices;  // of the ops, so far; null where nothing is chosen
 };
 
-// What this rank takes of its device beside an arena of `arena_bytes` that it has there; where ranks share the device, what it took at first. Its share of
-// what the driver keeps back counts, since it does in the device's capacity.
+// What this rank takes of its device beside an arena of `arena_bytes` that it has there; where ranks share
+// the device, what it took at first. Its share of what the driver keeps back counts, since it does in the
+// device's capacity.
 std::int64_t OverheadBytes(const Backend& backend, std::int64_t arena_bytes);
 
-// "cpu": host memory and UCX among the ranks of the rendezvous (null communication for one rank). "cuda": a GPU (gpu_backend.h). "dry": counts and records, with no peers.
-// Throws NotSupported for any other name. `rendezvous` must outlive the result.
+// "cpu": host memory and UCX among the ranks of the rendezvous (null communication for one rank). "cuda": a
+// GPU (gpu_backend.h). "dry": counts and records, with no peers. Throws NotSupported for any other name.
+// `rendezvous` must outlive the result.
 Backend CreateBackend(std::string_view device, Rendezvous& rendezvous);
 
-// The same for a training run, and "paced": takes the time of every op and transfer from config.op_times, on a virtual clock, and exchanges
-// nothing but times. A slice has the null communicator in place of its peers; its barriers bring the copies of the slice together, over the
-// rendezvous. Throws BadInput where op_times are missing or in the way.
+// The same for a training run, and "paced": takes the time of every op and transfer from config.op_times, on
+// a virtual clock, and exchanges nothing but times. A slice has the null communicator in place of its peers;
+// its barriers bring the copies of the slice together, over the rendezvous. Throws BadInput where op_times
+// are missing or in the way.
 Backend CreateTrainBackend(std::string_view device, Rendezvous& rendezvous, const TrainConfig& config);
 
 // The dry backend of any rank of a world that need not exist.

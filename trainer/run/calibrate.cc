@@ -25,7 +25,9 @@ constexpr int kFewestSamples = 5;
 constexpr int kMostSamples = 200;
 constexpr int kMostPerSample = 256;
 
-double ShareOf(double budget_s, std::size_t ops) { return std::max(kLeastShareSeconds, budget_s / std::max<double>(1.0, static_cast<double>(ops))); }
+double ShareOf(double budget_s, std::size_t ops) {
+  return std::max(kLeastShareSeconds, budget_s / std::max<double>(1.0, static_cast<double>(ops)));
+}
 
 class OpTimer {
  public:
@@ -52,7 +54,8 @@ class OpTimer {
   double Time(const OpDesc& op) {
     try {
       return TimeValid(op);
-    } catch (const std::invalid_argument& error) {  // sizes that do not fit together, a type that the device does not run
+    } catch (const std::invalid_argument& error) {
+      // Sizes that do not fit together, a type that the device does not run.
       throw BadInput(fmt::format("op \"{}\" cannot be timed: {}", ToString(op), error.what()));
     }
   }
@@ -63,7 +66,8 @@ class OpTimer {
     return result;
   }
 
-  // What a rank takes of a device that it may share with others, beside tensors, with communicators as a run has them. Collective.
+  // What a rank takes of a device that it may share with others, beside tensors, with communicators as a run
+  // has them. Collective.
   std::int64_t OverheadBytes() {
     Barrier();  // nobody has scratch tensors any more
     const std::int64_t used = backend_.device->OverheadBytes(0) + backend_.kept_back_bytes;
@@ -128,7 +132,8 @@ class OpTimer {
           if (group != nullptr) group->AllReduce(scratch.buffer(), reduce, *stream_)->Wait();
         },
         1.0);
-    if (op.group != CommGroup::kWorld) NoteCommunicator(op.group, before, 1);  // the world's is there all the time
+    // the world's is there all the time
+    if (op.group != CommGroup::kWorld) NoteCommunicator(op.group, before, 1);
     return seconds;
   }
 
@@ -152,12 +157,14 @@ class OpTimer {
       }
     };
     const double seconds = Measure(scratch, round_trip, 0.5);
-    NoteCommunicator(CommGroup::kPipeline, before, 2);  // a rank between two others sends to both and receives from both
+    // a rank between two others sends to both and receives from both
+    NoteCommunicator(CommGroup::kPipeline, before, 2);
     return seconds;
   }
 
-  // How much more of the device's memory is in use since there were `before` bytes of it, when the group's communicator was not there: the library's
-  // buffers, which a run has `times` of. The largest for each group. Of ranks that share a device none can tell; they talk through host memory.
+  // How much more of the device's memory is in use since there were `before` bytes of it, when the group's
+  // communicator was not there: the library's buffers, which a run has `times` of. The largest for each
+  // group. Of ranks that share a device none can tell; they talk through host memory.
   void NoteCommunicator(CommGroup group, std::int64_t before, std::int64_t times) {
     if (backend_.ranks_on_device > 1) return;
     std::int64_t& bytes = communicator_bytes_[group];
@@ -245,8 +252,8 @@ v1::CalibrateResult Calibrate(const v1::CalibrateSpec& spec, std::int64_t rank, 
   v1::CalibrateResult result;
   std::vector<TimedOp> times;
   if (backend.device->ComputesOnHost()) {
-    // A few ops load all that a run loads: communication has been set up, the library has its buffers. Later ones only leave
-    // what the allocator keeps of their scratch.
+    // A few ops load all that a run loads: communication has been set up, the library has its buffers. Later
+    // ones only leave what the allocator keeps of their scratch.
     const std::size_t few = std::min<std::size_t>(ops.size(), 3);
     TimeOps({ops.begin(), ops.begin() + static_cast<std::ptrdiff_t>(few)}, 0, rank, world_size, backend);
     result.set_device_overhead_bytes(backend.device->OverheadBytes(0));

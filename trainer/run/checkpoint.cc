@@ -40,14 +40,16 @@ std::vector<StoredPart> ModelFile(const std::vector<Parameter>& parameters, Name
 }
 
 // The file's own name of each tensor, after checking that file and model agree.
-std::map<std::string, std::string> MatchNames(const SafetensorsFile& file, const ModelSpec& model, const std::vector<StoredPart>& wanted) {
+std::map<std::string, std::string> MatchNames(const SafetensorsFile& file, const ModelSpec& model,
+                                              const std::vector<StoredPart>& wanted) {
   const NameStyle style = StyleOf(model);
   std::map<std::string, std::string> stored_as;
   for (const auto& [name, tensor] : file.tensors()) {
     const std::string full = FullName(style, name);
     if (IsPassedOver(model, full)) continue;
     if (!stored_as.emplace(full, name).second) {
-      throw BadInput(fmt::format("{} holds tensor {} twice, with and without \"{}\"", file.path(), full, Prefix(style)));
+      throw BadInput(
+          fmt::format("{} holds tensor {} twice, with and without \"{}\"", file.path(), full, Prefix(style)));
     }
   }
   for (const StoredPart& part : wanted) {
@@ -55,13 +57,14 @@ std::map<std::string, std::string> MatchNames(const SafetensorsFile& file, const
     if (found == stored_as.end()) throw BadInput(fmt::format("{} lacks tensor {}", file.path(), part.name));
     const auto& got = file.tensors().at(found->second).shape;
     if (got != part.shape) {
-      throw BadInput(fmt::format("tensor {} of {} has shape [{}]; the model wants [{}]", part.name, file.path(), fmt::join(got, ", "),
-                                 fmt::join(part.shape, ", ")));
+      throw BadInput(fmt::format("tensor {} of {} has shape [{}]; the model wants [{}]", part.name,
+                                 file.path(), fmt::join(got, ", "), fmt::join(part.shape, ", ")));
     }
   }
   if (wanted.size() < stored_as.size()) {
     for (const auto& [full, name] : stored_as) {
-      const bool known = std::ranges::any_of(wanted, [&](const StoredPart& part) { return part.name == full; });
+      const bool known =
+          std::ranges::any_of(wanted, [&](const StoredPart& part) { return part.name == full; });
       if (!known)
         throw BadInput(fmt::format("{} holds tensor {}, which the model does not have", file.path(), name));
     }
@@ -74,7 +77,8 @@ struct ColumnRun {
   std::int64_t local = 0, global = 0, count = 0;
 };
 
-// Where a rank's part of a parameter lies in the whole: rows [first_row, first_row + rows), of each the same columns. A vector is one row.
+// Where a rank's part of a parameter lies in the whole: rows [first_row, first_row + rows), of each the same
+// columns. A vector is one row.
 struct Placement {
   std::int64_t first_row = 0, rows = 0;
   std::vector<ColumnRun> columns;
@@ -93,10 +97,11 @@ Placement PlacementOf(const Parameter& p) {
   return place;
 }
 
-// values[rows, columns] = that part of the parameter, whose tensor the file calls `name`; rows from first_row, columns from `first` of
-// the tensor's own.
-void ReadTile(const SafetensorsFile& file, const std::string& name, const StoredPart& part, std::int64_t first_row, std::int64_t rows,
-              std::int64_t first, std::int64_t columns, std::vector<double>& values) {
+// values[rows, columns] = that part of the parameter, whose tensor the file calls `name`; rows from
+// first_row, columns from `first` of the tensor's own.
+void ReadTile(const SafetensorsFile& file, const std::string& name, const StoredPart& part,
+              std::int64_t first_row, std::int64_t rows, std::int64_t first, std::int64_t columns,
+              std::vector<double>& values) {
   values.resize(static_cast<std::size_t>(rows * columns));
   const std::span<double> all(values);
   if (!part.transposed && columns == part.columns) {
@@ -117,15 +122,17 @@ void ReadTile(const SafetensorsFile& file, const std::string& name, const Stored
 }
 
 // The rank's part of what `part` holds of a parameter, from the file to the device.
-void LoadPart(const SafetensorsFile& file, const std::string& name, const StoredPart& part, const Placement& place,
-              const ParameterTensors& tensors, std::int64_t local_columns, Device& device, Stream& stream) {
+void LoadPart(const SafetensorsFile& file, const std::string& name, const StoredPart& part,
+              const Placement& place, const ParameterTensors& tensors, std::int64_t local_columns,
+              Device& device, Stream& stream) {
   const auto put = [&](std::span<const double> numbers, std::int64_t offset) {
     CopyFromDoubles(numbers, tensors.value, offset, device, stream);
     if (tensors.master.IsPresent()) CopyFromDoubles(numbers, tensors.master, offset, device, stream);
   };
   std::vector<double> values;
   for (const ColumnRun& run : place.columns) {
-    const std::int64_t begin = std::max(run.global, part.first), end = std::min(run.global + run.count, part.first + part.columns);
+    const std::int64_t begin = std::max(run.global, part.first),
+                       end = std::min(run.global + run.count, part.first + part.columns);
     for (std::int64_t column = begin; column < end; column += kTile) {
       const std::int64_t columns = std::min(kTile, end - column);
       for (std::int64_t row = 0; row < place.rows; row += kTile) {
@@ -146,14 +153,16 @@ void LoadPart(const SafetensorsFile& file, const std::string& name, const Stored
 
 // The part of the whole parameter [rows, all_columns] that one tensor of the file holds, as the file has it.
 template <typename Element>
-void CutOut(const std::vector<char>& whole, std::int64_t all_columns, const StoredPart& part, std::vector<char>& out) {
+void CutOut(const std::vector<char>& whole, std::int64_t all_columns, const StoredPart& part,
+            std::vector<char>& out) {
   const std::int64_t rows = ElementCount(part.shape) / part.columns;
   out.resize(static_cast<std::size_t>(rows * part.columns) * sizeof(Element));
   const auto* from = reinterpret_cast<const Element*>(whole.data()) + part.first;
   auto* to = reinterpret_cast<Element*>(out.data());
   const std::int64_t row_step = part.transposed ? 1 : part.columns, column_step = part.transposed ? rows : 1;
   for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t c = 0; c < part.columns; ++c) to[r * row_step + c * column_step] = from[r * all_columns + c];
+    for (std::int64_t c = 0; c < part.columns; ++c)
+      to[r * row_step + c * column_step] = from[r * all_columns + c];
   }
 }
 
@@ -176,25 +185,31 @@ std::map<std::string, std::vector<Part>> PartsByName(const RankShape& shape) {
   return parts;
 }
 
-// Parts travel from device to device, in pieces of the size of the world group's staging: rank 0 has no other room for them.
+// Parts travel from device to device, in pieces of the size of the world group's staging: rank 0 has no other
+// room for them.
 std::int64_t PieceElements(DType dtype) { return kCollectiveStagingBytes / SizeOf(dtype); }
 
-Tensor Flat(void* data, DType dtype, std::int64_t elements) { return {.data = data, .dtype = dtype, .rank = 1, .shape = {elements}}; }
+Tensor Flat(void* data, DType dtype, std::int64_t elements) {
+  return {.data = data, .dtype = dtype, .rank = 1, .shape = {elements}};
+}
 
 void SendPart(const Tensor& tensor, const Execution& run) {
   const std::int64_t step = PieceElements(tensor.dtype);
   for (std::int64_t first = 0; first < tensor.Elements(); first += step) {
     char* data = tensor.As<char>() + first * SizeOf(tensor.dtype);
-    run.pending.Run(run.groups.world->Send(Flat(data, tensor.dtype, std::min(step, tensor.Elements() - first)), 0, 0, run.stream));
+    run.pending.Run(run.groups.world->Send(
+        Flat(data, tensor.dtype, std::min(step, tensor.Elements() - first)), 0, 0, run.stream));
   }
 }
 
 // `part` is as long as what rank `from` sends.
-void ReceivePart(int from, DType dtype, const Tensor& staging, const Execution& run, Device& device, std::span<char> part) {
+void ReceivePart(int from, DType dtype, const Tensor& staging, const Execution& run, Device& device,
+                 std::span<char> part) {
   const auto step = static_cast<std::size_t>(PieceElements(dtype) * SizeOf(dtype));
   for (std::size_t first = 0; first < part.size(); first += step) {
     const auto bytes = static_cast<std::int64_t>(std::min(step, part.size() - first));
-    run.pending.Run(run.groups.world->Recv(Flat(staging.data, dtype, bytes / SizeOf(dtype)), from, 0, run.stream));
+    run.pending.Run(
+        run.groups.world->Recv(Flat(staging.data, dtype, bytes / SizeOf(dtype)), from, 0, run.stream));
     device.CopyToHost(part.data() + first, staging.data, bytes, run.stream);
     run.stream.Synchronize();
   }
@@ -273,7 +288,8 @@ void SaveWeights(const std::string& path, const RankShape& shape, const MemoryLa
         ReceivePart(static_cast<int>(part.rank), dtype, layout.staging().world, run, device, held);
       }
       ForEachRun(part.parameter, [&](std::int64_t local, std::int64_t global, std::int64_t count) {
-        std::memcpy(whole.data() + global * width, held.data() + local * width, static_cast<std::size_t>(count * width));
+        std::memcpy(whole.data() + global * width, held.data() + local * width,
+                    static_cast<std::size_t>(count * width));
       });
     }
   };
@@ -283,9 +299,14 @@ void SaveWeights(const std::string& path, const RankShape& shape, const MemoryLa
     if (part.first == 0) assemble(p);  // the other parts of it come right after
     if (!part.transposed && part.columns == p.global_shape.back()) return std::span<const char>(whole);
     switch (width) {
-      case 2: CutOut<std::uint16_t>(whole, p.global_shape.back(), part, piece); break;
-      case 4: CutOut<std::uint32_t>(whole, p.global_shape.back(), part, piece); break;
-      default: CutOut<std::uint64_t>(whole, p.global_shape.back(), part, piece);
+      case 2:
+        CutOut<std::uint16_t>(whole, p.global_shape.back(), part, piece);
+        break;
+      case 4:
+        CutOut<std::uint32_t>(whole, p.global_shape.back(), part, piece);
+        break;
+      default:
+        CutOut<std::uint64_t>(whole, p.global_shape.back(), part, piece);
     }
     return std::span<const char>(piece);
   });

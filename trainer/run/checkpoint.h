@@ -1,6 +1,6 @@
-// Weights from and to safetensors files with Hugging Face's names (trainer/run/stored_names.h), whatever the layout: each rank
-// reads its own parts; rank 0 writes the whole, tensor by tensor. One rank, one thread. Errors are thrown as BadInput,
-// naming the tensor.
+// Weights from and to safetensors files with Hugging Face's names (trainer/run/stored_names.h), whatever the
+// layout: each rank reads its own parts; rank 0 writes the whole, tensor by tensor. One rank, one thread.
+// Errors are thrown as BadInput, naming the tensor.
 #pragma once
 
 #include <string>
@@ -11,9 +11,10 @@
 
 namespace autocfg {
 
-// Names may lack the leading "transformer." or "model.". "lm_head.weight" where it is tied and the buffers "attn.bias",
-// "attn.masked_bias" (GPT-2) and "rotary_emb.inv_freq" (Llama) are passed over; anything else that the model does not have,
-// lacks, or has in another shape is an error. Does not copy where the device has no memory.
+// Names may lack the leading "transformer." or "model.". "lm_head.weight" where it is tied and the buffers
+// "attn.bias", "attn.masked_bias" (GPT-2) and "rotary_emb.inv_freq" (Llama) are passed over; anything else
+// that the model does not have, lacks, or has in another shape is an error. Does not copy where the device
+// has no memory.
 void LoadWeights(const std::string& path, const RankShape& shape, const MemoryLayout& layout, Device& device,
                  Stream& stream);
 

@@ -28,9 +28,9 @@ class File {
   int fd_;
 };
 
-// Writes beside `path` (beside its target where it is a symbolic link), under a name of its own; Finish makes it
-// durable and renames it. Without Finish nothing stays behind. What is there and is no regular file is never replaced:
-// BadInput.
+// Writes beside `path` (beside its target where it is a symbolic link), under a name of its own; Finish makes
+// it durable and renames it. Without Finish nothing stays behind. What is there and is no regular file is
+// never replaced: BadInput.
 class FileReplacement {
  public:
   explicit FileReplacement(std::string path);

@@ -37,25 +37,31 @@ std::string HostName() {
   return host.data();
 }
 
-// The one GPU that the process sees, where its launcher has named it by its uuid; the GPU need not be opened for it. A number is no name: two containers
-// of one host name may each have a GPU 0 of their own.
+// The one GPU that the process sees, where its launcher has named it by its uuid; the GPU need not be opened
+// for it. A number is no name: two containers of one host name may each have a GPU 0 of their own.
 std::string NameOfGpu() {
   const std::string visible = Environment("CUDA_VISIBLE_DEVICES");
-  return visible.find("GPU-") != 0 || visible.find(',') != std::string::npos ? "" : fmt::format("{} {}", HostName(), visible);
+  return visible.find("GPU-") != 0 || visible.find(',') != std::string::npos
+             ? ""
+             : fmt::format("{} {}", HostName(), visible);
 }
 
 }  // namespace
 
-GpuTransport ChooseTransport(const std::vector<std::string>& identities, const std::string& wanted, bool may_share) {
+GpuTransport ChooseTransport(const std::vector<std::string>& identities, const std::string& wanted,
+                             bool may_share) {
   if (!wanted.empty() && wanted != "nccl" && wanted != "host") {
-    throw BadInput(fmt::format("AUTOCFG_GPU_TRANSPORT is \"{}\"; it must be nccl or host, or not set", wanted));
+    throw BadInput(
+        fmt::format("AUTOCFG_GPU_TRANSPORT is \"{}\"; it must be nccl or host, or not set", wanted));
   }
   std::vector<std::string> sorted = identities;
   std::sort(sorted.begin(), sorted.end());
   const bool shared = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
   if (wanted == "host" || (wanted.empty() && shared)) return GpuTransport::kHost;
   if (shared && !may_share) {
-    throw BadInput("AUTOCFG_GPU_TRANSPORT is nccl, but ranks share a GPU, which NCCL refuses; use host, or a GPU for each rank");
+    throw BadInput(
+        "AUTOCFG_GPU_TRANSPORT is nccl, but ranks share a GPU, which NCCL refuses; use host, or a GPU for "
+        "each rank");
   }
   return GpuTransport::kNccl;
 }
@@ -63,7 +69,8 @@ GpuTransport ChooseTransport(const std::vector<std::string>& identities, const s
 bool MayTalkByNccl(const std::vector<std::string>& names, const std::string& wanted) {
   if (!wanted.empty()) return wanted == "nccl";
   std::set<std::string> seen;
-  return std::all_of(names.begin(), names.end(), [&seen](const std::string& name) { return name.empty() || seen.insert(name).second; });
+  return std::all_of(names.begin(), names.end(),
+                     [&seen](const std::string& name) { return name.empty() || seen.insert(name).second; });
 }
 
 Backend CreateGpuBackend(Rendezvous& rendezvous, std::unique_ptr<CommWorld> alone) {
@@ -73,8 +80,9 @@ Backend CreateGpuBackend(Rendezvous& rendezvous, std::unique_ptr<CommWorld> alon
 Backend CreateGpuBackend(const GpuEngine& engine, Rendezvous& rendezvous, std::unique_ptr<CommWorld> alone) {
   const std::string wanted = Environment("AUTOCFG_GPU_TRANSPORT");
   if (alone == nullptr && MayTalkByNccl(rendezvous.AllGather("gpu name", NameOfGpu()), wanted)) {
-    // What NCCL's world asks for before the GPU is opened (trainer/comm/nccl/nccl_world.h); what the user has set stays. Others do without: each
-    // process that loads every kernel of cuBLAS and cuDNN at its start pays for it in time and memory.
+    // What NCCL's world asks for before the GPU is opened (trainer/comm/nccl/nccl_world.h); what the user has
+    // set stays. Others do without: each process that loads every kernel of cuBLAS and cuDNN at its start
+    // pays for it in time and memory.
     setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
   }
@@ -97,7 +105,8 @@ Backend CreateGpuBackend(const GpuEngine& engine, Rendezvous& rendezvous, std::u
     backend.comm = std::move(alone);
     return backend;
   }
-  const GpuTransport transport = ChooseTransport(identities, wanted, Environment("AUTOCFG_NCCL_SHARE_GPU") == "1");
+  const GpuTransport transport =
+      ChooseTransport(identities, wanted, Environment("AUTOCFG_NCCL_SHARE_GPU") == "1");
   if (transport == GpuTransport::kNccl) {
     backend.comm = engine.create_nccl_world(rendezvous);
   } else {
@@ -105,7 +114,9 @@ Backend CreateGpuBackend(const GpuEngine& engine, Rendezvous& rendezvous, std::u
   }
   if (rendezvous.rank() == 0) {
     spdlog::info("{} ranks talk by {}", rendezvous.size(),
-                 transport == GpuTransport::kNccl ? "NCCL" : "UCX between hosts: ranks share a GPU, or it was asked for");
+                 transport == GpuTransport::kNccl
+                     ? "NCCL"
+                     : "UCX between hosts: ranks share a GPU, or it was asked for");
   }
   return backend;
 }

@@ -30,19 +30,22 @@ std::filesystem::path FindModule() {
 const GpuEngine& Load() {
   const std::filesystem::path path = FindModule();
   if (path.empty()) {
-    throw NotSupported(fmt::format("device cuda: this build has no GPU engine ({} is not beside the program): build where a CUDA toolkit "
-                                   "with cuDNN and NCCL is installed, or use the cpu device",
-                                   kModule));
+    throw NotSupported(
+        fmt::format("device cuda: this build has no GPU engine ({} is not beside the program): build where a "
+                    "CUDA toolkit "
+                    "with cuDNN and NCCL is installed, or use the cpu device",
+                    kModule));
   }
   // Never unloaded: what it made may outlive any owner that could be named here.
   void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (module == nullptr) throw NotSupported(fmt::format("device cuda: {}", dlerror()));
   const auto function = reinterpret_cast<GpuEngineFunction>(dlsym(module, kGpuEngineSymbol));
-  if (function == nullptr) throw NotSupported(fmt::format("device cuda: {} is not this program's GPU engine", path.string()));
+  if (function == nullptr)
+    throw NotSupported(fmt::format("device cuda: {} is not this program's GPU engine", path.string()));
   const GpuEngine& engine = *function();
   if (engine.build_id != TrainerBuildId()) {
-    throw NotSupported(fmt::format("device cuda: {} is of build {}, this program of {}; build both together", path.string(),
-                                   engine.build_id, TrainerBuildId()));
+    throw NotSupported(fmt::format("device cuda: {} is of build {}, this program of {}; build both together",
+                                   path.string(), engine.build_id, TrainerBuildId()));
   }
   return engine;
 }

@@ -1,5 +1,6 @@
-// The GPU part of the engine: a module beside the program, loaded when a run asks for a GPU. It is no part of the program itself, since the
-// libraries that it needs would cost every rank on a CPU 200 MB and a sixth of a second. Thread-safe.
+// The GPU part of the engine: a module beside the program, loaded when a run asks for a GPU. It is no part of
+// the program itself, since the libraries that it needs would cost every rank on a CPU 200 MB and a sixth of
+// a second. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,8 @@ struct GpuEngine {
 
   // GPUs that the process sees.
   int (*device_count)();
-  // What tells a GPU from all others of the machine, whatever order a process sees them in: its uuid, in the driver's words.
+  // What tells a GPU from all others of the machine, whatever order a process sees them in: its uuid, in the
+  // driver's words.
   std::string (*device_identity)(int ordinal);
   // Memory of the GPU that processes can have, if nobody has any of it.
   std::int64_t (*device_memory_bytes)(int ordinal);
@@ -39,8 +41,9 @@ struct GpuEngine {
 inline constexpr char kGpuEngineSymbol[] = "autocfg_gpu_engine";
 using GpuEngineFunction = const GpuEngine* (*)();
 
-// Loads the module, once: the file that AUTOCFG_GPU_MODULE of the environment names, else libautocfg_cuda.so beside the program or in ../bin. Throws NotSupported where this build has none, where it
-// cannot be loaded (the message has the loader's own words), and where it is another build's.
+// Loads the module, once: the file that AUTOCFG_GPU_MODULE of the environment names, else libautocfg_cuda.so
+// beside the program or in ../bin. Throws NotSupported where this build has none, where it cannot be loaded
+// (the message has the loader's own words), and where it is another build's.
 const GpuEngine& LoadGpuEngine();
 
 }  // namespace autocfg

@@ -47,7 +47,8 @@ void CheckPrecision(const Precision& precision, const Device& device) {
   for (const std::string_view name : {"bf16", "fp16", "fp32", "fp64"}) {
     if (device.ComputesIn(ParsePrecision(name)->compute)) names.push_back(name);
   }
-  throw NotSupported(fmt::format("precision {} is not supported yet on this device; use {}", Name(precision), fmt::join(names, " or ")));
+  throw NotSupported(fmt::format("precision {} is not supported yet on this device; use {}", Name(precision),
+                                 fmt::join(names, " or ")));
 }
 
 Region LargestRegion(const Arena& arena) {
@@ -70,7 +71,8 @@ RankTrainer::RankTrainer(const TrainConfig& config, std::int64_t rank, std::int6
   program_ = MakeProgram(config, rank);
   if (!config.save_path.empty()) {
     if (!backend.device->Computes())
-      throw BadInput(fmt::format("the {} device computes no weights; leave out --save", backend.device->Name()));
+      throw BadInput(
+          fmt::format("the {} device computes no weights; leave out --save", backend.device->Name()));
     if (rank == 0) CheckSavePath(config.save_path);
   }
   data_ = config.data_path.empty()
@@ -120,7 +122,8 @@ void RankTrainer::SetWeights() {
     return;
   }
   for (std::size_t i = 0; i < layout_->parameters().size(); ++i) {
-    InitializeParameter(layout_->parameters()[i], config_.seed, layout_->parameter_tensors()[i], *backend_.device, *stream_);
+    InitializeParameter(layout_->parameters()[i], config_.seed, layout_->parameter_tensors()[i],
+                        *backend_.device, *stream_);
   }
   stream_->Synchronize();
 }

@@ -36,7 +36,8 @@ class RankTrainer {
   // Returns when every rank has called it.
   void Barrier();
 
-  // Collective, between steps: the largest of the ranks' values. Requires a device that computes. Uses the loss's place in the workspace.
+  // Collective, between steps: the largest of the ranks' values. Requires a device that computes. Uses the
+  // loss's place in the workspace.
   double LargestOverRanks(double value);
 
   // Collective: writes the weights.

@@ -152,7 +152,8 @@ StepResult Runner::ReadScalars() {
   // Every rank of a tensor group has added the same loss.
   const double tokens =
       static_cast<double>(shape_.workload.global_batch) * static_cast<double>(shape_.seq_len);
-  return {.loss = scalars[0] / static_cast<double>(mesh_.size(Axis::kTensor)) / tokens, .grad_norm = std::sqrt(scalars[1])};
+  return {.loss = scalars[0] / static_cast<double>(mesh_.size(Axis::kTensor)) / tokens,
+          .grad_norm = std::sqrt(scalars[1])};
 }
 
 void Runner::LoadTokens(std::int64_t microbatch, const StageShape& stage, const ActivationSlot& slot) {

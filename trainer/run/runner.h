@@ -25,7 +25,8 @@ struct StepResult {
 
 class Runner {
  public:
-  // Issues the update of the step. The gradients' squared norm is in its place on the device by then, not on the host.
+  // Issues the update of the step. The gradients' squared norm is in its place on the device by then, not on
+  // the host.
   using Optimizer = std::function<void()>;
 
   // `stages`: by chunk. All arguments must outlive the runner.
@@ -35,9 +36,9 @@ class Runner {
   // Null: nobody is told, which is how it begins. `observer` must outlive the steps it watches.
   void set_observer(ActionObserver* observer) { observer_ = observer; }
 
-  // Runs every action of the program once, and waits for the device at the end alone, where nobody observes and the communicators
-  // wait for nothing. The result is the same on every rank; zeros where the device computes nothing. Throws what devices,
-  // communicators and data throw.
+  // Runs every action of the program once, and waits for the device at the end alone, where nobody observes
+  // and the communicators wait for nothing. The result is the same on every rank; zeros where the device
+  // computes nothing. Throws what devices, communicators and data throw.
   StepResult RunStep(std::int64_t step, const Optimizer& optimizer);
 
   // The most activation slots of a chunk that were taken at once, so far.

@@ -132,11 +132,16 @@ class HeaderReader {
 
 std::string_view StoredName(DType dtype) {
   switch (dtype) {
-    case DType::kF64: return "F64";
-    case DType::kF32: return "F32";
-    case DType::kBF16: return "BF16";
-    case DType::kF16: return "F16";
-    case DType::kI32: return "I32";
+    case DType::kF64:
+      return "F64";
+    case DType::kF32:
+      return "F32";
+    case DType::kBF16:
+      return "BF16";
+    case DType::kF16:
+      return "F16";
+    case DType::kI32:
+      return "I32";
   }
   return "";
 }
@@ -196,9 +201,8 @@ void WriteSafetensors(const std::string& path, const std::vector<TensorToStore>&
   for (const TensorToStore& t : tensors) {
     std::int64_t bytes = SizeOf(t.dtype);
     for (const std::int64_t d : t.shape) bytes *= d;
-    header[t.name] = {{"dtype", StoredName(t.dtype)},
-                      {"shape", t.shape},
-                      {"data_offsets", {offset, offset + bytes}}};
+    header[t.name] = {
+        {"dtype", StoredName(t.dtype)}, {"shape", t.shape}, {"data_offsets", {offset, offset + bytes}}};
     offset += bytes;
   }
   std::string text = header.dump();

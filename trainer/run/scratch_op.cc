@@ -54,7 +54,8 @@ void ScratchOp::Refill() {
       continue;
     }
     const auto value = [&](std::size_t k) {  // spread evenly, in no simple order
-      return fills_[i].value + fills_[i].spread * (static_cast<double>(k * 2654435761u % kPeriod) / (kPeriod / 2.0) - 1.0);
+      return fills_[i].value +
+             fills_[i].spread * (static_cast<double>(k * 2654435761u % kPeriod) / (kPeriod / 2.0) - 1.0);
     };
     values.resize(kPeriod);
     for (std::size_t k = 0; k < kPeriod; ++k) values[k] = value(k);
@@ -110,7 +111,8 @@ void ScratchOp::Prepare(const OpDesc& op) {
     case OpKind::kUnfusedAttentionForward:
     case OpKind::kUnfusedAttentionBackward:
     case OpKind::kAllGather:
-      throw BadInput(fmt::format("op \"{}\" cannot be timed: {} is predicted only, and no device runs it", ToString(op), Name(op.kind)));
+      throw BadInput(fmt::format("op \"{}\" cannot be timed: {} is predicted only, and no device runs it",
+                                 ToString(op), Name(op.kind)));
   }
   throw BadInput(fmt::format("op \"{}\" cannot be timed: it is of no known kind", ToString(op)));
 }
@@ -127,7 +129,8 @@ void ScratchOp::PrepareMatmul(const OpDesc& op) {
     Add(op.dtype, {n, k}, 0, 0.5);
   else
     Add(op.dtype, {k, n}, 0, 0.5);
-  Add(accumulate ? StatisticsType(op.dtype) : op.dtype, {m, n}, 0, 0.5);  // what is added to is a gradient of weights
+  // what is added to is a gradient of weights
+  Add(accumulate ? StatisticsType(op.dtype) : op.dtype, {m, n}, 0, 0.5);
   if (op.epilogue != Epilogue::kNone) return PrepareEpilogue(op);
   run_ = [=, this] { ops_.Matmul(tensors_[0], ta, tensors_[1], tb, tensors_[2], accumulate, stream_); };
 }
@@ -138,11 +141,13 @@ void ScratchOp::PrepareEpilogue(const OpDesc& op) {
   OpDesc formed = op;
   SetEpilogue(formed, op.epilogue);
   if (formed != op) {
-    throw BadInput(fmt::format("op \"{}\" cannot be timed: its epilogue is that of another form of the product", ToString(op)));
+    throw BadInput(fmt::format(
+        "op \"{}\" cannot be timed: its epilogue is that of another form of the product", ToString(op)));
   }
   const Activation activation = op.activation;
   switch (op.epilogue) {
-    case Epilogue::kNone: break;
+    case Epilogue::kNone:
+      break;
     case Epilogue::kBias:
       Add(op.dtype, {n}, 0, 0.1);
       run_ = [this] { ops_.MatmulBias(tensors_[0], tensors_[1], tensors_[3], tensors_[2], stream_); };
@@ -159,7 +164,10 @@ void ScratchOp::PrepareEpilogue(const OpDesc& op) {
     }
     case Epilogue::kActivationGradient:
       Add(op.dtype, {m, n}, 1, 0.2);
-      run_ = [=, this] { ops_.MatmulActivationBackward(activation, tensors_[0], tensors_[1], tensors_[3], tensors_[2], stream_); };
+      run_ = [=, this] {
+        ops_.MatmulActivationBackward(activation, tensors_[0], tensors_[1], tensors_[3], tensors_[2],
+                                      stream_);
+      };
       return;
     case Epilogue::kResidual: {
       const bool bias = op.bias;
@@ -182,12 +190,12 @@ void ScratchOp::PrepareEpilogue(const OpDesc& op) {
 void ScratchOp::PrepareNorm(const OpDesc& op) {
   const std::int64_t t = op.dims[0], h = op.dims[1];
   const DType stat = StatisticsType(op.dtype);
-  Add(op.dtype, {t, h}, 0, 1);  // x
-  Add(op.dtype, {h}, 1, 0.1);   // gamma
+  Add(op.dtype, {t, h}, 0, 1);                                               // x
+  Add(op.dtype, {h}, 1, 0.1);                                                // gamma
   Add(op.kind == OpKind::kLayerNormForward ? op.dtype : stat, {h}, 0, 0.1);  // beta, or its gradient
-  Add(op.dtype, {t, h}, 0, 1);  // y, or dx
-  Add(stat, {t}, 0, 0.1);       // mean
-  Add(stat, {t}, 1, 0.1);       // rstd
+  Add(op.dtype, {t, h}, 0, 1);                                               // y, or dx
+  Add(stat, {t}, 0, 0.1);                                                    // mean
+  Add(stat, {t}, 1, 0.1);                                                    // rstd
   if (op.kind == OpKind::kLayerNormForward) {
     run_ = [this] {
       const auto& v = tensors_;
@@ -205,15 +213,15 @@ void ScratchOp::PrepareNorm(const OpDesc& op) {
 
 void ScratchOp::PrepareRmsNorm(const OpDesc& op) {
   const std::int64_t t = op.dims[0], h = op.dims[1];
-  Add(op.dtype, {t, h}, 0, 1);                        // x
-  Add(op.dtype, {h}, 1, 0.1);                         // gamma
-  Add(op.dtype, {t, h}, 0, 1);                        // y, or dx
-  Add(StatisticsType(op.dtype), {t}, 1, 0.1);         // rstd
+  Add(op.dtype, {t, h}, 0, 1);                 // x
+  Add(op.dtype, {h}, 1, 0.1);                  // gamma
+  Add(op.dtype, {t, h}, 0, 1);                 // y, or dx
+  Add(StatisticsType(op.dtype), {t}, 1, 0.1);  // rstd
   if (op.kind == OpKind::kRmsNormForward) {
     run_ = [this] { ops_.RmsNormForward(tensors_[0], tensors_[1], 1e-5, tensors_[2], tensors_[3], stream_); };
     return;
   }
-  Add(op.dtype, {t, h}, 0, 1);                // dy
+  Add(op.dtype, {t, h}, 0, 1);               // dy
   Add(StatisticsType(op.dtype), {h}, 0, 1);  // dgamma
   run_ = [this] {
     const auto& v = tensors_;
@@ -252,7 +260,8 @@ void ScratchOp::PrepareActivation(const OpDesc& op) {
 
 void ScratchOp::PrepareRope(const OpDesc& op) {
   const std::int64_t t = op.dims[0], heads = op.dims[1], d = op.dims[2];
-  // The op's sizes do not say how many sequences T covers; one is the same work on the rows, and the most on the angles.
+  // The op's sizes do not say how many sequences T covers; one is the same work on the rows, and the most on
+  // the angles.
   Add(op.dtype, {1, t, heads * d}, 0, 1);
   run_ = [=, this] { ops_.Rope(tensors_[0], heads, d, 1e4, false, stream_); };
 }

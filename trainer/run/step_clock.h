@@ -1,4 +1,5 @@
-// What a step's time is read from: the machine's steady clock, or the virtual clock of a paced rank. One rank, one thread.
+// What a step's time is read from: the machine's steady clock, or the virtual clock of a paced rank. One
+// rank, one thread.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +32,8 @@ class StepClock {
   // Whether a barrier moves it to the latest of the ranks and takes none of its time.
   virtual bool IsVirtual() const = 0;
 
-  // When the n-th operation of a communication lane in this step ran, where the clock keeps that; otherwise the times are those at which the
-  // rank issued it and noticed its end.
+  // When the n-th operation of a communication lane in this step ran, where the clock keeps that; otherwise
+  // the times are those at which the rank issued it and noticed its end.
   virtual std::optional<TimeSpan> Transfer(Lane lane, std::size_t n) const = 0;
 };
 

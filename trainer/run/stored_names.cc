@@ -15,7 +15,8 @@ constexpr std::string_view kOutputLayer = "lm_head.weight";
 std::vector<std::string> LlamaNames(const Parameter& p) {
   const auto layer = [&](std::string_view rest) { return fmt::format("model.layers.{}.{}", p.layer, rest); };
   const auto qkv = [&](std::string_view what) {
-    return std::vector{layer(fmt::format("self_attn.q_proj.{}", what)), layer(fmt::format("self_attn.k_proj.{}", what)),
+    return std::vector{layer(fmt::format("self_attn.q_proj.{}", what)),
+                       layer(fmt::format("self_attn.k_proj.{}", what)),
                        layer(fmt::format("self_attn.v_proj.{}", what))};
   };
   const auto fc = [&](std::string_view what) {
@@ -25,36 +26,55 @@ std::vector<std::string> LlamaNames(const Parameter& p) {
     return names;
   };
   switch (p.kind) {
-    case Kind::kTokenEmbedding: return {"model.embed_tokens.weight"};
-    case Kind::kPositionEmbedding: return {"model.embed_positions.weight"};
-    case Kind::kNorm1Weight: return {layer("input_layernorm.weight")};
-    case Kind::kNorm1Bias: return {layer("input_layernorm.bias")};
-    case Kind::kQkvWeight: return qkv("weight");
-    case Kind::kQkvBias: return qkv("bias");
-    case Kind::kAttentionOutWeight: return {layer("self_attn.o_proj.weight")};
-    case Kind::kAttentionOutBias: return {layer("self_attn.o_proj.bias")};
-    case Kind::kNorm2Weight: return {layer("post_attention_layernorm.weight")};
-    case Kind::kNorm2Bias: return {layer("post_attention_layernorm.bias")};
-    case Kind::kFcWeight: return fc("weight");
-    case Kind::kFcBias: return fc("bias");
-    case Kind::kProjWeight: return {layer("mlp.down_proj.weight")};
-    case Kind::kProjBias: return {layer("mlp.down_proj.bias")};
-    case Kind::kFinalNormWeight: return {"model.norm.weight"};
-    case Kind::kFinalNormBias: return {"model.norm.bias"};
-    case Kind::kOutputLayer: return {std::string(kOutputLayer)};
+    case Kind::kTokenEmbedding:
+      return {"model.embed_tokens.weight"};
+    case Kind::kPositionEmbedding:
+      return {"model.embed_positions.weight"};
+    case Kind::kNorm1Weight:
+      return {layer("input_layernorm.weight")};
+    case Kind::kNorm1Bias:
+      return {layer("input_layernorm.bias")};
+    case Kind::kQkvWeight:
+      return qkv("weight");
+    case Kind::kQkvBias:
+      return qkv("bias");
+    case Kind::kAttentionOutWeight:
+      return {layer("self_attn.o_proj.weight")};
+    case Kind::kAttentionOutBias:
+      return {layer("self_attn.o_proj.bias")};
+    case Kind::kNorm2Weight:
+      return {layer("post_attention_layernorm.weight")};
+    case Kind::kNorm2Bias:
+      return {layer("post_attention_layernorm.bias")};
+    case Kind::kFcWeight:
+      return fc("weight");
+    case Kind::kFcBias:
+      return fc("bias");
+    case Kind::kProjWeight:
+      return {layer("mlp.down_proj.weight")};
+    case Kind::kProjBias:
+      return {layer("mlp.down_proj.bias")};
+    case Kind::kFinalNormWeight:
+      return {"model.norm.weight"};
+    case Kind::kFinalNormBias:
+      return {"model.norm.bias"};
+    case Kind::kOutputLayer:
+      return {std::string(kOutputLayer)};
   }
   throw std::logic_error(fmt::format("parameter {} is of no known kind", p.name));
 }
 
 bool IsLinearWeight(Kind kind) {
-  return kind == Kind::kQkvWeight || kind == Kind::kAttentionOutWeight || kind == Kind::kFcWeight || kind == Kind::kProjWeight;
+  return kind == Kind::kQkvWeight || kind == Kind::kAttentionOutWeight || kind == Kind::kFcWeight ||
+         kind == Kind::kProjWeight;
 }
 
 }  // namespace
 
 NameStyle StyleOf(const ModelSpec& model) {
-  const bool gpt2 = model.norm == Norm::kLayerNorm && !IsGated(model.activation) && model.position == Position::kLearned && model.bias &&
-                    model.tied_embeddings && model.kv_heads == model.heads;
+  const bool gpt2 = model.norm == Norm::kLayerNorm && !IsGated(model.activation) &&
+                    model.position == Position::kLearned && model.bias && model.tied_embeddings &&
+                    model.kv_heads == model.heads;
   return gpt2 ? NameStyle::kGpt2 : NameStyle::kLlama;
 }
 

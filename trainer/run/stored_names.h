@@ -11,15 +11,17 @@
 
 namespace autocfg {
 
-// kGpt2: "transformer.h.0.attn.c_attn.weight", matrices as ours, [in, out]. kLlama: "model.layers.0.self_attn.q_proj.weight", matrices of
-// linear layers [out, in]; q, k and v, and gate and up, are tensors of their own.
+// kGpt2: "transformer.h.0.attn.c_attn.weight", matrices as ours, [in, out]. kLlama:
+// "model.layers.0.self_attn.q_proj.weight", matrices of linear layers [out, in]; q, k and v, and gate and up,
+// are tensors of their own.
 enum class NameStyle : std::uint8_t { kGpt2, kLlama };
 
-// kGpt2 where the model is of GPT-2's parts alone: layernorm, an activation that is not gated, learned positions, biases,
-// tied embeddings, as many key-value heads as heads. kLlama for every other model.
+// kGpt2 where the model is of GPT-2's parts alone: layernorm, an activation that is not gated, learned
+// positions, biases, tied embeddings, as many key-value heads as heads. kLlama for every other model.
 NameStyle StyleOf(const ModelSpec& model);
 
-// A tensor of a file, and where it lies in the parameter: columns [first, first + columns) of the parameter's last dim, all rows.
+// A tensor of a file, and where it lies in the parameter: columns [first, first + columns) of the parameter's
+// last dim, all rows.
 struct StoredPart {
   std::string name;
   std::vector<std::int64_t> shape;  // as the file has it
@@ -36,7 +38,8 @@ std::string_view Prefix(NameStyle style);
 // `name` with its leading word.
 std::string FullName(NameStyle style, std::string_view name);
 
-// Whether a file may hold a tensor of this full name that no model reads: buffers, and the output layer where it is tied.
+// Whether a file may hold a tensor of this full name that no model reads: buffers, and the output layer where
+// it is tied.
 bool IsPassedOver(const ModelSpec& model, std::string_view full_name);
 
 }  // namespace autocfg

@@ -41,14 +41,16 @@ struct TrainConfig {
   std::int64_t memory_capacity_bytes = 0;  // 0: unlimited
   bool trace = false;                      // the result carries the rows of the last step
   std::optional<SliceSpec> slice;          // every process of the job runs this rank of the plan alone
-  OpTimeTable op_times;                    // of every op that a rank issues; the paced device alone takes them
+  // of every op that a rank issues; the paced device alone takes them
+  OpTimeTable op_times;
 };
 
 // Throws BadInput naming the field, or NotSupported naming the feature.
 TrainConfig ParseTrainSpec(const v1::TrainSpec& spec);
 
-// Throws BadInput where the plan is illegal for the model and workload, too large a program, or not one for `world_size` ranks (a slice
-// runs on any number), and where the slice is not in the plan; NotSupported for what the engine does not run.
+// Throws BadInput where the plan is illegal for the model and workload, too large a program, or not one for
+// `world_size` ranks (a slice runs on any number), and where the slice is not in the plan; NotSupported for
+// what the engine does not run.
 void CheckTrainConfig(const TrainConfig& config, std::int64_t world_size);
 
 // The rank of the plan that a run with a slice stands for. Requires config.slice, checked.

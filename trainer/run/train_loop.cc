@@ -31,7 +31,8 @@ void FillMemory(const RankTrainer& trainer, const Backend& backend, std::int64_t
 }
 
 // The rows of the last step, in seconds since the first rank of the machine began it.
-void FillTrace(const TraceRecorder& recorder, RankTrainer& trainer, const StepClock& clock, v1::TrainResult& result) {
+void FillTrace(const TraceRecorder& recorder, RankTrainer& trainer, const StepClock& clock,
+               v1::TrainResult& result) {
   const double origin_s = clock.OriginSeconds();
   const double earliest_s = clock.IsVirtual() ? origin_s : -trainer.LargestOverRanks(-origin_s);
   for (const TraceRow& row : recorder.Rows(origin_s - earliest_s)) *result.add_trace() = ToProto(row);
@@ -51,7 +52,8 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
                       const ProgressFunction& progress) {
   StepClock* const clock = backend.clock.get();
   if (config.trace && clock == nullptr) {
-    throw BadInput(fmt::format("the {} device takes no time: it has nothing to trace; use cpu or paced", backend.device->Name()));
+    throw BadInput(fmt::format("the {} device takes no time: it has nothing to trace; use cpu or paced",
+                               backend.device->Name()));
   }
   CheckTrainConfig(config, world_size);
   RankTrainer trainer(config, config.slice ? SliceRank(config) : rank,
@@ -82,7 +84,8 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
       report.set_grad_norm(done.grad_norm);
     }
     if (rank == 0 && progress) progress(report);
-    if (step + 1 == std::clamp<std::int64_t>(config.untimed_steps, 1, config.lr.steps)) LogChoices(trainer, backend);
+    if (step + 1 == std::clamp<std::int64_t>(config.untimed_steps, 1, config.lr.steps))
+      LogChoices(trainer, backend);
   }
   trainer.SetObserver(nullptr);
   if (recorder) FillTrace(*recorder, trainer, *clock, result);

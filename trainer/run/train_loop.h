@@ -13,15 +13,16 @@ namespace autocfg {
 
 using ProgressFunction = std::function<void(const v1::Progress&)>;
 
-// `progress` is called on rank 0 alone, after each step. On a device that computes nothing, losses and norms stay
-// empty, and on one that takes no time the times; the planned memory is what it says everywhere. The paced
-// device's step time is that of the latest rank. Throws what RankTrainer throws, and BadInput for a trace on a
-// device that takes no time.
+// `progress` is called on rank 0 alone, after each step. On a device that computes nothing, losses and norms
+// stay empty, and on one that takes no time the times; the planned memory is what it says everywhere. The
+// paced device's step time is that of the latest rank. Throws what RankTrainer throws, and BadInput for a
+// trace on a device that takes no time.
 //
-// After the warm-up steps (the first step, where there are none) it says on the log what the device's ops have chosen that is not as expected.
+// After the warm-up steps (the first step, where there are none) it says on the log what the device's ops
+// have chosen that is not as expected.
 //
-// With config.slice, `rank` and `world_size` are those among the copies of the slice; the result says that it is
-// one and has no losses and norms, which mean nothing without the peers.
+// With config.slice, `rank` and `world_size` are those among the copies of the slice; the result says that it
+// is one and has no losses and norms, which mean nothing without the peers.
 v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t world_size, Backend& backend,
                       const ProgressFunction& progress);
 

@@ -145,7 +145,8 @@ int Serve(const Arguments& arguments) {
 }  // namespace
 
 int TrainerMain(int argc, char** argv) {
-  spdlog::set_default_logger(spdlog::stderr_logger_st("trainer"));  // the launcher keeps what comes there, and nothing of standard output
+  // the launcher keeps what comes there, and nothing of standard output
+  spdlog::set_default_logger(spdlog::stderr_logger_st("trainer"));
   Arguments arguments;
   try {
     arguments = ParseArguments(argc, argv);

@@ -1,4 +1,5 @@
-// The ops of the CUDA device, on the emulator: our own kernels, and cuBLASLt as its documentation has it, with its epilogues and without them.
+// The ops of the CUDA device, on the emulator: our own kernels, and cuBLASLt as its documentation has it,
+// with its epilogues and without them.
 #include "kernels/cuda/cuda_ops.h"
 
 #include <gmock/gmock.h>
@@ -33,10 +34,12 @@ OpsUnderTest Emulated(const char* name, DType type, bool epilogues) {
 INSTANTIATE_TEST_SUITE_P(Emulated, OpsShapeSuite, testing::Values(Emulated("cuda_fp32", DType::kF32, true)),
                          [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Emulated, OpsSuite,
-                         testing::Values(Emulated("cuda_fp32", DType::kF32, true), Emulated("cuda_bf16", DType::kBF16, true)),
+                         testing::Values(Emulated("cuda_fp32", DType::kF32, true),
+                                         Emulated("cuda_bf16", DType::kBF16, true)),
                          [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Emulated, OpsEpilogueSuite,
-                         testing::Values(Emulated("cuda_fp32", DType::kF32, true), Emulated("cuda_bf16", DType::kBF16, true),
+                         testing::Values(Emulated("cuda_fp32", DType::kF32, true),
+                                         Emulated("cuda_bf16", DType::kBF16, true),
                                          Emulated("cuda_fp32_plain", DType::kF32, false),
                                          Emulated("cuda_bf16_plain", DType::kBF16, false)),
                          [](const auto& info) { return info.param.name; });
@@ -54,20 +57,25 @@ TEST(CudaOps, SayWhatComputesEachShape) {
     t.data = device->Allocate(t.Bytes());
     return t;
   };
-  const Tensor a = make({16, 32}), b = make({32, 24}), bias = make({24}), pre = make({16, 24}), y = make({16, 24});
+  const Tensor a = make({16, 32}), b = make({32, 24}), bias = make({24}), pre = make({16, 24}),
+               y = make({16, 24});
   ops->MatmulActivation(Activation::kGelu, a, b, bias, pre, y, *stream);
-  const Tensor narrow = make({32, 12}), narrow_bias = make({12}), narrow_pre = make({16, 12}), narrow_y = make({16, 12});
+  const Tensor narrow = make({32, 12}), narrow_bias = make({12}), narrow_pre = make({16, 12}),
+               narrow_y = make({16, 12});
   ops->MatmulActivation(Activation::kGelu, a, narrow, narrow_bias, narrow_pre, narrow_y, *stream);
   const auto is = [](bool usual, const char* start) {
-    return testing::AllOf(testing::Field(&OpChoice::usual, usual), testing::Field(&OpChoice::text, testing::StartsWith(start)));
+    return testing::AllOf(testing::Field(&OpChoice::usual, usual),
+                          testing::Field(&OpChoice::text, testing::StartsWith(start)));
   };
   EXPECT_THAT(cuda::ChoicesOf(*ops),
-              testing::ElementsAre(is(true, "matmul bf16->bf16 nn 16x12x32 align 16: the fastest of 3 algorithms"),
-                                   is(false, "matmul bf16->bf16 nn 16x12x32 gelu_bias align 16: not by cuBLASLt"),
-                                   is(true, "matmul bf16->bf16 nn 16x24x32 align 16: the fastest of 3 algorithms"),
-                                   is(true, "matmul bf16->bf16 nn 16x24x32 gelu_bias align 16: the fastest of 3 algorithms")));
+              testing::ElementsAre(
+                  is(true, "matmul bf16->bf16 nn 16x12x32 align 16: the fastest of 3 algorithms"),
+                  is(false, "matmul bf16->bf16 nn 16x12x32 gelu_bias align 16: not by cuBLASLt"),
+                  is(true, "matmul bf16->bf16 nn 16x24x32 align 16: the fastest of 3 algorithms"),
+                  is(true, "matmul bf16->bf16 nn 16x24x32 gelu_bias align 16: the fastest of 3 algorithms")));
   emulated_cublaslt::Slow(false, false);
-  for (const Tensor& t : {a, b, bias, pre, y, narrow, narrow_bias, narrow_pre, narrow_y}) device->Free(t.data, t.Bytes());
+  for (const Tensor& t : {a, b, bias, pre, y, narrow, narrow_bias, narrow_pre, narrow_y})
+    device->Free(t.data, t.Bytes());
 }
 
 // What each op with a product leaves in all that it writes, bias by bias and element by element.
@@ -77,26 +85,32 @@ std::vector<float> ResultsOfProducts(Ops& ops) {
   std::vector<Tensor> tensors;
   std::vector<float> results;
   const auto make = [&](std::int64_t rows, std::int64_t columns) {
-    Tensor t{.dtype = DType::kF32, .rank = rows > 0 ? 2 : 1, .shape = {std::max<std::int64_t>(rows, 1), columns}};
+    Tensor t{
+        .dtype = DType::kF32, .rank = rows > 0 ? 2 : 1, .shape = {std::max<std::int64_t>(rows, 1), columns}};
     if (rows == 0) t.shape = {columns};
     t.data = device->Allocate(t.Bytes());
-    for (std::int64_t i = 0; i < t.Elements(); ++i) t.As<float>()[i] = static_cast<float>((i * 7 + rows) % 11) - 5;
+    for (std::int64_t i = 0; i < t.Elements(); ++i)
+      t.As<float>()[i] = static_cast<float>((i * 7 + rows) % 11) - 5;
     tensors.push_back(t);
     return t;
   };
-  const Tensor x = make(16, 32), w = make(32, 24), bias = make(0, 24), c = make(16, 24), pre = make(16, 24), y = make(16, 24);
-  const Tensor dy = make(16, 24), sum = make(16, 24), dw = make(32, 24), dbias = make(0, 24), back = make(32, 24), dpre = make(16, 32), before = make(16, 32);
+  const Tensor x = make(16, 32), w = make(32, 24), bias = make(0, 24), c = make(16, 24), pre = make(16, 24),
+               y = make(16, 24);
+  const Tensor dy = make(16, 24), sum = make(16, 24), dw = make(32, 24), dbias = make(0, 24),
+               back = make(32, 24), dpre = make(16, 32), before = make(16, 32);
   ops.MatmulBias(x, w, bias, c, *stream);
   ops.MatmulResidual(x, w, bias, dy, sum, *stream);
   ops.MatmulActivation(Activation::kGelu, x, w, bias, pre, y, *stream);
   ops.MatmulActivationBackward(Activation::kGelu, dy, back, before, dpre, *stream);
   ops.MatmulBiasGradient(x, dy, dw, dbias, *stream);
-  for (const Tensor& t : {c, sum, pre, y, dpre, dw, dbias}) results.insert(results.end(), t.As<float>(), t.As<float>() + t.Elements());
+  for (const Tensor& t : {c, sum, pre, y, dpre, dw, dbias})
+    results.insert(results.end(), t.As<float>(), t.As<float>() + t.Elements());
   for (const Tensor& t : tensors) device->Free(t.data, t.Bytes());
   return results;
 }
 
-// An epilogue that is slower than our kernel behind a plain product is not taken, and having been tried it leaves no trace.
+// An epilogue that is slower than our kernel behind a plain product is not taken, and having been tried it
+// leaves no trace.
 TEST(CudaOps, TakeTheFasterOfEpilogueAndKernel) {
   emulated_cublaslt::Epilogues(false);
   const std::vector<float> want = ResultsOfProducts(*cuda::CreateCudaOps());

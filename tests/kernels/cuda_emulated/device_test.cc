@@ -41,8 +41,9 @@ TEST(EmulatedCudaDevice, ReportsMemoryThatDoesNotSuffice) {
   device->Free(some, std::int64_t{1} << 20);
 }
 
-// A copy between the device and memory that is not pinned keeps the driver's call waiting for the stream, where nobody looks after the peers: the
-// device waits itself before. Copies by way of pinned memory are waited for by nobody.
+// A copy between the device and memory that is not pinned keeps the driver's call waiting for the stream,
+// where nobody looks after the peers: the device waits itself before. Copies by way of pinned memory are
+// waited for by nobody.
 TEST(EmulatedCudaDevice, IsNotKeptWaitingByTheDriver) {
   constexpr std::int64_t kLarge = std::int64_t{17} << 20;  // more than passes through pinned memory
   const auto device = Create();

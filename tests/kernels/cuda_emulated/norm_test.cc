@@ -108,7 +108,7 @@ TYPED_TEST(NormTest, InPacks) {
 
 TYPED_TEST(NormTest, OfRowsThatFitNoRegisters) {
   constexpr std::int64_t kPack = 16 / sizeof(TypeParam);
-  this->Check(3, 2049 * kPack, 0);                       // the backward's
+  this->Check(3, 2049 * kPack, 0);                      // the backward's
   this->Check(3, 4097 * kPack, 0, /*backward=*/false);  // the forward's
 }
 

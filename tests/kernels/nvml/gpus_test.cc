@@ -13,7 +13,9 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-TEST(VisiblePlaces, AllWithoutTheVariable) { EXPECT_THAT(VisiblePlaces(std::nullopt, {"GPU-a", "GPU-b"}), ElementsAre(0, 1)); }
+TEST(VisiblePlaces, AllWithoutTheVariable) {
+  EXPECT_THAT(VisiblePlaces(std::nullopt, {"GPU-a", "GPU-b"}), ElementsAre(0, 1));
+}
 
 TEST(VisiblePlaces, PlacesAndUuidsInTheirOrder) {
   const std::vector<std::string> uuids = {"GPU-1a", "GPU-1b", "GPU-2c"};
@@ -97,7 +99,8 @@ TEST(ListGpus, WhatTheDriverDoesNotDescribeIsLeftOut) {
 TEST(ListGpus, NoneIsAValueThatSaysWhy) {
   {
     const NoGpus none;
-    EXPECT_THAT(ListGpus().why_none, testing::StartsWith("no GPU: there is no NVIDIA driver (libautocfg-no-nvml.so.1: "));
+    EXPECT_THAT(ListGpus().why_none,
+                testing::StartsWith("no GPU: there is no NVIDIA driver (libautocfg-no-nvml.so.1: "));
     EXPECT_EQ(ListGpus().driver, "");
   }
   {
@@ -121,7 +124,8 @@ TEST(ListGpus, NoneIsAValueThatSaysWhy) {
 }
 
 TEST(NvmlSession, TellsWhoHoldsMemory) {
-  const FakeGpus fake("name=a,uuid=GPU-a,total=1000,used=600,pid=4321;name=b,uuid=GPU-b,total=1000,used=1,busy=1");
+  const FakeGpus fake(
+      "name=a,uuid=GPU-a,total=1000,used=600,pid=4321;name=b,uuid=GPU-b,total=1000,used=1,busy=1");
   std::string why;
   const auto nvml = NvmlSession::Open(why);
   ASSERT_NE(nvml, nullptr) << why;
@@ -139,7 +143,9 @@ TEST(NvmlSession, TellsWhoHoldsMemory) {
 
 // What the driver keeps back is no process's, where it says how much that is.
 TEST(NvmlSession, TellsWhatTheDriverKeepsBack) {
-  const FakeGpus fake("name=a,uuid=GPU-a,total=1000,used=100,reserved=30;name=b,uuid=GPU-b,total=1000,used=100,reserved=30,old=1");
+  const FakeGpus fake(
+      "name=a,uuid=GPU-a,total=1000,used=100,reserved=30;name=b,uuid=GPU-b,total=1000,used=100,reserved=30,"
+      "old=1");
   std::string why;
   const auto nvml = NvmlSession::Open(why);
   ASSERT_NE(nvml, nullptr) << why;

@@ -219,7 +219,8 @@ TEST(ClusterConvert, RanksPerCore) {
   EXPECT_THAT(Refusal(message), HasSubstr("ranks_per_core is 0.5; it must be from 1"));
   message.mutable_groups(0)->set_ranks_per_core(2);
   message.set_local(false);
-  EXPECT_THAT(Refusal(message), HasSubstr("node group 0: ranks_per_core is 2, but each rank of a described cluster"));
+  EXPECT_THAT(Refusal(message),
+              HasSubstr("node group 0: ranks_per_core is 2, but each rank of a described cluster"));
 }
 
 TEST(ClusterConvert, Refused) {
@@ -332,7 +333,8 @@ TEST(OpConvert, EpiloguesRefused) {
   bad = ToProto(OpDesc{.kind = OpKind::kResidualAdd, .dims = {2, 3}});
   bad.set_epilogue("bias");
   EXPECT_THAT(Refusal(bad), HasSubstr("matmul where epilogue is set"));
-  bad = ToProto(OpDesc{.kind = OpKind::kActivationForward, .activation = Activation::kSwiGlu, .dims = {2, 3}});
+  bad =
+      ToProto(OpDesc{.kind = OpKind::kActivationForward, .activation = Activation::kSwiGlu, .dims = {2, 3}});
   bad.set_activation("gelu");
   EXPECT_THAT(Refusal(bad), HasSubstr("activation is gelu; it must be a gated one"));
 }

@@ -1,4 +1,5 @@
-// Op times of a described cluster: against figures worked out by hand and the placement of every rank; their properties over random ops.
+// Op times of a described cluster: against figures worked out by hand and the placement of every rank; their
+// properties over random ops.
 #include "search/cost/cluster_op_times.h"
 
 #include <algorithm>
@@ -56,7 +57,11 @@ OpDesc Matmul(std::int64_t m, std::int64_t n, std::int64_t k) {
 }
 
 OpDesc Collective(OpKind kind, CommGroup group, std::int64_t size, std::int64_t elements) {
-  return {.kind = kind, .dtype = DType::kBF16, .group = group, .group_size = static_cast<std::int32_t>(size), .dims = {elements}};
+  return {.kind = kind,
+          .dtype = DType::kBF16,
+          .group = group,
+          .group_size = static_cast<std::int32_t>(size),
+          .dims = {elements}};
 }
 
 TEST(ClusterOpTimes, MatrixProductsByHand) {
@@ -64,7 +69,8 @@ TEST(ClusterOpTimes, MatrixProductsByHand) {
   // 10 x 10 tiles of 128 x 256, one wave: all of the rate.
   EXPECT_DOUBLE_EQ(times->Seconds(Matmul(1280, 2560, 4096), {}), 2.0 * 1280 * 2560 * 4096 / 5e13);
   // One more row of tiles is a second wave, or smaller tiles that reach less.
-  const double ratio = times->Seconds(Matmul(1281, 2560, 4096), {}) / times->Seconds(Matmul(1280, 2560, 4096), {});
+  const double ratio =
+      times->Seconds(Matmul(1281, 2560, 4096), {}) / times->Seconds(Matmul(1280, 2560, 4096), {});
   EXPECT_GT(ratio, 1.4);
   EXPECT_LE(ratio, 2);
   // With little depth the bytes decide: 2 of each of 8192 x 8192 results, and the operands.
@@ -72,7 +78,8 @@ TEST(ClusterOpTimes, MatrixProductsByHand) {
   ClusterSpec deep = RoundCluster();
   deep.groups[0].device.efficiency.matmul_k_half = 4096;
   deep.groups[0].device.efficiency.op_overhead_s = 1e-3;
-  EXPECT_DOUBLE_EQ(Times(deep)->Seconds(Matmul(1280, 2560, 4096), {}), 2 * 2.0 * 1280 * 2560 * 4096 / 5e13 + 1e-3);
+  EXPECT_DOUBLE_EQ(Times(deep)->Seconds(Matmul(1280, 2560, 4096), {}),
+                   2 * 2.0 * 1280 * 2560 * 4096 / 5e13 + 1e-3);
   // A CPU has no tiles.
   ClusterSpec plain = RoundCluster();
   plain.groups[0].device.multiprocessors = 0;
@@ -109,7 +116,8 @@ TEST(ClusterOpTimes, AttentionByHand) {
   EXPECT_DOUBLE_EQ(times->Seconds(op, {}), 4 * b * n * s * s * d / 5e13);
   op.kind = OpKind::kAttentionBackward;
   EXPECT_DOUBLE_EQ(times->Seconds(op, {}), 10 * b * n * s * s * d / 2.5e13);
-  // Unfused: at least the passes over the scores: two products write or read them, softmax and dropout four times, and a byte of mask.
+  // Unfused: at least the passes over the scores: two products write or read them, softmax and dropout four
+  // times, and a byte of mask.
   op.kind = OpKind::kUnfusedAttentionForward;
   EXPECT_GT(times->Seconds(op, {}), b * n * s * s * (2 * 6 + 1) / 5e11);
   EXPECT_LT(times->Seconds(op, {}), b * n * s * s * (2 * 6 + 1) / 5e11 + 2 * 4 * b * n * s * s * d / 5e13);
@@ -124,7 +132,8 @@ TEST(ClusterOpTimes, MemoryBoundByHand) {
   EXPECT_DOUBLE_EQ(Times(RoundCluster())->Seconds(op, {}), 3 * 2e6 / 5e11);
 }
 
-// nccl-tests' definition: bus bandwidth = payload / time x 2(n-1)/n for an all-reduce, (n-1)/n for an all-gather.
+// nccl-tests' definition: bus bandwidth = payload / time x 2(n-1)/n for an all-reduce, (n-1)/n for an
+// all-gather.
 TEST(ClusterOpTimes, CollectivesByHand) {
   const auto times = Times(RoundCluster());
   const double bytes = 2e9;
@@ -132,13 +141,19 @@ TEST(ClusterOpTimes, CollectivesByHand) {
     return times->Seconds(Collective(kind, group, size, 1'000'000'000), plan);
   };
   // Within a node: half of 200 GB/s, and twice three steps of a microsecond.
-  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kTensor, 8, {.tp = 8}), 2 * (0.875 * bytes / 1e11 + 3e-6));
-  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllGather, CommGroup::kTensor, 8, {.tp = 8}), 0.875 * bytes / 1e11 + 3e-6);
-  // Data groups across nodes: with tp = 8 one interface of a node carries one group; with tp = 1 eight carry it, at 80 GB/s.
-  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kData, 4, {.tp = 8, .dp = 4}), 2 * (0.75 * bytes / 1e10 + 2e-5));
-  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kData, 32, {.dp = 32}), 2 * (31.0 / 32 * bytes / 8e10 + 3e-6 + 2e-5));
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kTensor, 8, {.tp = 8}),
+                   2 * (0.875 * bytes / 1e11 + 3e-6));
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllGather, CommGroup::kTensor, 8, {.tp = 8}),
+                   0.875 * bytes / 1e11 + 3e-6);
+  // Data groups across nodes: with tp = 8 one interface of a node carries one group; with tp = 1 eight carry
+  // it, at 80 GB/s.
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kData, 4, {.tp = 8, .dp = 4}),
+                   2 * (0.75 * bytes / 1e10 + 2e-5));
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kData, 32, {.dp = 32}),
+                   2 * (31.0 / 32 * bytes / 8e10 + 3e-6 + 2e-5));
   // A tensor group over two nodes.
-  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kTensor, 16, {.tp = 16}), 2 * (15.0 / 16 * bytes / 8e10 + 3e-6 + 1e-5));
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kTensor, 16, {.tp = 16}),
+                   2 * (15.0 / 16 * bytes / 8e10 + 3e-6 + 1e-5));
   // Messages between stages, in one node and between two.
   EXPECT_DOUBLE_EQ(seconds(OpKind::kSend, CommGroup::kPipeline, 2, {.tp = 4, .pp = 2}), bytes / 1e11 + 1e-6);
   EXPECT_DOUBLE_EQ(seconds(OpKind::kRecv, CommGroup::kPipeline, 2, {.tp = 8, .pp = 2}), bytes / 1e10 + 1e-5);
@@ -154,7 +169,8 @@ TEST(SpanOf, EveryRank) {
         for (const std::int64_t pp : {1, 2, 3, 4}) {
           const ParallelPlan plan{.tp = tp, .pp = pp, .dp = dp};
           const RankMesh mesh(plan);
-          for (const CommGroup group : {CommGroup::kTensor, CommGroup::kData, CommGroup::kWorld, CommGroup::kEmbedding}) {
+          for (const CommGroup group :
+               {CommGroup::kTensor, CommGroup::kData, CommGroup::kWorld, CommGroup::kEmbedding}) {
             const GroupSpan span = SpanOf(group, plan, per_node);
             std::int64_t nodes = 1, size = 1, fewest = std::numeric_limits<std::int64_t>::max();
             for (std::int64_t rank = 0; rank < mesh.size(); ++rank) {
@@ -166,12 +182,14 @@ TEST(SpanOf, EveryRank) {
               nodes = std::max(nodes, static_cast<std::int64_t>(in_node.size()));
               for (const auto& [node, count] : in_node) fewest = std::min(fewest, count);
             }
-            const auto where = testing::Message() << Name(group) << " tp=" << tp << " dp=" << dp << " pp=" << pp << " of " << per_node;
+            const auto where = testing::Message() << Name(group) << " tp=" << tp << " dp=" << dp
+                                                  << " pp=" << pp << " of " << per_node;
             EXPECT_EQ(span.size, size) << where;
             EXPECT_EQ(span.nodes > 1, nodes > 1) << where;
             const std::int64_t stride = group == CommGroup::kData ? tp : 1;
             const bool divides = per_node % (stride * size) == 0 || (stride * size) % per_node == 0;
-            if (size == 1 || !divides || (stride > 1 && per_node % stride != 0 && stride % per_node != 0)) continue;
+            if (size == 1 || !divides || (stride > 1 && per_node % stride != 0 && stride % per_node != 0))
+              continue;
             ++exact;
             EXPECT_EQ(span.in_node, fewest) << where;
             EXPECT_EQ(span.nodes, nodes) << where;
@@ -189,7 +207,8 @@ OpDesc RandomOp(std::mt19937_64& random) {
   op.dtype = op.kind == OpKind::kAdamW ? DType::kF32 : DType::kBF16;
   if (op.kind == OpKind::kMatmul) SetEpilogue(op, static_cast<Epilogue>(random() % kEpilogueCount));
   if (HasActivation(op)) op.activation = static_cast<Activation>(random() % kActivationCount);
-  for (int i = 0; i < DimCount(op.kind); ++i) op.dims[static_cast<std::size_t>(i)] = std::int64_t{1} << random() % 14;
+  for (int i = 0; i < DimCount(op.kind); ++i)
+    op.dims[static_cast<std::size_t>(i)] = std::int64_t{1} << random() % 14;
   return op;
 }
 
@@ -197,7 +216,8 @@ OpDesc RandomOp(std::mt19937_64& random) {
 TEST(ClusterOpTimes, FiniteAndMonotone) {
   std::mt19937_64 random(11);
   std::vector<std::shared_ptr<const ClusterOpTimes>> presets;
-  for (const std::string& name : DevicePresetNames()) presets.push_back(Times(*PresetCluster(name + ":64x8"), "fp16"));
+  for (const std::string& name : DevicePresetNames())
+    presets.push_back(Times(*PresetCluster(name + ":64x8"), "fp16"));
   for (int i = 0; i < 8000; ++i) {
     const ClusterOpTimes& times = *presets[random() % presets.size()];
     const ParallelPlan plan{.tp = std::int64_t{1} << random() % 5,
@@ -224,7 +244,8 @@ TEST(ClusterOpTimes, FiniteAndMonotone) {
     OpDesc larger = op;
     const auto dim = static_cast<std::size_t>(random() % static_cast<std::uint64_t>(DimCount(op.kind)));
     larger.dims[dim] += 1 + static_cast<std::int64_t>(random() % 300);
-    EXPECT_GE(times.Seconds(larger, plan), seconds * (1 - 1e-12)) << ToString(op) << " against " << ToString(larger);
+    EXPECT_GE(times.Seconds(larger, plan), seconds * (1 - 1e-12))
+        << ToString(op) << " against " << ToString(larger);
   }
 }
 
@@ -236,35 +257,55 @@ TEST(ClusterOpTimes, MissingFigures) {
     EXPECT_EQ(times.status().code(), absl::StatusCode::kInvalidArgument) << times.status();
     return std::string(times.status().message());
   };
-  const auto device = [&](auto change) { return refusal([&](ClusterSpec& c) { change(c.groups[0].device); }); };
-  EXPECT_THAT(device([](DeviceSpec& d) { d.flops_per_s_bf16 = 0; }),
-              AllOf(HasSubstr("of round: device.flops_per_s.bf16 is missing"), HasSubstr("use precision fp32")));
-  EXPECT_THAT(device([](DeviceSpec& d) { d.flops_per_s_bf16 = d.flops_per_s_fp16 = d.flops_per_s_fp32 = d.flops_per_s_fp64 = 0; }),
-              HasSubstr("of round: device.flops_per_s is missing, which predictions need; give its bf16 (of a CPU kind cpu, and its fp32)"));
-  EXPECT_THAT(device([](DeviceSpec& d) { d.memory_bytes_per_s = 0; }), HasSubstr("device.memory_bytes_per_s is missing"));
-  EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.matmul = 0; }), HasSubstr("device.efficiency.matmul is missing"));
-  EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.attention_forward = 0; }), HasSubstr("efficiency.attention_forward is missing"));
-  EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.attention_backward = 0; }), HasSubstr("efficiency.attention_backward is missing"));
-  EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.memory = 0; }), HasSubstr("device.efficiency.memory is missing"));
-  EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.intra_node = 0; }), HasSubstr("efficiency.intra_node is missing"));
-  EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.inter_node = 0; }), HasSubstr("efficiency.inter_node is missing"));
-  EXPECT_THAT(refusal([](ClusterSpec& c) { c.groups[0].intra_node_bytes_per_s = 0; }), HasSubstr("intra_node_bytes_per_s is missing"));
-  EXPECT_THAT(refusal([](ClusterSpec& c) { c.groups[0].inter_node_bytes_per_s = 0; }), HasSubstr("inter_node_bytes_per_s is missing"));
+  const auto device = [&](auto change) {
+    return refusal([&](ClusterSpec& c) { change(c.groups[0].device); });
+  };
+  EXPECT_THAT(
+      device([](DeviceSpec& d) { d.flops_per_s_bf16 = 0; }),
+      AllOf(HasSubstr("of round: device.flops_per_s.bf16 is missing"), HasSubstr("use precision fp32")));
+  EXPECT_THAT(device([](DeviceSpec& d) {
+                d.flops_per_s_bf16 = d.flops_per_s_fp16 = d.flops_per_s_fp32 = d.flops_per_s_fp64 = 0;
+              }),
+              HasSubstr("of round: device.flops_per_s is missing, which predictions need; give its bf16 (of "
+                        "a CPU kind cpu, and its fp32)"));
+  EXPECT_THAT(device([](DeviceSpec& d) { d.memory_bytes_per_s = 0; }),
+              HasSubstr("device.memory_bytes_per_s is missing"));
+  EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.matmul = 0; }),
+              HasSubstr("device.efficiency.matmul is missing"));
+  EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.attention_forward = 0; }),
+              HasSubstr("efficiency.attention_forward is missing"));
+  EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.attention_backward = 0; }),
+              HasSubstr("efficiency.attention_backward is missing"));
+  EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.memory = 0; }),
+              HasSubstr("device.efficiency.memory is missing"));
+  EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.intra_node = 0; }),
+              HasSubstr("efficiency.intra_node is missing"));
+  EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.inter_node = 0; }),
+              HasSubstr("efficiency.inter_node is missing"));
+  EXPECT_THAT(refusal([](ClusterSpec& c) { c.groups[0].intra_node_bytes_per_s = 0; }),
+              HasSubstr("intra_node_bytes_per_s is missing"));
+  EXPECT_THAT(refusal([](ClusterSpec& c) { c.groups[0].inter_node_bytes_per_s = 0; }),
+              HasSubstr("inter_node_bytes_per_s is missing"));
   // An overhead and latencies are 0 only where that is said.
-  EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.op_overhead_s.reset(); }), HasSubstr("device.efficiency.op_overhead_s is missing"));
-  EXPECT_THAT(refusal([](ClusterSpec& c) { c.groups[0].intra_node_latency_s.reset(); }), HasSubstr(": intra_node_latency_s is missing"));
-  EXPECT_THAT(refusal([](ClusterSpec& c) { c.groups[0].inter_node_latency_s.reset(); }), HasSubstr(": inter_node_latency_s is missing"));
+  EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.op_overhead_s.reset(); }),
+              HasSubstr("device.efficiency.op_overhead_s is missing"));
+  EXPECT_THAT(refusal([](ClusterSpec& c) { c.groups[0].intra_node_latency_s.reset(); }),
+              HasSubstr(": intra_node_latency_s is missing"));
+  EXPECT_THAT(refusal([](ClusterSpec& c) { c.groups[0].inter_node_latency_s.reset(); }),
+              HasSubstr(": inter_node_latency_s is missing"));
   ClusterSpec none = RoundCluster();
   none.groups[0].intra_node_latency_s = none.groups[0].inter_node_latency_s = 0;
   EXPECT_TRUE(ClusterOpTimes::Create(none, *ParsePrecision("bf16")).ok());
   // No GPU runs fp64 here, whatever its rate; a CPU may lack the rate.
   EXPECT_THAT(refusal([](ClusterSpec& c) { c.groups[0].device.flops_per_s_fp64 = 1e13; }, "fp64"),
               AllOf(HasSubstr("of round: fp64 is for CPUs only"), HasSubstr("use precision bf16")));
-  EXPECT_THAT(refusal([](ClusterSpec& c) { c.groups[0].device.kind = DeviceKind::kCpu; }, "fp64"), HasSubstr("flops_per_s.fp64 is missing"));
+  EXPECT_THAT(refusal([](ClusterSpec& c) { c.groups[0].device.kind = DeviceKind::kCpu; }, "fp64"),
+              HasSubstr("flops_per_s.fp64 is missing"));
   // V100 has no bf16.
   const auto v100 = ClusterOpTimes::Create(*PresetCluster("v100-32gb-sxm:2x8"), *ParsePrecision("bf16"));
-  EXPECT_THAT(std::string(v100.status().message()),
-              AllOf(HasSubstr("v100-32gb-sxm"), HasSubstr("flops_per_s.bf16"), HasSubstr("use precision fp16")));
+  EXPECT_THAT(
+      std::string(v100.status().message()),
+      AllOf(HasSubstr("v100-32gb-sxm"), HasSubstr("flops_per_s.bf16"), HasSubstr("use precision fp16")));
   // Links that no group needs may be missing.
   ClusterSpec one = RoundCluster();
   one.groups[0].nodes = one.groups[0].gpus_per_node = 1;
@@ -274,7 +315,8 @@ TEST(ClusterOpTimes, MissingFigures) {
   EXPECT_TRUE(ClusterOpTimes::Create(one, *ParsePrecision("bf16")).ok());
   ClusterSpec two = RoundCluster();
   two.groups.push_back(two.groups[0]);
-  EXPECT_EQ(ClusterOpTimes::Create(two, *ParsePrecision("bf16")).status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(ClusterOpTimes::Create(two, *ParsePrecision("bf16")).status().code(),
+            absl::StatusCode::kUnimplemented);
 }
 
 }  // namespace

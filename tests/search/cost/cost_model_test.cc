@@ -29,14 +29,22 @@ using testing::SyntheticDevice;
 double SecondsOf(const PipelineCosts& costs, std::int64_t pipeline_rank, const Action& action) {
   const RankCosts& rank = costs.ranks[static_cast<std::size_t>(pipeline_rank)];
   switch (action.kind) {
-    case ActionKind::kZeroGradients: return rank.zero_s;
-    case ActionKind::kForward: return costs.stages[static_cast<std::size_t>(action.stage)].forward_s;
-    case ActionKind::kBackward: return costs.stages[static_cast<std::size_t>(action.stage)].backward_s;
-    case ActionKind::kReduceGradients: return rank.reduce_s;
-    case ActionKind::kSumTiedEmbedding: return costs.tied_s;
-    case ActionKind::kReduceScalars: return rank.norm_s + costs.scalars_s;
-    case ActionKind::kOptimizer: return rank.update_s;
-    default: return costs.p2p_s;
+    case ActionKind::kZeroGradients:
+      return rank.zero_s;
+    case ActionKind::kForward:
+      return costs.stages[static_cast<std::size_t>(action.stage)].forward_s;
+    case ActionKind::kBackward:
+      return costs.stages[static_cast<std::size_t>(action.stage)].backward_s;
+    case ActionKind::kReduceGradients:
+      return rank.reduce_s;
+    case ActionKind::kSumTiedEmbedding:
+      return costs.tied_s;
+    case ActionKind::kReduceScalars:
+      return rank.norm_s + costs.scalars_s;
+    case ActionKind::kOptimizer:
+      return rank.update_s;
+    default:
+      return costs.p2p_s;
   }
 }
 
@@ -75,8 +83,8 @@ struct Shortfall {
   double Most() const { return *std::max_element(of.begin(), of.end()); }
 };
 
-// Over random plans the closed form is exact for GPipe, within 2% for 1F1B and interleaved, and half of all within 1e-9. It takes the longest of
-// some paths of the program, so it is never above.
+// Over random plans the closed form is exact for GPipe, within 2% for 1F1B and interleaved, and half of all
+// within 1e-9. It takes the longest of some paths of the program, so it is never above.
 TEST(CostModel, ClosedFormAgainstSimulator) {
   RandomCases cases(11);
   std::map<Schedule, Shortfall> errors;
@@ -96,15 +104,17 @@ TEST(CostModel, ClosedFormAgainstSimulator) {
   }
 }
 
-// Stages as unequal as they come (each time drawn from a range of six to one, messages as long as forwards): GPipe and interleaved, which is
-// walked, within 1%, 1F1B within 5%. Above by no more than zeroing that is hidden behind a slower rank's fill.
+// Stages as unequal as they come (each time drawn from a range of six to one, messages as long as forwards):
+// GPipe and interleaved, which is walked, within 1%, 1F1B within 5%. Above by no more than zeroing that is
+// hidden behind a slower rank's fill.
 TEST(CostModel, ClosedFormWithArbitraryStages) {
   RandomCases random(13);
   std::map<Schedule, Shortfall> errors;
   for (int i = 0; i < 600; ++i) {
     ParallelPlan plan;
     plan.pp = random.Pick({2, 4, 8, 16});
-    plan.schedule = std::vector{Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved}[static_cast<std::size_t>(i % 3)];
+    plan.schedule = std::vector{Schedule::kGPipe, Schedule::kOneFOneB,
+                                Schedule::kInterleaved}[static_cast<std::size_t>(i % 3)];
     std::int64_t m = random.Pick({1, 2, 3, 5, 8, 13, 21, 32});
     if (plan.schedule == Schedule::kInterleaved) {
       plan.virtual_stages = random.Pick({2, 3, 4});
@@ -126,7 +136,9 @@ TEST(CostModel, ClosedFormWithArbitraryStages) {
       r.update_s = 0.3 * random.Uniform();
     }
     plan.dp = 2;
-    const auto step = SimulateProgram(ProgramOf(plan, m), [&](std::int32_t rank, const Action& a) { return SecondsOf(costs, rank / 2, a); });
+    const auto step = SimulateProgram(ProgramOf(plan, m), [&](std::int32_t rank, const Action& a) {
+      return SecondsOf(costs, rank / 2, a);
+    });
     ASSERT_TRUE(step.ok()) << step.status();
     const double error = ClosedForm(costs, plan.schedule, m, 1).Total() / step->step_time_s - 1;
     EXPECT_LT(error, 0.005) << i;
@@ -151,9 +163,13 @@ TEST(CostModel, InterleavedBubbleIsTheKnownOne) {
         const double chunk = 1.0 / static_cast<double>(v);
         costs.stages.assign(static_cast<std::size_t>(pp * v), {.forward_s = chunk, .backward_s = 2 * chunk});
         costs.ranks.resize(static_cast<std::size_t>(pp));
-        const double expected = 3 * (static_cast<double>(m) + static_cast<double>(pp - 1) / static_cast<double>(v));
-        EXPECT_NEAR(ClosedForm(costs, plan.schedule, m, 1).Total(), expected, 1e-9) << pp << " " << v << " " << m;
-        const auto step = SimulateProgram(ProgramOf(plan, m), [&](std::int32_t rank, const Action& a) { return SecondsOf(costs, rank, a); });
+        const double expected =
+            3 * (static_cast<double>(m) + static_cast<double>(pp - 1) / static_cast<double>(v));
+        EXPECT_NEAR(ClosedForm(costs, plan.schedule, m, 1).Total(), expected, 1e-9)
+            << pp << " " << v << " " << m;
+        const auto step = SimulateProgram(ProgramOf(plan, m), [&](std::int32_t rank, const Action& a) {
+          return SecondsOf(costs, rank, a);
+        });
         ASSERT_TRUE(step.ok()) << step.status();
         EXPECT_NEAR(step->step_time_s, expected, 1e-9) << pp << " " << v << " " << m;
       }
@@ -161,7 +177,8 @@ TEST(CostModel, InterleavedBubbleIsTheKnownOne) {
   }
 }
 
-// Simulate() walks one rank of each tensor and data group; all ranks give the same. The trace is of all of them.
+// Simulate() walks one rank of each tensor and data group; all ranks give the same. The trace is of all of
+// them.
 TEST(CostModel, FewRanksStandForAll) {
   RandomCases cases(17);
   for (int i = 0; i < 60; ++i) {
@@ -169,8 +186,9 @@ TEST(CostModel, FewRanksStandForAll) {
     CostModel costs = ModelOf(c);
     const PipelineCosts pipeline = costs.CostsOf(c.plan);
     const Program program = Lower(c.model, c.workload, c.plan);
-    const auto full = SimulateProgram(
-        program, [&](std::int32_t rank, const Action& a) { return SecondsOf(pipeline, rank / (c.plan.tp * c.plan.dp), a); });
+    const auto full = SimulateProgram(program, [&](std::int32_t rank, const Action& a) {
+      return SecondsOf(pipeline, rank / (c.plan.tp * c.plan.dp), a);
+    });
     ASSERT_TRUE(full.ok()) << full.status();
     EXPECT_NEAR(costs.Simulate(c.plan).step_time_s, full->step_time_s, 1e-9 * full->step_time_s);
     const SimulatedStep trace = costs.Trace(c.plan);
@@ -222,13 +240,15 @@ TEST(CostModel, CostsAreTheSumsOfTheirOps) {
   }
 }
 
-// One object over many plans gives what a fresh one gives: no cache mixes up two plans, wherever op times depend on the plan.
+// One object over many plans gives what a fresh one gives: no cache mixes up two plans, wherever op times
+// depend on the plan.
 class PlacedTimes final : public OpTimeModel {
  public:
   double Seconds(const OpDesc& op, const ParallelPlan& plan) const override {
     const double seconds = SyntheticDevice().Seconds(op);
     if (op.group == CommGroup::kNone) return seconds;
-    return seconds * (1 + 0.1 * static_cast<double>(plan.tp) + 0.01 * static_cast<double>(plan.pp) + 0.001 * static_cast<double>(plan.dp));
+    return seconds * (1 + 0.1 * static_cast<double>(plan.tp) + 0.01 * static_cast<double>(plan.pp) +
+                      0.001 * static_cast<double>(plan.dp));
   }
 };
 

@@ -34,7 +34,8 @@ class LayerOpsTest : public ::testing::Test {
     plan.micro_batch = 2;
   }
   std::vector<std::string> Of(ActionKind kind, std::int64_t stage) const {
-    return Text(ActionOps(model, workload, plan, PipelineRankOf(plan, stage), Action{.kind = kind, .stage = static_cast<std::int32_t>(stage)}));
+    return Text(ActionOps(model, workload, plan, PipelineRankOf(plan, stage),
+                          Action{.kind = kind, .stage = static_cast<std::int32_t>(stage)}));
   }
   ModelSpec model = SmallGpt(2, 128, 8, 1000);
   Workload workload = Fp32(8, 32);
@@ -43,30 +44,34 @@ class LayerOpsTest : public ::testing::Test {
 
 TEST_F(LayerOpsTest, LayerForward) {
   EXPECT_THAT(Text(LayerForwardOps(model, workload, plan)),
-              ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nn bias 64x192x128", "attention_forward fp32 2x32x4x16x4",
-                          "matmul fp32 nn 64x128x64", "all_reduce_sum fp32 tensor/2 8192",
-                          "bias_residual fp32 64x128", "layer_norm_forward fp32 64x128",
-                          "matmul fp32 nn activation gelu bias 64x256x128", "matmul fp32 nn 64x128x256",
-                          "all_reduce_sum fp32 tensor/2 8192", "bias_residual fp32 64x128"));
+              ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nn bias 64x192x128",
+                          "attention_forward fp32 2x32x4x16x4", "matmul fp32 nn 64x128x64",
+                          "all_reduce_sum fp32 tensor/2 8192", "bias_residual fp32 64x128",
+                          "layer_norm_forward fp32 64x128", "matmul fp32 nn activation gelu bias 64x256x128",
+                          "matmul fp32 nn 64x128x256", "all_reduce_sum fp32 tensor/2 8192",
+                          "bias_residual fp32 64x128"));
 }
 
 // Where no sum over a tensor group comes between, the products add the residual themselves.
 TEST_F(LayerOpsTest, LayerForwardOfOneTensorRank) {
   plan.tp = 1;
   EXPECT_THAT(Text(LayerForwardOps(model, workload, plan)),
-              ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nn bias 64x384x128", "attention_forward fp32 2x32x8x16x8",
-                          "matmul fp32 nn residual bias 64x128x128", "layer_norm_forward fp32 64x128",
-                          "matmul fp32 nn activation gelu bias 64x512x128", "matmul fp32 nn residual bias 64x128x512"));
+              ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nn bias 64x384x128",
+                          "attention_forward fp32 2x32x8x16x8", "matmul fp32 nn residual bias 64x128x128",
+                          "layer_norm_forward fp32 64x128", "matmul fp32 nn activation gelu bias 64x512x128",
+                          "matmul fp32 nn residual bias 64x128x512"));
 }
 
 TEST_F(LayerOpsTest, LayerBackward) {
-  EXPECT_THAT(
-      Text(LayerBackwardOps(model, workload, plan)),
-      ElementsAre("matmul fp32 tn acc bias_gradient 256x128x64", "matmul fp32 nt activation_gradient gelu 64x256x128",
-                  "matmul fp32 tn acc bias_gradient 128x256x64", "matmul fp32 nt 64x128x256", "all_reduce_sum fp32 tensor/2 8192",
-                  "layer_norm_backward fp32 64x128", "matmul fp32 tn acc bias_gradient 64x128x64", "matmul fp32 nt 64x64x128",
-                  "attention_backward fp32 2x32x4x16x4", "matmul fp32 tn acc bias_gradient 128x192x64", "matmul fp32 nt 64x128x192",
-                  "all_reduce_sum fp32 tensor/2 8192", "layer_norm_backward fp32 64x128"));
+  EXPECT_THAT(Text(LayerBackwardOps(model, workload, plan)),
+              ElementsAre("matmul fp32 tn acc bias_gradient 256x128x64",
+                          "matmul fp32 nt activation_gradient gelu 64x256x128",
+                          "matmul fp32 tn acc bias_gradient 128x256x64", "matmul fp32 nt 64x128x256",
+                          "all_reduce_sum fp32 tensor/2 8192", "layer_norm_backward fp32 64x128",
+                          "matmul fp32 tn acc bias_gradient 64x128x64", "matmul fp32 nt 64x64x128",
+                          "attention_backward fp32 2x32x4x16x4",
+                          "matmul fp32 tn acc bias_gradient 128x192x64", "matmul fp32 nt 64x128x192",
+                          "all_reduce_sum fp32 tensor/2 8192", "layer_norm_backward fp32 64x128"));
 }
 
 TEST_F(LayerOpsTest, RecomputationRunsTheForwardWithoutItsLastThreeOps) {
@@ -115,27 +120,33 @@ TEST_F(LayerOpsTest, ParametersOfEachStage) {
   EXPECT_THAT(Of(ActionKind::kReduceGradients, 1),
               ElementsAre("all_reduce_sum fp32 data/2 " + std::to_string(layer + table + 256)));
   EXPECT_THAT(Of(ActionKind::kSumTiedEmbedding, 0), ElementsAre("all_reduce_sum fp32 embedding/2 65536"));
-  EXPECT_THAT(Of(ActionKind::kOptimizer, 0), ElementsAre("adamw fp32 " + std::to_string(layer + table + positions)));
-  EXPECT_THAT(Of(ActionKind::kOptimizer, 1), ElementsAre("adamw fp32 " + std::to_string(layer + table + 256)));
+  EXPECT_THAT(Of(ActionKind::kOptimizer, 0),
+              ElementsAre("adamw fp32 " + std::to_string(layer + table + positions)));
+  EXPECT_THAT(Of(ActionKind::kOptimizer, 1),
+              ElementsAre("adamw fp32 " + std::to_string(layer + table + 256)));
   EXPECT_THAT(Of(ActionKind::kReduceScalars, 0),
-              ElementsAre("sum_of_squares fp32 " + std::to_string(layer + table + positions), "all_reduce_sum fp64 world/8 2"));
+              ElementsAre("sum_of_squares fp32 " + std::to_string(layer + table + positions),
+                          "all_reduce_sum fp64 world/8 2"));
   // The last stage's copy of the table counts in the first stage's norm.
-  EXPECT_THAT(Of(ActionKind::kReduceScalars, 1),
-              ElementsAre("sum_of_squares fp32 " + std::to_string(layer + 256), "all_reduce_sum fp64 world/8 2"));
+  EXPECT_THAT(
+      Of(ActionKind::kReduceScalars, 1),
+      ElementsAre("sum_of_squares fp32 " + std::to_string(layer + 256), "all_reduce_sum fp64 world/8 2"));
 }
 
 // Epilogues by the parts of the model: gelu or relu with and without biases, gates with biases.
 TEST_F(LayerOpsTest, EpiloguesAreThoseThatTheModelHas) {
   model.bias = false;
   model.activation = Activation::kRelu;
-  const std::vector<std::string> forward = Text(LayerForwardOps(model, workload, plan)), backward = Text(LayerBackwardOps(model, workload, plan));
+  const std::vector<std::string> forward = Text(LayerForwardOps(model, workload, plan)),
+                                 backward = Text(LayerBackwardOps(model, workload, plan));
   EXPECT_EQ(forward[1], "matmul fp32 nn 64x192x128");
   EXPECT_EQ(forward[7], "matmul fp32 nn activation relu 64x256x128");
   EXPECT_EQ(backward[0], "matmul fp32 tn acc 256x128x64");
   EXPECT_EQ(backward[1], "matmul fp32 nt activation_gradient relu 64x256x128");
   model.bias = true;
   model.activation = Activation::kGeGlu;
-  const std::vector<std::string> gated = Text(LayerForwardOps(model, workload, plan)), back = Text(LayerBackwardOps(model, workload, plan));
+  const std::vector<std::string> gated = Text(LayerForwardOps(model, workload, plan)),
+                                 back = Text(LayerBackwardOps(model, workload, plan));
   EXPECT_EQ(gated[7], "matmul fp32 nn 64x512x128");
   EXPECT_EQ(gated[8], "activation_forward fp32 geglu bias 64x256");
   EXPECT_EQ(back[1], "matmul fp32 nt 64x256x128");
@@ -148,9 +159,7 @@ TEST_F(LayerOpsTest, GradientRegionCountsItsPadding) {
   model = SmallGpt(1, 25, 1, 100);
   plan = ParallelPlan();
   const std::int64_t elements =
-      ActionOps(model, workload, plan, 0, Action{.kind = ActionKind::kZeroGradients})
-          .front()
-          .dims[0];
+      ActionOps(model, workload, plan, 0, Action{.kind = ActionKind::kZeroGradients}).front().dims[0];
   const auto padded = [](std::int64_t n) { return (n + 15) / 16 * 16; };
   EXPECT_EQ(elements, padded(128 * 25) + padded(64 * 25) + 6 * padded(25) + padded(25 * 75) + padded(75) +
                           padded(625) + padded(25 * 100) + padded(100) + padded(100 * 25) + 2 * padded(25));
@@ -196,15 +205,19 @@ class LlamaOpsTest : public LayerOpsTest {
 
 TEST_F(LlamaOpsTest, Layer) {
   EXPECT_THAT(Text(LayerForwardOps(model, workload, plan)),
-              ElementsAre("rms_norm_forward bf16 48x96", "matmul bf16 nn 48x64x96", "rope bf16 48x3x16", "attention_forward bf16 3x16x2x16x1",
-                          "matmul bf16 nn 48x96x32", "all_reduce_sum bf16 tensor/2 4608", "residual_add bf16 48x96", "rms_norm_forward bf16 48x96",
-                          "matmul bf16 nn 48x80x96", "activation_forward bf16 swiglu 48x40", "matmul bf16 nn 48x96x40",
+              ElementsAre("rms_norm_forward bf16 48x96", "matmul bf16 nn 48x64x96", "rope bf16 48x3x16",
+                          "attention_forward bf16 3x16x2x16x1", "matmul bf16 nn 48x96x32",
+                          "all_reduce_sum bf16 tensor/2 4608", "residual_add bf16 48x96",
+                          "rms_norm_forward bf16 48x96", "matmul bf16 nn 48x80x96",
+                          "activation_forward bf16 swiglu 48x40", "matmul bf16 nn 48x96x40",
                           "all_reduce_sum bf16 tensor/2 4608", "residual_add bf16 48x96"));
   EXPECT_THAT(Text(LayerBackwardOps(model, workload, plan)),
-              ElementsAre("matmul bf16 tn acc 40x96x48", "matmul bf16 nt 48x40x96", "activation_backward bf16 swiglu 48x40",
-                          "matmul bf16 tn acc 96x80x48", "matmul bf16 nt 48x96x80", "all_reduce_sum bf16 tensor/2 4608",
-                          "rms_norm_backward bf16 48x96", "matmul bf16 tn acc 32x96x48", "matmul bf16 nt 48x32x96",
-                          "attention_backward bf16 3x16x2x16x1", "rope bf16 48x3x16", "matmul bf16 tn acc 96x64x48", "matmul bf16 nt 48x96x64",
+              ElementsAre("matmul bf16 tn acc 40x96x48", "matmul bf16 nt 48x40x96",
+                          "activation_backward bf16 swiglu 48x40", "matmul bf16 tn acc 96x80x48",
+                          "matmul bf16 nt 48x96x80", "all_reduce_sum bf16 tensor/2 4608",
+                          "rms_norm_backward bf16 48x96", "matmul bf16 tn acc 32x96x48",
+                          "matmul bf16 nt 48x32x96", "attention_backward bf16 3x16x2x16x1",
+                          "rope bf16 48x3x16", "matmul bf16 tn acc 96x64x48", "matmul bf16 nt 48x96x64",
                           "all_reduce_sum bf16 tensor/2 4608", "rms_norm_backward bf16 48x96"));
 }
 
@@ -224,12 +237,14 @@ TEST_F(LlamaOpsTest, StagesAndParameters) {
   EXPECT_EQ(backward[5 + 15], "rms_norm_forward bf16 48x96");
   EXPECT_EQ(Of(ActionKind::kBackward, 2).size(), 15u + 10);
 
-  // Layers of both chunks, final norm and output layer; weights in bf16 with copies of them, gradients in fp32.
+  // Layers of both chunks, final norm and output layer; weights in bf16 with copies of them, gradients in
+  // fp32.
   const std::int64_t layer = 2 * 96 + 96 * 64 + 32 * 96 + 96 * 80 + 40 * 96, all = 5 * layer + 96 + 128 * 96;
   EXPECT_THAT(Of(ActionKind::kOptimizer, 3), ElementsAre("adamw bf16 master " + std::to_string(all)));
   EXPECT_EQ(Of(ActionKind::kReduceScalars, 3).front(), "sum_of_squares fp32 " + std::to_string(all));
   EXPECT_TRUE(Of(ActionKind::kSumTiedEmbedding, 3).empty());
-  EXPECT_THROW(ActionOps(model, workload, plan, 0, Action{.kind = ActionKind::kForward, .stage = 1}), std::logic_error);
+  EXPECT_THROW(ActionOps(model, workload, plan, 0, Action{.kind = ActionKind::kForward, .stage = 1}),
+               std::logic_error);
   EXPECT_THROW(ActionOps(model, workload, plan, 0, Action{.kind = ActionKind::kBackward}), std::logic_error);
 }
 
@@ -238,16 +253,19 @@ TEST_F(LlamaOpsTest, PredictedOnly) {
   EXPECT_EQ(Text(LayerForwardOps(model, workload, plan))[3], "unfused_attention_forward bf16 3x16x2x16x1");
   EXPECT_TRUE(LayerRecomputeOps(model, workload, plan).empty());
   plan.recompute = Recompute::kSelective;
-  EXPECT_THAT(Text(LayerRecomputeOps(model, workload, plan)), ElementsAre("unfused_attention_forward bf16 3x16x2x16x1"));
+  EXPECT_THAT(Text(LayerRecomputeOps(model, workload, plan)),
+              ElementsAre("unfused_attention_forward bf16 3x16x2x16x1"));
   const std::vector<std::string> backward = Of(ActionKind::kBackward, 2);
   EXPECT_EQ(backward.front(), "unfused_attention_forward bf16 3x16x2x16x1");
   EXPECT_EQ(backward.size(), 1u + 15);
   plan.scatter_gather = true;
   EXPECT_THAT(Of(ActionKind::kSendActivation, 0), ElementsAre("send bf16 pipeline/2 2304"));
-  EXPECT_THAT(Of(ActionKind::kRecvGradient, 0), ElementsAre("recv bf16 pipeline/2 2304", "all_gather bf16 tensor/2 4608"));
+  EXPECT_THAT(Of(ActionKind::kRecvGradient, 0),
+              ElementsAre("recv bf16 pipeline/2 2304", "all_gather bf16 tensor/2 4608"));
 }
 
-// Two counts that know nothing of each other: the parameters that the ranks update at tp=1, and those of the model.
+// Two counts that know nothing of each other: the parameters that the ranks update at tp=1, and those of the
+// model.
 TEST(ParameterOp, AddsUpToTheModel) {
   RandomRuns runs(47, {.tp = {1}});
   for (int i = 0; i < 500; ++i) {
@@ -260,7 +278,8 @@ TEST(ParameterOp, AddsUpToTheModel) {
     }
     EXPECT_EQ(in_norm, ParameterCount(run.model)) << i;
     const bool two_tables = run.plan.pp > 1 && run.model.tied_embeddings;
-    EXPECT_EQ(updated, ParameterCount(run.model) + (two_tables ? run.model.vocab * run.model.hidden : 0)) << i;
+    EXPECT_EQ(updated, ParameterCount(run.model) + (two_tables ? run.model.vocab * run.model.hidden : 0))
+        << i;
   }
 }
 
@@ -277,7 +296,9 @@ TEST(PlanOps, AreThoseOfAllActions) {
         all.insert(ops.begin(), ops.end());
       }
       // The rest of a tensor group counts less in the norm.
-      if (run.plan.tp > 1) all.insert(ParameterOp(run.model, run.workload, run.plan, rank, OpKind::kSumOfSquares, run.plan.tp - 1));
+      if (run.plan.tp > 1)
+        all.insert(
+            ParameterOp(run.model, run.workload, run.plan, rank, OpKind::kSumOfSquares, run.plan.tp - 1));
     }
     EXPECT_EQ(PlanOps(run.model, run.workload, run.plan), std::vector<OpDesc>(all.begin(), all.end())) << i;
     const testing::SyntheticDevice device;

@@ -73,8 +73,9 @@ TEST(MemoryModel, EachTensorIsPadded) {
                                3 * pad(3) + pad(3 * 128) + pad(6) + pad(3));
 }
 
-// T = 48, H = 96, S = 16, N = 2, G = 1, D = 16: A = 32, Q = 64; F = 40, W = 80; V = 128; bf16 with fp32 statistics and master copies. No tensor
-// needs padding but those of the parameters H (192 and 384 bytes need none either).
+// T = 48, H = 96, S = 16, N = 2, G = 1, D = 16: A = 32, Q = 64; F = 40, W = 80; V = 128; bf16 with fp32
+// statistics and master copies. No tensor needs padding but those of the parameters H (192 and 384 bytes need
+// none either).
 TEST(MemoryModel, LlamaByHand) {
   ModelSpec model = SmallGpt(7, 96, 4, 200);
   model.kv_heads = 2;
@@ -105,18 +106,22 @@ TEST(MemoryModel, LlamaByHand) {
   const std::int64_t hidden = 2 * 48 * 96;
   const std::int64_t inner = 2 * 4 * 48 + 3 * hidden + 2 * 48 * (64 + 32 + 80 + 40) + 4 * 3 * 2 * 16;
   const auto slots = [&](std::int64_t stage) {
-    return static_cast<std::int64_t>(MaxInFlight(MakeComputeOrder(plan, static_cast<int>(stage % 2), 4), static_cast<int>(stage)));
+    return static_cast<std::int64_t>(
+        MaxInFlight(MakeComputeOrder(plan, static_cast<int>(stage % 2), 4), static_cast<int>(stage)));
   };
   EXPECT_EQ(first.activations, slots(0) * (4 * 48 + hidden) + slots(2) * hidden);
-  EXPECT_EQ(last.activations, slots(1) * 2 * hidden + 
-                                  slots(3) * (3 * hidden + inner + 2 * hidden + 4 * 48 + 2 * 48 * 128 + 4 * 48 + 2 * 4 * 48 + 4 * 48));
+  EXPECT_EQ(last.activations,
+            slots(1) * 2 * hidden + slots(3) * (3 * hidden + inner + 2 * hidden + 4 * 48 + 2 * 48 * 128 +
+                                                4 * 48 + 2 * 4 * 48 + 4 * 48));
   const std::int64_t workspace = hidden + 2 * 48 * (64 + 32 + 40 + 80) + 4 * (2 * 16 * 16 + 16) + inner + 64;
   EXPECT_EQ(first.workspace, workspace);
   EXPECT_EQ(last.workspace, workspace);
   EXPECT_EQ(first.communication, 4 * hidden + 2 * kMiB);
-  EXPECT_EQ(last.communication, 4 * hidden + 2 * kMiB) << "its first stage sends, and there is no embedding group";
+  EXPECT_EQ(last.communication, 4 * hidden + 2 * kMiB)
+      << "its first stage sends, and there is no embedding group";
 
-  // Scores that are stored stand in the slot, their gradient in the workspace; selective recomputation moves them there too.
+  // Scores that are stored stand in the slot, their gradient in the workspace; selective recomputation moves
+  // them there too.
   plan.recompute_layers = 0;
   plan.recompute = Recompute::kNone;
   const MemoryBytes fused = RankMemory(model, workload, plan, 0);
@@ -131,7 +136,8 @@ TEST(MemoryModel, LlamaByHand) {
   EXPECT_EQ(selective.workspace - fused.workspace, 2 * scores - attention);
 }
 
-// What a schedule keeps in flight, counted in its order: the activations are those of each stage alone times its slots.
+// What a schedule keeps in flight, counted in its order: the activations are those of each stage alone times
+// its slots.
 TEST(MemoryModel, InFlightMatchesTheSchedules) {
   RandomRuns runs(41);
   int compared = 0;
@@ -147,7 +153,8 @@ TEST(MemoryModel, InFlightMatchesTheSchedules) {
       const ComputeOrder order = MakeComputeOrder(run.plan, static_cast<int>(rank), m);
       const std::int64_t whole = RankMemory(run.model, run.workload, run.plan, rank).activations;
       if (run.plan.virtual_stages == 1) {
-        EXPECT_EQ(whole, MaxInFlight(order, static_cast<int>(rank)) * RankMemory(run.model, one, gpipe, rank).activations);
+        EXPECT_EQ(whole, MaxInFlight(order, static_cast<int>(rank)) *
+                             RankMemory(run.model, one, gpipe, rank).activations);
       } else {
         // Between as many slots of all stages as the least and as the most of them has.
         std::int64_t least = m, most = 0;

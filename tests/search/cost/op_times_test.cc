@@ -104,14 +104,17 @@ TEST(OpTimes, AKindOrTypeNeverMeasured) {
             std::numeric_limits<double>::infinity());
 }
 
-// Products of one size, whose epilogues take different times: each goes by its own, and by the plain product's where it was never measured.
+// Products of one size, whose epilogues take different times: each goes by its own, and by the plain
+// product's where it was never measured.
 TEST(OpTimes, ProductsByTheirEpilogue) {
   const auto product = [](Epilogue epilogue, std::int64_t n) {
     OpDesc op = Matmul(n, n, n);
     SetEpilogue(op, epilogue);
     return op;
   };
-  const auto seconds = [](std::int64_t n, double factor) { return factor * 1e-10 * static_cast<double>(n * n * n); };
+  const auto seconds = [](std::int64_t n, double factor) {
+    return factor * 1e-10 * static_cast<double>(n * n * n);
+  };
   std::vector<OpTime> measured;
   for (const std::int64_t n : {64, 128, 256, 512}) {
     measured.push_back({product(Epilogue::kNone, n), seconds(n, 1)});
@@ -165,7 +168,8 @@ TEST(OpTimes, ActivationsAreToldApart) {
     measured.push_back({activation(Activation::kGelu, tokens), 4e-7 * static_cast<double>(tokens)});
   }
   const OpTimes times(measured);
-  EXPECT_GT(times.Seconds(activation(Activation::kGelu, 128)), 1.3 * times.Seconds(activation(Activation::kRelu, 128)));
+  EXPECT_GT(times.Seconds(activation(Activation::kGelu, 128)),
+            1.3 * times.Seconds(activation(Activation::kRelu, 128)));
 }
 
 TEST(OpTimes, AGroupMeasuredAtOneSizeBorrowsTheShapeOfOthers) {

@@ -59,25 +59,27 @@ TEST(PipelineSimulator, UniformStagesHaveTheKnownBubble) {
   }
 }
 
-// Bubble over work is (p - 1) / (v m) where messages are free (Narayanan et al. 2021, section 2.2.2): the work of a rank is that of v m
-// forwards and backwards of a stage, and p - 1 of each are waited for.
+// Bubble over work is (p - 1) / (v m) where messages are free (Narayanan et al. 2021, section 2.2.2): the
+// work of a rank is that of v m forwards and backwards of a stage, and p - 1 of each are waited for.
 TEST(PipelineSimulator, UniformInterleavedStagesHaveTheKnownBubble) {
   for (std::int64_t pp : {2, 3, 4, 5, 8}) {
     for (std::int64_t v : {2, 3, 4, 5}) {
       for (std::int64_t groups : {1, 2, 3, 5}) {
         const std::int64_t m = groups * pp;
-        EXPECT_DOUBLE_EQ(StepTime(Pipeline(pp, Schedule::kInterleaved, v), m, {}), 3.0 * static_cast<double>(v * m + pp - 1))
+        EXPECT_DOUBLE_EQ(StepTime(Pipeline(pp, Schedule::kInterleaved, v), m, {}),
+                         3.0 * static_cast<double>(v * m + pp - 1))
             << pp << " " << v << " " << m;
       }
     }
   }
 }
 
-// Two ranks of two stages, two microbatches, F = 1, B = 2, message 0.5, by hand. Forwards: rank 0 has 0F0 at 0 and 0F1 at 1; then it waits
-// for 1F0, which runs from 1.5 to 2.5 and is sent by 3: 2F0 from 3 to 4, then for 1F1 (2.5 to 3.5, sent by 4): 2F1 from 4 to 5. The last
-// rank has 3F0 from 4.5 to 5.5, 3B0 to 7.5, 3F1 (received behind it, by 8) to 9, 3B1 to 11. Rank 0 has 2B0 from 8 to 10, 2B1 from 11.5 to
-// 13.5. Rank 1 has the gradient of 2B0 received behind 3B1, by 11.5: 1B0 to 13.5; that of 2B1 by 14: 1B1 to 16. Rank 0 has 0B0 from 14 to
-// 16, and 0B1 from 16.5.
+// Two ranks of two stages, two microbatches, F = 1, B = 2, message 0.5, by hand. Forwards: rank 0 has 0F0 at
+// 0 and 0F1 at 1; then it waits for 1F0, which runs from 1.5 to 2.5 and is sent by 3: 2F0 from 3 to 4, then
+// for 1F1 (2.5 to 3.5, sent by 4): 2F1 from 4 to 5. The last rank has 3F0 from 4.5 to 5.5, 3B0 to 7.5, 3F1
+// (received behind it, by 8) to 9, 3B1 to 11. Rank 0 has 2B0 from 8 to 10, 2B1 from 11.5 to 13.5. Rank 1 has
+// the gradient of 2B0 received behind 3B1, by 11.5: 1B0 to 13.5; that of 2B1 by 14: 1B1 to 16. Rank 0 has 0B0
+// from 14 to 16, and 0B1 from 16.5.
 TEST(PipelineSimulator, InterleavedMessagesByHand) {
   EXPECT_DOUBLE_EQ(StepTime(Pipeline(2, Schedule::kInterleaved, 2), 2, {.message = 0.5}), 18.5);
 }
@@ -177,7 +179,8 @@ TEST_P(Rows, FollowProgramAndLanes) {
 
 INSTANTIATE_TEST_SUITE_P(PipelineSimulator, Rows,
                          ::testing::Values(Pipeline(4, Schedule::kOneFOneB), Pipeline(2, Schedule::kGPipe),
-                                           Pipeline(2, Schedule::kInterleaved, 2), Pipeline(4, Schedule::kInterleaved, 2)));
+                                           Pipeline(2, Schedule::kInterleaved, 2),
+                                           Pipeline(4, Schedule::kInterleaved, 2)));
 
 // Stages of one rank may differ: two ranks of two stages, two microbatches, and only stage 2 is slow.
 TEST(PipelineSimulator, StagesOfARankOnTheirOwn) {

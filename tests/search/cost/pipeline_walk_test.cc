@@ -11,7 +11,8 @@
 namespace autocfg {
 namespace {
 
-// The walk gives what the simulator gives for the program that Lower makes, whatever the stages and messages cost.
+// The walk gives what the simulator gives for the program that Lower makes, whatever the stages and messages
+// cost.
 TEST(PipelineWalk, IsWhatTheSimulatorGives) {
   testing::RandomRuns random(59);
   for (int i = 0; i < 500; ++i) {
@@ -32,10 +33,14 @@ TEST(PipelineWalk, IsWhatTheSimulatorGives) {
     const Program program = Lower(testing::SmallGpt(StageCount(plan)), testing::Fp32(m, 16), plan);
     const auto step = SimulateProgram(program, [&](std::int32_t rank, const Action& action) -> double {
       switch (action.kind) {
-        case ActionKind::kZeroGradients: return begin[static_cast<std::size_t>(rank)];
-        case ActionKind::kForward: return stages[static_cast<std::size_t>(action.stage)].forward;
-        case ActionKind::kBackward: return stages[static_cast<std::size_t>(action.stage)].backward;
-        default: return action.peer >= 0 ? message : 0;
+        case ActionKind::kZeroGradients:
+          return begin[static_cast<std::size_t>(rank)];
+        case ActionKind::kForward:
+          return stages[static_cast<std::size_t>(action.stage)].forward;
+        case ActionKind::kBackward:
+          return stages[static_cast<std::size_t>(action.stage)].backward;
+        default:
+          return action.peer >= 0 ? message : 0;
       }
     });
     ASSERT_TRUE(step.ok()) << step.status();
@@ -48,7 +53,8 @@ TEST(PipelineWalk, IsWhatTheSimulatorGives) {
       if (action.kind != ActionKind::kForward && action.kind != ActionKind::kBackward) continue;
       const bool forward = action.kind == ActionKind::kForward;
       std::vector<double>& seen = forward ? next[rank].forwards : next[rank].backwards;
-      const std::vector<double>& ends = forward ? walked.ranks.at(rank).forwards : walked.ranks.at(rank).backwards;
+      const std::vector<double>& ends =
+          forward ? walked.ranks.at(rank).forwards : walked.ranks.at(rank).backwards;
       ASSERT_NEAR(ends.at(seen.size()), row.end_s, 1e-9 * row.end_s) << i << ": " << ToString(action);
       seen.push_back(row.end_s);
       ++compared;

@@ -117,8 +117,9 @@ TEST(Predictor, TracesEveryRank) {
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
 }
 
-// Tokens per second and FLOPs of Korthikanti et al. 2022, table 5: the 22B model runs 1.10 s a step of batch 4 and sequence 2048 on 8 GPUs
-// under selective recomputation and sequence parallelism, which they give as 41.5% MFU and 43.7% hardware utilisation of 312 TFLOP/s.
+// Tokens per second and FLOPs of Korthikanti et al. 2022, table 5: the 22B model runs 1.10 s a step of batch
+// 4 and sequence 2048 on 8 GPUs under selective recomputation and sequence parallelism, which they give as
+// 41.5% MFU and 43.7% hardware utilisation of 312 TFLOP/s.
 TEST(Throughput, ModelFlopsUtilisationAsPublished) {
   ModelSpec model;
   model.layers = 48;
@@ -127,8 +128,8 @@ TEST(Throughput, ModelFlopsUtilisationAsPublished) {
   model.vocab = 51200;
   model.max_seq_len = 2048;
   FillDefaults(model);
-  const Throughput rates = ThroughputOf(model, {4, 2048, *ParsePrecision("bf16")}, *PresetCluster("a100-80gb-sxm:1x8"),
-                                        *ParsePlanText("tp=8"), 1.10);
+  const Throughput rates = ThroughputOf(model, {4, 2048, *ParsePrecision("bf16")},
+                                        *PresetCluster("a100-80gb-sxm:1x8"), *ParsePlanText("tp=8"), 1.10);
   ASSERT_TRUE(rates.mfu);
   EXPECT_NEAR(*rates.mfu, 0.415, 0.005);
   EXPECT_DOUBLE_EQ(rates.tokens_per_s, 4 * 2048 / 1.10);

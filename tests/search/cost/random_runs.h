@@ -1,4 +1,5 @@
-// Legal runs at random, over models of every mix of parts and plans of every axis that is predicted. The same seed gives the same runs.
+// Legal runs at random, over models of every mix of parts and plans of every axis that is predicted. The same
+// seed gives the same runs.
 #pragma once
 
 #include <algorithm>
@@ -26,12 +27,14 @@ struct RunLimits {
   std::vector<std::int64_t> dp = {1, 2, 3};
   std::int64_t layers_per_stage = 4;
   std::int64_t microbatches = 24;
-  bool predicted_only = true;  // also what the engine does not run yet: attention=unfused, recompute=selective, scatter_gather
+  // also what the engine does not run yet: attention=unfused, recompute=selective, scatter_gather
+  bool predicted_only = true;
 };
 
 class RandomRuns {
  public:
-  explicit RandomRuns(std::uint64_t seed, RunLimits limits = {}) : random_(seed), limits_(std::move(limits)) {}
+  explicit RandomRuns(std::uint64_t seed, RunLimits limits = {})
+      : random_(seed), limits_(std::move(limits)) {}
 
   std::int64_t Pick(const std::vector<std::int64_t>& from) { return from[random_() % from.size()]; }
   std::int64_t Between(std::int64_t least, std::int64_t most) {
@@ -68,7 +71,8 @@ class RandomRuns {
       plan.micro_batch = Pick({1, 2, 3});
       std::int64_t microbatches = Between(1, limits_.microbatches);
       if (plan.pp > 1) {
-        plan.schedule = std::vector{Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved}[random_() % 3];
+        plan.schedule =
+            std::vector{Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved}[random_() % 3];
         if (plan.schedule == Schedule::kInterleaved) {
           plan.virtual_stages = Pick({2, 3, 4});
           microbatches = plan.pp * std::max<std::int64_t>(1, microbatches / plan.pp);
@@ -77,7 +81,9 @@ class RandomRuns {
       run.model = Model(plan.tp);
       run.model.layers = Layers(plan);
       switch (random_() % (limits_.predicted_only ? 5 : 3)) {
-        case 1: plan.recompute = Recompute::kFull; break;
+        case 1:
+          plan.recompute = Recompute::kFull;
+          break;
         case 2:
           plan.recompute = Recompute::kFull;
           plan.recompute_layers = Between(1, limits_.layers_per_stage);
@@ -86,7 +92,8 @@ class RandomRuns {
           plan.attention = Attention::kUnfused;
           plan.recompute = static_cast<Recompute>(Between(0, 2));
           break;
-        default: break;
+        default:
+          break;
       }
       plan.scatter_gather = limits_.predicted_only && Coin();
       plan = Canonical(plan);

@@ -25,7 +25,9 @@ using testing::SyntheticDevice;
 
 class DeviceTimes final : public OpTimeModel {
  public:
-  double Seconds(const OpDesc& op, const ParallelPlan&) const override { return SyntheticDevice().Seconds(op); }
+  double Seconds(const OpDesc& op, const ParallelPlan&) const override {
+    return SyntheticDevice().Seconds(op);
+  }
 };
 
 CostModel Costs(const ModelSpec& model, const Workload& workload) {
@@ -38,14 +40,16 @@ double Bottleneck(CostModel& costs, const ParallelPlan& plan) {
   double most = 0;
   for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
     double sum = 0;
-    for (std::int64_t stage = rank; stage < StageCount(plan); stage += plan.pp) sum += pipeline.stages[static_cast<std::size_t>(stage)].Total();
+    for (std::int64_t stage = rank; stage < StageCount(plan); stage += plan.pp)
+      sum += pipeline.stages[static_cast<std::size_t>(stage)].Total();
     most = std::max(most, sum);
   }
   return most;
 }
 
 // Calls `visit` with every way to give `stages` stages `layers` layers.
-void ForEachSplit(std::int64_t layers, std::size_t stages, const std::function<void(const std::vector<std::int64_t>&)>& visit) {
+void ForEachSplit(std::int64_t layers, std::size_t stages,
+                  const std::function<void(const std::vector<std::int64_t>&)>& visit) {
   std::vector<std::int64_t> split;
   const std::function<void(std::int64_t)> next = [&](std::int64_t left) {
     if (split.size() + 1 == stages) {
@@ -72,8 +76,9 @@ ParallelPlan Auto(std::int64_t pp, std::int64_t vpp = 1) {
   return plan;
 }
 
-// No split of any kind has a rank that is less busy than the busiest of the one chosen. (Under full:K a rank could recompute less by uneven
-// chunks; there the choice is the best of those with even ones, and is compared with these.)
+// No split of any kind has a rank that is less busy than the busiest of the one chosen. (Under full:K a rank
+// could recompute less by uneven chunks; there the choice is the best of those with even ones, and is
+// compared with these.)
 TEST(ResolveSplit, NoSplitHasALowerBottleneck) {
   RandomRuns random(61);
   int better_than_even = 0, full_k = 0;
@@ -97,21 +102,25 @@ TEST(ResolveSplit, NoSplitHasALowerBottleneck) {
 
     ParallelPlan other = plan;
     other.split = SplitMode::kExplicit;
-    ForEachSplit(model.layers, static_cast<std::size_t>(StageCount(plan)), [&](const std::vector<std::int64_t>& split) {
-      other.split_layers = split;
-      if (plan.recompute_layers > 0 && plan.virtual_stages > 1) {
-        ++full_k;
-        for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
-          if (std::abs(split[static_cast<std::size_t>(rank)] - split[static_cast<std::size_t>(rank + plan.pp)]) > 1) return;
-        }
-      }
-      ASSERT_GE(Bottleneck(costs, other), bottleneck * (1 - 1e-12)) << i;
-    });
+    ForEachSplit(model.layers, static_cast<std::size_t>(StageCount(plan)),
+                 [&](const std::vector<std::int64_t>& split) {
+                   other.split_layers = split;
+                   if (plan.recompute_layers > 0 && plan.virtual_stages > 1) {
+                     ++full_k;
+                     for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
+                       if (std::abs(split[static_cast<std::size_t>(rank)] -
+                                    split[static_cast<std::size_t>(rank + plan.pp)]) > 1)
+                         return;
+                     }
+                   }
+                   ASSERT_GE(Bottleneck(costs, other), bottleneck * (1 - 1e-12)) << i;
+                 });
     if (model.layers % StageCount(plan) == 0) {
       ParallelPlan even = plan;
       even.split = SplitMode::kEven;
       const double of_even = Bottleneck(costs, even);
-      EXPECT_EQ(resolved.split == SplitMode::kEven, of_even <= bottleneck * (1 + 1e-12)) << i << ": ties go to the even split";
+      EXPECT_EQ(resolved.split == SplitMode::kEven, of_even <= bottleneck * (1 + 1e-12))
+          << i << ": ties go to the even split";
       if (of_even > bottleneck) ++better_than_even;
     }
   }
@@ -126,8 +135,8 @@ TEST(ResolveSplit, ByHand) {
   class Times final : public OpTimeModel {
    public:
     double Seconds(const OpDesc& op, const ParallelPlan&) const override {
-      if (op.kind == OpKind::kAttentionForward) return 1;        // one in each layer
-      if (op.kind == OpKind::kCrossEntropyMax) return head;      // one in the head
+      if (op.kind == OpKind::kAttentionForward) return 1;    // one in each layer
+      if (op.kind == OpKind::kCrossEntropyMax) return head;  // one in the head
       if (op.kind == OpKind::kEmbeddingForward) return embedding;
       return 0;
     }

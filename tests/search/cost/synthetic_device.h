@@ -74,7 +74,8 @@ inline ClusterSpec LocalRanks(std::int64_t ranks, double ranks_per_core = 1,
 }
 
 // Every op of a step of the plan, on all ranks.
-inline std::vector<OpDesc> AllOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
+inline std::vector<OpDesc> AllOps(const ModelSpec& model, const Workload& workload,
+                                  const ParallelPlan& plan) {
   return PlanOps(model, workload, plan);
 }
 

@@ -1,4 +1,5 @@
-// config.json of released models, word for word where it matters, against our presets; and what must be refused.
+// config.json of released models, word for word where it matters, against our presets; and what must be
+// refused.
 #include "search/import/hugging_face.h"
 
 #include <random>
@@ -17,12 +18,14 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kGpt2 = R"({"activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1,
+constexpr std::string_view kGpt2 =
+    R"({"activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1,
     "bos_token_id": 50256, "embd_pdrop": 0.1, "initializer_range": 0.02, "layer_norm_epsilon": 1e-05, "model_type": "gpt2", "n_ctx": 1024,
     "n_embd": 768, "n_head": 12, "n_inner": null, "n_layer": 12, "n_positions": 1024, "resid_pdrop": 0.1, "summary_type": "cls_index",
     "task_specific_params": {"text-generation": {"do_sample": true}}, "vocab_size": 50257})";
 
-constexpr std::string_view kLlama3 = R"({"architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+constexpr std::string_view kLlama3 =
+    R"({"architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
     "bos_token_id": 128000, "hidden_act": "silu", "hidden_size": 4096, "initializer_range": 0.02, "intermediate_size": 14336,
     "max_position_embeddings": 8192, "model_type": "llama", "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8,
     "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_scaling": null, "rope_theta": 500000.0, "tie_word_embeddings": false,
@@ -60,7 +63,8 @@ TEST(HuggingFace, FieldsArriveWhereTheyBelong) {
   EXPECT_EQ(With(kGpt2, "layer_norm_epsilon", 1e-6)->norm_eps, 1e-6);
   EXPECT_FALSE(With(kGpt2, "tie_word_embeddings", false)->tied_embeddings);
   EXPECT_EQ(With(kGpt2, "_name_or_path", "openai/gpt2")->name, "openai/gpt2");
-  EXPECT_EQ(With(kLlama3, "num_key_value_heads", nullptr)->kv_heads, 32) << "as many as heads where there is none";
+  EXPECT_EQ(With(kLlama3, "num_key_value_heads", nullptr)->kv_heads, 32)
+      << "as many as heads where there is none";
   EXPECT_EQ(With(kLlama3, "head_dim", 64)->head_dim, 64);
   EXPECT_TRUE(With(kLlama3, "tie_word_embeddings", true)->tied_embeddings);
   EXPECT_EQ(With(kLlama3, "rms_norm_eps", nullptr)->norm_eps, 1e-6) << "the default of the class";
@@ -77,14 +81,18 @@ TEST(HuggingFace, FieldsArriveWhereTheyBelong) {
 
 // Llama 3.1's, word for word. It is kept by name, for predictions: the engine refuses it.
 TEST(HuggingFace, RopeScalingIsPredictedOnly) {
-  const Json scaling = {{"factor", 8.0}, {"low_freq_factor", 1.0}, {"high_freq_factor", 4.0}, {"original_max_position_embeddings", 8192},
+  const Json scaling = {{"factor", 8.0},
+                        {"low_freq_factor", 1.0},
+                        {"high_freq_factor", 4.0},
+                        {"original_max_position_embeddings", 8192},
                         {"rope_type", "llama3"}};
   const auto model = With(kLlama3, "rope_scaling", scaling);
   ASSERT_TRUE(model.ok()) << model.status();
   EXPECT_EQ(model->rope_scaling, "llama3");
   EXPECT_EQ(model->rope_theta, 500'000);
   EXPECT_TRUE(CheckPredictable(*model).ok());
-  EXPECT_THAT(std::string(CheckEngineSupports(*model).message()), HasSubstr("rope_scaling llama3 can be predicted, but running it"));
+  EXPECT_THAT(std::string(CheckEngineSupports(*model).message()),
+              HasSubstr("rope_scaling llama3 can be predicted, but running it"));
   EXPECT_EQ(With(kLlama3, "rope_scaling", Json{{"type", "linear"}, {"factor", 2.0}})->rope_scaling, "linear");
   EXPECT_EQ(With(kLlama3, "rope_scaling", nullptr)->rope_scaling, "");
 }
@@ -97,27 +105,35 @@ TEST(HuggingFace, NotSupportedYet) {
   };
   EXPECT_THAT(refusal(kGpt2, "model_type", "mamba"),
               AllOf(HasSubstr("model_type = \"mamba\" is not supported yet"), HasSubstr("gpt2 or llama")));
-  EXPECT_THAT(refusal(kGpt2, "activation_function", "silu"), HasSubstr("activation_function = \"silu\" is not supported yet"));
-  EXPECT_THAT(refusal(kGpt2, "scale_attn_by_inverse_layer_idx", true), HasSubstr("scale_attn_by_inverse_layer_idx = true"));
+  EXPECT_THAT(refusal(kGpt2, "activation_function", "silu"),
+              HasSubstr("activation_function = \"silu\" is not supported yet"));
+  EXPECT_THAT(refusal(kGpt2, "scale_attn_by_inverse_layer_idx", true),
+              HasSubstr("scale_attn_by_inverse_layer_idx = true"));
   EXPECT_THAT(refusal(kGpt2, "add_cross_attention", true), HasSubstr("add_cross_attention"));
   EXPECT_THAT(refusal(kGpt2, "quantization_config", Json::object()), HasSubstr("quantization_config"));
   EXPECT_THAT(refusal(kLlama3, "hidden_act", "relu"), HasSubstr("hidden_act = \"relu\""));
-  EXPECT_THAT(refusal(kLlama3, "attention_bias", true), HasSubstr("attention_bias = true is not supported yet"));
+  EXPECT_THAT(refusal(kLlama3, "attention_bias", true),
+              HasSubstr("attention_bias = true is not supported yet"));
   EXPECT_THAT(refusal(kLlama3, "mlp_bias", true), HasSubstr("mlp_bias = true is not supported yet"));
   EXPECT_THAT(refusal(kLlama3, "rope_scaling", Json{{"rope_type", "su4"}, {"factor", 8.0}}),
               HasSubstr("rope_scaling.rope_type = \"su4\" is not supported yet"));
   EXPECT_THAT(refusal(kLlama3, "rope_scaling", Json{{"factor", 2.0}}), HasSubstr("rope_scaling.factor"));
-  EXPECT_THAT(refusal(kLlama3, "partial_rotary_factor", 0.5), HasSubstr("partial_rotary_factor = 0.5 is not supported yet; use 1"));
-  EXPECT_THAT(refusal(kLlama3, "rope_parameters", Json{{"rope_type", "llama3"}, {"partial_rotary_factor", 0.5}}),
-              HasSubstr("rope_parameters.partial_rotary_factor = 0.5"));
+  EXPECT_THAT(refusal(kLlama3, "partial_rotary_factor", 0.5),
+              HasSubstr("partial_rotary_factor = 0.5 is not supported yet; use 1"));
+  EXPECT_THAT(
+      refusal(kLlama3, "rope_parameters", Json{{"rope_type", "llama3"}, {"partial_rotary_factor", 0.5}}),
+      HasSubstr("rope_parameters.partial_rotary_factor = 0.5"));
   EXPECT_THAT(refusal(kLlama3, "architectures", Json::array({"LlamaForSequenceClassification"})),
-              AllOf(HasSubstr("architectures = \"LlamaForSequenceClassification\" is not supported yet"), HasSubstr("LlamaForCausalLM")));
+              AllOf(HasSubstr("architectures = \"LlamaForSequenceClassification\" is not supported yet"),
+                    HasSubstr("LlamaForCausalLM")));
   EXPECT_THAT(refusal(kGpt2, "architectures", Json::array({"GPT2Model"})), HasSubstr("use GPT2LMHeadModel"));
 }
 
 TEST(HuggingFace, SaidAsTheDefault) {
-  for (const auto& [field, value] : {std::pair<const char*, Json>{"partial_rotary_factor", 1}, {"partial_rotary_factor", 1.0},
-                                     {"rope_parameters", Json{{"partial_rotary_factor", 1.0}}}, {"architectures", nullptr}}) {
+  for (const auto& [field, value] : {std::pair<const char*, Json>{"partial_rotary_factor", 1},
+                                     {"partial_rotary_factor", 1.0},
+                                     {"rope_parameters", Json{{"partial_rotary_factor", 1.0}}},
+                                     {"architectures", nullptr}}) {
     const auto model = With(kLlama3, field, value);
     EXPECT_TRUE(model.ok()) << field << ": " << model.status();
   }
@@ -128,7 +144,8 @@ TEST(HuggingFace, AFileWithoutItsTypeIsStillOne) {
     Json json = Json::parse(base);
     json.erase("model_type");
     EXPECT_TRUE(IsHuggingFaceConfig(json));
-    EXPECT_THAT(std::string(ImportHuggingFace(json).status().message()), HasSubstr("model_type is missing; give gpt2 or llama"));
+    EXPECT_THAT(std::string(ImportHuggingFace(json).status().message()),
+                HasSubstr("model_type is missing; give gpt2 or llama"));
   }
   EXPECT_FALSE(IsHuggingFaceConfig(Json{{"layers", 2}, {"hidden", 64}}));
 }
@@ -143,7 +160,8 @@ TEST(HuggingFace, WrongOrContradictory) {
   EXPECT_THAT(refusal(kGpt2, "n_layer", "12"), HasSubstr("n_layer must be a whole number"));
   EXPECT_THAT(refusal(kGpt2, "n_embd", nullptr), HasSubstr("n_embd is missing"));
   EXPECT_THAT(refusal(kGpt2, "n_head", 7), HasSubstr("heads = 7 does not divide hidden = 768"));
-  EXPECT_THAT(refusal(kLlama3, "num_key_value_heads", 5), HasSubstr("kv_heads = 5 does not divide heads = 32"));
+  EXPECT_THAT(refusal(kLlama3, "num_key_value_heads", 5),
+              HasSubstr("kv_heads = 5 does not divide heads = 32"));
   EXPECT_THAT(refusal(kLlama3, "head_dim", 63), HasSubstr("rotary positions need an even one"));
   EXPECT_THAT(refusal(kLlama3, "rope_theta", 0), HasSubstr("rope_theta is 0"));
   EXPECT_THAT(refusal(kLlama3, "rope_scaling", 3), HasSubstr("rope_scaling must be an object"));
@@ -168,7 +186,8 @@ TEST(HuggingFace, AnyBytes) {
     const auto json = ParseJson("model", text);
     const absl::Status status = json.ok() ? ImportHuggingFace(*json).status() : json.status();
     imported += status.ok() ? 1 : 0;
-    for (const char c : status.message()) ASSERT_TRUE(c >= ' ' && c <= '~') << "not one printable line: " << status;
+    for (const char c : status.message())
+      ASSERT_TRUE(c >= ' ' && c <= '~') << "not one printable line: " << status;
   }
   EXPECT_GT(imported, 100);
 }

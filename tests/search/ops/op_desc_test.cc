@@ -47,12 +47,14 @@ TEST(OpDesc, NamesThereAndBack) {
     EXPECT_EQ(ParseDType(Name(type)), type);
   }
   EXPECT_FALSE(ParseDType("fp8"));
-  for (int i = 0; i < kEpilogueCount; ++i) EXPECT_EQ(ParseEpilogue(Name(static_cast<Epilogue>(i))), static_cast<Epilogue>(i));
+  for (int i = 0; i < kEpilogueCount; ++i)
+    EXPECT_EQ(ParseEpilogue(Name(static_cast<Epilogue>(i))), static_cast<Epilogue>(i));
   EXPECT_EQ(Name(Epilogue::kActivationGradient), "activation_gradient");
   EXPECT_FALSE(ParseEpilogue("relu"));
 }
 
-OpDesc Product(Epilogue epilogue, std::array<std::int64_t, 5> dims, Activation activation = Activation::kGelu, bool bias = false) {
+OpDesc Product(Epilogue epilogue, std::array<std::int64_t, 5> dims, Activation activation = Activation::kGelu,
+               bool bias = false) {
   OpDesc op = Op(OpKind::kMatmul, dims);
   SetEpilogue(op, epilogue);
   op.activation = activation;
@@ -96,13 +98,16 @@ TEST(OpDesc, Line) {
   matmul.accumulate = true;
   EXPECT_EQ(ToString(matmul), "matmul fp32 nt acc 512x768x3072");
   EXPECT_EQ(ToString(Product(Epilogue::kBias, {4, 5, 6})), "matmul fp32 nn bias 4x5x6");
-  EXPECT_EQ(ToString(Product(Epilogue::kActivation, {4, 5, 6}, Activation::kRelu)), "matmul fp32 nn activation relu 4x5x6");
-  EXPECT_EQ(ToString(Product(Epilogue::kActivation, {4, 5, 6}, Activation::kGelu, true)), "matmul fp32 nn activation gelu bias 4x5x6");
+  EXPECT_EQ(ToString(Product(Epilogue::kActivation, {4, 5, 6}, Activation::kRelu)),
+            "matmul fp32 nn activation relu 4x5x6");
+  EXPECT_EQ(ToString(Product(Epilogue::kActivation, {4, 5, 6}, Activation::kGelu, true)),
+            "matmul fp32 nn activation gelu bias 4x5x6");
   EXPECT_EQ(ToString(Product(Epilogue::kActivationGradient, {4, 5, 6}, Activation::kGeluErf)),
             "matmul fp32 nt activation_gradient gelu_erf 4x5x6");
   EXPECT_EQ(ToString(Product(Epilogue::kBiasGradient, {4, 5, 6})), "matmul fp32 tn acc bias_gradient 4x5x6");
   EXPECT_EQ(ToString(Product(Epilogue::kResidual, {4, 5, 6})), "matmul fp32 nn residual 4x5x6");
-  EXPECT_EQ(ToString(Product(Epilogue::kResidual, {4, 5, 6}, Activation::kGelu, true)), "matmul fp32 nn residual bias 4x5x6");
+  EXPECT_EQ(ToString(Product(Epilogue::kResidual, {4, 5, 6}, Activation::kGelu, true)),
+            "matmul fp32 nn residual bias 4x5x6");
   OpDesc reduce = Op(OpKind::kAllReduceSum, {65536});
   reduce.group = CommGroup::kTensor;
   reduce.group_size = 4;
@@ -129,7 +134,8 @@ TEST(OpDesc, Flops) {
   // Unfused attention keeps the scores: two products forward, four backward, none again.
   EXPECT_EQ(Flops(Op(OpKind::kUnfusedAttentionForward, {2, 8, 3, 4, 3})), 4 * 2 * 3 * 64 * 4);
   EXPECT_EQ(Flops(Op(OpKind::kUnfusedAttentionBackward, {2, 8, 3, 4, 3})), 8 * 2 * 3 * 64 * 4);
-  EXPECT_EQ(Flops(Op(OpKind::kAttentionForward, {2, 8, 3, 4, 1})), 4 * 2 * 3 * 64 * 4) << "key-value heads change bytes only";
+  EXPECT_EQ(Flops(Op(OpKind::kAttentionForward, {2, 8, 3, 4, 1})), 4 * 2 * 3 * 64 * 4)
+      << "key-value heads change bytes only";
   EXPECT_EQ(Flops(Op(OpKind::kAdamW, {1000})), 0);
   // No overflow at sizes where int64 would.
   EXPECT_DOUBLE_EQ(Flops(Op(OpKind::kMatmul, {10'000'000, 10'000'000, 10'000'000, 0})), 2e21);
@@ -143,11 +149,16 @@ TEST(OpDesc, MinBytes) {
   EXPECT_EQ(MinBytes(accumulating), 8 * (10 + 15 + 12));
   EXPECT_EQ(MinBytes(Product(Epilogue::kBias, {2, 3, 5})), 4 * (10 + 15 + 6 + 3));
   EXPECT_EQ(MinBytes(Product(Epilogue::kActivation, {2, 3, 5})), 4 * (10 + 15 + 6 + 6)) << "two results";
-  EXPECT_EQ(MinBytes(Product(Epilogue::kActivation, {2, 3, 5}, Activation::kGelu, true)), 4 * (10 + 15 + 6 + 6 + 3));
-  EXPECT_EQ(MinBytes(Product(Epilogue::kActivationGradient, {2, 3, 5})), 4 * (10 + 15 + 6 + 6)) << "what the forward kept";
-  EXPECT_EQ(MinBytes(Product(Epilogue::kBiasGradient, {2, 3, 5})), 4 * (10 + 15 + 12 + 6)) << "the bias gradient in and out";
-  EXPECT_EQ(MinBytes(Product(Epilogue::kResidual, {2, 3, 5})), 4 * (10 + 15 + 6 + 6)) << "the residual is read";
-  EXPECT_EQ(MinBytes(Product(Epilogue::kResidual, {2, 3, 5}, Activation::kGelu, true)), 4 * (10 + 15 + 6 + 6 + 3));
+  EXPECT_EQ(MinBytes(Product(Epilogue::kActivation, {2, 3, 5}, Activation::kGelu, true)),
+            4 * (10 + 15 + 6 + 6 + 3));
+  EXPECT_EQ(MinBytes(Product(Epilogue::kActivationGradient, {2, 3, 5})), 4 * (10 + 15 + 6 + 6))
+      << "what the forward kept";
+  EXPECT_EQ(MinBytes(Product(Epilogue::kBiasGradient, {2, 3, 5})), 4 * (10 + 15 + 12 + 6))
+      << "the bias gradient in and out";
+  EXPECT_EQ(MinBytes(Product(Epilogue::kResidual, {2, 3, 5})), 4 * (10 + 15 + 6 + 6))
+      << "the residual is read";
+  EXPECT_EQ(MinBytes(Product(Epilogue::kResidual, {2, 3, 5}, Activation::kGelu, true)),
+            4 * (10 + 15 + 6 + 6 + 3));
   EXPECT_EQ(MinBytes(Op(OpKind::kFill, {100})), 400);
   EXPECT_EQ(MinBytes(Op(OpKind::kAdamW, {100})), 2800);
   OpDesc with_master = Op(OpKind::kAdamW, {100});
@@ -159,8 +170,10 @@ TEST(OpDesc, MinBytes) {
   EXPECT_EQ(MinBytes(Op(OpKind::kRmsNormForward, {4, 8})), 4 * (2 * 32 + 8 + 4));
   EXPECT_EQ(MinBytes(Op(OpKind::kRmsNormBackward, {4, 8})), 4 * (3 * 32 + 3 * 8 + 4));
   EXPECT_EQ(MinBytes(Op(OpKind::kRope, {4, 3, 8})), 4 * 2 * 4 * 3 * 8);
-  // q, k, v and the result, and one log-sum-exp per head and token: three heads that share one key-value head.
-  EXPECT_EQ(MinBytes(Op(OpKind::kAttentionForward, {2, 8, 3, 4, 1})), 4 * (2 * 8 * (2 * 3 + 2 * 1) * 4 + 2 * 8 * 3));
+  // q, k, v and the result, and one log-sum-exp per head and token: three heads that share one key-value
+  // head.
+  EXPECT_EQ(MinBytes(Op(OpKind::kAttentionForward, {2, 8, 3, 4, 1})),
+            4 * (2 * 8 * (2 * 3 + 2 * 1) * 4 + 2 * 8 * 3));
   const auto activation = [](OpKind kind, Activation which, bool bias) {
     OpDesc op = Op(kind, {4, 8});
     op.activation = which;
@@ -168,7 +181,8 @@ TEST(OpDesc, MinBytes) {
     return MinBytes(op);
   };
   EXPECT_EQ(activation(OpKind::kActivationForward, Activation::kSwiGlu, false), 4 * (64 + 32));
-  EXPECT_EQ(activation(OpKind::kActivationForward, Activation::kGeGlu, true), 4 * (64 + 32 + 64 + 16)) << "x is written too";
+  EXPECT_EQ(activation(OpKind::kActivationForward, Activation::kGeGlu, true), 4 * (64 + 32 + 64 + 16))
+      << "x is written too";
   EXPECT_EQ(activation(OpKind::kActivationBackward, Activation::kSwiGlu, false), 4 * (64 + 32 + 64));
   EXPECT_EQ(MinBytes(Op(OpKind::kSend, {100})), 400);
   for (int i = 0; i < kOpKindCount; ++i) {
@@ -207,12 +221,14 @@ TEST(OpDesc, HashTellsFieldsApart) {
   other = op;
   other.master_weights = true;
   EXPECT_TRUE(differs(other));
-  for (const Activation activation : {Activation::kGeluErf, Activation::kRelu, Activation::kSwiGlu, Activation::kGeGlu}) {
+  for (const Activation activation :
+       {Activation::kGeluErf, Activation::kRelu, Activation::kSwiGlu, Activation::kGeGlu}) {
     other = op;
     other.activation = activation;
     EXPECT_TRUE(differs(other));
   }
-  for (const CommGroup group : {CommGroup::kTensor, CommGroup::kData, CommGroup::kPipeline, CommGroup::kEmbedding, CommGroup::kWorld}) {
+  for (const CommGroup group : {CommGroup::kTensor, CommGroup::kData, CommGroup::kPipeline,
+                                CommGroup::kEmbedding, CommGroup::kWorld}) {
     other = op;
     other.group = group;
     EXPECT_TRUE(differs(other));

@@ -24,10 +24,17 @@ TEST(PublishedHardwareFlops, IsThePublishedFormula) {
   EXPECT_NEAR(PublishedHardwareFlops(Gpt(), batch * seq, seq) / published, 1, 1e-12);
 }
 
-// What the engine issues a second time, by its list of ops: matrix products, and attention's two products over full scores.
+// What the engine issues a second time, by its list of ops: matrix products, and attention's two products
+// over full scores.
 TEST(HardwareFlops, FullIsWhatTheEngineIssues) {
   for (const Activation activation : {Activation::kGelu, Activation::kSwiGlu}) {
-    ModelSpec model{.layers = 24, .hidden = 1024, .heads = 16, .kv_heads = 4, .ffn_hidden = 3072, .vocab = 51200, .activation = activation};
+    ModelSpec model{.layers = 24,
+                    .hidden = 1024,
+                    .heads = 16,
+                    .kv_heads = 4,
+                    .ffn_hidden = 3072,
+                    .vocab = 51200,
+                    .activation = activation};
     FillDefaults(model, 2048);
     const Workload workload{.global_batch = 1, .seq_len = 2048, .precision = *ParsePrecision("bf16")};
     const ParallelPlan plan{.recompute = Recompute::kFull};
@@ -37,7 +44,9 @@ TEST(HardwareFlops, FullIsWhatTheEngineIssues) {
       if (op.kind == OpKind::kMatmul) again += 2 * dim(0) * dim(1) * dim(2);
       if (op.kind == OpKind::kAttentionForward) again += 4 * dim(0) * dim(1) * dim(1) * dim(2) * dim(3);
     }
-    EXPECT_NEAR((HardwareFlops(model, plan, 2048, 2048) - ModelFlops(model, 2048, 2048)) / (24 * again), 1, 1e-9) << Name(activation);
+    EXPECT_NEAR((HardwareFlops(model, plan, 2048, 2048) - ModelFlops(model, 2048, 2048)) / (24 * again), 1,
+                1e-9)
+        << Name(activation);
   }
 }
 
@@ -50,22 +59,26 @@ TEST(HardwareFlops, OnlyTheLayersThatRecompute) {
 }
 
 TEST(HardwareFlops, StageByStage) {
-  ParallelPlan plan{.pp = 2, .split = SplitMode::kExplicit, .split_layers = {20, 4}, .recompute = Recompute::kFull};
+  ParallelPlan plan{
+      .pp = 2, .split = SplitMode::kExplicit, .split_layers = {20, 4}, .recompute = Recompute::kFull};
   const double once = ModelFlops(Gpt(), 2048, 2048);
   const double all = HardwareFlops(Gpt(), plan, 2048, 2048) - once;
   plan.recompute_layers = 8;  // of the first stage; the second one has only 4
   EXPECT_NEAR((HardwareFlops(Gpt(), plan, 2048, 2048) - once) / all, 12.0 / 24, 1e-9);
 }
 
-// Both products over the scores are run again: 4 s h of the 12 s h FLOPs that attention takes per layer and token.
+// Both products over the scores are run again: 4 s h of the 12 s h FLOPs that attention takes per layer and
+// token.
 TEST(HardwareFlops, SelectiveRunsAttentionAgain) {
   const double tokens = 2048, seq = 2048, hidden = 1024, layers = 24;
   ParallelPlan plan{.recompute = Recompute::kSelective};
-  EXPECT_EQ(HardwareFlops(Gpt(), plan, tokens, seq), ModelFlops(Gpt(), tokens, seq)) << "fused: nothing to act on";
+  EXPECT_EQ(HardwareFlops(Gpt(), plan, tokens, seq), ModelFlops(Gpt(), tokens, seq))
+      << "fused: nothing to act on";
   plan.attention = Attention::kUnfused;
   const double attention = ModelFlops(Gpt(), tokens, seq) - ModelFlops(Gpt(), tokens, 0);
   EXPECT_NEAR(attention, 12 * tokens * seq * hidden * layers, 1);
-  EXPECT_NEAR((HardwareFlops(Gpt(), plan, tokens, seq) - ModelFlops(Gpt(), tokens, seq)) / attention, 1.0 / 3, 1e-9);
+  EXPECT_NEAR((HardwareFlops(Gpt(), plan, tokens, seq) - ModelFlops(Gpt(), tokens, seq)) / attention, 1.0 / 3,
+              1e-9);
 }
 
 TEST(PeakFlops, OfThePrecisionWhereItIsKnown) {

@@ -46,12 +46,30 @@ std::string Why(std::string_view text, std::int64_t ranks = 64, const ModelSpec&
 }
 
 TEST(Legality, Legal) {
-  for (const char* text : {"tp=1", "tp=4", "tp=2,pp=3,dp=4,mbs=3", "pp=12", "dp=24", "mbs=24", "tp=4,pp=4,dp=4",
-                           "pp=2,vpp=3", "pp=2,schedule=zb-h1,recompute=full", "tp=2,tp_overlap=4", "zero=2,dp=4",
-                           "pp=4,split=4+4+3+1", "pp=2,split=auto", "pp=3,recompute=full:4", "sp=1", "zero=1",
-                           "param_overlap=1,zero=1,dp=2", "pp=2,vpp=2,split=1+2+3+6,recompute=full:6",
-                           "pp=12,split=auto", "pp=2,vpp=6,split=auto", "pp=3,vpp=4,dp=2", "pp=4,split=auto,recompute=full:9",
-                           "pp=2,vpp=3,recompute=full:2", "pp=4,vpp=2,split=1+1+1+1+2+2+2+2,dp=2,mbs=3"}) {
+  for (const char* text : {"tp=1",
+                           "tp=4",
+                           "tp=2,pp=3,dp=4,mbs=3",
+                           "pp=12",
+                           "dp=24",
+                           "mbs=24",
+                           "tp=4,pp=4,dp=4",
+                           "pp=2,vpp=3",
+                           "pp=2,schedule=zb-h1,recompute=full",
+                           "tp=2,tp_overlap=4",
+                           "zero=2,dp=4",
+                           "pp=4,split=4+4+3+1",
+                           "pp=2,split=auto",
+                           "pp=3,recompute=full:4",
+                           "sp=1",
+                           "zero=1",
+                           "param_overlap=1,zero=1,dp=2",
+                           "pp=2,vpp=2,split=1+2+3+6,recompute=full:6",
+                           "pp=12,split=auto",
+                           "pp=2,vpp=6,split=auto",
+                           "pp=3,vpp=4,dp=2",
+                           "pp=4,split=auto,recompute=full:9",
+                           "pp=2,vpp=3,recompute=full:2",
+                           "pp=4,vpp=2,split=1+1+1+1+2+2+2+2,dp=2,mbs=3"}) {
     EXPECT_EQ(Why(text), "") << text;
   }
   EXPECT_EQ(Why("tp=4", 4), "");
@@ -61,7 +79,8 @@ TEST(Legality, Legal) {
 TEST(Legality, EachReason) {
   EXPECT_THAT(Why("tp=0"), HasSubstr("size_not_positive"));
   EXPECT_THAT(Why("mbs=0"), HasSubstr("size_not_positive"));
-  EXPECT_EQ(Why("tp=4,pp=4,dp=4", 63), "too_many_ranks: tp=4 x pp=4 x dp=4 is more than the 63 ranks there are");
+  EXPECT_EQ(Why("tp=4,pp=4,dp=4", 63),
+            "too_many_ranks: tp=4 x pp=4 x dp=4 is more than the 63 ranks there are");
   EXPECT_EQ(Why("pp=5"), "layers_not_divisible: 12 layers are not divisible by pp=5");
   EXPECT_EQ(Why("pp=24"), "layers_not_divisible: 12 layers are not divisible by pp=24");
   EXPECT_EQ(Why("pp=3,vpp=3"), "layers_not_divisible: 12 layers are not divisible by pp=3 x vpp=3");
@@ -76,17 +95,20 @@ TEST(Legality, EachReason) {
   EXPECT_THAT(Why("vpp=2"), HasSubstr("interleaved_needs_stages"));
   EXPECT_THAT(Why("pp=2,vpp=2,schedule=1f1b"), HasSubstr("virtual_stages_need_interleaved"));
   EXPECT_EQ(Why("pp=2,vpp=2,dp=8"),
-            "microbatches_not_multiple_of_stages: schedule=interleaved needs a multiple of pp=2 microbatches, not 3");
+            "microbatches_not_multiple_of_stages: schedule=interleaved needs a multiple of pp=2 "
+            "microbatches, not 3");
   EXPECT_THAT(Why("dp=2,param_overlap=1"), HasSubstr("param_overlap_needs_zero"));
   EXPECT_THAT(Why("pp=2,zero=2"), HasSubstr("zero2_with_pipeline"));
   EXPECT_EQ(Why("pp=2,split=6+5"),
-            "split_does_not_add_up: split has 2 entries with 11 layers in all; it needs pp=2 x vpp=1 entries of at least 1 that "
+            "split_does_not_add_up: split has 2 entries with 11 layers in all; it needs pp=2 x vpp=1 entries "
+            "of at least 1 that "
             "add up to 12");
   EXPECT_THAT(Why("pp=2,split=4+4+4"), HasSubstr("split_does_not_add_up"));
   EXPECT_THAT(Why("pp=2,vpp=2,split=6+6"), HasSubstr("split_does_not_add_up"));
   EXPECT_THAT(Why("pp=2,vpp=2,split=6+3+2+2"), HasSubstr("split_does_not_add_up"));
   EXPECT_EQ(Why("pp=7,vpp=2,mbs=3,dp=1,split=auto"),
-            "microbatches_not_multiple_of_stages: schedule=interleaved needs a multiple of pp=7 microbatches, not 8");
+            "microbatches_not_multiple_of_stages: schedule=interleaved needs a multiple of pp=7 "
+            "microbatches, not 8");
   EXPECT_EQ(Why("pp=4,vpp=4,split=auto"),
             "split_does_not_add_up: split=auto cannot give each of pp=4 x vpp=4 stages one of 12 layers");
   EXPECT_EQ(Why("pp=13,split=auto"),
@@ -132,9 +154,11 @@ TEST(Canonical, OptionsWithNothingToActOn) {
   EXPECT_EQ(canonical("pp=2,vpp=2,split=3+3+3+3"), "tp=1,pp=2,dp=1,mbs=1,vpp=2");
   EXPECT_EQ(canonical("pp=2,split=7+5"), "tp=1,pp=2,dp=1,mbs=1,split=7+5");
   EXPECT_EQ(canonical("pp=2,split=auto"), "tp=1,pp=2,dp=1,mbs=1,split=auto");
-  EXPECT_EQ(canonical("pp=2,recompute=full:6"), "tp=1,pp=2,dp=1,mbs=1,recompute=full:6") << "only the model could tell";
+  EXPECT_EQ(canonical("pp=2,recompute=full:6"), "tp=1,pp=2,dp=1,mbs=1,recompute=full:6")
+      << "only the model could tell";
   EXPECT_EQ(canonical("recompute=selective"), "tp=1,pp=1,dp=1,mbs=1");
-  EXPECT_EQ(canonical("recompute=selective,attention=unfused"), "tp=1,pp=1,dp=1,mbs=1,recompute=selective,attention=unfused");
+  EXPECT_EQ(canonical("recompute=selective,attention=unfused"),
+            "tp=1,pp=1,dp=1,mbs=1,recompute=selective,attention=unfused");
   EXPECT_EQ(canonical("tp=2,scatter_gather=1"), "tp=2,pp=1,dp=1,mbs=1");
   EXPECT_EQ(canonical("pp=2,scatter_gather=1"), "tp=1,pp=2,dp=1,mbs=1");
   EXPECT_EQ(canonical("tp=2,pp=2,sp=1,scatter_gather=1"), "tp=2,pp=2,dp=1,mbs=1,sp=1");
@@ -174,10 +198,11 @@ TEST(Canonical, AgreesWithNotes) {
 }
 
 TEST(Notes, Sentences) {
-  EXPECT_THAT(Notes(Plan("sp=1,schedule=gpipe,recompute=selective")),
-              ElementsAre("schedule=gpipe has nothing to act on at pp=1",
-                          "recompute=selective has nothing to act on under attention=fused, which stores no scores",
-                          "sp=1 has nothing to act on at tp=1"));
+  EXPECT_THAT(
+      Notes(Plan("sp=1,schedule=gpipe,recompute=selective")),
+      ElementsAre("schedule=gpipe has nothing to act on at pp=1",
+                  "recompute=selective has nothing to act on under attention=fused, which stores no scores",
+                  "sp=1 has nothing to act on at tp=1"));
   EXPECT_THAT(Notes(Plan("pp=2,split=6+6")), ElementsAre("a split into equal parts is split=even"));
   EXPECT_THAT(Notes(Plan("split=12")), ElementsAre("split has nothing to act on at pp=1"));
   EXPECT_THAT(Notes(Plan("tp=2,pp=2,dp=2,sp=1,zero=1,tp_overlap=2")), IsEmpty());
@@ -193,12 +218,14 @@ TEST(CheckEngineSupports, WhatIsNotPredictedEither) {
     return std::string(status.message());
   };
   for (const char* text :
-       {"tp=2,pp=2,dp=2,mbs=2,schedule=gpipe,recompute=full", "tp=2,recompute=selective", "sp=1", "zero=2", "tp_overlap=2",
-        "grad_overlap=1", "p2p_overlap=1", "scatter_gather=1", "schedule=zb-h1", "pp=2,vpp=2", "pp=2,split=auto", "pp=2,split=7+5",
-        "pp=2,vpp=2,split=1+2+3+6,recompute=full:2", "recompute=full:2"}) {
+       {"tp=2,pp=2,dp=2,mbs=2,schedule=gpipe,recompute=full", "tp=2,recompute=selective", "sp=1", "zero=2",
+        "tp_overlap=2", "grad_overlap=1", "p2p_overlap=1", "scatter_gather=1", "schedule=zb-h1", "pp=2,vpp=2",
+        "pp=2,split=auto", "pp=2,split=7+5", "pp=2,vpp=2,split=1+2+3+6,recompute=full:2",
+        "recompute=full:2"}) {
     EXPECT_EQ(refusal(text), "") << text;
   }
-  EXPECT_EQ(refusal("pp=2,schedule=zb-h1"), "plan: schedule=zb-h1 is not supported yet; use 1f1b, gpipe or interleaved");
+  EXPECT_EQ(refusal("pp=2,schedule=zb-h1"),
+            "plan: schedule=zb-h1 is not supported yet; use 1f1b, gpipe or interleaved");
   EXPECT_EQ(refusal("tp=2,sp=1"), "plan: sp=1 is not supported yet; use sp=0");
   EXPECT_THAT(refusal("dp=2,zero=1"), HasSubstr("zero=1 is not supported yet"));
   EXPECT_THAT(refusal("dp=2,zero=2"), HasSubstr("zero=2 is not supported yet"));

@@ -49,8 +49,8 @@ TEST(RankMesh, GroupsPartitionTheWorld) {
     for (std::int64_t pp = 1; pp <= 4; ++pp) {
       for (std::int64_t dp = 1; dp <= 3; ++dp) {
         const RankMesh mesh(Plan(tp, pp, dp));
-        for (const CommGroup group : {CommGroup::kTensor, CommGroup::kData, CommGroup::kPipeline, CommGroup::kEmbedding,
-                                      CommGroup::kWorld}) {
+        for (const CommGroup group : {CommGroup::kTensor, CommGroup::kData, CommGroup::kPipeline,
+                                      CommGroup::kEmbedding, CommGroup::kWorld}) {
           std::set<std::vector<std::int64_t>> groups;
           for (std::int64_t rank = 0; rank < mesh.size(); ++rank) {
             const auto ranks = mesh.Group(rank, group);

@@ -60,7 +60,8 @@ TEST(ModelSpec, ParameterCountOfGatedModel) {
 // Korthikanti et al. 2022, equation 7, without recomputation.
 TEST(ModelSpec, FlopsAsPublished) {
   for (const auto& [layers, hidden, heads, vocab, seq, batch] :
-       {std::array<double, 6>{12, 768, 12, 50257, 1024, 8}, std::array<double, 6>{96, 12288, 96, 51200, 2048, 1536}}) {
+       {std::array<double, 6>{12, 768, 12, 50257, 1024, 8},
+        std::array<double, 6>{96, 12288, 96, 51200, 2048, 1536}}) {
     const ModelSpec model = Gpt(static_cast<std::int64_t>(layers), static_cast<std::int64_t>(hidden),
                                 static_cast<std::int64_t>(heads), static_cast<std::int64_t>(vocab));
     const double published = 72 * batch * layers * seq * hidden * hidden *
@@ -96,17 +97,22 @@ TEST(ModelSpec, ValidateNamesTheField) {
     EXPECT_THAT(says([&](ModelSpec& m) { m.vocab_multiple = bad; }), HasSubstr("vocab_multiple is"));
   }
   EXPECT_THAT(says([](ModelSpec& m) { m.head_dim = -1; }), HasSubstr("head_dim is -1"));
-  EXPECT_THAT(says([](ModelSpec& m) { m.kv_heads = 5; }), HasSubstr("kv_heads = 5 does not divide heads = 12"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.kv_heads = 5; }),
+              HasSubstr("kv_heads = 5 does not divide heads = 12"));
   EXPECT_THAT(says([](ModelSpec& m) { m.norm_eps = std::nan(""); }), HasSubstr("norm_eps"));
   EXPECT_THAT(says([](ModelSpec& m) { m.rope_theta = -1; }), HasSubstr("rope_theta"));
   EXPECT_THAT(says([](ModelSpec& m) { m.init_std = 0; }), HasSubstr("init_std"));
-  EXPECT_THAT(says([](ModelSpec& m) { m.init_std = 1e300; }), HasSubstr("init_std is 1e+300; it must be from 0 to 1"));
-  EXPECT_THAT(says([](ModelSpec& m) { m.norm_eps = 1e300; }), HasSubstr("norm_eps is 1e+300; it must be from 0 to 1"));
-  EXPECT_THAT(says([](ModelSpec& m) { m.rope_theta = 1e-9; }), HasSubstr("rope_theta is 1e-09; it must be from 1 to"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.init_std = 1e300; }),
+              HasSubstr("init_std is 1e+300; it must be from 0 to 1"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.norm_eps = 1e300; }),
+              HasSubstr("norm_eps is 1e+300; it must be from 0 to 1"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.rope_theta = 1e-9; }),
+              HasSubstr("rope_theta is 1e-09; it must be from 1 to"));
   EXPECT_THAT(says([](ModelSpec& m) { m.rope_theta = 1e300; }), HasSubstr("rope_theta is 1e+300"));
   EXPECT_THAT(says([](ModelSpec& m) { m.name = "a\nb"; }), HasSubstr("name has a control character"));
   EXPECT_THAT(says([](ModelSpec& m) { m.name = std::string(201, 'x'); }), HasSubstr("name has 201 bytes"));
-  EXPECT_THAT(says([](ModelSpec& m) { m.rope_scaling = "llama3"; }), HasSubstr("rope_scaling is llama3, but position is learned"));
+  EXPECT_THAT(says([](ModelSpec& m) { m.rope_scaling = "llama3"; }),
+              HasSubstr("rope_scaling is llama3, but position is learned"));
   EXPECT_THAT(says([](ModelSpec& m) { m.rope_scaling = "magic"; }), HasSubstr("rope_scaling is not known"));
   EXPECT_THAT(says([](ModelSpec& m) {
                 m.position = Position::kRope;
@@ -137,7 +143,8 @@ TEST(ModelSpec, EngineSupport) {
   EXPECT_TRUE(Validate(model).ok());
   EXPECT_TRUE(CheckPredictable(model).ok());
   EXPECT_EQ(CheckEngineSupports(model).code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(CheckEngineSupports(model).message()), HasSubstr("running it is not supported yet"));
+  EXPECT_THAT(std::string(CheckEngineSupports(model).message()),
+              HasSubstr("running it is not supported yet"));
   model.rope_scaling = "";
   model.position = Position::kNone;
   EXPECT_TRUE(CheckEngineSupports(model).ok());
@@ -148,9 +155,11 @@ TEST(ModelSpec, EngineSupport) {
 }
 
 TEST(ModelSpec, NamesThereAndBack) {
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(ParseActivation(Name(static_cast<Activation>(i))), static_cast<Activation>(i));
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(ParseActivation(Name(static_cast<Activation>(i))), static_cast<Activation>(i));
   for (int i = 0; i < 2; ++i) EXPECT_EQ(ParseNorm(Name(static_cast<Norm>(i))), static_cast<Norm>(i));
-  for (int i = 0; i < 4; ++i) EXPECT_EQ(ParsePosition(Name(static_cast<Position>(i))), static_cast<Position>(i));
+  for (int i = 0; i < 4; ++i)
+    EXPECT_EQ(ParsePosition(Name(static_cast<Position>(i))), static_cast<Position>(i));
   EXPECT_FALSE(ParseActivation("tanh"));
 }
 
@@ -197,15 +206,19 @@ TEST(ClusterSpec, CountsAndBounds) {
   EXPECT_THAT(says([](NodeGroup& g) { g.nodes = 0; }), HasSubstr("node group 1: nodes is 0"));
   EXPECT_THAT(says([](NodeGroup& g) { g.gpus_per_node = kMax; }), HasSubstr("gpus_per_node is"));
   EXPECT_THAT(says([](NodeGroup& g) { g.device.memory_bytes = -1; }), HasSubstr("memory_bytes is -1"));
-  EXPECT_THAT(says([](NodeGroup& g) { g.device.flops_per_s_bf16 = std::nan(""); }), HasSubstr("flops_per_s.bf16"));
-  EXPECT_THAT(says([](NodeGroup& g) { g.inter_node_bytes_per_s = -2; }), HasSubstr("inter_node_bytes_per_s is -2"));
+  EXPECT_THAT(says([](NodeGroup& g) { g.device.flops_per_s_bf16 = std::nan(""); }),
+              HasSubstr("flops_per_s.bf16"));
+  EXPECT_THAT(says([](NodeGroup& g) { g.inter_node_bytes_per_s = -2; }),
+              HasSubstr("inter_node_bytes_per_s is -2"));
   for (const double ranks : {0.0, 0.5, 2.0, 100.0, std::nan("")}) {
-    EXPECT_THAT(says([&](NodeGroup& g) { g.ranks_per_core = ranks; }),
-                HasSubstr(", but each rank of a described cluster has a core or GPU of its own; leave it out"));
+    EXPECT_THAT(
+        says([&](NodeGroup& g) { g.ranks_per_core = ranks; }),
+        HasSubstr(", but each rank of a described cluster has a core or GPU of its own; leave it out"));
   }
   cluster.local = true;
   for (const double ranks : {0.0, 0.5, 9.0, std::nan("")}) {
-    EXPECT_THAT(says([&](NodeGroup& g) { g.ranks_per_core = ranks; }), HasSubstr("; it must be from 1 to gpus_per_node, 8"));
+    EXPECT_THAT(says([&](NodeGroup& g) { g.ranks_per_core = ranks; }),
+                HasSubstr("; it must be from 1 to gpus_per_node, 8"));
   }
   cluster.groups[1].ranks_per_core = 2;
   EXPECT_TRUE(Validate(cluster).ok()) << "this machine's ranks may share its cores";

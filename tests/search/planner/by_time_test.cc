@@ -5,7 +5,8 @@
 namespace autocfg {
 namespace {
 
-std::vector<std::size_t> Order(std::vector<TimedPlan> plans, std::size_t limit, const std::vector<std::int64_t>& memory) {
+std::vector<std::size_t> Order(std::vector<TimedPlan> plans, std::size_t limit,
+                               const std::vector<std::int64_t>& memory) {
   SortByTime(plans, limit, [&](std::size_t i) { return Preference(memory[i], ParallelPlan{}); });
   std::vector<std::size_t> order;
   for (const TimedPlan& p : plans) order.push_back(p.index);
@@ -18,7 +19,9 @@ TEST(SortByTime, RoundingDoesNotDecideBetweenPlans) {
   const std::vector<std::size_t> all = {1, 4, 2, 3, 0};
   for (std::size_t limit = 0; limit <= 7; ++limit) {
     const std::size_t size = std::min(limit, all.size());
-    EXPECT_EQ(Order(plans, limit, memory), std::vector<std::size_t>(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(size))) << limit;
+    EXPECT_EQ(Order(plans, limit, memory),
+              std::vector<std::size_t>(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(size)))
+        << limit;
   }
   EXPECT_TRUE(Order({}, 3, {}).empty());
 }

@@ -45,7 +45,8 @@ TEST(CalibrationOps, AreTheDistinctOpsOfAllPrograms) {
       if (plan.pp > 1 || (op.kind != OpKind::kSend && op.kind != OpKind::kRecv)) expected.insert(op);
     }
     // That of tensor coordinate 0, which predictions are made of.
-    for (std::int64_t rank = 0; rank < plan.pp; ++rank) expected.insert(ParameterOp(model, workload, plan, rank, OpKind::kSumOfSquares));
+    for (std::int64_t rank = 0; rank < plan.pp; ++rank)
+      expected.insert(ParameterOp(model, workload, plan, rank, OpKind::kSumOfSquares));
   }
   const auto ops = ListCalibrationOps(model, workload, plans, 100000);
   EXPECT_EQ(std::set<OpDesc>(ops.begin(), ops.end()), expected);

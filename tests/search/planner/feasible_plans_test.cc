@@ -31,7 +31,9 @@ struct Problem {
     EXPECT_TRUE(space.ok()) << space.status();
     return *std::move(space);
   }
-  CostModel Costs() const { return CostModel(model, workload, cluster, std::make_shared<const NominalTimes>()); }
+  CostModel Costs() const {
+    return CostModel(model, workload, cluster, std::make_shared<const NominalTimes>());
+  }
 };
 
 std::int64_t IllegalCount(const FeasiblePlans& plans) {
@@ -43,8 +45,9 @@ std::int64_t IllegalCount(const FeasiblePlans& plans) {
 // Against the space gone through plan by plan, with sets.
 TEST(FeasiblePlans, AreThoseOfTheSpaceThatFitOnceEach) {
   const Problem problem;
-  for (const AxisValues& values : {AxisValues{}, AxisValues{{"split", {"auto"}}}, AxisValues{{"split", {"even"}}},
-                                   AxisValues{{"split", {"auto", "even", "4+3+3+2", "7+5", "6+6"}}}}) {
+  for (const AxisValues& values :
+       {AxisValues{}, AxisValues{{"split", {"auto"}}}, AxisValues{{"split", {"even"}}},
+        AxisValues{{"split", {"auto", "even", "4+3+3+2", "7+5", "6+6"}}}}) {
     const SearchSpace space = problem.Space(values);
     CostModel costs = problem.Costs();
     std::set<ParallelPlan> all;
@@ -57,7 +60,8 @@ TEST(FeasiblePlans, AreThoseOfTheSpaceThatFitOnceEach) {
     });
     const auto legal = static_cast<std::int64_t>(all.size());
     std::sort(bytes.begin(), bytes.end());
-    for (const std::int64_t capacity : {kAnyMemory, bytes[bytes.size() / 2], bytes.front(), bytes.front() - 1}) {
+    for (const std::int64_t capacity :
+         {kAnyMemory, bytes[bytes.size() / 2], bytes.front(), bytes.front() - 1}) {
       const FeasiblePlans found = FindFeasiblePlans(space, costs, capacity);
       std::set<ParallelPlan> plans;
       for (std::size_t i = 0; i < found.plans.size(); ++i) {
@@ -69,7 +73,8 @@ TEST(FeasiblePlans, AreThoseOfTheSpaceThatFitOnceEach) {
       EXPECT_EQ(static_cast<std::int64_t>(plans.size()),
                 std::upper_bound(bytes.begin(), bytes.end(), capacity) - bytes.begin());
       EXPECT_EQ(found.enumerated, legal + IllegalCount(found));
-      EXPECT_EQ(found.enumerated, found.out_of_memory + IllegalCount(found) + static_cast<std::int64_t>(plans.size()));
+      EXPECT_EQ(found.enumerated,
+                found.out_of_memory + IllegalCount(found) + static_cast<std::int64_t>(plans.size()));
       EXPECT_LE(found.enumerated, counts.enumerated);
       EXPECT_EQ(found.illegal, counts.illegal);
       EXPECT_EQ(found.smallest_bytes, bytes.front());
@@ -119,7 +124,8 @@ TEST(FeasiblePlans, KnowWhatRecomputesLess) {
       const ParallelPlan other = plans->PlanAt(static_cast<std::size_t>(less));
       EXPECT_EQ(Family(other), Family(plan));
       EXPECT_LT(Recomputed(other), Recomputed(plan)) << PlanText(other) << " and " << PlanText(plan);
-      EXPECT_LE(plans->plans[static_cast<std::size_t>(less)].step_time_s, plans->plans[i].step_time_s * (1 + 1e-6))
+      EXPECT_LE(plans->plans[static_cast<std::size_t>(less)].step_time_s,
+                plans->plans[i].step_time_s * (1 + 1e-6))
           << PlanText(other) << " and " << PlanText(plan);
     }
   }

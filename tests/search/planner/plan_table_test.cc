@@ -9,11 +9,11 @@ namespace {
 TEST(PlanTable, GivesBackWhatWasPacked) {
   PlanTable table;
   std::vector<CompactPlan> packed;
-  const std::vector<std::string> texts = {"tp=8,pp=64,dp=6,mbs=4",
-                                          "tp=1,pp=2,dp=1,mbs=1,schedule=gpipe,recompute=full:3",
-                                          "tp=1,pp=2,dp=1,mbs=2,vpp=2,split=1+2+3+4,recompute=full",
-                                          "tp=2,pp=2,dp=1,mbs=1,split=5+5,attention=unfused,scatter_gather=1",
-                                          "tp=1,pp=2,dp=1,mbs=1,split=1+2+3+4,vpp=2,recompute=selective,attention=unfused"};
+  const std::vector<std::string> texts = {
+      "tp=8,pp=64,dp=6,mbs=4", "tp=1,pp=2,dp=1,mbs=1,schedule=gpipe,recompute=full:3",
+      "tp=1,pp=2,dp=1,mbs=2,vpp=2,split=1+2+3+4,recompute=full",
+      "tp=2,pp=2,dp=1,mbs=1,split=5+5,attention=unfused,scatter_gather=1",
+      "tp=1,pp=2,dp=1,mbs=1,split=1+2+3+4,vpp=2,recompute=selective,attention=unfused"};
   for (const std::string& text : texts) packed.push_back(table.Pack(*ParsePlanText(text)));
   for (std::size_t i = 0; i < texts.size(); ++i) {
     EXPECT_EQ(table.Unpack(packed[i]), *ParsePlanText(texts[i])) << texts[i];

@@ -117,9 +117,11 @@ TEST(Recalibration, VirtualStagesHaveASlope) {
 TEST(Recalibration, MixesTheHypothesesAsTheirPosteriorsSay) {
   const double y = 0.3, noise = 0.01;
   const ParallelPlan seen = Plan(2, 1, 1, 1), asked = Plan(4, 1, 1, 1);
-  // Of the priors: all plans 0.2^2; schedule, recompute 0.1^2 each; split 0.03^2; tp 0.05^2 per doubling squared; layout 0.1^2 with itself.
+  // Of the priors: all plans 0.2^2; schedule, recompute 0.1^2 each; split 0.03^2; tp 0.05^2 per doubling
+  // squared; layout 0.1^2 with itself.
   const double both = 0.04 + 0.02 + 0.0009;
-  const double own_seen = both + 0.01 + 0.0025, own_asked = both + 0.01 + 4 * 0.0025, cross = both + 2 * 0.0025;
+  const double own_seen = both + 0.01 + 0.0025, own_asked = both + 0.01 + 4 * 0.0025,
+               cross = both + 2 * 0.0025;
   double sum = 0, mean = 0, square = 0, best = -1e300;
   struct Point {
     double log_weight, mean, variance;
@@ -171,7 +173,8 @@ TEST(Recalibration, Coverage) {
         }
       }
       std::shuffle(plans.begin(), plans.end(), random);
-      const Recalibration fitted(kLayers, {plans.begin(), plans.begin() + static_cast<std::ptrdiff_t>(measured)});
+      const Recalibration fitted(kLayers,
+                                 {plans.begin(), plans.begin() + static_cast<std::ptrdiff_t>(measured)});
       for (std::size_t i = measured; i < plans.size(); ++i, ++all) {
         const Correction c = fitted.For(plans[i].plan);
         inside += std::abs(plans[i].log_ratio - c.log_mean) <= 1.645 * c.sigma;

@@ -194,7 +194,8 @@ TEST(SearchLoop, RefusesBadInput) {
   EXPECT_EQ(create(alibi, Fp32(8, 32), LocalRanks(2)).code(), absl::StatusCode::kUnimplemented);
   const auto with_unfused = [](bool predict_only) {
     return SearchLoop::Create(SmallGpt(), Fp32(8, 32), LocalRanks(2), {{"attention", {"unfused"}}},
-                              {.predict_only = predict_only}).status();
+                              {.predict_only = predict_only})
+        .status();
   };
   EXPECT_EQ(with_unfused(false).code(), absl::StatusCode::kUnimplemented);
   EXPECT_TRUE(with_unfused(true).ok());
@@ -363,7 +364,8 @@ TEST(SearchLoop, SplitsAreDefinite) {
   EXPECT_EQ(loop.counts().predicted, static_cast<std::int64_t>(plans.size()));
   for (const TrialRequest& r : loop.Next()) EXPECT_TRUE(plans.contains(r.plan));
 
-  // Other times, other splits: with an output layer that costs next to nothing, even ones remain where they divide.
+  // Other times, other splits: with an output layer that costs next to nothing, even ones remain where they
+  // divide.
   auto made = SearchLoop::Create(SmallGpt(12, 128, 8, 20000), Fp32(16, 32), LocalRanks(8), {}, {});
   ASSERT_TRUE(made.ok()) << made.status();
   SearchLoop again = *std::move(made);
@@ -380,7 +382,8 @@ TEST(SearchLoop, SplitsAreDefinite) {
 }
 
 TEST(SearchLoop, AnAutomaticSplitAloneStaysWhereItComesOutEven) {
-  const AxisValues only_auto = {{"split", {"auto"}}, {"pp", {"2"}}, {"vpp", {"1", "3"}}, {"recompute", {"none"}}};
+  const AxisValues only_auto = {
+      {"split", {"auto"}}, {"pp", {"2"}}, {"vpp", {"1", "3"}}, {"recompute", {"none"}}};
   SearchLoop loop = Loop({}, LocalRanks(8), Fp32(16, 32), only_auto);
   ASSERT_TRUE(loop.SetCalibration(std::make_shared<const FlatTimes>(), 0).ok());
   const auto ranking = loop.Ranking(kAll);
@@ -420,12 +423,14 @@ TEST(SearchLoop, LargeSpacesArePredicted) {
   ASSERT_EQ(ranking.size(), 100u);
   for (std::size_t i = 1; i < ranking.size(); ++i) {
     EXPECT_LE(ranking[i - 1].predicted.step_time_s, ranking[i].predicted.step_time_s * (1 + 1e-9));
-    EXPECT_NEAR(ranking[i].predicted.breakdown.Total(), ranking[i].predicted.step_time_s, 1e-9 * ranking[i].predicted.step_time_s);
+    EXPECT_NEAR(ranking[i].predicted.breakdown.Total(), ranking[i].predicted.step_time_s,
+                1e-9 * ranking[i].predicted.step_time_s);
   }
   EXPECT_TRUE(loop->Next().empty());
 }
 
-// The strategy chooses among the fastest; the others stand behind them, and an exhaustive search would measure them too.
+// The strategy chooses among the fastest; the others stand behind them, and an exhaustive search would
+// measure them too.
 TEST(SearchLoop, BeyondTheCandidatesPlansAreRankedByPrediction) {
   const ModelSpec model = SmallGpt(288, 128, 16);
   SearchLoop loop = [&] {
@@ -456,9 +461,11 @@ TEST(SearchLoop, BeyondTheCandidatesPlansAreRankedByPrediction) {
 TEST(SearchLoop, DoesNotMeasureWhatOnlyRecomputesMore) {
   SearchLoop loop = Calibrated();
   HiddenTruth truth(loop.Ranking(kAll), 12);
-  for (const Step& step : RunStudy(loop, truth)) EXPECT_EQ(step.plan.recompute, Recompute::kNone) << PlanText(step.plan);
+  for (const Step& step : RunStudy(loop, truth))
+    EXPECT_EQ(step.plan.recompute, Recompute::kNone) << PlanText(step.plan);
 
-  SearchLoop failing = Calibrated({.max_trials = 60}, {{"tp", {"1"}}, {"pp", {"2"}}, {"mbs", {"1"}}, {"split", {"even"}}});
+  SearchLoop failing =
+      Calibrated({.max_trials = 60}, {{"tp", {"1"}}, {"pp", {"2"}}, {"mbs", {"1"}}, {"split", {"even"}}});
   std::set<ParallelPlan> asked;
   while (failing.phase() != SearchPhase::kDone) {
     for (const TrialRequest& r : failing.Next()) {
@@ -473,7 +480,8 @@ TEST(SearchLoop, DoesNotMeasureWhatOnlyRecomputesMore) {
       ASSERT_TRUE(failing.Observe(r.plan, r.repeat, TrialOutcome::kOutOfMemory, {}).ok());
     }
   }
-  EXPECT_EQ(failing.counts().rejected.at("measured_out_of_memory"), failing.counts().predicted) << "all in the end";
+  EXPECT_EQ(failing.counts().rejected.at("measured_out_of_memory"), failing.counts().predicted)
+      << "all in the end";
 }
 
 // The example of the README: about ten plans measured.
@@ -493,10 +501,12 @@ TEST(SearchLoop, TheExampleStaysSmall) {
   EXPECT_GE(measured, 20 * 6);
 }
 
-// A slice takes what its own ops take, times a hidden factor; the whole step is that, and messages and bubbles as predicted.
+// A slice takes what its own ops take, times a hidden factor; the whole step is that, and messages and
+// bubbles as predicted.
 TEST(SearchLoop, MeasuresSlicesOfPlansLargerThanTheMachine) {
   SearchLoop loop = Calibrated({.measurable_ranks = 4});
-  CostModel costs(SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8), SyntheticDevice().Measure(Loop().CalibrationOps()));
+  CostModel costs(SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8),
+                  SyntheticDevice().Measure(Loop().CalibrationOps()));
   std::map<ParallelPlan, double> predicted;
   for (const RankedPlan& r : loop.Ranking(kAll)) predicted[r.plan] = r.predicted.step_time_s;
   std::map<ParallelPlan, double> expected;  // the step as its slice corrects it
@@ -540,11 +550,13 @@ TEST(SearchLoop, MeasuresSlicesOfPlansLargerThanTheMachine) {
   EXPECT_GT(loop.UnmeasuredDeviceSeconds(), 0);
 }
 
-// A search that is cut short: slices came out twice as slow as predicted. What they teach moves all predictions, and the
-// fastest by prediction is the answer whether a slice of it was measured or not; none that recomputes more of the same passes it.
+// A search that is cut short: slices came out twice as slow as predicted. What they teach moves all
+// predictions, and the fastest by prediction is the answer whether a slice of it was measured or not; none
+// that recomputes more of the same passes it.
 TEST(SearchLoop, FewSlicesRecalibrateAllPredictions) {
   SearchLoop loop = Calibrated({.max_trials = 3, .measurable_ranks = 4});
-  CostModel costs(SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8), SyntheticDevice().Measure(Loop().CalibrationOps()));
+  CostModel costs(SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8),
+                  SyntheticDevice().Measure(Loop().CalibrationOps()));
   std::map<ParallelPlan, double> before;
   for (const RankedPlan& r : loop.Ranking(kAll)) before[r.plan] = r.predicted.step_time_s;
   double factor = 2.5;  // the one with the best chance comes out worst
@@ -560,7 +572,8 @@ TEST(SearchLoop, FewSlicesRecalibrateAllPredictions) {
   std::map<ParallelPlan, double> after;
   std::size_t slower = 0;
   for (const RankedPlan& r : ranking) {
-    EXPECT_GE(r.predicted.step_time_s, ranking.front().predicted.step_time_s * (1 - 1e-9)) << PlanText(r.plan);
+    EXPECT_GE(r.predicted.step_time_s, ranking.front().predicted.step_time_s * (1 - 1e-9))
+        << PlanText(r.plan);
     slower += r.predicted.step_time_s > 1.1 * before.at(r.plan);
     after[r.plan] = r.predicted.step_time_s;
   }
@@ -577,12 +590,14 @@ TEST(SearchLoop, FewSlicesRecalibrateAllPredictions) {
 
 // Plans that take the same time: less memory comes first, wherever the list is cut.
 TEST(SearchLoop, OfEquallyFastPlansTheSmallerComesFirst) {
-  const AxisValues space = {{"tp", {"1"}}, {"pp", {"4"}}, {"mbs", {"1"}}, {"vpp", {"1"}}, {"split", {"even"}}, {"recompute", {"none"}}};
+  const AxisValues space = {{"tp", {"1"}},  {"pp", {"4"}},       {"mbs", {"1"}},
+                            {"vpp", {"1"}}, {"split", {"even"}}, {"recompute", {"none"}}};
   SearchLoop loop = Loop({.predict_only = true}, LocalRanks(4), Fp32(16, 32), space);
   ASSERT_TRUE(loop.SetCalibration(std::make_shared<const FlatTimes>(), 0).ok());
   const auto ranking = loop.Ranking(kAll);
   ASSERT_EQ(ranking.size(), 2u);
-  ASSERT_NEAR(ranking[0].predicted.step_time_s, ranking[1].predicted.step_time_s, 1e-9 * ranking[1].predicted.step_time_s);
+  ASSERT_NEAR(ranking[0].predicted.step_time_s, ranking[1].predicted.step_time_s,
+              1e-9 * ranking[1].predicted.step_time_s);
   EXPECT_EQ(ranking[0].plan.schedule, Schedule::kOneFOneB);
   EXPECT_EQ(ranking[1].plan.schedule, Schedule::kGPipe);
   EXPECT_LT(ranking[0].predicted.memory.Total(), ranking[1].predicted.memory.Total());
@@ -657,9 +672,8 @@ StudyFigures MadeUpStudies(std::uint64_t studies, double own, double tolerance) 
   return figures;
 }
 
-// 200 made-up studies: the choice is within 2% of the truly best plan in at least 95% of them, with at most 24
-// plans measured; and the 90% intervals that trials were announced with hold 80 to 99% of the
-// true times.
+// 200 made-up studies: the choice is within 2% of the truly best plan in at least 95% of them, with at most
+// 24 plans measured; and the 90% intervals that trials were announced with hold 80 to 99% of the true times.
 TEST(SearchLoop, RegretAndCoverage) {
   const StudyFigures figures = MadeUpStudies(200, 0.015, 0.02);
   EXPECT_GE(figures.good, 190);

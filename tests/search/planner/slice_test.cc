@@ -33,7 +33,8 @@ CostModel Costs(const ModelSpec& model, double message_s) {
 // Without a pipeline, and with messages that take no time, a slice is the whole step.
 TEST(Slice, IsTheStepWithoutMessagesAndBubbles) {
   const ModelSpec model = SmallGpt();
-  for (const char* text : {"tp=1,pp=1,dp=1,mbs=2", "tp=4,pp=1,dp=2,mbs=1,recompute=full", "tp=2,pp=1,dp=8,mbs=1,recompute=full:3"}) {
+  for (const char* text : {"tp=1,pp=1,dp=1,mbs=2", "tp=4,pp=1,dp=2,mbs=1,recompute=full",
+                           "tp=2,pp=1,dp=8,mbs=1,recompute=full:3"}) {
     const ParallelPlan plan = *ParsePlanText(text);
     CostModel free = Costs(model, 0), dear = Costs(model, 1e-3);
     EXPECT_NEAR(SliceSeconds(free, plan, 0), free.Predict(plan).step_time_s, 1e-12) << text;

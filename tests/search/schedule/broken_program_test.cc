@@ -36,7 +36,8 @@ void ExpectRefused(const std::function<bool(RankProgram&, std::size_t)>& change)
         if (!change(broken.ranks[rank], i)) continue;
         ++changed;
         EXPECT_EQ(ValidateProgram(broken).code(), absl::StatusCode::kFailedPrecondition)
-            << "rank " << rank << ", " << ToString(program.ranks[rank][i]) << " of " << Text(program.ranks[rank]);
+            << "rank " << rank << ", " << ToString(program.ranks[rank][i]) << " of "
+            << Text(program.ranks[rank]);
       }
     }
   }
@@ -76,7 +77,8 @@ TEST(BrokenAnywhere, Exchanged) {
   });
 }
 
-// Whether `later` comes to its end after `earlier` by lanes and `after` alone: a plain search, in the place of the validator's clocks.
+// Whether `later` comes to its end after `earlier` by lanes and `after` alone: a plain search, in the place
+// of the validator's clocks.
 bool Waits(const RankProgram& list, std::int32_t later, std::int32_t earlier) {
   std::vector<bool> seen(list.size());
   std::vector<std::int32_t> open = {later};
@@ -97,7 +99,8 @@ bool Waits(const RankProgram& list, std::int32_t later, std::int32_t earlier) {
   return false;
 }
 
-// Everything that Lower writes in `after` is needed: what is left out is refused, but where something else makes sure of it.
+// Everything that Lower writes in `after` is needed: what is left out is refused, but where something else
+// makes sure of it.
 TEST(BrokenAnywhere, NotAwaited) {
   int refused = 0, implied = 0;
   for (const Program& program : SomePrograms()) {

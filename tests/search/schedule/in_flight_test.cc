@@ -23,7 +23,8 @@ std::int64_t ExpectEqual(const ParallelPlan& plan, int microbatches) {
     for (std::int64_t chunk = 0; chunk < plan.virtual_stages; ++chunk) {
       const auto stage = static_cast<int>(StageOf(plan, rank, chunk));
       EXPECT_EQ(InFlight(plan, microbatches, stage), MaxInFlight(order, stage))
-          << "pp " << plan.pp << " vpp " << plan.virtual_stages << " m " << microbatches << " stage " << stage;
+          << "pp " << plan.pp << " vpp " << plan.virtual_stages << " m " << microbatches << " stage "
+          << stage;
     }
   }
   return StageCount(plan);
@@ -42,7 +43,8 @@ TEST(InFlight, OfInterleavedStages) {
   std::int64_t stages = 0;
   for (int pp = 2; pp <= 9; ++pp) {
     for (int vpp = 2; vpp <= 7; ++vpp) {
-      for (int rounds = 1; rounds <= 7; ++rounds) stages += ExpectEqual(Pipeline(Schedule::kInterleaved, pp, vpp), rounds * pp);
+      for (int rounds = 1; rounds <= 7; ++rounds)
+        stages += ExpectEqual(Pipeline(Schedule::kInterleaved, pp, vpp), rounds * pp);
     }
   }
   EXPECT_EQ(stages, 7 * 44 * 27);
@@ -58,8 +60,8 @@ TEST(InFlight, OfRandomPipelines) {
   }
 }
 
-// Narayanan et al. 2021, figure 4 (bottom), counted by hand. Rank 0 has forwarded all eight microbatches on its first chunk before a
-// backward reaches that. Rank 3 has five there: 3F4 comes before 3B0.
+// Narayanan et al. 2021, figure 4 (bottom), counted by hand. Rank 0 has forwarded all eight microbatches on
+// its first chunk before a backward reaches that. Rank 3 has five there: 3F4 comes before 3B0.
 TEST(InFlight, AsDrawn) {
   const ParallelPlan plan = Pipeline(Schedule::kInterleaved, 4, 2);
   EXPECT_EQ(InFlight(plan, 8, 0), 8);

@@ -27,17 +27,19 @@ inline Program Make(std::int64_t tp, std::int64_t pp, std::int64_t dp, std::int6
   return Make({.tp = tp, .pp = pp, .dp = dp, .schedule = schedule}, microbatches, tied);
 }
 
-inline Program Interleaved(std::int64_t pp, std::int64_t virtual_stages, std::int64_t dp, std::int64_t microbatches,
-                           std::int64_t tp = 1) {
-  return Make({.tp = tp, .pp = pp, .dp = dp, .virtual_stages = virtual_stages, .schedule = Schedule::kInterleaved}, microbatches);
+inline Program Interleaved(std::int64_t pp, std::int64_t virtual_stages, std::int64_t dp,
+                           std::int64_t microbatches, std::int64_t tp = 1) {
+  return Make(
+      {.tp = tp, .pp = pp, .dp = dp, .virtual_stages = virtual_stages, .schedule = Schedule::kInterleaved},
+      microbatches);
 }
 
 // "0F2@2,5": the action, and the indices of what it waits for.
 inline std::string Text(const RankProgram& list) {
   std::string text;
   for (const Action& action : list) {
-    text += fmt::format("{}{}{}{}", text.empty() ? "" : " ", ToString(action), action.after.empty() ? "" : "@",
-                        fmt::join(action.after, ","));
+    text += fmt::format("{}{}{}{}", text.empty() ? "" : " ", ToString(action),
+                        action.after.empty() ? "" : "@", fmt::join(action.after, ","));
   }
   return text;
 }
@@ -77,6 +79,8 @@ inline void Move(RankProgram& list, const std::string& text, std::int32_t to) {
   list = moved;
 }
 
-inline Action& At(RankProgram& list, const std::string& text) { return list[static_cast<std::size_t>(Find(list, text))]; }
+inline Action& At(RankProgram& list, const std::string& text) {
+  return list[static_cast<std::size_t>(Find(list, text))];
+}
 
 }  // namespace autocfg::testing

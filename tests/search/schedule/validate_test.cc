@@ -11,10 +11,10 @@
 namespace autocfg {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::At;
 using testing::Erase;
 using testing::Find;
+using ::testing::HasSubstr;
 using testing::Interleaved;
 using testing::Make;
 using testing::Move;
@@ -27,7 +27,8 @@ TEST(ValidateProgram, AcceptsEverySmallLayout) {
         for (std::int64_t tp = 1; tp <= 2; ++tp) {
           for (std::int64_t dp = 1; dp <= 2; ++dp) {
             const absl::Status status = ValidateProgram(Make(tp, pp, dp, m, schedule));
-            ASSERT_TRUE(status.ok()) << "tp " << tp << " pp " << pp << " dp " << dp << " m " << m << ": " << status;
+            ASSERT_TRUE(status.ok()) << "tp " << tp << " pp " << pp << " dp " << dp << " m " << m << ": "
+                                     << status;
             ++programs;
           }
         }
@@ -37,7 +38,8 @@ TEST(ValidateProgram, AcceptsEverySmallLayout) {
   EXPECT_EQ(programs, 2 * 8 * 16 * 4);
 }
 
-// Every pipeline of 2 to 8 ranks, 2 to 5 stages each, one to four groups of microbatches; beside a data or tensor axis now and then.
+// Every pipeline of 2 to 8 ranks, 2 to 5 stages each, one to four groups of microbatches; beside a data or
+// tensor axis now and then.
 TEST(ValidateProgram, AcceptsEverySmallInterleavedLayout) {
   int programs = 0;
   for (std::int64_t pp = 2; pp <= 8; ++pp) {
@@ -97,8 +99,10 @@ INSTANTIATE_TEST_SUITE_P(
         Break{"MissingForward", [](Program& p) { Erase(Rank2(p), "1F3"); }, {"rank 2", "1F3 is missing"}},
         Break{"MissingBackward", [](Program& p) { Erase(Rank2(p), "1B5"); }, {"rank 2", "1B5 is missing"}},
         Break{"MissingSend", [](Program& p) { Erase(Rank2(p), "1SA0>4"); }, {"rank 2", "1SA0>4 is missing"}},
-        Break{"MissingReceive", [](Program& p) { Erase(Rank2(p), "1RG2<4"); }, {"rank 2", "1RG2<4 is missing"}},
-        Break{"MissingReduce", [](Program& p) { Erase(Rank2(p), "REDUCE"); }, {"rank 2", "REDUCE is missing"}},
+        Break{
+            "MissingReceive", [](Program& p) { Erase(Rank2(p), "1RG2<4"); }, {"rank 2", "1RG2<4 is missing"}},
+        Break{
+            "MissingReduce", [](Program& p) { Erase(Rank2(p), "REDUCE"); }, {"rank 2", "REDUCE is missing"}},
         Break{"MissingOptimizer", [](Program& p) { Erase(Rank2(p), "OPT"); }, {"rank 2", "OPT is missing"}},
         Break{"MissingTied", [](Program& p) { Erase(p.ranks[6], "TIED"); }, {"rank 6", "TIED is missing"}},
         Break{"TiedInTheMiddle",
@@ -106,11 +110,20 @@ INSTANTIATE_TEST_SUITE_P(
                 Rank2(p).push_back({.kind = ActionKind::kSumTiedEmbedding, .lane = Lane::kReduce});
               },
               {"rank 2", "TIED does not belong on pipeline rank 1"}},
-        Break{"Twice", [](Program& p) { Rank2(p).push_back(At(Rank2(p), "1F1")); }, {"rank 2", "1F1 comes twice"}},
-        Break{"WrongPeer", [](Program& p) { At(Rank2(p), "1SA2>4").peer = 5; }, {"rank 2", "1SA2>5", "not 4"}},
-        Break{"WrongLane", [](Program& p) { At(Rank2(p), "1SA2>4").lane = Lane::kReduce; }, {"1SA2>4", "wrong lane"}},
-        Break{"WrongStage", [](Program& p) { At(Rank2(p), "1F2").stage = 2; }, {"rank 2", "2F2 is not of a stage of pipeline rank 1"}},
-        Break{"WrongMicrobatch", [](Program& p) { At(Rank2(p), "1F2").microbatch = 6; }, {"1F6 names none of the 6"}},
+        Break{"Twice",
+              [](Program& p) { Rank2(p).push_back(At(Rank2(p), "1F1")); },
+              {"rank 2", "1F1 comes twice"}},
+        Break{
+            "WrongPeer", [](Program& p) { At(Rank2(p), "1SA2>4").peer = 5; }, {"rank 2", "1SA2>5", "not 4"}},
+        Break{"WrongLane",
+              [](Program& p) { At(Rank2(p), "1SA2>4").lane = Lane::kReduce; },
+              {"1SA2>4", "wrong lane"}},
+        Break{"WrongStage",
+              [](Program& p) { At(Rank2(p), "1F2").stage = 2; },
+              {"rank 2", "2F2 is not of a stage of pipeline rank 1"}},
+        Break{"WrongMicrobatch",
+              [](Program& p) { At(Rank2(p), "1F2").microbatch = 6; },
+              {"1F6 names none of the 6"}},
         Break{"BackwardBeforeForward",
               [](Program& p) { Move(Rank2(p), "1B0", Find(Rank2(p), "1F0")); },
               {"rank 2", "1B0 waits for action"}},
@@ -120,11 +133,14 @@ INSTANTIATE_TEST_SUITE_P(
                 Move(p.ranks[6], "3B0", Find(p.ranks[6], "3F0"));
               },
               {"rank 6", "3B0 does not wait for 3F0"}},
-        Break{"InputNotAwaited", [](Program& p) { At(Rank2(p), "1F4").after.clear(); },
+        Break{"InputNotAwaited",
+              [](Program& p) { At(Rank2(p), "1F4").after.clear(); },
               {"rank 2", "1F4 does not wait for 1RA4<0"}},
-        Break{"GradientNotAwaited", [](Program& p) { At(Rank2(p), "1B1").after.clear(); },
+        Break{"GradientNotAwaited",
+              [](Program& p) { At(Rank2(p), "1B1").after.clear(); },
               {"rank 2", "1B1 does not wait for 1RG1<4"}},
-        Break{"SendBeforeItIsMade", [](Program& p) { At(Rank2(p), "1SA0>4").after.clear(); },
+        Break{"SendBeforeItIsMade",
+              [](Program& p) { At(Rank2(p), "1SA0>4").after.clear(); },
               {"rank 2", "1SA0>4 does not wait for 1F0"}},
         Break{"OutputBufferReused",
               [](Program& p) {
@@ -141,23 +157,27 @@ INSTANTIATE_TEST_SUITE_P(
         Break{"SlotReused",
               [](Program& p) { std::erase(At(Rank2(p), "1RA3<0").after, Find(Rank2(p), "1B0")); },
               {"rank 2", "1RA3<0 does not wait for 1B0", "activation slot"}},
-        Break{"ReduceTooEarly", [](Program& p) { At(Rank2(p), "REDUCE").after.clear(); },
+        Break{"ReduceTooEarly",
+              [](Program& p) { At(Rank2(p), "REDUCE").after.clear(); },
               {"rank 2", "REDUCE does not wait for 1B5"}},
-        Break{"OptimizerTooEarly", [](Program& p) { At(Rank2(p), "OPT").after.clear(); },
+        Break{"OptimizerTooEarly",
+              [](Program& p) { At(Rank2(p), "OPT").after.clear(); },
               {"rank 2", "OPT does not wait for", "SCALARS"}},
         Break{"WaitsForItself",
               [](Program& p) { At(Rank2(p), "1B0").after.push_back(Find(Rank2(p), "1B0")); },
               {"rank 2", "1B0 waits for action", "not before it"}},
         Break{"OrdersDiffer",
               [](Program& p) {
-                // Stage 0 forwards and sends microbatch 1 before 0; data allows it, the other side does not expect it.
+                // Stage 0 forwards and sends microbatch 1 before 0; data allows it, the other side does not
+                // expect it.
                 Move(p.ranks[0], "0F1", Find(p.ranks[0], "0F0"));
                 Move(p.ranks[0], "0SA1>2", Find(p.ranks[0], "0SA0>2"));
               },
               {"rank 2", "1RA0<0 meets 0SA1>2 of rank 0"}},
         Break{"Deadlock",
               [](Program& p) {
-                // Each side waits for the other: the gradient of microbatch 0 is wanted before its activation has left.
+                // Each side waits for the other: the gradient of microbatch 0 is wanted before its activation
+                // has left.
                 RankProgram& list = p.ranks[0];
                 Move(list, "0RG0<2", Find(list, "0SA0>2"));
                 At(list, "0SA0>2").after.push_back(Find(list, "0RG0<2"));
@@ -184,10 +204,18 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Break{"MissingForward", [](Program& p) { Erase(p.ranks[1], "4F3"); }, {"rank 1", "4F3 is missing"}},
         Break{"MissingBackward", [](Program& p) { Erase(p.ranks[1], "1B5"); }, {"rank 1", "1B5 is missing"}},
-        Break{"MissingSendAround", [](Program& p) { Erase(p.ranks[2], "2SA0>0"); }, {"rank 2", "2SA0>0 is missing"}},
-        Break{"MissingReceiveAround", [](Program& p) { Erase(p.ranks[0], "3RA4<2"); }, {"rank 0", "3RA4<2 is missing"}},
-        Break{"MissingGradientAround", [](Program& p) { Erase(p.ranks[0], "3SG1>2"); }, {"rank 0", "3SG1>2 is missing"}},
-        Break{"Twice", [](Program& p) { p.ranks[0].push_back(At(p.ranks[0], "3F1")); }, {"rank 0", "3F1 comes twice"}},
+        Break{"MissingSendAround",
+              [](Program& p) { Erase(p.ranks[2], "2SA0>0"); },
+              {"rank 2", "2SA0>0 is missing"}},
+        Break{"MissingReceiveAround",
+              [](Program& p) { Erase(p.ranks[0], "3RA4<2"); },
+              {"rank 0", "3RA4<2 is missing"}},
+        Break{"MissingGradientAround",
+              [](Program& p) { Erase(p.ranks[0], "3SG1>2"); },
+              {"rank 0", "3SG1>2 is missing"}},
+        Break{"Twice",
+              [](Program& p) { p.ranks[0].push_back(At(p.ranks[0], "3F1")); },
+              {"rank 0", "3F1 comes twice"}},
         Break{"LastStageSends",
               [](Program& p) {
                 p.ranks[2].push_back(At(p.ranks[2], "2SA0>0"));
@@ -200,18 +228,27 @@ INSTANTIATE_TEST_SUITE_P(
                 p.ranks[0].back().stage = 0;
               },
               {"rank 0", "0RA0<2 does not belong on stage 0"}},
-        Break{"WrongPeer", [](Program& p) { At(p.ranks[2], "2SA2>0").peer = 1; }, {"rank 2", "2SA2>1", "not 0"}},
-        Break{"StageOfAnotherRank", [](Program& p) { At(p.ranks[1], "4F2").stage = 3; },
+        Break{"WrongPeer",
+              [](Program& p) { At(p.ranks[2], "2SA2>0").peer = 1; },
+              {"rank 2", "2SA2>1", "not 0"}},
+        Break{"StageOfAnotherRank",
+              [](Program& p) { At(p.ranks[1], "4F2").stage = 3; },
               {"rank 1", "3F2 is not of a stage of pipeline rank 1"}},
-        Break{"StageThatIsNone", [](Program& p) { At(p.ranks[1], "4F2").stage = 7; },
+        Break{"StageThatIsNone",
+              [](Program& p) { At(p.ranks[1], "4F2").stage = 7; },
               {"rank 1", "7F2 is not of a stage of pipeline rank 1"}},
-        Break{"ReductionOfAStage", [](Program& p) { At(p.ranks[1], "SCALARS").stage = 1; }, {"rank 1", "of the whole rank"}},
+        Break{"ReductionOfAStage",
+              [](Program& p) { At(p.ranks[1], "SCALARS").stage = 1; },
+              {"rank 1", "of the whole rank"}},
         Break{"WrongStage", [](Program& p) { At(p.ranks[1], "4F2").stage = 1; }, {"rank 1", "comes twice"}},
-        Break{"InputNotAwaited", [](Program& p) { std::erase(At(p.ranks[0], "3F0").after, Find(p.ranks[0], "3RA0<2")); },
+        Break{"InputNotAwaited",
+              [](Program& p) { std::erase(At(p.ranks[0], "3F0").after, Find(p.ranks[0], "3RA0<2")); },
               {"rank 0", "3F0 does not wait for 3RA0<2"}},
-        Break{"GradientNotAwaited", [](Program& p) { std::erase(At(p.ranks[2], "2B1").after, Find(p.ranks[2], "2RG1<0")); },
+        Break{"GradientNotAwaited",
+              [](Program& p) { std::erase(At(p.ranks[2], "2B1").after, Find(p.ranks[2], "2RG1<0")); },
               {"rank 2", "2B1 does not wait for 2RG1<0"}},
-        Break{"SendBeforeItIsMade", [](Program& p) { At(p.ranks[2], "2SA0>0").after.clear(); },
+        Break{"SendBeforeItIsMade",
+              [](Program& p) { At(p.ranks[2], "2SA0>0").after.clear(); },
               {"rank 2", "2SA0>0 does not wait for 2F0"}},
         Break{"BackwardNotAfterForward",
               // On the last stage nothing but the lane orders the two.
@@ -221,7 +258,8 @@ INSTANTIATE_TEST_SUITE_P(
         Break{"OutputBufferReusedByAnotherStage",
               [](Program& p) { std::erase(At(p.ranks[0], "3F0").after, Find(p.ranks[0], "0SA1>1")); },
               {"rank 0", "3F0 does not wait for 0SA1>1", "output buffer"}},
-        // 3B2 is the rank's third backward, 0B1 the fifth: stage 0's gradient arrives where stage 3's leaves from.
+        // 3B2 is the rank's third backward, 0B1 the fifth: stage 0's gradient arrives where stage 3's leaves
+        // from.
         Break{"GradientBufferReusedByAnotherStage",
               [](Program& p) { std::erase(At(p.ranks[0], "0RG1<1").after, Find(p.ranks[0], "3SG2>2")); },
               {"rank 0", "0RG1<1 does not wait for 3SG2>2", "gradient buffer"}},
@@ -229,21 +267,25 @@ INSTANTIATE_TEST_SUITE_P(
         Break{"GradientBufferOfLastStageReused",
               [](Program& p) { std::erase(At(p.ranks[2], "5B3").after, Find(p.ranks[2], "2SG1>1")); },
               {"rank 2", "5B3 does not wait for 2SG1>1", "gradient buffer"}},
-        Break{"SlotReused", [](Program& p) { At(p.ranks[2], "5RA1<1").after.clear(); },
+        Break{"SlotReused",
+              [](Program& p) { At(p.ranks[2], "5RA1<1").after.clear(); },
               {"rank 2", "5RA1<1 does not wait for 5B0", "activation slot"}},
-        Break{"ReduceTooEarly", [](Program& p) { At(p.ranks[1], "SCALARS").after.clear(); },
+        Break{"ReduceTooEarly",
+              [](Program& p) { At(p.ranks[1], "SCALARS").after.clear(); },
               {"rank 1", "SCALARS does not wait for 1B5"}},
         Break{"OrdersDiffer",
               [](Program& p) {
                 // The last rank's first stage forwards and sends microbatch 1 before 0.
-                for (const char* text : {"2RA1<1", "2F1", "2SA1>0"}) Move(p.ranks[2], text, Find(p.ranks[2], "2F0"));
+                for (const char* text : {"2RA1<1", "2F1", "2SA1>0"})
+                  Move(p.ranks[2], text, Find(p.ranks[2], "2F0"));
               },
               {"rank 0", "3RA0<2 meets 2SA1>0 of rank 2"}},
         Break{"StagesInAnotherOrder",
               // Rank 1 would take the first group through its second stage before its first one.
               [](Program& p) {
                 for (Action& action : p.ranks[1]) {
-                  const bool forwards = action.kind == ActionKind::kForward || action.kind == ActionKind::kRecvActivation ||
+                  const bool forwards = action.kind == ActionKind::kForward ||
+                                        action.kind == ActionKind::kRecvActivation ||
                                         action.kind == ActionKind::kSendActivation;
                   if (forwards && action.microbatch < 3) action.stage = 5 - action.stage;
                 }

@@ -49,14 +49,16 @@ std::int64_t IllegalCount(const SearchSpace::Counts& counts) {
   return std::accumulate(counts.illegal.begin(), counts.illegal.end(), std::int64_t{0});
 }
 
-// A space written another way: the cross product of all values, brought into canonical form, what is no plan left out.
+// A space written another way: the cross product of all values, brought into canonical form, what is no plan
+// left out.
 struct BruteForce {
   const ModelSpec& model;
   const Workload& workload;
   std::int64_t ranks;
   std::vector<std::int64_t> mbs = {}, vpp = {};
   std::vector<Schedule> schedules = {};
-  std::vector<std::string> splits = {}, recomputes = {};  // recomputes empty: none, full and all K below the largest stage
+  // recomputes empty: none, full and all K below the largest stage
+  std::vector<std::string> splits = {}, recomputes = {};
   std::vector<Attention> attentions = {Attention::kFused};
   std::vector<bool> scatter_gathers = {false};
   std::set<ParallelPlan> legal = {}, illegal = {};
@@ -148,7 +150,8 @@ struct BruteForce {
     for (int i = 0; i < kIllegalReasonCount; ++i) {
       const auto reason = static_cast<IllegalReason>(i);
       const auto found = reasons.find(reason);
-      EXPECT_EQ(counts.illegal[static_cast<std::size_t>(i)], found == reasons.end() ? 0 : found->second) << Name(reason);
+      EXPECT_EQ(counts.illegal[static_cast<std::size_t>(i)], found == reasons.end() ? 0 : found->second)
+          << Name(reason);
     }
     for (const ParallelPlan& plan : plans) EXPECT_EQ(Canonical(plan), plan);
   }
@@ -196,10 +199,12 @@ TEST(SearchSpace, NamedValuesMakeTheSameSpaceAsBruteForce) {
     const std::string first = std::to_string(layers - 1);
     brute.mbs = some(std::vector<std::int64_t>{1, 2, 3, 4});
     brute.vpp = some(std::vector<std::int64_t>{1, 2, 3, 5});
-    brute.schedules = some(std::vector<Schedule>{Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved});
-    brute.splits = some(std::vector<std::string>{"even", "auto", "1+" + first, first + "+1", "2+2", "4+4", "2+2+2+2",
-                                                 "1+2+2+1", "9+8+8+7", std::to_string(layers)});
-    brute.recomputes = some(std::vector<std::string>{"none", "selective", "full", "full:1", "full:2", "full:3", "full:5"});
+    brute.schedules =
+        some(std::vector<Schedule>{Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved});
+    brute.splits = some(std::vector<std::string>{"even", "auto", "1+" + first, first + "+1", "2+2", "4+4",
+                                                 "2+2+2+2", "1+2+2+1", "9+8+8+7", std::to_string(layers)});
+    brute.recomputes =
+        some(std::vector<std::string>{"none", "selective", "full", "full:1", "full:2", "full:3", "full:5"});
     brute.attentions = some(std::vector<Attention>{Attention::kFused, Attention::kUnfused});
     brute.scatter_gathers = some(std::vector<bool>{false, true});
     brute.Run();
@@ -229,12 +234,14 @@ TEST(SearchSpace, NamedValuesMakeTheSameSpaceAsBruteForce) {
 }
 
 TEST(SearchSpace, FixedOrder) {
-  const auto space = SearchSpace::Create(Model(), Batch(4), 2, {{"tp", {"1"}}, {"mbs", {"1"}}, {"vpp", {"1", "2"}}});
+  const auto space =
+      SearchSpace::Create(Model(), Batch(4), 2, {{"tp", {"1"}}, {"mbs", {"1"}}, {"vpp", {"1", "2"}}});
   ASSERT_TRUE(space.ok());
   std::vector<std::string> texts;
   for (const ParallelPlan& plan : Legal(*space)) texts.push_back(PlanText(plan));
   std::vector<std::string> expected;
-  for (const char* recompute : {"", ",recompute=full:1", ",recompute=full:2", ",recompute=full:3", ",recompute=full"})
+  for (const char* recompute :
+       {"", ",recompute=full:1", ",recompute=full:2", ",recompute=full:3", ",recompute=full"})
     expected.push_back(std::string("tp=1,pp=1,dp=2,mbs=1") + recompute);
   for (const char* schedule : {",schedule=gpipe", ",schedule=gpipe,split=auto", "", ",split=auto"}) {
     for (const char* recompute : {"", ",recompute=full:1", ",recompute=full"})
@@ -248,8 +255,8 @@ TEST(SearchSpace, FixedOrder) {
 }
 
 TEST(SearchSpace, IllegalByReason) {
-  const auto space = SearchSpace::Create(Model(3, 2), Batch(2), 4,
-                                         {{"recompute", {"none"}}, {"schedule", {"1f1b"}}, {"split", {"even"}}});
+  const auto space = SearchSpace::Create(
+      Model(3, 2), Batch(2), 4, {{"recompute", {"none"}}, {"schedule", {"1f1b"}}, {"split", {"even"}}});
   ASSERT_TRUE(space.ok());
   SearchSpace::Counts counts;
   EXPECT_EQ(Legal(*space, &counts).size(), 1u);  // tp=2, dp=2, mbs=1
@@ -270,9 +277,16 @@ TEST(SearchSpace, StopsWhenAsked) {
 }
 
 TEST(SearchSpace, AxesBoundIt) {
-  const AxisValues values = {{"tp", {"2", "1", "2"}}, {"pp", {"2"}}, {"micro_batch", {"2"}}, {"schedule", {"gpipe"}},
-                             {"recompute", {"full"}}, {"virtual_stages", {"1"}}, {"sp", {"0"}}, {"split", {"even"}},
-                             {"attention", {"fused"}}, {"scatter_gather", {"0"}}};
+  const AxisValues values = {{"tp", {"2", "1", "2"}},
+                             {"pp", {"2"}},
+                             {"micro_batch", {"2"}},
+                             {"schedule", {"gpipe"}},
+                             {"recompute", {"full"}},
+                             {"virtual_stages", {"1"}},
+                             {"sp", {"0"}},
+                             {"split", {"even"}},
+                             {"attention", {"fused"}},
+                             {"scatter_gather", {"0"}}};
   const auto space = SearchSpace::Create(Model(), Batch(8), 4, values);
   ASSERT_TRUE(space.ok()) << space.status();
   std::vector<std::string> texts;
@@ -303,7 +317,8 @@ TEST(SearchSpace, SchedulesAndVirtualStagesGoTogether) {
     return by_schedule;
   };
   using Key = std::pair<Schedule, std::int64_t>;
-  EXPECT_THAT(count({{"schedule", {"interleaved", "1f1b"}}, {"vpp", {"2"}}}), ElementsAre(Pair(Key(Schedule::kInterleaved, 2), _)));
+  EXPECT_THAT(count({{"schedule", {"interleaved", "1f1b"}}, {"vpp", {"2"}}}),
+              ElementsAre(Pair(Key(Schedule::kInterleaved, 2), _)));
   EXPECT_THAT(count({{"schedule", {"interleaved"}}}),
               ElementsAre(Pair(Key(Schedule::kInterleaved, 2), _), Pair(Key(Schedule::kInterleaved, 4), _)));
   EXPECT_THAT(count({{"vpp", {"1", "2"}}, {"schedule", {"gpipe", "interleaved"}}, {"pp", {"1", "2"}}}),
@@ -322,13 +337,18 @@ TEST(SearchSpace, SchedulesAndVirtualStagesGoTogether) {
 }
 
 TEST(SearchSpace, MicrobatchesOfInterleavedAreMultiplesOfPp) {
-  const auto space = SearchSpace::Create(Model(8), Batch(6), 4, {{"pp", {"4"}}, {"mbs", {"1"}}, {"recompute", {"none"}},
-                                                                 {"schedule", {"interleaved"}}, {"split", {"even"}}});
+  const auto space = SearchSpace::Create(Model(8), Batch(6), 4,
+                                         {{"pp", {"4"}},
+                                          {"mbs", {"1"}},
+                                          {"recompute", {"none"}},
+                                          {"schedule", {"interleaved"}},
+                                          {"split", {"even"}}});
   ASSERT_TRUE(space.ok()) << space.status();
   SearchSpace::Counts counts;
   EXPECT_TRUE(Legal(*space, &counts).empty());
   EXPECT_EQ(counts.illegal[static_cast<std::size_t>(IllegalReason::kMicrobatchesNotMultipleOfStages)], 1);
-  EXPECT_EQ(counts.illegal[static_cast<std::size_t>(IllegalReason::kLayersNotDivisible)], 2) << "vpp of 4 and 8";
+  EXPECT_EQ(counts.illegal[static_cast<std::size_t>(IllegalReason::kLayersNotDivisible)], 2)
+      << "vpp of 4 and 8";
 }
 
 TEST(SearchSpace, KnowsWhichSplitsItGoesThrough) {
@@ -359,7 +379,8 @@ TEST(SearchSpace, MicroBatchesThatDoNotDivideAreNamed) {
 }
 
 TEST(SearchSpace, SizesThatDoNotDivideTheRanksAreCountedOnce) {
-  const auto space = SearchSpace::Create(Model(), Batch(8), 4, {{"tp", {"1", "2", "3", "8"}}, {"pp", {"1", "16"}}});
+  const auto space =
+      SearchSpace::Create(Model(), Batch(8), 4, {{"tp", {"1", "2", "3", "8"}}, {"pp", {"1", "16"}}});
   ASSERT_TRUE(space.ok()) << space.status();
   SearchSpace::Counts counts;
   const std::vector<ParallelPlan> plans = Legal(*space, &counts);
@@ -380,7 +401,8 @@ TEST(SearchSpace, Refused) {
   };
   constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
   constexpr auto kLater = absl::StatusCode::kUnimplemented;
-  EXPECT_THAT(message({{"shedule", {"gpipe"}}}, kInvalid), AllOf(HasSubstr("shedule"), HasSubstr("did you mean schedule")));
+  EXPECT_THAT(message({{"shedule", {"gpipe"}}}, kInvalid),
+              AllOf(HasSubstr("shedule"), HasSubstr("did you mean schedule")));
   EXPECT_THAT(message({{"tp", {}}}, kInvalid), HasSubstr("tp has no values"));
   EXPECT_THAT(message({{"tp", {"1"}}, {"tp", {"2"}}}, kInvalid), HasSubstr("tp is named twice"));
   EXPECT_THAT(message({{"mbs", {"1"}}, {"micro_batch", {"2"}}}, kInvalid), HasSubstr("mbs is named twice"));

@@ -1,4 +1,5 @@
-// Traces read back: every row is there, nothing overlaps, and each lane is busy or idle at every moment of the step.
+// Traces read back: every row is there, nothing overlaps, and each lane is busy or idle at every moment of
+// the step.
 #include "search/text/chrome_trace.h"
 
 #include <cmath>
@@ -28,10 +29,14 @@ SimulatedStep Simulate(const Program& program) {
   const auto step = SimulateProgram(program, [](std::int32_t rank, const Action& action) {
     const double slower = 1 + 0.01 * rank;  // no two ranks alike
     switch (action.kind) {
-      case ActionKind::kForward: return 1.1e-4 * slower;
-      case ActionKind::kBackward: return 2.3e-4 * slower;
-      case ActionKind::kZeroGradients: return 0.0;
-      default: return 1e-5 / 3;
+      case ActionKind::kForward:
+        return 1.1e-4 * slower;
+      case ActionKind::kBackward:
+        return 2.3e-4 * slower;
+      case ActionKind::kZeroGradients:
+        return 0.0;
+      default:
+        return 1e-5 / 3;
     }
   });
   EXPECT_TRUE(step.ok()) << step.status();
@@ -87,7 +92,8 @@ void ExpectWhole(const Program& program) {
     EXPECT_LE(free, step_ns);
     EXPECT_EQ(busy + idle, step_ns) << "rank " << rank << " lane " << lane;
     if (lane != static_cast<int>(Lane::kCompute)) continue;
-    EXPECT_NEAR(static_cast<double>(busy), step.compute_busy_s[static_cast<std::size_t>(rank)] * 1e9, static_cast<double>(events.size()));
+    EXPECT_NEAR(static_cast<double>(busy), step.compute_busy_s[static_cast<std::size_t>(rank)] * 1e9,
+                static_cast<double>(events.size()));
   }
   EXPECT_EQ(found.size(), step.rows.size());
   // And the times of each row, to the nanosecond.
@@ -150,10 +156,12 @@ TEST(ChromeTrace, GapsAndOverlapsByHand) {
   const Json trace = Json::parse(ChromeTrace(program, rows, {}));
   std::string text;
   for (const auto& [where, events] : Events(trace)) {
-    for (const Event& event : events) text += fmt::format("{}: {} {}-{}\n", where.second, event.name, event.begin, event.end);
+    for (const Event& event : events)
+      text += fmt::format("{}: {} {}-{}\n", where.second, event.name, event.begin, event.end);
   }
   EXPECT_EQ(text,
-            "0: idle 0-1000\n0: 0F0 1000-2000\n0: idle 2000-3000\n0: 0B0 3000-5000\n0: 0F1 5000-6000\n0: idle 6000-9000\n"
+            "0: idle 0-1000\n0: 0F0 1000-2000\n0: idle 2000-3000\n0: 0B0 3000-5000\n0: 0F1 5000-6000\n0: "
+            "idle 6000-9000\n"
             "3: idle 0-6000\n3: SCALARS 6000-9000\n");
 }
 
@@ -163,26 +171,29 @@ TEST(ChromeTrace, SaysWhereItsTimesAreFrom) {
   const auto labels = [](const Json& trace) {
     std::set<std::string> found;
     for (const Json& event : trace.at("traceEvents")) {
-      if (event.at("name") == "process_labels") found.insert(event.at("args").at("labels").get<std::string>());
+      if (event.at("name") == "process_labels")
+        found.insert(event.at("args").at("labels").get<std::string>());
     }
     return found;
   };
-  const Json predicted =
-      Json::parse(ChromeTrace(program, rows, {.kind = TraceKind::kPredicted, .device = "", .cluster = "my \"best\"\n", .slice = std::nullopt}));
+  const Json predicted = Json::parse(ChromeTrace(
+      program, rows,
+      {.kind = TraceKind::kPredicted, .device = "", .cluster = "my \"best\"\n", .slice = std::nullopt}));
   EXPECT_EQ(predicted.at("otherData"), (Json{{"plan", "tp=2,pp=2,dp=1,mbs=1"},
                                              {"kind", "predicted"},
                                              {"device", nullptr},
                                              {"cluster", "my \"best\"\n"},
                                              {"slice", nullptr}}));
   EXPECT_EQ(labels(predicted), std::set<std::string>{"predicted"});
-  const Json slice =
-      Json::parse(ChromeTrace(program, rows, {.kind = TraceKind::kEmulated, .device = "paced", .cluster = "a100", .slice = {{1, 0}}}));
+  const Json slice = Json::parse(
+      ChromeTrace(program, rows,
+                  {.kind = TraceKind::kEmulated, .device = "paced", .cluster = "a100", .slice = {{1, 0}}}));
   EXPECT_EQ(slice.at("otherData").at("kind"), "emulated");
   EXPECT_EQ(slice.at("otherData").at("device"), "paced");
   EXPECT_EQ(slice.at("otherData").at("slice"), (Json{{"tensor", 1}, {"pipeline", 0}}));
   EXPECT_EQ(labels(slice), std::set<std::string>{"emulated, a slice: it ran alone"});
-  const Json measured =
-      Json::parse(ChromeTrace(program, rows, {.kind = TraceKind::kMeasured, .device = "cpu", .cluster = "", .slice = std::nullopt}));
+  const Json measured = Json::parse(ChromeTrace(
+      program, rows, {.kind = TraceKind::kMeasured, .device = "cpu", .cluster = "", .slice = std::nullopt}));
   EXPECT_EQ(measured.at("otherData").at("kind"), "measured");
   EXPECT_EQ(measured.at("otherData").at("cluster"), nullptr);
 }
@@ -191,7 +202,8 @@ TEST(ChromeTrace, SomeRanksOnly) {
   const Program program = Make(1, 4, 1, 4);
   std::vector<TraceRow> rows = Simulate(program).rows;
   std::erase_if(rows, [](const TraceRow& row) { return row.rank != 2; });
-  for (const auto& [where, events] : Events(Json::parse(ChromeTrace(program, rows, {})))) EXPECT_EQ(where.first, 2);
+  for (const auto& [where, events] : Events(Json::parse(ChromeTrace(program, rows, {}))))
+    EXPECT_EQ(where.first, 2);
   EXPECT_TRUE(Json::parse(ChromeTrace(program, {}, {})).at("traceEvents").empty());
 }
 

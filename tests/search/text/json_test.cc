@@ -1,10 +1,11 @@
 // Models and clusters as JSON and by name: fields, defaults, presets, and any bytes at all.
+#include "nlohmann/json.hpp"
+
 #include <random>
 #include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "nlohmann/json.hpp"
 #include "search/text/cluster_json.h"
 #include "search/text/json_util.h"
 #include "search/text/model_json.h"
@@ -54,21 +55,24 @@ TEST(ModelJson, ThereAndBack) {
 
 TEST(ModelJson, Refused) {
   EXPECT_THAT(ModelError(""), HasSubstr("model: not valid JSON at line 1"));
-  EXPECT_THAT(ModelError("{\n  \"layers\": 2,\n  oops }"), AllOf(HasSubstr("line 3, column"), HasSubstr("unexpected")));
+  EXPECT_THAT(ModelError("{\n  \"layers\": 2,\n  oops }"),
+              AllOf(HasSubstr("line 3, column"), HasSubstr("unexpected")));
   EXPECT_THAT(ModelError("[]"), HasSubstr("must be a JSON object"));
   EXPECT_THAT(ModelError("{}"), HasSubstr("layers is missing"));
   EXPECT_THAT(ModelError(R"({"layers": 2, "hidden": 64, "heads": 4})"), HasSubstr("vocab is missing"));
   const auto with = [](const std::string& field) {
     return ModelError(R"({"layers": 2, "hidden": 64, "heads": 4, "vocab": 100, )" + field + "}");
   };
-  EXPECT_THAT(with(R"("layrs": 1)"), AllOf(HasSubstr("unknown field layrs"), HasSubstr("did you mean layers?")));
+  EXPECT_THAT(with(R"("layrs": 1)"),
+              AllOf(HasSubstr("unknown field layrs"), HasSubstr("did you mean layers?")));
   EXPECT_THAT(with(R"("layers": 3)"), HasSubstr("\"layers\" is named twice"));
   EXPECT_THAT(with(R"("kv_heads": 0)"), HasSubstr("kv_heads must be at least 1, not 0"));
   EXPECT_THAT(with(R"("kv_heads": -4)"), HasSubstr("kv_heads must be at least 1, not -4"));
   EXPECT_THAT(with(R"("kv_heads": 3)"), HasSubstr("kv_heads = 3 does not divide heads = 4"));
   EXPECT_THAT(with(R"("kv_heads": 8)"), HasSubstr("kv_heads = 8 does not divide heads = 4"));
   EXPECT_THAT(with(R"("rope_theta": 500000)"), HasSubstr("rope_theta is 500000, but position is learned"));
-  EXPECT_THAT(with(R"("position": "rope", "head_dim": 15)"), HasSubstr("head_dim is 15; rotary positions need an even one"));
+  EXPECT_THAT(with(R"("position": "rope", "head_dim": 15)"),
+              HasSubstr("head_dim is 15; rotary positions need an even one"));
   EXPECT_THAT(with(R"("ffn_hidden": "4")"), HasSubstr("ffn_hidden must be a whole number"));
   EXPECT_THAT(with(R"("ffn_hidden": 1.5)"), HasSubstr("ffn_hidden must be a whole number"));
   EXPECT_THAT(with(R"("ffn_hidden": 1e300)"), HasSubstr("ffn_hidden must be a whole number"));
@@ -82,7 +86,8 @@ TEST(ModelJson, Refused) {
   EXPECT_THAT(with(R"("activation": 3)"), HasSubstr("activation must be a string"));
   EXPECT_THAT(with(R"("bias": 1)"), HasSubstr("bias must be true or false"));
   EXPECT_THAT(with("\"name\": \"\xff\xfe\""), HasSubstr("not valid JSON"));
-  EXPECT_THAT(ModelError(R"({"layers": 2, "hidden": 65, "heads": 4, "vocab": 100})"), HasSubstr("does not divide hidden"));
+  EXPECT_THAT(ModelError(R"({"layers": 2, "hidden": 65, "heads": 4, "vocab": 100})"),
+              HasSubstr("does not divide hidden"));
   EXPECT_THAT(ModelError(std::string(100'000, '[')), HasSubstr("nested deeper"));
 }
 
@@ -102,7 +107,8 @@ TEST(ModelJson, Presets) {
   EXPECT_EQ(ModelPreset(std::string(1 << 20, 'x')).status().code(), absl::StatusCode::kNotFound);
 }
 
-constexpr std::string_view kCluster = R"({"name": "c", "device": {"name": "d", "kind": "cpu", "memory_bytes": 1000000,
+constexpr std::string_view kCluster =
+    R"({"name": "c", "device": {"name": "d", "kind": "cpu", "memory_bytes": 1000000,
     "memory_bytes_per_s": 1e10, "flops_per_s": {"fp32": 1e11}, "multiprocessors": 3, "overhead_bytes": 5000,
     "efficiency": {"matmul": 0.8, "matmul_k_half": 150, "attention_forward": 0.9, "attention_backward": 0.7, "memory": 0.75,
     "intra_node": 0.6, "inter_node": 0.5, "op_overhead_s": 4e-6}}, "nodes": 2, "gpus_per_node": 4,
@@ -154,7 +160,8 @@ TEST(ClusterJson, PresetDevice) {
   EXPECT_EQ(preset->name, "a100-80gb-sxm:4x8");
   EXPECT_EQ(RankCount(*preset), 32);
   EXPECT_FALSE(preset->local);
-  auto named = ParseClusterJson(Json::parse(R"({"name": "a100-80gb-sxm:4x8", "device": "a100-80gb-sxm", "nodes": 4})"));
+  auto named = ParseClusterJson(
+      Json::parse(R"({"name": "a100-80gb-sxm:4x8", "device": "a100-80gb-sxm", "nodes": 4})"));
   ASSERT_TRUE(named.ok()) << named.status();
   EXPECT_EQ(*named, *preset);
   named = ParseClusterJson(Json::parse(
@@ -173,7 +180,8 @@ TEST(ClusterJson, PresetDevice) {
 
 // Machines like this one: how many and how linked is known, what they are is measured.
 TEST(ClusterJson, LocalDevice) {
-  const Json json = {{"device", "local"}, {"nodes", 2}, {"gpus_per_node", 4}, {"inter_node_bytes_per_s", 1e9}};
+  const Json json = {
+      {"device", "local"}, {"nodes", 2}, {"gpus_per_node", 4}, {"inter_node_bytes_per_s", 1e9}};
   const auto cluster = ParseClusterJson(json);
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   EXPECT_FALSE(cluster->local);
@@ -211,32 +219,42 @@ TEST(ClusterJson, Refused) {
   EXPECT_THAT(change("/nodes", 10'000'000, kInvalid), HasSubstr("nodes is 10000000"));
   EXPECT_THAT(change("/nodes", "2", kInvalid), HasSubstr("nodes must be a whole number"));
   for (const double ranks : {0.0, 1e-300, 0.5, 4.5}) {
-    EXPECT_THAT(change("/ranks_per_core", ranks, kInvalid), HasSubstr("; it must be from 1 to gpus_per_node, 4"));
+    EXPECT_THAT(change("/ranks_per_core", ranks, kInvalid),
+                HasSubstr("; it must be from 1 to gpus_per_node, 4"));
   }
   EXPECT_THAT(change("/intra_node_latency_s", -1, kInvalid), HasSubstr("intra_node_latency_s"));
-  EXPECT_THAT(change("/intra_node_latency_s", 2, kInvalid), HasSubstr("intra_node_latency_s is 2; at most 1"));
-  EXPECT_THAT(change("/inter_node_bytes_per_s", 2e15, kInvalid), HasSubstr("inter_node_bytes_per_s is 2e+15; at most 1e+15 is possible, in bytes per second"));
-  for (const auto& [field, name] : {std::pair<const char*, const char*>{"/intra_node_bytes_per_s", "intra_node_bytes_per_s"},
-                                    {"/inter_node_bytes_per_s", "inter_node_bytes_per_s"},
-                                    {"/device/memory_bytes_per_s", "memory_bytes_per_s"},
-                                    {"/device/flops_per_s/fp32", "flops_per_s.fp32"},
-                                    {"/device/efficiency/matmul", "efficiency.matmul"},
-                                    {"/device/efficiency/attention_forward", "efficiency.attention_forward"},
-                                    {"/device/efficiency/attention_backward", "efficiency.attention_backward"},
-                                    {"/device/efficiency/memory", "efficiency.memory"},
-                                    {"/device/efficiency/intra_node", "efficiency.intra_node"},
-                                    {"/device/efficiency/inter_node", "efficiency.inter_node"}}) {
+  EXPECT_THAT(change("/intra_node_latency_s", 2, kInvalid),
+              HasSubstr("intra_node_latency_s is 2; at most 1"));
+  EXPECT_THAT(change("/inter_node_bytes_per_s", 2e15, kInvalid),
+              HasSubstr("inter_node_bytes_per_s is 2e+15; at most 1e+15 is possible, in bytes per second"));
+  for (const auto& [field, name] :
+       {std::pair<const char*, const char*>{"/intra_node_bytes_per_s", "intra_node_bytes_per_s"},
+        {"/inter_node_bytes_per_s", "inter_node_bytes_per_s"},
+        {"/device/memory_bytes_per_s", "memory_bytes_per_s"},
+        {"/device/flops_per_s/fp32", "flops_per_s.fp32"},
+        {"/device/efficiency/matmul", "efficiency.matmul"},
+        {"/device/efficiency/attention_forward", "efficiency.attention_forward"},
+        {"/device/efficiency/attention_backward", "efficiency.attention_backward"},
+        {"/device/efficiency/memory", "efficiency.memory"},
+        {"/device/efficiency/intra_node", "efficiency.intra_node"},
+        {"/device/efficiency/inter_node", "efficiency.inter_node"}}) {
     EXPECT_THAT(change(field, 1e-300, kInvalid), HasSubstr(std::string(name) + " is 1e-300; at least "));
   }
-  EXPECT_THAT(change("/device/memory_bytes", 0, kInvalid), HasSubstr("memory_bytes must be at least 1, not 0"));
-  EXPECT_THAT(change("/device/memory_bytes_per_s", -1, kInvalid), HasSubstr("memory_bytes_per_s must be finite and not negative"));
+  EXPECT_THAT(change("/device/memory_bytes", 0, kInvalid),
+              HasSubstr("memory_bytes must be at least 1, not 0"));
+  EXPECT_THAT(change("/device/memory_bytes_per_s", -1, kInvalid),
+              HasSubstr("memory_bytes_per_s must be finite and not negative"));
   EXPECT_THAT(change("/device/overhead_bytes", 2'000'000, kInvalid), HasSubstr("overhead_bytes is 2000000"));
   EXPECT_THAT(change("/device/flops_per_s/fp32", 0, kInvalid), HasSubstr("fp32 is 0; it must be positive"));
-  EXPECT_THAT(change("/device/flops_per_s/fp32", 2e18, kInvalid), HasSubstr("flops_per_s.fp32 is 2e+18; at most 1e+18"));
+  EXPECT_THAT(change("/device/flops_per_s/fp32", 2e18, kInvalid),
+              HasSubstr("flops_per_s.fp32 is 2e+18; at most 1e+18"));
   EXPECT_THAT(change("/device/efficiency", 1, kInvalid), HasSubstr("efficiency: it must be a JSON object"));
-  EXPECT_EQ(change("/device/efficiency/matmul", 1.5, kInvalid), "cluster: efficiency.matmul is 1.5; at most 1 is possible");
-  EXPECT_THAT(change("/device/efficiency/matmul", 0, kInvalid), HasSubstr("matmul is 0; it must be positive"));
-  EXPECT_THAT(change("/device/efficiency/attention_forward", 2.5, kInvalid), HasSubstr("attention_forward is 2.5; at most 2"));
+  EXPECT_EQ(change("/device/efficiency/matmul", 1.5, kInvalid),
+            "cluster: efficiency.matmul is 1.5; at most 1 is possible");
+  EXPECT_THAT(change("/device/efficiency/matmul", 0, kInvalid),
+              HasSubstr("matmul is 0; it must be positive"));
+  EXPECT_THAT(change("/device/efficiency/attention_forward", 2.5, kInvalid),
+              HasSubstr("attention_forward is 2.5; at most 2"));
   EXPECT_THAT(change("/device/efficiency/matmull", 0.5, kInvalid), HasSubstr("did you mean matmul"));
   EXPECT_THAT(change("/device/flops_per_s/int8", 1, kInvalid), HasSubstr("unknown field int8"));
   EXPECT_THAT(change("/device/flops_per_s", 1, kInvalid), HasSubstr("flops_per_s: it must be a JSON object"));
@@ -244,27 +262,35 @@ TEST(ClusterJson, Refused) {
   EXPECT_THAT(change("/device", 3, kInvalid), HasSubstr("device: it must be a JSON object"));
   EXPECT_THAT(change("/device", "loca", absl::StatusCode::kNotFound), HasSubstr("did you mean local?"));
   EXPECT_THAT(change("/gpu", 3, kInvalid), HasSubstr("unknown field gpu"));
-  EXPECT_THAT(change("/calibration", Json::object(), absl::StatusCode::kUnimplemented), HasSubstr("not supported yet"));
-  EXPECT_THAT(change("/groups", Json::array(), absl::StatusCode::kUnimplemented), HasSubstr("groups is not supported yet"));
+  EXPECT_THAT(change("/calibration", Json::object(), absl::StatusCode::kUnimplemented),
+              HasSubstr("not supported yet"));
+  EXPECT_THAT(change("/groups", Json::array(), absl::StatusCode::kUnimplemented),
+              HasSubstr("groups is not supported yet"));
   EXPECT_THAT(change("/sources", Json{{"gpus", "x"}}, kInvalid), HasSubstr("sources: gpus is not a field"));
-  EXPECT_THAT(change("/device/memory_bytes_per_s", 0, kInvalid), HasSubstr("memory_bytes_per_s is 0; it must be positive"));
+  EXPECT_THAT(change("/device/memory_bytes_per_s", 0, kInvalid),
+              HasSubstr("memory_bytes_per_s is 0; it must be positive"));
   for (const char* name : {"a\nb", "a\x1b[31m", "a\x7f"}) {
     EXPECT_THAT(change("/name", name, kInvalid), HasSubstr("cluster: name has a control character"));
-    EXPECT_THAT(change("/device/name", name, kInvalid), HasSubstr("cluster: device.name has a control character"));
+    EXPECT_THAT(change("/device/name", name, kInvalid),
+                HasSubstr("cluster: device.name has a control character"));
   }
   EXPECT_THAT(change("/name", std::string(257, 'x'), kInvalid), HasSubstr("name has 257 bytes; at most 256"));
   Json described = Json::parse(kCluster);
   described["local"] = false;
   EXPECT_THAT(std::string(ParseClusterJson(described).status().message()),
-              AllOf(HasSubstr("ranks_per_core is 2, but each rank of a described cluster has a core or GPU of its own; leave it out"),
+              AllOf(HasSubstr("ranks_per_core is 2, but each rank of a described cluster has a core or GPU "
+                              "of its own; leave it out"),
                     HasSubstr("local:1xN")));
   described["ranks_per_core"] = 1;
   described["inter_node_bytes_per_s"] = 0;
-  EXPECT_THAT(std::string(ParseClusterJson(described).status().message()), HasSubstr("inter_node_bytes_per_s is 0; it must be positive"));
+  EXPECT_THAT(std::string(ParseClusterJson(described).status().message()),
+              HasSubstr("inter_node_bytes_per_s is 0; it must be positive"));
   described["inter_node_bytes_per_s"] = 1e9;
   described["device"]["kind"] = "cuda";
-  EXPECT_THAT(std::string(ParseClusterJson(described).status().message()), HasSubstr("memory_bytes is 1000000; a GPU has at least"));
-  EXPECT_THAT(std::string(ParseClusterJson(Json::object()).status().message()), HasSubstr("device is missing"));
+  EXPECT_THAT(std::string(ParseClusterJson(described).status().message()),
+              HasSubstr("memory_bytes is 1000000; a GPU has at least"));
+  EXPECT_THAT(std::string(ParseClusterJson(Json::object()).status().message()),
+              HasSubstr("device is missing"));
 }
 
 TEST(ClusterName, Parts) {
@@ -277,8 +303,8 @@ TEST(ClusterName, Parts) {
   EXPECT_EQ(sized->preset, "a-b");
   EXPECT_EQ(sized->nodes, 64);
   EXPECT_EQ(sized->gpus_per_node, 8);
-  for (const char* bad : {"", ":1x1", "a:", "a:1", "a:x", "a:1x", "a:x1", "a:0x1", "a:1x-1", "a:1x1x1", "a:1e3x1",
-                          "a:99999999999999999999x1", "a:1x1:1", "a: 1x1"}) {
+  for (const char* bad : {"", ":1x1", "a:", "a:1", "a:x", "a:1x", "a:x1", "a:0x1", "a:1x-1", "a:1x1x1",
+                          "a:1e3x1", "a:99999999999999999999x1", "a:1x1:1", "a: 1x1"}) {
     EXPECT_EQ(ParseClusterName(bad).status().code(), absl::StatusCode::kInvalidArgument) << bad;
   }
 }
@@ -287,8 +313,16 @@ TEST(ClusterName, Parts) {
 TEST(Json, AnyBytes) {
   const std::string model =
       R"({"name": "m", "layers": 3, "hidden": 96, "heads": 6, "vocab": 1000, "norm_eps": 1e-6, "bias": false, "norm": "rmsnorm"})";
-  const char* const fragments[] = {"1e400", "null", "[", "{", "}", "\"", "-", "NaN", "\xff", "99999999999999999999",
-                                   "\\u0000", "\\ud800", "true", ",", ":", "\"layers\":1,", "{\"a\":", "\n", ".5", "e9"};
+  const char* const fragments[] = {"1e400",   "null",
+                                   "[",       "{",
+                                   "}",       "\"",
+                                   "-",       "NaN",
+                                   "\xff",    "99999999999999999999",
+                                   "\\u0000", "\\ud800",
+                                   "true",    ",",
+                                   ":",       "\"layers\":1,",
+                                   "{\"a\":", "\n",
+                                   ".5",      "e9"};
   std::mt19937_64 random(13);
   int parsed = 0;
   for (int i = 0; i < 6000; ++i) {
@@ -297,10 +331,18 @@ TEST(Json, AnyBytes) {
     for (std::size_t n = 1 + random() % 3; n > 0 && !text.empty(); --n) {
       const std::size_t at = random() % text.size();
       switch (random() % 4) {
-        case 0: text[at] = static_cast<char>(random()); break;
-        case 1: text.erase(at, 1 + random() % 8); break;
-        case 2: text.insert(at, fragments[random() % std::size(fragments)]); break;
-        case 3: text.replace(at, random() % 6, fragments[random() % std::size(fragments)]); break;
+        case 0:
+          text[at] = static_cast<char>(random());
+          break;
+        case 1:
+          text.erase(at, 1 + random() % 8);
+          break;
+        case 2:
+          text.insert(at, fragments[random() % std::size(fragments)]);
+          break;
+        case 3:
+          text.replace(at, random() % 6, fragments[random() % std::size(fragments)]);
+          break;
       }
     }
     absl::Status status;
@@ -311,7 +353,8 @@ TEST(Json, AnyBytes) {
       status = json.ok() ? ParseClusterJson(*json).status() : json.status();
     }
     parsed += status.ok() ? 1 : 0;
-    for (const char c : status.message()) ASSERT_TRUE(c >= ' ' && c <= '~') << "not one printable line: " << status;
+    for (const char c : status.message())
+      ASSERT_TRUE(c >= ' ' && c <= '~') << "not one printable line: " << status;
   }
   EXPECT_GT(parsed, 20);
 }

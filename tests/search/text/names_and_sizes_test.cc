@@ -15,7 +15,8 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 TEST(NearestNames, ByDistance) {
-  const std::vector<std::string> many = {"schedule", "split", "sp", "tp", "dp", "pp", "recompute", "attention"};
+  const std::vector<std::string> many = {"schedule", "split", "sp",        "tp",
+                                         "dp",       "pp",    "recompute", "attention"};
   EXPECT_THAT(NearestNames("shedule", many), ElementsAre("schedule"));
   EXPECT_THAT(NearestNames("tp", many), ElementsAre("tp", "sp", "dp"));
   EXPECT_THAT(NearestNames("rec", many), ElementsAre("recompute"));
@@ -66,7 +67,8 @@ TEST(EmbeddedPresets, Sorted) {
   const auto presets = EmbeddedPresets();
   ASSERT_FALSE(presets.empty());
   for (std::size_t i = 1; i < presets.size(); ++i) {
-    EXPECT_LT(std::make_pair(presets[i - 1].kind, presets[i - 1].name), std::make_pair(presets[i].kind, presets[i].name));
+    EXPECT_LT(std::make_pair(presets[i - 1].kind, presets[i - 1].name),
+              std::make_pair(presets[i].kind, presets[i].name));
   }
 }
 

@@ -25,7 +25,8 @@ TEST(PlanText, Defaults) {
 
 TEST(PlanText, EveryOption) {
   const std::string text =
-      "tp=8,pp=4,dp=2,mbs=3,vpp=2,schedule=gpipe,split=9+8+8+7,recompute=full:2,attention=unfused,sp=1,zero=1,"
+      "tp=8,pp=4,dp=2,mbs=3,vpp=2,schedule=gpipe,split=9+8+8+7,recompute=full:2,attention=unfused,sp=1,zero="
+      "1,"
       "tp_overlap=4,grad_overlap=1,param_overlap=1,p2p_overlap=1,scatter_gather=1";
   const auto plan = ParsePlanText(text);
   ASSERT_TRUE(plan.ok()) << plan.status();
@@ -40,11 +41,14 @@ TEST(PlanText, ScheduleDefaultsByVirtualStages) {
   EXPECT_EQ(ParsePlanText("pp=2")->schedule, Schedule::kOneFOneB);
   EXPECT_EQ(ParsePlanText("vpp=2,schedule=1f1b")->schedule, Schedule::kOneFOneB);
   EXPECT_EQ(PlanText(*ParsePlanText("pp=2,vpp=2")), "tp=1,pp=2,dp=1,mbs=1,vpp=2");
-  EXPECT_EQ(PlanText(*ParsePlanText("pp=2,schedule=interleaved")), "tp=1,pp=2,dp=1,mbs=1,schedule=interleaved");
+  EXPECT_EQ(PlanText(*ParsePlanText("pp=2,schedule=interleaved")),
+            "tp=1,pp=2,dp=1,mbs=1,schedule=interleaved");
 }
 
 ParallelPlan RandomPlan(std::mt19937_64& random) {
-  const auto pick = [&random](std::int64_t n) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(n)); };
+  const auto pick = [&random](std::int64_t n) {
+    return static_cast<std::int64_t>(random() % static_cast<unsigned>(n));
+  };
   ParallelPlan plan;
   plan.tp = pick(9);
   plan.pp = 1 + pick(8);
@@ -53,7 +57,8 @@ ParallelPlan RandomPlan(std::mt19937_64& random) {
   plan.virtual_stages = 1 + pick(3);
   plan.schedule = static_cast<Schedule>(pick(4));
   plan.split = static_cast<SplitMode>(pick(3));
-  if (plan.split == SplitMode::kExplicit) plan.split_layers.assign(static_cast<std::size_t>(1 + pick(4)), 1 + pick(9));
+  if (plan.split == SplitMode::kExplicit)
+    plan.split_layers.assign(static_cast<std::size_t>(1 + pick(4)), 1 + pick(9));
   plan.recompute = static_cast<Recompute>(pick(3));
   if (plan.recompute == Recompute::kFull) plan.recompute_layers = pick(3);
   plan.attention = static_cast<Attention>(pick(2));
@@ -93,12 +98,14 @@ TEST(PlanText, Refused) {
   EXPECT_THAT(message("micro=2"), HasSubstr("unknown option micro"));
   EXPECT_THAT(message("recomput=full"), HasSubstr("did you mean recompute?"));
   EXPECT_THAT(message("tp=2,tp=4"), HasSubstr("tp is named twice"));
-  for (const char* value : {"", "-1", "+1", "x", "1.5", " 1", "1 ", "2147483648", "99999999999999999999", "1e3", "nan"}) {
+  for (const char* value :
+       {"", "-1", "+1", "x", "1.5", " 1", "1 ", "2147483648", "99999999999999999999", "1e3", "nan"}) {
     EXPECT_THAT(message(std::string("tp=") + value), HasSubstr("whole number")) << value;
   }
   EXPECT_TRUE(ParsePlanText("tp=0").ok()) << "legality says that a size is not positive";
   EXPECT_TRUE(ParsePlanText("tp=2147483647").ok());
-  EXPECT_THAT(message("schedule=1f2b"), AllOf(HasSubstr("gpipe, 1f1b, interleaved, zb-h1"), HasSubstr("did you mean 1f1b")));
+  EXPECT_THAT(message("schedule=1f2b"),
+              AllOf(HasSubstr("gpipe, 1f1b, interleaved, zb-h1"), HasSubstr("did you mean 1f1b")));
   EXPECT_THAT(message("split=4+"), HasSubstr("split=4+"));
   EXPECT_THAT(message("split=4+0"), HasSubstr("split=4+0"));
   EXPECT_THAT(message("split="), HasSubstr("split"));
@@ -127,10 +134,12 @@ TEST(PlanJson, Forms) {
   EXPECT_THAT(message(Json{{"tp", 1.5}}), HasSubstr("tp must be a whole number"));
   EXPECT_THAT(message(Json{{"tp", "8"}}), HasSubstr("tp must be a whole number, not \"8\""));
   EXPECT_THAT(message(Json{{"tp", true}}), HasSubstr("tp must be a whole number, not true"));
-  EXPECT_THAT(message(Json{{"sequence_parallel", "yes"}}), HasSubstr("sequence_parallel must be 0, 1, true or false, not \"yes\""));
+  EXPECT_THAT(message(Json{{"sequence_parallel", "yes"}}),
+              HasSubstr("sequence_parallel must be 0, 1, true or false, not \"yes\""));
   EXPECT_THAT(message(Json{{"schedule", 1}}), HasSubstr("schedule must be a string, not 1"));
   EXPECT_THAT(message(Json{{"split", 8}}), HasSubstr("[9, 8, 8, 7], not 8"));
-  EXPECT_THAT(message(Json{{"split", {8, "x"}}}), HasSubstr("a list of whole numbers, the layers of each stage, not [8,\"x\"]"));
+  EXPECT_THAT(message(Json{{"split", {8, "x"}}}),
+              HasSubstr("a list of whole numbers, the layers of each stage, not [8,\"x\"]"));
   EXPECT_THAT(message(Json{{"split", Json::array()}}), HasSubstr("layers per stage such as 9+8+8+7"));
   EXPECT_THAT(message(Json{{"split", {8, 0}}}), HasSubstr("layers per stage such as 9+8+8+7"));
   EXPECT_THAT(message(Json{{"tp", nullptr}}), HasSubstr("tp must be a whole number"));
@@ -147,10 +156,18 @@ TEST(PlanText, AnyBytes) {
     for (std::size_t n = random() % 4; n > 0 && !text.empty(); --n) {
       const std::size_t at = random() % text.size();
       switch (random() % 4) {
-        case 0: text[at] = static_cast<char>(random()); break;
-        case 1: text.erase(at, 1 + random() % 3); break;
-        case 2: text.insert(at, text.substr(random() % text.size(), 5)); break;
-        case 3: text.insert(at, 1, "=,+:09-"[random() % 7]); break;
+        case 0:
+          text[at] = static_cast<char>(random());
+          break;
+        case 1:
+          text.erase(at, 1 + random() % 3);
+          break;
+        case 2:
+          text.insert(at, text.substr(random() % text.size(), 5));
+          break;
+        case 3:
+          text.insert(at, 1, "=,+:09-"[random() % 7]);
+          break;
       }
     }
     const auto plan = ParsePlanText(text);

@@ -42,21 +42,24 @@ TEST(PredictionJson, EveryKeyOfTheContractInItsOrder) {
   const Json answer = Answer(Request());
   std::vector<std::string> keys;
   for (const auto& [key, value] : answer.items()) keys.push_back(key);
-  EXPECT_EQ(keys, (std::vector<std::string>{"id", "feasible", "reason", "step_time_s", "step_time_low_s", "step_time_high_s",
-                                            "tokens_per_s_per_gpu", "model_flops_per_s_per_gpu", "hardware_flops_per_s_per_gpu", "mfu",
-                                            "memory_bytes", "breakdown_s"}))
+  EXPECT_EQ(keys,
+            (std::vector<std::string>{"id", "feasible", "reason", "step_time_s", "step_time_low_s",
+                                      "step_time_high_s", "tokens_per_s_per_gpu", "model_flops_per_s_per_gpu",
+                                      "hardware_flops_per_s_per_gpu", "mfu", "memory_bytes", "breakdown_s"}))
       << answer.dump();
   EXPECT_EQ(answer["id"], "a");
   EXPECT_EQ(answer["feasible"], true);
   EXPECT_EQ(answer["reason"], "");
   std::int64_t total = 0;
-  for (const char* region : {"parameters", "gradients", "optimizer", "activations", "workspace", "communication", "device_overhead"})
+  for (const char* region : {"parameters", "gradients", "optimizer", "activations", "workspace",
+                             "communication", "device_overhead"})
     total += answer["memory_bytes"][region].get<std::int64_t>();
   EXPECT_EQ(answer["memory_bytes"]["total"], total);
   EXPECT_EQ(answer["memory_bytes"]["capacity"], MemoryCapacity(*PresetCluster("a100-80gb-sxm:1x8")));
   EXPECT_EQ(answer["memory_bytes"].size(), 9u);
   double step = 0;
-  for (const char* part : {"compute", "recompute", "tp_comm", "pp_comm", "dp_comm", "bubble", "optimizer", "overhead"})
+  for (const char* part :
+       {"compute", "recompute", "tp_comm", "pp_comm", "dp_comm", "bubble", "optimizer", "overhead"})
     step += answer["breakdown_s"][part].get<double>();
   EXPECT_EQ(answer["breakdown_s"].size(), 8u);
   EXPECT_NEAR(step, answer["step_time_s"].get<double>(), 1e-9 * step);
@@ -72,7 +75,8 @@ TEST(PredictionJson, RatesFollowFromTheStepTime) {
   EXPECT_DOUBLE_EQ(answer["tokens_per_s_per_gpu"], tokens);
   EXPECT_DOUBLE_EQ(answer["model_flops_per_s_per_gpu"], ModelFlops(model, tokens, 1024));
   EXPECT_DOUBLE_EQ(answer["mfu"], ModelFlops(model, tokens, 1024) / 312e12);
-  EXPECT_EQ(answer["hardware_flops_per_s_per_gpu"], answer["model_flops_per_s_per_gpu"]) << "nothing is computed twice";
+  EXPECT_EQ(answer["hardware_flops_per_s_per_gpu"], answer["model_flops_per_s_per_gpu"])
+      << "nothing is computed twice";
 }
 
 TEST(PredictionJson, ObjectsStandForNames) {
@@ -119,7 +123,8 @@ TEST(PredictionJson, WhatDoesNotFitIsAnAnswerAndTimed) {
 TEST(PredictionJson, NotesStandWhereThereAreAny) {
   Json request = Request();
   request["plan"] = "tp=2,sp=0,dp=4,pp=1,schedule=gpipe,mbs=2";
-  EXPECT_THAT(Answer(request)["notes"][0].get<std::string>(), HasSubstr("schedule=gpipe has nothing to act on"));
+  EXPECT_THAT(Answer(request)["notes"][0].get<std::string>(),
+              HasSubstr("schedule=gpipe has nothing to act on"));
   request["plan"] = "tp=2,pp=4,mbs=2,split=auto";
   EXPECT_THAT(Answer(request)["notes"][0].get<std::string>(), HasSubstr("split=auto is "));
 }
@@ -136,7 +141,8 @@ TEST(PredictionJson, DefaultPrecisionIsOneThatTheDeviceHas) {
   EXPECT_FALSE(asked.contains("notes"));
   EXPECT_EQ(asked["step_time_s"], answer["step_time_s"]);
   request["precision"] = "bf16";
-  EXPECT_THAT(Answer(request)["error"].get<std::string>(), HasSubstr("bf16")) << "who asks for it by name is told";
+  EXPECT_THAT(Answer(request)["error"].get<std::string>(), HasSubstr("bf16"))
+      << "who asks for it by name is told";
 }
 
 TEST(PredictionJson, WrongRequestsNameWhatIsWrong) {
@@ -184,8 +190,9 @@ TEST(PredictionJson, WrongRequestsNameWhatIsWrong) {
 }
 
 TEST(PredictionJson, BrokenLinesAreAnsweredToo) {
-  for (const char* line : {"", "   ", "\r", "{", "{]", "[1]", "3", "null", "\"text\"", "{\"id\": 1} x", "{\"id\": 1, \"id\": 2}", "\xff\xfe",
-                           "{\"id\": \"\xc3\x28\"}", "{\"id\": 1e999}"}) {
+  for (const char* line :
+       {"", "   ", "\r", "{", "{]", "[1]", "3", "null", "\"text\"", "{\"id\": 1} x", "{\"id\": 1, \"id\": 2}",
+        "\xff\xfe", "{\"id\": \"\xc3\x28\"}", "{\"id\": 1e999}"}) {
     const Json answer = Answer(std::string(line));
     EXPECT_EQ(answer["id"], nullptr) << line;
     EXPECT_FALSE(answer["error"].get<std::string>().empty());
@@ -193,22 +200,29 @@ TEST(PredictionJson, BrokenLinesAreAnsweredToo) {
   EXPECT_THAT(Answer(std::string("{]"))["error"].get<std::string>(), testing::Not(HasSubstr("line 1")))
       << "which would be taken for the file's";
   for (const char* cut : {"{\"id\":1", "{\"id\": 1, \"mod", "{\"id\":", "[1, 2", "{\"a\": {\"b\": true"})
-    EXPECT_THAT(Answer(std::string(cut))["error"].get<std::string>(), HasSubstr(": the text ends too early")) << cut;
+    EXPECT_THAT(Answer(std::string(cut))["error"].get<std::string>(), HasSubstr(": the text ends too early"))
+        << cut;
   EXPECT_THAT(Answer(std::string("{\"id\": 1 x}"))["error"].get<std::string>(), HasSubstr("unexpected \""));
   EXPECT_EQ(Answer(Request().dump() + "\r"), Answer(Request()));
-  EXPECT_THAT(Answer(std::string("{\"id\": 1, \"model\": \"\\u0007\", \"cluster\": \"\", \"global_batch\": 1, \"plan\": \"\"}"))["error"].get<std::string>(),
-              HasSubstr("model"));
+  EXPECT_THAT(
+      Answer(std::string(
+          "{\"id\": 1, \"model\": \"\\u0007\", \"cluster\": \"\", \"global_batch\": 1, \"plan\": \"\"}"))
+          ["error"]
+              .get<std::string>(),
+      HasSubstr("model"));
 }
 
 // Where the fault is, and what stands there.
 TEST(PredictionJson, SyntaxErrorsPointAtTheFault) {
-  for (const auto& [line, says] : {std::pair<const char*, const char*>{R"({"plan":"tp=4"} trailing)", R"(at column 17: unexpected "trailing")"},
-                                   {R"({"layers": 1024,})", R"(at column 17: unexpected "}")"},
-                                   {R"({"a": 1 "b": 2})", R"(at column 9: unexpected ""b"")"},
-                                   {R"({"a": "b\"c" "d\"e"})", R"(at column 14: unexpected ""d\"e"")"},
-                                   {R"({"a": nulls})", R"(at column 7: unexpected "nulls")"},
-                                   {R"({"a": 01})", R"(at column 7: unexpected "01")"},
-                                   {"[}", R"(at column 2: unexpected "}")"}}) {
+  for (const auto& [line, says] :
+       {std::pair<const char*, const char*>{R"({"plan":"tp=4"} trailing)",
+                                            R"(at column 17: unexpected "trailing")"},
+        {R"({"layers": 1024,})", R"(at column 17: unexpected "}")"},
+        {R"({"a": 1 "b": 2})", R"(at column 9: unexpected ""b"")"},
+        {R"({"a": "b\"c" "d\"e"})", R"(at column 14: unexpected ""d\"e"")"},
+        {R"({"a": nulls})", R"(at column 7: unexpected "nulls")"},
+        {R"({"a": 01})", R"(at column 7: unexpected "01")"},
+        {"[}", R"(at column 2: unexpected "}")"}}) {
     EXPECT_THAT(Answer(std::string(line))["error"].get<std::string>(), HasSubstr(says)) << line;
   }
 }
@@ -216,7 +230,8 @@ TEST(PredictionJson, SyntaxErrorsPointAtTheFault) {
 // An id is who asked's own: it comes back as it was written, in answers and in errors.
 TEST(PredictionJson, IdsAsTheyCame) {
   PredictorCache predictors;
-  for (const char* id : {"12345678901234567890123", "1e2", "-0", "0.10", "1E+05", "7", "\"a, \\\"id\\\": 3\"", "null"}) {
+  for (const char* id :
+       {"12345678901234567890123", "1e2", "-0", "0.10", "1E+05", "7", "\"a, \\\"id\\\": 3\"", "null"}) {
     Json request = Request();
     request.erase("id");
     request["model"] = {{"name", "\"id\": 5"}, {"layers", 2}, {"hidden", 64}, {"heads", 2}, {"vocab", 128}};
@@ -224,9 +239,12 @@ TEST(PredictionJson, IdsAsTheyCame) {
       if (!right) request["batch"] = 3;
       const std::string rest = request.dump().substr(1);
       const std::string without = rest.substr(0, rest.size() - 1);
-      for (const std::string& line : {fmt::format("{{\"id\" : {},{}", id, rest), fmt::format("{{{},\"id\":{}}}", without, id)}) {
+      for (const std::string& line :
+           {fmt::format("{{\"id\" : {},{}", id, rest), fmt::format("{{{},\"id\":{}}}", without, id)}) {
         const AnsweredLine answer = AnswerPredictionLine(line, predictors);
-        EXPECT_EQ(answer.text.substr(0, answer.text.find(id) + std::string(id).size() + 1), std::string("{\"id\":") + id + ",") << line;
+        EXPECT_EQ(answer.text.substr(0, answer.text.find(id) + std::string(id).size() + 1),
+                  std::string("{\"id\":") + id + ",")
+            << line;
         EXPECT_EQ(Json::parse(answer.text).contains("error"), !right);
       }
     }
@@ -236,12 +254,17 @@ TEST(PredictionJson, IdsAsTheyCame) {
 // Without a rate in a two-byte type and without a kind it may be either: what was assumed is said.
 TEST(PredictionJson, ADeviceThatIsTakenForACpu) {
   Json request = Request();
-  request["cluster"] = {{"device", {{"name", "toy"}, {"memory_bytes", 80'000'000'000}, {"memory_bytes_per_s", 1e12}, {"flops_per_s", {{"fp32", 1e13}}}}},
+  request["cluster"] = {{"device",
+                         {{"name", "toy"},
+                          {"memory_bytes", 80'000'000'000},
+                          {"memory_bytes_per_s", 1e12},
+                          {"flops_per_s", {{"fp32", 1e13}}}}},
                         {"nodes", 1},
                         {"gpus_per_node", 8},
                         {"intra_node_bytes_per_s", 1e11}};
   const auto notes = [&] { return Answer(request).value("notes", Json::array()).dump(); };
-  EXPECT_THAT(notes(), HasSubstr("predicted in fp32: toy is taken for a CPU, since it has no rate in bf16 or fp16; give kind cuda if it is a GPU"));
+  EXPECT_THAT(notes(), HasSubstr("predicted in fp32: toy is taken for a CPU, since it has no rate in bf16 or "
+                                 "fp16; give kind cuda if it is a GPU"));
   request["cluster"]["device"]["kind"] = "cpu";
   EXPECT_THAT(notes(), testing::Not(HasSubstr("taken for a CPU")));
   request["cluster"]["device"].erase("kind");
@@ -252,7 +275,8 @@ TEST(PredictionJson, ADeviceThatIsTakenForACpu) {
   EXPECT_THAT(Answer(request).value("error", ""), HasSubstr("flops_per_s.bf16 is missing"));
   request["cluster"]["device"].erase("kind");
   request["cluster"]["device"].erase("flops_per_s");
-  EXPECT_THAT(Answer(request).value("error", ""), HasSubstr("device.flops_per_s is missing, which predictions need; give its bf16"));
+  EXPECT_THAT(Answer(request).value("error", ""),
+              HasSubstr("device.flops_per_s is missing, which predictions need; give its bf16"));
 }
 
 // A rank has a core or GPU of its own: sharing one could only slow it.
@@ -261,7 +285,9 @@ TEST(PredictionJson, RanksThatShareACore) {
   request["cluster"] = {{"device", "a100-80gb-sxm"}, {"nodes", 1}, {"ranks_per_core", 1}};
   EXPECT_TRUE(Answer(request).contains("step_time_s"));
   request["cluster"]["ranks_per_core"] = 4;
-  EXPECT_THAT(Answer(request).value("error", ""), HasSubstr("ranks_per_core is 4, but each rank of a described cluster has a core or GPU of its own"));
+  EXPECT_THAT(
+      Answer(request).value("error", ""),
+      HasSubstr("ranks_per_core is 4, but each rank of a described cluster has a core or GPU of its own"));
 }
 
 TEST(PredictorCache, KeepsTheAnswersOfAFreshOne) {

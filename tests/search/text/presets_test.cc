@@ -1,4 +1,5 @@
-// The presets: parameter counts against the published ones, figures of devices against their data sheets, and a source for each figure.
+// The presets: parameter counts against the published ones, figures of devices against their data sheets, and
+// a source for each figure.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -21,9 +22,10 @@ using ::testing::IsSupersetOf;
 
 TEST(ModelPresets, AllOfTheContract) {
   EXPECT_THAT(ModelPresetNames(),
-              IsSupersetOf({"gpt2-124m", "gpt2-1.5b", "megatron-1.7b", "megatron-3.6b", "megatron-7.5b", "megatron-18b", "megatron-39b",
-                            "megatron-76b", "megatron-145b", "megatron-310b", "megatron-530b", "megatron-1000b", "gpt3-175b", "mt-nlg-530b",
-                            "llama2-7b", "llama2-70b", "llama3-8b", "llama3-70b", "llama3-405b"}));
+              IsSupersetOf({"gpt2-124m", "gpt2-1.5b", "megatron-1.7b", "megatron-3.6b", "megatron-7.5b",
+                            "megatron-18b", "megatron-39b", "megatron-76b", "megatron-145b", "megatron-310b",
+                            "megatron-530b", "megatron-1000b", "gpt3-175b", "mt-nlg-530b", "llama2-7b",
+                            "llama2-70b", "llama3-8b", "llama3-70b", "llama3-405b"}));
 }
 
 TEST(ModelPresets, ParametersOfReleasedWeights) {
@@ -36,22 +38,31 @@ TEST(ModelPresets, ParametersOfReleasedWeights) {
   EXPECT_EQ(ParameterCount(*ModelPreset("llama3-405b")), 405'853'388'800);
 }
 
-// In billions, as printed: Narayanan et al. 2021, table 1; Brown et al. 2020, table 2.1 (175.0, which is 174.6 by its own shape);
-// Smith et al. 2022.
+// In billions, as printed: Narayanan et al. 2021, table 1; Brown et al. 2020, table 2.1 (175.0, which is
+// 174.6 by its own shape); Smith et al. 2022.
 TEST(ModelPresets, ParametersAsPublished) {
   struct Published {
     const char* name;
     double billions;
     double rounding;  // half of the last digit printed
   };
-  for (const Published& published : {Published{"megatron-1.7b", 1.7, 0.05}, {"megatron-3.6b", 3.6, 0.05}, {"megatron-7.5b", 7.5, 0.05},
-                                     {"megatron-18b", 18.4, 0.05}, {"megatron-39b", 39.1, 0.05}, {"megatron-76b", 76.1, 0.05},
-                                     {"megatron-145b", 145.6, 0.05}, {"megatron-310b", 310.1, 0.05}, {"megatron-530b", 529.6, 0.05},
-                                     {"megatron-1000b", 1008.0, 0.05}, {"gpt3-175b", 175, 0.5}, {"mt-nlg-530b", 530, 0.5}}) {
+  for (const Published& published : {Published{"megatron-1.7b", 1.7, 0.05},
+                                     {"megatron-3.6b", 3.6, 0.05},
+                                     {"megatron-7.5b", 7.5, 0.05},
+                                     {"megatron-18b", 18.4, 0.05},
+                                     {"megatron-39b", 39.1, 0.05},
+                                     {"megatron-76b", 76.1, 0.05},
+                                     {"megatron-145b", 145.6, 0.05},
+                                     {"megatron-310b", 310.1, 0.05},
+                                     {"megatron-530b", 529.6, 0.05},
+                                     {"megatron-1000b", 1008.0, 0.05},
+                                     {"gpt3-175b", 175, 0.5},
+                                     {"mt-nlg-530b", 530, 0.5}}) {
     const auto model = ModelPreset(published.name);
     ASSERT_TRUE(model.ok()) << model.status();
     const double billions = static_cast<double>(ParameterCount(*model)) / 1e9;
-    EXPECT_LE(std::abs(billions - published.billions), published.rounding) << published.name << " has " << billions;
+    EXPECT_LE(std::abs(billions - published.billions), published.rounding)
+        << published.name << " has " << billions;
   }
 }
 
@@ -69,7 +80,8 @@ TEST(ModelPresets, NumericsOfLlama) {
   }
 }
 
-// Rates per GPU: dense tensor-core peak, memory, NVLink per direction, network interface. From the data sheets.
+// Rates per GPU: dense tensor-core peak, memory, NVLink per direction, network interface. From the data
+// sheets.
 TEST(DevicePresets, DataSheets) {
   struct Sheet {
     const char* name;
@@ -105,8 +117,8 @@ TEST(DevicePresets, DataSheets) {
   }
 }
 
-// Every field but a name has a source: one for all of its object, or one of its own. Objects of figures either have one as a
-// whole or name their own.
+// Every field but a name has a source: one for all of its object, or one of its own. Objects of figures
+// either have one as a whole or name their own.
 void ExpectSourced(const std::string& where, const Json& json) {
   if (json.contains("source")) return;
   ASSERT_TRUE(json.contains("sources")) << where;
@@ -116,7 +128,9 @@ void ExpectSourced(const std::string& where, const Json& json) {
     for (const std::string& field : SourcedFields(key)) sourced.insert(field);
   }
   for (const auto& [field, value] : json.items()) {
-    if (field == "sources" || field == "name" || field == "kind" || field == "nodes" || sourced.contains(field)) continue;
+    if (field == "sources" || field == "name" || field == "kind" || field == "nodes" ||
+        sourced.contains(field))
+      continue;
     ASSERT_TRUE(value.is_object()) << where << ": " << field << " has no source";
     ExpectSourced(where + ": " + field, value);
   }

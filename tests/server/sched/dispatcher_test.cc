@@ -1,4 +1,5 @@
-// The dispatcher on a memory store: who gets work when, who is told to stop when, and what those who have gone cost.
+// The dispatcher on a memory store: who gets work when, who is told to stop when, and what those who have
+// gone cost.
 #include "server/sched/dispatcher.h"
 
 #include "absl/time/clock.h"
@@ -30,12 +31,14 @@ class DispatcherTest : public SchedFixture {
     Answered<Work> answer;
   };
   // `takes`: what the answer returns.
-  Poll Begin(const WorkerSession& session, absl::Duration wait = kLong, bool takes = true, std::optional<std::vector<std::string>> held = {}) {
+  Poll Begin(const WorkerSession& session, absl::Duration wait = kLong, bool takes = true,
+             std::optional<std::vector<std::string>> held = {}) {
     Poll poll;
-    poll.id = dispatcher_->Poll({session, wait, std::move(held)}, [takes, answer = poll.answer.Answer()](absl::StatusOr<Work> work) {
-      answer(std::move(work));
-      return takes;
-    });
+    poll.id = dispatcher_->Poll({session, wait, std::move(held)},
+                                [takes, answer = poll.answer.Answer()](absl::StatusOr<Work> work) {
+                                  answer(std::move(work));
+                                  return takes;
+                                });
     return poll;
   }
   struct Renewal {
@@ -44,7 +47,8 @@ class DispatcherTest : public SchedFixture {
   };
   Renewal Renew(const Lease& lease, absl::Duration wait = kLong) {
     Renewal renewal;
-    renewal.id = dispatcher_->Renew({lease.session, lease.lease_id, lease.fencing_token, wait}, renewal.answer.Answer());
+    renewal.id = dispatcher_->Renew({lease.session, lease.lease_id, lease.fencing_token, wait},
+                                    renewal.answer.Answer());
     return renewal;
   }
   Lease LeaseOf(const Poll& poll) {
@@ -59,7 +63,8 @@ class DispatcherTest : public SchedFixture {
     while (State(trial) != state && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));
     EXPECT_EQ(State(trial), state);
   }
-  absl::Status End(const Lease& lease, v1::Outcome outcome, v1::FailureKind failure = v1::FAILURE_KIND_UNSPECIFIED) {
+  absl::Status End(const Lease& lease, v1::Outcome outcome,
+                   v1::FailureKind failure = v1::FAILURE_KIND_UNSPECIFIED) {
     Report report;
     report.worker = lease.session.worker;
     report.session_epoch = lease.session.epoch;
@@ -251,7 +256,9 @@ TEST_F(DispatcherTest, ALeaseThatTheWorkerDoesNotKnowIsGivenAnew) {
   EXPECT_EQ(again.key.trial, trial);
   EXPECT_NE(again.lease_id, lost.lease_id);
   // One that it lists stays.
-  EXPECT_FALSE(Begin(a, absl::Milliseconds(5), true, std::vector<std::string>{again.lease_id}).answer.Wait()->lease.has_value());
+  EXPECT_FALSE(Begin(a, absl::Milliseconds(5), true, std::vector<std::string>{again.lease_id})
+                   .answer.Wait()
+                   ->lease.has_value());
   EXPECT_EQ(*Renew(again, absl::ZeroDuration()).answer.Wait(), v1::LEASE_COMMAND_CONTINUE);
 }
 

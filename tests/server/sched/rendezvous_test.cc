@@ -1,4 +1,5 @@
-// Gatherings of the workers of one job, on a memory store: what each gets, what is refused, what ends a wait, what is kept.
+// Gatherings of the workers of one job, on a memory store: what each gets, what is refused, what ends a wait,
+// what is kept.
 #include "server/sched/rendezvous.h"
 
 #include "absl/time/clock.h"
@@ -35,9 +36,11 @@ class RendezvousTest : public SchedFixture {
     CallId id = 0;
     Answered<Values> answer;
   };
-  Call Join(const Lease& lease, std::int64_t sequence, const Values& values, const std::string& name = "addresses") {
+  Call Join(const Lease& lease, std::int64_t sequence, const Values& values,
+            const std::string& name = "addresses") {
     Call call;
-    call.id = rendezvous_->Join({lease.lease_id, lease.fencing_token, name, sequence, values}, call.answer.Answer());
+    call.id = rendezvous_->Join({lease.lease_id, lease.fencing_token, name, sequence, values},
+                                call.answer.Answer());
     return call;
   }
   static absl::StatusCode Code(const Call& call) { return call.answer.Wait().status().code(); }
@@ -104,7 +107,8 @@ TEST_F(RendezvousTest, WhatDoesNotFitIsRefusedAndHurtsNobody) {
   EXPECT_EQ(Code(Join(second_, 0, {"c", "d"}, "")), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Code(Join(second_, 0, {"c", std::string(2 << 20, 'x')})), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Code(Join(second_, 1, {"c", "d"})), absl::StatusCode::kFailedPrecondition);  // 0 is under way
-  EXPECT_EQ(Code(Join(first_, 0, {"a", "z"})), absl::StatusCode::kInvalidArgument);      // other values than before
+  // other values than before
+  EXPECT_EQ(Code(Join(first_, 0, {"a", "z"})), absl::StatusCode::kInvalidArgument);
   Lease foreign = second_;
   ++foreign.fencing_token;
   EXPECT_EQ(Code(Join(foreign, 0, {"c", "d"})), absl::StatusCode::kFailedPrecondition);
@@ -142,7 +146,8 @@ TEST_F(RendezvousTest, MemoryIsBoundedAndGivenBack) {
     EXPECT_TRUE(Join(second_, i, {std::string(100, 'c'), std::string(100, 'd')}).answer.Wait().ok()) << i;
     EXPECT_LE(rendezvous_->bytes(), 1400u);
   }
-  EXPECT_EQ(Code(Join(first_, 3, {std::string(100, 'a'), std::string(100, 'b')})), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Code(Join(first_, 3, {std::string(100, 'a'), std::string(100, 'b')})),
+            absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(Join(first_, 49, {std::string(100, 'a'), std::string(100, 'b')}).answer.Wait().ok());
   ASSERT_TRUE(EndFirst(v1::OUTCOME_FAILED).ok());
   EXPECT_GT(rendezvous_->bytes(), 0u);

@@ -41,7 +41,8 @@ class Answered {
   absl::StatusOr<T> Wait() const {
     absl::MutexLock lock(&state_->mutex);
     const auto there = [this] { return state_->answer.has_value(); };
-    if (!state_->mutex.AwaitWithTimeout(absl::Condition(&there), kLong)) return absl::DeadlineExceededError("the test: no answer");
+    if (!state_->mutex.AwaitWithTimeout(absl::Condition(&there), kLong))
+      return absl::DeadlineExceededError("the test: no answer");
     return *state_->answer;
   }
 

@@ -14,8 +14,6 @@
 namespace autocfg {
 namespace {
 
-
-
 TEST(Notifier, AChangeBetweenLookingAndWaitingIsNotMissed) {
   Notifier notifier;
   const std::uint64_t seen = notifier.Version();
@@ -113,7 +111,8 @@ TEST_F(SchedTest, WhatRanOutWithoutACoordinatorCostsNothing) {
   Enqueue("tp=1");  // with two attempts
   const auto await_state = [&](v1::TrialState state) {
     const absl::Time limit = absl::Now() + kLong;
-    while (store_->GetTrial(study_, 1)->state() != state && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));
+    while (store_->GetTrial(study_, 1)->state() != state && absl::Now() < limit)
+      absl::SleepFor(absl::Milliseconds(1));
     EXPECT_EQ(store_->GetTrial(study_, 1)->state(), state);
   };
   const auto lease = [&] {

@@ -1,4 +1,7 @@
-// StudyService over the wire: malformed requests, pages, idempotency, retries, predictions, and the stream of WatchStudy.
+// StudyService over the wire: malformed requests, pages, idempotency, retries, predictions, and the stream of
+// WatchStudy.
+#include "server/services/study_service.h"
+
 #include <atomic>
 #include <cmath>
 #include <filesystem>
@@ -12,7 +15,6 @@
 #include "proto/convert/plan_convert.h"
 #include "proto/convert/workload_convert.h"
 #include "search/text/prediction_json.h"
-#include "server/services/study_service.h"
 #include "tests/server/coordinator_fixture.h"
 
 namespace autocfg {
@@ -111,16 +113,20 @@ TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
     });
   };
   ExpectRefused(axis("tp", 1001, 4), invalid, "axis tp has 1001 values; 1000 are the most");
-  ExpectRefused(axis("tp", 100, 1000), invalid, "the values of axis tp have 100000 bytes; 64000 are the most");
+  ExpectRefused(axis("tp", 100, 1000), invalid,
+                "the values of axis tp have 100000 bytes; 64000 are the most");
   ExpectRefused(with([](auto& s) {
                   for (int i = 0; i <= 100; ++i) s.add_space()->set_name(fmt::format("axis{}", i));
                 }),
                 invalid, "spec.space has 101 axes");
   const std::string long_name(201, 'n');
-  ExpectRefused(with([&](auto& s) { s.mutable_model()->set_name(long_name); }), invalid, "spec.model.name has 201 bytes");
-  ExpectRefused(with([&](auto& s) { s.mutable_cluster()->set_name(long_name); }), invalid, "spec.cluster.name");
-  ExpectRefused(with([&](auto& s) { s.mutable_cluster()->mutable_groups(0)->mutable_device()->set_name(long_name); }),
-                invalid, "device.name");
+  ExpectRefused(with([&](auto& s) { s.mutable_model()->set_name(long_name); }), invalid,
+                "spec.model.name has 201 bytes");
+  ExpectRefused(with([&](auto& s) { s.mutable_cluster()->set_name(long_name); }), invalid,
+                "spec.cluster.name");
+  ExpectRefused(
+      with([&](auto& s) { s.mutable_cluster()->mutable_groups(0)->mutable_device()->set_name(long_name); }),
+      invalid, "device.name");
   const auto on_gpus = [&](const char* precision) {
     return with([precision](auto& s) {
       s.mutable_cluster()->mutable_groups(0)->mutable_device()->set_kind("cuda");
@@ -310,7 +316,8 @@ TEST_F(StudyServiceTest, ListsPage) {
 
 TEST_F(StudyServiceTest, WhatIsNotSupportedYetSaysSo) {
   v1::ExportConfigResponse exported;
-  const grpc::Status status = Call(studies_, &v1::StudyService::Stub::ExportConfig, v1::ExportConfigRequest(), &exported);
+  const grpc::Status status =
+      Call(studies_, &v1::StudyService::Stub::ExportConfig, v1::ExportConfigRequest(), &exported);
   EXPECT_EQ(status.error_code(), StatusCode::UNIMPLEMENTED);
   EXPECT_THAT(status.error_message(), HasSubstr("not supported yet"));
 }
@@ -359,17 +366,21 @@ TEST_F(StudyServiceTest, ARetriedTrialIsMeasuredAndTheSearchTakesItIntoAccount) 
   }
   retried = true;
   EXPECT_EQ(Finish(name).state(), v1::STUDY_STATE_DONE);
-  for (const v1::Trial& trial : Trials(name)) EXPECT_EQ(trial.state(), v1::TRIAL_STATE_MEASURED) << trial.name();
+  for (const v1::Trial& trial : Trials(name))
+    EXPECT_EQ(trial.state(), v1::TRIAL_STATE_MEASURED) << trial.name();
   EXPECT_EQ(Recommend(name).best().plan_text(), best);
   // It has ended.
   v1::RetryTrialRequest late;
   late.set_name(mended.front());
   v1::Trial answer;
-  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::RetryTrial, late, &answer).error_code(), StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::RetryTrial, late, &answer).error_code(),
+            StatusCode::FAILED_PRECONDITION);
   late.set_name(fmt::format("{}/trials/9999", name));
-  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::RetryTrial, late, &answer).error_code(), StatusCode::NOT_FOUND);
+  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::RetryTrial, late, &answer).error_code(),
+            StatusCode::NOT_FOUND);
   late.set_name("trials/1");
-  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::RetryTrial, late, &answer).error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::RetryTrial, late, &answer).error_code(),
+            StatusCode::INVALID_ARGUMENT);
 }
 
 // --- Predict ---
@@ -389,9 +400,12 @@ v1::PredictRequest PredictionMessage(const std::string& id, const std::string& l
 
 TEST_F(StudyServiceTest, PredictionsAreThoseOfTheCommandLineInOrder) {
   const auto line = [](const std::string& plan) {
-    return fmt::format(R"({{"model": "gpt3-175b", "cluster": "a100-80gb-sxm:8x8", "global_batch": 64, "plan": {{{}}}}})", plan);
+    return fmt::format(
+        R"({{"model": "gpt3-175b", "cluster": "a100-80gb-sxm:8x8", "global_batch": 64, "plan": {{{}}}}})",
+        plan);
   };
-  const std::vector<std::string> plans = {R"("tp": 8, "pp": 8, "dp": 1, "micro_batch": 1)", R"("tp": 8, "pp": 4, "dp": 2, "micro_batch": 1)",
+  const std::vector<std::string> plans = {R"("tp": 8, "pp": 8, "dp": 1, "micro_batch": 1)",
+                                          R"("tp": 8, "pp": 4, "dp": 2, "micro_batch": 1)",
                                           R"("tp": 4, "pp": 8, "dp": 2, "micro_batch": 2)"};
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
@@ -408,14 +422,16 @@ TEST_F(StudyServiceTest, PredictionsAreThoseOfTheCommandLineInOrder) {
     EXPECT_EQ(response.error(), "");
     EXPECT_EQ(response.prediction().step_time_s(), json.at("step_time_s").get<double>());
     EXPECT_EQ(response.prediction().feasible(), json.at("feasible").get<bool>());
-    EXPECT_EQ(response.prediction().memory_bytes().total(), json.at("memory_bytes").at("total").get<std::int64_t>());
+    EXPECT_EQ(response.prediction().memory_bytes().total(),
+              json.at("memory_bytes").at("total").get<std::int64_t>());
   }
   // What is left out has the same defaults.
   v1::PredictRequest defaults = PredictionMessage("d", line(plans[0]));
   defaults.mutable_workload()->clear_seq_len();
   defaults.mutable_workload()->clear_precision();
   ASSERT_TRUE(stream->Write(defaults) && stream->Read(&response));
-  EXPECT_EQ(response.prediction().step_time_s(), nlohmann::json::parse(AnswerPredictionLine(line(plans[0]), predictors).text).at("step_time_s"));
+  EXPECT_EQ(response.prediction().step_time_s(),
+            nlohmann::json::parse(AnswerPredictionLine(line(plans[0]), predictors).text).at("step_time_s"));
 
   // Wrong ones get their error, and the rest go on.
   const auto wrong = [&](const std::function<void(v1::PredictRequest&)>& edit, const std::string& words) {
@@ -476,7 +492,8 @@ int Threads() {
 
 TEST_F(StudyServiceTest, WatchersThatDisconnectAreForgotten) {
   const std::string name = Create(SmallSpec()).name();
-  EXPECT_EQ(Watch(name, 0, [](const v1::StudyEvent&) { return true; }).status.error_code(), StatusCode::CANCELLED);
+  EXPECT_EQ(Watch(name, 0, [](const v1::StudyEvent&) { return true; }).status.error_code(),
+            StatusCode::CANCELLED);
   const int before = Threads();
   for (int round = 0; round < 3; ++round) {
     std::vector<std::unique_ptr<grpc::ClientContext>> contexts;
@@ -496,7 +513,8 @@ TEST_F(StudyServiceTest, WatchersThatDisconnectAreForgotten) {
   }
   // Each held a thread: they are free again.
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (Threads() > before + 10 && std::chrono::steady_clock::now() < limit) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  while (Threads() > before + 10 && std::chrono::steady_clock::now() < limit)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   EXPECT_LE(Threads(), before + 10);
   EXPECT_EQ(Get(name).name(), name);
 }
@@ -657,12 +675,14 @@ TEST_F(StudyServiceTest, AtShutdownStreamsAndParkedCallsEndAsUnavailable) {
   const auto seen = [&] {
     v1::ListWorkersResponse list;
     EXPECT_TRUE(Call(workers_, &v1::WorkerService::Stub::ListWorkers, v1::ListWorkersRequest(), &list).ok());
-    return list.workers(0).last_seen_s() > list.workers(0).register_time_s() + 0.05;  // a parked call is seen all the time
+    // a parked call is seen all the time
+    return list.workers(0).last_seen_s() > list.workers(0).register_time_s() + 0.05;
   };
   while (began < kWatchers || !seen()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   coordinator_->Shutdown();
   for (std::thread& caller : callers) caller.join();
-  for (const grpc::Status& end : ends) EXPECT_EQ(end.error_code(), StatusCode::UNAVAILABLE) << end.error_message();
+  for (const grpc::Status& end : ends)
+    EXPECT_EQ(end.error_code(), StatusCode::UNAVAILABLE) << end.error_message();
 }
 
 }  // namespace

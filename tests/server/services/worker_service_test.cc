@@ -295,10 +295,15 @@ TEST_F(WorkerServiceTest, AWorkerThatLiesAboutItsInventoryIsRefused) {
   refused([](auto& i) { i.set_slots(std::numeric_limits<std::int64_t>::min()); }, "inventory.slots");
   refused([](auto& i) { i.set_device_kind("tpu"); }, "cpu or cuda");
   refused([](auto& i) { i.set_hostname(std::string(10'000, 'h')); }, "inventory.hostname");
-  refused([](auto& i) { i.set_device_fingerprint(std::string(1 << 20, 'f')); }, "inventory.device_fingerprint");
+  refused([](auto& i) { i.set_device_fingerprint(std::string(1 << 20, 'f')); },
+          "inventory.device_fingerprint");
   refused([](auto& i) { i.set_physical_cores(-1); }, "inventory.physical_cores");
   refused([](auto& i) { i.set_memory_bytes(-1); }, "inventory.memory_bytes");
-  refused([](auto& i) { for (int gpu = 0; gpu < 5000; ++gpu) i.add_gpus(); }, "inventory.gpus has 5000");
+  refused(
+      [](auto& i) {
+        for (int gpu = 0; gpu < 5000; ++gpu) i.add_gpus();
+      },
+      "inventory.gpus has 5000");
   refused([](auto& i) { i.add_gpus()->set_memory_bytes(-1); }, "inventory.gpus.memory_bytes");
   refused([](auto& i) { i.add_gpus()->set_left_out(std::string(5000, 'x')); }, "inventory.gpus.left_out");
   v1::ListWorkersResponse list;
@@ -323,7 +328,8 @@ TEST_F(WorkerServiceTest, AWorkerThatNamesNoDeviceKindIsACpu) {
 TEST_F(WorkerServiceTest, BytesThatAreNoMessageAndMessagesThatAreTooLargeHurtNobody) {
   // Raw bytes to every method of the service.
   grpc::GenericStub generic(channel_);
-  const auto* service = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName("autocfg.v1.WorkerService");
+  const auto* service =
+      google::protobuf::DescriptorPool::generated_pool()->FindServiceByName("autocfg.v1.WorkerService");
   ASSERT_NE(service, nullptr);
   for (int i = 0; i < service->method_count(); ++i) {
     grpc::CompletionQueue queue;
@@ -333,7 +339,8 @@ TEST_F(WorkerServiceTest, BytesThatAreNoMessageAndMessagesThatAreTooLargeHurtNob
     grpc::ByteBuffer request(&garbage, 1);
     grpc::ByteBuffer response;
     grpc::Status status;
-    auto call = generic.PrepareUnaryCall(&context, "/autocfg.v1.WorkerService/" + service->method(i)->name(), request, &queue);
+    auto call = generic.PrepareUnaryCall(&context, "/autocfg.v1.WorkerService/" + service->method(i)->name(),
+                                         request, &queue);
     call->StartCall();
     call->Finish(&response, &status, &response);
     void* tag = nullptr;
@@ -364,7 +371,8 @@ TEST_F(WorkerServiceTest, PollsThatAreGivenUpLoseNoWork) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(1));
     // OK: one that was given up before came late, and took its place.
-    EXPECT_THAT(workers_->LeaseWork(&context, request, &response).error_code(), testing::AnyOf(StatusCode::DEADLINE_EXCEEDED, StatusCode::OK));
+    EXPECT_THAT(workers_->LeaseWork(&context, request, &response).error_code(),
+                testing::AnyOf(StatusCode::DEADLINE_EXCEEDED, StatusCode::OK));
     EXPECT_FALSE(response.has_job());
   }
   EXPECT_TRUE(Send(ReportOf(calibration, epoch, "r1")).ok());
@@ -396,7 +404,8 @@ class GangServiceTest : public WorkerServiceTest {
       member.name = name;
       grpc::ChannelArguments own;
       own.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-      member.channel = grpc::CreateCustomChannel(coordinator_->address(), grpc::InsecureChannelCredentials(), own);
+      member.channel =
+          grpc::CreateCustomChannel(coordinator_->address(), grpc::InsecureChannelCredentials(), own);
       member.stub = v1::WorkerService::NewStub(member.channel);
       ASSERT_TRUE(Register(name, "boot", 2, &member.epoch).ok());
     }
@@ -404,11 +413,13 @@ class GangServiceTest : public WorkerServiceTest {
   }
   void LeaseBoth() {
     std::vector<std::thread> polls;
-    for (Member& member : members_) polls.emplace_back([&] { member.lease = Lease(member.name, member.epoch, 15); });
+    for (Member& member : members_)
+      polls.emplace_back([&] { member.lease = Lease(member.name, member.epoch, 15); });
     for (std::thread& poll : polls) poll.join();
     for (const Member& member : members_) ASSERT_TRUE(member.lease.has_share()) << member.name;
   }
-  grpc::Status Meet(Member& member, const std::string& name, std::int64_t sequence, v1::RendezvousResponse* response) {
+  grpc::Status Meet(Member& member, const std::string& name, std::int64_t sequence,
+                    v1::RendezvousResponse* response) {
     v1::RendezvousRequest request;
     request.set_lease_id(member.lease.lease_id());
     request.set_fencing_token(member.lease.fencing_token());
@@ -488,8 +499,10 @@ TEST_F(GangServiceTest, WhenOneIsKilledTheOtherIsToldToStop) {
   renewal.set_lease_id(members_[0].lease.lease_id());
   renewal.set_fencing_token(members_[0].lease.fencing_token());
   renewal.set_wait_s(60);
-  std::thread polling([&] { EXPECT_FALSE(members_[0].stub->LeaseWork(&poll_context, poll, &poll_response).ok()); });
-  std::thread renewing([&] { EXPECT_FALSE(members_[0].stub->RenewLease(&renewal_context, renewal, &renewal_response).ok()); });
+  std::thread polling(
+      [&] { EXPECT_FALSE(members_[0].stub->LeaseWork(&poll_context, poll, &poll_response).ok()); });
+  std::thread renewing(
+      [&] { EXPECT_FALSE(members_[0].stub->RenewLease(&renewal_context, renewal, &renewal_response).ok()); });
   // b waits for a at a gathering, and with a renewal.
   grpc::Status met;
   v1::RendezvousResponse values;
@@ -497,7 +510,8 @@ TEST_F(GangServiceTest, WhenOneIsKilledTheOtherIsToldToStop) {
   v1::RenewLeaseResponse command;
   grpc::Status renewed;
   std::thread waiting([&] { renewed = Renew(members_[1], 60, &command); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // so that they are parked; where they are not, a's lease runs out
+  // so that they are parked; where they are not, a's lease runs out
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
   poll_context.TryCancel();
   renewal_context.TryCancel();
   polling.join();
@@ -513,7 +527,9 @@ TEST_F(GangServiceTest, WhenOneIsKilledTheOtherIsToldToStop) {
 
 TEST_F(GangServiceTest, MalformedGatheringsAreRefused) {
   v1::RendezvousResponse response;
-  const auto code = [&](const v1::RendezvousRequest& request) { return Call(workers_, &Stub::Rendezvous, request, &response).error_code(); };
+  const auto code = [&](const v1::RendezvousRequest& request) {
+    return Call(workers_, &Stub::Rendezvous, request, &response).error_code();
+  };
   v1::RendezvousRequest request;
   EXPECT_EQ(code(request), StatusCode::INVALID_ARGUMENT);
   request.set_lease_id("lease");

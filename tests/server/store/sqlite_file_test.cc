@@ -136,8 +136,8 @@ TEST(SqliteFile, ADeletedStudyLeavesNothingBehind) {
   ASSERT_TRUE((*store)->UpdateStudy(study).ok());
   ASSERT_TRUE((*store)->DeleteStudy(1).ok());
   SQLite::Database db(path, SQLite::OPEN_READONLY);
-  for (const char* table : {"studies", "trials", "jobs", "attempts", "shares", "measurements", "trial_logs",
-                            "requests"})
+  for (const char* table :
+       {"studies", "trials", "jobs", "attempts", "shares", "measurements", "trial_logs", "requests"})
     EXPECT_EQ(db.execAndGet(fmt::format("SELECT count(*) FROM {}", table)).getInt(), 0) << table;
 }
 

@@ -1,4 +1,5 @@
-// The emulated bf16 against its definition: the nearest of the numbers with 8 significant bits, of two equally near ones the even.
+// The emulated bf16 against its definition: the nearest of the numbers with 8 significant bits, of two
+// equally near ones the even.
 #include <cuda_bf16.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +17,8 @@ double Value(std::uint32_t bf16) { return static_cast<double>(std::bit_cast<floa
 std::uint32_t Nearest(double x) {
   const std::uint32_t sign = std::signbit(x) ? 0x8000u : 0u;
   const double magnitude = std::fabs(x);
-  std::uint32_t low = 0, high = 0x7f80;  // the largest that is not above, by bisection: bf16 are ordered as their bits
+  // the largest that is not above, by bisection: bf16 are ordered as their bits
+  std::uint32_t low = 0, high = 0x7f80;
   while (high - low > 1) {
     const std::uint32_t middle = (low + high) / 2;
     (Value(middle) <= magnitude ? low : high) = middle;
@@ -37,7 +39,8 @@ TEST(EmulatedBf16, RoundsToNearestEven) {
     const float x = std::bit_cast<float>(bits);
     if (!std::isfinite(x)) continue;
     ties += (bits & 0xffffu) == 0x8000u ? 1 : 0;
-    ASSERT_EQ(__bfloat16_as_ushort(__float2bfloat16(x)), Nearest(static_cast<double>(x))) << std::hexfloat << x;
+    ASSERT_EQ(__bfloat16_as_ushort(__float2bfloat16(x)), Nearest(static_cast<double>(x)))
+        << std::hexfloat << x;
   }
   EXPECT_GT(ties, 90'000);
 }

@@ -1,6 +1,7 @@
-// The part of cuBLASLt that kernels/cuda/matmul uses, as NVIDIA's documentation describes it: column-major matrices, descriptors, epilogues.
-// Products are computed in float, in the order of k, when they are asked for. For tests, as cuda_runtime.h. What it refuses: types other than
-// fp32 and bf16, an auxiliary matrix whose leading dimension is no multiple of 8 (as an invalid value), and all epilogues after
+// The part of cuBLASLt that kernels/cuda/matmul uses, as NVIDIA's documentation describes it: column-major
+// matrices, descriptors, epilogues. Products are computed in float, in the order of k, when they are asked
+// for. For tests, as cuda_runtime.h. What it refuses: types other than fp32 and bf16, an auxiliary matrix
+// whose leading dimension is no multiple of 8 (as an invalid value), and all epilogues after
 // emulated_cublaslt::Epilogues(false).
 #pragma once
 
@@ -10,7 +11,12 @@
 #include "tests/support/cuda_emulator/cuda_runtime.h"
 
 enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_16BF = 14 };
-enum cublasStatus_t { CUBLAS_STATUS_SUCCESS = 0, CUBLAS_STATUS_ALLOC_FAILED = 3, CUBLAS_STATUS_INVALID_VALUE = 7, CUBLAS_STATUS_NOT_SUPPORTED = 15 };
+enum cublasStatus_t {
+  CUBLAS_STATUS_SUCCESS = 0,
+  CUBLAS_STATUS_ALLOC_FAILED = 3,
+  CUBLAS_STATUS_INVALID_VALUE = 7,
+  CUBLAS_STATUS_NOT_SUPPORTED = 15
+};
 enum cublasComputeType_t { CUBLAS_COMPUTE_32F = 68 };
 enum cublasOperation_t { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 };
 enum cublasLtEpilogue_t {
@@ -67,25 +73,31 @@ using cublasLtHandle_t = struct EmulatedCublasLt*;
 const char* cublasLtGetStatusString(cublasStatus_t status);
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle);
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle);
-cublasStatus_t cublasLtMatmulDescInit(cublasLtMatmulDescOpaque_t* descriptor, cublasComputeType_t compute, cudaDataType_t scale);
-cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDescOpaque_t* descriptor, cublasLtMatmulDescAttributes_t attribute,
-                                              const void* value, std::size_t bytes);
-cublasStatus_t cublasLtMatrixLayoutInit(cublasLtMatrixLayoutOpaque_t* layout, cudaDataType_t type, std::uint64_t rows,
-                                        std::uint64_t columns, std::int64_t ld);
+cublasStatus_t cublasLtMatmulDescInit(cublasLtMatmulDescOpaque_t* descriptor, cublasComputeType_t compute,
+                                      cudaDataType_t scale);
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDescOpaque_t* descriptor,
+                                              cublasLtMatmulDescAttributes_t attribute, const void* value,
+                                              std::size_t bytes);
+cublasStatus_t cublasLtMatrixLayoutInit(cublasLtMatrixLayoutOpaque_t* layout, cudaDataType_t type,
+                                        std::uint64_t rows, std::uint64_t columns, std::int64_t ld);
 cublasStatus_t cublasLtMatmulPreferenceInit(cublasLtMatmulPreferenceOpaque_t* preference);
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreferenceOpaque_t* preference,
-                                                    cublasLtMatmulPreferenceAttributes_t attribute, const void* value, std::size_t bytes);
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void* value, std::size_t bytes);
 // Three algorithms, of which the second never runs.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDescOpaque_t* descriptor,
-                                              cublasLtMatrixLayoutOpaque_t* a, cublasLtMatrixLayoutOpaque_t* b,
-                                              cublasLtMatrixLayoutOpaque_t* c, cublasLtMatrixLayoutOpaque_t* d,
+                                              cublasLtMatrixLayoutOpaque_t* a,
+                                              cublasLtMatrixLayoutOpaque_t* b,
+                                              cublasLtMatrixLayoutOpaque_t* c,
+                                              cublasLtMatrixLayoutOpaque_t* d,
                                               cublasLtMatmulPreferenceOpaque_t* preference, int most,
                                               cublasLtMatmulHeuristicResult_t* found, int* count);
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDescOpaque_t* descriptor, const void* alpha, const void* a,
-                              cublasLtMatrixLayoutOpaque_t* a_layout, const void* b, cublasLtMatrixLayoutOpaque_t* b_layout,
-                              const void* beta, const void* c, cublasLtMatrixLayoutOpaque_t* c_layout, void* d,
-                              cublasLtMatrixLayoutOpaque_t* d_layout, const cublasLtMatmulAlgo_t* algorithm, void* workspace,
-                              std::size_t workspace_bytes, cudaStream_t stream);
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDescOpaque_t* descriptor,
+                              const void* alpha, const void* a, cublasLtMatrixLayoutOpaque_t* a_layout,
+                              const void* b, cublasLtMatrixLayoutOpaque_t* b_layout, const void* beta,
+                              const void* c, cublasLtMatrixLayoutOpaque_t* c_layout, void* d,
+                              cublasLtMatrixLayoutOpaque_t* d_layout, const cublasLtMatmulAlgo_t* algorithm,
+                              void* workspace, std::size_t workspace_bytes, cudaStream_t stream);
 
 namespace autocfg::emulated_cublaslt {
 // Whether epilogues are there; they are at first.

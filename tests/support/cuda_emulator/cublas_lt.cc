@@ -1,5 +1,3 @@
-#include "tests/support/cuda_emulator/cublasLt.h"
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -7,6 +5,7 @@
 #include <cstring>
 #include <thread>
 
+#include "tests/support/cuda_emulator/cublasLt.h"
 #include "tests/support/cuda_emulator/cuda_bf16.h"
 
 struct EmulatedCublasLt {};
@@ -46,7 +45,8 @@ cublasStatus_t Support(const cublasLtMatmulDescOpaque_t& op, const cublasLtMatri
 }
 
 // Element (row, column) of op(x), x column-major.
-float At(const void* data, const cublasLtMatrixLayoutOpaque_t& layout, cublasOperation_t op, std::int64_t row, std::int64_t column) {
+float At(const void* data, const cublasLtMatrixLayoutOpaque_t& layout, cublasOperation_t op, std::int64_t row,
+         std::int64_t column) {
   if (op == CUBLAS_OP_T) std::swap(row, column);
   return Read(data, layout.type, row + column * layout.ld);
 }
@@ -61,10 +61,14 @@ void autocfg::emulated_cublaslt::Slow(bool with_epilogue, bool without) {
 
 const char* cublasLtGetStatusString(cublasStatus_t status) {
   switch (status) {
-    case CUBLAS_STATUS_SUCCESS: return "success";
-    case CUBLAS_STATUS_ALLOC_FAILED: return "allocation failed";
-    case CUBLAS_STATUS_INVALID_VALUE: return "invalid value";
-    case CUBLAS_STATUS_NOT_SUPPORTED: return "not supported";
+    case CUBLAS_STATUS_SUCCESS:
+      return "success";
+    case CUBLAS_STATUS_ALLOC_FAILED:
+      return "allocation failed";
+    case CUBLAS_STATUS_INVALID_VALUE:
+      return "invalid value";
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+      return "not supported";
   }
   return "unknown";
 }
@@ -78,33 +82,46 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulDescInit(cublasLtMatmulDescOpaque_t* descriptor, cublasComputeType_t, cudaDataType_t scale) {
+cublasStatus_t cublasLtMatmulDescInit(cublasLtMatmulDescOpaque_t* descriptor, cublasComputeType_t,
+                                      cudaDataType_t scale) {
   if (scale != CUDA_R_32F) return CUBLAS_STATUS_INVALID_VALUE;
-  *descriptor = {.initialised = true, .transpose_a = CUBLAS_OP_N, .transpose_b = CUBLAS_OP_N, .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
-                 .bias = nullptr, .aux = nullptr, .aux_ld = 0};
+  *descriptor = {.initialised = true,
+                 .transpose_a = CUBLAS_OP_N,
+                 .transpose_b = CUBLAS_OP_N,
+                 .epilogue = CUBLASLT_EPILOGUE_DEFAULT,
+                 .bias = nullptr,
+                 .aux = nullptr,
+                 .aux_ld = 0};
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDescOpaque_t* descriptor, cublasLtMatmulDescAttributes_t attribute,
-                                              const void* value, std::size_t bytes) {
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDescOpaque_t* descriptor,
+                                              cublasLtMatmulDescAttributes_t attribute, const void* value,
+                                              std::size_t bytes) {
   const auto set = [&](auto& field) {
     if (bytes != sizeof(field)) return CUBLAS_STATUS_INVALID_VALUE;
     std::memcpy(&field, value, bytes);
     return CUBLAS_STATUS_SUCCESS;
   };
   switch (attribute) {
-    case CUBLASLT_MATMUL_DESC_TRANSA: return set(descriptor->transpose_a);
-    case CUBLASLT_MATMUL_DESC_TRANSB: return set(descriptor->transpose_b);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE: return set(descriptor->epilogue);
-    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return set(descriptor->bias);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: return set(descriptor->aux);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: return set(descriptor->aux_ld);
+    case CUBLASLT_MATMUL_DESC_TRANSA:
+      return set(descriptor->transpose_a);
+    case CUBLASLT_MATMUL_DESC_TRANSB:
+      return set(descriptor->transpose_b);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE:
+      return set(descriptor->epilogue);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+      return set(descriptor->bias);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+      return set(descriptor->aux);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+      return set(descriptor->aux_ld);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }
 
-cublasStatus_t cublasLtMatrixLayoutInit(cublasLtMatrixLayoutOpaque_t* layout, cudaDataType_t type, std::uint64_t rows,
-                                        std::uint64_t columns, std::int64_t ld) {
+cublasStatus_t cublasLtMatrixLayoutInit(cublasLtMatrixLayoutOpaque_t* layout, cudaDataType_t type,
+                                        std::uint64_t rows, std::uint64_t columns, std::int64_t ld) {
   if (ld < static_cast<std::int64_t>(rows)) return CUBLAS_STATUS_INVALID_VALUE;
   *layout = {type, rows, columns, ld};
   return CUBLAS_STATUS_SUCCESS;
@@ -115,7 +132,8 @@ cublasStatus_t cublasLtMatmulPreferenceInit(cublasLtMatmulPreferenceOpaque_t* pr
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreferenceOpaque_t* preference,
-                                                    cublasLtMatmulPreferenceAttributes_t attribute, const void* value, std::size_t bytes) {
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void* value, std::size_t bytes) {
   if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
     if (bytes != 8) return CUBLAS_STATUS_INVALID_VALUE;
     std::memcpy(&preference->workspace_bytes, value, 8);
@@ -128,35 +146,44 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreferenceOpaq
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDescOpaque_t* descriptor, cublasLtMatrixLayoutOpaque_t*,
-                                              cublasLtMatrixLayoutOpaque_t*, cublasLtMatrixLayoutOpaque_t*, cublasLtMatrixLayoutOpaque_t* d,
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDescOpaque_t* descriptor,
+                                              cublasLtMatrixLayoutOpaque_t*, cublasLtMatrixLayoutOpaque_t*,
+                                              cublasLtMatrixLayoutOpaque_t*, cublasLtMatrixLayoutOpaque_t* d,
                                               cublasLtMatmulPreferenceOpaque_t* preference, int most,
                                               cublasLtMatmulHeuristicResult_t* found, int* count) {
   *count = 0;
   if (const cublasStatus_t status = Support(*descriptor, *d); status != CUBLAS_STATUS_SUCCESS) return status;
   for (int id = 1; id <= std::min(most, 3); ++id) {
-    found[*count] = {{id}, id == 3 ? static_cast<std::size_t>(preference->workspace_bytes) : 0, CUBLAS_STATUS_SUCCESS};
+    found[*count] = {
+        {id}, id == 3 ? static_cast<std::size_t>(preference->workspace_bytes) : 0, CUBLAS_STATUS_SUCCESS};
     ++*count;
   }
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDescOpaque_t* descriptor, const void* alpha, const void* a,
-                              cublasLtMatrixLayoutOpaque_t* a_layout, const void* b, cublasLtMatrixLayoutOpaque_t* b_layout,
-                              const void* beta, const void* c, cublasLtMatrixLayoutOpaque_t* c_layout, void* d,
-                              cublasLtMatrixLayoutOpaque_t* d_layout, const cublasLtMatmulAlgo_t* algorithm, void* workspace,
-                              std::size_t workspace_bytes, cudaStream_t) {
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDescOpaque_t* descriptor, const void* alpha,
+                              const void* a, cublasLtMatrixLayoutOpaque_t* a_layout, const void* b,
+                              cublasLtMatrixLayoutOpaque_t* b_layout, const void* beta, const void* c,
+                              cublasLtMatrixLayoutOpaque_t* c_layout, void* d,
+                              cublasLtMatrixLayoutOpaque_t* d_layout, const cublasLtMatmulAlgo_t* algorithm,
+                              void* workspace, std::size_t workspace_bytes, cudaStream_t) {
   const auto& op = *descriptor;
   if (const cublasStatus_t status = Support(op, *d_layout); status != CUBLAS_STATUS_SUCCESS) return status;
   if (!op.initialised || algorithm->id == 2) return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (op.epilogue == CUBLASLT_EPILOGUE_DEFAULT ? slow_without : slow_with_epilogue) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  if (op.epilogue == CUBLASLT_EPILOGUE_DEFAULT ? slow_without : slow_with_epilogue)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   const auto m = static_cast<std::int64_t>(d_layout->rows), n = static_cast<std::int64_t>(d_layout->columns);
-  const auto k = static_cast<std::int64_t>(op.transpose_a == CUBLAS_OP_N ? a_layout->columns : a_layout->rows);
-  const auto rows_a = static_cast<std::int64_t>(op.transpose_a == CUBLAS_OP_N ? a_layout->rows : a_layout->columns);
-  const auto rows_b = static_cast<std::int64_t>(op.transpose_b == CUBLAS_OP_N ? b_layout->rows : b_layout->columns);
-  const auto columns_b = static_cast<std::int64_t>(op.transpose_b == CUBLAS_OP_N ? b_layout->columns : b_layout->rows);
+  const auto k =
+      static_cast<std::int64_t>(op.transpose_a == CUBLAS_OP_N ? a_layout->columns : a_layout->rows);
+  const auto rows_a =
+      static_cast<std::int64_t>(op.transpose_a == CUBLAS_OP_N ? a_layout->rows : a_layout->columns);
+  const auto rows_b =
+      static_cast<std::int64_t>(op.transpose_b == CUBLAS_OP_N ? b_layout->rows : b_layout->columns);
+  const auto columns_b =
+      static_cast<std::int64_t>(op.transpose_b == CUBLAS_OP_N ? b_layout->columns : b_layout->rows);
   if (rows_a != m || rows_b != k || columns_b != n) return CUBLAS_STATUS_INVALID_VALUE;
-  if (c_layout->type != d_layout->type || (HasBias(op.epilogue) && op.bias == nullptr) || (HasAux(op.epilogue) && op.aux == nullptr)) {
+  if (c_layout->type != d_layout->type || (HasBias(op.epilogue) && op.bias == nullptr) ||
+      (HasAux(op.epilogue) && op.aux == nullptr)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   // What an algorithm says that it needs of the workspace, it overwrites.
@@ -166,7 +193,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDescOpaque_t* desc
   for (std::int64_t j = 0; j < n; ++j) {
     for (std::int64_t i = 0; i < m; ++i) {
       float sum = 0;
-      for (std::int64_t l = 0; l < k; ++l) sum += At(a, *a_layout, op.transpose_a, i, l) * At(b, *b_layout, op.transpose_b, l, j);
+      for (std::int64_t l = 0; l < k; ++l)
+        sum += At(a, *a_layout, op.transpose_a, i, l) * At(b, *b_layout, op.transpose_b, l, j);
       float value = scale * sum;
       if (old != 0) value += old * Read(c, c_layout->type, i + j * c_layout->ld);
       if ((op.epilogue & 4) != 0) value += Read(op.bias, d_layout->type, i);

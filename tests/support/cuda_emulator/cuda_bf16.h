@@ -1,4 +1,5 @@
-// bf16 as cuda_bf16.h has it: the upper half of a float. Conversions from float round to nearest, ties to even; a NaN becomes 0x7fff.
+// bf16 as cuda_bf16.h has it: the upper half of a float. Conversions from float round to nearest, ties to
+// even; a NaN becomes 0x7fff.
 #pragma once
 
 #include <bit>
@@ -35,7 +36,8 @@ inline unsigned short __bfloat16_as_ushort(__nv_bfloat16 x) { return x.bits; }
 inline __nv_bfloat16 __float2bfloat16_rn(float x) {
   if (std::isnan(x)) return __ushort_as_bfloat16(0x7fff);
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
-  // Half of a unit of the last place kept, less one where that place is even: a tie then only carries where it is odd.
+  // Half of a unit of the last place kept, less one where that place is even: a tie then only carries where
+  // it is odd.
   return __ushort_as_bfloat16(static_cast<unsigned short>((bits + 0x7fff + (bits >> 16 & 1)) >> 16));
 }
 inline __nv_bfloat16 __float2bfloat16(float x) { return __float2bfloat16_rn(x); }
@@ -53,7 +55,9 @@ inline float __bfloat162float(__nv_bfloat16 x) { return static_cast<float>(x); }
 inline __nv_bfloat16::__nv_bfloat16(float value) : bits(__float2bfloat16_rn(value).bits) {}
 inline __nv_bfloat16::__nv_bfloat16(double value) : bits(__double2bfloat16(value).bits) {}
 
-inline __nv_bfloat162 __floats2bfloat162_rn(float low, float high) { return {__float2bfloat16_rn(low), __float2bfloat16_rn(high)}; }
+inline __nv_bfloat162 __floats2bfloat162_rn(float low, float high) {
+  return {__float2bfloat16_rn(low), __float2bfloat16_rn(high)};
+}
 inline __nv_bfloat162 __float22bfloat162_rn(float2 x) { return __floats2bfloat162_rn(x.x, x.y); }
 inline __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 low, __nv_bfloat16 high) { return {low, high}; }
 inline __nv_bfloat162 __float2bfloat162_rn(float x) { return __floats2bfloat162_rn(x, x); }

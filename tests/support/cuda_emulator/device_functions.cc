@@ -10,7 +10,8 @@ struct Vote {
 void CombineBallot(void* const* brought, unsigned mask) {
   unsigned ballot = 0;
   for (unsigned lane = 0; lane < 32; ++lane) {
-    if ((mask >> lane & 1) != 0 && static_cast<const Vote*>(brought[lane])->predicate != 0) ballot |= 1u << lane;
+    if ((mask >> lane & 1) != 0 && static_cast<const Vote*>(brought[lane])->predicate != 0)
+      ballot |= 1u << lane;
   }
   for (unsigned lane = 0; lane < 32; ++lane) {
     if ((mask >> lane & 1) != 0) static_cast<Vote*>(brought[lane])->result = ballot;
@@ -21,7 +22,9 @@ void CombineNothing(void* const*, unsigned) {}
 
 }  // namespace
 
-void __syncwarp(unsigned mask) { autocfg::cuda_emulator::JoinWarp(mask, "__syncwarp", nullptr, CombineNothing); }
+void __syncwarp(unsigned mask) {
+  autocfg::cuda_emulator::JoinWarp(mask, "__syncwarp", nullptr, CombineNothing);
+}
 
 unsigned __ballot_sync(unsigned mask, int predicate) {
   Vote mine{predicate, 0};

@@ -25,7 +25,9 @@
 inline void __syncthreads() { autocfg::cuda_emulator::JoinBlock(); }
 int __syncthreads_count(int predicate);
 inline int __syncthreads_or(int predicate) { return __syncthreads_count(predicate) > 0 ? 1 : 0; }
-inline int __syncthreads_and(int predicate) { return __syncthreads_count(predicate == 0 ? 1 : 0) == 0 ? 1 : 0; }
+inline int __syncthreads_and(int predicate) {
+  return __syncthreads_count(predicate == 0 ? 1 : 0) == 0 ? 1 : 0;
+}
 void __syncwarp(unsigned mask = 0xffffffffu);
 unsigned __ballot_sync(unsigned mask, int predicate);
 inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0 ? 1 : 0; }
@@ -56,7 +58,8 @@ void CombineShuffle(void* const* brought, unsigned mask) {
 template <typename T>
 T Shuffle(unsigned mask, const char* name, T value, int source, int width) {
   static_assert(std::is_trivially_copyable_v<T> && (sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8));
-  if (width < 1 || width > 32 || (width & (width - 1)) != 0) Fail(std::string(name) + ": the width is not a power of two up to 32");
+  if (width < 1 || width > 32 || (width & (width - 1)) != 0)
+    Fail(std::string(name) + ": the width is not a power of two up to 32");
   Shuffled<T> mine{value, value, source};
   JoinWarp(mask, name, &mine, CombineShuffle<T>);
   return mine.result;
@@ -72,18 +75,23 @@ T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
 }
 template <typename T>
 T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
-  const int lane = autocfg::cuda_emulator::Lane(), first = lane & ~(width - 1), source = lane - static_cast<int>(delta);
-  return autocfg::cuda_emulator::Shuffle(mask, "__shfl_up_sync", value, source < first ? lane : source, width);
+  const int lane = autocfg::cuda_emulator::Lane(), first = lane & ~(width - 1),
+            source = lane - static_cast<int>(delta);
+  return autocfg::cuda_emulator::Shuffle(mask, "__shfl_up_sync", value, source < first ? lane : source,
+                                         width);
 }
 template <typename T>
 T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
-  const int lane = autocfg::cuda_emulator::Lane(), last = lane | (width - 1), source = lane + static_cast<int>(delta);
-  return autocfg::cuda_emulator::Shuffle(mask, "__shfl_down_sync", value, source > last ? lane : source, width);
+  const int lane = autocfg::cuda_emulator::Lane(), last = lane | (width - 1),
+            source = lane + static_cast<int>(delta);
+  return autocfg::cuda_emulator::Shuffle(mask, "__shfl_down_sync", value, source > last ? lane : source,
+                                         width);
 }
 template <typename T>
 T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32) {
   const int lane = autocfg::cuda_emulator::Lane(), last = lane | (width - 1), source = lane ^ lanes;
-  return autocfg::cuda_emulator::Shuffle(mask, "__shfl_xor_sync", value, source > last ? lane : source, width);
+  return autocfg::cuda_emulator::Shuffle(mask, "__shfl_xor_sync", value, source > last ? lane : source,
+                                         width);
 }
 
 // Memory.
@@ -111,7 +119,8 @@ void __stcg(T* to, T value) {
 
 // Atomics answer with what was there before.
 template <typename T>
-concept AutocfgAtomic = std::is_same_v<T, int> || std::is_same_v<T, unsigned> || std::is_same_v<T, unsigned long long>;
+concept AutocfgAtomic =
+    std::is_same_v<T, int> || std::is_same_v<T, unsigned> || std::is_same_v<T, unsigned long long>;
 template <AutocfgAtomic T>
 T atomicAdd(T* at, std::type_identity_t<T> value) {
   const T before = *at;
@@ -187,12 +196,8 @@ inline float max(float x, float y) { return fmaxf(x, y); }
 inline double min(double x, double y) { return fmin(x, y); }
 inline double max(double x, double y) { return fmax(x, y); }
 template <typename T>
-  requires std::is_integral_v<T>
-constexpr T min(T x, T y) {
-  return y < x ? y : x;
-}
+requires std::is_integral_v<T>
+constexpr T min(T x, T y) { return y < x ? y : x; }
 template <typename T>
-  requires std::is_integral_v<T>
-constexpr T max(T x, T y) {
-  return x < y ? y : x;
-}
+requires std::is_integral_v<T>
+constexpr T max(T x, T y) { return x < y ? y : x; }

@@ -13,7 +13,7 @@ namespace autocfg::cuda_emulator {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kAlignment = 256;  // of cudaMalloc
+constexpr std::size_t kAlignment = 256;                     // of cudaMalloc
 constexpr std::size_t kPieceBytes = std::size_t{64} << 10;  // of a snapshot
 
 struct Allocation {
@@ -31,7 +31,8 @@ constexpr std::size_t RoundUp(std::size_t n, std::size_t to) { return (n + to - 
 }  // namespace
 
 void* AllocateDeviceMemory(std::size_t bytes) {
-  const std::size_t usable = RoundUp(bytes, kAlignment), pages = RoundUp(usable, kPage), mapped = pages + kPage;
+  const std::size_t usable = RoundUp(bytes, kAlignment), pages = RoundUp(usable, kPage),
+                    mapped = pages + kPage;
   void* mapping = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapping == MAP_FAILED) return nullptr;
   auto* end = static_cast<unsigned char*>(mapping) + pages;
@@ -57,7 +58,9 @@ void CheckDeviceMemory() {
     const auto* bytes = static_cast<const unsigned char*>(data);
     const std::size_t end = RoundUp(allocation.bytes, kAlignment);
     for (std::size_t i = allocation.bytes; i < end; ++i) {
-      if (bytes[i] != kPoison) Fail("a kernel wrote beyond the end of an allocation of " + std::to_string(allocation.bytes) + " bytes");
+      if (bytes[i] != kPoison)
+        Fail("a kernel wrote beyond the end of an allocation of " + std::to_string(allocation.bytes) +
+             " bytes");
     }
   }
 }
@@ -94,12 +97,15 @@ void MemorySnapshot::Restore() const {
 std::string MemorySnapshot::Difference() const {
   const unsigned char* content = contents_.data();
   for (const Piece& piece : pieces_) {
-    const bool same = piece.poison ? IsPoison(piece.data, piece.bytes) : std::memcmp(piece.data, content, piece.bytes) == 0;
+    const bool same =
+        piece.poison ? IsPoison(piece.data, piece.bytes) : std::memcmp(piece.data, content, piece.bytes) == 0;
     if (!same) {
       const auto [data, allocation] = *std::prev(Allocations().upper_bound(piece.data));
       std::size_t at = 0;
       while (piece.data[at] == (piece.poison ? kPoison : content[at])) ++at;
-      return "byte " + std::to_string(piece.data - static_cast<unsigned char*>(data) + static_cast<std::ptrdiff_t>(at)) +
+      return "byte " +
+             std::to_string(piece.data - static_cast<unsigned char*>(data) +
+                            static_cast<std::ptrdiff_t>(at)) +
              " of an allocation of " + std::to_string(allocation.bytes) + " bytes";
     }
     if (!piece.poison) content += piece.bytes;

@@ -1,5 +1,5 @@
-// The memory that emulated cudaMalloc gives: an access beyond its end, rounded up to 256 bytes, faults, and a write between its end and there
-// is found by CheckDeviceMemory. It starts as NaN. One thread.
+// The memory that emulated cudaMalloc gives: an access beyond its end, rounded up to 256 bytes, faults, and a
+// write between its end and there is found by CheckDeviceMemory. It starts as NaN. One thread.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@ namespace autocfg::cuda_emulator {
 
 void* AllocateDeviceMemory(std::size_t bytes);  // null where there is none
 void FreeDeviceMemory(void* data);              // aborts for memory that is not of AllocateDeviceMemory
-void CheckDeviceMemory();                       // aborts where something was written beyond the end of an allocation
+// aborts where something was written beyond the end of an allocation
+void CheckDeviceMemory();
 
 // What memory starts as, and shared memory with each block: a NaN in every floating-point type.
 inline constexpr unsigned char kPoison = 0xff;
@@ -21,7 +22,8 @@ class MemorySnapshot {
  public:
   void Take();
   void Restore() const;
-  std::string Difference() const;  // between the memory and the snapshot: where the first one is; empty where there is none
+  // between the memory and the snapshot: where the first one is; empty where there is none
+  std::string Difference() const;
 
  private:
   struct Piece {

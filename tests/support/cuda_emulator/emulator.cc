@@ -45,9 +45,9 @@ void Make(const Copy& copy) {
 struct Thread {
   Fiber fiber;
   uint3 index;
-  int id = 0;                       // in the block
-  const char* waits_for = nullptr;  // null: may run
-  unsigned mask = 0;                // of the lanes that it waits for
+  int id = 0;                               // in the block
+  const char* waits_for = nullptr;          // null: may run
+  unsigned mask = 0;                        // of the lanes that it waits for
   std::deque<std::vector<Copy>> copies{1};  // by group, the one that is not committed last
 };
 
@@ -62,7 +62,7 @@ struct Meeting {
 struct State {
   Order order = Order::kForward;
   std::mt19937_64 random;
-  bool reverse = false;  // of this run, where order is not kShuffled
+  bool reverse = false;                          // of this run, where order is not kShuffled
   std::vector<std::unique_ptr<Thread>> threads;  // kept from launch to launch
   std::vector<unsigned char> may_run;            // by thread of the block
   std::vector<std::vector<Meeting>> meetings;    // by warp of the block
@@ -75,7 +75,9 @@ struct State {
 };
 State state;
 
-std::string Place(uint3 at) { return '(' + std::to_string(at.x) + ", " + std::to_string(at.y) + ", " + std::to_string(at.z) + ')'; }
+std::string Place(uint3 at) {
+  return '(' + std::to_string(at.x) + ", " + std::to_string(at.y) + ", " + std::to_string(at.z) + ')';
+}
 
 // Calls body(i) for n items in the order that is asked for.
 template <typename Body>
@@ -90,27 +92,32 @@ void InOrder(std::int64_t n, const Body& body) {
   for (const std::int64_t i : sequence) body(i);
 }
 
-// Static __shared__ variables are thread-local ones, and the shared libraries of emulated kernels have no other (see CMakeLists.txt), so
-// that the thread-local memory of such a library is all of its static shared memory.
+// Static __shared__ variables are thread-local ones, and the shared libraries of emulated kernels have no
+// other (see CMakeLists.txt), so that the thread-local memory of such a library is all of its static shared
+// memory.
 int FindStaticShared(dl_phdr_info* info, std::size_t, void*) {
-  const bool kernels = info->dlpi_name != nullptr && std::strstr(info->dlpi_name, "_emulated_kernels.so") != nullptr;
+  const bool kernels =
+      info->dlpi_name != nullptr && std::strstr(info->dlpi_name, "_emulated_kernels.so") != nullptr;
   if (!kernels || info->dlpi_tls_data == nullptr) return 0;
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     if (info->dlpi_phdr[i].p_type != PT_TLS) continue;
-    state.static_shared.emplace_back(static_cast<unsigned char*>(info->dlpi_tls_data), info->dlpi_phdr[i].p_memsz);
+    state.static_shared.emplace_back(static_cast<unsigned char*>(info->dlpi_tls_data),
+                                     info->dlpi_phdr[i].p_memsz);
   }
   return 0;
 }
 
 void PoisonShared() {
   std::memset(state.shared, kPoison, 2 * kGuardBytes + state.shared_bytes);
-  for (const std::span<unsigned char> memory : state.static_shared) std::fill(memory.begin(), memory.end(), kPoison);
+  for (const std::span<unsigned char> memory : state.static_shared)
+    std::fill(memory.begin(), memory.end(), kPoison);
 }
 
 void CheckShared() {
   if (!IsPoison(state.shared, kGuardBytes)) Fail("a block wrote before its dynamic shared memory");
   if (!IsPoison(state.shared + kGuardBytes + state.shared_bytes, kGuardBytes)) {
-    Fail("a block wrote beyond its " + std::to_string(state.shared_bytes) + " bytes of dynamic shared memory");
+    Fail("a block wrote beyond its " + std::to_string(state.shared_bytes) +
+         " bytes of dynamic shared memory");
   }
 }
 
@@ -190,14 +197,17 @@ void RunBlock(uint3 index, void (*body)(void*), void* argument) {
 void RunGrid(const Geometry& g, void (*body)(void*), void* argument) {
   const std::int64_t x = g.grid.x, y = g.grid.y, z = g.grid.z;
   InOrder(x * y * z, [&](std::int64_t i) {
-    RunBlock({static_cast<unsigned>(i % x), static_cast<unsigned>(i / x % y), static_cast<unsigned>(i / x / y)}, body, argument);
+    RunBlock(
+        {static_cast<unsigned>(i % x), static_cast<unsigned>(i / x % y), static_cast<unsigned>(i / x / y)},
+        body, argument);
   });
   CheckDeviceMemory();
 }
 
 void Prepare(const Geometry& g) {
   if (state.running != nullptr) Fail("a kernel was started inside a kernel");
-  if (g.shared_bytes > kMostShared) Fail("a block asks for " + std::to_string(g.shared_bytes) + " bytes of shared memory");
+  if (g.shared_bytes > kMostShared)
+    Fail("a block asks for " + std::to_string(g.shared_bytes) + " bytes of shared memory");
   state.static_shared.clear();
   dl_iterate_phdr(FindStaticShared, nullptr);
   gridDim = g.grid;
@@ -294,10 +304,14 @@ void JoinWarp(unsigned mask, const char* name, void* brought, Combine combine) {
   Thread& self = *state.running;
   const int lane = self.id % kLanes, first = self.id - lane;
   if ((mask >> lane & 1) == 0) Fail(std::string(name) + ": the lane is not in the mask that it names");
-  if (first + static_cast<int>(std::bit_width(mask)) > state.block_threads) Fail(std::string(name) + ": the mask names lanes that the block does not have");
+  if (first + static_cast<int>(std::bit_width(mask)) > state.block_threads)
+    Fail(std::string(name) + ": the mask names lanes that the block does not have");
   std::vector<Meeting>& meetings = state.meetings[static_cast<std::size_t>(first / kLanes)];
-  auto meeting = std::find_if(meetings.begin(), meetings.end(), [&](const Meeting& m) { return m.mask == mask && m.combine == combine; });
-  if (meeting == meetings.end()) meeting = meetings.insert(meetings.end(), {.mask = mask, .arrived = 0, .combine = combine, .brought = {}});
+  auto meeting = std::find_if(meetings.begin(), meetings.end(),
+                              [&](const Meeting& m) { return m.mask == mask && m.combine == combine; });
+  if (meeting == meetings.end())
+    meeting =
+        meetings.insert(meetings.end(), {.mask = mask, .arrived = 0, .combine = combine, .brought = {}});
   meeting->arrived |= 1u << lane;
   meeting->brought[lane] = brought;
   if (meeting->arrived != mask) {

@@ -1,4 +1,5 @@
-// The emulator itself: what threads of a block exchange, in any order, and that it finds the faults which cuda_runtime.h promises.
+// The emulator itself: what threads of a block exchange, in any order, and that it finds the faults which
+// cuda_runtime.h promises.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +16,9 @@ template <typename T>
 class OnDevice {
  public:
   explicit OnDevice(std::size_t n) : n_(n) { EXPECT_EQ(cudaMalloc(&data_, n * sizeof(T)), cudaSuccess); }
-  explicit OnDevice(const std::vector<T>& values) : OnDevice(values.size()) { std::copy(values.begin(), values.end(), data_); }
+  explicit OnDevice(const std::vector<T>& values) : OnDevice(values.size()) {
+    std::copy(values.begin(), values.end(), data_);
+  }
   ~OnDevice() { EXPECT_EQ(cudaFree(data_), cudaSuccess); }
   OnDevice(const OnDevice&) = delete;
   OnDevice& operator=(const OnDevice&) = delete;
@@ -35,14 +38,17 @@ class CudaEmulator : public testing::TestWithParam<Order> {
 };
 using CudaEmulatorDeath = CudaEmulator;
 
-INSTANTIATE_TEST_SUITE_P(Orders, CudaEmulator, testing::Values(Order::kForward, Order::kReverse, Order::kShuffled, Order::kCompared));
+INSTANTIATE_TEST_SUITE_P(Orders, CudaEmulator,
+                         testing::Values(Order::kForward, Order::kReverse, Order::kShuffled,
+                                         Order::kCompared));
 
 TEST_P(CudaEmulator, SumsOverBlocks) {
   std::vector<float> x(3 * 96);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
   const OnDevice<float> x_(x), sums(3);
   BlockSum(x_.data(), sums.data());
-  for (int block = 0; block < 3; ++block) EXPECT_EQ(sums.values()[block], 96 * 96 * block + 95 * 96 / 2) << block;
+  for (int block = 0; block < 3; ++block)
+    EXPECT_EQ(sums.values()[block], 96 * 96 * block + 95 * 96 / 2) << block;
 }
 
 TEST_P(CudaEmulator, Shuffles) {
@@ -76,7 +82,8 @@ TEST_P(CudaEmulator, Votes) {
 TEST_P(CudaEmulator, LanesMayDivergeUnderTheirMasks) {
   const OnDevice<int> y(32);
   Diverge(y.data());
-  for (int lane = 0; lane < 32; ++lane) EXPECT_EQ(y.values()[lane], (lane ^ 15) * (lane < 16 ? 1 : 100) + (lane ^ 31)) << lane;
+  for (int lane = 0; lane < 32; ++lane)
+    EXPECT_EQ(y.values()[lane], (lane ^ 15) * (lane < 16 ? 1 : 100) + (lane ^ 31)) << lane;
 }
 
 TEST_P(CudaEmulator, SharedMemoryIsNaNWhenABlockStarts) {
@@ -107,7 +114,8 @@ TEST_P(CudaEmulator, MatrixUnits) {
   for (int row = 0; row < 16; ++row) {
     for (int column = 0; column < 16; ++column) {
       float want = 0;
-      for (int k = 0; k < 32; ++k) want += static_cast<float>(a[row * 32 + k]) * static_cast<float>(b[column * 32 + k]);
+      for (int k = 0; k < 32; ++k)
+        want += static_cast<float>(a[row * 32 + k]) * static_cast<float>(b[column * 32 + k]);
       EXPECT_EQ(c.values()[row * 16 + column], want);
       EXPECT_EQ(transposed.values()[column * 16 + row], 2 * want);
     }
@@ -127,11 +135,14 @@ TEST(CudaEmulatorDeath, ACopyThatIsNotWaitedFor) {
   SetOrder(Order::kForward);
 }
 
-// Who comes early in one order comes late in another, so a missing barrier leaves poison where a value was wanted.
+// Who comes early in one order comes late in another, so a missing barrier leaves poison where a value was
+// wanted.
 TEST(CudaEmulatorDeath, AMissingBarrierChangesTheResult) {
   const OnDevice<int> y(64);
   SetOrder(Order::kCompared);
-  EXPECT_DEATH(RotateWithoutBarrier(y.data()), "the order of threads and blocks changes what the kernel computes: byte 0 of an allocation of 256");
+  EXPECT_DEATH(
+      RotateWithoutBarrier(y.data()),
+      "the order of threads and blocks changes what the kernel computes: byte 0 of an allocation of 256");
   RotateWithBarrier(y.data());
   for (int i = 0; i < 64; ++i) EXPECT_EQ(y.values()[i], (i + 1) % 64);
   SetOrder(Order::kForward);
@@ -152,17 +163,23 @@ TEST(CudaEmulatorDeath, ResultsThatDependOnOrder) {
 
 TEST(CudaEmulatorDeath, ThreadsThatNeverMeet) {
   const OnDevice<int> y(64);
-  EXPECT_DEATH(LeaveSomeAtABarrier(y.data()), "threads wait for others that never come: 24 in __shfl_sync of the lanes ffffffff, 40 in __syncthreads, 0 have ended");
+  EXPECT_DEATH(LeaveSomeAtABarrier(y.data()),
+               "threads wait for others that never come: 24 in __shfl_sync of the lanes ffffffff, 40 in "
+               "__syncthreads, 0 have ended");
   EXPECT_DEATH(ReturnBeforeABarrier(y.data()), "never come: 60 in __syncthreads, 4 have ended");
-  EXPECT_DEATH(ShuffleWithAbsentLanes(y.data()), "__shfl_xor_sync: the mask names lanes that the block does not have");
-  EXPECT_DEATH(ShuffleAgainstVote(y.data()), "never come: 31 in __shfl_sync of the lanes ffffffff, 1 in a vote of the lanes ffffffff, 0 have");
+  EXPECT_DEATH(ShuffleWithAbsentLanes(y.data()),
+               "__shfl_xor_sync: the mask names lanes that the block does not have");
+  EXPECT_DEATH(
+      ShuffleAgainstVote(y.data()),
+      "never come: 31 in __shfl_sync of the lanes ffffffff, 1 in a vote of the lanes ffffffff, 0 have");
   EXPECT_DEATH(ShuffleFromOutside(y.data()), "a shuffle reads from a lane that is not in its mask");
 }
 
 TEST(CudaEmulatorDeath, MemoryOutOfBounds) {
   const OnDevice<int> y(1);
   WriteShared(y.data(), 99, 100);
-  EXPECT_DEATH(WriteShared(y.data(), 100, 100), "a block wrote beyond its 100 bytes of dynamic shared memory");
+  EXPECT_DEATH(WriteShared(y.data(), 100, 100),
+               "a block wrote beyond its 100 bytes of dynamic shared memory");
   EXPECT_DEATH(WriteShared(y.data(), -1, 100), "a block wrote before its dynamic shared memory");
   const OnDevice<float> x(5);
   WriteGlobal(x.data(), 4);
@@ -189,7 +206,8 @@ TEST(CudaEmulator, RefusesWhatADeviceWould) {
   const auto* key = reinterpret_cast<const void*>(kernel);
   EXPECT_EQ(cudaFuncSetAttribute(key, cudaFuncAttributeMaxDynamicSharedMemorySize, 49153), cudaSuccess);
   EXPECT_EQ(cudaLaunchKernelEx(&config, kernel), cudaSuccess);
-  EXPECT_EQ(cudaFuncSetAttribute(key, cudaFuncAttributeMaxDynamicSharedMemorySize, 164 << 10), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaFuncSetAttribute(key, cudaFuncAttributeMaxDynamicSharedMemorySize, 164 << 10),
+            cudaErrorInvalidValue);
   void* data = nullptr;
   EXPECT_EQ(cudaMalloc(&data, std::size_t{1} << 40), cudaErrorMemoryAllocation);
 }

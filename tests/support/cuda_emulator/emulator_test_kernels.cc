@@ -6,7 +6,8 @@ namespace autocfg::cuda_emulator {
 namespace {
 
 template <typename... Arguments>
-void Start(dim3 grid, dim3 block, std::size_t shared_bytes, void (*kernel)(Arguments...), Arguments... arguments) {
+void Start(dim3 grid, dim3 block, std::size_t shared_bytes, void (*kernel)(Arguments...),
+           Arguments... arguments) {
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
@@ -110,7 +111,9 @@ __global__ void RotateKernel(int* y) {
   y[threadIdx.x] = shared[(threadIdx.x + 1) % blockDim.x];
 }
 
-__global__ void TakeKernel(int* next, int* y) { y[blockIdx.x * blockDim.x + threadIdx.x] = atomicAdd(next, 1); }
+__global__ void TakeKernel(int* next, int* y) {
+  y[blockIdx.x * blockDim.x + threadIdx.x] = atomicAdd(next, 1);
+}
 
 __global__ void LeaveKernel(int* y) {
   if (threadIdx.x < 40) __syncthreads();
@@ -148,12 +151,16 @@ __global__ void WriteGlobalKernel(float* y, int at) { y[at] = 1; }
 }  // namespace
 
 void BlockSum(const float* x, float* sums) { Start(3, 96, 0, BlockSumKernel<float>, x, sums); }
-void ReadShuffles(int* xor_, int* up, int* down, int* first, int width) { Start(1, 32, 0, ShuffleKernel, xor_, up, down, first, width); }
+void ReadShuffles(int* xor_, int* up, int* down, int* first, int width) {
+  Start(1, 32, 0, ShuffleKernel, xor_, up, down, first, width);
+}
 void ReadVotes(const int* predicate, unsigned* ballot, int* any, int* all, int* count) {
   Start(1, 64, 0, VoteKernel, predicate, ballot, any, all, count);
 }
 void Diverge(int* y) { Start(1, 32, 0, DivergeKernel, y); }
-void ReadPoison(float* fixed, float* dynamic, int n) { Start(2, 2, static_cast<std::size_t>(n) * 4, PoisonKernel, fixed, dynamic, n); }
+void ReadPoison(float* fixed, float* dynamic, int n) {
+  Start(2, 2, static_cast<std::size_t>(n) * 4, PoisonKernel, fixed, dynamic, n);
+}
 void WhereAmI(unsigned* y) { Start({2, 3, 2}, {4, 2, 3}, 0, WhereKernel, y); }
 void Multiply(const __nv_bfloat16* a, const __nv_bfloat16* b, float* c, float* transposed) {
   Start(1, 32, 0, MultiplyKernel, a, b, c, transposed);
@@ -167,7 +174,9 @@ void ReturnBeforeABarrier(int* y) { Start(1, 64, 0, ReturnKernel, y); }
 void ShuffleWithAbsentLanes(int* y) { Start(1, 20, 0, AbsentKernel, y); }
 void ShuffleAgainstVote(int* y) { Start(1, 32, 0, AgainstKernel, y); }
 void ShuffleFromOutside(int* y) { Start(1, 32, 0, OutsideKernel, y); }
-void WriteShared(int* y, int at, int bytes) { Start(1, 1, static_cast<std::size_t>(bytes), WriteSharedKernel, y, at); }
+void WriteShared(int* y, int at, int bytes) {
+  Start(1, 1, static_cast<std::size_t>(bytes), WriteSharedKernel, y, at);
+}
 void WriteGlobal(float* y, int at) { Start(1, 1, 0, WriteGlobalKernel, y, at); }
 
 }  // namespace autocfg::cuda_emulator

@@ -6,19 +6,22 @@
 
 namespace autocfg::cuda_emulator {
 
-void BlockSum(const float* x, float* sums);                 // per block, by shuffles and static shared memory
+void BlockSum(const float* x, float* sums);  // per block, by shuffles and static shared memory
 void ReadShuffles(int* xor_, int* up, int* down, int* first, int width);
 void ReadVotes(const int* predicate, unsigned* ballot, int* any, int* all, int* count);
-void Diverge(int* y);                                       // half a warp shuffles among itself, then the other half
-void ReadPoison(float* fixed, float* dynamic, int n);       // shared memory as a block finds it; then writes to it
-void WhereAmI(unsigned* y);                                 // of a grid in three dimensions
+// half a warp shuffles among itself, then the other half
+void Diverge(int* y);
+// shared memory as a block finds it; then writes to it
+void ReadPoison(float* fixed, float* dynamic, int n);
+void WhereAmI(unsigned* y);  // of a grid in three dimensions
 void Multiply(const __nv_bfloat16* a, const __nv_bfloat16* b, float* c, float* transposed);
 
-void CopyAsynchronously(const int* x, int* y, bool wait);  // two groups of 4 numbers, and zeros; `wait` for the first group before it is read
+// two groups of 4 numbers, and zeros; `wait` for the first group before it is read
+void CopyAsynchronously(const int* x, int* y, bool wait);
 
-void RotateWithoutBarrier(int* y);       // reads a neighbour's shared value that may not be there yet
+void RotateWithoutBarrier(int* y);  // reads a neighbour's shared value that may not be there yet
 void RotateWithBarrier(int* y);
-void TakeNumbers(int* next, int* y);     // by an atomic: results depend on order
+void TakeNumbers(int* next, int* y);  // by an atomic: results depend on order
 void LeaveSomeAtABarrier(int* y);
 void ReturnBeforeABarrier(int* y);
 void ShuffleWithAbsentLanes(int* y);

@@ -16,7 +16,8 @@ namespace {
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kStackBytes = std::size_t{256} << 10;  // taken only where touched
 
-// Where a stack begins below its end: not all at the same place of a page, which few lines of a cache can hold.
+// Where a stack begins below its end: not all at the same place of a page, which few lines of a cache can
+// hold.
 std::size_t NextOffset() {
   constexpr std::size_t kStep = 192;
   static std::size_t next = 0;
@@ -26,7 +27,8 @@ std::size_t NextOffset() {
 
 }  // namespace
 
-// Leaves the stack pointer at *from, with the registers that a callee keeps on the stack, and goes on where `to` was left the same way.
+// Leaves the stack pointer at *from, with the registers that a callee keeps on the stack, and goes on where
+// `to` was left the same way.
 extern "C" void AutocfgSwitchStack(void** from, void* to);
 asm(R"(
 .text
@@ -59,10 +61,11 @@ AutocfgStartStack:
 extern "C" void AutocfgStartStack();
 
 Fiber::Fiber() {
-  stack_ = mmap(nullptr, kPage + kStackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  stack_ = mmap(nullptr, kPage + kStackBytes, PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (stack_ == MAP_FAILED || mprotect(stack_, kPage, PROT_NONE) != 0) throw std::bad_alloc();
-  // What AutocfgSwitchStack takes from a stack: r15, r14, r13, r12, rbx, rbp, the address to go on at. The start then calls Main(this)
-  // with the stack aligned as the calling convention has it.
+  // What AutocfgSwitchStack takes from a stack: r15, r14, r13, r12, rbx, rbp, the address to go on at. The
+  // start then calls Main(this) with the stack aligned as the calling convention has it.
   auto** top = reinterpret_cast<void**>(static_cast<char*>(stack_) + kPage + kStackBytes - NextOffset()) - 9;
   top[3] = reinterpret_cast<void*>(&Fiber::Main);
   top[4] = this;
@@ -70,9 +73,7 @@ Fiber::Fiber() {
   position_ = top;
 }
 
-Fiber::~Fiber() {
-  munmap(stack_, kPage + kStackBytes);
-}
+Fiber::~Fiber() { munmap(stack_, kPage + kStackBytes); }
 
 void Fiber::Start(void (*body)(void*), void* argument) {
   body_ = body;

@@ -1,5 +1,5 @@
-// A thread of execution with a stack of its own that runs only when it is resumed: one per thread of the block that is being emulated. All of
-// it happens on one thread of the operating system. For x86-64.
+// A thread of execution with a stack of its own that runs only when it is resumed: one per thread of the
+// block that is being emulated. All of it happens on one thread of the operating system. For x86-64.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ class Fiber {
  private:
   static void Main(Fiber* self);
 
-  void* stack_ = nullptr;    // with a page below it that faults
+  void* stack_ = nullptr;     // with a page below it that faults
   void* position_ = nullptr;  // its stack pointer while it does not run
   void* outside_ = nullptr;   // that of its resumer while it runs
   void (*body_)(void*) = nullptr;

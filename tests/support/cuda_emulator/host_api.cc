@@ -31,7 +31,8 @@ std::map<const char*, std::size_t>& Pinned() {
 bool IsPinned(const void* data) {
   const char* at = static_cast<const char*>(data);
   const auto after = Pinned().upper_bound(at);
-  return after != Pinned().begin() && static_cast<std::size_t>(at - std::prev(after)->first) < std::prev(after)->second;
+  return after != Pinned().begin() &&
+         static_cast<std::size_t>(at - std::prev(after)->first) < std::prev(after)->second;
 }
 
 autocfg::cuda_emulator::HostWaits waits;
@@ -47,27 +48,43 @@ struct EmulatedEvent {
 
 const char* cudaGetErrorName(cudaError_t error) {
   switch (error) {
-    case cudaSuccess: return "cudaSuccess";
-    case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
-    case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
-    case cudaErrorInvalidConfiguration: return "cudaErrorInvalidConfiguration";
-    case cudaErrorInsufficientDriver: return "cudaErrorInsufficientDriver";
-    case cudaErrorNoDevice: return "cudaErrorNoDevice";
-    case cudaErrorInvalidDevice: return "cudaErrorInvalidDevice";
-    case cudaErrorNotReady: return "cudaErrorNotReady";
+    case cudaSuccess:
+      return "cudaSuccess";
+    case cudaErrorInvalidValue:
+      return "cudaErrorInvalidValue";
+    case cudaErrorMemoryAllocation:
+      return "cudaErrorMemoryAllocation";
+    case cudaErrorInvalidConfiguration:
+      return "cudaErrorInvalidConfiguration";
+    case cudaErrorInsufficientDriver:
+      return "cudaErrorInsufficientDriver";
+    case cudaErrorNoDevice:
+      return "cudaErrorNoDevice";
+    case cudaErrorInvalidDevice:
+      return "cudaErrorInvalidDevice";
+    case cudaErrorNotReady:
+      return "cudaErrorNotReady";
   }
   return "unrecognized error code";
 }
 const char* cudaGetErrorString(cudaError_t error) {
   switch (error) {
-    case cudaSuccess: return "no error";
-    case cudaErrorInvalidValue: return "invalid argument";
-    case cudaErrorMemoryAllocation: return "out of memory";
-    case cudaErrorInvalidConfiguration: return "invalid configuration argument";
-    case cudaErrorInsufficientDriver: return "CUDA driver version is insufficient for CUDA runtime version";
-    case cudaErrorNoDevice: return "no CUDA-capable device is detected";
-    case cudaErrorInvalidDevice: return "invalid device ordinal";
-    case cudaErrorNotReady: return "device not ready";
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorMemoryAllocation:
+      return "out of memory";
+    case cudaErrorInvalidConfiguration:
+      return "invalid configuration argument";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
+    case cudaErrorInvalidDevice:
+      return "invalid device ordinal";
+    case cudaErrorNotReady:
+      return "device not ready";
   }
   return "unrecognized error code";
 }
@@ -85,10 +102,18 @@ cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   if (device != 0) return cudaErrorInvalidDevice;
   switch (attribute) {
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = static_cast<int>(kEmulatedSharedBytes); return cudaSuccess;
-    case cudaDevAttrMultiProcessorCount: *value = 3; return cudaSuccess;
-    case cudaDevAttrComputeCapabilityMajor: *value = 8; return cudaSuccess;
-    case cudaDevAttrComputeCapabilityMinor: *value = 0; return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = static_cast<int>(kEmulatedSharedBytes);
+      return cudaSuccess;
+    case cudaDevAttrMultiProcessorCount:
+      *value = 3;
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = 8;
+      return cudaSuccess;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = 0;
+      return cudaSuccess;
   }
   return cudaErrorInvalidValue;
 }
@@ -135,12 +160,15 @@ cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
   std::memset(data, value, bytes);
   return cudaSuccess;
 }
-cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t) { return cudaMemset(data, value, bytes); }
+cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t) {
+  return cudaMemset(data, value, bytes);
+}
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind) {
   std::memmove(to, from, bytes);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
   const void* host = kind == cudaMemcpyHostToDevice ? from : kind == cudaMemcpyDeviceToHost ? to : nullptr;
   if (stream != nullptr) {
     if (stream->has_work && host != nullptr && !IsPinned(host)) ++waits.blocked_copies;
@@ -201,10 +229,13 @@ namespace autocfg::cuda_emulator {
 cudaError_t CheckLaunch(const cudaLaunchConfig_t& config, const void* kernel) {
   const dim3 &grid = config.gridDim, &block = config.blockDim;
   const auto threads = std::size_t{block.x} * block.y * block.z;
-  if (threads < 1 || block.x > 1024 || block.y > 1024 || block.z > 64 || threads > 1024) return cudaErrorInvalidConfiguration;
-  if (grid.x < 1 || grid.y < 1 || grid.z < 1 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535) return cudaErrorInvalidConfiguration;
+  if (threads < 1 || block.x > 1024 || block.y > 1024 || block.z > 64 || threads > 1024)
+    return cudaErrorInvalidConfiguration;
+  if (grid.x < 1 || grid.y < 1 || grid.z < 1 || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535)
+    return cudaErrorInvalidConfiguration;
   const auto allowed = AllowedShared().find(kernel);
-  const std::size_t most = allowed == AllowedShared().end() ? kSharedWithoutAsking : std::max(allowed->second, kSharedWithoutAsking);
+  const std::size_t most = allowed == AllowedShared().end() ? kSharedWithoutAsking
+                                                            : std::max(allowed->second, kSharedWithoutAsking);
   if (config.dynamicSmemBytes > most || config.numAttrs != 0) return cudaErrorInvalidValue;
   if (config.stream != nullptr) config.stream->has_work = true;
   return cudaSuccess;

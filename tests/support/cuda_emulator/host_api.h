@@ -1,5 +1,5 @@
-// The runtime calls that a host makes, on emulated devices. cuda_runtime.h says what they are good for. Everything has run when its call
-// returns.
+// The runtime calls that a host makes, on emulated devices. cuda_runtime.h says what they are good for.
+// Everything has run when its call returns.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,8 @@ cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceSynchronize();
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);  // 3 multiprocessors of sm_80
+// 3 multiprocessors of sm_80
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 struct cudaDeviceProp {  // as the attributes; no cache is emulated
   char name[256];
   int major, minor, multiProcessorCount, l2CacheSize;
@@ -44,7 +45,13 @@ struct cudaDeviceProp {  // as the attributes; no cache is emulated
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 
 // Memory.
-enum cudaMemcpyKind { cudaMemcpyHostToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice, cudaMemcpyDefault };
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost,
+  cudaMemcpyHostToDevice,
+  cudaMemcpyDeviceToHost,
+  cudaMemcpyDeviceToDevice,
+  cudaMemcpyDefault
+};
 using cudaStream_t = struct EmulatedStream*;
 cudaError_t cudaMalloc(void** data, std::size_t bytes);
 template <typename T>
@@ -58,7 +65,8 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
 cudaError_t cudaMemset(void* data, int value, std::size_t bytes);
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream = nullptr);
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream = nullptr);
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream = nullptr);
 
 // Streams and events.
 using cudaEvent_t = struct EmulatedEvent*;
@@ -74,12 +82,18 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
-cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end);  // of the host's clock
+// of the host's clock
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end);
 
 // Launches.
-enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8, cudaFuncAttributePreferredSharedMemoryCarveout = 9 };
+enum cudaFuncAttribute {
+  cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+  cudaFuncAttributePreferredSharedMemoryCarveout = 9
+};
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel, int threads, std::size_t shared_bytes);  // 2
+// 2
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel, int threads,
+                                                          std::size_t shared_bytes);
 
 struct cudaLaunchAttribute;  // none is emulated
 struct cudaLaunchConfig_t {
@@ -94,27 +108,33 @@ namespace autocfg::cuda_emulator {
 // What the device would answer to this launch, which then is work on its stream.
 cudaError_t CheckLaunch(const cudaLaunchConfig_t& config, const void* kernel);
 
-// How often a device would have kept the host waiting. Its streams have no work left once they have been synchronised or queried.
+// How often a device would have kept the host waiting. Its streams have no work left once they have been
+// synchronised or queried.
 struct HostWaits {
-  int blocked_copies = 0;  // asynchronous ones on a stream with work, from or to host memory that is not of cudaMallocHost
+  // asynchronous ones on a stream with work, from or to host memory that is not of cudaMallocHost
+  int blocked_copies = 0;
   int synchronisations = 0;  // streams synchronised or queried
 };
 HostWaits Waits();
 }  // namespace autocfg::cuda_emulator
 
 template <typename... Parameters, typename... Arguments>
-cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...), Arguments&&... arguments) {
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               Arguments&&... arguments) {
   namespace emulator = autocfg::cuda_emulator;
-  if (const cudaError_t error = emulator::CheckLaunch(*config, reinterpret_cast<const void*>(kernel)); error != cudaSuccess) return error;
+  if (const cudaError_t error = emulator::CheckLaunch(*config, reinterpret_cast<const void*>(kernel));
+      error != cudaSuccess)
+    return error;
   struct Call {
     void (*kernel)(Parameters...);
     std::tuple<Parameters...> arguments;
   } call{kernel, {static_cast<Parameters>(std::forward<Arguments>(arguments))...}};
-  emulator::RunKernel({config->gridDim, config->blockDim, config->dynamicSmemBytes},
-                      [](void* argument) {
-                        const auto* c = static_cast<const Call*>(argument);
-                        std::apply(c->kernel, c->arguments);  // each thread has copies of its own
-                      },
-                      &call);
+  emulator::RunKernel(
+      {config->gridDim, config->blockDim, config->dynamicSmemBytes},
+      [](void* argument) {
+        const auto* c = static_cast<const Call*>(argument);
+        std::apply(c->kernel, c->arguments);  // each thread has copies of its own
+      },
+      &call);
   return cudaSuccess;
 }

@@ -3,7 +3,8 @@
 namespace nvcuda::wmma {
 
 void AutocfgMeet() {
-  autocfg::cuda_emulator::JoinWarp(0xffffffffu, "load_matrix_sync or store_matrix_sync", nullptr, [](void* const*, unsigned) {});
+  autocfg::cuda_emulator::JoinWarp(0xffffffffu, "load_matrix_sync or store_matrix_sync", nullptr,
+                                   [](void* const*, unsigned) {});
 }
 
 void AutocfgCombineProduct(void* const* brought, unsigned) {
@@ -19,7 +20,8 @@ void AutocfgCombineProduct(void* const* brought, unsigned) {
   }
   for (int row = 0; row < 16; ++row) {
     for (int k = 0; k < 16; ++k) {
-      for (int column = 0; column < 16; ++column) d[row * 16 + column] += a[row * 16 + k] * b[k * 16 + column];
+      for (int column = 0; column < 16; ++column)
+        d[row * 16 + column] += a[row * 16 + k] * b[k * 16 + column];
     }
   }
   for (int lane = 0; lane < 32; ++lane) {

@@ -1,5 +1,6 @@
-// nvcuda::wmma for bf16 x bf16 -> float at 16 x 16 x 16. The order of the elements of a fragment is opaque, here as on a device; it is another one here
-// than on any device on purpose. Products are added in float, in ascending k.
+// nvcuda::wmma for bf16 x bf16 -> float at 16 x 16 x 16. The order of the elements of a fragment is opaque,
+// here as on a device; it is another one here than on any device on purpose. Products are added in float, in
+// ascending k.
 #pragma once
 
 #include "tests/support/cuda_emulator/cuda_bf16.h"
@@ -37,8 +38,10 @@ void fill_fragment(fragment<Use, 16, 16, 16, T, Layout>& f, T value) {
 // Checks what the device requires: a 32-byte aligned start and rows of a multiple of 16 bytes.
 template <typename T>
 void AutocfgCheckMatrix(const T* p, unsigned ldm) {
-  if (reinterpret_cast<std::uintptr_t>(p) % 32 != 0) autocfg::cuda_emulator::Fail("wmma: a matrix in memory is not aligned to 32 bytes");
-  if (ldm * sizeof(T) % 16 != 0) autocfg::cuda_emulator::Fail("wmma: a row in memory is not a multiple of 16 bytes");
+  if (reinterpret_cast<std::uintptr_t>(p) % 32 != 0)
+    autocfg::cuda_emulator::Fail("wmma: a matrix in memory is not aligned to 32 bytes");
+  if (ldm * sizeof(T) % 16 != 0)
+    autocfg::cuda_emulator::Fail("wmma: a row in memory is not a multiple of 16 bytes");
 }
 
 void AutocfgMeet();  // all lanes of the warp
@@ -49,14 +52,16 @@ void AutocfgLoad(F& f, const T* p, unsigned ldm, bool rows) {
   const bool first = autocfg::cuda_emulator::ReadsFirst();
   if (!first) AutocfgMeet();
   for (int i = 0; i < F::num_elements; ++i) {
-    const unsigned at = static_cast<unsigned>(AutocfgElementAt(autocfg::cuda_emulator::Lane(), i)), row = at / 16, column = at % 16;
+    const unsigned at = static_cast<unsigned>(AutocfgElementAt(autocfg::cuda_emulator::Lane(), i)),
+                   row = at / 16, column = at % 16;
     f.x[i] = rows ? p[row * ldm + column] : p[column * ldm + row];
   }
   if (first) AutocfgMeet();
 }
 
 template <typename Use, typename Layout>
-void load_matrix_sync(fragment<Use, 16, 16, 16, __nv_bfloat16, Layout>& f, const __nv_bfloat16* p, unsigned ldm) {
+void load_matrix_sync(fragment<Use, 16, 16, 16, __nv_bfloat16, Layout>& f, const __nv_bfloat16* p,
+                      unsigned ldm) {
   AutocfgLoad(f, p, ldm, std::is_same_v<Layout, row_major>);
 }
 inline void load_matrix_sync(AutocfgFloats& f, const float* p, unsigned ldm, layout_t layout) {
@@ -68,7 +73,8 @@ inline void store_matrix_sync(float* p, const AutocfgFloats& f, unsigned ldm, la
   AutocfgCheckMatrix(p, ldm);
   AutocfgMeet();
   for (int i = 0; i < AutocfgFloats::num_elements; ++i) {
-    const unsigned at = static_cast<unsigned>(AutocfgElementAt(autocfg::cuda_emulator::Lane(), i)), row = at / 16, column = at % 16;
+    const unsigned at = static_cast<unsigned>(AutocfgElementAt(autocfg::cuda_emulator::Lane(), i)),
+                   row = at / 16, column = at % 16;
     p[layout == mem_row_major ? row * ldm + column : column * ldm + row] = f.x[i];
   }
 }

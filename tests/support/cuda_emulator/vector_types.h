@@ -1,15 +1,15 @@
 // CUDA's built-in vector types and the variables that tell a thread where it is.
 #pragma once
 
-#define AUTOCFG_VECTOR2(name, type, alignment)                         \
-  struct alignas(alignment) name##2 {                                  \
-    type x, y;                                                         \
-  };                                                                   \
+#define AUTOCFG_VECTOR2(name, type, alignment) \
+  struct alignas(alignment) name##2 {          \
+    type x, y;                                 \
+  };                                           \
   inline name##2 make_##name##2(type x, type y) { return {x, y}; }
-#define AUTOCFG_VECTOR4(name, type, alignment)                         \
-  struct alignas(alignment) name##4 {                                  \
-    type x, y, z, w;                                                   \
-  };                                                                   \
+#define AUTOCFG_VECTOR4(name, type, alignment) \
+  struct alignas(alignment) name##4 {          \
+    type x, y, z, w;                           \
+  };                                           \
   inline name##4 make_##name##4(type x, type y, type z, type w) { return {x, y, z, w}; }
 
 AUTOCFG_VECTOR2(float, float, 8)

@@ -1,5 +1,6 @@
-// The GPU engine as trainer/cuda_module makes it, on the emulated CUDA: for whole training runs, of one rank or several that share the "GPU", by the
-// real programs (AUTOCFG_GPU_MODULE names it). Without NCCL and cuDNN, which are not emulated.
+// The GPU engine as trainer/cuda_module makes it, on the emulated CUDA: for whole training runs, of one rank
+// or several that share the "GPU", by the real programs (AUTOCFG_GPU_MODULE names it). Without NCCL and
+// cuDNN, which are not emulated.
 #include <cuda_runtime.h>
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Makes this process and those that it starts see GPUs that are not there (tests/support/fake_nvml/fake_nvml.cc), for as long as it lives.
+// Makes this process and those that it starts see GPUs that are not there
+// (tests/support/fake_nvml/fake_nvml.cc), for as long as it lives.
 #pragma once
 
 #include <fmt/format.h>
@@ -38,12 +39,14 @@ class ScopedVariable {
 
 inline constexpr std::int64_t kFakeGpuBytes = std::int64_t{141} << 30;
 
-// So many equal GPUs, half of them on either board, with uuids GPU-0000-a, GPU-0001-b, ...; `more` is added to each, such as ",mig=1".
+// So many equal GPUs, half of them on either board, with uuids GPU-0000-a, GPU-0001-b, ...; `more` is added
+// to each, such as ",mig=1".
 inline std::string EqualGpus(int count, const std::string& more = "") {
   std::string text;
   for (int i = 0; i < count; ++i) {
-    text += fmt::format("{}name=NVIDIA H200,uuid=GPU-{:04}-{},total={},nvlinks=18,board={}{}", i == 0 ? "" : ";", i, static_cast<char>('a' + i),
-                        kFakeGpuBytes, i < (count + 1) / 2 ? 0 : 1, more);
+    text +=
+        fmt::format("{}name=NVIDIA H200,uuid=GPU-{:04}-{},total={},nvlinks=18,board={}{}", i == 0 ? "" : ";",
+                    i, static_cast<char>('a' + i), kFakeGpuBytes, i < (count + 1) / 2 ? 0 : 1, more);
   }
   return text;
 }
@@ -51,7 +54,9 @@ inline std::string EqualGpus(int count, const std::string& more = "") {
 class FakeGpus {
  public:
   explicit FakeGpus(const std::string& description)
-      : library_("AUTOCFG_NVML_LIBRARY", BuildPath("tests/libfake_nvml.so")), gpus_("AUTOCFG_FAKE_GPUS", description), visible_("CUDA_VISIBLE_DEVICES", std::nullopt) {}
+      : library_("AUTOCFG_NVML_LIBRARY", BuildPath("tests/libfake_nvml.so")),
+        gpus_("AUTOCFG_FAKE_GPUS", description),
+        visible_("CUDA_VISIBLE_DEVICES", std::nullopt) {}
 
  private:
   const ScopedVariable library_, gpus_, visible_;
@@ -60,7 +65,9 @@ class FakeGpus {
 // A machine without a driver, whatever this one has.
 class NoGpus {
  public:
-  NoGpus() : library_("AUTOCFG_NVML_LIBRARY", "libautocfg-no-nvml.so.1"), visible_("CUDA_VISIBLE_DEVICES", std::nullopt) {}
+  NoGpus()
+      : library_("AUTOCFG_NVML_LIBRARY", "libautocfg-no-nvml.so.1"),
+        visible_("CUDA_VISIBLE_DEVICES", std::nullopt) {}
 
  private:
   const ScopedVariable library_, visible_;

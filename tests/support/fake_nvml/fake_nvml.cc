@@ -1,9 +1,12 @@
-// Stands in for NVIDIA's management library: the same C functions over GPUs that the environment describes, so that what the project makes of GPUs is
-// tested where there are none. AUTOCFG_FAKE_GPUS holds one GPU after the other, parted by ';', each of KEY=VALUE parted by ',':
-//   name, uuid, total, used (bytes), pid (which holds them), mig (1: on), nvlinks, board (GPUs of one share a PCIe switch; others are across sockets),
-//   busy (after so many questions for its memory, nothing is in use any more), reserved (bytes that the driver keeps back, beside those in use),
-//   old (1: the driver does not know the second form of the memory's question).
-// AUTOCFG_FAKE_NVML_INIT: what starting it returns, if not 0. Every function is called with what NVML's documentation has.
+// Stands in for NVIDIA's management library: the same C functions over GPUs that the environment describes,
+// so that what the project makes of GPUs is tested where there are none. AUTOCFG_FAKE_GPUS holds one GPU
+// after the other, parted by ';', each of KEY=VALUE parted by ',':
+//   name, uuid, total, used (bytes), pid (which holds them), mig (1: on), nvlinks, board (GPUs of one share a
+//   PCIe switch; others are across sockets), busy (after so many questions for its memory, nothing is in use
+//   any more), reserved (bytes that the driver keeps back, beside those in use), old (1: the driver does not
+//   know the second form of the memory's question).
+// AUTOCFG_FAKE_NVML_INIT: what starting it returns, if not 0. Every function is called with what NVML's
+// documentation has.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,7 +17,8 @@
 
 namespace {
 
-constexpr int kSuccess = 0, kUninitialized = 1, kInvalidArgument = 2, kNotSupported = 3, kNotFound = 6, kInsufficientSize = 7, kVersionMismatch = 25;
+constexpr int kSuccess = 0, kUninitialized = 1, kInvalidArgument = 2, kNotSupported = 3, kNotFound = 6,
+              kInsufficientSize = 7, kVersionMismatch = 25;
 
 struct Gpu {
   std::map<std::string, std::string> fields;
@@ -86,7 +90,9 @@ int nvmlShutdown() {
   return kSuccess;
 }
 const char* nvmlErrorString(int result) { return result == 9 ? "Driver Not Loaded" : "Unknown Error"; }
-int nvmlSystemGetDriverVersion(char* version, unsigned length) { return CopyText("570.86.15", version, length); }
+int nvmlSystemGetDriverVersion(char* version, unsigned length) {
+  return CopyText("570.86.15", version, length);
+}
 int nvmlDeviceGetCount_v2(unsigned* count) {
   *count = static_cast<unsigned>(gpus.size());
   return started ? kSuccess : kUninitialized;
@@ -97,14 +103,19 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, Gpu** handle) {
   *handle = &gpus[index];
   return kSuccess;
 }
-int nvmlDeviceGetName(Gpu* gpu, char* name, unsigned length) { return CopyText(gpu->Text("name"), name, length); }
-int nvmlDeviceGetUUID(Gpu* gpu, char* uuid, unsigned length) { return CopyText(gpu->Text("uuid"), uuid, length); }
+int nvmlDeviceGetName(Gpu* gpu, char* name, unsigned length) {
+  return CopyText(gpu->Text("name"), name, length);
+}
+int nvmlDeviceGetUUID(Gpu* gpu, char* uuid, unsigned length) {
+  return CopyText(gpu->Text("uuid"), uuid, length);
+}
 int nvmlDeviceGetMemoryInfo(Gpu* gpu, nvmlMemory* memory) {
   if (gpu->Number("total") == 0) return kNotSupported;
   const long long busy = gpu->Number("busy", -1);
   const bool over = busy >= 0 && gpu->memory_questions++ >= busy;
   memory->total = static_cast<unsigned long long>(gpu->Number("total"));
-  memory->used = (over ? 0 : static_cast<unsigned long long>(gpu->Number("used"))) + static_cast<unsigned long long>(gpu->Number("reserved"));
+  memory->used = (over ? 0 : static_cast<unsigned long long>(gpu->Number("used"))) +
+                 static_cast<unsigned long long>(gpu->Number("reserved"));
   memory->free = memory->total - memory->used;
   return kSuccess;
 }
@@ -138,7 +149,9 @@ int nvmlDeviceGetComputeRunningProcesses_v3(Gpu* gpu, unsigned* count, nvmlProce
   const unsigned room = *count;
   *count = gpu->Number("pid") != 0 ? 1 : 0;
   if (*count > room) return kInsufficientSize;
-  if (*count == 1) *processes = {static_cast<unsigned>(gpu->Number("pid")), static_cast<unsigned long long>(gpu->Number("used")), ~0u, ~0u};
+  if (*count == 1)
+    *processes = {static_cast<unsigned>(gpu->Number("pid")),
+                  static_cast<unsigned long long>(gpu->Number("used")), ~0u, ~0u};
   return kSuccess;
 }
 

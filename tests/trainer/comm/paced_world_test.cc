@@ -1,4 +1,5 @@
-// The laws of virtual time among ranks, one at a time; tests/trainer/paced_test.cc holds whole steps against the simulator.
+// The laws of virtual time among ranks, one at a time; tests/trainer/paced_test.cc holds whole steps against
+// the simulator.
 #include "trainer/comm/paced_world.h"
 
 #include <gtest/gtest.h>
@@ -82,13 +83,15 @@ TEST(PacedWorld, AMessageStartsWhenBothSidesHaveIssuedIt) {
 TEST(PacedWorld, TheLargerOfBothTimesCounts) {
   RunPaced(2, [](PacedRank& r) {
     auto group = r.Group(CommGroup::kPipeline, {0, 1});
-    auto work = r.rank == 0 ? group->Send(Nowhere(1), 1, 0, r.stream) : group->Recv(Nowhere(3), 0, 0, r.stream);
+    auto work =
+        r.rank == 0 ? group->Send(Nowhere(1), 1, 0, r.stream) : group->Recv(Nowhere(3), 0, 0, r.stream);
     work->Wait();
     EXPECT_EQ(r.clock.HostSeconds(), 12);
   });
 }
 
-// Rank 0's messages follow each other in its send lane, though to different ranks and on different channels; a receive runs beside them.
+// Rank 0's messages follow each other in its send lane, though to different ranks and on different channels;
+// a receive runs beside them.
 TEST(PacedWorld, ALaneRunsInOrderAndBesideTheOthers) {
   RunPaced(3, [](PacedRank& r) {
     auto group = r.Group(CommGroup::kPipeline, {0, 1, 2});
@@ -131,7 +134,8 @@ TEST(PacedWorld, WaitingForOneAdvancesAll) {
 TEST(PacedWorld, ReductionsStartWhenTheLastRankHasCome) {
   RunPaced(4, [](PacedRank& r) {
     auto world = r.Group(CommGroup::kWorld, AllRanks(4));
-    auto data = r.Group(CommGroup::kData, r.rank % 2 == 0 ? std::vector<std::int64_t>{0, 2} : std::vector<std::int64_t>{1, 3});
+    auto data = r.Group(CommGroup::kData,
+                        r.rank % 2 == 0 ? std::vector<std::int64_t>{0, 2} : std::vector<std::int64_t>{1, 3});
     r.clock.Record(Fill(10 * (r.rank + 1)));
     data->AllReduce(Nowhere(3), ReduceOp::kSum, r.stream)->Wait();
     EXPECT_EQ(r.clock.HostSeconds(), r.rank % 2 == 0 ? 36 : 46);
@@ -157,7 +161,8 @@ TEST(PacedWorld, TensorReductionsRunOnTheStream) {
   });
 }
 
-// The barrier comes while a reduction is under way that one rank has not even met: it must not be taken for it.
+// The barrier comes while a reduction is under way that one rank has not even met: it must not be taken for
+// it.
 TEST(PacedWorld, ABarrierAlignsTheHosts) {
   RunPaced(3, [](PacedRank& r) {
     auto group = r.Group(CommGroup::kWorld, AllRanks(3));
@@ -197,7 +202,8 @@ TEST(PacedWorld, RefusesWhatItCannotDo) {
   auto world = CreatePacedWorld(CreateNullWorld(0, 2), clock);
   auto group = world->CreateGroup(CommGroup::kPipeline, {0, 1}, Tensor{});
   HostStream stream;
-  EXPECT_THROW(group->AllReduce(Nowhere(1), ReduceOp::kMax, stream), std::out_of_range) << "an op without a time";
+  EXPECT_THROW(group->AllReduce(Nowhere(1), ReduceOp::kMax, stream), std::out_of_range)
+      << "an op without a time";
   EXPECT_THROW(group->Send(Nowhere(1), 0, 0, stream), CommError);
   EXPECT_THROW(group->Recv(Nowhere(1), 1, 30, stream), CommError);
   EXPECT_THROW(clock.Record({.kind = OpKind::kRope}), std::out_of_range);

@@ -39,9 +39,11 @@ TEST(Reduce, ANanWinsAMaximum) {
   }
 }
 
-// 1 + 2^-9 rounds to 1, 1 + 3 * 2^-9 (midway) up to the even 1 + 2^-7 * 1, in steps of 2^-7; 2^127 + 2^127 overflows.
+// 1 + 2^-9 rounds to 1, 1 + 3 * 2^-9 (midway) up to the even 1 + 2^-7 * 1, in steps of 2^-7; 2^127 + 2^127
+// overflows.
 TEST(Reduce, Bf16IsAddedInFloatAndRounded) {
-  const float a[] = {1.0f, 1.0f, 1.0f, -2.5f, 0x1p127f, 0x1p-133f}, b[] = {0x1p-9f, 0x3p-8f, 0x1p-8f, 0.5f, 0x1p127f, 0x1p-133f};
+  const float a[] = {1.0f, 1.0f, 1.0f, -2.5f, 0x1p127f, 0x1p-133f},
+              b[] = {0x1p-9f, 0x3p-8f, 0x1p-8f, 0.5f, 0x1p127f, 0x1p-133f};
   const float sums[] = {1.0f, 1.0f + 0x1p-6f, 1.0f, -2.0f, std::numeric_limits<float>::infinity(), 0x1p-132f};
   for (int i = 0; i < 6; ++i) {
     Bf16Bits own = ToBf16(a[i]), larger = own;

@@ -43,8 +43,8 @@ void OnTwoRanks(const std::function<void(int rank, Remote&)>& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// What stands on the stream before the send is sent; what stands there before the receive does not overwrite what comes, and what is
-// issued after waiting sees it, though the host has not waited.
+// What stands on the stream before the send is sent; what stands there before the receive does not overwrite
+// what comes, and what is issued after waiting sees it, though the host has not waited.
 TEST(StagedWorld, KeepsTheOrderOfTheStream) {
   OnTwoRanks([](int rank, Remote& r) {
     auto group = r.world->CreateGroup(CommGroup::kPipeline, AllRanks(2), Tensor{});
@@ -74,7 +74,8 @@ TEST(StagedWorld, KeepsTheOrderOfTheStream) {
 // Several pieces, behind a reduction of the same group that is waited for later.
 TEST(StagedWorld, ReducesMoreThanItStages) {
   OnTwoRanks([](int rank, Remote& r) {
-    const Tensor staging = r.New(kCollectiveStagingBytes / 4), small = r.New(3), large = r.New((40 << 20) / 4 + 7);
+    const Tensor staging = r.New(kCollectiveStagingBytes / 4), small = r.New(3),
+                 large = r.New((40 << 20) / 4 + 7);
     {
       auto group = r.world->CreateGroup(CommGroup::kData, AllRanks(2), staging);
       r.Put(small, static_cast<float>(rank));

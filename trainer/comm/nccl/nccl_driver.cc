@@ -22,9 +22,10 @@ static_assert(kLinkKeyBytes == NCCL_UNIQUE_ID_BYTES);
 // How long the end of a communicator waits for its peers before it is aborted.
 constexpr std::chrono::seconds kLeaveTimeout{20};
 
-// Multiprocessors that a link of messages takes at most: what is sent waits on them for its peer, while the stream computes on the others. A rank of a
-// pipeline has up to four such links, which must all find room beside each other and a reduction: kernels of two ranks that wait for room behind
-// kernels that wait for the other rank would never end. Not yet measured; NCCL_MAX_CTAS of the environment goes before it.
+// Multiprocessors that a link of messages takes at most: what is sent waits on them for its peer, while the
+// stream computes on the others. A rank of a pipeline has up to four such links, which must all find room
+// beside each other and a reduction: kernels of two ranks that wait for room behind kernels that wait for the
+// other rank would never end. Not yet measured; NCCL_MAX_CTAS of the environment goes before it.
 constexpr int kMessageCtas = 8;
 
 struct NcclLink {
@@ -45,11 +46,16 @@ std::string Words(ncclResult_t result, ncclComm_t comm) {
 
 ncclDataType_t TypeOf(DType type) {
   switch (type) {
-    case DType::kF32: return ncclFloat32;
-    case DType::kF64: return ncclFloat64;
-    case DType::kBF16: return ncclBfloat16;
-    case DType::kF16: return ncclFloat16;
-    case DType::kI32: return ncclInt32;
+    case DType::kF32:
+      return ncclFloat32;
+    case DType::kF64:
+      return ncclFloat64;
+    case DType::kBF16:
+      return ncclBfloat16;
+    case DType::kF16:
+      return ncclFloat16;
+    case DType::kI32:
+      return ncclInt32;
   }
   throw CommError("NCCL: an element type that it does not have");
 }
@@ -98,7 +104,8 @@ class NcclDriver final : public StreamDriver {
     return IdOf<EventId>(event);
   }
   void Wait(QueueId queue, EventId event) override {
-    cuda::Check(cudaStreamWaitEvent(Handle<cudaStream_t>(queue), Handle<cudaEvent_t>(event), 0), "making a stream wait for an event");
+    cuda::Check(cudaStreamWaitEvent(Handle<cudaStream_t>(queue), Handle<cudaEvent_t>(event), 0),
+                "making a stream wait for an event");
   }
   // A wait that was issued keeps to the moment of its event, so the event may be recorded anew.
   void Release(EventId event) noexcept override { free_events_.push_back(Handle<cudaEvent_t>(event)); }
@@ -106,7 +113,8 @@ class NcclDriver final : public StreamDriver {
   std::string NewKey() override {
     ncclUniqueId id;
     const ncclResult_t result = ncclGetUniqueId(&id);
-    if (result != ncclSuccess) throw CommError(fmt::format("no id for a communicator: {}", Words(result, nullptr)));
+    if (result != ncclSuccess)
+      throw CommError(fmt::format("no id for a communicator: {}", Words(result, nullptr)));
     return {id.internal, id.internal + NCCL_UNIQUE_ID_BYTES};
   }
 
@@ -172,7 +180,8 @@ class NcclDriver final : public StreamDriver {
     const ncclDataType_t type = TypeOf(t.dtype);
     switch (t.kind) {
       case Transfer::Kind::kAllReduce:
-        return ncclAllReduce(t.data, t.data, count, type, t.op == ReduceOp::kMax ? ncclMax : ncclSum, comm, stream);
+        return ncclAllReduce(t.data, t.data, count, type, t.op == ReduceOp::kMax ? ncclMax : ncclSum, comm,
+                             stream);
       case Transfer::Kind::kSend:
         return ncclSend(t.data, count, type, t.peer, comm, stream);
       case Transfer::Kind::kRecv:

@@ -7,14 +7,18 @@
 
 namespace autocfg {
 
-std::vector<Bucket> PlanBuckets(std::int64_t elements, std::int64_t element_bytes, std::int64_t bucket_bytes, std::int64_t alignment) {
-  if (elements < 0 || element_bytes < 1 || bucket_bytes < 1 || alignment < 1 || alignment % element_bytes != 0) {
-    throw std::invalid_argument(fmt::format("buckets of {} bytes, aligned to {}, cannot be made of {} elements of {} bytes", bucket_bytes,
-                                            alignment, elements, element_bytes));
+std::vector<Bucket> PlanBuckets(std::int64_t elements, std::int64_t element_bytes, std::int64_t bucket_bytes,
+                                std::int64_t alignment) {
+  if (elements < 0 || element_bytes < 1 || bucket_bytes < 1 || alignment < 1 ||
+      alignment % element_bytes != 0) {
+    throw std::invalid_argument(
+        fmt::format("buckets of {} bytes, aligned to {}, cannot be made of {} elements of {} bytes",
+                    bucket_bytes, alignment, elements, element_bytes));
   }
   const std::int64_t each = std::max(bucket_bytes / alignment, std::int64_t{1}) * (alignment / element_bytes);
   std::vector<Bucket> buckets;
-  for (std::int64_t first = 0; first < elements; first += each) buckets.push_back({first, std::min(each, elements - first)});
+  for (std::int64_t first = 0; first < elements; first += each)
+    buckets.push_back({first, std::min(each, elements - first)});
   return buckets;
 }
 

@@ -25,7 +25,8 @@ LaneOperation::~LaneOperation() {
   if (done_) driver_.Release(*done_);
 }
 
-Lane::Lane(StreamDriver& driver, Communicator& host, std::vector<int> ranks, int rank, int channel, LinkUse use, std::string name)
+Lane::Lane(StreamDriver& driver, Communicator& host, std::vector<int> ranks, int rank, int channel,
+           LinkUse use, std::string name)
     : driver_(driver),
       name_(std::move(name)),
       use_(use),

@@ -1,6 +1,6 @@
-// One link with a queue of its own: the transfers of a lane run in order of issue, those of different lanes beside each other. Each
-// begins after what stood on the compute queue when it was issued, and an event tells when it has ended. The host never waits here:
-// Step does what can be done now. One rank, one thread.
+// One link with a queue of its own: the transfers of a lane run in order of issue, those of different lanes
+// beside each other. Each begins after what stood on the compute queue when it was issued, and an event tells
+// when it has ended. The host never waits here: Step does what can be done now. One rank, one thread.
 #pragma once
 
 #include <cstdint>
@@ -38,9 +38,11 @@ class LaneOperation {
 
 class Lane {
  public:
-  // The ranks of the lane agree on a key over `host`, on `channel` of it, from the lane's rank 0 to the others. `ranks`: of the host group,
-  // by rank of the lane. `rank`: of the lane. `name` says in errors what the lane is for. Driver and host must outlive the lane.
-  Lane(StreamDriver& driver, Communicator& host, std::vector<int> ranks, int rank, int channel, LinkUse use, std::string name);
+  // The ranks of the lane agree on a key over `host`, on `channel` of it, from the lane's rank 0 to the
+  // others. `ranks`: of the host group, by rank of the lane. `rank`: of the lane. `name` says in errors what
+  // the lane is for. Driver and host must outlive the lane.
+  Lane(StreamDriver& driver, Communicator& host, std::vector<int> ranks, int rank, int channel, LinkUse use,
+       std::string name);
 
   // Ends the link; while an exception passes, or with operations that never began, without the peers.
   ~Lane();
@@ -50,7 +52,8 @@ class Lane {
   // Issues transfers after what is on `compute` now.
   std::shared_ptr<LaneOperation> Issue(std::vector<Transfer> transfers, QueueId compute);
 
-  // Does what can be done now: joins, puts transfers onto the queue. Throws CommError with the lane's name and the library's words.
+  // Does what can be done now: joins, puts transfers onto the queue. Throws CommError with the lane's name
+  // and the library's words.
   void Step();
 
   // Begins to end the link. Requires that nothing is issued from then on.

@@ -1,5 +1,6 @@
-// The seam between the order of communication on a device's streams (lane.h, streamed_world.h), which is plain logic, and the libraries
-// that do it: CUDA and NCCL behind trainer/comm/nccl, fakes in tests. One rank, one thread. Nothing here waits on the host.
+// The seam between the order of communication on a device's streams (lane.h, streamed_world.h), which is
+// plain logic, and the libraries that do it: CUDA and NCCL behind trainer/comm/nccl, fakes in tests. One
+// rank, one thread. Nothing here waits on the host.
 #pragma once
 
 #include <cstdint>
@@ -58,16 +59,18 @@ class StreamDriver {
   // Begins to join; all `size` ranks do, with the same key. `name` is for people.
   virtual LinkId Join(const std::string& key, int rank, int size, LinkUse use, const std::string& name) = 0;
   virtual LinkState State(LinkId link) = 0;
-  // Puts a transfer onto the queue; it is there once the link is no longer busy. Requires a link that is not busy.
+  // Puts a transfer onto the queue; it is there once the link is no longer busy. Requires a link that is not
+  // busy.
   virtual void Enqueue(LinkId link, QueueId queue, const Transfer& transfer) = 0;
-  // Begins to end the link, after what is under way; then ends it, for which the peers may have to do the same: a rank begins with all
-  // links of a group before it ends the first.
+  // Begins to end the link, after what is under way; then ends it, for which the peers may have to do the
+  // same: a rank begins with all links of a group before it ends the first.
   virtual void BeginLeave(LinkId link) noexcept = 0;
   virtual void Leave(LinkId link) noexcept = 0;
   // Ends it at once, whatever the peers do.
   virtual void Abort(LinkId link) noexcept = 0;
 
-  // `hook` is called every now and then while the host waits for the device, and may throw to end the wait; empty: nothing is.
+  // `hook` is called every now and then while the host waits for the device, and may throw to end the wait;
+  // empty: nothing is.
   virtual void SetHostWaitHook(std::function<void()> hook) = 0;
 };
 

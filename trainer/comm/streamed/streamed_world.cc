@@ -16,7 +16,8 @@
 namespace autocfg {
 namespace {
 
-// The last channel of the host group is for the keys of reductions; each message's key goes by its own channel.
+// The last channel of the host group is for the keys of reductions; each message's key goes by its own
+// channel.
 constexpr int kReductionChannel = kUserChannels - 1;
 
 // Buckets begin where the device reads and writes whole lines.
@@ -63,7 +64,10 @@ class Lanes {
 class StreamedWork final : public Work {
  public:
   StreamedWork(Lanes& lanes, std::shared_ptr<LaneOperation> operation, QueueId compute)
-      : lanes_(lanes), operation_(std::move(operation)), compute_(compute), exceptions_(std::uncaught_exceptions()) {}
+      : lanes_(lanes),
+        operation_(std::move(operation)),
+        compute_(compute),
+        exceptions_(std::uncaught_exceptions()) {}
 
   // While an exception passes, the peer may never do its part, and waiting would hide the error.
   ~StreamedWork() override {
@@ -98,7 +102,8 @@ class StreamedWork final : public Work {
 // A lane that its world advances.
 class WorldLane {
  public:
-  WorldLane(Lanes& lanes, Communicator& host, std::vector<int> ranks, int rank, int channel, LinkUse use, std::string name)
+  WorldLane(Lanes& lanes, Communicator& host, std::vector<int> ranks, int rank, int channel, LinkUse use,
+            std::string name)
       : lanes_(lanes), lane_(lanes.driver(), host, std::move(ranks), rank, channel, use, std::move(name)) {
     lanes_.Add(&lane_);
   }
@@ -121,15 +126,21 @@ class WorldLane {
 
 class StreamedCommunicator final : public Communicator {
  public:
-  StreamedCommunicator(Lanes& lanes, CommWorld& host, CommGroup name, const std::vector<std::int64_t>& ranks, bool reduces,
-                       std::int64_t bucket_bytes)
-      : lanes_(lanes), name_(name), ranks_(ranks), bucket_bytes_(bucket_bytes), host_staging_(kHostStagingBytes) {
-    const Tensor staging{.data = host_staging_.data(), .dtype = DType::kI32, .rank = 1, .shape = {kHostStagingBytes / 4}};
+  StreamedCommunicator(Lanes& lanes, CommWorld& host, CommGroup name, const std::vector<std::int64_t>& ranks,
+                       bool reduces, std::int64_t bucket_bytes)
+      : lanes_(lanes),
+        name_(name),
+        ranks_(ranks),
+        bucket_bytes_(bucket_bytes),
+        host_staging_(kHostStagingBytes) {
+    const Tensor staging{
+        .data = host_staging_.data(), .dtype = DType::kI32, .rank = 1, .shape = {kHostStagingBytes / 4}};
     host_ = host.CreateGroup(name, ranks, staging);
     if (!reduces) return;
     std::vector<int> all;
     for (int i = 0; i < size(); ++i) all.push_back(i);
-    reductions_ = std::make_unique<WorldLane>(lanes, *host_, std::move(all), rank(), kReductionChannel, LinkUse::kReductions,
+    reductions_ = std::make_unique<WorldLane>(lanes, *host_, std::move(all), rank(), kReductionChannel,
+                                              LinkUse::kReductions,
                                               fmt::format("{} group of {} ranks", Name(name), size()));
   }
 
@@ -144,7 +155,9 @@ class StreamedCommunicator final : public Communicator {
   std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream& stream) override {
     CheckReducible(tensor);
     if (tensor.Elements() == 0) return CompleteWork();
-    if (reductions_ == nullptr) throw CommError(fmt::format("a group of {} ranks was made without staging, so it cannot reduce", size()));
+    if (reductions_ == nullptr)
+      throw CommError(
+          fmt::format("a group of {} ranks was made without staging, so it cannot reduce", size()));
     const std::int64_t width = SizeOf(tensor.dtype);
     std::vector<Transfer> transfers;
     for (const Bucket& bucket : PlanBuckets(tensor.Elements(), width, bucket_bytes_, kBucketAlignment)) {
@@ -167,14 +180,17 @@ class StreamedCommunicator final : public Communicator {
   void Barrier() override {
     std::int32_t came = 1;
     ReadyStream ready;
-    const auto work = host_->AllReduce({.data = &came, .dtype = DType::kI32, .rank = 1, .shape = {1}}, ReduceOp::kSum, ready);
+    const auto work = host_->AllReduce({.data = &came, .dtype = DType::kI32, .rank = 1, .shape = {1}},
+                                       ReduceOp::kSum, ready);
     for (Idle idle; !work->Test(); idle()) lanes_.Step();
   }
 
  private:
-  std::unique_ptr<Work> Message(Transfer::Kind kind, const Tensor& tensor, int peer, int channel, Stream& stream) {
+  std::unique_ptr<Work> Message(Transfer::Kind kind, const Tensor& tensor, int peer, int channel,
+                                Stream& stream) {
     CheckPeer(*this, peer, channel);
-    if (channel == kReductionChannel) throw CommError(fmt::format("channel {} is outside 0 to {}", channel, kReductionChannel - 1));
+    if (channel == kReductionChannel)
+      throw CommError(fmt::format("channel {} is outside 0 to {}", channel, kReductionChannel - 1));
     if (tensor.Elements() == 0) return CompleteWork();
     const bool sends = kind == Transfer::Kind::kSend;
     std::unique_ptr<WorldLane>& lane = messages_[{peer, channel, sends}];
@@ -182,11 +198,15 @@ class StreamedCommunicator final : public Communicator {
       const int from = sends ? rank() : peer, to = sends ? peer : rank();
       lane = std::make_unique<WorldLane>(
           lanes_, *host_, std::vector<int>{from, to}, sends ? 0 : 1, channel, LinkUse::kMessages,
-          fmt::format("{} group, messages from rank {} to rank {}", Name(name_), ranks_[static_cast<std::size_t>(from)],
-                      ranks_[static_cast<std::size_t>(to)]));
+          fmt::format("{} group, messages from rank {} to rank {}", Name(name_),
+                      ranks_[static_cast<std::size_t>(from)], ranks_[static_cast<std::size_t>(to)]));
     }
-    return lane->Issue(
-        {{.kind = kind, .data = tensor.data, .dtype = tensor.dtype, .elements = tensor.Elements(), .peer = sends ? 1 : 0}}, stream);
+    return lane->Issue({{.kind = kind,
+                         .data = tensor.data,
+                         .dtype = tensor.dtype,
+                         .elements = tensor.Elements(),
+                         .peer = sends ? 1 : 0}},
+                       stream);
   }
 
   Lanes& lanes_;
@@ -195,18 +215,22 @@ class StreamedCommunicator final : public Communicator {
   const std::int64_t bucket_bytes_;
   std::vector<char> host_staging_;
   std::unique_ptr<Communicator> host_;
-  std::unique_ptr<WorldLane> reductions_;                                    // null: made without staging
-  std::map<std::tuple<int, int, bool>, std::unique_ptr<WorldLane>> messages_;  // by peer, channel, whether this rank sends
+  std::unique_ptr<WorldLane> reductions_;  // null: made without staging
+  // by peer, channel, whether this rank sends
+  std::map<std::tuple<int, int, bool>, std::unique_ptr<WorldLane>> messages_;
 };
 
 class StreamedWorld final : public CommWorld {
  public:
-  StreamedWorld(std::unique_ptr<StreamDriver> driver, std::unique_ptr<CommWorld> host, std::int64_t bucket_bytes)
+  StreamedWorld(std::unique_ptr<StreamDriver> driver, std::unique_ptr<CommWorld> host,
+                std::int64_t bucket_bytes)
       : host_(std::move(host)), lanes_(std::move(driver)), bucket_bytes_(bucket_bytes) {}
 
-  std::unique_ptr<Communicator> CreateGroup(CommGroup name, const std::vector<std::int64_t>& ranks, const Tensor& staging) override {
+  std::unique_ptr<Communicator> CreateGroup(CommGroup name, const std::vector<std::int64_t>& ranks,
+                                            const Tensor& staging) override {
     if (ranks.size() == 1) return host_->CreateGroup(name, ranks, Tensor{});
-    return std::make_unique<StreamedCommunicator>(lanes_, *host_, name, ranks, staging.data != nullptr, bucket_bytes_);
+    return std::make_unique<StreamedCommunicator>(lanes_, *host_, name, ranks, staging.data != nullptr,
+                                                  bucket_bytes_);
   }
 
  private:
@@ -217,8 +241,8 @@ class StreamedWorld final : public CommWorld {
 
 }  // namespace
 
-std::unique_ptr<CommWorld> CreateStreamedWorld(std::unique_ptr<StreamDriver> driver, std::unique_ptr<CommWorld> host,
-                                               std::int64_t bucket_bytes) {
+std::unique_ptr<CommWorld> CreateStreamedWorld(std::unique_ptr<StreamDriver> driver,
+                                               std::unique_ptr<CommWorld> host, std::int64_t bucket_bytes) {
   return std::make_unique<StreamedWorld>(std::move(driver), std::move(host), bucket_bytes);
 }
 

@@ -1,5 +1,5 @@
-// What the driver asks of NCCL and CUDA, by functions of their names that only write down what they are asked: neither library is linked, and
-// nothing is shown of what they would do.
+// What the driver asks of NCCL and CUDA, by functions of their names that only write down what they are
+// asked: neither library is linked, and nothing is shown of what they would do.
 #include "trainer/comm/nccl/nccl_driver.h"
 
 #include <cuda_runtime.h>
@@ -45,9 +45,10 @@ std::int64_t Number(T handle) {
   return static_cast<std::int64_t>(reinterpret_cast<std::intptr_t>(handle));
 }
 
-ncclResult_t Call(const char* what, const void* data, std::size_t count, ncclDataType_t type, int other, ncclComm_t comm, cudaStream_t stream) {
-  library.Say("{} {} of type {} at {}, {}, on c{} s{}", what, count, static_cast<int>(type), Number(const_cast<void*>(data)), other, Number(comm),
-              Number(stream));
+ncclResult_t Call(const char* what, const void* data, std::size_t count, ncclDataType_t type, int other,
+                  ncclComm_t comm, cudaStream_t stream) {
+  library.Say("{} {} of type {} at {}, {}, on c{} s{}", what, count, static_cast<int>(type),
+              Number(const_cast<void*>(data)), other, Number(comm), Number(stream));
   return library.call;
 }
 
@@ -61,9 +62,12 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 }
 const char* ncclGetErrorString(ncclResult_t) { return "unhandled system error"; }
 const char* ncclGetLastError(ncclComm_t) { return "a first line\nand a second\n"; }
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclConfig_t* config) {
-  library.Say("init {} of {}, key {}, blocking {}, at most {} CTAs, {}", rank, size, id.internal[NCCL_UNIQUE_ID_BYTES - 1], config->blocking,
-              config->maxCTAs == NCCL_CONFIG_UNDEF_INT ? "any" : std::to_string(config->maxCTAs), config->commName);
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
+  library.Say("init {} of {}, key {}, blocking {}, at most {} CTAs, {}", rank, size,
+              id.internal[NCCL_UNIQUE_ID_BYTES - 1], config->blocking,
+              config->maxCTAs == NCCL_CONFIG_UNDEF_INT ? "any" : std::to_string(config->maxCTAs),
+              config->commName);
   if (library.makes_comm) *comm = Make<ncclComm_t>();
   return library.init;
 }
@@ -86,13 +90,16 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   library.Say("abort c{}", Number(comm));
   return ncclSuccess;
 }
-ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
+                           ncclComm_t comm, cudaStream_t stream) {
   return Call(in == out ? "reduce in place" : "reduce", in, count, type, static_cast<int>(op), comm, stream);
 }
-ncclResult_t ncclSend(const void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclSend(const void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
   return Call("send", data, count, type, peer, comm, stream);
 }
-ncclResult_t ncclRecv(void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclRecv(void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
   return Call("recv", data, count, type, peer, comm, stream);
 }
 
@@ -153,19 +160,28 @@ class NcclDriver : public ::testing::Test {
  protected:
   NcclDriver() { library = {}; }
 
-  LinkId Join(LinkUse use = LinkUse::kReductions) { return driver_->Join(std::string(kLinkKeyBytes - 1, 'a') + 'z', 1, 4, use, "a group"); }
+  LinkId Join(LinkUse use = LinkUse::kReductions) {
+    return driver_->Join(std::string(kLinkKeyBytes - 1, 'a') + 'z', 1, 4, use, "a group");
+  }
   static Transfer Of(Transfer::Kind kind, DType type) {
-    return {.kind = kind, .data = reinterpret_cast<void*>(64), .dtype = type, .elements = 7, .op = ReduceOp::kMax, .peer = 1};
+    return {.kind = kind,
+            .data = reinterpret_cast<void*>(64),
+            .dtype = type,
+            .elements = 7,
+            .op = ReduceOp::kMax,
+            .peer = 1};
   }
 
   std::unique_ptr<StreamDriver> driver_ = CreateNcclDriver();
 };
 
-// Kernels that wait for a peer stand beside compute for long: those of messages have a bound, so that all of a rank find room.
+// Kernels that wait for a peer stand beside compute for long: those of messages have a bound, so that all of
+// a rank find room.
 TEST_F(NcclDriver, JoinsWithoutBlockingAndBoundsWhatMessagesTake) {
   Join(LinkUse::kReductions);
   Join(LinkUse::kMessages);
-  EXPECT_THAT(library.Take(), ElementsAre("init 1 of 4, key z, blocking 0, at most any CTAs, a group", "init 1 of 4, key z, blocking 0, at most 8 CTAs, a group"));
+  EXPECT_THAT(library.Take(), ElementsAre("init 1 of 4, key z, blocking 0, at most any CTAs, a group",
+                                          "init 1 of 4, key z, blocking 0, at most 8 CTAs, a group"));
 }
 
 TEST_F(NcclDriver, IsBusyUntilNcclSaysThatItIsDone) {
@@ -175,7 +191,8 @@ TEST_F(NcclDriver, IsBusyUntilNcclSaysThatItIsDone) {
   const LinkState free = driver_->State(link);
   EXPECT_FALSE(free.busy);
   EXPECT_EQ(free.error, "");
-  EXPECT_EQ(driver_->State(link).error, "NCCL: unhandled system error; a first line and a second") << "one line";
+  EXPECT_EQ(driver_->State(link).error, "NCCL: unhandled system error; a first line and a second")
+      << "one line";
 }
 
 TEST_F(NcclDriver, ALinkThatCannotBeMadeIsEndedAndSaid) {
@@ -201,9 +218,12 @@ TEST_F(NcclDriver, HandsTransfersOverAsTheyAre) {
   driver_->Enqueue(link, queue, Of(Transfer::Kind::kAllReduce, DType::kBF16));
   driver_->Enqueue(link, queue, Of(Transfer::Kind::kSend, DType::kF32));
   driver_->Enqueue(link, queue, Of(Transfer::Kind::kRecv, DType::kF64));
-  EXPECT_THAT(library.Take(), ElementsAre(fmt::format("reduce in place 7 of type {} at 64, {}, on c1 s2", static_cast<int>(ncclBfloat16), static_cast<int>(ncclMax)),
-                                          fmt::format("send 7 of type {} at 64, 1, on c1 s2", static_cast<int>(ncclFloat32)),
-                                          fmt::format("recv 7 of type {} at 64, 1, on c1 s2", static_cast<int>(ncclFloat64))));
+  EXPECT_THAT(
+      library.Take(),
+      ElementsAre(fmt::format("reduce in place 7 of type {} at 64, {}, on c1 s2",
+                              static_cast<int>(ncclBfloat16), static_cast<int>(ncclMax)),
+                  fmt::format("send 7 of type {} at 64, 1, on c1 s2", static_cast<int>(ncclFloat32)),
+                  fmt::format("recv 7 of type {} at 64, 1, on c1 s2", static_cast<int>(ncclFloat64))));
   library.call = ncclInvalidUsage;
   EXPECT_THROW(driver_->Enqueue(link, queue, Of(Transfer::Kind::kSend, DType::kF32)), CommError);
 }
@@ -235,12 +255,14 @@ TEST_F(NcclDriver, AbortsWhatCannotBeLeft) {
 
 TEST_F(NcclDriver, StreamsGoBeforeComputeAndEventsAreUsedAgain) {
   const QueueId queue = driver_->CreateQueue();
-  EXPECT_THAT(library.Take(), ElementsAre(fmt::format("stream s1, flags {}, priority -5", cudaStreamNonBlocking)));
+  EXPECT_THAT(library.Take(),
+              ElementsAre(fmt::format("stream s1, flags {}, priority -5", cudaStreamNonBlocking)));
   const EventId event = driver_->Record(queue);
   driver_->Wait(queue, event);
   driver_->Release(event);
   driver_->Release(driver_->Record(queue));
-  EXPECT_THAT(library.Take(), ElementsAre(fmt::format("event e2, flags {}", cudaEventDisableTiming), "record e2 on s1", "s1 waits for e2", "record e2 on s1"));
+  EXPECT_THAT(library.Take(), ElementsAre(fmt::format("event e2, flags {}", cudaEventDisableTiming),
+                                          "record e2 on s1", "s1 waits for e2", "record e2 on s1"));
   driver_.reset();
   EXPECT_THAT(library.Take(), ElementsAre("destroy e2"));
 }

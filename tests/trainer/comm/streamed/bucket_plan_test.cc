@@ -33,7 +33,8 @@ TEST(BucketPlan, BoundariesAreAlignedAndNoneIsTooLarge) {
           next += bucket.elements;
         }
         EXPECT_EQ(next, elements);
-        for (std::size_t i = 0; i + 1 < buckets.size(); ++i) EXPECT_EQ(buckets[i].elements, buckets[0].elements);
+        for (std::size_t i = 0; i + 1 < buckets.size(); ++i)
+          EXPECT_EQ(buckets[i].elements, buckets[0].elements);
       }
     }
   }

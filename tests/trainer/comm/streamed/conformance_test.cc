@@ -9,11 +9,13 @@ namespace {
 
 std::unique_ptr<CommWorld> CreateStreamed(Rendezvous& rendezvous) {
   auto device = std::make_unique<RemoteDevice>();
-  auto world = CreateStreamedWorld(std::make_unique<RemoteDriver>(*device), CreateUcxWorld(rendezvous), 100000);
+  auto world =
+      CreateStreamedWorld(std::make_unique<RemoteDriver>(*device), CreateUcxWorld(rendezvous), 100000);
   return std::make_unique<FacadeWorld>(std::move(device), std::move(world));
 }
 
-INSTANTIATE_TEST_SUITE_P(Streamed, CommunicatorSuite, CommunicatorImplementations("streamed", CreateStreamed), CommunicatorCaseName);
+INSTANTIATE_TEST_SUITE_P(Streamed, CommunicatorSuite, CommunicatorImplementations("streamed", CreateStreamed),
+                         CommunicatorCaseName);
 
 }  // namespace
 }  // namespace autocfg

@@ -1,5 +1,5 @@
-// The order of what is put onto queues, on a driver that records it; and the failure of a link. One rank of two, whose peer's part of the
-// key exchange a host world that answers at once plays.
+// The order of what is put onto queues, on a driver that records it; and the failure of a link. One rank of
+// two, whose peer's part of the key exchange a host world that answers at once plays.
 #include "trainer/comm/streamed/streamed_world.h"
 
 #include <fmt/format.h>
@@ -22,8 +22,8 @@ using ::testing::IsEmpty;
 
 struct Journal {
   std::vector<std::string> lines;
-  int busy = 0;            // how often a link answers that it is busy after each call
-  std::string error;       // of every link from now on
+  int busy = 0;       // how often a link answers that it is busy after each call
+  std::string error;  // of every link from now on
   std::vector<int> aborted;
   std::function<void()> host_wait;
   int events_open = 0;
@@ -58,7 +58,9 @@ class RecordingDriver final : public StreamDriver {
     return {.busy = left > 0 && left-- > 0, .error = {}};
   }
   void Enqueue(LinkId link, QueueId queue, const Transfer& t) override {
-    const char* kind = t.kind == Transfer::Kind::kSend ? "send" : t.kind == Transfer::Kind::kRecv ? "recv" : "reduce";
+    const char* kind = t.kind == Transfer::Kind::kSend   ? "send"
+                       : t.kind == Transfer::Kind::kRecv ? "recv"
+                                                         : "reduce";
     Say("{} {} from {} on q{}", kind, t.elements, reinterpret_cast<std::uintptr_t>(t.data), Number(queue));
     busy_.at(Number(link)) = journal_.busy;
   }
@@ -98,16 +100,20 @@ class StreamedWorld : public ::testing::Test {
   }
 
   Journal journal_;
-  std::unique_ptr<CommWorld> world_ = CreateStreamedWorld(std::make_unique<RecordingDriver>(journal_), CreateNullWorld(0, 2), 1024);
+  std::unique_ptr<CommWorld> world_ =
+      CreateStreamedWorld(std::make_unique<RecordingDriver>(journal_), CreateNullWorld(0, 2), 1024);
   AnyStream stream_;
 };
 
-// Communication waits for compute before it begins, in buckets one after another; compute waits for communication at Wait, and not before.
+// Communication waits for compute before it begins, in buckets one after another; compute waits for
+// communication at Wait, and not before.
 TEST_F(StreamedWorld, AReductionStandsBetweenTwoEvents) {
   auto group = Make(CommGroup::kData, true);
   auto work = group->AllReduce(At(4096, 600), ReduceOp::kSum, stream_);
-  EXPECT_THAT(journal_.Take(), ElementsAre("record e1 on q0", "join as 0 of 2 for reductions", "q1 waits for e1", "reduce 256 from 4096 on q1",
-                                           "reduce 256 from 5120 on q1", "reduce 88 from 6144 on q1", "record e2 on q1"));
+  EXPECT_THAT(journal_.Take(),
+              ElementsAre("record e1 on q0", "join as 0 of 2 for reductions", "q1 waits for e1",
+                          "reduce 256 from 4096 on q1", "reduce 256 from 5120 on q1",
+                          "reduce 88 from 6144 on q1", "record e2 on q1"));
   EXPECT_TRUE(work->Test());
   EXPECT_THAT(journal_.Take(), IsEmpty());
   work->Wait();
@@ -118,25 +124,27 @@ TEST_F(StreamedWorld, AReductionStandsBetweenTwoEvents) {
   EXPECT_EQ(journal_.events_open, 0);
 }
 
-// The event that compute left when the operation was issued counts, however late the library takes it; and the end is recorded only when
-// the library has put everything onto the queue.
+// The event that compute left when the operation was issued counts, however late the library takes it; and
+// the end is recorded only when the library has put everything onto the queue.
 TEST_F(StreamedWorld, ABusyLinkChangesNothingInTheOrder) {
   journal_.busy = 2;
   auto group = Make(CommGroup::kData, true);
   auto first = group->AllReduce(At(4096, 300), ReduceOp::kSum, stream_);
   auto second = group->AllReduce(At(64, 1), ReduceOp::kMax, stream_);
-  EXPECT_THAT(journal_.Take(), ElementsAre("record e1 on q0", "join as 0 of 2 for reductions", "record e2 on q0"));
+  EXPECT_THAT(journal_.Take(),
+              ElementsAre("record e1 on q0", "join as 0 of 2 for reductions", "record e2 on q0"));
   EXPECT_FALSE(second->Test());
   second->Wait();
-  EXPECT_THAT(journal_.Take(),
-              ElementsAre("q1 waits for e1", "reduce 256 from 4096 on q1", "reduce 44 from 5120 on q1", "record e3 on q1", "q1 waits for e2",
-                          "reduce 1 from 64 on q1", "record e4 on q1", "q0 waits for e4"));
+  EXPECT_THAT(journal_.Take(), ElementsAre("q1 waits for e1", "reduce 256 from 4096 on q1",
+                                           "reduce 44 from 5120 on q1", "record e3 on q1", "q1 waits for e2",
+                                           "reduce 1 from 64 on q1", "record e4 on q1", "q0 waits for e4"));
   EXPECT_TRUE(first->Test());
   first->Wait();
   EXPECT_THAT(journal_.Take(), ElementsAre("q0 waits for e3"));
 }
 
-// Messages keep their order of issue per pair, direction and channel; those of another lane do not wait for them.
+// Messages keep their order of issue per pair, direction and channel; those of another lane do not wait for
+// them.
 TEST_F(StreamedWorld, MessagesHaveALanePerDirectionAndChannel) {
   auto group = Make(CommGroup::kPipeline, false);
   EXPECT_THAT(journal_.Take(), IsEmpty()) << "no lane is made that nobody uses";
@@ -146,12 +154,16 @@ TEST_F(StreamedWorld, MessagesHaveALanePerDirectionAndChannel) {
   works.push_back(group->Send(At(192, 3), 1, 0, stream_));
   works.push_back(group->Send(At(256, 4), 1, 1, stream_));
   EXPECT_THAT(journal_.Take(),
-              ElementsAre("record e1 on q0", "join as 0 of 2 for messages", "q1 waits for e1", "send 1 from 64 on q1", "record e2 on q1",  //
-                          "record e3 on q0", "join as 1 of 2 for messages", "q2 waits for e3", "recv 2 from 128 on q2", "record e4 on q2",
-                          "record e5 on q0", "q1 waits for e5", "send 3 from 192 on q1", "record e6 on q1",  //
-                          "record e7 on q0", "join as 0 of 2 for messages", "q3 waits for e7", "send 4 from 256 on q3", "record e8 on q3"));
+              ElementsAre("record e1 on q0", "join as 0 of 2 for messages", "q1 waits for e1",
+                          "send 1 from 64 on q1", "record e2 on q1",  //
+                          "record e3 on q0", "join as 1 of 2 for messages", "q2 waits for e3",
+                          "recv 2 from 128 on q2", "record e4 on q2", "record e5 on q0", "q1 waits for e5",
+                          "send 3 from 192 on q1", "record e6 on q1",  //
+                          "record e7 on q0", "join as 0 of 2 for messages", "q3 waits for e7",
+                          "send 4 from 256 on q3", "record e8 on q3"));
   works.clear();
-  EXPECT_THAT(journal_.Take(), ElementsAre("q0 waits for e2", "q0 waits for e4", "q0 waits for e6", "q0 waits for e8"));
+  EXPECT_THAT(journal_.Take(),
+              ElementsAre("q0 waits for e2", "q0 waits for e4", "q0 waits for e6", "q0 waits for e8"));
 }
 
 // Waiting for one operation moves those of all lanes.
@@ -191,7 +203,8 @@ TEST_F(StreamedWorld, AnExceptionAbortsTheLinks) {
   EXPECT_THAT(journal_.aborted, ElementsAre(1));
 }
 
-// A failed link ends all, whoever notices: an operation that is waited for, or the host where it waits for the device.
+// A failed link ends all, whoever notices: an operation that is waited for, or the host where it waits for
+// the device.
 TEST_F(StreamedWorld, AFailureEndsEveryLinkAndNamesTheGroup) {
   auto data = Make(CommGroup::kData, true), pipeline = Make(CommGroup::kPipeline, false);
   data->AllReduce(At(64, 10), ReduceOp::kSum, stream_)->Wait();
