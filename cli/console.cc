@@ -40,11 +40,9 @@ std::string Text(const absl::Status& status) { return std::string(status.message
 
 int ExitCodeOf(const absl::Status& status) {
   switch (status.code()) {
-    case absl::StatusCode::kOk:
-      return kExitDone;
+    case absl::StatusCode::kOk: return kExitDone;
     case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kDeadlineExceeded:
-      return kExitUnreachable;
+    case absl::StatusCode::kDeadlineExceeded: return kExitUnreachable;
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kAlreadyExists:
@@ -53,10 +51,8 @@ int ExitCodeOf(const absl::Status& status) {
     case absl::StatusCode::kFailedPrecondition:
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kUnimplemented:
-    case absl::StatusCode::kDataLoss:
-      return kExitUsage;
-    default:
-      return kExitNegative;
+    case absl::StatusCode::kDataLoss: return kExitUsage;
+    default: return kExitNegative;
   }
 }
 

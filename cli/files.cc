@@ -22,17 +22,13 @@ constexpr std::int64_t kMaxTextBytes = 16 << 20;
 absl::Status FileError(const std::string& path, std::string_view what, int error) {
   const std::string message = fmt::format("{}: {} ({})", path, what, std::generic_category().message(error));
   switch (error) {
-    case ENOENT:
-      return absl::NotFoundError(message);
+    case ENOENT: return absl::NotFoundError(message);
     case EACCES:
     case EPERM:
-    case EROFS:
-      return absl::PermissionDeniedError(message);
+    case EROFS: return absl::PermissionDeniedError(message);
     case ENOSPC:
-    case EDQUOT:
-      return absl::ResourceExhaustedError(message);
-    default:
-      return absl::InvalidArgumentError(message);
+    case EDQUOT: return absl::ResourceExhaustedError(message);
+    default: return absl::InvalidArgumentError(message);
   }
 }
 

@@ -319,10 +319,8 @@ absl::Status CheckFiles(const TrainArgs& args) {
 
 int ExitOf(const JobResult& result) {
   switch (result.outcome) {
-    case JobOutcome::kDone:
-      return kExitDone;
-    case JobOutcome::kBadInput:
-      return Fail(kExitUsage, result.message);
+    case JobOutcome::kDone: return kExitDone;
+    case JobOutcome::kBadInput: return Fail(kExitUsage, result.message);
     case JobOutcome::kOutOfMemory: {
       std::string message = fmt::format("does not fit: {}", result.message);
       if (result.error.over_bytes() > 0) {
@@ -333,8 +331,7 @@ int ExitOf(const JobResult& result) {
     }
     case JobOutcome::kCancelled:
     case JobOutcome::kTimedOut:
-    case JobOutcome::kFailed:
-      return Fail(kExitNegative, fmt::format("the run failed: {}", result.message));
+    case JobOutcome::kFailed: return Fail(kExitNegative, fmt::format("the run failed: {}", result.message));
   }
   return Fail(kExitNegative, result.message);
 }

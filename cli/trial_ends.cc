@@ -10,9 +10,7 @@ TrialEnds EndsOf(const std::vector<v1::Trial>& trials) {
   for (const v1::Trial& trial : trials) {
     switch (trial.state()) {
       case v1::TRIAL_STATE_MEASURED:
-      case v1::TRIAL_STATE_INFEASIBLE:
-        ++ends.answered;
-        break;
+      case v1::TRIAL_STATE_INFEASIBLE: ++ends.answered; break;
       case v1::TRIAL_STATE_FAILED:
       case v1::TRIAL_STATE_TIMED_OUT:
       case v1::TRIAL_STATE_LOST:

@@ -31,16 +31,11 @@ struct WorkersArgs {
 
 std::string StateText(v1::WorkerState state) {
   switch (state) {
-    case v1::WORKER_STATE_ACTIVE:
-      return "active";
-    case v1::WORKER_STATE_DRAINING:
-      return "draining";
-    case v1::WORKER_STATE_SILENT:
-      return "silent";
-    case v1::WORKER_STATE_GONE:
-      return "gone";
-    default:
-      return "unknown";
+    case v1::WORKER_STATE_ACTIVE: return "active";
+    case v1::WORKER_STATE_DRAINING: return "draining";
+    case v1::WORKER_STATE_SILENT: return "silent";
+    case v1::WORKER_STATE_GONE: return "gone";
+    default: return "unknown";
   }
 }
 

@@ -31,18 +31,12 @@ std::int64_t AlignedBytes(DType dtype, std::initializer_list<std::int64_t> shape
 
 std::string_view Name(Region region) {
   switch (region) {
-    case Region::kParameters:
-      return "parameters";
-    case Region::kGradients:
-      return "gradients";
-    case Region::kOptimizer:
-      return "optimizer";
-    case Region::kActivations:
-      return "activations";
-    case Region::kWorkspace:
-      return "workspace";
-    case Region::kCommunication:
-      return "communication";
+    case Region::kParameters: return "parameters";
+    case Region::kGradients: return "gradients";
+    case Region::kOptimizer: return "optimizer";
+    case Region::kActivations: return "activations";
+    case Region::kWorkspace: return "workspace";
+    case Region::kCommunication: return "communication";
   }
   return "unknown region";
 }

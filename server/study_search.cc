@@ -23,20 +23,13 @@ constexpr int kTrialsAtOnce = 500;  // read from the store
 
 absl::StatusOr<TrialOutcome> OutcomeOf(const v1::Trial& trial) {
   switch (trial.state()) {
-    case v1::TRIAL_STATE_MEASURED:
-      return TrialOutcome::kMeasured;
-    case v1::TRIAL_STATE_INFEASIBLE:
-      return TrialOutcome::kOutOfMemory;
-    case v1::TRIAL_STATE_FAILED:
-      return TrialOutcome::kFailed;
-    case v1::TRIAL_STATE_TIMED_OUT:
-      return TrialOutcome::kTimedOut;
-    case v1::TRIAL_STATE_CANCELLED:
-      return TrialOutcome::kCancelled;
-    case v1::TRIAL_STATE_LOST:
-      return TrialOutcome::kLost;
-    default:
-      return absl::InternalError(fmt::format("{} has not ended", trial.name()));
+    case v1::TRIAL_STATE_MEASURED: return TrialOutcome::kMeasured;
+    case v1::TRIAL_STATE_INFEASIBLE: return TrialOutcome::kOutOfMemory;
+    case v1::TRIAL_STATE_FAILED: return TrialOutcome::kFailed;
+    case v1::TRIAL_STATE_TIMED_OUT: return TrialOutcome::kTimedOut;
+    case v1::TRIAL_STATE_CANCELLED: return TrialOutcome::kCancelled;
+    case v1::TRIAL_STATE_LOST: return TrialOutcome::kLost;
+    default: return absl::InternalError(fmt::format("{} has not ended", trial.name()));
   }
 }
 

@@ -39,10 +39,8 @@ bool MayPass(const absl::Status& status) {
     case absl::StatusCode::kCancelled:  // by a coordinator that ends
     case absl::StatusCode::kAborted:
     case absl::StatusCode::kInternal:
-    case absl::StatusCode::kUnknown:
-      return true;
-    default:
-      return false;
+    case absl::StatusCode::kUnknown: return true;
+    default: return false;
   }
 }
 

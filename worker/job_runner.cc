@@ -18,17 +18,12 @@ namespace {
 
 v1::Outcome ToOutcome(JobOutcome outcome) {
   switch (outcome) {
-    case JobOutcome::kDone:
-      return v1::OUTCOME_MEASURED;
-    case JobOutcome::kOutOfMemory:
-      return v1::OUTCOME_OUT_OF_MEMORY;
+    case JobOutcome::kDone: return v1::OUTCOME_MEASURED;
+    case JobOutcome::kOutOfMemory: return v1::OUTCOME_OUT_OF_MEMORY;
     case JobOutcome::kBadInput:
-    case JobOutcome::kFailed:
-      return v1::OUTCOME_FAILED;
-    case JobOutcome::kTimedOut:
-      return v1::OUTCOME_TIMED_OUT;
-    case JobOutcome::kCancelled:
-      return v1::OUTCOME_CANCELLED;
+    case JobOutcome::kFailed: return v1::OUTCOME_FAILED;
+    case JobOutcome::kTimedOut: return v1::OUTCOME_TIMED_OUT;
+    case JobOutcome::kCancelled: return v1::OUTCOME_CANCELLED;
   }
   return v1::OUTCOME_FAILED;
 }

@@ -135,8 +135,7 @@ void JobWatch::Take(std::size_t place, v1::RankMessage& message) {
       state.last = std::move(message);
       state.has_result = true;
       return;
-    case v1::RankMessage::MESSAGE_NOT_SET:
-      return Fail(place, "sent an empty message");
+    case v1::RankMessage::MESSAGE_NOT_SET: return Fail(place, "sent an empty message");
   }
 }
 

@@ -120,16 +120,11 @@ template <typename T>
 void ActivationForward(Activation activation, std::int64_t rows, std::int64_t width, T* x, const T* bias,
                        T* y) {
   switch (activation) {
-    case Activation::kGelu:
-      return Forward<Gelu>(rows, width, x, bias, y);
-    case Activation::kGeluErf:
-      return Forward<GeluErf>(rows, width, x, bias, y);
-    case Activation::kRelu:
-      return Forward<Relu>(rows, width, x, bias, y);
-    case Activation::kSwiGlu:
-      return GatedForward<Silu>(rows, width, x, bias, y);
-    case Activation::kGeGlu:
-      return GatedForward<Gelu>(rows, width, x, bias, y);
+    case Activation::kGelu: return Forward<Gelu>(rows, width, x, bias, y);
+    case Activation::kGeluErf: return Forward<GeluErf>(rows, width, x, bias, y);
+    case Activation::kRelu: return Forward<Relu>(rows, width, x, bias, y);
+    case Activation::kSwiGlu: return GatedForward<Silu>(rows, width, x, bias, y);
+    case Activation::kGeGlu: return GatedForward<Gelu>(rows, width, x, bias, y);
   }
   throw std::invalid_argument("activation_forward: unknown activation");
 }
@@ -138,16 +133,11 @@ template <typename T>
 void ActivationBackward(Activation activation, std::int64_t rows, std::int64_t width, const T* x, const T* dy,
                         T* dx) {
   switch (activation) {
-    case Activation::kGelu:
-      return Backward<Gelu>(rows * width, x, dy, dx);
-    case Activation::kGeluErf:
-      return Backward<GeluErf>(rows * width, x, dy, dx);
-    case Activation::kRelu:
-      return Backward<Relu>(rows * width, x, dy, dx);
-    case Activation::kSwiGlu:
-      return GatedBackward<Silu>(rows, width, x, dy, dx);
-    case Activation::kGeGlu:
-      return GatedBackward<Gelu>(rows, width, x, dy, dx);
+    case Activation::kGelu: return Backward<Gelu>(rows * width, x, dy, dx);
+    case Activation::kGeluErf: return Backward<GeluErf>(rows * width, x, dy, dx);
+    case Activation::kRelu: return Backward<Relu>(rows * width, x, dy, dx);
+    case Activation::kSwiGlu: return GatedBackward<Silu>(rows, width, x, dy, dx);
+    case Activation::kGeGlu: return GatedBackward<Gelu>(rows, width, x, dy, dx);
   }
   throw std::invalid_argument("activation_backward: unknown activation");
 }

@@ -34,10 +34,8 @@ void Dispatch(const OpDesc& op, const Tensor& first, std::initializer_list<const
     }
   }
   switch (first.dtype) {
-    case DType::kF32:
-      return body.template operator()<float>();
-    case DType::kF64:
-      return body.template operator()<double>();
+    case DType::kF32: return body.template operator()<float>();
+    case DType::kF64: return body.template operator()<double>();
     default:
       throw std::invalid_argument(fmt::format("{}: {} is not supported on the cpu device; use fp32 or fp64",
                                               Name(op.kind), Name(first.dtype)));

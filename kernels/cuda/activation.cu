@@ -134,16 +134,11 @@ __global__ void __launch_bounds__(kTileThreads)
 template <typename Body>
 void WithFunction(Activation activation, Body body) {
   switch (activation) {
-    case Activation::kGelu:
-      return body.template operator()<Gelu, false>();
-    case Activation::kGeluErf:
-      return body.template operator()<GeluErf, false>();
-    case Activation::kRelu:
-      return body.template operator()<Relu, false>();
-    case Activation::kSwiGlu:
-      return body.template operator()<Silu, true>();
-    case Activation::kGeGlu:
-      return body.template operator()<Gelu, true>();
+    case Activation::kGelu: return body.template operator()<Gelu, false>();
+    case Activation::kGeluErf: return body.template operator()<GeluErf, false>();
+    case Activation::kRelu: return body.template operator()<Relu, false>();
+    case Activation::kSwiGlu: return body.template operator()<Silu, true>();
+    case Activation::kGeGlu: return body.template operator()<Gelu, true>();
   }
   throw std::invalid_argument("activation: unknown activation");
 }

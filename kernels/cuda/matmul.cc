@@ -30,10 +30,8 @@ void Check(cublasStatus_t status, std::string_view what) {
 
 cudaDataType_t TypeOf(DType type) {
   switch (type) {
-    case DType::kF32:
-      return CUDA_R_32F;
-    case DType::kBF16:
-      return CUDA_R_16BF;
+    case DType::kF32: return CUDA_R_32F;
+    case DType::kBF16: return CUDA_R_16BF;
     default:
       throw std::invalid_argument(
           fmt::format("matmul: {} is not supported on the cuda device; use fp32 or bf16", Name(type)));
@@ -42,18 +40,12 @@ cudaDataType_t TypeOf(DType type) {
 
 cublasLtEpilogue_t LibraryEpilogue(LtEpilogue epilogue) {
   switch (epilogue) {
-    case LtEpilogue::kNone:
-      return CUBLASLT_EPILOGUE_DEFAULT;
-    case LtEpilogue::kBias:
-      return CUBLASLT_EPILOGUE_BIAS;
-    case LtEpilogue::kGelu:
-      return CUBLASLT_EPILOGUE_GELU_AUX;
-    case LtEpilogue::kGeluBias:
-      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-    case LtEpilogue::kGeluGradient:
-      return CUBLASLT_EPILOGUE_DGELU;
-    case LtEpilogue::kBiasGradient:
-      return CUBLASLT_EPILOGUE_BGRADA;  // the library's A is our b
+    case LtEpilogue::kNone: return CUBLASLT_EPILOGUE_DEFAULT;
+    case LtEpilogue::kBias: return CUBLASLT_EPILOGUE_BIAS;
+    case LtEpilogue::kGelu: return CUBLASLT_EPILOGUE_GELU_AUX;
+    case LtEpilogue::kGeluBias: return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case LtEpilogue::kGeluGradient: return CUBLASLT_EPILOGUE_DGELU;
+    case LtEpilogue::kBiasGradient: return CUBLASLT_EPILOGUE_BGRADA;  // the library's A is our b
   }
   throw std::logic_error("no such epilogue");
 }

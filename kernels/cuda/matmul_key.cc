@@ -6,18 +6,12 @@ namespace autocfg::cuda {
 
 std::string_view Name(LtEpilogue epilogue) {
   switch (epilogue) {
-    case LtEpilogue::kNone:
-      return "none";
-    case LtEpilogue::kBias:
-      return "bias";
-    case LtEpilogue::kGelu:
-      return "gelu";
-    case LtEpilogue::kGeluBias:
-      return "gelu_bias";
-    case LtEpilogue::kGeluGradient:
-      return "gelu_gradient";
-    case LtEpilogue::kBiasGradient:
-      return "bias_gradient";
+    case LtEpilogue::kNone: return "none";
+    case LtEpilogue::kBias: return "bias";
+    case LtEpilogue::kGelu: return "gelu";
+    case LtEpilogue::kGeluBias: return "gelu_bias";
+    case LtEpilogue::kGeluGradient: return "gelu_gradient";
+    case LtEpilogue::kBiasGradient: return "bias_gradient";
   }
   return "unknown";
 }

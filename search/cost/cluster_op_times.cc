@@ -97,10 +97,8 @@ double ClusterOpTimes::Seconds(const OpDesc& op, const ParallelPlan& plan) const
     case OpKind::kAttentionBackward:
       return FusedAttentionSeconds(op, attention_backward_flops_per_s_, device_.bytes_per_s, overhead_s_);
     case OpKind::kUnfusedAttentionForward:
-    case OpKind::kUnfusedAttentionBackward:
-      return UnfusedAttentionSeconds(op, device_, overhead_s_);
-    default:
-      break;
+    case OpKind::kUnfusedAttentionBackward: return UnfusedAttentionSeconds(op, device_, overhead_s_);
+    default: break;
   }
   if (!IsCommunication(op.kind)) return MinBytes(op) / device_.bytes_per_s + overhead_s_;
   if (op.group_size <= 1) return 0;

@@ -30,14 +30,10 @@ double Depth(std::int64_t members) {
 GroupSpan SpanOf(CommGroup group, const ParallelPlan& plan, std::int64_t gpus_per_node) {
   const std::int64_t world = RankCount(plan);
   switch (group) {
-    case CommGroup::kNone:
-      return {};
-    case CommGroup::kTensor:
-      return Strided(plan.tp, 1, world, gpus_per_node);
-    case CommGroup::kData:
-      return Strided(plan.dp, plan.tp, world, gpus_per_node);
-    case CommGroup::kWorld:
-      return Strided(world, 1, world, gpus_per_node);
+    case CommGroup::kNone: return {};
+    case CommGroup::kTensor: return Strided(plan.tp, 1, world, gpus_per_node);
+    case CommGroup::kData: return Strided(plan.dp, plan.tp, world, gpus_per_node);
+    case CommGroup::kWorld: return Strided(world, 1, world, gpus_per_node);
     case CommGroup::kPipeline:
     case CommGroup::kEmbedding: {
       if (plan.pp <= 1) return {};

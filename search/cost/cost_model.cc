@@ -165,25 +165,17 @@ double CostModel::SecondsOf(const PipelineCosts& costs, std::int64_t pipeline_ra
     return costs.stages[static_cast<std::size_t>(action.stage)];
   };
   switch (action.kind) {
-    case ActionKind::kZeroGradients:
-      return rank.zero_s;
-    case ActionKind::kForward:
-      return UnloadedForward(stage(), RanksPerCore());
-    case ActionKind::kBackward:
-      return UnloadedBackward(stage(), RanksPerCore());
+    case ActionKind::kZeroGradients: return rank.zero_s;
+    case ActionKind::kForward: return UnloadedForward(stage(), RanksPerCore());
+    case ActionKind::kBackward: return UnloadedBackward(stage(), RanksPerCore());
     case ActionKind::kSendActivation:
     case ActionKind::kRecvActivation:
     case ActionKind::kSendGradient:
-    case ActionKind::kRecvGradient:
-      return costs.p2p_s;
-    case ActionKind::kReduceGradients:
-      return rank.reduce_s;
-    case ActionKind::kSumTiedEmbedding:
-      return costs.tied_s;
-    case ActionKind::kReduceScalars:
-      return rank.norm_s + costs.scalars_s;
-    case ActionKind::kOptimizer:
-      return rank.update_s;
+    case ActionKind::kRecvGradient: return costs.p2p_s;
+    case ActionKind::kReduceGradients: return rank.reduce_s;
+    case ActionKind::kSumTiedEmbedding: return costs.tied_s;
+    case ActionKind::kReduceScalars: return rank.norm_s + costs.scalars_s;
+    case ActionKind::kOptimizer: return rank.update_s;
   }
   throw std::logic_error("an action of no known kind");
 }

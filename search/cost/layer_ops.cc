@@ -294,18 +294,12 @@ std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, 
       l.Add(OpKind::kFill, l.types.gradients, {GradientElements(model, workload, plan, pipeline_rank)});
       l.Add(OpKind::kFill, DType::kF64, {2});
       break;
-    case ActionKind::kForward:
-      return ForwardOps(model, workload, plan, stage());
-    case ActionKind::kBackward:
-      return BackwardOps(model, workload, plan, stage());
+    case ActionKind::kForward: return ForwardOps(model, workload, plan, stage());
+    case ActionKind::kBackward: return BackwardOps(model, workload, plan, stage());
     case ActionKind::kSendActivation:
-    case ActionKind::kSendGradient:
-      l.Message(OpKind::kSend);
-      break;
+    case ActionKind::kSendGradient: l.Message(OpKind::kSend); break;
     case ActionKind::kRecvActivation:
-    case ActionKind::kRecvGradient:
-      l.Message(OpKind::kRecv);
-      break;
+    case ActionKind::kRecvGradient: l.Message(OpKind::kRecv); break;
     case ActionKind::kReduceGradients:
       if (plan.dp > 1) {
         l.Communicate(OpKind::kAllReduceSum, l.types.gradients, CommGroup::kData, plan.dp,
@@ -325,8 +319,7 @@ std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, 
       if (RankCount(plan) > 1)
         l.Communicate(OpKind::kAllReduceSum, DType::kF64, CommGroup::kWorld, RankCount(plan), 2);
       break;
-    case ActionKind::kOptimizer:
-      return {ParameterOp(model, workload, plan, pipeline_rank, OpKind::kAdamW)};
+    case ActionKind::kOptimizer: return {ParameterOp(model, workload, plan, pipeline_rank, OpKind::kAdamW)};
   }
   return std::move(l.ops);
 }

@@ -54,14 +54,10 @@ LinkModel FitLinkLike(const std::vector<TimedSize>& points, const LinkModel& poo
 
 OpKind Sister(OpKind kind) {
   switch (kind) {
-    case OpKind::kAllReduceSum:
-      return OpKind::kAllReduceMax;
-    case OpKind::kAllReduceMax:
-      return OpKind::kAllReduceSum;
-    case OpKind::kSend:
-      return OpKind::kRecv;
-    default:
-      return OpKind::kSend;
+    case OpKind::kAllReduceSum: return OpKind::kAllReduceMax;
+    case OpKind::kAllReduceMax: return OpKind::kAllReduceSum;
+    case OpKind::kSend: return OpKind::kRecv;
+    default: return OpKind::kSend;
   }
 }
 

@@ -19,14 +19,10 @@ constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 std::optional<CommGroup> CollectiveGroup(ActionKind kind) {
   switch (kind) {
-    case ActionKind::kReduceGradients:
-      return CommGroup::kData;
-    case ActionKind::kSumTiedEmbedding:
-      return CommGroup::kEmbedding;
-    case ActionKind::kReduceScalars:
-      return CommGroup::kWorld;
-    default:
-      return std::nullopt;
+    case ActionKind::kReduceGradients: return CommGroup::kData;
+    case ActionKind::kSumTiedEmbedding: return CommGroup::kEmbedding;
+    case ActionKind::kReduceScalars: return CommGroup::kWorld;
+    default: return std::nullopt;
   }
 }
 

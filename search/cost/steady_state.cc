@@ -13,12 +13,9 @@ namespace {
 // Forwards of a rank, over all its chunks, before backwards alternate with them.
 std::int64_t Ahead(const ParallelPlan& plan, std::int64_t rank, std::int64_t microbatches) {
   switch (plan.schedule) {
-    case Schedule::kGPipe:
-      return 0;  // its forwards and its backwards each are steady for themselves
-    case Schedule::kInterleaved:
-      return InterleavedWarmUp(rank, plan.pp, plan.virtual_stages, microbatches);
-    default:
-      return std::min(microbatches, plan.pp - 1 - rank);
+    case Schedule::kGPipe: return 0;  // its forwards and its backwards each are steady for themselves
+    case Schedule::kInterleaved: return InterleavedWarmUp(rank, plan.pp, plan.virtual_stages, microbatches);
+    default: return std::min(microbatches, plan.pp - 1 - rank);
   }
 }
 

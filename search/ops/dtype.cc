@@ -4,16 +4,11 @@ namespace autocfg {
 
 std::string_view Name(DType type) {
   switch (type) {
-    case DType::kF32:
-      return "fp32";
-    case DType::kF64:
-      return "fp64";
-    case DType::kBF16:
-      return "bf16";
-    case DType::kF16:
-      return "fp16";
-    case DType::kI32:
-      return "int32";
+    case DType::kF32: return "fp32";
+    case DType::kF64: return "fp64";
+    case DType::kBF16: return "bf16";
+    case DType::kF16: return "fp16";
+    case DType::kI32: return "int32";
   }
   return "unknown";
 }

@@ -12,14 +12,11 @@ enum class DType : std::uint8_t { kF32, kF64, kBF16, kF16, kI32 };
 // Bytes of one element.
 constexpr std::int64_t SizeOf(DType type) {
   switch (type) {
-    case DType::kF64:
-      return 8;
+    case DType::kF64: return 8;
     case DType::kF32:
-    case DType::kI32:
-      return 4;
+    case DType::kI32: return 4;
     case DType::kBF16:
-    case DType::kF16:
-      return 2;
+    case DType::kF16: return 2;
   }
   return 0;
 }

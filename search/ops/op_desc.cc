@@ -55,19 +55,14 @@ const KindFacts& FactsOf(OpKind kind) { return kKinds[static_cast<std::size_t>(k
 // its result.
 double EpilogueElements(const OpDesc& op, double m, double n) {
   switch (op.epilogue) {
-    case Epilogue::kNone:
-      return 0;
-    case Epilogue::kBias:
-      return n;
-    case Epilogue::kActivation:
-      return m * n + (op.bias ? n : 0);  // both pre and y are written
+    case Epilogue::kNone: return 0;
+    case Epilogue::kBias: return n;
+    case Epilogue::kActivation: return m * n + (op.bias ? n : 0);  // both pre and y are written
     case Epilogue::kActivationGradient:
       return m * n;  // pre is read
     // in and out; dy is an operand of the product
-    case Epilogue::kBiasGradient:
-      return 2 * n;
-    case Epilogue::kResidual:
-      return m * n + (op.bias ? n : 0);  // residual is read
+    case Epilogue::kBiasGradient: return 2 * n;
+    case Epilogue::kResidual: return m * n + (op.bias ? n : 0);  // residual is read
   }
   return 0;
 }
@@ -82,70 +77,45 @@ double MinElements(const OpDesc& op) {
   const double g = static_cast<double>(op.dims[4]);
   const double wide = IsGated(op.activation) ? 2 : 1;  // width of an activation's input over its result's
   switch (op.kind) {
-    case OpKind::kMatmul:
-      return a * c + c * b + (op.accumulate ? 2 : 1) * a * b + EpilogueElements(op, a, b);
+    case OpKind::kMatmul: return a * c + c * b + (op.accumulate ? 2 : 1) * a * b + EpilogueElements(op, a, b);
     case OpKind::kLayerNormForward:
       return 2 * a * b + 2 * b + 2 * a;  // x, y; weight, bias; mean, rstd
     // dy, x, dx; weight, two sums in and out
-    case OpKind::kLayerNormBackward:
-      return 3 * a * b + 5 * b + 2 * a;
-    case OpKind::kBiasResidual:
-      return 3 * a * b + b;
-    case OpKind::kRmsNormForward:
-      return 2 * a * b + b + a;  // x, y; weight; rstd
-    case OpKind::kRmsNormBackward:
-      return 3 * a * b + 3 * b + a;  // dy, x, dx; weight, one sum in and out
-    case OpKind::kResidualAdd:
-      return 3 * a * b;
+    case OpKind::kLayerNormBackward: return 3 * a * b + 5 * b + 2 * a;
+    case OpKind::kBiasResidual: return 3 * a * b + b;
+    case OpKind::kRmsNormForward: return 2 * a * b + b + a;       // x, y; weight; rstd
+    case OpKind::kRmsNormBackward: return 3 * a * b + 3 * b + a;  // dy, x, dx; weight, one sum in and out
+    case OpKind::kResidualAdd: return 3 * a * b;
     // a bias writes x again
-    case OpKind::kActivationForward:
-      return (wide + 1) * a * b + (op.bias ? wide * (a * b + b) : 0);
+    case OpKind::kActivationForward: return (wide + 1) * a * b + (op.bias ? wide * (a * b + b) : 0);
     // x, dy; dx
-    case OpKind::kActivationBackward:
-      return (2 * wide + 1) * a * b;
-    case OpKind::kRope:
-      return 2 * a * b * c;
-    case OpKind::kAttentionForward:
-      return 2 * a * b * (c + g) * d + a * b * c;  // q, k, v, out; log-sum-exp
+    case OpKind::kActivationBackward: return (2 * wide + 1) * a * b;
+    case OpKind::kRope: return 2 * a * b * c;
+    case OpKind::kAttentionForward: return 2 * a * b * (c + g) * d + a * b * c;  // q, k, v, out; log-sum-exp
     case OpKind::kAttentionBackward:
       return 4 * a * b * (c + g) * d + a * b * c;  // and their gradients
     // The scores: written by one product, read and written by the softmax, read by the other product.
-    case OpKind::kUnfusedAttentionForward:
-      return 2 * a * b * (c + g) * d + 4 * a * c * b * b;
+    case OpKind::kUnfusedAttentionForward: return 2 * a * b * (c + g) * d + 4 * a * c * b * b;
     // Two products read what the forward kept and write or read a gradient, the softmax turns one into the
     // other.
-    case OpKind::kUnfusedAttentionBackward:
-      return 4 * a * b * (c + g) * d + 7 * a * c * b * b;
-    case OpKind::kEmbeddingForward:
-      return 2 * a * b + a;
-    case OpKind::kEmbeddingBackward:
-      return 3 * a * b + a;
-    case OpKind::kPositionForward:
-      return 2 * a * b;
-    case OpKind::kPositionBackward:
-      return a * b;
-    case OpKind::kCrossEntropyMax:
-      return a * b + a;
-    case OpKind::kCrossEntropySum:
-      return 2 * a * b + 4 * a;  // logits in and out; max, target, two sums
-    case OpKind::kCrossEntropyLoss:
-      return 3 * a;
-    case OpKind::kCrossEntropyBackward:
-      return 2 * a * b + 3 * a;
-    case OpKind::kFill:
-      return a;
-    case OpKind::kSumOfSquares:
-      return a;
+    case OpKind::kUnfusedAttentionBackward: return 4 * a * b * (c + g) * d + 7 * a * c * b * b;
+    case OpKind::kEmbeddingForward: return 2 * a * b + a;
+    case OpKind::kEmbeddingBackward: return 3 * a * b + a;
+    case OpKind::kPositionForward: return 2 * a * b;
+    case OpKind::kPositionBackward: return a * b;
+    case OpKind::kCrossEntropyMax: return a * b + a;
+    case OpKind::kCrossEntropySum: return 2 * a * b + 4 * a;  // logits in and out; max, target, two sums
+    case OpKind::kCrossEntropyLoss: return 3 * a;
+    case OpKind::kCrossEntropyBackward: return 2 * a * b + 3 * a;
+    case OpKind::kFill: return a;
+    case OpKind::kSumOfSquares: return a;
     // weight, gradient, two moments in; weight, moments out (see MinBytes)
-    case OpKind::kAdamW:
-      return 7 * a;
+    case OpKind::kAdamW: return 7 * a;
     case OpKind::kAllReduceSum:
-    case OpKind::kAllReduceMax:
-      return 2 * a;
+    case OpKind::kAllReduceMax: return 2 * a;
     case OpKind::kSend:
     case OpKind::kRecv:
-    case OpKind::kAllGather:
-      return a;
+    case OpKind::kAllGather: return a;
   }
   return 0;
 }
@@ -209,17 +179,12 @@ std::string ToString(const OpDesc& op) {
 double Flops(const OpDesc& op) {
   const auto dim = [&op](std::size_t i) { return static_cast<double>(op.dims[i]); };
   switch (op.kind) {
-    case OpKind::kMatmul:
-      return 2 * dim(0) * dim(1) * dim(2);
+    case OpKind::kMatmul: return 2 * dim(0) * dim(1) * dim(2);
     case OpKind::kUnfusedAttentionForward:
-    case OpKind::kAttentionForward:
-      return 4 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
-    case OpKind::kUnfusedAttentionBackward:
-      return 8 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
-    case OpKind::kAttentionBackward:
-      return 10 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
-    default:
-      return 0;
+    case OpKind::kAttentionForward: return 4 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
+    case OpKind::kUnfusedAttentionBackward: return 8 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
+    case OpKind::kAttentionBackward: return 10 * dim(0) * dim(2) * dim(1) * dim(1) * dim(3);
+    default: return 0;
   }
 }
 

@@ -62,12 +62,9 @@ bool SplitAddsUp(const ModelSpec& model, const ParallelPlan& plan) {
 // order.
 std::int64_t MostLayers(const ModelSpec& model, const ParallelPlan& plan) {
   switch (plan.split) {
-    case SplitMode::kEven:
-      return model.layers / (plan.pp * plan.virtual_stages);
-    case SplitMode::kExplicit:
-      return *std::max_element(plan.split_layers.begin(), plan.split_layers.end());
-    case SplitMode::kAuto:
-      return model.layers - (plan.pp * plan.virtual_stages - 1);
+    case SplitMode::kEven: return model.layers / (plan.pp * plan.virtual_stages);
+    case SplitMode::kExplicit: return *std::max_element(plan.split_layers.begin(), plan.split_layers.end());
+    case SplitMode::kAuto: return model.layers - (plan.pp * plan.virtual_stages - 1);
   }
   return model.layers;
 }
@@ -110,10 +107,8 @@ std::string Detail(const ModelSpec& model, const Workload& workload, std::int64_
     case IllegalReason::kMicrobatchesNotMultipleOfStages:
       return fmt::format("schedule=interleaved needs a multiple of pp={} microbatches, not {}", plan.pp,
                          MicrobatchCount(workload, plan));
-    case IllegalReason::kParamOverlapNeedsZero:
-      return "param_overlap=1 needs zero=1 or zero=2";
-    case IllegalReason::kZero2WithPipeline:
-      return fmt::format("zero=2 cannot be used with pp={}", plan.pp);
+    case IllegalReason::kParamOverlapNeedsZero: return "param_overlap=1 needs zero=1 or zero=2";
+    case IllegalReason::kZero2WithPipeline: return fmt::format("zero=2 cannot be used with pp={}", plan.pp);
     case IllegalReason::kSplitDoesNotAddUp: {
       if (plan.split == SplitMode::kAuto) {
         return fmt::format("split=auto cannot give each of pp={} x vpp={} stages one of {} layers", plan.pp,

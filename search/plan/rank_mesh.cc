@@ -48,16 +48,11 @@ std::vector<std::int64_t> RankMesh::Group(std::int64_t rank, std::initializer_li
 
 std::vector<std::int64_t> RankMesh::Group(std::int64_t rank, CommGroup group) const {
   switch (group) {
-    case CommGroup::kNone:
-      return {rank};
-    case CommGroup::kTensor:
-      return Group(rank, {Axis::kTensor});
-    case CommGroup::kData:
-      return Group(rank, {Axis::kData});
-    case CommGroup::kPipeline:
-      return Group(rank, {Axis::kPipeline});
-    case CommGroup::kWorld:
-      return Group(rank, {Axis::kTensor, Axis::kData, Axis::kPipeline});
+    case CommGroup::kNone: return {rank};
+    case CommGroup::kTensor: return Group(rank, {Axis::kTensor});
+    case CommGroup::kData: return Group(rank, {Axis::kData});
+    case CommGroup::kPipeline: return Group(rank, {Axis::kPipeline});
+    case CommGroup::kWorld: return Group(rank, {Axis::kTensor, Axis::kData, Axis::kPipeline});
     case CommGroup::kEmbedding: {
       const std::vector<std::int64_t> stages = Group(rank, {Axis::kPipeline});
       if (stages.size() == 1 || (rank != stages.front() && rank != stages.back())) return {rank};

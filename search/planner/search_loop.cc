@@ -256,14 +256,10 @@ struct SearchLoop::State {
 
 std::string_view Name(SearchPhase phase) {
   switch (phase) {
-    case SearchPhase::kCalibrating:
-      return "calibrating";
-    case SearchPhase::kMeasuring:
-      return "measuring";
-    case SearchPhase::kConfirming:
-      return "confirming";
-    case SearchPhase::kDone:
-      return "done";
+    case SearchPhase::kCalibrating: return "calibrating";
+    case SearchPhase::kMeasuring: return "measuring";
+    case SearchPhase::kConfirming: return "confirming";
+    case SearchPhase::kDone: return "done";
   }
   return "unknown";
 }
@@ -410,24 +406,12 @@ absl::Status SearchLoop::Observe(const ParallelPlan& plan, std::int64_t repeat, 
   if (asked != s.asked.end()) s.asked.erase(asked);
   if (drawn != s.drawn.end()) s.drawn.erase(drawn);
   switch (outcome) {
-    case TrialOutcome::kMeasured:
-      s.Measured(i, sample);
-      break;
-    case TrialOutcome::kOutOfMemory:
-      s.Fail(i, "measured_out_of_memory");
-      break;
-    case TrialOutcome::kFailed:
-      s.Fail(i, "failed");
-      break;
-    case TrialOutcome::kTimedOut:
-      s.Fail(i, "timed_out");
-      break;
-    case TrialOutcome::kCancelled:
-      s.Lost(i, "cancelled");
-      break;
-    case TrialOutcome::kLost:
-      s.Lost(i, "lost");
-      break;
+    case TrialOutcome::kMeasured: s.Measured(i, sample); break;
+    case TrialOutcome::kOutOfMemory: s.Fail(i, "measured_out_of_memory"); break;
+    case TrialOutcome::kFailed: s.Fail(i, "failed"); break;
+    case TrialOutcome::kTimedOut: s.Fail(i, "timed_out"); break;
+    case TrialOutcome::kCancelled: s.Lost(i, "cancelled"); break;
+    case TrialOutcome::kLost: s.Lost(i, "lost"); break;
   }
   if (s.phase == SearchPhase::kDone) {
     s.Recalibrate();  // late, after Stop: it still informs what is shown

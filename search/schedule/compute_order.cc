@@ -20,13 +20,10 @@ ComputeOrder MakeComputeOrder(const ParallelPlan& plan, int pipeline_rank, int m
   }
   if (plan.virtual_stages != 1) throw std::logic_error("several stages on a rank without interleaved");
   switch (plan.schedule) {
-    case Schedule::kGPipe:
-      return GPipeOrder(pipeline_rank, ranks, microbatches);
-    case Schedule::kOneFOneB:
-      return OneFOneBOrder(pipeline_rank, ranks, microbatches);
+    case Schedule::kGPipe: return GPipeOrder(pipeline_rank, ranks, microbatches);
+    case Schedule::kOneFOneB: return OneFOneBOrder(pipeline_rank, ranks, microbatches);
     case Schedule::kInterleaved:
-    case Schedule::kZeroBubbleH1:
-      break;
+    case Schedule::kZeroBubbleH1: break;
   }
   throw std::logic_error("a schedule without a generator: CheckPredictable was not asked");
 }

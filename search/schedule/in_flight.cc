@@ -50,14 +50,10 @@ std::int64_t Interleaved(const ParallelPlan& plan, std::int64_t microbatches, st
 
 std::int64_t InFlight(const ParallelPlan& plan, std::int64_t microbatches, std::int64_t stage) {
   switch (plan.schedule) {
-    case Schedule::kGPipe:
-      return microbatches;
-    case Schedule::kOneFOneB:
-      return std::min(microbatches, plan.pp - stage);
-    case Schedule::kInterleaved:
-      return Interleaved(plan, microbatches, stage);
-    case Schedule::kZeroBubbleH1:
-      break;
+    case Schedule::kGPipe: return microbatches;
+    case Schedule::kOneFOneB: return std::min(microbatches, plan.pp - stage);
+    case Schedule::kInterleaved: return Interleaved(plan, microbatches, stage);
+    case Schedule::kZeroBubbleH1: break;
   }
   throw std::logic_error("a schedule without a generator: CheckPredictable was not asked");
 }

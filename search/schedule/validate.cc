@@ -46,12 +46,9 @@ Lane LaneOf(ActionKind kind) {
 
 CommGroup GroupOf(ActionKind collective) {
   switch (collective) {
-    case ActionKind::kReduceGradients:
-      return CommGroup::kData;
-    case ActionKind::kSumTiedEmbedding:
-      return CommGroup::kEmbedding;
-    default:
-      return CommGroup::kWorld;
+    case ActionKind::kReduceGradients: return CommGroup::kData;
+    case ActionKind::kSumTiedEmbedding: return CommGroup::kEmbedding;
+    default: return CommGroup::kWorld;
   }
 }
 
@@ -107,25 +104,20 @@ class RankCheck {
   bool StageHas(ActionKind kind, std::int64_t stage) const {
     switch (kind) {
       case ActionKind::kSendActivation:
-      case ActionKind::kRecvGradient:
-        return !Last(stage);
+      case ActionKind::kRecvGradient: return !Last(stage);
       case ActionKind::kRecvActivation:
-      case ActionKind::kSendGradient:
-        return !IsFirstStage(stage);
-      default:
-        return true;
+      case ActionKind::kSendGradient: return !IsFirstStage(stage);
+      default: return true;
     }
   }
 
   // Whether the rank has an action of that kind, which is not tied to a microbatch.
   bool RankHas(ActionKind kind) const {
     switch (kind) {
-      case ActionKind::kReduceGradients:
-        return plan_.dp > 1;
+      case ActionKind::kReduceGradients: return plan_.dp > 1;
       case ActionKind::kSumTiedEmbedding:
         return plan_.pp > 1 && (pipeline_rank_ == 0 || pipeline_rank_ == plan_.pp - 1);
-      default:
-        return true;
+      default: return true;
     }
   }
 

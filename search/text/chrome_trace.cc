@@ -25,22 +25,17 @@ std::int64_t Nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 // One of the colours that the viewers know by name.
 std::string_view Colour(ActionKind kind) {
   switch (kind) {
-    case ActionKind::kForward:
-      return "thread_state_running";
-    case ActionKind::kBackward:
-      return "thread_state_runnable";
+    case ActionKind::kForward: return "thread_state_running";
+    case ActionKind::kBackward: return "thread_state_runnable";
     case ActionKind::kSendActivation:
     case ActionKind::kRecvActivation:
     case ActionKind::kSendGradient:
-    case ActionKind::kRecvGradient:
-      return "thread_state_iowait";
+    case ActionKind::kRecvGradient: return "thread_state_iowait";
     case ActionKind::kReduceGradients:
     case ActionKind::kSumTiedEmbedding:
-    case ActionKind::kReduceScalars:
-      return "rail_animation";
+    case ActionKind::kReduceScalars: return "rail_animation";
     case ActionKind::kZeroGradients:
-    case ActionKind::kOptimizer:
-      return "generic_work";
+    case ActionKind::kOptimizer: return "generic_work";
   }
   return "generic_work";
 }
@@ -118,12 +113,9 @@ nlohmann::ordered_json OtherData(const Program& program, const TraceOrigin& orig
 
 std::string_view Name(TraceKind kind) {
   switch (kind) {
-    case TraceKind::kMeasured:
-      return "measured";
-    case TraceKind::kEmulated:
-      return "emulated";
-    case TraceKind::kPredicted:
-      return "predicted";
+    case TraceKind::kMeasured: return "measured";
+    case TraceKind::kEmulated: return "emulated";
+    case TraceKind::kPredicted: return "predicted";
   }
   return "predicted";
 }

@@ -224,12 +224,9 @@ std::string RecomputeText(const ParallelPlan& plan) {
 
 std::string SplitText(const ParallelPlan& plan) {
   switch (plan.split) {
-    case SplitMode::kEven:
-      return "even";
-    case SplitMode::kAuto:
-      return "auto";
-    case SplitMode::kExplicit:
-      return fmt::format("{}", fmt::join(plan.split_layers, "+"));
+    case SplitMode::kEven: return "even";
+    case SplitMode::kAuto: return "auto";
+    case SplitMode::kExplicit: return fmt::format("{}", fmt::join(plan.split_layers, "+"));
   }
   return "even";
 }

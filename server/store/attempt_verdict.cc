@@ -6,46 +6,33 @@ namespace autocfg {
 
 ShareEnd EndOf(v1::Outcome outcome, v1::FailureKind failure, bool stopping) {
   switch (outcome) {
-    case v1::OUTCOME_MEASURED:
-      return ShareEnd::kMeasured;
-    case v1::OUTCOME_OUT_OF_MEMORY:
-      return ShareEnd::kOutOfMemory;
+    case v1::OUTCOME_MEASURED: return ShareEnd::kMeasured;
+    case v1::OUTCOME_OUT_OF_MEMORY: return ShareEnd::kOutOfMemory;
     case v1::OUTCOME_FAILED:
       if (failure == v1::FAILURE_KIND_PROCESS) return ShareEnd::kFailedByProcess;
       if (failure == v1::FAILURE_KIND_PEER) return ShareEnd::kFailedByPeer;
       return ShareEnd::kFailed;
-    case v1::OUTCOME_TIMED_OUT:
-      return ShareEnd::kTimedOut;
-    case v1::OUTCOME_CANCELLED:
-      return stopping ? ShareEnd::kStopped : ShareEnd::kCancelled;
-    case v1::OUTCOME_REFUSED:
-      return ShareEnd::kRefused;
-    default:
-      return ShareEnd::kRuns;
+    case v1::OUTCOME_TIMED_OUT: return ShareEnd::kTimedOut;
+    case v1::OUTCOME_CANCELLED: return stopping ? ShareEnd::kStopped : ShareEnd::kCancelled;
+    case v1::OUTCOME_REFUSED: return ShareEnd::kRefused;
+    default: return ShareEnd::kRuns;
   }
 }
 
 v1::TrialState StateOf(ShareEnd end) {
   switch (end) {
-    case ShareEnd::kRuns:
-      return v1::TRIAL_STATE_RUNNING;
-    case ShareEnd::kMeasured:
-      return v1::TRIAL_STATE_MEASURED;
-    case ShareEnd::kOutOfMemory:
-      return v1::TRIAL_STATE_INFEASIBLE;
+    case ShareEnd::kRuns: return v1::TRIAL_STATE_RUNNING;
+    case ShareEnd::kMeasured: return v1::TRIAL_STATE_MEASURED;
+    case ShareEnd::kOutOfMemory: return v1::TRIAL_STATE_INFEASIBLE;
     case ShareEnd::kFailed:
     case ShareEnd::kFailedByProcess:
-    case ShareEnd::kFailedByPeer:
-      return v1::TRIAL_STATE_FAILED;
-    case ShareEnd::kTimedOut:
-      return v1::TRIAL_STATE_TIMED_OUT;
+    case ShareEnd::kFailedByPeer: return v1::TRIAL_STATE_FAILED;
+    case ShareEnd::kTimedOut: return v1::TRIAL_STATE_TIMED_OUT;
     case ShareEnd::kRefused:
     case ShareEnd::kLost:
-    case ShareEnd::kWithdrawn:
-      return v1::TRIAL_STATE_LOST;
+    case ShareEnd::kWithdrawn: return v1::TRIAL_STATE_LOST;
     case ShareEnd::kCancelled:
-    case ShareEnd::kStopped:
-      return v1::TRIAL_STATE_CANCELLED;
+    case ShareEnd::kStopped: return v1::TRIAL_STATE_CANCELLED;
   }
   return v1::TRIAL_STATE_UNSPECIFIED;
 }
@@ -71,11 +58,8 @@ AttemptVerdict VerdictOf(std::span<const ShareEnd> ends) {
       verdict.costs = true;
       break;
     case ShareEnd::kWithdrawn:
-    case ShareEnd::kStopped:
-      verdict.again = true;
-      break;
-    default:
-      break;
+    case ShareEnd::kStopped: verdict.again = true; break;
+    default: break;
   }
   return verdict;
 }

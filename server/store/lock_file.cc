@@ -17,21 +17,16 @@ absl::Status FileError(int error_number, const std::string& what) {
   switch (error_number) {
     case EACCES:
     case EPERM:
-    case EROFS:
-      return absl::PermissionDeniedError(message);
+    case EROFS: return absl::PermissionDeniedError(message);
     case ENOSPC:
     case EDQUOT:
-    case EFBIG:
-      return absl::ResourceExhaustedError(message);
-    case ENOENT:
-      return absl::NotFoundError(message);
+    case EFBIG: return absl::ResourceExhaustedError(message);
+    case ENOENT: return absl::NotFoundError(message);
     case EISDIR:
     case ENOTDIR:
     case ENAMETOOLONG:
-    case ELOOP:
-      return absl::InvalidArgumentError(message);
-    default:
-      return absl::UnavailableError(message);
+    case ELOOP: return absl::InvalidArgumentError(message);
+    default: return absl::UnavailableError(message);
   }
 }
 

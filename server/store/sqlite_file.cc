@@ -116,8 +116,7 @@ absl::Status StatusOf(const SQLite::Exception& error, const std::string& path) {
         fmt::format("no room for database {}: free some space or choose another --db", path));
   };
   switch (error.getErrorCode()) {
-    case SQLITE_FULL:
-      return no_room();
+    case SQLITE_FULL: return no_room();
     case SQLITE_NOTADB:
       return absl::DataLossError(fmt::format("{} is not a database of autocfg: choose another --db", path));
     case SQLITE_CORRUPT:
@@ -137,8 +136,7 @@ absl::Status StatusOf(const SQLite::Exception& error, const std::string& path) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return absl::UnavailableError(fmt::format("database {} cannot be used: {}", path, error.what()));
-    default:
-      return absl::InternalError(fmt::format("database {}: {}", path, error.what()));
+    default: return absl::InternalError(fmt::format("database {}: {}", path, error.what()));
   }
 }
 

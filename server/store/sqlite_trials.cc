@@ -186,8 +186,7 @@ absl::StatusOr<v1::Trial> SqliteStore::RetryTrial(std::int64_t study, std::int64
       case v1::TRIAL_STATE_FAILED:
       case v1::TRIAL_STATE_TIMED_OUT:
       case v1::TRIAL_STATE_CANCELLED:
-      case v1::TRIAL_STATE_LOST:
-        break;
+      case v1::TRIAL_STATE_LOST: break;
       default:
         return absl::FailedPreconditionError(
             fmt::format("{} is {}: only one that failed, timed out, was cancelled or lost is run again", name,

@@ -136,14 +136,10 @@ inline double GeluSlope(double x) {
 inline double ActivationValue(Activation activation, double x) {
   switch (activation) {
     case Activation::kGelu:
-    case Activation::kGeGlu:
-      return Gelu(x);
-    case Activation::kGeluErf:
-      return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
-    case Activation::kRelu:
-      return x > 0 ? x : 0;
-    case Activation::kSwiGlu:
-      return x / (1 + std::exp(-x));
+    case Activation::kGeGlu: return Gelu(x);
+    case Activation::kGeluErf: return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+    case Activation::kRelu: return x > 0 ? x : 0;
+    case Activation::kSwiGlu: return x / (1 + std::exp(-x));
   }
   return std::nan("");
 }
@@ -152,14 +148,11 @@ inline double ActivationSlope(Activation activation, double x) {
   const double pi = std::acos(-1.0), e = std::exp(-x);
   switch (activation) {
     case Activation::kGelu:
-    case Activation::kGeGlu:
-      return GeluSlope(x);
+    case Activation::kGeGlu: return GeluSlope(x);
     case Activation::kGeluErf:
       return 0.5 * std::erfc(-x / std::sqrt(2.0)) + x * std::exp(-x * x / 2) / std::sqrt(2 * pi);
-    case Activation::kRelu:
-      return x > 0 ? 1 : 0;
-    case Activation::kSwiGlu:
-      return std::isinf(e) ? 0 : 1 / (1 + e) + x * e / ((1 + e) * (1 + e));
+    case Activation::kRelu: return x > 0 ? 1 : 0;
+    case Activation::kSwiGlu: return std::isinf(e) ? 0 : 1 / (1 + e) + x * e / ((1 + e) * (1 + e));
   }
   return std::nan("");
 }

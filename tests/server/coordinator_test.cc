@@ -240,11 +240,8 @@ TEST_F(CoordinatorTest, EachOutcomeIsItsOwnAndTheSearchGoesOn) {
         report.set_outcome(v1::OUTCOME_FAILED);
         report.set_message("rank 2: killed");
         break;
-      case 3:
-        report.set_outcome(v1::OUTCOME_TIMED_OUT);
-        break;
-      default:
-        return FakeWorker::ByFormula(job);
+      case 3: report.set_outcome(v1::OUTCOME_TIMED_OUT); break;
+      default: return FakeWorker::ByFormula(job);
     }
     return report;
   });

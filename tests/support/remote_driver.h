@@ -152,8 +152,7 @@ class RemoteDriver final : public StreamDriver {
     engine_->Push(static_cast<int>(queue),
                   [meeting = link.meeting, rank = link.rank, number = link.issued++, transfer, data, bytes] {
                     switch (transfer.kind) {
-                      case Transfer::Kind::kAllReduce:
-                        return meeting->Reduce(rank, number, transfer, data);
+                      case Transfer::Kind::kAllReduce: return meeting->Reduce(rank, number, transfer, data);
                       case Transfer::Kind::kSend:
                         return meeting->Send(rank, transfer.peer, number, data, bytes);
                       case Transfer::Kind::kRecv:

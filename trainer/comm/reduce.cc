@@ -62,16 +62,12 @@ void ReduceBf16(ReduceOp op, ReduceOrder order, Bf16Bits* own, const Bf16Bits* o
 
 void ReduceInto(DType dtype, ReduceOp op, ReduceOrder order, void* own, const void* other, std::int64_t n) {
   switch (dtype) {
-    case DType::kF32:
-      return Reduce<float>(op, order, own, other, n);
-    case DType::kF64:
-      return Reduce<double>(op, order, own, other, n);
-    case DType::kI32:
-      return Reduce<std::int32_t>(op, order, own, other, n);
+    case DType::kF32: return Reduce<float>(op, order, own, other, n);
+    case DType::kF64: return Reduce<double>(op, order, own, other, n);
+    case DType::kI32: return Reduce<std::int32_t>(op, order, own, other, n);
     case DType::kBF16:
       return ReduceBf16(op, order, static_cast<Bf16Bits*>(own), static_cast<const Bf16Bits*>(other), n);
-    default:
-      throw CommError(fmt::format("cannot reduce elements of type {}", Name(dtype)));
+    default: throw CommError(fmt::format("cannot reduce elements of type {}", Name(dtype)));
   }
 }
 

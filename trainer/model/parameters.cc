@@ -131,9 +131,7 @@ void ForEachRun(const Parameter& p,
   const std::int64_t rows = ElementCount(p.shape) / columns;
   const std::int64_t all_columns = p.global_shape.back();
   switch (p.sharding) {
-    case Sharding::kReplicated:
-      run(0, 0, rows * columns);
-      return;
+    case Sharding::kReplicated: run(0, 0, rows * columns); return;
     case Sharding::kRows: {
       const std::int64_t start = p.shard * rows;
       const std::int64_t valid = std::clamp<std::int64_t>(p.global_shape.front() - start, 0, rows);

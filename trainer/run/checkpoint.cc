@@ -299,14 +299,9 @@ void SaveWeights(const std::string& path, const RankShape& shape, const MemoryLa
     if (part.first == 0) assemble(p);  // the other parts of it come right after
     if (!part.transposed && part.columns == p.global_shape.back()) return std::span<const char>(whole);
     switch (width) {
-      case 2:
-        CutOut<std::uint16_t>(whole, p.global_shape.back(), part, piece);
-        break;
-      case 4:
-        CutOut<std::uint32_t>(whole, p.global_shape.back(), part, piece);
-        break;
-      default:
-        CutOut<std::uint64_t>(whole, p.global_shape.back(), part, piece);
+      case 2: CutOut<std::uint16_t>(whole, p.global_shape.back(), part, piece); break;
+      case 4: CutOut<std::uint32_t>(whole, p.global_shape.back(), part, piece); break;
+      default: CutOut<std::uint64_t>(whole, p.global_shape.back(), part, piece);
     }
     return std::span<const char>(piece);
   });

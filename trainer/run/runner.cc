@@ -79,16 +79,11 @@ std::unique_ptr<Work> Runner::Communicate(const Action& action) {
     return run_.groups.pipeline->Recv(tensor, PeerInPipeline(action), channel, run_.stream);
   };
   switch (action.kind) {
-    case ActionKind::kSendActivation:
-      return send(layout_.output(UseOf(action).output), kActivationChannel);
-    case ActionKind::kRecvActivation:
-      return recv(SlotOf(action).layers.front().x, kActivationChannel);
-    case ActionKind::kSendGradient:
-      return send(layout_.grad(UseOf(action).gradient), kGradientChannel);
-    case ActionKind::kRecvGradient:
-      return recv(layout_.grad(UseOf(action).gradient), kGradientChannel);
-    default:
-      return nullptr;
+    case ActionKind::kSendActivation: return send(layout_.output(UseOf(action).output), kActivationChannel);
+    case ActionKind::kRecvActivation: return recv(SlotOf(action).layers.front().x, kActivationChannel);
+    case ActionKind::kSendGradient: return send(layout_.grad(UseOf(action).gradient), kGradientChannel);
+    case ActionKind::kRecvGradient: return recv(layout_.grad(UseOf(action).gradient), kGradientChannel);
+    default: return nullptr;
   }
 }
 
@@ -98,29 +93,18 @@ void Runner::Compute(const Action& action) {
       run_.ops.Fill(layout_.all_gradients(), 0, run_.stream);
       run_.ops.Fill(layout_.workspace().scalars, 0, run_.stream);
       return;
-    case ActionKind::kForward:
-      Forward(action);
-      return;
-    case ActionKind::kBackward:
-      Backward(action);
-      return;
-    case ActionKind::kReduceGradients:
-      ReduceGradients(run_, layout_.all_gradients());
-      return;
+    case ActionKind::kForward: Forward(action); return;
+    case ActionKind::kBackward: Backward(action); return;
+    case ActionKind::kReduceGradients: ReduceGradients(run_, layout_.all_gradients()); return;
     case ActionKind::kSumTiedEmbedding:
       SumTiedEmbedding(run_, layout_.Find(ParameterKind::kTokenEmbedding).grad);
       return;
-    case ActionKind::kReduceScalars:
-      ReduceScalars();
-      return;
-    case ActionKind::kOptimizer:
-      (*optimizer_)();
-      return;
+    case ActionKind::kReduceScalars: ReduceScalars(); return;
+    case ActionKind::kOptimizer: (*optimizer_)(); return;
     case ActionKind::kSendActivation:
     case ActionKind::kRecvActivation:
     case ActionKind::kSendGradient:
-    case ActionKind::kRecvGradient:
-      return;  // Communicate has done them
+    case ActionKind::kRecvGradient: return;  // Communicate has done them
   }
 }
 

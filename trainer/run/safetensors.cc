@@ -132,16 +132,11 @@ class HeaderReader {
 
 std::string_view StoredName(DType dtype) {
   switch (dtype) {
-    case DType::kF64:
-      return "F64";
-    case DType::kF32:
-      return "F32";
-    case DType::kBF16:
-      return "BF16";
-    case DType::kF16:
-      return "F16";
-    case DType::kI32:
-      return "I32";
+    case DType::kF64: return "F64";
+    case DType::kF32: return "F32";
+    case DType::kBF16: return "BF16";
+    case DType::kF16: return "F16";
+    case DType::kI32: return "I32";
   }
   return "";
 }

@@ -71,43 +71,33 @@ void ScratchOp::Add(DType dtype, std::initializer_list<std::int64_t> shape, doub
 
 void ScratchOp::Prepare(const OpDesc& op) {
   switch (op.kind) {
-    case OpKind::kMatmul:
-      return PrepareMatmul(op);
+    case OpKind::kMatmul: return PrepareMatmul(op);
     case OpKind::kLayerNormForward:
-    case OpKind::kLayerNormBackward:
-      return PrepareNorm(op);
+    case OpKind::kLayerNormBackward: return PrepareNorm(op);
     case OpKind::kRmsNormForward:
-    case OpKind::kRmsNormBackward:
-      return PrepareRmsNorm(op);
+    case OpKind::kRmsNormBackward: return PrepareRmsNorm(op);
     case OpKind::kBiasResidual:
-    case OpKind::kResidualAdd:
-      return PrepareRows(op);
+    case OpKind::kResidualAdd: return PrepareRows(op);
     case OpKind::kActivationForward:
-    case OpKind::kActivationBackward:
-      return PrepareActivation(op);
-    case OpKind::kRope:
-      return PrepareRope(op);
+    case OpKind::kActivationBackward: return PrepareActivation(op);
+    case OpKind::kRope: return PrepareRope(op);
     case OpKind::kAttentionForward:
-    case OpKind::kAttentionBackward:
-      return PrepareAttention(op);
+    case OpKind::kAttentionBackward: return PrepareAttention(op);
     case OpKind::kEmbeddingForward:
     case OpKind::kEmbeddingBackward:
     case OpKind::kPositionForward:
-    case OpKind::kPositionBackward:
-      return PrepareEmbedding(op);
+    case OpKind::kPositionBackward: return PrepareEmbedding(op);
     case OpKind::kCrossEntropyMax:
     case OpKind::kCrossEntropySum:
     case OpKind::kCrossEntropyLoss:
-    case OpKind::kCrossEntropyBackward:
-      return PrepareCrossEntropy(op);
+    case OpKind::kCrossEntropyBackward: return PrepareCrossEntropy(op);
     case OpKind::kFill:
     case OpKind::kSumOfSquares:
     case OpKind::kAdamW:
     case OpKind::kAllReduceSum:
     case OpKind::kAllReduceMax:
     case OpKind::kSend:
-    case OpKind::kRecv:
-      return PrepareFlat(op);
+    case OpKind::kRecv: return PrepareFlat(op);
     case OpKind::kUnfusedAttentionForward:
     case OpKind::kUnfusedAttentionBackward:
     case OpKind::kAllGather:
@@ -146,8 +136,7 @@ void ScratchOp::PrepareEpilogue(const OpDesc& op) {
   }
   const Activation activation = op.activation;
   switch (op.epilogue) {
-    case Epilogue::kNone:
-      break;
+    case Epilogue::kNone: break;
     case Epilogue::kBias:
       Add(op.dtype, {n}, 0, 0.1);
       run_ = [this] { ops_.MatmulBias(tensors_[0], tensors_[1], tensors_[3], tensors_[2], stream_); };
@@ -347,9 +336,7 @@ void ScratchOp::PrepareFlat(const OpDesc& op) {
   const std::int64_t n = op.dims[0];
   Add(op.dtype, {n}, 0.5, 0.5);
   switch (op.kind) {
-    case OpKind::kFill:
-      run_ = [this] { ops_.Fill(tensors_[0], 0, stream_); };
-      return;
+    case OpKind::kFill: run_ = [this] { ops_.Fill(tensors_[0], 0, stream_); }; return;
     case OpKind::kSumOfSquares:
       Add(DType::kF64, {1}, 0, 0);
       run_ = [this] { ops_.SumOfSquares({&tensors_[0], 1}, tensors_[1], stream_); };

@@ -34,17 +34,10 @@ class PacedStepClock final : public StepClock {
   std::optional<TimeSpan> Transfer(Lane lane, std::size_t n) const override {
     const std::vector<PacedTransfer>* transfers = nullptr;
     switch (lane) {
-      case Lane::kCompute:
-        return std::nullopt;
-      case Lane::kPipelineSend:
-        transfers = &clock_->transfers(PacedLane::kSend);
-        break;
-      case Lane::kPipelineRecv:
-        transfers = &clock_->transfers(PacedLane::kReceive);
-        break;
-      case Lane::kReduce:
-        transfers = &clock_->transfers(PacedLane::kReduce);
-        break;
+      case Lane::kCompute: return std::nullopt;
+      case Lane::kPipelineSend: transfers = &clock_->transfers(PacedLane::kSend); break;
+      case Lane::kPipelineRecv: transfers = &clock_->transfers(PacedLane::kReceive); break;
+      case Lane::kReduce: transfers = &clock_->transfers(PacedLane::kReduce); break;
     }
     if (transfers == nullptr || n >= transfers->size()) return std::nullopt;  // a reduction of one rank alone
     return TimeSpan{(*transfers)[n].start_s, (*transfers)[n].end_s};

@@ -26,40 +26,23 @@ std::vector<std::string> LlamaNames(const Parameter& p) {
     return names;
   };
   switch (p.kind) {
-    case Kind::kTokenEmbedding:
-      return {"model.embed_tokens.weight"};
-    case Kind::kPositionEmbedding:
-      return {"model.embed_positions.weight"};
-    case Kind::kNorm1Weight:
-      return {layer("input_layernorm.weight")};
-    case Kind::kNorm1Bias:
-      return {layer("input_layernorm.bias")};
-    case Kind::kQkvWeight:
-      return qkv("weight");
-    case Kind::kQkvBias:
-      return qkv("bias");
-    case Kind::kAttentionOutWeight:
-      return {layer("self_attn.o_proj.weight")};
-    case Kind::kAttentionOutBias:
-      return {layer("self_attn.o_proj.bias")};
-    case Kind::kNorm2Weight:
-      return {layer("post_attention_layernorm.weight")};
-    case Kind::kNorm2Bias:
-      return {layer("post_attention_layernorm.bias")};
-    case Kind::kFcWeight:
-      return fc("weight");
-    case Kind::kFcBias:
-      return fc("bias");
-    case Kind::kProjWeight:
-      return {layer("mlp.down_proj.weight")};
-    case Kind::kProjBias:
-      return {layer("mlp.down_proj.bias")};
-    case Kind::kFinalNormWeight:
-      return {"model.norm.weight"};
-    case Kind::kFinalNormBias:
-      return {"model.norm.bias"};
-    case Kind::kOutputLayer:
-      return {std::string(kOutputLayer)};
+    case Kind::kTokenEmbedding: return {"model.embed_tokens.weight"};
+    case Kind::kPositionEmbedding: return {"model.embed_positions.weight"};
+    case Kind::kNorm1Weight: return {layer("input_layernorm.weight")};
+    case Kind::kNorm1Bias: return {layer("input_layernorm.bias")};
+    case Kind::kQkvWeight: return qkv("weight");
+    case Kind::kQkvBias: return qkv("bias");
+    case Kind::kAttentionOutWeight: return {layer("self_attn.o_proj.weight")};
+    case Kind::kAttentionOutBias: return {layer("self_attn.o_proj.bias")};
+    case Kind::kNorm2Weight: return {layer("post_attention_layernorm.weight")};
+    case Kind::kNorm2Bias: return {layer("post_attention_layernorm.bias")};
+    case Kind::kFcWeight: return fc("weight");
+    case Kind::kFcBias: return fc("bias");
+    case Kind::kProjWeight: return {layer("mlp.down_proj.weight")};
+    case Kind::kProjBias: return {layer("mlp.down_proj.bias")};
+    case Kind::kFinalNormWeight: return {"model.norm.weight"};
+    case Kind::kFinalNormBias: return {"model.norm.bias"};
+    case Kind::kOutputLayer: return {std::string(kOutputLayer)};
   }
   throw std::logic_error(fmt::format("parameter {} is of no known kind", p.name));
 }

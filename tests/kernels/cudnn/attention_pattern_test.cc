@@ -47,32 +47,15 @@ class HostGraph {
     ForEach(y, [&](const Place& i) {
       const double left = At(x, i), right = b ? At(*b, i) : 0;
       switch (mode) {
-        case CUDNN_POINTWISE_MUL:
-          At(y, i) = left * right;
-          return;
-        case CUDNN_POINTWISE_DIV:
-          At(y, i) = left / right;
-          return;
-        case CUDNN_POINTWISE_ADD:
-          At(y, i) = left + right;
-          return;
-        case CUDNN_POINTWISE_SUB:
-          At(y, i) = left - right;
-          return;
-        case CUDNN_POINTWISE_EXP:
-          At(y, i) = std::exp(left);
-          return;
-        case CUDNN_POINTWISE_LOG:
-          At(y, i) = std::log(left);
-          return;
-        case CUDNN_POINTWISE_CMP_GE:
-          At(y, i) = left >= right ? 1 : 0;
-          return;
-        case CUDNN_POINTWISE_IDENTITY:
-          At(y, i) = left;
-          return;
-        default:
-          FAIL() << "operation " << mode;
+        case CUDNN_POINTWISE_MUL: At(y, i) = left * right; return;
+        case CUDNN_POINTWISE_DIV: At(y, i) = left / right; return;
+        case CUDNN_POINTWISE_ADD: At(y, i) = left + right; return;
+        case CUDNN_POINTWISE_SUB: At(y, i) = left - right; return;
+        case CUDNN_POINTWISE_EXP: At(y, i) = std::exp(left); return;
+        case CUDNN_POINTWISE_LOG: At(y, i) = std::log(left); return;
+        case CUDNN_POINTWISE_CMP_GE: At(y, i) = left >= right ? 1 : 0; return;
+        case CUDNN_POINTWISE_IDENTITY: At(y, i) = left; return;
+        default: FAIL() << "operation " << mode;
       }
     });
   }

@@ -29,22 +29,14 @@ using testing::SyntheticDevice;
 double SecondsOf(const PipelineCosts& costs, std::int64_t pipeline_rank, const Action& action) {
   const RankCosts& rank = costs.ranks[static_cast<std::size_t>(pipeline_rank)];
   switch (action.kind) {
-    case ActionKind::kZeroGradients:
-      return rank.zero_s;
-    case ActionKind::kForward:
-      return costs.stages[static_cast<std::size_t>(action.stage)].forward_s;
-    case ActionKind::kBackward:
-      return costs.stages[static_cast<std::size_t>(action.stage)].backward_s;
-    case ActionKind::kReduceGradients:
-      return rank.reduce_s;
-    case ActionKind::kSumTiedEmbedding:
-      return costs.tied_s;
-    case ActionKind::kReduceScalars:
-      return rank.norm_s + costs.scalars_s;
-    case ActionKind::kOptimizer:
-      return rank.update_s;
-    default:
-      return costs.p2p_s;
+    case ActionKind::kZeroGradients: return rank.zero_s;
+    case ActionKind::kForward: return costs.stages[static_cast<std::size_t>(action.stage)].forward_s;
+    case ActionKind::kBackward: return costs.stages[static_cast<std::size_t>(action.stage)].backward_s;
+    case ActionKind::kReduceGradients: return rank.reduce_s;
+    case ActionKind::kSumTiedEmbedding: return costs.tied_s;
+    case ActionKind::kReduceScalars: return rank.norm_s + costs.scalars_s;
+    case ActionKind::kOptimizer: return rank.update_s;
+    default: return costs.p2p_s;
   }
 }
 

@@ -21,17 +21,13 @@ struct Times {
 ActionSeconds Uniform(const Times& t) {
   return [t](std::int32_t, const Action& action) {
     switch (action.kind) {
-      case ActionKind::kForward:
-        return t.forward;
-      case ActionKind::kBackward:
-        return t.backward;
+      case ActionKind::kForward: return t.forward;
+      case ActionKind::kBackward: return t.backward;
       case ActionKind::kSendActivation:
       case ActionKind::kRecvActivation:
       case ActionKind::kSendGradient:
-      case ActionKind::kRecvGradient:
-        return t.message;
-      default:
-        return t.rest;
+      case ActionKind::kRecvGradient: return t.message;
+      default: return t.rest;
     }
   };
 }
@@ -120,18 +116,12 @@ TEST(PipelineSimulator, CollectivesWaitForAllRanks) {
   // Rank 1 is slow: 2 * (1 + 10) against 2 * (1 + 2); then reduction 5, scalars 1, update 3.
   const auto step = SimulateProgram(program, [](std::int32_t rank, const Action& action) -> double {
     switch (action.kind) {
-      case ActionKind::kForward:
-        return 1;
-      case ActionKind::kBackward:
-        return rank == 1 ? 10 : 2;
-      case ActionKind::kReduceGradients:
-        return 5;
-      case ActionKind::kReduceScalars:
-        return 1;
-      case ActionKind::kOptimizer:
-        return 3;
-      default:
-        return 0;
+      case ActionKind::kForward: return 1;
+      case ActionKind::kBackward: return rank == 1 ? 10 : 2;
+      case ActionKind::kReduceGradients: return 5;
+      case ActionKind::kReduceScalars: return 1;
+      case ActionKind::kOptimizer: return 3;
+      default: return 0;
     }
   });
   ASSERT_TRUE(step.ok()) << step.status();

@@ -33,14 +33,10 @@ TEST(PipelineWalk, IsWhatTheSimulatorGives) {
     const Program program = Lower(testing::SmallGpt(StageCount(plan)), testing::Fp32(m, 16), plan);
     const auto step = SimulateProgram(program, [&](std::int32_t rank, const Action& action) -> double {
       switch (action.kind) {
-        case ActionKind::kZeroGradients:
-          return begin[static_cast<std::size_t>(rank)];
-        case ActionKind::kForward:
-          return stages[static_cast<std::size_t>(action.stage)].forward;
-        case ActionKind::kBackward:
-          return stages[static_cast<std::size_t>(action.stage)].backward;
-        default:
-          return action.peer >= 0 ? message : 0;
+        case ActionKind::kZeroGradients: return begin[static_cast<std::size_t>(rank)];
+        case ActionKind::kForward: return stages[static_cast<std::size_t>(action.stage)].forward;
+        case ActionKind::kBackward: return stages[static_cast<std::size_t>(action.stage)].backward;
+        default: return action.peer >= 0 ? message : 0;
       }
     });
     ASSERT_TRUE(step.ok()) << step.status();

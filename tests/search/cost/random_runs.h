@@ -81,9 +81,7 @@ class RandomRuns {
       run.model = Model(plan.tp);
       run.model.layers = Layers(plan);
       switch (random_() % (limits_.predicted_only ? 5 : 3)) {
-        case 1:
-          plan.recompute = Recompute::kFull;
-          break;
+        case 1: plan.recompute = Recompute::kFull; break;
         case 2:
           plan.recompute = Recompute::kFull;
           plan.recompute_layers = Between(1, limits_.layers_per_stage);
@@ -92,8 +90,7 @@ class RandomRuns {
           plan.attention = Attention::kUnfused;
           plan.recompute = static_cast<Recompute>(Between(0, 2));
           break;
-        default:
-          break;
+        default: break;
       }
       plan.scatter_gather = limits_.predicted_only && Coin();
       plan = Canonical(plan);

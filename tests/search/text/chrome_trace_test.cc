@@ -29,14 +29,10 @@ SimulatedStep Simulate(const Program& program) {
   const auto step = SimulateProgram(program, [](std::int32_t rank, const Action& action) {
     const double slower = 1 + 0.01 * rank;  // no two ranks alike
     switch (action.kind) {
-      case ActionKind::kForward:
-        return 1.1e-4 * slower;
-      case ActionKind::kBackward:
-        return 2.3e-4 * slower;
-      case ActionKind::kZeroGradients:
-        return 0.0;
-      default:
-        return 1e-5 / 3;
+      case ActionKind::kForward: return 1.1e-4 * slower;
+      case ActionKind::kBackward: return 2.3e-4 * slower;
+      case ActionKind::kZeroGradients: return 0.0;
+      default: return 1e-5 / 3;
     }
   });
   EXPECT_TRUE(step.ok()) << step.status();

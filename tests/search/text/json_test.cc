@@ -331,18 +331,10 @@ TEST(Json, AnyBytes) {
     for (std::size_t n = 1 + random() % 3; n > 0 && !text.empty(); --n) {
       const std::size_t at = random() % text.size();
       switch (random() % 4) {
-        case 0:
-          text[at] = static_cast<char>(random());
-          break;
-        case 1:
-          text.erase(at, 1 + random() % 8);
-          break;
-        case 2:
-          text.insert(at, fragments[random() % std::size(fragments)]);
-          break;
-        case 3:
-          text.replace(at, random() % 6, fragments[random() % std::size(fragments)]);
-          break;
+        case 0: text[at] = static_cast<char>(random()); break;
+        case 1: text.erase(at, 1 + random() % 8); break;
+        case 2: text.insert(at, fragments[random() % std::size(fragments)]); break;
+        case 3: text.replace(at, random() % 6, fragments[random() % std::size(fragments)]); break;
       }
     }
     absl::Status status;

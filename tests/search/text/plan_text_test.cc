@@ -156,18 +156,10 @@ TEST(PlanText, AnyBytes) {
     for (std::size_t n = random() % 4; n > 0 && !text.empty(); --n) {
       const std::size_t at = random() % text.size();
       switch (random() % 4) {
-        case 0:
-          text[at] = static_cast<char>(random());
-          break;
-        case 1:
-          text.erase(at, 1 + random() % 3);
-          break;
-        case 2:
-          text.insert(at, text.substr(random() % text.size(), 5));
-          break;
-        case 3:
-          text.insert(at, 1, "=,+:09-"[random() % 7]);
-          break;
+        case 0: text[at] = static_cast<char>(random()); break;
+        case 1: text.erase(at, 1 + random() % 3); break;
+        case 2: text.insert(at, text.substr(random() % text.size(), 5)); break;
+        case 3: text.insert(at, 1, "=,+:09-"[random() % 7]); break;
       }
     }
     const auto plan = ParsePlanText(text);

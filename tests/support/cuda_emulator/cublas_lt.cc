@@ -61,14 +61,10 @@ void autocfg::emulated_cublaslt::Slow(bool with_epilogue, bool without) {
 
 const char* cublasLtGetStatusString(cublasStatus_t status) {
   switch (status) {
-    case CUBLAS_STATUS_SUCCESS:
-      return "success";
-    case CUBLAS_STATUS_ALLOC_FAILED:
-      return "allocation failed";
-    case CUBLAS_STATUS_INVALID_VALUE:
-      return "invalid value";
-    case CUBLAS_STATUS_NOT_SUPPORTED:
-      return "not supported";
+    case CUBLAS_STATUS_SUCCESS: return "success";
+    case CUBLAS_STATUS_ALLOC_FAILED: return "allocation failed";
+    case CUBLAS_STATUS_INVALID_VALUE: return "invalid value";
+    case CUBLAS_STATUS_NOT_SUPPORTED: return "not supported";
   }
   return "unknown";
 }
@@ -104,18 +100,12 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDescOpaque_t* descri
     return CUBLAS_STATUS_SUCCESS;
   };
   switch (attribute) {
-    case CUBLASLT_MATMUL_DESC_TRANSA:
-      return set(descriptor->transpose_a);
-    case CUBLASLT_MATMUL_DESC_TRANSB:
-      return set(descriptor->transpose_b);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE:
-      return set(descriptor->epilogue);
-    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
-      return set(descriptor->bias);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
-      return set(descriptor->aux);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
-      return set(descriptor->aux_ld);
+    case CUBLASLT_MATMUL_DESC_TRANSA: return set(descriptor->transpose_a);
+    case CUBLASLT_MATMUL_DESC_TRANSB: return set(descriptor->transpose_b);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE: return set(descriptor->epilogue);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return set(descriptor->bias);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER: return set(descriptor->aux);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD: return set(descriptor->aux_ld);
   }
   return CUBLAS_STATUS_INVALID_VALUE;
 }

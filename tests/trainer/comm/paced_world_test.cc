@@ -17,15 +17,11 @@ constexpr double kMessage = 4, kSum = 2;
 double Seconds(const OpDesc& op) {
   switch (op.kind) {
     case OpKind::kSend:
-    case OpKind::kRecv:
-      return kMessage * static_cast<double>(op.dims[0]);
-    case OpKind::kAllReduceSum:
-      return kSum * static_cast<double>(op.dims[0]);
+    case OpKind::kRecv: return kMessage * static_cast<double>(op.dims[0]);
+    case OpKind::kAllReduceSum: return kSum * static_cast<double>(op.dims[0]);
     case OpKind::kFill:
-    case OpKind::kSumOfSquares:
-      return static_cast<double>(op.dims[0]);
-    default:
-      throw std::out_of_range("no time of " + ToString(op));
+    case OpKind::kSumOfSquares: return static_cast<double>(op.dims[0]);
+    default: throw std::out_of_range("no time of " + ToString(op));
   }
 }
 

@@ -46,16 +46,11 @@ std::string Words(ncclResult_t result, ncclComm_t comm) {
 
 ncclDataType_t TypeOf(DType type) {
   switch (type) {
-    case DType::kF32:
-      return ncclFloat32;
-    case DType::kF64:
-      return ncclFloat64;
-    case DType::kBF16:
-      return ncclBfloat16;
-    case DType::kF16:
-      return ncclFloat16;
-    case DType::kI32:
-      return ncclInt32;
+    case DType::kF32: return ncclFloat32;
+    case DType::kF64: return ncclFloat64;
+    case DType::kBF16: return ncclBfloat16;
+    case DType::kF16: return ncclFloat16;
+    case DType::kI32: return ncclInt32;
   }
   throw CommError("NCCL: an element type that it does not have");
 }
@@ -182,10 +177,8 @@ class NcclDriver final : public StreamDriver {
       case Transfer::Kind::kAllReduce:
         return ncclAllReduce(t.data, t.data, count, type, t.op == ReduceOp::kMax ? ncclMax : ncclSum, comm,
                              stream);
-      case Transfer::Kind::kSend:
-        return ncclSend(t.data, count, type, t.peer, comm, stream);
-      case Transfer::Kind::kRecv:
-        return ncclRecv(t.data, count, type, t.peer, comm, stream);
+      case Transfer::Kind::kSend: return ncclSend(t.data, count, type, t.peer, comm, stream);
+      case Transfer::Kind::kRecv: return ncclRecv(t.data, count, type, t.peer, comm, stream);
     }
     return ncclInvalidArgument;
   }
