@@ -85,6 +85,8 @@ struct RankedPlan {
 enum class SearchPhase : std::uint8_t { kCalibrating, kMeasuring, kConfirming, kDone };
 std::string_view Name(SearchPhase phase);
 
+struct SearchState;  // search_state.h
+
 class SearchLoop {
  public:
   // Enumerates and predicts memory. InvalidArgument and Unimplemented as the parts say; where nothing is to
@@ -140,9 +142,8 @@ class SearchLoop {
   std::int64_t PlansLeft() const;
 
  private:
-  struct State;
-  explicit SearchLoop(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  explicit SearchLoop(std::unique_ptr<SearchState> state);
+  std::unique_ptr<SearchState> state_;
 
  public:
   SearchLoop(SearchLoop&&) noexcept;

@@ -1,0 +1,82 @@
+#include "search/planner/ranking.h"
+
+#include <array>
+#include <cmath>
+
+#include "search/planner/by_time.h"
+#include "search/planner/corrected_prediction.h"
+#include "search/stats/statistics.h"
+
+namespace autocfg {
+namespace {
+
+// The prediction of a plan of which a slice was measured: the slice's deviation is one of compute.
+Prediction CorrectedBySlice(const SearchState& s, std::size_t i) {
+  Prediction p = s.records[i].raw;
+  const double total = *s.candidates[i].measured_s;
+  const double more = total - p.step_time_s;
+  if (p.breakdown.compute + more >= 0) {
+    p.breakdown.compute += more;
+    p.step_time_s = total;
+  } else {
+    Scale(p, total / p.step_time_s);
+  }
+  SetInterval(p, std::hypot(s.records[i].noise_sigma, s.recalibration.residual_sigma()));
+  return p;
+}
+
+}  // namespace
+
+std::vector<RankedPlan> RankPlans(const SearchState& s, std::size_t limit) {
+  // Whole plans measured; what is predicted, with or without a slice; the others. By time within.
+  std::array<std::vector<TimedPlan>, 3> tiers;  // indices of candidates, in the last one of feasible plans
+  std::vector<bool> is_candidate(s.feasible.plans.size());
+  for (std::size_t i = 0; i < s.candidates.size(); ++i) {
+    const CandidatePlan& c = s.candidates[i];
+    is_candidate[s.records[i].feasible] = true;
+    if (c.failed) continue;
+    tiers[c.measured_s && !c.slice ? 0 : 1].push_back({c.measured_s.value_or(c.predicted.step_time_s), i});
+  }
+  for (std::size_t i = 0; i < s.feasible.plans.size(); ++i) {
+    if (!is_candidate[i]) tiers[2].push_back({s.feasible.plans[i].step_time_s, i});
+  }
+  const auto of_candidate = [&](std::size_t i) {
+    return Preference(s.records[i].raw.memory.Total(), s.candidates[i].plan);
+  };
+  const auto of_other = [&](std::size_t i) {
+    const ParallelPlan plan = s.feasible.PlanAt(i);
+    return Preference(s.costs->PredictMemory(plan).memory.Total(), plan);
+  };
+  for (std::size_t tier = 0; tier < tiers.size(); ++tier) {
+    if (tier < 2) {
+      SortByTime(tiers[tier], limit, of_candidate);
+    } else {
+      SortByTime(tiers[tier], limit, of_other);
+    }
+    limit -= tiers[tier].size();
+  }
+
+  std::vector<RankedPlan> ranking;
+  for (const std::size_t tier : {0u, 1u}) {
+    for (const auto& [seconds, i] : tiers[tier]) {
+      const CandidatePlan& c = s.candidates[i];
+      RankedPlan& ranked = ranking.emplace_back();
+      ranked.plan = c.plan;
+      ranked.predicted = c.slice ? CorrectedBySlice(s, i) : c.predicted;
+      ranked.step_time_s = s.records[i].steps;
+      ranked.ci95_s = MedianCi95(ranked.step_time_s);
+      ranked.slice = c.slice;
+      if (tier == 0) ranked.median_step_time_s = c.measured_s;
+      if (c.slice) ranked.slice_step_time_s = Median(ranked.step_time_s);
+    }
+  }
+  for (const auto& [seconds, i] : tiers[2]) {
+    RankedPlan& ranked = ranking.emplace_back();
+    ranked.plan = s.feasible.PlanAt(i);
+    ranked.predicted = s.RawPrediction(i);
+    if (s.calibrated) ranked.predicted = Corrected(ranked.predicted, s.recalibration.For(ranked.plan));
+  }
+  return ranking;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,168 @@
+#include "search/planner/search_state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+
+#include "search/planner/corrected_prediction.h"
+#include "search/planner/slice.h"
+#include "search/stats/statistics.h"
+
+namespace autocfg {
+namespace {
+
+constexpr int kMostLost = 2;  // a plan whose trial was lost or cancelled is asked for this often again
+constexpr double kLeastNoise = 0.005;
+// How well known the part of a step is that a slice does not show: messages and bubbles.
+constexpr double kUnseenSigma = 0.1;
+
+// What a plan that is not measured takes at least: as much more than one that does the same and recomputes
+// less as was predicted. 0: there is none.
+double LeastSeconds(const SearchState& s, std::size_t i) {
+  if (s.candidates[i].measured_s) return 0;
+  std::size_t less = s.candidates[i].recomputes_less;
+  while (less != kNoCandidate && s.candidates[less].failed) less = s.candidates[less].recomputes_less;
+  if (less == kNoCandidate) return 0;
+  const double less_s = s.candidates[less].measured_s.value_or(s.candidates[less].predicted.step_time_s);
+  return less_s * s.records[i].raw.step_time_s / s.records[less].raw.step_time_s;
+}
+
+}  // namespace
+
+FeasiblePlans SearchState::FindFeasible(CostModel& cost_model, std::int64_t device_overhead_bytes) const {
+  return FindFeasiblePlans(space, cost_model, MemoryCapacity(cluster) - device_overhead_bytes);
+}
+
+void SearchState::CountFeasible() {
+  counts = {};
+  counts.enumerated = feasible.enumerated;
+  counts.out_of_memory = feasible.out_of_memory;
+  if (counts.out_of_memory > 0) counts.rejected["out_of_memory"] = counts.out_of_memory;
+  for (int i = 0; i < kIllegalReasonCount; ++i) {
+    const std::int64_t illegal = feasible.illegal[static_cast<std::size_t>(i)];
+    if (illegal == 0) continue;
+    counts.illegal += illegal;
+    counts.rejected[std::string(Name(static_cast<IllegalReason>(i)))] += illegal;
+  }
+  counts.predicted = static_cast<std::int64_t>(feasible.plans.size());
+  if (calibrated) counts.evaluated = counts.predicted;
+}
+
+Prediction SearchState::RawPrediction(std::size_t i) const {
+  return calibrated ? PredictionOf(*costs, feasible, simulated, i) : costs->PredictMemory(feasible.PlanAt(i));
+}
+
+bool SearchState::IsSlice(const ParallelPlan& plan) const {
+  return options.measurable_ranks > 0 && RankCount(plan) > options.measurable_ranks;
+}
+
+void SearchState::MakeCandidates() {
+  std::vector<std::size_t> chosen(feasible.plans.size());
+  std::iota(chosen.begin(), chosen.end(), std::size_t{0});
+  if (!options.exhaustive && chosen.size() > kMostCandidates) {
+    const auto faster = [&](std::size_t a, std::size_t b) {
+      const double ta = feasible.plans[a].step_time_s, tb = feasible.plans[b].step_time_s;
+      return std::pair(ta, a) < std::pair(tb, b);
+    };
+    std::nth_element(chosen.begin(), chosen.begin() + kMostCandidates, chosen.end(), faster);
+    chosen.resize(kMostCandidates);
+    std::sort(chosen.begin(), chosen.end());
+  }
+  const auto candidate_of = [&](std::int32_t i) {
+    while (i != kNoPlan) {
+      const auto found = std::lower_bound(chosen.begin(), chosen.end(), static_cast<std::size_t>(i));
+      if (found != chosen.end() && *found == static_cast<std::size_t>(i)) {
+        return static_cast<std::size_t>(found - chosen.begin());
+      }
+      i = feasible.plans[static_cast<std::size_t>(i)].recomputes_less;  // less still, and so no slower
+    }
+    return kNoCandidate;
+  };
+  for (const std::size_t i : chosen) {
+    records.push_back({.feasible = i, .raw = RawPrediction(i), .steps = {}});
+    candidates.push_back({.plan = feasible.PlanAt(i),
+                          .predicted = records.back().raw,
+                          .measured_s = {},
+                          .recomputes_less = candidate_of(feasible.plans[i].recomputes_less)});
+  }
+}
+
+void SearchState::Recalibrate() {
+  std::vector<RatioObservation> observations;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const CandidatePlan& c = candidates[i];
+    if (!c.measured_s) continue;
+    observations.push_back(
+        {c.plan, std::log(*c.measured_s / records[i].raw.step_time_s), records[i].noise_sigma});
+  }
+  recalibration = Recalibration(model.layers, observations);
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const Correction correction = recalibration.For(candidates[i].plan);
+    Prediction& p = candidates[i].predicted = Corrected(records[i].raw, correction);
+    // Never less than what recomputes less of the same: that comes earlier.
+    if (const double least_s = LeastSeconds(*this, i); p.step_time_s < least_s) {
+      Scale(p, least_s / p.step_time_s);
+      SetInterval(p, correction.sigma);
+    }
+  }
+}
+
+void SearchState::Advance() {
+  if (phase == SearchPhase::kDone || phase == SearchPhase::kCalibrating || !drawn.empty() || !asked.empty())
+    return;
+  Recalibrate();
+  bool repeats_only = true;
+  for (std::size_t i : strategy->Suggest(candidates)) {
+    drawn.emplace_back(i, candidates[i].repeats);
+    repeats_only = repeats_only && candidates[i].repeats > 0;
+  }
+  if (drawn.empty()) {
+    phase = SearchPhase::kDone;
+  } else {
+    phase = repeats_only ? SearchPhase::kConfirming : SearchPhase::kMeasuring;
+  }
+}
+
+void SearchState::Measured(std::size_t i, const Sample& sample) {
+  CandidatePlan& c = candidates[i];
+  Record& r = records[i];
+  if (c.repeats == 0) {
+    ++counts.measured;
+    counts.slices += sample.slice;
+    r.first_steps = sample.step_time_s.size();
+    r.first_device_s = sample.device_s;
+  }
+  ++c.repeats;
+  r.steps.insert(r.steps.end(), sample.step_time_s.begin(), sample.step_time_s.end());
+  c.samples = r.steps.size();
+  c.slice = sample.slice;
+  const double median = Median(r.steps);
+  c.measured_s = median;
+  c.measured_ci95_s = MedianCi95(r.steps).value_or(0);
+  r.noise_sigma = std::max(kLeastNoise, c.measured_ci95_s / 1.96 / median);
+  if (c.slice) {
+    // The slice is a part of the step: the step takes at least as long.
+    const double predicted_s = SliceSeconds(*costs, c.plan, ChooseSlice(*costs, c.plan).pipeline);
+    c.measured_s = std::max(median, r.raw.step_time_s + median - predicted_s);
+    const double unseen = std::max(0.0, *c.measured_s - median) / *c.measured_s;
+    r.noise_sigma = std::hypot(r.noise_sigma * (1 - unseen), kUnseenSigma * unseen);
+    r.noise_sigma = std::max(kLeastNoise, r.noise_sigma);
+  }
+}
+
+void SearchState::Fail(std::size_t i, const std::string& reason) {
+  candidates[i].failed = true;
+  ++counts.rejected[reason];
+}
+
+void SearchState::Lost(std::size_t i, const std::string& reason) {
+  if (++records[i].lost <= kMostLost) return;
+  if (candidates[i].repeats > 0) {
+    candidates[i].repeatable = false;
+  } else {
+    Fail(i, reason);
+  }
+}
+
+}  // namespace autocfg

@@ -1,0 +1,58 @@
+#include "search/planner/unmeasured.h"
+
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "search/cost/line_fit.h"
+#include "search/planner/slice.h"
+#include "search/stats/statistics.h"
+
+namespace autocfg {
+namespace {
+
+// The mean factor by which measurements correct predictions: for the plans that are no candidates.
+double MeanCorrection(const SearchState& s) {
+  if (s.candidates.empty()) return 1;
+  double sum = 0;
+  for (std::size_t i = 0; i < s.candidates.size(); ++i) {
+    sum += std::log(s.candidates[i].predicted.step_time_s / s.records[i].raw.step_time_s);
+  }
+  return std::exp(sum / static_cast<double>(s.candidates.size()));
+}
+
+}  // namespace
+
+double UnmeasuredDeviceSeconds(const SearchState& s) {
+  // A trial takes a start, and time in proportion to the step that it runs: fitted to the trials so far.
+  std::vector<TimedSize> trials;
+  for (const SearchState::Record& r : s.records) {
+    if (r.first_steps > 0) trials.push_back({Median(r.steps), r.first_device_s});
+  }
+  if (trials.empty()) return 0;
+  const LinkModel trial = FitLine(trials);
+  double sum = 0;
+  std::vector<bool> is_candidate(s.feasible.plans.size());
+  for (std::size_t i = 0; i < s.candidates.size(); ++i) {
+    const CandidatePlan& c = s.candidates[i];
+    is_candidate[s.records[i].feasible] = true;
+    if (s.records[i].first_steps > 0 || c.failed) continue;
+    double seconds = c.predicted.step_time_s;
+    if (s.IsSlice(c.plan)) {
+      const double factor = seconds / s.records[i].raw.step_time_s;
+      seconds = factor * SliceSeconds(*s.costs, c.plan, ChooseSlice(*s.costs, c.plan).pipeline);
+    }
+    sum += trial.Seconds(seconds);
+  }
+  const double factor = MeanCorrection(s);
+  for (std::size_t i = 0; i < s.feasible.plans.size(); ++i) {
+    if (is_candidate[i]) continue;
+    double seconds = s.feasible.plans[i].step_time_s;
+    const ParallelPlan plan = s.feasible.PlanAt(i);
+    if (s.IsSlice(plan)) seconds = SliceSeconds(*s.costs, plan, ChooseSlice(*s.costs, plan).pipeline);
+    sum += trial.Seconds(factor * seconds);
+  }
+  return sum;
+}
+
+}  // namespace autocfg
