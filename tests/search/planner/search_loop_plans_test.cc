@@ -1,0 +1,173 @@
+// Which plans a search shows and measures, and in which order.
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "search/planner/feasible_plans.h"
+#include "search/planner/nominal_times.h"
+#include "search/planner/search_loop.h"
+#include "search/text/plan_text.h"
+#include "tests/search/cost/synthetic_device.h"
+#include "tests/search/planner/made_up_study.h"
+
+namespace autocfg {
+namespace {
+
+using testing::Calibrated;
+using testing::FlatTimes;
+using testing::Fp32;
+using testing::HiddenTruth;
+using testing::kAll;
+using testing::LocalRanks;
+using testing::Loop;
+using testing::RunStudy;
+using testing::SmallGpt;
+using testing::Step;
+
+// What is shown, measured and recommended is complete, and no two plans are the same.
+TEST(SearchLoop, SplitsAreDefinite) {
+  SearchLoop loop = Calibrated();
+  std::set<ParallelPlan> plans;
+  int uneven = 0;
+  for (const RankedPlan& r : loop.Ranking(kAll)) {
+    EXPECT_NE(r.plan.split, SplitMode::kAuto);
+    EXPECT_TRUE(plans.insert(r.plan).second) << PlanText(r.plan);
+    EXPECT_FALSE(FindIllegality(SmallGpt(12, 128, 8), Fp32(16, 32), 8, r.plan)) << PlanText(r.plan);
+    uneven += r.plan.split == SplitMode::kExplicit;
+  }
+  EXPECT_GT(uneven, 20);
+  EXPECT_EQ(loop.counts().predicted, static_cast<std::int64_t>(plans.size()));
+  for (const TrialRequest& r : loop.Next()) EXPECT_TRUE(plans.contains(r.plan));
+
+  // Other times, other splits: with an output layer that costs next to nothing, even ones remain where they
+  // divide.
+  auto made = SearchLoop::Create(SmallGpt(12, 128, 8, 20000), Fp32(16, 32), LocalRanks(8), {}, {});
+  ASSERT_TRUE(made.ok()) << made.status();
+  SearchLoop again = *std::move(made);
+  const std::int64_t before = again.counts().enumerated;
+  ASSERT_TRUE(again.SetCalibration(std::make_shared<const FlatTimes>(), 0).ok());
+  const SearchCounts& counts = again.counts();
+  EXPECT_LT(counts.enumerated, before) << "more of them are the even one again";
+  EXPECT_EQ(counts.enumerated, counts.illegal + counts.out_of_memory + counts.predicted);
+  for (const RankedPlan& r : again.Ranking(kAll)) {
+    if (r.plan.recompute == Recompute::kNone && 12 % (r.plan.pp * r.plan.virtual_stages) == 0) {
+      EXPECT_EQ(r.plan.split, SplitMode::kEven) << PlanText(r.plan);
+    }
+  }
+}
+
+TEST(SearchLoop, AnAutomaticSplitAloneStaysWhereItComesOutEven) {
+  const AxisValues only_auto = {
+      {"split", {"auto"}}, {"pp", {"2"}}, {"vpp", {"1", "3"}}, {"recompute", {"none"}}};
+  SearchLoop loop = Loop({}, LocalRanks(8), Fp32(16, 32), only_auto);
+  ASSERT_TRUE(loop.SetCalibration(std::make_shared<const FlatTimes>(), 0).ok());
+  const auto ranking = loop.Ranking(kAll);
+  ASSERT_FALSE(ranking.empty());
+  for (const RankedPlan& r : ranking) EXPECT_EQ(r.plan.split, SplitMode::kEven);
+}
+
+// A space of tens of thousands of plans: what each takes is bounded by its record.
+TEST(SearchLoop, LargeSpacesArePredicted) {
+  ModelSpec model = SmallGpt(128, 2560, 160, 51200);
+  ClusterSpec cluster = LocalRanks(8);
+  cluster.local = false;
+  cluster.groups.front().nodes = 384;
+  EXPECT_LE(sizeof(FeasiblePlan), 64u);
+  auto loop = SearchLoop::Create(model, Fp32(3072, 64), cluster, {}, {.predict_only = true});
+  ASSERT_TRUE(loop.ok()) << loop.status();
+  ASSERT_TRUE(loop->SetCalibration(std::make_shared<const NominalTimes>(), 0).ok());
+  const SearchCounts& counts = loop->counts();
+  EXPECT_GT(counts.predicted, 30'000);
+  EXPECT_EQ(counts.enumerated, counts.illegal + counts.out_of_memory + counts.predicted);
+  EXPECT_EQ(counts.evaluated, counts.predicted);
+  const auto ranking = loop->Ranking(100);
+  ASSERT_EQ(ranking.size(), 100u);
+  for (std::size_t i = 1; i < ranking.size(); ++i) {
+    EXPECT_LE(ranking[i - 1].predicted.step_time_s, ranking[i].predicted.step_time_s * (1 + 1e-9));
+    EXPECT_NEAR(ranking[i].predicted.breakdown.Total(), ranking[i].predicted.step_time_s,
+                1e-9 * ranking[i].predicted.step_time_s);
+  }
+  EXPECT_TRUE(loop->Next().empty());
+}
+
+// The strategy chooses among the fastest; the others stand behind them, and an exhaustive search would
+// measure them too.
+TEST(SearchLoop, BeyondTheCandidatesPlansAreRankedByPrediction) {
+  const ModelSpec model = SmallGpt(288, 128, 16);
+  SearchLoop loop = [&] {
+    auto made = SearchLoop::Create(model, Fp32(512, 16), LocalRanks(64), {}, {.max_trials = 3});
+    EXPECT_TRUE(made.ok()) << made.status();
+    return *std::move(made);
+  }();
+  ASSERT_TRUE(loop.SetCalibration(std::make_shared<const NominalTimes>(), 0).ok());
+  const auto all = static_cast<std::size_t>(loop.counts().predicted);
+  ASSERT_GT(all, kMostCandidates);
+  ASSERT_EQ(loop.phase(), SearchPhase::kMeasuring);
+  for (const TrialRequest& r : loop.Next()) {
+    const double t = 1.2 * r.predicted.step_time_s;
+    ASSERT_TRUE(loop.Observe(r.plan, r.repeat, TrialOutcome::kMeasured, {{t, t, t}, 3 * t}).ok());
+  }
+  const auto ranking = loop.Ranking(kAll);
+  EXPECT_EQ(ranking.size(), all);
+  std::set<ParallelPlan> distinct;
+  for (const RankedPlan& r : ranking) {
+    distinct.insert(r.plan);
+    EXPECT_GT(r.predicted.step_time_s, 0);
+  }
+  EXPECT_EQ(distinct.size(), all);
+  EXPECT_GT(loop.UnmeasuredDeviceSeconds(), 0);
+}
+
+// What recomputes more than a plan that fits is not measured, unless that one fails.
+TEST(SearchLoop, DoesNotMeasureWhatOnlyRecomputesMore) {
+  SearchLoop loop = Calibrated();
+  HiddenTruth truth(loop.Ranking(kAll), 12);
+  for (const Step& step : RunStudy(loop, truth))
+    EXPECT_EQ(step.plan.recompute, Recompute::kNone) << PlanText(step.plan);
+
+  SearchLoop failing =
+      Calibrated({.max_trials = 60}, {{"tp", {"1"}}, {"pp", {"2"}}, {"mbs", {"1"}}, {"split", {"even"}}});
+  std::set<ParallelPlan> asked;
+  while (failing.phase() != SearchPhase::kDone) {
+    for (const TrialRequest& r : failing.Next()) {
+      if (r.plan.recompute == Recompute::kFull) {
+        ParallelPlan less = r.plan;
+        --less.recompute_layers;
+        if (r.plan.recompute_layers == 0) less.recompute_layers = 12 / 2 / r.plan.virtual_stages - 1;
+        if (less.recompute_layers == 0) less.recompute = Recompute::kNone;
+        EXPECT_TRUE(asked.contains(less)) << PlanText(r.plan) << " before " << PlanText(less);
+      }
+      asked.insert(r.plan);
+      ASSERT_TRUE(failing.Observe(r.plan, r.repeat, TrialOutcome::kOutOfMemory, {}).ok());
+    }
+  }
+  EXPECT_EQ(failing.counts().rejected.at("measured_out_of_memory"), failing.counts().predicted)
+      << "all in the end";
+}
+
+// Plans that take the same time: less memory comes first, wherever the list is cut.
+TEST(SearchLoop, OfEquallyFastPlansTheSmallerComesFirst) {
+  const AxisValues space = {{"tp", {"1"}},  {"pp", {"4"}},       {"mbs", {"1"}},
+                            {"vpp", {"1"}}, {"split", {"even"}}, {"recompute", {"none"}}};
+  SearchLoop loop = Loop({.predict_only = true}, LocalRanks(4), Fp32(16, 32), space);
+  ASSERT_TRUE(loop.SetCalibration(std::make_shared<const FlatTimes>(), 0).ok());
+  const auto ranking = loop.Ranking(kAll);
+  ASSERT_EQ(ranking.size(), 2u);
+  ASSERT_NEAR(ranking[0].predicted.step_time_s, ranking[1].predicted.step_time_s,
+              1e-9 * ranking[1].predicted.step_time_s);
+  EXPECT_EQ(ranking[0].plan.schedule, Schedule::kOneFOneB);
+  EXPECT_EQ(ranking[1].plan.schedule, Schedule::kGPipe);
+  EXPECT_LT(ranking[0].predicted.memory.Total(), ranking[1].predicted.memory.Total());
+  EXPECT_EQ(loop.Ranking(1).front().plan, ranking[0].plan);
+
+  // And it is the one that is measured first.
+  SearchLoop measuring = Loop({.max_trials = 1}, LocalRanks(4), Fp32(16, 32), space);
+  ASSERT_TRUE(measuring.SetCalibration(std::make_shared<const FlatTimes>(), 0).ok());
+  const auto requests = measuring.Next();
+  ASSERT_EQ(requests.size(), 1u);
+  EXPECT_EQ(requests.front().plan, ranking[0].plan);
+}
+
+}  // namespace
+}  // namespace autocfg

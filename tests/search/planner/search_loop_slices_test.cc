@@ -1,0 +1,120 @@
+// Searches whose plans are larger than the machine, so that one rank of each runs alone.
+#include <map>
+
+#include "gtest/gtest.h"
+#include "search/planner/search_loop.h"
+#include "search/planner/slice.h"
+#include "search/text/plan_text.h"
+#include "tests/search/cost/synthetic_device.h"
+#include "tests/search/planner/made_up_study.h"
+
+namespace autocfg {
+namespace {
+
+using testing::Calibrated;
+using testing::Fp32;
+using testing::kAll;
+using testing::LocalRanks;
+using testing::Loop;
+using testing::SmallGpt;
+using testing::SyntheticDevice;
+
+// A slice takes what its own ops take, times a hidden factor; the whole step is that, and messages and
+// bubbles as predicted.
+TEST(SearchLoop, MeasuresSlicesOfPlansLargerThanTheMachine) {
+  SearchLoop loop = Calibrated({.measurable_ranks = 4});
+  CostModel costs(SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8),
+                  SyntheticDevice().Measure(Loop().CalibrationOps()));
+  std::map<ParallelPlan, double> predicted;
+  for (const RankedPlan& r : loop.Ranking(kAll)) predicted[r.plan] = r.predicted.step_time_s;
+  std::map<ParallelPlan, double> expected;  // the step as its slice corrects it
+  int rounds = 0;
+  while (loop.phase() != SearchPhase::kDone) {
+    ++rounds;
+    for (const TrialRequest& r : loop.Next()) {
+      ASSERT_TRUE(r.slice.has_value());
+      EXPECT_EQ(r.repeat, 0) << "no confirmation among slices";
+      EXPECT_EQ(r.slice->tensor, 0);
+      EXPECT_EQ(*r.slice, ChooseSlice(costs, r.plan));
+      const double slice = SliceSeconds(costs, r.plan, r.slice->pipeline);
+      const double took = slice * (r.plan.tp > 1 ? 1.5 : 1.1);
+      EXPECT_FALSE(loop.Observe(r.plan, 0, TrialOutcome::kMeasured, {{took, took, took}, 1.0, false}).ok())
+          << "a slice was asked for";
+      ASSERT_TRUE(loop.Observe(r.plan, 0, TrialOutcome::kMeasured, {{took, took, took}, 1.0, true}).ok());
+      expected[r.plan] = took - slice;
+    }
+  }
+  EXPECT_GT(rounds, 1);
+  EXPECT_EQ(loop.counts().slices, loop.counts().measured);
+  EXPECT_EQ(loop.counts().slices, static_cast<std::int64_t>(expected.size()));
+  const auto ranking = loop.Ranking(kAll);
+  double last = 0;
+  for (std::size_t i = 0; i < ranking.size(); ++i) {
+    const RankedPlan& r = ranking[i];
+    EXPECT_EQ(r.slice, expected.contains(r.plan));
+    EXPECT_GE(r.predicted.step_time_s, last * (1 - 1e-9)) << "all are predictions, on one scale";
+    last = r.predicted.step_time_s;
+    EXPECT_FALSE(r.median_step_time_s.has_value()) << "a slice is not a measured step";
+    EXPECT_EQ(r.slice_step_time_s.has_value(), r.slice);
+    if (!r.slice) continue;
+    const double raw = predicted.at(r.plan);
+    EXPECT_NEAR(r.predicted.step_time_s, raw + expected.at(r.plan), 1e-9 * raw);
+    EXPECT_NEAR(r.predicted.breakdown.Total(), r.predicted.step_time_s, 1e-9 * raw);
+    EXPECT_LT(r.predicted.step_time_low_s, r.predicted.step_time_s);
+    EXPECT_GT(r.predicted.step_time_high_s, r.predicted.step_time_s);
+  }
+  EXPECT_TRUE(ranking.front().slice) << "the race ends when nothing unmeasured may be faster";
+  EXPECT_EQ(ranking.front().plan.tp, 1) << "slices of tp=2 and more came out half as slow again";
+  EXPECT_GT(loop.UnmeasuredDeviceSeconds(), 0);
+}
+
+// A search that is cut short: slices came out twice as slow as predicted. What they teach moves all
+// predictions, and the fastest by prediction is the answer whether a slice of it was measured or not; none
+// that recomputes more of the same passes it.
+TEST(SearchLoop, FewSlicesRecalibrateAllPredictions) {
+  SearchLoop loop = Calibrated({.max_trials = 3, .measurable_ranks = 4});
+  CostModel costs(SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8),
+                  SyntheticDevice().Measure(Loop().CalibrationOps()));
+  std::map<ParallelPlan, double> before;
+  for (const RankedPlan& r : loop.Ranking(kAll)) before[r.plan] = r.predicted.step_time_s;
+  double factor = 2.5;  // the one with the best chance comes out worst
+  while (loop.phase() != SearchPhase::kDone) {
+    for (const TrialRequest& r : loop.Next()) {
+      const double took = factor * SliceSeconds(costs, r.plan, r.slice->pipeline);
+      factor = 2;
+      ASSERT_TRUE(loop.Observe(r.plan, 0, TrialOutcome::kMeasured, {{took, took, took}, 1.0, true}).ok());
+    }
+  }
+  EXPECT_EQ(loop.counts().slices, 3);
+  const auto ranking = loop.Ranking(kAll);
+  std::map<ParallelPlan, double> after;
+  std::size_t slower = 0;
+  for (const RankedPlan& r : ranking) {
+    EXPECT_GE(r.predicted.step_time_s, ranking.front().predicted.step_time_s * (1 - 1e-9))
+        << PlanText(r.plan);
+    slower += r.predicted.step_time_s > 1.1 * before.at(r.plan);
+    after[r.plan] = r.predicted.step_time_s;
+  }
+  EXPECT_EQ(slower, ranking.size());
+  for (const auto& [plan, seconds] : after) {
+    ParallelPlan less = plan;
+    less.recompute = Recompute::kNone;
+    less.recompute_layers = 0;
+    if (const auto found = after.find(less); found != after.end()) {
+      EXPECT_GE(seconds, found->second * (1 - 1e-9)) << PlanText(plan);
+    }
+  }
+}
+
+TEST(SearchLoop, WhatFitsTheMachineIsNotSliced) {
+  SearchLoop loop = Calibrated({.measurable_ranks = 8});
+  const auto requests = loop.Next();
+  ASSERT_FALSE(requests.empty());
+  for (const TrialRequest& r : requests) EXPECT_FALSE(r.slice.has_value());
+  EXPECT_FALSE(loop.Observe(requests[0].plan, 0, TrialOutcome::kMeasured, {{0.1, 0.1}, 1.0, true}).ok());
+  EXPECT_TRUE(loop.Observe(requests[0].plan, 0, TrialOutcome::kMeasured, {{0.1, 0.1}, 1.0, false}).ok());
+  EXPECT_EQ(loop.counts().slices, 0);
+}
+
+}  // namespace
+}  // namespace autocfg

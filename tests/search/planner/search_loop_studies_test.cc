@@ -1,0 +1,121 @@
+// Whole searches of made-up studies: how good their choice is, and what they take.
+#include <cstdint>
+
+#include "gtest/gtest.h"
+#include "search/planner/confirmation.h"
+#include "search/planner/racing_strategy.h"
+#include "search/planner/search_loop.h"
+#include "tests/search/cost/synthetic_device.h"
+#include "tests/search/planner/made_up_study.h"
+
+namespace autocfg {
+namespace {
+
+using testing::Calibrated;
+using testing::Fp32;
+using testing::HiddenTruth;
+using testing::kAll;
+using testing::LocalRanks;
+using testing::Loop;
+using testing::RunStudy;
+using testing::SmallGpt;
+using testing::SyntheticDevice;
+
+TEST(SearchLoop, ExhaustiveMeasuresEveryPlan) {
+  SearchLoop loop = Calibrated({.exhaustive = true}, {{"recompute", {"none", "full"}}, {"vpp", {"1", "3"}}});
+  HiddenTruth truth(loop.Ranking(kAll), 5);
+  RunStudy(loop, truth);
+  EXPECT_EQ(loop.counts().measured, loop.counts().predicted);
+  EXPECT_EQ(loop.UnmeasuredDeviceSeconds(), 0);
+  const auto ranking = loop.Ranking(kAll);
+  EXPECT_LE(truth.Of(ranking[0].plan), truth.best() * 1.03);
+}
+
+// The example of the README: about ten plans measured.
+TEST(SearchLoop, TheExampleStaysSmall) {
+  ModelSpec tiny = SmallGpt(4, 128, 4, 1024);
+  std::int64_t measured = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    auto loop = SearchLoop::Create(tiny, Fp32(48, 64), LocalRanks(4), {}, {});
+    ASSERT_TRUE(loop.ok()) << loop.status();
+    ASSERT_TRUE(loop->SetCalibration(SyntheticDevice().Measure(loop->CalibrationOps()), 0).ok());
+    HiddenTruth truth(loop->Ranking(kAll), 300 + seed);
+    RunStudy(*loop, truth);
+    measured += loop->counts().measured;
+  }
+  ::testing::Test::RecordProperty("measured_of_20_studies", static_cast<int>(measured));
+  EXPECT_LE(measured, 20 * 14);
+  EXPECT_GE(measured, 20 * 6);
+}
+
+TEST(SearchLoop, ForeseesWhatAnExhaustiveSearchWouldTake) {
+  SearchLoop loop = Calibrated();
+  EXPECT_EQ(loop.UnmeasuredDeviceSeconds(), 0);
+  HiddenTruth truth(loop.Ranking(kAll), 6);
+  RunStudy(loop, truth);
+  double unmeasured = 0;
+  for (const RankedPlan& r : loop.Ranking(kAll)) {
+    if (!r.median_step_time_s) unmeasured += 0.5 + 7 * truth.Of(r.plan);
+  }
+  ASSERT_GT(unmeasured, 0);
+  EXPECT_NEAR(loop.UnmeasuredDeviceSeconds() / unmeasured, 1, 0.1);
+}
+
+struct StudyFigures {
+  int good = 0;  // studies whose choice is within the tolerance of the truly best plan
+  int inside = 0,
+      announced = 0;  // first trials whose true time lay in the interval that they were announced with
+  std::int64_t measured = 0;
+};
+
+StudyFigures MadeUpStudies(std::uint64_t studies, double own, double tolerance) {
+  StudyFigures figures;
+  const OpTimes times = SyntheticDevice().Measure(Loop().CalibrationOps());
+  for (std::uint64_t study = 0; study < studies; ++study) {
+    SearchLoop loop = Loop();
+    EXPECT_TRUE(loop.SetCalibration(times, 0).ok());
+    HiddenTruth truth(loop.Ranking(kAll), 1000 + study, own);
+    std::int64_t trials = 0;
+    while (loop.phase() != SearchPhase::kDone) {
+      for (const TrialRequest& r : loop.Next()) {
+        if (r.repeat == 0) {
+          const double t = truth.Of(r.plan);
+          figures.inside += r.predicted.step_time_low_s <= t && t <= r.predicted.step_time_high_s;
+          ++figures.announced;
+        }
+        ++trials;
+        EXPECT_TRUE(loop.Observe(r.plan, r.repeat, TrialOutcome::kMeasured, truth.Measure(r.plan)).ok());
+      }
+    }
+    EXPECT_LE(loop.counts().measured, kMostRaced);
+    EXPECT_LE(trials, kMostRaced + kMostConfirmations);
+    figures.measured += loop.counts().measured;
+    figures.good += truth.Of(loop.Ranking(1).front().plan) <= (1 + tolerance) * truth.best();
+  }
+  ::testing::Test::RecordProperty("good", figures.good);
+  ::testing::Test::RecordProperty("inside_percent", 100 * figures.inside / figures.announced);
+  ::testing::Test::RecordProperty("measured_per_study",
+                                  static_cast<int>(figures.measured) / static_cast<int>(studies));
+  return figures;
+}
+
+// 200 made-up studies: the choice is within 2% of the truly best plan in at least 95% of them, with at most
+// 24 plans measured; and the 90% intervals that trials were announced with hold 80 to 99% of the true times.
+TEST(SearchLoop, RegretAndCoverage) {
+  const StudyFigures figures = MadeUpStudies(200, 0.015, 0.02);
+  EXPECT_GE(figures.good, 190);
+  EXPECT_GE(figures.inside, 0.80 * figures.announced);
+  EXPECT_LE(figures.inside, 0.99 * figures.announced);
+}
+
+// Plans that deviate by 6% each on their own, which no feature explains: within 5% in at least 95 of 100, and
+// the intervals grow with it.
+TEST(SearchLoop, RegretWhenFeaturesExplainLess) {
+  const StudyFigures figures = MadeUpStudies(100, 0.06, 0.05);
+  EXPECT_GE(figures.good, 95);
+  EXPECT_GE(figures.inside, 0.80 * figures.announced);
+  EXPECT_LE(figures.inside, 0.99 * figures.announced);
+}
+
+}  // namespace
+}  // namespace autocfg
