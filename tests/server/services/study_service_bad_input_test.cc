@@ -1,0 +1,176 @@
+// StudyService over the wire: malformed requests, and names of what is not there.
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "tests/server/services/study_service_fixture.h"
+
+namespace autocfg {
+namespace {
+
+using grpc::StatusCode;
+using testing::HasSubstr;
+
+TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
+  const auto with = [](const std::function<void(v1::SearchSpec&)>& edit) {
+    v1::SearchSpec spec = SmallSpec();
+    edit(spec);
+    return spec;
+  };
+  const StatusCode invalid = StatusCode::INVALID_ARGUMENT;
+  ExpectRefused(with([](auto& s) { s.clear_model(); }), invalid, "spec.model");
+  ExpectRefused(with([](auto& s) { s.clear_cluster(); }), invalid, "spec.cluster");
+  ExpectRefused(with([](auto& s) { s.clear_workload(); }), invalid, "spec.workload");
+  ExpectRefused(with([](auto& s) { s.mutable_model()->set_layers(0); }), invalid, "layers");
+  ExpectRefused(with([](auto& s) { s.mutable_model()->set_hidden(-64); }), invalid, "hidden");
+  ExpectRefused(with([](auto& s) { s.mutable_model()->set_vocab(std::numeric_limits<std::int64_t>::max()); }),
+                invalid, "vocab");
+  ExpectRefused(with([](auto& s) { s.mutable_model()->set_activation("tanh"); }), invalid, "activation");
+  ExpectRefused(with([](auto& s) { s.mutable_workload()->set_global_batch(0); }), invalid, "global_batch");
+  ExpectRefused(with([](auto& s) { s.mutable_workload()->set_global_batch(1 << 20); }), invalid,
+                "global_batch");
+  ExpectRefused(with([](auto& s) { s.mutable_workload()->set_seq_len(-1); }), invalid, "seq_len");
+  ExpectRefused(with([](auto& s) { s.mutable_workload()->set_seq_len(33); }), invalid, "seq_len");
+  ExpectRefused(with([](auto& s) { s.mutable_workload()->set_precision("fp12"); }), invalid, "precision");
+  ExpectRefused(with([](auto& s) { s.mutable_cluster()->clear_groups(); }), invalid, "spec.cluster");
+  ExpectRefused(with([](auto& s) { s.mutable_cluster()->mutable_groups(0)->set_gpus_per_node(0); }), invalid,
+                "gpus_per_node");
+  ExpectRefused(with([](auto& s) { s.mutable_cluster()->mutable_groups(0)->set_gpus_per_node(5000); }),
+                invalid, "ranks");
+  ExpectRefused(
+      with([](auto& s) { s.mutable_cluster()->mutable_groups(0)->mutable_device()->set_kind("tpu"); }),
+      invalid, "kind");
+  ExpectRefused(with([](auto& s) { s.set_max_trials(-1); }), invalid, "max_trials");
+  ExpectRefused(with([](auto& s) { s.set_time_budget_s(-1); }), invalid, "time_budget_s");
+  ExpectRefused(with([](auto& s) { s.set_time_budget_s(std::nan("")); }), invalid, "time_budget_s");
+  ExpectRefused(with([](auto& s) {
+                  auto& axis = *s.add_space();
+                  axis.set_name("mbz");
+                  axis.add_values(std::string("1"));
+                }),
+                invalid, "mbz");
+  ExpectRefused(with([](auto& s) {
+                  for (int i = 0; i < 2; ++i) {
+                    auto& axis = *s.add_space();
+                    axis.set_name("tp");
+                    axis.add_values(std::string("1"));
+                  }
+                }),
+                invalid, "twice");
+  const StatusCode later = StatusCode::UNIMPLEMENTED;
+  ExpectRefused(with([](auto& s) { s.mutable_model()->set_position("alibi"); }), later, "not supported yet");
+  ExpectRefused(with([](auto& s) { s.mutable_workload()->set_precision("bf16"); }), later,
+                "bf16 on the CPU is not supported yet");
+  ExpectRefused(with([](auto& s) {
+                  s.mutable_cluster()->set_local(false);
+                  s.mutable_cluster()->mutable_groups(0)->set_nodes(2);
+                }),
+                invalid, "intra_node_bytes_per_s is missing");
+  ExpectRefused(with([](auto& s) { s.set_device("paced"); }), invalid, "paced emulates a described cluster");
+  ExpectRefused(with([](auto& s) {
+                  s.mutable_cluster()->set_local(false);
+                  s.set_device("paced");
+                }),
+                invalid, "flops_per_s");
+  ExpectRefused(with([](auto& s) {
+                  s.mutable_cluster()->set_local(false);
+                  s.mutable_cluster()->mutable_groups(0)->mutable_device()->set_kind("cuda");
+                  s.mutable_workload()->set_precision("bf16");
+                }),
+                invalid, "predict_only");
+  ExpectRefused(with([](auto& s) { s.set_device("cuda"); }), invalid, "the cluster's devices are CPUs");
+  ExpectRefused(with([](auto& s) { s.set_device("tpu"); }), invalid, "give cpu, cuda or paced");
+  ExpectRefused(with([](auto& s) { s.set_machine_ranks(-1); }), invalid, "machine_ranks");
+  const auto axis = [&](const std::string& name, int values, std::size_t bytes) {
+    return with([&](auto& s) {
+      v1::SpaceAxis& axis = *s.add_space();
+      axis.set_name(name);
+      for (int i = 1; i <= values; ++i) axis.add_values(fmt::format("{:0>{}}", i, bytes));
+    });
+  };
+  ExpectRefused(axis("tp", 1001, 4), invalid, "axis tp has 1001 values; 1000 are the most");
+  ExpectRefused(axis("tp", 100, 1000), invalid,
+                "the values of axis tp have 100000 bytes; 64000 are the most");
+  ExpectRefused(with([](auto& s) {
+                  for (int i = 0; i <= 100; ++i) s.add_space()->set_name(fmt::format("axis{}", i));
+                }),
+                invalid, "spec.space has 101 axes");
+  const std::string long_name(201, 'n');
+  ExpectRefused(with([&](auto& s) { s.mutable_model()->set_name(long_name); }), invalid,
+                "spec.model.name has 201 bytes");
+  ExpectRefused(with([&](auto& s) { s.mutable_cluster()->set_name(long_name); }), invalid,
+                "spec.cluster.name");
+  ExpectRefused(
+      with([&](auto& s) { s.mutable_cluster()->mutable_groups(0)->mutable_device()->set_name(long_name); }),
+      invalid, "device.name");
+  const auto on_gpus = [&](const char* precision) {
+    return with([precision](auto& s) {
+      s.mutable_cluster()->mutable_groups(0)->mutable_device()->set_kind("cuda");
+      s.mutable_cluster()->mutable_groups(0)->mutable_device()->set_memory_bytes(std::int64_t{80} << 30);
+      s.set_device("cuda");
+      s.mutable_workload()->set_precision(precision);
+    });
+  };
+  ExpectRefused(on_gpus("fp64"), invalid, "fp64 is for CPUs only");
+  ExpectRefused(on_gpus("fp16"), later, "fp16 on a GPU is not supported yet");
+  v1::ListStudiesResponse list;
+  EXPECT_TRUE(Call(studies_, &v1::StudyService::Stub::ListStudies, v1::ListStudiesRequest(), &list).ok());
+  EXPECT_EQ(list.studies_size(), 0);  // nothing was stored
+  v1::Study study;
+  EXPECT_EQ(
+      Call(studies_, &v1::StudyService::Stub::CreateStudy, v1::CreateStudyRequest(), &study).error_code(),
+      invalid);
+}
+
+TEST_F(StudyServiceTest, MalformedNamesAreInvalid) {
+  for (const std::string name :
+       {"", "studies/", "studies/x", "studies/-1", "studies/0", "studies/01", "studies/1/", "study/1",
+        "studies/99999999999999999999999", "studies/1/trials/1\n"}) {
+    v1::GetStudyRequest get;
+    get.set_name(name);
+    v1::Study study;
+    EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::GetStudy, get, &study).error_code(),
+              StatusCode::INVALID_ARGUMENT)
+        << name;
+    EXPECT_EQ(Start(name).error_code(), StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(Cancel(name).error_code(), StatusCode::INVALID_ARGUMENT);
+    EXPECT_EQ(Watch(name).status.error_code(), StatusCode::INVALID_ARGUMENT);
+    v1::GetTrialRequest trial;
+    trial.set_name(name);
+    v1::Trial answer;
+    EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::GetTrial, trial, &answer).error_code(),
+              StatusCode::INVALID_ARGUMENT);
+  }
+}
+
+TEST_F(StudyServiceTest, WhatIsNotThereIsNotFound) {
+  v1::GetStudyRequest get;
+  get.set_name("studies/7");
+  v1::Study study;
+  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::GetStudy, get, &study).error_code(),
+            StatusCode::NOT_FOUND);
+  EXPECT_EQ(Start("studies/7").error_code(), StatusCode::NOT_FOUND);
+  EXPECT_EQ(Pause("studies/7").error_code(), StatusCode::NOT_FOUND);
+  EXPECT_EQ(Watch("studies/7").status.error_code(), StatusCode::NOT_FOUND);
+  v1::ListTrialsRequest list;
+  list.set_parent("studies/7");
+  v1::ListTrialsResponse trials;
+  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::ListTrials, list, &trials).error_code(),
+            StatusCode::NOT_FOUND);
+  v1::GetRecommendationRequest recommend;
+  recommend.set_study("studies/7");
+  v1::Recommendation answer;
+  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::GetRecommendation, recommend, &answer).error_code(),
+            StatusCode::NOT_FOUND);
+  v1::GetTrialRequest trial;
+  trial.set_name("studies/7/trials/1");
+  v1::Trial one;
+  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::GetTrial, trial, &one).error_code(),
+            StatusCode::NOT_FOUND);
+}
+
+}  // namespace
+}  // namespace autocfg

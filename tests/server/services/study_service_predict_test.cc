@@ -1,0 +1,97 @@
+// StudyService over the wire: the stream of Predict.
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "nlohmann/json.hpp"
+#include "proto/convert/cluster_convert.h"
+#include "proto/convert/model_convert.h"
+#include "proto/convert/plan_convert.h"
+#include "proto/convert/workload_convert.h"
+#include "search/text/prediction_json.h"
+#include "tests/server/services/study_service_fixture.h"
+
+namespace autocfg {
+namespace {
+
+using testing::HasSubstr;
+
+// The question of `line` as a message.
+v1::PredictRequest PredictionMessage(const std::string& id, const std::string& line) {
+  const auto question = ParsePredictionRequest(nlohmann::ordered_json::parse(line));
+  EXPECT_TRUE(question.ok()) << question.status();
+  v1::PredictRequest request;
+  request.set_id(id);
+  *request.mutable_model() = ToProto(question->model);
+  *request.mutable_cluster() = ToProto(question->cluster);
+  *request.mutable_workload() = ToProto(question->workload);
+  *request.mutable_plan() = ToProto(question->plan);
+  return request;
+}
+
+TEST_F(StudyServiceTest, PredictionsAreThoseOfTheCommandLineInOrder) {
+  const auto line = [](const std::string& plan) {
+    return fmt::format(
+        R"({{"model": "gpt3-175b", "cluster": "a100-80gb-sxm:8x8", "global_batch": 64, "plan": {{{}}}}})",
+        plan);
+  };
+  const std::vector<std::string> plans = {R"("tp": 8, "pp": 8, "dp": 1, "micro_batch": 1)",
+                                          R"("tp": 8, "pp": 4, "dp": 2, "micro_batch": 1)",
+                                          R"("tp": 4, "pp": 8, "dp": 2, "micro_batch": 2)"};
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  const auto stream = studies_->Predict(&context);
+  PredictorCache predictors;
+  v1::PredictResponse response;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const AnsweredLine expected = AnswerPredictionLine(line(plans[i]), predictors);
+    ASSERT_TRUE(expected.ok) << expected.text;
+    const auto json = nlohmann::json::parse(expected.text);
+    ASSERT_TRUE(stream->Write(PredictionMessage(std::to_string(i), line(plans[i]))));
+    ASSERT_TRUE(stream->Read(&response));
+    EXPECT_EQ(response.id(), std::to_string(i));
+    EXPECT_EQ(response.error(), "");
+    EXPECT_EQ(response.prediction().step_time_s(), json.at("step_time_s").get<double>());
+    EXPECT_EQ(response.prediction().feasible(), json.at("feasible").get<bool>());
+    EXPECT_EQ(response.prediction().memory_bytes().total(),
+              json.at("memory_bytes").at("total").get<std::int64_t>());
+  }
+  // What is left out has the same defaults.
+  v1::PredictRequest defaults = PredictionMessage("d", line(plans[0]));
+  defaults.mutable_workload()->clear_seq_len();
+  defaults.mutable_workload()->clear_precision();
+  ASSERT_TRUE(stream->Write(defaults) && stream->Read(&response));
+  EXPECT_EQ(response.prediction().step_time_s(),
+            nlohmann::json::parse(AnswerPredictionLine(line(plans[0]), predictors).text).at("step_time_s"));
+
+  // Wrong ones get their error, and the rest go on.
+  const auto wrong = [&](const std::function<void(v1::PredictRequest&)>& edit, const std::string& words) {
+    v1::PredictRequest request = PredictionMessage("w", line(plans[0]));
+    edit(request);
+    ASSERT_TRUE(stream->Write(request) && stream->Read(&response)) << words;
+    EXPECT_THAT(response.error(), HasSubstr(words));
+    EXPECT_THAT(response.error(), testing::Not(HasSubstr("\n")));
+    EXPECT_FALSE(response.has_prediction());
+  };
+  wrong([](auto& r) { r.clear_model(); }, "model is missing");
+  wrong([](auto& r) { r.clear_plan(); }, "plan is missing");
+  wrong([](auto& r) { r.clear_workload(); }, "workload is missing");
+  wrong([](auto& r) { r.mutable_model()->set_layers(-1); }, "layers");
+  wrong([](auto& r) { r.mutable_workload()->set_seq_len(-1); }, "seq_len");
+  wrong([](auto& r) { r.mutable_workload()->set_global_batch(-1); }, "global_batch");
+  wrong([](auto& r) { r.mutable_workload()->set_precision("fp12"); }, "fp12");
+  wrong([](auto& r) { r.mutable_cluster()->set_local(true); }, "local has no figures");
+  wrong([](auto& r) { r.mutable_plan()->set_tp(7); }, "tp");
+  wrong([](auto& r) { r.set_id(std::string(2 << 20, 'x')); }, "longer than");
+  ASSERT_TRUE(stream->Write(PredictionMessage("last", line(plans[1]))) && stream->Read(&response));
+  EXPECT_EQ(response.id(), "last");
+  EXPECT_TRUE(response.has_prediction());
+  stream->WritesDone();
+  EXPECT_FALSE(stream->Read(&response));
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
+}  // namespace
+}  // namespace autocfg
