@@ -46,6 +46,15 @@ inline v1::SearchSpec SmallSpec() {
   return spec;
 }
 
+// What a search decided, without what it took.
+inline std::string Decision(v1::Recommendation answer) {
+  answer.clear_wall_s();
+  answer.clear_plan_cpu_s();
+  answer.clear_device_s();
+  answer.clear_exhaustive_device_s();  // what was used is in it
+  return answer.DebugString();
+}
+
 class CoordinatorFixture : public testing::Test {
  protected:
   void TearDown() override { Close(); }

@@ -1,22 +1,14 @@
-// The coordinator as a whole: a small study from end to end over a Unix socket with a fake worker, stopped
-// and started again, cancelled, paused, out of time, and with every outcome that a trial can have.
+// The coordinator as a whole, over a Unix socket: small studies from end to end with a fake worker.
 #include "server/coordinator.h"
 
-#include <fcntl.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
-
-#include <cstring>
-#include <fstream>
-#include <future>
+#include <cstdint>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "autocfg/v1/study_service.pb.h"
 #include "gmock/gmock.h"
 #include "grpcpp/generic/generic_stub.h"
-#include "server/resource_names.h"
 #include "tests/server/coordinator_fixture.h"
 
 namespace autocfg {
@@ -24,15 +16,6 @@ namespace {
 
 using testing::HasSubstr;
 using CoordinatorTest = CoordinatorFixture;
-
-// What a search decided, without what it took.
-std::string Decision(v1::Recommendation answer) {
-  answer.clear_wall_s();
-  answer.clear_plan_cpu_s();
-  answer.clear_device_s();
-  answer.clear_exhaustive_device_s();  // what was used is in it
-  return answer.DebugString();
-}
 
 TEST_F(CoordinatorTest, ASmallStudyRunsFromEndToEnd) {
   Open();
@@ -116,86 +99,6 @@ TEST_F(CoordinatorTest, JobsCarryAllThatTheTrainerNeeds) {
   }
 }
 
-TEST_F(CoordinatorTest, ARestartInTheMiddleDecidesTheSame) {
-  // Undisturbed.
-  Open();
-  const v1::Study first = Create(SmallSpec());
-  std::string wanted;
-  std::size_t trials = 0;
-  {
-    FakeWorker worker(coordinator_->address());
-    ASSERT_TRUE(Start(first.name()).ok());
-    Finish(first.name());
-    v1::Recommendation answer = Recommend(first.name());
-    answer.clear_study();
-    wanted = Decision(answer);
-    trials = Trials(first.name()).size();
-  }
-  // The same with the coordinator and the worker ended after every few jobs.
-  v1::Study second = Create(SmallSpec());
-  ASSERT_NE(second.name(), first.name());
-  ASSERT_TRUE(Start(second.name()).ok());
-  std::map<std::string, int> finished;
-  for (int stop = 1; Get(second.name()).state() == v1::STUDY_STATE_RUNNING && stop < 50; ++stop) {
-    std::atomic<int> jobs = 0;
-    std::atomic<bool> enough = false;
-    FakeWorker worker(
-        coordinator_->address(),
-        [&](const v1::Job& job) {
-          if (++jobs > 3) {
-            enough = true;
-            std::this_thread::sleep_for(std::chrono::milliseconds(50));
-          }
-          return FakeWorker::ByFormula(job);
-        },
-        fmt::format("boot{}", stop));
-    while (!enough && Get(second.name()).state() == v1::STUDY_STATE_RUNNING) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-    worker.Kill();  // a job is under way and is never reported
-    Close();
-    Open();
-  }
-  EXPECT_EQ(Get(second.name()).state(), v1::STUDY_STATE_DONE);
-  v1::Recommendation answer = Recommend(second.name());
-  answer.clear_study();
-  EXPECT_EQ(Decision(answer), wanted);
-  EXPECT_EQ(Trials(second.name()).size(), trials);
-  // And what was found stands after another restart, where nobody remembers.
-  Close();
-  Open();
-  for (const std::string& name : {first.name(), second.name()}) {
-    v1::Recommendation replayed = Recommend(name);
-    EXPECT_EQ(replayed.study(), name);
-    replayed.clear_study();
-    EXPECT_EQ(Decision(replayed), wanted);
-  }
-}
-
-TEST_F(CoordinatorTest, MeasuredTrialsAreNotRunAgainAfterARestart) {
-  Open();
-  const v1::Study study = Create(SmallSpec());
-  ASSERT_TRUE(Start(study.name()).ok());
-  std::set<std::string> before;
-  {
-    FakeWorker worker(coordinator_->address());
-    while (worker.jobs_done() < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    worker.Kill();
-  }
-  for (const v1::Trial& trial : Trials(study.name())) {
-    if (trial.state() == v1::TRIAL_STATE_MEASURED) before.insert(trial.name());
-  }
-  ASSERT_GE(before.size(), 2u);
-  Close();
-  Open();
-  FakeWorker worker(coordinator_->address(), FakeWorker::ByFormula, "boot2");
-  EXPECT_EQ(Finish(study.name()).state(), v1::STUDY_STATE_DONE);
-  for (const auto& [name, runs] : worker.runs()) {
-    EXPECT_FALSE(before.contains(name)) << name;
-    EXPECT_NE(name, study.name() + "/calibration");
-  }
-}
-
 TEST_F(CoordinatorTest, ExhaustiveMeasuresEveryPlanThatFits) {
   Open();
   v1::SearchSpec spec = SmallSpec();
@@ -224,144 +127,6 @@ TEST_F(CoordinatorTest, MaxTrialsBoundsTheTrials) {
   EXPECT_GT(answer.plans_left(), 0);
 }
 
-TEST_F(CoordinatorTest, EachOutcomeIsItsOwnAndTheSearchGoesOn) {
-  Open();
-  const v1::Study study = Create(SmallSpec());
-  int trial = 0;
-  FakeWorker worker(coordinator_->address(), [&](const v1::Job& job) {
-    if (job.has_calibrate()) return FakeWorker::ByFormula(job);
-    v1::ReportTrialRequest report;
-    switch (++trial) {
-      case 1:
-        report.set_outcome(v1::OUTCOME_OUT_OF_MEMORY);
-        report.mutable_out_of_memory()->set_total(7);
-        break;
-      case 2:
-        report.set_outcome(v1::OUTCOME_FAILED);
-        report.set_message("rank 2: killed");
-        break;
-      case 3: report.set_outcome(v1::OUTCOME_TIMED_OUT); break;
-      default: return FakeWorker::ByFormula(job);
-    }
-    return report;
-  });
-  ASSERT_TRUE(Start(study.name()).ok());
-  EXPECT_EQ(Finish(study.name()).state(), v1::STUDY_STATE_DONE);
-  const std::vector<v1::Trial> trials = Trials(study.name());
-  ASSERT_GT(trials.size(), 3u);
-  EXPECT_EQ(trials[0].state(), v1::TRIAL_STATE_INFEASIBLE);
-  EXPECT_EQ(trials[1].state(), v1::TRIAL_STATE_FAILED);
-  EXPECT_EQ(trials[1].message(), "rank 2: killed");
-  EXPECT_EQ(trials[2].state(), v1::TRIAL_STATE_TIMED_OUT);
-  const v1::Recommendation answer = Recommend(study.name());
-  EXPECT_EQ(answer.provenance(), "measured");
-  for (int i = 0; i < 3; ++i)
-    EXPECT_NE(answer.best().plan_text(), trials[static_cast<std::size_t>(i)].plan_text());
-}
-
-TEST_F(CoordinatorTest, AFailedCalibrationFailsTheStudyAndSaysWhy) {
-  Open();
-  const v1::Study study = Create(SmallSpec());
-  FakeWorker worker(coordinator_->address(), [&](const v1::Job&) {
-    v1::ReportTrialRequest report;
-    report.set_outcome(v1::OUTCOME_FAILED);
-    report.set_message("rank 0: no such device");
-    return report;
-  });
-  ASSERT_TRUE(Start(study.name()).ok());
-  const v1::Study failed = Finish(study.name());
-  EXPECT_EQ(failed.state(), v1::STUDY_STATE_FAILED);
-  EXPECT_THAT(failed.message(), HasSubstr("rank 0: no such device"));
-  EXPECT_FALSE(failed.has_best());
-  EXPECT_FALSE(Recommend(study.name()).has_best());
-}
-
-TEST_F(CoordinatorTest, ALostCalibrationPausesTheStudyAndResumingMeasuresItAnew) {
-  Open();
-  const v1::Study study = Create(SmallSpec());
-  ASSERT_TRUE(Start(study.name()).ok());
-  // Its worker takes it and is started anew, each time; the last session is the one that a good worker has.
-  const auto restart = [&](int boot) {
-    v1::RegisterWorkerRequest request;
-    request.set_worker("workers/fake");
-    request.set_boot_id(fmt::format("boot {}", boot));
-    request.mutable_inventory()->set_slots(4);
-    v1::RegisterWorkerResponse response;
-    EXPECT_TRUE(Call(workers_, &v1::WorkerService::Stub::RegisterWorker, request, &response).ok());
-    return response.session_epoch();
-  };
-  const auto lose_all = [&](int boot) {
-    for (int attempt = 0; attempt < 3; ++attempt) {
-      v1::LeaseWorkRequest request;
-      request.set_worker("workers/fake");
-      request.set_session_epoch(restart(boot + attempt));
-      request.set_wait_s(15);
-      v1::LeaseWorkResponse lease;
-      ASSERT_TRUE(Call(workers_, &v1::WorkerService::Stub::LeaseWork, request, &lease).ok());
-      ASSERT_TRUE(lease.has_job());
-      EXPECT_TRUE(lease.job().has_calibrate());
-    }
-    restart(boot + 3);
-    const auto paused = [](const v1::StudyEvent& event) {
-      return event.study().state() == v1::STUDY_STATE_PAUSED;
-    };
-    const Stream stream = Watch(study.name(), 0, paused);
-    ASSERT_FALSE(stream.events.empty());
-    EXPECT_EQ(stream.events.back().study().state(), v1::STUDY_STATE_PAUSED);
-    EXPECT_THAT(stream.events.back().study().message(), HasSubstr("resume the study"));
-  };
-  lose_all(0);
-  // Started or resumed, it goes on with a full bound of attempts, and with nothing said of what has passed.
-  ASSERT_TRUE(Start(study.name()).ok());
-  EXPECT_EQ(Get(study.name()).message(), "");
-  lose_all(10);
-  ASSERT_TRUE(Resume(study.name()).ok());
-  FakeWorker worker(coordinator_->address(), FakeWorker::ByFormula, "good");
-  const v1::Study done = Finish(study.name());
-  EXPECT_EQ(done.state(), v1::STUDY_STATE_DONE);
-  EXPECT_EQ(done.message(), "");
-  EXPECT_TRUE(done.has_best());
-}
-
-TEST_F(CoordinatorTest, AMeaninglessCalibrationIsLeftToAnotherWorker) {
-  Open();
-  const v1::Study study = Create(SmallSpec());
-  std::promise<void> other_is_there;
-  std::shared_future<void> other(other_is_there.get_future());
-  FakeWorker liar(
-      coordinator_->address(),
-      [&](const v1::Job& job) {
-        other.wait();
-        v1::ReportTrialRequest report = FakeWorker::ByFormula(job);
-        if (job.has_calibrate()) report.mutable_calibration()->mutable_ops(0)->mutable_op()->set_kind("tea");
-        return report;
-      },
-      "boot", 4, "workers/liar");
-  ASSERT_TRUE(Start(study.name()).ok());
-  while (liar.runs().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  FakeWorker honest(coordinator_->address());
-  other_is_there.set_value();
-  const v1::Study ended = Finish(study.name());
-  EXPECT_EQ(ended.state(), v1::STUDY_STATE_DONE) << ended.message();
-  EXPECT_EQ(liar.runs()[study.name() + "/calibration"], 1);
-  EXPECT_EQ(honest.runs()[study.name() + "/calibration"], 1);
-}
-
-TEST_F(CoordinatorTest, AMeaninglessCalibrationOfTheOnlyWorkerFailsTheStudyAndSaysWhy) {
-  Open();
-  const v1::Study study = Create(SmallSpec());
-  FakeWorker worker(coordinator_->address(), [&](const v1::Job& job) {
-    v1::ReportTrialRequest report = FakeWorker::ByFormula(job);
-    report.mutable_calibration()->mutable_ops(0)->mutable_op()->set_kind("tea");
-    return report;
-  });
-  ASSERT_TRUE(Start(study.name()).ok());
-  const v1::Study failed = Finish(study.name());
-  EXPECT_EQ(failed.state(), v1::STUDY_STATE_FAILED);
-  EXPECT_THAT(failed.message(), HasSubstr("tea"));
-  EXPECT_GT(worker.runs()[study.name() + "/calibration"], 1) << "another attempt could have gone elsewhere";
-}
-
 TEST_F(CoordinatorTest, WhereNothingFitsTheStudyIsDoneAndSaysSo) {
   Open();
   v1::SearchSpec spec = SmallSpec();
@@ -381,145 +146,6 @@ TEST_F(CoordinatorTest, WhereNothingFitsTheStudyIsDoneAndSaysSo) {
   EXPECT_EQ(Recommend(study.name()).nothing_fits(), done.message());
 }
 
-TEST_F(CoordinatorTest, CancelEndsTheStudyAndItsJobs) {
-  Open(/*lease_duration_s=*/10);
-  const v1::Study study = Create(SmallSpec());
-  std::atomic<int> jobs = 0;
-  std::atomic<bool> cancelled = false;
-  FakeWorker worker(coordinator_->address(), [&](const v1::Job& job) {
-    if (++jobs == 4) {
-      while (!cancelled) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      v1::ReportTrialRequest report;
-      report.set_outcome(v1::OUTCOME_CANCELLED);
-      return report;
-    }
-    return FakeWorker::ByFormula(job);
-  });
-  ASSERT_TRUE(Start(study.name()).ok());
-  while (Get(study.name()).counts().measured() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  ASSERT_TRUE(Cancel(study.name()).ok());
-  EXPECT_TRUE(Cancel(study.name()).ok());
-  cancelled = true;
-  const v1::Study ended = Finish(study.name());
-  EXPECT_EQ(ended.state(), v1::STUDY_STATE_CANCELLED);
-  EXPECT_GT(ended.end_time_s(), 0);
-  EXPECT_TRUE(ended.has_best());
-  EXPECT_EQ(Start(study.name()).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  int measured = 0;
-  for (const v1::Trial& trial : Trials(study.name())) {
-    measured += trial.state() == v1::TRIAL_STATE_MEASURED ? 1 : 0;
-    EXPECT_TRUE(trial.state() == v1::TRIAL_STATE_MEASURED || trial.state() == v1::TRIAL_STATE_CANCELLED);
-  }
-  EXPECT_EQ(measured, 2);
-  // What is known is recommended, now and after a restart.
-  worker.Stop();
-  const v1::Recommendation answer = Recommend(study.name());
-  EXPECT_EQ(answer.provenance(), "measured");
-  EXPECT_EQ(answer.counts().measured(), 2);
-  Close();
-  Open();
-  EXPECT_EQ(Decision(Recommend(study.name())), Decision(answer));
-}
-
-TEST_F(CoordinatorTest, PauseHoldsTheQueueAndResumeGoesOn) {
-  Open();
-  const v1::Study study = Create(SmallSpec());
-  ASSERT_TRUE(Start(study.name()).ok());
-  {
-    FakeWorker worker(coordinator_->address());
-    while (worker.jobs_done() < 3) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    ASSERT_TRUE(Pause(study.name()).ok());
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    const int jobs = worker.jobs_done();
-    std::this_thread::sleep_for(std::chrono::milliseconds(150));
-    EXPECT_EQ(worker.jobs_done(), jobs);
-  }
-  EXPECT_EQ(Get(study.name()).state(), v1::STUDY_STATE_PAUSED);
-  EXPECT_TRUE(Pause(study.name()).ok());
-  Close();
-  Open();
-  EXPECT_EQ(Get(study.name()).state(), v1::STUDY_STATE_PAUSED);  // a restart does not resume it
-  EXPECT_EQ(Recommend(study.name()).provenance(), "measured");
-  for (int i = 0; i < 5; ++i) {  // in a hurry
-    EXPECT_TRUE(Resume(study.name()).ok());
-    EXPECT_TRUE(Pause(study.name()).ok());
-  }
-  EXPECT_TRUE(Resume(study.name()).ok());
-  EXPECT_TRUE(Resume(study.name()).ok());
-  FakeWorker worker(coordinator_->address(), FakeWorker::ByFormula, "boot2");
-  EXPECT_EQ(Finish(study.name()).state(), v1::STUDY_STATE_DONE);
-  EXPECT_EQ(Recommend(study.name()).best().plan_text(), "tp=1,pp=1,dp=4,mbs=1");
-  EXPECT_EQ(Resume(study.name()).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-}
-
-TEST_F(CoordinatorTest, ASpentTimeBudgetEndsTheStudyWithWhatIsKnown) {
-  Open();
-  v1::SearchSpec spec = SmallSpec();
-  spec.set_time_budget_s(1);
-  const v1::Study study = Create(spec);
-  std::atomic<int> jobs = 0;
-  std::atomic<bool> over = false;
-  double calibration_budget = 0;
-  FakeWorker worker(coordinator_->address(), [&](const v1::Job& job) {
-    if (job.has_calibrate()) calibration_budget = job.calibrate().time_budget_s();
-    if (++jobs == 4) {  // hangs
-      while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return FakeWorker::ByFormula(job);
-  });
-  ASSERT_TRUE(Start(study.name()).ok());
-  const v1::Study done = Finish(study.name());
-  over = true;
-  EXPECT_EQ(done.state(), v1::STUDY_STATE_DONE);
-  EXPECT_THAT(done.message(), HasSubstr("time budget"));
-  EXPECT_NEAR(calibration_budget, 0.2, 1e-12);
-  const v1::Recommendation answer = Recommend(study.name());
-  EXPECT_EQ(answer.provenance(), "measured");
-  EXPECT_EQ(answer.counts().measured(), 2);
-  EXPECT_GE(answer.wall_s(), 1);
-  EXPECT_EQ(answer.stopped(), "time_budget");
-  EXPECT_GT(answer.plans_left(), 0);
-  worker.Stop();
-  Close();
-  Open();
-  const v1::Recommendation again = Recommend(study.name());
-  EXPECT_EQ(Decision(again), Decision(answer));
-  EXPECT_EQ(again.stopped(), "time_budget");
-  EXPECT_EQ(again.plans_left(), answer.plans_left());
-}
-
-TEST_F(CoordinatorTest, ALostWorkersTrialIsGivenToAnother) {
-  Open(/*lease_duration_s=*/0.3);
-  const v1::Study study = Create(SmallSpec());
-  ASSERT_TRUE(Start(study.name()).ok());
-  std::string lost;
-  {
-    std::atomic<bool> holding = false;
-    std::atomic<bool> release = false;
-    FakeWorker first(coordinator_->address(), [&](const v1::Job& job) {
-      if (job.has_calibrate()) return FakeWorker::ByFormula(job);
-      lost = job.name();
-      holding = true;
-      while (!release) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      return FakeWorker::ByFormula(job);
-    });
-    while (!holding) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    first.Mute();
-    release = true;
-    first.Kill();
-  }
-  // Another machine's worker: nobody says that the first is gone, but its lease runs out.
-  FakeWorker second(coordinator_->address(), FakeWorker::ByFormula, "boot", 4, "workers/second");
-  EXPECT_EQ(Finish(study.name()).state(), v1::STUDY_STATE_DONE);
-  for (const v1::Trial& trial : Trials(study.name())) {
-    if (trial.name() != lost) continue;
-    ASSERT_EQ(trial.attempts_size(), 2);
-    EXPECT_EQ(trial.attempts(0).state(), v1::TRIAL_STATE_LOST);
-    EXPECT_EQ(trial.attempts(1).worker(), "workers/second");
-    EXPECT_EQ(trial.state(), v1::TRIAL_STATE_MEASURED);
-  }
-}
-
 TEST_F(CoordinatorTest, AnEqualSearchJoinsTheUnfinishedOne) {
   Open();
   const v1::Study study = Create(SmallSpec());
@@ -531,26 +157,6 @@ TEST_F(CoordinatorTest, AnEqualSearchJoinsTheUnfinishedOne) {
   v1::SearchSpec other = SmallSpec();
   other.mutable_workload()->set_global_batch(16);
   EXPECT_NE(Create(other, /*reuse=*/true).fingerprint(), study.fingerprint());
-}
-
-TEST_F(CoordinatorTest, AFullDiskStopsTheStudyButLosesNothing) {
-  Open(1, {.max_pages = 40});
-  v1::SearchSpec spec = SmallSpec();
-  spec.set_exhaustive(true);
-  const v1::Study study = Create(spec);
-  Stream stream;
-  {
-    FakeWorker worker(coordinator_->address());
-    ASSERT_TRUE(Start(study.name()).ok());
-    stream = Watch(study.name());
-  }
-  EXPECT_EQ(stream.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED)
-      << stream.status.error_message();
-  Close();
-  Open();  // with room again
-  FakeWorker worker(coordinator_->address(), FakeWorker::ByFormula, "boot2");
-  EXPECT_EQ(Finish(study.name()).state(), v1::STUDY_STATE_DONE);
-  EXPECT_EQ(Recommend(study.name()).best().plan_text(), "tp=1,pp=1,dp=4,mbs=1");
 }
 
 TEST_F(CoordinatorTest, HealthAndReflectionAnswer) {
@@ -600,68 +206,6 @@ TEST_F(CoordinatorTest, HealthAndReflectionAnswer) {
   stream_context.TryCancel();
   stream->Finish(&status, &queue);
   ASSERT_TRUE(queue.Next(&tag, &ok));
-}
-
-// --- The socket ---
-
-absl::Status StartStatus(const std::string& address, double lease_duration_s = 10) {
-  auto store = OpenMemoryStore();
-  EXPECT_TRUE(store.ok());
-  CoordinatorOptions options;
-  options.address = address;
-  options.lease_duration_s = lease_duration_s;
-  return Coordinator::Start(*std::move(store), options).status();
-}
-
-TEST_F(CoordinatorTest, TheSocketIsItsOwnersAlone) {
-  Open();
-  struct stat info {};
-  ASSERT_EQ(::stat(dir_.File("s").c_str(), &info), 0);
-  EXPECT_TRUE(S_ISSOCK(info.st_mode));
-  EXPECT_EQ(info.st_mode & 0777, 0600u);
-  // It is in use.
-  const absl::Status status = StartStatus("unix:" + dir_.File("s"));
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(status.message(), HasSubstr("another coordinator"));
-  EXPECT_EQ(Create(SmallSpec()).state(), v1::STUDY_STATE_CREATED);  // and still answers
-}
-
-TEST_F(CoordinatorTest, ASocketThatWasLeftBehindIsReplaced) {
-  const std::string path = dir_.File("s");
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
-  ASSERT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  ::close(fd);
-  Open();
-  EXPECT_EQ(Create(SmallSpec()).state(), v1::STUDY_STATE_CREATED);
-}
-
-TEST_F(CoordinatorTest, BadAddressesAreRefused) {
-  std::ofstream(dir_.File("file")) << "mine";
-  EXPECT_EQ(StartStatus("unix:" + dir_.File("file")).code(), absl::StatusCode::kFailedPrecondition);
-  std::string kept;
-  std::ifstream(dir_.File("file")) >> kept;
-  EXPECT_EQ(kept, "mine");
-  EXPECT_EQ(StartStatus("unix:").code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(StartStatus("unix:/tmp/" + std::string(200, 'x')).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(StartStatus("unix:" + dir_.File("no/such/s")).code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(StartStatus("0.0.0.0:0").code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(StartStatus("").code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(StartStatus("unix:" + dir_.File("s"), 0).code(), absl::StatusCode::kInvalidArgument);
-}
-
-TEST_F(CoordinatorTest, ALoopbackAddressSaysItsPort) {
-  auto store = OpenMemoryStore();
-  ASSERT_TRUE(store.ok());
-  CoordinatorOptions options;
-  options.address = "127.0.0.1:0";
-  auto coordinator = Coordinator::Start(*std::move(store), options);
-  ASSERT_TRUE(coordinator.ok()) << coordinator.status();
-  EXPECT_THAT((*coordinator)->address(), testing::MatchesRegex("127\\.0\\.0\\.1:[1-9][0-9]*"));
-  (*coordinator)->Shutdown();
-  (*coordinator)->Shutdown();
 }
 
 }  // namespace
