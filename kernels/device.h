@@ -18,7 +18,7 @@ struct DeviceError : std::runtime_error {
 struct DeviceOutOfMemory : DeviceError {
   DeviceOutOfMemory(std::int64_t wanted, std::int64_t available, const std::string& what)
       : DeviceError(what), wanted_bytes(wanted), available_bytes(available) {}
-  std::int64_t wanted_bytes;
+  std::int64_t wanted_bytes;     // -1: not known
   std::int64_t available_bytes;  // -1: not known
 };
 

@@ -138,10 +138,10 @@ class RemoteDriver final : public StreamDriver {
     links_.back().meeting->Come();
     return id;
   }
-  LinkState State(LinkId id) override {
+  bool IsBusy(LinkId id) override {
     Link& link = LinkOf(id);
     if (++asked_ % kPatience == 0) engine_->Pump();
-    return {.busy = !link.meeting->IsComplete() || --link.busy_for > 0, .error = {}};
+    return !link.meeting->IsComplete() || --link.busy_for > 0;
   }
   void Enqueue(LinkId id, QueueId queue, const Transfer& transfer) override {
     Link& link = LinkOf(id);

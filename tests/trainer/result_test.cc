@@ -33,6 +33,10 @@ TEST(ToRankError, GivesEachTypeItsCode) {
   EXPECT_EQ(fit.region(), "activations");
   EXPECT_EQ(fit.message(), "too large") << "one line";
   EXPECT_EQ(Of(DeviceOutOfMemory(10, 4, "x")).over_bytes(), 6);
+  EXPECT_EQ(Of(DeviceOutOfMemory(10, -1, "x")).over_bytes(), 10);
+  EXPECT_EQ(Of(DeviceOutOfMemory(4, 10, "x")).over_bytes(), 0) << "free in pieces";
+  EXPECT_EQ(Of(DeviceOutOfMemory(-1, 4, "x")).over_bytes(), 0)
+      << "a library that does not say what it wanted";
 }
 
 v1::TrainSpec GoodSpec() {

@@ -32,7 +32,9 @@ v1::RankError ToRankError(const std::exception_ptr& error) {
     return result;
   } catch (const DeviceOutOfMemory& e) {
     v1::RankError result = Error("RESOURCE_EXHAUSTED", e.what());
-    result.set_over_bytes(e.available_bytes >= 0 ? e.wanted_bytes - e.available_bytes : e.wanted_bytes);
+    // Memory that is free in pieces may be more than what was wanted.
+    result.set_over_bytes(
+        std::max<std::int64_t>(e.wanted_bytes - std::max<std::int64_t>(e.available_bytes, 0), 0));
     return result;
   } catch (const std::bad_alloc&) {
     return Error("RESOURCE_EXHAUSTED", "the host has no memory left for the trainer itself");

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -28,10 +29,13 @@ constexpr std::chrono::seconds kLeaveTimeout{20};
 // other rank would never end. Not yet measured; NCCL_MAX_CTAS of the environment goes before it.
 constexpr int kMessageCtas = 8;
 
+using Clock = std::chrono::steady_clock;
+
 struct NcclLink {
   std::string name;  // NCCL keeps a pointer to it
   ncclComm_t comm = nullptr;
-  ncclResult_t leaving = ncclSuccess;  // what the beginning of its end was
+  std::optional<Clock::time_point> joining_since;  // until its ranks have found each other
+  ncclResult_t leaving = ncclSuccess;              // what the beginning of its end was
 };
 
 bool IsUnderWay(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
@@ -42,6 +46,19 @@ std::string Words(ncclResult_t result, ncclComm_t comm) {
   std::replace(more.begin(), more.end(), '\n', ' ');
   while (!more.empty() && more.back() == ' ') more.pop_back();
   return fmt::format("NCCL: {}{}{}", ncclGetErrorString(result), more.empty() ? "" : "; ", more);
+}
+
+// What a CUDA call within NCCL failed of is the rank's own affair, not a peer's. NCCL tells of it in words
+// alone.
+[[noreturn]] void Fail(const std::string& name, ncclResult_t result, ncclComm_t comm) {
+  const std::string text = fmt::format("{}: {}", name, Words(result, comm));
+  if (result != ncclUnhandledCudaError) throw CommError(text);
+  if (text.find(cudaGetErrorString(cudaErrorMemoryAllocation)) != std::string::npos) {
+    std::size_t free = 0, total = 0;
+    const bool known = cudaMemGetInfo(&free, &total) == cudaSuccess;
+    throw DeviceOutOfMemory(-1, known ? static_cast<std::int64_t>(free) : -1, text);
+  }
+  throw DeviceError(text);
 }
 
 ncclDataType_t TypeOf(DType type) {
@@ -67,7 +84,7 @@ T Handle(Id id) {
 
 class NcclDriver final : public StreamDriver {
  public:
-  NcclDriver() = default;
+  explicit NcclDriver(std::chrono::seconds join_timeout) : join_timeout_(join_timeout) {}
   ~NcclDriver() override {
     for (cudaEvent_t event : free_events_) (void)cudaEventDestroy(event);
   }
@@ -116,33 +133,43 @@ class NcclDriver final : public StreamDriver {
   LinkId Join(const std::string& key, int rank, int size, LinkUse use, const std::string& name) override {
     ncclUniqueId id;
     std::memcpy(id.internal, key.data(), NCCL_UNIQUE_ID_BYTES);
-    auto link = std::make_unique<NcclLink>(NcclLink{.name = name});
+    auto link = std::make_unique<NcclLink>(NcclLink{.name = name, .joining_since = Clock::now()});
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     config.commName = link->name.c_str();
     if (use == LinkUse::kMessages) config.maxCTAs = kMessageCtas;
     const ncclResult_t result = ncclCommInitRankConfig(&link->comm, size, id, rank, &config);
     if (!IsUnderWay(result)) {
-      const std::string words = Words(result, nullptr);
-      if (link->comm != nullptr) (void)ncclCommAbort(link->comm);
-      throw CommError(fmt::format("{}: {}", name, words));
+      try {
+        Fail(name, result, nullptr);
+      } catch (...) {
+        if (link->comm != nullptr) (void)ncclCommAbort(link->comm);
+        throw;
+      }
     }
     return IdOf<LinkId>(link.release());
   }
 
-  LinkState State(LinkId id) override {
-    const NcclLink& link = *Handle<NcclLink*>(id);
+  bool IsBusy(LinkId id) override {
+    NcclLink& link = *Handle<NcclLink*>(id);
     ncclResult_t state = ncclSuccess;
     const ncclResult_t asked = ncclCommGetAsyncError(link.comm, &state);
     if (asked != ncclSuccess) state = asked;
-    if (!IsUnderWay(state)) return {.busy = false, .error = Words(state, link.comm)};
-    return {.busy = state == ncclInProgress, .error = {}};
+    if (!IsUnderWay(state)) Fail(link.name, state, link.comm);
+    if (state == ncclSuccess) link.joining_since.reset();
+    if (link.joining_since && Clock::now() - *link.joining_since > join_timeout_) {
+      throw CommError(fmt::format(
+          "{}: its ranks did not find each other by NCCL within {} s; NCCL_SOCKET_IFNAME names the "
+          "network interface that joins their hosts, NCCL_DEBUG=INFO shows what is tried",
+          link.name, join_timeout_.count()));
+    }
+    return state == ncclInProgress;
   }
 
   void Enqueue(LinkId id, QueueId queue, const Transfer& transfer) override {
     const NcclLink& link = *Handle<NcclLink*>(id);
     const ncclResult_t result = Call(link.comm, Handle<cudaStream_t>(queue), transfer);
-    if (!IsUnderWay(result)) throw CommError(fmt::format("{}: {}", link.name, Words(result, link.comm)));
+    if (!IsUnderWay(result)) Fail(link.name, result, link.comm);
   }
 
   void BeginLeave(LinkId id) noexcept override {
@@ -153,8 +180,8 @@ class NcclDriver final : public StreamDriver {
   void Leave(LinkId id) noexcept override {
     const std::unique_ptr<NcclLink> link(Handle<NcclLink*>(id));
     ncclResult_t state = link->leaving;
-    const auto deadline = std::chrono::steady_clock::now() + kLeaveTimeout;
-    while (state == ncclInProgress && std::chrono::steady_clock::now() < deadline) {
+    const auto deadline = Clock::now() + kLeaveTimeout;
+    while (state == ncclInProgress && Clock::now() < deadline) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
       if (ncclCommGetAsyncError(link->comm, &state) != ncclSuccess) state = ncclInternalError;
     }
@@ -183,11 +210,14 @@ class NcclDriver final : public StreamDriver {
     return ncclInvalidArgument;
   }
 
+  const std::chrono::seconds join_timeout_;
   std::vector<cudaEvent_t> free_events_;
 };
 
 }  // namespace
 
-std::unique_ptr<StreamDriver> CreateNcclDriver() { return std::make_unique<NcclDriver>(); }
+std::unique_ptr<StreamDriver> CreateNcclDriver(std::chrono::seconds join_timeout) {
+  return std::make_unique<NcclDriver>(join_timeout);
+}
 
 }  // namespace autocfg

@@ -3,14 +3,20 @@
 // confirmed on a GPU (nccl_world.h). One rank, one thread.
 #pragma once
 
+#include <chrono>
 #include <memory>
 
 #include "trainer/comm/streamed/stream_driver.h"
 
 namespace autocfg {
 
-// On the thread's current GPU, which takes the streams of a CudaDevice. Errors are thrown: DeviceError of
-// CUDA's, CommError of NCCL's.
-std::unique_ptr<StreamDriver> CreateNcclDriver();
+// Ranks of one link come to it at different times: one may still make or load its weights. Where they have not
+// found each other within this time, the link has failed. Less than the 180 s that a job on GPUs has to start,
+// so that it says so before its time is up.
+inline constexpr std::chrono::seconds kJoinTimeout{120};
+
+// On the thread's current GPU, which takes the streams of a CudaDevice. Errors are thrown: what a CUDA call
+// fails of, within NCCL too, as DeviceError or DeviceOutOfMemory; all else of NCCL's as CommError.
+std::unique_ptr<StreamDriver> CreateNcclDriver(std::chrono::seconds join_timeout = kJoinTimeout);
 
 }  // namespace autocfg

@@ -4,8 +4,6 @@
 #include <exception>
 #include <utility>
 
-#include "fmt/format.h"
-
 namespace autocfg {
 namespace {
 
@@ -76,9 +74,7 @@ void Lane::Step() {
     link_ = driver_.Join(key_, rank_, size_, use_, name_);
   }
   for (;;) {
-    const LinkState state = driver_.State(*link_);
-    if (!state.error.empty()) throw CommError(fmt::format("{}: {}", name_, state.error));
-    if (state.busy || waiting_.empty()) return;
+    if (driver_.IsBusy(*link_) || waiting_.empty()) return;
     LaneOperation& operation = *waiting_.front();
     if (!operation.begun_) {
       driver_.Wait(queue_, operation.ready_);

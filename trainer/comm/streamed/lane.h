@@ -52,8 +52,8 @@ class Lane {
   // Issues transfers after what is on `compute` now.
   std::shared_ptr<LaneOperation> Issue(std::vector<Transfer> transfers, QueueId compute);
 
-  // Does what can be done now: joins, puts transfers onto the queue. Throws CommError with the lane's name
-  // and the library's words.
+  // Does what can be done now: joins, puts transfers onto the queue. Throws what StreamDriver's
+  // IsBusy does.
   void Step();
 
   // Begins to end the link. Requires that nothing is issued from then on.

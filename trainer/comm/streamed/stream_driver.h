@@ -34,11 +34,6 @@ struct Transfer {
   int peer = -1;                 // of a message: a rank of the link
 };
 
-struct LinkState {
-  bool busy = false;  // still joining, or putting a transfer onto its queue: nothing else may be asked of it
-  std::string error;  // empty: none. The library's own words
-};
-
 class StreamDriver {
  public:
   virtual ~StreamDriver() = default;
@@ -56,11 +51,14 @@ class StreamDriver {
 
   // A key of kLinkKeyBytes for one new link. The rank that asks must live until all have joined.
   virtual std::string NewKey() = 0;
-  // Begins to join; all `size` ranks do, with the same key. `name` is for people.
+  // Begins to join; all `size` ranks do, with the same key. `name` is for people. Throws as IsBusy does.
   virtual LinkId Join(const std::string& key, int rank, int size, LinkUse use, const std::string& name) = 0;
-  virtual LinkState State(LinkId link) = 0;
+  // Whether the link is still joining, or putting a transfer onto its queue: nothing else may be asked of it
+  // then. Throws, with the link's name and the library's own words, where it has failed: CommError, but what
+  // the rank's own device refused as DeviceError or DeviceOutOfMemory.
+  virtual bool IsBusy(LinkId link) = 0;
   // Puts a transfer onto the queue; it is there once the link is no longer busy. Requires a link that is not
-  // busy.
+  // busy. Throws as IsBusy does.
   virtual void Enqueue(LinkId link, QueueId queue, const Transfer& transfer) = 0;
   // Begins to end the link, after what is under way; then ends it, for which the peers may have to do the
   // same: a rank begins with all links of a group before it ends the first.

@@ -45,11 +45,11 @@ class Lanes {
   void Remove(Lane* lane) { std::erase(all_, lane); }
 
   void Step() {
-    if (!failure_.empty()) throw CommError(failure_);
+    if (failure_ != nullptr) std::rethrow_exception(failure_);
     try {
       for (Lane* lane : all_) lane->Step();
-    } catch (const CommError& error) {
-      failure_ = error.what();
+    } catch (...) {
+      failure_ = std::current_exception();
       for (Lane* lane : all_) lane->Abort();  // a rank that fails in one group does its part in no other
       throw;
     }
@@ -58,7 +58,7 @@ class Lanes {
  private:
   const std::unique_ptr<StreamDriver> driver_;
   std::vector<Lane*> all_;
-  std::string failure_;  // empty: none
+  std::exception_ptr failure_;  // null: none
 };
 
 class StreamedWork final : public Work {
@@ -74,7 +74,8 @@ class StreamedWork final : public Work {
     if (std::uncaught_exceptions() > exceptions_) return;
     try {
       Wait();
-    } catch (const CommError&) {  // the operation has ended, which is all that destroying promises
+    } catch (const std::exception&) {
+      // The operation has ended, which is all that destroying promises; what a lane failed of is thrown again.
     }
   }
 

@@ -8,7 +8,7 @@
 // neighbours: such a call ends as a whole, so a send would not end before an unrelated receive, which the
 // programs of a pipeline do not promise (two lanes, search/schedule/program.h).
 //
-// A failure of any link ends all of them, and every operation from then on throws the same CommError.
+// A failure of any link ends all of them, and every operation from then on throws the same error.
 #pragma once
 
 #include <cstdint>

@@ -26,6 +26,7 @@ struct Library {
   ncclResult_t init = ncclInProgress, call = ncclInProgress, finalize = ncclInProgress;
   std::deque<ncclResult_t> states;  // what the communicator is asked for next; success when none is left
   bool makes_comm = true;
+  std::string last_error = "a first line\nand a second\n";
   std::int64_t handles = 0;
 
   template <typename... T>
@@ -61,7 +62,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
   return ncclSuccess;
 }
 const char* ncclGetErrorString(ncclResult_t) { return "unhandled system error"; }
-const char* ncclGetLastError(ncclComm_t) { return "a first line\nand a second\n"; }
+const char* ncclGetLastError(ncclComm_t) { return library.last_error.c_str(); }
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
   library.Say("init {} of {}, key {}, blocking {}, at most {} CTAs, {}", rank, size,
@@ -104,10 +105,13 @@ ncclResult_t ncclRecv(void* data, std::size_t count, ncclDataType_t type, int pe
 }
 
 cudaError_t cudaGetLastError() { return cudaSuccess; }
-const char* cudaGetErrorString(cudaError_t) { return "an error"; }
+const char* cudaGetErrorString(cudaError_t error) {
+  return error == cudaErrorMemoryAllocation ? "out of memory" : "an error";
+}
 const char* cudaGetErrorName(cudaError_t) { return "cudaErrorOfATest"; }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
-  *free = *total = 0;
+  *free = 4096;
+  *total = 8192;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
@@ -152,9 +156,11 @@ cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
 namespace autocfg {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::ThrowsMessage;
 
 class NcclDriver : public ::testing::Test {
  protected:
@@ -187,12 +193,46 @@ TEST_F(NcclDriver, JoinsWithoutBlockingAndBoundsWhatMessagesTake) {
 TEST_F(NcclDriver, IsBusyUntilNcclSaysThatItIsDone) {
   const LinkId link = Join();
   library.states = {ncclInProgress, ncclSuccess, ncclRemoteError};
-  EXPECT_TRUE(driver_->State(link).busy);
-  const LinkState free = driver_->State(link);
-  EXPECT_FALSE(free.busy);
-  EXPECT_EQ(free.error, "");
-  EXPECT_EQ(driver_->State(link).error, "NCCL: unhandled system error; a first line and a second")
+  EXPECT_TRUE(driver_->IsBusy(link));
+  EXPECT_FALSE(driver_->IsBusy(link));
+  EXPECT_THAT([&] { driver_->IsBusy(link); },
+              ThrowsMessage<CommError>("a group: NCCL: unhandled system error; a first line and a second"))
       << "one line";
+}
+
+// A peer that is gone is a CommError; a CUDA call within NCCL that failed is this rank's own.
+TEST_F(NcclDriver, WhatCudaRefusesNcclIsNoPeersFault) {
+  const LinkId link = Join();
+  library.last_error = "Cuda failure 700 'an illegal memory access was encountered'";
+  library.states = {ncclUnhandledCudaError};
+  EXPECT_THAT([&] { driver_->IsBusy(link); },
+              ThrowsMessage<DeviceError>(AllOf(HasSubstr("a group: NCCL: "), HasSubstr("illegal memory"))));
+  library.last_error = "Cuda failure 2 'out of memory'";
+  library.states = {ncclUnhandledCudaError};
+  try {
+    driver_->IsBusy(link);
+    FAIL() << "it was taken for well";
+  } catch (const DeviceOutOfMemory& error) {
+    EXPECT_EQ(error.wanted_bytes, -1);
+    EXPECT_EQ(error.available_bytes, 4096);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("a group: NCCL: "), HasSubstr("'out of memory'")));
+  }
+  library.Take();
+  library.init = ncclUnhandledCudaError;
+  EXPECT_THROW(Join(), DeviceOutOfMemory);
+  EXPECT_EQ(library.Take().size(), 2u) << "what was begun is ended";
+}
+
+// Hosts that cannot reach each other wait for ever in NCCL itself.
+TEST_F(NcclDriver, RanksThatDoNotFindEachOtherAreNotWaitedForForever) {
+  driver_ = CreateNcclDriver(std::chrono::seconds(0));
+  const LinkId joined = Join(), lost = Join();
+  EXPECT_FALSE(driver_->IsBusy(joined));
+  library.states = {ncclInProgress, ncclInProgress};
+  EXPECT_TRUE(driver_->IsBusy(joined)) << "busy with a transfer, which may take as long as it takes";
+  EXPECT_THAT([&] { driver_->IsBusy(lost); },
+              ThrowsMessage<CommError>(AllOf(HasSubstr("a group: its ranks did not find each other"),
+                                             HasSubstr("NCCL_SOCKET_IFNAME"))));
 }
 
 TEST_F(NcclDriver, ALinkThatCannotBeMadeIsEndedAndSaid) {

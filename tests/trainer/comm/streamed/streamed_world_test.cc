@@ -22,8 +22,8 @@ using ::testing::IsEmpty;
 
 struct Journal {
   std::vector<std::string> lines;
-  int busy = 0;       // how often a link answers that it is busy after each call
-  std::string error;  // of every link from now on
+  int busy = 0;  // how often a link answers that it is busy after each call
+  std::function<void(const std::string& link)> fail;  // what every link does from now on: it throws
   std::vector<int> aborted;
   std::function<void()> host_wait;
   int events_open = 0;
@@ -47,15 +47,16 @@ class RecordingDriver final : public StreamDriver {
   void Wait(QueueId queue, EventId event) override { Say("q{} waits for e{}", Number(queue), Number(event)); }
   void Release(EventId) noexcept override { --journal_.events_open; }
   std::string NewKey() override { return std::string(kLinkKeyBytes, 'k'); }
-  LinkId Join(const std::string&, int rank, int size, LinkUse use, const std::string&) override {
+  LinkId Join(const std::string&, int rank, int size, LinkUse use, const std::string& name) override {
     Say("join as {} of {} for {}", rank, size, use == LinkUse::kMessages ? "messages" : "reductions");
     busy_[++links_] = journal_.busy;
+    names_[links_] = name;
     return LinkId{links_};
   }
-  LinkState State(LinkId link) override {
-    if (!journal_.error.empty()) return {.busy = false, .error = journal_.error};
+  bool IsBusy(LinkId link) override {
+    if (journal_.fail) journal_.fail(names_.at(Number(link)));
     int& left = busy_.at(Number(link));
-    return {.busy = left > 0 && left-- > 0, .error = {}};
+    return left > 0 && left-- > 0;
   }
   void Enqueue(LinkId link, QueueId queue, const Transfer& t) override {
     const char* kind = t.kind == Transfer::Kind::kSend   ? "send"
@@ -82,6 +83,7 @@ class RecordingDriver final : public StreamDriver {
   Journal& journal_;
   std::int64_t queues_ = 0, events_ = 0, links_ = 0;
   std::map<std::int64_t, int> busy_;
+  std::map<std::int64_t, std::string> names_;
 };
 
 class AnyStream final : public Stream {
@@ -209,7 +211,7 @@ TEST_F(StreamedWorld, AFailureEndsEveryLinkAndNamesTheGroup) {
   auto data = Make(CommGroup::kData, true), pipeline = Make(CommGroup::kPipeline, false);
   data->AllReduce(At(64, 10), ReduceOp::kSum, stream_)->Wait();
   auto send = pipeline->Send(At(64, 1), 1, 0, stream_);
-  journal_.error = "remote process exited";
+  journal_.fail = [](const std::string& link) { throw CommError(link + ": remote process exited"); };
   const auto words = [](const auto& run) -> std::string {
     try {
       run();
@@ -226,6 +228,20 @@ TEST_F(StreamedWorld, AFailureEndsEveryLinkAndNamesTheGroup) {
   EXPECT_EQ(words([&] { send->Test(); }), first);
   EXPECT_EQ(words([&] { data->AllReduce(At(64, 10), ReduceOp::kSum, stream_); }), first);
   EXPECT_EQ(words([&] { pipeline->Recv(At(64, 1), 1, 0, stream_); }), first);
+}
+
+// What the rank's own device refuses stays what it is, and still ends every link: the peers are not to wait.
+TEST_F(StreamedWorld, AFailureOfTheDeviceIsNoPeers) {
+  auto data = Make(CommGroup::kData, true), pipeline = Make(CommGroup::kPipeline, false);
+  data->AllReduce(At(64, 10), ReduceOp::kSum, stream_)->Wait();
+  {
+    auto send = pipeline->Send(At(64, 1), 1, 0, stream_);
+    journal_.fail = [](const std::string& link) { throw DeviceOutOfMemory(-1, 5, link + ": no room"); };
+    EXPECT_THROW(journal_.host_wait(), DeviceOutOfMemory);
+    EXPECT_THAT(journal_.aborted, ElementsAre(1, 2));
+    EXPECT_THROW(send->Wait(), DeviceOutOfMemory);
+  }  // and what is dropped unwaited throws nothing
+  EXPECT_THROW(data->AllReduce(At(64, 10), ReduceOp::kSum, stream_), DeviceOutOfMemory);
 }
 
 TEST_F(StreamedWorld, RefusesWhatItCannotDo) {
