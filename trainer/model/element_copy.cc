@@ -16,26 +16,31 @@ namespace {
 // would soon be many.
 constexpr std::int64_t kRepeatBytes = std::int64_t{32} << 20;
 
-template <typename T>
-std::vector<char> BytesOf(const std::vector<T>& elements) {
-  std::vector<char> bytes(elements.size() * sizeof(T));
-  std::memcpy(bytes.data(), elements.data(), bytes.size());
+template <typename T, typename Convert>
+void Encode(std::span<const double> values, char* to, Convert convert) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const T element = convert(values[i]);
+    std::memcpy(to + i * sizeof(T), &element, sizeof(T));
+  }
+}
+
+std::vector<char> Encoded(std::span<const double> values, DType type) {
+  std::vector<char> bytes(values.size() * static_cast<std::size_t>(SizeOf(type)));
+  EncodeDoubles(values, type, bytes.data());
   return bytes;
 }
 
-// As elements of the type.
-std::vector<char> Converted(std::span<const double> values, DType type) {
-  if (type == DType::kF64) return BytesOf(std::vector<double>(values.begin(), values.end()));
-  if (type == DType::kF32) return BytesOf(std::vector<float>(values.begin(), values.end()));
-  if (type != DType::kBF16)
-    throw NotSupported(fmt::format("numbers are not copied to tensors of type {}", Name(type)));
-  std::vector<Bf16Bits> rounded;
-  rounded.reserve(values.size());
-  for (const double value : values) rounded.push_back(ToBf16(static_cast<float>(value)));
-  return BytesOf(rounded);
-}
-
 }  // namespace
+
+void EncodeDoubles(std::span<const double> values, DType type, char* to) {
+  switch (type) {
+    case DType::kF64: return Encode<double>(values, to, [](double v) { return v; });
+    case DType::kF32: return Encode<float>(values, to, [](double v) { return static_cast<float>(v); });
+    case DType::kBF16:
+      return Encode<Bf16Bits>(values, to, [](double v) { return ToBf16(static_cast<float>(v)); });
+    default: throw NotSupported(fmt::format("numbers are not copied to tensors of type {}", Name(type)));
+  }
+}
 
 void CopyFromDoubles(std::span<const double> values, const Tensor& tensor, std::int64_t offset,
                      Device& device, Stream& stream) {
@@ -45,12 +50,12 @@ void CopyFromDoubles(std::span<const double> values, const Tensor& tensor, std::
     device.CopyFromHost(destination, values.data(), static_cast<std::int64_t>(values.size()) * width, stream);
     return;
   }
-  const std::vector<char> converted = Converted(values, tensor.dtype);
-  device.CopyFromHost(destination, converted.data(), static_cast<std::int64_t>(converted.size()), stream);
+  const std::vector<char> encoded = Encoded(values, tensor.dtype);
+  device.CopyFromHost(destination, encoded.data(), static_cast<std::int64_t>(encoded.size()), stream);
 }
 
 void RepeatFromDoubles(std::span<const double> values, const Tensor& tensor, Device& device, Stream& stream) {
-  const std::vector<char> once = Converted(values, tensor.dtype);
+  const std::vector<char> once = Encoded(values, tensor.dtype);
   const auto length = static_cast<std::int64_t>(once.size());
   const std::int64_t times =
       std::min(std::max<std::int64_t>(kRepeatBytes / length, 1), (tensor.Bytes() + length - 1) / length);

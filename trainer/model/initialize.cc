@@ -11,18 +11,40 @@
 namespace autocfg {
 namespace {
 
-constexpr std::size_t kChunk = 1 << 16;  // elements that one thread makes at once
+constexpr std::size_t kChunk = 1 << 18;  // elements that one thread makes at once: 14 bytes each at most
+constexpr unsigned kMostThreads = 32;
 
-// Consecutive elements of a rank's part of a parameter, collected run by run, drawn and copied together.
+// A tensor's elements on their way from the host: encoded side by side, copied together.
+class Staging {
+ public:
+  // Throws NotSupported where numbers are not encoded as the tensor's type.
+  explicit Staging(const Tensor& tensor) : tensor_(tensor) { EncodeDoubles({}, tensor.dtype, nullptr); }
+
+  void Resize(std::size_t elements) { bytes_.resize(elements * width_); }
+  void Encode(std::size_t first, std::span<const double> values) {
+    EncodeDoubles(values, tensor_.dtype, bytes_.data() + first * width_);
+  }
+  void CopyTo(std::int64_t offset, Device& device, Stream& stream) const {
+    device.CopyFromHost(tensor_.As<char>() + offset * static_cast<std::int64_t>(width_), bytes_.data(),
+                        static_cast<std::int64_t>(bytes_.size()), stream);
+  }
+
+ private:
+  const Tensor& tensor_;
+  const std::size_t width_ = static_cast<std::size_t>(SizeOf(tensor_.dtype));
+  std::vector<char> bytes_;
+};
+
+// Consecutive elements of a rank's part of a parameter, collected run by run, drawn, encoded and copied
+// together.
 class Block {
  public:
   Block(const Parameter& parameter, std::uint64_t seed, const ParameterTensors& tensors, Device& device,
         Stream& stream)
-      : parameter_(parameter),
-        key_(PhiloxKey(seed, parameter.name)),
-        tensors_(tensors),
-        device_(device),
-        stream_(stream) {}
+      : parameter_(parameter), key_(PhiloxKey(seed, parameter.name)), device_(device), stream_(stream) {
+    staged_.emplace_back(tensors.value);
+    if (tensors.master.IsPresent()) staged_.emplace_back(tensors.master);
+  }
 
   // Elements [local, local + count) of the tensors are the parameter's from `global` on.
   void Add(std::int64_t local, std::int64_t global, std::int64_t count) {
@@ -42,17 +64,17 @@ class Block {
 
   void Flush() {
     if (values_.empty()) return;
+    for (Staging& staging : staged_) staging.Resize(values_.size());
     // An element depends on its index alone, so that it does not matter which thread draws it.
     const std::size_t threads = std::clamp<std::size_t>(values_.size() / kChunk, 1, threads_);
-    std::vector<std::thread> others;
+    std::vector<std::jthread> others;
     for (std::size_t i = 1; i < threads; ++i) {
       others.emplace_back(
-          [this, i, threads] { Draw(values_.size() * i / threads, values_.size() * (i + 1) / threads); });
+          [this, i, threads] { Make(values_.size() * i / threads, values_.size() * (i + 1) / threads); });
     }
-    Draw(0, values_.size() / threads);
-    for (std::thread& other : others) other.join();
-    CopyFromDoubles(values_, tensors_.value, start_, device_, stream_);
-    if (tensors_.master.IsPresent()) CopyFromDoubles(values_, tensors_.master, start_, device_, stream_);
+    Make(0, values_.size() / threads);
+    others.clear();  // joins them
+    for (const Staging& staging : staged_) staging.CopyTo(start_, device_, stream_);
     values_.clear();
     pieces_.clear();
   }
@@ -64,7 +86,14 @@ class Block {
     std::size_t count = 0;
   };
 
-  // values_[begin, end).
+  // values_[begin, end), and what is staged of them.
+  void Make(std::size_t begin, std::size_t end) {
+    Draw(begin, end);
+    for (Staging& staging : staged_) {
+      staging.Encode(begin, std::span<const double>(values_).subspan(begin, end - begin));
+    }
+  }
+
   void Draw(std::size_t begin, std::size_t end) {
     for (const Piece& piece : pieces_) {
       const std::size_t first = std::max(begin, piece.offset),
@@ -82,14 +111,14 @@ class Block {
 
   const Parameter& parameter_;
   const std::array<std::uint32_t, 2> key_;
-  const ParameterTensors& tensors_;
   Device& device_;
   Stream& stream_;
   // Those that the process may run on: one, where a rank is bound to a core.
-  const std::size_t threads_ = std::max(1u, std::thread::hardware_concurrency());
+  const std::size_t threads_ = std::clamp(std::thread::hardware_concurrency(), 1u, kMostThreads);
   std::int64_t start_ = 0;  // of values_, in the tensor
   std::vector<double> values_;
   std::vector<Piece> pieces_;
+  std::vector<Staging> staged_;
 };
 
 }  // namespace
