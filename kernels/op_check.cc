@@ -163,6 +163,13 @@ void Logits(OpKind op, const Tensor& logits, std::int64_t valid) {
   }
 }
 
+OpDesc TokenSums(OpKind op, const Tensor& max, const Tensor& sums) {
+  RequireRank(op, "sums", sums, 2);
+  Statistics(op, "sums", sums, {2, sums.shape[1]});
+  Same(op, "max", max, {sums.shape[1]}, sums.dtype);
+  return Desc(op, sums.dtype, {sums.shape[1], 0, 0, 0});
+}
+
 }  // namespace
 
 OpDesc Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c,
@@ -363,34 +370,39 @@ OpDesc PositionBackward(const Tensor& dy, const Tensor& dtable) {
   return Position(OpKind::kPositionBackward, "dy", dy, "dtable", dtable);
 }
 
-OpDesc CrossEntropyMax(const Tensor& logits, std::int64_t valid, const Tensor& max) {
-  constexpr OpKind op = OpKind::kCrossEntropyMax;
+OpDesc CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, const Tensor& loss) {
+  constexpr OpKind op = OpKind::kCrossEntropy;
   Logits(op, logits, valid);
-  Statistics(op, "max", max, {logits.shape[0]});
+  if (valid == 0) Fail(op, "whole rows have a valid column");
+  TokenIds(op, "targets", targets, logits.shape[0]);
+  Same(op, "loss", loss, {1}, DType::kF64);
   return RowsDesc(op, logits);
 }
 
-OpDesc CrossEntropySum(const Tensor& logits, std::int64_t valid, const Tensor& max, const Tensor& targets,
-                       const Tensor& sums) {
-  constexpr OpKind op = OpKind::kCrossEntropySum;
+OpDesc CrossEntropyForward(const Tensor& logits, std::int64_t valid, const Tensor& targets, const Tensor& max,
+                           const Tensor& sums) {
+  constexpr OpKind op = OpKind::kCrossEntropyForward;
   Logits(op, logits, valid);
-  Statistics(op, "max", max, {logits.shape[0]});
   TokenIds(op, "targets", targets, logits.shape[0]);
+  Statistics(op, "max", max, {logits.shape[0]});
   Statistics(op, "sums", sums, {2, logits.shape[0]});
   return RowsDesc(op, logits);
 }
 
-OpDesc CrossEntropyLoss(const Tensor& sums, const Tensor& loss) {
-  constexpr OpKind op = OpKind::kCrossEntropyLoss;
-  RequireRank(op, "sums", sums, 2);
-  Statistics(op, "sums", sums, {2, sums.shape[1]});
-  Same(op, "loss", loss, {1}, DType::kF64);
-  return Desc(op, sums.dtype, {sums.shape[1], 0, 0, 0});
+OpDesc CrossEntropyRescale(const Tensor& max, const Tensor& sums) {
+  return TokenSums(OpKind::kCrossEntropyRescale, max, sums);
 }
 
-OpDesc CrossEntropyBackward(const Tensor& logits, const Tensor& sums, const Tensor& targets) {
+OpDesc CrossEntropyLoss(const Tensor& max, const Tensor& sums, const Tensor& loss) {
+  constexpr OpKind op = OpKind::kCrossEntropyLoss;
+  Same(op, "loss", loss, {1}, DType::kF64);
+  return TokenSums(op, max, sums);
+}
+
+OpDesc CrossEntropyBackward(const Tensor& logits, std::int64_t valid, const Tensor& sums,
+                            const Tensor& targets) {
   constexpr OpKind op = OpKind::kCrossEntropyBackward;
-  Logits(op, logits, 0);
+  Logits(op, logits, valid);
   Statistics(op, "sums", sums, {2, logits.shape[0]});
   TokenIds(op, "targets", targets, logits.shape[0]);
   return RowsDesc(op, logits);

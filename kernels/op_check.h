@@ -37,11 +37,13 @@ OpDesc EmbeddingForward(const Tensor& tokens, const Tensor& table, const Tensor&
 OpDesc EmbeddingBackward(const Tensor& tokens, const Tensor& dout, const Tensor& dtable);
 OpDesc PositionForward(const Tensor& y, const Tensor& table);
 OpDesc PositionBackward(const Tensor& dy, const Tensor& dtable);
-OpDesc CrossEntropyMax(const Tensor& logits, std::int64_t valid, const Tensor& max);
-OpDesc CrossEntropySum(const Tensor& logits, std::int64_t valid, const Tensor& max, const Tensor& targets,
-                       const Tensor& sums);
-OpDesc CrossEntropyLoss(const Tensor& sums, const Tensor& loss);
-OpDesc CrossEntropyBackward(const Tensor& logits, const Tensor& sums, const Tensor& targets);
+OpDesc CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, const Tensor& loss);
+OpDesc CrossEntropyForward(const Tensor& logits, std::int64_t valid, const Tensor& targets, const Tensor& max,
+                           const Tensor& sums);
+OpDesc CrossEntropyRescale(const Tensor& max, const Tensor& sums);
+OpDesc CrossEntropyLoss(const Tensor& max, const Tensor& sums, const Tensor& loss);
+OpDesc CrossEntropyBackward(const Tensor& logits, std::int64_t valid, const Tensor& sums,
+                            const Tensor& targets);
 OpDesc Fill(const Tensor& y);
 // Both require at least one tensor: over none there is no op.
 OpDesc SumOfSquares(std::span<const Tensor> tensors, const Tensor& result);

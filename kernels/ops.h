@@ -128,25 +128,30 @@ class Ops {
   virtual void PositionForward(const Tensor& y, const Tensor& table, Stream& stream) = 0;
   virtual void PositionBackward(const Tensor& dy, const Tensor& dtable, Stream& stream) = 0;
 
-  // Vocabulary-parallel cross-entropy (Shoeybi et al. 2019), in three steps with a reduction over the tensor
-  // group after the first two. `valid` columns of logits[T,V] are real, the rest padding.
-  // 1. max[T] = row maximum over the valid columns (the lowest finite value where valid is 0).
-  virtual void CrossEntropyMax(const Tensor& logits, std::int64_t valid, const Tensor& max,
-                               Stream& stream) = 0;
-  // 2. logits become exp(logits - max), 0 in the padding; sums[0,t] = their row sum; sums[1,t] = logit - max
-  //    of the target, 0 where the target is another rank's. sums[2,T].
-  virtual void CrossEntropySum(const Tensor& logits, std::int64_t valid, const Tensor& max,
-                               const Tensor& targets, std::int64_t vocab_start, const Tensor& sums,
-                               Stream& stream) = 0;
-  // 3. loss[1] (kF64) += sum over t of log(sums[0,t]) - sums[1,t], with reduced sums. A reduced sums[0,t] is
-  //    at least 1, since the largest logit is in it; but one rank of a tensor group run alone may hold
-  //    padding only, whose sum is 0. Here and in the backward a sum below the smallest normal number counts
-  //    as that number, so that such a slice stays finite.
-  virtual void CrossEntropyLoss(const Tensor& sums, const Tensor& loss, Stream& stream) = 0;
-  // logits (the exponentials of step 2) become scale * (softmax - one_hot(target)): the gradient by the
-  // logits.
-  virtual void CrossEntropyBackward(const Tensor& logits, const Tensor& sums, const Tensor& targets,
-                                    std::int64_t vocab_start, double scale, Stream& stream) = 0;
+  // Cross-entropy of whole rows. `valid` columns of logits[T,V] are real, the rest padding. loss[1] (kF64) +=
+  // sum over t of log(sum of exp(logits)) - logit of the target, in 0 .. valid - 1; logits become scale *
+  // (softmax - one_hot(target)), the gradient by the logits, 0 in the padding.
+  virtual void CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, double scale,
+                            const Tensor& loss, Stream& stream) = 0;
+  // The same over a vocabulary that is split over the tensor group (Shoeybi et al. 2019): three steps, with a
+  // reduction over the group after the first two. They leave the logits. A log-sum-exp is rounded to the type
+  // of statistics, so softmax is off by as much as if the row's logits were rounded once more.
+  // 1. sums[0,t] = max[t] = log-sum-exp of this rank's valid columns (the lowest finite value where valid is
+  //    0); sums[1,t] = logit of the target, 0 where the target is another rank's. sums[2,T], max[T].
+  virtual void CrossEntropyForward(const Tensor& logits, std::int64_t valid, const Tensor& targets,
+                                   std::int64_t vocab_start, const Tensor& max, const Tensor& sums,
+                                   Stream& stream) = 0;
+  // 2. sums[0,t] = exp(sums[0,t] - max[t]), with the largest max of the group.
+  virtual void CrossEntropyRescale(const Tensor& max, const Tensor& sums, Stream& stream) = 0;
+  // 3. With sums of the group: sums[0,t] = max[t] + log(sums[0,t]), the log-sum-exp of the whole row; loss[1]
+  //    (kF64) += sum over t of sums[0,t] - sums[1,t]. A row without any column counts nothing: a rank that
+  //    has padding alone may run without its peers.
+  virtual void CrossEntropyLoss(const Tensor& max, const Tensor& sums, const Tensor& loss,
+                                Stream& stream) = 0;
+  // logits become scale * (exp(logits - sums[0,t]) - one_hot(target)), 0 in the padding.
+  virtual void CrossEntropyBackward(const Tensor& logits, std::int64_t valid, const Tensor& sums,
+                                    const Tensor& targets, std::int64_t vocab_start, double scale,
+                                    Stream& stream) = 0;
 
   // y = value, any shape.
   virtual void Fill(const Tensor& y, double value, Stream& stream) = 0;

@@ -225,34 +225,43 @@ class CpuOps final : public Ops {
     });
   }
 
-  void CrossEntropyMax(const Tensor& logits, std::int64_t valid, const Tensor& max, Stream&) override {
-    const OpDesc op = op_check::CrossEntropyMax(logits, valid, max);
-    Dispatch(op, logits, {&max}, [&]<typename T>() {
-      cpu::CrossEntropyMax(op.dims[0], op.dims[1], valid, logits.As<const T>(), max.As<T>());
+  void CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, double scale,
+                    const Tensor& loss, Stream&) override {
+    const OpDesc op = op_check::CrossEntropy(logits, valid, targets, loss);
+    Dispatch(op, logits, {}, [&]<typename T>() {
+      *loss.As<double>() += cpu::CrossEntropy(op.dims[0], op.dims[1], valid, logits.As<T>(),
+                                              targets.As<const std::int32_t>(), static_cast<T>(scale));
     });
   }
 
-  void CrossEntropySum(const Tensor& logits, std::int64_t valid, const Tensor& max, const Tensor& targets,
-                       std::int64_t vocab_start, const Tensor& sums, Stream&) override {
-    const OpDesc op = op_check::CrossEntropySum(logits, valid, max, targets, sums);
+  void CrossEntropyForward(const Tensor& logits, std::int64_t valid, const Tensor& targets,
+                           std::int64_t vocab_start, const Tensor& max, const Tensor& sums,
+                           Stream&) override {
+    const OpDesc op = op_check::CrossEntropyForward(logits, valid, targets, max, sums);
     Dispatch(op, logits, {&max, &sums}, [&]<typename T>() {
-      cpu::CrossEntropySum(op.dims[0], op.dims[1], valid, logits.As<T>(), max.As<const T>(),
-                           targets.As<const std::int32_t>(), vocab_start, sums.As<T>());
+      cpu::CrossEntropyForward(op.dims[0], op.dims[1], valid, logits.As<const T>(),
+                               targets.As<const std::int32_t>(), vocab_start, max.As<T>(), sums.As<T>());
     });
   }
 
-  void CrossEntropyLoss(const Tensor& sums, const Tensor& loss, Stream&) override {
-    const OpDesc op = op_check::CrossEntropyLoss(sums, loss);
-    Dispatch(op, sums, {}, [&]<typename T>() {
-      *loss.As<double>() += cpu::CrossEntropyLoss(op.dims[0], sums.As<const T>());
+  void CrossEntropyRescale(const Tensor& max, const Tensor& sums, Stream&) override {
+    const OpDesc op = op_check::CrossEntropyRescale(max, sums);
+    Dispatch(op, sums, {&max},
+             [&]<typename T>() { cpu::CrossEntropyRescale(op.dims[0], max.As<const T>(), sums.As<T>()); });
+  }
+
+  void CrossEntropyLoss(const Tensor& max, const Tensor& sums, const Tensor& loss, Stream&) override {
+    const OpDesc op = op_check::CrossEntropyLoss(max, sums, loss);
+    Dispatch(op, sums, {&max}, [&]<typename T>() {
+      *loss.As<double>() += cpu::CrossEntropyLoss(op.dims[0], max.As<const T>(), sums.As<T>());
     });
   }
 
-  void CrossEntropyBackward(const Tensor& logits, const Tensor& sums, const Tensor& targets,
-                            std::int64_t vocab_start, double scale, Stream&) override {
-    const OpDesc op = op_check::CrossEntropyBackward(logits, sums, targets);
+  void CrossEntropyBackward(const Tensor& logits, std::int64_t valid, const Tensor& sums,
+                            const Tensor& targets, std::int64_t vocab_start, double scale, Stream&) override {
+    const OpDesc op = op_check::CrossEntropyBackward(logits, valid, sums, targets);
     Dispatch(op, logits, {&sums}, [&]<typename T>() {
-      cpu::CrossEntropyBackward(op.dims[0], op.dims[1], logits.As<T>(), sums.As<const T>(),
+      cpu::CrossEntropyBackward(op.dims[0], op.dims[1], valid, logits.As<T>(), sums.As<const T>(),
                                 targets.As<const std::int32_t>(), vocab_start, static_cast<T>(scale));
     });
   }

@@ -1,25 +1,30 @@
-// The steps of vocabulary-parallel cross-entropy on one rank's columns; see Ops. T: float, double. Pure
-// functions.
+// Cross-entropy of whole rows, and its steps on one rank's columns of a split vocabulary (Shoeybi et al. 2019);
+// see Ops. T: float, double. Pure functions.
 #pragma once
 
 #include <cstdint>
 
 namespace autocfg::cpu {
 
+// Returns the sum over the rows of log(sum of exp(logits)) - target's logit; logits become the gradient.
 template <typename T>
-void CrossEntropyMax(std::int64_t rows, std::int64_t vocab, std::int64_t valid, const T* logits, T* max);
+double CrossEntropy(std::int64_t rows, std::int64_t vocab, std::int64_t valid, T* logits,
+                    const std::int32_t* targets, T scale);
 
-// sums[2,rows]. Targets outside [start, start + valid) are other ranks'.
+// max[rows], sums[2,rows]. Targets outside [start, start + valid) are other ranks'.
 template <typename T>
-void CrossEntropySum(std::int64_t rows, std::int64_t vocab, std::int64_t valid, T* logits, const T* max,
-                     const std::int32_t* targets, std::int64_t start, T* sums);
-
-// Sum over the rows of log(sums[0,t]) - sums[1,t].
-template <typename T>
-double CrossEntropyLoss(std::int64_t rows, const T* sums);
+void CrossEntropyForward(std::int64_t rows, std::int64_t vocab, std::int64_t valid, const T* logits,
+                         const std::int32_t* targets, std::int64_t start, T* max, T* sums);
 
 template <typename T>
-void CrossEntropyBackward(std::int64_t rows, std::int64_t vocab, T* logits, const T* sums,
+void CrossEntropyRescale(std::int64_t rows, const T* max, T* sums);
+
+// Returns the sum over the rows of sums[0,t] - sums[1,t], with the log-sum-exp that it leaves in sums[0,t].
+template <typename T>
+double CrossEntropyLoss(std::int64_t rows, const T* max, T* sums);
+
+template <typename T>
+void CrossEntropyBackward(std::int64_t rows, std::int64_t vocab, std::int64_t valid, T* logits, const T* sums,
                           const std::int32_t* targets, std::int64_t start, T scale);
 
 }  // namespace autocfg::cpu

@@ -1,4 +1,5 @@
 #include <cfloat>
+#include <cmath>
 
 #include "kernels/cuda/cross_entropy.h"
 #include "kernels/cuda/sum.h"
@@ -9,10 +10,10 @@ namespace {
 
 constexpr int kThreads = 512;
 constexpr int kAtOnce = 4;  // accesses that a thread has under way
-constexpr int kLossThreads = 256;
+constexpr int kTokenThreads = 256;
 
-// The sum of a rank that has padding alone and no peers is 0; see Ops. NaN stays NaN.
-__device__ float AtLeastNormal(float sum) { return sum < FLT_MIN ? FLT_MIN : sum; }
+// What a maximum starts from: its product with log2(e) is finite too. Logits below count as none.
+constexpr float kLowest = -1e38f;
 
 // Calls body(column, values) for packs of N neighbouring columns of a row below `columns`, which need not be
 // a multiple of N: the packs are read whole, since rows are whole packs. The block's threads share them out.
@@ -35,126 +36,224 @@ __device__ void ForColumns(std::int64_t columns, const T* row, Body body) {
   }
 }
 
-// How far into a pack of N columns `distance` reaches: in [-1, N], so that the pack's columns are compared in
-// 32 bits.
-template <int N>
-__device__ int Within(std::int64_t distance) {
-  return static_cast<int>(distance < 0 ? -1 : distance < N ? distance : N);
+// 2^x by the instruction, 0 where that is denormal: relative error 2^-22.
+__device__ float FastExp2(float x) {
+#if defined(AUTOCFG_CUDA_EMULATED)
+  return exp2f(x);
+#else
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#endif
 }
 
-template <typename T, int N>
-__global__ void __launch_bounds__(kThreads)
-    MaxKernel(std::int64_t vocab, std::int64_t valid, const T* logits, float* max) {
-  __shared__ float shared[kWarp];
-  float most = -FLT_MAX;
-  ForColumns<N>(valid, logits + blockIdx.x * vocab, [&](std::int64_t column, const float(&x)[N]) {
-    const int left = Within<N>(valid - column);
-#pragma unroll
-    for (int i = 0; i < N; ++i) most = fmaxf(most, i < left ? x[i] : -FLT_MAX);  // passes over NaN
-  });
-  most = BlockReduce(most, Max{}, -FLT_MAX, shared);
-  if (threadIdx.x == 0) max[blockIdx.x] = most;
-}
-
-template <typename T, int N>
-__global__ void __launch_bounds__(kThreads)
-    SumKernel(std::int64_t rows, std::int64_t vocab, std::int64_t valid, T* logits, const float* max,
-              const std::int32_t* targets, std::int64_t start, float* sums) {
-  __shared__ float shared[kWarp];
-  const std::int64_t row = blockIdx.x;
-  T* x = logits + row * vocab;
-  const float most = max[row];
-  if (threadIdx.x == 0) {
-    const std::int64_t target = targets[row] - start;
-    sums[rows + row] = target >= 0 && target < valid ? ToFloat(x[target]) - most : 0.0f;
+// exp(x - shift): as exact as float where T is; where T has 8 bits, in two instructions, since a pass over bf16
+// at the speed of the memory leaves a thread some ten for each element.
+template <typename T>
+class ExpMinus {
+ public:
+  explicit __device__ ExpMinus(float shift) : shift_(kFast ? shift * kLog2E : shift) {}
+  __device__ float operator()(float x) const {
+    return kFast ? FastExp2(fmaf(x, kLog2E, -shift_)) : expf(x - shift_);
   }
-  __syncthreads();  // the target's logit has been read
-  float total = 0;
-  ForColumns<N>(vocab, x, [&](std::int64_t column, float(&v)[N]) {
-    const int left = Within<N>(valid - column);
+
+ private:
+  static constexpr bool kFast = sizeof(T) == 2;
+  static constexpr float kLog2E = 1.44269504088896341f;
+  const float shift_;
+};
+
+// A sum of exponentials, exp(max) sum: the terms are relative to the largest exponent, so that none overflows.
+// The first one there is starts at the lowest finite value.
+struct ExpSum {
+  float max = kLowest;
+  float sum = 0;
+};
+
+// Over the first `valid` columns of a row, read once (Milakov & Gimelshein 2018); in every thread of the
+// block. NaN is not in the maximum, but in the sum.
+template <int N, typename T>
+__device__ ExpSum SumOfExponentials(std::int64_t valid, const T* row, float* shared) {
+  ExpSum mine;
+  ForColumns<N>(valid, row, [&](std::int64_t column, float(&x)[N]) {
+    if (column + N > valid) {
 #pragma unroll
-    for (int i = 0; i < N; ++i) {
-      v[i] = i < left ? expf(v[i] - most) : 0.0f;
-      total += v[i];
+      for (int i = 0; i < N; ++i) x[i] = column + i < valid ? x[i] : -INFINITY;
     }
-    Store(x + column, PackOf<T>(v));
+    float most = mine.max;
+#pragma unroll
+    for (int i = 0; i < N; ++i) most = fmaxf(most, x[i]);
+    mine.sum *= expf(mine.max - most);
+    const ExpMinus<T> exp_minus(most);
+#pragma unroll
+    for (int i = 0; i < N; ++i) mine.sum += exp_minus(x[i]);
+    mine.max = most;
   });
-  total = BlockReduce(total, Sum{}, 0.0f, shared);
-  if (threadIdx.x == 0) sums[row] = total;
+  const float most = BlockReduce(mine.max, Max{}, kLowest, shared);
+  const float sum = BlockReduce(mine.sum * expf(mine.max - most), Sum{}, 0.0f, shared);
+  return {most, sum};
+}
+
+// The target's logit, 0 where it is not in the row.
+template <typename T>
+__device__ float TargetLogit(std::int64_t target, std::int64_t valid, const T* row) {
+  return target >= 0 && target < valid ? ToFloat(row[target]) : 0.0f;
+}
+
+// A row's logits become factor * exp(logit - shift), less scale at the target; 0 in the padding.
+template <int N, typename T>
+__device__ void WriteGradient(std::int64_t vocab, std::int64_t valid, std::int64_t target, float shift,
+                              float factor, float scale, T* row) {
+  const ExpMinus<T> exp_minus(shift);
+  ForColumns<N>(vocab, row, [&](std::int64_t column, float(&x)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) x[i] = factor * exp_minus(x[i]);
+    if (column + N > valid || (target >= column && target < column + N)) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const float less = column + i == target ? scale : 0.0f;
+        x[i] = column + i < valid ? x[i] - less : 0.0f;
+      }
+    }
+    Store(row + column, PackOf<T>(x));
+  });
+}
+
+// A multiprocessor has 1024 threads of this at a time, which take over 32 registers each: what its blocks read
+// first is to be in the cache still when they read it again.
+constexpr int kWholeRowThreads = 1024;
+// Bytes of a row, of which each multiprocessor has two: 35 MB in all on 132 of them, of 50 MB of cache (H100).
+constexpr std::int64_t kMostBytesOfTwo = 128 * 1024;
+
+template <typename T, int N, int Threads>
+__global__ void __launch_bounds__(Threads, kWholeRowThreads / Threads)
+    WholeRowsKernel(std::int64_t vocab, std::int64_t valid, T* logits, const std::int32_t* targets,
+                    float scale, double* losses) {
+  __shared__ float shared[kWarp];
+  const std::int64_t target = targets[blockIdx.x];
+  T* row = logits + blockIdx.x * vocab;
+  const float target_logit = threadIdx.x == 0 ? TargetLogit(target, valid, row) : 0.0f;
+  const ExpSum all = SumOfExponentials<N>(valid, row, shared);  // its barriers come before what is written
+  if (threadIdx.x == 0) {
+    losses[blockIdx.x] = log(static_cast<double>(all.sum)) + (static_cast<double>(all.max) - target_logit);
+  }
+  WriteGradient<N>(vocab, valid, target, all.max, scale / all.sum, scale, row);
+}
+
+template <typename T, int N>
+__global__ void __launch_bounds__(kThreads)
+    ForwardKernel(std::int64_t rows, std::int64_t vocab, std::int64_t valid, const T* logits,
+                  const std::int32_t* targets, std::int64_t start, float* max, float* sums) {
+  __shared__ float shared[kWarp];
+  const T* row = logits + blockIdx.x * vocab;
+  const ExpSum all = SumOfExponentials<N>(valid, row, shared);
+  if (threadIdx.x != 0) return;
+  const float log_sum_exp = valid == 0 ? -FLT_MAX : all.max + logf(all.sum);
+  max[blockIdx.x] = log_sum_exp;
+  sums[blockIdx.x] = log_sum_exp;
+  sums[rows + blockIdx.x] = TargetLogit(targets[blockIdx.x] - start, valid, row);
+}
+
+__global__ void __launch_bounds__(kTokenThreads)
+    RescaleKernel(std::int64_t rows, const float* max, float* sums) {
+  const std::int64_t row = std::int64_t{blockIdx.x} * kTokenThreads + threadIdx.x;
+  if (row < rows) sums[row] = expf(sums[row] - max[row]);
 }
 
 // Each block's part of the loss.
-__global__ void __launch_bounds__(kLossThreads)
-    LossKernel(std::int64_t rows, const float* sums, double* partials) {
+__global__ void __launch_bounds__(kTokenThreads)
+    LossKernel(std::int64_t rows, const float* max, float* sums, double* partials) {
   __shared__ double shared[kWarp];
-  const std::int64_t row = std::int64_t{blockIdx.x} * kLossThreads + threadIdx.x;
-  double loss =
-      row < rows ? log(static_cast<double>(AtLeastNormal(sums[row]))) - static_cast<double>(sums[rows + row])
-                 : 0.0;
+  const std::int64_t row = std::int64_t{blockIdx.x} * kTokenThreads + threadIdx.x;
+  double loss = 0;
+  if (row < rows) {
+    const float log_sum_exp = max[row] + logf(sums[row]);
+    sums[row] = log_sum_exp;
+    // A row without any column counts nothing. NaN is not equal to anything.
+    if (log_sum_exp != -FLT_MAX)
+      loss = static_cast<double>(log_sum_exp) - static_cast<double>(sums[rows + row]);
+  }
   loss = BlockReduce(loss, Sum{}, 0.0, shared);
   if (threadIdx.x == 0) partials[blockIdx.x] = loss;
 }
 
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads)
-    BackwardKernel(std::int64_t vocab, T* logits, const float* sums, const std::int32_t* targets,
-                   std::int64_t start, float scale) {
-  const std::int64_t row = blockIdx.x, target = targets[row] - start;
-  T* x = logits + row * vocab;
-  const float factor = 1.0f / AtLeastNormal(sums[row]);
-  ForColumns<N>(vocab, x, [&](std::int64_t column, float(&v)[N]) {
-    const int hit = Within<N>(target - column);
-#pragma unroll
-    for (int i = 0; i < N; ++i) v[i] = scale * (v[i] * factor - (i == hit ? 1.0f : 0.0f));
-    Store(x + column, PackOf<T>(v));
-  });
+    BackwardKernel(std::int64_t vocab, std::int64_t valid, T* logits, const float* sums,
+                   const std::int32_t* targets, std::int64_t start, float scale) {
+  WriteGradient<N>(vocab, valid, targets[blockIdx.x] - start, sums[blockIdx.x], scale, scale,
+                   logits + blockIdx.x * vocab);
 }
 
 LaunchShape BlockARow(std::int64_t rows) { return {dim3(static_cast<unsigned>(rows)), dim3(kThreads)}; }
+LaunchShape ThreadARow(std::int64_t rows) {
+  return {dim3(CeilDiv(rows, kTokenThreads)), dim3(kTokenThreads)};
+}
 
 }  // namespace
 
 template <typename T>
-void CrossEntropyMax(std::int64_t rows, std::int64_t vocab, std::int64_t valid, const T* logits, float* max,
-                     cudaStream_t stream) {
-  WithPacks<T>(vocab, {logits},
-               [&]<int N>() { Launch(MaxKernel<T, N>, BlockARow(rows), stream, vocab, valid, logits, max); });
+void CrossEntropy(std::int64_t rows, std::int64_t vocab, std::int64_t valid, T* logits,
+                  const std::int32_t* targets, float scale, double* loss, Scratch& scratch,
+                  cudaStream_t stream) {
+  double* losses = scratch.Get<double>(rows);
+  const LaunchShape two{dim3(static_cast<unsigned>(rows)), dim3(kWholeRowThreads / 2)};
+  const LaunchShape one{dim3(static_cast<unsigned>(rows)), dim3(kWholeRowThreads)};
+  WithPacks<T>(vocab, {logits}, [&]<int N>() {
+    // Two blocks hide each other's barriers; of long rows the caches have not room for so many.
+    if (vocab * static_cast<std::int64_t>(sizeof(T)) <= kMostBytesOfTwo) {
+      Launch(WholeRowsKernel<T, N, kWholeRowThreads / 2>, two, stream, vocab, valid, logits, targets, scale,
+             losses);
+    } else {
+      Launch(WholeRowsKernel<T, N, kWholeRowThreads>, one, stream, vocab, valid, logits, targets, scale,
+             losses);
+    }
+  });
+  AddSum(rows, losses, loss, stream);
 }
 
 template <typename T>
-void CrossEntropySum(std::int64_t rows, std::int64_t vocab, std::int64_t valid, T* logits, const float* max,
-                     const std::int32_t* targets, std::int64_t start, float* sums, cudaStream_t stream) {
+void CrossEntropyForward(std::int64_t rows, std::int64_t vocab, std::int64_t valid, const T* logits,
+                         const std::int32_t* targets, std::int64_t start, float* max, float* sums,
+                         cudaStream_t stream) {
   WithPacks<T>(vocab, {logits}, [&]<int N>() {
-    Launch(SumKernel<T, N>, BlockARow(rows), stream, rows, vocab, valid, logits, max, targets, start, sums);
+    Launch(ForwardKernel<T, N>, BlockARow(rows), stream, rows, vocab, valid, logits, targets, start, max,
+           sums);
   });
 }
 
-void CrossEntropyLoss(std::int64_t rows, const float* sums, double* loss, Scratch& scratch,
+void CrossEntropyRescale(std::int64_t rows, const float* max, float* sums, cudaStream_t stream) {
+  Launch(RescaleKernel, ThreadARow(rows), stream, rows, max, sums);
+}
+
+void CrossEntropyLoss(std::int64_t rows, const float* max, float* sums, double* loss, Scratch& scratch,
                       cudaStream_t stream) {
-  const unsigned blocks = CeilDiv(rows, kLossThreads);
-  double* partials = scratch.Get<double>(blocks);
-  Launch(LossKernel, {dim3(blocks), dim3(kLossThreads)}, stream, rows, sums, partials);
-  AddSum(blocks, partials, loss, stream);
+  const LaunchShape shape = ThreadARow(rows);
+  double* partials = scratch.Get<double>(shape.grid.x);
+  Launch(LossKernel, shape, stream, rows, max, sums, partials);
+  AddSum(shape.grid.x, partials, loss, stream);
 }
 
 template <typename T>
-void CrossEntropyBackward(std::int64_t rows, std::int64_t vocab, T* logits, const float* sums,
-                          const std::int32_t* targets, std::int64_t start, float scale, cudaStream_t stream) {
+void CrossEntropyBackward(std::int64_t rows, std::int64_t vocab, std::int64_t valid, T* logits,
+                          const float* sums, const std::int32_t* targets, std::int64_t start, float scale,
+                          cudaStream_t stream) {
   WithPacks<T>(vocab, {logits}, [&]<int N>() {
-    Launch(BackwardKernel<T, N>, BlockARow(rows), stream, vocab, logits, sums, targets, start, scale);
+    Launch(BackwardKernel<T, N>, BlockARow(rows), stream, vocab, valid, logits, sums, targets, start, scale);
   });
 }
 
-template void CrossEntropyMax(std::int64_t, std::int64_t, std::int64_t, const float*, float*, cudaStream_t);
-template void CrossEntropyMax(std::int64_t, std::int64_t, std::int64_t, const __nv_bfloat16*, float*,
-                              cudaStream_t);
-template void CrossEntropySum(std::int64_t, std::int64_t, std::int64_t, float*, const float*,
-                              const std::int32_t*, std::int64_t, float*, cudaStream_t);
-template void CrossEntropySum(std::int64_t, std::int64_t, std::int64_t, __nv_bfloat16*, const float*,
-                              const std::int32_t*, std::int64_t, float*, cudaStream_t);
-template void CrossEntropyBackward(std::int64_t, std::int64_t, float*, const float*, const std::int32_t*,
-                                   std::int64_t, float, cudaStream_t);
-template void CrossEntropyBackward(std::int64_t, std::int64_t, __nv_bfloat16*, const float*,
+template void CrossEntropy(std::int64_t, std::int64_t, std::int64_t, float*, const std::int32_t*, float,
+                           double*, Scratch&, cudaStream_t);
+template void CrossEntropy(std::int64_t, std::int64_t, std::int64_t, __nv_bfloat16*, const std::int32_t*,
+                           float, double*, Scratch&, cudaStream_t);
+template void CrossEntropyForward(std::int64_t, std::int64_t, std::int64_t, const float*, const std::int32_t*,
+                                  std::int64_t, float*, float*, cudaStream_t);
+template void CrossEntropyForward(std::int64_t, std::int64_t, std::int64_t, const __nv_bfloat16*,
+                                  const std::int32_t*, std::int64_t, float*, float*, cudaStream_t);
+template void CrossEntropyBackward(std::int64_t, std::int64_t, std::int64_t, float*, const float*,
+                                   const std::int32_t*, std::int64_t, float, cudaStream_t);
+template void CrossEntropyBackward(std::int64_t, std::int64_t, std::int64_t, __nv_bfloat16*, const float*,
                                    const std::int32_t*, std::int64_t, float, cudaStream_t);
 
 }  // namespace autocfg::cuda

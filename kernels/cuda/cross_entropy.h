@@ -1,7 +1,7 @@
-// The steps of vocabulary-parallel cross-entropy on one rank's columns (Shoeybi et al. 2019); see Ops. T is
-// float or __nv_bfloat16, computed in float. Logits are worked on in place: there is never a second array of
-// their size. A block a row; indices are of 64 bits. The same bits in every run. Issued on the stream. Bytes
-// are in units of rows vocab sizeof(T).
+// Cross-entropy of whole rows, and its steps on one rank's columns of a split vocabulary (Shoeybi et al. 2019);
+// see Ops. T is float or __nv_bfloat16, computed in float. Logits are worked on in place: there is never a
+// second array of their size. A block a row; indices are of 64 bits. The same bits in every run. Issued on the
+// stream. Bytes are in units of rows vocab sizeof(T).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,25 +12,33 @@
 
 namespace autocfg::cuda {
 
-// max[rows] over the valid columns; the lowest finite float where there is none. Moves 1.
+// loss[1] += sum over the rows of log(sum of exp(logits)) - target's logit, in double precision; logits become
+// scale (softmax - one_hot(target)), rounded once, 0 in the padding. Moves 2 where a row is
+// still in the cache when its block reads it again, else 3.
 template <typename T>
-void CrossEntropyMax(std::int64_t rows, std::int64_t vocab, std::int64_t valid, const T* logits, float* max,
-                     cudaStream_t stream);
+void CrossEntropy(std::int64_t rows, std::int64_t vocab, std::int64_t valid, T* logits,
+                  const std::int32_t* targets, float scale, double* loss, Scratch& scratch,
+                  cudaStream_t stream);
 
-// logits become exp(logit - max) as T holds it, 0 in the padding. sums[2, rows]: the row's sum of
-// exponentials, before they are rounded to T; the target's logit - max, 0 where the target is not in [start,
-// start + valid). Moves 2.
+// max[rows], sums[0, rows]: log-sum-exp of the valid columns, the lowest finite float where there is none.
+// sums[1, rows]: the target's logit, 0 where the target is not in [start, start + valid). Moves 1.
 template <typename T>
-void CrossEntropySum(std::int64_t rows, std::int64_t vocab, std::int64_t valid, T* logits, const float* max,
-                     const std::int32_t* targets, std::int64_t start, float* sums, cudaStream_t stream);
+void CrossEntropyForward(std::int64_t rows, std::int64_t vocab, std::int64_t valid, const T* logits,
+                         const std::int32_t* targets, std::int64_t start, float* max, float* sums,
+                         cudaStream_t stream);
 
-// loss[1] += sum over the rows of log(sums[0,t]) - sums[1,t], in double precision.
-void CrossEntropyLoss(std::int64_t rows, const float* sums, double* loss, Scratch& scratch,
+// sums[0, t] = exp(sums[0, t] - max[t]).
+void CrossEntropyRescale(std::int64_t rows, const float* max, float* sums, cudaStream_t stream);
+
+// sums[0, t] = max[t] + log(sums[0, t]); loss[1] += sum over the rows of sums[0, t] - sums[1, t], in double
+// precision, without those whose sums[0, t] is the lowest finite float.
+void CrossEntropyLoss(std::int64_t rows, const float* max, float* sums, double* loss, Scratch& scratch,
                       cudaStream_t stream);
 
-// logits, the exponentials, become scale (exponential / sums[0,t] - one_hot(target)), rounded once. Moves 2.
+// logits become scale (exp(logit - sums[0, t]) - one_hot(target)), rounded once, 0 in the padding. Moves 2.
 template <typename T>
-void CrossEntropyBackward(std::int64_t rows, std::int64_t vocab, T* logits, const float* sums,
-                          const std::int32_t* targets, std::int64_t start, float scale, cudaStream_t stream);
+void CrossEntropyBackward(std::int64_t rows, std::int64_t vocab, std::int64_t valid, T* logits,
+                          const float* sums, const std::int32_t* targets, std::int64_t start, float scale,
+                          cudaStream_t stream);
 
 }  // namespace autocfg::cuda

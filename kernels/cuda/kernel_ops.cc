@@ -131,36 +131,47 @@ void KernelOps::PositionBackward(const Tensor& dy, const Tensor& dtable, Stream&
   });
 }
 
-void KernelOps::CrossEntropyMax(const Tensor& logits, std::int64_t valid, const Tensor& max, Stream& stream) {
-  const OpDesc op = op_check::CrossEntropyMax(logits, valid, max);
-  Dispatch(op, {&max}, [&]<typename T>() {
-    cuda::CrossEntropyMax(op.dims[0], op.dims[1], valid, logits.As<const T>(), max.As<float>(),
-                          HandleOf(stream));
+void KernelOps::CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, double scale,
+                             const Tensor& loss, Stream& stream) {
+  const OpDesc op = op_check::CrossEntropy(logits, valid, targets, loss);
+  Dispatch(op, {}, [&]<typename T>() {
+    cuda::CrossEntropy(op.dims[0], op.dims[1], valid, logits.As<T>(), targets.As<const std::int32_t>(),
+                       static_cast<float>(scale), loss.As<double>(), scratch_, HandleOf(stream));
   });
 }
 
-void KernelOps::CrossEntropySum(const Tensor& logits, std::int64_t valid, const Tensor& max,
-                                const Tensor& targets, std::int64_t vocab_start, const Tensor& sums,
-                                Stream& stream) {
-  const OpDesc op = op_check::CrossEntropySum(logits, valid, max, targets, sums);
+void KernelOps::CrossEntropyForward(const Tensor& logits, std::int64_t valid, const Tensor& targets,
+                                    std::int64_t vocab_start, const Tensor& max, const Tensor& sums,
+                                    Stream& stream) {
+  const OpDesc op = op_check::CrossEntropyForward(logits, valid, targets, max, sums);
   Dispatch(op, {&max, &sums}, [&]<typename T>() {
-    cuda::CrossEntropySum(op.dims[0], op.dims[1], valid, logits.As<T>(), max.As<const float>(),
-                          targets.As<const std::int32_t>(), vocab_start, sums.As<float>(), HandleOf(stream));
+    cuda::CrossEntropyForward(op.dims[0], op.dims[1], valid, logits.As<const T>(),
+                              targets.As<const std::int32_t>(), vocab_start, max.As<float>(),
+                              sums.As<float>(), HandleOf(stream));
   });
 }
 
-void KernelOps::CrossEntropyLoss(const Tensor& sums, const Tensor& loss, Stream& stream) {
-  const OpDesc op = op_check::CrossEntropyLoss(sums, loss);
-  Dispatch(op, {&sums}, [&]<typename T>() {
-    cuda::CrossEntropyLoss(op.dims[0], sums.As<const float>(), loss.As<double>(), scratch_, HandleOf(stream));
+void KernelOps::CrossEntropyRescale(const Tensor& max, const Tensor& sums, Stream& stream) {
+  const OpDesc op = op_check::CrossEntropyRescale(max, sums);
+  Dispatch(op, {&max, &sums}, [&]<typename T>() {
+    cuda::CrossEntropyRescale(op.dims[0], max.As<const float>(), sums.As<float>(), HandleOf(stream));
   });
 }
 
-void KernelOps::CrossEntropyBackward(const Tensor& logits, const Tensor& sums, const Tensor& targets,
-                                     std::int64_t vocab_start, double scale, Stream& stream) {
-  const OpDesc op = op_check::CrossEntropyBackward(logits, sums, targets);
+void KernelOps::CrossEntropyLoss(const Tensor& max, const Tensor& sums, const Tensor& loss, Stream& stream) {
+  const OpDesc op = op_check::CrossEntropyLoss(max, sums, loss);
+  Dispatch(op, {&max, &sums}, [&]<typename T>() {
+    cuda::CrossEntropyLoss(op.dims[0], max.As<const float>(), sums.As<float>(), loss.As<double>(), scratch_,
+                           HandleOf(stream));
+  });
+}
+
+void KernelOps::CrossEntropyBackward(const Tensor& logits, std::int64_t valid, const Tensor& sums,
+                                     const Tensor& targets, std::int64_t vocab_start, double scale,
+                                     Stream& stream) {
+  const OpDesc op = op_check::CrossEntropyBackward(logits, valid, sums, targets);
   Dispatch(op, {&sums}, [&]<typename T>() {
-    cuda::CrossEntropyBackward(op.dims[0], op.dims[1], logits.As<T>(), sums.As<const float>(),
+    cuda::CrossEntropyBackward(op.dims[0], op.dims[1], valid, logits.As<T>(), sums.As<const float>(),
                                targets.As<const std::int32_t>(), vocab_start, static_cast<float>(scale),
                                HandleOf(stream));
   });

@@ -41,13 +41,16 @@ class KernelOps : public Ops {
   void PositionForward(const Tensor& y, const Tensor& table, Stream& stream) override;
   void PositionBackward(const Tensor& dy, const Tensor& dtable, Stream& stream) override;
 
-  void CrossEntropyMax(const Tensor& logits, std::int64_t valid, const Tensor& max, Stream& stream) override;
-  void CrossEntropySum(const Tensor& logits, std::int64_t valid, const Tensor& max, const Tensor& targets,
-                       std::int64_t vocab_start, const Tensor& sums, Stream& stream) override;
-  void CrossEntropyLoss(const Tensor& sums, const Tensor& loss, Stream& stream) override;
-  void CrossEntropyBackward(const Tensor& logits, const Tensor& sums, const Tensor& targets,
-                            std::int64_t vocab_start, double scale, Stream& stream) override;
-
+  void CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, double scale,
+                    const Tensor& loss, Stream& stream) override;
+  void CrossEntropyForward(const Tensor& logits, std::int64_t valid, const Tensor& targets,
+                           std::int64_t vocab_start, const Tensor& max, const Tensor& sums,
+                           Stream& stream) override;
+  void CrossEntropyRescale(const Tensor& max, const Tensor& sums, Stream& stream) override;
+  void CrossEntropyLoss(const Tensor& max, const Tensor& sums, const Tensor& loss, Stream& stream) override;
+  void CrossEntropyBackward(const Tensor& logits, std::int64_t valid, const Tensor& sums,
+                            const Tensor& targets, std::int64_t vocab_start, double scale,
+                            Stream& stream) override;
   void Fill(const Tensor& y, double value, Stream& stream) override;  // fp64 too: losses and norms
   void SumOfSquares(std::span<const Tensor> tensors, const Tensor& result, Stream& stream) override;
   void AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params, Stream& stream) override;

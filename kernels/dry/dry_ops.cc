@@ -90,19 +90,23 @@ class DryOps final : public Ops {
   void PositionBackward(const Tensor& dy, const Tensor& dtable, Stream&) override {
     log_.Record(op_check::PositionBackward(dy, dtable));
   }
-  void CrossEntropyMax(const Tensor& logits, std::int64_t valid, const Tensor& max, Stream&) override {
-    log_.Record(op_check::CrossEntropyMax(logits, valid, max));
+  void CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, double,
+                    const Tensor& loss, Stream&) override {
+    log_.Record(op_check::CrossEntropy(logits, valid, targets, loss));
   }
-  void CrossEntropySum(const Tensor& logits, std::int64_t valid, const Tensor& max, const Tensor& targets,
-                       std::int64_t, const Tensor& sums, Stream&) override {
-    log_.Record(op_check::CrossEntropySum(logits, valid, max, targets, sums));
+  void CrossEntropyForward(const Tensor& logits, std::int64_t valid, const Tensor& targets, std::int64_t,
+                           const Tensor& max, const Tensor& sums, Stream&) override {
+    log_.Record(op_check::CrossEntropyForward(logits, valid, targets, max, sums));
   }
-  void CrossEntropyLoss(const Tensor& sums, const Tensor& loss, Stream&) override {
-    log_.Record(op_check::CrossEntropyLoss(sums, loss));
+  void CrossEntropyRescale(const Tensor& max, const Tensor& sums, Stream&) override {
+    log_.Record(op_check::CrossEntropyRescale(max, sums));
   }
-  void CrossEntropyBackward(const Tensor& logits, const Tensor& sums, const Tensor& targets, std::int64_t,
-                            double, Stream&) override {
-    log_.Record(op_check::CrossEntropyBackward(logits, sums, targets));
+  void CrossEntropyLoss(const Tensor& max, const Tensor& sums, const Tensor& loss, Stream&) override {
+    log_.Record(op_check::CrossEntropyLoss(max, sums, loss));
+  }
+  void CrossEntropyBackward(const Tensor& logits, std::int64_t valid, const Tensor& sums,
+                            const Tensor& targets, std::int64_t, double, Stream&) override {
+    log_.Record(op_check::CrossEntropyBackward(logits, valid, sums, targets));
   }
   void Fill(const Tensor& y, double, Stream&) override { log_.Record(op_check::Fill(y)); }
   void SumOfSquares(std::span<const Tensor> tensors, const Tensor& result, Stream&) override {

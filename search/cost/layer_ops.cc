@@ -234,9 +234,13 @@ std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workl
   const StepShapes& s = l.s;
   l.NormForward();
   l.Matmul(s.tokens, s.vocab, s.hidden, false, true);
-  l.Rows(OpKind::kCrossEntropyMax, s.vocab);
+  if (plan.tp == 1) {
+    l.Rows(OpKind::kCrossEntropy, s.vocab);
+    return std::move(l.ops);
+  }
+  l.Rows(OpKind::kCrossEntropyForward, s.vocab);
   l.TensorReduce(OpKind::kAllReduceMax, l.types.statistics, s.tokens);
-  l.Rows(OpKind::kCrossEntropySum, s.vocab);
+  l.Add(OpKind::kCrossEntropyRescale, l.types.statistics, {s.tokens});
   l.TensorReduce(OpKind::kAllReduceSum, l.types.statistics, 2 * s.tokens);
   l.Add(OpKind::kCrossEntropyLoss, l.types.statistics, {s.tokens});
   return std::move(l.ops);
@@ -246,7 +250,7 @@ std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& work
                                     const ParallelPlan& plan) {
   OpLister l(model, workload, plan);
   const StepShapes& s = l.s;
-  l.Rows(OpKind::kCrossEntropyBackward, s.vocab);
+  if (plan.tp > 1) l.Rows(OpKind::kCrossEntropyBackward, s.vocab);
   l.Matmul(s.tokens, s.hidden, s.vocab);
   l.WeightGradient(s.vocab, s.hidden);
   l.ReduceHidden();

@@ -38,7 +38,8 @@ class PlanMemory {
     inner_ = 2 * statistics + 3 * hidden_ + rows(s_.qkv) + kept_by_attention + rows(s_.attention) +
              rows(s_.fc) + rows(s_.ffn);
     kept_ = inner_ - (RecomputesScores(plan) ? probabilities : 0);
-    head_ = 2 * hidden_ + statistics + rows(s_.vocab) + per_token + PaddedBytes(2 * s_.tokens * st) + ids_;
+    head_ = 2 * hidden_ + statistics + rows(s_.vocab) + ids_;
+    if (plan.tp > 1) head_ += per_token + PaddedBytes(2 * s_.tokens * st);
 
     workspace_ =
         hidden_ + rows(s_.qkv) + rows(s_.attention) + rows(s_.ffn) + PaddedBytes(2 * SizeOf(DType::kF64));

@@ -29,8 +29,9 @@ constexpr std::array<KindFacts, kOpKindCount> kKinds = {{
     {"embedding_backward", 3},
     {"position_forward", 2},
     {"position_backward", 2},
-    {"cross_entropy_max", 2},
-    {"cross_entropy_sum", 2},
+    {"cross_entropy", 2},
+    {"cross_entropy_forward", 2},
+    {"cross_entropy_rescale", 1},
     {"cross_entropy_loss", 1},
     {"cross_entropy_backward", 2},
     {"fill", 1},
@@ -103,9 +104,10 @@ double MinElements(const OpDesc& op) {
     case OpKind::kEmbeddingBackward: return 3 * a * b + a;
     case OpKind::kPositionForward: return 2 * a * b;
     case OpKind::kPositionBackward: return a * b;
-    case OpKind::kCrossEntropyMax: return a * b + a;
-    case OpKind::kCrossEntropySum: return 2 * a * b + 4 * a;  // logits in and out; max, target, two sums
-    case OpKind::kCrossEntropyLoss: return 3 * a;
+    case OpKind::kCrossEntropy: return 2 * a * b + a;         // logits in and out; target
+    case OpKind::kCrossEntropyForward: return a * b + 4 * a;  // logits; target, max, two sums
+    case OpKind::kCrossEntropyRescale: return 3 * a;
+    case OpKind::kCrossEntropyLoss: return 4 * a;
     case OpKind::kCrossEntropyBackward: return 2 * a * b + 3 * a;
     case OpKind::kFill: return a;
     case OpKind::kSumOfSquares: return a;

@@ -12,7 +12,7 @@
 //   kRope                                {T, heads turned, D}
 //   k{,Unfused}Attention{Forward,Backward}  {micro_batch, S, N, D, G}
 //   kEmbedding{Forward,Backward}         {T, H, V}
-//   kCrossEntropy{Max,Sum,Backward}      {T, V};   kCrossEntropyLoss {T}
+//   kCrossEntropy{,Forward,Backward}     {T, V};   kCrossEntropy{Rescale,Loss} {T}
 //   kFill, kAllReduce{Sum,Max}, kSend, kRecv     {n}
 //   kSumOfSquares, kAdamW                {n}: elements of all tensors of the op
 //   kAllGather                           {n}: elements of the whole, of which each rank brings n / group_size
@@ -50,8 +50,9 @@ enum class OpKind : std::uint8_t {
   kEmbeddingBackward,
   kPositionForward,
   kPositionBackward,
-  kCrossEntropyMax,
-  kCrossEntropySum,
+  kCrossEntropy,         // of whole rows: loss and gradient
+  kCrossEntropyForward,  // this and the three below: of a rank's columns, in steps
+  kCrossEntropyRescale,
   kCrossEntropyLoss,
   kCrossEntropyBackward,
   kFill,

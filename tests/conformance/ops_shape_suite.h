@@ -264,20 +264,45 @@ TEST_P(OpsShapeSuite, EmbeddingAndPosition) {
 
 TEST_P(OpsShapeSuite, CrossEntropy) {
   const Tensor logits = T({2, 5});
-  EXPECT_NO_THROW(ops_.CrossEntropyMax(logits, 5, T({2}), s_));
-  Refused([&] { ops_.CrossEntropyMax(logits, 6, T({2}), s_); }, "cross_entropy_max");
-  Refused([&] { ops_.CrossEntropyMax(logits, -1, T({2}), s_); }, "cross_entropy_max");
-  Refused([&] { ops_.CrossEntropyMax(logits, 5, T({5}), s_); }, "cross_entropy_max");
-  EXPECT_NO_THROW(ops_.CrossEntropySum(logits, 4, T({2}), Ids(2), 0, T({2, 2}), s_));
-  Refused([&] { ops_.CrossEntropySum(logits, 6, T({2}), Ids(2), 0, T({2, 2}), s_); }, "cross_entropy_sum");
-  Refused([&] { ops_.CrossEntropySum(logits, 4, T({2}), Ids(3), 0, T({2, 2}), s_); }, "cross_entropy_sum");
-  Refused([&] { ops_.CrossEntropySum(logits, 4, T({2}), Ids(2), 0, T({1, 2}), s_); }, "cross_entropy_sum");
-  EXPECT_NO_THROW(ops_.CrossEntropyLoss(T({2, 3}), Of({1}, DType::kF64), s_));
-  Refused([&] { ops_.CrossEntropyLoss(T({3, 2}), Of({1}, DType::kF64), s_); }, "cross_entropy_loss");
-  Refused([&] { ops_.CrossEntropyLoss(T({2, 3}), Of({1}, DType::kF32), s_); }, "cross_entropy_loss");
-  EXPECT_NO_THROW(ops_.CrossEntropyBackward(logits, T({2, 2}), Ids(2), 0, 1, s_));
-  Refused([&] { ops_.CrossEntropyBackward(logits, T({2, 5}), Ids(2), 0, 1, s_); }, "cross_entropy_backward");
-  Refused([&] { ops_.CrossEntropyBackward(logits, T({2, 2}), Ids(5), 0, 1, s_); }, "cross_entropy_backward");
+  const auto loss = [&] { return Of({1}, DType::kF64); };
+  EXPECT_NO_THROW(ops_.CrossEntropy(logits, 5, Ids(2), 1, loss(), s_));
+  Refused([&] { ops_.CrossEntropy(logits, 6, Ids(2), 1, loss(), s_); }, "cross_entropy");
+  Refused([&] { ops_.CrossEntropy(logits, 0, Ids(2), 1, loss(), s_); }, "cross_entropy");
+  Refused([&] { ops_.CrossEntropy(logits, -1, Ids(2), 1, loss(), s_); }, "cross_entropy");
+  Refused([&] { ops_.CrossEntropy(logits, 5, Ids(3), 1, loss(), s_); }, "cross_entropy");
+  Refused([&] { ops_.CrossEntropy(logits, 5, Ids(2), 1, Of({2}, DType::kF64), s_); }, "cross_entropy");
+  const auto forward = [&](std::int64_t valid, Tensor targets, Tensor max, Tensor sums) {
+    return [=, this] { ops_.CrossEntropyForward(logits, valid, targets, 0, max, sums, s_); };
+  };
+  EXPECT_NO_THROW(forward(4, Ids(2), T({2}), T({2, 2}))());
+  Refused(forward(6, Ids(2), T({2}), T({2, 2})), "cross_entropy_forward");
+  Refused(forward(-1, Ids(2), T({2}), T({2, 2})), "cross_entropy_forward");
+  Refused(forward(4, Ids(3), T({2}), T({2, 2})), "cross_entropy_forward");
+  Refused(forward(4, Ids(2), T({5}), T({2, 2})), "cross_entropy_forward");
+  Refused(forward(4, Ids(2), T({2}), T({1, 2})), "cross_entropy_forward");
+  EXPECT_NO_THROW(ops_.CrossEntropyRescale(T({3}), T({2, 3}), s_));
+  Refused([&] { ops_.CrossEntropyRescale(T({2}), T({2, 3}), s_); }, "cross_entropy_rescale");
+  Refused([&] { ops_.CrossEntropyRescale(T({3}), T({3, 3}), s_); }, "cross_entropy_rescale");
+  EXPECT_NO_THROW(ops_.CrossEntropyLoss(T({3}), T({2, 3}), loss(), s_));
+  Refused([&] { ops_.CrossEntropyLoss(T({2}), T({2, 3}), loss(), s_); }, "cross_entropy_loss");
+  Refused([&] { ops_.CrossEntropyLoss(T({2}), T({3, 2}), loss(), s_); }, "cross_entropy_loss");
+  Refused([&] { ops_.CrossEntropyLoss(T({3}), T({2, 3}), Of({1}, DType::kF32), s_); }, "cross_entropy_loss");
+  EXPECT_NO_THROW(ops_.CrossEntropyBackward(logits, 5, T({2, 2}), Ids(2), 0, 1, s_));
+  Refused(
+      [&] {
+        ops_.CrossEntropyBackward(logits, 6, T({2, 2}), Ids(2), 0, 1, s_);
+      },
+      "cross_entropy_backward");
+  Refused(
+      [&] {
+        ops_.CrossEntropyBackward(logits, 5, T({2, 5}), Ids(2), 0, 1, s_);
+      },
+      "cross_entropy_backward");
+  Refused(
+      [&] {
+        ops_.CrossEntropyBackward(logits, 5, T({2, 2}), Ids(5), 0, 1, s_);
+      },
+      "cross_entropy_backward");
 }
 
 TEST_P(OpsShapeSuite, WholeTensors) {

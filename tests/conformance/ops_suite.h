@@ -4,7 +4,6 @@
 #pragma once
 
 #include <array>
-#include <limits>
 
 #include "tests/conformance/ops_fixture.h"
 #include "tests/conformance/ops_reference.h"
@@ -373,117 +372,6 @@ TEST_P(OpsSuite, Position) {
   const Tensor dtable = dev_.PutWide({positions, width}, table);
   ops_.PositionBackward(dy, dtable, stream_);
   Near(dtable, dwant, "dtable");
-}
-
-// The whole cross-entropy over `shards` simulated tensor ranks, reduced as the communicator would.
-struct ShardedCrossEntropy {
-  double loss;
-  Values dlogits;  // [rows, valid], put together from the shards
-};
-
-inline ShardedCrossEntropy RunCrossEntropy(OnDevice& dev, std::int64_t rows, std::int64_t shards,
-                                           std::int64_t width, std::int64_t valid, const Values& logits,
-                                           const std::vector<std::int32_t>& targets, double scale) {
-  const auto valid_of = [&](std::int64_t r) { return std::clamp<std::int64_t>(valid - r * width, 0, width); };
-  const Tensor targets_ = dev.PutTokens(targets);
-  std::vector<Tensor> local, max, sums;
-  for (std::int64_t r = 0; r < shards; ++r) {
-    Values part(static_cast<std::size_t>(rows * width), std::nan(""));  // the padding must not matter
-    for (std::int64_t t = 0; t < rows; ++t) {
-      std::copy_n(logits.begin() + t * valid + r * width, valid_of(r), part.begin() + t * width);
-    }
-    local.push_back(dev.Put({rows, width}, part));
-    max.push_back(dev.NewWide({rows}));
-    sums.push_back(dev.NewWide({2, rows}));
-    dev.ops->CrossEntropyMax(local.back(), valid_of(r), max.back(), *dev.stream);
-  }
-  Values reduced_max = dev.Get(max[0]), reduced_sums(static_cast<std::size_t>(2 * rows), 0.0);
-  for (const Tensor& m : max) {
-    const Values values = dev.Get(m);
-    for (std::size_t t = 0; t < values.size(); ++t) reduced_max[t] = std::max(reduced_max[t], values[t]);
-  }
-  for (std::int64_t r = 0; r < shards; ++r) {
-    dev.Set(max[r], reduced_max);
-    dev.ops->CrossEntropySum(local[r], valid_of(r), max[r], targets_, r * width, sums[r], *dev.stream);
-    const Values values = dev.Get(sums[r]);
-    for (std::size_t i = 0; i < values.size(); ++i) reduced_sums[i] += values[i];
-  }
-  ShardedCrossEntropy result{0, reference::Zeros(rows * valid)};
-  for (std::int64_t r = 0; r < shards; ++r) {
-    dev.Set(sums[r], reduced_sums);
-    const Tensor loss = dev.Put({1}, {100}, DType::kF64);
-    dev.ops->CrossEntropyLoss(sums[r], loss, *dev.stream);
-    result.loss = dev.Get(loss)[0] - 100;  // added to what was there
-    dev.ops->CrossEntropyBackward(local[r], sums[r], targets_, r * width, scale, *dev.stream);
-    const Values gradient = dev.Get(local[r]);
-    for (std::int64_t t = 0; t < rows; ++t) {
-      std::copy_n(gradient.begin() + t * width, valid_of(r), result.dlogits.begin() + t * valid + r * width);
-      for (std::int64_t i = valid_of(r); i < width; ++i) {
-        EXPECT_EQ(gradient[t * width + i], 0.0) << "padding column " << i << " of shard " << r;
-      }
-    }
-  }
-  return result;
-}
-
-TEST_P(OpsSuite, CrossEntropyWholeAndOverTheVocabulary) {
-  const std::int64_t rows = 6, valid = 33;
-  const std::vector<std::int32_t> targets{0, 32, 11, 12, 23, 24};
-  for (double magnitude : {1.0, 100.0}) {
-    const Values logits = Random(rows * valid, 1, -magnitude, magnitude);
-    const reference::CrossEntropy want =
-        reference::SoftmaxCrossEntropy(rows, valid, valid, logits, targets, 0.25);
-    // Shards of 12: the fourth holds padding alone.
-    for (const auto& [shards, width] :
-         std::array<std::array<std::int64_t, 2>, 4>{{{1, 33}, {1, 48}, {2, 20}, {4, 12}}}) {
-      const ShardedCrossEntropy got =
-          RunCrossEntropy(dev_, rows, shards, width, valid, logits, targets, 0.25);
-      EXPECT_NEAR(got.loss, want.loss, GetParam().tolerance * 4 * want.loss) << shards << " shards";
-      // The exponential is rounded, then the gradient.
-      const double rounding = NarrowRounding(dev_.type);
-      ExpectNear(got.dlogits, want.dlogits, GetParam().tolerance + rounding,
-                 "dlogits of " + std::to_string(shards) + " shards", rounding);
-    }
-  }
-}
-
-TEST_P(OpsSuite, CrossEntropyOfARealVocabulary) {
-  const std::int64_t rows = 3, vocab = 50304, valid = 50257;
-  const Values logits = Random(rows * valid, 1, -4, 4);
-  const std::vector<std::int32_t> targets{0, 50256, 777};
-  const reference::CrossEntropy want = reference::SoftmaxCrossEntropy(rows, valid, valid, logits, targets, 1);
-  const ShardedCrossEntropy got = RunCrossEntropy(dev_, rows, 1, vocab, valid, logits, targets, 1);
-  EXPECT_NEAR(got.loss, want.loss, GetParam().tolerance * want.loss);
-  const double rounding = NarrowRounding(dev_.type);
-  ExpectNear(got.dlogits, want.dlogits, GetParam().tolerance + rounding, "dlogits", rounding);
-}
-
-TEST_P(OpsSuite, CrossEntropyOfPaddingAloneIsNothing) {
-  const Tensor logits = dev_.New({2, 8}), max = dev_.NewWide({2}), sums = dev_.NewWide({2, 2});
-  ops_.CrossEntropyMax(logits, 0, max, stream_);
-  const double lowest = GetParam().type == DType::kF64 ? std::numeric_limits<double>::lowest()
-                                                       : std::numeric_limits<float>::lowest();
-  EXPECT_EQ(dev_.Get(max), Values(2, lowest));
-  ops_.CrossEntropySum(logits, 0, max, dev_.PutTokens({3, 4}), 0, sums, stream_);
-  EXPECT_EQ(dev_.Get(sums), Values(4, 0.0));
-  EXPECT_EQ(dev_.Get(logits), Values(16, 0.0));
-  // And where no peer adds what it has, the rest stays finite.
-  const Tensor loss = dev_.Put({1}, {0}, DType::kF64);
-  ops_.CrossEntropyLoss(sums, loss, stream_);
-  EXPECT_TRUE(std::isfinite(dev_.Get(loss)[0])) << dev_.Get(loss)[0];
-  ops_.CrossEntropyBackward(logits, sums, dev_.PutTokens({30, 40}), 0, 0.5, stream_);
-  EXPECT_EQ(dev_.Get(logits), Values(16, 0.0));
-}
-
-TEST_P(OpsSuite, NaNLogitsAreNotHidden) {
-  const Tensor logits = dev_.Put({1, 3}, {1, std::nan(""), 2}), max = dev_.NewWide({1}),
-               sums = dev_.NewWide({2, 1});
-  ops_.CrossEntropyMax(logits, 3, max, stream_);
-  ops_.CrossEntropySum(logits, 3, max, dev_.PutTokens({0}), 0, sums, stream_);
-  EXPECT_TRUE(std::isnan(dev_.Get(sums)[0]));
-  const Tensor loss = dev_.Put({1}, {0}, DType::kF64);
-  ops_.CrossEntropyLoss(sums, loss, stream_);
-  EXPECT_TRUE(std::isnan(dev_.Get(loss)[0]));
 }
 
 TEST_P(OpsSuite, Fill) {

@@ -1,6 +1,7 @@
 // Every op on the GPU against references in double precision, on fresh inputs, with outputs poisoned first.
 #include <vector>
 
+#include "tests/conformance/ops_cross_entropy_suite.h"
 #include "tests/conformance/ops_epilogue_suite.h"
 #include "tests/gpu/gpu_under_test.h"
 
@@ -19,6 +20,9 @@ TEST(Gpu, IsThere) {
 
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OpsSuite);
 INSTANTIATE_TEST_SUITE_P(Gpu, OpsSuite, testing::ValuesIn(Implementations()),
+                         [](const auto& info) { return info.param.name; });
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OpsCrossEntropySuite);
+INSTANTIATE_TEST_SUITE_P(Gpu, OpsCrossEntropySuite, testing::ValuesIn(Implementations()),
                          [](const auto& info) { return info.param.name; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(OpsEpilogueSuite);
 INSTANTIATE_TEST_SUITE_P(Gpu, OpsEpilogueSuite, testing::ValuesIn(Implementations()),

@@ -60,10 +60,11 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   ops->EmbeddingBackward(ids, x, 0, table, s);
   ops->PositionForward(tokens3, table, s);
   ops->PositionBackward(tokens3, table, s);
-  ops->CrossEntropyMax(logits, 7, t, s);
-  ops->CrossEntropySum(logits, 7, t, ids, 0, sums, s);
-  ops->CrossEntropyLoss(sums, one, s);
-  ops->CrossEntropyBackward(logits, sums, ids, 0, 1, s);
+  ops->CrossEntropy(logits, 7, ids, 1, one, s);
+  ops->CrossEntropyForward(logits, 7, ids, 0, t, sums, s);
+  ops->CrossEntropyRescale(t, sums, s);
+  ops->CrossEntropyLoss(t, sums, one, s);
+  ops->CrossEntropyBackward(logits, 7, sums, ids, 0, 1, s);
   ops->Fill(qkv, 0, s);
   ops->SumOfSquares(std::array{Make({7}, DType::kF32), Make({2, 4}, DType::kF32)}, one, s);
   ops->SumOfSquares({}, one, s);  // over nothing there is no op
@@ -108,11 +109,11 @@ TEST(DryOps, RecordsEveryOpInOrder) {
           Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 2}), Desc(OpKind::kAttentionBackward, {2, 3, 2, 2, 2}),
           Desc(OpKind::kAttentionForward, {2, 3, 2, 2, 1}), Desc(OpKind::kEmbeddingForward, {6, 4, 9, 0}),
           Desc(OpKind::kEmbeddingBackward, {6, 4, 9, 0}), Desc(OpKind::kPositionForward, {6, 4, 0, 0}),
-          Desc(OpKind::kPositionBackward, {6, 4, 0, 0}), Desc(OpKind::kCrossEntropyMax, {6, 9, 0, 0}),
-          Desc(OpKind::kCrossEntropySum, {6, 9, 0, 0}), Desc(OpKind::kCrossEntropyLoss, {6, 0, 0, 0}),
-          Desc(OpKind::kCrossEntropyBackward, {6, 9, 0, 0}), Desc(OpKind::kFill, {72, 0, 0, 0}),
-          Desc(OpKind::kSumOfSquares, {15, 0, 0, 0}, DType::kF32), Desc(OpKind::kAdamW, {40, 0, 0, 0}),
-          master));
+          Desc(OpKind::kPositionBackward, {6, 4, 0, 0}), Desc(OpKind::kCrossEntropy, {6, 9}),
+          Desc(OpKind::kCrossEntropyForward, {6, 9}), Desc(OpKind::kCrossEntropyRescale, {6}),
+          Desc(OpKind::kCrossEntropyLoss, {6, 0, 0, 0}), Desc(OpKind::kCrossEntropyBackward, {6, 9, 0, 0}),
+          Desc(OpKind::kFill, {72, 0, 0, 0}), Desc(OpKind::kSumOfSquares, {15, 0, 0, 0}, DType::kF32),
+          Desc(OpKind::kAdamW, {40, 0, 0, 0}), master));
   log.Clear();
   EXPECT_TRUE(log.ops().empty());
 }

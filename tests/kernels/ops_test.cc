@@ -1,3 +1,4 @@
+#include "tests/conformance/ops_cross_entropy_suite.h"
 #include "tests/conformance/ops_epilogue_suite.h"
 #include "tests/conformance/ops_gradient_suite.h"
 #include "tests/conformance/ops_suite.h"
@@ -7,6 +8,8 @@ namespace autocfg {
 namespace {
 
 INSTANTIATE_TEST_SUITE_P(Implementations, OpsSuite, testing::Values(CpuF32(), CpuF64()), TestName);
+INSTANTIATE_TEST_SUITE_P(Implementations, OpsCrossEntropySuite, testing::Values(CpuF32(), CpuF64()),
+                         TestName);
 INSTANTIATE_TEST_SUITE_P(Implementations, OpsEpilogueSuite, testing::Values(CpuF32(), CpuF64()), TestName);
 INSTANTIATE_TEST_SUITE_P(Implementations, OpsGradientSuite, testing::Values(CpuF64()), TestName);
 

@@ -271,22 +271,28 @@ class RemoteOps final : public Ops {
   void PositionBackward(const Tensor& dy, const Tensor& dtable, Stream& s) override {
     Issue(s, [=, this](Stream& h) { cpu_->PositionBackward(R(dy), R(dtable), h); });
   }
-  void CrossEntropyMax(const Tensor& logits, std::int64_t valid, const Tensor& max, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->CrossEntropyMax(R(logits), valid, R(max), h); });
+  void CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, double scale,
+                    const Tensor& loss, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->CrossEntropy(R(logits), valid, R(targets), scale, R(loss), h); });
   }
-  void CrossEntropySum(const Tensor& logits, std::int64_t valid, const Tensor& max, const Tensor& targets,
-                       std::int64_t vocab_start, const Tensor& sums, Stream& s) override {
+  void CrossEntropyForward(const Tensor& logits, std::int64_t valid, const Tensor& targets,
+                           std::int64_t vocab_start, const Tensor& max, const Tensor& sums,
+                           Stream& s) override {
     Issue(s, [=, this](Stream& h) {
-      cpu_->CrossEntropySum(R(logits), valid, R(max), R(targets), vocab_start, R(sums), h);
+      cpu_->CrossEntropyForward(R(logits), valid, R(targets), vocab_start, R(max), R(sums), h);
     });
   }
-  void CrossEntropyLoss(const Tensor& sums, const Tensor& loss, Stream& s) override {
-    Issue(s, [=, this](Stream& h) { cpu_->CrossEntropyLoss(R(sums), R(loss), h); });
+  void CrossEntropyRescale(const Tensor& max, const Tensor& sums, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->CrossEntropyRescale(R(max), R(sums), h); });
   }
-  void CrossEntropyBackward(const Tensor& logits, const Tensor& sums, const Tensor& targets,
-                            std::int64_t vocab_start, double scale, Stream& s) override {
+  void CrossEntropyLoss(const Tensor& max, const Tensor& sums, const Tensor& loss, Stream& s) override {
+    Issue(s, [=, this](Stream& h) { cpu_->CrossEntropyLoss(R(max), R(sums), R(loss), h); });
+  }
+  void CrossEntropyBackward(const Tensor& logits, std::int64_t valid, const Tensor& sums,
+                            const Tensor& targets, std::int64_t vocab_start, double scale,
+                            Stream& s) override {
     Issue(s, [=, this](Stream& h) {
-      cpu_->CrossEntropyBackward(R(logits), R(sums), R(targets), vocab_start, scale, h);
+      cpu_->CrossEntropyBackward(R(logits), valid, R(sums), R(targets), vocab_start, scale, h);
     });
   }
   void Fill(const Tensor& y, double value, Stream& s) override {

@@ -9,61 +9,12 @@
 
 #include "kernels/cpu/cpu_device.h"
 #include "proto/convert/op_convert.h"
-#include "search/cost/layer_ops.h"
+#include "tests/trainer/every_op.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/errors.h"
 
 namespace autocfg {
 namespace {
-
-// Every op of a step under a plan, each once.
-std::vector<OpDesc> OpsOf(const TrainConfig& c) {
-  std::set<OpDesc> ops;
-  const Program program = Lower(c.model, c.workload, c.plan);
-  for (std::int64_t stage = 0; stage < c.plan.pp; ++stage) {
-    for (const Action& action : program.ranks[stage * c.plan.tp * c.plan.dp]) {
-      for (const OpDesc& op : ActionOps(c.model, c.workload, c.plan, stage, action)) ops.insert(op);
-    }
-  }
-  return {ops.begin(), ops.end()};
-}
-
-// Those that no step of GPT-2 issues.
-std::vector<OpDesc> OtherOps(DType type) {
-  std::vector<OpDesc> ops;
-  const auto add = [&](OpKind kind, std::array<std::int64_t, 5> dims) -> OpDesc& {
-    OpDesc& op = ops.emplace_back();
-    op.kind = kind;
-    op.dtype = type;
-    op.dims = dims;
-    return op;
-  };
-  add(OpKind::kRmsNormForward, {6, 8});
-  add(OpKind::kRmsNormBackward, {6, 8});
-  add(OpKind::kResidualAdd, {6, 8});
-  for (int i = 0; i < kActivationCount; ++i) {
-    const auto activation = static_cast<Activation>(i);
-    const bool gated = IsGated(activation);
-    for (bool bias : {false, true}) {
-      OpDesc& op = gated ? add(OpKind::kActivationForward, {6, 12}) : add(OpKind::kMatmul, {6, 12, 5});
-      if (!gated) SetEpilogue(op, Epilogue::kActivation);
-      op.activation = activation;
-      op.bias = bias;
-    }
-    OpDesc& op = gated ? add(OpKind::kActivationBackward, {6, 12}) : add(OpKind::kMatmul, {6, 12, 5});
-    if (!gated) SetEpilogue(op, Epilogue::kActivationGradient);
-    op.activation = activation;
-  }
-  for (const Epilogue epilogue : {Epilogue::kBias, Epilogue::kBiasGradient, Epilogue::kResidual})
-    SetEpilogue(add(OpKind::kMatmul, {6, 12, 5}), epilogue);
-  OpDesc with_bias = ops.back();
-  with_bias.bias = true;
-  ops.push_back(with_bias);
-  add(OpKind::kRope, {6, 3, 4});
-  add(OpKind::kAttentionForward, {2, 3, 4, 6, 2});
-  add(OpKind::kAttentionBackward, {2, 3, 4, 6, 2});
-  return ops;
-}
 
 bool IsPredictedOnly(OpKind kind) {
   return kind == OpKind::kUnfusedAttentionForward || kind == OpKind::kUnfusedAttentionBackward ||

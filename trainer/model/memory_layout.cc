@@ -129,8 +129,10 @@ void MemoryLayout::AddSlot(const StageShape& chunk, ActivationSlot& slot) {
   AddNorm(kRegion, head.norm);
   Add(kRegion, head.ln, e, {s.tokens, s.hidden});
   Add(kRegion, head.logits, e, {s.tokens, s.vocab});
-  Add(kRegion, head.max, stat, {s.tokens});
-  Add(kRegion, head.sums, stat, {2, s.tokens});
+  if (s.plan.tp > 1) {
+    Add(kRegion, head.max, stat, {s.tokens});
+    Add(kRegion, head.sums, stat, {2, s.tokens});
+  }
   Add(kRegion, head.targets, DType::kI32, {s.tokens});
 }
 

@@ -40,7 +40,9 @@ struct LayerActivations {
 struct HeadActivations {
   Tensor x_final;
   NormStatistics norm;
-  Tensor ln, logits, max, sums, targets;
+  Tensor ln, logits;
+  Tensor max, sums;  // where the vocabulary is split
+  Tensor targets;
 };
 
 // What a stage keeps of one microbatch.

@@ -6,6 +6,15 @@ namespace autocfg {
 
 using Kind = ParameterKind;
 
+namespace {
+
+// The step's loss is the mean over all tokens of the global batch.
+double LossScale(const Workload& workload) {
+  return 1.0 / (static_cast<double>(workload.global_batch) * static_cast<double>(workload.seq_len));
+}
+
+}  // namespace
+
 OutputHead::OutputHead(const RankShape& shape, const MemoryLayout& layout)
     : shape_(shape),
       workspace_(layout.workspace()),
@@ -15,14 +24,11 @@ OutputHead::OutputHead(const RankShape& shape, const MemoryLayout& layout)
 void OutputHead::Forward(const Execution& run, const HeadActivations& head, const Tensor& loss) const {
   norm_.Forward(run, head.x_final, head.ln, head.norm);
   run.ops.Matmul(head.ln, Transpose::kNo, output_.value, Transpose::kYes, head.logits, false, run.stream);
-  VocabParallelCrossEntropyForward(run, shape_, head, loss);
+  VocabParallelCrossEntropyForward(run, shape_, head, LossScale(shape_.workload), loss);
 }
 
 void OutputHead::Backward(const Execution& run, const HeadActivations& head, const Tensor& grad) const {
-  const Workload& workload = shape_.workload;
-  const double scale =
-      1.0 / (static_cast<double>(workload.global_batch) * static_cast<double>(workload.seq_len));
-  VocabParallelCrossEntropyBackward(run, shape_, head, scale);
+  VocabParallelCrossEntropyBackward(run, shape_, head, LossScale(shape_.workload));
   const Tensor& grad_ln = workspace_.grad_b;
   run.ops.Matmul(head.logits, Transpose::kNo, output_.value, Transpose::kNo, grad_ln, false, run.stream);
   run.ops.Matmul(head.logits, Transpose::kYes, head.ln, Transpose::kNo, output_.grad, true, run.stream);

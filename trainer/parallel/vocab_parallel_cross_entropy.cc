@@ -3,18 +3,24 @@
 namespace autocfg {
 
 void VocabParallelCrossEntropyForward(const Execution& run, const RankShape& shape,
-                                      const HeadActivations& head, const Tensor& loss) {
-  run.ops.CrossEntropyMax(head.logits, shape.vocab_valid, head.max, run.stream);
+                                      const HeadActivations& head, double scale, const Tensor& loss) {
+  if (run.groups.tensor == nullptr) {
+    run.ops.CrossEntropy(head.logits, shape.vocab_valid, head.targets, scale, loss, run.stream);
+    return;
+  }
+  run.ops.CrossEntropyForward(head.logits, shape.vocab_valid, head.targets, shape.vocab_start, head.max,
+                              head.sums, run.stream);
   run.AllReduce(run.groups.tensor, head.max, ReduceOp::kMax);
-  run.ops.CrossEntropySum(head.logits, shape.vocab_valid, head.max, head.targets, shape.vocab_start,
-                          head.sums, run.stream);
+  run.ops.CrossEntropyRescale(head.max, head.sums, run.stream);
   run.AllReduce(run.groups.tensor, head.sums, ReduceOp::kSum);
-  run.ops.CrossEntropyLoss(head.sums, loss, run.stream);
+  run.ops.CrossEntropyLoss(head.max, head.sums, loss, run.stream);
 }
 
 void VocabParallelCrossEntropyBackward(const Execution& run, const RankShape& shape,
                                        const HeadActivations& head, double scale) {
-  run.ops.CrossEntropyBackward(head.logits, head.sums, head.targets, shape.vocab_start, scale, run.stream);
+  if (run.groups.tensor == nullptr) return;
+  run.ops.CrossEntropyBackward(head.logits, shape.vocab_valid, head.sums, head.targets, shape.vocab_start,
+                               scale, run.stream);
 }
 
 }  // namespace autocfg

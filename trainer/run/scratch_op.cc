@@ -87,8 +87,9 @@ void ScratchOp::Prepare(const OpDesc& op) {
     case OpKind::kEmbeddingBackward:
     case OpKind::kPositionForward:
     case OpKind::kPositionBackward: return PrepareEmbedding(op);
-    case OpKind::kCrossEntropyMax:
-    case OpKind::kCrossEntropySum:
+    case OpKind::kCrossEntropy:
+    case OpKind::kCrossEntropyForward:
+    case OpKind::kCrossEntropyRescale:
     case OpKind::kCrossEntropyLoss:
     case OpKind::kCrossEntropyBackward: return PrepareCrossEntropy(op);
     case OpKind::kFill:
@@ -307,28 +308,35 @@ void ScratchOp::PrepareEmbedding(const OpDesc& op) {
 void ScratchOp::PrepareCrossEntropy(const OpDesc& op) {
   const DType stat = StatisticsType(op.dtype);
   const std::int64_t t = op.dims[0];
+  // Such that each op, on its own results again and again, comes to rest: s -> exp(s - max), s -> max + log(s)
+  // and x -> exp(x - s) all do where max is above 1.6 and s above 1.
+  Add(stat, {t}, 2, 0.3);
+  Add(stat, {2, t}, 1.5, 0.3);
+  Add(DType::kF64, {1}, 0, 0);
+  if (op.kind == OpKind::kCrossEntropyRescale) {
+    run_ = [this] { ops_.CrossEntropyRescale(tensors_[0], tensors_[1], stream_); };
+    return;
+  }
   if (op.kind == OpKind::kCrossEntropyLoss) {
-    Add(stat, {2, t}, 2, 0.5);
-    Add(DType::kF64, {1}, 0, 0);
-    run_ = [this] { ops_.CrossEntropyLoss(tensors_[0], tensors_[1], stream_); };
+    run_ = [this] { ops_.CrossEntropyLoss(tensors_[0], tensors_[1], tensors_[2], stream_); };
     return;
   }
   const std::int64_t v = op.dims[1];
   Add(op.dtype, {t, v}, 0.5, 0.5);
-  Add(stat, {t}, 1, 0);  // the maximum, so that exp(logits - max) stays in (0, 1] when repeated
   Add(DType::kI32, {t}, 0, static_cast<double>(v));
-  Add(stat, {2, t}, 1, 0);
   switch (op.kind) {
-    case OpKind::kCrossEntropyMax:
-      run_ = [=, this] { ops_.CrossEntropyMax(tensors_[0], v, tensors_[1], stream_); };
+    case OpKind::kCrossEntropy:
+      run_ = [=, this] { ops_.CrossEntropy(tensors_[3], v, tensors_[4], 1.0, tensors_[2], stream_); };
       return;
-    case OpKind::kCrossEntropySum:
+    case OpKind::kCrossEntropyForward:
       run_ = [=, this] {
-        ops_.CrossEntropySum(tensors_[0], v, tensors_[1], tensors_[2], 0, tensors_[3], stream_);
+        ops_.CrossEntropyForward(tensors_[3], v, tensors_[4], 0, tensors_[0], tensors_[1], stream_);
       };
       return;
     default:
-      run_ = [this] { ops_.CrossEntropyBackward(tensors_[0], tensors_[3], tensors_[2], 0, 1.0, stream_); };
+      run_ = [=, this] {
+        ops_.CrossEntropyBackward(tensors_[3], v, tensors_[1], tensors_[4], 0, 1.0, stream_);
+      };
   }
 }
 

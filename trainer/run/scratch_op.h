@@ -26,6 +26,7 @@ class ScratchOp {
   // Runs a compute op once.
   void Run() { run_(); }
 
+  const std::vector<Tensor>& tensors() const { return tensors_; }
   const Tensor& buffer() const { return tensors_[0]; }   // communication ops
   const Tensor& staging() const { return tensors_[1]; }  // reductions
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/cuda/cuda_device.h"
+#include "tests/conformance/ops_cross_entropy_suite.h"
 #include "tests/conformance/ops_epilogue_suite.h"
 #include "tests/conformance/ops_shape_suite.h"
 #include "tests/conformance/ops_suite.h"
@@ -34,6 +35,10 @@ OpsUnderTest Emulated(const char* name, DType type, bool epilogues) {
 INSTANTIATE_TEST_SUITE_P(Emulated, OpsShapeSuite, testing::Values(Emulated("cuda_fp32", DType::kF32, true)),
                          [](const auto& info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(Emulated, OpsSuite,
+                         testing::Values(Emulated("cuda_fp32", DType::kF32, true),
+                                         Emulated("cuda_bf16", DType::kBF16, true)),
+                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Emulated, OpsCrossEntropySuite,
                          testing::Values(Emulated("cuda_fp32", DType::kF32, true),
                                          Emulated("cuda_bf16", DType::kBF16, true)),
                          [](const auto& info) { return info.param.name; });

@@ -90,12 +90,22 @@ TEST_F(LayerOpsTest, EmbeddingAndHead) {
               ElementsAre("position_backward fp32 64x128", "embedding_backward fp32 64x128x512"));
   EXPECT_THAT(Text(HeadForwardOps(model, workload, plan)),
               ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nt 64x512x128",
-                          "cross_entropy_max fp32 64x512", "all_reduce_max fp32 tensor/2 64",
-                          "cross_entropy_sum fp32 64x512", "all_reduce_sum fp32 tensor/2 128",
+                          "cross_entropy_forward fp32 64x512", "all_reduce_max fp32 tensor/2 64",
+                          "cross_entropy_rescale fp32 64", "all_reduce_sum fp32 tensor/2 128",
                           "cross_entropy_loss fp32 64"));
   EXPECT_THAT(Text(HeadBackwardOps(model, workload, plan)),
               ElementsAre("cross_entropy_backward fp32 64x512", "matmul fp32 nn 64x128x512",
                           "matmul fp32 tn acc 512x128x64", "all_reduce_sum fp32 tensor/2 8192",
+                          "layer_norm_backward fp32 64x128"));
+}
+
+TEST_F(LayerOpsTest, WholeRowsHaveTheirGradientInTheForward) {
+  plan.tp = 1;
+  EXPECT_THAT(Text(HeadForwardOps(model, workload, plan)),
+              ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nt 64x1024x128",
+                          "cross_entropy fp32 64x1024"));
+  EXPECT_THAT(Text(HeadBackwardOps(model, workload, plan)),
+              ElementsAre("matmul fp32 nn 64x128x1024", "matmul fp32 tn acc 1024x128x64",
                           "layer_norm_backward fp32 64x128"));
 }
 

@@ -135,8 +135,8 @@ TEST(ResolveSplit, ByHand) {
   class Times final : public OpTimeModel {
    public:
     double Seconds(const OpDesc& op, const ParallelPlan&) const override {
-      if (op.kind == OpKind::kAttentionForward) return 1;    // one in each layer
-      if (op.kind == OpKind::kCrossEntropyMax) return head;  // one in the head
+      if (op.kind == OpKind::kAttentionForward) return 1;  // one in each layer
+      if (op.kind == OpKind::kCrossEntropy) return head;   // one in the head
       if (op.kind == OpKind::kEmbeddingForward) return embedding;
       return 0;
     }

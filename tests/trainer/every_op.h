@@ -1,0 +1,65 @@
+// The ops that a device runs: those of a step, and those of other models.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "search/cost/layer_ops.h"
+#include "search/schedule/program.h"
+#include "trainer/run/train_config.h"
+
+namespace autocfg {
+
+// Every op of a step under a plan, each once.
+inline std::vector<OpDesc> OpsOf(const TrainConfig& c) {
+  std::set<OpDesc> ops;
+  const Program program = Lower(c.model, c.workload, c.plan);
+  for (std::int64_t stage = 0; stage < c.plan.pp; ++stage) {
+    for (const Action& action : program.ranks[stage * c.plan.tp * c.plan.dp]) {
+      for (const OpDesc& op : ActionOps(c.model, c.workload, c.plan, stage, action)) ops.insert(op);
+    }
+  }
+  return {ops.begin(), ops.end()};
+}
+
+// Those that no step of GPT-2 issues.
+inline std::vector<OpDesc> OtherOps(DType type) {
+  std::vector<OpDesc> ops;
+  const auto add = [&](OpKind kind, std::array<std::int64_t, 5> dims) -> OpDesc& {
+    OpDesc& op = ops.emplace_back();
+    op.kind = kind;
+    op.dtype = type;
+    op.dims = dims;
+    return op;
+  };
+  add(OpKind::kRmsNormForward, {6, 8});
+  add(OpKind::kRmsNormBackward, {6, 8});
+  add(OpKind::kResidualAdd, {6, 8});
+  for (int i = 0; i < kActivationCount; ++i) {
+    const auto activation = static_cast<Activation>(i);
+    const bool gated = IsGated(activation);
+    for (bool bias : {false, true}) {
+      OpDesc& op = gated ? add(OpKind::kActivationForward, {6, 12}) : add(OpKind::kMatmul, {6, 12, 5});
+      if (!gated) SetEpilogue(op, Epilogue::kActivation);
+      op.activation = activation;
+      op.bias = bias;
+    }
+    OpDesc& op = gated ? add(OpKind::kActivationBackward, {6, 12}) : add(OpKind::kMatmul, {6, 12, 5});
+    if (!gated) SetEpilogue(op, Epilogue::kActivationGradient);
+    op.activation = activation;
+  }
+  for (const Epilogue epilogue : {Epilogue::kBias, Epilogue::kBiasGradient, Epilogue::kResidual})
+    SetEpilogue(add(OpKind::kMatmul, {6, 12, 5}), epilogue);
+  OpDesc with_bias = ops.back();
+  with_bias.bias = true;
+  ops.push_back(with_bias);
+  add(OpKind::kRope, {6, 3, 4});
+  add(OpKind::kCrossEntropy, {6, 8});
+  add(OpKind::kAttentionForward, {2, 3, 4, 6, 2});
+  add(OpKind::kAttentionBackward, {2, 3, 4, 6, 2});
+  return ops;
+}
+
+}  // namespace autocfg

@@ -1,0 +1,57 @@
+// An op that is timed is run on its own results again and again: they stay numbers that take ordinary time.
+#include "trainer/run/scratch_op.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "kernels/cpu/cpu_device.h"
+#include "tests/trainer/every_op.h"
+#include "tests/trainer/thread_ranks.h"
+
+namespace autocfg {
+namespace {
+
+template <typename T>
+bool AllFinite(Device& device, Stream& stream, const Tensor& tensor) {
+  std::vector<T> values(static_cast<std::size_t>(tensor.Elements()));
+  device.CopyToHost(values.data(), tensor.data, tensor.Bytes(), stream);
+  for (const T value : values) {
+    if (!std::isfinite(value)) return false;
+  }
+  return true;
+}
+
+TEST(ScratchOp, StaysFiniteWhenItIsRepeated) {
+  const auto device = CreateCpuDevice();
+  const auto stream = device->CreateStream();
+  const auto ops = CreateCpuOps();
+  TrainConfig c = testing::SmallConfig();
+  std::vector<OpDesc> all = OtherOps(c.workload.precision.compute);
+  for (const int tp : {1, 2}) {
+    c.plan = {.tp = tp, .pp = 2};
+    const std::vector<OpDesc> more = OpsOf(c);
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  int cross_entropies = 0;
+  for (const OpDesc& desc : all) {
+    if (IsCommunication(desc.kind)) continue;
+    cross_entropies += Name(desc.kind).starts_with("cross_entropy") ? 1 : 0;
+    ScratchOp op(desc, *device, *ops, *stream);
+    for (int i = 0; i < 300; ++i) op.Run();
+    for (const Tensor& tensor : op.tensors()) {
+      if (tensor.data == nullptr) continue;
+      if (tensor.dtype == DType::kF32) {
+        EXPECT_TRUE(AllFinite<float>(*device, *stream, tensor)) << ToString(desc);
+      } else if (tensor.dtype == DType::kF64) {
+        EXPECT_TRUE(AllFinite<double>(*device, *stream, tensor)) << ToString(desc);
+      }
+    }
+  }
+  EXPECT_GE(cross_entropies, 5) << "each kind of them";
+}
+
+}  // namespace
+}  // namespace autocfg
