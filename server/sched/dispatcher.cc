@@ -1,6 +1,7 @@
 #include "server/sched/dispatcher.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -36,8 +37,10 @@ Dispatcher::Dispatcher(Store& store, Clock clock, DispatcherOptions options)
     : store_(store),
       clock_(std::move(clock)),
       options_(std::move(options)),
-      presence_(options_.lease_duration_s, options_.broken_grace),
-      thread_([this] { Loop(); }) {}
+      presence_(options_.lease_duration_s, options_.broken_grace) {
+  NoteRegistered();
+  thread_ = std::thread([this] { Loop(); });
+}
 
 Dispatcher::~Dispatcher() { Close(); }
 
@@ -256,6 +259,16 @@ void Dispatcher::Close() {
   thread_.join();
 }
 
+void Dispatcher::NoteRegistered() {
+  const auto workers = store_.ListWorkers("", std::numeric_limits<int>::max(), /*gone=*/false);
+  if (!workers.ok()) {
+    spdlog::warn("the workers of before are not known: {}", std::string(workers.status().message()));
+    return;
+  }
+  absl::MutexLock lock(&mutex_);
+  for (const WorkerRecord& worker : *workers) presence_.Note(worker.session, clock_());
+}
+
 void Dispatcher::Loop() {
   while (true) {
     {
@@ -276,21 +289,34 @@ void Dispatcher::Loop() {
 void Dispatcher::Look() {
   std::vector<WorkerSession> lost;
   std::vector<WorkerSession> silent;
+  std::vector<WorkerSession> abandoned;
   bool renewing = false;
   const absl::Time now = absl::Now();
   {
     absl::MutexLock lock(&mutex_);
     lost = presence_.TakeLost(now);
     silent = presence_.TakeSilent(clock_());
+    abandoned = presence_.TakeAbandoned(clock_(), options_.abandoned_s);
     renewing = !renewals_.empty();
   }
   for (const WorkerSession& session : silent)
     spdlog::warn("{} is silent: nothing was heard of it for more than {} s", session.worker,
                  options_.lease_duration_s);
+  DeregisterAbandoned(abandoned);
   LoseBroken(lost);
   HandOut();
   if (renewing) StopLeases();
   EndDue(now);
+}
+
+void Dispatcher::DeregisterAbandoned(const std::vector<WorkerSession>& abandoned) {
+  for (const auto& [worker, epoch] : abandoned) {
+    if (absl::Status status = store_.DeregisterWorker(worker, epoch, clock_()); status.ok()) {
+      spdlog::warn("{} is gone: nothing was heard of it for {} s", worker, options_.abandoned_s);
+    } else {
+      spdlog::warn("{} is silent and stays listed: {}", worker, std::string(status.message()));
+    }
+  }
 }
 
 void Dispatcher::EndDue(absl::Time now) {

@@ -29,6 +29,8 @@ namespace autocfg {
 struct DispatcherOptions {
   double lease_duration_s = 10;
   absl::Duration broken_grace = absl::Seconds(1);  // for a worker to call again after its connection broke
+  // After which a silent worker is taken for one that has deregistered. It registers again when it comes back.
+  double abandoned_s = 24 * 3600;
   absl::Duration look_period = absl::Seconds(1);
   std::function<void()> on_waiting = [] {};  // Waiting() has changed; called on the dispatcher's thread
 };
@@ -86,11 +88,11 @@ class Dispatcher {
   // those of the store.
   absl::Status ExpireLeases(bool away) ABSL_LOCKS_EXCLUDED(hand_out_mutex_, mutex_);
 
-  // What the store has been told already.
-  // ends the calls of sessions before
+  // What the store has been told already. A new session ends the calls of those before it, a deregistration
+  // those of its own; a worker that drains is told.
   void Registered(const WorkerSession& session) ABSL_LOCKS_EXCLUDED(mutex_);
-  void Deregistered(const WorkerSession& session) ABSL_LOCKS_EXCLUDED(mutex_);  // ends its calls
-  void Drains(const std::string& worker) ABSL_LOCKS_EXCLUDED(mutex_);           // tells it
+  void Deregistered(const WorkerSession& session) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Drains(const std::string& worker) ABSL_LOCKS_EXCLUDED(mutex_);
   // Another call of a session, which shows that it is there.
   void Heard(const WorkerSession& session) ABSL_LOCKS_EXCLUDED(mutex_);
 
@@ -117,7 +119,9 @@ class Dispatcher {
   using Answers = std::vector<std::function<void()>>;
 
   void Loop();
+  void NoteRegistered() ABSL_LOCKS_EXCLUDED(mutex_);  // those that the store knows
   void Look();
+  void DeregisterAbandoned(const std::vector<WorkerSession>& abandoned);
   void LoseBroken(const std::vector<WorkerSession>& lost);
   void HandOut() ABSL_LOCKS_EXCLUDED(hand_out_mutex_, mutex_);
   struct HandedOut {

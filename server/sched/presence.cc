@@ -10,6 +10,14 @@ Presence::Entry* Presence::Current(const WorkerSession& session) {
   return at == workers_.end() || at->second.epoch != session.epoch ? nullptr : &at->second;
 }
 
+void Presence::Note(const WorkerSession& session, double now_s) {
+  const auto [at, is_new] = workers_.try_emplace(session.worker);
+  if (!is_new) return;
+  at->second.epoch = session.epoch;
+  at->second.noted_s = now_s;
+  at->second.silent = true;  // which is not told of those that this coordinator never heard
+}
+
 bool Presence::Heard(const WorkerSession& session, double now_s) {
   Entry& entry = workers_[session.worker];
   if (entry.epoch > session.epoch) return false;
@@ -66,6 +74,16 @@ std::vector<WorkerSession> Presence::TakeSilent(double now_s) {
     silent.push_back({worker, entry.epoch});
   }
   return silent;
+}
+
+std::vector<WorkerSession> Presence::TakeAbandoned(double now_s, double after_s) {
+  std::vector<WorkerSession> abandoned;
+  for (const auto& [worker, entry] : workers_) {
+    if (entry.parked == 0 && now_s - std::max(entry.noted_s, entry.last_s) > after_s)
+      abandoned.push_back({worker, entry.epoch});
+  }
+  for (const WorkerSession& session : abandoned) workers_.erase(session.worker);
+  return abandoned;
 }
 
 absl::Time Presence::NextLoss() const {

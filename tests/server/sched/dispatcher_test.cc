@@ -2,6 +2,7 @@
 // gone cost.
 #include "server/sched/dispatcher.h"
 
+#include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "gmock/gmock.h"
 #include "tests/server/sched/sched_fixture.h"
@@ -292,6 +293,39 @@ TEST_F(DispatcherTest, ADrainingWorkerIsToldOnceAndGetsNothing) {
   EXPECT_TRUE(later.answer.Wait()->drain);
   EXPECT_FALSE(later.answer.Wait()->lease.has_value());
   EXPECT_EQ(*again.answer.Wait(), v1::LEASE_COMMAND_DRAIN);
+}
+
+// Workers that died are not listed for ever; one that comes back is told to register again.
+TEST_F(DispatcherTest, AWorkerThatIsSilentForADayIsGone) {
+  const WorkerSession before = Register("workers/before", 1);  // heard by an earlier coordinator alone
+  const WorkerSession parked = Register("workers/parked", 1), dead = Register("workers/dead", 1);
+  DispatcherOptions options;
+  options.look_period = absl::Milliseconds(5);
+  Make(options);
+  const Poll poll = Begin(parked), last = Begin(dead);
+  dispatcher_->PollerGone(last.id, /*broke=*/false);
+  const auto listed = [&] {
+    std::vector<std::string> names;
+    const auto workers = store_->ListWorkers("", 10, /*gone=*/false);
+    EXPECT_TRUE(workers.ok()) << workers.status();
+    if (!workers.ok()) return names;
+    for (const WorkerRecord& worker : *workers) names.push_back(worker.session.worker);
+    return names;
+  };
+  const auto looks = [&] {  // the dispatcher looks once more
+    const Poll other = Begin(Register("workers/other", 1), absl::Milliseconds(20));
+    EXPECT_TRUE(other.answer.Wait().ok());
+  };
+  now_ = now_ + 24 * 3600 - 1;
+  looks();
+  EXPECT_THAT(listed(),
+              testing::ElementsAre("workers/before", "workers/dead", "workers/other", "workers/parked"));
+  now_ = now_ + 2;
+  for (const absl::Time end = absl::Now() + kLong; listed().size() > 2 && absl::Now() < end;)
+    absl::SleepFor(absl::Milliseconds(5));
+  EXPECT_THAT(listed(), testing::ElementsAre("workers/other", "workers/parked"));
+  EXPECT_TRUE(absl::IsNotFound(Begin(dead).answer.Wait().status()));
+  EXPECT_FALSE(poll.answer.there());
 }
 
 TEST_F(DispatcherTest, PresenceIsOfParkedCallsAndRecentWords) {
