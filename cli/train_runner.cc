@@ -32,7 +32,7 @@
 namespace autocfg {
 namespace {
 
-v1::Job JobOf(const TrainRun& run, const TrainArgs& args) {
+absl::StatusOr<v1::Job> JobOf(const TrainRun& run, const TrainArgs& args) {
   v1::Job job = MakeTrainJob(run.what.model, run.what.workload, run.what.plan, run.device);
   if (run.slice) job.set_ranks(1);
   v1::TrainSpec& spec = *job.mutable_train();
@@ -41,7 +41,11 @@ v1::Job JobOf(const TrainRun& run, const TrainArgs& args) {
   spec.set_seed(run.seed);
   spec.set_data_path(args.data);
   spec.set_init_path(args.init);
-  if (!args.save.empty()) spec.set_save_path(*ReplaceablePath(args.save));
+  if (!args.save.empty()) {
+    const auto path = ReplaceablePath(args.save);
+    if (!path.ok()) return absl::Status(path.status().code(), fmt::format("--save: {}", Text(path.status())));
+    spec.set_save_path(*path);
+  }
   spec.set_memory_capacity_bytes(run.capacity.bytes);
   spec.set_trace(!args.trace.empty());
   if (run.slice) *spec.mutable_slice() = *run.slice;
@@ -117,12 +121,12 @@ int AnswerRun(const TrainRun& run, const TrainArgs& args, const JobResult& resul
                              RankCount(run.what.plan)};
   description.slice = run.slice;
   if (run.emulated) description.emulated = run.emulated->name.empty() ? "unnamed" : run.emulated->name;
+  const int code = Answer(args.json ? TrainJson(*summary, description).dump(2) + "\n"
+                                    : TrainReport(*summary, description));
   if (!args.trace.empty()) {
     if (auto status = WriteTrace(args.trace, run, result); !status.ok())
       return Fail(kExitNegative, fmt::format("--trace: {}", Text(status)));
   }
-  const int code = Answer(args.json ? TrainJson(*summary, description).dump(2) + "\n"
-                                    : TrainReport(*summary, description));
   if (const std::string divergence = Divergence(*summary);
       code == kExitDone && !run.slice && !divergence.empty()) {
     return Fail(kExitNegative,
@@ -135,9 +139,10 @@ int AnswerRun(const TrainRun& run, const TrainArgs& args, const JobResult& resul
 }  // namespace
 
 int CarryOut(TrainRun run, const TrainArgs& args) {
-  const v1::Job job = JobOf(run, args);
+  const auto job = JobOf(run, args);
+  if (!job.ok()) return Fail(job.status());
   const std::vector<int> cores = PhysicalCores();
-  AddLoadNotes(run, job.ranks(), cores.size());
+  AddLoadNotes(run, job->ranks(), cores.size());
 
   const std::string trainer = FindTrainer();
   if (access(trainer.c_str(), X_OK) != 0) {
@@ -161,7 +166,7 @@ int CarryOut(TrainRun run, const TrainArgs& args) {
     display.Step(rank, progress);
   };
   ProcessLauncher launcher(trainer);
-  const JobResult result = launcher.Run(MakeJobRequest(job, cores, UuidsOf(run.machine)), hooks);
+  const JobResult result = launcher.Run(MakeJobRequest(*job, cores, UuidsOf(run.machine)), hooks);
   display.End();
   if (result.outcome == JobOutcome::kCancelled && interrupt.requested()) {
     return Fail(kExitNegative, "interrupted; the ranks have ended, nothing was saved");
