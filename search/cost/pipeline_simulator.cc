@@ -10,11 +10,11 @@
 
 #include "fmt/format.h"
 #include "search/plan/rank_mesh.h"
+#include "search/schedule/action_kinds.h"
 
 namespace autocfg {
 namespace {
 
-constexpr int kLaneCount = static_cast<int>(Lane::kReduce) + 1;
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 std::optional<CommGroup> CollectiveGroup(ActionKind kind) {
@@ -26,12 +26,6 @@ std::optional<CommGroup> CollectiveGroup(ActionKind kind) {
   }
 }
 
-bool IsSend(ActionKind kind) {
-  return kind == ActionKind::kSendActivation || kind == ActionKind::kSendGradient;
-}
-bool IsRecv(ActionKind kind) {
-  return kind == ActionKind::kRecvActivation || kind == ActionKind::kRecvGradient;
-}
 bool IsActivation(ActionKind kind) {
   return kind == ActionKind::kSendActivation || kind == ActionKind::kRecvActivation;
 }
@@ -55,8 +49,8 @@ struct RankState {
   std::size_t next = 0;  // first action not yet reached
   double now = 0;
   std::vector<ActionState> actions;
-  std::array<std::deque<std::int32_t>, kLaneCount> waiting;  // issued, not yet timed
-  std::array<double, kLaneCount> lane_free{};
+  std::array<std::deque<std::int32_t>, kLanes> waiting;  // issued, not yet timed
+  std::array<double, kLanes> lane_free{};
   bool queued = false;
 };
 

@@ -4,6 +4,8 @@
 #include <array>
 #include <limits>
 
+#include "search/schedule/action_kinds.h"
+
 namespace autocfg {
 
 TraceRecorder::TraceRecorder(std::int64_t rank, const RankProgram& program, const StepClock& clock)
@@ -14,7 +16,6 @@ void TraceRecorder::OnStart(std::size_t action) { seen_.at(action).start_s = clo
 void TraceRecorder::OnEnd(std::size_t action) { seen_.at(action).end_s = clock_.Seconds(); }
 
 std::vector<TraceRow> TraceRecorder::Rows(double shift_s) const {
-  constexpr std::size_t kLanes = static_cast<std::size_t>(Lane::kReduce) + 1;
   const auto lane_of = [&](std::size_t i) { return static_cast<std::size_t>(program_[i].lane); };
 
   // An action had ended when a later one of its lane was seen to have.
