@@ -17,6 +17,8 @@ namespace {
 
 class CudaOps final : public LinearOps {
  public:
+  using LinearOps::LinearOps;
+
   void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads, const Tensor& out,
                         const Tensor& lse, const Tensor& workspace, Stream& stream) override {
     const OpDesc op = op_check::AttentionForward(qkv, heads, kv_heads, out, lse, workspace);
@@ -67,7 +69,11 @@ class CudaOps final : public LinearOps {
 
 }  // namespace
 
-std::unique_ptr<Ops> CreateCudaOps() { return std::make_unique<CudaOps>(); }
+std::unique_ptr<Ops> CreateCudaOps() { return CreateCudaOpsWithWorkspace(LtMatmul::kWorkspaceBytes); }
+
+std::unique_ptr<Ops> CreateCudaOpsWithWorkspace(std::int64_t bytes) {
+  return std::make_unique<CudaOps>(bytes);
+}
 
 std::vector<OpChoice> ChoicesOf(const Ops& ops) {
   const auto* ours = dynamic_cast<const CudaOps*>(&ops);

@@ -3,6 +3,7 @@
 // (attention_choice.h), AUTOCFG_MATMUL (matmul.h).
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -13,6 +14,8 @@ namespace autocfg::cuda {
 
 // On the calling thread's current GPU. Throws DeviceError.
 std::unique_ptr<Ops> CreateCudaOps();
+// The same, with so many bytes, at least a MiB, for what the products' library uses beside the operands.
+std::unique_ptr<Ops> CreateCudaOpsWithWorkspace(std::int64_t bytes);
 
 // What computes each shape of product and attention that these ops, of CreateCudaOps, have met. Usual is a
 // product of cuBLASLt's by the fastest of its algorithms; of attention it is always to be said. Throws

@@ -48,7 +48,9 @@ LinearOps::Product::Product(MatmulKey of, LtEpilogue epilogue, const MatmulOpera
 
 // What the products use of the scratch memory is taken at once: growing it in the middle of a step waits for
 // the device, and so for peers. (What attention's gradient uses beyond that is taken in the first step.)
-LinearOps::LinearOps() : matmul_(scratch()) { scratch().Get(LtMatmul::kWorkspaceBytes + kBesideWorkspace); }
+LinearOps::LinearOps(std::int64_t workspace_bytes) : matmul_(scratch(), workspace_bytes) {
+  scratch().Get(workspace_bytes + kBesideWorkspace);
+}
 
 bool LinearOps::TakesFused(const Product& fused, const std::function<void()>& after_fused,
                            const Product& plain, const std::function<void()>& after_plain,
@@ -170,7 +172,7 @@ void LinearOps::MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tens
   // The library writes the bias's gradient, so it goes beside the workspace first and is added then. While
   // the two ways are timed their sums go there too: what ColumnSum takes of the scratch memory, a few KiB a
   // block that runs, lies in the workspace's part.
-  const std::int64_t at = LtMatmul::kWorkspaceBytes;
+  const std::int64_t at = matmul_.workspace_bytes();
   char* base = static_cast<char*>(scratch().Get(at + key.n * static_cast<std::int64_t>(sizeof(float))));
   float* sums = reinterpret_cast<float*>(base + at);
   float* to = sums;

@@ -17,7 +17,7 @@ namespace autocfg::cuda {
 
 class LinearOps : public KernelOps {
  public:
-  LinearOps();
+  explicit LinearOps(std::int64_t workspace_bytes);  // of the products
 
   void Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c, bool accumulate,
               Stream& stream) override;

@@ -106,7 +106,8 @@ struct LtMatmul::Descriptors {
   }
 };
 
-LtMatmul::LtMatmul(Scratch& scratch) : scratch_(scratch) {
+LtMatmul::LtMatmul(Scratch& scratch, std::int64_t workspace_bytes)
+    : scratch_(scratch), workspace_bytes_(workspace_bytes) {
   if (const char* how = std::getenv("AUTOCFG_MATMUL"); how != nullptr) {
     if (std::string_view(how) != "heuristic") {
       throw DeviceError(fmt::format("AUTOCFG_MATMUL is \"{}\"; it must be heuristic, or not set", how));
@@ -141,7 +142,7 @@ LtMatmul::Choice LtMatmul::Choose(const MatmulKey& key, const MatmulOperands& op
     Check(cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof(value)),
           "describing a preference");
   };
-  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kWorkspaceBytes));
+  set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_bytes_));
   const auto alignment = static_cast<std::uint32_t>(key.alignment);
   for (const auto attribute :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -199,7 +200,7 @@ LtMatmul::Choice LtMatmul::Choose(const MatmulKey& key, const MatmulOperands& op
 cublasStatus_t LtMatmul::Issue(const MatmulKey& key, const Descriptors& descriptors,
                                const MatmulOperands& operands, const Choice& choice, cudaStream_t stream) {
   const float one = 1, beta = key.accumulate ? 1 : 0;
-  void* workspace = scratch_.Get(kWorkspaceBytes);
+  void* workspace = scratch_.Get(workspace_bytes_);
   const void* c = operands.c != nullptr ? operands.c : operands.d;
   return cublasLtMatmul(handle_, &descriptors.matmul, &one, operands.b, &descriptors.a, operands.a,
                         &descriptors.b, &beta, c, &descriptors.d, operands.d, &descriptors.d,

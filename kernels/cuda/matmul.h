@@ -32,17 +32,18 @@ int AlignmentOf(const MatmulOperands& operands);
 
 class LtMatmul {
  public:
-  // What it uses of the scratch memory, from its start: what NVIDIA recommends for Hopper; smaller devices
-  // need less.
+  // What NVIDIA recommends for Hopper as the libraries' workspace; smaller devices need less.
   static constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
   static constexpr int kTimedRuns = 3;  // whose mean is a time
 
-  // `scratch` must outlive it. AUTOCFG_MATMUL=heuristic in the environment takes the heuristics' first
+  // It uses workspace_bytes() of the scratch memory, from its start. `scratch` must outlive it. AUTOCFG_MATMUL=heuristic in the environment takes the heuristics' first
   // candidate, untimed, so that runs repeat to the bit.
-  explicit LtMatmul(Scratch& scratch);
+  explicit LtMatmul(Scratch& scratch, std::int64_t workspace_bytes = kWorkspaceBytes);
   ~LtMatmul();
   LtMatmul(const LtMatmul&) = delete;
   LtMatmul& operator=(const LtMatmul&) = delete;
+
+  std::int64_t workspace_bytes() const { return workspace_bytes_; }
 
   // Whether the library has an algorithm for the key: a product without epilogue it always has. The first
   // question about a key times the candidates on the operands given (what they hold of results is
@@ -79,6 +80,7 @@ class LtMatmul {
                    const Choice& choice, cudaStream_t stream);
 
   Scratch& scratch_;
+  const std::int64_t workspace_bytes_;
   bool timed_ = true;
   cublasLtHandle_t handle_ = nullptr;
   ChoiceCache<MatmulKey, Choice> cache_;

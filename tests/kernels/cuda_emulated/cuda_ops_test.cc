@@ -21,11 +21,14 @@ namespace {
 
 std::unique_ptr<Device> CreateDevice() { return cuda::CreateCudaDevice(0); }
 
+// The emulator compares all memory after each kernel: there is no more of it than is needed.
+std::unique_ptr<Ops> CreateOps() { return cuda::CreateCudaOpsWithWorkspace(1 << 20); }
+
 // Every launch in two orders.
 std::unique_ptr<Ops> Create(bool epilogues) {
   cuda_emulator::SetOrder(cuda_emulator::Order::kCompared);
   emulated_cublaslt::Epilogues(epilogues);
-  return cuda::CreateCudaOps();
+  return CreateOps();
 }
 
 OpsUnderTest Emulated(const char* name, DType type, bool epilogues) {
@@ -55,7 +58,7 @@ TEST(CudaOps, SayWhatComputesEachShape) {
   emulated_cublaslt::Slow(false, true);
   const auto device = CreateDevice();
   const auto stream = device->CreateStream();
-  const auto ops = cuda::CreateCudaOps();
+  const auto ops = CreateOps();
   const auto make = [&](std::initializer_list<std::int64_t> shape) {
     Tensor t{.dtype = DType::kBF16};
     for (const std::int64_t dim : shape) t.shape[static_cast<std::size_t>(t.rank++)] = dim;
@@ -118,11 +121,11 @@ std::vector<float> ResultsOfProducts(Ops& ops) {
 // leaves no trace.
 TEST(CudaOps, TakeTheFasterOfEpilogueAndKernel) {
   emulated_cublaslt::Epilogues(false);
-  const std::vector<float> want = ResultsOfProducts(*cuda::CreateCudaOps());
+  const std::vector<float> want = ResultsOfProducts(*CreateOps());
   emulated_cublaslt::Epilogues(true);
   for (const bool slow_epilogues : {true, false}) {
     emulated_cublaslt::Slow(slow_epilogues, !slow_epilogues);
-    const auto ops = cuda::CreateCudaOps();
+    const auto ops = CreateOps();
     const std::vector<float> got = ResultsOfProducts(*ops);
     ASSERT_EQ(got.size(), want.size());
     for (std::size_t i = 0; i < got.size(); ++i) {
@@ -156,7 +159,7 @@ std::string ErrorOf(Call call) {
 TEST(KernelOps, RefuseOtherTypesByName) {
   for (const DType type : {DType::kF64, DType::kF16}) {
     Tensor y{.dtype = type, .rank = 2, .shape = {2, 3}};
-    const auto ops = cuda::CreateCudaOps();
+    const auto ops = CreateOps();
     const auto stream = CreateDevice()->CreateStream();
     EXPECT_EQ(ErrorOf([&] { ops->ResidualAdd(y, y, *stream); }),
               "residual_add: the cuda device runs fp32 and bf16, not " + std::string(Name(type)));
@@ -167,7 +170,7 @@ TEST(KernelOps, KeepStatisticsAndGradientsInF32) {
   const Tensor x{.dtype = DType::kBF16, .rank = 2, .shape = {2, 3}},
       w{.dtype = DType::kBF16, .rank = 1, .shape = {3}};
   const Tensor rstd{.dtype = DType::kF64, .rank = 1, .shape = {2}};
-  const auto ops = cuda::CreateCudaOps();
+  const auto ops = CreateOps();
   const auto stream = CreateDevice()->CreateStream();
   EXPECT_EQ(ErrorOf([&] { ops->RmsNormForward(x, w, 1e-5, x, rstd, *stream); }),
             "rms_norm_forward: the cuda device keeps statistics, gradients of parameters and optimizer "
@@ -179,7 +182,7 @@ TEST(KernelOps, KeepStatisticsAndGradientsInF32) {
 }
 
 TEST(KernelOps, AddNothingOverNoTensors) {
-  const auto ops = cuda::CreateCudaOps();
+  const auto ops = CreateOps();
   const auto stream = CreateDevice()->CreateStream();
   ops->SumOfSquares({}, {}, *stream);
   ops->AdamW({}, {}, *stream);
