@@ -1,4 +1,4 @@
-// Carries a training run out: starts its ranks, shows their steps, writes the trace, answers. From one thread
+// Carries a training run out: starts its ranks, shows their steps, answers, writes the trace. From one thread
 // at a time: it takes the interrupts of the whole process (interrupt.h).
 #pragma once
 

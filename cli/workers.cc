@@ -125,7 +125,7 @@ void AddWorkers(CLI::App& app, Verb& chosen) {
   const auto args = std::make_shared<WorkersArgs>();
   AddServiceOptions(verb, args->service);
   verb->add_option("--drain", args->drain, "NAME: give this worker no more work; it ends once its jobs have");
-  verb->add_flag("--gone", args->gone, "those that have been stopped, too");
+  verb->add_flag("--gone", args->gone, "those that have been stopped, or were silent for a day, too");
   verb->add_flag("--json", args->json, "as JSON");
   verb->callback([args, &chosen] { chosen = [args] { return RunWorkers(*args); }; });
 }

@@ -128,9 +128,9 @@ class Ops {
   virtual void PositionForward(const Tensor& y, const Tensor& table, Stream& stream) = 0;
   virtual void PositionBackward(const Tensor& dy, const Tensor& dtable, Stream& stream) = 0;
 
-  // Cross-entropy of whole rows. `valid` columns of logits[T,V] are real, the rest padding. loss[1] (kF64) +=
-  // sum over t of log(sum of exp(logits)) - logit of the target, in 0 .. valid - 1; logits become scale *
-  // (softmax - one_hot(target)), the gradient by the logits, 0 in the padding.
+  // Cross-entropy of whole rows. `valid` columns of logits[T,V], at least one, are real, the rest padding.
+  // loss[1] (kF64) += sum over t of log(sum of exp(logits)) - logit of the target, in 0 .. valid - 1; logits
+  // become scale * (softmax - one_hot(target)), the gradient by the logits, 0 in the padding.
   virtual void CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, double scale,
                             const Tensor& loss, Stream& stream) = 0;
   // The same over a vocabulary that is split over the tensor group (Shoeybi et al. 2019): three steps, with a

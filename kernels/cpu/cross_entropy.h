@@ -1,5 +1,5 @@
-// Cross-entropy of whole rows, and its steps on one rank's columns of a split vocabulary (Shoeybi et al. 2019);
-// see Ops. T: float, double. Pure functions.
+// Cross-entropy of whole rows, and its steps on one rank's columns of a split vocabulary (Shoeybi et al.
+// 2019); see Ops. T: float, double. Pure functions.
 #pragma once
 
 #include <cstdint>

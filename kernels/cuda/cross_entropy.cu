@@ -47,8 +47,8 @@ __device__ float FastExp2(float x) {
 #endif
 }
 
-// exp(x - shift): as exact as float where T is; where T has 8 bits, in two instructions, since a pass over bf16
-// at the speed of the memory leaves a thread some ten for each element.
+// exp(x - shift): as exact as float where T is; where T has 8 bits, in two instructions, since a pass over
+// bf16 at the speed of the memory leaves a thread some ten for each element.
 template <typename T>
 class ExpMinus {
  public:
@@ -63,8 +63,8 @@ class ExpMinus {
   const float shift_;
 };
 
-// A sum of exponentials, exp(max) sum: the terms are relative to the largest exponent, so that none overflows.
-// The first one there is starts at the lowest finite value.
+// A sum of exponentials, exp(max) sum: the terms are relative to the largest exponent, so that none
+// overflows.
 struct ExpSum {
   float max = kLowest;
   float sum = 0;
@@ -119,10 +119,11 @@ __device__ void WriteGradient(std::int64_t vocab, std::int64_t valid, std::int64
   });
 }
 
-// A multiprocessor has 1024 threads of this at a time, which take over 32 registers each: what its blocks read
-// first is to be in the cache still when they read it again.
+// A multiprocessor has 1024 threads of this at a time, which take over 32 registers each: what its blocks
+// read first is to be in the cache still when they read it again.
 constexpr int kWholeRowThreads = 1024;
-// Bytes of a row, of which each multiprocessor has two: 35 MB in all on 132 of them, of 50 MB of cache (H100).
+// Bytes of a row, of which each multiprocessor has two: 35 MB in all on 132 of them, of 50 MB of cache
+// (H100).
 constexpr std::int64_t kMostBytesOfTwo = 128 * 1024;
 
 template <typename T, int N, int Threads>

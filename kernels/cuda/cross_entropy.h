@@ -1,7 +1,7 @@
-// Cross-entropy of whole rows, and its steps on one rank's columns of a split vocabulary (Shoeybi et al. 2019);
-// see Ops. T is float or __nv_bfloat16, computed in float. Logits are worked on in place: there is never a
-// second array of their size. A block a row; indices are of 64 bits. The same bits in every run. Issued on the
-// stream. Bytes are in units of rows vocab sizeof(T).
+// Cross-entropy of whole rows, and its steps on one rank's columns of a split vocabulary (Shoeybi et al.
+// 2019); see Ops. T is float or __nv_bfloat16, computed in float. Logits are worked on in place: there is
+// never a second array of their size. A block a row; indices are of 64 bits. The same bits in every run.
+// Issued on the stream. Bytes are in units of rows vocab sizeof(T).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,9 +12,9 @@
 
 namespace autocfg::cuda {
 
-// loss[1] += sum over the rows of log(sum of exp(logits)) - target's logit, in double precision; logits become
-// scale (softmax - one_hot(target)), rounded once, 0 in the padding. Moves 2 where a row is
-// still in the cache when its block reads it again, else 3.
+// loss[1] += sum over the rows of log(sum of exp(logits)) - target's logit, in double precision; logits
+// become scale (softmax - one_hot(target)), rounded once, 0 in the padding. Moves 2 where a row is still in
+// the cache when its block reads it again, else 3.
 template <typename T>
 void CrossEntropy(std::int64_t rows, std::int64_t vocab, std::int64_t valid, T* logits,
                   const std::int32_t* targets, float scale, double* loss, Scratch& scratch,

@@ -29,7 +29,8 @@ namespace autocfg {
 struct DispatcherOptions {
   double lease_duration_s = 10;
   absl::Duration broken_grace = absl::Seconds(1);  // for a worker to call again after its connection broke
-  // After which a silent worker is taken for one that has deregistered. It registers again when it comes back.
+  // After which a silent worker is taken for one that has deregistered. It registers again when it comes
+  // back.
   double abandoned_s = 24 * 3600;
   absl::Duration look_period = absl::Seconds(1);
   std::function<void()> on_waiting = [] {};  // Waiting() has changed; called on the dispatcher's thread

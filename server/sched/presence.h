@@ -23,8 +23,8 @@ class Presence {
   Presence(double lease_duration_s, absl::Duration grace)
       : lease_duration_s_(lease_duration_s), grace_(grace) {}
 
-  // A session that the store knows of and that nothing was heard of yet; where a call of the worker came first,
-  // nothing is changed.
+  // A session that the store knows of and that nothing was heard of yet; where a call of the worker came
+  // first, nothing is changed.
   void Note(const WorkerSession& session, double now_s);
   // A call of this session. False: a later session of the worker is known, and nothing is changed.
   bool Heard(const WorkerSession& session, double now_s);
@@ -42,7 +42,8 @@ class Presence {
   // Sessions that have fallen silent since the last time: nothing was heard of them for longer than a lease
   // lasts.
   std::vector<WorkerSession> TakeSilent(double now_s);
-  // Sessions of which nothing was heard for longer than `after_s`, nor since they were noted. They are forgotten.
+  // Sessions of which nothing was heard for longer than `after_s`, nor since they were noted. They are
+  // forgotten.
   std::vector<WorkerSession> TakeAbandoned(double now_s, double after_s);
   absl::Time NextLoss() const;  // infinitely far away where none is in sight
 

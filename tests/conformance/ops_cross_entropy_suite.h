@@ -1,6 +1,6 @@
-// Cross-entropy of whole rows, and over a vocabulary that is split, on every Ops that computes: loss and gradient
-// by the definition in ops_reference.h. Adds to OpsSuite; include in the same test file and instantiate
-// OpsCrossEntropySuite.
+// Cross-entropy of whole rows, and over a vocabulary that is split, on every Ops that computes: loss and
+// gradient by the definition in ops_reference.h. Adds to OpsSuite; include in the same test file and
+// instantiate OpsCrossEntropySuite.
 #pragma once
 
 #include <array>

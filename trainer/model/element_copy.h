@@ -9,8 +9,8 @@
 
 namespace autocfg {
 
-// Writes the values to `to` as elements of the type: kF64, or kF32 or kBF16, rounded to nearest, to float first.
-// Throws NotSupported for other types.
+// Writes the values to `to` as elements of the type: kF64, or kF32 or kBF16, rounded to nearest, to float
+// first. Throws NotSupported for other types.
 void EncodeDoubles(std::span<const double> values, DType type, char* to);
 
 // Elements [offset, offset + values.size()) of `tensor` become `values`, encoded as EncodeDoubles

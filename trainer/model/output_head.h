@@ -14,8 +14,8 @@ class OutputHead {
   // Requires: shape.holds_head. `shape` and `layout` must outlive the result.
   OutputHead(const RankShape& shape, const MemoryLayout& layout);
 
-  // head.x_final, head.targets -> the microbatch's summed loss, added to `loss`[1]. What Backward needs of the
-  // logits is in head.logits: where the vocabulary is not split, their gradient already.
+  // head.x_final, head.targets -> the microbatch's summed loss, added to `loss`[1]. What Backward needs of
+  // the logits is in head.logits: where the vocabulary is not split, their gradient already.
   void Forward(const Execution& run, const HeadActivations& head, const Tensor& loss) const;
   // Starts the backward: grad[T,H] = gradient by head.x_final of the step's mean loss. Parameter gradients
   // accumulate.

@@ -7,9 +7,9 @@
 
 namespace autocfg {
 
-// Adds the summed loss of the T tokens to `loss`[1] (kF64), on every rank of the tensor group. A rank that has
-// whole rows makes the gradient at once, while they are at hand: head.logits holds it from here on. Others
-// leave in `head` what the backward needs.
+// Adds the summed loss of the T tokens to `loss`[1] (kF64), on every rank of the tensor group. A rank that
+// has whole rows makes the gradient at once, while they are at hand: head.logits holds it from here on.
+// Others leave in `head` what the backward needs.
 void VocabParallelCrossEntropyForward(const Execution& run, const RankShape& shape,
                                       const HeadActivations& head, double scale, const Tensor& loss);
 

@@ -308,8 +308,8 @@ void ScratchOp::PrepareEmbedding(const OpDesc& op) {
 void ScratchOp::PrepareCrossEntropy(const OpDesc& op) {
   const DType stat = StatisticsType(op.dtype);
   const std::int64_t t = op.dims[0];
-  // Such that each op, on its own results again and again, comes to rest: s -> exp(s - max), s -> max + log(s)
-  // and x -> exp(x - s) all do where max is above 1.6 and s above 1.
+  // Such that each op, on its own results again and again, comes to rest: s -> exp(s - max), s -> max +
+  // log(s) and x -> exp(x - s) all do where max is above 1.6 and s above 1.
   Add(stat, {t}, 2, 0.3);
   Add(stat, {2, t}, 1.5, 0.3);
   Add(DType::kF64, {1}, 0, 0);

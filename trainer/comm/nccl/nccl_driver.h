@@ -10,9 +10,9 @@
 
 namespace autocfg {
 
-// Ranks of one link come to it at different times: one may still make or load its weights. Where they have not
-// found each other within this time, the link has failed. Less than the 180 s that a job on GPUs has to start,
-// so that it says so before its time is up.
+// Ranks of one link come to it at different times: one may still make or load its weights. Where they have
+// not found each other within this time, the link has failed. Less than the 180 s that a job on GPUs has to
+// start, so that it says so before its time is up.
 inline constexpr std::chrono::seconds kJoinTimeout{120};
 
 // On the thread's current GPU, which takes the streams of a CudaDevice. Errors are thrown: what a CUDA call

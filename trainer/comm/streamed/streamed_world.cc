@@ -75,7 +75,8 @@ class StreamedWork final : public Work {
     try {
       Wait();
     } catch (const std::exception&) {
-      // The operation has ended, which is all that destroying promises; what a lane failed of is thrown again.
+      // The operation has ended, which is all that destroying promises; what a lane failed of is thrown
+      // again.
     }
   }
 
