@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <memory>
 #include <set>
+#include <utility>
 
 #include "kernels/cpu/cpu_device.h"
 #include "proto/convert/op_convert.h"
@@ -15,6 +18,9 @@
 
 namespace autocfg {
 namespace {
+
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
 
 bool IsPredictedOnly(OpKind kind) {
   return kind == OpKind::kUnfusedAttentionForward || kind == OpKind::kUnfusedAttentionBackward ||
@@ -200,11 +206,14 @@ class CountingWorld final : public CommWorld {
 
   std::unique_ptr<Communicator> CreateGroup(CommGroup name, const std::vector<std::int64_t>& ranks,
                                             const Tensor& staging) override {
+    ++created[{name, static_cast<std::int64_t>(ranks.size())}];
     const std::int64_t bytes = name == CommGroup::kWorld      ? 20
                                : name == CommGroup::kPipeline ? 70
                                                               : 250 * static_cast<std::int64_t>(ranks.size());
     return std::make_unique<Counted>(inner_->CreateGroup(name, ranks, staging), device_, bytes);
   }
+
+  std::map<std::pair<CommGroup, std::int64_t>, int> created;  // by name and size
 
  private:
   class Counted final : public Communicator {
@@ -237,7 +246,8 @@ class CountingWorld final : public CommWorld {
   CountingDevice& device_;
 };
 
-// A run's communicators take of the device's memory together; a calibration has them one after the other.
+// A run's communicators take of the device's memory together; a calibration has them one after the other, and
+// makes each once.
 TEST(Calibrate, OverheadCountsTheCommunicatorsOfARun) {
   v1::CalibrateSpec spec;
   const auto add = [&](OpKind kind, CommGroup group, std::int64_t size) {
@@ -251,17 +261,28 @@ TEST(Calibrate, OverheadCountsTheCommunicatorsOfARun) {
   add(OpKind::kAllReduceSum, CommGroup::kData, 2);
   add(OpKind::kAllReduceMax, CommGroup::kWorld, 4);
   add(OpKind::kSend, CommGroup::kPipeline, 2);
+  add(OpKind::kFill, CommGroup::kNone, 1);
+  add(OpKind::kRecv, CommGroup::kPipeline, 4);  // messages are between neighbours, whatever the group
   auto rendezvous = CreateLocalRendezvous(4);
   testing::RunThreads(4, [&](int rank) {
     Backend backend;
     auto device = std::make_unique<CountingDevice>();
-    backend.comm =
+    auto world =
         std::make_unique<CountingWorld>(CreateUcxWorld(*rendezvous[static_cast<std::size_t>(rank)]), *device);
+    const CountingWorld& groups = *world;
+    backend.comm = std::move(world);
     backend.device = std::move(device);
     backend.ops = CreateCpuOps();
     backend.kept_back_bytes = 400;
     EXPECT_EQ(Calibrate(spec, rank, 4, backend).device_overhead_bytes(),
               1000 + 400 + 20 + 4 * 250 + 2 * 250 + 2 * 70);
+    using Group = std::pair<CommGroup, std::int64_t>;
+    EXPECT_THAT(
+        groups.created,
+        UnorderedElementsAre(Pair(Group(CommGroup::kTensor, 2), 1), Pair(Group(CommGroup::kTensor, 4), 1),
+                             Pair(Group(CommGroup::kData, 2), 1), Pair(Group(CommGroup::kPipeline, 2), 1),
+                             Pair(Group(CommGroup::kWorld, 4), 2)))
+        << "one communicator for all ops of a group; the world's is the timer's own, too";
   });
 }
 

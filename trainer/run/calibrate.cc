@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <numeric>
@@ -29,6 +31,22 @@ double ShareOf(double budget_s, std::size_t ops) {
   return std::max(kLeastShareSeconds, budget_s / std::max<double>(1.0, static_cast<double>(ops)));
 }
 
+// The communicator that an op is timed on: ops with the same one are timed one after the other while it is
+// there, since a library may take a second to make one.
+struct GroupKey {
+  CommGroup name = CommGroup::kNone;  // kNone: compute, which needs none
+  std::int64_t size = 0;
+
+  auto operator<=>(const GroupKey&) const = default;
+};
+
+// A message is timed between neighbours, however many stages there are.
+GroupKey GroupOf(const OpDesc& op) {
+  if (!IsCommunication(op.kind)) return {};
+  if (op.kind == OpKind::kSend || op.kind == OpKind::kRecv) return {CommGroup::kPipeline, 2};
+  return {op.group, op.group_size};
+}
+
 class OpTimer {
  public:
   OpTimer(double share_s, std::int64_t rank, std::int64_t world_size, Backend& backend)
@@ -39,15 +57,19 @@ class OpTimer {
         stream_(backend.device->CreateStream()),
         timer_(backend.device->CreateTimer()),
         arena_(*backend.device) {
-    const Reservation staging =
-        arena_.Reserve(Region::kCommunication, DType::kI32, {kCollectiveStagingBytes / SizeOf(DType::kI32)});
+    const auto reserve_staging = [&] {
+      return arena_.Reserve(Region::kCommunication, DType::kI32,
+                            {kCollectiveStagingBytes / SizeOf(DType::kI32)});
+    };
+    const Reservation world_staging = reserve_staging(), group_staging = reserve_staging();
     const Reservation agreed = arena_.Reserve(Region::kWorkspace, DType::kF64, {1});
     const Reservation core_load = arena_.Reserve(Region::kWorkspace, DType::kF64, {CPU_SETSIZE});
     arena_.Commit();
     agreed_ = arena_.At(agreed);
+    group_staging_ = arena_.At(group_staging);
     std::vector<std::int64_t> all(world_size);
     std::iota(all.begin(), all.end(), 0);
-    if (world_size > 1) world_ = backend.comm->CreateGroup(CommGroup::kWorld, all, arena_.At(staging));
+    if (world_size > 1) world_ = backend.comm->CreateGroup(CommGroup::kWorld, all, arena_.At(world_staging));
     shares_cores_ = FindSharedCores(arena_.At(core_load));
   }
 
@@ -60,9 +82,15 @@ class OpTimer {
     }
   }
 
+  // In the order of `ops`. Collective: every rank has the same ops.
   std::vector<TimedOp> TimeAll(const std::vector<OpDesc>& ops) {
-    std::vector<TimedOp> result;
-    for (const OpDesc& op : ops) result.push_back({op, Time(op)});
+    std::vector<std::size_t> order(ops.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return GroupOf(ops[a]) < GroupOf(ops[b]); });
+    std::vector<TimedOp> result(ops.size());
+    for (const std::size_t i : order) result[i] = {ops[i], Time(ops[i])};
+    LeaveGroup();
     return result;
   }
 
@@ -85,12 +113,34 @@ class OpTimer {
     if (IsCommunication(op.kind) && op.group == CommGroup::kNone) {
       throw BadInput(fmt::format("op \"{}\" cannot be timed: it names no group", ToString(op)));
     }
+    EnterGroup(GroupOf(op));  // no scratch tensors are there: what more is in use then is the communicator's
     ScratchOp scratch(op, *backend_.device, *backend_.ops, *stream_);
     if (!IsCommunication(op.kind))
       return Measure(
           scratch, [&] { scratch.Run(); }, 1.0);
     return op.kind == OpKind::kSend || op.kind == OpKind::kRecv ? TimeMessage(scratch)
                                                                 : TimeReduction(op, scratch);
+  }
+
+  // Makes the communicator of groups of consecutive ranks; those left over have none, and take part in the
+  // barriers only. Times are those of rank 0's group.
+  void EnterGroup(const GroupKey& key) {
+    if (key == group_key_) return;
+    LeaveGroup();
+    group_key_ = key;
+    if (key.name == CommGroup::kNone) return;
+    bytes_before_group_ = backend_.device->OverheadBytes(0);
+    const std::int64_t first = rank_ / key.size * key.size;
+    if (first + key.size > world_size_) return;
+    std::vector<std::int64_t> ranks(key.size);
+    std::iota(ranks.begin(), ranks.end(), first);
+    group_ = backend_.comm->CreateGroup(key.name, ranks, group_staging_);
+  }
+
+  void LeaveGroup() {
+    NoteCommunicator();
+    group_.reset();
+    group_key_ = {};
   }
 
   // Whether the ranks that may run on this rank's cores are more than those cores.
@@ -114,41 +164,23 @@ class OpTimer {
     return ranks > cores * 1.01;
   }
 
-  // Groups of consecutive ranks; those left over take part in the barriers only. Their time is that of rank
-  // 0's group.
   double TimeReduction(const OpDesc& op, ScratchOp& scratch) {
-    const std::int64_t first = rank_ / op.group_size * op.group_size;
-    const std::int64_t before = backend_.device->OverheadBytes(0);
-    std::unique_ptr<Communicator> group;
-    if (first + op.group_size <= world_size_) {
-      std::vector<std::int64_t> ranks(op.group_size);
-      std::iota(ranks.begin(), ranks.end(), first);
-      group = backend_.comm->CreateGroup(op.group, ranks, scratch.staging());
-    }
     const ReduceOp reduce = op.kind == OpKind::kAllReduceMax ? ReduceOp::kMax : ReduceOp::kSum;
-    const double seconds = Measure(
+    return Measure(
         scratch,
         [&] {
-          if (group != nullptr) group->AllReduce(scratch.buffer(), reduce, *stream_)->Wait();
+          if (group_ != nullptr) group_->AllReduce(scratch.buffer(), reduce, *stream_)->Wait();
         },
         1.0);
-    // the world's is there all the time
-    if (op.group != CommGroup::kWorld) NoteCommunicator(op.group, before, 1);
-    return seconds;
   }
 
   double TimeMessage(ScratchOp& scratch) {
-    const std::int64_t first = rank_ / 2 * 2;
-    const std::int64_t before = backend_.device->OverheadBytes(0);
-    std::unique_ptr<Communicator> pair;
-    if (first + 2 <= world_size_) {
-      pair = backend_.comm->CreateGroup(CommGroup::kPipeline, {first, first + 1}, Tensor{});
-    }
     const auto round_trip = [&] {
-      if (pair == nullptr) return;
-      const auto send = [&] { pair->Send(scratch.buffer(), 1 - pair->rank(), 0, *stream_)->Wait(); };
-      const auto receive = [&] { pair->Recv(scratch.buffer(), 1 - pair->rank(), 0, *stream_)->Wait(); };
-      if (pair->rank() == 0) {
+      if (group_ == nullptr) return;
+      const int other = 1 - group_->rank();
+      const auto send = [&] { group_->Send(scratch.buffer(), other, 0, *stream_)->Wait(); };
+      const auto receive = [&] { group_->Recv(scratch.buffer(), other, 0, *stream_)->Wait(); };
+      if (group_->rank() == 0) {
         send();
         receive();
       } else {
@@ -156,19 +188,19 @@ class OpTimer {
         send();
       }
     };
-    const double seconds = Measure(scratch, round_trip, 0.5);
-    // a rank between two others sends to both and receives from both
-    NoteCommunicator(CommGroup::kPipeline, before, 2);
-    return seconds;
+    return Measure(scratch, round_trip, 0.5);
   }
 
-  // How much more of the device's memory is in use since there were `before` bytes of it, when the group's
-  // communicator was not there: the library's buffers, which a run has `times` of. The largest for each
-  // group. Of ranks that share a device none can tell; they talk through host memory.
-  void NoteCommunicator(CommGroup group, std::int64_t before, std::int64_t times) {
-    if (backend_.ranks_on_device > 1) return;
-    std::int64_t& bytes = communicator_bytes_[group];
-    bytes = std::max(bytes, (backend_.device->OverheadBytes(0) - before) * times);
+  // How much more of the device's memory is in use than before the group's communicator was made: the
+  // library's buffers. The largest for each name of a group; the world's is there all the time. Of ranks that
+  // share a device none can tell; they talk through host memory.
+  void NoteCommunicator() {
+    const CommGroup name = group_key_.name;
+    if (backend_.ranks_on_device > 1 || name == CommGroup::kNone || name == CommGroup::kWorld) return;
+    // a rank of the pipeline between two others sends to both and receives from both
+    const std::int64_t times = name == CommGroup::kPipeline ? 2 : 1;
+    std::int64_t& bytes = communicator_bytes_[name];
+    bytes = std::max(bytes, (backend_.device->OverheadBytes(0) - bytes_before_group_) * times);
   }
 
   // The same number on every rank: the largest.
@@ -223,8 +255,11 @@ class OpTimer {
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<StreamTimer> timer_;
   Arena arena_;
-  Tensor agreed_;
+  Tensor agreed_, group_staging_;
   std::unique_ptr<Communicator> world_;
+  GroupKey group_key_;  // of group_
+  std::unique_ptr<Communicator> group_;
+  std::int64_t bytes_before_group_ = 0;
   std::map<CommGroup, std::int64_t> communicator_bytes_;
   bool shares_cores_ = false;
 };

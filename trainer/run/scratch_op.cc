@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trainer/comm/communicator.h"
 #include "trainer/errors.h"
 #include "trainer/model/element_copy.h"
 
@@ -365,8 +364,7 @@ void ScratchOp::PrepareFlat(const OpDesc& op) {
       };
       return;
     }
-    default:  // communication: run by the caller, on the buffer
-      Add(DType::kI32, {kCollectiveStagingBytes / SizeOf(DType::kI32)}, 0, 1);
+    default: return;  // communication: run by the caller, on the buffer
   }
 }
 

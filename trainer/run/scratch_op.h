@@ -14,8 +14,7 @@ namespace autocfg {
 
 class ScratchOp {
  public:
-  // Takes memory for a compute op, or for the buffer (and, for a reduction, the staging) of a communication
-  // op. Throws BadInput where the sizes cannot be an op's, or the op is predicted only; DeviceOutOfMemory.
+  // Takes memory for a compute op, or for the buffer of a communication op. Throws BadInput where the sizes cannot be an op's, or the op is predicted only; DeviceOutOfMemory.
   ScratchOp(const OpDesc& op, Device& device, Ops& ops, Stream& stream);
   ScratchOp(const ScratchOp&) = delete;
   ScratchOp& operator=(const ScratchOp&) = delete;
@@ -27,8 +26,7 @@ class ScratchOp {
   void Run() { run_(); }
 
   const std::vector<Tensor>& tensors() const { return tensors_; }
-  const Tensor& buffer() const { return tensors_[0]; }   // communication ops
-  const Tensor& staging() const { return tensors_[1]; }  // reductions
+  const Tensor& buffer() const { return tensors_[0]; }  // communication ops
 
  private:
   // Reserves a tensor; its elements are `value` plus or minus `spread`, token ids lie in [0, spread).
