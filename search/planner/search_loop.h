@@ -114,7 +114,10 @@ class SearchLoop {
   // while outcomes are awaited that the next decision needs, and when the phase is kDone.
   std::vector<TrialRequest> Next();
 
-  // InvalidArgument if the trial was never asked for.
+  // A plan that does not fit, fails or takes too long is not asked for again and not recommended, also where
+  // it ran before: a plan that ends one run of two is none to start a production run from. What was lost or
+  // cancelled is not the plan's fault: it is asked for again, twice at most, and a plan that was measured
+  // before keeps its measurement. InvalidArgument if the trial was never asked for.
   absl::Status Observe(const ParallelPlan& plan, std::int64_t repeat, TrialOutcome outcome,
                        const Sample& sample);
 

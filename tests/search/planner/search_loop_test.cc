@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -205,6 +207,51 @@ TEST(SearchLoop, LostTrialsAreAskedForAgainTwice) {
   EXPECT_EQ(loop.phase(), SearchPhase::kDone);
   EXPECT_EQ(asked, 3);
   EXPECT_EQ(loop.counts().rejected.at("cancelled"), 1);
+}
+
+// What the repeats of the plan that is best at first come to, where all others' are measured; that plan.
+ParallelPlan WhoseRepeatsEnd(TrialOutcome outcome, SearchLoop& loop, int& asked) {
+  HiddenTruth truth(loop.Ranking(kAll), 77);
+  std::optional<ParallelPlan> best;
+  while (loop.phase() != SearchPhase::kDone) {
+    for (const TrialRequest& r : loop.Next()) {
+      if (r.repeat > 0 && !best) best = loop.Ranking(1).front().plan;
+      if (r.repeat > 0 && r.plan == *best) {
+        ++asked;
+        EXPECT_TRUE(loop.Observe(r.plan, r.repeat, outcome, {}).ok());
+      } else {
+        EXPECT_TRUE(loop.Observe(r.plan, r.repeat, TrialOutcome::kMeasured, truth.Measure(r.plan)).ok());
+      }
+    }
+  }
+  EXPECT_TRUE(best.has_value()) << "nothing was repeated";
+  return *best;
+}
+
+TEST(SearchLoop, APlanThatRanOnceAndFailsItsRepeatIsNotRecommended) {
+  for (const auto& [outcome, reason] :
+       {std::pair(TrialOutcome::kOutOfMemory, "measured_out_of_memory"),
+        std::pair(TrialOutcome::kFailed, "failed"), std::pair(TrialOutcome::kTimedOut, "timed_out")}) {
+    SCOPED_TRACE(reason);
+    SearchLoop loop = Calibrated();
+    int asked = 0;
+    const ParallelPlan best = WhoseRepeatsEnd(outcome, loop, asked);
+    EXPECT_EQ(asked, 1) << "its repeat is not asked for again";
+    for (const RankedPlan& r : loop.Ranking(kAll)) EXPECT_NE(r.plan, best);
+    EXPECT_EQ(loop.counts().rejected.at(reason), 1);
+  }
+}
+
+TEST(SearchLoop, APlanWhoseRepeatsAreLostKeepsItsMeasurement) {
+  SearchLoop loop = Calibrated();
+  int asked = 0;
+  const ParallelPlan best = WhoseRepeatsEnd(TrialOutcome::kLost, loop, asked);
+  EXPECT_EQ(asked, 3) << "asked for again twice, as a first trial is";
+  const std::vector<RankedPlan> ranking = loop.Ranking(kAll);
+  const auto it = std::find_if(ranking.begin(), ranking.end(), [&](const auto& r) { return r.plan == best; });
+  ASSERT_NE(it, ranking.end());
+  EXPECT_TRUE(it->median_step_time_s.has_value());
+  EXPECT_FALSE(loop.counts().rejected.contains("lost"));
 }
 
 TEST(SearchLoop, StopEndsItAndKeepsWhatIsKnown) {
