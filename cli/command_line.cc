@@ -24,7 +24,7 @@ const std::vector<std::string>& SupportedVerbs() {
   return verbs;
 }
 
-// CONTRACT.md has them; no issue has asked for them yet.
+// That a later version will have, under these names.
 const std::vector<std::string>& UnsupportedVerbs() {
   static const std::vector<std::string> verbs = {"calibrate", "export", "report"};
   return verbs;

@@ -9,7 +9,7 @@
 
 namespace autocfg {
 
-// CONTRACT.md, "autocfg".
+// Of every verb.
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitNegative = 1;     // an honest negative answer: nothing fits, a run failed
 inline constexpr int kExitUsage = 2;        // bad input or usage

@@ -1,4 +1,4 @@
-// A search's answer as JSON (CONTRACT.md, "JSON", "A search"), and back: what `autocfg train --input` reads.
+// A search's answer as JSON (docs/formats.md, "best.json"), and back: what `autocfg train --input` reads.
 // Pure functions, thread-safe.
 #pragma once
 

@@ -1,5 +1,6 @@
-// What a training run says: steps while it runs, a summary at its end, as a table or as JSON (CONTRACT.md, "A
-// training run"). TrainDisplay may be used from the launcher's thread; the rest are pure functions.
+// What a training run says: steps while it runs, a summary at its end, as a table or as JSON
+// (docs/formats.md, "A run's result"). TrainDisplay may be used from the launcher's thread; the rest are pure
+// functions.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The verbs of CONTRACT.md, "autocfg": each adds its subcommand, and leaves what is to be done in `chosen`
+// The verbs of `autocfg`: each adds its subcommand, and leaves what is to be done in `chosen`
 // when it is the one given. Not thread-safe.
 #pragma once
 

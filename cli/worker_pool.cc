@@ -73,7 +73,7 @@ NodeGroup CpuRank(const WorkerPool& pool) {
   }
   group.device.memory_bytes = std::numeric_limits<std::int64_t>::max();
   for (const auto& [name, host] : hosts) {
-    // 80% of the limit, shared evenly (CONTRACT.md, "JSON").
+    // 80% of the limit, shared evenly (docs/formats.md, "Cluster").
     group.device.memory_bytes = std::min(group.device.memory_bytes,
                                          host.memory_bytes / 10 * 8 / std::max<std::int64_t>(1, host.slots));
   }

@@ -28,11 +28,11 @@ struct StepCounts {
 // For about a second of measuring: 3 to 20 timed steps, after one untimed step, two where steps are short.
 StepCounts StepsFor(double predicted_step_s);
 
-// Runs the plan with the optimizer's defaults of CONTRACT.md; a slice of it in as many copies as one machine
-// has ranks, so that they load it as the whole plan would (the worker runs fewer where it has fewer cores);
-// an emulated one with the modelled time of every op. The time limit is a generous multiple of the prediction
-// and at least 30 s. Requires a legal, resolved plan that the engine supports. InvalidArgument where a
-// described cluster lacks a figure.
+// Runs the plan with the optimizer that `autocfg train` has by default; a slice of it in as many copies as
+// one machine has ranks, so that they load it as the whole plan would (the worker runs fewer where it has
+// fewer cores); an emulated one with the modelled time of every op. The time limit is a generous multiple of
+// the prediction and at least 30 s. Requires a legal, resolved plan that the engine supports. InvalidArgument
+// where a described cluster lacks a figure.
 absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialRequest& request);
 
 }  // namespace autocfg

@@ -160,7 +160,7 @@ absl::StatusOr<ClusterSpec> LocalCluster(std::int64_t ranks) {
   NodeGroup group;
   group.device.name = "cpu";
   group.device.kind = DeviceKind::kCpu;
-  // 80% of the limit, shared evenly (CONTRACT.md, "JSON").
+  // 80% of the limit, shared evenly (docs/formats.md, "Cluster").
   group.device.memory_bytes = MemoryLimitBytes() / 10 * 8 / count;
   group.nodes = 1;
   group.gpus_per_node = count;

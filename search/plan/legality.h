@@ -15,7 +15,7 @@
 
 namespace autocfg {
 
-// The name of a rule of CONTRACT.md's "Legality" that a plan can break; shown as `rejected` counts.
+// A rule that a plan can break (docs/formats.md, "Plan"); shown as `rejected` counts.
 enum class IllegalReason : std::uint8_t {
   kSizeNotPositive,
   kTooManyRanks,

@@ -17,7 +17,7 @@
 
 namespace autocfg {
 
-// Allowed values per axis, by the plan-text names of CONTRACT.md ("tp", "mbs", "schedule", ...).
+// Allowed values per axis, by the names of a plan's text ("tp", "mbs", "schedule", ...).
 using AxisValues = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
 struct SpaceOptions {

@@ -1,5 +1,5 @@
-// Clusters as JSON and by preset name with size, "a100-80gb-sxm:64x8" (CONTRACT.md, "JSON"). Pure functions,
-// thread-safe.
+// Clusters as JSON and by preset name with size, "a100-80gb-sxm:64x8" (docs/formats.md, "Cluster"). Pure
+// functions, thread-safe.
 #pragma once
 
 #include <string>

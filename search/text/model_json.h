@@ -1,4 +1,4 @@
-// Models as JSON and by preset name (CONTRACT.md, "JSON"). Pure functions, thread-safe.
+// Models as JSON and by preset name (docs/formats.md, "Model"). Pure functions, thread-safe.
 #pragma once
 
 #include <string>

@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 3> kRecomputes = {"none", "selective", "f
 constexpr std::array<std::string_view, 2> kAttentions = {"fused", "unfused"};
 constexpr std::size_t kMaxSplitEntries = 100'000;
 
-// Options in the order of CONTRACT.md: as text, as JSON.
+// Options in the order in which they are printed: as text, as JSON.
 struct OptionNames {
   std::string_view text;
   std::string_view json;

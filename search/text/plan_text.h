@@ -1,4 +1,4 @@
-// A plan as text ("tp=8,pp=8,dp=8,mbs=1,recompute=full") and as JSON (CONTRACT.md, "The plan"). Pure
+// A plan as text ("tp=8,pp=8,dp=8,mbs=1,recompute=full") and as JSON (docs/formats.md, "Plan"). Pure
 // functions, thread-safe.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace autocfg {
 // 2^31). Legality is not checked.
 absl::StatusOr<ParallelPlan> ParsePlanText(std::string_view text);
 
-// tp, pp, dp, mbs always, then every option that is not at its default, in the order of CONTRACT.md.
+// tp, pp, dp, mbs always, then every option that is not at its default, in the order of ParallelPlan.
 // ParsePlanText(PlanText(p)) == p.
 std::string PlanText(const ParallelPlan& plan);
 

@@ -1,5 +1,5 @@
-// Predictions as JSON, and the requests for them, one a line (CONTRACT.md, "JSON", "A prediction request").
-// Pure functions but for the cache that they are given; thread-safe with a cache each.
+// Predictions as JSON, and the requests for them, one a line (docs/formats.md, "Prediction request and
+// answer"). Pure functions but for the cache that they are given; thread-safe with a cache each.
 #pragma once
 
 #include <cstdint>

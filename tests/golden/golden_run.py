@@ -1,5 +1,5 @@
-"""What the golden scripts share: the training run around a model, written out as CONTRACT.md states it (data order, learning rate, clipping,
-AdamW), and the files that it leaves. In double precision; shares nothing with the engine.
+"""What the golden scripts share: the training run around a model, written out as docs/formats.md and docs/engine.md state it (data
+order, learning rate, clipping, AdamW), and the files that it leaves. In double precision; shares nothing with the engine.
 """
 import array
 import json

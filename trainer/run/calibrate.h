@@ -22,10 +22,10 @@ struct TimedOp {
 //
 // Timed on the device's own clock (StreamTimer): on a GPU by events on the stream. Each op is run once to
 // warm up, then for its share of the budget, the same number of times on every rank. Communication runs in
-// groups of consecutive ranks of the op's size; ranks left over wait. A group's communicator is made once, for
-// all ops of that group. A send or receive takes half of a round trip between neighbours. Throws BadInput for an op that cannot be run: a size that is not positive, sizes
-// that do not fit together, a kind or type that the device does not run, a group larger than the world; what
-// devices throw where memory does not suffice.
+// groups of consecutive ranks of the op's size; ranks left over wait. A group's communicator is made once for
+// all ops of that group. A send or receive takes half of a round trip between neighbours. Throws BadInput for
+// an op that cannot be run: a size that is not positive, sizes that do not fit together, a kind or type that
+// the device does not run, a group larger than the world; what devices throw where memory does not suffice.
 std::vector<TimedOp> TimeOps(const std::vector<OpDesc>& ops, double budget_s, std::int64_t rank,
                              std::int64_t world_size, Backend& backend);
 

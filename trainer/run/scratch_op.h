@@ -14,7 +14,8 @@ namespace autocfg {
 
 class ScratchOp {
  public:
-  // Takes memory for a compute op, or for the buffer of a communication op. Throws BadInput where the sizes cannot be an op's, or the op is predicted only; DeviceOutOfMemory.
+  // Takes memory for a compute op, or for the buffer of a communication op. Throws BadInput where the sizes
+  // cannot be an op's, or the op is predicted only; DeviceOutOfMemory.
   ScratchOp(const OpDesc& op, Device& device, Ops& ops, Stream& stream);
   ScratchOp(const ScratchOp&) = delete;
   ScratchOp& operator=(const ScratchOp&) = delete;
