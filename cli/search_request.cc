@@ -95,6 +95,8 @@ absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* pool, std::st
                                 : MeasuredHere(args.cluster, question.cluster, *device);
     if (!cluster.ok()) return cluster.status();
     question.cluster = *std::move(cluster);
+    if (std::string note = AssumeTypicalLinkFigures(question.cluster); !note.empty())
+      question.notes.push_back(std::move(note));
   }
   const auto loaded = IsDescribed(question)    ? LoadPredictedPrecision(args.precision, question.cluster)
                       : device->name == "cuda" ? LoadGpuPrecision(args.precision)

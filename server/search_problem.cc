@@ -230,7 +230,11 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
   if (problem.device.empty())
     problem.device = problem.cluster.local && OnGpus(spec.cluster()) ? "cuda" : "cpu";
   problem.machine_ranks = spec.machine_ranks();
-  if (problem.device == "paced" || problem.options.predict_only) AssumeTypicalFigures(problem.cluster);
+  if (problem.device == "paced" || problem.options.predict_only) {
+    AssumeTypicalFigures(problem.cluster);
+  } else {
+    AssumeTypicalLinkFigures(problem.cluster);
+  }
   if (absl::Status status = CheckEvidence(problem); !status.ok()) return status;
 
   for (const v1::SpaceAxis& axis : spec.space()) {

@@ -1,5 +1,6 @@
 #include "search/cost/measured_on_links.h"
 
+#include <optional>
 #include <utility>
 
 #include "fmt/format.h"
@@ -7,8 +8,26 @@
 namespace autocfg {
 namespace {
 
-double Reached(double bytes_per_s, double efficiency) {
-  return efficiency > 0 ? bytes_per_s * efficiency : bytes_per_s;
+// One kind of link, as the cluster describes it.
+struct LinkFigures {
+  const char* bytes_per_s_name;
+  double bytes_per_s;
+  const char* latency_name;
+  std::optional<double> latency_s;
+  const char* efficiency_name;
+  double efficiency;
+};
+
+absl::Status Missing(const char* field) {
+  return absl::InvalidArgumentError(
+      fmt::format("cluster: {} is missing; predictions across its ranks need it", field));
+}
+
+absl::Status CheckAllThere(const LinkFigures& link) {
+  if (link.bytes_per_s <= 0) return Missing(link.bytes_per_s_name);
+  if (!link.latency_s) return Missing(link.latency_name);
+  if (link.efficiency <= 0) return Missing(link.efficiency_name);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -19,13 +38,16 @@ absl::Status CheckLinks(const ClusterSpec& cluster) {
         fmt::format("cluster: {} node groups are not supported yet; describe one", cluster.groups.size()));
   }
   const NodeGroup& group = cluster.groups.front();
-  const auto missing = [](const char* field) {
-    return absl::InvalidArgumentError(
-        fmt::format("cluster: {} is missing; predictions across its ranks need it", field));
-  };
-  if (group.gpus_per_node > 1 && group.intra_node_bytes_per_s <= 0) return missing("intra_node_bytes_per_s");
-  if (group.nodes > 1 && group.inter_node_bytes_per_s <= 0) return missing("inter_node_bytes_per_s");
-  return absl::OkStatus();
+  const DeviceEfficiency& efficiency = group.device.efficiency;
+  if (group.gpus_per_node > 1) {
+    const absl::Status within =
+        CheckAllThere({"intra_node_bytes_per_s", group.intra_node_bytes_per_s, "intra_node_latency_s",
+                       group.intra_node_latency_s, "efficiency.intra_node", efficiency.intra_node});
+    if (!within.ok()) return within;
+  }
+  if (group.nodes == 1) return absl::OkStatus();
+  return CheckAllThere({"inter_node_bytes_per_s", group.inter_node_bytes_per_s, "inter_node_latency_s",
+                        group.inter_node_latency_s, "efficiency.inter_node", efficiency.inter_node});
 }
 
 absl::StatusOr<std::shared_ptr<const MeasuredOnLinks>> MeasuredOnLinks::Create(OpTimes compute,
@@ -33,8 +55,9 @@ absl::StatusOr<std::shared_ptr<const MeasuredOnLinks>> MeasuredOnLinks::Create(O
   if (absl::Status status = CheckLinks(cluster); !status.ok()) return status;
   const NodeGroup& group = cluster.groups.front();
   const DeviceEfficiency& efficiency = group.device.efficiency;
-  const Links links{.intra_bytes_per_s = Reached(group.intra_node_bytes_per_s, efficiency.intra_node),
-                    .inter_bytes_per_s = Reached(group.inter_node_bytes_per_s, efficiency.inter_node),
+  // What no link needs, since the cluster has none of the kind, plays no part.
+  const Links links{.intra_bytes_per_s = group.intra_node_bytes_per_s * efficiency.intra_node,
+                    .inter_bytes_per_s = group.inter_node_bytes_per_s * efficiency.inter_node,
                     .intra_latency_s = group.intra_node_latency_s.value_or(0),
                     .inter_latency_s = group.inter_node_latency_s.value_or(0)};
   return std::shared_ptr<const MeasuredOnLinks>(

@@ -14,14 +14,15 @@
 
 namespace autocfg {
 
-// InvalidArgument names the first link figure that is missing: bandwidths within a node of several ranks, and
-// between several nodes; Unimplemented for several node groups.
+// InvalidArgument names the first link figure that is missing: bandwidth, latency, and the share of the
+// bandwidth that is reached, within a node of several ranks and between several nodes (search/text/
+// typical_figures.h fills in what few people know); Unimplemented for several node groups.
 absl::Status CheckLinks(const ClusterSpec& cluster);
 
 class MeasuredOnLinks final : public OpTimeModel {
  public:
-  // `compute`: measured with all ranks of one machine at work; communication in it is not used. Bandwidths
-  // are taken as they are where the device does not say which part of them is reached. Fails as CheckLinks.
+  // `compute`: measured with all ranks of one machine at work; communication in it is not used. Fails as
+  // CheckLinks.
   static absl::StatusOr<std::shared_ptr<const MeasuredOnLinks>> Create(OpTimes compute,
                                                                        const ClusterSpec& cluster);
 

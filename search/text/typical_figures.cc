@@ -1,6 +1,8 @@
 #include "search/text/typical_figures.h"
 
 #include <array>
+#include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -14,26 +16,27 @@ namespace {
 
 constexpr std::string_view kTypical = "a100-80gb-sxm";
 
+enum class Figures : std::uint8_t { kAll, kLinks };
+
 struct Share {
   std::string_view name;
   double DeviceEfficiency::*member;
   bool needed;
 };
 
-}  // namespace
-
-std::string AssumeTypicalFigures(ClusterSpec& cluster) {
+std::string Assume(ClusterSpec& cluster, Figures figures) {
   if (cluster.local || cluster.groups.empty()) return "";
   const NodeGroup typical = PresetCluster(kTypical).value().groups.front();
+  const bool device = figures == Figures::kAll;
   std::vector<std::string> assumed;
   for (NodeGroup& group : cluster.groups) {
     const bool within = group.gpus_per_node > 1, between = group.nodes > 1;
     DeviceEfficiency& efficiency = group.device.efficiency;
     for (const Share& share :
-         {Share{"efficiency.matmul", &DeviceEfficiency::matmul, true},
-          Share{"efficiency.attention_forward", &DeviceEfficiency::attention_forward, true},
-          Share{"efficiency.attention_backward", &DeviceEfficiency::attention_backward, true},
-          Share{"efficiency.memory", &DeviceEfficiency::memory, true},
+         {Share{"efficiency.matmul", &DeviceEfficiency::matmul, device},
+          Share{"efficiency.attention_forward", &DeviceEfficiency::attention_forward, device},
+          Share{"efficiency.attention_backward", &DeviceEfficiency::attention_backward, device},
+          Share{"efficiency.memory", &DeviceEfficiency::memory, device},
           Share{"efficiency.intra_node", &DeviceEfficiency::intra_node, within},
           Share{"efficiency.inter_node", &DeviceEfficiency::inter_node, between}}) {
       double& value = efficiency.*share.member;
@@ -54,7 +57,7 @@ std::string AssumeTypicalFigures(ClusterSpec& cluster) {
     };
     for (const Time& time :
          {Time{"efficiency.op_overhead_s", efficiency.op_overhead_s, typical.device.efficiency.op_overhead_s,
-               true},
+               device},
           Time{"intra_node_latency_s", group.intra_node_latency_s, typical.intra_node_latency_s, within},
           Time{"inter_node_latency_s", group.inter_node_latency_s, typical.inter_node_latency_s, between}}) {
       if (!time.needed || time.value) continue;
@@ -66,5 +69,11 @@ std::string AssumeTypicalFigures(ClusterSpec& cluster) {
   return fmt::format("the cluster does not give these, so those of {} are assumed: {}", kTypical,
                      fmt::join(assumed, ", "));
 }
+
+}  // namespace
+
+std::string AssumeTypicalFigures(ClusterSpec& cluster) { return Assume(cluster, Figures::kAll); }
+
+std::string AssumeTypicalLinkFigures(ClusterSpec& cluster) { return Assume(cluster, Figures::kLinks); }
 
 }  // namespace autocfg

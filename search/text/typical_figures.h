@@ -12,4 +12,7 @@ namespace autocfg {
 // says what was assumed and from where; empty where nothing was.
 std::string AssumeTypicalFigures(ClusterSpec& cluster);
 
+// The same for its links alone: where what computes is measured.
+std::string AssumeTypicalLinkFigures(ClusterSpec& cluster);
+
 }  // namespace autocfg

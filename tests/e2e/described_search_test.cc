@@ -141,6 +141,7 @@ TEST_F(DescribedSearchTest, LargerThanThisMachineIsMeasuredBySlices) {
       Search({"--model", model, "--cluster", cluster, "--global-batch", "16", "--max-trials", "3", "--json"});
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   EXPECT_THAT(finished.err, HasSubstr("of larger plans a slice is measured, one rank alone"));
+  EXPECT_THAT(finished.err, HasSubstr("of a100-80gb-sxm are assumed: efficiency.inter_node 0.8"));
   const Json answer = Json::parse(finished.out);
   EXPECT_EQ(answer["counts"]["measured"], 3);
   EXPECT_EQ(answer["best"]["provenance"], "predicted") << "what a slice took is no step time of the plan";

@@ -33,6 +33,22 @@ TEST(TypicalFigures, WhatIsLeftOutIsThePresets) {
   EXPECT_EQ(cluster.groups[0], typical);
 }
 
+TEST(TypicalFigures, OfTheLinksAlone) {
+  const NodeGroup typical = PresetCluster("a100-80gb-sxm:4x8").value().groups.front();
+  ClusterSpec cluster{.name = "mine", .groups = {typical}};
+  cluster.groups[0].device.efficiency = {};
+  cluster.groups[0].inter_node_latency_s.reset();
+  EXPECT_THAT(
+      AssumeTypicalLinkFigures(cluster),
+      AllOf(HasSubstr("efficiency.intra_node 0.7"), HasSubstr("efficiency.inter_node 0.8"),
+            HasSubstr("inter_node_latency_s 5e-06"), Not(HasSubstr("matmul")), Not(HasSubstr("op_"))));
+  NodeGroup expected = typical;
+  expected.device.efficiency = {};
+  expected.device.efficiency.intra_node = typical.device.efficiency.intra_node;
+  expected.device.efficiency.inter_node = typical.device.efficiency.inter_node;
+  EXPECT_EQ(cluster.groups[0], expected) << "what computes is measured";
+}
+
 TEST(TypicalFigures, WhatPlaysNoPartIsNotAssumed) {
   ClusterSpec one = PresetCluster("a100-80gb-sxm:1x1").value();
   one.groups[0].device.efficiency.intra_node = 0;

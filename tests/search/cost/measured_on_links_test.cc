@@ -1,0 +1,88 @@
+// A cluster whose machines were measured, and whose links are described.
+#include "search/cost/measured_on_links.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "search/plan/parallel_plan.h"
+#include "search/text/cluster_json.h"
+
+namespace autocfg {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Four machines of two CPUs.
+ClusterSpec Described() {
+  NodeGroup group;
+  group.device.name = "cpu";
+  group.nodes = 4;
+  group.gpus_per_node = 2;
+  group.intra_node_bytes_per_s = 8e9;
+  group.inter_node_bytes_per_s = 1e9;
+  group.intra_node_latency_s = 1e-6;
+  group.inter_node_latency_s = 3e-5;
+  group.device.efficiency.intra_node = 0.5;
+  group.device.efficiency.inter_node = 0.25;
+  return {.name = "four", .groups = {group}};
+}
+
+OpDesc Message(std::int64_t elements) {
+  OpDesc op{.kind = OpKind::kSend};
+  op.group = CommGroup::kPipeline;
+  op.group_size = 2;
+  op.dims = {elements};
+  return op;
+}
+
+TEST(MeasuredOnLinks, NamesTheFigureThatIsMissing) {
+  ASSERT_TRUE(CheckLinks(Described()).ok());
+  const auto without = [](auto&& change) {
+    ClusterSpec cluster = Described();
+    change(cluster.groups[0]);
+    const auto times = MeasuredOnLinks::Create(OpTimes(), cluster);
+    EXPECT_EQ(times.status(), CheckLinks(cluster));
+    return std::string(times.status().message());
+  };
+  EXPECT_THAT(without([](NodeGroup& g) { g.intra_node_bytes_per_s = 0; }),
+              HasSubstr("intra_node_bytes_per_s"));
+  EXPECT_THAT(without([](NodeGroup& g) { g.inter_node_bytes_per_s = 0; }),
+              HasSubstr("inter_node_bytes_per_s"));
+  EXPECT_THAT(without([](NodeGroup& g) { g.intra_node_latency_s.reset(); }),
+              HasSubstr("intra_node_latency_s"));
+  EXPECT_THAT(without([](NodeGroup& g) { g.inter_node_latency_s.reset(); }),
+              HasSubstr("inter_node_latency_s"));
+  EXPECT_THAT(without([](NodeGroup& g) { g.device.efficiency.intra_node = 0; }),
+              HasSubstr("efficiency.intra_node"));
+  EXPECT_THAT(without([](NodeGroup& g) { g.device.efficiency.inter_node = 0; }),
+              HasSubstr("efficiency.inter_node"));
+  ClusterSpec one = Described();
+  one.groups[0].nodes = 1;
+  one.groups[0].inter_node_bytes_per_s = 0;
+  one.groups[0].inter_node_latency_s.reset();
+  EXPECT_TRUE(CheckLinks(one).ok()) << "links that it does not have play no part";
+}
+
+// 1e6 floats between neighbouring stages: within a machine at half of 8 GB/s, between machines at a quarter of
+// 1 GB/s, each after its latency.
+TEST(MeasuredOnLinks, MessagesTakeWhatTheirLinkTakes) {
+  const auto times = MeasuredOnLinks::Create(OpTimes(), Described());
+  ASSERT_TRUE(times.ok()) << times.status();
+  EXPECT_NEAR((*times)->Seconds(Message(1'000'000), {.pp = 2}), 1e-6 + 4e6 / 4e9, 1e-9);
+  EXPECT_NEAR((*times)->Seconds(Message(1'000'000), {.tp = 2, .pp = 2}), 3e-5 + 4e6 / 0.25e9, 1e-9);
+}
+
+TEST(MeasuredOnLinks, WhatComputesTakesWhatWasMeasured) {
+  OpDesc product;
+  product.dims = {16, 16, 16};
+  const auto times = MeasuredOnLinks::Create(OpTimes({{product, 0.25}}), Described());
+  ASSERT_TRUE(times.ok()) << times.status();
+  EXPECT_DOUBLE_EQ((*times)->Seconds(product, {}), 0.25);
+  OpDesc sum{.kind = OpKind::kAllReduceSum};
+  sum.group = CommGroup::kTensor;
+  sum.group_size = 1;
+  sum.dims = {100};
+  EXPECT_EQ((*times)->Seconds(sum, {}), 0) << "a group of one has nobody to talk to";
+}
+
+}  // namespace
+}  // namespace autocfg
