@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "cli/console.h"
 #include "cli/devices.h"
@@ -180,10 +179,10 @@ struct Ended {
 
 // The call's answer, from a coordinator that may be about to start again.
 template <typename Call>
-auto Patiently(Call call) {
+auto Patiently(StudyClient& client, Call call) {
   auto answer = call();
   for (int again = 0; again < kReadAgain && absl::IsUnavailable(answer.status()); ++again) {
-    absl::SleepFor(absl::Seconds(1));
+    client.Pause(1, [] { return false; });
     answer = call();
   }
   return answer;
@@ -211,9 +210,9 @@ Ended Conclude(const SearchArgs& args, StudyClient& client, StudyWatcher& watche
         Fail(kExitNegative, fmt::format("study {} {}: {}", LastPart(study.name()), StateText(study.state()),
                                         study.message().empty() ? "see autocfg trials" : study.message()))};
   }
-  auto answer = Patiently([&] { return client.GetRecommendation(study.name()); });
+  auto answer = Patiently(client, [&] { return client.GetRecommendation(study.name()); });
   if (!answer.ok()) return {{}, Fail(answer.status())};
-  const auto trials = Patiently([&] { return client.ListTrials(study.name()); });
+  const auto trials = Patiently(client, [&] { return client.ListTrials(study.name()); });
   if (!trials.ok()) return {{}, Fail(trials.status())};
   return {*std::move(answer), kExitDone, EndsOf(*trials)};
 }

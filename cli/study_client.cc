@@ -6,6 +6,7 @@
 #include "cli/numbers.h"
 #include "fmt/format.h"
 #include "grpcpp/grpcpp.h"
+#include "proto/rpc/channel.h"
 
 namespace autocfg {
 namespace {
@@ -50,6 +51,10 @@ absl::StatusOr<v1::Study> StudyClient::PauseStudy(const std::string& name) {
 
 absl::StatusOr<v1::Study> StudyClient::CancelStudy(const std::string& name) {
   return CallByName<v1::CancelStudyRequest>(&Stub::CancelStudy, name);
+}
+
+void StudyClient::Pause(double seconds, const std::function<bool()>& stop) {
+  PauseBeforeRetry(*connection_.channel, seconds, stop);
 }
 
 absl::StatusOr<v1::Study> StudyClient::GetStudy(const std::string& name) {

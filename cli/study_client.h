@@ -30,6 +30,9 @@ class StudyClient {
   absl::StatusOr<std::vector<v1::Study>> ListStudies();
   absl::StatusOr<std::vector<v1::Trial>> ListTrials(const std::string& study);
 
+  // PauseBeforeRetry of proto/rpc/channel.h.
+  void Pause(double seconds, const std::function<bool()>& stop);
+
   // Calls `visit` for each event after `cursor` until the server ends the stream (OK) or `context` is
   // cancelled.
   absl::Status WatchStudy(grpc::ClientContext& context, const std::string& name, std::int64_t cursor,

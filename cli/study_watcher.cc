@@ -9,7 +9,7 @@
 namespace autocfg {
 namespace {
 
-constexpr absl::Duration kPause = absl::Milliseconds(250);
+constexpr double kPauseSeconds = 0.25;
 
 bool HasEnded(v1::StudyState state) {
   return state == v1::STUDY_STATE_DONE || state == v1::STUDY_STATE_FAILED ||
@@ -40,6 +40,11 @@ v1::Study StudyWatcher::Latest() {
 absl::Status StudyWatcher::status() {
   absl::MutexLock lock(&mutex_);
   return status_;
+}
+
+bool StudyWatcher::Stopping() {
+  absl::MutexLock lock(&mutex_);
+  return stopping_;
 }
 
 bool StudyWatcher::Away() {
@@ -81,25 +86,31 @@ void StudyWatcher::Loop() {
           }
           if (visit_) visit_(event);
         });
-    absl::MutexLock lock(&mutex_);
-    stream_ = nullptr;
-    if (HasEnded(latest_.state())) {
-      ended_ = true;
-      return;
-    }
-    if (stopping_) return;
-    // Nobody here has cancelled it: it is the end of a server that is being stopped.
-    const bool may_pass = status.ok() || absl::IsUnavailable(status) || absl::IsCancelled(status);
-    const absl::Time now = absl::Now();
-    if (!broken) broken = now;
-    away_ = !there;
-    if (!may_pass || now - *broken > absl::Seconds(patience_s_)) {
-      status_ = status.ok() ? absl::UnavailableError("the stream ends before the study does") : status;
-      ended_ = true;
-      return;
-    }
-    if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kPause)) return;
+    if (!GoesOn(status, there, broken)) return;
+    client_.Pause(kPauseSeconds, [this] { return Stopping(); });
   }
+}
+
+// After a stream has ended with `status`: whether another is to follow.
+bool StudyWatcher::GoesOn(const absl::Status& status, bool there, std::optional<absl::Time>& broken) {
+  absl::MutexLock lock(&mutex_);
+  stream_ = nullptr;
+  if (HasEnded(latest_.state())) {
+    ended_ = true;
+    return false;
+  }
+  if (stopping_) return false;
+  // Nobody here has cancelled it: it is the end of a server that is being stopped.
+  const bool may_pass = status.ok() || absl::IsUnavailable(status) || absl::IsCancelled(status);
+  const absl::Time now = absl::Now();
+  if (!broken) broken = now;
+  away_ = !there;
+  if (!may_pass || now - *broken > absl::Seconds(patience_s_)) {
+    status_ = status.ok() ? absl::UnavailableError("the stream ends before the study does") : status;
+    ended_ = true;
+    return false;
+  }
+  return true;
 }
 
 }  // namespace autocfg

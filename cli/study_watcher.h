@@ -1,13 +1,16 @@
 // Follows a study on a thread of its own, over broken streams, until it ends. Thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "autocfg/v1/study_service.pb.h"
 #include "cli/study_client.h"
 #include "grpcpp/client_context.h"
@@ -35,6 +38,8 @@ class StudyWatcher {
 
  private:
   void Loop();
+  bool GoesOn(const absl::Status& status, bool there, std::optional<absl::Time>& broken);
+  bool Stopping();
 
   StudyClient client_;
   const std::string study_name_;

@@ -55,7 +55,8 @@ void LeaseKeeper::Loop() {
   Seconds wait = third;
   for (;;) {
     const auto asked = Clock::now();
-    const auto command = calls_.renew(wait.count());
+    const Seconds left = Clock::time_point(Clock::duration(expires_.load())) - asked;
+    const auto command = calls_.renew(wait.count(), std::max(left.count(), 0.0));
     Seconds pause = duration_ / 20;  // no answer: again, soon
     if (command.ok()) {
       expires_ = After(asked, duration_);

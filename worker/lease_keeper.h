@@ -19,8 +19,9 @@ class LeaseKeeper {
   using Clock = std::chrono::steady_clock;
 
   struct Calls {
-    // One renewal: the coordinator's command, at once or after `wait_s` seconds at most.
-    std::function<absl::StatusOr<v1::LeaseCommand>(double wait_s)> renew;
+    // One renewal: the coordinator's command, at once or after `wait_s` seconds at most. No answer after
+    // `limit_s` is none.
+    std::function<absl::StatusOr<v1::LeaseCommand>(double wait_s, double limit_s)> renew;
     std::function<void()> cancel;         // ends `renew` under way, and each that begins later
     std::function<void()> drain = [] {};  // the coordinator said so; more than once, maybe
   };

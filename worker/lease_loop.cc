@@ -80,7 +80,7 @@ absl::Status LeaseLoop::TakeWork() {
       spdlog::warn("{}: no answer from the coordinator; what runs goes on while its leases last ({})",
                    calls_.worker(), Text(response.status()));
     }
-    polls_.WaitUntilCancelled(pause_s);
+    calls_.Pause(pause_s, polls_);
     pause_s = std::min(kLongestPauseSeconds, pause_s * 2);
   }
   return absl::OkStatus();

@@ -33,8 +33,8 @@ RunningJob::RunningJob(const JobSetting& setting, const Registration& session, v
       lease_(std::move(lease)),
       keeper_(LeaseKeeper::Clock::now(), session.lease_s,
               {.renew =
-                   [this](double wait_s) {
-                     return setting_.calls.RenewLease(session_, lease_, wait_s, renewals_);
+                   [this](double wait_s, double limit_s) {
+                     return setting_.calls.RenewLease(session_, lease_, wait_s, limit_s, renewals_);
                    },
                .cancel = [this] { renewals_.Cancel(); },
                .drain = setting.drain},

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "proto/rpc/channel.h"
+
 namespace autocfg {
 namespace {
 
@@ -22,8 +24,8 @@ double RenewalSlack(double lease_s) { return std::max(lease_s / 6, std::min(2.0,
 
 }  // namespace
 
-WorkerCalls::WorkerCalls(const std::shared_ptr<grpc::Channel>& channel, std::string worker)
-    : worker_(std::move(worker)), stub_(v1::WorkerService::NewStub(channel)) {}
+WorkerCalls::WorkerCalls(std::shared_ptr<grpc::Channel> channel, std::string worker)
+    : worker_(std::move(worker)), channel_(std::move(channel)), stub_(v1::WorkerService::NewStub(channel_)) {}
 
 absl::StatusOr<Registration> WorkerCalls::Register(const std::string& boot_id, const v1::Inventory& inventory,
                                                    CallGroup& group) const {
@@ -58,7 +60,7 @@ absl::StatusOr<v1::LeaseWorkResponse> WorkerCalls::LeaseWork(const Registration&
 
 absl::StatusOr<v1::LeaseCommand> WorkerCalls::RenewLease(const Registration& session,
                                                          const v1::LeaseWorkResponse& lease, double wait_s,
-                                                         CallGroup& group) const {
+                                                         double limit_s, CallGroup& group) const {
   v1::RenewLeaseRequest request;
   request.set_worker(worker_);
   request.set_session_epoch(session.epoch);
@@ -66,8 +68,9 @@ absl::StatusOr<v1::LeaseCommand> WorkerCalls::RenewLease(const Registration& ses
   request.set_fencing_token(lease.fencing_token());
   request.set_wait_s(wait_s);
   v1::RenewLeaseResponse response;
-  const absl::Status status = Call(*stub_, &Stub::RenewLease, request, response, group,
-                                   {.deadline_s = wait_s + RenewalSlack(session.lease_s)});
+  const absl::Status status =
+      Call(*stub_, &Stub::RenewLease, request, response, group,
+           {.deadline_s = std::min(wait_s + RenewalSlack(session.lease_s), limit_s), .wait_for_ready = true});
   if (!status.ok()) return status;
   return response.command();
 }
@@ -104,12 +107,14 @@ absl::Status WorkerCalls::AppendTrialLog(const v1::LeaseWorkResponse& lease, con
   request.set_fencing_token(lease.fencing_token());
   request.set_text(text);
   v1::AppendTrialLogResponse response;
-  return Call(*stub_, &Stub::AppendTrialLog, request, response, group, {.deadline_s = kLogSeconds});
+  return Call(*stub_, &Stub::AppendTrialLog, request, response, group,
+              {.deadline_s = kLogSeconds, .wait_for_ready = true});
 }
 
 absl::Status WorkerCalls::ReportTrial(const v1::ReportTrialRequest& report, CallGroup& group) const {
   v1::ReportTrialResponse response;
-  return Call(*stub_, &Stub::ReportTrial, report, response, group, {.deadline_s = kCallSeconds});
+  return Call(*stub_, &Stub::ReportTrial, report, response, group,
+              {.deadline_s = kCallSeconds, .wait_for_ready = true});
 }
 
 absl::Status WorkerCalls::Deregister(const Registration& session, CallGroup& group) const {
@@ -118,6 +123,10 @@ absl::Status WorkerCalls::Deregister(const Registration& session, CallGroup& gro
   request.set_session_epoch(session.epoch);
   v1::DeregisterWorkerResponse response;
   return Call(*stub_, &Stub::DeregisterWorker, request, response, group, {.deadline_s = kCallSeconds});
+}
+
+void WorkerCalls::Pause(double seconds, CallGroup& group) const {
+  PauseBeforeRetry(*channel_, seconds, [&] { return group.cancelled(); });
 }
 
 }  // namespace autocfg

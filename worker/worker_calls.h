@@ -23,7 +23,7 @@ struct Registration {
 class WorkerCalls {
  public:
   // `worker`: its name, workers/{id}.
-  WorkerCalls(const std::shared_ptr<grpc::Channel>& channel, std::string worker);
+  WorkerCalls(std::shared_ptr<grpc::Channel> channel, std::string worker);
 
   const std::string& worker() const { return worker_; }
 
@@ -33,21 +33,29 @@ class WorkerCalls {
   absl::StatusOr<v1::LeaseWorkResponse> LeaseWork(const Registration& session,
                                                   const std::vector<std::string>& held_leases, double wait_s,
                                                   CallGroup& group) const;
-  // Parked as well.
+  // Parked as well. A coordinator that is away is waited for; in all no longer than `limit_s`, which is what is
+  // left of the lease.
   absl::StatusOr<v1::LeaseCommand> RenewLease(const Registration& session, const v1::LeaseWorkResponse& lease,
-                                              double wait_s, CallGroup& group) const;
+                                              double wait_s, double limit_s, CallGroup& group) const;
   // Again and again while the coordinator is not there, until the share's barrier has run out.
   absl::StatusOr<std::vector<std::string>> Rendezvous(const v1::LeaseWorkResponse& lease,
                                                       const std::string& name, std::int64_t sequence,
                                                       const std::vector<std::string>& values,
                                                       CallGroup& group) const;
+  // These wait for seconds for a coordinator that is away.
   absl::Status AppendTrialLog(const v1::LeaseWorkResponse& lease, const std::string& text,
                               CallGroup& group) const;
   absl::Status ReportTrial(const v1::ReportTrialRequest& report, CallGroup& group) const;
+  // One that is away is not waited for.
   absl::Status Deregister(const Registration& session, CallGroup& group) const;
+
+  // The pause before a call that was not answered is made again: `seconds`, or until the group is cancelled,
+  // or a coordinator that was away is there again.
+  void Pause(double seconds, CallGroup& group) const;
 
  private:
   const std::string worker_;
+  const std::shared_ptr<grpc::Channel> channel_;
   const std::unique_ptr<v1::WorkerService::Stub> stub_;
 };
 

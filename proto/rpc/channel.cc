@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <chrono>
 #include <optional>
 #include <string_view>
+#include <thread>
 
 #include "fmt/format.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/security/credentials.h"
+#include "proto/rpc/call.h"
 
 namespace autocfg {
 namespace {
@@ -23,6 +26,7 @@ constexpr int kKeepaliveTimeoutMs = 5'000;
 constexpr int kFirstPauseMs = 100;
 constexpr int kLongestPauseMs = 2'000;
 constexpr int kConnectLimitMs = 5'000;
+constexpr double kSliceSeconds = 0.1;
 
 // The host of HOST:PORT, without the brackets of an IPv6 address; empty optional where it is none.
 std::optional<std::string> HostOf(std::string_view target) {
@@ -103,6 +107,19 @@ grpc::ChannelArguments ClientArguments() {
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const std::string& target, bool insecure) {
   if (absl::Status status = CheckTarget(target, insecure); !status.ok()) return status;
   return grpc::CreateCustomChannel(target, grpc::InsecureChannelCredentials(), ClientArguments());
+}
+
+void PauseBeforeRetry(grpc::Channel& channel, double seconds, const std::function<bool()>& stop) {
+  const bool connected = channel.GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY;
+  const auto end = DeadlineIn(seconds);
+  while (std::chrono::system_clock::now() < end && !stop()) {
+    const auto slice = std::min(end, DeadlineIn(kSliceSeconds));
+    if (connected) {
+      std::this_thread::sleep_until(slice);
+    } else if (channel.WaitForConnected(slice)) {
+      return;
+    }
+  }
 }
 
 }  // namespace autocfg

@@ -1,6 +1,7 @@
 // Channels to a coordinator: one place for what every client of it sets. Thread-safe.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -28,5 +29,11 @@ grpc::ChannelArguments ClientArguments();
 
 // Connects with the first call. Refuses what CheckTarget refuses.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const std::string& target, bool insecure);
+
+// The pause before a call that was not answered is made again: `seconds`, or shorter where a connection that
+// was broken is there again, or `stop` says so (asked every tenth of a second). Whoever merely sleeps finds
+// the connection no better: gRPC looks after one that is broken while somebody waits for it, else every few
+// seconds only.
+void PauseBeforeRetry(grpc::Channel& channel, double seconds, const std::function<bool()>& stop);
 
 }  // namespace autocfg

@@ -26,7 +26,7 @@ using Answer = absl::StatusOr<v1::LeaseCommand>;
 
 // A coordinator that answers at once.
 LeaseKeeper::Calls AtOnce(std::function<Answer()> answer) {
-  return {.renew = [answer = std::move(answer)](double) { return answer(); }, .cancel = [] {}};
+  return {.renew = [answer = std::move(answer)](double, double) { return answer(); }, .cancel = [] {}};
 }
 
 TEST(LeaseKeeper, RenewsAgainAndAgain) {
@@ -86,7 +86,7 @@ TEST(LeaseKeeper, EndsPromptly) {
 class ParkingCoordinator {
  public:
   LeaseKeeper::Calls Calls() {
-    return {.renew = [this](double wait_s) { return Renew(wait_s); },
+    return {.renew = [this](double wait_s, double limit_s) { return Renew(wait_s, limit_s); },
             .cancel = [this] { Say(absl::CancelledError("gone")); },
             .drain = [this] { ++drains; }};
   }
@@ -98,11 +98,13 @@ class ParkingCoordinator {
   std::atomic<int> renewals{0};
   std::atomic<int> drains{0};
   std::atomic<double> last_wait_s{-1};
+  std::atomic<double> last_limit_s{-1};
 
  private:
-  Answer Renew(double wait_s) {
+  Answer Renew(double wait_s, double limit_s) {
     absl::MutexLock lock(&mutex_);
     last_wait_s = wait_s;
+    last_limit_s = limit_s;
     ++renewals;
     const auto said = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return answer_.has_value(); };
     if (!mutex_.AwaitWithTimeout(absl::Condition(&said), absl::Seconds(wait_s)))
@@ -120,6 +122,8 @@ TEST(LeaseKeeper, ParksRenewalsAndHearsACancellationAtOnce) {
   LeaseKeeper keeper(Clock::now(), 3600, coordinator.Calls(), &stop);
   ASSERT_TRUE(Eventually([&] { return coordinator.renewals == 1; }));
   EXPECT_EQ(coordinator.last_wait_s, 1200);
+  EXPECT_LE(coordinator.last_limit_s, 3600) << "what is left of the lease";
+  EXPECT_GT(coordinator.last_limit_s, 1200);
   EXPECT_FALSE(stop);
   coordinator.Say(v1::LEASE_COMMAND_CANCEL);
   EXPECT_TRUE(Eventually([&] { return stop.load(); })) << "far before a third of the lease";

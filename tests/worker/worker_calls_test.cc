@@ -1,0 +1,97 @@
+// The worker's calls while its coordinator is away for a moment: they wait for it, and find it when it is
+// there again, not when gRPC looks next.
+#include "worker/worker_calls.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "fmt/format.h"
+#include "proto/rpc/channel.h"
+#include "tests/worker/fake_coordinator.h"
+
+namespace autocfg {
+namespace {
+
+constexpr double kLeaseSeconds = 60;
+
+class WorkerCallsTest : public testing::Test {
+ protected:
+  WorkerCallsTest() : session_(calls_.Register("boot", {}, group_).value()) {
+    lease_.set_lease_id("lease-1");
+  }
+
+  // The coordinator goes, which the connection notices, and comes back while `call` is under way.
+  template <typename Call>
+  auto OverARestart(Call call) {
+    coordinator_.reset();
+    CallGroup own;
+    EXPECT_TRUE(absl::IsUnavailable(calls_.Deregister(session_, own))) << "nobody is there";
+    std::thread comes_back([this] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      coordinator_ = std::make_unique<FakeCoordinator>(address_, kLeaseSeconds);
+    });
+    auto answer = call();
+    comes_back.join();
+    return answer;
+  }
+
+  const std::string address_ = fmt::format("unix:{}/worker_calls_{}.sock", testing::TempDir(), getpid());
+  std::unique_ptr<FakeCoordinator> coordinator_ = std::make_unique<FakeCoordinator>(address_, kLeaseSeconds);
+  const WorkerCalls calls_{*OpenChannel(address_, false), "workers/a"};
+  CallGroup group_;
+  const Registration session_;
+  v1::LeaseWorkResponse lease_;
+};
+
+TEST_F(WorkerCallsTest, ARenewalOutlivesARestart) {
+  const auto command =
+      OverARestart([&] { return calls_.RenewLease(session_, lease_, 0, kLeaseSeconds, group_); });
+  ASSERT_TRUE(command.ok()) << command.status();
+  EXPECT_EQ(*command, v1::LEASE_COMMAND_CONTINUE);
+}
+
+TEST_F(WorkerCallsTest, ARenewalEndsWithTheLease) {
+  coordinator_.reset();
+  const auto before = std::chrono::steady_clock::now();
+  const auto command = calls_.RenewLease(session_, lease_, 1000, 0.2, group_);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(command.status()) || absl::IsUnavailable(command.status()))
+      << command.status();
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(60));
+}
+
+TEST_F(WorkerCallsTest, AReportOutlivesARestart) {
+  v1::ReportTrialRequest report;
+  report.set_worker("workers/a");
+  const absl::Status status = OverARestart([&] { return calls_.ReportTrial(report, group_); });
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(WorkerCallsTest, ALogOutlivesARestart) {
+  const absl::Status status = OverARestart([&] { return calls_.AppendTrialLog(lease_, "words", group_); });
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << "what this coordinator says of every log: " << status;
+}
+
+// A worker that pauses for a minute between two polls has work at once when the coordinator is back.
+TEST_F(WorkerCallsTest, APauseEndsWhenTheCoordinatorIsBack) {
+  const auto before = std::chrono::steady_clock::now();
+  const absl::Status status = OverARestart([&] {
+    calls_.Pause(60, group_);
+    return calls_.LeaseWork(session_, {}, 10, group_).status();
+  });
+  EXPECT_TRUE(absl::IsNotFound(status)) << "the new coordinator does not know it: " << status;
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(60));
+}
+
+TEST_F(WorkerCallsTest, APauseEndsWithItsGroup) {
+  group_.Cancel();
+  const auto before = std::chrono::steady_clock::now();
+  calls_.Pause(60, group_);
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(60));
+}
+
+}  // namespace
+}  // namespace autocfg
