@@ -59,9 +59,9 @@ absl::StatusOr<v1::Study> Begin(StudyClient& client, const v1::SearchSpec& spec,
                        LastPart(other.name())));
     }
   }
-  if (study->state() == v1::STUDY_STATE_CREATED) return client.StartStudy(study->name());
   if (study->state() == v1::STUDY_STATE_PAUSED) return client.ResumeStudy(study->name());
-  return study;
+  // One that is RUNNING may wait for its storage: it is tried again at once.
+  return client.StartStudy(study->name());
 }
 
 std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer,

@@ -37,14 +37,13 @@ absl::Status Interrupted() { return absl::CancelledError("the study is not to be
 }  // namespace
 
 StudyRun::StudyRun(Store& store, Notifier& notifier, const Clock& clock, const WorkersAtWork& workers,
-                   std::int64_t study, std::function<void(const v1::Recommendation&)> publish,
-                   const std::atomic<bool>& outdated)
+                   std::int64_t study, StudyRunEvents events, const std::atomic<bool>& outdated)
     : store_(store),
       notifier_(notifier),
       clock_(clock),
       workers_(workers),
       study_(study),
-      publish_(std::move(publish)),
+      events_(std::move(events)),
       outdated_(outdated) {}
 
 absl::Status StudyRun::Failed(absl::Status status) {
@@ -69,6 +68,7 @@ absl::Status StudyRun::CheckRunning() {
 
 absl::Status StudyRun::Wait(std::uint64_t version) {
   if (absl::Status status = CheckRunning(); !status.ok()) return status;
+  events_.got_on();
   if (!budget_spent_ && BudgetLeft() <= 0) {
     budget_spent_ = true;
     if (absl::Status status = store_.CancelJobs(study_, clock_()); !status.ok())
@@ -104,7 +104,7 @@ absl::Status StudyRun::Modify(const std::function<absl::Status(v1::Study&)>& edi
 }
 
 absl::Status StudyRun::SaveProgress(const std::string& phase) {
-  if (search_) publish_(search_->Recommendation());
+  if (search_) events_.publish(search_->Recommendation());
   return Modify([&](v1::Study& study) {
     study.set_phase(phase);
     if (!search_) return absl::OkStatus();
@@ -121,7 +121,7 @@ absl::Status StudyRun::SaveProgress(const std::string& phase) {
 
 absl::Status StudyRun::Finish(v1::StudyState state, const std::string& message) {
   if (absl::Status status = CheckRunning(); !status.ok()) return status;
-  if (search_) publish_(search_->Recommendation());
+  if (search_) events_.publish(search_->Recommendation());
   const double now_s = clock_();
   bool moved = false;
   absl::Status status = Modify([&](v1::Study& study) {
@@ -325,7 +325,7 @@ absl::Status StudyRun::Run() {
   if (study->state() != v1::STUDY_STATE_RUNNING || notifier_.closed()) return Interrupted();
   const auto usage = store_.Usage(study_);
   if (!usage.ok()) return usage.status();
-  LogState(study_, v1::STUDY_STATE_RUNNING, "");
+  events_.begins();
   started_s_ = clock_();
   used_before_s_ = usage->wall_s;
 

@@ -21,13 +21,18 @@ namespace autocfg {
 // Registered, and heard of lately.
 using WorkersAtWork = std::function<absl::StatusOr<std::vector<WorkerRecord>>()>;
 
+// Called by a run, on its thread.
+struct StudyRunEvents {
+  std::function<void()> begins;                            // on a study that is RUNNING
+  std::function<void(const v1::Recommendation&)> publish;  // what is known, whenever that changes
+  std::function<void()> got_on;  // all that was to be stored is, and workers are waited for; often
+};
+
 class StudyRun final : private OutcomeSource {
  public:
-  // `publish` is called with what is known whenever that changes. Once `outdated` is set, an outcome that the
-  // run has gone through is another now.
+  // Once `outdated` is set, an outcome that the run has gone through is another now.
   StudyRun(Store& store, Notifier& notifier, const Clock& clock, const WorkersAtWork& workers,
-           std::int64_t study, std::function<void(const v1::Recommendation&)> publish,
-           const std::atomic<bool>& outdated);
+           std::int64_t study, StudyRunEvents events, const std::atomic<bool>& outdated);
 
   // OK: the study has reached an end state. Cancelled: it is not RUNNING any more, the notifier is closed, or
   // the run is outdated. Otherwise the store failed, and the study is left as it was.
@@ -63,7 +68,7 @@ class StudyRun final : private OutcomeSource {
   const Clock& clock_;
   const WorkersAtWork& workers_;
   const std::int64_t study_;
-  const std::function<void(const v1::Recommendation&)> publish_;
+  const StudyRunEvents events_;
   const std::atomic<bool>& outdated_;
 
   std::optional<SearchProblem> problem_;

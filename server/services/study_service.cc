@@ -81,12 +81,22 @@ absl::StatusOr<v1::Study> StudyServiceImpl::Create(const v1::CreateStudyRequest&
   return parts_.store.CreateStudy(request.request_id(), study, parts_.clock());
 }
 
+std::string StudyServiceImpl::Waiting(std::int64_t study) {
+  std::string why = parts_.runners.Waiting(study);
+  return why.empty() ? parts_.dispatcher.Waiting(study) : why;
+}
+
 absl::StatusOr<v1::Study> StudyServiceImpl::WithWaiting(absl::StatusOr<v1::Study> study) {
   if (!study.ok() || study->state() != v1::STUDY_STATE_RUNNING) return study;
   const auto id = ParseStudyName(study->name());
   if (!id.ok()) return id.status();
-  study->set_waiting(parts_.dispatcher.Waiting(*id));
+  study->set_waiting(Waiting(*id));
   return study;
+}
+
+absl::StatusOr<v1::Study> StudyServiceImpl::Stopped(absl::StatusOr<v1::Study> study) {
+  if (study.ok()) parts_.runners.Forget(*ParseStudyName(study->name()));
+  return Logged(std::move(study));
 }
 
 grpc::Status StudyServiceImpl::CreateStudy(grpc::ServerContext* context,
@@ -129,7 +139,7 @@ grpc::Status StudyServiceImpl::StartStudy(grpc::ServerContext*, const v1::StartS
 
 grpc::Status StudyServiceImpl::PauseStudy(grpc::ServerContext*, const v1::PauseStudyRequest* request,
                                           v1::Study* response) {
-  return Answer(Logged(ChangeState(parts_.store, *request, parts_.clock(), ToPaused)), response);
+  return Answer(Stopped(ChangeState(parts_.store, *request, parts_.clock(), ToPaused)), response);
 }
 
 grpc::Status StudyServiceImpl::ResumeStudy(grpc::ServerContext*, const v1::ResumeStudyRequest* request,
@@ -142,7 +152,7 @@ grpc::Status StudyServiceImpl::ResumeStudy(grpc::ServerContext*, const v1::Resum
 
 grpc::Status StudyServiceImpl::CancelStudy(grpc::ServerContext*, const v1::CancelStudyRequest* request,
                                            v1::Study* response) {
-  return Answer(Logged(ChangeState(parts_.store, *request, parts_.clock(), ToCancelled)), response);
+  return Answer(Stopped(ChangeState(parts_.store, *request, parts_.clock(), ToCancelled)), response);
 }
 
 grpc::Status StudyServiceImpl::DeleteStudy(grpc::ServerContext*, const v1::DeleteStudyRequest* request,
@@ -150,7 +160,9 @@ grpc::Status StudyServiceImpl::DeleteStudy(grpc::ServerContext*, const v1::Delet
   const auto id = ParseStudyName(request->name());
   if (!id.ok()) return ToGrpc(id.status());
   if (absl::Status status = CheckRequestId(request->request_id()); !status.ok()) return ToGrpc(status);
-  return ToGrpc(parts_.store.DeleteStudy(*id, request->request_id()));
+  const absl::Status status = parts_.store.DeleteStudy(*id, request->request_id());
+  if (status.ok()) parts_.runners.Forget(*id);
+  return ToGrpc(status);
 }
 
 grpc::Status StudyServiceImpl::ListTrials(grpc::ServerContext*, const v1::ListTrialsRequest* request,
@@ -244,11 +256,16 @@ grpc::Status StudyServiceImpl::WatchStudy(grpc::ServerContext* context, const v1
     absl::MutexLock lock(&watchers_mutex_);
     --watchers_;
   };
+  // UNAVAILABLE would say that the coordinator is away: such a study is followed on, and says why it waits.
+  const auto error = [&] {
+    const absl::Status status = parts_.runners.Error(*id);
+    return absl::IsUnavailable(status) ? absl::OkStatus() : status;
+  };
   return ToGrpc(Watch(parts_.store, parts_.notifier, *id, request->resume_cursor(),
                       {.send = [&](const v1::StudyEvent& event) { return writer->Write(event); },
                        .gone = [&] { return context->IsCancelled(); },
-                       .error = [&] { return parts_.runners.Error(*id); },
-                       .waiting = [&] { return parts_.dispatcher.Waiting(*id); }}));
+                       .error = error,
+                       .waiting = [&] { return Waiting(*id); }}));
 }
 
 void StudyServiceImpl::AwaitNoWatchers(absl::Duration timeout) {

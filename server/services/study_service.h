@@ -70,6 +70,10 @@ class StudyServiceImpl final : public v1::StudyService::Service {
   absl::StatusOr<v1::Study> Create(const v1::CreateStudyRequest& request, const Caller& caller);
   absl::StatusOr<v1::Recommendation> Recommend(std::int64_t study);
   absl::StatusOr<v1::Trial> Retry(const v1::RetryTrialRequest& request);
+  // Why a RUNNING study does not get on; empty where it does.
+  std::string Waiting(std::int64_t study);
+  // Of a study that is not to be worked on any more.
+  absl::StatusOr<v1::Study> Stopped(absl::StatusOr<v1::Study> study);
   // With why its work waits.
   absl::StatusOr<v1::Study> WithWaiting(absl::StatusOr<v1::Study> study);
 

@@ -1,8 +1,10 @@
 """The command line against a coordinator and workers that are processes of their own."""
 
+import contextlib
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import time
 import unittest
@@ -156,6 +158,26 @@ class ClusterTest(unittest.TestCase):
             out, _ = client.communicate(timeout=300)
         self.assertEqual(client.returncode, 0)
         self.assertIn(b"best plan", out)
+
+    def sql(self, text):
+        """Of another program, in the server's database."""
+        with contextlib.closing(sqlite3.connect(os.path.join(self.services.directory, "server.db"), timeout=20)) as db:
+            db.execute(text)
+            db.commit()
+
+    def test_the_same_search_goes_on_once_the_storage_works_again(self):
+        self.workers(one=4)
+        self.sql("CREATE TRIGGER broken BEFORE INSERT ON jobs BEGIN SELECT RAISE(ABORT, 'no jobs today'); END")
+        for _ in range(2):
+            failed = autocfg(*self.at("search", *SMALL))
+            self.assertEqual(failed.returncode, 1, failed.stderr)
+            self.assertIn("no jobs today", failed.stderr.splitlines()[-1])
+        self.assertIn("no jobs today", self.run_ok("studies"))
+        self.sql("DROP TRIGGER broken")
+        self.run_ok("search", *SMALL)
+        self.server.said("studies/1 goes on: its storage works again")
+        self.assertEqual(self.server.text().count("studies/1 waits for its storage"), 1)
+        self.assertEqual(len(self.run_ok("studies").splitlines()), 2)
 
     def test_every_trial_fails(self):
         api = self.api()

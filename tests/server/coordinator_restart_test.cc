@@ -1,11 +1,20 @@
 // What becomes of a study where the coordinator is started again, its worker is lost or its disk is full.
+#include <sys/resource.h>
+
 #include <atomic>
 #include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "SQLiteCpp/Database.h"
+#include "gmock/gmock.h"
 #include "tests/server/coordinator_fixture.h"
 
 namespace autocfg {
@@ -143,6 +152,80 @@ TEST_F(CoordinatorTest, AFullDiskStopsTheStudyButLosesNothing) {
   FakeWorker worker(coordinator_->address(), FakeWorker::ByFormula, "boot2");
   EXPECT_EQ(Finish(study.name()).state(), v1::STUDY_STATE_DONE);
   EXPECT_EQ(Recommend(study.name()).best().plan_text(), "tp=1,pp=1,dp=4,mbs=1");
+}
+
+TEST_F(CoordinatorTest, AStudyGoesOnByItselfOnceTheDiskHasRoomAgain) {
+  Open();
+  Close();
+  // Somebody else's file on the same disk, as it were.
+  const auto raw = [&] { return SQLite::Database(dir_.File("autocfg.db"), SQLite::OPEN_READWRITE, 5000); };
+  raw().exec("CREATE TABLE in_the_way (bytes BLOB); INSERT INTO in_the_way VALUES (zeroblob(1000000))");
+  Open(1, {.max_pages = raw().execAndGet("PRAGMA page_count").getInt() + 8});
+  v1::SearchSpec spec = SmallSpec();
+  spec.set_exhaustive(true);
+  const v1::Study study = Create(spec);
+  FakeWorker worker(coordinator_->address());
+  ASSERT_TRUE(Start(study.name()).ok());
+  const Stream stream = Watch(study.name());
+  ASSERT_EQ(stream.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED)
+      << stream.status.error_message();
+  const v1::Study waits = Get(study.name());
+  EXPECT_EQ(waits.state(), v1::STUDY_STATE_RUNNING);
+  EXPECT_THAT(waits.waiting(), testing::HasSubstr("no room for database"));
+  raw().exec("DROP TABLE in_the_way");
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (Get(study.name()).state() == v1::STUDY_STATE_RUNNING && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  const v1::Study done = Get(study.name());
+  EXPECT_EQ(done.state(), v1::STUDY_STATE_DONE) << done.message() << done.waiting();
+  EXPECT_EQ(done.waiting(), "");
+  EXPECT_EQ(Recommend(study.name()).best().plan_text(), "tp=1,pp=1,dp=4,mbs=1");
+}
+
+// While it is there, this process cannot make a file longer than `bytes`.
+class ShortFiles {
+ public:
+  explicit ShortFiles(std::uintmax_t bytes) : signal_(std::signal(SIGXFSZ, SIG_IGN)) {
+    EXPECT_EQ(getrlimit(RLIMIT_FSIZE, &before_), 0);
+    rlimit limit = before_;
+    limit.rlim_cur = bytes;
+    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+  }
+  ~ShortFiles() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, signal_);
+  }
+  ShortFiles(const ShortFiles&) = delete;
+  ShortFiles& operator=(const ShortFiles&) = delete;
+
+ private:
+  void (*const signal_)(int);
+  rlimit before_{};
+};
+
+TEST_F(CoordinatorTest, AStudyWhoseStorageFailsForAWhileIsFollowedOn) {
+  Open();
+  const v1::Study study = Create(SmallSpec());
+  ASSERT_TRUE(Start(study.name()).ok());
+  Watch(study.name(), 0, [](const v1::StudyEvent& event) { return event.study().phase() == "calibrating"; });
+  auto fails = std::make_unique<ShortFiles>(std::filesystem::file_size(dir_.File("autocfg.db-wal")));
+  EXPECT_EQ(CreateStatus(SmallSpec()).error_code(), grpc::StatusCode::UNAVAILABLE);
+  bool waited = false;
+  const Stream stream = Watch(study.name(), 0, [&](const v1::StudyEvent& event) {
+    const bool waits = event.study().waiting().find("cannot be used") != std::string::npos;
+    if (waits) {
+      waited = true;
+      fails.reset();
+    }
+    return waited && !waits;
+  });
+  EXPECT_TRUE(waited);
+  EXPECT_EQ(stream.status.error_code(), grpc::StatusCode::CANCELLED)
+      << "by the test, which saw it go on; not " << stream.status.error_message();
+  fails.reset();
+  FakeWorker worker(coordinator_->address());
+  EXPECT_EQ(Finish(study.name()).state(), v1::STUDY_STATE_DONE);
 }
 
 }  // namespace

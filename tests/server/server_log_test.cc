@@ -1,55 +1,24 @@
 // What the coordinator's log says: one line for what an operator wants to know, none for what happens all the
 // time.
-#include <memory>
-#include <mutex>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "gmock/gmock.h"
-#include "spdlog/sinks/base_sink.h"
-#include "spdlog/spdlog.h"
 #include "tests/server/coordinator_fixture.h"
+#include "tests/server/log_lines.h"
 
 namespace autocfg {
 namespace {
 
-using testing::Contains;
-using testing::HasSubstr;
 using Stub = v1::WorkerService::Stub;
-
-class LinesSink final : public spdlog::sinks::base_sink<std::mutex> {
- public:
-  std::vector<std::string> lines() {
-    std::lock_guard lock(mutex_);
-    return lines_;
-  }
-
- private:
-  void sink_it_(const spdlog::details::log_msg& message) override {
-    lines_.emplace_back(message.payload.data(), message.payload.size());
-  }
-  void flush_() override {}
-  std::vector<std::string> lines_;
-};
 
 class ServerLog : public CoordinatorFixture {
  protected:
-  void SetUp() override {
-    before_ = spdlog::default_logger();
-    spdlog::set_default_logger(std::make_shared<spdlog::logger>("test", sink_));
-  }
-  void TearDown() override {
-    Close();
-    spdlog::set_default_logger(before_);
-  }
   void AwaitLine(const std::string& words) {
     const absl::Time limit = absl::Now() + absl::Seconds(20);
-    const auto there = [&] { return testing::Matches(Contains(HasSubstr(words)))(sink_->lines()); };
-    while (!there() && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(5));
-    EXPECT_TRUE(there()) << words << " is not among " << testing::PrintToString(sink_->lines());
+    while (log_.Count(words) == 0 && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(5));
+    EXPECT_GT(log_.Count(words), 0) << words << " is not among " << testing::PrintToString(log_.lines());
   }
   std::int64_t Register(const std::string& boot) {
     v1::RegisterWorkerRequest request;
@@ -71,8 +40,7 @@ class ServerLog : public CoordinatorFixture {
     return response;
   }
 
-  std::shared_ptr<LinesSink> sink_ = std::make_shared<LinesSink>();
-  std::shared_ptr<spdlog::logger> before_;
+  LogLines log_;
 };
 
 TEST_F(ServerLog, SaysWhoComesAndGoesAndWhatBecameOfJobsAndStudies) {
@@ -122,11 +90,11 @@ TEST_F(ServerLog, AStudyThatRunsToItsEndIsTwoLines) {
   EXPECT_EQ(Finish(name).state(), v1::STUDY_STATE_DONE);
   AwaitLine(name + " is DONE");
   int of_study = 0;
-  for (const std::string& line : sink_->lines()) {
+  for (const std::string& line : log_.lines()) {
     EXPECT_EQ(line.find('\n'), line.npos) << line;
     if (line.find(name) != line.npos) ++of_study;
   }
-  EXPECT_EQ(of_study, 2) << testing::PrintToString(sink_->lines());
+  EXPECT_EQ(of_study, 2) << testing::PrintToString(log_.lines());
 }
 
 }  // namespace

@@ -1,0 +1,312 @@
+// Runners whose storage fails, whose thread is not to be had, whose turn has not come, and what is kept of
+// those that ended.
+#include "server/study_runner.h"
+
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "SQLiteCpp/Database.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/convert/cluster_convert.h"
+#include "search/text/cluster_json.h"
+#include "server/resource_names.h"
+#include "server/search_problem.h"
+#include "server/store/sqlite_store.h"
+#include "tests/server/coordinator_fixture.h"
+#include "tests/server/log_lines.h"
+
+namespace autocfg {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+constexpr milliseconds kNever = std::chrono::hours(1);
+
+class StudyRunnersTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto store = OpenSqliteStore(dir_.File("a.db"));
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = *std::move(store);
+    store_->OnChange([this] { notifier_.Notify(); });
+  }
+  void TearDown() override { runners_.reset(); }
+
+  void Open(StudyRunnersOptions options = {}) {
+    runners_ = std::make_unique<StudyRunners>(
+        *store_, notifier_, SystemClock(), [] { return std::vector<WorkerRecord>(); }, std::move(options));
+  }
+  static StudyRunnersOptions Pauses(milliseconds shortest, milliseconds longest) {
+    StudyRunnersOptions options;
+    options.shortest_pause = shortest;
+    options.longest_pause = longest;
+    return options;
+  }
+
+  std::int64_t Create(const v1::SearchSpec& spec, v1::StudyState state = v1::STUDY_STATE_RUNNING) {
+    v1::Study study;
+    *study.mutable_spec() = ToProto(*ParseSearchSpec(spec));
+    const auto created = store_->CreateStudy("", study, 1);
+    EXPECT_TRUE(created.ok()) << created.status();
+    const std::int64_t id = *ParseStudyName(created->name());
+    SetState(id, state);
+    return id;
+  }
+  // One that waits for a worker to calibrate.
+  std::int64_t CreateMeasured() { return Create(SmallSpec()); }
+  // One that ends by itself.
+  std::int64_t CreatePredicted() {
+    v1::SearchSpec spec = SmallSpec();
+    *spec.mutable_cluster() = ToProto(*PresetCluster("a100-80gb-sxm:2x4"));
+    spec.mutable_workload()->set_precision("");
+    spec.set_predict_only(true);
+    return Create(spec);
+  }
+  void SetState(std::int64_t study, v1::StudyState state) {
+    const auto edited = store_->ModifyStudy(study, [&](v1::Study& stored) {
+      stored.set_state(state);
+      return absl::OkStatus();
+    });
+    EXPECT_TRUE(edited.ok()) << edited.status();
+  }
+
+  // Of another program, in the same database: jobs cannot be stored, until they can again.
+  void BreakJobs() {
+    SQLite::Database(dir_.File("a.db"), SQLite::OPEN_READWRITE, 5000)
+        .exec("CREATE TRIGGER broken BEFORE INSERT ON jobs BEGIN SELECT RAISE(ABORT, 'no jobs today'); END");
+  }
+  void MendJobs() {
+    SQLite::Database(dir_.File("a.db"), SQLite::OPEN_READWRITE, 5000).exec("DROP TRIGGER broken");
+  }
+
+  static bool Becomes(const std::function<bool()>& condition) {
+    const absl::Time limit = absl::Now() + absl::Seconds(20);
+    while (!condition() && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(2));
+    return condition();
+  }
+  bool FailsOn(std::int64_t study) {
+    return Becomes([&] { return !runners_->Error(study).ok(); });
+  }
+  bool WaitsForWorkers(std::int64_t study) {
+    return Becomes([&] {
+      const auto state = store_->CalibrationState(study);
+      return state.ok() && state->first == v1::TRIAL_STATE_QUEUED && runners_->Error(study).ok();
+    });
+  }
+  bool Ends(std::int64_t study) {
+    return Becomes([&] { return IsEnd(store_->GetStudy(study)->state()); });
+  }
+
+  TempDir dir_;
+  LogLines log_;
+  std::unique_ptr<Store> store_;
+  Notifier notifier_;
+  std::unique_ptr<StudyRunners> runners_;
+};
+
+TEST_F(StudyRunnersTest, AFailureOfTheStorageThatPassesIsWaitedOut) {
+  Open(Pauses(milliseconds(10), milliseconds(40)));
+  const std::int64_t study = CreateMeasured();
+  BreakJobs();
+  runners_->Start(study);
+  ASSERT_TRUE(FailsOn(study));
+  EXPECT_THAT(runners_->Error(study).ToString(), HasSubstr("no jobs today"));
+  EXPECT_THAT(runners_->Waiting(study), HasSubstr("no jobs today"));
+  absl::SleepFor(absl::Milliseconds(200));  // it is tried again, and says nothing of that
+  EXPECT_FALSE(runners_->Error(study).ok());
+  EXPECT_EQ(log_.Count("studies/1 waits for its storage, and is tried again: INTERNAL"), 1);
+  EXPECT_EQ(log_.Count("studies/1 goes on"), 0);
+  MendJobs();
+  EXPECT_TRUE(WaitsForWorkers(study)) << "nobody works on it";
+  EXPECT_EQ(runners_->Waiting(study), "");
+  EXPECT_TRUE(Becomes([&] { return log_.Count("studies/1 goes on: its storage works again") == 1; }));
+  EXPECT_EQ(log_.Count("studies/1 is RUNNING"), 1);
+  EXPECT_EQ(log_.lines().size(), 3u) << testing::PrintToString(log_.lines());
+}
+
+TEST_F(StudyRunnersTest, PausesGrowUpToTheLongest) {
+  Open(Pauses(milliseconds(20), milliseconds(80)));
+  const std::int64_t study = CreateMeasured();
+  BreakJobs();
+  const auto looks = [&] { return static_cast<int>(*store_->ChangeCursor(study)); };  // each edits the row
+  runners_->Start(study);
+  ASSERT_TRUE(FailsOn(study));
+  const int before = looks();
+  absl::SleepFor(absl::Milliseconds(800));
+  const int tries = (looks() - before) / 2;
+  EXPECT_GE(tries, 1);
+  EXPECT_LE(tries, 13);  // 20 + 40 + 80 + 80 ...; 40 without growth
+}
+
+TEST_F(StudyRunnersTest, WhoStartsTheStudyEndsTheWait) {
+  Open(Pauses(kNever, kNever));
+  const std::int64_t study = CreateMeasured();
+  BreakJobs();
+  runners_->Start(study);
+  ASSERT_TRUE(FailsOn(study));
+  runners_->Start(study);
+  ASSERT_TRUE(FailsOn(study)) << "who starts it while the storage fails is told";
+  MendJobs();
+  runners_->Restart(study);
+  EXPECT_TRUE(WaitsForWorkers(study));
+  // As does who ends the server.
+  const std::int64_t other = CreateMeasured();
+  BreakJobs();
+  runners_->Start(other);
+  ASSERT_TRUE(FailsOn(other));
+  const absl::Time began = absl::Now();
+  runners_->Stop();
+  EXPECT_LT(absl::Now() - began, absl::Seconds(10));
+}
+
+TEST_F(StudyRunnersTest, WhoPausesAStudyThatWaitsEndsItsWait) {
+  Open(Pauses(milliseconds(10), milliseconds(10)));
+  const std::int64_t study = CreateMeasured();
+  BreakJobs();
+  runners_->Start(study);
+  ASSERT_TRUE(FailsOn(study));
+  runners_->Forget(study);
+  EXPECT_FALSE(runners_->Error(study).ok()) << "it is RUNNING: perhaps resumed meanwhile";
+  SetState(study, v1::STUDY_STATE_PAUSED);
+  EXPECT_TRUE(Becomes([&] { return runners_->Error(study).ok(); })) << "its runner finds out";
+  SetState(study, v1::STUDY_STATE_RUNNING);
+  MendJobs();
+  runners_->Start(study);
+  EXPECT_TRUE(WaitsForWorkers(study));
+}
+
+TEST_F(StudyRunnersTest, AFailureThatCannotPassEndsTheRunner) {
+  Open(Pauses(milliseconds(5), milliseconds(5)));
+  const std::int64_t study = CreateMeasured();
+  SQLite::Database(dir_.File("a.db"), SQLite::OPEN_READWRITE, 5000)
+      .exec("INSERT INTO calibrations (study, device_overhead_bytes, result) VALUES (1, 0, x'ff')");
+  runners_->Start(study);
+  ASSERT_TRUE(FailsOn(study));
+  EXPECT_TRUE(absl::IsDataLoss(runners_->Error(study))) << runners_->Error(study);
+  absl::SleepFor(absl::Milliseconds(100));
+  EXPECT_EQ(log_.Count("studies/1 is RUNNING"), 1);
+  EXPECT_EQ(log_.Count("studies/1 is not worked on any more: DATA_LOSS"), 1);
+  EXPECT_THAT(runners_->Waiting(study), HasSubstr("damaged"));
+  SetState(study, v1::STUDY_STATE_CANCELLED);
+  runners_->Forget(study);
+  EXPECT_TRUE(runners_->Error(study).ok());
+}
+
+TEST_F(StudyRunnersTest, AStudyWithoutAThreadIsTriedAgain) {
+  StudyRunnersOptions options = Pauses(milliseconds(10), milliseconds(40));
+  std::atomic<bool> none = true;
+  options.new_thread = [&](std::function<void()> body) {
+    if (none) throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+    return std::thread(std::move(body));
+  };
+  Open(options);
+  const std::int64_t first = CreateMeasured();
+  const std::int64_t second = CreateMeasured();
+  runners_->Start(first);
+  runners_->Start(second);
+  for (const std::int64_t study : {first, second}) {
+    EXPECT_TRUE(Becomes([&] { return !runners_->Waiting(study).empty(); }));
+    EXPECT_THAT(runners_->Waiting(study), HasSubstr("no thread"));
+    EXPECT_TRUE(runners_->Error(study).ok());
+  }
+  absl::SleepFor(absl::Milliseconds(150));
+  EXPECT_EQ(log_.Count("no thread can be had"), 1);
+  none = false;
+  EXPECT_TRUE(WaitsForWorkers(first));
+  EXPECT_TRUE(WaitsForWorkers(second));
+  EXPECT_EQ(runners_->Waiting(second), "");
+  EXPECT_EQ(log_.Count("a thread can be had again"), 1);
+}
+
+TEST_F(StudyRunnersTest, MoreStudiesThanAreWorkedOnAtOnceWaitTheirTurn) {
+  StudyRunnersOptions options;
+  options.at_once = 2;
+  Open(options);
+  std::vector<std::int64_t> studies;
+  for (int i = 0; i < 4; ++i) {
+    studies.push_back(CreateMeasured());
+    runners_->Start(studies.back());
+  }
+  EXPECT_TRUE(WaitsForWorkers(studies[0]));
+  EXPECT_TRUE(WaitsForWorkers(studies[1]));
+  EXPECT_TRUE(Becomes([&] { return !runners_->Waiting(studies[2]).empty(); }));
+  EXPECT_THAT(runners_->Waiting(studies[3]), HasSubstr("2 other studies are worked on"));
+  EXPECT_TRUE(runners_->Error(studies[3]).ok());
+  EXPECT_EQ(store_->CalibrationState(studies[2])->first, v1::TRIAL_STATE_UNSPECIFIED);
+  SetState(studies[0], v1::STUDY_STATE_PAUSED);
+  EXPECT_TRUE(WaitsForWorkers(studies[2]));
+  EXPECT_EQ(store_->CalibrationState(studies[3])->first, v1::TRIAL_STATE_UNSPECIFIED);
+  // Paused before its turn came, it is passed over.
+  SetState(studies[3], v1::STUDY_STATE_PAUSED);
+  runners_->Forget(studies[3]);
+  SetState(studies[0], v1::STUDY_STATE_RUNNING);
+  runners_->Start(studies[0]);
+  SetState(studies[1], v1::STUDY_STATE_CANCELLED);
+  EXPECT_TRUE(Becomes([&] { return runners_->Waiting(studies[0]).empty(); }));
+  EXPECT_EQ(store_->CalibrationState(studies[3])->first, v1::TRIAL_STATE_UNSPECIFIED);
+}
+
+TEST_F(StudyRunnersTest, AnswersAreKeptOfTheStudiesThatEndedLast) {
+  Open();
+  std::vector<std::int64_t> studies;
+  for (int i = 0; i < 18; ++i) {
+    studies.push_back(CreatePredicted());
+    runners_->Start(studies.back());
+    ASSERT_TRUE(Ends(studies.back()));
+    if (i == 0) {
+      EXPECT_TRUE(runners_->Latest(studies[0]).has_value());
+    }
+  }
+  EXPECT_TRUE(Becomes([&] { return !runners_->Latest(studies[0]).has_value(); })) << "all are kept";
+  EXPECT_TRUE(runners_->Latest(studies.back()).has_value());
+  EXPECT_TRUE(runners_->Latest(studies[10]).has_value());
+  EXPECT_TRUE(store_->DeleteStudy(studies[10]).ok());
+  EXPECT_TRUE(Becomes([&] {
+    runners_->Forget(studies[10]);
+    return !runners_->Latest(studies[10]).has_value();
+  }));
+  // One that is interrupted has no answer to keep.
+  const std::int64_t paused = CreateMeasured();
+  runners_->Start(paused);
+  EXPECT_TRUE(WaitsForWorkers(paused));
+  EXPECT_TRUE(Becomes([&] { return runners_->Latest(paused).has_value(); }));
+  SetState(paused, v1::STUDY_STATE_PAUSED);
+  EXPECT_TRUE(Becomes([&] { return !runners_->Latest(paused).has_value(); }));
+}
+
+// Address space of this process, in MiB: an ended thread that nobody joins keeps its stack.
+std::int64_t AddressSpace() {
+  std::ifstream file("/proc/self/statm");
+  std::int64_t pages = 0;
+  file >> pages;
+  return pages * 4096 / (1 << 20);
+}
+
+TEST_F(StudyRunnersTest, EndedThreadsAreJoined) {
+  Open();
+  constexpr int kStudies = 150;
+  const std::int64_t before = AddressSpace();
+  for (int i = 0; i < kStudies; ++i) {
+    const std::int64_t study = Create(SmallSpec());
+    runners_->Start(study);
+    ASSERT_TRUE(WaitsForWorkers(study));
+    SetState(study, v1::STUDY_STATE_CANCELLED);
+    ASSERT_TRUE(Becomes([&] { return !runners_->Latest(study).has_value(); }));
+  }
+  EXPECT_LT(AddressSpace() - before, 8 * kStudies / 2) << "MiB";
+}
+
+}  // namespace
+}  // namespace autocfg
