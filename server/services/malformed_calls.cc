@@ -1,9 +1,11 @@
 #include "server/services/malformed_calls.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "fmt/format.h"
+#include "google/protobuf/descriptor.h"
 
 namespace autocfg {
 namespace {
@@ -14,6 +16,14 @@ using grpc::experimental::InterceptorBatchMethods;
 using grpc::experimental::ServerInterceptorFactoryInterface;
 using grpc::experimental::ServerRpcInfo;
 
+// "/package.Service/Method", as calls name it.
+bool Exists(std::string method) {
+  if (!method.starts_with('/')) return false;
+  method.erase(0, 1);
+  std::replace(method.begin(), method.end(), '/', '.');
+  return google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(method) != nullptr;
+}
+
 class MalformedCall final : public Interceptor {
  public:
   explicit MalformedCall(std::string method) : method_(std::move(method)) {}
@@ -23,7 +33,15 @@ class MalformedCall final : public Interceptor {
       const grpc::Status status = methods->GetSendStatus();
       const bool by_grpc = status.error_code() == grpc::StatusCode::INTERNAL ||
                            status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
-      if (by_grpc && status.error_message().empty()) {
+      if (!by_grpc || !status.error_message().empty()) {
+        // a service's own, or none
+      } else if (!Exists(method_)) {
+        if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+          methods->ModifySendStatus(
+              {grpc::StatusCode::UNIMPLEMENTED,
+               fmt::format("there is no method {} here; see the server's reflection", method_)});
+        }
+      } else {
         methods->ModifySendStatus(
             {grpc::StatusCode::INVALID_ARGUMENT,
              fmt::format(

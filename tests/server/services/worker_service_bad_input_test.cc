@@ -143,27 +143,55 @@ TEST_F(WorkerServiceTest, AMeasurementOfWhatWasNotAskedForHurtsNoStudy) {
   EXPECT_EQ(Trials(study_)[0].state(), v1::TRIAL_STATE_MEASURED);
 }
 
+// What a raw call of `method` ends with.
+grpc::Status RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+                     const std::string& bytes) {
+  grpc::GenericStub generic(channel);
+  grpc::CompletionQueue queue;
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  const grpc::Slice slice(bytes);
+  const grpc::ByteBuffer request(&slice, 1);
+  grpc::ByteBuffer response;
+  grpc::Status status;
+  auto call = generic.PrepareUnaryCall(&context, method, request, &queue);
+  call->StartCall();
+  call->Finish(&response, &status, &response);
+  void* tag = nullptr;
+  bool ok = false;
+  EXPECT_TRUE(queue.Next(&tag, &ok));
+  return status;
+}
+
+TEST_F(WorkerServiceTest, AMethodThatThereIsNotIsSaidToBeNone) {
+  const std::string garbage = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
+  for (const std::string method :
+       {"/autocfg.v1.WorkerService/Nope", "/autocfg.v1.StudyService/LeaseWork", "/autocfg.v1.Nope/LeaseWork",
+        "/autocfg.v2.StudyService/GetStudy", "/nope"}) {
+    for (const std::string& bytes : {std::string(), garbage}) {
+      const grpc::Status status = RawCall(channel_, method, bytes);
+      EXPECT_EQ(status.error_code(), StatusCode::UNIMPLEMENTED) << method << ": " << status.error_message();
+      EXPECT_THAT(status.error_message(), HasSubstr("there is no method " + method));
+    }
+  }
+  for (const std::string method :
+       {"/autocfg.v1.WorkerService/LeaseWork", "/autocfg.v1.StudyService/GetStudy"}) {
+    const grpc::Status status = RawCall(channel_, method, garbage);
+    EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT) << method;
+    EXPECT_THAT(status.error_message(), HasSubstr(method + ": the bytes of the request are no message"));
+  }
+  const grpc::Status health = RawCall(channel_, "/grpc.health.v1.Health/Check", garbage);
+  EXPECT_NE(health.error_code(), StatusCode::UNIMPLEMENTED) << health.error_message();
+}
+
 TEST_F(WorkerServiceTest, BytesThatAreNoMessageAndMessagesThatAreTooLargeHurtNobody) {
   // Raw bytes to every method of the service.
-  grpc::GenericStub generic(channel_);
   const auto* service =
       google::protobuf::DescriptorPool::generated_pool()->FindServiceByName("autocfg.v1.WorkerService");
   ASSERT_NE(service, nullptr);
   for (int i = 0; i < service->method_count(); ++i) {
-    grpc::CompletionQueue queue;
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-    const grpc::Slice garbage("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01");
-    grpc::ByteBuffer request(&garbage, 1);
-    grpc::ByteBuffer response;
-    grpc::Status status;
-    auto call = generic.PrepareUnaryCall(&context, "/autocfg.v1.WorkerService/" + service->method(i)->name(),
-                                         request, &queue);
-    call->StartCall();
-    call->Finish(&response, &status, &response);
-    void* tag = nullptr;
-    bool ok = false;
-    ASSERT_TRUE(queue.Next(&tag, &ok));
+    const grpc::Status status = RawCall(channel_, "/autocfg.v1.WorkerService/" + service->method(i)->name(),
+                                        "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01");
     EXPECT_FALSE(status.ok()) << service->method(i)->name();
     EXPECT_NE(status.error_code(), StatusCode::DEADLINE_EXCEEDED) << service->method(i)->name();
   }
