@@ -29,7 +29,7 @@ absl::StatusOr<v1::Study> CancelInFile(const std::string& database, const std::s
   auto store = OpenSqliteStore(*path);
   if (!store.ok()) return store.status();
   return ChangeState(**store, name, NewRequestId(), absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()),
-                     ToCancelled);
+                     kCancelStudy);
 }
 
 int RunCancel(const CancelArgs& args) {

@@ -131,7 +131,7 @@ grpc::Status StudyServiceImpl::ListStudies(grpc::ServerContext*, const v1::ListS
 
 grpc::Status StudyServiceImpl::StartStudy(grpc::ServerContext*, const v1::StartStudyRequest* request,
                                           v1::Study* response) {
-  auto study = ChangeState(parts_.store, *request, parts_.clock(), ToRunning);
+  auto study = ChangeState(parts_.store, *request, parts_.clock(), kStartStudy);
   if (study.ok() && study->state() == v1::STUDY_STATE_RUNNING)
     parts_.runners.Start(*ParseStudyName(study->name()));
   return Answer(std::move(study), response);
@@ -139,12 +139,12 @@ grpc::Status StudyServiceImpl::StartStudy(grpc::ServerContext*, const v1::StartS
 
 grpc::Status StudyServiceImpl::PauseStudy(grpc::ServerContext*, const v1::PauseStudyRequest* request,
                                           v1::Study* response) {
-  return Answer(Stopped(ChangeState(parts_.store, *request, parts_.clock(), ToPaused)), response);
+  return Answer(Stopped(ChangeState(parts_.store, *request, parts_.clock(), kPauseStudy)), response);
 }
 
 grpc::Status StudyServiceImpl::ResumeStudy(grpc::ServerContext*, const v1::ResumeStudyRequest* request,
                                            v1::Study* response) {
-  auto study = ChangeState(parts_.store, *request, parts_.clock(), ToResumed);
+  auto study = ChangeState(parts_.store, *request, parts_.clock(), kResumeStudy);
   if (study.ok() && study->state() == v1::STUDY_STATE_RUNNING)
     parts_.runners.Start(*ParseStudyName(study->name()));
   return Answer(std::move(study), response);
@@ -152,7 +152,7 @@ grpc::Status StudyServiceImpl::ResumeStudy(grpc::ServerContext*, const v1::Resum
 
 grpc::Status StudyServiceImpl::CancelStudy(grpc::ServerContext*, const v1::CancelStudyRequest* request,
                                            v1::Study* response) {
-  return Answer(Stopped(ChangeState(parts_.store, *request, parts_.clock(), ToCancelled)), response);
+  return Answer(Stopped(ChangeState(parts_.store, *request, parts_.clock(), kCancelStudy)), response);
 }
 
 grpc::Status StudyServiceImpl::DeleteStudy(grpc::ServerContext*, const v1::DeleteStudyRequest* request,

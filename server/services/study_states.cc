@@ -16,8 +16,6 @@ absl::Status NotFrom(const v1::Study& study, const char* wanted) {
                                                    v1::StudyState_Name(study.state()).substr(12), wanted));
 }
 
-}  // namespace
-
 absl::Status ToRunning(v1::Study& study, double /*now_s*/) {
   if (IsEnd(study.state())) return NotFrom(study, "started");
   if (study.state() == v1::STUDY_STATE_PAUSED) study.clear_message();  // why it was
@@ -51,6 +49,13 @@ absl::Status ToCancelled(v1::Study& study, double now_s) {
   return absl::OkStatus();
 }
 
+}  // namespace
+
+const StudyMove kStartStudy{"start", ToRunning};
+const StudyMove kPauseStudy{"pause", ToPaused};
+const StudyMove kResumeStudy{"resume", ToResumed};
+const StudyMove kCancelStudy{"cancel", ToCancelled};
+
 void LogState(std::int64_t study, v1::StudyState state, std::string message) {
   std::replace_if(
       message.begin(), message.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
@@ -59,7 +64,7 @@ void LogState(std::int64_t study, v1::StudyState state, std::string message) {
 }
 
 absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, const std::string& request_id,
-                                      double now_s, absl::Status (*move)(v1::Study&, double)) {
+                                      double now_s, const StudyMove& move) {
   const auto id = ParseStudyName(name);
   if (!id.ok()) return id.status();
   if (request_id.size() > kMaxRequestId) {
@@ -67,8 +72,9 @@ absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, con
   }
   StudyEdit extra;
   extra.request_id = request_id;
+  extra.verb = move.verb;
   return store.ModifyStudy(
-      *id, [&](v1::Study& study) { return move(study, now_s); }, extra);
+      *id, [&](v1::Study& study) { return move.edit(study, now_s); }, extra);
 }
 
 }  // namespace autocfg

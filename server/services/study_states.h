@@ -12,15 +12,19 @@
 
 namespace autocfg {
 
-// Edits of a study; FailedPrecondition where its state does not allow the move. One that has been made
+// An edit of a study; FailedPrecondition where its state does not allow the move. One that has been made
 // already changes nothing.
-absl::Status ToRunning(v1::Study& study, double now_s);    // from CREATED, PAUSED
-absl::Status ToPaused(v1::Study& study, double now_s);     // from RUNNING, CREATED
-absl::Status ToResumed(v1::Study& study, double now_s);    // from PAUSED
-absl::Status ToCancelled(v1::Study& study, double now_s);  // from all but DONE and FAILED
+struct StudyMove {
+  const char* verb;
+  absl::Status (*edit)(v1::Study& study, double now_s);
+};
+extern const StudyMove kStartStudy;   // from CREATED, PAUSED
+extern const StudyMove kPauseStudy;   // from RUNNING, CREATED
+extern const StudyMove kResumeStudy;  // from PAUSED
+extern const StudyMove kCancelStudy;  // from all but DONE and FAILED
 
 absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, const std::string& request_id,
-                                      double now_s, absl::Status (*move)(v1::Study&, double));
+                                      double now_s, const StudyMove& move);
 
 // One line in the log. What others wrote of the message is made fit for it.
 void LogState(std::int64_t study, v1::StudyState state, std::string message);
@@ -28,7 +32,7 @@ void LogState(std::int64_t study, v1::StudyState state, std::string message);
 // `request` has a study's name and a request_id.
 template <typename Request>
 absl::StatusOr<v1::Study> ChangeState(Store& store, const Request& request, double now_s,
-                                      absl::Status (*move)(v1::Study&, double)) {
+                                      const StudyMove& move) {
   return ChangeState(store, request.name(), request.request_id(), now_s, move);
 }
 

@@ -17,6 +17,16 @@ absl::Status RequestIdReused(const std::string& request_id) {
       fmt::format("request_id {} was used for another request: choose a new one", request_id));
 }
 
+// What a request to edit a study stands for, as its subject.
+std::string SubjectOf(std::int64_t study, const StudyEdit& extra) {
+  return extra.verb.empty() ? fmt::format("{}", study) : fmt::format("{}/{}", study, extra.verb);
+}
+
+// Earlier builds kept the study alone.
+bool IsOf(const std::string& subject, std::int64_t study, const StudyEdit& extra) {
+  return subject == SubjectOf(study, extra) || subject == fmt::format("{}", study);
+}
+
 }  // namespace
 
 absl::Status SqliteStore::StudyNotFound(std::int64_t id) {
@@ -129,9 +139,8 @@ absl::StatusOr<v1::Study> SqliteStore::ModifyStudy(std::int64_t id,
   return Write([&]() -> absl::StatusOr<v1::Study> {
     std::optional<v1::Study> study = FindStudy(id);
     if (!study) return StudyNotFound(id);
-    const std::string subject = fmt::format("{}", id);
     if (const auto known = FindRequest(extra.request_id, kModify)) {
-      if (*known != subject) return RequestIdReused(extra.request_id);
+      if (!IsOf(*known, id, extra)) return RequestIdReused(extra.request_id);
       return *study;
     }
     if (RequestIdTaken(extra.request_id)) return RequestIdReused(extra.request_id);
@@ -143,7 +152,7 @@ absl::StatusOr<v1::Study> SqliteStore::ModifyStudy(std::int64_t id,
     edited.set_fingerprint(study->fingerprint());
     edited.set_create_time_s(study->create_time_s());
     edited.set_owner(study->owner());
-    RememberRequest(extra.request_id, kModify, subject);
+    RememberRequest(extra.request_id, kModify, SubjectOf(id, extra));
     Execute("UPDATE studies SET wall_s = wall_s + ?, plan_cpu_s = plan_cpu_s + ? WHERE id = ?",
             extra.add_wall_s, extra.add_plan_cpu_s, id);
     return WriteStudy(std::move(edited), study->state());

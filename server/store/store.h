@@ -117,8 +117,10 @@ struct OpTimesKey {
 
 // What goes with an edit of a study, in the same transaction.
 struct StudyEdit {
-  // Not empty: a second edit with this id changes nothing and returns the study as it is.
-  std::string request_id;
+  // Not empty: a second edit with this id changes nothing and returns the study as it is; of another study,
+  // or by another verb, it is AlreadyExists.
+  std::string request_id = {};
+  std::string verb = {};  // what the request asks for: start, pause, ...
   double add_wall_s = 0;  // added to what the search of this study has used
   double add_plan_cpu_s = 0;
 };

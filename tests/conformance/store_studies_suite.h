@@ -117,18 +117,12 @@ TEST_P(StoreSuite, ModifyIsOneTransactionAndIdempotent) {
     study.set_state(v1::STUDY_STATE_PAUSED);
     return absl::OkStatus();
   };
-  ASSERT_TRUE(
-      store_->ModifyStudy(id, pause, {.request_id = "m1", .add_wall_s = 0, .add_plan_cpu_s = 0}).ok());
+  ASSERT_TRUE(store_->ModifyStudy(id, pause, {.request_id = "m1"}).ok());
   SetState(id, v1::STUDY_STATE_RUNNING);
-  EXPECT_EQ(
-      store_->ModifyStudy(id, pause, {.request_id = "m1", .add_wall_s = 0, .add_plan_cpu_s = 0})->state(),
-      v1::STUDY_STATE_RUNNING);
+  EXPECT_EQ(store_->ModifyStudy(id, pause, {.request_id = "m1"})->state(), v1::STUDY_STATE_RUNNING);
   EXPECT_EQ(calls, 1);
-  EXPECT_EQ(
-      store_->ModifyStudy(Id(NewStudy()), pause, {.request_id = "m1", .add_wall_s = 0, .add_plan_cpu_s = 0})
-          .status()
-          .code(),
-      absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(store_->ModifyStudy(Id(NewStudy()), pause, {.request_id = "m1"}).status().code(),
+            absl::StatusCode::kAlreadyExists);
   const std::int64_t cursor = Cursor(id);
   auto failed = store_->ModifyStudy(id, [](v1::Study& study) {
     study.set_message("half");
@@ -137,6 +131,35 @@ TEST_P(StoreSuite, ModifyIsOneTransactionAndIdempotent) {
   EXPECT_EQ(failed.status().code(), absl::StatusCode::kAborted);
   EXPECT_EQ(store_->GetStudy(id)->message(), "");
   EXPECT_EQ(Cursor(id), cursor);
+}
+
+TEST_P(StoreSuite, ARequestIdStandsForItsVerbToo) {
+  const std::int64_t id = Id(NewStudy());
+  const auto edit = [&](std::int64_t study, const std::string& verb, v1::StudyState state) {
+    StudyEdit extra;
+    extra.request_id = "r1";
+    extra.verb = verb;
+    return store_->ModifyStudy(
+        study,
+        [&](v1::Study& edited) {
+          edited.set_state(state);
+          return absl::OkStatus();
+        },
+        extra);
+  };
+  ASSERT_TRUE(edit(id, "start", v1::STUDY_STATE_RUNNING).ok());
+  for (const auto& [verb, state] :
+       {std::pair("cancel", v1::STUDY_STATE_CANCELLED), std::pair("pause", v1::STUDY_STATE_PAUSED)}) {
+    EXPECT_EQ(edit(id, verb, state).status().code(), absl::StatusCode::kAlreadyExists) << verb;
+    EXPECT_EQ(store_->GetStudy(id)->state(), v1::STUDY_STATE_RUNNING);
+  }
+  EXPECT_EQ(edit(Id(NewStudy()), "start", v1::STUDY_STATE_RUNNING).status().code(),
+            absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(store_->DeleteStudy(id, "r1").code(), absl::StatusCode::kAlreadyExists);
+  SetState(id, v1::STUDY_STATE_PAUSED);
+  const auto again = edit(id, "start", v1::STUDY_STATE_RUNNING);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->state(), v1::STUDY_STATE_PAUSED) << "the same again changes nothing";
 }
 
 TEST_P(StoreSuite, DeleteTakesAllAndIdsAreNotUsedAgain) {
@@ -157,10 +180,8 @@ TEST_P(StoreSuite, DeleteTakesAllAndIdsAreNotUsedAgain) {
 TEST_P(StoreSuite, UsageAddsUp) {
   const std::int64_t id = Id(NewStudy());
   const auto nothing = [](v1::Study&) { return absl::OkStatus(); };
-  ASSERT_TRUE(
-      store_->ModifyStudy(id, nothing, {.request_id = "", .add_wall_s = 1.5, .add_plan_cpu_s = 0.25}).ok());
-  ASSERT_TRUE(
-      store_->ModifyStudy(id, nothing, {.request_id = "", .add_wall_s = 2, .add_plan_cpu_s = 0.5}).ok());
+  ASSERT_TRUE(store_->ModifyStudy(id, nothing, {.add_wall_s = 1.5, .add_plan_cpu_s = 0.25}).ok());
+  ASSERT_TRUE(store_->ModifyStudy(id, nothing, {.add_wall_s = 2, .add_plan_cpu_s = 0.5}).ok());
   EXPECT_EQ(store_->Usage(id)->wall_s, 3.5);
   EXPECT_EQ(store_->Usage(id)->plan_cpu_s, 0.75);
   EXPECT_EQ(store_->Usage(id)->device_s, 0);

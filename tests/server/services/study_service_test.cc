@@ -81,6 +81,18 @@ TEST_F(StudyServiceTest, WritesAreIdempotentByRequestId) {
   ASSERT_TRUE(Resume(first.name()).ok());
   ASSERT_TRUE(Call(studies_, &v1::StudyService::Stub::PauseStudy, pause, &second).ok());
   EXPECT_EQ(second.state(), v1::STUDY_STATE_RUNNING);  // the same request once more is no new pause
+  // Under its id it is no other request either, of the same study.
+  v1::CancelStudyRequest cancel;
+  cancel.set_name(first.name());
+  cancel.set_request_id("p1");
+  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::CancelStudy, cancel, &second).error_code(),
+            StatusCode::ALREADY_EXISTS);
+  v1::StartStudyRequest start;
+  start.set_name(first.name());
+  start.set_request_id("p1");
+  EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::StartStudy, start, &second).error_code(),
+            StatusCode::ALREADY_EXISTS);
+  EXPECT_EQ(Get(first.name()).state(), v1::STUDY_STATE_RUNNING);
 
   v1::DeleteStudyRequest remove;
   remove.set_name(first.name());

@@ -178,6 +178,25 @@ TEST_F(MigrationTest, AReaderSaysWhatToDo) {
   EXPECT_EQ((*reader)->ListWorkers("", 10, true)->size(), 2u);
 }
 
+TEST_F(MigrationTest, ARequestThatWasKeptWithoutItsVerbStandsForItsStudy) {
+  Open();
+  store_.reset();
+  SQLite::Database(path_, SQLite::OPEN_READWRITE)
+      .exec("INSERT INTO requests VALUES ('early', 'modify_study', '1')");
+  Open();
+  const auto pause = [](v1::Study& study) {
+    study.set_state(v1::STUDY_STATE_PAUSED);
+    return absl::OkStatus();
+  };
+  StudyEdit extra;
+  extra.request_id = "early";
+  extra.verb = "pause";
+  const auto study = store_->ModifyStudy(1, pause, extra);
+  ASSERT_TRUE(study.ok()) << study.status();
+  EXPECT_EQ(study->state(), v1::STUDY_STATE_RUNNING) << "it was done already";
+  EXPECT_TRUE(absl::IsAlreadyExists(store_->ModifyStudy(2, pause, extra).status()));
+}
+
 TEST_F(MigrationTest, RowsThatBelongNowhereAreDataLossAndTheFileStays) {
   {
     SQLite::Database db(path_, SQLite::OPEN_READWRITE);
