@@ -190,7 +190,7 @@ absl::StatusOr<Store::Calibration> StudyRun::TakeKnown(v1::Job& job) {
     notifier_.Wait(version, kWorkerPeriod);
   }
   if (!key) return Store::Calibration();
-  auto kept = store_.FindOpTimes(*key, job.calibrate());
+  auto kept = store_.FindOpTimes(*key, job.calibrate(), clock_());
   if (!kept.ok()) return Failed(kept.status());
   std::set<std::string> known;
   for (const v1::OpTime& time : kept->result.ops()) known.insert(time.op().SerializeAsString());

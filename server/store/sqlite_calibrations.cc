@@ -118,17 +118,17 @@ absl::StatusOr<std::pair<v1::TrialState, std::string>> SqliteStore::CalibrationS
   });
 }
 
-bool SqliteStore::CommunicationWasTimedTogether(const OpTimesKey& key, const v1::CalibrateSpec& spec) {
+bool SqliteStore::CommunicationWasTimedTogether(const OpTimesKey& key, const v1::CalibrateSpec& spec,
+                                                double since_s) {
   SQLite::Statement row = Query(
       "SELECT measured_s FROM op_times WHERE device = ? AND build_id = ? AND ranks = ? AND ranks_per_device "
-      "= ? "
-      "AND workers = ? AND time_budget_s >= ? AND op = ?",
-      key.device, key.build_id, key.ranks, key.ranks_per_device, key.workers, spec.time_budget_s());
+      "= ? AND workers = ? AND time_budget_s >= ? AND measured_s >= ? AND op = ?",
+      key.device, key.build_id, key.ranks, key.ranks_per_device, key.workers, spec.time_budget_s(), since_s);
   std::set<double> times;  // one for each calibration
   for (const v1::OpDesc& op : spec.ops()) {
     if (!IsCommunication(op)) continue;
     row.reset();
-    Bind(row, 7, op);
+    Bind(row, 8, op);
     if (!row.executeStep()) return false;
     times.insert(row.getColumn(0).getDouble());
   }
@@ -136,19 +136,20 @@ bool SqliteStore::CommunicationWasTimedTogether(const OpTimesKey& key, const v1:
 }
 
 absl::StatusOr<Store::Calibration> SqliteStore::FindOpTimes(const OpTimesKey& key,
-                                                            const v1::CalibrateSpec& spec) {
+                                                            const v1::CalibrateSpec& spec, double now_s) {
   return Read([&]() -> absl::StatusOr<Calibration> {
     Calibration found;
-    const bool communication = CommunicationWasTimedTogether(key, spec);
+    const double since_s = now_s - kOpTimesKeptSeconds;
+    const bool communication = CommunicationWasTimedTogether(key, spec, since_s);
     SQLite::Statement row = Query(
         "SELECT seconds, device_overhead_bytes FROM op_times WHERE device = ? AND build_id = ? AND ranks = ? "
-        "AND "
-        "ranks_per_device = ? AND workers = ? AND time_budget_s >= ? AND op = ?",
-        key.device, key.build_id, key.ranks, key.ranks_per_device, key.workers, spec.time_budget_s());
+        "AND ranks_per_device = ? AND workers = ? AND time_budget_s >= ? AND measured_s >= ? AND op = ?",
+        key.device, key.build_id, key.ranks, key.ranks_per_device, key.workers, spec.time_budget_s(),
+        since_s);
     for (const v1::OpDesc& op : spec.ops()) {
       if (IsCommunication(op) && !communication) continue;
       row.reset();
-      Bind(row, 7, op);
+      Bind(row, 8, op);
       if (!row.executeStep()) continue;
       v1::OpTime& time = *found.result.add_ops();
       *time.mutable_op() = op;
@@ -217,6 +218,8 @@ void SqliteStore::KeepOpTimes(std::int64_t job, std::int64_t attempt, const std:
   }
   const std::optional<OpTimesKey> key = OpTimesKeyOf(places, asked.fewer_ranks());
   if (!key || SharedItsWorkers(job, attempt)) return;
+  // Before: one that had more time is not replaced.
+  Execute("DELETE FROM op_times WHERE measured_s < ?", now_s - kOpTimesKeptSeconds);
   for (const v1::OpTime& time : measured.result.ops()) {
     Execute(
         "INSERT INTO op_times VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET seconds = "
@@ -226,7 +229,6 @@ void SqliteStore::KeepOpTimes(std::int64_t job, std::int64_t attempt, const std:
         key->device, key->build_id, key->ranks, key->ranks_per_device, key->workers, time.op(),
         time.seconds(), measured.device_overhead_bytes, asked.calibrate().time_budget_s(), now_s);
   }
-  Execute("DELETE FROM op_times WHERE measured_s < ?", now_s - kOpTimesKeptSeconds);
 }
 
 }  // namespace autocfg

@@ -50,7 +50,8 @@ class SqliteStore final : public Store {
                                   double now_s, const Calibration& reused) override;
   absl::Status ReuseCalibration(std::int64_t study, const Calibration& reused) override;
   absl::Status DropCalibration(std::int64_t study) override;
-  absl::StatusOr<Calibration> FindOpTimes(const OpTimesKey& key, const v1::CalibrateSpec& spec) override;
+  absl::StatusOr<Calibration> FindOpTimes(const OpTimesKey& key, const v1::CalibrateSpec& spec,
+                                          double now_s) override;
   absl::StatusOr<v1::Trial> GetTrial(std::int64_t study, std::int64_t number) override;
   absl::StatusOr<std::vector<v1::Trial>> ListTrials(std::int64_t study, std::int64_t after,
                                                     int limit) override;
@@ -261,7 +262,7 @@ class SqliteStore final : public Store {
   void KeepOpTimes(std::int64_t job, std::int64_t attempt, const std::vector<EndedShare>& shares,
                    const Calibration& measured, double now_s);
   // Whether one calibration has timed all of the spec's communication, if there is any, as FindOpTimes asks.
-  bool CommunicationWasTimedTogether(const OpTimesKey& key, const v1::CalibrateSpec& spec);
+  bool CommunicationWasTimedTogether(const OpTimesKey& key, const v1::CalibrateSpec& spec, double since_s);
   bool SharedItsWorkers(std::int64_t job, std::int64_t attempt);
   // The study's calibration, complete or not.
   std::optional<Calibration> ReadCalibration(std::int64_t study, bool partial);

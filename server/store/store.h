@@ -212,9 +212,9 @@ class Store {
   // spec's time budget, in their order, each with its newest time; and the most overhead that was
   // reported with any of these. Communication only where one calibration has timed all of it: its overhead
   // counts the communicators that it had. A calibration's times are kept where OpTimesKeyOf has a key for its
-  // shares, and no other job ran on its workers meanwhile; for a year.
+  // shares, and no other job ran on its workers meanwhile; those older than a year do not count.
   virtual absl::StatusOr<Calibration> FindOpTimes(const OpTimesKey& key,
-                                                  const autocfg::v1::CalibrateSpec& spec) = 0;
+                                                  const autocfg::v1::CalibrateSpec& spec, double now_s) = 0;
   virtual absl::StatusOr<autocfg::v1::Trial> GetTrial(std::int64_t study,
                                                       std::int64_t number) = 0;  // NotFound
   // Ascending by number, after `after`, with attempts and measurement.
