@@ -6,6 +6,7 @@
 
 #include "absl/time/clock.h"
 #include "fmt/format.h"
+#include "server/state_name.h"
 #include "spdlog/spdlog.h"
 
 namespace autocfg {
@@ -24,7 +25,7 @@ absl::Status Superseded(const WorkerSession& session) {
 std::string WhatBecame(const EndedLease& lease) {
   if (lease.state == v1::TRIAL_STATE_QUEUED) return "the job is queued again";
   if (lease.state == v1::TRIAL_STATE_RUNNING) return "the job's other workers are told to stop";
-  return fmt::format("the job has ended {}", v1::TrialState_Name(lease.state).substr(12));
+  return fmt::format("the job has ended {}", StateName(lease.state));
 }
 
 void Run(const std::vector<std::function<void()>>& answers) {

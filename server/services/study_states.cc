@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "server/state_name.h"
 #include "spdlog/spdlog.h"
 
 namespace autocfg {
@@ -12,8 +13,8 @@ namespace {
 constexpr std::size_t kMaxRequestId = 200;
 
 absl::Status NotFrom(const v1::Study& study, const char* wanted) {
-  return absl::FailedPreconditionError(fmt::format("{} is in state {} and cannot be {}", study.name(),
-                                                   v1::StudyState_Name(study.state()).substr(12), wanted));
+  return absl::FailedPreconditionError(
+      fmt::format("{} is in state {} and cannot be {}", study.name(), StateName(study.state()), wanted));
 }
 
 absl::Status ToRunning(v1::Study& study, double /*now_s*/) {
@@ -59,8 +60,7 @@ const StudyMove kCancelStudy{"cancel", ToCancelled};
 void LogState(std::int64_t study, v1::StudyState state, std::string message) {
   std::replace_if(
       message.begin(), message.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
-  spdlog::info("{} is {}{}{}", StudyName(study), v1::StudyState_Name(state).substr(12),
-               message.empty() ? "" : ": ", message);
+  spdlog::info("{} is {}{}{}", StudyName(study), StateName(state), message.empty() ? "" : ": ", message);
 }
 
 absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, const std::string& request_id,

@@ -7,6 +7,7 @@
 #include "fmt/format.h"
 #include "search/ops/op_desc.h"
 #include "server/resource_names.h"
+#include "server/state_name.h"
 #include "server/store/merge_results.h"
 #include "server/store/op_times_key.h"
 #include "server/store/sqlite_store_impl.h"
@@ -22,8 +23,8 @@ bool IsCommunication(const v1::OpDesc& op) {
 }
 
 absl::Status TakesNone(const v1::Study& study) {
-  return absl::FailedPreconditionError(fmt::format("{} has ended ({}) and takes no calibration", study.name(),
-                                                   v1::StudyState_Name(study.state())));
+  return absl::FailedPreconditionError(
+      fmt::format("{} has ended ({}) and takes no calibration", study.name(), StateName(study.state())));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "server/state_name.h"
 #include "server/store/report_fit.h"
 #include "server/store/sqlite_store_impl.h"
 
@@ -63,7 +64,7 @@ std::string SqliteStore::RefusalOf(const struct Report& report) {
   const auto end = static_cast<ShareEnd>(row.getColumn(4).getInt());
   if (end != ShareEnd::kRuns) {
     return fmt::format("attempt {} of lease {} has ended ({})", report.attempt, report.lease_id,
-                       v1::TrialState_Name(StateOf(end)));
+                       StateName(StateOf(end)));
   }
   return "";
 }

@@ -3,6 +3,7 @@
 
 #include "fmt/format.h"
 #include "server/resource_names.h"
+#include "server/state_name.h"
 #include "server/store/sqlite_store_impl.h"
 
 namespace autocfg {
@@ -122,7 +123,7 @@ absl::StatusOr<v1::Study> SqliteStore::WriteStudy(v1::Study study, v1::StudyStat
   if (!id.ok()) return id.status();
   if (IsEnd(before) && study.state() != before) {
     return absl::FailedPreconditionError(
-        fmt::format("{} has ended ({}) and stays so", study.name(), v1::StudyState_Name(before)));
+        fmt::format("{} has ended ({}) and stays so", study.name(), StateName(before)));
   }
   v1::Study stored = study;
   stored.clear_name();

@@ -3,6 +3,7 @@
 
 #include "fmt/format.h"
 #include "server/resource_names.h"
+#include "server/state_name.h"
 #include "server/store/sqlite_store_impl.h"
 
 namespace autocfg {
@@ -94,7 +95,7 @@ absl::StatusOr<v1::Trial> SqliteStore::EnqueueTrial(std::int64_t study, const v1
       return found.front();
     if (IsEnd(owner->state())) {
       return absl::FailedPreconditionError(fmt::format("{} has ended ({}) and takes no more trials",
-                                                       owner->name(), v1::StudyState_Name(owner->state())));
+                                                       owner->name(), StateName(owner->state())));
     }
     SQLite::Statement counter =
         Query("UPDATE studies SET next_trial = next_trial + 1 WHERE id = ? RETURNING next_trial - 1", study);
@@ -179,8 +180,8 @@ absl::StatusOr<v1::Trial> SqliteStore::RetryTrial(std::int64_t study, std::int64
     }
     const std::optional<v1::Study> owner = FindStudy(study);
     if (IsEnd(owner->state())) {
-      return absl::FailedPreconditionError(fmt::format("{} has ended ({}) and runs no trial again",
-                                                       owner->name(), v1::StudyState_Name(owner->state())));
+      return absl::FailedPreconditionError(
+          fmt::format("{} has ended ({}) and runs no trial again", owner->name(), StateName(owner->state())));
     }
     switch (trial.state()) {
       case v1::TRIAL_STATE_FAILED:
@@ -190,7 +191,7 @@ absl::StatusOr<v1::Trial> SqliteStore::RetryTrial(std::int64_t study, std::int64
       default:
         return absl::FailedPreconditionError(
             fmt::format("{} is {}: only one that failed, timed out, was cancelled or lost is run again", name,
-                        v1::TrialState_Name(trial.state())));
+                        StateName(trial.state())));
     }
     RememberRequest(request_id, kRetry, name);
     SQLite::Statement job =

@@ -109,6 +109,38 @@ TEST_P(StoreSuite, AnEndStateIsNotLeft) {
   }
 }
 
+TEST_P(StoreSuite, MessagesNameStatesWithoutTheirPrefix) {
+  const std::int64_t id = NewRunning();
+  Enqueue(id, "tp=1");
+  const std::int64_t epoch = Register();
+  const auto lease = Take(epoch);
+  ASSERT_TRUE(lease);
+  ASSERT_TRUE(store_->Report(Measured(*lease, epoch, "r1"), 201).ok());
+  std::vector<absl::Status> refused = {
+      store_->Report(Measured(*lease, epoch, "r2"), 202),
+      store_->RetryTrial(id, 1, "", 203).status(),
+  };
+  EXPECT_THAT(refused[0].message(), testing::HasSubstr("has ended (MEASURED)"));
+  EXPECT_THAT(refused[1].message(), testing::HasSubstr("is MEASURED: only one that"));
+  SetState(id, v1::STUDY_STATE_DONE);
+  v1::Trial trial;
+  trial.set_plan_text("tp=2");
+  refused.push_back(store_->EnqueueTrial(id, trial, TrainJob(), 2, 204).status());
+  refused.push_back(store_->EnqueueCalibration(id, CalibrateJob(), 2, 205, {}));
+  refused.push_back(store_->RetryTrial(id, 1, "", 206).status());
+  refused.push_back(store_
+                        ->ModifyStudy(id,
+                                      [](v1::Study& study) {
+                                        study.set_state(v1::STUDY_STATE_RUNNING);
+                                        return absl::OkStatus();
+                                      })
+                        .status());
+  for (std::size_t i = 2; i < refused.size(); ++i)
+    EXPECT_THAT(refused[i].message(), testing::HasSubstr("studies/1 has ended (DONE) and ")) << refused[i];
+  for (const absl::Status& status : refused)
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+}
+
 TEST_P(StoreSuite, ModifyIsOneTransactionAndIdempotent) {
   const std::int64_t id = Id(NewStudy());
   int calls = 0;

@@ -1,0 +1,15 @@
+#include "server/state_name.h"
+
+#include "gtest/gtest.h"
+
+namespace autocfg {
+namespace {
+
+TEST(StateName, IsTheApisWithoutItsPrefix) {
+  EXPECT_EQ(StateName(v1::STUDY_STATE_DONE), "DONE");
+  EXPECT_EQ(StateName(v1::TRIAL_STATE_TIMED_OUT), "TIMED_OUT");
+  EXPECT_EQ(StateName(static_cast<v1::StudyState>(77)), "77") << "of a newer build";
+}
+
+}  // namespace
+}  // namespace autocfg
