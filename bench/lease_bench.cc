@@ -26,6 +26,7 @@
 #include "grpcpp/grpcpp.h"
 #include "nlohmann/json.hpp"
 #include "server/coordinator.h"
+#include "server/resource_names.h"
 #include "server/store/sqlite_store.h"
 #include "spdlog/spdlog.h"
 
@@ -254,10 +255,13 @@ int Run(int argc, char** argv) {
   // A study that is running, and that nobody works on: the jobs are this program's.
   v1::Study made;
   made.set_fingerprint("bench");
-  auto study = store.CreateStudy("bench", made, 0);
+  const auto study = store.CreateStudy("bench", made, 0);
   if (!study.ok()) Die(std::string(study.status().message()));
-  study->set_state(v1::STUDY_STATE_RUNNING);
-  if (const absl::Status status = store.UpdateStudy(*study); !status.ok()) Die(std::string(status.message()));
+  const auto running = store.ModifyStudy(*ParseStudyName(study->name()), [](v1::Study& edited) {
+    edited.set_state(v1::STUDY_STATE_RUNNING);
+    return absl::OkStatus();
+  });
+  if (!running.ok()) Die(std::string(running.status().message()));
 
   nlohmann::ordered_json result;
   {
@@ -283,7 +287,7 @@ int Run(int argc, char** argv) {
       job.set_device("cpu");
       job.mutable_train()->set_steps(1);
       const auto began = SteadyClock::now();
-      const auto queued = store.EnqueueTrial(1, trial, job, 3, 0);
+      const auto queued = store.EnqueueTrial(1, trial, job, 3);
       const auto now = SteadyClock::now();
       if (!queued.ok()) Die(std::string(queued.status().message()));
       record.Queued(queued->name(), now);

@@ -71,8 +71,7 @@ absl::Status StudyRun::Wait(std::uint64_t version) {
   events_.got_on();
   if (!budget_spent_ && BudgetLeft() <= 0) {
     budget_spent_ = true;
-    if (absl::Status status = store_.CancelJobs(study_, clock_()); !status.ok())
-      return Failed(std::move(status));
+    if (absl::Status status = store_.CancelJobs(study_); !status.ok()) return Failed(std::move(status));
     return absl::OkStatus();
   }
   if (clock_() - started_s_ - saved_wall_s_ >= kSavePeriod) {
@@ -215,7 +214,7 @@ absl::Status StudyRun::QueueCalibration(const SearchLoop& loop) {
   if (!reused.ok()) return reused.status();
   const bool whole = reused->reused_ops > 0 && job.calibrate().ops().empty();
   absl::Status status = whole ? store_.ReuseCalibration(study_, *reused)
-                              : store_.EnqueueCalibration(study_, job, kMaxAttempts, clock_(), *reused);
+                              : store_.EnqueueCalibration(study_, job, kMaxAttempts, *reused);
   if (status.ok()) return status;
   if (absl::Status running = CheckRunning(); !running.ok()) return running;
   return Failed(std::move(status));
@@ -274,7 +273,7 @@ absl::StatusOr<std::optional<std::int64_t>> StudyRun::Ask(const TrialRequest& re
   *trial.mutable_predicted() = ToProto(request.predicted);
   const auto job = TrialJob(*problem_, request);
   if (!job.ok()) return job.status();
-  const auto queued = store_.EnqueueTrial(study_, trial, *job, kMaxAttempts, clock_());
+  const auto queued = store_.EnqueueTrial(study_, trial, *job, kMaxAttempts);
   if (!queued.ok()) {
     if (absl::Status running = CheckRunning(); !running.ok()) return running;
     return Failed(queued.status());

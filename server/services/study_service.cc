@@ -278,7 +278,7 @@ absl::StatusOr<v1::Trial> StudyServiceImpl::Retry(const v1::RetryTrialRequest& r
   const auto id = ParseTrialName(request.name());
   if (!id.ok()) return id.status();
   if (absl::Status status = CheckRequestId(request.request_id()); !status.ok()) return status;
-  auto trial = parts_.store.RetryTrial(id->study, id->number, request.request_id(), parts_.clock());
+  auto trial = parts_.store.RetryTrial(id->study, id->number, request.request_id());
   if (!trial.ok()) return trial;
   const auto study = parts_.store.GetStudy(id->study);
   if (!study.ok()) return study.status();

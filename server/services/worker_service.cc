@@ -186,7 +186,7 @@ grpc::ServerUnaryReactor* WorkerServiceImpl::DrainWorker(grpc::CallbackServerCon
                                                          const v1::DrainWorkerRequest* request,
                                                          v1::DrainWorkerResponse*) {
   if (absl::Status status = Check(*request); !status.ok()) return Answer(context, status);
-  const auto drains = parts_.store.DrainWorker(request->worker(), request->request_id(), parts_.clock());
+  const auto drains = parts_.store.DrainWorker(request->worker(), request->request_id());
   if (!drains.ok()) return Answer(context, drains.status());
   if (*drains) {
     spdlog::info("{} drains: it gets no more work", request->worker());

@@ -50,8 +50,7 @@ void SqliteStore::WriteCalibration(std::int64_t study, const Calibration& calibr
 }
 
 absl::Status SqliteStore::EnqueueCalibration(std::int64_t study, const v1::Job& given,
-                                             std::int64_t max_attempts, double /*now_s*/,
-                                             const Calibration& reused) {
+                                             std::int64_t max_attempts, const Calibration& reused) {
   if (absl::Status status = CheckJob(given, max_attempts); !status.ok()) return status;
   return Write([&]() -> absl::Status {
     const std::optional<v1::Study> owner = FindStudy(study);

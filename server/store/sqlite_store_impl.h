@@ -38,16 +38,15 @@ class SqliteStore final : public Store {
   absl::StatusOr<std::vector<v1::Study>> ListStudies(std::int64_t before, int limit) override;
   absl::StatusOr<std::optional<v1::Study>> FindUnfinished(const std::string& fingerprint) override;
   absl::StatusOr<std::vector<std::int64_t>> StudiesInState(v1::StudyState state) override;
-  absl::Status UpdateStudy(const v1::Study& study) override;
   absl::StatusOr<v1::Study> ModifyStudy(std::int64_t id, const std::function<absl::Status(v1::Study&)>& edit,
                                         const StudyEdit& extra) override;
   absl::StatusOr<StudyUsage> Usage(std::int64_t id) override;
   absl::Status DeleteStudy(std::int64_t id, const std::string& request_id) override;
 
   absl::StatusOr<v1::Trial> EnqueueTrial(std::int64_t study, const v1::Trial& trial, const v1::Job& job,
-                                         std::int64_t max_attempts, double now_s) override;
+                                         std::int64_t max_attempts) override;
   absl::Status EnqueueCalibration(std::int64_t study, const v1::Job& job, std::int64_t max_attempts,
-                                  double now_s, const Calibration& reused) override;
+                                  const Calibration& reused) override;
   absl::Status ReuseCalibration(std::int64_t study, const Calibration& reused) override;
   absl::Status DropCalibration(std::int64_t study) override;
   absl::StatusOr<Calibration> FindOpTimes(const OpTimesKey& key, const v1::CalibrateSpec& spec,
@@ -57,16 +56,15 @@ class SqliteStore final : public Store {
                                                     int limit) override;
   absl::StatusOr<std::optional<Calibration>> GetCalibration(std::int64_t study) override;
   absl::StatusOr<std::pair<v1::TrialState, std::string>> CalibrationState(std::int64_t study) override;
-  absl::Status CancelJobs(std::int64_t study, double now_s) override;
-  absl::StatusOr<v1::Trial> RetryTrial(std::int64_t study, std::int64_t number, const std::string& request_id,
-                                       double now_s) override;
+  absl::Status CancelJobs(std::int64_t study) override;
+  absl::StatusOr<v1::Trial> RetryTrial(std::int64_t study, std::int64_t number,
+                                       const std::string& request_id) override;
 
   absl::StatusOr<std::int64_t> RegisterWorker(const v1::RegisterWorkerRequest& request,
                                               double now_s) override;
   absl::Status DeregisterWorker(const std::string& worker, std::int64_t session_epoch, double now_s) override;
   absl::Status CheckSession(const WorkerSession& session) override;
-  absl::StatusOr<bool> DrainWorker(const std::string& worker, const std::string& request_id,
-                                   double now_s) override;
+  absl::StatusOr<bool> DrainWorker(const std::string& worker, const std::string& request_id) override;
   absl::StatusOr<std::vector<WorkerRecord>> ListWorkers(const std::string& after, int limit,
                                                         bool gone) override;
   absl::StatusOr<WorkerRecord> GetWorker(const std::string& worker) override;

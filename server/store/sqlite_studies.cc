@@ -160,18 +160,6 @@ absl::StatusOr<v1::Study> SqliteStore::ModifyStudy(std::int64_t id,
   });
 }
 
-absl::Status SqliteStore::UpdateStudy(const v1::Study& study) {
-  const auto id = ParseStudyName(study.name());
-  if (!id.ok()) return id.status();
-  return ModifyStudy(*id,
-                     [&](v1::Study& stored) {
-                       stored = study;
-                       return absl::OkStatus();
-                     },
-                     {})
-      .status();
-}
-
 absl::StatusOr<StudyUsage> SqliteStore::Usage(std::int64_t id) {
   return Read([&]() -> absl::StatusOr<StudyUsage> {
     StudyUsage usage;

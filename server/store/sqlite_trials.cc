@@ -80,8 +80,7 @@ void SqliteStore::QueueJob(std::int64_t study, std::int64_t trial, const v1::Job
 }
 
 absl::StatusOr<v1::Trial> SqliteStore::EnqueueTrial(std::int64_t study, const v1::Trial& given,
-                                                    const v1::Job& given_job, std::int64_t max_attempts,
-                                                    double /*now_s*/) {
+                                                    const v1::Job& given_job, std::int64_t max_attempts) {
   if (absl::Status status = CheckJob(given_job, max_attempts); !status.ok()) return status;
   if (given.plan_text().empty()) return absl::InvalidArgumentError("trial.plan_text is empty");
   return Write([&]() -> absl::StatusOr<v1::Trial> {
@@ -154,7 +153,7 @@ void SqliteStore::CancelOpenJobs(std::int64_t study) {
   }
 }
 
-absl::Status SqliteStore::CancelJobs(std::int64_t study, double /*now_s*/) {
+absl::Status SqliteStore::CancelJobs(std::int64_t study) {
   return Write([&]() -> absl::Status {
     if (absl::Status status = CheckStudy(study); !status.ok()) return status;
     CancelOpenJobs(study);
@@ -163,7 +162,7 @@ absl::Status SqliteStore::CancelJobs(std::int64_t study, double /*now_s*/) {
 }
 
 absl::StatusOr<v1::Trial> SqliteStore::RetryTrial(std::int64_t study, std::int64_t number,
-                                                  const std::string& request_id, double /*now_s*/) {
+                                                  const std::string& request_id) {
   return Write([&]() -> absl::StatusOr<v1::Trial> {
     const std::string name = TrialName(study, number);
     const auto read = [&]() -> std::vector<v1::Trial> {

@@ -78,8 +78,7 @@ absl::Status SqliteStore::DeregisterWorker(const std::string& worker, std::int64
   });
 }
 
-absl::StatusOr<bool> SqliteStore::DrainWorker(const std::string& worker, const std::string& request_id,
-                                              double /*now_s*/) {
+absl::StatusOr<bool> SqliteStore::DrainWorker(const std::string& worker, const std::string& request_id) {
   return Write([&]() -> absl::StatusOr<bool> {
     bool active = false;
     bool draining = false;

@@ -23,13 +23,6 @@ struct TrialKey {
   std::int64_t trial = 0;  // 0: the study's calibration
 };
 
-// A unit of work in the queue.
-struct QueuedJob {
-  TrialKey key;
-  autocfg::v1::Job job;
-  std::int64_t max_attempts = 2;
-};
-
 // A worker since its last start.
 struct WorkerSession {
   std::string worker;
@@ -170,12 +163,10 @@ class Store {
       const std::string& fingerprint) = 0;
   // Ascending by id.
   virtual absl::StatusOr<std::vector<std::int64_t>> StudiesInState(autocfg::v1::StudyState state) = 0;
-  // Replaces what may change: state, message, counts, phase, eta, best, end time. Refuses to leave an end
-  // state (FailedPrecondition). Entering an end state cancels the study's open jobs, as CancelJobs does, in
-  // the same transaction.
-  virtual absl::Status UpdateStudy(const autocfg::v1::Study& study) = 0;
-  // Reads, edits and writes one study in one transaction, with the rules of UpdateStudy; an error of `edit`
-  // is returned and nothing is written. `edit` must not call the store.
+  // Reads, edits and writes one study in one transaction: what may change, that is state, message, counts,
+  // phase, eta, best and end time. Refuses to leave an end state (FailedPrecondition). Entering one cancels
+  // the study's open jobs, as CancelJobs does. An error of `edit` is returned and nothing is written. `edit`
+  // must not call the store.
   virtual absl::StatusOr<autocfg::v1::Study> ModifyStudy(
       std::int64_t id, const std::function<absl::Status(autocfg::v1::Study&)>& edit,
       const StudyEdit& extra = {}) = 0;
@@ -188,7 +179,7 @@ class Store {
   // answer's name. Unique per study by (plan, repeat): the same again returns the one there.
   virtual absl::StatusOr<autocfg::v1::Trial> EnqueueTrial(std::int64_t study, const autocfg::v1::Trial& trial,
                                                           const autocfg::v1::Job& job,
-                                                          std::int64_t max_attempts, double now_s) = 0;
+                                                          std::int64_t max_attempts) = 0;
   struct Calibration {
     autocfg::v1::CalibrateResult result;
     std::int64_t device_overhead_bytes = 0;
@@ -198,12 +189,7 @@ class Store {
   // dropped or has ended LOST. `reused` are op times
   // that the job leaves out: they and what it measures become the study's calibration.
   virtual absl::Status EnqueueCalibration(std::int64_t study, const autocfg::v1::Job& job,
-                                          std::int64_t max_attempts, double now_s,
-                                          const Calibration& reused) = 0;
-  absl::Status EnqueueCalibration(std::int64_t study, const autocfg::v1::Job& job, std::int64_t max_attempts,
-                                  double now_s) {
-    return EnqueueCalibration(study, job, max_attempts, now_s, {});
-  }
+                                          std::int64_t max_attempts, const Calibration& reused) = 0;
   // Makes `reused` the study's calibration, without a job. Nothing where it has one.
   virtual absl::Status ReuseCalibration(std::int64_t study, const Calibration& reused) = 0;
   // Forgets the study's calibration, so that it can be measured anew.
@@ -228,13 +214,13 @@ class Store {
       std::int64_t study) = 0;
   // Trials and calibration of the study that are queued or running become CANCELLED; leases on them say
   // CANCEL on renewal.
-  virtual absl::Status CancelJobs(std::int64_t study, double now_s) = 0;
+  virtual absl::Status CancelJobs(std::int64_t study) = 0;
 
   // Queues a trial again that has ended FAILED, TIMED_OUT, CANCELLED or LOST, with a full bound of attempts;
   // its attempts so far stay. NotFound; FailedPrecondition in another state, or where the study has ended.
   // Idempotent by request_id.
   virtual absl::StatusOr<autocfg::v1::Trial> RetryTrial(std::int64_t study, std::int64_t number,
-                                                        const std::string& request_id, double now_s) = 0;
+                                                        const std::string& request_id) = 0;
 
   // Workers. A new boot_id ends the leases of the one before (their attempts are LOST), raises the epoch and
   // ends a drain.
@@ -247,8 +233,7 @@ class Store {
   // No more jobs for it until it registers with a new boot_id. NotFound; FailedPrecondition where it has
   // deregistered. Idempotent by request_id: the same again changes nothing, whatever became of the worker,
   // and for another worker it is AlreadyExists. Returns whether the worker drains now.
-  virtual absl::StatusOr<bool> DrainWorker(const std::string& worker, const std::string& request_id,
-                                           double now_s) = 0;
+  virtual absl::StatusOr<bool> DrainWorker(const std::string& worker, const std::string& request_id) = 0;
   // By name, after `after`; deregistered ones only where `gone`.
   virtual absl::StatusOr<std::vector<WorkerRecord>> ListWorkers(const std::string& after, int limit,
                                                                 bool gone) = 0;

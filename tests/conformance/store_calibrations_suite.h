@@ -71,7 +71,7 @@ class StoreCalibrationSuite : public StoreSuite {
   std::int64_t Calibrate(const v1::Job& job, const std::vector<WorkerSession>& workers, double unit = 1,
                          std::int64_t overhead = 0, const Store::Calibration& reused = {}) {
     const std::int64_t id = NewRunning();
-    EXPECT_TRUE(store_->EnqueueCalibration(id, job, 2, 1, reused).ok());
+    EXPECT_TRUE(store_->EnqueueCalibration(id, job, 2, reused).ok());
     const Assignment given = GiveOut(workers, {}, now_);
     EXPECT_EQ(given.leases.size(), workers.size());
     for (const Lease& lease : given.leases)
@@ -242,7 +242,7 @@ TEST_P(StoreCalibrationSuite, TimesWithAnotherJobBesideAreNotKept) {
   beside.set_device("cuda");
   EnqueueJob(other, "tp=1", beside);
   const Lease trial = GiveOut({worker}).leases.at(0);
-  ASSERT_TRUE(store_->EnqueueCalibration(id, GpuJob(Spec({1}), 2), 2, 1).ok());
+  ASSERT_TRUE(store_->EnqueueCalibration(id, GpuJob(Spec({1}), 2), 2, {}).ok());
   const Lease calibration = GiveOut({worker}, {}, 201).leases.at(0);
   ASSERT_TRUE(store_->Report(ReportOf(trial, v1::OUTCOME_MEASURED), 202).ok());
   ASSERT_TRUE(store_->Report(Timed(calibration, 1, 0), 203).ok());
@@ -260,7 +260,7 @@ TEST_P(StoreCalibrationSuite, ReusedTimesAndMeasuredOnesBecomeTheStudysCalibrati
   const OpTimesKey key = KeyOf(Gpus(1), 1);
   const std::int64_t id = NewRunning();
   const Store::Calibration reused = Find(key, Spec({1, 2}));
-  ASSERT_TRUE(store_->EnqueueCalibration(id, GpuJob(Spec({3}), 1), 2, 1, reused).ok());
+  ASSERT_TRUE(store_->EnqueueCalibration(id, GpuJob(Spec({3}), 1), 2, reused).ok());
   EXPECT_FALSE((*store_->GetCalibration(id)).has_value()) << "not before the rest is measured";
   const Lease lease = GiveOut({worker}, {}, 300).leases.at(0);
   ASSERT_EQ(lease.job.calibrate().ops_size(), 1);
@@ -287,7 +287,7 @@ TEST_P(StoreCalibrationSuite, WhereAllIsReusedThereIsNoJob) {
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_UNSPECIFIED);
   reused.result.mutable_ops(0)->set_seconds(5);
   ASSERT_TRUE(store_->ReuseCalibration(id, reused).ok());
-  ASSERT_TRUE(store_->EnqueueCalibration(id, GpuJob(Spec({1}), 1), 2, 1).ok());
+  ASSERT_TRUE(store_->EnqueueCalibration(id, GpuJob(Spec({1}), 1), 2, {}).ok());
   EXPECT_TRUE(GiveOut({Add("a", Gpus(1))}).leases.empty());
   const Store::Calibration kept = **store_->GetCalibration(id);
   EXPECT_EQ(Times(kept), (Pairs{{1, 4}})) << "it has one";
@@ -307,8 +307,8 @@ TEST_P(StoreCalibrationSuite, ADroppedCalibrationIsMeasuredAnew) {
   ASSERT_TRUE(store_->DropCalibration(id).ok());
   EXPECT_FALSE((*store_->GetCalibration(id)).has_value());
   EXPECT_TRUE(GiveOut({worker}, {}, 300).leases.empty());
-  ASSERT_TRUE(store_->EnqueueCalibration(id, GpuJob(Spec({2, 3}), 2), 2, 1).ok());
-  ASSERT_TRUE(store_->EnqueueCalibration(id, GpuJob(Spec({4}), 2), 2, 1).ok()) << "it is queued";
+  ASSERT_TRUE(store_->EnqueueCalibration(id, GpuJob(Spec({2, 3}), 2), 2, {}).ok());
+  ASSERT_TRUE(store_->EnqueueCalibration(id, GpuJob(Spec({4}), 2), 2, {}).ok()) << "it is queued";
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_QUEUED);
   const Lease lease = GiveOut({worker}, {}, 301).leases.at(0);
   EXPECT_EQ(lease.attempt, 2);
@@ -322,7 +322,7 @@ TEST_P(StoreCalibrationSuite, ADroppedCalibrationIsMeasuredAnew) {
 
 TEST_P(StoreSuite, ALostCalibrationIsQueuedAnewWithAFullBound) {
   const std::int64_t id = NewRunning();
-  ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, 1).ok());
+  ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, {}).ok());
   const std::int64_t epoch = Register();
   const auto lose = [&] {
     Take(epoch);
@@ -332,7 +332,7 @@ TEST_P(StoreSuite, ALostCalibrationIsQueuedAnewWithAFullBound) {
   lose();
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_LOST);
   EXPECT_FALSE(Take(epoch));
-  ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, 1).ok());
+  ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, {}).ok());
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_QUEUED);
   lose();
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_QUEUED);
@@ -340,10 +340,10 @@ TEST_P(StoreSuite, ALostCalibrationIsQueuedAnewWithAFullBound) {
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_LOST);
   // One that failed stays so.
   const std::int64_t other = NewRunning("g");
-  ASSERT_TRUE(store_->EnqueueCalibration(other, CalibrateJob(), 2, 1).ok());
+  ASSERT_TRUE(store_->EnqueueCalibration(other, CalibrateJob(), 2, {}).ok());
   const Lease lease = *Take(epoch);
   ASSERT_TRUE(store_->Report(Ended(lease, epoch, "failed", v1::OUTCOME_FAILED, "no"), 201).ok());
-  ASSERT_TRUE(store_->EnqueueCalibration(other, CalibrateJob(), 2, 1).ok());
+  ASSERT_TRUE(store_->EnqueueCalibration(other, CalibrateJob(), 2, {}).ok());
   EXPECT_EQ(store_->CalibrationState(other)->first, v1::TRIAL_STATE_FAILED);
 }
 

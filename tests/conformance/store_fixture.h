@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "server/resource_names.h"
 #include "server/store/store.h"
+#include "tests/server/store/study_edits.h"
 
 namespace autocfg {
 
@@ -50,11 +51,8 @@ class StoreSuite : public testing::TestWithParam<StoreMaker> {
   static std::int64_t Id(const v1::Study& study) { return *ParseStudyName(study.name()); }
   static std::int64_t Number(const v1::Trial& trial) { return ParseTrialName(trial.name())->number; }
   void SetState(std::int64_t id, v1::StudyState state) {
-    auto study = store_->ModifyStudy(id, [&](v1::Study& edited) {
-      edited.set_state(state);
-      return absl::OkStatus();
-    });
-    ASSERT_TRUE(study.ok()) << study.status();
+    const absl::Status status = SetStudyState(*store_, id, state);
+    ASSERT_TRUE(status.ok()) << status;
   }
 
   static v1::Job TrainJob(int ranks = 1) {
@@ -80,7 +78,7 @@ class StoreSuite : public testing::TestWithParam<StoreMaker> {
     trial.set_repeat(repeat);
     trial.mutable_plan()->set_tp(ranks);
     trial.mutable_predicted()->set_step_time_s(0.5);
-    auto made = store_->EnqueueTrial(study, trial, TrainJob(ranks), max_attempts, 101);
+    auto made = store_->EnqueueTrial(study, trial, TrainJob(ranks), max_attempts);
     EXPECT_TRUE(made.ok()) << made.status();
     return *made;
   }
@@ -160,7 +158,7 @@ class StoreSuite : public testing::TestWithParam<StoreMaker> {
                        std::int64_t max_attempts = 2) {
     v1::Trial trial;
     trial.set_plan_text(plan);
-    auto made = store_->EnqueueTrial(study, trial, job, max_attempts, 101);
+    auto made = store_->EnqueueTrial(study, trial, job, max_attempts);
     EXPECT_TRUE(made.ok()) << made.status();
     return *made;
   }

@@ -89,7 +89,7 @@ TEST_P(StoreGangSuite, EveryPairOfEndsInBothOrders) {
   const std::size_t unasked = 6;
   const std::size_t measured = 8;
   Start({1, 1});
-  ASSERT_TRUE(store_->CancelJobs(id_, 201).ok());
+  ASSERT_TRUE(store_->CancelJobs(id_).ok());
   for (const std::size_t share : {0u, 1u}) ASSERT_TRUE(Send(share, v1::OUTCOME_CANCELLED).ok());
   std::int64_t number = 1;
   for (std::size_t i = 0; i < ends.size(); ++i) {
@@ -129,7 +129,7 @@ TEST_P(StoreGangSuite, EveryPairOfEndsInBothOrders) {
                     fmt::format("workers/{}: {}", order[0] <= order[1] ? 'a' : 'b', decisive.name));
         }
         if (trial.state() == v1::TRIAL_STATE_QUEUED) {
-          ASSERT_TRUE(store_->CancelJobs(id_, 206).ok());
+          ASSERT_TRUE(store_->CancelJobs(id_).ok());
         }
       }
     }
@@ -198,7 +198,7 @@ TEST_P(StoreGangSuite, CalibrationsBecomeOneOpByOp) {
   job.set_ranks(4);
   job.mutable_calibrate()->clear_ops();
   for (const v1::OpDesc& op : {matmul, reduce}) *job.mutable_calibrate()->add_ops() = op;
-  ASSERT_TRUE(store_->EnqueueCalibration(id, job, 2, 1).ok());
+  ASSERT_TRUE(store_->EnqueueCalibration(id, job, 2, {}).ok());
   gang_ = GiveOut({Join("a", 3), Join("b", 1)}).leases;
   ASSERT_EQ(gang_.size(), 2u);
   const auto send = [&](std::size_t share, double computing, double communicating, std::int64_t overhead) {
@@ -281,7 +281,7 @@ TEST_P(StoreGangSuite, ALeaseThatWasToldToStopIsNotProlonged) {
   EXPECT_FALSE(Held(gang_[0]));
   EXPECT_EQ(State(), v1::TRIAL_STATE_QUEUED);
   Again(214);
-  ASSERT_TRUE(store_->CancelJobs(id_, 215).ok());
+  ASSERT_TRUE(store_->CancelJobs(id_).ok());
   for (const std::size_t share : {0u, 1u}) EXPECT_EQ(Renew(gang_[share], 223), v1::LEASE_COMMAND_CANCEL);
   EXPECT_EQ(store_->ExpireLeases(224)->size(), 2u);
 }
@@ -367,7 +367,7 @@ TEST_P(StoreGangSuite, ForeignAndDuplicateReportsOfSharesHurtNobody) {
 
 TEST_P(StoreGangSuite, CancellingStopsAllShares) {
   Start({1, 1});
-  ASSERT_TRUE(store_->CancelJobs(id_, 201).ok());
+  ASSERT_TRUE(store_->CancelJobs(id_).ok());
   EXPECT_EQ(State(), v1::TRIAL_STATE_CANCELLED);
   EXPECT_EQ(*store_->LeasesToStop(), Ids({0, 1}));
   ASSERT_TRUE(Send(0, v1::OUTCOME_CANCELLED).ok());
@@ -380,8 +380,8 @@ TEST_P(StoreGangSuite, CancellingStopsAllShares) {
 TEST_P(StoreGangSuite, ATrialAskedForAnewLetsTheOldAttemptStop) {
   Start({1, 1});
   const std::vector<Lease> old = gang_;
-  ASSERT_TRUE(store_->CancelJobs(id_, 201).ok());
-  ASSERT_TRUE(store_->RetryTrial(id_, 1, "again", 202).ok());
+  ASSERT_TRUE(store_->CancelJobs(id_).ok());
+  ASSERT_TRUE(store_->RetryTrial(id_, 1, "again").ok());
   EXPECT_EQ(State(), v1::TRIAL_STATE_QUEUED);
   workers_ = {Join("c", 1), Join("d", 1)};
   Again();

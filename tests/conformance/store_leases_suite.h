@@ -11,8 +11,8 @@ TEST_P(StoreSuite, LeasesOldestFirstOfRunningStudiesThatFit) {
   const std::int64_t a = NewRunning();
   const std::int64_t b = NewRunning();
   Enqueue(a, "tp=8", 0, 8);
-  ASSERT_TRUE(store_->EnqueueCalibration(b, CalibrateJob(), 2, 1).ok());
-  ASSERT_TRUE(store_->EnqueueCalibration(b, CalibrateJob(), 2, 1).ok());
+  ASSERT_TRUE(store_->EnqueueCalibration(b, CalibrateJob(), 2, {}).ok());
+  ASSERT_TRUE(store_->EnqueueCalibration(b, CalibrateJob(), 2, {}).ok());
   Enqueue(a, "tp=1");
   const std::int64_t epoch = Register("workers/a", "b", 4);
   auto first = Take(epoch);

@@ -167,7 +167,7 @@ TEST_P(StoreSuite, AWorkerThatRefusesAJobLeavesItToTheNextAttempt) {
 
 TEST_P(StoreSuite, AReportWithoutItsPayloadIsInvalid) {
   const std::int64_t id = NewRunning();
-  ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, 1).ok());
+  ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, {}).ok());
   Enqueue(id, "tp=1");
   const std::int64_t epoch = Register();
   const Lease calibration = *Take(epoch);
@@ -184,7 +184,7 @@ TEST_P(StoreSuite, AReportWithoutItsPayloadIsInvalid) {
 
 TEST_P(StoreSuite, AResultOfWhatWasNotAskedForIsInvalidAndLeavesTheLease) {
   const std::int64_t id = NewRunning();
-  ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, 1).ok());
+  ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, {}).ok());
   Enqueue(id, "tp=1");
   const std::int64_t epoch = Register();
   const Lease calibration = *Take(epoch);
@@ -215,7 +215,7 @@ TEST_P(StoreSuite, AResultOfWhatWasNotAskedForIsInvalidAndLeavesTheLease) {
 TEST_P(StoreSuite, CalibrationIsKept) {
   const std::int64_t id = NewRunning();
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_UNSPECIFIED);
-  ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, 1).ok());
+  ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, {}).ok());
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_QUEUED);
   EXPECT_FALSE(store_->GetCalibration(id)->has_value());
   const std::int64_t epoch = Register();
@@ -237,7 +237,7 @@ TEST_P(StoreSuite, CalibrationIsKept) {
 
 TEST_P(StoreSuite, FailedCalibrationSaysWhy) {
   const std::int64_t id = NewRunning();
-  ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, 1).ok());
+  ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, {}).ok());
   const std::int64_t epoch = Register();
   ASSERT_TRUE(store_->Report(Ended(*Take(epoch), epoch, "r1", v1::OUTCOME_FAILED, "rank 1: broke"), 2).ok());
   const auto state = *store_->CalibrationState(id);

@@ -76,7 +76,7 @@ TEST_P(StoreSuite, UpdateChangesWhatMayChange) {
   study.set_owner("forged");
   study.mutable_spec()->mutable_model()->set_name("forged");
   study.set_create_time_s(1);
-  ASSERT_TRUE(store_->UpdateStudy(study).ok());
+  ASSERT_TRUE(ReplaceStudy(*store_, study).ok());
   const v1::Study read = *store_->GetStudy(Id(study));
   EXPECT_EQ(read.state(), v1::STUDY_STATE_RUNNING);
   EXPECT_EQ(read.phase(), "measuring");
@@ -88,21 +88,21 @@ TEST_P(StoreSuite, UpdateChangesWhatMayChange) {
   EXPECT_EQ(read.spec().model().name(), "tiny");
   EXPECT_EQ(read.create_time_s(), 100);
   study.set_name("studies/999");
-  EXPECT_EQ(store_->UpdateStudy(study).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ReplaceStudy(*store_, study).code(), absl::StatusCode::kNotFound);
 }
 
 TEST_P(StoreSuite, AnEndStateIsNotLeft) {
   for (const v1::StudyState end : {v1::STUDY_STATE_DONE, v1::STUDY_STATE_FAILED, v1::STUDY_STATE_CANCELLED}) {
     v1::Study study = NewStudy();
     study.set_state(end);
-    ASSERT_TRUE(store_->UpdateStudy(study).ok());
+    ASSERT_TRUE(ReplaceStudy(*store_, study).ok());
     study.set_message("why");
-    EXPECT_TRUE(store_->UpdateStudy(study).ok());
+    EXPECT_TRUE(ReplaceStudy(*store_, study).ok());
     for (const v1::StudyState next :
          {v1::STUDY_STATE_RUNNING, v1::STUDY_STATE_CREATED, v1::STUDY_STATE_PAUSED}) {
       study.set_state(next);
       study.set_message("forged");
-      EXPECT_EQ(store_->UpdateStudy(study).code(), absl::StatusCode::kFailedPrecondition);
+      EXPECT_EQ(ReplaceStudy(*store_, study).code(), absl::StatusCode::kFailedPrecondition);
     }
     EXPECT_EQ(store_->GetStudy(Id(study))->state(), end);
     EXPECT_EQ(store_->GetStudy(Id(study))->message(), "why");
@@ -118,16 +118,16 @@ TEST_P(StoreSuite, MessagesNameStatesWithoutTheirPrefix) {
   ASSERT_TRUE(store_->Report(Measured(*lease, epoch, "r1"), 201).ok());
   std::vector<absl::Status> refused = {
       store_->Report(Measured(*lease, epoch, "r2"), 202),
-      store_->RetryTrial(id, 1, "", 203).status(),
+      store_->RetryTrial(id, 1, "").status(),
   };
   EXPECT_THAT(refused[0].message(), testing::HasSubstr("has ended (MEASURED)"));
   EXPECT_THAT(refused[1].message(), testing::HasSubstr("is MEASURED: only one that"));
   SetState(id, v1::STUDY_STATE_DONE);
   v1::Trial trial;
   trial.set_plan_text("tp=2");
-  refused.push_back(store_->EnqueueTrial(id, trial, TrainJob(), 2, 204).status());
-  refused.push_back(store_->EnqueueCalibration(id, CalibrateJob(), 2, 205, {}));
-  refused.push_back(store_->RetryTrial(id, 1, "", 206).status());
+  refused.push_back(store_->EnqueueTrial(id, trial, TrainJob(), 2).status());
+  refused.push_back(store_->EnqueueCalibration(id, CalibrateJob(), 2, {}));
+  refused.push_back(store_->RetryTrial(id, 1, "").status());
   refused.push_back(store_
                         ->ModifyStudy(id,
                                       [](v1::Study& study) {

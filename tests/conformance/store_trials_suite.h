@@ -25,22 +25,22 @@ TEST_P(StoreSuite, TrialIsUniqueByPlanAndRepeat) {
 TEST_P(StoreSuite, EnqueueRefusesWhatIsWrong) {
   v1::Trial trial;
   trial.set_plan_text("tp=1");
-  EXPECT_EQ(store_->EnqueueTrial(77, trial, TrainJob(), 2, 1).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(store_->EnqueueTrial(77, trial, TrainJob(), 2).status().code(), absl::StatusCode::kNotFound);
   const std::int64_t id = NewRunning();
-  EXPECT_EQ(store_->EnqueueTrial(id, trial, v1::Job(), 2, 1).status().code(),
+  EXPECT_EQ(store_->EnqueueTrial(id, trial, v1::Job(), 2).status().code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(store_->EnqueueTrial(id, trial, TrainJob(0), 2, 1).status().code(),
+  EXPECT_EQ(store_->EnqueueTrial(id, trial, TrainJob(0), 2).status().code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(store_->EnqueueTrial(id, trial, TrainJob(), 0, 1).status().code(),
+  EXPECT_EQ(store_->EnqueueTrial(id, trial, TrainJob(), 0).status().code(),
             absl::StatusCode::kInvalidArgument);
   trial.clear_plan_text();
-  EXPECT_EQ(store_->EnqueueTrial(id, trial, TrainJob(), 2, 1).status().code(),
+  EXPECT_EQ(store_->EnqueueTrial(id, trial, TrainJob(), 2).status().code(),
             absl::StatusCode::kInvalidArgument);
   SetState(id, v1::STUDY_STATE_DONE);
   trial.set_plan_text("tp=1");
-  EXPECT_EQ(store_->EnqueueTrial(id, trial, TrainJob(), 2, 1).status().code(),
+  EXPECT_EQ(store_->EnqueueTrial(id, trial, TrainJob(), 2).status().code(),
             absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(store_->EnqueueCalibration(id, CalibrateJob(), 2, 1).code(),
+  EXPECT_EQ(store_->EnqueueCalibration(id, CalibrateJob(), 2, {}).code(),
             absl::StatusCode::kFailedPrecondition);
 }
 
@@ -65,7 +65,7 @@ TEST_P(StoreSuite, CancelJobsEndsQueuedAndTellsRunning) {
   Enqueue(other, "tp=1");
   const std::int64_t epoch = Register();
   const Lease lease = *Take(epoch);
-  ASSERT_TRUE(store_->CancelJobs(id, 201).ok());
+  ASSERT_TRUE(store_->CancelJobs(id).ok());
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_CANCELLED);
   EXPECT_EQ(Trial(id, 2).state(), v1::TRIAL_STATE_CANCELLED);
   EXPECT_EQ(*store_->RenewLease("workers/a", epoch, lease.lease_id, lease.fencing_token, 202, 10),
@@ -97,10 +97,10 @@ TEST_P(StoreSuite, ALateResultOfACancelledTrialDoesNotBringItBack) {
 
 TEST_P(StoreSuite, CancelledCalibrationIsNotQueuedAgain) {
   const std::int64_t id = NewRunning();
-  ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, 1).ok());
+  ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, {}).ok());
   const std::int64_t epoch = Register();
   const Lease lease = *Take(epoch);
-  ASSERT_TRUE(store_->CancelJobs(id, 2).ok());
+  ASSERT_TRUE(store_->CancelJobs(id).ok());
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_CANCELLED);
   EXPECT_TRUE(store_->Report(Ended(lease, epoch, "c", v1::OUTCOME_CANCELLED, ""), 3).ok());
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_CANCELLED);
@@ -113,13 +113,11 @@ TEST_P(StoreSuite, ATrialWithoutAnAnswerIsRunAgainOnRequest) {
   const WorkerSession a = Join("a", 4);
   const auto refused = absl::StatusCode::kFailedPrecondition;
   Enqueue(id, "tp=1", 0, 1, /*max_attempts=*/2);
-  EXPECT_EQ(store_->RetryTrial(id, 1, "", 1).status().code(), refused) << "queued";
-  const auto retry = [&](const std::string& request_id) {
-    return store_->RetryTrial(id, 1, request_id, 300);
-  };
+  EXPECT_EQ(store_->RetryTrial(id, 1, "").status().code(), refused) << "queued";
+  const auto retry = [&](const std::string& request_id) { return store_->RetryTrial(id, 1, request_id); };
   const auto run = [&](v1::Outcome outcome) {
     const Lease lease = GiveOut({a}).leases.at(0);
-    EXPECT_EQ(store_->RetryTrial(id, 1, "", 1).status().code(), refused) << "running";
+    EXPECT_EQ(store_->RetryTrial(id, 1, "").status().code(), refused) << "running";
     ASSERT_TRUE(store_->Report(ReportOf(lease, outcome, "why"), 205).ok());
   };
   run(v1::OUTCOME_FAILED);
@@ -142,11 +140,11 @@ TEST_P(StoreSuite, ATrialWithoutAnAnswerIsRunAgainOnRequest) {
   GiveOut({a});
   EXPECT_EQ(store_->ExpireLeases(1000)->size(), 1u);
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_QUEUED) << "of two, one is left";
-  ASSERT_TRUE(store_->CancelJobs(id, 206).ok());
+  ASSERT_TRUE(store_->CancelJobs(id).ok());
   ASSERT_TRUE(retry("").ok());
   EXPECT_EQ(GiveOut({a}).leases.at(0).attempt, 6);
-  EXPECT_EQ(store_->RetryTrial(id, 2, "", 1).status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(store_->RetryTrial(id + 9, 1, "", 1).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(store_->RetryTrial(id, 2, "").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(store_->RetryTrial(id + 9, 1, "").status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST_P(StoreSuite, WhatHasAnAnswerOrAnEndedStudyIsNotRunAgain) {
@@ -159,16 +157,16 @@ TEST_P(StoreSuite, WhatHasAnAnswerOrAnEndedStudyIsNotRunAgain) {
   ASSERT_TRUE(store_->Report(ReportOf(GiveOut({a}).leases.at(0), v1::OUTCOME_MEASURED), 201).ok());
   ASSERT_TRUE(store_->Report(ReportOf(GiveOut({a}).leases.at(0), v1::OUTCOME_OUT_OF_MEMORY), 201).ok());
   ASSERT_TRUE(store_->Report(ReportOf(GiveOut({a}).leases.at(0), v1::OUTCOME_FAILED), 201).ok());
-  EXPECT_EQ(store_->RetryTrial(id, 1, "", 1).status().code(), refused);
-  EXPECT_EQ(store_->RetryTrial(id, 2, "", 1).status().code(), refused);
-  EXPECT_EQ(store_->RetryTrial(id, 3, "", 1).status().code(), absl::StatusCode::kOk);
+  EXPECT_EQ(store_->RetryTrial(id, 1, "").status().code(), refused);
+  EXPECT_EQ(store_->RetryTrial(id, 2, "").status().code(), refused);
+  EXPECT_EQ(store_->RetryTrial(id, 3, "").status().code(), absl::StatusCode::kOk);
   EXPECT_EQ(NewStudy("g", "taken").fingerprint(), "g");
   SetState(id, v1::STUDY_STATE_CANCELLED);
-  EXPECT_EQ(store_->RetryTrial(id, 3, "", 1).status().code(), refused);
+  EXPECT_EQ(store_->RetryTrial(id, 3, "").status().code(), refused);
   const std::int64_t other = NewRunning();
   Enqueue(other, "mbs=1");
   ASSERT_TRUE(store_->Report(ReportOf(GiveOut({a}).leases.at(0), v1::OUTCOME_FAILED), 201).ok());
-  EXPECT_EQ(store_->RetryTrial(other, 1, "taken", 1).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(store_->RetryTrial(other, 1, "taken").status().code(), absl::StatusCode::kAlreadyExists);
 }
 
 }  // namespace autocfg

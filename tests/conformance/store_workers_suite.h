@@ -11,7 +11,7 @@ TEST_P(StoreSuite, WorkersAreListedByNameWithWhatTheyRun) {
   const WorkerSession b = Join("b", 4, "cpu", "host");
   const WorkerSession a = Join("a", 4, "cuda");
   Join("c", 4);
-  ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, 1).ok());
+  ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, {}).ok());
   Enqueue(id, "tp=2", 0, 2);
   const Lease calibration = GiveOut({b}).leases.at(0);
   const Lease trial = GiveOut({b}).leases.at(0);
@@ -51,11 +51,11 @@ TEST_P(StoreSuite, ADrainingWorkerEndsWhatItHasAndGetsNoMore) {
   const Lease lease = GiveOut({a}).leases.at(0);
   int heard = 0;
   store_->OnChange([&] { ++heard; });
-  EXPECT_EQ(store_->DrainWorker("workers/none", "", 201).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(store_->DrainWorker("workers/none", "").status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(heard, 0);
-  ASSERT_TRUE(store_->DrainWorker("workers/a", "", 201).ok());
+  ASSERT_TRUE(store_->DrainWorker("workers/a", "").ok());
   EXPECT_EQ(heard, 1) << "who waits for work or to renew hears of it";
-  EXPECT_TRUE(store_->DrainWorker("workers/a", "", 202).ok());
+  EXPECT_TRUE(store_->DrainWorker("workers/a", "").ok());
   EXPECT_TRUE(store_->GetWorker("workers/a")->draining);
   EXPECT_EQ(Renew(lease), v1::LEASE_COMMAND_DRAIN);
   EXPECT_TRUE(store_->LeasesToStop()->empty()) << "what it has may end";
@@ -73,32 +73,32 @@ TEST_P(StoreSuite, ADrainingWorkerEndsWhatItHasAndGetsNoMore) {
   const Lease second = GiveOut({next}).leases.at(0);
   EXPECT_EQ(Renew(second), v1::LEASE_COMMAND_CONTINUE);
   // Cancelling comes before draining.
-  ASSERT_TRUE(store_->DrainWorker("workers/a", "", 204).ok());
-  ASSERT_TRUE(store_->CancelJobs(id, 205).ok());
+  ASSERT_TRUE(store_->DrainWorker("workers/a", "").ok());
+  ASSERT_TRUE(store_->CancelJobs(id).ok());
   EXPECT_EQ(Renew(second), v1::LEASE_COMMAND_CANCEL);
   ASSERT_TRUE(store_->DeregisterWorker("workers/a", next.epoch, 206).ok());
-  EXPECT_EQ(store_->DrainWorker("workers/a", "", 207).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(store_->DrainWorker("workers/a", "").status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_P(StoreSuite, ADrainIsOneRequest) {
   Join("a", 4);
   Join("b", 4);
-  EXPECT_TRUE(*store_->DrainWorker("workers/a", "d", 201));
-  EXPECT_TRUE(*store_->DrainWorker("workers/a", "d", 202));
-  EXPECT_EQ(store_->DrainWorker("workers/b", "d", 203).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(*store_->DrainWorker("workers/a", "d"));
+  EXPECT_TRUE(*store_->DrainWorker("workers/a", "d"));
+  EXPECT_EQ(store_->DrainWorker("workers/b", "d").status().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_FALSE(store_->GetWorker("workers/b")->draining);
   // The worker that was started anew is not the one that was meant.
   const WorkerSession next = Join("a", 4, "cpu", "", "boot2");
-  EXPECT_FALSE(*store_->DrainWorker("workers/a", "d", 204));
+  EXPECT_FALSE(*store_->DrainWorker("workers/a", "d"));
   EXPECT_FALSE(store_->GetWorker("workers/a")->draining);
   ASSERT_TRUE(store_->DeregisterWorker("workers/a", next.epoch, 205).ok());
-  EXPECT_FALSE(*store_->DrainWorker("workers/a", "d", 206));
-  const absl::Status gone = store_->DrainWorker("workers/a", "e", 207).status();
+  EXPECT_FALSE(*store_->DrainWorker("workers/a", "d"));
+  const absl::Status gone = store_->DrainWorker("workers/a", "e").status();
   EXPECT_EQ(gone.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(gone.message()), testing::HasSubstr("has deregistered"));
   // An id that a study has is taken.
   NewStudy("f", "s");
-  EXPECT_EQ(store_->DrainWorker("workers/b", "s", 208).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(store_->DrainWorker("workers/b", "s").status().code(), absl::StatusCode::kAlreadyExists);
 }
 
 TEST_P(StoreSuite, ALeaseThatDidNotReachItsWorkerCostsNothing) {

@@ -25,6 +25,7 @@
 #include "server/store/sqlite_store.h"
 #include "tests/server/coordinator_fixture.h"
 #include "tests/server/log_lines.h"
+#include "tests/server/store/study_edits.h"
 
 namespace autocfg {
 namespace {
@@ -75,11 +76,8 @@ class StudyRunnersTest : public testing::Test {
     return Create(spec);
   }
   void SetState(std::int64_t study, v1::StudyState state) {
-    const auto edited = store_->ModifyStudy(study, [&](v1::Study& stored) {
-      stored.set_state(state);
-      return absl::OkStatus();
-    });
-    EXPECT_TRUE(edited.ok()) << edited.status();
+    const absl::Status status = SetStudyState(*store_, study, state);
+    EXPECT_TRUE(status.ok()) << status;
   }
 
   // Of another program, in the same database: jobs cannot be stored, until they can again.

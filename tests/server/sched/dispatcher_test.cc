@@ -269,7 +269,7 @@ TEST_F(DispatcherTest, CancellingReachesAParkedRenewalAtOnce) {
   const Lease lease = LeaseOf(Begin(a));
   const Renewal renewal = Renew(lease);
   EXPECT_FALSE(renewal.answer.there());
-  ASSERT_TRUE(store_->CancelJobs(study_, now_).ok());
+  ASSERT_TRUE(store_->CancelJobs(study_).ok());
   EXPECT_EQ(*renewal.answer.Wait(), v1::LEASE_COMMAND_CANCEL);
   EXPECT_EQ(*Renew(lease).answer.Wait(), v1::LEASE_COMMAND_CANCEL);
 }
@@ -280,7 +280,7 @@ TEST_F(DispatcherTest, ADrainingWorkerIsToldOnceAndGetsNothing) {
   const Lease lease = LeaseOf(Begin(a));
   const Poll poll = Begin(a);
   const Renewal renewal = Renew(lease);
-  ASSERT_TRUE(store_->DrainWorker("workers/a", "", now_).ok());
+  ASSERT_TRUE(store_->DrainWorker("workers/a", "").ok());
   dispatcher_->Drains("workers/a");
   EXPECT_TRUE(poll.answer.Wait()->drain);
   EXPECT_EQ(*renewal.answer.Wait(), v1::LEASE_COMMAND_DRAIN);

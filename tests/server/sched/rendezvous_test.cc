@@ -135,7 +135,7 @@ TEST_F(RendezvousTest, ABrokenAttemptEndsTheWaitAtOnce) {
 
 TEST_F(RendezvousTest, ACancelledStudyEndsTheWaitAtOnce) {
   const Call call = Join(second_, 0, {"c", "d"});
-  ASSERT_TRUE(store_->CancelJobs(study_, now_).ok());
+  ASSERT_TRUE(store_->CancelJobs(study_).ok());
   EXPECT_EQ(Code(call), absl::StatusCode::kAborted);
 }
 

@@ -15,6 +15,7 @@
 #include "server/resource_names.h"
 #include "server/sched/dispatcher.h"
 #include "server/store/sqlite_store.h"
+#include "tests/server/store/study_edits.h"
 
 namespace autocfg {
 
@@ -63,9 +64,8 @@ class SchedFixture : public testing::Test {
     v1::Study study;
     study.set_fingerprint("f");
     study = *store_->CreateStudy("", study, 0);
-    study.set_state(v1::STUDY_STATE_RUNNING);
-    ASSERT_TRUE(store_->UpdateStudy(study).ok());
     study_ = *ParseStudyName(study.name());
+    ASSERT_TRUE(SetStudyState(*store_, study_, v1::STUDY_STATE_RUNNING).ok());
   }
 
   WorkerSession Register(const std::string& worker, int slots, const std::string& boot = "boot") {
@@ -87,7 +87,7 @@ class SchedFixture : public testing::Test {
     job.set_ranks(ranks);
     job.set_device("cpu");
     job.mutable_train();
-    const auto queued = store_->EnqueueTrial(study_, trial, job, 2, now_);
+    const auto queued = store_->EnqueueTrial(study_, trial, job, 2);
     EXPECT_TRUE(queued.ok()) << queued.status();
     return queued.ok() ? ParseTrialName(queued->name())->number : 0;
   }

@@ -10,6 +10,7 @@
 #include "server/sched/notifier.h"
 #include "server/store/sqlite_store.h"
 #include "tests/server/sched/sched_fixture.h"
+#include "tests/server/store/study_edits.h"
 
 namespace autocfg {
 namespace {
@@ -63,9 +64,8 @@ class SchedTest : public testing::Test {
     v1::Study study;
     study.set_fingerprint("f");
     study = *store_->CreateStudy("", study, 0);
-    study.set_state(v1::STUDY_STATE_RUNNING);
-    ASSERT_TRUE(store_->UpdateStudy(study).ok());
     study_ = *ParseStudyName(study.name());
+    ASSERT_TRUE(SetStudyState(*store_, study_, v1::STUDY_STATE_RUNNING).ok());
   }
   void Enqueue(const std::string& plan) {
     v1::Trial trial;
@@ -73,7 +73,7 @@ class SchedTest : public testing::Test {
     v1::Job job;
     job.set_ranks(1);
     job.mutable_train();
-    ASSERT_TRUE(store_->EnqueueTrial(study_, trial, job, 2, 0).ok());
+    ASSERT_TRUE(store_->EnqueueTrial(study_, trial, job, 2).ok());
   }
 
   std::unique_ptr<Store> store_;

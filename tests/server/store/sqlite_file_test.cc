@@ -16,6 +16,7 @@
 #include "gtest/gtest.h"
 #include "server/store/schema.h"
 #include "server/store/sqlite_store.h"
+#include "tests/server/store/study_edits.h"
 #include "tests/server/store/temp_dir.h"
 
 namespace autocfg {
@@ -108,15 +109,14 @@ TEST(SqliteFile, ADeletedStudyLeavesNothingBehind) {
   const std::string path = dir.File("a.db");
   auto store = OpenSqliteStore(path);
   ASSERT_TRUE(store.ok()) << store.status();
-  v1::Study study = *(*store)->CreateStudy("", Sample("f"), 1);
-  study.set_state(v1::STUDY_STATE_RUNNING);
-  ASSERT_TRUE((*store)->UpdateStudy(study).ok());
+  ASSERT_TRUE((*store)->CreateStudy("", Sample("f"), 1).ok());
+  ASSERT_TRUE(SetStudyState(**store, 1, v1::STUDY_STATE_RUNNING).ok());
   v1::Trial trial;
   trial.set_plan_text("tp=1");
   v1::Job job;
   job.set_ranks(1);
   job.mutable_train();
-  ASSERT_TRUE((*store)->EnqueueTrial(1, trial, job, 2, 1).ok());
+  ASSERT_TRUE((*store)->EnqueueTrial(1, trial, job, 2).ok());
   v1::RegisterWorkerRequest worker;
   worker.set_worker("workers/a");
   worker.mutable_inventory()->set_slots(1);
@@ -132,8 +132,7 @@ TEST(SqliteFile, ADeletedStudyLeavesNothingBehind) {
   report.request_id = "report of this study";
   report.outcome = v1::OUTCOME_FAILED;
   ASSERT_TRUE((*store)->Report(report, 2).ok());
-  study.set_state(v1::STUDY_STATE_CANCELLED);
-  ASSERT_TRUE((*store)->UpdateStudy(study).ok());
+  ASSERT_TRUE(SetStudyState(**store, 1, v1::STUDY_STATE_CANCELLED).ok());
   ASSERT_TRUE((*store)->DeleteStudy(1).ok());
   SQLite::Database db(path, SQLite::OPEN_READONLY);
   for (const char* table :

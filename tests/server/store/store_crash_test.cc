@@ -18,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "server/resource_names.h"
 #include "server/store/sqlite_store.h"
+#include "tests/server/store/study_edits.h"
 #include "tests/server/store/temp_dir.h"
 
 extern char** environ;  // NOLINT: the name is POSIX's
@@ -50,9 +51,7 @@ TEST(StoreCrash, DISABLED_Writer) {
     ASSERT_TRUE(made.ok()) << made.status();
     const std::int64_t id = *ParseStudyName(made->name());
     say(fmt::format("study {}\n", id));
-    v1::Study running = *made;
-    running.set_state(v1::STUDY_STATE_RUNNING);
-    ASSERT_TRUE((*store)->UpdateStudy(running).ok());
+    ASSERT_TRUE(SetStudyState(**store, id, v1::STUDY_STATE_RUNNING).ok());
     for (int i = 0; i < 5; ++i) {
       v1::Trial trial;
       trial.set_plan_text(fmt::format("mbs={}", i));
@@ -60,7 +59,7 @@ TEST(StoreCrash, DISABLED_Writer) {
       job.set_ranks(1);
       job.mutable_train()->set_steps(1);
       job.mutable_train()->set_data_path(std::string(3000, 'd'));
-      const auto queued = (*store)->EnqueueTrial(id, trial, job, 100, 1);
+      const auto queued = (*store)->EnqueueTrial(id, trial, job, 100);
       ASSERT_TRUE(queued.ok());
       say(fmt::format("trial {} {}\n", id, i + 1));
       const auto leased = (*store)->LeaseJobs({{"workers/a", *epoch}}, {}, 1, 1e9);

@@ -1,0 +1,35 @@
+// Short ways to edit a stored study.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "server/resource_names.h"
+#include "server/store/store.h"
+
+namespace autocfg {
+
+inline absl::Status SetStudyState(Store& store, std::int64_t study, v1::StudyState state) {
+  return store
+      .ModifyStudy(study,
+                   [state](v1::Study& edited) {
+                     edited.set_state(state);
+                     return absl::OkStatus();
+                   })
+      .status();
+}
+
+// Puts all of `study` in the place of the one of its name.
+inline absl::Status ReplaceStudy(Store& store, const v1::Study& study) {
+  const auto id = ParseStudyName(study.name());
+  if (!id.ok()) return id.status();
+  return store
+      .ModifyStudy(*id,
+                   [&study](v1::Study& edited) {
+                     edited = study;
+                     return absl::OkStatus();
+                   })
+      .status();
+}
+
+}  // namespace autocfg
