@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Names the packages that the programs need to run: those of this system that their shared libraries come from. For nodes of the same distribution.
+# CUDA's libraries, where they are no packages of the system, are named on standard error.
+# usage: deploy/runtime_packages.sh PROGRAM...      (./dev build first; then: apt-get install $(deploy/runtime_packages.sh build/bin/autocfg*))
+set -euo pipefail
+
+[[ $# -gt 0 ]] || { echo "usage: deploy/runtime_packages.sh PROGRAM..." >&2; exit 2; }
+command -v dpkg-query >/dev/null || { echo "autocfg: runtime_packages.sh: this system has no dpkg; see: ldd $*" >&2; exit 2; }
+
+for program in "$@"; do
+  [[ -f $program ]] || { echo "autocfg: runtime_packages.sh: $program is not there; ./dev build makes it" >&2; exit 2; }
+done
+libraries=$(ldd "$@" | awk '$2 == "=>" && $3 ~ /^\// {print $3} $2 == "=>" && $3 == "not" {print "missing " $1}' | sort -u)
+if missing=$(grep '^missing ' <<<"$libraries"); then
+  echo "autocfg: runtime_packages.sh: not on this machine either: $(awk '{print $2}' <<<"$missing" | tr '\n' ' ')" >&2
+  exit 1
+fi
+for library in $libraries; do
+  # On systems where /lib is a link to /usr/lib, packages know either path.
+  found=
+  for path in "$library" "$(readlink -f "$library")" "${library#/usr}" "/usr$library"; do
+    if package=$(dpkg-query -S "$path" 2>/dev/null); then
+      found=1
+      echo "${package%%:*}"
+      break
+    fi
+  done
+  [[ -n $found ]] || echo "autocfg: $library is of no package; put it on the node too" >&2
+done | sort -u
