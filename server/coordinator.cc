@@ -44,9 +44,9 @@ constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 5'000;
 constexpr int kShortestPeerPingMs = 5'000;
 
-// More calls that take a thread (kMaxWatchers of them may be watchers) and longer messages than that are
-// refused with RESOURCE_EXHAUSTED rather than kept.
-constexpr int kMaxThreads = 512;
+// More calls that take a thread (kMaxWatchers and kMaxPredictors of them may be streams) and longer messages
+// than that are refused with RESOURCE_EXHAUSTED rather than kept. A thousand calls at once pass.
+constexpr int kMaxThreads = 2048;
 constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
 
 void SetBounds(grpc::ServerBuilder& builder) {

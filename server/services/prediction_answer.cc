@@ -17,6 +17,7 @@ namespace autocfg {
 namespace {
 
 constexpr std::size_t kMostRequestBytes = std::size_t{1} << 20;
+constexpr std::size_t kMostIdBytes = 1000;  // that the answer to a longer request repeats
 
 absl::StatusOr<PlanPrediction> Answer(const v1::PredictRequest& message, PredictorCache& predictors) {
   for (const auto& [there, field] :
@@ -59,6 +60,7 @@ absl::StatusOr<PlanPrediction> AnswerSafely(const v1::PredictRequest& message, P
 v1::PredictResponse AnswerPrediction(const v1::PredictRequest& request, PredictorCache& predictors) {
   v1::PredictResponse response;
   if (request.ByteSizeLong() > kMostRequestBytes) {
+    if (request.id().size() <= kMostIdBytes) response.set_id(request.id());
     response.set_error(fmt::format("request: it is longer than {} bytes", kMostRequestBytes));
     return response;
   }

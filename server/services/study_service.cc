@@ -29,18 +29,22 @@ struct Page {
   std::int64_t after = 0;  // the last id of the page before; 0: none
 };
 
+// `list`: what tells the list's tokens from those of other lists.
+std::string PageToken(std::string_view list, std::int64_t last) { return fmt::format("{}:{}", list, last); }
+
 template <typename Request>
-absl::StatusOr<Page> ParsePage(const Request& request) {
+absl::StatusOr<Page> ParsePage(const Request& request, std::string_view list) {
   Page page;
   const auto size = PageSize(request.page_size());
   if (!size.ok()) return size.status();
   page.size = *size;
   const std::string& token = request.page_token();
   if (token.empty()) return page;
-  const auto [end, error] = std::from_chars(token.data(), token.data() + token.size(), page.after);
-  if (error != std::errc() || end != token.data() + token.size() || page.after <= 0) {
-    return absl::InvalidArgumentError("page_token is not one that a list answered with");
-  }
+  const std::size_t colon = std::min(token.rfind(':'), token.size() - 1);
+  const char* const number = token.data() + colon + 1;
+  std::from_chars(number, token.data() + token.size(), page.after);
+  if (page.after <= 0 || token != PageToken(list, page.after))
+    return absl::InvalidArgumentError("page_token is not one that this list answered with");
   return page;
 }
 
@@ -72,12 +76,8 @@ absl::StatusOr<v1::Study> StudyServiceImpl::Create(const v1::CreateStudyRequest&
   study.set_owner(caller.principal);
   study.set_state(v1::STUDY_STATE_CREATED);
   if (request.validate_only()) return study;
-  absl::MutexLock lock(&create_mutex_);
-  if (request.reuse_unfinished()) {
-    auto unfinished = parts_.store.FindUnfinished(study.fingerprint());
-    if (!unfinished.ok()) return unfinished.status();
-    if (unfinished->has_value()) return **std::move(unfinished);
-  }
+  if (request.reuse_unfinished())
+    return parts_.store.CreateOrReuseStudy(request.request_id(), study, parts_.clock());
   return parts_.store.CreateStudy(request.request_id(), study, parts_.clock());
 }
 
@@ -113,7 +113,7 @@ grpc::Status StudyServiceImpl::GetStudy(grpc::ServerContext*, const v1::GetStudy
 
 grpc::Status StudyServiceImpl::ListStudies(grpc::ServerContext*, const v1::ListStudiesRequest* request,
                                            v1::ListStudiesResponse* response) {
-  const auto page = ParsePage(*request);
+  const auto page = ParsePage(*request, "studies");
   if (!page.ok()) return ToGrpc(page.status());
   // One more than asked for tells whether there is a next page.
   auto studies = parts_.store.ListStudies(page->after, page->size + 1);
@@ -124,7 +124,7 @@ grpc::Status StudyServiceImpl::ListStudies(grpc::ServerContext*, const v1::ListS
   if (more) {
     const auto last = ParseStudyName(response->studies().rbegin()->name());
     if (!last.ok()) return ToGrpc(last.status());
-    response->set_next_page_token(fmt::format("{}", *last));
+    response->set_next_page_token(PageToken("studies", *last));
   }
   return grpc::Status::OK;
 }
@@ -169,7 +169,7 @@ grpc::Status StudyServiceImpl::ListTrials(grpc::ServerContext*, const v1::ListTr
                                           v1::ListTrialsResponse* response) {
   const auto id = ParseStudyName(request->parent());
   if (!id.ok()) return ToGrpc(id.status());
-  const auto page = ParsePage(*request);
+  const auto page = ParsePage(*request, request->parent());
   if (!page.ok()) return ToGrpc(page.status());
   auto trials = parts_.store.ListTrials(*id, page->after, page->size + 1);
   if (!trials.ok()) return ToGrpc(trials.status());
@@ -179,7 +179,7 @@ grpc::Status StudyServiceImpl::ListTrials(grpc::ServerContext*, const v1::ListTr
   if (more) {
     const auto last = ParseTrialName(response->trials().rbegin()->name());
     if (!last.ok()) return ToGrpc(last.status());
-    response->set_next_page_token(fmt::format("{}", last->number));
+    response->set_next_page_token(PageToken(request->parent(), last->number));
   }
   return grpc::Status::OK;
 }
@@ -242,20 +242,13 @@ grpc::Status StudyServiceImpl::WatchStudy(grpc::ServerContext* context, const v1
                                           grpc::ServerWriter<v1::StudyEvent>* writer) {
   const auto id = ParseStudyName(request->name());
   if (!id.ok()) return ToGrpc(id.status());
-  {
-    absl::MutexLock lock(&watchers_mutex_);
-    if (watchers_ >= kMaxWatchers) {
-      return ToGrpc(absl::ResourceExhaustedError(
-          fmt::format("{} calls watch studies already, as many as this coordinator takes: end one of them, "
-                      "or ask for the study from time to time",
-                      watchers_)));
-    }
-    ++watchers_;
+  if (!Enter(watchers_, kMaxWatchers)) {
+    return ToGrpc(absl::ResourceExhaustedError(
+        fmt::format("{} calls watch studies already, as many as this coordinator takes: end one of them, "
+                    "or ask for the study from time to time",
+                    kMaxWatchers)));
   }
-  const absl::Cleanup leave = [this] {
-    absl::MutexLock lock(&watchers_mutex_);
-    --watchers_;
-  };
+  const absl::Cleanup leave = [this] { Leave(watchers_); };
   // UNAVAILABLE would say that the coordinator is away: such a study is followed on, and says why it waits.
   const auto error = [&] {
     const absl::Status status = parts_.runners.Error(*id);
@@ -268,10 +261,22 @@ grpc::Status StudyServiceImpl::WatchStudy(grpc::ServerContext* context, const v1
                        .waiting = [&] { return Waiting(*id); }}));
 }
 
+bool StudyServiceImpl::Enter(int& streams, int most) {
+  absl::MutexLock lock(&streams_mutex_);
+  if (streams >= most) return false;
+  ++streams;
+  return true;
+}
+
+void StudyServiceImpl::Leave(int& streams) {
+  absl::MutexLock lock(&streams_mutex_);
+  --streams;
+}
+
 void StudyServiceImpl::AwaitNoWatchers(absl::Duration timeout) {
-  const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(watchers_mutex_) { return watchers_ == 0; };
-  absl::MutexLock lock(&watchers_mutex_);
-  watchers_mutex_.AwaitWithTimeout(absl::Condition(&none), timeout);
+  const auto none = [this]() ABSL_SHARED_LOCKS_REQUIRED(streams_mutex_) { return watchers_ == 0; };
+  absl::MutexLock lock(&streams_mutex_);
+  streams_mutex_.AwaitWithTimeout(absl::Condition(&none), timeout);
 }
 
 absl::StatusOr<v1::Trial> StudyServiceImpl::Retry(const v1::RetryTrialRequest& request) {
@@ -298,6 +303,13 @@ grpc::Status StudyServiceImpl::ExportConfig(grpc::ServerContext*, const v1::Expo
 
 grpc::Status StudyServiceImpl::Predict(
     grpc::ServerContext*, grpc::ServerReaderWriter<v1::PredictResponse, v1::PredictRequest>* stream) {
+  if (!Enter(predictors_, kMaxPredictors)) {
+    return ToGrpc(absl::ResourceExhaustedError(
+        fmt::format("{} calls ask for predictions already, as many as this coordinator takes: one stream "
+                    "answers any number of requests; end one, or try again later",
+                    kMaxPredictors)));
+  }
+  const absl::Cleanup leave = [this] { Leave(predictors_); };
   PredictorCache predictors;
   v1::PredictRequest request;
   while (stream->Read(&request)) {

@@ -17,9 +17,10 @@
 
 namespace autocfg {
 
-// Streams of WatchStudy at once. Each takes a thread of the server's, which has four times as many
+// Streams of WatchStudy and of Predict at once. Each takes a thread of the server's, which has far more
 // (coordinator.cc): the rest is for calls that end by themselves.
 inline constexpr int kMaxWatchers = 128;
+inline constexpr int kMaxPredictors = 128;
 
 // What a StudyServiceImpl works with; all outlive it.
 struct StudyServiceParts {
@@ -64,7 +65,7 @@ class StudyServiceImpl final : public v1::StudyService::Service {
 
   // Until no stream of WatchStudy is left, or the timeout is over. Once the notifier is closed they end by
   // themselves.
-  void AwaitNoWatchers(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(watchers_mutex_);
+  void AwaitNoWatchers(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(streams_mutex_);
 
  private:
   absl::StatusOr<v1::Study> Create(const v1::CreateStudyRequest& request, const Caller& caller);
@@ -74,13 +75,16 @@ class StudyServiceImpl final : public v1::StudyService::Service {
   std::string Waiting(std::int64_t study);
   // Of a study that is not to be worked on any more.
   absl::StatusOr<v1::Study> Stopped(absl::StatusOr<v1::Study> study);
+  // Whether one more stream of a kind may begin: where fewer than `most` of them are under way.
+  bool Enter(int& streams, int most) ABSL_LOCKS_EXCLUDED(streams_mutex_);
+  void Leave(int& streams) ABSL_LOCKS_EXCLUDED(streams_mutex_);
   // With why its work waits.
   absl::StatusOr<v1::Study> WithWaiting(absl::StatusOr<v1::Study> study);
 
   const StudyServiceParts parts_;
-  absl::Mutex watchers_mutex_;
-  int watchers_ ABSL_GUARDED_BY(watchers_mutex_) = 0;
-  absl::Mutex create_mutex_;  // so that two equal requests find one unfinished study
+  absl::Mutex streams_mutex_;  // guards both, whose streams take a thread each
+  int watchers_ = 0;
+  int predictors_ = 0;
 };
 
 }  // namespace autocfg

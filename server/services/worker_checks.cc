@@ -13,7 +13,8 @@ namespace {
 constexpr double kLongestWait = 60;
 constexpr double kShortestStep = 1e-9;  // beyond both, seconds, nothing is measured
 constexpr double kLongestStep = 1e6;
-constexpr std::size_t kMaxText = 200;  // of ids
+constexpr double kMostDeviceSeconds = 1e12;  // of an attempt: a million devices for eleven days
+constexpr std::size_t kMaxText = 200;        // of ids
 constexpr std::size_t kMaxDescription = 1000;
 constexpr std::size_t kMaxMessage = 16 << 10;
 constexpr std::size_t kMaxLog = 64 << 10;  // of one call
@@ -27,6 +28,7 @@ constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
 
 // not so of NaN
 bool IsStepTime(double seconds) { return seconds > kShortestStep && seconds < kLongestStep; }
+bool IsOpTime(double seconds) { return seconds > 0 && seconds < kLongestStep; }
 
 absl::Status Missing(const char* field) {
   return absl::InvalidArgumentError(fmt::format("{} is missing", field));
@@ -55,6 +57,11 @@ absl::Status CheckCount(const char* field, int count, int most) {
 absl::Status CheckNotNegative(const char* field, double value) {
   if (std::isfinite(value) && value >= 0) return absl::OkStatus();
   return absl::InvalidArgumentError(fmt::format("{} is negative or no number", field));
+}
+
+absl::Status CheckSeconds(const char* field, double value, double most) {
+  if (value >= 0 && value <= most) return absl::OkStatus();  // not so of NaN
+  return absl::InvalidArgumentError(fmt::format("{} is {} s; it must be from 0 to {}", field, value, most));
 }
 
 template <typename... Rest>
@@ -109,7 +116,7 @@ absl::Status Check(const v1::Measurement& m) {
   }
   return First(CheckCount("measurement.step_time_s", m.step_time_s_size(), kMostSteps),
                CheckNotNegative("measurement.ci95_s", m.ci95_s()),
-               CheckNotNegative("measurement.device_s", m.device_s()),
+               CheckSeconds("measurement.device_s", m.device_s(), kMostDeviceSeconds),
                CheckNotNegative("measurement.ranks_per_core", m.ranks_per_core()),
                CheckNotNegative("measurement.ranks_per_device", m.ranks_per_device()),
                CheckRange("measurement.planned_memory_bytes", m.planned_memory_bytes(), 0, kMostBytes),
@@ -127,9 +134,10 @@ absl::Status Check(const v1::CalibrateResult& calibration) {
     return status;
   }
   for (const v1::OpTime& time : calibration.ops()) {
-    if (!std::isfinite(time.seconds()) || time.seconds() <= 0) {
-      return absl::InvalidArgumentError(fmt::format("calibration.ops: {} s of {} is not a time",
-                                                    time.seconds(), time.op().kind().substr(0, kMaxText)));
+    if (!IsOpTime(time.seconds())) {
+      return absl::InvalidArgumentError(
+          fmt::format("calibration.ops: {} s of {} is no op's time; more than 0 and less than {} are",
+                      time.seconds(), time.op().kind().substr(0, kMaxText), kLongestStep));
     }
   }
   return absl::OkStatus();

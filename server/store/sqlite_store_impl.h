@@ -34,9 +34,10 @@ class SqliteStore final : public Store {
 
   absl::StatusOr<v1::Study> CreateStudy(const std::string& request_id, const v1::Study& study,
                                         double now_s) override;
+  absl::StatusOr<v1::Study> CreateOrReuseStudy(const std::string& request_id, const v1::Study& study,
+                                               double now_s) override;
   absl::StatusOr<v1::Study> GetStudy(std::int64_t id) override;
   absl::StatusOr<std::vector<v1::Study>> ListStudies(std::int64_t before, int limit) override;
-  absl::StatusOr<std::optional<v1::Study>> FindUnfinished(const std::string& fingerprint) override;
   absl::StatusOr<std::vector<std::int64_t>> StudiesInState(v1::StudyState state) override;
   absl::StatusOr<v1::Study> ModifyStudy(std::int64_t id, const std::function<absl::Status(v1::Study&)>& edit,
                                         const StudyEdit& extra) override;
@@ -187,6 +188,9 @@ class SqliteStore final : public Store {
                    const std::string& message);
 
   std::optional<v1::Study> FindStudy(std::int64_t id);
+  std::optional<v1::Study> FindUnfinished(const std::string& fingerprint);  // the newest
+  absl::StatusOr<v1::Study> Create(const std::string& request_id, const v1::Study& given, double now_s,
+                                   bool reuse_unfinished);
   v1::Study ReadStudy(SQLite::Statement& row);  // columns: id, state, study
   absl::Status StudyNotFound(std::int64_t id);
   absl::Status CheckStudy(std::int64_t id);  // NotFound
@@ -202,6 +206,7 @@ class SqliteStore final : public Store {
   static absl::Status CheckJob(const v1::Job& job, std::int64_t max_attempts);
   void QueueJob(std::int64_t study, std::int64_t trial, const v1::Job& job, std::int64_t max_attempts);
   absl::Status SessionStatus(const WorkerSession& session);  // CheckSession's
+  std::optional<std::int64_t> LastEpoch(const std::string& worker);
   std::vector<WorkerRecord> ReadWorkers(SQLite::Statement& rows);
 
   // In the same order.

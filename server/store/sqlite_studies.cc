@@ -55,27 +55,40 @@ absl::Status SqliteStore::CheckStudy(std::int64_t id) {
 
 absl::StatusOr<v1::Study> SqliteStore::CreateStudy(const std::string& request_id, const v1::Study& given,
                                                    double now_s) {
-  return Write([&]() -> absl::StatusOr<v1::Study> {
-    if (const auto subject = FindRequest(request_id, kCreate)) {
-      const auto study = FindStudy(std::stoll(*subject));
-      if (!study)
-        return absl::NotFoundError(fmt::format("the study of request_id {} was deleted", request_id));
-      if (study->fingerprint() != given.fingerprint()) return RequestIdReused(request_id);
-      return *study;
+  return Write([&] { return Create(request_id, given, now_s, /*reuse_unfinished=*/false); });
+}
+
+absl::StatusOr<v1::Study> SqliteStore::CreateOrReuseStudy(const std::string& request_id,
+                                                          const v1::Study& given, double now_s) {
+  return Write([&] { return Create(request_id, given, now_s, /*reuse_unfinished=*/true); });
+}
+
+absl::StatusOr<v1::Study> SqliteStore::Create(const std::string& request_id, const v1::Study& given,
+                                              double now_s, bool reuse_unfinished) {
+  if (const auto subject = FindRequest(request_id, kCreate)) {
+    const auto study = FindStudy(std::stoll(*subject));
+    if (!study) return absl::NotFoundError(fmt::format("the study of request_id {} was deleted", request_id));
+    if (study->fingerprint() != given.fingerprint()) return RequestIdReused(request_id);
+    return *study;
+  }
+  if (RequestIdTaken(request_id)) return RequestIdReused(request_id);
+  if (reuse_unfinished) {
+    if (auto unfinished = FindUnfinished(given.fingerprint())) {
+      RememberRequest(request_id, kCreate, fmt::format("{}", *ParseStudyName(unfinished->name())));
+      return *std::move(unfinished);
     }
-    if (RequestIdTaken(request_id)) return RequestIdReused(request_id);
-    v1::Study study = given;
-    study.clear_name();
-    study.set_state(v1::STUDY_STATE_CREATED);
-    study.set_create_time_s(now_s);
-    Execute("INSERT INTO studies (fingerprint, state, change, study) VALUES (?, ?, ?, ?)",
-            study.fingerprint(), static_cast<int>(study.state()), Next("change"), study);
-    changed_ = true;
-    const std::int64_t id = db().getLastInsertRowid();
-    RememberRequest(request_id, kCreate, fmt::format("{}", id));
-    study.set_name(StudyName(id));
-    return study;
-  });
+  }
+  v1::Study study = given;
+  study.clear_name();
+  study.set_state(v1::STUDY_STATE_CREATED);
+  study.set_create_time_s(now_s);
+  Execute("INSERT INTO studies (fingerprint, state, change, study) VALUES (?, ?, ?, ?)", study.fingerprint(),
+          static_cast<int>(study.state()), Next("change"), study);
+  changed_ = true;
+  const std::int64_t id = db().getLastInsertRowid();
+  RememberRequest(request_id, kCreate, fmt::format("{}", id));
+  study.set_name(StudyName(id));
+  return study;
 }
 
 absl::StatusOr<v1::Study> SqliteStore::GetStudy(std::int64_t id) {
@@ -96,16 +109,14 @@ absl::StatusOr<std::vector<v1::Study>> SqliteStore::ListStudies(std::int64_t bef
   });
 }
 
-absl::StatusOr<std::optional<v1::Study>> SqliteStore::FindUnfinished(const std::string& fingerprint) {
-  return Read([&]() -> absl::StatusOr<std::optional<v1::Study>> {
-    SQLite::Statement row = Query(
-        "SELECT id, state, study FROM studies WHERE fingerprint = ? AND state IN (?, ?, ?) ORDER BY id DESC "
-        "LIMIT 1",
-        fingerprint, static_cast<int>(v1::STUDY_STATE_CREATED), static_cast<int>(v1::STUDY_STATE_RUNNING),
-        static_cast<int>(v1::STUDY_STATE_PAUSED));
-    if (!row.executeStep()) return std::optional<v1::Study>();
-    return std::optional<v1::Study>(ReadStudy(row));
-  });
+std::optional<v1::Study> SqliteStore::FindUnfinished(const std::string& fingerprint) {
+  SQLite::Statement row = Query(
+      "SELECT id, state, study FROM studies WHERE fingerprint = ? AND state IN (?, ?, ?) ORDER BY id DESC "
+      "LIMIT 1",
+      fingerprint, static_cast<int>(v1::STUDY_STATE_CREATED), static_cast<int>(v1::STUDY_STATE_RUNNING),
+      static_cast<int>(v1::STUDY_STATE_PAUSED));
+  if (!row.executeStep()) return std::nullopt;
+  return ReadStudy(row);
 }
 
 absl::StatusOr<std::vector<std::int64_t>> SqliteStore::StudiesInState(v1::StudyState state) {

@@ -61,6 +61,12 @@ absl::Status SqliteStore::SessionStatus(const WorkerSession& session) {
   return absl::OkStatus();
 }
 
+std::optional<std::int64_t> SqliteStore::LastEpoch(const std::string& worker) {
+  SQLite::Statement row = Query("SELECT epoch FROM workers WHERE worker = ?", worker);
+  if (!row.executeStep()) return std::nullopt;
+  return row.getColumn(0).getInt64();
+}
+
 absl::Status SqliteStore::CheckSession(const WorkerSession& session) {
   return Read([&] { return SessionStatus(session); });
 }
@@ -68,8 +74,9 @@ absl::Status SqliteStore::CheckSession(const WorkerSession& session) {
 absl::Status SqliteStore::DeregisterWorker(const std::string& worker, std::int64_t session_epoch,
                                            double now_s) {
   return Write([&]() -> absl::Status {
-    if (absl::Status status = SessionStatus({worker, session_epoch}); !status.ok())
-      return absl::FailedPreconditionError(status.message());
+    const absl::Status status = SessionStatus({worker, session_epoch});
+    if (absl::IsNotFound(status) && LastEpoch(worker) == session_epoch) return absl::OkStatus();
+    if (!status.ok()) return status;
     Execute("UPDATE workers SET active = 0 WHERE worker = ?", worker);
     EndShares({.end = ShareEnd::kWithdrawn, .now_s = now_s, .message = "the worker was stopped"},
               "worker = ?5", worker);

@@ -155,12 +155,14 @@ class Store {
   // AlreadyExists.
   virtual absl::StatusOr<autocfg::v1::Study> CreateStudy(const std::string& request_id,
                                                          const autocfg::v1::Study& study, double now_s) = 0;
+  // As CreateStudy; where a study of this fingerprint is unfinished (created, running, paused), the newest one
+  // is what the request made.
+  virtual absl::StatusOr<autocfg::v1::Study> CreateOrReuseStudy(const std::string& request_id,
+                                                                const autocfg::v1::Study& study,
+                                                                double now_s) = 0;
   virtual absl::StatusOr<autocfg::v1::Study> GetStudy(std::int64_t id) = 0;  // NotFound
   // Newest first; `before` = 0 starts at the newest.
   virtual absl::StatusOr<std::vector<autocfg::v1::Study>> ListStudies(std::int64_t before, int limit) = 0;
-  // The newest unfinished study (created, running, paused) of this fingerprint, if any.
-  virtual absl::StatusOr<std::optional<autocfg::v1::Study>> FindUnfinished(
-      const std::string& fingerprint) = 0;
   // Ascending by id.
   virtual absl::StatusOr<std::vector<std::int64_t>> StudiesInState(autocfg::v1::StudyState state) = 0;
   // Reads, edits and writes one study in one transaction: what may change, that is state, message, counts,
@@ -226,6 +228,7 @@ class Store {
   // ends a drain.
   virtual absl::StatusOr<std::int64_t> RegisterWorker(const autocfg::v1::RegisterWorkerRequest& request,
                                                       double now_s) = 0;
+  // Idempotent while no other session follows. NotFound and FailedPrecondition as CheckSession.
   virtual absl::Status DeregisterWorker(const std::string& worker, std::int64_t session_epoch,
                                         double now_s) = 0;
   // NotFound: never registered, or deregistered; FailedPrecondition: another session is the current one.

@@ -43,18 +43,41 @@ TEST_P(StoreSuite, ListsNewestFirstInPages) {
   EXPECT_EQ(seen, std::vector<std::int64_t>(ids.rbegin(), ids.rend()));
 }
 
-TEST_P(StoreSuite, FindsTheNewestUnfinished) {
-  EXPECT_FALSE(store_->FindUnfinished("f")->has_value());
+TEST_P(StoreSuite, TheNewestUnfinishedIsReused) {
+  v1::Study wanted;
+  wanted.set_fingerprint("f");
+  const auto reused = [&](const std::string& request_id = "") {
+    return Id(*store_->CreateOrReuseStudy(request_id, wanted, 1));
+  };
   const std::int64_t a = NewRunning();
   const std::int64_t b = NewRunning();
   NewStudy("g");
-  EXPECT_EQ(Id(**store_->FindUnfinished("f")), b);
+  EXPECT_EQ(reused(), b);
   SetState(b, v1::STUDY_STATE_PAUSED);
-  EXPECT_EQ(Id(**store_->FindUnfinished("f")), b);
+  EXPECT_EQ(reused(), b);
   SetState(b, v1::STUDY_STATE_DONE);
-  EXPECT_EQ(Id(**store_->FindUnfinished("f")), a);
+  EXPECT_EQ(reused(), a);
   SetState(a, v1::STUDY_STATE_FAILED);
-  EXPECT_FALSE(store_->FindUnfinished("f")->has_value());
+  const std::int64_t made = reused();
+  EXPECT_GT(made, b) << "none was left";
+  EXPECT_EQ(reused(), made);
+}
+
+// What a request made or found once stands, whatever has become of it and of other studies since.
+TEST_P(StoreSuite, ReusingAnUnfinishedStudyIsIdempotentToo) {
+  v1::Study wanted;
+  wanted.set_fingerprint("f");
+  const std::int64_t a = Id(*store_->CreateOrReuseStudy("one", wanted, 1));
+  const std::int64_t b = Id(*store_->CreateStudy("two", wanted, 2));
+  EXPECT_EQ(Id(*store_->CreateOrReuseStudy("one", wanted, 3)), a) << "although a newer one is unfinished";
+  EXPECT_EQ(Id(*store_->CreateOrReuseStudy("three", wanted, 4)), b);
+  SetState(b, v1::STUDY_STATE_CANCELLED);
+  const auto again = store_->CreateOrReuseStudy("three", wanted, 5);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(Id(*again), b) << "the retry of a request makes no second search";
+  EXPECT_EQ(again->state(), v1::STUDY_STATE_CANCELLED);
+  wanted.set_fingerprint("g");
+  EXPECT_EQ(store_->CreateOrReuseStudy("three", wanted, 6).status().code(), absl::StatusCode::kAlreadyExists);
 }
 
 TEST_P(StoreSuite, ListsStudiesByState) {

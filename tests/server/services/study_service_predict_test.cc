@@ -85,12 +85,46 @@ TEST_F(StudyServiceTest, PredictionsAreThoseOfTheCommandLineInOrder) {
   wrong([](auto& r) { r.mutable_cluster()->set_local(true); }, "local has no figures");
   wrong([](auto& r) { r.mutable_plan()->set_tp(7); }, "tp");
   wrong([](auto& r) { r.set_id(std::string(2 << 20, 'x')); }, "longer than");
+  wrong([](auto& r) { r.mutable_model()->set_name(std::string(2 << 20, 'x')); }, "longer than");
+  EXPECT_EQ(response.id(), "w") << "who asked is told";
   ASSERT_TRUE(stream->Write(PredictionMessage("last", line(plans[1]))) && stream->Read(&response));
   EXPECT_EQ(response.id(), "last");
   EXPECT_TRUE(response.has_prediction());
   stream->WritesDone();
   EXPECT_FALSE(stream->Read(&response));
   EXPECT_TRUE(stream->Finish().ok());
+}
+
+// Streams that ask nothing keep a thread each; they keep nobody else from the server.
+TEST_F(StudyServiceTest, SoManyStreamsOfPredictionsAreTakenAndNoMore) {
+  struct Stream {
+    grpc::ClientContext context;
+    std::unique_ptr<grpc::ClientReaderWriter<v1::PredictRequest, v1::PredictResponse>> calls;
+  };
+  // Whether it is answered.
+  const auto begin = [&](Stream& stream) {
+    stream.context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+    stream.calls = studies_->Predict(&stream.context);
+    v1::PredictResponse response;
+    return stream.calls->Write(v1::PredictRequest()) && stream.calls->Read(&response);
+  };
+  std::vector<Stream> streams(kMaxPredictors);
+  for (Stream& one : streams) ASSERT_TRUE(begin(one));
+  Stream refused;
+  EXPECT_FALSE(begin(refused));
+  const grpc::Status status = refused.calls->Finish();
+  EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("128 calls ask for predictions already"));
+  const std::string name = Create(SmallSpec()).name();
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(Get(name).name(), name);
+  streams[0].calls->WritesDone();
+  EXPECT_TRUE(streams[0].calls->Finish().ok());
+  Stream next;
+  EXPECT_TRUE(begin(next)) << "one has ended";
+  next.calls->WritesDone();
+  EXPECT_TRUE(next.calls->Finish().ok());
+  for (Stream& one : streams) one.context.TryCancel();
+  for (std::size_t i = 1; i < streams.size(); ++i) streams[i].calls->Finish();
 }
 
 }  // namespace

@@ -140,7 +140,8 @@ TEST_F(StudyServiceTest, ListsPage) {
   EXPECT_EQ(sizes, (std::vector<int>{2, 2, 1}));
   EXPECT_EQ(seen, std::vector<std::string>(names.rbegin(), names.rend()));
   v1::ListStudiesResponse response;
-  for (const std::string token : {"x", "-1", "0", "1x"}) {
+  for (const std::string token : {"x", "1", ":", "studies:", "studies:-1", "studies:0", "studies:01",
+                                  "studies:1x", "studies/1:1", "studies:99999999999999999999"}) {
     request.set_page_token(token);
     EXPECT_EQ(Call(studies_, &v1::StudyService::Stub::ListStudies, request, &response).error_code(),
               StatusCode::INVALID_ARGUMENT);

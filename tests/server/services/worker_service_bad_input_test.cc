@@ -100,12 +100,14 @@ TEST_F(WorkerServiceTest, MalformedReportsNameTheFieldAndLeaveTheLease) {
   refused([](auto& r) { r.clear_calibration(); }, "calibration");
   refused([](auto& r) { r.clear_calibration(), r.clear_measurement(); }, "measurement");
   refused([](auto& r) { r.mutable_calibration()->mutable_ops(0)->set_seconds(-1); }, "calibration.ops");
-  refused([](auto& r) { r.mutable_calibration()->mutable_ops(0)->set_seconds(std::nan("")); },
-          "calibration.ops");
+  for (const double seconds : {0.0, 1e7, 1e300, std::nan("")})
+    refused([&](auto& r) { r.mutable_calibration()->mutable_ops(0)->set_seconds(seconds); },
+            "calibration.ops");
   refused([](auto& r) { r.mutable_calibration()->clear_ops(); }, "calibration.ops lacks");
   refused([](auto& r) { r.mutable_calibration()->mutable_ops(0)->mutable_op()->set_kind("frob"); }, "frob");
   refused([](auto& r) { *r.mutable_calibration()->add_ops() = r.calibration().ops(0); }, "calibration.ops");
-  refused([](auto& r) { r.mutable_measurement()->set_device_s(-1); }, "device_s");
+  for (const double seconds : {-1.0, 1e300, std::nan("")})
+    refused([&](auto& r) { r.mutable_measurement()->set_device_s(seconds); }, "device_s");
   refused([](auto& r) { r.mutable_measurement()->set_device_overhead_bytes(-1); }, "device_overhead_bytes");
   refused([](auto& r) { r.mutable_measurement()->set_peak_memory_bytes(-1); }, "peak_memory_bytes");
   refused([](auto& r) { r.mutable_measurement()->add_step_time_s(0); }, "step_time_s");
