@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "fmt/format.h"
 #include "spdlog/spdlog.h"
@@ -32,27 +33,21 @@ v1::ReportTrialRequest ReportOf(const std::string& worker, const Registration& s
   return request;
 }
 
-bool MayPass(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kDeadlineExceeded:
-    case absl::StatusCode::kCancelled:  // by a coordinator that ends
-    case absl::StatusCode::kAborted:
-    case absl::StatusCode::kInternal:
-    case absl::StatusCode::kUnknown: return true;
-    default: return false;
-  }
-}
-
 namespace {
 
 // Until it is answered, or what SendReport says ends it.
-absl::Status SendUntilAnswered(const WorkerCalls& calls, const v1::ReportTrialRequest& request,
-                               CallGroup& stopping, const std::function<bool()>& give_up) {
+absl::Status SendUntilAnswered(const WorkerCalls& calls, const std::string& job,
+                               const v1::ReportTrialRequest& request, CallGroup& stopping,
+                               const std::function<bool()>& give_up) {
   CallGroup own;  // a report under way is not cut short
+  bool said = false;
   for (double pause_s = kFirstPauseSeconds;; pause_s = std::min(kLongestPauseSeconds, pause_s * 2)) {
     absl::Status status = calls.ReportTrial(request, own);
-    if (status.ok() || !MayPass(status) || give_up() || stopping.WaitUntilCancelled(pause_s)) return status;
+    if (status.ok() || !MayPass(status) || give_up()) return status;
+    if (!std::exchange(said, true))
+      spdlog::warn("{}: the report of {} is not kept yet, and is sent again while its lease lasts ({})",
+                   calls.worker(), job, std::string(status.message()));
+    if (stopping.WaitUntilCancelled(pause_s)) return status;
   }
 }
 
@@ -68,7 +63,7 @@ void SendReport(const WorkerCalls& calls, const Registration& session, const v1:
                    std::string(status.message()));
   }
   v1::ReportTrialRequest request = ReportOf(calls.worker(), session, lease, report);
-  absl::Status status = SendUntilAnswered(calls, request, stopping, give_up);
+  absl::Status status = SendUntilAnswered(calls, job, request, stopping, give_up);
   if (absl::IsInvalidArgument(status)) {
     spdlog::warn("{}: the report of {} was refused, and it is given up: {}", calls.worker(), job,
                  std::string(status.message()));
@@ -79,7 +74,7 @@ void SendReport(const WorkerCalls& calls, const Registration& session, const v1:
                   kMaxMessageBytes);
     request = ReportOf(calls.worker(), session, lease, failure);
     request.set_request_id(lease.lease_id() + "/refused");
-    status = SendUntilAnswered(calls, request, stopping, give_up);
+    status = SendUntilAnswered(calls, job, request, stopping, give_up);
   }
   if (status.ok()) {
     spdlog::info("{}, attempt {}: reported {}", job, request.attempt(), v1::Outcome_Name(request.outcome()));

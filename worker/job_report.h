@@ -14,9 +14,6 @@ namespace autocfg {
 v1::ReportTrialRequest ReportOf(const std::string& worker, const Registration& session,
                                 const v1::LeaseWorkResponse& lease, const JobReport& report);
 
-// Whether the same report may be accepted later: the coordinator was not there, or could not keep it.
-bool MayPass(const absl::Status& status);
-
 // Sends the log, once, then the report, until it is accepted or refused, or `give_up` is true after a try
 // that failed. `stopping` ends pauses early. What does not get through is a line in the log. In place of a
 // report that is refused as wrong in itself, one goes out that this worker failed at the job, so that another

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "fmt/format.h"
 #include "proto/rpc/channel.h"
 
 namespace autocfg {
@@ -23,6 +24,21 @@ constexpr double kLongestPauseSeconds = 2;
 double RenewalSlack(double lease_s) { return std::max(lease_s / 6, std::min(2.0, lease_s / 3)); }
 
 }  // namespace
+
+bool MayPass(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kCancelled:  // by a coordinator that ends
+    case absl::StatusCode::kAborted:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kUnknown:
+    case absl::StatusCode::kResourceExhausted:  // its disk is full, or it has too many calls
+    case absl::StatusCode::kPermissionDenied:   // it may not write its database
+    case absl::StatusCode::kDataLoss: return true;
+    default: return false;
+  }
+}
 
 WorkerCalls::WorkerCalls(std::shared_ptr<grpc::Channel> channel, std::string worker)
     : worker_(std::move(worker)), channel_(std::move(channel)), stub_(v1::WorkerService::NewStub(channel_)) {}
@@ -112,6 +128,11 @@ absl::Status WorkerCalls::AppendTrialLog(const v1::LeaseWorkResponse& lease, con
 }
 
 absl::Status WorkerCalls::ReportTrial(const v1::ReportTrialRequest& report, CallGroup& group) const {
+  // gRPC would say RESOURCE_EXHAUSTED, each time again.
+  if (report.ByteSizeLong() > static_cast<std::size_t>(kMaxSentBytes)) {
+    return absl::InvalidArgumentError(
+        fmt::format("it has {} bytes, and a call at most {}", report.ByteSizeLong(), kMaxSentBytes));
+  }
   v1::ReportTrialResponse response;
   return Call(*stub_, &Stub::ReportTrial, report, response, group,
               {.deadline_s = kCallSeconds, .wait_for_ready = true});

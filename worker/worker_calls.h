@@ -20,6 +20,11 @@ struct Registration {
   double lease_s = 0;  // how long a lease lasts that is not renewed
 };
 
+// Whether the same call may be answered otherwise later: the coordinator was not there, was ending, or could
+// not keep what it was told (a disk that is full or read-only, a database that is damaged: server/store). The
+// other statuses say what is wrong with the call itself.
+bool MayPass(const absl::Status& status);
+
 class WorkerCalls {
  public:
   // `worker`: its name, workers/{id}.
@@ -45,6 +50,7 @@ class WorkerCalls {
   // These wait for seconds for a coordinator that is away.
   absl::Status AppendTrialLog(const v1::LeaseWorkResponse& lease, const std::string& text,
                               CallGroup& group) const;
+  // InvalidArgument, too, where it is larger than a call may be.
   absl::Status ReportTrial(const v1::ReportTrialRequest& report, CallGroup& group) const;
   // One that is away is not waited for.
   absl::Status Deregister(const Registration& session, CallGroup& group) const;

@@ -62,8 +62,17 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   void RefuseRenewalsOf(const std::string& lease) {
     Set([&] { refused_ = lease; });
   }
-  void FailReports(int count) {
-    Set([&] { failing_reports_ = count; });
+  void FailReports(int count, grpc::StatusCode code = grpc::StatusCode::UNAVAILABLE) {
+    Set([&] {
+      failing_reports_ = count;
+      report_failure_ = code;
+    });
+  }
+  void FailRegistrations(int count, grpc::StatusCode code) {
+    Set([&] {
+      failing_registrations_ = count;
+      registration_failure_ = code;
+    });
   }
   // As wrong in itself, with these words; those of failures are taken.
   void RefuseResults(const std::string& words) {
@@ -103,6 +112,9 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   }
   bool AwaitRenewals(int count) {
     return Eventually([&] { return renewals_ >= count; });
+  }
+  bool AwaitReportCalls(int count) {
+    return Eventually([&] { return report_calls_ >= count; });
   }
   bool AwaitRegistrations(std::size_t count) {
     return Eventually([&] { return registrations_.size() >= count; });
@@ -149,6 +161,10 @@ class FakeCoordinator final : public v1::WorkerService::Service {
                               v1::RegisterWorkerResponse* response) override {
     absl::MutexLock lock(&mutex_);
     registrations_.push_back(*request);
+    if (failing_registrations_ > 0) {
+      --failing_registrations_;
+      return {registration_failure_, "not now"};
+    }
     response->set_worker(request->worker());
     response->set_session_epoch(epochs_[request->worker()] = ++last_epoch_);
     response->set_lease_duration_s(lease_s_);
@@ -240,7 +256,7 @@ class FakeCoordinator final : public v1::WorkerService::Service {
     ++report_calls_;
     if (failing_reports_ > 0) {
       --failing_reports_;
-      return {grpc::StatusCode::UNAVAILABLE, "in a moment"};
+      return {report_failure_, "in a moment"};
     }
     if (!refusal_.empty() && request->outcome() == v1::OUTCOME_MEASURED)
       return {grpc::StatusCode::INVALID_ARGUMENT, refusal_};
@@ -303,6 +319,9 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   double last_renewal_wait_s_ = -1;
   int report_calls_ = 0;
   int failing_reports_ = 0;
+  grpc::StatusCode report_failure_ = grpc::StatusCode::UNAVAILABLE;
+  int failing_registrations_ = 0;
+  grpc::StatusCode registration_failure_ = grpc::StatusCode::UNAVAILABLE;
   int most_parked_ = 0;
   bool draining_ = false;
   bool aborted_ = false;

@@ -7,11 +7,13 @@
 #include <fstream>
 #include <set>
 
+#include "proto/rpc/channel.h"
 #include "tests/cli/program.h"
 #include "tests/worker/fake_coordinator.h"
 #include "tests/worker/launch_helpers.h"
 #include "worker/inventory.h"
 #include "worker/worker.h"
+#include "worker/worker_calls.h"
 
 namespace autocfg {
 namespace {
@@ -138,6 +140,44 @@ TEST_F(WorkerJobsTest, AResultThatIsRefusedAsWrongBecomesAFailureThatAnotherMayN
   coordinator.RefuseResults("");
   coordinator.Queue(JobOf("ok"));
   EXPECT_EQ(coordinator.AwaitReport(1).outcome(), v1::OUTCOME_MEASURED);
+}
+
+TEST_F(WorkerJobsTest, AResultThatTheCoordinatorCannotKeepYetIsSentAgain) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto worker = StartWorker(1);
+  std::size_t reports = 0;
+  for (const auto code : {grpc::StatusCode::RESOURCE_EXHAUSTED, grpc::StatusCode::PERMISSION_DENIED,
+                          grpc::StatusCode::DATA_LOSS, grpc::StatusCode::INTERNAL}) {
+    coordinator.FailReports(2, code);
+    coordinator.Queue(JobOf("ok"));
+    EXPECT_EQ(coordinator.AwaitReport(reports++).outcome(), v1::OUTCOME_MEASURED) << code;
+    EXPECT_EQ(coordinator.report_calls(), static_cast<int>(3 * reports)) << code;
+  }
+}
+
+TEST_F(WorkerJobsTest, AResultIsGivenUpWithItsLease) {
+  FakeCoordinator coordinator(address_, 0.3);
+  coordinator.FailReports(1'000'000, grpc::StatusCode::RESOURCE_EXHAUSTED);
+  const auto worker = StartWorker(1);
+  coordinator.Queue(JobOf("ok"));
+  ASSERT_TRUE(coordinator.AwaitReportCalls(2));
+  coordinator.RefuseRenewalsOf("lease-1");
+  coordinator.Drain();
+  EXPECT_TRUE(worker->WaitUntilEnded().ok()) << "nothing is left to be sent";
+  EXPECT_EQ(coordinator.reports(), 0);
+}
+
+TEST_F(WorkerJobsTest, AReportThatNoCallCarriesIsWrongInItself) {
+  FakeCoordinator coordinator(address_, 60);
+  const auto channel = OpenChannel(address_, false);
+  ASSERT_TRUE(channel.ok()) << channel.status();
+  v1::ReportTrialRequest report;
+  report.set_message(std::string(static_cast<std::size_t>(kMaxSentBytes), 'a'));
+  CallGroup group;
+  const absl::Status status = WorkerCalls(*channel, "workers/a").ReportTrial(report, group);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_FALSE(MayPass(status));
+  EXPECT_EQ(coordinator.report_calls(), 0);
 }
 
 TEST_F(WorkerJobsTest, MoreRanksThanSlotsIsAFailureAtOnce) {
