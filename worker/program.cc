@@ -21,14 +21,10 @@
 #include "worker/process_launcher.h"
 #include "worker/program_options.h"
 #include "worker/worker.h"
+#include "worker/worker_calls.h"
 
 namespace autocfg {
 namespace {
-
-constexpr int kDone = 0;
-constexpr int kNegative = 1;
-constexpr int kUsage = 2;
-constexpr int kUnreachable = 3;
 
 // One line, in one write, so that those of several processes do not mix.
 int Fail(int exit_code, std::string message) {
@@ -41,11 +37,7 @@ int Fail(int exit_code, std::string message) {
 }
 
 int Fail(const absl::Status& status) {
-  const int exit_code = absl::IsUnavailable(status)          ? kUnreachable
-                        : absl::IsInvalidArgument(status)    ? kUsage
-                        : absl::IsFailedPrecondition(status) ? kUsage
-                                                             : kNegative;
-  return Fail(exit_code, std::string(status.message()));
+  return Fail(MayPass(status) ? kExitUnreachable : kExitUsage, std::string(status.message()));
 }
 
 // SIGTERM and SIGINT, taken by a thread of its own. To be made before any other thread, which then has them
@@ -98,12 +90,12 @@ int RunWorker(const ProgramOptions& program) {
   WorkerOptions options;
   options.trainer_path = FindTrainer();
   if (access(options.trainer_path.c_str(), X_OK) != 0) {
-    return Fail(kUsage, fmt::format("{}: the training engine is missing; build autocfg-trainer beside "
-                                    "autocfg-worker or set AUTOCFG_TRAINER",
-                                    options.trainer_path));
+    return Fail(kExitUsage, fmt::format("{}: the training engine is missing; build autocfg-trainer beside "
+                                        "autocfg-worker or set AUTOCFG_TRAINER",
+                                        options.trainer_path));
   }
   auto devices = ChooseDevices(program.devices, options.trainer_path);
-  if (!devices.ok()) return Fail(kUsage, std::string(devices.status().message()));
+  if (!devices.ok()) return Fail(kExitUsage, std::string(devices.status().message()));
   for (const std::string& note : devices->notes) spdlog::info("{}", note);
   options.coordinator = program.coordinator;
   options.insecure = program.insecure;
@@ -116,17 +108,25 @@ int RunWorker(const ProgramOptions& program) {
   Signals signals;  // ends before the worker does
   options.cancel = &signals.came();
   auto started = Worker::Start(options);
-  if (!started.ok()) return signals.came() ? kDone : Fail(started.status());
+  if (!started.ok()) return signals.came() ? kExitDone : Fail(started.status());
   worker = *std::move(started);
   spdlog::info("registered with {} as {}: {} slot{} on {}", program.coordinator, program.name,
                options.inventory.slots(), options.inventory.slots() == 1 ? "" : "s",
                options.inventory.device_kind());
   signals.StopWith(*worker);
   // Superseded: the worker's own line of error says so.
-  return worker->WaitUntilEnded().ok() ? kDone : kNegative;
+  return worker->WaitUntilEnded().ok() ? kExitDone : kExitSuperseded;
 }
 
 }  // namespace
+
+int CatchingAll(const std::function<int()>& program) {
+  try {
+    return program();
+  } catch (const std::exception& error) {
+    return Fail(kExitInternal, fmt::format("internal error: {}; please report it", error.what()));
+  }
+}
 
 int WorkerMain(int argc, char** argv) {
   auto logger =
@@ -134,14 +134,12 @@ int WorkerMain(int argc, char** argv) {
   logger->set_pattern("autocfg-worker: %v");
   logger->flush_on(spdlog::level::trace);
   spdlog::set_default_logger(std::move(logger));
-  try {
+  return CatchingAll([&] {
     const auto parsed = ParseProgramOptions(argc, argv);
     if (const auto* end = std::get_if<ProgramEnd>(&parsed))
-      return end->exit_code == kDone ? kDone : Fail(end->exit_code, end->message);
+      return end->exit_code == kExitDone ? kExitDone : Fail(end->exit_code, end->message);
     return RunWorker(std::get<ProgramOptions>(parsed));
-  } catch (const std::exception& error) {
-    return Fail(kNegative, fmt::format("internal error: {}; please report it", error.what()));
-  }
+  });
 }
 
 }  // namespace autocfg

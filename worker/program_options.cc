@@ -126,7 +126,8 @@ std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const cha
   try {
     app.parse(words);
   } catch (const CLI::Success& success) {  // --help, --version
-    return ProgramEnd{app.exit(success) == 0 && std::fflush(stdout) == 0 ? 0 : 1};
+    if (app.exit(success) == 0 && std::fflush(stdout) == 0) return ProgramEnd{};
+    return ProgramEnd{2, "standard output cannot be written"};
   } catch (const CLI::ParseError& error) {
     return Usage(Words(error));
   }

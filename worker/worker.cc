@@ -58,10 +58,8 @@ struct Worker::Impl {
       if (Cancelled()) return absl::CancelledError("it is to end");
       if (!connected) return last;
       auto session = calls.Register(boot_id, options.inventory, own);
-      // One that is starting or ending: it, or the next, may take it.
-      const bool may_pass =
-          absl::IsUnavailable(session.status()) || absl::IsDeadlineExceeded(session.status());
-      if (!may_pass || DeadlineIn(kPauseSeconds) > end) return session;
+      // One that is starting or ending, or has no room now: it, or the next, may take it.
+      if (session.ok() || !MayPass(session.status()) || DeadlineIn(kPauseSeconds) > end) return session;
       last = session.status();
       own.WaitUntilCancelled(kPauseSeconds);
     }

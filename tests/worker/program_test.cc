@@ -1,11 +1,15 @@
 // autocfg-worker as a process, against a coordinator that the test plays.
-#include "tests/cli/program.h"
+#include "worker/program.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <csignal>
+#include <fstream>
+#include <stdexcept>
 
+#include "tests/cli/program.h"
+#include "tests/support/build_paths.h"
 #include "tests/support/fake_nvml/fake_gpus.h"
 #include "tests/worker/fake_coordinator.h"
 #include "tests/worker/launch_helpers.h"
@@ -147,6 +151,50 @@ TEST_F(WorkerProgramTest, NobodyThereIsSaidWithTheAddress) {
   EXPECT_TRUE(exit_code == 0 || exit_code == 128 + SIGTERM) << exit_code;
 }
 
+TEST_F(WorkerProgramTest, WaitsForACoordinatorThatHasNoRoomNow) {
+  FakeCoordinator coordinator(address_, 60);
+  coordinator.FailRegistrations(3, grpc::StatusCode::RESOURCE_EXHAUSTED);
+  const auto program = Start(Arguments({"--wait", "60s"}));
+  ASSERT_TRUE(coordinator.AwaitPollWith({})) << program->err_so_far();
+  EXPECT_EQ(coordinator.registrations().size(), 4u);
+  program->Signal(SIGTERM);
+  EXPECT_EQ(program->Wait().exit_code, 0);
+}
+
+TEST_F(WorkerProgramTest, WhatMayPassEndsItSoThatItIsStartedAgain) {
+  FakeCoordinator coordinator(address_, 60);
+  for (const auto code :
+       {grpc::StatusCode::RESOURCE_EXHAUSTED, grpc::StatusCode::PERMISSION_DENIED,
+        grpc::StatusCode::DATA_LOSS, grpc::StatusCode::INTERNAL, grpc::StatusCode::UNKNOWN}) {
+    coordinator.FailRegistrations(1'000'000, code);
+    ExpectRefused(Arguments({"--wait", "0.3"}), kExitUnreachable, "not now");
+  }
+  coordinator.FailRegistrations(1, grpc::StatusCode::INVALID_ARGUMENT);
+  ExpectRefused(Arguments(), kExitUsage, "not now");
+  coordinator.FailRegistrations(1, grpc::StatusCode::UNIMPLEMENTED);
+  ExpectRefused(Arguments(), kExitUsage, "not now");
+}
+
+TEST(WorkerExitCodes, AnErrorOfItsOwnIsNotTheCodeOfOneThatIsSuperseded) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(CatchingAll([]() -> int { throw std::runtime_error("a bug"); }), kExitInternal);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "autocfg-worker: internal error: a bug; please report it\n");
+  EXPECT_EQ(CatchingAll([] { return kExitDone; }), kExitDone);
+}
+
+// After these, and after them alone, its unit leaves it where it is.
+TEST(WorkerExitCodes, AreThoseOfItsUnit) {
+  std::ifstream unit(SourcePath("deploy/systemd/autocfg-worker.service"));
+  std::vector<std::string> settings;
+  for (std::string line; std::getline(unit, line);) {
+    if (line.starts_with("Restart")) settings.push_back(line);
+  }
+  EXPECT_EQ(settings, (std::vector<std::string>{
+                          "Restart=on-failure", "RestartSec=2",
+                          fmt::format("RestartPreventExitStatus={} {}", kExitSuperseded, kExitUsage)}));
+}
+
 TEST_F(WorkerProgramTest, BadUsage) {
   ExpectRefused({}, 2, "--coordinator");
   ExpectRefused({"--coordinator", "node1.example.org:7010"}, 2, "--insecure");
@@ -163,6 +211,9 @@ TEST_F(WorkerProgramTest, SaysWhatItIs) {
   EXPECT_EQ(version.exit_code, 0);
   EXPECT_TRUE(version.out.starts_with("autocfg-worker ")) << version.out;
   EXPECT_EQ(version.err, "");
+  EXPECT_EQ(
+      std::system(fmt::format("{} --help >/dev/full 2>/dev/null", BuildPath("bin/autocfg-worker")).c_str()),
+      kExitUsage << 8);
   const Finished help = Start({"--help"})->Wait();
   EXPECT_EQ(help.exit_code, 0);
   for (const char* option :
