@@ -7,12 +7,12 @@
 
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "fmt/format.h"
+#include "os/atomic_file.h"
 
 namespace autocfg {
 namespace {
@@ -27,7 +27,8 @@ absl::Status FileError(const std::string& path, std::string_view what, int error
     case EPERM:
     case EROFS: return absl::PermissionDeniedError(message);
     case ENOSPC:
-    case EDQUOT: return absl::ResourceExhaustedError(message);
+    case EDQUOT:
+    case EFBIG: return absl::ResourceExhaustedError(message);
     default: return absl::InvalidArgumentError(message);
   }
 }
@@ -42,12 +43,6 @@ class Descriptor {
   Descriptor& operator=(const Descriptor&) = delete;
   int get() const { return fd_; }
   int Release() { return std::exchange(fd_, -1); }
-  // The error of close, which may be where a full disk shows; 0 without one.
-  int Close() {
-    const int fd = fd_;
-    fd_ = -1;
-    return close(fd) == 0 ? 0 : errno;
-  }
 
  private:
   int fd_;
@@ -88,20 +83,16 @@ int NamedDescriptor(const std::filesystem::path& path) {
 }
 
 Target Resolve(const std::string& given) {
-  constexpr int kMaxLinks = 40;  // as the kernel's own bound
-  std::filesystem::path path = given;
+  int descriptor = -1;
+  const std::filesystem::path path = FollowLinks(given, [&](const std::filesystem::path& link) {
+    descriptor = NamedDescriptor(link);
+    return descriptor >= 0;
+  });
+  if (descriptor >= 0) return {given, descriptor, true};
   std::error_code error;
-  for (int i = 0; i < kMaxLinks && std::filesystem::is_symlink(path, error); ++i) {
-    if (const int descriptor = NamedDescriptor(path); descriptor >= 0) return {given, descriptor, true};
-    const auto link = std::filesystem::read_symlink(path, error);
-    if (error) break;
-    path = path.parent_path() / link;  // the link alone where it is absolute
-  }
   const auto status = std::filesystem::status(path, error);
   return {path, -1, std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)};
 }
-
-std::string TemporaryName(const std::string& path) { return fmt::format("{}.{}.tmp", path, getpid()); }
 
 absl::Status WriteAll(const std::string& path, int fd, std::string_view content) {
   while (!content.empty()) {
@@ -114,15 +105,6 @@ absl::Status WriteAll(const std::string& path, int fd, std::string_view content)
     if (written < 0) return FileError(path, "cannot be written", errno);
     content.remove_prefix(static_cast<std::size_t>(written));
   }
-  return absl::OkStatus();
-}
-
-absl::Status WriteTemporary(const std::string& path, const std::string& temporary, std::string_view content) {
-  Descriptor file(open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (file.get() < 0) return FileError(path, "cannot be written", errno);
-  if (auto status = WriteAll(path, file.get(), content); !status.ok()) return status;
-  if (fsync(file.get()) != 0) return FileError(path, "cannot be written", errno);
-  if (const int error = file.Close(); error != 0) return FileError(path, "cannot be written", error);
   return absl::OkStatus();
 }
 
@@ -201,10 +183,11 @@ absl::Status CheckWritable(const std::string& path) {
     return absl::InvalidArgumentError(fmt::format("{}: is a directory; name a file to write", path));
   }
   if (target.is_special) return CheckSpecial(path, target);
-  const std::string temporary = TemporaryName(target.path);
-  auto status = WriteTemporary(path, temporary, "autocfg\n");
-  unlink(temporary.c_str());
-  return status;
+  AtomicFile file(target.path);  // never finished
+  std::error_code failed = file.Open();
+  if (!failed) failed = file.Append("autocfg\n");
+  if (!failed) failed = file.Sync();
+  return failed ? FileError(path, "cannot be written", failed.value()) : absl::OkStatus();
 }
 
 absl::StatusOr<std::string> ReplaceablePath(const std::string& path) {
@@ -217,12 +200,12 @@ absl::StatusOr<std::string> ReplaceablePath(const std::string& path) {
 absl::Status WriteFileAtomically(const std::string& path, std::string_view content) {
   const Target target = Resolve(path);
   if (target.is_special) return WriteSpecial(path, target, content);
-  const std::string temporary = TemporaryName(target.path);
-  auto status = WriteTemporary(path, temporary, content);
-  if (status.ok() && std::rename(temporary.c_str(), target.path.c_str()) != 0)
-    status = FileError(path, "cannot be replaced", errno);
-  if (!status.ok()) unlink(temporary.c_str());
-  return status;
+  AtomicFile file(target.path);
+  std::error_code error = file.Open();
+  if (!error) error = file.Append(content);
+  if (error) return FileError(path, "cannot be written", error.value());
+  error = file.Finish();
+  return error ? FileError(path, "cannot be replaced", error.value()) : absl::OkStatus();
 }
 
 }  // namespace autocfg

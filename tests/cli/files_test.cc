@@ -1,8 +1,10 @@
 #include "cli/files.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <csignal>
 #include <cstring>
 
 #include "tests/cli/program.h"
@@ -101,15 +103,36 @@ TEST(Files, SaysWhichFileAndWhy) {
 }
 
 TEST(Files, FullDiskIsAnErrorAndNothingIsReplaced) {
-  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full";
-  // The device itself takes no new file beside it as a user; as root it does, and rename is what must not
-  // happen.
   const ScratchDirectory dir;
-  std::filesystem::create_symlink("/dev/full", dir / ("best.json." + std::to_string(getpid()) + ".tmp"));
-  dir.Write("best.json", "old");
-  EXPECT_TRUE(absl::IsResourceExhausted(WriteFileAtomically(dir / "best.json", "new")))
-      << "no error for a full disk";
-  EXPECT_EQ(*ReadTextFile(dir / "best.json"), "old");
+  const auto path = dir.Write("best.json", "old");
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit few{4, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &few), 0);
+  const absl::Status written = WriteFileAtomically(path, "new content");
+  const absl::Status checked = CheckWritable(path);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_TRUE(absl::IsResourceExhausted(written)) << written;
+  EXPECT_TRUE(absl::IsResourceExhausted(checked)) << checked;
+  EXPECT_EQ(*ReadTextFile(path), "old");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}), 1);
+}
+
+// Others may write in the directory (/tmp), and know which process writes what.
+TEST(Files, NothingIsWrittenThroughALinkThatWaitsThere) {
+  const ScratchDirectory dir;
+  const auto mine = dir.Write("mine", "precious");
+  const auto path = dir / "best.json";
+  for (const char* end : {"tmp", "partial"})
+    std::filesystem::create_symlink(mine, path + "." + std::to_string(getpid()) + "." + end);
+  EXPECT_TRUE(CheckWritable(path).ok());
+  EXPECT_EQ(ReadWhole(mine), "precious");
+  EXPECT_TRUE(WriteFileAtomically(path, "new").ok());
+  EXPECT_EQ(ReadWhole(mine), "precious");
+  EXPECT_EQ(ReadWhole(path), "new");
+  EXPECT_FALSE(std::filesystem::is_symlink(path));
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 const std::map<std::string, std::vector<std::string>>& Rules() {
   static const std::map<std::string, std::vector<std::string>> rules = {
       {"search/ops", {}},
+      {"os", {}},
       {"search/plan", {"search/ops"}},
       {"search/schedule", {"search/ops", "search/plan"}},
       {"search/space", {"search/ops", "search/plan", "search/text"}},
@@ -35,11 +36,11 @@ const std::map<std::string, std::vector<std::string>>& Rules() {
       {"kernels/nvml", {}},
       {"proto", {"search", "autocfg/v1"}},
       {"trainer",
-       {"kernels", "search/plan", "search/ops", "search/schedule", "proto", "autocfg/v1/model.pb.h",
+       {"os", "kernels", "search/plan", "search/ops", "search/schedule", "proto", "autocfg/v1/model.pb.h",
         "autocfg/v1/trainer.pb.h"}},
-      {"worker", {"proto", "autocfg/v1", "search/plan", "search/ops", "search/stats", "kernels/nvml"}},
-      {"server", {"proto", "autocfg/v1", "search"}},
-      {"cli", {"proto", "autocfg/v1", "search", "server", "worker", "kernels/nvml"}},
+      {"worker", {"os", "proto", "autocfg/v1", "search/plan", "search/ops", "search/stats", "kernels/nvml"}},
+      {"server", {"os", "proto", "autocfg/v1", "search"}},
+      {"cli", {"os", "proto", "autocfg/v1", "search", "server", "worker", "kernels/nvml"}},
   };
   return rules;
 }
@@ -64,7 +65,7 @@ struct Include {
 
 std::vector<fs::path> SourceFiles() {
   std::vector<fs::path> files;
-  for (const char* top : {"search", "kernels", "proto", "trainer", "worker", "server", "cli"}) {
+  for (const char* top : {"os", "search", "kernels", "proto", "trainer", "worker", "server", "cli"}) {
     for (const auto& entry : fs::recursive_directory_iterator(SourcePath(top))) {
       const std::string extension = entry.path().extension().string();
       if (extension == ".h" || extension == ".cc" || extension == ".cu" || extension == ".cuh") {

@@ -473,5 +473,14 @@ TEST_F(Checkpoint, WritesWhereASymbolicLinkPoints) {
   EXPECT_EQ(text, "new");
 }
 
+TEST_F(Checkpoint, WritesWhereASymbolicLinkPointsThoughNothingIsThereYet) {
+  std::filesystem::create_symlink("target", Path("link"));
+  FileReplacement file(Path("link"));
+  file.Append("new", 3);
+  file.Finish();
+  EXPECT_TRUE(std::filesystem::is_symlink(Path("link")));
+  EXPECT_TRUE(std::filesystem::is_regular_file(Path("target")));
+}
+
 }  // namespace
 }  // namespace autocfg

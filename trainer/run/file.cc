@@ -54,52 +54,22 @@ void File::ReadAt(std::int64_t offset, void* data, std::int64_t bytes) const {
   }
 }
 
-FileReplacement::FileReplacement(std::string path) : path_(std::move(path)), fd_(-1) {
-  namespace fs = std::filesystem;
+FileReplacement::FileReplacement(std::string path)
+    : path_(FollowLinks(std::move(path)).string()), file_(path_) {
   std::error_code error;
-  if (fs::exists(path_, error)) {
-    if (!fs::is_regular_file(path_, error))
-      throw BadInput(fmt::format("cannot write {}: it is not a regular file", path_));
-    const fs::path target = fs::canonical(path_, error);
-    if (error) throw BadInput(fmt::format("cannot write {}: {}", path_, error.message()));
-    path_ = target.string();
-  }
-  temporary_ = fmt::format("{}.{}.partial", path_, getpid());
-  fd_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  if (fd_ < 0) throw BadInput(fmt::format("cannot write {}: {}", path_, ErrnoText()));
-}
-
-FileReplacement::~FileReplacement() {
-  if (fd_ < 0) return;
-  close(fd_);
-  unlink(temporary_.c_str());
+  if (std::filesystem::exists(path_, error) && !std::filesystem::is_regular_file(path_, error))
+    throw BadInput(fmt::format("cannot write {}: it is not a regular file", path_));
+  Check(file_.Open(), "write");
 }
 
 void FileReplacement::Append(const void* data, std::int64_t bytes) {
-  const char* from = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t n = write(fd_, from, static_cast<std::size_t>(bytes));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) Fail("write");
-    from += n;
-    bytes -= n;
-  }
+  Check(file_.Append({static_cast<const char*>(data), static_cast<std::size_t>(bytes)}), "write");
 }
 
-void FileReplacement::Finish() {
-  if (fsync(fd_) != 0) Fail("write");
-  if (rename(temporary_.c_str(), path_.c_str()) != 0) Fail("replace");
-  close(std::exchange(fd_, -1));
-  const std::filesystem::path parent = std::filesystem::path(path_).parent_path();
-  const int directory = open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (directory < 0) Fail("replace");
-  const bool durable = fsync(directory) == 0;
-  close(directory);
-  if (!durable) Fail("replace");
-}
+void FileReplacement::Finish() { Check(file_.Finish(), "replace"); }
 
-void FileReplacement::Fail(const char* what) const {
-  throw BadInput(fmt::format("cannot {} {}: {}", what, path_, ErrnoText()));
+void FileReplacement::Check(const std::error_code& error, const char* what) const {
+  if (error) throw BadInput(fmt::format("cannot {} {}: {}", what, path_, error.message()));
 }
 
 }  // namespace autocfg

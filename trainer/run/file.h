@@ -4,6 +4,10 @@
 
 #include <cstdint>
 #include <string>
+#include <system_error>
+#include <utility>
+
+#include "os/atomic_file.h"
 
 namespace autocfg {
 
@@ -28,25 +32,23 @@ class File {
   int fd_;
 };
 
-// Writes beside `path` (beside its target where it is a symbolic link), under a name of its own; Finish makes
-// it durable and renames it. Without Finish nothing stays behind. What is there and is no regular file is
-// never replaced: BadInput.
+// Writes beside `path`, or beside what it leads to where it is a symbolic link; Finish puts it in its place,
+// on the disk (os/atomic_file.h). Without Finish nothing stays behind. What is there and is no regular file
+// is never replaced: BadInput.
 class FileReplacement {
  public:
   explicit FileReplacement(std::string path);
   FileReplacement(const FileReplacement&) = delete;
   FileReplacement& operator=(const FileReplacement&) = delete;
-  ~FileReplacement();
 
   void Append(const void* data, std::int64_t bytes);
   void Finish();
 
  private:
-  [[noreturn]] void Fail(const char* what) const;
+  void Check(const std::error_code& error, const char* what) const;
 
-  std::string path_;
-  std::string temporary_;
-  int fd_;
+  const std::string path_;
+  AtomicFile file_;
 };
 
 }  // namespace autocfg

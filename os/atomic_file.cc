@@ -1,0 +1,89 @@
+#include "os/atomic_file.h"
+
+#include <fcntl.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "fmt/format.h"
+#include "os/random_id.h"
+
+namespace autocfg {
+namespace {
+
+constexpr int kMaxLinks = 40;  // as the kernel's own bound
+constexpr int kMaxNames = 100;
+
+std::error_code ErrorOf(int error) { return {error, std::generic_category()}; }
+std::error_code LastError() { return ErrorOf(errno); }
+
+}  // namespace
+
+std::filesystem::path FollowLinks(std::filesystem::path path,
+                                  const std::function<bool(const std::filesystem::path&)>& ends_at) {
+  std::error_code error;
+  for (int i = 0; i < kMaxLinks && std::filesystem::is_symlink(path, error) && !ends_at(path); ++i) {
+    const auto link = std::filesystem::read_symlink(path, error);
+    if (error) break;
+    path = path.parent_path() / link;  // the link alone where it is absolute
+  }
+  return path;
+}
+
+AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {}
+
+AtomicFile::~AtomicFile() {
+  if (fd_ >= 0) close(fd_);
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+}
+
+std::error_code AtomicFile::Open() {
+  for (int i = 0; i < kMaxNames; ++i) {
+    std::string name = fmt::format("{}.{}.tmp", path_, RandomId().substr(0, 8));
+    fd_ = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd_ >= 0) {
+      temporary_ = std::move(name);
+      return {};
+    }
+    if (errno != EEXIST && errno != EINTR) return LastError();
+  }
+  return LastError();
+}
+
+std::error_code AtomicFile::Append(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(fd_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return LastError();
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+std::error_code AtomicFile::Sync() { return fsync(fd_) == 0 ? std::error_code() : LastError(); }
+
+std::error_code AtomicFile::Finish() {
+  if (const std::error_code error = Sync(); error) return error;
+  // Before the name changes: where the directory may be written and not read, all of its file system is
+  // synced in its place.
+  const std::filesystem::path parent = std::filesystem::path(path_).parent_path();
+  const int directory = open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (directory < 0 && errno != EACCES) return LastError();
+  int error = 0;
+  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    error = errno;
+  } else {
+    temporary_.clear();
+    if ((directory >= 0 ? fsync(directory) : syncfs(fd_)) != 0) error = errno;
+    if (error == EINVAL) error = 0;  // a file system that has no such thing
+  }
+  if (directory >= 0) close(directory);
+  // Where a full disk may show that is another machine's.
+  if (close(std::exchange(fd_, -1)) != 0 && error == 0) error = errno;
+  return error == 0 ? std::error_code() : ErrorOf(error);
+}
+
+}  // namespace autocfg

@@ -1,0 +1,14 @@
+#include "os/random_id.h"
+
+#include <random>
+
+#include "fmt/format.h"
+
+namespace autocfg {
+
+std::string RandomId() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
+}
+
+}  // namespace autocfg
