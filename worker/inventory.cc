@@ -1,11 +1,9 @@
 #include "worker/inventory.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cmath>
 #include <fstream>
 #include <set>
@@ -15,6 +13,8 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "os/cpus.h"
+#include "os/host.h"
 #include "worker/build_id.h"
 #include "worker/cgroup.h"
 
@@ -87,26 +87,6 @@ ClusterSpec LocalOf(std::int64_t ranks, NodeGroup group) {
 
 }  // namespace
 
-// The mask grows until the kernel's fits.
-std::vector<int> AllowedCpus() {
-  for (int cpus = 1024; cpus <= 1 << 20; cpus *= 2) {
-    cpu_set_t* set = CPU_ALLOC(static_cast<std::size_t>(cpus));
-    if (set == nullptr) break;
-    const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(cpus));
-    CPU_ZERO_S(bytes, set);
-    std::vector<int> allowed;
-    const bool ok = sched_getaffinity(0, bytes, set) == 0;
-    const bool too_small = !ok && errno == EINVAL;
-    for (int cpu = 0; ok && cpu < cpus; ++cpu) {
-      if (CPU_ISSET_S(static_cast<std::size_t>(cpu), bytes, set)) allowed.push_back(cpu);
-    }
-    CPU_FREE(set);
-    if (!allowed.empty()) return allowed;
-    if (!too_small) break;
-  }
-  return {0};
-}
-
 std::vector<int> PhysicalCores() {
   std::vector<int> cores;
   std::set<std::string> seen;
@@ -127,10 +107,8 @@ std::int64_t MemoryLimitBytes() {
 
 v1::Inventory LocalInventory(std::int64_t slots) {
   v1::Inventory inventory;
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
   const auto cores = static_cast<std::int64_t>(PhysicalCores().size());
-  inventory.set_hostname(host.data());
+  inventory.set_hostname(HostName());
   inventory.set_device_kind("cpu");
   inventory.set_device_fingerprint(CpuFingerprint());
   inventory.set_slots(slots > 0 ? slots : cores);

@@ -11,11 +11,8 @@
 
 namespace autocfg {
 
-// The logical CPUs that this process may run on, ascending.
-std::vector<int> AllowedCpus();
-
 // One logical CPU of each physical core that this process may run on, ascending (affinity, cpusets and CPU
-// quotas respected).
+// quotas respected). Throws what AllowedCpus does (os/cpus.h).
 std::vector<int> PhysicalCores();
 
 // The least of physical memory and the cgroup limits of this process, in bytes.

@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "fmt/format.h"
-#include "fmt/ranges.h"
+#include "os/cpus.h"
 
 extern char** environ;
 
@@ -103,7 +103,7 @@ absl::StatusOr<SpawnedRank> SpawnRank(const std::string& path, const std::vector
 
   std::string program = path;
   std::string launcher_fd = fmt::format("--launcher-fd={}", kChildSocket);
-  std::string cpu_list = fmt::format("--cpu-list={}", fmt::join(cores, ","));
+  std::string cpu_list = "--cpu-list=" + CpuListText(cores);
   char* argv[] = {program.data(), launcher_fd.data(), cores.empty() ? nullptr : cpu_list.data(), nullptr};
   std::vector<std::string> added = environment;
   std::vector<char*> all;

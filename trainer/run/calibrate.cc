@@ -1,7 +1,6 @@
 #include "trainer/run/calibrate.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +11,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "os/cpus.h"
 #include "proto/convert/op_convert.h"
 #include "trainer/errors.h"
 #include "trainer/run/scratch_op.h"
@@ -63,7 +63,7 @@ class OpTimer {
     };
     const Reservation world_staging = reserve_staging(), group_staging = reserve_staging();
     const Reservation agreed = arena_.Reserve(Region::kWorkspace, DType::kF64, {1});
-    const Reservation core_load = arena_.Reserve(Region::kWorkspace, DType::kF64, {CPU_SETSIZE});
+    const Reservation core_load = arena_.Reserve(Region::kWorkspace, DType::kF64, {kMostCpus});
     arena_.Commit();
     agreed_ = arena_.At(agreed);
     group_staging_ = arena_.At(group_staging);
@@ -145,22 +145,17 @@ class OpTimer {
 
   // Whether the ranks that may run on this rank's cores are more than those cores.
   bool FindSharedCores(const Tensor& core_load) {
-    cpu_set_t mine;
-    CPU_ZERO(&mine);
-    if (world_ == nullptr || sched_getaffinity(0, sizeof(mine), &mine) != 0) return false;
-    const double cores = CPU_COUNT(&mine);
-    std::vector<double> load(CPU_SETSIZE, 0.0);
-    for (int core = 0; core < CPU_SETSIZE; ++core) {
-      if (CPU_ISSET(core, &mine)) load[core] = 1.0 / cores;
-    }
+    if (world_ == nullptr) return false;
+    const std::vector<int> mine = AllowedCpus();
+    const auto cores = static_cast<double>(mine.size());
+    std::vector<double> load(kMostCpus, 0.0);
+    for (const int core : mine) load[core] = 1.0 / cores;
     backend_.device->CopyFromHost(core_load.data, load.data(), core_load.Bytes(), *stream_);
     world_->AllReduce(core_load, ReduceOp::kSum, *stream_)->Wait();
     backend_.device->CopyToHost(load.data(), core_load.data, core_load.Bytes(), *stream_);
     stream_->Synchronize();
     double ranks = 0;
-    for (int core = 0; core < CPU_SETSIZE; ++core) {
-      if (CPU_ISSET(core, &mine)) ranks += load[core];
-    }
+    for (const int core : mine) ranks += load[core];
     return ranks > cores * 1.01;
   }
 

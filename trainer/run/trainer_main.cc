@@ -1,20 +1,19 @@
 #include "trainer/run/trainer_main.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <sched.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <exception>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
+#include "os/cpus.h"
 #include "trainer/comm/communicator.h"
 #include "trainer/errors.h"
 #include "trainer/run/build_id.h"
@@ -45,21 +44,6 @@ std::optional<int> ParseNumber(std::string_view text) {
   return value;
 }
 
-// Throws BadInput.
-std::vector<int> ParseCpuList(std::string_view text) {
-  std::vector<int> cpus;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const auto cpu = ParseNumber(text.substr(begin, end - begin));
-    if (!cpu || *cpu >= CPU_SETSIZE) {
-      throw BadInput(fmt::format("--cpu-list={} is no list of cores; use numbers and commas, as 0,1", text));
-    }
-    cpus.push_back(*cpu);
-    begin = end + 1;
-  }
-  return cpus;
-}
-
 Arguments ParseArguments(int argc, char** argv) {
   constexpr std::string_view kFd = "--launcher-fd=";
   constexpr std::string_view kCpus = "--cpu-list=";
@@ -75,7 +59,10 @@ Arguments ParseArguments(int argc, char** argv) {
       if (!fd) throw BadInput(fmt::format("{} names no file descriptor", argument));
       result.launcher_fd = *fd;
     } else if (argument.starts_with(kCpus)) {
-      result.cpus = ParseCpuList(argument.substr(kCpus.size()));
+      const auto cpus = ParseCpuList(argument.substr(kCpus.size()));
+      if (!cpus)
+        throw BadInput(fmt::format("{} is no list of cores; use numbers and commas, as 0,1", argument));
+      result.cpus = *cpus;
     } else {
       throw BadInput(fmt::format("unknown argument {}; see --help", argument));
     }
@@ -88,13 +75,10 @@ Arguments ParseArguments(int argc, char** argv) {
 
 void PinTo(const std::vector<int>& cpus) {
   if (cpus.empty()) return;
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (const int cpu : cpus) CPU_SET(cpu, &set);
-  if (sched_setaffinity(0, sizeof(set), &set) != 0) {
-    throw BadInput(
-        fmt::format("cannot run on cores {}: the machine does not have them or does not grant them",
-                    fmt::join(cpus, ",")));
+  try {
+    RunOnCpus(cpus);
+  } catch (const std::system_error& error) {
+    throw BadInput(fmt::format("{}; the machine does not have them or does not grant them", error.what()));
   }
 }
 

@@ -1,0 +1,21 @@
+#include "os/host.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+
+namespace autocfg {
+
+std::string Environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+std::string HostName() {
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  return host.data();
+}
+
+}  // namespace autocfg

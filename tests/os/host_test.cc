@@ -1,0 +1,28 @@
+#include "os/host.h"
+
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <cstdlib>
+
+#include "os/random_id.h"
+
+namespace autocfg {
+namespace {
+
+TEST(Environment, WhatIsNotSetIsEmpty) {
+  EXPECT_EQ(Environment("AUTOCFG_NO_SUCH_VARIABLE"), "");
+  setenv("AUTOCFG_NO_SUCH_VARIABLE", "there", 1);
+  EXPECT_EQ(Environment("AUTOCFG_NO_SUCH_VARIABLE"), "there");
+  unsetenv("AUTOCFG_NO_SUCH_VARIABLE");
+}
+
+TEST(RandomId, IsAnotherEachTime) {
+  const std::string id = RandomId();
+  EXPECT_EQ(id.size(), 32u);
+  for (const char c : id) EXPECT_TRUE(std::isxdigit(static_cast<unsigned char>(c)) != 0) << id;
+  EXPECT_NE(RandomId(), id);
+}
+
+}  // namespace
+}  // namespace autocfg
