@@ -10,8 +10,6 @@
 namespace autocfg {
 namespace {
 
-constexpr double kYear = 365 * 86400.0;
-
 template <typename T>
 bool ParseAll(std::string_view text, T& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -46,26 +44,6 @@ absl::StatusOr<double> ParseReal(std::string_view name, std::string_view text, d
         fmt::format("{}: '{}' is not a number from {} to {}", name, text, least, most));
   }
   return value;
-}
-
-absl::StatusOr<double> ParseDuration(std::string_view name, std::string_view text) {
-  double unit = 1;
-  std::string_view number = text;
-  if (!number.empty()) {
-    const char last = number.back();
-    if (last == 's' || last == 'm' || last == 'h') {
-      unit = last == 's' ? 1 : last == 'm' ? 60 : 3600;
-      number.remove_suffix(1);
-    }
-  }
-  double value = 0;
-  if (!ParseAll(number, value) || !(value > 0) || !(value * unit <= kYear)) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: '{}' is not a time; give a number above 0, of seconds, or with s, m or h behind it, "
-                    "such as 90, 90s or 10m",
-                    name, text));
-  }
-  return value * unit;
 }
 
 }  // namespace autocfg

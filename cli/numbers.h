@@ -17,7 +17,5 @@ absl::StatusOr<std::int64_t> ParseWhole(std::string_view name, std::string_view 
 absl::StatusOr<std::uint64_t> ParseSeed(std::string_view name, std::string_view text);
 // Neither NaN nor infinite; least <= value <= most.
 absl::StatusOr<double> ParseReal(std::string_view name, std::string_view text, double least, double most);
-// Seconds: "90", "90s", "10m", "1.5h"; more than 0, at most a year.
-absl::StatusOr<double> ParseDuration(std::string_view name, std::string_view text);
 
 }  // namespace autocfg

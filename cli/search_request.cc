@@ -12,6 +12,7 @@
 #include "proto/convert/cluster_convert.h"
 #include "proto/convert/model_convert.h"
 #include "proto/convert/workload_convert.h"
+#include "proto/rpc/duration.h"
 #include "search/cost/predict_plan.h"
 #include "search/text/prediction_json.h"
 #include "search/text/typical_figures.h"
@@ -20,6 +21,8 @@
 
 namespace autocfg {
 namespace {
+
+constexpr double kShortestBudgetSeconds = 1e-9;  // above 0
 
 // What the server says of a field of the request, said of the option that it came from; what a cluster lacks,
 // of what was given as one.
@@ -159,7 +162,8 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
     spec.set_max_trials(*trials);
   }
   if (!args.time_budget.empty()) {
-    const auto budget = ParseDuration("--time-budget", args.time_budget);
+    const auto budget =
+        ParseDuration("--time-budget", args.time_budget, kShortestBudgetSeconds, kYearSeconds);
     if (!budget.ok()) return budget.status();
     spec.set_time_budget_s(*budget);
   }

@@ -1,15 +1,11 @@
 #include "server/listen_address.h"
 
-#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cctype>
 #include <cerrno>
-#include <charconv>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,36 +17,10 @@ namespace autocfg {
 namespace {
 
 constexpr std::string_view kUnix = "unix:";
-constexpr std::string_view kForms = "give unix:PATH, HOST:PORT or [IPV6]:PORT";
-constexpr std::size_t kLongestHost = 253;
-constexpr int kLargestPort = 65535;
-
-// What is shown of a text from outside is short and printable.
-std::string Shown(std::string_view text) {
-  std::string shown(text.substr(0, 120));
-  for (char& c : shown) {
-    if (std::isprint(static_cast<unsigned char>(c)) == 0) c = '?';
-  }
-  return shown;
-}
-
-absl::Status Wrong(std::string_view text, std::string_view what) {
-  return absl::InvalidArgumentError(fmt::format("address {}: {}; {}", Shown(text), what, kForms));
-}
-
-bool IsLoopback(const in_addr& four) { return (ntohl(four.s_addr) >> 24) == 127; }
-
-bool IsLoopback(const ListenAddress& address) {
-  in_addr four{};
-  if (inet_pton(AF_INET, address.host.c_str(), &four) == 1) return IsLoopback(four);
-  in6_addr six{};
-  if (inet_pton(AF_INET6, address.host.c_str(), &six) == 1) return IN6_IS_ADDR_LOOPBACK(&six);
-  return address.host == "localhost";
-}
 
 bool IsLoopback(const sockaddr* address) {
   if (address->sa_family == AF_INET)
-    return IsLoopback(reinterpret_cast<const sockaddr_in*>(address)->sin_addr);
+    return (ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24) == 127;
   return address->sa_family == AF_INET6 &&
          IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
 }
@@ -76,51 +46,7 @@ Addresses Resolve(const ListenAddress& address, std::string& why) {
   return Addresses(found);
 }
 
-bool AllOf(std::string_view text, std::string_view besides) {
-  return std::all_of(text.begin(), text.end(), [&](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) != 0 || besides.find(c) != std::string_view::npos;
-  });
-}
-
 }  // namespace
-
-absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& text) {
-  ListenAddress address;
-  if (text.starts_with(kUnix)) {
-    address.unix_socket = address.local = true;
-    address.path = text.substr(kUnix.size());
-    if (address.path.empty()) return Wrong(text, "the socket's path is empty");
-    // Targets are read as URIs, where other characters mean something else.
-    if (!AllOf(address.path, "/._-+=,@"))
-      return Wrong(text, "a socket's path has letters, digits and /._-+=,@ only");
-    return address;
-  }
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string::npos) return Wrong(text, "the port is missing");
-  const std::string_view port = std::string_view(text).substr(colon + 1);
-  const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), address.port);
-  if (port.empty()) return Wrong(text, "the port is missing");
-  if (error != std::errc() || end != port.data() + port.size() || address.port < 0 ||
-      address.port > kLargestPort)
-    return Wrong(text, fmt::format("the port must be a number from 0 to {}", kLargestPort));
-  const std::string_view host = std::string_view(text).substr(0, colon);
-  if (host.starts_with('[')) {
-    if (host.size() < 3 || !host.ends_with(']'))
-      return Wrong(text, "the brackets around the host do not close");
-    address.host = host.substr(1, host.size() - 2);
-    in6_addr six{};
-    if (inet_pton(AF_INET6, address.host.c_str(), &six) != 1)
-      return Wrong(text, "what is in the brackets is no IPv6 address");
-  } else {
-    if (host.empty()) return Wrong(text, "the host is missing");
-    if (host.find(':') != std::string_view::npos) return Wrong(text, "an IPv6 address stands in brackets");
-    if (host.size() > kLongestHost || !AllOf(host, ".-"))
-      return Wrong(text, "the host is not the name of one");
-    address.host = host;
-  }
-  address.local = IsLoopback(address);
-  return address;
-}
 
 std::string ListenText(const ListenAddress& address, int port) {
   if (address.unix_socket) return fmt::format("{}{}", kUnix, address.path);

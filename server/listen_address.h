@@ -1,26 +1,21 @@
-// Where a server listens: unix:PATH, HOST:PORT or [IPV6]:PORT. Pure functions but for those that ask the
-// system, which say so; thread-safe.
+// Where a server listens: an address as any other, where port 0 is any that is free. Pure functions but for
+// those that ask the system, which say so; thread-safe.
 #pragma once
 
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "proto/rpc/address.h"
 
 namespace autocfg {
 
-struct ListenAddress {
-  bool unix_socket = false;
-  std::string path;  // of the socket
-  std::string host;  // without brackets
-  int port = 0;      // 0: any that is free
-  // what goes there does not leave the machine: a Unix socket, localhost, 127.0.0.0/8, ::1
-  bool local = false;
-};
+using ListenAddress = Address;
 
-// InvalidArgument says what the text lacks, and the forms that there are. Names other than localhost are
-// taken as they are, and not looked up.
-absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& text);
+// As ParseAddress.
+inline absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& text) {
+  return ParseAddress(text);
+}
 
 // As it is given to gRPC, with `port` in place of the address's own.
 std::string ListenText(const ListenAddress& address, int port);

@@ -13,8 +13,8 @@
 #include <string>
 
 #include "CLI/CLI.hpp"
-#include "absl/time/time.h"
 #include "build_id_generated.h"
+#include "proto/rpc/duration.h"
 #include "fmt/format.h"
 #include "server/coordinator.h"
 #include "server/database_path.h"
@@ -28,8 +28,8 @@ namespace {
 
 constexpr int kExitDone = 0;
 constexpr int kExitUsage = 2;
-constexpr absl::Duration kShortestLease = absl::Milliseconds(100);
-constexpr absl::Duration kLongestLease = absl::Hours(1);
+constexpr double kShortestLeaseSeconds = 0.1;
+constexpr double kLongestLeaseSeconds = 3600;
 
 struct Args {
   std::string listen, database, lease_duration = "10s";
@@ -56,12 +56,9 @@ void SetUpLog() {
 }
 
 int Serve(const Args& args, const sigset_t& ends) {
-  absl::Duration lease;
-  if (!absl::ParseDuration(args.lease_duration, &lease) || lease < kShortestLease || lease > kLongestLease) {
-    return Fail(fmt::format("--lease-duration: {} is not a time from {} to {}; give one such as 10s",
-                            args.lease_duration, absl::FormatDuration(kShortestLease),
-                            absl::FormatDuration(kLongestLease)));
-  }
+  const auto lease =
+      ParseDuration("--lease-duration", args.lease_duration, kShortestLeaseSeconds, kLongestLeaseSeconds);
+  if (!lease.ok()) return Fail(lease.status());
   const auto database = DatabasePath(args.database);
   if (!database.ok()) return Fail(database.status());
   auto store = OpenSqliteStore(*database);
@@ -69,7 +66,7 @@ int Serve(const Args& args, const sigset_t& ends) {
   CoordinatorOptions options;
   options.address = args.listen;
   options.insecure = args.insecure;
-  options.lease_duration_s = absl::ToDoubleSeconds(lease);
+  options.lease_duration_s = *lease;
   auto coordinator = Coordinator::Start(*std::move(store), options);
   if (!coordinator.ok()) return Fail(coordinator.status());
   fmt::print(stderr, "autocfg-server: listening on {}\n", (*coordinator)->address());

@@ -7,12 +7,12 @@
 #include <cctype>
 #include <charconv>
 #include <cstdio>
-#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "proto/rpc/duration.h"
 #include "fmt/format.h"
 #include "proto/rpc/channel.h"
 #include "worker/build_id.h"
@@ -22,7 +22,6 @@ namespace {
 
 constexpr std::int64_t kMostSlots = 1024;
 constexpr std::size_t kMaxId = 100;
-constexpr double kLongestWait = 365 * 86400.0;
 
 // As they stand on the command line.
 struct Texts {
@@ -42,18 +41,6 @@ template <typename T>
 bool ParseAll(std::string_view text, T& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size();
-}
-
-// "90", "90s", "10m", "1.5h".
-std::optional<double> ParseSeconds(std::string_view text) {
-  double unit = 1;
-  if (!text.empty() && (text.back() == 's' || text.back() == 'm' || text.back() == 'h')) {
-    unit = text.back() == 's' ? 1 : text.back() == 'm' ? 60 : 3600;
-    text.remove_suffix(1);
-  }
-  double value = 0;
-  if (!ParseAll(text, value) || !(value >= 0) || !(value * unit <= kLongestWait)) return std::nullopt;
-  return value * unit;
 }
 
 ProgramEnd Usage(std::string message) { return {2, std::move(message)}; }
@@ -89,11 +76,8 @@ std::variant<ProgramOptions, ProgramEnd> Check(const Texts& texts) {
     return Usage(fmt::format("--name: a name has at most {} letters, digits, '-', '_' and '.'", kMaxId));
   }
   options.name = "workers/" + id;
-  const auto wait = ParseSeconds(texts.wait);
-  if (!wait)
-    return Usage(fmt::format(
-        "--wait: '{}' is not a time; give seconds, or a number with s, m or h behind it, such as 60s",
-        texts.wait));
+  const auto wait = ParseDuration("--wait", texts.wait, 0, kYearSeconds);
+  if (!wait.ok()) return Usage(std::string(wait.status().message()));
   options.wait_s = *wait;
   return options;
 }

@@ -16,12 +16,8 @@ namespace autocfg {
 inline constexpr int kMaxReceivedBytes = 64 << 20;
 inline constexpr int kMaxSentBytes = 16 << 20;
 
-// What is sent to this target stays on the machine: unix:PATH, or HOST:PORT with localhost or a loopback
-// address.
-bool IsLocalTarget(const std::string& target);
-
-// InvalidArgument unless it is unix:PATH or HOST:PORT; also where it is not local and `insecure` (--insecure)
-// is not given, since all is sent as plain text.
+// InvalidArgument unless it is an address (proto/rpc/address.h) with a port of its own; also where it is not
+// local and `insecure` (--insecure) is not given, since all is sent as plain text.
 absl::Status CheckTarget(const std::string& target, bool insecure);
 
 // Keepalive, bounds of messages, pauses between attempts to connect.

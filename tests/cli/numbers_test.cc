@@ -32,15 +32,5 @@ TEST(Numbers, Real) {
   }
 }
 
-TEST(Numbers, Duration) {
-  EXPECT_EQ(*ParseDuration("--time-budget", "90"), 90);
-  EXPECT_EQ(*ParseDuration("--time-budget", "90s"), 90);
-  EXPECT_EQ(*ParseDuration("--time-budget", "10m"), 600);
-  EXPECT_EQ(*ParseDuration("--time-budget", "1.5h"), 5400);
-  for (const char* bad : {"", "m", "0", "0s", "-1m", "10d", "10 m", "nan", "infh", "1e300h", "mm"}) {
-    EXPECT_FALSE(ParseDuration("--time-budget", bad).ok()) << bad;
-  }
-}
-
 }  // namespace
 }  // namespace autocfg

@@ -43,7 +43,7 @@ TEST(ProgramOptions, EveryMistakeIsOneLineThatNamesTheOption) {
   const std::string long_name(101, 'a');
   const std::vector<std::pair<std::vector<const char*>, std::string>> mistakes = {
       {{}, "--coordinator"},
-      {{"--coordinator", "localhost"}, "--coordinator: \"localhost\""},
+      {{"--coordinator", "localhost"}, "--coordinator: address localhost: the port is missing"},
       {{"--coordinator", "node1:7010"}, "--insecure"},
       {{"--coordinator", ""}, "--coordinator"},
       {{"--coordinator"}, "--coordinator"},
