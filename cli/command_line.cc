@@ -9,8 +9,8 @@
 #include "cli/paths.h"
 #include "cli/verbs.h"
 #include "fmt/format.h"
+#include "os/program_log.h"
 #include "search/text/suggest.h"
-#include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 #include "worker/build_id.h"
 
@@ -129,12 +129,7 @@ int Parse(int argc, char** argv) {
 
 int Main(int argc, char** argv) {
   // The log goes where errors go; standard output is the answer's.
-  auto logger =
-      std::make_shared<spdlog::logger>("autocfg", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_pattern("autocfg: %v");
-  const char* level = std::getenv("AUTOCFG_LOG");
-  logger->set_level(level == nullptr ? spdlog::level::err : spdlog::level::from_str(level));
-  spdlog::set_default_logger(std::move(logger));
+  SetUpLog("autocfg", spdlog::level::err);
   try {
     return Parse(argc, argv);
   } catch (const std::bad_alloc&) {

@@ -7,20 +7,19 @@
 
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <string>
 
 #include "CLI/CLI.hpp"
 #include "build_id_generated.h"
-#include "proto/rpc/duration.h"
 #include "fmt/format.h"
+#include "os/program_log.h"
+#include "proto/rpc/duration.h"
 #include "server/coordinator.h"
 #include "server/database_path.h"
 #include "server/listen_address.h"
 #include "server/store/sqlite_store.h"
-#include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
 namespace autocfg {
@@ -44,16 +43,6 @@ int Fail(const absl::Status& status) { return Fail(std::string(status.message())
 
 // gRPC's own words are of use to who looks for a fault in it.
 void LogGrpc(gpr_log_func_args* args) { spdlog::debug("grpc: {}", args->message); }
-
-void SetUpLog() {
-  auto logger =
-      std::make_shared<spdlog::logger>("autocfg-server", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_pattern("autocfg-server: %v");
-  const char* level = std::getenv("AUTOCFG_LOG");
-  logger->set_level(level == nullptr ? spdlog::level::info : spdlog::level::from_str(level));
-  spdlog::set_default_logger(std::move(logger));
-  gpr_set_log_function(LogGrpc);
-}
 
 int Serve(const Args& args, const sigset_t& ends) {
   const auto lease =
@@ -92,7 +81,8 @@ int Main(int argc, char** argv) {
   sigaddset(&ends, SIGTERM);
   sigaddset(&ends, SIGINT);
   pthread_sigmask(SIG_BLOCK, &ends, nullptr);
-  SetUpLog();
+  SetUpLog("autocfg-server", spdlog::level::info);
+  gpr_set_log_function(LogGrpc);
 
   CLI::App app("autocfg-server: hands the work of searches out to workers, and keeps what they measure",
                "autocfg-server");

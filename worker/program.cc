@@ -15,7 +15,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "fmt/format.h"
-#include "spdlog/sinks/stdout_sinks.h"
+#include "os/program_log.h"
 #include "spdlog/spdlog.h"
 #include "worker/device_choice.h"
 #include "worker/process_launcher.h"
@@ -129,11 +129,7 @@ int CatchingAll(const std::function<int()>& program) {
 }
 
 int WorkerMain(int argc, char** argv) {
-  auto logger =
-      std::make_shared<spdlog::logger>("autocfg-worker", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_pattern("autocfg-worker: %v");
-  logger->flush_on(spdlog::level::trace);
-  spdlog::set_default_logger(std::move(logger));
+  SetUpLog("autocfg-worker", spdlog::level::info);
   return CatchingAll([&] {
     const auto parsed = ParseProgramOptions(argc, argv);
     if (const auto* end = std::get_if<ProgramEnd>(&parsed))

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,8 @@ namespace fs = std::filesystem;
 // Directory -> what its files may include beside their own. The longest matching prefix counts on both sides.
 const std::map<std::string, std::vector<std::string>>& Rules() {
   static const std::map<std::string, std::vector<std::string>> rules = {
-      {"search/ops", {}},
       {"os", {}},
+      {"search/ops", {}},
       {"search/plan", {"search/ops"}},
       {"search/schedule", {"search/ops", "search/plan"}},
       {"search/space", {"search/ops", "search/plan", "search/text"}},
@@ -117,6 +118,30 @@ TEST(Dependencies, TrainerUsesNoGrpc) {
         << include.file << " includes " << include.target;
     EXPECT_FALSE(Within(include.target, "proto/rpc")) << include.file << " includes " << include.target;
   }
+}
+
+// "`NAME`" in docs/operations.md, of each variable that a program asks for, and of none of ours that nobody
+// does.
+TEST(Environment, StandsOnThePageOnOperations) {
+  std::ifstream page(SourcePath("docs/operations.md"));
+  const std::string text((std::istreambuf_iterator<char>(page)), std::istreambuf_iterator<char>());
+  static const std::regex kAsked("(?:getenv|Environment)\\(\"([A-Z_]+)\"\\)");
+  std::set<std::string> asked;
+  for (const fs::path& path : SourceFiles()) {
+    std::ifstream in(path);
+    const std::string source((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    for (std::sregex_iterator match(source.begin(), source.end(), kAsked), end; match != end; ++match)
+      asked.insert((*match)[1].str());
+  }
+  ASSERT_GT(asked.size(), 8u) << "the sources were not found";
+  for (const std::string& name : asked) {
+    // Those of every program.
+    if (name == "HOME" || name == "PATH") continue;
+    EXPECT_NE(text.find("`" + name + "`"), std::string::npos) << name << " is read, and the page lacks it";
+  }
+  static const std::regex kRow("\n\\| `(AUTOCFG_[A-Z_]+)`");
+  for (std::sregex_iterator match(text.begin(), text.end(), kRow), end; match != end; ++match)
+    EXPECT_TRUE(asked.contains((*match)[1].str())) << (*match)[1] << " is on the page, and nobody reads it";
 }
 
 TEST(Headers, AreGuardedOnce) {

@@ -94,6 +94,20 @@ TEST_F(WorkerProgramTest, RunsUntilItIsAskedToEnd) {
   }
 }
 
+TEST_F(WorkerProgramTest, SaysAsMuchAsTheEnvironmentAsksFor) {
+  for (const auto& [level, says] : {std::pair<const char*, bool>{"info", true}, {"warn", false}}) {
+    const ScopedVariable log("AUTOCFG_LOG", level);
+    FakeCoordinator coordinator(address_, 60);
+    const auto program = Start(Arguments());
+    ASSERT_TRUE(coordinator.AwaitPollWith({})) << program->err_so_far();
+    program->Signal(SIGTERM);
+    const Finished finished = program->Wait();
+    EXPECT_EQ(finished.exit_code, 0) << finished.err;
+    EXPECT_EQ(finished.err.find("registered with") != std::string::npos, says)
+        << level << ": " << finished.err;
+  }
+}
+
 TEST_F(WorkerProgramTest, KilledItLeavesNoTrainerBehind) {
   FakeCoordinator coordinator(address_, 60);
   const auto program = Start(Arguments());

@@ -1,0 +1,29 @@
+#include "os/program_log.h"
+
+#include <memory>
+
+#include "os/host.h"
+#include "spdlog/sinks/stdout_sinks.h"
+#include "spdlog/spdlog.h"
+
+namespace autocfg {
+
+void SetUpLog(const std::string& program, spdlog::level::level_enum level) {
+  auto logger = std::make_shared<spdlog::logger>(program, std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_pattern(program + ": %v");
+  logger->flush_on(spdlog::level::trace);
+  logger->set_level(level);
+  const std::string asked = Environment("AUTOCFG_LOG");
+  const auto found = spdlog::level::from_str(asked);
+  // `off` is what the library takes other words for, too.
+  const bool known = found != spdlog::level::off || asked == "off";
+  if (known) logger->set_level(found);
+  if (!known && !asked.empty()) {
+    logger->log(spdlog::level::critical,
+                "AUTOCFG_LOG: '{}' is no level; give trace, debug, info, warn, error, critical or off",
+                asked);
+  }
+  spdlog::set_default_logger(std::move(logger));
+}
+
+}  // namespace autocfg
