@@ -11,6 +11,7 @@
 #include "cli/study_reader.h"
 #include "cli/verbs.h"
 #include "fmt/format.h"
+#include "os/random_id.h"
 #include "server/services/study_states.h"
 #include "server/store/sqlite_store.h"
 
@@ -28,7 +29,7 @@ absl::StatusOr<v1::Study> CancelInFile(const std::string& database, const std::s
   if (!path.ok()) return path.status();
   auto store = OpenSqliteStore(*path);
   if (!store.ok()) return store.status();
-  return ChangeState(**store, name, NewRequestId(), absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()),
+  return ChangeState(**store, name, RandomId(), absl::ToDoubleSeconds(absl::Now() - absl::UnixEpoch()),
                      kCancelStudy);
 }
 

@@ -11,10 +11,6 @@
 namespace autocfg {
 namespace {
 
-std::string NoEngine(const std::string& trainer) {
-  return fmt::format("this build has no GPU engine: {} is not beside {}", kGpuEngine, trainer);
-}
-
 std::vector<std::string> LeftOutNotes(const GpuList& list) {
   std::vector<std::string> notes;
   for (const GpuInfo& gpu : list.left_out)
@@ -40,7 +36,7 @@ RunDevice ChooseForAuto(GpuList list, std::string_view precision, const std::str
                                        : std::vector{fmt::format("on the CPU: {}", list.why_none)});
   }
   if (FindGpuEngine(trainer).empty())
-    return OnCpu({fmt::format("on the CPU, though there is a GPU: {}", NoEngine(trainer))});
+    return OnCpu({fmt::format("on the CPU, though there is a GPU: {}", NoGpuEngine(trainer))});
   if (precision == "fp64") return OnCpu({"on the CPU, though there is a GPU: fp64 is for CPUs only"});
   RunDevice device{.name = "cuda", .machine = {}, .notes = LeftOutNotes(list)};
   device.machine = std::move(list);
@@ -60,7 +56,7 @@ absl::StatusOr<RunDevice> ChooseDevice(const std::string& asked, std::string_vie
   if (FindGpuEngine(trainer).empty()) {
     return absl::FailedPreconditionError(fmt::format(
         "--device: cuda: {}; build where a CUDA toolkit with cuDNN and NCCL is installed, or give cpu",
-        NoEngine(trainer)));
+        NoGpuEngine(trainer)));
   }
   RunDevice device{.name = asked, .machine = {}, .notes = LeftOutNotes(list)};
   device.machine = std::move(list);

@@ -9,21 +9,16 @@
 #include <cctype>
 #include <cerrno>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
 
 #include "fmt/format.h"
+#include "os/host.h"
 
 namespace autocfg {
 namespace {
-
-std::string Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 // FNV-1a, 64 bits.
 std::uint64_t Hash(const std::string& text) {

@@ -26,6 +26,7 @@
 #include "cli/watch_notes.h"
 #include "cli/worker_client.h"
 #include "fmt/format.h"
+#include "os/random_id.h"
 #include "search/text/prediction_json.h"
 #include "worker/inventory.h"
 
@@ -40,7 +41,7 @@ constexpr int kReadAgain = 60;
 // unfinished ones wait, so that nothing else is measured meanwhile.
 absl::StatusOr<v1::Study> Begin(StudyClient& client, const v1::SearchSpec& spec, bool alone) {
   v1::CreateStudyRequest create;
-  create.set_request_id(NewRequestId());
+  create.set_request_id(RandomId());
   *create.mutable_spec() = spec;
   create.set_reuse_unfinished(true);
   auto study = client.CreateStudy(create);

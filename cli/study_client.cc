@@ -1,11 +1,10 @@
 #include "cli/study_client.h"
 
-#include <random>
 #include <utility>
 
 #include "cli/numbers.h"
-#include "fmt/format.h"
 #include "grpcpp/grpcpp.h"
+#include "os/random_id.h"
 #include "proto/rpc/channel.h"
 
 namespace autocfg {
@@ -29,7 +28,7 @@ template <typename Request, typename Method>
 absl::StatusOr<v1::Study> StudyClient::CallByName(Method method, const std::string& name) {
   Request request;
   request.set_name(name);
-  request.set_request_id(NewRequestId());
+  request.set_request_id(RandomId());
   return Ask<v1::Study>(connection_, *stub_, method, request, kDeadlineSeconds);
 }
 
@@ -109,11 +108,6 @@ absl::Status StudyClient::WatchStudy(grpc::ClientContext& context, const std::st
   for (v1::StudyEvent event; reader->Read(&event);) visit(event);
   const grpc::Status status = reader->Finish();
   return status.ok() ? absl::OkStatus() : ErrorOf(connection_, status);
-}
-
-std::string NewRequestId() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
 }
 
 absl::StatusOr<std::int64_t> ParseStudyId(const std::string& text) {

@@ -46,9 +46,6 @@ class StudyClient {
   const std::unique_ptr<v1::StudyService::Stub> stub_;
 };
 
-// A new identity for a request.
-std::string NewRequestId();
-
 // "studies/3" and "3" -> 3. InvalidArgument for anything else.
 absl::StatusOr<std::int64_t> ParseStudyId(const std::string& text);
 

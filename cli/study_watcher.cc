@@ -5,16 +5,12 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "server/store/store.h"
 
 namespace autocfg {
 namespace {
 
 constexpr double kPauseSeconds = 0.25;
-
-bool HasEnded(v1::StudyState state) {
-  return state == v1::STUDY_STATE_DONE || state == v1::STUDY_STATE_FAILED ||
-         state == v1::STUDY_STATE_CANCELLED;
-}
 
 }  // namespace
 
@@ -95,7 +91,7 @@ void StudyWatcher::Loop() {
 bool StudyWatcher::GoesOn(const absl::Status& status, bool there, std::optional<absl::Time>& broken) {
   absl::MutexLock lock(&mutex_);
   stream_ = nullptr;
-  if (HasEnded(latest_.state())) {
+  if (IsEnd(latest_.state())) {
     ended_ = true;
     return false;
   }

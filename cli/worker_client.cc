@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "cli/study_client.h"
+#include "os/random_id.h"
 
 namespace autocfg {
 namespace {
@@ -35,7 +36,7 @@ absl::StatusOr<std::vector<v1::Worker>> WorkerClient::ListWorkers(bool gone) {
 absl::Status WorkerClient::DrainWorker(const std::string& name) {
   v1::DrainWorkerRequest request;
   request.set_worker(name);
-  request.set_request_id(NewRequestId());
+  request.set_request_id(RandomId());
   return Ask<v1::DrainWorkerResponse>(connection_, *stub_, &Stub::DrainWorker, request, kDeadlineSeconds)
       .status();
 }

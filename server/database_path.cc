@@ -1,16 +1,8 @@
 #include "server/database_path.h"
 
-#include <cstdlib>
+#include "os/host.h"
 
 namespace autocfg {
-namespace {
-
-std::string Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-}  // namespace
 
 absl::StatusOr<std::string> DatabasePath(const std::string& option) {
   if (!option.empty()) return option;

@@ -23,10 +23,6 @@ bool ParseIndex(std::string_view text, int& value) {
   return error == std::errc() && end == text.data() + text.size() && value >= 0;
 }
 
-std::string NoEngine(const std::string& trainer) {
-  return fmt::format("this build has no GPU engine: {} is not beside {}", kGpuEngine, trainer);
-}
-
 // Of a list behind its kind.
 absl::StatusOr<std::vector<int>> IndexesOf(const std::string& asked, std::string_view kind) {
   auto indexes = ParseIndexes(asked.substr(kind.size()));
@@ -121,7 +117,7 @@ absl::StatusOr<DeviceChoice> ChooseDevices(const std::string& asked, const std::
     DeviceChoice cpu{.cores = PhysicalCores()};
     if (!list.gpus.empty() && !FindGpuEngine(trainer).empty()) return OnGpus(std::move(list));
     if (!list.gpus.empty())
-      cpu.notes.push_back(fmt::format("on the CPU, though there is a GPU: {}", NoEngine(trainer)));
+      cpu.notes.push_back(fmt::format("on the CPU, though there is a GPU: {}", NoGpuEngine(trainer)));
     if (list.gpus.empty() && !list.left_out.empty())
       cpu.notes.push_back(fmt::format("on the CPU: {}", list.why_none));
     return cpu;
@@ -137,7 +133,7 @@ absl::StatusOr<DeviceChoice> ChooseDevices(const std::string& asked, const std::
   }
   if (FindGpuEngine(trainer).empty())
     return absl::FailedPreconditionError(
-        fmt::format("--devices: {}: {}; give cpu", asked, NoEngine(trainer)));
+        fmt::format("--devices: {}: {}; give cpu", asked, NoGpuEngine(trainer)));
   return OnGpus(std::move(list));
 }
 

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "fmt/format.h"
+
 namespace autocfg {
 
 std::string FindGpuEngine(const std::string& trainer) {
@@ -13,6 +15,10 @@ std::string FindGpuEngine(const std::string& trainer) {
     if (std::filesystem::exists(directory / kGpuEngine, error)) return (directory / kGpuEngine).string();
   }
   return "";
+}
+
+std::string NoGpuEngine(const std::string& trainer) {
+  return fmt::format("this build has no GPU engine: {} is not beside {}", kGpuEngine, trainer);
 }
 
 }  // namespace autocfg

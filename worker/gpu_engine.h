@@ -11,4 +11,7 @@ inline constexpr char kGpuEngine[] = "libautocfg_cuda.so";
 // looks for it; empty: there is none.
 std::string FindGpuEngine(const std::string& trainer);
 
+// That there is none, in words.
+std::string NoGpuEngine(const std::string& trainer);
+
 }  // namespace autocfg

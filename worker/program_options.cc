@@ -1,9 +1,6 @@
 #include "worker/program_options.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <charconv>
 #include <cstdio>
@@ -12,9 +9,10 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
-#include "proto/rpc/duration.h"
 #include "fmt/format.h"
+#include "os/host.h"
 #include "proto/rpc/channel.h"
+#include "proto/rpc/duration.h"
 #include "worker/build_id.h"
 
 namespace autocfg {
@@ -44,12 +42,6 @@ bool ParseAll(std::string_view text, T& value) {
 }
 
 ProgramEnd Usage(std::string message) { return {2, std::move(message)}; }
-
-std::string HostName() {
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
-  return host.data();
-}
 
 // The parser's words without the line break and the full stop.
 std::string Words(const CLI::ParseError& error) {

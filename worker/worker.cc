@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <random>
 #include <thread>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "fmt/format.h"
+#include "os/random_id.h"
 #include "proto/rpc/channel.h"
 #include "worker/inventory.h"
 #include "worker/lease_loop.h"
@@ -22,11 +22,6 @@ using SystemClock = std::chrono::system_clock;
 
 constexpr double kLookSeconds = 0.05;  // within this Start sees that it is cancelled
 constexpr double kPauseSeconds = 0.2;
-
-std::string RandomId() {
-  std::random_device random;
-  return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
-}
 
 }  // namespace
 

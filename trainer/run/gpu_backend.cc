@@ -2,25 +2,18 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "os/host.h"
 #include "trainer/errors.h"
 #include "trainer/run/gpu_memory.h"
 
 namespace autocfg {
 namespace {
-
-std::string Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
 
 // That there is none is no fault of the device: the run was asked for on a machine that cannot run it.
 int CountGpus(const GpuEngine& engine) {
@@ -29,12 +22,6 @@ int CountGpus(const GpuEngine& engine) {
   } catch (const DeviceError& error) {
     throw NotSupported(error.what());
   }
-}
-
-std::string HostName() {
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
-  return host.data();
 }
 
 // The one GPU that the process sees, where its launcher has named it by its uuid; the GPU need not be opened
