@@ -98,7 +98,7 @@ int Present(const SearchArgs& args, const v1::Recommendation& answer, const Sear
   const auto json = SearchJson(answer, question);
   if (!json.ok()) return Fail(kExitNegative, Text(json.status()));
   const bool found = answer.nothing_fits().empty();
-  if (!args.output.empty() && found) {
+  if (!args.output.empty()) {  // where nothing fits too, so that no older plan stays there to be run
     if (auto status = WriteFileAtomically(args.output, json->dump(2) + "\n"); !status.ok()) {
       return Fail(kExitNegative, fmt::format("--output: {}; the answer is in study {} of the database",
                                              Text(status), LastPart(answer.study())));

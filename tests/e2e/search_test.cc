@@ -191,17 +191,32 @@ TEST_F(SearchTest, SecondSearchOnTheSameFileIsRefusedAndNamesTheFirst) {
   EXPECT_EQ(first.Wait(seconds(20)).exit_code, 1);
 }
 
+// The file has it too: the plan of an earlier search would be run in its place.
 TEST_F(SearchTest, NothingFitsIsAnHonestAnswer) {
   const auto cluster = home_.Write(
       "cluster.json", R"({"device": {"name": "cpu", "memory_bytes": 5000}, "nodes": 1, "gpus_per_node": 2})");
-  const auto best_file = home_ / "best.json";
-  auto args = SearchArgs({"--output", best_file});
+  const auto best_file = home_.Write("best.json", R"({"best": {"plan": "an earlier search's"}})");
+  auto args = SearchArgs({"--json", "--output", best_file});
   args[4] = cluster;
   const auto finished = Run(args);
   EXPECT_EQ(finished.exit_code, 1) << finished.err;
   EXPECT_NE(finished.err.find("nothing fits"), std::string::npos) << finished.err;
   EXPECT_NE(finished.err.find("largest region"), std::string::npos) << finished.err;
-  EXPECT_FALSE(std::filesystem::exists(best_file));
+  const Json answer = Json::parse(finished.out);
+  EXPECT_EQ(answer, Json::parse(ReadWhole(best_file)));
+  EXPECT_TRUE(answer["best"].is_null()) << answer["best"];
+  EXPECT_NE(finished.err.find(answer["reason"].get<std::string>()), std::string::npos) << finished.err;
+  ExpectOneError(Run({"train", "--input", best_file, "--steps", "1"}), 2, {"found no plan that fits"});
+}
+
+// What ends without an answer leaves the file as it was.
+TEST_F(SearchTest, ErrorWritesNoAnswer) {
+  const auto best_file = home_.Write("best.json", "kept");
+  setenv("AUTOCFG_TRAINER", "/bin/false", 1);
+  const auto failed = Run(SearchArgs({"--output", best_file}));
+  unsetenv("AUTOCFG_TRAINER");
+  EXPECT_EQ(failed.exit_code, 1) << failed.err;
+  EXPECT_EQ(ReadWhole(best_file), "kept");
 }
 
 TEST_F(SearchTest, TrainingThatDoesNotFitSaysByHowMuchAndWhere) {
