@@ -80,8 +80,10 @@ absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* pool, std::st
   // What is only predicted from its figures needs no device, and CPUs are measured on CPUs.
   const bool on_cpus = question.cluster.groups.front().device.kind == DeviceKind::kCpu;
   if (asked == "auto" && !question.cluster.local && (question.predict_only || on_cpus)) asked = "cpu";
-  auto device =
-      pool != nullptr ? ChooseDevice(*pool, asked, args.precision) : ChooseDevice(asked, args.precision);
+  const bool runs = !question.predict_only || question.cluster.local;  // else no worker need be there
+  auto device = !runs             ? absl::StatusOr<RunDevice>(RunDevice{.name = asked})
+                : pool != nullptr ? ChooseDevice(*pool, asked, args.precision)
+                                  : ChooseDevice(asked, args.precision);
   if (!device.ok()) return device.status();
   question.device = device->name;
   question.notes = device->notes;

@@ -64,6 +64,32 @@ TEST_F(DescribedSearchTest, PredictionAloneAnswersWithoutHardware) {
   EXPECT_THAT(text.out, HasSubstr("next: " + BuildPath("bin/autocfg explain")));
 }
 
+// Nor where a coordinator has no worker at all: it predicts, and asks nobody.
+TEST_F(DescribedSearchTest, PredictionAloneNeedsNoWorkers) {
+  const std::string address = "unix:" + home_ / "head.sock";
+  const Program server(home_, {"--listen", address, "--db", home_ / "head.db"}, "/dev/null",
+                       "autocfg-server");
+  for (int i = 0; i < 1000 && server.err_so_far().find("listening on ") == std::string::npos; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const auto ask = [&](const std::string& cluster) {
+    return RunAutocfg(home_, {"search", "--coordinator", address, "--predict-only", "--model", "llama2-7b",
+                              "--cluster", cluster, "--global-batch", "64", "--json"});
+  };
+  const auto finished = ask("h100-sxm:2x8");
+  ASSERT_EQ(finished.exit_code, 0) << finished.err << server.err_so_far();
+  const Json there = Json::parse(finished.out);
+  EXPECT_EQ(there["best"]["provenance"], "predicted");
+  EXPECT_EQ(there["device"], nullptr);
+  const auto here = Search({"--predict-only", "--model", "llama2-7b", "--cluster", "h100-sxm:2x8",
+                            "--global-batch", "64", "--json"});
+  ASSERT_EQ(here.exit_code, 0) << here.err;
+  EXPECT_EQ(there["best"], Json::parse(here.out)["best"]);
+  // What its workers are to be calibrated for is refused without them.
+  const auto local = ask("local");
+  EXPECT_EQ(local.exit_code, 2) << local.err;
+  EXPECT_THAT(local.err, HasSubstr("no worker offers cpu (it has none)"));
+}
+
 TEST_F(DescribedSearchTest, PredictionOfThisMachineCalibratesAndRunsNoPlan) {
   const auto model = home_.Write(
       "model.json",
