@@ -51,8 +51,10 @@ std::string SliceReport(const TrainSummary& summary, const RunDescription& run) 
       BytesText(summary.device_overhead_bytes));
 }
 
-// What is not finite, without the sign that a NaN may have.
-std::string NotFinite(double value) { return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf"; }
+// Without the sign that a NaN may have.
+std::string NumberText(double value, int digits) {
+  return std::isnan(value) ? "nan" : fmt::format("{:.{}f}", value, digits);
+}
 
 }  // namespace
 
@@ -89,9 +91,9 @@ absl::StatusOr<TrainSummary> SummaryOf(const JobResult& result, const Workload& 
 std::string Divergence(const TrainSummary& summary) {
   for (std::size_t i = 0; i < std::max(summary.losses.size(), summary.grad_norms.size()); ++i) {
     if (i < summary.losses.size() && !std::isfinite(summary.losses[i]))
-      return fmt::format("step {}: the loss is {}", i + 1, NotFinite(summary.losses[i]));
+      return fmt::format("step {}: the loss is {}", i + 1, NumberText(summary.losses[i], 6));
     if (i < summary.grad_norms.size() && !std::isfinite(summary.grad_norms[i]))
-      return fmt::format("step {}: the gradient norm is {}", i + 1, NotFinite(summary.grad_norms[i]));
+      return fmt::format("step {}: the gradient norm is {}", i + 1, NumberText(summary.grad_norms[i], 6));
   }
   return "";
 }
@@ -151,15 +153,16 @@ void TrainDisplay::Step(int rank, const v1::Progress& progress) {
   if (json_) {
     if (!terminal_) return;
     begun_ = true;
-    fmt::print(stderr, "\rstep {} of {}, loss {:.4f}   ", progress.step(), steps_, progress.loss());
+    fmt::print(stderr, "\rstep {} of {}, loss {}   ", progress.step(), steps_,
+               NumberText(progress.loss(), 4));
     std::fflush(stderr);
     return;
   }
   if (!begun_)
     fmt::print("{:>8}  {:>12}  {:>12}  {:>10}  {:>12}\n", "step", "loss", "grad norm", "time", "tokens/s");
   begun_ = true;
-  fmt::print("{:>8}  {:>12.6f}  {:>12.6f}  {:>10}  {:>12}\n", progress.step(), progress.loss(),
-             progress.grad_norm(), SecondsText(progress.step_time_s()),
+  fmt::print("{:>8}  {:>12}  {:>12}  {:>10}  {:>12}\n", progress.step(), NumberText(progress.loss(), 6),
+             NumberText(progress.grad_norm(), 6), SecondsText(progress.step_time_s()),
              CountText(std::llround(TokensPerSecond(workload_, progress.step_time_s()))));
   std::fflush(stdout);
 }

@@ -129,9 +129,10 @@ int AnswerRun(const TrainRun& run, const TrainArgs& args, const JobResult& resul
   }
   if (const std::string divergence = Divergence(*summary);
       code == kExitDone && !run.slice && !divergence.empty()) {
-    return Fail(kExitNegative,
-                fmt::format("the run diverged at {}; use a smaller --lr, more --warmup-steps or --clip-norm",
-                            divergence));
+    return Fail(
+        kExitNegative,
+        fmt::format("the run diverged at {}{}; use a smaller --lr, more --warmup-steps or --clip-norm",
+                    divergence, args.save.empty() ? "" : ", nothing was saved"));
   }
   return code;
 }

@@ -25,6 +25,19 @@ TEST(Divergence, NamesTheFirstStepThatIsNotFinite) {
   }
 }
 
+// A NaN's sign means nothing.
+TEST(TrainDisplay, WhatIsNotFinite) {
+  v1::Progress progress;
+  progress.set_step(1);
+  progress.set_loss(-std::nan(""));
+  progress.set_grad_norm(-std::numeric_limits<double>::infinity());
+  progress.set_step_time_s(1);
+  testing::internal::CaptureStdout();
+  TrainDisplay(false, true, 1, {8, 16, *ParsePrecision("fp32")}).Step(0, progress);
+  const std::string table = testing::internal::GetCapturedStdout();
+  EXPECT_NE(table.find("       1           nan          -inf "), std::string::npos) << table;
+}
+
 TEST(TrainReport, SaysOnlyWhatWasMeasured) {
   TrainSummary summary;
   summary.planned_memory_bytes = 2048;

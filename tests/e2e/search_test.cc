@@ -254,6 +254,32 @@ TEST_F(SearchTest, DivergedRunIsAFailure) {
   ASSERT_LT(first, losses.size()) << "it did not diverge";
   EXPECT_NE(finished.err.find("diverged at step " + std::to_string(first + 1) + ":"), std::string::npos)
       << finished.err;
+  EXPECT_EQ(finished.err.find("saved"), std::string::npos) << "nobody asked for that: " << finished.err;
+}
+
+// The weights that it started from are still there, and start the next run.
+TEST_F(SearchTest, DivergedRunKeepsTheWeightsThatItWasToReplace) {
+  const auto weights = home_ / "w.safetensors";
+  const auto train = [&](const std::string& lr, const std::string& init) {
+    std::vector<std::string> args = {"train", "--model", model_, "--plan", "dp=2",  "--steps",
+                                     "30",    "--lr",    lr,     "--save", weights, "--json"};
+    if (!init.empty()) args.insert(args.end(), {"--init", init});
+    return Run(args);
+  };
+  ASSERT_EQ(train("1e-3", "").exit_code, 0);
+  const std::string good = ReadWhole(weights);
+  const auto diverged = train("1e6", weights);
+  EXPECT_EQ(diverged.exit_code, 1) << diverged.err;
+  EXPECT_NE(diverged.err.find(", nothing was saved; use a smaller --lr"), std::string::npos) << diverged.err;
+  EXPECT_EQ(ReadWhole(weights), good);
+  EXPECT_EQ(train("1e-3", weights).exit_code, 0);
+
+  std::string bad = good;  // the data begin after the header; the last value of all becomes a NaN
+  bad.replace(bad.size() - 4, 4, std::string("\xff\xff\xff\x7f", 4));
+  home_.Write("bad.safetensors", bad);
+  ExpectOneError(Run({"train", "--model", model_, "--plan", "tp=2", "--steps", "1", "--init",
+                      home_ / "bad.safetensors"}),
+                 2, {"tensor transformer.", "bad.safetensors holds nan"});
 }
 
 TEST_F(SearchTest, FailedCalibrationIsShown) {

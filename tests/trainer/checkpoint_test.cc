@@ -5,16 +5,20 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <sstream>
 
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/errors.h"
 #include "trainer/run/file.h"
 #include "trainer/run/safetensors.h"
+#include "trainer/run/train_loop.h"
 
 namespace autocfg {
 namespace {
@@ -415,6 +419,71 @@ TEST_F(Checkpoint, NamesTheTensorThatIsMissingWrongOrUnknown) {
   file.Write(bad);
   EXPECT_THAT(LoadError(bad), HasSubstr("tensor transformer.ln_f.bias of"));
   EXPECT_THAT(LoadError(bad), HasSubstr("is cut off"));
+}
+
+// Of every part of a model: by rows, by columns, whole; and of the parts of another rank, by that rank.
+TEST_F(Checkpoint, NamesTheTensorThatIsNotFinite) {
+  const std::string bad = Path("b.safetensors");
+  const auto spoil = [&](const Rewriter& good, const std::string& tensor, std::size_t element, double value) {
+    Rewriter file = good;
+    const auto begin = file.header.at(tensor).at("data_offsets").at(0).get<std::size_t>();
+    std::memcpy(file.data.data() + begin + element * sizeof(value), &value, sizeof(value));
+    file.Write(bad);
+  };
+  const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
+  TrainAndSave(ShortConfig(), "a.safetensors");
+  const Rewriter gpt2(Path("a.safetensors"));
+  spoil(gpt2, "transformer.wte.weight", 60 * 32 + 31, -nan);
+  EXPECT_THAT(LoadError(bad),
+              HasSubstr("tensor transformer.wte.weight of " + bad + " holds nan, which is no"));
+  spoil(gpt2, "transformer.h.3.mlp.c_fc.bias", 0, -inf);
+  EXPECT_THAT(LoadError(bad), HasSubstr("tensor transformer.h.3.mlp.c_fc.bias of " + bad + " holds -inf"));
+  spoil(gpt2, "transformer.h.3.mlp.c_fc.bias", 0, 1e39);
+  EXPECT_EQ(LoadError(bad), "no error") << "finite in double precision";
+  TrainConfig single = ShortConfig();
+  single.workload.precision = *ParsePrecision("fp32");
+  EXPECT_THAT(LoadError(bad, single), HasSubstr("holds 1e+39, which is too large for this precision"));
+
+  const TrainConfig llama = LlamaConfig();
+  TrainAndSave(llama, "a.safetensors");
+  const Rewriter good(Path("a.safetensors"));
+  for (const char* name : {"model.layers.1.self_attn.k_proj.weight", "model.layers.1.mlp.up_proj.weight",
+                           "lm_head.weight", "model.norm.weight"}) {
+    spoil(good, name, 7, inf);
+    EXPECT_THAT(LoadError(bad, llama), HasSubstr(fmt::format("tensor {} of {} holds inf", name, bad)));
+  }
+}
+
+// On any layout: no rank waits for another, and what was there stays.
+TEST_F(Checkpoint, RunThatDivergedSavesNothing) {
+  for (const ParallelPlan& plan :
+       {ParallelPlan{}, ParallelPlan{.tp = 2}, ParallelPlan{.dp = 2}, ParallelPlan{.tp = 2, .pp = 2, .dp = 2},
+        ParallelPlan{.pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved}}) {
+    for (const bool diverges : {true, false}) {
+      std::ofstream(Path("a.safetensors")) << "good weights";
+      TrainConfig c = ShortConfig();
+      c.plan = plan;
+      c.lr.steps = 4;
+      c.workload.precision = *ParsePrecision("fp32");
+      c.save_path = Path("a.safetensors");
+      if (diverges) c.lr.lr = c.lr.min_lr = c.adamw.weight_decay = 1e9;
+      const int ranks = static_cast<int>(RankCount(plan));
+      auto rendezvous = CreateLocalRendezvous(ranks);
+      std::vector<v1::TrainResult> results(static_cast<std::size_t>(ranks));
+      testing::RunThreads(ranks, [&](int rank) {
+        Backend backend = CreateBackend("cpu", *rendezvous[static_cast<std::size_t>(rank)]);
+        results[static_cast<std::size_t>(rank)] = Train(c, rank, ranks, backend, {});
+      });
+      std::ostringstream text;
+      text << std::ifstream(Path("a.safetensors"), std::ios::binary).rdbuf();
+      EXPECT_EQ(text.str() == "good weights", diverges) << "tp=" << plan.tp << " pp=" << plan.pp;
+      for (const v1::TrainResult& result : results) {
+        const bool finite = std::isfinite(result.losses(3)) && std::isfinite(result.grad_norms(3));
+        EXPECT_EQ(finite, !diverges);
+      }
+    }
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory_), {}), 1) << "something was left behind";
 }
 
 TEST_F(Checkpoint, RefusesFilesThatAreNoSafetensors) {

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <span>
 #include <utility>
@@ -121,6 +123,20 @@ void ReadTile(const SafetensorsFile& file, const std::string& name, const Stored
   }
 }
 
+// Throws for a value that would not be finite as a weight: a run from it cannot be one.
+void CheckFinite(const SafetensorsFile& file, const std::string& name, DType dtype,
+                 std::span<const double> values) {
+  const double most = dtype == DType::kF64    ? std::numeric_limits<double>::max()
+                      : dtype == DType::kBF16 ? 0x1.fep127
+                                              : static_cast<double>(std::numeric_limits<float>::max());
+  for (const double value : values) {
+    if (std::abs(value) <= most) continue;
+    throw BadInput(fmt::format("tensor {} of {} holds {}, which is {}; start from weights that are finite",
+                               name, file.path(), std::isnan(value) ? std::abs(value) : value,
+                               std::isfinite(value) ? "too large for this precision" : "no finite number"));
+  }
+}
+
 // The rank's part of what `part` holds of a parameter, from the file to the device.
 void LoadPart(const SafetensorsFile& file, const std::string& name, const StoredPart& part,
               const Placement& place, const ParameterTensors& tensors, std::int64_t local_columns,
@@ -139,6 +155,7 @@ void LoadPart(const SafetensorsFile& file, const std::string& name, const Stored
         const std::int64_t rows = std::min(kTile, place.rows - row);
         ReadTile(file, name, part, place.first_row + row, rows, column - part.first, columns, values);
         const std::span<const double> all(values);
+        CheckFinite(file, name, tensors.value.dtype, all);
         if (columns == local_columns) {
           put(all, row * columns);
           continue;

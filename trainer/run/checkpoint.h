@@ -13,8 +13,8 @@ namespace autocfg {
 
 // Names may lack the leading "transformer." or "model.". "lm_head.weight" where it is tied and the buffers
 // "attn.bias", "attn.masked_bias" (GPT-2) and "rotary_emb.inv_freq" (Llama) are passed over; anything else
-// that the model does not have, lacks, or has in another shape is an error. Does not copy where the device
-// has no memory.
+// that the model does not have, lacks, or has in another shape is an error, and so is a value in the rank's
+// parts that is not finite. Does not copy where the device has no memory.
 void LoadWeights(const std::string& path, const RankShape& shape, const MemoryLayout& layout, Device& device,
                  Stream& stream);
 

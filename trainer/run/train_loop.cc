@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "proto/convert/trace_convert.h"
@@ -46,6 +47,16 @@ void LogChoices(const RankTrainer& trainer, const Backend& backend) {
   }
 }
 
+// Saves the weights, unless the run diverged on any rank: those would take the place of good ones. Collective;
+// every rank has parts to send, so that they act on one answer.
+void SaveUnlessDiverged(const TrainConfig& config, bool diverged, RankTrainer& trainer) {
+  if (trainer.LargestOverRanks(diverged ? 1 : 0) == 0) {
+    trainer.Save(config.save_path);
+  } else if (trainer.shape().rank == 0) {
+    spdlog::warn("a loss or a gradient norm is not finite: nothing is saved as {}", config.save_path);
+  }
+}
+
 }  // namespace
 
 v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t world_size, Backend& backend,
@@ -60,6 +71,7 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
                       config.slice ? RankCount(config.plan) : world_size, backend);
   std::optional<TraceRecorder> recorder;
   const bool has_losses = backend.device->Computes() && !config.slice;
+  bool diverged = false;
   v1::TrainResult result;
   for (std::int64_t step = 0; step < config.lr.steps; ++step) {
     if (config.trace && step == config.lr.steps - 1) {
@@ -78,6 +90,7 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
       report.set_step_time_s(seconds);
     }
     if (has_losses) {
+      diverged = diverged || !std::isfinite(done.loss) || !std::isfinite(done.grad_norm);
       result.add_losses(done.loss);
       result.add_grad_norms(done.grad_norm);
       report.set_loss(done.loss);
@@ -89,7 +102,7 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
   }
   trainer.SetObserver(nullptr);
   if (recorder) FillTrace(*recorder, trainer, *clock, result);
-  if (!config.save_path.empty()) trainer.Save(config.save_path);
+  if (!config.save_path.empty()) SaveUnlessDiverged(config, diverged, trainer);
   trainer.Barrier();  // nobody leaves while a peer still needs it
   FillMemory(trainer, backend, config.memory_capacity_bytes, result);
   if (config.slice) {

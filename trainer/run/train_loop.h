@@ -18,6 +18,9 @@ using ProgressFunction = std::function<void(const v1::Progress&)>;
 // paced device's step time is that of the latest rank. Throws what RankTrainer throws, and BadInput for a
 // trace on a device that takes no time.
 //
+// The weights are saved at the end, unless a step's loss or norm was not finite: then no rank writes anything,
+// and what stood at that path stays.
+//
 // After the warm-up steps (the first step, where there are none) it says on the log what the device's ops
 // have chosen that is not as expected.
 //
