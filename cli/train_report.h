@@ -48,7 +48,7 @@ nlohmann::ordered_json TrainJson(const TrainSummary& summary, const RunDescripti
 // What stands below the table of steps.
 std::string TrainReport(const TrainSummary& summary, const RunDescription& run);
 
-// Rank 0's steps: rows on standard output; with `json`, a counter on standard error where that can be drawn
+// Steps as rank 0 reports them, each with the slowest rank's time: rows on standard output; with `json`, a counter on standard error where that can be drawn
 // on. Nothing where the device does not compute.
 class TrainDisplay {
  public:

@@ -64,6 +64,29 @@ TEST_F(TrainTest, LlamaOfEveryNewAxisTakesTheSameSteps) {
   }
 }
 
+// The table and the line below it: the median of the steps after the first.
+TEST_F(TrainTest, TableAgreesWithItsSummary) {
+  const auto finished =
+      Run({"train", "--model", model_, "--plan", "dp=2", "--global-batch", "8", "--steps", "4"});
+  ASSERT_EQ(finished.exit_code, 0) << finished.err;
+  std::istringstream lines(finished.out);
+  std::vector<std::string> rates;  // tokens a second, the last column of a step's row
+  std::string said;
+  for (std::string line; std::getline(lines, line);) {
+    constexpr std::string_view kSummary = "tokens per second: ";
+    if (line.starts_with(kSummary))
+      said = line.substr(kSummary.size(), line.find(' ', kSummary.size()) - kSummary.size());
+    const auto first = line.find_first_not_of(' ');
+    if (first != std::string::npos && first > 0 && line[first] >= '2' && line[first] <= '4')
+      rates.push_back(line.substr(line.find_last_of(' ') + 1));
+  }
+  ASSERT_EQ(rates.size(), 3u) << finished.out;
+  std::sort(rates.begin(), rates.end(), [](const std::string& a, const std::string& b) {
+    return a.size() != b.size() ? a.size() < b.size() : a < b;
+  });
+  EXPECT_EQ(rates[1], said) << finished.out;
+}
+
 TEST_F(TrainTest, TraceIsTheSimulatedOnesRows) {
   const auto plan = "tp=1,pp=2,dp=1,vpp=2,mbs=2";
   ASSERT_EQ(Run(Train(plan, {"--trace", home_ / "ran.json", "--json"})).exit_code, 0);

@@ -4,6 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/errors.h"
@@ -168,6 +173,47 @@ TEST(Train, ReportsEveryStepAndTheMemory) {
   EXPECT_GT(result.step_time_s(0), 0);
   EXPECT_GT(result.planned_memory_bytes().total(), 0);
   EXPECT_EQ(result.peak_memory_bytes(), result.planned_memory_bytes().total());
+}
+
+// What is said of a step is what the run's summary will count: the slowest rank's time, whichever that is.
+TEST(Train, ReportsTheTimeOfTheSlowestRank) {
+  class WrittenClock final : public StepClock {
+   public:
+    explicit WrittenClock(std::vector<double> seconds) : seconds_(std::move(seconds)) {}
+    void Restart() override { ++step_; }
+    double Seconds() const override { return seconds_.at(step_ - 1); }
+    double OriginSeconds() const override { return 0; }
+    bool IsVirtual() const override { return false; }
+    std::optional<TimeSpan> Transfer(Lane, std::size_t) const override { return std::nullopt; }
+
+   private:
+    const std::vector<double> seconds_;
+    std::size_t step_ = 0;
+  };
+  const std::vector<double> times[] = {{1, 5, 1}, {3, 2, 4}};
+  for (const ParallelPlan& plan : {ParallelPlan{.tp = 2}, ParallelPlan{.pp = 2}, ParallelPlan{.dp = 2}}) {
+    TrainConfig c = SmallConfig();
+    c.lr.steps = 3;
+    c.plan = plan;
+    auto rendezvous = CreateLocalRendezvous(2);
+    std::vector<double> reported;
+    std::vector<double> losses;
+    std::vector<v1::TrainResult> results(2);
+    testing::RunThreads(2, [&](int rank) {
+      Backend backend = CreateBackend("cpu", *rendezvous[static_cast<std::size_t>(rank)]);
+      backend.clock = std::make_unique<WrittenClock>(times[rank]);
+      results[static_cast<std::size_t>(rank)] = Train(c, rank, 2, backend, [&](const v1::Progress& p) {
+        reported.push_back(p.step_time_s());
+        losses.push_back(p.loss());
+      });
+    });
+    EXPECT_EQ(reported, (std::vector<double>{3, 5, 4}));
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      const v1::TrainResult& result = results[rank];
+      EXPECT_EQ(std::vector<double>(result.step_time_s().begin(), result.step_time_s().end()), times[rank]);
+      EXPECT_EQ(std::vector<double>(result.losses().begin(), result.losses().end()), losses);
+    }
+  }
 }
 
 TEST(Train, SaysNothingOfLossesOnADeviceThatComputesNothing) {

@@ -87,7 +87,8 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
       if (clock->IsVirtual()) trainer.Barrier();
       const double seconds = clock->Seconds();
       if (step >= config.untimed_steps) result.add_step_time_s(seconds);
-      report.set_step_time_s(seconds);
+      // The slowest rank's, as in the run's summary. Agreed on between steps, where no clock runs.
+      report.set_step_time_s(has_losses ? trainer.LargestOverRanks(seconds) : seconds);
     }
     if (has_losses) {
       diverged = diverged || !std::isfinite(done.loss) || !std::isfinite(done.grad_norm);

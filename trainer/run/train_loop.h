@@ -13,7 +13,7 @@ namespace autocfg {
 
 using ProgressFunction = std::function<void(const v1::Progress&)>;
 
-// `progress` is called on rank 0 alone, after each step. On a device that computes nothing, losses and norms
+// `progress` is called on rank 0 alone, after each step, with the time of the slowest rank. On a device that computes nothing, losses and norms
 // stay empty, and on one that takes no time the times; the planned memory is what it says everywhere. The
 // paced device's step time is that of the latest rank. Throws what RankTrainer throws, and BadInput for a
 // trace on a device that takes no time.
