@@ -248,9 +248,11 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::Calibrate(const Sear
     }
     if (IsEnd(state->first)) {
       if (budget_spent_) {
-        return absl::DeadlineExceededError(
-            fmt::format("the time budget of {} s ended before the calibration did: give more time",
-                        problem_->time_budget_s));
+        const double budget_s = problem_->time_budget_s;
+        return absl::DeadlineExceededError(fmt::format(
+            "the time budget of {} s ended before the calibration of {} ops did: give {} s or more", budget_s,
+            CalibrationJob(*problem_, loop.CalibrationOps()).calibrate().ops_size(),
+            std::ceil(std::max(BudgetOfWholeCalibration(), 2 * budget_s))));
       }
       if (absl::Status running = CheckRunning(); !running.ok()) return running;
       if (state->first == v1::TRIAL_STATE_LOST) {

@@ -68,6 +68,8 @@ v1::Job CalibrationJob(const SearchProblem& problem, const std::vector<OpDesc>& 
   return job;
 }
 
+double BudgetOfWholeCalibration() { return kCalibrationSeconds / kCalibrationShare; }
+
 StepCounts StepsFor(double predicted_step_s) {
   StepCounts steps;
   const double wanted = predicted_step_s > 0 ? std::ceil(kMeasuringSeconds / predicted_step_s) : 3;

@@ -20,6 +20,10 @@ inline constexpr std::int64_t kMaxAttempts = 3;
 // will do there, one on each core of the worker.
 v1::Job CalibrationJob(const SearchProblem& problem, const std::vector<OpDesc>& ops);
 
+// A time budget of which a calibration is to take no more than its fifth, where it is not cut short. On large
+// models it takes longer, since each op runs at least once.
+double BudgetOfWholeCalibration();
+
 struct StepCounts {
   std::int64_t untimed = 0;
   std::int64_t timed = 0;

@@ -84,6 +84,29 @@ TEST_F(CoordinatorTest, PauseHoldsTheQueueAndResumeGoesOn) {
   EXPECT_EQ(Resume(study.name()).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
 }
 
+// How much more is wanted is said: a budget of which a fifth is a whole calibration.
+TEST_F(CoordinatorTest, ATimeBudgetThatTheCalibrationOutlasts) {
+  Open();
+  v1::SearchSpec spec = SmallSpec();
+  spec.set_time_budget_s(0.2);
+  const v1::Study study = Create(spec);
+  std::atomic<int> ops = 0;
+  std::atomic<bool> over = false;
+  FakeWorker worker(coordinator_->address(), [&](const v1::Job& job) {
+    ops = job.calibrate().ops_size();
+    while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return FakeWorker::ByFormula(job);
+  });
+  ASSERT_TRUE(Start(study.name()).ok());
+  const v1::Study done = Finish(study.name());
+  over = true;
+  EXPECT_EQ(done.state(), v1::STUDY_STATE_FAILED);
+  EXPECT_EQ(
+      done.message(),
+      fmt::format("the time budget of 0.2 s ended before the calibration of {} ops did: give 50 s or more",
+                  ops.load()));
+}
+
 TEST_F(CoordinatorTest, ASpentTimeBudgetEndsTheStudyWithWhatIsKnown) {
   Open();
   v1::SearchSpec spec = SmallSpec();
