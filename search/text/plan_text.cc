@@ -134,16 +134,34 @@ absl::Status SetSplit(ParallelPlan& plan, std::string_view value) {
   return absl::OkStatus();
 }
 
-std::vector<std::string> TextNames() {
+using Column = std::string_view OptionNames::*;
+
+std::vector<std::string> NamesIn(Column column) {
   std::vector<std::string> names;
-  for (const OptionNames& option : kOptions) names.emplace_back(option.text);
+  for (const OptionNames& option : kOptions) names.emplace_back(option.*column);
   return names;
 }
 
-std::vector<std::string> JsonNames() {
-  std::vector<std::string> names;
-  for (const OptionNames& option : kOptions) names.emplace_back(option.json);
-  return names;
+// "; did you mean ...?" for a name that `own` lacks: an option by its name in the `other` column, else what is
+// near in the own one, else in the other. Empty where nothing is.
+std::string Suggestion(std::string_view name, Column own, Column other) {
+  const auto under_its_own_name = [&](std::string_view known) -> std::string {
+    for (const OptionNames& option : kOptions) {
+      if (option.*other == known) return fmt::format("; did you mean {}?", option.*own);
+    }
+    return "";
+  };
+  if (std::string exact = under_its_own_name(name); !exact.empty()) return exact;
+  if (std::string near = DidYouMean(name, NamesIn(own)); !near.empty()) return near;
+  const std::vector<std::string> near = NearestNames(name, NamesIn(other));
+  return near.empty() ? "" : under_its_own_name(near.front());
+}
+
+std::string_view WithoutBlanks(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t\r\n";
+  const std::size_t first = text.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return "";
+  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
 // The default of schedule depends on another option.
@@ -248,17 +266,18 @@ absl::Status SetPlanOption(ParallelPlan& plan, std::string_view name, std::strin
   if (name == "param_overlap") return SetFlag(plan.param_overlap, name, value);
   if (name == "p2p_overlap") return SetFlag(plan.p2p_overlap, name, value);
   if (name == "scatter_gather") return SetFlag(plan.scatter_gather, name, value);
-  return absl::InvalidArgumentError(
-      fmt::format("plan: unknown option {}{}", Printable(name), DidYouMean(name, TextNames())));
+  return absl::InvalidArgumentError(fmt::format("plan: unknown option {}{}", Printable(name),
+                                                Suggestion(name, &OptionNames::text, &OptionNames::json)));
 }
 
 absl::StatusOr<ParallelPlan> ParsePlanText(std::string_view text) {
-  if (text.empty()) return absl::InvalidArgumentError("plan: it is empty; give it as tp=2,pp=1,dp=2,mbs=1");
+  if (WithoutBlanks(text).empty())
+    return absl::InvalidArgumentError("plan: it is empty; give it as tp=2,pp=1,dp=2,mbs=1");
   ParallelPlan plan;
   std::set<std::string_view> named;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string_view part = text.substr(begin, end - begin);
+    const std::string_view part = WithoutBlanks(text.substr(begin, end - begin));
     begin = end + 1;
     const std::size_t equals = part.find('=');
     if (equals == std::string_view::npos) {
@@ -321,8 +340,8 @@ absl::StatusOr<ParallelPlan> ParsePlanJson(const nlohmann::ordered_json& json) {
     const auto option =
         std::find_if(kOptions.begin(), kOptions.end(), [&](const auto& o) { return o.json == key; });
     if (option == kOptions.end()) {
-      return absl::InvalidArgumentError(
-          fmt::format("plan: unknown field {}{}", Printable(key), DidYouMean(key, JsonNames())));
+      return absl::InvalidArgumentError(fmt::format("plan: unknown field {}{}", Printable(key),
+                                                    Suggestion(key, &OptionNames::json, &OptionNames::text)));
     }
     const absl::StatusOr<std::string> text = JsonValueText(*option, value);
     if (!text.ok()) return text.status();

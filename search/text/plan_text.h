@@ -11,7 +11,8 @@
 
 namespace autocfg {
 
-// Options not named take their defaults; schedule defaults to interleaved where vpp > 1. InvalidArgument: an
+// Options not named take their defaults; schedule defaults to interleaved where vpp > 1. Blanks around an
+// option, as in "tp=2, pp=2", mean nothing. InvalidArgument: an
 // unknown option or value (with the nearest names), an option named twice, a size that is not a number in [0,
 // 2^31). Legality is not checked.
 absl::StatusOr<ParallelPlan> ParsePlanText(std::string_view text);

@@ -3,7 +3,9 @@
 
 #include <random>
 #include <string>
+#include <utility>
 
+#include "fmt/format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
@@ -99,7 +101,7 @@ TEST(PlanText, Refused) {
   EXPECT_THAT(message("recomput=full"), HasSubstr("did you mean recompute?"));
   EXPECT_THAT(message("tp=2,tp=4"), HasSubstr("tp is named twice"));
   for (const char* value :
-       {"", "-1", "+1", "x", "1.5", " 1", "1 ", "2147483648", "99999999999999999999", "1e3", "nan"}) {
+       {"", "-1", "+1", "x", "1.5", " 1", "1 1", "2147483648", "99999999999999999999", "1e3", "nan"}) {
     EXPECT_THAT(message(std::string("tp=") + value), HasSubstr("whole number")) << value;
   }
   EXPECT_TRUE(ParsePlanText("tp=0").ok()) << "legality says that a size is not positive";
@@ -115,6 +117,40 @@ TEST(PlanText, Refused) {
   EXPECT_THAT(message("sp=2"), HasSubstr("0 or 1"));
   EXPECT_THAT(message("zero=3"), HasSubstr("one of 0, 1, 2"));
   EXPECT_THAT(message("tp_overlap=3"), HasSubstr("one of 1, 2, 4, 8"));
+}
+
+TEST(PlanText, BlanksAroundOptions) {
+  for (const char* text : {"tp=2, pp=2", " tp=2 ,\tpp=2\n", "tp=2 ,pp=2"})
+    EXPECT_EQ(*ParsePlanText(text), *ParsePlanText("tp=2,pp=2")) << text;
+  EXPECT_EQ(*ParsePlanJson(nlohmann::ordered_json("tp=2, pp=2")), *ParsePlanText("tp=2,pp=2"));
+  for (const auto& [text, says] : {std::pair<const char*, const char*>{" ", "it is empty"},
+                                   {"tp=2, ", "an empty part"},
+                                   {"tp=2, , pp=2", "an empty part"},
+                                   {"tp = 2", "unknown option tp "},
+                                   {"tp=2, tp=4", "tp is named twice"}}) {
+    EXPECT_THAT(std::string(ParsePlanText(text).status().message()), HasSubstr(says)) << text;
+  }
+}
+
+// Who writes the one form with the other's names is told the right one, whatever else is near.
+TEST(PlanText, NamesOfTheOtherForm) {
+  const auto of_text = [](const std::string& name) {
+    return std::string(ParsePlanText(name + "=2").status().message());
+  };
+  const auto of_json = [](const std::string& name) {
+    return std::string(ParsePlanJson(nlohmann::ordered_json{{name, 2}}).status().message());
+  };
+  for (const auto& [text, json] : {std::pair<const char*, const char*>{"mbs", "micro_batch"},
+                                   {"vpp", "virtual_stages"},
+                                   {"sp", "sequence_parallel"},
+                                   {"zero", "zero_stage"}}) {
+    EXPECT_EQ(of_text(json), fmt::format("plan: unknown option {}; did you mean {}?", json, text));
+    EXPECT_EQ(of_json(text), fmt::format("plan: unknown field {}; did you mean {}?", text, json));
+  }
+  EXPECT_THAT(of_text("microbatch"), HasSubstr("; did you mean mbs?"));
+  EXPECT_THAT(of_text("recomput"), HasSubstr("; did you mean recompute?"));
+  EXPECT_THAT(of_json("zero_stag"), HasSubstr("; did you mean zero_stage?"));
+  EXPECT_EQ(of_text("nothing_like_it"), "plan: unknown option nothing_like_it");
 }
 
 TEST(PlanJson, Forms) {
