@@ -43,6 +43,25 @@ class ConfigReader {
     if (value != nullptr && *value != wanted) fields_.Fail(NotYet(name, *value, instead));
   }
 
+  // What would make another model of it: experts in place of the one feed-forward, attention to a part of the
+  // sequence. Read after max_seq_len.
+  void DenseWithFullAttention(std::int64_t max_seq_len) {
+    for (const std::string_view name : {"num_local_experts", "num_experts", "n_routed_experts"}) {
+      const Json* experts = fields_.Find(name);
+      if (experts != nullptr && !(experts->is_number() && experts->get<double>() <= 1))
+        fields_.Fail(
+            NotYet(name, *experts, "use a dense model, or remove it to have the model without experts"));
+    }
+    const Json* window = fields_.Find("sliding_window");
+    const Json* used = fields_.Find("use_sliding_window");
+    if (window == nullptr || (used != nullptr && *used == false)) return;
+    if (!window->is_number() || window->get<double>() < static_cast<double>(max_seq_len)) {
+      fields_.Fail(
+          NotYet("sliding_window", *window,
+                 "remove it, or give at least max_position_embeddings, to attend to the whole sequence"));
+    }
+  }
+
   // An activation function by its name in transformers.
   void Function(std::string_view name, bool gated, Activation& activation) {
     std::string text;
@@ -173,6 +192,7 @@ absl::StatusOr<ModelSpec> ImportLlama(const Json& json) {
   reader.Bool("attention_bias", attention_bias);
   reader.Bool("mlp_bias", mlp_bias);
   reader.Only("partial_rotary_factor", 1.0, "use 1, which rotates whole heads");
+  reader.DenseWithFullAttention(model.max_seq_len);
   const absl::Status rope = ReadRope(reader, model);
   if (absl::Status status = reader.Finish(); !status.ok()) return status;
   if (!rope.ok()) return rope;

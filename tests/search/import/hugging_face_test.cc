@@ -129,6 +129,34 @@ TEST(HuggingFace, NotSupportedYet) {
   EXPECT_THAT(refusal(kGpt2, "architectures", Json::array({"GPT2Model"})), HasSubstr("use GPT2LMHeadModel"));
 }
 
+// Read as dense with full attention, it would be another model.
+TEST(HuggingFace, ExpertsAndSlidingWindows) {
+  const auto refusal = [](const std::string& field, const Json& value) {
+    const auto model = With(kLlama3, field, value);
+    EXPECT_EQ(model.status().code(), absl::StatusCode::kUnimplemented) << field << ": " << model.status();
+    return std::string(model.status().message());
+  };
+  EXPECT_THAT(refusal("num_local_experts", 8),
+              HasSubstr("num_local_experts = 8 is not supported yet; use a dense model"));
+  EXPECT_THAT(refusal("num_experts", 64), HasSubstr("num_experts = 64"));
+  EXPECT_THAT(refusal("n_routed_experts", "many"), HasSubstr("n_routed_experts = \"many\""));
+  EXPECT_THAT(refusal("sliding_window", 4096),
+              HasSubstr("sliding_window = 4096 is not supported yet; remove"));
+  EXPECT_THAT(refusal("sliding_window", "x"), HasSubstr("sliding_window = \"x\""));
+  for (const auto& [field, value] : {std::pair<const char*, Json>{"num_local_experts", 1},
+                                     {"num_local_experts", nullptr},
+                                     {"sliding_window", nullptr},
+                                     {"sliding_window", 8192}}) {
+    const auto model = With(kLlama3, field, value);
+    ASSERT_TRUE(model.ok()) << field << ": " << model.status();
+    EXPECT_EQ(*model, Preset("llama3-8b", "llama")) << field;
+  }
+  Json unused = Json::parse(kLlama3);
+  unused["sliding_window"] = 4096;
+  unused["use_sliding_window"] = false;
+  EXPECT_TRUE(ImportHuggingFace(unused).ok());
+}
+
 TEST(HuggingFace, SaidAsTheDefault) {
   for (const auto& [field, value] : {std::pair<const char*, Json>{"partial_rotary_factor", 1},
                                      {"partial_rotary_factor", 1.0},
