@@ -50,7 +50,14 @@ std::string_view NumberAsWritten(std::string_view line, std::string_view field) 
 }
 
 absl::StatusOr<ModelSpec> ParseModel(const Json& json) {
-  return json.is_string() ? ModelPreset(json.get_ref<const std::string&>()) : ParseModelJson(json);
+  if (json.is_string()) return ModelPreset(json.get_ref<const std::string&>());
+  if (json.is_object() && json.contains("model_type")) {
+    return absl::InvalidArgumentError(
+        "model: it is a Hugging Face config.json, which `--model FILE` reads and a request does not; give "
+        "its "
+        "sizes as layers, hidden, heads, vocab, ...");
+  }
+  return ParseModelJson(json);
 }
 
 absl::StatusOr<ClusterSpec> ParseCluster(const Json& json) {
@@ -167,7 +174,12 @@ absl::StatusOr<PredictionRequest> ParsePredictionRequest(const Json& json) {
   const Json* model_field = reader.Find("model");
   const Json* cluster_field = reader.Find("cluster");
   const Json* plan_field = reader.Find("plan");
+  const Json* precision_field = reader.Find("precision");
   if (absl::Status status = reader.Finish(); !status.ok()) return status;
+  if (precision_field != nullptr && precision_name.empty()) {
+    return absl::InvalidArgumentError(
+        "request: precision is empty; give fp64, fp32, bf16 or fp16, or leave it out");
+  }
 
   auto model = ParseModel(*model_field);
   if (!model.ok()) return model.status();
