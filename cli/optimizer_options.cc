@@ -47,11 +47,21 @@ absl::StatusOr<v1::OptimizerSpec> LoadOptimizer(const OptimizerOptions& options)
     return absl::InvalidArgumentError(
         fmt::format("--lr-schedule: '{}' is none; give constant or cosine", options.lr_schedule));
   }
+  if (optimizer.min_lr() > optimizer.lr()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--min-lr: {} is above --lr {}, from which the cosine falls to it; give no more than --lr",
+        options.min_lr, options.lr));
+  }
   optimizer.set_lr_schedule(options.lr_schedule);
   const auto warmup = ParseWhole("--warmup-steps", options.warmup_steps, 0, 1'000'000'000);
   if (!warmup.ok()) return warmup.status();
   optimizer.set_warmup_steps(*warmup);
   return optimizer;
+}
+
+std::string UnusedNote(const v1::OptimizerSpec& optimizer) {
+  if (optimizer.min_lr() == 0 || optimizer.lr_schedule() != "constant") return "";
+  return "--min-lr has nothing to act on under --lr-schedule constant; cosine ends there";
 }
 
 }  // namespace autocfg

@@ -19,4 +19,7 @@ void AddOptimizerOptions(CLI::App* verb, OptimizerOptions& options);
 // Errors name the option.
 absl::StatusOr<v1::OptimizerSpec> LoadOptimizer(const OptimizerOptions& options);
 
+// What was given and has nothing to act on; empty where all has.
+std::string UnusedNote(const v1::OptimizerSpec& optimizer);
+
 }  // namespace autocfg

@@ -218,6 +218,7 @@ absl::StatusOr<TrainRun> LoadTrainRun(const TrainArgs& args) {
   auto optimizer = LoadOptimizer(args.optimizer);
   if (!optimizer.ok()) return optimizer.status();
   run.optimizer = *std::move(optimizer);
+  if (std::string note = UnusedNote(run.optimizer); !note.empty()) run.notes.push_back(std::move(note));
   auto times = OpTimesOf(run);
   if (!times.ok()) return times.status();
   run.times = *std::move(times);

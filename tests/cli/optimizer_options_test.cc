@@ -1,0 +1,26 @@
+// What is given for AdamW and has nothing to act on.
+#include "cli/optimizer_options.h"
+
+#include <gtest/gtest.h>
+
+namespace autocfg {
+namespace {
+
+TEST(OptimizerOptions, MinLrNeedsTheCosine) {
+  const auto note = [](const std::string& min_lr, const std::string& schedule) {
+    OptimizerOptions options;
+    options.min_lr = min_lr;
+    options.lr_schedule = schedule;
+    const auto optimizer = LoadOptimizer(options);
+    EXPECT_TRUE(optimizer.ok()) << optimizer.status();
+    return optimizer.ok() ? UnusedNote(*optimizer) : "refused";
+  };
+  EXPECT_EQ(note("1e-5", "constant"),
+            "--min-lr has nothing to act on under --lr-schedule constant; cosine ends there");
+  EXPECT_EQ(note("1e-5", "cosine"), "");
+  EXPECT_EQ(note("0", "constant"), "");
+  EXPECT_EQ(note("3e-4", "cosine"), "") << "as much as --lr";
+}
+
+}  // namespace
+}  // namespace autocfg
