@@ -7,18 +7,52 @@
 namespace autocfg {
 namespace {
 
-// `size` ranks, `stride` apart, where `world` ranks are used in all.
+// How near the boundaries between blocks of ranks come to those between nodes: the least that any of the
+// first `boundaries` multiples of `block` lies above and below a multiple of `node`, where it is on none.
+struct Distances {
+  std::int64_t above, below;
+};
+
+// Requires that `node` does not divide `block`. The multiples that come nearer than all before them, from
+// above or below, are sums of the two that came nearest so far (Slater 1967), found as by Euclid's algorithm.
+Distances NearestToNode(std::int64_t block, std::int64_t boundaries, std::int64_t node) {
+  std::int64_t above = block % node, below = node - above;
+  std::int64_t above_at = 1, below_at = 1;  // which multiples they are
+  while (above != below && above_at + below_at <= boundaries) {
+    if (above > below) {
+      const std::int64_t times = std::min((boundaries - above_at) / below_at, (above - 1) / below);
+      above -= times * below;
+      above_at += times * below_at;
+    } else {
+      const std::int64_t times = std::min((boundaries - below_at) / above_at, (below - 1) / above);
+      below -= times * above;
+      below_at += times * above_at;
+    }
+  }
+  return {above, below};
+}
+
+// Groups of `size` ranks, `stride` apart, where `world` ranks are used in all. As many groups as the stride
+// lie in each other, in a block of ranks that have no gap, block after block.
 GroupSpan Strided(std::int64_t size, std::int64_t stride, std::int64_t world, std::int64_t gpus_per_node) {
   if (size <= 1) return {};
-  const std::int64_t block = size * stride;  // groups lie in blocks of that many ranks
+  const std::int64_t block = size * stride;
   if (world <= gpus_per_node || gpus_per_node % block == 0)
     return {.size = size, .in_node = size, .nodes = 1};
-  // Blocks that fit a node but do not divide it: some are cut, anywhere.
-  if (block <= gpus_per_node) return {.size = size, .in_node = 1, .nodes = 2};
-  // Larger ones leave as many members in each node as the stride allows, and the rest in one more.
-  const std::int64_t full = gpus_per_node % stride == 0 ? gpus_per_node / stride : 1;
-  const std::int64_t rest = size % full;
-  return {.size = size, .in_node = rest == 0 ? full : rest, .nodes = (size + full - 1) / full};
+  // The smallest piece that a node holds of a block, and how far into a node a block begins at most.
+  std::int64_t piece = std::min(block, gpus_per_node), begin = 0;
+  if (world % gpus_per_node != 0) piece = std::min(piece, world % gpus_per_node);
+  if (block % gpus_per_node != 0 && world > block) {
+    const Distances nearest = NearestToNode(block, world / block - 1, gpus_per_node);
+    piece = std::min({piece, nearest.above, nearest.below});
+    begin = gpus_per_node - nearest.below;
+  }
+  // Of a piece, the group with the fewest members has what whole strides it has, or, in one shorter than a
+  // stride, where not all groups have members, one. Members a node apart or more have a node each.
+  const std::int64_t first = std::min(begin + stride, gpus_per_node) - 1;  // the latest first member's place
+  const std::int64_t nodes =
+      stride >= gpus_per_node ? size : (first + (size - 1) * stride) / gpus_per_node + 1;
+  return {.size = size, .in_node = std::max<std::int64_t>(1, piece / stride), .nodes = nodes};
 }
 
 double Depth(std::int64_t members) {

@@ -11,15 +11,16 @@
 namespace autocfg {
 
 // How a group of ranks lies on the nodes. Ranks are numbered tensor fastest, then data, then pipeline
-// (search/plan/rank_mesh.h), and fill node after node.
+// (search/plan/rank_mesh.h), and fill node after node, whatever of a group a node boundary then cuts off.
 struct GroupSpan {
   std::int64_t size = 1;
   std::int64_t in_node = 1;  // members that share a node, in the node that has the fewest
   std::int64_t nodes = 1;    // over which it is spread; 1: all members share one
 };
 
-// The worst placed group of that kind that the plan has. kPipeline: two neighbours. Exact where groups and
-// nodes divide one another.
+// The worst placed group of that kind that the plan has: the fewest members in a node and the most nodes that
+// any of them has, exact for every layout. kPipeline: two neighbours; where one boundary between stages leaves
+// the node, all are taken to, though others may stay within theirs.
 GroupSpan SpanOf(CommGroup group, const ParallelPlan& plan, std::int64_t gpus_per_node);
 
 // What links carry, as reached rather than peak.
