@@ -12,32 +12,12 @@
 #include "search/cost/stage_shapes.h"
 #include "search/cost/steady_state.h"
 #include "search/plan/legality.h"
+#include "search/plan/rank_mesh.h"
+#include "search/schedule/lower_pipeline.h"
 #include "search/text/size_text.h"
 
 namespace autocfg {
 namespace {
-
-// The plan's program for so many microbatches, one rank of each pipeline coordinate. Ranks that differ only
-// in tensor and data coordinate do the same at the same time, so one of each shows all; reductions over the
-// data group are in it.
-Program RepresentativeProgram(const ModelSpec& model, const ParallelPlan& plan, std::int64_t microbatches) {
-  ParallelPlan small = plan;
-  small.tp = 1;
-  small.dp = std::min<std::int64_t>(plan.dp, 2);
-  Workload batch;
-  batch.global_batch = microbatches * plan.micro_batch * small.dp;
-  Program program = Lower(model, batch, small);
-  if (small.dp == 1) return program;
-  Program one{program.plan, program.microbatches, {}};
-  one.plan.dp = 1;
-  for (std::size_t rank = 0; rank < program.ranks.size(); rank += 2) {
-    for (Action& action : program.ranks[rank]) {
-      if (action.peer >= 0) action.peer /= 2;
-    }
-    one.ranks.push_back(std::move(program.ranks[rank]));
-  }
-  return one;
-}
 
 SimulatedStep SimulateOwn(const Program& program, const ActionSeconds& seconds) {
   absl::StatusOr<SimulatedStep> step = SimulateProgram(program, seconds);
@@ -125,7 +105,9 @@ Prediction CostModel::Simulate(const ParallelPlan& plan) {
   const double shared = RanksPerCore();
   const std::int64_t microbatches = MicrobatchCount(workload_, plan);
   const PipelineRun step = ExtendSteadyState(plan, microbatches, [&](std::int64_t m) {
-    const Program program = RepresentativeProgram(model_, plan, m);
+    Workload shorter = workload_;
+    shorter.global_batch = m * plan.micro_batch * plan.dp;
+    const Program program = LowerPipeline(model_, shorter, plan);
     return RunOf(program, SimulateOwn(program, [&](std::int32_t rank, const Action& action) {
                    return SecondsOf(costs_, rank, action);
                  }));
@@ -152,9 +134,9 @@ Prediction CostModel::Simulate(const ParallelPlan& plan) {
 
 SimulatedStep CostModel::Trace(const ParallelPlan& plan) {
   const PipelineCosts& costs = CostsOf(plan);
-  const std::int64_t per_stage = plan.tp * plan.dp;
+  const RankMesh mesh(plan);
   return SimulateOwn(Lower(model_, workload_, plan), [&](std::int32_t rank, const Action& action) {
-    return SecondsOf(costs, rank / per_stage, action);
+    return SecondsOf(costs, mesh.Coordinate(rank, Axis::kPipeline), action);
   });
 }
 

@@ -13,10 +13,16 @@
 
 namespace autocfg::testing {
 
-// A model with one layer a stage. Requires a legal plan.
-inline Program Make(const ParallelPlan& plan, std::int64_t microbatches, bool tied = true) {
+// A model with one layer a stage.
+inline ModelSpec ModelOfStages(const ParallelPlan& plan, bool tied = true) {
   ModelSpec model{.layers = StageCount(plan), .hidden = 16, .heads = 4, .vocab = 32, .tied_embeddings = tied};
   FillDefaults(model);
+  return model;
+}
+
+// Requires a legal plan.
+inline Program Make(const ParallelPlan& plan, std::int64_t microbatches, bool tied = true) {
+  const ModelSpec model = ModelOfStages(plan, tied);
   const Workload workload{.global_batch = plan.dp * microbatches, .seq_len = 8, .precision = {}};
   EXPECT_FALSE(FindIllegality(model, workload, RankCount(plan), plan));
   return Lower(model, workload, plan);
