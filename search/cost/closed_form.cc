@@ -273,13 +273,14 @@ Breakdown ClosedForm(const PipelineCosts& costs, Schedule schedule, std::int64_t
     parts.pp_comm += m * costs.p2p_s * messages;
   }
   const double busy = parts.Total();
-  if (busy > pipe_s) {  // shared cores: the slowest rank runs faster than measured while others idle
+  const bool waits = p > 1;      // one rank waits for no other: busy and pipe_s differ by rounding alone
+  if (waits && busy > pipe_s) {  // shared cores: the slowest rank runs faster than measured while others idle
     const double scale = pipe_s / busy;
     parts.compute *= scale;
     parts.recompute *= scale;
     parts.tp_comm *= scale;
     parts.pp_comm *= scale;
-  } else if (busy < pipe_s) {
+  } else if (waits && busy < pipe_s) {
     parts.bubble = pipe_s - busy;
   }
   parts.dp_comm = ready;

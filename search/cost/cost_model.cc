@@ -102,6 +102,8 @@ Prediction CostModel::Predict(const ParallelPlan& plan) {
 
 Prediction CostModel::Simulate(const ParallelPlan& plan) {
   Prediction prediction = Predict(plan);  // leaves the plan's costs in costs_
+  // Without a pipeline a rank does one thing after the other, and the closed form is their sum.
+  if (plan.pp == 1) return prediction;
   const double shared = RanksPerCore();
   const std::int64_t microbatches = MicrobatchCount(workload_, plan);
   const PipelineRun step = ExtendSteadyState(plan, microbatches, [&](std::int64_t m) {

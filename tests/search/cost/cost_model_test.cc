@@ -277,6 +277,9 @@ TEST(CostModel, BreakdownAddsUp) {
             p.breakdown.dp_comm, p.breakdown.bubble, p.breakdown.optimizer, p.breakdown.overhead}) {
         EXPECT_GE(part, 0);
       }
+      if (c.plan.pp == 1) {
+        EXPECT_EQ(p.breakdown.bubble, 0) << "no rank waits for another";
+      }
       EXPECT_GT(p.breakdown.compute, 0);
       EXPECT_EQ(p.breakdown.recompute > 0, c.plan.recompute != Recompute::kNone);
       EXPECT_EQ(p.breakdown.tp_comm > 0, c.plan.tp > 1);
