@@ -1,5 +1,6 @@
 """The check's sections with the real autocfg, trainer and benchmark of ops on the emulated CUDA, in tiny sizes: that commands, options and answers fit together,
-from the section to the report. Only what needs a real GPU is a stand-in: nvidia-smi, NVML, the tests of the ops, PyTorch. Needs AUTOCFG_BUILD_DIR."""
+from the section to the report. Only what needs a real GPU is a stand-in: nvidia-smi, NVML, PyTorch; of the tests of the ops, the suites that gpu_test shares with the
+emulator's tests are run, by these. Needs AUTOCFG_BUILD_DIR."""
 import json
 import os
 import pathlib
@@ -11,7 +12,7 @@ import unittest
 from unittest import mock
 
 import fake_bundle
-from gpu import bench_ops, bench_steps, device, layouts, losses, memory, slices, weights
+from gpu import bench_ops, bench_steps, device, layouts, losses, memory, ops, slices, weights
 from gpu.context import Context
 from gpu.report import Report, Section, run_sections
 
@@ -24,6 +25,12 @@ OPS = [{"name": "matmul_8192", "kind": "matmul", "m": 16, "n": 32, "k": 48}, {"n
        {"name": "layer_norm", "kind": "layer_norm", "tokens": 8, "width": 32}, {"name": "cross_entropy", "kind": "cross_entropy", "tokens": 4, "vocab": 128},
        {"name": "unknown", "kind": "unheard-of"}]
 PLANS = ("tp=2,mbs=1", "pp=2,vpp=2,mbs=1,schedule=interleaved")
+SUITES = ("DeviceSuite", "OpsSuite", "OpsCrossEntropySuite", "OpsEpilogueSuite")  # of gpu_test, which instantiates them for a GPU
+# Runs them where all tests are asked for; single ones, by name, are the fake program's.
+GPU_TEST = """#!/bin/sh
+case "$*" in *--gtest_filter=*) exec "$0.fake" "$@" ;; esac
+exec "{program}" --gtest_filter="{suites}" "$@"
+"""
 MEMORY = (("gpt2-check", "tp=1,pp=1,dp=1,mbs=2", "bf16"), ("llama-check", "tp=1,pp=1,dp=1,mbs=1,recompute=full:1", "fp32"))
 
 
@@ -33,6 +40,9 @@ def tiny_bundle(directory):
     for name in ("autocfg", "autocfg-trainer"):
         shutil.copy2(BUILD / "bin" / name, root / "bin" / name)
     shutil.copy2(BUILD / "tests" / "emulated_gpu_ops_bench", root / "bin" / "autocfg_gpu_ops_bench")
+    os.rename(root / "bin" / "gpu_test", root / "bin" / "gpu_test.fake")
+    (root / "bin" / "gpu_test").write_text(GPU_TEST.format(program=BUILD / "tests" / "cuda_emulated_test", suites=":".join(f"*/{suite}.*" for suite in SUITES)))
+    (root / "bin" / "gpu_test").chmod(0o755)
     (root / "bin" / "libautocfg_cuda.so").write_text("")  # a build with an engine, whose place AUTOCFG_GPU_MODULE takes
     for name, model in (("gpt2-check", GPT), ("llama-check", LLAMA), ("tiny", GPT)):
         (root / "gpu" / "models" / f"{name}.json").write_text(json.dumps(dict(model, name=name)))
@@ -53,7 +63,7 @@ class Rehearsal(unittest.TestCase):
         work.mkdir()
         context = Context(str(root), str(work), str(pathlib.Path(directory.name) / "tools" / "python-with-torch"), 2, environment)
         report = Report(str(pathlib.Path(directory.name) / "report.json"), {})
-        sections = [Section("device", 60, device.run), Section("losses", 200, losses.run, lane="a"), Section("weights", 200, weights.run, lane="b"),
+        sections = [Section("device", 60, device.run), Section("ops", 200, ops.run), Section("losses", 200, losses.run, lane="a"), Section("weights", 200, weights.run, lane="b"),
                     Section("schedules_host", 300, layouts.host), Section("memory", 200, memory.arena), Section("bench_steps", 200, bench_steps.run),
                     Section("bench_ops", 200, bench_ops.run), Section("slices", 200, slices.run)]
         smaller = (mock.patch.object(losses, "STEPS", 3), mock.patch.object(losses, "PLAN", "mbs=4"),
@@ -75,6 +85,12 @@ class Rehearsal(unittest.TestCase):
 
     def test_the_engine_says_what_it_sees(self):
         self.assertEqual(self.passed("device")["seen_by_the_engine"]["device"], "emulated GPU")
+
+    def test_no_test_of_the_ops_is_skipped(self):
+        tests = self.passed("ops")["tests"]
+        self.assertEqual({test: outcome for test, outcome in tests.items() if outcome != "passed"}, {})
+        for suite in SUITES:
+            self.assertTrue(any(f"/{suite}." in test for test in tests), suite)
 
     def test_losses_are_the_cpus_in_both_precisions(self):
         figures = self.passed("losses")
