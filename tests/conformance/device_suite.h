@@ -5,11 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "kernels/arena.h"
@@ -106,13 +108,20 @@ TEST_P(DeviceSuite, HostReadsResultsWhereItSaysSo) {
   device_->Free(data, 4);
 }
 
+// On a GPU others take memory and give it back between the two questions: asked again, some pair of answers
+// belongs together.
 TEST_P(DeviceSuite, OverheadIsWhatIsNotTheArena) {
+  constexpr int kAttempts = 20;
   const std::int64_t bytes = 64 << 20;
   void* data = device_->Allocate(bytes);
-  const std::int64_t without = device_->OverheadBytes(0);
-  const std::int64_t overhead = device_->OverheadBytes(bytes);
-  EXPECT_GE(overhead, 0);
-  EXPECT_GE(without - overhead, bytes / 2);  // other threads may give memory back in between
+  std::int64_t less = 0;
+  for (int attempt = 0; attempt < kAttempts && less < bytes / 2; ++attempt) {
+    if (attempt > 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const std::int64_t without = device_->OverheadBytes(0), overhead = device_->OverheadBytes(bytes);
+    ASSERT_GE(overhead, 0);
+    less = without - overhead;
+  }
+  EXPECT_GE(less, bytes / 2);
   device_->Free(data, bytes);
 }
 
