@@ -19,6 +19,7 @@ namespace autocfg::cuda {
 namespace {
 
 constexpr int kMostCandidates = 8;
+constexpr std::int64_t kAuxRowMultiple = 8;
 constexpr int kRounds = 2;  // over all candidates: clocks rise while the first of them are timed
 
 void Check(cublasStatus_t status, std::string_view what) {
@@ -135,6 +136,9 @@ const LtMatmul::Choice& LtMatmul::ChoiceOf(const MatmulKey& key, const MatmulOpe
 }
 
 LtMatmul::Choice LtMatmul::Choose(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream) {
+  // cublasLt.h wants it of EPILOGUE_AUX_LD, and nothing shows that the library looks: it is not asked.
+  if (HasAux(key.epilogue) && key.n % kAuxRowMultiple != 0)
+    return {.refusal = "rows of what is kept beside the result must be multiples of 8 elements"};
   const Descriptors descriptors(key, operands);
   cublasLtMatmulPreferenceOpaque_t preference{};
   Check(cublasLtMatmulPreferenceInit(&preference), "describing a preference");
@@ -155,8 +159,7 @@ LtMatmul::Choice LtMatmul::Choose(const MatmulKey& key, const MatmulOperands& op
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       handle_, &descriptors.matmul, &descriptors.a, &descriptors.b, &descriptors.d, &descriptors.d,
       &preference, kMostCandidates, found.data(), &count);
-  // An epilogue's conditions (an auxiliary matrix whose rows are no multiple of 8 elements) may also be
-  // answered as an invalid value.
+  // An epilogue's conditions may also be answered as an invalid value.
   const bool refused = status == CUBLAS_STATUS_NOT_SUPPORTED ||
                        (status == CUBLAS_STATUS_INVALID_VALUE && key.epilogue != LtEpilogue::kNone);
   if (refused || (status == CUBLAS_STATUS_SUCCESS && count == 0)) return {};
@@ -225,7 +228,7 @@ std::vector<OpChoice> LtMatmul::Choices() const {
   for (const auto& [key, choice] : cache_.choices()) {
     const std::string name = ToString(key);
     if (!choice.supported) {
-      choices.push_back({name + ": not by cuBLASLt", false});
+      choices.push_back({fmt::format("{}: not by cuBLASLt: {}", name, choice.refusal), false});
     } else if (choice.untimed != nullptr) {
       choices.push_back({fmt::format("{}: the first of {} algorithms, not timed: {}", name, choice.candidates,
                                      choice.untimed),

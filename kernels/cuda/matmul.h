@@ -66,6 +66,7 @@ class LtMatmul {
   struct Descriptors;
   struct Choice {
     bool supported = false;
+    const char* refusal = "it has no algorithm";  // why not
     cublasLtMatmulAlgo_t algorithm{};
     std::size_t workspace_bytes = 0;
     int candidates = 0;

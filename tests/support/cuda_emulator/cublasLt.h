@@ -1,8 +1,8 @@
 // The part of cuBLASLt that kernels/cuda/matmul uses, as NVIDIA's documentation describes it: column-major
 // matrices, descriptors, epilogues. Products are computed in float, in the order of k, when they are asked
-// for. For tests, as cuda_runtime.h. What it refuses: types other than fp32 and bf16, an auxiliary matrix
-// whose leading dimension is no multiple of 8 (as an invalid value), and all epilogues after
-// emulated_cublaslt::Epilogues(false).
+// for. For tests, as cuda_runtime.h. What it refuses: types other than fp32 and bf16, and all epilogues after
+// emulated_cublaslt::Epilogues(false). An auxiliary matrix whose leading dimension is no multiple of 8, which
+// the true library may not notice, ends the process.
 #pragma once
 
 #include <cstddef>

@@ -3,10 +3,12 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <thread>
 
 #include "tests/support/cuda_emulator/cublasLt.h"
 #include "tests/support/cuda_emulator/cuda_bf16.h"
+#include "tests/support/cuda_emulator/emulator.h"
 
 struct EmulatedCublasLt {};
 
@@ -36,12 +38,16 @@ double GeluGradient(double x) {
 bool HasAux(cublasLtEpilogue_t epilogue) { return (epilogue & 128) != 0; }
 bool HasBias(cublasLtEpilogue_t epilogue) { return (epilogue & (4 | 256)) != 0; }
 
-// Whether there is an algorithm. The rows of the auxiliary matrix are a matter of values, not of support.
+// Whether there is an algorithm. An auxiliary matrix that breaks what cublasLt.h says of EPILOGUE_AUX_LD is
+// the caller's fault: the true library may compute anything then, and need not say so.
 cublasStatus_t Support(const cublasLtMatmulDescOpaque_t& op, const cublasLtMatrixLayoutOpaque_t& d) {
   if (op.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_SUCCESS;
-  if (!epilogues_supported) return CUBLAS_STATUS_NOT_SUPPORTED;
-  const bool rows_fit = op.aux_ld % 8 == 0 && op.aux_ld >= static_cast<std::int64_t>(d.rows);
-  return HasAux(op.epilogue) && !rows_fit ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
+  if (HasAux(op.epilogue) && (op.aux_ld % 8 != 0 || op.aux_ld < static_cast<std::int64_t>(d.rows))) {
+    autocfg::cuda_emulator::Fail("cuBLASLt was given an auxiliary matrix with a leading dimension of " +
+                                 std::to_string(op.aux_ld) + " for " + std::to_string(d.rows) +
+                                 " rows: it must be a multiple of 8, and no less");
+  }
+  return epilogues_supported ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
 // Element (row, column) of op(x), x column-major.
