@@ -163,6 +163,11 @@ class Ops {
   // are master copies (all tensors have one, or none), they are in the optimizer's type too: they are
   // updated, and param becomes their value, rounded.
   virtual void AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params, Stream& stream) = 0;
+
+  // Gives back what ops have taken of the device's memory and need no more, which they do not do themselves:
+  // it may wait for all that the device has to do, and so for peers. Requires that none of that is left, on
+  // any stream: between steps. Cheap where there is nothing.
+  virtual void ReleaseSpare() {}
 };
 
 // Elements of the statistics type that attention needs beside its operands; shared by all implementations, so

@@ -3,6 +3,7 @@
 #include <cudnn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -69,6 +70,15 @@ void Execute(const CudnnPlan& plan, cudnnHandle_t handle, const Operands& operan
 }
 
 constexpr std::int64_t kAlignment = 256;  // of a part of the scratch memory
+
+// Of the scratch memory in the backward: the query sums, and what the plan needs behind them.
+std::int64_t SumBytes(const AttentionShape& shape) {
+  return (QuerySumBytes(shape) + kAlignment - 1) / kAlignment * kAlignment;
+}
+std::int64_t BackwardBytes(const AttentionShape& shape, const CudnnPlan& plan) {
+  return SumBytes(shape) + plan.workspace_bytes();
+}
+
 constexpr float kLowest = std::numeric_limits<float>::lowest(), kOne = 1;
 
 }  // namespace
@@ -127,7 +137,8 @@ const std::string& CudnnAttention::Refusal(const AttentionShape& shape) { return
 
 void CudnnAttention::Forward(const AttentionShape& shape, const __nv_bfloat16* qkv, __nv_bfloat16* out,
                              float* lse, Scratch& scratch, cudaStream_t stream) {
-  const CudnnPlan& plan = *state_->Ready(shape, stream).forward;
+  const Plans& plans = state_->Ready(shape, stream);
+  const CudnnPlan& plan = *plans.forward;
   const float scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
   Operands operands;
   operands.AddHeads(shape, AttentionTensor::kQuery, AttentionTensor::kKey, AttentionTensor::kValue, qkv);
@@ -135,7 +146,9 @@ void CudnnAttention::Forward(const AttentionShape& shape, const __nv_bfloat16* q
   operands.Add(AttentionTensor::kLogSumExp, lse);
   operands.Add(AttentionTensor::kScale, &scale);
   operands.Add(AttentionTensor::kLowest, &kLowest);
-  Execute(plan, state_->handle, operands, scratch.Get(plan.workspace_bytes()));
+  // The backward's too: by then what choosing among products takes may be in the way.
+  Execute(plan, state_->handle, operands,
+          scratch.Get(std::max(plan.workspace_bytes(), BackwardBytes(shape, *plans.backward))));
 }
 
 void CudnnAttention::Backward(const AttentionShape& shape, const __nv_bfloat16* qkv, const __nv_bfloat16* out,
@@ -143,8 +156,8 @@ void CudnnAttention::Backward(const AttentionShape& shape, const __nv_bfloat16* 
                               Scratch& scratch, cudaStream_t stream) {
   const CudnnPlan& plan = *state_->Ready(shape, stream).backward;
   const float scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
-  const std::int64_t sum_bytes = (QuerySumBytes(shape) + kAlignment - 1) / kAlignment * kAlignment;
-  auto* sums = static_cast<unsigned char*>(scratch.Get(sum_bytes + plan.workspace_bytes()));
+  const std::int64_t sum_bytes = SumBytes(shape);
+  auto* sums = static_cast<unsigned char*>(scratch.Get(BackwardBytes(shape, plan)));
   Check(cudaMemsetAsync(sums, 0, static_cast<std::size_t>(sum_bytes), stream),
         "clearing the sums of attention's gradient");
   Operands operands;

@@ -55,6 +55,8 @@ class KernelOps : public Ops {
   void SumOfSquares(std::span<const Tensor> tensors, const Tensor& result, Stream& stream) override;
   void AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params, Stream& stream) override;
 
+  void ReleaseSpare() override { scratch_.Release(); }
+
  protected:
   // The CUDA stream in `stream`. Throws std::logic_error for a stream of another device.
   virtual cudaStream_t HandleOf(Stream& stream) = 0;

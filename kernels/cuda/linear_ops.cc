@@ -46,8 +46,8 @@ LinearOps::Product::Product(MatmulKey of, LtEpilogue epilogue, const MatmulOpera
   key.alignment = AlignmentOf(operands);
 }
 
-// What the products use of the scratch memory is taken at once: growing it in the middle of a step waits for
-// the device, and so for peers. (What attention's gradient uses beyond that is taken in the first step.)
+// What the products use of the scratch memory is taken at once. (What attention uses beyond that is taken in
+// the first step.)
 LinearOps::LinearOps(std::int64_t workspace_bytes) : matmul_(scratch(), workspace_bytes) {
   scratch().Get(workspace_bytes + kBesideWorkspace);
 }

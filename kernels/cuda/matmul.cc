@@ -7,7 +7,6 @@
 #include <bit>
 #include <cstdlib>
 #include <limits>
-#include <optional>
 #include <stdexcept>
 #include <string_view>
 
@@ -182,9 +181,8 @@ LtMatmul::Choice LtMatmul::Choose(const MatmulKey& key, const MatmulOperands& op
   // What adds to itself must not do so while it is timed: its results go elsewhere, or, where there is no
   // room, the first candidate is taken.
   MatmulOperands timed = operands;
-  std::optional<Temporary> elsewhere;
   if (key.accumulate && operands.c == nullptr) {
-    timed.d = elsewhere.emplace(key.m * key.n * SizeOf(key.result)).data();
+    timed.d = scratch_.Spare(key.m * key.n * SizeOf(key.result));
     if (timed.d == nullptr) {
       if (candidates.size() > 1) first.untimed = "the GPU has no memory left for a second result";
       return first;

@@ -36,7 +36,8 @@ class LtMatmul {
   static constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
   static constexpr int kTimedRuns = 3;  // whose mean is a time
 
-  // It uses workspace_bytes() of the scratch memory, from its start. `scratch` must outlive it.
+  // It uses workspace_bytes() of the scratch memory, from its start, and its spare memory. `scratch` must
+  // outlive it.
   // AUTOCFG_MATMUL=heuristic in the environment takes the heuristics' first candidate, untimed, so that runs
   // repeat to the bit.
   explicit LtMatmul(Scratch& scratch, std::int64_t workspace_bytes = kWorkspaceBytes);

@@ -6,6 +6,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <deque>
@@ -47,6 +48,9 @@ class RemoteEngine {
       }
     }
     return moved;
+  }
+  bool IsIdle() const {
+    return std::all_of(queues_.begin(), queues_.end(), [](const auto& queue) { return queue.empty(); });
   }
   bool IsIdle(int queue) const { return queues_.at(static_cast<std::size_t>(queue)).empty(); }
 
@@ -312,6 +316,14 @@ class RemoteOps final : public Ops {
     Issue(s, [this, real = std::move(real), real_params](Stream& h) { cpu_->AdamW(real, real_params, h); });
   }
 
+  // As a GPU's, which waits for all that is left to run.
+  void ReleaseSpare() override {
+    if (!device_.engine()->IsIdle())
+      throw std::logic_error("remote: memory is given back while the device has work");
+    ++releases_;
+  }
+  int releases() const { return releases_; }
+
  private:
   class Now final : public Stream {
    public:
@@ -329,6 +341,7 @@ class RemoteOps final : public Ops {
 
   RemoteDevice& device_;
   const std::unique_ptr<Ops> cpu_ = CreateCpuOps();
+  int releases_ = 0;
 };
 
 }  // namespace autocfg

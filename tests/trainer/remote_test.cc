@@ -79,6 +79,24 @@ TEST(Remote, WaitsOnceAStep) {
   }
 }
 
+// What the ops took of the device's memory for a step alone goes back after it: then nothing is left to run
+// that giving back could wait for (RemoteOps), in a step peers might wait for this rank meanwhile.
+TEST(Remote, GivesMemoryBackBetweenSteps) {
+  for (const World world : {World::kStaged, World::kStreamed}) {
+    const TrainConfig c = ShortConfig({.tp = 2, .pp = 2});
+    auto rendezvous = CreateLocalRendezvous(4);
+    RunThreads(4, [&](int rank) {
+      Backend backend = testing::MakeBackend(*rendezvous[static_cast<std::size_t>(rank)], world);
+      RankTrainer trainer(c, rank, 4, backend);
+      for (int step = 1; step <= 3; ++step) {
+        trainer.Step();
+        EXPECT_EQ(static_cast<const RemoteOps&>(*backend.ops).releases(), step);
+      }
+      trainer.Barrier();
+    });
+  }
+}
+
 // The same order of operations on the device's own streams, where no host waits within a step. Sums are made
 // in another order.
 TEST(Remote, MakesTheStepsOfTheCpuOnItsOwnStreams) {
@@ -179,6 +197,7 @@ TEST_P(RemoteWorlds, TimesOps) {
     Backend backend = testing::MakeBackend(*rendezvous[static_cast<std::size_t>(rank)], GetParam());
     const auto times = TimeOps({matmul, reduce, send}, 0.01, rank, 2, backend);
     for (const TimedOp& timed : times) EXPECT_GT(timed.seconds, 0) << ToString(timed.op);
+    EXPECT_EQ(static_cast<const RemoteOps&>(*backend.ops).releases(), 3) << "after each of them";
   });
 }
 

@@ -131,11 +131,13 @@ void RankTrainer::SetWeights() {
 StepResult RankTrainer::Step() {
   if (backend_.log != nullptr) backend_.log->Clear();
   const std::int64_t step = step_++;
-  return runner_->RunStep(step, [&] {
+  const StepResult result = runner_->RunStep(step, [&] {
     AdamWParams params = StepParams(config_.adamw, LearningRate(config_.lr, step), step);
     SetClipping(config_.clip_norm, *layout_, params);
     UpdateParameters(*run_, *layout_, params, config_.adamw.weight_decay);
   });
+  backend_.ops->ReleaseSpare();  // the step's work is done
+  return result;
 }
 
 void RankTrainer::Barrier() {

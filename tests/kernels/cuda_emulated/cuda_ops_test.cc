@@ -171,6 +171,38 @@ TEST(CudaOps, TakeTheFasterOfEpilogueAndKernel) {
   emulated_cublaslt::Slow(false, false);
 }
 
+// While algorithms are chosen the device's memory is not freed: that would wait for all that it has to do,
+// peers included. What was taken for choosing goes back between steps.
+TEST(CudaOps, FreeNothingWithinAStep) {
+  const auto device = CreateDevice();
+  const auto stream = device->CreateStream();
+  const auto ops = CreateOps();
+  const std::int64_t before = device->OverheadBytes(0);  // with the workspace
+  const auto make = [&](DType type, std::initializer_list<std::int64_t> shape) {
+    Tensor t{.dtype = type};
+    for (const std::int64_t dim : shape) t.shape[static_cast<std::size_t>(t.rank++)] = dim;
+    t.data = device->Allocate(t.Bytes());
+    return t;
+  };
+  const Tensor x = make(DType::kBF16, {2, 8}), dy = make(DType::kBF16, {2, 24}),
+               dw = make(DType::kF32, {8, 24}), dbias = make(DType::kF32, {24});
+  const std::vector<Tensor> tensors = {x, dy, dw, dbias};
+  std::int64_t of_tensors = 0;
+  for (const Tensor& t : tensors) of_tensors += t.Bytes();
+
+  const int frees = cuda_emulator::Waits().frees;
+  ops->Matmul(x, Transpose::kYes, dy, Transpose::kNo, dw, true, *stream);
+  ops->MatmulBiasGradient(x, dy, dw, dbias, *stream);
+  EXPECT_EQ(cuda_emulator::Waits().frees, frees);
+  for (const OpChoice& choice : cuda::ChoicesOf(*ops)) EXPECT_TRUE(choice.usual) << choice.text;
+  EXPECT_EQ(device->OverheadBytes(0), before + of_tensors + dw.Bytes());
+
+  ops->ReleaseSpare();
+  EXPECT_EQ(cuda_emulator::Waits().frees, frees + 1);
+  EXPECT_EQ(device->OverheadBytes(0), before + of_tensors);
+  for (const Tensor& t : tensors) device->Free(t.data, t.Bytes());
+}
+
 // What `call` throws.
 template <typename Call>
 std::string ErrorOf(Call call) {

@@ -10,10 +10,9 @@
 
 namespace {
 
-constexpr std::size_t kMemoryBytes = std::size_t{1} << 30;
 constexpr std::size_t kSharedWithoutAsking = std::size_t{48} << 10;
 
-std::size_t used_bytes = 0;
+std::size_t memory_bytes = std::size_t{1} << 30, used_bytes = 0;
 std::map<void*, std::size_t>& Sizes() {
   static auto* sizes = new std::map<void*, std::size_t>();
   return *sizes;
@@ -104,7 +103,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   *data = nullptr;
   if (bytes == 0) return cudaSuccess;
-  if (bytes > kMemoryBytes - used_bytes) return cudaErrorMemoryAllocation;
+  if (bytes + used_bytes > memory_bytes) return cudaErrorMemoryAllocation;
   *data = autocfg::cuda_emulator::AllocateDeviceMemory(bytes);
   if (*data == nullptr) return cudaErrorMemoryAllocation;
   used_bytes += bytes;
@@ -113,6 +112,7 @@ cudaError_t cudaMalloc(void** data, std::size_t bytes) {
 }
 cudaError_t cudaFree(void* data) {
   if (data == nullptr) return cudaSuccess;
+  ++waits.frees;
   autocfg::cuda_emulator::FreeDeviceMemory(data);
   used_bytes -= Sizes().at(data);
   Sizes().erase(data);
@@ -130,8 +130,8 @@ cudaError_t cudaFreeHost(void* data) {
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
-  *free = kMemoryBytes - used_bytes;
-  *total = kMemoryBytes;
+  *free = memory_bytes - used_bytes;
+  *total = memory_bytes;
   return cudaSuccess;
 }
 cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
@@ -220,5 +220,7 @@ cudaError_t CheckLaunch(const cudaLaunchConfig_t& config, const void* kernel) {
 }
 
 HostWaits Waits() { return waits; }
+
+void SetFreeMemory(std::size_t bytes) { memory_bytes = used_bytes + bytes; }
 
 }  // namespace autocfg::cuda_emulator

@@ -114,8 +114,12 @@ struct HostWaits {
   // asynchronous ones on a stream with work, from or to host memory that is not of cudaMallocHost
   int blocked_copies = 0;
   int synchronisations = 0;  // streams synchronised or queried
+  int frees = 0;             // of the device's memory: each waits for all that the device has to do
 };
 HostWaits Waits();
+
+// How much of the device's memory is left from now on; 1 GiB at first.
+void SetFreeMemory(std::size_t bytes);
 }  // namespace autocfg::cuda_emulator
 
 template <typename... Parameters, typename... Arguments>
