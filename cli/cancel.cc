@@ -11,7 +11,7 @@
 #include "cli/study_reader.h"
 #include "cli/verbs.h"
 #include "fmt/format.h"
-#include "os/random_id.h"
+#include "proto/os/random_id.h"
 #include "server/services/study_states.h"
 #include "server/store/sqlite_store.h"
 

@@ -9,7 +9,7 @@
 #include "cli/paths.h"
 #include "cli/verbs.h"
 #include "fmt/format.h"
-#include "os/program_log.h"
+#include "proto/os/program_log.h"
 #include "search/text/suggest.h"
 #include "spdlog/spdlog.h"
 #include "worker/build_id.h"

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "os/atomic_file.h"
+#include "proto/os/atomic_file.h"
 
 namespace autocfg {
 namespace {

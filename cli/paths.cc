@@ -15,7 +15,7 @@
 #include <system_error>
 
 #include "fmt/format.h"
-#include "os/host.h"
+#include "proto/os/host.h"
 
 namespace autocfg {
 namespace {

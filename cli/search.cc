@@ -26,7 +26,7 @@
 #include "cli/watch_notes.h"
 #include "cli/worker_client.h"
 #include "fmt/format.h"
-#include "os/random_id.h"
+#include "proto/os/random_id.h"
 #include "search/text/prediction_json.h"
 #include "worker/inventory.h"
 

@@ -4,7 +4,7 @@
 
 #include "cli/numbers.h"
 #include "grpcpp/grpcpp.h"
-#include "os/random_id.h"
+#include "proto/os/random_id.h"
 #include "proto/rpc/channel.h"
 
 namespace autocfg {

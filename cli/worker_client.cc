@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "cli/study_client.h"
-#include "os/random_id.h"
+#include "proto/os/random_id.h"
 
 namespace autocfg {
 namespace {

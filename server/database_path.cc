@@ -1,6 +1,6 @@
 #include "server/database_path.h"
 
-#include "os/host.h"
+#include "proto/os/host.h"
 
 namespace autocfg {
 

@@ -14,7 +14,7 @@
 #include "CLI/CLI.hpp"
 #include "build_id_generated.h"
 #include "fmt/format.h"
-#include "os/program_log.h"
+#include "proto/os/program_log.h"
 #include "proto/rpc/duration.h"
 #include "server/coordinator.h"
 #include "server/database_path.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "os/cpus.h"
+#include "proto/os/cpus.h"
 #include "worker/gpu_engine.h"
 #include "worker/inventory.h"
 

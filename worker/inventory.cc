@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "os/cpus.h"
-#include "os/host.h"
+#include "proto/os/cpus.h"
+#include "proto/os/host.h"
 #include "worker/build_id.h"
 #include "worker/cgroup.h"
 

@@ -15,7 +15,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "fmt/format.h"
-#include "os/program_log.h"
+#include "proto/os/program_log.h"
 #include "spdlog/spdlog.h"
 #include "worker/device_choice.h"
 #include "worker/process_launcher.h"

@@ -10,7 +10,7 @@
 
 #include "CLI/CLI.hpp"
 #include "fmt/format.h"
-#include "os/host.h"
+#include "proto/os/host.h"
 #include "proto/rpc/channel.h"
 #include "proto/rpc/duration.h"
 #include "worker/build_id.h"

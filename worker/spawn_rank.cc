@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "fmt/format.h"
-#include "os/cpus.h"
+#include "proto/os/cpus.h"
 
 extern char** environ;
 

@@ -8,7 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "fmt/format.h"
-#include "os/random_id.h"
+#include "proto/os/random_id.h"
 #include "proto/rpc/channel.h"
 #include "worker/inventory.h"
 #include "worker/lease_loop.h"

@@ -21,7 +21,6 @@ namespace fs = std::filesystem;
 // Directory -> what its files may include beside their own. The longest matching prefix counts on both sides.
 const std::map<std::string, std::vector<std::string>>& Rules() {
   static const std::map<std::string, std::vector<std::string>> rules = {
-      {"os", {}},
       {"search/ops", {}},
       {"search/plan", {"search/ops"}},
       {"search/schedule", {"search/ops", "search/plan"}},
@@ -36,12 +35,13 @@ const std::map<std::string, std::vector<std::string>>& Rules() {
       {"kernels", {"search/ops"}},
       {"kernels/nvml", {}},
       {"proto", {"search", "autocfg/v1"}},
+      {"proto/os", {}},
       {"trainer",
-       {"os", "kernels", "search/plan", "search/ops", "search/schedule", "proto", "autocfg/v1/model.pb.h",
+       {"kernels", "search/plan", "search/ops", "search/schedule", "proto", "autocfg/v1/model.pb.h",
         "autocfg/v1/trainer.pb.h"}},
-      {"worker", {"os", "proto", "autocfg/v1", "search/plan", "search/ops", "search/stats", "kernels/nvml"}},
-      {"server", {"os", "proto", "autocfg/v1", "search"}},
-      {"cli", {"os", "proto", "autocfg/v1", "search", "server", "worker", "kernels/nvml"}},
+      {"worker", {"proto", "autocfg/v1", "search/plan", "search/ops", "search/stats", "kernels/nvml"}},
+      {"server", {"proto", "autocfg/v1", "search"}},
+      {"cli", {"proto", "autocfg/v1", "search", "server", "worker", "kernels/nvml"}},
   };
   return rules;
 }
@@ -66,7 +66,7 @@ struct Include {
 
 std::vector<fs::path> SourceFiles() {
   std::vector<fs::path> files;
-  for (const char* top : {"os", "search", "kernels", "proto", "trainer", "worker", "server", "cli"}) {
+  for (const char* top : {"search", "kernels", "proto", "trainer", "worker", "server", "cli"}) {
     for (const auto& entry : fs::recursive_directory_iterator(SourcePath(top))) {
       const std::string extension = entry.path().extension().string();
       if (extension == ".h" || extension == ".cc" || extension == ".cu" || extension == ".cuh") {

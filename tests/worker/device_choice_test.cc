@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "fmt/format.h"
-#include "os/cpus.h"
+#include "proto/os/cpus.h"
 #include "tests/cli/program.h"
 #include "tests/support/fake_nvml/fake_gpus.h"
 #include "worker/inventory.h"

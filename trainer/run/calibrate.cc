@@ -11,8 +11,8 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "os/cpus.h"
 #include "proto/convert/op_convert.h"
+#include "proto/os/cpus.h"
 #include "trainer/errors.h"
 #include "trainer/run/scratch_op.h"
 

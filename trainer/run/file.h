@@ -7,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include "os/atomic_file.h"
+#include "proto/os/atomic_file.h"
 
 namespace autocfg {
 

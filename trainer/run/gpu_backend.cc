@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "os/host.h"
+#include "proto/os/host.h"
 #include "trainer/errors.h"
 #include "trainer/run/gpu_memory.h"
 

@@ -13,7 +13,7 @@
 #include <system_error>
 #include <vector>
 
-#include "os/cpus.h"
+#include "proto/os/cpus.h"
 #include "trainer/comm/communicator.h"
 #include "trainer/errors.h"
 #include "trainer/run/build_id.h"

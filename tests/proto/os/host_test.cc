@@ -1,11 +1,11 @@
-#include "os/host.h"
+#include "proto/os/host.h"
 
 #include <gtest/gtest.h>
 
 #include <cctype>
 #include <cstdlib>
 
-#include "os/random_id.h"
+#include "proto/os/random_id.h"
 
 namespace autocfg {
 namespace {

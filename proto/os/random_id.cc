@@ -1,4 +1,4 @@
-#include "os/random_id.h"
+#include "proto/os/random_id.h"
 
 #include <random>
 

@@ -1,11 +1,11 @@
-#include "os/program_log.h"
+#include "proto/os/program_log.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <string>
 
-#include "os/host.h"
+#include "proto/os/host.h"
 #include "spdlog/spdlog.h"
 
 namespace autocfg {

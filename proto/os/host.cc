@@ -1,4 +1,4 @@
-#include "os/host.h"
+#include "proto/os/host.h"
 
 #include <unistd.h>
 

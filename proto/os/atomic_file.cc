@@ -1,4 +1,4 @@
-#include "os/atomic_file.h"
+#include "proto/os/atomic_file.h"
 
 #include <fcntl.h>
 #include <sys/types.h>
@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "os/random_id.h"
+#include "proto/os/random_id.h"
 
 namespace autocfg {
 namespace {

@@ -1,4 +1,4 @@
-#include "os/cpus.h"
+#include "proto/os/cpus.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,8 +1,8 @@
-#include "os/program_log.h"
+#include "proto/os/program_log.h"
 
 #include <memory>
 
-#include "os/host.h"
+#include "proto/os/host.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 
