@@ -1,5 +1,7 @@
 #include "server/sched/lease_expiry.h"
 
+#include <utility>
+
 #include "spdlog/spdlog.h"
 
 namespace autocfg {
@@ -18,6 +20,7 @@ LeaseExpiry::~LeaseExpiry() {
 void LeaseExpiry::Loop(absl::Duration first, absl::Duration period) {
   absl::Duration wait = first;
   bool away = true;  // the coordinator, when a lease ran out
+  bool failing = false;
   while (true) {
     {
       absl::MutexLock lock(&mutex_);
@@ -27,8 +30,9 @@ void LeaseExpiry::Loop(absl::Duration first, absl::Duration period) {
     const absl::Status status = dispatcher_.ExpireLeases(away);
     if (status.ok()) {
       away = false;
-    } else {
-      spdlog::error("leases cannot be ended: {}", status.ToString());
+      if (std::exchange(failing, false)) spdlog::info("leases are ended again");
+    } else if (!std::exchange(failing, true)) {
+      spdlog::error("leases cannot be ended, and this is tried again: {}", status.ToString());
     }
   }
 }
