@@ -13,6 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 using testing::Interleaved;
 using testing::Make;
+using testing::ModelOfStages;
 using testing::Text;
 
 TEST(Lower, EveryActionAndWhatItWaitsFor) {
