@@ -250,8 +250,9 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
           fmt::format("spec.space: axis {} is named twice", problem.space[i].first));
     }
   }
-  auto space = SearchSpace::Create(problem.model, problem.workload, RankCount(problem.cluster), problem.space,
-                                   {.predict_only = problem.options.predict_only});
+  auto space = SearchSpace::Create(
+      problem.model, problem.workload, RankCount(problem.cluster), problem.space,
+      {.predict_only = problem.options.predict_only, .described = !problem.cluster.local});
   if (!space.ok()) return In("space", space.status());
 
   if (spec.max_trials() < 0) {

@@ -1,5 +1,8 @@
 #include "search/planner/feasible_plans.h"
 
+#include <utility>
+#include <vector>
+
 #include "search/cost/memory_model.h"
 #include "search/cost/split.h"
 
@@ -12,9 +15,13 @@ bool SameButSplit(const ParallelPlan& a, const ParallelPlan& b) {
          a.virtual_stages == b.virtual_stages;
 }
 
-bool SameButRecompute(const ParallelPlan& a, const ParallelPlan& b) {
+bool SameButMessages(const ParallelPlan& a, const ParallelPlan& b) {  // and recompute
   return SameButSplit(a, b) && a.split == b.split && a.split_layers == b.split_layers &&
-         a.attention == b.attention && a.scatter_gather == b.scatter_gather;
+         a.attention == b.attention;
+}
+
+bool SameButRecompute(const ParallelPlan& a, const ParallelPlan& b) {
+  return SameButMessages(a, b) && a.scatter_gather == b.scatter_gather;
 }
 
 class Collector {
@@ -25,27 +32,58 @@ class Collector {
   // A legal plan of the space, in its order.
   void Add(const ParallelPlan& plan) {
     if (!SameButSplit(plan, previous_)) group_ = into_.plans.size();
-    if (!SameButRecompute(plan, previous_)) less_ = kNoPlan;
-    previous_ = plan;
-    if (plan.split == SplitMode::kAuto) {
-      const ParallelPlan resolved = ResolveSplit(costs_, plan);
-      if (space_.HoldsSplit(resolved)) {
-        // What recomputes more than this plan recomputes more than its twin.
-        if (const std::int32_t twin = FindInGroup(into_.table.Pack(resolved)); twin != kNoPlan)
-          Passed(plan, twin);
-        ++dropped_;
-      } else {
-        Keep(plan, resolved);
-      }
-    } else {
-      Keep(plan, plan);
+    if (!SameButMessages(plan, previous_)) whole_.clear();
+    if (!SameButRecompute(plan, previous_)) {
+      less_ = kNoPlan;
+      next_whole_ = 0;
     }
+    previous_ = plan;
+    const Whole* whole = plan.scatter_gather ? FindWhole(plan) : nullptr;
+    if (whole != nullptr) {
+      ParallelPlan resolved = whole->resolved;
+      resolved.scatter_gather = true;
+      AddResolved(plan, resolved, whole->index);
+      return;
+    }
+    ParallelPlan resolved = ResolveSplit(costs_, plan);
+    const std::int32_t index = AddResolved(plan, resolved, kNoPlan);
+    if (!plan.scatter_gather)
+      whole_.push_back({plan.recompute, plan.recompute_layers, std::move(resolved), index});
   }
 
   std::int64_t dropped() const { return dropped_; }
 
  private:
-  void Keep(const ParallelPlan& plan, const ParallelPlan& resolved) {
+  // A plan that sends whole messages, and where it stands. What balances the layers are the parts of stages,
+  // which know no messages between them, so that the plan with scatter_gather has the same split.
+  struct Whole {
+    Recompute recompute;
+    std::int64_t recompute_layers;
+    ParallelPlan resolved;
+    std::int32_t index;  // kNoPlan: it does not fit, or was dropped
+  };
+
+  // The one that differs in scatter_gather alone; both are gone through in the same order.
+  const Whole* FindWhole(const ParallelPlan& plan) {
+    for (; next_whole_ < whole_.size(); ++next_whole_) {
+      const Whole& whole = whole_[next_whole_];
+      if (whole.recompute == plan.recompute && whole.recompute_layers == plan.recompute_layers) return &whole;
+    }
+    return nullptr;
+  }
+
+  // Returns where it stands, or kNoPlan.
+  std::int32_t AddResolved(const ParallelPlan& plan, const ParallelPlan& resolved, std::int32_t sends_whole) {
+    if (plan.split != SplitMode::kAuto || !space_.HoldsSplit(resolved))
+      return Keep(plan, resolved, sends_whole);
+    // What recomputes more than this plan recomputes more than its twin.
+    if (const std::int32_t twin = FindInGroup(into_.table.Pack(resolved)); twin != kNoPlan)
+      Passed(plan, twin);
+    ++dropped_;
+    return kNoPlan;
+  }
+
+  std::int32_t Keep(const ParallelPlan& plan, const ParallelPlan& resolved, std::int32_t sends_whole) {
     const std::int64_t bytes = WorstRankMemory(costs_.model(), costs_.workload(), resolved).Arena();
     if (!into_.smallest || bytes < into_.smallest_bytes) {
       into_.smallest = resolved;
@@ -53,10 +91,13 @@ class Collector {
     }
     if (bytes > arena_bytes_) {
       ++into_.out_of_memory;
-      return;
+      return kNoPlan;
     }
-    into_.plans.push_back({.plan = into_.table.Pack(resolved), .recomputes_less = less_});
-    Passed(plan, static_cast<std::int32_t>(into_.plans.size()) - 1);
+    into_.plans.push_back(
+        {.plan = into_.table.Pack(resolved), .recomputes_less = less_, .sends_whole = sends_whole});
+    const auto index = static_cast<std::int32_t>(into_.plans.size()) - 1;
+    Passed(plan, index);
+    return index;
   }
 
   // `plan`, which fits, stands at `i`: those that follow may recompute more. full:1 may recompute less than
@@ -79,6 +120,8 @@ class Collector {
   ParallelPlan previous_{.tp = 0};
   std::size_t group_ = 0;
   std::int32_t less_ = kNoPlan;
+  std::vector<Whole> whole_;  // of the schedule, split and attention at hand
+  std::size_t next_whole_ = 0;
   std::int64_t dropped_ = 0;
 };
 

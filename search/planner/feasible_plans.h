@@ -21,6 +21,8 @@ struct FeasiblePlan {
   // The plan, earlier in the list, that does the same but recomputes less, the one next to it; kNoPlan: it
   // recomputes as little as fits. It is never slower: it does a part of the same work.
   std::int32_t recomputes_less = kNoPlan;
+  // With scatter_gather=1: the plan, earlier in the list, that does the same without; kNoPlan: there is none.
+  std::int32_t sends_whole = kNoPlan;
   double step_time_s = 0;  // by the closed form, once predicted
 };
 

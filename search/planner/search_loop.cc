@@ -52,7 +52,8 @@ absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Work
       return absl::InvalidArgumentError(fmt::format("{} is {}; it must not be negative", name, value));
   }
   absl::StatusOr<SearchSpace> plans =
-      SearchSpace::Create(model, workload, RankCount(cluster), space, {.predict_only = options.predict_only});
+      SearchSpace::Create(model, workload, RankCount(cluster), space,
+                          {.predict_only = options.predict_only, .described = !cluster.local});
   if (!plans.ok()) return plans.status();
 
   auto state = std::make_unique<SearchState>();

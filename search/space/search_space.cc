@@ -184,6 +184,7 @@ absl::StatusOr<SearchSpace> SearchSpace::Create(const ModelSpec& model, const Wo
   space.micro_batch_ = Divisors(workload.global_batch);
   space.virtual_stages_ = Divisors(model.layers);
   space.schedules_ = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved};
+  if (options.predict_only && options.described) space.scatter_gather_ = {false, true};
 
   std::set<std::string_view> named;
   for (const auto& [axis, axis_values] : values) {

@@ -22,6 +22,9 @@ using AxisValues = std::vector<std::pair<std::string, std::vector<std::string>>>
 
 struct SpaceOptions {
   bool predict_only = false;  // nothing will be run: what can be predicted alone is allowed too
+  // With predict_only: axes that are not named take it as well. For clusters that are described; of this
+  // machine's a plan is wanted that it can run next.
+  bool described = false;
 };
 
 class SearchSpace {
@@ -31,7 +34,7 @@ class SearchSpace {
   // schedule gpipe, 1f1b and interleaved; vpp 1 (gpipe, 1f1b) and the divisors of the layers from 2 on
   // (interleaved); split even and auto; recompute none, full and full:K for every K below the layers of the
   // plan's largest stage (of an even spread, rounded up, where split=auto); attention fused; scatter_gather
-  // 0.
+  // 0, of a described cluster that is predicted only 0 and 1.
   //
   // InvalidArgument names an unknown axis (with the nearest names), an axis named twice, a value that it does
   // not take, sizes none of which make up `ranks` (a size that does not divide them beside ones that do is

@@ -27,7 +27,7 @@ struct Problem {
   ClusterSpec cluster = LocalRanks(8);
 
   SearchSpace Space(const AxisValues& values = {}) const {
-    auto space = SearchSpace::Create(model, workload, 8, values);
+    auto space = SearchSpace::Create(model, workload, 8, values, {.predict_only = true});
     EXPECT_TRUE(space.ok()) << space.status();
     return *std::move(space);
   }
@@ -47,7 +47,8 @@ TEST(FeasiblePlans, AreThoseOfTheSpaceThatFitOnceEach) {
   const Problem problem;
   for (const AxisValues& values :
        {AxisValues{}, AxisValues{{"split", {"auto"}}}, AxisValues{{"split", {"even"}}},
-        AxisValues{{"split", {"auto", "even", "4+3+3+2", "7+5", "6+6"}}}}) {
+        AxisValues{{"split", {"auto", "even", "4+3+3+2", "7+5", "6+6"}}},
+        AxisValues{{"scatter_gather", {"0", "1"}}}, AxisValues{{"scatter_gather", {"1"}}}}) {
     const SearchSpace space = problem.Space(values);
     CostModel costs = problem.Costs();
     std::set<ParallelPlan> all;
@@ -154,6 +155,42 @@ TEST(Shortlist, TheFastestAreSimulated) {
     if (simulated->contains(i)) {
       EXPECT_NEAR(p.step_time_s, costs.Simulate(plans.PlanAt(i)).step_time_s, 1e-12);
     }
+  }
+}
+
+// Of two plans that differ in scatter_gather alone one is simulated, the faster, and the other stays behind it.
+TEST(Shortlist, TheSlowerWayOfMessagesIsNotSimulated) {
+  const Problem problem;
+  const auto space =
+      SearchSpace::Create(problem.model, problem.workload, 8, {}, {.predict_only = true, .described = true});
+  ASSERT_TRUE(space.ok()) << space.status();
+  CostModel costs = problem.Costs();
+  const std::int64_t smallest = FindFeasiblePlans(*space, costs, kAnyMemory).smallest_bytes;
+  for (const std::int64_t bytes : {kAnyMemory, smallest * 2}) {
+    FeasiblePlans plans = FindFeasiblePlans(*space, costs, bytes);
+    const auto simulated = PredictTimes(costs, plans);
+    ASSERT_TRUE(simulated.ok()) << simulated.status();
+    int pairs = 0, one = 0;
+    for (std::size_t i = 0; i < plans.plans.size(); ++i) {
+      const ParallelPlan plan = plans.PlanAt(i);
+      EXPECT_EQ(plans.plans[i].sends_whole != kNoPlan, plan.scatter_gather) << PlanText(plan);
+      if (!plan.scatter_gather) continue;
+      const auto other = static_cast<std::size_t>(plans.plans[i].sends_whole);
+      ASSERT_LT(other, i);
+      ParallelPlan same = plans.PlanAt(other);
+      EXPECT_FALSE(same.scatter_gather);
+      same.scatter_gather = true;
+      EXPECT_EQ(same, plan);
+      EXPECT_EQ(ResolveSplit(costs, plan), plan);
+      EXPECT_FALSE(simulated->contains(i) && simulated->contains(other)) << PlanText(plan);
+      const bool faster = costs.Predict(plan).step_time_s < costs.Predict(plans.PlanAt(other)).step_time_s;
+      EXPECT_LE(plans.plans[faster ? i : other].step_time_s, plans.plans[faster ? other : i].step_time_s)
+          << PlanText(plan);
+      one += simulated->contains(i) || simulated->contains(other) ? 1 : 0;
+      ++pairs;
+    }
+    EXPECT_GT(pairs, 20);
+    EXPECT_GT(one, 0);
   }
 }
 

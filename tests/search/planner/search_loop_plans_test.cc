@@ -4,9 +4,12 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "search/cost/cluster_op_times.h"
 #include "search/planner/feasible_plans.h"
 #include "search/planner/nominal_times.h"
 #include "search/planner/search_loop.h"
+#include "search/text/cluster_json.h"
+#include "search/text/model_json.h"
 #include "search/text/plan_text.h"
 #include "tests/search/cost/synthetic_device.h"
 #include "tests/search/planner/made_up_study.h"
@@ -65,6 +68,28 @@ TEST(SearchLoop, AnAutomaticSplitAloneStaysWhereItComesOutEven) {
   const auto ranking = loop.Ranking(kAll);
   ASSERT_FALSE(ranking.empty());
   for (const RankedPlan& r : ranking) EXPECT_EQ(r.plan.split, SplitMode::kEven);
+}
+
+// What is predicted of a described cluster and runs nowhere is gone through too: messages in parts are faster
+// between nodes. Of this machine a plan is wanted that runs.
+TEST(SearchLoop, PredictionsOfADescribedClusterHoldWhatIsOnlyPredicted) {
+  const ModelSpec model = *ModelPreset("llama3-8b");
+  const Workload workload{.global_batch = 64, .seq_len = 8192, .precision = *ParsePrecision("bf16")};
+  const ClusterSpec cluster = *PresetCluster("h100-sxm:2x8");
+  const auto times = ClusterOpTimes::Create(cluster, workload.precision);
+  ASSERT_TRUE(times.ok()) << times.status();
+  const auto best = [&](const AxisValues& space) {
+    auto loop = SearchLoop::Create(model, workload, cluster, space, {.predict_only = true});
+    EXPECT_TRUE(loop.ok()) << loop.status();
+    EXPECT_TRUE(loop->SetCalibration(*times, cluster.groups[0].device.overhead_bytes).ok());
+    return loop->Ranking(1).front();
+  };
+  const RankedPlan all = best({}), run = best({{"scatter_gather", {"0"}}});
+  EXPECT_TRUE(all.plan.scatter_gather) << PlanText(all.plan);
+  EXPECT_LT(all.predicted.step_time_s, 0.995 * run.predicted.step_time_s);
+  SearchLoop here = Loop({.predict_only = true}, LocalRanks(8));
+  ASSERT_TRUE(here.SetCalibration(std::make_shared<const NominalTimes>(), 0).ok());
+  for (const RankedPlan& r : here.Ranking(kAll)) EXPECT_FALSE(r.plan.scatter_gather);
 }
 
 // A space of tens of thousands of plans: what each takes is bounded by its record.

@@ -2,6 +2,7 @@
 #include "search/space/search_space.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -176,6 +177,43 @@ TEST(SearchSpace, HoldsEveryPlanOnce) {
       brute.Compare(*space);
       for (const ParallelPlan& plan : Legal(*space)) EXPECT_TRUE(CheckEngineSupports(plan).ok());
     }
+  }
+}
+
+// Of a cluster that is described, what can only be predicted is gone through without being named, where it has
+// something to act on; of this machine and where plans are run, only what runs.
+TEST(SearchSpace, PredictionsOfADescribedClusterScatterMessagesToo) {
+  const ModelSpec model = Model(6, 4);
+  const Workload workload = Batch(24);
+  for (const std::int64_t ranks : {1, 2, 4, 8}) {
+    SCOPED_TRACE(ranks);
+    BruteForce brute{.model = model, .workload = workload, .ranks = ranks};
+    brute.mbs = {1, 2, 3, 4, 6, 8, 12, 24};
+    brute.vpp = {1, 2, 3, 6};
+    brute.schedules = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved};
+    brute.splits = {"even", "auto"};
+    brute.scatter_gathers = {false, true};
+    brute.Run();
+    const auto space =
+        SearchSpace::Create(model, workload, ranks, {}, {.predict_only = true, .described = true});
+    ASSERT_TRUE(space.ok()) << space.status();
+    brute.Compare(*space);
+    const std::vector<ParallelPlan> all = Legal(*space);
+    const auto scatters = std::count_if(all.begin(), all.end(), [](const ParallelPlan& plan) {
+      EXPECT_TRUE(!plan.scatter_gather || (plan.tp > 1 && plan.pp > 1)) << PlanText(plan);
+      return plan.scatter_gather;
+    });
+    EXPECT_EQ(scatters > 0, ranks >= 4);
+    std::vector<ParallelPlan> run;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(run),
+                 [](const ParallelPlan& plan) { return !plan.scatter_gather; });
+    for (const SpaceOptions& options :
+         {SpaceOptions{}, SpaceOptions{.predict_only = true}, SpaceOptions{.described = true}}) {
+      EXPECT_EQ(Legal(*SearchSpace::Create(model, workload, ranks, {}, options)), run);
+    }
+    EXPECT_EQ(Legal(*SearchSpace::Create(model, workload, ranks, {{"scatter_gather", {"0"}}},
+                                         {.predict_only = true, .described = true})),
+              run);
   }
 }
 
