@@ -61,6 +61,14 @@ bool HasBias(LtEpilogue epilogue) {
 
 }  // namespace
 
+MatmulMode ParseMatmulMode(const char* value) {
+  if (value == nullptr) return MatmulMode::kTimed;
+  const std::string_view word = value;
+  if (word == "heuristic") return MatmulMode::kHeuristic;
+  if (word == "apart") return MatmulMode::kApart;
+  throw DeviceError(fmt::format("AUTOCFG_MATMUL is \"{}\"; it must be heuristic or apart, or not set", word));
+}
+
 int AlignmentOf(const MatmulOperands& operands) {
   std::uintptr_t bits = 16;
   for (const void* p : {operands.a, operands.b, static_cast<const void*>(operands.d), operands.c,
@@ -107,13 +115,9 @@ struct LtMatmul::Descriptors {
 };
 
 LtMatmul::LtMatmul(Scratch& scratch, std::int64_t workspace_bytes)
-    : scratch_(scratch), workspace_bytes_(workspace_bytes) {
-  if (const char* how = std::getenv("AUTOCFG_MATMUL"); how != nullptr) {
-    if (std::string_view(how) != "heuristic") {
-      throw DeviceError(fmt::format("AUTOCFG_MATMUL is \"{}\"; it must be heuristic, or not set", how));
-    }
-    timed_ = false;
-  }
+    : scratch_(scratch),
+      workspace_bytes_(workspace_bytes),
+      mode_(ParseMatmulMode(std::getenv("AUTOCFG_MATMUL"))) {
   Check(cublasLtCreate(&handle_), "making its handle");
 }
 
@@ -138,6 +142,8 @@ LtMatmul::Choice LtMatmul::Choose(const MatmulKey& key, const MatmulOperands& op
   // cublasLt.h wants it of EPILOGUE_AUX_LD, and nothing shows that the library looks: it is not asked.
   if (HasAux(key.epilogue) && key.n % kAuxRowMultiple != 0)
     return {.refusal = "rows of what is kept beside the result must be multiples of 8 elements"};
+  if (mode_ == MatmulMode::kApart && key.epilogue != LtEpilogue::kNone)
+    return {.refusal = "AUTOCFG_MATMUL=apart"};
   const Descriptors descriptors(key, operands);
   cublasLtMatmulPreferenceOpaque_t preference{};
   Check(cublasLtMatmulPreferenceInit(&preference), "describing a preference");
@@ -173,7 +179,7 @@ LtMatmul::Choice LtMatmul::Choose(const MatmulKey& key, const MatmulOperands& op
   if (candidates.empty()) return {};
   for (Choice& candidate : candidates) candidate.candidates = static_cast<int>(candidates.size());
   Choice& first = candidates.front();
-  if (!timed_) {
+  if (mode_ == MatmulMode::kHeuristic) {
     if (candidates.size() > 1) first.untimed = "AUTOCFG_MATMUL=heuristic";
     return first;
   }

@@ -27,6 +27,18 @@ struct MatmulOperands {
   void* aux = nullptr;  // [m,n] in the result's type (kGelu, kGeluBias: written; kGeluGradient: read)
 };
 
+// How products are computed, by AUTOCFG_MATMUL in the environment.
+enum class MatmulMode {
+  kTimed,  // not set: by the fastest of the library's algorithms, with its epilogues where they are faster
+  kHeuristic,  // "heuristic": by the first algorithm that the library names, untimed, so that runs repeat to
+               // the bit
+  kApart,      // "apart": as kTimed, but without epilogues: our own kernels do their part, so that what the
+               // library and what our kernels get wrong can be told apart
+};
+
+// Null: not set. Throws DeviceError for any other word.
+MatmulMode ParseMatmulMode(const char* value);
+
 // The largest power of two, at most 16, that divides all addresses (null ones count as any).
 int AlignmentOf(const MatmulOperands& operands);
 
@@ -37,9 +49,7 @@ class LtMatmul {
   static constexpr int kTimedRuns = 3;  // whose mean is a time
 
   // It uses workspace_bytes() of the scratch memory, from its start, and its spare memory. `scratch` must
-  // outlive it.
-  // AUTOCFG_MATMUL=heuristic in the environment takes the heuristics' first candidate, untimed, so that runs
-  // repeat to the bit.
+  // outlive it. Reads AUTOCFG_MATMUL.
   explicit LtMatmul(Scratch& scratch, std::int64_t workspace_bytes = kWorkspaceBytes);
   ~LtMatmul();
   LtMatmul(const LtMatmul&) = delete;
@@ -84,7 +94,7 @@ class LtMatmul {
 
   Scratch& scratch_;
   const std::int64_t workspace_bytes_;
-  bool timed_ = true;
+  const MatmulMode mode_;
   cublasLtHandle_t handle_ = nullptr;
   ChoiceCache<MatmulKey, Choice> cache_;
 };

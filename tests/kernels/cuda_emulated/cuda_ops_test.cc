@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "kernels/cuda/cuda_device.h"
@@ -169,6 +171,72 @@ TEST(CudaOps, TakeTheFasterOfEpilogueAndKernel) {
     EXPECT_EQ(apart, slow_epilogues ? 5 : 0);
   }
   emulated_cublaslt::Slow(false, false);
+}
+
+// AUTOCFG_MATMUL, as long as one of these lives.
+class MatmulVariable {
+ public:
+  explicit MatmulVariable(const char* value) { setenv("AUTOCFG_MATMUL", value, 1); }
+  ~MatmulVariable() { unsetenv("AUTOCFG_MATMUL"); }
+};
+
+// Library and own kernels can be told apart: no epilogue is the library's, and that is said.
+TEST(CudaOps, ComputeEveryEpilogueApartWhereTheyAreTold) {
+  emulated_cublaslt::Epilogues(false);
+  const std::vector<float> want = ResultsOfProducts(*CreateOps());
+  emulated_cublaslt::Epilogues(true);
+  emulated_cublaslt::Slow(false, true);  // what is not forced would take the epilogues
+  const MatmulVariable forced("apart");
+  const auto ops = CreateOps();
+  EXPECT_EQ(ResultsOfProducts(*ops), want);
+  emulated_cublaslt::Slow(false, false);
+  int refused = 0, timed = 0;
+  for (const OpChoice& choice : cuda::ChoicesOf(*ops)) {
+    if (choice.usual) {
+      EXPECT_THAT(choice.text, testing::HasSubstr(": the fastest of 3 algorithms"));
+      ++timed;
+    } else {
+      EXPECT_THAT(choice.text, testing::EndsWith(": not by cuBLASLt: AUTOCFG_MATMUL=apart"));
+      ++refused;
+    }
+  }
+  EXPECT_EQ(refused, 5);
+  EXPECT_GE(timed, 3);
+}
+
+TEST(CudaOps, RefuseAnotherWayToComputeProducts) {
+  const MatmulVariable forced("fast");
+  try {
+    CreateOps();
+    FAIL() << "AUTOCFG_MATMUL was not read";
+  } catch (const DeviceError& error) {
+    EXPECT_STREQ(error.what(), "AUTOCFG_MATMUL is \"fast\"; it must be heuristic or apart, or not set");
+  }
+}
+
+// Where there is no memory for a second result, what adds to itself is not timed: the sum is right all the
+// same.
+TEST(CudaOps, DoNotTimeWhatHasNoRoom) {
+  const auto device = CreateDevice();
+  const auto ops = CreateOps();
+  const auto stream = device->CreateStream();
+  const auto make = [&](std::int64_t rows, std::int64_t columns, float value) {
+    Tensor t{.dtype = DType::kF32, .rank = 2, .shape = {rows, columns}};
+    t.data = device->Allocate(t.Bytes());
+    std::fill_n(t.As<float>(), t.Elements(), value);
+    return t;
+  };
+  const Tensor a = make(4, 8, 1), b = make(8, 8, 2), sum = make(4, 8, 3);
+  cuda_emulator::SetFreeMemory(1 << 20);
+  ops->Matmul(a, Transpose::kNo, b, Transpose::kNo, sum, true, *stream);
+  cuda_emulator::SetFreeMemory(1 << 29);
+  EXPECT_EQ(sum.As<float>()[31], 19);
+  EXPECT_THAT(
+      cuda::ChoicesOf(*ops),
+      testing::ElementsAre(testing::Field(
+          &OpChoice::text, testing::EndsWith("the first of 3 algorithms, not timed: the GPU has no memory "
+                                             "left for a second result"))));
+  for (const Tensor& t : {a, b, sum}) device->Free(t.data, t.Bytes());
 }
 
 // While algorithms are chosen the device's memory is not freed: that would wait for all that it has to do,
