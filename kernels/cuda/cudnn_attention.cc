@@ -15,6 +15,7 @@
 
 #include "kernels/cuda/cuda_error.h"
 #include "kernels/cuda/cudnn_attention_graph.h"
+#include "kernels/cuda/cudnn_faults.h"
 
 namespace autocfg::cuda {
 namespace {
@@ -104,6 +105,8 @@ struct CudnnAttention::State {
     Plans made;
     try {
       const CudnnTarget target(Handle());
+      made.refusal = CudnnAttentionFault(cudnnGetVersion(), shape);
+      if (!made.refusal.empty()) return plans.emplace(shape, std::move(made)).first->second;
       std::string why;
       made.forward = FindAttentionForward(shape, target, &why);
       if (!made.forward) made.refusal = "forward: " + why;
@@ -181,9 +184,6 @@ std::string CudnnAttention::Description(const AttentionShape& shape) {
                      About(*plans.backward));
 }
 
-std::string CudnnAttention::Version() {
-  const std::size_t version = cudnnGetVersion();
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
-}
+std::string CudnnAttention::Version() { return CudnnVersionText(cudnnGetVersion()); }
 
 }  // namespace autocfg::cuda
