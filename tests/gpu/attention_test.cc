@@ -15,6 +15,7 @@
 #include "kernels/cuda/attention_choice.h"
 #include "kernels/cuda/cuda_stream.h"
 #include "kernels/cuda/cudnn_faults.h"
+#include "tests/conformance/attention_low_scores.h"
 #include "tests/conformance/ops_reference.h"
 #include "tests/gpu/gpu_under_test.h"
 
@@ -146,6 +147,19 @@ TEST_P(GpuAttention, MatchesTheReference) {
     const Values qkv = RandomBf16(z.Tokens() * z.Row(), 1), dout = RandomBf16(z.Tokens() * z.Width(), 2);
     const reference::Attention want = reference::CausalAttention(z, qkv, dout);
     ExpectSame(z, attention_->Run(z, qkv, dout), want);
+  }
+}
+
+// No sum of exponentials holds such scores.
+TEST_P(GpuAttention, HoldsScoresFarBelowZero) {
+  for (const std::int64_t seq : {64, 192, 1000, 1216}) {
+    for (const std::int64_t dim : {64, 128}) {
+      const AttentionSizes z{1, seq, 1, dim, 1};
+      SCOPED_TRACE(fmt::format("S{} D{}", seq, dim));
+      if (IsFaulty(z)) continue;
+      const Values qkv = LowScoresQkv(z, 9), dout = RandomBf16(z.Tokens() * z.Width(), 10);
+      ExpectLowScores(z, attention_->Run(z, qkv, dout), reference::CausalAttention(z, qkv, dout));
+    }
   }
 }
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kernels/cuda/attention_choice.h"
+#include "tests/conformance/attention_low_scores.h"
 #include "tests/conformance/ops_fixture.h"
 #include "tests/conformance/ops_reference.h"
 #include "tests/support/cuda_emulator/emulator.h"
@@ -194,6 +195,30 @@ TEST_F(CudaAttention, LargeScoresStayFinite) {
   AttentionForward(ShapeOf(z), qkv.data(), out.data(), lse.data(), nullptr);
   for (double v : out.Get()) ASSERT_TRUE(std::isfinite(v));
   for (double v : lse.Get()) ASSERT_TRUE(std::isfinite(v));
+}
+
+// Scores whose exponentials are zero in float, all of them: only differences from the maximum and from the
+// log-sum-exp may be exponentiated. Float has the plain path, bf16 the one on tensor cores.
+template <typename T>
+void ExpectScoresFarBelowZero(const AttentionSizes& z) {
+  SCOPED_TRACE(fmt::format("S{} D{}, {} bytes", z.seq, z.dim, sizeof(T)));
+  const AttentionShape shape = ShapeOf(z);
+  const Values qkv = LowScoresQkv(z, 9), dout = Rounded<__nv_bfloat16>(Random(z.Tokens() * z.Width(), 10));
+  const Array<T> qkv_(qkv), dout_(dout), out(z.Tokens() * z.Width()), dqkv(z.Tokens() * z.Row());
+  const Array<float> lse(z.batch * z.heads * z.seq), delta(AttentionDeltaElements(shape));
+  AttentionForward(shape, qkv_.data(), out.data(), lse.data(), nullptr);
+  AttentionBackward(shape, qkv_.data(), out.data(), lse.data(), dout_.data(), dqkv.data(), delta.data(),
+                    nullptr);
+  ExpectLowScores(z, {out.Get(), lse.Get(), dqkv.Get()}, reference::CausalAttention(z, qkv, dout));
+}
+
+TEST_F(CudaAttention, HoldsScoresFarBelowZero) {
+  for (const std::int64_t dim : {64, 128}) {
+    ExpectScoresFarBelowZero<__nv_bfloat16>({1, 64, 2, dim, 1});
+    ExpectScoresFarBelowZero<__nv_bfloat16>({1, 192, 1, dim, 1});
+  }
+  ExpectScoresFarBelowZero<__nv_bfloat16>({1, 70, 1, 20, 1});  // the plain path
+  ExpectScoresFarBelowZero<float>({1, 64, 2, 64, 1});
 }
 
 // The choice falls to these kernels where cuDNN is missing, and says so.
