@@ -161,6 +161,8 @@ void CudnnAttention::Backward(const AttentionShape& shape, const __nv_bfloat16* 
   const float scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
   const std::int64_t sum_bytes = SumBytes(shape);
   auto* sums = static_cast<unsigned char*>(scratch.Get(BackwardBytes(shape, plan)));
+  // NVIDIA's cudnn-frontend clears them below cuDNN 9.6.0 only, but nothing that describes cuDNN itself says
+  // that later versions' engines all do it themselves.
   Check(cudaMemsetAsync(sums, 0, static_cast<std::size_t>(sum_bytes), stream),
         "clearing the sums of attention's gradient");
   Operands operands;
