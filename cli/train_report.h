@@ -48,8 +48,8 @@ nlohmann::ordered_json TrainJson(const TrainSummary& summary, const RunDescripti
 // What stands below the table of steps.
 std::string TrainReport(const TrainSummary& summary, const RunDescription& run);
 
-// Steps as rank 0 reports them, each with the slowest rank's time: rows on standard output; with `json`, a counter on standard error where that can be drawn
-// on. Nothing where the device does not compute.
+// Steps as rank 0 reports them, each with the slowest rank's time: rows on standard output; with `json`, a
+// counter on standard error where that can be drawn on. Nothing where the device does not compute.
 class TrainDisplay {
  public:
   TrainDisplay(bool json, bool computes, std::int64_t steps, const Workload& workload);

@@ -44,8 +44,9 @@ std::int64_t MeasurableRanks(const SearchProblem& problem);
 
 // Fills defaults: the model's by FillDefaults, seq_len = the model's max_seq_len, precision fp32 on CPUs and
 // bf16 on GPUs, device cpu, and cuda for `local` on GPUs; what a described cluster leaves out, by
-// AssumeTypicalFigures where it is predicted or emulated, else of its links alone; sorts the axes and their values. InvalidArgument names the
-// field ("spec.model: ..."); Unimplemented names what the engine or the search does not do yet.
+// AssumeTypicalFigures where it is predicted or emulated, else of its links alone; sorts the axes and their
+// values. InvalidArgument names the field ("spec.model: ..."); Unimplemented names what the engine or the
+// search does not do yet.
 absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec);
 
 // The normal form: equal problems give equal messages.

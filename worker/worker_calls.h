@@ -38,8 +38,8 @@ class WorkerCalls {
   absl::StatusOr<v1::LeaseWorkResponse> LeaseWork(const Registration& session,
                                                   const std::vector<std::string>& held_leases, double wait_s,
                                                   CallGroup& group) const;
-  // Parked as well. A coordinator that is away is waited for; in all no longer than `limit_s`, which is what is
-  // left of the lease.
+  // Parked as well. A coordinator that is away is waited for; in all no longer than `limit_s`, which is what
+  // is left of the lease.
   absl::StatusOr<v1::LeaseCommand> RenewLease(const Registration& session, const v1::LeaseWorkResponse& lease,
                                               double wait_s, double limit_s, CallGroup& group) const;
   // Again and again while the coordinator is not there, until the share's barrier has run out.

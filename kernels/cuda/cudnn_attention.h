@@ -25,8 +25,8 @@ class CudnnAttention {
   CudnnAttention(const CudnnAttention&) = delete;
   CudnnAttention& operator=(const CudnnAttention&) = delete;
 
-  // Why cuDNN does not compute the shape, in one line; empty where it computes both directions. A version that
-  // is known to compute it wrongly does not (cudnn_faults.h).
+  // Why cuDNN does not compute the shape, in one line; empty where it computes both directions. A version
+  // that is known to compute it wrongly does not (cudnn_faults.h).
   const std::string& Refusal(const AttentionShape& shape);
 
   // Both require a shape that is not refused, and pointers that are multiples of 16 bytes. Throw DeviceError.

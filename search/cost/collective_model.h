@@ -19,8 +19,8 @@ struct GroupSpan {
 };
 
 // The worst placed group of that kind that the plan has: the fewest members in a node and the most nodes that
-// any of them has, exact for every layout. kPipeline: two neighbours; where one boundary between stages leaves
-// the node, all are taken to, though others may stay within theirs.
+// any of them has, exact for every layout. kPipeline: two neighbours; where one boundary between stages
+// leaves the node, all are taken to, though others may stay within theirs.
 GroupSpan SpanOf(CommGroup group, const ParallelPlan& plan, std::int64_t gpus_per_node);
 
 // What links carry, as reached rather than peak.

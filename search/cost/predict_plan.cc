@@ -13,8 +13,8 @@
 namespace autocfg {
 namespace {
 
-// Microbatches x ranks, of those that differ in tensor coordinate alone one and in data coordinate at most two,
-// beyond which a step is not simulated: a prediction would take more than a second.
+// Microbatches x ranks, of those that differ in tensor coordinate alone one and in data coordinate at most
+// two, beyond which a step is not simulated: a prediction would take more than a second.
 constexpr std::int64_t kMostSimulated = std::int64_t{1} << 16;
 
 std::int64_t SimulatedMicrobatches(const Workload& workload, const ParallelPlan& plan) {

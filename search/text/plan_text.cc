@@ -142,8 +142,8 @@ std::vector<std::string> NamesIn(Column column) {
   return names;
 }
 
-// "; did you mean ...?" for a name that `own` lacks: an option by its name in the `other` column, else what is
-// near in the own one, else in the other. Empty where nothing is.
+// "; did you mean ...?" for a name that `own` lacks: an option by its name in the `other` column, else what
+// is near in the own one, else in the other. Empty where nothing is.
 std::string Suggestion(std::string_view name, Column own, Column other) {
   const auto under_its_own_name = [&](std::string_view known) -> std::string {
     for (const OptionNames& option : kOptions) {

@@ -155,8 +155,8 @@ class Store {
   // AlreadyExists.
   virtual absl::StatusOr<autocfg::v1::Study> CreateStudy(const std::string& request_id,
                                                          const autocfg::v1::Study& study, double now_s) = 0;
-  // As CreateStudy; where a study of this fingerprint is unfinished (created, running, paused), the newest one
-  // is what the request made.
+  // As CreateStudy; where a study of this fingerprint is unfinished (created, running, paused), the newest
+  // one is what the request made.
   virtual absl::StatusOr<autocfg::v1::Study> CreateOrReuseStudy(const std::string& request_id,
                                                                 const autocfg::v1::Study& study,
                                                                 double now_s) = 0;

@@ -1,6 +1,6 @@
-// Attention whose scores are all far below zero, in any implementation: exp(score) and the sum of a row are no
-// numbers of float any more, the log-sum-exp is below the logarithm of the least of them (-87.3; -88.7 for the
-// inverse of the largest), and only what subtracts before it exponentiates has results. Pure functions.
+// Attention whose scores are all far below zero, in any implementation: exp(score) and the sum of a row are
+// no numbers of float any more, the log-sum-exp is below the logarithm of the least of them (-87.3; -88.7 for
+// the inverse of the largest), and only what subtracts before it exponentiates has results. Pure functions.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,8 +35,8 @@ inline Values LowScoresQkv(const reference::AttentionSizes& z, unsigned seed) {
 }
 
 // What bf16 rounds on the way (probabilities, outputs, the scores' gradients) comes back times the large
-// column, so that it is measured by itself, and the others by what is largest among them. In the gradient by q,
-// where all keys are the same in that column, its terms cancel: there it is what they are that counts.
+// column, so that it is measured by itself, and the others by what is largest among them. In the gradient by
+// q, where all keys are the same in that column, its terms cancel: there it is what they are that counts.
 inline void ExpectLowScores(const reference::AttentionSizes& z, const reference::Attention& got,
                             const reference::Attention& want) {
   constexpr double kTolerance = 2e-2, kLowest = -88.7;

@@ -47,8 +47,8 @@ void LogChoices(const RankTrainer& trainer, const Backend& backend) {
   }
 }
 
-// Saves the weights, unless the run diverged on any rank: those would take the place of good ones. Collective;
-// every rank has parts to send, so that they act on one answer.
+// Saves the weights, unless the run diverged on any rank: those would take the place of good ones.
+// Collective; every rank has parts to send, so that they act on one answer.
 void SaveUnlessDiverged(const TrainConfig& config, bool diverged, RankTrainer& trainer) {
   if (trainer.LargestOverRanks(diverged ? 1 : 0) == 0) {
     trainer.Save(config.save_path);

@@ -62,8 +62,8 @@ TEST(MeasuredOnLinks, NamesTheFigureThatIsMissing) {
   EXPECT_TRUE(CheckLinks(one).ok()) << "links that it does not have play no part";
 }
 
-// 1e6 floats between neighbouring stages: within a machine at half of 8 GB/s, between machines at a quarter of
-// 1 GB/s, each after its latency.
+// 1e6 floats between neighbouring stages: within a machine at half of 8 GB/s, between machines at a quarter
+// of 1 GB/s, each after its latency.
 TEST(MeasuredOnLinks, MessagesTakeWhatTheirLinkTakes) {
   const auto times = MeasuredOnLinks::Create(OpTimes(), Described());
   ASSERT_TRUE(times.ok()) << times.status();

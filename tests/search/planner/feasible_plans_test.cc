@@ -158,7 +158,8 @@ TEST(Shortlist, TheFastestAreSimulated) {
   }
 }
 
-// Of two plans that differ in scatter_gather alone one is simulated, the faster, and the other stays behind it.
+// Of two plans that differ in scatter_gather alone one is simulated, the faster, and the other stays behind
+// it.
 TEST(Shortlist, TheSlowerWayOfMessagesIsNotSimulated) {
   const Problem problem;
   const auto space =

@@ -180,8 +180,8 @@ TEST(SearchSpace, HoldsEveryPlanOnce) {
   }
 }
 
-// Of a cluster that is described, what can only be predicted is gone through without being named, where it has
-// something to act on; of this machine and where plans are run, only what runs.
+// Of a cluster that is described, what can only be predicted is gone through without being named, where it
+// has something to act on; of this machine and where plans are run, only what runs.
 TEST(SearchSpace, PredictionsOfADescribedClusterScatterMessagesToo) {
   const ModelSpec model = Model(6, 4);
   const Workload workload = Batch(24);
