@@ -135,7 +135,7 @@ absl::StatusOr<ClusterSpec> MeasuredOnGpus(const std::string& text, const Cluste
     }
     for (const GpuInfo& gpu : machine.gpus)
       device.memory_bytes = std::min(device.memory_bytes, gpu.memory_bytes);
-    if (device.overhead_bytes == 0) device.overhead_bytes = kGpuOverheadBytes;
+    if (!device.overhead_bytes) device.overhead_bytes = kGpuOverheadBytes;
     group.ranks_per_core = 1;
   }
   return here;

@@ -196,9 +196,9 @@ absl::StatusOr<Capacity> CapacityOf(const TrainRun& run) {
   const auto here = LocalCluster(processes, run.machine);
   if (!here.ok()) return Where("--plan", here.status());
   if (run.device == "dry") return Capacity{};
-  if (!run.emulated) return Capacity{MemoryCapacity(*here), here->groups.front().device.overhead_bytes};
+  if (!run.emulated) return Capacity{MemoryCapacity(*here), DeviceOverheadBytes(*here)};
   // What is emulated has no overhead of its own.
-  return Capacity{MemoryCapacity(*run.emulated) - run.emulated->groups.front().device.overhead_bytes, 0};
+  return Capacity{MemoryCapacity(*run.emulated) - DeviceOverheadBytes(*run.emulated), 0};
 }
 
 }  // namespace

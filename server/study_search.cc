@@ -72,8 +72,7 @@ absl::StatusOr<std::shared_ptr<const OpTimeModel>> StudySearch::OpTimesFrom(Outc
   if (!NeedsCalibration(problem_)) {
     auto times = ClusterOpTimes::Create(problem_.cluster, problem_.workload.precision);
     if (!times.ok()) return times.status();
-    for (const NodeGroup& group : problem_.cluster.groups)
-      device_overhead_bytes_ = std::max(device_overhead_bytes_, group.device.overhead_bytes);
+    device_overhead_bytes_ = DeviceOverheadBytes(problem_.cluster);
     return std::shared_ptr<const OpTimeModel>(*std::move(times));
   }
   const auto calibration = source.Calibrate(loop_);
@@ -87,10 +86,8 @@ absl::StatusOr<std::shared_ptr<const OpTimeModel>> StudySearch::OpTimesFrom(Outc
   }
   reused_op_times_ = (*calibration)->reused_ops;
   device_overhead_bytes_ = (*calibration)->device_overhead_bytes;
-  if (device_overhead_bytes_ == 0 && problem_.device == "cuda") {  // not measured: the estimate stands
-    for (const NodeGroup& group : problem_.cluster.groups)
-      device_overhead_bytes_ = std::max(device_overhead_bytes_, group.device.overhead_bytes);
-  }
+  if (device_overhead_bytes_ == 0 && problem_.device == "cuda")  // not measured: the estimate stands
+    device_overhead_bytes_ = DeviceOverheadBytes(problem_.cluster);
   OpTimes times(measured);
   if (problem_.cluster.local) return std::make_shared<const OpTimes>(std::move(times));
   auto with_links = MeasuredOnLinks::Create(std::move(times), problem_.cluster);

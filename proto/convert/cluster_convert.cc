@@ -55,7 +55,7 @@ v1::ClusterSpec ToProto(const ClusterSpec& cluster) {
       if (rate != 0) rates[name] = rate;
     }
     device.set_multiprocessors(group.device.multiprocessors);
-    device.set_overhead_bytes(group.device.overhead_bytes);
+    if (group.device.overhead_bytes) device.set_overhead_bytes(*group.device.overhead_bytes);
     *device.mutable_efficiency() = ToProto(group.device.efficiency);
     out.set_nodes(group.nodes);
     out.set_gpus_per_node(group.gpus_per_node);
@@ -99,7 +99,7 @@ absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
       }
     }
     group.device.multiprocessors = in.device().multiprocessors();
-    group.device.overhead_bytes = in.device().overhead_bytes();
+    if (in.device().has_overhead_bytes()) group.device.overhead_bytes = in.device().overhead_bytes();
     group.device.efficiency = FromProto(in.device().efficiency());
     group.nodes = in.nodes();
     group.gpus_per_node = in.gpus_per_node();

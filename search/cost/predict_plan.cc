@@ -24,12 +24,6 @@ std::int64_t SimulatedMicrobatches(const Workload& workload, const ParallelPlan&
   return microbatches > kMostSimulated ? microbatches : microbatches * ranks;
 }
 
-std::int64_t DeviceOverhead(const ClusterSpec& cluster) {
-  std::int64_t most = 0;
-  for (const NodeGroup& group : cluster.groups) most = std::max(most, group.device.overhead_bytes);
-  return most;
-}
-
 }  // namespace
 
 void SetUncalibratedInterval(Prediction& prediction) {
@@ -50,7 +44,7 @@ absl::StatusOr<Predictor> Predictor::Create(const ModelSpec& model, const Worklo
   if (absl::Status status = Validate(cluster); !status.ok()) return status;
   auto times = ClusterOpTimes::Create(cluster, workload.precision);
   if (!times.ok()) return times.status();
-  return Predictor(CostModel(model, workload, cluster, *std::move(times), DeviceOverhead(cluster)));
+  return Predictor(CostModel(model, workload, cluster, *std::move(times), DeviceOverheadBytes(cluster)));
 }
 
 absl::StatusOr<ParallelPlan> Predictor::Resolve(const ParallelPlan& plan) {

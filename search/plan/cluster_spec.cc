@@ -67,10 +67,11 @@ absl::Status ValidateMemory(std::string_view group, const DeviceSpec& device) {
         group, "memory_bytes",
         fmt::format("is {}; a GPU has at least {}, in bytes", device.memory_bytes, kMinGpuMemoryBytes));
   }
-  if (device.overhead_bytes < 0 || device.overhead_bytes > device.memory_bytes) {
-    return Invalid(group, "overhead_bytes",
-                   fmt::format("is {}; it must be from 0 to memory_bytes, {}", device.overhead_bytes,
-                               device.memory_bytes));
+  const std::int64_t overhead = device.overhead_bytes.value_or(0);
+  if (overhead < 0 || overhead > device.memory_bytes) {
+    return Invalid(
+        group, "overhead_bytes",
+        fmt::format("is {}; it must be from 0 to memory_bytes, {}", overhead, device.memory_bytes));
   }
   return absl::OkStatus();
 }
@@ -159,6 +160,13 @@ std::int64_t MemoryCapacity(const ClusterSpec& cluster) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (const NodeGroup& group : cluster.groups) least = std::min(least, group.device.memory_bytes);
   return least;
+}
+
+std::int64_t DeviceOverheadBytes(const ClusterSpec& cluster) {
+  std::int64_t most = 0;
+  for (const NodeGroup& group : cluster.groups)
+    most = std::max(most, group.device.overhead_bytes.value_or(0));
+  return most;
 }
 
 absl::Status Validate(const ClusterSpec& cluster) {

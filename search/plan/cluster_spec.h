@@ -41,7 +41,8 @@ struct DeviceSpec {
   double flops_per_s_bf16 = 0;
   double flops_per_s_fp16 = 0;
   std::int64_t multiprocessors = 0;  // that the tiles of a matrix product are spread over; 0 = no tiles
-  std::int64_t overhead_bytes = 0;   // what the device takes of memory_bytes beside a rank's arena
+  // what the device takes of memory_bytes beside a rank's arena; empty: not known
+  std::optional<std::int64_t> overhead_bytes = {};
   DeviceEfficiency efficiency = {};
 
   bool operator==(const DeviceSpec&) const = default;
@@ -73,6 +74,9 @@ std::int64_t RankCount(const ClusterSpec& cluster);
 
 // The least memory of any rank's device, in bytes.
 std::int64_t MemoryCapacity(const ClusterSpec& cluster);
+
+// The most that any of them takes beside a rank's arena, in bytes; what is not known counts as none.
+std::int64_t DeviceOverheadBytes(const ClusterSpec& cluster);
 
 // InvalidArgument, naming the field: no groups, a count that is not positive, a figure that is negative, not
 // finite, or, where it is known, beyond what any machine of today could have (a latency above 1 s, a fraction

@@ -67,8 +67,7 @@ absl::StatusOr<SearchLoop> SearchLoop::Create(const ModelSpec& model, const Work
   } else {
     state->strategy = std::make_unique<RacingStrategy>(options.max_trials);
   }
-  std::int64_t overhead = 0;
-  for (const NodeGroup& group : cluster.groups) overhead = std::max(overhead, group.device.overhead_bytes);
+  const std::int64_t overhead = DeviceOverheadBytes(cluster);
   state->costs =
       std::make_unique<CostModel>(model, workload, cluster, std::make_shared<const NominalTimes>(), overhead);
   state->feasible = state->FindFeasible(*state->costs, overhead);

@@ -94,7 +94,9 @@ absl::StatusOr<DeviceSpec> ParseDeviceJson(const Json& json) {
     reader.Fail(rate.Finish());
   }
   reader.Size("multiprocessors", device.multiprocessors);
-  reader.Size("overhead_bytes", device.overhead_bytes, 0);
+  if (reader.Find("overhead_bytes") != nullptr) {
+    reader.Size("overhead_bytes", device.overhead_bytes.emplace(), 0);
+  }
   if (const Json* efficiency = reader.Find("efficiency"); efficiency != nullptr) {
     constexpr std::string_view kWhat = "cluster: device: efficiency";
     FieldReader fractions(kWhat, *efficiency);
@@ -131,7 +133,7 @@ Json DeviceJson(const DeviceSpec& device) {
   if (device.memory_bytes_per_s > 0) json["memory_bytes_per_s"] = device.memory_bytes_per_s;
   json["flops_per_s"] = rates;
   if (device.multiprocessors > 0) json["multiprocessors"] = device.multiprocessors;
-  if (device.overhead_bytes > 0) json["overhead_bytes"] = device.overhead_bytes;
+  if (device.overhead_bytes) json["overhead_bytes"] = *device.overhead_bytes;
   Json efficiency = Json::object();
   for (const EfficiencyField& field : kEfficiencies) {
     if (device.efficiency.*field.member > 0) efficiency[field.name] = device.efficiency.*field.member;

@@ -1,5 +1,6 @@
 #include "search/text/typical_figures.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -48,6 +49,10 @@ std::string Assume(ClusterSpec& cluster, Figures figures) {
         efficiency.matmul_k_half = typical.device.efficiency.matmul_k_half;
         assumed.push_back(fmt::format("efficiency.matmul_k_half {:g}", efficiency.matmul_k_half));
       }
+    }
+    if (device && group.device.kind == DeviceKind::kCuda && !group.device.overhead_bytes) {
+      group.device.overhead_bytes = std::min(*typical.device.overhead_bytes, group.device.memory_bytes);
+      assumed.push_back(fmt::format("overhead_bytes {}", *group.device.overhead_bytes));
     }
     struct Time {
       std::string_view name;

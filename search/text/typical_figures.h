@@ -7,9 +7,10 @@
 
 namespace autocfg {
 
-// Fills in what a described cluster leaves out of its device's efficiencies, and the latencies of the links
-// that it has, with those of the preset a100-80gb-sxm (search/data/devices, each with its source). The note
-// says what was assumed and from where; empty where nothing was.
+// Fills in what a described cluster leaves out of its device's efficiencies, what a GPU takes of its own
+// memory, and the latencies of the links that it has, with those of the preset a100-80gb-sxm
+// (search/data/devices, each with its source). The note says what was assumed and from where; empty where
+// nothing was.
 std::string AssumeTypicalFigures(ClusterSpec& cluster);
 
 // The same for its links alone: where what computes is measured.

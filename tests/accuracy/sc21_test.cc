@@ -25,7 +25,7 @@ CostModel CostsOf(const PublishedRun& run) {
   const Workload workload = WorkloadOf(run);
   auto times = ClusterOpTimes::Create(cluster, workload.precision);
   EXPECT_TRUE(times.ok()) << times.status();
-  return {ModelOf(run), workload, cluster, *times, cluster.groups[0].device.overhead_bytes};
+  return {ModelOf(run), workload, cluster, *times, DeviceOverheadBytes(cluster)};
 }
 
 // Equation 3's step times as a second party worked them out from the same table.
@@ -75,7 +75,7 @@ void ExpectNothingSlower(const AxisValues& space) {
     ASSERT_TRUE(loop.ok()) << run.model << ": " << loop.status();
     const auto times = ClusterOpTimes::Create(cluster, workload.precision);
     ASSERT_TRUE(times.ok()) << times.status();
-    const absl::Status predicted = loop->SetCalibration(*times, cluster.groups[0].device.overhead_bytes);
+    const absl::Status predicted = loop->SetCalibration(*times, DeviceOverheadBytes(cluster));
     ASSERT_TRUE(predicted.ok()) << run.model << ": " << predicted;
     const std::vector<RankedPlan> ranking = loop->Ranking(1);
     ASSERT_FALSE(ranking.empty()) << run.model;

@@ -198,9 +198,12 @@ ClusterSpec SomeCluster() {
   other.device.kind = DeviceKind::kCpu;
   other.device.flops_per_s_bf16 = 0;
   other.device.efficiency.op_overhead_s = 0;  // none, which is not the same as not known
+  other.device.overhead_bytes = 0;
   other.intra_node_latency_s = 0;
   other.inter_node_latency_s.reset();
-  return {.name = "c", .local = true, .groups = {group, other}};
+  NodeGroup unknown = group;
+  unknown.device.overhead_bytes.reset();
+  return {.name = "c", .local = true, .groups = {group, other, unknown}};
 }
 
 TEST(ClusterConvert, ThereAndBack) {

@@ -40,7 +40,7 @@ TEST(PredictPlan, FitsAndIsTimedWithItsInterval) {
   EXPECT_DOUBLE_EQ(p.step_time_low_s, p.step_time_s * (1 - kUncalibratedHalfWidth));
   EXPECT_DOUBLE_EQ(p.step_time_high_s, p.step_time_s * (1 + kUncalibratedHalfWidth));
   EXPECT_NEAR(p.breakdown.Total(), p.step_time_s, 1e-9 * p.step_time_s);
-  EXPECT_EQ(p.memory.device_overhead, ask.cluster.groups[0].device.overhead_bytes);
+  EXPECT_EQ(p.memory.device_overhead, *ask.cluster.groups[0].device.overhead_bytes);
   EXPECT_EQ(p.capacity_bytes, ask.cluster.groups[0].device.memory_bytes);
   EXPECT_THAT(answer->notes, ElementsAre());
 }

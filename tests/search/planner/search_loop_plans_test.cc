@@ -81,7 +81,7 @@ TEST(SearchLoop, PredictionsOfADescribedClusterHoldWhatIsOnlyPredicted) {
   const auto best = [&](const AxisValues& space) {
     auto loop = SearchLoop::Create(model, workload, cluster, space, {.predict_only = true});
     EXPECT_TRUE(loop.ok()) << loop.status();
-    EXPECT_TRUE(loop->SetCalibration(*times, cluster.groups[0].device.overhead_bytes).ok());
+    EXPECT_TRUE(loop->SetCalibration(*times, DeviceOverheadBytes(cluster)).ok());
     return loop->Ranking(1).front();
   };
   const RankedPlan all = best({}), run = best({{"scatter_gather", {"0"}}});

@@ -147,6 +147,9 @@ TEST(ClusterJson, AnOverheadOfNoneIsAllowed) {
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   EXPECT_EQ(cluster->groups[0].device.overhead_bytes, 0);
   EXPECT_EQ(*ParseClusterJson(ClusterJson(*cluster)), *cluster);
+  json["device"].erase("overhead_bytes");
+  EXPECT_EQ(ParseClusterJson(json)->groups[0].device.overhead_bytes, std::nullopt);
+  EXPECT_EQ(*ParseClusterJson(ClusterJson(*ParseClusterJson(json))), *ParseClusterJson(json));
   json["device"].erase("memory_bytes_per_s");
   const auto unknown = ParseClusterJson(json);
   ASSERT_TRUE(unknown.ok()) << unknown.status();

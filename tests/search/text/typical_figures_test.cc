@@ -49,6 +49,31 @@ TEST(TypicalFigures, OfTheLinksAlone) {
   EXPECT_EQ(cluster.groups[0], expected) << "what computes is measured";
 }
 
+// A plan that fits beside nothing need not fit beside what a GPU takes; what is said to be 0 is.
+TEST(TypicalFigures, AGpusOwnMemory) {
+  ClusterSpec cluster = PresetCluster("h100-sxm:2x8").value();
+  DeviceSpec& device = cluster.groups[0].device;
+  device.overhead_bytes.reset();
+  ClusterSpec links = cluster, cpus = cluster, given = cluster;
+  EXPECT_THAT(AssumeTypicalFigures(cluster),
+              AllOf(HasSubstr("a100-80gb-sxm are assumed"), HasSubstr("overhead_bytes 2147483648")));
+  EXPECT_EQ(device.overhead_bytes, std::int64_t{1} << 31);
+  EXPECT_EQ(DeviceOverheadBytes(cluster), std::int64_t{1} << 31);
+  given.groups[0].device.overhead_bytes = 0;
+  EXPECT_EQ(AssumeTypicalFigures(given), "");
+  EXPECT_EQ(given.groups[0].device.overhead_bytes, 0);
+  cpus.groups[0].device.kind = DeviceKind::kCpu;
+  EXPECT_EQ(AssumeTypicalFigures(cpus), "");
+  EXPECT_EQ(DeviceOverheadBytes(cpus), 0);
+  EXPECT_EQ(AssumeTypicalLinkFigures(links), "");
+  EXPECT_EQ(links.groups[0].device.overhead_bytes, std::nullopt);
+  ClusterSpec small = cluster;  // never more than there is
+  small.groups[0].device.memory_bytes = 1 << 30;
+  small.groups[0].device.overhead_bytes.reset();
+  EXPECT_NE(AssumeTypicalFigures(small), "");
+  EXPECT_TRUE(Validate(small).ok()) << Validate(small);
+}
+
 TEST(TypicalFigures, WhatPlaysNoPartIsNotAssumed) {
   ClusterSpec one = PresetCluster("a100-80gb-sxm:1x1").value();
   one.groups[0].device.efficiency.intra_node = 0;
