@@ -1,6 +1,7 @@
 // StudyService over the wire: the stream of Predict.
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,11 +12,13 @@
 #include "proto/convert/plan_convert.h"
 #include "proto/convert/workload_convert.h"
 #include "search/text/prediction_json.h"
+#include "server/services/study_service.h"
 #include "tests/server/services/study_service_fixture.h"
 
 namespace autocfg {
 namespace {
 
+using grpc::StatusCode;
 using testing::HasSubstr;
 
 // The question of `line` as a message.
