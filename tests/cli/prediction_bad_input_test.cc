@@ -147,7 +147,7 @@ TEST(PredictionBadInput, ScaledFrequenciesArePredictedOnly) {
 TEST(PredictionBadInput, ClusterFilesNameTheFigure) {
   const ScratchDirectory home;
   const std::string rates =
-      R"("flops_per_s": {"bf16": 3e14}, "efficiency": {"matmul": 0.8, "attention_forward": 0.4,
+      R"("overhead_bytes": 0, "flops_per_s": {"bf16": 3e14}, "efficiency": {"matmul": 0.8, "attention_forward": 0.4,
       "attention_backward": 0.4, "memory": 0.8, "intra_node": 0.8, "inter_node": 0.8, "op_overhead_s": 0})";
   const std::string links =
       R"("intra_node_bytes_per_s": 3e11, "intra_node_latency_s": 1e-6, "inter_node_bytes_per_s": 2.5e10, "inter_node_latency_s": 1e-5)";
@@ -167,6 +167,7 @@ TEST(PredictionBadInput, ClusterFilesNameTheFigure) {
   EXPECT_THAT(assumed.err,
               testing::AllOf(testing::HasSubstr("note: "), testing::HasSubstr("of a100-80gb-sxm are assumed"),
                              testing::HasSubstr("efficiency.matmul 0.72"),
+                             testing::HasSubstr("overhead_bytes 2147483648"),
                              testing::HasSubstr("intra_node_latency_s 2.5e-06"),
                              testing::Not(testing::HasSubstr("inter_node"))));
   struct Wrong {
