@@ -33,8 +33,8 @@ class File {
 };
 
 // Writes beside `path`, or beside what it leads to where it is a symbolic link; Finish puts it in its place,
-// on the disk (proto/os/atomic_file.h). Without Finish nothing stays behind. What is there and is no regular file
-// is never replaced: BadInput.
+// on the disk (proto/os/atomic_file.h). Without Finish nothing stays behind. What is there and is no regular
+// file is never replaced: BadInput.
 class FileReplacement {
  public:
   explicit FileReplacement(std::string path);

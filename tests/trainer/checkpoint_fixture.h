@@ -1,0 +1,104 @@
+// What the tests of saved weights share: a directory of their own, small models, files to be changed.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/trainer/thread_ranks.h"
+#include "trainer/errors.h"
+
+namespace autocfg::testing {
+
+class Checkpoint : public ::testing::Test {
+ protected:
+  Checkpoint()
+      : directory_(
+            std::filesystem::path(::testing::TempDir()) /
+            ("checkpoint_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()))) {
+    std::filesystem::create_directories(directory_);
+  }
+  ~Checkpoint() override { std::filesystem::remove_all(directory_); }
+
+  std::string Path(const std::string& name) const { return (directory_ / name).string(); }
+
+  // Trains `steps` steps under a plan, saves, and returns the weights.
+  JobOutcome TrainAndSave(TrainConfig c, const std::string& name) {
+    return RunAsThreads(c, World::kUcx, [&](RankTrainer& trainer) { trainer.Save(Path(name)); });
+  }
+
+  // The message of loading a file into the small model, or another, on one rank.
+  std::string LoadError(const std::string& path, TrainConfig c = SmallConfig()) {
+    c.init_path = path;
+    auto rendezvous = CreateLocalRendezvous(1);
+    Backend backend = CreateBackend("cpu", *rendezvous[0]);
+    try {
+      RankTrainer trainer(c, 0, 1, backend);
+    } catch (const BadInput& e) {
+      return e.what();
+    }
+    return "no error";
+  }
+
+  // Writes a file of a given header and as many data bytes.
+  std::string WriteRaw(const std::string& header, std::size_t data_bytes, std::uint64_t claimed = 0) {
+    const std::string path = Path("raw.safetensors");
+    std::ofstream out(path, std::ios::binary);
+    const std::uint64_t length = claimed != 0 ? claimed : header.size();
+    out.write(reinterpret_cast<const char*>(&length), 8);
+    out << header << std::string(data_bytes, '\0');
+    return path;
+  }
+
+  std::filesystem::path directory_;
+};
+
+inline TrainConfig ShortConfig() {
+  TrainConfig c = SmallConfig();
+  c.lr.steps = 2;
+  return c;
+}
+
+// Rewrites a good file: other names, types, extra tensors.
+class Rewriter {
+ public:
+  explicit Rewriter(const std::string& path) {
+    std::ifstream in(path, std::ios::binary);
+    const std::string bytes((std::istreambuf_iterator<char>(in)), {});
+    std::uint64_t length = 0;
+    std::memcpy(&length, bytes.data(), 8);
+    header = nlohmann::ordered_json::parse(bytes.substr(8, length));
+    data = bytes.substr(8 + length);
+  }
+  void Write(const std::string& path) const {
+    const std::string text = header.dump();
+    const std::uint64_t length = text.size();
+    std::ofstream out(path, std::ios::binary);
+    out.write(reinterpret_cast<const char*>(&length), 8);
+    out << text << data;
+  }
+  nlohmann::ordered_json header;
+  std::string data;
+};
+
+// A small Llama with grouped-query attention.
+inline TrainConfig LlamaConfig() {
+  TrainConfig c = ShortConfig();
+  c.model.kv_heads = 2;
+  c.model.ffn_hidden = 40;
+  c.model.activation = Activation::kSwiGlu;
+  c.model.norm = Norm::kRmsNorm;
+  c.model.position = Position::kRope;
+  c.model.bias = false;
+  c.model.tied_embeddings = false;
+  return c;
+}
+
+}  // namespace autocfg::testing
