@@ -62,8 +62,8 @@ bool HasBias(LtEpilogue epilogue) {
 }  // namespace
 
 MatmulMode ParseMatmulMode(const char* value) {
-  if (value == nullptr) return MatmulMode::kTimed;
-  const std::string_view word = value;
+  const std::string_view word = value == nullptr ? "" : value;
+  if (word.empty()) return MatmulMode::kTimed;
   if (word == "heuristic") return MatmulMode::kHeuristic;
   if (word == "apart") return MatmulMode::kApart;
   throw DeviceError(fmt::format("AUTOCFG_MATMUL is \"{}\"; it must be heuristic or apart, or not set", word));

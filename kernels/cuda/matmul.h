@@ -36,7 +36,7 @@ enum class MatmulMode {
                // library and what our kernels get wrong can be told apart
 };
 
-// Null: not set. Throws DeviceError for any other word.
+// Null: not set, as an empty one. Throws DeviceError for any other word.
 MatmulMode ParseMatmulMode(const char* value);
 
 // The largest power of two, at most 16, that divides all addresses (null ones count as any).

@@ -214,6 +214,11 @@ TEST(CudaOps, RefuseAnotherWayToComputeProducts) {
   }
 }
 
+TEST(CudaOps, AnEmptyWordIsNone) {
+  const MatmulVariable empty("");
+  EXPECT_NO_THROW(CreateOps());
+}
+
 // Where there is no memory for a second result, what adds to itself is not timed: the sum is right all the
 // same.
 TEST(CudaOps, DoNotTimeWhatHasNoRoom) {
