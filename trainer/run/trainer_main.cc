@@ -28,7 +28,7 @@ namespace {
 constexpr char kUsage[] =
     "usage: autocfg-trainer --launcher-fd=N [--cpu-list=0,1,...]\n"
     "       autocfg-trainer --version\n"
-    "One rank of a training run. It is started by `autocfg train` and `autocfg search`, not by hand.\n";
+    "One rank of a training run. It is started by `autocfg` and `autocfg-worker`, not by hand.\n";
 
 struct Arguments {
   int launcher_fd = -1;
