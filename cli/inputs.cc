@@ -226,11 +226,11 @@ absl::StatusOr<ParallelPlan> CheckPlan(const ModelSpec& model, const Workload& w
                                        std::int64_t max_ranks, const ParallelPlan& plan) {
   if (const auto illegal = ExplainIllegality(model, workload, max_ranks, plan)) {
     return absl::InvalidArgumentError(
-        fmt::format("illegal plan {}: {} ({})", PlanText(plan), illegal->detail, Name(illegal->reason)));
+        fmt::format("illegal plan {}: {} ({})", ShortPlanText(plan), illegal->detail, Name(illegal->reason)));
   }
   const ParallelPlan canonical = Canonical(plan);
   if (auto status = CheckEngineSupports(canonical); !status.ok())
-    return Where(fmt::format("plan {}", PlanText(plan)), status, "plan");
+    return Where(fmt::format("plan {}", ShortPlanText(plan)), status, "plan");
   return canonical;
 }
 

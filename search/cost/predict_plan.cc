@@ -52,7 +52,7 @@ absl::StatusOr<ParallelPlan> Predictor::Resolve(const ParallelPlan& plan) {
       ExplainIllegality(costs_.model(), costs_.workload(), RankCount(costs_.cluster()), plan);
   if (illegal) {
     return absl::InvalidArgumentError(
-        fmt::format("illegal plan {}: {} ({})", PlanText(plan), illegal->detail, Name(illegal->reason)));
+        fmt::format("illegal plan {}: {} ({})", ShortPlanText(plan), illegal->detail, Name(illegal->reason)));
   }
   if (absl::Status status = CheckPredictable(plan); !status.ok()) return status;
   return ResolveSplit(costs_, Canonical(plan));

@@ -179,7 +179,7 @@ absl::StatusOr<NodeGroup> PresetGroup(std::string_view name) {
   std::vector<std::string> known = DevicePresetNames();
   known.emplace_back("local");
   return absl::NotFoundError(
-      fmt::format("cluster: no preset is called \"{}\"{}", Printable(name), DidYouMean(name, known)));
+      fmt::format("cluster: no preset is called \"{}\"{}", Printable(name), DidYouMeanPreset(name, known)));
 }
 
 }  // namespace
@@ -261,9 +261,9 @@ absl::StatusOr<ClusterName> ParseClusterName(std::string_view text) {
   const std::optional<std::int64_t> gpus =
       cross == std::string_view::npos ? std::nullopt : ParseCount(size.substr(cross + 1));
   if (!nodes || !gpus) {
-    return absl::InvalidArgumentError(fmt::format(
-        "cluster: the size \"{}\" is not NODESxRANKS, two numbers from 1 to 1000000, as in {}:2x8",
-        Printable(size), Printable(name.preset)));
+    return absl::InvalidArgumentError(
+        fmt::format("cluster: the size \"{}\" is not NODESxRANKS, two numbers from 1 to 1000000, as in {}:{}",
+                    Printable(size), Printable(name.preset), name.preset == "local" ? "1x8" : "2x8"));
   }
   name.nodes = *nodes;
   name.gpus_per_node = *gpus;

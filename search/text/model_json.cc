@@ -96,7 +96,7 @@ absl::StatusOr<ModelSpec> ModelPreset(std::string_view name) {
     if (preset.kind == "models" && preset.name == name) return ParseModelText(preset.json);
   }
   return absl::NotFoundError(fmt::format("model: no preset is called \"{}\"{}", Printable(name),
-                                         DidYouMean(name, ModelPresetNames())));
+                                         DidYouMeanPreset(name, ModelPresetNames())));
 }
 
 }  // namespace autocfg

@@ -293,6 +293,13 @@ absl::StatusOr<ParallelPlan> ParsePlanText(std::string_view text) {
   return plan;
 }
 
+std::string ShortPlanText(const ParallelPlan& plan) {
+  constexpr std::size_t kLongest = 160;
+  std::string text = PlanText(plan);
+  if (text.size() > kLongest) text.replace(kLongest, std::string::npos, "...");
+  return text;
+}
+
 std::string PlanText(const ParallelPlan& plan) {
   ParallelPlan defaults;
   defaults.virtual_stages = plan.virtual_stages;

@@ -21,6 +21,9 @@ absl::StatusOr<ParallelPlan> ParsePlanText(std::string_view text);
 // ParsePlanText(PlanText(p)) == p.
 std::string PlanText(const ParallelPlan& plan);
 
+// The same for a message of one line: cut, and so marked, where it is long (a split of many stages).
+std::string ShortPlanText(const ParallelPlan& plan);
+
 // All fields by their JSON names.
 nlohmann::ordered_json PlanJson(const ParallelPlan& plan);
 // An object, or a string in the text form.

@@ -4,7 +4,9 @@
 #include <cstddef>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 
 namespace autocfg {
 namespace {
@@ -28,13 +30,24 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+// In lower case, without what joins words.
+std::string Bare(std::string_view name) {
+  std::string bare;
+  for (const char c : name) {
+    if (std::string_view("-_ ").find(c) == std::string_view::npos) bare += absl::ascii_tolower(c);
+  }
+  return bare;
+}
+
 // At most three, nearest first; none where none is near.
-std::vector<std::string> NearNames(std::string_view name, const std::vector<std::string>& known) {
+std::vector<std::string> NearNames(std::string_view given, const std::vector<std::string>& known) {
   std::vector<std::pair<std::size_t, std::string>> near;
-  if (name.size() <= kLongest) {
+  if (given.size() <= kLongest) {
+    const std::string name = Bare(given);
     for (const std::string& candidate : known) {
-      const std::size_t distance = EditDistance(name, candidate);
-      const bool begins = !name.empty() && std::string_view(candidate).substr(0, name.size()) == name;
+      const std::string other = Bare(candidate);
+      const std::size_t distance = EditDistance(name, other);
+      const bool begins = !name.empty() && other.starts_with(name);
       if (begins || distance * 2 <= name.size()) near.emplace_back(begins ? 0 : distance, candidate);
     }
   }
@@ -60,6 +73,12 @@ std::vector<std::string> NearestNames(std::string_view name, const std::vector<s
 
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& known) {
   return Question(NearestNames(name, known));
+}
+
+std::string DidYouMeanPreset(std::string_view name, const std::vector<std::string>& presets) {
+  const std::string near = Question(NearNames(name, presets));
+  if (!near.empty()) return near;
+  return fmt::format("; give one of {}, or a file whose name ends in .json", fmt::join(presets, ", "));
 }
 
 std::string DidYouMeanOfListed(std::string_view name, const std::vector<std::string>& known) {

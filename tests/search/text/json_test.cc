@@ -75,7 +75,9 @@ TEST(ModelJson, Refused) {
               HasSubstr("head_dim is 15; rotary positions need an even one"));
   EXPECT_THAT(with(R"("ffn_hidden": "4")"), HasSubstr("ffn_hidden must be a whole number"));
   EXPECT_THAT(with(R"("ffn_hidden": 1.5)"), HasSubstr("ffn_hidden must be a whole number"));
-  EXPECT_THAT(with(R"("ffn_hidden": 1e300)"), HasSubstr("ffn_hidden must be a whole number"));
+  EXPECT_THAT(with(R"("ffn_hidden": 1e300)"),
+              HasSubstr("ffn_hidden must be a whole number within 9007199254740992 of 0"));
+  EXPECT_THAT(with(std::string("\0", 1)), HasSubstr("unexpected \"\\x00\""));
   EXPECT_THAT(with(R"("ffn_hidden": 1e400)"), HasSubstr("too large"));
   EXPECT_THAT(with(R"("ffn_hidden": 18446744073709551615)"), HasSubstr("ffn_hidden must be at most"));
   EXPECT_THAT(with(R"("ffn_hidden": 9223372036854775807)"), HasSubstr("ffn_hidden is 9223372036854775807"));
@@ -313,6 +315,18 @@ TEST(ClusterName, Parts) {
 }
 
 // Whatever the bytes, an answer: a model or cluster, or one printable line. Never an exception.
+TEST(Printable, LettersOfAnyScriptAndNothingUnseen) {
+  EXPECT_EQ(Printable("größe 模型 🙂"), "größe 模型 🙂");
+  EXPECT_EQ(Printable("a\tb\x7f"), "a\\x09b\\x7f");
+  EXPECT_EQ(Printable("\xc3"), "\\xc3");                    // half a letter
+  EXPECT_EQ(Printable("\xc3("), "\\xc3(");                  // its second half is something else
+  EXPECT_EQ(Printable("\xc0\x80"), "\\xc0\\x80");           // more bytes than it takes
+  EXPECT_EQ(Printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // a surrogate
+  EXPECT_EQ(Printable("\xe2\x80\xae"), "\\xe2\\x80\\xae");  // from right to left
+  EXPECT_EQ(Printable("\xc2\x9b"), "\\xc2\\x9b");           // a control character of a terminal
+  EXPECT_EQ(Printable(std::string(59, 'x') + "üy"), std::string(59, 'x') + "ü...");
+}
+
 TEST(Json, AnyBytes) {
   const std::string model =
       R"({"name": "m", "layers": 3, "hidden": 96, "heads": 6, "vocab": 1000, "norm_eps": 1e-6, "bias": false, "norm": "rmsnorm"})";
