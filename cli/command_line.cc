@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <exception>
 #include <new>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/console.h"
@@ -79,6 +81,7 @@ std::string InOurWords(const std::string& what) {
 int UsageError(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App* verb = Named(app);
   const std::string name = verb == &app ? "autocfg" : "autocfg " + verb->get_name();
+  const std::string where = verb == &app ? "" : verb->get_name() + ": ";
   std::string what = error.what();
   while (!what.empty() && (what.back() == '\n' || what.back() == '.' || what.back() == ' ')) what.pop_back();
   std::string hint;
@@ -91,7 +94,18 @@ int UsageError(const CLI::App& app, const CLI::ParseError& error) {
     what = fmt::format("unexpected '{}'", extras.front());
     hint = DidYouMean(extras.front(), options);
   }
-  return Fail(kExitUsage, fmt::format("{}: {}{}; see {} --help", name, InOurWords(what), hint, name));
+  return Fail(kExitUsage, fmt::format("{}{}{}; see {} --help", where, InOurWords(what), hint, name));
+}
+
+int Parse(int argc, char** argv);
+
+// `autocfg help [VERB]` is `autocfg [VERB] --help`.
+int Help(int argc, char** argv) {
+  std::vector<char*> words(argv, argv + argc);
+  words.erase(words.begin() + 1);
+  std::string option = "--help";
+  words.insert(words.begin() + std::min<std::ptrdiff_t>(2, argc - 1), option.data());
+  return Parse(static_cast<int>(words.size()), words.data());
 }
 
 int Parse(int argc, char** argv) {
@@ -111,16 +125,19 @@ int Parse(int argc, char** argv) {
   AddCancel(app, chosen);
   AddDoctor(app, chosen);
   AddVersion(app, chosen);
+  if (argc > 1 && std::string_view(argv[1]) == "help") return Help(argc, argv);
   if (argc > 1 && argv[1][0] != '-' && !Contains(SupportedVerbs(), argv[1])) return UnknownVerb(argv[1]);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
-    return app.exit(success) == 0 ? kExitDone : kExitNegative;
+    std::ostringstream text, none;
+    app.exit(success, text, none);
+    return Answer(text.str());
   } catch (const CLI::ParseError& error) {
     return UsageError(app, error);
   }
   if (const std::string option = FirstGivenNothing(*Named(app)); !option.empty())
-    return Fail(kExitUsage, fmt::format("{}: it is empty; give it a value, or leave it out", option));
+    return Fail(kExitUsage, fmt::format("{}: it is empty; give it a value", option));
   if (!chosen) return Fail(kExitUsage, fmt::format("no verb; give one of {} (autocfg --help)", VerbList()));
   return chosen();
 }

@@ -4,16 +4,31 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "cli/console.h"
 #include "cli/files.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "search/cost/memory_model.h"
 #include "search/text/plan_text.h"
+#include "search/text/size_text.h"
 
 namespace autocfg {
+namespace {
+
+// What a plan has left to save activations with: "a smaller mbs, recompute=full or ".
+std::string WhatElseSavesMemory(const ParallelPlan& plan) {
+  std::vector<std::string_view> ways;
+  if (plan.micro_batch > 1) ways.emplace_back("a smaller mbs");
+  if (plan.recompute != Recompute::kFull || plan.recompute_layers != 0) ways.emplace_back("recompute=full");
+  return ways.empty() ? "" : fmt::format("{} or ", fmt::join(ways, ", "));
+}
+
+}  // namespace
 
 absl::Status CheckTogether(const TrainArgs& args, const TrainRun& run) {
   if (run.device != "cpu" && run.device != "cuda" && !args.save.empty()) {
@@ -67,11 +82,11 @@ absl::Status CheckFits(const TrainRun& train) {
   const auto largest = *std::max_element(std::begin(regions), std::end(regions),
                                          [](const auto& a, const auto& b) { return a.second < b.second; });
   return absl::FailedPreconditionError(
-      fmt::format("does not fit: plan {} needs {} bytes a rank, {} bytes over the {} that a rank may use; "
-                  "largest region: {} ({} bytes); "
-                  "use a smaller mbs, recompute=full or more ranks",
-                  PlanText(run.plan), memory.Arena(), memory.Arena() - capacity, capacity, largest.first,
-                  largest.second));
+      fmt::format("does not fit: plan {} needs {} a rank ({} bytes), {} over the {} that a rank may use "
+                  "({} bytes); largest region: {} ({}); use {}more ranks",
+                  ShortPlanText(run.plan), BytesText(memory.Arena()), memory.Arena(),
+                  BytesText(memory.Arena() - capacity), BytesText(std::max<std::int64_t>(capacity, 0)),
+                  capacity, largest.first, BytesText(largest.second), WhatElseSavesMemory(run.plan)));
 }
 
 }  // namespace autocfg

@@ -75,7 +75,9 @@ int RunTrials(const TrialsArgs& args) {
   if (!trials.ok()) return Fail(trials.status());
   const auto calibration = (*reader)->CalibrationFailure(id);
   if (!calibration.ok()) return Fail(calibration.status());
-  if (!calibration->empty()) {
+  // Where the calibration was cancelled with its study, the study knows why.
+  const bool why = *calibration == StateText(v1::TRIAL_STATE_CANCELLED) && !study->message().empty();
+  if (!calibration->empty() && !why) {
     Note(fmt::format("the calibration of study {} {}", id, *calibration));
   } else if (!study->message().empty()) {
     Note(fmt::format("study {} {}: {}", id, (*reader)->StateOf(*study), study->message()));

@@ -249,10 +249,11 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::Calibrate(const Sear
     if (IsEnd(state->first)) {
       if (budget_spent_) {
         const double budget_s = problem_->time_budget_s;
-        return absl::DeadlineExceededError(fmt::format(
-            "the time budget of {} s ended before the calibration of {} ops did: give {} s or more", budget_s,
-            CalibrationJob(*problem_, loop.CalibrationOps()).calibrate().ops_size(),
-            std::ceil(std::max(BudgetOfWholeCalibration(), 2 * budget_s))));
+        return absl::DeadlineExceededError(
+            fmt::format("the time budget of {} s ended before the calibration of {} ops did; {} s are enough "
+                        "for all of it",
+                        budget_s, CalibrationJob(*problem_, loop.CalibrationOps()).calibrate().ops_size(),
+                        std::ceil(std::max(BudgetOfWholeCalibration(), 2 * budget_s))));
       }
       if (absl::Status running = CheckRunning(); !running.ok()) return running;
       if (state->first == v1::TRIAL_STATE_LOST) {

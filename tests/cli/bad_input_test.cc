@@ -339,6 +339,11 @@ TEST(GoodInput, VersionAndHelp) {
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_NE(help.out.find("--global-batch"), std::string::npos);
   EXPECT_NE(help.out.find("--coordinator"), std::string::npos);
+  EXPECT_EQ(RunAutocfg(home, {"help", "search"}).out, help.out);
+  EXPECT_EQ(RunAutocfg(home, {"help"}).out, RunAutocfg(home, {"--help"}).out);
+  const auto unknown = RunAutocfg(home, {"help", "serach"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_NE(unknown.err.find("did you mean search"), std::string::npos) << unknown.err;
 }
 
 TEST(GoodInput, StudiesOfAFreshMachine) {
