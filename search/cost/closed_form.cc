@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "search/cost/pipeline_walk.h"
-#include "search/cost/steady_state.h"
+#include "search/cost/walked_step.h"
 #include "search/schedule/interleaved.h"
 
 namespace autocfg {
@@ -35,12 +34,6 @@ class Pipeline {
     const StageCosts& c = costs_.stages[stage];
     return {UnloadedForward(c, ranks_per_core_) + (stage == 0 ? 0 : costs_.p2p_s),
             UnloadedBackward(c, ranks_per_core_) + (stage + 1 == costs_.stages.size() ? 0 : costs_.p2p_s)};
-  }
-
-  // Without the receives.
-  StageSeconds ComputeAt(std::size_t stage) const {
-    const StageCosts& c = costs_.stages[stage];
-    return {UnloadedForward(c, ranks_per_core_), UnloadedBackward(c, ranks_per_core_)};
   }
 
   StageTime OfRank(std::size_t rank) const {
@@ -178,30 +171,6 @@ bool AreAlike(const PipelineCosts& costs) {
   return true;
 }
 
-// When each rank's last backward ends.
-std::vector<double> WalkedEnds(const PipelineCosts& costs, const Pipeline& pipeline,
-                               std::int64_t microbatches) {
-  ParallelPlan plan;
-  plan.pp = static_cast<std::int64_t>(pipeline.ranks());
-  plan.virtual_stages = static_cast<std::int64_t>(pipeline.chunks());
-  plan.schedule = Schedule::kInterleaved;
-  std::vector<StageSeconds> stages;
-  std::vector<double> begin;
-  for (std::size_t s = 0; s < costs.stages.size(); ++s) stages.push_back(pipeline.ComputeAt(s));
-  for (const RankCosts& rank : costs.ranks) begin.push_back(rank.zero_s);
-  const PipelineRun run = ExtendSteadyState(plan, microbatches, [&](std::int64_t m) {
-    return WalkPipeline({.stages = stages, .begin_s = begin, .message_s = costs.p2p_s}, m);
-  });
-  std::vector<double> ends;
-  double last = 0;
-  for (const ComputeEnds& rank : run.ranks) {
-    ends.push_back(rank.backwards.back());
-    last = std::max(last, ends.back());
-  }
-  for (double& end : ends) end += run.pipeline_end_s - last;
-  return ends;
-}
-
 }  // namespace
 
 double UnloadedForward(const StageCosts& c, double ranks_per_core) {
@@ -233,7 +202,7 @@ Breakdown ClosedForm(const PipelineCosts& costs, Schedule schedule, std::int64_t
   std::size_t slowest = 0;
   std::vector<double> ends;  // of the ranks' last backwards, where the pipeline was walked
   if (pipeline.chunks() > 1 && !AreAlike(costs)) {
-    ends = WalkedEnds(costs, pipeline, microbatches);
+    ends = WalkedEnds(costs, schedule, microbatches, ranks_per_core);
     pipe_s = *std::max_element(ends.begin(), ends.end());
   }
   for (std::size_t s = 0; s < p; ++s) {

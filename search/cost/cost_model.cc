@@ -10,10 +10,9 @@
 #include "search/cost/layer_ops.h"
 #include "search/cost/pipeline_simulator.h"
 #include "search/cost/stage_shapes.h"
-#include "search/cost/steady_state.h"
+#include "search/cost/walked_step.h"
 #include "search/plan/legality.h"
 #include "search/plan/rank_mesh.h"
-#include "search/schedule/lower_pipeline.h"
 #include "search/text/size_text.h"
 
 namespace autocfg {
@@ -24,22 +23,6 @@ SimulatedStep SimulateOwn(const Program& program, const ActionSeconds& seconds) 
   // The program is our own and valid by construction; a stuck one is a bug that must not pass as a time.
   if (!step.ok()) throw std::logic_error(std::string(step.status().message()));
   return *std::move(step);
-}
-
-// Of a program with one rank of each pipeline coordinate.
-PipelineRun RunOf(const Program& program, const SimulatedStep& step) {
-  PipelineRun run{.step_s = step.step_time_s,
-                  .pipeline_end_s = 0,
-                  .ranks = std::vector<ComputeEnds>(program.ranks.size())};
-  for (const TraceRow& row : step.rows) {
-    const auto rank = static_cast<std::size_t>(row.rank);
-    const ActionKind kind = program.ranks[rank][static_cast<std::size_t>(row.action)].kind;
-    if (kind == ActionKind::kForward) run.ranks[rank].forwards.push_back(row.end_s);
-    if (kind != ActionKind::kBackward) continue;
-    run.ranks[rank].backwards.push_back(row.end_s);
-    run.pipeline_end_s = std::max(run.pipeline_end_s, row.end_s);
-  }
-  return run;
 }
 
 std::size_t PlaceIndex(RankPlace place) { return (place.first ? 1 : 0) + (place.last ? 2 : 0); }
@@ -106,18 +89,12 @@ Prediction CostModel::Simulate(const ParallelPlan& plan) {
   if (plan.pp == 1) return prediction;
   const double shared = RanksPerCore();
   const std::int64_t microbatches = MicrobatchCount(workload_, plan);
-  const PipelineRun step = ExtendSteadyState(plan, microbatches, [&](std::int64_t m) {
-    Workload shorter = workload_;
-    shorter.global_batch = m * plan.micro_batch * plan.dp;
-    const Program program = LowerPipeline(model_, shorter, plan);
-    return RunOf(program, SimulateOwn(program, [&](std::int32_t rank, const Action& action) {
-                   return SecondsOf(costs_, rank, action);
-                 }));
-  });
-  double total = step.step_s;
+  const std::vector<double> ends = WalkedEnds(costs_, plan.schedule, microbatches, shared);
+  double total = StepEnd(costs_, ends);
   if (shared > 1) {  // the pipeline begins when the gradients are zero
-    total += std::max(
-        0.0, costs_.ranks.front().zero_s + SharedCoreSeconds(costs_, microbatches) - step.pipeline_end_s);
+    const double pipeline_end_s = *std::max_element(ends.begin(), ends.end());
+    total +=
+        std::max(0.0, costs_.ranks.front().zero_s + SharedCoreSeconds(costs_, microbatches) - pipeline_end_s);
   }
 
   // The closed form's attribution; what the two differ by is bubble, unless that runs out.

@@ -118,13 +118,12 @@ class CostModel {
   // no op of a kind.
   Prediction Predict(const ParallelPlan& plan);
 
-  // Memory and time from the simulated program. Where there are many more microbatches than the pipeline is
-  // deep, its steady state is simulated and extended (steady_state.h). A program that gets stuck would be a
-  // bug of Lower: it throws std::logic_error.
+  // Memory, and the time that the simulated program takes, by a walk of the pipeline that makes no program and
+  // skips what is steady (walked_step.h).
   Prediction Simulate(const ParallelPlan& plan);
 
   // The simulated program of the whole plan: rows of all its ranks. Also requires a program that
-  // CheckProgramSize takes.
+  // CheckProgramSize takes. One that gets stuck would be a bug of Lower: it throws std::logic_error.
   SimulatedStep Trace(const ParallelPlan& plan);
 
   // These are valid until the next call on this object.

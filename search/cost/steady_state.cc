@@ -2,82 +2,108 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
-#include <span>
-
-#include "search/schedule/interleaved.h"
+#include <limits>
 
 namespace autocfg {
 namespace {
 
-// Forwards of a rank, over all its chunks, before backwards alternate with them.
-std::int64_t Ahead(const ParallelPlan& plan, std::int64_t rank, std::int64_t microbatches) {
-  switch (plan.schedule) {
-    case Schedule::kGPipe: return 0;  // its forwards and its backwards each are steady for themselves
-    case Schedule::kInterleaved: return InterleavedWarmUp(rank, plan.pp, plan.virtual_stages, microbatches);
-    default: return std::min(microbatches, plan.pp - 1 - rank);
-  }
-}
+// The moves may repeat with any period, such as a few groups of microbatches; most do with one or two.
+constexpr std::size_t kRemembered = 2;
 
-// By how much the last `window` of `ends` are later than the `window` before, each one than its counterpart;
-// empty where that differs.
+// Whether all clocks are later by the same time than their counterparts.
 class Shift {
  public:
-  void Add(std::span<const double> ends, std::int64_t window) {
-    const auto n = static_cast<std::size_t>(window);
-    const double* const last = ends.data() + ends.size() - n;
-    for (std::size_t i = 0; i < n; ++i) {
-      const double by = last[i] - *(last + i - n);
-      if (!by_) by_ = by;
-      if (std::abs(by - *by_) > kRounding * last[i]) differs_ = true;
-    }
+  explicit Shift(double seconds) : seconds_(seconds) {}
+  void Add(double then, double now) {
+    if (!(std::abs(now - then - seconds_) <= kRounding * now)) differs_ = true;
   }
-  std::optional<double> Get() const { return differs_ ? std::nullopt : by_; }
+  bool IsTheSame() const { return !differs_; }
 
  private:
   static constexpr double kRounding = 1e-12;
-  std::optional<double> by_;
+  double seconds_;
   bool differs_ = false;
 };
 
-// What a further period of microbatches adds to the run; empty where it is not steady.
-std::optional<double> PeriodSeconds(const ParallelPlan& plan, std::int64_t microbatches, std::int64_t period,
-                                    const PipelineRun& run) {
-  Shift forwards, backwards;
-  const std::int64_t window = period * plan.virtual_stages;
-  for (std::int64_t r = 0; r < plan.pp; ++r) {
-    const ComputeEnds& rank = run.ranks[static_cast<std::size_t>(r)];
-    const std::int64_t alternating =
-        static_cast<std::int64_t>(rank.backwards.size()) - Ahead(plan, r, microbatches);
-    forwards.Add(rank.forwards, window);
-    (plan.schedule == Schedule::kGPipe ? backwards : forwards)
-        .Add(std::span(rank.backwards).first(static_cast<std::size_t>(alternating)), window);
+// A clock that lies behind the rank's own holds nothing up any more, wherever it stands.
+void AddClocks(const WalkRank& then, const WalkRank& now, Shift& shift) {
+  shift.Add(then.now, now.now);
+  const auto add = [&](double a, double least_a, double b, double least_b) {
+    shift.Add(std::max(a, least_a), std::max(b, least_b));
+  };
+  const std::size_t sends = now.moves.sends;
+  // the lane is waited for by the first of its sends, or one to come
+  add(then.send_free, sends > 0 ? then.sends[0].issued : then.now, now.send_free,
+      sends > 0 ? now.sends[0].issued : now.now);
+  for (std::size_t i = 0; i < sends; ++i) shift.Add(then.sends[i].issued, now.sends[i].issued);
+  for (const std::size_t i : {0u, 1u}) {
+    if (!now.moves.output_sending[i]) add(then.output_free[i], then.now, now.output_free[i], now.now);
+    if (!now.moves.gradient_sending[i]) add(then.gradient_free[i], then.now, now.gradient_free[i], now.now);
   }
-  if (plan.schedule != Schedule::kGPipe) return forwards.Get();
-  if (!forwards.Get() || !backwards.Get()) return std::nullopt;
-  return *forwards.Get() + *backwards.Get();
+}
+
+bool SameMoves(const WalkRank& a, const WalkRank& b) {
+  return a.moves == b.moves &&
+         std::equal(a.sends.begin(), a.sends.begin() + a.moves.sends, b.sends.begin(),
+                    [](const WalkSend& x, const WalkSend& y) { return x.SameMessage(y); });
+}
+
+// How often the rank can do what it did since `then` before it comes into another phase.
+std::int64_t Times(const WalkRank& then, const WalkRank& now, std::int64_t total) {
+  using Phase = WalkRank::Phase;
+  const Phase phase = now.PhaseOf(total);
+  if (then.PhaseOf(total) != phase) return 0;
+  const std::int64_t done = phase == Phase::kBackwards ? now.backwards : now.forwards;
+  const std::int64_t again = done - (phase == Phase::kBackwards ? then.backwards : then.forwards);
+  const std::int64_t most = phase == Phase::kForwards ? std::min(now.ahead, total - 1) : total - 1;
+  return again > 0 ? (most - done) / again : 0;
+}
+
+void MoveOn(const WalkRank& then, WalkRank& rank, std::int64_t times, double seconds) {
+  rank.forwards += times * (rank.forwards - then.forwards);
+  rank.backwards += times * (rank.backwards - then.backwards);
+  rank.now += seconds;
+  rank.send_free += seconds;
+  for (const std::size_t i : {0u, 1u}) {
+    rank.output_free[i] += seconds;
+    rank.gradient_free[i] += seconds;
+  }
+  for (WalkSend& send : rank.sends) send.issued += seconds;
 }
 
 }  // namespace
 
-PipelineRun ExtendSteadyState(const ParallelPlan& plan, std::int64_t microbatches,
-                              const std::function<PipelineRun(std::int64_t)>& run) {
-  // The order of stages repeats after a group of pp microbatches, the use of buffers after two computes.
-  const std::int64_t period = plan.pp % 2 == 0 ? plan.pp : 2 * plan.pp;
-  // Long enough for two periods between the first forwards and the last backwards of every rank.
-  const std::int64_t ahead = Ahead(plan, 0, microbatches);
-  std::int64_t fewer = microbatches % period + 2 * period;
-  while ((fewer - 2 * period) * plan.virtual_stages < ahead) fewer += period;
-  for (;; fewer += (fewer / period) * period) {
-    if (fewer >= microbatches) return run(microbatches);
-    PipelineRun steady = run(fewer);
-    const std::optional<double> period_s = PeriodSeconds(plan, fewer, period, steady);
-    if (!period_s) continue;
-    const double further = *period_s * static_cast<double>((microbatches - fewer) / period);
-    steady.step_s += further;
-    steady.pipeline_end_s += further;
-    return steady;
+SteadyState::Repetition SteadyState::Find(const std::vector<WalkRank>& then,
+                                          const std::vector<WalkRank>& now) const {
+  Repetition found{.seconds = now.front().now - then.front().now,
+                   .times = std::numeric_limits<std::int64_t>::max()};
+  Shift shift(found.seconds);
+  for (std::size_t r = 0; r < now.size(); ++r) {
+    found.times = std::min(found.times, Times(then[r], now[r], total_));
+    if (found.times == 0 || !SameMoves(then[r], now[r])) return {};
+    AddClocks(then[r], now[r], shift);
+    if (!shift.IsTheSame()) return {};
   }
+  return found;
+}
+
+bool SteadyState::Skip(std::vector<WalkRank>& ranks) {
+  for (const std::vector<WalkRank>& then : stood_) {
+    const Repetition found = Find(then, ranks);
+    if (found.times == 0) continue;
+    for (std::size_t r = 0; r < ranks.size(); ++r) {
+      MoveOn(then[r], ranks[r], found.times, static_cast<double>(found.times) * found.seconds);
+    }
+    stood_.clear();
+    next_ = 0;
+    return true;
+  }
+  if (stood_.size() < kRemembered) {
+    stood_.push_back(ranks);
+  } else {
+    stood_[next_++ % kRemembered] = ranks;
+  }
+  return false;
 }
 
 }  // namespace autocfg

@@ -1,37 +1,40 @@
-// The time of a pipeline of many microbatches from a run of fewer. Pure but for what it is given,
-// thread-safe.
+// The steady state of a walked pipeline: once it is full, its ranks make the same moves over and over, each
+// time later by the same time. What they do next follows from where they stand alone (walk_rank.h). So when
+// all of them stand as they stood before, only all later by the same time, they will until one of them comes
+// to its last forward, and that many repetitions need not be walked.
 //
-// Once a pipeline is full, each further group of microbatches takes its ranks through the same moves, later
-// by the same time. Where a run shows that for every forward and backward of two groups in a row, on every
-// rank, nothing that comes until the pipeline drains can be different: what they wait for lies less than a
-// group back. So more groups in between only add that time.
+// Where they stand is compared, not when they ended what: ranks that drain free those behind them of waiting,
+// which changes the last ends of ranks that are still full, however long the pipeline was steady before.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
-#include "search/plan/parallel_plan.h"
+#include "search/cost/walk_rank.h"
 
 namespace autocfg {
 
-// The ends of a pipeline rank's forwards and of its backwards, each in order.
-struct ComputeEnds {
-  std::vector<double> forwards;
-  std::vector<double> backwards;
-};
+class SteadyState {
+ public:
+  // `total`: forwards of each rank; as many backwards.
+  explicit SteadyState(std::int64_t total) : total_(total) {}
 
-struct PipelineRun {
-  double step_s = 0;
-  double pipeline_end_s = 0;       // the last backward's
-  std::vector<ComputeEnds> ranks;  // of the pipeline, in order
-};
+  // To be called now and then with where the ranks stand, best when they have just come through all stages.
+  // Where they stood so before, moves them on by as many repetitions as do not reach the end, and returns
+  // true. The result is that of the whole walk but for rounding.
+  bool Skip(std::vector<WalkRank>& ranks);
 
-// `run(n)` gives the pipeline of the plan with n microbatches. Returns the run of `microbatches` itself, or a
-// shorter one that has become steady, with step_s and pipeline_end_s moved to what they are for all
-// microbatches (the ends in `ranks` stay as they were). Runs longer and longer ones until one is steady.
-// Requires a legal, canonical plan, and a positive count that is legal with it.
-PipelineRun ExtendSteadyState(const ParallelPlan& plan, std::int64_t microbatches,
-                              const std::function<PipelineRun(std::int64_t)>& run);
+ private:
+  struct Repetition {
+    double seconds = 0;
+    std::int64_t times = 0;  // how often the ranks can make it again
+  };
+  // From `then` to `now`; 0 times: they do not stand the same, or come to the end.
+  Repetition Find(const std::vector<WalkRank>& then, const std::vector<WalkRank>& now) const;
+
+  std::int64_t total_;
+  std::vector<std::vector<WalkRank>> stood_;  // at the last calls, in turns
+  std::size_t next_ = 0;
+};
 
 }  // namespace autocfg

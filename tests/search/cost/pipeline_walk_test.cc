@@ -19,7 +19,9 @@ TEST(PipelineWalk, IsWhatTheSimulatorGives) {
     ParallelPlan plan;
     plan.pp = random.Pick({1, 2, 3, 4, 8});
     std::int64_t m = random.Between(1, 20);
-    if (plan.pp > 1 && random.Coin()) {
+    if (plan.pp > 1 && random.Between(1, 3) == 1) {
+      plan.schedule = Schedule::kGPipe;
+    } else if (plan.pp > 1 && random.Coin()) {
       plan.schedule = Schedule::kInterleaved;
       plan.virtual_stages = random.Pick({2, 3, 5});
       m = plan.pp * random.Between(1, 5);
@@ -40,7 +42,8 @@ TEST(PipelineWalk, IsWhatTheSimulatorGives) {
       }
     });
     ASSERT_TRUE(step.ok()) << step.status();
-    const PipelineRun walked = WalkPipeline({stages, begin, message}, m);
+    const bool gpipe = plan.schedule == Schedule::kGPipe;
+    const std::vector<ComputeEnds> walked = WalkEveryCompute({stages, begin, message, gpipe}, m);
     std::vector<ComputeEnds> next(begin.size());
     std::size_t compared = 0;
     for (const TraceRow& row : step->rows) {
@@ -49,8 +52,7 @@ TEST(PipelineWalk, IsWhatTheSimulatorGives) {
       if (action.kind != ActionKind::kForward && action.kind != ActionKind::kBackward) continue;
       const bool forward = action.kind == ActionKind::kForward;
       std::vector<double>& seen = forward ? next[rank].forwards : next[rank].backwards;
-      const std::vector<double>& ends =
-          forward ? walked.ranks.at(rank).forwards : walked.ranks.at(rank).backwards;
+      const std::vector<double>& ends = forward ? walked.at(rank).forwards : walked.at(rank).backwards;
       ASSERT_NEAR(ends.at(seen.size()), row.end_s, 1e-9 * row.end_s) << i << ": " << ToString(action);
       seen.push_back(row.end_s);
       ++compared;
