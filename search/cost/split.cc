@@ -52,8 +52,9 @@ class Balancer {
     // first ranks that can take one: a rank's time counts for every microbatch, and for the later ranks the
     // fill comes on top of it.
     const auto up_to = [&](std::int64_t level) {
-      std::int64_t sum = 0;
-      for (const std::int64_t n : most) sum += std::min(n, level);
+      std::int64_t sum = std::min(most.front(), level);
+      if (ranks_ > 1) sum += std::min(most.back(), level);
+      if (ranks_ > 2) sum += (ranks_ - 2) * std::min(most[1], level);
       return sum;
     };
     std::int64_t level = chunks_;
@@ -69,49 +70,46 @@ class Balancer {
   }
 
  private:
-  // A rank's time per microbatch with `layers` layers; it grows with them.
+  // A rank's time per microbatch with `layers` layers; it grows with them. Times are compared with what this
+  // gave elsewhere, so that no place may round otherwise: fma leaves the compiler no choice.
   double Seconds(std::int64_t rank, std::int64_t layers) const {
-    double seconds = static_cast<double>(layers) * layer_s_;
+    double seconds = (rank == 0 ? embedding_s_ : 0) + (rank == ranks_ - 1 ? head_s_ : 0);
+    seconds = std::fma(static_cast<double>(layers), layer_s_, seconds);
     if (recompute_s_ > 0) {
-      std::int64_t recomputing = 0;
-      for (std::int64_t chunk = 0; chunk < chunks_; ++chunk)
-        recomputing += RecomputingLayers(plan_, ChunkLayers(layers, chunks_, chunk));
-      seconds += static_cast<double>(recomputing) * recompute_s_;
+      // as ChunkLayers has them: so many chunks of one layer more than the others
+      const std::int64_t fewer = layers / chunks_, longer = layers % chunks_;
+      const std::int64_t recomputing =
+          (chunks_ - longer) * RecomputingLayers(plan_, fewer) + longer * RecomputingLayers(plan_, fewer + 1);
+      seconds = std::fma(static_cast<double>(recomputing), recompute_s_, seconds);
     }
-    if (rank == 0) seconds += embedding_s_;
-    if (rank == ranks_ - 1) seconds += head_s_;
     return seconds;
   }
 
-  // Layer by layer to the rank that is the least busy with it: since every rank's time grows with its layers,
-  // no other way ends lower.
+  // A layer more to the ranks that are the least busy with it, until all layers are given: since every rank's
+  // time grows with its layers, no other way ends lower.
   double LeastBottleneck() const {
     // Three kinds of ranks: the first, those between, the last.
     struct Kind {
       std::int64_t rank;    // one of the kind
       std::int64_t count;   // ranks of the kind
-      std::int64_t layers;  // of each, but for `ahead` of them, which have one more
-      std::int64_t ahead;
-      double next_s;  // with one layer more than `layers`
+      std::int64_t layers;  // of each
+      double next_s;        // with one layer more
     };
     std::vector<Kind> kinds;
     const auto add = [&](std::int64_t rank, std::int64_t count) {
-      if (count > 0) kinds.push_back({rank, count, chunks_, 0, Seconds(rank, chunks_ + 1)});
+      if (count > 0) kinds.push_back({rank, count, chunks_, Seconds(rank, chunks_ + 1)});
     };
     add(0, 1);
     add(1, ranks_ - 2);
     if (ranks_ > 1) add(ranks_ - 1, 1);
     double bottleneck = 0;
     for (const Kind& kind : kinds) bottleneck = std::max(bottleneck, Seconds(kind.rank, chunks_));
-    for (std::int64_t left = layers_ - ranks_ * chunks_; left > 0; --left) {
+    for (std::int64_t left = layers_ - ranks_ * chunks_; left > 0;) {
       Kind& least = *std::min_element(kinds.begin(), kinds.end(),
                                       [](const Kind& a, const Kind& b) { return a.next_s < b.next_s; });
       bottleneck = std::max(bottleneck, least.next_s);
-      if (++least.ahead == least.count) {
-        ++least.layers;
-        least.ahead = 0;
-        least.next_s = Seconds(least.rank, least.layers + 1);
-      }
+      left -= least.count;  // they are alike; the last layers may go to some of them
+      least.next_s = Seconds(least.rank, ++least.layers + 1);
     }
     return bottleneck;
   }
