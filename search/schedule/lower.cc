@@ -7,7 +7,6 @@
 #include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
 #include "search/plan/rank_mesh.h"
-#include "search/schedule/lower_pipeline.h"
 #include "search/schedule/program.h"
 
 namespace autocfg {
@@ -153,24 +152,6 @@ Program Lower(const ModelSpec& model, const Workload& workload, const ParallelPl
   for (std::int64_t rank = 0; rank < mesh.size(); ++rank) {
     const auto pipeline_rank = static_cast<std::size_t>(mesh.Coordinate(rank, Axis::kPipeline));
     program.ranks.push_back(RankLowering(plan, mesh, rank, model.tied_embeddings).Run(orders[pipeline_rank]));
-  }
-  return program;
-}
-
-Program LowerPipeline(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
-  const RankMesh mesh(plan);
-  Program program{plan, MicrobatchCount(workload, plan), {}};
-  program.plan.tp = program.plan.dp = 1;
-  for (std::int64_t stage = 0; stage < mesh.size(Axis::kPipeline); ++stage) {
-    const ComputeOrder order =
-        MakeComputeOrder(plan, static_cast<int>(stage), static_cast<int>(program.microbatches));
-    RankProgram actions =
-        RankLowering(plan, mesh, mesh.RankAt({0, 0, stage}), model.tied_embeddings).Run(order);
-    for (Action& action : actions) {
-      if (action.peer != kNothing)
-        action.peer = static_cast<std::int32_t>(mesh.Coordinate(action.peer, Axis::kPipeline));
-    }
-    program.ranks.push_back(std::move(actions));
   }
   return program;
 }

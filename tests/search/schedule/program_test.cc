@@ -3,8 +3,6 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "search/plan/rank_mesh.h"
-#include "search/schedule/lower_pipeline.h"
 #include "tests/search/schedule/programs.h"
 
 namespace autocfg {
@@ -52,31 +50,6 @@ TEST(Lower, NothingTiedNothingSummed) {
   EXPECT_TRUE(ValidateProgram(program).ok());
   // A stage between first and last never sums it.
   EXPECT_THAT(Text(Make(1, 3, 1, 2).ranks[1]), ::testing::Not(HasSubstr("TIED")));
-}
-
-// Of a program of many ranks those at tensor and data coordinate 0, which send to each other.
-TEST(LowerPipeline, OneRankOfEachCoordinate) {
-  for (const ParallelPlan& plan :
-       {ParallelPlan{.tp = 2, .pp = 3, .dp = 2}, ParallelPlan{.tp = 4, .pp = 2}, ParallelPlan{.dp = 4},
-        ParallelPlan{.tp = 2, .pp = 2, .dp = 3, .virtual_stages = 2, .schedule = Schedule::kInterleaved}}) {
-    const ModelSpec model = ModelOfStages(plan);
-    const Workload workload{.global_batch = plan.dp * 4, .seq_len = 8, .precision = {}};
-    const Program all = Lower(model, workload, plan), one = LowerPipeline(model, workload, plan);
-    EXPECT_EQ(RankCount(one.plan), plan.pp);
-    EXPECT_EQ(one.microbatches, all.microbatches);
-    ASSERT_EQ(one.ranks.size(), static_cast<std::size_t>(plan.pp));
-    const RankMesh mesh(plan);
-    for (std::int64_t stage = 0; stage < plan.pp; ++stage) {
-      RankProgram expected = all.ranks[static_cast<std::size_t>(mesh.RankAt({0, 0, stage}))];
-      for (Action& action : expected) {
-        if (action.peer < 0) continue;
-        EXPECT_EQ(mesh.Coordinate(action.peer, Axis::kTensor), 0);
-        EXPECT_EQ(mesh.Coordinate(action.peer, Axis::kData), 0);
-        action.peer = static_cast<std::int32_t>(mesh.Coordinate(action.peer, Axis::kPipeline));
-      }
-      EXPECT_EQ(Text(one.ranks[static_cast<std::size_t>(stage)]), Text(expected));
-    }
-  }
 }
 
 TEST(Fingerprint, TellsProgramsApart) {
