@@ -14,7 +14,7 @@ namespace autocfg {
 namespace {
 
 // Microbatches x ranks, of those that differ in tensor coordinate alone one and in data coordinate at most
-// two, beyond which a step is not simulated: a prediction would take more than a second.
+// two, beyond which a step is not simulated: what never becomes steady is walked whole.
 constexpr std::int64_t kMostSimulated = std::int64_t{1} << 16;
 
 std::int64_t SimulatedMicrobatches(const Workload& workload, const ParallelPlan& plan) {

@@ -11,7 +11,6 @@ namespace {
 using ::testing::HasSubstr;
 using testing::Interleaved;
 using testing::Make;
-using testing::ModelOfStages;
 using testing::Text;
 
 TEST(Lower, EveryActionAndWhatItWaitsFor) {
