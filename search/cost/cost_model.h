@@ -118,8 +118,8 @@ class CostModel {
   // no op of a kind.
   Prediction Predict(const ParallelPlan& plan);
 
-  // Memory, and the time that the simulated program takes, by a walk of the pipeline that makes no program and
-  // skips what is steady (walked_step.h).
+  // Memory, and the time that the simulated program takes, by a walk of the pipeline that makes no program
+  // and skips what is steady (walked_step.h).
   Prediction Simulate(const ParallelPlan& plan);
 
   // The simulated program of the whole plan: rows of all its ranks. Also requires a program that

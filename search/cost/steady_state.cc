@@ -87,7 +87,7 @@ SteadyState::Repetition SteadyState::Find(const std::vector<WalkRank>& then,
   return found;
 }
 
-bool SteadyState::Skip(std::vector<WalkRank>& ranks) {
+void SteadyState::Skip(std::vector<WalkRank>& ranks) {
   for (const std::vector<WalkRank>& then : stood_) {
     const Repetition found = Find(then, ranks);
     if (found.times == 0) continue;
@@ -96,14 +96,13 @@ bool SteadyState::Skip(std::vector<WalkRank>& ranks) {
     }
     stood_.clear();
     next_ = 0;
-    return true;
+    return;
   }
   if (stood_.size() < kRemembered) {
     stood_.push_back(ranks);
   } else {
     stood_[next_++ % kRemembered] = ranks;
   }
-  return false;
 }
 
 }  // namespace autocfg

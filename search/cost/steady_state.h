@@ -5,6 +5,9 @@
 //
 // Where they stand is compared, not when they ended what: ranks that drain free those behind them of waiting,
 // which changes the last ends of ranks that are still full, however long the pipeline was steady before.
+//
+// While a rank is a little faster than one that will hold it up, each has a step of its own: the pipeline is
+// steady only after that, and walked until then.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +23,9 @@ class SteadyState {
   explicit SteadyState(std::int64_t total) : total_(total) {}
 
   // To be called now and then with where the ranks stand, best when they have just come through all stages.
-  // Where they stood so before, moves them on by as many repetitions as do not reach the end, and returns
-  // true. The result is that of the whole walk but for rounding.
-  bool Skip(std::vector<WalkRank>& ranks);
+  // Where they stood so before, moves them on by as many repetitions as do not reach the end. The result
+  // is that of the whole walk but for rounding.
+  void Skip(std::vector<WalkRank>& ranks);
 
  private:
   struct Repetition {

@@ -15,8 +15,8 @@ namespace autocfg {
 std::vector<double> WalkedEnds(const PipelineCosts& costs, Schedule schedule, std::int64_t microbatches,
                                double ranks_per_core);
 
-// When the step ends: after its last backward a rank's gradients are reduced, then the tied embedding's on the
-// first and the last rank, then the scalars on all; then all update.
+// When the step ends: after its last backward a rank's gradients are reduced, then the tied embedding's on
+// the first and the last rank, then the scalars on all; then all update.
 double StepEnd(const PipelineCosts& costs, const std::vector<double>& last_backward_s);
 
 }  // namespace autocfg

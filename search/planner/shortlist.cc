@@ -18,8 +18,8 @@ constexpr std::size_t kFirstSimulated = 64, kMostSimulated = 256;
 constexpr std::size_t kSettled = 16;
 constexpr std::int64_t kMostSimulatedActions = 3'000'000;
 
-// What a simulation is taken to cost, whatever of it is skipped: the actions of one rank of each tensor group,
-// and of at most two of each data group.
+// What a simulation is taken to cost, whatever of it is skipped: the actions of one rank of each tensor
+// group, and of at most two of each data group.
 std::int64_t SimulatedActions(const Workload& workload, const ParallelPlan& plan) {
   const std::int64_t per_rank = 6 * MicrobatchCount(workload, plan) * plan.virtual_stages + 5;
   return plan.pp * std::min<std::int64_t>(plan.dp, 2) * per_rank;
