@@ -53,6 +53,7 @@ absl::StatusOr<v1::Job> JobOf(const TrainRun& run, const TrainArgs& args) {
     for (const OpTime& time : PlanOpTimes(run.what.model, run.what.workload, run.what.plan, *run.times)) {
       *spec.add_op_times() = ToProto(time);
     }
+    spec.set_host_op_s(run.times->HostOpSeconds());
   }
   return job;
 }

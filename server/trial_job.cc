@@ -119,6 +119,7 @@ absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialReques
     for (const OpTime& time : PlanOpTimes(problem.model, problem.workload, plan, **times)) {
       *spec.add_op_times() = ToProto(time);
     }
+    spec.set_host_op_s((*times)->HostOpSeconds());
     const std::int64_t microbatches =
         MicrobatchCount(problem.workload, plan) * plan.virtual_stages * RankCount(plan);
     expected_s = kPacedLimitPerMicrobatch * static_cast<double>(microbatches) * step_count;

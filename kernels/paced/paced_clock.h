@@ -4,7 +4,9 @@
 //
 // What it keeps: the host's time; the time up to which the compute stream is busy (the engine uses one stream
 // a rank); the time up to which each communication lane is busy, and what ran on it. The host itself takes no
-// time: it moves when it waits.
+// time: it moves when it waits. Where the
+// host issues ops in a time that is known, a forward or backward keeps the stream busy at least that long for
+// each of its ops, as search/cost/cost_model.h says.
 #pragma once
 
 #include <algorithm>
@@ -33,8 +35,10 @@ struct PacedTransfer {
 
 class PacedClock final : public OpSink {
  public:
-  // Ops are noted in `log` too where that is given; it must outlive the clock.
-  explicit PacedClock(OpSeconds seconds, OpSink* log = nullptr) : seconds_(std::move(seconds)), log_(log) {}
+  // Ops are noted in `log` too where that is given; it must outlive the clock. `host_op_s`: seconds in which
+  // the host issues one op.
+  explicit PacedClock(OpSeconds seconds, OpSink* log = nullptr, double host_op_s = 0)
+      : seconds_(std::move(seconds)), log_(log), host_op_s_(host_op_s) {}
 
   double Seconds(const OpDesc& op) const { return seconds_(op); }
 
@@ -50,12 +54,24 @@ class PacedClock final : public OpSink {
   void Record(const OpDesc& op) override {
     if (log_ != nullptr) log_->Record(op);
     const double seconds = seconds_(op);
+    CountIssue();
     if (op.kind == OpKind::kSumOfSquares) {
       reduction_s_ += seconds;
     } else {
       stream_s_ = StreamSeconds() + seconds;
     }
   }
+
+  // Around the ops of a forward or backward, on the stream alone.
+  void BeginIssues() {
+    issued_ = 0;
+    first_issue_s_ = StreamSeconds();
+  }
+  void EndIssues() {
+    stream_s_ = std::max(StreamSeconds(), first_issue_s_ + static_cast<double>(issued_) * host_op_s_);
+  }
+  // An op that Record is not told of: a message on the stream.
+  void CountIssue() { ++issued_; }
 
   double HostSeconds() const { return host_s_; }
 
@@ -90,6 +106,9 @@ class PacedClock final : public OpSink {
  private:
   const OpSeconds seconds_;
   OpSink* const log_;
+  const double host_op_s_;
+  std::int64_t issued_ = 0;
+  double first_issue_s_ = 0;
   double host_s_ = 0;
   double stream_s_ = 0;
   double reduction_s_ = 0;

@@ -64,6 +64,7 @@ v1::ClusterSpec ToProto(const ClusterSpec& cluster) {
     if (group.intra_node_latency_s) out.set_intra_node_latency_s(*group.intra_node_latency_s);
     if (group.inter_node_latency_s) out.set_inter_node_latency_s(*group.inter_node_latency_s);
     out.set_ranks_per_core(group.ranks_per_core);
+    if (group.host_op_s) out.set_host_op_s(*group.host_op_s);
   }
   return message;
 }
@@ -108,6 +109,7 @@ absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
     if (in.has_intra_node_latency_s()) group.intra_node_latency_s = in.intra_node_latency_s();
     if (in.has_inter_node_latency_s()) group.inter_node_latency_s = in.inter_node_latency_s();
     if (in.ranks_per_core() != 0) group.ranks_per_core = in.ranks_per_core();  // 0: not given
+    if (in.has_host_op_s()) group.host_op_s = in.host_op_s();
     cluster.groups.push_back(std::move(group));
   }
   if (absl::Status status = Validate(cluster); !status.ok()) return status;

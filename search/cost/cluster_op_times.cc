@@ -74,6 +74,7 @@ absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> ClusterOpTimes::Create(con
   times->attention_forward_flops_per_s_ = *peak * efficiency.attention_forward;
   times->attention_backward_flops_per_s_ = *peak * efficiency.attention_backward;
   times->overhead_s_ = *efficiency.op_overhead_s;
+  times->host_op_s_ = group.host_op_s.value_or(0);
   times->gpus_per_node_ = group.gpus_per_node;
   times->links_ = {.intra_bytes_per_s = group.intra_node_bytes_per_s * efficiency.intra_node,
                    .inter_bytes_per_s = group.inter_node_bytes_per_s * efficiency.inter_node,

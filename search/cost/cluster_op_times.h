@@ -28,6 +28,7 @@ class ClusterOpTimes final : public OpTimeModel {
                                                                       const Precision& precision);
 
   double Seconds(const OpDesc& op, const ParallelPlan& plan) const override;
+  double HostOpSeconds() const override { return host_op_s_; }
 
  private:
   ClusterOpTimes() = default;
@@ -36,6 +37,7 @@ class ClusterOpTimes final : public OpTimeModel {
   double attention_forward_flops_per_s_ = 0;
   double attention_backward_flops_per_s_ = 0;
   double overhead_s_ = 0;
+  double host_op_s_ = 0;
   std::int64_t gpus_per_node_ = 1;
   Links links_;
 };

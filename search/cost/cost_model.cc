@@ -61,6 +61,7 @@ CostModel::CostModel(ModelSpec model, Workload workload, ClusterSpec cluster,
       workload_(std::move(workload)),
       cluster_(std::move(cluster)),
       times_(std::move(times)),
+      host_op_s_(times_->HostOpSeconds()),
       device_overhead_bytes_(device_overhead_bytes),
       capacity_bytes_(MemoryCapacity(cluster_)) {}
 
@@ -81,6 +82,11 @@ Prediction CostModel::Predict(const ParallelPlan& plan) {
   prediction.step_time_s = prediction.breakdown.Total();
   prediction.step_time_low_s = prediction.step_time_high_s = prediction.step_time_s;
   return prediction;
+}
+
+double CostModel::PredictedSeconds(const ParallelPlan& plan, double host_op_s) {
+  return ClosedForm(CostsOf(plan, host_op_s), plan.schedule, MicrobatchCount(workload_, plan), RanksPerCore())
+      .Total();
 }
 
 Prediction CostModel::Simulate(const ParallelPlan& plan) {
@@ -142,7 +148,7 @@ double CostModel::SecondsOf(const PipelineCosts& costs, std::int64_t pipeline_ra
 }
 
 StageCosts CostsOfStage(const PartCosts& parts, std::int64_t layers, std::int64_t recomputing, bool first,
-                        bool last) {
+                        bool last, double host_op_s) {
   StageCosts c;
   const auto add = [&c](const StageCosts& part, double times) {
     c.forward_s += times * part.forward_s;
@@ -151,16 +157,21 @@ StageCosts CostsOfStage(const PartCosts& parts, std::int64_t layers, std::int64_
     c.tp_forward_s += times * part.tp_forward_s;
     c.tp_backward_s += times * part.tp_backward_s;
     c.tp_recompute_s += times * part.tp_recompute_s;
+    c.forward_ops += times * part.forward_ops;
+    c.backward_ops += times * part.backward_ops;
   };
   add(parts.layer, static_cast<double>(layers));
   if (recomputing > 0) add(parts.recompute, static_cast<double>(recomputing));
   if (first) add(parts.embedding, 1);
   if (last) add(parts.head, 1);
+  c.forward_s = std::max(c.forward_s, c.forward_ops * host_op_s);
+  c.backward_s = std::max(c.backward_s, c.backward_ops * host_op_s);
   return c;
 }
 
 CostModel::OpSum CostModel::SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const {
   OpSum sum;
+  sum.ops = static_cast<double>(ops.size());
   for (const OpDesc& op : ops) {
     if (op.group == CommGroup::kNone) {
       sum.compute_s += times_->Seconds(op, plan);
@@ -204,20 +215,28 @@ const CostModel::PlanParts& CostModel::PlanPartsOf(const ParallelPlan& plan) {
                                            plan.scatter_gather};
   if (const auto it = plan_parts_.find(key); it != plan_parts_.end()) return it->second;
   const ComputeParts& compute = ComputePartsOf(plan);
-  const auto seconds = [&](const OpSum& sum, double& all_s, double& messages_s) {
+  const auto add = [&](const OpSum& sum, double& all_s, double& messages_s, double& ops) {
     for (const OpDesc& op : sum.messages) messages_s += times_->Seconds(op, plan);
     all_s += sum.compute_s + messages_s;
+    ops += sum.ops;
+  };
+  const auto add_forward = [&](const OpSum& sum, StageCosts& part) {
+    add(sum, part.forward_s, part.tp_forward_s, part.forward_ops);
+  };
+  const auto add_backward = [&](const OpSum& sum, StageCosts& part) {
+    add(sum, part.backward_s, part.tp_backward_s, part.backward_ops);
   };
   PlanParts p;
   PartCosts& parts = p.parts;
-  seconds(compute.layer_forward, parts.layer.forward_s, parts.layer.tp_forward_s);
-  seconds(compute.layer_backward, parts.layer.backward_s, parts.layer.tp_backward_s);
-  seconds(compute.layer_recompute, parts.recompute.recompute_s, parts.recompute.tp_recompute_s);
+  add_forward(compute.layer_forward, parts.layer);
+  add_backward(compute.layer_backward, parts.layer);
+  add(compute.layer_recompute, parts.recompute.recompute_s, parts.recompute.tp_recompute_s,
+      parts.recompute.backward_ops);
   parts.recompute.backward_s = parts.recompute.recompute_s;
-  seconds(compute.embedding_forward, parts.embedding.forward_s, parts.embedding.tp_forward_s);
-  seconds(compute.embedding_backward, parts.embedding.backward_s, parts.embedding.tp_backward_s);
-  seconds(compute.head_forward, parts.head.forward_s, parts.head.tp_forward_s);
-  seconds(compute.head_backward, parts.head.backward_s, parts.head.tp_backward_s);
+  add_forward(compute.embedding_forward, parts.embedding);
+  add_backward(compute.embedding_backward, parts.embedding);
+  add_forward(compute.head_forward, parts.head);
+  add_backward(compute.head_backward, parts.head);
   if (plan.pp > 1) {
     p.p2p_s = std::max(ActionSeconds(plan, 0, ActionKind::kSendActivation),
                        ActionSeconds(plan, 0, ActionKind::kRecvActivation));
@@ -253,7 +272,7 @@ RankCosts CostModel::CostsOfRank(const ParallelPlan& plan, std::int64_t pipeline
 
 const PartCosts& CostModel::PartsOf(const ParallelPlan& plan) { return PlanPartsOf(plan).parts; }
 
-const PipelineCosts& CostModel::CostsOf(const ParallelPlan& plan) {
+const PipelineCosts& CostModel::CostsOf(const ParallelPlan& plan, double host_op_s) {
   const PlanParts& parts = PlanPartsOf(plan);
   costs_.p2p_s = parts.p2p_s;
   costs_.tied_s = parts.tied_s;
@@ -269,8 +288,8 @@ const PipelineCosts& CostModel::CostsOf(const ParallelPlan& plan) {
     if (stage >= 2 && !last && layers == layers_before) {
       costs_.stages.push_back(costs_.stages.back());
     } else {
-      costs_.stages.push_back(
-          CostsOfStage(parts.parts, layers, RecomputingLayers(plan, layers), IsFirstStage(stage), last));
+      costs_.stages.push_back(CostsOfStage(parts.parts, layers, RecomputingLayers(plan, layers),
+                                           IsFirstStage(stage), last, host_op_s));
     }
     layers_before = layers;
   }

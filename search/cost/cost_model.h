@@ -7,6 +7,11 @@
 // evenly (what the cores can do at most). What follows the pipeline loads all ranks alike and takes its time
 // as measured. So do messages.
 //
+// The host issues ops while the device runs those before. A rank's host comes to a forward or a backward when
+// the device does, and the action takes the longer of its ops on the device, one after the other, and of
+// issuing them all, messages over the tensor group counted (op_time_model.h: HostOpSeconds). What the device
+// waits for then counts as compute. The other actions are of few ops, and take what the device takes.
+//
 // All plans are to be legal, canonical ones that CheckPredictable takes, with a resolved split (split.h).
 #pragma once
 
@@ -65,6 +70,11 @@ struct StageCosts {
   double tp_forward_s = 0;    // of forward_s: communication over the tensor group
   double tp_backward_s = 0;   // of backward_s, without tp_recompute_s
   double tp_recompute_s = 0;  // of recompute_s
+  // Ops that the host issues, messages over the tensor group too. Of a part, the seconds above are those of
+  // the device alone; of a stage, its forward and its backward take as long as the host takes to issue them
+  // where that is longer.
+  double forward_ops = 0;
+  double backward_ops = 0;  // recomputation included
 
   double Total() const { return forward_s + backward_s; }
 };
@@ -94,9 +104,9 @@ struct PartCosts {
   StageCosts head;
 };
 
-// A stage with so many layers, of which so many recompute.
+// A stage with so many layers, of which so many recompute, where the host issues an op in `host_op_s`.
 StageCosts CostsOfStage(const PartCosts& parts, std::int64_t layers, std::int64_t recomputing, bool first,
-                        bool last);
+                        bool last, double host_op_s);
 
 class CostModel {
  public:
@@ -109,6 +119,7 @@ class CostModel {
   const ModelSpec& model() const { return model_; }
   const Workload& workload() const { return workload_; }
   const ClusterSpec& cluster() const { return cluster_; }
+  double host_op_s() const { return host_op_s_; }  // in which the host issues one op
 
   // Memory alone; fills feasible, reason, memory, capacity.
   Prediction PredictMemory(const ParallelPlan& plan) const;
@@ -117,6 +128,9 @@ class CostModel {
   // microseconds where the costs of the plan's parts are cached. Times are not finite where the op times know
   // no op of a kind.
   Prediction Predict(const ParallelPlan& plan);
+
+  // Predict's step time, were the host to issue an op in `host_op_s` (op_time_model.h). About as fast.
+  double PredictedSeconds(const ParallelPlan& plan, double host_op_s);
 
   // Memory, and the time that the simulated program takes, by a walk of the pipeline that makes no program
   // and skips what is steady (walked_step.h).
@@ -127,13 +141,14 @@ class CostModel {
   SimulatedStep Trace(const ParallelPlan& plan);
 
   // These are valid until the next call on this object.
-  const PipelineCosts& CostsOf(const ParallelPlan& plan);
+  const PipelineCosts& CostsOf(const ParallelPlan& plan) { return CostsOf(plan, host_op_s_); }
   const PartCosts& PartsOf(const ParallelPlan& plan);
 
  private:
   // Seconds of a list of ops that are the same under every plan, and its messages, which are not.
   struct OpSum {
     double compute_s = 0;
+    double ops = 0;  // all of them
     std::vector<OpDesc> messages;
   };
   // What does not depend on where ranks stand.
@@ -146,6 +161,7 @@ class CostModel {
     double p2p_s = 0, tied_s = 0, scalars_s = 0;
   };
 
+  const PipelineCosts& CostsOf(const ParallelPlan& plan, double host_op_s);
   OpSum SumOf(const ParallelPlan& plan, const std::vector<OpDesc>& ops) const;
   double ActionSeconds(const ParallelPlan& plan, std::int64_t pipeline_rank, ActionKind kind) const;
   const ComputeParts& ComputePartsOf(const ParallelPlan& plan);
@@ -158,6 +174,7 @@ class CostModel {
   Workload workload_;
   ClusterSpec cluster_;
   std::shared_ptr<const OpTimeModel> times_;
+  double host_op_s_;
   std::int64_t device_overhead_bytes_;
   std::int64_t capacity_bytes_;
   // Sizes and kinds of the ops of a layer: tp, micro_batch, recompute, attention.

@@ -17,6 +17,10 @@ class OpTimeModel {
   // links its messages take. Infinite when nothing is known that could tell; never negative, never NaN. An op
   // of no group takes the same under every plan.
   virtual double Seconds(const OpDesc& op, const ParallelPlan& plan) const = 0;
+
+  // Seconds in which the host issues one op of a rank, while the device runs those issued before: a forward
+  // or a backward takes at least that for each of its ops. 0 where measured times hold it already.
+  virtual double HostOpSeconds() const { return 0; }
 };
 
 }  // namespace autocfg

@@ -23,15 +23,20 @@ std::int64_t ChunkLayers(std::int64_t layers, std::int64_t chunks, std::int64_t 
 
 class Balancer {
  public:
-  Balancer(const ModelSpec& model, const ParallelPlan& plan, const PartCosts& parts)
-      : plan_(plan), layers_(model.layers), ranks_(plan.pp), chunks_(plan.virtual_stages) {
+  Balancer(const ModelSpec& model, const ParallelPlan& plan, const PartCosts& parts, double host_op_s)
+      : plan_(plan),
+        parts_(parts),
+        host_op_s_(host_op_s),
+        layers_(model.layers),
+        ranks_(plan.pp),
+        chunks_(plan.virtual_stages) {
     layer_s_ = parts.layer.Total();
     recompute_s_ = parts.recompute.Total();
     embedding_s_ = parts.embedding.Total();
     head_s_ = parts.head.Total();
     if (!std::isfinite(layer_s_ + recompute_s_ + embedding_s_ + head_s_)) {
       layer_s_ = 1;
-      recompute_s_ = embedding_s_ = head_s_ = 0;
+      recompute_s_ = embedding_s_ = head_s_ = host_op_s_ = 0;
     }
   }
 
@@ -73,6 +78,7 @@ class Balancer {
   // A rank's time per microbatch with `layers` layers; it grows with them. Times are compared with what this
   // gave elsewhere, so that no place may round otherwise: fma leaves the compiler no choice.
   double Seconds(std::int64_t rank, std::int64_t layers) const {
+    if (host_op_s_ > 0) return SecondsWithHost(rank, layers);
     double seconds = (rank == 0 ? embedding_s_ : 0) + (rank == ranks_ - 1 ? head_s_ : 0);
     seconds = std::fma(static_cast<double>(layers), layer_s_, seconds);
     if (recompute_s_ > 0) {
@@ -81,6 +87,18 @@ class Balancer {
       const std::int64_t recomputing =
           (chunks_ - longer) * RecomputingLayers(plan_, fewer) + longer * RecomputingLayers(plan_, fewer + 1);
       seconds = std::fma(static_cast<double>(recomputing), recompute_s_, seconds);
+    }
+    return seconds;
+  }
+
+  // The same where the host may take longer than the device.
+  double SecondsWithHost(std::int64_t rank, std::int64_t layers) const {
+    double seconds = 0;
+    for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) {
+      const std::int64_t of_chunk = ChunkLayers(layers, chunks_, chunk);
+      const bool first = rank == 0 && chunk == 0, last = rank == ranks_ - 1 && chunk == chunks_ - 1;
+      seconds +=
+          CostsOfStage(parts_, of_chunk, RecomputingLayers(plan_, of_chunk), first, last, host_op_s_).Total();
     }
     return seconds;
   }
@@ -115,6 +133,8 @@ class Balancer {
   }
 
   const ParallelPlan& plan_;
+  const PartCosts& parts_;
+  double host_op_s_;
   std::int64_t layers_, ranks_, chunks_;
   double layer_s_ = 0, recompute_s_ = 0, embedding_s_ = 0, head_s_ = 0;
 };
@@ -140,7 +160,8 @@ ParallelPlan ResolveSplit(CostModel& costs, const ParallelPlan& plan) {
     throw std::logic_error(fmt::format("{} layers cannot be split over {} stages: the plan is not legal",
                                        model.layers, StageCount(plan)));
   }
-  const std::vector<std::int64_t> of_rank = Balancer(model, plan, costs.PartsOf(plan)).RankLayers();
+  const std::vector<std::int64_t> of_rank =
+      Balancer(model, plan, costs.PartsOf(plan), costs.host_op_s()).RankLayers();
   ParallelPlan resolved = plan;
   resolved.split_layers.clear();
   for (std::int64_t stage = 0; stage < StageCount(plan); ++stage) {

@@ -129,7 +129,8 @@ absl::Status ValidateGroup(std::string_view index, const NodeGroup& group, bool 
         Figure{"inter_node_bytes_per_s", group.inter_node_bytes_per_s, kMinBytesPerSecond, kMaxBytesPerSecond,
                kBandwidth},
         Figure{"intra_node_latency_s", group.intra_node_latency_s.value_or(0), 0, kMaxSeconds, kTime},
-        Figure{"inter_node_latency_s", group.inter_node_latency_s.value_or(0), 0, kMaxSeconds, kTime}}) {
+        Figure{"inter_node_latency_s", group.inter_node_latency_s.value_or(0), 0, kMaxSeconds, kTime},
+        Figure{"host_op_s", group.host_op_s.value_or(0), 0, kMaxSeconds, kTime}}) {
     if (absl::Status status = CheckFigure(index, figure); !status.ok()) return status;
   }
   return ValidateRanksPerCore(index, group, local);

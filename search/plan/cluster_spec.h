@@ -56,6 +56,9 @@ struct NodeGroup {
   double inter_node_bytes_per_s = 0;
   std::optional<double> intra_node_latency_s = {};  // empty: not known
   std::optional<double> inter_node_latency_s = {};
+  // in which the host issues one op of a rank, a message too: a forward or backward takes at least so long
+  // for each of its ops, however fast the device; empty: not known, and counted as 0
+  std::optional<double> host_op_s = {};
   double ranks_per_core = 1;  // more than 1, which only a local cluster may have: ranks share cores, or a GPU
 
   bool operator==(const NodeGroup&) const = default;
@@ -79,7 +82,7 @@ std::int64_t MemoryCapacity(const ClusterSpec& cluster);
 std::int64_t DeviceOverheadBytes(const ClusterSpec& cluster);
 
 // InvalidArgument, naming the field: no groups, a count that is not positive, a figure that is negative, not
-// finite, or, where it is known, beyond what any machine of today could have (a latency above 1 s, a fraction
+// finite, or, where it is known, beyond what any machine of today could have (a latency or host_op_s above 1 s, a fraction
 // above 1 or below 0.001, a GPU of less than 1 MiB, a bandwidth or rate of less than a million a second); a
 // name of more than 256 bytes or with a control character; ranks_per_core below 1, above gpus_per_node, or
 // not 1 where the cluster is not local.

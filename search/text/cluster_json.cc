@@ -17,21 +17,22 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Links by their names in JSON; what is not known, a bandwidth of 0 or no latency, is left out.
+// Links, and what the host takes for an op, by their names in JSON; what is not known, a bandwidth of 0 or no
+// time, is left out.
 struct BandwidthField {
   const char* name;
   double NodeGroup::*member;
 };
-struct LatencyField {
+struct TimeField {
   const char* name;
   std::optional<double> NodeGroup::*member;
 };
 constexpr std::array<BandwidthField, 2> kBandwidths = {
     {{"intra_node_bytes_per_s", &NodeGroup::intra_node_bytes_per_s},
      {"inter_node_bytes_per_s", &NodeGroup::inter_node_bytes_per_s}}};
-constexpr std::array<LatencyField, 2> kLatencies = {
-    {{"intra_node_latency_s", &NodeGroup::intra_node_latency_s},
-     {"inter_node_latency_s", &NodeGroup::inter_node_latency_s}}};
+constexpr std::array<TimeField, 3> kTimes = {{{"intra_node_latency_s", &NodeGroup::intra_node_latency_s},
+                                              {"inter_node_latency_s", &NodeGroup::inter_node_latency_s},
+                                              {"host_op_s", &NodeGroup::host_op_s}}};
 
 std::optional<DeviceKind> ParseDeviceKind(std::string_view name) {
   if (name == "cpu") return DeviceKind::kCpu;
@@ -151,7 +152,7 @@ void AddGroup(Json& json, const NodeGroup& group) {
   for (const BandwidthField& field : kBandwidths) {
     if (group.*field.member > 0) json[field.name] = group.*field.member;
   }
-  for (const LatencyField& field : kLatencies) {
+  for (const TimeField& field : kTimes) {
     if (group.*field.member) json[field.name] = *(group.*field.member);
   }
   json["ranks_per_core"] = group.ranks_per_core;
@@ -222,7 +223,7 @@ absl::StatusOr<ClusterSpec> ParseClusterJson(const Json& json) {
       reader.Number(field.name, group.*field.member);
     }
   }
-  for (const LatencyField& field : kLatencies) Optional(reader, field.name, group.*field.member);
+  for (const TimeField& field : kTimes) Optional(reader, field.name, group.*field.member);
   reader.Number("ranks_per_core", group.ranks_per_core);
   if (json.is_object()) ReadSources(reader, json);
   if (absl::Status status = reader.Finish(); !status.ok()) return status;

@@ -150,7 +150,7 @@ TEST(PredictionBadInput, ClusterFilesNameTheFigure) {
       R"("overhead_bytes": 0, "flops_per_s": {"bf16": 3e14}, "efficiency": {"matmul": 0.8, "attention_forward": 0.4,
       "attention_backward": 0.4, "memory": 0.8, "intra_node": 0.8, "inter_node": 0.8, "op_overhead_s": 0})";
   const std::string links =
-      R"("intra_node_bytes_per_s": 3e11, "intra_node_latency_s": 1e-6, "inter_node_bytes_per_s": 2.5e10, "inter_node_latency_s": 1e-5)";
+      R"("intra_node_bytes_per_s": 3e11, "intra_node_latency_s": 1e-6, "inter_node_bytes_per_s": 2.5e10, "inter_node_latency_s": 1e-5, "host_op_s": 0)";
   const auto write = [&](const std::string& device, const std::string& fields) {
     return home.Write(
         "c.json", R"({"device": {"name": "d", "memory_bytes": 80000000000, "memory_bytes_per_s": 2e12, )" +
@@ -180,6 +180,10 @@ TEST(PredictionBadInput, ClusterFilesNameTheFigure) {
       {rates, R"("intra_node_bytes_per_s": 1e-300)", {"c.json", "intra_node_bytes_per_s"}},
       {rates, R"("intra_node_bytes_per_s": -1)", {"c.json", "intra_node_bytes_per_s"}},
       {rates, R"("intra_node_bytes_per_s": 1e300)", {"c.json", "intra_node_bytes_per_s"}},
+      {rates,
+       R"("intra_node_bytes_per_s": 3e11, "host_op_s": -1)",
+       {"c.json", "host_op_s must be finite and not negative, not -1"}},
+      {rates, R"("intra_node_bytes_per_s": 3e11, "host_op_s": NaN)", {"c.json"}},
       {rates, links + R"(, "gpus": 8)", {"c.json", "unknown field gpus"}},
       {rates + R"(, "memory": 3)", links, {"c.json", "unknown field memory"}}};
   for (const auto& [device, fields, says] : wrong)

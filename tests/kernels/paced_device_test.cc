@@ -39,6 +39,27 @@ TEST(PacedDevice, TakesTheTimeOfEachOp) {
   EXPECT_EQ(clock.StreamSeconds(), 0);
 }
 
+// A forward or backward takes the longer of its ops and of issuing them; other ops what they take.
+TEST(PacedDevice, TheHostMayTakeLongerThanTheOps) {
+  PacedClock clock(Seconds, nullptr, 2);
+  const auto device = CreatePacedDevice(clock);
+  const auto ops = CreateDryOps(clock);
+  const auto stream = device->CreateStream();
+  ops->Fill(Nowhere(2), 0, *stream);
+  EXPECT_EQ(clock.StreamSeconds(), 1);
+  clock.BeginIssues();
+  ops->Fill(Nowhere(2), 0, *stream);
+  ops->Fill(Nowhere(4), 0, *stream);
+  EXPECT_EQ(clock.StreamSeconds(), 4);
+  clock.CountIssue();
+  clock.EndIssues();
+  EXPECT_EQ(clock.StreamSeconds(), 7) << "three issues of 2 s from the first second on";
+  clock.BeginIssues();
+  ops->Fill(Nowhere(10), 0, *stream);
+  clock.EndIssues();
+  EXPECT_EQ(clock.StreamSeconds(), 12) << "one of 2 s, while 5 s of work run";
+}
+
 TEST(PacedDevice, HasNoTimeOfItsOwnForAnUnknownOp) {
   PacedClock clock(Seconds);
   const auto device = CreatePacedDevice(clock);

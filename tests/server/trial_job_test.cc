@@ -143,6 +143,7 @@ TEST(CalibrationJob, OfManyMachinesTimesWhatComputesOnOneOfThem) {
 TEST(TrialJob, AnEmulatedPlanCarriesTheTimeOfEveryOp) {
   SearchProblem problem = Problem();
   problem.cluster = *PresetCluster("a100-80gb-sxm:1x2");
+  problem.cluster.groups[0].host_op_s = 1e-5;
   problem.workload.precision = *ParsePrecision("bf16");
   problem.device = "paced";
   EXPECT_EQ(EvidenceOf(problem), Evidence::kPaced);
@@ -163,6 +164,7 @@ TEST(TrialJob, AnEmulatedPlanCarriesTheTimeOfEveryOp) {
     sends += time->op.kind == OpKind::kSend ? 1 : 0;
   }
   EXPECT_EQ(sends, 1);
+  EXPECT_EQ(job->train().host_op_s(), 1e-5);
 }
 
 }  // namespace

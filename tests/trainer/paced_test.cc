@@ -32,7 +32,8 @@ using testing::SmallGpt;
 // fewer squares takes less for it, as the simulator takes for granted.
 class ArbitraryTimes final : public OpTimeModel {
  public:
-  explicit ArbitraryTimes(double scale_of_messages) : scale_of_messages_(scale_of_messages) {}
+  explicit ArbitraryTimes(double scale_of_messages, double host_op_s = 0)
+      : scale_of_messages_(scale_of_messages), host_op_s_(host_op_s) {}
   double Seconds(const OpDesc& op, const ParallelPlan&) const override {
     if (op.kind == OpKind::kSumOfSquares) return 1e-8 * static_cast<double>(op.dims[0]);
     std::uint64_t hash = 0xcbf29ce484222325u;
@@ -40,9 +41,10 @@ class ArbitraryTimes final : public OpTimeModel {
     const double seconds = 1e-6 * static_cast<double>(1 + (hash >> 20) % 1000);
     return IsCommunication(op.kind) ? seconds * scale_of_messages_ : seconds;
   }
+  double HostOpSeconds() const override { return host_op_s_; }
 
  private:
-  const double scale_of_messages_;
+  const double scale_of_messages_, host_op_s_;
 };
 
 TrainConfig PacedConfig(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
@@ -55,6 +57,7 @@ TrainConfig PacedConfig(const ModelSpec& model, const Workload& workload, const 
   c.trace = true;
   for (const OpTime& time : PlanOpTimes(model, workload, plan, times))
     c.op_times.emplace(time.op, time.seconds);
+  c.host_op_s = times.HostOpSeconds();
   return c;
 }
 
@@ -80,8 +83,10 @@ SimulatedStep SimulateOps(const TrainConfig& c) {
         any.peer = -1;
         const auto [it, made] = known.try_emplace({pipeline_rank, ToString(any)}, 0);
         if (made) {
-          for (const OpDesc& op : ActionOps(c.model, c.workload, c.plan, pipeline_rank, action))
-            it->second += c.op_times.at(op);
+          const auto ops = ActionOps(c.model, c.workload, c.plan, pipeline_rank, action);
+          for (const OpDesc& op : ops) it->second += c.op_times.at(op);
+          if (action.kind == ActionKind::kForward || action.kind == ActionKind::kBackward)
+            it->second = std::max(it->second, static_cast<double>(ops.size()) * c.host_op_s);
         }
         return it->second;
       });
@@ -146,7 +151,9 @@ TrainConfig RandomConfig(std::mt19937_64& random) {
     plan.split_layers.front() += 2;
     model.layers += 2;
   }
-  const ArbitraryTimes times(random() % 3 == 0 ? 10.0 : 0.5);
+  // The mean op takes 0.5 ms: of a few plans the host takes longer for none, for some or for all actions.
+  const ArbitraryTimes times(random() % 3 == 0 ? 10.0 : 0.5,
+                             std::vector{0.0, 4e-4, 6e-4, 2e-3}[random() % 4]);
   return PacedConfig(model, Fp32(microbatches * plan.micro_batch * plan.dp, 7), plan, times);
 }
 
@@ -174,11 +181,13 @@ TEST(Paced, RunsAsTheCostModelTraces) {
     SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
     const ModelSpec model = SmallGpt(4, 16, 4, 61);
     const Workload workload = Fp32(8, 8);
-    const auto times = std::make_shared<ArbitraryTimes>(1.0);
-    CostModel costs(model, workload, LocalRanks(RankCount(plan)), times);
-    const SimulatedStep traced = costs.Trace(plan);
-    ASSERT_NO_FATAL_FAILURE(ExpectSameRows(RunPaced(PacedConfig(model, workload, plan, *times)), traced,
-                                           Lower(model, workload, plan)));
+    for (const double host_op_s : {0.0, 4e-4, 2e-3}) {
+      const auto times = std::make_shared<ArbitraryTimes>(1.0, host_op_s);
+      CostModel costs(model, workload, LocalRanks(RankCount(plan)), times);
+      const SimulatedStep traced = costs.Trace(plan);
+      ASSERT_NO_FATAL_FAILURE(ExpectSameRows(RunPaced(PacedConfig(model, workload, plan, *times)), traced,
+                                             Lower(model, workload, plan)));
+    }
   }
 }
 
@@ -253,6 +262,9 @@ TEST(Paced, NamesTheOpThatHasNoTime) {
             "op_times are missing: the paced device takes the time of every op from them");
   c.op_times[gone] = 1;
   EXPECT_EQ(Refusal("cpu", c), "op_times are given to the cpu device; only the paced one takes them");
+  c.op_times.clear();
+  c.host_op_s = 1e-6;
+  EXPECT_EQ(Refusal("cpu", c), "host_op_s is given to the cpu device; only the paced one takes it");
 }
 
 TEST(Paced, SavesNothing) {

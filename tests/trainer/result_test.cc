@@ -105,15 +105,18 @@ TEST(TrainConfig, TakesTraceSliceAndOpTimes) {
   EXPECT_FALSE(c.trace);
   EXPECT_FALSE(c.slice.has_value());
   EXPECT_TRUE(c.op_times.empty());
+  EXPECT_EQ(c.host_op_s, 0);
   spec.set_trace(true);
   spec.mutable_plan()->set_pp(2);
   spec.mutable_slice()->set_pipeline(1);
   AddFill(spec, 7, 0.25);
+  spec.set_host_op_s(0.125);
   c = ParseTrainSpec(spec);
   EXPECT_TRUE(c.trace);
   EXPECT_EQ(c.slice->tensor, 0);
   EXPECT_EQ(c.slice->pipeline, 1);
   EXPECT_EQ(c.op_times.at({.kind = OpKind::kFill, .dims = {7}}), 0.25);
+  EXPECT_EQ(c.host_op_s, 0.125);
   EXPECT_EQ(Refusal(spec), "") << "a slice needs no more processes than there are";
 }
 
@@ -127,6 +130,11 @@ TEST(TrainConfig, RefusesOpTimesThatAreNone) {
   spec.mutable_op_times(1)->set_seconds(1);
   spec.mutable_op_times(1)->mutable_op()->set_dims(0, 7);
   EXPECT_EQ(Refusal(spec), "op_times[1]: a second time of fill fp32 7");
+  for (const double wrong : {-1e-6, std::nan(""), 2.0}) {
+    v1::TrainSpec host = GoodSpec();
+    host.set_host_op_s(wrong);
+    EXPECT_EQ(Refusal(host).find("host_op_s is "), 0u) << Refusal(host);
+  }
   spec.mutable_op_times(1)->mutable_op()->set_kind("teleport");
   EXPECT_NE(Refusal(spec).find("teleport"), std::string::npos) << Refusal(spec);
 }

@@ -197,6 +197,7 @@ class PacedCommunicator final : public Communicator {
       transfer.Start(0, lanes_.stream());
       lanes_.AdvanceUntil([&] { return transfer.Met(); });
       clock.StreamWaitsUntil(transfer.Time().end_s);
+      clock.CountIssue();
       return CompleteWork();
     }
     const double seconds = own_s + (name_ == CommGroup::kWorld ? clock.TakeReductionSeconds() : 0);

@@ -42,7 +42,7 @@ Backend CreateDryBackend(std::unique_ptr<CommWorld> comm) {
   return backend;
 }
 
-Backend CreatePacedBackend(std::unique_ptr<CommWorld> comm, const OpTimeTable& times) {
+Backend CreatePacedBackend(std::unique_ptr<CommWorld> comm, const OpTimeTable& times, double host_op_s) {
   Backend backend;
   backend.log = std::make_unique<OpLog>();
   const auto seconds = [times](const OpDesc& op) {
@@ -52,7 +52,7 @@ Backend CreatePacedBackend(std::unique_ptr<CommWorld> comm, const OpTimeTable& t
     }
     return it->second;
   };
-  auto owned = std::make_unique<PacedClock>(seconds, backend.log.get());
+  auto owned = std::make_unique<PacedClock>(seconds, backend.log.get(), host_op_s);
   PacedClock& clock = *owned;
   backend.clock = CreatePacedStepClock(std::move(owned));
   backend.device = CreatePacedDevice(clock);
@@ -92,6 +92,9 @@ Backend CreateTrainBackend(std::string_view device, Rendezvous& rendezvous, cons
   if (!paced && !config.op_times.empty()) {
     throw BadInput(fmt::format("op_times are given to the {} device; only the paced one takes them", device));
   }
+  if (!paced && config.host_op_s != 0) {
+    throw BadInput(fmt::format("host_op_s is given to the {} device; only the paced one takes it", device));
+  }
   std::unique_ptr<CommWorld> comm;
   if (config.slice) {
     comm = CreateNullWorld(static_cast<int>(SliceRank(config)), static_cast<int>(RankCount(config.plan)),
@@ -104,7 +107,7 @@ Backend CreateTrainBackend(std::string_view device, Rendezvous& rendezvous, cons
     comm = CreatePeers(rendezvous);
   }
   if (device == "cuda") return CreateGpuBackend(rendezvous, std::move(comm));
-  if (paced) return CreatePacedBackend(std::move(comm), config.op_times);
+  if (paced) return CreatePacedBackend(std::move(comm), config.op_times, config.host_op_s);
   return device == "dry" ? CreateDryBackend(std::move(comm)) : CreateCpuBackend(std::move(comm));
 }
 

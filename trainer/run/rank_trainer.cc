@@ -86,7 +86,7 @@ RankTrainer::RankTrainer(const TrainConfig& config, std::int64_t rank, std::int6
   for (std::size_t chunk = 0; chunk < shape_.chunks.size(); ++chunk) {
     stages_.emplace_back(shape_, *layout_, chunk);
   }
-  runner_.emplace(shape_, program_, *layout_, stages_, *run_, *backend.device, *data_);
+  runner_.emplace(shape_, program_, *layout_, stages_, *run_, *backend.device, backend.clock.get(), *data_);
 }
 
 RankTrainer::~RankTrainer() = default;

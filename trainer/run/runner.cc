@@ -18,13 +18,15 @@ constexpr std::int64_t kNoTicket = -1;
 }  // namespace
 
 Runner::Runner(const RankShape& shape, const RankProgram& program, const MemoryLayout& layout,
-               std::span<const PipelineStage> stages, const Execution& run, Device& device, TokenSource& data)
+               std::span<const PipelineStage> stages, const Execution& run, Device& device, StepClock* clock,
+               TokenSource& data)
     : shape_(shape),
       program_(program),
       layout_(layout),
       stages_(stages),
       run_(run),
       device_(device),
+      clock_(clock),
       data_(data),
       mesh_(shape.plan),
       buffers_(shape, program),
@@ -115,12 +117,16 @@ void Runner::Forward(const Action& action) {
   const ActivationSlot& slot = SlotOf(action);
   max_slots_used_[chunk] = std::max(max_slots_used_[chunk], use.slot + 1);
   LoadTokens(action.microbatch, stage, slot);
+  if (clock_ != nullptr) clock_->BeginCompute();
   stages_[chunk].Forward(run_, slot, stage.last ? Tensor{} : layout_.output(use.output));
+  if (clock_ != nullptr) clock_->EndCompute();
 }
 
 void Runner::Backward(const Action& action) {
+  if (clock_ != nullptr) clock_->BeginCompute();
   stages_[shape_.ChunkOfStage(action.stage)].Backward(run_, SlotOf(action),
                                                       layout_.grad(UseOf(action).gradient));
+  if (clock_ != nullptr) clock_->EndCompute();
 }
 
 void Runner::ReduceScalars() {

@@ -15,6 +15,7 @@
 #include "trainer/run/action_observer.h"
 #include "trainer/run/buffer_plan.h"
 #include "trainer/run/data.h"
+#include "trainer/run/step_clock.h"
 
 namespace autocfg {
 
@@ -29,9 +30,10 @@ class Runner {
   // the host.
   using Optimizer = std::function<void()>;
 
-  // `stages`: by chunk. All arguments must outlive the runner.
+  // `stages`: by chunk. `clock`: null where the device takes no time. All arguments must outlive the runner.
   Runner(const RankShape& shape, const RankProgram& program, const MemoryLayout& layout,
-         std::span<const PipelineStage> stages, const Execution& run, Device& device, TokenSource& data);
+         std::span<const PipelineStage> stages, const Execution& run, Device& device, StepClock* clock,
+         TokenSource& data);
 
   // Null: nobody is told, which is how it begins. `observer` must outlive the steps it watches.
   void set_observer(ActionObserver* observer) { observer_ = observer; }
@@ -64,6 +66,7 @@ class Runner {
   std::span<const PipelineStage> stages_;
   Execution run_;
   Device& device_;
+  StepClock* const clock_;
   TokenSource& data_;
   RankMesh mesh_;
   BufferPlan buffers_;

@@ -30,6 +30,8 @@ class PacedStepClock final : public StepClock {
   double Seconds() const override { return clock_->StreamSeconds(); }
   double OriginSeconds() const override { return 0; }
   bool IsVirtual() const override { return true; }
+  void BeginCompute() override { clock_->BeginIssues(); }
+  void EndCompute() override { clock_->EndIssues(); }
 
   std::optional<TimeSpan> Transfer(Lane lane, std::size_t n) const override {
     const std::vector<PacedTransfer>* transfers = nullptr;

@@ -32,6 +32,10 @@ class StepClock {
   // Whether a barrier moves it to the latest of the ranks and takes none of its time.
   virtual bool IsVirtual() const = 0;
 
+  // Called around a forward or backward: when its first op can be issued, and when its last one has been.
+  virtual void BeginCompute() {}
+  virtual void EndCompute() {}
+
   // When the n-th operation of a communication lane in this step ran, where the clock keeps that; otherwise
   // the times are those at which the rank issued it and noticed its end.
   virtual std::optional<TimeSpan> Transfer(Lane lane, std::size_t n) const = 0;

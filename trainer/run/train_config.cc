@@ -90,6 +90,7 @@ TrainConfig ParseTrainSpec(const v1::TrainSpec& spec) {
   c.trace = spec.trace();
   if (spec.has_slice()) c.slice = SliceSpec{spec.slice().tensor(), spec.slice().pipeline()};
   c.op_times = ParseOpTimes(spec);
+  c.host_op_s = spec.host_op_s();
   return c;
 }
 
@@ -123,6 +124,7 @@ void CheckTrainConfig(const TrainConfig& c, std::int64_t world_size) {
   RequireRange("beta2", c.adamw.beta2, 0, std::nextafter(1.0, 0.0));
   RequireRange("adam_eps", c.adamw.eps, 0, kLarge);
   RequireRange("clip_norm", c.clip_norm, 0, kLarge);
+  RequireRange("host_op_s", c.host_op_s, 0, 1);
   RequireRange("memory_capacity_bytes", static_cast<double>(c.memory_capacity_bytes), 0, 1e18);
 }
 

@@ -43,6 +43,7 @@ struct TrainConfig {
   std::optional<SliceSpec> slice;          // every process of the job runs this rank of the plan alone
   // of every op that a rank issues; the paced device alone takes them
   OpTimeTable op_times;
+  double host_op_s = 0;  // in which the host issues one of them; of the paced device too
 };
 
 // Throws BadInput naming the field, or NotSupported naming the feature.

@@ -194,6 +194,7 @@ ClusterSpec SomeCluster() {
   group.intra_node_latency_s = 0.11;
   group.inter_node_latency_s = 0.12;
   group.ranks_per_core = 6;
+  group.host_op_s = 0.13;
   NodeGroup other = group;
   other.device.kind = DeviceKind::kCpu;
   other.device.flops_per_s_bf16 = 0;
@@ -201,8 +202,10 @@ ClusterSpec SomeCluster() {
   other.device.overhead_bytes = 0;
   other.intra_node_latency_s = 0;
   other.inter_node_latency_s.reset();
+  other.host_op_s = 0;
   NodeGroup unknown = group;
   unknown.device.overhead_bytes.reset();
+  unknown.host_op_s.reset();
   return {.name = "c", .local = true, .groups = {group, other, unknown}};
 }
 
@@ -241,6 +244,12 @@ TEST(ClusterConvert, Refused) {
   bad = good;
   bad.mutable_groups(0)->set_intra_node_latency_s(-1);
   EXPECT_THAT(Refusal(bad), HasSubstr("intra_node_latency_s is -1"));
+  for (const double wrong : {-1e-6, std::nan(""), HUGE_VAL}) {
+    bad = good;
+    bad.mutable_groups(2)->set_host_op_s(wrong);
+    EXPECT_THAT(Refusal(bad), HasSubstr("node group 2: host_op_s is"));
+    EXPECT_THAT(Refusal(bad), HasSubstr("it must be a finite number, not negative"));
+  }
   bad = good;
   bad.mutable_groups(0)->mutable_device()->set_memory_bytes(-5);
   EXPECT_THAT(Refusal(bad), HasSubstr("memory_bytes is -5"));

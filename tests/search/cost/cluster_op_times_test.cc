@@ -66,6 +66,16 @@ OpDesc Collective(OpKind kind, CommGroup group, std::int64_t size, std::int64_t 
           .dims = {elements}};
 }
 
+TEST(ClusterOpTimes, KnowWhatTheHostTakes) {
+  ClusterSpec cluster = RoundCluster();
+  const OpDesc op = Matmul(128, 128, 128);
+  const double seconds = Times(cluster)->Seconds(op, {});
+  EXPECT_EQ(Times(cluster)->HostOpSeconds(), 0) << "not given, not counted";
+  cluster.groups[0].host_op_s = 1e-3;
+  EXPECT_EQ(Times(cluster)->HostOpSeconds(), 1e-3);
+  EXPECT_EQ(Times(cluster)->Seconds(op, {}), seconds) << "the device is as fast as it was";
+}
+
 TEST(ClusterOpTimes, MatrixProductsByHand) {
   const auto times = Times(RoundCluster());
   // 10 x 10 tiles of 128 x 256, one wave: all of the rate.

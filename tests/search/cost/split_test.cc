@@ -178,6 +178,33 @@ TEST(ResolveSplit, ByHand) {
   EXPECT_EQ(split(full).recompute_layers, 2);
 }
 
+// Where issuing ops is all that takes time, their number decides: 7 forward and 11 backward of a layer (on
+// one GPU, with biases, without a gate), 2 and 2 of the embedding, 3 and 3 of the head.
+TEST(ResolveSplit, ByWhatTheHostTakes) {
+  class Times final : public OpTimeModel {
+   public:
+    double Seconds(const OpDesc& op, const ParallelPlan&) const override {
+      return op.kind == OpKind::kCrossEntropy ? head_s : 0;
+    }
+    double HostOpSeconds() const override { return 1; }
+    double head_s = 0;
+  };
+  Times times;
+  ModelSpec model = SmallGpt(12);
+  const auto split = [&](const ParallelPlan& plan) {
+    CostModel costs(model, Fp32(8, 16), LocalRanks(64), std::make_shared<const Times>(times));
+    return ResolveSplit(costs, plan);
+  };
+  using Layers = std::vector<std::int64_t>;
+  EXPECT_EQ(split(Auto(4)).split, SplitMode::kEven) << "3 layers take 54 s, and 6 more at the end";
+  model.layers = 11;
+  EXPECT_EQ(split(Auto(4)).split_layers, (Layers{3, 3, 3, 2})) << "2 layers and the head take 42 s";
+  // While the head's forward runs for 60 s, the host issues it and that of its one layer: 60 + 14 s. Four
+  // layers take 72 s on a rank between, and with the embedding 76 s on the first.
+  times.head_s = 60;
+  EXPECT_EQ(split(Auto(4)).split_layers, (Layers{3, 4, 3, 1}));
+}
+
 TEST(ResolveSplit, OtherPlansStayAsTheyAre) {
   const ModelSpec model = SmallGpt(8);
   CostModel costs = Costs(model, Fp32(8, 16));

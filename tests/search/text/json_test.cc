@@ -115,7 +115,7 @@ constexpr std::string_view kCluster =
     "efficiency": {"matmul": 0.8, "matmul_k_half": 150, "attention_forward": 0.9, "attention_backward": 0.7, "memory": 0.75,
     "intra_node": 0.6, "inter_node": 0.5, "op_overhead_s": 4e-6}}, "nodes": 2, "gpus_per_node": 4,
     "intra_node_bytes_per_s": 1e9, "inter_node_bytes_per_s": 1e8, "intra_node_latency_s": 1e-6,
-    "inter_node_latency_s": 1e-5, "ranks_per_core": 2, "local": true})";
+    "inter_node_latency_s": 1e-5, "host_op_s": 2e-5, "ranks_per_core": 2, "local": true})";
 
 TEST(ClusterJson, ThereAndBack) {
   const auto cluster = ParseClusterJson(Json::parse(kCluster));
@@ -124,22 +124,28 @@ TEST(ClusterJson, ThereAndBack) {
   EXPECT_EQ(MemoryCapacity(*cluster), 1'000'000);
   EXPECT_TRUE(cluster->local);
   EXPECT_EQ(cluster->groups[0].device.flops_per_s_fp32, 1e11);
+  EXPECT_EQ(cluster->groups[0].host_op_s, 2e-5);
   const auto again = ParseClusterJson(Json::parse(ClusterJson(*cluster).dump()));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, *cluster);
 }
 
-// An overhead or a latency that is not given is not known; 0 is.
+// An overhead, a latency or a host's time that is not given is not known; 0 is.
 TEST(ClusterJson, NoneIsNotZero) {
   Json json = Json::parse(kCluster);
   json["device"]["efficiency"]["op_overhead_s"] = json["intra_node_latency_s"] = 0;
+  json["host_op_s"] = 0;
   json.erase("inter_node_latency_s");
   const auto cluster = ParseClusterJson(json);
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   EXPECT_EQ(cluster->groups[0].device.efficiency.op_overhead_s, 0);
   EXPECT_EQ(cluster->groups[0].intra_node_latency_s, 0);
   EXPECT_EQ(cluster->groups[0].inter_node_latency_s, std::nullopt);
+  EXPECT_EQ(cluster->groups[0].host_op_s, 0);
   EXPECT_EQ(*ParseClusterJson(ClusterJson(*cluster)), *cluster);
+  json.erase("host_op_s");
+  EXPECT_EQ(ParseClusterJson(json)->groups[0].host_op_s, std::nullopt);
+  EXPECT_FALSE(ClusterJson(*ParseClusterJson(json)).contains("host_op_s"));
 }
 
 TEST(ClusterJson, AnOverheadOfNoneIsAllowed) {
@@ -230,6 +236,11 @@ TEST(ClusterJson, Refused) {
   EXPECT_THAT(change("/intra_node_latency_s", -1, kInvalid), HasSubstr("intra_node_latency_s"));
   EXPECT_THAT(change("/intra_node_latency_s", 2, kInvalid),
               HasSubstr("intra_node_latency_s is 2; at most 1"));
+  EXPECT_THAT(change("/host_op_s", -1e-6, kInvalid),
+              HasSubstr("host_op_s must be finite and not negative, not -1e-06"));
+  EXPECT_THAT(change("/host_op_s", 2, kInvalid), HasSubstr("host_op_s is 2; at most 1 is possible, in sec"));
+  EXPECT_THAT(change("/host_op_s", "5us", kInvalid), HasSubstr("host_op_s must be a number"));
+  EXPECT_THAT(change("/host_op_s", nullptr, kInvalid), HasSubstr("host_op_s"));
   EXPECT_THAT(change("/inter_node_bytes_per_s", 2e15, kInvalid),
               HasSubstr("inter_node_bytes_per_s is 2e+15; at most 1e+15 is possible, in bytes per second"));
   for (const auto& [field, name] :
