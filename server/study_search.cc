@@ -73,6 +73,9 @@ absl::StatusOr<std::shared_ptr<const OpTimeModel>> StudySearch::OpTimesFrom(Outc
     auto times = ClusterOpTimes::Create(problem_.cluster, problem_.workload.precision);
     if (!times.ok()) return times.status();
     device_overhead_bytes_ = DeviceOverheadBytes(problem_.cluster);
+    if (EvidenceOf(problem_) == Evidence::kPrediction) {
+      unmeasured_ = std::make_shared<CostModel>(problem_.model, problem_.workload, problem_.cluster, *times);
+    }
     return std::shared_ptr<const OpTimeModel>(*std::move(times));
   }
   const auto calibration = source.Calibrate(loop_);
@@ -164,8 +167,7 @@ v1::Candidate StudySearch::CandidateOf(const RankedPlan& ranked) const {
   *candidate.mutable_plan() = ToProto(ranked.plan);
   candidate.set_plan_text(PlanText(ranked.plan));
   Prediction predicted = ranked.predicted;
-  if (EvidenceOf(problem_) == Evidence::kPrediction && !NeedsCalibration(problem_))
-    SetUncalibratedInterval(predicted);
+  if (unmeasured_ != nullptr) SetUncalibratedInterval(predicted, *unmeasured_, ranked.plan);
   *candidate.mutable_predicted() = ToProto(predicted);
   const auto measured = measured_.find(candidate.plan_text());
   const std::optional<double> median_s = ranked.slice ? ranked.slice_step_time_s : ranked.median_step_time_s;

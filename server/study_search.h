@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "autocfg/v1/study_service.pb.h"
+#include "search/cost/cost_model.h"
 #include "search/cost/op_time_model.h"
 #include "search/planner/search_loop.h"
 #include "server/search_problem.h"
@@ -68,6 +69,7 @@ class StudySearch {
 
   SearchProblem problem_;
   SearchLoop loop_;
+  std::shared_ptr<CostModel> unmeasured_;  // where no measurement stands behind predictions: their intervals'
   bool calibrated_ = false;
   bool stopped_ = false;  // the source ended it, not its own judgement
   std::int64_t device_overhead_bytes_ = 0;

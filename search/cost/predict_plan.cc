@@ -17,6 +17,8 @@ namespace {
 // two, beyond which a step is not simulated: what never becomes steady is walked whole.
 constexpr std::int64_t kMostSimulated = std::int64_t{1} << 16;
 
+constexpr double kNoticeable = 0.01;  // of a step: what less is not worth a note
+
 std::int64_t SimulatedMicrobatches(const Workload& workload, const ParallelPlan& plan) {
   const std::int64_t ranks = plan.pp * std::min<std::int64_t>(plan.dp, 2);
   const std::int64_t microbatches = MicrobatchCount(workload, plan);
@@ -24,11 +26,35 @@ std::int64_t SimulatedMicrobatches(const Workload& workload, const ParallelPlan&
   return microbatches > kMostSimulated ? microbatches : microbatches * ranks;
 }
 
+// Where the host, rather than the device, may be or is what the step waits for.
+std::string LaunchBoundNote(const Prediction& prediction, double host_op_s, const ParallelPlan& plan) {
+  const char* const larger = plan.tp > 1 ? "a larger micro_batch or a lower tp makes larger ones"
+                                         : "a larger micro_batch makes larger ones";
+  if (host_op_s > 0) {
+    return fmt::format(
+        "launch-bound: the host takes longer to issue the ops, {:g} s each by host_op_s, than the device to "
+        "run them; {}",
+        host_op_s, larger);
+  }
+  return fmt::format(
+      "launch-bound: ops so small that a framework which issues them from a script may take up to {:.1f} "
+      "times as long; {}, and the cluster's host_op_s says what its host takes",
+      prediction.step_time_high_s / prediction.step_time_s, larger);
+}
+
 }  // namespace
 
-void SetUncalibratedInterval(Prediction& prediction) {
+bool SetUncalibratedInterval(Prediction& prediction, CostModel& costs, const ParallelPlan& plan) {
   prediction.step_time_low_s = prediction.step_time_s * (1 - kUncalibratedHalfWidth);
   prediction.step_time_high_s = prediction.step_time_s * (1 + kUncalibratedHalfWidth);
+  const NodeGroup& group = costs.cluster().groups.front();
+  if (group.host_op_s || group.device.kind != DeviceKind::kCuda) return false;
+  // By the closed form, which differs from the simulator by the same in both.
+  const double slower =
+      costs.PredictedSeconds(plan, kScriptedHostOpSeconds) / costs.PredictedSeconds(plan, 0);
+  if (!(slower > 1 + kUncalibratedHalfWidth)) return false;
+  prediction.step_time_high_s = prediction.step_time_s * slower;
+  return true;
 }
 
 std::string RopeScalingNote(const ModelSpec& model) {
@@ -82,7 +108,12 @@ absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
     return absl::InvalidArgumentError(fmt::format(
         "cluster: its figures make a step of {} s; correct its rates, bandwidths and latencies", seconds));
   }
-  SetUncalibratedInterval(result.prediction);
+  const double host_op_s = costs_.host_op_s();
+  const bool host_may_bound = SetUncalibratedInterval(result.prediction, costs_, result.plan);
+  const bool host_bounds = host_op_s > 0 && costs_.PredictedSeconds(result.plan, host_op_s) >
+                                                (1 + kNoticeable) * costs_.PredictedSeconds(result.plan, 0);
+  if (host_may_bound || host_bounds)
+    result.notes.push_back(LaunchBoundNote(result.prediction, host_op_s, result.plan));
   result.throughput = ThroughputOf(costs_.model(), costs_.workload(), costs_.cluster(), result.plan, seconds);
   return result;
 }

@@ -28,8 +28,18 @@ namespace autocfg {
 // cluster's interval comes from its fit.
 inline constexpr double kUncalibratedHalfWidth = 0.20;
 
-// Low and high as that says, around step_time_s.
-void SetUncalibratedInterval(Prediction& prediction);
+// Seconds in which a slow host with a framework that issues its ops from a script issues one of those in
+// layer_ops.h: the launches of what it takes several kernels for, together. An upper figure, from the step
+// times of small GPTs on A100s in the measurements published with vTrain (2024): there a layer's forward,
+// recomputation and backward take no less than 3.0 to 3.2 ms on one GPU, 130 us for each of our 24 ops, and
+// 3.7 to 5.0 ms over eight, up to 156 us for each of 32; what a microbatch takes beside its layers adds to
+// that. High is above 91% of those step times with it.
+inline constexpr double kScriptedHostOpSeconds = 170e-6;
+
+// Low and high as that says, around step_time_s; and high no less than what the step would take with such a
+// framework, where the cluster does not say how fast its host is. True where that makes it higher. GPUs
+// alone: a CPU is its own host. `plan` is the prediction's, as CostModel wants it.
+bool SetUncalibratedInterval(Prediction& prediction, CostModel& costs, const ParallelPlan& plan);
 
 struct PlanPrediction {
   ParallelPlan plan;  // canonical; split=auto resolved

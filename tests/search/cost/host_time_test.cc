@@ -83,12 +83,11 @@ TEST(HostTime, ByHandInEveryPrediction) {
     Recompute recompute;
     double compute_s, recompute_s;
   };
-  for (const Case& c : {Case{0, Recompute::kNone, 3.0 * (20 + 40), 0},
-                        Case{1, Recompute::kNone, 3.0 * (20 + 40), 0},
-                        Case{1.25, Recompute::kNone, 3.0 * (23.75 + 40), 0},
-                        Case{2, Recompute::kNone, 3.0 * (38 + 54), 0},
-                        Case{1, Recompute::kFull, 3.0 * (20 + 40), 3.0 * 20},
-                        Case{2, Recompute::kFull, 3.0 * (38 + 78 - 20), 3.0 * 20}}) {
+  for (const Case& c :
+       {Case{0, Recompute::kNone, 3.0 * (20 + 40), 0}, Case{1, Recompute::kNone, 3.0 * (20 + 40), 0},
+        Case{1.25, Recompute::kNone, 3.0 * (23.75 + 40), 0}, Case{2, Recompute::kNone, 3.0 * (38 + 54), 0},
+        Case{1, Recompute::kFull, 3.0 * (20 + 40), 3.0 * 20},
+        Case{2, Recompute::kFull, 3.0 * (38 + 78 - 20), 3.0 * 20}}) {
     SCOPED_TRACE(c.host_op_s);
     CostModel costs = Costs(model, Fp32(3, 16), c.host_op_s);
     const ParallelPlan plan{.recompute = c.recompute};
@@ -120,7 +119,8 @@ TEST(HostTime, CountsTheOpsOfTheProgram) {
       const auto issues = [&](ActionKind kind) {
         const Action action{.kind = kind, .stage = static_cast<std::int32_t>(s)};
         const auto rank = PipelineRankOf(run.plan, action.stage);
-        return host_op_s * static_cast<double>(ActionOps(run.model, run.workload, run.plan, rank, action).size());
+        return host_op_s *
+               static_cast<double>(ActionOps(run.model, run.workload, run.plan, rank, action).size());
       };
       ASSERT_EQ(stages[s].forward_s, std::max(device[s].forward_s, issues(ActionKind::kForward))) << i;
       ASSERT_EQ(stages[s].backward_s, std::max(device[s].backward_s, issues(ActionKind::kBackward))) << i;

@@ -12,6 +12,7 @@
 namespace autocfg {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -21,10 +22,17 @@ ModelSpec Model(const char* name) {
   return model;
 }
 
+ClusterSpec WithHost(const char* preset, double host_op_s) {
+  ClusterSpec cluster = *PresetCluster(preset);
+  cluster.groups[0].host_op_s = host_op_s;
+  return cluster;
+}
+
+// Of a host that takes no time to issue an op, unless a test says otherwise.
 struct Question {
   ModelSpec model = Model("gpt2-124m");
   Workload workload = {64, 1024, *ParsePrecision("bf16")};
-  ClusterSpec cluster = *PresetCluster("a100-80gb-sxm:1x8");
+  ClusterSpec cluster = WithHost("a100-80gb-sxm:1x8", 0);
   absl::StatusOr<PlanPrediction> operator()(const char* plan) const {
     return PredictPlan(model, workload, cluster, *ParsePlanText(plan));
   }
@@ -45,12 +53,62 @@ TEST(PredictPlan, FitsAndIsTimedWithItsInterval) {
   EXPECT_THAT(answer->notes, ElementsAre());
 }
 
+// A layer of GPT-2 on one GPU is 24 ops where it recomputes (7 forward, 6 again, 11 backward), of 12 layers;
+// embedding and head are 2 + 2 and 3 + 3. So 8 microbatches are at least 8 x 298 issues.
+TEST(PredictPlan, HighAllowsForAScriptedHost) {
+  Question ask;
+  ask.workload.global_batch = 64;
+  const auto fast = ask("dp=8,recompute=full");
+  ASSERT_TRUE(fast.ok()) << fast.status();
+  EXPECT_THAT(fast->notes, ElementsAre()) << "it is known that the host keeps no one waiting";
+  ask.cluster.groups[0].host_op_s.reset();
+  const auto answer = ask("dp=8,recompute=full");
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const Prediction& p = answer->prediction;
+  EXPECT_EQ(p.step_time_s, fast->prediction.step_time_s) << "the prediction is the same";
+  EXPECT_DOUBLE_EQ(p.step_time_low_s, 0.8 * p.step_time_s);
+  const double issues_s = 8 * 298 * kScriptedHostOpSeconds;
+  const Breakdown& parts = p.breakdown;
+  EXPECT_NEAR(p.step_time_high_s, issues_s + p.step_time_s - parts.compute - parts.recompute, 1e-9);
+  EXPECT_GT(p.step_time_high_s, 2 * p.step_time_s);
+  EXPECT_THAT(answer->notes,
+              ElementsAre(AllOf(HasSubstr("launch-bound: "), HasSubstr("times as long"),
+                                HasSubstr("a larger micro_batch makes"), HasSubstr("host_op_s"))));
+  EXPECT_THAT(ask("tp=2,dp=4")->notes, ElementsAre(HasSubstr("a larger micro_batch or a lower tp makes")));
+
+  // With the host's time given, that is the prediction.
+  ask.cluster.groups[0].host_op_s = kScriptedHostOpSeconds;
+  const auto slow = ask("dp=8,recompute=full");
+  EXPECT_NEAR(slow->prediction.step_time_s, p.step_time_high_s, 1e-9);
+  EXPECT_DOUBLE_EQ(slow->prediction.step_time_high_s, 1.2 * slow->prediction.step_time_s);
+  EXPECT_THAT(slow->notes, ElementsAre(AllOf(HasSubstr("launch-bound: the host takes longer"),
+                                             HasSubstr("0.00017 s each by host_op_s"))));
+}
+
+TEST(PredictPlan, LargeLayersAndCpusHideTheHost) {
+  Question ask;
+  ask.cluster = *PresetCluster("a100-80gb-sxm:1x8");
+  ask.model = Model("megatron-18b");
+  ask.workload = {8, 2048, *ParsePrecision("bf16")};
+  const auto large = ask("tp=8,mbs=4,recompute=full");
+  ASSERT_TRUE(large.ok()) << large.status();
+  EXPECT_DOUBLE_EQ(large->prediction.step_time_high_s, 1.2 * large->prediction.step_time_s);
+  EXPECT_THAT(large->notes, ElementsAre());
+  Question cpus;
+  NodeGroup& group = cpus.cluster.groups[0];
+  group.host_op_s.reset();
+  group.device.kind = DeviceKind::kCpu;
+  const auto own_host = cpus("dp=8");
+  ASSERT_TRUE(own_host.ok()) << own_host.status();
+  EXPECT_DOUBLE_EQ(own_host->prediction.step_time_high_s, 1.2 * own_host->prediction.step_time_s);
+}
+
 TEST(PredictPlan, MoreHardwareOrLessWorkIsNotSlower) {
   Question ask;
   const double whole = ask("dp=8,mbs=2")->prediction.step_time_s;
   EXPECT_GT(ask("dp=4,mbs=2")->prediction.step_time_s, whole) << "a plan may leave ranks idle";
   EXPECT_GT(ask("dp=8,mbs=2,recompute=full")->prediction.step_time_s, whole);
-  ask.cluster = *PresetCluster("h100-sxm:1x8");
+  ask.cluster = WithHost("h100-sxm:1x8", 0);
   EXPECT_LT(ask("dp=8,mbs=2")->prediction.step_time_s, whole);
 }
 

@@ -38,8 +38,13 @@ Json Answer(const std::string& line) {
 }
 Json Answer(const Json& request) { return Answer(request.dump()); }
 
+// One node of a preset with a host that keeps no device waiting, so that there is nothing to note of it.
+Json WithFastHost(const char* device) { return {{"device", device}, {"nodes", 1}, {"host_op_s", 0}}; }
+
 TEST(PredictionJson, EveryKeyOfTheContractInItsOrder) {
-  const Json answer = Answer(Request());
+  Json request = Request();
+  request["cluster"] = WithFastHost("a100-80gb-sxm");
+  const Json answer = Answer(request);
   std::vector<std::string> keys;
   for (const auto& [key, value] : answer.items()) keys.push_back(key);
   EXPECT_EQ(keys,
@@ -129,11 +134,28 @@ TEST(PredictionJson, NotesStandWhereThereAreAny) {
   EXPECT_THAT(Answer(request)["notes"][0].get<std::string>(), HasSubstr("split=auto is "));
 }
 
+TEST(PredictionJson, SmallOpsMayWaitForTheHost) {
+  Json request = Request();
+  const Json unknown = Answer(request);
+  EXPECT_THAT(unknown["notes"].dump(), HasSubstr("launch-bound: "));
+  request["cluster"] = WithFastHost("a100-80gb-sxm");
+  const Json fast = Answer(request);
+  EXPECT_EQ(fast["step_time_s"], unknown["step_time_s"]);
+  EXPECT_EQ(fast["step_time_low_s"], unknown["step_time_low_s"]);
+  EXPECT_LT(fast["step_time_high_s"], unknown["step_time_high_s"]);
+  EXPECT_FALSE(fast.contains("notes"));
+  request["cluster"]["host_op_s"] = 1e-3;
+  EXPECT_GT(Answer(request)["step_time_s"], 2 * fast["step_time_s"].get<double>());
+  request["cluster"]["host_op_s"] = -1e-3;
+  EXPECT_THAT(Answer(request)["error"].get<std::string>(),
+              HasSubstr("host_op_s must be finite and not negative, not -0.001"));
+}
+
 TEST(PredictionJson, DefaultPrecisionIsOneThatTheDeviceHas) {
   EXPECT_EQ(DefaultPredictedPrecision(*PresetCluster("a100-80gb-sxm")), "bf16");
   EXPECT_EQ(DefaultPredictedPrecision(*PresetCluster("v100-32gb-sxm")), "fp16");
   Json request = Request();
-  request["cluster"] = "v100-32gb-sxm:1x8";
+  request["cluster"] = WithFastHost("v100-32gb-sxm");
   const Json answer = Answer(request);
   EXPECT_THAT(answer["notes"][0].get<std::string>(), HasSubstr("fp16, since v100-32gb-sxm has no bf16"));
   request["precision"] = "fp16";
