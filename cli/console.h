@@ -13,13 +13,13 @@ namespace autocfg {
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitNegative = 1;     // an honest negative answer: nothing fits, a run failed
 inline constexpr int kExitUsage = 2;        // bad input or usage
-inline constexpr int kExitUnreachable = 3;  // the service cannot be reached
+inline constexpr int kExitUnreachable = 3;  // the service cannot be reached, or has no room
 
 // A status's message, as a std::string.
 std::string Text(const absl::Status& status);
 
-// The exit code that fits a status of our own libraries: unavailable services 3, internal errors 1,
-// everything that the user can put right 2.
+// The exit code that fits a status of our own libraries: services that are unavailable or exhausted 3,
+// internal errors 1, everything that the user can put right 2.
 int ExitCodeOf(const absl::Status& status);
 
 // "autocfg: MESSAGE" on one line: line breaks and control characters become spaces. Fail returns `code`; the

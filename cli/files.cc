@@ -28,7 +28,7 @@ absl::Status FileError(const std::string& path, std::string_view what, int error
     case EROFS: return absl::PermissionDeniedError(message);
     case ENOSPC:
     case EDQUOT:
-    case EFBIG: return absl::ResourceExhaustedError(message);
+    case EFBIG: return absl::FailedPreconditionError(message);  // no service's room: another file may do
     default: return absl::InvalidArgumentError(message);
   }
 }

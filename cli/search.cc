@@ -33,8 +33,8 @@
 namespace autocfg {
 namespace {
 
-// A coordinator that is being started again is asked for a finished study's answer so many times, a second
-// apart.
+// A coordinator that is being started again, or has too much to do, is asked for a finished study's answer so
+// many times, a second apart.
 constexpr int kReadAgain = 60;
 
 // Makes the study, or finds the unfinished one of the same question, and sets it going. `alone`: other
@@ -164,7 +164,7 @@ bool Follow(StudyWatcher& watcher, const Interrupt& interrupt, double budget_s, 
     if (display.active()) {
       display.Draw(ProgressLines(latest, elapsed.count(), budget_s, display.Width()));
     } else {
-      notes.Say(latest, watcher.Away());
+      notes.Say(watcher);
     }
   }
   display.Clear();
@@ -178,11 +178,14 @@ struct Ended {
   TrialEnds trials = {};
 };
 
-// The call's answer, from a coordinator that may be about to start again.
+// The call's answer, from a coordinator that may be about to start again, or to have room.
 template <typename Call>
 auto Patiently(StudyClient& client, Call call) {
   auto answer = call();
-  for (int again = 0; again < kReadAgain && absl::IsUnavailable(answer.status()); ++again) {
+  const auto passes = [&answer] {
+    return absl::IsUnavailable(answer.status()) || absl::IsResourceExhausted(answer.status());
+  };
+  for (int again = 0; again < kReadAgain && passes(); ++again) {
     client.Pause(1, [] { return false; });
     answer = call();
   }
@@ -195,9 +198,10 @@ Ended Conclude(const SearchArgs& args, StudyClient& client, StudyWatcher& watche
     if (!args.service.remote()) return {{}, Fail(Where("the embedded coordinator", status))};
     return {{},
             Fail(ExitCodeOf(status),
-                 fmt::format("{}; study {} goes on there once it answers again: autocfg watch{} --study {}",
-                             Text(status), LastPart(study.name()), AsWritten(args.service),
-                             LastPart(study.name())))};
+                 fmt::format("{}; study {} goes on there once it {}: autocfg watch{} --study {}",
+                             Text(status), LastPart(study.name()),
+                             absl::IsResourceExhausted(status) ? "has room again" : "answers again",
+                             AsWritten(args.service), LastPart(study.name())))};
   }
   if (study.state() == v1::STUDY_STATE_PAUSED) {
     return {{},

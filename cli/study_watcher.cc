@@ -11,6 +11,7 @@ namespace autocfg {
 namespace {
 
 constexpr double kPauseSeconds = 0.25;
+constexpr double kRefusedPauseSeconds = 1;
 
 }  // namespace
 
@@ -48,6 +49,11 @@ bool StudyWatcher::Away() {
   return away_;
 }
 
+std::string StudyWatcher::Refused() {
+  absl::MutexLock lock(&mutex_);
+  return refused_;
+}
+
 void StudyWatcher::Stop() {
   {
     absl::MutexLock lock(&mutex_);
@@ -69,8 +75,8 @@ void StudyWatcher::Loop() {
       cursor = cursor_;
     }
     // A stream may say nothing for long; a short call tells whether anybody is there.
-    const bool there = client_.GetStudy(study_name_).ok();
-    if (there) broken.reset();
+    const absl::StatusOr<v1::Study> known = client_.GetStudy(study_name_);
+    if (known.ok()) broken.reset();
     const absl::Status status =
         client_.WatchStudy(context, study_name_, cursor, [&](const v1::StudyEvent& event) {
           broken.reset();
@@ -79,28 +85,35 @@ void StudyWatcher::Loop() {
             cursor_ = event.cursor();
             if (event.has_study()) latest_ = event.study();
             away_ = false;
+            refused_.clear();
           }
           if (visit_) visit_(event);
         });
-    if (!GoesOn(status, there, broken)) return;
-    client_.Pause(kPauseSeconds, [this] { return Stopping(); });
+    if (!GoesOn(status, known, broken)) return;
+    client_.Pause(Refused().empty() ? kPauseSeconds : kRefusedPauseSeconds, [this] { return Stopping(); });
   }
 }
 
-// After a stream has ended with `status`: whether another is to follow.
-bool StudyWatcher::GoesOn(const absl::Status& status, bool there, std::optional<absl::Time>& broken) {
+// After a stream has ended with `status`, before which the study was `known`: whether another is to follow.
+bool StudyWatcher::GoesOn(const absl::Status& status, const absl::StatusOr<v1::Study>& known,
+                          std::optional<absl::Time>& broken) {
   absl::MutexLock lock(&mutex_);
   stream_ = nullptr;
-  if (IsEnd(latest_.state())) {
+  // It is the stream that there is no room for, and not the study, which would say so of itself.
+  const bool exhausted = absl::IsResourceExhausted(status) && latest_.waiting() != status.message();
+  refused_ = exhausted && known.ok() ? std::string(status.message()) : "";
+  if (!refused_.empty()) latest_ = *known;
+  // Whoever is told of each event waits for a stream, which has the last ones too.
+  if (IsEnd(latest_.state()) && (refused_.empty() || visit_ == nullptr)) {
     ended_ = true;
     return false;
   }
   if (stopping_) return false;
   // Nobody here has cancelled it: it is the end of a server that is being stopped.
-  const bool may_pass = status.ok() || absl::IsUnavailable(status) || absl::IsCancelled(status);
+  const bool may_pass = status.ok() || absl::IsUnavailable(status) || absl::IsCancelled(status) || exhausted;
   const absl::Time now = absl::Now();
   if (!broken) broken = now;
-  away_ = !there;
+  away_ = !known.ok();
   if (!may_pass || now - *broken > absl::Seconds(patience_s_)) {
     status_ = status.ok() ? absl::UnavailableError("the stream ends before the study does") : status;
     ended_ = true;

@@ -9,6 +9,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "autocfg/v1/study_service.pb.h"
@@ -34,11 +35,15 @@ class StudyWatcher {
   absl::Status status();
   // Nobody answers, and is asked again.
   bool Away();
+  // Why the coordinator takes no stream, in its words, while the study goes on there: it is asked for the
+  // study from time to time. Empty where it takes one.
+  std::string Refused();
   void Stop();  // idempotent
 
  private:
   void Loop();
-  bool GoesOn(const absl::Status& status, bool there, std::optional<absl::Time>& broken);
+  bool GoesOn(const absl::Status& status, const absl::StatusOr<v1::Study>& known,
+              std::optional<absl::Time>& broken);
   bool Stopping();
 
   StudyClient client_;
@@ -50,6 +55,7 @@ class StudyWatcher {
   std::int64_t cursor_ ABSL_GUARDED_BY(mutex_) = 0;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   bool away_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string refused_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   grpc::ClientContext* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;

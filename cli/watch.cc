@@ -127,7 +127,7 @@ int RunWatch(const WatchArgs& args) {
     if (draw) {
       display.Draw(ProgressLines(latest, elapsed.count(), latest.spec().time_budget_s(), display.Width()));
     } else {
-      notes.Say(latest, watcher.Away());
+      notes.Say(watcher);
     }
   }
   display.Clear();

@@ -1,16 +1,25 @@
 #include "cli/watch_notes.h"
 
+#include <utility>
+
 #include "cli/console.h"
 #include "cli/study_client.h"
 #include "fmt/format.h"
 
 namespace autocfg {
 
-void WatchNotes::Say(const v1::Study& study, bool away) {
-  if (away != away_) {
+void WatchNotes::Say(StudyWatcher& watcher) {
+  const v1::Study study = watcher.Latest();
+  if (const bool away = watcher.Away(); away != away_) {
     away_ = away;
     Note(away ? fmt::format("{} does not answer; waiting for it", target_)
               : fmt::format("{} answers again", target_));
+  }
+  if (std::string refused = watcher.Refused(); refused != refused_) {
+    refused_ = std::move(refused);
+    if (!refused_.empty())
+      Note(fmt::format("study {} is asked for once a second, since no stream of it is taken: {}",
+                       LastPart(study.name()), refused_));
   }
   if (study.waiting() != waiting_) {
     waiting_ = study.waiting();

@@ -5,19 +5,20 @@
 #include <string>
 #include <utility>
 
-#include "autocfg/v1/study_service.pb.h"
+#include "cli/study_watcher.h"
 
 namespace autocfg {
 
 class WatchNotes {
  public:
   explicit WatchNotes(std::string target) : target_(std::move(target)) {}
-  // Why its work waits, that it is paused, that the coordinator does not answer.
-  void Say(const v1::Study& study, bool away);
+  // Why its work waits, that it is paused, that the coordinator does not answer or takes no stream.
+  void Say(StudyWatcher& watcher);
 
  private:
   const std::string target_;
   std::string waiting_;
+  std::string refused_;
   bool away_ = false;
   bool paused_ = false;
 };

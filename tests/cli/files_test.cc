@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstring>
 
+#include "cli/console.h"
 #include "tests/cli/program.h"
 
 namespace autocfg {
@@ -114,8 +115,9 @@ TEST(Files, FullDiskIsAnErrorAndNothingIsReplaced) {
   const absl::Status checked = CheckWritable(path);
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, handler);
-  EXPECT_TRUE(absl::IsResourceExhausted(written)) << written;
-  EXPECT_TRUE(absl::IsResourceExhausted(checked)) << checked;
+  EXPECT_TRUE(absl::IsFailedPrecondition(written)) << written;
+  EXPECT_TRUE(absl::IsFailedPrecondition(checked)) << checked;
+  EXPECT_EQ(ExitCodeOf(written), kExitUsage) << "the user names another file";
   EXPECT_EQ(*ReadTextFile(path), "old");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}), 1);
 }
