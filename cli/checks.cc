@@ -22,6 +22,7 @@
 #include "cli/paths.h"
 #include "cli/train_job.h"
 #include "fmt/format.h"
+#include "proto/os/gpu_engine_file.h"
 #include "search/text/model_json.h"
 #include "search/text/size_text.h"
 #include "server/store/sqlite_reader.h"
@@ -252,8 +253,9 @@ Check CheckCudaEngine(const std::string& trainer, const GpuList& list) {
   if (module.empty()) {
     if (list.gpus.empty())
       return Ok(kName, "not in this build; clusters of GPUs are predicted, or emulated with --device paced");
-    return Missing(kName, "not in this build, though there is a GPU: plans are measured on the CPU",
-                   "install a CUDA toolkit with cuDNN and NCCL, then ./dev build");
+    return Missing(
+        kName, fmt::format("{}, though there is a GPU: plans are measured on the CPU", NoGpuEngine(trainer)),
+        "install a CUDA toolkit with cuDNN and NCCL, then ./dev build");
   }
   if (list.gpus.empty()) return Ok(kName, module + "; no GPU to try it on");
   const JobResult result = RunSmallStep(trainer, "cuda", {}, UuidsOf(list));

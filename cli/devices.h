@@ -8,7 +8,6 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/nvml/gpus.h"
-#include "worker/gpu_engine.h"
 
 namespace autocfg {
 

@@ -8,7 +8,7 @@
 
 #include "fmt/format.h"
 #include "proto/os/cpus.h"
-#include "worker/gpu_engine.h"
+#include "proto/os/gpu_engine_file.h"
 #include "worker/inventory.h"
 
 namespace autocfg {

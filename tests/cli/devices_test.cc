@@ -58,17 +58,16 @@ TEST(ChooseDevice, AutoSaysWhyAGpuIsNotUsed) {
               testing::StartsWith("--device: cuda: no GPU: there is no NVIDIA driver"));
 }
 
-TEST(FindGpuEngine, BesideTheTrainerWhereverItLies) {
-  const GpuMachine machine(EqualGpus(1));
-  const std::string engine = machine.home() / "bin/libautocfg_cuda.so";
-  EXPECT_EQ(FindGpuEngine(machine.home() / "bin/autocfg-trainer"), engine);
-  std::filesystem::create_symlink(machine.home() / "bin/autocfg-trainer", machine.home() / "trainer");
-  EXPECT_EQ(FindGpuEngine(machine.home() / "trainer"), engine);
-  std::filesystem::create_directory(machine.home() / "tests");
-  machine.home().Write("tests/trainer", "");
-  EXPECT_EQ(FindGpuEngine(machine.home() / "tests/trainer"), engine);
-  EXPECT_EQ(FindGpuEngine("/bin/sh"), "");
-  EXPECT_EQ(FindGpuEngine("/nonexistent/autocfg-trainer"), "");
+TEST(ChooseDevice, TakesTheEngineThatTheVariableNames) {
+  const GpuMachine machine(EqualGpus(1), /*engine=*/false);
+  {
+    const ScopedVariable module("AUTOCFG_GPU_MODULE", machine.home().Write("mine.so", ""));
+    EXPECT_EQ(ChooseDevice("auto", "")->name, "cuda");
+  }
+  const ScopedVariable module("AUTOCFG_GPU_MODULE", machine.home() / "nowhere.so");
+  EXPECT_EQ(ChooseDevice("auto", "")->name, "cpu");
+  EXPECT_THAT(std::string(ChooseDevice("cuda", "").status().message()),
+              HasSubstr("nowhere.so, which AUTOCFG_GPU_MODULE names"));
 }
 
 TEST(IsLike, ByModelOfThePresetOrByName) {

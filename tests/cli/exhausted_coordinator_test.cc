@@ -67,8 +67,12 @@ class ExhaustedCoordinatorTest : public CoordinatorFixture {
     return inventory;
   }
   std::vector<std::string> SearchArgs(const std::vector<std::string>& more) {
-    std::vector<std::string> args = {"search",         "--model", home_.Write("model.json", kModel),
-                                     "--global-batch", "8",       "--coordinator",
+    std::vector<std::string> args = {"search",
+                                     "--model",
+                                     home_.Write("model.json", kModel),
+                                     "--global-batch",
+                                     "8",
+                                     "--coordinator",
                                      coordinator_->address()};
     args.insert(args.end(), more.begin(), more.end());
     return args;

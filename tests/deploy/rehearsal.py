@@ -43,7 +43,6 @@ def tiny_bundle(directory):
     os.rename(root / "bin" / "gpu_test", root / "bin" / "gpu_test.fake")
     (root / "bin" / "gpu_test").write_text(GPU_TEST.format(program=BUILD / "tests" / "cuda_emulated_test", suites=":".join(f"*/{suite}.*" for suite in SUITES)))
     (root / "bin" / "gpu_test").chmod(0o755)
-    (root / "bin" / "libautocfg_cuda.so").write_text("")  # a build with an engine, whose place AUTOCFG_GPU_MODULE takes
     for name, model in (("gpt2-check", GPT), ("llama-check", LLAMA), ("tiny", GPT)):
         (root / "gpu" / "models" / f"{name}.json").write_text(json.dumps(dict(model, name=name)))
     (root / "gpu" / "steps.json").write_text(json.dumps([{"model": "tiny", "seq_len": 8, "compile": "model"}]))

@@ -24,7 +24,6 @@ TEST(GpuSearch, PredictsWithTheOverheadThatItMeasured) {
   const ScopedVariable module("AUTOCFG_GPU_MODULE", emulated);
   std::filesystem::create_directory(home / "bin");
   std::filesystem::copy_file(BuildPath("bin/autocfg-trainer"), home / "bin/autocfg-trainer");
-  home.Write("bin/libautocfg_cuda.so", "");  // a build with an engine, whose place the module above takes
   const std::string model = home.Write(
       "model.json",
       R"({"name": "smallest", "layers": 2, "hidden": 64, "heads": 2, "vocab": 128, "max_seq_len": 16})");

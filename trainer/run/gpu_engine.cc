@@ -3,49 +3,37 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <filesystem>
+#include <string>
 #include <system_error>
 
+#include "proto/os/gpu_engine_file.h"
 #include "trainer/errors.h"
 #include "trainer/run/build_id.h"
 
 namespace autocfg {
 namespace {
 
-constexpr char kModule[] = "libautocfg_cuda.so";
-
-// Empty where there is none.
-std::filesystem::path FindModule() {
-  if (const char* named = std::getenv("AUTOCFG_GPU_MODULE"); named != nullptr && *named != '\0') return named;
-  std::error_code error;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return {};
-  for (const auto& directory : {program.parent_path(), program.parent_path().parent_path() / "bin"}) {
-    if (std::filesystem::exists(directory / kModule, error)) return directory / kModule;
-  }
-  return {};
-}
-
 const GpuEngine& Load() {
-  const std::filesystem::path path = FindModule();
+  std::error_code error;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  const std::string path = FindGpuEngine(program);
   if (path.empty()) {
-    throw NotSupported(
-        fmt::format("device cuda: this build has no GPU engine ({} is not beside the program): build where a "
-                    "CUDA toolkit "
-                    "with cuDNN and NCCL is installed, or use the cpu device",
-                    kModule));
+    throw NotSupported(fmt::format(
+        "device cuda: {}; build where a CUDA toolkit with cuDNN and NCCL is installed, or use the "
+        "cpu device",
+        NoGpuEngine(program)));
   }
   // Never unloaded: what it made may outlive any owner that could be named here.
   void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (module == nullptr) throw NotSupported(fmt::format("device cuda: {}", dlerror()));
   const auto function = reinterpret_cast<GpuEngineFunction>(dlsym(module, kGpuEngineSymbol));
   if (function == nullptr)
-    throw NotSupported(fmt::format("device cuda: {} is not this program's GPU engine", path.string()));
+    throw NotSupported(fmt::format("device cuda: {} is not this program's GPU engine", path));
   const GpuEngine& engine = *function();
   if (engine.build_id != TrainerBuildId()) {
     throw NotSupported(fmt::format("device cuda: {} is of build {}, this program of {}; build both together",
-                                   path.string(), engine.build_id, TrainerBuildId()));
+                                   path, engine.build_id, TrainerBuildId()));
   }
   return engine;
 }

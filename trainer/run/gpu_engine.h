@@ -41,9 +41,9 @@ struct GpuEngine {
 inline constexpr char kGpuEngineSymbol[] = "autocfg_gpu_engine";
 using GpuEngineFunction = const GpuEngine* (*)();
 
-// Loads the module, once: the file that AUTOCFG_GPU_MODULE of the environment names, else libautocfg_cuda.so
-// beside the program or in ../bin. Throws NotSupported where this build has none, where it cannot be loaded
-// (the message has the loader's own words), and where it is another build's.
+// Loads the module, once: the file that FindGpuEngine (proto/os/gpu_engine_file.h) has for this program.
+// Throws NotSupported where this build has none, where it cannot be loaded (the message has the loader's own
+// words), and where it is another build's.
 const GpuEngine& LoadGpuEngine();
 
 }  // namespace autocfg

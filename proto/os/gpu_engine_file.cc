@@ -1,14 +1,19 @@
-#include "worker/gpu_engine.h"
+#include "proto/os/gpu_engine_file.h"
 
 #include <filesystem>
 #include <system_error>
 
 #include "fmt/format.h"
+#include "proto/os/host.h"
 
 namespace autocfg {
 
 std::string FindGpuEngine(const std::string& trainer) {
   std::error_code error;
+  if (std::string named = Environment("AUTOCFG_GPU_MODULE"); !named.empty()) {
+    const bool for_the_loader = named.find('/') == std::string::npos;
+    return for_the_loader || std::filesystem::exists(named, error) ? named : "";
+  }
   const std::filesystem::path program = std::filesystem::canonical(trainer, error);
   if (error) return "";
   for (const auto& directory : {program.parent_path(), program.parent_path().parent_path() / "bin"}) {
@@ -18,6 +23,8 @@ std::string FindGpuEngine(const std::string& trainer) {
 }
 
 std::string NoGpuEngine(const std::string& trainer) {
+  if (const std::string named = Environment("AUTOCFG_GPU_MODULE"); !named.empty())
+    return fmt::format("there is no GPU engine {}, which AUTOCFG_GPU_MODULE names", named);
   return fmt::format("this build has no GPU engine: {} is not beside {}", kGpuEngine, trainer);
 }
 
