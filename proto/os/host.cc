@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <fstream>
 
 namespace autocfg {
 
@@ -16,6 +17,12 @@ std::string HostName() {
   std::array<char, 256> host{};
   gethostname(host.data(), host.size() - 1);
   return host.data();
+}
+
+std::string KernelId() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id.empty() ? HostName() : id;
 }
 
 }  // namespace autocfg

@@ -12,4 +12,8 @@ std::string Environment(const char* name);
 // As gethostname(2) has it; empty where it does not tell.
 std::string HostName();
 
+// Tells the running kernel, and so the machine whose CPUs it numbers, from all others: the same in every
+// container on it. The host's name where the kernel does not tell.
+std::string KernelId();
+
 }  // namespace autocfg

@@ -9,6 +9,7 @@
 #include "kernels/paced/paced_device.h"
 #include "trainer/comm/paced_world.h"
 #include "trainer/errors.h"
+#include "trainer/run/core_sharing.h"
 #include "trainer/run/gpu_backend.h"
 
 namespace autocfg {
@@ -24,12 +25,13 @@ std::unique_ptr<CommWorld> CreateAlone(const Rendezvous& rendezvous) {
   return rendezvous.size() > 1 ? nullptr : CreateNullWorld(0, 1);
 }
 
-Backend CreateCpuBackend(std::unique_ptr<CommWorld> comm) {
+Backend CreateCpuBackend(Rendezvous& rendezvous, std::unique_ptr<CommWorld> comm) {
   Backend backend;
   backend.clock = CreateSteadyClock();
   backend.device = CreateCpuDevice();
   backend.ops = CreateCpuOps();
   backend.comm = std::move(comm);
+  backend.shares_cores = [&rendezvous] { return SharesCores(rendezvous); };
   return backend;
 }
 
@@ -74,7 +76,7 @@ std::int64_t OverheadBytes(const Backend& backend, std::int64_t arena_bytes) {
 }
 
 Backend CreateBackend(std::string_view device, Rendezvous& rendezvous) {
-  if (device == "cpu") return CreateCpuBackend(CreatePeers(rendezvous));
+  if (device == "cpu") return CreateCpuBackend(rendezvous, CreatePeers(rendezvous));
   if (device == "cuda") return CreateGpuBackend(rendezvous, CreateAlone(rendezvous));
   if (device == "dry") return CreateDryBackend(rendezvous.rank(), rendezvous.size());
   if (device == "paced") {
@@ -108,7 +110,7 @@ Backend CreateTrainBackend(std::string_view device, Rendezvous& rendezvous, cons
   }
   if (device == "cuda") return CreateGpuBackend(rendezvous, std::move(comm));
   if (paced) return CreatePacedBackend(std::move(comm), config.op_times, config.host_op_s);
-  return device == "dry" ? CreateDryBackend(std::move(comm)) : CreateCpuBackend(std::move(comm));
+  return device == "dry" ? CreateDryBackend(std::move(comm)) : CreateCpuBackend(rendezvous, std::move(comm));
 }
 
 Backend CreateDryBackend(int rank, int world_size) {

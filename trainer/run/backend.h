@@ -30,6 +30,9 @@ struct Backend {
   // where they are several, which the device cannot tell apart: of one, before any of them has an arena
   std::int64_t shared_overhead_bytes = 0;
   std::function<std::vector<OpChoice>()> choices;  // of the ops, so far; null where nothing is chosen
+  // Whether the ranks that may run on this rank's cores are more than those (core_sharing.h). Collective;
+  // null where nothing computes.
+  std::function<bool()> shares_cores;
 };
 
 // What this rank takes of its device beside an arena of `arena_bytes` that it has there; where ranks share

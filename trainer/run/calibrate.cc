@@ -12,7 +12,6 @@
 #include <stdexcept>
 
 #include "proto/convert/op_convert.h"
-#include "proto/os/cpus.h"
 #include "trainer/errors.h"
 #include "trainer/run/scratch_op.h"
 
@@ -63,14 +62,13 @@ class OpTimer {
     };
     const Reservation world_staging = reserve_staging(), group_staging = reserve_staging();
     const Reservation agreed = arena_.Reserve(Region::kWorkspace, DType::kF64, {1});
-    const Reservation core_load = arena_.Reserve(Region::kWorkspace, DType::kF64, {kMostCpus});
     arena_.Commit();
     agreed_ = arena_.At(agreed);
     group_staging_ = arena_.At(group_staging);
     std::vector<std::int64_t> all(world_size);
     std::iota(all.begin(), all.end(), 0);
     if (world_size > 1) world_ = backend.comm->CreateGroup(CommGroup::kWorld, all, arena_.At(world_staging));
-    shares_cores_ = FindSharedCores(arena_.At(core_load));
+    shares_cores_ = backend.shares_cores != nullptr && backend.shares_cores();
   }
 
   double Time(const OpDesc& op) {
@@ -143,22 +141,6 @@ class OpTimer {
     NoteCommunicator();
     group_.reset();
     group_key_ = {};
-  }
-
-  // Whether the ranks that may run on this rank's cores are more than those cores.
-  bool FindSharedCores(const Tensor& core_load) {
-    if (world_ == nullptr) return false;
-    const std::vector<int> mine = AllowedCpus();
-    const auto cores = static_cast<double>(mine.size());
-    std::vector<double> load(kMostCpus, 0.0);
-    for (const int core : mine) load[core] = 1.0 / cores;
-    backend_.device->CopyFromHost(core_load.data, load.data(), core_load.Bytes(), *stream_);
-    world_->AllReduce(core_load, ReduceOp::kSum, *stream_)->Wait();
-    backend_.device->CopyToHost(load.data(), core_load.data, core_load.Bytes(), *stream_);
-    stream_->Synchronize();
-    double ranks = 0;
-    for (const int core : mine) ranks += load[core];
-    return ranks > cores * 1.01;
   }
 
   double TimeReduction(const OpDesc& op, ScratchOp& scratch) {

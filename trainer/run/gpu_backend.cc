@@ -10,6 +10,7 @@
 
 #include "proto/os/host.h"
 #include "trainer/errors.h"
+#include "trainer/run/core_sharing.h"
 #include "trainer/run/gpu_memory.h"
 
 namespace autocfg {
@@ -79,6 +80,7 @@ Backend CreateGpuBackend(const GpuEngine& engine, Rendezvous& rendezvous, std::u
   backend.clock = CreateSteadyClock();
   backend.device = engine.create_device(ordinal);
   backend.ops = engine.create_ops();
+  backend.shares_cores = [&rendezvous] { return SharesCores(rendezvous); };
   backend.choices = [choices = engine.choices, ops = backend.ops.get()] { return choices(*ops); };
   const std::string uuid = engine.device_identity(ordinal);
   backend.kept_back_bytes = KeptBackBytes(uuid, engine.device_memory_bytes(ordinal));

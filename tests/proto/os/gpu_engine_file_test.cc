@@ -16,8 +16,10 @@ using testing::HasSubstr;
 class GpuEngineFile : public testing::Test {
  protected:
   GpuEngineFile() {
-    for (const char* directory : {"bin", "tests", "other"}) std::filesystem::create_directory(home_ / directory);
-    for (const char* file : {"bin/autocfg-trainer", "bin/libautocfg_cuda.so", "tests/trainer", "other/mine.so"})
+    for (const char* directory : {"bin", "tests", "other"})
+      std::filesystem::create_directory(home_ / directory);
+    for (const char* file :
+         {"bin/autocfg-trainer", "bin/libautocfg_cuda.so", "tests/trainer", "other/mine.so"})
       home_.Write(file, "");
   }
 

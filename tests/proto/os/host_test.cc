@@ -17,6 +17,13 @@ TEST(Environment, WhatIsNotSetIsEmpty) {
   unsetenv("AUTOCFG_NO_SUCH_VARIABLE");
 }
 
+TEST(KernelId, IsOneWord) {
+  const std::string id = KernelId();
+  EXPECT_FALSE(id.empty());
+  EXPECT_EQ(id.find_first_of(" \n"), std::string::npos) << id;
+  EXPECT_EQ(KernelId(), id);
+}
+
 TEST(RandomId, IsAnotherEachTime) {
   const std::string id = RandomId();
   EXPECT_EQ(id.size(), 32u);
