@@ -16,16 +16,10 @@
 
 #include "fmt/format.h"
 #include "proto/os/host.h"
+#include "search/hash/fnv1a.h"
 
 namespace autocfg {
 namespace {
-
-// FNV-1a, 64 bits.
-std::uint64_t Hash(const std::string& text) {
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  return hash;
-}
 
 bool IsPlain(const std::string& path) {
   return std::all_of(path.begin(), path.end(), [](unsigned char c) {
@@ -64,7 +58,7 @@ absl::StatusOr<std::string> SocketPath(const std::string& database) {
   if (beside.size() < sizeof(sockaddr_un::sun_path) && IsPlain(beside)) return beside;
   const auto dir = RuntimeDirectory();
   if (!dir.ok()) return dir.status();
-  return fmt::format("{}/autocfg-{:016x}.sock", *dir, Hash(path.string()));
+  return fmt::format("{}/autocfg-{:016x}.sock", *dir, Fnv1a(path.string()));
 }
 
 std::string ShellWord(const std::string& word) {

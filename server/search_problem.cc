@@ -15,6 +15,7 @@
 #include "proto/convert/workload_convert.h"
 #include "search/cost/cluster_op_times.h"
 #include "search/cost/measured_on_links.h"
+#include "search/hash/fnv1a.h"
 #include "search/schedule/program_size.h"
 #include "search/space/search_space.h"
 #include "search/text/json_util.h"
@@ -297,10 +298,7 @@ std::string SpecFingerprint(const v1::SearchSpec& normal_form) {
     coded.SetSerializationDeterministic(true);
     normal_form.SerializeToCodedStream(&coded);
   }
-  // FNV-1a, 64 bits (Fowler, Noll and Vo).
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const unsigned char byte : bytes) hash = (hash ^ byte) * 0x100000001b3u;
-  return fmt::format("{:016x}", hash);
+  return fmt::format("{:016x}", Fnv1a(bytes));
 }
 
 }  // namespace autocfg

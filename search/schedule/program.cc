@@ -3,17 +3,13 @@
 #include <string_view>
 
 #include "fmt/format.h"
+#include "search/hash/fnv1a.h"
 
 namespace autocfg {
 
 std::uint64_t Fingerprint(const Program& program) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  const auto add = [&hash](std::string_view text) {
-    for (const char c : text) {
-      hash ^= static_cast<unsigned char>(c);
-      hash *= 0x100000001b3u;
-    }
-  };
+  std::uint64_t hash = kFnv1aOfNothing;
+  const auto add = [&hash](std::string_view text) { hash = Fnv1a(text, hash); };
   for (const RankProgram& rank : program.ranks) {
     for (const Action& action : rank) {
       add(ToString(action));

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "search/hash/fnv1a.h"
 #include "server/state_name.h"
 #include "server/store/report_fit.h"
 #include "server/store/sqlite_store_impl.h"
@@ -27,11 +28,8 @@ std::string SubjectOf(const struct Report& report) {
   if (report.measurement) *all.mutable_measurement() = *report.measurement;
   if (report.calibration) *all.mutable_calibration() = *report.calibration;
   if (report.out_of_memory) *all.mutable_out_of_memory() = *report.out_of_memory;
-  // FNV-1a, 64 bits (Fowler, Noll and Vo). The messages have no maps, so that their bytes are always the
-  // same.
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const unsigned char byte : all.SerializeAsString()) hash = (hash ^ byte) * 0x100000001b3u;
-  return fmt::format("{}/{:016x}", report.lease_id, hash);
+  // The messages have no maps, so that their bytes are always the same.
+  return fmt::format("{}/{:016x}", report.lease_id, Fnv1a(all.SerializeAsString()));
 }
 
 // Version 2 and those before kept the lease alone.

@@ -21,9 +21,10 @@ namespace fs = std::filesystem;
 // Directory -> what its files may include beside their own. The longest matching prefix counts on both sides.
 const std::map<std::string, std::vector<std::string>>& Rules() {
   static const std::map<std::string, std::vector<std::string>> rules = {
+      {"search/hash", {}},
       {"search/ops", {}},
       {"search/plan", {"search/ops"}},
-      {"search/schedule", {"search/ops", "search/plan"}},
+      {"search/schedule", {"search/hash", "search/ops", "search/plan"}},
       {"search/space", {"search/ops", "search/plan", "search/text"}},
       {"search/cost", {"search/ops", "search/plan", "search/schedule", "search/text"}},
       {"search/stats", {}},
@@ -37,8 +38,8 @@ const std::map<std::string, std::vector<std::string>>& Rules() {
       {"proto", {"search", "autocfg/v1"}},
       {"proto/os", {}},
       {"trainer",
-       {"kernels", "search/plan", "search/ops", "search/schedule", "proto", "autocfg/v1/model.pb.h",
-        "autocfg/v1/trainer.pb.h"}},
+       {"kernels", "search/hash", "search/plan", "search/ops", "search/schedule", "proto",
+        "autocfg/v1/model.pb.h", "autocfg/v1/trainer.pb.h"}},
       {"worker", {"proto", "autocfg/v1", "search/plan", "search/ops", "search/stats", "kernels/nvml"}},
       {"server", {"proto", "autocfg/v1", "search"}},
       {"cli", {"proto", "autocfg/v1", "search", "server", "worker", "kernels/nvml"}},

@@ -13,6 +13,7 @@
 #include "search/cost/layer_ops.h"
 #include "search/cost/pipeline_simulator.h"
 #include "search/cost/plan_op_times.h"
+#include "search/hash/fnv1a.h"
 #include "search/plan/rank_mesh.h"
 #include "tests/search/cost/synthetic_device.h"
 #include "tests/trainer/model_styles.h"
@@ -36,9 +37,7 @@ class ArbitraryTimes final : public OpTimeModel {
       : scale_of_messages_(scale_of_messages), host_op_s_(host_op_s) {}
   double Seconds(const OpDesc& op, const ParallelPlan&) const override {
     if (op.kind == OpKind::kSumOfSquares) return 1e-8 * static_cast<double>(op.dims[0]);
-    std::uint64_t hash = 0xcbf29ce484222325u;
-    for (const char c : ToString(op)) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-    const double seconds = 1e-6 * static_cast<double>(1 + (hash >> 20) % 1000);
+    const double seconds = 1e-6 * static_cast<double>(1 + (Fnv1a(ToString(op)) >> 20) % 1000);
     return IsCommunication(op.kind) ? seconds * scale_of_messages_ : seconds;
   }
   double HostOpSeconds() const override { return host_op_s_; }

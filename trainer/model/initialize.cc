@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "search/hash/fnv1a.h"
 #include "trainer/model/element_copy.h"
 
 namespace autocfg {
@@ -136,11 +137,7 @@ std::array<std::uint32_t, 4> Philox4x32(std::array<std::uint32_t, 4> c, std::arr
 }
 
 std::array<std::uint32_t, 2> PhiloxKey(std::uint64_t seed, std::string_view name) {
-  std::uint64_t hash = 0xcbf29ce484222325u;
-  for (const char ch : name) {
-    hash ^= static_cast<unsigned char>(ch);
-    hash *= 0x100000001b3u;
-  }
+  const std::uint64_t hash = Fnv1a(name);
   // The finalizer of SplitMix64 spreads small seeds over the whole key.
   std::uint64_t z = seed + 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;

@@ -1,0 +1,23 @@
+#include "search/hash/fnv1a.h"
+
+#include <gtest/gtest.h>
+
+namespace autocfg {
+namespace {
+
+// As the reference of FNV has them (Fowler, Noll and Vo, test vectors of the 64-bit FNV-1a).
+TEST(Fnv1a, IsThatOfTheReference) {
+  EXPECT_EQ(Fnv1a(""), 0xcbf29ce484222325u);
+  EXPECT_EQ(Fnv1a("a"), 0xaf63dc4c8601ec8cu);
+  EXPECT_EQ(Fnv1a("foobar"), 0x85944171f73967e8u);
+}
+
+TEST(Fnv1a, TakesBytesAsUnsigned) { EXPECT_EQ(Fnv1a("\xff"), (kFnv1aOfNothing ^ 0xffu) * 0x100000001b3u); }
+
+TEST(Fnv1a, GoesOnWithWhatCameBefore) {
+  EXPECT_EQ(Fnv1a("bar", Fnv1a("foo")), Fnv1a("foobar"));
+  EXPECT_NE(Fnv1a(std::string_view("\0", 1)), Fnv1a(""));
+}
+
+}  // namespace
+}  // namespace autocfg
