@@ -2,13 +2,13 @@
 // in order of issue (the collectives of a group; the messages in one direction with one peer on one channel)
 // still starts in that order.
 #include <deque>
-#include <exception>
 #include <functional>
 #include <map>
 #include <tuple>
 #include <utility>
 
 #include "trainer/comm/comm_world.h"
+#include "trainer/comm/scoped_work.h"
 
 namespace autocfg {
 namespace {
@@ -26,18 +26,14 @@ struct Delayed {
 // Operations that have not started, in order of issue.
 using Line = std::deque<std::shared_ptr<Delayed>>;
 
-class DelayedWork final : public Work {
+class DelayedWork final : public ScopedWork {
  public:
   DelayedWork(std::shared_ptr<Delayed> delayed, std::shared_ptr<Line> line)
-      : delayed_(std::move(delayed)), line_(std::move(line)), exceptions_(std::uncaught_exceptions()) {}
+      : delayed_(std::move(delayed)), line_(std::move(line)) {}
 
-  // As everywhere, destroying it waits; while an exception passes, what has not started never will.
+  // While an exception passes, what has not started never will.
   ~DelayedWork() override {
-    if (delayed_->work != nullptr || std::uncaught_exceptions() > exceptions_) return;
-    try {
-      Wait();
-    } catch (const CommError&) {  // the operation has ended, which is all that destroying promises
-    }
+    if (delayed_->work == nullptr) WaitUnlessUnwinding();
   }
 
   void Wait() override {
@@ -62,7 +58,6 @@ class DelayedWork final : public Work {
 
   const std::shared_ptr<Delayed> delayed_;
   const std::shared_ptr<Line> line_;
-  const int exceptions_;
 };
 
 class DelayedCommunicator final : public Communicator {

@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <deque>
-#include <exception>
 #include <utility>
 #include <vector>
 
 #include "fmt/format.h"
 #include "trainer/comm/group.h"
+#include "trainer/comm/host_stream.h"
 #include "trainer/comm/idle.h"
 #include "trainer/comm/null_communicator.h"
+#include "trainer/comm/scoped_work.h"
 
 namespace autocfg {
 namespace {
@@ -28,12 +29,6 @@ Tensor AsTensor(Figures& figures) {
           .rank = 1,
           .shape = {static_cast<std::int64_t>(figures.size())}};
 }
-
-// Figures lie in host memory, where everything has run already.
-class FiguresStream final : public Stream {
- public:
-  void Synchronize() override {}
-};
 
 enum class Role { kSender, kReceiver, kReducer };
 
@@ -139,22 +134,15 @@ class Lanes {
   Line& LineOf(PacedLane lane) { return lines_[static_cast<std::size_t>(lane)]; }
 
   PacedClock& clock_;
-  FiguresStream stream_;
+  HostStream stream_;
   std::array<Line, kPacedLaneCount> lines_;  // in order of issue
 };
 
-class PacedWork final : public Work {
+class PacedWork final : public ScopedWork {
  public:
-  PacedWork(Lanes& lanes, std::shared_ptr<Lanes::Entry> entry)
-      : lanes_(lanes), entry_(std::move(entry)), exceptions_(std::uncaught_exceptions()) {}
-
-  // While an exception passes, the peer may never come.
+  PacedWork(Lanes& lanes, std::shared_ptr<Lanes::Entry> entry) : lanes_(lanes), entry_(std::move(entry)) {}
   ~PacedWork() override {
-    if (entry_->done || std::uncaught_exceptions() > exceptions_) return;
-    try {
-      Wait();
-    } catch (const CommError&) {  // the operation has ended, which is all that destroying promises
-    }
+    if (!entry_->done) WaitUnlessUnwinding();
   }
 
   void Wait() override {
@@ -170,7 +158,6 @@ class PacedWork final : public Work {
  private:
   Lanes& lanes_;
   const std::shared_ptr<Lanes::Entry> entry_;
-  const int exceptions_;
 };
 
 class PacedCommunicator final : public Communicator {

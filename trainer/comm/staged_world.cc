@@ -3,25 +3,20 @@
 // pieces, one after another within a group, as every rank issues them.
 #include <algorithm>
 #include <deque>
-#include <exception>
 #include <utility>
 
 #include "trainer/comm/comm_world.h"
 #include "trainer/comm/group.h"
+#include "trainer/comm/host_stream.h"
 #include "trainer/comm/idle.h"
 #include "trainer/comm/null_communicator.h"
+#include "trainer/comm/scoped_work.h"
 
 namespace autocfg {
 namespace {
 
 // What is reduced at once: host memory is taken for so much of a tensor, however large that is.
 constexpr std::int64_t kPieceBytes = std::int64_t{16} << 20;
-
-// The stream of the inner world, whose tensors the host itself has filled.
-class ReadyStream final : public Stream {
- public:
-  void Synchronize() override {}
-};
 
 // Host memory of the device, kept for the next that asks. A buffer whose message was given up is never handed
 // out again.
@@ -88,23 +83,15 @@ struct Staging {
 
   Device& device;
   HostBuffers buffers;
-  ReadyStream ready;
+  HostStream ready;
   std::vector<StagedReductions*> groups;
 };
 
-class StagedWork final : public Work {
+class StagedWork final : public ScopedWork {
  public:
   StagedWork(Staging& staging, std::shared_ptr<StagedOperation> operation)
-      : staging_(staging), operation_(std::move(operation)), exceptions_(std::uncaught_exceptions()) {}
-
-  // While an exception passes, the peer may never do its part, and waiting would hide the error.
-  ~StagedWork() override {
-    if (std::uncaught_exceptions() > exceptions_) return;
-    try {
-      Wait();
-    } catch (const CommError&) {  // the operation has ended, which is all that destroying promises
-    }
-  }
+      : staging_(staging), operation_(std::move(operation)) {}
+  ~StagedWork() override { WaitUnlessUnwinding(); }
 
   void Wait() override {
     for (Idle idle; !Test(); idle()) {
@@ -121,7 +108,6 @@ class StagedWork final : public Work {
  private:
   Staging& staging_;
   const std::shared_ptr<StagedOperation> operation_;
-  const int exceptions_;
 };
 
 // A message whose host part is under way.

@@ -107,8 +107,7 @@ void UcxRequest::Finish(ucs_status_t status, std::size_t received) {
   }
 }
 
-UcxTransport::UcxTransport(Rendezvous& rendezvous)
-    : rendezvous_(rendezvous), rank_(rendezvous.rank()), exceptions_(std::uncaught_exceptions()) {
+UcxTransport::UcxTransport(Rendezvous& rendezvous) : rendezvous_(rendezvous), rank_(rendezvous.rank()) {
   context_ = CreateContext(rendezvous.size());
   try {
     ucp_worker_params_t params{};
@@ -131,7 +130,7 @@ UcxTransport::UcxTransport(Rendezvous& rendezvous)
 }
 
 UcxTransport::~UcxTransport() {
-  if (gave_up_ || std::uncaught_exceptions() > exceptions_) return;
+  if (gave_up_ || unwinding_.Now()) return;
   Flush();
   try {
     rendezvous_.AllGather("ucx_end", "");

@@ -14,6 +14,7 @@
 
 #include "trainer/comm/communicator.h"
 #include "trainer/comm/rendezvous.h"
+#include "trainer/comm/unwinding.h"
 
 namespace autocfg {
 
@@ -115,7 +116,7 @@ class UcxTransport {
   std::vector<ucp_ep_h> endpoints_;     // by rank; null: not yet made
   std::vector<UcxStepper*> steppers_;
   bool gave_up_ = false;
-  int exceptions_ = 0;  // that were passing when this was made
+  const Unwinding unwinding_;
 };
 
 }  // namespace autocfg

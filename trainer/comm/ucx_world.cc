@@ -2,7 +2,6 @@
 // for or tested.
 #include <algorithm>
 #include <deque>
-#include <exception>
 #include <optional>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "trainer/comm/all_reduce.h"
 #include "trainer/comm/comm_world.h"
 #include "trainer/comm/null_communicator.h"
+#include "trainer/comm/scoped_work.h"
 #include "trainer/comm/ucx_group.h"
 
 namespace autocfg {
@@ -23,19 +23,11 @@ constexpr std::int64_t kLeastStagingBytes = 1024;
 
 // Work whose completion `Done` tells.
 template <typename Operation>
-class UcxWork final : public Work {
+class UcxWork final : public ScopedWork {
  public:
   UcxWork(UcxTransport& transport, Operation operation)
-      : transport_(transport), operation_(std::move(operation)), exceptions_(std::uncaught_exceptions()) {}
-
-  // While an exception passes, the peer may never do its part, and waiting would hide the error.
-  ~UcxWork() override {
-    if (std::uncaught_exceptions() > exceptions_) return;
-    try {
-      Wait();
-    } catch (const CommError&) {  // the operation has ended, which is all that destroying promises
-    }
-  }
+      : transport_(transport), operation_(std::move(operation)) {}
+  ~UcxWork() override { WaitUnlessUnwinding(); }
 
   void Wait() override {
     transport_.PollUntil([this] { return operation_.Done(); });
@@ -50,7 +42,6 @@ class UcxWork final : public Work {
  private:
   UcxTransport& transport_;
   Operation operation_;
-  const int exceptions_;
 };
 
 struct TaskOperation {

@@ -1,20 +1,11 @@
 #include "trainer/comm/streamed/lane.h"
 
 #include <algorithm>
-#include <exception>
 #include <utility>
 
+#include "trainer/comm/host_stream.h"
+
 namespace autocfg {
-namespace {
-
-// Keys are host memory: there is nothing on a stream to wait for.
-class ReadyStream final : public Stream {
- public:
-  void Synchronize() override {}
-};
-
-}  // namespace
-
 LaneOperation::LaneOperation(StreamDriver& driver, EventId ready, std::vector<Transfer> transfers)
     : driver_(driver), ready_(ready), transfers_(std::move(transfers)) {}
 
@@ -30,12 +21,11 @@ Lane::Lane(StreamDriver& driver, Communicator& host, std::vector<int> ranks, int
       use_(use),
       rank_(rank),
       size_(static_cast<int>(ranks.size())),
-      exceptions_(std::uncaught_exceptions()),
       key_(rank == 0 ? driver.NewKey() : std::string(kLinkKeyBytes, '\0')),
       queue_(driver.CreateQueue()) {
   static_assert(kLinkKeyBytes % 4 == 0);
   const Tensor key{.data = key_.data(), .dtype = DType::kI32, .rank = 1, .shape = {kLinkKeyBytes / 4}};
-  ReadyStream ready;
+  HostStream ready;  // keys are host memory
   if (rank != 0) exchange_.push_back(host.Recv(key, ranks.front(), channel, ready));
   for (int other = 1; rank == 0 && other < size_; ++other) {
     exchange_.push_back(host.Send(key, ranks[static_cast<std::size_t>(other)], channel, ready));
@@ -49,7 +39,7 @@ Lane::~Lane() {
   driver_.DestroyQueue(queue_);
 }
 
-bool Lane::IsInOrder() const { return std::uncaught_exceptions() <= exceptions_ && waiting_.empty(); }
+bool Lane::IsInOrder() const { return !unwinding_.Now() && waiting_.empty(); }
 
 void Lane::BeginLeave() noexcept {
   if (!link_ || leaving_ || !IsInOrder()) return;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "trainer/comm/streamed/stream_driver.h"
+#include "trainer/comm/unwinding.h"
 
 namespace autocfg {
 
@@ -70,7 +71,7 @@ class Lane {
   const std::string name_;
   const LinkUse use_;
   const int rank_, size_;
-  const int exceptions_;
+  const Unwinding unwinding_;
   std::string key_;
   std::vector<std::unique_ptr<Work>> exchange_;  // of the key
   const QueueId queue_;

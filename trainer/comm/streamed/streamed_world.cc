@@ -8,8 +8,10 @@
 
 #include "fmt/format.h"
 #include "trainer/comm/group.h"
+#include "trainer/comm/host_stream.h"
 #include "trainer/comm/idle.h"
 #include "trainer/comm/null_communicator.h"
+#include "trainer/comm/scoped_work.h"
 #include "trainer/comm/streamed/bucket_plan.h"
 #include "trainer/comm/streamed/lane.h"
 
@@ -24,11 +26,6 @@ constexpr int kReductionChannel = kUserChannels - 1;
 constexpr std::int64_t kBucketAlignment = 512;
 
 constexpr std::int64_t kHostStagingBytes = 4096;  // a barrier reduces one number
-
-class ReadyStream final : public Stream {
- public:
-  void Synchronize() override {}
-};
 
 // The lanes of a rank, all of which advance whenever something is waited for.
 class Lanes {
@@ -61,24 +58,12 @@ class Lanes {
   std::exception_ptr failure_;  // null: none
 };
 
-class StreamedWork final : public Work {
+class StreamedWork final : public ScopedWork {
  public:
   StreamedWork(Lanes& lanes, std::shared_ptr<LaneOperation> operation, QueueId compute)
-      : lanes_(lanes),
-        operation_(std::move(operation)),
-        compute_(compute),
-        exceptions_(std::uncaught_exceptions()) {}
-
-  // While an exception passes, the peer may never do its part, and waiting would hide the error.
-  ~StreamedWork() override {
-    if (std::uncaught_exceptions() > exceptions_) return;
-    try {
-      Wait();
-    } catch (const std::exception&) {
-      // The operation has ended, which is all that destroying promises; what a lane failed of is thrown
-      // again.
-    }
-  }
+      : lanes_(lanes), operation_(std::move(operation)), compute_(compute) {}
+  // What a lane failed of is thrown again.
+  ~StreamedWork() override { WaitUnlessUnwinding<std::exception>(); }
 
   void Wait() override {
     if (waited_) return;
@@ -97,7 +82,6 @@ class StreamedWork final : public Work {
   Lanes& lanes_;
   const std::shared_ptr<LaneOperation> operation_;
   const QueueId compute_;
-  const int exceptions_;
   bool waited_ = false;
 };
 
@@ -181,7 +165,7 @@ class StreamedCommunicator final : public Communicator {
 
   void Barrier() override {
     std::int32_t came = 1;
-    ReadyStream ready;
+    HostStream ready;
     const auto work = host_->AllReduce({.data = &came, .dtype = DType::kI32, .rank = 1, .shape = {1}},
                                        ReduceOp::kSum, ready);
     for (Idle idle; !work->Test(); idle()) lanes_.Step();
