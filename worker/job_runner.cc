@@ -4,12 +4,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <set>
 
 #include "fmt/format.h"
-#include "search/ops/op_desc.h"
-#include "search/stats/statistics.h"
+#include "proto/merge_results.h"
 #include "worker/inventory.h"
 #include "worker/utf8.h"
 
@@ -179,66 +177,30 @@ JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores,
 
 std::optional<v1::Measurement> MeasurementOf(const JobResult& result) {
   if (result.ranks.empty()) return std::nullopt;
-  v1::Measurement measurement;
-  std::vector<double> steps;
+  std::vector<v1::Measurement> ranks;
   for (const auto& rank : result.ranks) {
     if (!rank.last.has_train_result()) return std::nullopt;
     const auto& train = rank.last.train_result();
-    const auto count = static_cast<std::size_t>(train.step_time_s_size());
-    if (steps.empty()) steps.resize(count);
-    if (count == 0 || count != steps.size()) return std::nullopt;
-    for (std::size_t i = 0; i < count; ++i)
-      steps[i] = std::max(steps[i], train.step_time_s(static_cast<int>(i)));
-    measurement.set_planned_memory_bytes(
-        std::max(measurement.planned_memory_bytes(), train.planned_memory_bytes().total()));
+    v1::Measurement& measurement = ranks.emplace_back();
+    *measurement.mutable_step_time_s() = train.step_time_s();
+    measurement.set_planned_memory_bytes(train.planned_memory_bytes().total());
+    measurement.set_peak_memory_bytes(train.peak_memory_bytes());
+    measurement.set_device_overhead_bytes(train.device_overhead_bytes());
     measurement.set_slice(train.has_slice());
-    measurement.set_peak_memory_bytes(std::max(measurement.peak_memory_bytes(), train.peak_memory_bytes()));
-    measurement.set_device_overhead_bytes(
-        std::max(measurement.device_overhead_bytes(), train.device_overhead_bytes()));
+    if (!train.losses().empty()) {
+      measurement.set_first_loss(train.losses()[0]);
+      measurement.set_last_loss(train.losses()[train.losses().size() - 1]);
+    }
   }
-  measurement.mutable_step_time_s()->Add(steps.begin(), steps.end());
-  const double median = Median(steps);
-  measurement.set_median_step_time_s(median);
-  measurement.set_ci95_s(MedianCi95(steps).value_or(median));
-  const auto& losses = result.ranks[0].last.train_result().losses();
-  if (!losses.empty()) {
-    measurement.set_first_loss(losses[0]);
-    measurement.set_last_loss(losses[losses.size() - 1]);
-  }
-  measurement.set_device_s(static_cast<double>(result.ranks.size()) * result.wall_s);
+  auto measurement = MergeMeasurements(ranks);
+  if (measurement) measurement->set_device_s(static_cast<double>(ranks.size()) * result.wall_s);
   return measurement;
 }
 
 v1::CalibrateResult CalibrationOf(const JobResult& result) {
-  struct Seen {
-    v1::OpTime time;  // the sum, or the largest
-    int ranks = 0;
-    bool communicates = false;
-  };
-  std::vector<Seen> seen;
-  std::map<std::string, std::size_t> index;
-  v1::CalibrateResult answer;
-  for (const auto& rank : result.ranks) {
-    answer.set_device_overhead_bytes(
-        std::max(answer.device_overhead_bytes(), rank.last.calibrate_result().device_overhead_bytes()));
-    for (const auto& time : rank.last.calibrate_result().ops()) {
-      const auto [place, is_new] = index.try_emplace(time.op().SerializeAsString(), seen.size());
-      if (is_new) {
-        const auto kind = ParseOpKind(time.op().kind());
-        seen.push_back({time, 1, kind && IsCommunication(*kind)});
-        continue;
-      }
-      Seen& op = seen[place->second];
-      const double before = op.time.seconds();
-      op.time.set_seconds(op.communicates ? std::max(before, time.seconds()) : before + time.seconds());
-      ++op.ranks;
-    }
-  }
-  for (auto& op : seen) {
-    if (!op.communicates) op.time.set_seconds(op.time.seconds() / op.ranks);
-    *answer.add_ops() = std::move(op.time);
-  }
-  return answer;
+  std::vector<ShareCalibration> ranks;
+  for (const auto& rank : result.ranks) ranks.push_back({rank.last.calibrate_result(), 1});
+  return ranks.empty() ? v1::CalibrateResult() : MergeCalibrations(ranks);
 }
 
 JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory,

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "proto/merge_results.h"
 #include "server/resource_names.h"
-#include "server/store/merge_results.h"
 #include "server/store/sqlite_store_impl.h"
 
 namespace autocfg {

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "fmt/format.h"
+#include "proto/merge_results.h"
 #include "search/ops/op_desc.h"
 #include "server/resource_names.h"
 #include "server/state_name.h"
-#include "server/store/merge_results.h"
 #include "server/store/op_times_key.h"
 #include "server/store/sqlite_store_impl.h"
 

@@ -1,4 +1,4 @@
-#include "server/store/merge_results.h"
+#include "proto/merge_results.h"
 
 #include <algorithm>
 #include <cstddef>
