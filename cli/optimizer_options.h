@@ -9,6 +9,7 @@
 
 namespace autocfg {
 
+// The defaults are those of DefaultOptimizer (proto/convert/default_optimizer.h), as --help shows them.
 struct OptimizerOptions {
   std::string lr = "3e-4", min_lr = "0", lr_schedule = "constant", warmup_steps = "0", weight_decay = "0.1",
               beta1 = "0.9", beta2 = "0.95", adam_eps = "1e-8", clip_norm = "1.0";

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "proto/convert/default_optimizer.h"
 #include "proto/convert/model_convert.h"
 #include "proto/convert/plan_convert.h"
 #include "proto/convert/workload_convert.h"
@@ -21,18 +22,6 @@ v1::Job MakeTrainJob(const ModelSpec& model, const Workload& workload, const Par
   spec.set_program_fingerprint(Fingerprint(Lower(model, workload, plan)));
   *spec.mutable_optimizer() = DefaultOptimizer();
   return job;
-}
-
-v1::OptimizerSpec DefaultOptimizer() {
-  v1::OptimizerSpec optimizer;
-  optimizer.set_lr(3e-4);
-  optimizer.set_lr_schedule("constant");
-  optimizer.set_weight_decay(0.1);
-  optimizer.set_beta1(0.9);
-  optimizer.set_beta2(0.95);
-  optimizer.set_adam_eps(1e-8);
-  optimizer.set_clip_norm(1.0);
-  return optimizer;
 }
 
 }  // namespace autocfg

@@ -16,7 +16,4 @@ namespace autocfg {
 v1::Job MakeTrainJob(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                      const std::string& device);
 
-// AdamW as `autocfg train` has it where nothing else is asked for.
-v1::OptimizerSpec DefaultOptimizer();
-
 }  // namespace autocfg

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "proto/convert/default_optimizer.h"
 #include "proto/convert/model_convert.h"
 #include "proto/convert/op_convert.h"
 #include "proto/convert/plan_convert.h"
@@ -90,16 +91,7 @@ absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialReques
   *spec.mutable_workload() = ToProto(problem.workload);
   *spec.mutable_plan() = ToProto(plan);
   spec.set_program_fingerprint(Fingerprint(Lower(problem.model, problem.workload, plan)));
-  v1::OptimizerSpec& optimizer = *spec.mutable_optimizer();
-  optimizer.set_lr(3e-4);
-  optimizer.set_min_lr(0);
-  optimizer.set_lr_schedule("constant");
-  optimizer.set_warmup_steps(0);
-  optimizer.set_weight_decay(0.1);
-  optimizer.set_beta1(0.9);
-  optimizer.set_beta2(0.95);
-  optimizer.set_adam_eps(1e-8);
-  optimizer.set_clip_norm(1.0);
+  *spec.mutable_optimizer() = DefaultOptimizer();
   const bool paced = EvidenceOf(problem) == Evidence::kPaced;
   const StepCounts steps =
       paced ? StepCounts{.untimed = 1, .timed = kPacedSteps} : StepsFor(predicted_step_s);

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "proto/convert/default_optimizer.h"
+
 namespace autocfg {
 namespace {
 
@@ -20,6 +22,12 @@ TEST(OptimizerOptions, MinLrNeedsTheCosine) {
   EXPECT_EQ(note("1e-5", "cosine"), "");
   EXPECT_EQ(note("0", "constant"), "");
   EXPECT_EQ(note("3e-4", "cosine"), "") << "as much as --lr";
+}
+
+TEST(OptimizerOptions, WhereNothingIsGivenItIsTheDefault) {
+  const auto optimizer = LoadOptimizer({});
+  ASSERT_TRUE(optimizer.ok()) << optimizer.status();
+  EXPECT_EQ(optimizer->DebugString(), DefaultOptimizer().DebugString());
 }
 
 }  // namespace

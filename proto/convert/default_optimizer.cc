@@ -1,0 +1,19 @@
+#include "proto/convert/default_optimizer.h"
+
+namespace autocfg {
+
+v1::OptimizerSpec DefaultOptimizer() {
+  v1::OptimizerSpec optimizer;
+  optimizer.set_lr(3e-4);
+  optimizer.set_min_lr(0);
+  optimizer.set_lr_schedule("constant");
+  optimizer.set_warmup_steps(0);
+  optimizer.set_weight_decay(0.1);
+  optimizer.set_beta1(0.9);
+  optimizer.set_beta2(0.95);
+  optimizer.set_adam_eps(1e-8);
+  optimizer.set_clip_norm(1.0);
+  return optimizer;
+}
+
+}  // namespace autocfg
