@@ -39,8 +39,11 @@ std::vector<EndedLease> SqliteStore::SettleEnded(SQLite::Statement& ended, doubl
 std::vector<SqliteStore::EndedShare> SqliteStore::ReadShares(std::int64_t job, std::int64_t attempt) {
   std::vector<EndedShare> shares;
   SQLite::Statement rows = Query(
-      "SELECT ending, worker, message, ranks, device_overhead_bytes, measurement, calibration FROM shares "
-      "WHERE job = ? AND attempt = ? ORDER BY first_rank",
+      R"sql(
+        SELECT ending, worker, message, ranks, device_overhead_bytes, measurement, calibration
+        FROM shares
+        WHERE job = ? AND attempt = ?
+        ORDER BY first_rank)sql",
       job, attempt);
   while (rows.executeStep()) {
     EndedShare& share = shares.emplace_back();

@@ -43,9 +43,9 @@ std::optional<Store::Calibration> SqliteStore::ReadCalibration(std::int64_t stud
 
 void SqliteStore::WriteCalibration(std::int64_t study, const Calibration& calibration, bool partial) {
   Execute(
-      "INSERT OR REPLACE INTO calibrations (study, device_overhead_bytes, result, reused_ops, partial) "
-      "VALUES "
-      "(?, ?, ?, ?, ?)",
+      R"sql(
+        INSERT OR REPLACE INTO calibrations (study, device_overhead_bytes, result, reused_ops, partial)
+        VALUES (?, ?, ?, ?, ?))sql",
       study, calibration.device_overhead_bytes, calibration.result, calibration.reused_ops, partial ? 1 : 0);
 }
 
@@ -73,8 +73,10 @@ absl::Status SqliteStore::EnqueueCalibration(std::int64_t study, const v1::Job& 
     const std::int64_t id = known.getColumn(0).getInt64();
     known.reset();
     Execute(
-        "UPDATE jobs SET ranks = ?, max_attempts = ?, losses = 0, job = ?, device = ?, fewer_ranks = ? WHERE "
-        "id = ?",
+        R"sql(
+          UPDATE jobs
+          SET ranks = ?, max_attempts = ?, losses = 0, job = ?, device = ?, fewer_ranks = ?
+          WHERE id = ?)sql",
         job.ranks(), max_attempts, job, job.device(), job.fewer_ranks() ? 1 : 0, id);
     SetJobState(id, study, 0, v1::TRIAL_STATE_QUEUED, "");
     return absl::OkStatus();
@@ -121,8 +123,11 @@ absl::StatusOr<std::pair<v1::TrialState, std::string>> SqliteStore::CalibrationS
 bool SqliteStore::CommunicationWasTimedTogether(const OpTimesKey& key, const v1::CalibrateSpec& spec,
                                                 double since_s) {
   SQLite::Statement row = Query(
-      "SELECT measured_s FROM op_times WHERE device = ? AND build_id = ? AND ranks = ? AND ranks_per_device "
-      "= ? AND workers = ? AND time_budget_s >= ? AND measured_s >= ? AND op = ?",
+      R"sql(
+        SELECT measured_s
+        FROM op_times
+        WHERE device = ? AND build_id = ? AND ranks = ? AND ranks_per_device = ? AND workers = ?
+            AND time_budget_s >= ? AND measured_s >= ? AND op = ?)sql",
       key.device, key.build_id, key.ranks, key.ranks_per_device, key.workers, spec.time_budget_s(), since_s);
   std::set<double> times;  // one for each calibration
   for (const v1::OpDesc& op : spec.ops()) {
@@ -142,8 +147,11 @@ absl::StatusOr<Store::Calibration> SqliteStore::FindOpTimes(const OpTimesKey& ke
     const double since_s = now_s - kOpTimesKeptSeconds;
     const bool communication = CommunicationWasTimedTogether(key, spec, since_s);
     SQLite::Statement row = Query(
-        "SELECT seconds, device_overhead_bytes FROM op_times WHERE device = ? AND build_id = ? AND ranks = ? "
-        "AND ranks_per_device = ? AND workers = ? AND time_budget_s >= ? AND measured_s >= ? AND op = ?",
+        R"sql(
+          SELECT seconds, device_overhead_bytes
+          FROM op_times
+          WHERE device = ? AND build_id = ? AND ranks = ? AND ranks_per_device = ? AND workers = ?
+              AND time_budget_s >= ? AND measured_s >= ? AND op = ?)sql",
         key.device, key.build_id, key.ranks, key.ranks_per_device, key.workers, spec.time_budget_s(),
         since_s);
     for (const v1::OpDesc& op : spec.ops()) {
@@ -191,11 +199,13 @@ void SqliteStore::KeepCalibration(std::int64_t study, std::int64_t job, std::int
 
 bool SqliteStore::SharedItsWorkers(std::int64_t job, std::int64_t attempt) {
   return Query(
-             "SELECT 1 FROM shares m JOIN attempts a ON a.job = m.job AND a.number = m.attempt JOIN shares o "
-             "ON "
-             "o.worker = m.worker WHERE m.job = ?1 AND m.attempt = ?2 AND (o.job <> ?1 OR o.attempt <> ?2) "
-             "AND "
-             "(o.ending = 0 OR o.end_s > a.start_s)",
+             R"sql(
+               SELECT 1
+               FROM shares m
+               JOIN attempts a ON a.job = m.job AND a.number = m.attempt
+               JOIN shares o ON o.worker = m.worker
+               WHERE m.job = ?1 AND m.attempt = ?2 AND (o.job <> ?1 OR o.attempt <> ?2)
+                   AND (o.ending = 0 OR o.end_s > a.start_s))sql",
              job, attempt)
       .executeStep();
 }
@@ -222,10 +232,13 @@ void SqliteStore::KeepOpTimes(std::int64_t job, std::int64_t attempt, const std:
   Execute("DELETE FROM op_times WHERE measured_s < ?", now_s - kOpTimesKeptSeconds);
   for (const v1::OpTime& time : measured.result.ops()) {
     Execute(
-        "INSERT INTO op_times VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET seconds = "
-        "excluded.seconds, device_overhead_bytes = excluded.device_overhead_bytes, time_budget_s = "
-        "excluded.time_budget_s, measured_s = excluded.measured_s WHERE excluded.time_budget_s >= "
-        "op_times.time_budget_s",
+        R"sql(
+          INSERT INTO op_times
+          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+          ON CONFLICT DO UPDATE SET seconds = excluded.seconds,
+              device_overhead_bytes = excluded.device_overhead_bytes,
+              time_budget_s = excluded.time_budget_s, measured_s = excluded.measured_s
+          WHERE excluded.time_budget_s >= op_times.time_budget_s)sql",
         key->device, key->build_id, key->ranks, key->ranks_per_device, key->workers, time.op(),
         time.seconds(), measured.device_overhead_bytes, asked.calibrate().time_budget_s(), now_s);
   }

@@ -20,14 +20,19 @@ constexpr int kStudyRunning = v1::STUDY_STATE_RUNNING;
 constexpr const char* kAnyQueued =
     "SELECT 1 FROM studies s CROSS JOIN jobs j ON j.study = s.id AND j.state = ?1 WHERE s.state = ?2 LIMIT 1";
 constexpr const char* kHeads =
-    "SELECT s.id, j.id, j.ranks, j.device, j.fewer_ranks, j.attempts FROM studies s CROSS JOIN jobs j ON "
-    "j.id = "
-    "(SELECT q.id FROM jobs q WHERE q.study = s.id AND q.state = ?1 ORDER BY q.id LIMIT 1) WHERE s.state = "
-    "?2";
+    R"sql(
+      SELECT s.id, j.id, j.ranks, j.device, j.fewer_ranks, j.attempts
+      FROM studies s
+      CROSS JOIN jobs j
+        ON j.id = (SELECT q.id FROM jobs q WHERE q.study = s.id AND q.state = ?1 ORDER BY q.id LIMIT 1)
+      WHERE s.state = ?2)sql";
 constexpr const char* kQueue =
-    "SELECT s.id, j.id, j.ranks, j.device, j.fewer_ranks, j.attempts FROM jobs j CROSS JOIN studies s ON "
-    "s.id = "
-    "j.study WHERE j.state = ?1 AND s.state = ?2 ORDER BY j.id";
+    R"sql(
+      SELECT s.id, j.id, j.ranks, j.device, j.fewer_ranks, j.attempts
+      FROM jobs j
+      CROSS JOIN studies s ON s.id = j.study
+      WHERE j.state = ?1 AND s.state = ?2
+      ORDER BY j.id)sql";
 
 // What a worker gets beyond its job's time limit, to start its ranks, to end them and to report.
 constexpr double kBeyondLimitSeconds = 120;
@@ -54,10 +59,11 @@ SqliteStore::WorkersAtWork SqliteStore::ReadWorkersAtWork(const std::vector<Work
   SQLite::Statement shares(db(), "SELECT worker, SUM(ranks) FROM shares WHERE ending = 0 GROUP BY worker");
   while (shares.executeStep()) in_use[shares.getColumn(0).getString()] = shares.getColumn(1).getInt64();
   WorkersAtWork at_work;
-  SQLite::Statement row(
-      db(),
-      "SELECT host, device_kind, slots, draining FROM workers WHERE worker = ? AND epoch = ? "
-      "AND active = 1");
+  SQLite::Statement row(db(),
+                        R"sql(
+        SELECT host, device_kind, slots, draining
+        FROM workers
+        WHERE worker = ? AND epoch = ? AND active = 1)sql");
   for (const WorkerSession& session : sessions) {
     row.reset();
     row.bind(1, session.worker);
@@ -83,8 +89,11 @@ PlacementJob SqliteStore::ReadPlacementJob(SQLite::Statement& row) {
   job.fewer_ranks = row.getColumn(4).getInt() != 0;
   if (row.getColumn(5).getInt64() == 0) return job;  // never tried
   SQLite::Statement hosts = Query(
-      "SELECT DISTINCT w.host FROM shares s JOIN workers w ON w.worker = s.worker WHERE s.job = ? AND "
-      "s.ending IN (?, ?, ?, ?, ?)",
+      R"sql(
+        SELECT DISTINCT w.host
+        FROM shares s
+        JOIN workers w ON w.worker = s.worker
+        WHERE s.job = ? AND s.ending IN (?, ?, ?, ?, ?))sql",
       row.getColumn(1).getInt64(), static_cast<int>(ShareEnd::kLost), static_cast<int>(ShareEnd::kRefused),
       static_cast<int>(ShareEnd::kFailed), static_cast<int>(ShareEnd::kFailedByProcess),
       static_cast<int>(ShareEnd::kCancelled));
@@ -98,9 +107,11 @@ void SqliteStore::GiveOut(std::int64_t job, const std::vector<PlacedShare>& shar
   Lease lease;
   {
     SQLite::Statement row = Query(
-        "UPDATE jobs SET state = ?, message = '', attempts = attempts + 1 WHERE id = ? RETURNING study, "
-        "trial, "
-        "attempts, job",
+        R"sql(
+          UPDATE jobs
+          SET state = ?, message = '', attempts = attempts + 1
+          WHERE id = ?
+          RETURNING study, trial, attempts, job)sql",
         kRunning, job);
     row.executeStep();
     lease.key = {row.getColumn(0).getInt64(), row.getColumn(1).getInt64()};
@@ -119,10 +130,12 @@ void SqliteStore::GiveOut(std::int64_t job, const std::vector<PlacedShare>& shar
     lease.ranks = static_cast<std::int32_t>(share.ranks);
     lease.fencing_token = Next("fencing_token");
     SQLite::Statement row = Query(
-        "INSERT INTO shares (job, attempt, first_rank, ranks, worker, epoch, lease_id, fencing_token, "
-        "expires_s, latest_s) "
-        "VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'lease-' || ?7 || '-' || lower(hex(randomblob(8))), ?7, ?8, ?9) "
-        "RETURNING lease_id",
+        R"sql(
+          INSERT INTO shares
+            (job, attempt, first_rank, ranks, worker, epoch, lease_id, fencing_token, expires_s, latest_s)
+          VALUES
+            (?1, ?2, ?3, ?4, ?5, ?6, 'lease-' || ?7 || '-' || lower(hex(randomblob(8))), ?7, ?8, ?9)
+          RETURNING lease_id)sql",
         job, lease.attempt, lease.first_rank, lease.ranks, lease.session.worker, lease.session.epoch,
         lease.fencing_token, lease.expires_s, LatestExpiry(lease.job, now_s));
     row.executeStep();
@@ -215,12 +228,16 @@ absl::StatusOr<v1::LeaseCommand> SqliteStore::RenewLease(const std::string& work
                                                          double duration_s) {
   return Write([&]() -> absl::StatusOr<v1::LeaseCommand> {
     SQLite::Statement row = Query(
-        "UPDATE shares SET expires_s = CASE (SELECT a.stopping FROM attempts a WHERE a.job = shares.job AND "
-        "a.number = shares.attempt) WHEN 0 THEN MIN(?1, IFNULL(latest_s, ?1)) ELSE expires_s END WHERE "
-        "lease_id = ?2 AND fencing_token = ?3 "
-        "AND worker = ?4 AND epoch = ?5 AND ending = 0 RETURNING (SELECT a.stopping FROM attempts a WHERE "
-        "a.job = shares.job AND a.number = "
-        "shares.attempt), (SELECT w.draining FROM workers w WHERE w.worker = shares.worker)",
+        R"sql(
+          UPDATE shares
+          SET expires_s =
+            CASE (SELECT a.stopping FROM attempts a WHERE a.job = shares.job AND a.number = shares.attempt)
+            WHEN 0 THEN MIN(?1, IFNULL(latest_s, ?1))
+            ELSE expires_s END
+          WHERE lease_id = ?2 AND fencing_token = ?3 AND worker = ?4 AND epoch = ?5 AND ending = 0
+          RETURNING
+            (SELECT a.stopping FROM attempts a WHERE a.job = shares.job AND a.number = shares.attempt),
+            (SELECT w.draining FROM workers w WHERE w.worker = shares.worker))sql",
         now_s + duration_s, lease_id, fencing_token, worker, session_epoch);
     if (!row.executeStep()) {
       return absl::FailedPreconditionError(
@@ -234,10 +251,13 @@ absl::StatusOr<v1::LeaseCommand> SqliteStore::RenewLease(const std::string& work
 absl::StatusOr<std::vector<std::string>> SqliteStore::LeasesToStop() {
   return Read([&]() -> absl::StatusOr<std::vector<std::string>> {
     std::vector<std::string> leases;
-    SQLite::Statement rows(
-        db(),
-        "SELECT s.lease_id FROM attempts a CROSS JOIN shares s ON s.job = a.job AND s.attempt = "
-        "a.number WHERE a.stopping = 1 AND s.ending = 0 ORDER BY s.fencing_token");
+    SQLite::Statement rows(db(),
+                           R"sql(
+          SELECT s.lease_id
+          FROM attempts a
+          CROSS JOIN shares s ON s.job = a.job AND s.attempt = a.number
+          WHERE a.stopping = 1 AND s.ending = 0
+          ORDER BY s.fencing_token)sql");
     while (rows.executeStep()) leases.push_back(rows.getColumn(0).getString());
     return leases;
   });
@@ -247,11 +267,13 @@ absl::StatusOr<ShareOfAttempt> SqliteStore::FindShare(const std::string& lease_i
                                                       std::int64_t fencing_token) {
   return Read([&]() -> absl::StatusOr<ShareOfAttempt> {
     SQLite::Statement row = Query(
-        "SELECT s.job, s.attempt, s.first_rank, s.ranks, (SELECT SUM(t.ranks) FROM shares t WHERE t.job = "
-        "s.job "
-        "AND t.attempt = s.attempt), a.stopping FROM shares s JOIN attempts a ON a.job = s.job AND a.number "
-        "= "
-        "s.attempt WHERE s.lease_id = ? AND s.fencing_token = ? AND s.ending = 0",
+        R"sql(
+          SELECT s.job, s.attempt, s.first_rank, s.ranks,
+              (SELECT SUM(t.ranks) FROM shares t WHERE t.job = s.job AND t.attempt = s.attempt),
+              a.stopping
+          FROM shares s
+          JOIN attempts a ON a.job = s.job AND a.number = s.attempt
+          WHERE s.lease_id = ? AND s.fencing_token = ? AND s.ending = 0)sql",
         lease_id, fencing_token);
     if (!row.executeStep())
       return absl::FailedPreconditionError(fmt::format("lease {} is not held any more", lease_id));
@@ -294,11 +316,11 @@ absl::StatusOr<std::vector<EndedLease>> SqliteStore::LoseGangShares(const Worker
                                                                     const std::string& message,
                                                                     double now_s) {
   return Write([&]() -> absl::StatusOr<std::vector<EndedLease>> {
-    return EndShares(
-        {.end = ShareEnd::kLost, .now_s = now_s, .message = message},
-        "worker = ?5 AND epoch = ?6 AND (SELECT count(*) FROM shares t WHERE t.job = shares.job AND "
-        "t.attempt = shares.attempt) > 1",
-        session.worker, session.epoch);
+    return EndShares({.end = ShareEnd::kLost, .now_s = now_s, .message = message},
+                     R"sql(
+          worker = ?5 AND epoch = ?6 AND
+            (SELECT count(*) FROM shares t WHERE t.job = shares.job AND t.attempt = shares.attempt) > 1)sql",
+                     session.worker, session.epoch);
   });
 }
 

@@ -74,10 +74,12 @@ absl::Status SqliteStore::RecordReport(const struct Report& report, double now_s
   bool stopping = false;
   {
     SQLite::Statement row = Query(
-        "SELECT j.id, j.job, s.ranks * MAX(0, ? - a.start_s), a.stopping FROM shares s JOIN jobs j ON j.id = "
-        "s.job "
-        "JOIN "
-        "attempts a ON a.job = s.job AND a.number = s.attempt WHERE s.lease_id = ?",
+        R"sql(
+          SELECT j.id, j.job, s.ranks * MAX(0, ? - a.start_s), a.stopping
+          FROM shares s
+          JOIN jobs j ON j.id = s.job
+          JOIN attempts a ON a.job = s.job AND a.number = s.attempt
+          WHERE s.lease_id = ?)sql",
         now_s, report.lease_id);
     row.executeStep();
     job = row.getColumn(0).getInt64();
@@ -93,8 +95,10 @@ absl::Status SqliteStore::RecordReport(const struct Report& report, double now_s
   // What reports no device time held its ranks from its lease to its end.
   if (report.measurement && report.measurement->device_s() > 0) held_s = report.measurement->device_s();
   Execute(
-      "UPDATE shares SET ending = ?, end_s = ?, message = ?, device_s = ?, device_overhead_bytes = ? WHERE "
-      "lease_id = ?",
+      R"sql(
+        UPDATE shares
+        SET ending = ?, end_s = ?, message = ?, device_s = ?, device_overhead_bytes = ?
+        WHERE lease_id = ?)sql",
       static_cast<int>(end), now_s, report.message, held_s, report.device_overhead_bytes, report.lease_id);
   const auto keep = [&](const char* sql, const google::protobuf::MessageLite& message) {
     Execute(sql, message, report.lease_id);
@@ -119,9 +123,10 @@ absl::Status SqliteStore::Report(const struct Report& report, double now_s) {
       return reason;
     }
     Execute(
-        "INSERT INTO refused_reports (received_s, worker, epoch, lease_id, fencing_token, attempt, "
-        "request_id, outcome, reason) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        R"sql(
+          INSERT INTO refused_reports
+            (received_s, worker, epoch, lease_id, fencing_token, attempt, request_id, outcome, reason)
+          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?))sql",
         now_s, report.worker, report.session_epoch, report.lease_id, report.fencing_token, report.attempt,
         report.request_id, static_cast<int>(report.outcome), reason);
     Execute("DELETE FROM refused_reports WHERE id <= last_insert_rowid() - ?", kKeptRefusals);
@@ -155,8 +160,10 @@ absl::Status SqliteStore::AppendLog(const std::string& lease_id, std::int64_t fe
       attempt = row.getColumn(1).getInt64();
     }
     SQLite::Statement size = Query(
-        "SELECT COALESCE(SUM(octet), 0) FROM (SELECT length(CAST(text AS BLOB)) AS octet FROM trial_logs "
-        "WHERE job = ? AND attempt = ?)",
+        R"sql(
+          SELECT COALESCE(SUM(octet), 0)
+          FROM
+            (SELECT length(CAST(text AS BLOB)) AS octet FROM trial_logs WHERE job = ? AND attempt = ?))sql",
         job, attempt);
     size.executeStep();
     if (size.getColumn(0).getInt64() + static_cast<std::int64_t>(text.size()) > kMaxLogBytesPerAttempt) {

@@ -111,8 +111,12 @@ absl::StatusOr<std::vector<v1::Study>> SqliteStore::ListStudies(std::int64_t bef
 
 std::optional<v1::Study> SqliteStore::FindUnfinished(const std::string& fingerprint) {
   SQLite::Statement row = Query(
-      "SELECT id, state, study FROM studies WHERE fingerprint = ? AND state IN (?, ?, ?) ORDER BY id DESC "
-      "LIMIT 1",
+      R"sql(
+        SELECT id, state, study
+        FROM studies
+        WHERE fingerprint = ? AND state IN (?, ?, ?)
+        ORDER BY id DESC
+        LIMIT 1)sql",
       fingerprint, static_cast<int>(v1::STUDY_STATE_CREATED), static_cast<int>(v1::STUDY_STATE_RUNNING),
       static_cast<int>(v1::STUDY_STATE_PAUSED));
   if (!row.executeStep()) return std::nullopt;
@@ -202,10 +206,13 @@ absl::Status SqliteStore::DeleteStudy(std::int64_t id, const std::string& reques
     }
     TouchStudy(id);
     Execute(
-        "DELETE FROM requests WHERE kind = 'report' AND CASE instr(subject, '/') WHEN 0 THEN subject ELSE "
-        "substr(subject, 1, instr(subject, '/') - 1) END IN (SELECT s.lease_id FROM jobs j JOIN shares s ON "
-        "s.job = j.id "
-        "WHERE j.study = ?)",
+        R"sql(
+          DELETE FROM requests
+          WHERE kind = 'report'
+              AND CASE instr(subject, '/')
+                WHEN 0 THEN subject
+                ELSE substr(subject, 1, instr(subject, '/') - 1) END
+              IN (SELECT s.lease_id FROM jobs j JOIN shares s ON s.job = j.id WHERE j.study = ?))sql",
         id);
     Execute("DELETE FROM studies WHERE id = ?", id);
     RememberRequest(request_id, kDelete, subject);
@@ -229,9 +236,12 @@ absl::StatusOr<StudyChanges> SqliteStore::ChangesAfter(std::int64_t id, std::int
     changes.study = ReadStudy(row);
     changes.cursor = row.getColumn(3).getInt64();
     SQLite::Statement rows = Query(
-        "SELECT number, repeat, state, message, trial, plan_text, change FROM trials WHERE study = ? AND "
-        "change > ? "
-        "ORDER BY change LIMIT ?",
+        R"sql(
+          SELECT number, repeat, state, message, trial, plan_text, change
+          FROM trials
+          WHERE study = ? AND change > ?
+          ORDER BY change
+          LIMIT ?)sql",
         id, after, limit);
     std::vector<std::int64_t> cursors;
     std::vector<v1::Trial> trials = ReadTrials(id, rows, &cursors);

@@ -26,12 +26,15 @@ absl::Status SqliteStore::CheckJob(const v1::Job& job, std::int64_t max_attempts
 std::vector<v1::Trial> SqliteStore::ReadTrials(std::int64_t study, SQLite::Statement& rows,
                                                std::vector<std::int64_t>* changes) {
   std::vector<v1::Trial> trials;
-  SQLite::Statement attempts(
-      db(),
-      "SELECT a.number, a.state, s.worker, a.message, a.start_s, a.end_s, m.measurement "
-      "FROM jobs j JOIN attempts a ON a.job = j.id JOIN shares s ON s.job = a.job AND s.attempt = a.number "
-      "LEFT JOIN measurements m ON m.job = a.job AND m.attempt = a.number "
-      "WHERE j.study = ? AND j.trial = ? ORDER BY a.number, s.first_rank");
+  SQLite::Statement attempts(db(),
+                             R"sql(
+        SELECT a.number, a.state, s.worker, a.message, a.start_s, a.end_s, m.measurement
+        FROM jobs j
+        JOIN attempts a ON a.job = j.id
+        JOIN shares s ON s.job = a.job AND s.attempt = a.number
+        LEFT JOIN measurements m ON m.job = a.job AND m.attempt = a.number
+        WHERE j.study = ? AND j.trial = ?
+        ORDER BY a.number, s.first_rank)sql");
   while (rows.executeStep()) {
     v1::Trial& trial = trials.emplace_back();
     Parse(rows.getColumn(4), trial);
@@ -72,9 +75,9 @@ std::vector<v1::Trial> SqliteStore::ReadTrials(std::int64_t study, SQLite::State
 void SqliteStore::QueueJob(std::int64_t study, std::int64_t trial, const v1::Job& job,
                            std::int64_t max_attempts) {
   Execute(
-      "INSERT INTO jobs (study, trial, ranks, state, max_attempts, job, device, fewer_ranks) VALUES (?, ?, "
-      "?, ?, "
-      "?, ?, ?, ?)",
+      R"sql(
+        INSERT INTO jobs (study, trial, ranks, state, max_attempts, job, device, fewer_ranks)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?))sql",
       study, trial, job.ranks(), static_cast<int>(v1::TRIAL_STATE_QUEUED), max_attempts, job, job.device(),
       job.fewer_ranks() ? 1 : 0);
 }
@@ -87,8 +90,10 @@ absl::StatusOr<v1::Trial> SqliteStore::EnqueueTrial(std::int64_t study, const v1
     const std::optional<v1::Study> owner = FindStudy(study);
     if (!owner) return StudyNotFound(study);
     SQLite::Statement known = Query(
-        "SELECT number, repeat, state, message, trial, plan_text, change FROM trials "
-        "WHERE study = ? AND plan_text = ? AND repeat = ?",
+        R"sql(
+          SELECT number, repeat, state, message, trial, plan_text, change
+          FROM trials
+          WHERE study = ? AND plan_text = ? AND repeat = ?)sql",
         study, given.plan_text(), given.repeat());
     if (std::vector<v1::Trial> found = ReadTrials(study, known, nullptr); !found.empty())
       return found.front();
@@ -107,8 +112,9 @@ absl::StatusOr<v1::Trial> SqliteStore::EnqueueTrial(std::int64_t study, const v1
     trial.clear_attempts();
     trial.clear_message();
     Execute(
-        "INSERT INTO trials (study, number, plan_text, repeat, state, change, trial) VALUES (?, ?, ?, ?, ?, "
-        "0, ?)",
+        R"sql(
+          INSERT INTO trials (study, number, plan_text, repeat, state, change, trial)
+          VALUES (?, ?, ?, ?, ?, 0, ?))sql",
         study, number, trial.plan_text(), trial.repeat(), static_cast<int>(trial.state()), trial);
     v1::Job job = given_job;
     job.set_name(TrialName(study, number));

@@ -28,8 +28,10 @@ absl::StatusOr<std::int64_t> SqliteStore::RegisterWorker(const v1::RegisterWorke
     SQLite::Statement row = Query("SELECT boot_id, epoch, active FROM workers WHERE worker = ?", worker);
     if (!row.executeStep()) {
       Execute(
-          "INSERT INTO workers (worker, boot_id, epoch, active, slots, registered_s, inventory, host, "
-          "device_kind) VALUES (?, ?, 1, 1, ?, ?, ?, ?, ?)",
+          R"sql(
+            INSERT INTO workers
+              (worker, boot_id, epoch, active, slots, registered_s, inventory, host, device_kind)
+            VALUES (?, ?, 1, 1, ?, ?, ?, ?, ?))sql",
           worker, request.boot_id(), inventory.slots(), now_s, inventory, host, inventory.device_kind());
       return 1;
     }
@@ -38,8 +40,11 @@ absl::StatusOr<std::int64_t> SqliteStore::RegisterWorker(const v1::RegisterWorke
     const std::int64_t epoch = row.getColumn(1).getInt64() + (same ? 0 : 1);
     row.reset();
     Execute(
-        "UPDATE workers SET boot_id = ?, epoch = ?, active = 1, slots = ?, registered_s = ?, inventory = ?, "
-        "host = ?, device_kind = ?, draining = draining AND ? WHERE worker = ?",
+        R"sql(
+          UPDATE workers
+          SET boot_id = ?, epoch = ?, active = 1, slots = ?, registered_s = ?, inventory = ?, host = ?,
+              device_kind = ?, draining = draining AND ?
+          WHERE worker = ?)sql",
         request.boot_id(), epoch, inventory.slots(), now_s, inventory, host, inventory.device_kind(),
         same_boot ? 1 : 0, worker);
     if (!same) {
@@ -117,8 +122,12 @@ absl::StatusOr<bool> SqliteStore::DrainWorker(const std::string& worker, const s
 std::vector<WorkerRecord> SqliteStore::ReadWorkers(SQLite::Statement& rows) {
   std::vector<WorkerRecord> workers;
   SQLite::Statement shares(db(),
-                           "SELECT j.study, j.trial, s.ranks FROM shares s JOIN jobs j ON j.id = s.job "
-                           "WHERE s.ending = 0 AND s.worker = ? ORDER BY s.fencing_token");
+                           R"sql(
+                             SELECT j.study, j.trial, s.ranks
+                             FROM shares s
+                             JOIN jobs j ON j.id = s.job
+                             WHERE s.ending = 0 AND s.worker = ?
+                             ORDER BY s.fencing_token)sql");
   while (rows.executeStep()) {
     WorkerRecord& worker = workers.emplace_back();
     worker.session = {rows.getColumn(0).getString(), rows.getColumn(1).getInt64()};
