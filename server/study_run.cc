@@ -23,8 +23,6 @@
 namespace autocfg {
 namespace {
 
-// How long a change that nobody told of may go unnoticed.
-constexpr double kLongestWait = 1;
 // How often the time used so far is stored while nothing else happens.
 constexpr double kSavePeriod = 5;
 // How long the calibration waits for a GPU worker to register, so as to know what is known of its GPUs: it
@@ -74,12 +72,14 @@ absl::Status StudyRun::Wait(std::uint64_t version) {
     if (absl::Status status = store_.CancelJobs(study_); !status.ok()) return Failed(std::move(status));
     return absl::OkStatus();
   }
-  if (clock_() - started_s_ - saved_wall_s_ >= kSavePeriod) {
+  const double unsaved_s = clock_() - started_s_ - saved_wall_s_;
+  if (unsaved_s >= kSavePeriod) {
     // So that a budget counts what was spent before a kill -9, and the time left is shown as it is.
     return SaveProgress(std::string(Name(search_->loop().phase())));
   }
-  const double seconds = budget_spent_ ? kLongestWait : std::min(kLongestWait, BudgetLeft());
-  notifier_.Wait(version, absl::Seconds(seconds));
+  // The notifier tells of all else: of each change of the store, and of each write that failed.
+  const double until_save_s = std::min(kSavePeriod, kSavePeriod - unsaved_s);
+  notifier_.Wait(version, absl::Seconds(budget_spent_ ? until_save_s : std::min(until_save_s, BudgetLeft())));
   return absl::OkStatus();
 }
 

@@ -45,9 +45,9 @@ class StudyRunnersTest : public testing::Test {
   }
   void TearDown() override { runners_.reset(); }
 
-  void Open(StudyRunnersOptions options = {}) {
+  void Open(StudyRunnersOptions options = {}, Clock clock = SystemClock()) {
     runners_ = std::make_unique<StudyRunners>(
-        *store_, notifier_, SystemClock(), [] { return std::vector<WorkerRecord>(); }, std::move(options));
+        *store_, notifier_, std::move(clock), [] { return std::vector<WorkerRecord>(); }, std::move(options));
   }
   static StudyRunnersOptions Pauses(milliseconds shortest, milliseconds longest) {
     StudyRunnersOptions options;
@@ -113,6 +113,21 @@ class StudyRunnersTest : public testing::Test {
   Notifier notifier_;
   std::unique_ptr<StudyRunners> runners_;
 };
+
+TEST_F(StudyRunnersTest, AStudyThatWaitsIsLeftAloneUntilSomethingChanges) {
+  std::atomic<int> looks = 0;
+  // It stands still, so that no time is used that were to be stored.
+  Open({}, [&looks] { return static_cast<double>(++looks) * 0; });
+  const std::int64_t id = CreateMeasured();
+  runners_->Start(id);
+  ASSERT_TRUE(WaitsForWorkers(id));
+  absl::SleepFor(absl::Milliseconds(300));
+  const int before = looks;
+  absl::SleepFor(absl::Milliseconds(2200));
+  EXPECT_EQ(looks, before);
+  SetState(id, v1::STUDY_STATE_PAUSED);
+  EXPECT_TRUE(Becomes([&] { return looks > before; })) << "that is told";
+}
 
 TEST_F(StudyRunnersTest, AFailureOfTheStorageThatPassesIsWaitedOut) {
   Open(Pauses(milliseconds(10), milliseconds(40)));
