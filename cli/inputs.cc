@@ -8,6 +8,7 @@
 
 #include "cli/console.h"
 #include "cli/files.h"
+#include "cli/numbers.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
@@ -58,6 +59,11 @@ absl::StatusOr<ClusterSpec> ReadCluster(const std::string& path) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::int64_t> LoadSeqLen(const std::string& text) {
+  if (text.empty()) return 0;
+  return ParseWhole("--seq-len", text, 1, kMaxSeqLen);
+}
 
 absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_len) {
   if (text.empty()) return absl::InvalidArgumentError("--model: empty; give a preset's name or a file");

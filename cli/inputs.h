@@ -19,6 +19,9 @@
 
 namespace autocfg {
 
+// Of --seq-len; 0 where nothing is named, and the model's own holds.
+absl::StatusOr<std::int64_t> LoadSeqLen(const std::string& text);
+
 // A preset's name, or a file, ours or a Hugging Face config.json: what has a slash, ends in .json, or exists.
 // Defaults are filled in (for `seq_len` where it is not 0) and the model is valid and one that is predicted;
 // whether the engine runs it too is the caller's to ask (CheckEngineSupports).

@@ -51,12 +51,9 @@ absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args) {
   }
   const auto global_batch = ParseWhole("--global-batch", args.global_batch, 1, kMaxGlobalBatch);
   if (!global_batch.ok()) return global_batch.status();
-  std::int64_t seq_len = 0;
-  if (!args.seq_len.empty()) {
-    const auto parsed = ParseWhole("--seq-len", args.seq_len, 1, kMaxSeqLen);
-    if (!parsed.ok()) return parsed.status();
-    seq_len = *parsed;
-  }
+  const auto named_len = LoadSeqLen(args.seq_len);
+  if (!named_len.ok()) return named_len.status();
+  const std::int64_t seq_len = *named_len;
   auto model = LoadModel(args.model, seq_len);
   if (!model.ok()) return model.status();
   auto cluster = LoadDescribedCluster(args.cluster);

@@ -114,12 +114,9 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
     return absl::InvalidArgumentError("--plan is missing; give one such as tp=1,pp=1,dp=1,mbs=1, or --input");
   TrainRun loaded;
   BestPlan& run = loaded.what;
-  std::int64_t seq_len = 0;
-  if (!args.seq_len.empty()) {
-    const auto parsed = ParseWhole("--seq-len", args.seq_len, 1, kMaxSeqLen);
-    if (!parsed.ok()) return parsed.status();
-    seq_len = *parsed;
-  }
+  const auto named_len = LoadSeqLen(args.seq_len);
+  if (!named_len.ok()) return named_len.status();
+  const std::int64_t seq_len = *named_len;
   if (!args.model.empty()) {
     const auto model = LoadModel(args.model, seq_len);
     if (!model.ok()) return model.status();

@@ -17,6 +17,13 @@ void ExpectSays(const absl::Status& status, const std::vector<std::string>& part
     EXPECT_NE(status.message().find(part), std::string::npos) << part << " not in: " << status;
 }
 
+TEST(LoadSeqLen, WhereNothingIsNamedIsTheModelsOwn) {
+  EXPECT_EQ(*LoadSeqLen(""), 0);
+  EXPECT_EQ(*LoadSeqLen("2048"), 2048);
+  for (const char* wrong : {"0", "-1", "1e3", "100000001"})
+    EXPECT_TRUE(absl::IsInvalidArgument(LoadSeqLen(wrong).status())) << wrong;
+}
+
 TEST(LoadModel, PresetWithItsDefaults) {
   const auto model = LoadModel("gpt2-tiny", 0);
   ASSERT_TRUE(model.ok()) << model.status();
