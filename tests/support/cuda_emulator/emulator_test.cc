@@ -1,12 +1,19 @@
 // The emulator itself: what threads of a block exchange, in any order, and that it finds the faults which
 // cuda_runtime.h promises.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tests/support/cuda_emulator/emulator_test_kernels.h"
+#include "tests/support/cuda_emulator/memory_use.h"
 
 namespace autocfg::cuda_emulator {
 namespace {
@@ -210,6 +217,40 @@ TEST(CudaEmulator, RefusesWhatADeviceWould) {
             cudaErrorInvalidValue);
   void* data = nullptr;
   EXPECT_EQ(cudaMalloc(&data, std::size_t{1} << 40), cudaErrorMemoryAllocation);
+}
+
+TEST(MemoryUse, OfProcessesThatShareADeviceComesBackWhenOneIsKilled) {
+  char directory[] = "/tmp/autocfg-emulated-gpu-XXXXXX";
+  ASSERT_NE(mkdtemp(directory), nullptr);
+  setenv("AUTOCFG_EMULATED_GPU", directory, 1);
+  setenv("AUTOCFG_EMULATED_GPU_BYTES", std::to_string((16 << 20) - 1).c_str(), 1);
+  EXPECT_EQ(MemoryOfDevice().free, std::size_t{(16 << 20) - 1});
+  int taken[2];
+  ASSERT_EQ(pipe(taken), 0);
+  const pid_t other = fork();
+  if (other == 0) {
+    const char answer = TakeMemory((8 << 20) + 1) ? 'y' : 'n';
+    if (write(taken[1], &answer, 1) != 1) _exit(1);
+    pause();
+    _exit(0);
+  }
+  char answer = 0;
+  EXPECT_EQ(read(taken[0], &answer, 1), 1);
+  EXPECT_EQ(answer, 'y');
+  EXPECT_EQ(MemoryOfDevice().free, std::size_t{(6 << 20) - 1}) << "in pages of 2 MiB";
+  EXPECT_FALSE(TakeMemory(5 << 20));
+  EXPECT_TRUE(TakeMemory(3 << 20));
+  kill(other, SIGKILL);
+  EXPECT_EQ(waitpid(other, nullptr, 0), other);
+  EXPECT_EQ(MemoryOfDevice().free, std::size_t{(12 << 20) - 1});
+  EXPECT_TRUE(TakeMemory(5 << 20));
+  GiveMemory(3 << 20);
+  GiveMemory(5 << 20);
+  EXPECT_EQ(MemoryOfDevice().free, std::size_t{(16 << 20) - 1});
+  for (const int end : taken) close(end);
+  unsetenv("AUTOCFG_EMULATED_GPU");
+  unsetenv("AUTOCFG_EMULATED_GPU_BYTES");
+  std::filesystem::remove_all(directory);
 }
 
 }  // namespace

@@ -7,12 +7,12 @@
 #include <map>
 
 #include "tests/support/cuda_emulator/device_memory.h"
+#include "tests/support/cuda_emulator/memory_use.h"
 
 namespace {
 
 constexpr std::size_t kSharedWithoutAsking = std::size_t{48} << 10;
 
-std::size_t memory_bytes = std::size_t{1} << 30, used_bytes = 0;
 std::map<void*, std::size_t>& Sizes() {
   static auto* sizes = new std::map<void*, std::size_t>();
   return *sizes;
@@ -103,10 +103,12 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 cudaError_t cudaMalloc(void** data, std::size_t bytes) {
   *data = nullptr;
   if (bytes == 0) return cudaSuccess;
-  if (bytes + used_bytes > memory_bytes) return cudaErrorMemoryAllocation;
+  if (!autocfg::cuda_emulator::TakeMemory(bytes)) return cudaErrorMemoryAllocation;
   *data = autocfg::cuda_emulator::AllocateDeviceMemory(bytes);
-  if (*data == nullptr) return cudaErrorMemoryAllocation;
-  used_bytes += bytes;
+  if (*data == nullptr) {
+    autocfg::cuda_emulator::GiveMemory(bytes);
+    return cudaErrorMemoryAllocation;
+  }
   Sizes()[*data] = bytes;
   return cudaSuccess;
 }
@@ -114,7 +116,7 @@ cudaError_t cudaFree(void* data) {
   if (data == nullptr) return cudaSuccess;
   ++waits.frees;
   autocfg::cuda_emulator::FreeDeviceMemory(data);
-  used_bytes -= Sizes().at(data);
+  autocfg::cuda_emulator::GiveMemory(Sizes().at(data));
   Sizes().erase(data);
   return cudaSuccess;
 }
@@ -130,8 +132,9 @@ cudaError_t cudaFreeHost(void* data) {
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
-  *free = memory_bytes - used_bytes;
-  *total = memory_bytes;
+  const autocfg::cuda_emulator::MemoryState memory = autocfg::cuda_emulator::MemoryOfDevice();
+  *free = memory.free;
+  *total = memory.total;
   return cudaSuccess;
 }
 cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
@@ -220,7 +223,5 @@ cudaError_t CheckLaunch(const cudaLaunchConfig_t& config, const void* kernel) {
 }
 
 HostWaits Waits() { return waits; }
-
-void SetFreeMemory(std::size_t bytes) { memory_bytes = used_bytes + bytes; }
 
 }  // namespace autocfg::cuda_emulator
