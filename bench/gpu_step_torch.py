@@ -122,6 +122,15 @@ def compile_parts(model, parts):
         model.end.compile(**options)
 
 
+def out_of_memory(error):
+    """Whether it, or what it was raised from, says that the GPU's memory does not suffice: PyTorch's own allocator, a library or the compiler around either."""
+    while error is not None:
+        if isinstance(error, torch.cuda.OutOfMemoryError) or any(words in str(error) for words in ("out of memory", "ALLOC_FAILED")):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def compiled_model(spec, parts, one_step):
     """(model, what of it is compiled, why not what was asked for): `one_step` tries it."""
     def make():
@@ -135,9 +144,9 @@ def compiled_model(spec, parts, one_step):
         compile_parts(model, parts)
         one_step(model)
         return model, parts, None
-    except torch.cuda.OutOfMemoryError:
-        raise
     except Exception as error:  # noqa: BLE001: whatever the compiler or its own compilers say
+        if out_of_memory(error):
+            raise
         traceback.print_exc()
         why = " ".join(f"{type(error).__name__}: {error}".split())[:2000]
     del model
@@ -161,7 +170,9 @@ def main():
     torch.set_float32_matmul_precision("high")
     try:
         result = run(spec, args)
-    except torch.cuda.OutOfMemoryError as error:
+    except Exception as error:
+        if not out_of_memory(error):
+            raise
         print(f"gpu_step_torch: does not fit: {error}", file=sys.stderr)
         sys.exit(3)
     json.dump(result, sys.stdout)
