@@ -40,12 +40,14 @@ def measure(context, figures, shapes, wrong, deadline):
         entry = figures.setdefault(shape, {})
         for forced in (CHOSEN, OTHER):
             # One shape at a time, so that one that fails does not hide the others.
-            done = context.run("autocfg_gpu_ops_bench", [bench_ops.shapes_file(context), shape], deadline, AUTOCFG_ATTENTION=forced)
+            arguments = [bench_ops.shapes_file(context), shape]
+            command = context.command("autocfg_gpu_ops_bench", arguments, AUTOCFG_ATTENTION=forced)
+            done = context.run("autocfg_gpu_ops_bench", arguments, deadline, AUTOCFG_ATTENTION=forced)
             if done.code == 0:
                 result = json.loads(done.out)
-                entry[forced] = {"times": result["ops"][shape], "choices": result["choices"]}
+                entry[forced] = {"times": result["ops"][shape], "choices": result["choices"], "command": command}
                 continue
-            entry[forced] = {"error": done.last_words()}
+            entry[forced] = {"error": done.last_words(), "command": command}
             wrong.append(f"{shape}: {forced}: {done.last_words()}")
             if forced == CHOSEN:
                 entry[forced]["log"] = cudnn_log(context, shape, deadline)

@@ -42,6 +42,11 @@ def last_json(text):
     return None
 
 
+def torch_command(context, script, arguments):
+    """As Context.command; python3 is one that has PyTorch."""
+    return context.shown(["python3", os.path.join(context.root, "bench", script), *arguments])
+
+
 def torch(context, script, arguments, deadline):
     """(what a script of bench/ printed last with PyTorch, or None; why not all of it; its exit code)."""
     if context.python is None:
@@ -104,6 +109,8 @@ def run(context, figures, deadline):
     answer = ours(context, deadline)
     # In the report at once: what comes after may not end.
     figures["choices"] = answer["choices"]
+    figures["commands"] = {"ours": context.command("autocfg_gpu_ops_bench", [shapes_file(context)]),
+                           "torch": torch_command(context, "gpu_ops_torch.py", [shapes_file(context)])}
     for name, shape in shapes.items():
         figures[name] = {"shape": shape, **({"ours": answer["ops"][name]} if name in answer["ops"] else {"error": answer["errors"].get(name)})}
     best = figures["rates"] = rates_of(context, answer)

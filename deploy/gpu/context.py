@@ -3,6 +3,7 @@ import json
 import math
 import os
 import re
+import shlex
 import time
 
 from gpu import libraries, programs
@@ -12,9 +13,9 @@ from gpu.outcome import Failure, NotPossible
 class TrainFailed(Failure):
     """`autocfg train` ended without a result; `code` is its exit code and `words` its line of error."""
 
-    def __init__(self, code, words):
+    def __init__(self, code, words, command=""):
         super().__init__(f"exit code {code}: {words}")
-        self.code, self.words = code, words
+        self.code, self.words, self.command = code, words, command
 
 
 class Context:
@@ -44,6 +45,14 @@ class Context:
     def model(self, name):
         return os.path.join(self.root, "gpu", "models", name + ".json")
 
+    def command(self, program, arguments, **variables):
+        """What run() with these arguments is by hand, for the report: what a figure was measured with."""
+        return self.shown([*(f"{name}={value}" for name, value in variables.items()), "gpu_bundle/gpu_check", "--exec", program, *arguments])
+
+    def shown(self, words):
+        """A command as it is written beside the bundle's folder. WORK is the check's own folder, which is gone."""
+        return shlex.join(str(word).replace(self.root, "gpu_bundle").replace(self.work, "WORK") for word in words)
+
     def run(self, program, arguments, deadline, limit_s=None, **variables):
         """A program of the bundle, or one by its path, with the bundle's and CUDA's libraries."""
         path = program if os.path.isabs(program) else self.program(program)
@@ -56,7 +65,7 @@ class Context:
             raise NotPossible(f"no GPU: {self.gpu}")
 
     def train(self, model, plan, device, deadline, precision="fp32", steps=1, global_batch=None, seq_len=None, extra=(), limit_s=None, **variables):
-        """What `autocfg train --json` answers. Raises TrainFailed."""
+        """What `autocfg train --json` answers, with its "command" and "wall_s". Raises TrainFailed."""
         command = ["train", "--model", model, "--plan", plan, "--device", device, "--precision", precision, "--steps", str(steps), "--json", *extra]
         if global_batch:
             command += ["--global-batch", str(global_batch)]
@@ -64,12 +73,13 @@ class Context:
             command += ["--seq-len", str(seq_len)]
         done = self.run("autocfg", command, deadline, limit_s, **variables)
         if done.code != 0:
-            raise TrainFailed(done.code, done.last_words())
+            raise TrainFailed(done.code, done.last_words(), self.command("autocfg", command, **variables))
         try:
             result = json.loads(done.out)
         except ValueError:
             raise Failure(f"autocfg train printed no JSON: {done.out[:200]!r}") from None
         result["wall_s"] = done.seconds
+        result["command"] = self.command("autocfg", command, **variables)
         return result
 
     def planned_bytes(self, model, plan, precision, deadline, **options):

@@ -66,6 +66,8 @@ def run(context, figures, deadline):
     figures["libraries"] = context.libraries
     figures["libraries_not_found"] = context.missing
     figures["units"] = UNITS
+    figures["commands"] = [f"nvidia-smi --query-gpu={','.join(FIELDS)} --format=csv,noheader,nounits",
+                           context.command("gpu_test", [f"--gtest_filter={PROBE}"]), context.command("autocfg_gpu_ops_bench", ["--device"])]
     if gpus is None:
         figures["nvidia_smi"] = f"no answer: {why}"
     else:

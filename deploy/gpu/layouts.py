@@ -1,7 +1,7 @@
 """Every schedule and parallel axis on the GPU: 2 and 4 ranks that share it give the losses of one rank."""
 import math
 
-from gpu import programs
+from gpu import dead_rank, programs
 from gpu.context import TrainFailed, worst_relative
 from gpu.outcome import Failure, NotPossible, OutOfTime
 
@@ -69,7 +69,7 @@ def compare(context, figures, deadline, selected, **variables):
         good = worst <= WITHIN[precision]
         runs[name] = {"outcome": "passed" if good else "failed", "worst_relative_difference_of_losses": worst, "allowed": WITHIN[precision],
                       "planned_memory_bytes": result["planned_memory_bytes"], "peak_memory_bytes": result["peak_memory_bytes"],
-                      "device_overhead_bytes": result["device_overhead_bytes"], "wall_s": result["wall_s"]}
+                      "device_overhead_bytes": result["device_overhead_bytes"], "wall_s": result["wall_s"], "command": result["command"]}
         if not good:
             wrong.append(f"{name}: losses differ by {worst:.2e} of one rank's")
 
@@ -95,7 +95,7 @@ def host(context, figures, deadline):
 
 
 def nccl(context, figures, deadline):
-    """Through NCCL, each rank passing as a host of its own; where NCCL refuses that, nothing is shown."""
+    """Through NCCL, each rank passing as a host of its own, and one of them killed; where NCCL refuses that, nothing is shown."""
     context.needs_gpu()
     variables = {"AUTOCFG_GPU_TRANSPORT": "nccl", "AUTOCFG_NCCL_SHARE_GPU": "1"}
     try:
@@ -104,4 +104,12 @@ def nccl(context, figures, deadline):
         raise NotPossible(f"NCCL among ranks that share a GPU: {failed.words}") from None
     except OutOfTime as late:
         raise NotPossible(f"NCCL among ranks that share a GPU did not get through a first run: {late}") from None
-    compare(context, figures, deadline, nccl_cases(), **variables)
+    wrong = [f"a rank dies: {why}" for why in dead_rank.kill_each(context, figures.setdefault("a_rank_dies", {}), deadline, **variables)]
+    try:
+        compare(context, figures, deadline, nccl_cases(), **variables)
+    except (Failure, OutOfTime) as why:
+        if not wrong:
+            raise
+        wrong.append(str(why))
+    if wrong:
+        raise Failure("; ".join(wrong))

@@ -28,7 +28,7 @@ def run(context, figures, deadline):
             entry["error"] = str(result)
             continue
         results[task] = result
-        entry.update(losses=result["losses"], grad_norms=result["grad_norms"], wall_s=result["wall_s"])
+        entry.update(command=result["command"], losses=result["losses"], grad_norms=result["grad_norms"], wall_s=result["wall_s"])
     for (model, device, precision), result in results.items():
         reference = results.get((model, "cpu", "fp32"))
         if device != "cuda" or reference is None:

@@ -1,14 +1,20 @@
 """Memory: the arena takes the bytes that were predicted; what does not fit is refused as such."""
 import os
+import re
 
 from gpu import programs
 from gpu.context import TrainFailed, seconds_left
-from gpu.outcome import Failure, OutOfTime
+from gpu.outcome import Failure, NotPossible, OutOfTime
 
 CASES = (("gpt2-check", "tp=1,pp=1,dp=1,mbs=2", "bf16"), ("gpt2-check", "tp=1,pp=1,dp=1,mbs=4,recompute=full", "fp32"),
          ("llama-check", "tp=1,pp=1,dp=1,mbs=2,recompute=full:1", "bf16"), ("llama-check", "tp=2,pp=2,dp=1,mbs=1,schedule=1f1b", "bf16"),
          ("gpt2-124m", "tp=1,pp=1,dp=1,mbs=4", "bf16"), ("gpt2-124m", "tp=1,pp=2,dp=1,mbs=2,schedule=interleaved,vpp=2", "bf16"))
 GLOBAL_BATCH = 8
+MIB = 1 << 20
+PAGE_BYTES = 2 * MIB  # in which the driver gives memory
+HELD = 0.55
+MODEL = "gpt2-124m"
+TRIES = 5  # to leave just what the plan needs
 HANGS = "what held the memory was killed, but it does not end"
 NOTHING_FITS = 1  # autocfg's exit code where the answer is no
 
@@ -27,7 +33,7 @@ def arena(context, figures, deadline):
         if context.gpu:
             continue
         result = context.train(model_of(context, name), plan, "cuda", deadline, precision, steps=2, AUTOCFG_GPU_TRANSPORT="host", **options)
-        entry.update(planned_bytes=result["planned_memory_bytes"], used_bytes=result["peak_memory_bytes"],
+        entry.update(command=result["command"], planned_bytes=result["planned_memory_bytes"], used_bytes=result["peak_memory_bytes"],
                      device_overhead_bytes=result["device_overhead_bytes"])
         for what in ("planned_bytes", "used_bytes"):
             if entry[what] != entry["predicted_bytes"]:
@@ -39,43 +45,104 @@ def arena(context, figures, deadline):
     context.needs_gpu()
 
 
-def refused(context, figures, what, deadline, model, plan, **options):
-    """Trains and expects autocfg's typed answer, on one line."""
+def refused(context, entry, what, deadline, model, plan, **options):
+    """Trains and expects autocfg's typed answer, on one line. Returns its words, or None where it ran."""
     try:
-        context.train(model, plan, "cuda", deadline, "bf16", **options)
+        entry["command"] = context.train(model, plan, "cuda", deadline, "bf16", **options)["command"]
     except TrainFailed as failed:
-        figures[what] = {"exit_code": failed.code, "words": failed.words}
+        entry.update(command=failed.command, exit_code=failed.code, words=failed.words)
         if failed.code != NOTHING_FITS or "does not fit" not in failed.words:
             raise Failure(f"{what}: expected exit code {NOTHING_FITS} and 'does not fit', got {failed.code}: {failed.words}") from None
-        return
-    raise Failure(f"{what}: it ran")
+        return failed.words
+    return None
 
 
-def does_not_fit(context, figures, deadline):
-    """A plan larger than the GPU, and one that would fit if nothing else were on it."""
-    context.needs_gpu()
-    refused(context, figures, "larger than the GPU", deadline, "gpt3-175b", "tp=1,pp=1,dp=1,mbs=1")
-    # 55% of the memory is held by another process; a plan that needs about as much is refused by the device, not by the planner.
-    model, held = "gpt2-124m", int(context.memory_bytes * 0.55)
-    batch = 1
-    while True:
-        if seconds_left(deadline) <= 1:
-            raise OutOfTime(f"no time to find a batch of {model} that needs {held} bytes")
-        needs = context.planned_bytes(model, f"mbs={batch}", "bf16", deadline, global_batch=batch)
-        if needs > held:
-            break
-        batch = max(batch + 1, int(batch * held / needs * 1.05))
-    figures["planned_bytes"], figures["held_bytes"] = needs, held
-    if needs >= context.memory_bytes * 0.9:
-        raise Failure(f"no batch of {model} needs about half of the GPU")
+def by_planner(words):
+    """(the arena's bytes, the device's, how much too much) where a rank has refused before it took memory, else None."""
+    found = re.search(r"the plan needs \d+ bytes \(arena (\d+), device (\d+)\), (\d+) more than", words)
+    return tuple(int(text) for text in found.groups()) if found else None
+
+
+def by_device(words):
+    """Whether it is the driver's own answer to a request for memory, or a library's."""
+    return re.search(r"the GPU has no \d+ bytes left|out of memory|ALLOC_FAILED", words) is not None
+
+
+def while_held(context, figures, held, deadline, work):
+    """work() while another process has so many bytes of the GPU."""
     holder = programs.start([context.program("autocfg_gpu_ops_bench"), "--hold", str(held)], context.environment, context.work)
     try:
         said = programs.first_line(holder, min(60, seconds_left(deadline)))
         if said != "held":
             raise Failure(f"{held} bytes could not be held to try this: {said}")
-        refused(context, figures, "memory taken by others", deadline, model, f"mbs={batch}", global_batch=batch)
+        return work()
     finally:
         if not programs.stop(holder):
             figures["holder"] = HANGS
+
+
+def batch_that_needs(context, least, deadline):
+    """(a batch of MODEL that needs more than so many bytes, and not much more; its bytes)."""
+    batch = 1
+    while True:
+        if seconds_left(deadline) <= 1:
+            raise OutOfTime(f"no time to find a batch of {MODEL} that needs {least} bytes")
+        needs = context.planned_bytes(MODEL, f"mbs={batch}", "bf16", deadline, global_batch=batch)
+        if needs > least:
+            return batch, needs
+        batch = max(batch + 1, int(batch * least / needs * 1.05))
+
+
+def met_by_device(context, figures, held, train, deadline):
+    """A run that may begin, as far as the planner can see, and finds no memory: so much is held that its arena just fits beside what is in use, but the
+    driver gives whole pages, and what is loaded at first use wants its own. `train(entry)`: as refused(). Raises Failure or NotPossible."""
+    tries = figures["tries"] = []
+    for _ in range(TRIES):
+        entry = {"held_bytes": held}
+        tries.append(entry)
+        words = while_held(context, figures, held, deadline, lambda entry=entry: train(entry))
+        if words is None:
+            break
+        refusal = by_planner(words)
+        if refusal is None:
+            if not by_device(words):
+                raise Failure(f"with the arena just fitting: neither the planner's refusal nor the device's: {words}")
+            figures.update(entry)
+            return
+        # What is too much, in whole pages, is held no more.
+        held -= -(-refusal[2] // PAGE_BYTES) * PAGE_BYTES
+    how = "a run whose arena just fitted ran" if words is None else f"the planner refused {TRIES} times: {words}"
+    raise NotPossible(f"the device's own refusal was not met: {how}")
+
+
+def does_not_fit(context, figures, deadline):
+    """A plan larger than the GPU; one that would fit if nothing else were on it, which its rank sees before it takes memory; one whose memory the driver
+    refuses."""
+    context.needs_gpu()
+    larger = "larger than the GPU"
+    if refused(context, figures.setdefault(larger, {}), larger, deadline, "gpt3-175b", "tp=1,pp=1,dp=1,mbs=1") is None:
+        raise Failure(f"{larger}: it ran")
+    held = int(context.memory_bytes * HELD) // PAGE_BYTES * PAGE_BYTES
+    batch, needs = batch_that_needs(context, held, deadline)
+    if needs >= context.memory_bytes * 0.9:
+        raise Failure(f"no batch of {MODEL} needs about half of the GPU")
+
+    def train(what):
+        return lambda entry: refused(context, entry, what, deadline, MODEL, f"mbs={batch}", global_batch=batch)
+
+    # What the holder took is in use before the rank's arena is, and counts for the planner as the device's own.
+    taken = "memory taken by others, seen by the planner"
+    entry = figures.setdefault(taken, {"planned_bytes": needs, "held_bytes": held})
+    words = while_held(context, figures, held, deadline, lambda: train(taken)(entry))
+    if words is None:
+        raise Failure(f"{taken}: it ran")
+    refusal = by_planner(words)
+    if refusal is None:
+        raise Failure(f"{taken}: expected that the rank refuses before it takes memory, got: {words}")
+    entry.update(zip(("arena_bytes", "device_bytes", "over_bytes"), refusal))
+    if refusal[0] != needs or refusal[1] < held:
+        raise Failure(f"{taken}: an arena of {refusal[0]} bytes and {refusal[1]} of the device, where {needs} are planned and {held} held")
+    device = "refused by the device itself"
+    met_by_device(context, figures.setdefault(device, {}), held - -(-refusal[2] // PAGE_BYTES) * PAGE_BYTES, train(device), deadline)
     # What was held is free again.
-    context.train(context.model("gpt2-check"), "mbs=1", "cuda", deadline, "bf16")
+    figures["free again"] = {"command": context.train(context.model("gpt2-check"), "mbs=1", "cuda", deadline, "bf16")["command"]}

@@ -39,6 +39,7 @@ def run(context, figures, deadline):
     context.needs_gpu()
     file, log = os.path.join(context.work, "ops.json"), os.path.join(context.work, "ops.log")
     # Through a file: what was said before a crash or the time limit is there then, too.
+    figures["command"] = context.command("gpu_test", [])
     script = 'exec "$0" --gtest_output=json:"$1" >"$2" 2>&1'
     code, late = None, None
     try:

@@ -66,9 +66,9 @@ def end_all():
         end_group(process)
 
 
-def run(command, deadline, environment=None, directory=None, limit_s=None):
+def run(command, deadline, environment=None, directory=None, limit_s=None, noted=True):
     """Runs it to its end and returns what it said. Past `deadline` (of time.monotonic), or `limit_s` if sooner, its whole group is killed and OutOfTime raised.
-    A program that cannot be started answers with code 127 and why."""
+    A program that cannot be started answers with code 127 and why. `noted`: where it does not end well, it is among the section's failed programs."""
     begun = time.monotonic()
     left = deadline - begun
     if limit_s is not None:
@@ -102,7 +102,7 @@ def run(command, deadline, environment=None, directory=None, limit_s=None):
     if late:
         note_failure(command, f"ended after {left:.0f} s", out, err)
         raise OutOfTime(f"{' '.join(os.path.basename(word) for word in command[:3])} ran for {left:.0f} s", out)
-    if process.returncode != 0:
+    if process.returncode != 0 and noted:
         note_failure(command, f"exit code {process.returncode}", out, err)
     return Done(command, process.returncode, out, err, time.monotonic() - begun)
 

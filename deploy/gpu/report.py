@@ -11,15 +11,17 @@ from gpu import programs
 from gpu.outcome import FAILED, NOT_POSSIBLE, NOT_RUN, PASSED, Failure, NotPossible, OutOfTime
 
 WRITE_EVERY_S = 5
+OF_A_CHECK = ("command", "time", "seed")
 
 
 class Section:
     """`run(context, figures, deadline)` fills the dictionary `figures` as it goes, and ends, or raises one of gpu/outcome.py. `limit_s` is what it may take,
-    more where the whole check has time to spare. `optional`: that it is not possible does not make the whole check fail. Sections in sequence that have a `lane` run at the same time, those of one lane in
-    their order; those without one have the machine to themselves."""
+    more where the whole check has time to spare. `optional`: that it is not possible does not make the whole check fail. Sections in sequence that have a
+    `lane` run at the same time, those of one lane in their order; those without one have the machine to themselves. `part`: the part of the check that it
+    belongs to, None for all."""
 
-    def __init__(self, name, limit_s, run, optional=False, lane=None):
-        self.name, self.limit_s, self.run, self.optional, self.lane = name, limit_s, run, optional, lane
+    def __init__(self, name, limit_s, run, optional=False, lane=None, part=None):
+        self.name, self.limit_s, self.run, self.optional, self.lane, self.part = name, limit_s, run, optional, lane, part
 
 
 def one_line(text):
@@ -63,7 +65,9 @@ class Report:
                 time.sleep(0.01)
 
     def put(self, name, outcome, why, seconds, figures, failed_commands=()):
-        entry = {"outcome": outcome, "why": why, "seconds": round(seconds, 3), "figures": figures, "failed_commands": failed_commands}
+        # With the check that it is of: a report may be of several.
+        entry = {"outcome": outcome, "why": why, "seconds": round(seconds, 3), "check": {field: self.content.get(field) for field in OF_A_CHECK}, "figures": figures,
+                 "failed_commands": failed_commands}
         with self.lock:
             self.content["sections"][name] = entry
 
@@ -77,7 +81,7 @@ class Report:
             passed = entry.get("outcome") == PASSED
             self.content["sections"][name] = dict(entry, kept=passed)
             kept += [name] if passed else []
-        runs = [*earlier.get("earlier_runs", []), {field: earlier.get(field) for field in ("command", "time", "seed", "seconds")}]
+        runs = [*earlier.get("earlier_runs", []), {field: earlier.get(field) for field in (*OF_A_CHECK, "seconds")}]
         self.content["earlier_runs"] = runs
         return kept
 
@@ -145,9 +149,9 @@ def written_every(report, seconds):
         report.write()
 
 
-def run_sections(report, sections, context, total_s, say, now=time.monotonic, optional=()):
-    """Runs the sections in order within `total_s` seconds; writes the report after each. True where every outcome in the report is a good one, those of
-    earlier runs among them; `optional` names sections that are so beside those of this run."""
+def run_sections(report, sections, context, total_s, say, now=time.monotonic, optional=(), conclude=lambda _: None):
+    """Runs the sections in order within `total_s` seconds; writes the report after each. `conclude` is given all sections of the report once they have run. True
+    where every outcome in the report is a good one, those of earlier runs among them; `optional` names sections that are so beside those of this run."""
     started = now()
     for section in sections:
         if section.name not in report.content["sections"]:
@@ -168,6 +172,7 @@ def run_sections(report, sections, context, total_s, say, now=time.monotonic, op
             else:
                 for section in stretch:
                     run_one(section)
+    conclude(report.content["sections"])
     entries = {name: entry["outcome"] for name, entry in report.content["sections"].items()}
     optional = {*optional, *(section.name for section in sections if section.optional)}
     good = all(outcome == PASSED or (name in optional and outcome == NOT_POSSIBLE) for name, outcome in entries.items())

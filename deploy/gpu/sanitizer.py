@@ -51,6 +51,8 @@ def refusal_in(text):
 
 def check(context, program, tool, batches, entry, wrong, stop_at):
     """The batches under one tool until `stop_at`; counts into `entry`, what is wrong into the list `wrong`. Returns why none of the tests ran, "" where some did."""
+    libraries = f"LD_LIBRARY_PATH={context.environment['LD_LIBRARY_PATH']}"
+    entry["command"] = context.shown([libraries, program, "--tool", tool, *OURS, context.program("gpu_test"), "--gtest_filter=NAMES"])
     why = f"not one batch of {len(batches[0])} tests ended within its time"
     for batch in batches:
         command = ["--tool", tool, *OURS, "--error-exitcode", "9", context.program("gpu_test"), "--gtest_filter=" + ":".join(batch)]

@@ -27,7 +27,7 @@ def run(context, figures, deadline):
         times = result["step_time_s"][1:]
         entry.update(step_time_s=result["step_time_s"], median_step_s=statistics.median(times), per_micro_batch_s=statistics.median(times) / MICRO_BATCHES,
                      planned_bytes=result["planned_memory_bytes"], used_bytes=result["peak_memory_bytes"],
-                     device_overhead_bytes=result["device_overhead_bytes"], wall_s=result["wall_s"])
+                     device_overhead_bytes=result["device_overhead_bytes"], wall_s=result["wall_s"], command=result["command"])
         if result["planned_memory_bytes"] != entry["predicted_bytes"] or result["peak_memory_bytes"] != entry["predicted_bytes"]:
             wrong.append(f"slice {slice_}: {entry['planned_bytes']} bytes planned, {entry['used_bytes']} used, {entry['predicted_bytes']} predicted")
     if wrong:

@@ -10,17 +10,21 @@ WITHIN = {"fp32": 1e-4, "bf16": 2e-2}
 
 
 def there_and_back(context, model, precision, deadline):
-    """(losses of the run that saves, {device: losses of the run that starts from its weights}, the file's bytes)."""
+    """(losses of the run that saves, {device: losses of the run that starts from its weights}, the file's bytes, the commands)."""
     file = os.path.join(context.work, f"{model}-{precision}.safetensors")
 
+    commands = []
+
     def train(device, kind, *extra):
-        return context.train(context.model(model), PLAN, device, deadline, kind, STEPS, GLOBAL_BATCH, extra=("--seed", str(context.seed), *extra))["losses"]
+        result = context.train(context.model(model), PLAN, device, deadline, kind, STEPS, GLOBAL_BATCH, extra=("--seed", str(context.seed), *extra))
+        commands.append(result["command"])
+        return result["losses"]
 
     before = train("cuda", precision, "--save", file)
     after = {device: train(device, precision if device == "cuda" else "fp32", "--init", file) for device in ("cuda", "cpu")}
     size = os.path.getsize(file)
     os.remove(file)
-    return before, after, size
+    return before, after, size, commands
 
 
 def run(context, figures, deadline):
@@ -33,10 +37,10 @@ def run(context, figures, deadline):
         if isinstance(result, Exception):
             wrong.append(f"{model} in {precision}: {result}")
             continue
-        before, after, size = result
+        before, after, size, commands = result
         worst = worst_relative(after["cuda"], after["cpu"])
         figures[f"{model} {precision}"] = {"losses_before": before, "losses_on_gpu": after["cuda"], "losses_on_cpu": after["cpu"],
-                                           "worst_relative_difference_of_losses": worst, "allowed": WITHIN[precision], "file_bytes": size}
+                                           "worst_relative_difference_of_losses": worst, "allowed": WITHIN[precision], "file_bytes": size, "commands": commands}
         if not worst <= WITHIN[precision]:
             wrong.append(f"{model} in {precision}: losses after loading differ by {worst:.2e}")
         if before[0] is None or after["cpu"][0] is None:

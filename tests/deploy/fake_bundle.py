@@ -13,18 +13,54 @@ sys.dont_write_bytecode = True
 # FAKE_CUDNN=no: cuDNN refuses attention; slow: it needs three times as long as our own kernels.
 # FAKE_FAIL=WORD: runs with this word among their arguments fail. FAKE_BAD_OP=NAME: the benchmark cannot time it. FAKE_NO_SMI=1: there is no nvidia-smi.
 # FAKE_ENDS=SHAPES: the benchmark fails after it has answered for them, "any" for all.
+# FAKE_OURS=fits-N: our own steps of more than N sequences end in the device's out of memory.
+# FAKE_DEVICE=gives: the driver refuses no memory that the planner would take.
+# FAKE_DEAD: what becomes of a run that lost a rank: "slow" (it ends late), "unnamed" (it names another rank), "kept" (its memory stays taken), "orphan"
+# (its other rank goes on).
+# FAKE_SEARCH: what is wrong with a search: "estimate" (of the device's overhead, in place of the measured one), "predicted" (no plan is measured),
+# "forgets" (its op times), "dirty" (its build), "over" (more memory than planned), "gpu" (the inventory names another).
 # FAKE_TORCH: what PyTorch does with a step: "fits-N" (micro batches up to N), "uncompiled" (torch.compile fails), "slow" (it never ends), "ends" (it
 # fails after its answer).
 AUTOCFG = r'''
-import json, os, sys, time
-environment, device, plan = os.environ, sys.argv[sys.argv.index("--device") + 1], sys.argv[sys.argv.index("--plan") + 1]
-words = sys.argv[2:]
+import json, os, re, signal, subprocess, sys, time
+environment, verb, words = os.environ, sys.argv[1], sys.argv[2:]
 value = lambda name, default: words[words.index(name) + 1] if name in words else default
 with open(environment["FAKE_LOG"], "a") as log:
     log.write(" ".join(sys.argv[1:]) + "\n")
 def fail(code, text):
     sys.stderr.write("autocfg: " + text + "\n")
     sys.exit(code)
+def answer(json_value):
+    print(json.dumps(json_value))
+    sys.exit(0)
+GPU_BYTES, CONTEXT_BYTES, PAGE = 81920 << 20, 500 << 20, 2 << 20
+wrong = environment.get("FAKE_SEARCH", "")
+if verb == "doctor":
+    answer({"checks": [{"name": name, "state": "ok", "found": "it is there", "advice": ""} for name in ("cores", "gpu driver", "gpu 0", "cuda engine")]})
+if verb == "workers":
+    if not os.path.exists(value("--db", "")):
+        fail(3, "no coordinator is at work on it")
+    gpu = {"index": 0, "name": "NVIDIA Other" if wrong == "gpu" else "NVIDIA Fake 100", "uuid": "GPU-0", "memory_bytes": GPU_BYTES, "left_out": ""}
+    answer([{"worker": "workers/local", "driver": "580.1", "gpus": [gpu]}])
+if verb == "search":
+    again = os.path.exists(value("--db", ""))
+    open(value("--db", ""), "a").close()
+    if not again:
+        asked = lambda: any(line.startswith("workers") for line in open(environment["FAKE_LOG"]))
+        while not asked():
+            time.sleep(0.05)
+        time.sleep(1)
+    measured = {"planned_memory_bytes": 1000, "peak_memory_bytes": 1200 if wrong == "over" else 900, "device_overhead_bytes": 5 * 10 ** 8}
+    overhead = 2684354560 if wrong == "estimate" else 5 * 10 ** 8
+    plan = {"plan_text": "tp=1,pp=1,dp=1,mbs=8", "provenance": "predicted" if wrong == "predicted" else "measured", "measured": measured,
+            "predicted": {"memory_bytes": {"device_overhead": overhead, "total": overhead + 1000}}}
+    answer({"study": "studies/2" if again else "studies/1", "counts": {"measured": 1}, "versions": {"build_id": "1.0+abc" + ("-dirty" if wrong == "dirty" else "")},
+            "cluster": {"device": {"overhead_bytes": 2684354560}}, "best": plan, "runners_up": [dict(plan, measured=None)],
+            "search": {"wall_s": 1, "device_s": 1, "reused_op_times": 100 if again and wrong != "forgets" else 0}})
+if verb == "trials":
+    answer([{"trial": "studies/1/trials/1", "plan_text": "mbs=8", "repeat": 0, "state": "measured", "message": "", "predicted": {"step_time_s": 2.0},
+             "measured": {"step_time_s": 3.0}}])
+device, plan = value("--device", ""), value("--plan", "")
 if environment.get("FAKE_HANG") == device:
     time.sleep(600)
 if device == "cuda" and environment.get("FAKE_GPU") != "1":
@@ -35,8 +71,41 @@ if environment.get("FAKE_FAIL") in words:
     fail(1, "the run failed: as it was told")
 batch = int(value("--global-batch", "1"))
 planned = 10 ** 13 if value("--model", "") == "gpt3-175b" and "--slice" not in words else 10 ** 6 + 10 ** 9 * batch
-if device == "cuda" and (planned > 80 * 10 ** 9 or os.path.exists(environment["FAKE_LOG"] + ".held") and planned > 20 * 10 ** 9):
-    fail(1, "does not fit: %d bytes" % planned)
+if device == "cuda":
+    held = 0
+    if os.path.exists(environment["FAKE_LOG"] + ".held"):
+        holder, held = open(environment["FAKE_LOG"] + ".held").read().split()
+        held = int(held) if os.path.exists("/proc/" + holder) else 0
+    if planned > GPU_BYTES:
+        fail(1, "does not fit: plan %s needs %d bytes a rank" % (plan, planned))
+    used, capacity = CONTEXT_BYTES + held, GPU_BYTES - 4096
+    if planned + used > capacity:
+        fail(1, "does not fit: rank 0: the plan needs %d bytes (arena %d, device %d), %d more than the %d that a rank may use; the largest region is activations" %
+             (planned + used, planned, used, planned + used - capacity, capacity))
+    if environment.get("FAKE_DEVICE") != "gives" and -(-planned // PAGE) * PAGE + used > capacity:
+        fail(1, "does not fit: rank 0: the GPU has no %d bytes left; %d are free; the largest region is activations" % (planned, capacity - used))
+most = environment.get("FAKE_OURS", "")
+if device == "cuda" and "--data" in words and most.startswith("fits-") and batch > int(most[5:]):
+    fail(1, "does not fit: rank 0: CUDA: taking 5 bytes of scratch memory failed: out of memory (cudaErrorMemoryAllocation)")
+if int(value("--steps", "1")) > 10 ** 6:
+    wrong = environment.get("FAKE_DEAD", "")
+    sleeps = [sys.executable, "-c", "import time; time.sleep(100)"]
+    ranks = [subprocess.Popen(sleeps, preexec_fn=lambda: os.setpgid(0, 0))]
+    ranks.append(subprocess.Popen(sleeps, preexec_fn=lambda: os.setpgid(0, ranks[0].pid), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+    print("    step          loss     grad norm        time      tokens/s")
+    for step in range(5):
+        print("%8d       4.60517        1.0000       10 ms          1600" % (step + 1), flush=True)
+    while all(rank.poll() is None for rank in ranks):
+        time.sleep(0.01)
+    dead = [rank.poll() is None for rank in ranks].index(False)
+    if wrong != "orphan":
+        os.killpg(ranks[0].pid, signal.SIGKILL)
+        ranks[1 - dead].wait()
+    if wrong == "kept":
+        open(environment["FAKE_LOG"] + ".kept", "w").close()
+    if wrong == "slow":
+        time.sleep(1.5)
+    fail(1, "the run failed: rank %d: killed by signal 9 (Killed)" % (1 - dead if wrong == "unnamed" else dead))
 if "--save" in words:
     open(value("--save", ""), "w").write("weights")
 start = 5.0 if "--init" in words else 7.0
@@ -81,11 +150,13 @@ sys.exit(1 if failed else 0)
 OPS_BENCH = r'''
 import json, os, sys
 if sys.argv[1] == "--hold":
-    open(os.environ["FAKE_LOG"] + ".held", "w").close()
+    with open(os.environ["FAKE_LOG"] + ".held", "w") as held:
+        held.write("%d %s" % (os.getpid(), sys.argv[2]))
     print("held", flush=True)
     sys.stdin.read()
 if sys.argv[1] == "--device":
-    print(json.dumps({"device": "NVIDIA Fake 100", "memory_bytes": 81920 << 20}))
+    kept = 2 << 30 if os.path.exists(os.environ["FAKE_LOG"] + ".kept") else 0
+    print(json.dumps({"device": "NVIDIA Fake 100", "memory_bytes": 81920 << 20, "free_bytes": (80 << 30) - kept}))
     sys.exit(0)
 forced = os.environ.get("AUTOCFG_ATTENTION")
 if forced == "cudnn" and os.environ.get("FAKE_CUDNN") == "no":

@@ -76,6 +76,52 @@ class Targets(unittest.TestCase):
         self.assertEqual(bench_steps.judge("m", {"utilisation": 0.49}, {}), ["m: model FLOPs over the measured matrix-product rate"])
 
 
+class BestRate(unittest.TestCase):
+    """A report in which a step of 6e9 model FLOPs took 10 ms, 60% of the 1e12 FLOPs per second that bench_steps had measured before it."""
+
+    def setUp(self):
+        entry = {"model_flops": 6e9, "model_flops_causal": 5e9, "ours_median_s": 0.01, "torch_median_s": 0.02, "ours_over_torch": 0.5}
+        self.figures = {"rate": {"flops_per_s": 1e12, "of": "matmul_8192, ours"}, "m": entry, "rate_command": "x"}
+        bench_steps.utilise(entry, 1e12)
+        bench_steps.judge("m", entry, self.figures)
+        self.sections = {"bench_steps": {"outcome": "passed", "why": "", "figures": self.figures}}
+
+    def restate(self, **seconds):
+        """With bench_ops, in which a product of 2e12 FLOPs took so long on either side."""
+        product = {"shape": {"kind": "matmul", "m": 10 ** 4, "n": 10 ** 4, "k": 10 ** 4}, **{who: {"product_s": {"median_s": s}} for who, s in seconds.items()}}
+        self.sections["bench_ops"] = {"outcome": "passed", "why": "", "figures": {"choices": [], "large": product, "other": {"shape": {"kind": "copy"}}}}
+        bench_steps.restate(self.sections)
+        return self.sections["bench_steps"]
+
+    def test_without_bench_ops_the_rate_is_the_sections_own(self):
+        bench_steps.restate(self.sections)
+        self.assertEqual(self.figures["rate"]["of"], "matmul_8192, ours")
+        self.assertAlmostEqual(self.figures["m"]["utilisation"], 0.6)
+        self.assertEqual(len(self.figures["targets"]), 2)
+        bench_steps.restate({"device": {"figures": {}}})
+        bench_steps.restate({"bench_steps": {"outcome": "not run", "why": "", "figures": {}}})
+
+    def test_the_better_of_both_sides_counts(self):
+        section = self.restate(ours=1.9, torch=1.8)
+        self.assertEqual(self.figures["rate"]["of"], "large, PyTorch's, of bench_ops")
+        self.assertAlmostEqual(self.figures["m"]["utilisation"], 0.6 * 0.9)
+        self.assertAlmostEqual(self.figures["m"]["utilisation_causal"], 0.5 * 0.9)
+        self.assertAlmostEqual(self.figures["m"]["torch_utilisation"], 0.3 * 0.9)
+        self.assertEqual((section["outcome"], [target["passed"] for target in self.figures["targets"]]), ("passed", [True, True]))
+        self.assertAlmostEqual(self.figures["targets"][1]["measured"], 0.54)
+
+    def test_a_target_that_the_better_rate_misses_fails_the_section(self):
+        section = self.restate(ours=1.5)
+        self.assertEqual(section["outcome"], "failed")
+        self.assertEqual(section["why"], "missed by the best rate of products, large, ours, of bench_ops: m: model FLOPs over the measured matrix-product rate")
+        self.restate(ours=1.5)
+        self.assertEqual(section["why"].count("missed by"), 1)
+
+    def test_a_slower_product_changes_nothing(self):
+        self.restate(ours=3, torch=4)
+        self.assertAlmostEqual(self.figures["m"]["utilisation"], 0.6)
+
+
 class Clocks(unittest.TestCase):
     def test_idle_samples_and_what_is_no_number_are_left_out(self):
         text = "1980, 650.0, 60, 99\n345, 80.0, 40, 0\n1900, [N/A], 61, 100\n1920, 690.0, 64, 100\n19"
@@ -97,8 +143,8 @@ class MicroBatch(unittest.TestCase):
         def planned_bytes(self, _model, _plan, _precision, _deadline, global_batch, seq_len):
             return self.fixed + self.each * global_batch
 
-    def choose(self, *sizes):
-        return bench_steps.choose_micro_batch(self.Planner(*sizes), "m", 1, 0)
+    def choose(self, *sizes, seq_len=8192):
+        return bench_steps.choose_micro_batch(self.Planner(*sizes), "m", seq_len, 0)
 
     def test_the_largest_comfortable_power_of_two(self):
         self.assertEqual(self.choose(100, 20, 5), (8, 60))
@@ -107,6 +153,13 @@ class MicroBatch(unittest.TestCase):
     def test_a_model_that_is_large_itself_gets_one(self):
         self.assertEqual(self.choose(100, 60, 10), (1, 70))
         self.assertIsNone(self.choose(100, 80, 10))
+
+    def test_a_step_of_few_tokens_gets_more_of_the_memory(self):
+        self.assertEqual(self.choose(100, 59, 7, seq_len=4096), (2, 73), "one sequence would be 4096 tokens")
+        self.assertEqual(self.choose(100, 59, 7), (1, 66))
+        self.assertEqual(self.choose(100, 59, 11, seq_len=4096), (1, 70), "two would be more than 80%")
+        self.assertEqual(self.choose(100, 20, 7, seq_len=2048), (4, 48), "8192 tokens are enough: eight sequences would need 76%")
+        self.assertEqual(self.choose(100, 20, 7, seq_len=1024), (8, 76), "four would be 4096 tokens")
 
 
 class Cases(unittest.TestCase):

@@ -12,9 +12,7 @@ import unittest
 import unittest.mock
 
 import fake_bundle
-from gpu import clocks, programs
-
-CORRECTNESS = "ops,losses,memory,does_not_fit,weights,schedules_host,schedules_nccl"
+from gpu import clocks, dead_rank, programs
 
 
 class GpuCheck(unittest.TestCase):
@@ -53,12 +51,43 @@ class GpuCheck(unittest.TestCase):
     def test_all_is_well(self):
         results = self.directory / "results"
         results.mkdir()
-        code, outcomes, said = self.check("--only", CORRECTNESS, "--results", str(results), FAKE_GPU="1")
+        code, outcomes, said = self.check("--skip", "sanitizer", "--results", str(results), *self.with_torch(), FAKE_GPU="1")
         self.assertEqual((code, set(outcomes.values())), (0, {"passed"}), said)
         self.assertEqual((self.report["device"], self.report["driver"], self.report["passed"]), ("NVIDIA Fake 100", "580.1", True))
         self.assertEqual(list(results.iterdir()), [], "a part of the sections is no result")
         host = self.report["sections"]["schedules_host"]["figures"]
         self.assertEqual(host["cases_passed"], host["cases"])
+        self.assertEqual(set(self.report["sections"]["schedules_nccl"]["figures"]["a_rank_dies"]), {plan for plan, _ in dead_rank.CASES})
+        self.every_figure_has_its_own_command_beside_it()
+
+    def commands_in(self, value):
+        """Every command that stands beside a figure."""
+        if isinstance(value, dict):
+            for key, item in value.items():
+                if key == "commands":
+                    yield from item.values() if isinstance(item, dict) else item
+                elif key.endswith("command"):
+                    yield item
+                elif key != "failed_commands":
+                    yield from self.commands_in(item)
+        elif isinstance(value, list):
+            for item in value:
+                yield from self.commands_in(item)
+
+    def every_figure_has_its_own_command_beside_it(self):
+        sections = self.report["sections"]
+        commands = {name: list(self.commands_in(entry["figures"])) for name, entry in sections.items()}
+        runs = sections["schedules_host"]["figures"]["runs"]
+        self.assertEqual({name: len(found) for name, found in commands.items()},
+                         {"device": 3, "ops": 1, "losses": 6, "weights": 4 * 3, "schedules_host": len(runs), "memory": 6, "does_not_fit": 5, "dead_rank": 2, "search": 2,
+                          "bench_steps": 1 + 2 * 3, "bench_ops": 2, "attention": 2 * 2, "slices": 3, "schedules_nccl": 18 + 2})
+        for name, found in commands.items():
+            for command in found:
+                self.assertRegex(command, "^([A-Z_]+=[a-z0-9]+ )*gpu_bundle/gpu_check --exec |^python3 gpu_bundle/bench/|^nvidia-smi --query-gpu=", name)
+                self.assertNotIn(str(self.directory), command)
+        self.assertIn("AUTOCFG_GPU_TRANSPORT=host gpu_bundle/gpu_check --exec autocfg train --model gpu_bundle/gpu/models/gpt2-check.json --plan tp=2,mbs=1",
+                      runs["gpt2-check fp32 tp=2,mbs=1"]["command"])
+        self.assertEqual(sections["ops"]["check"], {field: self.report[field] for field in ("command", "time", "seed")})
 
     def test_benchmarks_without_pytorch_are_measured_but_not_compared(self):
         code, outcomes, _ = self.check("--only", "bench_ops,bench_steps,slices", FAKE_GPU="1")
@@ -119,6 +148,14 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual((steps["micro_batch"], list(steps["too_large"]), steps["torch_compiled"]), (8, ["32", "16"], "model"))
         self.assertIn("ours_over_torch", steps)
         self.assertEqual(steps["planned_bytes"], 10 ** 6 + 8 * 10 ** 9)
+
+    def test_a_micro_batch_that_we_cannot_take_is_halved_on_both_sides(self):
+        self.check("--only", "bench_steps", *self.with_torch(), FAKE_GPU="1", FAKE_OURS="fits-8")
+        steps = self.report["sections"]["bench_steps"]["figures"]["gpt2-1.5b"]
+        self.assertEqual((steps["micro_batch"], list(steps["too_large"])), (8, ["32", "16"]))
+        self.assertTrue(all("--micro-batch 8" in turn["command"] or "mbs=8" in turn["command"] for turn in steps["turns"]))
+        self.assertIn("ours: exit code 1: autocfg: does not fit: rank 0: CUDA: taking", steps["too_large"]["16"])
+        self.assertIn("ours_over_torch", steps)
 
     def test_without_torch_compile_the_target_is_not_met(self):
         self.check("--only", "bench_steps", *self.with_torch(), FAKE_GPU="1", FAKE_TORCH="uncompiled")
@@ -281,6 +318,8 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual((code, outcomes["losses"], outcomes["weights"]), (0, "passed", "passed"), said)
         self.assertIn("losses: passed, kept from an earlier run", said)
         self.assertEqual(len(self.report["earlier_runs"]), 1)
+        self.assertNotIn("--resume", self.report["sections"]["losses"]["check"]["command"])
+        self.assertIn("--resume", self.report["sections"]["weights"]["check"]["command"])
 
     def test_what_failed_in_an_earlier_run_is_not_all_passed(self):
         self.check("--only", "losses,weights,schedules_nccl", FAKE_GPU="1", FAKE_WRONG="mbs=4", FAKE_NCCL="no")
@@ -289,6 +328,31 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("not all passed", said)
         code, outcomes, said = self.check("--only", "weights", "--resume", FAKE_GPU="1")
         self.assertEqual((code, outcomes["schedules_nccl"], self.report["passed"]), (0, "not possible", True), said)
+
+    def test_two_parts_make_a_whole_result(self):
+        """As docs/gpu.md has it: a part, and the rest with --resume."""
+        results = self.directory / "results"
+        results.mkdir()
+        self.check("--only", "correctness", "--skip", "ops,sanitizer,losses,weights,schedules_host,memory,does_not_fit,dead_rank", FAKE_GPU="1")
+        self.assertEqual(set(self.report["sections"]), {"device", "search"})
+        fake_bundle.write_program(self.directory / "tools" / "compute-sanitizer", "import sys\nsys.exit('Device not supported')\n")
+        code, outcomes, said = self.check("--resume", "--results", str(results), *self.with_torch(), FAKE_GPU="1")
+        self.assertEqual((code, outcomes["sanitizer"]), (0, "not possible"), said)
+        self.assertIn("search: passed, kept from an earlier run", said)
+        copy = json.loads((results / "gpu_nvidia_fake_100.json").read_text())
+        self.assertEqual(set(outcomes), set(copy["sections"]))
+        self.assertEqual(copy["sections"]["bench_steps"]["figures"]["rate"]["of"], "matmul_8192, ours")
+        self.assertIn("gpu_nvidia_fake_100.json", said)
+
+    def test_the_better_rate_of_both_sides_is_the_reports(self):
+        python = self.directory / "tools" / "python-with-torch"
+        python.write_text(python.read_text().replace('"median_s": 0.004', '"median_s": 0.001'))
+        self.check("--only", "bench_steps,bench_ops", *self.with_torch(), FAKE_GPU="1")
+        figures = self.report["sections"]["bench_steps"]["figures"]
+        self.assertEqual(figures["rate"]["of"], "matmul_8192, PyTorch's, of bench_ops")
+        entry = figures["gpt2-1.5b"]
+        self.assertAlmostEqual(entry["utilisation"], entry["model_flops"] / 0.01 / (2 * 8192 ** 3 / 0.001))
+        self.assertEqual([target["measured"] for target in self.report["targets"]], [target["measured"] for target in figures["targets"]])
 
     def test_a_report_of_other_programs_is_put_aside(self):
         self.check("--only", "losses", FAKE_GPU="1")

@@ -12,12 +12,14 @@ import unittest
 from unittest import mock
 
 import fake_bundle
-from gpu import bench_ops, bench_steps, device, layouts, losses, memory, ops, slices, weights
+from gpu import bench_ops, bench_steps, dead_rank, device, layouts, losses, memory, ops, search, slices, weights
 from gpu.context import Context
 from gpu.report import Report, Section, run_sections
 
 BUILD = pathlib.Path(os.environ.get("AUTOCFG_BUILD_DIR", "/AUTOCFG_BUILD_DIR is not set"))
-GPU_BYTES = 64 << 30
+GPU_BYTES = 80 << 30        # as the fake nvidia-smi says
+SMALL_BYTES = (256 << 20) - 4096  # of the emulated GPU where memory is to run out: no whole number of the pages in which it is given
+DRIVER = "570.86.15"        # the fake NVML's
 GPT = {"layers": 4, "hidden": 32, "heads": 2, "vocab": 100, "max_seq_len": 8}
 LLAMA = dict(GPT, kv_heads=2, ffn_hidden=48, activation="swiglu", norm="rmsnorm", position="rope", bias=False, tied_embeddings=False)
 OPS = [{"name": "matmul_8192", "kind": "matmul", "m": 16, "n": 32, "k": 48}, {"name": "copy_2gib", "kind": "copy", "bytes": 4096},
@@ -43,13 +45,24 @@ def tiny_bundle(directory):
     os.rename(root / "bin" / "gpu_test", root / "bin" / "gpu_test.fake")
     (root / "bin" / "gpu_test").write_text(GPU_TEST.format(program=BUILD / "tests" / "cuda_emulated_test", suites=":".join(f"*/{suite}.*" for suite in SUITES)))
     (root / "bin" / "gpu_test").chmod(0o755)
-    for name, model in (("gpt2-check", GPT), ("llama-check", LLAMA), ("tiny", GPT)):
+    for name, model in (("gpt2-check", GPT), ("llama-check", LLAMA), ("tiny", GPT), ("smallest", dict(GPT, layers=2))):
         (root / "gpu" / "models" / f"{name}.json").write_text(json.dumps(dict(model, name=name)))
     (root / "gpu" / "steps.json").write_text(json.dumps([{"model": "tiny", "seq_len": 8, "compile": "model"}]))
     (root / "gpu" / "op_shapes.json").write_text(json.dumps(OPS))
+    smi = root.parent / "tools" / "nvidia-smi"
+    smi.write_text(smi.read_text().replace("580.1", DRIVER))
+    (root.parent / "emulated-gpu").mkdir()
     gpu = f"name=NVIDIA Fake 100,uuid=GPU-0000-a,total={GPU_BYTES},nvlinks=0,board=0"
     return root, dict(environment, FAKE_GPU="1", AUTOCFG_GPU_MODULE=str(BUILD / "tests" / "libautocfg_emulated_gpu.so"),
-                      AUTOCFG_NVML_LIBRARY=str(BUILD / "tests" / "libfake_nvml.so"), AUTOCFG_FAKE_GPUS=gpu)
+                      AUTOCFG_NVML_LIBRARY=str(BUILD / "tests" / "libfake_nvml.so"), AUTOCFG_FAKE_GPUS=gpu, AUTOCFG_EMULATED_GPU=str(root.parent / "emulated-gpu"), AUTOCFG_EMULATED_GPU_BYTES=str(1 << 30))
+
+
+def on_a_small_gpu(context, figures, deadline):
+    """does_not_fit where the driver keeps back all but SMALL_BYTES of the GPU, as a rank sees that has found its GPU in NVML."""
+    gpus = context.environment["AUTOCFG_FAKE_GPUS"].replace("GPU-0000-a", "GPU-emulated")
+    small = mock.patch.dict(context.environment, AUTOCFG_EMULATED_GPU_BYTES=str(SMALL_BYTES), AUTOCFG_FAKE_GPUS=gpus)
+    with small, mock.patch.object(context, "memory_bytes", SMALL_BYTES):
+        memory.does_not_fit(context, figures, deadline)
 
 
 class Rehearsal(unittest.TestCase):
@@ -62,19 +75,22 @@ class Rehearsal(unittest.TestCase):
         work.mkdir()
         context = Context(str(root), str(work), str(pathlib.Path(directory.name) / "tools" / "python-with-torch"), 2, environment)
         report = Report(str(pathlib.Path(directory.name) / "report.json"), {})
-        sections = [Section("device", 60, device.run), Section("ops", 200, ops.run), Section("losses", 200, losses.run, lane="a"), Section("weights", 200, weights.run, lane="b"),
-                    Section("schedules_host", 300, layouts.host), Section("memory", 200, memory.arena), Section("bench_steps", 200, bench_steps.run),
-                    Section("bench_ops", 200, bench_ops.run), Section("slices", 200, slices.run)]
+        sections = [Section("device", 60, device.run), Section("ops", 200, ops.run), Section("losses", 200, losses.run, lane="a"),
+                    Section("weights", 200, weights.run, lane="b"), Section("schedules_host", 300, layouts.host), Section("memory", 200, memory.arena),
+                    Section("does_not_fit", 200, on_a_small_gpu), Section("dead_rank", 100, dead_rank.run), Section("search", 300, search.run),
+                    Section("bench_steps", 200, bench_steps.run), Section("bench_ops", 200, bench_ops.run), Section("slices", 200, slices.run)]
         smaller = (mock.patch.object(losses, "STEPS", 3), mock.patch.object(losses, "PLAN", "mbs=4"),
                    mock.patch.object(weights, "STEPS", 2), mock.patch.object(layouts, "STEPS", 2), mock.patch.object(layouts, "GLOBAL_BATCH", 4),
                    mock.patch.object(layouts, "RANKS", PLANS), mock.patch.object(layouts, "ONE_RANK", ()), mock.patch.object(layouts, "BF16", PLANS[:1]),
-                   mock.patch.object(memory, "CASES", MEMORY), mock.patch.multiple(bench_steps, STEPS=4, WARM_UP=1, COMFORTABLE=0.0, AT_MOST=1.0),
+                   mock.patch.multiple(memory, CASES=MEMORY, MODEL=str(root / "gpu" / "models" / "tiny.json")),
+                   mock.patch.object(dead_rank, "AFTER_STEPS", 1),
+                   mock.patch.multiple(search, MODEL=str(root / "gpu" / "models" / "smallest.json"), GLOBAL_BATCH=1, MAX_TRIALS=1, TIME_BUDGET="10m"), mock.patch.multiple(bench_steps, STEPS=4, WARM_UP=1, COMFORTABLE=0.0, FOR_FEW_TOKENS=0.0, AT_MOST=1.0),
                    mock.patch.multiple(slices, MODEL=str(root / "gpu" / "models" / "gpt2-check.json"), PLAN="tp=2,pp=2,mbs=1,schedule=1f1b", MICRO_BATCHES=2, STEPS=3,
                                        SLICES=("0,1", "1,0")))
         for patch in smaller:
             patch.start()
             cls.addClassCleanup(patch.stop)
-        run_sections(report, sections, context, 900, lambda text: print(text, file=sys.stderr))
+        run_sections(report, sections, context, 850, lambda text: print(text, file=sys.stderr), conclude=bench_steps.restate)
         cls.sections = json.loads(pathlib.Path(report.path).read_text())["sections"]
 
     def passed(self, name):
@@ -107,6 +123,36 @@ class Rehearsal(unittest.TestCase):
     def test_memory_is_as_predicted(self):
         for entry in self.passed("memory").values():
             self.assertEqual(entry["used_bytes"], entry["predicted_bytes"])
+
+    def test_the_planner_and_the_device_both_refuse_what_does_not_fit(self):
+        figures = self.passed("does_not_fit")
+        taken, device = figures["memory taken by others, seen by the planner"], figures["refused by the device itself"]
+        self.assertIn("the plan needs", taken["words"])
+        self.assertEqual(taken["arena_bytes"], taken["planned_bytes"])
+        self.assertRegex(device["words"], "the GPU has no [0-9]+ bytes left; [0-9]+ are free; the largest region is activations with [0-9]+ bytes")
+        self.assertEqual((taken["exit_code"], device["exit_code"]), (1, 1))
+
+    def test_a_dead_rank_ends_its_job(self):
+        figures = self.passed("dead_rank")
+        for plan, rank in dead_rank.CASES:
+            self.assertIn(f"the run failed: rank {rank}: killed by signal 9 (Killed)", figures[plan]["words"])
+            self.assertLess(figures[plan]["ends_within_s"], 5)
+            self.assertEqual(figures[plan]["free_bytes_after"], figures[plan]["free_bytes_before"])
+
+    def test_a_search_measures_and_keeps_what_it_has_timed(self):
+        section = self.sections["search"]
+        first, again = section["figures"]["first"], section["figures"]["again"]
+        self.assertEqual(section["figures"]["workers"][0]["gpus"][0]["name"], "NVIDIA Fake 100")
+        self.assertIn("a step of gpt2-tiny ran on GPU 0", section["figures"]["doctor"]["cuda engine"])
+        plan = next(iter(first["plans"].values()))
+        self.assertEqual(plan["peak_bytes"], plan["predicted_arena_bytes"])
+        self.assertTrue(all(trial["measured_over_predicted"] > 0 for trial in first["trials"].values()))
+        if "not_run" in again:  # a build of a tree with changes keeps no op times
+            self.assertIn(first["build_id"], section["why"])
+            self.assertEqual((section["outcome"], first["build_id"][-6:]), ("not possible", "-dirty"))
+            return
+        self.passed("search")
+        self.assertGreater(again["reused_op_times"], 0)
 
     def test_steps_are_timed_and_compared(self):
         figures = self.sections["bench_steps"]["figures"]

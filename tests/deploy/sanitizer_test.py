@@ -22,8 +22,13 @@ class Tool:
     def needs_gpu(self):
         pass
 
+    environment = {"LD_LIBRARY_PATH": "/bundle/lib"}
+
     def program(self, name):
         return f"/bundle/{name}"
+
+    def shown(self, words):
+        return " ".join(words)
 
     def run(self, program, arguments, _deadline):
         if program == "gpu_test":

@@ -1,0 +1,148 @@
+"""A rank that is killed in the middle of a run: the job ends within seconds, names the rank, leaves no process behind and gives the GPU's memory back."""
+import json
+import os
+import re
+import signal
+import time
+
+from gpu import programs
+from gpu.context import seconds_left
+from gpu.outcome import Failure, OutOfTime
+
+MODEL, STEPS, GLOBAL_BATCH = "gpt2-check", 10 ** 7, 8
+CASES = (("dp=2,mbs=1", 1), ("pp=2,mbs=1,schedule=1f1b", 0))  # the plan of two ranks, and which of them is killed
+AFTER_STEPS = 3             # that the run has answered for
+ENDS_WITHIN_S = 5           # of the kill
+WAITS_S = 30                # so long it is watched, so that the report can say how long it took
+FREE_WITHIN_S = 10
+SLACK_BYTES = 64 << 20      # that the driver may keep of a GPU that was just used
+EXIT_CODE = 1               # autocfg's of a run that failed
+POLL_S = 0.02
+
+
+def free_bytes(context, deadline):
+    """Of the GPU's memory, seen from a process that does nothing else."""
+    done = context.run("autocfg_gpu_ops_bench", ["--device"], deadline)
+    if done.code != 0:
+        raise Failure(f"autocfg_gpu_ops_bench --device: exit code {done.code}: {done.last_words()}")
+    return json.loads(done.out)["free_bytes"]
+
+
+def state_of(pid):
+    """(its state's letter, its parent, its process group), or None where it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            fields = file.read().rsplit(")", 1)[1].split()
+    except (OSError, IndexError):
+        return None
+    return fields[0], int(fields[1]), int(fields[2])
+
+
+def ranks_of(pid):
+    """The processes that it has started, as autocfg starts ranks: the first leads their group, and they come one after the other."""
+    found = []
+    for name in os.listdir("/proc"):
+        state = state_of(name) if name.isdigit() else None
+        if state and state[1] == pid and state[0] not in "ZX":
+            found.append((int(name) != state[2], int(name)))
+    return [child for _, child in sorted(found)]
+
+
+def steps_in(log):
+    """Of autocfg train's table: a line for each step that has ended."""
+    with open(log, encoding="utf-8", errors="replace") as file:
+        return len(re.findall(r"^\s*\d+\s+\S+.*\n", file.read(), re.MULTILINE))
+
+
+def last_line(log):
+    with open(log, encoding="utf-8", errors="replace") as file:
+        lines = [line.strip() for line in file if line.strip()]
+    return lines[-1] if lines else "no word"
+
+
+def watch(process, log, rank, deadline):
+    """Kills the rank once steps are under way. Returns (seconds until the job had ended, or None; the ranks' pids)."""
+    while steps_in(log) < AFTER_STEPS:
+        if process.poll() is not None:
+            raise Failure(f"it ended by itself, exit code {process.returncode}: {last_line(log)}")
+        if seconds_left(deadline) <= 0:
+            raise OutOfTime("no step was seen of a run whose rank was to be killed")
+        time.sleep(POLL_S)
+    ranks = ranks_of(process.pid)
+    if len(ranks) != 2:
+        raise Failure(f"{len(ranks)} ranks are there, where 2 were expected")
+    os.kill(ranks[rank], signal.SIGKILL)
+    begun = time.monotonic()
+    while process.poll() is None:
+        if time.monotonic() - begun > WAITS_S or seconds_left(deadline) <= 0:
+            return None, ranks
+        time.sleep(POLL_S)
+    return time.monotonic() - begun, ranks
+
+
+def free_again(context, before, deadline):
+    """(seconds until as much is free as before, or None; what is free)."""
+    begun = time.monotonic()
+    while True:
+        free = free_bytes(context, deadline)
+        took = time.monotonic() - begun
+        if free >= before - SLACK_BYTES:
+            return took, free
+        if took > FREE_WITHIN_S:
+            return None, free
+        time.sleep(0.2)
+
+
+def kill_one(context, entry, plan, rank, deadline, **variables):
+    """What was wrong, as a list."""
+    arguments = ["train", "--model", context.model(MODEL), "--plan", plan, "--device", "cuda", "--precision", "bf16", "--steps", str(STEPS), "--global-batch",
+                 str(GLOBAL_BATCH), "--seed", str(context.seed)]
+    before = free_bytes(context, deadline)
+    entry.update(command=context.command("autocfg", arguments, **variables), killed_rank=rank, free_bytes_before=before, ends_within_s=None)
+    log = os.path.join(context.work, f"dead-rank-{rank}.log")
+    with open(log, "w", encoding="utf-8") as output:
+        process = programs.start([context.program("autocfg"), *arguments], dict(context.environment, **variables), context.work, output)
+        try:
+            took, ranks = watch(process, log, rank, deadline)
+        finally:
+            stopped = programs.stop(process)
+    words = last_line(log)
+    os.remove(log)
+    entry.update(ends_within_s=took, exit_code=process.returncode, words=words)
+    wrong = []
+    if took is None or not stopped:
+        return [f"the job did not end within {WAITS_S} s of rank {rank}'s death"]
+    if took > ENDS_WITHIN_S:
+        wrong.append(f"the job ended {took:.1f} s after rank {rank}'s death, {ENDS_WITHIN_S} s are allowed")
+    if process.returncode != EXIT_CODE:
+        wrong.append(f"exit code {process.returncode} of a run that lost rank {rank}, expected {EXIT_CODE}")
+    if f"rank {rank}: killed by signal 9" not in words:
+        wrong.append(f"rank {rank} was killed, and the error does not say so: {words}")
+    left = [pid for pid in ranks if (state_of(pid) or "Z")[0] not in "ZX"]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    if left:
+        wrong.append(f"ranks outlive the job: {', '.join(map(str, left))}")
+    entry["free_again_within_s"], entry["free_bytes_after"] = free_again(context, before, deadline)
+    if entry["free_again_within_s"] is None:
+        wrong.append(f"{before - entry['free_bytes_after']} bytes of the GPU's memory are not free {FREE_WITHIN_S} s after the job's end")
+    return wrong
+
+
+def kill_each(context, figures, deadline, **variables):
+    """Every case, into `figures`; what was wrong, as a list."""
+    wrong = []
+    for plan, rank in CASES:
+        try:
+            found = kill_one(context, figures.setdefault(plan, {}), plan, rank, deadline, **variables)
+        except Failure as failure:
+            found = [str(failure)]
+        wrong += [f"{plan}: {why}" for why in found]
+    return wrong
+
+
+def run(context, figures, deadline):
+    context.needs_gpu()
+    wrong = kill_each(context, figures, deadline, AUTOCFG_GPU_TRANSPORT="host")
+    if wrong:
+        raise Failure("; ".join(wrong))
