@@ -129,9 +129,21 @@ TEST(SearchLoop, BeyondTheCandidatesPlansAreRankedByPrediction) {
   const auto all = static_cast<std::size_t>(loop.counts().predicted);
   ASSERT_GT(all, kMostCandidates);
   ASSERT_EQ(loop.phase(), SearchPhase::kMeasuring);
-  for (const TrialRequest& r : loop.Next()) {
+  std::map<ParallelPlan, double> before;
+  double last = 0;
+  for (const RankedPlan& r : loop.Ranking(kAll)) {
+    EXPECT_GE(r.predicted.step_time_s, last * (1 - 1e-9)) << "behind the candidates is nothing faster";
+    last = before[r.plan] = r.predicted.step_time_s;
+  }
+  const auto candidates = loop.Ranking(kMostCandidates);
+  const auto requests = loop.Next();
+  ASSERT_EQ(requests.size(), 3u);
+  EXPECT_EQ(requests.front().plan, candidates.front().plan);
+  for (const TrialRequest& r : requests) {
+    EXPECT_LE(r.predicted.step_time_s, candidates.back().predicted.step_time_s) << PlanText(r.plan);
     const double t = 1.2 * r.predicted.step_time_s;
     ASSERT_TRUE(loop.Observe(r.plan, r.repeat, TrialOutcome::kMeasured, {{t, t, t}, 3 * t}).ok());
+    before.erase(r.plan);
   }
   const auto ranking = loop.Ranking(kAll);
   EXPECT_EQ(ranking.size(), all);
@@ -141,7 +153,10 @@ TEST(SearchLoop, BeyondTheCandidatesPlansAreRankedByPrediction) {
     EXPECT_GT(r.predicted.step_time_s, 0);
   }
   EXPECT_EQ(distinct.size(), all);
-  EXPECT_GT(loop.UnmeasuredDeviceSeconds(), 0);
+  double seconds = 0;
+  for (const auto& [plan, predicted_s] : before) seconds += 3 * predicted_s;
+  EXPECT_GT(loop.UnmeasuredDeviceSeconds(), 1.1 * seconds) << "three trials do not take all doubt away";
+  EXPECT_LT(loop.UnmeasuredDeviceSeconds(), 1.2 * seconds);
 }
 
 // What recomputes more than a plan that fits is not measured, unless that one fails.
