@@ -1,5 +1,9 @@
 // Searches whose plans are larger than the machine, so that one rank of each runs alone.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <map>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "search/planner/search_loop.h"
@@ -66,6 +70,54 @@ TEST(SearchLoop, MeasuresSlicesOfPlansLargerThanTheMachine) {
   EXPECT_TRUE(ranking.front().slice) << "the race ends when nothing unmeasured may be faster";
   EXPECT_EQ(ranking.front().plan.tp, 1) << "slices of tp=2 and more came out half as slow again";
   EXPECT_GT(loop.UnmeasuredDeviceSeconds(), 0);
+}
+
+// All parts but compute.
+std::vector<double> OtherParts(const Breakdown& b) {
+  return {b.recompute, b.tp_comm, b.pp_comm, b.dp_comm, b.bubble, b.optimizer, b.overhead};
+}
+
+// Slices that were faster than predicted. The deviation is one of compute as far as there is compute to take
+// it from; else all parts shrink alike. And what a slice does not show stays as uncertain as it was.
+TEST(SearchLoop, SlicesThatWereFasterThanPredictedShortenTheStep) {
+  for (const double factor : {0.6, 0.1}) {
+    SCOPED_TRACE(factor);
+    SearchLoop loop = Calibrated({.measurable_ranks = 4});
+    CostModel costs(SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8),
+                    SyntheticDevice().Measure(Loop().CalibrationOps()));
+    std::map<ParallelPlan, Prediction> before;
+    for (const RankedPlan& r : loop.Ranking(kAll)) before[r.plan] = r.predicted;
+    std::map<ParallelPlan, double> slices;
+    while (loop.phase() != SearchPhase::kDone) {
+      for (const TrialRequest& r : loop.Next()) {
+        const double slice = slices[r.plan] = SliceSeconds(costs, r.plan, r.slice->pipeline);
+        const double took = factor * slice;
+        ASSERT_TRUE(loop.Observe(r.plan, 0, TrialOutcome::kMeasured, {{took, took, took}, 1.0, true}).ok());
+      }
+    }
+    int of_compute = 0, of_all = 0;
+    for (const RankedPlan& r : loop.Ranking(kAll)) {
+      const Prediction &p = r.predicted, &raw = before.at(r.plan);
+      EXPECT_NEAR(p.breakdown.Total(), p.step_time_s, 1e-9 * p.step_time_s) << PlanText(r.plan);
+      EXPECT_GE(p.breakdown.compute, 0) << PlanText(r.plan);
+      const std::vector<double> parts = OtherParts(p.breakdown), raw_parts = OtherParts(raw.breakdown);
+      for (const double part : parts) EXPECT_GE(part, 0) << PlanText(r.plan);
+      if (!r.slice) continue;
+      const double slice = slices.at(r.plan), took = factor * slice;
+      EXPECT_NEAR(p.step_time_s, std::max(took, raw.step_time_s + took - slice), 1e-9 * raw.step_time_s);
+      const bool has_compute = raw.breakdown.compute >= raw.step_time_s - p.step_time_s;
+      ++(has_compute ? of_compute : of_all);
+      const double shrink = has_compute ? 1 : p.step_time_s / raw.step_time_s;
+      for (std::size_t i = 0; i < parts.size(); ++i)
+        EXPECT_NEAR(parts[i], shrink * raw_parts[i], 1e-9 * raw.step_time_s) << PlanText(r.plan);
+      const double unseen = (p.step_time_s - took) / p.step_time_s;
+      EXPECT_GE(std::log(p.step_time_high_s / p.step_time_s), 1.645 * 0.1 * unseen * (1 - 1e-9))
+          << PlanText(r.plan);
+      EXPECT_NEAR(p.step_time_low_s * p.step_time_high_s, p.step_time_s * p.step_time_s,
+                  1e-9 * p.step_time_s * p.step_time_s);
+    }
+    EXPECT_GT(factor < 0.5 ? of_all : of_compute, 0);
+  }
 }
 
 // A search that is cut short: slices came out twice as slow as predicted. What they teach moves all
