@@ -1,0 +1,88 @@
+#include "search/planner/unmeasured.h"
+
+#include <memory>
+
+#include "gtest/gtest.h"
+#include "search/planner/nominal_times.h"
+#include "search/planner/slice.h"
+#include "search/text/plan_text.h"
+#include "tests/search/cost/synthetic_device.h"
+
+namespace autocfg {
+namespace {
+
+using testing::Fp32;
+using testing::LocalRanks;
+using testing::SmallGpt;
+
+constexpr double kStart = 2, kSlope = 3;  // what a trial takes beside its step, and how many steps long it is
+
+// A search over all plans of a small model, four of which are candidates: measurements moved their
+// predictions by 20%. Two of these were measured, one failed.
+SearchState HalfWay(std::int64_t measurable_ranks) {
+  SearchState s;
+  s.model = SmallGpt();
+  s.workload = Fp32(16, 32);
+  s.cluster = LocalRanks(8);
+  s.options.measurable_ranks = measurable_ranks;
+  s.space = *SearchSpace::Create(s.model, s.workload, 8, {}, {});
+  s.costs =
+      std::make_unique<CostModel>(s.model, s.workload, s.cluster, std::make_shared<const NominalTimes>());
+  s.feasible = s.FindFeasible(*s.costs, 0);
+  s.simulated = *PredictTimes(*s.costs, s.feasible);
+  s.calibrated = true;
+  for (std::size_t i = 0; i < 4; ++i) {
+    const std::size_t chosen = 7 * i;
+    s.records.push_back({.feasible = chosen, .raw = s.RawPrediction(chosen), .steps = {}});
+    CandidatePlan& c = s.candidates.emplace_back();
+    c.plan = s.feasible.PlanAt(chosen);
+    c.predicted = s.records[i].raw;
+    c.predicted.step_time_s *= 1.2;
+  }
+  for (const std::size_t i : {0u, 1u}) {
+    SearchState::Record& r = s.records[i];
+    const double t = i == 0 ? 0.01 : 0.05;
+    r.steps = {t, t, t};
+    r.first_steps = 3;
+    r.first_device_s = kStart + kSlope * t;
+  }
+  s.candidates[3].failed = true;
+  return s;
+}
+
+// Of every plan but the two that were measured and the one that failed.
+double Expected(const SearchState& s, double (*seconds)(const SearchState&, std::size_t)) {
+  double sum = 0;
+  for (std::size_t i = 0; i < s.feasible.plans.size(); ++i) {
+    if (i == 0 || i == 7 || i == 21) continue;
+    sum += kStart + kSlope * 1.2 * seconds(s, i);
+  }
+  return sum;
+}
+
+TEST(Unmeasured, IsAStartAndTheCorrectedTimeOfEachPlan) {
+  const SearchState s = HalfWay(0);
+  ASSERT_GT(s.feasible.plans.size(), 100u);
+  const double expected =
+      Expected(s, [](const SearchState& of, std::size_t i) { return of.feasible.plans[i].step_time_s; });
+  EXPECT_NEAR(UnmeasuredDeviceSeconds(s), expected, 1e-9 * expected);
+}
+
+TEST(Unmeasured, OfPlansLargerThanTheMachineCountsTheSlice) {
+  const SearchState s = HalfWay(4);
+  const double expected = Expected(s, [](const SearchState& of, std::size_t i) {
+    const ParallelPlan plan = of.feasible.PlanAt(i);
+    return SliceSeconds(*of.costs, plan, ChooseSlice(*of.costs, plan).pipeline);
+  });
+  EXPECT_NEAR(UnmeasuredDeviceSeconds(s), expected, 1e-9 * expected);
+  EXPECT_LT(UnmeasuredDeviceSeconds(s), UnmeasuredDeviceSeconds(HalfWay(0)));
+}
+
+TEST(Unmeasured, IsNotForeseenBeforeATrial) {
+  SearchState s = HalfWay(0);
+  for (SearchState::Record& r : s.records) r.first_steps = 0;
+  EXPECT_EQ(UnmeasuredDeviceSeconds(s), 0);
+}
+
+}  // namespace
+}  // namespace autocfg
