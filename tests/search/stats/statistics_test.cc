@@ -37,12 +37,29 @@ TEST(Statistics, IntervalFromOrderStatistics) {
 TEST(Statistics, FewValues) {
   EXPECT_FALSE(MedianInterval95(std::vector<double>{1}).has_value());
   EXPECT_FALSE(MedianCi95({}).has_value());
-  const auto three = MedianInterval95(std::vector<double>{1, 2, 3});
-  ASSERT_TRUE(three.has_value());
-  EXPECT_NEAR(three->high, 2 + 4.303 / std::sqrt(3.0), 1e-9);
   // The half width is that of the longer side.
   EXPECT_DOUBLE_EQ(*MedianCi95(std::vector<double>{1, 2, 3, 4, 5, 60}), 60 - 3.5);
   EXPECT_DOUBLE_EQ(*MedianCi95(std::vector<double>{2, 2, 2}), 0);
+}
+
+// Fewer than six: Student's t, two-sided 95%, as tabulated for 1 to 4 degrees of freedom.
+TEST(Statistics, IntervalOfFewValuesFromStudentsT) {
+  const auto check = [](double t, const std::vector<double>& values, double deviation) {
+    const double half = t * deviation / std::sqrt(static_cast<double>(values.size()));
+    const auto interval = MedianInterval95(values);
+    ASSERT_TRUE(interval.has_value());
+    EXPECT_NEAR(interval->low, Median(values) - half, 1e-9) << values.size();
+    EXPECT_NEAR(interval->high, Median(values) + half, 1e-9) << values.size();
+  };
+  check(12.706, {3, 1}, std::sqrt(2.0));
+  check(4.303, {1, 3, 2}, 1);
+  check(3.182, {4, 1, 3, 2}, std::sqrt(5.0 / 3));
+  check(2.776, {5, 1, 5, 1, 3}, 2);
+  // Never narrower than the values: their mean lies far from their median.
+  const auto wide = MedianInterval95(std::vector<double>{0, 0, 0, 100});
+  ASSERT_TRUE(wide.has_value());
+  EXPECT_DOUBLE_EQ(wide->high, 100);
+  EXPECT_NEAR(wide->low, -3.182 * 50 / 2, 1e-9);
 }
 
 // Coverage of the true median for a skewed and a two-peaked distribution: at least 95%, but for sampling
