@@ -266,55 +266,5 @@ TEST(ExhaustiveStrategy, MeasuresEveryPlan) {
   for (const CandidatePlan& c : candidates) EXPECT_GE(c.repeats, 1);
 }
 
-TEST(Confirmation, TiedPlansTakeTurns) {
-  std::vector<CandidatePlan> candidates(4);
-  const double medians[] = {1.04, 1.0, 1.2, 1.02};
-  for (std::size_t i = 0; i < 4; ++i) {
-    candidates[i].measured_s = medians[i];
-    candidates[i].measured_ci95_s = 0.01;
-    candidates[i].repeats = 1;
-  }
-  EXPECT_EQ(SuggestConfirmation(candidates), (std::vector<std::size_t>{1, 3, 0}));
-  for (std::size_t i : {1, 3, 0}) candidates[i].repeats = 3;
-  EXPECT_EQ(SuggestConfirmation(candidates), (std::vector<std::size_t>{1, 3, 0})) << "the last turn";
-  for (std::size_t i : {1, 3, 0}) candidates[i].repeats = 4;
-  EXPECT_TRUE(SuggestConfirmation(candidates).empty()) << "three repeats each";
-
-  for (std::size_t i : {1, 3, 0}) candidates[i].repeats = 2;
-  candidates[0].measured_s = 1.3;  // no longer tied
-  EXPECT_EQ(SuggestConfirmation(candidates), (std::vector<std::size_t>{1, 3}));
-  candidates[3].measured_s = 1.3;
-  EXPECT_TRUE(SuggestConfirmation(candidates).empty()) << "one plan alone needs none";
-}
-
-TEST(Confirmation, SlicesAreNotRepeated) {
-  std::vector<CandidatePlan> candidates(3);
-  for (CandidatePlan& c : candidates) {
-    c.measured_s = 1.0;
-    c.repeats = 1;
-    c.predicted.step_time_s = c.predicted.step_time_low_s = c.predicted.step_time_high_s = 1.0;
-    c.slice = true;
-  }
-  EXPECT_TRUE(SuggestConfirmation(candidates).empty());
-  EXPECT_EQ(RacingStrategy(0).TrialsLeft(candidates), 0);
-  candidates[0].slice = candidates[1].slice = false;
-  EXPECT_EQ(SuggestConfirmation(candidates), (std::vector<std::size_t>{0, 1}));
-}
-
-TEST(Confirmation, OverlappingIntervalsAreTied) {
-  std::vector<CandidatePlan> candidates(2);
-  candidates[0].measured_s = 1.0;
-  candidates[1].measured_s = 1.2;
-  for (CandidatePlan& c : candidates) {
-    c.repeats = 1;
-    c.measured_ci95_s = 0.05;
-  }
-  EXPECT_TRUE(SuggestConfirmation(candidates).empty());
-  candidates[1].measured_ci95_s = 0.16;
-  EXPECT_EQ(SuggestConfirmation(candidates).size(), 2u);
-  candidates[1].failed = true;
-  EXPECT_TRUE(SuggestConfirmation(candidates).empty());
-}
-
 }  // namespace
 }  // namespace autocfg
