@@ -16,6 +16,7 @@
 namespace autocfg {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 template <typename Message>
@@ -394,11 +395,35 @@ TEST(PredictionConvert, ThereAndBack) {
   prediction.step_time_s = 1;
   prediction.step_time_low_s = 0.5;
   prediction.step_time_high_s = 2;
-  prediction.memory = {1, 2, 3, 4, 5, 6, 7};
+  prediction.memory = {.parameters = 1,
+                       .gradients = 2,
+                       .optimizer = 3,
+                       .activations = 4,
+                       .workspace = 5,
+                       .communication = 6,
+                       .device_overhead = 7};
   prediction.capacity_bytes = 100;
-  prediction.breakdown = {1, 2, 3, 4, 5, 6, 7, 8};
+  prediction.breakdown = {.compute = 1,
+                          .recompute = 2,
+                          .tp_comm = 3,
+                          .pp_comm = 4,
+                          .dp_comm = 5,
+                          .bubble = 6,
+                          .optimizer = 7,
+                          .overhead = 8};
   const v1::Prediction message = Wire(ToProto(prediction));
-  EXPECT_EQ(message.memory_bytes().total(), 28);
+  EXPECT_EQ(message.step_time_s(), 1);
+  EXPECT_EQ(message.step_time_low_s(), 0.5);
+  EXPECT_EQ(message.step_time_high_s(), 2);
+  const v1::MemoryBytes& memory = message.memory_bytes();
+  EXPECT_THAT((std::vector<std::int64_t>{memory.parameters(), memory.gradients(), memory.optimizer(),
+                                         memory.activations(), memory.workspace(), memory.communication(),
+                                         memory.device_overhead(), memory.total(), memory.capacity()}),
+              ElementsAre(1, 2, 3, 4, 5, 6, 7, 28, 100));
+  const v1::Breakdown& parts = message.breakdown_s();
+  EXPECT_THAT((std::vector<double>{parts.compute(), parts.recompute(), parts.tp_comm(), parts.pp_comm(),
+                                   parts.dp_comm(), parts.bubble(), parts.optimizer(), parts.overhead()}),
+              ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
   const Prediction back = FromProto(message);
   EXPECT_EQ(back.feasible, true);
   EXPECT_EQ(back.reason, "too big");
@@ -407,9 +432,10 @@ TEST(PredictionConvert, ThereAndBack) {
   EXPECT_EQ(back.step_time_high_s, 2);
   EXPECT_EQ(back.memory, prediction.memory);
   EXPECT_EQ(back.capacity_bytes, 100);
-  EXPECT_EQ(back.breakdown.Total(), 36);
-  EXPECT_EQ(back.breakdown.bubble, 6);
-  EXPECT_EQ(back.breakdown.overhead, 8);
+  const Breakdown& b = back.breakdown;
+  EXPECT_THAT((std::vector<double>{b.compute, b.recompute, b.tp_comm, b.pp_comm, b.dp_comm, b.bubble,
+                                   b.optimizer, b.overhead}),
+              ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
 }
 
 TEST(TraceConvert, RoundTripAndWhatIsNone) {

@@ -72,6 +72,45 @@ TEST(PredictionJson, EveryKeyOfTheContractInItsOrder) {
   EXPECT_GT(answer["step_time_high_s"], answer["step_time_s"]);
 }
 
+// No two fields have the same value: none stands under another's name.
+TEST(PredictionJson, EachKeyHasItsOwnValue) {
+  Prediction prediction;
+  prediction.feasible = true;
+  prediction.reason = "why";
+  prediction.step_time_s = 20;
+  prediction.step_time_low_s = 19;
+  prediction.step_time_high_s = 21;
+  prediction.memory = {.parameters = 1,
+                       .gradients = 2,
+                       .optimizer = 3,
+                       .activations = 4,
+                       .workspace = 5,
+                       .communication = 6,
+                       .device_overhead = 7};
+  prediction.capacity_bytes = 100;
+  prediction.breakdown = {.compute = 1,
+                          .recompute = 2,
+                          .tp_comm = 3,
+                          .pp_comm = 4,
+                          .dp_comm = 5,
+                          .bubble = 6,
+                          .optimizer = 7,
+                          .overhead = 8};
+  const Throughput throughput = {.tokens_per_s = 30,
+                                 .tokens_per_s_per_gpu = 31,
+                                 .model_flops_per_s_per_gpu = 32,
+                                 .hardware_flops_per_s_per_gpu = 33,
+                                 .mfu = 0.5};
+  EXPECT_EQ(PredictionJson(prediction, throughput), Json::parse(R"({
+    "feasible": true, "reason": "why", "step_time_s": 20.0, "step_time_low_s": 19.0, "step_time_high_s": 21.0,
+    "tokens_per_s_per_gpu": 31.0, "model_flops_per_s_per_gpu": 32.0, "hardware_flops_per_s_per_gpu": 33.0,
+    "mfu": 0.5,
+    "memory_bytes": {"parameters": 1, "gradients": 2, "optimizer": 3, "activations": 4, "workspace": 5,
+                     "communication": 6, "device_overhead": 7, "total": 28, "capacity": 100},
+    "breakdown_s": {"compute": 1.0, "recompute": 2.0, "tp_comm": 3.0, "pp_comm": 4.0, "dp_comm": 5.0,
+                    "bubble": 6.0, "optimizer": 7.0, "overhead": 8.0}})"));
+}
+
 TEST(PredictionJson, RatesFollowFromTheStepTime) {
   const Json answer = Answer(Request());
   ModelSpec model = *ModelPreset("gpt2-124m");
