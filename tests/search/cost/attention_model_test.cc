@@ -1,0 +1,59 @@
+// Unfused attention against sums of its kernels, worked out by hand.
+#include "search/cost/attention_model.h"
+
+#include "gtest/gtest.h"
+
+namespace autocfg {
+namespace {
+
+constexpr double kFlopsPerS = 5e13, kBytesPerS = 5e11, kOverhead = 1e-3;
+constexpr MatmulDevice kDevice = {.flops_per_s = kFlopsPerS, .bytes_per_s = kBytesPerS};
+constexpr double kBatch = 2, kSeq = 512, kHeads = 10, kGroups = 5;
+constexpr double kScores = kBatch * kHeads * kSeq * kSeq;
+
+OpDesc Attention(OpKind kind, std::int64_t head_dim, DType dtype = DType::kBF16) {
+  return {.kind = kind, .dtype = dtype, .dims = {2, 512, 10, head_dim, 5}};
+}
+
+double Seconds(OpKind kind, std::int64_t head_dim, DType dtype = DType::kBF16) {
+  return UnfusedAttentionSeconds(Attention(kind, head_dim, dtype), kDevice, kOverhead);
+}
+
+// Every product has the scores, one tensor of all heads and one of the groups', each once, as operands or
+// result; the softmax reads and writes the scores, its gradient reads the probabilities and their gradient
+// and writes the scores'; dropout reads and writes and has a mask of a byte, in both directions.
+TEST(UnfusedAttention, WhereBytesDecideIsTheSumOfItsKernelsBytes) {
+  for (const auto& [dtype, e] : {std::pair(DType::kBF16, 2.0), std::pair(DType::kF32, 4.0)}) {
+    const double rows = kBatch * kSeq * 16;
+    const double product = e * (kScores + rows * kHeads + rows * kGroups);
+    const double dropout = (2 * e + 1) * kScores;
+    const double forward = 2 * product + 2 * e * kScores + dropout;
+    const double backward = 4 * product + 3 * e * kScores + dropout;
+    EXPECT_DOUBLE_EQ(Seconds(OpKind::kUnfusedAttentionForward, 16, dtype),
+                     forward / kBytesPerS + 4 * kOverhead);
+    EXPECT_DOUBLE_EQ(Seconds(OpKind::kUnfusedAttentionBackward, 16, dtype),
+                     backward / kBytesPerS + 6 * kOverhead);
+  }
+}
+
+// Long heads: the products take their FLOPs, full rather than causal, the passes over the scores their bytes.
+TEST(UnfusedAttention, WhereArithmeticDecidesIsTwoProductsAndFour) {
+  const double product = 2 * kScores * 4096 / kFlopsPerS;
+  EXPECT_DOUBLE_EQ(Seconds(OpKind::kUnfusedAttentionForward, 4096),
+                   2 * product + (4 + 5) * kScores / kBytesPerS + 4 * kOverhead);
+  EXPECT_DOUBLE_EQ(Seconds(OpKind::kUnfusedAttentionBackward, 4096),
+                   4 * product + (6 + 5) * kScores / kBytesPerS + 6 * kOverhead);
+}
+
+// One kernel, at its rate or as long as its bytes take.
+TEST(FusedAttention, TakesTheLongerOfArithmeticAndBytes) {
+  const OpDesc op = Attention(OpKind::kAttentionForward, 64);
+  const double flops = 4 * kScores * 64;
+  const double rows = kBatch * kSeq * 64 * 2;  // read once q, k and v, written once the output
+  EXPECT_DOUBLE_EQ(FusedAttentionSeconds(op, 1e12, kBytesPerS, kOverhead), flops / 1e12 + kOverhead);
+  EXPECT_GE(FusedAttentionSeconds(op, 1e18, 1e9, kOverhead),
+            rows * (2 * kHeads + 2 * kGroups) / 1e9 + kOverhead);
+}
+
+}  // namespace
+}  // namespace autocfg
