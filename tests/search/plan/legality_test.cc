@@ -2,6 +2,7 @@
 #include "search/plan/legality.h"
 
 #include <random>
+#include <set>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -136,7 +137,13 @@ TEST(Legality, HugeSizesDoNotOverflow) {
 }
 
 TEST(Legality, ReasonsHaveNames) {
-  for (int i = 0; i < kIllegalReasonCount; ++i) EXPECT_FALSE(Name(static_cast<IllegalReason>(i)).empty());
+  std::set<std::string> names;
+  for (int i = 0; i < kIllegalReasonCount; ++i) {
+    const std::string name(Name(static_cast<IllegalReason>(i)));
+    EXPECT_THAT(name, ::testing::MatchesRegex("[a-z][a-z0-9_]*[a-z0-9]"));
+    EXPECT_TRUE(names.insert(name).second) << name << ": a count of rejected plans has one reason";
+  }
+  EXPECT_FALSE(names.contains("out_of_memory")) << "which counts plans that are legal";
 }
 
 TEST(Canonical, OptionsWithNothingToActOn) {
