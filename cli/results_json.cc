@@ -86,9 +86,7 @@ Json MeasurementJson(const v1::Measurement& measurement, const SearchQuestion& q
               {"ranks_per_gpu",
                measurement.ranks_per_device() > 0 ? Json(measurement.ranks_per_device()) : Json(nullptr)},
               {"slice", measurement.slice()},
-              {"emulated", question.device == "paced"},
-              {"build_id", measurement.build_id()},
-              {"device_fingerprint", measurement.device_fingerprint()}};
+              {"emulated", question.device == "paced"}};
 }
 
 absl::StatusOr<Json> CandidateJson(const v1::Candidate& candidate, const SearchQuestion& question) {
