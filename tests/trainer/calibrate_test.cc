@@ -58,7 +58,88 @@ TEST(Calibrate, TimesEveryOpOfAStep) {
   }
 }
 
-TEST(Calibrate, TimesComputeOnOneRankWithinItsBudgetsSense) {
+// The CPU, with a clock that says of every sample that it took `sample_s`, and counts them.
+class ClockedDevice final : public Device {
+ public:
+  explicit ClockedDevice(double sample_s) : sample_s_(sample_s) {}
+
+  std::string Name() const override { return cpu_->Name(); }
+  bool ComputesOnHost() const override { return true; }
+  bool ComputesIn(DType type) const override { return cpu_->ComputesIn(type); }
+  void* Allocate(std::int64_t bytes) override { return cpu_->Allocate(bytes); }
+  void Free(void* data, std::int64_t bytes) noexcept override { cpu_->Free(data, bytes); }
+  std::unique_ptr<Stream> CreateStream() override { return cpu_->CreateStream(); }
+  std::unique_ptr<StreamTimer> CreateTimer() override { return std::make_unique<Timer>(*this); }
+  void CopyFromHost(void* to, const void* from, std::int64_t bytes, Stream& stream) override {
+    cpu_->CopyFromHost(to, from, bytes, stream);
+  }
+  void CopyToHost(void* to, const void* from, std::int64_t bytes, Stream& stream) override {
+    cpu_->CopyToHost(to, from, bytes, stream);
+  }
+  std::int64_t OverheadBytes(std::int64_t arena_bytes) const override {
+    return cpu_->OverheadBytes(arena_bytes);
+  }
+
+  int samples() const { return samples_; }
+
+ private:
+  class Timer final : public StreamTimer {
+   public:
+    explicit Timer(ClockedDevice& device) : device_(device) {}
+    void Start(Stream&) override {}
+    void Stop(Stream&) override { ++device_.samples_; }
+    double Seconds() override { return device_.sample_s_; }
+
+   private:
+    ClockedDevice& device_;
+  };
+
+  const std::unique_ptr<Device> cpu_ = CreateCpuDevice();
+  const double sample_s_;
+  int samples_ = 0;
+};
+
+// What became of `ops` on a device where every sample takes so long: the samples of each, and what a run
+// took.
+struct Spent {
+  int samples = 0;
+  double seconds = 0;
+};
+
+Spent SamplesOfEach(std::size_t ops, double sample_s, double budget_s) {
+  auto rendezvous = CreateLocalRendezvous(1);
+  Backend backend = CreateBackend("cpu", *rendezvous[0]);
+  auto device = std::make_unique<ClockedDevice>(sample_s);
+  const ClockedDevice& clocked = *device;
+  backend.device = std::move(device);
+  const std::vector<OpDesc> fills(ops, {.kind = OpKind::kFill, .dtype = DType::kF32, .dims = {8}});
+  const std::vector<TimedOp> times = TimeOps(fills, budget_s, 0, 1, backend);
+  EXPECT_EQ(clocked.samples() % static_cast<int>(ops), 0);
+  for (const TimedOp& timed : times) EXPECT_EQ(timed.seconds, times[0].seconds);
+  return {clocked.samples() / static_cast<int>(ops), times[0].seconds};
+}
+
+// One sample tells how long a run takes; then as many as the op's share of the budget holds, five at least
+// and 200 at most.
+TEST(Calibrate, SharesItsBudgetAmongTheOps) {
+  EXPECT_EQ(SamplesOfEach(1, 0.99e-3, 0).samples, 1 + 5) << "no budget";
+  EXPECT_EQ(SamplesOfEach(4, 0.99e-3, 0).samples, 1 + 5);
+  EXPECT_EQ(SamplesOfEach(1, 0.99e-3, 0.05).samples, 1 + 50);
+  EXPECT_EQ(SamplesOfEach(4, 0.99e-3, 0.05).samples, 1 + 12);
+  EXPECT_EQ(SamplesOfEach(4, 0.99e-3, 0.5).samples, 1 + 126);
+  EXPECT_EQ(SamplesOfEach(4, 0.99e-3, 50).samples, 1 + 200);
+  EXPECT_EQ(SamplesOfEach(1, 0.99e-3, 0.05).seconds, 0.99e-3);
+}
+
+// A sample of a short op is several runs, 50 us in all; of a very short one 256 runs.
+TEST(Calibrate, RunsShortOpsSeveralTimesASample) {
+  const Spent three = SamplesOfEach(1, 20e-6, 6.03e-3);
+  EXPECT_EQ(three.samples, 1 + 100);
+  EXPECT_DOUBLE_EQ(three.seconds, 20e-6 / 3);
+  EXPECT_DOUBLE_EQ(SamplesOfEach(1, 1e-9, 0).seconds, 1e-9 / 256);
+}
+
+TEST(Calibrate, TimesComputeOnOneRank) {
   TrainConfig c = testing::SmallConfig();
   const std::vector<OpDesc> ops = OpsOf(c);
   auto rendezvous = CreateLocalRendezvous(1);
