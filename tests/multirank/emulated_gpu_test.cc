@@ -7,19 +7,18 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 
 #include "search/planner/nominal_times.h"
 #include "tests/multirank/process_jobs.h"
 #include "tests/support/build_paths.h"
+#include "tests/support/temp_dir.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/run/safetensors.h"
 
 namespace autocfg {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -166,8 +165,9 @@ TEST_F(EmulatedGpu, TimesEveryOpOfAStep) {
 // The file of a run on GPUs is that of one on the CPU, each tensor within the losses' tolerance of its
 // largest element.
 TEST_F(EmulatedGpu, SavesTheWeightsOfTheCpu) {
-  const std::string cpu_path = ::testing::TempDir() + "emulated_gpu_test_cpu.safetensors",
-                    gpu_path = ::testing::TempDir() + "emulated_gpu_test_gpu.safetensors";
+  const TempDir directory;
+  const std::string cpu_path = directory.File("cpu.safetensors"),
+                    gpu_path = directory.File("gpu.safetensors");
   for (TrainConfig c : {Gpt2("fp32"), Llama("fp32")}) {
     // the bias of the keys has no gradient but rounding, which a small eps would make an update of
     c.adamw.eps = 1e-3;
@@ -197,8 +197,6 @@ TEST_F(EmulatedGpu, SavesTheWeightsOfTheCpu) {
       }
     }
   }
-  fs::remove(cpu_path);
-  fs::remove(gpu_path);
 }
 
 // What is not as one would expect is on the ranks' log, once for ranks of the same shapes; what is as

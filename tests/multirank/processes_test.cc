@@ -6,31 +6,28 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 
 #include "search/cost/plan_op_times.h"
 #include "tests/multirank/process_jobs.h"
+#include "tests/support/temp_dir.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/run/safetensors.h"
 
 namespace autocfg {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
 class Processes : public ::testing::Test {
  protected:
-  Processes() : saved_(fs::path(::testing::TempDir()) / "processes_test.safetensors") {}
-  ~Processes() override { fs::remove(saved_); }
-  fs::path saved_;
+  const TempDir directory_;
 };
 
 TEST_F(Processes, MakeTheStepsOfOneRankAndSaveItsWeights) {
   TrainConfig c = testing::SmallConfig();
   const testing::JobOutcome one = testing::RunAsThreads(c);
-  c.save_path = saved_.string();
+  c.save_path = directory_.File("saved.safetensors");
   for (const ParallelPlan& plan :
        {ParallelPlan{}, ParallelPlan{.tp = 2}, ParallelPlan{.tp = 2, .pp = 2, .dp = 2},
         ParallelPlan{.pp = 4, .dp = 2, .schedule = Schedule::kGPipe, .recompute = Recompute::kFull},
@@ -58,7 +55,7 @@ TEST_F(Processes, MakeTheStepsOfOneRankAndSaveItsWeights) {
         EXPECT_NEAR(result.grad_norms(s), one.steps[s].grad_norm, 1e-9 * one.steps[s].grad_norm);
       }
     }
-    const SafetensorsFile file(saved_.string());
+    const SafetensorsFile file(c.save_path);
     for (const auto& [name, want] : one.weights) {
       if (name.ends_with("c_attn.bias")) continue;  // its key part is rounding; same_step_test.cc compares it
       std::vector<double> got(want.size());
@@ -143,7 +140,7 @@ TEST_F(Processes, RunCopiesOfASlice) {
 TEST_F(Processes, SayWhatIsWrongWithTheInput) {
   TrainConfig c = testing::SmallConfig();
   c.plan = {.tp = 2};
-  c.data_path = (fs::path(::testing::TempDir()) / "no_such_data.u16").string();
+  c.data_path = directory_.File("no_such_data.u16");
   const JobResult job = RunProcesses(c);
   EXPECT_EQ(job.outcome, JobOutcome::kBadInput);
   EXPECT_THAT(job.message, HasSubstr("no_such_data.u16: No such file"));
@@ -152,19 +149,18 @@ TEST_F(Processes, SayWhatIsWrongWithTheInput) {
 
 // The error is in the middle of a step, when the other rank already waits for this one.
 TEST_F(Processes, EndWhenOneRankMeetsABadToken) {
-  const fs::path data = fs::path(::testing::TempDir()) / "bad_token.u16";
+  const std::string data = directory_.File("bad_token.u16");
   std::vector<std::uint16_t> tokens(8 * 16 + 1, 1);
   tokens[8 * 8 + 4] = 999;  // sequence 8: the first of step 1
   std::ofstream(data, std::ios::binary)
       .write(reinterpret_cast<const char*>(tokens.data()), 2 * tokens.size());
   TrainConfig c = testing::SmallConfig();
   c.plan = {.tp = 1, .pp = 2, .dp = 2};
-  c.data_path = data.string();
+  c.data_path = data;
   const JobResult job = RunProcesses(c);
   EXPECT_EQ(job.outcome, JobOutcome::kBadInput);
   EXPECT_THAT(job.message, HasSubstr("token 999 at position 68 of data file"));
   EXPECT_LT(job.wall_s, 60);
-  fs::remove(data);
 }
 
 TEST_F(Processes, SayByHowMuchAPlanDoesNotFit) {

@@ -16,7 +16,7 @@
 #include "server/coordinator.h"
 #include "server/store/sqlite_store.h"
 #include "tests/server/fake_worker.h"
-#include "tests/server/store/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace autocfg {
 

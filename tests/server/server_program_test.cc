@@ -14,8 +14,8 @@
 #include "autocfg/v1/study_service.grpc.pb.h"
 #include "gmock/gmock.h"
 #include "grpcpp/grpcpp.h"
-#include "tests/server/store/temp_dir.h"
 #include "tests/support/build_paths.h"
+#include "tests/support/temp_dir.h"
 
 namespace autocfg {
 namespace {

@@ -5,13 +5,13 @@
 
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "tests/support/temp_dir.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/errors.h"
 
@@ -19,15 +19,7 @@ namespace autocfg::testing {
 
 class Checkpoint : public ::testing::Test {
  protected:
-  Checkpoint()
-      : directory_(
-            std::filesystem::path(::testing::TempDir()) /
-            ("checkpoint_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()))) {
-    std::filesystem::create_directories(directory_);
-  }
-  ~Checkpoint() override { std::filesystem::remove_all(directory_); }
-
-  std::string Path(const std::string& name) const { return (directory_ / name).string(); }
+  std::string Path(const std::string& name) const { return directory_.File(name); }
 
   // Trains `steps` steps under a plan, saves, and returns the weights.
   JobOutcome TrainAndSave(TrainConfig c, const std::string& name) {
@@ -57,7 +49,7 @@ class Checkpoint : public ::testing::Test {
     return path;
   }
 
-  std::filesystem::path directory_;
+  const TempDir directory_;
 };
 
 inline TrainConfig ShortConfig() {

@@ -135,7 +135,7 @@ TEST_F(Checkpoint, RunThatDivergedSavesNothing) {
       }
     }
   }
-  EXPECT_EQ(std::distance(fs::directory_iterator(directory_), {}), 1) << "something was left behind";
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory_.path()), {}), 1) << "something was left behind";
 }
 
 TEST_F(Checkpoint, RefusesFilesThatAreNoSafetensors) {
@@ -174,7 +174,7 @@ TEST_F(Checkpoint, SaysWhereItCannotBeWritten) {
     return "";
   };
   EXPECT_THAT(error(Path("new.safetensors")), IsEmpty());
-  EXPECT_THAT(error(directory_.string()), HasSubstr("it is a directory"));
+  EXPECT_THAT(error(directory_.path().string()), HasSubstr("it is a directory"));
   EXPECT_THAT(error(Path("none/new.safetensors")), HasSubstr("there is no directory"));
   ASSERT_EQ(mkfifo(Path("fifo").c_str(), 0600), 0);
   EXPECT_THAT(error(Path("fifo")), HasSubstr("it is not a regular file"));

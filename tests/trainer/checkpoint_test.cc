@@ -48,7 +48,7 @@ TEST_F(Checkpoint, EveryLayoutSavesTheWeightsThatItHolds) {
       EXPECT_EQ(stored, values) << name;
     }
   }
-  EXPECT_EQ(std::distance(fs::directory_iterator(directory_), {}), 1) << "something was left behind";
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory_.path()), {}), 1) << "something was left behind";
 }
 
 TEST_F(Checkpoint, PartsArriveInSeveralPieces) {

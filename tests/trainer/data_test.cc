@@ -4,12 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <set>
 
+#include "tests/support/temp_dir.h"
 #include "trainer/errors.h"
 
 namespace autocfg {
@@ -19,20 +19,13 @@ using ::testing::HasSubstr;
 
 class DataFile : public ::testing::Test {
  protected:
-  DataFile()
-      : path_(std::filesystem::path(::testing::TempDir()) /
-              ("data_test_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()))) {
-  }
-  ~DataFile() override {
-    for (const char* ending : {"", ".u16", ".u32"}) std::filesystem::remove(path_.string() + ending);
-  }
-
   std::string Write(const std::string& bytes, const std::string& ending = "") {
-    std::ofstream(path_.string() + ending, std::ios::binary) << bytes;
-    return path_.string() + ending;
+    std::ofstream(path_ + ending, std::ios::binary) << bytes;
+    return path_ + ending;
   }
 
-  std::filesystem::path path_;
+  const TempDir directory_;
+  const std::string path_ = directory_.File("data");
 };
 
 std::vector<std::int32_t> Read(TokenSource& source, std::int64_t sequence, int count) {
@@ -77,7 +70,7 @@ TEST_F(DataFile, NamesTheTokenOutsideTheVocabulary) {
   EXPECT_EQ(Read(*source, 0, 2), (std::vector<std::int32_t>{1, 2}));
   const std::string error = ErrorOf([&] { Read(*source, 0, 3); });
   EXPECT_THAT(error, HasSubstr("token 99 at position 2"));
-  EXPECT_THAT(error, HasSubstr(path_.string()));
+  EXPECT_THAT(error, HasSubstr(path_));
   auto wide = OpenTokenFile(Write(std::string("\xff\xff\xff\xff\0\0\0\0", 8), ".u32"), 1, 50);
   EXPECT_THAT(ErrorOf([&] { Read(*wide, 0, 1); }), HasSubstr("token 4294967295 at position 0"));
 }
@@ -88,8 +81,9 @@ TEST_F(DataFile, OneTokenIsAFileToo) {
 }
 
 TEST_F(DataFile, SaysWhatIsWrongWithAFile) {
-  EXPECT_THAT(ErrorOf([&] { OpenTokenFile(path_.string() + ".missing", 2, 50); }), HasSubstr("No such file"));
-  EXPECT_THAT(ErrorOf([&] { OpenTokenFile(::testing::TempDir(), 2, 50); }), HasSubstr("not a regular file"));
+  EXPECT_THAT(ErrorOf([&] { OpenTokenFile(path_ + ".missing", 2, 50); }), HasSubstr("No such file"));
+  EXPECT_THAT(ErrorOf([&] { OpenTokenFile(directory_.path().string(), 2, 50); }),
+              HasSubstr("not a regular file"));
   EXPECT_THAT(ErrorOf([&] { OpenTokenFile(Write(""), 2, 50); }), HasSubstr("is empty"));
   EXPECT_THAT(ErrorOf([&] { OpenTokenFile(Write("abc", ".u16"), 2, 50); }),
               HasSubstr("3 bytes, which is no whole number"));

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/build_paths.h"
+#include "tests/support/temp_dir.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/run/safetensors.h"
 
@@ -92,8 +93,8 @@ void ExpectGolden(const std::string& name, const ParallelPlan& plan) {
   const nlohmann::json golden = GoldenRun(name);
   TrainConfig c = GoldenConfig(name, golden);
   c.plan = plan;
-  const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
-  const std::string saved = ::testing::TempDir() + "golden_" + test + ".safetensors";
+  const TempDir directory;
+  const std::string saved = directory.File("saved.safetensors");
   const testing::JobOutcome outcome =
       testing::RunAsThreads(c, testing::World::kUcx, [&](RankTrainer& trainer) { trainer.Save(saved); });
   EXPECT_THAT(outcome.differences, ::testing::IsEmpty());
@@ -104,7 +105,6 @@ void ExpectGolden(const std::string& name, const ParallelPlan& plan) {
     EXPECT_NEAR(outcome.steps[s].grad_norm, norms[s], 1e-9 * norms[s]) << "step " << s;
   }
   ExpectSameWeights(saved, kGolden + name + "_final.safetensors");
-  std::filesystem::remove(saved);
 }
 
 TEST(Golden, OneRankMakesTheIndependentImplementationsSteps) { ExpectGolden("gpt2", {}); }

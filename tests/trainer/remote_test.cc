@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <string>
 #include <tuple>
 
+#include "tests/support/temp_dir.h"
 #include "tests/trainer/same_outcome.h"
 #include "tests/trainer/thread_ranks.h"
 #include "trainer/run/calibrate.h"
@@ -117,7 +117,8 @@ INSTANTIATE_TEST_SUITE_P(Worlds, RemoteWorlds, ::testing::Values(World::kStaged,
                          });
 
 TEST_P(RemoteWorlds, SavesAndLoadsWeights) {
-  const std::string path = ::testing::TempDir() + "remote_test.safetensors";
+  const TempDir directory;
+  const std::string path = directory.File("a.safetensors");
   TrainConfig c = ShortConfig({.tp = 2, .pp = 2});
   c.lr.steps = 1;
   const JobOutcome saved = RunAsThreads(c, GetParam(), [&](RankTrainer& trainer) { trainer.Save(path); });
@@ -135,7 +136,6 @@ TEST_P(RemoteWorlds, SavesAndLoadsWeights) {
     c.plan = plan;
     EXPECT_EQ(RunAsThreads(c, GetParam()).weights, saved.weights);
   }
-  std::filesystem::remove(path);
 }
 
 // Losses, the trace with its agreement on a common origin, and saving: all that Train does of a device that
@@ -143,7 +143,8 @@ TEST_P(RemoteWorlds, SavesAndLoadsWeights) {
 TEST_P(RemoteWorlds, TrainsWithLossesTraceAndWeights) {
   TrainConfig c = ShortConfig({.pp = 2, .dp = 2});
   c.trace = true;
-  c.save_path = ::testing::TempDir() + "remote_train_test.safetensors";
+  const TempDir directory;
+  const std::string path = c.save_path = directory.File("a.safetensors");
   std::vector<v1::TrainResult> results(4);
   auto rendezvous = CreateLocalRendezvous(4);
   RunThreads(4, [&](int rank) {
@@ -163,7 +164,7 @@ TEST_P(RemoteWorlds, TrainsWithLossesTraceAndWeights) {
     for (const v1::TraceRow& row : result.trace()) EXPECT_GE(row.end_s(), row.start_s());
   }
   EXPECT_GE(earliest_s, 0);
-  EXPECT_TRUE(std::filesystem::remove(::testing::TempDir() + "remote_train_test.safetensors"));
+  EXPECT_EQ(SafetensorsFile(path).tensors().size(), want.weights.size());
 }
 
 TEST_P(RemoteWorlds, FindsTheLargestOverRanks) {

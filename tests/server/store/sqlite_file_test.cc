@@ -17,7 +17,7 @@
 #include "server/store/schema.h"
 #include "server/store/sqlite_store.h"
 #include "tests/server/store/study_edits.h"
-#include "tests/server/store/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace autocfg {
 namespace {

@@ -11,8 +11,8 @@
 #include "server/store/schema.h"
 #include "server/store/sqlite_reader.h"
 #include "server/store/sqlite_store.h"
-#include "tests/server/store/temp_dir.h"
 #include "tests/support/build_paths.h"
+#include "tests/support/temp_dir.h"
 
 namespace autocfg {
 namespace {

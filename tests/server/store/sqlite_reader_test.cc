@@ -11,7 +11,7 @@
 #include "SQLiteCpp/SQLiteCpp.h"
 #include "gtest/gtest.h"
 #include "server/store/sqlite_store.h"
-#include "tests/server/store/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace autocfg {
 namespace {

@@ -1,7 +1,7 @@
 // The store's conformance suite on every implementation.
 #include "server/store/sqlite_store.h"
 #include "tests/conformance/store_suite.h"
-#include "tests/server/store/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 namespace autocfg {
 namespace {

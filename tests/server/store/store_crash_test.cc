@@ -19,7 +19,7 @@
 #include "server/resource_names.h"
 #include "server/store/sqlite_store.h"
 #include "tests/server/store/study_edits.h"
-#include "tests/server/store/temp_dir.h"
+#include "tests/support/temp_dir.h"
 
 extern char** environ;  // NOLINT: the name is POSIX's
 

@@ -1,4 +1,4 @@
-// A directory of a test's own, removed with all in it.
+// A directory of a test's own, removed with all in it. Two checkouts tested at once have two.
 #pragma once
 
 #include <stdlib.h>
