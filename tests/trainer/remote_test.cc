@@ -3,12 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <set>
 #include <string>
 #include <tuple>
 
 #include "tests/support/temp_dir.h"
 #include "tests/trainer/same_outcome.h"
 #include "tests/trainer/thread_ranks.h"
+#include "trainer/errors.h"
 #include "trainer/run/calibrate.h"
 #include "trainer/run/safetensors.h"
 #include "trainer/run/train_loop.h"
@@ -136,6 +141,108 @@ TEST_P(RemoteWorlds, SavesAndLoadsWeights) {
     c.plan = plan;
     EXPECT_EQ(RunAsThreads(c, GetParam()).weights, saved.weights);
   }
+}
+
+TrainConfig Bf16Llama(const ParallelPlan& plan) {
+  TrainConfig c = ShortConfig(plan);
+  c.model.kv_heads = 2;
+  c.model.activation = Activation::kSwiGlu;
+  c.model.norm = Norm::kRmsNorm;
+  c.model.position = Position::kRope;
+  c.model.bias = false;
+  c.model.tied_embeddings = false;
+  c.workload.precision = *ParsePrecision("bf16");
+  return c;
+}
+
+// What a model starts from.
+struct Started {
+  std::map<std::string, std::vector<double>> values;
+  std::set<std::string> other_masters;  // parameters whose master copy is not the value
+};
+
+// Starts a job, and saves it where a path is given, before any step: the CPU's ops make none in bf16.
+Started Start(const TrainConfig& config, World world, const std::string& save_path = "") {
+  const int ranks = static_cast<int>(RankCount(config.plan));
+  auto rendezvous = CreateLocalRendezvous(ranks);
+  std::vector<testing::RankPart> parts(static_cast<std::size_t>(ranks));
+  std::vector<std::set<std::string>> others(static_cast<std::size_t>(ranks));
+  RunThreads(ranks, [&](int rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    Backend backend = testing::MakeBackend(*rendezvous[r], world);
+    RankTrainer trainer(config, rank, ranks, backend);
+    if (!save_path.empty()) trainer.Save(save_path);
+    parts[r] = testing::TakePart(trainer, {}, *backend.device);
+    for (std::size_t i = 0; i < parts[r].parameters.size(); ++i) {
+      const ParameterTensors& t = trainer.layout().parameter_tensors()[i];
+      if (testing::ToDoubles(t.master, *backend.device) != parts[r].values[i])
+        others[r].insert(parts[r].parameters[i].name);
+    }
+    trainer.Barrier();
+  });
+  JobOutcome outcome = testing::Assemble(parts);
+  EXPECT_THAT(outcome.differences, ::testing::IsEmpty());
+  Started started{std::move(outcome.weights), {}};
+  for (const auto& names : others) started.other_masters.insert(names.begin(), names.end());
+  return started;
+}
+
+// Each part of a Llama's file: split, transposed, two bytes an element. The master copies, which AdamW steps
+// from, are the loaded values; those of a model that was initialised are more precise.
+TEST_P(RemoteWorlds, SavesAndLoadsBf16) {
+  const TempDir directory;
+  const std::string path = directory.File("a.safetensors");
+  TrainConfig c = Bf16Llama({.tp = 2, .pp = 2});
+  const Started saved = Start(c, GetParam(), path);
+  EXPECT_THAT(saved.other_masters, ::testing::Not(::testing::IsEmpty())) << "or the test shows nothing";
+  const SafetensorsFile file(path);
+  for (const auto& [name, tensor] : file.tensors()) EXPECT_EQ(tensor.dtype, "BF16") << name;
+  // The keys of layer 1: columns 32 to 47 of 64, as rows.
+  std::vector<double> keys(16 * 32);
+  file.Read("model.layers.1.self_attn.k_proj.weight", 0, keys);
+  const std::vector<double>& fused = saved.values.at("transformer.h.1.attn.c_attn.weight");
+  for (std::size_t i = 0; i < 32; ++i) {
+    for (std::size_t o = 0; o < 16; ++o) ASSERT_EQ(keys[o * 32 + i], fused[i * 64 + 32 + o]);
+  }
+  c.init_path = path;
+  for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{.tp = 2, .dp = 2}}) {
+    SCOPED_TRACE(fmt::format("tp={} pp={} dp={}", plan.tp, plan.pp, plan.dp));
+    c.plan = plan;
+    const Started started = Start(c, GetParam());
+    EXPECT_EQ(started.values, saved.values);
+    EXPECT_THAT(started.other_masters, ::testing::IsEmpty());
+  }
+}
+
+// A value that is finite in the file and would not be in bf16, whose largest is 0x1.fep127.
+TEST_P(RemoteWorlds, RefusesWhatIsTooLargeForBf16) {
+  const TempDir directory;
+  const std::string path = directory.File("a.safetensors");
+  TrainConfig c = Bf16Llama({});
+  c.workload.precision = *ParsePrecision("fp32");
+  c.lr.steps = 1;
+  RunAsThreads(c, GetParam(), [&](RankTrainer& trainer) { trainer.Save(path); });
+  c.workload.precision = *ParsePrecision("bf16");
+  c.init_path = path;
+  const auto message = [&](float first) -> std::string {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    std::uint64_t header = 0;
+    file.read(reinterpret_cast<char*>(&header), 8);
+    file.seekp(static_cast<std::streamoff>(8 + header));
+    file.write(reinterpret_cast<const char*>(&first), sizeof(first));
+    file.close();
+    auto rendezvous = CreateLocalRendezvous(1);
+    Backend backend = testing::MakeBackend(*rendezvous[0], GetParam());
+    try {
+      RankTrainer trainer(c, 0, 1, backend);
+    } catch (const BadInput& e) {
+      return e.what();
+    }
+    return "accepted";
+  };
+  EXPECT_EQ(message(0x1.fep127f), "accepted");
+  EXPECT_THAT(message(3.4e38f), ::testing::HasSubstr("holds 3.39999995"));
+  EXPECT_THAT(message(-3.4e38f), ::testing::HasSubstr("which is too large for this precision"));
 }
 
 // Losses, the trace with its agreement on a common origin, and saving: all that Train does of a device that
