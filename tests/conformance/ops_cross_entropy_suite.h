@@ -10,7 +10,12 @@
 
 namespace autocfg {
 
-class OpsCrossEntropySuite : public OpsSuite {};
+class OpsCrossEntropySuite : public OpsSuite {
+ protected:
+  // Rows at the size of real ones, one for each target, where a thread of a GPU meets new maxima.
+  void ExpectRealRows(std::int64_t vocab, std::int64_t valid, const std::vector<std::int32_t>& targets,
+                      bool shards);
+};
 
 struct CrossEntropyResult {
   double loss;
@@ -116,12 +121,12 @@ TEST_P(OpsCrossEntropySuite, WholeAndOverTheVocabulary) {
   }
 }
 
-// At the size of real rows, where a thread of a GPU meets new maxima. All columns but the target's have small
-// gradients: they are compared with each other.
-TEST_P(OpsCrossEntropySuite, OfARealVocabulary) {
-  const std::int64_t rows = 3, vocab = 50304, valid = 50257;
+// All columns but the target's have small gradients: they are compared with each other.
+inline void OpsCrossEntropySuite::ExpectRealRows(std::int64_t vocab, std::int64_t valid,
+                                                 const std::vector<std::int32_t>& targets, bool shards) {
+  const double tolerance = GetParam().tolerance;
+  const auto rows = static_cast<std::int64_t>(targets.size());
   const Values logits = Random(rows * valid, 1, -12, 12);
-  const std::vector<std::int32_t> targets{0, 50256, 777};
   const reference::CrossEntropy want = reference::SoftmaxCrossEntropy(rows, valid, valid, logits, targets, 1);
   // The columns that are no targets, over the largest of them.
   const auto others = [&](Values dlogits) {
@@ -136,14 +141,22 @@ TEST_P(OpsCrossEntropySuite, OfARealVocabulary) {
     return dlogits;
   };
   const double rounding = NarrowRounding(dev_.type);
-  for (const CrossEntropyResult& got :
-       {RunWholeCrossEntropy(dev_, rows, vocab, valid, logits, targets, 1),
-        RunShardedCrossEntropy(dev_, rows, 1, vocab, valid, logits, targets, 1)}) {
-    EXPECT_NEAR(got.loss, want.loss, GetParam().tolerance * want.loss);
-    ExpectNear(got.dlogits, want.dlogits, GetParam().tolerance, "dlogits", rounding);
-    ExpectNear(others(got.dlogits), others(want.dlogits), GetParam().tolerance, "others", rounding);
+  std::vector<CrossEntropyResult> results = {
+      RunWholeCrossEntropy(dev_, rows, vocab, valid, logits, targets, 1)};
+  if (shards) results.push_back(RunShardedCrossEntropy(dev_, rows, 1, vocab, valid, logits, targets, 1));
+  for (const CrossEntropyResult& got : results) {
+    EXPECT_NEAR(got.loss, want.loss, tolerance * want.loss);
+    ExpectNear(got.dlogits, want.dlogits, tolerance, "dlogits", rounding);
+    ExpectNear(others(got.dlogits), others(want.dlogits), tolerance, "others", rounding);
   }
 }
+
+// GPT-2's, padded.
+TEST_P(OpsCrossEntropySuite, OfARealVocabulary) { ExpectRealRows(50304, 50257, {0, 50256, 777}, true); }
+
+// Llama 3's: whole rows of over 128 KiB in bf16 too, which a GPU runs with more threads. Of shards, which it
+// runs alike whatever their width, there would be nothing new.
+TEST_P(OpsCrossEntropySuite, OfALargeVocabulary) { ExpectRealRows(128256, 128256, {128000}, false); }
 
 TEST_P(OpsCrossEntropySuite, OfPaddingAloneIsNothing) {
   const Tensor logits = dev_.New({2, 8}), max = dev_.NewWide({2}), sums = dev_.NewWide({2, 2});
