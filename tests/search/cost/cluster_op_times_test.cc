@@ -3,10 +3,8 @@
 #include "search/cost/cluster_op_times.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
-#include <random>
 #include <set>
 #include <vector>
 
@@ -250,52 +248,14 @@ TEST(SpanOf, ManyRanks) {
   EXPECT_EQ(data.nodes, 8);
 }
 
-OpDesc RandomOp(std::mt19937_64& random) {
-  OpDesc op;
-  op.kind = static_cast<OpKind>(random() % kOpKindCount);
-  op.dtype = op.kind == OpKind::kAdamW ? DType::kF32 : DType::kBF16;
-  if (op.kind == OpKind::kMatmul) SetEpilogue(op, static_cast<Epilogue>(random() % kEpilogueCount));
-  if (HasActivation(op)) op.activation = static_cast<Activation>(random() % kActivationCount);
-  for (int i = 0; i < DimCount(op.kind); ++i)
-    op.dims[static_cast<std::size_t>(i)] = std::int64_t{1} << random() % 14;
-  return op;
-}
-
-// A larger op never takes less; all times are finite and positive; and the same op takes the same time.
-TEST(ClusterOpTimes, FiniteAndMonotone) {
-  std::mt19937_64 random(11);
-  std::vector<std::shared_ptr<const ClusterOpTimes>> presets;
-  for (const std::string& name : DevicePresetNames())
-    presets.push_back(Times(*PresetCluster(name + ":64x8"), "fp16"));
-  for (int i = 0; i < 8000; ++i) {
-    const ClusterOpTimes& times = *presets[random() % presets.size()];
-    const ParallelPlan plan{.tp = std::int64_t{1} << random() % 5,
-                            .pp = std::int64_t{1} << random() % 4,
-                            .dp = 1 + static_cast<std::int64_t>(random() % 8)};
-    OpDesc op = RandomOp(random);
-    if (IsCommunication(op.kind)) {
-      op.group = static_cast<CommGroup>(1 + random() % 5);
-      const std::map<CommGroup, std::int64_t> sizes = {{CommGroup::kTensor, plan.tp},
-                                                       {CommGroup::kData, plan.dp},
-                                                       {CommGroup::kPipeline, plan.pp},
-                                                       {CommGroup::kEmbedding, plan.pp > 1 ? 2 : 1},
-                                                       {CommGroup::kWorld, RankCount(plan)}};
-      op.group_size = static_cast<std::int32_t>(sizes.at(op.group));
-    }
-    const double seconds = times.Seconds(op, plan);
-    EXPECT_EQ(times.Seconds(op, plan), seconds);
-    ASSERT_TRUE(std::isfinite(seconds)) << ToString(op);
-    if (IsCommunication(op.kind) && op.group_size == 1) {
-      EXPECT_EQ(seconds, 0);
-      continue;
-    }
-    ASSERT_GT(seconds, 0) << ToString(op);
-    OpDesc larger = op;
-    const auto dim = static_cast<std::size_t>(random() % static_cast<std::uint64_t>(DimCount(op.kind)));
-    larger.dims[dim] += 1 + static_cast<std::int64_t>(random() % 300);
-    EXPECT_GE(times.Seconds(larger, plan), seconds * (1 - 1e-12))
-        << ToString(op) << " against " << ToString(larger);
+TEST(ClusterOpTimes, GroupsOfOneTakeNoTime) {
+  const auto times = Times(RoundCluster());
+  for (const OpKind kind : {OpKind::kAllReduceSum, OpKind::kAllReduceMax, OpKind::kAllGather}) {
+    for (const CommGroup group :
+         {CommGroup::kTensor, CommGroup::kData, CommGroup::kEmbedding, CommGroup::kWorld})
+      EXPECT_EQ(times->Seconds(Collective(kind, group, 1, 1000), {}), 0) << Name(kind) << " " << Name(group);
   }
+  EXPECT_EQ(times->Seconds(Collective(OpKind::kSend, CommGroup::kPipeline, 1, 1000), {}), 0);
 }
 
 TEST(ClusterOpTimes, MissingFigures) {
