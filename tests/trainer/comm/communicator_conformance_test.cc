@@ -1,7 +1,10 @@
-// Every implementation that moves data, on the one suite.
+// Every implementation on the suites: those that move data on all, the others on the part that says nothing
+// of it.
+#include "tests/conformance/communicator_form_suite.h"
 #include "tests/conformance/communicator_suite.h"
 #include "tests/support/facade_world.h"
 #include "tests/support/remote_device.h"
+#include "trainer/comm/paced_world.h"
 
 namespace autocfg {
 namespace {
@@ -46,6 +49,44 @@ std::unique_ptr<CommWorld> CreateStagedUcx(Rendezvous& rendezvous) {
 
 INSTANTIATE_TEST_SUITE_P(Staged, CommunicatorSuite, CommunicatorImplementations("staged", CreateStagedUcx),
                          CommunicatorCaseName);
+
+std::unique_ptr<CommWorld> CreateNull(Rendezvous& rendezvous) {
+  return CreateNullWorld(rendezvous.rank(), rendezvous.size());
+}
+
+// Owns the clock of its rank, on which everything takes a millisecond.
+class ClockedWorld final : public CommWorld {
+ public:
+  explicit ClockedWorld(std::unique_ptr<CommWorld> inner)
+      : world_(CreatePacedWorld(std::move(inner), clock_)) {}
+  std::unique_ptr<Communicator> CreateGroup(CommGroup name, const std::vector<std::int64_t>& ranks,
+                                            const Tensor& staging) override {
+    return world_->CreateGroup(name, ranks, staging);
+  }
+
+ private:
+  PacedClock clock_{[](const OpDesc&) { return 1e-3; }};
+  std::unique_ptr<CommWorld> world_;
+};
+
+std::unique_ptr<CommWorld> CreatePacedUcx(Rendezvous& rendezvous) {
+  return std::make_unique<ClockedWorld>(CreateUcxWorld(rendezvous));
+}
+
+std::vector<CommunicatorCase> Forms() {
+  std::vector<CommunicatorCase> cases;
+  for (const auto& [name, factory] : {std::pair<const char*, WorldFactory>("ucx", CreateUcxWorld),
+                                      {"delayed", CreateDelayedUcx},
+                                      {"recording", CreateRecordingUcx},
+                                      {"staged", CreateStagedUcx},
+                                      {"null", CreateNull},
+                                      {"paced", CreatePacedUcx}}) {
+    for (const int size : {1, 2, 5}) cases.push_back({name, factory, size});
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Form, CommunicatorFormSuite, testing::ValuesIn(Forms()), CommunicatorCaseName);
 
 }  // namespace
 }  // namespace autocfg

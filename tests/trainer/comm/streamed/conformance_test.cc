@@ -1,4 +1,5 @@
-// The communicators' suite on streams that run late, over links that buffer nothing.
+// The communicators' suites on streams that run late, over links that buffer nothing.
+#include "tests/conformance/communicator_form_suite.h"
 #include "tests/conformance/communicator_suite.h"
 #include "tests/support/facade_world.h"
 #include "tests/support/remote_driver.h"
@@ -16,6 +17,8 @@ std::unique_ptr<CommWorld> CreateStreamed(Rendezvous& rendezvous) {
 
 INSTANTIATE_TEST_SUITE_P(Streamed, CommunicatorSuite, CommunicatorImplementations("streamed", CreateStreamed),
                          CommunicatorCaseName);
+INSTANTIATE_TEST_SUITE_P(Streamed, CommunicatorFormSuite,
+                         CommunicatorImplementations("streamed", CreateStreamed), CommunicatorCaseName);
 
 }  // namespace
 }  // namespace autocfg

@@ -1,0 +1,119 @@
+// The part of the contract of CommWorld and Communicator that says nothing of data, as tests that every
+// implementation runs, whether it moves any or not. Included by one file of a test program, which
+// instantiates it with the cases of communicator_suite.h.
+#pragma once
+
+#include "tests/conformance/communicator_suite.h"
+#include "trainer/comm/group.h"
+
+namespace autocfg {
+
+class CommunicatorFormSuite : public CommunicatorSuite {
+ protected:
+  // Whether it is refused, at once or where it is waited for.
+  template <typename Issue>
+  static bool IsRefused(const Issue& issue) {
+    try {
+      issue()->Wait();
+    } catch (const CommError&) {
+      return true;
+    }
+    return false;
+  }
+};
+
+TEST_P(CommunicatorFormSuite, KnowsItsPlaceInEveryGroup) {
+  Run([](RankContext& c) {
+    Group all(c, CommGroup::kWorld, AllRanks(c.size));
+    EXPECT_EQ(all->rank(), c.rank);
+    EXPECT_EQ(all->size(), c.size);
+    Group alone(c, CommGroup::kTensor, {c.rank});
+    EXPECT_EQ(alone->rank(), 0);
+    EXPECT_EQ(alone->size(), 1);
+    std::vector<std::int64_t> alternate;  // every other rank, the even or the odd ones
+    for (std::int64_t r = c.rank % 2; r < c.size; r += 2) alternate.push_back(r);
+    Group half(c, CommGroup::kData, alternate);
+    EXPECT_EQ(half->rank(), c.rank / 2);
+    EXPECT_EQ(half->size(), static_cast<int>(alternate.size()));
+  });
+}
+
+TEST_P(CommunicatorFormSuite, RefusesGroupsThatAreNone) {
+  Run([](RankContext& c) {
+    const auto refused = [&](const std::vector<std::int64_t>& ranks) {
+      try {
+        Group group(c, CommGroup::kData, ranks);
+      } catch (const CommError&) {
+        return true;
+      }
+      return false;
+    };
+    EXPECT_TRUE(refused({})) << "without this rank";
+    EXPECT_TRUE(refused({c.rank, c.size})) << "a rank that the job does not have";
+    EXPECT_TRUE(refused({-1, c.rank}));
+    EXPECT_TRUE(refused({c.rank, c.rank})) << "not ascending";
+    EXPECT_TRUE(refused({(c.rank + 1) % (c.size + 1)})) << "another rank's";
+  });
+}
+
+TEST_P(CommunicatorFormSuite, RefusesPeersAndChannelsThatAreNone) {
+  Run([](RankContext& c) {
+    Group group(c, CommGroup::kPipeline, AllRanks(c.size));
+    Buffer<float> f(3);
+    const int other = (c.rank + 1) % c.size;
+    for (const int peer : {-1, c.rank, c.size}) {
+      EXPECT_TRUE(IsRefused([&] { return group->Send(f.tensor(), peer, 0, c.stream); })) << peer;
+      EXPECT_TRUE(IsRefused([&] { return group->Recv(f.tensor(), peer, 0, c.stream); })) << peer;
+    }
+    for (const int channel : {-1, kUserChannels}) {
+      EXPECT_TRUE(IsRefused([&] { return group->Send(f.tensor(), other, channel, c.stream); })) << channel;
+      EXPECT_TRUE(IsRefused([&] { return group->Recv(f.tensor(), other, channel, c.stream); })) << channel;
+    }
+    group->Barrier();  // and is none the worse for it
+  });
+}
+
+// Tensors of any shape, empty ones among them; operations are waited for in another order than they were
+// issued in, more than once or not at all.
+TEST_P(CommunicatorFormSuite, OperationsEnd) {
+  Run([](RankContext& c) {
+    Group group(c, CommGroup::kData, AllRanks(c.size));
+    const int right = (c.rank + 1) % c.size, left = (c.rank + c.size - 1) % c.size;
+    for (const std::int64_t rows : {0, 1, 5, 3000}) {
+      Buffer<float> reduced(rows * 4), left_alone(rows * 4), out(rows * 4), in(rows * 4);
+      const auto matrix = [&](Buffer<float>& buffer) {
+        Tensor tensor = buffer.tensor();
+        tensor.rank = 2;
+        tensor.shape = {rows, 4};
+        return tensor;
+      };
+      std::vector<std::unique_ptr<Work>> works;
+      works.push_back(group->AllReduce(matrix(reduced), ReduceOp::kSum, c.stream));
+      if (c.size > 1) {
+        works.push_back(group->Send(matrix(out), right, 1, c.stream));
+        works.push_back(group->Recv(matrix(in), left, 1, c.stream));
+      }
+      group->AllReduce(matrix(left_alone), ReduceOp::kMax, c.stream).reset();
+      std::reverse(works.begin(), works.end());
+      WaitForAll(works);
+      for (const auto& work : works) {
+        work->Wait();
+        EXPECT_TRUE(work->Test());
+      }
+    }
+  });
+}
+
+// A group ends before its world, and another of the same name takes its place.
+TEST_P(CommunicatorFormSuite, GroupsComeAndGo) {
+  Run([](RankContext& c) {
+    for (int round = 0; round < 3; ++round) {
+      Group group(c, CommGroup::kData, AllRanks(c.size));
+      Buffer<float> buffer(7);
+      group->AllReduce(buffer.tensor(), ReduceOp::kSum, c.stream)->Wait();
+      group->Barrier();
+    }
+  });
+}
+
+}  // namespace autocfg
