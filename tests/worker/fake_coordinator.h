@@ -27,7 +27,12 @@ namespace autocfg {
 
 class FakeCoordinator final : public v1::WorkerService::Service {
  public:
-  FakeCoordinator(const std::string& address, double lease_s) : lease_s_(lease_s) {
+  using Sessions = std::map<std::string, std::int64_t>;  // the epoch of each worker that is registered
+
+  // `sessions`: those of the coordinator that this one goes on for, as on the same database.
+  FakeCoordinator(const std::string& address, double lease_s, Sessions sessions = {})
+      : lease_s_(lease_s), epochs_(std::move(sessions)) {
+    for (const auto& [worker, epoch] : epochs_) last_epoch_ = std::max(last_epoch_, epoch);
     grpc::ServerBuilder builder;
     builder.AddListeningPort(address, grpc::InsecureServerCredentials());
     builder.RegisterService(this);
@@ -147,6 +152,9 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   }
   int most_parked_polls() {
     return Get([&] { return most_parked_; });
+  }
+  Sessions sessions() {
+    return Get([&] { return epochs_; });
   }
   std::vector<v1::RegisterWorkerRequest> registrations() {
     return Get([&] { return registrations_; });
@@ -303,7 +311,7 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   std::unique_ptr<grpc::Server> server_;
   absl::Mutex mutex_;  // guards all below
   std::deque<std::pair<std::string, v1::LeaseWorkResponse>> queue_;
-  std::map<std::string, std::int64_t> epochs_;
+  Sessions epochs_;
   std::map<std::string, int> parked_polls_;
   std::map<std::int64_t, Gathering> gatherings_;
   std::optional<v1::LeaseWorkRequest> parked_;  // the last

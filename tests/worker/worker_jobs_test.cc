@@ -265,10 +265,11 @@ TEST_F(WorkerJobsTest, ACoordinatorThatIsAwayForAWhileStopsNothing) {
   coordinator->Queue(Waiting());
   ASSERT_EQ(CoresOfRanks(1).size(), 1u);
   const std::vector<pid_t> ranks = Descendants(getpid());
+  const FakeCoordinator::Sessions sessions = coordinator->sessions();
   coordinator = nullptr;
   Release();
   EXPECT_TRUE(AllEnd(ranks, std::chrono::seconds(60))) << "the job goes on to its end, with nobody to tell";
-  FakeCoordinator next(address_, 60);
+  FakeCoordinator next(address_, 60, sessions);
   const auto report = next.AwaitReport();
   EXPECT_EQ(report.lease_id(), "lease-1");
   EXPECT_EQ(report.outcome(), v1::OUTCOME_MEASURED);
