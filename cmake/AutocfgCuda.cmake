@@ -1,6 +1,7 @@
 # The CUDA toolkit and the libraries of the GPU engine. Sets AUTOCFG_HAS_CUDA, and says what is left out and why.
 #
-# AUTOCFG_CUDA: AUTO builds the engine where a toolkit with cuBLASLt, cuDNN and NCCL is found; ON fails without one; OFF leaves it out.
+# AUTOCFG_CUDA: AUTO builds the engine where a toolkit with cuBLASLt and the headers of cuDNN and NCCL are found; ON fails without them; OFF leaves it
+# out. cuDNN and NCCL themselves are opened at run time and need not be there.
 
 set(AUTOCFG_CUDA AUTO CACHE STRING "The CUDA engine: AUTO, ON or OFF")
 set_property(CACHE AUTOCFG_CUDA PROPERTY STRINGS AUTO ON OFF)
@@ -29,7 +30,7 @@ if(NOT AUTOCFG_CUDA STREQUAL "OFF")
     find_package(CUDAToolkit QUIET)
     find_package(CuDNN QUIET)
     find_package(NCCL QUIET)
-    foreach(part IN ITEMS CUDA::cudart CUDA::cublasLt CuDNN::CuDNN NCCL::NCCL)
+    foreach(part IN ITEMS CUDA::cudart CUDA::cublasLt CuDNN::headers NCCL::headers)
       if(NOT TARGET ${part})
         list(APPEND cuda_missing ${part})
       endif()
@@ -45,6 +46,18 @@ if(NOT AUTOCFG_CUDA STREQUAL "OFF")
     set(cuda_engine "the CUDA engine is left out: ${cuda_missing} not found")
   else()
     set(AUTOCFG_HAS_CUDA ON)
+    # Where they lie on this machine, if neither beside the toolkit's own nor where the dynamic loader looks anyhow, programs look for them.
+    foreach(library IN ITEMS cudnn nccl)
+      find_library(AUTOCFG_${library}_LIBRARY ${library} HINTS "${CUDAToolkit_LIBRARY_DIR}" /usr/local/cuda/lib64)
+      mark_as_advanced(AUTOCFG_${library}_LIBRARY)
+      if(AUTOCFG_${library}_LIBRARY)
+        get_filename_component(directory "${AUTOCFG_${library}_LIBRARY}" DIRECTORY)
+        list(APPEND AUTOCFG_CUDA_LIBRARY_DIRS "${directory}")
+      endif()
+    endforeach()
+    list(REMOVE_DUPLICATES AUTOCFG_CUDA_LIBRARY_DIRS)
+    list(REMOVE_ITEM AUTOCFG_CUDA_LIBRARY_DIRS ${CMAKE_CXX_IMPLICIT_LINK_DIRECTORIES} ${CUDAToolkit_LIBRARY_DIR})
+    list(APPEND CMAKE_BUILD_RPATH ${AUTOCFG_CUDA_LIBRARY_DIRS})
     set(cuda_engine "the CUDA engine is built for ${CMAKE_CUDA_ARCHITECTURES} with CUDA ${CUDAToolkit_VERSION}")
   endif()
 else()

@@ -60,6 +60,12 @@ named=$(for program in "${programs[@]}"; do objdump -p "$program"; done | awk '$
 for name in "${!cuda_libraries[@]}"; do
   grep -qxF "$name" <<<"$named" || unset "cuda_libraries[$name]"
 done
+# And those that the engine opens by name when it first needs them: it runs without them, too.
+at_run_time=(libcudnn.so.9 libnccl.so.2)
+for name in "${at_run_time[@]}"; do
+  grep -qF "$name" "$build/bin/libautocfg_cuda.so" || refuse "libautocfg_cuda.so opens no $name: the list in deploy/gpu_bundle.sh is of other versions"
+  cuda_libraries[$name]=1
+done
 
 # UCX finds its transports beside itself; the one of shared memory between processes is worth having.
 if [[ -n ${libraries[libucs.so.0]:-} ]]; then
@@ -91,6 +97,7 @@ cat >"$out/manifest.json" <<JSON
  "revision": "$revision",
  "engine": "$(cat "$build/cuda_engine.txt" 2>/dev/null || echo unknown)",
  "cuda_libraries": $(list "${cuda_names[@]}"),
+ "cuda_libraries_at_run_time": $(list "${at_run_time[@]}"),
  "libraries": $(list "${names[@]}")
 }
 JSON

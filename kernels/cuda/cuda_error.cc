@@ -7,6 +7,11 @@
 #include "kernels/device.h"
 
 namespace autocfg::cuda {
+namespace {
+
+constexpr std::int64_t kShortBytes = std::int64_t{64} << 20;  // a context's libraries take some hundred MiB
+
+}  // namespace
 
 void Check(cudaError_t status, std::string_view what) {
   if (status == cudaSuccess) return;
@@ -14,11 +19,7 @@ void Check(cudaError_t status, std::string_view what) {
   (void)cudaGetLastError();
   const std::string text =
       fmt::format("CUDA: {} failed: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status));
-  if (status == cudaErrorMemoryAllocation) {
-    std::size_t free = 0, total = 0;
-    const bool known = cudaMemGetInfo(&free, &total) == cudaSuccess;
-    throw DeviceOutOfMemory(-1, known ? static_cast<std::int64_t>(free) : -1, text);
-  }
+  if (status == cudaErrorMemoryAllocation) throw DeviceOutOfMemory(-1, FreeBytes(), text);
   throw DeviceError(text);
 }
 
@@ -27,6 +28,16 @@ void CheckHost(cudaError_t status, std::string_view what) {
   (void)cudaGetLastError();
   throw DeviceError(fmt::format(
       "CUDA: {} failed: the host has not so much memory to pin; free some, or allow the process more", what));
+}
+
+std::int64_t FreeBytes() {
+  std::size_t free = 0, total = 0;
+  return cudaMemGetInfo(&free, &total) == cudaSuccess ? static_cast<std::int64_t>(free) : -1;
+}
+
+bool IsShortOfMemory() {
+  const std::int64_t free = FreeBytes();
+  return free >= 0 && free < kShortBytes;
 }
 
 }  // namespace autocfg::cuda

@@ -1,6 +1,5 @@
 #include "kernels/cuda/cudnn_attention.h"
 
-#include <cudnn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,8 +20,8 @@ namespace autocfg::cuda {
 namespace {
 
 struct Plans {
-  std::optional<CudnnPlan> forward, backward;
-  std::string refusal;
+  std::optional<CudnnPlan> forward = {}, backward = {};
+  std::string refusal = {};
 };
 
 // The operands of one execution.
@@ -61,12 +60,17 @@ std::string About(const CudnnPlan& plan) {
   return text;
 }
 
-void Execute(const CudnnPlan& plan, cudnnHandle_t handle, const Operands& operands, void* workspace) {
+CudnnError WithAdvice(const CudnnError& error) {
+  return {error.status, fmt::format("attention: {}; AUTOCFG_ATTENTION=own does without cuDNN", error.what())};
+}
+
+void Execute(const CudnnPlan& plan, cudnnHandle_t handle, cudaStream_t stream, const Operands& operands,
+             void* workspace) {
   try {
+    CheckCudnn(Cudnn().set_stream(handle, stream), "taking a stream");
     plan.Execute(handle, operands.ids(), operands.data(), workspace);
   } catch (const CudnnError& e) {
-    throw CudnnError(e.status,
-                     fmt::format("attention: {}; AUTOCFG_ATTENTION=own does without cuDNN", e.what()));
+    throw WithAdvice(e);
   }
 }
 
@@ -87,14 +91,15 @@ constexpr float kLowest = std::numeric_limits<float>::lowest(), kOne = 1;
 struct CudnnAttention::State {
   ~State() {
     plans.clear();
-    if (handle != nullptr) (void)cudnnDestroy(handle);
+    if (handle != nullptr) (void)Cudnn().destroy(handle);
   }
 
   cudnnHandle_t Handle() {
     if (handle == nullptr) {
-      const cudnnStatus_t status = cudnnCreate(&handle);
-      if (status != CUDNN_STATUS_SUCCESS)
-        throw CudnnError(status, fmt::format("cuDNN does not start: {}", cudnnGetErrorString(status)));
+      cudnnHandle_t made = nullptr;
+      if (const cudnnStatus_t status = Cudnn().create(&made); status != CUDNN_STATUS_SUCCESS)
+        ThrowCudnn(status, "cuDNN does not start");
+      handle = made;
     }
     return handle;
   }
@@ -105,27 +110,27 @@ struct CudnnAttention::State {
     Plans made;
     try {
       const CudnnTarget target(Handle());
-      made.refusal = CudnnAttentionFault(cudnnGetVersion(), shape);
+      made.refusal = CudnnAttentionFault(Cudnn().get_version(), shape);
       if (!made.refusal.empty()) return plans.emplace(shape, std::move(made)).first->second;
       std::string why;
       made.forward = FindAttentionForward(shape, target, &why);
       if (!made.forward) made.refusal = "forward: " + why;
       if (made.forward) made.backward = FindAttentionBackward(shape, target, &why);
       if (made.forward && !made.backward) made.refusal = "backward: " + why;
+    } catch (const LibraryMissing& e) {
+      made = {.refusal = e.what()};
     } catch (const CudnnError& e) {
-      made.refusal = e.what();
+      if (!IsRefusal(e.status)) throw WithAdvice(e);
+      made = {.refusal = e.what()};
     }
     return plans.emplace(shape, std::move(made)).first->second;
   }
 
-  // The plans of a shape that is not refused, with the handle on the stream.
-  const Plans& Ready(const AttentionShape& shape, cudaStream_t stream) {
+  // The plans of a shape that is not refused.
+  const Plans& Ready(const AttentionShape& shape) {
     const Plans& found = At(shape);
     if (!found.refusal.empty())
       throw std::logic_error("attention by cuDNN was asked for where it refuses: " + found.refusal);
-    const cudnnStatus_t status = cudnnSetStream(handle, stream);
-    if (status != CUDNN_STATUS_SUCCESS)
-      throw CudnnError(status, fmt::format("cuDNN, taking a stream: {}", cudnnGetErrorString(status)));
     return found;
   }
 
@@ -140,7 +145,7 @@ const std::string& CudnnAttention::Refusal(const AttentionShape& shape) { return
 
 void CudnnAttention::Forward(const AttentionShape& shape, const __nv_bfloat16* qkv, __nv_bfloat16* out,
                              float* lse, Scratch& scratch, cudaStream_t stream) {
-  const Plans& plans = state_->Ready(shape, stream);
+  const Plans& plans = state_->Ready(shape);
   const CudnnPlan& plan = *plans.forward;
   const float scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
   Operands operands;
@@ -150,14 +155,14 @@ void CudnnAttention::Forward(const AttentionShape& shape, const __nv_bfloat16* q
   operands.Add(AttentionTensor::kScale, &scale);
   operands.Add(AttentionTensor::kLowest, &kLowest);
   // The backward's too: by then what choosing among products takes may be in the way.
-  Execute(plan, state_->handle, operands,
+  Execute(plan, state_->handle, stream, operands,
           scratch.Get(std::max(plan.workspace_bytes(), BackwardBytes(shape, *plans.backward))));
 }
 
 void CudnnAttention::Backward(const AttentionShape& shape, const __nv_bfloat16* qkv, const __nv_bfloat16* out,
                               const float* lse, const __nv_bfloat16* dout, __nv_bfloat16* dqkv,
                               Scratch& scratch, cudaStream_t stream) {
-  const CudnnPlan& plan = *state_->Ready(shape, stream).backward;
+  const CudnnPlan& plan = *state_->Ready(shape).backward;
   const float scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
   const std::int64_t sum_bytes = SumBytes(shape);
   auto* sums = static_cast<unsigned char*>(scratch.Get(BackwardBytes(shape, plan)));
@@ -176,7 +181,7 @@ void CudnnAttention::Backward(const AttentionShape& shape, const __nv_bfloat16* 
   operands.Add(AttentionTensor::kScale, &scale);
   operands.Add(AttentionTensor::kLowest, &kLowest);
   operands.Add(AttentionTensor::kOne, &kOne);
-  Execute(plan, state_->handle, operands, sums + sum_bytes);
+  Execute(plan, state_->handle, stream, operands, sums + sum_bytes);
 }
 
 std::string CudnnAttention::Description(const AttentionShape& shape) {
@@ -186,6 +191,6 @@ std::string CudnnAttention::Description(const AttentionShape& shape) {
                      About(*plans.backward));
 }
 
-std::string CudnnAttention::Version() { return CudnnVersionText(cudnnGetVersion()); }
+std::string CudnnAttention::Version() { return CudnnVersionText(Cudnn().get_version()); }
 
 }  // namespace autocfg::cuda

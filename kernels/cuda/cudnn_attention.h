@@ -25,11 +25,14 @@ class CudnnAttention {
   CudnnAttention(const CudnnAttention&) = delete;
   CudnnAttention& operator=(const CudnnAttention&) = delete;
 
-  // Why cuDNN does not compute the shape, in one line; empty where it computes both directions. A version
-  // that is known to compute it wrongly does not (cudnn_faults.h).
+  // Why cuDNN does not compute the shape, in one line; empty where it computes both directions. It does not
+  // where it is not on the machine (cudnn_api.h), where it refuses (IsRefusal of cudnn_descriptor.h), and
+  // where its version is known to compute the shape wrongly (cudnn_faults.h). Throws DeviceError for all else
+  // that it fails of, DeviceOutOfMemory for want of memory: those are no choice of other kernels.
   const std::string& Refusal(const AttentionShape& shape);
 
-  // Both require a shape that is not refused, and pointers that are multiples of 16 bytes. Throw DeviceError.
+  // Both require a shape that is not refused, and pointers that are multiples of 16 bytes. Throw DeviceError,
+  // DeviceOutOfMemory.
   void Forward(const AttentionShape& shape, const __nv_bfloat16* qkv, __nv_bfloat16* out, float* lse,
                Scratch& scratch, cudaStream_t stream);
   void Backward(const AttentionShape& shape, const __nv_bfloat16* qkv, const __nv_bfloat16* out,
@@ -40,7 +43,7 @@ class CudnnAttention {
   // are not of the engine that cuDNN prefers, why not; else the refusal. For logs: not cheap.
   std::string Description(const AttentionShape& shape);
 
-  static std::string Version();  // "9.19.0"
+  static std::string Version();  // "9.19.0"; throws LibraryMissing
 
  private:
   struct State;

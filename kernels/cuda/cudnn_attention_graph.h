@@ -44,8 +44,7 @@ AttentionLayouts LayoutsOf(const AttentionShape& shape);
 // Bytes of the query sums: what their layout takes and a tile more, since cuDNN orders them in tiles.
 std::int64_t QuerySumBytes(const AttentionShape& shape);
 
-// The plan for bf16; none where cuDNN refuses, with its reason in `why`. Throws CudnnError for what is not a
-// refusal.
+// The plan for bf16; none where cuDNN refuses, with its reason in `why`. Throws as FindCudnnPlan does.
 std::optional<CudnnPlan> FindAttentionForward(const AttentionShape& shape, const CudnnTarget& target,
                                               std::string* why);
 std::optional<CudnnPlan> FindAttentionBackward(const AttentionShape& shape, const CudnnTarget& target,

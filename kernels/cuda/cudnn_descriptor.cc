@@ -6,29 +6,62 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cuda/cuda_error.h"
+
 namespace autocfg::cuda {
+namespace {
+
+constexpr int kNotInitialized = 1000;  // the category, which has no status of its number
+
+// cuDNN's kernels are loaded and its memory is taken by calls of CUDA's runtime and driver, whose words it
+// passes on under statuses of its own.
+bool IsWantOfMemory(cudnnStatus_t status, std::string_view message) {
+  if (status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED ||
+      status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED)  // as ALLOC_FAILED of older versions
+    return true;
+  const int category = CUDNN_STATUS_CATEGORY(status);
+  if (category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM) return false;
+  for (const std::string_view words :
+       {"out of memory", "cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY"}) {
+    if (message.find(words) != std::string_view::npos) return true;
+  }
+  return IsShortOfMemory();
+}
+
+}  // namespace
 
 std::string LastCudnnMessage() {
   std::vector<char> message(std::size_t{1} << 16, '\0');
-  cudnnGetLastErrorString(message.data(), message.size());
+  Cudnn().get_last_error_string(message.data(), message.size());
   message.back() = '\0';
   return message.data();
 }
 
-void CheckCudnn(cudnnStatus_t status, std::string_view what) {
-  if (status == CUDNN_STATUS_SUCCESS) return;
+bool IsRefusal(cudnnStatus_t status) {
+  const int category = CUDNN_STATUS_CATEGORY(status);
+  return category == CUDNN_STATUS_NOT_SUPPORTED || category == kNotInitialized ||
+         category == CUDNN_STATUS_BAD_PARAM;
+}
+
+void ThrowCudnn(cudnnStatus_t status, std::string_view text) {
   const std::string message = LastCudnnMessage();
-  throw CudnnError(status, fmt::format("cuDNN, {}: {}: {}", what, cudnnGetErrorString(status),
-                                       message.substr(0, message.find('\n'))));
+  const std::string line = fmt::format("{}: {}: {}", text, Cudnn().get_error_string(status),
+                                       message.substr(0, message.find('\n')));
+  if (IsWantOfMemory(status, message)) throw DeviceOutOfMemory(-1, FreeBytes(), line);
+  throw CudnnError(status, line);
+}
+
+void CheckCudnn(cudnnStatus_t status, std::string_view what) {
+  if (status != CUDNN_STATUS_SUCCESS) ThrowCudnn(status, fmt::format("cuDNN, {}", what));
 }
 
 CudnnDescriptor::CudnnDescriptor(cudnnBackendDescriptorType_t type, std::string what)
     : what_(std::move(what)) {
-  CheckCudnn(cudnnBackendCreateDescriptor(type, &descriptor_), what_);
+  CheckCudnn(Cudnn().create_descriptor(type, &descriptor_), what_);
 }
 
 CudnnDescriptor::~CudnnDescriptor() {
-  if (descriptor_ != nullptr) (void)cudnnBackendDestroyDescriptor(descriptor_);
+  if (descriptor_ != nullptr) (void)Cudnn().destroy_descriptor(descriptor_);
 }
 
 CudnnDescriptor::CudnnDescriptor(CudnnDescriptor&& other) noexcept
@@ -42,7 +75,7 @@ CudnnDescriptor& CudnnDescriptor::operator=(CudnnDescriptor&& other) noexcept {
 
 void CudnnDescriptor::Set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                           std::int64_t count, const void* values) {
-  const cudnnStatus_t status = cudnnBackendSetAttribute(descriptor_, name, type, count, values);
+  const cudnnStatus_t status = Cudnn().set_attribute(descriptor_, name, type, count, values);
   if (status != CUDNN_STATUS_SUCCESS)
     CheckCudnn(status, fmt::format("{}, attribute {}", what_, static_cast<int>(name)));
 }
@@ -51,7 +84,7 @@ void CudnnDescriptor::SetDescriptor(cudnnBackendAttributeName_t name, const Cudn
   SetOne(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, value.descriptor_);
 }
 
-void CudnnDescriptor::Finalize() { CheckCudnn(cudnnBackendFinalize(descriptor_), what_); }
+void CudnnDescriptor::Finalize() { CheckCudnn(Cudnn().finalize(descriptor_), what_); }
 
 CudnnTarget::CudnnTarget(std::string_view properties) {
   properties_.emplace(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR, "a description of a GPU");

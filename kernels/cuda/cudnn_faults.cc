@@ -27,7 +27,8 @@ std::string CudnnAttentionFault(std::size_t version, const AttentionShape& shape
 }
 
 std::string CudnnVersionText(std::size_t version) {
-  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+  const std::size_t major = version < 90000 ? 1000 : 10000;  // cuDNN 9 has changed what its number means
+  return fmt::format("{}.{}.{}", version / major, version % major / 100, version % 100);
 }
 
 }  // namespace autocfg::cuda

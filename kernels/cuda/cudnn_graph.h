@@ -1,9 +1,7 @@
 // Operation graphs of cuDNN's backend interface (cudnn_backend.h of cuDNN 9): tensors and operations are
 // described, and cuDNN finds an engine that computes all of them at once. Shapes have four dimensions. Throws
-// CudnnError. One thread.
+// as cudnn_descriptor.h does. One thread.
 #pragma once
-
-#include <cudnn.h>
 
 #include <array>
 #include <cstdint>

@@ -22,8 +22,8 @@ std::vector<CudnnDescriptor> EngineConfigs(const CudnnDescriptor& graph, const C
   target.SetPropertiesOn(heuristic, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP);
   heuristic.Finalize();
   std::int64_t count = 0;
-  CheckCudnn(cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr),
+  CheckCudnn(Cudnn().get_attribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                   CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr),
              "counting engines");
   std::vector<CudnnDescriptor> configs;
   std::vector<cudnnBackendDescriptor_t> raw;
@@ -31,8 +31,8 @@ std::vector<CudnnDescriptor> EngineConfigs(const CudnnDescriptor& graph, const C
     configs.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, "an engine's configuration");
     raw.push_back(configs.back().get());
   }
-  CheckCudnn(cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                      CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, raw.data()),
+  CheckCudnn(Cudnn().get_attribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                   CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, raw.data()),
              "asking for engines");
   while (std::ssize(configs) > count) configs.pop_back();
   return configs;
@@ -49,8 +49,8 @@ CudnnDescriptor FinalizedPlan(const CudnnDescriptor& config, const CudnnTarget& 
 
 std::int64_t WorkspaceBytes(const CudnnDescriptor& plan) {
   std::int64_t bytes = 0, count = 0;
-  CheckCudnn(cudnnBackendGetAttribute(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
-                                      1, &count, &bytes),
+  CheckCudnn(Cudnn().get_attribute(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
+                                   &count, &bytes),
              "asking for a plan's workspace");
   return bytes;
 }
@@ -60,8 +60,8 @@ std::int64_t WorkspaceBytes(const CudnnDescriptor& plan) {
 std::string CudnnPlan::Kernels() const {
   std::int64_t length = 0;
   const auto ask = [&](std::int64_t room, char* text) {
-    CheckCudnn(cudnnBackendGetAttribute(plan_.get(), CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
-                                        CUDNN_TYPE_CHAR, room, &length, text),
+    CheckCudnn(Cudnn().get_attribute(plan_.get(), CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
+                                     CUDNN_TYPE_CHAR, room, &length, text),
                "asking what a plan is made of");
   };
   ask(0, nullptr);
@@ -78,15 +78,20 @@ void CudnnPlan::Execute(cudnnHandle_t handle, const std::vector<std::int64_t>& i
   pack.Set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, count, data.data());
   pack.SetOne(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, workspace);
   pack.Finalize();
-  CheckCudnn(cudnnBackendExecute(handle, plan_.get(), pack.get()), "executing a plan");
+  CheckCudnn(Cudnn().execute(handle, plan_.get(), pack.get()), "executing a plan");
 }
 
 std::optional<CudnnPlan> FindCudnnPlan(const CudnnDescriptor& graph, const CudnnTarget& target,
                                        std::string* why) {
   why->clear();
   // Of the engine that cuDNN would rather take; the others are for other graphs and say so.
+  std::optional<CudnnError> failure;  // the first reason, where it is no refusal
   const auto set_reason = [&](const std::string& reason) {
     if (why->empty()) *why = reason;
+  };
+  const auto note = [&](const CudnnError& error) {
+    if (why->empty() && !IsRefusal(error.status)) failure = error;
+    set_reason(error.what());
   };
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     try {
@@ -98,13 +103,14 @@ std::optional<CudnnPlan> FindCudnnPlan(const CudnnDescriptor& graph, const Cudnn
           const std::int64_t bytes = WorkspaceBytes(plan);
           return CudnnPlan(std::move(plan), bytes, std::exchange(*why, ""));
         } catch (const CudnnError& e) {
-          set_reason(e.what());
+          note(e);
         }
       }
     } catch (const CudnnError& e) {
-      set_reason(e.what());
+      note(e);
     }
   }
+  if (failure) throw *failure;
   return std::nullopt;
 }
 

@@ -1,8 +1,6 @@
 // Plans of cuDNN's backend interface: which engine computes an operation graph (cudnn_graph.h), and its
-// execution on pointers. Throws CudnnError. One thread.
+// execution on pointers. Throws as cudnn_descriptor.h does. One thread.
 #pragma once
-
-#include <cudnn.h>
 
 #include <cstdint>
 #include <optional>
@@ -37,9 +35,10 @@ class CudnnPlan {
   std::string passed_over_;
 };
 
-// The first plan, in cuDNN's own order of preference, that can be made for a finalized operation graph. None
-// where no engine takes the graph or none of their plans can be made, whatever the reason: `why` is the first
-// one, in one line.
+// The first plan, in cuDNN's own order of preference, that can be made for a finalized operation graph. Where
+// none can be, the first reason decides, that of the engine which cuDNN prefers: none where it is a refusal
+// (IsRefusal), which `why` then says in one line; else it is thrown, as CudnnError. Want of memory always is,
+// as DeviceOutOfMemory.
 std::optional<CudnnPlan> FindCudnnPlan(const CudnnDescriptor& graph, const CudnnTarget& target,
                                        std::string* why);
 

@@ -1,7 +1,6 @@
 // Attention on the GPU by each of the engine's implementations, forced: the suite of the ops sees only the
 // one that a shape falls to.
 #include <cuda_runtime.h>
-#include <cudnn.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -14,6 +13,7 @@
 
 #include "kernels/cuda/attention_choice.h"
 #include "kernels/cuda/cuda_stream.h"
+#include "kernels/cuda/cudnn_api.h"
 #include "kernels/cuda/cudnn_faults.h"
 #include "tests/conformance/attention_low_scores.h"
 #include "tests/conformance/ops_reference.h"
@@ -108,7 +108,7 @@ void ExpectSame(const AttentionSizes& z, const Results& got, const Results& want
 }
 
 bool IsKeptFromCudnn(Implementation& cudnn, const AttentionSizes& z) {
-  const std::string fault = CudnnAttentionFault(cudnnGetVersion(), ShapeOf(z));
+  const std::string fault = CudnnAttentionFault(Cudnn().get_version(), ShapeOf(z));
   if (fault.empty()) return false;
   const std::string refusal = cudnn.Refusal(ShapeOf(z));
   EXPECT_NE(refusal.find(fault), std::string::npos) << refusal;

@@ -27,7 +27,8 @@ bool MayTalkByNccl(const std::vector<std::string>& names, const std::string& wan
 // Rank r has the GPU r modulo the number that its process sees. `alone` is the world of a rank without peers;
 // null: the ranks of the rendezvous talk, as ChooseTransport says with AUTOCFG_GPU_TRANSPORT of the
 // environment (and AUTOCFG_NCCL_SHARE_GPU=1, see trainer/comm/nccl). Says on the log what was chosen. Throws
-// NotSupported where the build has no GPU engine, and where the machine has no GPU.
+// NotSupported where the build has no GPU engine, where the machine has no GPU, and where NCCL is chosen and
+// not there: other communication is never taken in its place unasked.
 Backend CreateGpuBackend(Rendezvous& rendezvous, std::unique_ptr<CommWorld> alone);
 
 // As above, with an engine that is given. For tests.

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <stdexcept>
 
 #include "kernels/device.h"
@@ -43,6 +45,23 @@ TEST(AttentionChoice, SaysWhyNotCudnn) {
   AttentionChoice forced(AttentionForced::kCudnn);
   EXPECT_THROW(forced.ImplementationOf<__nv_bfloat16>(kShape), DeviceError);
   EXPECT_EQ(forced.ImplementationOf<float>(kShape), "own kernels, plain arithmetic");
+}
+
+// In a process of its own, since what has been found once stays.
+TEST(AttentionChoiceDeathTest, TakesOurOwnKernelsWhereTheMachineHasNoCudnn) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto say = [](const char* library) {
+    setenv("AUTOCFG_CUDNN_LIBRARY", library, 1);
+    std::fputs(AttentionChoice(AttentionForced::kNone).ImplementationOf<__nv_bfloat16>(kShape).c_str(),
+               stderr);
+    std::exit(0);
+  };
+  EXPECT_EXIT(say("libautocfg-no-cudnn.so.9"), testing::ExitedWithCode(0),
+              "^own kernels, tensor cores .cuDNN refuses: cuDNN is not on this machine: "
+              "libautocfg-no-cudnn.so.9: cannot open shared object file");
+  EXPECT_EXIT(say("libm.so.6"), testing::ExitedWithCode(0),
+              "^own kernels, tensor cores .cuDNN refuses: the cuDNN of this machine is none for this build: "
+              "libm.so.6 has no cudnnGetVersion.$");
 }
 
 }  // namespace

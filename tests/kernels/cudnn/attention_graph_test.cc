@@ -141,8 +141,8 @@ TEST_P(CudnnAttentionGraph, IsRefusedForTheShapeAlone) {
 INSTANTIATE_TEST_SUITE_P(Described, CudnnAttentionGraph, ::testing::Values(kA100, kH200, kB200),
                          [](const auto& info) { return std::string(info.param.generation); });
 
-// A plan that cannot be made gives way to the next one, and says why; where none can be made the reason is
-// the first one's, in one line.
+// A plan that cannot be made gives way to the next one, and says why; where none can be made that is an error
+// of the first one's words, in one line: kernels that the driver does not load are no refusal of the shape.
 TEST(CudnnAttentionPlans, GiveWayToTheNext) {
   if (!WithAnyDriver()) GTEST_SKIP() << "a driver that is there loads every kernel";
   const CudnnTarget target(Properties(kH200));
@@ -157,10 +157,25 @@ TEST(CudnnAttentionPlans, GiveWayToTheNext) {
   EXPECT_NE(second->Kernels().find("_sdpa_sm80_"), std::string::npos) << second->Kernels();
 
   RefuseLoads(1000);
-  EXPECT_FALSE(FindAttentionForward(shape, target, &why).has_value());
+  try {
+    FindAttentionForward(shape, target, &why);
+    ADD_FAILURE() << "it was refused: " << why;
+  } catch (const CudnnError& error) {
+    const std::string words = error.what();
+    EXPECT_NE(words.find("cuLibraryLoadData"), std::string::npos) << words;
+    EXPECT_EQ(words.find('\n'), std::string::npos) << words;
+  }
   RefuseLoads(0);
-  EXPECT_NE(why.find("cuLibraryLoadData"), std::string::npos) << why;
-  EXPECT_EQ(why.find('\n'), std::string::npos) << why;
+}
+
+// In cuDNN's own words for what the driver said. No other plan is tried: it would be slower, and no smaller.
+TEST(CudnnAttentionPlans, KnowWantOfMemory) {
+  if (!WithAnyDriver()) GTEST_SKIP() << "a driver that is there loads every kernel";
+  const CudnnTarget target(Properties(kH200));
+  std::string why;
+  RefuseLoads(1, kNoMemory);
+  EXPECT_THROW(FindAttentionForward({1, 1920, 2, 2, 64}, target, &why), DeviceOutOfMemory) << why;
+  RefuseLoads(0);
 }
 
 // Two products in a row are no attention, and no engine fuses them.

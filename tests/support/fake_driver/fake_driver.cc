@@ -8,9 +8,10 @@
 namespace {
 
 using Result = int;
-constexpr Result kSuccess = 0, kNoDevice = 100, kInvalidImage = 200;
+constexpr Result kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100;
 
 int loads_to_refuse = 0;
+Result why_refused = kSuccess;
 
 // Nobody looks behind a handle.
 Result Give(void** handle) {
@@ -19,8 +20,8 @@ Result Give(void** handle) {
   return kSuccess;
 }
 
-Result Tell(const char** text) {
-  *text = "an error of a driver that is not there";
+Result Tell(Result result, const char** text) {
+  *text = result == kOutOfMemory ? "out of memory" : "an error of a driver that is not there";
   return kSuccess;
 }
 
@@ -33,17 +34,20 @@ Result cuDriverGetVersion(int* version) {
   *version = 13000;
   return kSuccess;
 }
-Result cuGetErrorName(Result, const char** text) { return Tell(text); }
-Result cuGetErrorString(Result, const char** text) { return Tell(text); }
+Result cuGetErrorName(Result result, const char** text) { return Tell(result, text); }
+Result cuGetErrorString(Result result, const char** text) { return Tell(result, text); }
 
 Result cuLibraryLoadData(void** library, ...) {
   if (loads_to_refuse > 0) {
     --loads_to_refuse;
-    return kInvalidImage;
+    return why_refused;
   }
   return Give(library);
 }
-void AutocfgRefuseLoads(int count) { loads_to_refuse = count; }
+void AutocfgRefuseLoads(int count, int why) {
+  loads_to_refuse = count;
+  why_refused = why;
+}
 
 Result cuLibraryUnload(void*) { return kSuccess; }
 Result cuLibraryGetKernel(void** kernel, ...) { return Give(kernel); }

@@ -22,11 +22,14 @@ inline bool WithAnyDriver() {
   return fake;
 }
 
+// What the driver may say of a kernel that is not loaded.
+inline constexpr int kNoMemory = 2, kInvalidImage = 200;
+
 // So many of the next kernels are not loaded. The driver must be the fake one.
-inline void RefuseLoads(int count) {
+inline void RefuseLoads(int count, int why = kInvalidImage) {
   void* const symbol = dlsym(dlopen(AUTOCFG_FAKE_DRIVER, RTLD_NOW | RTLD_NOLOAD), "AutocfgRefuseLoads");
   if (symbol == nullptr) throw std::runtime_error("the fake driver is not loaded");
-  reinterpret_cast<void (*)(int)>(symbol)(count);
+  reinterpret_cast<void (*)(int, int)>(symbol)(count, why);
 }
 
 }  // namespace autocfg

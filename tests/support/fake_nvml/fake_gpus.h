@@ -5,37 +5,13 @@
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <cstdlib>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "tests/support/build_paths.h"
+#include "tests/support/scoped_variable.h"
 
 namespace autocfg {
-
-// Sets a variable of the environment, or takes it away; its end puts back what was.
-class ScopedVariable {
- public:
-  ScopedVariable(std::string name, const std::optional<std::string>& value) : name_(std::move(name)) {
-    if (const char* before = std::getenv(name_.c_str())) before_ = before;
-    Set(value);
-  }
-  ~ScopedVariable() { Set(before_); }
-  ScopedVariable(const ScopedVariable&) = delete;
-  ScopedVariable& operator=(const ScopedVariable&) = delete;
-
- private:
-  void Set(const std::optional<std::string>& value) {
-    if (value) {
-      setenv(name_.c_str(), value->c_str(), 1);
-    } else {
-      unsetenv(name_.c_str());
-    }
-  }
-  std::string name_;
-  std::optional<std::string> before_;
-};
 
 inline constexpr std::int64_t kFakeGpuBytes = std::int64_t{141} << 30;
 

@@ -2,7 +2,6 @@
 
 #include <cuda_runtime.h>
 #include <fmt/format.h>
-#include <nccl.h>
 
 #include <algorithm>
 #include <chrono>
@@ -41,23 +40,20 @@ struct NcclLink {
 bool IsUnderWay(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
 
 // NCCL's own words, on one line. `comm` may be null.
-std::string Words(ncclResult_t result, ncclComm_t comm) {
-  std::string more = ncclGetLastError(comm);
+std::string Words(const NcclApi& nccl, ncclResult_t result, ncclComm_t comm) {
+  std::string more = nccl.get_last_error(comm);
   std::replace(more.begin(), more.end(), '\n', ' ');
   while (!more.empty() && more.back() == ' ') more.pop_back();
-  return fmt::format("NCCL: {}{}{}", ncclGetErrorString(result), more.empty() ? "" : "; ", more);
+  return fmt::format("NCCL: {}{}{}", nccl.get_error_string(result), more.empty() ? "" : "; ", more);
 }
 
 // What a CUDA call within NCCL failed of is the rank's own affair, not a peer's. NCCL tells of it in words
 // alone.
-[[noreturn]] void Fail(const std::string& name, ncclResult_t result, ncclComm_t comm) {
-  const std::string text = fmt::format("{}: {}", name, Words(result, comm));
+[[noreturn]] void Fail(const NcclApi& nccl, const std::string& name, ncclResult_t result, ncclComm_t comm) {
+  const std::string text = fmt::format("{}: {}", name, Words(nccl, result, comm));
   if (result != ncclUnhandledCudaError) throw CommError(text);
-  if (text.find(cudaGetErrorString(cudaErrorMemoryAllocation)) != std::string::npos) {
-    std::size_t free = 0, total = 0;
-    const bool known = cudaMemGetInfo(&free, &total) == cudaSuccess;
-    throw DeviceOutOfMemory(-1, known ? static_cast<std::int64_t>(free) : -1, text);
-  }
+  if (text.find(cudaGetErrorString(cudaErrorMemoryAllocation)) != std::string::npos)
+    throw DeviceOutOfMemory(-1, cuda::FreeBytes(), text);
   throw DeviceError(text);
 }
 
@@ -84,7 +80,8 @@ T Handle(Id id) {
 
 class NcclDriver final : public StreamDriver {
  public:
-  explicit NcclDriver(std::chrono::seconds join_timeout) : join_timeout_(join_timeout) {}
+  NcclDriver(const NcclApi& nccl, std::chrono::seconds join_timeout)
+      : nccl_(nccl), join_timeout_(join_timeout) {}
   ~NcclDriver() override {
     for (cudaEvent_t event : free_events_) (void)cudaEventDestroy(event);
   }
@@ -124,9 +121,9 @@ class NcclDriver final : public StreamDriver {
 
   std::string NewKey() override {
     ncclUniqueId id;
-    const ncclResult_t result = ncclGetUniqueId(&id);
+    const ncclResult_t result = nccl_.get_unique_id(&id);
     if (result != ncclSuccess)
-      throw CommError(fmt::format("no id for a communicator: {}", Words(result, nullptr)));
+      throw CommError(fmt::format("no id for a communicator: {}", Words(nccl_, result, nullptr)));
     return {id.internal, id.internal + NCCL_UNIQUE_ID_BYTES};
   }
 
@@ -138,12 +135,12 @@ class NcclDriver final : public StreamDriver {
     config.blocking = 0;
     config.commName = link->name.c_str();
     if (use == LinkUse::kMessages) config.maxCTAs = kMessageCtas;
-    const ncclResult_t result = ncclCommInitRankConfig(&link->comm, size, id, rank, &config);
+    const ncclResult_t result = nccl_.comm_init_rank_config(&link->comm, size, id, rank, &config);
     if (!IsUnderWay(result)) {
       try {
-        Fail(name, result, nullptr);
+        Fail(nccl_, name, result, nullptr);
       } catch (...) {
-        if (link->comm != nullptr) (void)ncclCommAbort(link->comm);
+        if (link->comm != nullptr) (void)nccl_.comm_abort(link->comm);
         throw;
       }
     }
@@ -153,9 +150,9 @@ class NcclDriver final : public StreamDriver {
   bool IsBusy(LinkId id) override {
     NcclLink& link = *Handle<NcclLink*>(id);
     ncclResult_t state = ncclSuccess;
-    const ncclResult_t asked = ncclCommGetAsyncError(link.comm, &state);
+    const ncclResult_t asked = nccl_.comm_get_async_error(link.comm, &state);
     if (asked != ncclSuccess) state = asked;
-    if (!IsUnderWay(state)) Fail(link.name, state, link.comm);
+    if (!IsUnderWay(state)) Fail(nccl_, link.name, state, link.comm);
     if (state == ncclSuccess) link.joining_since.reset();
     if (link.joining_since && Clock::now() - *link.joining_since > join_timeout_) {
       throw CommError(fmt::format(
@@ -169,12 +166,12 @@ class NcclDriver final : public StreamDriver {
   void Enqueue(LinkId id, QueueId queue, const Transfer& transfer) override {
     const NcclLink& link = *Handle<NcclLink*>(id);
     const ncclResult_t result = Call(link.comm, Handle<cudaStream_t>(queue), transfer);
-    if (!IsUnderWay(result)) Fail(link.name, result, link.comm);
+    if (!IsUnderWay(result)) Fail(nccl_, link.name, result, link.comm);
   }
 
   void BeginLeave(LinkId id) noexcept override {
     NcclLink& link = *Handle<NcclLink*>(id);
-    link.leaving = ncclCommFinalize(link.comm);
+    link.leaving = nccl_.comm_finalize(link.comm);
   }
 
   void Leave(LinkId id) noexcept override {
@@ -183,41 +180,42 @@ class NcclDriver final : public StreamDriver {
     const auto deadline = Clock::now() + kLeaveTimeout;
     while (state == ncclInProgress && Clock::now() < deadline) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
-      if (ncclCommGetAsyncError(link->comm, &state) != ncclSuccess) state = ncclInternalError;
+      if (nccl_.comm_get_async_error(link->comm, &state) != ncclSuccess) state = ncclInternalError;
     }
     // Nobody needs the communicator any more, so its end has no error that anyone could act on.
-    (void)(state == ncclSuccess ? ncclCommDestroy(link->comm) : ncclCommAbort(link->comm));
+    (void)(state == ncclSuccess ? nccl_.comm_destroy(link->comm) : nccl_.comm_abort(link->comm));
   }
 
   void Abort(LinkId id) noexcept override {
     const std::unique_ptr<NcclLink> link(Handle<NcclLink*>(id));
-    (void)ncclCommAbort(link->comm);  // the error that led here is what people need to see
+    (void)nccl_.comm_abort(link->comm);  // the error that led here is what people need to see
   }
 
   void SetHostWaitHook(std::function<void()> hook) override { cuda::SetHostWaitHook(std::move(hook)); }
 
  private:
-  static ncclResult_t Call(ncclComm_t comm, cudaStream_t stream, const Transfer& t) {
+  ncclResult_t Call(ncclComm_t comm, cudaStream_t stream, const Transfer& t) const {
     const auto count = static_cast<std::size_t>(t.elements);
     const ncclDataType_t type = TypeOf(t.dtype);
     switch (t.kind) {
       case Transfer::Kind::kAllReduce:
-        return ncclAllReduce(t.data, t.data, count, type, t.op == ReduceOp::kMax ? ncclMax : ncclSum, comm,
-                             stream);
-      case Transfer::Kind::kSend: return ncclSend(t.data, count, type, t.peer, comm, stream);
-      case Transfer::Kind::kRecv: return ncclRecv(t.data, count, type, t.peer, comm, stream);
+        return nccl_.all_reduce(t.data, t.data, count, type, t.op == ReduceOp::kMax ? ncclMax : ncclSum, comm,
+                                stream);
+      case Transfer::Kind::kSend: return nccl_.send(t.data, count, type, t.peer, comm, stream);
+      case Transfer::Kind::kRecv: return nccl_.recv(t.data, count, type, t.peer, comm, stream);
     }
     return ncclInvalidArgument;
   }
 
+  const NcclApi nccl_;
   const std::chrono::seconds join_timeout_;
   std::vector<cudaEvent_t> free_events_;
 };
 
 }  // namespace
 
-std::unique_ptr<StreamDriver> CreateNcclDriver(std::chrono::seconds join_timeout) {
-  return std::make_unique<NcclDriver>(join_timeout);
+std::unique_ptr<StreamDriver> CreateNcclDriver(const NcclApi& nccl, std::chrono::seconds join_timeout) {
+  return std::make_unique<NcclDriver>(nccl, join_timeout);
 }
 
 }  // namespace autocfg

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 
+#include "trainer/comm/nccl/nccl_api.h"
 #include "trainer/comm/streamed/stream_driver.h"
 
 namespace autocfg {
@@ -17,6 +18,7 @@ inline constexpr std::chrono::seconds kJoinTimeout{120};
 
 // On the thread's current GPU, which takes the streams of a CudaDevice. Errors are thrown: what a CUDA call
 // fails of, within NCCL too, as DeviceError or DeviceOutOfMemory; all else of NCCL's as CommError.
-std::unique_ptr<StreamDriver> CreateNcclDriver(std::chrono::seconds join_timeout = kJoinTimeout);
+std::unique_ptr<StreamDriver> CreateNcclDriver(const NcclApi& nccl,
+                                               std::chrono::seconds join_timeout = kJoinTimeout);
 
 }  // namespace autocfg

@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "trainer/comm/nccl/nccl_api.h"
 #include "trainer/comm/nccl/nccl_driver.h"
 #include "trainer/comm/streamed/streamed_world.h"
 
@@ -27,8 +29,8 @@ void ShareGpuIfAsked(int rank) {
 std::unique_ptr<CommWorld> CreateNcclWorld(Rendezvous& rendezvous) {
   if (rendezvous.size() == 1) return CreateNullWorld(0, 1);
   ShareGpuIfAsked(rendezvous.rank());
-  std::unique_ptr<CommWorld> host = CreateUcxWorld(rendezvous);
-  return CreateStreamedWorld(CreateNcclDriver(), std::move(host));
+  std::unique_ptr<StreamDriver> driver = CreateNcclDriver(Nccl());  // where it is missing, at once
+  return CreateStreamedWorld(std::move(driver), CreateUcxWorld(rendezvous));
 }
 
 }  // namespace autocfg

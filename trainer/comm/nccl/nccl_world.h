@@ -24,6 +24,8 @@ namespace autocfg {
 // communicator is made by its members alone. Its unique id therefore goes from the group's first rank to the
 // others over the host, when the communicator is made.
 //
+// Throws NotSupported, saying what to do, where NCCL is not on the machine (nccl_api.h).
+//
 // Several ranks on one GPU are refused by NCCL. With AUTOCFG_NCCL_SHARE_GPU=1 in the environment each rank
 // passes as a host of its own, which talks over loopback sockets: sets NCCL_HOSTID, and where they are not
 // set NCCL_SOCKET_IFNAME to "lo", NCCL_NET to "Socket" and NCCL_RAS_ENABLE to "0". Untested.

@@ -1,8 +1,9 @@
-// What the driver asks of NCCL and CUDA, by functions of their names that only write down what they are
-// asked: neither library is linked, and nothing is shown of what they would do.
+// What the driver asks of NCCL and CUDA, by functions that only write down what they are asked, CUDA's under
+// its names: neither library is linked, and nothing is shown of what they would do. And which NCCL is taken.
 #include "trainer/comm/nccl/nccl_driver.h"
 
 #include <cuda_runtime.h>
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,12 +13,18 @@
 #include <cstdint>
 #include <deque>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "kernels/cuda/cuda_stream.h"
+#include "kernels/cuda/cudnn_api.h"
+#include "tests/support/build_paths.h"
+#include "tests/support/fake_library.h"
+#include "tests/support/scoped_variable.h"
+#include "trainer/errors.h"
 
 namespace {
 
@@ -53,18 +60,19 @@ ncclResult_t Call(const char* what, const void* data, std::size_t count, ncclDat
   return library.call;
 }
 
-}  // namespace
+int version = NCCL_VERSION_CODE;
 
-extern "C" {
-
-ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+ncclResult_t GetVersion(int* to) {
+  *to = version;
+  return ncclSuccess;
+}
+ncclResult_t GetUniqueId(ncclUniqueId* id) {
   std::fill(std::begin(id->internal), std::end(id->internal), 'k');
   return ncclSuccess;
 }
-const char* ncclGetErrorString(ncclResult_t) { return "unhandled system error"; }
-const char* ncclGetLastError(ncclComm_t) { return library.last_error.c_str(); }
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank,
-                                    ncclConfig_t* config) {
+const char* GetErrorString(ncclResult_t) { return "unhandled system error"; }
+const char* GetLastError(ncclComm_t) { return library.last_error.c_str(); }
+ncclResult_t CommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id, int rank, ncclConfig_t* config) {
   library.Say("init {} of {}, key {}, blocking {}, at most {} CTAs, {}", rank, size,
               id.internal[NCCL_UNIQUE_ID_BYTES - 1], config->blocking,
               config->maxCTAs == NCCL_CONFIG_UNDEF_INT ? "any" : std::to_string(config->maxCTAs),
@@ -72,37 +80,58 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
   if (library.makes_comm) *comm = Make<ncclComm_t>();
   return library.init;
 }
-ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t* state) {
+ncclResult_t CommGetAsyncError(ncclComm_t, ncclResult_t* state) {
   *state = ncclSuccess;
   if (library.states.empty()) return ncclSuccess;
   *state = library.states.front();
   library.states.pop_front();
   return ncclSuccess;
 }
-ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+ncclResult_t CommFinalize(ncclComm_t comm) {
   library.Say("finalize c{}", Number(comm));
   return library.finalize;
 }
-ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+ncclResult_t CommDestroy(ncclComm_t comm) {
   library.Say("destroy c{}", Number(comm));
   return ncclSuccess;
 }
-ncclResult_t ncclCommAbort(ncclComm_t comm) {
+ncclResult_t CommAbort(ncclComm_t comm) {
   library.Say("abort c{}", Number(comm));
   return ncclSuccess;
 }
-ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
-                           ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t AllReduce(const void* in, void* out, std::size_t count, ncclDataType_t type, ncclRedOp_t op,
+                       ncclComm_t comm, cudaStream_t stream) {
   return Call(in == out ? "reduce in place" : "reduce", in, count, type, static_cast<int>(op), comm, stream);
 }
-ncclResult_t ncclSend(const void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                      cudaStream_t stream) {
+ncclResult_t Send(const void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                  cudaStream_t stream) {
   return Call("send", data, count, type, peer, comm, stream);
 }
-ncclResult_t ncclRecv(void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                      cudaStream_t stream) {
+ncclResult_t Recv(void* data, std::size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                  cudaStream_t stream) {
   return Call("recv", data, count, type, peer, comm, stream);
 }
+
+const std::map<std::string, void*>& Functions() {
+  const auto at = [](auto* function) { return reinterpret_cast<void*>(function); };
+  static const std::map<std::string, void*> functions{{"ncclGetVersion", at(GetVersion)},
+                                                      {"ncclGetUniqueId", at(GetUniqueId)},
+                                                      {"ncclGetErrorString", at(GetErrorString)},
+                                                      {"ncclGetLastError", at(GetLastError)},
+                                                      {"ncclCommInitRankConfig", at(CommInitRankConfig)},
+                                                      {"ncclCommGetAsyncError", at(CommGetAsyncError)},
+                                                      {"ncclCommFinalize", at(CommFinalize)},
+                                                      {"ncclCommDestroy", at(CommDestroy)},
+                                                      {"ncclCommAbort", at(CommAbort)},
+                                                      {"ncclAllReduce", at(AllReduce)},
+                                                      {"ncclSend", at(Send)},
+                                                      {"ncclRecv", at(Recv)}};
+  return functions;
+}
+
+}  // namespace
+
+extern "C" {
 
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 const char* cudaGetErrorString(cudaError_t error) {
@@ -166,6 +195,10 @@ class NcclDriver : public ::testing::Test {
  protected:
   NcclDriver() { library = {}; }
 
+  static std::unique_ptr<StreamDriver> Create(std::chrono::seconds join_timeout = kJoinTimeout) {
+    return CreateNcclDriver(FindNccl(cuda::FakeLibrary("a library", Functions())), join_timeout);
+  }
+
   LinkId Join(LinkUse use = LinkUse::kReductions) {
     return driver_->Join(std::string(kLinkKeyBytes - 1, 'a') + 'z', 1, 4, use, "a group");
   }
@@ -178,7 +211,7 @@ class NcclDriver : public ::testing::Test {
             .peer = 1};
   }
 
-  std::unique_ptr<StreamDriver> driver_ = CreateNcclDriver();
+  std::unique_ptr<StreamDriver> driver_ = Create();
 };
 
 // Kernels that wait for a peer stand beside compute for long: those of messages have a bound, so that all of
@@ -225,7 +258,7 @@ TEST_F(NcclDriver, WhatCudaRefusesNcclIsNoPeersFault) {
 
 // Hosts that cannot reach each other wait for ever in NCCL itself.
 TEST_F(NcclDriver, RanksThatDoNotFindEachOtherAreNotWaitedForForever) {
-  driver_ = CreateNcclDriver(std::chrono::seconds(0));
+  driver_ = Create(std::chrono::seconds(0));
   const LinkId joined = Join(), lost = Join();
   EXPECT_FALSE(driver_->IsBusy(joined));
   library.states = {ncclInProgress, ncclInProgress};
@@ -305,6 +338,49 @@ TEST_F(NcclDriver, StreamsGoBeforeComputeAndEventsAreUsedAgain) {
                                           "record e2 on s1", "s1 waits for e2", "record e2 on s1"));
   driver_.reset();
   EXPECT_THAT(library.Take(), ElementsAre("destroy e2"));
+}
+
+TEST(NcclApi, HasEveryFunctionOrNamesTheOneThatIsMissing) {
+  for (const auto& [name, function] : Functions()) {
+    std::map<std::string, void*> others = Functions();
+    others.erase(name);
+    EXPECT_THAT([&] { FindNccl(cuda::FakeLibrary("a library", others)); },
+                ThrowsMessage<cuda::LibraryMissing>("a library has no " + name));
+  }
+}
+
+TEST(NcclApi, IsOfTheHeadersMajorVersion) {
+  const auto find = [] { FindNccl(cuda::FakeLibrary("a library", Functions())); };
+  for (const auto& [other, words] :
+       {std::pair{1300, "is NCCL 1"}, std::pair{(NCCL_MAJOR + 1) * 10000 + 100, "is NCCL 3"}}) {
+    version = other;
+    EXPECT_THAT(find, ThrowsMessage<cuda::LibraryMissing>(HasSubstr(words)));
+  }
+  version = 2804;  // 2.8.4, before the number changed
+  EXPECT_NO_THROW(find());
+  version = NCCL_VERSION_CODE;
+  EXPECT_NO_THROW(find());
+}
+
+TEST(NcclApi, SaysThatNcclIsNotThereAndWhatToDo) {
+  const ScopedVariable none("AUTOCFG_NCCL_LIBRARY", "libautocfg-no-nccl.so.2");
+  EXPECT_THAT(
+      [] { Nccl(); },
+      ThrowsMessage<NotSupported>(
+          AllOf(HasSubstr("NCCL is not on this machine: libautocfg-no-nccl.so.2: cannot open shared object"),
+                HasSubstr("AUTOCFG_GPU_TRANSPORT=host"), Not(HasSubstr("\n")))));
+  const ScopedVariable other("AUTOCFG_NCCL_LIBRARY", "libm.so.6");
+  EXPECT_THAT([] { Nccl(); },
+              ThrowsMessage<NotSupported>(HasSubstr("none for this build: libm.so.6 has no ncclGetVersion")));
+}
+
+// The engine must load where the machine has neither: nothing brings them along.
+TEST(GpuModule, LoadsWithoutNcclAndCudnn) {
+  const auto is_loaded = [](const char* name) { return dlopen(name, RTLD_LAZY | RTLD_NOLOAD) != nullptr; };
+  ASSERT_NE(dlopen(BuildPath("bin/libautocfg_cuda.so").c_str(), RTLD_NOW | RTLD_LOCAL), nullptr) << dlerror();
+  EXPECT_TRUE(is_loaded(BuildPath("bin/libautocfg_cuda.so").c_str()));
+  EXPECT_FALSE(is_loaded(kNcclLibrary));
+  EXPECT_FALSE(is_loaded(cuda::kCudnnLibrary));
 }
 
 }  // namespace

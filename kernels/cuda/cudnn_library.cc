@@ -1,0 +1,29 @@
+// The cuDNN of the machine. Tests of what becomes of its failures have a Cudnn() of their own.
+#include <fmt/format.h>
+
+#include "kernels/cuda/cudnn_api.h"
+
+namespace autocfg::cuda {
+namespace {
+
+CudnnApi Open() {
+  const char* what = "cuDNN is not on this machine";
+  try {
+    LoadedLibrary library(LibraryName("AUTOCFG_CUDNN_LIBRARY", kCudnnLibrary));
+    what = "the cuDNN of this machine is none for this build";
+    const CudnnApi api = FindCudnn(library);
+    library.Stay();
+    return api;
+  } catch (const LibraryMissing& missing) {
+    throw LibraryMissing(fmt::format("{}: {}", what, missing.what()));
+  }
+}
+
+}  // namespace
+
+const CudnnApi& Cudnn() {
+  static const CudnnApi api = Open();  // an absence is no choice for ever: it is asked for anew
+  return api;
+}
+
+}  // namespace autocfg::cuda

@@ -1,0 +1,28 @@
+#include "kernels/cuda/loaded_library.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <utility>
+
+namespace autocfg::cuda {
+
+std::string LibraryName(const char* variable, const char* usual) {
+  const char* named = std::getenv(variable);
+  return named != nullptr && *named != '\0' ? named : usual;
+}
+
+LoadedLibrary::LoadedLibrary(std::string name)
+    : name_(std::move(name)), library_(dlopen(name_.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
+  if (library_ != nullptr) return;
+  const char* error = dlerror();  // opens with the library's name, or that of one which it needs
+  throw LibraryMissing(error != nullptr ? error : name_ + " cannot be opened");
+}
+
+void* LoadedLibrary::Find(const char* symbol) const { return dlsym(library_.get(), symbol); }
+
+void LoadedLibrary::Stay() noexcept { (void)library_.release(); }
+
+void LoadedLibrary::Close::operator()(void* library) const { (void)dlclose(library); }
+
+}  // namespace autocfg::cuda
