@@ -1,6 +1,7 @@
 #include "kernels/cuda/matmul.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +9,7 @@
 #include <cstdlib>
 #include <limits>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 
 #include "kernels/cuda/cuda_error.h"
@@ -21,10 +23,20 @@ constexpr int kMostCandidates = 8;
 constexpr std::int64_t kAuxRowMultiple = 8;
 constexpr int kRounds = 2;  // over all candidates: clocks rise while the first of them are timed
 
+// A kernel is loaded when it is first issued. Where there is no room for it, the library may say no more than
+// that it failed.
+bool IsWantOfMemory(cublasStatus_t status) {
+  if (status == CUBLAS_STATUS_ALLOC_FAILED) return true;
+  const bool without_a_reason = status == CUBLAS_STATUS_NOT_INITIALIZED ||
+                                status == CUBLAS_STATUS_EXECUTION_FAILED ||
+                                status == CUBLAS_STATUS_INTERNAL_ERROR;
+  return without_a_reason && IsShortOfMemory();
+}
+
 void Check(cublasStatus_t status, std::string_view what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   const std::string text = fmt::format("cuBLASLt: {} failed: {}", what, cublasLtGetStatusString(status));
-  if (status == CUBLAS_STATUS_ALLOC_FAILED) throw DeviceOutOfMemory(-1, -1, text);
+  if (IsWantOfMemory(status)) throw DeviceOutOfMemory(-1, FreeBytes(), text);
   throw DeviceError(text);
 }
 
@@ -129,7 +141,7 @@ bool LtMatmul::Supports(const MatmulKey& key, const MatmulOperands& operands, cu
 
 void LtMatmul::Run(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream) {
   const Choice& choice = ChoiceOf(key, operands, stream);
-  if (!choice.supported) throw DeviceError(fmt::format("cuBLASLt has no algorithm for {}", ToString(key)));
+  if (!choice.supported) throw DeviceError(fmt::format("cuBLASLt: no {}: {}", ToString(key), choice.refusal));
   Check(Issue(key, Descriptors(key, operands), operands, choice, stream), ToString(key));
 }
 
@@ -201,7 +213,18 @@ LtMatmul::Choice LtMatmul::Choose(const MatmulKey& key, const MatmulOperands& op
       candidate.seconds = std::min(candidate.seconds, SecondsOf(key, on_timed, timed, candidate, stream));
   }
   const int fastest = Fastest(candidates, [](const Choice& candidate) { return candidate.seconds; });
-  return fastest < 0 ? Choice{} : candidates[static_cast<std::size_t>(fastest)];
+  if (fastest >= 0) return candidates[static_cast<std::size_t>(fastest)];
+  return {.refusal =
+              fmt::format("none of its {} algorithms runs: {}", candidates.size(), WhatAllSaid(candidates))};
+}
+
+std::string LtMatmul::WhatAllSaid(const std::vector<Choice>& failed) {
+  std::vector<std::string> said;
+  for (const Choice& candidate : failed) {
+    if (std::find(said.begin(), said.end(), candidate.refusal) == said.end())
+      said.push_back(candidate.refusal);
+  }
+  return fmt::format("{}", fmt::join(said, "; "));
 }
 
 cublasStatus_t LtMatmul::Issue(const MatmulKey& key, const Descriptors& descriptors,
@@ -214,11 +237,16 @@ cublasStatus_t LtMatmul::Issue(const MatmulKey& key, const Descriptors& descript
                         &choice.algorithm, workspace, choice.workspace_bytes, stream);
 }
 
-// Of one run, the mean of a few after one to warm up; infinity where the candidate does not run.
+// Of one run, the mean of a few after one to warm up; infinity where the candidate does not run, with what
+// the library said of it as its refusal. Want of memory is no fault of the candidate's, and is thrown.
 double LtMatmul::SecondsOf(const MatmulKey& key, const Descriptors& descriptors,
-                           const MatmulOperands& operands, const Choice& choice, cudaStream_t stream) {
-  if (Issue(key, descriptors, operands, choice, stream) != CUBLAS_STATUS_SUCCESS)
+                           const MatmulOperands& operands, Choice& choice, cudaStream_t stream) {
+  if (const cublasStatus_t status = Issue(key, descriptors, operands, choice, stream);
+      status != CUBLAS_STATUS_SUCCESS) {
+    if (IsWantOfMemory(status)) Check(status, ToString(key));
+    choice.refusal = cublasLtGetStatusString(status);
     return std::numeric_limits<double>::infinity();
+  }
   return MeanSeconds(stream, kTimedRuns,
                      [&] { Check(Issue(key, descriptors, operands, choice, stream), ToString(key)); });
 }

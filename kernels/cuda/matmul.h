@@ -7,6 +7,7 @@
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 
+#include <string>
 #include <vector>
 
 #include "kernels/cuda/choice_cache.h"
@@ -59,14 +60,15 @@ class LtMatmul {
 
   // Whether the library has an algorithm for the key: a product without epilogue it always has. The first
   // question about a key times the candidates on the operands given (what they hold of results is
-  // overwritten; with `accumulate` it is kept) and waits for the GPU.
+  // overwritten; with `accumulate` it is kept) and waits for the GPU. Throws DeviceError, and
+  // DeviceOutOfMemory where the GPU has no room for what the library takes for itself.
   bool Supports(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);
 
   // Of one run of what is chosen for the key, as it was timed; 0 where it was not. As Supports it makes the
   // choice where there is none yet.
   double Seconds(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);
 
-  // Requires: Supports. Throws DeviceError.
+  // Requires: Supports. Throws DeviceError, DeviceOutOfMemory.
   void Run(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);
 
   // Of each key met: what was chosen, out of how many, and how. Not usual: an epilogue that the library does
@@ -77,7 +79,7 @@ class LtMatmul {
   struct Descriptors;
   struct Choice {
     bool supported = false;
-    const char* refusal = "it has no algorithm";  // why not
+    std::string refusal = "it has no algorithm";  // why not
     cublasLtMatmulAlgo_t algorithm{};
     std::size_t workspace_bytes = 0;
     int candidates = 0;
@@ -90,7 +92,8 @@ class LtMatmul {
   cublasStatus_t Issue(const MatmulKey& key, const Descriptors& descriptors, const MatmulOperands& operands,
                        const Choice& choice, cudaStream_t stream);
   double SecondsOf(const MatmulKey& key, const Descriptors& descriptors, const MatmulOperands& operands,
-                   const Choice& choice, cudaStream_t stream);
+                   Choice& choice, cudaStream_t stream);
+  static std::string WhatAllSaid(const std::vector<Choice>& failed);
 
   Scratch& scratch_;
   const std::int64_t workspace_bytes_;

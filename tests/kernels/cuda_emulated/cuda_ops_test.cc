@@ -2,12 +2,14 @@
 // with its epilogues and without them.
 #include "kernels/cuda/cuda_ops.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -242,6 +244,63 @@ TEST(CudaOps, DoNotTimeWhatHasNoRoom) {
           &OpChoice::text, testing::EndsWith("the first of 3 algorithms, not timed: the GPU has no memory "
                                              "left for a second result"))));
   for (const Tensor& t : {a, b, sum}) device->Free(t.data, t.Bytes());
+}
+
+// A product, and how it went: empty, else the type of the error and its words.
+std::string HowAProductGoes(Ops& ops, Device& device) {
+  const auto stream = device.CreateStream();
+  Tensor t{.dtype = DType::kF32, .rank = 2, .shape = {8, 8}}, sum = t;
+  t.data = device.Allocate(t.Bytes());
+  sum.data = device.Allocate(sum.Bytes());
+  std::string how;
+  try {
+    ops.Matmul(t, Transpose::kNo, t, Transpose::kNo, sum, false, *stream);
+  } catch (const DeviceOutOfMemory& error) {
+    how = fmt::format("out of memory, {} free: {}", error.available_bytes, error.what());
+  } catch (const DeviceError& error) {
+    how = fmt::format("error: {}", error.what());
+  }
+  device.Free(t.data, t.Bytes());
+  device.Free(sum.data, sum.Bytes());
+  return how;
+}
+
+// A plan that nearly fills the GPU meets its end in the libraries, whose kernels are loaded when they are
+// first used: that is to be told apart from a fault.
+TEST(CudaOps, WantOfMemoryWhileAlgorithmsAreTimedIsTyped) {
+  const auto device = CreateDevice();
+  // whatever the other algorithms say: the first one that has no room is heard
+  for (const int algorithm : {0, 1, 3}) {
+    emulated_cublaslt::Fail(CUBLAS_STATUS_ALLOC_FAILED, algorithm);
+    EXPECT_THAT(
+        HowAProductGoes(*CreateOps(), *device),
+        testing::AllOf(testing::StartsWith("out of memory"), testing::HasSubstr("allocation failed")));
+  }
+  const auto ops = CreateOps();
+  for (const cublasStatus_t status :
+       {CUBLAS_STATUS_NOT_INITIALIZED, CUBLAS_STATUS_EXECUTION_FAILED, CUBLAS_STATUS_INTERNAL_ERROR}) {
+    emulated_cublaslt::Fail(status);
+    cuda_emulator::SetFreeMemory(1 << 20);
+    EXPECT_THAT(HowAProductGoes(*ops, *device), testing::StartsWith("out of memory, 10"));
+  }
+  cuda_emulator::SetFreeMemory(1 << 29);
+  emulated_cublaslt::Fail(CUBLAS_STATUS_SUCCESS);
+  EXPECT_EQ(HowAProductGoes(*ops, *device), "") << "nothing is kept of it";
+  emulated_cublaslt::Fail(CUBLAS_STATUS_ALLOC_FAILED);
+  EXPECT_THAT(HowAProductGoes(*ops, *device), testing::StartsWith("out of memory")) << "in a step, too";
+  emulated_cublaslt::Fail(CUBLAS_STATUS_SUCCESS);
+}
+
+TEST(CudaOps, SayWhatEveryAlgorithmFailedOf) {
+  const auto device = CreateDevice();
+  emulated_cublaslt::Fail(CUBLAS_STATUS_EXECUTION_FAILED);
+  EXPECT_EQ(
+      HowAProductGoes(*CreateOps(), *device),
+      "error: cuBLASLt: no matmul fp32->fp32 nn 8x8x8 align 16: none of its 3 algorithms runs: execution "
+      "failed; not supported");
+  emulated_cublaslt::Fail(CUBLAS_STATUS_EXECUTION_FAILED, 1);
+  EXPECT_EQ(HowAProductGoes(*CreateOps(), *device), "") << "the third runs";
+  emulated_cublaslt::Fail(CUBLAS_STATUS_SUCCESS);
 }
 
 // While algorithms are chosen the device's memory is not freed: that would wait for all that it has to do,

@@ -13,8 +13,11 @@
 enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_16BF = 14 };
 enum cublasStatus_t {
   CUBLAS_STATUS_SUCCESS = 0,
+  CUBLAS_STATUS_NOT_INITIALIZED = 1,
   CUBLAS_STATUS_ALLOC_FAILED = 3,
   CUBLAS_STATUS_INVALID_VALUE = 7,
+  CUBLAS_STATUS_EXECUTION_FAILED = 13,
+  CUBLAS_STATUS_INTERNAL_ERROR = 14,
   CUBLAS_STATUS_NOT_SUPPORTED = 15
 };
 enum cublasComputeType_t { CUBLAS_COMPUTE_32F = 68 };
@@ -104,4 +107,7 @@ namespace autocfg::emulated_cublaslt {
 void Epilogues(bool supported);
 // Whether products with an epilogue, and those without, take milliseconds longer; not at first.
 void Slow(bool with_epilogue, bool without);
+// What products are answered from now on, instead of being computed, by the algorithm of this number; 0: by
+// every one. Success, as at first: they are computed.
+void Fail(cublasStatus_t status, int algorithm = 0);
 }  // namespace autocfg::emulated_cublaslt

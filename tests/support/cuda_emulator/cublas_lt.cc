@@ -15,6 +15,8 @@ struct EmulatedCublasLt {};
 namespace {
 
 bool epilogues_supported = true, slow_with_epilogue = false, slow_without = false;
+cublasStatus_t failure = CUBLAS_STATUS_SUCCESS;
+int failing_algorithm = 0;
 
 float Read(const void* data, cudaDataType_t type, std::int64_t i) {
   if (type == CUDA_R_32F) return static_cast<const float*>(data)[i];
@@ -65,10 +67,18 @@ void autocfg::emulated_cublaslt::Slow(bool with_epilogue, bool without) {
   slow_without = without;
 }
 
+void autocfg::emulated_cublaslt::Fail(cublasStatus_t status, int algorithm) {
+  failure = status;
+  failing_algorithm = algorithm;
+}
+
 const char* cublasLtGetStatusString(cublasStatus_t status) {
   switch (status) {
     case CUBLAS_STATUS_SUCCESS: return "success";
+    case CUBLAS_STATUS_NOT_INITIALIZED: return "not initialized";
     case CUBLAS_STATUS_ALLOC_FAILED: return "allocation failed";
+    case CUBLAS_STATUS_EXECUTION_FAILED: return "execution failed";
+    case CUBLAS_STATUS_INTERNAL_ERROR: return "internal error";
     case CUBLAS_STATUS_INVALID_VALUE: return "invalid value";
     case CUBLAS_STATUS_NOT_SUPPORTED: return "not supported";
   }
@@ -166,6 +176,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDescOpaque_t* desc
   const auto& op = *descriptor;
   if (const cublasStatus_t status = Support(op, *d_layout); status != CUBLAS_STATUS_SUCCESS) return status;
   if (!op.initialised || algorithm->id == 2) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (failure != CUBLAS_STATUS_SUCCESS && (failing_algorithm == 0 || failing_algorithm == algorithm->id))
+    return failure;
   if (op.epilogue == CUBLASLT_EPILOGUE_DEFAULT ? slow_without : slow_with_epilogue)
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   const auto m = static_cast<std::int64_t>(d_layout->rows), n = static_cast<std::int64_t>(d_layout->columns);
