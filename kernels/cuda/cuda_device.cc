@@ -8,6 +8,7 @@
 #include <cstring>
 #include <iterator>
 #include <map>
+#include <optional>
 
 #include "kernels/cuda/cuda_error.h"
 #include "kernels/cuda/cuda_stream.h"
@@ -18,6 +19,8 @@ namespace {
 
 // What passes through pinned memory at once; larger copies (weights) are made by the driver's own staging.
 constexpr std::int64_t kMostPinnedBytes = std::int64_t{16} << 20;
+// Of that memory: two of the largest copies, or tokens and targets of 128 microbatches of 32 Ki tokens.
+constexpr std::int64_t kPinnedRingBytes = 2 * kMostPinnedBytes;
 
 std::int64_t UsedBytes() {
   std::size_t free = 0, total = 0;
@@ -69,6 +72,7 @@ class CudaDevice final : public Device {
     Check(cudaSetDevice(ordinal), fmt::format("opening GPU {}", ordinal));
     // makes the context now, not in the first op
     Check(cudaFree(nullptr), fmt::format("opening GPU {}", ordinal));
+    pinned_.emplace(kPinnedRingBytes);
   }
 
   std::string Name() const override { return "cuda"; }
@@ -101,7 +105,7 @@ class CudaDevice final : public Device {
 
   void CopyFromHost(void* device, const void* host, std::int64_t bytes, Stream& stream) override {
     if (bytes <= kMostPinnedBytes) {
-      pinned_.Copy(device, host, bytes, HandleOf(stream));
+      pinned_->Copy(device, host, bytes, HandleOf(stream));
       return;
     }
     stream.Synchronize();  // as before a copy to the host
@@ -145,7 +149,7 @@ class CudaDevice final : public Device {
     return after != pinned_bytes_.begin() && at - std::prev(after)->first < std::prev(after)->second;
   }
 
-  PinnedRing pinned_;
+  std::optional<PinnedRing> pinned_;                  // of the GPU that has been opened
   std::map<const char*, std::int64_t> pinned_bytes_;  // of AllocateHost, by where they begin
 };
 

@@ -6,45 +6,62 @@
 #include <cstring>
 
 #include "kernels/cuda/cuda_error.h"
+#include "kernels/cuda/cuda_stream.h"
 
 namespace autocfg::cuda {
 
+PinnedRing::PinnedRing(std::int64_t bytes) : places_(bytes) {
+  void* data = nullptr;
+  CheckHost(cudaMallocHost(&data, static_cast<std::size_t>(bytes)),
+            fmt::format("taking {} bytes of pinned memory", bytes));
+  data_ = static_cast<char*>(data);
+}
+
 PinnedRing::~PinnedRing() {
-  for (const Buffer& buffer : buffers_) {
-    (void)cudaEventSynchronize(buffer.copied);
-    (void)cudaEventDestroy(buffer.copied);
-    (void)cudaFreeHost(buffer.data);
+  for (cudaEvent_t event : copied_) {
+    (void)cudaEventSynchronize(event);
+    (void)cudaEventDestroy(event);
   }
+  for (cudaEvent_t event : free_events_) (void)cudaEventDestroy(event);
+  (void)cudaFreeHost(data_);
 }
 
 void PinnedRing::Copy(void* device, const void* host, std::int64_t bytes, cudaStream_t stream) {
-  const Buffer& buffer = Find(bytes);
-  std::memcpy(buffer.data, host, static_cast<std::size_t>(bytes));
-  Check(cudaMemcpyAsync(device, buffer.data, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream),
+  if (free_events_.empty()) {
+    cudaEvent_t made = nullptr;
+    Check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "making an event");
+    free_events_.push_back(made);
+  }
+  char* room = Room(bytes);
+  copied_.push_back(free_events_.back());
+  free_events_.pop_back();
+  std::memcpy(room, host, static_cast<std::size_t>(bytes));
+  Check(cudaMemcpyAsync(device, room, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream),
         "a copy to the device");
-  Check(cudaEventRecord(buffer.copied, stream), "recording an event");
+  Check(cudaEventRecord(copied_.back(), stream), "recording an event");
 }
 
-PinnedRing::Buffer& PinnedRing::Find(std::int64_t bytes) {
-  for (Buffer& buffer : buffers_) {
-    if (buffer.bytes < bytes) continue;
-    const cudaError_t status = cudaEventQuery(buffer.copied);
+char* PinnedRing::Room(std::int64_t bytes) {
+  while (!copied_.empty()) {
+    const cudaError_t status = cudaEventQuery(copied_.front());
     if (status == cudaErrorNotReady) {
       (void)cudaGetLastError();  // being busy is no error, but the next call would be told of it
-      continue;
+      break;
     }
     Check(status, "an earlier copy to the device");
-    return buffer;
+    GiveBackOldest();
   }
-  Buffer made{.bytes = bytes};
-  CheckHost(cudaMallocHost(&made.data, static_cast<std::size_t>(bytes)),
-            fmt::format("taking {} bytes of pinned memory", bytes));
-  if (const cudaError_t status = cudaEventCreateWithFlags(&made.copied, cudaEventDisableTiming);
-      status != cudaSuccess) {
-    (void)cudaFreeHost(made.data);
-    Check(status, "making an event");
+  for (;;) {
+    if (const auto offset = places_.Take(bytes)) return data_ + *offset;
+    WaitForEvent(copied_.front());
+    GiveBackOldest();
   }
-  return buffers_.emplace_back(made);
+}
+
+void PinnedRing::GiveBackOldest() {
+  places_.GiveBackOldest();
+  free_events_.push_back(copied_.front());
+  copied_.pop_front();
 }
 
 }  // namespace autocfg::cuda

@@ -67,5 +67,34 @@ TEST(EmulatedCudaDevice, IsNotKeptWaitingByTheDriver) {
   device->Free(data, kLarge);
 }
 
+// Memory is pinned when the device is opened, and never again, however far the host is ahead of it: the host
+// waits for the oldest copies.
+TEST(EmulatedCudaDevice, PinsNothingInAStep) {
+  constexpr std::int64_t kBytes = std::int64_t{1} << 20, kCopies = 100;
+  const int before = cuda_emulator::Waits().pinned;
+  const auto device = Create();
+  EXPECT_EQ(cuda_emulator::Waits().pinned, before + 1);
+  const auto stream = device->CreateStream();
+  char* data = static_cast<char*>(device->Allocate(kCopies * kBytes));
+  const int waited = cuda_emulator::Waits().events;
+  cuda_emulator::SetEventsPending(true);
+  for (std::int64_t i = 0; i < kCopies; ++i) {
+    const std::vector<char> host(kBytes, static_cast<char>(i));
+    device->CopyFromHost(data + i * kBytes, host.data(), kBytes, *stream);
+    if (i < 16) {
+      EXPECT_EQ(cuda_emulator::Waits().events, waited) << "there is room for " << i;
+    }
+  }
+  EXPECT_GT(cuda_emulator::Waits().events, waited);
+  cuda_emulator::SetEventsPending(false);
+  const int no_more = cuda_emulator::Waits().events;
+  const std::vector<char> large(16 * kBytes, 'x');
+  device->CopyFromHost(data, large.data(), 16 * kBytes, *stream);
+  EXPECT_EQ(cuda_emulator::Waits().events, no_more) << "what is done is not waited for";
+  EXPECT_EQ(cuda_emulator::Waits().pinned, before + 1);
+  for (std::int64_t i = 16; i < kCopies; ++i) EXPECT_EQ(data[i * kBytes + kBytes - 1], static_cast<char>(i));
+  device->Free(data, kCopies * kBytes);
+}
+
 }  // namespace
 }  // namespace autocfg

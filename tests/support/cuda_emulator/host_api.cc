@@ -35,6 +35,7 @@ bool IsPinned(const void* data) {
 }
 
 autocfg::cuda_emulator::HostWaits waits;
+bool events_pending = false;
 
 }  // namespace
 
@@ -121,6 +122,7 @@ cudaError_t cudaFree(void* data) {
   return cudaSuccess;
 }
 cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
+  ++waits.pinned;
   *data = std::malloc(bytes);
   if (*data == nullptr) return cudaErrorMemoryAllocation;
   Pinned()[static_cast<const char*>(*data)] = bytes;
@@ -190,8 +192,11 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEve
   *milliseconds = std::chrono::duration<float, std::milli>(end->recorded - start->recorded).count();
   return cudaSuccess;
 }
-cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventQuery(cudaEvent_t) { return events_pending ? cudaErrorNotReady : cudaSuccess; }
+cudaError_t cudaEventSynchronize(cudaEvent_t) {
+  ++waits.events;
+  return cudaSuccess;
+}
 
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int, std::size_t) {
   *blocks = 2;
@@ -223,5 +228,7 @@ cudaError_t CheckLaunch(const cudaLaunchConfig_t& config, const void* kernel) {
 }
 
 HostWaits Waits() { return waits; }
+
+void SetEventsPending(bool pending) { events_pending = pending; }
 
 }  // namespace autocfg::cuda_emulator

@@ -115,8 +115,14 @@ struct HostWaits {
   int blocked_copies = 0;
   int synchronisations = 0;  // streams synchronised or queried
   int frees = 0;             // of the device's memory: each waits for all that the device has to do
+  int pinned = 0;            // cudaMallocHost, which may wait for it, too
+  int events = 0;            // waited for
 };
 HostWaits Waits();
+
+// Whether what is before an event is still to be done whenever it is asked for; not at first. Who waits for
+// an event has it.
+void SetEventsPending(bool pending);
 
 // How much of the device's memory is left from now on; 1 GiB at first.
 void SetFreeMemory(std::size_t bytes);
