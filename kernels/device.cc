@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <new>
+#include <vector>
 
 #include "kernels/arena.h"
 
@@ -30,6 +31,13 @@ constexpr std::align_val_t kAlignment{static_cast<std::size_t>(kArenaAlignment)}
 }  // namespace
 
 std::unique_ptr<StreamTimer> Device::CreateTimer() { return std::make_unique<HostTimer>(); }
+
+void Device::CopyWithin(void* to, const void* from, std::int64_t bytes, Stream& stream) {
+  std::vector<char> host(static_cast<std::size_t>(bytes));
+  CopyToHost(host.data(), from, bytes, stream);
+  stream.Synchronize();
+  CopyFromHost(to, host.data(), bytes, stream);
+}
 
 void* Device::AllocateHost(std::int64_t bytes) {
   return ::operator new(static_cast<std::size_t>(bytes), kAlignment);

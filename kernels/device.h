@@ -72,6 +72,10 @@ class Device {
   virtual void CopyFromHost(void* device, const void* host, std::int64_t bytes, Stream& stream) = 0;
   virtual void CopyToHost(void* host, const void* device, std::int64_t bytes, Stream& stream) = 0;
 
+  // From one place of the device's memory to another, which do not overlap; ordered on the stream. By way of
+  // the host where the device has none of its own. A device that computes nothing copies nothing.
+  virtual void CopyWithin(void* to, const void* from, std::int64_t bytes, Stream& stream);
+
   // Host memory that copies reach without a detour (pinned, where that makes a difference), aligned to
   // kArenaAlignment and not cleared. Requires bytes > 0. What was taken is freed with the same size.
   virtual void* AllocateHost(std::int64_t bytes);

@@ -83,6 +83,9 @@ class CpuDevice final : public Device {
   void CopyToHost(void* host, const void* device, std::int64_t bytes, Stream& /*stream*/) override {
     std::memcpy(host, device, static_cast<std::size_t>(bytes));
   }
+  void CopyWithin(void* to, const void* from, std::int64_t bytes, Stream& /*stream*/) override {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  }
 
   std::int64_t OverheadBytes(std::int64_t arena_bytes) const override {
     return std::max<std::int64_t>(0, ResidentBytes() - arena_bytes);

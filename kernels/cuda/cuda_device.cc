@@ -124,6 +124,12 @@ class CudaDevice final : public Device {
           "a copy from the device");
   }
 
+  void CopyWithin(void* to, const void* from, std::int64_t bytes, Stream& stream) override {
+    Check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice,
+                          HandleOf(stream)),
+          "a copy within the device");
+  }
+
   void* AllocateHost(std::int64_t bytes) override {
     void* data = nullptr;
     CheckHost(cudaMallocHost(&data, static_cast<std::size_t>(bytes)),

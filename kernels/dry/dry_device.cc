@@ -32,6 +32,8 @@ class DryDevice final : public Device {
     std::memset(host, 0, static_cast<std::size_t>(bytes));
   }
 
+  void CopyWithin(void* /*to*/, const void* /*from*/, std::int64_t /*bytes*/, Stream& /*stream*/) override {}
+
   // What was allocated beside the arena; the device itself takes nothing.
   std::int64_t OverheadBytes(std::int64_t arena_bytes) const override {
     return std::max<std::int64_t>(0, allocated_bytes_ - arena_bytes);

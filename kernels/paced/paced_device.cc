@@ -44,6 +44,9 @@ class PacedDevice final : public Device {
   void CopyToHost(void* host, const void* device, std::int64_t bytes, Stream& stream) override {
     dry_->CopyToHost(host, device, bytes, stream);
   }
+  void CopyWithin(void* to, const void* from, std::int64_t bytes, Stream& stream) override {
+    dry_->CopyWithin(to, from, bytes, stream);
+  }
   std::int64_t OverheadBytes(std::int64_t arena_bytes) const override {
     return dry_->OverheadBytes(arena_bytes);
   }

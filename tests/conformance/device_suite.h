@@ -68,6 +68,23 @@ TEST_P(DeviceSuite, CopiesThereAndBack) {
   device_->Free(data, kCount * 4);
 }
 
+TEST_P(DeviceSuite, CopiesWithin) {
+  constexpr std::int64_t kCount = 1000;
+  std::vector<std::int32_t> in(kCount), out(2 * kCount, -1);
+  std::iota(in.begin(), in.end(), 7);
+  void* data = device_->Allocate(2 * kCount * 4);
+  void* behind = GetParam().has_memory ? static_cast<char*>(data) + kCount * 4 : nullptr;
+  device_->CopyFromHost(data, in.data(), kCount * 4, *stream_);
+  device_->CopyWithin(behind, data, kCount * 4, *stream_);
+  device_->CopyToHost(out.data(), data, 2 * kCount * 4, *stream_);
+  stream_->Synchronize();
+  if (!GetParam().has_memory) in.assign(kCount, 0);
+  std::vector<std::int32_t> twice = in;
+  twice.insert(twice.end(), in.begin(), in.end());
+  EXPECT_EQ(out, twice);
+  device_->Free(data, 2 * kCount * 4);
+}
+
 TEST_P(DeviceSuite, TimesStretchesOfAStream) {
   constexpr std::int64_t kBytes = 1 << 20;
   const std::vector<char> in(kBytes, 1);

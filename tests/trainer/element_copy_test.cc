@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "kernels/bf16.h"
@@ -37,9 +40,44 @@ TEST_F(RepeatFromDoubles, EndsWhereTheTensorDoes) {
 }
 
 TEST_F(RepeatFromDoubles, GoesOnFromOneCopyToTheNext) {
-  const std::int64_t elements = (std::int64_t{70} << 20) / 4 + 5;  // three copies
+  const std::int64_t elements = (std::int64_t{70} << 20) / 4 + 5;  // two dozen copies
   const std::vector<float> result = Repeated<float>({0, 1, 2, 3, 4, 5, 6}, DType::kF32, elements);
   for (std::size_t i = 0; i < result.size(); ++i) ASSERT_EQ(result[i], static_cast<float>(i % 7)) << i;
+}
+
+// What passes from the host's memory, which for a GPU lies behind PCIe.
+class HostCopies final : public Device {
+ public:
+  std::string Name() const override { return cpu_->Name(); }
+  bool ComputesOnHost() const override { return false; }
+  bool ComputesIn(DType type) const override { return cpu_->ComputesIn(type); }
+  void* Allocate(std::int64_t bytes) override { return cpu_->Allocate(bytes); }
+  void Free(void* data, std::int64_t bytes) noexcept override { cpu_->Free(data, bytes); }
+  std::unique_ptr<Stream> CreateStream() override { return cpu_->CreateStream(); }
+  void CopyFromHost(void* to, const void* from, std::int64_t copied, Stream& stream) override {
+    bytes += copied;
+    cpu_->CopyFromHost(to, from, copied, stream);
+  }
+  void CopyToHost(void*, const void*, std::int64_t, Stream&) override { ADD_FAILURE() << "to the host"; }
+  void CopyWithin(void* to, const void* from, std::int64_t copied, Stream& stream) override {
+    cpu_->CopyWithin(to, from, copied, stream);
+  }
+  std::int64_t OverheadBytes(std::int64_t) const override { return 0; }
+
+  std::int64_t bytes = 0;
+
+ private:
+  const std::unique_ptr<Device> cpu_ = CreateCpuDevice();
+};
+
+TEST_F(RepeatFromDoubles, TakesTheValuesFromTheHostOnce) {
+  HostCopies device;
+  std::vector<float> result(1'000'003);
+  autocfg::RepeatFromDoubles(std::vector<double>{1, 2, 3},
+                             {.data = result.data(), .dtype = DType::kF32, .rank = 1, .shape = {1'000'003}},
+                             device, *stream_);
+  EXPECT_EQ(device.bytes, 12);
+  EXPECT_EQ(result.back(), 1);
 }
 
 TEST_F(RepeatFromDoubles, LeavesNoElementsAlone) {

@@ -12,10 +12,6 @@
 namespace autocfg {
 namespace {
 
-// What RepeatFromDoubles copies at once. More than passes through a device's pinned buffers: of those there
-// would soon be many.
-constexpr std::int64_t kRepeatBytes = std::int64_t{32} << 20;
-
 template <typename T, typename Convert>
 void Encode(std::span<const double> values, char* to, Convert convert) {
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -56,16 +52,13 @@ void CopyFromDoubles(std::span<const double> values, const Tensor& tensor, std::
 
 void RepeatFromDoubles(std::span<const double> values, const Tensor& tensor, Device& device, Stream& stream) {
   const std::vector<char> once = Encoded(values, tensor.dtype);
-  const auto length = static_cast<std::int64_t>(once.size());
-  const std::int64_t times =
-      std::min(std::max<std::int64_t>(kRepeatBytes / length, 1), (tensor.Bytes() + length - 1) / length);
-  std::vector<char> repeated;
-  repeated.reserve(static_cast<std::size_t>(times * length));
-  for (std::int64_t i = 0; i < times; ++i) repeated.insert(repeated.end(), once.begin(), once.end());
-  const auto most = static_cast<std::int64_t>(repeated.size());
-  for (std::int64_t first = 0; first < tensor.Bytes(); first += most) {
-    device.CopyFromHost(tensor.As<char>() + first, repeated.data(), std::min(most, tensor.Bytes() - first),
-                        stream);
+  const std::int64_t bytes = tensor.Bytes();
+  std::int64_t done = std::min(static_cast<std::int64_t>(once.size()), bytes);
+  if (done > 0) device.CopyFromHost(tensor.data, once.data(), done, stream);
+  while (done < bytes) {  // what is there is always the values some times over
+    const std::int64_t more = std::min(done, bytes - done);
+    device.CopyWithin(tensor.As<char>() + done, tensor.data, more, stream);
+    done += more;
   }
 }
 

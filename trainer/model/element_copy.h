@@ -18,8 +18,8 @@ void EncodeDoubles(std::span<const double> values, DType type, char* to);
 void CopyFromDoubles(std::span<const double> values, const Tensor& tensor, std::int64_t offset,
                      Device& device, Stream& stream);
 
-// The whole of `tensor` becomes the values, again and again, at the cost of the copy alone: nothing is
-// computed for each element, and the host memory that it takes does not grow with the tensor beyond some MiB.
+// The whole of `tensor` becomes the values, again and again. Only the values themselves are encoded and come
+// from the host: what is there is copied within the device, twice as much each time.
 // Requires tensor.data and at least one value; types as above.
 void RepeatFromDoubles(std::span<const double> values, const Tensor& tensor, Device& device, Stream& stream);
 

@@ -115,9 +115,7 @@ class OpTimer {
     }
     EnterGroup(GroupOf(op));  // no scratch tensors are there: what more is in use then is the communicator's
     ScratchOp scratch(op, *backend_.device, *backend_.ops, *stream_);
-    if (!IsCommunication(op.kind))
-      return Measure(
-          scratch, [&] { scratch.Run(); }, 1.0);
+    if (!IsCommunication(op.kind)) return Measure([&] { scratch.Run(); }, 1.0);
     return op.kind == OpKind::kSend || op.kind == OpKind::kRecv ? TimeMessage(scratch)
                                                                 : TimeReduction(op, scratch);
   }
@@ -146,7 +144,6 @@ class OpTimer {
   double TimeReduction(const OpDesc& op, ScratchOp& scratch) {
     const ReduceOp reduce = op.kind == OpKind::kAllReduceMax ? ReduceOp::kMax : ReduceOp::kSum;
     return Measure(
-        scratch,
         [&] {
           if (group_ != nullptr) group_->AllReduce(scratch.buffer(), reduce, *stream_)->Wait();
         },
@@ -167,7 +164,7 @@ class OpTimer {
         send();
       }
     };
-    return Measure(scratch, round_trip, 0.5);
+    return Measure(round_trip, 0.5);
   }
 
   // How much more of the device's memory is in use than before the group's communicator was made: the
@@ -208,7 +205,7 @@ class OpTimer {
   }
 
   template <typename Run>
-  double Measure(ScratchOp& scratch, const Run& run, double part) {
+  double Measure(const Run& run, double part) {
     Barrier();
     run();  // warms up caches, connections and the library's own buffers
     const double once = Agree(SampleSeconds(run, 1));
@@ -217,7 +214,6 @@ class OpTimer {
     const int samples = static_cast<int>(std::clamp(share_s_ / std::max(once * repetitions, 1e-9),
                                                     double{kFewestSamples}, double{kMostSamples}));
     std::vector<double> seconds;
-    scratch.Refill();
     Barrier();
     for (int i = 0; i < samples; ++i) seconds.push_back(SampleSeconds(run, repetitions) * part);
     Barrier();

@@ -12,7 +12,12 @@ namespace autocfg {
 namespace {
 
 constexpr std::int64_t kMaxDim = std::int64_t{1} << 40;
-constexpr std::size_t kPeriod = 1024;  // elements after which what tensors are filled with repeats
+// Elements after which what tensors are filled with repeats: a prime above the widths of models, so that no
+// two rows of a matrix are alike. On rows that are, a GPU draws less power than in training, and where power
+// bounds its clock it would be timed as faster than it is.
+constexpr std::size_t kPeriod = 131'101;
+constexpr std::size_t kStride =
+    81'025;  // of the period: in the golden ratio, so that neighbours are far apart
 
 // Of statistics, and of the gradients of parameters (search/plan/workload.h: Precision).
 DType StatisticsType(DType compute) { return compute == DType::kF64 ? DType::kF64 : DType::kF32; }
@@ -34,10 +39,10 @@ ScratchOp::ScratchOp(const OpDesc& op, Device& device, Ops& ops, Stream& stream)
   Prepare(op);
   arena_.Commit();
   for (const Reservation& r : reservations_) tensors_.push_back(arena_.At(r));
-  Refill();
+  FillTensors();
 }
 
-void ScratchOp::Refill() {
+void ScratchOp::FillTensors() {
   std::vector<std::int32_t> ids;
   std::vector<double> values;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
@@ -54,10 +59,10 @@ void ScratchOp::Refill() {
     }
     const auto value = [&](std::size_t k) {  // spread evenly, in no simple order
       return fills_[i].value +
-             fills_[i].spread * (static_cast<double>(k * 2654435761u % kPeriod) / (kPeriod / 2.0) - 1.0);
+             fills_[i].spread * (static_cast<double>(k * kStride % kPeriod) / (kPeriod / 2.0) - 1.0);
     };
-    values.resize(kPeriod);
-    for (std::size_t k = 0; k < kPeriod; ++k) values[k] = value(k);
+    values.resize(std::min(kPeriod, n));
+    for (std::size_t k = 0; k < values.size(); ++k) values[k] = value(k);
     RepeatFromDoubles(values, t, device_, stream_);
   }
   stream_.Synchronize();

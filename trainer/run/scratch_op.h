@@ -14,14 +14,12 @@ namespace autocfg {
 
 class ScratchOp {
  public:
-  // Takes memory for a compute op, or for the buffer of a communication op. Throws BadInput where the sizes
+  // Takes memory for a compute op, or for the buffer of a communication op, filled with ordinary values:
+  // however often a compute op runs on its own results, they stay finite. Throws BadInput where the sizes
   // cannot be an op's, or the op is predicted only; DeviceOutOfMemory.
   ScratchOp(const OpDesc& op, Device& device, Ops& ops, Stream& stream);
   ScratchOp(const ScratchOp&) = delete;
   ScratchOp& operator=(const ScratchOp&) = delete;
-
-  // Sets all tensors to ordinary values, so that no repetition drifts into overflow or denormals.
-  void Refill();
 
   // Runs a compute op once.
   void Run() { run_(); }
@@ -32,6 +30,7 @@ class ScratchOp {
  private:
   // Reserves a tensor; its elements are `value` plus or minus `spread`, token ids lie in [0, spread).
   void Add(DType dtype, std::initializer_list<std::int64_t> shape, double value, double spread);
+  void FillTensors();
   void Prepare(const OpDesc& op);
   void PrepareMatmul(const OpDesc& op);
   void PrepareEpilogue(const OpDesc& op);
