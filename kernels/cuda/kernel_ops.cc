@@ -1,11 +1,13 @@
 #include "kernels/cuda/kernel_ops.h"
 
+#include <cmath>
 #include <vector>
 
 #include "kernels/cuda/activation.h"
 #include "kernels/cuda/bias.h"
 #include "kernels/cuda/column_sum.h"
 #include "kernels/cuda/cross_entropy.h"
+#include "kernels/cuda/cuda_error.h"
 #include "kernels/cuda/dispatch.h"
 #include "kernels/cuda/embedding.h"
 #include "kernels/cuda/fill.h"
@@ -179,10 +181,16 @@ void KernelOps::CrossEntropyBackward(const Tensor& logits, std::int64_t valid, c
 
 void KernelOps::Fill(const Tensor& y, double value, Stream& stream) {
   const OpDesc op = op_check::Fill(y);
-  if (op.dtype == DType::kF64) return cuda::Fill(op.dims[0], value, y.As<double>(), HandleOf(stream));
-  Dispatch(op, {}, [&]<typename T>() {
-    cuda::Fill(op.dims[0], static_cast<T>(static_cast<float>(value)), y.As<T>(), HandleOf(stream));
-  });
+  const auto fill = [&]<typename T>(T with) {
+    // Gradients, mostly: by the driver's own way. A zero with a sign has a bit that is set.
+    if (value == 0 && !std::signbit(value)) {
+      return Check(cudaMemsetAsync(y.data, 0, static_cast<std::size_t>(y.Bytes()), HandleOf(stream)),
+                   "filling with zeros");
+    }
+    cuda::Fill(op.dims[0], with, y.As<T>(), HandleOf(stream));
+  };
+  if (op.dtype == DType::kF64) return fill(value);
+  Dispatch(op, {}, [&]<typename T>() { fill(static_cast<T>(static_cast<float>(value))); });
 }
 
 void KernelOps::SumOfSquares(std::span<const Tensor> tensors, const Tensor& result, Stream& stream) {

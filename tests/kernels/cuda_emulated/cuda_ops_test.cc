@@ -346,6 +346,25 @@ std::string ErrorOf(Call call) {
   return "nothing was thrown";
 }
 
+// By the driver's way where all bits are 0, which those of the negative zero are not.
+TEST(KernelOps, FillWithTheZeroThatIsGiven) {
+  const auto device = CreateDevice();
+  const auto stream = device->CreateStream();
+  const auto ops = CreateOps();
+  for (const DType type : {DType::kF32, DType::kBF16, DType::kF64}) {
+    Tensor t{.dtype = type, .rank = 1, .shape = {1000}};
+    t.data = device->Allocate(t.Bytes() + 8);
+    auto* bytes = static_cast<unsigned char*>(t.data);
+    std::memset(bytes, 0xff, static_cast<std::size_t>(t.Bytes()) + 8);
+    ops->Fill(t, 0, *stream);
+    EXPECT_EQ(std::count(bytes, bytes + t.Bytes(), 0), t.Bytes()) << Name(type);
+    EXPECT_EQ(bytes[t.Bytes()], 0xff) << Name(type);
+    ops->Fill(t, -0.0, *stream);
+    EXPECT_EQ(std::count(bytes, bytes + t.Bytes(), 0x80), 1000) << Name(type);
+    device->Free(t.data, t.Bytes() + 8);
+  }
+}
+
 TEST(KernelOps, RefuseOtherTypesByName) {
   for (const DType type : {DType::kF64, DType::kF16}) {
     Tensor y{.dtype = type, .rank = 2, .shape = {2, 3}};
