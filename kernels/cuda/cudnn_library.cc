@@ -1,6 +1,8 @@
 // The cuDNN of the machine. Tests of what becomes of its failures have a Cudnn() of their own.
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "kernels/cuda/cudnn_api.h"
 
 namespace autocfg::cuda {
@@ -9,7 +11,7 @@ namespace {
 CudnnApi Open() {
   const char* what = "cuDNN is not on this machine";
   try {
-    LoadedLibrary library(LibraryName("AUTOCFG_CUDNN_LIBRARY", kCudnnLibrary));
+    LoadedLibrary library(LibraryName(std::getenv("AUTOCFG_CUDNN_LIBRARY"), kCudnnLibrary));
     what = "the cuDNN of this machine is none for this build";
     const CudnnApi api = FindCudnn(library);
     library.Stay();

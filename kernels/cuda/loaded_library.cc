@@ -2,14 +2,12 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
 #include <utility>
 
 namespace autocfg::cuda {
 
-std::string LibraryName(const char* variable, const char* usual) {
-  const char* named = std::getenv(variable);
-  return named != nullptr && *named != '\0' ? named : usual;
+std::string LibraryName(const char* value, const char* usual) {
+  return value != nullptr && *value != '\0' ? value : usual;
 }
 
 LoadedLibrary::LoadedLibrary(std::string name)

@@ -13,8 +13,9 @@ struct LibraryMissing : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The library that the environment's `variable` names, or where it is not set, or empty, `usual`.
-std::string LibraryName(const char* variable, const char* usual);
+// The library that a variable of the environment names by its value; where it is not set (null), or empty,
+// `usual`.
+std::string LibraryName(const char* value, const char* usual);
 
 // Where functions are: of a library, or in tests of no library at all.
 class SymbolSource {

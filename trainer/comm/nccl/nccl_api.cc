@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "trainer/errors.h"
 
 namespace autocfg {
@@ -10,7 +12,7 @@ namespace {
 NcclApi Open() {
   const char* what = "NCCL is not on this machine";
   try {
-    cuda::LoadedLibrary library(cuda::LibraryName("AUTOCFG_NCCL_LIBRARY", kNcclLibrary));
+    cuda::LoadedLibrary library(cuda::LibraryName(std::getenv("AUTOCFG_NCCL_LIBRARY"), kNcclLibrary));
     what = "the NCCL of this machine is none for this build";
     const NcclApi api = FindNccl(library);
     library.Stay();
