@@ -17,6 +17,11 @@ int WaitStatus(const siginfo_t& info) {
   return info.si_status | (info.si_code == CLD_DUMPED ? 0x80 : 0);
 }
 
+// "[time] [trainer] [info] words", as spdlog writes what the trainer tells of itself: no reason to end.
+bool IsInformation(std::string_view line) {
+  return line.starts_with('[') && (line.find("] [info] ") != line.npos || line.find("] [debug] ") != line.npos);
+}
+
 }  // namespace
 
 absl::Status RankLink::Queue(const v1::LauncherMessage& message) {
@@ -73,11 +78,16 @@ void RankLink::DrainLog() {
 
 std::string RankLink::LastLogLine() const {
   constexpr std::string_view kWords = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-  const std::size_t word = log_tail_.find_last_of(kWords);
-  if (word == std::string::npos) return "";
-  const std::size_t newline = log_tail_.rfind('\n', word);
-  const std::size_t begin = newline == std::string::npos ? 0 : newline + 1;
-  return log_tail_.substr(begin, log_tail_.find('\n', word) - begin);
+  for (std::size_t end = log_tail_.size(); end > 0;) {
+    const std::size_t word = log_tail_.find_last_of(kWords, end - 1);
+    if (word == std::string::npos) return "";
+    const std::size_t newline = log_tail_.rfind('\n', word);
+    const std::size_t begin = newline == std::string::npos ? 0 : newline + 1;
+    std::string line = log_tail_.substr(begin, log_tail_.find('\n', word) - begin);
+    if (!IsInformation(line)) return line;
+    end = begin;
+  }
+  return "";
 }
 
 bool RankLink::PollEnded() {

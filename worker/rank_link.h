@@ -41,7 +41,8 @@ class RankLink {
   // Reads standard error until nothing is there; closes it at its end.
   void DrainLog();
   const std::string& log_tail() const { return log_tail_; }
-  // The last line with a word in it, or empty.
+  // The last line that may say why the rank ended: one with a word in it that is not mere information of its
+  // log; empty without one.
   std::string LastLogLine() const;
 
   // Sees whether the process has ended, without reaping it: its number stays taken until Reap. True once

@@ -242,7 +242,9 @@ def make_bundle(directory):
     shutil.copy(SOURCE / "deploy" / "gpu_check", root)
     shutil.copytree(SOURCE / "deploy" / "gpu", root / "gpu", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(SOURCE / "search" / "data" / "models" / "gpt2-1.5b.json", root / "gpu" / "models")
-    (root / "manifest.json").write_text(json.dumps({"revision": "fake-1", "engine": "fake", "cuda_libraries": ["libfakecudart.so.13"], "libraries": []}))
+    # The machine has no libfakecudnn, which the engine opens where it is.
+    (root / "manifest.json").write_text(json.dumps({"revision": "fake-1", "engine": "fake", "cuda_libraries": ["libfakecudart.so.13", "libfakecudnn.so.9"],
+                                                    "cuda_libraries_at_run_time": ["libfakecudnn.so.9"], "libraries": []}))
     for name, body in (("autocfg", AUTOCFG), ("gpu_test", GPU_TEST), ("autocfg_gpu_ops_bench", OPS_BENCH)):
         write_program(root / "bin" / name, body)
     tools = pathlib.Path(directory) / "tools"

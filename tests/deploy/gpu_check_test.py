@@ -266,6 +266,11 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual((code, outcomes["device"], outcomes["ops"]), (1, "failed", "not possible"))
         self.assertIn("libfakecudart.so.13", self.report["sections"]["device"]["why"])
 
+    def test_a_library_that_is_opened_at_run_time_may_be_missing(self):
+        code, outcomes, said = self.check("--only", "device", FAKE_GPU="1")
+        self.assertEqual((code, outcomes["device"]), (0, "passed"), said)
+        self.assertIn("libfakecudnn.so.9", self.report["sections"]["device"]["figures"]["libraries_not_found"])
+
     def test_a_run_that_hangs_costs_its_section_only(self):
         code, outcomes, said = self.check("--only", "losses,slices", "--total", "20", FAKE_GPU="1", FAKE_HANG="cuda")
         self.assertEqual((code, outcomes["losses"]), (1, "failed"), said)

@@ -229,6 +229,11 @@ int Run(const std::vector<std::string>& arguments) {
          std::fprintf(stderr, "first line\nthe disk is full\n\n");
          return 5;
        }},
+      {"kill_after_information",
+       [] {
+         std::fprintf(stderr, "a word of its own\n[2026-01-01 00:00:00.000] [trainer] [info] own kernels\n");
+         return ::raise(SIGKILL);
+       }},
       {"silent", [] { return 0; }},
       {"result_then_exit_7", [&] { return SendResult(channel), 7; }},
       {"out_of_memory", [&] { return SendError(channel, "RESOURCE_EXHAUSTED", "4096 bytes over"); }},

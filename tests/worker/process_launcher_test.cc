@@ -104,6 +104,12 @@ TEST(ProcessLauncher, TellsExitStatusAndLastWords) {
   EXPECT_THAT(result.ranks[1].log_tail, HasSubstr("first line"));
 }
 
+TEST(ProcessLauncher, TheLogsInformationIsNoReason) {
+  const JobResult result = RunModes({"hang", "kill_after_information"});
+  EXPECT_EQ(result.message, "rank 1: killed by signal 9 (Killed): a word of its own");
+  EXPECT_THAT(result.ranks[1].log_tail, HasSubstr("own kernels"));
+}
+
 TEST(ProcessLauncher, EndingWithoutAResultIsAFailure) {
   EXPECT_EQ(RunModes({"ok", "silent"}).message, "rank 1: ended without a result");
   const JobResult result = RunModes({"ok", "result_then_exit_7"});
