@@ -93,7 +93,6 @@ class StepProducts {
     for (const auto& [op, count] : count_) {
       if (op.kind == OpKind::kMatmul) {
         auto scratch = std::make_shared<ScratchOp>(op, device, ops, stream);
-        scratch->Refill();
         run_[op] = [scratch] { scratch->Run(); };
       } else {
         auto products = std::make_shared<AttentionProducts>(op);

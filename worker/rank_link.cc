@@ -19,7 +19,8 @@ int WaitStatus(const siginfo_t& info) {
 
 // "[time] [trainer] [info] words", as spdlog writes what the trainer tells of itself: no reason to end.
 bool IsInformation(std::string_view line) {
-  return line.starts_with('[') && (line.find("] [info] ") != line.npos || line.find("] [debug] ") != line.npos);
+  return line.starts_with('[') &&
+         (line.find("] [info] ") != line.npos || line.find("] [debug] ") != line.npos);
 }
 
 }  // namespace

@@ -45,14 +45,14 @@ std::string LaunchBoundNote(const Prediction& prediction, double host_op_s, cons
 }  // namespace
 
 bool SetUncalibratedInterval(Prediction& prediction, CostModel& costs, const ParallelPlan& plan) {
-  prediction.step_time_low_s = prediction.step_time_s * (1 - kUncalibratedHalfWidth);
-  prediction.step_time_high_s = prediction.step_time_s * (1 + kUncalibratedHalfWidth);
+  prediction.step_time_low_s = prediction.step_time_s * (1 - kUncalibratedBelow);
+  prediction.step_time_high_s = prediction.step_time_s * (1 + kUncalibratedAbove);
   const NodeGroup& group = costs.cluster().groups.front();
   if (group.host_op_s || group.device.kind != DeviceKind::kCuda) return false;
   // By the closed form, which differs from the simulator by the same in both.
   const double slower =
       costs.PredictedSeconds(plan, kScriptedHostOpSeconds) / costs.PredictedSeconds(plan, 0);
-  if (!(slower > 1 + kUncalibratedHalfWidth)) return false;
+  if (!(slower > 1 + kUncalibratedAbove)) return false;
   prediction.step_time_high_s = prediction.step_time_s * slower;
   return true;
 }

@@ -82,10 +82,10 @@ std::int64_t MemoryCapacity(const ClusterSpec& cluster);
 std::int64_t DeviceOverheadBytes(const ClusterSpec& cluster);
 
 // InvalidArgument, naming the field: no groups, a count that is not positive, a figure that is negative, not
-// finite, or, where it is known, beyond what any machine of today could have (a latency or host_op_s above 1 s, a fraction
-// above 1 or below 0.001, a GPU of less than 1 MiB, a bandwidth or rate of less than a million a second); a
-// name of more than 256 bytes or with a control character; ranks_per_core below 1, above gpus_per_node, or
-// not 1 where the cluster is not local.
+// finite, or, where it is known, beyond what any machine of today could have (a latency or host_op_s above 1 s,
+// a fraction above 1 or below 0.001, a GPU of less than 1 MiB, a bandwidth or rate of less than a million a
+// second); a name of more than 256 bytes or with a control character; ranks_per_core below 1, above
+// gpus_per_node, or not 1 where the cluster is not local.
 absl::Status Validate(const ClusterSpec& cluster);
 
 }  // namespace autocfg

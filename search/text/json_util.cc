@@ -101,8 +101,8 @@ class Checker : public nlohmann::json_sax<Json> {
   std::string problem_;
 };
 
-// How many bytes the visible character takes that the text, which is not empty, begins with, in UTF-8; 0 where
-// it begins with none: a control character, one that sets the direction or joins others, or no UTF-8.
+// How many bytes the visible character takes that the text, which is not empty, begins with, in UTF-8; 0
+// where it begins with none: a control character, one that sets the direction or joins others, or no UTF-8.
 std::size_t LetterBytes(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i]));

@@ -13,8 +13,8 @@
 
 namespace autocfg {
 
-// `text` fit for one line of a message: the bytes of control characters, of those that nobody sees, and what is
-// no UTF-8 as \xNN, cut after about 60 bytes.
+// `text` fit for one line of a message: the bytes of control characters, of those that nobody sees, and what
+// is no UTF-8 as \xNN, cut after about 60 bytes.
 std::string Printable(std::string_view text);
 
 // One JSON document. InvalidArgument, beginning with `what`, with line and column: not JSON, a number too

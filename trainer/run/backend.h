@@ -46,9 +46,9 @@ std::int64_t OverheadBytes(const Backend& backend, std::int64_t arena_bytes);
 Backend CreateBackend(std::string_view device, Rendezvous& rendezvous);
 
 // The same for a training run, and "paced": takes the time of every op and transfer from config.op_times, on
-// a virtual clock, with config.host_op_s for issuing each, and exchanges nothing but times. A slice has the null communicator in place of its peers;
-// its barriers bring the copies of the slice together, over the rendezvous. Throws BadInput where op_times
-// are missing or in the way.
+// a virtual clock, with config.host_op_s for issuing each, and exchanges nothing but times. A slice has the
+// null communicator in place of its peers; its barriers bring the copies of the slice together, over the
+// rendezvous. Throws BadInput where op_times are missing or in the way.
 Backend CreateTrainBackend(std::string_view device, Rendezvous& rendezvous, const TrainConfig& config);
 
 // The dry backend of any rank of a world that need not exist.

@@ -103,9 +103,9 @@ TEST(SteadyState, IsSkippedExactly) {
     EXPECT_GT(mostly_skipped[schedule], 600) << static_cast<int>(schedule);
 }
 
-// Deep pipelines of large models are steady once they are full, whatever becomes of their ends. Of few, a rank
-// is so little slower than another that it takes long until it holds that one up. (GPipe's ranks do not wait
-// for one another both ways, so that it always takes long.)
+// Deep pipelines of large models are steady once they are full, whatever becomes of their ends. Of few, a
+// rank is so little slower than another that it takes long until it holds that one up. (GPipe's ranks do not
+// wait for one another both ways, so that it always takes long.)
 TEST(SteadyState, OfLargeModelsIsFoundAtOnce) {
   RandomRuns random(41);
   int at_once = 0;
