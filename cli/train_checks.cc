@@ -81,12 +81,12 @@ absl::Status CheckFits(const TrainRun& train) {
       {"workspace", memory.workspace},   {"communication", memory.communication}};
   const auto largest = *std::max_element(std::begin(regions), std::end(regions),
                                          [](const auto& a, const auto& b) { return a.second < b.second; });
-  return absl::FailedPreconditionError(
-      fmt::format("does not fit: plan {} needs {} a rank ({} bytes), {} over the {} that a rank may use "
-                  "({} bytes); largest region: {} ({}); use {}more ranks",
-                  ShortPlanText(run.plan), BytesText(memory.Arena()), memory.Arena(),
-                  BytesText(memory.Arena() - capacity), BytesText(std::max<std::int64_t>(capacity, 0)),
-                  capacity, largest.first, BytesText(largest.second), WhatElseSavesMemory(run.plan)));
+  return absl::FailedPreconditionError(fmt::format(
+      "does not fit: plan {} needs {} bytes a rank ({}), {} bytes over the {} that a rank may use ({}); "
+      "largest region: {} ({}); use {}more ranks",
+      ShortPlanText(run.plan), memory.Arena(), BytesText(memory.Arena()), memory.Arena() - capacity, capacity,
+      BytesText(std::max<std::int64_t>(capacity, 0)), largest.first, BytesText(largest.second),
+      WhatElseSavesMemory(run.plan)));
 }
 
 }  // namespace autocfg

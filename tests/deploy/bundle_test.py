@@ -23,8 +23,14 @@ class Bundle(unittest.TestCase):
         for name in ("bin/autocfg", "bin/autocfg-trainer", "bin/libautocfg_cuda.so", "bin/autocfg_gpu_ops_bench", "tests/gpu_test"):
             (self.build / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(STAND_IN, self.build / name)
+        self.opens("libcudnn.so.9", "libnccl.so.2")
         (self.build / "cuda_engine.txt").write_text("the CUDA engine is built for fake-real with CUDA 13.0\n")
         self.out = self.directory / "out"
+
+    def opens(self, *names):
+        """The engine has these names in it, as one that opens such libraries when it runs."""
+        engine = self.build / "bin" / "libautocfg_cuda.so"
+        engine.write_bytes(pathlib.Path(STAND_IN).read_bytes() + "".join(f"\0{name}\0" for name in names).encode())
 
     def pack(self):
         return subprocess.run([SCRIPT, self.build, self.out], capture_output=True, text=True, timeout=200)
@@ -45,6 +51,11 @@ class Bundle(unittest.TestCase):
         (self.build / "tests" / "gpu_test").unlink()
         self.refused("gpu_test is missing")
 
+    @unittest.skipUnless(all(shutil.which(tool) for tool in TOOLS), "needs ldd, strip, objdump and xz")
+    def test_an_engine_that_opens_other_versions_is_refused(self):
+        self.opens("libcudnn.so.10", "libnccl.so.2")
+        self.refused("opens no libcudnn.so.9")
+
     def test_a_folder_of_something_else_is_left_alone(self):
         self.out.mkdir()
         (self.out / "precious").write_text("x")
@@ -57,6 +68,8 @@ class Bundle(unittest.TestCase):
             done = self.pack()
             self.assertEqual(done.returncode, 0, done.stderr)
         manifest = json.loads((self.out / "manifest.json").read_text())
+        self.assertEqual(manifest["cuda_libraries_at_run_time"], ["libcudnn.so.9", "libnccl.so.2"])
+        self.assertLessEqual({"libcudnn.so.9", "libnccl.so.2"}, set(manifest["cuda_libraries"]))
         taken = {file.name for file in (self.out / "lib").iterdir() if file.is_file()}
         self.assertEqual(taken, set(manifest["libraries"]))
         self.assertFalse({"libc.so.6", "libm.so.6", "libpthread.so.0"} & taken)
