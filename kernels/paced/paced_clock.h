@@ -4,9 +4,8 @@
 //
 // What it keeps: the host's time; the time up to which the compute stream is busy (the engine uses one stream
 // a rank); the time up to which each communication lane is busy, and what ran on it. The host itself takes no
-// time: it moves when it waits. Where the
-// host issues ops in a time that is known, a forward or backward keeps the stream busy at least that long for
-// each of its ops, as search/cost/cost_model.h says.
+// time: it moves when it waits. Where the host issues ops in a time that is known, a forward or backward keeps
+// the stream busy at least that long for each of its ops, as search/cost/cost_model.h says.
 #pragma once
 
 #include <algorithm>
