@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/time/clock.h"
+#include "base/os/random_id.h"
 #include "cli/console.h"
 #include "cli/paths.h"
 #include "cli/report.h"
@@ -11,7 +12,6 @@
 #include "cli/study_reader.h"
 #include "cli/verbs.h"
 #include "fmt/format.h"
-#include "proto/os/random_id.h"
 #include "server/services/study_states.h"
 #include "server/store/sqlite_store.h"
 

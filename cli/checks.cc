@@ -17,14 +17,14 @@
 #include <thread>
 #include <utility>
 
+#include "base/size_text.h"
 #include "cli/console.h"
 #include "cli/devices.h"
 #include "cli/paths.h"
 #include "cli/train_job.h"
 #include "fmt/format.h"
-#include "proto/os/gpu_engine_file.h"
+#include "proto/gpu_engine_file.h"
 #include "search/text/model_json.h"
-#include "search/text/size_text.h"
 #include "server/store/sqlite_reader.h"
 #include "worker/cgroup.h"
 #include "worker/inventory.h"

@@ -7,14 +7,14 @@
 #include <string_view>
 #include <vector>
 
+#include "base/os/build_id.h"
+#include "base/os/program_log.h"
+#include "base/suggest.h"
 #include "cli/console.h"
 #include "cli/paths.h"
 #include "cli/verbs.h"
 #include "fmt/format.h"
-#include "proto/os/program_log.h"
-#include "search/text/suggest.h"
 #include "spdlog/spdlog.h"
-#include "worker/build_id.h"
 
 namespace autocfg {
 namespace {

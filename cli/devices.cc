@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "fmt/format.h"
-#include "proto/os/gpu_engine_file.h"
+#include "proto/gpu_engine_file.h"
 #include "worker/process_launcher.h"
 
 namespace autocfg {

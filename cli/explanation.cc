@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/size_text.h"
 #include "cli/prediction_report.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -12,7 +13,6 @@
 #include "search/plan/model_stages.h"
 #include "search/schedule/in_flight.h"
 #include "search/text/plan_text.h"
-#include "search/text/size_text.h"
 
 namespace autocfg {
 namespace {

@@ -11,8 +11,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/os/atomic_file.h"
 #include "fmt/format.h"
-#include "proto/os/atomic_file.h"
 
 namespace autocfg {
 namespace {

@@ -6,6 +6,9 @@
 #include <system_error>
 #include <vector>
 
+#include "base/json_reader.h"
+#include "base/suggest.h"
+#include "base/utf8.h"
 #include "cli/console.h"
 #include "cli/files.h"
 #include "cli/numbers.h"
@@ -14,11 +17,9 @@
 #include "nlohmann/json.hpp"
 #include "search/import/hugging_face.h"
 #include "search/text/cluster_json.h"
-#include "search/text/json_util.h"
 #include "search/text/model_json.h"
 #include "search/text/plan_text.h"
 #include "search/text/prediction_json.h"
-#include "search/text/suggest.h"
 #include "worker/inventory.h"
 
 namespace autocfg {

@@ -14,9 +14,9 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/fnv1a.h"
+#include "base/os/host.h"
 #include "fmt/format.h"
-#include "proto/os/host.h"
-#include "search/hash/fnv1a.h"
 
 namespace autocfg {
 namespace {

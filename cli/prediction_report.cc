@@ -3,11 +3,11 @@
 #include <cmath>
 #include <vector>
 
+#include "base/size_text.h"
 #include "cli/report.h"
 #include "fmt/format.h"
 #include "search/plan/hardware_flops.h"
 #include "search/text/plan_text.h"
-#include "search/text/size_text.h"
 
 namespace autocfg {
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "base/size_text.h"
 #include "cli/console.h"
 #include "cli/study_client.h"
 #include "fmt/format.h"
-#include "search/text/size_text.h"
 
 namespace autocfg {
 namespace {

@@ -6,10 +6,10 @@
 #include <map>
 #include <string_view>
 
+#include "base/size_text.h"
 #include "cli/prediction_report.h"
 #include "cli/study_client.h"
 #include "fmt/format.h"
-#include "search/text/size_text.h"
 
 namespace autocfg {
 namespace {

@@ -3,17 +3,17 @@
 #include <optional>
 #include <string_view>
 
+#include "base/json_reader.h"
+#include "base/os/build_id.h"
 #include "cli/console.h"
 #include "fmt/format.h"
 #include "proto/convert/plan_convert.h"
 #include "proto/convert/prediction_convert.h"
 #include "search/cost/throughput.h"
 #include "search/text/cluster_json.h"
-#include "search/text/json_util.h"
 #include "search/text/model_json.h"
 #include "search/text/plan_text.h"
 #include "search/text/prediction_json.h"
-#include "worker/build_id.h"
 
 namespace autocfg {
 namespace {

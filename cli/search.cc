@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "base/os/random_id.h"
 #include "cli/console.h"
 #include "cli/devices.h"
 #include "cli/embedded_service.h"
@@ -26,7 +27,6 @@
 #include "cli/watch_notes.h"
 #include "cli/worker_client.h"
 #include "fmt/format.h"
-#include "proto/os/random_id.h"
 #include "search/text/prediction_json.h"
 #include "worker/inventory.h"
 

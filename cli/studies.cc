@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/size_text.h"
 #include "cli/console.h"
 #include "cli/report.h"
 #include "cli/service_options.h"
@@ -13,7 +14,6 @@
 #include "fmt/chrono.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "search/text/size_text.h"
 
 namespace autocfg {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <utility>
 
+#include "base/os/random_id.h"
 #include "cli/numbers.h"
 #include "grpcpp/grpcpp.h"
-#include "proto/os/random_id.h"
 #include "proto/rpc/channel.h"
 
 namespace autocfg {

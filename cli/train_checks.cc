@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
+#include "base/size_text.h"
 #include "cli/console.h"
 #include "cli/files.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "search/cost/memory_model.h"
 #include "search/text/plan_text.h"
-#include "search/text/size_text.h"
 
 namespace autocfg {
 namespace {

@@ -6,12 +6,12 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/size_text.h"
+#include "base/statistics.h"
 #include "cli/console.h"
 #include "cli/results_json.h"
 #include "fmt/format.h"
-#include "search/stats/statistics.h"
 #include "search/text/model_json.h"
-#include "search/text/size_text.h"
 
 namespace autocfg {
 namespace {

@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 
+#include "base/size_text.h"
 #include "cli/console.h"
 #include "cli/report.h"
 #include "cli/service_options.h"
@@ -12,7 +13,6 @@
 #include "nlohmann/json.hpp"
 #include "proto/convert/plan_convert.h"
 #include "search/text/plan_text.h"
-#include "search/text/size_text.h"
 
 namespace autocfg {
 namespace {

@@ -1,11 +1,11 @@
 // autocfg version: which build this is.
 #include <memory>
 
+#include "base/os/build_id.h"
 #include "cli/console.h"
 #include "cli/results_json.h"
 #include "cli/verbs.h"
 #include "fmt/format.h"
-#include "worker/build_id.h"
 
 namespace autocfg {
 

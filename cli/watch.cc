@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "base/size_text.h"
 #include "cli/console.h"
 #include "cli/interrupt.h"
 #include "cli/progress.h"
@@ -17,7 +18,6 @@
 #include "cli/watch_notes.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "search/text/size_text.h"
 #include "server/store/store.h"
 
 namespace autocfg {

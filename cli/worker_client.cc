@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "base/os/random_id.h"
 #include "cli/study_client.h"
-#include "proto/os/random_id.h"
 
 namespace autocfg {
 namespace {

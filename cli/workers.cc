@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/time/clock.h"
+#include "base/size_text.h"
 #include "cli/console.h"
 #include "cli/paths.h"
 #include "cli/report.h"
@@ -15,7 +16,6 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
-#include "search/text/size_text.h"
 
 namespace autocfg {
 namespace {

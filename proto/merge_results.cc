@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/statistics.h"
 #include "search/ops/op_desc.h"
-#include "search/stats/statistics.h"
 
 namespace autocfg {
 namespace {

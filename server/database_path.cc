@@ -1,6 +1,6 @@
 #include "server/database_path.h"
 
-#include "proto/os/host.h"
+#include "base/os/host.h"
 
 namespace autocfg {
 

@@ -12,9 +12,9 @@
 #include <string>
 
 #include "CLI/CLI.hpp"
-#include "build_id_generated.h"
+#include "base/os/build_id.h"
+#include "base/os/program_log.h"
 #include "fmt/format.h"
-#include "proto/os/program_log.h"
 #include "proto/rpc/duration.h"
 #include "server/coordinator.h"
 #include "server/database_path.h"
@@ -86,8 +86,7 @@ int Main(int argc, char** argv) {
 
   CLI::App app("autocfg-server: hands the work of searches out to workers, and keeps what they measure",
                "autocfg-server");
-  app.set_version_flag("--version",
-                       "autocfg-server " AUTOCFG_VERSION " (build " AUTOCFG_VERSION "+" AUTOCFG_REVISION ")");
+  app.set_version_flag("--version", fmt::format("autocfg-server {} (build {})", Version(), BuildId()));
   Args args;
   app.add_option("--listen", args.listen,
                  "where: unix:PATH, HOST:PORT or [IPV6]:PORT (port 0: any that is free)")

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/fnv1a.h"
+#include "base/utf8.h"
 #include "fmt/format.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
@@ -15,10 +17,8 @@
 #include "proto/convert/workload_convert.h"
 #include "search/cost/cluster_op_times.h"
 #include "search/cost/measured_on_links.h"
-#include "search/hash/fnv1a.h"
 #include "search/schedule/program_size.h"
 #include "search/space/search_space.h"
-#include "search/text/json_util.h"
 #include "search/text/typical_figures.h"
 
 namespace autocfg {

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <utility>
 
+#include "base/os/cpus.h"
 #include "fmt/format.h"
-#include "proto/os/cpus.h"
-#include "proto/os/gpu_engine_file.h"
+#include "proto/gpu_engine_file.h"
 #include "worker/inventory.h"
 
 namespace autocfg {

@@ -11,7 +11,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "worker/unique_fd.h"
+#include "base/os/unique_fd.h"
 
 namespace autocfg {
 

@@ -12,10 +12,10 @@
 #include <string_view>
 #include <utility>
 
+#include "base/os/build_id.h"
+#include "base/os/cpus.h"
+#include "base/os/host.h"
 #include "fmt/format.h"
-#include "proto/os/cpus.h"
-#include "proto/os/host.h"
-#include "worker/build_id.h"
 #include "worker/cgroup.h"
 
 namespace autocfg {

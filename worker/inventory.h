@@ -12,7 +12,7 @@
 namespace autocfg {
 
 // One logical CPU of each physical core that this process may run on, ascending (affinity, cpusets and CPU
-// quotas respected). Throws what AllowedCpus does (proto/os/cpus.h).
+// quotas respected). Throws what AllowedCpus does (base/os/cpus.h).
 std::vector<int> PhysicalCores();
 
 // The least of physical memory and the cgroup limits of this process, in bytes.

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/unique_fd.h"
+#include "base/os/unique_fd.h"
 
 namespace autocfg {
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "base/utf8.h"
 #include "fmt/format.h"
 #include "spdlog/spdlog.h"
-#include "worker/utf8.h"
 
 namespace autocfg {
 namespace {

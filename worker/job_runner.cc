@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <set>
 
+#include "base/utf8.h"
 #include "fmt/format.h"
 #include "proto/merge_results.h"
 #include "worker/inventory.h"
-#include "worker/utf8.h"
 
 namespace autocfg {
 namespace {

@@ -14,8 +14,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "base/os/program_log.h"
 #include "fmt/format.h"
-#include "proto/os/program_log.h"
 #include "spdlog/spdlog.h"
 #include "worker/device_choice.h"
 #include "worker/process_launcher.h"

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "base/os/build_id.h"
+#include "base/os/host.h"
 #include "fmt/format.h"
-#include "proto/os/host.h"
 #include "proto/rpc/channel.h"
 #include "proto/rpc/duration.h"
-#include "worker/build_id.h"
 
 namespace autocfg {
 namespace {

@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "base/os/cpus.h"
 #include "fmt/format.h"
-#include "proto/os/cpus.h"
 
 extern char** environ;
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "worker/unique_fd.h"
+#include "base/os/unique_fd.h"
 
 namespace autocfg {
 

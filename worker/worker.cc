@@ -7,8 +7,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "base/os/random_id.h"
 #include "fmt/format.h"
-#include "proto/os/random_id.h"
 #include "proto/rpc/channel.h"
 #include "worker/inventory.h"
 #include "worker/lease_loop.h"

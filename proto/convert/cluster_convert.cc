@@ -3,8 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/utf8.h"
 #include "fmt/format.h"
-#include "search/text/json_util.h"
 
 namespace autocfg {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "base/utf8.h"
 #include "fmt/format.h"
-#include "search/text/json_util.h"
 
 namespace autocfg {
 namespace {

@@ -1,7 +1,7 @@
 #include "proto/convert/workload_convert.h"
 
+#include "base/utf8.h"
 #include "fmt/format.h"
-#include "search/text/json_util.h"
 
 namespace autocfg {
 

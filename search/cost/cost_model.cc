@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/size_text.h"
 #include "fmt/format.h"
 #include "search/cost/closed_form.h"
 #include "search/cost/layer_ops.h"
@@ -13,7 +14,6 @@
 #include "search/cost/walked_step.h"
 #include "search/plan/legality.h"
 #include "search/plan/rank_mesh.h"
-#include "search/text/size_text.h"
 
 namespace autocfg {
 namespace {

@@ -5,9 +5,10 @@
 #include <string_view>
 #include <utility>
 
+#include "base/json_reader.h"
+#include "base/utf8.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "search/text/json_util.h"
 
 namespace autocfg {
 namespace {

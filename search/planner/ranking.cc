@@ -3,9 +3,9 @@
 #include <array>
 #include <cmath>
 
+#include "base/statistics.h"
 #include "search/planner/by_time.h"
 #include "search/planner/corrected_prediction.h"
-#include "search/stats/statistics.h"
 
 namespace autocfg {
 namespace {

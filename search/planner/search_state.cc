@@ -5,9 +5,9 @@
 #include <numeric>
 #include <optional>
 
+#include "base/statistics.h"
 #include "search/planner/corrected_prediction.h"
 #include "search/planner/slice.h"
-#include "search/stats/statistics.h"
 
 namespace autocfg {
 namespace {

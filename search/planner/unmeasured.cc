@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <vector>
 
+#include "base/statistics.h"
 #include "search/cost/line_fit.h"
 #include "search/planner/slice.h"
-#include "search/stats/statistics.h"
 
 namespace autocfg {
 namespace {

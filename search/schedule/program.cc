@@ -2,8 +2,8 @@
 
 #include <string_view>
 
+#include "base/fnv1a.h"
 #include "fmt/format.h"
-#include "search/hash/fnv1a.h"
 
 namespace autocfg {
 

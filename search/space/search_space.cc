@@ -7,11 +7,11 @@
 #include <set>
 #include <tuple>
 
+#include "base/suggest.h"
+#include "base/utf8.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "search/text/json_util.h"
 #include "search/text/plan_text.h"
-#include "search/text/suggest.h"
 
 namespace autocfg {
 namespace {

@@ -5,12 +5,13 @@
 #include <optional>
 #include <utility>
 
+#include "base/json_reader.h"
+#include "base/suggest.h"
+#include "base/utf8.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "search/text/embedded_presets.h"
-#include "search/text/json_util.h"
 #include "search/text/sources.h"
-#include "search/text/suggest.h"
 
 namespace autocfg {
 namespace {

@@ -1,11 +1,12 @@
 #include "search/text/model_json.h"
 
+#include "base/json_reader.h"
+#include "base/suggest.h"
+#include "base/utf8.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "search/text/embedded_presets.h"
-#include "search/text/json_util.h"
 #include "search/text/sources.h"
-#include "search/text/suggest.h"
 
 namespace autocfg {
 

@@ -8,11 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/json_reader.h"
+#include "base/suggest.h"
+#include "base/utf8.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
-#include "search/text/json_util.h"
-#include "search/text/suggest.h"
 
 namespace autocfg {
 namespace {

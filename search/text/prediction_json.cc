@@ -3,10 +3,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/json_reader.h"
+#include "base/utf8.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "search/text/cluster_json.h"
-#include "search/text/json_util.h"
 #include "search/text/model_json.h"
 #include "search/text/plan_text.h"
 #include "search/text/typical_figures.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "search/text/json_util.h"
+#include "base/json_reader.h"
 
 namespace autocfg {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/utf8.h"
 #include "fmt/format.h"
-#include "search/text/json_util.h"
 #include "server/resource_names.h"
 #include "server/services/pages.h"
 #include "server/services/parked_reactor.h"

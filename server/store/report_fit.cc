@@ -4,8 +4,8 @@
 #include <set>
 #include <string>
 
+#include "base/utf8.h"
 #include "fmt/format.h"
-#include "search/text/json_util.h"
 
 namespace autocfg {
 namespace {

@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/fnv1a.h"
 #include "fmt/format.h"
-#include "search/hash/fnv1a.h"
 #include "server/state_name.h"
 #include "server/store/report_fit.h"
 #include "server/store/sqlite_store_impl.h"

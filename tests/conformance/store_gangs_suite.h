@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "search/stats/statistics.h"
+#include "base/statistics.h"
 #include "tests/conformance/store_fixture.h"
 
 namespace autocfg {

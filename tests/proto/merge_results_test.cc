@@ -4,8 +4,8 @@
 #include <random>
 #include <vector>
 
+#include "base/statistics.h"
 #include "gtest/gtest.h"
-#include "search/stats/statistics.h"
 
 namespace autocfg {
 namespace {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <utility>
 
-#include "proto/os/cpus.h"
-#include "proto/os/host.h"
+#include "base/os/cpus.h"
+#include "base/os/host.h"
 #include "tests/trainer/thread_ranks.h"
 
 namespace autocfg {

@@ -8,12 +8,12 @@
 #include <random>
 #include <string>
 
+#include "base/fnv1a.h"
 #include "proto/convert/op_convert.h"
 #include "search/cost/cost_model.h"
 #include "search/cost/layer_ops.h"
 #include "search/cost/pipeline_simulator.h"
 #include "search/cost/plan_op_times.h"
-#include "search/hash/fnv1a.h"
 #include "search/plan/rank_mesh.h"
 #include "tests/search/cost/synthetic_device.h"
 #include "tests/trainer/model_styles.h"

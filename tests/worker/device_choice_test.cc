@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/os/cpus.h"
 #include "fmt/format.h"
-#include "proto/os/cpus.h"
 #include "tests/cli/program.h"
 #include "tests/support/fake_nvml/fake_gpus.h"
 #include "worker/inventory.h"

@@ -5,8 +5,8 @@
 
 #include <set>
 
+#include "base/os/build_id.h"
 #include "tests/support/fake_nvml/fake_gpus.h"
-#include "worker/build_id.h"
 #include "worker/job_runner.h"
 
 namespace autocfg {

@@ -5,11 +5,11 @@
 #include <array>
 #include <cstring>
 
+#include "base/os/build_id.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_error.h"
 #include "kernels/cuda/cuda_ops.h"
 #include "trainer/comm/nccl/nccl_world.h"
-#include "trainer/run/build_id.h"
 #include "trainer/run/gpu_engine.h"
 #include "trainer/run/gpu_memory.h"
 
@@ -38,7 +38,7 @@ std::int64_t DeviceMemoryBytes(int ordinal) {
 }  // namespace autocfg
 
 extern "C" __attribute__((visibility("default"))) const autocfg::GpuEngine* autocfg_gpu_engine() {
-  static const autocfg::GpuEngine engine{.build_id = autocfg::TrainerBuildId(),
+  static const autocfg::GpuEngine engine{.build_id = autocfg::BuildId(),
                                          .device_count = autocfg::cuda::DeviceCount,
                                          .device_identity = autocfg::DeviceIdentity,
                                          .device_memory_bytes = autocfg::DeviceMemoryBytes,

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "search/hash/fnv1a.h"
+#include "base/fnv1a.h"
 #include "trainer/model/element_copy.h"
 
 namespace autocfg {

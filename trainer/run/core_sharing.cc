@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "proto/os/cpus.h"
-#include "proto/os/host.h"
+#include "base/os/cpus.h"
+#include "base/os/host.h"
 #include "trainer/comm/communicator.h"
 
 namespace autocfg {

@@ -12,7 +12,7 @@ namespace autocfg {
 
 // Where a rank may run.
 struct RankCores {
-  std::string kernel;      // whose numbers the cores have (KernelId of proto/os/host.h): a machine's
+  std::string kernel;      // whose numbers the cores have (KernelId of base/os/host.h): a machine's
   std::vector<int> cores;  // at least one; ascending
 };
 

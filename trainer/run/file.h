@@ -7,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include "proto/os/atomic_file.h"
+#include "base/os/atomic_file.h"
 
 namespace autocfg {
 
@@ -33,7 +33,7 @@ class File {
 };
 
 // Writes beside `path`, or beside what it leads to where it is a symbolic link; Finish puts it in its place,
-// on the disk (proto/os/atomic_file.h). Without Finish nothing stays behind. What is there and is no regular
+// on the disk (base/os/atomic_file.h). Without Finish nothing stays behind. What is there and is no regular
 // file is never replaced: BadInput.
 class FileReplacement {
  public:

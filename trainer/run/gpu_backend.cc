@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "proto/os/host.h"
+#include "base/os/host.h"
 #include "trainer/errors.h"
 #include "trainer/run/core_sharing.h"
 #include "trainer/run/gpu_memory.h"

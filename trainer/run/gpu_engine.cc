@@ -7,9 +7,9 @@
 #include <string>
 #include <system_error>
 
-#include "proto/os/gpu_engine_file.h"
+#include "base/os/build_id.h"
+#include "proto/gpu_engine_file.h"
 #include "trainer/errors.h"
-#include "trainer/run/build_id.h"
 
 namespace autocfg {
 namespace {
@@ -31,9 +31,9 @@ const GpuEngine& Load() {
   if (function == nullptr)
     throw NotSupported(fmt::format("device cuda: {} is not this program's GPU engine", path));
   const GpuEngine& engine = *function();
-  if (engine.build_id != TrainerBuildId()) {
+  if (engine.build_id != BuildId()) {
     throw NotSupported(fmt::format("device cuda: {} is of build {}, this program of {}; build both together",
-                                   path, engine.build_id, TrainerBuildId()));
+                                   path, engine.build_id, BuildId()));
   }
   return engine;
 }

@@ -41,7 +41,7 @@ struct GpuEngine {
 inline constexpr char kGpuEngineSymbol[] = "autocfg_gpu_engine";
 using GpuEngineFunction = const GpuEngine* (*)();
 
-// Loads the module, once: the file that FindGpuEngine (proto/os/gpu_engine_file.h) has for this program.
+// Loads the module, once: the file that FindGpuEngine (proto/gpu_engine_file.h) has for this program.
 // Throws NotSupported where this build has none, where it cannot be loaded (the message has the loader's own
 // words), and where it is another build's.
 const GpuEngine& LoadGpuEngine();

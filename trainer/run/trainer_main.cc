@@ -13,10 +13,10 @@
 #include <system_error>
 #include <vector>
 
-#include "proto/os/cpus.h"
+#include "base/os/build_id.h"
+#include "base/os/cpus.h"
 #include "trainer/comm/communicator.h"
 #include "trainer/errors.h"
-#include "trainer/run/build_id.h"
 #include "trainer/run/calibrate.h"
 #include "trainer/run/launcher_channel.h"
 #include "trainer/run/result.h"
@@ -143,7 +143,7 @@ int TrainerMain(int argc, char** argv) {
     return 0;
   }
   if (arguments.version) {
-    fmt::print("autocfg-trainer {}\n", TrainerBuildId());
+    fmt::print("autocfg-trainer {}\n", BuildId());
     return 0;
   }
   return Serve(arguments);

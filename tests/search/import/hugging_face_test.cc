@@ -5,10 +5,10 @@
 #include <random>
 #include <string>
 
+#include "base/json_reader.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "search/text/json_util.h"
 #include "search/text/model_json.h"
 
 namespace autocfg {

@@ -4,10 +4,11 @@
 #include <random>
 #include <string>
 
+#include "base/json_reader.h"
+#include "base/utf8.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "search/text/cluster_json.h"
-#include "search/text/json_util.h"
 #include "search/text/model_json.h"
 
 namespace autocfg {

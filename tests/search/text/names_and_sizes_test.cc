@@ -2,11 +2,11 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/size_text.h"
+#include "base/suggest.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "search/text/embedded_presets.h"
-#include "search/text/size_text.h"
-#include "search/text/suggest.h"
 
 namespace autocfg {
 namespace {

@@ -5,11 +5,11 @@
 
 #include <cstdint>
 
+#include "base/os/build_id.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/cuda_error.h"
 #include "kernels/cuda/cuda_ops.h"
 #include "trainer/comm/communicator.h"
-#include "trainer/run/build_id.h"
 #include "trainer/run/gpu_engine.h"
 
 namespace autocfg {
@@ -29,7 +29,7 @@ std::unique_ptr<CommWorld> NoNccl(Rendezvous&) { throw CommError("NCCL is not em
 }  // namespace autocfg
 
 extern "C" __attribute__((visibility("default"))) const autocfg::GpuEngine* autocfg_gpu_engine() {
-  static const autocfg::GpuEngine engine{.build_id = autocfg::TrainerBuildId(),
+  static const autocfg::GpuEngine engine{.build_id = autocfg::BuildId(),
                                          .device_count = autocfg::cuda::DeviceCount,
                                          .device_identity = autocfg::DeviceIdentity,
                                          .device_memory_bytes = autocfg::DeviceMemoryBytes,

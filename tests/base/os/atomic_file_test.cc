@@ -1,5 +1,5 @@
 // What is on the disk, and in which order it got there, after each way for a file to be replaced.
-#include "proto/os/atomic_file.h"
+#include "base/os/atomic_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
-#include "proto/os/program_log.h"
+#include "base/os/program_log.h"
 
 #include <memory>
 
-#include "proto/os/host.h"
+#include "base/os/host.h"
 #include "spdlog/sinks/stdout_sinks.h"
 #include "spdlog/spdlog.h"
 

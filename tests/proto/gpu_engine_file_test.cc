@@ -1,4 +1,4 @@
-#include "proto/os/gpu_engine_file.h"
+#include "proto/gpu_engine_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

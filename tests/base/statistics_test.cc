@@ -1,4 +1,4 @@
-#include "search/stats/statistics.h"
+#include "base/statistics.h"
 
 #include <cmath>
 #include <random>

@@ -1,11 +1,11 @@
-#include "proto/os/program_log.h"
+#include "base/os/program_log.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <string>
 
-#include "proto/os/host.h"
+#include "base/os/host.h"
 #include "spdlog/spdlog.h"
 
 namespace autocfg {

@@ -1,4 +1,4 @@
-#include "proto/os/atomic_file.h"
+#include "base/os/atomic_file.h"
 
 #include <fcntl.h>
 #include <sys/types.h>
@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/os/random_id.h"
 #include "fmt/format.h"
-#include "proto/os/random_id.h"
 
 namespace autocfg {
 namespace {

@@ -1,4 +1,4 @@
-#include "proto/os/random_id.h"
+#include "base/os/random_id.h"
 
 #include <random>
 

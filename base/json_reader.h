@@ -1,5 +1,5 @@
-// What the JSON forms share: parsing bytes that may be anything, reading the fields of an object, showing
-// foreign text. No exception leaves these functions. Thread-safe.
+// Parses JSON documents from untrusted bytes and reads the fields of an object with checked types. Throws
+// nothing. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,6 @@
 #include "nlohmann/json.hpp"
 
 namespace autocfg {
-
-// `text` fit for one line of a message: the bytes of control characters, of those that nobody sees, and what
-// is no UTF-8 as \xNN, cut after about 60 bytes.
-std::string Printable(std::string_view text);
 
 // One JSON document. InvalidArgument, beginning with `what`, with line and column: not JSON, a number too
 // large for a double, a key named twice in one object, nested deeper than 64.

@@ -1,4 +1,4 @@
-#include "search/hash/fnv1a.h"
+#include "base/fnv1a.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "search/text/size_text.h"
+#include "base/size_text.h"
 
 #include <array>
 #include <cmath>

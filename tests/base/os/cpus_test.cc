@@ -1,5 +1,5 @@
 // Machines with more CPUs than C's own set holds, as the kernel would answer there.
-#include "proto/os/cpus.h"
+#include "base/os/cpus.h"
 
 #include <gtest/gtest.h>
 

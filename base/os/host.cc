@@ -1,4 +1,4 @@
-#include "proto/os/host.h"
+#include "base/os/host.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "worker/build_id.h"
+#include "base/os/build_id.h"
 
 #include "build_id_generated.h"
 

@@ -1,11 +1,11 @@
-#include "proto/os/host.h"
+#include "base/os/host.h"
 
 #include <gtest/gtest.h>
 
 #include <cctype>
 #include <cstdlib>
 
-#include "proto/os/random_id.h"
+#include "base/os/random_id.h"
 
 namespace autocfg {
 namespace {

@@ -1,10 +1,10 @@
-#include "proto/os/gpu_engine_file.h"
+#include "proto/gpu_engine_file.h"
 
 #include <filesystem>
 #include <system_error>
 
+#include "base/os/host.h"
 #include "fmt/format.h"
-#include "proto/os/host.h"
 
 namespace autocfg {
 

@@ -1,4 +1,4 @@
-#include "proto/os/cpus.h"
+#include "base/os/cpus.h"
 
 #include <algorithm>
 #include <cerrno>

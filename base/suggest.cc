@@ -1,4 +1,4 @@
-#include "search/text/suggest.h"
+#include "base/suggest.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,22 +1,21 @@
-#include "search/text/json_util.h"
+#include "base/json_reader.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <set>
 #include <utility>
 
+#include "base/suggest.h"
+#include "base/utf8.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "search/text/suggest.h"
 
 namespace autocfg {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMaxShown = 60;
 constexpr std::size_t kMaxDepth = 64;
 constexpr double kExact = 9007199254740992.0;  // 2^53: doubles up to here are exact integers
 
@@ -101,47 +100,7 @@ class Checker : public nlohmann::json_sax<Json> {
   std::string problem_;
 };
 
-// How many bytes the visible character takes that the text, which is not empty, begins with, in UTF-8; 0
-// where it begins with none: a control character, one that sets the direction or joins others, or no UTF-8.
-std::size_t LetterBytes(std::string_view text) {
-  const auto byte = [&](std::size_t i) {
-    return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i]));
-  };
-  const std::uint32_t first = byte(0);
-  if (first < 0x80) return first >= ' ' && first <= '~' ? 1 : 0;
-  const std::size_t bytes = first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
-  if (bytes == 0 || bytes > text.size()) return 0;
-  std::uint32_t letter = first & (0x7Fu >> bytes);
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-    letter = letter << 6 | (byte(i) & 0x3F);
-  }
-  constexpr std::array<std::uint32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};  // by bytes
-  const auto within = [&](std::uint32_t low, std::uint32_t high) { return low <= letter && letter <= high; };
-  if (letter < kLeast[bytes] || letter > 0x10FFFF || within(0xD800, 0xDFFF)) return 0;
-  const bool unseen = within(0x80, 0x9F) || within(0x200B, 0x200F) || within(0x2028, 0x202E) ||
-                      within(0x2060, 0x206F) || letter == 0xFEFF || within(0xFFF0, 0xFFFB) ||
-                      within(0xE0000, 0xE0FFF);
-  return unseen ? 0 : bytes;
-}
-
 }  // namespace
-
-std::string Printable(std::string_view text) {
-  std::string shown;
-  std::size_t i = 0;
-  while (i < text.size() && i < kMaxShown) {
-    const std::size_t letter = LetterBytes(text.substr(i));
-    if (letter > 0) {
-      shown += text.substr(i, letter);
-      i += letter;
-    } else {
-      shown += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[i++]));
-    }
-  }
-  if (i < text.size()) shown += "...";
-  return shown;
-}
 
 absl::StatusOr<Json> ParseJson(std::string_view what, std::string_view text) {
   Checker checker(text);
