@@ -1,74 +1,78 @@
 #include "proto/convert/plan_convert.h"
 
 #include <cstdint>
-#include <limits>
-#include <string_view>
-#include <utility>
+#include <stdexcept>
+#include <string>
 
+#include "base/subject.h"
 #include "fmt/format.h"
-#include "search/text/plan_text.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
 
 namespace autocfg {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+// The message's field of an option. A table whose option has none is a bug: a test holds the two equal.
+const FieldDescriptor* FieldOf(const PlanOption& option, const Message& message) {
+  const std::string name(option.json_name);
+  const FieldDescriptor* field = message.GetDescriptor()->FindFieldByName(name);
+  if (field == nullptr)
+    throw std::logic_error(fmt::format("{} has no field {}", message.GetDescriptor()->full_name(), name));
+  return field;
+}
+
+// The value as text, in the form of OptionForm; empty for the default of protobuf.
+std::string TextOfField(const Message& message, const FieldDescriptor* field) {
+  const auto* reflection = message.GetReflection();
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_BOOL: return reflection->GetBool(message, field) ? "1" : "";
+    case FieldDescriptor::CPPTYPE_INT64: {
+      const std::int64_t value = reflection->GetInt64(message, field);
+      return value == 0 ? "" : fmt::format("{}", value);
+    }
+    default: return reflection->GetString(message, field);
+  }
+}
+
+}  // namespace
+
+void PlanToMessage(const ParallelPlan& plan, Message& message, PlanOptionTable options) {
+  const auto* reflection = message.GetReflection();
+  for (const PlanOption& option : options) {
+    const FieldDescriptor* field = FieldOf(option, message);
+    const std::string text = option.print(plan);
+    switch (option.form) {
+      case OptionForm::kSize:
+      case OptionForm::kNumber: reflection->SetInt64(&message, field, std::stoll(text)); break;
+      case OptionForm::kFlag: reflection->SetBool(&message, field, text == "1"); break;
+      case OptionForm::kName:
+      case OptionForm::kSplit: reflection->SetString(&message, field, text); break;
+    }
+  }
+}
+
+absl::StatusOr<ParallelPlan> PlanFromMessage(const Message& message, PlanOptionTable options) {
+  ParallelPlan plan;
+  bool has_schedule = false;
+  for (const PlanOption& option : options) {
+    const std::string text = TextOfField(message, FieldOf(option, message));
+    if (text.empty()) continue;
+    if (option.name == "schedule") has_schedule = true;
+    if (absl::Status status = option.parse(option, text, plan); !status.ok()) return status;
+  }
+  if (!has_schedule) SetDependentDefaults(plan);
+  return plan;
+}
 
 v1::ParallelPlan ToProto(const ParallelPlan& plan) {
   v1::ParallelPlan message;
-  message.set_tp(plan.tp);
-  message.set_pp(plan.pp);
-  message.set_dp(plan.dp);
-  message.set_micro_batch(plan.micro_batch);
-  message.set_virtual_stages(plan.virtual_stages);
-  message.set_schedule(std::string(Name(plan.schedule)));
-  message.set_split(SplitText(plan));
-  message.set_recompute(RecomputeText(plan));
-  message.set_attention(std::string(Name(plan.attention)));
-  message.set_sequence_parallel(plan.sequence_parallel);
-  message.set_zero_stage(plan.zero_stage);
-  message.set_tp_overlap(plan.tp_overlap);
-  message.set_grad_overlap(plan.grad_overlap);
-  message.set_param_overlap(plan.param_overlap);
-  message.set_p2p_overlap(plan.p2p_overlap);
-  message.set_scatter_gather(plan.scatter_gather);
+  PlanToMessage(plan, message);
   return message;
 }
 
-absl::StatusOr<ParallelPlan> FromProto(const v1::ParallelPlan& message) {
-  ParallelPlan plan;
-  struct Size {
-    std::string_view name;
-    std::int64_t value;
-    std::int64_t& field;
-  };
-  for (const Size& size :
-       {Size{"tp", message.tp(), plan.tp}, Size{"pp", message.pp(), plan.pp},
-        Size{"dp", message.dp(), plan.dp}, Size{"micro_batch", message.micro_batch(), plan.micro_batch},
-        Size{"virtual_stages", message.virtual_stages(), plan.virtual_stages}}) {
-    if (size.value < 0 || size.value > std::numeric_limits<std::int32_t>::max()) {
-      return absl::InvalidArgumentError(
-          fmt::format("plan: {} is {}; it must be from 1 to 2147483647", size.name, size.value));
-    }
-    if (size.value != 0) size.field = size.value;
-  }
-  if (message.schedule().empty() && plan.virtual_stages > 1) plan.schedule = Schedule::kInterleaved;
-
-  // The rest as the text form takes them; an empty or zero one is the default.
-  const std::pair<std::string_view, std::string> options[] = {
-      {"schedule", message.schedule()},
-      {"split", message.split()},
-      {"recompute", message.recompute()},
-      {"attention", message.attention()},
-      {"zero", fmt::format("{}", message.zero_stage())},
-      {"tp_overlap", message.tp_overlap() == 0 ? "" : fmt::format("{}", message.tp_overlap())},
-  };
-  for (const auto& [name, value] : options) {
-    if (value.empty()) continue;
-    if (absl::Status status = SetPlanOption(plan, name, value); !status.ok()) return status;
-  }
-  plan.sequence_parallel = message.sequence_parallel();
-  plan.grad_overlap = message.grad_overlap();
-  plan.param_overlap = message.param_overlap();
-  plan.p2p_overlap = message.p2p_overlap();
-  plan.scatter_gather = message.scatter_gather();
-  return plan;
-}
+absl::StatusOr<ParallelPlan> FromProto(const v1::ParallelPlan& message) { return PlanFromMessage(message); }
 
 }  // namespace autocfg

@@ -183,9 +183,7 @@ CostModel::OpSum CostModel::SumOf(const ParallelPlan& plan, const std::vector<Op
 }
 
 const CostModel::ComputeParts& CostModel::ComputePartsOf(const ParallelPlan& plan) {
-  const std::array<std::int64_t, 4> key = {plan.tp, plan.micro_batch,
-                                           static_cast<std::int64_t>(plan.recompute),
-                                           static_cast<std::int64_t>(plan.attention)};
+  const ComputeKey key{plan.tp, plan.layer()};
   if (const auto it = compute_parts_.find(key); it != compute_parts_.end()) return it->second;
   ComputeParts c;
   c.layer_forward = SumOf(plan, LayerForwardOps(model_, workload_, plan));
@@ -206,13 +204,7 @@ double CostModel::ActionSeconds(const ParallelPlan& plan, std::int64_t pipeline_
 }
 
 const CostModel::PlanParts& CostModel::PlanPartsOf(const ParallelPlan& plan) {
-  const std::array<std::int64_t, 7> key = {plan.tp,
-                                           plan.dp,
-                                           plan.pp,
-                                           plan.micro_batch,
-                                           static_cast<std::int64_t>(plan.recompute),
-                                           static_cast<std::int64_t>(plan.attention),
-                                           plan.scatter_gather};
+  const PlanPartsKey key{plan.mesh(), plan.layer(), plan.messages()};
   if (const auto it = plan_parts_.find(key); it != plan_parts_.end()) return it->second;
   const ComputeParts& compute = ComputePartsOf(plan);
   const auto add = [&](const OpSum& sum, double& all_s, double& messages_s, double& ops) {
@@ -256,8 +248,7 @@ const CostModel::PlanParts& CostModel::PlanPartsOf(const ParallelPlan& plan) {
 RankCosts CostModel::CostsOfRank(const ParallelPlan& plan, std::int64_t pipeline_rank) {
   const std::int64_t layers = RankLayers(model_, plan, pipeline_rank);
   const std::size_t place = PlaceIndex(PlaceOf(plan, pipeline_rank));
-  const std::array<std::int64_t, 5> key = {plan.tp, plan.dp, plan.pp, layers,
-                                           static_cast<std::int64_t>(place)};
+  const RegionKey key{plan.mesh(), plan.states(), layers, place};
   const auto [it, made] = region_costs_.try_emplace(key);
   RankCosts& costs = it->second;
   if (made) {

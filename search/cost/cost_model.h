@@ -15,13 +15,12 @@
 // All plans are to be legal, canonical ones that CheckPredictable takes, with a resolved split (split.h).
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "search/cost/memory_model.h"
 #include "search/cost/op_times.h"
 #include "search/cost/pipeline_simulator.h"
@@ -177,12 +176,29 @@ class CostModel {
   double host_op_s_;
   std::int64_t device_overhead_bytes_;
   std::int64_t capacity_bytes_;
-  // Sizes and kinds of the ops of a layer: tp, micro_batch, recompute, attention.
-  absl::flat_hash_map<std::array<std::int64_t, 4>, ComputeParts> compute_parts_;
-  // The same, and where the ranks of groups stand: tp, dp, pp; scatter_gather, which messages depend on.
-  absl::flat_hash_map<std::array<std::int64_t, 7>, PlanParts> plan_parts_;
-  // What a rank does with all its parameters: tp, dp, pp, layers of the rank, whether it is first and last.
-  absl::flat_hash_map<std::array<std::int64_t, 5>, RankCosts> region_costs_;
+  // The caches. A key holds whole groups of options (parallel_plan.h), so that a new option of a group is part
+  // of it.
+  struct ComputeKey {  // sizes and kinds of the ops of a layer
+    std::int64_t tp;
+    LayerOptions layer;
+    auto operator<=>(const ComputeKey&) const = default;
+  };
+  struct PlanPartsKey {  // the same, the ranks of each group, and messages between stages
+    MeshOptions mesh;
+    LayerOptions layer;
+    MessageOptions messages;
+    auto operator<=>(const PlanPartsKey&) const = default;
+  };
+  struct RegionKey {  // what a rank does with all its parameters
+    MeshOptions mesh;
+    StateOptions states;
+    std::int64_t layers;  // of the rank
+    std::size_t place;    // whether it is first and last
+    auto operator<=>(const RegionKey&) const = default;
+  };
+  std::map<ComputeKey, ComputeParts> compute_parts_;
+  std::map<PlanPartsKey, PlanParts> plan_parts_;
+  std::map<RegionKey, RankCosts> region_costs_;
   PipelineCosts costs_;  // of the plan at hand, kept to spare allocations
 };
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <numeric>
 
 #include "fmt/format.h"
@@ -10,248 +9,224 @@
 namespace autocfg {
 namespace {
 
-constexpr std::array<std::string_view, kIllegalReasonCount> kReasonNames = {
-    "size_not_positive",
-    "too_many_ranks",
-    "layers_not_divisible",
-    "heads_not_divisible",
-    "kv_heads_not_divisible",
-    "ffn_not_divisible",
-    "batch_not_divisible",
-    "interleaved_needs_stages",
-    "virtual_stages_need_interleaved",
-    "microbatches_not_multiple_of_stages",
-    "param_overlap_needs_zero",
-    "zero2_with_pipeline",
-    "split_does_not_add_up",
-    "recompute_layers_too_many",
-    "ranks_not_divisible",
-};
+using Names = std::string_view;
 
-// Whether tp*pp*dp exceeds `most`, whatever the sizes. Requires positive sizes.
-bool MoreRanksThan(const ParallelPlan& plan, std::int64_t most) {
-  if (plan.tp > most || plan.pp > most || plan.dp > most) return true;
-  if (plan.tp > most / plan.pp) return true;
-  return plan.tp * plan.pp > most / plan.dp;
-}
-
-// Whether dp*micro_batch divides the batch, whatever the sizes. Requires positive sizes.
-bool BatchDivides(std::int64_t global_batch, const ParallelPlan& plan) {
-  if (global_batch % plan.dp != 0) return false;
-  return (global_batch / plan.dp) % plan.micro_batch == 0;
-}
-
-// Virtual stages in all. Requires sizes that are positive and no more ranks than a cluster may have.
-std::optional<std::int64_t> VirtualStages(const ParallelPlan& plan, std::int64_t layers) {
-  if (plan.virtual_stages > layers / plan.pp) return std::nullopt;  // more stages than layers
+// Stages in all; empty if they are more than layers. Requires positive sizes and legal ranks.
+std::optional<std::int64_t> StagesWithLayers(const ParallelPlan& plan, std::int64_t layers) {
+  if (plan.virtual_stages > layers / plan.pp) return std::nullopt;
   return plan.pp * plan.virtual_stages;
 }
 
-bool SplitAddsUp(const ModelSpec& model, const ParallelPlan& plan) {
-  const std::optional<std::int64_t> stages = VirtualStages(plan, model.layers);
-  if (!stages || plan.split_layers.size() != static_cast<std::size_t>(*stages)) return false;
-  std::int64_t left = model.layers;
-  for (std::int64_t count : plan.split_layers) {
-    if (count < 1 || count > left) return false;
-    left -= count;
-  }
-  return left == 0;
-}
-
-// The most layers that any virtual stage has, or with split=auto could have. Requires a split that is in
-// order.
+// The most layers that any stage has. Under split=auto: of an even spread, rounded up, which the largest stage
+// of every split has at least, so that the resolved plan is legal too. Requires a split that adds up.
 std::int64_t MostLayers(const ModelSpec& model, const ParallelPlan& plan) {
   switch (plan.split) {
     case SplitMode::kEven: return model.layers / (plan.pp * plan.virtual_stages);
     case SplitMode::kExplicit: return *std::max_element(plan.split_layers.begin(), plan.split_layers.end());
-    case SplitMode::kAuto: return model.layers - (plan.pp * plan.virtual_stages - 1);
+    case SplitMode::kAuto: {
+      const std::int64_t stages = plan.pp * plan.virtual_stages;
+      return (model.layers + stages - 1) / stages;
+    }
   }
   return model.layers;
 }
 
-// Whether an explicit split says no more than split=even does.
-bool SplitsEqually(const ParallelPlan& plan) {
-  return plan.split == SplitMode::kExplicit &&
-         std::adjacent_find(plan.split_layers.begin(), plan.split_layers.end(), std::not_equal_to<>()) ==
-             plan.split_layers.end();
+constexpr std::array<Names, 6> kSizes = {"tp", "pp", "dp", "mbs", "vpp", "tp_overlap"};
+bool SizeNotPositive(const PlanCase& c) {
+  const ParallelPlan& p = c.plan;
+  return p.tp < 1 || p.pp < 1 || p.dp < 1 || p.micro_batch < 1 || p.virtual_stages < 1 || p.tp_overlap < 1;
+}
+std::string ExplainSizeNotPositive(const PlanCase& c) {
+  const ParallelPlan& p = c.plan;
+  return fmt::format("every size must be at least 1: tp={}, pp={}, dp={}, mbs={}, vpp={}, tp_overlap={}",
+                     p.tp, p.pp, p.dp, p.micro_batch, p.virtual_stages, p.tp_overlap);
 }
 
-std::string Detail(const ModelSpec& model, const Workload& workload, std::int64_t max_ranks,
-                   const ParallelPlan& plan, IllegalReason reason) {
-  switch (reason) {
-    case IllegalReason::kSizeNotPositive:
-      return fmt::format("every size must be at least 1: tp={}, pp={}, dp={}, mbs={}, vpp={}, tp_overlap={}",
-                         plan.tp, plan.pp, plan.dp, plan.micro_batch, plan.virtual_stages, plan.tp_overlap);
-    case IllegalReason::kTooManyRanks:
-      return fmt::format("tp={} x pp={} x dp={} is more than the {} ranks there are", plan.tp, plan.pp,
-                         plan.dp, max_ranks);
-    case IllegalReason::kLayersNotDivisible:
-      return plan.virtual_stages == 1
-                 ? fmt::format("{} layers are not divisible by pp={}", model.layers, plan.pp)
-                 : fmt::format("{} layers are not divisible by pp={} x vpp={}", model.layers, plan.pp,
-                               plan.virtual_stages);
-    case IllegalReason::kHeadsNotDivisible:
-      return fmt::format("{} heads are not divisible by tp={}", model.heads, plan.tp);
-    case IllegalReason::kKvHeadsNotDivisible:
-      return fmt::format("{} kv heads are not divisible by tp={}", model.kv_heads, plan.tp);
-    case IllegalReason::kFfnNotDivisible:
-      return fmt::format("ffn_hidden {} is not divisible by tp={}", model.ffn_hidden, plan.tp);
-    case IllegalReason::kBatchNotDivisible:
-      return fmt::format("global batch {} is not divisible by dp={} x mbs={}", workload.global_batch, plan.dp,
-                         plan.micro_batch);
-    case IllegalReason::kInterleavedNeedsStages:
-      return fmt::format("schedule=interleaved needs vpp and pp of at least 2, not vpp={} and pp={}",
-                         plan.virtual_stages, plan.pp);
-    case IllegalReason::kVirtualStagesNeedInterleaved:
-      return fmt::format("vpp={} needs schedule=interleaved", plan.virtual_stages);
-    case IllegalReason::kMicrobatchesNotMultipleOfStages:
-      return fmt::format("schedule=interleaved needs a multiple of pp={} microbatches, not {}", plan.pp,
-                         MicrobatchCount(workload, plan));
-    case IllegalReason::kParamOverlapNeedsZero: return "param_overlap=1 needs zero=1 or zero=2";
-    case IllegalReason::kZero2WithPipeline: return fmt::format("zero=2 cannot be used with pp={}", plan.pp);
-    case IllegalReason::kSplitDoesNotAddUp: {
-      if (plan.split == SplitMode::kAuto) {
-        return fmt::format("split=auto cannot give each of pp={} x vpp={} stages one of {} layers", plan.pp,
-                           plan.virtual_stages, model.layers);
-      }
-      const std::int64_t sum =
-          std::accumulate(plan.split_layers.begin(), plan.split_layers.end(), std::int64_t{0});
-      return fmt::format(
-          "split has {} entries with {} layers in all; it needs pp={} x vpp={} entries of at least 1 that "
-          "add up to {}",
-          plan.split_layers.size(), sum, plan.pp, plan.virtual_stages, model.layers);
-    }
-    case IllegalReason::kRecomputeLayersTooMany:
-      return fmt::format("recompute=full:{} is more than the {} layers of a stage", plan.recompute_layers,
-                         MostLayers(model, plan));
-    case IllegalReason::kRanksNotDivisible:
-      return fmt::format("tp={} x pp={} x dp={} does not use up the {} ranks", plan.tp, plan.pp, plan.dp,
-                         max_ranks);
+constexpr std::array<Names, 3> kMesh = {"tp", "pp", "dp"};
+bool TooManyRanks(const PlanCase& c) {
+  const ParallelPlan& p = c.plan;
+  const std::int64_t most = c.max_ranks;
+  if (p.tp > most || p.pp > most || p.dp > most || p.tp > most / p.pp) return true;
+  return p.tp * p.pp > most / p.dp;
+}
+std::string ExplainTooManyRanks(const PlanCase& c) {
+  return fmt::format("tp={} x pp={} x dp={} is more than the {} ranks there are", c.plan.tp, c.plan.pp,
+                     c.plan.dp, c.max_ranks);
+}
+
+constexpr std::array<Names, 3> kSplit = {"pp", "vpp", "split"};
+bool LayersNotDivisible(const PlanCase& c) {
+  if (c.plan.split != SplitMode::kEven) return false;
+  const std::optional<std::int64_t> stages = StagesWithLayers(c.plan, c.model.layers);
+  return !stages || c.model.layers % *stages != 0;
+}
+std::string ExplainLayersNotDivisible(const PlanCase& c) {
+  std::string stages = fmt::format("pp={}", c.plan.pp);
+  if (c.plan.virtual_stages > 1) stages += fmt::format(" x vpp={}", c.plan.virtual_stages);
+  return fmt::format("{} layers are not divisible by {}", c.model.layers, stages);
+}
+
+constexpr std::array<Names, 1> kTp = {"tp"};
+bool HeadsNotDivisible(const PlanCase& c) { return c.model.heads % c.plan.tp != 0; }
+std::string ExplainHeadsNotDivisible(const PlanCase& c) {
+  return fmt::format("{} heads are not divisible by tp={}", c.model.heads, c.plan.tp);
+}
+bool KvHeadsNotDivisible(const PlanCase& c) { return c.model.kv_heads % c.plan.tp != 0; }
+std::string ExplainKvHeadsNotDivisible(const PlanCase& c) {
+  return fmt::format("{} kv heads are not divisible by tp={}", c.model.kv_heads, c.plan.tp);
+}
+bool FfnNotDivisible(const PlanCase& c) { return c.model.ffn_hidden % c.plan.tp != 0; }
+std::string ExplainFfnNotDivisible(const PlanCase& c) {
+  return fmt::format("ffn_hidden {} is not divisible by tp={}", c.model.ffn_hidden, c.plan.tp);
+}
+
+constexpr std::array<Names, 2> kBatch = {"dp", "mbs"};
+bool BatchNotDivisible(const PlanCase& c) {
+  const std::int64_t batch = c.workload.global_batch;
+  return batch % c.plan.dp != 0 || batch / c.plan.dp % c.plan.micro_batch != 0;
+}
+std::string ExplainBatchNotDivisible(const PlanCase& c) {
+  return fmt::format("global batch {} is not divisible by dp={} x mbs={}", c.workload.global_batch, c.plan.dp,
+                     c.plan.micro_batch);
+}
+
+constexpr std::array<Names, 3> kInterleaving = {"schedule", "vpp", "pp"};
+bool InterleavedNeedsStages(const PlanCase& c) {
+  return c.plan.schedule == Schedule::kInterleaved && (c.plan.virtual_stages == 1 || c.plan.pp == 1);
+}
+std::string ExplainInterleavedNeedsStages(const PlanCase& c) {
+  return fmt::format("schedule=interleaved needs vpp and pp of at least 2, not vpp={} and pp={}",
+                     c.plan.virtual_stages, c.plan.pp);
+}
+constexpr std::array<Names, 2> kVirtualStages = {"schedule", "vpp"};
+bool VirtualStagesNeedInterleaved(const PlanCase& c) {
+  return c.plan.schedule != Schedule::kInterleaved && c.plan.virtual_stages > 1;
+}
+std::string ExplainVirtualStagesNeedInterleaved(const PlanCase& c) {
+  return fmt::format("vpp={} needs schedule=interleaved", c.plan.virtual_stages);
+}
+constexpr std::array<Names, 4> kMicrobatches = {"schedule", "pp", "dp", "mbs"};
+bool MicrobatchesNotMultipleOfStages(const PlanCase& c) {
+  return c.plan.schedule == Schedule::kInterleaved && MicrobatchCount(c.workload, c.plan) % c.plan.pp != 0;
+}
+std::string ExplainMicrobatchesNotMultipleOfStages(const PlanCase& c) {
+  return fmt::format("schedule=interleaved needs a multiple of pp={} microbatches, not {}", c.plan.pp,
+                     MicrobatchCount(c.workload, c.plan));
+}
+
+constexpr std::array<Names, 2> kParamOverlap = {"param_overlap", "zero"};
+bool ParamOverlapNeedsZero(const PlanCase& c) { return c.plan.param_overlap && c.plan.zero_stage == 0; }
+std::string ExplainParamOverlapNeedsZero(const PlanCase&) { return "param_overlap=1 needs zero=1 or zero=2"; }
+constexpr std::array<Names, 2> kZero = {"zero", "pp"};
+bool Zero2WithPipeline(const PlanCase& c) { return c.plan.zero_stage == 2 && c.plan.pp > 1; }
+std::string ExplainZero2WithPipeline(const PlanCase& c) {
+  return fmt::format("zero=2 cannot be used with pp={}", c.plan.pp);
+}
+
+bool SplitDoesNotAddUp(const PlanCase& c) {
+  if (c.plan.split == SplitMode::kEven) return false;
+  const std::optional<std::int64_t> stages = StagesWithLayers(c.plan, c.model.layers);
+  if (!stages) return true;
+  if (c.plan.split == SplitMode::kAuto) return false;
+  if (c.plan.split_layers.size() != static_cast<std::size_t>(*stages)) return true;
+  std::int64_t left = c.model.layers;
+  for (const std::int64_t count : c.plan.split_layers) {
+    if (count < 1 || count > left) return true;
+    left -= count;
   }
-  return std::string(Name(reason));
+  return left != 0;
+}
+std::string ExplainSplitDoesNotAddUp(const PlanCase& c) {
+  const ParallelPlan& p = c.plan;
+  if (p.split == SplitMode::kAuto) {
+    return fmt::format("split=auto cannot give each of pp={} x vpp={} stages one of {} layers", p.pp,
+                       p.virtual_stages, c.model.layers);
+  }
+  const std::int64_t sum = std::accumulate(p.split_layers.begin(), p.split_layers.end(), std::int64_t{0});
+  return fmt::format(
+      "split has {} entries with {} layers in all; it needs pp={} x vpp={} entries of at least 1 that add up "
+      "to {}",
+      p.split_layers.size(), sum, p.pp, p.virtual_stages, c.model.layers);
 }
 
-absl::Status Unsupported(std::string_view option, std::string_view instead) {
-  return absl::UnimplementedError(fmt::format("plan: {} is not supported yet; use {}", option, instead));
+constexpr std::array<Names, 4> kRecompute = {"recompute", "pp", "vpp", "split"};
+bool RecomputeLayersTooMany(const PlanCase& c) {
+  const ParallelPlan& p = c.plan;
+  if (p.recompute != Recompute::kFull || p.recompute_layers == 0) return false;
+  return p.recompute_layers < 0 || p.recompute_layers > MostLayers(c.model, p);
+}
+std::string ExplainRecomputeLayersTooMany(const PlanCase& c) {
+  return fmt::format("recompute=full:{} is more than the {} layers of a stage", c.plan.recompute_layers,
+                     MostLayers(c.model, c.plan));
+}
+
+constexpr LegalityRule kRules[] = {
+    {IllegalReason::kSizeNotPositive, "size_not_positive", kSizes, SizeNotPositive, ExplainSizeNotPositive},
+    {IllegalReason::kTooManyRanks, "too_many_ranks", kMesh, TooManyRanks, ExplainTooManyRanks},
+    {IllegalReason::kLayersNotDivisible, "layers_not_divisible", kSplit, LayersNotDivisible,
+     ExplainLayersNotDivisible},
+    {IllegalReason::kHeadsNotDivisible, "heads_not_divisible", kTp, HeadsNotDivisible,
+     ExplainHeadsNotDivisible},
+    {IllegalReason::kKvHeadsNotDivisible, "kv_heads_not_divisible", kTp, KvHeadsNotDivisible,
+     ExplainKvHeadsNotDivisible},
+    {IllegalReason::kFfnNotDivisible, "ffn_not_divisible", kTp, FfnNotDivisible, ExplainFfnNotDivisible},
+    {IllegalReason::kBatchNotDivisible, "batch_not_divisible", kBatch, BatchNotDivisible,
+     ExplainBatchNotDivisible},
+    {IllegalReason::kInterleavedNeedsStages, "interleaved_needs_stages", kInterleaving,
+     InterleavedNeedsStages, ExplainInterleavedNeedsStages},
+    {IllegalReason::kVirtualStagesNeedInterleaved, "virtual_stages_need_interleaved", kVirtualStages,
+     VirtualStagesNeedInterleaved, ExplainVirtualStagesNeedInterleaved},
+    {IllegalReason::kMicrobatchesNotMultipleOfStages, "microbatches_not_multiple_of_stages", kMicrobatches,
+     MicrobatchesNotMultipleOfStages, ExplainMicrobatchesNotMultipleOfStages},
+    {IllegalReason::kParamOverlapNeedsZero, "param_overlap_needs_zero", kParamOverlap, ParamOverlapNeedsZero,
+     ExplainParamOverlapNeedsZero},
+    {IllegalReason::kZero2WithPipeline, "zero2_with_pipeline", kZero, Zero2WithPipeline,
+     ExplainZero2WithPipeline},
+    {IllegalReason::kSplitDoesNotAddUp, "split_does_not_add_up", kSplit, SplitDoesNotAddUp,
+     ExplainSplitDoesNotAddUp},
+    {IllegalReason::kRecomputeLayersTooMany, "recompute_layers_too_many", kRecompute, RecomputeLayersTooMany,
+     ExplainRecomputeLayersTooMany},
+};
+
+// A rule stands at the index of its reason, and every reason but that of searches has one.
+constexpr bool RulesFollowReasons() {
+  if (std::size(kRules) != static_cast<std::size_t>(IllegalReason::kRanksNotDivisible)) return false;
+  for (std::size_t i = 0; i < std::size(kRules); ++i) {
+    if (static_cast<std::size_t>(kRules[i].reason) != i) return false;
+  }
+  return true;
+}
+static_assert(RulesFollowReasons());
+
+const LegalityRule* FirstBroken(const PlanCase& c) {
+  for (const LegalityRule& rule : kRules) {
+    if (rule.broken(c)) return &rule;
+  }
+  return nullptr;
 }
 
 }  // namespace
 
-std::string_view Name(IllegalReason reason) { return kReasonNames[static_cast<std::size_t>(reason)]; }
+std::span<const LegalityRule> LegalityRules() { return kRules; }
+
+std::string_view Name(IllegalReason reason) {
+  if (reason == IllegalReason::kRanksNotDivisible) return "ranks_not_divisible";
+  return kRules[static_cast<std::size_t>(reason)].name;
+}
 
 std::optional<IllegalReason> FindIllegality(const ModelSpec& model, const Workload& workload,
                                             std::int64_t max_ranks, const ParallelPlan& plan) {
-  using enum IllegalReason;
-  if (plan.tp < 1 || plan.pp < 1 || plan.dp < 1 || plan.micro_batch < 1 || plan.virtual_stages < 1 ||
-      plan.tp_overlap < 1) {
-    return kSizeNotPositive;
-  }
-  if (MoreRanksThan(plan, max_ranks)) return kTooManyRanks;
-  if (plan.split == SplitMode::kEven) {
-    const std::optional<std::int64_t> stages = VirtualStages(plan, model.layers);
-    if (!stages || model.layers % *stages != 0) return kLayersNotDivisible;
-  }
-  if (model.heads % plan.tp != 0) return kHeadsNotDivisible;
-  if (model.kv_heads % plan.tp != 0) return kKvHeadsNotDivisible;
-  if (model.ffn_hidden % plan.tp != 0) return kFfnNotDivisible;
-  if (!BatchDivides(workload.global_batch, plan)) return kBatchNotDivisible;
-  if (plan.schedule == Schedule::kInterleaved) {
-    if (plan.virtual_stages == 1 || plan.pp == 1) return kInterleavedNeedsStages;
-    if (MicrobatchCount(workload, plan) % plan.pp != 0) return kMicrobatchesNotMultipleOfStages;
-  } else if (plan.virtual_stages > 1) {
-    return kVirtualStagesNeedInterleaved;
-  }
-  if (plan.param_overlap && plan.zero_stage == 0) return kParamOverlapNeedsZero;
-  if (plan.zero_stage == 2 && plan.pp > 1) return kZero2WithPipeline;
-  if (plan.split == SplitMode::kExplicit && !SplitAddsUp(model, plan)) return kSplitDoesNotAddUp;
-  if (plan.split == SplitMode::kAuto && !VirtualStages(plan, model.layers)) return kSplitDoesNotAddUp;
-  if (plan.recompute == Recompute::kFull && plan.recompute_layers != 0 &&
-      (plan.recompute_layers < 0 || plan.recompute_layers > MostLayers(model, plan))) {
-    return kRecomputeLayersTooMany;
-  }
-  return std::nullopt;
+  const LegalityRule* rule = FirstBroken({model, workload, max_ranks, plan});
+  if (rule == nullptr) return std::nullopt;
+  return rule->reason;
 }
 
 std::optional<Illegality> ExplainIllegality(const ModelSpec& model, const Workload& workload,
                                             std::int64_t max_ranks, const ParallelPlan& plan) {
-  const std::optional<IllegalReason> reason = FindIllegality(model, workload, max_ranks, plan);
-  if (!reason) return std::nullopt;
-  return Illegality{*reason, Detail(model, workload, max_ranks, plan, *reason)};
-}
-
-std::vector<std::string> Notes(const ParallelPlan& plan) {
-  std::vector<std::string> notes;
-  const auto note = [&notes](bool idle, std::string_view option, std::string_view why) {
-    if (idle) notes.push_back(fmt::format("{} has nothing to act on {}", option, why));
-  };
-  note(plan.pp == 1 && plan.schedule == Schedule::kGPipe, "schedule=gpipe", "at pp=1");
-  note(plan.pp == 1 && plan.schedule == Schedule::kZeroBubbleH1, "schedule=zb-h1", "at pp=1");
-  note(plan.pp == 1 && plan.split != SplitMode::kEven, "split", "at pp=1");
-  if (plan.pp > 1 && SplitsEqually(plan)) notes.push_back("a split into equal parts is split=even");
-  note(plan.recompute == Recompute::kSelective && plan.attention == Attention::kFused, "recompute=selective",
-       "under attention=fused, which stores no scores");
-  note(plan.tp == 1 && plan.sequence_parallel, "sp=1", "at tp=1");
-  note(plan.dp == 1 && plan.zero_stage > 0, fmt::format("zero={}", plan.zero_stage), "at dp=1");
-  note(plan.tp == 1 && plan.tp_overlap > 1, fmt::format("tp_overlap={}", plan.tp_overlap), "at tp=1");
-  note(plan.dp == 1 && plan.grad_overlap, "grad_overlap=1", "at dp=1");
-  note(plan.dp == 1 && plan.param_overlap, "param_overlap=1", "at dp=1");
-  note(plan.pp == 1 && plan.p2p_overlap, "p2p_overlap=1", "at pp=1");
-  if (plan.scatter_gather) {
-    note(plan.tp == 1, "scatter_gather=1", "at tp=1");
-    note(plan.tp > 1 && plan.pp == 1, "scatter_gather=1", "at pp=1");
-    note(plan.tp > 1 && plan.pp > 1 && plan.sequence_parallel, "scatter_gather=1", "at sp=1");
-  }
-  return notes;
-}
-
-ParallelPlan Canonical(const ParallelPlan& plan) {
-  ParallelPlan canonical = plan;
-  if (plan.pp == 1 && (plan.schedule == Schedule::kGPipe || plan.schedule == Schedule::kZeroBubbleH1)) {
-    canonical.schedule = Schedule::kOneFOneB;
-  }
-  if ((plan.pp == 1 && plan.virtual_stages == 1) || SplitsEqually(plan)) canonical.split = SplitMode::kEven;
-  if (canonical.split != SplitMode::kExplicit) canonical.split_layers.clear();
-  if (plan.recompute == Recompute::kSelective && plan.attention == Attention::kFused) {
-    canonical.recompute = Recompute::kNone;
-  }
-  if (canonical.recompute != Recompute::kFull) canonical.recompute_layers = 0;
-  if (plan.tp == 1) {
-    canonical.sequence_parallel = false;
-    canonical.tp_overlap = 1;
-  }
-  if (plan.dp == 1) {
-    canonical.zero_stage = 0;
-    canonical.grad_overlap = false;
-    canonical.param_overlap = false;
-  }
-  if (plan.pp == 1) canonical.p2p_overlap = false;
-  if (plan.tp == 1 || plan.pp == 1 || plan.sequence_parallel) canonical.scatter_gather = false;
-  return canonical;
-}
-
-absl::Status CheckPredictable(const ParallelPlan& plan) {
-  const ParallelPlan c = Canonical(plan);
-  if (c.schedule == Schedule::kZeroBubbleH1)
-    return Unsupported("schedule=zb-h1", "1f1b, gpipe or interleaved");
-  if (c.sequence_parallel) return Unsupported("sp=1", "sp=0");
-  if (c.zero_stage > 0) return Unsupported(fmt::format("zero={}", c.zero_stage), "zero=0");
-  if (c.tp_overlap > 1) return Unsupported(fmt::format("tp_overlap={}", c.tp_overlap), "tp_overlap=1");
-  if (c.grad_overlap) return Unsupported("grad_overlap=1", "grad_overlap=0");
-  if (c.param_overlap) return Unsupported("param_overlap=1", "param_overlap=0");
-  if (c.p2p_overlap) return Unsupported("p2p_overlap=1", "p2p_overlap=0");
-  return absl::OkStatus();
-}
-
-absl::Status CheckEngineSupports(const ParallelPlan& plan) {
-  const ParallelPlan c = Canonical(plan);
-  if (absl::Status status = CheckPredictable(plan); !status.ok()) return status;
-  const auto predicted_only = [](std::string_view option, std::string_view instead) {
-    return absl::UnimplementedError(fmt::format(
-        "plan: {} can be predicted, but running it is not supported yet; use {}", option, instead));
-  };
-  if (c.attention == Attention::kUnfused) return predicted_only("attention=unfused", "attention=fused");
-  if (c.scatter_gather) return predicted_only("scatter_gather=1", "scatter_gather=0");
-  return absl::OkStatus();
+  const PlanCase c{model, workload, max_ranks, plan};
+  const LegalityRule* rule = FirstBroken(c);
+  if (rule == nullptr) return std::nullopt;
+  return Illegality{rule->reason, rule->explain(c)};
 }
 
 std::int64_t MicrobatchCount(const Workload& workload, const ParallelPlan& plan) {

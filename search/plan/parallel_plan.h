@@ -1,4 +1,8 @@
-// A plan: every choice that makes a run. Plain values; the text and JSON forms are in search/text.
+// A plan: every choice that makes a run. Plain values. plan_options.h describes each option; the text and JSON
+// forms are in search/text.
+//
+// A plan is the sum of the groups below. Caches use groups as keys: a field added to a group is part of every
+// key that depends on the group.
 #pragma once
 
 #include <compare>
@@ -12,30 +16,75 @@ enum class Recompute : std::uint8_t { kNone, kSelective, kFull };
 enum class Attention : std::uint8_t { kFused, kUnfused };
 enum class SplitMode : std::uint8_t { kEven, kAuto, kExplicit };
 
-struct ParallelPlan {
+// Sizes of the mesh of ranks, one per axis.
+struct MeshOptions {
   std::int64_t tp = 1;
   std::int64_t pp = 1;
   std::int64_t dp = 1;
+
+  auto operator<=>(const MeshOptions&) const = default;
+};
+
+// What the ops of a layer depend on, besides the mesh: their number, sizes and kinds.
+struct LayerOptions {
   std::int64_t micro_batch = 1;
+  Recompute recompute = Recompute::kNone;
+  Attention attention = Attention::kFused;
+  bool sequence_parallel = false;
+  std::int64_t tp_overlap = 1;
+
+  auto operator<=>(const LayerOptions&) const = default;
+};
+
+// Which layers a stage has, and in which order its microbatches run.
+struct StageOptions {
   std::int64_t virtual_stages = 1;
   Schedule schedule = Schedule::kOneFOneB;
   SplitMode split = SplitMode::kEven;
-  std::vector<std::int64_t> split_layers = {};  // layers per stage, kExplicit only
-  Recompute recompute = Recompute::kNone;
-  std::int64_t recompute_layers = 0;  // kFull: the first K layers of every virtual stage; 0 = all
-  Attention attention = Attention::kFused;
-  bool sequence_parallel = false;
-  std::int64_t zero_stage = 0;
-  std::int64_t tp_overlap = 1;
-  bool grad_overlap = false;
-  bool param_overlap = false;
+  std::vector<std::int64_t> split_layers = {};  // layers per stage; kExplicit only
+  std::int64_t recompute_layers = 0;  // Recompute::kFull: the first K layers of every virtual stage; 0 = all
+
+  auto operator<=>(const StageOptions&) const = default;
+};
+
+// How stages send to each other.
+struct MessageOptions {
   bool p2p_overlap = false;
   bool scatter_gather = false;
 
+  auto operator<=>(const MessageOptions&) const = default;
+};
+
+// How parameters, gradients and optimizer states are kept and reduced over the data axis.
+struct StateOptions {
+  std::int64_t zero_stage = 0;
+  bool grad_overlap = false;
+  bool param_overlap = false;
+
+  auto operator<=>(const StateOptions&) const = default;
+};
+
+struct ParallelPlan : MeshOptions, LayerOptions, StageOptions, MessageOptions, StateOptions {
+  ParallelPlan() = default;
+  // By group: ParallelPlan{{.tp = 2, .pp = 4}, {.micro_batch = 8}}.
+  ParallelPlan(const MeshOptions& mesh, const LayerOptions& layer = {}, const StageOptions& stage = {},
+               const MessageOptions& messages = {}, const StateOptions& states = {})
+      : MeshOptions(mesh),
+        LayerOptions(layer),
+        StageOptions(stage),
+        MessageOptions(messages),
+        StateOptions(states) {}
+
   auto operator<=>(const ParallelPlan&) const = default;
+
+  const MeshOptions& mesh() const { return *this; }
+  const LayerOptions& layer() const { return *this; }
+  const StageOptions& stage() const { return *this; }
+  const MessageOptions& messages() const { return *this; }
+  const StateOptions& states() const { return *this; }
 };
 
 // Ranks that the plan uses.
-constexpr std::int64_t RankCount(const ParallelPlan& plan) { return plan.tp * plan.pp * plan.dp; }
+constexpr std::int64_t RankCount(const MeshOptions& mesh) { return mesh.tp * mesh.pp * mesh.dp; }
 
 }  // namespace autocfg

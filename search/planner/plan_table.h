@@ -1,6 +1,7 @@
-// Plans stored compactly, for spaces of a million of them. Not thread-safe while it grows.
+// A compact store of plans, for search spaces of a million of them. Not thread-safe while it grows.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -9,29 +10,30 @@
 
 namespace autocfg {
 
-// A plan of a search space (search/space): the options that cannot be searched are at their defaults.
+// A plan of a PlanTable. Equal plans of one table have equal compact plans.
 struct CompactPlan {
-  std::int32_t tp = 1, pp = 1, dp = 1, micro_batch = 1, virtual_stages = 1;
-  std::int32_t recompute_layers = 0;
-  std::int32_t split = -1;  // -1 even, else an index into the table's splits
-  Schedule schedule = Schedule::kOneFOneB;
-  Recompute recompute = Recompute::kNone;
-  Attention attention = Attention::kFused;
-  bool scatter_gather = false;
+  std::int32_t tp = 1, pp = 1, dp = 1, micro_batch = 1;
+  std::int32_t variant = 0;  // index into the table's variants: all other options
 
   bool operator==(const CompactPlan&) const = default;
 };
 
-// Packs plans and unpacks them again; each distinct explicit split is kept once.
+// Packs plans and unpacks them again. Each distinct combination of options other than the sizes above is stored
+// once, whole, so that no option can be left out.
 class PlanTable {
  public:
-  // Requires a plan of a search space whose split is definite (not auto), with sizes below 2^31.
+  // Requires sizes below 2^31.
   CompactPlan Pack(const ParallelPlan& plan);
   ParallelPlan Unpack(const CompactPlan& plan) const;
 
  private:
-  std::vector<std::vector<std::int64_t>> splits_;
-  absl::flat_hash_map<std::vector<std::int64_t>, std::int32_t> index_;
+  // Hashes the options that differ most often; equality compares all of them.
+  struct VariantHash {
+    std::size_t operator()(const ParallelPlan& plan) const;
+  };
+
+  std::vector<ParallelPlan> variants_;  // with tp, pp, dp and micro_batch of 1
+  absl::flat_hash_map<ParallelPlan, std::int32_t, VariantHash> index_;
 };
 
 }  // namespace autocfg

@@ -1,9 +1,9 @@
 #include "search/planner/search_loop.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -83,10 +83,13 @@ std::optional<ParallelPlan> SearchLoop::Smallest() const { return state_->feasib
 std::vector<OpDesc> SearchLoop::CalibrationOps() const {
   const FeasiblePlans& feasible = state_->feasible;
   std::vector<ParallelPlan> plans;
-  std::set<std::array<std::int32_t, 4>> seen;
+  // Plans that differ in the order of their microbatches alone have the same ops.
+  using Key = std::tuple<MeshOptions, LayerOptions, MessageOptions, StateOptions>;
+  std::set<Key> seen;
   for (std::size_t i = 0; i < feasible.plans.size(); ++i) {
-    const CompactPlan& p = feasible.plans[i].plan;
-    if (seen.insert({p.tp, p.pp, p.dp, p.micro_batch}).second) plans.push_back(feasible.PlanAt(i));
+    ParallelPlan plan = feasible.PlanAt(i);
+    if (seen.insert({plan.mesh(), plan.layer(), plan.messages(), plan.states()}).second)
+      plans.push_back(std::move(plan));
   }
   return ListCalibrationOps(state_->model, state_->workload, plans);
 }

@@ -1,47 +1,24 @@
 #include "search/space/search_space.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
 
+#include "base/subject.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "search/text/plan_text.h"
 
 namespace autocfg {
 namespace {
 
-// Every axis of a plan by its text name; the first ten can be searched, the others are fixed at their default
-// for now.
-const std::vector<std::string>& AxisNames() {
-  static const std::vector<std::string> names = {
-      "tp",         "pp",    "dp",         "mbs",          "schedule",
-      "vpp",        "split", "recompute",  "attention",    "scatter_gather",
-      "sp",         "zero",  "tp_overlap", "grad_overlap", "param_overlap",
-      "p2p_overlap"};
-  return names;
-}
-constexpr std::ptrdiff_t kSearchedAxes = 10;
-
-// The JSON names of axes whose text name differs.
-std::string_view TextName(std::string_view name) {
-  if (name == "micro_batch") return "mbs";
-  if (name == "virtual_stages") return "vpp";
-  if (name == "sequence_parallel") return "sp";
-  if (name == "zero_stage") return "zero";
-  return name;
-}
-
-// As `status` of a plan's option, said of the space.
-absl::Status OfSpace(const absl::Status& status) {
-  std::string_view message(status.message().data(), status.message().size());
-  if (message.substr(0, 6) == "plan: ") message.remove_prefix(6);
-  return absl::Status(status.code(), fmt::format("space: {}", message));
+absl::Status Bad(std::string_view problem) {
+  return SubjectError(absl::StatusCode::kInvalidArgument, "space", problem);
 }
 
 std::vector<std::int64_t> Divisors(std::int64_t n) {
@@ -70,44 +47,106 @@ bool AllEqual(const std::vector<std::int64_t>& split) {
                      [&](std::int64_t layers) { return layers == split.front(); });
 }
 
+// Sorts the values of recompute (none, selective, full:1, full:2, ..., full) and drops repeated ones.
+template <typename RecomputeValue>
+void SortRecompute(std::vector<RecomputeValue>& values) {
+  const auto key = [](const RecomputeValue& v) {
+    return std::tuple(v.mode, v.mode == Recompute::kFull && v.layers == 0, v.layers);
+  };
+  std::sort(values.begin(), values.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+}
+
+// Options whose values depend on the layout; the enumeration has a level of its own for each. All other
+// options are variants.
+constexpr std::string_view kLayoutOptions[] = {"tp",       "pp",  "dp",    "mbs",
+                                               "schedule", "vpp", "split", "recompute"};
+
+bool IsVariant(const PlanOption& option) {
+  return std::find(std::begin(kLayoutOptions), std::end(kLayoutOptions), option.name) ==
+         std::end(kLayoutOptions);
+}
+
+// The levels of the enumeration, outermost first. A rule is checked at the level that sets the last of the
+// options that it reads.
+enum Level : std::size_t { kTensor, kPipeline, kBatch, kSchedule, kVirtualStages, kSplit, kVariants };
+
+std::size_t LevelOf(std::string_view name, const std::vector<std::string_view>& variants) {
+  if (name == "tp") return kTensor;
+  if (name == "pp" || name == "dp") return kPipeline;
+  if (name == "mbs") return kBatch;
+  if (name == "schedule") return kSchedule;
+  if (name == "vpp") return kVirtualStages;
+  if (name == "split") return kSplit;
+  if (name == "recompute") return kVariants + variants.size();
+  const auto found = std::find(variants.begin(), variants.end(), name);
+  // An option that is not in the table is never set.
+  return found == variants.end() ? kTensor : kVariants + static_cast<std::size_t>(found - variants.begin());
+}
+
 }  // namespace
 
-absl::Status SearchSpace::SetAxis(std::string_view name, const std::vector<std::string>& values,
-                                  bool predict_only) {
-  const auto axis = std::find(AxisNames().begin(), AxisNames().end(), name);
-  const bool searched = axis - AxisNames().begin() < kSearchedAxes;
-  // each with one value set, on a layout where every option has something to act on
+absl::StatusOr<AxisValues> ParseAxisValues(const std::vector<std::string>& texts) {
+  AxisValues space;
+  for (const std::string& text : texts) {
+    const auto equals = text.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+      return Bad(fmt::format("'{}' is not AXIS=V1,V2, such as tp=1,2", text));
+    std::string axis = text.substr(0, equals);
+    if (std::any_of(space.begin(), space.end(), [&](const auto& known) { return known.first == axis; }))
+      return Bad(fmt::format("{} is named twice; give all its values at once", axis));
+    std::vector<std::string> values;
+    for (std::size_t start = equals + 1; start <= text.size();) {
+      const std::size_t comma = std::min(text.find(',', start), text.size());
+      if (comma == start) return Bad(fmt::format("'{}' has an empty value", text));
+      values.push_back(text.substr(start, comma - start));
+      start = comma + 1;
+    }
+    if (text.ends_with(',')) return Bad(fmt::format("'{}' has an empty value", text));
+    space.emplace_back(std::move(axis), std::move(values));
+  }
+  return space;
+}
+
+absl::Status SearchSpace::SetAxis(const PlanOption& option, const std::vector<std::string>& values) {
+  // Each value in a layout in which every option has something to act on.
   std::vector<ParallelPlan> plans;
   for (const std::string& value : values) {
     ParallelPlan plan;
     plan.tp = plan.pp = plan.dp = 2;
-    const ParallelPlan defaults = plan;
-    if (absl::Status status = SetPlanOption(plan, name, value); !status.ok()) return OfSpace(status);
-    if (plan.tp < 1 || plan.pp < 1 || plan.dp < 1 || plan.micro_batch < 1 || plan.virtual_stages < 1) {
-      return absl::InvalidArgumentError(
-          fmt::format("space: {}={} must be at least 1", name, Printable(value)));
-    }
-    const absl::Status allowed = predict_only ? CheckPredictable(plan) : CheckEngineSupports(plan);
-    if (!allowed.ok()) return OfSpace(allowed);
-    if (!searched && plan != defaults) {
-      return absl::UnimplementedError(
-          fmt::format("space: {}={} is not supported yet; leave {} out", name, Printable(value), name));
-    }
+    if (absl::Status status = option.parse(option, value, plan); !status.ok())
+      return WithSubject("space", status);
+    const LegalityRule& positive = LegalityRules()[static_cast<std::size_t>(IllegalReason::kSizeNotPositive)];
+    if (positive.broken({model_, workload_, ranks_, plan}))
+      return Bad(fmt::format("{}={} must be at least 1", option.name, Printable(value)));
+    const absl::Status allowed = options_.predict_only ? CheckPredictable(plan, options_.table)
+                                                       : CheckEngineSupports(plan, options_.table);
+    if (!allowed.ok()) return WithSubject("space", allowed);
     plans.push_back(std::move(plan));
+  }
+  if (IsVariant(option)) {
+    auto axis = std::find_if(variants_.begin(), variants_.end(),
+                             [&](const VariantAxis& known) { return known.option == &option; });
+    axis->values.clear();
+    // In the order of their values: as numbers, else as the choices of the row.
+    std::sort(plans.begin(), plans.end());
+    for (const ParallelPlan& plan : plans) {
+      if (axis->values.empty() || !option.equal(axis->values.back(), plan)) axis->values.push_back(plan);
+    }
+    return absl::OkStatus();
   }
   const auto collect = [&plans](auto& into, auto field) {
     into.clear();
     for (const ParallelPlan& plan : plans) into.push_back(plan.*field);
     SortUnique(into);
   };
+  const std::string_view name = option.name;
   if (name == "tp") collect(tp_, &ParallelPlan::tp);
   if (name == "pp") collect(pp_, &ParallelPlan::pp);
   if (name == "dp") collect(dp_, &ParallelPlan::dp);
   if (name == "mbs") collect(micro_batch_, &ParallelPlan::micro_batch);
   if (name == "schedule") collect(schedules_, &ParallelPlan::schedule);
   if (name == "vpp") collect(virtual_stages_, &ParallelPlan::virtual_stages);
-  if (name == "attention") collect(attention_, &ParallelPlan::attention);
-  if (name == "scatter_gather") collect(scatter_gather_, &ParallelPlan::scatter_gather);
   if (name == "split") {
     even_ = auto_ = false;
     for (const ParallelPlan& plan : plans) {
@@ -127,12 +166,23 @@ absl::Status SearchSpace::SetAxis(std::string_view name, const std::vector<std::
   return absl::OkStatus();
 }
 
-void SearchSpace::SortRecompute(std::vector<RecomputeValue>& values) {
-  const auto key = [](const RecomputeValue& v) {
-    return std::tuple(v.mode, v.mode == Recompute::kFull && v.layers == 0, v.layers);
-  };
-  std::sort(values.begin(), values.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
-  values.erase(std::unique(values.begin(), values.end()), values.end());
+void SearchSpace::SetVariantDefaults() {
+  for (const PlanOption& option : options_.table) {
+    if (!IsVariant(option)) continue;
+    VariantAxis axis{&option, {ParallelPlan()}};
+    const bool predicted = options_.predict_only && options_.described;
+    const bool all = option.searched == SearchedByDefault::kAlways ||
+                     (option.searched == SearchedByDefault::kWhenPredicted && predicted);
+    for (const std::string_view value : option.choices) {
+      ParallelPlan plan;
+      plan.tp = plan.pp = plan.dp = 2;  // nothing is redundant
+      if (!all || !option.parse(option, value, plan).ok() || option.equal(plan, ParallelPlan())) continue;
+      const absl::Status allowed = options_.predict_only ? CheckPredictable(plan, options_.table)
+                                                         : CheckEngineSupports(plan, options_.table);
+      if (allowed.ok()) axis.values.push_back(std::move(plan));
+    }
+    variants_.push_back(std::move(axis));
+  }
 }
 
 void SearchSpace::MoveAsideUnusable(std::vector<std::int64_t>& sizes) {
@@ -157,16 +207,15 @@ absl::Status SearchSpace::CheckCombinations() const {
     }
   }
   if (!any) {
-    return absl::InvalidArgumentError(
-        fmt::format("space: no tp x pp x dp of the values given makes {} ranks; widen one of them", ranks_));
+    return Bad(fmt::format("no tp x pp x dp of the values given makes {} ranks; widen one of them", ranks_));
   }
   if (any_scheduled) return absl::OkStatus();
   std::vector<std::string_view> schedules;
   for (const Schedule schedule : schedules_) schedules.push_back(Name(schedule));
-  return absl::InvalidArgumentError(fmt::format(
-      "space: no plan has schedule={}, vpp={} and pp={}: gpipe and 1f1b take vpp=1, interleaved takes "
-      "vpp and pp of at least 2; widen one of them",
-      fmt::join(schedules, ","), fmt::join(virtual_stages_, ","), fmt::join(pp_, ",")));
+  return Bad(
+      fmt::format("no plan has schedule={}, vpp={} and pp={}: gpipe and 1f1b take vpp=1, interleaved takes "
+                  "vpp and pp of at least 2; widen one of them",
+                  fmt::join(schedules, ","), fmt::join(virtual_stages_, ","), fmt::join(pp_, ",")));
 }
 
 absl::StatusOr<SearchSpace> SearchSpace::Create(const ModelSpec& model, const Workload& workload,
@@ -174,33 +223,28 @@ absl::StatusOr<SearchSpace> SearchSpace::Create(const ModelSpec& model, const Wo
                                                 const SpaceOptions& options) {
   if (absl::Status status = Validate(model); !status.ok()) return status;
   if (absl::Status status = Validate(workload, model); !status.ok()) return status;
-  if (ranks < 1)
-    return absl::InvalidArgumentError(fmt::format("space: {} ranks; there must be at least 1", ranks));
+  if (ranks < 1) return Bad(fmt::format("{} ranks; there must be at least 1", ranks));
   SearchSpace space;
   space.model_ = model;
   space.workload_ = workload;
+  space.options_ = options;
   space.ranks_ = ranks;
   space.tp_ = space.pp_ = space.dp_ = Divisors(ranks);
   space.micro_batch_ = Divisors(workload.global_batch);
   space.virtual_stages_ = Divisors(model.layers);
   space.schedules_ = {Schedule::kGPipe, Schedule::kOneFOneB, Schedule::kInterleaved};
-  if (options.predict_only && options.described) space.scatter_gather_ = {false, true};
+  space.SetVariantDefaults();
 
-  std::set<std::string_view> named;
+  std::set<const PlanOption*> named;
   for (const auto& [axis, axis_values] : values) {
-    const std::string_view name = TextName(axis);
-    if (std::find(AxisNames().begin(), AxisNames().end(), name) == AxisNames().end()) {
-      return absl::InvalidArgumentError(
-          fmt::format("space: unknown axis {}{}", Printable(axis), DidYouMean(axis, AxisNames())));
-    }
-    if (!named.insert(name).second)
-      return absl::InvalidArgumentError(fmt::format("space: {} is named twice", name));
-    if (axis_values.empty()) {
-      return absl::InvalidArgumentError(
-          fmt::format("space: {} has no values; give them as {}=V1,V2", name, name));
-    }
-    if (absl::Status status = space.SetAxis(name, axis_values, options.predict_only); !status.ok())
-      return status;
+    const PlanOption* option = FindPlanOption(axis, options.table);
+    if (option == nullptr)
+      return Bad(
+          fmt::format("unknown axis {}{}", Printable(axis), DidYouMean(axis, TextNames(options.table))));
+    if (!named.insert(option).second) return Bad(fmt::format("{} is named twice", option->name));
+    if (axis_values.empty())
+      return Bad(fmt::format("{} has no values; give them as {}=V1,V2", option->name, option->name));
+    if (absl::Status status = space.SetAxis(*option, axis_values); !status.ok()) return status;
   }
   if (absl::Status status = space.CheckCombinations(); !status.ok()) return status;
   return space;
@@ -239,121 +283,178 @@ std::vector<SearchSpace::SplitChoice> SearchSpace::SplitChoices(std::int64_t pp,
   return choices;
 }
 
-SearchSpace::RecomputeChoices SearchSpace::MakeRecomputeChoices(Attention attention,
-                                                                std::int64_t most_layers) const {
-  RecomputeChoices choices;
+std::vector<SearchSpace::RecomputeValue> SearchSpace::RecomputeChoices(Attention attention,
+                                                                       std::int64_t most_layers) const {
+  std::vector<RecomputeValue> values;
   if (recompute_.empty()) {
-    choices.values = {{Recompute::kNone, 0}};
-    for (std::int64_t k = 1; k < most_layers; ++k) choices.values.push_back({Recompute::kFull, k});
-    choices.values.push_back({Recompute::kFull, 0});
-    return choices;
+    values.push_back({Recompute::kNone, 0});
+    for (std::int64_t k = 1; k < most_layers; ++k) values.push_back({Recompute::kFull, k});
+    values.push_back({Recompute::kFull, 0});
+    return values;
   }
   for (RecomputeValue value : recompute_) {
     if (value.mode == Recompute::kSelective && attention == Attention::kFused) value.mode = Recompute::kNone;
-    if (most_layers > 0 && value.layers > most_layers) {
-      ++choices.too_many;
-      continue;
-    }
     if (most_layers > 0 && value.layers == most_layers) value.layers = 0;
-    choices.values.push_back(value);
+    values.push_back(value);
   }
-  SortRecompute(choices.values);
-  return choices;
+  SortRecompute(values);
+  return values;
 }
 
-SearchSpace::Counts SearchSpace::ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit) const {
-  using enum IllegalReason;
-  Counts counts;
-  const auto illegal = [&counts](IllegalReason reason, std::int64_t plans) {
-    counts.enumerated += plans;
-    counts.illegal[static_cast<std::size_t>(reason)] += plans;
-  };
-  illegal(kRanksNotDivisible, unusable_sizes_);
-  std::map<std::pair<Attention, std::int64_t>, RecomputeChoices> recompute_choices;
-  const auto choices_of = [&](Attention attention, std::int64_t most_layers) -> const RecomputeChoices& {
-    const auto [it, made] = recompute_choices.try_emplace({attention, most_layers});
-    if (made) it->second = MakeRecomputeChoices(attention, most_layers);
-    return it->second;
-  };
+// One pass over a space. Levels nest as in `Level`; each sets its options and checks the rules that read no
+// later ones. A broken rule does not end a level: an earlier rule that is checked further inside may be the
+// one to report.
+class SearchSpace::Enumeration {
+ public:
+  Enumeration(const SearchSpace& space, const std::function<bool(const ParallelPlan&)>& visit)
+      : space_(space), visit_(visit) {
+    std::vector<std::string_view> variants;
+    for (const VariantAxis& axis : space.variants_) variants.push_back(axis.option->name);
+    rules_at_.resize(kVariants + variants.size() + 1);
+    const std::span<const LegalityRule> rules = LegalityRules();
+    for (std::size_t i = 0; i < rules.size(); ++i) {
+      std::size_t level = 0;
+      for (const std::string_view name : rules[i].reads) level = std::max(level, LevelOf(name, variants));
+      rules_at_[level].push_back(i);
+    }
+  }
 
-  ParallelPlan plan;
-  // All that is left to go through under a schedule, virtual stages and a split. `wrong`: the first rule that
-  // they break, in FindIllegality's order.
-  const auto visit_variants = [&](std::optional<IllegalReason> wrong, std::int64_t most_layers) {
-    for (const Attention attention : attention_) {
-      plan.attention = attention;
-      const RecomputeChoices& recompute = choices_of(attention, most_layers);
-      bool before = false;
-      for (const bool asked : scatter_gather_) {
-        plan.scatter_gather = asked && plan.tp > 1 && plan.pp > 1;
-        if (asked && !plan.scatter_gather && before) continue;  // has nothing to act on: the same plan again
-        before = true;
-        if (wrong) {
-          illegal(*wrong, static_cast<std::int64_t>(recompute.values.size()) + recompute.too_many);
-          continue;
-        }
-        illegal(kRecomputeLayersTooMany, recompute.too_many);
-        for (const RecomputeValue& value : recompute.values) {
-          plan.recompute = value.mode;
-          plan.recompute_layers = value.layers;
-          ++counts.enumerated;
-          if (!visit(plan)) return false;
-        }
+  Counts Run() {
+    Count(static_cast<std::size_t>(IllegalReason::kRanksNotDivisible), space_.unusable_sizes_);
+    for (const std::int64_t tp : space_.tp_) {
+      plan_.tp = tp;
+      if (!VisitPipelines(FirstBroken(kTensor, kNone))) break;
+    }
+    return counts_;
+  }
+
+ private:
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+  void Count(std::size_t rule, std::int64_t plans) {
+    counts_.enumerated += plans;
+    counts_.illegal[rule] += plans;
+  }
+
+  // Returns the first broken rule of this level and of those outside, `before`.
+  std::size_t FirstBroken(std::size_t level, std::size_t before) const {
+    const PlanCase plan_case{space_.model_, space_.workload_, space_.ranks_, plan_};
+    for (const std::size_t rule : rules_at_[level]) {
+      if (rule > before) break;
+      if (LegalityRules()[rule].broken(plan_case)) return rule;
+    }
+    return before;
+  }
+
+  // Each returns false once the visitor has.
+  bool VisitPipelines(std::size_t outer) {
+    for (const std::int64_t pp : space_.pp_) {
+      if (space_.ranks_ / plan_.tp % pp != 0 || !Contains(space_.dp_, space_.ranks_ / plan_.tp / pp))
+        continue;
+      plan_.pp = pp;
+      plan_.dp = space_.ranks_ / plan_.tp / pp;
+      const std::size_t broken = FirstBroken(kPipeline, outer);
+      splits_.clear();
+      for (const std::int64_t vpp : space_.virtual_stages_) {
+        if (vpp == 1 || pp > 1) splits_.emplace_back(vpp, space_.SplitChoices(pp, vpp));
+      }
+      for (const std::int64_t micro_batch : space_.micro_batch_) {
+        plan_.micro_batch = micro_batch;
+        if (!VisitSchedules(FirstBroken(kBatch, broken))) return false;
       }
     }
     return true;
-  };
+  }
 
-  for (const std::int64_t tp : tp_) {
-    plan.tp = tp;
-    std::optional<IllegalReason> wrong_tp;
-    if (model_.ffn_hidden % tp != 0) wrong_tp = kFfnNotDivisible;
-    if (model_.kv_heads % tp != 0) wrong_tp = kKvHeadsNotDivisible;
-    if (model_.heads % tp != 0) wrong_tp = kHeadsNotDivisible;
-    for (const std::int64_t pp : pp_) {
-      if (ranks_ / tp % pp != 0 || !Contains(dp_, ranks_ / tp / pp)) continue;
-      plan.pp = pp;
-      plan.dp = ranks_ / tp / pp;
-      std::vector<std::pair<std::int64_t, std::vector<SplitChoice>>> splits;  // by virtual stages
-      for (const std::int64_t vpp : virtual_stages_) {
-        if (vpp == 1 || pp > 1) splits.emplace_back(vpp, SplitChoices(pp, vpp));
-      }
-      for (const std::int64_t micro_batch : micro_batch_) {
-        plan.micro_batch = micro_batch;
-        const bool batch_divides =
-            workload_.global_batch % plan.dp == 0 && workload_.global_batch / plan.dp % micro_batch == 0;
-        bool scheduled = false;
-        for (const Schedule schedule : schedules_) {
-          const bool interleaved = schedule == Schedule::kInterleaved;
-          if (pp == 1 && (interleaved || scheduled)) continue;
-          plan.schedule = pp == 1 ? Schedule::kOneFOneB : schedule;
-          scheduled = true;
-          std::optional<IllegalReason> wrong = wrong_tp;
-          if (!wrong && !batch_divides) wrong = kBatchNotDivisible;
-          if (!wrong && interleaved && MicrobatchCount(workload_, plan) % pp != 0) {
-            wrong = kMicrobatchesNotMultipleOfStages;
-          }
-          for (const auto& [vpp, choices] : splits) {
-            if ((vpp > 1) != interleaved) continue;
-            plan.virtual_stages = vpp;
-            for (const SplitChoice& split : choices) {
-              plan.split = split.mode;
-              plan.split_layers.clear();
-              if (split.mode == SplitMode::kExplicit)
-                plan.split_layers = explicit_splits_[split.explicit_index];
-              std::optional<IllegalReason> reason = wrong;
-              if (split.most_layers == 0) {
-                if (split.mode == SplitMode::kEven) reason = kLayersNotDivisible;  // found before all others
-                if (!reason) reason = kSplitDoesNotAddUp;
-              }
-              if (!visit_variants(reason, split.most_layers)) return counts;
-            }
-          }
-        }
+  bool VisitSchedules(std::size_t outer) {
+    bool scheduled = false;
+    for (const Schedule schedule : space_.schedules_) {
+      const bool interleaved = schedule == Schedule::kInterleaved;
+      if (plan_.pp == 1 && (interleaved || scheduled)) continue;
+      plan_.schedule = plan_.pp == 1 ? Schedule::kOneFOneB : schedule;
+      scheduled = true;
+      const std::size_t broken = FirstBroken(kSchedule, outer);
+      for (const auto& [vpp, choices] : splits_) {
+        if ((vpp > 1) != interleaved) continue;
+        plan_.virtual_stages = vpp;
+        if (!VisitSplits(choices, FirstBroken(kVirtualStages, broken))) return false;
       }
     }
+    return true;
   }
-  return counts;
+
+  bool VisitSplits(const std::vector<SplitChoice>& choices, std::size_t outer) {
+    for (const SplitChoice& split : choices) {
+      plan_.split = split.mode;
+      plan_.split_layers.clear();
+      if (split.mode == SplitMode::kExplicit)
+        plan_.split_layers = space_.explicit_splits_[split.explicit_index];
+      most_layers_ = split.most_layers;
+      if (!VisitVariants(0, FirstBroken(kSplit, outer))) return false;
+    }
+    return true;
+  }
+
+  bool VisitVariants(std::size_t index, std::size_t outer) {
+    if (index == space_.variants_.size()) return VisitRecomputes(outer);
+    const auto& [option, values] = space_.variants_[index];
+    static const ParallelPlan defaults;
+    bool default_visited = false;
+    for (const ParallelPlan& value : values) {
+      option->copy(value, plan_);
+      // A redundant value stands for the default.
+      if (option->redundant != nullptr && !option->equal(plan_, defaults) &&
+          !option->redundant(plan_).empty())
+        option->copy(defaults, plan_);
+      if (option->equal(plan_, defaults)) {
+        if (default_visited) continue;
+        default_visited = true;
+      }
+      if (!VisitVariants(index + 1, FirstBroken(kVariants + index, outer))) return false;
+    }
+    return true;
+  }
+
+  bool VisitRecomputes(std::size_t outer) {
+    const std::size_t level = rules_at_.size() - 1;
+    const std::vector<RecomputeValue>& values = RecomputeValues();
+    const bool decided = outer != kNone && (rules_at_[level].empty() || rules_at_[level].front() > outer);
+    if (decided) {
+      Count(outer, static_cast<std::int64_t>(values.size()));
+      return true;
+    }
+    for (const RecomputeValue& value : values) {
+      plan_.recompute = value.mode;
+      plan_.recompute_layers = value.layers;
+      if (const std::size_t broken = FirstBroken(level, outer); broken != kNone) {
+        Count(broken, 1);
+        continue;
+      }
+      ++counts_.enumerated;
+      if (!visit_(plan_)) return false;
+    }
+    return true;
+  }
+
+  const std::vector<RecomputeValue>& RecomputeValues() {
+    const auto [it, made] = recompute_values_.try_emplace({plan_.attention, most_layers_});
+    if (made) it->second = space_.RecomputeChoices(plan_.attention, most_layers_);
+    return it->second;
+  }
+
+  const SearchSpace& space_;
+  const std::function<bool(const ParallelPlan&)>& visit_;
+  std::vector<std::vector<std::size_t>> rules_at_;  // by level, ascending
+  Counts counts_;
+  ParallelPlan plan_;
+  std::vector<std::pair<std::int64_t, std::vector<SplitChoice>>>
+      splits_;                    // by virtual stages, of the pp at hand
+  std::int64_t most_layers_ = 0;  // of the split at hand
+  std::map<std::pair<Attention, std::int64_t>, std::vector<RecomputeValue>> recompute_values_;
+};
+
+SearchSpace::Counts SearchSpace::ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit) const {
+  return Enumeration(*this, visit).Run();
 }
 
 }  // namespace autocfg

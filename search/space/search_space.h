@@ -13,6 +13,7 @@
 #include "search/plan/legality.h"
 #include "search/plan/model_spec.h"
 #include "search/plan/parallel_plan.h"
+#include "search/plan/plan_options.h"
 #include "search/plan/workload.h"
 
 namespace autocfg {
@@ -21,26 +22,30 @@ namespace autocfg {
 using AxisValues = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
 struct SpaceOptions {
-  bool predict_only = false;  // nothing will be run: what can be predicted alone is allowed too
-  // With predict_only: axes that are not named take it as well. For clusters that are described; of this
-  // machine's a plan is wanted that it can run next.
+  bool predict_only = false;  // nothing will be run: values that can only be predicted are allowed
+  // With predict_only: options that are searched only when predicted take all their values by default. Set for
+  // described clusters; plans for this machine must be ones that it can run next.
   bool described = false;
+  PlanOptionTable table = PlanOptions();
 };
+
+// Parses "AXIS=V1,V2", such as "tp=1,2". InvalidArgument, with the subject "space": a text of another form, an
+// empty value, an axis named twice. Axes and values are checked by SearchSpace::Create.
+absl::StatusOr<AxisValues> ParseAxisValues(const std::vector<std::string>& texts);
 
 class SearchSpace {
  public:
-  // Axes: tp, pp, dp, mbs, schedule, vpp, split, recompute, attention, scatter_gather (or by their JSON
-  // names). Those not named take: tp, pp, dp the divisors of `ranks`; mbs the divisors of the global batch;
-  // schedule gpipe, 1f1b and interleaved; vpp 1 (gpipe, 1f1b) and the divisors of the layers from 2 on
-  // (interleaved); split even and auto; recompute none, full and full:K for every K below the layers of the
-  // plan's largest stage (of an even spread, rounded up, where split=auto); attention fused; scatter_gather
-  // 0, of a described cluster that is predicted only 0 and 1.
+  // Axes are the options of the table, by their text or JSON names. Axes that are not named take: tp, pp, dp
+  // the divisors of `ranks`; mbs the divisors of the global batch; schedule gpipe, 1f1b and interleaved; vpp 1
+  // (gpipe, 1f1b) and the divisors of the layers from 2 on (interleaved); split even and auto; recompute none,
+  // full and full:K for every K below the layers of the plan's largest stage (of an even spread, rounded up,
+  // under split=auto); every other option its default, or more values as its row says (SearchedByDefault).
   //
-  // InvalidArgument names an unknown axis (with the nearest names), an axis named twice, a value that it does
-  // not take, sizes none of which make up `ranks` (a size that does not divide them beside ones that do is
-  // counted as illegal, ranks_not_divisible, so that one space serves clusters of any size), or schedules
-  // none of which go with the vpp and pp allowed. Unimplemented names an axis or value that is not predicted
-  // or, unless `options.predict_only`, not run yet (the default value alone of such an axis is accepted).
+  // InvalidArgument, with the subject "space", names an unknown axis (with the nearest names), an axis named
+  // twice, a value that it does not take, sizes none of which make up `ranks`, or schedules none of which go
+  // with the vpp and pp allowed. A size that does not divide `ranks` beside ones that do is counted as illegal
+  // (ranks_not_divisible), so that one space serves clusters of any size. Unimplemented names a value that is
+  // not predicted or, unless `options.predict_only`, not run yet.
   static absl::StatusOr<SearchSpace> Create(const ModelSpec& model, const Workload& workload,
                                             std::int64_t ranks, const AxisValues& values,
                                             const SpaceOptions& options = {});
@@ -50,52 +55,57 @@ class SearchSpace {
     std::array<std::int64_t, kIllegalReasonCount> illegal{};
   };
 
-  // Calls `visit` for every legal plan of the space in canonical form, each once, until it returns false;
-  // counts the others by reason (the one that FindIllegality gives). `enumerated` counts legal and illegal
-  // ones. Uses all ranks: tp*pp*dp == ranks. split=auto is visited as such.
+  // Calls `visit` for every legal plan of the space in canonical form, each once, until it returns false.
+  // Counts the illegal ones by the first rule that they break (FindIllegality). `enumerated` counts both. All
+  // plans use all ranks: tp*pp*dp == ranks. split=auto is visited as such.
   //
   // Order, the last changes fastest: tp, pp, mbs ascending; gpipe, 1f1b, interleaved; vpp ascending; even,
-  // auto, explicit splits; attention fused, unfused; scatter_gather 0, 1; recompute none, selective, full:1,
-  // full:2, ..., full.
+  // auto, explicit splits; the other options in the order of the table, each in the order of its values;
+  // recompute none, selective, full:1, full:2, ..., full.
   //
-  // No plan of a space, and not counted: gpipe or 1f1b with vpp above 1, interleaved with vpp or pp of 1. At
-  // pp=1 there is one schedule (1f1b; in the space where gpipe or 1f1b and vpp=1 are) and one split. full:K
-  // with the K of a stage's layers stands for full, an explicit split of equal stages for even, selective
-  // under fused attention for none. Where a split cannot be laid out at all, K is not gone through.
+  // Not in the space, and not counted: gpipe or 1f1b with vpp above 1, interleaved with vpp or pp of 1. At
+  // pp=1 there is one schedule (1f1b; in the space if gpipe or 1f1b and vpp=1 are) and one split. Values that
+  // are redundant in a plan stand for the default. full:K with the K of a stage's layers stands for full, an
+  // explicit split of equal stages for even. If a split cannot be laid out at all, K is not gone through.
   Counts ForEachLegal(const std::function<bool(const ParallelPlan&)>& visit) const;
 
-  // Whether the split of `plan` (even or explicit) is among those that the space goes through at the plan's
-  // number of stages.
+  // Returns whether the split of `plan` (even or explicit) is among those of the space at the plan's number of
+  // stages.
   bool HoldsSplit(const ParallelPlan& plan) const;
 
  private:
+  class Enumeration;
+
+  // A value of recompute.
   struct RecomputeValue {
     Recompute mode = Recompute::kNone;
     std::int64_t layers = 0;  // kFull: the first so many of a stage; 0 = all
     bool operator==(const RecomputeValue&) const = default;
   };
-  // A split at one layout, and the layers of its largest stage.
+  // A split of one layout, and the layers of its largest stage.
   struct SplitChoice {
     SplitMode mode = SplitMode::kEven;
     std::size_t explicit_index = 0;
     std::int64_t most_layers = 0;  // 0: it cannot be laid out
   };
-  struct RecomputeChoices {
-    std::vector<RecomputeValue> values;
-    std::int64_t too_many = 0;  // values of full:K beyond the layers of a stage
+  // An option that is neither a size nor bound to the layout, with its values: plans that hold each of them.
+  struct VariantAxis {
+    const PlanOption* option = nullptr;
+    std::vector<ParallelPlan> values;
   };
 
-  static void SortRecompute(std::vector<RecomputeValue>& values);  // and drops repeated ones
-  absl::Status SetAxis(std::string_view name, const std::vector<std::string>& values, bool predict_only);
+  absl::Status SetAxis(const PlanOption& option, const std::vector<std::string>& values);
+  void SetVariantDefaults();
   absl::Status CheckCombinations() const;
   void MoveAsideUnusable(std::vector<std::int64_t>& sizes);
   bool HasPlainSchedule() const;  // gpipe or 1f1b, with vpp = 1
   bool HasInterleaved() const;    // with a vpp of 2 or more
   std::vector<SplitChoice> SplitChoices(std::int64_t pp, std::int64_t virtual_stages) const;
-  RecomputeChoices MakeRecomputeChoices(Attention attention, std::int64_t most_layers) const;
+  std::vector<RecomputeValue> RecomputeChoices(Attention attention, std::int64_t most_layers) const;
 
   ModelSpec model_;
   Workload workload_;
+  SpaceOptions options_;
   std::int64_t ranks_ = 1;
   std::int64_t unusable_sizes_ = 0;  // values of tp, pp, dp that divide no layout of all ranks
   std::vector<std::int64_t> tp_, pp_, dp_, micro_batch_, virtual_stages_;  // ascending
@@ -103,8 +113,7 @@ class SearchSpace {
   bool even_ = true, auto_ = true;
   std::vector<std::vector<std::int64_t>> explicit_splits_;
   std::vector<RecomputeValue> recompute_;  // as named; empty: all
-  std::vector<Attention> attention_ = {Attention::kFused};
-  std::vector<bool> scatter_gather_ = {false};
+  std::vector<VariantAxis> variants_;      // in the order of the table
 };
 
 }  // namespace autocfg

@@ -1,5 +1,6 @@
-// A plan as text ("tp=8,pp=8,dp=8,mbs=1,recompute=full") and as JSON (docs/formats.md, "Plan"). Pure
-// functions, thread-safe.
+// A plan as text ("tp=8,pp=8,dp=8,mbs=1,recompute=full") and as JSON (docs/formats.md, "Plan"), and the help
+// and documentation of its options. All derive from the table of search/plan/plan_options.h. Pure functions,
+// thread-safe.
 #pragma once
 
 #include <string>
@@ -8,32 +9,43 @@
 #include "absl/status/statusor.h"
 #include "nlohmann/json_fwd.hpp"
 #include "search/plan/parallel_plan.h"
+#include "search/plan/plan_options.h"
 
 namespace autocfg {
 
-// Options not named take their defaults; schedule defaults to interleaved where vpp > 1. Blanks around an
-// option, as in "tp=2, pp=2", mean nothing. InvalidArgument: an
-// unknown option or value (with the nearest names), an option named twice, a size that is not a number in [0,
-// 2^31). Legality is not checked.
-absl::StatusOr<ParallelPlan> ParsePlanText(std::string_view text);
+// Parses the text form. Options that are not named take their defaults. Blanks around an option are ignored, as
+// in "tp=2, pp=2". Does not check legality. InvalidArgument: an unknown option or value (with the nearest
+// names), an option named twice, a size that is not a number in [0, 2^31).
+absl::StatusOr<ParallelPlan> ParsePlanText(std::string_view text, PlanOptionTable options = PlanOptions());
 
-// tp, pp, dp, mbs always, then every option that is not at its default, in the order of ParallelPlan.
+// Returns tp, pp, dp and mbs always, then every option that is not at its default, in the order of the table.
 // ParsePlanText(PlanText(p)) == p.
-std::string PlanText(const ParallelPlan& plan);
+std::string PlanText(const ParallelPlan& plan, PlanOptionTable options = PlanOptions());
 
-// The same for a message of one line: cut, and so marked, where it is long (a split of many stages).
+// Returns PlanText for a message of one line: a long text (a split of many stages) is cut and ends in "...".
 std::string ShortPlanText(const ParallelPlan& plan);
 
-// All fields by their JSON names.
-nlohmann::ordered_json PlanJson(const ParallelPlan& plan);
-// An object, or a string in the text form.
-absl::StatusOr<ParallelPlan> ParsePlanJson(const nlohmann::ordered_json& json);
+// Returns all options by their JSON names.
+nlohmann::ordered_json PlanJson(const ParallelPlan& plan, PlanOptionTable options = PlanOptions());
 
-// Values of single options, as in the text form.
-std::string_view Name(Schedule schedule);
-std::string_view Name(Attention attention);
-std::string RecomputeText(const ParallelPlan& plan);  // none, selective, full, full:K
-std::string SplitText(const ParallelPlan& plan);      // even, auto, 9+8+8+7
-absl::Status SetPlanOption(ParallelPlan& plan, std::string_view name, std::string_view value);
+// Parses an object, or a string in the text form. Errors as ParsePlanText's, and values of the wrong type.
+absl::StatusOr<ParallelPlan> ParsePlanJson(const nlohmann::ordered_json& json,
+                                           PlanOptionTable options = PlanOptions());
+
+// Sets one option, by its text name, from the text form of its value. InvalidArgument as ParsePlanText.
+absl::Status SetPlanOption(ParallelPlan& plan, std::string_view name, std::string_view value,
+                           PlanOptionTable options = PlanOptions());
+
+// Values of an option for people: "1, 2, ...", "0, 1", "gpipe, 1f1b, interleaved, zb-h1".
+std::string ValuesText(const PlanOption& option);
+
+// The default of an option for people: "1f1b; interleaved if vpp is above 1".
+std::string DefaultText(const PlanOption& option);
+
+// The options as indented lines for `--help`: name, values, default and summary.
+std::string PlanOptionsHelp(PlanOptionTable options = PlanOptions());
+
+// The options as the rows of the Markdown table in docs/formats.md.
+std::string PlanOptionsMarkdown(PlanOptionTable options = PlanOptions());
 
 }  // namespace autocfg

@@ -59,15 +59,13 @@ inline ClusterSpec ClusterOf(const PublishedRun& run) {
 
 // Canonical: scatter_gather where there is a pipeline of tensor groups.
 inline ParallelPlan PlanOf(const PublishedRun& run) {
-  return Canonical({.tp = run.tp,
-                    .pp = run.pp,
-                    .dp = run.gpus / run.tp / run.pp,
-                    .micro_batch = run.micro_batch,
-                    .virtual_stages = run.virtual_stages,
-                    .schedule = run.virtual_stages > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB,
-                    .recompute = Recompute::kFull,
-                    .attention = Attention::kUnfused,
-                    .scatter_gather = true});
+  return Canonical({{.tp = run.tp, .pp = run.pp, .dp = run.gpus / run.tp / run.pp},
+                    {.micro_batch = run.micro_batch},
+                    {.virtual_stages = run.virtual_stages,
+                     .schedule = run.virtual_stages > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB,
+                     .recompute = Recompute::kFull,
+                     .attention = Attention::kUnfused,
+                     .scatter_gather = true}});
 }
 
 // Seconds of a step, from the published rate and the FLOPs of equation 3.

@@ -110,21 +110,22 @@ void ExpectGolden(const std::string& name, const ParallelPlan& plan) {
 TEST(Golden, OneRankMakesTheIndependentImplementationsSteps) { ExpectGolden("gpt2", {}); }
 
 TEST(Golden, SoDoLayoutsThatSplitOnEveryAxis) {
-  ExpectGolden("gpt2", {.tp = 3, .pp = 1, .dp = 2, .micro_batch = 2, .recompute = Recompute::kFull});
-  ExpectGolden("gpt2", {.tp = 1, .pp = 2, .dp = 2});
+  ExpectGolden("gpt2", {{.tp = 3, .pp = 1, .dp = 2}, {.micro_batch = 2, .recompute = Recompute::kFull}});
+  ExpectGolden("gpt2", {{.tp = 1, .pp = 2, .dp = 2}});
 }
 
 TEST(Golden, OneRankMakesTheLlamasSteps) { ExpectGolden("llama", {}); }
 
 TEST(Golden, SoDoLayoutsThatSplitTheLlama) {
-  ExpectGolden("llama", {.tp = 2});
-  ExpectGolden("llama", {.pp = 2, .dp = 2, .micro_batch = 2});
-  ExpectGolden("llama", {.tp = 2, .pp = 2, .recompute = Recompute::kFull});
+  ExpectGolden("llama", {{.tp = 2}});
+  ExpectGolden("llama", {{.pp = 2, .dp = 2}, {.micro_batch = 2}});
+  ExpectGolden("llama", {{.tp = 2, .pp = 2}, {.recompute = Recompute::kFull}});
 }
 
 TEST(Golden, SoDoInterleavedStagesOfTheLlama) {
-  ExpectGolden("llama", {.pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved});
-  ExpectGolden("llama", {.tp = 2, .pp = 2, .dp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved});
+  ExpectGolden("llama", {{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}});
+  ExpectGolden("llama",
+               {{.tp = 2, .pp = 2, .dp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}});
 }
 
 // The runs are ones in which clipping acts in some steps and not in others, and the data wraps around.

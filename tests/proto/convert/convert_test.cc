@@ -147,10 +147,10 @@ TEST(PlanConvert, UnsetFieldsAreDefaults) {
 TEST(PlanConvert, Refused) {
   v1::ParallelPlan bad;
   bad.set_tp(-1);
-  EXPECT_THAT(Refusal(bad), HasSubstr("tp is -1"));
+  EXPECT_THAT(Refusal(bad), HasSubstr("tp=-1 is not valid"));
   bad.Clear();
   bad.set_dp(std::int64_t{1} << 31);
-  EXPECT_THAT(Refusal(bad), HasSubstr("dp is 2147483648"));
+  EXPECT_THAT(Refusal(bad), HasSubstr("dp=2147483648 is not valid"));
   bad.Clear();
   bad.set_schedule("2f2b");
   EXPECT_THAT(Refusal(bad), HasSubstr("schedule=2f2b"));

@@ -68,7 +68,7 @@ TEST(Legality, Legal) {
                            "pp=12,split=auto",
                            "pp=2,vpp=6,split=auto",
                            "pp=3,vpp=4,dp=2",
-                           "pp=4,split=auto,recompute=full:9",
+                           "pp=4,split=auto,recompute=full:3",
                            "pp=2,vpp=3,recompute=full:2",
                            "pp=4,vpp=2,split=1+1+1+1+2+2+2+2,dp=2,mbs=3"}) {
     EXPECT_EQ(Why(text), "") << text;
@@ -120,8 +120,8 @@ TEST(Legality, EachReason) {
             "recompute_layers_too_many: recompute=full:3 is more than the 2 layers of a stage");
   EXPECT_EQ(Why("pp=2,vpp=2,split=1+2+3+6,recompute=full:7"),
             "recompute_layers_too_many: recompute=full:7 is more than the 6 layers of a stage");
-  EXPECT_EQ(Why("pp=4,split=auto,recompute=full:10"),
-            "recompute_layers_too_many: recompute=full:10 is more than the 9 layers of a stage");
+  EXPECT_EQ(Why("pp=4,split=auto,recompute=full:4"),
+            "recompute_layers_too_many: recompute=full:4 is more than the 3 layers of a stage");
 }
 
 TEST(Legality, HugeSizesDoNotOverflow) {
@@ -210,8 +210,8 @@ TEST(Notes, Sentences) {
       ElementsAre("schedule=gpipe has nothing to act on at pp=1",
                   "recompute=selective has nothing to act on under attention=fused, which stores no scores",
                   "sp=1 has nothing to act on at tp=1"));
-  EXPECT_THAT(Notes(Plan("pp=2,split=6+6")), ElementsAre("a split into equal parts is split=even"));
-  EXPECT_THAT(Notes(Plan("split=12")), ElementsAre("split has nothing to act on at pp=1"));
+  EXPECT_THAT(Notes(Plan("pp=2,split=6+6")), ElementsAre("split=6+6 means split=even"));
+  EXPECT_THAT(Notes(Plan("split=12")), ElementsAre("split=12 has nothing to act on at pp=1"));
   EXPECT_THAT(Notes(Plan("tp=2,pp=2,dp=2,sp=1,zero=1,tp_overlap=2")), IsEmpty());
 }
 
@@ -232,7 +232,7 @@ TEST(CheckEngineSupports, WhatIsNotPredictedEither) {
     EXPECT_EQ(refusal(text), "") << text;
   }
   EXPECT_EQ(refusal("pp=2,schedule=zb-h1"),
-            "plan: schedule=zb-h1 is not supported yet; use 1f1b, gpipe or interleaved");
+            "plan: schedule=zb-h1 is not supported yet; use gpipe, 1f1b or interleaved");
   EXPECT_EQ(refusal("tp=2,sp=1"), "plan: sp=1 is not supported yet; use sp=0");
   EXPECT_THAT(refusal("dp=2,zero=1"), HasSubstr("zero=1 is not supported yet"));
   EXPECT_THAT(refusal("dp=2,zero=2"), HasSubstr("zero=2 is not supported yet"));

@@ -132,8 +132,7 @@ struct BruteForce {
       canonical.split = plan.split;
       canonical.split_layers = plan.split_layers;
     }
-    std::optional<IllegalReason> reason = FindIllegality(model, workload, ranks, canonical);
-    if (!reason && canonical.recompute_layers > most) reason = IllegalReason::kRecomputeLayersTooMany;
+    const std::optional<IllegalReason> reason = FindIllegality(model, workload, ranks, canonical);
     if (!reason) {
       legal.insert(canonical);
     } else if (illegal.insert(canonical).second) {

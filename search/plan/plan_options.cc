@@ -1,0 +1,434 @@
+#include "search/plan/plan_options.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <functional>
+#include <iterator>
+#include <optional>
+
+#include "base/subject.h"
+#include "base/suggest.h"
+#include "base/utf8.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+
+namespace autocfg {
+namespace {
+
+using Choices = std::span<const std::string_view>;
+
+constexpr std::size_t kMaxSplitEntries = 100'000;
+
+// Values in the order of their enums.
+constexpr std::array<std::string_view, 4> kSchedules = {"gpipe", "1f1b", "interleaved", "zb-h1"};
+constexpr std::array<std::string_view, 4> kRecomputes = {"none", "selective", "full", "full:K"};
+constexpr std::array<std::string_view, 2> kAttentions = {"fused", "unfused"};
+constexpr std::array<std::string_view, 3> kSplits = {"even", "auto", "9+8+8+7"};
+constexpr std::array<std::string_view, 3> kZeroStages = {"0", "1", "2"};
+constexpr std::array<std::string_view, 4> kChunks = {"1", "2", "4", "8"};
+constexpr std::array<std::string_view, 2> kFlags = {"0", "1"};
+
+constexpr Choices kRunSchedules = Choices(kSchedules).first(3);
+constexpr Choices kOnlyFused = Choices(kAttentions).first(1);
+constexpr Choices kOnlyZero = Choices(kFlags).first(1);
+constexpr Choices kOnlyOne = Choices(kChunks).first(1);
+
+absl::Status NotValid(const PlanOption& option, std::string_view value, std::string_view wanted) {
+  return OptionError(absl::StatusCode::kInvalidArgument, "plan", option.name,
+                     fmt::format("{}={} is not valid; it must be {}", option.name, Printable(value), wanted));
+}
+
+// A number in [0, 2^31), digits only.
+std::optional<std::int64_t> ParseNumber(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || text.front() == '-') return std::nullopt;
+  if (value >= std::int64_t{1} << 31) return std::nullopt;
+  return value;
+}
+
+// The accessors of options that are one field. Legality rejects sizes of 0.
+template <auto kField>
+std::string PrintNumber(const ParallelPlan& plan) {
+  return fmt::format("{}", static_cast<std::int64_t>(plan.*kField));
+}
+
+template <auto kField>
+absl::Status ParseSize(const PlanOption& option, std::string_view value, ParallelPlan& plan) {
+  const std::optional<std::int64_t> size = ParseNumber(value);
+  if (!size) return NotValid(option, value, "a whole number from 1 to 2147483647");
+  plan.*kField = *size;
+  return absl::OkStatus();
+}
+
+template <auto kField>
+absl::Status ParseChoiceOfNumbers(const PlanOption& option, std::string_view value, ParallelPlan& plan) {
+  if (std::find(option.choices.begin(), option.choices.end(), value) == option.choices.end())
+    return NotValid(option, value, fmt::format("one of {}", fmt::join(option.choices, ", ")));
+  plan.*kField = *ParseNumber(value);
+  return absl::OkStatus();
+}
+
+template <auto kField>
+absl::Status ParseFlag(const PlanOption& option, std::string_view value, ParallelPlan& plan) {
+  if (value != "0" && value != "1") return NotValid(option, value, "0 or 1");
+  plan.*kField = value == "1";
+  return absl::OkStatus();
+}
+
+// The index of `value` among the option's choices; an error that lists them otherwise.
+absl::Status FindChoice(const PlanOption& option, std::string_view value, std::size_t& index) {
+  const auto found = std::find(option.choices.begin(), option.choices.end(), value);
+  if (found == option.choices.end() || value.ends_with(":K")) {
+    std::vector<std::string> known(option.choices.begin(), option.choices.end());
+    std::erase_if(known, [](const std::string& choice) { return choice.ends_with(":K"); });
+    return OptionError(
+        absl::StatusCode::kInvalidArgument, "plan", option.name,
+        fmt::format("{}={} is not known; it must be one of {}{}", option.name, Printable(value),
+                    fmt::join(known, ", "), DidYouMeanOfListed(value, known)));
+  }
+  index = static_cast<std::size_t>(found - option.choices.begin());
+  return absl::OkStatus();
+}
+
+template <auto kField>
+absl::Status ParseName(const PlanOption& option, std::string_view value, ParallelPlan& plan) {
+  std::size_t index = 0;
+  if (absl::Status status = FindChoice(option, value, index); !status.ok()) return status;
+  plan.*kField = static_cast<std::remove_reference_t<decltype(plan.*kField)>>(index);
+  return absl::OkStatus();
+}
+
+template <auto kField>
+std::string PrintName(const ParallelPlan& plan) {
+  return std::string(Name(plan.*kField));
+}
+
+template <auto... kFields>
+void CopyFields(const ParallelPlan& from, ParallelPlan& to) {
+  ((to.*kFields = from.*kFields), ...);
+}
+
+template <auto... kFields>
+bool EqualFields(const ParallelPlan& a, const ParallelPlan& b) {
+  return ((a.*kFields == b.*kFields) && ...);
+}
+
+absl::Status ParseRecompute(const PlanOption& option, std::string_view value, ParallelPlan& plan) {
+  plan.recompute_layers = 0;
+  constexpr std::string_view kFullOf = "full:";
+  if (!value.starts_with(kFullOf) || value == "full:K")
+    return ParseName<&ParallelPlan::recompute>(option, value, plan);
+  const std::optional<std::int64_t> layers = ParseNumber(value.substr(kFullOf.size()));
+  if (!layers || *layers == 0) return NotValid(option, value, "full:K with K at least 1");
+  plan.recompute = Recompute::kFull;
+  plan.recompute_layers = *layers;
+  return absl::OkStatus();
+}
+
+absl::Status ParseSplit(const PlanOption& option, std::string_view value, ParallelPlan& plan) {
+  plan.split_layers.clear();
+  if (value == "even" || value == "auto") {
+    plan.split = value == "even" ? SplitMode::kEven : SplitMode::kAuto;
+    return absl::OkStatus();
+  }
+  for (std::size_t begin = 0; begin <= value.size();) {
+    const std::size_t end = std::min(value.find('+', begin), value.size());
+    const std::optional<std::int64_t> layers = ParseNumber(value.substr(begin, end - begin));
+    if (!layers || *layers == 0 || plan.split_layers.size() == kMaxSplitEntries)
+      return NotValid(option, value, "even, auto, or layers per stage such as 9+8+8+7");
+    plan.split_layers.push_back(*layers);
+    begin = end + 1;
+  }
+  plan.split = SplitMode::kExplicit;
+  return absl::OkStatus();
+}
+
+constexpr std::string_view kIdleAtTp1 = "has nothing to act on at tp=1";
+constexpr std::string_view kIdleAtPp1 = "has nothing to act on at pp=1";
+constexpr std::string_view kIdleAtDp1 = "has nothing to act on at dp=1";
+
+std::string_view WithoutTensorAxis(const ParallelPlan& plan) { return plan.tp == 1 ? kIdleAtTp1 : ""; }
+std::string_view WithoutPipelineAxis(const ParallelPlan& plan) { return plan.pp == 1 ? kIdleAtPp1 : ""; }
+std::string_view WithoutDataAxis(const ParallelPlan& plan) { return plan.dp == 1 ? kIdleAtDp1 : ""; }
+
+std::string_view RedundantSplit(const ParallelPlan& plan) {
+  if (plan.pp == 1 && plan.virtual_stages == 1) return kIdleAtPp1;
+  const bool equal = plan.split == SplitMode::kExplicit &&
+                     std::adjacent_find(plan.split_layers.begin(), plan.split_layers.end(),
+                                        std::not_equal_to<>()) == plan.split_layers.end();
+  return equal ? "means split=even" : "";
+}
+
+std::string_view RedundantSchedule(const ParallelPlan& plan) {
+  const bool plain = plan.schedule != Schedule::kInterleaved;
+  return plan.pp == 1 && plain ? kIdleAtPp1 : "";
+}
+
+std::string_view RedundantRecompute(const ParallelPlan& plan) {
+  return plan.recompute == Recompute::kSelective && plan.attention == Attention::kFused
+             ? "has nothing to act on under attention=fused, which stores no scores"
+             : "";
+}
+
+std::string_view RedundantScatterGather(const ParallelPlan& plan) {
+  if (plan.tp == 1) return kIdleAtTp1;
+  if (plan.pp == 1) return kIdleAtPp1;
+  return plan.sequence_parallel ? "has nothing to act on at sp=1" : "";
+}
+
+// The parts of a row that follow from its field and form.
+template <auto kField>
+constexpr PlanOption Size(std::string_view name, std::string_view json_name, std::string_view summary) {
+  return {.name = name,
+          .json_name = json_name,
+          .form = OptionForm::kSize,
+          .summary = summary,
+          .searched = SearchedByDefault::kAlways,
+          .print = PrintNumber<kField>,
+          .parse = ParseSize<kField>,
+          .copy = CopyFields<kField>,
+          .equal = EqualFields<kField>};
+}
+
+template <auto kField>
+constexpr PlanOption Number(std::string_view name, std::string_view json_name, std::string_view summary,
+                            Choices choices) {
+  PlanOption option = Size<kField>(name, json_name, summary);
+  option.form = OptionForm::kNumber;
+  option.choices = choices;
+  option.searched = SearchedByDefault::kNo;
+  option.parse = ParseChoiceOfNumbers<kField>;
+  return option;
+}
+
+template <auto kField>
+constexpr PlanOption Flag(std::string_view name, std::string_view json_name, std::string_view summary,
+                          std::string_view (*redundant)(const ParallelPlan&)) {
+  PlanOption option = Number<kField>(name, json_name, summary, kFlags);
+  option.form = OptionForm::kFlag;
+  option.parse = ParseFlag<kField>;
+  option.redundant = redundant;
+  return option;
+}
+
+// The value that one option of a row changes.
+constexpr PlanOption AlwaysPrinted(PlanOption option) {
+  option.always_printed = true;
+  return option;
+}
+constexpr PlanOption NotPredicted(PlanOption option, Choices predicted) {
+  option.predicted = predicted;
+  return option;
+}
+
+constexpr PlanOption kOptions[] = {
+    AlwaysPrinted(Size<&ParallelPlan::tp>("tp", "tp", "ranks that split each layer (tensor axis)")),
+    AlwaysPrinted(Size<&ParallelPlan::pp>("pp", "pp", "ranks that split the layers (pipeline axis)")),
+    AlwaysPrinted(Size<&ParallelPlan::dp>("dp", "dp", "ranks that split the batch (data axis)")),
+    AlwaysPrinted(Size<&ParallelPlan::micro_batch>("mbs", "micro_batch", "sequences in a microbatch")),
+    Size<&ParallelPlan::virtual_stages>("vpp", "virtual_stages", "stages of each pipeline rank"),
+    {.name = "schedule",
+     .json_name = "schedule",
+     .form = OptionForm::kName,
+     .summary = "order of forwards and backwards",
+     .choices = kSchedules,
+     .default_note = "interleaved if vpp is above 1",
+     .predicted = kRunSchedules,
+     .searched = SearchedByDefault::kAlways,
+     .print = PrintName<&ParallelPlan::schedule>,
+     .parse = ParseName<&ParallelPlan::schedule>,
+     .copy = CopyFields<&ParallelPlan::schedule>,
+     .equal = EqualFields<&ParallelPlan::schedule>,
+     .redundant = RedundantSchedule},
+    {.name = "split",
+     .json_name = "split",
+     .form = OptionForm::kSplit,
+     .summary = "layers of each stage",
+     .choices = kSplits,
+     .searched = SearchedByDefault::kAlways,
+     .print = SplitText,
+     .parse = ParseSplit,
+     .copy = CopyFields<&ParallelPlan::split, &ParallelPlan::split_layers>,
+     .equal = EqualFields<&ParallelPlan::split, &ParallelPlan::split_layers>,
+     .redundant = RedundantSplit},
+    {.name = "recompute",
+     .json_name = "recompute",
+     .form = OptionForm::kName,
+     .summary = "activations computed again in the backward; full:K: in the first K layers of every stage",
+     .choices = kRecomputes,
+     .searched = SearchedByDefault::kAlways,
+     .print = RecomputeText,
+     .parse = ParseRecompute,
+     .copy = CopyFields<&ParallelPlan::recompute, &ParallelPlan::recompute_layers>,
+     .equal = EqualFields<&ParallelPlan::recompute, &ParallelPlan::recompute_layers>,
+     .redundant = RedundantRecompute},
+    {.name = "attention",
+     .json_name = "attention",
+     .form = OptionForm::kName,
+     .summary = "fused stores no scores",
+     .choices = kAttentions,
+     .run = kOnlyFused,
+     .print = PrintName<&ParallelPlan::attention>,
+     .parse = ParseName<&ParallelPlan::attention>,
+     .copy = CopyFields<&ParallelPlan::attention>,
+     .equal = EqualFields<&ParallelPlan::attention>},
+    NotPredicted(
+        Flag<&ParallelPlan::sequence_parallel>(
+            "sp", "sequence_parallel", "sequence parallelism over the tensor group", WithoutTensorAxis),
+        kOnlyZero),
+    [] {
+      PlanOption zero =
+          NotPredicted(Number<&ParallelPlan::zero_stage>(
+                           "zero", "zero_stage",
+                           "states sharded over the data group: 1 optimizer, 2 and gradients", kZeroStages),
+                       kOnlyZero);
+      zero.redundant = WithoutDataAxis;
+      return zero;
+    }(),
+    [] {
+      PlanOption overlap = NotPredicted(
+          Number<&ParallelPlan::tp_overlap>("tp_overlap", "tp_overlap",
+                                            "chunks that overlap tensor communication; 1: off", kChunks),
+          kOnlyOne);
+      overlap.redundant = WithoutTensorAxis;
+      return overlap;
+    }(),
+    NotPredicted(
+        Flag<&ParallelPlan::grad_overlap>("grad_overlap", "grad_overlap",
+                                          "gradient reduction overlaps the backward", WithoutDataAxis),
+        kOnlyZero),
+    NotPredicted(
+        Flag<&ParallelPlan::param_overlap>("param_overlap", "param_overlap",
+                                           "parameter gathering overlaps the forward", WithoutDataAxis),
+        kOnlyZero),
+    NotPredicted(
+        Flag<&ParallelPlan::p2p_overlap>("p2p_overlap", "p2p_overlap",
+                                         "messages between stages overlap compute", WithoutPipelineAxis),
+        kOnlyZero),
+    [] {
+      PlanOption scatter = Flag<&ParallelPlan::scatter_gather>(
+          "scatter_gather", "scatter_gather", "each tensor rank sends its share of a message between nodes",
+          RedundantScatterGather);
+      scatter.run = kOnlyZero;
+      scatter.searched = SearchedByDefault::kWhenPredicted;
+      return scatter;
+    }(),
+};
+
+const ParallelPlan& Defaults() {
+  static const ParallelPlan defaults;
+  return defaults;
+}
+
+// Returns why the option's value changes nothing; empty if it is the default or changes something.
+std::string_view WhyRedundant(const PlanOption& option, const ParallelPlan& plan) {
+  if (option.redundant == nullptr || option.equal(plan, Defaults())) return "";
+  return option.redundant(plan);
+}
+
+bool Holds(Choices values, const std::string& value) {
+  return values.empty() || std::find(values.begin(), values.end(), value) != values.end();
+}
+
+// "use zero=0", "use gpipe, 1f1b or interleaved".
+std::string Instead(const PlanOption& option, Choices values) {
+  if (values.size() == 1) return fmt::format("use {}={}", option.name, values.front());
+  return fmt::format("use {} or {}", fmt::join(values.first(values.size() - 1), ", "), values.back());
+}
+
+absl::Status CheckSupported(const ParallelPlan& plan, PlanOptionTable options, bool runs) {
+  const ParallelPlan canonical = Canonical(plan, options);
+  const auto check = [&](Choices PlanOption::*values, std::string_view problem) {
+    for (const PlanOption& option : options) {
+      if ((option.*values).empty() || option.equal(canonical, Defaults())) continue;
+      const std::string value = option.print(canonical);
+      if (Holds(option.*values, value)) continue;
+      return OptionError(
+          absl::StatusCode::kUnimplemented, "plan", option.name,
+          fmt::format("{}={} {}; {}", option.name, value, problem, Instead(option, option.*values)));
+    }
+    return absl::OkStatus();
+  };
+  if (absl::Status status = check(&PlanOption::predicted, "is not supported yet"); !status.ok())
+    return status;
+  if (!runs) return absl::OkStatus();
+  return check(&PlanOption::run, "can be predicted, but running it is not supported yet");
+}
+
+}  // namespace
+
+PlanOptionTable PlanOptions() { return kOptions; }
+
+const PlanOption* FindPlanOption(std::string_view name, PlanOptionTable options) {
+  for (const PlanOption& option : options) {
+    if (option.name == name || option.json_name == name) return &option;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> TextNames(PlanOptionTable options) {
+  std::vector<std::string> names;
+  for (const PlanOption& option : options) names.emplace_back(option.name);
+  return names;
+}
+
+std::vector<std::string> JsonNames(PlanOptionTable options) {
+  std::vector<std::string> names;
+  for (const PlanOption& option : options) names.emplace_back(option.json_name);
+  return names;
+}
+
+void SetDependentDefaults(ParallelPlan& plan) {
+  plan.schedule = plan.virtual_stages > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB;
+}
+
+std::string_view Name(Schedule schedule) { return kSchedules[static_cast<std::size_t>(schedule)]; }
+std::string_view Name(Attention attention) { return kAttentions[static_cast<std::size_t>(attention)]; }
+
+std::string RecomputeText(const ParallelPlan& plan) {
+  const std::string_view name = kRecomputes[static_cast<std::size_t>(plan.recompute)];
+  if (plan.recompute == Recompute::kFull && plan.recompute_layers != 0)
+    return fmt::format("{}:{}", name, plan.recompute_layers);
+  return std::string(name);
+}
+
+std::string SplitText(const ParallelPlan& plan) {
+  switch (plan.split) {
+    case SplitMode::kEven: return "even";
+    case SplitMode::kAuto: return "auto";
+    case SplitMode::kExplicit: return fmt::format("{}", fmt::join(plan.split_layers, "+"));
+  }
+  return "even";
+}
+
+std::vector<std::string> Notes(const ParallelPlan& plan, PlanOptionTable options) {
+  std::vector<std::string> notes;
+  for (const PlanOption& option : options) {
+    if (const std::string_view why = WhyRedundant(option, plan); !why.empty())
+      notes.push_back(fmt::format("{}={} {}", option.name, option.print(plan), why));
+  }
+  return notes;
+}
+
+ParallelPlan Canonical(const ParallelPlan& plan, PlanOptionTable options) {
+  ParallelPlan canonical = plan;
+  for (const PlanOption& option : options) {
+    if (!WhyRedundant(option, plan).empty()) option.copy(Defaults(), canonical);
+  }
+  // Fields that the value of their option leaves unused.
+  if (canonical.split != SplitMode::kExplicit) canonical.split_layers.clear();
+  if (canonical.recompute != Recompute::kFull) canonical.recompute_layers = 0;
+  return canonical;
+}
+
+absl::Status CheckPredictable(const ParallelPlan& plan, PlanOptionTable options) {
+  return CheckSupported(plan, options, /*runs=*/false);
+}
+
+absl::Status CheckEngineSupports(const ParallelPlan& plan, PlanOptionTable options) {
+  return CheckSupported(plan, options, /*runs=*/true);
+}
+
+}  // namespace autocfg

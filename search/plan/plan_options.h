@@ -1,0 +1,96 @@
+// The table of plan options: one row describes everything that other parts know about an option. The text and
+// JSON forms (search/text), the protobuf message (proto/convert), the search space (search/space), legality,
+// notes, help, completion and docs derive from it. Immutable, thread-safe.
+//
+// To add an option: add its field to a group of parallel_plan.h, its row here, its field in model.proto, its
+// row in docs/formats.md, and its legality rules in legality.cc. Tests fail for each of these that is missing.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "search/plan/parallel_plan.h"
+
+namespace autocfg {
+
+// How JSON and protobuf hold the value of an option.
+enum class OptionForm : std::uint8_t {
+  kSize,    // a whole number of at least 1, below 2^31
+  kNumber,  // one of a few whole numbers
+  kFlag,    // 0 or 1; in JSON also true or false; in protobuf a bool
+  kName,    // one of a few names, or a text form such as full:4
+  kSplit,   // even, auto or layers per stage; in JSON also a list
+};
+
+// When a search goes through the values of an option that `--space` does not name.
+enum class SearchedByDefault : std::uint8_t {
+  kNo,             // only its default
+  kWhenPredicted,  // every predicted value, in searches that only predict a described cluster
+  kAlways,         // every value that the search can predict or run
+};
+
+struct PlanOption {
+  std::string_view name;       // in the text form and on the command line: "mbs"
+  std::string_view json_name;  // in JSON, CSV and protobuf: "micro_batch"
+  OptionForm form = OptionForm::kSize;
+  std::string_view summary;  // one phrase for help and docs
+  std::span<const std::string_view> choices =
+      {};                              // values as text; empty for sizes. "full:K" stands for many
+  std::string_view default_note = {};  // what the default depends on; empty: nothing
+  std::span<const std::string_view> predicted = {};  // values that the cost model predicts; empty: all
+  std::span<const std::string_view> run = {};        // values that the engine runs; empty: all predicted ones
+  SearchedByDefault searched = SearchedByDefault::kNo;
+  bool always_printed = false;  // in the text form, at its default too
+
+  // The value in the text form.
+  std::string (*print)(const ParallelPlan& plan) = nullptr;
+  // Sets the value from the text form. InvalidArgument with the subject "plan" and the option's name.
+  absl::Status (*parse)(const PlanOption& option, std::string_view value, ParallelPlan& plan) = nullptr;
+  // Copies the option's fields, and tells whether they are equal.
+  void (*copy)(const ParallelPlan& from, ParallelPlan& to) = nullptr;
+  bool (*equal)(const ParallelPlan& a, const ParallelPlan& b) = nullptr;
+  // Returns why a value other than the default changes nothing in this plan, as the end of a sentence that
+  // begins with the option ("has nothing to act on at tp=1"); empty if it does. Null: it always does.
+  std::string_view (*redundant)(const ParallelPlan& plan) = nullptr;
+};
+
+using PlanOptionTable = std::span<const PlanOption>;
+
+// All options, in the order in which text and JSON print them.
+PlanOptionTable PlanOptions();
+
+// The option with this text or JSON name; null if there is none.
+const PlanOption* FindPlanOption(std::string_view name, PlanOptionTable options = PlanOptions());
+
+// "tp", "pp", ... and "tp", ..., "micro_batch", ....
+std::vector<std::string> TextNames(PlanOptionTable options);
+std::vector<std::string> JsonNames(PlanOptionTable options);
+
+// Sets the options that a plan leaves out to defaults that depend on others: schedule, to interleaved if
+// virtual_stages is above 1.
+void SetDependentDefaults(ParallelPlan& plan);
+
+// Names of values, as in the text form.
+std::string_view Name(Schedule schedule);
+std::string_view Name(Attention attention);
+std::string RecomputeText(const ParallelPlan& plan);  // none, selective, full, full:K
+std::string SplitText(const ParallelPlan& plan);      // even, auto, 9+8+8+7
+
+// Returns notes on options whose value changes nothing in this plan (sp=1 at tp=1, a schedule at pp=1, ...).
+// There are some exactly if Canonical changes the plan.
+std::vector<std::string> Notes(const ParallelPlan& plan, PlanOptionTable options = PlanOptions());
+
+// Returns the plan with every such option at its default. Requires a legal plan. Options that only the model
+// can judge stay: full:K for stages of at most K layers means full, but a search never has both (search/space).
+ParallelPlan Canonical(const ParallelPlan& plan, PlanOptionTable options = PlanOptions());
+
+// Unimplemented, naming the first option whose value the cost model does not predict yet, or the engine does
+// not run yet. Some values are predicted only.
+absl::Status CheckPredictable(const ParallelPlan& plan, PlanOptionTable options = PlanOptions());
+absl::Status CheckEngineSupports(const ParallelPlan& plan, PlanOptionTable options = PlanOptions());
+
+}  // namespace autocfg
