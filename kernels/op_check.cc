@@ -43,7 +43,7 @@ void RequireType(OpKind op, std::string_view name, const Tensor& t, DType type) 
   if (t.dtype != type) Fail(op, fmt::format("{} is {}, not {}", name, Name(t.dtype), Name(type)));
 }
 
-// A tensor of the op's compute type.
+// Requires a tensor of the op's compute type.
 void Same(OpKind op, std::string_view name, const Tensor& t, Dims dims, DType type) {
   RequireShape(op, name, t, dims);
   RequireType(op, name, t, type);
@@ -54,7 +54,7 @@ void Main(OpKind op, std::string_view name, const Tensor& t, int rank) {
   if (!IsFloating(t.dtype)) Fail(op, fmt::format("{} is {}, not a floating-point type", name, Name(t.dtype)));
 }
 
-// The gradient of a parameter: any floating-point type.
+// Requires the gradient of a parameter: any floating-point type.
 void Gradient(OpKind op, std::string_view name, const Tensor& t, Dims dims) {
   RequireShape(op, name, t, dims);
   if (!IsFloating(t.dtype)) Fail(op, fmt::format("{} is {}, not a floating-point type", name, Name(t.dtype)));
@@ -78,13 +78,13 @@ OpDesc Desc(OpKind op, DType type, std::array<std::int64_t, 5> dims) {
   return desc;
 }
 
-// A product in the form of its epilogue.
+// Adds the epilogue to a product.
 OpDesc WithEpilogue(OpDesc product, Epilogue epilogue) {
   SetEpilogue(product, epilogue);
   return product;
 }
 
-// An activation that a product can end with.
+// Rejects gated activations, which cannot be an epilogue of a product.
 void NotGated(Activation activation) {
   if (IsGated(activation))
     Fail(OpKind::kMatmul, fmt::format("{} is gated; it is an op of its own", Name(activation)));
@@ -94,7 +94,7 @@ bool IsSameMemory(const Tensor& a, const Tensor& b) { return a.data != nullptr &
 
 OpDesc RowsDesc(OpKind op, const Tensor& t) { return Desc(op, t.dtype, {t.shape[0], t.shape[1], 0, 0}); }
 
-// x[T,W] of compute type and bias[W].
+// Checks x[T,W] of compute type and bias[W].
 OpDesc WithBias(OpKind op, std::string_view name, const Tensor& x, const Tensor& bias) {
   Main(op, name, x, 2);
   Same(op, "bias", bias, {x.shape[1]}, x.dtype);
@@ -123,7 +123,7 @@ OpDesc Attention(OpKind op, const Tensor& qkv, std::int64_t heads, std::int64_t 
   return Desc(op, qkv.dtype, {batch, seq, heads, head_dim, kv_heads});
 }
 
-// x[T,W] and the result's shape [T,F] of an activation.
+// Checks x[T,W]; the result of the activation has shape [T,F].
 OpDesc ActivationOp(OpKind op, Activation activation, const Tensor& x) {
   Main(op, "x", x, 2);
   const std::int64_t width = x.shape[1];
