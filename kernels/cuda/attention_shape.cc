@@ -7,7 +7,8 @@
 namespace autocfg::cuda {
 namespace {
 
-constexpr std::int64_t kMostRows = (std::int64_t{1} << 31) - 1;  // of scores, so that blocks can be numbered
+constexpr std::int64_t kMostRows = (std::int64_t{1} << 31) - 1;  // rows of scores; block indices must fit 31
+                                                                 // bits
 
 }  // namespace
 

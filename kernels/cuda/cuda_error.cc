@@ -9,13 +9,14 @@
 namespace autocfg::cuda {
 namespace {
 
-constexpr std::int64_t kShortBytes = std::int64_t{64} << 20;  // a context's libraries take some hundred MiB
+constexpr std::int64_t kShortBytes = std::int64_t{64} << 20;  // the libraries of a context take some hundred
+                                                              // MiB
 
 }  // namespace
 
 void Check(cudaError_t status, std::string_view what) {
   if (status == cudaSuccess) return;
-  // Errors that do not end the context stay pending otherwise, and would be told of the next call.
+  // Clears the error. Errors that do not end the context would otherwise be reported by the next call.
   (void)cudaGetLastError();
   const std::string text =
       fmt::format("CUDA: {} failed: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status));

@@ -13,7 +13,7 @@ void AddOnce(std::vector<std::string>& list, std::string text) {
   if (std::find(list.begin(), list.end(), text) == list.end()) list.push_back(std::move(text));
 }
 
-// The engines that cuDNN proposes, each with its knobs set, the preferred one first.
+// Returns the engines that cuDNN proposes, each with its knobs set, the preferred one first.
 std::vector<CudnnDescriptor> EngineConfigs(const CudnnDescriptor& graph, const CudnnTarget& target,
                                            cudnnBackendHeurMode_t mode) {
   CudnnDescriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "the choice of an engine");
@@ -84,8 +84,8 @@ void CudnnPlan::Execute(cudnnHandle_t handle, const std::vector<std::int64_t>& i
 std::optional<CudnnPlan> FindCudnnPlan(const CudnnDescriptor& graph, const CudnnTarget& target,
                                        std::string* why) {
   why->clear();
-  // Of the engine that cuDNN would rather take; the others are for other graphs and say so.
-  std::optional<CudnnError> failure;  // the first reason, where it is no refusal
+  // The failure of the engine that cuDNN prefers; the others are for other graphs and report that.
+  std::optional<CudnnError> failure;  // the first reason, if it is not a refusal
   const auto set_reason = [&](const std::string& reason) {
     if (why->empty()) *why = reason;
   };

@@ -45,7 +45,7 @@ char* PinnedRing::Room(std::int64_t bytes) {
   while (!copied_.empty()) {
     const cudaError_t status = cudaEventQuery(copied_.front());
     if (status == cudaErrorNotReady) {
-      (void)cudaGetLastError();  // being busy is no error, but the next call would be told of it
+      (void)cudaGetLastError();  // busy is not an error, but the next call would report it
       break;
     }
     Check(status, "an earlier copy to the device");

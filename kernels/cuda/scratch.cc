@@ -37,7 +37,7 @@ void* Scratch::Get(std::int64_t bytes) {
     Outgrow(block_, larger);
     return block_.data;
   }
-  // cudaFree waits until nothing runs that may use it.
+  // cudaFree waits until no running work can use it.
   Outgrow(block_, {});
   Release();
   Block only{.bytes = bytes};
