@@ -9,8 +9,7 @@
 namespace autocfg::cpu {
 namespace {
 
-constexpr std::int64_t kBlockRows = 128;  // rows of scores in a block; AttentionWorkspaceElements counts two
-                                          // blocks
+constexpr std::int64_t kBlockRows = 128;  // of scores; AttentionWorkspaceElements counts two blocks
 constexpr Transpose kNo = Transpose::kNo, kYes = Transpose::kYes;
 
 // Offsets of one head of one sequence. Its rows are `ld` (qkv) and `ld_out` (out) elements apart.

@@ -7,8 +7,7 @@
 namespace autocfg::cuda {
 namespace {
 
-constexpr std::int64_t kMostRows = (std::int64_t{1} << 31) - 1;  // rows of scores; block indices must fit 31
-                                                                 // bits
+constexpr std::int64_t kMostRows = (std::int64_t{1} << 31) - 1;  // of scores; block indices must fit 31 bits
 
 }  // namespace
 

@@ -9,8 +9,7 @@
 namespace autocfg::cuda {
 namespace {
 
-constexpr std::int64_t kShortBytes = std::int64_t{64} << 20;  // the libraries of a context take some hundred
-                                                              // MiB
+constexpr std::int64_t kShortBytes = std::int64_t{64} << 20;  // libraries of a context take some 100 MiB
 
 }  // namespace
 

@@ -29,8 +29,7 @@ class Operands {
  public:
   void Add(AttentionTensor tensor, const void* data) {
     ids_.push_back(static_cast<std::int64_t>(tensor));
-    data_.push_back(const_cast<void*>(data));  // the interface has one type for memory that is read or
-                                               // written
+    data_.push_back(const_cast<void*>(data));  // the interface has no const form
   }
   // Adds q, k and v, or their gradients, within rows of qkv.
   void AddHeads(const AttentionShape& shape, AttentionTensor q, AttentionTensor k, AttentionTensor v,

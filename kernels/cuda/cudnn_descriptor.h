@@ -21,14 +21,12 @@ struct CudnnError : DeviceError {
 // Returns cuDNN's description of its last failure: one line per step, possibly many.
 std::string LastCudnnMessage();
 
-// Returns whether this status, when a plan is requested, means that our own kernels are used instead. These
-// are
+// Returns whether this status, when a plan is requested, means that our own kernels are used instead:
 // - NOT_SUPPORTED and its subcodes: an unsupported shape, type, GPU, driver, or an absent part of cuDNN;
 // - NOT_INITIALIZED and its subcodes: cuDNN does not start on this machine, or its parts are missing or have
 //   different versions;
 // - BAD_PARAM and its subcodes: the graphs are always the same and correct, so this version of cuDNN
-// interprets
-//   one of their attributes differently.
+//   interprets one of their attributes differently.
 // Internal errors and failed executions are not refusals: they end the run rather than slow it down.
 bool IsRefusal(cudnnStatus_t status);
 

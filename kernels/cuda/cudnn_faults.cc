@@ -9,8 +9,7 @@ namespace autocfg::cuda {
 //   9.10.2 (include/cudnn_frontend/node/sdpa_support_surface.h).
 // - Release notes of 1.16.0: without a padding mask, and if the number of keys is not a multiple of 128, the
 //   backward of versions up to 9.15.0 may access memory out of bounds; 9.15.1 fixes it. The fault was seen
-//   when
-//   CUDA graphs were replayed, but the frontend always masks such shapes
+//   when CUDA graphs were replayed, but the frontend always masks such shapes
 //   (.../node/scaled_dot_product_flash_attention.h).
 std::string CudnnAttentionFault(std::size_t version, const AttentionShape& shape) {
   constexpr std::size_t kUnusableFrom = 91000, kUsableAgain = 91002, kTailsMended = 91501;

@@ -1,6 +1,6 @@
-// The part of the contract of CommWorld and Communicator that says nothing of data, as tests that every
-// implementation runs, whether it moves any or not. Included by one file of a test program, which
-// instantiates it with the cases of communicator_suite.h.
+// The part of the contract of CommWorld and Communicator that does not involve data. Every implementation
+// runs these tests, whether it moves data or not. Include in one file of a test program and instantiate with
+// the cases of communicator_suite.h.
 #pragma once
 
 #include "tests/conformance/communicator_suite.h"
@@ -10,7 +10,7 @@ namespace autocfg {
 
 class CommunicatorFormSuite : public CommunicatorSuite {
  protected:
-  // Whether it is refused, at once or where it is waited for.
+  // Returns whether the operation throws CommError, when issued or when waited for.
   template <typename Issue>
   static bool IsRefused(const Issue& issue) {
     try {
@@ -69,12 +69,12 @@ TEST_P(CommunicatorFormSuite, RefusesPeersAndChannelsThatAreNone) {
       EXPECT_TRUE(IsRefused([&] { return group->Send(f.tensor(), other, channel, c.stream); })) << channel;
       EXPECT_TRUE(IsRefused([&] { return group->Recv(f.tensor(), other, channel, c.stream); })) << channel;
     }
-    group->Barrier();  // and is none the worse for it
+    group->Barrier();  // still works afterwards
   });
 }
 
-// Tensors of any shape, empty ones among them; operations are waited for in another order than they were
-// issued in, more than once or not at all.
+// Tensors of any shape, including empty ones. Operations are waited for in another order than issued, more
+// than once, or not at all.
 TEST_P(CommunicatorFormSuite, OperationsEnd) {
   Run([](RankContext& c) {
     Group group(c, CommGroup::kData, AllRanks(c.size));
@@ -104,7 +104,7 @@ TEST_P(CommunicatorFormSuite, OperationsEnd) {
   });
 }
 
-// A group ends before its world, and another of the same name takes its place.
+// A group is destroyed before its world, and another of the same name replaces it.
 TEST_P(CommunicatorFormSuite, GroupsComeAndGo) {
   Run([](RankContext& c) {
     for (int round = 0; round < 3; ++round) {

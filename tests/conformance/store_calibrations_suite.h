@@ -1,5 +1,5 @@
-// Of store_suite.h: op times that outlive their study, and calibrations that are reused, in part or whole, or
-// dropped.
+// Part of store_suite.h: op times that outlive their study, and calibrations that are reused wholly or in
+// part, or dropped.
 #pragma once
 
 #include "server/store/op_times_key.h"
@@ -47,7 +47,7 @@ class StoreCalibrationSuite : public StoreSuite {
     *job.mutable_calibrate() = spec;
     return job;
   }
-  // The times of these ops: so many seconds for each of its size.
+  // Returns the ops' times as pairs of size and seconds.
   static std::vector<std::pair<int, double>> Times(const Store::Calibration& calibration) {
     std::vector<std::pair<int, double>> times;
     for (const v1::OpTime& time : calibration.result.ops())
@@ -124,13 +124,13 @@ TEST_P(StoreCalibrationSuite, TimesAreKeptForWhatTheyDependOn) {
   spanning.workers = 2;
   EXPECT_TRUE(Times(Find(spanning, Spec({1}))).empty());
 
-  // They outlive the study.
+  // Op times outlive the study.
   SetState(id, v1::STUDY_STATE_CANCELLED);
   ASSERT_TRUE(store_->DeleteStudy(id, "").ok());
   EXPECT_EQ(Times(Find(key, Spec({2}))), (Pairs{{2, 1}}));
 }
 
-// The overhead that was measured with a communicator counts those of its own calibration.
+// The overhead measured with a communicator covers only the communicators of its own calibration.
 TEST_P(StoreCalibrationSuite, CommunicationIsTakenOverFromOneCalibrationAlone) {
   const WorkerSession worker = Add("a", Gpus(2));
   const OpTimesKey key = KeyOf(Gpus(2), 2);
@@ -166,7 +166,7 @@ TEST_P(StoreCalibrationSuite, TimesAreForgottenAfterAYear) {
   EXPECT_EQ(Times(Find(key, Spec({1, 2}))).size(), 2u);
   now_ += 100 * kDay;
   EXPECT_EQ(Times(Find(key, Spec({1, 2}))), (Pairs{{2, 2}})) << "though nothing was measured since";
-  // Nor do they stand in the way of times that had less time to be measured.
+  // Expired times do not hide times from a shorter measurement either.
   Calibrate(GpuJob(Spec({1, 3}, 2), 1), {worker}, 5);
   EXPECT_EQ(Times(Find(key, Spec({1, 2, 3}, 2))), (Pairs{{1, 5}, {2, 2}, {3, 15}}));
 }
@@ -210,7 +210,7 @@ TEST_P(StoreCalibrationSuite, WhatNamesNoOneBuildOrDeviceIsNotKept) {
     key.build_id = build;
     EXPECT_TRUE(Times(Find(key, Spec({1}))).empty()) << build;
   }
-  // Nor are a CPU's times.
+  // CPU times are not stored for reuse either.
   v1::Inventory cpu = Gpus(1);
   cpu.set_device_kind("cpu");
   v1::Job job = GpuJob(Spec({1}), 1);
@@ -338,7 +338,7 @@ TEST_P(StoreSuite, ALostCalibrationIsQueuedAnewWithAFullBound) {
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_QUEUED);
   lose();
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_LOST);
-  // One that failed stays so.
+  // A failed calibration stays failed.
   const std::int64_t other = NewRunning("g");
   ASSERT_TRUE(store_->EnqueueCalibration(other, CalibrateJob(), 2, {}).ok());
   const Lease lease = *Take(epoch);

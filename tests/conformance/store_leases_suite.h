@@ -1,4 +1,4 @@
-// Of store_suite.h: the queue as one worker sees it, and leases that end.
+// Part of store_suite.h: the queue as one worker sees it, and leases that end.
 #pragma once
 
 #include "tests/conformance/store_fixture.h"
@@ -140,7 +140,7 @@ TEST_P(StoreSuite, RenewalKeepsALease) {
       absl::StatusCode::kFailedPrecondition);
 }
 
-// A worker that hangs may well go on renewing.
+// A worker that hangs may still renew.
 TEST_P(StoreSuite, NoRenewalKeepsALeaseFarBeyondItsJobsTimeLimit) {
   const std::int64_t id = NewRunning();
   v1::Job job = TrainJob();
@@ -202,11 +202,11 @@ TEST_P(StoreSuite, ExpiryQueuesAgainUntilNoAttemptIsLeft) {
   EXPECT_EQ(store_->ExpireLeases(300)->size(), 1u);
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_QUEUED);
   EXPECT_EQ(Trial(id, 1).attempts(0).state(), v1::TRIAL_STATE_LOST);
-  const Lease second = *Take(epoch);  // ahead of what was queued after it
+  const Lease second = *Take(epoch);  // ahead of jobs that were queued after it
   EXPECT_EQ(second.key.trial, 1);
   EXPECT_EQ(second.attempt, 2);
   EXPECT_GT(second.fencing_token, first.fencing_token);
-  // The first holder's late report meets the second's token.
+  // The first holder's late report has an outdated fencing token.
   EXPECT_EQ(store_->Report(Measured(first, epoch, "late"), 301).code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(Refused(), 1);
@@ -253,7 +253,7 @@ TEST_P(StoreSuite, ANewBootFreesTheLeasesOfTheOneBefore) {
   const std::int64_t other = Register("workers/b");
   const Lease lease = *Take(old);
   Take(other, "workers/b");
-  EXPECT_EQ(Register(), old);  // the same boot again frees nothing
+  EXPECT_EQ(Register(), old);  // registering again under the same boot frees nothing
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_RUNNING);
   const std::int64_t epoch = Register("workers/a", "boot2");
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_QUEUED);

@@ -1,4 +1,4 @@
-// Of store_suite.h: which workers a queued job goes to.
+// Part of store_suite.h: which workers a queued job goes to.
 #pragma once
 
 #include "tests/conformance/store_fixture.h"
@@ -88,7 +88,7 @@ TEST_P(StoreSuite, OneWorkerThatFitsBestIsPreferred) {
   const WorkerSession d = Join("d", 2);
   Enqueue(id, "tp=4", 0, 4);
   EXPECT_THAT(Shares(GiveOut({d, a, c, b})), ElementsAre("b:4"));
-  // Free slots count, not all slots: what a runs leaves it five.
+  // Free slots count, not all slots: worker a has five left.
   Enqueue(id, "tp=3", 0, 3);
   EXPECT_THAT(Shares(GiveOut({a}, {b, c, d})), ElementsAre("a:3"));
   Enqueue(id, "mbs=4", 0, 4);
@@ -140,7 +140,7 @@ TEST_P(StoreSuite, AJobThatFitsIdleWorkersIsNotOvertaken) {
   Enqueue(id, "tp=4", 0, 4);
   Enqueue(id, "mbs=2");
   EXPECT_THAT(Shares(GiveOut({a})), IsEmpty()) << "the job of four comes first";
-  // Nor with the slots that both leave.
+  // The slots that both leave do not go to the later job either.
   const WorkerSession small = Join("c", 1);
   EXPECT_THAT(Shares(GiveOut({a, small})), IsEmpty());
   ASSERT_TRUE(store_->Report(ReportOf(running, v1::OUTCOME_MEASURED), 201).ok());
@@ -148,7 +148,7 @@ TEST_P(StoreSuite, AJobThatFitsIdleWorkersIsNotOvertaken) {
   ASSERT_THAT(Shares(next), ElementsAre("a:4", "c:1"));
   EXPECT_EQ(next.leases[0].key.trial, 2);
   EXPECT_EQ(next.leases[1].key.trial, 3);
-  // What not even idle workers could take keeps nobody waiting.
+  // A job too large even for all idle workers does not block later jobs.
   Enqueue(id, "tp=64", 0, 64);
   Enqueue(id, "mbs=3");
   const Assignment past = GiveOut({b}, {a, small});
@@ -191,7 +191,7 @@ TEST_P(StoreSuite, JobsGoToWorkersOfTheirDeviceKind) {
   EnqueueJob(id, "mbs=8", job);
   EXPECT_THAT(Shares(GiveOut({gpus})), ElementsAre("gpus:1"));
   EXPECT_THAT(Shares(GiveOut({cores})), ElementsAre("cores:1"));
-  // Slots of another kind do not complete a gang; a paced one takes any.
+  // Slots of another kind do not complete a gang; a paced gang takes any kind.
   job.set_device("cpu");
   job.set_ranks(12);
   EnqueueJob(id, "tp=12", job);
@@ -222,7 +222,7 @@ TEST_P(StoreSuite, AJobOfFewerRanksRunsOnASmallerWorkerAndIsNotShared) {
   EXPECT_EQ(given.leases[0].job.ranks(), 4);
   EXPECT_TRUE(given.leases[0].job.fewer_ranks());
   EXPECT_EQ(store_->FindShare(given.leases[0].lease_id, given.leases[0].fencing_token)->job_ranks, 4);
-  // A worker that holds all of it need not be idle.
+  // A worker with enough slots for the whole job need not be idle.
   const WorkerSession d = Join("d", 10);
   Enqueue(id, "mbs=2");
   EXPECT_THAT(Shares(GiveOut({d}, {a, b, c})), ElementsAre("d:8"));
@@ -236,7 +236,7 @@ TEST_P(StoreSuite, ARetryAvoidsTheHostThatFailedWhereOthersCan) {
   Enqueue(id, "tp=2", 0, 2, /*max_attempts=*/10);
   double now = 200;
   const auto lose = [&](const WorkerSession& session) {
-    const Assignment given = GiveOut({session}, {}, now);  // alone at work: not avoided
+    const Assignment given = GiveOut({session}, {}, now);  // only one worker asks: not avoided
     ASSERT_EQ(given.leases.size(), 1u) << session.worker;
     now += 20;
     EXPECT_EQ(store_->ExpireLeases(now)->size(), 1u);

@@ -1,4 +1,4 @@
-// Of store_suite.h: reports and logs.
+// Part of store_suite.h: reports and logs.
 #pragma once
 
 #include "tests/conformance/store_fixture.h"
@@ -115,7 +115,7 @@ TEST_P(StoreSuite, ForeignReportsAreRefusedAndHurtNobody) {
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_RUNNING);
   EXPECT_EQ(Trial(id, 2).state(), v1::TRIAL_STATE_RUNNING);
   EXPECT_TRUE(store_->Report(Measured(lease, epoch, "right"), 202).ok());
-  // The id of a request that was served cannot carry another lease's report.
+  // A served request's id cannot carry another lease's report.
   EXPECT_EQ(store_->Report(Measured(theirs, other, "right", "workers/b"), 203).code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(store_->Report(Measured(theirs, other, "right2", "workers/b"), 204).ok());
@@ -139,7 +139,7 @@ TEST_P(StoreSuite, OutcomesAreStatesOfTheirOwn) {
     EXPECT_EQ(trial.message(), "rank 0: why");
     EXPECT_EQ(trial.attempts(0).state(), state);
     EXPECT_FALSE(trial.has_measured());
-    EXPECT_FALSE(Take(epoch));  // an answer: not tried again
+    EXPECT_FALSE(Take(epoch));  // a final result: not retried
   }
   EXPECT_EQ(store_->Usage(id)->device_s, 15);  // three times one rank for five seconds
 }
@@ -205,7 +205,7 @@ TEST_P(StoreSuite, AResultOfWhatWasNotAskedForIsInvalidAndLeavesTheLease) {
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_RUNNING);
   EXPECT_EQ(Refused(), 0) << "the worker may correct it";
   EXPECT_TRUE(store_->Report(Measured(trial, epoch, "r1"), 1).ok());
-  // Or it gives up, and another worker is tried.
+  // Or the worker gives up, and another worker is tried.
   Report failed = Ended(calibration, epoch, "r2", v1::OUTCOME_FAILED, "the result was refused");
   failed.failure = v1::FAILURE_KIND_PROCESS;
   EXPECT_TRUE(store_->Report(failed, 1).ok());

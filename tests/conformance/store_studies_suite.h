@@ -1,4 +1,4 @@
-// Of store_suite.h: studies, what they used, and what changed in them.
+// Part of store_suite.h: studies, their usage, and their changes.
 #pragma once
 
 #include "tests/conformance/store_fixture.h"
@@ -63,7 +63,8 @@ TEST_P(StoreSuite, TheNewestUnfinishedIsReused) {
   EXPECT_EQ(reused(), made);
 }
 
-// What a request made or found once stands, whatever has become of it and of other studies since.
+// A request that made or found a study returns the same study again, whatever happened to it and to other
+// studies since.
 TEST_P(StoreSuite, ReusingAnUnfinishedStudyIsIdempotentToo) {
   v1::Study wanted;
   wanted.set_fingerprint("f");

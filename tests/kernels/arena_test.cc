@@ -26,7 +26,7 @@ TEST(Arena, RoundsEveryReservationUp) {
   const auto device = CreateDryDevice();
   Arena arena(*device);
   EXPECT_EQ(arena.Reserve(Region::kGradients, DType::kF32, {1}).offset, 0);
-  EXPECT_EQ(arena.Reserve(Region::kGradients, DType::kF64, {3, 3}).offset, 64);  // 72 bytes take 128
+  EXPECT_EQ(arena.Reserve(Region::kGradients, DType::kF64, {3, 3}).offset, 64);  // 72 bytes round up to 128
   EXPECT_EQ(arena.Reserve(Region::kGradients, DType::kF32, {16}).offset, 192);
   EXPECT_EQ(arena.Reserve(Region::kWorkspace, DType::kI32, {17}).offset, 0);
   EXPECT_EQ(arena.ReservedBytes(Region::kGradients), 256);

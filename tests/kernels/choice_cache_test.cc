@@ -1,4 +1,4 @@
-// Choices by key: made once, kept; the fastest candidate.
+// Tests that choices are made once per key and kept, and that the fastest candidate is chosen.
 #include "kernels/cuda/choice_cache.h"
 
 #include <gtest/gtest.h>

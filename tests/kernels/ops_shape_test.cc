@@ -7,7 +7,7 @@ namespace {
 
 OpsUnderTest Dry() {
   auto log = std::make_shared<OpLog>();
-  // The second function holds the log for as long as the parameter lives, which is longer than any ops made
+  // The second function owns the log as long as the parameter lives, which is longer than any ops created
   // from it.
   return {"dry", DType::kF32, CreateDryDevice, [log] { return CreateDryOps(*log); }, 0};
 }

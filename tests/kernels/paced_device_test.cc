@@ -1,5 +1,5 @@
-// The virtual clock without communication: ops follow each other on the stream, and the host moves when it
-// synchronises.
+// The virtual clock without communication: ops run in sequence on the stream, and the host's time advances
+// when it synchronizes.
 #include "kernels/paced/paced_device.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ TEST(PacedDevice, TakesTheTimeOfEachOp) {
   EXPECT_EQ(clock.StreamSeconds(), 0);
 }
 
-// A forward or backward takes the longer of its ops and of issuing them; other ops what they take.
+// A forward or backward takes the longer of its ops and of issuing them; other ops take only their own time.
 TEST(PacedDevice, TheHostMayTakeLongerThanTheOps) {
   PacedClock clock(Seconds, nullptr, 2);
   const auto device = CreatePacedDevice(clock);

@@ -1,4 +1,4 @@
-// Pieces of a ring: none overlaps another, and room is found wherever there is some.
+// Tests that pieces of a ring never overlap and that room is found whenever there is some.
 #include "kernels/cuda/ring_places.h"
 
 #include <gtest/gtest.h>

@@ -25,7 +25,7 @@ class VecMath : public testing::Test {};
 using Types = testing::Types<float, double>;
 TYPED_TEST_SUITE(VecMath, Types);
 
-// long double is the judge: its exp is good to 19 digits.
+// The reference is long double; its exp is accurate to 19 digits.
 TYPED_TEST(VecMath, ExpIsAccurateWhereverItIsFinite) {
   using R = Range<TypeParam>;
   double worst = 0;

@@ -26,8 +26,8 @@ TEST(LegalCases, AreTheWholeProductInOrder) {
 TEST(PairwiseCases, HaveEveryPairWithFewCases) {
   const std::vector<int> sizes = {3, 4, 2, 3, 2};
   const std::vector<Case> cases = PairwiseCases(sizes, kAnything, kFree);
-  // Written out, not asked of the function's helpers: 3*4 + 3*2 + 3*3 + 3*2 + 4*2 + 4*3 + 4*2 + 2*3 + 2*2 +
-  // 3*2.
+  // Written out instead of calling the function's helpers: 3*4 + 3*2 + 3*3 + 3*2 + 4*2 + 4*3 + 4*2 + 2*3 +
+  // 2*2 + 3*2.
   EXPECT_EQ(PairsOfAll(cases).size(), 12u + 6 + 9 + 6 + 8 + 12 + 8 + 6 + 4 + 6);
   EXPECT_GE(cases.size(), 12u);  // two axes alone need as many
   EXPECT_LE(cases.size(), 18u);

@@ -1,5 +1,5 @@
-// The gradient of token embeddings on the GPU: the sort by rows, and rows that few, many and all tokens
-// share.
+// The gradient of token embeddings on the GPU: the sort by rows, and rows that occur for few, many or all
+// tokens.
 #include "kernels/cuda/embedding.h"
 
 #include <gtest/gtest.h>
@@ -95,7 +95,7 @@ TYPED_TEST(EmbeddingTest, OfFewTokensARow) {
   this->Check(RandomTokens(200, 40, 2), 3, 40, 0);
 }
 
-// Runs that end and begin at, before and after a multiple of 64, of 64 and 65 tokens, and of all.
+// Runs of 64 tokens, of 65 and of all, that begin and end at, before and after a multiple of 64.
 TYPED_TEST(EmbeddingTest, OfManyTokensARow) {
   this->Check(std::vector<std::int32_t>(200, 3), 40, 5, 0);
   this->Check(std::vector<std::int32_t>(64, 4), 24, 5, 0);

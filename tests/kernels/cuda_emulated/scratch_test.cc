@@ -1,4 +1,4 @@
-// The ops' own memory: what it takes, and that it is given back between steps only.
+// Tests that scratch memory grows as needed and is freed only between steps.
 #include "kernels/cuda/scratch.h"
 
 #include <cuda_runtime.h>
@@ -49,7 +49,8 @@ TEST(CudaScratch, FreesNothingBeforeRelease) {
   EXPECT_EQ(FreeBytes(), free);
 }
 
-// Where the device has no room for the old and the new one the old one goes first, and the spare one too.
+// If the device has no room for both the old and the new block, the old one is freed first, and the spare one
+// too.
 TEST(CudaScratch, GrowsWhereThereIsNoRoomForBoth) {
   const std::int64_t free = FreeBytes();
   Scratch scratch;

@@ -1,4 +1,4 @@
-// Which implementation of attention is taken, as far as it shows without a GPU.
+// Tests the choice of an attention implementation as far as possible without a GPU.
 #include "kernels/cuda/attention_choice.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,8 @@ TEST(AttentionChoice, SaysItsImplementation) {
   EXPECT_THROW(own.ImplementationOf<__nv_bfloat16>(odd), std::invalid_argument);
 }
 
-// Without a GPU cuDNN does not start: a choice says so and takes our own kernels, a forced one throws.
+// Without a GPU, cuDNN does not start. A choice then reports that and uses our own kernels; a forced choice
+// throws.
 TEST(AttentionChoice, SaysWhyNotCudnn) {
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaSuccess && count > 0)
@@ -47,7 +48,7 @@ TEST(AttentionChoice, SaysWhyNotCudnn) {
   EXPECT_EQ(forced.ImplementationOf<float>(kShape), "own kernels, plain arithmetic");
 }
 
-// In a process of its own, since what has been found once stays.
+// Runs in a separate process, because a loaded library stays loaded.
 TEST(AttentionChoiceDeathTest, TakesOurOwnKernelsWhereTheMachineHasNoCudnn) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto say = [](const char* library) {

@@ -1,4 +1,4 @@
-// Which versions of cuDNN are kept from which shapes.
+// Tests which versions of cuDNN are excluded for which shapes.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -118,7 +118,7 @@ TEST(ListGpus, NoneIsAValueThatSaysWhy) {
     EXPECT_EQ(ListGpus().why_none, "no GPU: the NVIDIA driver does not answer (Driver Not Loaded)");
   }
   {
-    const ScopedVariable library("AUTOCFG_NVML_LIBRARY", "libm.so.6");  // a library, but another
+    const ScopedVariable library("AUTOCFG_NVML_LIBRARY", "libm.so.6");  // exists, but is not NVML
     EXPECT_THAT(ListGpus().why_none, HasSubstr("libm.so.6 has no nvmlInit_v2"));
   }
 }
@@ -141,7 +141,7 @@ TEST(NvmlSession, TellsWhoHoldsMemory) {
   EXPECT_FALSE(nvml->Distance(0, 2));
 }
 
-// What the driver keeps back is no process's, where it says how much that is.
+// Memory that the driver reserves belongs to no process, if the driver reports how much it is.
 TEST(NvmlSession, TellsWhatTheDriverKeepsBack) {
   const FakeGpus fake(
       "name=a,uuid=GPU-a,total=1000,used=100,reserved=30;name=b,uuid=GPU-b,total=1000,used=100,reserved=30,"

@@ -1,5 +1,5 @@
-// The emulator itself: what threads of a block exchange, in any order, and that it finds the faults which
-// cuda_runtime.h promises.
+// Tests the emulator itself: data exchange between threads of a block in any order, and detection of the
+// faults that cuda_runtime.h promises.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -18,7 +18,7 @@
 namespace autocfg::cuda_emulator {
 namespace {
 
-// Memory of cudaMalloc, which is also the host's here.
+// Memory of cudaMalloc, which the host can access here.
 template <typename T>
 class OnDevice {
  public:
@@ -142,8 +142,8 @@ TEST(CudaEmulatorDeath, ACopyThatIsNotWaitedFor) {
   SetOrder(Order::kForward);
 }
 
-// Who comes early in one order comes late in another, so a missing barrier leaves poison where a value was
-// wanted.
+// A thread that is early in one order is late in another, so a missing barrier leaves poison in place of a
+// value.
 TEST(CudaEmulatorDeath, AMissingBarrierChangesTheResult) {
   const OnDevice<int> y(64);
   SetOrder(Order::kCompared);
