@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs the packages that autocfg builds with, where any is missing. Debian 12, Ubuntu 24.04; as root or with sudo.
+# Installs missing packages that autocfg needs to build. Debian 12, Ubuntu 24.04; as root or with sudo.
 # Usage: deploy/dependencies.sh [--bench | --lint | --gpu] [--list]
-#   --bench  also what the benchmarks compare with     --lint  also clang-format and clang-tidy
-#   --gpu    also what packs a bundle for a machine with a GPU
+#   --bench  also the packages that the benchmarks compare with
+#   --lint   also clang-format and clang-tidy
+#   --gpu    also the packages that pack a bundle for a machine with a GPU
 #   --list   print the packages instead
 set -euo pipefail
 
@@ -59,7 +60,7 @@ fi
 
 echo "autocfg: installing ${#missing[@]} packages: ${missing[*]}" >&2
 export DEBIAN_FRONTEND=noninteractive
-# An apt index may be missing or stale; refresh it once, then install.
+# The apt index may be missing or stale; refresh it once, then install.
 "${root[@]}" apt-get update -qq >&2
 "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
   -o DPkg::Lock::Timeout=300 "${missing[@]}" >&2

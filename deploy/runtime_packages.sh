@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Names the packages that the programs need to run: those of this system that their shared libraries come from. For nodes of the same distribution.
-# CUDA's libraries, where they are no packages of the system, are named on standard error.
-# usage: deploy/runtime_packages.sh PROGRAM...      (./dev build first; then: apt-get install $(deploy/runtime_packages.sh build/bin/autocfg*))
+# Lists the system packages of the shared libraries that the programs need at run time, for nodes of the same
+# distribution. Names CUDA's libraries on standard error if they belong to no package.
+# usage: deploy/runtime_packages.sh PROGRAM...
+# (./dev build first; then: apt-get install $(deploy/runtime_packages.sh build/bin/autocfg*))
 set -euo pipefail
 
 [[ $# -gt 0 ]] || { echo "usage: deploy/runtime_packages.sh PROGRAM..." >&2; exit 2; }
@@ -16,7 +17,7 @@ if missing=$(grep '^missing ' <<<"$libraries"); then
   exit 1
 fi
 for library in $libraries; do
-  # On systems where /lib is a link to /usr/lib, packages know either path.
+  # If /lib is a link to /usr/lib, a package may list either path.
   found=
   for path in "$library" "$(readlink -f "$library")" "${library#/usr}" "/usr$library"; do
     if package=$(dpkg-query -S "$path" 2>/dev/null); then

@@ -5,7 +5,7 @@ from gpu.outcome import Failure, NotPossible, OutOfTime
 
 MODELS = ("gpt2-check", "llama-check")
 STEPS, GLOBAL_BATCH, PLAN = 20, 8, "tp=1,pp=1,dp=1,mbs=4"
-WITHIN = {"fp32": 1e-4, "bf16": 2e-2}  # relative, bf16's against the CPU's fp32
+WITHIN = {"fp32": 1e-4, "bf16": 2e-2}  # relative; bf16 is compared with the CPU's fp32
 
 
 def run(context, figures, deadline):

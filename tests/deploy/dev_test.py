@@ -1,4 +1,4 @@
-"""What ./dev configures and leaves out with and without a toolkit or a GPU, on fake tools."""
+"""Tests what ./dev configures and leaves out with and without a toolkit or a GPU, on fake tools."""
 import os
 import pathlib
 import shutil
@@ -8,7 +8,7 @@ import unittest
 
 import fake_bundle
 
-# Keeps what it is given, as CMake's cache does. FAKE_TOOLKIT=no: no toolkit is found.
+# Keeps its options, as CMake's cache does. FAKE_TOOLKIT=no: no toolkit is found.
 CMAKE = r'''
 import os, pathlib, sys
 build = pathlib.Path("build")

@@ -1,4 +1,4 @@
-"""What the sections read out of other programs' words, and what they compute from it."""
+"""Tests what the sections parse from other programs' output, and what they compute from it."""
 import math
 import unittest
 
@@ -77,7 +77,8 @@ class Targets(unittest.TestCase):
 
 
 class BestRate(unittest.TestCase):
-    """A report in which a step of 6e9 model FLOPs took 10 ms, 60% of the 1e12 FLOPs per second that bench_steps had measured before it."""
+    """Returns a report in which a step of 6e9 model FLOPs took 10 ms: 60% of the 1e12 FLOPs per second that
+    bench_steps had measured before it."""
 
     def setUp(self):
         entry = {"model_flops": 6e9, "model_flops_causal": 5e9, "ours_median_s": 0.01, "torch_median_s": 0.02, "ours_over_torch": 0.5}
@@ -87,7 +88,7 @@ class BestRate(unittest.TestCase):
         self.sections = {"bench_steps": {"outcome": "passed", "why": "", "figures": self.figures}}
 
     def restate(self, **seconds):
-        """With bench_ops, in which a product of 2e12 FLOPs took so long on either side."""
+        """Adds bench_ops, in which a product of 2e12 FLOPs took these times on each side."""
         product = {"shape": {"kind": "matmul", "m": 10 ** 4, "n": 10 ** 4, "k": 10 ** 4}, **{who: {"product_s": {"median_s": s}} for who, s in seconds.items()}}
         self.sections["bench_ops"] = {"outcome": "passed", "why": "", "figures": {"choices": [], "large": product, "other": {"shape": {"kind": "copy"}}}}
         bench_steps.restate(self.sections)

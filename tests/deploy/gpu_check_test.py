@@ -1,4 +1,4 @@
-"""The whole check, on fake programs: what it answers where there is no GPU, where all is well, and where something is wrong."""
+"""Runs the whole check on fake programs: without a GPU, with everything in order, and with faults."""
 import json
 import os
 import pathlib
@@ -30,7 +30,7 @@ class GpuCheck(unittest.TestCase):
         return ["--python", str(self.directory / "tools" / "python-with-torch"), *arguments]
 
     def check(self, *arguments, **variables):
-        """(exit code, outcomes by section, what was said)."""
+        """Returns (exit code, outcomes by section, output)."""
         done = subprocess.run(self.command(*arguments), env=dict(self.environment, **variables), capture_output=True, text=True, timeout=200)
         self.report = json.loads(self.output.read_text()) if self.output.exists() else {}
         outcomes = {name: entry["outcome"] for name, entry in self.report.get("sections", {}).items()}
@@ -61,7 +61,7 @@ class GpuCheck(unittest.TestCase):
         self.every_figure_has_its_own_command_beside_it()
 
     def commands_in(self, value):
-        """Every command that stands beside a figure."""
+        """Returns every command that is reported with a figure."""
         if isinstance(value, dict):
             for key, item in value.items():
                 if key == "commands":
@@ -120,7 +120,7 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("nvidia-smi", found["not_sampled"])
 
     def sample(self, until, **variables):
-        """What is found by an nvidia-smi that `until(its process)` is waited for."""
+        """Returns what is found by an nvidia-smi, after waiting for `until(its process)`."""
         found = {}
         with unittest.mock.patch.dict(os.environ, PATH=self.environment["PATH"]):
             with clocks.sampled(types.SimpleNamespace(plain_environment=dict(self.environment, FAKE_GPU="1", **variables)), found):
@@ -335,7 +335,7 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual((code, outcomes["schedules_nccl"], self.report["passed"]), (0, "not possible", True), said)
 
     def test_two_parts_make_a_whole_result(self):
-        """As docs/gpu.md has it: a part, and the rest with --resume."""
+        """The procedure of docs/gpu.md: one part, then the rest with --resume."""
         results = self.directory / "results"
         results.mkdir()
         self.check("--only", "correctness", "--skip", "ops,sanitizer,losses,weights,schedules_host,memory,does_not_fit,dead_rank", FAKE_GPU="1")

@@ -1,5 +1,5 @@
-"""gpu_test may skip a test where there is no GPU, or where it has too little memory left, and for nothing else: a skipped test counts as failed (gpu/ops.py), so that one
-that no GPU can run would make the check one that no GPU passes."""
+"""gpu_test may skip a test only if there is no GPU or too little free memory. A skipped test counts as failed
+(gpu/ops.py), so a test that no GPU can run would make the check fail on every GPU."""
 import pathlib
 import re
 import unittest
@@ -10,7 +10,7 @@ REASONS = (r"if \(const std::string why = WhyNoGpu\(\); !why\.empty\(\)\) GTEST_
 
 
 def sources(paths):
-    """The text of the files and of all that they include of the tests, by path."""
+    """Returns the text of the files and of all test files that they include, by path."""
     found, left = {}, [pathlib.Path(path) for path in paths]
     while left:
         path = left.pop()

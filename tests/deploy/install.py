@@ -1,4 +1,5 @@
-"""What `cmake --install` puts on a node runs from there, and the packages that it needs are named. AUTOCFG_BUILD_DIR: the build."""
+"""Tests that programs installed by `cmake --install` run from there, and that the packages that they need are
+named. AUTOCFG_BUILD_DIR: the build."""
 import json
 import os
 import pathlib

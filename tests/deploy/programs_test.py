@@ -1,4 +1,5 @@
-"""Programs end at their limit with all that they started, and what cannot be started says so."""
+"""Tests that programs end at their limit with all processes that they started, and that start failures are
+reported."""
 import os
 import tempfile
 import time

@@ -1,4 +1,4 @@
-"""Outcomes, time limits, and a whole file after every section."""
+"""Tests outcomes, time limits, and that the file is complete after every section."""
 import json
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""What sections say where programs do not end, are not started, or answer with losses that are none."""
+"""Tests the sections with programs that do not end, do not start, or return losses that are not numbers."""
 import pathlib
 import tempfile
 import time
@@ -67,7 +67,7 @@ class Section(unittest.TestCase):
             self.assertEqual(self.raised(Failure, memory.does_not_fit), "memory taken by others, seen by the planner: it ran")
 
     def refused_by(self, words):
-        """What met_by_device makes of runs that are answered so, one after the other; what they held."""
+        """Returns what met_by_device makes of runs with these answers, in order, and the held memory."""
         answers = iter(words)
         with mock.patch.object(memory, "while_held", lambda _context, _figures, _held, _deadline, work: work()):
             memory.met_by_device(self.context, self.figures, 100 << 20, lambda _: next(answers), time.monotonic() + 60)
@@ -116,7 +116,7 @@ class Section(unittest.TestCase):
                 self.assertRegex(self.raised(Failure, dead_rank.run), words)
 
     def refusing(self, hangs):
-        """A benchmark that cuDNN refuses, the `hangs`-th run of which takes all of the time and leaves none."""
+        """Returns a benchmark that cuDNN refuses; its `hangs`-th run uses all of the time."""
         runs, real = [], self.context.run
 
         def run(program, arguments, deadline, **variables):
