@@ -142,8 +142,9 @@ class Ops {
   virtual void CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, double scale,
                             const Tensor& loss, Stream& stream) = 0;
   // Cross-entropy over a vocabulary that is split over the tensor group (Shoeybi et al. 2019). It has three
-  // steps, with a reduction over the group after the first two; they leave the logits unchanged. The log-sum-exp is
-  // rounded to the type of statistics; softmax is off by as much as after one more rounding of the logits.
+  // steps, with a reduction over the group after the first two; they leave the logits unchanged. The
+  // log-sum-exp is rounded to the type of statistics; softmax is off by as much as after one more rounding of
+  // the logits.
   //
   // 1. sums[0,t] = max[t] = log-sum-exp of this rank's valid columns (the lowest finite value if valid is 0);
   //    sums[1,t] = logit of the target, 0 if the target belongs to another rank. sums[2,T], max[T].

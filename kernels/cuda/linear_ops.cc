@@ -58,7 +58,7 @@ bool LinearOps::TakesFused(const Product& fused, const std::function<void()>& af
   const auto seconds_of = [&](const Product& product, const std::function<void()>& after) {
     const double seconds = matmul_.Seconds(product.key, product.operands, stream);
     if (seconds == 0 || !after) return seconds;
-    after();  // what is loaded at first use
+    after();  // loads kernels at first use
     return seconds + MeanSeconds(stream, LtMatmul::kTimedRuns, after);
   };
   const auto choose = [&] {
