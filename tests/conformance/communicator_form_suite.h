@@ -22,7 +22,7 @@ class CommunicatorFormSuite : public CommunicatorSuite {
   }
 };
 
-TEST_P(CommunicatorFormSuite, KnowsItsPlaceInEveryGroup) {
+TEST_P(CommunicatorFormSuite, KnowsItsRankInEveryGroup) {
   Run([](RankContext& c) {
     Group all(c, CommGroup::kWorld, AllRanks(c.size));
     EXPECT_EQ(all->rank(), c.rank);
@@ -38,7 +38,7 @@ TEST_P(CommunicatorFormSuite, KnowsItsPlaceInEveryGroup) {
   });
 }
 
-TEST_P(CommunicatorFormSuite, RefusesGroupsThatAreNone) {
+TEST_P(CommunicatorFormSuite, RejectsInvalidGroups) {
   Run([](RankContext& c) {
     const auto refused = [&](const std::vector<std::int64_t>& ranks) {
       try {
@@ -56,7 +56,7 @@ TEST_P(CommunicatorFormSuite, RefusesGroupsThatAreNone) {
   });
 }
 
-TEST_P(CommunicatorFormSuite, RefusesPeersAndChannelsThatAreNone) {
+TEST_P(CommunicatorFormSuite, RejectsInvalidPeersAndChannels) {
   Run([](RankContext& c) {
     Group group(c, CommGroup::kPipeline, AllRanks(c.size));
     Buffer<float> f(3);
@@ -75,7 +75,7 @@ TEST_P(CommunicatorFormSuite, RefusesPeersAndChannelsThatAreNone) {
 
 // Tensors of any shape, including empty ones. Operations are waited for in another order than issued, more
 // than once, or not at all.
-TEST_P(CommunicatorFormSuite, OperationsEnd) {
+TEST_P(CommunicatorFormSuite, OperationsComplete) {
   Run([](RankContext& c) {
     Group group(c, CommGroup::kData, AllRanks(c.size));
     const int right = (c.rank + 1) % c.size, left = (c.rank + c.size - 1) % c.size;
@@ -105,7 +105,7 @@ TEST_P(CommunicatorFormSuite, OperationsEnd) {
 }
 
 // A group is destroyed before its world, and another of the same name replaces it.
-TEST_P(CommunicatorFormSuite, GroupsComeAndGo) {
+TEST_P(CommunicatorFormSuite, GroupsCanBeRecreated) {
   Run([](RankContext& c) {
     for (int round = 0; round < 3; ++round) {
       Group group(c, CommGroup::kData, AllRanks(c.size));

@@ -164,7 +164,7 @@ TEST_P(CommunicatorSuite, AllReducesBf16) {
 }
 
 // Several at once on one group and on two groups, waited for in another order.
-TEST_P(CommunicatorSuite, AllReducesUnderWayTogether) {
+TEST_P(CommunicatorSuite, ConcurrentAllReduces) {
   Run([](RankContext& c) {
     Group first(c, CommGroup::kWorld, AllRanks(c.size));
     Group second(c, CommGroup::kData, AllRanks(c.size));

@@ -85,7 +85,7 @@ TEST_P(DeviceSuite, CopiesWithin) {
   device_->Free(data, 2 * kCount * 4);
 }
 
-TEST_P(DeviceSuite, TimesStretchesOfAStream) {
+TEST_P(DeviceSuite, TimesIntervalsOfAStream) {
   constexpr std::int64_t kBytes = 1 << 20;
   const std::vector<char> in(kBytes, 1);
   std::vector<char> out(kBytes, 2);
@@ -109,7 +109,7 @@ TEST_P(DeviceSuite, TimesStretchesOfAStream) {
 }
 
 // Reads directly if the device computes on the host, else through a copy.
-TEST_P(DeviceSuite, HostReadsResultsWhereItSaysSo) {
+TEST_P(DeviceSuite, HostReadsResultsIfDeclared) {
   void* data = device_->Allocate(4);
   const std::int32_t value = 42;
   device_->CopyFromHost(data, &value, 4, *stream_);
@@ -127,7 +127,7 @@ TEST_P(DeviceSuite, HostReadsResultsWhereItSaysSo) {
 
 // On a GPU, other processes may allocate or free memory between the two queries. So this tries again; some
 // pair of values must match.
-TEST_P(DeviceSuite, OverheadIsWhatIsNotTheArena) {
+TEST_P(DeviceSuite, OverheadExcludesTheArena) {
   constexpr int kAttempts = 20;
   const std::int64_t bytes = 64 << 20;
   void* data = device_->Allocate(bytes);
@@ -142,7 +142,7 @@ TEST_P(DeviceSuite, OverheadIsWhatIsNotTheArena) {
   device_->Free(data, bytes);
 }
 
-TEST_P(DeviceSuite, RefusesWhatCannotBe) {
+TEST_P(DeviceSuite, RejectsImpossibleAllocations) {
   const std::int64_t huge = std::int64_t{1} << 55;
   if (!GetParam().has_memory) {  // counts any number of bytes
     EXPECT_NO_THROW(device_->Free(device_->Allocate(huge), huge));

@@ -95,7 +95,7 @@ TEST_P(OpTimeModelSuite, ALargerOpNeverTakesLess) {
 }
 
 // The placement of ranks does not affect ops that communicate nothing.
-TEST_P(OpTimeModelSuite, ComputeTakesTheSameUnderEveryPlan) {
+TEST_P(OpTimeModelSuite, ComputeTimeDoesNotDependOnThePlan) {
   const auto times = GetParam().make();
   std::mt19937_64 random(13);
   for (int i = 0; i < 300; ++i) {

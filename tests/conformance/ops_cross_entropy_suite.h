@@ -96,7 +96,7 @@ inline CrossEntropyResult RunShardedCrossEntropy(OnDevice& dev, std::int64_t row
   return result;
 }
 
-TEST_P(OpsCrossEntropySuite, WholeAndOverTheVocabulary) {
+TEST_P(OpsCrossEntropySuite, WholeAndSplitVocabulary) {
   const std::int64_t rows = 6, valid = 33;
   const std::vector<std::int32_t> targets{0, 32, 11, 12, 23, 24};
   for (double magnitude : {1.0, 100.0}) {
@@ -151,13 +151,13 @@ inline void OpsCrossEntropySuite::ExpectRealRows(std::int64_t vocab, std::int64_
 }
 
 // GPT-2's, padded.
-TEST_P(OpsCrossEntropySuite, OfARealVocabulary) { ExpectRealRows(50304, 50257, {0, 50256, 777}, true); }
+TEST_P(OpsCrossEntropySuite, RealisticVocabulary) { ExpectRealRows(50304, 50257, {0, 50256, 777}, true); }
 
 // Llama 3's vocabulary: whole rows of over 128 KiB even in bf16, for which a GPU uses more threads. Shards
 // are not tested, because a GPU handles them alike at any width.
-TEST_P(OpsCrossEntropySuite, OfALargeVocabulary) { ExpectRealRows(128256, 128256, {128000}, false); }
+TEST_P(OpsCrossEntropySuite, LargeVocabulary) { ExpectRealRows(128256, 128256, {128000}, false); }
 
-TEST_P(OpsCrossEntropySuite, OfPaddingAloneIsNothing) {
+TEST_P(OpsCrossEntropySuite, PaddingOnlyShardsAddNothing) {
   const Tensor logits = dev_.New({2, 8}), max = dev_.NewWide({2}), sums = dev_.NewWide({2, 2});
   const Tensor targets = dev_.PutTokens({30, 40});
   ops_.CrossEntropyForward(logits, 0, targets, 0, max, sums, stream_);
@@ -178,7 +178,7 @@ TEST_P(OpsCrossEntropySuite, OfPaddingAloneIsNothing) {
   EXPECT_EQ(dev_.Get(logits), Values(16, 0.0));
 }
 
-TEST_P(OpsCrossEntropySuite, NaNLogitsAreNotHidden) {
+TEST_P(OpsCrossEntropySuite, NaNLogitsPropagate) {
   const Tensor logits = dev_.Put({1, 3}, {1, std::nan(""), 2}), max = dev_.NewWide({1}),
                sums = dev_.NewWide({2, 1}), targets = dev_.PutTokens({0});
   ops_.CrossEntropyForward(logits, 3, targets, 0, max, sums, stream_);

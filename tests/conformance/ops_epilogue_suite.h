@@ -56,7 +56,7 @@ TEST_P(OpsEpilogueSuite, MatmulResidual) {
   }
 }
 
-TEST_P(OpsEpilogueSuite, MatmulActivationKeepsBoth) {
+TEST_P(OpsEpilogueSuite, MatmulActivationStoresPreAndResult) {
   for (const Activation activation : kPlainActivations) {
     for (const auto& [m, n, k] : kProductSizes) {
       for (bool with_bias : {true, false}) {
@@ -133,7 +133,7 @@ TEST_P(OpsEpilogueSuite, PlainActivationsFromVerySmallToVeryLarge) {
   }
 }
 
-TEST_P(OpsEpilogueSuite, PlainActivationsDoNotHideNaN) {
+TEST_P(OpsEpilogueSuite, PlainActivationsPropagateNaN) {
   for (const Activation activation : kPlainActivations) {
     const Tensor pre = dev_.Put({1, 1}, {0}), y = dev_.Put({1, 1}, {0});
     ops_.MatmulActivation(activation, dev_.Put({1, 1}, {std::nan("")}), dev_.Put({1, 1}, {1}), {}, pre, y,

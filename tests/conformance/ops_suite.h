@@ -201,7 +201,7 @@ TEST_P(OpsSuite, GatedActivationsFromVerySmallToVeryLarge) {
   }
 }
 
-TEST_P(OpsSuite, GatedActivationsKeepTheSumWithTheBias) {
+TEST_P(OpsSuite, GatedActivationsStoreTheBiasedInput) {
   const std::int64_t rows = 3, width = 21, wide = 2 * width;
   for (const Activation activation : kGatedActivations) {
     const Values x = Random(rows * wide, 1), bias = Random(wide, 2), dy = Random(rows * width, 3);
@@ -225,7 +225,7 @@ TEST_P(OpsSuite, GatedActivationsKeepTheSumWithTheBias) {
   }
 }
 
-TEST_P(OpsSuite, GatedActivationsDoNotHideNaN) {
+TEST_P(OpsSuite, GatedActivationsPropagateNaN) {
   for (const Activation activation : kGatedActivations) {
     const Tensor y = dev_.New({1, 1});
     dev_.Set(y, {0});
@@ -234,7 +234,7 @@ TEST_P(OpsSuite, GatedActivationsDoNotHideNaN) {
   }
 }
 
-TEST_P(OpsSuite, RopeTurnsAndTurnsBack) {
+TEST_P(OpsSuite, RopeRotatesAndRotatesBack) {
   struct Sizes {
     std::int64_t batch, seq, heads, dim, rest;  // rest: columns that stay unchanged
     double theta;
@@ -320,7 +320,7 @@ TEST_P(OpsSuite, Attention) {
   }
 }
 
-TEST_P(OpsSuite, AttentionDoesNotSeeTheFuture) {
+TEST_P(OpsSuite, AttentionIgnoresLaterTokens) {
   const reference::AttentionSizes z{1, 140, 2, 6, 1};
   Values qkv = Random(z.Tokens() * z.Row(), 1);
   const Tensor qkv_ = dev_.Put({1, z.seq, z.Row()}, qkv), out = dev_.New({1, z.seq, z.Width()});
@@ -400,7 +400,7 @@ TEST_P(OpsSuite, SumOfSquaresAddsInDoublePrecision) {
   EXPECT_NEAR(dev_.Get(result)[0], want, 1e-12 * want) << "nothing was added";
 }
 
-TEST_P(OpsSuite, AdamWWithoutEpsLeavesWhatHasNoGradient) {
+TEST_P(OpsSuite, AdamWWithoutEpsKeepsParametersWithoutGradient) {
   const Tensor param = dev_.Put({2}, {3, 3}), m = dev_.PutWide({2}, {0, 0}), v = dev_.PutWide({2}, {0, 0});
   const Tensor master = IsNarrow(dev_.type) ? dev_.PutWide({2}, {3, 3}) : Tensor{};
   AdamWParams h;
@@ -414,7 +414,7 @@ TEST_P(OpsSuite, AdamWWithoutEpsLeavesWhatHasNoGradient) {
 
 // Updates tensors of several sizes, some with weight decay, in one op; with master copies if parameters are
 // narrow.
-TEST_P(OpsSuite, AdamWForSomeSteps) {
+TEST_P(OpsSuite, AdamWOverSeveralSteps) {
   struct Parameter {
     Values p, m, v;
     AdamWTensor tensors;

@@ -97,7 +97,7 @@ class StoreCalibrationSuite : public StoreSuite {
   double now_ = 200;
 };
 
-TEST_P(StoreCalibrationSuite, TimesAreKeptForWhatTheyDependOn) {
+TEST_P(StoreCalibrationSuite, TimesAreKeyedByTheirDependencies) {
   const WorkerSession worker = Add("a", Gpus(2));
   const std::int64_t id = Calibrate(GpuJob(Spec({1, 2, 3}), 2), {worker}, 0.5, 4096);
   EXPECT_EQ((*store_->GetCalibration(id))->reused_ops, 0);
@@ -131,7 +131,7 @@ TEST_P(StoreCalibrationSuite, TimesAreKeptForWhatTheyDependOn) {
 }
 
 // The overhead measured with a communicator covers only the communicators of its own calibration.
-TEST_P(StoreCalibrationSuite, CommunicationIsTakenOverFromOneCalibrationAlone) {
+TEST_P(StoreCalibrationSuite, CommunicationIsReusedFromOneCalibrationOnly) {
   const WorkerSession worker = Add("a", Gpus(2));
   const OpTimesKey key = KeyOf(Gpus(2), 2);
   // one compute op, and a sum over each of these groups
@@ -156,7 +156,7 @@ TEST_P(StoreCalibrationSuite, CommunicationIsTakenOverFromOneCalibrationAlone) {
   EXPECT_EQ(found.device_overhead_bytes, 3000);
 }
 
-TEST_P(StoreCalibrationSuite, TimesAreForgottenAfterAYear) {
+TEST_P(StoreCalibrationSuite, TimesExpireAfterAYear) {
   const WorkerSession worker = Add("a", Gpus(1));
   const OpTimesKey key = KeyOf(Gpus(1), 1);
   constexpr double kDay = 24 * 3600;
@@ -171,7 +171,7 @@ TEST_P(StoreCalibrationSuite, TimesAreForgottenAfterAYear) {
   EXPECT_EQ(Times(Find(key, Spec({1, 2, 3}, 2))), (Pairs{{1, 5}, {2, 2}, {3, 15}}));
 }
 
-TEST_P(StoreCalibrationSuite, CommunicationOlderThanAYearIsNotTakenOver) {
+TEST_P(StoreCalibrationSuite, CommunicationExpiresAfterAYear) {
   const WorkerSession worker = Add("a", Gpus(2));
   const OpTimesKey key = KeyOf(Gpus(2), 2);
   v1::CalibrateSpec spec;
@@ -186,7 +186,7 @@ TEST_P(StoreCalibrationSuite, CommunicationOlderThanAYearIsNotTakenOver) {
   EXPECT_EQ(Times(Find(key, spec)).size(), 0u);
 }
 
-TEST_P(StoreCalibrationSuite, AShorterBudgetsTimesDoNotDoForALongerOne) {
+TEST_P(StoreCalibrationSuite, TimesOfAShorterBudgetAreNotReused) {
   const WorkerSession worker = Add("a", Gpus(1));
   const OpTimesKey key = KeyOf(Gpus(1), 1);
   Calibrate(GpuJob(Spec({1, 2}, 2), 1), {worker}, 1);
@@ -200,7 +200,7 @@ TEST_P(StoreCalibrationSuite, AShorterBudgetsTimesDoNotDoForALongerOne) {
   EXPECT_EQ(Times(Find(key, Spec({2}, 10))), (Pairs{{2, 8}}));
 }
 
-TEST_P(StoreCalibrationSuite, WhatNamesNoOneBuildOrDeviceIsNotKept) {
+TEST_P(StoreCalibrationSuite, UnidentifiedBuildsAndDevicesAreNotKept) {
   for (const char* build : {"0.1.0+abc-dirty", "0.1.0+unknown", ""}) {
     const v1::Inventory inventory = Gpus(1, build);
     Calibrate(GpuJob(Spec({1}), 1), {Add("a", inventory)});
@@ -219,7 +219,7 @@ TEST_P(StoreCalibrationSuite, WhatNamesNoOneBuildOrDeviceIsNotKept) {
   EXPECT_TRUE(Times(Find(KeyOf(Gpus(1), 1), Spec({1}))).empty());
 }
 
-TEST_P(StoreCalibrationSuite, WorkersThatDifferKeepNothing) {
+TEST_P(StoreCalibrationSuite, DifferingWorkersKeepNothing) {
   const WorkerSession a = Add("a", Gpus(2));
   const WorkerSession b = Add("b", Gpus(1));
   Calibrate(GpuJob(Spec({1}), 3), {a, b}, 1, 7);
@@ -234,7 +234,7 @@ TEST_P(StoreCalibrationSuite, WorkersThatDifferKeepNothing) {
   }
 }
 
-TEST_P(StoreCalibrationSuite, TimesWithAnotherJobBesideAreNotKept) {
+TEST_P(StoreCalibrationSuite, TimesWithAConcurrentJobAreNotKept) {
   const WorkerSession worker = Add("a", Gpus(3));
   const std::int64_t id = NewRunning();
   const std::int64_t other = NewRunning();
@@ -254,7 +254,7 @@ TEST_P(StoreCalibrationSuite, TimesWithAnotherJobBesideAreNotKept) {
   EXPECT_EQ(Times(Find(key, Spec({1}))).size(), 1u) << "alone, they are";
 }
 
-TEST_P(StoreCalibrationSuite, ReusedTimesAndMeasuredOnesBecomeTheStudysCalibration) {
+TEST_P(StoreCalibrationSuite, CalibrationMergesReusedAndMeasuredTimes) {
   const WorkerSession worker = Add("a", Gpus(1));
   Calibrate(GpuJob(Spec({1, 2}), 1), {worker}, 1, 100);
   const OpTimesKey key = KeyOf(Gpus(1), 1);
@@ -274,7 +274,7 @@ TEST_P(StoreCalibrationSuite, ReusedTimesAndMeasuredOnesBecomeTheStudysCalibrati
   EXPECT_EQ(Find(key, Spec({3})).device_overhead_bytes, 50);
 }
 
-TEST_P(StoreCalibrationSuite, WhereAllIsReusedThereIsNoJob) {
+TEST_P(StoreCalibrationSuite, NoJobIfAllTimesAreReused) {
   const std::int64_t id = NewRunning();
   Store::Calibration reused;
   *reused.result.add_ops()->mutable_op() = Op(1);
@@ -299,7 +299,7 @@ TEST_P(StoreCalibrationSuite, WhereAllIsReusedThereIsNoJob) {
   EXPECT_EQ(store_->ReuseCalibration(12345, reused).code(), absl::StatusCode::kNotFound);
 }
 
-TEST_P(StoreCalibrationSuite, ADroppedCalibrationIsMeasuredAnew) {
+TEST_P(StoreCalibrationSuite, DroppedCalibrationIsMeasuredAgain) {
   const WorkerSession worker = Add("a", Gpus(2));
   const std::int64_t id = Calibrate(GpuJob(Spec({1}), 1), {worker});
   const double used_s = store_->Usage(id)->device_s;
@@ -320,7 +320,7 @@ TEST_P(StoreCalibrationSuite, ADroppedCalibrationIsMeasuredAnew) {
   EXPECT_EQ(store_->DropCalibration(12345).code(), absl::StatusCode::kNotFound);
 }
 
-TEST_P(StoreSuite, ALostCalibrationIsQueuedAnewWithAFullBound) {
+TEST_P(StoreSuite, LostCalibrationIsRequeuedWithAllAttempts) {
   const std::int64_t id = NewRunning();
   ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, {}).ok());
   const std::int64_t epoch = Register();

@@ -46,7 +46,7 @@ class StoreGangSuite : public StoreSuite {
   std::vector<Lease> gang_;
 };
 
-TEST_P(StoreGangSuite, TheAttemptEndsWithItsLastShare) {
+TEST_P(StoreGangSuite, AttemptEndsWithItsLastShare) {
   Start({2, 2});
   ASSERT_TRUE(Send(1, v1::OUTCOME_MEASURED).ok());
   EXPECT_EQ(State(), v1::TRIAL_STATE_RUNNING);
@@ -136,7 +136,7 @@ TEST_P(StoreGangSuite, EveryPairOfEndsInBothOrders) {
   }
 }
 
-TEST_P(StoreGangSuite, TheMeasurementIsThatOfOneWorkerWithAllRanks) {
+TEST_P(StoreGangSuite, MeasurementMergesAllShares) {
   steps_ = 7;
   Start({3, 1});
   const std::vector<double> steps[] = {{0.5, 0.9, 0.4, 0.7, 0.6, 0.8, 0.3},
@@ -177,7 +177,7 @@ TEST_P(StoreGangSuite, TheMeasurementIsThatOfOneWorkerWithAllRanks) {
   EXPECT_EQ(store_->Usage(id_)->device_s, 40);
 }
 
-TEST_P(StoreGangSuite, AShareThatTimedOtherStepsIsInvalidAndMayBeCorrected) {
+TEST_P(StoreGangSuite, ShareWithOtherStepsIsInvalidAndCorrectable) {
   Start({1, 1});
   ASSERT_TRUE(Send(0, v1::OUTCOME_MEASURED).ok());
   Report longer = ReportOf(gang_[1], v1::OUTCOME_MEASURED);
@@ -188,7 +188,7 @@ TEST_P(StoreGangSuite, AShareThatTimedOtherStepsIsInvalidAndMayBeCorrected) {
   EXPECT_EQ(State(), v1::TRIAL_STATE_MEASURED);
 }
 
-TEST_P(StoreGangSuite, CalibrationsBecomeOneOpByOp) {
+TEST_P(StoreGangSuite, CalibrationsAreMergedOpByOp) {
   const std::int64_t id = NewRunning();
   v1::OpDesc matmul;
   matmul.set_kind("matmul");
@@ -228,7 +228,7 @@ TEST_P(StoreGangSuite, CalibrationsBecomeOneOpByOp) {
   EXPECT_EQ(kept.result.ops(1).seconds(), 5) << "three ranks at 4, one at 8";
 }
 
-TEST_P(StoreGangSuite, ALostMemberStopsTheOthersAndCostsOneAttempt) {
+TEST_P(StoreGangSuite, LostMemberStopsTheOthersAndCostsOneAttempt) {
   Start({1, 1, 1}, /*max_attempts=*/2);
   int heard = 0;
   store_->OnChange([&] { ++heard; });
@@ -258,7 +258,7 @@ TEST_P(StoreGangSuite, ALostMemberStopsTheOthersAndCostsOneAttempt) {
   EXPECT_EQ(State(), v1::TRIAL_STATE_LOST);
 }
 
-TEST_P(StoreGangSuite, ALeaseThatRunsOutStopsTheOthers) {
+TEST_P(StoreGangSuite, ExpiredLeaseStopsTheOthers) {
   Start({2, 2});
   EXPECT_EQ(Renew(gang_[0], 215), v1::LEASE_COMMAND_CONTINUE);
   EXPECT_EQ(store_->ExpireLeases(212)->size(), 1u);
@@ -271,7 +271,7 @@ TEST_P(StoreGangSuite, ALeaseThatRunsOutStopsTheOthers) {
 }
 
 // A worker that keeps renewing, and neither stops nor reports, loses the lease that it was told to stop.
-TEST_P(StoreGangSuite, ALeaseThatWasToldToStopIsNotProlonged) {
+TEST_P(StoreGangSuite, CancelledLeaseIsNotProlonged) {
   Start({1, 1});
   EXPECT_EQ(Renew(gang_[0], 203), v1::LEASE_COMMAND_CONTINUE);
   EXPECT_EQ(store_->LoseGangShares(workers_[1], "its connection broke", 204)->size(), 1u);
@@ -288,7 +288,7 @@ TEST_P(StoreGangSuite, ALeaseThatWasToldToStopIsNotProlonged) {
 
 // If the ranks of a job fail only because of each other, as over a broken link, the failures use up its
 // attempts.
-TEST_P(StoreGangSuite, AMemberThatStopsAsToldDoesNotExplainAPeersFailure) {
+TEST_P(StoreGangSuite, CommandedStopIsNotTheCauseOfAPeersFailure) {
   Start({1, 1}, /*max_attempts=*/2);
   for (const v1::TrialState state : {v1::TRIAL_STATE_QUEUED, v1::TRIAL_STATE_FAILED}) {
     ASSERT_TRUE(Send(0, v1::OUTCOME_FAILED, "peer", v1::FAILURE_KIND_PEER).ok());
@@ -300,7 +300,7 @@ TEST_P(StoreGangSuite, AMemberThatStopsAsToldDoesNotExplainAPeersFailure) {
   }
 }
 
-TEST_P(StoreGangSuite, AMemberThatGivesItsShareBackExplainsAPeersFailure) {
+TEST_P(StoreGangSuite, ReturnedShareIsTheCauseOfAPeersFailure) {
   Start({1, 1}, /*max_attempts=*/1);
   ASSERT_TRUE(Send(1, v1::OUTCOME_CANCELLED, "stopping").ok());
   ASSERT_TRUE(Send(0, v1::OUTCOME_FAILED, "peer", v1::FAILURE_KIND_PEER).ok());
@@ -308,7 +308,7 @@ TEST_P(StoreGangSuite, AMemberThatGivesItsShareBackExplainsAPeersFailure) {
   EXPECT_EQ(Trial(id_, 1).attempts(0).message(), "workers/b: stopping");
 }
 
-TEST_P(StoreGangSuite, ANewBootOfAMemberStopsTheOthers) {
+TEST_P(StoreGangSuite, NewBootOfAMemberStopsTheOthers) {
   Start({1, 1});
   Join("b", 1, "cpu", "", "boot2");
   EXPECT_EQ(*store_->LeasesToStop(), Ids({0}));
@@ -325,7 +325,7 @@ TEST_P(StoreGangSuite, OnlyGangsAreLostWithAConnection) {
   EXPECT_EQ(Renew(alone), v1::LEASE_COMMAND_CONTINUE);
 }
 
-TEST_P(StoreGangSuite, ALeaseThatDidNotArriveCostsTheGangNothing) {
+TEST_P(StoreGangSuite, UndeliveredLeaseCostsTheGangNoAttempt) {
   Start({1, 1}, /*max_attempts=*/1);
   ASSERT_TRUE(store_->ReturnLease(gang_[1].lease_id, gang_[1].fencing_token, 201).ok());
   EXPECT_EQ(State(), v1::TRIAL_STATE_RUNNING);
@@ -342,7 +342,7 @@ TEST_P(StoreGangSuite, ALeaseThatDidNotArriveCostsTheGangNothing) {
   EXPECT_EQ(State(), v1::TRIAL_STATE_QUEUED) << "nor does a worker that stops in order";
 }
 
-TEST_P(StoreGangSuite, ForeignAndDuplicateReportsOfSharesHurtNobody) {
+TEST_P(StoreGangSuite, ForeignAndDuplicateShareReportsAreRejected) {
   Start({1, 1});
   std::vector<Report> wrong(4, ReportOf(gang_[0], v1::OUTCOME_MEASURED));
   wrong[0].worker = gang_[1].session.worker;
@@ -378,7 +378,7 @@ TEST_P(StoreGangSuite, CancellingStopsAllShares) {
   EXPECT_TRUE(GiveOut(workers_).leases.empty());
 }
 
-TEST_P(StoreGangSuite, ATrialAskedForAnewLetsTheOldAttemptStop) {
+TEST_P(StoreGangSuite, RetryStopsTheOldAttempt) {
   Start({1, 1});
   const std::vector<Lease> old = gang_;
   ASSERT_TRUE(store_->CancelJobs(id_).ok());

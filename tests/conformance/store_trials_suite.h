@@ -22,7 +22,7 @@ TEST_P(StoreSuite, TrialIsUniqueByPlanAndRepeat) {
   EXPECT_EQ(names.size(), 4u);
 }
 
-TEST_P(StoreSuite, EnqueueRefusesWhatIsWrong) {
+TEST_P(StoreSuite, EnqueueRejectsInvalidJobs) {
   v1::Trial trial;
   trial.set_plan_text("tp=1");
   EXPECT_EQ(store_->EnqueueTrial(77, trial, TrainJob(), 2).status().code(), absl::StatusCode::kNotFound);
@@ -57,7 +57,7 @@ TEST_P(StoreSuite, ListsTrialsAscendingInPages) {
   EXPECT_TRUE(store_->ListTrials(id, 5, 3)->empty());
 }
 
-TEST_P(StoreSuite, CancelJobsEndsQueuedAndTellsRunning) {
+TEST_P(StoreSuite, CancelJobsEndsQueuedAndSignalsRunning) {
   const std::int64_t id = NewRunning();
   const std::int64_t other = NewRunning();
   Enqueue(id, "tp=1");
@@ -78,7 +78,7 @@ TEST_P(StoreSuite, CancelJobsEndsQueuedAndTellsRunning) {
   EXPECT_EQ(Refused(), 0);
 }
 
-TEST_P(StoreSuite, ALateResultOfACancelledTrialDoesNotBringItBack) {
+TEST_P(StoreSuite, LateResultDoesNotReviveACancelledTrial) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=1");
   Enqueue(id, "tp=2");
@@ -108,7 +108,7 @@ TEST_P(StoreSuite, CancelledCalibrationIsNotQueuedAgain) {
 
 // --- Retries ---
 
-TEST_P(StoreSuite, ATrialWithoutAnAnswerIsRunAgainOnRequest) {
+TEST_P(StoreSuite, UnansweredTrialCanBeRetried) {
   const std::int64_t id = NewRunning();
   const WorkerSession a = Join("a", 4);
   const auto refused = absl::StatusCode::kFailedPrecondition;
@@ -147,7 +147,7 @@ TEST_P(StoreSuite, ATrialWithoutAnAnswerIsRunAgainOnRequest) {
   EXPECT_EQ(store_->RetryTrial(id + 9, 1, "").status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_P(StoreSuite, WhatHasAnAnswerOrAnEndedStudyIsNotRunAgain) {
+TEST_P(StoreSuite, AnsweredTrialsAndEndedStudiesAreNotRetried) {
   const std::int64_t id = NewRunning();
   const WorkerSession a = Join("a", 4);
   const auto refused = absl::StatusCode::kFailedPrecondition;

@@ -5,7 +5,7 @@
 
 namespace autocfg {
 
-TEST_P(StoreSuite, WorkersAreListedByNameWithWhatTheyRun) {
+TEST_P(StoreSuite, WorkersAreListedByNameWithTheirJobs) {
   const std::int64_t id = NewRunning();
   EXPECT_TRUE(store_->ListWorkers("", 10, true)->empty());
   const WorkerSession b = Join("b", 4, "cpu", "host");
@@ -44,7 +44,7 @@ TEST_P(StoreSuite, WorkersAreListedByNameWithWhatTheyRun) {
   EXPECT_EQ(store_->GetWorker("workers/z").status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_P(StoreSuite, ADrainingWorkerEndsWhatItHasAndGetsNoMore) {
+TEST_P(StoreSuite, DrainingWorkerFinishesItsJobsAndGetsNoMore) {
   const std::int64_t id = NewRunning();
   for (int i = 0; i < 3; ++i) Enqueue(id, fmt::format("mbs={}", i + 1));
   const WorkerSession a = Join("a", 4);
@@ -80,7 +80,7 @@ TEST_P(StoreSuite, ADrainingWorkerEndsWhatItHasAndGetsNoMore) {
   EXPECT_EQ(store_->DrainWorker("workers/a", "").status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_P(StoreSuite, ADrainIsOneRequest) {
+TEST_P(StoreSuite, DrainIsIdempotentByRequestId) {
   Join("a", 4);
   Join("b", 4);
   EXPECT_TRUE(*store_->DrainWorker("workers/a", "d"));
@@ -101,7 +101,7 @@ TEST_P(StoreSuite, ADrainIsOneRequest) {
   EXPECT_EQ(store_->DrainWorker("workers/b", "s").status().code(), absl::StatusCode::kAlreadyExists);
 }
 
-TEST_P(StoreSuite, ALeaseThatDidNotReachItsWorkerCostsNothing) {
+TEST_P(StoreSuite, UndeliveredLeaseCostsNoAttempt) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=1", 0, 1, /*max_attempts=*/1);
   const WorkerSession a = Join("a", 4);
@@ -124,7 +124,7 @@ TEST_P(StoreSuite, ALeaseThatDidNotReachItsWorkerCostsNothing) {
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_MEASURED);
 }
 
-TEST_P(StoreSuite, LeasesThatAWorkerDoesNotKnowOfGoBackToTheQueue) {
+TEST_P(StoreSuite, LeasesUnknownToTheWorkerAreRequeued) {
   const std::int64_t id = NewRunning();
   for (int i = 0; i < 3; ++i) Enqueue(id, fmt::format("mbs={}", i + 1), 0, 1, /*max_attempts=*/1);
   const WorkerSession a = Join("a", 4);

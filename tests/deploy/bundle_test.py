@@ -63,7 +63,7 @@ class Bundle(unittest.TestCase):
         self.assertTrue((self.out / "precious").exists())
 
     @unittest.skipUnless(all(shutil.which(tool) for tool in TOOLS), "needs ldd, strip, objdump and xz")
-    def test_takes_what_the_target_lacks(self):
+    def test_packs_what_the_target_lacks(self):
         for _ in range(2):  # also over its own earlier bundle
             done = self.pack()
             self.assertEqual(done.returncode, 0, done.stderr)

@@ -48,7 +48,7 @@ class GpuCheck(unittest.TestCase):
         self.assertIsNone(self.report["device"])
         self.assertNotIn("--device cuda", pathlib.Path(self.environment["FAKE_LOG"]).read_text())
 
-    def test_all_is_well(self):
+    def test_everything_passes(self):
         results = self.directory / "results"
         results.mkdir()
         code, outcomes, said = self.check("--skip", "sanitizer", "--results", str(results), *self.with_torch(), FAKE_GPU="1")
@@ -97,7 +97,7 @@ class GpuCheck(unittest.TestCase):
         self.assertAlmostEqual(steps["ours_median_s"], 0.01)
         self.assertEqual([target["name"].split(":")[0] for target in self.report["targets"]], ["gpt2-1.5b", "llama3-8b-8-layers"])
 
-    def test_benchmarks_beside_pytorch(self):
+    def test_benchmarks_with_pytorch(self):
         code, outcomes, said = self.check("--only", "bench_ops,bench_steps", *self.with_torch(), FAKE_GPU="1")
         self.assertEqual((code, outcomes["bench_ops"], outcomes["bench_steps"]), (0, "passed", "passed"), said)
         ops, steps = (self.report["sections"][name]["figures"] for name in ("bench_ops", "bench_steps"))
@@ -129,7 +129,7 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(programs._running, set())
         return found, process
 
-    def test_an_nvidia_smi_that_fails_is_told_of_in_its_words(self):
+    def test_a_failing_nvidia_smi_is_quoted(self):
         found, _ = self.sample(lambda process: process.poll() is not None, FAKE_NO_SMI="1")
         self.assertEqual(found["busy_samples"], 0)
         self.assertRegex(found["not_sampled"], "^nvidia-smi ended by itself, exit code 9: NVIDIA-SMI has failed because it couldn't communicate")
@@ -192,7 +192,7 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(section["outcome"], "failed")
         self.assertIn("exit code 134 after its answer", section["why"])
 
-    def test_pytorch_that_fails_after_its_steps_is_told_of(self):
+    def test_pytorch_that_fails_after_its_steps_is_reported(self):
         self.check("--only", "bench_steps", *self.with_torch(), FAKE_GPU="1", FAKE_TORCH="ends")
         turns = self.report["sections"]["bench_steps"]["figures"]["gpt2-1.5b"]["turns"]
         self.assertEqual([turn.get("why") for turn in turns], [None, "exit code 134: terminate called", None])
@@ -234,7 +234,7 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("fp32", self.report["sections"]["losses"]["why"])
         self.assertNotIn("bf16", self.report["sections"]["losses"]["why"])
 
-    def test_nccl_that_refuses_is_not_possible_in_its_own_words(self):
+    def test_refusal_by_nccl_is_not_possible_and_quoted(self):
         code, outcomes, _ = self.check("--only", "schedules_nccl", FAKE_GPU="1", FAKE_NCCL="no")
         self.assertEqual((code, outcomes["schedules_nccl"]), (0, "not possible"))
         self.assertIn("Duplicate GPU detected", self.report["sections"]["schedules_nccl"]["why"])

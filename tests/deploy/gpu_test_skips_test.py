@@ -29,13 +29,13 @@ def skips_for_other_reasons(text):
 
 
 class Skips(unittest.TestCase):
-    def test_only_for_want_of_a_gpu_or_of_its_memory(self):
+    def test_skips_only_without_a_gpu_or_its_memory(self):
         files = sources(path.relative_to(SOURCE) for path in (SOURCE / "tests" / "gpu").iterdir() if path.suffix in (".cc", ".h"))
         self.assertIn(pathlib.Path("tests/conformance/device_suite.h"), files)
         self.assertIn(pathlib.Path("tests/conformance/ops_suite.h"), files)
         self.assertEqual({str(path): skips for path, text in files.items() if (skips := skips_for_other_reasons(text))}, {})
 
-    def test_other_reasons_are_seen(self):
+    def test_other_reasons_are_found(self):
         self.assertEqual(skips_for_other_reasons("{ if (!device_->ComputesOnHost()) GTEST_SKIP() << 1; }"), [" if (!device_->ComputesOnHost()) GTEST_SKIP() << 1;"])
 
 

@@ -54,7 +54,7 @@ class Page(unittest.TestCase):
         rows = re.findall(r"^\| ([a-z_]+)(\*?) \| ([a-z]*) \| (\d+) \| \S", PAGE, re.MULTILINE)
         self.assertEqual(rows, [(section.name, "*" if section.optional else "", section.part or "both", str(section.limit_s)) for section in CHECK.SECTIONS])
 
-    def test_the_totals_are_said(self):
+    def test_the_totals_are_documented(self):
         self.assertIn(f"{CHECK.TOTAL_S} by default", PAGE)
         for part in CHECK.PARTS:
             self.assertIn(f"{part}: {planned_s(CHECK.chosen(None, [part], []))} s", PAGE)

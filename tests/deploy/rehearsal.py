@@ -100,7 +100,7 @@ class Rehearsal(unittest.TestCase):
         self.assertEqual((section["outcome"], section["why"]), ("passed", ""), section["failed_commands"])
         return section["figures"]
 
-    def test_the_engine_says_what_it_sees(self):
+    def test_the_engine_reports_the_gpu(self):
         self.assertEqual(self.passed("device")["seen_by_the_engine"]["device"], "emulated GPU")
 
     def test_no_test_of_the_ops_is_skipped(self):
@@ -109,7 +109,7 @@ class Rehearsal(unittest.TestCase):
         for suite in SUITES:
             self.assertTrue(any(f"/{suite}." in test for test in tests), suite)
 
-    def test_losses_are_the_cpus_in_both_precisions(self):
+    def test_losses_match_the_cpus_in_both_precisions(self):
         figures = self.passed("losses")
         for model in losses.MODELS:
             self.assertEqual(set(figures[model]), {"cpu_fp32", "cuda_fp32", "cuda_bf16"})
@@ -118,7 +118,7 @@ class Rehearsal(unittest.TestCase):
     def test_saved_weights_start_a_run_on_the_cpu(self):
         self.assertEqual(len(self.passed("weights")), 4)
 
-    def test_layouts_give_one_ranks_losses(self):
+    def test_layouts_match_one_ranks_losses(self):
         figures = self.passed("schedules_host")
         self.assertEqual((figures["cases"], figures["cases_passed"]), (6, 6))
 
@@ -141,7 +141,7 @@ class Rehearsal(unittest.TestCase):
             self.assertLess(figures[plan]["ends_within_s"], 5)
             self.assertEqual(figures[plan]["free_bytes_after"], figures[plan]["free_bytes_before"])
 
-    def test_a_search_measures_and_keeps_what_it_has_timed(self):
+    def test_a_search_measures_and_keeps_its_op_times(self):
         section = self.sections["search"]
         first, again = section["figures"]["first"], section["figures"]["again"]
         self.assertEqual(section["figures"]["workers"][0]["gpus"][0]["name"], "NVIDIA Fake 100")
@@ -178,7 +178,7 @@ class Rehearsal(unittest.TestCase):
 
 
 class Refusals(unittest.TestCase):
-    def test_the_benchmark_of_ops_says_what_is_wrong_in_a_line(self):
+    def test_the_op_benchmark_reports_errors_in_one_line(self):
         for arguments, code in (([], 2), (["a", "b", "c"], 2), (["/no/such/file"], 1), (["--hold", "0"], 1)):
             done = subprocess.run([BUILD / "tests" / "emulated_gpu_ops_bench", *arguments], capture_output=True, text=True, timeout=60)
             self.assertEqual((done.returncode, done.stdout, len(done.stderr.strip().splitlines())), (code, "", 1), done.stderr)

@@ -65,7 +65,7 @@ class DoesNotFit(unittest.TestCase):
             code, said = self.run_main(error)
             self.assertEqual((code, said.splitlines()), (3, [f"gpu_step_torch: does not fit: {error}"]))
 
-    def test_other_errors_are_no_lack_of_memory(self):
+    def test_other_errors_are_not_out_of_memory(self):
         for error in (RuntimeError("CUDA error: an illegal memory access was encountered"), caused_by(ValueError("no"))):
             self.assertEqual(self.run_main(error), (error, ""))
 

@@ -152,7 +152,7 @@ TEST_P(GpuAttention, MatchesTheReference) {
 }
 
 // No sum of exponentials can represent such scores.
-TEST_P(GpuAttention, HoldsScoresFarBelowZero) {
+TEST_P(GpuAttention, HandlesScoresFarBelowZero) {
   for (const std::int64_t seq : {64, 192, 1000, 1216}) {
     for (const std::int64_t dim : {64, 128}) {
       const AttentionSizes z{1, seq, 1, dim, 1};
@@ -165,7 +165,7 @@ TEST_P(GpuAttention, HoldsScoresFarBelowZero) {
 }
 
 // Races between warps would change bits. cuDNN sums the gradient of q in no fixed order.
-TEST_P(GpuAttention, GivesTheSameBitsAgain) {
+TEST_P(GpuAttention, IsDeterministic) {
   const AttentionSizes z{2, 1100, 8, 128, 2};
   if (IsFaulty(z)) return;
   const Values qkv = RandomBf16(z.Tokens() * z.Row(), 3), dout = RandomBf16(z.Tokens() * z.Width(), 4);
@@ -182,7 +182,7 @@ TEST_P(GpuAttention, GivesTheSameBitsAgain) {
 
 // qkv and the output have more than 2^31 elements. The last of many sequences must have the same result as
 // alone.
-TEST_P(GpuAttention, CountsBeyondThirtyTwoBits) {
+TEST_P(GpuAttention, SupportsIndicesBeyond32Bits) {
   const AttentionSizes one{1, 512, 32, 128, 1};
   AttentionSizes all = one;
   all.batch = (std::int64_t{1} << 31) / (one.Tokens() * one.Width()) + 32;
@@ -238,7 +238,7 @@ INSTANTIATE_TEST_SUITE_P(Forced, GpuAttention,
                          ::testing::Values(AttentionForced::kOwn, AttentionForced::kCudnn), NameOf);
 
 // Tests model sizes, for which a reference would take minutes.
-TEST(GpuAttentionImplementations, AgreeAtTheSizesOfModels) {
+TEST(GpuAttentionImplementations, AgreeAtModelSizes) {
   if (const std::string why = WhyNoGpu(); !why.empty()) GTEST_SKIP() << why;
   Implementation own(AttentionForced::kOwn), cudnn(AttentionForced::kCudnn);
   for (const AttentionSizes& z : std::vector<AttentionSizes>{{1, 4096, 8, 128, 2}, {4, 1024, 25, 64, 25}}) {

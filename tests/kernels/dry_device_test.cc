@@ -118,7 +118,7 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   EXPECT_TRUE(log.ops().empty());
 }
 
-TEST(DryOps, RecordsNothingThatItRefuses) {
+TEST(DryOps, DoesNotRecordRejectedOps) {
   OpLog log;
   const auto device = CreateDryDevice();
   const auto stream = device->CreateStream();
@@ -127,7 +127,7 @@ TEST(DryOps, RecordsNothingThatItRefuses) {
 }
 
 // bf16 compute with fp32 statistics and gradients; so far only the dry device runs these types.
-TEST(DryOps, TakesMixedPrecision) {
+TEST(DryOps, AcceptsMixedPrecision) {
   OpLog log;
   const auto device = CreateDryDevice();
   const auto stream = device->CreateStream();
@@ -166,7 +166,7 @@ TEST(DryOps, TakesMixedPrecision) {
                std::invalid_argument);
 }
 
-TEST(DryDevice, HoldsMoreThanAnyMachine) {
+TEST(DryDevice, CountsMoreThanAnyMachineHas) {
   const auto device = CreateDryDevice();
   const std::int64_t petabyte = std::int64_t{1} << 50;
   EXPECT_EQ(device->Allocate(petabyte), nullptr);

@@ -26,7 +26,7 @@ using Types = testing::Types<float, double>;
 TYPED_TEST_SUITE(VecMath, Types);
 
 // The reference is long double; its exp is accurate to 19 digits.
-TYPED_TEST(VecMath, ExpIsAccurateWhereverItIsFinite) {
+TYPED_TEST(VecMath, ExpIsAccurateInTheFiniteRange) {
   using R = Range<TypeParam>;
   double worst = 0;
   for (double x = R::kLow; x < R::kHigh; x += R::kStep) {

@@ -181,7 +181,7 @@ void ExpectNoFuture(const AttentionSizes& z) {
   EXPECT_EQ(before, after);
 }
 
-TEST_F(CudaAttention, DoesNotSeeTheFuture) {
+TEST_F(CudaAttention, IgnoresLaterTokens) {
   ExpectNoFuture<float>({1, 45, 2, 6, 1});
   ExpectNoFuture<__nv_bfloat16>({1, 75, 2, 32, 1});
 }
@@ -212,7 +212,7 @@ void ExpectScoresFarBelowZero(const AttentionSizes& z) {
   ExpectLowScores(z, {out.Get(), lse.Get(), dqkv.Get()}, reference::CausalAttention(z, qkv, dout));
 }
 
-TEST_F(CudaAttention, HoldsScoresFarBelowZero) {
+TEST_F(CudaAttention, HandlesScoresFarBelowZero) {
   for (const std::int64_t dim : {64, 128}) {
     ExpectScoresFarBelowZero<__nv_bfloat16>({1, 64, 2, dim, 1});
     ExpectScoresFarBelowZero<__nv_bfloat16>({1, 192, 1, dim, 1});
@@ -243,7 +243,7 @@ void ExpectOwn(AttentionChoice& choice, const AttentionSizes& z, const std::stri
   EXPECT_EQ(chosen_dqkv.Get(), dqkv.Get());
 }
 
-TEST(CudaAttentionChoice, IsOurOwnWhereCudnnIsMissing) {
+TEST(CudaAttentionChoice, UsesOwnKernelsIfCudnnIsMissing) {
   AttentionChoice choice(AttentionForced::kNone);
   ExpectOwn<float>(choice, {1, 9, 2, 16, 1}, "own kernels, plain arithmetic");
   ExpectOwn<__nv_bfloat16>(choice, {1, 9, 2, 16, 1},

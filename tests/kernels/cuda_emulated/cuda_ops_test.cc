@@ -58,7 +58,7 @@ INSTANTIATE_TEST_SUITE_P(Emulated, OpsEpilogueSuite,
 
 // The emulated library aborts if rows of the auxiliary matrix are not multiples of 8. So only LtMatmul
 // prevents the ops from requesting such rows; OpsEpilogueSuite has such shapes and passes.
-TEST(CublasLtDeathTest, EndsTheProcessForRowsThatTheLibraryMayNotNotice) {
+TEST(CublasLtDeathTest, AbortsOnMisalignedAuxRows) {
   cublasLtMatmulDescOpaque_t product{};
   cublasLtMatrixLayoutOpaque_t layout{};
   cublasLtMatmulPreferenceOpaque_t preference{};
@@ -80,7 +80,7 @@ TEST(CublasLtDeathTest, EndsTheProcessForRowsThatTheLibraryMayNotNotice) {
 }
 
 // The implementation of each shape is reported, and an algorithm that does not run is not chosen.
-TEST(CudaOps, SayWhatComputesEachShape) {
+TEST(CudaOps, ReportTheImplementationOfEachShape) {
   emulated_cublaslt::Epilogues(true);
   emulated_cublaslt::Slow(false, true);
   const auto device = CreateDevice();
@@ -149,7 +149,7 @@ std::vector<float> ResultsOfProducts(Ops& ops) {
 
 // An epilogue that is slower than a plain product plus our kernel is not used, and trying it changes no
 // result.
-TEST(CudaOps, TakeTheFasterOfEpilogueAndKernel) {
+TEST(CudaOps, ChooseTheFasterOfEpilogueAndKernel) {
   emulated_cublaslt::Epilogues(false);
   const std::vector<float> want = ResultsOfProducts(*CreateOps());
   emulated_cublaslt::Epilogues(true);
@@ -183,7 +183,7 @@ class MatmulVariable {
 };
 
 // The mode that separates library and own kernels uses no epilogue of the library, and reports that.
-TEST(CudaOps, ComputeEveryEpilogueApartWhereTheyAreTold) {
+TEST(CudaOps, UseNoEpiloguesInApartMode) {
   emulated_cublaslt::Epilogues(false);
   const std::vector<float> want = ResultsOfProducts(*CreateOps());
   emulated_cublaslt::Epilogues(true);
@@ -206,7 +206,7 @@ TEST(CudaOps, ComputeEveryEpilogueApartWhereTheyAreTold) {
   EXPECT_GE(timed, 3);
 }
 
-TEST(CudaOps, RefuseAnotherWayToComputeProducts) {
+TEST(CudaOps, RejectUnknownMatmulMode) {
   const MatmulVariable forced("fast");
   try {
     CreateOps();
@@ -216,13 +216,13 @@ TEST(CudaOps, RefuseAnotherWayToComputeProducts) {
   }
 }
 
-TEST(CudaOps, AnEmptyWordIsNone) {
+TEST(CudaOps, EmptyMatmulModeMeansDefault) {
   const MatmulVariable empty("");
   EXPECT_NO_THROW(CreateOps());
 }
 
 // If there is no memory for a second result, an accumulating product is not timed; its sum is still correct.
-TEST(CudaOps, DoNotTimeWhatHasNoRoom) {
+TEST(CudaOps, DoNotTimeWithoutSpareMemory) {
   const auto device = CreateDevice();
   const auto ops = CreateOps();
   const auto stream = device->CreateStream();
@@ -266,7 +266,7 @@ std::string HowAProductGoes(Ops& ops, Device& device) {
 
 // A plan that nearly fills the GPU fails in the libraries, which load their kernels at first use. This must
 // be reported as lack of memory, not as a fault.
-TEST(CudaOps, WantOfMemoryWhileAlgorithmsAreTimedIsTyped) {
+TEST(CudaOps, ThrowOutOfMemoryWhileTiming) {
   const auto device = CreateDevice();
   // the other algorithms do not matter: the first one without room decides
   for (const int algorithm : {0, 1, 3}) {
@@ -290,7 +290,7 @@ TEST(CudaOps, WantOfMemoryWhileAlgorithmsAreTimedIsTyped) {
   emulated_cublaslt::Fail(CUBLAS_STATUS_SUCCESS);
 }
 
-TEST(CudaOps, SayWhatEveryAlgorithmFailedOf) {
+TEST(CudaOps, ReportWhyEachAlgorithmFailed) {
   const auto device = CreateDevice();
   emulated_cublaslt::Fail(CUBLAS_STATUS_EXECUTION_FAILED);
   EXPECT_EQ(
@@ -346,7 +346,7 @@ std::string ErrorOf(Call call) {
 }
 
 // Fill uses the driver's memset if all bits are 0; negative zero has a set bit.
-TEST(KernelOps, FillWithTheZeroThatIsGiven) {
+TEST(KernelOps, FillKeepsTheSignOfZero) {
   const auto device = CreateDevice();
   const auto stream = device->CreateStream();
   const auto ops = CreateOps();
@@ -364,7 +364,7 @@ TEST(KernelOps, FillWithTheZeroThatIsGiven) {
   }
 }
 
-TEST(KernelOps, RefuseOtherTypesByName) {
+TEST(KernelOps, RejectOtherTypesByName) {
   for (const DType type : {DType::kF64, DType::kF16}) {
     Tensor y{.dtype = type, .rank = 2, .shape = {2, 3}};
     const auto ops = CreateOps();
@@ -389,7 +389,7 @@ TEST(KernelOps, KeepStatisticsAndGradientsInF32) {
             "states in fp32, not bf16");
 }
 
-TEST(KernelOps, AddNothingOverNoTensors) {
+TEST(KernelOps, EmptyListsAddNothing) {
   const auto ops = CreateOps();
   const auto stream = CreateDevice()->CreateStream();
   ops->SumOfSquares({}, {}, *stream);

@@ -25,7 +25,7 @@ TEST(EmulatedCudaDevice, IsNamedByItsOrdinal) {
   }
 }
 
-TEST(EmulatedCudaDevice, ReportsMemoryThatDoesNotSuffice) {
+TEST(EmulatedCudaDevice, ReportsInsufficientMemory) {
   const auto device = Create();
   void* some = device->Allocate(std::int64_t{1} << 20);
   try {
@@ -44,7 +44,7 @@ TEST(EmulatedCudaDevice, ReportsMemoryThatDoesNotSuffice) {
 // A copy between the device and memory that is not pinned makes the driver's call wait for the stream,
 // without checking on the peers. The device therefore waits itself first. Copies through pinned memory do not
 // block.
-TEST(EmulatedCudaDevice, IsNotKeptWaitingByTheDriver) {
+TEST(EmulatedCudaDevice, DoesNotBlockInTheDriver) {
   constexpr std::int64_t kLarge = std::int64_t{17} << 20;  // too large for the pinned memory
   const auto device = Create();
   const auto stream = device->CreateStream();
@@ -69,7 +69,7 @@ TEST(EmulatedCudaDevice, IsNotKeptWaitingByTheDriver) {
 
 // Memory is pinned only when the device is opened, however far the host is ahead: the host waits for the
 // oldest copies instead.
-TEST(EmulatedCudaDevice, PinsNothingInAStep) {
+TEST(EmulatedCudaDevice, PinsNoMemoryDuringAStep) {
   constexpr std::int64_t kBytes = std::int64_t{1} << 20, kCopies = 100;
   const int before = cuda_emulator::Waits().pinned;
   const auto device = Create();

@@ -14,7 +14,7 @@ class FillTest : public testing::Test {};
 using Types = testing::Types<float, double, __nv_bfloat16>;
 TYPED_TEST_SUITE(FillTest, Types);
 
-TYPED_TEST(FillTest, FillsThatAndNoMore) {
+TYPED_TEST(FillTest, FillsOnlyItsRange) {
   cuda_emulator::SetOrder(cuda_emulator::Order::kCompared);
   // The last size takes more than one round of all blocks.
   for (std::int64_t n : {1, 255, 256, 257, 4096 * 256 + 77}) {

@@ -106,7 +106,7 @@ TYPED_TEST(NormTest, InPacks) {
   for (std::int64_t packs : {512, 513, 1025, 1537}) this->Check(5, packs * kPack, 0);
 }
 
-TYPED_TEST(NormTest, OfRowsThatFitNoRegisters) {
+TYPED_TEST(NormTest, RowsThatExceedRegisters) {
   constexpr std::int64_t kPack = 16 / sizeof(TypeParam);
   this->Check(3, 2049 * kPack, 0);                      // the backward's limit
   this->Check(3, 4097 * kPack, 0, /*backward=*/false);  // the forward's limit

@@ -51,7 +51,7 @@ TEST(CudaScratch, FreesNothingBeforeRelease) {
 
 // If the device has no room for both the old and the new block, the old one is freed first, and the spare one
 // too.
-TEST(CudaScratch, GrowsWhereThereIsNoRoomForBoth) {
+TEST(CudaScratch, GrowsWithoutRoomForBothBlocks) {
   const std::int64_t free = FreeBytes();
   Scratch scratch;
   scratch.Get(kMiB);
@@ -65,7 +65,7 @@ TEST(CudaScratch, GrowsWhereThereIsNoRoomForBoth) {
   cuda_emulator::SetFreeMemory(static_cast<std::size_t>(free - 2 * kMiB));
 }
 
-TEST(CudaScratch, SparesSomeOfTheDevicesMemory) {
+TEST(CudaScratch, SpareLeavesSomeMemoryFree) {
   Scratch scratch;
   const std::int64_t free = FreeBytes();
   EXPECT_EQ(scratch.Spare(free - Scratch::kLeftFree + 1), nullptr);

@@ -22,7 +22,7 @@ TEST(AttentionChoice, ReadsItsVariable) {
   EXPECT_THROW(ParseAttentionForced("CUDNN"), std::invalid_argument);
 }
 
-TEST(AttentionChoice, SaysItsImplementation) {
+TEST(AttentionChoice, ReportsItsImplementation) {
   AttentionChoice own(AttentionForced::kOwn);
   EXPECT_EQ(own.ImplementationOf<float>(kShape), "own kernels, plain arithmetic");
   EXPECT_EQ(own.ImplementationOf<__nv_bfloat16>(kShape), "own kernels, tensor cores (AUTOCFG_ATTENTION=own)");
@@ -36,7 +36,7 @@ TEST(AttentionChoice, SaysItsImplementation) {
 
 // Without a GPU, cuDNN does not start. A choice then reports that and uses our own kernels; a forced choice
 // throws.
-TEST(AttentionChoice, SaysWhyNotCudnn) {
+TEST(AttentionChoice, ReportsWhyCudnnIsNotUsed) {
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaSuccess && count > 0)
     GTEST_SKIP() << "there is a GPU: tests/gpu covers cuDNN";
@@ -49,7 +49,7 @@ TEST(AttentionChoice, SaysWhyNotCudnn) {
 }
 
 // Runs in a separate process, because a loaded library stays loaded.
-TEST(AttentionChoiceDeathTest, TakesOurOwnKernelsWhereTheMachineHasNoCudnn) {
+TEST(AttentionChoiceDeathTest, UsesOwnKernelsWithoutCudnn) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto say = [](const char* library) {
     setenv("AUTOCFG_CUDNN_LIBRARY", library, 1);

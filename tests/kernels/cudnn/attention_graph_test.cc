@@ -45,7 +45,7 @@ TEST(CudnnAttentionLayouts, PartitionQkv) {
   EXPECT_GE(QuerySumBytes(shape), 2 * 4 * 3 * 8 * 4);
 }
 
-TEST(CudnnEngineReasons, AreTheFirstOfEachEngineOnce) {
+TEST(CudnnEngineReasons, KeepsTheFirstReasonOfEachEngine) {
   EXPECT_EQ(EngineReasons("{\"engineId\":0}\nWarning: CUDNN_STATUS_NOT_SUPPORTED_SHAPE; Reason: too "
                           "wide\nWarning: X; Reason: check()\n\n"
                           "{\"engineId\":1}\nWarning: CUDNN_STATUS_NOT_SUPPORTED; Reason: too old\n"
@@ -55,7 +55,7 @@ TEST(CudnnEngineReasons, AreTheFirstOfEachEngineOnce) {
   EXPECT_EQ(EngineReasons("another form\nand more"), "another form");
 }
 
-TEST(CudnnKernelNames, AreThoseOfThePlan) {
+TEST(CudnnKernelNames, ListsThePlansKernels) {
   EXPECT_EQ(KernelNames(R"({"kernels":[{"kernelName":"a","x":1},{"kernelName":"b"},{"kernelName":"a"}]})"),
             "a, b");
   EXPECT_EQ(KernelNames("{}"), "");
@@ -99,7 +99,7 @@ void ExpectFused(const std::optional<CudnnPlan>& plan, const std::string& why, c
   EXPECT_LE(plan->workspace_bytes(), most_bytes);
 }
 
-TEST_P(CudnnAttentionGraph, BecomesPlansOfTheFusedKernels) {
+TEST_P(CudnnAttentionGraph, YieldsPlansOfFusedKernels) {
   const CudnnTarget target(Properties(GetParam()));
   // Heads of GPT-2 1.5B, of Llama 3 8B, and one head for all keys; then short and odd sequences, and head
   // dimensions that are multiples of 8. cuDNN computes some of the short ones with kernels of an older
@@ -124,7 +124,7 @@ TEST_P(CudnnAttentionGraph, BecomesPlansOfTheFusedKernels) {
 }
 
 // Heads that are too wide are refused for their width, not for the graph.
-TEST_P(CudnnAttentionGraph, IsRefusedForTheShapeAlone) {
+TEST_P(CudnnAttentionGraph, IsRefusedOnlyForItsShape) {
   const CudnnTarget target(Properties(GetParam()));
   std::string why;
   EXPECT_FALSE(FindAttentionForward({1, 128, 2, 2, 20}, target, &why).has_value());
@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(Described, CudnnAttentionGraph, ::testing::Values(kA100
 
 // If a plan cannot be built, the next one is used and the reason is reported. If none can be built, the first
 // error is thrown, in one line: kernels that the driver cannot load are no refusal of the shape.
-TEST(CudnnAttentionPlans, GiveWayToTheNext) {
+TEST(CudnnAttentionPlans, FallsBackToNextPlan) {
   if (!WithAnyDriver()) GTEST_SKIP() << "a driver that is there loads every kernel";
   const CudnnTarget target(Properties(kH200));
   const AttentionShape shape{1, 2048, 2, 2, 64};
@@ -170,7 +170,7 @@ TEST(CudnnAttentionPlans, GiveWayToTheNext) {
 
 // Uses cuDNN's own description of the driver's error. No other plan is tried: it would be slower and not
 // smaller.
-TEST(CudnnAttentionPlans, KnowWantOfMemory) {
+TEST(CudnnAttentionPlans, ReportsOutOfMemory) {
   if (!WithAnyDriver()) GTEST_SKIP() << "a driver that is there loads every kernel";
   const CudnnTarget target(Properties(kH200));
   std::string why;
@@ -180,7 +180,7 @@ TEST(CudnnAttentionPlans, KnowWantOfMemory) {
 }
 
 // Two consecutive products are not attention, and no engine fuses them.
-TEST(CudnnGraph, IsRefusedInOneLineWhereNoEngineKnowsIt) {
+TEST(CudnnGraph, UnsupportedGraphIsRefusedInOneLine) {
   WithAnyDriver();
   const CudnnTarget target(Properties(kH200));
   const CudnnLayout square = RowMajor({1, 2, 64, 64});
@@ -198,7 +198,7 @@ TEST(CudnnGraph, IsRefusedInOneLineWhereNoEngineKnowsIt) {
   EXPECT_EQ(why.find('\n'), std::string::npos) << why;
 }
 
-TEST(CudnnTarget, RefusesWhatDescribesNoGpu) { EXPECT_THROW(CudnnTarget("{}"), CudnnError); }
+TEST(CudnnTarget, RejectsInvalidGpuDescription) { EXPECT_THROW(CudnnTarget("{}"), CudnnError); }
 
 }  // namespace
 }  // namespace autocfg::cuda

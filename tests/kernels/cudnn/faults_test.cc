@@ -14,7 +14,7 @@ std::string FaultOf(std::size_t version, std::int64_t seq_len) {
                              {.batch = 1, .seq_len = seq_len, .heads = 4, .kv_heads = 2, .head_dim = 64});
 }
 
-TEST(CudnnFaults, KeepOldVersionsFromSequencesWithATail) {
+TEST(CudnnFaults, ExcludesOldVersionsForPartialTiles) {
   for (const std::size_t version : {90000u, 90600u, 90900u, 91002u, 91400u, 91500u}) {
     for (const std::int64_t seq_len : {1, 64, 127, 192, 1000, 1216}) EXPECT_NE(FaultOf(version, seq_len), "");
     for (const std::int64_t seq_len : {128, 1024, 4096}) EXPECT_EQ(FaultOf(version, seq_len), "");
@@ -27,7 +27,7 @@ TEST(CudnnFaults, KeepOldVersionsFromSequencesWithATail) {
             "multiple of 128; 9.15.1 mends that");
 }
 
-TEST(CudnnFaults, KeepTwoVersionsFromAll) {
+TEST(CudnnFaults, ExcludesTwoVersionsForAllShapes) {
   for (const std::size_t version : {91000u, 91001u}) {
     for (const std::int64_t seq_len : {64, 128, 1024}) EXPECT_NE(FaultOf(version, seq_len), "");
   }

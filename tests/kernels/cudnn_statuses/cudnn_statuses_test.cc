@@ -225,14 +225,14 @@ class CudnnStatuses : public ::testing::Test {
   Scratch scratch_;
 };
 
-TEST_F(CudnnStatuses, NoFailureIsCudnn) {
+TEST_F(CudnnStatuses, UsesCudnnWithoutFailures) {
   Forward();
   Backward();
   EXPECT_THAT(world.calls, ElementsAre("cuDNN", "cuDNN"));
   EXPECT_THAT(Says(), StartsWith("cuDNN 9."));
 }
 
-TEST_F(CudnnStatuses, AMachineWithoutCudnnComputesByOurOwnKernelsAndSaysSo) {
+TEST_F(CudnnStatuses, FallsBackWithoutCudnnAndReportsIt) {
   world.missing = "cuDNN is not on this machine: libcudnn.so.9: cannot open shared object file";
   Forward();
   Backward();
@@ -242,7 +242,7 @@ TEST_F(CudnnStatuses, AMachineWithoutCudnnComputesByOurOwnKernelsAndSaysSo) {
   EXPECT_THAT([&] { Forward(); }, ThrowsMessage<DeviceError>(HasSubstr(*world.missing)));
 }
 
-TEST_F(CudnnStatuses, RefusalsAreOurOwnKernels) {
+TEST_F(CudnnStatuses, RefusalsFallBackToOwnKernels) {
   for (const cudnnStatus_t status :
        {CUDNN_STATUS_NOT_SUPPORTED, CUDNN_STATUS_NOT_SUPPORTED_SHAPE,
         CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER, CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE,
@@ -263,7 +263,7 @@ TEST_F(CudnnStatuses, RefusalsAreOurOwnKernels) {
 }
 
 // A fallback that was chosen silently would be measured as if it were the best.
-TEST_F(CudnnStatuses, OtherFailuresAreErrorsAndNoChoice) {
+TEST_F(CudnnStatuses, OtherFailuresThrow) {
   for (const cudnnStatus_t status :
        {CUDNN_STATUS_INTERNAL_ERROR, CUDNN_STATUS_INTERNAL_ERROR_UNEXPECTED_VALUE,
         CUDNN_STATUS_EXECUTION_FAILED, CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER}) {
@@ -279,14 +279,14 @@ TEST_F(CudnnStatuses, OtherFailuresAreErrorsAndNoChoice) {
   }
 }
 
-TEST_F(CudnnStatuses, AnEngineWhosePlanCannotBeMadeGivesWayToTheNext) {
+TEST_F(CudnnStatuses, FallsBackToNextEngine) {
   world.fault = {.where = "finalize", .status = CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER, .times = 1};
   Forward();
   EXPECT_THAT(world.calls, ElementsAre("cuDNN"));
   EXPECT_THAT(Says(), HasSubstr("not the preferred engine: cuDNN, a plan: "));
 }
 
-TEST_F(CudnnStatuses, WantOfMemoryIsTypedWhereverItIsMet) {
+TEST_F(CudnnStatuses, OutOfMemoryIsTypedInEveryCall) {
   for (const char* where : {"create", "finalize", "set_stream", "execute"}) {
     SCOPED_TRACE(where);
     choice_.emplace(AttentionForced::kNone);
@@ -311,7 +311,7 @@ TEST_F(CudnnStatuses, WantOfMemoryIsTypedWhereverItIsMet) {
   ExpectOutOfMemory("its own words");
 }
 
-TEST_F(CudnnStatuses, LittleMemoryMakesNoOtherOfARefusalNorOfAFault) {
+TEST_F(CudnnStatuses, LowMemoryDoesNotChangeRefusalsOrFaults) {
   world.free_bytes = kLittle;
   world.fault = {.where = "finalize", .status = CUDNN_STATUS_NOT_SUPPORTED_SHAPE};
   Forward();
@@ -323,7 +323,7 @@ TEST_F(CudnnStatuses, LittleMemoryMakesNoOtherOfARefusalNorOfAFault) {
   ExpectError("executing a plan");
 }
 
-TEST(CudnnApi, HasEveryFunctionOrNamesTheOneThatIsMissing) {
+TEST(CudnnApi, NamesAMissingFunction) {
   for (const auto& [name, function] : Functions()) {
     std::map<std::string, void*> others = Functions();
     others.erase(name);
@@ -332,7 +332,7 @@ TEST(CudnnApi, HasEveryFunctionOrNamesTheOneThatIsMissing) {
   }
 }
 
-TEST(CudnnApi, IsOfTheHeadersMajorVersion) {
+TEST(CudnnApi, RequiresTheHeadersMajorVersion) {
   world = {};
   const auto find = [] { FindCudnn(FakeLibrary("a library", Functions())); };
   for (const auto& [version, words] :
