@@ -25,13 +25,13 @@ constexpr std::int64_t kPinnedRingBytes = 2 * kMostPinnedBytes;
 
 std::int64_t UsedBytes() {
   std::size_t free = 0, total = 0;
-  Check(cudaMemGetInfo(&free, &total), "asking for the free memory");
+  Check(cudaMemGetInfo(&free, &total), "querying the free memory");
   return static_cast<std::int64_t>(total - free);
 }
 
 class Event {
  public:
-  Event() { Check(cudaEventCreate(&handle_), "making an event"); }
+  Event() { Check(cudaEventCreate(&handle_), "creating an event"); }
   ~Event() { (void)cudaEventDestroy(handle_); }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
@@ -68,7 +68,7 @@ class CudaDevice final : public Device {
     const int count = DeviceCount();
     if (ordinal < 0 || ordinal >= count) {
       throw DeviceError(
-          fmt::format("GPU {} was asked for, but {} {} visible", ordinal, count, count == 1 ? "is" : "are"));
+          fmt::format("GPU {} was requested, but {} {} visible", ordinal, count, count == 1 ? "is" : "are"));
     }
     Check(cudaSetDevice(ordinal), fmt::format("opening GPU {}", ordinal));
     // creates the context now, not in the first op
@@ -92,7 +92,7 @@ class CudaDevice final : public Device {
       throw DeviceOutOfMemory(bytes, available,
                               fmt::format("the GPU has no {} bytes left; {} are free", bytes, available));
     }
-    Check(status, fmt::format("taking {} bytes of the GPU's memory", bytes));
+    Check(status, fmt::format("allocating {} bytes of GPU memory", bytes));
     Check(cudaMemset(data, 0, size), "clearing memory");
     Check(cudaDeviceSynchronize(), "clearing memory");
     return data;
@@ -134,7 +134,7 @@ class CudaDevice final : public Device {
   void* AllocateHost(std::int64_t bytes) override {
     void* data = nullptr;
     CheckHost(cudaMallocHost(&data, static_cast<std::size_t>(bytes)),
-              fmt::format("taking {} bytes of pinned memory", bytes));
+              fmt::format("allocating {} bytes of pinned memory", bytes));
     pinned_bytes_[static_cast<const char*>(data)] = bytes;
     return data;
   }

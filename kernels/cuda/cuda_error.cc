@@ -27,7 +27,8 @@ void CheckHost(cudaError_t status, std::string_view what) {
   if (status != cudaErrorMemoryAllocation) return Check(status, what);
   (void)cudaGetLastError();
   throw DeviceError(fmt::format(
-      "CUDA: {} failed: the host has not so much memory to pin; free some, or allow the process more", what));
+      "CUDA: {} failed: the host cannot pin that much memory; free some, or raise the limit of the process",
+      what));
 }
 
 std::int64_t FreeBytes() {

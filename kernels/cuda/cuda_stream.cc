@@ -37,7 +37,7 @@ void Poll(const Query& query) {
 }  // namespace
 
 CudaStream::CudaStream() {
-  Check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "making a stream");
+  Check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "creating a stream");
 }
 
 // fails only if the device is already lost

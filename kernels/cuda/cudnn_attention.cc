@@ -52,22 +52,23 @@ std::string About(const CudnnPlan& plan) {
   try {
     text = plan.Kernels();
   } catch (const CudnnError& e) {
-    text = fmt::format("kernels not told: {}", e.what());
+    text = fmt::format("kernels unknown: {}", e.what());
   }
-  if (text.empty()) text = "kernels not told";
+  if (text.empty()) text = "kernels unknown";
   if (!plan.passed_over().empty())
     text += fmt::format(" and not the preferred engine: {}", plan.passed_over());
   return text;
 }
 
 CudnnError WithAdvice(const CudnnError& error) {
-  return {error.status, fmt::format("attention: {}; AUTOCFG_ATTENTION=own does without cuDNN", error.what())};
+  return {error.status,
+          fmt::format("attention: {}; set AUTOCFG_ATTENTION=own to run without cuDNN", error.what())};
 }
 
 void Execute(const CudnnPlan& plan, cudnnHandle_t handle, cudaStream_t stream, const Operands& operands,
              void* workspace) {
   try {
-    CheckCudnn(Cudnn().set_stream(handle, stream), "taking a stream");
+    CheckCudnn(Cudnn().set_stream(handle, stream), "setting the stream");
     plan.Execute(handle, operands.ids(), operands.data(), workspace);
   } catch (const CudnnError& e) {
     throw WithAdvice(e);
@@ -130,7 +131,7 @@ struct CudnnAttention::State {
   const Plans& Ready(const AttentionShape& shape) {
     const Plans& found = At(shape);
     if (!found.refusal.empty())
-      throw std::logic_error("attention by cuDNN was asked for where it refuses: " + found.refusal);
+      throw std::logic_error("attention by cuDNN was called for a refused shape: " + found.refusal);
     return found;
   }
 

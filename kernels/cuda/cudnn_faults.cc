@@ -15,12 +15,12 @@ std::string CudnnAttentionFault(std::size_t version, const AttentionShape& shape
   constexpr std::size_t kUnusableFrom = 91000, kUsableAgain = 91002, kTailsMended = 91501;
   constexpr std::int64_t kTileKeys = 128;
   if (version >= kUnusableFrom && version < kUsableAgain)
-    return fmt::format("cuDNN {} has known faults in attention; 9.10.2 mends them",
+    return fmt::format("cuDNN {} has known faults in attention; 9.10.2 fixes them",
                        CudnnVersionText(version));
   if (version < kTailsMended && shape.seq_len % kTileKeys != 0) {
     return fmt::format(
-        "the backward of cuDNN {} may use memory that is not its own where the sequence, {}, is no multiple "
-        "of {}; 9.15.1 mends that",
+        "the backward of cuDNN {} may access memory out of bounds if the sequence, {}, is not a multiple of "
+        "{}; 9.15.1 fixes that",
         CudnnVersionText(version), shape.seq_len, kTileKeys);
   }
   return "";

@@ -12,7 +12,7 @@ CudnnApi Open() {
   const char* what = "cuDNN is not on this machine";
   try {
     LoadedLibrary library(LibraryName(std::getenv("AUTOCFG_CUDNN_LIBRARY"), kCudnnLibrary));
-    what = "the cuDNN of this machine is none for this build";
+    what = "the cuDNN of this machine does not fit this build";
     const CudnnApi api = FindCudnn(library);
     library.Stay();
     return api;

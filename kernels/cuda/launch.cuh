@@ -31,7 +31,7 @@ void Launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream;
   Check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(std::forward<Arguments>(arguments))...),
-        "starting a kernel");
+        "launching a kernel");
 }
 
 // Allows a kernel more than 48 KiB of shared memory. Call before Launch; cheap when repeated.
@@ -39,7 +39,7 @@ template <typename... Parameters>
 void AllowShared(void (*kernel)(Parameters...), std::size_t bytes) {
   Check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                              cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
-        "asking for shared memory");
+        "requesting shared memory");
 }
 
 // Returns how many blocks of this size the device runs at once: the grid size for kernels whose blocks
@@ -47,12 +47,12 @@ void AllowShared(void (*kernel)(Parameters...), std::size_t bytes) {
 template <typename... Parameters>
 std::int64_t ResidentBlocks(void (*kernel)(Parameters...), int threads, std::size_t shared_bytes = 0) {
   int device = 0, processors = 0, blocks = 0;
-  Check(cudaGetDevice(&device), "asking for the GPU");
+  Check(cudaGetDevice(&device), "querying the current GPU");
   Check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
-        "asking for the GPU's processors");
+        "querying the GPU's multiprocessors");
   Check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, reinterpret_cast<const void*>(kernel), threads,
                                                       shared_bytes),
-        "asking how many blocks run at once");
+        "querying the number of resident blocks");
   return std::int64_t{processors} * (blocks > 1 ? blocks : 1);
 }
 

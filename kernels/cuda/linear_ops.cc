@@ -25,8 +25,8 @@ MatmulKey KeyOf(const OpDesc& op, const Tensor& result) {
   }
   if (result.dtype != op.dtype && result.dtype != DType::kF32) {
     throw std::invalid_argument(
-        fmt::format("{}: on the cuda device a result is of the operands' type or fp32, not {}", Name(op.kind),
-                    Name(result.dtype)));
+        fmt::format("{}: the cuda device supports results of the operands' type or fp32, not {}",
+                    Name(op.kind), Name(result.dtype)));
   }
   return {.m = op.dims[0],
           .n = op.dims[1],
@@ -200,8 +200,8 @@ std::vector<OpChoice> LinearOps::MatmulChoices() const {
   std::vector<OpChoice> choices = matmul_.Choices();
   for (const auto& [key, fusion] : fusions_.choices()) {
     if (fusion.taken || fusion.seconds == 0 || fusion.apart_seconds == 0) continue;
-    choices.push_back({fmt::format("{}: product and kernel apart, {:.1f} us against {:.1f} us", ToString(key),
-                                   fusion.apart_seconds * 1e6, fusion.seconds * 1e6)});
+    choices.push_back({fmt::format("{}: separate product and kernel, {:.1f} us instead of {:.1f} us",
+                                   ToString(key), fusion.apart_seconds * 1e6, fusion.seconds * 1e6)});
   }
   return choices;
 }

@@ -130,7 +130,7 @@ LtMatmul::LtMatmul(Scratch& scratch, std::int64_t workspace_bytes)
     : scratch_(scratch),
       workspace_bytes_(workspace_bytes),
       mode_(ParseMatmulMode(std::getenv("AUTOCFG_MATMUL"))) {
-  Check(cublasLtCreate(&handle_), "making its handle");
+  Check(cublasLtCreate(&handle_), "creating its handle");
 }
 
 LtMatmul::~LtMatmul() { (void)cublasLtDestroy(handle_); }  // fails only if the device is lost
@@ -154,7 +154,7 @@ LtMatmul::Choice LtMatmul::Choose(const MatmulKey& key, const MatmulOperands& op
   // cublasLt.h requires this of EPILOGUE_AUX_LD. It is not known whether the library checks it, so check it
   // here.
   if (HasAux(key.epilogue) && key.n % kAuxRowMultiple != 0)
-    return {.refusal = "rows of what is kept beside the result must be multiples of 8 elements"};
+    return {.refusal = "rows of the auxiliary matrix must be multiples of 8 elements"};
   if (mode_ == MatmulMode::kApart && key.epilogue != LtEpilogue::kNone)
     return {.refusal = "AUTOCFG_MATMUL=apart"};
   const Descriptors descriptors(key, operands);

@@ -14,7 +14,7 @@ namespace autocfg::cuda {
 template <typename Issue>
 double MeanSeconds(cudaStream_t stream, int runs, const Issue& issue) {
   struct Event {
-    Event() { Check(cudaEventCreate(&handle), "making an event"); }
+    Event() { Check(cudaEventCreate(&handle), "creating an event"); }
     ~Event() { (void)cudaEventDestroy(handle); }
     cudaEvent_t handle = nullptr;
   };

@@ -58,7 +58,7 @@ GpuInfo Describe(const NvmlSession& nvml, int index) {
   } else if (nvml.MigIsOn(index)) {
     gpu.left_out = "MIG is on, and is left as it is";
   } else if (gpu.memory_bytes <= 0) {
-    gpu.left_out = "the driver does not tell its memory";
+    gpu.left_out = "the driver does not report its memory";
   }
   return gpu;
 }

@@ -93,7 +93,7 @@ if device == "cuda":
         fail(1, "does not fit: rank 0: the GPU has no %d bytes left; %d are free; the largest region is activations" % (planned, capacity - used))
 most = environment.get("FAKE_OURS", "")
 if device == "cuda" and "--data" in words and most.startswith("fits-") and batch > int(most[5:]):
-    fail(1, "does not fit: rank 0: CUDA: taking 5 bytes of scratch memory failed: out of memory (cudaErrorMemoryAllocation)")
+    fail(1, "does not fit: rank 0: CUDA: allocating 5 bytes of scratch memory failed: out of memory (cudaErrorMemoryAllocation)")
 if int(value("--steps", "1")) > 10 ** 6:
     wrong = environment.get("FAKE_DEAD", "")
     sleeps = [sys.executable, "-c", "import time; time.sleep(100)"]

@@ -154,7 +154,7 @@ class GpuCheck(unittest.TestCase):
         steps = self.report["sections"]["bench_steps"]["figures"]["gpt2-1.5b"]
         self.assertEqual((steps["micro_batch"], list(steps["too_large"])), (8, ["32", "16"]))
         self.assertTrue(all("--micro-batch 8" in turn["command"] or "mbs=8" in turn["command"] for turn in steps["turns"]))
-        self.assertIn("ours: exit code 1: autocfg: does not fit: rank 0: CUDA: taking", steps["too_large"]["16"])
+        self.assertIn("ours: exit code 1: autocfg: does not fit: rank 0: CUDA: allocating", steps["too_large"]["16"])
         self.assertIn("ours_over_torch", steps)
 
     def test_without_torch_compile_the_target_is_not_met(self):

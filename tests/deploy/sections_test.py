@@ -75,7 +75,7 @@ class Section(unittest.TestCase):
 
     def test_less_is_held_until_the_planner_lets_it_run(self):
         planner = "does not fit: rank 0: the plan needs 9 bytes (arena 7, device 2), 3000000 more than the 6 that a rank may use"
-        self.assertEqual(self.refused_by([planner, planner, "does not fit: CUDA: taking 5 bytes failed: out of memory (x)"]), [100, 96, 92])
+        self.assertEqual(self.refused_by([planner, planner, "does not fit: CUDA: allocating 5 bytes failed: out of memory (x)"]), [100, 96, 92])
         with self.assertRaisesRegex(NotPossible, "the planner refused 5 times"):
             self.refused_by([planner] * 5)
         with self.assertRaisesRegex(Failure, "neither the planner's refusal nor the device's: does not fit: who knows"):

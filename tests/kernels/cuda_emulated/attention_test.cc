@@ -264,10 +264,11 @@ TEST(CudaAttentionShape, IsRefusedInOneLine) {
   EXPECT_EQ(why({1, 2, 4, 2, 256}), "");
   EXPECT_EQ(why({1, 2, 4, 2, 257}),
             "attention of batch 1, sequence 2, heads 4, key-value heads 2, head dimension 257: the CUDA "
-            "device takes head dimensions up to 256");
-  EXPECT_EQ(why({1, 2, 4, 3, 8}),
-            "attention of batch 1, sequence 2, heads 4, key-value heads 3, head dimension 8: the key-value "
-            "heads divide the heads");
+            "device supports head dimensions up to 256");
+  EXPECT_EQ(
+      why({1, 2, 4, 3, 8}),
+      "attention of batch 1, sequence 2, heads 4, key-value heads 3, head dimension 8: the heads must be "
+      "divisible by the key-value heads");
   EXPECT_NE(why({0, 2, 4, 2, 8}), "");
   EXPECT_NE(why({1 << 10, 1 << 16, 32, 2, 8}), "");
   EXPECT_EQ(why({1 << 10, 1 << 15, 32, 2, 8}), "");

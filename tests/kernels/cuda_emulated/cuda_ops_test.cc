@@ -168,7 +168,7 @@ TEST(CudaOps, ChooseTheFasterOfEpilogueAndKernel) {
     int apart = 0;
     for (const OpChoice& choice : cuda::ChoicesOf(*ops)) {
       EXPECT_TRUE(choice.usual) << choice.text;
-      if (choice.text.find(": product and kernel apart, ") != std::string::npos) ++apart;
+      if (choice.text.find(": separate product and kernel, ") != std::string::npos) ++apart;
     }
     EXPECT_EQ(apart, slow_epilogues ? 5 : 0);
   }

@@ -21,7 +21,7 @@ TEST(EmulatedCudaDevice, IsNamedByItsOrdinal) {
     cuda::CreateCudaDevice(1);
     FAIL() << "there is one device";
   } catch (const DeviceError& error) {
-    EXPECT_STREQ(error.what(), "GPU 1 was asked for, but 1 is visible");
+    EXPECT_STREQ(error.what(), "GPU 1 was requested, but 1 is visible");
   }
 }
 

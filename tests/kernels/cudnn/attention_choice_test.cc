@@ -61,7 +61,7 @@ TEST(AttentionChoiceDeathTest, UsesOwnKernelsWithoutCudnn) {
               "^own kernels, tensor cores .cuDNN refuses: cuDNN is not on this machine: "
               "libautocfg-no-cudnn.so.9: cannot open shared object file");
   EXPECT_EXIT(say("libm.so.6"), testing::ExitedWithCode(0),
-              "^own kernels, tensor cores .cuDNN refuses: the cuDNN of this machine is none for this build: "
+              "^own kernels, tensor cores .cuDNN refuses: the cuDNN of this machine does not fit this build: "
               "libm.so.6 has no cudnnGetVersion.$");
 }
 

@@ -193,7 +193,7 @@ TEST(CudnnGraph, UnsupportedGraphIsRefusedInOneLine) {
   graph.Matmul(c, b, d);
   std::string why;
   EXPECT_FALSE(graph.FindPlan(target, &why).has_value());
-  EXPECT_TRUE(why.starts_with("no engine of cuDNN takes it: ")) << why;
+  EXPECT_TRUE(why.starts_with("no cuDNN engine supports it: ")) << why;
   EXPECT_EQ(why.find("PREREQUISITE"), std::string::npos) << why;
   EXPECT_EQ(why.find('\n'), std::string::npos) << why;
 }

@@ -19,7 +19,7 @@ std::string DeviceIdentity(int) { return "GPU-emulated"; }
 
 std::int64_t DeviceMemoryBytes(int) {
   std::size_t free = 0, total = 0;
-  cuda::Check(cudaMemGetInfo(&free, &total), "asking for the memory");
+  cuda::Check(cudaMemGetInfo(&free, &total), "querying the memory");
   return static_cast<std::int64_t>(total);
 }
 
