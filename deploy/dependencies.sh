@@ -29,7 +29,7 @@ for arg in "$@"; do
     --lint) packages+=(clang-format clang-tidy) ;;
     --gpu) packages+=(binutils xz-utils) ;;
     --list) list=1 ;;
-    *) echo "autocfg: dependencies.sh knows --bench, --lint, --gpu and --list, not '$arg'" >&2; exit 2 ;;
+    *) echo "autocfg: dependencies.sh: unknown option '$arg'; expected --bench, --lint, --gpu or --list" >&2; exit 2 ;;
   esac
 done
 if [[ $list -eq 1 ]]; then
@@ -52,7 +52,7 @@ done
 root=()
 if [[ $(id -u) -ne 0 ]]; then
   if ! command -v sudo >/dev/null; then
-    echo "autocfg: packages are missing and this is neither root nor has sudo; install: ${missing[*]}" >&2
+    echo "autocfg: packages are missing, and this user is not root and has no sudo; install as root: ${missing[*]}" >&2
     exit 2
   fi
   root=(sudo)

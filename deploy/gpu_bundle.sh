@@ -31,7 +31,7 @@ cuda='^lib(cudart|cublas|cublasLt|cudnn.*|nccl|nvrtc.*|nvJitLink|nvToolsExt)\.so
 
 # Removes OUT_DIR only if it is an earlier bundle.
 if [[ -e $out && ! -f $out/manifest.json && -n $(ls -A "$out" 2>/dev/null) ]]; then
-  refuse "$out is there and is no bundle; name another folder"
+  refuse "$out exists and is not a bundle; choose another folder"
 fi
 rm -rf "$out" "$out.tar.xz"
 mkdir -p "$out/bin" "$out/lib" "$out/bench"
@@ -64,7 +64,7 @@ done
 # Adds the libraries that the engine opens by name at first use; it runs without them, too.
 at_run_time=(libcudnn.so.9 libnccl.so.2)
 for name in "${at_run_time[@]}"; do
-  grep -qF "$name" "$build/bin/libautocfg_cuda.so" || refuse "libautocfg_cuda.so opens no $name: the list in deploy/gpu_bundle.sh is of other versions"
+  grep -qF "$name" "$build/bin/libautocfg_cuda.so" || refuse "libautocfg_cuda.so does not open $name; update the list in deploy/gpu_bundle.sh"
   cuda_libraries[$name]=1
 done
 

@@ -9,11 +9,11 @@ set -euo pipefail
 command -v dpkg-query >/dev/null || { echo "autocfg: runtime_packages.sh: this system has no dpkg; see: ldd $*" >&2; exit 2; }
 
 for program in "$@"; do
-  [[ -f $program ]] || { echo "autocfg: runtime_packages.sh: $program is not there; ./dev build makes it" >&2; exit 2; }
+  [[ -f $program ]] || { echo "autocfg: runtime_packages.sh: $program does not exist; run ./dev build" >&2; exit 2; }
 done
 libraries=$(ldd "$@" | awk '$2 == "=>" && $3 ~ /^\// {print $3} $2 == "=>" && $3 == "not" {print "missing " $1}' | sort -u)
 if missing=$(grep '^missing ' <<<"$libraries"); then
-  echo "autocfg: runtime_packages.sh: not on this machine either: $(awk '{print $2}' <<<"$missing" | tr '\n' ' ')" >&2
+  echo "autocfg: runtime_packages.sh: these libraries are not on this machine: $(awk '{print $2}' <<<"$missing" | tr '\n' ' ')" >&2
   exit 1
 fi
 for library in $libraries; do
@@ -26,5 +26,5 @@ for library in $libraries; do
       break
     fi
   done
-  [[ -n $found ]] || echo "autocfg: $library is of no package; put it on the node too" >&2
+  [[ -n $found ]] || echo "autocfg: $library belongs to no package; copy it to the node too" >&2
 done | sort -u

@@ -60,7 +60,7 @@ def measure(context, figures, shapes, wrong, deadline):
             ratio = timing["median_s"] / entry[OTHER]["times"][part]["median_s"]
             entry.setdefault(f"{CHOSEN}_over_{OTHER}", {})[part] = ratio
             if ratio > SLACK:
-                wrong.append(f"{shape}: {part.removesuffix('_s')}: {CHOSEN}, which the engine takes, needs {ratio:.2f} times as long as {OTHER}")
+                wrong.append(f"{shape}: {part.removesuffix('_s')}: {CHOSEN}, which the engine chooses, takes {ratio:.2f} times as long as {OTHER}")
 
 
 def run(context, figures, deadline):

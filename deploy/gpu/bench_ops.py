@@ -134,4 +134,4 @@ def run(context, figures, deadline):
         raise Failure(errors_of(answer))
     if theirs is None or why:
         figures["torch_not_compared"] = why
-        raise NotPossible(f"no full comparison with PyTorch: {why}; our own times were measured")
+        raise NotPossible(f"no full comparison with PyTorch: {why}; only our own times were measured")

@@ -51,7 +51,7 @@ def sampled(context, found):
             text = output.read().decode(errors="replace")
             found.update(summary(text))
             if code is not None:
-                words = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no word")
+                words = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no output")
                 found["not_sampled"] = f"nvidia-smi ended by itself, exit code {code}: {words}"
             elif not ended:
                 found["not_sampled"] = "nvidia-smi was killed, but it does not end"

@@ -59,7 +59,7 @@ def steps_in(log):
 def last_line(log):
     with open(log, encoding="utf-8", errors="replace") as file:
         lines = [line.strip() for line in file if line.strip()]
-    return lines[-1] if lines else "no word"
+    return lines[-1] if lines else "no output"
 
 
 def watch(process, log, rank, deadline):
@@ -69,11 +69,11 @@ def watch(process, log, rank, deadline):
         if process.poll() is not None:
             raise Failure(f"it ended by itself, exit code {process.returncode}: {last_line(log)}")
         if seconds_left(deadline) <= 0:
-            raise OutOfTime("no step was seen of a run whose rank was to be killed")
+            raise OutOfTime("the run reported no step before its rank could be killed")
         time.sleep(POLL_S)
     ranks = ranks_of(process.pid)
     if len(ranks) != 2:
-        raise Failure(f"{len(ranks)} ranks are there, where 2 were expected")
+        raise Failure(f"{len(ranks)} ranks were found; expected 2")
     os.kill(ranks[rank], signal.SIGKILL)
     begun = time.monotonic()
     while process.poll() is None:

@@ -73,7 +73,7 @@ def compare(context, figures, deadline, selected, **variables):
                       "planned_memory_bytes": result["planned_memory_bytes"], "peak_memory_bytes": result["peak_memory_bytes"],
                       "device_overhead_bytes": result["device_overhead_bytes"], "wall_s": result["wall_s"], "command": result["command"]}
         if not good:
-            wrong.append(f"{name}: losses differ by {worst:.2e} of one rank's")
+            wrong.append(f"{name}: losses differ from one rank's by {worst:.2e}")
 
     for case, result in programs.in_parallel(context.jobs, selected, work):
         note(case, result)
@@ -106,7 +106,7 @@ def nccl(context, figures, deadline):
     except TrainFailed as failed:
         raise NotPossible(f"NCCL among ranks that share a GPU: {failed.words}") from None
     except OutOfTime as late:
-        raise NotPossible(f"NCCL among ranks that share a GPU did not get through a first run: {late}") from None
+        raise NotPossible(f"NCCL among ranks that share a GPU did not finish a first run: {late}") from None
     wrong = [f"a rank dies: {why}" for why in dead_rank.kill_each(context, figures.setdefault("a_rank_dies", {}), deadline, **variables)]
     try:
         compare(context, figures, deadline, nccl_cases(), **variables)

@@ -76,7 +76,7 @@ def while_held(context, figures, held, deadline, work):
     try:
         said = programs.first_line(holder, min(60, seconds_left(deadline)))
         if said != "held":
-            raise Failure(f"{held} bytes could not be held to try this: {said}")
+            raise Failure(f"could not hold {held} bytes for this test: {said}")
         return work()
     finally:
         if not programs.stop(holder):
@@ -109,13 +109,13 @@ def met_by_device(context, figures, held, train, deadline):
         refusal = by_planner(words)
         if refusal is None:
             if not by_device(words):
-                raise Failure(f"with the arena just fitting: neither the planner's refusal nor the device's: {words}")
+                raise Failure(f"with an arena that just fits: expected a refusal by the planner or by the device, got: {words}")
             figures.update(entry)
             return
         # Reduces the held memory by the excess, in whole pages.
         held -= -(-refusal[2] // PAGE_BYTES) * PAGE_BYTES
     how = "a run whose arena just fitted ran" if words is None else f"the planner refused {TRIES} times: {words}"
-    raise NotPossible(f"the device's own refusal was not met: {how}")
+    raise NotPossible(f"the device itself never refused: {how}")
 
 
 def does_not_fit(context, figures, deadline):
@@ -141,7 +141,7 @@ def does_not_fit(context, figures, deadline):
         raise Failure(f"{taken}: it ran")
     refusal = by_planner(words)
     if refusal is None:
-        raise Failure(f"{taken}: expected that the rank refuses before it takes memory, got: {words}")
+        raise Failure(f"{taken}: expected a refusal before the rank allocates memory, got: {words}")
     entry.update(zip(("arena_bytes", "device_bytes", "over_bytes"), refusal))
     if refusal[0] != needs or refusal[1] < held:
         raise Failure(f"{taken}: an arena of {refusal[0]} bytes and {refusal[1]} of the device, where {needs} are planned and {held} held")

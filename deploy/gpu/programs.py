@@ -33,7 +33,7 @@ class Done:
             lines = [line.strip() for line in text.splitlines() if line.strip()]
             if lines:
                 return lines[-1]
-        return f"no word, exit code {self.code}"
+        return f"no output, exit code {self.code}"
 
 
 def collect_failures():
@@ -152,7 +152,7 @@ def first_line(process, limit_s):
     reader = threading.Thread(target=lambda: lines.append(process.stdout.readline().strip()), daemon=True)
     reader.start()
     reader.join(max(0.0, limit_s))
-    return (lines[0] if lines and lines[0] else "it ended without a word") if lines else f"no word within {limit_s:.0f} s"
+    return (lines[0] if lines and lines[0] else "it ended without output") if lines else f"no output within {limit_s:.0f} s"
 
 
 def stop(process):

@@ -87,7 +87,7 @@ def run(context, figures, deadline):
     context.needs_gpu()
     program = find()
     if program is None:
-        raise NotPossible("compute-sanitizer is not on this machine")
+        raise NotPossible("compute-sanitizer is not installed on this machine")
     listed = context.run("gpu_test", ["--gtest_list_tests"], deadline)
     tests = tests_of(listed.out)
     if not tests:

@@ -143,7 +143,7 @@ def run(context, figures, deadline):
     found, workers = search_and_inventory(context, database, deadline)
     check_inventory(context, figures, workers, wrong)
     check_search(context, first, found, database, deadline, wrong)
-    wrong.unless(first["reused_op_times"] == 0, f"a new database gave the first search {first['reused_op_times']} op times")
+    wrong.unless(first["reused_op_times"] == 0, f"the first search reused {first['reused_op_times']} op times from a new database")
     unkept = ""
     if first["build_id"].endswith(NAMES_NO_BUILD):
         # Not an error of the engine: op times are only kept for a build that has a commit id.
@@ -154,7 +154,7 @@ def run(context, figures, deadline):
         again["command"] = context.command("autocfg", [*search_arguments(database, MAX_TRIALS_AGAIN), "--json"])
         try:
             check_search(context, again, answer(context, search_arguments(database, MAX_TRIALS_AGAIN), deadline), database, deadline, wrong)
-            wrong.unless(again["reused_op_times"] > 0, "the second search timed every op anew, though the first one on the same database had")
+            wrong.unless(again["reused_op_times"] > 0, "the second search timed every op again, although the first one used the same database")
         except OutOfTime as late:
             if not wrong:
                 raise

@@ -54,12 +54,12 @@ class Bundle(unittest.TestCase):
     @unittest.skipUnless(all(shutil.which(tool) for tool in TOOLS), "needs ldd, strip, objdump and xz")
     def test_an_engine_that_opens_other_versions_is_refused(self):
         self.opens("libcudnn.so.10", "libnccl.so.2")
-        self.refused("opens no libcudnn.so.9")
+        self.refused("does not open libcudnn.so.9")
 
     def test_a_folder_of_something_else_is_left_alone(self):
         self.out.mkdir()
         (self.out / "precious").write_text("x")
-        self.refused("is no bundle")
+        self.refused("is not a bundle")
         self.assertTrue((self.out / "precious").exists())
 
     @unittest.skipUnless(all(shutil.which(tool) for tool in TOOLS), "needs ldd, strip, objdump and xz")

@@ -214,7 +214,7 @@ class GpuCheck(unittest.TestCase):
     def test_attention_that_is_slower_by_what_the_engine_takes_is_named(self):
         code, outcomes, _ = self.check("--only", "attention", FAKE_GPU="1", FAKE_CUDNN="slow")
         self.assertEqual((code, outcomes["attention"]), (1, "failed"))
-        self.assertIn("attention_llama3_8b: forward: cudnn, which the engine takes, needs 3.00 times", self.report["sections"]["attention"]["why"])
+        self.assertIn("attention_llama3_8b: forward: cudnn, which the engine chooses, takes 3.00 times", self.report["sections"]["attention"]["why"])
         self.assertEqual(self.check("--only", "attention", FAKE_GPU="1")[:2], (0, {**outcomes, "attention": "passed"}))
 
     def test_a_full_run_leaves_a_result_with_the_devices_name(self):
@@ -226,7 +226,7 @@ class GpuCheck(unittest.TestCase):
     def test_a_layout_that_differs_is_named(self):
         code, outcomes, _ = self.check("--only", "schedules_host", FAKE_GPU="1", FAKE_WRONG="tp=4,mbs=1")
         self.assertEqual((code, outcomes["schedules_host"]), (1, "failed"))
-        self.assertIn("tp=4,mbs=1: losses differ by 1.00e-03", self.report["sections"]["schedules_host"]["why"])
+        self.assertIn("tp=4,mbs=1: losses differ from one rank's by 1.00e-03", self.report["sections"]["schedules_host"]["why"])
 
     def test_losses_that_differ_from_the_cpus_fail(self):
         code, outcomes, _ = self.check("--only", "losses", FAKE_GPU="1", FAKE_WRONG="tp=1,pp=1,dp=1,mbs=4")
@@ -372,7 +372,7 @@ class GpuCheck(unittest.TestCase):
         (self.root / "manifest.json").unlink()
         code, _, said = self.check()
         self.assertEqual(code, 2)
-        self.assertIn("is no bundle", said)
+        self.assertIn("is not a bundle", said)
         self.assertEqual(len(said.strip().splitlines()), 1)
 
 

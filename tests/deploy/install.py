@@ -43,7 +43,7 @@ class InstallTest(unittest.TestCase):
         self.assertEqual(packages, sorted(set(packages)))
         wrong = subprocess.run([script, self.home / "nothing"], capture_output=True, text=True, timeout=120)
         self.assertEqual(wrong.returncode, 2)
-        self.assertIn("nothing is not there", wrong.stderr)
+        self.assertIn("nothing does not exist", wrong.stderr)
 
 
 if __name__ == "__main__":

@@ -76,7 +76,7 @@ class Run(unittest.TestCase):
 
     def test_a_program_that_does_not_end_is_left_behind(self):
         process = programs.start(["/bin/sh", "-c", "sleep 300"], dict(os.environ), "/")
-        self.assertEqual(programs.first_line(process, 0.1), "no word within 0 s")
+        self.assertEqual(programs.first_line(process, 0.1), "no output within 0 s")
         with mock.patch.multiple(programs, end_group=lambda _: None, DIES_WITHIN_S=0.1):
             self.assertFalse(programs.stop(process))
         programs.end_group(process)

@@ -59,7 +59,7 @@ class Section(unittest.TestCase):
 
     def test_a_device_that_refuses_nothing_is_not_taken_for_one_that_does(self):
         self.context.environment["FAKE_DEVICE"] = "gives"
-        self.assertEqual(self.raised(NotPossible, memory.does_not_fit), "the device's own refusal was not met: a run whose arena just fitted ran")
+        self.assertEqual(self.raised(NotPossible, memory.does_not_fit), "the device itself never refused: a run whose arena just fitted ran")
 
     def test_a_planner_that_misses_held_memory_fails(self):
         real = memory.while_held
@@ -78,7 +78,7 @@ class Section(unittest.TestCase):
         self.assertEqual(self.refused_by([planner, planner, "does not fit: CUDA: allocating 5 bytes failed: out of memory (x)"]), [100, 96, 92])
         with self.assertRaisesRegex(NotPossible, "the planner refused 5 times"):
             self.refused_by([planner] * 5)
-        with self.assertRaisesRegex(Failure, "neither the planner's refusal nor the device's: does not fit: who knows"):
+        with self.assertRaisesRegex(Failure, "expected a refusal by the planner or by the device, got: does not fit: who knows"):
             self.refused_by(["does not fit: who knows"])
 
     def test_a_search_on_a_gpu_is_reported(self):
@@ -93,7 +93,7 @@ class Section(unittest.TestCase):
     def test_failed_checks_of_a_search_are_named(self):
         self.context.device_name, self.context.driver = "NVIDIA Fake 100", "580.1"
         for wrong, kind, words in (("estimate", Failure, "which calibration did not measure"), ("predicted", Failure, "mbs=8 is predicted, not measured"),
-                                   ("forgets", Failure, "the second search timed every op anew"), ("over", Failure, "1200 bytes used, 1000 planned"),
+                                   ("forgets", Failure, "the second search timed every op again"), ("over", Failure, "1200 bytes used, 1000 planned"),
                                    ("gpu", Failure, "the inventory names 'NVIDIA Other', the driver 'NVIDIA Fake 100'"),
                                    ("dirty", NotPossible, "build 1.0\\+abc-dirty, which names no commit")):
             self.context.environment["FAKE_SEARCH"] = wrong
