@@ -166,7 +166,7 @@ TEST_P(StoreCalibrationSuite, TimesExpireAfterAYear) {
   EXPECT_EQ(Times(Find(key, Spec({1, 2}))).size(), 2u);
   now_ += 100 * kDay;
   EXPECT_EQ(Times(Find(key, Spec({1, 2}))), (Pairs{{2, 2}})) << "though nothing was measured since";
-  // Expired times do not hide times from a shorter measurement either.
+  // Expired times do not hide times measured with a shorter budget either.
   Calibrate(GpuJob(Spec({1, 3}, 2), 1), {worker}, 5);
   EXPECT_EQ(Times(Find(key, Spec({1, 2, 3}, 2))), (Pairs{{1, 5}, {2, 2}, {3, 15}}));
 }
