@@ -1,7 +1,9 @@
-# The CUDA toolkit and the libraries of the GPU engine. Sets AUTOCFG_HAS_CUDA, and says what is left out and why.
+# Finds the CUDA toolkit and the libraries of the GPU engine. Sets AUTOCFG_HAS_CUDA, and reports what is left
+# out and why.
 #
-# AUTOCFG_CUDA: AUTO builds the engine where a toolkit with cuBLASLt and the headers of cuDNN and NCCL are found; ON fails without them; OFF leaves it
-# out. cuDNN and NCCL themselves are opened at run time and need not be there.
+# AUTOCFG_CUDA: AUTO builds the engine if a toolkit with cuBLASLt and the headers of cuDNN and NCCL are found;
+# ON fails without them; OFF leaves the engine out. cuDNN and NCCL are opened at run time and need not be
+# installed.
 
 set(AUTOCFG_CUDA AUTO CACHE STRING "The CUDA engine: AUTO, ON or OFF")
 set_property(CACHE AUTOCFG_CUDA PROPERTY STRINGS AUTO ON OFF)
@@ -10,7 +12,7 @@ set(AUTOCFG_CUDA_ARCHITECTURES "80-real;90a-real;100-real" CACHE STRING "GPUs th
 set(AUTOCFG_HAS_CUDA OFF)
 set(cuda_missing)
 if(NOT AUTOCFG_CUDA STREQUAL "OFF")
-  # The toolkit's compiler is often not on the path.
+  # The toolkit's compiler is often not on PATH.
   if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
     find_program(AUTOCFG_NVCC nvcc HINTS /usr/local/cuda/bin $ENV{CUDA_HOME}/bin $ENV{CUDA_PATH}/bin)
     if(AUTOCFG_NVCC)
@@ -22,7 +24,7 @@ if(NOT AUTOCFG_CUDA STREQUAL "OFF")
   if(CMAKE_CUDA_COMPILER)
     set(CMAKE_CUDA_ARCHITECTURES "${AUTOCFG_CUDA_ARCHITECTURES}")
     enable_language(CUDA)
-    # CMake 3.25 does not know C++20 of nvcc.
+    # CMake 3.25 does not know nvcc's C++20 option.
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA_STANDARD 20)
@@ -46,7 +48,8 @@ if(NOT AUTOCFG_CUDA STREQUAL "OFF")
     set(cuda_engine "the CUDA engine is left out: ${cuda_missing} not found")
   else()
     set(AUTOCFG_HAS_CUDA ON)
-    # Where they lie on this machine, if neither beside the toolkit's own nor where the dynamic loader looks anyhow, programs look for them.
+    # If cuDNN and NCCL are neither in the toolkit's directory nor where the dynamic loader searches, adds
+    # their directories to the run path.
     foreach(library IN ITEMS cudnn nccl)
       find_library(AUTOCFG_${library}_LIBRARY ${library} HINTS "${CUDAToolkit_LIBRARY_DIR}" /usr/local/cuda/lib64)
       mark_as_advanced(AUTOCFG_${library}_LIBRARY)
@@ -63,6 +66,6 @@ if(NOT AUTOCFG_CUDA STREQUAL "OFF")
 else()
   set(cuda_engine "the CUDA engine is left out: AUTOCFG_CUDA is OFF")
 endif()
-# ./dev and deploy/gpu_bundle.sh repeat it.
+# ./dev and deploy/gpu_bundle.sh repeat this line.
 message(STATUS "autocfg: ${cuda_engine}")
 file(WRITE "${CMAKE_BINARY_DIR}/cuda_engine.txt" "${cuda_engine}\n")

@@ -1,4 +1,4 @@
-# The flags and the few functions that every directory of the project shares.
+# Flags and functions shared by all directories of the project.
 
 set(AUTOCFG_WARNINGS -Wall -Wextra)
 if(AUTOCFG_WERROR)
@@ -15,7 +15,8 @@ if(AUTOCFG_SANITIZE)
   target_link_options(autocfg_flags INTERFACE -fsanitize=${AUTOCFG_SANITIZE})
 endif()
 if(AUTOCFG_SANITIZE STREQUAL "thread")
-  # absl's mutexes are known to it, and gRPC's core is not looked at. First on the line of what is linked.
+  # These objects make absl's mutexes visible to ThreadSanitizer and hide gRPC's core from it. They come first
+  # on the link line.
   add_library(autocfg_tsan OBJECT
     "${CMAKE_CURRENT_LIST_DIR}/tsan/absl_mutex.cc" "${CMAKE_CURRENT_LIST_DIR}/tsan/grpc_batch.cc"
     "${CMAKE_CURRENT_LIST_DIR}/tsan/options.cc")
@@ -26,14 +27,15 @@ if(AUTOCFG_SANITIZE STREQUAL "thread")
   set_property(TARGET autocfg_flags PROPERTY INTERFACE_LINK_DEPENDS "$<TARGET_OBJECTS:autocfg_tsan>")
 endif()
 
-# What nvcc gets in place of them: the host compiler's warnings, less those that its generated code earns.
+# nvcc's replacement for these flags: the host compiler's warnings, except those that its generated code
+# causes.
 list(JOIN AUTOCFG_WARNINGS "," cuda_host_warnings)
 add_library(autocfg_cuda_flags INTERFACE)
 target_compile_options(autocfg_cuda_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${cuda_host_warnings}> $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
 
-# autocfg_library(NAME DIRS dir... DEPS target...): every .cc directly in the given directories
-# (relative to the calling one) becomes one static library.
+# autocfg_library(NAME DIRS dir... DEPS target...): builds one static library from every .cc directly in the
+# given directories (relative to the calling one).
 function(autocfg_library name)
   cmake_parse_arguments(ARG "" "" "DIRS;DEPS" ${ARGN})
   set(sources)
@@ -50,8 +52,8 @@ function(autocfg_library name)
   target_link_libraries(${name} PUBLIC autocfg_flags ${ARG_DEPS})
 endfunction()
 
-# autocfg_tests(NAME DIR dir LABEL label DEPS target... [TIMEOUT s]): every *_test.cc directly in DIR becomes one
-# test program, run by ctest as one test with the given label.
+# autocfg_tests(NAME DIR dir LABEL label DEPS target... [TIMEOUT s]): builds one test program from every
+# *_test.cc directly in DIR. ctest runs it as one test with the given label.
 function(autocfg_tests name)
   cmake_parse_arguments(ARG "" "DIR;LABEL;TIMEOUT" "DEPS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${ARG_DIR}/*_test.cc")
@@ -65,13 +67,14 @@ function(autocfg_tests name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   target_link_libraries(${name} PRIVATE autocfg_flags autocfg_build_paths ${ARG_DEPS} GTest::gmock_main)
   if(AUTOCFG_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # With sanitizers g++ warns wrongly of std::regex and std::function in the standard library's own headers.
+    # With sanitizers, g++ gives false warnings about std::regex and std::function in the standard library's
+    # headers.
     target_compile_options(${name} PRIVATE -Wno-maybe-uninitialized)
   endif()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT})
   if(AUTOCFG_SANITIZE STREQUAL "thread")
-    # UCX's own memory hooks call intercepted functions when a thread is already gone for the sanitizer.
+    # UCX's memory hooks call intercepted functions when the sanitizer considers the thread ended.
     set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT UCX_MEM_EVENTS=no UCX_MEM_MMAP_HOOK_MODE=none)
   endif()
 endfunction()

@@ -1,5 +1,6 @@
-# Writes OUTPUT, a header with the build's identity: the project's VERSION and, where SOURCE is a git checkout, what `git describe` says
-# of it ("unknown" elsewhere). Run at every build; the file is touched only when the identity changes.
+# Writes OUTPUT, a header with the build's identity: the project's VERSION and, if SOURCE is a git checkout,
+# the output of `git describe` there (else "unknown"). Runs at every build; the file changes only if the
+# identity does.
 set(revision "unknown")
 find_program(GIT git)
 if(GIT)

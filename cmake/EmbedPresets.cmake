@@ -1,4 +1,5 @@
-# Writes OUTPUT, a C++ file that holds every ROOT/KIND/NAME.json as a string: see search/text/embedded_presets.h.
+# Writes OUTPUT, a C++ file that contains every ROOT/KIND/NAME.json as a string; see
+# search/text/embedded_presets.h.
 file(GLOB files "${ROOT}/*/*.json")
 list(SORT files)
 set(body "// Generated from search/data; do not edit.\n#include \"search/text/embedded_presets.h\"\n\n")

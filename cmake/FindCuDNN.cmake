@@ -1,4 +1,5 @@
-# Finds the headers of CuDNN, which has no CMake files of its own: the target CuDNN::headers. The library is opened at run time.
+# Finds the headers of cuDNN, which has no CMake files of its own, and defines the target CuDNN::headers. The
+# library is opened at run time.
 find_path(CuDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS} /usr/local/cuda/include)
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(CuDNN REQUIRED_VARS CuDNN_INCLUDE_DIR)

@@ -1,4 +1,5 @@
-# Finds the headers of NCCL, which has no CMake files of its own: the target NCCL::headers. The library is opened at run time.
+# Finds the headers of NCCL, which has no CMake files of its own, and defines the target NCCL::headers. The
+# library is opened at run time.
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS} /usr/local/cuda/include)
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(NCCL REQUIRED_VARS NCCL_INCLUDE_DIR)

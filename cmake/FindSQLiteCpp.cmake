@@ -1,4 +1,4 @@
-# SQLiteCpp::SQLiteCpp, from the system's headers and library.
+# Defines SQLiteCpp::SQLiteCpp from the system's headers and library.
 find_path(SQLITECPP_INCLUDE_DIR SQLiteCpp/SQLiteCpp.h)
 find_library(SQLITECPP_LIBRARY SQLiteCpp)
 include(FindPackageHandleStandardArgs)

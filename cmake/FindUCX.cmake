@@ -1,4 +1,4 @@
-# UCX::ucp, from the system's ucp/api/ucp.h and libucp.
+# Defines UCX::ucp from the system's ucp/api/ucp.h and libucp.
 find_path(UCX_INCLUDE_DIR ucp/api/ucp.h)
 find_library(UCX_UCP_LIBRARY ucp)
 find_library(UCX_UCS_LIBRARY ucs)

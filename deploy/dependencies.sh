@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs the packages that autocfg builds with, where any is missing. Debian 12, Ubuntu 24.04; as root or with sudo.
+# Installs missing packages that autocfg needs to build. Debian 12, Ubuntu 24.04; as root or with sudo.
 # Usage: deploy/dependencies.sh [--bench | --lint | --gpu] [--list]
-#   --bench  also what the benchmarks compare with     --lint  also clang-format and clang-tidy
-#   --gpu    also what packs a bundle for a machine with a GPU
+#   --bench  also the packages that the benchmarks compare with
+#   --lint   also clang-format and clang-tidy
+#   --gpu    also the packages that pack a bundle for a machine with a GPU
 #   --list   print the packages instead
 set -euo pipefail
 
@@ -28,7 +29,7 @@ for arg in "$@"; do
     --lint) packages+=(clang-format clang-tidy) ;;
     --gpu) packages+=(binutils xz-utils) ;;
     --list) list=1 ;;
-    *) echo "autocfg: dependencies.sh knows --bench, --lint, --gpu and --list, not '$arg'" >&2; exit 2 ;;
+    *) echo "autocfg: dependencies.sh: unknown option '$arg'; expected --bench, --lint, --gpu or --list" >&2; exit 2 ;;
   esac
 done
 if [[ $list -eq 1 ]]; then
@@ -51,7 +52,7 @@ done
 root=()
 if [[ $(id -u) -ne 0 ]]; then
   if ! command -v sudo >/dev/null; then
-    echo "autocfg: packages are missing and this is neither root nor has sudo; install: ${missing[*]}" >&2
+    echo "autocfg: packages are missing, and this user is not root and has no sudo; install as root: ${missing[*]}" >&2
     exit 2
   fi
   root=(sudo)
@@ -59,7 +60,7 @@ fi
 
 echo "autocfg: installing ${#missing[@]} packages: ${missing[*]}" >&2
 export DEBIAN_FRONTEND=noninteractive
-# An apt index may be missing or stale; refresh it once, then install.
+# The apt index may be missing or stale; refresh it once, then install.
 "${root[@]}" apt-get update -qq >&2
 "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
   -o DPkg::Lock::Timeout=300 "${missing[@]}" >&2

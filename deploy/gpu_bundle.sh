@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Makes a folder that proves the CUDA engine on a machine that has a driver, CUDA's libraries and Python, and nothing else of ours: programs, the shared
-# libraries that they need, models, benchmarks and the check. Also OUT_DIR.tar.xz, to be carried there. docs/gpu.md says how to use it.
+# Packs a folder that tests the CUDA engine on a machine with only a driver, CUDA's libraries and Python. It
+# holds programs, the shared libraries that they need, models, benchmarks and the check. Also writes
+# OUT_DIR.tar.xz for transfer. docs/gpu.md explains its use.
 # usage: deploy/gpu_bundle.sh BUILD_DIR OUT_DIR
 set -euo pipefail
 
-readonly most_bytes=$((64 * 1024 * 1024))  # of the compressed bundle
+readonly most_bytes=$((64 * 1024 * 1024))  # size limit of the compressed bundle
 
 refuse() {
   echo "autocfg: gpu_bundle: $*" >&2
@@ -23,14 +24,14 @@ for program in "${programs[@]}"; do
   [[ -f $program ]] || refuse "$program is missing; run ./dev gpu, which builds it"
 done
 
-# What every system has, the driver's, and CUDA's, which the machine with the GPU has in its own version.
+# Excluded: libraries of every system, the driver's, and CUDA's, which the GPU machine has in its own version.
 c_library='^(ld-linux.*|lib(c|m|mvec|dl|rt|pthread|resolv|util|nsl|anl|nss_.*|thread_db|BrokenLocale))\.so'
 driver='^lib(cuda|nvidia-.*)\.so'
 cuda='^lib(cudart|cublas|cublasLt|cudnn.*|nccl|nvrtc.*|nvJitLink|nvToolsExt)\.so'
 
-# Only what an earlier bundle left is removed.
+# Removes OUT_DIR only if it is an earlier bundle.
 if [[ -e $out && ! -f $out/manifest.json && -n $(ls -A "$out" 2>/dev/null) ]]; then
-  refuse "$out is there and is no bundle; name another folder"
+  refuse "$out exists and is not a bundle; choose another folder"
 fi
 rm -rf "$out" "$out.tar.xz"
 mkdir -p "$out/bin" "$out/lib" "$out/bench"
@@ -47,7 +48,7 @@ while read -r name arrow path _; do
     cuda_libraries[$name]=1
     continue
   fi
-  [[ ${arrow:-} == "=>" ]] || continue  # the kernel's own, and what is named by its path
+  [[ ${arrow:-} == "=>" ]] || continue  # skips the kernel's own library, and libraries given by path
   [[ $path == not ]] && refuse "$name, which the programs need, is not on this machine"
   libraries[$name]=$path
 done < <(for program in "${programs[@]}"; do ldd "$program"; done)
@@ -55,19 +56,19 @@ for name in "${!libraries[@]}"; do
   install -m 644 "${libraries[$name]}" "$out/lib/$name"
   strip --strip-unneeded "$out/lib/$name"
 done
-# CUDA's libraries that are named in the programs themselves; their own needs come with them.
+# Keeps only the CUDA libraries that the programs name directly; those bring their own dependencies.
 named=$(for program in "${programs[@]}"; do objdump -p "$program"; done | awk '$1 == "NEEDED" {print $2}' | sort -u)
 for name in "${!cuda_libraries[@]}"; do
   grep -qxF "$name" <<<"$named" || unset "cuda_libraries[$name]"
 done
-# And those that the engine opens by name when it first needs them: it runs without them, too.
+# Adds the libraries that the engine opens by name at first use; it runs without them, too.
 at_run_time=(libcudnn.so.9 libnccl.so.2)
 for name in "${at_run_time[@]}"; do
-  grep -qF "$name" "$build/bin/libautocfg_cuda.so" || refuse "libautocfg_cuda.so opens no $name: the list in deploy/gpu_bundle.sh is of other versions"
+  grep -qF "$name" "$build/bin/libautocfg_cuda.so" || refuse "libautocfg_cuda.so does not open $name; update the list in deploy/gpu_bundle.sh"
   cuda_libraries[$name]=1
 done
 
-# UCX finds its transports beside itself; the one of shared memory between processes is worth having.
+# UCX finds its transports in its own directory; only the one for shared memory between processes is packed.
 if [[ -n ${libraries[libucs.so.0]:-} ]]; then
   modules=$(dirname "$(realpath "${libraries[libucs.so.0]}")")/ucx
   for module in "$modules"/libuct_cma.so*; do
@@ -84,7 +85,7 @@ cp "$source_dir"/deploy/gpu/models/*.json "$source_dir/search/data/models/gpt2-1
 cp "$source_dir"/bench/gpu_*_torch.py "$out/bench/"
 cp "$source_dir/docs/gpu.md" "$out/README.md"
 
-list() {  # as a JSON list
+list() {  # prints a JSON list
   local text="" name
   for name in "$@"; do [[ -z $name ]] || text+="${text:+, }\"$name\""; done
   echo "[$text]"

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kMaxBytes = std::numeric_limits<std::int64_t>::max();
 
-// Product of all sizes and the element size, rounded up to the alignment; throws rather than overflow.
+// Returns the product of all sizes and the element size, rounded up to the alignment. Throws on overflow.
 std::int64_t AlignedBytes(DType dtype, std::initializer_list<std::int64_t> shape) {
   std::int64_t bytes = SizeOf(dtype);
   for (std::int64_t dim : shape) {

@@ -1,6 +1,6 @@
-// All of a rank's device memory, taken once. Reserve what is needed by region, commit, then point into it:
-// there is no freeing and no fragmentation, and what does not fit is known before anything runs. One rank,
-// one thread.
+// The device memory of one rank, allocated once. Callers reserve tensors by region, commit, then resolve them
+// to pointers. Nothing is freed before the arena, so there is no fragmentation, and a plan that does not fit
+// fails before anything runs. One rank, one thread.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 
 namespace autocfg {
 
-// Every reservation starts at, and is rounded up to, a multiple of this.
+// Every reservation starts at a multiple of this many bytes, and its size is rounded up to one.
 inline constexpr std::int64_t kArenaAlignment = 64;
 
 enum class Region : std::uint8_t {
@@ -26,9 +26,9 @@ enum class Region : std::uint8_t {
 };
 inline constexpr int kRegionCount = 6;
 
-std::string_view Name(Region region);  // "parameters", "gradients", ...
+std::string_view Name(Region region);  // Returns "parameters", "gradients", ...
 
-// A reservation, turned into a tensor once the arena is committed.
+// A reservation. `Arena::At` turns it into a tensor once the arena is committed.
 struct Reservation {
   Region region = Region::kParameters;
   std::int64_t offset = 0;  // within the region
@@ -45,15 +45,15 @@ class Arena {
   // Requires: not committed.
   Reservation Reserve(Region region, DType dtype, std::initializer_list<std::int64_t> shape);
 
-  // Takes the memory, region after region. Throws DeviceOutOfMemory, naming the largest region, if the sum
-  // exceeds `capacity_bytes` (when that is positive) or the device refuses.
+  // Allocates the memory, region after region. Throws DeviceOutOfMemory, naming the largest region, if the
+  // sum exceeds a positive `capacity_bytes` or if the device refuses.
   void Commit(std::int64_t capacity_bytes = 0);
 
   // Requires: committed.
   Tensor At(const Reservation& reservation) const;
 
-  // The whole region as one flat tensor of the given type (used to reduce or clear all gradients at once).
-  // Requires: committed.
+  // Returns the whole region as one flat tensor of the given type, for example to reduce or clear all
+  // gradients at once. Requires: committed.
   Tensor Whole(Region region, DType dtype) const;
 
   std::int64_t ReservedBytes(Region region) const { return bytes_[static_cast<int>(region)]; }

@@ -43,7 +43,7 @@ void RequireType(OpKind op, std::string_view name, const Tensor& t, DType type) 
   if (t.dtype != type) Fail(op, fmt::format("{} is {}, not {}", name, Name(t.dtype), Name(type)));
 }
 
-// A tensor of the op's compute type.
+// Requires a tensor of the op's compute type.
 void Same(OpKind op, std::string_view name, const Tensor& t, Dims dims, DType type) {
   RequireShape(op, name, t, dims);
   RequireType(op, name, t, type);
@@ -54,7 +54,7 @@ void Main(OpKind op, std::string_view name, const Tensor& t, int rank) {
   if (!IsFloating(t.dtype)) Fail(op, fmt::format("{} is {}, not a floating-point type", name, Name(t.dtype)));
 }
 
-// The gradient of a parameter: any floating-point type.
+// Requires the gradient of a parameter: any floating-point type.
 void Gradient(OpKind op, std::string_view name, const Tensor& t, Dims dims) {
   RequireShape(op, name, t, dims);
   if (!IsFloating(t.dtype)) Fail(op, fmt::format("{} is {}, not a floating-point type", name, Name(t.dtype)));
@@ -78,23 +78,24 @@ OpDesc Desc(OpKind op, DType type, std::array<std::int64_t, 5> dims) {
   return desc;
 }
 
-// A product in the form of its epilogue.
+// Adds the epilogue to a product.
 OpDesc WithEpilogue(OpDesc product, Epilogue epilogue) {
   SetEpilogue(product, epilogue);
   return product;
 }
 
-// An activation that a product can end with.
+// Rejects gated activations, which cannot be an epilogue of a product.
 void NotGated(Activation activation) {
   if (IsGated(activation))
-    Fail(OpKind::kMatmul, fmt::format("{} is gated; it is an op of its own", Name(activation)));
+    Fail(OpKind::kMatmul,
+         fmt::format("{} is gated; use activation_forward and activation_backward", Name(activation)));
 }
 
 bool IsSameMemory(const Tensor& a, const Tensor& b) { return a.data != nullptr && a.data == b.data; }
 
 OpDesc RowsDesc(OpKind op, const Tensor& t) { return Desc(op, t.dtype, {t.shape[0], t.shape[1], 0, 0}); }
 
-// x[T,W] of compute type and bias[W].
+// Checks x[T,W] of compute type and bias[W].
 OpDesc WithBias(OpKind op, std::string_view name, const Tensor& x, const Tensor& bias) {
   Main(op, name, x, 2);
   Same(op, "bias", bias, {x.shape[1]}, x.dtype);
@@ -123,14 +124,15 @@ OpDesc Attention(OpKind op, const Tensor& qkv, std::int64_t heads, std::int64_t 
   return Desc(op, qkv.dtype, {batch, seq, heads, head_dim, kv_heads});
 }
 
-// x[T,W] and the result's shape [T,F] of an activation.
+// Checks x[T,W]; the result of the activation has shape [T,F].
 OpDesc ActivationOp(OpKind op, Activation activation, const Tensor& x) {
   Main(op, "x", x, 2);
   const std::int64_t width = x.shape[1];
   if (!IsGated(activation))
-    Fail(op, fmt::format("{} is not gated; it comes with a matrix product", Name(activation)));
+    Fail(op, fmt::format("{} is not gated; use a matmul with this activation", Name(activation)));
   if (width % 2 != 0)
-    Fail(op, fmt::format("x is {} wide; {} needs as many gates as ups", width, Name(activation)));
+    Fail(op, fmt::format("x has width {}; {} needs an even width, half gates and half ups", width,
+                         Name(activation)));
   OpDesc desc = Desc(op, x.dtype, {x.shape[0], width / 2});
   desc.activation = activation;
   return desc;
@@ -206,7 +208,7 @@ OpDesc MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& bias, cons
   RequireType(desc.kind, "c", c, a.dtype);
   if (desc.bias) Same(desc.kind, "bias", bias, {desc.dims[1]}, a.dtype);
   Same(desc.kind, "residual", residual, {desc.dims[0], desc.dims[1]}, a.dtype);
-  if (IsSameMemory(c, residual)) Fail(desc.kind, "c is residual");
+  if (IsSameMemory(c, residual)) Fail(desc.kind, "c must not alias residual");
   return desc;
 }
 
@@ -219,7 +221,7 @@ OpDesc MatmulActivation(Activation activation, const Tensor& a, const Tensor& b,
   RequireType(desc.kind, "pre", pre, a.dtype);
   if (desc.bias) Same(desc.kind, "bias", bias, {desc.dims[1]}, a.dtype);
   Same(desc.kind, "y", y, {desc.dims[0], desc.dims[1]}, a.dtype);
-  if (IsSameMemory(y, pre)) Fail(desc.kind, "y is pre, which the backward needs");
+  if (IsSameMemory(y, pre)) Fail(desc.kind, "y must not alias pre, which the backward needs");
   return desc;
 }
 
@@ -231,7 +233,7 @@ OpDesc MatmulActivationBackward(Activation activation, const Tensor& dy, const T
   desc.activation = activation;
   RequireType(desc.kind, "dpre", dpre, dy.dtype);
   Same(desc.kind, "pre", pre, {desc.dims[0], desc.dims[1]}, dy.dtype);
-  if (IsSameMemory(dpre, pre)) Fail(desc.kind, "dpre is pre");
+  if (IsSameMemory(dpre, pre)) Fail(desc.kind, "dpre must not alias pre");
   return desc;
 }
 
@@ -268,7 +270,8 @@ OpDesc LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma,
   Same(op, "dx", dx, {rows, width}, x.dtype);
   Gradient(op, "dgamma", dgamma, {width});
   Gradient(op, "dbeta", dbeta, {width});
-  if (add_to_dx && dx.data != nullptr && dx.data == dy.data) Fail(op, "dx is dy, and dx is added to");
+  if (add_to_dx && dx.data != nullptr && dx.data == dy.data)
+    Fail(op, "dx must not alias dy if it is added to");
   return RowsDesc(op, x);
 }
 
@@ -291,7 +294,8 @@ OpDesc RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, c
   Statistics(op, "rstd", rstd, {rows});
   Same(op, "dx", dx, {rows, width}, x.dtype);
   Gradient(op, "dgamma", dgamma, {width});
-  if (add_to_dx && dx.data != nullptr && dx.data == dy.data) Fail(op, "dx is dy, and dx is added to");
+  if (add_to_dx && dx.data != nullptr && dx.data == dy.data)
+    Fail(op, "dx must not alias dy if it is added to");
   return RowsDesc(op, x);
 }
 
@@ -313,7 +317,7 @@ OpDesc ActivationForward(Activation activation, const Tensor& x, const Tensor& b
   desc.bias = bias.IsPresent();
   if (desc.bias) Same(desc.kind, "bias", bias, {x.shape[1]}, x.dtype);
   Same(desc.kind, "y", y, {desc.dims[0], desc.dims[1]}, x.dtype);
-  if (IsSameMemory(y, x)) Fail(desc.kind, "y is x, which the backward needs");
+  if (IsSameMemory(y, x)) Fail(desc.kind, "y must not alias x, which the backward needs");
   return desc;
 }
 
@@ -321,7 +325,7 @@ OpDesc ActivationBackward(Activation activation, const Tensor& x, const Tensor& 
   const OpDesc desc = ActivationOp(OpKind::kActivationBackward, activation, x);
   Same(desc.kind, "dy", dy, {desc.dims[0], desc.dims[1]}, x.dtype);
   Same(desc.kind, "dx", dx, {x.shape[0], x.shape[1]}, x.dtype);
-  if (IsSameMemory(dx, dy)) Fail(desc.kind, "dx is dy");
+  if (IsSameMemory(dx, dy)) Fail(desc.kind, "dx must not alias dy");
   return desc;
 }
 
@@ -329,9 +333,10 @@ OpDesc Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim,
   constexpr OpKind op = OpKind::kRope;
   Main(op, "qkv", qkv, 3);
   if (head_dim < 2 || head_dim % 2 != 0)
-    Fail(op, fmt::format("a head of {} elements has no halves to turn", head_dim));
+    Fail(op, fmt::format("invalid head dimension {}; it must be even and at least 2", head_dim));
   if (heads_turned < 1 || heads_turned > qkv.shape[2] / head_dim) {
-    Fail(op, fmt::format("{} heads of {} to turn in rows of {}", heads_turned, head_dim, qkv.shape[2]));
+    Fail(op, fmt::format("cannot rotate {} heads of {} elements in rows of {}", heads_turned, head_dim,
+                         qkv.shape[2]));
   }
   if (!(theta > 0) || !std::isfinite(theta)) Fail(op, fmt::format("theta is {}; it must be positive", theta));
   return Desc(op, qkv.dtype, {qkv.shape[0] * qkv.shape[1], heads_turned, head_dim});
@@ -373,7 +378,7 @@ OpDesc PositionBackward(const Tensor& dy, const Tensor& dtable) {
 OpDesc CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, const Tensor& loss) {
   constexpr OpKind op = OpKind::kCrossEntropy;
   Logits(op, logits, valid);
-  if (valid == 0) Fail(op, "whole rows have a valid column");
+  if (valid == 0) Fail(op, "no column is valid; whole rows need at least 1");
   TokenIds(op, "targets", targets, logits.shape[0]);
   Same(op, "loss", loss, {1}, DType::kF64);
   return RowsDesc(op, logits);
@@ -448,7 +453,7 @@ OpDesc AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params) {
     like_param("m", t.m, first.m.dtype);
     like_param("v", t.v, first.m.dtype);
     if (t.master.IsPresent() != desc.master_weights)
-      Fail(op, "some tensors have a master copy and some have none");
+      Fail(op, "some tensors have no master copy; all or none must have one");
     if (desc.master_weights) like_param("master", t.master, first.m.dtype);
     desc.dims[0] += t.param.Elements();
   }

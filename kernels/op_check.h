@@ -1,6 +1,6 @@
-// The shape checks that all implementations of Ops share, and the descriptor that each op records. One
-// function an op: it throws std::invalid_argument when the op's requirements do not hold, else returns the
-// op's OpDesc. Thread-safe.
+// The shape checks that all implementations of Ops share, and the descriptor that each op records. Each
+// function throws std::invalid_argument if the op's requirements do not hold, else returns its OpDesc.
+// Thread-safe.
 #pragma once
 
 #include "kernels/ops.h"
@@ -45,7 +45,7 @@ OpDesc CrossEntropyLoss(const Tensor& max, const Tensor& sums, const Tensor& los
 OpDesc CrossEntropyBackward(const Tensor& logits, std::int64_t valid, const Tensor& sums,
                             const Tensor& targets);
 OpDesc Fill(const Tensor& y);
-// Both require at least one tensor: over none there is no op.
+// Both require at least one tensor; an empty list is no op.
 OpDesc SumOfSquares(std::span<const Tensor> tensors, const Tensor& result);
 OpDesc AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params);
 

@@ -1,5 +1,5 @@
-// What ops have chosen for themselves among several ways to compute a shape, for logs: so that no choice is
-// silent. A plain value.
+// An implementation that an op chose among several for a shape. Choices are logged, so that none is silent. A
+// plain value.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 namespace autocfg {
 
 struct OpChoice {
-  std::string text;   // one line: the shape, what computes it, and why that where it could be another
-  bool usual = true;  // as expected of such a shape on such a device; what is not is to be said in any case
+  std::string text;   // one line: the shape, its implementation, and the reason if there was a choice
+  bool usual = true;  // expected for this shape on this device; unusual choices are always reported
 };
 
 }  // namespace autocfg

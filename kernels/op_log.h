@@ -1,5 +1,5 @@
-// Where the ops that a rank issues go, in order: into a log (the dry device, the recording communicators;
-// tests compare it with layer_ops) or onto a clock (the paced device). One rank, one thread.
+// Sinks for the ops that a rank issues, in order: a log (the dry device and the recording communicators;
+// tests compare it with layer_ops) or a clock (the paced device). One rank, one thread.
 #pragma once
 
 #include <vector>

@@ -1,12 +1,14 @@
-// The numerical operations of the training engine, on one device. Every op is issued on a stream, takes views
-// of the arena, and allocates nothing. One object per rank; use from one thread.
+// The numerical operations of the training engine on one device. Every op is issued on a stream, takes views
+// of the arena and allocates nothing. One object per rank, used from one thread.
 //
 // Shapes: T tokens (= B x S), B micro batch, S sequence, H row width, N local heads, G local key-value heads,
-// D head dimension, Q = (N + 2G) D, F feed-forward width, V local (padded) vocabulary. Types: all tensors of
-// an op have its compute type, except statistics (`Precision::statistics`), token ids (kI32), gradients of
-// parameters (`Precision::gradients`). "+=" accumulates. An operand "or absent" is given as Tensor{} where
-// there is none. Requires what each comment says; a shape that breaks it throws std::invalid_argument on
-// every implementation.
+// D head dimension, Q = (N + 2G) D, F feed-forward width, V local (padded) vocabulary.
+//
+// Types: all tensors of an op have its compute type, except statistics (`Precision::statistics`), token ids
+// (kI32) and gradients of parameters (`Precision::gradients`). "+=" accumulates. Pass Tensor{} for an absent
+// operand that is marked "or absent".
+//
+// A shape that violates an op's comment throws std::invalid_argument in every implementation.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +29,13 @@ struct AdamWParams {
   double eps = 1e-8;
   double bias_correction1 = 1;  // 1 - beta1^t
   double bias_correction2 = 1;  // 1 - beta2^t
-  // gradients are scaled by ClipFactor (kernels/clip_factor.h) of this and their norm; 0: they are not
-  // clipped
+  // gradients are scaled by ClipFactor (kernels/clip_factor.h) of this value and their norm; 0: no clipping
   double clip_norm = 0;
-  // where they are: [1] kF64, the square of that norm. Read when the op runs: nobody waits for it
+  // the square of that norm, [1] of kF64 on the device; read when the op runs, so that the host does not wait
   Tensor squared_norm;
 };
 
-// What AdamW updates of one parameter; all of the shape of `param`.
+// The tensors that AdamW updates for one parameter; all have the shape of `param`.
 struct AdamWTensor {
   Tensor param, grad;
   Tensor master;  // or absent
@@ -46,10 +47,11 @@ class Ops {
  public:
   virtual ~Ops() = default;
 
-  // c[m,n] (= or +=) op(a)[m,k] op(b)[k,n], all of rank 2. `a` is [k,m] where transposed, `b` is [n,k].
+  // c[m,n] (= or +=) op(a)[m,k] op(b)[k,n], all of rank 2. A transposed `a` is [k,m]; a transposed `b` is
+  // [n,k].
   virtual void Matmul(const Tensor& a, Transpose ta, const Tensor& b, Transpose tb, const Tensor& c,
                       bool accumulate, Stream& stream) = 0;
-  // The products of a linear layer with what comes with them (search/ops/op_desc.h: Epilogue), each one op.
+  // Products of a linear layer, each fused with its epilogue into one op (search/ops/op_desc.h: Epilogue).
   // c[m,n] = a[m,k] b[k,n] + bias[n].
   virtual void MatmulBias(const Tensor& a, const Tensor& b, const Tensor& bias, const Tensor& c,
                           Stream& stream) = 0;
@@ -60,29 +62,31 @@ class Ops {
   // pre.
   virtual void MatmulActivation(Activation activation, const Tensor& a, const Tensor& b, const Tensor& bias,
                                 const Tensor& pre, const Tensor& y, Stream& stream) = 0;
-  // dpre[m,n] = (dy[m,k] b^T) * f'(pre[m,n]), b is [n,k]: the gradient by what MatmulActivation left in pre,
-  // through the product with b that took its y. The activation is not gated; dpre is not pre.
+  // dpre[m,n] = (dy[m,k] b^T) * f'(pre[m,n]), where b is [n,k]. This is the gradient with respect to the
+  // `pre` of MatmulActivation, through the following product with b that consumed its y. The activation is
+  // not gated; dpre is not pre.
   virtual void MatmulActivationBackward(Activation activation, const Tensor& dy, const Tensor& b,
                                         const Tensor& pre, const Tensor& dpre, Stream& stream) = 0;
   // dw[k,n] += x[m,k]^T dy[m,n]; dbias[n] += column sums of dy.
   virtual void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
                                   Stream& stream) = 0;
 
-  // y = (x - mean) * rstd * gamma + beta, by row of x[T,H]; mean[T], rstd[T] = 1/sqrt(var + eps) are kept for
-  // the backward.
+  // y = (x - mean) * rstd * gamma + beta, per row of x[T,H]. mean[T] and rstd[T] = 1/sqrt(var + eps) are
+  // saved for the backward.
   virtual void LayerNormForward(const Tensor& x, const Tensor& gamma, const Tensor& beta, double eps,
                                 const Tensor& y, const Tensor& mean, const Tensor& rstd, Stream& stream) = 0;
-  // dx (= or, with add_to_dx, +=) gradient by x; dgamma[H] +=, dbeta[H] +=. dx may be dy only when add_to_dx
-  // is false.
+  // dx (=, or += if add_to_dx) the gradient with respect to x; dgamma[H] +=, dbeta[H] +=. dx may alias dy
+  // only if add_to_dx is false.
   virtual void LayerNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& mean,
                                  const Tensor& rstd, const Tensor& dx, bool add_to_dx, const Tensor& dgamma,
                                  const Tensor& dbeta, Stream& stream) = 0;
 
-  // y = x * rstd * gamma, by row of x[T,H], with rstd[T] = 1/sqrt(mean(x^2) + eps) kept for the backward
+  // y = x * rstd * gamma, per row of x[T,H]. rstd[T] = 1/sqrt(mean(x^2) + eps) is saved for the backward
   // (Zhang & Sennrich 2019).
   virtual void RmsNormForward(const Tensor& x, const Tensor& gamma, double eps, const Tensor& y,
                               const Tensor& rstd, Stream& stream) = 0;
-  // dx (= or, with add_to_dx, +=) gradient by x; dgamma[H] +=. dx may be dy only when add_to_dx is false.
+  // dx (=, or += if add_to_dx) the gradient with respect to x; dgamma[H] +=. dx may alias dy only if
+  // add_to_dx is false.
   virtual void RmsNormBackward(const Tensor& dy, const Tensor& x, const Tensor& gamma, const Tensor& rstd,
                                const Tensor& dx, bool add_to_dx, const Tensor& dgamma, Stream& stream) = 0;
 
@@ -90,62 +94,69 @@ class Ops {
   virtual void BiasResidual(const Tensor& y, const Tensor& bias, const Tensor& residual, Stream& stream) = 0;
   // y[T,W] += residual[T,W].
   virtual void ResidualAdd(const Tensor& y, const Tensor& residual, Stream& stream) = 0;
-  // Gated activations (search/ops/activation.h); the others come with a product. x[T,2F] += bias[2F] (or
-  // absent); y[T,F] = f(gate) * up, where the first F columns of x are the gates and the others the ups. y is
-  // not x.
+  // Gated activations (search/ops/activation.h); all others are epilogues of a product. x[T,2F] += bias[2F]
+  // (or absent); y[T,F] = f(gate) * up, where the first F columns of x are the gates and the last F are the
+  // ups. y is not x.
   virtual void ActivationForward(Activation activation, const Tensor& x, const Tensor& bias, const Tensor& y,
                                  Stream& stream) = 0;
-  // dx[T,2F] = gradient by x (bias included), given dy[T,F] and the x that the forward left. dx is not dy.
+  // dx[T,2F] = the gradient with respect to x (bias included), given dy[T,F] and the x that the forward
+  // wrote. dx is not dy.
   virtual void ActivationBackward(Activation activation, const Tensor& x, const Tensor& dy, const Tensor& dx,
                                   Stream& stream) = 0;
 
   // Rotary position embedding (Su et al. 2021), in place, of the first heads_turned * head_dim columns of
-  // each row of qkv[B,S,Q]. Each head is turned in halves, as Hugging Face lays it out: elements (i, i + D/2)
-  // by the angle s * theta^(-2i/D), s the position in the sequence. `inverse` turns back, which is also the
-  // gradient (a rotation's inverse is its transpose). D is even.
+  // each row of qkv[B,S,Q]. Each head is rotated in halves, as Hugging Face does: the elements (i, i + D/2)
+  // by the angle s * theta^(-2i/D), where s is the position in the sequence. `inverse` rotates back, which is
+  // also the gradient (a rotation's inverse is its transpose). D is even.
   virtual void Rope(const Tensor& qkv, std::int64_t heads_turned, std::int64_t head_dim, double theta,
                     bool inverse, Stream& stream) = 0;
 
-  // Causal attention, scale 1/sqrt(D). qkv[B,S,Q] holds for each token q of all N heads, then k of the G
-  // key-value heads, then their v; head h uses key-value head h / (N/G) (Ainslie et al. 2023; G divides N).
-  // out[B,S,N*D]; lse[B,N,S] the log-sum-exp of each row of scaled scores. Stores no scores (Dao et al.
-  // 2022). `workspace` holds at least AttentionWorkspaceElements(S, D) elements.
+  // Causal attention, scale 1/sqrt(D). For each token, qkv[B,S,Q] holds q of all N heads, then k of the G
+  // key-value heads, then their v. Head h uses key-value head h / (N/G) (Ainslie et al. 2023; G divides N).
+  // Writes out[B,S,N*D] and lse[B,N,S], the log-sum-exp of each row of scaled scores. Stores no scores (Dao
+  // et al. 2022). `workspace` holds at least AttentionWorkspaceElements(S, D) elements.
   virtual void AttentionForward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
                                 const Tensor& out, const Tensor& lse, const Tensor& workspace,
                                 Stream& stream) = 0;
-  // dqkv = gradient by qkv, given dout and what the forward left.
+  // dqkv = the gradient with respect to qkv, given dout and the results of the forward.
   virtual void AttentionBackward(const Tensor& qkv, std::int64_t heads, std::int64_t kv_heads,
                                  const Tensor& out, const Tensor& lse, const Tensor& dout, const Tensor& dqkv,
                                  const Tensor& workspace, Stream& stream) = 0;
 
-  // out[T,H] = row tokens[t] - vocab_start of table[V,H] where that row is in the table, else 0.
+  // out[T,H] = row tokens[t] - vocab_start of table[V,H] if the table has that row, else 0.
   virtual void EmbeddingForward(const Tensor& tokens, const Tensor& table, std::int64_t vocab_start,
                                 const Tensor& out, Stream& stream) = 0;
   // dtable[row] += dout[t] for the rows in the table.
   virtual void EmbeddingBackward(const Tensor& tokens, const Tensor& dout, std::int64_t vocab_start,
                                  const Tensor& dtable, Stream& stream) = 0;
-  // y[B,S,H] += table[s] (table[P,H], P >= S).   /   dtable[s] += sum over B of dy[b,s].
+  // Forward: y[B,S,H] += table[s], where table is [P,H], P >= S.
+  // Backward: dtable[s] += sum over B of dy[b,s].
   virtual void PositionForward(const Tensor& y, const Tensor& table, Stream& stream) = 0;
   virtual void PositionBackward(const Tensor& dy, const Tensor& dtable, Stream& stream) = 0;
 
-  // Cross-entropy of whole rows. `valid` columns of logits[T,V], at least one, are real, the rest padding.
-  // loss[1] (kF64) += sum over t of log(sum of exp(logits)) - logit of the target, in 0 .. valid - 1; logits
-  // become scale * (softmax - one_hot(target)), the gradient by the logits, 0 in the padding.
+  // Cross-entropy of whole rows. The first `valid` columns of logits[T,V], at least one, are real; the rest
+  // is padding. Targets are in 0 .. valid - 1.
+  // loss[1] (kF64) += sum over t of log(sum of exp(logits)) - logit of the target.
+  // logits become scale * (softmax - one_hot(target)), the gradient with respect to the logits, 0 in the
+  // padding.
   virtual void CrossEntropy(const Tensor& logits, std::int64_t valid, const Tensor& targets, double scale,
                             const Tensor& loss, Stream& stream) = 0;
-  // The same over a vocabulary that is split over the tensor group (Shoeybi et al. 2019): three steps, with a
-  // reduction over the group after the first two. They leave the logits. A log-sum-exp is rounded to the type
-  // of statistics, so softmax is off by as much as if the row's logits were rounded once more.
-  // 1. sums[0,t] = max[t] = log-sum-exp of this rank's valid columns (the lowest finite value where valid is
-  //    0); sums[1,t] = logit of the target, 0 where the target is another rank's. sums[2,T], max[T].
+  // Cross-entropy over a vocabulary that is split over the tensor group (Shoeybi et al. 2019). It has three
+  // steps, with a reduction over the group after the first two; they leave the logits unchanged. The
+  // log-sum-exp is rounded to the type of statistics; softmax is off by as much as after one more rounding of
+  // the logits.
+  //
+  // 1. sums[0,t] = max[t] = log-sum-exp of this rank's valid columns (the lowest finite value if valid is 0);
+  //    sums[1,t] = logit of the target, 0 if the target belongs to another rank. sums[2,T], max[T].
   virtual void CrossEntropyForward(const Tensor& logits, std::int64_t valid, const Tensor& targets,
                                    std::int64_t vocab_start, const Tensor& max, const Tensor& sums,
                                    Stream& stream) = 0;
-  // 2. sums[0,t] = exp(sums[0,t] - max[t]), with the largest max of the group.
+  // 2. sums[0,t] = exp(sums[0,t] - max[t]), with max the largest of the group.
   virtual void CrossEntropyRescale(const Tensor& max, const Tensor& sums, Stream& stream) = 0;
   // 3. With sums of the group: sums[0,t] = max[t] + log(sums[0,t]), the log-sum-exp of the whole row; loss[1]
-  //    (kF64) += sum over t of sums[0,t] - sums[1,t]. A row without any column counts nothing: a rank that
-  //    has padding alone may run without its peers.
+  //    (kF64) += sum over t of sums[0,t] - sums[1,t]. Rows without valid columns add nothing, so a rank that
+  //    has
+  //    only padding may run without its peers.
   virtual void CrossEntropyLoss(const Tensor& max, const Tensor& sums, const Tensor& loss,
                                 Stream& stream) = 0;
   // logits become scale * (exp(logits - sums[0,t]) - one_hot(target)), 0 in the padding.
@@ -153,25 +164,27 @@ class Ops {
                                     const Tensor& targets, std::int64_t vocab_start, double scale,
                                     Stream& stream) = 0;
 
-  // y = value, any shape.
+  // y = value, for any shape.
   virtual void Fill(const Tensor& y, double value, Stream& stream) = 0;
-  // The two below are one op over all tensors that they are given, in that order, of any shapes and of one
-  // type each; over none, none. They keep no view of the list.
-  // result[1] (kF64) += sum of squares of all elements; accumulated in double precision.
+  // SumOfSquares and AdamW are each one op over all given tensors, in that order, of any shapes and of one
+  // type each. An empty list is no op. They keep no view of the list.
+  //
+  // result[1] (kF64) += sum of squares of all elements, accumulated in double precision.
   virtual void SumOfSquares(std::span<const Tensor> tensors, const Tensor& result, Stream& stream) = 0;
-  // One AdamW update (Loshchilov & Hutter 2019) of all elements; m, v in the optimizer's type. Where there
-  // are master copies (all tensors have one, or none), they are in the optimizer's type too: they are
-  // updated, and param becomes their value, rounded.
+  // Runs one AdamW update (Loshchilov & Hutter 2019) of all elements. m and v have the optimizer's type.
+  // Either all tensors have a master copy or none has. Master copies have the optimizer's type too; they are
+  // updated, and param becomes their rounded value.
   virtual void AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params, Stream& stream) = 0;
 
-  // Gives back what ops have taken of the device's memory and need no more, which they do not do themselves:
-  // it may wait for all that the device has to do, and so for peers. Requires that none of that is left, on
-  // any stream: between steps. Cheap where there is nothing.
+  // Frees the device memory that ops allocated for themselves and no longer need. Ops never free it on their
+  // own, because freeing may wait for all work of the device, and so for peers. Requires that no op is in
+  // flight on any stream, that is, call it between steps. Cheap if there is nothing to free.
   virtual void ReleaseSpare() {}
 };
 
-// Elements of the statistics type that attention needs beside its operands; shared by all implementations, so
-// that the memory model can count it: two blocks of scores of min(S, 128) rows, and one row vector.
+// Returns the elements of the statistics type that attention needs besides its operands: two blocks of scores
+// of min(S, 128) rows, and one row vector. All implementations share it, so that the memory model can count
+// it.
 constexpr std::int64_t AttentionWorkspaceElements(std::int64_t seq_len, std::int64_t /*head_dim*/) {
   const std::int64_t rows = seq_len < 128 ? seq_len : 128;
   return 2 * rows * seq_len + seq_len;

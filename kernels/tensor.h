@@ -22,7 +22,7 @@ struct Tensor {
     for (int i = 0; i < rank; ++i) n *= shape[i];
     return n;
   }
-  // Tensor{} stands for an operand that is not there.
+  // Returns false for Tensor{}, which stands for an absent operand.
   bool IsPresent() const { return rank > 0; }
   std::int64_t Bytes() const { return Elements() * SizeOf(dtype); }
 
@@ -31,7 +31,7 @@ struct Tensor {
     return static_cast<T*>(data);
   }
 
-  // The same elements under another shape. Requires an equal number of elements.
+  // Returns the same elements with another shape. Requires an equal number of elements.
   Tensor Reshape(std::initializer_list<std::int64_t> dims) const {
     Tensor result = *this;
     result.rank = 0;

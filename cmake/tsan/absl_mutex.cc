@@ -1,9 +1,9 @@
-// Tells ThreadSanitizer of absl::Mutex and absl::CondVar. The system's libabsl is built without it, so that
-// what they order looks like a race.
+// Makes absl::Mutex and absl::CondVar visible to ThreadSanitizer. The system's libabsl is not instrumented,
+// so accesses that it orders look like races.
 //
-// Linked into every program of such a build, these definitions stand before the library's, for the program
-// and for the libraries that it loads (gRPC too), and call them. As with absl's own annotations, what absl
-// does inside, the evaluation of conditions included, is not looked at.
+// These definitions are linked into every ThreadSanitizer build of a program. They replace the library's
+// definitions, for the program and for the libraries that it loads (gRPC too), and call them. As with absl's
+// own annotations, accesses inside absl, including the evaluation of conditions, are ignored.
 #include <dlfcn.h>
 #include <sanitizer/tsan_interface.h>
 
@@ -17,7 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 
-// The bounds of the program's code, by the linker.
+// Bounds of the program's code, defined by the linker.
 extern "C" const char __executable_start;
 extern "C" const char etext;
 
@@ -29,8 +29,8 @@ constexpr char kInnerNamespace[] = AUTOCFG_TEXT(ABSL_OPTION_INLINE_NAMESPACE_NAM
 #undef AUTOCFG_TEXT
 #undef AUTOCFG_TEXT_OF
 
-// The library's member function. `name`: as it is mangled, without absl's namespaces. A member function is
-// called as one of `this` and its arguments.
+// Returns the library's member function. `name` is its mangled name without absl's namespaces. Call it with
+// `this` and the arguments.
 template <typename Result, typename... Args>
 auto Library(const char* name) {
   const std::string whole =
@@ -57,12 +57,12 @@ bool IsOurs(const void* code) {
 constexpr unsigned kWrite = 0;
 constexpr unsigned kRead = __tsan_mutex_read_lock;
 
-// Around what takes a mutex.
+// Wraps a call that acquires a mutex.
 class Taking {
  public:
   Taking(void* mutex, unsigned how) : mutex_(mutex), how_(how) { __tsan_mutex_pre_lock(mutex_, how_); }
   ~Taking() { __tsan_mutex_post_lock(mutex_, how_, 0); }
-  // What a try came to.
+  // Records the result of a try-lock.
   bool Taken(bool taken) {
     if (!taken) how_ |= __tsan_mutex_try_lock_failed;
     return taken;
@@ -73,7 +73,7 @@ class Taking {
   unsigned how_;
 };
 
-// Around what gives one back.
+// Wraps a call that releases a mutex.
 class Giving {
  public:
   Giving(void* mutex, unsigned how) : mutex_(mutex), how_(how) { __tsan_mutex_pre_unlock(mutex_, how_); }
@@ -84,7 +84,7 @@ class Giving {
   const unsigned how_;
 };
 
-// Before a wait that gives a mutex back and takes it again. Nobody here waits with a reader's lock.
+// Call before a wait that releases a mutex and acquires it again. No caller waits with a reader lock.
 void* GivenBack(void* mutex) {
   const Giving giving(mutex, kWrite);
   return mutex;
@@ -97,10 +97,11 @@ ABSL_NAMESPACE_BEGIN
 
 Mutex::~Mutex() {
   static const auto destroy = Library<void, Mutex*>("5MutexD1Ev");
-  // A library counts by atomics that are not seen who still uses its object: the last is after all others.
+  // A library counts an object's users by atomics that ThreadSanitizer does not see: the last use comes after
+  // all others.
   if (!IsOurs(__builtin_return_address(0))) __tsan_acquire(this);
   __tsan_mutex_destroy(this, 0);
-  // absl looks for deadlocks in a table of all mutexes, under a lock of its own.
+  // absl detects deadlocks with a table of all mutexes, under a lock of its own.
   ABSL_ANNOTATE_IGNORE_READS_AND_WRITES_BEGIN();
   destroy(this);
   ABSL_ANNOTATE_IGNORE_READS_AND_WRITES_END();

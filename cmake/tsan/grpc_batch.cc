@@ -1,9 +1,9 @@
-// Tells ThreadSanitizer that what gRPC calls when a batch is done comes after what began the batch. Its core
-// orders the two by atomics that are not seen.
+// Tells ThreadSanitizer that gRPC's callback at the end of a batch happens after the start of the batch.
+// gRPC's core orders the two by atomics that ThreadSanitizer does not see.
 //
-// Linked into every program of such a build, as absl_mutex.cc is. Only batches of the callback interface are
-// looked at: their tags begin with the function to call, an inline one of gRPC's headers, and so the
-// program's own; other tags begin with a table of virtual functions.
+// Linked into every ThreadSanitizer build, like absl_mutex.cc. Handles only batches of the callback
+// interface. Their tags begin with the function to call, which is inline in gRPC's headers and so part of the
+// program. Other tags begin with a vtable.
 #include <dlfcn.h>
 #include <grpc/grpc.h>
 #include <sanitizer/tsan_interface.h>
@@ -15,7 +15,7 @@
 #include <cstdlib>
 #include <cstring>
 
-// The bounds of the program's code, by the linker.
+// Bounds of the program's code, defined by the linker.
 extern "C" const char __executable_start;
 extern "C" const char etext;
 
@@ -24,8 +24,8 @@ namespace {
 using Functor = grpc_completion_queue_functor;
 using Run = void (*)(Functor*, int);
 
-// Each function that a batch has called at its end, and what is called in its place. The headers have one for
-// each of two kinds of tags.
+// The callback functions of batches seen so far; each has a replacement. The headers define one for each of
+// two kinds of tags.
 constexpr int kFunctions = 4;
 std::array<std::atomic<Run>, kFunctions> functions;
 

@@ -1,26 +1,29 @@
-"""Attention by each of the engine's implementations, forced: that cuDNN computes it, by which kernels, and that what the engine chooses is the faster one."""
+"""Runs attention by each of the engine's implementations, forced. Tests that cuDNN computes it, reports its
+kernels, and tests that the engine's choice is the faster one."""
 import json
 import os
 
 from gpu import bench_ops
 from gpu.outcome import Failure, OutOfTime
 
-# Values of AUTOCFG_ATTENTION; cuDNN is what the engine takes where it can.
+# Values of AUTOCFG_ATTENTION; the engine uses cuDNN if possible.
 CHOSEN, OTHER = "cudnn", "own"
-# What the chosen implementation may take longer than the other one before it is the wrong choice.
+# The chosen implementation may be this much slower than the other one before the choice counts as wrong.
 SLACK = 1.05
 MOST_LINES = 60
 
 
 def reasons(text):
-    """What cuDNN's log (CUDNN_LOGLEVEL_DBG=2) says went wrong, each line once, without what it says of every process."""
+    """Returns the errors in cuDNN's log (CUDNN_LOGLEVEL_DBG=2), each line once, without the lines that every
+    process logs."""
     lines = (line.lstrip("WEwe!").strip() for line in text.splitlines())
     telling = [line for line in lines if ("Reason:" in line and "CUDNN_STATUS_SUCCESS" not in line) or line.startswith("engineConfig:") or "rror" in line]
     return list(dict.fromkeys(telling))[:MOST_LINES]
 
 
 def cudnn_log(context, shape, deadline):
-    """cuDNN's own account of a run that failed; the run is repeated for it, and where that does not end, this is said first."""
+    """Repeats a failed run and returns the errors of cuDNN's log. If the repeated run does not end, the first
+    entry says so."""
     log = os.path.join(context.work, f"cudnn-{shape}.log")
     late = []
     try:
@@ -35,11 +38,11 @@ def cudnn_log(context, shape, deadline):
 
 
 def measure(context, figures, shapes, wrong, deadline):
-    """Each shape by each implementation; what is wrong goes into the list `wrong`. Raises OutOfTime."""
+    """Measures each shape with each implementation; adds errors to the list `wrong`. Raises OutOfTime."""
     for shape in shapes:
         entry = figures.setdefault(shape, {})
         for forced in (CHOSEN, OTHER):
-            # One shape at a time, so that one that fails does not hide the others.
+            # One shape per run, so that a failing shape does not hide the others.
             arguments = [bench_ops.shapes_file(context), shape]
             command = context.command("autocfg_gpu_ops_bench", arguments, AUTOCFG_ATTENTION=forced)
             done = context.run("autocfg_gpu_ops_bench", arguments, deadline, AUTOCFG_ATTENTION=forced)
@@ -57,7 +60,7 @@ def measure(context, figures, shapes, wrong, deadline):
             ratio = timing["median_s"] / entry[OTHER]["times"][part]["median_s"]
             entry.setdefault(f"{CHOSEN}_over_{OTHER}", {})[part] = ratio
             if ratio > SLACK:
-                wrong.append(f"{shape}: {part.removesuffix('_s')}: {CHOSEN}, which the engine takes, needs {ratio:.2f} times as long as {OTHER}")
+                wrong.append(f"{shape}: {part.removesuffix('_s')}: {CHOSEN}, which the engine chooses, takes {ratio:.2f} times as long as {OTHER}")
 
 
 def run(context, figures, deadline):

@@ -1,11 +1,12 @@
-"""Times of single ops, ours and PyTorch's, at the same shapes on random data, and each against its floor."""
+"""Times of single ops, ours and PyTorch's, at the same shapes on random data, and each compared with its
+floor."""
 import json
 import os
 
 from gpu import programs, rates
 from gpu.outcome import Failure, NotPossible, OutOfTime
 
-RATES = ("matmul_8192", "copy_2gib")  # the shapes that give them
+RATES = ("matmul_8192", "copy_2gib")  # the shapes from which the rates are computed
 
 
 def shapes_of(context):
@@ -18,8 +19,8 @@ def shapes_file(context):
 
 
 def ours(context, deadline, only=()):
-    """What autocfg_gpu_ops_bench answers, some of its ops perhaps under "errors", as is the program itself where it failed after its answer; raises Failure
-    where it has no answer."""
+    """Returns the answer of autocfg_gpu_ops_bench. Ops that failed are under "errors", and so is the program
+    itself if it failed after its answer. Raises Failure if there is no answer."""
     context.needs_gpu()
     done = context.run("autocfg_gpu_ops_bench", [shapes_file(context)] + ([",".join(only)] if only else []), deadline)
     try:
@@ -33,7 +34,7 @@ def ours(context, deadline, only=()):
 
 
 def last_json(text):
-    """The last line of a script's output that is whole, or None."""
+    """Returns the last complete line of a script's output as JSON, or None."""
     for line in reversed(text.strip().splitlines()):
         try:
             return json.loads(line)
@@ -43,12 +44,13 @@ def last_json(text):
 
 
 def torch_command(context, script, arguments):
-    """As Context.command; python3 is one that has PyTorch."""
+    """As Context.command; python3 stands for an interpreter with PyTorch."""
     return context.shown(["python3", os.path.join(context.root, "bench", script), *arguments])
 
 
 def torch(context, script, arguments, deadline):
-    """(what a script of bench/ printed last with PyTorch, or None; why not all of it; its exit code)."""
+    """Runs a script of bench/ with PyTorch. Returns (its last result or None; why the result is incomplete;
+    its exit code)."""
     if context.python is None:
         return None, f"no Python with PyTorch was found: {context.why_no_torch}", None
     directory = os.path.join(context.root, "bench")
@@ -65,7 +67,8 @@ def torch(context, script, arguments, deadline):
 
 
 def measure_rates(context, deadline):
-    """The measured product rate and copy bandwidth, once for all sections. Raises Failure where either was not measured, or not without an error."""
+    """Returns the measured product rate and copy bandwidth, measured once for all sections. Raises Failure if
+    either was not measured or there was an error."""
     if not context.rates:
         answer = ours(context, deadline, RATES)
         rates_found = rates_of(context, answer)
@@ -80,7 +83,7 @@ def errors_of(answer):
 
 
 def rates_of(context, answer):
-    """Raises Failure where one of the two was not measured."""
+    """Raises Failure if one of the two rates was not measured."""
     shapes, results = shapes_of(context), answer["ops"]
     for name in RATES:
         if name not in results:
@@ -107,7 +110,7 @@ def run(context, figures, deadline):
     context.needs_gpu()
     shapes = shapes_of(context)
     answer = ours(context, deadline)
-    # In the report at once: what comes after may not end.
+    # Reported at once, because the following part may not end.
     figures["choices"] = answer["choices"]
     figures["commands"] = {"ours": context.command("autocfg_gpu_ops_bench", [shapes_file(context)]),
                            "torch": torch_command(context, "gpu_ops_torch.py", [shapes_file(context)])}
@@ -122,7 +125,7 @@ def run(context, figures, deadline):
         figures["torch_errors"] = theirs["errors"]
         if all(name in theirs["ops"] for name in RATES):
             figures["torch_rates"] = rates_of(context, theirs)
-            # The device's rate is the best that anybody reached.
+            # The device's rate is the best that either side reached.
             best = {name: max(rate, best[name]) for name, rate in figures["torch_rates"].items()}
     context.rates = best
     for name, shape in shapes.items():
@@ -131,4 +134,4 @@ def run(context, figures, deadline):
         raise Failure(errors_of(answer))
     if theirs is None or why:
         figures["torch_not_compared"] = why
-        raise NotPossible(f"no full comparison with PyTorch: {why}; our own times were measured")
+        raise NotPossible(f"no full comparison with PyTorch: {why}; only our own times were measured")

@@ -1,4 +1,5 @@
-"""Whole training steps of two models, ours and PyTorch's in turns, on random tokens: the issue's targets."""
+"""Whole training steps of two models, ours and PyTorch's alternating, on random tokens, compared with the
+step targets."""
 import json
 import os
 import random
@@ -10,32 +11,34 @@ from gpu.context import TrainFailed, seconds_left
 from gpu.outcome import FAILED, Failure, NotPossible, OutOfTime
 
 STEPS, WARM_UP = 20, 4
-TURNS = ("ours", "torch", "ours")  # ours before and after: what drifts between them is seen
-# Of the GPU's memory, as planned: room for what PyTorch keeps beside its tensors. A step of few tokens is mostly traffic of parameters, so that more is
-# taken for it.
+TURNS = ("ours", "torch", "ours")  # ours before and after, to detect drift
+# Allowed fractions of the GPU's memory, as planned. The rest is for what PyTorch allocates beside its
+# tensors. A step of few tokens mostly moves parameters, so it may use more memory.
 COMFORTABLE, FOR_FEW_TOKENS, AT_MOST = 0.6, 0.8, 0.85
 FEW_TOKENS = 8192
 OVER_TORCH, OVER_TORCH_AIM = 1.0, 0.9
 UTILISATION, UTILISATION_AIM = 0.5, 0.65
 PRECISION = {"ours": "bf16, with fp32 master weights, moments and gradients",
              "torch": "autocast to bf16 over fp32 weights, residual stream in bf16, gradients and fused AdamW in fp32"}
-DOES_NOT_FIT = 3  # the exit code of bench/gpu_step_torch.py
+DOES_NOT_FIT = 3  # exit code of bench/gpu_step_torch.py
 
 
 class TooLarge(Exception):
-    """The micro batch does not fit on one side; which, and its words."""
+    """The micro batch does not fit on one side; the text says which, with its message."""
 
 
 def cases(context):
-    """[{"model", "seq_len", "compile": what torch.compile takes at once (48 layers as a whole take it minutes)}]."""
+    """Returns [{"model", "seq_len", "compile": what torch.compile compiles at once}]. Compiling 48 layers as
+    a whole takes minutes."""
     with open(os.path.join(context.root, "gpu", "steps.json"), encoding="utf-8") as file:
         found = json.load(file)
     return [dict(case, compile=context.torch_compile or case["compile"]) for case in found]
 
 
 def choose_micro_batch(context, model, seq_len, deadline):
-    """(the largest power of two whose planned memory is comfortable, or nearly so while the one before it is a step of fewer than FEW_TOKENS tokens; its
-    bytes); failing that 1 where it fits at all. None: nothing fits."""
+    """Returns (micro batch, its planned bytes), or None if nothing fits. Takes the largest power of two whose
+    planned memory is at most COMFORTABLE of the GPU's. FOR_FEW_TOKENS is allowed if the next smaller batch
+    has fewer than FEW_TOKENS tokens per step. Micro batch 1 may use AT_MOST."""
     best, batch = None, 1
     while True:
         needs = context.planned_bytes(model, f"mbs={batch}", "bf16", deadline, global_batch=batch, seq_len=seq_len)
@@ -49,7 +52,7 @@ def choose_micro_batch(context, model, seq_len, deadline):
 
 
 def write_tokens(path, vocab, count, seed):
-    """Random token ids as train --data reads them."""
+    """Writes random token ids in the format of train --data."""
     generator = random.Random(seed)
     wide = vocab > 65536
     path += ".u32" if wide else ".u16"
@@ -66,13 +69,13 @@ def our_steps(context, case, batch, tokens, deadline):
     try:
         return context.train(context.model(case["model"]), f"mbs={batch}", "cuda", deadline, "bf16", STEPS, batch, case["seq_len"], extra=("--data", tokens))
     except TrainFailed as failed:
-        if "does not fit" in failed.words:  # refused before it ran, or the device's own answer in the middle of a step
+        if "does not fit" in failed.words:  # refused before it ran, or by the device in the middle of a step
             raise TooLarge(f"ours: {failed}") from None
         raise
 
 
 def torch_steps(context, case, batch, deadline):
-    """(result or None, why not all of it: also of a program that failed after its result)."""
+    """Returns (result or None, why it is incomplete; also for a program that failed after its result)."""
     arguments = ["--model", context.model(case["model"]), "--seq-len", str(case["seq_len"]), "--micro-batch", str(batch), "--steps", str(STEPS), "--compile",
                  case["compile"]]
     result, why, code = bench_ops.torch(context, "gpu_step_torch.py", arguments, deadline)
@@ -82,7 +85,8 @@ def torch_steps(context, case, batch, deadline):
 
 
 def take_turns(context, case, batch, tokens, entry, deadline):
-    """{"ours": steady step times, "torch": the same}; into `entry` what was run and what was not, and why."""
+    """Returns {"ours": steady step times, "torch": the same}. Records in `entry` what was run, what was not,
+    and why."""
     times = {"ours": [], "torch": []}
     turns = entry["turns"] = []
     for who in TURNS:
@@ -118,7 +122,8 @@ def take_turns(context, case, batch, tokens, entry, deadline):
 
 
 def measure(context, case, entry, deadline):
-    """take_turns at the largest comfortable micro batch that both sides take, both at the same. Raises Failure where none is."""
+    """Calls take_turns with the largest comfortable micro batch that fits on both sides. Raises Failure if
+    there is none."""
     chosen = choose_micro_batch(context, context.model(case["model"]), case["seq_len"], deadline)
     if chosen is None:
         raise Failure("micro batch 1 does not fit comfortably")
@@ -150,7 +155,7 @@ def evaluate(name, entry, description, tokens_per_step, times, rate, figures):
         theirs = statistics.median(times["torch"])
         entry.update(torch_median_s=theirs, torch_min_s=min(times["torch"]))
         if entry["torch_compile_error"]:
-            # Not the comparison that the target is about.
+            # Not the comparison that the target specifies.
             entry["ours_over_torch_uncompiled"] = median / theirs
             uncompared = f"{name}: torch.compile failed, PyTorch ran without it: {entry['torch_compile_error']}"
         else:
@@ -163,14 +168,15 @@ def evaluate(name, entry, description, tokens_per_step, times, rate, figures):
 
 
 def utilise(entry, rate):
-    """What part of `rate` FLOPs per second a case reached."""
+    """Adds the fraction of `rate` FLOPs per second that a case reached."""
     entry.update(utilisation=entry["model_flops"] / entry["ours_median_s"] / rate, utilisation_causal=entry["model_flops_causal"] / entry["ours_median_s"] / rate)
     if "torch_median_s" in entry:
         entry["torch_utilisation"] = entry["model_flops"] / entry["torch_median_s"] / rate
 
 
 def best_rate(figures, of_ops):
-    """{"flops_per_s", "of": which product} of all that were measured: what this section began with, and the products of bench_ops, ours and PyTorch's."""
+    """Returns {"flops_per_s", "of": which product}, the best of all measured rates: this section's own, and
+    the products of bench_ops, ours and PyTorch's."""
     found = [figures["rate"]]
     for name, entry in of_ops.items():
         shape = entry.get("shape", {}) if isinstance(entry, dict) else {}
@@ -184,8 +190,8 @@ def best_rate(figures, of_ops):
 
 
 def restate(sections):
-    """Utilisation by the best rate of products that the whole report has, once bench_ops has run: it was measured after this section. A target that is
-    missed by that rate fails the section."""
+    """Recomputes utilisation by the best product rate of the whole report, because bench_ops runs after this
+    section. A target that is missed by that rate fails the section."""
     section, of_ops = sections.get("bench_steps", {}), sections.get("bench_ops", {}).get("figures", {})
     figures = section.get("figures", {})
     if "rate" not in figures:
@@ -204,7 +210,8 @@ def restate(sections):
 
 
 def judge(name, entry, figures):
-    """The targets' part of a case: [{"name", "measured", "target", "aim", "unit", "passed"}]."""
+    """Adds a case's targets to the figures: [{"name", "measured", "target", "aim", "unit", "passed"}].
+    Returns the names of the missed ones."""
     found = []
     if "ours_over_torch" in entry:
         found.append({"name": f"{name}: step time over PyTorch's", "measured": entry["ours_over_torch"], "target": OVER_TORCH, "aim": OVER_TORCH_AIM,

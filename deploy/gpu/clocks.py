@@ -1,4 +1,5 @@
-"""The GPU's clock, power and temperature while something runs, as nvidia-smi says them: whether both sides of a comparison had the same."""
+"""Samples the GPU's clock, power and temperature with nvidia-smi during a run, to show that both sides of a
+comparison had the same."""
 import contextlib
 import statistics
 import tempfile
@@ -8,11 +9,12 @@ from gpu import programs
 QUERY = ("clocks.sm", "power.draw", "temperature.gpu", "utilization.gpu")
 NAMES = ("sm_mhz", "power_w", "temperature_c")
 EVERY_MS = 250
-BUSY_PERCENT = 50  # less is the start or the end of a run
+BUSY_PERCENT = 50  # less means the start or the end of a run
 
 
 def summary(text):
-    """Medians over the busy samples of nvidia-smi's lines; what is not a number is left out."""
+    """Returns medians over the busy samples of nvidia-smi's lines; skips lines with values that are not
+    numbers."""
     samples = []
     for line in text.splitlines():
         try:
@@ -29,10 +31,10 @@ def summary(text):
 
 @contextlib.contextmanager
 def sampled(context, found):
-    """While the body runs; adds the summary to the dictionary `found` at its end. Where nvidia-smi is not there, or does not go on
-    to the end, that is said in its words."""
+    """Samples while the body runs and adds the summary to the dictionary `found` at its end. If nvidia-smi is
+    absent or ends early, records its message instead."""
     command = ["nvidia-smi", "--id=0", "--query-gpu=" + ",".join(QUERY), "--format=csv,noheader,nounits", f"--loop-ms={EVERY_MS}"]
-    # Into a file: nobody waits for the end of what it writes, should it hang in the driver.
+    # Into a file, so that nothing waits for its output if it hangs in the driver.
     with tempfile.TemporaryFile() as output:
         try:
             process = programs.start(command, context.plain_environment, None, output)
@@ -49,7 +51,7 @@ def sampled(context, found):
             text = output.read().decode(errors="replace")
             found.update(summary(text))
             if code is not None:
-                words = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no word")
+                words = next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no output")
                 found["not_sampled"] = f"nvidia-smi ended by itself, exit code {code}: {words}"
             elif not ended:
                 found["not_sampled"] = "nvidia-smi was killed, but it does not end"

@@ -1,4 +1,5 @@
-"""What the sections share: the bundle's programs and how they are run, what the machine has, and what earlier sections found out."""
+"""Shared by the sections: the bundle's programs and how they are run, the machine's properties, and results
+of earlier sections."""
 import json
 import math
 import os
@@ -11,7 +12,7 @@ from gpu.outcome import Failure, NotPossible
 
 
 class TrainFailed(Failure):
-    """`autocfg train` ended without a result; `code` is its exit code and `words` its line of error."""
+    """`autocfg train` ended without a result; `code` is its exit code and `words` its error line."""
 
     def __init__(self, code, words, command=""):
         super().__init__(f"exit code {code}: {words}")
@@ -21,8 +22,8 @@ class TrainFailed(Failure):
 class Context:
     def __init__(self, root, work, python, jobs, environment=None):
         self.root, self.work, self.python, self.jobs = root, work, python, jobs
-        self.why_no_torch = ""     # where `python` is None
-        self.torch_compile = None  # what torch.compile takes at once; None: as gpu/steps.json says
+        self.why_no_torch = ""     # if `python` is None
+        self.torch_compile = None  # what torch.compile compiles at once; None: as in gpu/steps.json
         self.seed = 1
         base = dict(os.environ if environment is None else environment)
         self.plain_environment = base
@@ -32,11 +33,11 @@ class Context:
         places = libraries.directories(base, libraries.site_packages() + (libraries.site_packages(python) if python else []))
         self.libraries, self.missing, path = libraries.find(needed, libraries.loader_cache(), places)
         self.environment = dict(base, LD_LIBRARY_PATH=":".join([os.path.join(root, "lib"), *path]), OMP_NUM_THREADS="1")
-        self.gpu = None          # why there is none; "" where there is one
+        self.gpu = None          # why there is none; "" if there is one
         self.memory_bytes = 0    # of the GPU
         self.device_name = ""
         self.driver = ""
-        self.rates = {}          # measured here: matmul_flops_per_s, copy_bytes_per_s
+        self.rates = {}          # measured on this device: matmul_flops_per_s, copy_bytes_per_s
         self.reference = {}      # results of runs that several sections compare with
 
     def program(self, name):
@@ -46,15 +47,16 @@ class Context:
         return os.path.join(self.root, "gpu", "models", name + ".json")
 
     def command(self, program, arguments, **variables):
-        """What run() with these arguments is by hand, for the report: what a figure was measured with."""
+        """Returns the shell command that corresponds to run() with these arguments, for the report."""
         return self.shown([*(f"{name}={value}" for name, value in variables.items()), "gpu_bundle/gpu_check", "--exec", program, *arguments])
 
     def shown(self, words):
-        """A command as it is written beside the bundle's folder. WORK is the check's own folder, which is gone."""
+        """Returns a command relative to the folder that contains the bundle. WORK is the check's temporary
+        folder, which no longer exists."""
         return shlex.join(str(word).replace(self.root, "gpu_bundle").replace(self.work, "WORK") for word in words)
 
     def run(self, program, arguments, deadline, limit_s=None, **variables):
-        """A program of the bundle, or one by its path, with the bundle's and CUDA's libraries."""
+        """Runs a program of the bundle, or one by its path, with the bundle's and CUDA's libraries."""
         path = program if os.path.isabs(program) else self.program(program)
         return programs.run([path, *arguments], deadline, dict(self.environment, **variables), self.work, limit_s)
 
@@ -65,7 +67,8 @@ class Context:
             raise NotPossible(f"no GPU: {self.gpu}")
 
     def train(self, model, plan, device, deadline, precision="fp32", steps=1, global_batch=None, seq_len=None, extra=(), limit_s=None, **variables):
-        """What `autocfg train --json` answers, with its "command" and "wall_s". Raises TrainFailed."""
+        """Returns the result of `autocfg train --json`, with its "command" and "wall_s". Raises
+        TrainFailed."""
         command = ["train", "--model", model, "--plan", plan, "--device", device, "--precision", precision, "--steps", str(steps), "--json", *extra]
         if global_batch:
             command += ["--global-batch", str(global_batch)]
@@ -83,12 +86,13 @@ class Context:
         return result
 
     def planned_bytes(self, model, plan, precision, deadline, **options):
-        """What the dry device counts for the worst rank: nothing is computed."""
+        """Returns the bytes that the dry device counts for the worst rank; nothing is computed."""
         return self.train(model, plan, "dry", deadline, precision, **options)["planned_memory_bytes"]
 
 
 def worst_relative(measured, reference):
-    """The largest |a - b| / |b| over two lists of the same length; infinite where a number is none or not finite."""
+    """Returns the largest |a - b| / |b| over two lists of the same length; infinite if a number is missing or
+    not finite."""
     if len(measured) != len(reference) or not reference:
         return math.inf
     worst = 0.0
@@ -100,7 +104,7 @@ def worst_relative(measured, reference):
 
 
 def one_gpu_text(text):
-    """Digits of a figure such as "143771 MiB", or None."""
+    """Returns the number at the start of a text such as "143771 MiB", or None."""
     match = re.match(r"\s*([0-9.]+)", text)
     return float(match.group(1)) if match else None
 

@@ -1,4 +1,5 @@
-"""A rank that is killed in the middle of a run: the job ends within seconds, names the rank, leaves no process behind and gives the GPU's memory back."""
+"""Kills a rank in the middle of a run. The job must end within seconds, name the rank, leave no process
+behind and free the GPU's memory."""
 import json
 import os
 import re
@@ -10,18 +11,18 @@ from gpu.context import seconds_left
 from gpu.outcome import Failure, OutOfTime
 
 MODEL, STEPS, GLOBAL_BATCH = "gpt2-check", 10 ** 7, 8
-CASES = (("dp=2,mbs=1", 1), ("pp=2,mbs=1,schedule=1f1b", 0))  # the plan of two ranks, and which of them is killed
-AFTER_STEPS = 3             # that the run has answered for
-ENDS_WITHIN_S = 5           # of the kill
-WAITS_S = 30                # so long it is watched, so that the report can say how long it took
+CASES = (("dp=2,mbs=1", 1), ("pp=2,mbs=1,schedule=1f1b", 0))  # plan, rank to kill
+AFTER_STEPS = 3             # steps that the run has reported
+ENDS_WITHIN_S = 5           # after the kill
+WAITS_S = 30                # how long it is watched, so that the report can say how long it took
 FREE_WITHIN_S = 10
-SLACK_BYTES = 64 << 20      # that the driver may keep of a GPU that was just used
-EXIT_CODE = 1               # autocfg's of a run that failed
+SLACK_BYTES = 64 << 20      # memory that the driver may keep of a GPU that was just used
+EXIT_CODE = 1               # of a failed autocfg run
 POLL_S = 0.02
 
 
 def free_bytes(context, deadline):
-    """Of the GPU's memory, seen from a process that does nothing else."""
+    """Returns the GPU's free memory, seen from a process that does nothing else."""
     done = context.run("autocfg_gpu_ops_bench", ["--device"], deadline)
     if done.code != 0:
         raise Failure(f"autocfg_gpu_ops_bench --device: exit code {done.code}: {done.last_words()}")
@@ -29,7 +30,7 @@ def free_bytes(context, deadline):
 
 
 def state_of(pid):
-    """(its state's letter, its parent, its process group), or None where it is gone."""
+    """Returns (state letter, parent, process group), or None if the process is gone."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             fields = file.read().rsplit(")", 1)[1].split()
@@ -39,7 +40,8 @@ def state_of(pid):
 
 
 def ranks_of(pid):
-    """The processes that it has started, as autocfg starts ranks: the first leads their group, and they come one after the other."""
+    """Returns the child processes in rank order: the first rank leads their process group, and autocfg starts
+    ranks in order."""
     found = []
     for name in os.listdir("/proc"):
         state = state_of(name) if name.isdigit() else None
@@ -49,7 +51,7 @@ def ranks_of(pid):
 
 
 def steps_in(log):
-    """Of autocfg train's table: a line for each step that has ended."""
+    """Counts the steps in the table of autocfg train: one line per finished step."""
     with open(log, encoding="utf-8", errors="replace") as file:
         return len(re.findall(r"^\s*\d+\s+\S+.*\n", file.read(), re.MULTILINE))
 
@@ -57,20 +59,21 @@ def steps_in(log):
 def last_line(log):
     with open(log, encoding="utf-8", errors="replace") as file:
         lines = [line.strip() for line in file if line.strip()]
-    return lines[-1] if lines else "no word"
+    return lines[-1] if lines else "no output"
 
 
 def watch(process, log, rank, deadline):
-    """Kills the rank once steps are under way. Returns (seconds until the job had ended, or None; the ranks' pids)."""
+    """Kills the rank once steps are running. Returns (seconds until the job had ended, or None; the ranks'
+    pids)."""
     while steps_in(log) < AFTER_STEPS:
         if process.poll() is not None:
             raise Failure(f"it ended by itself, exit code {process.returncode}: {last_line(log)}")
         if seconds_left(deadline) <= 0:
-            raise OutOfTime("no step was seen of a run whose rank was to be killed")
+            raise OutOfTime("the run reported no step before its rank could be killed")
         time.sleep(POLL_S)
     ranks = ranks_of(process.pid)
     if len(ranks) != 2:
-        raise Failure(f"{len(ranks)} ranks are there, where 2 were expected")
+        raise Failure(f"{len(ranks)} ranks were found; expected 2")
     os.kill(ranks[rank], signal.SIGKILL)
     begun = time.monotonic()
     while process.poll() is None:
@@ -81,7 +84,7 @@ def watch(process, log, rank, deadline):
 
 
 def free_again(context, before, deadline):
-    """(seconds until as much is free as before, or None; what is free)."""
+    """Returns (seconds until as much memory is free as before, or None; the free bytes)."""
     begun = time.monotonic()
     while True:
         free = free_bytes(context, deadline)
@@ -94,7 +97,7 @@ def free_again(context, before, deadline):
 
 
 def kill_one(context, entry, plan, rank, deadline, **variables):
-    """What was wrong, as a list."""
+    """Returns a list of errors."""
     arguments = ["train", "--model", context.model(MODEL), "--plan", plan, "--device", "cuda", "--precision", "bf16", "--steps", str(STEPS), "--global-batch",
                  str(GLOBAL_BATCH), "--seed", str(context.seed)]
     before = free_bytes(context, deadline)
@@ -130,7 +133,7 @@ def kill_one(context, entry, plan, rank, deadline, **variables):
 
 
 def kill_each(context, figures, deadline, **variables):
-    """Every case, into `figures`; what was wrong, as a list."""
+    """Runs every case into `figures`; returns a list of errors."""
     wrong = []
     for plan, rank in CASES:
         try:

@@ -1,4 +1,5 @@
-"""The machine: its GPU, driver and libraries, and whether the engine's programs start. Settings of the GPU are read, never changed."""
+"""The machine: its GPU, driver and libraries, and whether the engine's programs start. Reads the GPU's
+settings and never changes them."""
 import json
 import os
 
@@ -8,14 +9,14 @@ from gpu.outcome import Failure, NotPossible, OutOfTime
 
 FIELDS = ("name", "driver_version", "memory.total", "memory.used", "mig.mode.current", "compute_cap", "clocks.sm", "clocks.mem", "clocks.max.sm",
           "clocks.max.mem", "power.limit", "temperature.gpu", "pcie.link.gen.max")
-LEAST = ("name", "driver_version", "memory.total")  # where a driver does not know one of the others
+LEAST = ("name", "driver_version", "memory.total")  # for drivers that do not know one of the others
 UNITS = {"memory.total": "MiB", "memory.used": "MiB", "clocks.sm": "MHz", "clocks.mem": "MHz", "clocks.max.sm": "MHz", "clocks.max.mem": "MHz",
          "power.limit": "W", "temperature.gpu": "degrees Celsius"}
 PROBE = "Gpu.IsThere"
 
 
 def ask_driver(context, deadline):
-    """({field: text} of each GPU, "") or (None, why not)."""
+    """Returns ({field: text} of each GPU, "") or (None, why not)."""
     why = ""
     for fields in (FIELDS, LEAST):
         try:
@@ -29,13 +30,13 @@ def ask_driver(context, deadline):
 
 
 def skip_reason(text):
-    """What GoogleTest prints after "FILE:LINE: Skipped", or None."""
+    """Returns the line that GoogleTest prints after "FILE:LINE: Skipped", or None."""
     lines = [line.strip() for line in text.splitlines()]
     return next((after for line, after in zip(lines, lines[1:]) if line.endswith(": Skipped") and after), None)
 
 
 def probe(context, deadline):
-    """Empty where the engine sees a GPU, else why not: the reason for which its own test is skipped."""
+    """Returns "" if the engine sees a GPU, else the reason for which its own test is skipped."""
     file = os.path.join(context.work, "probe.json")
     done = context.run("gpu_test", [f"--gtest_filter={PROBE}", f"--gtest_output=json:{file}"], deadline, limit_s=60)
     if not os.path.exists(file):
@@ -47,12 +48,12 @@ def probe(context, deadline):
         for test in suite["testsuite"]:
             if test["result"] == "COMPLETED" and not test.get("failures"):
                 return ""
-    # What the engine says to whoever starts a run there is said around it here.
+    # Removes the parts of the engine's message that this check repeats or does not need.
     return (skip_reason(done.out) or done.last_words()).removeprefix("no GPU: ").removesuffix("; use --device cpu")
 
 
 def describe(context, figures, deadline):
-    """What the engine itself sees of the GPU: also where nvidia-smi does not answer."""
+    """Records how the engine itself sees the GPU; works without nvidia-smi, too."""
     done = context.run("autocfg_gpu_ops_bench", ["--device"], deadline, limit_s=60)
     if done.code != 0:
         raise Failure(f"autocfg_gpu_ops_bench --device: exit code {done.code}: {done.last_words()}")

@@ -1,4 +1,5 @@
-"""Every schedule and parallel axis on the GPU: 2 and 4 ranks that share it give the losses of one rank."""
+"""Every schedule and parallel axis on the GPU: 2 and 4 ranks that share it must give the losses of one
+rank."""
 import math
 
 from gpu import dead_rank, programs
@@ -7,9 +8,9 @@ from gpu.outcome import Failure, NotPossible, OutOfTime
 
 MODELS = ("gpt2-check", "llama-check")
 STEPS, GLOBAL_BATCH = 3, 8
-WITHIN = {"fp32": 1e-4, "bf16": 2e-2}  # relative to one rank's of the same precision
+WITHIN = {"fp32": 1e-4, "bf16": 2e-2}  # relative to one rank of the same precision
 ONE_RANK = ("tp=1,pp=1,dp=1,mbs=1,recompute=full", "tp=1,pp=1,dp=1,mbs=1,recompute=full:1")
-# The likeliest to show a fault first: what is not reached in time is named.
+# The most error-prone plans come first; plans that are not reached in time are named in the report.
 RANKS = ("tp=2,mbs=1", "dp=2,mbs=1", "pp=2,mbs=1,schedule=1f1b", "tp=2,pp=2,mbs=1,schedule=1f1b", "tp=2,dp=2,mbs=1", "pp=2,dp=2,mbs=1,schedule=1f1b",
          "pp=2,vpp=2,mbs=1,schedule=interleaved", "pp=4,mbs=1,schedule=gpipe", "pp=4,vpp=2,mbs=1,schedule=interleaved", "tp=4,mbs=1", "dp=4,mbs=1",
          "pp=4,mbs=1,schedule=1f1b,split=3+2+2+1", "pp=2,mbs=1,schedule=gpipe,split=5+3,recompute=full:1", "tp=2,pp=2,vpp=2,mbs=1,schedule=interleaved,recompute=full",
@@ -18,13 +19,14 @@ BF16 = ("tp=2,pp=2,mbs=1,schedule=1f1b", "pp=2,dp=2,mbs=1,schedule=1f1b")
 
 
 def cases():
-    """[(model, plan, precision)]."""
+    """Returns [(model, plan, precision)]."""
     found = [(model, plan, "fp32") for plan in [*RANKS[:6], *ONE_RANK, *RANKS[6:]] for model in MODELS]
     return found + [(model, plan, "bf16") for plan in BF16 for model in MODELS]
 
 
 def nccl_cases():
-    """Every plan of several ranks once, the models in turn: kernels of ranks that share a GPU wait for each other's turns on it, which is slow."""
+    """Returns every plan of several ranks once, alternating models. It is slow, because the kernels of ranks
+    that share a GPU wait for their turns on it."""
     return [(MODELS[index % len(MODELS)], plan, "fp32") for index, plan in enumerate(RANKS)]
 
 
@@ -34,7 +36,7 @@ def train(context, model, plan, precision, deadline, device="cuda", **variables)
 
 
 def references(context, deadline, device="cuda"):
-    """Losses of one rank by (model, precision); computed once for all sections."""
+    """Returns the losses of one rank by (model, precision); computed once for all sections."""
     wanted = [(model, precision) for model in MODELS for precision in (WITHIN if device == "cuda" else ("fp32",))]
     missing = [key for key in wanted if (device, *key) not in context.reference]
     for key, result in programs.in_parallel(context.jobs, missing, lambda key: train(context, key[0], "mbs=1", key[1], deadline, device)):
@@ -45,7 +47,7 @@ def references(context, deadline, device="cuda"):
 
 
 def compare(context, figures, deadline, selected, **variables):
-    """Runs the cases; raises Failure naming those that differ or fail."""
+    """Runs the cases; raises Failure that names the cases that differ or fail."""
     one_rank = references(context, deadline)
     wrong, late = [], []
     runs = figures.setdefault("runs", {})
@@ -71,7 +73,7 @@ def compare(context, figures, deadline, selected, **variables):
                       "planned_memory_bytes": result["planned_memory_bytes"], "peak_memory_bytes": result["peak_memory_bytes"],
                       "device_overhead_bytes": result["device_overhead_bytes"], "wall_s": result["wall_s"], "command": result["command"]}
         if not good:
-            wrong.append(f"{name}: losses differ by {worst:.2e} of one rank's")
+            wrong.append(f"{name}: losses differ from one rank's by {worst:.2e}")
 
     for case, result in programs.in_parallel(context.jobs, selected, work):
         note(case, result)
@@ -84,7 +86,7 @@ def compare(context, figures, deadline, selected, **variables):
 
 
 def host(context, figures, deadline):
-    """Through the host's communication, which several ranks on one GPU can always share."""
+    """Uses host communication, which always lets several ranks share one GPU."""
     if context.gpu:
         ours = references(context, deadline, "cpu")
         figures["cpu_losses"] = {f"{model} {precision}": losses for (model, precision), losses in ours.items()}
@@ -95,7 +97,8 @@ def host(context, figures, deadline):
 
 
 def nccl(context, figures, deadline):
-    """Through NCCL, each rank passing as a host of its own, and one of them killed; where NCCL refuses that, nothing is shown."""
+    """Uses NCCL, with each rank presented as a separate host, and kills one of the ranks. Not possible if
+    NCCL refuses that."""
     context.needs_gpu()
     variables = {"AUTOCFG_GPU_TRANSPORT": "nccl", "AUTOCFG_NCCL_SHARE_GPU": "1"}
     try:
@@ -103,7 +106,7 @@ def nccl(context, figures, deadline):
     except TrainFailed as failed:
         raise NotPossible(f"NCCL among ranks that share a GPU: {failed.words}") from None
     except OutOfTime as late:
-        raise NotPossible(f"NCCL among ranks that share a GPU did not get through a first run: {late}") from None
+        raise NotPossible(f"NCCL among ranks that share a GPU did not finish a first run: {late}") from None
     wrong = [f"a rank dies: {why}" for why in dead_rank.kill_each(context, figures.setdefault("a_rank_dies", {}), deadline, **variables)]
     try:
         compare(context, figures, deadline, nccl_cases(), **variables)

@@ -1,4 +1,4 @@
-"""Finds the libraries of CUDA that the machine has: the bundle brings all others. Nothing is loaded here."""
+"""Finds CUDA's libraries on the machine; the bundle contains all others. Loads nothing."""
 import glob
 import os
 import re
@@ -6,13 +6,13 @@ import site
 import subprocess
 import sys
 
-# Loaded by name at run time, by CUDA's own libraries or by ours: useful where they are, and no fault where they are not.
+# Loaded by name at run time, by CUDA's own libraries or by ours. Used if present; optional.
 AT_RUN_TIME = ("libnvrtc.so", "libnvidia-ml.so.1")
 DRIVER = "libcuda.so.1"
 
 
 def loader_cache(command=("ldconfig", "-p")):
-    """{name: path} of what the dynamic loader finds by itself; empty where there is no ldconfig."""
+    """Returns {name: path} of libraries that the dynamic loader knows; empty if there is no ldconfig."""
     for program in (command[0], "/sbin/ldconfig", "/usr/sbin/ldconfig"):
         try:
             text = subprocess.run([program, *command[1:]], capture_output=True, text=True, timeout=10).stdout
@@ -23,7 +23,7 @@ def loader_cache(command=("ldconfig", "-p")):
 
 
 def site_packages(python=None):
-    """Where the interpreter keeps its packages; `python` another one than this."""
+    """Returns the package directories of this interpreter, or of the interpreter `python`."""
     if python is None:
         return [*dict.fromkeys([*sys.path, *site.getsitepackages(), site.getusersitepackages()])]
     try:
@@ -34,7 +34,7 @@ def site_packages(python=None):
 
 
 def directories(environment, packages, roots=("/usr/local/cuda*", "/opt/cuda*")):
-    """Where CUDA's libraries may lie, the likeliest first."""
+    """Returns directories that may contain CUDA's libraries, the most likely first."""
     found = [path for path in environment.get("LD_LIBRARY_PATH", "").split(":") if path]
     for root in roots:
         for ending in ("lib64", "lib", "targets/x86_64-linux/lib"):
@@ -48,7 +48,8 @@ def directories(environment, packages, roots=("/usr/local/cuda*", "/opt/cuda*"))
 
 
 def find(needed, cache, places):
-    """({name: path}, [names not found], [directories for LD_LIBRARY_PATH]). A name may be the beginning of a versioned one."""
+    """Returns ({name: path}, [names not found], [directories for LD_LIBRARY_PATH]). A name may be a prefix of
+    a versioned name."""
     found, missing, path = {}, [], []
     for name in needed:
         for place in places:

@@ -5,7 +5,7 @@ from gpu.outcome import Failure, NotPossible, OutOfTime
 
 MODELS = ("gpt2-check", "llama-check")
 STEPS, GLOBAL_BATCH, PLAN = 20, 8, "tp=1,pp=1,dp=1,mbs=4"
-WITHIN = {"fp32": 1e-4, "bf16": 2e-2}  # relative, bf16's against the CPU's fp32
+WITHIN = {"fp32": 1e-4, "bf16": 2e-2}  # relative; bf16 is compared with the CPU's fp32
 
 
 def run(context, figures, deadline):
@@ -38,13 +38,13 @@ def run(context, figures, deadline):
             worst_relative_difference_of_losses=worst, allowed=WITHIN[precision],
             worst_relative_difference_of_grad_norms=worst_relative(result["grad_norms"], reference["grad_norms"]))
         if not worst <= WITHIN[precision]:
-            wrong.append(f"{model} in {precision}: losses differ by {worst:.2e} of the CPU's, {WITHIN[precision]:.0e} is allowed")
+            wrong.append(f"{model} in {precision}: losses differ from the CPU's by {worst:.2e}; at most {WITHIN[precision]:.0e} is allowed")
     for model in MODELS:
         losses = results.get((model, "cpu", "fp32"), {}).get("losses")
         if losses and None in (losses[0], losses[-1]):
             wrong.append(f"{model}: the CPU's loss is not finite")
         elif losses and not losses[-1] < losses[0]:
-            wrong.append(f"{model}: the CPU's loss does not fall, so that it would show little")
+            wrong.append(f"{model}: the CPU's loss does not fall, so the comparison would prove little")
     if wrong:
         raise Failure("; ".join(wrong))
     if context.gpu:

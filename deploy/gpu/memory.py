@@ -1,4 +1,4 @@
-"""Memory: the arena takes the bytes that were predicted; what does not fit is refused as such."""
+"""Memory: the arena takes the predicted bytes, and plans that do not fit are refused as such."""
 import os
 import re
 
@@ -11,12 +11,12 @@ CASES = (("gpt2-check", "tp=1,pp=1,dp=1,mbs=2", "bf16"), ("gpt2-check", "tp=1,pp
          ("gpt2-124m", "tp=1,pp=1,dp=1,mbs=4", "bf16"), ("gpt2-124m", "tp=1,pp=2,dp=1,mbs=2,schedule=interleaved,vpp=2", "bf16"))
 GLOBAL_BATCH = 8
 MIB = 1 << 20
-PAGE_BYTES = 2 * MIB  # in which the driver gives memory
+PAGE_BYTES = 2 * MIB  # the driver allocates in pages of this size
 HELD = 0.55
 MODEL = "gpt2-124m"
-TRIES = 5  # to leave just what the plan needs
+TRIES = 5  # attempts to leave exactly the memory that the plan needs
 HANGS = "what held the memory was killed, but it does not end"
-NOTHING_FITS = 1  # autocfg's exit code where the answer is no
+NOTHING_FITS = 1  # autocfg's exit code for a negative answer
 
 
 def model_of(context, name):
@@ -24,7 +24,8 @@ def model_of(context, name):
 
 
 def arena(context, figures, deadline):
-    """The dry device counts without computing; the GPU's arena must hold as many bytes, all of them in use."""
+    """Compares the dry device's byte count with the GPU's arena, which must have the same size and be fully
+    used."""
     wrong = []
     for name, plan, precision in CASES:
         entry = figures.setdefault(f"{name} {precision} {plan}", {})
@@ -46,7 +47,7 @@ def arena(context, figures, deadline):
 
 
 def refused(context, entry, what, deadline, model, plan, **options):
-    """Trains and expects autocfg's typed answer, on one line. Returns its words, or None where it ran."""
+    """Trains and expects autocfg's typed refusal on one line. Returns its text, or None if it ran."""
     try:
         entry["command"] = context.train(model, plan, "cuda", deadline, "bf16", **options)["command"]
     except TrainFailed as failed:
@@ -58,23 +59,24 @@ def refused(context, entry, what, deadline, model, plan, **options):
 
 
 def by_planner(words):
-    """(the arena's bytes, the device's, how much too much) where a rank has refused before it took memory, else None."""
+    """Returns (the arena's bytes, the device's bytes, the excess) if a rank refused before it allocated
+    memory, else None."""
     found = re.search(r"the plan needs \d+ bytes \(arena (\d+), device (\d+)\), (\d+) more than", words)
     return tuple(int(text) for text in found.groups()) if found else None
 
 
 def by_device(words):
-    """Whether it is the driver's own answer to a request for memory, or a library's."""
+    """Returns whether the driver, or a library, refused an allocation."""
     return re.search(r"the GPU has no \d+ bytes left|out of memory|ALLOC_FAILED", words) is not None
 
 
 def while_held(context, figures, held, deadline, work):
-    """work() while another process has so many bytes of the GPU."""
+    """Calls work() while another process holds `held` bytes of the GPU."""
     holder = programs.start([context.program("autocfg_gpu_ops_bench"), "--hold", str(held)], context.environment, context.work)
     try:
         said = programs.first_line(holder, min(60, seconds_left(deadline)))
         if said != "held":
-            raise Failure(f"{held} bytes could not be held to try this: {said}")
+            raise Failure(f"could not hold {held} bytes for this test: {said}")
         return work()
     finally:
         if not programs.stop(holder):
@@ -82,7 +84,7 @@ def while_held(context, figures, held, deadline, work):
 
 
 def batch_that_needs(context, least, deadline):
-    """(a batch of MODEL that needs more than so many bytes, and not much more; its bytes)."""
+    """Returns (a batch of MODEL that needs a little more than `least` bytes; its bytes)."""
     batch = 1
     while True:
         if seconds_left(deadline) <= 1:
@@ -94,8 +96,9 @@ def batch_that_needs(context, least, deadline):
 
 
 def met_by_device(context, figures, held, train, deadline):
-    """A run that may begin, as far as the planner can see, and finds no memory: so much is held that its arena just fits beside what is in use, but the
-    driver gives whole pages, and what is loaded at first use wants its own. `train(entry)`: as refused(). Raises Failure or NotPossible."""
+    """Finds a run that the planner accepts but that finds no memory. So much is held that the arena just fits
+    beside the memory in use; but the driver allocates whole pages, and code loaded at first use needs memory
+    too. `train(entry)`: as refused(). Raises Failure or NotPossible."""
     tries = figures["tries"] = []
     for _ in range(TRIES):
         entry = {"held_bytes": held}
@@ -106,18 +109,18 @@ def met_by_device(context, figures, held, train, deadline):
         refusal = by_planner(words)
         if refusal is None:
             if not by_device(words):
-                raise Failure(f"with the arena just fitting: neither the planner's refusal nor the device's: {words}")
+                raise Failure(f"with an arena that just fits: expected a refusal by the planner or by the device, got: {words}")
             figures.update(entry)
             return
-        # What is too much, in whole pages, is held no more.
+        # Reduces the held memory by the excess, in whole pages.
         held -= -(-refusal[2] // PAGE_BYTES) * PAGE_BYTES
     how = "a run whose arena just fitted ran" if words is None else f"the planner refused {TRIES} times: {words}"
-    raise NotPossible(f"the device's own refusal was not met: {how}")
+    raise NotPossible(f"the device itself never refused: {how}")
 
 
 def does_not_fit(context, figures, deadline):
-    """A plan larger than the GPU; one that would fit if nothing else were on it, which its rank sees before it takes memory; one whose memory the driver
-    refuses."""
+    """Tests three plans: one larger than the GPU; one that would fit if nothing else were on the GPU, which
+    its rank detects before it allocates; one whose memory the driver refuses."""
     context.needs_gpu()
     larger = "larger than the GPU"
     if refused(context, figures.setdefault(larger, {}), larger, deadline, "gpt3-175b", "tp=1,pp=1,dp=1,mbs=1") is None:
@@ -130,7 +133,7 @@ def does_not_fit(context, figures, deadline):
     def train(what):
         return lambda entry: refused(context, entry, what, deadline, MODEL, f"mbs={batch}", global_batch=batch)
 
-    # What the holder took is in use before the rank's arena is, and counts for the planner as the device's own.
+    # The held memory is in use before the rank's arena exists; the planner counts it as the device's own.
     taken = "memory taken by others, seen by the planner"
     entry = figures.setdefault(taken, {"planned_bytes": needs, "held_bytes": held})
     words = while_held(context, figures, held, deadline, lambda: train(taken)(entry))
@@ -138,11 +141,11 @@ def does_not_fit(context, figures, deadline):
         raise Failure(f"{taken}: it ran")
     refusal = by_planner(words)
     if refusal is None:
-        raise Failure(f"{taken}: expected that the rank refuses before it takes memory, got: {words}")
+        raise Failure(f"{taken}: expected a refusal before the rank allocates memory, got: {words}")
     entry.update(zip(("arena_bytes", "device_bytes", "over_bytes"), refusal))
     if refusal[0] != needs or refusal[1] < held:
         raise Failure(f"{taken}: an arena of {refusal[0]} bytes and {refusal[1]} of the device, where {needs} are planned and {held} held")
     device = "refused by the device itself"
     met_by_device(context, figures.setdefault(device, {}), held - -(-refusal[2] // PAGE_BYTES) * PAGE_BYTES, train(device), deadline)
-    # What was held is free again.
+    # The held memory is free again.
     figures["free again"] = {"command": context.train(context.model("gpt2-check"), "mbs=1", "cuda", deadline, "bf16")["command"]}

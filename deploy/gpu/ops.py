@@ -1,4 +1,5 @@
-"""Every op and the device against references in double precision: the program gpu_test, test by test. A skipped test counts as failed."""
+"""Tests every op and the device against references in double precision with the program gpu_test, test by
+test. A skipped test counts as failed."""
 import json
 import os
 
@@ -6,7 +7,7 @@ from gpu.outcome import Failure, OutOfTime
 
 
 def outcomes(result):
-    """{test: "passed" or why not} of GoogleTest's JSON."""
+    """Returns {test: "passed" or why not} from GoogleTest's JSON."""
     found = {}
     for suite in result.get("testsuites", []):
         for test in suite.get("testsuite", []):
@@ -23,7 +24,8 @@ def outcomes(result):
 
 
 def started_tests(text):
-    """What a test program that did not end has said so far: {test: "passed", "failed" or "did not end"}."""
+    """Returns {test: "passed", "failed" or "did not end"} from the output of a test program that did not
+    end."""
     found = {}
     for line in text.splitlines():
         if line.startswith("[ RUN      ] "):
@@ -38,7 +40,7 @@ def started_tests(text):
 def run(context, figures, deadline):
     context.needs_gpu()
     file, log = os.path.join(context.work, "ops.json"), os.path.join(context.work, "ops.log")
-    # Through a file: what was said before a crash or the time limit is there then, too.
+    # Written to a file, so that output before a crash or the time limit is kept.
     figures["command"] = context.command("gpu_test", [])
     script = 'exec "$0" --gtest_output=json:"$1" >"$2" 2>&1'
     code, late = None, None

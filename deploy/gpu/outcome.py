@@ -1,18 +1,19 @@
-"""How a section of the check ends."""
+"""The outcomes of a section of the check."""
 
 PASSED, FAILED, NOT_POSSIBLE, NOT_RUN = "passed", "failed", "not possible", "not run"
 
 
 class Failure(Exception):
-    """What a section found wrong, in one line."""
+    """A section found an error; the text is one line."""
 
 
 class NotPossible(Exception):
-    """Why a section proves nothing on this machine, in one line."""
+    """A section proves nothing on this machine; the text is one line."""
 
 
 class OutOfTime(Exception):
-    """A section's time has run out; what it has so far is kept. `out` is what the program that took it had written on its standard output."""
+    """A section's time has run out; its results so far are kept. `out` is the standard output of the program
+    that was running."""
 
     def __init__(self, text, out=""):
         super().__init__(text)

@@ -1,4 +1,4 @@
-"""Runs programs with a time limit. Whatever they started ends with them."""
+"""Runs programs with a time limit. All processes that they started end with them."""
 import contextvars
 import os
 import shlex
@@ -9,17 +9,18 @@ import time
 
 from gpu.outcome import OutOfTime
 
-LAST_LINES, LAST_CHARACTERS = 15, 3000  # of what a failed program said, for the report
-MOST_FAILURES = 30                     # in one section
-DIES_WITHIN_S = 10                     # of being killed; one that hangs in the driver may not
+LAST_LINES, LAST_CHARACTERS = 15, 3000  # of a failed program's output, for the report
+MOST_FAILURES = 30                     # per section
+DIES_WITHIN_S = 10                     # after being killed; a process that hangs in the driver may not
 
-# The section's programs that did not end well: {"command", "outcome", "last_lines"}. A context of its own for every section.
+# The section's programs that did not end well: {"command", "outcome", "last_lines"}. Each section has its own
+# context.
 _failures = contextvars.ContextVar("failures", default=None)
 
-# Processes under way, so that an interrupted check ends them.
+# Running processes, so that an interrupted check can end them.
 _running = set()
 _lock = threading.Lock()
-_ended = threading.Event()  # nothing starts any more
+_ended = threading.Event()  # nothing starts after this
 
 
 class Done:
@@ -27,16 +28,17 @@ class Done:
         self.command, self.code, self.out, self.err, self.seconds = command, code, out, err, seconds
 
     def last_words(self):
-        """The last line that it wrote to say why, for a report."""
+        """Returns the last line of its output, standard error first, for a report."""
         for text in (self.err, self.out):
             lines = [line.strip() for line in text.splitlines() if line.strip()]
             if lines:
                 return lines[-1]
-        return f"no word, exit code {self.code}"
+        return f"no output, exit code {self.code}"
 
 
 def collect_failures():
-    """From here on, in this thread and those of in_parallel: the list that failed programs are added to."""
+    """Returns a new list, to which failed programs are added from now on, in this thread and those of
+    in_parallel."""
     failures = []
     _failures.set(failures)
     return failures
@@ -58,7 +60,7 @@ def end_group(process):
 
 
 def end_all():
-    """All that run are killed, and none starts after them."""
+    """Kills all running programs; none starts afterwards."""
     _ended.set()
     with _lock:
         processes = list(_running)
@@ -67,8 +69,9 @@ def end_all():
 
 
 def run(command, deadline, environment=None, directory=None, limit_s=None, noted=True):
-    """Runs it to its end and returns what it said. Past `deadline` (of time.monotonic), or `limit_s` if sooner, its whole group is killed and OutOfTime raised.
-    A program that cannot be started answers with code 127 and why. `noted`: where it does not end well, it is among the section's failed programs."""
+    """Runs a program to its end and returns its output. Past `deadline` (of time.monotonic), or `limit_s` if
+    sooner, kills its whole process group and raises OutOfTime. A program that cannot be started returns code
+    127 and the reason. `noted`: a failure is added to the section's failed programs."""
     begun = time.monotonic()
     left = deadline - begun
     if limit_s is not None:
@@ -95,7 +98,7 @@ def run(command, deadline, environment=None, directory=None, limit_s=None, noted
         except subprocess.TimeoutExpired as hanging:
             out, err = hanging.stdout or b"", (hanging.stderr or b"") + b"\nkilled, but it does not end\n"
     finally:
-        end_group(process)  # what it left behind
+        end_group(process)  # processes that it left behind
         with _lock:
             _running.discard(process)
     out, err = out.decode(errors="replace"), err.decode(errors="replace")
@@ -108,7 +111,8 @@ def run(command, deadline, environment=None, directory=None, limit_s=None, noted
 
 
 def in_parallel(jobs, tasks, work):
-    """work(task) for every task, at most `jobs` at a time, in order of starting. Returns [(task, result or exception)] in the tasks' order."""
+    """Calls work(task) for every task, at most `jobs` at a time, started in order. Returns [(task, result or
+    exception)] in the tasks' order."""
     results = [None] * len(tasks)
     position = iter(range(len(tasks)))
     lock = threading.Lock()
@@ -133,7 +137,8 @@ def in_parallel(jobs, tasks, work):
 
 
 def start(command, environment, directory, output=subprocess.PIPE):
-    """A program that goes on until stop(); what it writes is read by first_line(), or goes into the file `output`. Raises OSError where it does not start."""
+    """Starts a program that runs until stop(). first_line() reads its output, unless it goes into the file
+    `output`. Raises OSError if it does not start."""
     process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.PIPE, env=environment, cwd=directory,
                                start_new_session=True, text=True)
     with _lock:
@@ -142,21 +147,22 @@ def start(command, environment, directory, output=subprocess.PIPE):
 
 
 def first_line(process, limit_s):
-    """The first line that it writes, or what happened instead."""
+    """Returns the first line of its output, or what happened instead."""
     lines = []
     reader = threading.Thread(target=lambda: lines.append(process.stdout.readline().strip()), daemon=True)
     reader.start()
     reader.join(max(0.0, limit_s))
-    return (lines[0] if lines and lines[0] else "it ended without a word") if lines else f"no word within {limit_s:.0f} s"
+    return (lines[0] if lines and lines[0] else "it ended without output") if lines else f"no output within {limit_s:.0f} s"
 
 
 def stop(process):
-    """Kills it and all that it started. True where it has ended; one that hangs in the driver is left behind after DIES_WITHIN_S."""
+    """Kills it and all processes that it started. Returns True if it has ended; one that hangs in the driver
+    is left behind after DIES_WITHIN_S."""
     end_group(process)
     try:
         process.wait(DIES_WITHIN_S)
     except subprocess.TimeoutExpired:
-        return False  # its output stays open: closing would wait for who reads it
+        return False  # its output stays open, because closing would wait for its reader
     finally:
         process.stdin.close()
         with _lock:

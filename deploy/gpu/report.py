@@ -1,4 +1,5 @@
-"""The report of a check: its sections, each with an outcome and its figures, written to a file after each and every few seconds between."""
+"""The report of a check: its sections, each with an outcome and its figures. Written to a file after each
+section and every few seconds in between."""
 import contextlib
 import itertools
 import json
@@ -15,10 +16,11 @@ OF_A_CHECK = ("command", "time", "seed")
 
 
 class Section:
-    """`run(context, figures, deadline)` fills the dictionary `figures` as it goes, and ends, or raises one of gpu/outcome.py. `limit_s` is what it may take,
-    more where the whole check has time to spare. `optional`: that it is not possible does not make the whole check fail. Sections in sequence that have a
-    `lane` run at the same time, those of one lane in their order; those without one have the machine to themselves. `part`: the part of the check that it
-    belongs to, None for all."""
+    """A section of the check. `run(context, figures, deadline)` fills the dictionary `figures` as it
+    proceeds; it returns, or raises an exception of gpu/outcome.py. `limit_s` is its time limit; it gets more
+    if the whole check has time to spare. `optional`: "not possible" does not fail the whole check.
+    Consecutive sections with a `lane` run in parallel, those of one lane in order; a section without a lane
+    has the machine to itself. `part`: the part of the check that it belongs to, None for all."""
 
     def __init__(self, name, limit_s, run, optional=False, lane=None, part=None):
         self.name, self.limit_s, self.run, self.optional, self.lane, self.part = name, limit_s, run, optional, lane, part
@@ -29,7 +31,7 @@ def one_line(text):
 
 
 def plain(value):
-    """JSON knows no infinities and no NaN: they become words."""
+    """Replaces infinities and NaN, which JSON lacks, by text."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
@@ -46,7 +48,7 @@ class Report:
         self.lock = threading.Lock()
 
     def write(self):
-        """Replaces the file in one step, so that a cut-off run leaves a whole one."""
+        """Replaces the file atomically, so that an interrupted run leaves a complete one."""
         with self.lock:
             text = json.dumps(self.now(), indent=1, allow_nan=False) + "\n"
             partial = f"{self.path}.partial"
@@ -57,7 +59,7 @@ class Report:
             os.replace(partial, self.path)
 
     def now(self):
-        """The content as it is, while sections under way add to theirs."""
+        """Returns a copy of the content while running sections add to theirs."""
         while True:
             try:
                 return plain(self.content)
@@ -65,15 +67,15 @@ class Report:
                 time.sleep(0.01)
 
     def put(self, name, outcome, why, seconds, figures, failed_commands=()):
-        # With the check that it is of: a report may be of several.
+        # Records the check that it belongs to: a report may combine several.
         entry = {"outcome": outcome, "why": why, "seconds": round(seconds, 3), "check": {field: self.content.get(field) for field in OF_A_CHECK}, "figures": figures,
                  "failed_commands": failed_commands}
         with self.lock:
             self.content["sections"][name] = entry
 
     def keep(self, earlier):
-        """Takes over an earlier report of the same programs on the same device: what passed stays, all else stays until it is run again. Returns the names of what
-        passed."""
+        """Takes over an earlier report of the same programs on the same device. Passed results stay; all
+        others stay until they are run again. Returns the names of the passed sections."""
         kept = []
         for name, entry in earlier.get("sections", {}).items():
             if name == "device" or entry.get("outcome") == NOT_RUN:
@@ -87,7 +89,8 @@ class Report:
 
 
 def run_section(report, section, todo, context, end, total_s, say, now):
-    """One section, its outcome into the report; `todo` are those that have not ended, itself among them, `end` is when the whole check is over."""
+    """Runs one section and reports its outcome. `todo` are the sections that have not ended, including this
+    one; `end` is the time at which the whole check ends."""
     if report.content["sections"][section.name].get("kept"):
         say(f"{section.name}: {report.content['sections'][section.name]['outcome']}, kept from an earlier run")
         return
@@ -119,7 +122,7 @@ def run_section(report, section, todo, context, end, total_s, say, now):
 
 
 def run_lanes(sections, run_one):
-    """Lanes at the same time, each in its order."""
+    """Runs the lanes in parallel, each in its order."""
     lanes = {}
     for section in sections:
         lanes.setdefault(section.lane, []).append(section)
@@ -132,7 +135,7 @@ def run_lanes(sections, run_one):
 
 @contextlib.contextmanager
 def written_every(report, seconds):
-    """What sections under way have found so far is in the file, should the whole check be killed."""
+    """Writes the report periodically, so that results of running sections survive if the check is killed."""
     stop = threading.Event()
 
     def work():
@@ -150,8 +153,10 @@ def written_every(report, seconds):
 
 
 def run_sections(report, sections, context, total_s, say, now=time.monotonic, optional=(), conclude=lambda _: None):
-    """Runs the sections in order within `total_s` seconds; writes the report after each. `conclude` is given all sections of the report once they have run. True
-    where every outcome in the report is a good one, those of earlier runs among them; `optional` names sections that are so beside those of this run."""
+    """Runs the sections in order within `total_s` seconds and writes the report after each. Calls `conclude`
+    with all sections of the report once they have run. Returns True if every outcome in the report is good,
+    including those of earlier runs. `optional` names sections that are optional in addition to those of this
+    run."""
     started = now()
     for section in sections:
         if section.name not in report.content["sections"]:

@@ -1,9 +1,11 @@
-"""compute-sanitizer over the tests of the ops, as many as there is time for: memory faults, and races in shared memory, of our own kernels. Those of the
-libraries are left out, as are the calls to CUDA's interface that fail: libraries try what a driver has, and our own check every answer.
+"""Runs compute-sanitizer over the tests of the ops, as many as time allows: memory errors, and races in
+shared memory, of our own kernels. Excludes the libraries' kernels, and failing calls of the CUDA API:
+libraries probe the driver, and our own code checks every call.
 
-Only tests that GoogleTest calls passed under the tool count as run: one that does not take the device may skip them all, or not start them,
-and still end well with "0 errors".
-A tool under which none ran proves nothing, which is "not possible"; what a tool found, and one that breaks after tests ran under it, is a failure."""
+Only tests that GoogleTest reports as passed under the tool count as run. A tool that does not support the
+device may skip all tests, or not start them, and still end with "0 errors". A tool under which no test ran
+proves nothing ("not possible"). Errors that a tool finds, and a tool that breaks after tests ran under it,
+are failures."""
 import glob
 import os
 import re
@@ -15,9 +17,9 @@ from gpu.outcome import Failure, NotPossible, OutOfTime
 
 PLACES = ("/usr/local/cuda*/bin/compute-sanitizer", "/usr/local/cuda*/compute-sanitizer/compute-sanitizer", "/opt/nvidia/*/compute-sanitizer")
 TOOLS = ("memcheck", "racecheck")
-OURS = ("--kernel-name", "kns=autocfg", "--report-api-errors", "no")  # kernels whose name contains our namespace
+OURS = ("--kernel-name", "kns=autocfg", "--report-api-errors", "no")  # kernels in our namespace
 BATCHES = 16
-# Our own attention kernels, which the suites of the ops do not reach where cuDNN computes attention.
+# Our own attention kernels; the suites of the ops do not reach them if cuDNN computes attention.
 MORE = "GpuAttention.MatchesTheReference/own"
 REFUSALS = ("Device not supported", "not supported on this", "Unable to", "ERR_NVGPUCTRPERM", "InternalError", "LibraryNotLoaded")
 
@@ -28,7 +30,7 @@ def find():
 
 
 def tests_of(text):
-    """Full names from --gtest_list_tests."""
+    """Returns full test names from --gtest_list_tests."""
     names, suite = [], ""
     for line in text.splitlines():
         if not line.startswith(" "):
@@ -39,18 +41,19 @@ def tests_of(text):
 
 
 def errors_in(text):
-    """The count in compute-sanitizer's summary, or None where there is none."""
+    """Returns the count in compute-sanitizer's summary, or None if there is no summary."""
     found = re.findall(r"(?:ERROR SUMMARY: |RACECHECK SUMMARY: )(\d+)", text)
     return int(found[-1]) if found else None
 
 
 def refusal_in(text):
-    """The line by which a tool says that it does not take the device, or None."""
+    """Returns the line in which a tool refuses the device, or None."""
     return next((line.strip() for line in text.splitlines() if any(words in line for words in REFUSALS)), None)
 
 
 def check(context, program, tool, batches, entry, wrong, stop_at):
-    """The batches under one tool until `stop_at`; counts into `entry`, what is wrong into the list `wrong`. Returns why none of the tests ran, "" where some did."""
+    """Runs the batches under one tool until `stop_at`. Adds counts to `entry` and errors to the list `wrong`.
+    Returns why no test ran, "" if some did."""
     libraries = f"LD_LIBRARY_PATH={context.environment['LD_LIBRARY_PATH']}"
     entry["command"] = context.shown([libraries, program, "--tool", tool, *OURS, context.program("gpu_test"), "--gtest_filter=NAMES"])
     why = f"not one batch of {len(batches[0])} tests ended within its time"
@@ -84,7 +87,7 @@ def run(context, figures, deadline):
     context.needs_gpu()
     program = find()
     if program is None:
-        raise NotPossible("compute-sanitizer is not on this machine")
+        raise NotPossible("compute-sanitizer is not installed on this machine")
     listed = context.run("gpu_test", ["--gtest_list_tests"], deadline)
     tests = tests_of(listed.out)
     if not tests:

@@ -1,4 +1,5 @@
-"""A whole search on the GPU, twice on one database: what is in the machine, the calibration and what is kept of it, measured plans and the memory they take."""
+"""A whole search on the GPU, twice on one database: the machine's inventory, the calibration and its reuse,
+measured plans and their memory."""
 import json
 import os
 import threading
@@ -8,14 +9,14 @@ from gpu.context import seconds_left
 from gpu.outcome import Failure, NotPossible, OutOfTime
 
 MODEL, GLOBAL_BATCH, MAX_TRIALS, MAX_TRIALS_AGAIN = "gpt2-124m", 8, 3, 1
-TIME_BUDGET = "45s"  # of one search: no trial begins after it
-NAMES_NO_BUILD = ("-dirty", "+unknown")  # endings of a build id whose op times no later study may take
+TIME_BUDGET = "45s"  # per search: no trial begins after it
+NAMES_NO_BUILD = ("-dirty", "+unknown")  # suffixes of build ids without reuse of op times
 INVENTORY_EVERY_S = 0.3
-WITHIN = 0.01  # relative, of the memory that nvidia-smi says
+WITHIN = 0.01  # relative to the memory that nvidia-smi reports
 
 
 class Wrong(list):
-    """What is wrong; a section ends with all of it."""
+    """Collects the errors of a section, which all go into its outcome."""
 
     def unless(self, good, text):
         if not good:
@@ -23,7 +24,7 @@ class Wrong(list):
 
 
 def answer(context, arguments, deadline):
-    """A verb's JSON; raises Failure where there is none."""
+    """Returns a command's JSON; raises Failure if there is none."""
     done = context.run("autocfg", [*arguments, "--json"], deadline)
     if done.code != 0:
         raise Failure(f"autocfg {arguments[0]}: exit code {done.code}: {done.last_words()}")
@@ -39,7 +40,8 @@ def search_arguments(database, trials):
 
 
 def workers_meanwhile(context, database, deadline, over):
-    """What the search's own coordinator knows of its worker; asked until it answers, or the search is `over`."""
+    """Returns what the search's own coordinator knows about its worker. Polls until it answers or the search
+    is `over`."""
     command = [context.program("autocfg"), "workers", "--db", database, "--json"]
     while not over.is_set() and seconds_left(deadline) > 0:
         done = programs.run(command, deadline, context.environment, context.work, noted=False)  # it fails until the search listens
@@ -50,7 +52,7 @@ def workers_meanwhile(context, database, deadline, over):
 
 
 def search_and_inventory(context, database, deadline):
-    """(the first search's answer, the workers while it ran or None)."""
+    """Returns (the first search's answer, the workers while it ran or None)."""
     over = threading.Event()
 
     def work(task):
@@ -70,7 +72,7 @@ def search_and_inventory(context, database, deadline):
 
 
 def check_inventory(context, figures, workers, wrong):
-    """What the worker offers is the GPU that the driver shows."""
+    """Checks that the worker offers the GPU that the driver shows."""
     figures["workers"] = workers
     gpus = [gpu for worker in workers or [] for gpu in worker["gpus"]]
     if not gpus:
@@ -85,7 +87,8 @@ def check_inventory(context, figures, workers, wrong):
 
 
 def check_doctor(context, figures, database, deadline, wrong):
-    """autocfg doctor sees the GPU and runs a step on it; what else it says of the machine is recorded."""
+    """Checks that autocfg doctor sees the GPU and runs a step on it; records its other findings about the
+    machine."""
     checks = {check["name"]: check for check in answer(context, ["doctor", "--db", database], deadline)["checks"]}
     figures["doctor"] = {name: f"{check['state']}: {check['found']}" for name, check in checks.items()}
     for name in ("gpu driver", "gpu 0", "cuda engine"):
@@ -94,7 +97,7 @@ def check_doctor(context, figures, database, deadline, wrong):
 
 
 def check_candidate(name, candidate, estimate, entry, wrong):
-    """A plan that was measured: its memory, and the device's share of it."""
+    """Checks a measured plan: its memory, and the device's share of it."""
     measured, predicted = candidate["measured"], candidate["predicted"]["memory_bytes"]
     overhead, arena = predicted["device_overhead"], predicted["total"] - predicted["device_overhead"]
     entry.update(planned_bytes=measured["planned_memory_bytes"], peak_bytes=measured["peak_memory_bytes"], predicted_arena_bytes=arena,
@@ -107,7 +110,7 @@ def check_candidate(name, candidate, estimate, entry, wrong):
 
 
 def check_search(context, figures, found, database, deadline, wrong):
-    """One study: its best plan is measured, and every trial's time stands beside what was predicted for it."""
+    """Checks one study: its best plan is measured, and every trial's time is recorded with its prediction."""
     figures.update({field: found["search"][field] for field in ("wall_s", "device_s", "reused_op_times")}, study=found["study"], counts=found["counts"],
                    build_id=found["versions"]["build_id"])
     estimate = found["cluster"]["device"]["overhead_bytes"]
@@ -140,10 +143,10 @@ def run(context, figures, deadline):
     found, workers = search_and_inventory(context, database, deadline)
     check_inventory(context, figures, workers, wrong)
     check_search(context, first, found, database, deadline, wrong)
-    wrong.unless(first["reused_op_times"] == 0, f"a new database gave the first search {first['reused_op_times']} op times")
+    wrong.unless(first["reused_op_times"] == 0, f"the first search reused {first['reused_op_times']} op times from a new database")
     unkept = ""
     if first["build_id"].endswith(NAMES_NO_BUILD):
-        # No fault of the engine's: op times are kept for a build that can be named.
+        # Not an error of the engine: op times are only kept for a build that has a commit id.
         unkept = (f"that op times are kept was not shown: the bundle's programs are build {first['build_id']}, which names no commit; make the bundle from "
                   "a clean checkout")
         again["not_run"] = unkept
@@ -151,7 +154,7 @@ def run(context, figures, deadline):
         again["command"] = context.command("autocfg", [*search_arguments(database, MAX_TRIALS_AGAIN), "--json"])
         try:
             check_search(context, again, answer(context, search_arguments(database, MAX_TRIALS_AGAIN), deadline), database, deadline, wrong)
-            wrong.unless(again["reused_op_times"] > 0, "the second search timed every op anew, though the first one on the same database had")
+            wrong.unless(again["reused_op_times"] > 0, "the second search timed every op again, although the first one used the same database")
         except OutOfTime as late:
             if not wrong:
                 raise

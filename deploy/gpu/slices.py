@@ -1,4 +1,5 @@
-"""Ranks of GPT-3 175B at tp=8,pp=16, each alone on the GPU, its peers not there: time and memory of a rank of the real plan."""
+"""Ranks of GPT-3 175B at tp=8,pp=16, each alone on the GPU without its peers: time and memory of one rank of
+the real plan."""
 import statistics
 
 from gpu.context import seconds_left

@@ -1,4 +1,4 @@
-"""Weights that a GPU's run saves start a run on the CPU, and give the same losses there."""
+"""Weights saved by a GPU run initialize a run on the CPU, which must give the same losses."""
 import os
 
 from gpu import programs
@@ -10,7 +10,8 @@ WITHIN = {"fp32": 1e-4, "bf16": 2e-2}
 
 
 def there_and_back(context, model, precision, deadline):
-    """(losses of the run that saves, {device: losses of the run that starts from its weights}, the file's bytes, the commands)."""
+    """Returns (losses of the run that saves, {device: losses of the run that starts from its weights}, the
+    file's bytes, the commands)."""
     file = os.path.join(context.work, f"{model}-{precision}.safetensors")
 
     commands = []

@@ -7,7 +7,7 @@
 namespace autocfg::cpu {
 namespace {
 
-// A function and its derivative at x, without branches.
+// The value and the derivative of a function at x, computed without branches.
 template <typename T>
 struct Point {
   T value, slope;
@@ -25,7 +25,7 @@ struct Gelu {
   }
 };
 
-// x P(x), P the normal distribution. Slope: P(x) + x p(x), p its density.
+// x P(x), where P is the standard normal distribution function. Slope: P(x) + x p(x), where p is its density.
 struct GeluErf {
   template <typename T>
   [[gnu::always_inline]] static Point<T> At(T x) {

@@ -1,4 +1,4 @@
-// The functions between the two linear layers of a feed-forward block; see Ops. T: float, double. Pure
+// The activations between the two linear layers of a feed-forward block; see Ops. T: float, double. Pure
 // functions.
 #pragma once
 
@@ -8,12 +8,13 @@
 
 namespace autocfg::cpu {
 
-// x[rows, width], twice as wide where gated -> y[rows, width]; `bias` as wide as x, or null.
+// Computes y[rows, width] from x[rows, width]; x is twice as wide if the activation is gated. `bias` has the
+// width of x, or is null.
 template <typename T>
 void ActivationForward(Activation activation, std::int64_t rows, std::int64_t width, T* x, const T* bias,
                        T* y);
 
-// dx as wide as x.
+// dx has the width of x.
 template <typename T>
 void ActivationBackward(Activation activation, std::int64_t rows, std::int64_t width, const T* x, const T* dy,
                         T* dx);

@@ -9,10 +9,10 @@
 namespace autocfg::cpu {
 namespace {
 
-constexpr std::int64_t kBlockRows = 128;  // of scores; AttentionWorkspaceElements counts two such blocks
+constexpr std::int64_t kBlockRows = 128;  // of scores; AttentionWorkspaceElements counts two blocks
 constexpr Transpose kNo = Transpose::kNo, kYes = Transpose::kYes;
 
-// Where one head of one sequence lies: rows are `ld` (qkv) and `ld_out` (out) elements apart.
+// Offsets of one head of one sequence. Its rows are `ld` (qkv) and `ld_out` (out) elements apart.
 struct Head {
   std::int64_t q, k, v, out, lse;
 };
@@ -24,7 +24,7 @@ Head HeadAt(const AttentionShape& s, std::int64_t b, std::int64_t n) {
           b * s.seq_len * s.heads * s.head_dim + n * s.head_dim, (b * s.heads + n) * s.seq_len};
 }
 
-// The first `used` scores become exp(score - max), the rest 0. Returns their sum; `max` is set.
+// Replaces the first `used` scores by exp(score - max) and the rest by 0. Sets `max` and returns the sum.
 template <typename T>
 T ExpRow(T* row, std::int64_t used, std::int64_t cols, T& max) {
   T m = row[0];
@@ -42,7 +42,7 @@ T ExpRow(T* row, std::int64_t used, std::int64_t cols, T& max) {
   return sum;
 }
 
-// From scores p and dp: p becomes the probabilities, dp the gradient by the unscaled scores.
+// Turns the scores p into probabilities, and dp into the gradient with respect to the unscaled scores.
 template <typename T>
 void SoftmaxBackwardRow(T* p, T* dp, std::int64_t used, std::int64_t cols, T lse, T delta, T scale) {
 #pragma omp simd
@@ -91,9 +91,10 @@ void AttentionForward(const AttentionShape& shape, const T* qkv, T* out, T* lse,
   }
 }
 
-// With P the probabilities and delta = rowsum(dout * out):  dV = P^T dout,  dS = P * (dout V^T - delta) /
-// sqrt(D), dQ = dS K,  dK = dS^T Q. The last block of rows comes first: it reaches every key, so that of the
-// first head that shares the key-value head overwrites dK and dV, and all others add.
+// With P the probabilities and delta = rowsum(dout * out):
+//   dV = P^T dout,  dS = P * (dout V^T - delta) / sqrt(D),  dQ = dS K,  dK = dS^T Q.
+// The last block of rows runs first, because it reaches every key. For the first head that shares a key-value
+// head, that block overwrites dK and dV; all other blocks add to them.
 template <typename T>
 void AttentionBackward(const AttentionShape& shape, const T* qkv, const T* out, const T* lse, const T* dout,
                        T* dqkv, T* workspace) {

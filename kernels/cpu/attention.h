@@ -1,6 +1,6 @@
-// Causal attention that stores no scores: blocks of rows are computed, used and forgotten, and the backward
-// computes them again from the log-sum-exp (Dao et al. 2022); see Ops for the layouts. T: float, double. Pure
-// functions.
+// Causal attention that stores no scores. Blocks of rows of scores are computed, used and discarded; the
+// backward recomputes them from the log-sum-exp (Dao et al. 2022). See Ops for the layouts. T: float, double.
+// Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ struct AttentionShape {
   std::int64_t batch, seq_len, heads, head_dim, kv_heads;
 };
 
-// workspace: AttentionWorkspaceElements(seq_len, head_dim).
+// `workspace` holds AttentionWorkspaceElements(seq_len, head_dim) elements.
 template <typename T>
 void AttentionForward(const AttentionShape& shape, const T* qkv, T* out, T* lse, T* workspace);
 

@@ -20,7 +20,7 @@ void BiasResidual(std::int64_t rows, std::int64_t width, T* y, const T* bias, co
   }
 }
 
-// Eight rows at a time: fewer passes over dbias, and a shorter chain of rounding errors.
+// Adds eight rows at a time, which needs fewer passes over dbias and shortens the chain of rounding errors.
 template <typename T>
 void BiasGradient(std::int64_t rows, std::int64_t width, const T* dy, T* dbias) {
   std::int64_t row = 0;

@@ -6,7 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
-// Part of OpenBLAS alone: absent (null) where another BLAS is linked.
+// Only OpenBLAS defines this symbol; it is null with any other BLAS.
 extern "C" __attribute__((weak)) void openblas_set_num_threads(int threads);
 
 namespace autocfg::cpu {

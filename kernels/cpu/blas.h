@@ -7,12 +7,12 @@
 
 namespace autocfg::cpu {
 
-// Sets BLAS to one thread for the whole process, where the library has threads (OpenBLAS). Repeated calls do
-// nothing.
+// Sets BLAS to one thread for the whole process if the library has threads (OpenBLAS). Idempotent.
 void UseOneBlasThread();
 
-// c[m,n] = alpha op(a)[m,k] op(b)[k,n] + beta c; ld*: elements from one row to the next. With beta 0 the old
-// c is not read. Throws std::invalid_argument for a size that BLAS's 32-bit integers cannot hold.
+// Computes c[m,n] = alpha op(a)[m,k] op(b)[k,n] + beta c. lda, ldb, ldc: elements from one row to the next.
+// If beta is 0, the old c is not read. Throws std::invalid_argument if a size does not fit BLAS's 32-bit
+// integers.
 void Gemm(Transpose ta, Transpose tb, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
           const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c,
           std::int64_t ldc);

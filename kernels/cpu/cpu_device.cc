@@ -16,7 +16,7 @@
 namespace autocfg {
 namespace {
 
-// Large pages: with 4 KiB ones, a step over gigabytes of weights spends a good part of its time on address
+// Uses large pages. With 4 KiB pages, a step over gigabytes of weights spends much of its time on address
 // translation.
 constexpr std::int64_t kLargePage = std::int64_t{2} << 20;
 
@@ -25,7 +25,7 @@ class CpuStream final : public Stream {
   void Synchronize() override {}
 };
 
-// What an allocation of `bytes` occupies.
+// Returns the bytes that an allocation of `bytes` occupies.
 std::int64_t MappedBytes(std::int64_t bytes) {
   const std::int64_t unit = bytes >= kLargePage ? kLargePage : 4096;
   return (bytes + unit - 1) / unit * unit;
@@ -47,7 +47,7 @@ class CpuDevice final : public Device {
   bool ComputesOnHost() const override { return true; }
   bool ComputesIn(DType type) const override { return type == DType::kF32 || type == DType::kF64; }
 
-  // Anonymous pages are zero. They are touched here, so that a step never waits for the kernel to find them.
+  // Anonymous pages are zero. Touches them here, so that a step never waits for page faults.
   void* Allocate(std::int64_t bytes) override {
     if (bytes < 1) throw DeviceError(fmt::format("cpu: an allocation of {} bytes; need at least 1", bytes));
     if (bytes > kMaxBytes) Refuse(bytes);
@@ -65,7 +65,7 @@ class CpuDevice final : public Device {
       data += head;
       if (slack > head) munmap(data + mapped, static_cast<std::size_t>(slack - head));
       madvise(data, static_cast<std::size_t>(mapped),
-              MADV_HUGEPAGE);  // a hint: a kernel without them still works
+              MADV_HUGEPAGE);  // only a hint: kernels without large pages work too
     }
     for (std::int64_t i = 0; i < mapped; i += 4096) static_cast<volatile char*>(data)[i] = 0;
     return data;
@@ -92,7 +92,7 @@ class CpuDevice final : public Device {
   }
 
  private:
-  // Above it an address does not exist, and sums of sizes could overflow.
+  // Larger addresses do not exist, and sums of sizes could overflow.
   static constexpr std::int64_t kMaxBytes = std::int64_t{1} << 56;
 
   [[noreturn]] static void Refuse(std::int64_t bytes) {

@@ -8,10 +8,10 @@
 
 namespace autocfg {
 
-// BLAS is set to one thread, process-wide, by the first call: a rank is one core.
+// The first call sets BLAS to one thread for the whole process, because a rank uses one core.
 std::unique_ptr<Device> CreateCpuDevice();
 
-// Runs kF32 and kF64; throws std::invalid_argument for other types.
+// The ops support kF32 and kF64 and throw std::invalid_argument for other types.
 std::unique_ptr<Ops> CreateCpuOps();
 
 }  // namespace autocfg

@@ -1,4 +1,4 @@
-// The CPU implementation of Ops: checks the shapes, then runs the loops for the element type.
+// The CPU implementation of Ops. Checks the shapes, then runs the loops for the element type.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 namespace autocfg {
 namespace {
 
-// Runs `body.operator()<T>()` for the element type of the op, which all of `others` must share.
+// Runs `body.operator()<T>()` for the element type of the op. All of `others` must have the same type.
 template <typename Body>
 void Dispatch(const OpDesc& op, const Tensor& first, std::initializer_list<const Tensor*> others, Body body) {
   for (const Tensor* t : others) {
@@ -300,7 +300,7 @@ class CpuOps final : public Ops {
   }
 
  private:
-  // The matrix product of any op of that kind.
+  // Runs the matrix product of any matmul op.
   template <typename T>
   static void Product(const OpDesc& op, const Tensor& a, const Tensor& b, const Tensor& c) {
     cpu::Gemm(Transpose{op.transpose_a}, Transpose{op.transpose_b}, op.dims[0], op.dims[1], op.dims[2], T(1),

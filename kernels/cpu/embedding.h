@@ -5,7 +5,7 @@
 
 namespace autocfg::cpu {
 
-// Tokens outside [start, start + vocab) belong to other ranks: their rows of out are 0.
+// Tokens outside [start, start + vocab) belong to other ranks; their rows of out are 0.
 template <typename T>
 void EmbeddingForward(std::int64_t rows, std::int64_t width, std::int64_t vocab, std::int64_t start,
                       const std::int32_t* tokens, const T* table, T* out);

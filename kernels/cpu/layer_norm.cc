@@ -25,8 +25,8 @@ void LayerNormForward(std::int64_t rows, std::int64_t width, const T* x, const T
   }
 }
 
-// With n = (x - mean) rstd and g = dy gamma:  dx = rstd (g - mean(g) - n mean(g n)),  dgamma = sum dy n,
-// dbeta = sum dy.
+// With n = (x - mean) rstd and g = dy gamma:
+//   dx = rstd (g - mean(g) - n mean(g n)),  dgamma = sum dy n,  dbeta = sum dy.
 template <typename T>
 void LayerNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T* x, const T* gamma,
                        const T* mean, const T* rstd, T* dx, bool add, T* dgamma, T* dbeta) {

@@ -9,7 +9,7 @@ template <typename T>
 void LayerNormForward(std::int64_t rows, std::int64_t width, const T* x, const T* gamma, const T* beta, T eps,
                       T* y, T* mean, T* rstd);
 
-// dgamma, dbeta accumulate; dx too where `add`.
+// dgamma and dbeta accumulate; dx accumulates if `add` is set.
 template <typename T>
 void LayerNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T* x, const T* gamma,
                        const T* mean, const T* rstd, T* dx, bool add, T* dgamma, T* dbeta);

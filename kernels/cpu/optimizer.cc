@@ -15,7 +15,7 @@ double SumOfSquares(std::int64_t n, const T* x) {
   return total;
 }
 
-// p (1 - lr wd) - lr (m / c1) / (sqrt(v / c2) + eps), c1 and c2 the bias corrections.
+// p (1 - lr wd) - lr (m / c1) / (sqrt(v / c2) + eps), where c1 and c2 are the bias corrections.
 template <typename T>
 void AdamW(std::int64_t n, T* param, const T* grad, T* m, T* v, double weight_decay, double grad_scale,
            const AdamWParams& params) {
@@ -32,7 +32,7 @@ void AdamW(std::int64_t n, T* param, const T* grad, T* m, T* v, double weight_de
     const T vi = beta2 * v[i] + rest2 * g * g;
     m[i] = mi;
     v[i] = vi;
-    // 0 where eps is, and no gradient has come yet: no update then
+    // 0 if eps is 0 and no gradient has arrived yet; the parameter is then not updated
     const T divisor = std::sqrt(vi) * root + eps;
     param[i] = param[i] * keep - (divisor > T(0) ? step * mi / divisor : T(0));
   }

@@ -1,4 +1,4 @@
-// What the end of a step does with whole tensors: sums of squares and AdamW; see Ops. T: float, double. Pure
+// The ops on whole tensors at the end of a step: sums of squares and AdamW; see Ops. T: float, double. Pure
 // functions.
 #pragma once
 

@@ -8,7 +8,7 @@ namespace autocfg::cpu {
 template <typename T>
 void RmsNormForward(std::int64_t rows, std::int64_t width, const T* x, const T* gamma, T eps, T* y, T* rstd);
 
-// dgamma accumulates; dx too where `add`.
+// dgamma accumulates; dx accumulates if `add` is set.
 template <typename T>
 void RmsNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T* x, const T* gamma,
                      const T* rstd, T* dx, bool add, T* dgamma);

@@ -6,11 +6,12 @@
 namespace autocfg::cpu {
 namespace {
 
-constexpr std::int64_t kPairs = 64;    // whose angles are kept at a time: a head of 128
-constexpr std::int64_t kRestart = 16;  // positions from one exact sine to the next
+constexpr std::int64_t kPairs = 64;    // pairs whose angles are kept at a time: one head of 128
+constexpr std::int64_t kRestart = 16;  // positions between exact sines
 
-// Sine and cosine of position * frequency for up to kPairs frequencies, in double precision, position by
-// position: exact at every kRestart-th, by the addition theorem in between. The error is below 1e-14.
+// Computes sine and cosine of position * frequency for up to kPairs frequencies, in double precision,
+// position by position. Values are exact at every kRestart-th position; the addition theorem gives those in
+// between. The error is below 1e-14.
 class Angles {
  public:
   Angles(std::int64_t first_pair, std::int64_t pairs, std::int64_t head_dim, double theta) : pairs_(pairs) {
@@ -22,7 +23,7 @@ class Angles {
     }
   }
 
-  // Positions are asked for in the order 0, 1, 2, ...
+  // Requires positions in the order 0, 1, 2, ...
   template <typename T>
   void At(std::int64_t position, bool inverse, T* cosine, T* sine) {
     if (position % kRestart == 0) {

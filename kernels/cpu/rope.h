@@ -7,7 +7,7 @@ namespace autocfg::cpu {
 
 struct RopeShape {
   std::int64_t batch, seq_len, width;  // rows of `width` elements
-  std::int64_t heads, head_dim;        // the first heads * head_dim columns are turned
+  std::int64_t heads, head_dim;        // the first heads * head_dim columns are rotated
 };
 
 template <typename T>

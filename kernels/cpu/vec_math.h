@@ -1,13 +1,13 @@
-// exp, the logistic function and the normal distribution without branches or calls, so that a loop over them
-// becomes vector code. Pure functions.
+// exp, the logistic function and the normal distribution function without branches or calls, so that loops
+// over them vectorize. Pure functions.
 //
 // exp(x) = 2^n exp(r), n = round(x / ln 2), |r| <= ln(2)/2. exp(r) = 1 + r + r^2 q(r), where q interpolates
 // (exp(r) - 1 - r) / r^2 at Chebyshev nodes (truncation: relative 1e-8 for float, 2e-17 for double). n is
-// rounded by adding 1.5 * 2^(mantissa bits), which leaves it in the lowest bits of the sum, from where it is
+// rounded by adding 1.5 * 2^(mantissa bits). This leaves n in the lowest bits of the sum, from where it is
 // added to the exponent of the result.
 //
 // Relative error: at most 2e-7 for float, 5e-16 for double. Results below the smallest normal number are 0;
-// above the largest, infinity; NaN stays NaN.
+// results above the largest are infinity; NaN stays NaN.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ namespace autocfg::cpu {
   const float p = (q * (r * r) + r) + 1.0f;
   const auto bits = __builtin_bit_cast(std::uint32_t, p) + (__builtin_bit_cast(std::uint32_t, t) << 23);
   float y = __builtin_bit_cast(float, bits);
-  const float above = x + std::numeric_limits<float>::infinity();  // NaN where x is
+  const float above = x + std::numeric_limits<float>::infinity();  // NaN if x is NaN
   y = x < -87.3365f ? 0.0f : y;
   return x <= 88.7228f ? y : above;
 }
@@ -64,9 +64,9 @@ template <typename T>
   return T(1) / (T(1) + Exp(-x));
 }
 
-// exp(a^2 / 2) times the probability above a >= 0 of the standard normal distribution: a polynomial in (a -
-// k) / (a + k), which takes [0, infinity) to [-1, 1], interpolated at Chebyshev nodes (truncation, times
-// exp(-a^2 / 2): 5e-17 for double, 4e-8 for float).
+// Returns exp(a^2 / 2) times the standard normal probability above a >= 0. Uses a polynomial in (a - k) / (a
+// + k), which maps [0, infinity) to [-1, 1], interpolated at Chebyshev nodes. Truncation error, times
+// exp(-a^2 / 2): 5e-17 for double, 4e-8 for float.
 [[gnu::always_inline]] inline double ScaledNormalTail(double a) {
   const double t = 1.0 - 11.0 / (a + 5.5);
   double q = -0x1.83d198a19e6c7p-30;

@@ -6,7 +6,7 @@
 namespace autocfg::cuda {
 namespace {
 
-// A function and its derivative at x.
+// The value and the derivative of a function at x.
 struct Point {
   float value, slope;
 };
@@ -24,7 +24,7 @@ struct Gelu {
   }
 };
 
-// x P(x), P the normal distribution. Slope: P(x) + x p(x), p its density.
+// x P(x), where P is the standard normal distribution function. Slope: P(x) + x p(x), where p is its density.
 struct GeluErf {
   static __device__ Point At(float x) {
     const float below = 0.5f + 0.5f * erff(x * 0.707106781186547524f);
@@ -45,7 +45,7 @@ struct Silu {
   }
 };
 
-// x += bias, as T holds it.
+// Returns x + bias, rounded to T.
 template <typename T, int N>
 __device__ Vec<T, N> AddTo(const Vec<T, N>& x, const float (&bias)[N]) {
   float sum[N];
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(kTileThreads)
   }
 }
 
-constexpr int kBackwardRows = 2;  // of three or five operands each
+constexpr int kBackwardRows = 2;  // each has three or five operands
 
 template <typename F, typename T, int N, bool kGated>
 __global__ void __launch_bounds__(kTileThreads)
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(kTileThreads)
   }
 }
 
-// Runs body.operator()<F, kGated>() for the function.
+// Runs body.operator()<F, kGated>() for the given activation.
 template <typename Body>
 void WithFunction(Activation activation, Body body) {
   switch (activation) {

@@ -1,13 +1,13 @@
-// Copies from global to shared memory that run while the thread goes on (cp.async, which every device that
-// the kernels are compiled for has).
+// Asynchronous copies from global to shared memory (cp.async, which every device that the kernels are
+// compiled for supports).
 #pragma once
 
 #include <cuda_runtime.h>
 
 namespace autocfg::cuda {
 
-// 16 bytes to `shared`, both addresses multiples of 16; zeros where not `valid`, and then `global` is not
-// read.
+// Copies 16 bytes to `shared`; both addresses are multiples of 16. If not `valid`, writes zeros and does not
+// read `global`.
 __device__ inline void CopyAsync16(void* shared, const void* global, bool valid) {
 #if defined(AUTOCFG_CUDA_EMULATED)
   cuda_emulator::CopyAsync16(shared, global, valid);
@@ -18,7 +18,7 @@ __device__ inline void CopyAsync16(void* shared, const void* global, bool valid)
 #endif
 }
 
-// Ends a group: the copies that this thread has started since the last group.
+// Closes a group: the copies that this thread has started since the previous group.
 __device__ inline void CommitCopies() {
 #if defined(AUTOCFG_CUDA_EMULATED)
   cuda_emulator::CommitCopies();
@@ -27,8 +27,8 @@ __device__ inline void CommitCopies() {
 #endif
 }
 
-// Waits until all groups of this thread but its kPending newest are done. Other threads see the copies after
-// the next __syncthreads.
+// Waits until all groups of this thread except its kPending newest have finished. Other threads see the
+// copies after the next __syncthreads.
 template <int kPending>
 __device__ void WaitForCopies() {
 #if defined(AUTOCFG_CUDA_EMULATED)

@@ -11,8 +11,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// delta[B,N,S] = row sums of dout * out, both [B,S,N,D]: what the softmax's gradient subtracts from each row.
-// One warp a row.
+// delta[B,N,S] = row sums of dout * out, both [B,S,N,D]. The softmax's gradient subtracts it from each row.
+// One warp per row.
 template <typename T>
 __global__ void DeltaKernel(AttentionShape shape, const T* out, const T* dout, float* delta) {
   const std::int64_t rows = shape.batch * shape.seq_len * shape.heads;

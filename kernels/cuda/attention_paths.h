@@ -1,5 +1,5 @@
-// The two paths behind kernels/cuda/attention.h; use that. Both require a shape that CheckAttention accepts,
-// and the tensor core path one that OnTensorCores accepts.
+// Internal to kernels/cuda/attention.h: the two paths behind it. Both require a shape that CheckAttention
+// accepts; the tensor core path also requires OnTensorCores.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,7 +9,7 @@
 
 namespace autocfg::cuda {
 
-// Whether the tensor core path takes the shape: whole fragments of 16 columns.
+// Returns whether the tensor core path supports the shape: it needs whole fragments of 16 columns.
 inline bool OnTensorCores(const AttentionShape& shape) { return shape.head_dim % 16 == 0; }
 
 void TensorAttentionForward(const AttentionShape& shape, const __nv_bfloat16* qkv, __nv_bfloat16* out,

@@ -1,7 +1,7 @@
-// Attention by plain arithmetic in float, for any head dimension up to kMostHeadDim. One warp owns one row: a
-// query row in the forward and in the gradient by q, a key row in the gradients by k and v. The block walks
-// over tiles of 32 rows of the other side, which it holds in shared memory; in each tile a lane first takes
-// one row's score, then the lanes take the columns of the result.
+// Attention by plain arithmetic in float, for any head dimension up to kMostHeadDim. Each warp owns one row:
+// a query row in the forward and in the gradient of q, a key row in the gradients of k and v. The block walks
+// over tiles of 32 rows of the other side, held in shared memory. In each tile, a lane first computes one
+// row's score; then the lanes compute the columns of the result.
 #include <cmath>
 #include <type_traits>
 
@@ -13,13 +13,13 @@
 namespace autocfg::cuda {
 namespace {
 
-constexpr int kRows = 8;  // rows that a block owns, one a warp
+constexpr int kRows = 8;  // rows per block, one per warp
 constexpr int kTile = kWarp;
 constexpr int kThreads = kRows * kWarp;
-constexpr int kColumns = static_cast<int>(kMostHeadDim) / kWarp;  // that a lane owns at most
+constexpr int kColumns = static_cast<int>(kMostHeadDim) / kWarp;  // columns that a lane owns, at most
 
-// Where the block's own rows lie. The rows that reach furthest come first, so that the last blocks to start
-// are short.
+// Position of the block's own rows. Rows with the most work come first, so that the last blocks to start are
+// short.
 struct Own {
   std::int64_t batch, head, first_row;
 };
@@ -29,10 +29,11 @@ __device__ Own OwnRows(const AttentionShape& shape, std::int64_t heads, bool lon
   return {rest / heads, rest % heads, (long_first ? tiles - 1 - tile : tile) * kRows};
 }
 
-// Rows of head_dim elements, one float more apart, so that the lanes' rows start in different banks.
+// Stride of rows of head_dim elements. One extra float makes the lanes' rows start in different banks.
 __device__ int Stride(const AttentionShape& shape) { return static_cast<int>(shape.head_dim) + 1; }
 
-// tile[r] = the rows first + r of `from`, `ld` elements apart; zeros from seq_len on. By the whole block.
+// Loads tile[r] = row first + r of `from`, whose rows are `ld` elements apart; zeros from seq_len on. Called
+// by the whole block.
 template <typename T>
 __device__ void LoadTile(const AttentionShape& shape, const T* from, std::int64_t ld, std::int64_t first,
                          int rows, float* tile) {
@@ -70,8 +71,8 @@ __device__ void StoreRow(const AttentionShape& shape, const float (&sums)[kColum
   }
 }
 
-// Shared memory in floats: two tiles of the other side, the own rows of two operands, and two weights for
-// each pair of an own row and a row of the tile.
+// Layout of shared memory, in floats: two tiles of the other side, the own rows of two operands, and two
+// weights for each pair of an own row and a tile row.
 struct Shared {
   float *tile_a, *tile_b, *own_a, *own_b, *weight_a, *weight_b;
 };
@@ -111,7 +112,7 @@ __global__ void __launch_bounds__(kThreads)
     LoadTile(shape, k, ld, first, kTile, shared.tile_a);
     LoadTile(shape, v, ld, first, kTile, shared.tile_b);
     __syncthreads();
-    // Column 0 is seen by every row, so that the maximum is finite from the first tile on.
+    // Every row sees column 0, so the maximum is finite from the first tile on.
     const float score =
         first + lane <= row ? scale * Dot(shape, q, shared.tile_a + lane * Stride(shape)) : -INFINITY;
     const float new_max = fmaxf(max, WarpReduce(score, Max()));
@@ -171,7 +172,7 @@ __global__ void __launch_bounds__(kThreads)
     StoreRow(shape, sums, 1.0f, lane, dqkv + (start + row) * ld + own.head * shape.head_dim);
 }
 
-// dV = P^T dout, dK = dS^T Q, over all heads that share the key-value head.
+// dV = P^T dout, dK = dS^T Q, summed over all heads that share the key-value head.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     KeyValueGradientKernel(AttentionShape shape, float scale, const T* qkv, const float* lse, const T* dout,

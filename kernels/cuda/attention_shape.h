@@ -1,4 +1,4 @@
-// The sizes of one attention and where its heads lie in qkv. Pure functions.
+// The sizes of one attention op and the position of its heads in qkv. Pure functions.
 #pragma once
 
 #include <compare>
@@ -13,19 +13,19 @@ struct AttentionShape {
 
   auto operator<=>(const AttentionShape&) const = default;
 
-  // Of qkv: a row has q heads, k heads, v heads.
+  // Width of a row of qkv: q heads, then k heads, then v heads.
   constexpr std::int64_t RowWidth() const { return (heads + 2 * kv_heads) * head_dim; }
   constexpr std::int64_t OutWidth() const { return heads * head_dim; }
-  // The first column of k, of v, in a row of qkv.
+  // First columns of k and of v in a row of qkv.
   constexpr std::int64_t FirstKey() const { return heads * head_dim; }
   constexpr std::int64_t FirstValue() const { return (heads + kv_heads) * head_dim; }
 };
 
-// Throws std::invalid_argument, in one line, for a shape that no implementation takes: a size below 1, heads
-// that kv_heads does not divide, head_dim above kMostHeadDim, 2^31 rows of scores or more.
+// Throws std::invalid_argument, with one line, for a shape that no implementation supports: a size below 1,
+// heads not divisible by kv_heads, head_dim above kMostHeadDim, or 2^31 rows of scores or more.
 void CheckAttention(const AttentionShape& shape);
 
-// Elements of the row sums of dout * out that the backward keeps while it runs.
+// Returns the number of row sums of dout * out that the backward needs.
 constexpr std::int64_t AttentionDeltaElements(const AttentionShape& shape) {
   return shape.batch * shape.heads * shape.seq_len;
 }

@@ -1,8 +1,9 @@
-// The gradients by keys and values on tensor cores: with P the probabilities, dV = P^T dout, dS = P * (dout
-// V^T - delta) and dK = dS^T Q / sqrt(D). A block owns 64 keys of one key-value head and walks over the tiles
-// of queries from the diagonal on, of all heads that share the key-value head. It computes transposed scores:
-// of its 8 warps, each of 4 pairs has 16 keys; in a pair, each warp takes half of the queries of a tile and
-// then half of the columns of dK and dV, so that these fit in registers.
+// The gradients of keys and values on tensor cores. With P the probabilities: dV = P^T dout, dS = P * (dout
+// V^T - delta), dK = dS^T Q / sqrt(D).
+// A block owns 64 keys of one key-value head. It walks over the tiles of queries from the diagonal on, for
+// all heads that share the key-value head, and computes transposed scores. Its 8 warps form 4 pairs of 16
+// keys each. In a pair, each warp takes half of the queries of a tile, then half of the columns of dK and dV,
+// so that these fit in registers.
 #include "kernels/cuda/attention_paths.h"
 #include "kernels/cuda/attention_tile.cuh"
 
@@ -14,22 +15,22 @@ using namespace tile;
 constexpr int kPairs = kRows / 16;
 constexpr int kThreads = 2 * kPairs * kWarp;
 
-// Fewer queries at a time where heads are so wide that shared memory would not hold more.
+// Wide heads use fewer queries at a time, because shared memory could not hold more.
 template <int kDim>
 constexpr int kQueries = kDim > 192 ? 32 : 64;
 template <int kDim>
 constexpr int kScratch =
-    16 * kScratchStride<kQueries<kDim> / 2>;  // floats of a warp: scores, then blocks of results
+    16 * kScratchStride<kQueries<kDim> / 2>;  // floats per warp: scores, then blocks of results
 
-// k, v; q, dout; transposed probabilities and gradients of scores; log-sum-exp and delta of the queries; a
-// scratch for each warp.
+// k, v; q, dout; transposed probabilities and gradients of scores; log-sum-exp and delta of the queries; one
+// scratch per warp.
 template <int kDim>
 constexpr std::size_t kSharedBytes = 2 * (kRows + kQueries<kDim>)*kStride<kDim> * sizeof(Bf16) +
                                      2 * kRows* kStride<kQueries<kDim>> * sizeof(Bf16) +
                                      2 * kQueries<kDim> * sizeof(float) +
                                      2 * kPairs* kScratch<kDim> * sizeof(float);
 
-// sums[i] += the 16 rows of `left` times the columns [16 n, 16 n + 16) of `right`, n = half + 2 i, over
+// sums[i] += the 16 rows of `left` times the columns [16 n, 16 n + 16) of `right`, where n = half + 2 i, over
 // kDepth rows of `right`.
 template <int kDim, int kDepth, int kCount>
 __device__ void AddProduct(const Bf16* left, const Bf16* right, int half, Sums (&sums)[kCount]) {
@@ -48,7 +49,7 @@ __device__ void AddProduct(const Bf16* left, const Bf16* right, int half, Sums (
   }
 }
 
-// Blocks that shall fit on a multiprocessor: what the registers of a thread have to make room for.
+// Target number of blocks per multiprocessor, which limits the registers of a thread.
 template <int kDim>
 constexpr int kResident = kDim <= 128 ? 2 : 1;
 
@@ -88,8 +89,8 @@ __global__ void __launch_bounds__(kThreads, kResident<kDim>)
     LoadRows<kDim, kTile, kThreads>(dout + start * shape.OutWidth() + head_of(step) * shape.head_dim,
                                     shape.OutWidth(), first_of(step), shape, g);
   };
-  // The first kTile threads hold log-sum-exps, infinite beyond the sequence so that probabilities are 0
-  // there, the next kTile deltas.
+  // The first kTile threads load log-sum-exps, infinite beyond the sequence so that probabilities are 0
+  // there. The next kTile threads load deltas.
   const auto statistic_of = [&](int step) {
     const int query = first_of(step) + thread % kTile;
     const std::int64_t at = (place.batch * shape.heads + head_of(step)) * shape.seq_len + query;

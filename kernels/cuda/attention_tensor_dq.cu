@@ -1,6 +1,6 @@
-// The gradient by the queries on tensor cores: with P the probabilities, dS = P * (dout V^T - delta) and dQ =
-// dS K / sqrt(D). As in the forward, a block owns 64 queries of one head, a warp 16 of them, and walks over
-// the tiles of keys up to the diagonal.
+// The gradient of the queries on tensor cores. With P the probabilities: dS = P * (dout V^T - delta), dQ = dS
+// K / sqrt(D). As in the forward, a block owns 64 queries of one head, a warp owns 16 of them, and the block
+// walks over the tiles of keys up to the diagonal.
 #include "kernels/cuda/attention_paths.h"
 #include "kernels/cuda/attention_tile.cuh"
 
@@ -12,20 +12,20 @@ using namespace tile;
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kWarp;
 
-// Fewer keys at a time where dQ takes so many registers that the scores of more would not fit.
+// Large head dimensions use fewer keys at a time, because dQ leaves too few registers for more scores.
 template <int kDim>
 constexpr int kKeys = kDim > 128 ? 32 : 64;
 template <int kDim>
 constexpr int kScratch =
     16 *
-    kScratchStride<kKeys<kDim>>;  // floats of a warp: scores, then their gradients in bf16, then blocks of dQ
+    kScratchStride<kKeys<kDim>>;  // floats per warp: scores, then their gradients in bf16, then blocks of dQ
 
-// q, dout, k, v, then a scratch for each warp.
+// q, dout, k, v, then one scratch per warp.
 template <int kDim>
 constexpr std::size_t kSharedBytes =
     2 * (kRows + kKeys<kDim>)*kStride<kDim> * sizeof(Bf16) + kWarps* kScratch<kDim> * sizeof(float);
 
-// Blocks that shall fit on a multiprocessor: what the registers of a thread have to make room for.
+// Target number of blocks per multiprocessor, which limits the registers of a thread.
 template <int kDim>
 constexpr int kResident = kDim <= 32    ? 3
                           : kDim <= 128 ? 2

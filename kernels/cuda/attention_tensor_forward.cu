@@ -1,7 +1,7 @@
-// The forward on tensor cores. A block owns 64 queries of one head, each of its 4 warps 16 of them; it walks
-// over the tiles of 64 keys up to the diagonal. A warp keeps its 16 rows of the output in fragments, and the
-// running maximum and sum of a row in the two lanes that have its scores. The next keys arrive while the
-// softmax and the product with the values run, the next values during the scores.
+// The attention forward on tensor cores. A block owns 64 queries of one head; each of its 4 warps owns 16.
+// The block walks over the tiles of 64 keys up to the diagonal. A warp keeps its 16 output rows in fragments.
+// The two lanes that hold a row's scores also hold its running maximum and sum. The next keys are loaded
+// during the softmax and the product with the values, the next values during the scores.
 #include "kernels/cuda/attention_paths.h"
 #include "kernels/cuda/attention_tile.cuh"
 
@@ -13,14 +13,14 @@ using namespace tile;
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kWarp;
 constexpr int kScratch =
-    16 * kScratchStride<kRows>;  // floats of a warp: its scores, then probabilities and factors
+    16 * kScratchStride<kRows>;  // floats per warp: its scores, then probabilities and factors
 
-// q, k, v, then a scratch for each warp.
+// q, k, v, then one scratch per warp.
 template <int kDim>
 constexpr std::size_t kSharedBytes = 3 * kRows* kStride<kDim> * sizeof(Bf16) + kWarps* kScratch *
                                                                                    sizeof(float);
 
-// Blocks that shall fit on a multiprocessor: what the registers of a thread have to make room for.
+// Target number of blocks per multiprocessor, which limits the registers of a thread.
 template <int kDim>
 constexpr int kResident = kDim <= 64    ? 4
                           : kDim <= 80  ? 3
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kThreads, kResident<kDim>)
   Bf16* v = k + kRows * kStride<kDim>;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   float* scratch = reinterpret_cast<float*>(v + kRows * kStride<kDim>) + warp * kScratch;
-  // Once the lanes have their scores, the scratch holds probabilities and, behind them, the factors of rows.
+  // Once the lanes hold their scores, the scratch holds probabilities, followed by the factors of rows.
   Bf16* probabilities = reinterpret_cast<Bf16*>(scratch);
   float* factors = scratch + 16 * kStride<kRows> / 2;
 
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads, kResident<kDim>)
     if (first < place.first_row) LoadRows<kDim, kRows, kThreads>(keys, ld, first + kRows, shape, k);
     CommitCopies();
 
-    // The first tile has a column that the row sees, so that the maximum is finite from then on.
+    // The row sees a column of the first tile, so the maximum is finite from then on.
     float new_max = max;
 #pragma unroll
     for (int i = 0; i < kLaneValues<kRows>; ++i) {

@@ -1,6 +1,6 @@
-// What the tensor core kernels of attention share: tiles of 64 rows of heads in shared memory, and the ways
-// between fragments and lanes. A fragment's order of elements is nobody's business but the hardware's, so
-// values change hands through `scratch`, memory of one warp.
+// Helpers shared by the tensor core kernels of attention: tiles of 64 rows of heads in shared memory, and
+// conversions between fragments and lanes. The element order of a fragment is not specified, so values are
+// exchanged through `scratch`, memory of one warp.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -26,12 +26,12 @@ using Left = wmma::fragment<wmma::matrix_a, 16, 16, 16, Bf16, wmma::row_major>;
 using Right = wmma::fragment<wmma::matrix_b, 16, 16, 16, Bf16, wmma::row_major>;
 using RightTransposed = wmma::fragment<wmma::matrix_b, 16, 16, 16, Bf16, wmma::col_major>;
 
-inline constexpr int kRows = 64;  // of a tile of keys, and of queries but where said otherwise
+inline constexpr int kRows = 64;  // rows of a tile of keys, and of a tile of queries unless stated otherwise
 inline constexpr float kLog2E = 1.4426950408889634f;
 inline constexpr float kLn2 = 0.6931471805599453f;
 
-// Elements from row to row of a tile of kDim columns: 16 bytes more than the columns, so that 8 neighbouring
-// rows lie in different banks.
+// Elements from row to row of a tile of kDim columns. The 16 extra bytes place 8 adjacent rows in different
+// banks.
 template <int kDim>
 inline constexpr int kStride = kDim + 8;
 // The same for a warp's block of floats.
@@ -39,7 +39,7 @@ template <int kColumns>
 inline constexpr int kScratchStride = kColumns + 8;
 
 // Starts to copy rows [first, first + kCount) of `from`, `ld` elements apart, to a tile of kDim columns;
-// zeros beyond seq_len rows and dim columns. By all kThreads threads.
+// zeros beyond seq_len rows and dim columns. Called by all kThreads threads.
 template <int kDim, int kCount, int kThreads>
 __device__ void LoadRows(const Bf16* from, std::int64_t ld, int first, const AttentionShape& shape,
                          Bf16* to) {
@@ -70,16 +70,17 @@ __device__ void TimesTransposed(const Bf16* left, const Bf16* right, Sums (&sums
   }
 }
 
-// A warp's 16 rows of kColumns floats, shared out: two lanes a row, each with every other group of 4 columns.
+// Values per lane if a warp's 16 rows of kColumns floats are distributed: two lanes per row, each with every
+// other group of 4 columns.
 template <int kColumns>
 inline constexpr int kLaneValues = kColumns / 2;
 __device__ inline int LaneRow() { return static_cast<int>(threadIdx.x) % kWarp / 2; }
-// The column of this lane's value i.
+// Returns the column of this lane's value i.
 __device__ inline int LaneColumn(int i) {
   return (i / 4 * 2 + static_cast<int>(threadIdx.x) % 2) * 4 + i % 4;
 }
 
-// From fragments to lanes.
+// Moves values from fragments to lanes.
 template <int kColumns>
 __device__ void ToLanes(const Sums (&sums)[kColumns / 16], float* scratch,
                         float (&values)[kLaneValues<kColumns>]) {
@@ -98,8 +99,8 @@ __device__ void ToLanes(const Sums (&sums)[kColumns / 16], float* scratch,
   __syncwarp();
 }
 
-// From lanes to a block in bf16 whose rows are kLd elements apart, to be read as Left once its readers have
-// met.
+// Writes the lanes' values to a bf16 block whose rows are kLd elements apart, to be read as Left. Synchronize
+// before reading it.
 template <int kColumns, int kLd>
 __device__ void FromLanes(const float (&values)[kLaneValues<kColumns>], Bf16* block) {
   struct alignas(8) Four {
@@ -114,8 +115,8 @@ __device__ void FromLanes(const float (&values)[kLaneValues<kColumns>], Bf16* bl
   }
 }
 
-// Multiplies each of the warp's 16 rows by its own factor, which both lanes of the row hold: the factors
-// become a fragment, and fragments of one type have one order.
+// Multiplies each of the warp's 16 rows by its own factor, which both lanes of the row hold. The factors are
+// loaded as a fragment; fragments of one type share one element order.
 template <int kCount>
 __device__ void ScaleRows(float factor, float* scratch, Sums (&sums)[kCount]) {
   float4* row = reinterpret_cast<float4*>(scratch + LaneRow() * 16 + threadIdx.x % 2 * 8);
@@ -130,7 +131,7 @@ __device__ void ScaleRows(float factor, float* scratch, Sums (&sums)[kCount]) {
   }
 }
 
-// Writes 16 x 16 values to rows `ld` elements apart, those below `rows` only.
+// Writes 16 x 16 values to rows `ld` elements apart, but only to those below `rows`.
 __device__ inline void StoreBlock(const Sums& sums, float* scratch, Bf16* to, std::int64_t ld, int rows) {
   constexpr int kLd = kScratchStride<16>;
   __syncwarp();
@@ -144,8 +145,8 @@ __device__ inline void StoreBlock(const Sums& sums, float* scratch, Bf16* to, st
   StorePack(to + LaneRow() * ld + column, pack);
 }
 
-// Blocks are numbered tile by tile over all heads. `backwards`: the last tile, which has the most to do,
-// comes first. Positions in a sequence fit int, see CheckAttention.
+// Position of a block. Blocks are numbered tile by tile over all heads. With `backwards`, the last tile,
+// which has the most work, comes first. Positions in a sequence fit int; see CheckAttention.
 struct Place {
   std::int64_t batch, head;
   int first_row;
@@ -164,8 +165,8 @@ inline float ScoreScale(const AttentionShape& shape) {
   return 1 / std::sqrt(static_cast<float>(shape.head_dim));
 }
 
-// Calls `run` with the columns that tiles have for this head dimension, as a constant: the next of those
-// compiled.
+// Calls `run` with the tile width for this head dimension as a constant: the smallest compiled width that is
+// large enough.
 template <typename Run>
 void WithTileColumns(std::int64_t head_dim, Run run) {
   if (head_dim <= 32) return run(std::integral_constant<int, 32>());

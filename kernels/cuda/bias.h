@@ -1,6 +1,6 @@
-// Biases, residuals and positions added to rows; see Ops. T is float or __nv_bfloat16; sums are made in float
-// and rounded once. Issued on the stream. One pass: each element of y (and of the residual) is read once and
-// y written once; the bias stays in registers.
+// Biases, residuals and positions added to rows; see Ops. T is float or __nv_bfloat16; sums are computed in
+// float and rounded once. Issued on the stream. One pass: each element of y (and of the residual) is read
+// once and y is written once; the bias stays in registers.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,12 +9,12 @@
 
 namespace autocfg::cuda {
 
-// y[rows, width] += bias[width]. Moves 2 rows width sizeof(T) bytes. Position embeddings are this with the
-// batch as rows, residuals with one row.
+// y[rows, width] += bias[width]. Memory traffic: 2 rows width sizeof(T) bytes. Also adds position embeddings,
+// with the batch as rows, and residuals, with one row.
 template <typename T>
 void BiasAdd(std::int64_t rows, std::int64_t width, T* y, const T* bias, cudaStream_t stream);
 
-// y[rows, width] += bias[width] + residual[rows, width]. Moves 3 rows width sizeof(T) bytes.
+// y[rows, width] += bias[width] + residual[rows, width]. Memory traffic: 3 rows width sizeof(T) bytes.
 template <typename T>
 void BiasResidual(std::int64_t rows, std::int64_t width, T* y, const T* bias, const T* residual,
                   cudaStream_t stream);

@@ -1,4 +1,4 @@
-// Choices that are made once for each key and kept: algorithms by shape. One rank, one thread.
+// Caches choices by key, such as algorithms by shape. One rank, one thread.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@ namespace autocfg::cuda {
 template <typename Key, typename Choice>
 class ChoiceCache {
  public:
-  // The choice of this key; `choose()` makes it where there is none yet. What it throws leaves no choice
-  // behind. The reference is valid as long as the cache.
+  // Returns the choice for `key`. If there is none yet, calls `choose()` and stores its result. An exception
+  // from `choose()` stores nothing. The reference is valid as long as the cache.
   template <typename Choose>
   const Choice& Find(const Key& key, const Choose& choose) {
     const auto it = choices_.find(key);
@@ -27,8 +27,8 @@ class ChoiceCache {
   std::map<Key, Choice> choices_;
 };
 
-// The candidate that `seconds(candidate)` finds fastest; the first of equals. What cannot run answers
-// infinity; -1 where none can, or there is none.
+// Returns the index of the candidate for which `seconds(candidate)` is smallest; the first of equals.
+// `seconds` returns infinity for candidates that cannot run. Returns -1 if no candidate can run.
 template <typename Candidate, typename Seconds>
 int Fastest(std::vector<Candidate>& candidates, const Seconds& seconds) {
   double least = std::numeric_limits<double>::infinity();

@@ -4,11 +4,11 @@
 namespace autocfg::cuda {
 namespace {
 
-// Fewer rows than this for a thread are not worth another partial sum.
+// With fewer rows per thread than this, another partial sum does not pay off.
 constexpr std::int64_t kFewestRows = 32;
 
-// Sums the rows of grid row blockIdx.y: into its row of partials, or, where it is the only one, onto the sums
-// themselves.
+// Sums the rows of grid row blockIdx.y into its row of partials, or directly into the sums if there is only
+// one grid row.
 template <typename T, int N>
 __global__ void __launch_bounds__(kTileThreads)
     ColumnSumKernel(std::int64_t rows, std::int64_t width, const T* x, float* partials, float* sums) {

@@ -9,14 +9,15 @@ namespace autocfg::cuda {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr int kAtOnce = 4;  // accesses that a thread has under way
+constexpr int kAtOnce = 4;  // accesses that a thread has in flight
 constexpr int kTokenThreads = 256;
 
-// What a maximum starts from: its product with log2(e) is finite too. Logits below count as none.
+// Initial value of a maximum; its product with log2(e) is finite too. Lower logits are ignored.
 constexpr float kLowest = -1e38f;
 
-// Calls body(column, values) for packs of N neighbouring columns of a row below `columns`, which need not be
-// a multiple of N: the packs are read whole, since rows are whole packs. The block's threads share them out.
+// Calls body(column, values) for packs of N adjacent columns of a row below `columns`, which need not be a
+// multiple of N. Whole packs are read, because rows are whole packs. The packs are distributed over the
+// block's threads.
 template <int N, typename T, typename Body>
 __device__ void ForColumns(std::int64_t columns, const T* row, Body body) {
   const std::int64_t step = std::int64_t{blockDim.x} * N;
@@ -36,7 +37,7 @@ __device__ void ForColumns(std::int64_t columns, const T* row, Body body) {
   }
 }
 
-// 2^x by the instruction, 0 where that is denormal: relative error 2^-22.
+// Returns 2^x by the hardware instruction, 0 if the result is denormal. Relative error: 2^-22.
 __device__ float FastExp2(float x) {
 #if defined(AUTOCFG_CUDA_EMULATED)
   return exp2f(x);
@@ -47,8 +48,8 @@ __device__ float FastExp2(float x) {
 #endif
 }
 
-// exp(x - shift): as exact as float where T is; where T has 8 bits, in two instructions, since a pass over
-// bf16 at the speed of the memory leaves a thread some ten for each element.
+// Computes exp(x - shift), as exact as float if T is float. If T is bf16 (8 bits of precision), uses two
+// instructions, because a bf16 pass at memory speed leaves a thread about ten instructions per element.
 template <typename T>
 class ExpMinus {
  public:
@@ -63,15 +64,15 @@ class ExpMinus {
   const float shift_;
 };
 
-// A sum of exponentials, exp(max) sum: the terms are relative to the largest exponent, so that none
+// A sum of exponentials, exp(max) sum. The terms are relative to the largest exponent, so that none
 // overflows.
 struct ExpSum {
   float max = kLowest;
   float sum = 0;
 };
 
-// Over the first `valid` columns of a row, read once (Milakov & Gimelshein 2018); in every thread of the
-// block. NaN is not in the maximum, but in the sum.
+// Sums over the first `valid` columns of a row, read once (Milakov & Gimelshein 2018). Returns the result in
+// every thread of the block. NaN is ignored by the maximum, but not by the sum.
 template <int N, typename T>
 __device__ ExpSum SumOfExponentials(std::int64_t valid, const T* row, float* shared) {
   ExpSum mine;
@@ -94,13 +95,13 @@ __device__ ExpSum SumOfExponentials(std::int64_t valid, const T* row, float* sha
   return {most, sum};
 }
 
-// The target's logit, 0 where it is not in the row.
+// Returns the target's logit, or 0 if the target is not in the row.
 template <typename T>
 __device__ float TargetLogit(std::int64_t target, std::int64_t valid, const T* row) {
   return target >= 0 && target < valid ? ToFloat(row[target]) : 0.0f;
 }
 
-// A row's logits become factor * exp(logit - shift), less scale at the target; 0 in the padding.
+// Replaces a row's logits by factor * exp(logit - shift), minus scale at the target; 0 in the padding.
 template <int N, typename T>
 __device__ void WriteGradient(std::int64_t vocab, std::int64_t valid, std::int64_t target, float shift,
                               float factor, float scale, T* row) {
@@ -119,11 +120,11 @@ __device__ void WriteGradient(std::int64_t vocab, std::int64_t valid, std::int64
   });
 }
 
-// A multiprocessor has 1024 threads of this at a time, which take over 32 registers each: what its blocks
-// read first is to be in the cache still when they read it again.
+// Threads of this kernel per multiprocessor; each takes over 32 registers. With more, the first data read by
+// its blocks would leave the cache before they read it again.
 constexpr int kWholeRowThreads = 1024;
-// Bytes of a row, of which each multiprocessor has two: 35 MB in all on 132 of them, of 50 MB of cache
-// (H100).
+// Largest row in bytes for which a multiprocessor runs two blocks: 35 MB in all on 132 multiprocessors, with
+// 50 MB of cache (H100).
 constexpr std::int64_t kMostBytesOfTwo = 128 * 1024;
 
 template <typename T, int N, int Threads>
@@ -134,7 +135,7 @@ __global__ void __launch_bounds__(Threads, kWholeRowThreads / Threads)
   const std::int64_t target = targets[blockIdx.x];
   T* row = logits + blockIdx.x * vocab;
   const float target_logit = threadIdx.x == 0 ? TargetLogit(target, valid, row) : 0.0f;
-  const ExpSum all = SumOfExponentials<N>(valid, row, shared);  // its barriers come before what is written
+  const ExpSum all = SumOfExponentials<N>(valid, row, shared);  // its barriers precede the writes
   if (threadIdx.x == 0) {
     losses[blockIdx.x] = log(static_cast<double>(all.sum)) + (static_cast<double>(all.max) - target_logit);
   }
@@ -161,7 +162,7 @@ __global__ void __launch_bounds__(kTokenThreads)
   if (row < rows) sums[row] = expf(sums[row] - max[row]);
 }
 
-// Each block's part of the loss.
+// Computes each block's part of the loss.
 __global__ void __launch_bounds__(kTokenThreads)
     LossKernel(std::int64_t rows, const float* max, float* sums, double* partials) {
   __shared__ double shared[kWarp];
@@ -170,7 +171,7 @@ __global__ void __launch_bounds__(kTokenThreads)
   if (row < rows) {
     const float log_sum_exp = max[row] + logf(sums[row]);
     sums[row] = log_sum_exp;
-    // A row without any column counts nothing. NaN is not equal to anything.
+    // A row without valid columns adds nothing. NaN compares unequal, so it is added.
     if (log_sum_exp != -FLT_MAX)
       loss = static_cast<double>(log_sum_exp) - static_cast<double>(sums[rows + row]);
   }
@@ -201,7 +202,7 @@ void CrossEntropy(std::int64_t rows, std::int64_t vocab, std::int64_t valid, T* 
   const LaunchShape two{dim3(static_cast<unsigned>(rows)), dim3(kWholeRowThreads / 2)};
   const LaunchShape one{dim3(static_cast<unsigned>(rows)), dim3(kWholeRowThreads)};
   WithPacks<T>(vocab, {logits}, [&]<int N>() {
-    // Two blocks hide each other's barriers; of long rows the caches have not room for so many.
+    // Two blocks hide each other's barriers; the caches cannot hold two long rows.
     if (vocab * static_cast<std::int64_t>(sizeof(T)) <= kMostBytesOfTwo) {
       Launch(WholeRowsKernel<T, N, kWholeRowThreads / 2>, two, stream, vocab, valid, logits, targets, scale,
              losses);

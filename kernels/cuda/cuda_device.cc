@@ -17,20 +17,21 @@
 namespace autocfg::cuda {
 namespace {
 
-// What passes through pinned memory at once; larger copies (weights) are made by the driver's own staging.
+// Largest copy through pinned memory. The driver stages larger copies (weights) itself.
 constexpr std::int64_t kMostPinnedBytes = std::int64_t{16} << 20;
-// Of that memory: two of the largest copies, or tokens and targets of 128 microbatches of 32 Ki tokens.
+// Size of the pinned ring: two of the largest copies, or tokens and targets of 128 microbatches of 32 Ki
+// tokens.
 constexpr std::int64_t kPinnedRingBytes = 2 * kMostPinnedBytes;
 
 std::int64_t UsedBytes() {
   std::size_t free = 0, total = 0;
-  Check(cudaMemGetInfo(&free, &total), "asking for the free memory");
+  Check(cudaMemGetInfo(&free, &total), "querying the free memory");
   return static_cast<std::int64_t>(total - free);
 }
 
 class Event {
  public:
-  Event() { Check(cudaEventCreate(&handle_), "making an event"); }
+  Event() { Check(cudaEventCreate(&handle_), "creating an event"); }
   ~Event() { (void)cudaEventDestroy(handle_); }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
@@ -50,7 +51,7 @@ class CudaTimer final : public StreamTimer {
     stream_ = &stream;
   }
   double Seconds() override {
-    stream_->Synchronize();  // not by the event: peers are looked after while a stream is waited for
+    stream_->Synchronize();  // not cudaEventSynchronize: stream waits call the host wait hook
     float milliseconds = 0;
     Check(cudaEventElapsedTime(&milliseconds, start_.handle(), stop_.handle()), "reading an event");
     return static_cast<double>(milliseconds) / 1e3;
@@ -67,10 +68,10 @@ class CudaDevice final : public Device {
     const int count = DeviceCount();
     if (ordinal < 0 || ordinal >= count) {
       throw DeviceError(
-          fmt::format("GPU {} was asked for, but {} {} visible", ordinal, count, count == 1 ? "is" : "are"));
+          fmt::format("GPU {} was requested, but {} {} visible", ordinal, count, count == 1 ? "is" : "are"));
     }
     Check(cudaSetDevice(ordinal), fmt::format("opening GPU {}", ordinal));
-    // makes the context now, not in the first op
+    // creates the context now, not in the first op
     Check(cudaFree(nullptr), fmt::format("opening GPU {}", ordinal));
     pinned_.emplace(kPinnedRingBytes);
   }
@@ -91,13 +92,13 @@ class CudaDevice final : public Device {
       throw DeviceOutOfMemory(bytes, available,
                               fmt::format("the GPU has no {} bytes left; {} are free", bytes, available));
     }
-    Check(status, fmt::format("taking {} bytes of the GPU's memory", bytes));
+    Check(status, fmt::format("allocating {} bytes of GPU memory", bytes));
     Check(cudaMemset(data, 0, size), "clearing memory");
     Check(cudaDeviceSynchronize(), "clearing memory");
     return data;
   }
 
-  // fails only where the device is lost
+  // fails only if the device is lost
   void Free(void* data, std::int64_t) noexcept override { (void)cudaFree(data); }
 
   std::unique_ptr<Stream> CreateStream() override { return std::make_unique<CudaStream>(); }
@@ -115,8 +116,8 @@ class CudaDevice final : public Device {
     stream.Synchronize();
   }
 
-  // To memory that is not pinned the driver copies before its call returns: it would wait there for the
-  // stream, and nobody would look after the peers that the stream may be waiting for.
+  // For memory that is not pinned, the driver copies before its call returns. That call would block on the
+  // stream without running the host wait hook, so a dead peer would go unnoticed.
   void CopyToHost(void* host, const void* device, std::int64_t bytes, Stream& stream) override {
     if (!IsPinned(host)) stream.Synchronize();
     Check(cudaMemcpyAsync(host, device, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost,
@@ -133,37 +134,38 @@ class CudaDevice final : public Device {
   void* AllocateHost(std::int64_t bytes) override {
     void* data = nullptr;
     CheckHost(cudaMallocHost(&data, static_cast<std::size_t>(bytes)),
-              fmt::format("taking {} bytes of pinned memory", bytes));
+              fmt::format("allocating {} bytes of pinned memory", bytes));
     pinned_bytes_[static_cast<const char*>(data)] = bytes;
     return data;
   }
   void FreeHost(void* data, std::int64_t) noexcept override {
     pinned_bytes_.erase(static_cast<const char*>(data));
-    (void)cudaFreeHost(data);  // fails only where the device is lost
+    (void)cudaFreeHost(data);  // fails only if the device is lost
   }
 
-  // All that is in use on the GPU but the arena. Where several processes share the GPU it is theirs too.
+  // Returns all memory in use on the GPU except the arena. If several processes share the GPU, it includes
+  // theirs.
   std::int64_t OverheadBytes(std::int64_t arena_bytes) const override {
     return std::max<std::int64_t>(UsedBytes() - arena_bytes, 0);
   }
 
  private:
-  // Whether AllocateHost has given this memory.
+  // Returns whether AllocateHost returned this memory.
   bool IsPinned(const void* host) const {
     const char* at = static_cast<const char*>(host);
     const auto after = pinned_bytes_.upper_bound(at);
     return after != pinned_bytes_.begin() && at - std::prev(after)->first < std::prev(after)->second;
   }
 
-  std::optional<PinnedRing> pinned_;                  // of the GPU that has been opened
-  std::map<const char*, std::int64_t> pinned_bytes_;  // of AllocateHost, by where they begin
+  std::optional<PinnedRing> pinned_;                  // set once the GPU is open
+  std::map<const char*, std::int64_t> pinned_bytes_;  // sizes of AllocateHost's blocks, by start address
 };
 
 }  // namespace
 
 int DeviceCount() {
   int count = 0;
-  const cudaError_t status = cudaGetDeviceCount(&count);  // leaves the count alone where it fails
+  const cudaError_t status = cudaGetDeviceCount(&count);  // leaves the count unchanged on failure
   if (status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver ||
       (status == cudaSuccess && count == 0)) {
     throw DeviceError(fmt::format("no GPU: {}; use --device cpu",

@@ -1,5 +1,5 @@
-// One GPU as a Device. Memory by cudaMalloc; copies from the host pass through pinned memory, so that they
-// wait for nothing. One rank, one thread; the thread that makes it has the GPU as its current one.
+// One GPU as a Device. Allocates with cudaMalloc. Copies from the host pass through pinned memory and do not
+// block. One rank, one thread; the GPU becomes the current one of the creating thread.
 #pragma once
 
 #include <memory>
@@ -8,11 +8,11 @@
 
 namespace autocfg::cuda {
 
-// GPUs that the process sees. Throws DeviceError, saying why, where there is none.
+// Returns the number of GPUs that the process sees. Throws DeviceError, with the reason, if there is none.
 int DeviceCount();
 
-// The GPU of this ordinal among those that the process sees. Throws DeviceError, saying why, where there is
-// none.
+// Creates the device for the GPU with this ordinal among those that the process sees. Throws DeviceError,
+// with the reason, if there is none.
 std::unique_ptr<Device> CreateCudaDevice(int ordinal);
 
 }  // namespace autocfg::cuda

@@ -9,13 +9,13 @@
 namespace autocfg::cuda {
 namespace {
 
-constexpr std::int64_t kShortBytes = std::int64_t{64} << 20;  // a context's libraries take some hundred MiB
+constexpr std::int64_t kShortBytes = std::int64_t{64} << 20;  // libraries of a context take some 100 MiB
 
 }  // namespace
 
 void Check(cudaError_t status, std::string_view what) {
   if (status == cudaSuccess) return;
-  // Errors that do not end the context stay pending otherwise, and would be told of the next call.
+  // Clears the error. Errors that do not end the context would otherwise be reported by the next call.
   (void)cudaGetLastError();
   const std::string text =
       fmt::format("CUDA: {} failed: {} ({})", what, cudaGetErrorString(status), cudaGetErrorName(status));
@@ -27,7 +27,8 @@ void CheckHost(cudaError_t status, std::string_view what) {
   if (status != cudaErrorMemoryAllocation) return Check(status, what);
   (void)cudaGetLastError();
   throw DeviceError(fmt::format(
-      "CUDA: {} failed: the host has not so much memory to pin; free some, or allow the process more", what));
+      "CUDA: {} failed: the host cannot pin that much memory; free some, or raise the limit of the process",
+      what));
 }
 
 std::int64_t FreeBytes() {

@@ -1,4 +1,4 @@
-// CUDA's status codes as this project's errors. Thread-safe.
+// Maps CUDA's status codes to this project's errors. Thread-safe.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,20 +8,19 @@
 
 namespace autocfg::cuda {
 
-// Throws where `status` is not success: DeviceOutOfMemory for memory that does not suffice, DeviceError with
-// the code's own words for all else, after `what` was tried ("cudaMalloc of 3 GiB").
+// Throws if `status` is not success: DeviceOutOfMemory if memory does not suffice, else DeviceError with
+// CUDA's text. `what` is the attempted operation ("cudaMalloc of 3 GiB").
 void Check(cudaError_t status, std::string_view what);
 
-// The same for memory of the host, of which there being too little is a DeviceError: no other plan would
-// help.
+// As Check, for host memory. Out of host memory is a DeviceError, because no other plan would help.
 void CheckHost(cudaError_t status, std::string_view what);
 
-// Of the device's memory; -1 where CUDA does not tell, as after a fault.
+// Returns the free device memory; -1 if CUDA does not report it, for example after a fault.
 std::int64_t FreeBytes();
 
-// Whether so little of it is free that a library's failure for which it gives no reason is put down to that:
-// its handles and kernels come after the arena, when they are first used, and it may say no more of one that
-// has no room than that it "failed".
+// Returns whether so little device memory is free that an unexplained library failure is attributed to it.
+// Libraries create handles and load kernels after the arena, at first use, and may report only "failed" if
+// there is no room.
 bool IsShortOfMemory();
 
 }  // namespace autocfg::cuda

@@ -77,7 +77,7 @@ std::unique_ptr<Ops> CreateCudaOpsWithWorkspace(std::int64_t bytes) {
 
 std::vector<OpChoice> ChoicesOf(const Ops& ops) {
   const auto* ours = dynamic_cast<const CudaOps*>(&ops);
-  if (ours == nullptr) throw std::logic_error("the choices of another device's ops were asked for");
+  if (ours == nullptr) throw std::logic_error("ChoicesOf requires the ops of a CUDA device");
   return ours->Choices();
 }
 

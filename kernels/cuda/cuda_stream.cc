@@ -18,14 +18,14 @@ std::function<void()>& HostWaitHook() {
   return hook;
 }
 
-// Until `query` is no longer told that the device is busy.
+// Polls `query` until it no longer reports that the device is busy.
 template <typename Query>
 void Poll(const Query& query) {
   auto called = std::chrono::steady_clock::now();
   for (;;) {
     const cudaError_t status = query();
     if (status != cudaErrorNotReady) return Check(status, "the work on a stream");
-    (void)cudaGetLastError();  // being busy is no error, but the next call would be told of it
+    (void)cudaGetLastError();  // busy is not an error, but the next call would report it
     if (const auto now = std::chrono::steady_clock::now(); now - called > kHookEvery) {
       HostWaitHook()();
       called = now;
@@ -37,10 +37,10 @@ void Poll(const Query& query) {
 }  // namespace
 
 CudaStream::CudaStream() {
-  Check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "making a stream");
+  Check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "creating a stream");
 }
 
-// fails only where the device is already lost
+// fails only if the device is already lost
 CudaStream::~CudaStream() { (void)cudaStreamDestroy(handle_); }
 
 void CudaStream::Synchronize() {

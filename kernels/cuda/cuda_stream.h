@@ -11,28 +11,27 @@ namespace autocfg::cuda {
 
 class CudaStream final : public Stream {
  public:
-  CudaStream();  // does not wait for the default stream
+  CudaStream();  // does not synchronize with the default stream
   ~CudaStream() override;
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
 
-  void Synchronize() override;  // throws DeviceError for what went wrong on the stream
+  void Synchronize() override;  // throws DeviceError for errors on the stream
   cudaStream_t handle() const { return handle_; }
 
  private:
   cudaStream_t handle_ = nullptr;
 };
 
-// Returns when the event, which has been recorded, has come; as Synchronize does for all of a stream. Throws
-// DeviceError.
+// Waits until the recorded event has completed, as Synchronize does for a whole stream. Throws DeviceError.
 void WaitForEvent(cudaEvent_t event);
 
-// `hook` is called about every millisecond while a CudaStream of this thread is synchronised or an event
-// waited for, and may throw to end that: communication looks after its peers there, whose part the stream may
-// be waiting for. Empty: nothing is called.
+// Sets a hook that is called about every millisecond while this thread synchronizes a CudaStream or waits for
+// an event. The hook may throw to end the wait. Communication uses it to check its peers, because the stream
+// may be waiting for them. An empty hook disables the calls.
 void SetHostWaitHook(std::function<void()> hook);
 
-// The CUDA stream in `stream`, which a CudaDevice made. Throws std::logic_error for any other.
+// Returns the CUDA stream of a `stream` that a CudaDevice created. Throws std::logic_error for any other.
 cudaStream_t HandleOf(Stream& stream);
 
 }  // namespace autocfg::cuda

@@ -9,7 +9,7 @@
 namespace autocfg::cuda {
 namespace {
 
-constexpr std::size_t kMajor = 10000;  // of a version's number, from cuDNN 9 on: those before it are less
+constexpr std::size_t kMajor = 10000;  // version numbering since cuDNN 9; older versions have smaller numbers
 
 }  // namespace
 

@@ -1,6 +1,6 @@
-// The functions of cuDNN that the engine calls. The library is opened when first asked for, at run time: the
-// headers are needed to build, cuDNN itself only where attention is to run on it. It opens libraries of its
-// own, which lie beside it. Thread-safe.
+// The cuDNN functions that the engine calls. The library is opened at first use, at run time. Building needs
+// only the headers; running needs cuDNN only for attention on it. cuDNN opens further libraries in its own
+// directory. Thread-safe.
 #pragma once
 
 #include <cudnn.h>
@@ -14,7 +14,7 @@ namespace autocfg::cuda {
 inline constexpr char kCudnnLibrary[] = "libcudnn.so.9";
 static_assert(CUDNN_MAJOR == 9, "kCudnnLibrary is that of other headers");
 
-// As their names are without "cudnn".
+// The functions, named without the prefix "cudnn".
 struct CudnnApi {
   decltype(&cudnnGetVersion) get_version = nullptr;
   decltype(&cudnnGetErrorString) get_error_string = nullptr;
@@ -30,13 +30,12 @@ struct CudnnApi {
   decltype(&cudnnBackendExecute) execute = nullptr;
 };
 
-// Throws LibraryMissing where a function is not there, and where the version is not one of the headers' major
-// number.
+// Throws LibraryMissing if a function is missing, or if the version's major number differs from the headers'.
 CudnnApi FindCudnn(const SymbolSource& source);
 
-// Those of the file that AUTOCFG_CUDNN_LIBRARY of the environment names, else of kCudnnLibrary, wherever the
-// dynamic loader finds it. Throws LibraryMissing, in one line that names cuDNN, where there is none that can
-// be used. What was found once stays. In cudnn_library.cc.
+// Returns the functions of the library that the environment variable AUTOCFG_CUDNN_LIBRARY names, else of
+// kCudnnLibrary as the dynamic loader finds it. Throws LibraryMissing, with one line that names cuDNN, if it
+// is absent or unusable. A library that was found stays loaded. Defined in cudnn_library.cc.
 const CudnnApi& Cudnn();
 
 }  // namespace autocfg::cuda

@@ -29,9 +29,9 @@ class Operands {
  public:
   void Add(AttentionTensor tensor, const void* data) {
     ids_.push_back(static_cast<std::int64_t>(tensor));
-    data_.push_back(const_cast<void*>(data));  // the interface has one type for what is read and written
+    data_.push_back(const_cast<void*>(data));  // the interface has no const form
   }
-  // q, k and v, or their gradients, within rows of qkv.
+  // Adds q, k and v, or their gradients, within rows of qkv.
   void AddHeads(const AttentionShape& shape, AttentionTensor q, AttentionTensor k, AttentionTensor v,
                 const __nv_bfloat16* qkv) {
     Add(q, qkv);
@@ -46,37 +46,38 @@ class Operands {
   std::vector<void*> data_;
 };
 
-// What cuDNN tells of a plan, for logs.
+// Returns cuDNN's description of a plan, for logs.
 std::string About(const CudnnPlan& plan) {
   std::string text;
   try {
     text = plan.Kernels();
   } catch (const CudnnError& e) {
-    text = fmt::format("kernels not told: {}", e.what());
+    text = fmt::format("kernels unknown: {}", e.what());
   }
-  if (text.empty()) text = "kernels not told";
+  if (text.empty()) text = "kernels unknown";
   if (!plan.passed_over().empty())
     text += fmt::format(" and not the preferred engine: {}", plan.passed_over());
   return text;
 }
 
 CudnnError WithAdvice(const CudnnError& error) {
-  return {error.status, fmt::format("attention: {}; AUTOCFG_ATTENTION=own does without cuDNN", error.what())};
+  return {error.status,
+          fmt::format("attention: {}; set AUTOCFG_ATTENTION=own to run without cuDNN", error.what())};
 }
 
 void Execute(const CudnnPlan& plan, cudnnHandle_t handle, cudaStream_t stream, const Operands& operands,
              void* workspace) {
   try {
-    CheckCudnn(Cudnn().set_stream(handle, stream), "taking a stream");
+    CheckCudnn(Cudnn().set_stream(handle, stream), "setting the stream");
     plan.Execute(handle, operands.ids(), operands.data(), workspace);
   } catch (const CudnnError& e) {
     throw WithAdvice(e);
   }
 }
 
-constexpr std::int64_t kAlignment = 256;  // of a part of the scratch memory
+constexpr std::int64_t kAlignment = 256;  // alignment of a part of the scratch memory
 
-// Of the scratch memory in the backward: the query sums, and what the plan needs behind them.
+// Bytes of scratch memory in the backward for the query sums; the plan's workspace follows them.
 std::int64_t SumBytes(const AttentionShape& shape) {
   return (QuerySumBytes(shape) + kAlignment - 1) / kAlignment * kAlignment;
 }
@@ -126,11 +127,11 @@ struct CudnnAttention::State {
     return plans.emplace(shape, std::move(made)).first->second;
   }
 
-  // The plans of a shape that is not refused.
+  // Returns the plans of a shape that is not refused.
   const Plans& Ready(const AttentionShape& shape) {
     const Plans& found = At(shape);
     if (!found.refusal.empty())
-      throw std::logic_error("attention by cuDNN was asked for where it refuses: " + found.refusal);
+      throw std::logic_error("attention by cuDNN was called for a refused shape: " + found.refusal);
     return found;
   }
 
@@ -154,7 +155,7 @@ void CudnnAttention::Forward(const AttentionShape& shape, const __nv_bfloat16* q
   operands.Add(AttentionTensor::kLogSumExp, lse);
   operands.Add(AttentionTensor::kScale, &scale);
   operands.Add(AttentionTensor::kLowest, &kLowest);
-  // The backward's too: by then what choosing among products takes may be in the way.
+  // Reserves the backward's memory too, because memory used later to time matrix products may leave no room.
   Execute(plan, state_->handle, stream, operands,
           scratch.Get(std::max(plan.workspace_bytes(), BackwardBytes(shape, *plans.backward))));
 }
@@ -166,8 +167,8 @@ void CudnnAttention::Backward(const AttentionShape& shape, const __nv_bfloat16* 
   const float scale = 1 / std::sqrt(static_cast<float>(shape.head_dim));
   const std::int64_t sum_bytes = SumBytes(shape);
   auto* sums = static_cast<unsigned char*>(scratch.Get(BackwardBytes(shape, plan)));
-  // NVIDIA's cudnn-frontend clears them below cuDNN 9.6.0 only, but nothing that describes cuDNN itself says
-  // that later versions' engines all do it themselves.
+  // NVIDIA's cudnn-frontend clears these sums only below cuDNN 9.6.0. No documentation of cuDNN itself says
+  // that all engines of later versions clear them.
   Check(cudaMemsetAsync(sums, 0, static_cast<std::size_t>(sum_bytes), stream),
         "clearing the sums of attention's gradient");
   Operands operands;

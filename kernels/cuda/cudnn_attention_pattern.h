@@ -1,5 +1,5 @@
-// The operations of attention, in the order and form in which cuDNN's fused engines recognize them. Graph is
-// CudnnGraph, or what a test puts in its place to compute what they say.
+// The operations of attention, in the order and form that cuDNN's fused engines recognize. Graph is
+// CudnnGraph, or a test's substitute that evaluates the operations.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +51,7 @@ class AttentionPattern {
     graph_.Pointwise(CUDNN_POINTWISE_MUL, dout, out, product);
     graph_.Reduce(CUDNN_REDUCE_TENSOR_ADD, product, row_sums);
     graph_.Pointwise(CUDNN_POINTWISE_MUL, row_sums, one,
-                     delta);  // the engines' pattern has a factor here, that of dropout
+                     delta);  // the engines' pattern has the dropout factor here
 
     const Id scores = MaskedScores(), shifted = Scores(), probabilities = Scores();
     graph_.Pointwise(CUDNN_POINTWISE_SUB, scores, lse, shifted);
@@ -60,7 +60,7 @@ class AttentionPattern {
 
     const Id dp = Scores(), kept = Scores(), centered = Scores(), weighted = Scores(), dscores = Scores();
     graph_.Matmul(dout, value_transposed, dp);
-    graph_.Pointwise(CUDNN_POINTWISE_MUL, dp, one, kept);  // and here
+    graph_.Pointwise(CUDNN_POINTWISE_MUL, dp, one, kept);  // dropout factor again
     graph_.Pointwise(CUDNN_POINTWISE_SUB, kept, delta, centered);
     graph_.Pointwise(CUDNN_POINTWISE_MUL, centered, probabilities, weighted);
     graph_.Pointwise(CUDNN_POINTWISE_MUL, weighted, scale_, dscores);
@@ -83,7 +83,7 @@ class AttentionPattern {
   Id Scores() { return graph_.Virtual(kFloat, at_.scores); }
   Id Rows() { return graph_.Virtual(kFloat, at_.rows); }
 
-  // q k^T * scale where the key is not after the query, else the lowest float.
+  // Returns q k^T * scale if the key is not after the query, else the lowest float.
   Id MaskedScores() {
     const Id products = Scores(), scaled = Scores(), masked = Scores();
     const Id row = graph_.Virtual(CUDNN_DATA_INT32, at_.scores),
@@ -98,7 +98,8 @@ class AttentionPattern {
     return masked;
   }
 
-  // The gradient `to` of keys or values: scores^T times `right`, summed over the heads that share them.
+  // Computes the gradient `to` of keys or values: scores^T times `right`, summed over the heads that share
+  // them.
   void TransposedTimes(Id scores, Id right, AttentionTensor to) {
     const Id transposed = graph_.Virtual(kBf16, Transposed(at_.scores));
     graph_.Reshape(scores, transposed);

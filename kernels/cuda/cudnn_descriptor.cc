@@ -11,13 +11,13 @@
 namespace autocfg::cuda {
 namespace {
 
-constexpr int kNotInitialized = 1000;  // the category, which has no status of its number
+constexpr int kNotInitialized = 1000;  // the category, which has no status number of its own
 
-// cuDNN's kernels are loaded and its memory is taken by calls of CUDA's runtime and driver, whose words it
-// passes on under statuses of its own.
+// cuDNN loads kernels and allocates memory through CUDA's runtime and driver. It passes on their messages
+// under its own statuses.
 bool IsWantOfMemory(cudnnStatus_t status, std::string_view message) {
   if (status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED ||
-      status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED)  // as ALLOC_FAILED of older versions
+      status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED)  // ALLOC_FAILED in older versions
     return true;
   const int category = CUDNN_STATUS_CATEGORY(status);
   if (category == CUDNN_STATUS_NOT_SUPPORTED || category == CUDNN_STATUS_BAD_PARAM) return false;

@@ -1,5 +1,5 @@
-// Descriptors of cuDNN's backend interface (cudnn_backend.h of cuDNN 9), its errors, and the GPU that plans
-// are made for. Throws CudnnError, DeviceOutOfMemory, LibraryMissing where cuDNN is not there. One thread.
+// Descriptors of cuDNN's backend interface (cudnn_backend.h of cuDNN 9), its errors, and the target GPU of
+// plans. Throws CudnnError, DeviceOutOfMemory, and LibraryMissing if cuDNN is absent. One thread.
 #pragma once
 
 #include <cstdint>
@@ -12,33 +12,34 @@
 
 namespace autocfg::cuda {
 
-// A failure of cuDNN's, but for want of memory.
+// A failure of cuDNN other than lack of memory.
 struct CudnnError : DeviceError {
   CudnnError(cudnnStatus_t code, const std::string& what) : DeviceError(what), status(code) {}
   cudnnStatus_t status;
 };
 
-// What cuDNN says of its last failure: a line for each step, which may be much.
+// Returns cuDNN's description of its last failure: one line per step, possibly many.
 std::string LastCudnnMessage();
 
-// Whether it is to be answered by our own kernels, when it comes of asking for a plan. These are
-// - NOT_SUPPORTED with its kinds: of a shape, a type, a GPU, a driver, a part of cuDNN that is not there;
-// - NOT_INITIALIZED with its kinds: cuDNN does not start on this machine, or its parts are missing or of
+// Returns whether this status, when a plan is requested, means that our own kernels are used instead:
+// - NOT_SUPPORTED and its subcodes: an unsupported shape, type, GPU, driver, or an absent part of cuDNN;
+// - NOT_INITIALIZED and its subcodes: cuDNN does not start on this machine, or its parts are missing or have
 //   different versions;
-// - BAD_PARAM with its kinds: the graphs are always the same and right, so this version of cuDNN reads one of
-//   their attributes otherwise.
-// Internal errors and failed executions are none: what runs into them is to end, and not to run slower.
+// - BAD_PARAM and its subcodes: the graphs are always the same and correct, so this version of cuDNN
+//   interprets one of their attributes differently.
+// Internal errors and failed executions are not refusals: they end the run rather than slow it down.
 bool IsRefusal(cudnnStatus_t status);
 
-// Throws, in one line that opens with `text`: DeviceOutOfMemory for what is known as want of memory (cuDNN's
-// own statuses for it, CUDA's words in its message, a failure without a reason where IsShortOfMemory), else
-// CudnnError.
+// Throws an error with one line that starts with `text`. Throws DeviceOutOfMemory if memory is known to be
+// short (cuDNN's own statuses for it, CUDA's text in its message, or an unexplained failure if
+// IsShortOfMemory), else CudnnError.
 [[noreturn]] void ThrowCudnn(cudnnStatus_t status, std::string_view text);
 
-// The same, "cuDNN, WHAT: ...", for all but success.
+// Throws "cuDNN, WHAT: ..." as ThrowCudnn does, unless `status` is success.
 void CheckCudnn(cudnnStatus_t status, std::string_view what);
 
-// A backend descriptor. Attributes are set, then it is finalized. Every failure names `what` was being made.
+// A backend descriptor. Set its attributes, then finalize it. Every error names `what`, the object being
+// built.
 class CudnnDescriptor {
  public:
   CudnnDescriptor(cudnnBackendDescriptorType_t type, std::string what);
@@ -62,15 +63,15 @@ class CudnnDescriptor {
   std::string what_;
 };
 
-// The GPU that plans are made for: that of a handle, or one that is only described (cuDNN: "deviceless
-// ahead-of-time compilation"), for which plans are found but not executed.
+// The GPU that plans are built for: that of a handle, or a described one (cuDNN: "deviceless ahead-of-time
+// compilation"). Plans for a described GPU can be found but not executed.
 class CudnnTarget {
  public:
   explicit CudnnTarget(cudnnHandle_t handle) : handle_(handle) {}
-  // A device property descriptor in cuDNN's JSON.
+  // Takes a device property descriptor in cuDNN's JSON.
   explicit CudnnTarget(std::string_view properties);
 
-  // Each sets the attribute where the target is of its kind, else leaves it alone.
+  // Each sets the attribute if the target is of its kind, else does nothing.
   void SetHandleOn(CudnnDescriptor& descriptor, cudnnBackendAttributeName_t handle) const;
   void SetPropertiesOn(CudnnDescriptor& descriptor, cudnnBackendAttributeName_t properties) const;
 

@@ -1,4 +1,4 @@
-// Versions of cuDNN that compute attention wrongly, though they make plans for it. Pure functions.
+// Known cuDNN versions that compute attention wrongly although they offer plans for it. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,9 @@
 
 namespace autocfg::cuda {
 
-// Why this version, as cudnnGetVersion tells it, must not compute our attention (cudnn_attention_graph.h:
-// causal, without padding), forward and backward, in one line; empty where nothing is known against it.
+// Returns why this version, as reported by cudnnGetVersion, must not compute our attention
+// (cudnn_attention_graph.h: causal, without padding), forward and backward, in one line. Empty if no fault is
+// known.
 std::string CudnnAttentionFault(std::size_t version, const AttentionShape& shape);
 
 std::string CudnnVersionText(std::size_t version);  // "9.19.0"

@@ -1,4 +1,4 @@
-// The cuDNN of the machine. Tests of what becomes of its failures have a Cudnn() of their own.
+// Opens the machine's cuDNN. Tests of cuDNN failures define their own Cudnn().
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -12,7 +12,7 @@ CudnnApi Open() {
   const char* what = "cuDNN is not on this machine";
   try {
     LoadedLibrary library(LibraryName(std::getenv("AUTOCFG_CUDNN_LIBRARY"), kCudnnLibrary));
-    what = "the cuDNN of this machine is none for this build";
+    what = "the cuDNN of this machine does not fit this build";
     const CudnnApi api = FindCudnn(library);
     library.Stay();
     return api;
@@ -24,7 +24,7 @@ CudnnApi Open() {
 }  // namespace
 
 const CudnnApi& Cudnn() {
-  static const CudnnApi api = Open();  // an absence is no choice for ever: it is asked for anew
+  static const CudnnApi api = Open();  // after a failure, the next call tries again
   return api;
 }
 

@@ -13,7 +13,7 @@ void AddOnce(std::vector<std::string>& list, std::string text) {
   if (std::find(list.begin(), list.end(), text) == list.end()) list.push_back(std::move(text));
 }
 
-// The engines that cuDNN proposes, each with its knobs set, the preferred one first.
+// Returns the engines that cuDNN proposes, each with its knobs set, the preferred one first.
 std::vector<CudnnDescriptor> EngineConfigs(const CudnnDescriptor& graph, const CudnnTarget& target,
                                            cudnnBackendHeurMode_t mode) {
   CudnnDescriptor heuristic(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "the choice of an engine");
@@ -33,7 +33,7 @@ std::vector<CudnnDescriptor> EngineConfigs(const CudnnDescriptor& graph, const C
   }
   CheckCudnn(Cudnn().get_attribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                    CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, raw.data()),
-             "asking for engines");
+             "querying engines");
   while (std::ssize(configs) > count) configs.pop_back();
   return configs;
 }
@@ -51,7 +51,7 @@ std::int64_t WorkspaceBytes(const CudnnDescriptor& plan) {
   std::int64_t bytes = 0, count = 0;
   CheckCudnn(Cudnn().get_attribute(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
                                    &count, &bytes),
-             "asking for a plan's workspace");
+             "querying a plan's workspace size");
   return bytes;
 }
 
@@ -62,7 +62,7 @@ std::string CudnnPlan::Kernels() const {
   const auto ask = [&](std::int64_t room, char* text) {
     CheckCudnn(Cudnn().get_attribute(plan_.get(), CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
                                      CUDNN_TYPE_CHAR, room, &length, text),
-               "asking what a plan is made of");
+               "querying a plan's kernels");
   };
   ask(0, nullptr);
   std::string json(static_cast<std::size_t>(length), '\0');
@@ -84,8 +84,8 @@ void CudnnPlan::Execute(cudnnHandle_t handle, const std::vector<std::int64_t>& i
 std::optional<CudnnPlan> FindCudnnPlan(const CudnnDescriptor& graph, const CudnnTarget& target,
                                        std::string* why) {
   why->clear();
-  // Of the engine that cuDNN would rather take; the others are for other graphs and say so.
-  std::optional<CudnnError> failure;  // the first reason, where it is no refusal
+  // The failure of the engine that cuDNN prefers; the others are for other graphs and report that.
+  std::optional<CudnnError> failure;  // the first reason, if it is not a refusal
   const auto set_reason = [&](const std::string& reason) {
     if (why->empty()) *why = reason;
   };
@@ -96,7 +96,7 @@ std::optional<CudnnPlan> FindCudnnPlan(const CudnnDescriptor& graph, const Cudnn
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     try {
       const std::vector<CudnnDescriptor> configs = EngineConfigs(graph, target, mode);
-      if (configs.empty()) set_reason("no engine of cuDNN takes it: " + EngineReasons(LastCudnnMessage()));
+      if (configs.empty()) set_reason("no cuDNN engine supports it: " + EngineReasons(LastCudnnMessage()));
       for (const CudnnDescriptor& config : configs) {
         try {
           CudnnDescriptor plan = FinalizedPlan(config, target);

@@ -1,4 +1,4 @@
-// From the element types of tensors to those of kernels. Pure functions.
+// Dispatches from the element types of tensors to those of kernels. Pure functions.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -13,7 +13,7 @@
 namespace autocfg::cuda {
 
 // Runs `body.operator()<T>()` for the element type of the op: float or __nv_bfloat16. `fp32` are the op's
-// statistics and gradients of parameters, which are fp32 whatever T is. Throws std::invalid_argument for any
+// statistics and gradients of parameters, which are fp32 for every T. Throws std::invalid_argument for any
 // other type.
 template <typename Body>
 void Dispatch(const OpDesc& op, std::initializer_list<const Tensor*> fp32, Body body) {

@@ -6,7 +6,7 @@ namespace autocfg::cuda {
 namespace {
 
 constexpr std::uint64_t kNoToken = ~std::uint64_t{0};
-constexpr int kLong = 64;  // more tokens than this in a row's run are shared out among warps and blocks
+constexpr int kLong = 64;  // runs with more tokens are distributed over warps and blocks
 constexpr int kWarps = 8;
 
 template <typename T, int N>
@@ -30,11 +30,12 @@ __global__ void __launch_bounds__(kTileThreads)
   }
 }
 
-// Of a sorted token: its row in the table, its position.
+// Return the table row and the position of a sorted token.
 __device__ unsigned RowOf(std::uint64_t key) { return static_cast<unsigned>(key >> 32); }
 __device__ std::int64_t PositionOf(std::uint64_t key) { return static_cast<std::int64_t>(key & 0xffffffffu); }
 
-// total += rows first, first + by, ... below `end` of the sorted tokens' dout at a column, in this order.
+// Adds rows first, first + by, ... below `end` of the sorted tokens' dout at a column to `total`, in this
+// order.
 template <typename T, int N>
 __device__ void SumRun(const std::uint64_t* sorted, std::int64_t first, std::int64_t end, int by,
                        std::int64_t width, const T* dout, std::int64_t column, float (&total)[N]) {
@@ -54,7 +55,8 @@ __device__ void SumRun(const std::uint64_t* sorted, std::int64_t first, std::int
   }
 }
 
-// A block a sorted token: where a run of at most kLong tokens of one row begins, adds up the run.
+// One block per sorted token. The block at the start of a run of at most kLong tokens of one row sums the
+// run.
 template <typename T, int N>
 __global__ void ShortRunKernel(std::int64_t tokens, const std::uint64_t* sorted, std::int64_t width,
                                const T* dout, float* dtable) {
@@ -73,9 +75,9 @@ __global__ void ShortRunKernel(std::int64_t tokens, const std::uint64_t* sorted,
   }
 }
 
-// Block row x looks at sorted token x kLong. Where that is the first multiple of kLong in a run of more than
-// kLong tokens, the run is the block's: each warp sums every eighth of its tokens, for one strip of columns a
-// block.
+// Block row x inspects sorted token x kLong. If that is the first multiple of kLong in a run of more than
+// kLong tokens, the block sums the run: each warp takes every eighth token, and each block one strip of
+// columns.
 template <typename T, int N>
 __global__ void __launch_bounds__(kWarps* kWarp)
     LongRunKernel(std::int64_t tokens, const std::uint64_t* sorted, std::int64_t width, const T* dout,
@@ -87,7 +89,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
   const unsigned row = RowOf(key);
   std::int64_t first = at;
   while (first > 0 && at - first < kLong && RowOf(sorted[first - 1]) == row) --first;
-  if (at - first == kLong) return;  // another block's
+  if (at - first == kLong) return;  // another block sums this run
   if (first + kLong >= tokens || RowOf(sorted[first + kLong]) != row) return;
   std::int64_t end = first + kLong, beyond = tokens;  // `end` is in the run, `beyond` is not
   while (beyond - end > 1) {

@@ -10,18 +10,19 @@
 
 namespace autocfg::cuda {
 
-// out[rows, width] = row tokens[t] - start of table[vocab, width] where it is in the table, else 0. Moves 2
-// rows width sizeof(T) bytes.
+// out[rows, width] = row tokens[t] - start of table[vocab, width] if it is in the table, else 0. Memory
+// traffic: 2 rows width sizeof(T) bytes.
 template <typename T>
 void EmbeddingForward(std::int64_t rows, std::int64_t width, std::int64_t vocab, std::int64_t start,
                       const std::int32_t* tokens, const T* table, T* out, cudaStream_t stream);
 
-// dtable[tokens[t] - start] += dout[t] for the tokens in the table, in float and in an order that the tokens
-// alone decide: the tokens are sorted by (row, position), and one block (for rows that more than 64 tokens
-// share, one a strip of columns) sums those of a row. No atomics. Moves rows width sizeof(T) bytes and 8
-// bytes an element of the rows that occur. The sort moves 16 bytes a token and pass, of which 4096 tokens
-// take 1, 8192 take 3 and each doubling after that one more than the last (65536: 15), in 8 bytes a token of
-// scratch, rounded up to a power of two. rows is below 2^31.
+// dtable[tokens[t] - start] += dout[t] for the tokens in the table, in float, in an order that depends only
+// on the tokens. Tokens are sorted by (row, position), and one block sums those of a row. For rows with more
+// than 64 tokens, one block per strip of columns does. No atomics.
+// Memory traffic: rows width sizeof(T) bytes, and 8 bytes per element of the rows that occur. The sort moves
+// 16 bytes per token and pass. 4096 tokens take 1 pass, 8192 take 3, and each further doubling adds one more
+// pass than the previous one (65536: 15). Scratch: 8 bytes per token, rounded up to a power of two. rows is
+// below 2^31.
 template <typename T>
 void EmbeddingBackward(std::int64_t rows, std::int64_t width, std::int64_t vocab, std::int64_t start,
                        const std::int32_t* tokens, const T* dout, float* dtable, Scratch& scratch,

@@ -117,7 +117,7 @@ void KernelOps::EmbeddingBackward(const Tensor& tokens, const Tensor& dout, std:
   });
 }
 
-// The positions of a sequence are one row, added to each of the batch.
+// Treats the positions of a sequence as one row, added to each sequence of the batch.
 void KernelOps::PositionForward(const Tensor& y, const Tensor& table, Stream& stream) {
   const OpDesc op = op_check::PositionForward(y, table);
   Dispatch(op, {}, [&]<typename T>() {
@@ -182,7 +182,7 @@ void KernelOps::CrossEntropyBackward(const Tensor& logits, std::int64_t valid, c
 void KernelOps::Fill(const Tensor& y, double value, Stream& stream) {
   const OpDesc op = op_check::Fill(y);
   const auto fill = [&]<typename T>(T with) {
-    // Gradients, mostly: by the driver's own way. A zero with a sign has a bit that is set.
+    // Zeros, mostly gradients, use the driver's memset. Negative zero has a set bit, so it does not.
     if (value == 0 && !std::signbit(value)) {
       return Check(cudaMemsetAsync(y.data, 0, static_cast<std::size_t>(y.Bytes()), HandleOf(stream)),
                    "filling with zeros");
@@ -206,7 +206,7 @@ void KernelOps::SumOfSquares(std::span<const Tensor> tensors, const Tensor& resu
 
 void KernelOps::AdamW(std::span<const AdamWTensor> tensors, const AdamWParams& params, Stream& stream) {
   if (tensors.empty()) return;
-  const OpDesc op = op_check::AdamW(tensors, params);  // one type of each for all of them
+  const OpDesc op = op_check::AdamW(tensors, params);  // requires one type per operand over all tensors
   const AdamWTensor& first = tensors.front();
   Dispatch(op, {&first.grad, &first.m}, [&]<typename T>() {
     std::vector<AdamWItem<T>> items;

@@ -1,7 +1,7 @@
-// The ops that this project's own kernels compute on a GPU: all but matrix products and attention. Checks
-// shapes and types, then starts the kernels on the stream. fp32 and bf16; statistics, gradients of parameters
-// and the optimizer's tensors are fp32 in both. One rank, one thread; its ops are issued on one stream, since
-// they share scratch memory.
+// The ops that our own kernels compute on a GPU: all but matrix products and attention. Checks shapes and
+// types, then launches the kernels on the stream. Supports fp32 and bf16; statistics, gradients of parameters
+// and the optimizer's tensors are fp32 in both. One rank, one thread. All ops are issued on one stream,
+// because they share scratch memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -58,7 +58,7 @@ class KernelOps : public Ops {
   void ReleaseSpare() override { scratch_.Release(); }
 
  protected:
-  // The CUDA stream in `stream`. Throws std::logic_error for a stream of another device.
+  // Returns the CUDA stream of `stream`. Throws std::logic_error for a stream of another device.
   virtual cudaStream_t HandleOf(Stream& stream) = 0;
 
   Scratch& scratch() { return scratch_; }

@@ -1,7 +1,7 @@
-// How kernels are started, and the memory that the threads of a block share. Kernels in this directory keep
-// to what tests/support/cuda_emulator runs on a CPU too, so that their results are checked on machines
-// without a GPU: Launch in place of <<<>>>, SharedMemory() in place of `extern __shared__`, and the functions
-// that cuda_emulator/cuda_runtime.h lists.
+// Launching kernels, and the shared memory of a block. Kernels in this directory use only what
+// tests/support/cuda_emulator can run on a CPU, so that their results are checked on machines without a GPU.
+// That is: Launch instead of <<<>>>, SharedMemory() instead of `extern __shared__`, and the functions that
+// cuda_emulator/cuda_runtime.h lists.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,11 +17,11 @@ namespace autocfg::cuda {
 struct LaunchShape {
   dim3 grid;
   dim3 block;
-  std::size_t shared_bytes = 0;  // up to 48 KiB, or what AllowShared has allowed
+  std::size_t shared_bytes = 0;  // up to 48 KiB, or the size passed to AllowShared
 };
 
-// Starts `kernel` on the stream. Throws DeviceError where it cannot start; what goes wrong while it runs is
-// thrown by the stream's next synchronisation.
+// Launches `kernel` on the stream. Throws DeviceError if it cannot start. Errors while it runs are thrown by
+// the stream's next synchronization.
 template <typename... Parameters, typename... Arguments>
 void Launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t stream,
             Arguments&&... arguments) {
@@ -31,7 +31,7 @@ void Launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream;
   Check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(std::forward<Arguments>(arguments))...),
-        "starting a kernel");
+        "launching a kernel");
 }
 
 // Allows a kernel more than 48 KiB of shared memory. Call before Launch; cheap when repeated.
@@ -39,20 +39,20 @@ template <typename... Parameters>
 void AllowShared(void (*kernel)(Parameters...), std::size_t bytes) {
   Check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                              cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
-        "asking for shared memory");
+        "requesting shared memory");
 }
 
-// How many blocks of this size the device runs at once: what a kernel starts whose blocks share out the work
-// among themselves. The same for every GPU of a model.
+// Returns how many blocks of this size the device runs at once: the grid size for kernels whose blocks
+// distribute the work among themselves. The same for every GPU of a model.
 template <typename... Parameters>
 std::int64_t ResidentBlocks(void (*kernel)(Parameters...), int threads, std::size_t shared_bytes = 0) {
   int device = 0, processors = 0, blocks = 0;
-  Check(cudaGetDevice(&device), "asking for the GPU");
+  Check(cudaGetDevice(&device), "querying the current GPU");
   Check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device),
-        "asking for the GPU's processors");
+        "querying the GPU's multiprocessors");
   Check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, reinterpret_cast<const void*>(kernel), threads,
                                                       shared_bytes),
-        "asking how many blocks run at once");
+        "querying the number of resident blocks");
   return std::int64_t{processors} * (blocks > 1 ? blocks : 1);
 }
 
@@ -60,7 +60,7 @@ constexpr unsigned CeilDiv(std::int64_t n, std::int64_t by) {
   return static_cast<unsigned>((n + by - 1) / by);
 }
 
-// The block's shared memory of LaunchShape::shared_bytes, aligned to 128.
+// Returns the block's shared memory of LaunchShape::shared_bytes, aligned to 128.
 #if defined(AUTOCFG_CUDA_EMULATED)
 inline unsigned char* SharedMemory() { return cuda_emulator::DynamicShared(); }
 #elif defined(__CUDACC__)

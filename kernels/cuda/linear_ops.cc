@@ -15,9 +15,9 @@
 namespace autocfg::cuda {
 namespace {
 
-constexpr std::int64_t kBesideWorkspace = std::int64_t{1} << 20;  // sums of 262144 columns
+constexpr std::int64_t kBesideWorkspace = std::int64_t{1} << 20;  // column sums of 262144 columns
 
-// Operands and result of the product that the descriptor names.
+// Returns the operands and result type of the product in the descriptor.
 MatmulKey KeyOf(const OpDesc& op, const Tensor& result) {
   if (op.dtype != DType::kF32 && op.dtype != DType::kBF16) {
     throw std::invalid_argument(
@@ -25,8 +25,8 @@ MatmulKey KeyOf(const OpDesc& op, const Tensor& result) {
   }
   if (result.dtype != op.dtype && result.dtype != DType::kF32) {
     throw std::invalid_argument(
-        fmt::format("{}: on the cuda device a result is of the operands' type or fp32, not {}", Name(op.kind),
-                    Name(result.dtype)));
+        fmt::format("{}: the cuda device supports results of the operands' type or fp32, not {}",
+                    Name(op.kind), Name(result.dtype)));
   }
   return {.m = op.dims[0],
           .n = op.dims[1],
@@ -46,8 +46,8 @@ LinearOps::Product::Product(MatmulKey of, LtEpilogue epilogue, const MatmulOpera
   key.alignment = AlignmentOf(operands);
 }
 
-// What the products use of the scratch memory is taken at once. (What attention uses beyond that is taken in
-// the first step.)
+// Allocates the products' scratch memory at once. (Attention allocates what it needs beyond that in the first
+// step.)
 LinearOps::LinearOps(std::int64_t workspace_bytes) : matmul_(scratch(), workspace_bytes) {
   scratch().Get(workspace_bytes + kBesideWorkspace);
 }
@@ -58,7 +58,7 @@ bool LinearOps::TakesFused(const Product& fused, const std::function<void()>& af
   const auto seconds_of = [&](const Product& product, const std::function<void()>& after) {
     const double seconds = matmul_.Seconds(product.key, product.operands, stream);
     if (seconds == 0 || !after) return seconds;
-    after();  // what is loaded at first use
+    after();  // loads kernels at first use
     return seconds + MeanSeconds(stream, LtMatmul::kTimedRuns, after);
   };
   const auto choose = [&] {
@@ -103,7 +103,7 @@ void LinearOps::MatmulResidual(const Tensor& a, const Tensor& b, const Tensor& b
   const OpDesc op = op_check::MatmulResidual(a, b, bias, residual, c);
   const MatmulKey key = KeyOf(op, c);
   const cudaStream_t handle = HandleOf(stream);
-  // The library's c beside its d: the residual is read where the product is stored.
+  // Uses the library's c beside its d: the residual is read when the product is stored.
   MatmulKey adding = key;
   adding.accumulate = true;
   const MatmulOperands operands{.a = a.data, .b = b.data, .d = c.data, .c = residual.data, .bias = bias.data};
@@ -128,8 +128,8 @@ void LinearOps::MatmulActivation(Activation activation, const Tensor& a, const T
       cuda::ActivationForward(activation, key.m, key.n, pre.As<T>(), bias.As<const T>(), y.As<T>(), handle);
     });
   };
-  // The library's GELU is the tanh form. Its ReLU keeps a mask in place of what goes in, which the backward
-  // reads.
+  // The library's GELU is the tanh form. Its ReLU stores a mask instead of the input, which the backward
+  // needs.
   if (activation != Activation::kGelu) {
     Run(plain, handle);
     return activate();
@@ -169,9 +169,9 @@ void LinearOps::MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tens
     throw std::invalid_argument(
         fmt::format("{}: the cuda device keeps gradients of parameters in fp32", Name(op.kind)));
   }
-  // The library writes the bias's gradient, so it goes beside the workspace first and is added then. While
-  // the two ways are timed their sums go there too: what ColumnSum takes of the scratch memory, a few KiB a
-  // block that runs, lies in the workspace's part.
+  // The library overwrites the bias gradient, so it is written behind the workspace first and added then.
+  // While the two ways are timed, their sums go there too. The scratch memory of ColumnSum, a few KiB per
+  // resident block, lies within the workspace's part.
   const std::int64_t at = matmul_.workspace_bytes();
   char* base = static_cast<char*>(scratch().Get(at + key.n * static_cast<std::int64_t>(sizeof(float))));
   float* sums = reinterpret_cast<float*>(base + at);
@@ -200,8 +200,8 @@ std::vector<OpChoice> LinearOps::MatmulChoices() const {
   std::vector<OpChoice> choices = matmul_.Choices();
   for (const auto& [key, fusion] : fusions_.choices()) {
     if (fusion.taken || fusion.seconds == 0 || fusion.apart_seconds == 0) continue;
-    choices.push_back({fmt::format("{}: product and kernel apart, {:.1f} us against {:.1f} us", ToString(key),
-                                   fusion.apart_seconds * 1e6, fusion.seconds * 1e6)});
+    choices.push_back({fmt::format("{}: separate product and kernel, {:.1f} us instead of {:.1f} us",
+                                   ToString(key), fusion.apart_seconds * 1e6, fusion.seconds * 1e6)});
   }
   return choices;
 }

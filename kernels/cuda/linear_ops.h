@@ -1,7 +1,7 @@
-// The matrix products among the ops of a GPU: by cuBLASLt, with its epilogues where it has one for the shape
-// and that is faster than its plain product followed by our own kernel: on some GPUs the kernels with an
-// epilogue are the slower ones by far. Which of the two a shape takes is timed once and told by
-// MatmulChoices. One rank, one thread, one stream.
+// The matrix products among the ops of a GPU, by cuBLASLt. An epilogue of cuBLASLt is used if it exists for
+// the shape and is faster than the plain product followed by our own kernel; on some GPUs the kernels with an
+// epilogue are far slower. Each shape is timed once; MatmulChoices reports the result. One rank, one thread,
+// one stream.
 //
 // NOT YET RUN: no GPU has confirmed this file.
 #pragma once
@@ -32,7 +32,7 @@ class LinearOps : public KernelOps {
   void MatmulBiasGradient(const Tensor& x, const Tensor& dy, const Tensor& dw, const Tensor& dbias,
                           Stream& stream) override;
 
-  // Of each shape met: what computes it.
+  // Returns the implementation of each shape that has been run.
   std::vector<OpChoice> MatmulChoices() const;
 
  private:
@@ -47,12 +47,12 @@ class LinearOps : public KernelOps {
     double seconds = 0, apart_seconds = 0;  // 0: not timed
   };
 
-  // Whether `fused`, and `after_fused` behind it, are to be taken in place of `plain` and `after_plain`: the
-  // faster where they can be timed, else the library's epilogue where it has one. Decided once for each key
-  // of `fused`, by issuing both on the operands given, which must bear that.
+  // Returns whether `fused` followed by `after_fused` replaces `plain` followed by `after_plain`. Takes the
+  // faster if both can be timed, else the library's epilogue if it exists. Decides once for each key of
+  // `fused`, by issuing both on the given operands, which must tolerate that.
   bool TakesFused(const Product& fused, const std::function<void()>& after_fused, const Product& plain,
                   const std::function<void()>& after_plain, cudaStream_t stream);
-  // The one or the other, where nothing follows the fused one.
+  // Runs one of the two; nothing follows the fused one.
   void Either(const Product& fused, const Product& plain, const std::function<void()>& after_plain,
               cudaStream_t stream);
   void Run(const Product& product, cudaStream_t stream) {

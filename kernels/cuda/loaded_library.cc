@@ -13,7 +13,7 @@ std::string LibraryName(const char* value, const char* usual) {
 LoadedLibrary::LoadedLibrary(std::string name)
     : name_(std::move(name)), library_(dlopen(name_.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
   if (library_ != nullptr) return;
-  const char* error = dlerror();  // opens with the library's name, or that of one which it needs
+  const char* error = dlerror();  // starts with the name of the library or of one of its dependencies
   throw LibraryMissing(error != nullptr ? error : name_ + " cannot be opened");
 }
 

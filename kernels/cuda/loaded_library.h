@@ -1,5 +1,5 @@
-// A shared library that is opened at run time, so that the engine loads where it is missing, and its
-// functions, by their names. Thread-safe.
+// A shared library that is opened at run time, and lookup of its functions by name. The engine therefore
+// loads on machines without the library. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -8,32 +8,32 @@
 
 namespace autocfg::cuda {
 
-// What is missing, in a few words that open with the library's name and have no end of a sentence.
+// Describes what is missing, in a few words that start with the library's name and have no full stop.
 struct LibraryMissing : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The library that a variable of the environment names by its value; where it is not set (null), or empty,
-// `usual`.
+// Returns `value`, the library that an environment variable names, or `usual` if the variable is unset (null)
+// or empty.
 std::string LibraryName(const char* value, const char* usual);
 
-// Where functions are: of a library, or in tests of no library at all.
+// A source of functions: a library, or a substitute in tests.
 class SymbolSource {
  public:
   virtual ~SymbolSource() = default;
   virtual const std::string& name() const = 0;
-  // Null where there is none.
+  // Returns null if there is no such function.
   virtual void* Find(const char* symbol) const = 0;
 };
 
-// Throws LibraryMissing, with the dynamic loader's own words, where it cannot be opened. It is closed with
-// the object, but for what Stay has been asked for.
+// Throws LibraryMissing, with the dynamic loader's message, if the library cannot be opened. The destructor
+// closes the library unless Stay was called.
 class LoadedLibrary final : public SymbolSource {
  public:
   explicit LoadedLibrary(std::string name);
   const std::string& name() const override { return name_; }
   void* Find(const char* symbol) const override;
-  // Keeps it open until the process ends: what it made may outlive any owner.
+  // Keeps the library open until the process ends, because its objects may outlive any owner.
   void Stay() noexcept;
 
  private:
@@ -44,7 +44,7 @@ class LoadedLibrary final : public SymbolSource {
   std::unique_ptr<void, Close> library_;
 };
 
-// Sets `function` to the one of this name; throws LibraryMissing, which names it, where there is none.
+// Sets `function` to the function of this name. Throws LibraryMissing, naming it, if there is none.
 template <typename Function>
 void FindFunction(const SymbolSource& source, const char* symbol, Function*& function) {
   function = reinterpret_cast<Function*>(source.Find(symbol));

@@ -21,10 +21,10 @@ namespace {
 
 constexpr int kMostCandidates = 8;
 constexpr std::int64_t kAuxRowMultiple = 8;
-constexpr int kRounds = 2;  // over all candidates: clocks rise while the first of them are timed
+constexpr int kRounds = 2;  // rounds over all candidates; clocks rise while the first ones are timed
 
-// A kernel is loaded when it is first issued. Where there is no room for it, the library may say no more than
-// that it failed.
+// A kernel is loaded when it is first issued. If there is no room for it, the library may report only a
+// failure.
 bool IsWantOfMemory(cublasStatus_t status) {
   if (status == CUBLAS_STATUS_ALLOC_FAILED) return true;
   const bool without_a_reason = status == CUBLAS_STATUS_NOT_INITIALIZED ||
@@ -93,7 +93,7 @@ int AlignmentOf(const MatmulOperands& operands) {
 // The library's matrices are column-major: row-major d = op(a) op(b) is its d^T = op(b)^T op(a)^T, with our b
 // as its A.
 struct LtMatmul::Descriptors {
-  // The library reads them through pointers that are not const.
+  // The library takes non-const pointers to these.
   mutable cublasLtMatmulDescOpaque_t matmul{};
   mutable cublasLtMatrixLayoutOpaque_t a{}, b{}, d{};
 
@@ -110,7 +110,7 @@ struct LtMatmul::Descriptors {
     }
     const auto layout = [](cublasLtMatrixLayoutOpaque_t& of, cudaDataType_t type, std::int64_t rows,
                            std::int64_t columns) {
-      // Row-major [rows, columns] is column-major [columns, rows].
+      // A row-major [rows, columns] matrix is column-major [columns, rows].
       Check(cublasLtMatrixLayoutInit(&of, type, static_cast<std::uint64_t>(columns),
                                      static_cast<std::uint64_t>(rows), columns),
             "describing a matrix");
@@ -130,10 +130,10 @@ LtMatmul::LtMatmul(Scratch& scratch, std::int64_t workspace_bytes)
     : scratch_(scratch),
       workspace_bytes_(workspace_bytes),
       mode_(ParseMatmulMode(std::getenv("AUTOCFG_MATMUL"))) {
-  Check(cublasLtCreate(&handle_), "making its handle");
+  Check(cublasLtCreate(&handle_), "creating its handle");
 }
 
-LtMatmul::~LtMatmul() { (void)cublasLtDestroy(handle_); }  // fails only where the device is lost
+LtMatmul::~LtMatmul() { (void)cublasLtDestroy(handle_); }  // fails only if the device is lost
 
 bool LtMatmul::Supports(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream) {
   return ChoiceOf(key, operands, stream).supported;
@@ -151,9 +151,10 @@ const LtMatmul::Choice& LtMatmul::ChoiceOf(const MatmulKey& key, const MatmulOpe
 }
 
 LtMatmul::Choice LtMatmul::Choose(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream) {
-  // cublasLt.h wants it of EPILOGUE_AUX_LD, and nothing shows that the library looks: it is not asked.
+  // cublasLt.h requires this of EPILOGUE_AUX_LD. It is not known whether the library checks it, so check it
+  // here.
   if (HasAux(key.epilogue) && key.n % kAuxRowMultiple != 0)
-    return {.refusal = "rows of what is kept beside the result must be multiples of 8 elements"};
+    return {.refusal = "rows of the auxiliary matrix must be multiples of 8 elements"};
   if (mode_ == MatmulMode::kApart && key.epilogue != LtEpilogue::kNone)
     return {.refusal = "AUTOCFG_MATMUL=apart"};
   const Descriptors descriptors(key, operands);
@@ -176,7 +177,7 @@ LtMatmul::Choice LtMatmul::Choose(const MatmulKey& key, const MatmulOperands& op
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       handle_, &descriptors.matmul, &descriptors.a, &descriptors.b, &descriptors.d, &descriptors.d,
       &preference, kMostCandidates, found.data(), &count);
-  // An epilogue's conditions may also be answered as an invalid value.
+  // A violated condition of an epilogue may also be reported as an invalid value.
   const bool refused = status == CUBLAS_STATUS_NOT_SUPPORTED ||
                        (status == CUBLAS_STATUS_INVALID_VALUE && key.epilogue != LtEpilogue::kNone);
   if (refused || (status == CUBLAS_STATUS_SUCCESS && count == 0)) return {};
@@ -196,8 +197,8 @@ LtMatmul::Choice LtMatmul::Choose(const MatmulKey& key, const MatmulOperands& op
     return first;
   }
 
-  // What adds to itself must not do so while it is timed: its results go elsewhere, or, where there is no
-  // room, the first candidate is taken.
+  // A product that accumulates into its own result must not do so while it is timed. Its results go to spare
+  // memory, or, if there is no room, the first candidate is taken.
   MatmulOperands timed = operands;
   if (key.accumulate && operands.c == nullptr) {
     timed.d = scratch_.Spare(key.m * key.n * SizeOf(key.result));
@@ -237,8 +238,9 @@ cublasStatus_t LtMatmul::Issue(const MatmulKey& key, const Descriptors& descript
                         &choice.algorithm, workspace, choice.workspace_bytes, stream);
 }
 
-// Of one run, the mean of a few after one to warm up; infinity where the candidate does not run, with what
-// the library said of it as its refusal. Want of memory is no fault of the candidate's, and is thrown.
+// Returns the seconds of one run, the mean of a few after a warm-up run. Returns infinity if the candidate
+// does not run, with the library's message as its refusal. Lack of memory is not the candidate's fault, and
+// is thrown.
 double LtMatmul::SecondsOf(const MatmulKey& key, const Descriptors& descriptors,
                            const MatmulOperands& operands, Choice& choice, cudaStream_t stream) {
   if (const cublasStatus_t status = Issue(key, descriptors, operands, choice, stream);

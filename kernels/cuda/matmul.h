@@ -1,4 +1,4 @@
-// Matrix products by cuBLASLt, with the algorithm chosen once for each shape: the library's heuristics name
+// Matrix products by cuBLASLt. The algorithm is chosen once for each shape: the library's heuristics name
 // candidates, and the fastest of them on this GPU is kept. One rank, one thread, one stream at a time.
 //
 // NOT YET RUN: no GPU has confirmed this file; its keys and choices are tested on the host.
@@ -17,40 +17,39 @@
 
 namespace autocfg::cuda {
 
-// What a key does not say: where things are. Row-major, contiguous.
+// The addresses that complete a MatmulKey. Row-major, contiguous.
 struct MatmulOperands {
   const void* a = nullptr;
   const void* b = nullptr;
   void* d = nullptr;
-  const void* c = nullptr;  // what is added where the key accumulates, laid out as d; null: d's old value
+  const void* c = nullptr;  // the addend if the key accumulates, laid out as d; null: d's old value
   // [n] in the operands' type (kBias, kGeluBias), or in the result's type (kBiasGradient: written)
   void* bias = nullptr;
   void* aux = nullptr;  // [m,n] in the result's type (kGelu, kGeluBias: written; kGeluGradient: read)
 };
 
-// How products are computed, by AUTOCFG_MATMUL in the environment.
+// How products are computed; set by the environment variable AUTOCFG_MATMUL.
 enum class MatmulMode {
-  kTimed,  // not set: by the fastest of the library's algorithms, with its epilogues where they are faster
-  kHeuristic,  // "heuristic": by the first algorithm that the library names, untimed, so that runs repeat to
-               // the bit
-  kApart,      // "apart": as kTimed, but without epilogues: our own kernels do their part, so that what the
-               // library and what our kernels get wrong can be told apart
+  kTimed,      // unset: the library's fastest algorithm, with its epilogue if that is faster
+  kHeuristic,  // "heuristic": the library's first proposed algorithm, untimed, so that runs are bit-identical
+  kApart,      // "apart": as kTimed, but our own kernels replace epilogues, to tell the library's errors from
+               // our kernels' errors
 };
 
-// Null: not set, as an empty one. Throws DeviceError for any other word.
+// Parses the value; null or empty means kTimed. Throws DeviceError for any other word.
 MatmulMode ParseMatmulMode(const char* value);
 
-// The largest power of two, at most 16, that divides all addresses (null ones count as any).
+// Returns the largest power of two, at most 16, that divides all addresses. Null addresses are ignored.
 int AlignmentOf(const MatmulOperands& operands);
 
 class LtMatmul {
  public:
-  // What NVIDIA recommends for Hopper as the libraries' workspace; smaller devices need less.
+  // NVIDIA's recommended workspace size for Hopper; smaller devices need less.
   static constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
-  static constexpr int kTimedRuns = 3;  // whose mean is a time
+  static constexpr int kTimedRuns = 3;  // a time is the mean of this many runs
 
-  // It uses workspace_bytes() of the scratch memory, from its start, and its spare memory. `scratch` must
-  // outlive it. Reads AUTOCFG_MATMUL.
+  // Uses the first workspace_bytes() of the scratch memory, and its spare memory. `scratch` must outlive it.
+  // Reads AUTOCFG_MATMUL.
   explicit LtMatmul(Scratch& scratch, std::int64_t workspace_bytes = kWorkspaceBytes);
   ~LtMatmul();
   LtMatmul(const LtMatmul&) = delete;
@@ -58,33 +57,33 @@ class LtMatmul {
 
   std::int64_t workspace_bytes() const { return workspace_bytes_; }
 
-  // Whether the library has an algorithm for the key: a product without epilogue it always has. The first
-  // question about a key times the candidates on the operands given (what they hold of results is
-  // overwritten; with `accumulate` it is kept) and waits for the GPU. Throws DeviceError, and
-  // DeviceOutOfMemory where the GPU has no room for what the library takes for itself.
+  // Returns whether the library has an algorithm for the key; it always has one for a product without
+  // epilogue. The first query for a key times the candidates on the given operands and waits for the GPU. It
+  // overwrites results in the operands, except with `accumulate`. Throws DeviceError, and DeviceOutOfMemory
+  // if the GPU has no room for the library's own memory.
   bool Supports(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);
 
-  // Of one run of what is chosen for the key, as it was timed; 0 where it was not. As Supports it makes the
-  // choice where there is none yet.
+  // Returns the measured time of one run of the key's algorithm, or 0 if it was not timed. Like Supports,
+  // makes the choice if there is none yet.
   double Seconds(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);
 
   // Requires: Supports. Throws DeviceError, DeviceOutOfMemory.
   void Run(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);
 
-  // Of each key met: what was chosen, out of how many, and how. Not usual: an epilogue that the library does
-  // not have, and algorithms that were not timed.
+  // Returns for each key used: the chosen algorithm, the number of candidates, and how it was chosen. Not
+  // usual are epilogues that the library lacks, and algorithms that were not timed.
   std::vector<OpChoice> Choices() const;
 
  private:
   struct Descriptors;
   struct Choice {
     bool supported = false;
-    std::string refusal = "it has no algorithm";  // why not
+    std::string refusal = "it has no algorithm";  // reason if not supported
     cublasLtMatmulAlgo_t algorithm{};
     std::size_t workspace_bytes = 0;
     int candidates = 0;
     double seconds = 0;             // 0: not timed
-    const char* untimed = nullptr;  // why, where there were several
+    const char* untimed = nullptr;  // reason, if there were several
   };
 
   const Choice& ChoiceOf(const MatmulKey& key, const MatmulOperands& operands, cudaStream_t stream);

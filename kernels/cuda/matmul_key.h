@@ -1,5 +1,5 @@
-// One shape of matrix product, in row-major words: what the choice of an algorithm depends on. Plain values,
-// thread-safe.
+// The shape of one matrix product, in row-major terms: everything that the choice of an algorithm depends on.
+// Plain values, thread-safe.
 #pragma once
 
 #include <compare>
@@ -11,7 +11,7 @@
 
 namespace autocfg::cuda {
 
-// What the library does with the product before it is stored. The vectors and matrices are those of
+// What the library applies to the product before it is stored. Vectors and matrices are those of
 // MatmulOperands.
 enum class LtEpilogue : std::uint8_t {
   kNone,
@@ -32,7 +32,7 @@ struct MatmulKey {
   DType operands = DType::kF32;
   DType result = DType::kF32;
   LtEpilogue epilogue = LtEpilogue::kNone;
-  int alignment = 16;  // bytes that divide the addresses of all operands, at most 16
+  int alignment = 16;  // power of two, at most 16, that divides the addresses of all operands
 
   auto operator<=>(const MatmulKey&) const = default;
 };

@@ -1,14 +1,15 @@
-// LayerNorm and RMSNorm over rows, forward and backward: one set of kernels, kCentered for LayerNorm.
-// Included by layer_norm.cu and rms_norm.cu alone.
+// LayerNorm and RMSNorm over rows, forward and backward: one set of kernels, with kCentered for LayerNorm.
+// Included only by layer_norm.cu and rms_norm.cu.
 //
-// Forward: a warp (short rows) or a block holds a row in registers, so that x is read once; the variance is
-// of the differences from the mean. Rows that do not fit are read again, mostly from cache.
+// Forward: a warp (short rows) or a block holds a row in registers, so that x is read once. The variance is
+// computed from the differences to the mean. Rows that do not fit are read again, mostly from cache.
 //
 // Backward, with n = (x - mean) rstd (n = x rstd for RMSNorm) and g = dy gamma:
 //   dx = rstd (g - mean(g) - n mean(g n)), without mean(g) for RMSNorm;
 //   dgamma = sum dy n; dbeta = sum dy.
-// As many blocks as run at once take every so manieth row each, ask for the next row while they work on one,
-// and keep dgamma and dbeta of their rows in registers; their partial sums are added in a second phase.
+// The grid has as many blocks as run at once. Each block takes rows at a stride of the grid size, loads the
+// next row while it processes one, and keeps dgamma and dbeta of its rows in registers. A second phase adds
+// the partial sums.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ struct NormForwardArguments {
   std::int64_t rows, width;
   const T* x;
   const T* gamma;
-  const T* beta;  // null, as mean is, for RMSNorm
+  const T* beta;  // null, like mean, for RMSNorm
   float eps;
   T* y;
   float* mean;
@@ -39,14 +40,14 @@ struct NormBackwardArguments {
   const T* gamma;
   const float* mean;  // null for RMSNorm
   const float* rstd;
-  T* dx;  // may be dy where not added to
+  T* dx;  // may alias dy if not accumulated into
   bool add;
 };
 
 namespace norm {
 
-// Calls body(slot, pack) for the packs of a row that fall to thread `rank` of `size`: kPacks of them, or any
-// number in slot 0.
+// Calls body(slot, pack) for the packs of a row that belong to thread `rank` of `size`: kPacks of them, or
+// any number in slot 0 if kPacks is 0.
 template <int kPacks, typename Body>
 __device__ void ForPacks(int rank, int size, int packs, Body body) {
   if constexpr (kPacks > 0) {
@@ -80,7 +81,7 @@ __global__ void __launch_bounds__(kWarpRow ? kWarpRowThreads : kBlockRowThreads)
   const int rank = kWarpRow ? thread % kWarp : thread, size = kWarpRow ? kWarp : threads;
   const std::int64_t row =
       kWarpRow ? std::int64_t{blockIdx.x} * (threads / kWarp) + thread / kWarp : std::int64_t{blockIdx.x};
-  if (row >= a.rows) return;  // all of the team
+  if (row >= a.rows) return;  // uniform over the team
   const int packs = static_cast<int>(a.width / N);
   const T* x = a.x + row * a.width;
   T* y = a.y + row * a.width;
@@ -126,7 +127,7 @@ __global__ void __launch_bounds__(kWarpRow ? kWarpRowThreads : kBlockRowThreads)
   }
 }
 
-// The sums of two values over the block, in every thread. `shared` has room for 64.
+// Sums two values over the block; every thread gets the sums. `shared` has room for 64.
 __device__ inline void BlockSums(float& a, float& b, float* shared) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
   const int warps = static_cast<int>(blockDim.x) / kWarp;
@@ -143,13 +144,13 @@ __device__ inline void BlockSums(float& a, float& b, float* shared) {
 
 constexpr int kBackwardThreads = 512;
 
-// partials[gridDim.x, width]: the block's dgamma; for LayerNorm then as many of dbeta. With kPacks 0 they are
-// summed in place.
+// partials[gridDim.x, width]: the block's dgamma; for LayerNorm followed by as many of dbeta. If kPacks is 0,
+// they are summed in place.
 template <typename T, int N, int kPacks, bool kCentered>
 __global__ void __launch_bounds__(kBackwardThreads, kPacks == 1 ? 2 : 1)
     BackwardKernel(NormBackwardArguments<T> a, float* partials) {
   constexpr int kSlots = kPacks > 0 ? kPacks : 1;
-  constexpr bool kAhead = kPacks == 1 || kPacks == 2;  // registers for the next row
+  constexpr bool kAhead = kPacks == 1 || kPacks == 2;  // keep registers for the next row
   __shared__ float shared[2][2 * kWarp];
   const int rank = static_cast<int>(threadIdx.x), size = static_cast<int>(blockDim.x),
             packs = static_cast<int>(a.width / N);
@@ -167,7 +168,7 @@ __global__ void __launch_bounds__(kBackwardThreads, kPacks == 1 ? 2 : 1)
   };
   if constexpr (kAhead) load(blockIdx.x, next_xs, next_dys);
 
-  int parity = 0;  // of the row: the sums of one are still read while those of the next are made
+  int parity = 0;  // parity of the row: one row's sums are still read while the next row's are computed
   for (std::int64_t row = blockIdx.x; row < a.rows; row += gridDim.x, parity ^= 1) {
     if constexpr (kAhead) {
 #pragma unroll
@@ -180,7 +181,7 @@ __global__ void __launch_bounds__(kBackwardThreads, kPacks == 1 ? 2 : 1)
       load(row, xs, dys);
     }
     const float rstd = a.rstd[row], mean = kCentered ? a.mean[row] : 0.0f;
-    // n and dy of a pack, and its gamma.
+    // Unpacks n, dy and gamma of a pack.
     const auto unpack = [&](int slot, int pack, float(&n)[N], float(&dy)[N], float(&gamma)[N]) {
       const std::int64_t at = std::int64_t{pack} * N;
       Unpack(kPacks > 0 ? xs[slot] : Load<N>(a.x + row * a.width + at), n);
@@ -210,7 +211,7 @@ __global__ void __launch_bounds__(kBackwardThreads, kPacks == 1 ? 2 : 1)
       }
     });
     if constexpr (!kCentered) sum_g = 0;
-    Vec<T, N> olds[kSlots] = {};  // asked for before the block waits for its sums
+    Vec<T, N> olds[kSlots] = {};  // loaded before the block waits for its sums
     if constexpr (kAhead) {
       if (a.add) {
         ForPacks<kPacks>(rank, size, packs, [&](int slot, int pack) {
@@ -250,7 +251,7 @@ void StartForward(const NormForwardArguments<T>& a, unsigned threads, cudaStream
 template <typename T, int N, int kPacks, bool kCentered>
 void StartBackward(const NormBackwardArguments<T>& a, float* dgamma, float* dbeta, Scratch& scratch,
                    cudaStream_t stream) {
-  constexpr std::int64_t kFewestRows = 4;  // of a block: its partial sums are as much as a row
+  constexpr std::int64_t kFewestRows = 4;  // rows per block; its partial sums are as large as a row
   const auto kernel = BackwardKernel<T, N, kPacks, kCentered>;
   const std::int64_t packs = a.width / N;
   const int threads = static_cast<int>(
@@ -283,7 +284,7 @@ void NormForward(const NormForwardArguments<T>& a, cudaStream_t stream) {
   StartForward<T, N, 0, false, kCentered>(a, kBlockRowThreads, stream);
 }
 
-// dx = or, where added to, +=; dgamma[width] and, for LayerNorm, dbeta[width] +=.
+// dx =, or += if accumulated into; dgamma[width] and, for LayerNorm, dbeta[width] +=.
 template <bool kCentered, typename T>
 void NormBackward(const NormBackwardArguments<T>& a, float* dgamma, float* dbeta, Scratch& scratch,
                   cudaStream_t stream) {

@@ -9,10 +9,10 @@ namespace autocfg::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kSquaresChunk = 65536;  // elements of a block, and so of a partial sum
+constexpr std::int64_t kSquaresChunk = 65536;  // elements per block, and so per partial sum
 constexpr std::int64_t kAdamWChunk = 8192;
-constexpr int kAtOnce = 4;  // accesses that a thread of SumOfSquares has under way
-constexpr int kGroup = 4;   // neighbouring elements that a thread of AdamW updates at once: 16 bytes of float
+constexpr int kAtOnce = 4;  // accesses that a thread of SumOfSquares has in flight
+constexpr int kGroup = 4;   // adjacent elements that a thread of AdamW updates at once: 16 bytes of float
 
 __device__ bool IsAligned(const void* p, std::uintptr_t to) {
   return reinterpret_cast<std::uintptr_t>(p) % to == 0;
@@ -57,14 +57,14 @@ struct AdamWConstants {
   const double* squared_norm;
 };
 
-// As ClipFactor (kernels/clip_factor.h).
+// Computes ClipFactor (kernels/clip_factor.h) on the device.
 __device__ float GradScale(const AdamWConstants& c) {
   if (c.clip_norm == 0) return 1.0f;
   const double factor = c.clip_norm / (sqrt(*c.squared_norm) + 1e-6);
   return factor < 1.0 ? static_cast<float>(factor) : 1.0f;
 }
 
-// N elements from `at` of a tensor.
+// Updates N elements of a tensor, starting at `at`.
 template <int N, typename T>
 __device__ void Update(const AdamWItem<T>& item, std::int64_t at, const AdamWConstants& c, float grad_scale) {
   float grad[N], m[N], v[N], p[N];
@@ -82,7 +82,7 @@ __device__ void Update(const AdamWItem<T>& item, std::int64_t at, const AdamWCon
     m[i] = c.beta1 * m[i] + c.rest1 * g;
     v[i] = c.beta2 * v[i] + c.rest2 * g * g;
     const float divisor =
-        sqrtf(v[i]) * c.root + c.eps;  // 0 where eps is, and no gradient has come yet: no update then
+        sqrtf(v[i]) * c.root + c.eps;  // 0 if eps is 0 and no gradient has arrived yet; no update then
     p[i] = p[i] * item.keep - (divisor > 0.0f ? c.step * m[i] / divisor : 0.0f);
   }
   Store(item.m + at, PackOf<float>(m));

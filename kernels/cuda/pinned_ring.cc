@@ -13,7 +13,7 @@ namespace autocfg::cuda {
 PinnedRing::PinnedRing(std::int64_t bytes) : places_(bytes) {
   void* data = nullptr;
   CheckHost(cudaMallocHost(&data, static_cast<std::size_t>(bytes)),
-            fmt::format("taking {} bytes of pinned memory", bytes));
+            fmt::format("allocating {} bytes of pinned memory", bytes));
   data_ = static_cast<char*>(data);
 }
 
@@ -29,7 +29,7 @@ PinnedRing::~PinnedRing() {
 void PinnedRing::Copy(void* device, const void* host, std::int64_t bytes, cudaStream_t stream) {
   if (free_events_.empty()) {
     cudaEvent_t made = nullptr;
-    Check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "making an event");
+    Check(cudaEventCreateWithFlags(&made, cudaEventDisableTiming), "creating an event");
     free_events_.push_back(made);
   }
   char* room = Room(bytes);
@@ -45,7 +45,7 @@ char* PinnedRing::Room(std::int64_t bytes) {
   while (!copied_.empty()) {
     const cudaError_t status = cudaEventQuery(copied_.front());
     if (status == cudaErrorNotReady) {
-      (void)cudaGetLastError();  // being busy is no error, but the next call would be told of it
+      (void)cudaGetLastError();  // busy is not an error, but the next call would report it
       break;
     }
     Check(status, "an earlier copy to the device");

@@ -1,4 +1,4 @@
-// Sums and maxima over the threads of a warp and of a block, the same bits in every run.
+// Deterministic sums and maxima over the threads of a warp and of a block.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,7 +20,7 @@ struct Max {
   }
 };
 
-// The reduction over the warp, in every lane. Called by all lanes.
+// Reduces over the warp; every lane gets the result. Called by all lanes.
 template <typename Op, typename T>
 __device__ T WarpReduce(T value, Op op) {
   for (int offset = kWarp / 2; offset > 0; offset /= 2)
@@ -28,8 +28,8 @@ __device__ T WarpReduce(T value, Op op) {
   return value;
 }
 
-// The reduction over a block of whole warps, at most 1024 threads, in one dimension; in every thread.
-// `shared` has room for 32 values and is free again on return. Called by all threads.
+// Reduces over a block of whole warps, at most 1024 threads, in one dimension; every thread gets the result.
+// `shared` has room for 32 values and is reusable on return. Called by all threads.
 template <typename Op, typename T>
 __device__ T BlockReduce(T value, Op op, T identity, T* shared) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;

@@ -1,5 +1,5 @@
-// Where in a ring of bytes what comes next may lie: pieces are given back in the order in which they were
-// taken. One rank, one thread.
+// Allocates pieces of a ring of bytes. Pieces are freed in the order of their allocation. One rank, one
+// thread.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@ class RingPlaces {
 
   bool empty() const { return taken_.empty(); }
 
-  // The offset of a piece of `bytes` in a row, no less than 0 and no more than the ring has, that overlaps no
-  // other: a multiple of kAlignment. None where the oldest pieces are in the way.
+  // Returns the offset of a contiguous piece of `bytes` that overlaps no other; a multiple of kAlignment.
+  // Requires 0 <= bytes <= the ring's size. Returns none if the oldest pieces leave no room.
   std::optional<std::int64_t> Take(std::int64_t bytes) {
     bytes = std::max<std::int64_t>((bytes + kAlignment - 1) / kAlignment, 1) * kAlignment;
     const std::int64_t tail = empty() ? 0 : taken_.front().begin, head = empty() ? 0 : taken_.back().end;
@@ -35,7 +35,7 @@ class RingPlaces {
     return begin;
   }
 
-  // Requires that there is one.
+  // Requires at least one piece.
   void GiveBackOldest() { taken_.pop_front(); }
 
  private:

@@ -1,6 +1,6 @@
 // RMSNorm over rows (Zhang & Sennrich 2019), forward and backward; see Ops. T is float or __nv_bfloat16,
-// computed in float. Issued on the stream. Any width; rows whose width and addresses are multiples of 16
-// bytes are accessed in such packs.
+// computed in float. Issued on the stream. Supports any width; rows whose width and addresses are multiples
+// of 16 bytes are accessed in 16-byte packs.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,14 +11,15 @@
 
 namespace autocfg::cuda {
 
-// Moves 2 rows width sizeof(T) bytes: x is read once, up to a width of 32768 (bf16) or 16384 (fp32).
+// Memory traffic: 2 rows width sizeof(T) bytes. x is read once, up to a width of 32768 (bf16) or 16384
+// (fp32).
 template <typename T>
 void RmsNormForward(std::int64_t rows, std::int64_t width, const T* x, const T* gamma, float eps, T* y,
                     float* rstd, cudaStream_t stream);
 
-// dx = or, where `add`, +=; it may be dy where not. dgamma +=; the order in which it is summed depends on the
-// shape and the GPU's model alone. Moves 3 rows width sizeof(T) bytes, 4 where `add`, up to a width of 16384
-// (bf16) or 8192 (fp32), and partial sums, at most 8 bytes an element of every fourth row.
+// dx =, or += if `add`; dx may alias dy if not `add`. dgamma +=; the order of its sums depends only on the
+// shape and the GPU's model. Memory traffic: 3 rows width sizeof(T) bytes, 4 if `add`, up to a width of 16384
+// (bf16) or 8192 (fp32); plus partial sums, at most 8 bytes per element of every fourth row.
 template <typename T>
 void RmsNormBackward(std::int64_t rows, std::int64_t width, const T* dy, const T* x, const T* gamma,
                      const float* rstd, T* dx, bool add, float* dgamma, Scratch& scratch,

@@ -7,9 +7,9 @@ namespace autocfg::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kAtOnce = 2;  // pairs of accesses that a thread has under way
+constexpr int kAtOnce = 2;  // pairs of accesses that a thread has in flight
 
-// Element i of a head is turned with element i + half by the angle position * theta^(-i / half).
+// Rotates element i of a head, together with element i + half, by the angle position * theta^(-i / half).
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads)
     RopeKernel(RopeShape shape, double log2_theta, float sign, T* qkv) {

@@ -22,7 +22,7 @@ Scratch::Block Scratch::Take(std::int64_t bytes) {
     (void)cudaGetLastError();
     return {};
   }
-  Check(status, fmt::format("taking {} bytes of scratch memory", bytes));
+  Check(status, fmt::format("allocating {} bytes of scratch memory", bytes));
   return block;
 }
 
@@ -37,12 +37,12 @@ void* Scratch::Get(std::int64_t bytes) {
     Outgrow(block_, larger);
     return block_.data;
   }
-  // cudaFree waits until nothing runs that may use it.
+  // cudaFree waits until no running work can use it.
   Outgrow(block_, {});
   Release();
   Block only{.bytes = bytes};
   Check(cudaMalloc(&only.data, static_cast<std::size_t>(bytes)),
-        fmt::format("taking {} bytes of scratch memory", bytes));
+        fmt::format("allocating {} bytes of scratch memory", bytes));
   block_ = only;
   return block_.data;
 }
@@ -50,7 +50,7 @@ void* Scratch::Get(std::int64_t bytes) {
 void* Scratch::Spare(std::int64_t bytes) {
   if (bytes <= spare_.bytes) return spare_.data;
   std::size_t free = 0, total = 0;
-  Check(cudaMemGetInfo(&free, &total), "asking for the free memory");
+  Check(cudaMemGetInfo(&free, &total), "querying the free memory");
   if (static_cast<std::int64_t>(free) - bytes < kLeftFree) return nullptr;
   const Block larger = Take(bytes);
   if (larger.data == nullptr) return nullptr;

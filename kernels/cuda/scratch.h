@@ -1,10 +1,9 @@
-// Memory that ops use for themselves while they run, beside the arena: partial sums, libraries' workspaces.
-// It belongs to one stream: what an op leaves in it, the next one overwrites. It grows at first use and is
-// counted as the device's overhead. One rank, one thread.
+// Temporary memory of ops beside the arena: partial sums, library workspaces. It belongs to one stream; the
+// next op overwrites it. It grows at first use and counts as device overhead. One rank, one thread.
 //
-// Nothing is freed within a step: that waits for all that the device has to do, receives from peers included,
-// and peers may need this host to go on. What has been outgrown is kept until Release, between steps; only
-// where the device has no room for both is it freed at once.
+// Nothing is freed within a step. Freeing waits for all work of the device, including receives from peers,
+// and peers may need this host to go on. Outgrown memory is kept until Release, between steps. Only if the
+// device has no room for both is it freed at once.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +13,7 @@ namespace autocfg::cuda {
 
 class Scratch {
  public:
-  // Of the device's memory, which Spare leaves to others: NCCL takes buffers while a first step runs.
+  // Device memory that Spare leaves free for others: NCCL allocates buffers while a first step runs.
   static constexpr std::int64_t kLeftFree = std::int64_t{256} << 20;
 
   Scratch() = default;
@@ -22,19 +21,19 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 
-  // At least `bytes`, aligned to 256; valid for the ops issued until the next call. Takes memory where it has
-  // to grow, which happens while shapes are first seen. Throws DeviceOutOfMemory.
+  // Returns at least `bytes`, aligned to 256, valid for the ops issued until the next call. Allocates if it
+  // has to grow, which happens when new shapes appear. Throws DeviceOutOfMemory.
   void* Get(std::int64_t bytes);
   template <typename T>
   T* Get(std::int64_t elements) {
     return static_cast<T*>(Get(elements * static_cast<std::int64_t>(sizeof(T))));
   }
 
-  // Other memory of at least `bytes`, for results that nobody wants; the same one as long as it suffices.
-  // Null where less than kLeftFree would be left.
+  // Returns other memory of at least `bytes`, for results that are discarded; the same block as long as it
+  // suffices. Returns null if less than kLeftFree would remain free.
   void* Spare(std::int64_t bytes);
 
-  // Frees what Get has outgrown, and what Spare gave. Requires that nothing is left to run that uses it.
+  // Frees the memory that Get has outgrown, and the memory of Spare. Requires that no pending work uses it.
   void Release();
 
   std::int64_t bytes() const { return block_.bytes; }
@@ -44,7 +43,7 @@ class Scratch {
     void* data = nullptr;
     std::int64_t bytes = 0;
   };
-  // Null where there is no room.
+  // Returns null data if there is no room.
   static Block Take(std::int64_t bytes);
   void Outgrow(Block& block, const Block& larger);
 

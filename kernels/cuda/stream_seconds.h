@@ -1,5 +1,5 @@
-// How long work takes on a stream, by the device's own clock: for choices among ways to compute the same. One
-// rank, one thread.
+// Times work on a stream by the device's own clock, for choosing among equivalent implementations. One rank,
+// one thread.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,12 +9,12 @@
 
 namespace autocfg::cuda {
 
-// Seconds of one `issue()`, the mean of `runs`. What is loaded at first use should have been. Waits for the
-// stream. Throws DeviceError.
+// Returns the seconds of one `issue()`, the mean of `runs`. Call `issue()` once before, so that first-use
+// loading is not timed. Waits for the stream. Throws DeviceError.
 template <typename Issue>
 double MeanSeconds(cudaStream_t stream, int runs, const Issue& issue) {
   struct Event {
-    Event() { Check(cudaEventCreate(&handle), "making an event"); }
+    Event() { Check(cudaEventCreate(&handle), "creating an event"); }
     ~Event() { (void)cudaEventDestroy(handle); }
     cudaEvent_t handle = nullptr;
   };

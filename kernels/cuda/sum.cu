@@ -6,7 +6,7 @@ namespace autocfg::cuda {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr int kAtOnce = 8;  // loads that a thread has under way
+constexpr int kAtOnce = 8;  // loads that a thread has in flight
 
 __global__ void __launch_bounds__(kThreads)
     AddSumKernel(std::int64_t n, const double* partials, double* result) {

@@ -1,5 +1,5 @@
-// One kernel over a list of tensors: the list travels in the kernel's parameters, and each block finds the
-// stretch of elements that is its own.
+// Runs one kernel over a list of tensors. The list is passed as a kernel parameter, and each block finds its
+// own range of elements.
 #pragma once
 
 #include <algorithm>
@@ -10,22 +10,22 @@
 
 namespace autocfg::cuda {
 
-// Item has `std::int64_t n`, the elements of a tensor.
+// Item has a member `std::int64_t n`, the number of elements of a tensor.
 template <typename Item>
 struct TensorList {
   static constexpr int kMost = 256;
 
   int count;
-  unsigned first_block[kMost + 1];  // of each item; last the number of blocks
+  unsigned first_block[kMost + 1];  // first block of each item; the last entry is the number of blocks
   Item items[kMost];
 };
 
 struct Stretch {
   int item;
-  std::int64_t first, end;  // elements of it
+  std::int64_t first, end;  // its range of elements
 };
 
-// The stretch of `chunk` elements, or what is left of its tensor, that this block works on.
+// Returns the range of at most `chunk` elements of one tensor that this block processes.
 template <typename Item>
 __device__ Stretch StretchOf(const TensorList<Item>& list, std::int64_t chunk) {
   int low = 0, high = list.count;  // the item is in [low, high)
@@ -37,7 +37,7 @@ __device__ Stretch StretchOf(const TensorList<Item>& list, std::int64_t chunk) {
   return {low, first, first + chunk < n ? first + chunk : n};
 }
 
-// Calls start(list, blocks) for every kMost of the items, none of them empty.
+// Calls start(list, blocks) for every kMost of the items. No item is empty.
 template <typename Item, typename Start>
 void ForLists(std::span<const Item> items, std::int64_t chunk, Start start) {
   constexpr std::size_t kMost = TensorList<Item>::kMost;

@@ -7,10 +7,10 @@
 namespace autocfg::cuda {
 namespace {
 
-constexpr int kTile = 4096;  // keys that a block sorts by itself: 32 KiB of shared memory
+constexpr int kTile = 4096;  // keys that one block sorts: 32 KiB of shared memory
 constexpr int kThreads = 1024;
 
-// Puts key i and the one at `distance` above it in order.
+// Orders key i and the key at `distance` above it.
 __device__ void CompareAt(std::uint64_t* keys, std::int64_t i, std::int64_t distance, bool ascending) {
   const std::uint64_t a = keys[i], b = keys[i + distance];
   if ((a > b) == ascending) {
@@ -19,12 +19,13 @@ __device__ void CompareAt(std::uint64_t* keys, std::int64_t i, std::int64_t dist
   }
 }
 
-// The lower index of the pair-th pair at this distance.
+// Returns the lower index of pair `pair` at this distance.
 __device__ std::int64_t LowerOf(std::int64_t pair, std::int64_t distance) {
   return 2 * pair - (pair & (distance - 1));
 }
 
-// What the merges into runs of `run` keys, every other one descending, compare at distances within a tile.
+// Does the comparisons at distances within a tile, for merges into runs of `run` keys; every other run is
+// descending.
 __device__ void MergeInTile(std::uint64_t* tile, std::int64_t base, std::int64_t run) {
   for (std::int64_t distance = run / 2 < kTile / 2 ? run / 2 : kTile / 2; distance > 0; distance /= 2) {
     for (int pair = static_cast<int>(threadIdx.x); pair < kTile / 2; pair += kThreads) {

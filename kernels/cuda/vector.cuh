@@ -1,5 +1,5 @@
-// Neighbouring elements read and written in one access, and the shape of kernels over [rows, columns]. N is
-// the elements of an access: kPack<T> where rows and addresses are multiples of 16 bytes, else 1.
+// Vector loads and stores of adjacent elements, and the launch shape of kernels over [rows, columns]. N is
+// the number of elements of an access: kPack<T> if rows and addresses are multiples of 16 bytes, else 1.
 #pragma once
 
 #include <algorithm>
@@ -18,18 +18,18 @@ struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Vec {
   T values[N];
 };
 
-// Two to a register: the compiler would give each a register of its own.
+// Packs two elements per register; the compiler would use one register for each.
 template <int N>
 requires(N % 2 == 0) struct alignas(2 * N < 16 ? 2 * N : 16) Vec<__nv_bfloat16, N> {
-  unsigned words[N / 2];  // the first of two in the low half
+  unsigned words[N / 2];  // the low half holds the first of two
 };
 
 template <int N, typename T>
 __device__ inline Vec<T, N> Load(const T* from) {
   return *reinterpret_cast<const Vec<T, N>*>(from);
 }
-// In accesses of 16 bytes where there are so many, by name: left to itself the compiler splits stores at
-// addresses that it cannot follow into four of 4 bytes.
+// Uses explicit 16-byte stores where possible. Otherwise the compiler splits stores at addresses it cannot
+// track into four of 4 bytes.
 template <int N, typename T>
 __device__ inline void Store(T* to, const Vec<T, N>& vec) {
 #if !defined(AUTOCFG_CUDA_EMULATED)
@@ -48,7 +48,7 @@ __device__ inline void Store(T* to, const Vec<T, N>& vec) {
   *reinterpret_cast<Vec<T, N>*>(to) = vec;
 }
 
-// The elements as floats.
+// Converts the elements to floats.
 template <typename T, int N>
 __device__ inline void Unpack(const Vec<T, N>& vec, float (&x)[N]) {
 #pragma unroll
@@ -61,7 +61,7 @@ __device__ inline void Unpack(const Vec<T, N>& vec, float (&x)[N]) {
   }
 }
 
-// The elements nearest to floats.
+// Rounds floats to the nearest elements.
 template <typename T, int N>
 __device__ inline Vec<T, N> PackOf(const float (&x)[N]) {
   Vec<T, N> vec;
@@ -78,7 +78,7 @@ __device__ inline Vec<T, N> PackOf(const float (&x)[N]) {
   return vec;
 }
 
-// N sums in float, as they are and onto others. Their address is a multiple of 16 bytes where N is not 1.
+// Store N float sums, or add them to memory. The address is a multiple of 16 bytes if N is not 1.
 template <int N>
 __device__ inline void StoreSums(float* to, const float (&sums)[N]) {
   Store(to, PackOf<float>(sums));
@@ -92,7 +92,7 @@ __device__ inline void AddSums(float* to, const float (&sums)[N]) {
   StoreSums(to, old);
 }
 
-// Whether rows of `width` elements that start at these addresses can be accessed in packs.
+// Returns whether rows of `width` elements that start at these addresses can be accessed in packs.
 template <typename T>
 bool InPacks(std::int64_t width, std::initializer_list<const void*> addresses) {
   return width % kPack<T> == 0 && std::all_of(addresses.begin(), addresses.end(), [](const void* p) {
@@ -100,7 +100,7 @@ bool InPacks(std::int64_t width, std::initializer_list<const void*> addresses) {
          });
 }
 
-// Runs body.operator()<N>() for the widest access that InPacks allows.
+// Runs body.operator()<N>() with the widest access that InPacks allows.
 template <typename T, typename Body>
 void WithPacks(std::int64_t width, std::initializer_list<const void*> addresses, Body body) {
   if (InPacks<T>(width, addresses)) {
@@ -111,10 +111,10 @@ void WithPacks(std::int64_t width, std::initializer_list<const void*> addresses,
 }
 
 constexpr int kTileThreads = 256;
-constexpr int kTileRows = 4;  // whose loads a thread has under way at once
+constexpr int kTileRows = 4;  // a thread has their loads in flight at once
 
-// A grid in which a thread keeps to one of `columns` (of N elements each) and steps through the rows, as
-// ColumnOf, FirstRow and RowStep say.
+// Returns a grid in which each thread keeps to one of `columns` (of N elements each) and steps through the
+// rows, following ColumnOf, FirstRow and RowStep.
 inline LaunchShape TileShape(std::int64_t rows, std::int64_t columns) {
   const unsigned tiles = CeilDiv(columns, kTileThreads);
   const unsigned x = CeilDiv(CeilDiv(columns, tiles), kWarp) * kWarp, y = kTileThreads / x;

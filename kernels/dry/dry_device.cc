@@ -34,7 +34,7 @@ class DryDevice final : public Device {
 
   void CopyWithin(void* /*to*/, const void* /*from*/, std::int64_t /*bytes*/, Stream& /*stream*/) override {}
 
-  // What was allocated beside the arena; the device itself takes nothing.
+  // Returns the bytes allocated outside the arena; the device itself uses none.
   std::int64_t OverheadBytes(std::int64_t arena_bytes) const override {
     return std::max<std::int64_t>(0, allocated_bytes_ - arena_bytes);
   }

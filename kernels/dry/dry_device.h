@@ -1,4 +1,4 @@
-// The dry device: counts bytes, records ops, computes nothing. Runs plans of any size in a test.
+// The dry device: counts bytes, records ops and computes nothing. It can run plans of any size in a test.
 #pragma once
 
 #include <memory>
@@ -9,10 +9,10 @@
 
 namespace autocfg {
 
-// Allocations are counted and return null; tokens and weights copied in are dropped.
+// Allocations are counted and return null. Tokens and weights that are copied in are discarded.
 std::unique_ptr<Device> CreateDryDevice();
 
-// Checks shapes as every implementation does, and records into `sink`, which must outlive the result.
+// Checks shapes as every implementation does and records ops into `sink`, which must outlive the result.
 std::unique_ptr<Ops> CreateDryOps(OpSink& sink);
 
 }  // namespace autocfg

@@ -1,4 +1,4 @@
-// The dry implementation of Ops: every op is checked and recorded, and nothing is read or written.
+// The dry implementation of Ops. Checks and records every op; reads and writes no data.
 #include "kernels/dry/dry_device.h"
 #include "kernels/op_check.h"
 

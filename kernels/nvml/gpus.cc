@@ -22,7 +22,7 @@ std::string_view Trimmed(std::string_view text) {
   return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
 }
 
-// The one GPU that an entry of CUDA_VISIBLE_DEVICES names.
+// Returns the GPU that an entry of CUDA_VISIBLE_DEVICES identifies, if exactly one does.
 std::optional<std::size_t> PlaceOf(std::string_view entry, const std::vector<std::string>& uuids) {
   if (entry.starts_with("GPU-")) {
     const auto matches = [entry](const std::string& uuid) { return uuid.starts_with(entry); };
@@ -58,7 +58,7 @@ GpuInfo Describe(const NvmlSession& nvml, int index) {
   } else if (nvml.MigIsOn(index)) {
     gpu.left_out = "MIG is on, and is left as it is";
   } else if (gpu.memory_bytes <= 0) {
-    gpu.left_out = "the driver does not tell its memory";
+    gpu.left_out = "the driver does not report its memory";
   }
   return gpu;
 }

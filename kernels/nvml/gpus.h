@@ -1,5 +1,5 @@
-// The GPUs of this machine that ranks can run on, and why others are left out. Thread-safe; every call asks
-// the driver anew.
+// Lists the GPUs of this machine that ranks can run on, and why other GPUs are left out. Thread-safe. Every
+// call queries the driver again.
 #pragma once
 
 #include <cstdint>
@@ -12,47 +12,47 @@ namespace autocfg {
 
 struct GpuInfo {
   int index = 0;                  // in the driver's order
-  std::string name = {};          // such as "NVIDIA H200"
-  std::string uuid = {};          // names it in CUDA_VISIBLE_DEVICES, whatever order CUDA counts in
-  std::int64_t memory_bytes = 0;  // all of it, the driver's own part included
+  std::string name = {};          // for example "NVIDIA H200"
+  std::string uuid = {};          // identifies it in CUDA_VISIBLE_DEVICES, independent of CUDA's order
+  std::int64_t memory_bytes = 0;  // total, including the driver's own part
   std::int64_t free_bytes = 0;
-  int nvlinks = 0;  // that are up
-  // what lies between it and the farthest other of the list, such as "PCIe switch"; empty: alone, or not
-  // known
+  int nvlinks = 0;  // NVLinks that are up
+  // what lies between this GPU and the most distant other GPU of the list, such as "PCIe switch"; empty if it
+  // is the only one or if unknown
   std::string farthest = {};
-  std::string left_out = {};  // why no rank runs on it; empty: ranks do
+  std::string left_out = {};  // why no rank runs on it; empty if ranks do
 
   bool operator==(const GpuInfo&) const = default;
 };
 
 struct GpuList {
-  // that ranks run on, in the order of CUDA_VISIBLE_DEVICES, else the driver's
+  // usable by ranks, in the order of CUDA_VISIBLE_DEVICES, else the driver's
   std::vector<GpuInfo> gpus = {};
-  // visible, but not used: MIG is on, or the driver does not describe them
+  // visible but unused: MIG is on, or the driver does not describe them
   std::vector<GpuInfo> left_out = {};
-  std::string driver = {};    // its version; empty without one
-  std::string why_none = {};  // "no GPU: ..." where `gpus` is empty, one line
+  std::string driver = {};    // driver version; empty if there is no driver
+  std::string why_none = {};  // one line, "no GPU: ...", if `gpus` is empty
 
   bool operator==(const GpuList&) const = default;
 };
 
-// An absent library, driver or GPU is an empty list that says why. MIG is left as it is: a GPU with MIG on is
-// listed as left out.
+// Returns an empty list with the reason if the library, the driver or a GPU is absent. Does not change MIG
+// settings: a GPU with MIG on is listed as left out.
 GpuList ListGpus();
 
-// Of a list, for CUDA_VISIBLE_DEVICES.
+// Returns the UUIDs of the list's GPUs, for CUDA_VISIBLE_DEVICES.
 std::vector<std::string> UuidsOf(const GpuList& list);
 
-// "GPU 0 (NVIDIA H200)".
+// Returns, for example, "GPU 0 (NVIDIA H200)".
 std::string TextOf(const GpuInfo& gpu);
 
-// The names of the list's GPUs and their driver, such as "8 x NVIDIA H200, driver 570.1": of each name once,
-// in their order, with the count where `counted`.
+// Returns the names of the list's GPUs and their driver, such as "8 x NVIDIA H200, driver 570.1". Each name
+// appears once, in list order, with its count if `counted`.
 std::string NamesOf(const GpuList& list, bool counted);
 
-// Places in `uuids` that CUDA_VISIBLE_DEVICES shows, in its order: all where it is not set; entries are
-// places, or beginnings of uuids of one GPU alone. As CUDA does, what stands behind an entry that names no
-// GPU, or one named before, is not shown. Pure.
+// Returns the indices into `uuids` that CUDA_VISIBLE_DEVICES makes visible, in its order; all of them if it
+// is not set. Entries are indices or unambiguous UUID prefixes. As in CUDA, an entry that names no GPU, or
+// one already named, hides itself and all later entries. Pure.
 std::vector<std::size_t> VisiblePlaces(const std::optional<std::string>& variable,
                                        const std::vector<std::string>& uuids);
 

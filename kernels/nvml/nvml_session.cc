@@ -10,12 +10,12 @@
 namespace autocfg {
 namespace {
 
-// NVML's C interface, as its documentation has it.
+// NVML's C interface, following its documentation.
 using Handle = struct NvmlDevice*;
 using Result = int;
 constexpr Result kSuccess = 0;
 constexpr Result kInsufficientSize = 7;
-constexpr unsigned kMostLinks = 32;  // more than any GPU has: the library refuses the others
+constexpr unsigned kMostLinks = 32;  // more than any GPU has; the library rejects the excess indices
 constexpr unsigned long long kNotAvailable = ~0ull;
 
 struct MemoryInfo {
@@ -24,7 +24,7 @@ struct MemoryInfo {
   unsigned long long used;
 };
 
-// As MemoryInfo, and what the driver keeps back. `version` is to be the struct's size and its number.
+// MemoryInfo plus the memory that the driver reserves. `version` encodes the struct's size and its version.
 struct MemoryInfo2 {
   unsigned version = 0;
   unsigned long long total = 0;
@@ -60,7 +60,7 @@ struct NvmlSession::Api {
   Result (*name)(Handle, char*, unsigned) = nullptr;
   Result (*uuid)(Handle, char*, unsigned) = nullptr;
   Result (*memory)(Handle, MemoryInfo*) = nullptr;
-  // These may be missing from an old driver.
+  // Old drivers may lack these functions.
   Result (*memory2)(Handle, MemoryInfo2*) = nullptr;
   Result (*mig_mode)(Handle, unsigned* current, unsigned* pending) = nullptr;
   Result (*common_ancestor)(Handle, Handle, int* level) = nullptr;
@@ -78,7 +78,7 @@ struct NvmlSession::Api {
     return function != nullptr;
   }
 
-  // The first function that every driver has and this library has not; null where it has all.
+  // Resolves all functions. Returns the name of the first required function that this library lacks, or null.
   const char* FindAll() {
     const std::pair<const char*, bool> needed[] = {
         {"nvmlInit_v2", Find("nvmlInit_v2", init)},
@@ -101,7 +101,7 @@ struct NvmlSession::Api {
     return nullptr;
   }
 
-  // Null where the driver does not give it.
+  // Returns null if the driver returns no handle.
   Handle Of(int index) const {
     Handle device = nullptr;
     return handle(static_cast<unsigned>(index), &device) == kSuccess ? device : nullptr;
@@ -174,7 +174,7 @@ bool NvmlSession::MigIsOn(int index) const {
   unsigned current = 0;
   unsigned pending = 0;
   const Handle device = api_->Of(index);
-  // A GPU that knows no MIG says that this is not supported.
+  // A GPU without MIG reports that MIG is not supported.
   return device != nullptr && api_->mig_mode != nullptr &&
          api_->mig_mode(device, &current, &pending) == kSuccess && current != 0;
 }
@@ -207,7 +207,7 @@ std::vector<GpuProcess> NvmlSession::Processes(int index) const {
   auto count = static_cast<unsigned>(infos.size());
   Result result = api_->processes(device, &count, infos.data());
   if (result == kInsufficientSize) {
-    infos.resize(std::size_t{count} + 64);  // more may come meanwhile
+    infos.resize(std::size_t{count} + 64);  // more processes may start meanwhile
     count = static_cast<unsigned>(infos.size());
     result = api_->processes(device, &count, infos.data());
   }

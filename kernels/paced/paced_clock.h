@@ -1,11 +1,12 @@
-// The virtual clock of one paced rank. Nothing sleeps: an op moves the clock by the seconds that it would
-// take, so a run takes as long as its control messages, and its times are those of the devices that it stands
-// for. One rank, one thread.
+// The virtual clock of one paced rank. Nothing sleeps: each op advances the clock by its predicted seconds. A
+// run therefore takes only as long as its control messages, while its times are those of the emulated
+// devices. One rank, one thread.
 //
-// What it keeps: the host's time; the time up to which the compute stream is busy (the engine uses one stream
-// a rank); the time up to which each communication lane is busy, and what ran on it. The host itself takes no
-// time: it moves when it waits. Where the host issues ops in a time that is known, a forward or backward keeps
-// the stream busy at least that long for each of its ops, as search/cost/cost_model.h says.
+// The clock tracks the host's time, the time until which the compute stream is busy (the engine uses one
+// stream per rank), and for each communication lane its transfers and the time until which it is busy.
+// Issuing takes no host time; the host's time advances only when it waits. If the host's time per op is
+// known, a forward or backward keeps the stream busy at least that long for each of its ops, as in
+// search/cost/cost_model.h.
 #pragma once
 
 #include <algorithm>
@@ -20,10 +21,10 @@
 
 namespace autocfg {
 
-// Seconds of an op. Throws what its maker chose for an op whose time it does not know.
+// Returns the seconds of an op. The creator decides what it throws for an op of unknown time.
 using OpSeconds = std::function<double(const OpDesc& op)>;
 
-// Transfers of one lane run one after the other.
+// Transfers of one lane run in sequence.
 enum class PacedLane : std::uint8_t { kSend, kReceive, kReduce };
 inline constexpr int kPacedLaneCount = 3;
 
@@ -34,22 +35,22 @@ struct PacedTransfer {
 
 class PacedClock final : public OpSink {
  public:
-  // Ops are noted in `log` too where that is given; it must outlive the clock. `host_op_s`: seconds in which
-  // the host issues one op.
+  // Also records ops in `log` if it is given; `log` must outlive the clock. `host_op_s`: seconds that the
+  // host takes to issue one op.
   explicit PacedClock(OpSeconds seconds, OpSink* log = nullptr, double host_op_s = 0)
       : seconds_(std::move(seconds)), log_(log), host_op_s_(host_op_s) {}
 
   double Seconds(const OpDesc& op) const { return seconds_(op); }
 
-  // Time 0. Requires that nothing is under way.
+  // Resets the time to 0. Requires that nothing is in flight.
   void Restart() {
     host_s_ = stream_s_ = reduction_s_ = 0;
     for (std::vector<PacedTransfer>& lane : transfers_) lane.clear();
   }
 
-  // A compute op is issued on the stream. Sums of squares belong to the reduction of scalars that follows
-  // them (docs/engine.md), and that starts on all ranks together (search/schedule/program.h): they wait for
-  // it, or for the host to synchronise where one rank reduces alone.
+  // Issues a compute op on the stream. Sums of squares are the exception: they belong to the scalar reduction
+  // that follows them (docs/engine.md), which starts on all ranks together (search/schedule/program.h). Their
+  // time waits for that reduction, or for a host synchronization if one rank reduces alone.
   void Record(const OpDesc& op) override {
     if (log_ != nullptr) log_->Record(op);
     const double seconds = seconds_(op);
@@ -61,7 +62,7 @@ class PacedClock final : public OpSink {
     }
   }
 
-  // Around the ops of a forward or backward, on the stream alone.
+  // Call these before and after the ops of a forward or backward. Only the stream is affected.
   void BeginIssues() {
     issued_ = 0;
     first_issue_s_ = StreamSeconds();
@@ -69,25 +70,25 @@ class PacedClock final : public OpSink {
   void EndIssues() {
     stream_s_ = std::max(StreamSeconds(), first_issue_s_ + static_cast<double>(issued_) * host_op_s_);
   }
-  // An op that Record is not told of: a message on the stream.
+  // Counts an op that Record does not see: a message on the stream.
   void CountIssue() { ++issued_; }
 
   double HostSeconds() const { return host_s_; }
 
-  // When work that is issued now can start on the stream, and what depends on the stream's work so far can
-  // start elsewhere.
+  // Returns the time at which newly issued work can start on the stream. Work elsewhere that depends on the
+  // stream can start at the same time.
   double StreamSeconds() const { return std::max(host_s_, stream_s_); }
 
   void HostWaitsUntil(double seconds) { host_s_ = std::max(host_s_, seconds); }
   void StreamWaitsUntil(double seconds) { stream_s_ = std::max(stream_s_, seconds); }
 
-  // The host waits for the stream.
+  // Makes the host wait for the stream.
   void Synchronize() {
     stream_s_ = StreamSeconds() + TakeReductionSeconds();
     host_s_ = stream_s_;
   }
 
-  // The seconds of the ops that belong to the reduction which is issued now.
+  // Returns the seconds of the ops that belong to the reduction being issued now, and resets them.
   double TakeReductionSeconds() { return std::exchange(reduction_s_, 0.0); }
 
   double LaneFreeSeconds(PacedLane lane) const {
@@ -97,7 +98,7 @@ class PacedClock final : public OpSink {
   void Occupy(PacedLane lane, const PacedTransfer& transfer) {
     transfers_[static_cast<std::size_t>(lane)].push_back(transfer);
   }
-  // Those complete since the restart, in order of issue.
+  // Transfers completed since the restart, in order of issue.
   const std::vector<PacedTransfer>& transfers(PacedLane lane) const {
     return transfers_[static_cast<std::size_t>(lane)];
   }

@@ -1,5 +1,5 @@
-// The paced device: computes nothing, as the dry one, and takes the time of each op on a virtual clock. Its
-// ops are CreateDryOps (kernels/dry/dry_device.h) with the clock as their sink. One rank, one thread.
+// The paced device: computes nothing, like the dry device, and takes op times from a virtual clock. Its ops
+// are CreateDryOps (kernels/dry/dry_device.h) with the clock as their sink. One rank, one thread.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace autocfg {
 
-// Memory as the dry device. Synchronising a stream moves the clock's host to the end of what was issued; all
-// streams of the device are its clock's one stream. `clock` must outlive the result.
+// Memory behaves as on the dry device. Synchronizing a stream advances the host time to the end of all issued
+// work. All streams of the device are the clock's one stream. `clock` must outlive the result.
 std::unique_ptr<Device> CreatePacedDevice(PacedClock& clock);
 
 }  // namespace autocfg

@@ -1,6 +1,7 @@
-// Attention whose scores are all far below zero, in any implementation: exp(score) and the sum of a row are
-// no numbers of float any more, the log-sum-exp is below the logarithm of the least of them (-87.3; -88.7 for
-// the inverse of the largest), and only what subtracts before it exponentiates has results. Pure functions.
+// Attention whose scores are all far below zero, for any implementation. exp(score) and the sum of a row
+// underflow float. The log-sum-exp is below the logarithm of the smallest normal float (-87.3; -88.7 for the
+// inverse of the largest). Only an implementation that subtracts before it exponentiates gives correct
+// results. Pure functions.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,10 +16,10 @@
 
 namespace autocfg {
 
-constexpr double kLowScoresKey = -4;  // times what ordinary keys are at most
+constexpr double kLowScoresKey = -4;  // as a multiple of the largest ordinary key
 
-// qkv of ordinary numbers of bf16, but for the first column of each head: there all queries are large and all
-// keys below zero, so that every score is about -110.
+// Returns qkv of ordinary bf16 numbers, except in the first column of each head: there all queries are large
+// and all keys are negative, so that every score is about -110.
 inline Values LowScoresQkv(const reference::AttentionSizes& z, unsigned seed) {
   constexpr double kScore = -110;
   const double query = RoundTo(DType::kBF16, kScore * std::sqrt(static_cast<double>(z.dim)) / kLowScoresKey);
@@ -34,9 +35,10 @@ inline Values LowScoresQkv(const reference::AttentionSizes& z, unsigned seed) {
   return qkv;
 }
 
-// What bf16 rounds on the way (probabilities, outputs, the scores' gradients) comes back times the large
-// column, so that it is measured by itself, and the others by what is largest among them. In the gradient by
-// q, where all keys are the same in that column, its terms cancel: there it is what they are that counts.
+// bf16 rounding of intermediate results (probabilities, outputs, the scores' gradients) is magnified by the
+// large column. So that column is compared separately, and the others relative to their largest element. In
+// the gradient of q, the terms of that column cancel because all its keys are equal; it is compared relative
+// to the terms.
 inline void ExpectLowScores(const reference::AttentionSizes& z, const reference::Attention& got,
                             const reference::Attention& want) {
   constexpr double kTolerance = 2e-2, kLowest = -88.7;

@@ -1,6 +1,6 @@
-// The part of the contract of CommWorld and Communicator that says nothing of data, as tests that every
-// implementation runs, whether it moves any or not. Included by one file of a test program, which
-// instantiates it with the cases of communicator_suite.h.
+// The part of the contract of CommWorld and Communicator that does not involve data. Every implementation
+// runs these tests, whether it moves data or not. Include in one file of a test program and instantiate with
+// the cases of communicator_suite.h.
 #pragma once
 
 #include "tests/conformance/communicator_suite.h"
@@ -10,7 +10,7 @@ namespace autocfg {
 
 class CommunicatorFormSuite : public CommunicatorSuite {
  protected:
-  // Whether it is refused, at once or where it is waited for.
+  // Returns whether the operation throws CommError, when issued or when waited for.
   template <typename Issue>
   static bool IsRefused(const Issue& issue) {
     try {
@@ -22,7 +22,7 @@ class CommunicatorFormSuite : public CommunicatorSuite {
   }
 };
 
-TEST_P(CommunicatorFormSuite, KnowsItsPlaceInEveryGroup) {
+TEST_P(CommunicatorFormSuite, KnowsItsRankInEveryGroup) {
   Run([](RankContext& c) {
     Group all(c, CommGroup::kWorld, AllRanks(c.size));
     EXPECT_EQ(all->rank(), c.rank);
@@ -38,7 +38,7 @@ TEST_P(CommunicatorFormSuite, KnowsItsPlaceInEveryGroup) {
   });
 }
 
-TEST_P(CommunicatorFormSuite, RefusesGroupsThatAreNone) {
+TEST_P(CommunicatorFormSuite, RejectsInvalidGroups) {
   Run([](RankContext& c) {
     const auto refused = [&](const std::vector<std::int64_t>& ranks) {
       try {
@@ -56,7 +56,7 @@ TEST_P(CommunicatorFormSuite, RefusesGroupsThatAreNone) {
   });
 }
 
-TEST_P(CommunicatorFormSuite, RefusesPeersAndChannelsThatAreNone) {
+TEST_P(CommunicatorFormSuite, RejectsInvalidPeersAndChannels) {
   Run([](RankContext& c) {
     Group group(c, CommGroup::kPipeline, AllRanks(c.size));
     Buffer<float> f(3);
@@ -69,13 +69,13 @@ TEST_P(CommunicatorFormSuite, RefusesPeersAndChannelsThatAreNone) {
       EXPECT_TRUE(IsRefused([&] { return group->Send(f.tensor(), other, channel, c.stream); })) << channel;
       EXPECT_TRUE(IsRefused([&] { return group->Recv(f.tensor(), other, channel, c.stream); })) << channel;
     }
-    group->Barrier();  // and is none the worse for it
+    group->Barrier();  // still works afterwards
   });
 }
 
-// Tensors of any shape, empty ones among them; operations are waited for in another order than they were
-// issued in, more than once or not at all.
-TEST_P(CommunicatorFormSuite, OperationsEnd) {
+// Tensors of any shape, including empty ones. Operations are waited for in another order than issued, more
+// than once, or not at all.
+TEST_P(CommunicatorFormSuite, OperationsComplete) {
   Run([](RankContext& c) {
     Group group(c, CommGroup::kData, AllRanks(c.size));
     const int right = (c.rank + 1) % c.size, left = (c.rank + c.size - 1) % c.size;
@@ -104,8 +104,8 @@ TEST_P(CommunicatorFormSuite, OperationsEnd) {
   });
 }
 
-// A group ends before its world, and another of the same name takes its place.
-TEST_P(CommunicatorFormSuite, GroupsComeAndGo) {
+// A group is destroyed before its world, and another of the same name replaces it.
+TEST_P(CommunicatorFormSuite, GroupsCanBeRecreated) {
   Run([](RankContext& c) {
     for (int round = 0; round < 3; ++round) {
       Group group(c, CommGroup::kData, AllRanks(c.size));

@@ -1,5 +1,5 @@
-// The contract of CommWorld and Communicator, as tests that every implementation which moves data runs. Ranks
-// are threads. Included by one file of a test program, which instantiates it:
+// The contract of CommWorld and Communicator, as tests for every implementation that moves data. Ranks are
+// threads. Include in one file of a test program and instantiate:
 //
 //   INSTANTIATE_TEST_SUITE_P(Ucx, CommunicatorSuite, CommunicatorImplementations("ucx", CreateUcxWorld),
 //   CommunicatorCaseName);
@@ -25,7 +25,7 @@
 
 namespace autocfg {
 
-// What rank `rank` contributes at `i`: sums of it over few ranks are exact in every type.
+// The contribution of rank `rank` at `i`. Its sums over few ranks are exact in every type.
 inline std::int32_t Contribution(int rank, std::int64_t i) {
   return static_cast<std::int32_t>((i * 7 + rank * 1013 + (i % 5) * rank) % 4001) - 2000;
 }
@@ -81,7 +81,7 @@ TEST_P(CommunicatorSuite, KnowsItsPlace) {
   });
 }
 
-// Lengths: none, one, fewer than ranks, odd, around the switch between algorithms, larger than the staging.
+// Lengths: zero, one, fewer than ranks, odd, around the switch between algorithms, larger than the staging.
 TEST_P(CommunicatorSuite, AllReduce) {
   Run([](RankContext& c) {
     Group group(c, CommGroup::kData, AllRanks(c.size));
@@ -101,7 +101,7 @@ TEST_P(CommunicatorSuite, AllReduce) {
   });
 }
 
-// Inexact sums, so that the order of adding shows; NaN and infinities among them.
+// Uses inexact sums, including NaN and infinities, so that the order of additions is visible.
 TEST_P(CommunicatorSuite, SameBitsOnEveryRank) {
   for (std::int64_t n : {std::int64_t{5}, std::int64_t{1000}, std::int64_t{70001}}) {
     std::vector<std::vector<double>> results(size());
@@ -130,7 +130,7 @@ TEST_P(CommunicatorSuite, SameBitsOnEveryRank) {
   }
 }
 
-// bf16: sums that it holds exactly, and inexact ones, on which all ranks must agree.
+// bf16 sums that are exact, and inexact ones, on which all ranks must agree.
 TEST_P(CommunicatorSuite, AllReducesBf16) {
   for (std::int64_t n : {std::int64_t{1}, std::int64_t{9}, std::int64_t{3001}, std::int64_t{200003}}) {
     std::vector<std::vector<Bf16Bits>> inexact(size());
@@ -164,7 +164,7 @@ TEST_P(CommunicatorSuite, AllReducesBf16) {
 }
 
 // Several at once on one group and on two groups, waited for in another order.
-TEST_P(CommunicatorSuite, AllReducesUnderWayTogether) {
+TEST_P(CommunicatorSuite, ConcurrentAllReduces) {
   Run([](RankContext& c) {
     Group first(c, CommGroup::kWorld, AllRanks(c.size));
     Group second(c, CommGroup::kData, AllRanks(c.size));
@@ -176,7 +176,7 @@ TEST_P(CommunicatorSuite, AllReducesUnderWayTogether) {
       works.push_back(group->AllReduce(buffers[i].tensor(), ReduceOp::kSum, c.stream));
     }
     for (std::size_t i = works.size(); i-- > 0;) works[i]->Wait();
-    works[0]->Wait();  // again: nothing happens
+    works[0]->Wait();  // waiting again has no effect
     EXPECT_TRUE(works[1]->Test());
     for (const Buffer<float>& buffer : buffers) {
       for (float value : buffer.values) ASSERT_EQ(value, static_cast<float>(c.size));
@@ -208,7 +208,7 @@ TEST_P(CommunicatorSuite, GroupsDoNotMix) {
   });
 }
 
-// Everybody sends to everybody, before anybody waits; the sizes take every protocol.
+// Every rank sends to every rank before any waits; the sizes cover every protocol.
 TEST_P(CommunicatorSuite, CrossingMessages) {
   Run([](RankContext& c) {
     Group group(c, CommGroup::kPipeline, AllRanks(c.size));
@@ -234,7 +234,7 @@ TEST_P(CommunicatorSuite, CrossingMessages) {
   });
 }
 
-// Many messages under way in one direction; the last is asked after first.
+// Many messages in flight in one direction; the last is polled first.
 TEST_P(CommunicatorSuite, MessagesKeepTheirOrder) {
   if (size() < 2) GTEST_SKIP() << "needs two ranks";
   Run([](RankContext& c) {
@@ -259,7 +259,7 @@ TEST_P(CommunicatorSuite, MessagesKeepTheirOrder) {
   });
 }
 
-// What is sent on one channel is not received on another, whatever the order.
+// A message sent on one channel is not received on another, in any order.
 TEST_P(CommunicatorSuite, ChannelsDoNotMix) {
   if (size() < 2) GTEST_SKIP() << "needs two ranks";
   Run([](RankContext& c) {
@@ -301,7 +301,7 @@ TEST_P(CommunicatorSuite, DestroyingWaits) {
   });
 }
 
-// Nobody leaves the barrier before all have come.
+// No rank leaves the barrier before all have entered it.
 TEST_P(CommunicatorSuite, Barrier) {
   std::atomic<int> came{0};
   Run([&](RankContext& c) {

@@ -1,5 +1,5 @@
-// What every Device must do. Include in one test file and instantiate DeviceSuite with the devices that this
-// build has. No test is skipped for what a device is: on a GPU a skipped test counts as failed
+// The contract of Device. Include in one test file and instantiate DeviceSuite with the devices of this
+// build. Tests are never skipped because of a device's properties: on a GPU a skipped test counts as failed
 // (deploy/gpu/ops.py).
 #pragma once
 
@@ -22,7 +22,7 @@ namespace autocfg {
 struct DeviceUnderTest {
   std::string name;
   std::function<std::unique_ptr<Device>()> create;
-  bool has_memory = true;  // false: counts bytes, keeps none
+  bool has_memory = true;  // false: counts bytes, stores none
 };
 
 class DeviceSuite : public testing::TestWithParam<DeviceUnderTest> {
@@ -44,7 +44,7 @@ TEST_P(DeviceSuite, MemoryIsAlignedAndZero) {
       ASSERT_NE(data, nullptr);
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(data) % kArenaAlignment, 0u);
       const std::vector<char> ones(static_cast<std::size_t>(bytes),
-                                   1);  // must not be seen by the next allocation
+                                   1);  // must not be visible to the next allocation
       device_->CopyFromHost(data, ones.data(), bytes, *stream_);
       stream_->Synchronize();
     } else {
@@ -85,7 +85,7 @@ TEST_P(DeviceSuite, CopiesWithin) {
   device_->Free(data, 2 * kCount * 4);
 }
 
-TEST_P(DeviceSuite, TimesStretchesOfAStream) {
+TEST_P(DeviceSuite, TimesIntervalsOfAStream) {
   constexpr std::int64_t kBytes = 1 << 20;
   const std::vector<char> in(kBytes, 1);
   std::vector<char> out(kBytes, 2);
@@ -101,15 +101,15 @@ TEST_P(DeviceSuite, TimesStretchesOfAStream) {
     EXPECT_GE(inner->Seconds(), 0);
     EXPECT_EQ(out, std::vector<char>(kBytes, GetParam().has_memory ? 1 : 0))
         << "the stream has come to the stop";
-    EXPECT_GE(outer->Seconds(), inner->Seconds() - 2e-6);  // of what clocks resolve
+    EXPECT_GE(outer->Seconds(), inner->Seconds() - 2e-6);  // the resolution of clocks
     EXPECT_EQ(outer->Seconds(), outer->Seconds()) << "it may be read again";
     std::fill(out.begin(), out.end(), 2);
   }
   device_->Free(data, kBytes);
 }
 
-// On a device that computes on the host without a copy, on every other by one.
-TEST_P(DeviceSuite, HostReadsResultsWhereItSaysSo) {
+// Reads directly if the device computes on the host, else through a copy.
+TEST_P(DeviceSuite, HostReadsResultsIfDeclared) {
   void* data = device_->Allocate(4);
   const std::int32_t value = 42;
   device_->CopyFromHost(data, &value, 4, *stream_);
@@ -125,9 +125,9 @@ TEST_P(DeviceSuite, HostReadsResultsWhereItSaysSo) {
   device_->Free(data, 4);
 }
 
-// On a GPU others take memory and give it back between the two questions: asked again, some pair of answers
-// belongs together.
-TEST_P(DeviceSuite, OverheadIsWhatIsNotTheArena) {
+// On a GPU, other processes may allocate or free memory between the two queries. So this tries again; some
+// pair of values must match.
+TEST_P(DeviceSuite, OverheadExcludesTheArena) {
   constexpr int kAttempts = 20;
   const std::int64_t bytes = 64 << 20;
   void* data = device_->Allocate(bytes);
@@ -142,7 +142,7 @@ TEST_P(DeviceSuite, OverheadIsWhatIsNotTheArena) {
   device_->Free(data, bytes);
 }
 
-TEST_P(DeviceSuite, RefusesWhatCannotBe) {
+TEST_P(DeviceSuite, RejectsImpossibleAllocations) {
   const std::int64_t huge = std::int64_t{1} << 55;
   if (!GetParam().has_memory) {  // counts any number of bytes
     EXPECT_NO_THROW(device_->Free(device_->Allocate(huge), huge));

@@ -1,5 +1,5 @@
-// The contract of OpTimeModel, as tests that every implementation runs. Included by one file of a test
-// program, which instantiates it with OpTimeModelCaseName.
+// The contract of OpTimeModel, as tests that every implementation runs. Include in one file of a test program
+// and instantiate with OpTimeModelCaseName.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ class OpTimeModelSuite : public testing::TestWithParam<OpTimeModelCase> {
              .dp = 1 + static_cast<std::int64_t>(random() % 8)}};
   }
 
-  // Of any kind, as a rank of the plan may issue it.
+  // Returns an op of any kind that a rank of the plan may issue.
   static OpDesc RandomOp(const ParallelPlan& plan, std::mt19937_64& random) {
     OpDesc op;
     op.kind = static_cast<OpKind>(random() % kOpKindCount);
@@ -94,8 +94,8 @@ TEST_P(OpTimeModelSuite, ALargerOpNeverTakesLess) {
   EXPECT_GT(longer, 400) << "most take longer";
 }
 
-// Where the ranks stand is of no matter to what sends nothing.
-TEST_P(OpTimeModelSuite, ComputeTakesTheSameUnderEveryPlan) {
+// The placement of ranks does not affect ops that communicate nothing.
+TEST_P(OpTimeModelSuite, ComputeTimeDoesNotDependOnThePlan) {
   const auto times = GetParam().make();
   std::mt19937_64 random(13);
   for (int i = 0; i < 300; ++i) {

@@ -1,6 +1,6 @@
-// Cross-entropy of whole rows, and over a vocabulary that is split, on every Ops that computes: loss and
-// gradient by the definition in ops_reference.h. Adds to OpsSuite; include in the same test file and
-// instantiate OpsCrossEntropySuite.
+// Cross-entropy of whole rows and over a split vocabulary, for every Ops that computes. Loss and gradient
+// follow the definition in ops_reference.h. Extends OpsSuite; include in the same test file and instantiate
+// OpsCrossEntropySuite.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ namespace autocfg {
 
 class OpsCrossEntropySuite : public OpsSuite {
  protected:
-  // Rows at the size of real ones, one for each target, where a thread of a GPU meets new maxima.
+  // Tests rows of realistic size, one per target, in which a thread of a GPU meets new maxima.
   void ExpectRealRows(std::int64_t vocab, std::int64_t valid, const std::vector<std::int32_t>& targets,
                       bool shards);
 };
@@ -22,8 +22,8 @@ struct CrossEntropyResult {
   Values dlogits;  // [rows, valid]
 };
 
-// A [rows, width] shard of logits[rows, valid] from column `start` on; NaN is the padding, which must not
-// matter.
+// Returns a [rows, width] shard of logits[rows, valid] from column `start` on. The padding is NaN and must
+// have no effect.
 inline Tensor PutShard(OnDevice& dev, std::int64_t rows, std::int64_t valid, std::int64_t start,
                        std::int64_t width, const Values& logits) {
   Values part(static_cast<std::size_t>(rows * width), std::nan(""));
@@ -34,7 +34,7 @@ inline Tensor PutShard(OnDevice& dev, std::int64_t rows, std::int64_t valid, std
   return dev.Put({rows, width}, part);
 }
 
-// Puts the shard's gradient into its place of dlogits[rows, valid]; that of the padding is 0.
+// Copies the shard's gradient to its place in dlogits[rows, valid]; the gradient of the padding is 0.
 inline void TakeShard(OnDevice& dev, const Tensor& shard, std::int64_t valid, std::int64_t start,
                       Values& dlogits) {
   const std::int64_t rows = shard.shape[0], width = shard.shape[1];
@@ -54,8 +54,7 @@ inline CrossEntropyResult RunWholeCrossEntropy(OnDevice& dev, std::int64_t rows,
   const Tensor logits_ = PutShard(dev, rows, valid, 0, vocab, logits);
   const Tensor loss = dev.Put({1}, {100}, DType::kF64);
   dev.ops->CrossEntropy(logits_, valid, dev.PutTokens(targets), scale, loss, *dev.stream);
-  CrossEntropyResult result{dev.Get(loss)[0] - 100,
-                            reference::Zeros(rows * valid)};  // added to what was there
+  CrossEntropyResult result{dev.Get(loss)[0] - 100, reference::Zeros(rows * valid)};  // must be added to
   TakeShard(dev, logits_, valid, 0, result.dlogits);
   return result;
 }
@@ -90,14 +89,14 @@ inline CrossEntropyResult RunShardedCrossEntropy(OnDevice& dev, std::int64_t row
     dev.Set(sums[r], reduced_sums);
     const Tensor loss = dev.Put({1}, {100}, DType::kF64);
     dev.ops->CrossEntropyLoss(max[r], sums[r], loss, *dev.stream);
-    result.loss = dev.Get(loss)[0] - 100;  // added to what was there
+    result.loss = dev.Get(loss)[0] - 100;  // must be added to
     dev.ops->CrossEntropyBackward(local[r], valid_of(r), sums[r], targets_, r * width, scale, *dev.stream);
     TakeShard(dev, local[r], valid, r * width, result.dlogits);
   }
   return result;
 }
 
-TEST_P(OpsCrossEntropySuite, WholeAndOverTheVocabulary) {
+TEST_P(OpsCrossEntropySuite, WholeAndSplitVocabulary) {
   const std::int64_t rows = 6, valid = 33;
   const std::vector<std::int32_t> targets{0, 32, 11, 12, 23, 24};
   for (double magnitude : {1.0, 100.0}) {
@@ -112,7 +111,7 @@ TEST_P(OpsCrossEntropySuite, WholeAndOverTheVocabulary) {
     for (const std::int64_t vocab : {33, 48}) {
       expect(RunWholeCrossEntropy(dev_, rows, vocab, valid, logits, targets, 0.25), "whole rows");
     }
-    // Shards of 12: the fourth holds padding alone.
+    // Shards of 12: the fourth holds only padding.
     for (const auto& [shards, width] :
          std::array<std::array<std::int64_t, 2>, 4>{{{1, 33}, {1, 48}, {2, 20}, {4, 12}}}) {
       expect(RunShardedCrossEntropy(dev_, rows, shards, width, valid, logits, targets, 0.25),
@@ -121,14 +120,14 @@ TEST_P(OpsCrossEntropySuite, WholeAndOverTheVocabulary) {
   }
 }
 
-// All columns but the target's have small gradients: they are compared with each other.
+// All columns except the target's have small gradients, so they are compared with each other.
 inline void OpsCrossEntropySuite::ExpectRealRows(std::int64_t vocab, std::int64_t valid,
                                                  const std::vector<std::int32_t>& targets, bool shards) {
   const double tolerance = GetParam().tolerance;
   const auto rows = static_cast<std::int64_t>(targets.size());
   const Values logits = Random(rows * valid, 1, -12, 12);
   const reference::CrossEntropy want = reference::SoftmaxCrossEntropy(rows, valid, valid, logits, targets, 1);
-  // The columns that are no targets, over the largest of them.
+  // Returns the columns that are not targets, divided by the largest of them.
   const auto others = [&](Values dlogits) {
     for (std::int64_t t = 0; t < rows; ++t) dlogits[t * valid + targets[t]] = 0;
     double largest = 0;
@@ -152,13 +151,13 @@ inline void OpsCrossEntropySuite::ExpectRealRows(std::int64_t vocab, std::int64_
 }
 
 // GPT-2's, padded.
-TEST_P(OpsCrossEntropySuite, OfARealVocabulary) { ExpectRealRows(50304, 50257, {0, 50256, 777}, true); }
+TEST_P(OpsCrossEntropySuite, RealisticVocabulary) { ExpectRealRows(50304, 50257, {0, 50256, 777}, true); }
 
-// Llama 3's: whole rows of over 128 KiB in bf16 too, which a GPU runs with more threads. Of shards, which it
-// runs alike whatever their width, there would be nothing new.
-TEST_P(OpsCrossEntropySuite, OfALargeVocabulary) { ExpectRealRows(128256, 128256, {128000}, false); }
+// Llama 3's vocabulary: whole rows of over 128 KiB even in bf16, for which a GPU uses more threads. Shards
+// are not tested, because a GPU handles them alike at any width.
+TEST_P(OpsCrossEntropySuite, LargeVocabulary) { ExpectRealRows(128256, 128256, {128000}, false); }
 
-TEST_P(OpsCrossEntropySuite, OfPaddingAloneIsNothing) {
+TEST_P(OpsCrossEntropySuite, PaddingOnlyShardsAddNothing) {
   const Tensor logits = dev_.New({2, 8}), max = dev_.NewWide({2}), sums = dev_.NewWide({2, 2});
   const Tensor targets = dev_.PutTokens({30, 40});
   ops_.CrossEntropyForward(logits, 0, targets, 0, max, sums, stream_);
@@ -166,11 +165,11 @@ TEST_P(OpsCrossEntropySuite, OfPaddingAloneIsNothing) {
                                                        : std::numeric_limits<float>::lowest();
   EXPECT_EQ(dev_.Get(max), Values(2, lowest));
   EXPECT_EQ(dev_.Get(sums), (Values{lowest, lowest, 0, 0}));
-  // Beside peers that have columns it adds nothing.
+  // With peers that have columns, it adds nothing.
   const Tensor reduced = dev_.PutWide({2}, {-3, 5}), share = dev_.PutWide({2, 2}, {lowest, lowest, 0, 0});
   ops_.CrossEntropyRescale(reduced, share, stream_);
   EXPECT_EQ(dev_.Get(share), Values(4, 0.0));
-  // And where no peer adds what it has, there is no loss and no gradient.
+  // If no peer has columns, there is no loss and no gradient.
   ops_.CrossEntropyRescale(max, sums, stream_);
   const Tensor loss = dev_.Put({1}, {7}, DType::kF64);
   ops_.CrossEntropyLoss(max, sums, loss, stream_);
@@ -179,7 +178,7 @@ TEST_P(OpsCrossEntropySuite, OfPaddingAloneIsNothing) {
   EXPECT_EQ(dev_.Get(logits), Values(16, 0.0));
 }
 
-TEST_P(OpsCrossEntropySuite, NaNLogitsAreNotHidden) {
+TEST_P(OpsCrossEntropySuite, NaNLogitsPropagate) {
   const Tensor logits = dev_.Put({1, 3}, {1, std::nan(""), 2}), max = dev_.NewWide({1}),
                sums = dev_.NewWide({2, 1}), targets = dev_.PutTokens({0});
   ops_.CrossEntropyForward(logits, 3, targets, 0, max, sums, stream_);

@@ -1,5 +1,5 @@
-// What every Ops that computes must compute in a matrix product with an epilogue: product, bias, activation
-// and their gradients by the definitions in ops_reference.h, each by itself. Adds to OpsSuite; include in the
+// The contract of matrix products with an epilogue, for every Ops that computes. Product, bias, activation
+// and their gradients follow the separate definitions in ops_reference.h. Extends OpsSuite; include in the
 // test file that instantiates that.
 #pragma once
 
@@ -26,7 +26,7 @@ inline Values ProductWithBias(std::int64_t m, std::int64_t n, std::int64_t k, co
   return c;
 }
 
-// The products of a linear layer with what comes with them.
+// The fused products of a linear layer.
 class OpsEpilogueSuite : public OpsSuite {};
 
 TEST_P(OpsEpilogueSuite, MatmulBias) {
@@ -56,7 +56,7 @@ TEST_P(OpsEpilogueSuite, MatmulResidual) {
   }
 }
 
-TEST_P(OpsEpilogueSuite, MatmulActivationKeepsBoth) {
+TEST_P(OpsEpilogueSuite, MatmulActivationStoresPreAndResult) {
   for (const Activation activation : kPlainActivations) {
     for (const auto& [m, n, k] : kProductSizes) {
       for (bool with_bias : {true, false}) {
@@ -69,7 +69,7 @@ TEST_P(OpsEpilogueSuite, MatmulActivationKeepsBoth) {
         ops_.MatmulActivation(activation, dev_.Put({m, k}, a), dev_.Put({k, n}, b),
                               with_bias ? dev_.Put({n}, bias) : Tensor{}, pre_, y, stream_);
         Near(pre_, pre, "pre of " + std::string(Name(activation)), 1, 1);  // as c above
-        // of the rounded pre, or of the exact one
+        // from the rounded pre, or from the exact one
         Near(y, want, "y of " + std::string(Name(activation)), 2, 2);
       }
     }
@@ -105,7 +105,7 @@ TEST_P(OpsEpilogueSuite, MatmulBiasGradientAddsToBoth) {
   }
 }
 
-// A product with one passes x on as it is.
+// A product with the 1 x 1 identity passes x on unchanged.
 TEST_P(OpsEpilogueSuite, PlainActivationsFromVerySmallToVeryLarge) {
   Values x = Random(1001, 1, -8, 8);
   for (double large : {20.0, 50.0, 1e3, 1e6, 1e12}) x.insert(x.end(), {large, -large});
@@ -133,7 +133,7 @@ TEST_P(OpsEpilogueSuite, PlainActivationsFromVerySmallToVeryLarge) {
   }
 }
 
-TEST_P(OpsEpilogueSuite, PlainActivationsDoNotHideNaN) {
+TEST_P(OpsEpilogueSuite, PlainActivationsPropagateNaN) {
   for (const Activation activation : kPlainActivations) {
     const Tensor pre = dev_.Put({1, 1}, {0}), y = dev_.Put({1, 1}, {0});
     ops_.MatmulActivation(activation, dev_.Put({1, 1}, {std::nan("")}), dev_.Put({1, 1}, {1}), {}, pre, y,

@@ -1,5 +1,5 @@
-// Puts host values on a device and reads them back, whatever the device and the element type; for tests of
-// Ops. One thread.
+// Copies host values to a device and reads them back, for any device and element type. For tests of Ops. One
+// thread.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,23 +29,23 @@ struct OpsUnderTest {
   DType type = DType::kF32;
   std::function<std::unique_ptr<Device>()> create_device;
   std::function<std::unique_ptr<Ops>()> create_ops;
-  // Largest difference to a double-precision reference, relative to the largest element of the reference (and
-  // to 1), before a result is rounded to a type narrower than the one that is computed in.
+  // Largest allowed difference to a double-precision reference, relative to the largest element of the
+  // reference (and to 1), before a result is rounded to a type narrower than the computing type.
   double tolerance = 0;
 };
 
-// Types that results are rounded to after they were computed in fp32. What rounding changes is at most
+// Types to which results are rounded after they were computed in fp32. Rounding changes a result by at most
 // NarrowRounding, relative to the element; 0 for types that are computed in.
 inline bool IsNarrow(DType type) { return type == DType::kBF16; }
 inline double NarrowRounding(DType type) { return IsNarrow(type) ? 0x1p-8 : 0; }
 
-// The number of type `type` nearest to `value`, of two equally near ones the even.
+// Returns the number of type `type` nearest to `value`, ties to even.
 inline double RoundTo(DType type, double value) {
   if (type == DType::kF32) return static_cast<double>(static_cast<float>(value));
   if (type != DType::kBF16 || !std::isfinite(value)) return value;
   int exponent = 0;
   std::frexp(value, &exponent);
-  const double unit = std::ldexp(1.0, std::max(exponent, -125) - 8);  // of the last of 8 bits
+  const double unit = std::ldexp(1.0, std::max(exponent, -125) - 8);  // value of the last of 8 bits
   const double rounded = std::nearbyint(value / unit) * unit;
   return std::abs(rounded) < 0x1p128 ? rounded
                                      : std::copysign(std::numeric_limits<double>::infinity(), value);
@@ -53,8 +53,8 @@ inline double RoundTo(DType type, double value) {
 
 inline void PrintTo(const OpsUnderTest& t, std::ostream* os) { *os << t.name; }
 
-// Seeded values in [low, high) that float represents exactly, so that every element type starts from the
-// same.
+// Returns seeded values in [low, high) that float represents exactly, so that every element type starts from
+// the same values.
 inline Values Random(std::int64_t n, unsigned seed, double low = -1, double high = 1) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<float> value(static_cast<float>(low), static_cast<float>(high));
@@ -77,7 +77,7 @@ class OnDevice {
   OnDevice(const OnDevice&) = delete;
   OnDevice& operator=(const OnDevice&) = delete;
 
-  // A tensor of NaN.
+  // Creates a tensor of NaN.
   Tensor New(Shape shape) { return New(shape, type); }
   Tensor New(Shape shape, DType dtype) {
     Tensor t;
@@ -94,7 +94,7 @@ class OnDevice {
     Set(t, values);
     return t;
   }
-  // Of the wide type.
+  // These create tensors of the wide type.
   Tensor NewWide(Shape shape) { return New(shape, wide_type); }
   Tensor PutWide(Shape shape, const Values& values) { return Put(shape, values, wide_type); }
   Tensor PutTokens(const std::vector<std::int32_t>& tokens) {
@@ -141,7 +141,7 @@ class OnDevice {
   }
 
   const DType type;
-  const DType wide_type;  // of statistics, of gradients of parameters and of the optimizer's tensors
+  const DType wide_type;  // type of statistics, of gradients of parameters and of the optimizer's tensors
   std::unique_ptr<Device> device;
   std::unique_ptr<Stream> stream;
   std::unique_ptr<Ops> ops;
@@ -150,8 +150,8 @@ class OnDevice {
   std::vector<std::pair<void*, std::int64_t>> allocations_;
 };
 
-// Every element within `tolerance` times the largest magnitude of `want` (at least 1), plus `rounding` times
-// its own.
+// Expects for every element a difference of at most `tolerance` times the largest magnitude of `want` (at
+// least 1), plus `rounding` times its own magnitude.
 inline void ExpectNear(const Values& got, const Values& want, double tolerance, const std::string& what,
                        double rounding = 0) {
   ASSERT_EQ(got.size(), want.size()) << what;

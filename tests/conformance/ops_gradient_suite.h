@@ -1,5 +1,5 @@
-// Every op with a backward, against central finite differences of its own forward, in fp64. Include in one
-// test file and instantiate OpsGradientSuite with implementations that run fp64.
+// Compares every op that has a backward with central finite differences of its own forward, in fp64. Include
+// in one test file and instantiate OpsGradientSuite with implementations that run fp64.
 #pragma once
 
 #include <array>
@@ -10,7 +10,8 @@ namespace autocfg {
 
 class OpsGradientSuite : public testing::TestWithParam<OpsUnderTest> {
  protected:
-  // `loss` of x, one element of x moved at a time; of `grad`, every stride-th element is compared.
+  // Perturbs one element of x at a time and compares the change of `loss` with every stride-th element of
+  // `grad`.
   static void ExpectGradient(const std::function<double(const Values&)>& loss, Values x, const Values& grad,
                              const std::string& what, std::size_t stride = 1) {
     constexpr double kStep = 1e-5;
@@ -106,7 +107,7 @@ TEST_P(OpsGradientSuite, MatmulBias) {
   ExpectGradient(loss(bias_), bias, dev_.Get(dbias), "dbias");
 }
 
-// y = a b + bias + residual: the gradient by the residual is that by y.
+// y = a b + bias + residual. The gradient of the residual equals that of y.
 TEST_P(OpsGradientSuite, MatmulResidual) {
   const std::int64_t m = 6, n = 4, k = 5;
   const Values a = Random(m * k, 1), b = Random(k * n, 2), bias = Random(n, 3), residual = Random(m * n, 4),
@@ -148,7 +149,7 @@ TEST_P(OpsGradientSuite, BiasResidual) {
   ExpectGradient([&](const Values& r) { return loss(bias, r); }, residual, w, "dresidual");
 }
 
-// A feed-forward block: y = f(x b1 + bias) b2, by its every operand.
+// A feed-forward block: y = f(x b1 + bias) b2, with the gradient of each operand.
 TEST_P(OpsGradientSuite, MatmulActivationOfEveryPlainKindWithAndWithoutBias) {
   const std::int64_t m = 9, k = 4, n = 5, out = 3;
   for (int i = 0; i < kActivationCount; ++i) {
@@ -246,7 +247,8 @@ TEST_P(OpsGradientSuite, RopesInverseIsItsGradient) {
 }
 
 TEST_P(OpsGradientSuite, Attention) {
-  // B, S, N, D, G; the second and the last have two blocks of rows, so only some of their elements are moved.
+  // B, S, N, D, G. The second and the last have two blocks of rows, so only some of their elements are
+  // perturbed.
   for (const auto& [batch, seq, heads, dim, kv_heads] : {std::array<std::int64_t, 5>{2, 5, 2, 3, 2},
                                                          {1, 131, 1, 3, 1},
                                                          {2, 5, 4, 3, 2},

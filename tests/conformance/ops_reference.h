@@ -1,5 +1,5 @@
-// The definitions of the ops, written out naively in double precision: slow, and independent of every
-// implementation. Pure functions.
+// Naive definitions of the ops in double precision: slow, and independent of every implementation. Pure
+// functions.
 #pragma once
 
 #include <algorithm>
@@ -52,7 +52,7 @@ struct NormGradients {
   Values dx, dgamma, dbeta;
 };
 
-// By the whole Jacobian of the normalised row n: dn_j / dx_i = rstd ([i = j] - 1/W - n_i n_j / W).
+// Uses the whole Jacobian of the normalized row n: dn_j / dx_i = rstd ([i = j] - 1/W - n_i n_j / W).
 inline NormGradients LayerNormBackward(std::int64_t rows, std::int64_t width, const Values& dy,
                                        const Values& x, const Values& gamma, const Norm& norm) {
   NormGradients g{Zeros(rows * width), Zeros(width), Zeros(width)};
@@ -85,7 +85,7 @@ inline Norm RmsNorm(std::int64_t rows, std::int64_t width, const Values& x, cons
   return norm;
 }
 
-// By the whole Jacobian of n = x rstd: dn_j / dx_i = rstd ([i = j] - n_i n_j / W). No dbeta.
+// Uses the whole Jacobian of n = x rstd: dn_j / dx_i = rstd ([i = j] - n_i n_j / W). No dbeta.
 inline NormGradients RmsNormBackward(std::int64_t rows, std::int64_t width, const Values& dy, const Values& x,
                                      const Values& gamma, const Norm& norm) {
   NormGradients g{Zeros(rows * width), Zeros(width), {}};
@@ -103,8 +103,8 @@ inline NormGradients RmsNormBackward(std::int64_t rows, std::int64_t width, cons
   return g;
 }
 
-// The rotation as complex numbers: element i of a head with its partner i + D/2 is multiplied by exp(i
-// angle).
+// Computes the rotation with complex numbers: element i of a head, with its partner i + D/2, is multiplied by
+// exp(i angle).
 inline void Rope(std::int64_t batch, std::int64_t seq, std::int64_t width, std::int64_t heads,
                  std::int64_t dim, double theta, double sign, Values& qkv) {
   for (std::int64_t row = 0; row < batch * seq; ++row) {
@@ -132,7 +132,7 @@ inline double GeluSlope(double x) {
   return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x);
 }
 
-// f of a plain or gated activation, and its slope.
+// A plain or gated activation f, and its slope.
 inline double ActivationValue(Activation activation, double x) {
   switch (activation) {
     case Activation::kGelu:
@@ -168,14 +168,14 @@ struct Attention {
   Values out, lse, dqkv;
 };
 
-// Forward, and backward from dout.
+// Computes the forward, and the backward from dout.
 inline Attention CausalAttention(const AttentionSizes& z, const Values& qkv, const Values& dout) {
   const std::int64_t width = z.Width();
   Attention r{Zeros(z.Tokens() * width), Zeros(z.batch * z.heads * z.seq), Zeros(z.Tokens() * z.Row())};
   const double scale = 1 / std::sqrt(static_cast<double>(z.dim));
   for (std::int64_t b = 0; b < z.batch; ++b) {
     for (std::int64_t n = 0; n < z.heads; ++n) {
-      // Index of element d of part (0 q, 1 k, 2 v) of token s.
+      // Returns the index of element d of part (0 q, 1 k, 2 v) of token s.
       const auto at = [&](std::int64_t part, std::int64_t s, std::int64_t d) {
         const std::int64_t kv = n * z.kv_heads / z.heads;
         const std::int64_t head = part == 0 ? n : z.heads + (part - 1) * z.kv_heads + kv;
@@ -238,7 +238,7 @@ inline CrossEntropy SoftmaxCrossEntropy(std::int64_t rows, std::int64_t vocab, s
   return r;
 }
 
-// One step, in the order of the paper's algorithm 2.
+// Runs one step, in the order of the paper's algorithm 2.
 inline void AdamW(Values& p, const Values& grad, Values& m, Values& v, double weight_decay, double grad_scale,
                   const AdamWParams& h) {
   for (std::size_t i = 0; i < p.size(); ++i) {

@@ -1,5 +1,5 @@
-// What every Ops must refuse, computing or not: an op whose operands break its requirements throws
-// std::invalid_argument that names the op. Include in one test file and instantiate OpsShapeSuite.
+// The errors that every Ops must report, computing or not: an op whose operands violate its requirements
+// throws std::invalid_argument that names the op. Include in one test file and instantiate OpsShapeSuite.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ class OpsShapeSuite : public testing::TestWithParam<OpsUnderTest> {
     return dev_.PutTokens(std::vector<std::int32_t>(static_cast<std::size_t>(n), 0));
   }
 
-  // A type that T's are not of.
+  // Returns a type that differs from the type of T's tensors.
   DType OtherType() const { return dev_.type == DType::kBF16 ? DType::kF32 : DType::kBF16; }
 
   static Values Sized(Shape shape, double value) {
@@ -180,7 +180,7 @@ TEST_P(OpsShapeSuite, Activation) {
     const auto backward = [&](Tensor a, Tensor dy, Tensor dx) {
       return [=, this] { ops_.ActivationBackward(activation, a, dy, dx, s_); };
     };
-    if (!IsGated(activation)) {  // those are epilogues
+    if (!IsGated(activation)) {  // plain activations are epilogues
       Refused(forward(x, bias, y), "activation_forward");
       Refused(forward(x, bias, T({2, width})), "activation_forward");
       Refused(backward(x, T({2, width}), T({2, width})), "activation_backward");

@@ -1,6 +1,6 @@
-// What every Ops that computes must compute: each op against the definitions in ops_reference.h, on seeded
-// random inputs, with outputs poisoned with NaN first, at even and odd sizes. Include in one test file and
-// instantiate OpsSuite.
+// The contract of every Ops that computes. Each op is compared with the definitions in ops_reference.h, on
+// seeded random inputs, with outputs poisoned with NaN first, at even and odd sizes. Include in one test file
+// and instantiate OpsSuite.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@ namespace autocfg {
 
 class OpsSuite : public testing::TestWithParam<OpsUnderTest> {
  protected:
-  // `factor` is for arithmetic that rounds more than a sum does. Where the elements' type is narrow, a result
-  // in it has been rounded once more, and `narrow` intermediate results too, of about the size of the largest
+  // `factor` is for arithmetic that rounds more than a sum does. If the element type is narrow, a result in
+  // it has been rounded once more, and so have `narrow` intermediate results of about the size of the largest
   // element.
   void Near(const Tensor& got, const Values& want, const std::string& what, double factor = 1,
             double narrow = 0) {
@@ -21,10 +21,10 @@ class OpsSuite : public testing::TestWithParam<OpsUnderTest> {
                NarrowRounding(got.dtype));
   }
 
-  // A value as the element type holds it.
+  // Returns the value rounded to the element type.
   double Rounded(double value) const { return RoundTo(dev_.type, value); }
 
-  // Inputs that the element type represents, so that the reference sees the same.
+  // Returns inputs that the element type represents exactly, so that the reference uses the same values.
   Values Random(std::int64_t n, unsigned seed, double low = -1, double high = 1) const {
     Values values = autocfg::Random(n, seed, low, high);
     for (double& v : values) v = Rounded(v);
@@ -47,7 +47,7 @@ TEST_P(OpsSuite, MatmulInEveryForm) {
           Values want = accumulate ? Random(m * n, 3) : reference::Zeros(m * n);
           const Tensor ta_ = ta ? dev_.Put({k, m}, a) : dev_.Put({m, k}, a);
           const Tensor tb_ = tb ? dev_.Put({n, k}, b) : dev_.Put({k, n}, b);
-          // What accumulates is a gradient of a parameter.
+          // Only gradients of parameters accumulate.
           const Tensor c = accumulate ? dev_.PutWide({m, n}, want) : dev_.New({m, n});
           ops_.Matmul(ta_, Transpose{ta}, tb_, Transpose{tb}, c, accumulate, stream_);
           reference::Matmul(m, n, k, a, ta, b, tb, want);
@@ -146,7 +146,7 @@ TEST_P(OpsSuite, RmsNorm) {
   }
 }
 
-// What a slice's rank receives from a neighbour that is not there.
+// A slice's rank receives zeros from a neighbour that does not exist.
 TEST_P(OpsSuite, RmsNormOfZerosIsFinite) {
   const Tensor x = dev_.Put({1, 5}, Values(5, 0)), gamma = dev_.Put({5}, Values(5, 1)), y = dev_.New({1, 5}),
                rstd = dev_.NewWide({1});
@@ -167,7 +167,7 @@ TEST_P(OpsSuite, ResidualAdd) {
 
 constexpr std::array<Activation, 2> kGatedActivations = {Activation::kSwiGlu, Activation::kGeGlu};
 
-// By a gate of x and an up of 1 and of -0.5.
+// Uses a gate of x and ups of 1 and of -0.5.
 TEST_P(OpsSuite, GatedActivationsFromVerySmallToVeryLarge) {
   Values x = Random(1001, 1, -8, 8);
   for (double large : {20.0, 50.0, 1e3, 1e6, 1e12}) x.insert(x.end(), {large, -large});
@@ -201,7 +201,7 @@ TEST_P(OpsSuite, GatedActivationsFromVerySmallToVeryLarge) {
   }
 }
 
-TEST_P(OpsSuite, GatedActivationsKeepTheSumWithTheBias) {
+TEST_P(OpsSuite, GatedActivationsStoreTheBiasedInput) {
   const std::int64_t rows = 3, width = 21, wide = 2 * width;
   for (const Activation activation : kGatedActivations) {
     const Values x = Random(rows * wide, 1), bias = Random(wide, 2), dy = Random(rows * width, 3);
@@ -225,7 +225,7 @@ TEST_P(OpsSuite, GatedActivationsKeepTheSumWithTheBias) {
   }
 }
 
-TEST_P(OpsSuite, GatedActivationsDoNotHideNaN) {
+TEST_P(OpsSuite, GatedActivationsPropagateNaN) {
   for (const Activation activation : kGatedActivations) {
     const Tensor y = dev_.New({1, 1});
     dev_.Set(y, {0});
@@ -234,9 +234,9 @@ TEST_P(OpsSuite, GatedActivationsDoNotHideNaN) {
   }
 }
 
-TEST_P(OpsSuite, RopeTurnsAndTurnsBack) {
+TEST_P(OpsSuite, RopeRotatesAndRotatesBack) {
   struct Sizes {
-    std::int64_t batch, seq, heads, dim, rest;  // rest: columns that stay
+    std::int64_t batch, seq, heads, dim, rest;  // rest: columns that stay unchanged
     double theta;
   };
   for (const Sizes& z :
@@ -251,7 +251,7 @@ TEST_P(OpsSuite, RopeTurnsAndTurnsBack) {
     const Tensor turned = dev_.Put({z.batch, z.seq, width}, qkv),
                  inverse = dev_.Put({z.batch, z.seq, width}, qkv);
     ops_.Rope(turned, z.heads, z.dim, z.theta, false, stream_);
-    // Angles of up to S round before their sine is taken.
+    // Angles of up to S are rounded before their sine is taken.
     Near(turned, want, "turned" + at, 1 + static_cast<double>(z.seq) / 500);
     ops_.Rope(inverse, z.heads, z.dim, z.theta, true, stream_);
     Near(inverse, back, "turned back" + at, 1 + static_cast<double>(z.seq) / 500);
@@ -260,7 +260,7 @@ TEST_P(OpsSuite, RopeTurnsAndTurnsBack) {
   }
 }
 
-// What it is for: the product of a turned q and a turned k depends on their distance alone.
+// The purpose of RoPE: the product of a rotated q and a rotated k depends only on their distance.
 TEST_P(OpsSuite, RopeMakesScoresRelative) {
   const std::int64_t seq = 20, dim = 8;
   const Values head = Random(dim, 1);
@@ -305,22 +305,22 @@ TEST_P(OpsSuite, Attention) {
       const reference::Attention want = reference::CausalAttention(z, qkv, dout);
       const std::string at = " S=" + std::to_string(z.seq) + " D=" + std::to_string(z.dim) +
                              " N/G=" + std::to_string(z.heads) + "/" + std::to_string(z.kv_heads);
-      // Scores of magnitude^2 sqrt(D) are rounded before the exponential magnifies the rounding.
+      // Scores of magnitude^2 sqrt(D) are rounded; the exponential magnifies that rounding.
       const double factor = 4 * std::max(1.0, magnitude * magnitude);
       ops_.AttentionForward(qkv_, z.heads, z.kv_heads, out, lse, workspace, stream_);
       Near(out, want.out, "out" + at, factor, 1);  // probabilities are rounded
       Near(lse, want.lse, "lse" + at, 4);
       dev_.Set(workspace, Values(static_cast<std::size_t>(workspace.Elements()), std::nan("")));
       ops_.AttentionBackward(qkv_, z.heads, z.kv_heads, out, lse, dout_, dqkv, workspace, stream_);
-      // The backward subtracts dout * out, whose rounding is of the size of v, where the exact difference is
-      // small; q and k magnify it.
+      // The backward subtracts dout * out, whose rounding is of the size of v, even if the exact difference
+      // is small; q and k magnify it.
       Near(dqkv, want.dqkv, "dqkv" + at, factor, std::max(4.0, magnitude));
       EXPECT_EQ(dev_.Get(qkv_), qkv) << "the input was changed";
     }
   }
 }
 
-TEST_P(OpsSuite, AttentionDoesNotSeeTheFuture) {
+TEST_P(OpsSuite, AttentionIgnoresLaterTokens) {
   const reference::AttentionSizes z{1, 140, 2, 6, 1};
   Values qkv = Random(z.Tokens() * z.Row(), 1);
   const Tensor qkv_ = dev_.Put({1, z.seq, z.Row()}, qkv), out = dev_.New({1, z.seq, z.Width()});
@@ -400,7 +400,7 @@ TEST_P(OpsSuite, SumOfSquaresAddsInDoublePrecision) {
   EXPECT_NEAR(dev_.Get(result)[0], want, 1e-12 * want) << "nothing was added";
 }
 
-TEST_P(OpsSuite, AdamWWithoutEpsLeavesWhatHasNoGradient) {
+TEST_P(OpsSuite, AdamWWithoutEpsKeepsParametersWithoutGradient) {
   const Tensor param = dev_.Put({2}, {3, 3}), m = dev_.PutWide({2}, {0, 0}), v = dev_.PutWide({2}, {0, 0});
   const Tensor master = IsNarrow(dev_.type) ? dev_.PutWide({2}, {3, 3}) : Tensor{};
   AdamWParams h;
@@ -409,11 +409,12 @@ TEST_P(OpsSuite, AdamWWithoutEpsLeavesWhatHasNoGradient) {
   h.bias_correction1 = 1 - h.beta1;
   h.bias_correction2 = 1 - h.beta2;
   ops_.AdamW(std::array{AdamWTensor{param, dev_.PutWide({2}, {0, 2}), master, m, v}}, h, stream_);
-  Near(param, {3, 2.5}, "param");  // the first step goes by lr against the gradient's sign
+  Near(param, {3, 2.5}, "param");  // the first step moves by lr against the gradient's sign
 }
 
-// Tensors of several sizes, some of which decay, in one op; with master copies where parameters are narrow.
-TEST_P(OpsSuite, AdamWForSomeSteps) {
+// Updates tensors of several sizes, some with weight decay, in one op; with master copies if parameters are
+// narrow.
+TEST_P(OpsSuite, AdamWOverSeveralSteps) {
   struct Parameter {
     Values p, m, v;
     AdamWTensor tensors;
@@ -427,7 +428,7 @@ TEST_P(OpsSuite, AdamWForSomeSteps) {
                    dev_.PutWide({n}, one.v), weight_decay};
     parameters.push_back(std::move(one));
   }
-  // Norms above, at and below the one that they are clipped to; without clipping the norm does not matter.
+  // Norms above, at and below the clip norm. Without clipping, the norm has no effect.
   struct Clipping {
     double clip_norm, norm, scale;
   };

@@ -1,4 +1,4 @@
-// Ranks as threads of a test, each with a world of its own, and what such tests need.
+// Runs ranks as threads of a test, each with its own world, and provides helpers for such tests.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class HostStream final : public Stream {
   void Synchronize() override {}
 };
 
-// What the body of one rank gets.
+// The arguments of one rank's body.
 struct RankContext {
   int rank = 0;
   int size = 0;
@@ -32,8 +32,8 @@ struct RankContext {
   Stream& stream;
 };
 
-// Runs `body` once per rank, each on a thread of its own. A rank that throws ends the program, since its
-// peers would wait for it forever.
+// Runs `body` once per rank, each on its own thread. A rank that throws ends the program, because its peers
+// would wait for it forever.
 inline void RunRanks(int size, const WorldFactory& factory, const std::function<void(RankContext&)>& body) {
   auto endpoints = CreateLocalRendezvous(size);
   std::vector<std::thread> threads;
@@ -56,7 +56,7 @@ inline void RunRanks(int size, const WorldFactory& factory, const std::function<
   for (std::thread& thread : threads) thread.join();
 }
 
-// Host memory under a one-dimensional tensor.
+// Host memory with a one-dimensional tensor over it.
 template <typename T>
 struct Buffer {
   explicit Buffer(std::int64_t n, T value = T{}) : values(static_cast<std::size_t>(n), value) {}
@@ -96,8 +96,8 @@ inline std::vector<std::int64_t> AllRanks(int size) {
   return ranks;
 }
 
-// Completes operations that depend on each other: nobody promises that waiting for one advances the rest, so
-// all are tested in turn.
+// Completes operations that depend on each other. Waiting for one need not advance the rest, so this tests
+// all in turn.
 inline void WaitForAll(std::vector<std::unique_ptr<Work>>& works) {
   for (bool all = false; !all;) {
     all = true;

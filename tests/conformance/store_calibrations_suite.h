@@ -1,5 +1,5 @@
-// Of store_suite.h: op times that outlive their study, and calibrations that are reused, in part or whole, or
-// dropped.
+// Part of store_suite.h: op times that outlive their study, and calibrations that are reused wholly or in
+// part, or dropped.
 #pragma once
 
 #include "server/store/op_times_key.h"
@@ -47,7 +47,7 @@ class StoreCalibrationSuite : public StoreSuite {
     *job.mutable_calibrate() = spec;
     return job;
   }
-  // The times of these ops: so many seconds for each of its size.
+  // Returns the ops' times as pairs of size and seconds.
   static std::vector<std::pair<int, double>> Times(const Store::Calibration& calibration) {
     std::vector<std::pair<int, double>> times;
     for (const v1::OpTime& time : calibration.result.ops())
@@ -97,7 +97,7 @@ class StoreCalibrationSuite : public StoreSuite {
   double now_ = 200;
 };
 
-TEST_P(StoreCalibrationSuite, TimesAreKeptForWhatTheyDependOn) {
+TEST_P(StoreCalibrationSuite, TimesAreKeyedByTheirDependencies) {
   const WorkerSession worker = Add("a", Gpus(2));
   const std::int64_t id = Calibrate(GpuJob(Spec({1, 2, 3}), 2), {worker}, 0.5, 4096);
   EXPECT_EQ((*store_->GetCalibration(id))->reused_ops, 0);
@@ -124,14 +124,14 @@ TEST_P(StoreCalibrationSuite, TimesAreKeptForWhatTheyDependOn) {
   spanning.workers = 2;
   EXPECT_TRUE(Times(Find(spanning, Spec({1}))).empty());
 
-  // They outlive the study.
+  // Op times outlive the study.
   SetState(id, v1::STUDY_STATE_CANCELLED);
   ASSERT_TRUE(store_->DeleteStudy(id, "").ok());
   EXPECT_EQ(Times(Find(key, Spec({2}))), (Pairs{{2, 1}}));
 }
 
-// The overhead that was measured with a communicator counts those of its own calibration.
-TEST_P(StoreCalibrationSuite, CommunicationIsTakenOverFromOneCalibrationAlone) {
+// The overhead measured with a communicator covers only the communicators of its own calibration.
+TEST_P(StoreCalibrationSuite, CommunicationIsReusedFromOneCalibrationOnly) {
   const WorkerSession worker = Add("a", Gpus(2));
   const OpTimesKey key = KeyOf(Gpus(2), 2);
   // one compute op, and a sum over each of these groups
@@ -156,7 +156,7 @@ TEST_P(StoreCalibrationSuite, CommunicationIsTakenOverFromOneCalibrationAlone) {
   EXPECT_EQ(found.device_overhead_bytes, 3000);
 }
 
-TEST_P(StoreCalibrationSuite, TimesAreForgottenAfterAYear) {
+TEST_P(StoreCalibrationSuite, TimesExpireAfterAYear) {
   const WorkerSession worker = Add("a", Gpus(1));
   const OpTimesKey key = KeyOf(Gpus(1), 1);
   constexpr double kDay = 24 * 3600;
@@ -166,12 +166,12 @@ TEST_P(StoreCalibrationSuite, TimesAreForgottenAfterAYear) {
   EXPECT_EQ(Times(Find(key, Spec({1, 2}))).size(), 2u);
   now_ += 100 * kDay;
   EXPECT_EQ(Times(Find(key, Spec({1, 2}))), (Pairs{{2, 2}})) << "though nothing was measured since";
-  // Nor do they stand in the way of times that had less time to be measured.
+  // Expired times do not hide times measured with a shorter budget either.
   Calibrate(GpuJob(Spec({1, 3}, 2), 1), {worker}, 5);
   EXPECT_EQ(Times(Find(key, Spec({1, 2, 3}, 2))), (Pairs{{1, 5}, {2, 2}, {3, 15}}));
 }
 
-TEST_P(StoreCalibrationSuite, CommunicationOlderThanAYearIsNotTakenOver) {
+TEST_P(StoreCalibrationSuite, CommunicationExpiresAfterAYear) {
   const WorkerSession worker = Add("a", Gpus(2));
   const OpTimesKey key = KeyOf(Gpus(2), 2);
   v1::CalibrateSpec spec;
@@ -186,7 +186,7 @@ TEST_P(StoreCalibrationSuite, CommunicationOlderThanAYearIsNotTakenOver) {
   EXPECT_EQ(Times(Find(key, spec)).size(), 0u);
 }
 
-TEST_P(StoreCalibrationSuite, AShorterBudgetsTimesDoNotDoForALongerOne) {
+TEST_P(StoreCalibrationSuite, TimesOfAShorterBudgetAreNotReused) {
   const WorkerSession worker = Add("a", Gpus(1));
   const OpTimesKey key = KeyOf(Gpus(1), 1);
   Calibrate(GpuJob(Spec({1, 2}, 2), 1), {worker}, 1);
@@ -200,7 +200,7 @@ TEST_P(StoreCalibrationSuite, AShorterBudgetsTimesDoNotDoForALongerOne) {
   EXPECT_EQ(Times(Find(key, Spec({2}, 10))), (Pairs{{2, 8}}));
 }
 
-TEST_P(StoreCalibrationSuite, WhatNamesNoOneBuildOrDeviceIsNotKept) {
+TEST_P(StoreCalibrationSuite, UnidentifiedBuildsAndDevicesAreNotKept) {
   for (const char* build : {"0.1.0+abc-dirty", "0.1.0+unknown", ""}) {
     const v1::Inventory inventory = Gpus(1, build);
     Calibrate(GpuJob(Spec({1}), 1), {Add("a", inventory)});
@@ -210,7 +210,7 @@ TEST_P(StoreCalibrationSuite, WhatNamesNoOneBuildOrDeviceIsNotKept) {
     key.build_id = build;
     EXPECT_TRUE(Times(Find(key, Spec({1}))).empty()) << build;
   }
-  // Nor are a CPU's times.
+  // CPU times are not stored for reuse either.
   v1::Inventory cpu = Gpus(1);
   cpu.set_device_kind("cpu");
   v1::Job job = GpuJob(Spec({1}), 1);
@@ -219,7 +219,7 @@ TEST_P(StoreCalibrationSuite, WhatNamesNoOneBuildOrDeviceIsNotKept) {
   EXPECT_TRUE(Times(Find(KeyOf(Gpus(1), 1), Spec({1}))).empty());
 }
 
-TEST_P(StoreCalibrationSuite, WorkersThatDifferKeepNothing) {
+TEST_P(StoreCalibrationSuite, DifferingWorkersKeepNothing) {
   const WorkerSession a = Add("a", Gpus(2));
   const WorkerSession b = Add("b", Gpus(1));
   Calibrate(GpuJob(Spec({1}), 3), {a, b}, 1, 7);
@@ -234,7 +234,7 @@ TEST_P(StoreCalibrationSuite, WorkersThatDifferKeepNothing) {
   }
 }
 
-TEST_P(StoreCalibrationSuite, TimesWithAnotherJobBesideAreNotKept) {
+TEST_P(StoreCalibrationSuite, TimesWithAConcurrentJobAreNotKept) {
   const WorkerSession worker = Add("a", Gpus(3));
   const std::int64_t id = NewRunning();
   const std::int64_t other = NewRunning();
@@ -254,7 +254,7 @@ TEST_P(StoreCalibrationSuite, TimesWithAnotherJobBesideAreNotKept) {
   EXPECT_EQ(Times(Find(key, Spec({1}))).size(), 1u) << "alone, they are";
 }
 
-TEST_P(StoreCalibrationSuite, ReusedTimesAndMeasuredOnesBecomeTheStudysCalibration) {
+TEST_P(StoreCalibrationSuite, CalibrationMergesReusedAndMeasuredTimes) {
   const WorkerSession worker = Add("a", Gpus(1));
   Calibrate(GpuJob(Spec({1, 2}), 1), {worker}, 1, 100);
   const OpTimesKey key = KeyOf(Gpus(1), 1);
@@ -274,7 +274,7 @@ TEST_P(StoreCalibrationSuite, ReusedTimesAndMeasuredOnesBecomeTheStudysCalibrati
   EXPECT_EQ(Find(key, Spec({3})).device_overhead_bytes, 50);
 }
 
-TEST_P(StoreCalibrationSuite, WhereAllIsReusedThereIsNoJob) {
+TEST_P(StoreCalibrationSuite, NoJobIfAllTimesAreReused) {
   const std::int64_t id = NewRunning();
   Store::Calibration reused;
   *reused.result.add_ops()->mutable_op() = Op(1);
@@ -299,7 +299,7 @@ TEST_P(StoreCalibrationSuite, WhereAllIsReusedThereIsNoJob) {
   EXPECT_EQ(store_->ReuseCalibration(12345, reused).code(), absl::StatusCode::kNotFound);
 }
 
-TEST_P(StoreCalibrationSuite, ADroppedCalibrationIsMeasuredAnew) {
+TEST_P(StoreCalibrationSuite, DroppedCalibrationIsMeasuredAgain) {
   const WorkerSession worker = Add("a", Gpus(2));
   const std::int64_t id = Calibrate(GpuJob(Spec({1}), 1), {worker});
   const double used_s = store_->Usage(id)->device_s;
@@ -320,7 +320,7 @@ TEST_P(StoreCalibrationSuite, ADroppedCalibrationIsMeasuredAnew) {
   EXPECT_EQ(store_->DropCalibration(12345).code(), absl::StatusCode::kNotFound);
 }
 
-TEST_P(StoreSuite, ALostCalibrationIsQueuedAnewWithAFullBound) {
+TEST_P(StoreSuite, LostCalibrationIsRequeuedWithAllAttempts) {
   const std::int64_t id = NewRunning();
   ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, {}).ok());
   const std::int64_t epoch = Register();
@@ -338,7 +338,7 @@ TEST_P(StoreSuite, ALostCalibrationIsQueuedAnewWithAFullBound) {
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_QUEUED);
   lose();
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_LOST);
-  // One that failed stays so.
+  // A failed calibration stays failed.
   const std::int64_t other = NewRunning("g");
   ASSERT_TRUE(store_->EnqueueCalibration(other, CalibrateJob(), 2, {}).ok());
   const Lease lease = *Take(epoch);

@@ -1,4 +1,4 @@
-// The fixture of store_suite.h: a store that is empty, and short ways to fill it.
+// The fixture of store_suite.h: an empty store, and helpers to fill it.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ namespace autocfg {
 
 struct StoreMaker {
   std::string name;
-  // An empty store; what it needs on disk lasts as long as the returned pointer.
+  // Creates an empty store. Its files on disk live as long as the returned pointer.
   std::function<std::shared_ptr<Store>()> make;
 };
 
@@ -92,7 +92,7 @@ class StoreSuite : public testing::TestWithParam<StoreMaker> {
     EXPECT_TRUE(epoch.ok()) << epoch.status();
     return *epoch;
   }
-  // What one worker gets that is alone at work.
+  // Returns the lease that one worker gets if it alone asks for work.
   std::optional<Lease> Take(std::int64_t epoch, const std::string& worker = "workers/a", double now = 200) {
     const auto assignment = store_->LeaseJobs({{worker, epoch}}, {{worker, epoch}}, now, 10);
     EXPECT_TRUE(assignment.ok()) << assignment.status();
@@ -147,7 +147,7 @@ class StoreSuite : public testing::TestWithParam<StoreMaker> {
     EXPECT_TRUE(assignment.ok()) << assignment.status();
     return assignment.ok() ? *std::move(assignment) : Assignment();
   }
-  // "worker:ranks" of each lease, in order.
+  // Returns "worker:ranks" of each lease, in order.
   static std::vector<std::string> Shares(const Assignment& assignment) {
     std::vector<std::string> shares;
     for (const Lease& lease : assignment.leases)

@@ -1,4 +1,4 @@
-// Of store_suite.h: attempts that span workers, from their leases to their end.
+// Part of store_suite.h: attempts that span workers, from their leases to their end.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace autocfg {
 
 class StoreGangSuite : public StoreSuite {
  protected:
-  // A running study's only trial, on workers a, b, ... of these slots.
+  // Starts a running study with one trial, on workers a, b, ... with these slots.
   void Start(const std::vector<int>& slots, std::int64_t max_attempts = 2) {
     id_ = NewRunning(fmt::format("gang{}", ++studies_));
     int ranks = 0;
@@ -46,7 +46,7 @@ class StoreGangSuite : public StoreSuite {
   std::vector<Lease> gang_;
 };
 
-TEST_P(StoreGangSuite, TheAttemptEndsWithItsLastShare) {
+TEST_P(StoreGangSuite, AttemptEndsWithItsLastShare) {
   Start({2, 2});
   ASSERT_TRUE(Send(1, v1::OUTCOME_MEASURED).ok());
   EXPECT_EQ(State(), v1::TRIAL_STATE_RUNNING);
@@ -65,11 +65,11 @@ TEST_P(StoreGangSuite, TheAttemptEndsWithItsLastShare) {
   EXPECT_EQ(store_->Usage(id_)->device_s, 6);
 }
 
-// The order that decides, and what becomes of a trial that has one attempt.
+// Tests which end of two decides, and the final state of a trial that has one attempt.
 TEST_P(StoreGangSuite, EveryPairOfEndsInBothOrders) {
   struct End {
     const char* name;
-    v1::Outcome outcome;  // UNSPECIFIED: the lease runs out
+    v1::Outcome outcome;  // UNSPECIFIED: the lease expires
     v1::FailureKind failure;
     v1::TrialState attempt;
     v1::TrialState trial;
@@ -114,7 +114,7 @@ TEST_P(StoreGangSuite, EveryPairOfEndsInBothOrders) {
           EXPECT_EQ(Renew(gang_[1 - first], 1000),
                     breaks ? v1::LEASE_COMMAND_CANCEL : v1::LEASE_COMMAND_CONTINUE);
         }
-        // Who is told to stop, and stops, decides nothing.
+        // A share that was told to stop, and stops, does not decide.
         std::size_t order[] = {i, j};
         if (order[1 - first] == unasked && order[first] != measured) order[1 - first] = measured;
         const End& decisive = ends[std::min(order[0], order[1])];
@@ -124,7 +124,7 @@ TEST_P(StoreGangSuite, EveryPairOfEndsInBothOrders) {
         EXPECT_EQ(trial.attempts(0).state(), decisive.attempt);
         EXPECT_EQ(trial.has_measured(), decisive.attempt == v1::TRIAL_STATE_MEASURED);
         if (decisive.outcome != v1::OUTCOME_UNSPECIFIED && decisive.outcome != v1::OUTCOME_MEASURED) {
-          // Both at the same end: the first rank's.
+          // If both end the same way, the first rank's message is kept.
           EXPECT_EQ(trial.attempts(0).message(),
                     fmt::format("workers/{}: {}", order[0] <= order[1] ? 'a' : 'b', decisive.name));
         }
@@ -136,7 +136,7 @@ TEST_P(StoreGangSuite, EveryPairOfEndsInBothOrders) {
   }
 }
 
-TEST_P(StoreGangSuite, TheMeasurementIsThatOfOneWorkerWithAllRanks) {
+TEST_P(StoreGangSuite, MeasurementMergesAllShares) {
   steps_ = 7;
   Start({3, 1});
   const std::vector<double> steps[] = {{0.5, 0.9, 0.4, 0.7, 0.6, 0.8, 0.3},
@@ -177,7 +177,7 @@ TEST_P(StoreGangSuite, TheMeasurementIsThatOfOneWorkerWithAllRanks) {
   EXPECT_EQ(store_->Usage(id_)->device_s, 40);
 }
 
-TEST_P(StoreGangSuite, AShareThatTimedOtherStepsIsInvalidAndMayBeCorrected) {
+TEST_P(StoreGangSuite, ShareWithOtherStepsIsInvalidAndCorrectable) {
   Start({1, 1});
   ASSERT_TRUE(Send(0, v1::OUTCOME_MEASURED).ok());
   Report longer = ReportOf(gang_[1], v1::OUTCOME_MEASURED);
@@ -188,7 +188,7 @@ TEST_P(StoreGangSuite, AShareThatTimedOtherStepsIsInvalidAndMayBeCorrected) {
   EXPECT_EQ(State(), v1::TRIAL_STATE_MEASURED);
 }
 
-TEST_P(StoreGangSuite, CalibrationsBecomeOneOpByOp) {
+TEST_P(StoreGangSuite, CalibrationsAreMergedOpByOp) {
   const std::int64_t id = NewRunning();
   v1::OpDesc matmul;
   matmul.set_kind("matmul");
@@ -228,7 +228,7 @@ TEST_P(StoreGangSuite, CalibrationsBecomeOneOpByOp) {
   EXPECT_EQ(kept.result.ops(1).seconds(), 5) << "three ranks at 4, one at 8";
 }
 
-TEST_P(StoreGangSuite, ALostMemberStopsTheOthersAndCostsOneAttempt) {
+TEST_P(StoreGangSuite, LostMemberStopsTheOthersAndCostsOneAttempt) {
   Start({1, 1, 1}, /*max_attempts=*/2);
   int heard = 0;
   store_->OnChange([&] { ++heard; });
@@ -244,7 +244,7 @@ TEST_P(StoreGangSuite, ALostMemberStopsTheOthersAndCostsOneAttempt) {
   EXPECT_TRUE(GiveOut(workers_).leases.empty()) << "not before all have stopped";
   ASSERT_TRUE(Send(0, v1::OUTCOME_CANCELLED, "as told").ok());
   EXPECT_EQ(*store_->LeasesToStop(), Ids({2}));
-  // The late report of the share that was lost is refused and recorded.
+  // The late report of the lost share is rejected and recorded.
   EXPECT_EQ(Send(1, v1::OUTCOME_MEASURED).code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(Refused(), 1);
   ASSERT_TRUE(Send(2, v1::OUTCOME_FAILED, "peer", v1::FAILURE_KIND_PEER).ok());
@@ -258,20 +258,20 @@ TEST_P(StoreGangSuite, ALostMemberStopsTheOthersAndCostsOneAttempt) {
   EXPECT_EQ(State(), v1::TRIAL_STATE_LOST);
 }
 
-TEST_P(StoreGangSuite, ALeaseThatRunsOutStopsTheOthers) {
+TEST_P(StoreGangSuite, ExpiredLeaseStopsTheOthers) {
   Start({2, 2});
   EXPECT_EQ(Renew(gang_[0], 215), v1::LEASE_COMMAND_CONTINUE);
   EXPECT_EQ(store_->ExpireLeases(212)->size(), 1u);
   EXPECT_EQ(*store_->LeasesToStop(), Ids({0}));
   EXPECT_EQ(Renew(gang_[0], 216), v1::LEASE_COMMAND_CANCEL);
-  // What was measured to the end all the same does not make the whole.
+  // A complete measurement of one share does not complete the attempt.
   ASSERT_TRUE(Send(0, v1::OUTCOME_MEASURED).ok());
   EXPECT_EQ(State(), v1::TRIAL_STATE_QUEUED);
   EXPECT_FALSE(Trial(id_, 1).has_measured());
 }
 
-// A worker that renews for ever, and neither stops nor reports, does not keep what it was told to stop.
-TEST_P(StoreGangSuite, ALeaseThatWasToldToStopIsNotProlonged) {
+// A worker that keeps renewing, and neither stops nor reports, loses the lease that it was told to stop.
+TEST_P(StoreGangSuite, CancelledLeaseIsNotProlonged) {
   Start({1, 1});
   EXPECT_EQ(Renew(gang_[0], 203), v1::LEASE_COMMAND_CONTINUE);
   EXPECT_EQ(store_->LoseGangShares(workers_[1], "its connection broke", 204)->size(), 1u);
@@ -286,8 +286,9 @@ TEST_P(StoreGangSuite, ALeaseThatWasToldToStopIsNotProlonged) {
   EXPECT_EQ(store_->ExpireLeases(224)->size(), 2u);
 }
 
-// The ranks of a job that fail by each other alone, as over a link that does not work, use up its attempts.
-TEST_P(StoreGangSuite, AMemberThatStopsAsToldDoesNotExplainAPeersFailure) {
+// If the ranks of a job fail only because of each other, as over a broken link, the failures use up its
+// attempts.
+TEST_P(StoreGangSuite, CommandedStopIsNotTheCauseOfAPeersFailure) {
   Start({1, 1}, /*max_attempts=*/2);
   for (const v1::TrialState state : {v1::TRIAL_STATE_QUEUED, v1::TRIAL_STATE_FAILED}) {
     ASSERT_TRUE(Send(0, v1::OUTCOME_FAILED, "peer", v1::FAILURE_KIND_PEER).ok());
@@ -299,7 +300,7 @@ TEST_P(StoreGangSuite, AMemberThatStopsAsToldDoesNotExplainAPeersFailure) {
   }
 }
 
-TEST_P(StoreGangSuite, AMemberThatGivesItsShareBackExplainsAPeersFailure) {
+TEST_P(StoreGangSuite, ReturnedShareIsTheCauseOfAPeersFailure) {
   Start({1, 1}, /*max_attempts=*/1);
   ASSERT_TRUE(Send(1, v1::OUTCOME_CANCELLED, "stopping").ok());
   ASSERT_TRUE(Send(0, v1::OUTCOME_FAILED, "peer", v1::FAILURE_KIND_PEER).ok());
@@ -307,7 +308,7 @@ TEST_P(StoreGangSuite, AMemberThatGivesItsShareBackExplainsAPeersFailure) {
   EXPECT_EQ(Trial(id_, 1).attempts(0).message(), "workers/b: stopping");
 }
 
-TEST_P(StoreGangSuite, ANewBootOfAMemberStopsTheOthers) {
+TEST_P(StoreGangSuite, NewBootOfAMemberStopsTheOthers) {
   Start({1, 1});
   Join("b", 1, "cpu", "", "boot2");
   EXPECT_EQ(*store_->LeasesToStop(), Ids({0}));
@@ -324,7 +325,7 @@ TEST_P(StoreGangSuite, OnlyGangsAreLostWithAConnection) {
   EXPECT_EQ(Renew(alone), v1::LEASE_COMMAND_CONTINUE);
 }
 
-TEST_P(StoreGangSuite, ALeaseThatDidNotArriveCostsTheGangNothing) {
+TEST_P(StoreGangSuite, UndeliveredLeaseCostsTheGangNoAttempt) {
   Start({1, 1}, /*max_attempts=*/1);
   ASSERT_TRUE(store_->ReturnLease(gang_[1].lease_id, gang_[1].fencing_token, 201).ok());
   EXPECT_EQ(State(), v1::TRIAL_STATE_RUNNING);
@@ -341,7 +342,7 @@ TEST_P(StoreGangSuite, ALeaseThatDidNotArriveCostsTheGangNothing) {
   EXPECT_EQ(State(), v1::TRIAL_STATE_QUEUED) << "nor does a worker that stops in order";
 }
 
-TEST_P(StoreGangSuite, ForeignAndDuplicateReportsOfSharesHurtNobody) {
+TEST_P(StoreGangSuite, ForeignAndDuplicateShareReportsAreRejected) {
   Start({1, 1});
   std::vector<Report> wrong(4, ReportOf(gang_[0], v1::OUTCOME_MEASURED));
   wrong[0].worker = gang_[1].session.worker;
@@ -377,7 +378,7 @@ TEST_P(StoreGangSuite, CancellingStopsAllShares) {
   EXPECT_TRUE(GiveOut(workers_).leases.empty());
 }
 
-TEST_P(StoreGangSuite, ATrialAskedForAnewLetsTheOldAttemptStop) {
+TEST_P(StoreGangSuite, RetryStopsTheOldAttempt) {
   Start({1, 1});
   const std::vector<Lease> old = gang_;
   ASSERT_TRUE(store_->CancelJobs(id_).ok());
@@ -388,7 +389,7 @@ TEST_P(StoreGangSuite, ATrialAskedForAnewLetsTheOldAttemptStop) {
   EXPECT_EQ(gang_[0].attempt, 2);
   EXPECT_EQ(Renew(old[0]), v1::LEASE_COMMAND_CANCEL);
   EXPECT_EQ(Renew(gang_[0]), v1::LEASE_COMMAND_CONTINUE);
-  // What the old attempt comes to is its own affair.
+  // The result of the old attempt does not affect the new one.
   ASSERT_TRUE(store_->Report(ReportOf(old[0], v1::OUTCOME_MEASURED), 203).ok());
   ASSERT_TRUE(store_->Report(ReportOf(old[1], v1::OUTCOME_MEASURED), 203).ok());
   EXPECT_EQ(State(), v1::TRIAL_STATE_RUNNING);

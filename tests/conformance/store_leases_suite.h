@@ -1,4 +1,4 @@
-// Of store_suite.h: the queue as one worker sees it, and leases that end.
+// Part of store_suite.h: the queue as one worker sees it, and leases that end.
 #pragma once
 
 #include "tests/conformance/store_fixture.h"
@@ -31,7 +31,7 @@ TEST_P(StoreSuite, LeasesOldestFirstOfRunningStudiesThatFit) {
   EXPECT_EQ(Take(epoch)->key.study, created);
 }
 
-TEST_P(StoreSuite, AWorkerHoldsNoMoreRanksThanSlots) {
+TEST_P(StoreSuite, WorkerHoldsNoMoreRanksThanSlots) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=2", 0, 2);
   Enqueue(id, "tp=4", 0, 4);
@@ -78,7 +78,7 @@ TEST_P(StoreSuite, LeasingNeedsTheCurrentSession) {
   EXPECT_TRUE(Take(next));
 }
 
-TEST_P(StoreSuite, EachJobGoesToOneOfManyWorkersAndTokensRise) {
+TEST_P(StoreSuite, EachJobIsLeasedOnceAndTokensIncrease) {
   const std::int64_t id = NewRunning();
   constexpr int kJobs = 60;
   constexpr int kWorkers = 4;
@@ -114,7 +114,7 @@ TEST_P(StoreSuite, EachJobGoesToOneOfManyWorkersAndTokensRise) {
   EXPECT_EQ(ids.size(), static_cast<std::size_t>(kJobs));
 }
 
-TEST_P(StoreSuite, FencingTokensRiseOverStudiesThatAreGone) {
+TEST_P(StoreSuite, FencingTokensIncreaseAcrossDeletedStudies) {
   const std::int64_t a = NewRunning();
   Enqueue(a, "tp=1");
   const std::int64_t epoch = Register();
@@ -140,8 +140,8 @@ TEST_P(StoreSuite, RenewalKeepsALease) {
       absl::StatusCode::kFailedPrecondition);
 }
 
-// A worker that hangs may well go on renewing.
-TEST_P(StoreSuite, NoRenewalKeepsALeaseFarBeyondItsJobsTimeLimit) {
+// A worker that hangs may still renew.
+TEST_P(StoreSuite, RenewalEndsBeyondTheJobsTimeLimit) {
   const std::int64_t id = NewRunning();
   v1::Job job = TrainJob();
   job.set_time_limit_s(30);
@@ -164,7 +164,7 @@ TEST_P(StoreSuite, NoRenewalKeepsALeaseFarBeyondItsJobsTimeLimit) {
             absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_P(StoreSuite, ALeaseThatIsNotRenewedIsNotCalledTooLong) {
+TEST_P(StoreSuite, ExpiredLeaseIsNotReportedAsTooLong) {
   const std::int64_t id = NewRunning();
   v1::Job job = TrainJob();
   job.set_time_limit_s(30);
@@ -174,7 +174,7 @@ TEST_P(StoreSuite, ALeaseThatIsNotRenewedIsNotCalledTooLong) {
   EXPECT_EQ(Trial(id, 1).attempts(0).message(), "the worker did not renew its lease");
 }
 
-TEST_P(StoreSuite, RenewalIsTheHoldersAlone) {
+TEST_P(StoreSuite, OnlyTheHolderMayRenew) {
   Enqueue(NewRunning(), "tp=1");
   const std::int64_t epoch = Register();
   const std::int64_t other = Register("workers/b");
@@ -193,7 +193,7 @@ TEST_P(StoreSuite, RenewalIsTheHoldersAlone) {
   EXPECT_TRUE(store_->RenewLease("workers/a", epoch, lease.lease_id, lease.fencing_token, 1, 1).ok());
 }
 
-TEST_P(StoreSuite, ExpiryQueuesAgainUntilNoAttemptIsLeft) {
+TEST_P(StoreSuite, ExpiryRequeuesUntilAttemptsAreUsedUp) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=1", 0, 1, /*max_attempts=*/2);
   Enqueue(id, "tp=2");
@@ -202,11 +202,11 @@ TEST_P(StoreSuite, ExpiryQueuesAgainUntilNoAttemptIsLeft) {
   EXPECT_EQ(store_->ExpireLeases(300)->size(), 1u);
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_QUEUED);
   EXPECT_EQ(Trial(id, 1).attempts(0).state(), v1::TRIAL_STATE_LOST);
-  const Lease second = *Take(epoch);  // ahead of what was queued after it
+  const Lease second = *Take(epoch);  // ahead of jobs that were queued after it
   EXPECT_EQ(second.key.trial, 1);
   EXPECT_EQ(second.attempt, 2);
   EXPECT_GT(second.fencing_token, first.fencing_token);
-  // The first holder's late report meets the second's token.
+  // The first holder's late report has an outdated fencing token.
   EXPECT_EQ(store_->Report(Measured(first, epoch, "late"), 301).code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(Refused(), 1);
@@ -218,7 +218,7 @@ TEST_P(StoreSuite, ExpiryQueuesAgainUntilNoAttemptIsLeft) {
   EXPECT_EQ(Take(epoch)->key.trial, 2);
 }
 
-TEST_P(StoreSuite, ALeaseThatRanOutWhileNoCoordinatorWasThereCostsNothing) {
+TEST_P(StoreSuite, LeaseExpiredDuringDowntimeCostsNoAttempt) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=1", 0, 1, /*max_attempts=*/1);
   const std::int64_t epoch = Register();
@@ -245,7 +245,7 @@ TEST_P(StoreSuite, ALeaseThatRanOutWhileNoCoordinatorWasThereCostsNothing) {
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_LOST);
 }
 
-TEST_P(StoreSuite, ANewBootFreesTheLeasesOfTheOneBefore) {
+TEST_P(StoreSuite, NewBootFreesThePreviousBootsLeases) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=1");
   Enqueue(id, "tp=2");
@@ -253,7 +253,7 @@ TEST_P(StoreSuite, ANewBootFreesTheLeasesOfTheOneBefore) {
   const std::int64_t other = Register("workers/b");
   const Lease lease = *Take(old);
   Take(other, "workers/b");
-  EXPECT_EQ(Register(), old);  // the same boot again frees nothing
+  EXPECT_EQ(Register(), old);  // registering again under the same boot frees nothing
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_RUNNING);
   const std::int64_t epoch = Register("workers/a", "boot2");
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_QUEUED);
@@ -263,7 +263,7 @@ TEST_P(StoreSuite, ANewBootFreesTheLeasesOfTheOneBefore) {
   EXPECT_EQ(Take(epoch)->attempt, 2);
 }
 
-TEST_P(StoreSuite, AWorkerThatStopsCostsNoAttempt) {
+TEST_P(StoreSuite, StoppingWorkerCostsNoAttempt) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=1", 0, 1, /*max_attempts=*/1);
   std::int64_t epoch = 0;
@@ -279,7 +279,7 @@ TEST_P(StoreSuite, AWorkerThatStopsCostsNoAttempt) {
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_MEASURED);
 }
 
-TEST_P(StoreSuite, AJobThatIsGivenBackUnaskedIsLostOnceItsAttemptsAreUsedUp) {
+TEST_P(StoreSuite, JobReturnedUnaskedUsesUpItsAttempts) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=1", 0, 1, /*max_attempts=*/3);
   const WorkerSession a = Join("a", 1);

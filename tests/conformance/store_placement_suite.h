@@ -1,4 +1,4 @@
-// Of store_suite.h: which workers a queued job goes to.
+// Part of store_suite.h: which workers a queued job goes to.
 #pragma once
 
 #include "tests/conformance/store_fixture.h"
@@ -9,7 +9,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-TEST_P(StoreSuite, AJobThatNoWorkerHoldsAloneIsSharedByTwo) {
+TEST_P(StoreSuite, JobTooLargeForOneWorkerIsSharedByTwo) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=4", 0, 4);
   const Assignment gang = GiveOut({Join("b", 2), Join("a", 2)});
@@ -44,7 +44,7 @@ TEST_P(StoreSuite, AJobThatNoWorkerHoldsAloneIsSharedByTwo) {
   EXPECT_THAT(trial.attempts(0).workers(), ElementsAre("workers/a", "workers/b"));
 }
 
-TEST_P(StoreSuite, EightWorkersOfOneRankShareEight) {
+TEST_P(StoreSuite, EightWorkersOfOneSlotShareAJobOfEight) {
   Enqueue(NewRunning(), "tp=8", 0, 8);
   std::vector<WorkerSession> workers;
   for (int w = 0; w < 8; ++w) workers.push_back(Join(fmt::format("w{}", w), 1));
@@ -61,7 +61,7 @@ TEST_P(StoreSuite, EightWorkersOfOneRankShareEight) {
   EXPECT_EQ(tokens.size(), 8u);
 }
 
-TEST_P(StoreSuite, AJobIsGivenOutWholeOrNotAtAll) {
+TEST_P(StoreSuite, JobIsLeasedWholeOrNotAtAll) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=4", 0, 4);
   const WorkerSession a = Join("a", 2);
@@ -80,7 +80,7 @@ TEST_P(StoreSuite, AJobIsGivenOutWholeOrNotAtAll) {
   EXPECT_THAT(Shares(GiveOut({a, c}, {b})), ElementsAre("a:2", "c:2"));
 }
 
-TEST_P(StoreSuite, OneWorkerThatFitsBestIsPreferred) {
+TEST_P(StoreSuite, BestFittingWorkerIsPreferred) {
   const std::int64_t id = NewRunning();
   const WorkerSession a = Join("a", 8);
   const WorkerSession b = Join("b", 4);
@@ -88,20 +88,20 @@ TEST_P(StoreSuite, OneWorkerThatFitsBestIsPreferred) {
   const WorkerSession d = Join("d", 2);
   Enqueue(id, "tp=4", 0, 4);
   EXPECT_THAT(Shares(GiveOut({d, a, c, b})), ElementsAre("b:4"));
-  // Free slots count, not all slots: what a runs leaves it five.
+  // Free slots count, not all slots: worker a has five left.
   Enqueue(id, "tp=3", 0, 3);
   EXPECT_THAT(Shares(GiveOut({a}, {b, c, d})), ElementsAre("a:3"));
   Enqueue(id, "mbs=4", 0, 4);
   EXPECT_THAT(Shares(GiveOut({a, c, d}, {b})), ElementsAre("a:4"));
 }
 
-TEST_P(StoreSuite, AGangTakesAsFewWorkersAsWillDo) {
+TEST_P(StoreSuite, GangUsesAsFewWorkersAsPossible) {
   Enqueue(NewRunning(), "tp=5", 0, 5);
   EXPECT_THAT(Shares(GiveOut({Join("a", 1), Join("b", 2), Join("c", 3), Join("d", 1)})),
               ElementsAre("c:3", "b:2"));
 }
 
-TEST_P(StoreSuite, SmallJobsRunBesideEachOtherOnOneWorker) {
+TEST_P(StoreSuite, SmallJobsShareAWorker) {
   const std::int64_t id = NewRunning();
   const int ranks[] = {1, 2, 1, 1};
   for (int i = 0; i < 4; ++i) Enqueue(id, fmt::format("mbs={}", i + 1), 0, ranks[i]);
@@ -120,7 +120,7 @@ TEST_P(StoreSuite, SmallJobsRunBesideEachOtherOnOneWorker) {
   EXPECT_TRUE(Held(held[1]) && Held(held[2]));
 }
 
-TEST_P(StoreSuite, EachThatWaitsGetsOneLeaseAndOldJobsGoFirst) {
+TEST_P(StoreSuite, EachWaitingWorkerGetsOneLeaseOldestJobFirst) {
   const std::int64_t id = NewRunning();
   for (int i = 0; i < 5; ++i) Enqueue(id, fmt::format("mbs={}", i + 1));
   const WorkerSession a = Join("a", 4);
@@ -131,7 +131,7 @@ TEST_P(StoreSuite, EachThatWaitsGetsOneLeaseAndOldJobsGoFirst) {
   EXPECT_EQ(given.leases[1].key.trial, 2);
 }
 
-TEST_P(StoreSuite, AJobThatFitsIdleWorkersIsNotOvertaken) {
+TEST_P(StoreSuite, JobThatFitsIdleWorkersIsNotOvertaken) {
   const std::int64_t id = NewRunning();
   const WorkerSession a = Join("a", 4);
   const WorkerSession b = Join("b", 2);
@@ -140,7 +140,7 @@ TEST_P(StoreSuite, AJobThatFitsIdleWorkersIsNotOvertaken) {
   Enqueue(id, "tp=4", 0, 4);
   Enqueue(id, "mbs=2");
   EXPECT_THAT(Shares(GiveOut({a})), IsEmpty()) << "the job of four comes first";
-  // Nor with the slots that both leave.
+  // The slots that both leave do not go to the later job either.
   const WorkerSession small = Join("c", 1);
   EXPECT_THAT(Shares(GiveOut({a, small})), IsEmpty());
   ASSERT_TRUE(store_->Report(ReportOf(running, v1::OUTCOME_MEASURED), 201).ok());
@@ -148,7 +148,7 @@ TEST_P(StoreSuite, AJobThatFitsIdleWorkersIsNotOvertaken) {
   ASSERT_THAT(Shares(next), ElementsAre("a:4", "c:1"));
   EXPECT_EQ(next.leases[0].key.trial, 2);
   EXPECT_EQ(next.leases[1].key.trial, 3);
-  // What not even idle workers could take keeps nobody waiting.
+  // A job too large even for all idle workers does not block later jobs.
   Enqueue(id, "tp=64", 0, 64);
   Enqueue(id, "mbs=3");
   const Assignment past = GiveOut({b}, {a, small});
@@ -158,7 +158,7 @@ TEST_P(StoreSuite, AJobThatFitsIdleWorkersIsNotOvertaken) {
   EXPECT_THAT(past.waiting[0].second, HasSubstr("64 slots"));
 }
 
-TEST_P(StoreSuite, AJobThatWaitsHoldsUpOnlyWorkersThatItCouldUse) {
+TEST_P(StoreSuite, WaitingJobBlocksOnlyUsableWorkers) {
   const std::int64_t id = NewRunning();
   v1::Job cuda = TrainJob(4);
   cuda.set_device("cuda");
@@ -191,7 +191,7 @@ TEST_P(StoreSuite, JobsGoToWorkersOfTheirDeviceKind) {
   EnqueueJob(id, "mbs=8", job);
   EXPECT_THAT(Shares(GiveOut({gpus})), ElementsAre("gpus:1"));
   EXPECT_THAT(Shares(GiveOut({cores})), ElementsAre("cores:1"));
-  // Slots of another kind do not complete a gang; a paced one takes any.
+  // Slots of another kind do not complete a gang; a paced gang takes any kind.
   job.set_device("cpu");
   job.set_ranks(12);
   EnqueueJob(id, "tp=12", job);
@@ -203,7 +203,7 @@ TEST_P(StoreSuite, JobsGoToWorkersOfTheirDeviceKind) {
   EXPECT_THAT(Shares(GiveOut({cores, gpus})), ElementsAre("cores:6", "gpus:6"));
 }
 
-TEST_P(StoreSuite, AJobOfFewerRanksRunsOnASmallerWorkerAndIsNotShared) {
+TEST_P(StoreSuite, JobOfFewerRanksRunsOnASmallerWorkerAndIsNotShared) {
   const std::int64_t id = NewRunning();
   v1::Job job = TrainJob(8);
   job.set_fewer_ranks(true);
@@ -222,13 +222,13 @@ TEST_P(StoreSuite, AJobOfFewerRanksRunsOnASmallerWorkerAndIsNotShared) {
   EXPECT_EQ(given.leases[0].job.ranks(), 4);
   EXPECT_TRUE(given.leases[0].job.fewer_ranks());
   EXPECT_EQ(store_->FindShare(given.leases[0].lease_id, given.leases[0].fencing_token)->job_ranks, 4);
-  // A worker that holds all of it need not be idle.
+  // A worker with enough slots for the whole job need not be idle.
   const WorkerSession d = Join("d", 10);
   Enqueue(id, "mbs=2");
   EXPECT_THAT(Shares(GiveOut({d}, {a, b, c})), ElementsAre("d:8"));
 }
 
-TEST_P(StoreSuite, ARetryAvoidsTheHostThatFailedWhereOthersCan) {
+TEST_P(StoreSuite, RetryAvoidsTheFailedHostIfPossible) {
   const std::int64_t id = NewRunning();
   const WorkerSession a = Join("a", 2, "cpu", "one");
   const WorkerSession b = Join("b", 2, "cpu", "one");
@@ -236,7 +236,7 @@ TEST_P(StoreSuite, ARetryAvoidsTheHostThatFailedWhereOthersCan) {
   Enqueue(id, "tp=2", 0, 2, /*max_attempts=*/10);
   double now = 200;
   const auto lose = [&](const WorkerSession& session) {
-    const Assignment given = GiveOut({session}, {}, now);  // alone at work: not avoided
+    const Assignment given = GiveOut({session}, {}, now);  // only one worker asks: not avoided
     ASSERT_EQ(given.leases.size(), 1u) << session.worker;
     now += 20;
     EXPECT_EQ(store_->ExpireLeases(now)->size(), 1u);
@@ -260,7 +260,7 @@ TEST_P(StoreSuite, ARetryAvoidsTheHostThatFailedWhereOthersCan) {
   EXPECT_THAT(Shares(GiveOut({a, small}, {}, now)), ElementsAre("a:2")) << "the other has too few slots";
 }
 
-TEST_P(StoreSuite, AGangsRetryAvoidsOnlyTheHostThatFailed) {
+TEST_P(StoreSuite, GangRetryAvoidsOnlyTheFailedHost) {
   const std::int64_t id = NewRunning();
   const WorkerSession a = Join("a", 1, "cpu", "one");
   const WorkerSession b = Join("b", 1, "cpu", "two");
@@ -274,7 +274,7 @@ TEST_P(StoreSuite, AGangsRetryAvoidsOnlyTheHostThatFailed) {
   EXPECT_THAT(Shares(GiveOut({a, b, c})), ElementsAre("a:1", "c:1"));
 }
 
-TEST_P(StoreSuite, SessionsThatAreNotCurrentArePassedOver) {
+TEST_P(StoreSuite, StaleSessionsAreSkipped) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=2", 0, 2);
   const WorkerSession old = Join("a", 1);
@@ -286,7 +286,7 @@ TEST_P(StoreSuite, SessionsThatAreNotCurrentArePassedOver) {
   EXPECT_THAT(Shares(GiveOut({old, a, b})), ElementsAre("a:1", "b:1"));
 }
 
-TEST_P(StoreSuite, OnlyRunningStudiesWaitAndOnlyForTheirOldestJob) {
+TEST_P(StoreSuite, OnlyOldestJobsOfRunningStudiesWait) {
   const std::int64_t paused = NewRunning();
   Enqueue(paused, "tp=64", 0, 64);
   SetState(paused, v1::STUDY_STATE_PAUSED);

@@ -1,4 +1,4 @@
-// Of store_suite.h: reports and logs.
+// Part of store_suite.h: reports and logs.
 #pragma once
 
 #include "tests/conformance/store_fixture.h"
@@ -39,7 +39,7 @@ TEST_P(StoreSuite, ReportIsIdempotentByRequestId) {
   EXPECT_EQ(Refused(), 0);
 }
 
-TEST_P(StoreSuite, OtherContentsUnderAKnownRequestIdAreRefusedAndRecorded) {
+TEST_P(StoreSuite, KnownRequestIdWithOtherContentsIsRejectedAndRecorded) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=1");
   const std::int64_t epoch = Register();
@@ -66,7 +66,7 @@ TEST_P(StoreSuite, OtherContentsUnderAKnownRequestIdAreRefusedAndRecorded) {
   EXPECT_EQ(Trial(id, 1).measured().median_step_time_s(), 0.25);
 }
 
-TEST_P(StoreSuite, TheMedianIsThatOfTheStepsWhateverTheReportSays) {
+TEST_P(StoreSuite, MedianIsComputedFromTheSteps) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=1");
   const std::int64_t epoch = Register();
@@ -78,7 +78,7 @@ TEST_P(StoreSuite, TheMedianIsThatOfTheStepsWhateverTheReportSays) {
   EXPECT_EQ(Trial(id, 1).measured().ci95_s(), 0.25);
 }
 
-TEST_P(StoreSuite, DuplicateReportIsRefusedAndRecorded) {
+TEST_P(StoreSuite, DuplicateReportIsRejectedAndRecorded) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=1");
   const std::int64_t epoch = Register();
@@ -91,7 +91,7 @@ TEST_P(StoreSuite, DuplicateReportIsRefusedAndRecorded) {
   EXPECT_EQ(Refused(), 1);
 }
 
-TEST_P(StoreSuite, ForeignReportsAreRefusedAndHurtNobody) {
+TEST_P(StoreSuite, ForeignReportsAreRejectedWithoutEffect) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=1");
   Enqueue(id, "tp=2");
@@ -115,13 +115,13 @@ TEST_P(StoreSuite, ForeignReportsAreRefusedAndHurtNobody) {
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_RUNNING);
   EXPECT_EQ(Trial(id, 2).state(), v1::TRIAL_STATE_RUNNING);
   EXPECT_TRUE(store_->Report(Measured(lease, epoch, "right"), 202).ok());
-  // The id of a request that was served cannot carry another lease's report.
+  // A served request's id cannot carry another lease's report.
   EXPECT_EQ(store_->Report(Measured(theirs, other, "right", "workers/b"), 203).code(),
             absl::StatusCode::kFailedPrecondition);
   EXPECT_TRUE(store_->Report(Measured(theirs, other, "right2", "workers/b"), 204).ok());
 }
 
-TEST_P(StoreSuite, OutcomesAreStatesOfTheirOwn) {
+TEST_P(StoreSuite, EachOutcomeHasItsOwnState) {
   const std::int64_t id = NewRunning();
   const std::vector<std::pair<v1::Outcome, v1::TrialState>> cases = {
       {v1::OUTCOME_OUT_OF_MEMORY, v1::TRIAL_STATE_INFEASIBLE},
@@ -139,12 +139,12 @@ TEST_P(StoreSuite, OutcomesAreStatesOfTheirOwn) {
     EXPECT_EQ(trial.message(), "rank 0: why");
     EXPECT_EQ(trial.attempts(0).state(), state);
     EXPECT_FALSE(trial.has_measured());
-    EXPECT_FALSE(Take(epoch));  // an answer: not tried again
+    EXPECT_FALSE(Take(epoch));  // a final result: not retried
   }
   EXPECT_EQ(store_->Usage(id)->device_s, 15);  // three times one rank for five seconds
 }
 
-TEST_P(StoreSuite, AWorkerThatRefusesAJobLeavesItToTheNextAttempt) {
+TEST_P(StoreSuite, RefusedJobGoesToTheNextAttempt) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=1");  // two attempts
   const std::int64_t epoch = Register();
@@ -165,7 +165,7 @@ TEST_P(StoreSuite, AWorkerThatRefusesAJobLeavesItToTheNextAttempt) {
   EXPECT_FALSE(Take(epoch)) << "no attempt is left";
 }
 
-TEST_P(StoreSuite, AReportWithoutItsPayloadIsInvalid) {
+TEST_P(StoreSuite, ReportWithoutPayloadIsInvalid) {
   const std::int64_t id = NewRunning();
   ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, {}).ok());
   Enqueue(id, "tp=1");
@@ -182,7 +182,7 @@ TEST_P(StoreSuite, AReportWithoutItsPayloadIsInvalid) {
   EXPECT_TRUE(store_->Report(Measured(trial, epoch, "r2"), 1).ok());
 }
 
-TEST_P(StoreSuite, AResultOfWhatWasNotAskedForIsInvalidAndLeavesTheLease) {
+TEST_P(StoreSuite, UnrequestedResultIsInvalidAndKeepsTheLease) {
   const std::int64_t id = NewRunning();
   ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, {}).ok());
   Enqueue(id, "tp=1");
@@ -205,7 +205,7 @@ TEST_P(StoreSuite, AResultOfWhatWasNotAskedForIsInvalidAndLeavesTheLease) {
   EXPECT_EQ(store_->CalibrationState(id)->first, v1::TRIAL_STATE_RUNNING);
   EXPECT_EQ(Refused(), 0) << "the worker may correct it";
   EXPECT_TRUE(store_->Report(Measured(trial, epoch, "r1"), 1).ok());
-  // Or it gives up, and another worker is tried.
+  // Or the worker gives up, and another worker is tried.
   Report failed = Ended(calibration, epoch, "r2", v1::OUTCOME_FAILED, "the result was refused");
   failed.failure = v1::FAILURE_KIND_PROCESS;
   EXPECT_TRUE(store_->Report(failed, 1).ok());
@@ -235,7 +235,7 @@ TEST_P(StoreSuite, CalibrationIsKept) {
   EXPECT_EQ(calibration->result.ops(0).seconds(), 0.125);
 }
 
-TEST_P(StoreSuite, FailedCalibrationSaysWhy) {
+TEST_P(StoreSuite, FailedCalibrationHasAReason) {
   const std::int64_t id = NewRunning();
   ASSERT_TRUE(store_->EnqueueCalibration(id, CalibrateJob(), 2, {}).ok());
   const std::int64_t epoch = Register();
@@ -245,7 +245,7 @@ TEST_P(StoreSuite, FailedCalibrationSaysWhy) {
   EXPECT_EQ(state.second, "rank 1: broke");
 }
 
-TEST_P(StoreSuite, LogsNeedALeaseAndEndSomewhere) {
+TEST_P(StoreSuite, LogsNeedALeaseAndAreBounded) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=1");
   const std::int64_t epoch = Register();
@@ -264,7 +264,7 @@ TEST_P(StoreSuite, LogsNeedALeaseAndEndSomewhere) {
             absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_P(StoreSuite, TheNewestRefusedReportsAreKept) {
+TEST_P(StoreSuite, NewestRejectedReportsAreKept) {
   Enqueue(NewRunning(), "tp=1");
   const std::int64_t epoch = Register();
   Lease lease = *Take(epoch);

@@ -1,4 +1,4 @@
-// Of store_suite.h: studies, what they used, and what changed in them.
+// Part of store_suite.h: studies, their usage, and their changes.
 #pragma once
 
 #include "tests/conformance/store_fixture.h"
@@ -43,7 +43,7 @@ TEST_P(StoreSuite, ListsNewestFirstInPages) {
   EXPECT_EQ(seen, std::vector<std::int64_t>(ids.rbegin(), ids.rend()));
 }
 
-TEST_P(StoreSuite, TheNewestUnfinishedIsReused) {
+TEST_P(StoreSuite, NewestUnfinishedStudyIsReused) {
   v1::Study wanted;
   wanted.set_fingerprint("f");
   const auto reused = [&](const std::string& request_id = "") {
@@ -63,8 +63,9 @@ TEST_P(StoreSuite, TheNewestUnfinishedIsReused) {
   EXPECT_EQ(reused(), made);
 }
 
-// What a request made or found once stands, whatever has become of it and of other studies since.
-TEST_P(StoreSuite, ReusingAnUnfinishedStudyIsIdempotentToo) {
+// A request that made or found a study returns the same study again, whatever happened to it and to other
+// studies since.
+TEST_P(StoreSuite, ReusingAStudyIsIdempotent) {
   v1::Study wanted;
   wanted.set_fingerprint("f");
   const std::int64_t a = Id(*store_->CreateOrReuseStudy("one", wanted, 1));
@@ -88,7 +89,7 @@ TEST_P(StoreSuite, ListsStudiesByState) {
   EXPECT_TRUE(store_->StudiesInState(v1::STUDY_STATE_PAUSED)->empty());
 }
 
-TEST_P(StoreSuite, UpdateChangesWhatMayChange) {
+TEST_P(StoreSuite, UpdateChangesOnlyMutableFields) {
   v1::Study study = NewStudy("abc");
   study.set_state(v1::STUDY_STATE_RUNNING);
   study.set_phase("measuring");
@@ -114,7 +115,7 @@ TEST_P(StoreSuite, UpdateChangesWhatMayChange) {
   EXPECT_EQ(ReplaceStudy(*store_, study).code(), absl::StatusCode::kNotFound);
 }
 
-TEST_P(StoreSuite, AnEndStateIsNotLeft) {
+TEST_P(StoreSuite, FinalStateIsNeverLeft) {
   for (const v1::StudyState end : {v1::STUDY_STATE_DONE, v1::STUDY_STATE_FAILED, v1::STUDY_STATE_CANCELLED}) {
     v1::Study study = NewStudy();
     study.set_state(end);
@@ -188,7 +189,7 @@ TEST_P(StoreSuite, ModifyIsOneTransactionAndIdempotent) {
   EXPECT_EQ(Cursor(id), cursor);
 }
 
-TEST_P(StoreSuite, ARequestIdStandsForItsVerbToo) {
+TEST_P(StoreSuite, RequestIdIsBoundToItsMethod) {
   const std::int64_t id = Id(NewStudy());
   const auto edit = [&](std::int64_t study, const std::string& verb, v1::StudyState state) {
     StudyEdit extra;
@@ -217,7 +218,7 @@ TEST_P(StoreSuite, ARequestIdStandsForItsVerbToo) {
   EXPECT_EQ(again->state(), v1::STUDY_STATE_PAUSED) << "the same again changes nothing";
 }
 
-TEST_P(StoreSuite, DeleteTakesAllAndIdsAreNotUsedAgain) {
+TEST_P(StoreSuite, DeleteRemovesAllAndIdsAreNotReused) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=1");
   EXPECT_EQ(store_->DeleteStudy(id).code(), absl::StatusCode::kFailedPrecondition);
@@ -243,7 +244,7 @@ TEST_P(StoreSuite, UsageAddsUp) {
   EXPECT_EQ(store_->Usage(id + 1).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_P(StoreSuite, CursorRisesWithEveryChangeOfTheStudyAlone) {
+TEST_P(StoreSuite, CursorGrowsOnlyWithChangesOfTheStudy) {
   const std::int64_t id = NewRunning();
   const std::int64_t other = NewRunning();
   const std::int64_t epoch = Register();
@@ -270,7 +271,7 @@ TEST_P(StoreSuite, CursorRisesWithEveryChangeOfTheStudyAlone) {
   EXPECT_EQ(Cursor(other), still);
 }
 
-TEST_P(StoreSuite, ChangesAfterACursorAreExactlyWhatChanged) {
+TEST_P(StoreSuite, ListsExactlyTheChangesAfterACursor) {
   const std::int64_t id = NewRunning();
   for (int i = 1; i <= 3; ++i) Enqueue(id, fmt::format("mbs={}", i));
   auto all = *store_->ChangesAfter(id, 0, 100);
@@ -292,14 +293,14 @@ TEST_P(StoreSuite, ChangesAfterACursorAreExactlyWhatChanged) {
   EXPECT_TRUE(store_->ChangesAfter(id, Cursor(id), 100)->trials.empty());
 }
 
-TEST_P(StoreSuite, ARefusedWriteIsNoFailureOfTheStorage) {
+TEST_P(StoreSuite, RejectedWriteIsNotAStorageFailure) {
   EXPECT_TRUE(store_->Health().ok());
   EXPECT_FALSE(store_->DeleteStudy(99).ok());
   EXPECT_FALSE(store_->AppendLog("lease-no", 1, "x").ok());
   EXPECT_TRUE(store_->Health().ok());
 }
 
-TEST_P(StoreSuite, TheListenerHearsOfChangesOnly) {
+TEST_P(StoreSuite, ListenerIsOnlyCalledForChanges) {
   int heard = 0;
   store_->OnChange([&] { ++heard; });
   const std::int64_t id = NewRunning();

@@ -1,4 +1,4 @@
-// What every Store must do. Include it in one test file and instantiate:
+// The contract of Store. Include in one test file and instantiate:
 //   INSTANTIATE_TEST_SUITE_P(Name, StoreSuite, testing::Values(StoreMaker{...}), StoreMakerName);
 //   INSTANTIATE_TEST_SUITE_P(Name, StoreGangSuite, testing::Values(StoreMaker{...}), StoreMakerName);
 //   INSTANTIATE_TEST_SUITE_P(Name, StoreCalibrationSuite, testing::Values(StoreMaker{...}), StoreMakerName);

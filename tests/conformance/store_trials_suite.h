@@ -1,4 +1,4 @@
-// Of store_suite.h: trials, and cancelling them.
+// Part of store_suite.h: trials, and cancelling them.
 #pragma once
 
 #include "tests/conformance/store_fixture.h"
@@ -15,14 +15,14 @@ TEST_P(StoreSuite, TrialIsUniqueByPlanAndRepeat) {
   EXPECT_EQ(Enqueue(id, "tp=2").name(), TrialName(id, 3));
   EXPECT_EQ(Enqueue(NewRunning(), "tp=1").name().substr(0, 8), "studies/");
   EXPECT_EQ(store_->ListTrials(id, 0, 100)->size(), 3u);
-  // One job a trial: the second request queued nothing.
+  // One job per trial: the second request queued nothing.
   const std::int64_t epoch = Register("workers/a", "b", 100);
   std::set<std::string> names;
   while (auto lease = Take(epoch)) EXPECT_TRUE(names.insert(lease->job.name()).second);
   EXPECT_EQ(names.size(), 4u);
 }
 
-TEST_P(StoreSuite, EnqueueRefusesWhatIsWrong) {
+TEST_P(StoreSuite, EnqueueRejectsInvalidJobs) {
   v1::Trial trial;
   trial.set_plan_text("tp=1");
   EXPECT_EQ(store_->EnqueueTrial(77, trial, TrainJob(), 2).status().code(), absl::StatusCode::kNotFound);
@@ -57,7 +57,7 @@ TEST_P(StoreSuite, ListsTrialsAscendingInPages) {
   EXPECT_TRUE(store_->ListTrials(id, 5, 3)->empty());
 }
 
-TEST_P(StoreSuite, CancelJobsEndsQueuedAndTellsRunning) {
+TEST_P(StoreSuite, CancelJobsEndsQueuedAndSignalsRunning) {
   const std::int64_t id = NewRunning();
   const std::int64_t other = NewRunning();
   Enqueue(id, "tp=1");
@@ -71,14 +71,14 @@ TEST_P(StoreSuite, CancelJobsEndsQueuedAndTellsRunning) {
   EXPECT_EQ(*store_->RenewLease("workers/a", epoch, lease.lease_id, lease.fencing_token, 202, 10),
             v1::LEASE_COMMAND_CANCEL);
   EXPECT_EQ(Take(epoch)->key.study, other);
-  // The end of the cancelled attempt is taken, and does not bring the trial back.
+  // The end of the cancelled attempt is recorded and does not revive the trial.
   EXPECT_TRUE(store_->Report(Ended(lease, epoch, "c", v1::OUTCOME_CANCELLED, "cancelled"), 203).ok());
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_CANCELLED);
   EXPECT_EQ(Trial(id, 1).attempts(0).state(), v1::TRIAL_STATE_CANCELLED);
   EXPECT_EQ(Refused(), 0);
 }
 
-TEST_P(StoreSuite, ALateResultOfACancelledTrialDoesNotBringItBack) {
+TEST_P(StoreSuite, LateResultDoesNotReviveACancelledTrial) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=1");
   Enqueue(id, "tp=2");
@@ -108,7 +108,7 @@ TEST_P(StoreSuite, CancelledCalibrationIsNotQueuedAgain) {
 
 // --- Retries ---
 
-TEST_P(StoreSuite, ATrialWithoutAnAnswerIsRunAgainOnRequest) {
+TEST_P(StoreSuite, UnansweredTrialCanBeRetried) {
   const std::int64_t id = NewRunning();
   const WorkerSession a = Join("a", 4);
   const auto refused = absl::StatusCode::kFailedPrecondition;
@@ -130,7 +130,7 @@ TEST_P(StoreSuite, ATrialWithoutAnAnswerIsRunAgainOnRequest) {
   run(v1::OUTCOME_TIMED_OUT);
   EXPECT_EQ(retry("r1")->state(), v1::TRIAL_STATE_TIMED_OUT) << "served before";
   ASSERT_TRUE(retry("r2").ok());
-  // The bound is whole again: two more attempts are lost before the trial is.
+  // The attempt limit is reset: the trial is lost only after two more lost attempts.
   for (const v1::TrialState state : {v1::TRIAL_STATE_QUEUED, v1::TRIAL_STATE_LOST}) {
     GiveOut({a});
     EXPECT_EQ(store_->ExpireLeases(1000)->size(), 1u);
@@ -147,7 +147,7 @@ TEST_P(StoreSuite, ATrialWithoutAnAnswerIsRunAgainOnRequest) {
   EXPECT_EQ(store_->RetryTrial(id + 9, 1, "").status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_P(StoreSuite, WhatHasAnAnswerOrAnEndedStudyIsNotRunAgain) {
+TEST_P(StoreSuite, AnsweredTrialsAndEndedStudiesAreNotRetried) {
   const std::int64_t id = NewRunning();
   const WorkerSession a = Join("a", 4);
   const auto refused = absl::StatusCode::kFailedPrecondition;

@@ -1,11 +1,11 @@
-// Of store_suite.h: workers, what they hold and how they go.
+// Part of store_suite.h: workers, what they hold and how they leave.
 #pragma once
 
 #include "tests/conformance/store_fixture.h"
 
 namespace autocfg {
 
-TEST_P(StoreSuite, WorkersAreListedByNameWithWhatTheyRun) {
+TEST_P(StoreSuite, WorkersAreListedByNameWithTheirJobs) {
   const std::int64_t id = NewRunning();
   EXPECT_TRUE(store_->ListWorkers("", 10, true)->empty());
   const WorkerSession b = Join("b", 4, "cpu", "host");
@@ -44,7 +44,7 @@ TEST_P(StoreSuite, WorkersAreListedByNameWithWhatTheyRun) {
   EXPECT_EQ(store_->GetWorker("workers/z").status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_P(StoreSuite, ADrainingWorkerEndsWhatItHasAndGetsNoMore) {
+TEST_P(StoreSuite, DrainingWorkerFinishesItsJobsAndGetsNoMore) {
   const std::int64_t id = NewRunning();
   for (int i = 0; i < 3; ++i) Enqueue(id, fmt::format("mbs={}", i + 1));
   const WorkerSession a = Join("a", 4);
@@ -65,14 +65,14 @@ TEST_P(StoreSuite, ADrainingWorkerEndsWhatItHasAndGetsNoMore) {
   EXPECT_THAT(none.waiting[0].second, testing::HasSubstr("is draining"));
   EXPECT_TRUE(store_->Report(ReportOf(lease, v1::OUTCOME_MEASURED), 203).ok());
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_MEASURED);
-  // Its other session under the same boot drains on; a new boot does not.
+  // A new session under the same boot keeps draining; a new boot does not.
   EXPECT_EQ(Join("a", 4), a);
   EXPECT_TRUE(GiveOut({a}).leases.empty());
   const WorkerSession next = Join("a", 4, "cpu", "", "boot2");
   EXPECT_FALSE(store_->GetWorker("workers/a")->draining);
   const Lease second = GiveOut({next}).leases.at(0);
   EXPECT_EQ(Renew(second), v1::LEASE_COMMAND_CONTINUE);
-  // Cancelling comes before draining.
+  // Cancelling takes precedence over draining.
   ASSERT_TRUE(store_->DrainWorker("workers/a", "").ok());
   ASSERT_TRUE(store_->CancelJobs(id).ok());
   EXPECT_EQ(Renew(second), v1::LEASE_COMMAND_CANCEL);
@@ -80,14 +80,14 @@ TEST_P(StoreSuite, ADrainingWorkerEndsWhatItHasAndGetsNoMore) {
   EXPECT_EQ(store_->DrainWorker("workers/a", "").status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_P(StoreSuite, ADrainIsOneRequest) {
+TEST_P(StoreSuite, DrainIsIdempotentByRequestId) {
   Join("a", 4);
   Join("b", 4);
   EXPECT_TRUE(*store_->DrainWorker("workers/a", "d"));
   EXPECT_TRUE(*store_->DrainWorker("workers/a", "d"));
   EXPECT_EQ(store_->DrainWorker("workers/b", "d").status().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_FALSE(store_->GetWorker("workers/b")->draining);
-  // The worker that was started anew is not the one that was meant.
+  // A restarted worker is not drained by the earlier request.
   const WorkerSession next = Join("a", 4, "cpu", "", "boot2");
   EXPECT_FALSE(*store_->DrainWorker("workers/a", "d"));
   EXPECT_FALSE(store_->GetWorker("workers/a")->draining);
@@ -96,12 +96,12 @@ TEST_P(StoreSuite, ADrainIsOneRequest) {
   const absl::Status gone = store_->DrainWorker("workers/a", "e").status();
   EXPECT_EQ(gone.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(gone.message()), testing::HasSubstr("has deregistered"));
-  // An id that a study has is taken.
+  // A request id used by a study is taken.
   NewStudy("f", "s");
   EXPECT_EQ(store_->DrainWorker("workers/b", "s").status().code(), absl::StatusCode::kAlreadyExists);
 }
 
-TEST_P(StoreSuite, ALeaseThatDidNotReachItsWorkerCostsNothing) {
+TEST_P(StoreSuite, UndeliveredLeaseCostsNoAttempt) {
   const std::int64_t id = NewRunning();
   Enqueue(id, "tp=1", 0, 1, /*max_attempts=*/1);
   const WorkerSession a = Join("a", 4);
@@ -124,7 +124,7 @@ TEST_P(StoreSuite, ALeaseThatDidNotReachItsWorkerCostsNothing) {
   EXPECT_EQ(Trial(id, 1).state(), v1::TRIAL_STATE_MEASURED);
 }
 
-TEST_P(StoreSuite, LeasesThatAWorkerDoesNotKnowOfGoBackToTheQueue) {
+TEST_P(StoreSuite, LeasesUnknownToTheWorkerAreRequeued) {
   const std::int64_t id = NewRunning();
   for (int i = 0; i < 3; ++i) Enqueue(id, fmt::format("mbs={}", i + 1), 0, 1, /*max_attempts=*/1);
   const WorkerSession a = Join("a", 4);

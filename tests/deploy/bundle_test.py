@@ -1,4 +1,4 @@
-"""The bundle's packing: what it refuses, and what it takes along."""
+"""Tests the bundle script: what it refuses, and what it packs."""
 import json
 import pathlib
 import shutil
@@ -10,7 +10,7 @@ import fake_bundle
 
 SCRIPT = fake_bundle.SOURCE / "deploy" / "gpu_bundle.sh"
 TOOLS = ("ldd", "strip", "objdump", "xz")
-# A program of every system that needs a library beside the C library's.
+# A program of every system that needs a library besides the C library's.
 STAND_IN = next((path for path in ("/bin/ls", "/bin/tar", "/usr/bin/git") if pathlib.Path(path).exists()), None)
 
 
@@ -28,7 +28,7 @@ class Bundle(unittest.TestCase):
         self.out = self.directory / "out"
 
     def opens(self, *names):
-        """The engine has these names in it, as one that opens such libraries when it runs."""
+        """The engine contains these names, like one that opens such libraries at run time."""
         engine = self.build / "bin" / "libautocfg_cuda.so"
         engine.write_bytes(pathlib.Path(STAND_IN).read_bytes() + "".join(f"\0{name}\0" for name in names).encode())
 
@@ -54,17 +54,17 @@ class Bundle(unittest.TestCase):
     @unittest.skipUnless(all(shutil.which(tool) for tool in TOOLS), "needs ldd, strip, objdump and xz")
     def test_an_engine_that_opens_other_versions_is_refused(self):
         self.opens("libcudnn.so.10", "libnccl.so.2")
-        self.refused("opens no libcudnn.so.9")
+        self.refused("does not open libcudnn.so.9")
 
     def test_a_folder_of_something_else_is_left_alone(self):
         self.out.mkdir()
         (self.out / "precious").write_text("x")
-        self.refused("is no bundle")
+        self.refused("is not a bundle")
         self.assertTrue((self.out / "precious").exists())
 
     @unittest.skipUnless(all(shutil.which(tool) for tool in TOOLS), "needs ldd, strip, objdump and xz")
-    def test_takes_what_the_target_lacks(self):
-        for _ in range(2):  # over its own earlier one, too
+    def test_packs_what_the_target_lacks(self):
+        for _ in range(2):  # also over its own earlier bundle
             done = self.pack()
             self.assertEqual(done.returncode, 0, done.stderr)
         manifest = json.loads((self.out / "manifest.json").read_text())

@@ -1,4 +1,4 @@
-"""What ./dev configures and leaves out with and without a toolkit or a GPU, on fake tools."""
+"""Tests what ./dev configures and leaves out with and without a toolkit or a GPU, on fake tools."""
 import os
 import pathlib
 import shutil
@@ -8,7 +8,7 @@ import unittest
 
 import fake_bundle
 
-# Keeps what it is given, as CMake's cache does. FAKE_TOOLKIT=no: no toolkit is found.
+# Keeps its options, as CMake's cache does. FAKE_TOOLKIT=no: no toolkit is found.
 CMAKE = r'''
 import os, pathlib, sys
 build = pathlib.Path("build")
@@ -75,13 +75,13 @@ class Dev(unittest.TestCase):
             self.assertEqual(self.cuda(), "ON")
 
     @unittest.skipIf(os.path.exists("/dev/nvidia0"), "this machine has a GPU")
-    def test_without_a_gpu_its_tests_are_left_out_and_that_is_said(self):
+    def test_gpu_tests_are_left_out_and_reported_without_a_gpu(self):
         _, said, log = self.dev("test", "-R", "x")
         self.assertIn("the tests labelled gpu are left out: no GPU is visible", said)
         self.assertIn("-LE ^(slow|gpu)$ -R x", log)
         self.assertIn("-LE ^(gpu)$\n", self.dev("test", "--all")[2])
 
-    def test_with_a_gpu_they_run(self):
+    def test_gpu_tests_run_with_a_gpu(self):
         _, said, log = self.dev("test", gpu=True)
         self.assertNotIn("gpu", said)
         self.assertIn("-LE ^(slow)$\n", log)

@@ -1,4 +1,5 @@
-"""A bundle of fake programs, for tests of the check of the GPU: they answer what the real ones would, as the environment tells them."""
+"""A bundle of fake programs for tests of the GPU check. They answer like the real ones, controlled by
+environment variables."""
 import json
 import os
 import pathlib
@@ -9,18 +10,24 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "deploy"))
 sys.dont_write_bytecode = True
 
-# FAKE_GPU=1: there is a GPU. FAKE_WRONG=PLAN: losses under it are off by a thousandth. FAKE_HANG=DEVICE: its runs never end. FAKE_NCCL=no: NCCL refuses.
+# FAKE_GPU=1: there is a GPU.
+# FAKE_WRONG=PLAN: losses under this plan are off by a thousandth.
+# FAKE_HANG=DEVICE: runs on this device never end.
+# FAKE_NCCL=no: NCCL refuses.
 # FAKE_CUDNN=no: cuDNN refuses attention; slow: it needs three times as long as our own kernels.
-# FAKE_FAIL=WORD: runs with this word among their arguments fail. FAKE_BAD_OP=NAME: the benchmark cannot time it. FAKE_NO_SMI=1: there is no nvidia-smi.
-# FAKE_ENDS=SHAPES: the benchmark fails after it has answered for them, "any" for all.
+# FAKE_FAIL=WORD: runs with this word among their arguments fail.
+# FAKE_BAD_OP=NAME: the benchmark cannot time this op.
+# FAKE_NO_SMI=1: there is no nvidia-smi.
+# FAKE_ENDS=SHAPES: the benchmark fails after it has answered for these shapes, "any" for all.
 # FAKE_OURS=fits-N: our own steps of more than N sequences end in the device's out of memory.
 # FAKE_DEVICE=gives: the driver refuses no memory that the planner would take.
-# FAKE_DEAD: what becomes of a run that lost a rank: "slow" (it ends late), "unnamed" (it names another rank), "kept" (its memory stays taken), "orphan"
-# (its other rank goes on).
-# FAKE_SEARCH: what is wrong with a search: "estimate" (of the device's overhead, in place of the measured one), "predicted" (no plan is measured),
-# "forgets" (its op times), "dirty" (its build), "over" (more memory than planned), "gpu" (the inventory names another).
-# FAKE_TORCH: what PyTorch does with a step: "fits-N" (micro batches up to N), "uncompiled" (torch.compile fails), "slow" (it never ends), "ends" (it
-# fails after its answer).
+# FAKE_DEAD: the behaviour of a run that lost a rank: "slow" (it ends late), "unnamed" (it names another
+# rank), "kept" (its memory stays allocated), "orphan" (its other rank goes on).
+# FAKE_SEARCH: what is wrong with a search: "estimate" (uses the estimated device overhead instead of the
+# measured one), "predicted" (no plan is measured), "forgets" (loses its op times), "dirty" (its build),
+# "over" (more memory than planned), "gpu" (the inventory names another).
+# FAKE_TORCH: PyTorch's behaviour in a step: "fits-N" (micro batches up to N), "uncompiled" (torch.compile
+# fails), "slow" (it never ends), "ends" (it fails after its answer).
 AUTOCFG = r'''
 import json, os, re, signal, subprocess, sys, time
 environment, verb, words = os.environ, sys.argv[1], sys.argv[2:]
@@ -86,7 +93,7 @@ if device == "cuda":
         fail(1, "does not fit: rank 0: the GPU has no %d bytes left; %d are free; the largest region is activations" % (planned, capacity - used))
 most = environment.get("FAKE_OURS", "")
 if device == "cuda" and "--data" in words and most.startswith("fits-") and batch > int(most[5:]):
-    fail(1, "does not fit: rank 0: CUDA: taking 5 bytes of scratch memory failed: out of memory (cudaErrorMemoryAllocation)")
+    fail(1, "does not fit: rank 0: CUDA: allocating 5 bytes of scratch memory failed: out of memory (cudaErrorMemoryAllocation)")
 if int(value("--steps", "1")) > 10 ** 6:
     wrong = environment.get("FAKE_DEAD", "")
     sleeps = [sys.executable, "-c", "import time; time.sleep(100)"]
@@ -179,7 +186,7 @@ if os.environ.get("FAKE_ENDS") in sys.argv[2:] + ["any"]:
 sys.exit(1 if errors else 0)
 '''
 
-# An interpreter with PyTorch: the scripts of bench/ are not run, but answered.
+# An interpreter with PyTorch: answers for the scripts of bench/ instead of running them.
 PYTHON_WITH_TORCH = r'''
 import json, os, sys, time
 behaviour = os.environ.get("FAKE_TORCH", "")
@@ -234,7 +241,7 @@ def write_program(path, body):
 
 
 def make_bundle(directory):
-    """The bundle's root, and the environment in which to run its gpu_check."""
+    """Returns the bundle's root, and the environment for running its gpu_check."""
     root = pathlib.Path(directory) / "bundle"
     (root / "bin").mkdir(parents=True)
     (root / "lib").mkdir()
@@ -242,7 +249,7 @@ def make_bundle(directory):
     shutil.copy(SOURCE / "deploy" / "gpu_check", root)
     shutil.copytree(SOURCE / "deploy" / "gpu", root / "gpu", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(SOURCE / "search" / "data" / "models" / "gpt2-1.5b.json", root / "gpu" / "models")
-    # The machine has no libfakecudnn, which the engine opens where it is.
+    # The machine has no libfakecudnn; the engine opens it if present.
     (root / "manifest.json").write_text(json.dumps({"revision": "fake-1", "engine": "fake", "cuda_libraries": ["libfakecudart.so.13", "libfakecudnn.so.9"],
                                                     "cuda_libraries_at_run_time": ["libfakecudnn.so.9"], "libraries": []}))
     for name, body in (("autocfg", AUTOCFG), ("gpu_test", GPU_TEST), ("autocfg_gpu_ops_bench", OPS_BENCH)):

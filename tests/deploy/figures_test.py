@@ -1,4 +1,4 @@
-"""What the sections read out of other programs' words, and what they compute from it."""
+"""Tests what the sections parse from other programs' output, and what they compute from it."""
 import math
 import unittest
 
@@ -11,7 +11,7 @@ class Comparison(unittest.TestCase):
     def test_the_worst_step_counts(self):
         self.assertAlmostEqual(worst_relative([7.0, 6.3], [7.0, 6.0]), 0.05)
 
-    def test_what_cannot_be_compared_is_infinitely_far(self):
+    def test_incomparable_values_differ_infinitely(self):
         for measured, reference in (([], []), ([1.0], [1.0, 2.0]), ([None], [1.0]), ([1.0], [None]), ([math.nan], [1.0]), ([math.inf], [1.0]), ([1.0], [0.0])):
             self.assertEqual(worst_relative(measured, reference), math.inf)
 
@@ -23,7 +23,7 @@ class GoogleTest(unittest.TestCase):
                                                              {"name": "d", "result": "SUPPRESSED"}]}]}
         self.assertEqual(ops.outcomes(result), {"S.a": "passed", "S.b": "skipped", "S.c": "failed: x y", "S.d": "not run (SUPPRESSED)"})
 
-    def test_the_test_that_crashed_is_known(self):
+    def test_the_crashed_test_is_named(self):
         text = "[ RUN      ] S.a\n[       OK ] S.a (3 ms)\n[ RUN      ] S.b/0\n[  FAILED  ] S.b/0, where GetParam() = x (1 ms)\n[ RUN      ] S.c\n"
         self.assertEqual(ops.started_tests(text), {"S.a": "passed", "S.b/0": "failed", "S.c": "did not end"})
 
@@ -77,7 +77,8 @@ class Targets(unittest.TestCase):
 
 
 class BestRate(unittest.TestCase):
-    """A report in which a step of 6e9 model FLOPs took 10 ms, 60% of the 1e12 FLOPs per second that bench_steps had measured before it."""
+    """Returns a report in which a step of 6e9 model FLOPs took 10 ms: 60% of the 1e12 FLOPs per second that
+    bench_steps had measured before it."""
 
     def setUp(self):
         entry = {"model_flops": 6e9, "model_flops_causal": 5e9, "ours_median_s": 0.01, "torch_median_s": 0.02, "ours_over_torch": 0.5}
@@ -87,7 +88,7 @@ class BestRate(unittest.TestCase):
         self.sections = {"bench_steps": {"outcome": "passed", "why": "", "figures": self.figures}}
 
     def restate(self, **seconds):
-        """With bench_ops, in which a product of 2e12 FLOPs took so long on either side."""
+        """Adds bench_ops, in which a product of 2e12 FLOPs took these times on each side."""
         product = {"shape": {"kind": "matmul", "m": 10 ** 4, "n": 10 ** 4, "k": 10 ** 4}, **{who: {"product_s": {"median_s": s}} for who, s in seconds.items()}}
         self.sections["bench_ops"] = {"outcome": "passed", "why": "", "figures": {"choices": [], "large": product, "other": {"shape": {"kind": "copy"}}}}
         bench_steps.restate(self.sections)
@@ -123,7 +124,7 @@ class BestRate(unittest.TestCase):
 
 
 class Clocks(unittest.TestCase):
-    def test_idle_samples_and_what_is_no_number_are_left_out(self):
+    def test_idle_and_non_numeric_samples_are_skipped(self):
         text = "1980, 650.0, 60, 99\n345, 80.0, 40, 0\n1900, [N/A], 61, 100\n1920, 690.0, 64, 100\n19"
         self.assertEqual(clocks.summary(text), {"busy_samples": 2, "sm_mhz_min": 1920, "sm_mhz_median": 1950, "power_w_median": 670, "temperature_c_median": 62})
         self.assertEqual(clocks.summary(""), {"busy_samples": 0})
@@ -150,7 +151,7 @@ class MicroBatch(unittest.TestCase):
         self.assertEqual(self.choose(100, 20, 5), (8, 60))
         self.assertEqual(self.choose(100, 20, 6), (4, 44))
 
-    def test_a_model_that_is_large_itself_gets_one(self):
+    def test_a_large_model_gets_batch_one(self):
         self.assertEqual(self.choose(100, 60, 10), (1, 70))
         self.assertIsNone(self.choose(100, 80, 10))
 
@@ -163,7 +164,7 @@ class MicroBatch(unittest.TestCase):
 
 
 class Cases(unittest.TestCase):
-    def test_every_schedule_axis_and_pair_is_there(self):
+    def test_every_schedule_axis_and_pair_is_covered(self):
         plans = {plan for _, plan, precision in layouts.cases() if precision == "fp32"}
         for words in (["tp=2"], ["tp=4"], ["dp=2"], ["dp=4"], ["schedule=gpipe"], ["schedule=1f1b"], ["schedule=interleaved"], ["tp=2", "pp=2"], ["tp=2", "dp=2"],
                       ["pp=2", "dp=2"], ["recompute=full"], ["recompute=full:1"], ["split=3+2+2+1"]):

@@ -1,4 +1,4 @@
-"""The whole check, on fake programs: what it answers where there is no GPU, where all is well, and where something is wrong."""
+"""Runs the whole check on fake programs: without a GPU, with everything in order, and with faults."""
 import json
 import os
 import pathlib
@@ -30,7 +30,7 @@ class GpuCheck(unittest.TestCase):
         return ["--python", str(self.directory / "tools" / "python-with-torch"), *arguments]
 
     def check(self, *arguments, **variables):
-        """(exit code, outcomes by section, what was said)."""
+        """Returns (exit code, outcomes by section, output)."""
         done = subprocess.run(self.command(*arguments), env=dict(self.environment, **variables), capture_output=True, text=True, timeout=200)
         self.report = json.loads(self.output.read_text()) if self.output.exists() else {}
         outcomes = {name: entry["outcome"] for name, entry in self.report.get("sections", {}).items()}
@@ -48,7 +48,7 @@ class GpuCheck(unittest.TestCase):
         self.assertIsNone(self.report["device"])
         self.assertNotIn("--device cuda", pathlib.Path(self.environment["FAKE_LOG"]).read_text())
 
-    def test_all_is_well(self):
+    def test_everything_passes(self):
         results = self.directory / "results"
         results.mkdir()
         code, outcomes, said = self.check("--skip", "sanitizer", "--results", str(results), *self.with_torch(), FAKE_GPU="1")
@@ -61,7 +61,7 @@ class GpuCheck(unittest.TestCase):
         self.every_figure_has_its_own_command_beside_it()
 
     def commands_in(self, value):
-        """Every command that stands beside a figure."""
+        """Returns every command that is reported with a figure."""
         if isinstance(value, dict):
             for key, item in value.items():
                 if key == "commands":
@@ -97,7 +97,7 @@ class GpuCheck(unittest.TestCase):
         self.assertAlmostEqual(steps["ours_median_s"], 0.01)
         self.assertEqual([target["name"].split(":")[0] for target in self.report["targets"]], ["gpt2-1.5b", "llama3-8b-8-layers"])
 
-    def test_benchmarks_beside_pytorch(self):
+    def test_benchmarks_with_pytorch(self):
         code, outcomes, said = self.check("--only", "bench_ops,bench_steps", *self.with_torch(), FAKE_GPU="1")
         self.assertEqual((code, outcomes["bench_ops"], outcomes["bench_steps"]), (0, "passed", "passed"), said)
         ops, steps = (self.report["sections"][name]["figures"] for name in ("bench_ops", "bench_steps"))
@@ -120,7 +120,7 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("nvidia-smi", found["not_sampled"])
 
     def sample(self, until, **variables):
-        """What is found by an nvidia-smi that `until(its process)` is waited for."""
+        """Returns what is found by an nvidia-smi, after waiting for `until(its process)`."""
         found = {}
         with unittest.mock.patch.dict(os.environ, PATH=self.environment["PATH"]):
             with clocks.sampled(types.SimpleNamespace(plain_environment=dict(self.environment, FAKE_GPU="1", **variables)), found):
@@ -129,7 +129,7 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(programs._running, set())
         return found, process
 
-    def test_an_nvidia_smi_that_fails_is_told_of_in_its_words(self):
+    def test_a_failing_nvidia_smi_is_quoted(self):
         found, _ = self.sample(lambda process: process.poll() is not None, FAKE_NO_SMI="1")
         self.assertEqual(found["busy_samples"], 0)
         self.assertRegex(found["not_sampled"], "^nvidia-smi ended by itself, exit code 9: NVIDIA-SMI has failed because it couldn't communicate")
@@ -154,7 +154,7 @@ class GpuCheck(unittest.TestCase):
         steps = self.report["sections"]["bench_steps"]["figures"]["gpt2-1.5b"]
         self.assertEqual((steps["micro_batch"], list(steps["too_large"])), (8, ["32", "16"]))
         self.assertTrue(all("--micro-batch 8" in turn["command"] or "mbs=8" in turn["command"] for turn in steps["turns"]))
-        self.assertIn("ours: exit code 1: autocfg: does not fit: rank 0: CUDA: taking", steps["too_large"]["16"])
+        self.assertIn("ours: exit code 1: autocfg: does not fit: rank 0: CUDA: allocating", steps["too_large"]["16"])
         self.assertIn("ours_over_torch", steps)
 
     def test_without_torch_compile_the_target_is_not_met(self):
@@ -192,7 +192,7 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(section["outcome"], "failed")
         self.assertIn("exit code 134 after its answer", section["why"])
 
-    def test_pytorch_that_fails_after_its_steps_is_told_of(self):
+    def test_pytorch_that_fails_after_its_steps_is_reported(self):
         self.check("--only", "bench_steps", *self.with_torch(), FAKE_GPU="1", FAKE_TORCH="ends")
         turns = self.report["sections"]["bench_steps"]["figures"]["gpt2-1.5b"]["turns"]
         self.assertEqual([turn.get("why") for turn in turns], [None, "exit code 134: terminate called", None])
@@ -214,7 +214,7 @@ class GpuCheck(unittest.TestCase):
     def test_attention_that_is_slower_by_what_the_engine_takes_is_named(self):
         code, outcomes, _ = self.check("--only", "attention", FAKE_GPU="1", FAKE_CUDNN="slow")
         self.assertEqual((code, outcomes["attention"]), (1, "failed"))
-        self.assertIn("attention_llama3_8b: forward: cudnn, which the engine takes, needs 3.00 times", self.report["sections"]["attention"]["why"])
+        self.assertIn("attention_llama3_8b: forward: cudnn, which the engine chooses, takes 3.00 times", self.report["sections"]["attention"]["why"])
         self.assertEqual(self.check("--only", "attention", FAKE_GPU="1")[:2], (0, {**outcomes, "attention": "passed"}))
 
     def test_a_full_run_leaves_a_result_with_the_devices_name(self):
@@ -226,7 +226,7 @@ class GpuCheck(unittest.TestCase):
     def test_a_layout_that_differs_is_named(self):
         code, outcomes, _ = self.check("--only", "schedules_host", FAKE_GPU="1", FAKE_WRONG="tp=4,mbs=1")
         self.assertEqual((code, outcomes["schedules_host"]), (1, "failed"))
-        self.assertIn("tp=4,mbs=1: losses differ by 1.00e-03", self.report["sections"]["schedules_host"]["why"])
+        self.assertIn("tp=4,mbs=1: losses differ from one rank's by 1.00e-03", self.report["sections"]["schedules_host"]["why"])
 
     def test_losses_that_differ_from_the_cpus_fail(self):
         code, outcomes, _ = self.check("--only", "losses", FAKE_GPU="1", FAKE_WRONG="tp=1,pp=1,dp=1,mbs=4")
@@ -234,7 +234,7 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("fp32", self.report["sections"]["losses"]["why"])
         self.assertNotIn("bf16", self.report["sections"]["losses"]["why"])
 
-    def test_nccl_that_refuses_is_not_possible_in_its_own_words(self):
+    def test_refusal_by_nccl_is_not_possible_and_quoted(self):
         code, outcomes, _ = self.check("--only", "schedules_nccl", FAKE_GPU="1", FAKE_NCCL="no")
         self.assertEqual((code, outcomes["schedules_nccl"]), (0, "not possible"))
         self.assertIn("Duplicate GPU detected", self.report["sections"]["schedules_nccl"]["why"])
@@ -335,7 +335,7 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual((code, outcomes["schedules_nccl"], self.report["passed"]), (0, "not possible", True), said)
 
     def test_two_parts_make_a_whole_result(self):
-        """As docs/gpu.md has it: a part, and the rest with --resume."""
+        """The procedure of docs/gpu.md: one part, then the rest with --resume."""
         results = self.directory / "results"
         results.mkdir()
         self.check("--only", "correctness", "--skip", "ops,sanitizer,losses,weights,schedules_host,memory,does_not_fit,dead_rank", FAKE_GPU="1")
@@ -372,7 +372,7 @@ class GpuCheck(unittest.TestCase):
         (self.root / "manifest.json").unlink()
         code, _, said = self.check()
         self.assertEqual(code, 2)
-        self.assertIn("is no bundle", said)
+        self.assertIn("is not a bundle", said)
         self.assertEqual(len(said.strip().splitlines()), 1)
 
 

@@ -1,5 +1,5 @@
-"""gpu_test may skip a test where there is no GPU, or where it has too little memory left, and for nothing else: a skipped test counts as failed (gpu/ops.py), so that one
-that no GPU can run would make the check one that no GPU passes."""
+"""gpu_test may skip a test only if there is no GPU or too little free memory. A skipped test counts as failed
+(gpu/ops.py), so a test that no GPU can run would make the check fail on every GPU."""
 import pathlib
 import re
 import unittest
@@ -10,7 +10,7 @@ REASONS = (r"if \(const std::string why = WhyNoGpu\(\); !why\.empty\(\)\) GTEST_
 
 
 def sources(paths):
-    """The text of the files and of all that they include of the tests, by path."""
+    """Returns the text of the files and of all test files that they include, by path."""
     found, left = {}, [pathlib.Path(path) for path in paths]
     while left:
         path = left.pop()
@@ -29,13 +29,13 @@ def skips_for_other_reasons(text):
 
 
 class Skips(unittest.TestCase):
-    def test_only_for_want_of_a_gpu_or_of_its_memory(self):
+    def test_skips_only_without_a_gpu_or_its_memory(self):
         files = sources(path.relative_to(SOURCE) for path in (SOURCE / "tests" / "gpu").iterdir() if path.suffix in (".cc", ".h"))
         self.assertIn(pathlib.Path("tests/conformance/device_suite.h"), files)
         self.assertIn(pathlib.Path("tests/conformance/ops_suite.h"), files)
         self.assertEqual({str(path): skips for path, text in files.items() if (skips := skips_for_other_reasons(text))}, {})
 
-    def test_other_reasons_are_seen(self):
+    def test_other_reasons_are_found(self):
         self.assertEqual(skips_for_other_reasons("{ if (!device_->ComputesOnHost()) GTEST_SKIP() << 1; }"), [" if (!device_->ComputesOnHost()) GTEST_SKIP() << 1;"])
 
 

@@ -1,4 +1,5 @@
-"""What `cmake --install` puts on a node runs from there, and the packages that it needs are named. AUTOCFG_BUILD_DIR: the build."""
+"""Tests that programs installed by `cmake --install` run from there, and that the packages that they need are
+named. AUTOCFG_BUILD_DIR: the build."""
 import json
 import os
 import pathlib
@@ -42,7 +43,7 @@ class InstallTest(unittest.TestCase):
         self.assertEqual(packages, sorted(set(packages)))
         wrong = subprocess.run([script, self.home / "nothing"], capture_output=True, text=True, timeout=120)
         self.assertEqual(wrong.returncode, 2)
-        self.assertIn("nothing is not there", wrong.stderr)
+        self.assertIn("nothing does not exist", wrong.stderr)
 
 
 if __name__ == "__main__":

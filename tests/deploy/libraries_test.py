@@ -1,4 +1,5 @@
-"""CUDA's libraries are found where systems and Python packages keep them, and what is missing is named."""
+"""Tests that CUDA's libraries are found in the directories of systems and Python packages, and that missing
+ones are named."""
 import os
 import pathlib
 import tempfile

@@ -1,4 +1,5 @@
-"""The parts of the check: each ends within its time, together they are the whole, and docs/gpu.md says the same."""
+"""The parts of the check: each ends within its time, together they are the whole, and docs/gpu.md says the
+same."""
 import importlib.machinery
 import importlib.util
 import re
@@ -8,7 +9,7 @@ import fake_bundle
 
 
 def load_check():
-    """deploy/gpu_check, which has no ending, as a module."""
+    """Loads deploy/gpu_check, which has no file extension, as a module."""
     loader = importlib.machinery.SourceFileLoader("gpu_check", str(fake_bundle.SOURCE / "deploy" / "gpu_check"))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_check", loader))
     loader.exec_module(module)
@@ -21,7 +22,7 @@ WELL_WITHIN_S = 550  # of the ten minutes of a call
 
 
 def planned_s(sections):
-    """The longest lane, and all sections without one."""
+    """Returns the time of the longest lane plus all sections without a lane."""
     lanes = {}
     for section in sections:
         if section.lane:
@@ -53,7 +54,7 @@ class Page(unittest.TestCase):
         rows = re.findall(r"^\| ([a-z_]+)(\*?) \| ([a-z]*) \| (\d+) \| \S", PAGE, re.MULTILINE)
         self.assertEqual(rows, [(section.name, "*" if section.optional else "", section.part or "both", str(section.limit_s)) for section in CHECK.SECTIONS])
 
-    def test_the_totals_are_said(self):
+    def test_the_totals_are_documented(self):
         self.assertIn(f"{CHECK.TOTAL_S} by default", PAGE)
         for part in CHECK.PARTS:
             self.assertIn(f"{part}: {planned_s(CHECK.chosen(None, [part], []))} s", PAGE)

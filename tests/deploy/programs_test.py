@@ -1,4 +1,5 @@
-"""Programs end at their limit with all that they started, and what cannot be started says so."""
+"""Tests that programs end at their limit with all processes that they started, and that start failures are
+reported."""
 import os
 import tempfile
 import time
@@ -23,7 +24,7 @@ def alive(pid):
 
 
 class Run(unittest.TestCase):
-    def test_answers_with_what_was_said(self):
+    def test_returns_the_output(self):
         done = programs.run(["/bin/sh", "-c", "echo out; echo first >&2; echo last >&2; exit 3"], soon())
         self.assertEqual((done.code, done.out, done.last_words()), (3, "out\n", "last"))
 
@@ -32,7 +33,7 @@ class Run(unittest.TestCase):
         self.assertEqual(done.code, 127)
         self.assertIn("/no/such/program", done.last_words())
 
-    def test_past_the_limit_the_whole_group_is_gone(self):
+    def test_the_whole_group_is_killed_at_the_limit(self):
         with tempfile.TemporaryDirectory() as directory:
             file = os.path.join(directory, "child")
             with self.assertRaises(OutOfTime):
@@ -45,7 +46,7 @@ class Run(unittest.TestCase):
             time.sleep(0.05)
         self.assertFalse(alive(child))
 
-    def test_what_was_said_before_the_limit_is_kept(self):
+    def test_output_before_the_limit_is_kept(self):
         failed = programs.collect_failures()
         with self.assertRaises(OutOfTime) as late:
             programs.run(["/bin/sh", "-c", "echo half; echo why >&2; sleep 300"], soon(), limit_s=2)
@@ -66,7 +67,7 @@ class Run(unittest.TestCase):
         self.assertEqual([result for task, result in results if task != 3], [1, 4, 16, 25])
         self.assertIsInstance(results[2][1], ValueError)
 
-    def test_a_program_is_held_until_it_is_stopped(self):
+    def test_a_started_program_runs_until_it_is_stopped(self):
         process = programs.start(["/bin/sh", "-c", "echo held; sleep 300"], dict(os.environ), "/")
         self.assertEqual(programs.first_line(process, 30), "held")
         self.assertIsNone(process.poll())
@@ -75,7 +76,7 @@ class Run(unittest.TestCase):
 
     def test_a_program_that_does_not_end_is_left_behind(self):
         process = programs.start(["/bin/sh", "-c", "sleep 300"], dict(os.environ), "/")
-        self.assertEqual(programs.first_line(process, 0.1), "no word within 0 s")
+        self.assertEqual(programs.first_line(process, 0.1), "no output within 0 s")
         with mock.patch.multiple(programs, end_group=lambda _: None, DIES_WITHIN_S=0.1):
             self.assertFalse(programs.stop(process))
         programs.end_group(process)

@@ -1,6 +1,7 @@
-"""The check's sections with the real autocfg, trainer and benchmark of ops on the emulated CUDA, in tiny sizes: that commands, options and answers fit together,
-from the section to the report. Only what needs a real GPU is a stand-in: nvidia-smi, NVML, PyTorch; of the tests of the ops, the suites that gpu_test shares with the
-emulator's tests are run, by these. Needs AUTOCFG_BUILD_DIR."""
+"""Runs the check's sections with the real autocfg, trainer and op benchmark on the emulated CUDA, in tiny
+sizes. Tests that commands, options and answers fit together, from the section to the report. Only what needs
+a real GPU is replaced: nvidia-smi, NVML, PyTorch. Of the tests of the ops, the emulator's tests run the
+suites that they share with gpu_test. Needs AUTOCFG_BUILD_DIR."""
 import json
 import os
 import pathlib
@@ -17,8 +18,8 @@ from gpu.context import Context
 from gpu.report import Report, Section, run_sections
 
 BUILD = pathlib.Path(os.environ.get("AUTOCFG_BUILD_DIR", "/AUTOCFG_BUILD_DIR is not set"))
-GPU_BYTES = 80 << 30        # as the fake nvidia-smi says
-SMALL_BYTES = (256 << 20) - 4096  # of the emulated GPU where memory is to run out: no whole number of the pages in which it is given
+GPU_BYTES = 80 << 30        # as the fake nvidia-smi reports
+SMALL_BYTES = (256 << 20) - 4096  # of the GPU that runs out of memory; not whole pages
 DRIVER = "570.86.15"        # the fake NVML's
 GPT = {"layers": 4, "hidden": 32, "heads": 2, "vocab": 100, "max_seq_len": 8}
 LLAMA = dict(GPT, kv_heads=2, ffn_hidden=48, activation="swiglu", norm="rmsnorm", position="rope", bias=False, tied_embeddings=False)
@@ -27,8 +28,8 @@ OPS = [{"name": "matmul_8192", "kind": "matmul", "m": 16, "n": 32, "k": 48}, {"n
        {"name": "layer_norm", "kind": "layer_norm", "tokens": 8, "width": 32}, {"name": "cross_entropy", "kind": "cross_entropy", "tokens": 4, "vocab": 128},
        {"name": "unknown", "kind": "unheard-of"}]
 PLANS = ("tp=2,mbs=1", "pp=2,vpp=2,mbs=1,schedule=interleaved")
-SUITES = ("DeviceSuite", "OpsSuite", "OpsCrossEntropySuite", "OpsEpilogueSuite")  # of gpu_test, which instantiates them for a GPU
-# Runs them where all tests are asked for; single ones, by name, are the fake program's.
+SUITES = ("DeviceSuite", "OpsSuite", "OpsCrossEntropySuite", "OpsEpilogueSuite")  # gpu_test has them too
+# Runs the suites if all tests are requested; the fake program handles single tests.
 GPU_TEST = """#!/bin/sh
 case "$*" in *--gtest_filter=*) exec "$0.fake" "$@" ;; esac
 exec "{program}" --gtest_filter="{suites}" "$@"
@@ -37,7 +38,7 @@ MEMORY = (("gpt2-check", "tp=1,pp=1,dp=1,mbs=2", "bf16"), ("llama-check", "tp=1,
 
 
 def tiny_bundle(directory):
-    """(root, environment): the fake bundle with the build's programs in it."""
+    """Returns (root, environment): the fake bundle with the build's programs in it."""
     root, environment = fake_bundle.make_bundle(directory)
     for name in ("autocfg", "autocfg-trainer"):
         shutil.copy2(BUILD / "bin" / name, root / "bin" / name)
@@ -58,7 +59,8 @@ def tiny_bundle(directory):
 
 
 def on_a_small_gpu(context, figures, deadline):
-    """does_not_fit where the driver keeps back all but SMALL_BYTES of the GPU, as a rank sees that has found its GPU in NVML."""
+    """Runs does_not_fit with a driver that reserves all but SMALL_BYTES of the GPU, as seen by a rank that
+    found its GPU in NVML."""
     gpus = context.environment["AUTOCFG_FAKE_GPUS"].replace("GPU-0000-a", "GPU-emulated")
     small = mock.patch.dict(context.environment, AUTOCFG_EMULATED_GPU_BYTES=str(SMALL_BYTES), AUTOCFG_FAKE_GPUS=gpus)
     with small, mock.patch.object(context, "memory_bytes", SMALL_BYTES):
@@ -98,7 +100,7 @@ class Rehearsal(unittest.TestCase):
         self.assertEqual((section["outcome"], section["why"]), ("passed", ""), section["failed_commands"])
         return section["figures"]
 
-    def test_the_engine_says_what_it_sees(self):
+    def test_the_engine_reports_the_gpu(self):
         self.assertEqual(self.passed("device")["seen_by_the_engine"]["device"], "emulated GPU")
 
     def test_no_test_of_the_ops_is_skipped(self):
@@ -107,7 +109,7 @@ class Rehearsal(unittest.TestCase):
         for suite in SUITES:
             self.assertTrue(any(f"/{suite}." in test for test in tests), suite)
 
-    def test_losses_are_the_cpus_in_both_precisions(self):
+    def test_losses_match_the_cpus_in_both_precisions(self):
         figures = self.passed("losses")
         for model in losses.MODELS:
             self.assertEqual(set(figures[model]), {"cpu_fp32", "cuda_fp32", "cuda_bf16"})
@@ -116,7 +118,7 @@ class Rehearsal(unittest.TestCase):
     def test_saved_weights_start_a_run_on_the_cpu(self):
         self.assertEqual(len(self.passed("weights")), 4)
 
-    def test_layouts_give_one_ranks_losses(self):
+    def test_layouts_match_one_ranks_losses(self):
         figures = self.passed("schedules_host")
         self.assertEqual((figures["cases"], figures["cases_passed"]), (6, 6))
 
@@ -139,7 +141,7 @@ class Rehearsal(unittest.TestCase):
             self.assertLess(figures[plan]["ends_within_s"], 5)
             self.assertEqual(figures[plan]["free_bytes_after"], figures[plan]["free_bytes_before"])
 
-    def test_a_search_measures_and_keeps_what_it_has_timed(self):
+    def test_a_search_measures_and_keeps_its_op_times(self):
         section = self.sections["search"]
         first, again = section["figures"]["first"], section["figures"]["again"]
         self.assertEqual(section["figures"]["workers"][0]["gpus"][0]["name"], "NVIDIA Fake 100")
@@ -147,7 +149,7 @@ class Rehearsal(unittest.TestCase):
         plan = next(iter(first["plans"].values()))
         self.assertEqual(plan["peak_bytes"], plan["predicted_arena_bytes"])
         self.assertTrue(all(trial["measured_over_predicted"] > 0 for trial in first["trials"].values()))
-        if "not_run" in again:  # a build of a tree with changes keeps no op times
+        if "not_run" in again:  # a build with uncommitted changes keeps no op times
             self.assertIn(first["build_id"], section["why"])
             self.assertEqual((section["outcome"], first["build_id"][-6:]), ("not possible", "-dirty"))
             return
@@ -176,7 +178,7 @@ class Rehearsal(unittest.TestCase):
 
 
 class Refusals(unittest.TestCase):
-    def test_the_benchmark_of_ops_says_what_is_wrong_in_a_line(self):
+    def test_the_op_benchmark_reports_errors_in_one_line(self):
         for arguments, code in (([], 2), (["a", "b", "c"], 2), (["/no/such/file"], 1), (["--hold", "0"], 1)):
             done = subprocess.run([BUILD / "tests" / "emulated_gpu_ops_bench", *arguments], capture_output=True, text=True, timeout=60)
             self.assertEqual((done.returncode, done.stdout, len(done.stderr.strip().splitlines())), (code, "", 1), done.stderr)

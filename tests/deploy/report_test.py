@@ -1,4 +1,4 @@
-"""Outcomes, time limits, and a whole file after every section."""
+"""Tests outcomes, time limits, and that the file is complete after every section."""
 import json
 import os
 import tempfile
@@ -62,7 +62,7 @@ class RunSections(unittest.TestCase):
         self.assertFalse(self.run_all([Section("a", 10, passes), Section("b", 10, impossible)]))
         self.assertFalse(self.run_all([Section("a", 10, self.raising(Failure("bad")), optional=True)]))
 
-    def test_the_file_is_whole_while_a_section_runs(self):
+    def test_the_file_is_complete_while_a_section_runs(self):
         seen = []
 
         def look(_context, _figures, _deadline):
@@ -71,7 +71,7 @@ class RunSections(unittest.TestCase):
         self.assertEqual(seen[0], {"first": "not run", "second": "not run", "third": "not run"})
         self.assertEqual(seen[2], {"first": "passed", "second": "passed", "third": "not run"})
 
-    def test_limits_are_the_sections_and_what_is_left_of_the_whole(self):
+    def test_limits_are_the_sections_own_and_the_remaining_time(self):
         deadlines = []
 
         def takes(seconds):
@@ -85,7 +85,7 @@ class RunSections(unittest.TestCase):
         self.assertEqual(self.read()["sections"]["c"]["outcome"], "not run")
         self.assertIn("were over", self.read()["sections"]["c"]["why"])
 
-    def test_lanes_run_at_the_same_time_each_in_its_order_and_nothing_beside_the_others(self):
+    def test_lanes_run_in_parallel_and_other_sections_alone(self):
         ended, meet = [], threading.Barrier(2)
 
         def waits(name):
@@ -102,7 +102,7 @@ class RunSections(unittest.TestCase):
         self.assertLess(ended.index("b1"), ended.index("b2"))
         self.assertEqual(ended[-1], "alone")
 
-    def test_failed_programs_are_told_of_by_their_own_section(self):
+    def test_failed_programs_are_reported_in_their_section(self):
         def fails(word):
             def run(_context, _figures, deadline):
                 programs.in_parallel(2, ["/bin/sh"], lambda shell: programs.run([shell, "-c", f"echo {word}; exit 3"], deadline))
@@ -112,7 +112,7 @@ class RunSections(unittest.TestCase):
         failed = {name: [entry["last_lines"] for entry in section["failed_commands"]] for name, section in self.read()["sections"].items()}
         self.assertEqual(failed, {"a": [["one"]], "b": [["two"]], "c": []})
 
-    def test_time_to_spare_is_shared_by_those_to_come(self):
+    def test_spare_time_is_shared_by_later_sections(self):
         deadlines = []
 
         def look(_context, _figures, deadline):
@@ -122,7 +122,7 @@ class RunSections(unittest.TestCase):
         run_sections(report, [Section("a", 10, look), Section("b", 1000, look), Section("c", 30, look)], None, 80, lambda _: None, self.clock)
         self.assertEqual(deadlines, [20, 80])
 
-    def test_infinities_become_words(self):
+    def test_infinities_become_text(self):
         self.run_all([Section("a", 10, lambda _c, figures, _d: figures.update(x=float("inf"), y=[float("nan")]))])
         self.assertEqual(self.read()["sections"]["a"]["figures"], {"x": "inf", "y": ["nan"]})
 

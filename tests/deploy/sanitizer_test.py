@@ -1,4 +1,5 @@
-"""What the section makes of compute-sanitizer's answers: what was found, what was refused, and that nothing passes under which no test ran."""
+"""Tests how the section interprets compute-sanitizer's answers: errors found, refusals, and that a tool under
+which no test ran never passes."""
 import time
 import unittest
 from unittest import mock
@@ -8,13 +9,14 @@ from gpu import sanitizer
 from gpu.outcome import Failure, NotPossible, OutOfTime
 from gpu.programs import Done
 
-TESTS = 32  # two a batch
+TESTS = 32  # two per batch
 LISTED = "Gpu/OpsSuite.\n" + "".join(f"  Op{index}/cuda_fp32\n" for index in range(TESTS))
 SUMMARY = {"memcheck": "========= ERROR SUMMARY: {} errors\n", "racecheck": "========= RACECHECK SUMMARY: {} hazards displayed\n"}
 
 
 class Tool:
-    """A context whose compute-sanitizer answers the n-th batch of a tool by `answer(tool, n, tests)`: (exit code, what is written)."""
+    """Returns a context whose compute-sanitizer answers the n-th batch of a tool with `answer(tool, n,
+    tests)`: (exit code, output)."""
 
     def __init__(self, answer):
         self.answer, self.asked = answer, {"memcheck": 0, "racecheck": 0}

@@ -1,4 +1,4 @@
-"""What sections say where programs do not end, are not started, or answer with losses that are none."""
+"""Tests the sections with programs that do not end, do not start, or return losses that are not numbers."""
 import pathlib
 import tempfile
 import time
@@ -38,14 +38,14 @@ class Section(unittest.TestCase):
     def trained(self, first):
         return {"losses": [first, 6.9, 6.8], "grad_norms": [1.0] * 3, "wall_s": 0.1, "command": "x"}
 
-    def test_first_losses_that_are_none_are_named(self):
+    def test_missing_first_losses_are_named(self):
         for before, after in ((None, 6.0), (7.0, None)):
             answer = ([before, 6.9], {"cuda": [6.0, 5.9], "cpu": [after, 5.9]}, 4, [])
             with mock.patch.object(weights, "there_and_back", lambda *_, answer=answer: answer):
                 why = self.raised(Failure, weights.run)
             self.assertIn(f"gpt2-check in fp32: a first loss is not finite: {before} of training, {after} on the CPU", why)
 
-    def test_the_cpus_losses_that_are_none_are_named(self):
+    def test_missing_cpu_losses_are_named(self):
         with mock.patch.object(self.context, "train", lambda *_, **__: self.trained(None)):
             self.assertIn("gpt2-check: the CPU's loss is not finite", self.raised(Failure, losses.run))
 
@@ -59,15 +59,15 @@ class Section(unittest.TestCase):
 
     def test_a_device_that_refuses_nothing_is_not_taken_for_one_that_does(self):
         self.context.environment["FAKE_DEVICE"] = "gives"
-        self.assertEqual(self.raised(NotPossible, memory.does_not_fit), "the device's own refusal was not met: a run whose arena just fitted ran")
+        self.assertEqual(self.raised(NotPossible, memory.does_not_fit), "the device itself never refused: a run whose arena just fitted ran")
 
-    def test_a_planner_that_does_not_see_what_is_taken_has_failed(self):
+    def test_a_planner_that_misses_held_memory_fails(self):
         real = memory.while_held
         with mock.patch.object(memory, "while_held", lambda context, figures, held, *more: real(context, figures, 1 << 20, *more)):
             self.assertEqual(self.raised(Failure, memory.does_not_fit), "memory taken by others, seen by the planner: it ran")
 
     def refused_by(self, words):
-        """What met_by_device makes of runs that are answered so, one after the other; what they held."""
+        """Returns what met_by_device makes of runs with these answers, in order, and the held memory."""
         answers = iter(words)
         with mock.patch.object(memory, "while_held", lambda _context, _figures, _held, _deadline, work: work()):
             memory.met_by_device(self.context, self.figures, 100 << 20, lambda _: next(answers), time.monotonic() + 60)
@@ -75,13 +75,13 @@ class Section(unittest.TestCase):
 
     def test_less_is_held_until_the_planner_lets_it_run(self):
         planner = "does not fit: rank 0: the plan needs 9 bytes (arena 7, device 2), 3000000 more than the 6 that a rank may use"
-        self.assertEqual(self.refused_by([planner, planner, "does not fit: CUDA: taking 5 bytes failed: out of memory (x)"]), [100, 96, 92])
+        self.assertEqual(self.refused_by([planner, planner, "does not fit: CUDA: allocating 5 bytes failed: out of memory (x)"]), [100, 96, 92])
         with self.assertRaisesRegex(NotPossible, "the planner refused 5 times"):
             self.refused_by([planner] * 5)
-        with self.assertRaisesRegex(Failure, "neither the planner's refusal nor the device's: does not fit: who knows"):
+        with self.assertRaisesRegex(Failure, "expected a refusal by the planner or by the device, got: does not fit: who knows"):
             self.refused_by(["does not fit: who knows"])
 
-    def test_a_search_on_a_gpu_is_told_of(self):
+    def test_a_search_on_a_gpu_is_reported(self):
         self.context.device_name, self.context.driver = "NVIDIA Fake 100", "580.1"
         search.run(self.context, self.figures, time.monotonic() + 60)
         self.assertEqual(self.figures["first"]["trials"]["studies/1/trials/1"]["measured_over_predicted"], 1.5)
@@ -90,10 +90,10 @@ class Section(unittest.TestCase):
         self.assertEqual(self.figures["workers"][0]["gpus"][0]["name"], "NVIDIA Fake 100")
         self.assertIn("gpu_check --exec autocfg search --model gpt2-124m --cluster local", self.figures["first"]["command"])
 
-    def test_what_a_search_does_not_show_is_named(self):
+    def test_failed_checks_of_a_search_are_named(self):
         self.context.device_name, self.context.driver = "NVIDIA Fake 100", "580.1"
         for wrong, kind, words in (("estimate", Failure, "which calibration did not measure"), ("predicted", Failure, "mbs=8 is predicted, not measured"),
-                                   ("forgets", Failure, "the second search timed every op anew"), ("over", Failure, "1200 bytes used, 1000 planned"),
+                                   ("forgets", Failure, "the second search timed every op again"), ("over", Failure, "1200 bytes used, 1000 planned"),
                                    ("gpu", Failure, "the inventory names 'NVIDIA Other', the driver 'NVIDIA Fake 100'"),
                                    ("dirty", NotPossible, "build 1.0\\+abc-dirty, which names no commit")):
             self.context.environment["FAKE_SEARCH"] = wrong
@@ -107,7 +107,7 @@ class Section(unittest.TestCase):
             self.assertLess(entry["ends_within_s"], 5)
             self.assertEqual((entry["exit_code"], entry["free_bytes_after"]), (1, entry["free_bytes_before"]))
 
-    def test_a_dead_rank_that_is_not_dealt_with_is_told_of(self):
+    def test_a_mishandled_dead_rank_is_reported(self):
         for fault, words in (("slow", "the job ended 1.[5-9] s after rank 1's death, 1 s are allowed"), ("unnamed", "rank 1 was killed, and the error does not say so"),
                              ("kept", "2147483648 bytes of the GPU's memory are not free 1 s after"), ("orphan", "ranks outlive the job: [0-9]+$")):
             self.context.environment["FAKE_DEAD"] = fault
@@ -116,7 +116,7 @@ class Section(unittest.TestCase):
                 self.assertRegex(self.raised(Failure, dead_rank.run), words)
 
     def refusing(self, hangs):
-        """A benchmark that cuDNN refuses, the `hangs`-th run of which takes all of the time and leaves none."""
+        """Returns a benchmark that cuDNN refuses; its `hangs`-th run uses all of the time."""
         runs, real = [], self.context.run
 
         def run(program, arguments, deadline, **variables):

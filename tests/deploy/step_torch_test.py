@@ -1,4 +1,5 @@
-"""What bench/gpu_step_torch.py takes for "does not fit", so that gpu_check halves the micro batch for both sides. With a stand-in for PyTorch."""
+"""Tests which errors bench/gpu_step_torch.py treats as "does not fit", so that gpu_check halves the micro
+batch for both sides. Replaces PyTorch by a stub."""
 import contextlib
 import importlib.util
 import io
@@ -15,7 +16,7 @@ class OutOfMemory(RuntimeError):
 
 
 def stand_in():
-    """The modules that the script imports, as far as what is tested here uses them."""
+    """Returns the modules that the script imports, as far as the tests use them."""
     torch, nn, functional = types.ModuleType("torch"), types.ModuleType("torch.nn"), types.ModuleType("torch.nn.functional")
     nn.Module, nn.functional, torch.nn = object, functional, nn
     torch.cuda = types.SimpleNamespace(OutOfMemoryError=OutOfMemory, empty_cache=lambda: None)
@@ -26,7 +27,7 @@ def stand_in():
 
 
 def caused_by(error):
-    """As the compiler wraps what goes wrong in it."""
+    """Wraps an error as the compiler does."""
     wrapped = RuntimeError("backend failed")
     wrapped.__cause__ = error
     return wrapped
@@ -46,7 +47,7 @@ class DoesNotFit(unittest.TestCase):
         spec.loader.exec_module(self.script)
 
     def run_main(self, error):
-        """(exit code or the error that came through, what was said)."""
+        """Returns (exit code or uncaught error, output)."""
         model = fake_bundle.SOURCE / "search" / "data" / "models" / "gpt2-1.5b.json"
         said = io.StringIO()
         arguments = ["gpu_step_torch.py", "--model", str(model), "--seq-len", "8", "--micro-batch", "2"]
@@ -64,7 +65,7 @@ class DoesNotFit(unittest.TestCase):
             code, said = self.run_main(error)
             self.assertEqual((code, said.splitlines()), (3, [f"gpu_step_torch: does not fit: {error}"]))
 
-    def test_other_errors_are_no_lack_of_memory(self):
+    def test_other_errors_are_not_out_of_memory(self):
         for error in (RuntimeError("CUDA error: an illegal memory access was encountered"), caused_by(ValueError("no"))):
             self.assertEqual(self.run_main(error), (error, ""))
 

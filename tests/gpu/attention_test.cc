@@ -1,5 +1,5 @@
-// Attention on the GPU by each of the engine's implementations, forced: the suite of the ops sees only the
-// one that a shape falls to.
+// Tests each implementation of attention on the GPU by forcing it. The suite of the ops only tests the one
+// that is chosen for a shape.
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -28,20 +28,20 @@ using Results = reference::Attention;
 
 AttentionShape ShapeOf(const AttentionSizes& z) { return {z.batch, z.seq, z.heads, z.kv_heads, z.dim}; }
 
-// Scores with some spread: probabilities are not all alike.
+// Random scores with enough spread that probabilities differ.
 Values RandomBf16(std::int64_t n, unsigned seed) {
   Values values = Random(n, seed, -2, 2);
   for (double& v : values) v = RoundTo(DType::kBF16, v);
   return values;
 }
 
-// One implementation on the first GPU.
+// Runs one attention implementation on the first GPU.
 class Implementation {
  public:
   explicit Implementation(AttentionForced forced) : dev_(GpuBF16()), choice_(forced) {}
 
   OnDevice& dev() { return dev_; }
-  // Why it does not compute the shape; empty where it does.
+  // Returns why the implementation does not compute the shape; empty if it does.
   std::string Refusal(const AttentionShape& shape) {
     try {
       choice_.ImplementationOf<Bf16>(shape);
@@ -76,7 +76,8 @@ class Implementation {
   Scratch scratch_;
 };
 
-// Within `tolerance` of the largest magnitude of `want` among `width` columns of each row from `first` on.
+// Expects differences of at most `tolerance` times the largest magnitude of `want`, among `width` columns of
+// each row from `first` on.
 void ExpectClose(const Values& got, const Values& want, std::int64_t row, std::int64_t first,
                  std::int64_t width, double tolerance, const std::string& what) {
   ASSERT_EQ(got.size(), want.size()) << what;
@@ -95,8 +96,8 @@ void ExpectClose(const Values& got, const Values& want, std::int64_t row, std::i
   }
 }
 
-// Probabilities, and the gradients of scores and of each head's keys and values, are rounded to bf16 on the
-// way. Each part is measured by its own size.
+// Probabilities and the gradients of scores and of each head's keys and values are rounded to bf16 in
+// between. Each part is compared relative to its own magnitude.
 void ExpectSame(const AttentionSizes& z, const Results& got, const Results& want) {
   constexpr double kTolerance = 2e-2;
   const std::int64_t q = z.Width(), kv = z.kv_heads * z.dim;
@@ -121,7 +122,7 @@ class GpuAttention : public ::testing::TestWithParam<AttentionForced> {
     if (const std::string why = WhyNoGpu(); !why.empty()) GTEST_SKIP() << why;
     attention_.emplace(GetParam());
   }
-  // Whether this cuDNN is kept from the shape for a known fault, as it must say.
+  // Returns whether this cuDNN must refuse the shape because of a known fault.
   bool IsFaulty(const AttentionSizes& z) {
     return GetParam() == AttentionForced::kCudnn && IsKeptFromCudnn(*attention_, z);
   }
@@ -141,7 +142,7 @@ TEST_P(GpuAttention, MatchesTheReference) {
     SCOPED_TRACE(fmt::format("B{} S{} N{} G{} D{}", z.batch, z.seq, z.heads, z.kv_heads, z.dim));
     if (IsFaulty(z)) continue;
     const std::string refusal = attention_->Refusal(ShapeOf(z));
-    // cuDNN has the gradient of wide heads on some GPUs only.
+    // cuDNN computes the gradient of wide heads only on some GPUs.
     if (!refusal.empty() && GetParam() == AttentionForced::kCudnn && z.dim > 128) continue;
     ASSERT_EQ(refusal, "");
     const Values qkv = RandomBf16(z.Tokens() * z.Row(), 1), dout = RandomBf16(z.Tokens() * z.Width(), 2);
@@ -150,8 +151,8 @@ TEST_P(GpuAttention, MatchesTheReference) {
   }
 }
 
-// No sum of exponentials holds such scores.
-TEST_P(GpuAttention, HoldsScoresFarBelowZero) {
+// No sum of exponentials can represent such scores.
+TEST_P(GpuAttention, HandlesScoresFarBelowZero) {
   for (const std::int64_t seq : {64, 192, 1000, 1216}) {
     for (const std::int64_t dim : {64, 128}) {
       const AttentionSizes z{1, seq, 1, dim, 1};
@@ -163,8 +164,8 @@ TEST_P(GpuAttention, HoldsScoresFarBelowZero) {
   }
 }
 
-// Races between warps would show as other bits. cuDNN sums the gradient by q in no fixed order.
-TEST_P(GpuAttention, GivesTheSameBitsAgain) {
+// Races between warps would change bits. cuDNN sums the gradient of q in no fixed order.
+TEST_P(GpuAttention, IsDeterministic) {
   const AttentionSizes z{2, 1100, 8, 128, 2};
   if (IsFaulty(z)) return;
   const Values qkv = RandomBf16(z.Tokens() * z.Row(), 3), dout = RandomBf16(z.Tokens() * z.Width(), 4);
@@ -179,15 +180,16 @@ TEST_P(GpuAttention, GivesTheSameBitsAgain) {
   }
 }
 
-// More than 2^31 elements of qkv and of the output: the last sequence of many is what it is alone.
-TEST_P(GpuAttention, CountsBeyondThirtyTwoBits) {
+// qkv and the output have more than 2^31 elements. The last of many sequences must have the same result as
+// alone.
+TEST_P(GpuAttention, SupportsIndicesBeyond32Bits) {
   const AttentionSizes one{1, 512, 32, 128, 1};
   AttentionSizes all = one;
   all.batch = (std::int64_t{1} << 31) / (one.Tokens() * one.Width()) + 32;
   if (IsFaulty(one)) return;
   std::size_t free = 0, total = 0;
   ASSERT_EQ(cudaMemGetInfo(&free, &total), cudaSuccess);
-  constexpr std::size_t kNeeded = std::size_t{44} << 30;  // cuDNN's sums and gradients of each head included
+  constexpr std::size_t kNeeded = std::size_t{44} << 30;  // includes cuDNN's sums and per-head gradients
   if (free < kNeeded)
     GTEST_SKIP() << "needs " << kNeeded << " bytes of the GPU's memory; " << free << " are free";
 
@@ -206,7 +208,7 @@ TEST_P(GpuAttention, CountsBeyondThirtyTwoBits) {
     taken.push_back(t);
     return t;
   };
-  // The rows of the last sequence.
+  // Returns the rows of the last sequence.
   const auto last = [&](const Tensor& t, std::int64_t rows) {
     Tensor part = t;
     part.shape[0] = rows;
@@ -235,8 +237,8 @@ std::string NameOf(const ::testing::TestParamInfo<AttentionForced>& info) {
 INSTANTIATE_TEST_SUITE_P(Forced, GpuAttention,
                          ::testing::Values(AttentionForced::kOwn, AttentionForced::kCudnn), NameOf);
 
-// At the sizes of models, where a reference would take minutes.
-TEST(GpuAttentionImplementations, AgreeAtTheSizesOfModels) {
+// Tests model sizes, for which a reference would take minutes.
+TEST(GpuAttentionImplementations, AgreeAtModelSizes) {
   if (const std::string why = WhyNoGpu(); !why.empty()) GTEST_SKIP() << why;
   Implementation own(AttentionForced::kOwn), cudnn(AttentionForced::kCudnn);
   for (const AttentionSizes& z : std::vector<AttentionSizes>{{1, 4096, 8, 128, 2}, {4, 1024, 25, 64, 25}}) {

@@ -1,4 +1,4 @@
-// The GPU as a Device.
+// Runs the device suite on the GPU.
 #include <vector>
 
 #include "tests/conformance/device_suite.h"

@@ -1,5 +1,5 @@
-// The GPU that this machine has, as the suites take it. Without one every test is skipped, which `./dev gpu`
-// counts as failing.
+// The GPU of this machine as a parameter of the suites. Without a GPU every test is skipped, which `./dev
+// gpu` counts as a failure.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace autocfg {
 
-// Empty where a GPU can be used; else why not.
+// Returns an empty string if a GPU is usable, else why not.
 inline std::string WhyNoGpu() {
   try {
     cuda::DeviceCount();
@@ -25,8 +25,8 @@ inline std::string WhyNoGpu() {
 
 inline std::unique_ptr<Device> CreateFirstGpu() { return cuda::CreateCudaDevice(0); }
 
-// Sums of hundreds of terms in float, with the device's own exponentials; bf16 results are rounded beyond
-// that.
+// Tolerances allow sums of hundreds of terms in float and the device's own exponentials; bf16 results are
+// rounded beyond that.
 inline OpsUnderTest GpuF32() { return {"cuda_fp32", DType::kF32, CreateFirstGpu, cuda::CreateCudaOps, 1e-5}; }
 inline OpsUnderTest GpuBF16() {
   return {"cuda_bf16", DType::kBF16, CreateFirstGpu, cuda::CreateCudaOps, 1e-5};

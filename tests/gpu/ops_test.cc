@@ -1,4 +1,5 @@
-// Every op on the GPU against references in double precision, on fresh inputs, with outputs poisoned first.
+// Compares every op on the GPU with references in double precision, on fresh inputs, with outputs poisoned
+// first.
 #include <vector>
 
 #include "tests/conformance/ops_cross_entropy_suite.h"

@@ -26,7 +26,7 @@ TEST(Arena, RoundsEveryReservationUp) {
   const auto device = CreateDryDevice();
   Arena arena(*device);
   EXPECT_EQ(arena.Reserve(Region::kGradients, DType::kF32, {1}).offset, 0);
-  EXPECT_EQ(arena.Reserve(Region::kGradients, DType::kF64, {3, 3}).offset, 64);  // 72 bytes take 128
+  EXPECT_EQ(arena.Reserve(Region::kGradients, DType::kF64, {3, 3}).offset, 64);  // 72 bytes round up to 128
   EXPECT_EQ(arena.Reserve(Region::kGradients, DType::kF32, {16}).offset, 192);
   EXPECT_EQ(arena.Reserve(Region::kWorkspace, DType::kI32, {17}).offset, 0);
   EXPECT_EQ(arena.ReservedBytes(Region::kGradients), 256);
@@ -35,7 +35,7 @@ TEST(Arena, RoundsEveryReservationUp) {
   EXPECT_EQ(arena.TotalBytes(), 384);
 }
 
-TEST(Arena, LaysRegionsOneAfterAnotherWhateverTheOrderOfReservation) {
+TEST(Arena, RegionOrderDoesNotDependOnReservationOrder) {
   const auto device = CreateCpuDevice();
   Arena arena(*device);
   const auto work = arena.Reserve(Region::kWorkspace, DType::kF32, {5});
@@ -55,7 +55,7 @@ TEST(Arena, LaysRegionsOneAfterAnotherWhateverTheOrderOfReservation) {
   EXPECT_EQ(first.As<double>()[5], 0.0);
 }
 
-TEST(Arena, GivesAWholeRegionWithItsPadding) {
+TEST(Arena, WholeRegionIncludesPadding) {
   const auto device = CreateCpuDevice();
   Arena arena(*device);
   arena.Reserve(Region::kParameters, DType::kF32, {1000});
@@ -69,7 +69,7 @@ TEST(Arena, GivesAWholeRegionWithItsPadding) {
   EXPECT_EQ(arena.Whole(Region::kGradients, DType::kF64).Elements(), (64 + 128) / 8);
 }
 
-TEST(Arena, PointsNowhereOnADeviceWithoutMemory) {
+TEST(Arena, ReturnsNullPointersWithoutMemory) {
   const auto device = CreateDryDevice();
   {
     Arena arena(*device);
@@ -83,7 +83,7 @@ TEST(Arena, PointsNowhereOnADeviceWithoutMemory) {
   EXPECT_EQ(device->OverheadBytes(0), 0) << "the arena was not given back";
 }
 
-TEST(Arena, RefusesWhatExceedsTheCapacityAndNamesTheLargestRegion) {
+TEST(Arena, ExceededCapacityNamesTheLargestRegion) {
   const auto device = CreateDryDevice();
   Arena arena(*device);
   arena.Reserve(Region::kParameters, DType::kF32, {16});
@@ -100,7 +100,7 @@ TEST(Arena, RefusesWhatExceedsTheCapacityAndNamesTheLargestRegion) {
   EXPECT_NO_THROW(arena.Commit(320));
 }
 
-TEST(Arena, NamesTheLargestRegionWhereTheDeviceRefuses) {
+TEST(Arena, NamesTheLargestRegionIfTheDeviceRefuses) {
   const auto device = CreateCpuDevice();
   Arena arena(*device);
   arena.Reserve(Region::kParameters, DType::kF32, {16});
@@ -114,7 +114,7 @@ TEST(Arena, NamesTheLargestRegionWhereTheDeviceRefuses) {
   }
 }
 
-TEST(Arena, RefusesSizesThatOverflow) {
+TEST(Arena, RejectsSizesThatOverflow) {
   const auto device = CreateDryDevice();
   Arena arena(*device);
   const std::int64_t big = std::int64_t{1} << 40;
@@ -124,7 +124,7 @@ TEST(Arena, RefusesSizesThatOverflow) {
   EXPECT_EQ(arena.ReservedBytes(Region::kGradients), 0);
 }
 
-TEST(Arena, RefusesShapesThatAreNone) {
+TEST(Arena, RejectsInvalidShapes) {
   const auto device = CreateDryDevice();
   Arena arena(*device);
   EXPECT_THROW(arena.Reserve(Region::kParameters, DType::kF32, {4, 0}), std::invalid_argument);
@@ -132,7 +132,7 @@ TEST(Arena, RefusesShapesThatAreNone) {
   EXPECT_THROW(arena.Reserve(Region::kParameters, DType::kF32, {1, 1, 1, 1, 1}), std::invalid_argument);
 }
 
-TEST(Arena, KeepsToItsTwoPhases) {
+TEST(Arena, RejectsCallsInTheWrongPhase) {
   const auto device = CreateDryDevice();
   Arena arena(*device);
   const auto r = arena.Reserve(Region::kParameters, DType::kF32, {4});

@@ -1,4 +1,4 @@
-// Choices by key: made once, kept; the fastest candidate.
+// Tests that choices are made once per key and kept, and that the fastest candidate is chosen.
 #include "kernels/cuda/choice_cache.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ TEST(ChoiceCache, ChoosesOnceForEachKey) {
   EXPECT_EQ(cache.size(), 2u);
 }
 
-TEST(ChoiceCache, AFailedChoiceIsAskedForAgain) {
+TEST(ChoiceCache, RetriesAfterAFailedChoice) {
   ChoiceCache<int, int> cache;
   EXPECT_THROW(cache.Find(1, []() -> int { throw std::runtime_error("no"); }), std::runtime_error);
   EXPECT_EQ(cache.size(), 0u);
@@ -36,7 +36,7 @@ TEST(ChoiceCache, ReferencesStayValid) {
   EXPECT_EQ(first, 42);
 }
 
-TEST(Fastest, IsTheFirstOfTheLeast) {
+TEST(Fastest, ReturnsTheFirstOfEquals) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   const auto same = [](double s) { return s; };
   std::vector<double> none, never = {kNever, kNever}, some = {kNever, 3, 2, 2, 5};

@@ -18,8 +18,8 @@ std::unique_ptr<Device> CreatePaced() {
   return CreatePacedDevice(clock);
 }
 
-// A device whose memory others use too, as processes that share a GPU do: they take ever more of it while the
-// first questions are asked.
+// A device whose memory other processes use too, as on a shared GPU. They take more memory during the first
+// queries.
 class SharedDevice final : public Device {
  public:
   std::string Name() const override { return "shared"; }

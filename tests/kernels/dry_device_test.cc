@@ -67,7 +67,7 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   ops->CrossEntropyBackward(logits, 7, sums, ids, 0, 1, s);
   ops->Fill(qkv, 0, s);
   ops->SumOfSquares(std::array{Make({7}, DType::kF32), Make({2, 4}, DType::kF32)}, one, s);
-  ops->SumOfSquares({}, one, s);  // over nothing there is no op
+  ops->SumOfSquares({}, one, s);  // an empty list is no op
   ops->AdamW(std::array{AdamWTensor{table, table, {}, table, table, 0.1}, AdamWTensor{w, w, {}, w, w}}, {},
              s);
   ops->AdamW(std::array{AdamWTensor{table, table, table, table, table}}, {}, s);
@@ -118,7 +118,7 @@ TEST(DryOps, RecordsEveryOpInOrder) {
   EXPECT_TRUE(log.ops().empty());
 }
 
-TEST(DryOps, RecordsNothingThatItRefuses) {
+TEST(DryOps, DoesNotRecordRejectedOps) {
   OpLog log;
   const auto device = CreateDryDevice();
   const auto stream = device->CreateStream();
@@ -126,8 +126,8 @@ TEST(DryOps, RecordsNothingThatItRefuses) {
   EXPECT_TRUE(log.ops().empty());
 }
 
-// bf16 compute with fp32 statistics and gradients: types that the dry device alone runs so far.
-TEST(DryOps, TakesMixedPrecision) {
+// bf16 compute with fp32 statistics and gradients; so far only the dry device runs these types.
+TEST(DryOps, AcceptsMixedPrecision) {
   OpLog log;
   const auto device = CreateDryDevice();
   const auto stream = device->CreateStream();
@@ -166,7 +166,7 @@ TEST(DryOps, TakesMixedPrecision) {
                std::invalid_argument);
 }
 
-TEST(DryDevice, HoldsMoreThanAnyMachine) {
+TEST(DryDevice, CountsMoreThanAnyMachineHas) {
   const auto device = CreateDryDevice();
   const std::int64_t petabyte = std::int64_t{1} << 50;
   EXPECT_EQ(device->Allocate(petabyte), nullptr);

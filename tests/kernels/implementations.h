@@ -1,4 +1,4 @@
-// The implementations of Ops that the suites run on.
+// The implementations of Ops that the suites test.
 #pragma once
 
 #include "kernels/cpu/cpu_device.h"
@@ -6,7 +6,7 @@
 
 namespace autocfg {
 
-// About 25 and 500 units of rounding.
+// Tolerances are about 25 and 500 units of rounding.
 inline OpsUnderTest CpuF32() { return {"cpu_fp32", DType::kF32, CreateCpuDevice, CreateCpuOps, 3e-6}; }
 inline OpsUnderTest CpuF64() { return {"cpu_fp64", DType::kF64, CreateCpuDevice, CreateCpuOps, 1e-13}; }
 

@@ -7,7 +7,7 @@ namespace {
 
 OpsUnderTest Dry() {
   auto log = std::make_shared<OpLog>();
-  // The second function holds the log for as long as the parameter lives, which is longer than any ops made
+  // The second function owns the log as long as the parameter lives, which is longer than any ops created
   // from it.
   return {"dry", DType::kF32, CreateDryDevice, [log] { return CreateDryOps(*log); }, 0};
 }
@@ -20,14 +20,14 @@ class CpuTypes : public testing::Test {
   OnDevice dev_{CpuF32()};
 };
 
-TEST_F(CpuTypes, RefusesTypesThatItDoesNotRun) {
+TEST_F(CpuTypes, RejectsUnsupportedTypes) {
   const Tensor half = dev_.New({2, 2}, DType::kBF16);
   EXPECT_THROW(dev_.ops->Matmul(half, Transpose::kNo, half, Transpose::kNo, half, false, *dev_.stream),
                std::invalid_argument);
   EXPECT_THROW(dev_.ops->Fill(half, 0, *dev_.stream), std::invalid_argument);
 }
 
-TEST_F(CpuTypes, RefusesMixedTypes) {
+TEST_F(CpuTypes, RejectsMixedTypes) {
   const Tensor narrow = dev_.New({2, 2}), wide = dev_.New({2, 2}, DType::kF64);
   EXPECT_THROW(dev_.ops->Matmul(narrow, Transpose::kNo, narrow, Transpose::kNo, wide, false, *dev_.stream),
                std::invalid_argument);
@@ -37,7 +37,7 @@ TEST_F(CpuTypes, RefusesMixedTypes) {
                std::invalid_argument);
 }
 
-TEST_F(CpuTypes, RefusesAMasterCopy) {
+TEST_F(CpuTypes, RejectsMasterCopies) {
   const Tensor t = dev_.New({2, 2});
   EXPECT_THROW(dev_.ops->AdamW(std::array{AdamWTensor{t, t, dev_.New({2, 2}), t, t}}, {}, *dev_.stream),
                std::invalid_argument);

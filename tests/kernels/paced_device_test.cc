@@ -1,5 +1,5 @@
-// The virtual clock without communication: ops follow each other on the stream, and the host moves when it
-// synchronises.
+// The virtual clock without communication: ops run in sequence on the stream, and the host's time advances
+// when it synchronizes.
 #include "kernels/paced/paced_device.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ double Seconds(const OpDesc& op) {
   return 0.5 * static_cast<double>(op.dims[0]);
 }
 
-TEST(PacedDevice, TakesTheTimeOfEachOp) {
+TEST(PacedDevice, AdvancesByTheTimeOfEachOp) {
   OpLog log;
   PacedClock clock(Seconds, &log);
   const auto device = CreatePacedDevice(clock);
@@ -39,8 +39,8 @@ TEST(PacedDevice, TakesTheTimeOfEachOp) {
   EXPECT_EQ(clock.StreamSeconds(), 0);
 }
 
-// A forward or backward takes the longer of its ops and of issuing them; other ops what they take.
-TEST(PacedDevice, TheHostMayTakeLongerThanTheOps) {
+// A forward or backward takes the longer of its ops and of issuing them; other ops take only their own time.
+TEST(PacedDevice, HostTimeMayExceedOpTime) {
   PacedClock clock(Seconds, nullptr, 2);
   const auto device = CreatePacedDevice(clock);
   const auto ops = CreateDryOps(clock);
@@ -60,7 +60,7 @@ TEST(PacedDevice, TheHostMayTakeLongerThanTheOps) {
   EXPECT_EQ(clock.StreamSeconds(), 12) << "one of 2 s, while 5 s of work run";
 }
 
-TEST(PacedDevice, HasNoTimeOfItsOwnForAnUnknownOp) {
+TEST(PacedDevice, ThrowsForOpsOfUnknownTime) {
   PacedClock clock(Seconds);
   const auto device = CreatePacedDevice(clock);
   const auto ops = CreateDryOps(clock);

@@ -1,4 +1,4 @@
-// Pieces of a ring: none overlaps another, and room is found wherever there is some.
+// Tests that pieces of a ring never overlap and that room is found whenever there is some.
 #include "kernels/cuda/ring_places.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kUnit = RingPlaces::kAlignment, kBytes = 16 * kUnit;
 
-TEST(RingPlaces, FollowEachOtherAndBeginAnew) {
+TEST(RingPlaces, WrapAround) {
   RingPlaces ring(kBytes);
   EXPECT_EQ(ring.Take(8 * kUnit), 0);
   EXPECT_EQ(ring.Take(6 * kUnit - 1), 8 * kUnit);
@@ -26,7 +26,7 @@ TEST(RingPlaces, FollowEachOtherAndBeginAnew) {
   EXPECT_EQ(ring.Take(1), 8 * kUnit);
 }
 
-TEST(RingPlaces, OneMayTakeAll) {
+TEST(RingPlaces, OnePieceMayUseTheWholeRing) {
   RingPlaces ring(kBytes);
   EXPECT_EQ(ring.Take(kBytes), 0);
   EXPECT_EQ(ring.Take(0), std::nullopt);

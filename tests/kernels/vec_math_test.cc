@@ -25,8 +25,8 @@ class VecMath : public testing::Test {};
 using Types = testing::Types<float, double>;
 TYPED_TEST_SUITE(VecMath, Types);
 
-// long double is the judge: its exp is good to 19 digits.
-TYPED_TEST(VecMath, ExpIsAccurateWhereverItIsFinite) {
+// The reference is long double; its exp is accurate to 19 digits.
+TYPED_TEST(VecMath, ExpIsAccurateInTheFiniteRange) {
   using R = Range<TypeParam>;
   double worst = 0;
   for (double x = R::kLow; x < R::kHigh; x += R::kStep) {

@@ -1,16 +1,16 @@
-// Where the tests find what is built and what lies in the source tree. One file knows, and not every test's
-// command line: so the compilations of two checkouts are the same, and a compiler cache serves both.
-// Thread-safe.
+// Paths of build outputs and source files for tests. Only one file contains the paths, not every test's
+// command line, so that two checkouts compile identically and can share a compiler cache. Thread-safe.
 #pragma once
 
 #include <string>
 
 namespace autocfg {
 
-// The absolute path of `relative` ("tests/golden") in the source tree.
+// Returns the absolute path of `relative` ("tests/golden") in the source tree.
 std::string SourcePath(const std::string& relative);
 
-// The absolute path of `relative` ("bin/autocfg", "tests/fake_trainer") in the build that the test is of.
+// Returns the absolute path of `relative` ("bin/autocfg", "tests/fake_trainer") in the test's build
+// directory.
 std::string BuildPath(const std::string& relative);
 
 }  // namespace autocfg

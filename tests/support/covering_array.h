@@ -1,5 +1,5 @@
-// Test cases that cover every pair of choices: for each two axes, and each value of one with each value of
-// the other that some legal case has, there is a case with both. Pure, deterministic.
+// Generates test cases that cover every pair of choices: for any two axes, each pair of their values that
+// occurs in some legal case occurs in a returned case. Pure, deterministic.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace autocfg::testing {
 
 using Case = std::vector<int>;  // by axis: the index of its value
 
-// Every legal case of axes with that many values each, in lexicographic order. Requires: every size is
-// positive.
+// Returns every legal case in lexicographic order; `sizes` is the number of values of each axis. Requires:
+// every size is positive.
 inline std::vector<Case> LegalCases(const std::vector<int>& sizes,
                                     const std::function<bool(const Case&)>& legal) {
   std::vector<Case> cases;
@@ -26,7 +26,7 @@ inline std::vector<Case> LegalCases(const std::vector<int>& sizes,
   }
 }
 
-// An axis and the index of its value, twice, the earlier axis first.
+// Two pairs of an axis and the index of its value; the earlier axis comes first.
 using ChoicePair = std::pair<std::pair<int, int>, std::pair<int, int>>;
 
 inline std::set<ChoicePair> PairsOf(const Case& c) {
@@ -39,14 +39,14 @@ inline std::set<ChoicePair> PairsOf(const Case& c) {
   return pairs;
 }
 
-// A few of the legal cases that together have every pair that any of them has: greedily, the case with the
-// most pairs that are still missing; the cheapest of those by `cost`; the first of those.
+// Returns a few legal cases that together have every pair that any legal case has. Chooses greedily: the case
+// with the most missing pairs, among those the one with the lowest `cost`, among those the first.
 inline std::vector<Case> PairwiseCases(const std::vector<int>& sizes,
                                        const std::function<bool(const Case&)>& legal,
                                        const std::function<int(const Case&)>& cost) {
   const std::vector<Case> all = LegalCases(sizes, legal);
-  // Flat tables, since the greedy search looks at each case many times.
-  std::vector<int> first_choice;  // of each axis, among the choices of all axes
+  // Flat tables, because the greedy search visits each case many times.
+  std::vector<int> first_choice;  // index of each axis's first choice among all choices
   int choices = 0;
   for (const int size : sizes) {
     first_choice.push_back(choices);

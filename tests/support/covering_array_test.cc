@@ -16,24 +16,24 @@ std::set<ChoicePair> PairsOfAll(const std::vector<Case>& cases) {
   return pairs;
 }
 
-TEST(LegalCases, AreTheWholeProductInOrder) {
+TEST(LegalCases, AreAllCombinationsInOrder) {
   EXPECT_EQ(LegalCases({2, 3}, kAnything),
             (std::vector<Case>{{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 1}, {1, 2}}));
   EXPECT_EQ(LegalCases({2, 2}, [](const Case& c) { return c[0] != c[1]; }),
             (std::vector<Case>{{0, 1}, {1, 0}}));
 }
 
-TEST(PairwiseCases, HaveEveryPairWithFewCases) {
+TEST(PairwiseCases, CoverEveryPairWithFewCases) {
   const std::vector<int> sizes = {3, 4, 2, 3, 2};
   const std::vector<Case> cases = PairwiseCases(sizes, kAnything, kFree);
-  // Written out, not asked of the function's helpers: 3*4 + 3*2 + 3*3 + 3*2 + 4*2 + 4*3 + 4*2 + 2*3 + 2*2 +
-  // 3*2.
+  // Written out instead of calling the function's helpers: 3*4 + 3*2 + 3*3 + 3*2 + 4*2 + 4*3 + 4*2 + 2*3 +
+  // 2*2 + 3*2.
   EXPECT_EQ(PairsOfAll(cases).size(), 12u + 6 + 9 + 6 + 8 + 12 + 8 + 6 + 4 + 6);
   EXPECT_GE(cases.size(), 12u);  // two axes alone need as many
   EXPECT_LE(cases.size(), 18u);
 }
 
-TEST(PairwiseCases, AreLegalAndHaveEveryPairThatIsLegal) {
+TEST(PairwiseCases, AreLegalAndCoverEveryLegalPair) {
   std::mt19937_64 random(3);
   for (int round = 0; round < 20; ++round) {
     std::vector<int> sizes;
@@ -50,14 +50,14 @@ TEST(PairwiseCases, AreLegalAndHaveEveryPairThatIsLegal) {
   }
 }
 
-TEST(PairwiseCases, TakeTheCheaperOfTwoThatCoverAsMuch) {
+TEST(PairwiseCases, PreferTheCheaperOfEqualCases) {
   const std::vector<Case> cases =
       PairwiseCases({2, 2}, kAnything, [](const Case& c) { return -c[0] - c[1]; });
   ASSERT_EQ(cases.size(), 4u);
   EXPECT_EQ(cases.front(), (Case{1, 1}));
 }
 
-TEST(PairwiseCases, AreNoneWhereNothingIsLegal) {
+TEST(PairwiseCases, AreEmptyIfNothingIsLegal) {
   EXPECT_TRUE(PairwiseCases(
                   {2, 2}, [](const Case&) { return false; }, kFree)
                   .empty());

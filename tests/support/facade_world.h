@@ -1,5 +1,5 @@
-// Runs tests that keep their tensors in host memory on a world of a device that the host cannot reach: every
-// tensor is copied there, on the device's stream, and back once its operation is complete. One rank, one
+// Runs tests whose tensors are in host memory on a world of a device that the host cannot access. Every
+// tensor is copied to the device, on its stream, and back once its operation is complete. One rank, one
 // thread.
 #pragma once
 

@@ -1,4 +1,4 @@
-// A library of functions that a test gives, in the place of one that is opened at run time. Thread-safe.
+// A library of functions supplied by a test, in place of one that is opened at run time. Thread-safe.
 #pragma once
 
 #include <map>

@@ -1,7 +1,7 @@
-// A device whose memory the host cannot reach, and whose streams are as late as a GPU's may be, on host
-// memory and the CPU's ops: what a program must not do on a GPU ends it here. Addresses of tensors lie in
-// pages that nobody may read; the data are elsewhere, and only copies and ops know where. What is issued on a
-// stream runs when a host waits for something. One rank, one thread.
+// A device on host memory and the CPU's ops, whose memory the host cannot access and whose streams are as
+// late as a GPU's may be. Operations that are invalid on a GPU fail here. Tensor addresses point to
+// inaccessible pages; the data are elsewhere, and only copies and ops can find them. Work issued on a stream
+// runs when a host waits for something. One rank, one thread.
 #pragma once
 
 #include <sys/mman.h>
@@ -27,10 +27,10 @@
 
 namespace autocfg {
 
-// The order of execution of one device: queues that run beside each other, each in its own order.
+// The execution order of one device: independent queues, each in its own order.
 class RemoteEngine {
  public:
-  using Item = std::function<bool()>;  // does its part; false: it cannot yet, ask again
+  using Item = std::function<bool()>;  // runs its part; returns false to be called again later
 
   int AddQueue() {
     queues_.emplace_back();
@@ -38,7 +38,7 @@ class RemoteEngine {
   }
   void Push(int queue, Item item) { queues_.at(static_cast<std::size_t>(queue)).push_back(std::move(item)); }
 
-  // Runs what can run in every queue, once round. True if anything did.
+  // Runs once over all queues and executes what can run. Returns true if anything ran.
   bool Pump() {
     bool moved = false;
     for (std::deque<Item>& queue : queues_) {
@@ -54,7 +54,7 @@ class RemoteEngine {
   }
   bool IsIdle(int queue) const { return queues_.at(static_cast<std::size_t>(queue)).empty(); }
 
-  // As a host's wait: `meanwhile` is called between rounds.
+  // Waits until the queue is empty, as a host does. Calls `meanwhile` between rounds.
   void Drain(int queue) {
     for (Idle idle; !IsIdle(queue);) {
       if (Pump()) {
@@ -70,7 +70,7 @@ class RemoteEngine {
   }
 
   std::function<void()> meanwhile;
-  std::int64_t host_waits = 0;  // for streams
+  std::int64_t host_waits = 0;  // stream waits
 
  private:
   std::deque<std::deque<Item>> queues_;
@@ -108,7 +108,7 @@ class RemoteDevice final : public Device {
  public:
   std::string Name() const override { return "remote"; }
   bool ComputesOnHost() const override { return false; }
-  bool ComputesIn(DType) const override { return true; }  // memory for any; the ops are its caller's
+  bool ComputesIn(DType) const override { return true; }  // memory for any type; the caller provides the ops
 
   void* Allocate(std::int64_t bytes) override {
     void* real = cpu_->Allocate(bytes);
@@ -119,7 +119,7 @@ class RemoteDevice final : public Device {
     return address;
   }
 
-  // Waits for all that runs, as a GPU's does. What an exception has left behind is not run.
+  // Waits for all running work, as a GPU's free does. During exception handling, pending work is not run.
   void Free(void* data, std::int64_t bytes) noexcept override {
     if (std::uncaught_exceptions() == 0) engine_->DrainAll();
     const auto it = blocks_.find(static_cast<char*>(data));
@@ -146,7 +146,7 @@ class RemoteDevice final : public Device {
     return cpu_->OverheadBytes(arena_bytes);
   }
 
-  // Where the data of an address are. Throws for addresses that are not this device's.
+  // Returns the location of the data of an address. Throws for addresses that are not this device's.
   void* Real(const void* address, std::int64_t bytes) const {
     const auto* wanted = static_cast<const char*>(address);
     auto it = blocks_.upper_bound(const_cast<char*>(wanted));
@@ -316,7 +316,7 @@ class RemoteOps final : public Ops {
     Issue(s, [this, real = std::move(real), real_params](Stream& h) { cpu_->AdamW(real, real_params, h); });
   }
 
-  // As a GPU's, which waits for all that is left to run.
+  // Waits for all pending work, as a GPU's does.
   void ReleaseSpare() override {
     if (!device_.engine()->IsIdle())
       throw std::logic_error("remote: memory is given back while the device has work");

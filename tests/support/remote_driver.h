@@ -1,6 +1,7 @@
-// The streams of the remote device as a StreamDriver whose links are memory that the ranks share, being
-// threads of one process. As late and as strict as a library may be: nothing is buffered, a transfer ends
-// when all its ranks have come to it, and a link is busy for a while after every call. One rank, one thread.
+// The streams of the remote device as a StreamDriver. Its links are shared memory between the ranks, which
+// are threads of one process. It is as late and as strict as a library may be: nothing is buffered, a
+// transfer ends when all its ranks have reached it, and a link is busy for a while after every call. One
+// rank, one thread.
 #pragma once
 
 #include <atomic>
@@ -20,7 +21,7 @@
 
 namespace autocfg {
 
-// Where the ranks of one link meet. Thread-safe.
+// The meeting point of the ranks of one link. Thread-safe.
 class RemoteMeeting {
  public:
   explicit RemoteMeeting(int size) : size_(size) {}
@@ -43,7 +44,7 @@ class RemoteMeeting {
     return came_ >= size_;
   }
 
-  // What follows begins at the first call, and ends at the one that answers true.
+  // Each operation below begins at its first call and ends with the call that returns true.
 
   bool Send(int from, int to, std::uint64_t message, const void* data, std::size_t bytes) {
     const std::lock_guard lock(mutex_);
@@ -65,7 +66,7 @@ class RemoteMeeting {
     return true;
   }
 
-  // The reductions of a link in order, by number.
+  // Runs the reductions of a link in order, by number.
   bool Reduce(int rank, std::uint64_t number, const Transfer& transfer, void* data) {
     const std::lock_guard lock(mutex_);
     const auto bytes = static_cast<std::size_t>(transfer.elements * SizeOf(transfer.dtype));
@@ -170,13 +171,12 @@ class RemoteDriver final : public StreamDriver {
   struct Link {
     std::shared_ptr<RemoteMeeting> meeting;
     int rank = 0;
-    int busy_for = 3;          // questions until it is free
-    std::uint64_t issued = 0;  // messages of a lane all go one way, so one count serves
+    int busy_for = 3;          // queries until it is free
+    std::uint64_t issued = 0;  // all messages of a lane have one direction, so one count suffices
   };
   Link& LinkOf(LinkId id) { return links_.at(static_cast<std::size_t>(id)); }
 
-  // Late as they are, a device's streams run though no host waits for them: at the latest after so many
-  // questions.
+  // A device's streams make progress even if no host waits for them, at the latest after this many queries.
   static constexpr std::uint64_t kPatience = 500;
 
   RemoteDevice& device_;

@@ -1,4 +1,4 @@
-// A variable of the process's environment, for a while. One thread.
+// Sets an environment variable temporarily. One thread.
 #pragma once
 
 #include <cstdlib>
@@ -8,7 +8,7 @@
 
 namespace autocfg {
 
-// Sets a variable of the environment, or takes it away; its end puts back what was.
+// Sets or removes an environment variable; the destructor restores the previous value.
 class ScopedVariable {
  public:
   ScopedVariable(std::string name, const std::optional<std::string>& value) : name_(std::move(name)) {

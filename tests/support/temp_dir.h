@@ -1,4 +1,5 @@
-// A directory of a test's own, removed with all in it. Two checkouts tested at once have two.
+// A unique directory for a test, removed with its contents. Concurrent tests of two checkouts get different
+// ones.
 #pragma once
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // Our own attention kernels, run by the CUDA emulator, against the double-precision reference of the
-// conformance suite. Operands are numbers that the kernels' type represents, so that only the kernels' own
-// rounding is left.
+// conformance suite. Operands are exactly representable in the kernels' type, so only the kernels' own
+// rounding remains.
 #include "kernels/cuda/attention.h"
 
 #include <cuda_bf16.h>
@@ -34,7 +34,7 @@ T Narrow(double x) {
 float Widen(float x) { return x; }
 float Widen(__nv_bfloat16 x) { return __bfloat162float(x); }
 
-// Memory of the device, all bits set at first: NaN in both types.
+// An array in device memory, initially with all bits set: NaN in both types.
 template <typename T>
 class Array {
  public:
@@ -73,7 +73,7 @@ Values Rounded(Values values) {
   return values;
 }
 
-// Within `tolerance` of the largest magnitude of `want`: relative to the result, however small.
+// Expects a difference of at most `tolerance` times the largest magnitude of `want`, however small that is.
 void ExpectClose(const Values& got, const Values& want, double tolerance, const std::string& what) {
   ASSERT_EQ(got.size(), want.size()) << what;
   double scale = 1e-3;
@@ -96,7 +96,7 @@ void ExpectAttention(const AttentionSizes& z, double magnitude, double tolerance
   const Array<float> lse(z.batch * z.heads * z.seq), delta(AttentionDeltaElements(shape));
   AttentionForward(shape, qkv_.data(), out.data(), lse.data(), nullptr);
   ExpectClose(out.Get(), want.out, tolerance, "out");
-  // The log-sum-exp is float whatever T; what is left are the sums of products.
+  // The log-sum-exp is float for every T; only the sums of products differ.
   ExpectClose(lse.Get(), want.lse, 1e-5, "lse");
   AttentionBackward(shape, qkv_.data(), out.data(), lse.data(), dout_.data(), dqkv.data(), delta.data(),
                     nullptr);
@@ -105,14 +105,14 @@ void ExpectAttention(const AttentionSizes& z, double magnitude, double tolerance
   EXPECT_EQ(dout_.Get(), dout) << "the input was changed";
 }
 
-// Each launch runs in two orders of threads and blocks, whose bits must agree.
+// Runs each launch in two orders of threads and blocks and requires equal bits.
 class CudaAttention : public ::testing::Test {
  protected:
   void SetUp() override { cuda_emulator::SetOrder(cuda_emulator::Order::kCompared); }
   void TearDown() override { cuda_emulator::SetOrder(cuda_emulator::Order::kForward); }
 };
 
-// Any head dimension, tiles of 32 rows not full, blocks of 8 rows not full, shared key-value heads.
+// Any head dimension, partial tiles of 32 rows, partial blocks of 8 rows, shared key-value heads.
 const std::vector<AttentionSizes>& PlainSizes() {
   static const std::vector<AttentionSizes> sizes{{1, 1, 1, 1, 1},  {1, 1, 2, 8, 1},    {2, 7, 2, 3, 2},
                                                  {1, 8, 1, 33, 1}, {1, 33, 3, 8, 1},   {1, 64, 4, 5, 2},
@@ -132,8 +132,8 @@ TEST_F(CudaAttention, PlainInBf16) {
 }
 
 TEST_F(CudaAttention, OnTensorCores) {
-  // Every number of tile columns that is compiled, exactly and padded; tiles of 64 rows not full; one row;
-  // shared key-value heads.
+  // Every compiled number of tile columns, exact and padded; partial tiles of 64 rows; one row; shared
+  // key-value heads.
   for (const AttentionSizes& z : std::vector<AttentionSizes>{{1, 1, 1, 16, 1},
                                                              {2, 5, 2, 16, 1},
                                                              {1, 63, 1, 32, 1},
@@ -153,7 +153,7 @@ TEST_F(CudaAttention, OnTensorCores) {
   ExpectAttention<__nv_bfloat16>({1, 130, 2, 32, 1}, 4, 1e-2);
 }
 
-// Barriers between warps: under random orders one warp runs ahead of the others.
+// Tests the barriers between warps: under random orders one warp runs ahead of the others.
 TEST_F(CudaAttention, InAnyOrderOfThreads) {
   for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     SCOPED_TRACE(seed);
@@ -163,7 +163,7 @@ TEST_F(CudaAttention, InAnyOrderOfThreads) {
   }
 }
 
-// What a row's own result is does not change with what comes after it in the sequence.
+// Expects that a row's result does not depend on later tokens of the sequence.
 template <typename T>
 void ExpectNoFuture(const AttentionSizes& z) {
   const AttentionShape shape = ShapeOf(z);
@@ -181,12 +181,12 @@ void ExpectNoFuture(const AttentionSizes& z) {
   EXPECT_EQ(before, after);
 }
 
-TEST_F(CudaAttention, DoesNotSeeTheFuture) {
+TEST_F(CudaAttention, IgnoresLaterTokens) {
   ExpectNoFuture<float>({1, 45, 2, 6, 1});
   ExpectNoFuture<__nv_bfloat16>({1, 75, 2, 32, 1});
 }
 
-// Scores whose exponentials float does not hold: the running maximum keeps them in range.
+// The exponentials of these scores overflow float; the running maximum keeps them in range.
 TEST_F(CudaAttention, LargeScoresStayFinite) {
   ExpectAttention<float>({1, 66, 1, 16, 1}, 100, 1e-2);  // scores of about 1e4, whose own rounding is 1e-3
   const AttentionSizes z{1, 130, 1, 16, 1};
@@ -197,8 +197,8 @@ TEST_F(CudaAttention, LargeScoresStayFinite) {
   for (double v : lse.Get()) ASSERT_TRUE(std::isfinite(v));
 }
 
-// Scores whose exponentials are zero in float, all of them: only differences from the maximum and from the
-// log-sum-exp may be exponentiated. Float has the plain path, bf16 the one on tensor cores.
+// The exponentials of all these scores are zero in float, so only differences to the maximum and to the
+// log-sum-exp may be exponentiated. Float uses the plain path, bf16 the tensor cores.
 template <typename T>
 void ExpectScoresFarBelowZero(const AttentionSizes& z) {
   SCOPED_TRACE(fmt::format("S{} D{}, {} bytes", z.seq, z.dim, sizeof(T)));
@@ -212,7 +212,7 @@ void ExpectScoresFarBelowZero(const AttentionSizes& z) {
   ExpectLowScores(z, {out.Get(), lse.Get(), dqkv.Get()}, reference::CausalAttention(z, qkv, dout));
 }
 
-TEST_F(CudaAttention, HoldsScoresFarBelowZero) {
+TEST_F(CudaAttention, HandlesScoresFarBelowZero) {
   for (const std::int64_t dim : {64, 128}) {
     ExpectScoresFarBelowZero<__nv_bfloat16>({1, 64, 2, dim, 1});
     ExpectScoresFarBelowZero<__nv_bfloat16>({1, 192, 1, dim, 1});
@@ -221,7 +221,7 @@ TEST_F(CudaAttention, HoldsScoresFarBelowZero) {
   ExpectScoresFarBelowZero<float>({1, 64, 2, 64, 1});
 }
 
-// The choice falls to these kernels where cuDNN is missing, and says so.
+// Expects that these kernels are chosen if cuDNN is missing, and that the choice says so.
 template <typename T>
 void ExpectOwn(AttentionChoice& choice, const AttentionSizes& z, const std::string& implementation) {
   const AttentionShape shape = ShapeOf(z);
@@ -243,7 +243,7 @@ void ExpectOwn(AttentionChoice& choice, const AttentionSizes& z, const std::stri
   EXPECT_EQ(chosen_dqkv.Get(), dqkv.Get());
 }
 
-TEST(CudaAttentionChoice, IsOurOwnWhereCudnnIsMissing) {
+TEST(CudaAttentionChoice, UsesOwnKernelsIfCudnnIsMissing) {
   AttentionChoice choice(AttentionForced::kNone);
   ExpectOwn<float>(choice, {1, 9, 2, 16, 1}, "own kernels, plain arithmetic");
   ExpectOwn<__nv_bfloat16>(choice, {1, 9, 2, 16, 1},
@@ -264,10 +264,11 @@ TEST(CudaAttentionShape, IsRefusedInOneLine) {
   EXPECT_EQ(why({1, 2, 4, 2, 256}), "");
   EXPECT_EQ(why({1, 2, 4, 2, 257}),
             "attention of batch 1, sequence 2, heads 4, key-value heads 2, head dimension 257: the CUDA "
-            "device takes head dimensions up to 256");
-  EXPECT_EQ(why({1, 2, 4, 3, 8}),
-            "attention of batch 1, sequence 2, heads 4, key-value heads 3, head dimension 8: the key-value "
-            "heads divide the heads");
+            "device supports head dimensions up to 256");
+  EXPECT_EQ(
+      why({1, 2, 4, 3, 8}),
+      "attention of batch 1, sequence 2, heads 4, key-value heads 3, head dimension 8: the heads must be "
+      "divisible by the key-value heads");
   EXPECT_NE(why({0, 2, 4, 2, 8}), "");
   EXPECT_NE(why({1 << 10, 1 << 16, 32, 2, 8}), "");
   EXPECT_EQ(why({1 << 10, 1 << 15, 32, 2, 8}), "");

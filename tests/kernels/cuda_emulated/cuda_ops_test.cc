@@ -1,5 +1,5 @@
-// The ops of the CUDA device, on the emulator: our own kernels, and cuBLASLt as its documentation has it,
-// with its epilogues and without them.
+// The ops of the CUDA device on the emulator: our own kernels, and cuBLASLt emulated from its documentation,
+// with and without its epilogues.
 #include "kernels/cuda/cuda_ops.h"
 
 #include <fmt/format.h>
@@ -25,10 +25,10 @@ namespace {
 
 std::unique_ptr<Device> CreateDevice() { return cuda::CreateCudaDevice(0); }
 
-// The emulator compares all memory after each kernel: there is no more of it than is needed.
+// Uses little workspace, because the emulator compares all memory after each kernel.
 std::unique_ptr<Ops> CreateOps() { return cuda::CreateCudaOpsWithWorkspace(1 << 20); }
 
-// Every launch in two orders.
+// Runs every launch in two orders.
 std::unique_ptr<Ops> Create(bool epilogues) {
   cuda_emulator::SetOrder(cuda_emulator::Order::kCompared);
   emulated_cublaslt::Epilogues(epilogues);
@@ -56,9 +56,9 @@ INSTANTIATE_TEST_SUITE_P(Emulated, OpsEpilogueSuite,
                                          Emulated("cuda_bf16_plain", DType::kBF16, false)),
                          [](const auto& info) { return info.param.name; });
 
-// The emulated library ends the process where rows of the auxiliary matrix are no multiples of 8: so nothing
-// but LtMatmul keeps the ops from asking for them, which they do not (OpsEpilogueSuite has such shapes).
-TEST(CublasLtDeathTest, EndsTheProcessForRowsThatTheLibraryMayNotNotice) {
+// The emulated library aborts if rows of the auxiliary matrix are not multiples of 8. So only LtMatmul
+// prevents the ops from requesting such rows; OpsEpilogueSuite has such shapes and passes.
+TEST(CublasLtDeathTest, AbortsOnMisalignedAuxRows) {
   cublasLtMatmulDescOpaque_t product{};
   cublasLtMatrixLayoutOpaque_t layout{};
   cublasLtMatmulPreferenceOpaque_t preference{};
@@ -79,8 +79,8 @@ TEST(CublasLtDeathTest, EndsTheProcessForRowsThatTheLibraryMayNotNotice) {
     EXPECT_DEATH((void)ask(epilogue), "leading dimension of 12 for 12 rows: it must be a multiple of 8");
 }
 
-// What computes each shape is said, and an algorithm that does not run is not chosen.
-TEST(CudaOps, SayWhatComputesEachShape) {
+// The implementation of each shape is reported, and an algorithm that does not run is not chosen.
+TEST(CudaOps, ReportTheImplementationOfEachShape) {
   emulated_cublaslt::Epilogues(true);
   emulated_cublaslt::Slow(false, true);
   const auto device = CreateDevice();
@@ -116,7 +116,7 @@ TEST(CudaOps, SayWhatComputesEachShape) {
     device->Free(t.data, t.Bytes());
 }
 
-// What each op with a product leaves in all that it writes, bias by bias and element by element.
+// Returns all results of each op with a product, concatenated bias by bias and element by element.
 std::vector<float> ResultsOfProducts(Ops& ops) {
   const auto device = CreateDevice();
   const auto stream = device->CreateStream();
@@ -147,9 +147,9 @@ std::vector<float> ResultsOfProducts(Ops& ops) {
   return results;
 }
 
-// An epilogue that is slower than our kernel behind a plain product is not taken, and having been tried it
-// leaves no trace.
-TEST(CudaOps, TakeTheFasterOfEpilogueAndKernel) {
+// An epilogue that is slower than a plain product plus our kernel is not used, and trying it changes no
+// result.
+TEST(CudaOps, ChooseTheFasterOfEpilogueAndKernel) {
   emulated_cublaslt::Epilogues(false);
   const std::vector<float> want = ResultsOfProducts(*CreateOps());
   emulated_cublaslt::Epilogues(true);
@@ -168,26 +168,26 @@ TEST(CudaOps, TakeTheFasterOfEpilogueAndKernel) {
     int apart = 0;
     for (const OpChoice& choice : cuda::ChoicesOf(*ops)) {
       EXPECT_TRUE(choice.usual) << choice.text;
-      if (choice.text.find(": product and kernel apart, ") != std::string::npos) ++apart;
+      if (choice.text.find(": separate product and kernel, ") != std::string::npos) ++apart;
     }
     EXPECT_EQ(apart, slow_epilogues ? 5 : 0);
   }
   emulated_cublaslt::Slow(false, false);
 }
 
-// AUTOCFG_MATMUL, as long as one of these lives.
+// Sets AUTOCFG_MATMUL for the lifetime of the object.
 class MatmulVariable {
  public:
   explicit MatmulVariable(const char* value) { setenv("AUTOCFG_MATMUL", value, 1); }
   ~MatmulVariable() { unsetenv("AUTOCFG_MATMUL"); }
 };
 
-// Library and own kernels can be told apart: no epilogue is the library's, and that is said.
-TEST(CudaOps, ComputeEveryEpilogueApartWhereTheyAreTold) {
+// The mode that separates library and own kernels uses no epilogue of the library, and reports that.
+TEST(CudaOps, UseNoEpiloguesInApartMode) {
   emulated_cublaslt::Epilogues(false);
   const std::vector<float> want = ResultsOfProducts(*CreateOps());
   emulated_cublaslt::Epilogues(true);
-  emulated_cublaslt::Slow(false, true);  // what is not forced would take the epilogues
+  emulated_cublaslt::Slow(false, true);  // without the forced mode, epilogues would be chosen
   const MatmulVariable forced("apart");
   const auto ops = CreateOps();
   EXPECT_EQ(ResultsOfProducts(*ops), want);
@@ -206,7 +206,7 @@ TEST(CudaOps, ComputeEveryEpilogueApartWhereTheyAreTold) {
   EXPECT_GE(timed, 3);
 }
 
-TEST(CudaOps, RefuseAnotherWayToComputeProducts) {
+TEST(CudaOps, RejectUnknownMatmulMode) {
   const MatmulVariable forced("fast");
   try {
     CreateOps();
@@ -216,14 +216,13 @@ TEST(CudaOps, RefuseAnotherWayToComputeProducts) {
   }
 }
 
-TEST(CudaOps, AnEmptyWordIsNone) {
+TEST(CudaOps, EmptyMatmulModeMeansDefault) {
   const MatmulVariable empty("");
   EXPECT_NO_THROW(CreateOps());
 }
 
-// Where there is no memory for a second result, what adds to itself is not timed: the sum is right all the
-// same.
-TEST(CudaOps, DoNotTimeWhatHasNoRoom) {
+// If there is no memory for a second result, an accumulating product is not timed; its sum is still correct.
+TEST(CudaOps, DoNotTimeWithoutSpareMemory) {
   const auto device = CreateDevice();
   const auto ops = CreateOps();
   const auto stream = device->CreateStream();
@@ -246,7 +245,7 @@ TEST(CudaOps, DoNotTimeWhatHasNoRoom) {
   for (const Tensor& t : {a, b, sum}) device->Free(t.data, t.Bytes());
 }
 
-// A product, and how it went: empty, else the type of the error and its words.
+// Runs a product. Returns an empty string, or the error's type and message.
 std::string HowAProductGoes(Ops& ops, Device& device) {
   const auto stream = device.CreateStream();
   Tensor t{.dtype = DType::kF32, .rank = 2, .shape = {8, 8}}, sum = t;
@@ -265,11 +264,11 @@ std::string HowAProductGoes(Ops& ops, Device& device) {
   return how;
 }
 
-// A plan that nearly fills the GPU meets its end in the libraries, whose kernels are loaded when they are
-// first used: that is to be told apart from a fault.
-TEST(CudaOps, WantOfMemoryWhileAlgorithmsAreTimedIsTyped) {
+// A plan that nearly fills the GPU fails in the libraries, which load their kernels at first use. This must
+// be reported as lack of memory, not as a fault.
+TEST(CudaOps, ThrowOutOfMemoryWhileTiming) {
   const auto device = CreateDevice();
-  // whatever the other algorithms say: the first one that has no room is heard
+  // the other algorithms do not matter: the first one without room decides
   for (const int algorithm : {0, 1, 3}) {
     emulated_cublaslt::Fail(CUBLAS_STATUS_ALLOC_FAILED, algorithm);
     EXPECT_THAT(
@@ -291,7 +290,7 @@ TEST(CudaOps, WantOfMemoryWhileAlgorithmsAreTimedIsTyped) {
   emulated_cublaslt::Fail(CUBLAS_STATUS_SUCCESS);
 }
 
-TEST(CudaOps, SayWhatEveryAlgorithmFailedOf) {
+TEST(CudaOps, ReportWhyEachAlgorithmFailed) {
   const auto device = CreateDevice();
   emulated_cublaslt::Fail(CUBLAS_STATUS_EXECUTION_FAILED);
   EXPECT_EQ(
@@ -303,13 +302,13 @@ TEST(CudaOps, SayWhatEveryAlgorithmFailedOf) {
   emulated_cublaslt::Fail(CUBLAS_STATUS_SUCCESS);
 }
 
-// While algorithms are chosen the device's memory is not freed: that would wait for all that it has to do,
-// peers included. What was taken for choosing goes back between steps.
+// Choosing algorithms frees no device memory, because freeing waits for all work of the device, including
+// peers. Memory that was allocated for choosing is freed between steps.
 TEST(CudaOps, FreeNothingWithinAStep) {
   const auto device = CreateDevice();
   const auto stream = device->CreateStream();
   const auto ops = CreateOps();
-  const std::int64_t before = device->OverheadBytes(0);  // with the workspace
+  const std::int64_t before = device->OverheadBytes(0);  // includes the workspace
   const auto make = [&](DType type, std::initializer_list<std::int64_t> shape) {
     Tensor t{.dtype = type};
     for (const std::int64_t dim : shape) t.shape[static_cast<std::size_t>(t.rank++)] = dim;
@@ -335,7 +334,7 @@ TEST(CudaOps, FreeNothingWithinAStep) {
   for (const Tensor& t : tensors) device->Free(t.data, t.Bytes());
 }
 
-// What `call` throws.
+// Returns the error that `call` throws.
 template <typename Call>
 std::string ErrorOf(Call call) {
   try {
@@ -346,8 +345,8 @@ std::string ErrorOf(Call call) {
   return "nothing was thrown";
 }
 
-// By the driver's way where all bits are 0, which those of the negative zero are not.
-TEST(KernelOps, FillWithTheZeroThatIsGiven) {
+// Fill uses the driver's memset if all bits are 0; negative zero has a set bit.
+TEST(KernelOps, FillKeepsTheSignOfZero) {
   const auto device = CreateDevice();
   const auto stream = device->CreateStream();
   const auto ops = CreateOps();
@@ -365,7 +364,7 @@ TEST(KernelOps, FillWithTheZeroThatIsGiven) {
   }
 }
 
-TEST(KernelOps, RefuseOtherTypesByName) {
+TEST(KernelOps, RejectOtherTypesByName) {
   for (const DType type : {DType::kF64, DType::kF16}) {
     Tensor y{.dtype = type, .rank = 2, .shape = {2, 3}};
     const auto ops = CreateOps();
@@ -390,7 +389,7 @@ TEST(KernelOps, KeepStatisticsAndGradientsInF32) {
             "states in fp32, not bf16");
 }
 
-TEST(KernelOps, AddNothingOverNoTensors) {
+TEST(KernelOps, EmptyListsAddNothing) {
   const auto ops = CreateOps();
   const auto stream = CreateDevice()->CreateStream();
   ops->SumOfSquares({}, {}, *stream);

@@ -1,4 +1,4 @@
-// An array in the emulated device's memory, which tests fill and read as doubles. One thread.
+// An array in the emulated device's memory that tests write and read as doubles. One thread.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -13,7 +13,7 @@
 
 namespace autocfg::cuda {
 
-// The values as T holds them.
+// Returns the values rounded to T.
 template <typename T>
 Values RoundedTo(Values values) {
   for (double& v : values) v = static_cast<double>(static_cast<float>(static_cast<T>(static_cast<float>(v))));
@@ -23,7 +23,7 @@ Values RoundedTo(Values values) {
 template <typename T>
 class DeviceArray {
  public:
-  // Of NaN, `offset` elements from where packs can begin.
+  // Starts as NaN, `offset` elements after an address where packs can begin.
   explicit DeviceArray(std::int64_t n, std::int64_t offset = 0) : n_(n) {
     EXPECT_EQ(cudaMalloc(&memory_, static_cast<std::size_t>(n + offset) * sizeof(T)), cudaSuccess);
     data_ = memory_ + offset;
@@ -49,8 +49,8 @@ class DeviceArray {
   T* data_ = nullptr;
 };
 
-// Of a result of type T: what rounding to it may change, relative to the element, beside what summing in
-// float may.
+// Compares results of type T. Allows the rounding to T, relative to the element, plus `tolerance` for summing
+// in float.
 template <typename T>
 void ExpectRounded(const Values& got, const Values& want, double tolerance, const std::string& what) {
   const double unit = sizeof(T) == 2 ? 0x1p-8 : 0;
@@ -64,7 +64,7 @@ void ExpectRounded(const Values& got, const Values& want, double tolerance, cons
   }
 }
 
-// Every launch runs in two orders of blocks and threads while one of these lives.
+// Runs every launch in two orders of blocks and threads for the lifetime of the object.
 struct InBothOrders {
   InBothOrders() { cuda_emulator::SetOrder(cuda_emulator::Order::kCompared); }
   ~InBothOrders() { cuda_emulator::SetOrder(cuda_emulator::Order::kForward); }

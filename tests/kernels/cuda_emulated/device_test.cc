@@ -1,4 +1,4 @@
-// The CUDA device's own code, on an emulated runtime.
+// Tests the CUDA device's host code on an emulated runtime.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -21,11 +21,11 @@ TEST(EmulatedCudaDevice, IsNamedByItsOrdinal) {
     cuda::CreateCudaDevice(1);
     FAIL() << "there is one device";
   } catch (const DeviceError& error) {
-    EXPECT_STREQ(error.what(), "GPU 1 was asked for, but 1 is visible");
+    EXPECT_STREQ(error.what(), "GPU 1 was requested, but 1 is visible");
   }
 }
 
-TEST(EmulatedCudaDevice, ReportsMemoryThatDoesNotSuffice) {
+TEST(EmulatedCudaDevice, ReportsInsufficientMemory) {
   const auto device = Create();
   void* some = device->Allocate(std::int64_t{1} << 20);
   try {
@@ -41,11 +41,11 @@ TEST(EmulatedCudaDevice, ReportsMemoryThatDoesNotSuffice) {
   device->Free(some, std::int64_t{1} << 20);
 }
 
-// A copy between the device and memory that is not pinned keeps the driver's call waiting for the stream,
-// where nobody looks after the peers: the device waits itself before. Copies by way of pinned memory are
-// waited for by nobody.
-TEST(EmulatedCudaDevice, IsNotKeptWaitingByTheDriver) {
-  constexpr std::int64_t kLarge = std::int64_t{17} << 20;  // more than passes through pinned memory
+// A copy between the device and memory that is not pinned makes the driver's call wait for the stream,
+// without checking on the peers. The device therefore waits itself first. Copies through pinned memory do not
+// block.
+TEST(EmulatedCudaDevice, DoesNotBlockInTheDriver) {
+  constexpr std::int64_t kLarge = std::int64_t{17} << 20;  // too large for the pinned memory
   const auto device = Create();
   const auto stream = device->CreateStream();
   void* data = device->Allocate(kLarge);
@@ -67,9 +67,9 @@ TEST(EmulatedCudaDevice, IsNotKeptWaitingByTheDriver) {
   device->Free(data, kLarge);
 }
 
-// Memory is pinned when the device is opened, and never again, however far the host is ahead of it: the host
-// waits for the oldest copies.
-TEST(EmulatedCudaDevice, PinsNothingInAStep) {
+// Memory is pinned only when the device is opened, however far the host is ahead: the host waits for the
+// oldest copies instead.
+TEST(EmulatedCudaDevice, PinsNoMemoryDuringAStep) {
   constexpr std::int64_t kBytes = std::int64_t{1} << 20, kCopies = 100;
   const int before = cuda_emulator::Waits().pinned;
   const auto device = Create();

@@ -1,5 +1,5 @@
-// The gradient of token embeddings on the GPU: the sort by rows, and rows that few, many and all tokens
-// share.
+// The gradient of token embeddings on the GPU: the sort by rows, and rows that occur for few, many or all
+// tokens.
 #include "kernels/cuda/embedding.h"
 
 #include <gtest/gtest.h>
@@ -90,13 +90,13 @@ class EmbeddingTest : public testing::Test {
 using Types = testing::Types<float, __nv_bfloat16>;
 TYPED_TEST_SUITE(EmbeddingTest, Types);
 
-TYPED_TEST(EmbeddingTest, OfFewTokensARow) {
+TYPED_TEST(EmbeddingTest, FewTokensPerRow) {
   this->Check(RandomTokens(300, 400, 1), 72, 200, 100);
   this->Check(RandomTokens(200, 40, 2), 3, 40, 0);
 }
 
-// Runs that end and begin at, before and after a multiple of 64, of 64 and 65 tokens, and of all.
-TYPED_TEST(EmbeddingTest, OfManyTokensARow) {
+// Runs of 64 tokens, of 65 and of all, that begin and end at, before and after a multiple of 64.
+TYPED_TEST(EmbeddingTest, ManyTokensPerRow) {
   this->Check(std::vector<std::int32_t>(200, 3), 40, 5, 0);
   this->Check(std::vector<std::int32_t>(64, 4), 24, 5, 0);
   this->Check(std::vector<std::int32_t>(65, 0), 24, 5, 0);
@@ -109,7 +109,7 @@ TYPED_TEST(EmbeddingTest, OfManyTokensARow) {
   this->Check(tokens, 7, row - 3, 2);
 }
 
-TYPED_TEST(EmbeddingTest, OfMoreTokensThanABlockSorts) { this->Check(RandomTokens(4500, 60, 3), 8, 50, 5); }
+TYPED_TEST(EmbeddingTest, MoreTokensThanABlockSorts) { this->Check(RandomTokens(4500, 60, 3), 8, 50, 5); }
 
 }  // namespace
 }  // namespace autocfg::cuda

@@ -1,4 +1,4 @@
-// The kernel that the GPU fills memory with, on the emulator.
+// Tests the GPU's fill kernel on the emulator.
 #include "kernels/cuda/fill.h"
 
 #include <cuda_bf16.h>
@@ -14,9 +14,9 @@ class FillTest : public testing::Test {};
 using Types = testing::Types<float, double, __nv_bfloat16>;
 TYPED_TEST_SUITE(FillTest, Types);
 
-TYPED_TEST(FillTest, FillsThatAndNoMore) {
+TYPED_TEST(FillTest, FillsOnlyItsRange) {
   cuda_emulator::SetOrder(cuda_emulator::Order::kCompared);
-  // The last one takes more than one round of all blocks.
+  // The last size takes more than one round of all blocks.
   for (std::int64_t n : {1, 255, 256, 257, 4096 * 256 + 77}) {
     TypeParam* y = nullptr;
     ASSERT_EQ(cudaMalloc(&y, static_cast<std::size_t>(n + 1) * sizeof(TypeParam)), cudaSuccess);

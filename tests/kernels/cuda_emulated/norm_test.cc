@@ -1,5 +1,5 @@
-// LayerNorm and RMSNorm of the GPU at the widths where its kernels change: a warp or a block a row, one to
-// four packs a thread, rows that fit no registers, rows and addresses that are no packs.
+// LayerNorm and RMSNorm of the GPU at the widths where its kernels change: a warp or a block per row, one to
+// four packs per thread, rows that do not fit in registers, rows and addresses that are not packs.
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/layer_norm.h"
@@ -14,8 +14,8 @@ struct Want {
   Values y, mean, rstd, dx, dgamma, dbeta;
 };
 
-// By the formulas in double precision, which tests/conformance holds against the Jacobian at small widths.
-// Without beta, RMSNorm.
+// Computes the norm by the formulas in double precision; tests/conformance checks these against the Jacobian
+// at small widths. Without beta: RMSNorm.
 Want NormOf(std::int64_t rows, std::int64_t width, const Values& dy, const Values& x, const Values& gamma,
             const Values* beta) {
   Want want{x, {}, {}, x, reference::Zeros(width), reference::Zeros(width)};
@@ -101,15 +101,15 @@ TYPED_TEST_SUITE(NormTest, Types);
 
 TYPED_TEST(NormTest, InPacks) {
   constexpr std::int64_t kPack = 16 / sizeof(TypeParam);
-  // Packs at which the forward changes, then those of the backward.
+  // Numbers of packs at which the forward changes, then those of the backward.
   for (std::int64_t packs : {1, 32, 33, 65, 129, 257}) this->Check(23, packs * kPack, 0);
   for (std::int64_t packs : {512, 513, 1025, 1537}) this->Check(5, packs * kPack, 0);
 }
 
-TYPED_TEST(NormTest, OfRowsThatFitNoRegisters) {
+TYPED_TEST(NormTest, RowsThatExceedRegisters) {
   constexpr std::int64_t kPack = 16 / sizeof(TypeParam);
-  this->Check(3, 2049 * kPack, 0);                      // the backward's
-  this->Check(3, 4097 * kPack, 0, /*backward=*/false);  // the forward's
+  this->Check(3, 2049 * kPack, 0);                      // the backward's limit
+  this->Check(3, 4097 * kPack, 0, /*backward=*/false);  // the forward's limit
 }
 
 TYPED_TEST(NormTest, ElementByElement) {

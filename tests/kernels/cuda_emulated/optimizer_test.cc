@@ -1,5 +1,5 @@
 // AdamW and sums of squares on the GPU over lists that take several launches, of tensors that take several
-// blocks, at addresses that are no packs, and with master copies.
+// blocks, at addresses that are not pack-aligned, and with master copies.
 #include "kernels/cuda/optimizer.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ TYPED_TEST(OptimizerTest, AdamWOfManyTensors) {
   h.bias_correction1 = 1 - std::pow(h.beta1, 3);
   h.bias_correction2 = 1 - std::pow(h.beta2, 3);
   const DeviceArray<double> squared_norm(Values{16.0});
-  h.clip_norm = 2 + 5e-7;  // a half of the norm that is divided by
+  h.clip_norm = 2 + 5e-7;  // half of the divisor, norm + 1e-6
   h.squared_norm = {.data = squared_norm.data(), .dtype = DType::kF64, .rank = 1, .shape = {1}};
   for (bool with_master : {false, true}) {
     std::vector<Parameter> parameters;

@@ -1,4 +1,4 @@
-// What the GPU adds to rows and sums over them, at more rows and columns than a block or a thread takes.
+// The GPU ops that add to rows and sum over rows, with more rows and columns than a block or a thread takes.
 #include <gtest/gtest.h>
 
 #include "kernels/cuda/activation.h"

@@ -1,4 +1,4 @@
-// The ops' own memory: what it takes, and that it is given back between steps only.
+// Tests that scratch memory grows as needed and is freed only between steps.
 #include "kernels/cuda/scratch.h"
 
 #include <cuda_runtime.h>
@@ -49,8 +49,9 @@ TEST(CudaScratch, FreesNothingBeforeRelease) {
   EXPECT_EQ(FreeBytes(), free);
 }
 
-// Where the device has no room for the old and the new one the old one goes first, and the spare one too.
-TEST(CudaScratch, GrowsWhereThereIsNoRoomForBoth) {
+// If the device has no room for both the old and the new block, the old one is freed first, and the spare one
+// too.
+TEST(CudaScratch, GrowsWithoutRoomForBothBlocks) {
   const std::int64_t free = FreeBytes();
   Scratch scratch;
   scratch.Get(kMiB);
@@ -64,7 +65,7 @@ TEST(CudaScratch, GrowsWhereThereIsNoRoomForBoth) {
   cuda_emulator::SetFreeMemory(static_cast<std::size_t>(free - 2 * kMiB));
 }
 
-TEST(CudaScratch, SparesSomeOfTheDevicesMemory) {
+TEST(CudaScratch, SpareLeavesSomeMemoryFree) {
   Scratch scratch;
   const std::int64_t free = FreeBytes();
   EXPECT_EQ(scratch.Spare(free - Scratch::kLeftFree + 1), nullptr);

@@ -1,4 +1,4 @@
-// Which implementation of attention is taken, as far as it shows without a GPU.
+// Tests the choice of an attention implementation as far as possible without a GPU.
 #include "kernels/cuda/attention_choice.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ TEST(AttentionChoice, ReadsItsVariable) {
   EXPECT_THROW(ParseAttentionForced("CUDNN"), std::invalid_argument);
 }
 
-TEST(AttentionChoice, SaysItsImplementation) {
+TEST(AttentionChoice, ReportsItsImplementation) {
   AttentionChoice own(AttentionForced::kOwn);
   EXPECT_EQ(own.ImplementationOf<float>(kShape), "own kernels, plain arithmetic");
   EXPECT_EQ(own.ImplementationOf<__nv_bfloat16>(kShape), "own kernels, tensor cores (AUTOCFG_ATTENTION=own)");
@@ -34,8 +34,9 @@ TEST(AttentionChoice, SaysItsImplementation) {
   EXPECT_THROW(own.ImplementationOf<__nv_bfloat16>(odd), std::invalid_argument);
 }
 
-// Without a GPU cuDNN does not start: a choice says so and takes our own kernels, a forced one throws.
-TEST(AttentionChoice, SaysWhyNotCudnn) {
+// Without a GPU, cuDNN does not start. A choice then reports that and uses our own kernels; a forced choice
+// throws.
+TEST(AttentionChoice, ReportsWhyCudnnIsNotUsed) {
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaSuccess && count > 0)
     GTEST_SKIP() << "there is a GPU: tests/gpu covers cuDNN";
@@ -47,8 +48,8 @@ TEST(AttentionChoice, SaysWhyNotCudnn) {
   EXPECT_EQ(forced.ImplementationOf<float>(kShape), "own kernels, plain arithmetic");
 }
 
-// In a process of its own, since what has been found once stays.
-TEST(AttentionChoiceDeathTest, TakesOurOwnKernelsWhereTheMachineHasNoCudnn) {
+// Runs in a separate process, because a loaded library stays loaded.
+TEST(AttentionChoiceDeathTest, UsesOwnKernelsWithoutCudnn) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto say = [](const char* library) {
     setenv("AUTOCFG_CUDNN_LIBRARY", library, 1);
@@ -60,7 +61,7 @@ TEST(AttentionChoiceDeathTest, TakesOurOwnKernelsWhereTheMachineHasNoCudnn) {
               "^own kernels, tensor cores .cuDNN refuses: cuDNN is not on this machine: "
               "libautocfg-no-cudnn.so.9: cannot open shared object file");
   EXPECT_EXIT(say("libm.so.6"), testing::ExitedWithCode(0),
-              "^own kernels, tensor cores .cuDNN refuses: the cuDNN of this machine is none for this build: "
+              "^own kernels, tensor cores .cuDNN refuses: the cuDNN of this machine does not fit this build: "
               "libm.so.6 has no cudnnGetVersion.$");
 }
 

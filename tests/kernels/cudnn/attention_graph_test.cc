@@ -1,6 +1,5 @@
-// cuDNN's attention graphs as far as a machine without a GPU can prove them: where tensors lie, and that
-// plans of cuDNN's fused kernels are made for them on GPUs that are only described, with the driver of the
-// machine or, where there is none, a fake one.
+// Tests cuDNN's attention graphs as far as possible without a GPU: the tensor layouts, and that cuDNN builds
+// plans of its fused kernels for described GPUs. Uses the machine's driver or, if there is none, a fake one.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +27,7 @@ TEST(CudnnAttentionLayouts, PartitionQkv) {
           for (std::int64_t d = 0; d < layout.sizes[3]; ++d) {
             const std::int64_t index = first + b * layout.strides[0] + n * layout.strides[1] +
                                        s * layout.strides[2] + d * layout.strides[3];
-            // As Ops::AttentionForward has it: token by token, q of 4 heads, k of 2, v of 2, 8 each.
+            // The layout of Ops::AttentionForward: per token, q of 4 heads, k of 2, v of 2, 8 elements each.
             EXPECT_EQ(index, ((b * 3 + s) * 8 + first_head + n) * 8 + d);
             EXPECT_TRUE(seen.insert(index).second);
           }
@@ -46,7 +45,7 @@ TEST(CudnnAttentionLayouts, PartitionQkv) {
   EXPECT_GE(QuerySumBytes(shape), 2 * 4 * 3 * 8 * 4);
 }
 
-TEST(CudnnEngineReasons, AreTheFirstOfEachEngineOnce) {
+TEST(CudnnEngineReasons, KeepsTheFirstReasonOfEachEngine) {
   EXPECT_EQ(EngineReasons("{\"engineId\":0}\nWarning: CUDNN_STATUS_NOT_SUPPORTED_SHAPE; Reason: too "
                           "wide\nWarning: X; Reason: check()\n\n"
                           "{\"engineId\":1}\nWarning: CUDNN_STATUS_NOT_SUPPORTED; Reason: too old\n"
@@ -56,7 +55,7 @@ TEST(CudnnEngineReasons, AreTheFirstOfEachEngineOnce) {
   EXPECT_EQ(EngineReasons("another form\nand more"), "another form");
 }
 
-TEST(CudnnKernelNames, AreThoseOfThePlan) {
+TEST(CudnnKernelNames, ListsThePlansKernels) {
   EXPECT_EQ(KernelNames(R"({"kernels":[{"kernelName":"a","x":1},{"kernelName":"b"},{"kernelName":"a"}]})"),
             "a, b");
   EXPECT_EQ(KernelNames("{}"), "");
@@ -65,10 +64,10 @@ TEST(CudnnKernelNames, AreThoseOfThePlan) {
 struct Gpu {
   const char* name;
   int capability, multiprocessors, shared_bytes;
-  const char* generation;  // in the names of the kernels made for it
+  const char* generation;  // part of the names of kernels for this generation
 };
 
-// In the words of cuDNN's device property descriptor.
+// Describes the GPU in cuDNN's device property format.
 std::string Properties(const Gpu& gpu) {
   return fmt::format(
       R"({{"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,"multiProcessorCount":{},"warpSize":32,)"
@@ -87,7 +86,7 @@ class CudnnAttentionGraph : public ::testing::TestWithParam<Gpu> {
   void SetUp() override { WithAnyDriver(); }
 };
 
-// The plan that cuDNN prefers, of one fused kernel for `generation`, with no memory for scores.
+// Expects the plan that cuDNN prefers, of one fused kernel for `generation`, without memory for scores.
 void ExpectFused(const std::optional<CudnnPlan>& plan, const std::string& why, const char* generation,
                  const char* direction, std::int64_t most_bytes) {
   ASSERT_TRUE(plan.has_value()) << why;
@@ -100,10 +99,11 @@ void ExpectFused(const std::optional<CudnnPlan>& plan, const std::string& why, c
   EXPECT_LE(plan->workspace_bytes(), most_bytes);
 }
 
-TEST_P(CudnnAttentionGraph, BecomesPlansOfTheFusedKernels) {
+TEST_P(CudnnAttentionGraph, YieldsPlansOfFusedKernels) {
   const CudnnTarget target(Properties(GetParam()));
-  // Heads of GPT-2 1.5B, of Llama 3 8B, and one head for all keys; then short and odd sequences, columns a
-  // multiple of 8. Of the short ones cuDNN does some by kernels of an older generation.
+  // Heads of GPT-2 1.5B, of Llama 3 8B, and one head for all keys; then short and odd sequences, and head
+  // dimensions that are multiples of 8. cuDNN computes some of the short ones with kernels of an older
+  // generation.
   for (const AttentionShape& shape : std::vector<AttentionShape>{{16, 1024, 25, 25, 64},
                                                                  {4, 4096, 32, 8, 128},
                                                                  {2, 1024, 12, 1, 80},
@@ -113,7 +113,7 @@ TEST_P(CudnnAttentionGraph, BecomesPlansOfTheFusedKernels) {
                              shape.heads, shape.kv_heads, shape.head_dim));
     const char* generation = shape.seq_len >= 1024 ? GetParam().generation : "sm";
     const std::int64_t rows = shape.batch * shape.heads * shape.seq_len;
-    // A row of floats for each query, and one of k and v in bf16 for each query head, where heads share them.
+    // Allows a row of floats for each query and, if heads share k and v, one bf16 row of each per query head.
     const std::int64_t most = (rows + 128) * (8 * shape.head_dim + 4) + 4096;
     std::string why;
     std::optional<CudnnPlan> plan = FindAttentionForward(shape, target, &why);
@@ -123,8 +123,8 @@ TEST_P(CudnnAttentionGraph, BecomesPlansOfTheFusedKernels) {
   }
 }
 
-// Heads that are too wide for it are refused for their width, not for the graph.
-TEST_P(CudnnAttentionGraph, IsRefusedForTheShapeAlone) {
+// Heads that are too wide are refused for their width, not for the graph.
+TEST_P(CudnnAttentionGraph, IsRefusedOnlyForItsShape) {
   const CudnnTarget target(Properties(GetParam()));
   std::string why;
   EXPECT_FALSE(FindAttentionForward({1, 128, 2, 2, 20}, target, &why).has_value());
@@ -141,9 +141,9 @@ TEST_P(CudnnAttentionGraph, IsRefusedForTheShapeAlone) {
 INSTANTIATE_TEST_SUITE_P(Described, CudnnAttentionGraph, ::testing::Values(kA100, kH200, kB200),
                          [](const auto& info) { return std::string(info.param.generation); });
 
-// A plan that cannot be made gives way to the next one, and says why; where none can be made that is an error
-// of the first one's words, in one line: kernels that the driver does not load are no refusal of the shape.
-TEST(CudnnAttentionPlans, GiveWayToTheNext) {
+// If a plan cannot be built, the next one is used and the reason is reported. If none can be built, the first
+// error is thrown, in one line: kernels that the driver cannot load are no refusal of the shape.
+TEST(CudnnAttentionPlans, FallsBackToNextPlan) {
   if (!WithAnyDriver()) GTEST_SKIP() << "a driver that is there loads every kernel";
   const CudnnTarget target(Properties(kH200));
   const AttentionShape shape{1, 2048, 2, 2, 64};
@@ -168,8 +168,9 @@ TEST(CudnnAttentionPlans, GiveWayToTheNext) {
   RefuseLoads(0);
 }
 
-// In cuDNN's own words for what the driver said. No other plan is tried: it would be slower, and no smaller.
-TEST(CudnnAttentionPlans, KnowWantOfMemory) {
+// Uses cuDNN's own description of the driver's error. No other plan is tried: it would be slower and not
+// smaller.
+TEST(CudnnAttentionPlans, ReportsOutOfMemory) {
   if (!WithAnyDriver()) GTEST_SKIP() << "a driver that is there loads every kernel";
   const CudnnTarget target(Properties(kH200));
   std::string why;
@@ -178,8 +179,8 @@ TEST(CudnnAttentionPlans, KnowWantOfMemory) {
   RefuseLoads(0);
 }
 
-// Two products in a row are no attention, and no engine fuses them.
-TEST(CudnnGraph, IsRefusedInOneLineWhereNoEngineKnowsIt) {
+// Two consecutive products are not attention, and no engine fuses them.
+TEST(CudnnGraph, UnsupportedGraphIsRefusedInOneLine) {
   WithAnyDriver();
   const CudnnTarget target(Properties(kH200));
   const CudnnLayout square = RowMajor({1, 2, 64, 64});
@@ -192,12 +193,12 @@ TEST(CudnnGraph, IsRefusedInOneLineWhereNoEngineKnowsIt) {
   graph.Matmul(c, b, d);
   std::string why;
   EXPECT_FALSE(graph.FindPlan(target, &why).has_value());
-  EXPECT_TRUE(why.starts_with("no engine of cuDNN takes it: ")) << why;
+  EXPECT_TRUE(why.starts_with("no cuDNN engine supports it: ")) << why;
   EXPECT_EQ(why.find("PREREQUISITE"), std::string::npos) << why;
   EXPECT_EQ(why.find('\n'), std::string::npos) << why;
 }
 
-TEST(CudnnTarget, RefusesWhatDescribesNoGpu) { EXPECT_THROW(CudnnTarget("{}"), CudnnError); }
+TEST(CudnnTarget, RejectsInvalidGpuDescription) { EXPECT_THROW(CudnnTarget("{}"), CudnnError); }
 
 }  // namespace
 }  // namespace autocfg::cuda

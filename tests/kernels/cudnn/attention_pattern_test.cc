@@ -1,5 +1,5 @@
-// What the operations of cuDNN's attention graphs say, computed one by one in double precision, against the
-// reference of the conformance suite: the graphs are right whatever executes them.
+// Evaluates the operations of cuDNN's attention graphs one by one in double precision and compares them with
+// the reference of the conformance suite. This proves that the graphs are correct on any engine.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,12 +20,12 @@ namespace {
 
 using Place = std::array<std::int64_t, 4>;
 
-// Executes each operation when it is added.
+// A graph that executes each operation when it is added.
 class HostGraph {
  public:
   using Id = std::int64_t;
 
-  // The memory that the tensor `id` starts at.
+  // Sets the memory of tensor `id`.
   void Bind(AttentionTensor id, double* data) { memory_[static_cast<Id>(id)] = data; }
 
   Id Memory(Id id, cudnnDataType_t, const CudnnLayout& layout,
@@ -86,7 +86,7 @@ class HostGraph {
       sum = op == CUDNN_REDUCE_TENSOR_MAX ? std::max(sum, At(x, i)) : sum + At(x, i);
     });
   }
-  // Of this pattern's reshapes: the last two dimensions change places.
+  // Swaps the last two dimensions; this pattern needs no other reshape.
   void Reshape(Id x, Id y) {
     ForEach(y, [&](Place i) {
       double& to = At(y, i);
@@ -113,14 +113,15 @@ class HostGraph {
       }
     }
   }
-  // Dimensions of size 1 are the same everywhere.
+  // Dimensions of size 1 are broadcast.
   double& At(Id id, const Place& i) {
     const Tensor& t = tensors_.at(id);
     std::int64_t at = 0;
     for (std::size_t d = 0; d < 4; ++d) at += (t.layout.sizes[d] == 1 ? 0 : i[d]) * t.layout.strides[d];
     return t.data[at];
   }
-  // The place in an operand of a product of which `i` is in the result; an operand may have fewer heads.
+  // Returns the position in a product's operand that corresponds to position `i` of the result. The operand
+  // may have fewer heads.
   Place Operand(Id operand, Id result, const Place& i, std::int64_t row, std::int64_t column) {
     const std::int64_t heads = tensors_.at(operand).layout.sizes[1],
                        all = tensors_.at(result).layout.sizes[1];

@@ -1,4 +1,4 @@
-// Which versions of cuDNN are kept from which shapes.
+// Tests which versions of cuDNN are excluded for which shapes.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -14,7 +14,7 @@ std::string FaultOf(std::size_t version, std::int64_t seq_len) {
                              {.batch = 1, .seq_len = seq_len, .heads = 4, .kv_heads = 2, .head_dim = 64});
 }
 
-TEST(CudnnFaults, KeepOldVersionsFromSequencesWithATail) {
+TEST(CudnnFaults, ExcludesOldVersionsForPartialTiles) {
   for (const std::size_t version : {90000u, 90600u, 90900u, 91002u, 91400u, 91500u}) {
     for (const std::int64_t seq_len : {1, 64, 127, 192, 1000, 1216}) EXPECT_NE(FaultOf(version, seq_len), "");
     for (const std::int64_t seq_len : {128, 1024, 4096}) EXPECT_EQ(FaultOf(version, seq_len), "");
@@ -23,15 +23,15 @@ TEST(CudnnFaults, KeepOldVersionsFromSequencesWithATail) {
     for (const std::int64_t seq_len : {1, 64, 127, 128, 1000, 1024}) EXPECT_EQ(FaultOf(version, seq_len), "");
   }
   EXPECT_EQ(FaultOf(91500, 1000),
-            "the backward of cuDNN 9.15.0 may use memory that is not its own where the sequence, 1000, is no "
-            "multiple of 128; 9.15.1 mends that");
+            "the backward of cuDNN 9.15.0 may access memory out of bounds if the sequence, 1000, is not a "
+            "multiple of 128; 9.15.1 fixes that");
 }
 
-TEST(CudnnFaults, KeepTwoVersionsFromAll) {
+TEST(CudnnFaults, ExcludesTwoVersionsForAllShapes) {
   for (const std::size_t version : {91000u, 91001u}) {
     for (const std::int64_t seq_len : {64, 128, 1024}) EXPECT_NE(FaultOf(version, seq_len), "");
   }
-  EXPECT_EQ(FaultOf(91001, 1024), "cuDNN 9.10.1 has known faults in attention; 9.10.2 mends them");
+  EXPECT_EQ(FaultOf(91001, 1024), "cuDNN 9.10.1 has known faults in attention; 9.10.2 fixes them");
   EXPECT_EQ(FaultOf(91002, 1024), "");
   EXPECT_EQ(FaultOf(90900, 1024), "");
 }

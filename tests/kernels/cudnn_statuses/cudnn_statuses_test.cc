@@ -1,6 +1,6 @@
-// What becomes of each way in which cuDNN fails, on a cuDNN, a CUDA and kernels of our own that are only
-// functions of this test: a refusal is answered by our own kernels, want of memory is typed as that, all else
-// ends the run. And which cuDNN is taken.
+// Tests how each cuDNN failure is handled: our own kernels replace refused shapes, lack of memory has its own
+// type, and all other failures end the run. Also tests which cuDNN is loaded. cuDNN, CUDA and our own kernels
+// are replaced by functions of this test.
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::size_t kPlenty = std::size_t{1} << 33, kLittle = std::size_t{1} << 20;
 
-// What goes wrong, where, for so many calls.
+// A failure to inject: its place, its status and for how many calls.
 struct Fault {
   std::string where;  // "create", "set_stream", "execute", or "finalize" of the descriptor `type`
   cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
@@ -43,8 +43,8 @@ struct World {
   std::map<void*, cudnnBackendDescriptorType_t> types;
   std::size_t version = CUDNN_VERSION;
   std::size_t free_bytes = kPlenty;
-  bool lost = false;               // CUDA answers nothing
-  std::vector<std::string> calls;  // of what computes
+  bool lost = false;               // every CUDA call fails
+  std::vector<std::string> calls;  // calls that compute
 };
 World world;
 
@@ -60,7 +60,7 @@ void GetLastErrorString(char* text, std::size_t room) {
   std::strncpy(text, world.fault.message.c_str(), room);
 }
 cudnnStatus_t Create(cudnnHandle_t* handle) {
-  *handle = reinterpret_cast<cudnnHandle_t>(std::intptr_t{1});  // whatever comes of it
+  *handle = reinterpret_cast<cudnnHandle_t>(std::intptr_t{1});  // opaque; never dereferenced
   const cudnnStatus_t status = Answer("create");
   if (status == CUDNN_STATUS_SUCCESS) ++world.handles;
   return status;
@@ -85,7 +85,7 @@ cudnnStatus_t SetAttribute(cudnnBackendDescriptor_t, cudnnBackendAttributeName_t
                            std::int64_t, const void*) {
   return CUDNN_STATUS_SUCCESS;
 }
-// Two engines, whose plans need no workspace.
+// Offers two engines, whose plans need no workspace.
 cudnnStatus_t GetAttribute(cudnnBackendDescriptor_t, cudnnBackendAttributeName_t name,
                            cudnnBackendAttributeType_t, std::int64_t, std::int64_t* count, void* values) {
   *count = name == CUDNN_ATTR_ENGINEHEUR_RESULTS ? 2 : 0;
@@ -120,7 +120,7 @@ const std::map<std::string, void*>& Functions() {
 
 }  // namespace
 
-// In the place of the one that opens a library.
+// Replaces the function that opens the library.
 const CudnnApi& Cudnn() {
   if (world.missing) throw LibraryMissing(*world.missing);
   static const CudnnApi api = FindCudnn(FakeLibrary("a library", Functions()));
@@ -197,7 +197,7 @@ class CudnnStatuses : public ::testing::Test {
   }
   std::string Says() { return choice_->ImplementationOf<__nv_bfloat16>(kShape); }
 
-  // As typed, which DeviceError alone would not tell.
+  // Checks the exact type, because DeviceError alone would accept both.
   void ExpectOutOfMemory(const std::string& words) {
     try {
       Forward();
@@ -225,14 +225,14 @@ class CudnnStatuses : public ::testing::Test {
   Scratch scratch_;
 };
 
-TEST_F(CudnnStatuses, NoFailureIsCudnn) {
+TEST_F(CudnnStatuses, UsesCudnnWithoutFailures) {
   Forward();
   Backward();
   EXPECT_THAT(world.calls, ElementsAre("cuDNN", "cuDNN"));
   EXPECT_THAT(Says(), StartsWith("cuDNN 9."));
 }
 
-TEST_F(CudnnStatuses, AMachineWithoutCudnnComputesByOurOwnKernelsAndSaysSo) {
+TEST_F(CudnnStatuses, FallsBackWithoutCudnnAndReportsIt) {
   world.missing = "cuDNN is not on this machine: libcudnn.so.9: cannot open shared object file";
   Forward();
   Backward();
@@ -242,7 +242,7 @@ TEST_F(CudnnStatuses, AMachineWithoutCudnnComputesByOurOwnKernelsAndSaysSo) {
   EXPECT_THAT([&] { Forward(); }, ThrowsMessage<DeviceError>(HasSubstr(*world.missing)));
 }
 
-TEST_F(CudnnStatuses, RefusalsAreOurOwnKernels) {
+TEST_F(CudnnStatuses, RefusalsFallBackToOwnKernels) {
   for (const cudnnStatus_t status :
        {CUDNN_STATUS_NOT_SUPPORTED, CUDNN_STATUS_NOT_SUPPORTED_SHAPE,
         CUDNN_STATUS_NOT_SUPPORTED_INCOMPATIBLE_CUDA_DRIVER, CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE,
@@ -262,8 +262,8 @@ TEST_F(CudnnStatuses, RefusalsAreOurOwnKernels) {
   EXPECT_THAT(Says(), StartsWith("own kernels, tensor cores (cuDNN refuses: cuDNN does not start: "));
 }
 
-// One that was chosen silently would be measured as if it were the best.
-TEST_F(CudnnStatuses, OtherFailuresAreErrorsAndNoChoice) {
+// A fallback that was chosen silently would be measured as if it were the best.
+TEST_F(CudnnStatuses, OtherFailuresThrow) {
   for (const cudnnStatus_t status :
        {CUDNN_STATUS_INTERNAL_ERROR, CUDNN_STATUS_INTERNAL_ERROR_UNEXPECTED_VALUE,
         CUDNN_STATUS_EXECUTION_FAILED, CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER}) {
@@ -279,14 +279,14 @@ TEST_F(CudnnStatuses, OtherFailuresAreErrorsAndNoChoice) {
   }
 }
 
-TEST_F(CudnnStatuses, AnEngineWhosePlanCannotBeMadeGivesWayToTheNext) {
+TEST_F(CudnnStatuses, FallsBackToNextEngine) {
   world.fault = {.where = "finalize", .status = CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER, .times = 1};
   Forward();
   EXPECT_THAT(world.calls, ElementsAre("cuDNN"));
   EXPECT_THAT(Says(), HasSubstr("not the preferred engine: cuDNN, a plan: "));
 }
 
-TEST_F(CudnnStatuses, WantOfMemoryIsTypedWhereverItIsMet) {
+TEST_F(CudnnStatuses, OutOfMemoryIsTypedInEveryCall) {
   for (const char* where : {"create", "finalize", "set_stream", "execute"}) {
     SCOPED_TRACE(where);
     choice_.emplace(AttentionForced::kNone);
@@ -305,13 +305,13 @@ TEST_F(CudnnStatuses, WantOfMemoryIsTypedWhereverItIsMet) {
   world.fault = {.where = "create", .status = CUDNN_STATUS_NOT_INITIALIZED};
   world.free_bytes = kLittle;
   ExpectOutOfMemory("cuDNN does not start");
-  // A first engine that has no room is no reason to take another.
+  // If the first engine lacks memory, no other engine is tried.
   world.fault = {
       .where = "finalize", .status = CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED, .times = 1};
   ExpectOutOfMemory("its own words");
 }
 
-TEST_F(CudnnStatuses, LittleMemoryMakesNoOtherOfARefusalNorOfAFault) {
+TEST_F(CudnnStatuses, LowMemoryDoesNotChangeRefusalsOrFaults) {
   world.free_bytes = kLittle;
   world.fault = {.where = "finalize", .status = CUDNN_STATUS_NOT_SUPPORTED_SHAPE};
   Forward();
@@ -323,7 +323,7 @@ TEST_F(CudnnStatuses, LittleMemoryMakesNoOtherOfARefusalNorOfAFault) {
   ExpectError("executing a plan");
 }
 
-TEST(CudnnApi, HasEveryFunctionOrNamesTheOneThatIsMissing) {
+TEST(CudnnApi, NamesAMissingFunction) {
   for (const auto& [name, function] : Functions()) {
     std::map<std::string, void*> others = Functions();
     others.erase(name);
@@ -332,7 +332,7 @@ TEST(CudnnApi, HasEveryFunctionOrNamesTheOneThatIsMissing) {
   }
 }
 
-TEST(CudnnApi, IsOfTheHeadersMajorVersion) {
+TEST(CudnnApi, RequiresTheHeadersMajorVersion) {
   world = {};
   const auto find = [] { FindCudnn(FakeLibrary("a library", Functions())); };
   for (const auto& [version, words] :

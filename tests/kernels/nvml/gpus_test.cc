@@ -13,11 +13,11 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-TEST(VisiblePlaces, AllWithoutTheVariable) {
+TEST(VisiblePlaces, AllIfTheVariableIsUnset) {
   EXPECT_THAT(VisiblePlaces(std::nullopt, {"GPU-a", "GPU-b"}), ElementsAre(0, 1));
 }
 
-TEST(VisiblePlaces, PlacesAndUuidsInTheirOrder) {
+TEST(VisiblePlaces, AcceptsIndicesAndUuidsInOrder) {
   const std::vector<std::string> uuids = {"GPU-1a", "GPU-1b", "GPU-2c"};
   EXPECT_THAT(VisiblePlaces("2,0", uuids), ElementsAre(2, 0));
   EXPECT_THAT(VisiblePlaces(" 1 , 2", uuids), ElementsAre(1, 2));
@@ -25,7 +25,7 @@ TEST(VisiblePlaces, PlacesAndUuidsInTheirOrder) {
   EXPECT_THAT(VisiblePlaces("GPU-2", uuids), ElementsAre(2)) << "the beginning of one alone";
 }
 
-TEST(VisiblePlaces, WhatNamesNoGpuEndsTheList) {
+TEST(VisiblePlaces, InvalidEntryEndsTheList) {
   const std::vector<std::string> uuids = {"GPU-1a", "GPU-1b", "GPU-2c"};
   EXPECT_THAT(VisiblePlaces("", uuids), IsEmpty());
   EXPECT_THAT(VisiblePlaces("-1", uuids), IsEmpty());
@@ -36,7 +36,7 @@ TEST(VisiblePlaces, WhatNamesNoGpuEndsTheList) {
   EXPECT_THAT(VisiblePlaces("1x", uuids), IsEmpty());
 }
 
-TEST(ListGpus, EightOfThem) {
+TEST(ListGpus, ListsEightGpus) {
   const FakeGpus fake(EqualGpus(8, ",mig=0,used=1024"));
   const GpuList list = ListGpus();
   ASSERT_EQ(list.gpus.size(), 8u);
@@ -57,7 +57,7 @@ TEST(ListGpus, EightOfThem) {
   EXPECT_EQ(UuidsOf(list)[7], "GPU-0007-h");
 }
 
-TEST(ListGpus, OneAloneIsFarFromNone) {
+TEST(ListGpus, SingleGpuHasNoFarthestPeer) {
   const FakeGpus fake("name=Tesla,uuid=GPU-x,total=1000000");
   const GpuList list = ListGpus();
   ASSERT_EQ(list.gpus.size(), 1u);
@@ -65,7 +65,7 @@ TEST(ListGpus, OneAloneIsFarFromNone) {
   EXPECT_EQ(list.gpus[0].nvlinks, 0);
 }
 
-TEST(ListGpus, TwoOfOneBoard) {
+TEST(ListGpus, TwoGpusOnOneBoard) {
   const FakeGpus fake(EqualGpus(4));
   const ScopedVariable visible("CUDA_VISIBLE_DEVICES", "1,0");
   const GpuList list = ListGpus();
@@ -74,7 +74,7 @@ TEST(ListGpus, TwoOfOneBoard) {
   EXPECT_EQ(list.gpus[0].farthest, "PCIe switch") << "those that are not visible do not count";
 }
 
-TEST(ListGpus, MigIsLeftAlone) {
+TEST(ListGpus, DoesNotChangeMig) {
   const FakeGpus fake(EqualGpus(1, ",mig=1") + ";" + EqualGpus(1));
   const GpuList list = ListGpus();
   ASSERT_EQ(list.gpus.size(), 1u);
@@ -87,7 +87,7 @@ TEST(ListGpus, MigIsLeftAlone) {
   EXPECT_EQ(ListGpus().why_none, "no GPU: GPU 0 (NVIDIA H200) is left out: MIG is on, and is left as it is");
 }
 
-TEST(ListGpus, WhatTheDriverDoesNotDescribeIsLeftOut) {
+TEST(ListGpus, LeavesOutUndescribedGpus) {
   const FakeGpus fake("name=GPU of a board,uuid=GPU-x;uuid=GPU-y,total=100");
   const GpuList list = ListGpus();
   EXPECT_THAT(list.gpus, IsEmpty());
@@ -96,7 +96,7 @@ TEST(ListGpus, WhatTheDriverDoesNotDescribeIsLeftOut) {
   EXPECT_THAT(list.left_out[1].left_out, HasSubstr("describe"));
 }
 
-TEST(ListGpus, NoneIsAValueThatSaysWhy) {
+TEST(ListGpus, EmptyListHasAReason) {
   {
     const NoGpus none;
     EXPECT_THAT(ListGpus().why_none,
@@ -118,12 +118,12 @@ TEST(ListGpus, NoneIsAValueThatSaysWhy) {
     EXPECT_EQ(ListGpus().why_none, "no GPU: the NVIDIA driver does not answer (Driver Not Loaded)");
   }
   {
-    const ScopedVariable library("AUTOCFG_NVML_LIBRARY", "libm.so.6");  // a library, but another
+    const ScopedVariable library("AUTOCFG_NVML_LIBRARY", "libm.so.6");  // exists, but is not NVML
     EXPECT_THAT(ListGpus().why_none, HasSubstr("libm.so.6 has no nvmlInit_v2"));
   }
 }
 
-TEST(NvmlSession, TellsWhoHoldsMemory) {
+TEST(NvmlSession, ReportsMemoryByProcess) {
   const FakeGpus fake(
       "name=a,uuid=GPU-a,total=1000,used=600,pid=4321;name=b,uuid=GPU-b,total=1000,used=1,busy=1");
   std::string why;
@@ -141,8 +141,8 @@ TEST(NvmlSession, TellsWhoHoldsMemory) {
   EXPECT_FALSE(nvml->Distance(0, 2));
 }
 
-// What the driver keeps back is no process's, where it says how much that is.
-TEST(NvmlSession, TellsWhatTheDriverKeepsBack) {
+// Memory that the driver reserves belongs to no process, if the driver reports how much it is.
+TEST(NvmlSession, ReportsReservedMemory) {
   const FakeGpus fake(
       "name=a,uuid=GPU-a,total=1000,used=100,reserved=30;name=b,uuid=GPU-b,total=1000,used=100,reserved=30,"
       "old=1");

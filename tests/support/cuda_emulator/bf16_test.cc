@@ -1,5 +1,4 @@
-// The emulated bf16 against its definition: the nearest of the numbers with 8 significant bits, of two
-// equally near ones the even.
+// Compares the emulated bf16 with its definition: the nearest number with 8 significant bits, ties to even.
 #include <cuda_bf16.h>
 #include <gtest/gtest.h>
 
@@ -13,17 +12,17 @@ namespace {
 
 double Value(std::uint32_t bf16) { return static_cast<double>(std::bit_cast<float>(bf16 << 16)); }
 
-// By comparison of the two neighbours. `x` is finite and not beyond the largest bf16.
+// Compares the two neighbours. `x` is finite and not beyond the largest bf16.
 std::uint32_t Nearest(double x) {
   const std::uint32_t sign = std::signbit(x) ? 0x8000u : 0u;
   const double magnitude = std::fabs(x);
-  // the largest that is not above, by bisection: bf16 are ordered as their bits
+  // the largest bf16 that is not above, by bisection: bf16 are ordered as their bits
   std::uint32_t low = 0, high = 0x7f80;
   while (high - low > 1) {
     const std::uint32_t middle = (low + high) / 2;
     (Value(middle) <= magnitude ? low : high) = middle;
   }
-  // What infinity counts as: the number that would follow the largest.
+  // Infinity counts as the number that would follow the largest.
   const double above = high == 0x7f80 ? std::ldexp(1.0, 128) : Value(high);
   const double below_by = magnitude - Value(low), above_by = above - magnitude;
   const bool up = above_by < below_by || (above_by == below_by && (low & 1) != 0);
@@ -48,7 +47,7 @@ TEST(EmulatedBf16, RoundsToNearestEven) {
 TEST(EmulatedBf16, RoundsDoublesOnce) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 100'000; ++i) {
-    // Next to a tie of bf16, nearer than a float can tell.
+    // Next to a tie of bf16, nearer than the resolution of float.
     const auto near = std::bit_cast<float>(static_cast<std::uint32_t>(random() % 0x7f7fu << 16 | 0x8000u));
     const double x = static_cast<double>(near) * (1 + (static_cast<double>(random() % 5) - 2) * 1e-12);
     ASSERT_EQ(__bfloat16_as_ushort(__double2bfloat16(x)), Nearest(x)) << std::hexfloat << x;

@@ -1,8 +1,8 @@
-// The part of cuBLASLt that kernels/cuda/matmul uses, as NVIDIA's documentation describes it: column-major
-// matrices, descriptors, epilogues. Products are computed in float, in the order of k, when they are asked
-// for. For tests, as cuda_runtime.h. What it refuses: types other than fp32 and bf16, and all epilogues after
-// emulated_cublaslt::Epilogues(false). An auxiliary matrix whose leading dimension is no multiple of 8, which
-// the true library may not notice, ends the process.
+// Emulates the part of cuBLASLt that kernels/cuda/matmul uses, following NVIDIA's documentation: column-major
+// matrices, descriptors, epilogues. Products are computed in float, in the order of k, at the time of the
+// call. For tests, like cuda_runtime.h. It refuses types other than fp32 and bf16, and all epilogues after
+// emulated_cublaslt::Epilogues(false). It ends the process if an auxiliary matrix has a leading dimension
+// that is not a multiple of 8; the real library may not notice that.
 #pragma once
 
 #include <cstddef>
@@ -61,10 +61,10 @@ struct cublasLtMatrixLayoutOpaque_t {
 };
 struct cublasLtMatmulPreferenceOpaque_t {
   std::uint64_t workspace_bytes;
-  std::uint32_t alignment;  // the least of the four
+  std::uint32_t alignment;  // the smallest of the four
 };
 struct cublasLtMatmulAlgo_t {
-  int id;  // 1 and up; 0: none
+  int id;  // at least 1; 0: none
 };
 struct cublasLtMatmulHeuristicResult_t {
   cublasLtMatmulAlgo_t algo;
@@ -87,7 +87,7 @@ cublasStatus_t cublasLtMatmulPreferenceInit(cublasLtMatmulPreferenceOpaque_t* pr
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreferenceOpaque_t* preference,
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void* value, std::size_t bytes);
-// Three algorithms, of which the second never runs.
+// Returns three algorithms; the second never runs.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDescOpaque_t* descriptor,
                                               cublasLtMatrixLayoutOpaque_t* a,
                                               cublasLtMatrixLayoutOpaque_t* b,
@@ -103,11 +103,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDescOpaque_
                               void* workspace, std::size_t workspace_bytes, cudaStream_t stream);
 
 namespace autocfg::emulated_cublaslt {
-// Whether epilogues are there; they are at first.
+// Sets whether epilogues are supported; initially they are.
 void Epilogues(bool supported);
-// Whether products with an epilogue, and those without, take milliseconds longer; not at first.
+// Makes products with an epilogue, or those without, take milliseconds longer; initially off.
 void Slow(bool with_epilogue, bool without);
-// What products are answered from now on, instead of being computed, by the algorithm of this number; 0: by
-// every one. Success, as at first: they are computed.
+// Makes products of this algorithm (0: of every algorithm) return `status` instead of being computed.
+// Success, the initial state, computes them.
 void Fail(cublasStatus_t status, int algorithm = 0);
 }  // namespace autocfg::emulated_cublaslt

@@ -30,7 +30,7 @@ void Write(void* data, cudaDataType_t type, std::int64_t i, float value) {
   }
 }
 
-// The tanh form and its derivative, in double.
+// The tanh form of GELU and its derivative, in double.
 double Gelu(double x) { return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
 double GeluGradient(double x) {
   const double c = std::sqrt(2 / M_PI), t = std::tanh(c * (x + 0.044715 * x * x * x));
@@ -40,8 +40,9 @@ double GeluGradient(double x) {
 bool HasAux(cublasLtEpilogue_t epilogue) { return (epilogue & 128) != 0; }
 bool HasBias(cublasLtEpilogue_t epilogue) { return (epilogue & (4 | 256)) != 0; }
 
-// Whether there is an algorithm. An auxiliary matrix that breaks what cublasLt.h says of EPILOGUE_AUX_LD is
-// the caller's fault: the true library may compute anything then, and need not say so.
+// Returns whether there is an algorithm. An auxiliary matrix that violates the requirements of
+// EPILOGUE_AUX_LD in cublasLt.h is the caller's fault: the real library may then compute anything without
+// reporting it.
 cublasStatus_t Support(const cublasLtMatmulDescOpaque_t& op, const cublasLtMatrixLayoutOpaque_t& d) {
   if (op.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_SUCCESS;
   if (HasAux(op.epilogue) && (op.aux_ld % 8 != 0 || op.aux_ld < static_cast<std::int64_t>(d.rows))) {
@@ -52,7 +53,7 @@ cublasStatus_t Support(const cublasLtMatmulDescOpaque_t& op, const cublasLtMatri
   return epilogues_supported ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-// Element (row, column) of op(x), x column-major.
+// Returns element (row, column) of op(x), with x column-major.
 float At(const void* data, const cublasLtMatrixLayoutOpaque_t& layout, cublasOperation_t op, std::int64_t row,
          std::int64_t column) {
   if (op == CUBLAS_OP_T) std::swap(row, column);
@@ -194,7 +195,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDescOpaque_t* desc
       (HasAux(op.epilogue) && op.aux == nullptr)) {
     return CUBLAS_STATUS_INVALID_VALUE;
   }
-  // What an algorithm says that it needs of the workspace, it overwrites.
+  // An algorithm overwrites the workspace that it requires.
   if (workspace_bytes > 0) std::memset(workspace, 0xff, workspace_bytes);
 
   const float scale = *static_cast<const float*>(alpha), old = *static_cast<const float*>(beta);

@@ -1,4 +1,4 @@
-// bf16 as cuda_bf16.h has it: the upper half of a float. Conversions from float round to nearest, ties to
+// bf16 as in CUDA's cuda_bf16.h: the upper half of a float. Conversions from float round to nearest, ties to
 // even; a NaN becomes 0x7fff.
 #pragma once
 
@@ -36,13 +36,13 @@ inline unsigned short __bfloat16_as_ushort(__nv_bfloat16 x) { return x.bits; }
 inline __nv_bfloat16 __float2bfloat16_rn(float x) {
   if (std::isnan(x)) return __ushort_as_bfloat16(0x7fff);
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
-  // Half of a unit of the last place kept, less one where that place is even: a tie then only carries where
-  // it is odd.
+  // Adds half a unit of the last kept place, minus one if that place is even: a tie then carries only if it
+  // is odd.
   return __ushort_as_bfloat16(static_cast<unsigned short>((bits + 0x7fff + (bits >> 16 & 1)) >> 16));
 }
 inline __nv_bfloat16 __float2bfloat16(float x) { return __float2bfloat16_rn(x); }
 inline __nv_bfloat16 __double2bfloat16(double x) {
-  // Rounded to odd first, so that the second rounding does as one would.
+  // Rounds to odd first, so that rounding twice gives the same result as rounding once.
   float narrow = static_cast<float>(x);
   if (static_cast<double>(narrow) != x && !std::isnan(x) && (std::bit_cast<std::uint32_t>(narrow) & 1) == 0) {
     const bool away = std::fabs(static_cast<double>(narrow)) > std::fabs(x);

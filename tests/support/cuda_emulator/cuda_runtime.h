@@ -1,38 +1,38 @@
-// An emulated CUDA: the very same files of kernels/cuda, compiled by the host's compiler with this directory
-// first on the include path, run on the CPU. Each thread of a block is a fiber that runs until it waits for
-// others; blocks run one after another. For tests; one thread of the operating system; x86-64.
+// An emulated CUDA. It runs the unchanged files of kernels/cuda on the CPU, compiled by the host's compiler
+// with this directory first on the include path. Each thread of a block is a fiber that runs until it waits
+// for others; blocks run one after another. For tests; one thread of the operating system; x86-64.
 //
-// What it proves, when a kernel's results agree with a reference:
-// - its indices, shapes, edges and arithmetic, bf16 rounding included (conversions round to nearest even, as
-//   the device does);
-// - that no barrier is missing or divergent: a thread runs alone from one wait to the next, so what it reads
-//   of another's without a barrier between is not there yet in one of the orders (Order::kCompared runs every
-//   launch forward and in reverse, and compares all memory bit for bit). The same holds for blocks: what
-//   depends on their order, or on atomics' order, is found; What cp.async copies (emulator.h: CopyAsync16)
-//   arrives as late as may be in one order and at once in the other;
-// - that no thread of a warp or block waits for one that never comes: __syncthreads that not all threads of
-//   the block reach, ended ones included, and warp functions that not all lanes of the mask call alike, end
-//   the process with a message that counts who waits where. CUDA allows a thread that has ended to be missing
-//   at a barrier; kernels of this project do not rely on it;
-// - that memory is used within its bounds: what is written beyond dynamic shared memory, or beyond an
-//   allocation, is found after the block or launch, further accesses fault at once; shared memory (dynamic,
-//   and the static one of kernels in a library of autocfg_emulated_kernels) is NaN when a block starts,
-//   memory of cudaMalloc when it is allocated. More than 48 KiB of dynamic shared memory must have been
-//   allowed;
-// - that it takes only what the smallest supported device has: 1024 threads a block, 163 KiB of shared
-//   memory.
+// If a kernel's results agree with a reference, this proves:
+// - Its indices, shapes, edges and arithmetic are correct, including bf16 rounding (conversions round to
+//   nearest even, as the device does).
+// - No barrier is missing or divergent. A thread runs alone from one wait to the next. So a value that it
+//   reads from another thread without a barrier is missing in one of the orders (Order::kCompared runs every
+//   launch forward and in reverse and compares all memory bit for bit). The same holds for blocks: dependence
+//   on the order of blocks or of atomics is found. Data copied by cp.async (emulator.h: CopyAsync16) arrive
+//   as late as possible in one order and at once in the other.
+// - No thread of a warp or block waits forever. If not all threads of the block reach a __syncthreads,
+//   including ended ones, or not all lanes of the mask make the same warp call, the process ends with a
+//   message that counts the waiting threads by place. CUDA allows ended threads to miss a barrier; our
+//   kernels do not rely on it.
+// - Memory accesses are in bounds. Writes beyond dynamic shared memory or beyond an allocation are found
+//   after the block or launch; accesses further beyond fault at once. Shared memory is NaN when a block
+//   starts (dynamic, and the static one of kernels in a library of autocfg_emulated_kernels); memory of
+//   cudaMalloc is NaN when it is allocated. More than 48 KiB of dynamic shared memory must have been allowed.
+// - The kernel needs no more than the smallest supported device has: 1024 threads per block, 163 KiB of
+//   shared memory.
 //
-// What it does not prove: anything about speed, registers, coalescing or bank conflicts; that memory
-// operations of different blocks or of un-synchronised threads are ordered as the device's memory model wants
-// them (there is one order of all operations here; __threadfence does nothing); the exact bits of the
-// device's fast functions (__expf, rsqrtf, ...: here they are as good as libm), of its matrix units and of
-// its fused multiply-adds; what depends on the true layout of a wmma fragment (here it is a different one on
-// purpose).
+// It does not prove:
+// - anything about speed, registers, coalescing or bank conflicts;
+// - that memory operations of different blocks or of unsynchronized threads are ordered as the device's
+//   memory model requires (here all operations have one order, and __threadfence does nothing);
+// - the exact bits of the device's fast functions (__expf, rsqrtf, ...: here they are as accurate as libm),
+//   of its matrix units and of its fused multiply-adds;
+// - independence of the real layout of a wmma fragment (here the layout is different on purpose).
 //
-// Beyond the language: __syncthreads and its _or, _and, _count; __syncwarp, __shfl*_sync, __ballot_sync,
-// __any_sync, __all_sync; atomics on integers (there are none on floating-point numbers: results of this
-// project do not depend on their order); cuda_bf16.h; mma.h; launches by cudaLaunchKernelEx. Streams and
-// events order nothing, since everything has run when its call returns.
+// Supported beyond the language: __syncthreads and its _or, _and, _count; __syncwarp, __shfl*_sync,
+// __ballot_sync, __any_sync, __all_sync; atomics on integers (none on floating-point numbers, because our
+// results must not depend on their order); cuda_bf16.h; mma.h; launches by cudaLaunchKernelEx. Streams and
+// events order nothing, because all work has finished when its call returns.
 #pragma once
 
 #include "tests/support/cuda_emulator/device_functions.h"

@@ -1,4 +1,4 @@
-// cuDNN on the emulator: there is none, so that attention is computed by our own kernels.
+// cuDNN on the emulator: always absent, so that our own kernels compute attention.
 #include "kernels/cuda/cudnn_attention.h"
 
 #include <stdexcept>

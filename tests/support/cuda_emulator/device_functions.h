@@ -1,4 +1,4 @@
-// The words and functions of device code. cuda_runtime.h says what they are good for.
+// The keywords and functions of device code. See cuda_runtime.h for what the emulation proves.
 #pragma once
 
 #include <math.h>
@@ -17,10 +17,10 @@
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 #define __grid_constant__
-// All threads are fibers of one thread, and blocks follow each other.
+// All threads are fibers of one OS thread, and blocks run in sequence.
 #define __shared__ static thread_local
 
-// Waiting for others.
+// Synchronization.
 
 inline void __syncthreads() { autocfg::cuda_emulator::JoinBlock(); }
 int __syncthreads_count(int predicate);
@@ -44,7 +44,7 @@ struct Shuffled {
   int source;  // lane
 };
 
-// Every lane gets the value of its source lane, which must take part.
+// Gives every lane the value of its source lane, which must take part.
 template <typename T>
 void CombineShuffle(void* const* brought, unsigned mask) {
   for (int lane = 0; lane < 32; ++lane) {
@@ -67,7 +67,8 @@ T Shuffle(unsigned mask, const char* name, T value, int source, int width) {
 
 }  // namespace autocfg::cuda_emulator
 
-// The source lane is in the caller's segment of `width` lanes, else the caller itself.
+// Shuffles stay within the caller's segment of `width` lanes. __shfl_sync takes the source lane modulo
+// `width`; the others return the caller's own value if the source lane is outside.
 template <typename T>
 T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
   const int lane = autocfg::cuda_emulator::Lane(), first = lane & ~(width - 1);
@@ -117,7 +118,7 @@ void __stcg(T* to, T value) {
   *to = value;
 }
 
-// Atomics answer with what was there before.
+// Atomics return the previous value.
 template <typename T>
 concept AutocfgAtomic =
     std::is_same_v<T, int> || std::is_same_v<T, unsigned> || std::is_same_v<T, unsigned long long>;
@@ -152,7 +153,7 @@ T atomicCAS(T* at, std::type_identity_t<T> compare, std::type_identity_t<T> valu
   return before;
 }
 
-// Numbers. What libm has under the same name (expf, tanhf, erff, fmaf, sincosf, ...) comes from there.
+// Numbers. Functions that libm has under the same name (expf, tanhf, erff, fmaf, sincosf, ...) are libm's.
 
 inline float __expf(float x) { return expf(x); }
 inline float __exp2f(float x) { return exp2f(x); }
@@ -190,7 +191,7 @@ inline int __popc(unsigned x) { return std::popcount(x); }
 inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
 inline int __ffs(int x) { return x == 0 ? 0 : 1 + std::countr_zero(static_cast<unsigned>(x)); }
 
-// A NaN loses, as in libm's fminf and fmaxf.
+// Return the other operand for a NaN, as libm's fminf and fmaxf do.
 inline float min(float x, float y) { return fminf(x, y); }
 inline float max(float x, float y) { return fmaxf(x, y); }
 inline double min(double x, double y) { return fmin(x, y); }

@@ -47,8 +47,8 @@ struct Thread {
   uint3 index;
   int id = 0;                               // in the block
   const char* waits_for = nullptr;          // null: may run
-  unsigned mask = 0;                        // of the lanes that it waits for
-  std::deque<std::vector<Copy>> copies{1};  // by group, the one that is not committed last
+  unsigned mask = 0;                        // the lanes that it waits for
+  std::deque<std::vector<Copy>> copies{1};  // by group; the last one is not committed
 };
 
 // Lanes of a warp that wait for each other.
@@ -58,12 +58,12 @@ struct Meeting {
   void* brought[kLanes] = {};
 };
 
-// One launch at a time.
+// The state of the current launch; only one runs at a time.
 struct State {
   Order order = Order::kForward;
   std::mt19937_64 random;
-  bool reverse = false;                          // of this run, where order is not kShuffled
-  std::vector<std::unique_ptr<Thread>> threads;  // kept from launch to launch
+  bool reverse = false;                          // of this run, unless order is kShuffled
+  std::vector<std::unique_ptr<Thread>> threads;  // reused by later launches
   std::vector<unsigned char> may_run;            // by thread of the block
   std::vector<std::vector<Meeting>> meetings;    // by warp of the block
   int block_threads = 0;
@@ -79,7 +79,7 @@ std::string Place(uint3 at) {
   return '(' + std::to_string(at.x) + ", " + std::to_string(at.y) + ", " + std::to_string(at.z) + ')';
 }
 
-// Calls body(i) for n items in the order that is asked for.
+// Calls body(i) for n items in the configured order.
 template <typename Body>
 void InOrder(std::int64_t n, const Body& body) {
   if (state.order != Order::kShuffled) {
@@ -92,9 +92,9 @@ void InOrder(std::int64_t n, const Body& body) {
   for (const std::int64_t i : sequence) body(i);
 }
 
-// Static __shared__ variables are thread-local ones, and the shared libraries of emulated kernels have no
-// other (see CMakeLists.txt), so that the thread-local memory of such a library is all of its static shared
-// memory.
+// Static __shared__ variables are thread-local, and the shared libraries of emulated kernels have no other
+// thread-local variables (see CMakeLists.txt). So the thread-local memory of such a library is all of its
+// static shared memory.
 int FindStaticShared(dl_phdr_info* info, std::size_t, void*) {
   const bool kernels =
       info->dlpi_name != nullptr && std::strstr(info->dlpi_name, "_emulated_kernels.so") != nullptr;
@@ -124,7 +124,7 @@ void CheckShared() {
 [[noreturn]] void Deadlock() {
   std::string what = "threads wait for others that never come:";
   int ended = 0;
-  std::map<std::string, int> waiting;  // how many, and where
+  std::map<std::string, int> waiting;  // number of threads by the call that they wait in
   for (int i = 0; i < state.block_threads; ++i) {
     const Thread& thread = *state.threads[static_cast<std::size_t>(i)];
     if (thread.fiber.done()) {
@@ -150,7 +150,7 @@ void RunThread(Thread& thread) {
   state.running = nullptr;
 }
 
-// The thread that runs gives way until it is told to go on.
+// Suspends the running thread until it is resumed.
 void WaitFor(const char* what, unsigned mask) {
   Thread& self = *state.running;
   self.waits_for = what;
@@ -238,7 +238,7 @@ void RunKernel(const Geometry& geometry, void (*body)(void*), void* argument) {
     RunGrid(geometry, body, argument);
     return;
   }
-  static auto& before = *new MemorySnapshot();  // kept, so that their memory is
+  static auto& before = *new MemorySnapshot();  // never freed, to reuse its memory
   static auto& forward = *new MemorySnapshot();
   before.Take();
   RunGrid(geometry, body, argument);

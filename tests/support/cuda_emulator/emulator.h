@@ -1,5 +1,5 @@
-// What runs an emulated kernel: its blocks, the threads of a block, and the places where threads wait for
-// each other. cuda_runtime.h says what that is good for. One thread of the operating system.
+// Runs an emulated kernel: its blocks, the threads of a block, and the points where threads wait for each
+// other. See cuda_runtime.h for what this proves. One thread of the operating system.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@
 
 namespace autocfg::cuda_emulator {
 
-// In which order blocks run, and the threads of a block between two places where they wait. Correct kernels
-// give the same bits in any.
+// The order in which blocks run, and the threads of a block between two waits. Correct kernels give the same
+// bits in every order.
 enum class Order {
   kForward,
   kReverse,
-  kShuffled,  // drawn anew, from the seed, at every step
-  // Each launch runs forward, then again from the same memory in reverse; where what it leaves in memory of
-  // cudaMalloc differs in a bit, the process aborts. For kernels that touch no other memory.
+  kShuffled,  // drawn again from the seed at every step
+  // Runs each launch forward, then again from the same memory in reverse. Aborts the process if the memory of
+  // cudaMalloc differs in a bit. For kernels that use no other memory.
   kCompared,
 };
 
@@ -31,29 +31,29 @@ struct Geometry {
 // Runs body(argument) for every thread of every block.
 void RunKernel(const Geometry& geometry, void (*body)(void*), void* argument);
 
-// Misuse: prints what and where, and aborts.
+// Reports misuse: prints `what` and where, and aborts.
 [[noreturn]] void Fail(const std::string& what);
 
-// Of the thread that runs.
+// These describe the running thread.
 unsigned char* DynamicShared();
 int Lane();
 void JoinBlock();  // __syncthreads
 
-// Waits until all lanes of `mask` have called with the same mask and `combine`, which is then called once
-// with what each lane brought (by lane, null for those outside the mask). What a lane brought stays valid
-// until all have been let go on. `name` is for messages.
+// Waits until all lanes of `mask` have called with the same mask and `combine`. Then `combine` is called once
+// with the data of each lane (by lane, null for those outside the mask). The data stay valid until all lanes
+// have resumed. `name` is for messages.
 using Combine = void (*)(void* const* brought, unsigned mask);
 void JoinWarp(unsigned mask, const char* name, void* brought, Combine combine);
 
-// cp.async of 16 bytes (zeros where not `valid`), commit_group, wait_group. Copies are made when they are
-// waited for, as late as may be, where threads run forward; at once, as early as may be, where they run in
-// reverse.
+// Emulates cp.async of 16 bytes (zeros if not `valid`), commit_group and wait_group. If threads run forward,
+// copies are made when they are waited for, as late as possible. In reverse order they are made at once, as
+// early as possible.
 void CopyAsync16(void* to, const void* from, bool valid);
 void CommitCopies();
 void WaitForCopies(int pending);
 
-// Whether memory is read before the lanes meet (else after): both happen, so that a missing __syncwarp is
-// seen before as well as behind a collective load.
+// Returns whether memory is read before the lanes meet (else after). Both happen, so that a missing
+// __syncwarp before or after a collective load is found.
 bool ReadsFirst();
 
 }  // namespace autocfg::cuda_emulator

@@ -1,5 +1,5 @@
-// The emulator itself: what threads of a block exchange, in any order, and that it finds the faults which
-// cuda_runtime.h promises.
+// Tests the emulator itself: data exchange between threads of a block in any order, and detection of the
+// faults that cuda_runtime.h promises.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -18,7 +18,7 @@
 namespace autocfg::cuda_emulator {
 namespace {
 
-// Memory of cudaMalloc, which is also the host's here.
+// Memory of cudaMalloc, which the host can access here.
 template <typename T>
 class OnDevice {
  public:
@@ -129,22 +129,22 @@ TEST_P(CudaEmulator, MatrixUnits) {
   }
 }
 
-TEST_P(CudaEmulator, CopiesAreThereOnceWaitedFor) {
+TEST_P(CudaEmulator, CopiesArriveOnceWaitedFor) {
   const OnDevice<int> x(std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8}), y(12);
   CopyAsynchronously(x.data(), y.data(), true);
   EXPECT_EQ(y.values(), (std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 0, 0}));
 }
 
-TEST(CudaEmulatorDeath, ACopyThatIsNotWaitedFor) {
+TEST(CudaEmulatorDeath, DetectsUnawaitedCopies) {
   const OnDevice<int> x(std::vector<int>(8, 1)), y(12);
   SetOrder(Order::kCompared);
   EXPECT_DEATH(CopyAsynchronously(x.data(), y.data(), false), "changes what the kernel computes");
   SetOrder(Order::kForward);
 }
 
-// Who comes early in one order comes late in another, so a missing barrier leaves poison where a value was
-// wanted.
-TEST(CudaEmulatorDeath, AMissingBarrierChangesTheResult) {
+// A thread that is early in one order is late in another, so a missing barrier leaves poison in place of a
+// value.
+TEST(CudaEmulatorDeath, DetectsMissingBarriers) {
   const OnDevice<int> y(64);
   SetOrder(Order::kCompared);
   EXPECT_DEATH(
@@ -155,7 +155,7 @@ TEST(CudaEmulatorDeath, AMissingBarrierChangesTheResult) {
   SetOrder(Order::kForward);
 }
 
-TEST(CudaEmulatorDeath, ResultsThatDependOnOrder) {
+TEST(CudaEmulatorDeath, DetectsOrderDependentResults) {
   const OnDevice<int> next(std::vector<int>{0}), y(4);
   SetOrder(Order::kForward);
   TakeNumbers(next.data(), y.data());
@@ -168,7 +168,7 @@ TEST(CudaEmulatorDeath, ResultsThatDependOnOrder) {
   SetOrder(Order::kForward);
 }
 
-TEST(CudaEmulatorDeath, ThreadsThatNeverMeet) {
+TEST(CudaEmulatorDeath, DetectsThreadsThatNeverMeet) {
   const OnDevice<int> y(64);
   EXPECT_DEATH(LeaveSomeAtABarrier(y.data()),
                "threads wait for others that never come: 24 in __shfl_sync of the lanes ffffffff, 40 in "
@@ -182,7 +182,7 @@ TEST(CudaEmulatorDeath, ThreadsThatNeverMeet) {
   EXPECT_DEATH(ShuffleFromOutside(y.data()), "a shuffle reads from a lane that is not in its mask");
 }
 
-TEST(CudaEmulatorDeath, MemoryOutOfBounds) {
+TEST(CudaEmulatorDeath, DetectsOutOfBoundsAccess) {
   const OnDevice<int> y(1);
   WriteShared(y.data(), 99, 100);
   EXPECT_DEATH(WriteShared(y.data(), 100, 100),
@@ -194,7 +194,7 @@ TEST(CudaEmulatorDeath, MemoryOutOfBounds) {
   EXPECT_DEATH(WriteGlobal(x.data(), 64), "");
 }
 
-TEST(CudaEmulator, RefusesWhatADeviceWould) {
+TEST(CudaEmulator, RejectsLaunchesThatADeviceRejects) {
   cudaLaunchConfig_t config{};
   config.gridDim = 1;
   config.blockDim = 1024;
@@ -219,7 +219,7 @@ TEST(CudaEmulator, RefusesWhatADeviceWould) {
   EXPECT_EQ(cudaMalloc(&data, std::size_t{1} << 40), cudaErrorMemoryAllocation);
 }
 
-TEST(MemoryUse, OfProcessesThatShareADeviceComesBackWhenOneIsKilled) {
+TEST(MemoryUse, KilledProcessReturnsItsMemory) {
   char directory[] = "/tmp/autocfg-emulated-gpu-XXXXXX";
   ASSERT_NE(mkdtemp(directory), nullptr);
   setenv("AUTOCFG_EMULATED_GPU", directory, 1);

@@ -1,4 +1,4 @@
-// Kernels that the emulator's tests run: right ones, and wrong ones whose faults it must find.
+// Kernels for the emulator's tests: correct ones, and faulty ones whose faults it must find.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,19 +9,19 @@ namespace autocfg::cuda_emulator {
 void BlockSum(const float* x, float* sums);  // per block, by shuffles and static shared memory
 void ReadShuffles(int* xor_, int* up, int* down, int* first, int width);
 void ReadVotes(const int* predicate, unsigned* ballot, int* any, int* all, int* count);
-// half a warp shuffles among itself, then the other half
+// one half of a warp shuffles, then the other half
 void Diverge(int* y);
-// shared memory as a block finds it; then writes to it
+// reads the initial shared memory of a block, then writes to it
 void ReadPoison(float* fixed, float* dynamic, int n);
-void WhereAmI(unsigned* y);  // of a grid in three dimensions
+void WhereAmI(unsigned* y);  // in a grid with three dimensions
 void Multiply(const __nv_bfloat16* a, const __nv_bfloat16* b, float* c, float* transposed);
 
-// two groups of 4 numbers, and zeros; `wait` for the first group before it is read
+// copies two groups of 4 numbers, and zeros; waits for the first group before reading it if `wait`
 void CopyAsynchronously(const int* x, int* y, bool wait);
 
-void RotateWithoutBarrier(int* y);  // reads a neighbour's shared value that may not be there yet
+void RotateWithoutBarrier(int* y);  // reads a neighbour's shared value that may not be written yet
 void RotateWithBarrier(int* y);
-void TakeNumbers(int* next, int* y);  // by an atomic: results depend on order
+void TakeNumbers(int* next, int* y);  // with an atomic: results depend on the order
 void LeaveSomeAtABarrier(int* y);
 void ReturnBeforeABarrier(int* y);
 void ShuffleWithAbsentLanes(int* y);

@@ -14,10 +14,10 @@ namespace autocfg::cuda_emulator {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kStackBytes = std::size_t{256} << 10;  // taken only where touched
+constexpr std::size_t kStackBytes = std::size_t{256} << 10;  // physical memory is used only if touched
 
-// Where a stack begins below its end: not all at the same place of a page, which few lines of a cache can
-// hold.
+// Returns the offset of a stack's start below its end. Offsets differ, because few cache lines can hold the
+// same place of many pages.
 std::size_t NextOffset() {
   constexpr std::size_t kStep = 192;
   static std::size_t next = 0;
@@ -27,8 +27,8 @@ std::size_t NextOffset() {
 
 }  // namespace
 
-// Leaves the stack pointer at *from, with the registers that a callee keeps on the stack, and goes on where
-// `to` was left the same way.
+// Saves the callee-saved registers on the stack and the stack pointer in *from, then resumes the context that
+// was saved in `to` the same way.
 extern "C" void AutocfgSwitchStack(void** from, void* to);
 asm(R"(
 .text
@@ -64,8 +64,8 @@ Fiber::Fiber() {
   stack_ = mmap(nullptr, kPage + kStackBytes, PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (stack_ == MAP_FAILED || mprotect(stack_, kPage, PROT_NONE) != 0) throw std::bad_alloc();
-  // What AutocfgSwitchStack takes from a stack: r15, r14, r13, r12, rbx, rbp, the address to go on at. The
-  // start then calls Main(this) with the stack aligned as the calling convention has it.
+  // The values that AutocfgSwitchStack pops: r15, r14, r13, r12, rbx, rbp, the return address. The entry code
+  // then calls Main(this) with the stack aligned as the calling convention requires.
   auto** top = reinterpret_cast<void**>(static_cast<char*>(stack_) + kPage + kStackBytes - NextOffset()) - 9;
   top[3] = reinterpret_cast<void*>(&Fiber::Main);
   top[4] = this;

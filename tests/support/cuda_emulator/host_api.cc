@@ -22,7 +22,7 @@ std::map<const void*, std::size_t>& AllowedShared() {
   return *allowed;
 }
 
-// Pinned memory, by where it begins.
+// Sizes of pinned memory blocks, by start address.
 std::map<const char*, std::size_t>& Pinned() {
   static auto* pinned = new std::map<const char*, std::size_t>();
   return *pinned;

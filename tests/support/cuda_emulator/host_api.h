@@ -1,5 +1,5 @@
-// The runtime calls that a host makes, on emulated devices. cuda_runtime.h says what they are good for.
-// Everything has run when its call returns.
+// The runtime API of the host, on emulated devices. See cuda_runtime.h for what the emulation proves. All
+// work has finished when its call returns.
 #pragma once
 
 #include <cstddef>
@@ -31,14 +31,14 @@ enum cudaDeviceAttr {
   cudaDevAttrComputeCapabilityMajor = 75,
   cudaDevAttrComputeCapabilityMinor = 76,
 };
-inline constexpr std::size_t kEmulatedSharedBytes = std::size_t{163} << 10;  // what a block may have on sm_80
+inline constexpr std::size_t kEmulatedSharedBytes = std::size_t{163} << 10;  // limit per block on sm_80
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceSynchronize();
-// 3 multiprocessors of sm_80
+// describes 3 multiprocessors of sm_80
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
-struct cudaDeviceProp {  // as the attributes; no cache is emulated
+struct cudaDeviceProp {  // consistent with the attributes; no cache is emulated
   char name[256];
   int major, minor, multiProcessorCount, l2CacheSize;
 };
@@ -82,7 +82,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr);
 cudaError_t cudaEventQuery(cudaEvent_t event);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
-// of the host's clock
+// measured on the host's clock
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end);
 
 // Launches.
@@ -91,11 +91,11 @@ enum cudaFuncAttribute {
   cudaFuncAttributePreferredSharedMemoryCarveout = 9
 };
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
-// 2
+// always reports 2 blocks
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* kernel, int threads,
                                                           std::size_t shared_bytes);
 
-struct cudaLaunchAttribute;  // none is emulated
+struct cudaLaunchAttribute;  // no attribute is emulated
 struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
   std::size_t dynamicSmemBytes;
@@ -105,26 +105,26 @@ struct cudaLaunchConfig_t {
 };
 
 namespace autocfg::cuda_emulator {
-// What the device would answer to this launch, which then is work on its stream.
+// Returns what the device would return for this launch. On success the launch counts as work on its stream.
 cudaError_t CheckLaunch(const cudaLaunchConfig_t& config, const void* kernel);
 
-// How often a device would have kept the host waiting. Its streams have no work left once they have been
-// synchronised or queried.
+// Counts calls for which a real device would block the host. Streams have no work left after they are
+// synchronized or queried.
 struct HostWaits {
-  // asynchronous ones on a stream with work, from or to host memory that is not of cudaMallocHost
+  // asynchronous copies on a stream with work, from or to host memory that is not from cudaMallocHost
   int blocked_copies = 0;
-  int synchronisations = 0;  // streams synchronised or queried
-  int frees = 0;             // of the device's memory: each waits for all that the device has to do
-  int pinned = 0;            // cudaMallocHost, which may wait for it, too
-  int events = 0;            // waited for
+  int synchronisations = 0;  // streams synchronized or queried
+  int frees = 0;             // device memory frees; each waits for all work of the device
+  int pinned = 0;            // cudaMallocHost, which may wait for the device too
+  int events = 0;            // event waits
 };
 HostWaits Waits();
 
-// Whether what is before an event is still to be done whenever it is asked for; not at first. Who waits for
-// an event has it.
+// If `pending`, work before an event is still incomplete at every query; initially off. Waiting for an event
+// completes it.
 void SetEventsPending(bool pending);
 
-// How much of the device's memory is left from now on; 1 GiB at first.
+// Sets how much device memory is left; initially 1 GiB.
 void SetFreeMemory(std::size_t bytes);
 }  // namespace autocfg::cuda_emulator
 
@@ -143,7 +143,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
       {config->gridDim, config->blockDim, config->dynamicSmemBytes},
       [](void* argument) {
         const auto* c = static_cast<const Call*>(argument);
-        std::apply(c->kernel, c->arguments);  // each thread has copies of its own
+        std::apply(c->kernel, c->arguments);  // each thread has its own copies
       },
       &call);
   return cudaSuccess;

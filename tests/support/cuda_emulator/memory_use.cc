@@ -23,7 +23,7 @@ constexpr std::size_t kSharedPage = std::size_t{2} << 20;
 
 std::size_t total_bytes = std::size_t{1} << 30, own_bytes = 0;
 
-// Empty where the device is the process's own.
+// Returns an empty path if the device belongs to this process alone.
 std::string Directory() {
   const char* text = std::getenv("AUTOCFG_EMULATED_GPU");
   return text != nullptr ? text : "";
@@ -49,7 +49,7 @@ class Lock {
   const int file_;
 };
 
-// A killed process stays as long as nobody has waited for it; its memory does not.
+// A killed process remains until it is waited for, but its memory is already free.
 bool Lives(pid_t pid) {
   if (kill(pid, 0) != 0 && errno == ESRCH) return false;
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
@@ -60,7 +60,7 @@ bool Lives(pid_t pid) {
          text[name_end + 2] != 'X';
 }
 
-// One file for each process, of its pid. Requires the lock.
+// Sums the files of other processes; each process has one file named by its pid. Requires the lock.
 std::size_t OfOthers() {
   std::size_t sum = 0;
   for (const auto& entry : fs::directory_iterator(Directory())) {

@@ -1,6 +1,5 @@
-// nvcuda::wmma for bf16 x bf16 -> float at 16 x 16 x 16. The order of the elements of a fragment is opaque,
-// here as on a device; it is another one here than on any device on purpose. Products are added in float, in
-// ascending k.
+// nvcuda::wmma for bf16 x bf16 -> float at 16 x 16 x 16. The element order of a fragment is opaque, as on a
+// device, and differs from every device's on purpose. Products are added in float, in ascending k.
 #pragma once
 
 #include "tests/support/cuda_emulator/cuda_bf16.h"
@@ -27,7 +26,7 @@ class fragment {
 
 using AutocfgFloats = fragment<accumulator, 16, 16, 16, float>;
 
-// Element i of a lane: row 0..15, column 0..15.
+// Returns the index of element i of a lane: row 0..15, column 0..15.
 inline int AutocfgElementAt(int lane, int i) { return (i * 32 + lane) * 37 % 256; }
 
 template <typename Use, typename T, typename Layout>
@@ -35,7 +34,7 @@ void fill_fragment(fragment<Use, 16, 16, 16, T, Layout>& f, T value) {
   for (T& element : f.x) element = value;
 }
 
-// Checks what the device requires: a 32-byte aligned start and rows of a multiple of 16 bytes.
+// Checks the device's requirements: a 32-byte aligned start, and rows of a multiple of 16 bytes.
 template <typename T>
 void AutocfgCheckMatrix(const T* p, unsigned ldm) {
   if (reinterpret_cast<std::uintptr_t>(p) % 32 != 0)
@@ -44,7 +43,7 @@ void AutocfgCheckMatrix(const T* p, unsigned ldm) {
     autocfg::cuda_emulator::Fail("wmma: a row in memory is not a multiple of 16 bytes");
 }
 
-void AutocfgMeet();  // all lanes of the warp
+void AutocfgMeet();  // synchronizes all lanes of the warp
 
 template <typename T, typename F>
 void AutocfgLoad(F& f, const T* p, unsigned ldm, bool rows) {
@@ -68,7 +67,7 @@ inline void load_matrix_sync(AutocfgFloats& f, const float* p, unsigned ldm, lay
   AutocfgLoad(f, p, ldm, layout == mem_row_major);
 }
 
-// Other lanes see it after a __syncwarp.
+// Other lanes see the stores after a __syncwarp.
 inline void store_matrix_sync(float* p, const AutocfgFloats& f, unsigned ldm, layout_t layout) {
   AutocfgCheckMatrix(p, ldm);
   AutocfgMeet();

@@ -1,4 +1,4 @@
-// CUDA's built-in vector types and the variables that tell a thread where it is.
+// CUDA's built-in vector types, and the variables that hold a thread's position.
 #pragma once
 
 #define AUTOCFG_VECTOR2(name, type, alignment) \
@@ -31,7 +31,7 @@ struct dim3 {
   unsigned x, y, z;
 };
 
-// Of the thread that runs; set when it is resumed.
+// Values of the running thread; set when it is resumed.
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 inline constexpr int warpSize = 32;

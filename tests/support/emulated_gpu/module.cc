@@ -1,6 +1,6 @@
-// The GPU engine as trainer/cuda_module makes it, on the emulated CUDA: for whole training runs, of one rank
-// or several that share the "GPU", by the real programs (AUTOCFG_GPU_MODULE names it). Without NCCL and
-// cuDNN, which are not emulated.
+// The GPU engine that trainer/cuda_module creates, on the emulated CUDA. For whole training runs, of one or
+// several ranks that share the "GPU", by the real programs (AUTOCFG_GPU_MODULE names this module). Without
+// NCCL and cuDNN, which are not emulated.
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -19,7 +19,7 @@ std::string DeviceIdentity(int) { return "GPU-emulated"; }
 
 std::int64_t DeviceMemoryBytes(int) {
   std::size_t free = 0, total = 0;
-  cuda::Check(cudaMemGetInfo(&free, &total), "asking for the memory");
+  cuda::Check(cudaMemGetInfo(&free, &total), "querying the memory");
   return static_cast<std::int64_t>(total);
 }
 

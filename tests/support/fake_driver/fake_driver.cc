@@ -1,8 +1,7 @@
-// Stands in for NVIDIA's driver (libcuda.so.1) where there is none, as far as cuDNN asks it while it makes
-// plans for a GPU that is only described: there is no device, and every kernel can be loaded, but for as many
-// as the test says. Nothing can be run. Whoever loads this library makes it the driver of the process, by its
-// name. The types are those of cuda.h as the ABI has them, whose declarations have more parameters than are
-// looked at here.
+// Replaces NVIDIA's driver (libcuda.so.1) if there is none, as far as cuDNN uses it to build plans for a
+// described GPU. There is no device. Every kernel can be loaded, except as many as the test specifies; none
+// can run. Loading this library makes it the driver of the process, by its name. The types are those of
+// cuda.h at the ABI level; the real functions have more parameters, which are ignored here.
 #include <cstdint>
 
 namespace {
@@ -13,7 +12,7 @@ constexpr Result kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100;
 int loads_to_refuse = 0;
 Result why_refused = kSuccess;
 
-// Nobody looks behind a handle.
+// Handles are never dereferenced.
 Result Give(void** handle) {
   static std::intptr_t last = 0;
   *handle = reinterpret_cast<void*>(++last);
@@ -56,7 +55,7 @@ Result cuKernelGetFunction(void** function, ...) { return Give(function); }
 Result cuKernelSetAttribute(...) { return kSuccess; }
 Result cuFuncSetAttribute(...) { return kSuccess; }
 
-// What needs a device. cuDNN takes the driver for one only where all of these are there.
+// Functions that need a device. cuDNN accepts the driver only if all of these exist.
 #define AUTOCFG_NO_DEVICE(name) \
   Result name() { return kNoDevice; }
 AUTOCFG_NO_DEVICE(cuCtxGetCurrent)

@@ -1,4 +1,4 @@
-// Gives this process a driver that is not there (fake_driver.cc) where the machine has none.
+// Gives this process a fake driver (fake_driver.cc) if the machine has none.
 #pragma once
 
 #include <dlfcn.h>
@@ -8,8 +8,8 @@
 
 namespace autocfg {
 
-// Whether the driver is the fake one. It stays for as long as the process lives. Throws std::runtime_error
-// where it cannot be loaded.
+// Returns whether the driver is the fake one. It stays loaded until the process ends. Throws
+// std::runtime_error if it cannot be loaded.
 inline bool WithAnyDriver() {
   static const bool fake = [] {
     if (dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL) != nullptr) return false;
@@ -22,10 +22,10 @@ inline bool WithAnyDriver() {
   return fake;
 }
 
-// What the driver may say of a kernel that is not loaded.
+// Driver statuses for a kernel that is not loaded.
 inline constexpr int kNoMemory = 2, kInvalidImage = 200;
 
-// So many of the next kernels are not loaded. The driver must be the fake one.
+// Makes the next `count` kernel loads fail. Requires the fake driver.
 inline void RefuseLoads(int count, int why = kInvalidImage) {
   void* const symbol = dlsym(dlopen(AUTOCFG_FAKE_DRIVER, RTLD_NOW | RTLD_NOLOAD), "AutocfgRefuseLoads");
   if (symbol == nullptr) throw std::runtime_error("the fake driver is not loaded");

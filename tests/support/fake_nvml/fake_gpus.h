@@ -1,5 +1,5 @@
-// Makes this process and those that it starts see GPUs that are not there
-// (tests/support/fake_nvml/fake_nvml.cc), for as long as it lives.
+// Makes this process and its children see fake GPUs (tests/support/fake_nvml/fake_nvml.cc) for the lifetime
+// of the object.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,8 +15,8 @@ namespace autocfg {
 
 inline constexpr std::int64_t kFakeGpuBytes = std::int64_t{141} << 30;
 
-// So many equal GPUs, half of them on either board, with uuids GPU-0000-a, GPU-0001-b, ...; `more` is added
-// to each, such as ",mig=1".
+// Describes `count` equal GPUs, half of them on each board, with uuids GPU-0000-a, GPU-0001-b, ... Appends
+// `more`, such as ",mig=1", to each.
 inline std::string EqualGpus(int count, const std::string& more = "") {
   std::string text;
   for (int i = 0; i < count; ++i) {
@@ -38,7 +38,7 @@ class FakeGpus {
   const ScopedVariable library_, gpus_, visible_;
 };
 
-// A machine without a driver, whatever this one has.
+// Simulates a machine without a driver.
 class NoGpus {
  public:
   NoGpus()

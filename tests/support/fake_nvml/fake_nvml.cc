@@ -1,12 +1,12 @@
-// Stands in for NVIDIA's management library: the same C functions over GPUs that the environment describes,
-// so that what the project makes of GPUs is tested where there are none. AUTOCFG_FAKE_GPUS holds one GPU
-// after the other, parted by ';', each of KEY=VALUE parted by ',':
-//   name, uuid, total, used (bytes), pid (which holds them), mig (1: on), nvlinks, board (GPUs of one share a
-//   PCIe switch; others are across sockets), busy (after so many questions for its memory, nothing is in use
-//   any more), reserved (bytes that the driver keeps back, beside those in use), old (1: the driver does not
-//   know the second form of the memory's question).
-// AUTOCFG_FAKE_NVML_INIT: what starting it returns, if not 0. Every function is called with what NVML's
-// documentation has.
+// Replaces NVIDIA's management library: the same C functions over GPUs that the environment describes, so
+// that GPU handling is tested on machines without GPUs. AUTOCFG_FAKE_GPUS holds the GPUs, separated by ';';
+// each is a list of KEY=VALUE, separated by ',':
+//   name, uuid, total, used (bytes), pid (the process that uses them), mig (1: on), nvlinks, board (GPUs of
+//   one board share a PCIe switch; others are across sockets), busy (memory queries until nothing is in
+//   use), reserved (bytes that the driver reserves in addition to those in use), old (1: the driver lacks
+//   the second version of the memory query).
+// AUTOCFG_FAKE_NVML_INIT: the return value of the init function, if not 0. Function signatures follow NVML's
+// documentation.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
