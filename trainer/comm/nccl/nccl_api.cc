@@ -31,7 +31,7 @@ NcclApi FindNccl(const cuda::SymbolSource& source) {
   cuda::FindFunction(source, "ncclGetVersion", api.get_version);
   int version = 0;
   const ncclResult_t result = api.get_version(&version);
-  const int major = version / (version < 10000 ? 1000 : 10000);  // 2.9 has changed what its number means
+  const int major = version / (version < 10000 ? 1000 : 10000);  // NCCL 2.9 changed the version encoding
   if (result != ncclSuccess || major != NCCL_MAJOR) {
     throw cuda::LibraryMissing(
         fmt::format("{} is NCCL {}, and this build needs version {}", source.name(), major, NCCL_MAJOR));
@@ -51,7 +51,7 @@ NcclApi FindNccl(const cuda::SymbolSource& source) {
 }
 
 const NcclApi& Nccl() {
-  static const NcclApi api = Open();  // an absence is no choice for ever: it is asked for anew
+  static const NcclApi api = Open();  // a failure throws, so it is not cached: the next call tries again
   return api;
 }
 
