@@ -15,12 +15,12 @@
 namespace autocfg {
 namespace {
 
-// The ranks of the rendezvous, which exchange messages.
+// Creates communication among the ranks of the rendezvous.
 std::unique_ptr<CommWorld> CreatePeers(Rendezvous& rendezvous) {
   return rendezvous.size() > 1 ? CreateUcxWorld(rendezvous) : CreateNullWorld(0, 1);
 }
 
-// The world of a rank that has no peers; null where it has some.
+// Creates the world of a rank without peers; returns null if it has peers.
 std::unique_ptr<CommWorld> CreateAlone(const Rendezvous& rendezvous) {
   return rendezvous.size() > 1 ? nullptr : CreateNullWorld(0, 1);
 }

@@ -10,7 +10,7 @@ namespace {
 
 enum class Progress : std::uint8_t { kNotRun, kInFlight, kDone };
 
-// The slots of one chunk, and how far its microbatches are.
+// The slots of one chunk, and the progress of its microbatches.
 struct Chunk {
   std::vector<bool> taken;
   std::vector<Progress> progress;

@@ -1,11 +1,11 @@
-// Which build of the engine this is. Thread-safe.
+// The build id of the engine. Thread-safe.
 #pragma once
 
 #include <string>
 
 namespace autocfg {
 
-// Version and source revision, as the worker's BuildId says it of itself.
+// Returns the version and source revision, in the same form as the worker's BuildId.
 std::string TrainerBuildId();
 
 }  // namespace autocfg

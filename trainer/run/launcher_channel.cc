@@ -23,8 +23,8 @@ namespace {
 
 }  // namespace
 
-// Asks the socket only whether its other end is closed, and never reads: replies that nobody has read yet are
-// no end, and are left to the channel's own thread.
+// Checks only whether the other end of the socket is closed, and never reads: unread replies do not mean that
+// it is closed, and belong to the channel's own thread.
 struct LauncherChannel::Watcher {
   explicit Watcher(int fd) : stop_fd(::eventfd(0, EFD_CLOEXEC)) {
     if (stop_fd < 0) throw CommError(fmt::format("cannot watch the launcher: {}", std::strerror(errno)));

@@ -17,9 +17,9 @@
 namespace autocfg {
 namespace {
 
-constexpr std::int64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
+constexpr std::int64_t kMaxHeaderBytes = 100'000'000;  // limit set by the format
 
-// Bytes of an element, 0 where the format has no such type.
+// Returns the bytes of an element, or 0 if the format has no such type.
 std::int64_t ElementBytes(std::string_view dtype) {
   if (dtype == "F64" || dtype == "I64" || dtype == "U64") return 8;
   if (dtype == "F32" || dtype == "I32" || dtype == "U32") return 4;
@@ -201,7 +201,7 @@ void WriteSafetensors(const std::string& path, const std::vector<TensorToStore>&
     offset += bytes;
   }
   std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');  // the data starts aligned
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // aligns the data
   const std::uint64_t length = text.size();
 
   FileReplacement file(path);

@@ -31,7 +31,7 @@ T ValueOrThrow(absl::StatusOr<T> value) {
   return *std::move(value);
 }
 
-// Written so that a NaN fails too.
+// Throws unless low <= value <= high. The condition also fails for NaN.
 void RequireRange(const char* field, double value, double low, double high) {
   if (!(value >= low && value <= high)) {
     throw BadInput(fmt::format("{} is {}; it must be a number from {} to {}", field, value, low, high));

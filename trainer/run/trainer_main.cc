@@ -104,7 +104,7 @@ v1::RankMessage RunJob(LauncherChannel& channel) {
   return message;
 }
 
-// One job, its result or its error sent. The only place that catches what the engine throws.
+// Runs one job and sends its result or error. The only place that catches the engine's exceptions.
 int Serve(const Arguments& arguments) {
   std::optional<LauncherChannel> channel;
   try {
@@ -129,7 +129,7 @@ int Serve(const Arguments& arguments) {
 }  // namespace
 
 int TrainerMain(int argc, char** argv) {
-  // the launcher keeps what comes there, and nothing of standard output
+  // The launcher keeps the contents of standard error and discards standard output.
   spdlog::set_default_logger(spdlog::stderr_logger_st("trainer"));
   Arguments arguments;
   try {
