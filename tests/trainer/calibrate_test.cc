@@ -1,5 +1,5 @@
-// Calibration: every kind of op can be timed, alone and among ranks, and what cannot is refused. No statement
-// about times but that there are some.
+// Tests of calibration: every kind of op can be timed, alone and among ranks, and invalid ops are rejected.
+// The tests check only that times exist, not their values.
 #include "trainer/run/calibrate.h"
 
 #include <gmock/gmock.h>
@@ -58,7 +58,7 @@ TEST(Calibrate, TimesEveryOpOfAStep) {
   }
 }
 
-// The CPU, with a clock that says of every sample that it took `sample_s`, and counts them.
+// A CPU device whose clock reports `sample_s` for every sample, and counts the samples.
 class ClockedDevice final : public Device {
  public:
   explicit ClockedDevice(double sample_s) : sample_s_(sample_s) {}
@@ -99,8 +99,8 @@ class ClockedDevice final : public Device {
   int samples_ = 0;
 };
 
-// What became of `ops` on a device where every sample takes so long: the samples of each, and what a run
-// took.
+// The result of timing `ops` on a device where every sample takes a fixed time: the samples of each op and
+// the seconds of one execution.
 struct Spent {
   int samples = 0;
   double seconds = 0;
@@ -119,8 +119,8 @@ Spent SamplesOfEach(std::size_t ops, double sample_s, double budget_s) {
   return {clocked.samples() / static_cast<int>(ops), times[0].seconds};
 }
 
-// One sample tells how long a run takes; then as many as the op's share of the budget holds, five at least
-// and 200 at most.
+// One sample measures the time of a run. The number of further samples follows from the op's share of the
+// budget, from 5 to 200.
 TEST(Calibrate, SharesItsBudgetAmongTheOps) {
   EXPECT_EQ(SamplesOfEach(1, 0.99e-3, 0).samples, 1 + 5) << "no budget";
   EXPECT_EQ(SamplesOfEach(4, 0.99e-3, 0).samples, 1 + 5);
@@ -131,7 +131,7 @@ TEST(Calibrate, SharesItsBudgetAmongTheOps) {
   EXPECT_EQ(SamplesOfEach(1, 0.99e-3, 0.05).seconds, 0.99e-3);
 }
 
-// A sample of a short op is several runs, 50 us in all; of a very short one 256 runs.
+// A sample of a short op consists of several runs, 50 us in total; a very short op runs 256 times.
 TEST(Calibrate, RunsShortOpsSeveralTimesASample) {
   const Spent three = SamplesOfEach(1, 20e-6, 6.03e-3);
   EXPECT_EQ(three.samples, 1 + 100);
@@ -147,7 +147,7 @@ TEST(Calibrate, TimesComputeOnOneRank) {
   ExpectTimes(TimeOps(ops, 0.05, 0, 1, backend), ops);
 }
 
-// Groups that do not divide the world leave ranks over, which must not block the others.
+// Groups that do not divide the world leave some ranks over. These must not block the others.
 TEST(Calibrate, TimesGroupsThatLeaveRanksOver) {
   std::vector<OpDesc> ops;
   for (const OpKind kind : {OpKind::kAllReduceSum, OpKind::kSend}) {
@@ -247,7 +247,7 @@ TEST(Calibrate, NamesTheOpsThatNoDeviceRuns) {
   });
 }
 
-// A device that is not the host, on which its communicators take memory too, as NCCL's do.
+// A device other than the host whose communicators use device memory too, as NCCL's do.
 class CountingDevice final : public Device {
  public:
   static constexpr std::int64_t kContextBytes = 1000;
@@ -327,8 +327,8 @@ class CountingWorld final : public CommWorld {
   CountingDevice& device_;
 };
 
-// A run's communicators take of the device's memory together; a calibration has them one after the other, and
-// makes each once.
+// A run's communicators use device memory at the same time. A calibration creates each one once, one after
+// the other.
 TEST(Calibrate, OverheadCountsTheCommunicatorsOfARun) {
   v1::CalibrateSpec spec;
   const auto add = [&](OpKind kind, CommGroup group, std::int64_t size) {

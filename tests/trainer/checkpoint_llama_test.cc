@@ -1,4 +1,4 @@
-// Weights of a Llama to files and back: its names, and what its files keep apart.
+// Tests of saving and loading a Llama's weights: its names, and tensors that its files store separately.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ TEST_F(Checkpoint, HoldsLlamasNamesAndShapes) {
   EXPECT_EQ(file.tensors().at("lm_head.weight").shape, (Shape{61, 32}));
 }
 
-// Element by element: the file's [out, in] against the engine's fused [in, out].
+// Compares each element of the file's [out, in] with the engine's fused [in, out].
 TEST_F(Checkpoint, SplitsAndTransposesWhatLlamaKeepsApart) {
   const auto weights = TrainAndSave(LlamaConfig(), "a.safetensors").weights;
   const SafetensorsFile file(Path("a.safetensors"));
@@ -66,7 +66,7 @@ TEST_F(Checkpoint, EveryLayoutOfALlamaSavesTheSameFileAndStartsFromIt) {
   TrainConfig c = LlamaConfig();
   const auto saved = TrainAndSave(c, "a.safetensors").weights;
   c.init_path = Path("a.safetensors");
-  c.lr.lr = c.lr.min_lr = 0;  // steps that change nothing
+  c.lr.lr = c.lr.min_lr = 0;  // the steps change nothing
   c.adamw.weight_decay = 0;
   const Rewriter want(Path("a.safetensors"));
   for (const ParallelPlan& plan :
@@ -80,7 +80,8 @@ TEST_F(Checkpoint, EveryLayoutOfALlamaSavesTheSameFileAndStartsFromIt) {
   }
 }
 
-// Parts of both styles: biases, LayerNorm, learned positions and a tied output layer under Llama's names.
+// Combines parts of both styles: biases, LayerNorm, learned positions and a tied output layer under Llama's
+// names.
 TEST_F(Checkpoint, NamesWhatOnlyOtherModelsHave) {
   TrainConfig c = ShortConfig();
   c.model.kv_heads = 1;

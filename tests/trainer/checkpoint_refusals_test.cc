@@ -1,4 +1,4 @@
-// Every way in which a file of weights can be wrong, and where and when none is written.
+// Tests of every kind of invalid weights file, and of the cases in which no file is written.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -73,7 +73,8 @@ TEST_F(Checkpoint, NamesTheTensorThatIsMissingWrongOrUnknown) {
   EXPECT_THAT(LoadError(bad), HasSubstr("is cut off"));
 }
 
-// Of every part of a model: by rows, by columns, whole; and of the parts of another rank, by that rank.
+// Covers every kind of parameter: split by rows, split by columns, not split; and parts of another rank,
+// checked by that rank.
 TEST_F(Checkpoint, NamesTheTensorThatIsNotFinite) {
   const std::string bad = Path("b.safetensors");
   const auto spoil = [&](const Rewriter& good, const std::string& tensor, std::size_t element, double value) {
@@ -106,7 +107,7 @@ TEST_F(Checkpoint, NamesTheTensorThatIsNotFinite) {
   }
 }
 
-// On any layout: no rank waits for another, and what was there stays.
+// On any layout no rank waits for another, and an existing file is kept.
 TEST_F(Checkpoint, RunThatDivergedSavesNothing) {
   for (const ParallelPlan& plan :
        {ParallelPlan{}, ParallelPlan{.tp = 2}, ParallelPlan{.dp = 2}, ParallelPlan{.tp = 2, .pp = 2, .dp = 2},

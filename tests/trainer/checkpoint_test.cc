@@ -1,4 +1,4 @@
-// Weights of a GPT-2 to files and back, whatever the layout and the type.
+// Tests of saving and loading a GPT-2's weights, for several layouts and types.
 #include "trainer/run/checkpoint.h"
 
 #include <gmock/gmock.h>
@@ -69,7 +69,7 @@ TEST_F(Checkpoint, AnotherLayoutStartsFromItToTheBit) {
   c.plan = {.tp = 2, .pp = 2};
   const auto saved = TrainAndSave(c, "a.safetensors").weights;
   c.init_path = Path("a.safetensors");
-  c.lr.lr = c.lr.min_lr = 0;  // steps that change nothing
+  c.lr.lr = c.lr.min_lr = 0;  // the steps change nothing
   for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{.tp = 4, .dp = 2}, ParallelPlan{.pp = 4}}) {
     c.plan = plan;
     EXPECT_EQ(testing::RunAsThreads(c).weights, saved);
@@ -109,7 +109,7 @@ TEST_F(Checkpoint, TakesNamesWithoutPrefixAndPassesOverWhatIsTiedOrABuffer) {
 }
 
 TEST_F(Checkpoint, ReadsHalfPrecisionTypes) {
-  // 1, -2, the least subnormal and 65504 in F16; 1, -2, pi rounded and 2^-126 in BF16.
+  // 1, -2, the smallest subnormal and 65504 in F16; 1, -2, pi rounded and 2^-126 in BF16.
   const std::uint16_t bits[8] = {0x3c00, 0xc000, 0x0001, 0x7bff, 0x3f80, 0xc000, 0x4049, 0x0080};
   const std::string header =
       R"({"h":{"dtype":"F16","shape":[4],"data_offsets":[0,8]},"b":{"dtype":"BF16","shape":[2,2],"data_offsets":[8,16]}})";

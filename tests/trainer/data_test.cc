@@ -1,4 +1,4 @@
-// The order of the data, and what is wrong with data files.
+// Tests the order of the data, and invalid data files.
 #include "trainer/run/data.h"
 
 #include <gmock/gmock.h>
@@ -116,7 +116,7 @@ TEST(Pattern, FitsASmallVocabulary) {
   EXPECT_EQ(Read(*CreatePatternSource(3, 1), 0, 2), (std::vector<std::int32_t>{0, 0}));
 }
 
-// Every layout reads sequences [t B, (t + 1) B) in step t, each once.
+// In every layout, step t reads the sequences [t B, (t + 1) B), each once.
 TEST(FirstSequence, DealsAStepsSequencesOverRanksAndMicrobatches) {
   for (const auto& [ranks, micro_batch] : {std::pair{1, 1}, {1, 4}, {2, 3}, {4, 1}, {12, 1}}) {
     std::set<std::int64_t> seen;

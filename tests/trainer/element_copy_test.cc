@@ -45,7 +45,7 @@ TEST_F(RepeatFromDoubles, GoesOnFromOneCopyToTheNext) {
   for (std::size_t i = 0; i < result.size(); ++i) ASSERT_EQ(result[i], static_cast<float>(i % 7)) << i;
 }
 
-// What passes from the host's memory, which for a GPU lies behind PCIe.
+// Counts the bytes copied from host memory, which for a GPU pass through PCIe.
 class HostCopies final : public Device {
  public:
   std::string Name() const override { return cpu_->Name(); }

@@ -1,6 +1,6 @@
-// The engine against two independent implementations (tests/golden/make_gpt2_golden.py,
-// make_llama_golden.py): from the same weights and data, the same losses, norms and final weights, on one
-// rank and however the model is split.
+// Compares the engine with two independent implementations (tests/golden/make_gpt2_golden.py,
+// make_llama_golden.py). From the same weights and data it must produce the same losses, norms and final
+// weights, on one rank and with every split of the model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ TrainConfig GoldenConfig(const std::string& name, const nlohmann::json& golden) 
   return c;
 }
 
-// Every tensor of one file in the other, within 1e-9 of the largest element.
+// Checks that both files have the same tensors, within 1e-9 of the largest element.
 void ExpectSameWeights(const std::string& got_path, const std::string& want_path) {
   const SafetensorsFile got(got_path), want(want_path);
   ASSERT_EQ(got.tensors().size(), want.tensors().size());
@@ -86,7 +86,7 @@ void ExpectSameWeights(const std::string& got_path, const std::string& want_path
   }
 }
 
-// Trains and saves; all must be as the golden run has it.
+// Trains and saves; all results must equal those of the golden run.
 void ExpectGolden(const std::string& name, const ParallelPlan& plan) {
   SCOPED_TRACE(name + " tp=" + std::to_string(plan.tp) + " pp=" + std::to_string(plan.pp) +
                " dp=" + std::to_string(plan.dp) + " vs=" + std::to_string(plan.virtual_stages));
@@ -127,7 +127,7 @@ TEST(Golden, SoDoInterleavedStagesOfTheLlama) {
   ExpectGolden("llama", {.tp = 2, .pp = 2, .dp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved});
 }
 
-// The runs are ones in which clipping acts in some steps and not in others, and the data wraps around.
+// In these runs, clipping is active in some steps but not in others, and the data wraps around.
 TEST(Golden, TheRunsExerciseClippingAndWrapping) {
   for (const std::string name : {"gpt2", "llama"}) {
     const nlohmann::json golden = GoldenRun(name);

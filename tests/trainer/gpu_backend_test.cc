@@ -1,4 +1,5 @@
-// How ranks on GPUs find their way to talk. The backend itself runs in tests/multirank/emulated_gpu_test.cc.
+// Tests how ranks on GPUs choose their communication. The backend itself runs in
+// tests/multirank/emulated_gpu_test.cc.
 #include "trainer/run/gpu_backend.h"
 
 #include <fmt/format.h>
@@ -43,7 +44,7 @@ TEST(ChooseTransport, RefusesWhatCannotBe) {
   EXPECT_THAT(refusal({"a 1"}, "mpi"), HasSubstr("AUTOCFG_GPU_TRANSPORT is \"mpi\""));
 }
 
-// A device on which 3000 bytes are in use, whoever asks.
+// A device that reports 3000 bytes in use to every rank.
 class SharedDevice final : public Device {
  public:
   std::string Name() const override { return cpu_->Name(); }
@@ -64,7 +65,7 @@ class SharedDevice final : public Device {
   const std::unique_ptr<Device> cpu_ = CreateCpuDevice();
 };
 
-// With so many of them, as a process sees them.
+// Returns an engine whose process sees `count` such GPUs.
 GpuEngine EngineOf(int count) {
   static int gpus;
   gpus = count;
@@ -79,7 +80,7 @@ GpuEngine EngineOf(int count) {
       .create_nccl_world = nullptr};
 }
 
-// What is in use on a GPU is shared by the ranks that have it: none takes the others' for its own.
+// Memory in use on a GPU is divided among its ranks: no rank counts the others' memory as its own.
 TEST(GpuBackend, OverheadIsSharedByTheRanksOfAGpu) {
   unsetenv("CUDA_MODULE_LOADING");
   for (const int gpus : {1, 3}) {
@@ -95,8 +96,8 @@ TEST(GpuBackend, OverheadIsSharedByTheRanksOfAGpu) {
   }
 }
 
-// Capacities are what the driver counts; what it keeps back of them from every process is nobody's to plan
-// with.
+// Capacities are the driver's figures, so memory that the driver withholds from all processes must not be
+// planned with.
 TEST(GpuBackend, WhatTheDriverKeepsBackIsOverhead) {
   const FakeGpus fake("name=a,uuid=GPU-1,total=20000;name=b,uuid=GPU-0,total=10600");
   Backend backend = CreateGpuBackend(EngineOf(1), *CreateLocalRendezvous(1).front(), CreateNullWorld(0, 1));
@@ -109,7 +110,7 @@ TEST(GpuBackend, WhatTheDriverKeepsBackIsOverhead) {
   EXPECT_EQ(KeptBackBytes("GPU-2", 1), 0) << "not the driver's";
 }
 
-// What NCCL needs of CUDA's start would only cost ranks that cannot talk by it.
+// The CUDA settings that NCCL needs would only cost ranks that cannot use it.
 TEST(MayTalkByNccl, IsFalseWhereOneGpuIsNamedToTwoRanks) {
   EXPECT_TRUE(MayTalkByNccl({"a 1", "a 2", "b 1"}, ""));
   EXPECT_FALSE(MayTalkByNccl({"a 1", "a 2", "a 1"}, ""));

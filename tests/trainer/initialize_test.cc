@@ -1,5 +1,5 @@
-// Initial weights: the generator against its published vectors, the distribution, and that layouts do not
-// matter.
+// Tests the initial weights: the generator against its published vectors, the distribution, and that layouts
+// make no difference.
 #include "trainer/model/initialize.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TEST(NormalNumbers, AreNormalAndTheSameFromAnyStart) {
   EXPECT_NE(other[0], all[0]);
 }
 
-// Large enough for several threads and several blocks, and, split by columns, of many short runs.
+// Large enough for several threads and several blocks; split by columns, it consists of many short runs.
 TEST(InitializeParameter, DrawsElementByElementHoweverItIsSplit) {
   constexpr std::int64_t kRows = 1001, kColumns = 1536, kShards = 3;
   const auto device = CreateCpuDevice();
@@ -96,7 +96,7 @@ std::map<std::string, std::vector<double>> InitialWeights(const ParallelPlan& pl
     c.lr.steps = 1;
     auto rendezvous = CreateLocalRendezvous(1);
     Backend backend = CreateBackend("cpu", *rendezvous[0]);
-    backend.comm = CreateNullWorld(rank, ranks);  // no step is run, so nobody needs the peers
+    backend.comm = CreateNullWorld(rank, ranks);  // no step is run, so no peers are needed
     RankTrainer trainer(c, rank, ranks, backend);
     parts.push_back(testing::TakePart(trainer, {}, *backend.device));
   }
@@ -118,7 +118,7 @@ TEST(InitialWeights, DependOnTheModelAlone) {
   EXPECT_EQ(InitialWeights({.tp = 2}, "fp32"), rounded);
 }
 
-// Parameters in bf16 and their masters start from the same numbers, each rounded to its type.
+// bf16 parameters and their master copies start from the same numbers, each rounded to its type.
 TEST(InitialWeights, ReachTheMasterCopies) {
   TrainConfig c = testing::SmallConfig();
   c.workload.precision = *ParsePrecision("bf16");

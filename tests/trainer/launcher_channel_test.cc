@@ -1,5 +1,5 @@
-// A rank's end of its socket. That it ends with its launcher is tests/worker/process_launcher_test.cc's to
-// show.
+// Tests a rank's end of its socket. tests/worker/process_launcher_test.cc tests that a rank ends with its
+// launcher.
 #include "trainer/run/launcher_channel.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// The trainer on the paced device against the simulator: both walk the same program, so that with the same
-// seconds of every op each action of each rank must start and end at the same time. The rows of both are
-// joined on (rank, action).
+// Compares the trainer on the paced device with the simulator. Both execute the same program, so with equal
+// op times each action of each rank must start and end at the same time. The rows of both are joined on
+// (rank, action).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -29,8 +29,8 @@ using testing::LocalRanks;
 using testing::RunThreads;
 using testing::SmallGpt;
 
-// Some time between 1 us and 1 ms, different for every op and the same on every run; only a rank that sums
-// fewer squares takes less for it, as the simulator takes for granted.
+// Times between 1 us and 1 ms, different for every op and the same in every run. A rank that sums fewer
+// squares takes less time for it, as the simulator assumes.
 class ArbitraryTimes final : public OpTimeModel {
  public:
   explicit ArbitraryTimes(double scale_of_messages, double host_op_s = 0)
@@ -150,7 +150,7 @@ TrainConfig RandomConfig(std::mt19937_64& random) {
     plan.split_layers.front() += 2;
     model.layers += 2;
   }
-  // The mean op takes 0.5 ms: of a few plans the host takes longer for none, for some or for all actions.
+  // The mean op takes 0.5 ms. Depending on the plan, the host is slower for no action, some actions or all.
   const ArbitraryTimes times(random() % 3 == 0 ? 10.0 : 0.5,
                              std::vector{0.0, 4e-4, 6e-4, 2e-3}[random() % 4]);
   return PacedConfig(model, Fp32(microbatches * plan.micro_batch * plan.dp, 7), plan, times);
@@ -171,7 +171,7 @@ TEST(Paced, EveryActionOfRandomPlansRunsWhenTheSimulatorSays) {
   EXPECT_GT(interleaved, 5);
 }
 
-// The cost model's own trace of a plan, from the same op times.
+// Compares with the cost model's own trace of a plan, from the same op times.
 TEST(Paced, RunsAsTheCostModelTraces) {
   for (ParallelPlan plan :
        {ParallelPlan{}, ParallelPlan{.tp = 2, .pp = 2, .dp = 2},
@@ -190,7 +190,7 @@ TEST(Paced, RunsAsTheCostModelTraces) {
   }
 }
 
-// Attention alone takes time, so that all stages are equal and messages free: a forward 1 s a layer, a
+// Only attention takes time, so all stages are equal and messages are free: a forward takes 1 s per layer, a
 // backward 2 s.
 class EqualLayers final : public OpTimeModel {
  public:
@@ -200,7 +200,7 @@ class EqualLayers final : public OpTimeModel {
 };
 
 // The bubble over the ideal time is (p-1)/m (Huang et al. 2019; Narayanan et al. 2021, section 2.2.1), and
-// (p-1)/(v m) where p ranks interleave v stages each (section 2.2.2).
+// (p-1)/(v m) if p ranks interleave v stages each (section 2.2.2).
 TEST(Paced, BubblesAreThePublishedOnes) {
   constexpr std::int64_t kLayers = 8, kMicrobatches = 8;
   for (const std::int64_t pp : {2, 4}) {

@@ -1,4 +1,4 @@
-// Which parameters a rank has, in which order, and which part of the model's each is.
+// Tests which parameters a rank has, in which order, and which part of the model's parameter each is.
 #include "trainer/model/parameters.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ TEST(RankParameters, OfGpt2InTheOrderOfTheSpecification) {
                   "transformer.h.0.mlp.c_proj.bias", "transformer.ln_f.weight", "transformer.ln_f.bias"));
 }
 
-// Chunk by chunk, the embedding before all of them and the head after.
+// Chunk by chunk, preceded by the embedding and followed by the head.
 TEST(RankParameters, OfLlamaInChunks) {
   const ModelSpec llama = Style("llama", 4);
   const ParallelPlan plan{.pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved};
@@ -77,7 +77,7 @@ TEST(RankParameters, CountTheTiedEmbeddingOnTheFirstRankOnly) {
   }
 }
 
-// Every number of parameters of every style is what the model says, counted once over all ranks.
+// The parameter count of every style, counted once over all ranks, equals the model's count.
 TEST(RankParameters, AddUpToTheModel) {
   for (ModelSpec model : testing::ModelStyles()) {
     model.layers = 4;
@@ -96,7 +96,7 @@ TEST(RankParameters, AddUpToTheModel) {
   }
 }
 
-// Two query heads to each key-value head: a rank has half of each of q, k and v.
+// With two query heads per key-value head, a rank has half of each of q, k and v.
 TEST(ForEachRun, SplitsEachPartOfAFusedTensorForItself) {
   ModelSpec llama = Style("llama", 1);
   llama.heads = 4;

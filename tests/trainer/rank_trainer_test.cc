@@ -1,5 +1,5 @@
-// The engine on one rank and a few: that it learns, refuses what it must, and needs no progress that a
-// communicator does not promise.
+// Tests the engine on one rank and a few: that it learns, rejects invalid runs, and relies only on the
+// progress that communicators guarantee.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ TEST(RankTrainer, StartsAtTheLossOfAGuessAndLearns) {
   EXPECT_TRUE(outcome.differences.empty());
 }
 
-// A delayed communicator starts an operation only when somebody waits for or tests it.
+// A delayed communicator starts an operation only when it is waited for or tested.
 TEST(RankTrainer, RunsWhereOperationsStartAsLateAsTheyMay) {
   TrainConfig c = SmallConfig();
   c.lr.steps = 2;
@@ -100,7 +100,7 @@ TEST(RankTrainer, RefusesWhatTheEngineCannotRun) {
   EXPECT_THROW(RankTrainer(c, 0, 1, backend), BadInput) << "nothing to save on the dry device";
 }
 
-// A device that computes nothing takes every precision: its memory and ops can be looked at.
+// A device that computes nothing accepts every precision, so that memory and ops can be inspected.
 TEST(RankTrainer, KeepsMasterWeightsWhereThePrecisionHasThem) {
   TrainConfig c = SmallConfig();
   c.workload.precision = *ParsePrecision("bf16");
@@ -175,7 +175,7 @@ TEST(Train, ReportsEveryStepAndTheMemory) {
   EXPECT_EQ(result.peak_memory_bytes(), result.planned_memory_bytes().total());
 }
 
-// What is said of a step is what the run's summary will count: the slowest rank's time, whichever that is.
+// The reported time of a step is the one that the run's summary uses: the slowest rank's.
 TEST(Train, ReportsTheTimeOfTheSlowestRank) {
   class WrittenClock final : public StepClock {
    public:

@@ -1,5 +1,5 @@
-// The engine on a device whose memory the host cannot reach and whose streams run late: whatever the layout,
-// it makes the very steps that it makes on the CPU.
+// Tests the engine on a device whose memory the host cannot access and whose streams run late. In every
+// layout its steps must equal those on the CPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -62,7 +62,7 @@ TEST(Remote, MakesTheStepsOfTheCpu) {
   }
 }
 
-// Clipping and all: a rank waits for its device once a step, to read loss and norm at its end.
+// Even with clipping, a rank waits for its device once per step, to read loss and norm at the end.
 TEST(Remote, WaitsOnceAStep) {
   for (const ParallelPlan& plan : Plans()) {
     SCOPED_TRACE(fmt::format("tp={} pp={} dp={} vpp={}", plan.tp, plan.pp, plan.dp, plan.virtual_stages));
@@ -84,8 +84,8 @@ TEST(Remote, WaitsOnceAStep) {
   }
 }
 
-// What the ops took of the device's memory for a step alone goes back after it: then nothing is left to run
-// that giving back could wait for (RemoteOps), in a step peers might wait for this rank meanwhile.
+// Memory that ops allocate for a step is released after it. Releasing waits for running work (RemoteOps):
+// after the step there is none, but within a step peers could wait for this rank meanwhile.
 TEST(Remote, GivesMemoryBackBetweenSteps) {
   for (const World world : {World::kStaged, World::kStreamed}) {
     const TrainConfig c = ShortConfig({.tp = 2, .pp = 2});
@@ -102,8 +102,8 @@ TEST(Remote, GivesMemoryBackBetweenSteps) {
   }
 }
 
-// The same order of operations on the device's own streams, where no host waits within a step. Sums are made
-// in another order.
+// The same order of operations on the device's own streams, without host waits within a step. Sums are
+// computed in another order.
 TEST(Remote, MakesTheStepsOfTheCpuOnItsOwnStreams) {
   for (const ParallelPlan& plan : Plans()) {
     SCOPED_TRACE(fmt::format("tp={} pp={} dp={} vpp={}", plan.tp, plan.pp, plan.dp, plan.virtual_stages));
@@ -136,7 +136,7 @@ TEST_P(RemoteWorlds, SavesAndLoadsWeights) {
     }
   }
   c.init_path = path;
-  c.lr.lr = c.lr.min_lr = 0;  // a step that changes nothing
+  c.lr.lr = c.lr.min_lr = 0;  // the step changes nothing
   for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{.tp = 2, .dp = 2}}) {
     c.plan = plan;
     EXPECT_EQ(RunAsThreads(c, GetParam()).weights, saved.weights);
@@ -155,13 +155,13 @@ TrainConfig Bf16Llama(const ParallelPlan& plan) {
   return c;
 }
 
-// What a model starts from.
+// The initial state of a model.
 struct Started {
   std::map<std::string, std::vector<double>> values;
-  std::set<std::string> other_masters;  // parameters whose master copy is not the value
+  std::set<std::string> other_masters;  // parameters whose master copy differs from the value
 };
 
-// Starts a job, and saves it where a path is given, before any step: the CPU's ops make none in bf16.
+// Starts a job and, if a path is given, saves it before any step: the CPU's ops compute none in bf16.
 Started Start(const TrainConfig& config, World world, const std::string& save_path = "") {
   const int ranks = static_cast<int>(RankCount(config.plan));
   auto rendezvous = CreateLocalRendezvous(ranks);
@@ -187,8 +187,8 @@ Started Start(const TrainConfig& config, World world, const std::string& save_pa
   return started;
 }
 
-// Each part of a Llama's file: split, transposed, two bytes an element. The master copies, which AdamW steps
-// from, are the loaded values; those of a model that was initialised are more precise.
+// Covers each part of a Llama's file: split, transposed, two bytes per element. Master copies, which AdamW
+// updates, are the loaded values; those of an initialized model are more precise.
 TEST_P(RemoteWorlds, SavesAndLoadsBf16) {
   const TempDir directory;
   const std::string path = directory.File("a.safetensors");
@@ -214,7 +214,7 @@ TEST_P(RemoteWorlds, SavesAndLoadsBf16) {
   }
 }
 
-// A value that is finite in the file and would not be in bf16, whose largest is 0x1.fep127.
+// A value that is finite in the file but not in bf16, whose largest value is 0x1.fep127.
 TEST_P(RemoteWorlds, RefusesWhatIsTooLargeForBf16) {
   const TempDir directory;
   const std::string path = directory.File("a.safetensors");
@@ -245,8 +245,7 @@ TEST_P(RemoteWorlds, RefusesWhatIsTooLargeForBf16) {
   EXPECT_THAT(message(-3.4e38f), ::testing::HasSubstr("which is too large for this precision"));
 }
 
-// Losses, the trace with its agreement on a common origin, and saving: all that Train does of a device that
-// computes.
+// Losses, the trace with its common origin, and saving: everything that Train does on a device that computes.
 TEST_P(RemoteWorlds, TrainsWithLossesTraceAndWeights) {
   TrainConfig c = ShortConfig({.pp = 2, .dp = 2});
   c.trace = true;

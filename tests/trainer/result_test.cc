@@ -1,4 +1,4 @@
-// Which error code each exception becomes.
+// Tests which error code each exception is converted to.
 #include "trainer/run/result.h"
 
 #include <gtest/gtest.h>
@@ -139,7 +139,7 @@ TEST(TrainConfig, RefusesOpTimesThatAreNone) {
   EXPECT_NE(Refusal(spec).find("teleport"), std::string::npos) << Refusal(spec);
 }
 
-// Refused before any rank makes the program, which would take its memory.
+// Rejected before any rank builds the program, which would use up its memory.
 TEST(TrainConfig, RefusesAProgramThatIsTooLarge) {
   v1::TrainSpec spec = GoodSpec();
   spec.mutable_workload()->set_global_batch(std::int64_t{1} << 19);

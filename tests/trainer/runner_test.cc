@@ -1,4 +1,4 @@
-// What the runner tells an observer, and which buffers a rank's program uses.
+// Tests what the runner reports to an observer, and which buffers a rank's program uses.
 #include "trainer/run/runner.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ Action At(ActionKind kind, std::int32_t stage, std::int32_t microbatch) {
   return {.kind = kind, .stage = stage, .microbatch = microbatch};
 }
 
-// Rank 0 of two, with stages 0 and 2 of four: an order made up to show each rule.
+// Rank 0 of two, with stages 0 and 2 of four: an artificial order that shows each rule.
 TEST(BufferPlan, TakesTheLowestFreeSlotAndCountsAcrossStages) {
   const RankShape shape = ShapeOf({.pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved}, 0, 2);
   constexpr ActionKind kF = ActionKind::kForward, kB = ActionKind::kBackward;
@@ -58,7 +58,7 @@ TEST(BufferPlan, RefusesAProgramThatIsNotOne) {
   EXPECT_THROW(BufferPlan(shape, {At(kF, 0, 0), At(kF, 0, 0), At(kB, 0, 0)}), std::logic_error);
 }
 
-// Each event by the index of its action.
+// Records each event by the index of its action.
 class Recorder : public ActionObserver {
  public:
   struct Event {
@@ -70,8 +70,8 @@ class Recorder : public ActionObserver {
   std::vector<Event> events;
 };
 
-// Every action starts once in program order and ends once, after what it waited for has ended; compute ends
-// before anything else starts.
+// Checks that every action starts once, in program order, and ends once, after its dependencies have ended.
+// Compute ends before anything else starts.
 void ExpectProperEvents(const RankProgram& program, const std::vector<Recorder::Event>& events) {
   std::vector<int> start(program.size(), -1), end(program.size(), -1);
   std::size_t next = 0;

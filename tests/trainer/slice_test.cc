@@ -1,5 +1,5 @@
-// One rank of a plan alone, without its peers: what it computes means nothing, but it must be finite, take
-// time, and hold the bytes that the rank holds among its peers.
+// Tests one rank of a plan alone, without its peers. Its results are meaningless, but they must be finite,
+// take time, and use the bytes that the rank uses among its peers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -33,7 +33,8 @@ void ExpectFinite(const Tensor& tensor, const std::string& what) {
   for (const double value : testing::ToDoubles(tensor)) ASSERT_TRUE(std::isfinite(value)) << what;
 }
 
-// What the rank reserves on the dry device, where all ranks of the plan are there by their sizes.
+// Returns the bytes that the rank reserves on the dry device, where all ranks of the plan exist by their
+// sizes.
 std::int64_t PlannedBytes(TrainConfig c, std::int64_t rank) {
   c.slice.reset();
   Backend backend = CreateDryBackend(static_cast<int>(rank), static_cast<int>(RankCount(c.plan)));
@@ -65,7 +66,7 @@ void ExpectASoundSlice(const TrainConfig& c) {
   EXPECT_EQ(trainer.PeakBytes(), trainer.arena().TotalBytes());
 }
 
-// Every rank at data coordinate 0 of plans that have them first, in the middle, last, and at each tensor
+// Every rank at data coordinate 0, for plans that place it first, in the middle and last, at each tensor
 // coordinate.
 TEST(Slice, ValuesStayFiniteOnEveryKindOfRank) {
   const std::vector<ParallelPlan> plans = {
@@ -86,7 +87,7 @@ TEST(Slice, ValuesStayFiniteOnEveryKindOfRank) {
   }
 }
 
-// A rank whose part of the vocabulary is padding alone has no column to take a maximum over, and no peer that
+// A rank whose part of the vocabulary is only padding has no column to take a maximum over, and no peer that
 // has one.
 TEST(Slice, ValuesStayFiniteWhereAllOfTheVocabularyIsPadding) {
   for (ModelSpec model : testing::ModelStyles()) {
@@ -105,7 +106,7 @@ TEST(Slice, CopiesTakeTimeTogetherAndSayWhatTheyAre) {
   c.untimed_steps = 1;
   c.trace = true;
   c.program_fingerprint = Fingerprint(Lower(c.model, c.workload, c.plan));
-  // as many as the machine has room for: no matter how many ranks the plan has
+  // as many copies as fit on the machine: independent of the plan's number of ranks
   auto rendezvous = CreateLocalRendezvous(3);
   RunThreads(3, [&](int copy) {
     Backend backend = CreateTrainBackend("cpu", *rendezvous[static_cast<std::size_t>(copy)], c);
@@ -149,7 +150,7 @@ TEST(Slice, RunsOnDevicesThatComputeNothing) {
   const v1::TrainResult result = Train(c, 0, 1, paced, {});
   ASSERT_EQ(result.step_time_s_size(), 3);
   EXPECT_TRUE(result.has_slice());
-  // Receives stand in the way of the computes that need them or run ahead; sends run beside them.
+  // Receives delay the computes that need them or run ahead of them; sends run concurrently.
   EXPECT_LE(result.step_time_s(0), step_s);
   EXPECT_GT(result.step_time_s(0), 0.5 * step_s);
 }

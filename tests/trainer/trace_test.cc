@@ -1,4 +1,4 @@
-// What a traced run reports of its last step: on real ranks, and in the recorder's own terms.
+// Tests what a traced run reports of its last step, on real ranks and in the recorder alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,7 +60,7 @@ TEST(Trace, IsOffByDefault) {
   EXPECT_EQ(Train(c, 0, 1, backend, {}).trace_size(), 0);
 }
 
-// A clock that is set by hand.
+// A clock that the test sets.
 class SetClock final : public StepClock {
  public:
   void Restart() override {}
@@ -71,7 +71,7 @@ class SetClock final : public StepClock {
   double now_s = 0;
 };
 
-// Two sends whose ends are noticed in the wrong order, around a forward.
+// Two sends around a forward, whose ends are observed in the wrong order.
 TEST(Trace, RowsOfALaneFollowEachOther) {
   const auto send = [](int k) {
     return Action{.kind = ActionKind::kSendActivation, .lane = Lane::kPipelineSend, .microbatch = k};

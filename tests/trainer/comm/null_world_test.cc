@@ -26,7 +26,7 @@ TEST(NullWorld, LeavesDataInPlace) {
   EXPECT_EQ(received.values, std::vector<float>(3, 7.5f)) << "what a rank has instead of a message";
 }
 
-// Copies of one rank in several processes have nothing to say to each other, but start together.
+// Copies of one rank in several processes exchange nothing but start together.
 TEST(NullWorld, BarriersBringCopiesTogether) {
   constexpr int kCopies = 3;
   auto rendezvous = CreateLocalRendezvous(kCopies);
@@ -48,8 +48,8 @@ TEST(NullWorld, BarriersBringCopiesTogether) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// On a device that computes nothing, tensors point nowhere; on a GPU, where no host may read. Of whatever
-// type, each operation is complete at once, and peers that are not there are not waited for.
+// Tensors have no address on a device that computes nothing, and on a GPU the host cannot read them.
+// Operations of every type complete at once, without waiting for absent peers.
 TEST(NullWorld, TouchesNoData) {
   auto world = CreateNullWorld(0, 2);
   auto group = world->CreateGroup(CommGroup::kTensor, {0, 1}, Tensor{});

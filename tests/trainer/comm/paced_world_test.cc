@@ -1,5 +1,5 @@
-// The laws of virtual time among ranks, one at a time; tests/trainer/paced_test.cc holds whole steps against
-// the simulator.
+// Tests the rules of virtual time among ranks one by one. tests/trainer/paced_test.cc compares whole steps
+// with the simulator.
 #include "trainer/comm/paced_world.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kMessage = 4, kSum = 2;
 
-// An element of a message takes 4 s, one of a sum 2 s, a fill the seconds of its elements.
+// An element of a message takes 4 s, an element of a sum 2 s, and a fill 1 s per element.
 double Seconds(const OpDesc& op) {
   switch (op.kind) {
     case OpKind::kSend:
@@ -75,7 +75,7 @@ TEST(PacedWorld, AMessageStartsWhenBothSidesHaveIssuedIt) {
   });
 }
 
-// Each side has its own opinion of a message's time; the larger counts, for both.
+// The two sides model different times for a message; the larger one applies to both.
 TEST(PacedWorld, TheLargerOfBothTimesCounts) {
   RunPaced(2, [](PacedRank& r) {
     auto group = r.Group(CommGroup::kPipeline, {0, 1});
@@ -86,8 +86,8 @@ TEST(PacedWorld, TheLargerOfBothTimesCounts) {
   });
 }
 
-// Rank 0's messages follow each other in its send lane, though to different ranks and on different channels;
-// a receive runs beside them.
+// Rank 0's messages run one after another in its send lane, though they go to different ranks on different
+// channels. A receive runs concurrently.
 TEST(PacedWorld, ALaneRunsInOrderAndBesideTheOthers) {
   RunPaced(3, [](PacedRank& r) {
     auto group = r.Group(CommGroup::kPipeline, {0, 1, 2});
@@ -113,7 +113,7 @@ TEST(PacedWorld, ALaneRunsInOrderAndBesideTheOthers) {
   });
 }
 
-// Waiting for one operation advances all: each rank waits first for what the other issued last.
+// Waiting for one operation advances all: each rank first waits for the operation that the other issued last.
 TEST(PacedWorld, WaitingForOneAdvancesAll) {
   RunPaced(2, [](PacedRank& r) {
     auto group = r.Group(CommGroup::kPipeline, {0, 1});
@@ -157,8 +157,7 @@ TEST(PacedWorld, TensorReductionsRunOnTheStream) {
   });
 }
 
-// The barrier comes while a reduction is under way that one rank has not even met: it must not be taken for
-// it.
+// The barrier comes during a reduction that one rank has not reached. It must not match that reduction.
 TEST(PacedWorld, ABarrierAlignsTheHosts) {
   RunPaced(3, [](PacedRank& r) {
     auto group = r.Group(CommGroup::kWorld, AllRanks(3));

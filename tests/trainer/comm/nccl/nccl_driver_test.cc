@@ -1,5 +1,6 @@
-// What the driver asks of NCCL and CUDA, by functions that only write down what they are asked, CUDA's under
-// its names: neither library is linked, and nothing is shown of what they would do. And which NCCL is taken.
+// Tests which NCCL and CUDA calls the driver makes, and which NCCL library it accepts. Fake functions, CUDA's
+// under its own names, record the calls. Neither library is linked, so the tests say nothing about the
+// libraries' behaviour.
 #include "trainer/comm/nccl/nccl_driver.h"
 
 #include <cuda_runtime.h>
@@ -31,7 +32,7 @@ namespace {
 struct Library {
   std::vector<std::string> lines;
   ncclResult_t init = ncclInProgress, call = ncclInProgress, finalize = ncclInProgress;
-  std::deque<ncclResult_t> states;  // what the communicator is asked for next; success when none is left
+  std::deque<ncclResult_t> states;  // next results of the communicator's state query; success when empty
   bool makes_comm = true;
   std::string last_error = "a first line\nand a second\n";
   std::int64_t handles = 0;
@@ -214,8 +215,8 @@ class NcclDriver : public ::testing::Test {
   std::unique_ptr<StreamDriver> driver_ = Create();
 };
 
-// Kernels that wait for a peer stand beside compute for long: those of messages have a bound, so that all of
-// a rank find room.
+// Kernels that wait for a peer run beside compute for a long time. Those of messages are bounded so that all
+// of a rank's links fit.
 TEST_F(NcclDriver, JoinsWithoutBlockingAndBoundsWhatMessagesTake) {
   Join(LinkUse::kReductions);
   Join(LinkUse::kMessages);
@@ -233,7 +234,7 @@ TEST_F(NcclDriver, IsBusyUntilNcclSaysThatItIsDone) {
       << "one line";
 }
 
-// A peer that is gone is a CommError; a CUDA call within NCCL that failed is this rank's own.
+// A dead peer is a CommError; a failed CUDA call within NCCL is this rank's own error.
 TEST_F(NcclDriver, WhatCudaRefusesNcclIsNoPeersFault) {
   const LinkId link = Join();
   library.last_error = "Cuda failure 700 'an illegal memory access was encountered'";
@@ -256,7 +257,7 @@ TEST_F(NcclDriver, WhatCudaRefusesNcclIsNoPeersFault) {
   EXPECT_EQ(library.Take().size(), 2u) << "what was begun is ended";
 }
 
-// Hosts that cannot reach each other wait for ever in NCCL itself.
+// NCCL itself waits forever if hosts cannot reach each other.
 TEST_F(NcclDriver, RanksThatDoNotFindEachOtherAreNotWaitedForForever) {
   driver_ = Create(std::chrono::seconds(0));
   const LinkId joined = Join(), lost = Join();
@@ -301,7 +302,8 @@ TEST_F(NcclDriver, HandsTransfersOverAsTheyAre) {
   EXPECT_THROW(driver_->Enqueue(link, queue, Of(Transfer::Kind::kSend, DType::kF32)), CommError);
 }
 
-// The library's order: finalize, wait until it is done, destroy; what cannot be finalized is aborted.
+// The library's order: finalize, wait until that is done, destroy. A communicator that cannot be finalized is
+// aborted.
 TEST_F(NcclDriver, LeavesInTwoSteps) {
   const LinkId link = Join();
   library.Take();
@@ -356,7 +358,7 @@ TEST(NcclApi, IsOfTheHeadersMajorVersion) {
     version = other;
     EXPECT_THAT(find, ThrowsMessage<cuda::LibraryMissing>(HasSubstr(words)));
   }
-  version = 2804;  // 2.8.4, before the number changed
+  version = 2804;  // 2.8.4, before the encoding changed
   EXPECT_NO_THROW(find());
   version = NCCL_VERSION_CODE;
   EXPECT_NO_THROW(find());
@@ -374,7 +376,7 @@ TEST(NcclApi, SaysThatNcclIsNotThereAndWhatToDo) {
               ThrowsMessage<NotSupported>(HasSubstr("none for this build: libm.so.6 has no ncclGetVersion")));
 }
 
-// The engine must load where the machine has neither: nothing brings them along.
+// The engine must load on machines without either library: nothing may depend on them at load time.
 TEST(GpuModule, LoadsWithoutNcclAndCudnn) {
   const auto is_loaded = [](const char* name) { return dlopen(name, RTLD_LAZY | RTLD_NOLOAD) != nullptr; };
   ASSERT_NE(dlopen(BuildPath("bin/libautocfg_cuda.so").c_str(), RTLD_NOW | RTLD_LOCAL), nullptr) << dlerror();

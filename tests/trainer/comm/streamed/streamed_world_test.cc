@@ -1,5 +1,5 @@
-// The order of what is put onto queues, on a driver that records it; and the failure of a link. One rank of
-// two, whose peer's part of the key exchange a host world that answers at once plays.
+// Tests the order of queue operations, on a driver that records them, and the failure of a link. The test is
+// one rank of two. A host world that completes at once plays the peer's part in the key exchange.
 #include "trainer/comm/streamed/streamed_world.h"
 
 #include <fmt/format.h>
@@ -22,8 +22,8 @@ using ::testing::IsEmpty;
 
 struct Journal {
   std::vector<std::string> lines;
-  int busy = 0;  // how often a link answers that it is busy after each call
-  std::function<void(const std::string& link)> fail;  // what every link does from now on: it throws
+  int busy = 0;  // how often a link reports that it is busy after each call
+  std::function<void(const std::string& link)> fail;  // if set: called by IsBusy of every link; throws
   std::vector<int> aborted;
   std::function<void()> host_wait;
   int events_open = 0;
@@ -31,7 +31,7 @@ struct Journal {
   std::vector<std::string> Take() { return std::exchange(lines, {}); }
 };
 
-// The compute queue is 0; those of lanes count from 1, as their links do.
+// The compute queue is 0; the queues of lanes count from 1, as their links do.
 class RecordingDriver final : public StreamDriver {
  public:
   explicit RecordingDriver(Journal& journal) : journal_(journal) {}
@@ -107,8 +107,8 @@ class StreamedWorld : public ::testing::Test {
   AnyStream stream_;
 };
 
-// Communication waits for compute before it begins, in buckets one after another; compute waits for
-// communication at Wait, and not before.
+// Communication waits for compute before it begins, in buckets one after another. Compute waits for
+// communication at Wait, not earlier.
 TEST_F(StreamedWorld, AReductionStandsBetweenTwoEvents) {
   auto group = Make(CommGroup::kData, true);
   auto work = group->AllReduce(At(4096, 600), ReduceOp::kSum, stream_);
@@ -126,8 +126,8 @@ TEST_F(StreamedWorld, AReductionStandsBetweenTwoEvents) {
   EXPECT_EQ(journal_.events_open, 0);
 }
 
-// The event that compute left when the operation was issued counts, however late the library takes it; and
-// the end is recorded only when the library has put everything onto the queue.
+// An operation waits for the compute event recorded at its issue, even if the library accepts it later. Its
+// end is recorded only when everything is on the queue.
 TEST_F(StreamedWorld, ABusyLinkChangesNothingInTheOrder) {
   journal_.busy = 2;
   auto group = Make(CommGroup::kData, true);
@@ -145,8 +145,8 @@ TEST_F(StreamedWorld, ABusyLinkChangesNothingInTheOrder) {
   EXPECT_THAT(journal_.Take(), ElementsAre("q0 waits for e3"));
 }
 
-// Messages keep their order of issue per pair, direction and channel; those of another lane do not wait for
-// them.
+// Messages keep their order of issue per pair, direction and channel. Messages of different lanes do not wait
+// for each other.
 TEST_F(StreamedWorld, MessagesHaveALanePerDirectionAndChannel) {
   auto group = Make(CommGroup::kPipeline, false);
   EXPECT_THAT(journal_.Take(), IsEmpty()) << "no lane is made that nobody uses";
@@ -168,7 +168,7 @@ TEST_F(StreamedWorld, MessagesHaveALanePerDirectionAndChannel) {
               ElementsAre("q0 waits for e2", "q0 waits for e4", "q0 waits for e6", "q0 waits for e8"));
 }
 
-// Waiting for one operation moves those of all lanes.
+// Waiting for one operation advances the operations of all lanes.
 TEST_F(StreamedWorld, WaitingForOneAdvancesTheOthers) {
   journal_.busy = 3;
   auto data = Make(CommGroup::kData, true), pipeline = Make(CommGroup::kPipeline, false);
@@ -192,7 +192,7 @@ TEST_F(StreamedWorld, LeavesAllLinksOfAGroupTogether) {
   EXPECT_THAT(journal_.aborted, IsEmpty());
 }
 
-// An exception that passes waits for no peer.
+// No peer is waited for during stack unwinding.
 TEST_F(StreamedWorld, AnExceptionAbortsTheLinks) {
   try {
     auto group = Make(CommGroup::kData, true);
@@ -205,8 +205,8 @@ TEST_F(StreamedWorld, AnExceptionAbortsTheLinks) {
   EXPECT_THAT(journal_.aborted, ElementsAre(1));
 }
 
-// A failed link ends all, whoever notices: an operation that is waited for, or the host where it waits for
-// the device.
+// A failed link ends all links. It is detected by waiting for any operation, or by the host while it waits
+// for the device.
 TEST_F(StreamedWorld, AFailureEndsEveryLinkAndNamesTheGroup) {
   auto data = Make(CommGroup::kData, true), pipeline = Make(CommGroup::kPipeline, false);
   data->AllReduce(At(64, 10), ReduceOp::kSum, stream_)->Wait();
@@ -230,7 +230,7 @@ TEST_F(StreamedWorld, AFailureEndsEveryLinkAndNamesTheGroup) {
   EXPECT_EQ(words([&] { pipeline->Recv(At(64, 1), 1, 0, stream_); }), first);
 }
 
-// What the rank's own device refuses stays what it is, and still ends every link: the peers are not to wait.
+// A failure of the rank's own device keeps its type and still ends every link, so that the peers do not wait.
 TEST_F(StreamedWorld, AFailureOfTheDeviceIsNoPeers) {
   auto data = Make(CommGroup::kData, true), pipeline = Make(CommGroup::kPipeline, false);
   data->AllReduce(At(64, 10), ReduceOp::kSum, stream_)->Wait();
@@ -240,7 +240,7 @@ TEST_F(StreamedWorld, AFailureOfTheDeviceIsNoPeers) {
     EXPECT_THROW(journal_.host_wait(), DeviceOutOfMemory);
     EXPECT_THAT(journal_.aborted, ElementsAre(1, 2));
     EXPECT_THROW(send->Wait(), DeviceOutOfMemory);
-  }  // and what is dropped unwaited throws nothing
+  }  // destroying works without waiting throws nothing
   EXPECT_THROW(data->AllReduce(At(64, 10), ReduceOp::kSum, stream_), DeviceOutOfMemory);
 }
 
