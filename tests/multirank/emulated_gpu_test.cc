@@ -1,6 +1,6 @@
-// Training on the GPU engine, whole: the real trainer processes with the GPU module on the emulated CUDA
-// (tests/support/emulated_gpu), one rank or several that share the "GPU" and talk through host memory. What
-// no emulator shows, ./dev gpu does.
+// End-to-end training on the GPU engine: real trainer processes with the GPU module on the emulated CUDA
+// (tests/support/emulated_gpu). One rank, or several that share the emulated GPU and communicate through host
+// memory. ./dev gpu covers what an emulator cannot show.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,8 +36,8 @@ class EmulatedGpu : public ::testing::Test {
   }
 };
 
-// Small, with heads that the tensor cores' path of attention takes and others that it does not, and a
-// vocabulary that needs padding.
+// A small model with a vocabulary that needs padding. Some of its heads suit the tensor-core path of
+// attention and others do not.
 TrainConfig Gpt2(const char* precision) {
   TrainConfig c = testing::SmallConfig();
   c.model.hidden = 64;
@@ -113,7 +113,7 @@ TEST_F(EmulatedGpu, MakesNearlyTheStepsOfTheCpuInBf16) {
   }
 }
 
-// What is planned on the dry device is what the GPU's arena has, master weights and all.
+// The bytes planned on the dry device equal those of the GPU's arena, including master weights.
 TEST_F(EmulatedGpu, TakesTheBytesThatWerePlanned) {
   TrainConfig c = Gpt2("bf16");
   c.plan = {.tp = 2, .pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved};
@@ -126,8 +126,8 @@ TEST_F(EmulatedGpu, TakesTheBytesThatWerePlanned) {
   }
 }
 
-// Times of the stream's own clock, and what the libraries' workspaces and the context take: more than what
-// products alone need, and nothing of the scratch tensors that ops are timed on.
+// Times come from the stream's own clock. The overhead includes the libraries' workspaces and the context, so
+// it exceeds that of matrix products alone. It does not include the scratch tensors of timed ops.
 TEST_F(EmulatedGpu, CalibratesWithTheDevicesOverhead) {
   v1::RunSpec job;
   job.set_device("cuda");
@@ -144,7 +144,7 @@ TEST_F(EmulatedGpu, CalibratesWithTheDevicesOverhead) {
   EXPECT_LT(calibration.device_overhead_bytes(), 64 << 20);
 }
 
-// Every op of a step, with the types that a run has: what a study on GPUs begins with.
+// Every op of a step, with the types of a run: the first step of a study on GPUs.
 TEST_F(EmulatedGpu, TimesEveryOpOfAStep) {
   for (const char* precision : {"fp32", "bf16"}) {
     for (TrainConfig c : {Gpt2(precision), Llama(precision)}) {
@@ -164,14 +164,14 @@ TEST_F(EmulatedGpu, TimesEveryOpOfAStep) {
   }
 }
 
-// The file of a run on GPUs is that of one on the CPU, each tensor within the losses' tolerance of its
-// largest element.
+// A run on GPUs writes the same file as a run on the CPU, with each tensor within the losses' tolerance of
+// its largest element.
 TEST_F(EmulatedGpu, SavesTheWeightsOfTheCpu) {
   const TempDir directory;
   const std::string cpu_path = directory.File("cpu.safetensors"),
                     gpu_path = directory.File("gpu.safetensors");
   for (TrainConfig c : {Gpt2("fp32"), Llama("fp32")}) {
-    // the bias of the keys has no gradient but rounding, which a small eps would make an update of
+    // The gradient of the key bias is only rounding error, which a small eps would turn into an update.
     c.adamw.eps = 1e-3;
     c.save_path = cpu_path;
     const JobResult cpu = RunProcesses(c, "cpu");
@@ -201,8 +201,8 @@ TEST_F(EmulatedGpu, SavesTheWeightsOfTheCpu) {
   }
 }
 
-// What a run in bf16 starts from is what the file has: a step that changes nothing writes the same file, so
-// the master copies, which AdamW rounds the weights from, are the file's values too.
+// A bf16 run starts from the file's values. A step that changes nothing writes the same file, so the master
+// copies, from which AdamW rounds the weights, hold the file's values too.
 TEST_F(EmulatedGpu, StartsFromTheWeightsOfAFileInBf16) {
   const TempDir directory;
   const auto run = [&](const TrainConfig& c) {
@@ -224,8 +224,7 @@ TEST_F(EmulatedGpu, StartsFromTheWeightsOfAFileInBf16) {
   EXPECT_GT(trained.size(), 10'000u);
 }
 
-// What is not as one would expect is on the ranks' log, once for ranks of the same shapes; what is as
-// expected is not.
+// Unusual choices appear on the ranks' log, once for ranks with the same shapes. Usual choices do not appear.
 TEST_F(EmulatedGpu, SaysWhatItHasChosen) {
   setenv("AUTOCFG_MATMUL", "heuristic", 1);
   TrainConfig c = Gpt2("bf16");

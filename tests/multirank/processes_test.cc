@@ -1,6 +1,6 @@
-// The engine as it really runs: one process per rank, started by the worker's launcher. The full matrix of
-// layouts runs as threads (same_step_test.cc); here a few show that processes make the same steps, and that
-// errors come back as what they are.
+// Tests the engine as it runs in production: one process per rank, started by the worker's launcher. The full
+// matrix of layouts runs as threads (same_step_test.cc). A few layouts here show that processes make the same
+// steps and that errors are reported correctly.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -57,7 +57,7 @@ TEST_F(Processes, MakeTheStepsOfOneRankAndSaveItsWeights) {
     }
     const SafetensorsFile file(c.save_path);
     for (const auto& [name, want] : one.weights) {
-      if (name.ends_with("c_attn.bias")) continue;  // its key part is rounding; same_step_test.cc compares it
+      if (name.ends_with("c_attn.bias")) continue;  // key part: only rounding error; see same_step_test.cc
       std::vector<double> got(want.size());
       file.Read(name, 0, got);
       double largest = 0, worst = 0;
@@ -81,8 +81,8 @@ TEST_F(Processes, CountBytesOnTheDryDevice) {
   }
 }
 
-// Many more ranks than cores, whose step takes modelled time: attention alone, a forward 1 s a layer, a
-// backward 2 s.
+// Many more ranks than cores, with modelled step times: only attention takes time, 1 s per layer in a forward
+// and 2 s in a backward.
 TEST_F(Processes, TakeModelledTimeOnThePacedDevice) {
   TrainConfig c = testing::SmallConfig();
   c.plan = {.tp = 2, .pp = 4, .dp = 2, .schedule = Schedule::kGPipe};
@@ -98,7 +98,7 @@ TEST_F(Processes, TakeModelledTimeOnThePacedDevice) {
     c.op_times.emplace(time.op, time.seconds);
   const JobResult job = RunProcesses(c, "paced");
   ASSERT_EQ(job.outcome, JobOutcome::kDone) << job.message;
-  const double microbatches = 4, layers = 1;  // of a rank
+  const double microbatches = 4, layers = 1;  // per rank
   for (const RankOutcome& rank : job.ranks) {
     const v1::TrainResult& result = rank.last.train_result();
     ASSERT_EQ(result.step_time_s_size(), 2);
@@ -147,7 +147,7 @@ TEST_F(Processes, SayWhatIsWrongWithTheInput) {
   EXPECT_EQ(RunProcesses(testing::SmallConfig(), "cuda").error.code(), "UNIMPLEMENTED");
 }
 
-// The error is in the middle of a step, when the other rank already waits for this one.
+// The error occurs in the middle of a step, while the other rank waits for this one.
 TEST_F(Processes, EndWhenOneRankMeetsABadToken) {
   const std::string data = directory_.File("bad_token.u16");
   std::vector<std::uint16_t> tokens(8 * 16 + 1, 1);
