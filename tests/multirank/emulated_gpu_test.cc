@@ -88,7 +88,7 @@ std::vector<ParallelPlan> Plans() {
           {.pp = 2, .dp = 2, .micro_batch = 2, .recompute = Recompute::kFull, .recompute_layers = 1}};
 }
 
-TEST_F(EmulatedGpu, MakesTheStepsOfTheCpuInF32) {
+TEST_F(EmulatedGpu, F32StepsMatchThoseOfTheCpu) {
   for (TrainConfig c : {Gpt2("fp32"), Llama("fp32")}) {
     const testing::JobOutcome cpu = testing::RunAsThreads(c);
     for (const ParallelPlan& plan : Plans()) {
@@ -100,7 +100,7 @@ TEST_F(EmulatedGpu, MakesTheStepsOfTheCpuInF32) {
   }
 }
 
-TEST_F(EmulatedGpu, MakesNearlyTheStepsOfTheCpuInBf16) {
+TEST_F(EmulatedGpu, Bf16StepsAreCloseToThoseOfTheCpu) {
   for (const auto& make : {Gpt2, Llama}) {
     const testing::JobOutcome cpu = testing::RunAsThreads(make("fp32"));
     TrainConfig c = make("bf16");
@@ -114,7 +114,7 @@ TEST_F(EmulatedGpu, MakesNearlyTheStepsOfTheCpuInBf16) {
 }
 
 // The bytes planned on the dry device equal those of the GPU's arena, including master weights.
-TEST_F(EmulatedGpu, TakesTheBytesThatWerePlanned) {
+TEST_F(EmulatedGpu, UsesThePlannedBytes) {
   TrainConfig c = Gpt2("bf16");
   c.plan = {.tp = 2, .pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved};
   const JobResult dry = RunProcesses(c, "dry"), gpu = RunProcesses(c, "cuda");
@@ -128,7 +128,7 @@ TEST_F(EmulatedGpu, TakesTheBytesThatWerePlanned) {
 
 // Times come from the stream's own clock. The overhead includes the libraries' workspaces and the context, so
 // it exceeds that of matrix products alone. It does not include the scratch tensors of timed ops.
-TEST_F(EmulatedGpu, CalibratesWithTheDevicesOverhead) {
+TEST_F(EmulatedGpu, CalibrationReportsDeviceOverhead) {
   v1::RunSpec job;
   job.set_device("cuda");
   job.mutable_calibrate()->set_time_budget_s(0.1);
@@ -166,7 +166,7 @@ TEST_F(EmulatedGpu, TimesEveryOpOfAStep) {
 
 // A run on GPUs writes the same file as a run on the CPU, with each tensor within the losses' tolerance of
 // its largest element.
-TEST_F(EmulatedGpu, SavesTheWeightsOfTheCpu) {
+TEST_F(EmulatedGpu, SavesTheSameWeightsAsTheCpu) {
   const TempDir directory;
   const std::string cpu_path = directory.File("cpu.safetensors"),
                     gpu_path = directory.File("gpu.safetensors");
@@ -203,7 +203,7 @@ TEST_F(EmulatedGpu, SavesTheWeightsOfTheCpu) {
 
 // A bf16 run starts from the file's values. A step that changes nothing writes the same file, so the master
 // copies, from which AdamW rounds the weights, hold the file's values too.
-TEST_F(EmulatedGpu, StartsFromTheWeightsOfAFileInBf16) {
+TEST_F(EmulatedGpu, Bf16RunStartsFromTheWeightsOfAFile) {
   const TempDir directory;
   const auto run = [&](const TrainConfig& c) {
     const JobResult job = RunProcesses(c, "cuda");
@@ -225,7 +225,7 @@ TEST_F(EmulatedGpu, StartsFromTheWeightsOfAFileInBf16) {
 }
 
 // Unusual choices appear on the ranks' log, once for ranks with the same shapes. Usual choices do not appear.
-TEST_F(EmulatedGpu, SaysWhatItHasChosen) {
+TEST_F(EmulatedGpu, LogsUnusualChoices) {
   setenv("AUTOCFG_MATMUL", "heuristic", 1);
   TrainConfig c = Gpt2("bf16");
   c.plan = {.tp = 2};
@@ -245,7 +245,7 @@ TEST_F(EmulatedGpu, SaysWhatItHasChosen) {
   EXPECT_THAT(timed.ranks[0].log_tail, Not(HasSubstr("algorithm")));
 }
 
-TEST_F(EmulatedGpu, SaysThatRanksOfOneGpuCannotUseNccl) {
+TEST_F(EmulatedGpu, RejectsNcclForRanksOfOneGpu) {
   setenv("AUTOCFG_GPU_TRANSPORT", "nccl", 1);
   TrainConfig c = Gpt2("fp32");
   c.plan = {.dp = 2};
@@ -254,13 +254,13 @@ TEST_F(EmulatedGpu, SaysThatRanksOfOneGpuCannotUseNccl) {
   EXPECT_THAT(job.message, HasSubstr("ranks share a GPU, which NCCL refuses"));
 }
 
-TEST_F(EmulatedGpu, RefusesTypesThatItDoesNotRunByName) {
+TEST_F(EmulatedGpu, RejectsUnsupportedTypesByName) {
   const JobResult job = RunProcesses(Gpt2("fp64"), "cuda");
   EXPECT_NE(job.outcome, JobOutcome::kDone);
   EXPECT_THAT(job.message, HasSubstr("fp64"));
 }
 
-TEST(GpuModule, IsNamedWhereItIsNotThere) {
+TEST(GpuModule, MissingModuleIsNamed) {
   setenv("AUTOCFG_GPU_MODULE", "/nowhere/libautocfg_cuda.so", 1);
   const JobResult job = RunProcesses(Gpt2("fp32"), "cuda");
   unsetenv("AUTOCFG_GPU_MODULE");

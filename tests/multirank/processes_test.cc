@@ -24,7 +24,7 @@ class Processes : public ::testing::Test {
   const TempDir directory_;
 };
 
-TEST_F(Processes, MakeTheStepsOfOneRankAndSaveItsWeights) {
+TEST_F(Processes, MatchStepsOfOneRankAndSaveItsWeights) {
   TrainConfig c = testing::SmallConfig();
   const testing::JobOutcome one = testing::RunAsThreads(c);
   c.save_path = directory_.File("saved.safetensors");
@@ -137,7 +137,7 @@ TEST_F(Processes, RunCopiesOfASlice) {
   EXPECT_THAT(refused.message, HasSubstr("slice: pipeline 4 is outside 0 to 3 of the plan"));
 }
 
-TEST_F(Processes, SayWhatIsWrongWithTheInput) {
+TEST_F(Processes, ReportInvalidInput) {
   TrainConfig c = testing::SmallConfig();
   c.plan = {.tp = 2};
   c.data_path = directory_.File("no_such_data.u16");
@@ -148,7 +148,7 @@ TEST_F(Processes, SayWhatIsWrongWithTheInput) {
 }
 
 // The error occurs in the middle of a step, while the other rank waits for this one.
-TEST_F(Processes, EndWhenOneRankMeetsABadToken) {
+TEST_F(Processes, EndIfOneRankReadsAnInvalidToken) {
   const std::string data = directory_.File("bad_token.u16");
   std::vector<std::uint16_t> tokens(8 * 16 + 1, 1);
   tokens[8 * 8 + 4] = 999;  // sequence 8: the first of step 1
@@ -163,7 +163,7 @@ TEST_F(Processes, EndWhenOneRankMeetsABadToken) {
   EXPECT_LT(job.wall_s, 60);
 }
 
-TEST_F(Processes, SayByHowMuchAPlanDoesNotFit) {
+TEST_F(Processes, ReportByHowMuchAPlanDoesNotFit) {
   TrainConfig c = testing::SmallConfig();
   c.plan = {.dp = 2};
   c.memory_capacity_bytes = 1000;

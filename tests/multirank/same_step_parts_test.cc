@@ -129,7 +129,7 @@ const JobOutcome& CachedOneRank(const TrainConfig& c) {
 
 class SameStepOfEveryPair : public ::testing::TestWithParam<Case> {};
 
-TEST_P(SameStepOfEveryPair, AsOneRankMakesIt) {
+TEST_P(SameStepOfEveryPair, MatchesOneRank) {
   TrainConfig config = ConfigOf(GetParam());
   for (const char* precision : {"fp64", "fp32"}) {
     config.workload.precision = *ParsePrecision(precision);
@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(Pairwise, SameStepOfEveryPair, ::testing::ValuesIn(Case
 
 // Checks that the cases are meaningful: they include 16 ranks, deep interleaving and each style with each
 // size, and uneven splits are uneven.
-TEST(SameStepSetup, TheCasesCoverWhatTheyShould) {
+TEST(SameStepSetup, CasesCoverRequiredCombinations) {
   std::set<testing::ChoicePair> pairs;
   for (const Case& c : Cases()) pairs.merge(testing::PairsOf(c));
   for (int style = 0; style < kSizes[kStyle]; ++style) {
@@ -221,7 +221,7 @@ TrainConfig RandomConfig(std::mt19937_64& random) {
 // 200 runs in total, in parts that can run separately.
 class SameStepAtRandom : public ::testing::TestWithParam<int> {};
 
-TEST_P(SameStepAtRandom, AsOneRankMakesIt) {
+TEST_P(SameStepAtRandom, MatchesOneRank) {
   std::mt19937_64 random(static_cast<std::uint64_t>(GetParam()));
   for (int i = 0; i < 20; ++i) {
     const TrainConfig config = RandomConfig(random);

@@ -99,7 +99,7 @@ std::string LayoutName(const ::testing::TestParamInfo<Layout>& info) {
 INSTANTIATE_TEST_SUITE_P(Layouts, SameStep, ::testing::ValuesIn(Layouts()), LayoutName);
 
 // Checks that the comparison is meaningful: clipping is active and the weights change.
-TEST(SameStepSetup, ClipsAndMoves) {
+TEST(SameStepSetup, ClippingIsActiveAndWeightsChange) {
   const JobOutcome& one = OneRank("fp64");
   const auto clipped = std::count_if(one.steps.begin(), one.steps.end(), [](const StepResult& s) {
     return s.grad_norm > SmallConfig().clip_norm;
@@ -110,7 +110,7 @@ TEST(SameStepSetup, ClipsAndMoves) {
 
 // Checks that clipping, decay and the schedule change the result. If one of them were ignored, agreement
 // between layouts would not reveal it.
-TEST(SameStepSetup, EveryOptimizerOptionCounts) {
+TEST(SameStepSetup, EveryOptimizerOptionHasAnEffect) {
   TrainConfig c = SmallConfig();
   c.clip_norm = 0;
   EXPECT_NE(RunAsThreads(c).steps.back().loss, OneRank("fp64").steps.back().loss);

@@ -67,7 +67,7 @@ JobResult StrikeInTheMiddle(int size, const std::function<void(const std::vector
   return result;
 }
 
-TEST(UcxProcesses, ADeadRankEndsTheJobUnderItsOwnName) {
+TEST(UcxProcesses, DeadRankEndsTheJobAndIsNamed) {
   for (int victim : {0, 2}) {
     const JobResult result =
         StrikeInTheMiddle(4, [&](const std::vector<int>& pids) { ::kill(pids[victim], SIGKILL); });
@@ -78,7 +78,7 @@ TEST(UcxProcesses, ADeadRankEndsTheJobUnderItsOwnName) {
   }
 }
 
-TEST(UcxProcesses, AllKilledAtOnceLeaveNothing) {
+TEST(UcxProcesses, KillingAllAtOnceLeavesNothing) {
   const JobResult result = StrikeInTheMiddle(4, [](const std::vector<int>& pids) {
     for (int pid : pids) ::kill(pid, SIGKILL);
   });
@@ -86,7 +86,7 @@ TEST(UcxProcesses, AllKilledAtOnceLeaveNothing) {
   EXPECT_THAT(result.message, HasSubstr("killed by signal 9"));
 }
 
-TEST(UcxProcesses, ACancelledJobLeavesNothing) {
+TEST(UcxProcesses, CancelledJobLeavesNothing) {
   std::atomic<bool> cancel{false};
   LaunchHooks hooks;
   hooks.cancel = &cancel;

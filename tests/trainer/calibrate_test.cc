@@ -121,7 +121,7 @@ Spent SamplesOfEach(std::size_t ops, double sample_s, double budget_s) {
 
 // One sample measures the time of a run. The number of further samples follows from the op's share of the
 // budget, from 5 to 200.
-TEST(Calibrate, SharesItsBudgetAmongTheOps) {
+TEST(Calibrate, DividesBudgetAmongOps) {
   EXPECT_EQ(SamplesOfEach(1, 0.99e-3, 0).samples, 1 + 5) << "no budget";
   EXPECT_EQ(SamplesOfEach(4, 0.99e-3, 0).samples, 1 + 5);
   EXPECT_EQ(SamplesOfEach(1, 0.99e-3, 0.05).samples, 1 + 50);
@@ -132,7 +132,7 @@ TEST(Calibrate, SharesItsBudgetAmongTheOps) {
 }
 
 // A sample of a short op consists of several runs, 50 us in total; a very short op runs 256 times.
-TEST(Calibrate, RunsShortOpsSeveralTimesASample) {
+TEST(Calibrate, RepeatsShortOpsWithinASample) {
   const Spent three = SamplesOfEach(1, 20e-6, 6.03e-3);
   EXPECT_EQ(three.samples, 1 + 100);
   EXPECT_DOUBLE_EQ(three.seconds, 20e-6 / 3);
@@ -148,7 +148,7 @@ TEST(Calibrate, TimesComputeOnOneRank) {
 }
 
 // Groups that do not divide the world leave some ranks over. These must not block the others.
-TEST(Calibrate, TimesGroupsThatLeaveRanksOver) {
+TEST(Calibrate, SupportsGroupsThatDoNotDivideTheWorld) {
   std::vector<OpDesc> ops;
   for (const OpKind kind : {OpKind::kAllReduceSum, OpKind::kSend}) {
     OpDesc op;
@@ -166,7 +166,7 @@ TEST(Calibrate, TimesGroupsThatLeaveRanksOver) {
   });
 }
 
-TEST(Calibrate, RefusesWhatCannotBeTimed) {
+TEST(Calibrate, RejectsInvalidOps) {
   auto rendezvous = CreateLocalRendezvous(1);
   Backend backend = CreateBackend("cpu", *rendezvous[0]);
   const auto refuses = [&](const OpDesc& op) {
@@ -223,7 +223,7 @@ TEST(Calibrate, RefusesWhatCannotBeTimed) {
   EXPECT_THROW(TimeOps({}, 0, 0, 1, dry), BadInput);
 }
 
-TEST(Calibrate, NamesTheOpsThatNoDeviceRuns) {
+TEST(Calibrate, RejectsPredictedOnlyOpsByName) {
   auto rendezvous = CreateLocalRendezvous(2);
   testing::RunThreads(2, [&](int rank) {
     Backend backend = CreateBackend("cpu", *rendezvous[rank]);
@@ -329,7 +329,7 @@ class CountingWorld final : public CommWorld {
 
 // A run's communicators use device memory at the same time. A calibration creates each one once, one after
 // the other.
-TEST(Calibrate, OverheadCountsTheCommunicatorsOfARun) {
+TEST(Calibrate, OverheadIncludesCommunicatorsOfARun) {
   v1::CalibrateSpec spec;
   const auto add = [&](OpKind kind, CommGroup group, std::int64_t size) {
     OpDesc op{.kind = kind};

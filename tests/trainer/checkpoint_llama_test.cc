@@ -18,7 +18,7 @@ using testing::LlamaConfig;
 using testing::Rewriter;
 using testing::ShortConfig;
 
-TEST_F(Checkpoint, HoldsLlamasNamesAndShapes) {
+TEST_F(Checkpoint, HasLlamaNamesAndShapes) {
   TrainAndSave(LlamaConfig(), "a.safetensors");
   const SafetensorsFile file(Path("a.safetensors"));
   using Shape = std::vector<std::int64_t>;
@@ -38,7 +38,7 @@ TEST_F(Checkpoint, HoldsLlamasNamesAndShapes) {
 }
 
 // Compares each element of the file's [out, in] with the engine's fused [in, out].
-TEST_F(Checkpoint, SplitsAndTransposesWhatLlamaKeepsApart) {
+TEST_F(Checkpoint, SplitsAndTransposesLlamaTensors) {
   const auto weights = TrainAndSave(LlamaConfig(), "a.safetensors").weights;
   const SafetensorsFile file(Path("a.safetensors"));
   const auto expect_columns = [&](const std::string& stored, const std::string& ours, std::int64_t in,
@@ -62,7 +62,7 @@ TEST_F(Checkpoint, SplitsAndTransposesWhatLlamaKeepsApart) {
   expect_columns(theirs + "mlp.down_proj.weight", ours + "mlp.c_proj.weight", 40, 32, 0, 32);
 }
 
-TEST_F(Checkpoint, EveryLayoutOfALlamaSavesTheSameFileAndStartsFromIt) {
+TEST_F(Checkpoint, EveryLlamaLayoutSavesTheSameFileAndLoadsIt) {
   TrainConfig c = LlamaConfig();
   const auto saved = TrainAndSave(c, "a.safetensors").weights;
   c.init_path = Path("a.safetensors");
@@ -82,7 +82,7 @@ TEST_F(Checkpoint, EveryLayoutOfALlamaSavesTheSameFileAndStartsFromIt) {
 
 // Combines parts of both styles: biases, LayerNorm, learned positions and a tied output layer under Llama's
 // names.
-TEST_F(Checkpoint, NamesWhatOnlyOtherModelsHave) {
+TEST_F(Checkpoint, SavesMixedModelsUnderLlamaNames) {
   TrainConfig c = ShortConfig();
   c.model.kv_heads = 1;
   c.model.activation = Activation::kRelu;
@@ -106,7 +106,7 @@ TEST_F(Checkpoint, NamesWhatOnlyOtherModelsHave) {
   EXPECT_EQ(testing::RunAsThreads(c).weights, saved);
 }
 
-TEST_F(Checkpoint, TakesLlamasNamesWithoutPrefixAndPassesOverRotaryBuffers) {
+TEST_F(Checkpoint, AcceptsLlamaNamesWithoutPrefixAndIgnoresRotaryBuffers) {
   const auto saved = TrainAndSave(LlamaConfig(), "a.safetensors").weights;
   Rewriter file(Path("a.safetensors"));
   nlohmann::ordered_json plain;
@@ -126,7 +126,7 @@ TEST_F(Checkpoint, TakesLlamasNamesWithoutPrefixAndPassesOverRotaryBuffers) {
   EXPECT_EQ(testing::RunAsThreads(c).weights, saved);
 }
 
-TEST_F(Checkpoint, NamesTheTensorOfALlamaThatIsMissingWrongOrUnknown) {
+TEST_F(Checkpoint, NamesMissingWrongOrUnknownLlamaTensor) {
   const TrainConfig llama = LlamaConfig();
   TrainAndSave(llama, "a.safetensors");
   const Rewriter good(Path("a.safetensors"));

@@ -29,7 +29,7 @@ using testing::LlamaConfig;
 using testing::Rewriter;
 using testing::ShortConfig;
 
-TEST_F(Checkpoint, NamesTheTensorThatIsMissingWrongOrUnknown) {
+TEST_F(Checkpoint, NamesMissingWrongOrUnknownTensor) {
   TrainAndSave(ShortConfig(), "a.safetensors");
   const Rewriter good(Path("a.safetensors"));
   const std::string bad = Path("b.safetensors");
@@ -75,7 +75,7 @@ TEST_F(Checkpoint, NamesTheTensorThatIsMissingWrongOrUnknown) {
 
 // Covers every kind of parameter: split by rows, split by columns, not split; and parts of another rank,
 // checked by that rank.
-TEST_F(Checkpoint, NamesTheTensorThatIsNotFinite) {
+TEST_F(Checkpoint, NamesNonFiniteTensor) {
   const std::string bad = Path("b.safetensors");
   const auto spoil = [&](const Rewriter& good, const std::string& tensor, std::size_t element, double value) {
     Rewriter file = good;
@@ -108,7 +108,7 @@ TEST_F(Checkpoint, NamesTheTensorThatIsNotFinite) {
 }
 
 // On any layout no rank waits for another, and an existing file is kept.
-TEST_F(Checkpoint, RunThatDivergedSavesNothing) {
+TEST_F(Checkpoint, DivergedRunSavesNothing) {
   for (const ParallelPlan& plan :
        {ParallelPlan{}, ParallelPlan{.tp = 2}, ParallelPlan{.dp = 2}, ParallelPlan{.tp = 2, .pp = 2, .dp = 2},
         ParallelPlan{.pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved}}) {
@@ -139,7 +139,7 @@ TEST_F(Checkpoint, RunThatDivergedSavesNothing) {
   EXPECT_EQ(std::distance(fs::directory_iterator(directory_.path()), {}), 1) << "something was left behind";
 }
 
-TEST_F(Checkpoint, RefusesFilesThatAreNoSafetensors) {
+TEST_F(Checkpoint, RejectsInvalidSafetensors) {
   const auto entry = [](const char* dtype, const char* shape, const char* offsets) {
     return fmt::format(R"({{"wte.weight":{{"dtype":"{}","shape":{},"data_offsets":{}}}}})", dtype, shape,
                        offsets);
@@ -165,7 +165,7 @@ TEST_F(Checkpoint, RefusesFilesThatAreNoSafetensors) {
               HasSubstr("overlaps tensor a"));
 }
 
-TEST_F(Checkpoint, SaysWhereItCannotBeWritten) {
+TEST_F(Checkpoint, ReportsUnwritablePath) {
   const auto error = [](const std::string& path) -> std::string {
     try {
       CheckSavePath(path);
@@ -183,7 +183,7 @@ TEST_F(Checkpoint, SaysWhereItCannotBeWritten) {
   EXPECT_TRUE(std::filesystem::is_fifo(Path("fifo"))) << "never replaced";
 }
 
-TEST_F(Checkpoint, WritesWhereASymbolicLinkPoints) {
+TEST_F(Checkpoint, WritesToTheTargetOfASymbolicLink) {
   std::ofstream(Path("target")) << "old";
   std::filesystem::create_symlink(Path("target"), Path("link"));
   FileReplacement file(Path("link"));
@@ -195,7 +195,7 @@ TEST_F(Checkpoint, WritesWhereASymbolicLinkPoints) {
   EXPECT_EQ(text, "new");
 }
 
-TEST_F(Checkpoint, WritesWhereASymbolicLinkPointsThoughNothingIsThereYet) {
+TEST_F(Checkpoint, WritesToTheMissingTargetOfASymbolicLink) {
   std::filesystem::create_symlink("target", Path("link"));
   FileReplacement file(Path("link"));
   file.Append("new", 3);

@@ -21,7 +21,7 @@ using testing::Checkpoint;
 using testing::Rewriter;
 using testing::ShortConfig;
 
-TEST_F(Checkpoint, HoldsHuggingFacesNamesAndShapes) {
+TEST_F(Checkpoint, HasHuggingFaceNamesAndShapes) {
   TrainAndSave(ShortConfig(), "a.safetensors");
   const SafetensorsFile file(Path("a.safetensors"));
   using Shape = std::vector<std::int64_t>;
@@ -35,7 +35,7 @@ TEST_F(Checkpoint, HoldsHuggingFacesNamesAndShapes) {
   for (const auto& [name, tensor] : file.tensors()) EXPECT_EQ(tensor.dtype, "F64") << name;
 }
 
-TEST_F(Checkpoint, EveryLayoutSavesTheWeightsThatItHolds) {
+TEST_F(Checkpoint, EveryLayoutSavesItsWeights) {
   for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{.tp = 4},
                                    ParallelPlan{.tp = 2, .pp = 2, .dp = 2}, ParallelPlan{.pp = 4, .dp = 2}}) {
     TrainConfig c = ShortConfig();
@@ -51,7 +51,7 @@ TEST_F(Checkpoint, EveryLayoutSavesTheWeightsThatItHolds) {
   EXPECT_EQ(std::distance(fs::directory_iterator(directory_.path()), {}), 1) << "something was left behind";
 }
 
-TEST_F(Checkpoint, PartsArriveInSeveralPieces) {
+TEST_F(Checkpoint, SavesPartsLargerThanTheStaging) {
   TrainConfig c = ShortConfig();
   c.lr.steps = 1;
   c.model.vocab = 9001;
@@ -64,7 +64,7 @@ TEST_F(Checkpoint, PartsArriveInSeveralPieces) {
   EXPECT_EQ(stored, saved.weights.at("transformer.wte.weight"));
 }
 
-TEST_F(Checkpoint, AnotherLayoutStartsFromItToTheBit) {
+TEST_F(Checkpoint, LoadsBitExactlyIntoAnotherLayout) {
   TrainConfig c = ShortConfig();
   c.plan = {.tp = 2, .pp = 2};
   const auto saved = TrainAndSave(c, "a.safetensors").weights;
@@ -87,7 +87,7 @@ TEST_F(Checkpoint, SavesSinglePrecisionAndConvertsBothWays) {
   EXPECT_EQ(testing::RunAsThreads(c).weights, saved) << "fp32 to fp64 is exact";
 }
 
-TEST_F(Checkpoint, TakesNamesWithoutPrefixAndPassesOverWhatIsTiedOrABuffer) {
+TEST_F(Checkpoint, AcceptsNamesWithoutPrefixAndIgnoresTiedTensorsAndBuffers) {
   const auto saved = TrainAndSave(ShortConfig(), "a.safetensors").weights;
   Rewriter file(Path("a.safetensors"));
   nlohmann::ordered_json plain;
@@ -126,7 +126,7 @@ TEST_F(Checkpoint, ReadsHalfPrecisionTypes) {
   EXPECT_EQ(values[0], 3.140625);
 }
 
-TEST_F(Checkpoint, WritesHalfPrecisionUnderItsOwnName) {
+TEST_F(Checkpoint, WritesTypeNameOfHalfPrecision) {
   const std::uint16_t bits[3] = {0x3f80, 0xc000, 0x4049};  // 1, -2 and pi rounded, in BF16
   WriteSafetensors(Path("half.safetensors"), {{"b", DType::kBF16, {3}}}, [&](std::size_t) {
     return std::span<const char>(reinterpret_cast<const char*>(bits), sizeof(bits));

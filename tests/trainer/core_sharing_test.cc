@@ -20,7 +20,7 @@ std::vector<bool> Shares(const std::vector<RankCores>& ranks) {
   return shares;
 }
 
-TEST(CoreSharing, MoreRanksThanTheirCores) {
+TEST(CoreSharing, DetectsMoreRanksThanCores) {
   EXPECT_EQ(Shares({{"a", {0}}}), std::vector<bool>{false});
   EXPECT_EQ(Shares({{"a", {0}}, {"a", {1}}}), (std::vector<bool>{false, false}));
   EXPECT_EQ(Shares({{"a", {0}}, {"a", {0}}, {"a", {1}}}), (std::vector<bool>{true, true, false}));
@@ -28,7 +28,7 @@ TEST(CoreSharing, MoreRanksThanTheirCores) {
   EXPECT_EQ(Shares({{"a", {0, 1}}, {"a", {0, 1}}, {"a", {0, 1}}}), (std::vector<bool>{true, true, true}));
 }
 
-TEST(CoreSharing, TwoMachinesCoresAreNotTheSame) {
+TEST(CoreSharing, CoresOfDifferentMachinesAreDistinct) {
   EXPECT_EQ(Shares({{"a", {0}}, {"b", {0}}}), (std::vector<bool>{false, false}));
   EXPECT_EQ(Shares({{"a", {0}}, {"a", {0}}, {"b", {0}}}), (std::vector<bool>{true, true, false}));
 }
@@ -66,7 +66,7 @@ std::array<bool, 2> OnOneCore(bool elsewhere) {
   return shares;
 }
 
-TEST(CoreSharing, ARankAsksThoseOfItsOwnMachine) {
+TEST(CoreSharing, ComparesOnlyRanksOfTheSameMachine) {
   EXPECT_EQ(OnOneCore(/*elsewhere=*/false), (std::array{true, true}));
   EXPECT_EQ(OnOneCore(/*elsewhere=*/true), (std::array{false, false}));
 }

@@ -122,7 +122,7 @@ std::string Describe(const TrainConfig& c) {
 
 // Runs 500 random runs. Of 20,000 more, it also runs each one with a pair of choices that no earlier run had:
 // every pair of sizes, schedules, splits, recomputation, precisions and parts of models.
-TEST(DryProof, BytesAndOpsArePredictedOfEveryPairOfChoicesAndAtRandom) {
+TEST(DryProof, PredictsBytesAndOpsForEveryPairOfChoicesAndAtRandom) {
   RandomRuns random(20240607, {.tp = {1, 2, 4, 8},
                                .dp = {1, 2, 3, 4},
                                .layers_per_stage = 3,

@@ -107,28 +107,28 @@ void ExpectGolden(const std::string& name, const ParallelPlan& plan) {
   ExpectSameWeights(saved, kGolden + name + "_final.safetensors");
 }
 
-TEST(Golden, OneRankMakesTheIndependentImplementationsSteps) { ExpectGolden("gpt2", {}); }
+TEST(Golden, Gpt2OnOneRankMatchesReference) { ExpectGolden("gpt2", {}); }
 
-TEST(Golden, SoDoLayoutsThatSplitOnEveryAxis) {
+TEST(Golden, Gpt2SplitOnEveryAxisMatchesReference) {
   ExpectGolden("gpt2", {.tp = 3, .pp = 1, .dp = 2, .micro_batch = 2, .recompute = Recompute::kFull});
   ExpectGolden("gpt2", {.tp = 1, .pp = 2, .dp = 2});
 }
 
-TEST(Golden, OneRankMakesTheLlamasSteps) { ExpectGolden("llama", {}); }
+TEST(Golden, LlamaOnOneRankMatchesReference) { ExpectGolden("llama", {}); }
 
-TEST(Golden, SoDoLayoutsThatSplitTheLlama) {
+TEST(Golden, SplitLlamaMatchesReference) {
   ExpectGolden("llama", {.tp = 2});
   ExpectGolden("llama", {.pp = 2, .dp = 2, .micro_batch = 2});
   ExpectGolden("llama", {.tp = 2, .pp = 2, .recompute = Recompute::kFull});
 }
 
-TEST(Golden, SoDoInterleavedStagesOfTheLlama) {
+TEST(Golden, LlamaWithInterleavedStagesMatchesReference) {
   ExpectGolden("llama", {.pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved});
   ExpectGolden("llama", {.tp = 2, .pp = 2, .dp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved});
 }
 
 // In these runs, clipping is active in some steps but not in others, and the data wraps around.
-TEST(Golden, TheRunsExerciseClippingAndWrapping) {
+TEST(Golden, RunsExerciseClippingAndWrapping) {
   for (const std::string name : {"gpt2", "llama"}) {
     const nlohmann::json golden = GoldenRun(name);
     const std::vector<double> norms = golden.at("grad_norms");

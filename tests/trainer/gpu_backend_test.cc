@@ -21,7 +21,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(ChooseTransport, IsNcclWhereEveryRankHasAGpuOfItsOwn) {
+TEST(ChooseTransport, UsesNcclIfEveryRankHasItsOwnGpu) {
   EXPECT_EQ(ChooseTransport({"a 1", "a 2", "b 1"}, "", false), GpuTransport::kNccl);
   EXPECT_EQ(ChooseTransport({"a 1", "b 1", "a 1"}, "", false), GpuTransport::kHost);
   EXPECT_EQ(ChooseTransport({"a 1", "b 1", "a 1"}, "", true), GpuTransport::kHost)
@@ -31,7 +31,7 @@ TEST(ChooseTransport, IsNcclWhereEveryRankHasAGpuOfItsOwn) {
   EXPECT_EQ(ChooseTransport({"a 1", "a 1"}, "nccl", true), GpuTransport::kNccl);
 }
 
-TEST(ChooseTransport, RefusesWhatCannotBe) {
+TEST(ChooseTransport, RejectsInvalidChoices) {
   const auto refusal = [](const std::vector<std::string>& identities, const char* wanted) -> std::string {
     try {
       ChooseTransport(identities, wanted, false);
@@ -81,7 +81,7 @@ GpuEngine EngineOf(int count) {
 }
 
 // Memory in use on a GPU is divided among its ranks: no rank counts the others' memory as its own.
-TEST(GpuBackend, OverheadIsSharedByTheRanksOfAGpu) {
+TEST(GpuBackend, OverheadIsDividedAmongRanksOfAGpu) {
   unsetenv("CUDA_MODULE_LOADING");
   for (const int gpus : {1, 3}) {
     const GpuEngine engine = EngineOf(gpus);
@@ -98,7 +98,7 @@ TEST(GpuBackend, OverheadIsSharedByTheRanksOfAGpu) {
 
 // Capacities are the driver's figures, so memory that the driver withholds from all processes must not be
 // planned with.
-TEST(GpuBackend, WhatTheDriverKeepsBackIsOverhead) {
+TEST(GpuBackend, MemoryWithheldByTheDriverIsOverhead) {
   const FakeGpus fake("name=a,uuid=GPU-1,total=20000;name=b,uuid=GPU-0,total=10600");
   Backend backend = CreateGpuBackend(EngineOf(1), *CreateLocalRendezvous(1).front(), CreateNullWorld(0, 1));
   EXPECT_EQ(backend.kept_back_bytes, 600);
@@ -111,7 +111,7 @@ TEST(GpuBackend, WhatTheDriverKeepsBackIsOverhead) {
 }
 
 // The CUDA settings that NCCL needs would only cost ranks that cannot use it.
-TEST(MayTalkByNccl, IsFalseWhereOneGpuIsNamedToTwoRanks) {
+TEST(MayTalkByNccl, IsFalseIfTwoRanksHaveTheSameGpu) {
   EXPECT_TRUE(MayTalkByNccl({"a 1", "a 2", "b 1"}, ""));
   EXPECT_FALSE(MayTalkByNccl({"a 1", "a 2", "a 1"}, ""));
   EXPECT_TRUE(MayTalkByNccl({"", ""}, "")) << "not known yet";
@@ -120,7 +120,7 @@ TEST(MayTalkByNccl, IsFalseWhereOneGpuIsNamedToTwoRanks) {
   EXPECT_FALSE(MayTalkByNccl({"a 1", "a 2"}, "host"));
 }
 
-TEST(GpuMemory, UuidsAreTheDriversWords) {
+TEST(GpuMemory, FormatsUuidsAsTheDriverDoes) {
   std::array<unsigned char, 16> bytes{};
   std::iota(bytes.begin(), bytes.end(), static_cast<unsigned char>(0xf8));
   EXPECT_EQ(GpuUuidText(bytes), "GPU-f8f9fafb-fcfd-feff-0001-020304050607");

@@ -37,7 +37,7 @@ class OneStep {
 
 class GradientOf : public ::testing::TestWithParam<ModelSpec> {};
 
-TEST_P(GradientOf, EveryParameterIsThatOfTheLoss) {
+TEST_P(GradientOf, EveryParameterMatchesFiniteDifferences) {
   TrainConfig c;
   c.model = GetParam();
   c.model.layers = 2;

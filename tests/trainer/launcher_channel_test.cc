@@ -71,7 +71,7 @@ TEST_F(LauncherChannelTest, ReadsTheRunSpecGathersAndReports) {
   EXPECT_EQ(received.progress().step(), 3);
 }
 
-TEST_F(LauncherChannelTest, AnswersToAnotherGatheringAreErrors) {
+TEST_F(LauncherChannelTest, RejectsRepliesToAnotherGathering) {
   ASSERT_TRUE(WriteFrame(launcher(), RunSpecFor(0, 2)).ok());
   LauncherChannel channel(rank());
   v1::LauncherMessage other_name, too_few;
@@ -86,13 +86,13 @@ TEST_F(LauncherChannelTest, AnswersToAnotherGatheringAreErrors) {
   }
 }
 
-TEST_F(LauncherChannelTest, RefusesARunSpecForNoRank) {
+TEST_F(LauncherChannelTest, RejectsRunSpecWithInvalidRank) {
   ASSERT_TRUE(WriteFrame(launcher(), RunSpecFor(2, 2)).ok());
   EXPECT_EQ(WhatItThrows(rank()), "the run spec is for rank 2 of 2");
   ::close(rank());
 }
 
-TEST_F(LauncherChannelTest, RefusesAnythingElseAsFirstMessage) {
+TEST_F(LauncherChannelTest, RejectsOtherFirstMessages) {
   v1::LauncherMessage reply;
   reply.mutable_gather_reply()->set_name("x");
   ASSERT_TRUE(WriteFrame(launcher(), reply).ok());
@@ -100,13 +100,13 @@ TEST_F(LauncherChannelTest, RefusesAnythingElseAsFirstMessage) {
   ::close(rank());
 }
 
-TEST_F(LauncherChannelTest, SaysThatTheLauncherIsGone) {
+TEST_F(LauncherChannelTest, ReportsClosedLauncher) {
   ::shutdown(launcher(), SHUT_RDWR);
   EXPECT_EQ(WhatItThrows(rank()), "no run spec from the launcher: the other side has closed the connection");
   ::close(rank());
 }
 
-TEST(LauncherChannel, SaysThatThereIsNoLauncher) {
+TEST(LauncherChannel, ReportsMissingLauncher) {
   EXPECT_EQ(WhatItThrows(987),
             "no launcher at file descriptor 987 (Bad file descriptor): this program is started by autocfg");
 }

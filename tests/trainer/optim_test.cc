@@ -31,7 +31,7 @@ TEST(LearningRate, WarmsUpThenStaysOrFallsToTheMinimumAtTheLastStep) {
   EXPECT_DOUBLE_EQ(LearningRate(s, 3), 4.0 / 9.0);
 }
 
-TEST(ClipFactor, ScalesDownOnly) {
+TEST(ClipFactor, OnlyScalesDown) {
   EXPECT_DOUBLE_EQ(ClipFactor(1.0, 0.5), 1.0);
   EXPECT_DOUBLE_EQ(ClipFactor(1.0, 4.0), 1.0 / (4.0 + 1e-6));
   EXPECT_DOUBLE_EQ(ClipFactor(0.0, 4.0), 1.0);

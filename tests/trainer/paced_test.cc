@@ -156,7 +156,7 @@ TrainConfig RandomConfig(std::mt19937_64& random) {
   return PacedConfig(model, Fp32(microbatches * plan.micro_batch * plan.dp, 7), plan, times);
 }
 
-TEST(Paced, EveryActionOfRandomPlansRunsWhenTheSimulatorSays) {
+TEST(Paced, EveryActionOfRandomPlansMatchesTheSimulator) {
   std::mt19937_64 random(20260917);
   int interleaved = 0;
   for (int i = 0; i < 40; ++i) {
@@ -172,7 +172,7 @@ TEST(Paced, EveryActionOfRandomPlansRunsWhenTheSimulatorSays) {
 }
 
 // Compares with the cost model's own trace of a plan, from the same op times.
-TEST(Paced, RunsAsTheCostModelTraces) {
+TEST(Paced, MatchesTheTraceOfTheCostModel) {
   for (ParallelPlan plan :
        {ParallelPlan{}, ParallelPlan{.tp = 2, .pp = 2, .dp = 2},
         ParallelPlan{.pp = 4, .schedule = Schedule::kGPipe, .recompute = Recompute::kFull},
@@ -201,7 +201,7 @@ class EqualLayers final : public OpTimeModel {
 
 // The bubble over the ideal time is (p-1)/m (Huang et al. 2019; Narayanan et al. 2021, section 2.2.1), and
 // (p-1)/(v m) if p ranks interleave v stages each (section 2.2.2).
-TEST(Paced, BubblesAreThePublishedOnes) {
+TEST(Paced, BubblesMatchPublishedFormulas) {
   constexpr std::int64_t kLayers = 8, kMicrobatches = 8;
   for (const std::int64_t pp : {2, 4}) {
     for (const ParallelPlan& plan :
@@ -246,7 +246,7 @@ std::string Refusal(std::string_view device, const TrainConfig& c) {
   return "";
 }
 
-TEST(Paced, NamesTheOpThatHasNoTime) {
+TEST(Paced, NamesOpWithoutTime) {
   TrainConfig c = PacedConfig(SmallGpt(2, 16, 4, 61), Fp32(2, 8), {}, ArbitraryTimes(1));
   EXPECT_EQ(Refusal("paced", c), "");
   OpDesc gone;
@@ -272,7 +272,7 @@ TEST(Paced, SavesNothing) {
   EXPECT_EQ(Refusal("paced", c), "the paced device computes no weights; leave out --save");
 }
 
-TEST(Trace, TheDryDeviceHasNothingToTrace) {
+TEST(Trace, RejectsTraceOnTheDryDevice) {
   TrainConfig c;
   c.model = SmallGpt(2, 16, 4, 61);
   c.workload = Fp32(2, 8);

@@ -32,7 +32,7 @@ ModelSpec Style(const std::string& name, std::int64_t layers) {
   throw std::invalid_argument(name);
 }
 
-TEST(RankParameters, OfGpt2InTheOrderOfTheSpecification) {
+TEST(RankParameters, Gpt2FollowsTheSpecifiedOrder) {
   EXPECT_THAT(
       Names(ParametersOf(Style("gpt2", 1), {}, 0)),
       ElementsAre("transformer.wte.weight", "transformer.wpe.weight", "transformer.h.0.ln_1.weight",
@@ -45,7 +45,7 @@ TEST(RankParameters, OfGpt2InTheOrderOfTheSpecification) {
 }
 
 // Chunk by chunk, preceded by the embedding and followed by the head.
-TEST(RankParameters, OfLlamaInChunks) {
+TEST(RankParameters, LlamaIsOrderedByChunk) {
   const ModelSpec llama = Style("llama", 4);
   const ParallelPlan plan{.pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved};
   EXPECT_THAT(Names(ParametersOf(llama, plan, 0)),
@@ -97,7 +97,7 @@ TEST(RankParameters, AddUpToTheModel) {
 }
 
 // With two query heads per key-value head, a rank has half of each of q, k and v.
-TEST(ForEachRun, SplitsEachPartOfAFusedTensorForItself) {
+TEST(ForEachRun, SplitsPartsOfFusedTensorsSeparately) {
   ModelSpec llama = Style("llama", 1);
   llama.heads = 4;
   llama.kv_heads = 2;

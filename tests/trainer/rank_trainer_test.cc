@@ -30,7 +30,7 @@ void ExpectSameRun(const JobOutcome& a, const JobOutcome& b, double tolerance) {
   }
 }
 
-TEST(RankTrainer, StartsAtTheLossOfAGuessAndLearns) {
+TEST(RankTrainer, StartsAtTheLossOfRandomGuessingAndLearns) {
   TrainConfig c = SmallConfig();
   c.lr.steps = 120;
   c.lr.lr = 2e-2;
@@ -42,7 +42,7 @@ TEST(RankTrainer, StartsAtTheLossOfAGuessAndLearns) {
 }
 
 // A delayed communicator starts an operation only when it is waited for or tested.
-TEST(RankTrainer, RunsWhereOperationsStartAsLateAsTheyMay) {
+TEST(RankTrainer, RunsWithDelayedOperations) {
   TrainConfig c = SmallConfig();
   c.lr.steps = 2;
   const JobOutcome alone = RunAsThreads(c);
@@ -57,7 +57,7 @@ TEST(RankTrainer, RunsWhereOperationsStartAsLateAsTheyMay) {
   ExpectSameRun(alone, RunAsThreads(c, World::kDelayedUcx), 1e-9);
 }
 
-TEST(RankTrainer, RefusesAPlanThatDoesNotFitSayingByHowMuch) {
+TEST(RankTrainer, ReportsByHowMuchAPlanDoesNotFit) {
   TrainConfig c = SmallConfig();
   Backend backend = CreateDryBackend(0, 1);
   const std::int64_t needed = RankTrainer(c, 0, 1, backend).arena().TotalBytes();
@@ -74,7 +74,7 @@ TEST(RankTrainer, RefusesAPlanThatDoesNotFitSayingByHowMuch) {
   }
 }
 
-TEST(RankTrainer, RefusesWhatTheEngineCannotRun) {
+TEST(RankTrainer, RejectsInvalidConfigs) {
   Backend backend = CreateDryBackend(0, 1);
   TrainConfig c = SmallConfig();
   EXPECT_THROW(RankTrainer(c, 0, 2, backend), BadInput) << "a plan for one rank on two";
@@ -101,7 +101,7 @@ TEST(RankTrainer, RefusesWhatTheEngineCannotRun) {
 }
 
 // A device that computes nothing accepts every precision, so that memory and ops can be inspected.
-TEST(RankTrainer, KeepsMasterWeightsWhereThePrecisionHasThem) {
+TEST(RankTrainer, KeepsMasterWeightsIfThePrecisionHasThem) {
   TrainConfig c = SmallConfig();
   c.workload.precision = *ParsePrecision("bf16");
   c.plan = {.tp = 2, .pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved};
@@ -129,7 +129,7 @@ TEST(RankTrainer, KeepsMasterWeightsWhereThePrecisionHasThem) {
   EXPECT_EQ(trainer.PeakBytes(), arena.TotalBytes());
 }
 
-TEST(RankTrainer, RefusesOnTheCpuWhatItCannotComputeWith) {
+TEST(RankTrainer, RejectsUnsupportedPrecisionOnTheCpu) {
   TrainConfig c = SmallConfig();
   c.workload.precision = *ParsePrecision("bf16");
   auto rendezvous = CreateLocalRendezvous(1);
@@ -142,7 +142,7 @@ TEST(RankTrainer, RefusesOnTheCpuWhatItCannotComputeWith) {
   }
 }
 
-TEST(CreateBackend, NamesTheDeviceThatItDoesNotHave) {
+TEST(CreateBackend, NamesUnknownDevice) {
   auto rendezvous = CreateLocalRendezvous(1);
   try {
     CreateBackend("tpu", *rendezvous[0]);
@@ -152,7 +152,7 @@ TEST(CreateBackend, NamesTheDeviceThatItDoesNotHave) {
   }
 }
 
-TEST(CreateBackend, HasNothingToCalibrateOnThePacedDevice) {
+TEST(CreateBackend, RejectsCalibrationOnThePacedDevice) {
   auto rendezvous = CreateLocalRendezvous(1);
   EXPECT_THROW(CreateBackend("paced", *rendezvous[0]), NotSupported);
 }
@@ -216,7 +216,7 @@ TEST(Train, ReportsTheTimeOfTheSlowestRank) {
   }
 }
 
-TEST(Train, SaysNothingOfLossesOnADeviceThatComputesNothing) {
+TEST(Train, ReportsNoLossesOnADeviceThatComputesNothing) {
   TrainConfig c = SmallConfig();
   Backend backend = CreateDryBackend(0, 1);
   const v1::TrainResult result = Train(c, 0, 1, backend, {});

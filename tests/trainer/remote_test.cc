@@ -54,7 +54,7 @@ void ExpectSameOutcome(const JobOutcome& got, const JobOutcome& want) {
   EXPECT_EQ(got.weights, want.weights);
 }
 
-TEST(Remote, MakesTheStepsOfTheCpu) {
+TEST(Remote, MatchesStepsOnTheCpu) {
   for (const ParallelPlan& plan : Plans()) {
     SCOPED_TRACE(fmt::format("tp={} pp={} dp={} vpp={}", plan.tp, plan.pp, plan.dp, plan.virtual_stages));
     const TrainConfig c = ShortConfig(plan);
@@ -63,7 +63,7 @@ TEST(Remote, MakesTheStepsOfTheCpu) {
 }
 
 // Even with clipping, a rank waits for its device once per step, to read loss and norm at the end.
-TEST(Remote, WaitsOnceAStep) {
+TEST(Remote, SynchronizesOncePerStep) {
   for (const ParallelPlan& plan : Plans()) {
     SCOPED_TRACE(fmt::format("tp={} pp={} dp={} vpp={}", plan.tp, plan.pp, plan.dp, plan.virtual_stages));
     const TrainConfig c = ShortConfig(plan);
@@ -86,7 +86,7 @@ TEST(Remote, WaitsOnceAStep) {
 
 // Memory that ops allocate for a step is released after it. Releasing waits for running work (RemoteOps):
 // after the step there is none, but within a step peers could wait for this rank meanwhile.
-TEST(Remote, GivesMemoryBackBetweenSteps) {
+TEST(Remote, ReleasesMemoryBetweenSteps) {
   for (const World world : {World::kStaged, World::kStreamed}) {
     const TrainConfig c = ShortConfig({.tp = 2, .pp = 2});
     auto rendezvous = CreateLocalRendezvous(4);
@@ -104,7 +104,7 @@ TEST(Remote, GivesMemoryBackBetweenSteps) {
 
 // The same order of operations on the device's own streams, without host waits within a step. Sums are
 // computed in another order.
-TEST(Remote, MakesTheStepsOfTheCpuOnItsOwnStreams) {
+TEST(Remote, MatchesStepsOnTheCpuWithItsOwnStreams) {
   for (const ParallelPlan& plan : Plans()) {
     SCOPED_TRACE(fmt::format("tp={} pp={} dp={} vpp={}", plan.tp, plan.pp, plan.dp, plan.virtual_stages));
     const TrainConfig c = ShortConfig(plan);
@@ -215,7 +215,7 @@ TEST_P(RemoteWorlds, SavesAndLoadsBf16) {
 }
 
 // A value that is finite in the file but not in bf16, whose largest value is 0x1.fep127.
-TEST_P(RemoteWorlds, RefusesWhatIsTooLargeForBf16) {
+TEST_P(RemoteWorlds, RejectsValuesTooLargeForBf16) {
   const TempDir directory;
   const std::string path = directory.File("a.safetensors");
   TrainConfig c = Bf16Llama({});

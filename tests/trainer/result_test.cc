@@ -20,7 +20,7 @@ v1::RankError Of(const E& e) {
   return ToRankError(std::make_exception_ptr(e));
 }
 
-TEST(ToRankError, GivesEachTypeItsCode) {
+TEST(ToRankError, MapsEachTypeToItsCode) {
   EXPECT_EQ(Of(BadInput("x")).code(), "INVALID_ARGUMENT");
   EXPECT_EQ(Of(NotSupported("x")).code(), "UNIMPLEMENTED");
   EXPECT_EQ(Of(CommError("x")).code(), "UNAVAILABLE");
@@ -65,7 +65,7 @@ std::string Refusal(const v1::TrainSpec& spec) {
   return "";
 }
 
-TEST(TrainConfig, TakesAGoodSpecAndNamesTheFieldOfABadOne) {
+TEST(TrainConfig, AcceptsValidSpecAndNamesInvalidField) {
   EXPECT_EQ(Refusal(GoodSpec()), "");
   EXPECT_EQ(ParseTrainSpec(GoodSpec()).model.max_seq_len, 4) << "defaults are filled";
   const auto refusal = [](const std::function<void(v1::TrainSpec&)>& spoil) {
@@ -99,7 +99,7 @@ v1::OpTime* AddFill(v1::TrainSpec& spec, std::int64_t elements, double seconds) 
   return time;
 }
 
-TEST(TrainConfig, TakesTraceSliceAndOpTimes) {
+TEST(TrainConfig, ParsesTraceSliceAndOpTimes) {
   v1::TrainSpec spec = GoodSpec();
   TrainConfig c = ParseTrainSpec(spec);
   EXPECT_FALSE(c.trace);
@@ -120,7 +120,7 @@ TEST(TrainConfig, TakesTraceSliceAndOpTimes) {
   EXPECT_EQ(Refusal(spec), "") << "a slice needs no more processes than there are";
 }
 
-TEST(TrainConfig, RefusesOpTimesThatAreNone) {
+TEST(TrainConfig, RejectsInvalidOpTimes) {
   v1::TrainSpec spec = GoodSpec();
   AddFill(spec, 7, 0.25);
   AddFill(spec, 8, std::nan(""));
@@ -140,7 +140,7 @@ TEST(TrainConfig, RefusesOpTimesThatAreNone) {
 }
 
 // Rejected before any rank builds the program, which would use up its memory.
-TEST(TrainConfig, RefusesAProgramThatIsTooLarge) {
+TEST(TrainConfig, RejectsTooLargeProgram) {
   v1::TrainSpec spec = GoodSpec();
   spec.mutable_workload()->set_global_batch(std::int64_t{1} << 19);
   EXPECT_NE(Refusal(spec).find("microbatches"), std::string::npos) << Refusal(spec);

@@ -39,7 +39,7 @@ TEST(BufferPlan, TakesTheLowestFreeSlotAndCountsAcrossStages) {
   EXPECT_EQ(plan.At(0, 0).gradient, 3);
 }
 
-TEST(BufferPlan, LeavesForwardsThatSendNothingOut) {
+TEST(BufferPlan, SkipsForwardsThatSendNothing) {
   const RankShape shape = ShapeOf({.pp = 2, .virtual_stages = 2, .schedule = Schedule::kInterleaved}, 1, 2);
   constexpr ActionKind kF = ActionKind::kForward, kB = ActionKind::kBackward;
   const BufferPlan plan(shape, {At(kF, 1, 0), At(kF, 3, 0), At(kB, 3, 0), At(kF, 1, 1), At(kF, 3, 1),
@@ -49,7 +49,7 @@ TEST(BufferPlan, LeavesForwardsThatSendNothingOut) {
   EXPECT_EQ(plan.At(1, 0).output, -1);
 }
 
-TEST(BufferPlan, RefusesAProgramThatIsNotOne) {
+TEST(BufferPlan, RejectsInvalidPrograms) {
   const RankShape shape = ShapeOf({.pp = 2}, 0, 1);
   constexpr ActionKind kF = ActionKind::kForward, kB = ActionKind::kBackward;
   EXPECT_NO_THROW(BufferPlan(shape, {At(kF, 0, 0), At(kB, 0, 0)}));
@@ -100,7 +100,7 @@ void ExpectProperEvents(const RankProgram& program, const std::vector<Recorder::
   }
 }
 
-TEST(Runner, TellsItsObserverOfEveryAction) {
+TEST(Runner, NotifiesObserverOfEveryAction) {
   TrainConfig c = testing::SmallConfig();
   c.lr.steps = 1;
   std::mutex mutex;

@@ -27,7 +27,7 @@ bool AllFinite(Device& device, Stream& stream, const Tensor& tensor) {
   return true;
 }
 
-TEST(ScratchOp, StaysFiniteWhenItIsRepeated) {
+TEST(ScratchOp, StaysFiniteWhenRepeated) {
   const auto device = CreateCpuDevice();
   const auto stream = device->CreateStream();
   const auto ops = CreateCpuOps();
@@ -57,7 +57,7 @@ TEST(ScratchOp, StaysFiniteWhenItIsRepeated) {
 }
 
 // Products of repeated rows take a GPU less power, and so less time, than those of a model.
-TEST(ScratchOp, NoTwoRowsOfAMatrixAreAlike) {
+TEST(ScratchOp, RowsOfAMatrixDiffer) {
   const auto device = CreateCpuDevice();
   const auto stream = device->CreateStream();
   const auto ops = CreateCpuOps();

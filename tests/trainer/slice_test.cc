@@ -89,7 +89,7 @@ TEST(Slice, ValuesStayFiniteOnEveryKindOfRank) {
 
 // A rank whose part of the vocabulary is only padding has no column to take a maximum over, and no peer that
 // has one.
-TEST(Slice, ValuesStayFiniteWhereAllOfTheVocabularyIsPadding) {
+TEST(Slice, ValuesStayFiniteIfTheVocabularyIsOnlyPadding) {
   for (ModelSpec model : testing::ModelStyles()) {
     model.vocab = 2;
     for (const std::int64_t pp : {1, 2}) {
@@ -100,7 +100,7 @@ TEST(Slice, ValuesStayFiniteWhereAllOfTheVocabularyIsPadding) {
   }
 }
 
-TEST(Slice, CopiesTakeTimeTogetherAndSayWhatTheyAre) {
+TEST(Slice, CopiesRunTogetherAndAreMarkedAsSlices) {
   TrainConfig c = SliceConfig(testing::ModelStyles().front(), {.tp = 2, .pp = 2, .dp = 2});
   c.slice = SliceSpec{.tensor = 1, .pipeline = 1};
   c.untimed_steps = 1;
@@ -128,7 +128,7 @@ TEST(Slice, CopiesTakeTimeTogetherAndSayWhatTheyAre) {
   });
 }
 
-TEST(Slice, IsNotMarkedWhereThereIsNone) {
+TEST(Slice, RunsWithoutASliceAreNotMarked) {
   TrainConfig c = SliceConfig(testing::ModelStyles().front(), {});
   c.slice.reset();
   Backend backend = CreateDryBackend(0, 1);
@@ -164,7 +164,7 @@ std::string Refusal(const TrainConfig& c) {
   return "";
 }
 
-TEST(Slice, RefusesCoordinatesOutsideThePlanAndSaving) {
+TEST(Slice, RejectsCoordinatesOutsideThePlanAndSaving) {
   TrainConfig c = SliceConfig(testing::ModelStyles().front(), {.tp = 2, .pp = 4});
   c.slice = SliceSpec{.tensor = 1, .pipeline = 3};
   EXPECT_EQ(Refusal(c), "");

@@ -72,7 +72,7 @@ class SetClock final : public StepClock {
 };
 
 // Two sends around a forward, whose ends are observed in the wrong order.
-TEST(Trace, RowsOfALaneFollowEachOther) {
+TEST(Trace, RowsOfALaneDoNotOverlap) {
   const auto send = [](int k) {
     return Action{.kind = ActionKind::kSendActivation, .lane = Lane::kPipelineSend, .microbatch = k};
   };

@@ -32,7 +32,7 @@ TEST(DelayedWorld, StartsWhenWaitedFor) {
   });
 }
 
-TEST(DelayedWorld, WhatCannotStartSaysSoWhenWaitedFor) {
+TEST(DelayedWorld, FailureToStartIsThrownByWait) {
   RunRanks(2, CreateDelayedUcx, [](RankContext& c) {
     Group group(c, CommGroup::kWorld, AllRanks(2));
     Buffer<float> buffer(1);

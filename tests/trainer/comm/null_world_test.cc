@@ -27,7 +27,7 @@ TEST(NullWorld, LeavesDataInPlace) {
 }
 
 // Copies of one rank in several processes exchange nothing but start together.
-TEST(NullWorld, BarriersBringCopiesTogether) {
+TEST(NullWorld, BarriersSynchronizeCopies) {
   constexpr int kCopies = 3;
   auto rendezvous = CreateLocalRendezvous(kCopies);
   std::atomic<int> came{0};
@@ -70,7 +70,7 @@ TEST(NullWorld, TouchesNoData) {
   munmap(unreadable, kBytes);
 }
 
-TEST(NullWorld, RefusesWhatNoWorldAccepts) {
+TEST(NullWorld, RejectsInvalidArguments) {
   EXPECT_THROW(CreateNullWorld(2, 2), CommError);
   EXPECT_THROW(CreateNullWorld(0, 0), CommError);
   auto world = CreateNullWorld(0, 2);

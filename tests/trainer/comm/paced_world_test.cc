@@ -57,7 +57,7 @@ void RunPaced(int size, const std::function<void(PacedRank&)>& body) {
   });
 }
 
-TEST(PacedWorld, AMessageStartsWhenBothSidesHaveIssuedIt) {
+TEST(PacedWorld, MessageStartsWhenBothSidesHaveIssuedIt) {
   RunPaced(2, [](PacedRank& r) {
     auto group = r.Group(CommGroup::kPipeline, {0, 1});
     r.clock.Record(Fill(r.rank == 0 ? 3 : 10));
@@ -76,7 +76,7 @@ TEST(PacedWorld, AMessageStartsWhenBothSidesHaveIssuedIt) {
 }
 
 // The two sides model different times for a message; the larger one applies to both.
-TEST(PacedWorld, TheLargerOfBothTimesCounts) {
+TEST(PacedWorld, LargerOfBothTimesApplies) {
   RunPaced(2, [](PacedRank& r) {
     auto group = r.Group(CommGroup::kPipeline, {0, 1});
     auto work =
@@ -88,7 +88,7 @@ TEST(PacedWorld, TheLargerOfBothTimesCounts) {
 
 // Rank 0's messages run one after another in its send lane, though they go to different ranks on different
 // channels. A receive runs concurrently.
-TEST(PacedWorld, ALaneRunsInOrderAndBesideTheOthers) {
+TEST(PacedWorld, LanesRunInOrderAndConcurrently) {
   RunPaced(3, [](PacedRank& r) {
     auto group = r.Group(CommGroup::kPipeline, {0, 1, 2});
     if (r.rank == 0) {
@@ -127,7 +127,7 @@ TEST(PacedWorld, WaitingForOneAdvancesAll) {
   });
 }
 
-TEST(PacedWorld, ReductionsStartWhenTheLastRankHasCome) {
+TEST(PacedWorld, ReductionsStartWhenTheLastRankArrives) {
   RunPaced(4, [](PacedRank& r) {
     auto world = r.Group(CommGroup::kWorld, AllRanks(4));
     auto data = r.Group(CommGroup::kData,
@@ -158,7 +158,7 @@ TEST(PacedWorld, TensorReductionsRunOnTheStream) {
 }
 
 // The barrier comes during a reduction that one rank has not reached. It must not match that reduction.
-TEST(PacedWorld, ABarrierAlignsTheHosts) {
+TEST(PacedWorld, BarrierAlignsHosts) {
   RunPaced(3, [](PacedRank& r) {
     auto group = r.Group(CommGroup::kWorld, AllRanks(3));
     auto pair = r.rank < 2 ? r.Group(CommGroup::kData, {0, 1}) : nullptr;
@@ -178,7 +178,7 @@ TEST(PacedWorld, ABarrierAlignsTheHosts) {
   });
 }
 
-TEST(PacedWorld, ARankAloneIsNeverKeptWaiting) {
+TEST(PacedWorld, SingleRankNeverWaits) {
   PacedClock clock(Seconds);
   auto world = CreatePacedWorld(CreateNullWorld(1, 4), clock);
   auto pipeline = world->CreateGroup(CommGroup::kPipeline, {0, 1, 2, 3}, Tensor{});
@@ -192,7 +192,7 @@ TEST(PacedWorld, ARankAloneIsNeverKeptWaiting) {
   EXPECT_EQ(clock.HostSeconds(), 4 + 5 + 8);
 }
 
-TEST(PacedWorld, RefusesWhatItCannotDo) {
+TEST(PacedWorld, RejectsInvalidOperations) {
   PacedClock clock(Seconds);
   auto world = CreatePacedWorld(CreateNullWorld(0, 2), clock);
   auto group = world->CreateGroup(CommGroup::kPipeline, {0, 1}, Tensor{});

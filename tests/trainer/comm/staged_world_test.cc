@@ -45,7 +45,7 @@ void OnTwoRanks(const std::function<void(int rank, Remote&)>& body) {
 
 // A send carries the result of work issued before it. Work issued before a receive does not overwrite the
 // received data, and work issued after the wait sees it, although the host has not waited.
-TEST(StagedWorld, KeepsTheOrderOfTheStream) {
+TEST(StagedWorld, KeepsStreamOrder) {
   OnTwoRanks([](int rank, Remote& r) {
     auto group = r.world->CreateGroup(CommGroup::kPipeline, AllRanks(2), Tensor{});
     const Tensor tensor = r.New(1000), copy = r.New(1000);
@@ -72,7 +72,7 @@ TEST(StagedWorld, KeepsTheOrderOfTheStream) {
 }
 
 // Several pieces, after a reduction of the same group that is waited for later.
-TEST(StagedWorld, ReducesMoreThanItStages) {
+TEST(StagedWorld, ReducesTensorsLargerThanTheStaging) {
   OnTwoRanks([](int rank, Remote& r) {
     const Tensor staging = r.New(kCollectiveStagingBytes / 4), small = r.New(3),
                  large = r.New((40 << 20) / 4 + 7);
@@ -91,7 +91,7 @@ TEST(StagedWorld, ReducesMoreThanItStages) {
   });
 }
 
-TEST(StagedWorld, RefusesWhatItCannotDo) {
+TEST(StagedWorld, RejectsInvalidOperations) {
   OnTwoRanks([](int rank, Remote& r) {
     auto group = r.world->CreateGroup(CommGroup::kPipeline, AllRanks(2), Tensor{});
     const Tensor tensor = r.New(4);

@@ -54,7 +54,7 @@ TEST(UcxWorld, UnequalSizesNameThePeer) {
   }
 }
 
-TEST(UcxWorld, RefusesWhatItCannotDo) {
+TEST(UcxWorld, RejectsInvalidOperations) {
   RunRanks(2, CreateUcxWorld, [](RankContext& c) {
     Group group(c, CommGroup::kPipeline, AllRanks(2));
     Buffer<float> buffer(4);
@@ -74,7 +74,7 @@ TEST(UcxWorld, RefusesWhatItCannotDo) {
 }
 
 // A rank that finished long ago stays until a late peer has connected and received its message.
-TEST(UcxWorld, StaysForLatePeers) {
+TEST(UcxWorld, WaitsForLatePeers) {
   RunRanks(3, CreateUcxWorld, [](RankContext& c) {
     Group group(c, CommGroup::kPipeline, AllRanks(3));
     Buffer<float> buffer(100, static_cast<float>(c.rank));
@@ -89,7 +89,7 @@ TEST(UcxWorld, StaysForLatePeers) {
 }
 
 // A rank that fails in the middle leaves with its own error, though its peer never does its part.
-TEST(UcxWorld, AnExceptionDoesNotWaitForThePeer) {
+TEST(UcxWorld, ExceptionDoesNotWaitForThePeer) {
   std::atomic<bool> out{false};
   RunRanks(2, CreateUcxWorld, [&](RankContext& c) {
     if (c.rank == 1) {

@@ -217,14 +217,14 @@ class NcclDriver : public ::testing::Test {
 
 // Kernels that wait for a peer run beside compute for a long time. Those of messages are bounded so that all
 // of a rank's links fit.
-TEST_F(NcclDriver, JoinsWithoutBlockingAndBoundsWhatMessagesTake) {
+TEST_F(NcclDriver, JoinsWithoutBlockingAndBoundsMessageLinks) {
   Join(LinkUse::kReductions);
   Join(LinkUse::kMessages);
   EXPECT_THAT(library.Take(), ElementsAre("init 1 of 4, key z, blocking 0, at most any CTAs, a group",
                                           "init 1 of 4, key z, blocking 0, at most 8 CTAs, a group"));
 }
 
-TEST_F(NcclDriver, IsBusyUntilNcclSaysThatItIsDone) {
+TEST_F(NcclDriver, IsBusyUntilNcclIsDone) {
   const LinkId link = Join();
   library.states = {ncclInProgress, ncclSuccess, ncclRemoteError};
   EXPECT_TRUE(driver_->IsBusy(link));
@@ -235,7 +235,7 @@ TEST_F(NcclDriver, IsBusyUntilNcclSaysThatItIsDone) {
 }
 
 // A dead peer is a CommError; a failed CUDA call within NCCL is this rank's own error.
-TEST_F(NcclDriver, WhatCudaRefusesNcclIsNoPeersFault) {
+TEST_F(NcclDriver, CudaFailureWithinNcclIsADeviceError) {
   const LinkId link = Join();
   library.last_error = "Cuda failure 700 'an illegal memory access was encountered'";
   library.states = {ncclUnhandledCudaError};
@@ -258,7 +258,7 @@ TEST_F(NcclDriver, WhatCudaRefusesNcclIsNoPeersFault) {
 }
 
 // NCCL itself waits forever if hosts cannot reach each other.
-TEST_F(NcclDriver, RanksThatDoNotFindEachOtherAreNotWaitedForForever) {
+TEST_F(NcclDriver, JoinTimesOut) {
   driver_ = Create(std::chrono::seconds(0));
   const LinkId joined = Join(), lost = Join();
   EXPECT_FALSE(driver_->IsBusy(joined));
@@ -269,7 +269,7 @@ TEST_F(NcclDriver, RanksThatDoNotFindEachOtherAreNotWaitedForForever) {
                                              HasSubstr("NCCL_SOCKET_IFNAME"))));
 }
 
-TEST_F(NcclDriver, ALinkThatCannotBeMadeIsEndedAndSaid) {
+TEST_F(NcclDriver, FailedJoinIsAbortedAndReported) {
   library.init = ncclSystemError;
   for (const bool makes_comm : {true, false}) {
     library.Take();
@@ -285,7 +285,7 @@ TEST_F(NcclDriver, ALinkThatCannotBeMadeIsEndedAndSaid) {
   }
 }
 
-TEST_F(NcclDriver, HandsTransfersOverAsTheyAre) {
+TEST_F(NcclDriver, PassesTransfersUnchanged) {
   const LinkId link = Join();
   const QueueId queue = driver_->CreateQueue();
   library.Take();
@@ -315,7 +315,7 @@ TEST_F(NcclDriver, LeavesInTwoSteps) {
   EXPECT_TRUE(library.states.empty());
 }
 
-TEST_F(NcclDriver, AbortsWhatCannotBeLeft) {
+TEST_F(NcclDriver, AbortsLinksThatCannotBeFinalized) {
   const LinkId failing = Join(), refusing = Join(), gone = Join();
   driver_->BeginLeave(failing);
   library.finalize = ncclInvalidArgument;
@@ -328,7 +328,7 @@ TEST_F(NcclDriver, AbortsWhatCannotBeLeft) {
   EXPECT_THAT(library.Take(), ElementsAre("abort c1", "abort c2", "abort c3"));
 }
 
-TEST_F(NcclDriver, StreamsGoBeforeComputeAndEventsAreUsedAgain) {
+TEST_F(NcclDriver, StreamsHavePriorityAndEventsAreReused) {
   const QueueId queue = driver_->CreateQueue();
   EXPECT_THAT(library.Take(),
               ElementsAre(fmt::format("stream s1, flags {}, priority -5", cudaStreamNonBlocking)));
@@ -342,7 +342,7 @@ TEST_F(NcclDriver, StreamsGoBeforeComputeAndEventsAreUsedAgain) {
   EXPECT_THAT(library.Take(), ElementsAre("destroy e2"));
 }
 
-TEST(NcclApi, HasEveryFunctionOrNamesTheOneThatIsMissing) {
+TEST(NcclApi, NamesMissingFunction) {
   for (const auto& [name, function] : Functions()) {
     std::map<std::string, void*> others = Functions();
     others.erase(name);
@@ -351,7 +351,7 @@ TEST(NcclApi, HasEveryFunctionOrNamesTheOneThatIsMissing) {
   }
 }
 
-TEST(NcclApi, IsOfTheHeadersMajorVersion) {
+TEST(NcclApi, RequiresTheHeadersMajorVersion) {
   const auto find = [] { FindNccl(cuda::FakeLibrary("a library", Functions())); };
   for (const auto& [other, words] :
        {std::pair{1300, "is NCCL 1"}, std::pair{(NCCL_MAJOR + 1) * 10000 + 100, "is NCCL 3"}}) {
@@ -364,7 +364,7 @@ TEST(NcclApi, IsOfTheHeadersMajorVersion) {
   EXPECT_NO_THROW(find());
 }
 
-TEST(NcclApi, SaysThatNcclIsNotThereAndWhatToDo) {
+TEST(NcclApi, ReportsMissingNcclAndRemedy) {
   const ScopedVariable none("AUTOCFG_NCCL_LIBRARY", "libautocfg-no-nccl.so.2");
   EXPECT_THAT(
       [] { Nccl(); },

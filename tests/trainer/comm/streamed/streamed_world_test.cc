@@ -109,7 +109,7 @@ class StreamedWorld : public ::testing::Test {
 
 // Communication waits for compute before it begins, in buckets one after another. Compute waits for
 // communication at Wait, not earlier.
-TEST_F(StreamedWorld, AReductionStandsBetweenTwoEvents) {
+TEST_F(StreamedWorld, ReductionIsOrderedByEvents) {
   auto group = Make(CommGroup::kData, true);
   auto work = group->AllReduce(At(4096, 600), ReduceOp::kSum, stream_);
   EXPECT_THAT(journal_.Take(),
@@ -128,7 +128,7 @@ TEST_F(StreamedWorld, AReductionStandsBetweenTwoEvents) {
 
 // An operation waits for the compute event recorded at its issue, even if the library accepts it later. Its
 // end is recorded only when everything is on the queue.
-TEST_F(StreamedWorld, ABusyLinkChangesNothingInTheOrder) {
+TEST_F(StreamedWorld, BusyLinkDoesNotChangeTheOrder) {
   journal_.busy = 2;
   auto group = Make(CommGroup::kData, true);
   auto first = group->AllReduce(At(4096, 300), ReduceOp::kSum, stream_);
@@ -193,7 +193,7 @@ TEST_F(StreamedWorld, LeavesAllLinksOfAGroupTogether) {
 }
 
 // No peer is waited for during stack unwinding.
-TEST_F(StreamedWorld, AnExceptionAbortsTheLinks) {
+TEST_F(StreamedWorld, ExceptionAbortsTheLinks) {
   try {
     auto group = Make(CommGroup::kData, true);
     journal_.busy = 1 << 30;
@@ -207,7 +207,7 @@ TEST_F(StreamedWorld, AnExceptionAbortsTheLinks) {
 
 // A failed link ends all links. It is detected by waiting for any operation, or by the host while it waits
 // for the device.
-TEST_F(StreamedWorld, AFailureEndsEveryLinkAndNamesTheGroup) {
+TEST_F(StreamedWorld, FailureAbortsAllLinksAndNamesTheGroup) {
   auto data = Make(CommGroup::kData, true), pipeline = Make(CommGroup::kPipeline, false);
   data->AllReduce(At(64, 10), ReduceOp::kSum, stream_)->Wait();
   auto send = pipeline->Send(At(64, 1), 1, 0, stream_);
@@ -231,7 +231,7 @@ TEST_F(StreamedWorld, AFailureEndsEveryLinkAndNamesTheGroup) {
 }
 
 // A failure of the rank's own device keeps its type and still ends every link, so that the peers do not wait.
-TEST_F(StreamedWorld, AFailureOfTheDeviceIsNoPeers) {
+TEST_F(StreamedWorld, DeviceFailureKeepsItsType) {
   auto data = Make(CommGroup::kData, true), pipeline = Make(CommGroup::kPipeline, false);
   data->AllReduce(At(64, 10), ReduceOp::kSum, stream_)->Wait();
   {
@@ -244,7 +244,7 @@ TEST_F(StreamedWorld, AFailureOfTheDeviceIsNoPeers) {
   EXPECT_THROW(data->AllReduce(At(64, 10), ReduceOp::kSum, stream_), DeviceOutOfMemory);
 }
 
-TEST_F(StreamedWorld, RefusesWhatItCannotDo) {
+TEST_F(StreamedWorld, RejectsInvalidOperations) {
   auto group = Make(CommGroup::kPipeline, false);
   EXPECT_THROW(group->AllReduce(At(64, 1), ReduceOp::kSum, stream_), CommError) << "without staging";
   EXPECT_THROW(group->Send(At(64, 1), 0, 0, stream_), CommError);
@@ -253,7 +253,7 @@ TEST_F(StreamedWorld, RefusesWhatItCannotDo) {
   EXPECT_THROW(world_->CreateGroup(CommGroup::kData, {1}, Tensor{}), CommError);
 }
 
-TEST_F(StreamedWorld, NothingIsMovedForNoElements) {
+TEST_F(StreamedWorld, IgnoresEmptyTensors) {
   auto group = Make(CommGroup::kData, true);
   group->AllReduce(At(64, 0), ReduceOp::kSum, stream_)->Wait();
   group->Send(At(64, 0), 1, 0, stream_)->Wait();
