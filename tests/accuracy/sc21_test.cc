@@ -59,7 +59,7 @@ TEST(Sc21, PredictedWithin15Percent) {
         run.model, published, prediction.step_time_s, 100 * error, percent(whole_messages), percent(fused));
     RecordProperty(std::string("error_percent_") + run.model, fmt::format("{:.1f}", 100 * error));
     EXPECT_LE(std::abs(error), 0.15) << run.model << ", " << PlanText(plan);
-    EXPECT_TRUE(prediction.feasible) << run.model << ": it ran, " << prediction.reason;
+    EXPECT_TRUE(prediction.feasible) << run.model << ": the published run fitted; " << prediction.reason;
     sum += std::abs(error);
   }
   std::cout << fmt::format("mean absolute error {:.1f}%\n", 100 * sum / kSc21Runs.size());

@@ -197,7 +197,7 @@ TEST(Calibrate, RejectsInvalidOps) {
   OpDesc rope;
   rope.kind = OpKind::kRope;
   rope.dims = {4, 2, 3};
-  EXPECT_TRUE(refuses(rope)) << "a head without halves";
+  EXPECT_TRUE(refuses(rope)) << "an odd head dimension";
   OpDesc form;
   form.dims = {2, 2, 2};
   form.epilogue = Epilogue::kBiasGradient;
@@ -363,7 +363,7 @@ TEST(Calibrate, OverheadIncludesCommunicatorsOfARun) {
         UnorderedElementsAre(Pair(Group(CommGroup::kTensor, 2), 1), Pair(Group(CommGroup::kTensor, 4), 1),
                              Pair(Group(CommGroup::kData, 2), 1), Pair(Group(CommGroup::kPipeline, 2), 1),
                              Pair(Group(CommGroup::kWorld, 4), 2)))
-        << "one communicator for all ops of a group; the world's is the timer's own, too";
+        << "one communicator for all ops of a group; the timer also creates the world's";
   });
 }
 

@@ -109,7 +109,7 @@ void ExpectAsPredicted(const TrainConfig& c, std::int64_t rank) {
 
   trainer.Step();
   ASSERT_EQ(Difference(ExpectedOps(c, trainer), backend.log->ops()), "");
-  ASSERT_EQ(trainer.PeakBytes(), arena.TotalBytes()) << "slots that nothing uses";
+  ASSERT_EQ(trainer.PeakBytes(), arena.TotalBytes()) << "unused slots";
 }
 
 std::string Describe(const TrainConfig& c) {

@@ -21,7 +21,7 @@ class RepeatFromDoubles : public ::testing::Test {
     std::vector<T> result(static_cast<std::size_t>(elements) + 1, T{});
     autocfg::RepeatFromDoubles(values, {.data = result.data(), .dtype = type, .rank = 1, .shape = {elements}},
                                *device_, *stream_);
-    EXPECT_EQ(result.back(), T{}) << "what lies behind the tensor";
+    EXPECT_EQ(result.back(), T{}) << "memory after the tensor";
     result.pop_back();
     return result;
   }

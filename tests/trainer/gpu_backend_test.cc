@@ -25,7 +25,7 @@ TEST(ChooseTransport, UsesNcclIfEveryRankHasItsOwnGpu) {
   EXPECT_EQ(ChooseTransport({"a 1", "a 2", "b 1"}, "", false), GpuTransport::kNccl);
   EXPECT_EQ(ChooseTransport({"a 1", "b 1", "a 1"}, "", false), GpuTransport::kHost);
   EXPECT_EQ(ChooseTransport({"a 1", "b 1", "a 1"}, "", true), GpuTransport::kHost)
-      << "sharing is allowed, not asked for";
+      << "sharing is allowed but not requested";
   EXPECT_EQ(ChooseTransport({"a 1", "a 2"}, "host", false), GpuTransport::kHost);
   EXPECT_EQ(ChooseTransport({"a 1", "a 2"}, "nccl", false), GpuTransport::kNccl);
   EXPECT_EQ(ChooseTransport({"a 1", "a 1"}, "nccl", true), GpuTransport::kNccl);
@@ -92,7 +92,7 @@ TEST(GpuBackend, OverheadIsDividedAmongRanksOfAGpu) {
       EXPECT_EQ(backend.ranks_on_device, gpus == 1 ? 3 : 1);
       EXPECT_EQ(OverheadBytes(backend, 100), gpus == 1 ? 1000 : 2900);
     });
-    EXPECT_EQ(std::getenv("CUDA_MODULE_LOADING"), nullptr) << "that is for NCCL";
+    EXPECT_EQ(std::getenv("CUDA_MODULE_LOADING"), nullptr) << "set only for NCCL";
   }
 }
 
@@ -106,8 +106,8 @@ TEST(GpuBackend, MemoryWithheldByTheDriverIsOverhead) {
   backend.ranks_on_device = 2;
   backend.shared_overhead_bytes = 1500;
   EXPECT_EQ(OverheadBytes(backend, 100), 1500 + 300);
-  EXPECT_EQ(KeptBackBytes("GPU-1", 20001), 0) << "never less than nothing";
-  EXPECT_EQ(KeptBackBytes("GPU-2", 1), 0) << "not the driver's";
+  EXPECT_EQ(KeptBackBytes("GPU-1", 20001), 0) << "never negative";
+  EXPECT_EQ(KeptBackBytes("GPU-2", 1), 0) << "unknown to the driver";
 }
 
 // The CUDA settings that NCCL needs would only cost ranks that cannot use it.
@@ -116,7 +116,7 @@ TEST(MayTalkByNccl, IsFalseIfTwoRanksHaveTheSameGpu) {
   EXPECT_FALSE(MayTalkByNccl({"a 1", "a 2", "a 1"}, ""));
   EXPECT_TRUE(MayTalkByNccl({"", ""}, "")) << "not known yet";
   EXPECT_FALSE(MayTalkByNccl({"a 1", "", "a 1"}, ""));
-  EXPECT_TRUE(MayTalkByNccl({"a 1", "a 1"}, "nccl")) << "as hosts of their own";
+  EXPECT_TRUE(MayTalkByNccl({"a 1", "a 1"}, "nccl")) << "as separate hosts";
   EXPECT_FALSE(MayTalkByNccl({"a 1", "a 2"}, "host"));
 }
 

@@ -67,7 +67,7 @@ TEST_P(GradientOf, EveryParameterMatchesFiniteDifferences) {
         (OneStep(c).LossWith(p, kDistance, direction) - OneStep(c).LossWith(p, -kDistance, direction)) /
         (2 * kDistance);
     EXPECT_NEAR(expected, difference, 1e-7 + 1e-6 * std::abs(expected)) << parameters[p].name;
-    EXPECT_GT(std::abs(expected), 1e-5) << parameters[p].name << ": the direction tells nothing";
+    EXPECT_GT(std::abs(expected), 1e-5) << parameters[p].name << ": the direction has no effect";
   }
 }
 

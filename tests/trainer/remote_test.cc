@@ -194,7 +194,8 @@ TEST_P(RemoteWorlds, SavesAndLoadsBf16) {
   const std::string path = directory.File("a.safetensors");
   TrainConfig c = Bf16Llama({.tp = 2, .pp = 2});
   const Started saved = Start(c, GetParam(), path);
-  EXPECT_THAT(saved.other_masters, ::testing::Not(::testing::IsEmpty())) << "or the test shows nothing";
+  EXPECT_THAT(saved.other_masters, ::testing::Not(::testing::IsEmpty()))
+      << "otherwise the test is meaningless";
   const SafetensorsFile file(path);
   for (const auto& [name, tensor] : file.tensors()) EXPECT_EQ(tensor.dtype, "BF16") << name;
   // The keys of layer 1: columns 32 to 47 of 64, as rows.

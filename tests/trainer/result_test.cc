@@ -34,9 +34,9 @@ TEST(ToRankError, MapsEachTypeToItsCode) {
   EXPECT_EQ(fit.message(), "too large") << "one line";
   EXPECT_EQ(Of(DeviceOutOfMemory(10, 4, "x")).over_bytes(), 6);
   EXPECT_EQ(Of(DeviceOutOfMemory(10, -1, "x")).over_bytes(), 10);
-  EXPECT_EQ(Of(DeviceOutOfMemory(4, 10, "x")).over_bytes(), 0) << "free in pieces";
+  EXPECT_EQ(Of(DeviceOutOfMemory(4, 10, "x")).over_bytes(), 0) << "fragmented memory";
   EXPECT_EQ(Of(DeviceOutOfMemory(-1, 4, "x")).over_bytes(), 0)
-      << "a library that does not say what it wanted";
+      << "a library that does not report the requested size";
 }
 
 v1::TrainSpec GoodSpec() {
@@ -117,7 +117,7 @@ TEST(TrainConfig, ParsesTraceSliceAndOpTimes) {
   EXPECT_EQ(c.slice->pipeline, 1);
   EXPECT_EQ(c.op_times.at({.kind = OpKind::kFill, .dims = {7}}), 0.25);
   EXPECT_EQ(c.host_op_s, 0.125);
-  EXPECT_EQ(Refusal(spec), "") << "a slice needs no more processes than there are";
+  EXPECT_EQ(Refusal(spec), "") << "a slice runs on any number of processes";
 }
 
 TEST(TrainConfig, RejectsInvalidOpTimes) {

@@ -31,7 +31,7 @@ TEST(BufferPlan, TakesTheLowestFreeSlotAndCountsAcrossStages) {
   EXPECT_EQ(plan.At(0, 0).slot, 0u);
   EXPECT_EQ(plan.At(0, 1).slot, 1u);
   EXPECT_EQ(plan.At(1, 0).slot, 0u);
-  EXPECT_EQ(plan.At(1, 1).slot, 0u) << "given back by the first";
+  EXPECT_EQ(plan.At(1, 1).slot, 0u) << "released by the first";
   EXPECT_EQ(plan.At(0, 1).output, 1);
   EXPECT_EQ(plan.At(1, 0).output, 2);
   EXPECT_EQ(plan.At(1, 1).output, 3);
@@ -117,7 +117,7 @@ TEST(Runner, NotifiesObserverOfEveryAction) {
       const std::size_t seen = recorder.events.size();
       trainer.Step();
       const std::lock_guard lock(mutex);
-      EXPECT_EQ(recorder.events.size(), seen) << "told after it was taken away";
+      EXPECT_EQ(recorder.events.size(), seen) << "notified after it was removed";
       ExpectProperEvents(trainer.program(), recorder.events);
       ++ranks_seen;
     });

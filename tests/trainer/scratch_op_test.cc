@@ -53,7 +53,7 @@ TEST(ScratchOp, StaysFiniteWhenRepeated) {
       }
     }
   }
-  EXPECT_GE(cross_entropies, 5) << "each kind of them";
+  EXPECT_GE(cross_entropies, 5) << "one of each kind";
 }
 
 // Products of repeated rows take a GPU less power, and so less time, than those of a model.

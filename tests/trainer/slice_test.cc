@@ -117,7 +117,7 @@ TEST(Slice, CopiesRunTogetherAndAreMarkedAsSlices) {
       ++reports;
     });
     EXPECT_EQ(reports, copy == 0 ? 3 : 0);
-    EXPECT_EQ(result.losses_size() + result.grad_norms_size(), 0) << "a slice's loss is none";
+    EXPECT_EQ(result.losses_size() + result.grad_norms_size(), 0) << "a slice reports no losses";
     ASSERT_EQ(result.step_time_s_size(), 2);
     EXPECT_GT(result.step_time_s(0), 0);
     EXPECT_EQ(result.slice().tensor(), 1);

@@ -93,7 +93,7 @@ TEST(Trace, RowsOfALaneDoNotOverlap) {
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0].rank, 3);
   EXPECT_EQ(rows[0].start_s, 1.5);
-  EXPECT_EQ(rows[0].end_s, 7.5) << "it had ended when the next of its lane had";
+  EXPECT_EQ(rows[0].end_s, 7.5) << "it ended no later than the next in its lane";
   EXPECT_EQ(rows[1].start_s, 7.5);
   EXPECT_EQ(rows[1].end_s, 7.5);
   EXPECT_EQ(rows[2].start_s, 4.5);

@@ -23,7 +23,7 @@ TEST(NullWorld, LeavesDataInPlace) {
   group->Send(sum.tensor(), 3, 0, stream)->Wait();
   group->Barrier();
   EXPECT_EQ(sum.values, std::vector<float>(3, 2.5f));
-  EXPECT_EQ(received.values, std::vector<float>(3, 7.5f)) << "what a rank has instead of a message";
+  EXPECT_EQ(received.values, std::vector<float>(3, 7.5f)) << "a receive leaves the buffer unchanged";
 }
 
 // Copies of one rank in several processes exchange nothing but start together.

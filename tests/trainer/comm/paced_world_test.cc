@@ -65,7 +65,7 @@ TEST(PacedWorld, MessageStartsWhenBothSidesHaveIssuedIt) {
       auto send = group->Send(Nowhere(1), 1, 0, r.stream);
       while (!send->Test()) {
       }
-      EXPECT_EQ(r.clock.HostSeconds(), 0) << "only waiting moves the host";
+      EXPECT_EQ(r.clock.HostSeconds(), 0) << "only waiting advances the host";
       send->Wait();
     } else {
       group->Recv(Nowhere(1), 0, 0, r.stream)->Wait();
@@ -141,7 +141,7 @@ TEST(PacedWorld, ReductionsStartWhenTheLastRankArrives) {
     EXPECT_EQ(r.clock.HostSeconds(), 46 + 8 + 2);
     r.clock.Record({.kind = OpKind::kSumOfSquares, .dims = {7}});
     r.clock.Synchronize();
-    EXPECT_EQ(r.clock.HostSeconds(), 56 + 7) << "no reduction came";
+    EXPECT_EQ(r.clock.HostSeconds(), 56 + 7) << "no reduction followed";
   });
 }
 

@@ -245,7 +245,7 @@ TEST_F(NcclDriver, CudaFailureWithinNcclIsADeviceError) {
   library.states = {ncclUnhandledCudaError};
   try {
     driver_->IsBusy(link);
-    FAIL() << "it was taken for well";
+    FAIL() << "no error was thrown";
   } catch (const DeviceOutOfMemory& error) {
     EXPECT_EQ(error.wanted_bytes, -1);
     EXPECT_EQ(error.available_bytes, 4096);
@@ -254,7 +254,7 @@ TEST_F(NcclDriver, CudaFailureWithinNcclIsADeviceError) {
   library.Take();
   library.init = ncclUnhandledCudaError;
   EXPECT_THROW(Join(), DeviceOutOfMemory);
-  EXPECT_EQ(library.Take().size(), 2u) << "what was begun is ended";
+  EXPECT_EQ(library.Take().size(), 2u) << "started joins are aborted";
 }
 
 // NCCL itself waits forever if hosts cannot reach each other.
@@ -276,7 +276,7 @@ TEST_F(NcclDriver, FailedJoinIsAbortedAndReported) {
     library.makes_comm = makes_comm;
     try {
       Join();
-      FAIL() << "it was made";
+      FAIL() << "the join succeeded";
     } catch (const CommError& error) {
       EXPECT_THAT(error.what(), HasSubstr("a group: NCCL: unhandled system error"));
       EXPECT_THAT(error.what(), Not(HasSubstr("\n")));

@@ -149,7 +149,7 @@ TEST_F(StreamedWorld, BusyLinkDoesNotChangeTheOrder) {
 // for each other.
 TEST_F(StreamedWorld, MessagesHaveALanePerDirectionAndChannel) {
   auto group = Make(CommGroup::kPipeline, false);
-  EXPECT_THAT(journal_.Take(), IsEmpty()) << "no lane is made that nobody uses";
+  EXPECT_THAT(journal_.Take(), IsEmpty()) << "no unused lane is created";
   std::vector<std::unique_ptr<Work>> works;
   works.push_back(group->Send(At(64, 1), 1, 0, stream_));
   works.push_back(group->Recv(At(128, 2), 1, 1, stream_));
