@@ -137,7 +137,7 @@ class Bench {
     if (kind == "layer_norm") return LayerNorm(shape);
     if (kind == "cross_entropy") return CrossEntropy(shape);
     if (kind == "adamw") return AdamW(shape);
-    throw std::invalid_argument("op_shapes: kind \"" + kind + "\" is none that is timed");
+    throw std::invalid_argument("op_shapes: unknown kind \"" + kind + "\"");
   }
 
  private:
@@ -264,7 +264,7 @@ class Bench {
 
 int Hold(const char* text) {
   const std::int64_t bytes = std::strtoll(text, nullptr, 10);
-  if (bytes < 1) throw std::invalid_argument("--hold: give a number of bytes");
+  if (bytes < 1) throw std::invalid_argument("--hold: expected a number of bytes");
   const auto device = cuda::CreateCudaDevice(0);
   void* const data = device->Allocate(bytes);
   std::cout << "held" << std::endl;
@@ -275,7 +275,7 @@ int Hold(const char* text) {
 
 cudaDeviceProp Properties() {
   cudaDeviceProp properties{};
-  cuda::Check(cudaGetDeviceProperties(&properties, 0), "asking what the GPU is");
+  cuda::Check(cudaGetDeviceProperties(&properties, 0), "querying the GPU's properties");
   return properties;
 }
 
@@ -283,7 +283,7 @@ int Describe() {
   const auto device = cuda::CreateCudaDevice(0);
   const cudaDeviceProp properties = Properties();
   std::size_t free_bytes = 0, total_bytes = 0;
-  cuda::Check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for the GPU's memory");
+  cuda::Check(cudaMemGetInfo(&free_bytes, &total_bytes), "querying the GPU's memory");
   std::cout << Json{{"device", properties.name},
                     {"memory_bytes", total_bytes},
                     {"free_bytes", free_bytes},

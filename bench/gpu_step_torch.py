@@ -35,7 +35,7 @@ class Spec:
         self.bias = description.get("bias", True)
         self.tied = description.get("tied_embeddings", True)
         if self.activation not in ("gelu", "swiglu"):
-            sys.exit(f"gpu_step_torch: activation {self.activation} is not written here; use gelu or swiglu")
+            sys.exit(f"gpu_step_torch: activation {self.activation} is not supported; use gelu or swiglu")
         # Padded as in the engine, so that both compute the same products.
         self.padded = -(-self.vocab // 128) * 128
 

@@ -164,13 +164,13 @@ def main():
     args = parser.parse_args()
     build, directory = args.build, args.directory
     if not directory:
-        sys.exit("published_accuracy: no DIRECTORY of published runs is given; name it, or set AUTOCFG_VALIDATION")
+        sys.exit("published_accuracy: no DIRECTORY of published runs given; pass one or set AUTOCFG_VALIDATION")
     results = {}
     for name, to_request, each in (("published_runs", published_request, True), ("a100_single_node", megatron_request, False),
                                    ("a100_multi_node", megatron_request, False)):
         file = pathlib.Path(directory) / f"{name}.csv"
         if not file.exists():
-            print(f"published_accuracy: {file} is not there; its rows are left out", file=sys.stderr)
+            print(f"published_accuracy: {file} does not exist; its rows are skipped", file=sys.stderr)
             continue
         with file.open(newline="") as lines:
             results[name] = report(build, name, list(csv.DictReader(lines)), to_request, each, args.host_op_s)

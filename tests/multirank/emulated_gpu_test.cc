@@ -235,7 +235,7 @@ TEST_F(EmulatedGpu, LogsUnusualChoices) {
   EXPECT_THAT(untimed.ranks[0].log_tail,
               HasSubstr("own kernels, tensor cores (cuDNN refuses: the emulator has no cuDNN)"));
   EXPECT_THAT(untimed.ranks[0].log_tail, HasSubstr("algorithms, not timed: AUTOCFG_MATMUL=heuristic"));
-  EXPECT_THAT(untimed.ranks[0].log_tail, HasSubstr("2 ranks talk by UCX"));
+  EXPECT_THAT(untimed.ranks[0].log_tail, HasSubstr("2 ranks communicate through UCX"));
   EXPECT_EQ(untimed.ranks[1].log_tail, "");
 
   c.plan = {};
@@ -251,7 +251,7 @@ TEST_F(EmulatedGpu, RejectsNcclForRanksOfOneGpu) {
   c.plan = {.dp = 2};
   const JobResult job = RunProcesses(c, "cuda");
   EXPECT_NE(job.outcome, JobOutcome::kDone);
-  EXPECT_THAT(job.message, HasSubstr("ranks share a GPU, which NCCL refuses"));
+  EXPECT_THAT(job.message, HasSubstr("ranks share a GPU, which NCCL does not support"));
 }
 
 TEST_F(EmulatedGpu, RejectsUnsupportedTypesByName) {

@@ -110,7 +110,7 @@ TEST_F(Processes, TakeModelledTimeOnThePacedDevice) {
   c.op_times.erase(c.op_times.begin());
   const JobResult refused = RunProcesses(c, "paced");
   EXPECT_EQ(refused.outcome, JobOutcome::kBadInput);
-  EXPECT_THAT(refused.message, HasSubstr("op_times: no time of "));
+  EXPECT_THAT(refused.message, HasSubstr("op_times: no time for "));
 }
 
 TEST_F(Processes, RunCopiesOfASlice) {

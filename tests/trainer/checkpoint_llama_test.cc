@@ -146,7 +146,7 @@ TEST_F(Checkpoint, NamesMissingWrongOrUnknownLlamaTensor) {
   file.header["model.layers.1.self_attn.k_proj.weight"]["shape"] = {32, 16};
   file.Write(bad);
   EXPECT_THAT(LoadError(bad, llama), HasSubstr("tensor model.layers.1.self_attn.k_proj.weight"));
-  EXPECT_THAT(LoadError(bad, llama), HasSubstr("has shape [32, 16]; the model wants [16, 32]"));
+  EXPECT_THAT(LoadError(bad, llama), HasSubstr("has shape [32, 16]; the model expects [16, 32]"));
 
   file = good;
   const auto end = file.data.size();

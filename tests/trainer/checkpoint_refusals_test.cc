@@ -43,7 +43,7 @@ TEST_F(Checkpoint, NamesMissingWrongOrUnknownTensor) {
   file.header["transformer.h.1.mlp.c_fc.weight"]["shape"] = {128, 32};
   file.Write(bad);
   EXPECT_THAT(LoadError(bad), HasSubstr("tensor transformer.h.1.mlp.c_fc.weight"));
-  EXPECT_THAT(LoadError(bad), HasSubstr("has shape [128, 32]; the model wants [32, 128]"));
+  EXPECT_THAT(LoadError(bad), HasSubstr("has shape [128, 32]; the model expects [32, 128]"));
 
   file = good;
   file.header["transformer.h.4.ln_1.bias"] = file.header["transformer.ln_f.bias"];
@@ -88,7 +88,7 @@ TEST_F(Checkpoint, NamesNonFiniteTensor) {
   const Rewriter gpt2(Path("a.safetensors"));
   spoil(gpt2, "transformer.wte.weight", 60 * 32 + 31, -nan);
   EXPECT_THAT(LoadError(bad),
-              HasSubstr("tensor transformer.wte.weight of " + bad + " holds nan, which is no"));
+              HasSubstr("tensor transformer.wte.weight of " + bad + " holds nan, which is not finite"));
   spoil(gpt2, "transformer.h.3.mlp.c_fc.bias", 0, -inf);
   EXPECT_THAT(LoadError(bad), HasSubstr("tensor transformer.h.3.mlp.c_fc.bias of " + bad + " holds -inf"));
   spoil(gpt2, "transformer.h.3.mlp.c_fc.bias", 0, 1e39);
@@ -148,16 +148,17 @@ TEST_F(Checkpoint, RejectsInvalidSafetensors) {
   std::ofstream(Path("short.safetensors")) << "abc";
   EXPECT_THAT(LoadError(Path("short.safetensors")), HasSubstr("it has 3 bytes"));
   EXPECT_THAT(LoadError(WriteRaw("{}", 0, 1000)), HasSubstr("cut off"));
-  EXPECT_THAT(LoadError(WriteRaw("{}", 0, ~std::uint64_t{0})), HasSubstr("asks for a header of"));
-  EXPECT_THAT(LoadError(WriteRaw("{\"a\":", 0)), HasSubstr("no JSON object"));
-  EXPECT_THAT(LoadError(WriteRaw("[]", 0)), HasSubstr("no JSON object"));
+  EXPECT_THAT(LoadError(WriteRaw("{}", 0, ~std::uint64_t{0})), HasSubstr("claims a header of"));
+  EXPECT_THAT(LoadError(WriteRaw("{\"a\":", 0)), HasSubstr("not a JSON object"));
+  EXPECT_THAT(LoadError(WriteRaw("[]", 0)), HasSubstr("not a JSON object"));
   EXPECT_THAT(LoadError(WriteRaw(R"({"wte.weight":3})", 0)), HasSubstr("tensor wte.weight"));
   EXPECT_THAT(LoadError(WriteRaw(entry("F99", "[1]", "[0,4]"), 4)), HasSubstr("unknown type \"F99\""));
-  EXPECT_THAT(LoadError(WriteRaw(entry("F32", "[2]", "[0,4]"), 4)), HasSubstr("does not fit its shape [2]"));
-  EXPECT_THAT(LoadError(WriteRaw(entry("F32", "[-1]", "[0,4]"), 4)), HasSubstr("no list of sizes"));
-  EXPECT_THAT(LoadError(WriteRaw(entry("F32", "[1]", "[4,0]"), 4)), HasSubstr("no begin and end"));
+  EXPECT_THAT(LoadError(WriteRaw(entry("F32", "[2]", "[0,4]"), 4)),
+              HasSubstr("does not match its shape [2]"));
+  EXPECT_THAT(LoadError(WriteRaw(entry("F32", "[-1]", "[0,4]"), 4)), HasSubstr("not a list of sizes"));
+  EXPECT_THAT(LoadError(WriteRaw(entry("F32", "[1]", "[4,0]"), 4)), HasSubstr("expected begin and end"));
   EXPECT_THAT(LoadError(WriteRaw(entry("F32", "[4611686018427387904,4611686018427387904]", "[0,4]"), 4)),
-              HasSubstr("does not fit its shape"));
+              HasSubstr("does not match its shape"));
   EXPECT_THAT(LoadError(WriteRaw(entry("F32", "[1]", "[100,104]"), 4)), HasSubstr("is cut off"));
   EXPECT_THAT(LoadError(WriteRaw(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
                                  R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
@@ -176,7 +177,7 @@ TEST_F(Checkpoint, ReportsUnwritablePath) {
   };
   EXPECT_THAT(error(Path("new.safetensors")), IsEmpty());
   EXPECT_THAT(error(directory_.path().string()), HasSubstr("it is a directory"));
-  EXPECT_THAT(error(Path("none/new.safetensors")), HasSubstr("there is no directory"));
+  EXPECT_THAT(error(Path("none/new.safetensors")), HasSubstr("none does not exist"));
   ASSERT_EQ(mkfifo(Path("fifo").c_str(), 0600), 0);
   EXPECT_THAT(error(Path("fifo")), HasSubstr("it is not a regular file"));
   EXPECT_THROW(FileReplacement(Path("fifo")), BadInput);

@@ -86,8 +86,9 @@ TEST_F(DataFile, ReportsInvalidFiles) {
               HasSubstr("not a regular file"));
   EXPECT_THAT(ErrorOf([&] { OpenTokenFile(Write(""), 2, 50); }), HasSubstr("is empty"));
   EXPECT_THAT(ErrorOf([&] { OpenTokenFile(Write("abc", ".u16"), 2, 50); }),
-              HasSubstr("3 bytes, which is no whole number"));
-  EXPECT_THAT(ErrorOf([&] { OpenTokenFile(Write("abcdef", ".u32"), 2, 50); }), HasSubstr("no whole number"));
+              HasSubstr("3 bytes, which is not a whole number"));
+  EXPECT_THAT(ErrorOf([&] { OpenTokenFile(Write("abcdef", ".u32"), 2, 50); }),
+              HasSubstr("not a whole number"));
 }
 
 TEST(Pattern, EachTokenDeterminesTheNextInEverySequence) {

@@ -96,7 +96,7 @@ TEST_F(LauncherChannelTest, RejectsOtherFirstMessages) {
   v1::LauncherMessage reply;
   reply.mutable_gather_reply()->set_name("x");
   ASSERT_TRUE(WriteFrame(launcher(), reply).ok());
-  EXPECT_EQ(WhatItThrows(rank()), "the launcher's first message is no run spec");
+  EXPECT_EQ(WhatItThrows(rank()), "the launcher's first message is not a run spec");
   ::close(rank());
 }
 

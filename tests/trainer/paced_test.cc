@@ -255,15 +255,14 @@ TEST(Paced, NamesOpWithoutTime) {
   }
   c.op_times.erase(gone);
   EXPECT_EQ(Refusal("paced", c),
-            "op_times: no time of " + ToString(gone) + "; give one for every op of the plan");
+            "op_times: no time for " + ToString(gone) + "; give one for every op of the plan");
   c.op_times.clear();
-  EXPECT_EQ(Refusal("paced", c),
-            "op_times are missing: the paced device takes the time of every op from them");
+  EXPECT_EQ(Refusal("paced", c), "op_times are missing; the paced device needs a time for every op");
   c.op_times[gone] = 1;
-  EXPECT_EQ(Refusal("cpu", c), "op_times are given to the cpu device; only the paced one takes them");
+  EXPECT_EQ(Refusal("cpu", c), "op_times were given for the cpu device; only the paced device uses them");
   c.op_times.clear();
   c.host_op_s = 1e-6;
-  EXPECT_EQ(Refusal("cpu", c), "host_op_s is given to the cpu device; only the paced one takes it");
+  EXPECT_EQ(Refusal("cpu", c), "host_op_s was given for the cpu device; only the paced device uses it");
 }
 
 TEST(Paced, SavesNothing) {
@@ -278,7 +277,7 @@ TEST(Trace, RejectsTraceOnTheDryDevice) {
   c.workload = Fp32(2, 8);
   c.lr.steps = 1;
   c.trace = true;
-  EXPECT_EQ(Refusal("dry", c), "the dry device takes no time: it has nothing to trace; use cpu or paced");
+  EXPECT_EQ(Refusal("dry", c), "the dry device takes no time and cannot be traced; use cpu or paced");
 }
 
 }  // namespace

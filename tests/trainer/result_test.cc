@@ -129,7 +129,7 @@ TEST(TrainConfig, RejectsInvalidOpTimes) {
   EXPECT_EQ(Refusal(spec).find("op_times[1]: "), 0u) << Refusal(spec);
   spec.mutable_op_times(1)->set_seconds(1);
   spec.mutable_op_times(1)->mutable_op()->set_dims(0, 7);
-  EXPECT_EQ(Refusal(spec), "op_times[1]: a second time of fill fp32 7");
+  EXPECT_EQ(Refusal(spec), "op_times[1]: duplicate time for fill fp32 7");
   for (const double wrong : {-1e-6, std::nan(""), 2.0}) {
     v1::TrainSpec host = GoodSpec();
     host.set_host_op_s(wrong);

@@ -49,7 +49,7 @@ class DelayedWork final : public ScopedWork {
  private:
   void Start() {
     while (delayed_->work == nullptr) {
-      if (line_->empty()) throw CommError("an operation that could not be started is waited for again");
+      if (line_->empty()) throw CommError("cannot wait again for an operation that failed to start");
       std::shared_ptr<Delayed> first = line_->front();
       line_->pop_front();
       first->Start();

@@ -198,7 +198,7 @@ class StagedCommunicator final : public Communicator, public StagedReductions {
     CheckReducible(tensor);
     if (tensor.Elements() == 0) return CompleteWork();
     if (reduces_ == nullptr)
-      throw CommError("a group of several ranks was made without staging, so it cannot reduce");
+      throw CommError("a group of several ranks was created without staging and cannot reduce");
     auto reduction = std::make_shared<StagedReduction>(staging_, *inner_, tensor, op, stream);
     reductions_.push_back(reduction);
     StepReductions();

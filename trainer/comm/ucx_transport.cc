@@ -104,7 +104,7 @@ void UcxRequest::Finish(ucs_status_t status, std::size_t received) {
     error_ = fmt::format("{} rank {} failed ({} bytes): {}", receives_ ? "a receive from" : "a send to",
                          peer_, bytes_, ucs_status_string(status));
   } else if (receives_ && received != bytes_) {
-    error_ = fmt::format("rank {} sent {} bytes where {} were to be received", peer_, received, bytes_);
+    error_ = fmt::format("rank {} sent {} bytes, but {} were expected", peer_, received, bytes_);
   }
 }
 
@@ -118,7 +118,7 @@ UcxTransport::UcxTransport(Rendezvous& rendezvous) : rendezvous_(rendezvous), ra
 
     ucp_address_t* address = nullptr;
     std::size_t length = 0;
-    Check(ucp_worker_get_address(worker_, &address, &length), "name its address");
+    Check(ucp_worker_get_address(worker_, &address, &length), "return its address");
     const std::string bytes(reinterpret_cast<const char*>(address), length);
     ucp_worker_release_address(worker_, address);
     addresses_ = rendezvous.AllGather("ucx_address", bytes);

@@ -68,7 +68,7 @@ class UcxCommunicator final : public Communicator, public UcxStepper {
     if (tensor.Elements() == 0) return CompleteWork();
     if (staging_.data == nullptr || staging_.Bytes() < kLeastStagingBytes) {
       throw CommError(
-          fmt::format("a group of {} ranks was made without staging, so it cannot reduce", size()));
+          fmt::format("a group of {} ranks was created without staging and cannot reduce", size()));
     }
     stream.Synchronize();
     const bool small = tensor.Bytes() <= std::min(kSmallBytes, staging_.Bytes());

@@ -34,7 +34,7 @@ void EncodeDoubles(std::span<const double> values, DType type, char* to) {
     case DType::kF32: return Encode<float>(values, to, [](double v) { return static_cast<float>(v); });
     case DType::kBF16:
       return Encode<Bf16Bits>(values, to, [](double v) { return ToBf16(static_cast<float>(v)); });
-    default: throw NotSupported(fmt::format("numbers are not copied to tensors of type {}", Name(type)));
+    default: throw NotSupported(fmt::format("cannot copy numbers to tensors of type {}", Name(type)));
   }
 }
 

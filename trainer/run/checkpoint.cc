@@ -59,7 +59,7 @@ std::map<std::string, std::string> MatchNames(const SafetensorsFile& file, const
     if (found == stored_as.end()) throw BadInput(fmt::format("{} lacks tensor {}", file.path(), part.name));
     const auto& got = file.tensors().at(found->second).shape;
     if (got != part.shape) {
-      throw BadInput(fmt::format("tensor {} of {} has shape [{}]; the model wants [{}]", part.name,
+      throw BadInput(fmt::format("tensor {} of {} has shape [{}]; the model expects [{}]", part.name,
                                  file.path(), fmt::join(got, ", "), fmt::join(part.shape, ", ")));
     }
   }
@@ -131,9 +131,9 @@ void CheckFinite(const SafetensorsFile& file, const std::string& name, DType dty
                                               : static_cast<double>(std::numeric_limits<float>::max());
   for (const double value : values) {
     if (std::abs(value) <= most) continue;
-    throw BadInput(fmt::format("tensor {} of {} holds {}, which is {}; start from weights that are finite",
-                               name, file.path(), std::isnan(value) ? std::abs(value) : value,
-                               std::isfinite(value) ? "too large for this precision" : "no finite number"));
+    throw BadInput(fmt::format("tensor {} of {} holds {}, which is {}; use finite weights", name, file.path(),
+                               std::isnan(value) ? std::abs(value) : value,
+                               std::isfinite(value) ? "too large for this precision" : "not finite"));
   }
 }
 
@@ -262,7 +262,7 @@ void CheckSavePath(const std::string& path) {
   const fs::path parent = fs::path(path).parent_path();
   const std::string directory = parent.empty() ? "." : parent.string();
   if (!fs::is_directory(directory, ignored)) {
-    throw BadInput(fmt::format("cannot write {}: there is no directory {}", path, directory));
+    throw BadInput(fmt::format("cannot write {}: directory {} does not exist", path, directory));
   }
   if (access(directory.c_str(), W_OK) != 0) {
     throw BadInput(fmt::format("cannot write {}: directory {} is not writable", path, directory));

@@ -50,8 +50,8 @@ GpuTransport ChooseTransport(const std::vector<std::string>& identities, const s
   if (wanted == "host" || (wanted.empty() && shared)) return GpuTransport::kHost;
   if (shared && !may_share) {
     throw BadInput(
-        "AUTOCFG_GPU_TRANSPORT is nccl, but ranks share a GPU, which NCCL refuses; use host, or a GPU for "
-        "each rank");
+        "AUTOCFG_GPU_TRANSPORT is nccl, but ranks share a GPU, which NCCL does not support; use host, or "
+        "one GPU for each rank");
   }
   return GpuTransport::kNccl;
 }
@@ -104,10 +104,10 @@ Backend CreateGpuBackend(const GpuEngine& engine, Rendezvous& rendezvous, std::u
     backend.comm = CreateStagedWorld(CreateUcxWorld(rendezvous), *backend.device);
   }
   if (rendezvous.rank() == 0) {
-    spdlog::info("{} ranks talk by {}", rendezvous.size(),
+    spdlog::info("{} ranks communicate through {}", rendezvous.size(),
                  transport == GpuTransport::kNccl
                      ? "NCCL"
-                     : "UCX between hosts: ranks share a GPU, or it was asked for");
+                     : "UCX between hosts: ranks share a GPU, or it was requested");
   }
   return backend;
 }

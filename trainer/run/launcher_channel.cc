@@ -63,7 +63,7 @@ LauncherChannel::LauncherChannel(int fd) : fd_(fd) {
   if (absl::Status status = ReadFrame(fd_, message); !status.ok()) {
     ThrowStatus("no run spec from the launcher", status);
   }
-  if (!message.has_run_spec()) throw CommError("the launcher's first message is no run spec");
+  if (!message.has_run_spec()) throw CommError("the launcher's first message is not a run spec");
   run_spec_ = std::move(*message.mutable_run_spec());
   if (size() < 1 || rank() < 0 || rank() >= size()) {
     throw CommError(fmt::format("the run spec is for rank {} of {}", rank(), size()));
@@ -88,7 +88,7 @@ std::vector<std::string> LauncherChannel::AllGather(std::string_view name, std::
   const v1::GatherReply& gathered = reply.gather_reply();
   if (!reply.has_gather_reply() || gathered.name() != name || gathered.values_size() != size()) {
     throw CommError(
-        fmt::format("the launcher's answer is not the gathering of '{}' from {} ranks", name, size()));
+        fmt::format("the launcher's reply does not match the gathering of '{}' from {} ranks", name, size()));
   }
   return {gathered.values().begin(), gathered.values().end()};
 }

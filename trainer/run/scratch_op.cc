@@ -106,10 +106,10 @@ void ScratchOp::Prepare(const OpDesc& op) {
     case OpKind::kUnfusedAttentionForward:
     case OpKind::kUnfusedAttentionBackward:
     case OpKind::kAllGather:
-      throw BadInput(fmt::format("op \"{}\" cannot be timed: {} is predicted only, and no device runs it",
+      throw BadInput(fmt::format("op \"{}\" cannot be timed: {} is supported in predictions only",
                                  ToString(op), Name(op.kind)));
   }
-  throw BadInput(fmt::format("op \"{}\" cannot be timed: it is of no known kind", ToString(op)));
+  throw BadInput(fmt::format("op \"{}\" cannot be timed: unknown kind", ToString(op)));
 }
 
 void ScratchOp::PrepareMatmul(const OpDesc& op) {
@@ -136,8 +136,8 @@ void ScratchOp::PrepareEpilogue(const OpDesc& op) {
   OpDesc formed = op;
   SetEpilogue(formed, op.epilogue);
   if (formed != op) {
-    throw BadInput(fmt::format(
-        "op \"{}\" cannot be timed: its epilogue is that of another form of the product", ToString(op)));
+    throw BadInput(fmt::format("op \"{}\" cannot be timed: its epilogue requires another form of the product",
+                               ToString(op)));
   }
   const Activation activation = op.activation;
   switch (op.epilogue) {
@@ -178,7 +178,7 @@ void ScratchOp::PrepareEpilogue(const OpDesc& op) {
       run_ = [this] { ops_.MatmulBiasGradient(tensors_[0], tensors_[1], tensors_[2], tensors_[3], stream_); };
       return;
   }
-  throw BadInput(fmt::format("op \"{}\" cannot be timed: its epilogue is no known one", ToString(op)));
+  throw BadInput(fmt::format("op \"{}\" cannot be timed: unknown epilogue", ToString(op)));
 }
 
 void ScratchOp::PrepareNorm(const OpDesc& op) {

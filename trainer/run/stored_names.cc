@@ -44,7 +44,7 @@ std::vector<std::string> LlamaNames(const Parameter& p) {
     case Kind::kFinalNormBias: return {"model.norm.bias"};
     case Kind::kOutputLayer: return {std::string(kOutputLayer)};
   }
-  throw std::logic_error(fmt::format("parameter {} is of no known kind", p.name));
+  throw std::logic_error(fmt::format("parameter {} has an unknown kind", p.name));
 }
 
 bool IsLinearWeight(Kind kind) {

@@ -53,7 +53,7 @@ void SaveUnlessDiverged(const TrainConfig& config, bool diverged, RankTrainer& t
   if (trainer.LargestOverRanks(diverged ? 1 : 0) == 0) {
     trainer.Save(config.save_path);
   } else if (trainer.shape().rank == 0) {
-    spdlog::warn("a loss or a gradient norm is not finite: nothing is saved as {}", config.save_path);
+    spdlog::warn("a loss or gradient norm is not finite; not saving weights to {}", config.save_path);
   }
 }
 
@@ -63,7 +63,7 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
                       const ProgressFunction& progress) {
   StepClock* const clock = backend.clock.get();
   if (config.trace && clock == nullptr) {
-    throw BadInput(fmt::format("the {} device takes no time: it has nothing to trace; use cpu or paced",
+    throw BadInput(fmt::format("the {} device takes no time and cannot be traced; use cpu or paced",
                                backend.device->Name()));
   }
   CheckTrainConfig(config, world_size);

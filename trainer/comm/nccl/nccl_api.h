@@ -9,7 +9,7 @@
 namespace autocfg {
 
 inline constexpr char kNcclLibrary[] = "libnccl.so.2";
-static_assert(NCCL_MAJOR == 2, "kNcclLibrary is that of other headers");
+static_assert(NCCL_MAJOR == 2, "kNcclLibrary does not match the headers");
 
 struct NcclApi {
   decltype(&ncclGetVersion) get_version = nullptr;

@@ -66,7 +66,7 @@ ncclDataType_t TypeOf(DType type) {
     case DType::kF16: return ncclFloat16;
     case DType::kI32: return ncclInt32;
   }
-  throw CommError("NCCL: an element type that it does not have");
+  throw CommError("NCCL: unsupported element type");
 }
 
 template <typename Id, typename T>
@@ -92,9 +92,9 @@ class NcclDriver final : public StreamDriver {
   // Uses the highest priority: work that peers wait for precedes further compute.
   QueueId CreateQueue() override {
     int least = 0, greatest = 0;
-    cuda::Check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for the priorities of streams");
+    cuda::Check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "querying stream priorities");
     cudaStream_t stream = nullptr;
-    cuda::Check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest), "making a stream");
+    cuda::Check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest), "creating a stream");
     return IdOf<QueueId>(stream);
   }
   void DestroyQueue(QueueId queue) noexcept override { (void)cudaStreamDestroy(Handle<cudaStream_t>(queue)); }
@@ -103,7 +103,7 @@ class NcclDriver final : public StreamDriver {
   EventId Record(QueueId queue) override {
     cudaEvent_t event = nullptr;
     if (free_events_.empty()) {
-      cuda::Check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+      cuda::Check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event");
     } else {
       event = free_events_.back();
       free_events_.pop_back();
@@ -124,7 +124,7 @@ class NcclDriver final : public StreamDriver {
     ncclUniqueId id;
     const ncclResult_t result = nccl_.get_unique_id(&id);
     if (result != ncclSuccess)
-      throw CommError(fmt::format("no id for a communicator: {}", Words(nccl_, result, nullptr)));
+      throw CommError(fmt::format("cannot create a communicator id: {}", Words(nccl_, result, nullptr)));
     return {id.internal, id.internal + NCCL_UNIQUE_ID_BYTES};
   }
 
@@ -156,10 +156,10 @@ class NcclDriver final : public StreamDriver {
     if (!IsUnderWay(state)) Fail(nccl_, link.name, state, link.comm);
     if (state == ncclSuccess) link.joining_since.reset();
     if (link.joining_since && Clock::now() - *link.joining_since > join_timeout_) {
-      throw CommError(fmt::format(
-          "{}: its ranks did not find each other by NCCL within {} s; NCCL_SOCKET_IFNAME names the "
-          "network interface that joins their hosts, NCCL_DEBUG=INFO shows what is tried",
-          link.name, join_timeout_.count()));
+      throw CommError(
+          fmt::format("{}: the ranks did not join through NCCL within {} s; set NCCL_SOCKET_IFNAME to the "
+                      "network interface that connects their hosts, or NCCL_DEBUG=INFO to see the attempts",
+                      link.name, join_timeout_.count()));
     }
     return state == ncclInProgress;
   }

@@ -143,7 +143,7 @@ class StreamedCommunicator final : public Communicator {
     if (tensor.Elements() == 0) return CompleteWork();
     if (reductions_ == nullptr)
       throw CommError(
-          fmt::format("a group of {} ranks was made without staging, so it cannot reduce", size()));
+          fmt::format("a group of {} ranks was created without staging and cannot reduce", size()));
     const std::int64_t width = SizeOf(tensor.dtype);
     std::vector<Transfer> transfers;
     for (const Bucket& bucket : PlanBuckets(tensor.Elements(), width, bucket_bytes_, kBucketAlignment)) {

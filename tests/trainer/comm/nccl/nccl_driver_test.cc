@@ -265,8 +265,8 @@ TEST_F(NcclDriver, JoinTimesOut) {
   library.states = {ncclInProgress, ncclInProgress};
   EXPECT_TRUE(driver_->IsBusy(joined)) << "busy with a transfer, which may take as long as it takes";
   EXPECT_THAT([&] { driver_->IsBusy(lost); },
-              ThrowsMessage<CommError>(AllOf(HasSubstr("a group: its ranks did not find each other"),
-                                             HasSubstr("NCCL_SOCKET_IFNAME"))));
+              ThrowsMessage<CommError>(
+                  AllOf(HasSubstr("a group: the ranks did not join"), HasSubstr("NCCL_SOCKET_IFNAME"))));
 }
 
 TEST_F(NcclDriver, FailedJoinIsAbortedAndReported) {
@@ -368,12 +368,13 @@ TEST(NcclApi, ReportsMissingNcclAndRemedy) {
   const ScopedVariable none("AUTOCFG_NCCL_LIBRARY", "libautocfg-no-nccl.so.2");
   EXPECT_THAT(
       [] { Nccl(); },
-      ThrowsMessage<NotSupported>(
-          AllOf(HasSubstr("NCCL is not on this machine: libautocfg-no-nccl.so.2: cannot open shared object"),
-                HasSubstr("AUTOCFG_GPU_TRANSPORT=host"), Not(HasSubstr("\n")))));
+      ThrowsMessage<NotSupported>(AllOf(
+          HasSubstr(
+              "NCCL is not installed on this machine: libautocfg-no-nccl.so.2: cannot open shared object"),
+          HasSubstr("AUTOCFG_GPU_TRANSPORT=host"), Not(HasSubstr("\n")))));
   const ScopedVariable other("AUTOCFG_NCCL_LIBRARY", "libm.so.6");
-  EXPECT_THAT([] { Nccl(); },
-              ThrowsMessage<NotSupported>(HasSubstr("none for this build: libm.so.6 has no ncclGetVersion")));
+  EXPECT_THAT([] { Nccl(); }, ThrowsMessage<NotSupported>(
+                                  HasSubstr("does not suit this build: libm.so.6 has no ncclGetVersion")));
 }
 
 // The engine must load on machines without either library: nothing may depend on them at load time.
