@@ -1,5 +1,5 @@
-// FNV-1a, 64 bits (Fowler, Noll and Vo): fingerprints, keys and names that must be the same on every machine
-// and in every version, since they are stored. No protection against anybody who wants two texts to collide.
+// FNV-1a, 64 bits (Fowler, Noll and Vo), for fingerprints, keys and names. Their values are stored, so they
+// must be the same on every machine and in every version. Not collision-resistant against an attacker.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace autocfg {
 
 inline constexpr std::uint64_t kFnv1aOfNothing = 0xcbf29ce484222325u;
 
-// Of the bytes; `before`: the hash of what comes before them.
+// Returns the hash of `bytes`. `before` is the hash of the preceding bytes.
 constexpr std::uint64_t Fnv1a(std::string_view bytes, std::uint64_t before = kFnv1aOfNothing) {
   std::uint64_t hash = before;
   for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;

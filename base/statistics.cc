@@ -14,7 +14,7 @@ double MedianOfSorted(const std::vector<double>& sorted) {
   return n % 2 == 1 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }
 
-// The largest k with P(Bin(n, 1/2) < k) <= 2.5%. Requires n >= 6, where it is at least 1.
+// Returns the largest k with P(Bin(n, 1/2) < k) <= 2.5%. Requires n >= 6, so that k is at least 1.
 std::size_t OrderStatistic(std::size_t n) {
   const double nd = static_cast<double>(n);
   double below = 0;

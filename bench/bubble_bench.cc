@@ -1,14 +1,14 @@
-// Pipeline bubbles of the real trainer on the paced device: the idle time of a step over its ideal time, for
-// GPipe, 1F1B and interleaving, against what is published: (p-1)/m (Huang et al. 2019; Narayanan et al. 2021,
-// section 2.2.1) and (p-1)/(v m) (section 2.2.2), with the simulator's value beside each. Every rank is a
-// thread; virtual time, so the figures are the same on every machine.
+// Measures the pipeline bubbles of the real trainer on the paced device: the idle time of a step over its
+// ideal time, for GPipe, 1F1B and interleaving. Compares them with the published values, (p-1)/m (Huang et
+// al. 2019; Narayanan et al. 2021, section 2.2.1) and (p-1)/(v m) (section 2.2.2), and with the simulator.
+// Every rank is a thread. Time is virtual, so the figures are the same on every machine.
 //
 // usage: autocfg_bubble_bench. Prints one JSON object.
 //
-// A GPT of 32 layers (hidden 4096, sequence 2048, micro batch 1, bf16) on A100s, one in a node. Only the
-// matrix products and the attention of the layers take time, so that all stages are equal. Messages are free
-// as the published law has it ("bubble"), and then take the cluster's time ("with_messages"): what they add
-// stands in the same unit, of the ideal time.
+// The model is a GPT of 32 layers (hidden 4096, sequence 2048, micro batch 1, bf16) on A100s, one per node.
+// Only the layers' matrix products and attention take time, so all stages are equal. Messages are first free,
+// as in the published formula ("bubble"), and then take the cluster's time ("with_messages"). Both are
+// fractions of the ideal time.
 #include <exception>
 #include <iostream>
 #include <map>
@@ -45,8 +45,8 @@ Workload Batch(std::int64_t microbatches) {
   return {.global_batch = microbatches, .seq_len = 2048, .precision = ParsePrecision("bf16").value()};
 }
 
-// A cluster's times of the layers' matrix products and attention, and of messages where these count; all else
-// is free.
+// A cluster's times of the layers' matrix products and attention, and optionally of messages; all other ops
+// are free.
 class LayerTimes final : public OpTimeModel {
  public:
   LayerTimes(std::shared_ptr<const OpTimeModel> cluster, const std::vector<OpDesc>& layer, bool messages)
@@ -67,7 +67,7 @@ class LayerTimes final : public OpTimeModel {
   std::map<OpDesc, bool> counts_;
 };
 
-// The step time of the trainer.
+// Returns the step time of the trainer.
 double Run(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
            const OpTimeModel& times) {
   TrainConfig config;
@@ -144,10 +144,10 @@ int Main() {
       const auto measure = [&](const char* name, const ParallelPlan& plan) {
         rows.push_back(Measure(name, plan, microbatches, *cluster, *times));
       };
-      measure("gpipe", {{.pp = pp}, {}, {.schedule = Schedule::kGPipe}});
-      measure("1f1b", {{.pp = pp}, {}, {.schedule = Schedule::kOneFOneB}});
+      measure("gpipe", {{{.pp = pp}}, {}, {{}, {}, {.schedule = Schedule::kGPipe}}});
+      measure("1f1b", {{{.pp = pp}}, {}, {{}, {}, {.schedule = Schedule::kOneFOneB}}});
       for (const std::int64_t v : {2, 4}) {
-        measure("interleaved", {{.pp = pp}, {}, {.virtual_stages = v, .schedule = Schedule::kInterleaved}});
+        measure("interleaved", {{{.pp = pp}}, {}, {{}, {}, {.virtual_stages = v, .schedule = Schedule::kInterleaved}}});
       }
     }
   }

@@ -1,9 +1,9 @@
-// Times a GPT-2 124M training step (sequence 256, micro batch 4, fp32, one rank, one thread) and, after each
-// step, all of its matrix products alone: the same shapes, the same number of times, through the same BLAS,
-// attention's included.
+// Times a GPT-2 124M training step (sequence 256, micro batch 4, fp32, one rank, one thread). After each
+// step, times all of its matrix products alone, including those of attention: the same shapes, the same
+// number of times, through the same BLAS.
 //
-// usage: autocfg_engine_bench STEPS. Prints one JSON object; a first step and a first round of products warm
-// up and do not count.
+// usage: autocfg_engine_bench STEPS. Prints one JSON object. The first step and the first round of products
+// are a warm-up and are not counted.
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -29,8 +29,8 @@ double Seconds(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The products of one attention op (kernels/cpu/attention.cc), on one head's scratch: causal, in blocks of
-// 128 rows.
+// The matrix products of one attention op (kernels/cpu/attention.cc), on one head's scratch memory: causal,
+// in blocks of 128 rows.
 class AttentionProducts {
  public:
   explicit AttentionProducts(const OpDesc& op)
@@ -77,7 +77,7 @@ class AttentionProducts {
   std::vector<float> a_, b_, c_, scores_;
 };
 
-// Every matrix product of one step, with how often it occurs.
+// Every matrix product of one step, with its number of occurrences.
 class StepProducts {
  public:
   StepProducts(const TrainConfig& config, const RankProgram& program, Device& device, Ops& ops,
@@ -108,7 +108,7 @@ class StepProducts {
   }
 
  private:
-  // The product alone.
+  // Returns the product without its epilogue.
   static OpDesc WithoutEpilogue(OpDesc op) {
     op.epilogue = Epilogue::kNone;
     op.bias = false;
@@ -125,7 +125,7 @@ int Main(int steps) {
   config.model = ModelPreset("gpt2-124m").value();
   FillDefaults(config.model);
   config.workload = {.global_batch = 4, .seq_len = 256, .precision = ParsePrecision("fp32").value()};
-  config.plan = ParallelPlan{{}, {.micro_batch = 4}};
+  config.plan = ParallelPlan{{}, {{}, {.micro_batch = 4}}};
   config.lr.steps = steps + 1;
   config.seed = 1;
 

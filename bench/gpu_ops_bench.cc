@@ -1,12 +1,15 @@
 // Times single ops of the GPU engine at the shapes of a file (deploy/gpu/op_shapes.json), on random data:
-// bf16 with fp32 statistics, gradients and optimizer. Each time is the median of many runs by events on the
-// stream, after warm-up. bench/gpu_ops_torch.py times PyTorch's at the same shapes. usage:
-// autocfg_gpu_ops_bench SHAPES.json [NAME,NAME...]   Prints one JSON object: {"device", "ops": {name: {part:
-// {"median_s", "min_s", "runs"}}}, "errors": {name: why}, "choices": [what computes which shape]}. Exit code
-// 1 where an op failed; those after it are tried.
-//        autocfg_gpu_ops_bench --device   Prints one JSON object: what the GPU is.
-//        autocfg_gpu_ops_bench --hold BYTES   Takes that much of the GPU's memory, prints "held" and keeps it
-//        until standard input ends.
+// bf16 with fp32 statistics, gradients and optimizer. Each time is the median of many runs, measured by
+// events on the stream after warm-up. bench/gpu_ops_torch.py times PyTorch's ops at the same shapes.
+//
+// usage: autocfg_gpu_ops_bench SHAPES.json [NAME,NAME...]
+//     Prints one JSON object: {"device", "ops": {name: {part: {"median_s", "min_s", "runs"}}}, "errors":
+//     {name: why}, "choices": [implementation chosen for each shape]}. Exit code 1 if an op failed; later ops
+//     still run.
+//   autocfg_gpu_ops_bench --device
+//     Prints one JSON object that describes the GPU.
+//   autocfg_gpu_ops_bench --hold BYTES
+//     Allocates that much GPU memory, prints "held" and keeps it until standard input ends.
 #include <algorithm>
 #include <bit>
 #include <chrono>
@@ -38,7 +41,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kRuns = 30;
 constexpr int kWarmUp = 5;
-constexpr std::chrono::milliseconds kWarmUpTime{200};  // at least: in which an idle GPU's clocks rise
+constexpr std::chrono::milliseconds kWarmUpTime{200};  // minimum; lets an idle GPU's clocks rise
 
 // Device tensors with random contents, freed together.
 class Tensors {
@@ -50,11 +53,11 @@ class Tensors {
   Tensors(const Tensors&) = delete;
   Tensors& operator=(const Tensors&) = delete;
 
-  // Elements of kBF16 or kF32, normally distributed.
+  // Returns normally distributed elements of kBF16 or kF32.
   Tensor Normal(DType type, std::initializer_list<std::int64_t> shape, float mean = 0, float deviation = 1) {
     const Tensor t = Take(type, shape);
     std::normal_distribution<float> value(mean, deviation);
-    // A block whose length is no power of two, again and again.
+    // Repeats a block whose length is not a power of two.
     std::vector<std::uint32_t> block(250'007);
     for (auto& word : block) {
       const auto bits = std::bit_cast<std::uint32_t>(value(random_));
@@ -125,7 +128,7 @@ class Bench {
     return texts;
   }
 
-  // The parts of one shape. Throws std::invalid_argument for a kind that is none.
+  // Times the parts of one shape. Throws std::invalid_argument for an unknown kind.
   Json Run(const Json& shape) {
     const std::string kind = shape.at("kind");
     if (kind == "matmul") return Product(shape);
@@ -134,11 +137,11 @@ class Bench {
     if (kind == "layer_norm") return LayerNorm(shape);
     if (kind == "cross_entropy") return CrossEntropy(shape);
     if (kind == "adamw") return AdamW(shape);
-    throw std::invalid_argument("op_shapes: kind \"" + kind + "\" is none that is timed");
+    throw std::invalid_argument("op_shapes: unknown kind \"" + kind + "\"");
   }
 
  private:
-  // `prepare` is issued before every run and not timed.
+  // `prepare` is issued before every run and is not timed.
   Json TimeOf(const std::function<void()>& work, const std::function<void()>& prepare = {}) {
     const auto warm_from = std::chrono::steady_clock::now();
     for (int run = 0; run < kWarmUp || std::chrono::steady_clock::now() - warm_from < kWarmUpTime; ++run) {
@@ -222,8 +225,8 @@ class Bench {
     return {{"forward_s", std::move(forward)}, {"backward_s", std::move(backward)}};
   }
 
-  // Forward and backward together, as one rank of no tensor group runs them; they overwrite the logits, which
-  // are put back before each run.
+  // Times forward and backward together, as one rank of no tensor group runs them. They overwrite the logits,
+  // which are restored before each run.
   Json CrossEntropy(const Json& shape) {
     const std::int64_t t = shape.at("tokens"), v = shape.at("vocab");
     Tensors tensors(*device_, *stream_);
@@ -235,7 +238,7 @@ class Bench {
     return {{"both_s", TimeOf(both, [&] { CopyOnDevice(logits, fresh); })}};
   }
 
-  // Tensors of a transformer's size rather than one.
+  // Uses tensors of a transformer's size rather than one large tensor.
   Json AdamW(const Json& shape) {
     constexpr std::int64_t kEach = std::int64_t{1} << 24;
     Tensors tensors(*device_, *stream_);
@@ -261,7 +264,7 @@ class Bench {
 
 int Hold(const char* text) {
   const std::int64_t bytes = std::strtoll(text, nullptr, 10);
-  if (bytes < 1) throw std::invalid_argument("--hold: give a number of bytes");
+  if (bytes < 1) throw std::invalid_argument("--hold: expected a number of bytes");
   const auto device = cuda::CreateCudaDevice(0);
   void* const data = device->Allocate(bytes);
   std::cout << "held" << std::endl;
@@ -272,7 +275,7 @@ int Hold(const char* text) {
 
 cudaDeviceProp Properties() {
   cudaDeviceProp properties{};
-  cuda::Check(cudaGetDeviceProperties(&properties, 0), "asking what the GPU is");
+  cuda::Check(cudaGetDeviceProperties(&properties, 0), "querying the GPU's properties");
   return properties;
 }
 
@@ -280,7 +283,7 @@ int Describe() {
   const auto device = cuda::CreateCudaDevice(0);
   const cudaDeviceProp properties = Properties();
   std::size_t free_bytes = 0, total_bytes = 0;
-  cuda::Check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for the GPU's memory");
+  cuda::Check(cudaMemGetInfo(&free_bytes, &total_bytes), "querying the GPU's memory");
   std::cout << Json{{"device", properties.name},
                     {"memory_bytes", total_bytes},
                     {"free_bytes", free_bytes},

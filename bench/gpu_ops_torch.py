@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Times single ops of PyTorch on one GPU, at the shapes of a file (deploy/gpu/op_shapes.json): what autocfg_gpu_ops_bench is compared with.
+"""Times single ops of PyTorch on one GPU, at the shapes of a file (deploy/gpu/op_shapes.json), for comparison with autocfg_gpu_ops_bench.
 
-Each time is the median of many runs by events on the stream, after warm-up, on random data: bf16, as the engine computes; AdamW over fp32. Where eager and
-compiled code do the same, the faster counts. usage: gpu_ops_torch.py SHAPES.json. Prints a JSON line after every op, with all so far: {"torch", "ops": {name: {part:
-{"median_s", "min_s", "runs", "by"}}}, "errors": {name: why}}. Exit code 1: some ops failed.
+Each time is the median of many runs, measured by events on the stream after warm-up, on random data: bf16, as the engine
+computes; AdamW over fp32. If an op has both an eager and a compiled form, the faster one counts.
+
+usage: gpu_ops_torch.py SHAPES.json
+Prints a JSON line after every op, with all results so far: {"torch", "ops": {name: {part: {"median_s", "min_s", "runs",
+"by"}}}, "errors": {name: why}}. Exit code 1: some ops failed.
 """
 import json
 import statistics
@@ -15,12 +18,12 @@ import torch
 import torch.nn.functional as F
 
 RUNS, WARM_UP, WARM_UP_S = 30, 5, 0.2
-AHEAD_CYCLES = 500_000  # a quarter of a millisecond, in which Python gets ahead of the GPU: its own time is none of the op's
+AHEAD_CYCLES = 500_000  # a quarter of a millisecond: Python gets ahead of the GPU, so its own time is not part of the op's
 
 
 def time_of(work):
     end_of_warm_up, runs = time.perf_counter() + WARM_UP_S, 0
-    while runs < WARM_UP or time.perf_counter() < end_of_warm_up:  # clocks rise, too
+    while runs < WARM_UP or time.perf_counter() < end_of_warm_up:  # also lets the clocks rise
         work()
         torch.cuda.synchronize()
         runs += 1
@@ -54,7 +57,11 @@ def copy(shape):
 
 
 def compiled(work):
-    """For these shapes alone: one that has met others would be compiled for any. Its backward may run again over the same graph, as it does when it is timed."""
+    """Compiles `work` for these shapes only.
+
+    Without the reset, a function that has seen other shapes would be compiled for dynamic shapes. The backward can run
+    repeatedly over the same graph, which timing requires.
+    """
     import torch._functorch.config
     if hasattr(torch._functorch.config, "donated_buffer"):
         torch._functorch.config.donated_buffer = False
@@ -63,7 +70,7 @@ def compiled(work):
 
 
 def there_and_back(forward, inputs):
-    """Forward, and backward of one kept graph."""
+    """Times the forward, and the backward of one retained graph."""
     with torch.no_grad():
         there = time_of(forward)
     out = forward()
@@ -72,10 +79,10 @@ def there_and_back(forward, inputs):
 
 
 def faster(eager, of_compiled):
-    """The better of eager and compiled, part by part. Where compiling fails, that is said, and eager stands alone."""
+    """Returns the faster of eager and compiled, part by part. If compiling fails, returns eager with the error."""
     try:
         other = of_compiled()
-    except Exception as error:  # noqa: BLE001: whatever the compiler says
+    except Exception as error:  # noqa: BLE001: any compiler error
         traceback.print_exc()
         why = " ".join(f"{type(error).__name__}: {error}".split())[:500]
         return {part: dict(timing, by="eager", compile_error=why) for part, timing in eager.items()}
@@ -114,7 +121,7 @@ def cross_entropy(shape):
 
 
 def adamw(shape):
-    # Tensors of a transformer's size rather than one.
+    # Tensors of a transformer's size rather than one large tensor.
     sizes = [1 << 24] * (shape["elements"] >> 24)
     parameters = [torch.randn(size, device="cuda", requires_grad=True) for size in sizes]
     for parameter in parameters:
@@ -136,7 +143,7 @@ def main():
     for shape in shapes:
         try:
             results[shape["name"]] = KINDS[shape["kind"]](shape)
-        except Exception as error:  # noqa: BLE001: one op's fault must not cost the others
+        except Exception as error:  # noqa: BLE001: the other ops still run
             traceback.print_exc()
             errors[shape["name"]] = " ".join(f"{type(error).__name__}: {error}".split())[:500]
         torch.cuda.empty_cache()

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Times a training step of PyTorch on one GPU: what deploy/gpu_check compares the engine's step with.
+"""Times a training step of PyTorch on one GPU, with which deploy/gpu_check compares the engine's step.
 
-The step is forward, backward, clipping by the global norm and AdamW, as the engine's; random tokens, no dropout. bf16 by autocast over fp32 weights, the
-residual stream in bf16 too, scaled_dot_product_attention, torch.compile (the whole model, or its blocks and its end each for themselves, which compiles
-faster), fused AdamW. The model is one of this project's JSON files (docs/formats.md).
-Prints one JSON line: {"torch", "compiled", "compile_error", "step_time_s": [...], "loss": [...], "peak_memory_bytes", "compile_s"}. Where torch.compile fails, the
-model runs without it: "compiled" is then "none" and "compile_error" says why. Exit code 3: the GPU's memory is too small for this micro batch.
+The step consists of forward, backward, clipping by the global norm and AdamW, as in the engine; random tokens, no dropout.
+It uses bf16 by autocast over fp32 weights, with the residual stream in bf16 too, scaled_dot_product_attention, fused AdamW
+and torch.compile. torch.compile covers the whole model, or separately its blocks and its end, which compiles faster. The
+model is one of this project's JSON files (docs/formats.md).
+
+Prints one JSON line: {"torch", "compiled", "compile_error", "step_time_s": [...], "loss": [...], "peak_memory_bytes",
+"compile_s"}. If torch.compile fails, the model runs without it: "compiled" is then "none" and "compile_error" gives the
+reason. Exit code 3: the GPU's memory is too small for this micro batch.
 """
 import argparse
 import json
@@ -32,8 +35,8 @@ class Spec:
         self.bias = description.get("bias", True)
         self.tied = description.get("tied_embeddings", True)
         if self.activation not in ("gelu", "swiglu"):
-            sys.exit(f"gpu_step_torch: activation {self.activation} is not written here; use gelu or swiglu")
-        # As the engine pads it, so that both compute the same products.
+            sys.exit(f"gpu_step_torch: activation {self.activation} is not supported; use gelu or swiglu")
+        # Padded as in the engine, so that both compute the same products.
         self.padded = -(-self.vocab // 128) * 128
 
 
@@ -77,7 +80,7 @@ class Block(torch.nn.Module):
 
 
 class End(torch.nn.Module):
-    """From the last block to the mean loss."""
+    """The part from the last block to the mean loss."""
 
     def __init__(self, spec):
         super().__init__()
@@ -112,7 +115,10 @@ class Model(torch.nn.Module):
 
 
 def compile_parts(model, parts):
-    """Marks the model's parts for torch.compile, which does it when they are first called. What stays a call in Python fails rather than going unseen."""
+    """Marks the model's parts for torch.compile, which compiles them at their first call.
+
+    With fullgraph, a part that cannot be compiled fails instead of silently running in Python.
+    """
     options = {"fullgraph": True, "dynamic": False}
     if parts == "model":
         model.compile(**options)
@@ -123,7 +129,10 @@ def compile_parts(model, parts):
 
 
 def out_of_memory(error):
-    """Whether it, or what it was raised from, says that the GPU's memory does not suffice: PyTorch's own allocator, a library or the compiler around either."""
+    """Returns True if the error, or one that caused it, reports insufficient GPU memory.
+
+    The report may come from PyTorch's allocator, from a library, or from the compiler that wraps either.
+    """
     while error is not None:
         if isinstance(error, torch.cuda.OutOfMemoryError) or any(words in str(error) for words in ("out of memory", "ALLOC_FAILED")):
             return True
@@ -132,7 +141,7 @@ def out_of_memory(error):
 
 
 def compiled_model(spec, parts, one_step):
-    """(model, what of it is compiled, why not what was asked for): `one_step` tries it."""
+    """Returns (model, compiled parts, error that prevented compiling the requested parts). Runs `one_step` to find out."""
     def make():
         with torch.device("cuda"):
             return Model(spec)
@@ -144,7 +153,7 @@ def compiled_model(spec, parts, one_step):
         compile_parts(model, parts)
         one_step(model)
         return model, parts, None
-    except Exception as error:  # noqa: BLE001: whatever the compiler or its own compilers say
+    except Exception as error:  # noqa: BLE001: any error of the compiler or its backends
         if out_of_memory(error):
             raise
         traceback.print_exc()

@@ -1,6 +1,6 @@
-// Every op of the CPU device, in fp32, at the shapes of a GPT-2 124M step (sequence 256, micro batch 4).
-// Matrix products and attention report FLOP/s; the others bytes/s, counting each operand read or written
-// once, to compare with the bandwidth of `Copy`.
+// Times every op of the CPU device, in fp32, at the shapes of a GPT-2 124M step (sequence 256, micro batch
+// 4). Matrix products and attention report FLOP/s. The others report bytes/s, with each operand that is read
+// or written counted once, for comparison with the bandwidth of `Copy`.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -75,7 +75,7 @@ void Copy(benchmark::State& state) {
 }
 BENCHMARK(Copy)->Unit(benchmark::kMillisecond);
 
-// m, n, k, transposes, accumulate.
+// Arguments: m, n, k, transposes, accumulate.
 void Matmul(benchmark::State& state) {
   Bench b;
   const std::int64_t m = state.range(0), n = state.range(1), k = state.range(2);
@@ -126,7 +126,8 @@ void LayerNorm(benchmark::State& state) {
 }
 BENCHMARK(LayerNorm)->ArgName("forward")->Arg(1)->Arg(0)->Unit(benchmark::kMicrosecond);
 
-// By Epilogue's number, from the first after none: the products of a layer that have one.
+// Argument: the number of the Epilogue, from the first after kNone. Times the products of a layer that have
+// one.
 void MatmulEpilogue(benchmark::State& state) {
   Bench b;
   const auto epilogue = static_cast<Epilogue>(state.range(0));
@@ -159,7 +160,7 @@ void BiasResidual(benchmark::State& state) {
 }
 BENCHMARK(BiasResidual)->Unit(benchmark::kMicrosecond);
 
-// swiglu or geglu; [T,F] of results.
+// Times swiglu or geglu with [T,F] results.
 void GatedActivation(benchmark::State& state) {
   Bench b;
   const bool forward = state.range(0) != 0;
@@ -204,7 +205,7 @@ void Rope(benchmark::State& state) {
 }
 BENCHMARK(Rope)->Unit(benchmark::kMicrosecond);
 
-// FLOP/s of the whole, not only the causal, matrix.
+// FLOP/s count the whole matrix, not only the causal part.
 void Attention(benchmark::State& state) {
   Bench b;
   const bool forward = state.range(0) != 0;
@@ -258,7 +259,7 @@ void Position(benchmark::State& state) {
 }
 BENCHMARK(Position)->ArgName("forward")->Arg(1)->Arg(0)->Unit(benchmark::kMicrosecond);
 
-// Whole rows (step 0), and the two steps over a rank's columns that touch the logits.
+// Times whole rows (step 0), and the two steps over a rank's columns that touch the logits.
 void CrossEntropy(benchmark::State& state) {
   Bench b;
   const std::int64_t step = state.range(0);

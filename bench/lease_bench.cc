@@ -1,7 +1,8 @@
-// How long a job waits for its worker: 200 emulated workers of one slot, each with a connection of its own
-// and always a call parked at the coordinator (for work, or to renew), and jobs that arrive at random.
-// Latency: from the commit that queues a job to the answer that leases it. Coordinator and workers are one
-// process, so that both share the machine's cores; the database is a file, every commit synced.
+// Measures how long a job waits for a worker. There are 200 emulated workers of one slot each. Each worker
+// has its own connection and always a call parked at the coordinator (for work, or to renew). Jobs arrive at
+// random. The latency is the time from the commit that queues a job to the reply that leases it. Coordinator
+// and workers are one process, so both share the machine's cores. The database is a file, and every commit is
+// synced.
 //
 // usage: autocfg_lease_bench [--workers 200] [--seconds 30] [--jobs-per-second 50]      Prints JSON.
 #include <algorithm>
@@ -36,7 +37,7 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
-constexpr double kHoldSeconds = 1;  // the mean time that a job takes
+constexpr double kHoldSeconds = 1;  // mean duration of a job
 constexpr double kLeaseSeconds = 10;
 
 [[noreturn]] void Die(const std::string& what) {
@@ -48,7 +49,7 @@ void Check(const grpc::Status& status, const char* what) {
   if (!status.ok()) Die(fmt::format("{}: {}", what, status.error_message()));
 }
 
-// Runs functions at their times, on a thread of its own.
+// Runs functions at scheduled times, on its own thread.
 class Timers {
  public:
   Timers() : thread_([this] { Loop(); }) {}
@@ -97,7 +98,7 @@ class Timers {
   std::thread thread_;
 };
 
-// When each job was queued, and how long each waited.
+// Records when each job was queued and how long it waited.
 class Record {
  public:
   void Queued(const std::string& job, SteadyClock::time_point when) {
@@ -108,7 +109,7 @@ class Record {
     const auto now = SteadyClock::now();
     const std::lock_guard lock(mutex_);
     const auto found = queued_.find(job);
-    // Leased before the commit's caller could say when: no wait at all.
+    // The job was leased before the caller of the commit recorded it: it did not wait.
     waits_s_.push_back(found == queued_.end() ? 0 : Seconds(now - found->second).count());
   }
   std::vector<double> Sorted() {
@@ -124,7 +125,7 @@ class Record {
   std::vector<double> waits_s_;
 };
 
-// One call under way, which owns its messages.
+// One in-flight call, which owns its messages.
 template <typename Request, typename Response>
 struct Flight {
   grpc::ClientContext context;
@@ -140,7 +141,7 @@ class EmulatedWorker {
         record_(record),
         random_(static_cast<unsigned>(number)) {
     grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a separate connection per worker
     stub_ = v1::WorkerService::NewStub(
         grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
     v1::RegisterWorkerRequest request;
@@ -188,7 +189,7 @@ class EmulatedWorker {
     stub_->async()->RenewLease(
         &flight->context, &flight->request, &flight->response,
         [this, flight, token](const grpc::Status& status) {
-          // A lease that has been reported meanwhile is not held any more.
+          // A lease that has been reported meanwhile is no longer held.
           if (stopping_ || token != lease_.fencing_token() || SteadyClock::now() >= done_) return;
           Check(status, "renew");
           Renew();
@@ -240,7 +241,7 @@ int Run(int argc, char** argv) {
   if (count <= 0 || seconds <= 0 || rate <= 0)
     Die("--workers, --seconds and --jobs-per-second are positive numbers");
 
-  spdlog::set_level(spdlog::level::err);  // standard output is the answer's
+  spdlog::set_level(spdlog::level::err);  // standard output is reserved for the result
   std::string directory = "/tmp/autocfg_lease_bench_XXXXXX";
   if (mkdtemp(directory.data()) == nullptr) Die("no temporary directory");
   auto opened = OpenSqliteStore(directory + "/bench.db");
@@ -252,7 +253,7 @@ int Run(int argc, char** argv) {
   auto coordinator = Coordinator::Start(*std::move(opened), options);
   if (!coordinator.ok()) Die(std::string(coordinator.status().message()));
 
-  // A study that is running, and that nobody works on: the jobs are this program's.
+  // A running study that no runner works on: this program creates the jobs.
   v1::Study made;
   made.set_fingerprint("bench");
   const auto study = store.CreateStudy("bench", made, 0);
@@ -295,7 +296,7 @@ int Run(int argc, char** argv) {
     }
     std::this_thread::sleep_for(Seconds(2));
     for (const auto& worker : workers) worker->Stop();
-    (*coordinator)->Shutdown();  // ends the calls that are parked
+    (*coordinator)->Shutdown();  // ends the parked calls
     std::this_thread::sleep_for(Seconds(0.5));
 
     std::vector<double> waits_s = record.Sorted();

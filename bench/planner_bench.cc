@@ -1,6 +1,6 @@
-// How many plans the planner evaluates per second on one core: memory and time by the closed form, over whole
-// grids of plans of a GPT of 1.5 billion parameters (48 layers, hidden size 1600 in 32 heads, so that every
-// tp up to 32 is legal) and of a Llama of 70 billion, on 1024 ranks with a batch of 1536.
+// Measures how many plans per second the planner evaluates on one core: memory and time in closed form, over
+// whole grids of plans. The models are a GPT of 1.5 billion parameters (48 layers, hidden size 1600 in 32
+// heads, so that every tp up to 32 is legal) and a Llama of 70 billion, on 1024 ranks with a batch of 1536.
 #include <cmath>
 #include <string>
 #include <vector>
@@ -42,8 +42,8 @@ ClusterSpec Cluster() {
   return cluster;
 }
 
-// A roofline of an accelerator, for the ops that a calibration job would time; the others are estimated, as
-// in a real search.
+// A roofline model of an accelerator, for the ops that a calibration job would time. The others are
+// estimated, as in a real search.
 OpTimes Times(const std::vector<OpDesc>& ops) {
   std::vector<OpTime> times;
   for (const OpDesc& op : ops) {
@@ -55,7 +55,7 @@ OpTimes Times(const std::vector<OpDesc>& ops) {
   return OpTimes(times);
 }
 
-// Grouped queries and gated activations; its 96 layers go over many stages.
+// Grouped-query attention and gated activations; its 96 layers spread over many stages.
 ModelSpec Llama() {
   ModelSpec model;
   model.name = "llama-70b-like";
@@ -78,8 +78,8 @@ using Values = std::vector<std::string>;
 const Values kPlain = {"gpipe", "1f1b"};
 const Values kInterleaved = {"interleaved"};
 
-// The legal plans of all ranks with one of these schedules, their splits resolved; of recompute the two ends
-// and one between.
+// Returns the legal plans of all ranks with one of these schedules, with resolved splits. Of recompute it
+// covers both extremes and one value between.
 std::vector<ParallelPlan> Plans(const ModelSpec& model, const Values& schedules,
                                 const std::string& split = "even") {
   const auto space = SearchSpace::Create(
@@ -95,7 +95,7 @@ std::vector<ParallelPlan> Plans(const ModelSpec& model, const Values& schedules,
   return plans;
 }
 
-// All plans with empty caches, as a search meets them: the costs of every part are made once.
+// Evaluates all plans with empty caches, as a search does: the costs of every part are computed once.
 void BM_EvaluateCold(benchmark::State& state, const ModelSpec& model, const Values& schedules,
                      const std::string& split) {
   const std::vector<ParallelPlan> plans = Plans(model, schedules, split);
@@ -117,7 +117,7 @@ BENCHMARK_CAPTURE(BM_EvaluateCold, llama_plain_auto, Llama(), kPlain, "auto")->U
 BENCHMARK_CAPTURE(BM_EvaluateCold, llama_interleaved_auto, Llama(), kInterleaved, "auto")
     ->Unit(benchmark::kMillisecond);
 
-// The same with the costs of all parts cached.
+// Does the same with the costs of all parts cached.
 void BM_EvaluateWarm(benchmark::State& state, const ModelSpec& model, const Values& schedules) {
   const std::vector<ParallelPlan> plans = Plans(model, schedules);
   CostModel costs(model, Batch(), Cluster(), Times(ListCalibrationOps(model, Batch(), plans)));
@@ -153,7 +153,7 @@ void BM_ResolveSplit(benchmark::State& state) {
 }
 BENCHMARK(BM_ResolveSplit);
 
-// Enumeration and legality of the whole space.
+// Enumerates the whole space and checks legality.
 void BM_Enumerate(benchmark::State& state) {
   const auto space = SearchSpace::Create(Gpt(), Batch(), kRanks, {});
   std::int64_t enumerated = 0;
@@ -169,7 +169,7 @@ void BM_Enumerate(benchmark::State& state) {
 }
 BENCHMARK(BM_Enumerate)->Unit(benchmark::kMillisecond);
 
-// The same with the splits made definite and the memory of all: what Create does.
+// Does the same and resolves the splits and the memory of all plans, as Create does.
 void BM_CreateSearch(benchmark::State& state) {
   std::int64_t enumerated = 0;
   for (auto _ : state) {
@@ -180,7 +180,7 @@ void BM_CreateSearch(benchmark::State& state) {
 }
 BENCHMARK(BM_CreateSearch)->Unit(benchmark::kMillisecond);
 
-// A few ranks with one stage each, and 64 with two; 512 microbatches.
+// Simulates a few ranks with one stage each, or 64 with two; 512 microbatches.
 void BM_Simulate(benchmark::State& state, std::int64_t pp, std::int64_t vpp) {
   ParallelPlan plan;
   plan.pp = pp;

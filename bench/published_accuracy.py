@@ -1,14 +1,19 @@
 #!/usr/bin/env python3
-"""How far predictions without hardware are from published step times. Asserts nothing.
+"""Measures how far predictions without hardware are from published step times. Asserts nothing.
 
 usage: bench/published_accuracy.py [--host-op-s SECONDS] BUILD_DIR DIRECTORY     (or AUTOCFG_VALIDATION=DIRECTORY)
 
-DIRECTORY holds published_runs.csv, a100_single_node.csv and a100_multi_node.csv: configurations and step times that their owners
-published, which are not part of the project. Each row becomes a request to `autocfg predict --requests`; rows that lack a figure, or
-have an option that is not predicted yet, are left out and counted by the reason. Prints one JSON object: errors (predicted over
-measured, minus one) by file and, for the published runs, row by row; how many measured times lie within the interval of their
-prediction, below and above it; and how wide it is (high over low: median, and nine tenths stay under). With --host-op-s, clusters
-have a host that takes so long to issue an op: 115e-6 fits the single node's rows best, whose small layers are bound by theirs.
+DIRECTORY holds published_runs.csv, a100_single_node.csv and a100_multi_node.csv: configurations and step times published by
+their owners, which are not part of the project. Each row becomes a request to `autocfg predict --requests`. Rows that lack a
+figure, or have an option that is not predicted yet, are skipped and counted by reason.
+
+Prints one JSON object:
+- the errors (predicted over measured, minus one) by file and, for the published runs, row by row;
+- how many measured times lie within, below and above the interval of their prediction;
+- the width of the interval (high over low: the median and the 90th percentile).
+
+With --host-op-s, the clusters' hosts take that long to issue an op. 115e-6 fits the rows of the single node best: its small
+layers are limited by the host.
 """
 import argparse
 import collections
@@ -25,12 +30,12 @@ import tempfile
 
 DEVICES = {"A100-80GB-SXM": "a100-80gb-sxm", "A100-40GB-SXM": "a100-40gb-sxm", "H100-80GB-SXM": "h100-sxm",
            "H200-141GB-SXM": "h200-sxm", "B200-180GB": "b200-sxm"}
-# Sources from before fused attention kernels; the others had them.
+# Sources without fused attention kernels; the others had them.
 UNFUSED = ("Narayanan", "Korthikanti", "BLOOM", "GLM", "NeMo-Megatron README")
 
 
 class Unusable(Exception):
-    """Why a row cannot be asked about."""
+    """The reason why a row cannot be predicted."""
 
 
 def whole(row, name, default=None):
@@ -43,7 +48,7 @@ def whole(row, name, default=None):
 
 
 def published_request(row):
-    """A row of published_runs.csv -> a request and its measured seconds."""
+    """Converts a row of published_runs.csv to a request and its measured seconds."""
     device = DEVICES.get(row["gpu"])
     if device is None:
         raise Unusable(f"gpu {row['gpu']} has no preset")
@@ -87,7 +92,7 @@ def published_request(row):
 
 
 def megatron_request(row, identifier):
-    """A row of the A100 measurements: Megatron-DeepSpeed, everything recomputed, 800 Gb/s to each node of eight."""
+    """Converts a row of the A100 measurements: Megatron-DeepSpeed, full recomputation, 800 Gb/s to each node of eight."""
     size = {name: int(row[name]) for name in ("layers", "hidden", "heads", "seq_len", "global_batch", "micro_batch", "tp", "pp", "dp",
                                               "gpus")}
     request = {"id": identifier,
@@ -159,13 +164,13 @@ def main():
     args = parser.parse_args()
     build, directory = args.build, args.directory
     if not directory:
-        sys.exit("published_accuracy: no DIRECTORY of published runs is given; name it, or set AUTOCFG_VALIDATION")
+        sys.exit("published_accuracy: no DIRECTORY of published runs given; pass one or set AUTOCFG_VALIDATION")
     results = {}
     for name, to_request, each in (("published_runs", published_request, True), ("a100_single_node", megatron_request, False),
                                    ("a100_multi_node", megatron_request, False)):
         file = pathlib.Path(directory) / f"{name}.csv"
         if not file.exists():
-            print(f"published_accuracy: {file} is not there; its rows are left out", file=sys.stderr)
+            print(f"published_accuracy: {file} does not exist; its rows are skipped", file=sys.stderr)
             continue
         with file.open(newline="") as lines:
             results[name] = report(build, name, list(csv.DictReader(lines)), to_request, each, args.host_op_s)

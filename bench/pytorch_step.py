@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Times a GPT-2 training step in eager PyTorch on one CPU thread: what bench/engine_step compares with.
+"""Times a GPT-2 training step in eager PyTorch on one CPU thread, for comparison by bench/engine_step.
 
-Prints one JSON line: {"torch", "step_time_s": [...], "loss": [...]}. The step is forward, backward, clipping by the
-global norm and AdamW, as the engine's; fp32, no dropout. Shapes as GPT-2 124M unless options say otherwise.
+Prints one JSON line: {"torch", "step_time_s": [...], "loss": [...]}. The step consists of forward, backward,
+clipping by the global norm and AdamW, as in the engine; fp32, no dropout. The default shapes are those of GPT-2 124M.
 """
 import argparse
 import json

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""How good is the search's choice? The example search against an exhaustive one, on this machine.
+"""Measures how good the search's choice is: compares the example search with an exhaustive one, on this machine.
 
-Runs `autocfg search` twice (as it is, and with --exhaustive), then trains with both choices in turns and compares the medians.
+Runs `autocfg search` twice (by default and with --exhaustive), then trains with both choices in turns and compares the medians.
+
 usage: search_choice.py BUILD_DIR [--rounds 5] [--steps 30] [--model M] [--cluster C] [--global-batch B]
 Prints one JSON object.
 """

@@ -1,5 +1,5 @@
-// The typed errors of the training engine. They are thrown where they are found and caught once, in
-// trainer/run/trainer_main, which turns each into the launcher's RankError. Plain values.
+// Typed errors of the training engine. Errors are thrown where they are found and caught once, in
+// trainer/run/trainer_main, which maps each to the launcher's RankError. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace autocfg {
 
-// What the user gave is wrong: a file, a plan, a size.
+// The user's input is invalid: a file, a plan or a size.
 struct BadInput : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// A feature that the engine does not have yet.
+// The engine does not have the requested feature yet.
 struct NotSupported : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The plan does not fit into the memory that the rank may use.
+// The plan does not fit into the memory available to the rank.
 struct DoesNotFit : std::runtime_error {
   DoesNotFit(std::int64_t over, std::string largest_region, const std::string& what)
       : std::runtime_error(what), over_bytes(over), region(std::move(largest_region)) {}

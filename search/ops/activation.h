@@ -7,8 +7,8 @@
 
 namespace autocfg {
 
-// gelu: the tanh form (Hendrycks & Gimpel 2016); gelu_erf: its exact form; swiglu and geglu: f(gate) * up
-// with f = silu and gelu (tanh form) (Shazeer 2020), whose input is twice as wide: all gates, then all ups.
+// gelu: the tanh form (Hendrycks & Gimpel 2016). gelu_erf: the exact form. swiglu and geglu: f(gate) * up
+// with f = silu and gelu (tanh form) (Shazeer 2020); their input is twice as wide: all gates, then all ups.
 enum class Activation : std::uint8_t { kGelu, kGeluErf, kRelu, kSwiGlu, kGeGlu };
 inline constexpr int kActivationCount = static_cast<int>(Activation::kGeGlu) + 1;
 
@@ -16,7 +16,8 @@ constexpr bool IsGated(Activation activation) {
   return activation == Activation::kSwiGlu || activation == Activation::kGeGlu;
 }
 
-// "gelu", "gelu_erf", "relu", "swiglu", "geglu", and back; empty for an unknown name.
+// Convert to and from "gelu", "gelu_erf", "relu", "swiglu" and "geglu". Parsing returns no value for an
+// unknown name.
 std::string_view Name(Activation activation);
 std::optional<Activation> ParseActivation(std::string_view name);
 

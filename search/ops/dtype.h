@@ -9,7 +9,7 @@ namespace autocfg {
 
 enum class DType : std::uint8_t { kF32, kF64, kBF16, kF16, kI32 };
 
-// Bytes of one element.
+// Returns the bytes of one element.
 constexpr std::int64_t SizeOf(DType type) {
   switch (type) {
     case DType::kF64: return 8;
@@ -21,7 +21,7 @@ constexpr std::int64_t SizeOf(DType type) {
   return 0;
 }
 
-// "fp32", "fp64", "bf16", "fp16", "int32".
+// Converts to "fp32", "fp64", "bf16", "fp16" or "int32".
 std::string_view Name(DType type);
 std::optional<DType> ParseDType(std::string_view name);
 

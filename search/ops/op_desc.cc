@@ -5,7 +5,7 @@
 namespace autocfg {
 namespace {
 
-// By kind: the name, and how many of `dims` it uses. In the order of OpKind.
+// By kind, in the order of OpKind: the name, and the number of entries of `dims` in use.
 struct KindFacts {
   std::string_view name;
   int dims;
@@ -52,53 +52,53 @@ constexpr std::array<std::string_view, 6> kGroups = {"none",     "tensor",    "d
 
 const KindFacts& FactsOf(OpKind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
 
-// Elements that a product's epilogue reads and writes beside those of the product, m rows and n columns of
-// its result.
+// Returns the elements that a product's epilogue reads and writes in addition to the product's own. The
+// product's result has m rows and n columns.
 double EpilogueElements(const OpDesc& op, double m, double n) {
   switch (op.epilogue) {
     case Epilogue::kNone: return 0;
     case Epilogue::kBias: return n;
-    case Epilogue::kActivation: return m * n + (op.bias ? n : 0);  // both pre and y are written
+    case Epilogue::kActivation: return m * n + (op.bias ? n : 0);  // writes both pre and y
     case Epilogue::kActivationGradient:
-      return m * n;  // pre is read
-    // in and out; dy is an operand of the product
+      return m * n;  // reads pre
+    // Reads and writes the gradient; dy is an operand of the product.
     case Epilogue::kBiasGradient: return 2 * n;
-    case Epilogue::kResidual: return m * n + (op.bias ? n : 0);  // residual is read
+    case Epilogue::kResidual: return m * n + (op.bias ? n : 0);  // reads residual
   }
   return 0;
 }
 
-// Elements read plus elements written, each tensor once; token ids and targets count as elements of the op's
-// type.
+// Returns the elements read plus the elements written, with each tensor counted once. Token ids and targets
+// count as elements of the op's type.
 double MinElements(const OpDesc& op) {
   const double a = static_cast<double>(op.dims[0]);
   const double b = static_cast<double>(op.dims[1]);
   const double c = static_cast<double>(op.dims[2]);
   const double d = static_cast<double>(op.dims[3]);
   const double g = static_cast<double>(op.dims[4]);
-  const double wide = IsGated(op.activation) ? 2 : 1;  // width of an activation's input over its result's
+  const double wide = IsGated(op.activation) ? 2 : 1;  // an activation's input width over its result's
   switch (op.kind) {
     case OpKind::kMatmul: return a * c + c * b + (op.accumulate ? 2 : 1) * a * b + EpilogueElements(op, a, b);
     case OpKind::kLayerNormForward:
       return 2 * a * b + 2 * b + 2 * a;  // x, y; weight, bias; mean, rstd
-    // dy, x, dx; weight, two sums in and out
+    // dy, x, dx; weight, two sums in and out.
     case OpKind::kLayerNormBackward: return 3 * a * b + 5 * b + 2 * a;
     case OpKind::kBiasResidual: return 3 * a * b + b;
     case OpKind::kRmsNormForward: return 2 * a * b + b + a;       // x, y; weight; rstd
     case OpKind::kRmsNormBackward: return 3 * a * b + 3 * b + a;  // dy, x, dx; weight, one sum in and out
     case OpKind::kResidualAdd: return 3 * a * b;
-    // a bias writes x again
+    // A bias also writes x.
     case OpKind::kActivationForward: return (wide + 1) * a * b + (op.bias ? wide * (a * b + b) : 0);
-    // x, dy; dx
+    // x, dy; dx.
     case OpKind::kActivationBackward: return (2 * wide + 1) * a * b;
     case OpKind::kRope: return 2 * a * b * c;
     case OpKind::kAttentionForward: return 2 * a * b * (c + g) * d + a * b * c;  // q, k, v, out; log-sum-exp
     case OpKind::kAttentionBackward:
-      return 4 * a * b * (c + g) * d + a * b * c;  // and their gradients
-    // The scores: written by one product, read and written by the softmax, read by the other product.
+      return 4 * a * b * (c + g) * d + a * b * c;  // q, k, v, out and their gradients
+    // The scores are written by one product, read and written by the softmax, and read by the other product.
     case OpKind::kUnfusedAttentionForward: return 2 * a * b * (c + g) * d + 4 * a * c * b * b;
-    // Two products read what the forward kept and write or read a gradient, the softmax turns one into the
-    // other.
+    // Two products read what the forward stored and write or read a gradient. The softmax converts one into
+    // the other.
     case OpKind::kUnfusedAttentionBackward: return 4 * a * b * (c + g) * d + 7 * a * c * b * b;
     case OpKind::kEmbeddingForward: return 2 * a * b + a;
     case OpKind::kEmbeddingBackward: return 3 * a * b + a;
@@ -111,7 +111,7 @@ double MinElements(const OpDesc& op) {
     case OpKind::kCrossEntropyBackward: return 2 * a * b + 3 * a;
     case OpKind::kFill: return a;
     case OpKind::kSumOfSquares: return a;
-    // weight, gradient, two moments in; weight, moments out (see MinBytes)
+    // Reads weight, gradient and two moments; writes weight and moments (see MinBytes).
     case OpKind::kAdamW: return 7 * a;
     case OpKind::kAllReduceSum:
     case OpKind::kAllReduceMax: return 2 * a;
@@ -191,7 +191,7 @@ double Flops(const OpDesc& op) {
 }
 
 double MinBytes(const OpDesc& op) {
-  // Two bytes of weight, read and written; gradient, moments and copy of four bytes.
+  // Two bytes of weight, read and written; gradient, moments and master copy of four bytes each.
   if (op.kind == OpKind::kAdamW && op.master_weights)
     return static_cast<double>(op.dims[0]) * (2 + 4 + 6 * 4);
   return MinElements(op) * static_cast<double>(SizeOf(op.dtype));

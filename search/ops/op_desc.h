@@ -1,21 +1,21 @@
-// One operation that a rank issues: its kind, its sizes, its element type. layer_ops lists them for a plan,
-// the dry device records them, a calibration job carries them and answers with their times. Plain values,
+// One operation that a rank issues: its kind, sizes and element type. layer_ops lists the operations of a
+// plan, the dry device records them, and calibration jobs carry them and return their times. Plain values,
 // thread-safe.
 //
-// The letters of `dims`, by kind (T tokens = micro_batch x S, S sequence, H row width, N local heads, G local
+// The entries of `dims`, by kind (T tokens = micro_batch x S, S sequence, H row width, N local heads, G local
 // key-value heads, D head dimension, F feed-forward width, V local vocabulary, n elements):
-//   kMatmul                              {m, n, k}: C[m,n] (+)= op(A)[m,k] op(B)[k,n], and what its epilogue
-//                                        says
+//   kMatmul                              {m, n, k}: C[m,n] (+)= op(A)[m,k] op(B)[k,n], plus the
+//                                        epilogue's result
 //   k{LayerNorm,RmsNorm}{Forward,Backward}  {T, H}
 //   kBiasResidual, kResidualAdd, kPosition{Forward,Backward}   {T, width}
-//   kActivation{Forward,Backward}        {T, F}: F is the width of the result, gates and ups are 2F wide
-//   kRope                                {T, heads turned, D}
+//   kActivation{Forward,Backward}        {T, F}: F is the width of the result; a gated input is 2F wide
+//   kRope                                {T, rotated heads, D}
 //   k{,Unfused}Attention{Forward,Backward}  {micro_batch, S, N, D, G}
 //   kEmbedding{Forward,Backward}         {T, H, V}
 //   kCrossEntropy{,Forward,Backward}     {T, V};   kCrossEntropy{Rescale,Loss} {T}
 //   kFill, kAllReduce{Sum,Max}, kSend, kRecv     {n}
 //   kSumOfSquares, kAdamW                {n}: elements of all tensors of the op
-//   kAllGather                           {n}: elements of the whole, of which each rank brings n / group_size
+//   kAllGather                           {n}: elements of the result; each rank contributes n / group_size
 #pragma once
 
 #include <array>
@@ -39,19 +39,19 @@ enum class OpKind : std::uint8_t {
   kRmsNormBackward,
   kBiasResidual,        // y += b + residual
   kResidualAdd,         // y += residual
-  kActivationForward,   // x += b where there is a bias; y = f(gate) * up
-  kActivationBackward,  // dx = the gradient by x
+  kActivationForward,   // x += b if there is a bias; y = f(gate) * up
+  kActivationBackward,  // dx = the gradient with respect to x
   kRope,                // rotary embedding, or its inverse
   kAttentionForward,
   kAttentionBackward,
-  kUnfusedAttentionForward,   // as frameworks did before fused kernels: scores are stored. Predicted only
+  kUnfusedAttentionForward,   // unfused kernels, which store the scores; predicted only
   kUnfusedAttentionBackward,  // predicted only
   kEmbeddingForward,
   kEmbeddingBackward,
   kPositionForward,
   kPositionBackward,
-  kCrossEntropy,         // of whole rows: loss and gradient
-  kCrossEntropyForward,  // this and the three below: of a rank's columns, in steps
+  kCrossEntropy,         // whole rows: loss and gradient
+  kCrossEntropyForward,  // this and the next three: a rank's columns, in steps
   kCrossEntropyRescale,
   kCrossEntropyLoss,
   kCrossEntropyBackward,
@@ -66,15 +66,15 @@ enum class OpKind : std::uint8_t {
 };
 inline constexpr int kOpKindCount = static_cast<int>(OpKind::kAllGather) + 1;
 
-// What a matrix product does besides, while its operands and results are at hand. Each has one form of the
-// product.
+// Work that a matrix product does in addition, while its operands and results are in fast memory. Each
+// epilogue allows one form of the product.
 enum class Epilogue : std::uint8_t {
   kNone,
   kBias,                // c = a b + bias; nothing transposed
-  kActivation,          // pre = a b (+ bias where `bias`), y = f(pre), both kept; nothing transposed
+  kActivation,          // pre = a b (+ bias if `bias`), y = f(pre), both stored; nothing transposed
   kActivationGradient,  // dpre = (dy b^T) * f'(pre)
   kBiasGradient,        // dw += x^T dy, dbias += column sums of dy
-  kResidual,            // c = a b (+ bias where `bias`) + residual; nothing transposed
+  kResidual,            // c = a b (+ bias if `bias`) + residual; nothing transposed
 };
 inline constexpr int kEpilogueCount = static_cast<int>(Epilogue::kResidual) + 1;
 
@@ -88,9 +88,9 @@ struct OpDesc {
   bool transpose_b = false;             // kMatmul only
   bool accumulate = false;              // kMatmul: C += rather than C =
   Epilogue epilogue = Epilogue::kNone;  // kMatmul only
-  bool bias = false;                    // TakesBias only: a bias is added first
+  bool bias = false;                    // only if TakesBias: a bias is added first
   bool master_weights = false;  // kAdamW: a copy of the weights in the optimizer's type is updated too
-  Activation activation = Activation::kGelu;  // where HasActivation; elsewhere as it is here
+  Activation activation = Activation::kGelu;  // if HasActivation; otherwise the default
   CommGroup group = CommGroup::kNone;
   std::int32_t group_size = 1;
   std::array<std::int64_t, 5> dims{};
@@ -105,35 +105,36 @@ std::string_view Name(Epilogue epilogue);
 std::optional<OpKind> ParseOpKind(std::string_view name);
 std::optional<CommGroup> ParseCommGroup(std::string_view name);
 std::optional<Epilogue> ParseEpilogue(std::string_view name);
-int DimCount(OpKind kind);  // how many of `dims` the kind uses; the others are 0
+int DimCount(OpKind kind);  // the number of entries of `dims` that the kind uses; the others are 0
 
-// Whether the op is one with an activation: a gated one by itself, any other in a product's epilogue.
+// Returns true if the op has an activation: as a gated op of its own, or in a product's epilogue.
 constexpr bool HasActivation(const OpDesc& op) {
   return op.kind == OpKind::kActivationForward || op.kind == OpKind::kActivationBackward ||
          op.epilogue == Epilogue::kActivation || op.epilogue == Epilogue::kActivationGradient;
 }
-// Whether the op is one that adds a bias or not, as OpDesc::bias says.
+// Returns true if the op may add a bias; OpDesc::bias says whether it does.
 constexpr bool TakesBias(const OpDesc& op) {
   return op.kind == OpKind::kActivationForward || op.epilogue == Epilogue::kActivation ||
          op.epilogue == Epilogue::kResidual;
 }
 constexpr bool IsCommunication(OpKind kind) { return kind >= OpKind::kAllReduceSum; }
 
-// Sets transpose_a, transpose_b and accumulate to those of the product's epilogue; kNone leaves them as they
-// are.
+// Sets transpose_a, transpose_b and accumulate to the values that the epilogue requires; kNone leaves them
+// unchanged.
 void SetEpilogue(OpDesc& op, Epilogue epilogue);
 
-// One line, e.g. "matmul fp32 nt acc 512x768x3072", "matmul fp32 nn activation gelu bias 512x3072x768",
-// "matmul bf16 nn residual bias 512x768x768", "activation_forward fp32 swiglu
-// 512x3072" or "all_reduce_sum fp32 tensor/4 65536".
+// Returns one line, e.g. "matmul fp32 nt acc 512x768x3072", "matmul fp32 nn activation gelu bias
+// 512x3072x768", "matmul bf16 nn residual bias 512x768x768", "activation_forward fp32 swiglu 512x3072" or
+// "all_reduce_sum fp32 tensor/4 65536".
 std::string ToString(const OpDesc& op);
 
-// Floating-point operations of the op: 2mnk for a matrix product; for attention 4*B*N*S*S*D forward and
-// 10*B*N*S*S*D backward (scores are computed again), full rather than causal; 0 for all other kinds. An
-// epilogue adds none.
+// Returns the floating-point operations of the op: 2mnk for a matrix product; for attention 4*B*N*S*S*D
+// forward and 10*B*N*S*S*D backward (scores are computed again), full rather than causal; 0 for all other
+// kinds. An epilogue adds none.
 double Flops(const OpDesc& op);
 
-// Bytes that the op must at least read and write once, from its dims and element type.
+// Returns the minimum number of bytes that the op reads and writes, with each tensor counted once, from its
+// dims and element type.
 double MinBytes(const OpDesc& op);
 
 struct OpDescHash {

@@ -1,5 +1,5 @@
 // The ten models of Narayanan et al. 2021 ("Efficient Large-Scale Language Model Training on GPU Clusters
-// Using Megatron-LM", SC21), table 1: how each was trained, and how fast it was.
+// Using Megatron-LM", SC21), table 1: their training configurations and speeds.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace autocfg::testing {
 
-// Sizes and TFLOP/s as in table 1, on A100 80 GB, eight to a node, in fp16 with all activations recomputed.
+// Sizes and TFLOP/s of table 1, on A100 80 GB, eight per node, in fp16 with all activations recomputed.
 // Microbatches and virtual stages are those of the authors' script for that table (NVIDIA/Megatron-LM,
 // examples/sc21/run_table_1.sh: layers over pp over --num-layers-per-virtual-pipeline-stage).
 struct PublishedRun {
@@ -44,7 +44,7 @@ inline constexpr std::array<PublishedRun, 10> kSc21Runs = {{
     {"megatron-1000b", 3072, 8, 64, 1, 3072, 1, 163},
 }};
 
-// A run as our words have it.
+// Converts a run to the project's types.
 inline ModelSpec ModelOf(const PublishedRun& run) { return *ModelPreset(run.model); }
 
 inline Workload WorkloadOf(const PublishedRun& run) {
@@ -57,18 +57,17 @@ inline ClusterSpec ClusterOf(const PublishedRun& run) {
   return *PresetCluster(fmt::format("a100-80gb-sxm:{}x8", run.gpus / 8));
 }
 
-// Canonical: scatter_gather where there is a pipeline of tensor groups.
+// Returns the canonical plan: scatter_gather is set if a pipeline has tensor groups.
 inline ParallelPlan PlanOf(const PublishedRun& run) {
-  return Canonical({{.tp = run.tp, .pp = run.pp, .dp = run.gpus / run.tp / run.pp},
-                    {.micro_batch = run.micro_batch},
-                    {.virtual_stages = run.virtual_stages,
-                     .schedule = run.virtual_stages > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB,
+  return Canonical({{{.tp = run.tp, .pp = run.pp, .dp = run.gpus / run.tp / run.pp}},
+                    {{}, {.micro_batch = run.micro_batch}},
+                    {{}, {}, {.virtual_stages = run.virtual_stages, .schedule = run.virtual_stages > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB,
                      .recompute = Recompute::kFull,
                      .attention = Attention::kUnfused,
-                     .scatter_gather = true}});
+                     .scatter_gather = true}}});
 }
 
-// Seconds of a step, from the published rate and the FLOPs of equation 3.
+// Returns the seconds of a step, from the published rate and the FLOPs of equation 3.
 inline double PublishedSeconds(const PublishedRun& run) {
   const Workload workload = WorkloadOf(run);
   const double tokens = static_cast<double>(workload.global_batch * workload.seq_len);

@@ -1,5 +1,5 @@
-// Predictions without hardware against published runs: a first set of figures, fitted to nothing but one rate
-// of matrix products.
+// Compares predictions without hardware with published runs. They use initial device figures, of which only
+// one rate of matrix products was fitted.
 #include <cmath>
 #include <iostream>
 #include <memory>
@@ -28,7 +28,7 @@ CostModel CostsOf(const PublishedRun& run) {
   return {ModelOf(run), workload, cluster, *times, DeviceOverheadBytes(cluster)};
 }
 
-// Equation 3's step times as a second party worked them out from the same table.
+// Step times by equation 3, computed independently from the same table.
 TEST(Sc21, StepTimesFromPublishedRates) {
   EXPECT_NEAR(PublishedSeconds(kSc21Runs[0]), 3.528, 0.001);
   EXPECT_NEAR(PublishedSeconds(kSc21Runs[5]), 16.058, 0.001);
@@ -46,7 +46,7 @@ TEST(Sc21, PredictedWithin15Percent) {
     const Prediction prediction = costs.Predict(plan);
     const double published = PublishedSeconds(run);
     const double error = prediction.step_time_s / published - 1;
-    // Two of today's options that these runs did not have, for comparison.
+    // For comparison: two current options that these runs did not use.
     ParallelPlan whole_messages = plan, fused = plan;
     whole_messages.scatter_gather = false;
     fused.attention = Attention::kFused;
@@ -59,14 +59,14 @@ TEST(Sc21, PredictedWithin15Percent) {
         run.model, published, prediction.step_time_s, 100 * error, percent(whole_messages), percent(fused));
     RecordProperty(std::string("error_percent_") + run.model, fmt::format("{:.1f}", 100 * error));
     EXPECT_LE(std::abs(error), 0.15) << run.model << ", " << PlanText(plan);
-    EXPECT_TRUE(prediction.feasible) << run.model << ": it ran, " << prediction.reason;
+    EXPECT_TRUE(prediction.feasible) << run.model << ": the published run fitted; " << prediction.reason;
     sum += std::abs(error);
   }
   std::cout << fmt::format("mean absolute error {:.1f}%\n", 100 * sum / kSc21Runs.size());
 }
 
-// What a search chooses for the same model, batch and cluster is at least as fast by prediction as what the
-// authors chose.
+// Checks that the plan that a search chooses for the same model, batch and cluster is predicted to be at
+// least as fast as the authors' plan.
 void ExpectNothingSlower(const AxisValues& space) {
   for (const PublishedRun& run : kSc21Runs) {
     const ClusterSpec cluster = ClusterOf(run);
@@ -90,14 +90,14 @@ void ExpectNothingSlower(const AxisValues& space) {
   }
 }
 
-// Among plans of the same kind: attention as it was in 2021.
+// Among plans of the same kind: attention as in 2021.
 TEST(Sc21, SearchPicksNothingSlower) {
   ExpectNothingSlower({{"attention", {"unfused"}},
                        {"scatter_gather", {"0", "1"}},
                        {"recompute", {"none", "selective", "full"}}});
 }
 
-// The space that users get when they restrict nothing.
+// The default search space.
 TEST(Sc21, SearchOfTheDefaultSpacePicksNothingSlower) { ExpectNothingSlower({}); }
 
 }  // namespace

@@ -1,5 +1,7 @@
-"""What the golden scripts share: the training run around a model, written out as docs/formats.md and docs/engine.md state it (data
-order, learning rate, clipping, AdamW), and the files that it leaves. In double precision; shares nothing with the engine.
+"""Shared code of the golden scripts: the training run around a model, and the files that it writes.
+
+The run follows docs/formats.md and docs/engine.md (data order, learning rate, clipping, AdamW), in double precision. It
+shares no code with the engine.
 """
 import array
 import json
@@ -54,9 +56,10 @@ def write_safetensors(path, weights, dtype):
 
 
 def write_golden(name, seed, model, run, token_count, make_weights, mean_loss, initial_dtype):
-    """Trains and writes NAME_tokens.u16, NAME_initial.safetensors, NAME_final.safetensors and NAME_run.json beside this script.
+    """Trains, and writes NAME_tokens.u16, NAME_initial.safetensors, NAME_final.safetensors and NAME_run.json beside this script.
 
-    make_weights(generator) -> {name: tensor}; mean_loss(weights, inputs, targets) -> scalar. `initial_dtype` must hold the weights exactly.
+    make_weights(generator) -> {name: tensor}; mean_loss(weights, inputs, targets) -> scalar. `initial_dtype` must represent
+    the weights exactly.
     """
     generator = torch.Generator().manual_seed(seed)
     torch.set_num_threads(1)

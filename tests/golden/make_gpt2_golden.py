@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the golden files that tests/trainer/golden_test.cc compares the engine with.
+"""Writes the golden files with which tests/trainer/golden_test.cc compares the engine.
 
-An implementation of its own, in double precision: GPT-2 in plain tensor operations with PyTorch's automatic
-differentiation; the run around it is golden_run.py's. It shares nothing with the engine. Files, all beside this script:
+An independent implementation in double precision: GPT-2 in plain tensor operations with PyTorch's automatic
+differentiation. golden_run.py implements the training run. Shares no code with the engine. Writes these files beside this
+script:
 
     gpt2_tokens.u16            the data: little-endian token ids
     gpt2_initial.safetensors   weights before the first step, F64, with Hugging Face's names
@@ -19,11 +20,11 @@ import torch
 MODEL = {"layers": 2, "hidden": 24, "heads": 3, "vocab": 37, "max_seq_len": 12, "norm_eps": 1e-5}
 RUN = {"seq_len": 8, "global_batch": 4, "steps": 10, "lr": 0.01, "min_lr": 0.001, "lr_schedule": "cosine",
        "warmup_steps": 3, "weight_decay": 0.1, "beta1": 0.9, "beta2": 0.95, "adam_eps": 1e-8, "clip_norm": 1.5}
-TOKENS = 101  # fewer than the run reads, and no multiple of the sequence: the data wraps around
+TOKENS = 101  # fewer than the run reads, and not a multiple of the sequence length: the data wraps around
 
 
 def make_weights(generator):
-    """Weights that leave nothing at zero or one, so that no mistake hides."""
+    """Returns weights of which none is zero or one, so that errors cannot stay hidden."""
     hidden, layers = MODEL["hidden"], MODEL["layers"]
 
     def normal(*shape, std=0.15, mean=0.0):

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Writes the golden files of a small Llama that tests/trainer/golden_test.cc compares the engine with.
+"""Writes the golden files of a small Llama with which tests/trainer/golden_test.cc compares the engine.
 
-An implementation of its own, in double precision: RMSNorm, rotary positions, grouped-query attention, SwiGLU and an untied output layer in plain
-tensor operations with PyTorch's automatic differentiation; the run around it is golden_run.py's. It shares nothing with the engine; rotations are complex products and key-value heads are repeated, as the papers
-put it. Files, all beside this script:
+An independent implementation in double precision: RMSNorm, rotary positions, grouped-query attention, SwiGLU and an untied
+output layer in plain tensor operations with PyTorch's automatic differentiation. Rotations are complex products and
+key-value heads are repeated, as in the papers. golden_run.py implements the training run. Shares no code with the engine.
+Writes these files beside this script:
 
     llama_tokens.u16            the data: little-endian token ids
     llama_initial.safetensors   weights before the first step, F32 (exact), with Hugging Face's names and [out, in] matrices
@@ -21,11 +22,11 @@ MODEL = {"layers": 4, "hidden": 32, "heads": 4, "kv_heads": 2, "head_dim": 8, "f
          "norm_eps": 1e-5, "rope_theta": 1000.0}
 RUN = {"seq_len": 9, "global_batch": 8, "steps": 8, "lr": 0.01, "min_lr": 0.001, "lr_schedule": "cosine", "warmup_steps": 2,
        "weight_decay": 0.1, "beta1": 0.9, "beta2": 0.95, "adam_eps": 1e-8, "clip_norm": 2.5}
-TOKENS = 157  # fewer than the run reads, and no multiple of the sequence: the data wraps around
+TOKENS = 157  # fewer than the run reads, and not a multiple of the sequence length: the data wraps around
 
 
 def make_weights(generator):
-    """Weights that leave nothing at zero or one, so that no mistake hides. Single precision holds them exactly."""
+    """Returns weights of which none is zero or one, so that errors cannot stay hidden. fp32 represents them exactly."""
     def normal(*shape, std=0.2, mean=0.0):
         single = torch.randn(*shape, dtype=torch.float32, generator=generator) * std + mean
         return single.double().requires_grad_()
@@ -54,7 +55,10 @@ def rms_norm(x, gamma):
 
 
 def rotate(x):
-    """x[batch, head, position, dim]: element i with its partner dim/2 further is a complex number, turned by position * theta^(-2i/dim)."""
+    """Rotates x[batch, head, position, dim].
+
+    Element i and element i + dim/2 form a complex number, rotated by position * theta^(-2i/dim).
+    """
     half = x.shape[-1] // 2
     frequency = MODEL["rope_theta"] ** (-2 * torch.arange(half, dtype=torch.float64) / x.shape[-1])
     angle = torch.arange(x.shape[-2], dtype=torch.float64).outer(frequency)

@@ -1,4 +1,4 @@
--- A database as version 1 of the store wrote it: what a file of that version must still give after its migration.
+-- A database written by version 1 of the store. After migration it must still return the same data.
 PRAGMA application_id = 1633904231;
 PRAGMA user_version = 1;
 BEGIN TRANSACTION;

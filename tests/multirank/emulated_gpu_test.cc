@@ -1,6 +1,6 @@
-// Training on the GPU engine, whole: the real trainer processes with the GPU module on the emulated CUDA
-// (tests/support/emulated_gpu), one rank or several that share the "GPU" and talk through host memory. What
-// no emulator shows, ./dev gpu does.
+// End-to-end training on the GPU engine: real trainer processes with the GPU module on the emulated CUDA
+// (tests/support/emulated_gpu). One rank, or several that share the emulated GPU and communicate through host
+// memory. ./dev gpu covers what an emulator cannot show.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,8 +36,8 @@ class EmulatedGpu : public ::testing::Test {
   }
 };
 
-// Small, with heads that the tensor cores' path of attention takes and others that it does not, and a
-// vocabulary that needs padding.
+// A small model with a vocabulary that needs padding. Some of its heads suit the tensor-core path of
+// attention and others do not.
 TrainConfig Gpt2(const char* precision) {
   TrainConfig c = testing::SmallConfig();
   c.model.hidden = 64;
@@ -78,17 +78,17 @@ void ExpectLosses(const JobResult& job, const std::vector<StepResult>& want, dou
 // Every axis and schedule, and some pairs.
 std::vector<ParallelPlan> Plans() {
   return {{},
-          {{.tp = 2}},
-          {{.pp = 2}},
-          {{.dp = 2}},
-          {{.pp = 2}, {.recompute = Recompute::kFull}, {.schedule = Schedule::kGPipe}},
-          {{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}},
-          {{.tp = 2, .dp = 2}},
-          {{.tp = 2, .pp = 2}, {.micro_batch = 2}},
-          {{.pp = 2, .dp = 2}, {.micro_batch = 2, .recompute = Recompute::kFull}, {.recompute_layers = 1}}};
+          {{{.tp = 2}}},
+          {{{.pp = 2}}},
+          {{{.dp = 2}}},
+          {{{.pp = 2}}, {{}, {.recompute = Recompute::kFull}}, {{}, {}, {.schedule = Schedule::kGPipe}}},
+          {{{.pp = 2}}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}},
+          {{{.tp = 2, .dp = 2}}},
+          {{{.tp = 2, .pp = 2}}, {{}, {.micro_batch = 2}}},
+          {{{.pp = 2, .dp = 2}}, {{}, {.micro_batch = 2, .recompute = Recompute::kFull}}, {.recompute_layers = 1}}};
 }
 
-TEST_F(EmulatedGpu, MakesTheStepsOfTheCpuInF32) {
+TEST_F(EmulatedGpu, F32StepsMatchThoseOfTheCpu) {
   for (TrainConfig c : {Gpt2("fp32"), Llama("fp32")}) {
     const testing::JobOutcome cpu = testing::RunAsThreads(c);
     for (const ParallelPlan& plan : Plans()) {
@@ -100,12 +100,12 @@ TEST_F(EmulatedGpu, MakesTheStepsOfTheCpuInF32) {
   }
 }
 
-TEST_F(EmulatedGpu, MakesNearlyTheStepsOfTheCpuInBf16) {
+TEST_F(EmulatedGpu, Bf16StepsAreCloseToThoseOfTheCpu) {
   for (const auto& make : {Gpt2, Llama}) {
     const testing::JobOutcome cpu = testing::RunAsThreads(make("fp32"));
     TrainConfig c = make("bf16");
-    for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{.tp = 2, .pp = 2}},
-                                     ParallelPlan{{.dp = 2}, {.recompute = Recompute::kFull}}}) {
+    for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{{.tp = 2, .pp = 2}}},
+                                     ParallelPlan{{{.dp = 2}}, {{}, {.recompute = Recompute::kFull}}}}) {
       SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
       c.plan = plan;
       ExpectLosses(RunProcesses(c, "cuda"), cpu.steps, 2e-2);
@@ -113,10 +113,10 @@ TEST_F(EmulatedGpu, MakesNearlyTheStepsOfTheCpuInBf16) {
   }
 }
 
-// What is planned on the dry device is what the GPU's arena has, master weights and all.
-TEST_F(EmulatedGpu, TakesTheBytesThatWerePlanned) {
+// The bytes planned on the dry device equal those of the GPU's arena, including master weights.
+TEST_F(EmulatedGpu, UsesThePlannedBytes) {
   TrainConfig c = Gpt2("bf16");
-  c.plan = {{.tp = 2, .pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}};
+  c.plan = {{{.tp = 2, .pp = 2}}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}};
   const JobResult dry = RunProcesses(c, "dry"), gpu = RunProcesses(c, "cuda");
   ASSERT_EQ(dry.outcome, JobOutcome::kDone) << dry.message;
   ASSERT_EQ(gpu.outcome, JobOutcome::kDone) << gpu.message;
@@ -126,9 +126,9 @@ TEST_F(EmulatedGpu, TakesTheBytesThatWerePlanned) {
   }
 }
 
-// Times of the stream's own clock, and what the libraries' workspaces and the context take: more than what
-// products alone need, and nothing of the scratch tensors that ops are timed on.
-TEST_F(EmulatedGpu, CalibratesWithTheDevicesOverhead) {
+// Times come from the stream's own clock. The overhead includes the libraries' workspaces and the context, so
+// it exceeds that of matrix products alone. It does not include the scratch tensors of timed ops.
+TEST_F(EmulatedGpu, CalibrationReportsDeviceOverhead) {
   v1::RunSpec job;
   job.set_device("cuda");
   job.mutable_calibrate()->set_time_budget_s(0.1);
@@ -144,11 +144,11 @@ TEST_F(EmulatedGpu, CalibratesWithTheDevicesOverhead) {
   EXPECT_LT(calibration.device_overhead_bytes(), 64 << 20);
 }
 
-// Every op of a step, with the types that a run has: what a study on GPUs begins with.
+// Every op of a step, with the types of a run: the first step of a study on GPUs.
 TEST_F(EmulatedGpu, TimesEveryOpOfAStep) {
   for (const char* precision : {"fp32", "bf16"}) {
     for (TrainConfig c : {Gpt2(precision), Llama(precision)}) {
-      c.plan = {{}, {.recompute = Recompute::kFull}};
+      c.plan = {{}, {{}, {.recompute = Recompute::kFull}}};
       v1::RunSpec job;
       job.set_device("cuda");
       job.mutable_calibrate();
@@ -164,20 +164,20 @@ TEST_F(EmulatedGpu, TimesEveryOpOfAStep) {
   }
 }
 
-// The file of a run on GPUs is that of one on the CPU, each tensor within the losses' tolerance of its
-// largest element.
-TEST_F(EmulatedGpu, SavesTheWeightsOfTheCpu) {
+// A run on GPUs writes the same file as a run on the CPU, with each tensor within the losses' tolerance of
+// its largest element.
+TEST_F(EmulatedGpu, SavesTheSameWeightsAsTheCpu) {
   const TempDir directory;
   const std::string cpu_path = directory.File("cpu.safetensors"),
                     gpu_path = directory.File("gpu.safetensors");
   for (TrainConfig c : {Gpt2("fp32"), Llama("fp32")}) {
-    // the bias of the keys has no gradient but rounding, which a small eps would make an update of
+    // The gradient of the key bias is only rounding error, which a small eps would turn into an update.
     c.adamw.eps = 1e-3;
     c.save_path = cpu_path;
     const JobResult cpu = RunProcesses(c, "cpu");
     ASSERT_EQ(cpu.outcome, JobOutcome::kDone) << cpu.message;
     const SafetensorsFile want(cpu_path);
-    for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{.tp = 2, .pp = 2}}}) {
+    for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{{.tp = 2, .pp = 2}}}}) {
       SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp);
       c.plan = plan;
       c.save_path = gpu_path;
@@ -201,9 +201,9 @@ TEST_F(EmulatedGpu, SavesTheWeightsOfTheCpu) {
   }
 }
 
-// What a run in bf16 starts from is what the file has: a step that changes nothing writes the same file, so
-// the master copies, which AdamW rounds the weights from, are the file's values too.
-TEST_F(EmulatedGpu, StartsFromTheWeightsOfAFileInBf16) {
+// A bf16 run starts from the file's values. A step that changes nothing writes the same file, so the master
+// copies, from which AdamW rounds the weights, hold the file's values too.
+TEST_F(EmulatedGpu, Bf16RunStartsFromTheWeightsOfAFile) {
   const TempDir directory;
   const auto run = [&](const TrainConfig& c) {
     const JobResult job = RunProcesses(c, "cuda");
@@ -212,7 +212,7 @@ TEST_F(EmulatedGpu, StartsFromTheWeightsOfAFileInBf16) {
     return std::string(std::istreambuf_iterator<char>(in), {});
   };
   TrainConfig c = Llama("bf16");
-  c.plan = {{.tp = 2, .pp = 2}};
+  c.plan = {{{.tp = 2, .pp = 2}}};
   c.lr.steps = 1;
   c.save_path = directory.File("trained.safetensors");
   const std::string trained = run(c);
@@ -224,19 +224,18 @@ TEST_F(EmulatedGpu, StartsFromTheWeightsOfAFileInBf16) {
   EXPECT_GT(trained.size(), 10'000u);
 }
 
-// What is not as one would expect is on the ranks' log, once for ranks of the same shapes; what is as
-// expected is not.
-TEST_F(EmulatedGpu, SaysWhatItHasChosen) {
+// Unusual choices appear on the ranks' log, once for ranks with the same shapes. Usual choices do not appear.
+TEST_F(EmulatedGpu, LogsUnusualChoices) {
   setenv("AUTOCFG_MATMUL", "heuristic", 1);
   TrainConfig c = Gpt2("bf16");
-  c.plan = {{.tp = 2}};
+  c.plan = {{{.tp = 2}}};
   const JobResult untimed = RunProcesses(c, "cuda");
   unsetenv("AUTOCFG_MATMUL");
   ASSERT_EQ(untimed.outcome, JobOutcome::kDone) << untimed.message;
   EXPECT_THAT(untimed.ranks[0].log_tail,
               HasSubstr("own kernels, tensor cores (cuDNN refuses: the emulator has no cuDNN)"));
   EXPECT_THAT(untimed.ranks[0].log_tail, HasSubstr("algorithms, not timed: AUTOCFG_MATMUL=heuristic"));
-  EXPECT_THAT(untimed.ranks[0].log_tail, HasSubstr("2 ranks talk by UCX"));
+  EXPECT_THAT(untimed.ranks[0].log_tail, HasSubstr("2 ranks communicate through UCX"));
   EXPECT_EQ(untimed.ranks[1].log_tail, "");
 
   c.plan = {};
@@ -246,22 +245,22 @@ TEST_F(EmulatedGpu, SaysWhatItHasChosen) {
   EXPECT_THAT(timed.ranks[0].log_tail, Not(HasSubstr("algorithm")));
 }
 
-TEST_F(EmulatedGpu, SaysThatRanksOfOneGpuCannotUseNccl) {
+TEST_F(EmulatedGpu, RejectsNcclForRanksOfOneGpu) {
   setenv("AUTOCFG_GPU_TRANSPORT", "nccl", 1);
   TrainConfig c = Gpt2("fp32");
-  c.plan = {{.dp = 2}};
+  c.plan = {{{.dp = 2}}};
   const JobResult job = RunProcesses(c, "cuda");
   EXPECT_NE(job.outcome, JobOutcome::kDone);
-  EXPECT_THAT(job.message, HasSubstr("ranks share a GPU, which NCCL refuses"));
+  EXPECT_THAT(job.message, HasSubstr("ranks share a GPU, which NCCL does not support"));
 }
 
-TEST_F(EmulatedGpu, RefusesTypesThatItDoesNotRunByName) {
+TEST_F(EmulatedGpu, RejectsUnsupportedTypesByName) {
   const JobResult job = RunProcesses(Gpt2("fp64"), "cuda");
   EXPECT_NE(job.outcome, JobOutcome::kDone);
   EXPECT_THAT(job.message, HasSubstr("fp64"));
 }
 
-TEST(GpuModule, IsNamedWhereItIsNotThere) {
+TEST(GpuModule, MissingModuleIsNamed) {
   setenv("AUTOCFG_GPU_MODULE", "/nowhere/libautocfg_cuda.so", 1);
   const JobResult job = RunProcesses(Gpt2("fp32"), "cuda");
   unsetenv("AUTOCFG_GPU_MODULE");

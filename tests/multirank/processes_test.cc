@@ -1,6 +1,6 @@
-// The engine as it really runs: one process per rank, started by the worker's launcher. The full matrix of
-// layouts runs as threads (same_step_test.cc); here a few show that processes make the same steps, and that
-// errors come back as what they are.
+// Tests the engine as it runs in production: one process per rank, started by the worker's launcher. The full
+// matrix of layouts runs as threads (same_step_test.cc). A few layouts here show that processes make the same
+// steps and that errors are reported correctly.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,14 +24,14 @@ class Processes : public ::testing::Test {
   const TempDir directory_;
 };
 
-TEST_F(Processes, MakeTheStepsOfOneRankAndSaveItsWeights) {
+TEST_F(Processes, MatchStepsOfOneRankAndSaveItsWeights) {
   TrainConfig c = testing::SmallConfig();
   const testing::JobOutcome one = testing::RunAsThreads(c);
   c.save_path = directory_.File("saved.safetensors");
   for (const ParallelPlan& plan :
-       {ParallelPlan{}, ParallelPlan{{.tp = 2}}, ParallelPlan{{.tp = 2, .pp = 2, .dp = 2}},
-        ParallelPlan{{.pp = 4, .dp = 2}, {.recompute = Recompute::kFull}, {.schedule = Schedule::kGPipe}},
-        ParallelPlan{{.tp = 2, .pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {
+       {ParallelPlan{}, ParallelPlan{{{.tp = 2}}}, ParallelPlan{{{.tp = 2, .pp = 2, .dp = 2}}},
+        ParallelPlan{{{.pp = 4, .dp = 2}}, {{}, {.recompute = Recompute::kFull}}, {{}, {}, {.schedule = Schedule::kGPipe}}},
+        ParallelPlan{{{.tp = 2, .pp = 2}}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}) {
     SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
     c.plan = plan;
     std::vector<std::int64_t> progress;
@@ -57,7 +57,7 @@ TEST_F(Processes, MakeTheStepsOfOneRankAndSaveItsWeights) {
     }
     const SafetensorsFile file(c.save_path);
     for (const auto& [name, want] : one.weights) {
-      if (name.ends_with("c_attn.bias")) continue;  // its key part is rounding; same_step_test.cc compares it
+      if (name.ends_with("c_attn.bias")) continue;  // key part: only rounding error; see same_step_test.cc
       std::vector<double> got(want.size());
       file.Read(name, 0, got);
       double largest = 0, worst = 0;
@@ -72,7 +72,7 @@ TEST_F(Processes, MakeTheStepsOfOneRankAndSaveItsWeights) {
 
 TEST_F(Processes, CountBytesOnTheDryDevice) {
   TrainConfig c = testing::SmallConfig();
-  c.plan = {{.tp = 2, .pp = 2}};
+  c.plan = {{{.tp = 2, .pp = 2}}};
   const JobResult job = RunProcesses(c, "dry");
   ASSERT_EQ(job.outcome, JobOutcome::kDone) << job.message;
   for (const RankOutcome& rank : job.ranks) {
@@ -81,11 +81,11 @@ TEST_F(Processes, CountBytesOnTheDryDevice) {
   }
 }
 
-// Many more ranks than cores, whose step takes modelled time: attention alone, a forward 1 s a layer, a
-// backward 2 s.
+// Many more ranks than cores, with modelled step times: only attention takes time, 1 s per layer in a forward
+// and 2 s in a backward.
 TEST_F(Processes, TakeModelledTimeOnThePacedDevice) {
   TrainConfig c = testing::SmallConfig();
-  c.plan = {{.tp = 2, .pp = 4, .dp = 2}, {}, {.schedule = Schedule::kGPipe}};
+  c.plan = {{{.tp = 2, .pp = 4, .dp = 2}}, {}, {{}, {}, {.schedule = Schedule::kGPipe}}};
   c.lr.steps = 2;
   c.trace = true;
   class EqualLayers final : public OpTimeModel {
@@ -98,7 +98,7 @@ TEST_F(Processes, TakeModelledTimeOnThePacedDevice) {
     c.op_times.emplace(time.op, time.seconds);
   const JobResult job = RunProcesses(c, "paced");
   ASSERT_EQ(job.outcome, JobOutcome::kDone) << job.message;
-  const double microbatches = 4, layers = 1;  // of a rank
+  const double microbatches = 4, layers = 1;  // per rank
   for (const RankOutcome& rank : job.ranks) {
     const v1::TrainResult& result = rank.last.train_result();
     ASSERT_EQ(result.step_time_s_size(), 2);
@@ -110,12 +110,12 @@ TEST_F(Processes, TakeModelledTimeOnThePacedDevice) {
   c.op_times.erase(c.op_times.begin());
   const JobResult refused = RunProcesses(c, "paced");
   EXPECT_EQ(refused.outcome, JobOutcome::kBadInput);
-  EXPECT_THAT(refused.message, HasSubstr("op_times: no time of "));
+  EXPECT_THAT(refused.message, HasSubstr("op_times: no time for "));
 }
 
 TEST_F(Processes, RunCopiesOfASlice) {
   TrainConfig c = testing::SmallConfig();
-  c.plan = {{.tp = 4, .pp = 4, .dp = 8}, {.micro_batch = 1}};
+  c.plan = {{{.tp = 4, .pp = 4, .dp = 8}}, {{}, {.micro_batch = 1}}};
   c.lr.steps = 3;
   c.slice = SliceSpec{.tensor = 3, .pipeline = 2};
   v1::RunSpec job;
@@ -137,9 +137,9 @@ TEST_F(Processes, RunCopiesOfASlice) {
   EXPECT_THAT(refused.message, HasSubstr("slice: pipeline 4 is outside 0 to 3 of the plan"));
 }
 
-TEST_F(Processes, SayWhatIsWrongWithTheInput) {
+TEST_F(Processes, ReportInvalidInput) {
   TrainConfig c = testing::SmallConfig();
-  c.plan = {{.tp = 2}};
+  c.plan = {{{.tp = 2}}};
   c.data_path = directory_.File("no_such_data.u16");
   const JobResult job = RunProcesses(c);
   EXPECT_EQ(job.outcome, JobOutcome::kBadInput);
@@ -147,15 +147,15 @@ TEST_F(Processes, SayWhatIsWrongWithTheInput) {
   EXPECT_EQ(RunProcesses(testing::SmallConfig(), "cuda").error.code(), "UNIMPLEMENTED");
 }
 
-// The error is in the middle of a step, when the other rank already waits for this one.
-TEST_F(Processes, EndWhenOneRankMeetsABadToken) {
+// The error occurs in the middle of a step, while the other rank waits for this one.
+TEST_F(Processes, EndIfOneRankReadsAnInvalidToken) {
   const std::string data = directory_.File("bad_token.u16");
   std::vector<std::uint16_t> tokens(8 * 16 + 1, 1);
   tokens[8 * 8 + 4] = 999;  // sequence 8: the first of step 1
   std::ofstream(data, std::ios::binary)
       .write(reinterpret_cast<const char*>(tokens.data()), 2 * tokens.size());
   TrainConfig c = testing::SmallConfig();
-  c.plan = {{.tp = 1, .pp = 2, .dp = 2}};
+  c.plan = {{{.tp = 1, .pp = 2, .dp = 2}}};
   c.data_path = data;
   const JobResult job = RunProcesses(c);
   EXPECT_EQ(job.outcome, JobOutcome::kBadInput);
@@ -163,9 +163,9 @@ TEST_F(Processes, EndWhenOneRankMeetsABadToken) {
   EXPECT_LT(job.wall_s, 60);
 }
 
-TEST_F(Processes, SayByHowMuchAPlanDoesNotFit) {
+TEST_F(Processes, ReportByHowMuchAPlanDoesNotFit) {
   TrainConfig c = testing::SmallConfig();
-  c.plan = {{.dp = 2}};
+  c.plan = {{{.dp = 2}}};
   c.memory_capacity_bytes = 1000;
   const JobResult job = RunProcesses(c);
   EXPECT_EQ(job.outcome, JobOutcome::kOutOfMemory);

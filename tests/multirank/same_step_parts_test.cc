@@ -1,6 +1,6 @@
-// The engine's main test over every kind of model and plan: whatever parts a model is of, any layout must
-// make the steps of one rank. First every pair of choices, then plans and models at random. Ranks are
-// threads, with UCX among them.
+// The engine's main test, over every kind of model and plan: with any combination of model parts, every
+// layout must make the steps of one rank. Covers every pair of choices, then random plans and models. Ranks
+// are threads that communicate over UCX.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ using testing::JobOutcome;
 using testing::ModelStyles;
 using testing::RunAsThreads;
 
-// Two steps with clipping, decay and a moving learning rate.
+// Two steps with clipping, decay and a changing learning rate.
 TrainConfig ShortRun(const ModelSpec& model) {
   TrainConfig c;
   c.model = model;
@@ -39,7 +39,7 @@ TrainConfig ShortRun(const ModelSpec& model) {
   return c;
 }
 
-// One layer a stage, one more in the middle and one more at the end.
+// One layer per stage, with an extra layer in the middle and at the end.
 std::vector<std::int64_t> UnevenSplit(std::int64_t stages) {
   std::vector<std::int64_t> split(static_cast<std::size_t>(stages), 1);
   ++split[split.size() / 2];
@@ -76,7 +76,7 @@ TrainConfig ConfigOf(const Case& c) {
   return config;
 }
 
-constexpr std::int64_t kMostRanks = 16;  // threads of this test; every pair of sizes is within it
+constexpr std::int64_t kMostRanks = 16;  // threads of this test; sufficient for every pair of sizes
 
 bool IsLegal(const Case& c) {
   const TrainConfig config = ConfigOf(c);
@@ -118,7 +118,7 @@ void ExpectSame(const TrainConfig& config, const JobOutcome& one) {
 
 std::vector<Case> Cases() { return testing::PairwiseCases(kSizes, IsLegal, Cost); }
 
-// One rank's run of each model and workload that the cases have.
+// Returns the one-rank run of the model and workload of a case, computed once for each.
 const JobOutcome& CachedOneRank(const TrainConfig& c) {
   using Key = std::tuple<std::string, std::int64_t, std::int64_t, std::string_view>;
   static auto& runs = *new std::map<Key, JobOutcome>();
@@ -129,7 +129,7 @@ const JobOutcome& CachedOneRank(const TrainConfig& c) {
 
 class SameStepOfEveryPair : public ::testing::TestWithParam<Case> {};
 
-TEST_P(SameStepOfEveryPair, AsOneRankMakesIt) {
+TEST_P(SameStepOfEveryPair, MatchesOneRank) {
   TrainConfig config = ConfigOf(GetParam());
   for (const char* precision : {"fp64", "fp32"}) {
     config.workload.precision = *ParsePrecision(precision);
@@ -140,9 +140,9 @@ TEST_P(SameStepOfEveryPair, AsOneRankMakesIt) {
 
 INSTANTIATE_TEST_SUITE_P(Pairwise, SameStepOfEveryPair, ::testing::ValuesIn(Cases()));
 
-// What the cases are worth: 16 ranks, deep interleaving and each style with each size are among them, and an
-// uneven split is uneven.
-TEST(SameStepSetup, TheCasesCoverWhatTheyShould) {
+// Checks that the cases are meaningful: they include 16 ranks, deep interleaving and each style with each
+// size, and uneven splits are uneven.
+TEST(SameStepSetup, CasesCoverRequiredCombinations) {
   std::set<testing::ChoicePair> pairs;
   for (const Case& c : Cases()) pairs.merge(testing::PairsOf(c));
   for (int style = 0; style < kSizes[kStyle]; ++style) {
@@ -185,7 +185,7 @@ ModelSpec RandomModel(std::mt19937_64& random, std::int64_t tp) {
   return m;
 }
 
-// A legal run of at most eight ranks.
+// Returns a random legal run of at most eight ranks.
 TrainConfig RandomConfig(std::mt19937_64& random) {
   for (;;) {
     ParallelPlan plan;
@@ -218,10 +218,10 @@ TrainConfig RandomConfig(std::mt19937_64& random) {
   }
 }
 
-// 200 in all, in parts that can run on their own.
+// 200 runs in total, in parts that can run separately.
 class SameStepAtRandom : public ::testing::TestWithParam<int> {};
 
-TEST_P(SameStepAtRandom, AsOneRankMakesIt) {
+TEST_P(SameStepAtRandom, MatchesOneRank) {
   std::mt19937_64 random(static_cast<std::uint64_t>(GetParam()));
   for (int i = 0; i < 20; ++i) {
     const TrainConfig config = RandomConfig(random);

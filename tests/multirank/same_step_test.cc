@@ -1,6 +1,6 @@
-// The engine's main test: one model, one seed, one batch, and every layout must make the same steps. Ranks
-// are threads here, with UCX among them; tests/multirank/processes_test.cc runs some of the same as real
-// processes, tests/multirank/same_step_parts_test.cc every kind of model and plan, pair by pair.
+// The engine's main test: for one model, seed and batch, every layout must make the same steps. Ranks are
+// threads that communicate over UCX. tests/multirank/processes_test.cc runs some of the layouts as real
+// processes; tests/multirank/same_step_parts_test.cc covers every kind of model and plan, pair by pair.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ using testing::JobOutcome;
 using testing::RunAsThreads;
 using testing::SmallConfig;
 
-// What each run is compared with.
+// The reference run.
 const JobOutcome& OneRank(const char* precision) {
   static const auto make = [](const char* name) {
     TrainConfig c = SmallConfig();
@@ -48,7 +48,7 @@ std::vector<Layout> Layouts() {
 
 class SameStep : public ::testing::TestWithParam<Layout> {
  protected:
-  // Every schedule, recomputation and micro batch of the layout.
+  // Calls `body` for every schedule, recomputation and micro batch of the layout.
   void ForEachPlan(const std::function<void(const ParallelPlan&)>& body) {
     const auto [tp, pp, dp] = GetParam();
     for (const Schedule schedule : {Schedule::kGPipe, Schedule::kOneFOneB}) {
@@ -57,9 +57,9 @@ class SameStep : public ::testing::TestWithParam<Layout> {
           SCOPED_TRACE(::testing::Message()
                        << (schedule == Schedule::kGPipe ? "gpipe" : "1f1b") << " recompute="
                        << (recompute == Recompute::kFull ? "full" : "none") << " mbs=" << micro_batch);
-          body({{.tp = tp, .pp = pp, .dp = dp},
-                {.micro_batch = micro_batch, .recompute = recompute},
-                {.schedule = schedule}});
+          body({{{.tp = tp, .pp = pp, .dp = dp}},
+                {{}, {.micro_batch = micro_batch, .recompute = recompute}},
+                {{}, {}, {.schedule = schedule}}});
         }
       }
     }
@@ -95,8 +95,8 @@ std::string LayoutName(const ::testing::TestParamInfo<Layout>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Layouts, SameStep, ::testing::ValuesIn(Layouts()), LayoutName);
 
-// What makes the comparison worth something: clipping is at work, and the weights move.
-TEST(SameStepSetup, ClipsAndMoves) {
+// Checks that the comparison is meaningful: clipping is active and the weights change.
+TEST(SameStepSetup, ClippingIsActiveAndWeightsChange) {
   const JobOutcome& one = OneRank("fp64");
   const auto clipped = std::count_if(one.steps.begin(), one.steps.end(), [](const StepResult& s) {
     return s.grad_norm > SmallConfig().clip_norm;
@@ -105,9 +105,9 @@ TEST(SameStepSetup, ClipsAndMoves) {
   EXPECT_LT(one.steps.back().loss, 0.95 * one.steps.front().loss);
 }
 
-// Clipping, decay and schedule change the result: were one of them left out, the golden test would not notice
-// on its own that the layouts agree.
-TEST(SameStepSetup, EveryOptimizerOptionCounts) {
+// Checks that clipping, decay and the schedule change the result. If one of them were ignored, agreement
+// between layouts would not reveal it.
+TEST(SameStepSetup, EveryOptimizerOptionHasAnEffect) {
   TrainConfig c = SmallConfig();
   c.clip_norm = 0;
   EXPECT_NE(RunAsThreads(c).steps.back().loss, OneRank("fp64").steps.back().loss);

@@ -1,4 +1,4 @@
-// UCX between processes, and what remains when they are killed in the middle: nothing.
+// Tests UCX between processes, and that nothing remains if they are killed during communication.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -18,7 +18,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// What a process may leave behind: UCX's POSIX shared-memory segments and any of System V.
+// Returns what a process may leave behind: UCX's POSIX shared-memory segments and all System V segments.
 std::vector<std::string> SharedMemory() {
   std::vector<std::string> found;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
@@ -42,13 +42,14 @@ TEST(UcxProcesses, ReduceMoreRanksThanCores) {
     ASSERT_EQ(result.outcome, JobOutcome::kDone) << result.message;
     for (const RankOutcome& rank : result.ranks) {
       EXPECT_EQ(rank.last.train_result().losses(0), size * (size + 1) / 2);
-      EXPECT_EQ(rank.log_tail, "");  // UCX is quiet
+      EXPECT_EQ(rank.log_tail, "");  // UCX logs nothing
     }
   }
   EXPECT_EQ(SharedMemory(), before);
 }
 
-// Starts ranks that reduce without end, and calls `strike` with their pids when all are in the middle of it.
+// Starts ranks that reduce without end, and calls `strike` with their pids when all are in the middle of a
+// reduction.
 JobResult StrikeInTheMiddle(int size, const std::function<void(const std::vector<int>& pids)>& strike) {
   std::vector<int> pids;
   int under_way = 0;
@@ -66,7 +67,7 @@ JobResult StrikeInTheMiddle(int size, const std::function<void(const std::vector
   return result;
 }
 
-TEST(UcxProcesses, ADeadRankEndsTheJobUnderItsOwnName) {
+TEST(UcxProcesses, DeadRankEndsTheJobAndIsNamed) {
   for (int victim : {0, 2}) {
     const JobResult result =
         StrikeInTheMiddle(4, [&](const std::vector<int>& pids) { ::kill(pids[victim], SIGKILL); });
@@ -77,7 +78,7 @@ TEST(UcxProcesses, ADeadRankEndsTheJobUnderItsOwnName) {
   }
 }
 
-TEST(UcxProcesses, AllKilledAtOnceLeaveNothing) {
+TEST(UcxProcesses, KillingAllAtOnceLeavesNothing) {
   const JobResult result = StrikeInTheMiddle(4, [](const std::vector<int>& pids) {
     for (int pid : pids) ::kill(pid, SIGKILL);
   });
@@ -85,7 +86,7 @@ TEST(UcxProcesses, AllKilledAtOnceLeaveNothing) {
   EXPECT_THAT(result.message, HasSubstr("killed by signal 9"));
 }
 
-TEST(UcxProcesses, ACancelledJobLeavesNothing) {
+TEST(UcxProcesses, CancelledJobLeavesNothing) {
   std::atomic<bool> cancel{false};
   LaunchHooks hooks;
   hooks.cancel = &cancel;

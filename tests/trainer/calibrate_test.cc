@@ -1,5 +1,5 @@
-// Calibration: every kind of op can be timed, alone and among ranks, and what cannot is refused. No statement
-// about times but that there are some.
+// Tests of calibration: every kind of op can be timed, alone and among ranks, and invalid ops are rejected.
+// The tests check only that times exist, not their values.
 #include "trainer/run/calibrate.h"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ TEST(Calibrate, TimesEveryOpOfAStep) {
   for (const char* precision : {"fp32", "fp64"}) {
     TrainConfig c = testing::SmallConfig();
     c.workload.precision = *ParsePrecision(precision);
-    c.plan = {{.tp = 2, .pp = 2}};
+    c.plan = {{{.tp = 2, .pp = 2}}};
     std::vector<OpDesc> ops = OpsOf(c);
     const std::vector<OpDesc> others = OtherOps(c.workload.precision.compute);
     ops.insert(ops.end(), others.begin(), others.end());
@@ -58,7 +58,7 @@ TEST(Calibrate, TimesEveryOpOfAStep) {
   }
 }
 
-// The CPU, with a clock that says of every sample that it took `sample_s`, and counts them.
+// A CPU device whose clock reports `sample_s` for every sample, and counts the samples.
 class ClockedDevice final : public Device {
  public:
   explicit ClockedDevice(double sample_s) : sample_s_(sample_s) {}
@@ -99,8 +99,8 @@ class ClockedDevice final : public Device {
   int samples_ = 0;
 };
 
-// What became of `ops` on a device where every sample takes so long: the samples of each, and what a run
-// took.
+// The result of timing `ops` on a device where every sample takes a fixed time: the samples of each op and
+// the seconds of one execution.
 struct Spent {
   int samples = 0;
   double seconds = 0;
@@ -119,9 +119,9 @@ Spent SamplesOfEach(std::size_t ops, double sample_s, double budget_s) {
   return {clocked.samples() / static_cast<int>(ops), times[0].seconds};
 }
 
-// One sample tells how long a run takes; then as many as the op's share of the budget holds, five at least
-// and 200 at most.
-TEST(Calibrate, SharesItsBudgetAmongTheOps) {
+// One sample measures the time of a run. The number of further samples follows from the op's share of the
+// budget, from 5 to 200.
+TEST(Calibrate, DividesBudgetAmongOps) {
   EXPECT_EQ(SamplesOfEach(1, 0.99e-3, 0).samples, 1 + 5) << "no budget";
   EXPECT_EQ(SamplesOfEach(4, 0.99e-3, 0).samples, 1 + 5);
   EXPECT_EQ(SamplesOfEach(1, 0.99e-3, 0.05).samples, 1 + 50);
@@ -131,8 +131,8 @@ TEST(Calibrate, SharesItsBudgetAmongTheOps) {
   EXPECT_EQ(SamplesOfEach(1, 0.99e-3, 0.05).seconds, 0.99e-3);
 }
 
-// A sample of a short op is several runs, 50 us in all; of a very short one 256 runs.
-TEST(Calibrate, RunsShortOpsSeveralTimesASample) {
+// A sample of a short op consists of several runs, 50 us in total; a very short op runs 256 times.
+TEST(Calibrate, RepeatsShortOpsWithinASample) {
   const Spent three = SamplesOfEach(1, 20e-6, 6.03e-3);
   EXPECT_EQ(three.samples, 1 + 100);
   EXPECT_DOUBLE_EQ(three.seconds, 20e-6 / 3);
@@ -147,8 +147,8 @@ TEST(Calibrate, TimesComputeOnOneRank) {
   ExpectTimes(TimeOps(ops, 0.05, 0, 1, backend), ops);
 }
 
-// Groups that do not divide the world leave ranks over, which must not block the others.
-TEST(Calibrate, TimesGroupsThatLeaveRanksOver) {
+// Groups that do not divide the world leave some ranks over. These must not block the others.
+TEST(Calibrate, SupportsGroupsThatDoNotDivideTheWorld) {
   std::vector<OpDesc> ops;
   for (const OpKind kind : {OpKind::kAllReduceSum, OpKind::kSend}) {
     OpDesc op;
@@ -166,7 +166,7 @@ TEST(Calibrate, TimesGroupsThatLeaveRanksOver) {
   });
 }
 
-TEST(Calibrate, RefusesWhatCannotBeTimed) {
+TEST(Calibrate, RejectsInvalidOps) {
   auto rendezvous = CreateLocalRendezvous(1);
   Backend backend = CreateBackend("cpu", *rendezvous[0]);
   const auto refuses = [&](const OpDesc& op) {
@@ -197,7 +197,7 @@ TEST(Calibrate, RefusesWhatCannotBeTimed) {
   OpDesc rope;
   rope.kind = OpKind::kRope;
   rope.dims = {4, 2, 3};
-  EXPECT_TRUE(refuses(rope)) << "a head without halves";
+  EXPECT_TRUE(refuses(rope)) << "an odd head dimension";
   OpDesc form;
   form.dims = {2, 2, 2};
   form.epilogue = Epilogue::kBiasGradient;
@@ -223,7 +223,7 @@ TEST(Calibrate, RefusesWhatCannotBeTimed) {
   EXPECT_THROW(TimeOps({}, 0, 0, 1, dry), BadInput);
 }
 
-TEST(Calibrate, NamesTheOpsThatNoDeviceRuns) {
+TEST(Calibrate, RejectsPredictedOnlyOpsByName) {
   auto rendezvous = CreateLocalRendezvous(2);
   testing::RunThreads(2, [&](int rank) {
     Backend backend = CreateBackend("cpu", *rendezvous[rank]);
@@ -241,13 +241,13 @@ TEST(Calibrate, NamesTheOpsThatNoDeviceRuns) {
         ADD_FAILURE() << Name(kind) << " was timed";
       } catch (const BadInput& error) {
         EXPECT_THAT(error.what(), ::testing::HasSubstr(std::string(Name(kind)))) << "the op's name";
-        EXPECT_THAT(error.what(), ::testing::HasSubstr("predicted only"));
+        EXPECT_THAT(error.what(), ::testing::HasSubstr("in predictions only"));
       }
     }
   });
 }
 
-// A device that is not the host, on which its communicators take memory too, as NCCL's do.
+// A device other than the host whose communicators use device memory too, as NCCL's do.
 class CountingDevice final : public Device {
  public:
   static constexpr std::int64_t kContextBytes = 1000;
@@ -327,9 +327,9 @@ class CountingWorld final : public CommWorld {
   CountingDevice& device_;
 };
 
-// A run's communicators take of the device's memory together; a calibration has them one after the other, and
-// makes each once.
-TEST(Calibrate, OverheadCountsTheCommunicatorsOfARun) {
+// A run's communicators use device memory at the same time. A calibration creates each one once, one after
+// the other.
+TEST(Calibrate, OverheadIncludesCommunicatorsOfARun) {
   v1::CalibrateSpec spec;
   const auto add = [&](OpKind kind, CommGroup group, std::int64_t size) {
     OpDesc op{.kind = kind};
@@ -363,7 +363,7 @@ TEST(Calibrate, OverheadCountsTheCommunicatorsOfARun) {
         UnorderedElementsAre(Pair(Group(CommGroup::kTensor, 2), 1), Pair(Group(CommGroup::kTensor, 4), 1),
                              Pair(Group(CommGroup::kData, 2), 1), Pair(Group(CommGroup::kPipeline, 2), 1),
                              Pair(Group(CommGroup::kWorld, 4), 2)))
-        << "one communicator for all ops of a group; the world's is the timer's own, too";
+        << "one communicator for all ops of a group; the timer also creates the world's";
   });
 }
 

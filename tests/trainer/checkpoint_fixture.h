@@ -1,4 +1,4 @@
-// What the tests of saved weights share: a directory of their own, small models, files to be changed.
+// Fixture for the tests of saved weights: a temporary directory, small models, and files to modify.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,12 +21,12 @@ class Checkpoint : public ::testing::Test {
  protected:
   std::string Path(const std::string& name) const { return directory_.File(name); }
 
-  // Trains `steps` steps under a plan, saves, and returns the weights.
+  // Trains for the configured steps, saves, and returns the weights.
   JobOutcome TrainAndSave(TrainConfig c, const std::string& name) {
     return RunAsThreads(c, World::kUcx, [&](RankTrainer& trainer) { trainer.Save(Path(name)); });
   }
 
-  // The message of loading a file into the small model, or another, on one rank.
+  // Returns the error message of loading a file into the small model, or into model `c`, on one rank.
   std::string LoadError(const std::string& path, TrainConfig c = SmallConfig()) {
     c.init_path = path;
     auto rendezvous = CreateLocalRendezvous(1);
@@ -39,7 +39,7 @@ class Checkpoint : public ::testing::Test {
     return "no error";
   }
 
-  // Writes a file of a given header and as many data bytes.
+  // Writes a file with the given header and number of data bytes.
   std::string WriteRaw(const std::string& header, std::size_t data_bytes, std::uint64_t claimed = 0) {
     const std::string path = Path("raw.safetensors");
     std::ofstream out(path, std::ios::binary);
@@ -58,7 +58,7 @@ inline TrainConfig ShortConfig() {
   return c;
 }
 
-// Rewrites a good file: other names, types, extra tensors.
+// Rewrites a valid file with other names or types, or with extra tensors.
 class Rewriter {
  public:
   explicit Rewriter(const std::string& path) {

@@ -1,4 +1,4 @@
-// Weights of a Llama to files and back: its names, and what its files keep apart.
+// Tests of saving and loading a Llama's weights: its names, and tensors that its files store separately.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using testing::LlamaConfig;
 using testing::Rewriter;
 using testing::ShortConfig;
 
-TEST_F(Checkpoint, HoldsLlamasNamesAndShapes) {
+TEST_F(Checkpoint, HasLlamaNamesAndShapes) {
   TrainAndSave(LlamaConfig(), "a.safetensors");
   const SafetensorsFile file(Path("a.safetensors"));
   using Shape = std::vector<std::int64_t>;
@@ -37,8 +37,8 @@ TEST_F(Checkpoint, HoldsLlamasNamesAndShapes) {
   EXPECT_EQ(file.tensors().at("lm_head.weight").shape, (Shape{61, 32}));
 }
 
-// Element by element: the file's [out, in] against the engine's fused [in, out].
-TEST_F(Checkpoint, SplitsAndTransposesWhatLlamaKeepsApart) {
+// Compares each element of the file's [out, in] with the engine's fused [in, out].
+TEST_F(Checkpoint, SplitsAndTransposesLlamaTensors) {
   const auto weights = TrainAndSave(LlamaConfig(), "a.safetensors").weights;
   const SafetensorsFile file(Path("a.safetensors"));
   const auto expect_columns = [&](const std::string& stored, const std::string& ours, std::int64_t in,
@@ -62,17 +62,17 @@ TEST_F(Checkpoint, SplitsAndTransposesWhatLlamaKeepsApart) {
   expect_columns(theirs + "mlp.down_proj.weight", ours + "mlp.c_proj.weight", 40, 32, 0, 32);
 }
 
-TEST_F(Checkpoint, EveryLayoutOfALlamaSavesTheSameFileAndStartsFromIt) {
+TEST_F(Checkpoint, EveryLlamaLayoutSavesTheSameFileAndLoadsIt) {
   TrainConfig c = LlamaConfig();
   const auto saved = TrainAndSave(c, "a.safetensors").weights;
   c.init_path = Path("a.safetensors");
-  c.lr.lr = c.lr.min_lr = 0;  // steps that change nothing
+  c.lr.lr = c.lr.min_lr = 0;  // the steps change nothing
   c.adamw.weight_decay = 0;
   const Rewriter want(Path("a.safetensors"));
   for (const ParallelPlan& plan :
-       {ParallelPlan{}, ParallelPlan{{.tp = 2, .dp = 2}}, ParallelPlan{{.pp = 4}},
-        ParallelPlan{{.tp = 2, .pp = 2}},
-        ParallelPlan{{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {
+       {ParallelPlan{}, ParallelPlan{{{.tp = 2, .dp = 2}}}, ParallelPlan{{{.pp = 4}}},
+        ParallelPlan{{{.tp = 2, .pp = 2}}},
+        ParallelPlan{{{.pp = 2}}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}) {
     c.plan = plan;
     EXPECT_EQ(TrainAndSave(c, "b.safetensors").weights, saved) << "tp=" << plan.tp << " pp=" << plan.pp;
     const Rewriter got(Path("b.safetensors"));
@@ -81,8 +81,9 @@ TEST_F(Checkpoint, EveryLayoutOfALlamaSavesTheSameFileAndStartsFromIt) {
   }
 }
 
-// Parts of both styles: biases, LayerNorm, learned positions and a tied output layer under Llama's names.
-TEST_F(Checkpoint, NamesWhatOnlyOtherModelsHave) {
+// Combines parts of both styles: biases, LayerNorm, learned positions and a tied output layer under Llama's
+// names.
+TEST_F(Checkpoint, SavesMixedModelsUnderLlamaNames) {
   TrainConfig c = ShortConfig();
   c.model.kv_heads = 1;
   c.model.activation = Activation::kRelu;
@@ -102,11 +103,11 @@ TEST_F(Checkpoint, NamesWhatOnlyOtherModelsHave) {
   EXPECT_FALSE(file.tensors().contains("lm_head.weight")) << "tied";
   c.init_path = Path("a.safetensors");
   c.lr.lr = c.lr.min_lr = 0;
-  c.plan = {{.pp = 2, .dp = 2}};
+  c.plan = {{{.pp = 2, .dp = 2}}};
   EXPECT_EQ(testing::RunAsThreads(c).weights, saved);
 }
 
-TEST_F(Checkpoint, TakesLlamasNamesWithoutPrefixAndPassesOverRotaryBuffers) {
+TEST_F(Checkpoint, AcceptsLlamaNamesWithoutPrefixAndIgnoresRotaryBuffers) {
   const auto saved = TrainAndSave(LlamaConfig(), "a.safetensors").weights;
   Rewriter file(Path("a.safetensors"));
   nlohmann::ordered_json plain;
@@ -126,7 +127,7 @@ TEST_F(Checkpoint, TakesLlamasNamesWithoutPrefixAndPassesOverRotaryBuffers) {
   EXPECT_EQ(testing::RunAsThreads(c).weights, saved);
 }
 
-TEST_F(Checkpoint, NamesTheTensorOfALlamaThatIsMissingWrongOrUnknown) {
+TEST_F(Checkpoint, NamesMissingWrongOrUnknownLlamaTensor) {
   const TrainConfig llama = LlamaConfig();
   TrainAndSave(llama, "a.safetensors");
   const Rewriter good(Path("a.safetensors"));
@@ -146,7 +147,7 @@ TEST_F(Checkpoint, NamesTheTensorOfALlamaThatIsMissingWrongOrUnknown) {
   file.header["model.layers.1.self_attn.k_proj.weight"]["shape"] = {32, 16};
   file.Write(bad);
   EXPECT_THAT(LoadError(bad, llama), HasSubstr("tensor model.layers.1.self_attn.k_proj.weight"));
-  EXPECT_THAT(LoadError(bad, llama), HasSubstr("has shape [32, 16]; the model wants [16, 32]"));
+  EXPECT_THAT(LoadError(bad, llama), HasSubstr("has shape [32, 16]; the model expects [16, 32]"));
 
   file = good;
   const auto end = file.data.size();

@@ -1,4 +1,4 @@
-// Every way in which a file of weights can be wrong, and where and when none is written.
+// Tests of every kind of invalid weights file, and of the cases in which no file is written.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -29,7 +29,7 @@ using testing::LlamaConfig;
 using testing::Rewriter;
 using testing::ShortConfig;
 
-TEST_F(Checkpoint, NamesTheTensorThatIsMissingWrongOrUnknown) {
+TEST_F(Checkpoint, NamesMissingWrongOrUnknownTensor) {
   TrainAndSave(ShortConfig(), "a.safetensors");
   const Rewriter good(Path("a.safetensors"));
   const std::string bad = Path("b.safetensors");
@@ -43,7 +43,7 @@ TEST_F(Checkpoint, NamesTheTensorThatIsMissingWrongOrUnknown) {
   file.header["transformer.h.1.mlp.c_fc.weight"]["shape"] = {128, 32};
   file.Write(bad);
   EXPECT_THAT(LoadError(bad), HasSubstr("tensor transformer.h.1.mlp.c_fc.weight"));
-  EXPECT_THAT(LoadError(bad), HasSubstr("has shape [128, 32]; the model wants [32, 128]"));
+  EXPECT_THAT(LoadError(bad), HasSubstr("has shape [128, 32]; the model expects [32, 128]"));
 
   file = good;
   file.header["transformer.h.4.ln_1.bias"] = file.header["transformer.ln_f.bias"];
@@ -73,8 +73,9 @@ TEST_F(Checkpoint, NamesTheTensorThatIsMissingWrongOrUnknown) {
   EXPECT_THAT(LoadError(bad), HasSubstr("is cut off"));
 }
 
-// Of every part of a model: by rows, by columns, whole; and of the parts of another rank, by that rank.
-TEST_F(Checkpoint, NamesTheTensorThatIsNotFinite) {
+// Covers every kind of parameter: split by rows, split by columns, not split; and parts of another rank,
+// checked by that rank.
+TEST_F(Checkpoint, NamesNonFiniteTensor) {
   const std::string bad = Path("b.safetensors");
   const auto spoil = [&](const Rewriter& good, const std::string& tensor, std::size_t element, double value) {
     Rewriter file = good;
@@ -87,7 +88,7 @@ TEST_F(Checkpoint, NamesTheTensorThatIsNotFinite) {
   const Rewriter gpt2(Path("a.safetensors"));
   spoil(gpt2, "transformer.wte.weight", 60 * 32 + 31, -nan);
   EXPECT_THAT(LoadError(bad),
-              HasSubstr("tensor transformer.wte.weight of " + bad + " holds nan, which is no"));
+              HasSubstr("tensor transformer.wte.weight of " + bad + " holds nan, which is not finite"));
   spoil(gpt2, "transformer.h.3.mlp.c_fc.bias", 0, -inf);
   EXPECT_THAT(LoadError(bad), HasSubstr("tensor transformer.h.3.mlp.c_fc.bias of " + bad + " holds -inf"));
   spoil(gpt2, "transformer.h.3.mlp.c_fc.bias", 0, 1e39);
@@ -106,12 +107,12 @@ TEST_F(Checkpoint, NamesTheTensorThatIsNotFinite) {
   }
 }
 
-// On any layout: no rank waits for another, and what was there stays.
-TEST_F(Checkpoint, RunThatDivergedSavesNothing) {
+// On any layout no rank waits for another, and an existing file is kept.
+TEST_F(Checkpoint, DivergedRunSavesNothing) {
   for (const ParallelPlan& plan :
-       {ParallelPlan{}, ParallelPlan{{.tp = 2}}, ParallelPlan{{.dp = 2}},
-        ParallelPlan{{.tp = 2, .pp = 2, .dp = 2}},
-        ParallelPlan{{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {
+       {ParallelPlan{}, ParallelPlan{{{.tp = 2}}}, ParallelPlan{{{.dp = 2}}},
+        ParallelPlan{{{.tp = 2, .pp = 2, .dp = 2}}},
+        ParallelPlan{{{.pp = 2}}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}) {
     for (const bool diverges : {true, false}) {
       std::ofstream(Path("a.safetensors")) << "good weights";
       TrainConfig c = ShortConfig();
@@ -139,7 +140,7 @@ TEST_F(Checkpoint, RunThatDivergedSavesNothing) {
   EXPECT_EQ(std::distance(fs::directory_iterator(directory_.path()), {}), 1) << "something was left behind";
 }
 
-TEST_F(Checkpoint, RefusesFilesThatAreNoSafetensors) {
+TEST_F(Checkpoint, RejectsInvalidSafetensors) {
   const auto entry = [](const char* dtype, const char* shape, const char* offsets) {
     return fmt::format(R"({{"wte.weight":{{"dtype":"{}","shape":{},"data_offsets":{}}}}})", dtype, shape,
                        offsets);
@@ -148,16 +149,17 @@ TEST_F(Checkpoint, RefusesFilesThatAreNoSafetensors) {
   std::ofstream(Path("short.safetensors")) << "abc";
   EXPECT_THAT(LoadError(Path("short.safetensors")), HasSubstr("it has 3 bytes"));
   EXPECT_THAT(LoadError(WriteRaw("{}", 0, 1000)), HasSubstr("cut off"));
-  EXPECT_THAT(LoadError(WriteRaw("{}", 0, ~std::uint64_t{0})), HasSubstr("asks for a header of"));
-  EXPECT_THAT(LoadError(WriteRaw("{\"a\":", 0)), HasSubstr("no JSON object"));
-  EXPECT_THAT(LoadError(WriteRaw("[]", 0)), HasSubstr("no JSON object"));
+  EXPECT_THAT(LoadError(WriteRaw("{}", 0, ~std::uint64_t{0})), HasSubstr("claims a header of"));
+  EXPECT_THAT(LoadError(WriteRaw("{\"a\":", 0)), HasSubstr("not a JSON object"));
+  EXPECT_THAT(LoadError(WriteRaw("[]", 0)), HasSubstr("not a JSON object"));
   EXPECT_THAT(LoadError(WriteRaw(R"({"wte.weight":3})", 0)), HasSubstr("tensor wte.weight"));
   EXPECT_THAT(LoadError(WriteRaw(entry("F99", "[1]", "[0,4]"), 4)), HasSubstr("unknown type \"F99\""));
-  EXPECT_THAT(LoadError(WriteRaw(entry("F32", "[2]", "[0,4]"), 4)), HasSubstr("does not fit its shape [2]"));
-  EXPECT_THAT(LoadError(WriteRaw(entry("F32", "[-1]", "[0,4]"), 4)), HasSubstr("no list of sizes"));
-  EXPECT_THAT(LoadError(WriteRaw(entry("F32", "[1]", "[4,0]"), 4)), HasSubstr("no begin and end"));
+  EXPECT_THAT(LoadError(WriteRaw(entry("F32", "[2]", "[0,4]"), 4)),
+              HasSubstr("does not match its shape [2]"));
+  EXPECT_THAT(LoadError(WriteRaw(entry("F32", "[-1]", "[0,4]"), 4)), HasSubstr("not a list of sizes"));
+  EXPECT_THAT(LoadError(WriteRaw(entry("F32", "[1]", "[4,0]"), 4)), HasSubstr("expected begin and end"));
   EXPECT_THAT(LoadError(WriteRaw(entry("F32", "[4611686018427387904,4611686018427387904]", "[0,4]"), 4)),
-              HasSubstr("does not fit its shape"));
+              HasSubstr("does not match its shape"));
   EXPECT_THAT(LoadError(WriteRaw(entry("F32", "[1]", "[100,104]"), 4)), HasSubstr("is cut off"));
   EXPECT_THAT(LoadError(WriteRaw(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
                                  R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
@@ -165,7 +167,7 @@ TEST_F(Checkpoint, RefusesFilesThatAreNoSafetensors) {
               HasSubstr("overlaps tensor a"));
 }
 
-TEST_F(Checkpoint, SaysWhereItCannotBeWritten) {
+TEST_F(Checkpoint, ReportsUnwritablePath) {
   const auto error = [](const std::string& path) -> std::string {
     try {
       CheckSavePath(path);
@@ -176,14 +178,14 @@ TEST_F(Checkpoint, SaysWhereItCannotBeWritten) {
   };
   EXPECT_THAT(error(Path("new.safetensors")), IsEmpty());
   EXPECT_THAT(error(directory_.path().string()), HasSubstr("it is a directory"));
-  EXPECT_THAT(error(Path("none/new.safetensors")), HasSubstr("there is no directory"));
+  EXPECT_THAT(error(Path("none/new.safetensors")), HasSubstr("none does not exist"));
   ASSERT_EQ(mkfifo(Path("fifo").c_str(), 0600), 0);
   EXPECT_THAT(error(Path("fifo")), HasSubstr("it is not a regular file"));
   EXPECT_THROW(FileReplacement(Path("fifo")), BadInput);
   EXPECT_TRUE(std::filesystem::is_fifo(Path("fifo"))) << "never replaced";
 }
 
-TEST_F(Checkpoint, WritesWhereASymbolicLinkPoints) {
+TEST_F(Checkpoint, WritesToTheTargetOfASymbolicLink) {
   std::ofstream(Path("target")) << "old";
   std::filesystem::create_symlink(Path("target"), Path("link"));
   FileReplacement file(Path("link"));
@@ -195,7 +197,7 @@ TEST_F(Checkpoint, WritesWhereASymbolicLinkPoints) {
   EXPECT_EQ(text, "new");
 }
 
-TEST_F(Checkpoint, WritesWhereASymbolicLinkPointsThoughNothingIsThereYet) {
+TEST_F(Checkpoint, WritesToTheMissingTargetOfASymbolicLink) {
   std::filesystem::create_symlink("target", Path("link"));
   FileReplacement file(Path("link"));
   file.Append("new", 3);

@@ -1,4 +1,4 @@
-// Weights of a GPT-2 to files and back, whatever the layout and the type.
+// Tests of saving and loading a GPT-2's weights, for several layouts and types.
 #include "trainer/run/checkpoint.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ using testing::Checkpoint;
 using testing::Rewriter;
 using testing::ShortConfig;
 
-TEST_F(Checkpoint, HoldsHuggingFacesNamesAndShapes) {
+TEST_F(Checkpoint, HasHuggingFaceNamesAndShapes) {
   TrainAndSave(ShortConfig(), "a.safetensors");
   const SafetensorsFile file(Path("a.safetensors"));
   using Shape = std::vector<std::int64_t>;
@@ -35,10 +35,9 @@ TEST_F(Checkpoint, HoldsHuggingFacesNamesAndShapes) {
   for (const auto& [name, tensor] : file.tensors()) EXPECT_EQ(tensor.dtype, "F64") << name;
 }
 
-TEST_F(Checkpoint, EveryLayoutSavesTheWeightsThatItHolds) {
-  for (const ParallelPlan& plan :
-       {ParallelPlan{}, ParallelPlan{{.tp = 4}}, ParallelPlan{{.tp = 2, .pp = 2, .dp = 2}},
-        ParallelPlan{{.pp = 4, .dp = 2}}}) {
+TEST_F(Checkpoint, EveryLayoutSavesItsWeights) {
+  for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{{{.tp = 4}}}},
+                                   ParallelPlan{{{{.tp = 2, .pp = 2, .dp = 2}}}}, ParallelPlan{{{{.pp = 4, .dp = 2}}}}}) {
     TrainConfig c = ShortConfig();
     c.plan = plan;
     const testing::JobOutcome saved = TrainAndSave(c, "a.safetensors");
@@ -52,7 +51,7 @@ TEST_F(Checkpoint, EveryLayoutSavesTheWeightsThatItHolds) {
   EXPECT_EQ(std::distance(fs::directory_iterator(directory_.path()), {}), 1) << "something was left behind";
 }
 
-TEST_F(Checkpoint, PartsArriveInSeveralPieces) {
+TEST_F(Checkpoint, SavesPartsLargerThanTheStaging) {
   TrainConfig c = ShortConfig();
   c.lr.steps = 1;
   c.model.vocab = 9001;
@@ -65,14 +64,13 @@ TEST_F(Checkpoint, PartsArriveInSeveralPieces) {
   EXPECT_EQ(stored, saved.weights.at("transformer.wte.weight"));
 }
 
-TEST_F(Checkpoint, AnotherLayoutStartsFromItToTheBit) {
+TEST_F(Checkpoint, LoadsBitExactlyIntoAnotherLayout) {
   TrainConfig c = ShortConfig();
-  c.plan = {{.tp = 2, .pp = 2}};
+  c.plan = {{{{{.tp = 2, .pp = 2}}}}};
   const auto saved = TrainAndSave(c, "a.safetensors").weights;
   c.init_path = Path("a.safetensors");
-  c.lr.lr = c.lr.min_lr = 0;  // steps that change nothing
-  for (const ParallelPlan& plan :
-       {ParallelPlan{}, ParallelPlan{{.tp = 4, .dp = 2}}, ParallelPlan{{.pp = 4}}}) {
+  c.lr.lr = c.lr.min_lr = 0;  // the steps change nothing
+  for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{{{.tp = 4, .dp = 2}}}}, ParallelPlan{{{{.pp = 4}}}}}) {
     c.plan = plan;
     EXPECT_EQ(testing::RunAsThreads(c).weights, saved);
   }
@@ -89,7 +87,7 @@ TEST_F(Checkpoint, SavesSinglePrecisionAndConvertsBothWays) {
   EXPECT_EQ(testing::RunAsThreads(c).weights, saved) << "fp32 to fp64 is exact";
 }
 
-TEST_F(Checkpoint, TakesNamesWithoutPrefixAndPassesOverWhatIsTiedOrABuffer) {
+TEST_F(Checkpoint, AcceptsNamesWithoutPrefixAndIgnoresTiedTensorsAndBuffers) {
   const auto saved = TrainAndSave(ShortConfig(), "a.safetensors").weights;
   Rewriter file(Path("a.safetensors"));
   nlohmann::ordered_json plain;
@@ -111,7 +109,7 @@ TEST_F(Checkpoint, TakesNamesWithoutPrefixAndPassesOverWhatIsTiedOrABuffer) {
 }
 
 TEST_F(Checkpoint, ReadsHalfPrecisionTypes) {
-  // 1, -2, the least subnormal and 65504 in F16; 1, -2, pi rounded and 2^-126 in BF16.
+  // 1, -2, the smallest subnormal and 65504 in F16; 1, -2, pi rounded and 2^-126 in BF16.
   const std::uint16_t bits[8] = {0x3c00, 0xc000, 0x0001, 0x7bff, 0x3f80, 0xc000, 0x4049, 0x0080};
   const std::string header =
       R"({"h":{"dtype":"F16","shape":[4],"data_offsets":[0,8]},"b":{"dtype":"BF16","shape":[2,2],"data_offsets":[8,16]}})";
@@ -128,7 +126,7 @@ TEST_F(Checkpoint, ReadsHalfPrecisionTypes) {
   EXPECT_EQ(values[0], 3.140625);
 }
 
-TEST_F(Checkpoint, WritesHalfPrecisionUnderItsOwnName) {
+TEST_F(Checkpoint, WritesTypeNameOfHalfPrecision) {
   const std::uint16_t bits[3] = {0x3f80, 0xc000, 0x4049};  // 1, -2 and pi rounded, in BF16
   WriteSafetensors(Path("half.safetensors"), {{"b", DType::kBF16, {3}}}, [&](std::size_t) {
     return std::span<const char>(reinterpret_cast<const char*>(bits), sizeof(bits));

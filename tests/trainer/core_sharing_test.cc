@@ -20,7 +20,7 @@ std::vector<bool> Shares(const std::vector<RankCores>& ranks) {
   return shares;
 }
 
-TEST(CoreSharing, MoreRanksThanTheirCores) {
+TEST(CoreSharing, DetectsMoreRanksThanCores) {
   EXPECT_EQ(Shares({{"a", {0}}}), std::vector<bool>{false});
   EXPECT_EQ(Shares({{"a", {0}}, {"a", {1}}}), (std::vector<bool>{false, false}));
   EXPECT_EQ(Shares({{"a", {0}}, {"a", {0}}, {"a", {1}}}), (std::vector<bool>{true, true, false}));
@@ -28,12 +28,12 @@ TEST(CoreSharing, MoreRanksThanTheirCores) {
   EXPECT_EQ(Shares({{"a", {0, 1}}, {"a", {0, 1}}, {"a", {0, 1}}}), (std::vector<bool>{true, true, true}));
 }
 
-TEST(CoreSharing, TwoMachinesCoresAreNotTheSame) {
+TEST(CoreSharing, CoresOfDifferentMachinesAreDistinct) {
   EXPECT_EQ(Shares({{"a", {0}}, {"b", {0}}}), (std::vector<bool>{false, false}));
   EXPECT_EQ(Shares({{"a", {0}}, {"a", {0}}, {"b", {0}}}), (std::vector<bool>{true, true, false}));
 }
 
-// The ranks of one machine, all but the first of which say that they are on another.
+// A rendezvous of one machine whose ranks, except the first, claim to be on another machine.
 class Elsewhere final : public Rendezvous {
  public:
   explicit Elsewhere(std::unique_ptr<Rendezvous> real) : real_(std::move(real)) {}
@@ -50,7 +50,8 @@ class Elsewhere final : public Rendezvous {
   const std::unique_ptr<Rendezvous> real_;
 };
 
-// By rank, of ranks that may all run on this process's first core alone, as the timer of ops asks it.
+// Returns by rank, as the op timer asks it, whether ranks share cores if all may run only on this process's
+// first core.
 std::array<bool, 2> OnOneCore(bool elsewhere) {
   auto rendezvous = CreateLocalRendezvous(2);
   for (auto& one : rendezvous) {
@@ -65,7 +66,7 @@ std::array<bool, 2> OnOneCore(bool elsewhere) {
   return shares;
 }
 
-TEST(CoreSharing, ARankAsksThoseOfItsOwnMachine) {
+TEST(CoreSharing, ComparesOnlyRanksOfTheSameMachine) {
   EXPECT_EQ(OnOneCore(/*elsewhere=*/false), (std::array{true, true}));
   EXPECT_EQ(OnOneCore(/*elsewhere=*/true), (std::array{false, false}));
 }

@@ -1,4 +1,4 @@
-// The order of the data, and what is wrong with data files.
+// Tests the order of the data, and invalid data files.
 #include "trainer/run/data.h"
 
 #include <gmock/gmock.h>
@@ -43,7 +43,7 @@ std::string ErrorOf(const std::function<void()>& body) {
   return "no error";
 }
 
-TEST_F(DataFile, SequenceTakesTokensFromItsPlaceAndWrapsAround) {
+TEST_F(DataFile, SequenceStartsAtItsPositionAndWrapsAround) {
   auto source = OpenTokenFile(Write({0, 1, 2, 3, 4, 5, 6}), 3, 256);
   EXPECT_EQ(Read(*source, 0, 4), (std::vector<std::int32_t>{0, 1, 2, 3}));
   EXPECT_EQ(Read(*source, 1, 4), (std::vector<std::int32_t>{3, 4, 5, 6}));
@@ -53,7 +53,7 @@ TEST_F(DataFile, SequenceTakesTokensFromItsPlaceAndWrapsAround) {
   EXPECT_EQ(Read(*source, far, 1)[0], static_cast<std::int32_t>(static_cast<__int128>(far) * 3 % 7));
 }
 
-TEST_F(DataFile, ASequenceLongerThanTheFileGoesRoundMoreThanOnce) {
+TEST_F(DataFile, LongSequenceWrapsRepeatedly) {
   auto source = OpenTokenFile(Write({7, 8}), 5, 256);
   EXPECT_EQ(Read(*source, 0, 6), (std::vector<std::int32_t>{7, 8, 7, 8, 7, 8}));
 }
@@ -75,22 +75,23 @@ TEST_F(DataFile, NamesTheTokenOutsideTheVocabulary) {
   EXPECT_THAT(ErrorOf([&] { Read(*wide, 0, 1); }), HasSubstr("token 4294967295 at position 0"));
 }
 
-TEST_F(DataFile, OneTokenIsAFileToo) {
+TEST_F(DataFile, FileOfOneTokenIsValid) {
   auto source = OpenTokenFile(Write({7}), 2, 50);
   EXPECT_EQ(Read(*source, 3, 3), (std::vector<std::int32_t>{7, 7, 7}));
 }
 
-TEST_F(DataFile, SaysWhatIsWrongWithAFile) {
+TEST_F(DataFile, ReportsInvalidFiles) {
   EXPECT_THAT(ErrorOf([&] { OpenTokenFile(path_ + ".missing", 2, 50); }), HasSubstr("No such file"));
   EXPECT_THAT(ErrorOf([&] { OpenTokenFile(directory_.path().string(), 2, 50); }),
               HasSubstr("not a regular file"));
   EXPECT_THAT(ErrorOf([&] { OpenTokenFile(Write(""), 2, 50); }), HasSubstr("is empty"));
   EXPECT_THAT(ErrorOf([&] { OpenTokenFile(Write("abc", ".u16"), 2, 50); }),
-              HasSubstr("3 bytes, which is no whole number"));
-  EXPECT_THAT(ErrorOf([&] { OpenTokenFile(Write("abcdef", ".u32"), 2, 50); }), HasSubstr("no whole number"));
+              HasSubstr("3 bytes, which is not a whole number"));
+  EXPECT_THAT(ErrorOf([&] { OpenTokenFile(Write("abcdef", ".u32"), 2, 50); }),
+              HasSubstr("not a whole number"));
 }
 
-TEST(Pattern, EachTokenSaysTheNextOneForEverySequence) {
+TEST(Pattern, EachTokenDeterminesTheNextInEverySequence) {
   auto source = CreatePatternSource(3, 1000);
   std::map<std::int32_t, std::int32_t> next;
   std::set<std::int32_t> starts;
@@ -116,8 +117,8 @@ TEST(Pattern, FitsASmallVocabulary) {
   EXPECT_EQ(Read(*CreatePatternSource(3, 1), 0, 2), (std::vector<std::int32_t>{0, 0}));
 }
 
-// Every layout reads sequences [t B, (t + 1) B) in step t, each once.
-TEST(FirstSequence, DealsAStepsSequencesOverRanksAndMicrobatches) {
+// In every layout, step t reads the sequences [t B, (t + 1) B), each once.
+TEST(FirstSequence, DistributesSequencesOverRanksAndMicrobatches) {
   for (const auto& [ranks, micro_batch] : {std::pair{1, 1}, {1, 4}, {2, 3}, {4, 1}, {12, 1}}) {
     std::set<std::int64_t> seen;
     for (int rank = 0; rank < ranks; ++rank) {

@@ -1,6 +1,6 @@
-// Decisions 2 and 3 of the design: over every pair of choices and at random, of models of any mix of parts
-// and plans of any kind, what the trainer reserves is what the memory model counts, to the byte, and what it
-// issues on the dry device is what layer_ops lists, to the op.
+// Tests design decisions 2 and 3, for every pair of choices and at random, with models of mixed parts and
+// plans of any kind. The trainer reserves exactly the bytes that the memory model counts, and on the dry
+// device it issues exactly the ops that layer_ops lists.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ TrainConfig ConfigOf(const RandomRun& run) {
   return c;
 }
 
-// What two runs can have in common: by axis, the index of its value.
+// Returns the choices of a run: by axis, the index of its value.
 testing::Case ChoicesOf(const RandomRun& run) {
   const ParallelPlan& p = run.plan;
   const ModelSpec& m = run.model;
@@ -47,7 +47,7 @@ testing::Case ChoicesOf(const RandomRun& run) {
   return {choices.begin(), choices.end()};
 }
 
-// First, middle and last rank of the pipeline, at random other coordinates.
+// Picks the first, middle and last rank of the pipeline, with random coordinates otherwise.
 std::set<std::int64_t> SomeRanks(RandomRuns& random, const ParallelPlan& plan) {
   std::set<std::int64_t> ranks;
   const std::int64_t per_stage = plan.tp * plan.dp;
@@ -62,7 +62,7 @@ std::vector<OpDesc> ExpectedOps(const TrainConfig& c, const RankTrainer& trainer
   std::vector<OpDesc> ops;
   for (const Action& action : trainer.program()) {
     for (const OpDesc& op : ActionOps(c.model, c.workload, c.plan, trainer.shape().pipeline, action)) {
-      // The lists are those of tensor and data coordinate 0; a sum of squares is of what a rank counts.
+      // The lists are for tensor and data coordinate 0; a sum of squares covers what a rank counts.
       if (op.kind != OpKind::kSumOfSquares) {
         ops.push_back(op);
       } else if (trainer.shape().data == 0) {
@@ -74,7 +74,7 @@ std::vector<OpDesc> ExpectedOps(const TrainConfig& c, const RankTrainer& trainer
   return ops;
 }
 
-// The first place where the lists differ; empty where they are equal.
+// Describes the first difference between the lists; empty if they are equal.
 std::string Difference(const std::vector<OpDesc>& listed, const std::vector<OpDesc>& issued) {
   for (std::size_t i = 0; i < std::max(listed.size(), issued.size()); ++i) {
     const std::string a = i < listed.size() ? ToString(listed[i]) : "nothing";
@@ -86,7 +86,7 @@ std::string Difference(const std::vector<OpDesc>& listed, const std::vector<OpDe
   return "";
 }
 
-// One rank of a run: its regions to the byte, and the ops of a step to the op.
+// Checks one rank of a run: its regions to the byte, and the ops of a step exactly.
 void ExpectAsPredicted(const TrainConfig& c, std::int64_t rank) {
   const std::int64_t world = RankCount(c.plan);
   Backend backend = CreateDryBackend(static_cast<int>(rank), static_cast<int>(world));
@@ -109,7 +109,7 @@ void ExpectAsPredicted(const TrainConfig& c, std::int64_t rank) {
 
   trainer.Step();
   ASSERT_EQ(Difference(ExpectedOps(c, trainer), backend.log->ops()), "");
-  ASSERT_EQ(trainer.PeakBytes(), arena.TotalBytes()) << "slots that nothing uses";
+  ASSERT_EQ(trainer.PeakBytes(), arena.TotalBytes()) << "unused slots";
 }
 
 std::string Describe(const TrainConfig& c) {
@@ -120,9 +120,9 @@ std::string Describe(const TrainConfig& c) {
                      c.model.tied_embeddings);
 }
 
-// Five hundred runs at random, and of twenty thousand more each one that has a pair of choices that none
-// before it had: every pair of sizes, schedules, splits, recomputation, precisions and parts of models.
-TEST(DryProof, BytesAndOpsArePredictedOfEveryPairOfChoicesAndAtRandom) {
+// Runs 500 random runs. Of 20,000 more, it also runs each one with a pair of choices that no earlier run had:
+// every pair of sizes, schedules, splits, recomputation, precisions and parts of models.
+TEST(DryProof, PredictsBytesAndOpsForEveryPairOfChoicesAndAtRandom) {
   RandomRuns random(20240607, {.tp = {1, 2, 4, 8},
                                .dp = {1, 2, 3, 4},
                                .layers_per_stage = 3,
@@ -146,8 +146,8 @@ TEST(DryProof, BytesAndOpsArePredictedOfEveryPairOfChoicesAndAtRandom) {
   }
   EXPECT_GE(runs, 500);
   EXPECT_GT(ranks, 1500);
-  // 15 axes of 2 to 5 values: what excludes each other is pp = 1 with several stages, splits and schedules,
-  // and these with several stages.
+  // 15 axes of 2 to 5 values. The excluded pairs are pp = 1 with several stages, splits and schedules, and
+  // some of the latter with several stages.
   EXPECT_GT(pairs.size(), 800u);
 }
 

@@ -21,7 +21,7 @@ class RepeatFromDoubles : public ::testing::Test {
     std::vector<T> result(static_cast<std::size_t>(elements) + 1, T{});
     autocfg::RepeatFromDoubles(values, {.data = result.data(), .dtype = type, .rank = 1, .shape = {elements}},
                                *device_, *stream_);
-    EXPECT_EQ(result.back(), T{}) << "what lies behind the tensor";
+    EXPECT_EQ(result.back(), T{}) << "memory after the tensor";
     result.pop_back();
     return result;
   }
@@ -30,7 +30,7 @@ class RepeatFromDoubles : public ::testing::Test {
   const std::unique_ptr<Stream> stream_ = device_->CreateStream();
 };
 
-TEST_F(RepeatFromDoubles, EndsWhereTheTensorDoes) {
+TEST_F(RepeatFromDoubles, StaysWithinTheTensor) {
   EXPECT_EQ(Repeated<double>({1, 2, 3}, DType::kF64, 7), (std::vector<double>{1, 2, 3, 1, 2, 3, 1}));
   EXPECT_EQ(Repeated<float>({1, 2, 3}, DType::kF32, 2), (std::vector<float>{1, 2}));
   const std::vector<Bf16Bits> bf16 = Repeated<Bf16Bits>({0.1, -3}, DType::kBF16, 3);
@@ -39,13 +39,13 @@ TEST_F(RepeatFromDoubles, EndsWhereTheTensorDoes) {
   EXPECT_EQ(bf16[2], bf16[0]);
 }
 
-TEST_F(RepeatFromDoubles, GoesOnFromOneCopyToTheNext) {
+TEST_F(RepeatFromDoubles, RepetitionsAreContiguous) {
   const std::int64_t elements = (std::int64_t{70} << 20) / 4 + 5;  // two dozen copies
   const std::vector<float> result = Repeated<float>({0, 1, 2, 3, 4, 5, 6}, DType::kF32, elements);
   for (std::size_t i = 0; i < result.size(); ++i) ASSERT_EQ(result[i], static_cast<float>(i % 7)) << i;
 }
 
-// What passes from the host's memory, which for a GPU lies behind PCIe.
+// Counts the bytes copied from host memory, which for a GPU pass through PCIe.
 class HostCopies final : public Device {
  public:
   std::string Name() const override { return cpu_->Name(); }
@@ -70,7 +70,7 @@ class HostCopies final : public Device {
   const std::unique_ptr<Device> cpu_ = CreateCpuDevice();
 };
 
-TEST_F(RepeatFromDoubles, TakesTheValuesFromTheHostOnce) {
+TEST_F(RepeatFromDoubles, CopiesFromTheHostOnce) {
   HostCopies device;
   std::vector<float> result(1'000'003);
   autocfg::RepeatFromDoubles(std::vector<double>{1, 2, 3},
@@ -80,11 +80,9 @@ TEST_F(RepeatFromDoubles, TakesTheValuesFromTheHostOnce) {
   EXPECT_EQ(result.back(), 1);
 }
 
-TEST_F(RepeatFromDoubles, LeavesNoElementsAlone) {
-  EXPECT_TRUE(Repeated<float>({1}, DType::kF32, 0).empty());
-}
+TEST_F(RepeatFromDoubles, AcceptsEmptyTensors) { EXPECT_TRUE(Repeated<float>({1}, DType::kF32, 0).empty()); }
 
-TEST_F(RepeatFromDoubles, RefusesTypesThatNumbersAreNotCopiedTo) {
+TEST_F(RepeatFromDoubles, RejectsUnsupportedTypes) {
   EXPECT_THROW(Repeated<std::int32_t>({1}, DType::kI32, 4), NotSupported);
 }
 

@@ -12,7 +12,7 @@
 
 namespace autocfg {
 
-// Every op of a step under a plan, each once.
+// Returns every op of a step under a plan, each once.
 inline std::vector<OpDesc> OpsOf(const TrainConfig& c) {
   std::set<OpDesc> ops;
   const Program program = Lower(c.model, c.workload, c.plan);
@@ -24,7 +24,7 @@ inline std::vector<OpDesc> OpsOf(const TrainConfig& c) {
   return {ops.begin(), ops.end()};
 }
 
-// Those that no step of GPT-2 issues.
+// Returns the ops that no step of GPT-2 issues.
 inline std::vector<OpDesc> OtherOps(DType type) {
   std::vector<OpDesc> ops;
   const auto add = [&](OpKind kind, std::array<std::int64_t, 5> dims) -> OpDesc& {

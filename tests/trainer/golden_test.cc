@@ -1,6 +1,6 @@
-// The engine against two independent implementations (tests/golden/make_gpt2_golden.py,
-// make_llama_golden.py): from the same weights and data, the same losses, norms and final weights, on one
-// rank and however the model is split.
+// Compares the engine with two independent implementations (tests/golden/make_gpt2_golden.py,
+// make_llama_golden.py). From the same weights and data it must produce the same losses, norms and final
+// weights, on one rank and with every split of the model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ TrainConfig GoldenConfig(const std::string& name, const nlohmann::json& golden) 
   return c;
 }
 
-// Every tensor of one file in the other, within 1e-9 of the largest element.
+// Checks that both files have the same tensors, within 1e-9 of the largest element.
 void ExpectSameWeights(const std::string& got_path, const std::string& want_path) {
   const SafetensorsFile got(got_path), want(want_path);
   ASSERT_EQ(got.tensors().size(), want.tensors().size());
@@ -86,7 +86,7 @@ void ExpectSameWeights(const std::string& got_path, const std::string& want_path
   }
 }
 
-// Trains and saves; all must be as the golden run has it.
+// Trains and saves; all results must equal those of the golden run.
 void ExpectGolden(const std::string& name, const ParallelPlan& plan) {
   SCOPED_TRACE(name + " tp=" + std::to_string(plan.tp) + " pp=" + std::to_string(plan.pp) +
                " dp=" + std::to_string(plan.dp) + " vs=" + std::to_string(plan.virtual_stages));
@@ -107,29 +107,28 @@ void ExpectGolden(const std::string& name, const ParallelPlan& plan) {
   ExpectSameWeights(saved, kGolden + name + "_final.safetensors");
 }
 
-TEST(Golden, OneRankMakesTheIndependentImplementationsSteps) { ExpectGolden("gpt2", {}); }
+TEST(Golden, Gpt2OnOneRankMatchesReference) { ExpectGolden("gpt2", {}); }
 
-TEST(Golden, SoDoLayoutsThatSplitOnEveryAxis) {
-  ExpectGolden("gpt2", {{.tp = 3, .pp = 1, .dp = 2}, {.micro_batch = 2, .recompute = Recompute::kFull}});
-  ExpectGolden("gpt2", {{.tp = 1, .pp = 2, .dp = 2}});
+TEST(Golden, Gpt2SplitOnEveryAxisMatchesReference) {
+  ExpectGolden("gpt2", {{{{.tp = 3, .pp = 1, .dp = 2}}}, {{}, {{}, {.micro_batch = 2, .recompute = Recompute::kFull}}}});
+  ExpectGolden("gpt2", {{{{.tp = 1, .pp = 2, .dp = 2}}}});
 }
 
-TEST(Golden, OneRankMakesTheLlamasSteps) { ExpectGolden("llama", {}); }
+TEST(Golden, LlamaOnOneRankMatchesReference) { ExpectGolden("llama", {}); }
 
-TEST(Golden, SoDoLayoutsThatSplitTheLlama) {
-  ExpectGolden("llama", {{.tp = 2}});
-  ExpectGolden("llama", {{.pp = 2, .dp = 2}, {.micro_batch = 2}});
-  ExpectGolden("llama", {{.tp = 2, .pp = 2}, {.recompute = Recompute::kFull}});
+TEST(Golden, SplitLlamaMatchesReference) {
+  ExpectGolden("llama", {{{{.tp = 2}}}});
+  ExpectGolden("llama", {{{{.pp = 2, .dp = 2}}}, {{}, {{}, {.micro_batch = 2}}}});
+  ExpectGolden("llama", {{{{.tp = 2, .pp = 2}}}, {{}, {{}, {.recompute = Recompute::kFull}}}});
 }
 
-TEST(Golden, SoDoInterleavedStagesOfTheLlama) {
-  ExpectGolden("llama", {{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}});
-  ExpectGolden("llama",
-               {{.tp = 2, .pp = 2, .dp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}});
+TEST(Golden, LlamaWithInterleavedStagesMatchesReference) {
+  ExpectGolden("llama", {{{{.pp = 2}}}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}});
+  ExpectGolden("llama", {{{{.tp = 2, .pp = 2, .dp = 2}}}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}});
 }
 
-// The runs are ones in which clipping acts in some steps and not in others, and the data wraps around.
-TEST(Golden, TheRunsExerciseClippingAndWrapping) {
+// In these runs, clipping is active in some steps but not in others, and the data wraps around.
+TEST(Golden, RunsExerciseClippingAndWrapping) {
   for (const std::string name : {"gpt2", "llama"}) {
     const nlohmann::json golden = GoldenRun(name);
     const std::vector<double> norms = golden.at("grad_norms");

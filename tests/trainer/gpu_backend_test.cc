@@ -1,4 +1,5 @@
-// How ranks on GPUs find their way to talk. The backend itself runs in tests/multirank/emulated_gpu_test.cc.
+// Tests how ranks on GPUs choose their communication. The backend itself runs in
+// tests/multirank/emulated_gpu_test.cc.
 #include "trainer/run/gpu_backend.h"
 
 #include <fmt/format.h>
@@ -20,17 +21,17 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(ChooseTransport, IsNcclWhereEveryRankHasAGpuOfItsOwn) {
+TEST(ChooseTransport, UsesNcclIfEveryRankHasItsOwnGpu) {
   EXPECT_EQ(ChooseTransport({"a 1", "a 2", "b 1"}, "", false), GpuTransport::kNccl);
   EXPECT_EQ(ChooseTransport({"a 1", "b 1", "a 1"}, "", false), GpuTransport::kHost);
   EXPECT_EQ(ChooseTransport({"a 1", "b 1", "a 1"}, "", true), GpuTransport::kHost)
-      << "sharing is allowed, not asked for";
+      << "sharing is allowed but not requested";
   EXPECT_EQ(ChooseTransport({"a 1", "a 2"}, "host", false), GpuTransport::kHost);
   EXPECT_EQ(ChooseTransport({"a 1", "a 2"}, "nccl", false), GpuTransport::kNccl);
   EXPECT_EQ(ChooseTransport({"a 1", "a 1"}, "nccl", true), GpuTransport::kNccl);
 }
 
-TEST(ChooseTransport, RefusesWhatCannotBe) {
+TEST(ChooseTransport, RejectsInvalidChoices) {
   const auto refusal = [](const std::vector<std::string>& identities, const char* wanted) -> std::string {
     try {
       ChooseTransport(identities, wanted, false);
@@ -43,7 +44,7 @@ TEST(ChooseTransport, RefusesWhatCannotBe) {
   EXPECT_THAT(refusal({"a 1"}, "mpi"), HasSubstr("AUTOCFG_GPU_TRANSPORT is \"mpi\""));
 }
 
-// A device on which 3000 bytes are in use, whoever asks.
+// A device that reports 3000 bytes in use to every rank.
 class SharedDevice final : public Device {
  public:
   std::string Name() const override { return cpu_->Name(); }
@@ -64,7 +65,7 @@ class SharedDevice final : public Device {
   const std::unique_ptr<Device> cpu_ = CreateCpuDevice();
 };
 
-// With so many of them, as a process sees them.
+// Returns an engine whose process sees `count` such GPUs.
 GpuEngine EngineOf(int count) {
   static int gpus;
   gpus = count;
@@ -79,8 +80,8 @@ GpuEngine EngineOf(int count) {
       .create_nccl_world = nullptr};
 }
 
-// What is in use on a GPU is shared by the ranks that have it: none takes the others' for its own.
-TEST(GpuBackend, OverheadIsSharedByTheRanksOfAGpu) {
+// Memory in use on a GPU is divided among its ranks: no rank counts the others' memory as its own.
+TEST(GpuBackend, OverheadIsDividedAmongRanksOfAGpu) {
   unsetenv("CUDA_MODULE_LOADING");
   for (const int gpus : {1, 3}) {
     const GpuEngine engine = EngineOf(gpus);
@@ -91,13 +92,13 @@ TEST(GpuBackend, OverheadIsSharedByTheRanksOfAGpu) {
       EXPECT_EQ(backend.ranks_on_device, gpus == 1 ? 3 : 1);
       EXPECT_EQ(OverheadBytes(backend, 100), gpus == 1 ? 1000 : 2900);
     });
-    EXPECT_EQ(std::getenv("CUDA_MODULE_LOADING"), nullptr) << "that is for NCCL";
+    EXPECT_EQ(std::getenv("CUDA_MODULE_LOADING"), nullptr) << "set only for NCCL";
   }
 }
 
-// Capacities are what the driver counts; what it keeps back of them from every process is nobody's to plan
-// with.
-TEST(GpuBackend, WhatTheDriverKeepsBackIsOverhead) {
+// Capacities are the driver's figures, so memory that the driver withholds from all processes must not be
+// planned with.
+TEST(GpuBackend, MemoryWithheldByTheDriverIsOverhead) {
   const FakeGpus fake("name=a,uuid=GPU-1,total=20000;name=b,uuid=GPU-0,total=10600");
   Backend backend = CreateGpuBackend(EngineOf(1), *CreateLocalRendezvous(1).front(), CreateNullWorld(0, 1));
   EXPECT_EQ(backend.kept_back_bytes, 600);
@@ -105,21 +106,21 @@ TEST(GpuBackend, WhatTheDriverKeepsBackIsOverhead) {
   backend.ranks_on_device = 2;
   backend.shared_overhead_bytes = 1500;
   EXPECT_EQ(OverheadBytes(backend, 100), 1500 + 300);
-  EXPECT_EQ(KeptBackBytes("GPU-1", 20001), 0) << "never less than nothing";
-  EXPECT_EQ(KeptBackBytes("GPU-2", 1), 0) << "not the driver's";
+  EXPECT_EQ(KeptBackBytes("GPU-1", 20001), 0) << "never negative";
+  EXPECT_EQ(KeptBackBytes("GPU-2", 1), 0) << "unknown to the driver";
 }
 
-// What NCCL needs of CUDA's start would only cost ranks that cannot talk by it.
-TEST(MayTalkByNccl, IsFalseWhereOneGpuIsNamedToTwoRanks) {
+// The CUDA settings that NCCL needs would only cost ranks that cannot use it.
+TEST(MayTalkByNccl, IsFalseIfTwoRanksHaveTheSameGpu) {
   EXPECT_TRUE(MayTalkByNccl({"a 1", "a 2", "b 1"}, ""));
   EXPECT_FALSE(MayTalkByNccl({"a 1", "a 2", "a 1"}, ""));
   EXPECT_TRUE(MayTalkByNccl({"", ""}, "")) << "not known yet";
   EXPECT_FALSE(MayTalkByNccl({"a 1", "", "a 1"}, ""));
-  EXPECT_TRUE(MayTalkByNccl({"a 1", "a 1"}, "nccl")) << "as hosts of their own";
+  EXPECT_TRUE(MayTalkByNccl({"a 1", "a 1"}, "nccl")) << "as separate hosts";
   EXPECT_FALSE(MayTalkByNccl({"a 1", "a 2"}, "host"));
 }
 
-TEST(GpuMemory, UuidsAreTheDriversWords) {
+TEST(GpuMemory, FormatsUuidsAsTheDriverDoes) {
   std::array<unsigned char, 16> bytes{};
   std::iota(bytes.begin(), bytes.end(), static_cast<unsigned char>(0xf8));
   EXPECT_EQ(GpuUuidText(bytes), "GPU-f8f9fafb-fcfd-feff-0001-020304050607");

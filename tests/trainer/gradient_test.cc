@@ -1,4 +1,4 @@
-// The gradient that a step leaves is that of the loss that it reports: central differences along a random
+// Checks that the gradient of a step is that of its reported loss: central differences along a random
 // direction of each parameter, for every style of model.
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@
 namespace autocfg {
 namespace {
 
-// One rank that has made its first step, from weights moved by `distance` along `direction` in parameter
-// `moved`; its optimizer moves nothing.
+// One rank after its first step, from weights moved by `distance` along `direction` in parameter `moved`. Its
+// optimizer changes nothing.
 class OneStep {
  public:
   explicit OneStep(const TrainConfig& config) : rendezvous_(CreateLocalRendezvous(1)) {
@@ -37,11 +37,11 @@ class OneStep {
 
 class GradientOf : public ::testing::TestWithParam<ModelSpec> {};
 
-TEST_P(GradientOf, EveryParameterIsThatOfTheLoss) {
+TEST_P(GradientOf, EveryParameterMatchesFiniteDifferences) {
   TrainConfig c;
   c.model = GetParam();
   c.model.layers = 2;
-  c.model.init_std = 0.4;  // gradients well above what rounding leaves of a difference
+  c.model.init_std = 0.4;  // keeps gradients well above the rounding error of a difference
   c.workload = {.global_batch = 2, .seq_len = 6, .precision = *ParsePrecision("fp64")};
   c.plan.recompute = Recompute::kFull;
   c.plan.recompute_layers = 1;
@@ -67,7 +67,7 @@ TEST_P(GradientOf, EveryParameterIsThatOfTheLoss) {
         (OneStep(c).LossWith(p, kDistance, direction) - OneStep(c).LossWith(p, -kDistance, direction)) /
         (2 * kDistance);
     EXPECT_NEAR(expected, difference, 1e-7 + 1e-6 * std::abs(expected)) << parameters[p].name;
-    EXPECT_GT(std::abs(expected), 1e-5) << parameters[p].name << ": the direction tells nothing";
+    EXPECT_GT(std::abs(expected), 1e-5) << parameters[p].name << ": the direction has no effect";
   }
 }
 

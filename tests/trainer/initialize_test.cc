@@ -1,5 +1,5 @@
-// Initial weights: the generator against its published vectors, the distribution, and that layouts do not
-// matter.
+// Tests the initial weights: the generator against its published vectors, the distribution, and that layouts
+// make no difference.
 #include "trainer/model/initialize.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace autocfg {
 namespace {
 
 // Known answers of philox4x32-10 (Random123's kat_vectors).
-TEST(Philox, GivesThePublishedAnswers) {
+TEST(Philox, MatchesPublishedVectors) {
   using Words = std::array<std::uint32_t, 4>;
   EXPECT_EQ(Philox4x32({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(Philox4x32({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}),
@@ -24,7 +24,7 @@ TEST(Philox, GivesThePublishedAnswers) {
             (Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-TEST(NormalNumbers, AreNormalAndTheSameFromAnyStart) {
+TEST(NormalNumbers, AreNormalAndIndependentOfTheStart) {
   const auto key = PhiloxKey(1, "some.weight");
   std::vector<double> all(100'000);
   NormalNumbers(key, 0, all);
@@ -49,8 +49,8 @@ TEST(NormalNumbers, AreNormalAndTheSameFromAnyStart) {
   EXPECT_NE(other[0], all[0]);
 }
 
-// Large enough for several threads and several blocks, and, split by columns, of many short runs.
-TEST(InitializeParameter, DrawsElementByElementHoweverItIsSplit) {
+// Large enough for several threads and several blocks; split by columns, it consists of many short runs.
+TEST(InitializeParameter, ElementsDoNotDependOnTheSplit) {
   constexpr std::int64_t kRows = 1001, kColumns = 1536, kShards = 3;
   const auto device = CreateCpuDevice();
   const auto stream = device->CreateStream();
@@ -96,7 +96,7 @@ std::map<std::string, std::vector<double>> InitialWeights(const ParallelPlan& pl
     c.lr.steps = 1;
     auto rendezvous = CreateLocalRendezvous(1);
     Backend backend = CreateBackend("cpu", *rendezvous[0]);
-    backend.comm = CreateNullWorld(rank, ranks);  // no step is run, so nobody needs the peers
+    backend.comm = CreateNullWorld(rank, ranks);  // no step is run, so no peers are needed
     RankTrainer trainer(c, rank, ranks, backend);
     parts.push_back(testing::TakePart(trainer, {}, *backend.device));
   }
@@ -105,21 +105,21 @@ std::map<std::string, std::vector<double>> InitialWeights(const ParallelPlan& pl
   return outcome.weights;
 }
 
-TEST(InitialWeights, DependOnTheModelAlone) {
+TEST(InitialWeights, DependOnlyOnTheModel) {
   const auto one = InitialWeights({}, "fp64");
   for (const ParallelPlan& plan :
-       {ParallelPlan{{.tp = 2}}, ParallelPlan{{.tp = 4, .pp = 2}}, ParallelPlan{{.pp = 4, .dp = 2}}}) {
+       {ParallelPlan{{{.tp = 2}}}, ParallelPlan{{{.tp = 4, .pp = 2}}}, ParallelPlan{{{.pp = 4, .dp = 2}}}}) {
     EXPECT_EQ(InitialWeights(plan, "fp64"), one);
   }
   auto rounded = one;
   for (auto& [name, values] : rounded) {
     for (double& v : values) v = static_cast<float>(v);
   }
-  EXPECT_EQ(InitialWeights({{.tp = 2}}, "fp32"), rounded);
+  EXPECT_EQ(InitialWeights({{{.tp = 2}}}, "fp32"), rounded);
 }
 
-// Parameters in bf16 and their masters start from the same numbers, each rounded to its type.
-TEST(InitialWeights, ReachTheMasterCopies) {
+// bf16 parameters and their master copies start from the same numbers, each rounded to its type.
+TEST(InitialWeights, MasterCopiesStartFromTheSameNumbers) {
   TrainConfig c = testing::SmallConfig();
   c.workload.precision = *ParsePrecision("bf16");
   auto rendezvous = CreateLocalRendezvous(1);

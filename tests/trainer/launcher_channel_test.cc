@@ -1,5 +1,5 @@
-// A rank's end of its socket. That it ends with its launcher is tests/worker/process_launcher_test.cc's to
-// show.
+// Tests a rank's end of its socket. tests/worker/process_launcher_test.cc tests that a rank ends with its
+// launcher.
 #include "trainer/run/launcher_channel.h"
 
 #include <gtest/gtest.h>
@@ -71,7 +71,7 @@ TEST_F(LauncherChannelTest, ReadsTheRunSpecGathersAndReports) {
   EXPECT_EQ(received.progress().step(), 3);
 }
 
-TEST_F(LauncherChannelTest, AnswersToAnotherGatheringAreErrors) {
+TEST_F(LauncherChannelTest, RejectsRepliesToAnotherGathering) {
   ASSERT_TRUE(WriteFrame(launcher(), RunSpecFor(0, 2)).ok());
   LauncherChannel channel(rank());
   v1::LauncherMessage other_name, too_few;
@@ -86,27 +86,27 @@ TEST_F(LauncherChannelTest, AnswersToAnotherGatheringAreErrors) {
   }
 }
 
-TEST_F(LauncherChannelTest, RefusesARunSpecForNoRank) {
+TEST_F(LauncherChannelTest, RejectsRunSpecWithInvalidRank) {
   ASSERT_TRUE(WriteFrame(launcher(), RunSpecFor(2, 2)).ok());
   EXPECT_EQ(WhatItThrows(rank()), "the run spec is for rank 2 of 2");
   ::close(rank());
 }
 
-TEST_F(LauncherChannelTest, RefusesAnythingElseAsFirstMessage) {
+TEST_F(LauncherChannelTest, RejectsOtherFirstMessages) {
   v1::LauncherMessage reply;
   reply.mutable_gather_reply()->set_name("x");
   ASSERT_TRUE(WriteFrame(launcher(), reply).ok());
-  EXPECT_EQ(WhatItThrows(rank()), "the launcher's first message is no run spec");
+  EXPECT_EQ(WhatItThrows(rank()), "the launcher's first message is not a run spec");
   ::close(rank());
 }
 
-TEST_F(LauncherChannelTest, SaysThatTheLauncherIsGone) {
+TEST_F(LauncherChannelTest, ReportsClosedLauncher) {
   ::shutdown(launcher(), SHUT_RDWR);
   EXPECT_EQ(WhatItThrows(rank()), "no run spec from the launcher: the other side has closed the connection");
   ::close(rank());
 }
 
-TEST(LauncherChannel, SaysThatThereIsNoLauncher) {
+TEST(LauncherChannel, ReportsMissingLauncher) {
   EXPECT_EQ(WhatItThrows(987),
             "no launcher at file descriptor 987 (Bad file descriptor): this program is started by autocfg");
 }

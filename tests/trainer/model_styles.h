@@ -8,7 +8,7 @@
 
 namespace autocfg::testing {
 
-// Sizes that tp = 1, 2 and 4 divide, with a vocabulary that needs padding. `layers` is left to the test.
+// Sizes that tp = 1, 2 and 4 divide, and a vocabulary that needs padding. The test sets `layers`.
 inline ModelSpec SmallModel(const std::string& name) {
   ModelSpec m;
   m.name = name;
@@ -23,13 +23,13 @@ inline ModelSpec SmallModel(const std::string& name) {
   return m;
 }
 
-// GPT-2, Llama, and mixes that between them have every activation, and each other part beside each.
+// GPT-2, Llama, and mixes that together combine every activation with every other part.
 inline std::vector<ModelSpec> ModelStyles() {
   std::vector<ModelSpec> styles;
   styles.push_back(SmallModel("gpt2"));
 
   ModelSpec llama = SmallModel("llama");
-  llama.heads = 8;  // two to a key-value head; wider in all than the hidden size
+  llama.heads = 8;  // two per key-value head; together wider than the hidden size
   llama.norm = Norm::kRmsNorm;
   llama.activation = Activation::kSwiGlu;
   llama.position = Position::kRope;

@@ -1,4 +1,4 @@
-// Learning rates, clipping, and which parameters AdamW lets decay, against formulas written out here.
+// Tests learning rates, clipping and weight decay of AdamW against formulas written out here.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,18 +27,18 @@ TEST(LearningRate, WarmsUpThenStaysOrFallsToTheMinimumAtTheLastStep) {
   s.warmup_steps = 0;
   EXPECT_DOUBLE_EQ(LearningRate(s, 0), 1.0);
   s.steps = 4;
-  s.warmup_steps = 9;  // the warm-up outlasts the run
+  s.warmup_steps = 9;  // the warm-up is longer than the run
   EXPECT_DOUBLE_EQ(LearningRate(s, 3), 4.0 / 9.0);
 }
 
-TEST(ClipFactor, ScalesDownOnly) {
+TEST(ClipFactor, OnlyScalesDown) {
   EXPECT_DOUBLE_EQ(ClipFactor(1.0, 0.5), 1.0);
   EXPECT_DOUBLE_EQ(ClipFactor(1.0, 4.0), 1.0 / (4.0 + 1e-6));
   EXPECT_DOUBLE_EQ(ClipFactor(0.0, 4.0), 1.0);
   EXPECT_DOUBLE_EQ(ClipFactor(0.5, 0.0), 1.0);
 }
 
-// Two steps of a whole rank, element by element, from gradients that are set by hand.
+// Checks two steps of a whole rank element by element, with gradients set by hand.
 TEST(UpdateParameters, FollowsAdamWWithDecayOnMatricesOnly) {
   TrainConfig c = testing::SmallConfig();
   auto rendezvous = CreateLocalRendezvous(1);

@@ -1,6 +1,6 @@
-// The trainer on the paced device against the simulator: both walk the same program, so that with the same
-// seconds of every op each action of each rank must start and end at the same time. The rows of both are
-// joined on (rank, action).
+// Compares the trainer on the paced device with the simulator. Both execute the same program, so with equal
+// op times each action of each rank must start and end at the same time. The rows of both are joined on
+// (rank, action).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -29,8 +29,8 @@ using testing::LocalRanks;
 using testing::RunThreads;
 using testing::SmallGpt;
 
-// Some time between 1 us and 1 ms, different for every op and the same on every run; only a rank that sums
-// fewer squares takes less for it, as the simulator takes for granted.
+// Times between 1 us and 1 ms, different for every op and the same in every run. A rank that sums fewer
+// squares takes less time for it, as the simulator assumes.
 class ArbitraryTimes final : public OpTimeModel {
  public:
   explicit ArbitraryTimes(double scale_of_messages, double host_op_s = 0)
@@ -150,13 +150,13 @@ TrainConfig RandomConfig(std::mt19937_64& random) {
     plan.split_layers.front() += 2;
     model.layers += 2;
   }
-  // The mean op takes 0.5 ms: of a few plans the host takes longer for none, for some or for all actions.
+  // The mean op takes 0.5 ms. Depending on the plan, the host is slower for no action, some actions or all.
   const ArbitraryTimes times(random() % 3 == 0 ? 10.0 : 0.5,
                              std::vector{0.0, 4e-4, 6e-4, 2e-3}[random() % 4]);
   return PacedConfig(model, Fp32(microbatches * plan.micro_batch * plan.dp, 7), plan, times);
 }
 
-TEST(Paced, EveryActionOfRandomPlansRunsWhenTheSimulatorSays) {
+TEST(Paced, EveryActionOfRandomPlansMatchesTheSimulator) {
   std::mt19937_64 random(20260917);
   int interleaved = 0;
   for (int i = 0; i < 40; ++i) {
@@ -171,12 +171,12 @@ TEST(Paced, EveryActionOfRandomPlansRunsWhenTheSimulatorSays) {
   EXPECT_GT(interleaved, 5);
 }
 
-// The cost model's own trace of a plan, from the same op times.
-TEST(Paced, RunsAsTheCostModelTraces) {
+// Compares with the cost model's own trace of a plan, from the same op times.
+TEST(Paced, MatchesTheTraceOfTheCostModel) {
   for (ParallelPlan plan :
-       {ParallelPlan{}, ParallelPlan{{.tp = 2, .pp = 2, .dp = 2}},
-        ParallelPlan{{.pp = 4}, {.recompute = Recompute::kFull}, {.schedule = Schedule::kGPipe}},
-        ParallelPlan{{.pp = 2, .dp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {
+       {ParallelPlan{}, ParallelPlan{{{.tp = 2, .pp = 2, .dp = 2}}},
+        ParallelPlan{{{.pp = 4}}, {{}, {.recompute = Recompute::kFull}}, {{}, {}, {.schedule = Schedule::kGPipe}}},
+        ParallelPlan{{{.pp = 2, .dp = 2}}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}) {
     SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
     const ModelSpec model = SmallGpt(4, 16, 4, 61);
     const Workload workload = Fp32(8, 8);
@@ -190,7 +190,7 @@ TEST(Paced, RunsAsTheCostModelTraces) {
   }
 }
 
-// Attention alone takes time, so that all stages are equal and messages free: a forward 1 s a layer, a
+// Only attention takes time, so all stages are equal and messages are free: a forward takes 1 s per layer, a
 // backward 2 s.
 class EqualLayers final : public OpTimeModel {
  public:
@@ -200,14 +200,14 @@ class EqualLayers final : public OpTimeModel {
 };
 
 // The bubble over the ideal time is (p-1)/m (Huang et al. 2019; Narayanan et al. 2021, section 2.2.1), and
-// (p-1)/(v m) where p ranks interleave v stages each (section 2.2.2).
-TEST(Paced, BubblesAreThePublishedOnes) {
+// (p-1)/(v m) if p ranks interleave v stages each (section 2.2.2).
+TEST(Paced, BubblesMatchPublishedFormulas) {
   constexpr std::int64_t kLayers = 8, kMicrobatches = 8;
   for (const std::int64_t pp : {2, 4}) {
     for (const ParallelPlan& plan :
-         {ParallelPlan{{.pp = pp}, {}, {.schedule = Schedule::kGPipe}},
-          ParallelPlan{{.pp = pp}, {}, {.schedule = Schedule::kOneFOneB}},
-          ParallelPlan{{.pp = pp}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {
+         {ParallelPlan{{{.pp = pp}}, {}, {{}, {}, {.schedule = Schedule::kGPipe}}},
+          ParallelPlan{{{.pp = pp}}, {}, {{}, {}, {.schedule = Schedule::kOneFOneB}}},
+          ParallelPlan{{{.pp = pp}}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}) {
       TrainConfig c = PacedConfig(SmallGpt(kLayers, 16, 4, 61), Fp32(kMicrobatches, 8), plan, EqualLayers());
       const double ideal_s = 3.0 * kMicrobatches * kLayers / static_cast<double>(pp);
       const double bubble =
@@ -219,7 +219,7 @@ TEST(Paced, BubblesAreThePublishedOnes) {
 }
 
 TEST(Paced, ReportsTimesAndBytesAndNoLosses) {
-  const ParallelPlan plan{{.pp = 2}};
+  const ParallelPlan plan{{{.pp = 2}}};
   TrainConfig c = PacedConfig(SmallGpt(4, 16, 4, 61), Fp32(4, 8), plan, ArbitraryTimes(1));
   c.workload.precision = *ParsePrecision("bf16");
   c.op_times.clear();
@@ -246,7 +246,7 @@ std::string Refusal(std::string_view device, const TrainConfig& c) {
   return "";
 }
 
-TEST(Paced, NamesTheOpThatHasNoTime) {
+TEST(Paced, NamesOpWithoutTime) {
   TrainConfig c = PacedConfig(SmallGpt(2, 16, 4, 61), Fp32(2, 8), {}, ArbitraryTimes(1));
   EXPECT_EQ(Refusal("paced", c), "");
   OpDesc gone;
@@ -255,15 +255,14 @@ TEST(Paced, NamesTheOpThatHasNoTime) {
   }
   c.op_times.erase(gone);
   EXPECT_EQ(Refusal("paced", c),
-            "op_times: no time of " + ToString(gone) + "; give one for every op of the plan");
+            "op_times: no time for " + ToString(gone) + "; give one for every op of the plan");
   c.op_times.clear();
-  EXPECT_EQ(Refusal("paced", c),
-            "op_times are missing: the paced device takes the time of every op from them");
+  EXPECT_EQ(Refusal("paced", c), "op_times are missing; the paced device needs a time for every op");
   c.op_times[gone] = 1;
-  EXPECT_EQ(Refusal("cpu", c), "op_times are given to the cpu device; only the paced one takes them");
+  EXPECT_EQ(Refusal("cpu", c), "op_times were given for the cpu device; only the paced device uses them");
   c.op_times.clear();
   c.host_op_s = 1e-6;
-  EXPECT_EQ(Refusal("cpu", c), "host_op_s is given to the cpu device; only the paced one takes it");
+  EXPECT_EQ(Refusal("cpu", c), "host_op_s was given for the cpu device; only the paced device uses it");
 }
 
 TEST(Paced, SavesNothing) {
@@ -272,13 +271,13 @@ TEST(Paced, SavesNothing) {
   EXPECT_EQ(Refusal("paced", c), "the paced device computes no weights; leave out --save");
 }
 
-TEST(Trace, TheDryDeviceHasNothingToTrace) {
+TEST(Trace, RejectsTraceOnTheDryDevice) {
   TrainConfig c;
   c.model = SmallGpt(2, 16, 4, 61);
   c.workload = Fp32(2, 8);
   c.lr.steps = 1;
   c.trace = true;
-  EXPECT_EQ(Refusal("dry", c), "the dry device takes no time: it has nothing to trace; use cpu or paced");
+  EXPECT_EQ(Refusal("dry", c), "the dry device takes no time and cannot be traced; use cpu or paced");
 }
 
 }  // namespace

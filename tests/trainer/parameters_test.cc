@@ -1,4 +1,4 @@
-// Which parameters a rank has, in which order, and which part of the model's each is.
+// Tests which parameters a rank has, in which order, and which part of the model's parameter each is.
 #include "trainer/model/parameters.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ ModelSpec Style(const std::string& name, std::int64_t layers) {
   throw std::invalid_argument(name);
 }
 
-TEST(RankParameters, OfGpt2InTheOrderOfTheSpecification) {
+TEST(RankParameters, Gpt2FollowsTheSpecifiedOrder) {
   EXPECT_THAT(
       Names(ParametersOf(Style("gpt2", 1), {}, 0)),
       ElementsAre("transformer.wte.weight", "transformer.wpe.weight", "transformer.h.0.ln_1.weight",
@@ -44,10 +44,10 @@ TEST(RankParameters, OfGpt2InTheOrderOfTheSpecification) {
                   "transformer.h.0.mlp.c_proj.bias", "transformer.ln_f.weight", "transformer.ln_f.bias"));
 }
 
-// Chunk by chunk, the embedding before all of them and the head after.
-TEST(RankParameters, OfLlamaInChunks) {
+// Chunk by chunk, preceded by the embedding and followed by the head.
+TEST(RankParameters, LlamaIsOrderedByChunk) {
   const ModelSpec llama = Style("llama", 4);
-  const ParallelPlan plan{{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}};
+  const ParallelPlan plan{{{.pp = 2}}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}};
   EXPECT_THAT(Names(ParametersOf(llama, plan, 0)),
               ElementsAre("transformer.wte.weight", "transformer.h.0.ln_1.weight",
                           "transformer.h.0.attn.c_attn.weight", "transformer.h.0.attn.c_proj.weight",
@@ -68,7 +68,7 @@ TEST(RankParameters, OfLlamaInChunks) {
 
 TEST(RankParameters, CountTheTiedEmbeddingOnTheFirstRankOnly) {
   const ModelSpec gpt2 = Style("gpt2", 2);
-  const ParallelPlan plan{{.tp = 2, .pp = 2}};
+  const ParallelPlan plan{{{.tp = 2, .pp = 2}}};
   for (const std::int64_t rank : {0, 1}) EXPECT_TRUE(ParametersOf(gpt2, plan, rank).front().counted);
   for (const std::int64_t rank : {2, 3}) {
     const Parameter wte = ParametersOf(gpt2, plan, rank).front();
@@ -77,13 +77,13 @@ TEST(RankParameters, CountTheTiedEmbeddingOnTheFirstRankOnly) {
   }
 }
 
-// Every number of parameters of every style is what the model says, counted once over all ranks.
+// The parameter count of every style, counted once over all ranks, equals the model's count.
 TEST(RankParameters, AddUpToTheModel) {
   for (ModelSpec model : testing::ModelStyles()) {
     model.layers = 4;
     for (const ParallelPlan& plan :
-         {ParallelPlan{}, ParallelPlan{{.tp = 4}}, ParallelPlan{{.tp = 2, .pp = 2}},
-          ParallelPlan{{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {
+         {ParallelPlan{}, ParallelPlan{{{.tp = 4}}}, ParallelPlan{{{.tp = 2, .pp = 2}}},
+          ParallelPlan{{{.pp = 2}}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}) {
       std::int64_t count = 0;
       for (std::int64_t rank = 0; rank < RankCount(plan); ++rank) {
         for (const Parameter& p : ParametersOf(model, plan, rank)) {
@@ -96,8 +96,8 @@ TEST(RankParameters, AddUpToTheModel) {
   }
 }
 
-// Two query heads to each key-value head: a rank has half of each of q, k and v.
-TEST(ForEachRun, SplitsEachPartOfAFusedTensorForItself) {
+// With two query heads per key-value head, a rank has half of each of q, k and v.
+TEST(ForEachRun, SplitsPartsOfFusedTensorsSeparately) {
   ModelSpec llama = Style("llama", 1);
   llama.heads = 4;
   llama.kv_heads = 2;
@@ -106,7 +106,7 @@ TEST(ForEachRun, SplitsEachPartOfAFusedTensorForItself) {
   llama.ffn_hidden = 4;
   const auto columns = [&](const std::string& name, std::int64_t rank) {
     std::vector<std::int64_t> globals;
-    for (const Parameter& p : ParametersOf(llama, {{.tp = 2}}, rank)) {
+    for (const Parameter& p : ParametersOf(llama, {{{.tp = 2}}}, rank)) {
       if (p.name != name) continue;
       ForEachRun(p, [&](std::int64_t local, std::int64_t global, std::int64_t count) {
         EXPECT_EQ(local, static_cast<std::int64_t>(globals.size()));

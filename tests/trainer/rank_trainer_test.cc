@@ -1,5 +1,5 @@
-// The engine on one rank and a few: that it learns, refuses what it must, and needs no progress that a
-// communicator does not promise.
+// Tests the engine on one rank and a few: that it learns, rejects invalid runs, and relies only on the
+// progress that communicators guarantee.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ void ExpectSameRun(const JobOutcome& a, const JobOutcome& b, double tolerance) {
   }
 }
 
-TEST(RankTrainer, StartsAtTheLossOfAGuessAndLearns) {
+TEST(RankTrainer, StartsAtTheLossOfRandomGuessingAndLearns) {
   TrainConfig c = SmallConfig();
   c.lr.steps = 120;
   c.lr.lr = 2e-2;
@@ -41,23 +41,23 @@ TEST(RankTrainer, StartsAtTheLossOfAGuessAndLearns) {
   EXPECT_TRUE(outcome.differences.empty());
 }
 
-// A delayed communicator starts an operation only when somebody waits for or tests it.
-TEST(RankTrainer, RunsWhereOperationsStartAsLateAsTheyMay) {
+// A delayed communicator starts an operation only when it is waited for or tested.
+TEST(RankTrainer, RunsWithDelayedOperations) {
   TrainConfig c = SmallConfig();
   c.lr.steps = 2;
   const JobOutcome alone = RunAsThreads(c);
   for (const Schedule schedule : {Schedule::kGPipe, Schedule::kOneFOneB}) {
     for (const auto& [tp, pp, dp] : {std::tuple{2, 2, 1}, {1, 4, 1}, {1, 2, 2}, {2, 2, 2}, {4, 1, 1}}) {
       SCOPED_TRACE(::testing::Message() << "tp=" << tp << " pp=" << pp << " dp=" << dp);
-      c.plan = {{.tp = tp, .pp = pp, .dp = dp}, {}, {.schedule = schedule}};
+      c.plan = {{{.tp = tp, .pp = pp, .dp = dp}}, {}, {{}, {}, {.schedule = schedule}}};
       ExpectSameRun(alone, RunAsThreads(c, World::kDelayedUcx), 1e-9);
     }
   }
-  c.plan = {{.tp = 2, .pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}};
+  c.plan = {{{.tp = 2, .pp = 2}}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}};
   ExpectSameRun(alone, RunAsThreads(c, World::kDelayedUcx), 1e-9);
 }
 
-TEST(RankTrainer, RefusesAPlanThatDoesNotFitSayingByHowMuch) {
+TEST(RankTrainer, ReportsByHowMuchAPlanDoesNotFit) {
   TrainConfig c = SmallConfig();
   Backend backend = CreateDryBackend(0, 1);
   const std::int64_t needed = RankTrainer(c, 0, 1, backend).arena().TotalBytes();
@@ -74,7 +74,7 @@ TEST(RankTrainer, RefusesAPlanThatDoesNotFitSayingByHowMuch) {
   }
 }
 
-TEST(RankTrainer, RefusesWhatTheEngineCannotRun) {
+TEST(RankTrainer, RejectsInvalidConfigs) {
   Backend backend = CreateDryBackend(0, 1);
   TrainConfig c = SmallConfig();
   EXPECT_THROW(RankTrainer(c, 0, 2, backend), BadInput) << "a plan for one rank on two";
@@ -100,11 +100,11 @@ TEST(RankTrainer, RefusesWhatTheEngineCannotRun) {
   EXPECT_THROW(RankTrainer(c, 0, 1, backend), BadInput) << "nothing to save on the dry device";
 }
 
-// A device that computes nothing takes every precision: its memory and ops can be looked at.
-TEST(RankTrainer, KeepsMasterWeightsWhereThePrecisionHasThem) {
+// A device that computes nothing accepts every precision, so that memory and ops can be inspected.
+TEST(RankTrainer, KeepsMasterWeightsIfThePrecisionHasThem) {
   TrainConfig c = SmallConfig();
   c.workload.precision = *ParsePrecision("bf16");
-  c.plan = {{.tp = 2, .pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}};
+  c.plan = {{{.tp = 2, .pp = 2}}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}};
   Backend backend = CreateDryBackend(1, 4);
   RankTrainer trainer(c, 1, 4, backend);
   const Arena& arena = trainer.arena();
@@ -129,7 +129,7 @@ TEST(RankTrainer, KeepsMasterWeightsWhereThePrecisionHasThem) {
   EXPECT_EQ(trainer.PeakBytes(), arena.TotalBytes());
 }
 
-TEST(RankTrainer, RefusesOnTheCpuWhatItCannotComputeWith) {
+TEST(RankTrainer, RejectsUnsupportedPrecisionOnTheCpu) {
   TrainConfig c = SmallConfig();
   c.workload.precision = *ParsePrecision("bf16");
   auto rendezvous = CreateLocalRendezvous(1);
@@ -142,7 +142,7 @@ TEST(RankTrainer, RefusesOnTheCpuWhatItCannotComputeWith) {
   }
 }
 
-TEST(CreateBackend, NamesTheDeviceThatItDoesNotHave) {
+TEST(CreateBackend, NamesUnknownDevice) {
   auto rendezvous = CreateLocalRendezvous(1);
   try {
     CreateBackend("tpu", *rendezvous[0]);
@@ -152,7 +152,7 @@ TEST(CreateBackend, NamesTheDeviceThatItDoesNotHave) {
   }
 }
 
-TEST(CreateBackend, HasNothingToCalibrateOnThePacedDevice) {
+TEST(CreateBackend, RejectsCalibrationOnThePacedDevice) {
   auto rendezvous = CreateLocalRendezvous(1);
   EXPECT_THROW(CreateBackend("paced", *rendezvous[0]), NotSupported);
 }
@@ -175,7 +175,7 @@ TEST(Train, ReportsEveryStepAndTheMemory) {
   EXPECT_EQ(result.peak_memory_bytes(), result.planned_memory_bytes().total());
 }
 
-// What is said of a step is what the run's summary will count: the slowest rank's time, whichever that is.
+// The reported time of a step is the one that the run's summary uses: the slowest rank's.
 TEST(Train, ReportsTheTimeOfTheSlowestRank) {
   class WrittenClock final : public StepClock {
    public:
@@ -192,7 +192,7 @@ TEST(Train, ReportsTheTimeOfTheSlowestRank) {
   };
   const std::vector<double> times[] = {{1, 5, 1}, {3, 2, 4}};
   for (const ParallelPlan& plan :
-       {ParallelPlan{{.tp = 2}}, ParallelPlan{{.pp = 2}}, ParallelPlan{{.dp = 2}}}) {
+       {ParallelPlan{{{.tp = 2}}}, ParallelPlan{{{.pp = 2}}}, ParallelPlan{{{.dp = 2}}}}) {
     TrainConfig c = SmallConfig();
     c.lr.steps = 3;
     c.plan = plan;
@@ -217,7 +217,7 @@ TEST(Train, ReportsTheTimeOfTheSlowestRank) {
   }
 }
 
-TEST(Train, SaysNothingOfLossesOnADeviceThatComputesNothing) {
+TEST(Train, ReportsNoLossesOnADeviceThatComputesNothing) {
   TrainConfig c = SmallConfig();
   Backend backend = CreateDryBackend(0, 1);
   const v1::TrainResult result = Train(c, 0, 1, backend, {});

@@ -1,5 +1,5 @@
-// The engine on a device whose memory the host cannot reach and whose streams run late: whatever the layout,
-// it makes the very steps that it makes on the CPU.
+// Tests the engine on a device whose memory the host cannot access and whose streams run late. In every
+// layout its steps must equal those on the CPU.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,12 +36,12 @@ TrainConfig ShortConfig(const ParallelPlan& plan) {
 
 std::vector<ParallelPlan> Plans() {
   return {{},
-          {{.tp = 2}},
-          {{.dp = 2}, {.micro_batch = 2, .recompute = Recompute::kFull}},
-          {{.pp = 2}, {}, {.schedule = Schedule::kGPipe}},
-          {{.pp = 4}, {}, {.schedule = Schedule::kOneFOneB}},
-          {{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}},
-          {{.tp = 2, .pp = 2, .dp = 2}}};
+          {{{{{.tp = 2}}}}},
+          {{{{{.dp = 2}}}}, {{}, {{}, {{}, {.micro_batch = 2, .recompute = Recompute::kFull}}}}},
+          {{{{{.pp = 2}}}}, {}, {{}, {}, {{}, {}, {{}, {}, {.schedule = Schedule::kGPipe}}}}},
+          {{{{{.pp = 4}}}}, {}, {{}, {}, {{}, {}, {{}, {}, {.schedule = Schedule::kOneFOneB}}}}},
+          {{{{{.pp = 2}}}}, {}, {{}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}},
+          {{{{{.tp = 2, .pp = 2, .dp = 2}}}}}};
 }
 
 void ExpectSameOutcome(const JobOutcome& got, const JobOutcome& want) {
@@ -54,7 +54,7 @@ void ExpectSameOutcome(const JobOutcome& got, const JobOutcome& want) {
   EXPECT_EQ(got.weights, want.weights);
 }
 
-TEST(Remote, MakesTheStepsOfTheCpu) {
+TEST(Remote, MatchesStepsOnTheCpu) {
   for (const ParallelPlan& plan : Plans()) {
     SCOPED_TRACE(fmt::format("tp={} pp={} dp={} vpp={}", plan.tp, plan.pp, plan.dp, plan.virtual_stages));
     const TrainConfig c = ShortConfig(plan);
@@ -62,8 +62,8 @@ TEST(Remote, MakesTheStepsOfTheCpu) {
   }
 }
 
-// Clipping and all: a rank waits for its device once a step, to read loss and norm at its end.
-TEST(Remote, WaitsOnceAStep) {
+// Even with clipping, a rank waits for its device once per step, to read loss and norm at the end.
+TEST(Remote, SynchronizesOncePerStep) {
   for (const ParallelPlan& plan : Plans()) {
     SCOPED_TRACE(fmt::format("tp={} pp={} dp={} vpp={}", plan.tp, plan.pp, plan.dp, plan.virtual_stages));
     const TrainConfig c = ShortConfig(plan);
@@ -84,11 +84,11 @@ TEST(Remote, WaitsOnceAStep) {
   }
 }
 
-// What the ops took of the device's memory for a step alone goes back after it: then nothing is left to run
-// that giving back could wait for (RemoteOps), in a step peers might wait for this rank meanwhile.
-TEST(Remote, GivesMemoryBackBetweenSteps) {
+// Memory that ops allocate for a step is released after it. Releasing waits for running work (RemoteOps):
+// after the step there is none, but within a step peers could wait for this rank meanwhile.
+TEST(Remote, ReleasesMemoryBetweenSteps) {
   for (const World world : {World::kStaged, World::kStreamed}) {
-    const TrainConfig c = ShortConfig({{.tp = 2, .pp = 2}});
+    const TrainConfig c = ShortConfig({{{{{.tp = 2, .pp = 2}}}}});
     auto rendezvous = CreateLocalRendezvous(4);
     RunThreads(4, [&](int rank) {
       Backend backend = testing::MakeBackend(*rendezvous[static_cast<std::size_t>(rank)], world);
@@ -102,9 +102,9 @@ TEST(Remote, GivesMemoryBackBetweenSteps) {
   }
 }
 
-// The same order of operations on the device's own streams, where no host waits within a step. Sums are made
-// in another order.
-TEST(Remote, MakesTheStepsOfTheCpuOnItsOwnStreams) {
+// The same order of operations on the device's own streams, without host waits within a step. Sums are
+// computed in another order.
+TEST(Remote, MatchesStepsOnTheCpuWithItsOwnStreams) {
   for (const ParallelPlan& plan : Plans()) {
     SCOPED_TRACE(fmt::format("tp={} pp={} dp={} vpp={}", plan.tp, plan.pp, plan.dp, plan.virtual_stages));
     const TrainConfig c = ShortConfig(plan);
@@ -124,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(Worlds, RemoteWorlds, ::testing::Values(World::kStaged,
 TEST_P(RemoteWorlds, SavesAndLoadsWeights) {
   const TempDir directory;
   const std::string path = directory.File("a.safetensors");
-  TrainConfig c = ShortConfig({{.tp = 2, .pp = 2}});
+  TrainConfig c = ShortConfig({{{{{.tp = 2, .pp = 2}}}}});
   c.lr.steps = 1;
   const JobOutcome saved = RunAsThreads(c, GetParam(), [&](RankTrainer& trainer) { trainer.Save(path); });
   {
@@ -136,8 +136,8 @@ TEST_P(RemoteWorlds, SavesAndLoadsWeights) {
     }
   }
   c.init_path = path;
-  c.lr.lr = c.lr.min_lr = 0;  // a step that changes nothing
-  for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{.tp = 2, .dp = 2}}}) {
+  c.lr.lr = c.lr.min_lr = 0;  // the step changes nothing
+  for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{{{.tp = 2, .dp = 2}}}}}) {
     c.plan = plan;
     EXPECT_EQ(RunAsThreads(c, GetParam()).weights, saved.weights);
   }
@@ -155,13 +155,13 @@ TrainConfig Bf16Llama(const ParallelPlan& plan) {
   return c;
 }
 
-// What a model starts from.
+// The initial state of a model.
 struct Started {
   std::map<std::string, std::vector<double>> values;
-  std::set<std::string> other_masters;  // parameters whose master copy is not the value
+  std::set<std::string> other_masters;  // parameters whose master copy differs from the value
 };
 
-// Starts a job, and saves it where a path is given, before any step: the CPU's ops make none in bf16.
+// Starts a job and, if a path is given, saves it before any step: the CPU's ops compute none in bf16.
 Started Start(const TrainConfig& config, World world, const std::string& save_path = "") {
   const int ranks = static_cast<int>(RankCount(config.plan));
   auto rendezvous = CreateLocalRendezvous(ranks);
@@ -187,14 +187,15 @@ Started Start(const TrainConfig& config, World world, const std::string& save_pa
   return started;
 }
 
-// Each part of a Llama's file: split, transposed, two bytes an element. The master copies, which AdamW steps
-// from, are the loaded values; those of a model that was initialised are more precise.
+// Covers each part of a Llama's file: split, transposed, two bytes per element. Master copies, which AdamW
+// updates, are the loaded values; those of an initialized model are more precise.
 TEST_P(RemoteWorlds, SavesAndLoadsBf16) {
   const TempDir directory;
   const std::string path = directory.File("a.safetensors");
-  TrainConfig c = Bf16Llama({{.tp = 2, .pp = 2}});
+  TrainConfig c = Bf16Llama({{{{{.tp = 2, .pp = 2}}}}});
   const Started saved = Start(c, GetParam(), path);
-  EXPECT_THAT(saved.other_masters, ::testing::Not(::testing::IsEmpty())) << "or the test shows nothing";
+  EXPECT_THAT(saved.other_masters, ::testing::Not(::testing::IsEmpty()))
+      << "otherwise the test is meaningless";
   const SafetensorsFile file(path);
   for (const auto& [name, tensor] : file.tensors()) EXPECT_EQ(tensor.dtype, "BF16") << name;
   // The keys of layer 1: columns 32 to 47 of 64, as rows.
@@ -205,7 +206,7 @@ TEST_P(RemoteWorlds, SavesAndLoadsBf16) {
     for (std::size_t o = 0; o < 16; ++o) ASSERT_EQ(keys[o * 32 + i], fused[i * 64 + 32 + o]);
   }
   c.init_path = path;
-  for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{.tp = 2, .dp = 2}}}) {
+  for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{{{{.tp = 2, .dp = 2}}}}}}) {
     SCOPED_TRACE(fmt::format("tp={} pp={} dp={}", plan.tp, plan.pp, plan.dp));
     c.plan = plan;
     const Started started = Start(c, GetParam());
@@ -214,8 +215,8 @@ TEST_P(RemoteWorlds, SavesAndLoadsBf16) {
   }
 }
 
-// A value that is finite in the file and would not be in bf16, whose largest is 0x1.fep127.
-TEST_P(RemoteWorlds, RefusesWhatIsTooLargeForBf16) {
+// A value that is finite in the file but not in bf16, whose largest value is 0x1.fep127.
+TEST_P(RemoteWorlds, RejectsValuesTooLargeForBf16) {
   const TempDir directory;
   const std::string path = directory.File("a.safetensors");
   TrainConfig c = Bf16Llama({});
@@ -245,10 +246,9 @@ TEST_P(RemoteWorlds, RefusesWhatIsTooLargeForBf16) {
   EXPECT_THAT(message(-3.4e38f), ::testing::HasSubstr("which is too large for this precision"));
 }
 
-// Losses, the trace with its agreement on a common origin, and saving: all that Train does of a device that
-// computes.
+// Losses, the trace with its common origin, and saving: everything that Train does on a device that computes.
 TEST_P(RemoteWorlds, TrainsWithLossesTraceAndWeights) {
-  TrainConfig c = ShortConfig({{.pp = 2, .dp = 2}});
+  TrainConfig c = ShortConfig({{{{{.pp = 2, .dp = 2}}}}});
   c.trace = true;
   const TempDir directory;
   const std::string path = c.save_path = directory.File("a.safetensors");
@@ -275,7 +275,7 @@ TEST_P(RemoteWorlds, TrainsWithLossesTraceAndWeights) {
 }
 
 TEST_P(RemoteWorlds, FindsTheLargestOverRanks) {
-  const TrainConfig c = ShortConfig({{.dp = 3}});
+  const TrainConfig c = ShortConfig({{{{{.dp = 3}}}}});
   TrainConfig fitting = c;
   fitting.workload.global_batch = 9;
   auto rendezvous = CreateLocalRendezvous(3);

@@ -1,4 +1,4 @@
-// Which error code each exception becomes.
+// Tests which error code each exception is converted to.
 #include "trainer/run/result.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ v1::RankError Of(const E& e) {
   return ToRankError(std::make_exception_ptr(e));
 }
 
-TEST(ToRankError, GivesEachTypeItsCode) {
+TEST(ToRankError, MapsEachTypeToItsCode) {
   EXPECT_EQ(Of(BadInput("x")).code(), "INVALID_ARGUMENT");
   EXPECT_EQ(Of(NotSupported("x")).code(), "UNIMPLEMENTED");
   EXPECT_EQ(Of(CommError("x")).code(), "UNAVAILABLE");
@@ -34,9 +34,9 @@ TEST(ToRankError, GivesEachTypeItsCode) {
   EXPECT_EQ(fit.message(), "too large") << "one line";
   EXPECT_EQ(Of(DeviceOutOfMemory(10, 4, "x")).over_bytes(), 6);
   EXPECT_EQ(Of(DeviceOutOfMemory(10, -1, "x")).over_bytes(), 10);
-  EXPECT_EQ(Of(DeviceOutOfMemory(4, 10, "x")).over_bytes(), 0) << "free in pieces";
+  EXPECT_EQ(Of(DeviceOutOfMemory(4, 10, "x")).over_bytes(), 0) << "fragmented memory";
   EXPECT_EQ(Of(DeviceOutOfMemory(-1, 4, "x")).over_bytes(), 0)
-      << "a library that does not say what it wanted";
+      << "a library that does not report the requested size";
 }
 
 v1::TrainSpec GoodSpec() {
@@ -65,7 +65,7 @@ std::string Refusal(const v1::TrainSpec& spec) {
   return "";
 }
 
-TEST(TrainConfig, TakesAGoodSpecAndNamesTheFieldOfABadOne) {
+TEST(TrainConfig, AcceptsValidSpecAndNamesInvalidField) {
   EXPECT_EQ(Refusal(GoodSpec()), "");
   EXPECT_EQ(ParseTrainSpec(GoodSpec()).model.max_seq_len, 4) << "defaults are filled";
   const auto refusal = [](const std::function<void(v1::TrainSpec&)>& spoil) {
@@ -99,7 +99,7 @@ v1::OpTime* AddFill(v1::TrainSpec& spec, std::int64_t elements, double seconds) 
   return time;
 }
 
-TEST(TrainConfig, TakesTraceSliceAndOpTimes) {
+TEST(TrainConfig, ParsesTraceSliceAndOpTimes) {
   v1::TrainSpec spec = GoodSpec();
   TrainConfig c = ParseTrainSpec(spec);
   EXPECT_FALSE(c.trace);
@@ -117,10 +117,10 @@ TEST(TrainConfig, TakesTraceSliceAndOpTimes) {
   EXPECT_EQ(c.slice->pipeline, 1);
   EXPECT_EQ(c.op_times.at({.kind = OpKind::kFill, .dims = {7}}), 0.25);
   EXPECT_EQ(c.host_op_s, 0.125);
-  EXPECT_EQ(Refusal(spec), "") << "a slice needs no more processes than there are";
+  EXPECT_EQ(Refusal(spec), "") << "a slice runs on any number of processes";
 }
 
-TEST(TrainConfig, RefusesOpTimesThatAreNone) {
+TEST(TrainConfig, RejectsInvalidOpTimes) {
   v1::TrainSpec spec = GoodSpec();
   AddFill(spec, 7, 0.25);
   AddFill(spec, 8, std::nan(""));
@@ -129,7 +129,7 @@ TEST(TrainConfig, RefusesOpTimesThatAreNone) {
   EXPECT_EQ(Refusal(spec).find("op_times[1]: "), 0u) << Refusal(spec);
   spec.mutable_op_times(1)->set_seconds(1);
   spec.mutable_op_times(1)->mutable_op()->set_dims(0, 7);
-  EXPECT_EQ(Refusal(spec), "op_times[1]: a second time of fill fp32 7");
+  EXPECT_EQ(Refusal(spec), "op_times[1]: duplicate time for fill fp32 7");
   for (const double wrong : {-1e-6, std::nan(""), 2.0}) {
     v1::TrainSpec host = GoodSpec();
     host.set_host_op_s(wrong);
@@ -139,8 +139,8 @@ TEST(TrainConfig, RefusesOpTimesThatAreNone) {
   EXPECT_NE(Refusal(spec).find("teleport"), std::string::npos) << Refusal(spec);
 }
 
-// Refused before any rank makes the program, which would take its memory.
-TEST(TrainConfig, RefusesAProgramThatIsTooLarge) {
+// Rejected before any rank builds the program, which would use up its memory.
+TEST(TrainConfig, RejectsTooLargeProgram) {
   v1::TrainSpec spec = GoodSpec();
   spec.mutable_workload()->set_global_batch(std::int64_t{1} << 19);
   EXPECT_NE(Refusal(spec).find("microbatches"), std::string::npos) << Refusal(spec);

@@ -1,4 +1,4 @@
-// What the runner tells an observer, and which buffers a rank's program uses.
+// Tests what the runner reports to an observer, and which buffers a rank's program uses.
 #include "trainer/run/runner.h"
 
 #include <gtest/gtest.h>
@@ -22,17 +22,17 @@ Action At(ActionKind kind, std::int32_t stage, std::int32_t microbatch) {
   return {.kind = kind, .stage = stage, .microbatch = microbatch};
 }
 
-// Rank 0 of two, with stages 0 and 2 of four: an order made up to show each rule.
+// Rank 0 of two, with stages 0 and 2 of four: an artificial order that shows each rule.
 TEST(BufferPlan, TakesTheLowestFreeSlotAndCountsAcrossStages) {
   const RankShape shape =
-      ShapeOf({{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}, 0, 2);
+      ShapeOf({{{{{.pp = 2}}}}, {}, {{}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}}, 0, 2);
   constexpr ActionKind kF = ActionKind::kForward, kB = ActionKind::kBackward;
   const BufferPlan plan(shape, {At(kF, 0, 0), At(kF, 0, 1), At(kF, 2, 0), At(kB, 2, 0), At(kF, 2, 1),
                                 At(kB, 2, 1), At(kB, 0, 1), At(kB, 0, 0)});
   EXPECT_EQ(plan.At(0, 0).slot, 0u);
   EXPECT_EQ(plan.At(0, 1).slot, 1u);
   EXPECT_EQ(plan.At(1, 0).slot, 0u);
-  EXPECT_EQ(plan.At(1, 1).slot, 0u) << "given back by the first";
+  EXPECT_EQ(plan.At(1, 1).slot, 0u) << "released by the first";
   EXPECT_EQ(plan.At(0, 1).output, 1);
   EXPECT_EQ(plan.At(1, 0).output, 2);
   EXPECT_EQ(plan.At(1, 1).output, 3);
@@ -40,9 +40,8 @@ TEST(BufferPlan, TakesTheLowestFreeSlotAndCountsAcrossStages) {
   EXPECT_EQ(plan.At(0, 0).gradient, 3);
 }
 
-TEST(BufferPlan, LeavesForwardsThatSendNothingOut) {
-  const RankShape shape =
-      ShapeOf({{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}, 1, 2);
+TEST(BufferPlan, SkipsForwardsThatSendNothing) {
+  const RankShape shape = ShapeOf({{{{.pp = 2}}}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}, 1, 2);
   constexpr ActionKind kF = ActionKind::kForward, kB = ActionKind::kBackward;
   const BufferPlan plan(shape, {At(kF, 1, 0), At(kF, 3, 0), At(kB, 3, 0), At(kF, 1, 1), At(kF, 3, 1),
                                 At(kB, 3, 1), At(kB, 1, 0), At(kB, 1, 1)});
@@ -51,8 +50,8 @@ TEST(BufferPlan, LeavesForwardsThatSendNothingOut) {
   EXPECT_EQ(plan.At(1, 0).output, -1);
 }
 
-TEST(BufferPlan, RefusesAProgramThatIsNotOne) {
-  const RankShape shape = ShapeOf({{.pp = 2}}, 0, 1);
+TEST(BufferPlan, RejectsInvalidPrograms) {
+  const RankShape shape = ShapeOf({{{{.pp = 2}}}}, 0, 1);
   constexpr ActionKind kF = ActionKind::kForward, kB = ActionKind::kBackward;
   EXPECT_NO_THROW(BufferPlan(shape, {At(kF, 0, 0), At(kB, 0, 0)}));
   EXPECT_THROW(BufferPlan(shape, {At(kF, 0, 0)}), std::logic_error);
@@ -60,7 +59,7 @@ TEST(BufferPlan, RefusesAProgramThatIsNotOne) {
   EXPECT_THROW(BufferPlan(shape, {At(kF, 0, 0), At(kF, 0, 0), At(kB, 0, 0)}), std::logic_error);
 }
 
-// Each event by the index of its action.
+// Records each event by the index of its action.
 class Recorder : public ActionObserver {
  public:
   struct Event {
@@ -72,8 +71,8 @@ class Recorder : public ActionObserver {
   std::vector<Event> events;
 };
 
-// Every action starts once in program order and ends once, after what it waited for has ended; compute ends
-// before anything else starts.
+// Checks that every action starts once, in program order, and ends once, after its dependencies have ended.
+// Compute ends before anything else starts.
 void ExpectProperEvents(const RankProgram& program, const std::vector<Recorder::Event>& events) {
   std::vector<int> start(program.size(), -1), end(program.size(), -1);
   std::size_t next = 0;
@@ -102,14 +101,14 @@ void ExpectProperEvents(const RankProgram& program, const std::vector<Recorder::
   }
 }
 
-TEST(Runner, TellsItsObserverOfEveryAction) {
+TEST(Runner, NotifiesObserverOfEveryAction) {
   TrainConfig c = testing::SmallConfig();
   c.lr.steps = 1;
   std::mutex mutex;
   int ranks_seen = 0;
   for (const ParallelPlan& plan :
-       {ParallelPlan{{.tp = 2, .dp = 2}}, ParallelPlan{{.pp = 4}},
-        ParallelPlan{{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {
+       {ParallelPlan{{{{{.tp = 2, .dp = 2}}}}}, ParallelPlan{{{{{.pp = 4}}}}},
+        ParallelPlan{{{{{.pp = 2}}}}, {}, {{}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}}}) {
     c.plan = plan;
     testing::RunAsThreads(c, testing::World::kUcx, [&](RankTrainer& trainer) {
       Recorder recorder;
@@ -119,7 +118,7 @@ TEST(Runner, TellsItsObserverOfEveryAction) {
       const std::size_t seen = recorder.events.size();
       trainer.Step();
       const std::lock_guard lock(mutex);
-      EXPECT_EQ(recorder.events.size(), seen) << "told after it was taken away";
+      EXPECT_EQ(recorder.events.size(), seen) << "notified after it was removed";
       ExpectProperEvents(trainer.program(), recorder.events);
       ++ranks_seen;
     });

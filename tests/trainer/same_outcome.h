@@ -1,4 +1,4 @@
-// Compares what two layouts of one training run made: they must have made the same steps.
+// Compares the outcomes of two layouts of one training run: their steps must be equal.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,8 +20,8 @@ inline void ExpectSameSteps(const JobOutcome& one, const JobOutcome& other, doub
   }
 }
 
-// Each tensor within `tolerance` of its largest magnitude. Without rotary positions the gradient of key
-// biases is zero in theory, so they hold nothing but rounding: they are compared absolutely.
+// Compares each tensor within `tolerance` of its largest magnitude. Without rotary positions the gradient of
+// key biases is zero in theory, so they hold only rounding errors and are compared absolutely.
 inline void ExpectSameWeights(const ModelSpec& model, const JobOutcome& one, const JobOutcome& other,
                               double tolerance) {
   ASSERT_EQ(other.weights.size(), one.weights.size());

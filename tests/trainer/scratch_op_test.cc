@@ -1,4 +1,5 @@
-// An op that is timed is run on its own results again and again: they stay numbers that take ordinary time.
+// Tests that an op that runs repeatedly on its own results, as in timing, keeps normal numbers that take
+// normal time.
 #include "trainer/run/scratch_op.h"
 
 #include <gtest/gtest.h>
@@ -26,14 +27,14 @@ bool AllFinite(Device& device, Stream& stream, const Tensor& tensor) {
   return true;
 }
 
-TEST(ScratchOp, StaysFiniteWhenItIsRepeated) {
+TEST(ScratchOp, StaysFiniteWhenRepeated) {
   const auto device = CreateCpuDevice();
   const auto stream = device->CreateStream();
   const auto ops = CreateCpuOps();
   TrainConfig c = testing::SmallConfig();
   std::vector<OpDesc> all = OtherOps(c.workload.precision.compute);
   for (const int tp : {1, 2}) {
-    c.plan = {{.tp = tp, .pp = 2}};
+    c.plan = {{{.tp = tp, .pp = 2}}};
     const std::vector<OpDesc> more = OpsOf(c);
     all.insert(all.end(), more.begin(), more.end());
   }
@@ -52,11 +53,11 @@ TEST(ScratchOp, StaysFiniteWhenItIsRepeated) {
       }
     }
   }
-  EXPECT_GE(cross_entropies, 5) << "each kind of them";
+  EXPECT_GE(cross_entropies, 5) << "one of each kind";
 }
 
-// Products of rows that repeat take a GPU less power, and so less time, than those of a model.
-TEST(ScratchOp, NoTwoRowsOfAMatrixAreAlike) {
+// Products of repeated rows take a GPU less power, and so less time, than those of a model.
+TEST(ScratchOp, RowsOfAMatrixDiffer) {
   const auto device = CreateCpuDevice();
   const auto stream = device->CreateStream();
   const auto ops = CreateCpuOps();
@@ -70,7 +71,7 @@ TEST(ScratchOp, NoTwoRowsOfAMatrixAreAlike) {
     for (const float* row = x.As<float>(); row < x.As<float>() + x.Elements(); row += width)
       rows.insert({row, row + width});
     EXPECT_EQ(rows.size(), 64u) << "of " << width;
-    // as many values as bf16 has in that range, and then some
+    // as many values as bf16 has in that range, and some more
     EXPECT_GT(std::set<float>(x.As<float>(), x.As<float>() + x.Elements()).size(), 50'000u);
   }
 }

@@ -1,5 +1,5 @@
-// One rank of a plan alone, without its peers: what it computes means nothing, but it must be finite, take
-// time, and hold the bytes that the rank holds among its peers.
+// Tests one rank of a plan alone, without its peers. Its results are meaningless, but they must be finite,
+// take time, and use the bytes that the rank uses among its peers.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -33,7 +33,8 @@ void ExpectFinite(const Tensor& tensor, const std::string& what) {
   for (const double value : testing::ToDoubles(tensor)) ASSERT_TRUE(std::isfinite(value)) << what;
 }
 
-// What the rank reserves on the dry device, where all ranks of the plan are there by their sizes.
+// Returns the bytes that the rank reserves on the dry device, where all ranks of the plan exist by their
+// sizes.
 std::int64_t PlannedBytes(TrainConfig c, std::int64_t rank) {
   c.slice.reset();
   Backend backend = CreateDryBackend(static_cast<int>(rank), static_cast<int>(RankCount(c.plan)));
@@ -65,14 +66,14 @@ void ExpectASoundSlice(const TrainConfig& c) {
   EXPECT_EQ(trainer.PeakBytes(), trainer.arena().TotalBytes());
 }
 
-// Every rank at data coordinate 0 of plans that have them first, in the middle, last, and at each tensor
+// Every rank at data coordinate 0, for plans that place it first, in the middle and last, at each tensor
 // coordinate.
 TEST(Slice, ValuesStayFiniteOnEveryKindOfRank) {
   const std::vector<ParallelPlan> plans = {
-      {{.tp = 2, .pp = 4, .dp = 2}, {}, {.schedule = Schedule::kGPipe}},
-      {{.tp = 1, .pp = 2, .dp = 4}, {.recompute = Recompute::kFull}},
-      {{.tp = 2, .pp = 2, .dp = 1}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}},
-      {{.tp = 2, .pp = 1, .dp = 2}},
+      {{{{{.tp = 2, .pp = 4, .dp = 2}}}}, {}, {{}, {}, {{}, {}, {{}, {}, {.schedule = Schedule::kGPipe}}}}},
+      {{{{{.tp = 1, .pp = 2, .dp = 4}}}}, {{}, {{}, {{}, {.recompute = Recompute::kFull}}}}},
+      {{{{{.tp = 2, .pp = 2, .dp = 1}}}}, {}, {{}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}},
+      {{{{{.tp = 2, .pp = 1, .dp = 2}}}}},
   };
   for (const ModelSpec& model : testing::ModelStyles()) {
     for (const ParallelPlan& plan : plans) {
@@ -86,26 +87,26 @@ TEST(Slice, ValuesStayFiniteOnEveryKindOfRank) {
   }
 }
 
-// A rank whose part of the vocabulary is padding alone has no column to take a maximum over, and no peer that
+// A rank whose part of the vocabulary is only padding has no column to take a maximum over, and no peer that
 // has one.
-TEST(Slice, ValuesStayFiniteWhereAllOfTheVocabularyIsPadding) {
+TEST(Slice, ValuesStayFiniteIfTheVocabularyIsOnlyPadding) {
   for (ModelSpec model : testing::ModelStyles()) {
     model.vocab = 2;
     for (const std::int64_t pp : {1, 2}) {
-      TrainConfig c = SliceConfig(model, {{.tp = 2, .pp = pp}});
+      TrainConfig c = SliceConfig(model, {{{{{.tp = 2, .pp = pp}}}}});
       c.slice = SliceSpec{.tensor = 1, .pipeline = pp - 1};
       ASSERT_NO_FATAL_FAILURE(ExpectASoundSlice(c));
     }
   }
 }
 
-TEST(Slice, CopiesTakeTimeTogetherAndSayWhatTheyAre) {
-  TrainConfig c = SliceConfig(testing::ModelStyles().front(), {{.tp = 2, .pp = 2, .dp = 2}});
+TEST(Slice, CopiesRunTogetherAndAreMarkedAsSlices) {
+  TrainConfig c = SliceConfig(testing::ModelStyles().front(), {{{{.tp = 2, .pp = 2, .dp = 2}}}});
   c.slice = SliceSpec{.tensor = 1, .pipeline = 1};
   c.untimed_steps = 1;
   c.trace = true;
   c.program_fingerprint = Fingerprint(Lower(c.model, c.workload, c.plan));
-  // as many as the machine has room for: no matter how many ranks the plan has
+  // as many copies as fit on the machine: independent of the plan's number of ranks
   auto rendezvous = CreateLocalRendezvous(3);
   RunThreads(3, [&](int copy) {
     Backend backend = CreateTrainBackend("cpu", *rendezvous[static_cast<std::size_t>(copy)], c);
@@ -116,7 +117,7 @@ TEST(Slice, CopiesTakeTimeTogetherAndSayWhatTheyAre) {
       ++reports;
     });
     EXPECT_EQ(reports, copy == 0 ? 3 : 0);
-    EXPECT_EQ(result.losses_size() + result.grad_norms_size(), 0) << "a slice's loss is none";
+    EXPECT_EQ(result.losses_size() + result.grad_norms_size(), 0) << "a slice reports no losses";
     ASSERT_EQ(result.step_time_s_size(), 2);
     EXPECT_GT(result.step_time_s(0), 0);
     EXPECT_EQ(result.slice().tensor(), 1);
@@ -127,7 +128,7 @@ TEST(Slice, CopiesTakeTimeTogetherAndSayWhatTheyAre) {
   });
 }
 
-TEST(Slice, IsNotMarkedWhereThereIsNone) {
+TEST(Slice, RunsWithoutASliceAreNotMarked) {
   TrainConfig c = SliceConfig(testing::ModelStyles().front(), {});
   c.slice.reset();
   Backend backend = CreateDryBackend(0, 1);
@@ -135,7 +136,7 @@ TEST(Slice, IsNotMarkedWhereThereIsNone) {
 }
 
 TEST(Slice, RunsOnDevicesThatComputeNothing) {
-  TrainConfig c = SliceConfig(testing::ModelStyles().front(), {{.tp = 2, .pp = 2, .dp = 2}});
+  TrainConfig c = SliceConfig(testing::ModelStyles().front(), {{{{{.tp = 2, .pp = 2, .dp = 2}}}}});
   c.slice = SliceSpec{.tensor = 0, .pipeline = 1};
   auto rendezvous = CreateLocalRendezvous(1);
   Backend dry = CreateTrainBackend("dry", *rendezvous[0], c);
@@ -149,7 +150,7 @@ TEST(Slice, RunsOnDevicesThatComputeNothing) {
   const v1::TrainResult result = Train(c, 0, 1, paced, {});
   ASSERT_EQ(result.step_time_s_size(), 3);
   EXPECT_TRUE(result.has_slice());
-  // Receives stand in the way of the computes that need them or run ahead; sends run beside them.
+  // Receives delay the computes that need them or run ahead of them; sends run concurrently.
   EXPECT_LE(result.step_time_s(0), step_s);
   EXPECT_GT(result.step_time_s(0), 0.5 * step_s);
 }
@@ -163,8 +164,8 @@ std::string Refusal(const TrainConfig& c) {
   return "";
 }
 
-TEST(Slice, RefusesCoordinatesOutsideThePlanAndSaving) {
-  TrainConfig c = SliceConfig(testing::ModelStyles().front(), {{.tp = 2, .pp = 4}});
+TEST(Slice, RejectsCoordinatesOutsideThePlanAndSaving) {
+  TrainConfig c = SliceConfig(testing::ModelStyles().front(), {{{{.tp = 2, .pp = 4}}}});
   c.slice = SliceSpec{.tensor = 1, .pipeline = 3};
   EXPECT_EQ(Refusal(c), "");
   EXPECT_EQ(SliceRank(c), 7);

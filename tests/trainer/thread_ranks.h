@@ -1,4 +1,4 @@
-// Runs a training job with its ranks as threads of the test, and gathers what they made of it.
+// Runs a training job with its ranks as threads of the test, and collects their results.
 #pragma once
 
 #include <fmt/format.h>
@@ -31,18 +31,18 @@ namespace autocfg::testing {
 enum class World {
   kUcx,
   kDelayedUcx,
-  kStaged,    // on the remote device, UCX below host memory
+  kStaged,    // on the remote device, over UCX in host memory
   kStreamed,  // on the remote device, ordered on its streams
 };
 
 struct JobOutcome {
   std::vector<StepResult> steps;
-  std::map<std::string, std::vector<double>> weights;  // every parameter of the model, put together
-  std::set<std::string> differences;                   // between ranks, where there should be none
+  std::map<std::string, std::vector<double>> weights;  // every parameter of the model, assembled
+  std::set<std::string> differences;                   // between ranks that should be equal
 };
 
 // A model small enough for hundreds of runs, whose vocabulary needs padding; 10 steps in fp64 with clipping,
-// decay, warm-up and cosine at work.
+// decay, warm-up and cosine active.
 inline TrainConfig SmallConfig() {
   TrainConfig c;
   c.model.name = "small";
@@ -63,8 +63,8 @@ inline TrainConfig SmallConfig() {
   return c;
 }
 
-// Runs `body(rank)` on a thread per rank. An exception ends the test program, since the others would wait
-// forever.
+// Runs `body(rank)` on a thread per rank. An exception ends the test program, since the other ranks would
+// wait forever.
 inline void RunThreads(int ranks, const std::function<void(int)>& body) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -81,7 +81,7 @@ inline void RunThreads(int ranks, const std::function<void(int)>& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Of host memory.
+// Converts a tensor in host memory.
 inline std::vector<double> ToDoubles(const Tensor& t) {
   const auto n = static_cast<std::size_t>(t.Elements());
   if (t.dtype == DType::kBF16) {
@@ -93,7 +93,7 @@ inline std::vector<double> ToDoubles(const Tensor& t) {
   return {t.As<float>(), t.As<float>() + n};
 }
 
-// Of any device's memory, when nothing is under way.
+// Converts a tensor in any device's memory. Requires that nothing is in flight.
 inline std::vector<double> ToDoubles(const Tensor& t, Device& device) {
   std::vector<char> bytes(static_cast<std::size_t>(t.Bytes()));
   const auto stream = device.CreateStream();
@@ -133,7 +133,7 @@ struct RankPart {
   std::vector<StepResult> steps;
   std::vector<Parameter> parameters;
   std::vector<std::vector<double>> values;
-  std::vector<double> padding;  // elements that belong to no element of the model
+  std::vector<double> padding;  // elements that correspond to no element of the model
 };
 
 inline RankPart TakePart(const RankTrainer& trainer, std::vector<StepResult> steps, Device& device) {
@@ -189,7 +189,7 @@ inline JobOutcome Assemble(const std::vector<RankPart>& parts) {
   return outcome;
 }
 
-// Runs config.lr.steps steps. `at_end` is called by each rank's thread after its last step.
+// Runs config.lr.steps steps. Each rank's thread calls `at_end` after its last step.
 inline JobOutcome RunAsThreads(const TrainConfig& config, World world = World::kUcx,
                                const std::function<void(RankTrainer&)>& at_end = {}) {
   const int ranks = static_cast<int>(RankCount(config.plan));

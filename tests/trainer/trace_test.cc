@@ -1,4 +1,4 @@
-// What a traced run reports of its last step: on real ranks, and in the recorder's own terms.
+// Tests what a traced run reports of its last step, on real ranks and in the recorder alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using testing::SmallConfig;
 
 TEST(Trace, HasEveryActionOfTheLastStepOnce) {
   TrainConfig c = SmallConfig();
-  c.plan = {{.tp = 1, .pp = 2, .dp = 2}};
+  c.plan = {{{.tp = 1, .pp = 2, .dp = 2}}};
   c.lr.steps = 3;
   c.trace = true;
   const Program program = Lower(c.model, c.workload, c.plan);
@@ -60,7 +60,7 @@ TEST(Trace, IsOffByDefault) {
   EXPECT_EQ(Train(c, 0, 1, backend, {}).trace_size(), 0);
 }
 
-// A clock that is set by hand.
+// A clock that the test sets.
 class SetClock final : public StepClock {
  public:
   void Restart() override {}
@@ -71,8 +71,8 @@ class SetClock final : public StepClock {
   double now_s = 0;
 };
 
-// Two sends whose ends are noticed in the wrong order, around a forward.
-TEST(Trace, RowsOfALaneFollowEachOther) {
+// Two sends around a forward, whose ends are observed in the wrong order.
+TEST(Trace, RowsOfALaneDoNotOverlap) {
   const auto send = [](int k) {
     return Action{.kind = ActionKind::kSendActivation, .lane = Lane::kPipelineSend, .microbatch = k};
   };
@@ -93,7 +93,7 @@ TEST(Trace, RowsOfALaneFollowEachOther) {
   ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0].rank, 3);
   EXPECT_EQ(rows[0].start_s, 1.5);
-  EXPECT_EQ(rows[0].end_s, 7.5) << "it had ended when the next of its lane had";
+  EXPECT_EQ(rows[0].end_s, 7.5) << "it ended no later than the next in its lane";
   EXPECT_EQ(rows[1].start_s, 7.5);
   EXPECT_EQ(rows[1].end_s, 7.5);
   EXPECT_EQ(rows[2].start_s, 4.5);

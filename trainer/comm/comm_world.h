@@ -1,5 +1,5 @@
-// Makes the communicators of one rank. A CommWorld holds what the groups share (endpoints, addresses). It
-// must outlive its communicators and be used from one thread.
+// Factory for the communicators of one rank. A CommWorld holds what the groups share (endpoints, addresses).
+// It must outlive its communicators. Use from one thread.
 #pragma once
 
 #include <cstdint>
@@ -17,35 +17,36 @@ class CommWorld {
  public:
   virtual ~CommWorld() = default;
 
-  // The communicator of a group of global ranks (ascending, contains this rank). Every member calls it, in
-  // the same order among the groups that it shares with another. `staging` (kCollectiveStagingBytes of the
-  // arena, as kI32 or any type) is used while reducing; it may be empty for a group of one or on a world that
-  // moves nothing.
+  // Creates the communicator of a group of global ranks (ascending, containing this rank). Collective over
+  // the group: two ranks create the groups that they share in the same order. `staging`
+  // (kCollectiveStagingBytes of the arena, as kI32 or any type) is used during reductions. It may be empty
+  // for a group of one rank or in a world that moves no data.
   virtual std::unique_ptr<Communicator> CreateGroup(CommGroup name, const std::vector<std::int64_t>& ranks,
                                                     const Tensor& staging) = 0;
 };
 
-// UCX over host memory: shared memory within a node, sockets or RDMA between nodes. Making it and destroying
-// it are collective over the rendezvous, which must outlive it; while an exception passes, destroying it
-// waits for nobody.
+// Creates a world that uses UCX over host memory: shared memory within a node, sockets or RDMA between nodes.
+// Creation and destruction are collective over the rendezvous, which must outlive the world. Destruction
+// during stack unwinding waits for no other rank.
 std::unique_ptr<CommWorld> CreateUcxWorld(Rendezvous& rendezvous);
 
-// Moves nothing: collectives leave their own data in place, receives leave the buffer as it is (zeroed at
-// first). Runs one rank of any plan alone. Barriers return at once; where several processes run copies of the
-// rank, those of their groups bring the `copies` together (which must outlive the world).
+// Creates a world that moves no data: collectives leave each rank's data in place, and receives leave the
+// buffer as it is (initially zero). It runs one rank of any plan alone. Barriers return at once by default.
+// If several processes run copies of the rank, its barriers synchronize the `copies`, which must outlive the
+// world.
 std::unique_ptr<CommWorld> CreateNullWorld(int rank, int size, Rendezvous* copies = nullptr);
 
-// The host communication of `inner` under a device whose memory the host cannot reach: what is sent or
-// reduced is copied out to host memory first, which waits for the stream, and what has come is copied in, in
-// the order of the stream. Ranks that share one GPU talk through it. Whoever waits for one operation advances
-// all of the world. `device` must outlive the world.
+// Creates a world for a device whose memory the host cannot access, on top of `inner`'s host communication.
+// Data to send or reduce is first copied to host memory, which waits for the stream. Received data is copied
+// to the device in stream order. Ranks that share one GPU communicate through it. Waiting for one operation
+// advances all operations of the world. `device` must outlive the world.
 std::unique_ptr<CommWorld> CreateStagedWorld(std::unique_ptr<CommWorld> inner, Device& device);
 
-// As `inner`, but an operation starts only when it is waited for (or tested): shows programs that rely on
-// progress that nobody promised. For tests.
+// Wraps `inner` so that an operation starts only when it is waited for or tested. This reveals programs that
+// rely on progress that the contract does not guarantee. For tests.
 std::unique_ptr<CommWorld> CreateDelayedWorld(std::unique_ptr<CommWorld> inner);
 
-// As `inner`, and records each operation into `log`, which must outlive the world.
+// Wraps `inner` and records each operation into `log`, which must outlive the world.
 std::unique_ptr<CommWorld> CreateRecordingWorld(std::unique_ptr<CommWorld> inner, OpLog& log);
 
 }  // namespace autocfg

@@ -1,6 +1,6 @@
-// Communication among the ranks of one group. One object per rank and group; use from one thread. Every
-// member of the group issues the same collectives in the same order. Errors are thrown: CommError, naming the
-// peer where it is known.
+// Communication among the ranks of one group. Each rank has one object per group; use it from one thread. All
+// members of the group issue the same collectives in the same order. Errors are thrown as CommError, which
+// names the peer if it is known.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,19 @@ struct CommError : std::runtime_error {
 
 enum class ReduceOp : std::uint8_t { kSum, kMax };
 
-// One operation under way. It begins after the work issued so far on the stream that it was given. Destroying
-// it waits.
+// An in-flight operation. It begins after all work issued so far on the stream passed to it. The destructor
+// waits for completion.
 class Work {
  public:
   virtual ~Work() = default;
 
-  // Returns when work that is issued on that stream from now on may use the buffers. On a device that
-  // computes on the host the operation is then complete; on any other the stream may be what waits, so
-  // whoever reads on the host synchronises the stream first. Idempotent. Throws CommError.
+  // Returns when work issued on that stream from now on may use the buffers. On a device that computes on the
+  // host, the operation is then complete. On other devices the wait may happen on the stream, so synchronize
+  // the stream before reading the data on the host. Idempotent. Throws CommError.
   virtual void Wait() = 0;
 
-  // Makes progress. True once waiting needs no more progress from the host: Wait then returns at once. Throws
-  // CommError.
+  // Makes progress. Returns true if the operation needs no more progress from the host; Wait then returns at
+  // once. Throws CommError.
   virtual bool Test() = 0;
 };
 
@@ -41,21 +41,22 @@ class Communicator {
   virtual int rank() const = 0;  // within the group
   virtual int size() const = 0;
 
-  // Every rank's tensor becomes the reduction over the group, the same bits on every rank. kF32, kF64, kBF16
-  // (each addition is made in float and rounded) and kI32, which wraps around; any type on a world that moves
-  // nothing.
+  // Replaces every rank's tensor by the reduction over the group, bitwise identical on all ranks. Supports
+  // kF32, kF64, kBF16 (each addition is computed in float and rounded) and kI32 (wraps around). A world that
+  // moves no data accepts any type.
   virtual std::unique_ptr<Work> AllReduce(const Tensor& tensor, ReduceOp op, Stream& stream) = 0;
 
-  // Point to point, matched in order of issue per pair of ranks and `channel` (activations and gradients use
-  // different ones). The sizes of both sides must be equal.
+  // Point-to-point messages, matched in order of issue per pair of ranks and per `channel` (activations and
+  // gradients use different channels). Both sides must pass the same size.
   virtual std::unique_ptr<Work> Send(const Tensor& tensor, int peer, int channel, Stream& stream) = 0;
   virtual std::unique_ptr<Work> Recv(const Tensor& tensor, int peer, int channel, Stream& stream) = 0;
 
-  // Returns when every rank of the group has called it: of hosts, not of what they have issued on streams.
+  // Returns when every rank of the group has called it. Synchronizes hosts only, not the work issued on
+  // streams.
   virtual void Barrier() = 0;
 };
 
-// What a communicator needs of the arena for each group of more than one rank: room for the pieces that
+// Arena memory that a communicator needs for each group of more than one rank: staging for the pieces that
 // arrive during a reduction.
 inline constexpr std::int64_t kCollectiveStagingBytes = std::int64_t{1} << 20;
 

@@ -1,6 +1,6 @@
-// Operations that start as late as the contract allows: when they are waited for or tested. What must match
-// in order of issue (the collectives of a group; the messages in one direction with one peer on one channel)
-// still starts in that order.
+// Operations that start as late as the contract allows: when they are waited for or tested. Operations that
+// match in order of issue (collectives of a group; messages in one direction with one peer on one channel)
+// still start in that order.
 #include <deque>
 #include <functional>
 #include <map>
@@ -13,7 +13,7 @@
 namespace autocfg {
 namespace {
 
-// One operation: not started, then the inner world's.
+// One operation: first not started, then running in the inner world.
 struct Delayed {
   std::function<std::unique_ptr<Work>()> start;
   std::unique_ptr<Work> work;
@@ -31,7 +31,7 @@ class DelayedWork final : public ScopedWork {
   DelayedWork(std::shared_ptr<Delayed> delayed, std::shared_ptr<Line> line)
       : delayed_(std::move(delayed)), line_(std::move(line)) {}
 
-  // While an exception passes, what has not started never will.
+  // During stack unwinding, operations that have not started never start.
   ~DelayedWork() override {
     if (delayed_->work == nullptr) WaitUnlessUnwinding();
   }
@@ -49,7 +49,7 @@ class DelayedWork final : public ScopedWork {
  private:
   void Start() {
     while (delayed_->work == nullptr) {
-      if (line_->empty()) throw CommError("an operation that could not be started is waited for again");
+      if (line_->empty()) throw CommError("cannot wait again for an operation that failed to start");
       std::shared_ptr<Delayed> first = line_->front();
       line_->pop_front();
       first->Start();

@@ -13,7 +13,8 @@ class DoublingAllReduce final : public CollectiveTask {
       : group_(group), tensor_(tensor), op_(op), staging_(staging.data) {
     const int rank = group.rank();
     const int power = static_cast<int>(std::bit_floor(static_cast<unsigned>(group.size())));
-    const int extra = group.size() - power;  // the first 2 * extra ranks work as pairs, by their odd member
+    const int extra = group.size() - power;  // the first 2 * extra ranks form pairs, represented by their odd
+                                             // member
     const bool paired = rank < 2 * extra;
     if (paired && rank % 2 == 0) {
       phases_.push_back({Kind::kSend, rank + 1});
@@ -21,7 +22,7 @@ class DoublingAllReduce final : public CollectiveTask {
       return;
     }
     if (paired) phases_.push_back({Kind::kReceiveAndReduce, rank - 1});
-    const int own = paired ? rank / 2 : rank - extra;  // among the `power` that take part
+    const int own = paired ? rank / 2 : rank - extra;  // index among the `power` participants
     for (int distance = 1; distance < power; distance *= 2) {
       const int other = own ^ distance;
       phases_.push_back({Kind::kExchange, other < extra ? 2 * other + 1 : other + extra});

@@ -19,7 +19,8 @@ int GroupPosition(const std::vector<std::int64_t>& ranks, int world_rank, int wo
     }
     if (ranks[i] == world_rank) position = static_cast<int>(i);
   }
-  if (position < 0) throw CommError(fmt::format("rank {} makes a group that it is not in", world_rank));
+  if (position < 0)
+    throw CommError(fmt::format("rank {} is not a member of the group that it creates", world_rank));
   return position;
 }
 

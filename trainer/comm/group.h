@@ -1,4 +1,4 @@
-// What every kind of communicator checks of a group and of a peer. Throws CommError. Thread-safe.
+// Checks of groups, peers and tensors that all communicators share. They throw CommError. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,14 @@ namespace autocfg {
 // Point-to-point channels are 0 .. kUserChannels - 1.
 inline constexpr int kUserChannels = 60;
 
-// This rank's position in `ranks`, which must be ascending, within [0, world_size) and contain `world_rank`.
+// Returns this rank's position in `ranks`. Requires that `ranks` is ascending, within [0, world_size), and
+// contains `world_rank`.
 int GroupPosition(const std::vector<std::int64_t>& ranks, int world_rank, int world_size);
 
-// `peer` must be another rank of the group, and `channel` a channel.
+// Checks that `peer` is another rank of the group and that `channel` is valid.
 void CheckPeer(const Communicator& group, int peer, int channel);
 
-// kF32, kF64, kBF16 and kI32 are reduced.
+// Checks that the tensor's type supports reduction: kF32, kF64, kBF16 or kI32.
 void CheckReducible(const Tensor& tensor);
 
 }  // namespace autocfg

@@ -1,5 +1,5 @@
-// The stream of a communicator over host memory whose tensors the host itself has filled: there is nothing to
-// wait for.
+// The stream of a communicator over host memory whose tensors are written by the host itself. It has nothing
+// to synchronize.
 #pragma once
 
 #include "kernels/device.h"

@@ -1,5 +1,5 @@
-// What a rank does while it polls and nothing moves. Ranks may outnumber cores: yields at once, and after a
-// while sleeps for a small part of the time already waited. One per wait, one thread.
+// Backoff for a rank that polls without progress. Because ranks may outnumber cores, it yields first, then
+// sleeps for a small fraction of the time already waited. Use one object per wait, from one thread.
 #pragma once
 
 #include <algorithm>

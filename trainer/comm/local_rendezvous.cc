@@ -1,4 +1,4 @@
-// The rendezvous between threads of one process.
+// A rendezvous between threads of one process.
 #include <condition_variable>
 #include <mutex>
 #include <utility>
@@ -10,7 +10,7 @@
 namespace autocfg {
 namespace {
 
-// What the endpoints share. One gathering at a time; the last to come completes it.
+// State shared by the endpoints. One gathering runs at a time; the last rank to arrive completes it.
 class Meeting {
  public:
   explicit Meeting(int size) : size_(size), values_(size) {}

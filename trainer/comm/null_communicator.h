@@ -1,5 +1,5 @@
-// A communicator that moves nothing and whose operations are complete at once: the null world's, and every
-// world's for a group of one rank.
+// A communicator that moves no data and completes every operation at once. The null world uses it, and every
+// other world uses it for groups of one rank.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace autocfg {
 
 std::unique_ptr<Communicator> CreateNullCommunicator(int rank, int size);
 
-// Work that is already complete.
+// Returns work that is already complete.
 std::unique_ptr<Work> CompleteWork();
 
 }  // namespace autocfg

@@ -20,7 +20,7 @@ class NullCommunicator final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  // Of any type: nothing is added up.
+  // Accepts any type, since nothing is added.
   std::unique_ptr<Work> AllReduce(const Tensor&, ReduceOp, Stream&) override { return CompleteWork(); }
   std::unique_ptr<Work> Send(const Tensor&, int peer, int channel, Stream&) override {
     CheckPeer(*this, peer, channel);

@@ -16,11 +16,11 @@
 namespace autocfg {
 namespace {
 
-// What the inner world needs to reduce a few numbers.
+// Staging that the inner world needs to reduce a few numbers.
 constexpr std::size_t kStagingElements = 1024;
 
-// When a rank is ready, and how long the operation takes by its own account; or the maxima of both over
-// ranks.
+// The time at which a rank is ready and the modelled duration of the operation on it, or the maxima of both
+// over ranks.
 using Figures = std::array<double, 2>;
 
 Tensor AsTensor(Figures& figures) {
@@ -32,7 +32,7 @@ Tensor AsTensor(Figures& figures) {
 
 enum class Role { kSender, kReceiver, kReducer };
 
-// One operation: issued, then meeting the other ranks, then timed.
+// One operation: issued, then matched with the other ranks, then timed.
 class Transfer {
  public:
   Transfer(Communicator& inner, Role role, int peer, int channel, double issued_s, double seconds)
@@ -41,7 +41,8 @@ class Transfer {
   const Communicator& inner() const { return inner_; }
   bool started() const { return in_ != nullptr; }
 
-  // Tells the other ranks; this one could start at `free_s`, had it not been issued later.
+  // Sends this rank's figures to the other ranks. This rank could start at `free_s` unless it was issued
+  // later.
   void Start(double free_s, Stream& stream) {
     own_ = {std::max(issued_s_, free_s), seconds_};
     if (role_ == Role::kReducer) {
@@ -55,13 +56,13 @@ class Transfer {
     in_ = inner_.Recv(AsTensor(others_), peer_, sends ? from_receiver : from_sender, stream);
   }
 
-  // True once all ranks have told. Requires started().
+  // Returns true once all ranks have sent their figures. Requires started().
   bool Met() {
     const bool told = out_ == nullptr || out_->Test();
     return in_->Test() && told;
   }
 
-  // Requires that they have met.
+  // Requires Met().
   PacedTransfer Time() const {
     const double start_s = std::max(own_[0], others_[0]);
     return {start_s, start_s + std::max(own_[1], others_[1])};
@@ -79,7 +80,7 @@ class Transfer {
 // The lanes of one rank.
 class Lanes {
  public:
-  // What a lane holds, until it has been timed.
+  // An operation in a lane, until it has been timed.
   struct Entry {
     Transfer transfer;
     bool done = false;
@@ -98,7 +99,7 @@ class Lanes {
     return entry;
   }
 
-  // Times whatever can be timed: the head of each lane, once the other ranks have come to it.
+  // Times every operation that can be timed: the head of each lane, once the other ranks have reached it.
   void Advance() {
     for (int i = 0; i < kPacedLaneCount; ++i) {
       const auto lane = static_cast<PacedLane>(i);
@@ -122,7 +123,7 @@ class Lanes {
     }
   }
 
-  // Gives up what a communicator that is going away has not completed.
+  // Drops the operations that a communicator has not completed when it is destroyed.
   void Forget(const Communicator& inner) {
     for (Line& line : lines_) {
       std::erase_if(line, [&](const std::shared_ptr<Entry>& e) { return &e->transfer.inner() == &inner; });
@@ -201,7 +202,7 @@ class PacedCommunicator final : public Communicator {
     return Issue(PacedLane::kReceive, Role::kReceiver, peer, channel, Seconds(OpKind::kRecv, tensor));
   }
 
-  // A reduction within a group of its own, which the lanes need not wait for: they advance meanwhile.
+  // A reduction within its own group. The lanes need not wait for it: they advance meanwhile.
   void Barrier() override {
     if (size() == 1) return;
     Transfer barrier(*barrier_, Role::kReducer, 0, 0, lanes_.clock().HostSeconds(), 0);

@@ -31,7 +31,7 @@ class RecordingCommunicator final : public Communicator {
   void Barrier() override { inner_->Barrier(); }
 
  private:
-  // A group of one rank issues nothing, so it records nothing.
+  // A group of one rank issues no operations, so nothing is recorded.
   void Record(OpKind kind, const Tensor& tensor) {
     if (size() == 1) return;
     OpDesc op;

@@ -25,8 +25,8 @@ struct Max {
   T operator()(T a, T b) const { return a > b || a != a ? a : b; }
 };
 
-// Each result in float, rounded. A maximum is one of its operands, so rounding leaves it as it is, but that a
-// NaN becomes quiet.
+// Computes each result in float and rounds it. A maximum is one of its operands, so rounding does not change
+// it, except that a signalling NaN becomes quiet.
 template <template <typename> typename Op>
 struct InFloat {
   Bf16Bits operator()(Bf16Bits a, Bf16Bits b) const { return ToBf16(Op<float>{}(FromBf16(a), FromBf16(b))); }

@@ -1,4 +1,4 @@
-// Element-wise reduction of host memory. Thread-safe.
+// Element-wise reduction in host memory. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,12 @@
 
 namespace autocfg {
 
-// Which operand comes first matters only to the bits of a NaN, and there it must be the same on every rank.
+// Order of the operands. It affects only the bits of a NaN, but must be the same on every rank.
 enum class ReduceOrder : std::uint8_t { kOwnFirst, kOtherFirst };
 
-// own[i] = own[i] (op) other[i] for `n` elements of kF32, kF64, kBF16 or kI32. A NaN wins every maximum.
-// int32 sums wrap around; those of kBF16 are made in float and rounded to nearest. The two do not overlap.
+// Computes own[i] = own[i] (op) other[i] for `n` elements of kF32, kF64, kBF16 or kI32. A maximum with a NaN
+// is a NaN. int32 sums wrap around; kBF16 sums are computed in float and rounded to nearest. The buffers must
+// not overlap.
 void ReduceInto(DType dtype, ReduceOp op, ReduceOrder order, void* own, const void* other, std::int64_t n);
 
 }  // namespace autocfg

@@ -1,6 +1,6 @@
-// The one primitive by which ranks find each other: everybody contributes bytes under a name and gets
-// everybody's, by rank. The launcher relays it (trainer/run/launcher_channel.h); tests use LocalRendezvous
-// between threads. Use each object from one thread.
+// The primitive by which ranks find each other: each rank contributes bytes under a name and receives the
+// bytes of all ranks, in rank order. The launcher relays it (trainer/run/launcher_channel.h). Tests use
+// LocalRendezvous between threads. Use each object from one thread.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ class Rendezvous {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // Blocks until all ranks have called it with this name. Throws CommError when the group is being ended.
+  // Blocks until all ranks have called it with this name. Throws CommError if the group is ending.
   virtual std::vector<std::string> AllGather(std::string_view name, std::string_view bytes) = 0;
 };
 
-// Endpoints for `size` ranks that live in one process, for tests.
+// Creates endpoints for `size` ranks within one process, for tests.
 std::vector<std::unique_ptr<Rendezvous>> CreateLocalRendezvous(int size);
 
 }  // namespace autocfg

@@ -7,12 +7,12 @@
 namespace autocfg {
 namespace {
 
-// The staging buffer is divided into this many slots, and so many pieces are under way in each direction.
+// Number of slots in the staging buffer, and of pieces in flight in each direction.
 constexpr int kSlots = 4;
 
-// The work is a sequence of units, one per step of the ring and piece of a segment: unit u sends a piece to
-// the right and receives one from the left. Steps 0 .. size - 2 reduce, steps size - 1 .. 2 size - 3 pass
-// results on. What step k receives, step k + 1 sends.
+// The work is a sequence of units, one per step of the ring and piece of a segment. Unit u sends a piece to
+// the right and receives one from the left. Steps 0 .. size - 2 reduce; steps size - 1 .. 2 size - 3 pass
+// results on. Step k + 1 sends what step k received.
 class RingAllReduce final : public CollectiveTask {
  public:
   RingAllReduce(UcxGroup& group, const Tensor& tensor, ReduceOp op, const Tensor& staging)
@@ -63,7 +63,7 @@ class RingAllReduce final : public CollectiveTask {
     std::size_t bytes;
   };
 
-  // The piece of unit `unit` of the segment `shift` before this rank's own.
+  // Returns the piece of unit `unit` in the segment `shift` before this rank's own.
   Piece PieceOf(std::int64_t unit, std::int64_t shift) const {
     const std::int64_t segment = ((group_.rank() - shift) % size_ + size_) % size_;
     const std::int64_t n = tensor_.Elements();
@@ -79,7 +79,7 @@ class RingAllReduce final : public CollectiveTask {
   Piece Received(std::int64_t unit) const { return PieceOf(unit, unit / pieces_ + 1); }
   char* Slot(std::int64_t unit) const { return staging_ + unit % kSlots * slot_elements_ * element_bytes_; }
 
-  // A result overwrites a piece that was sent, one round of the ring earlier, to be reduced.
+  // A received result overwrites a piece that this rank sent for reduction one round earlier.
   bool CanReceive() const {
     return receives_posted_ < units_ && receives_posted_ < received_ + kSlots &&
            (receives_posted_ < reducing_ || receives_posted_ - reducing_ < sent_);
@@ -117,7 +117,7 @@ class RingAllReduce final : public CollectiveTask {
   const int size_;
   const std::int64_t element_bytes_;
   const std::int64_t slot_elements_;
-  std::int64_t pieces_ = 0;    // of each segment
+  std::int64_t pieces_ = 0;    // per segment
   std::int64_t reducing_ = 0;  // units that reduce
   std::int64_t units_ = 0;
   std::int64_t sends_posted_ = 0, sent_ = 0;

@@ -1,4 +1,4 @@
-// Work that is waited for where it is destroyed, as communicator.h promises, unless an exception passes.
+// A Work whose destructor waits, as communicator.h requires, except during stack unwinding.
 #pragma once
 
 #include "trainer/comm/communicator.h"
@@ -8,8 +8,8 @@ namespace autocfg {
 
 class ScopedWork : public Work {
  protected:
-  // For the destructor of the class that has Wait(). What it throws of `Ended` is not told: the operation has
-  // ended then, which is all that destroying promises.
+  // To be called in the destructor of the class that implements Wait(). Ignores exceptions of type `Ended`:
+  // the operation has then ended, which is all that the destructor guarantees.
   template <typename Ended = CommError>
   void WaitUnlessUnwinding() {
     if (unwinding_.Now()) return;

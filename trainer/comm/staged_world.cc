@@ -1,6 +1,6 @@
-// Communicators that pass through host memory. The host waits for the stream where something is copied out,
-// so a step is not free of waiting: this is for ranks that share a device, not for speed. Reductions go in
-// pieces, one after another within a group, as every rank issues them.
+// Communicators that pass through host memory. The host waits for the stream when data is copied out, so a
+// step includes host waits: this world is for ranks that share a device, not for speed. Reductions run in
+// pieces, one after another within a group, in the order in which every rank issues them.
 #include <algorithm>
 #include <deque>
 #include <utility>
@@ -15,11 +15,10 @@
 namespace autocfg {
 namespace {
 
-// What is reduced at once: host memory is taken for so much of a tensor, however large that is.
+// Size of the pieces of a reduction. It limits the host memory that a large tensor needs.
 constexpr std::int64_t kPieceBytes = std::int64_t{16} << 20;
 
-// Host memory of the device, kept for the next that asks. A buffer whose message was given up is never handed
-// out again.
+// A pool of the device's host memory. The buffer of an abandoned message is never reused.
 class HostBuffers {
  public:
   struct Buffer {
@@ -35,7 +34,8 @@ class HostBuffers {
   HostBuffers(const HostBuffers&) = delete;
   HostBuffers& operator=(const HostBuffers&) = delete;
 
-  // The smallest free one that suffices. It stays where it is, and taken until the caller says otherwise.
+  // Returns the smallest free buffer that is large enough. Its address is stable, and it remains taken until
+  // the caller clears `taken`.
   Buffer& Take(std::int64_t bytes) {
     bytes = std::max<std::int64_t>(bytes, 1);
     Buffer* best = nullptr;
@@ -54,22 +54,22 @@ class HostBuffers {
   std::deque<Buffer> buffers_;
 };
 
-// One operation under way.
+// One in-flight operation.
 class StagedOperation {
  public:
   virtual ~StagedOperation() = default;
   virtual bool done() const = 0;
-  virtual void Step() {}  // does what can be done now; nothing where its group does it, in the order of issue
+  virtual void Step() {}  // does what can be done now; empty if the group advances it, in order of issue
 };
 
-// The reductions of a group under way.
+// The in-flight reductions of a group.
 class StagedReductions {
  public:
   virtual ~StagedReductions() = default;
   virtual void StepReductions() = 0;
 };
 
-// What the communicators of a world share.
+// State shared by the communicators of a world.
 struct Staging {
   explicit Staging(Device& on) : device(on), buffers(on) {}
 
@@ -110,10 +110,10 @@ class StagedWork final : public ScopedWork {
   const std::shared_ptr<StagedOperation> operation_;
 };
 
-// A message whose host part is under way.
+// A message whose host part is in flight.
 class StagedMessage final : public StagedOperation {
  public:
-  // `arrives`: where the message is copied to in the end; absent for one that is sent.
+  // `arrives`: destination of the final copy; absent for a send.
   StagedMessage(Staging& staging, HostBuffers::Buffer& buffer, std::unique_ptr<Work> work,
                 const Tensor& arrives, Stream& stream)
       : staging_(staging), buffer_(buffer), work_(std::move(work)), arrives_(arrives), stream_(stream) {}
@@ -181,7 +181,7 @@ class StagedReduction final : public StagedOperation {
 
 class StagedCommunicator final : public Communicator, public StagedReductions {
  public:
-  // `reduces`: host memory for the inner group's own staging; null where it has none.
+  // `reduces`: host memory for the inner group's own staging; null if it has none.
   StagedCommunicator(Staging& staging, std::unique_ptr<Communicator> inner, HostBuffers::Buffer* reduces)
       : staging_(staging), reduces_(reduces), inner_(std::move(inner)) {
     staging_.groups.push_back(this);
@@ -198,7 +198,7 @@ class StagedCommunicator final : public Communicator, public StagedReductions {
     CheckReducible(tensor);
     if (tensor.Elements() == 0) return CompleteWork();
     if (reduces_ == nullptr)
-      throw CommError("a group of several ranks was made without staging, so it cannot reduce");
+      throw CommError("a group of several ranks was created without staging and cannot reduce");
     auto reduction = std::make_shared<StagedReduction>(staging_, *inner_, tensor, op, stream);
     reductions_.push_back(reduction);
     StepReductions();
@@ -245,7 +245,7 @@ class StagedCommunicator final : public Communicator, public StagedReductions {
   Staging& staging_;
   HostBuffers::Buffer* const reduces_;
   const std::unique_ptr<Communicator> inner_;
-  std::deque<std::shared_ptr<StagedReduction>> reductions_;  // in order of issue; the first is under way
+  std::deque<std::shared_ptr<StagedReduction>> reductions_;  // in order of issue; the first is in flight
 };
 
 class StagedWorld final : public CommWorld {
@@ -264,7 +264,7 @@ class StagedWorld final : public CommWorld {
   }
 
  private:
-  // outlives the inner world, which may still read the buffers of messages that were given up
+  // Outlives the inner world, which may still read the buffers of abandoned messages.
   Staging staging_;
   const std::unique_ptr<CommWorld> inner_;
 };

@@ -7,8 +7,8 @@
 namespace autocfg {
 namespace {
 
-// A tag, from its highest bits down: group id, channel, source rank (of the world), sequence number. The
-// sequence wraps around, which is harmless: never are that many messages of one channel under way.
+// A tag holds, from the highest bits down: group id, channel, source rank (of the world), sequence number.
+// The sequence may wrap around: the number of in-flight messages of a channel is always far smaller.
 constexpr int kSequenceBits = 28;
 constexpr int kSourceBits = 18;
 constexpr int kChannelBits = 6;

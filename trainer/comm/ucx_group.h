@@ -1,5 +1,5 @@
-// The messages within one group of ranks: who is who, and a tag for each message. Internal to the UCX world;
-// use from one thread.
+// The messages within one group of ranks: maps group ranks to world ranks and assigns a tag to each message.
+// Internal to the UCX world; use from one thread.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +11,15 @@
 
 namespace autocfg {
 
-// The channels after the user's own.
+// Internal channels, numbered after the user's channels.
 inline constexpr int kCollectiveChannel = kUserChannels;
 inline constexpr int kBarrierChannel = kUserChannels + 1;
 inline constexpr int kChannels = kUserChannels + 2;
 
 class UcxGroup {
  public:
-  // `group_ids`: by rank of the group, the number of earlier groups that it shares with this rank; both sides
-  // know it alike.
+  // `group_ids`: for each rank of the group, the number of earlier groups shared with this rank. Both sides
+  // compute the same number.
   UcxGroup(UcxTransport& transport, std::vector<std::int64_t> ranks, int position,
            std::vector<std::uint32_t> group_ids);
 
@@ -27,7 +27,7 @@ class UcxGroup {
   int rank() const { return position_; }
   int size() const { return static_cast<int>(ranks_.size()); }
 
-  // `peer` is a rank of the group. Matched in order of issue per peer and channel.
+  // `peer` is a rank of the group. Messages match in order of issue per peer and channel.
   UcxRequest Send(int peer, int channel, const void* data, std::size_t bytes);
   UcxRequest Recv(int peer, int channel, void* data, std::size_t bytes);
 

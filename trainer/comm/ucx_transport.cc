@@ -15,18 +15,19 @@
 namespace autocfg {
 namespace {
 
-// Every bit of the tag counts.
+// All bits of the tag are compared.
 constexpr ucp_tag_t kWholeTag = ~ucp_tag_t{0};
 
-// How long the end of a world may take to push out what its peers have already been told to expect.
+// Time limit for flushing the messages that peers expect when a world ends.
 constexpr std::chrono::seconds kFlushLimit{5};
 
 void Check(ucs_status_t status, const char* what) {
   if (status != UCS_OK) throw CommError(fmt::format("UCX cannot {}: {}", what, ucs_status_string(status)));
 }
 
-// Settings that suit ranks of this engine, each left alone where the user's environment sets it (UCX_NAME).
-// System V segments outlive a killed process; POSIX ones are unlinked as soon as they are made.
+// Creates a context with settings that suit the engine's ranks. Values that the user's environment sets
+// (UCX_NAME) take precedence. System V segments outlive a killed process; POSIX segments are unlinked as soon
+// as they are created.
 ucp_context_h CreateContext(int world_size) {
   if (std::getenv("UCX_LOG_LEVEL") == nullptr) {
     Check(ucs_global_opts_set_value("LOG_LEVEL", "error"), "set its log level");
@@ -103,7 +104,7 @@ void UcxRequest::Finish(ucs_status_t status, std::size_t received) {
     error_ = fmt::format("{} rank {} failed ({} bytes): {}", receives_ ? "a receive from" : "a send to",
                          peer_, bytes_, ucs_status_string(status));
   } else if (receives_ && received != bytes_) {
-    error_ = fmt::format("rank {} sent {} bytes where {} were to be received", peer_, received, bytes_);
+    error_ = fmt::format("rank {} sent {} bytes, but {} were expected", peer_, received, bytes_);
   }
 }
 
@@ -117,7 +118,7 @@ UcxTransport::UcxTransport(Rendezvous& rendezvous) : rendezvous_(rendezvous), ra
 
     ucp_address_t* address = nullptr;
     std::size_t length = 0;
-    Check(ucp_worker_get_address(worker_, &address, &length), "name its address");
+    Check(ucp_worker_get_address(worker_, &address, &length), "return its address");
     const std::string bytes(reinterpret_cast<const char*>(address), length);
     ucp_worker_release_address(worker_, address);
     addresses_ = rendezvous.AllGather("ucx_address", bytes);
@@ -134,7 +135,7 @@ UcxTransport::~UcxTransport() {
   Flush();
   try {
     rendezvous_.AllGather("ucx_end", "");
-  } catch (const CommError&) {  // the group is being ended: there is nobody to stay for
+  } catch (const CommError&) {  // the group is ending: no peer is left to wait for
   }
   CloseEndpoints();
   ucp_worker_destroy(worker_);
@@ -198,11 +199,12 @@ UcxRequest UcxTransport::Send(int peer, std::uint64_t tag, const void* data, std
 }
 
 UcxRequest UcxTransport::Recv(int peer, std::uint64_t tag, void* data, std::size_t bytes) {
-  // The endpoint carries UCX's answers to the sender (that a long message has been fetched, say). One that
-  // UCX makes by itself for them would not be flushed at the end, and the sender would wait forever.
+  // The endpoint carries UCX's replies to the sender (for example, that a long message has been fetched). An
+  // endpoint that UCX creates implicitly for them would not be flushed at the end, and the sender would wait
+  // forever.
   Endpoint(peer);
   UcxRequest request(this, peer, true, bytes);
-  // Without an immediate completion: UCX 1.13 does not always tell the received size with one.
+  // Disables immediate completion: with it, UCX 1.13 does not always report the received size.
   ucp_request_param_t param = HostMemory();
   param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
   void* handle = ucp_tag_recv_nbx(worker_, data, bytes, tag, kWholeTag, &param);
@@ -220,8 +222,9 @@ bool UcxTransport::Poll() {
   return moved;
 }
 
-// Ranks may outnumber cores: yield at once, and after a while sleep for a small part of the time already
-// waited, so that a waiting rank costs the computing ones little and itself at most that part.
+// Backoff while polling. Because ranks may outnumber cores, it yields first, then sleeps for a small fraction
+// of the time already waited. A waiting rank thus costs the computing ranks little, and delays itself by at
+// most that fraction.
 void UcxTransport::Idle(Idling& idling) {
   constexpr std::uint64_t kYields = 256;
   constexpr std::int64_t kSleepAfterNs = 1'000'000;

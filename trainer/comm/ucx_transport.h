@@ -1,8 +1,8 @@
-// One rank's UCX worker: tagged messages to the other ranks, and the polling that moves them. Internal to the
-// UCX world. Use from one thread; ranks that are threads of one process have one each.
+// One rank's UCX worker: tagged messages to other ranks, and the polling that makes them progress. Internal
+// to the UCX world. Use from one thread; ranks that are threads of one process have one worker each.
 //
-// UCX over shared memory does not report a dead peer: whoever waits for one polls until the launcher ends the
-// job.
+// UCX over shared memory does not report a dead peer: a rank that waits for one polls until the launcher ends
+// the job.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -20,7 +20,7 @@ namespace autocfg {
 
 class UcxTransport;
 
-// A message under way. Destroying it before it is done gives it up: the buffer must then outlive the
+// An in-flight message. Destroying it before it is done abandons it; the buffer must then outlive the
 // process's communication.
 class UcxRequest {
  public:
@@ -29,7 +29,8 @@ class UcxRequest {
   UcxRequest& operator=(UcxRequest&& other) noexcept;
   ~UcxRequest();
 
-  // True once complete, and from then on. Makes no progress by itself. Throws CommError naming the peer.
+  // Returns true once the message is complete. Makes no progress itself. Throws CommError, which names the
+  // peer.
   bool Done();
 
  private:
@@ -41,27 +42,27 @@ class UcxRequest {
 
   UcxTransport* transport_ = nullptr;
   void* handle_ = nullptr;  // null: complete
-  std::string error_;       // empty: none
+  std::string error_;       // empty: no error
   int peer_ = -1;
   bool receives_ = false;
   std::size_t bytes_ = 0;
 };
 
-// Something that advances in steps whenever the transport is polled.
+// Something that advances in steps each time the transport is polled.
 class UcxStepper {
  public:
   virtual ~UcxStepper() = default;
-  virtual bool Step() = 0;  // true if anything moved
+  virtual bool Step() = 0;  // returns true if it made progress
 };
 
 class UcxTransport {
  public:
-  // Collective over the rendezvous, which must outlive it.
+  // Collective over the rendezvous, which must outlive the transport.
   explicit UcxTransport(Rendezvous& rendezvous);
 
-  // Collective, too: flushes what was sent, and stays until every rank has done so, since a peer may not have
-  // connected yet to take what this rank sent. When an exception is passing or a request was given up, peers
-  // may be in the middle of anything: UCX is then left as it is to the end of the process.
+  // Also collective: flushes sent messages and waits until every rank has done so, since a peer may still
+  // have to connect to receive a message from this rank. During stack unwinding, or if a request was
+  // abandoned, the peers' state is unknown: UCX is then left open until the process ends.
   ~UcxTransport();
 
   UcxTransport(const UcxTransport&) = delete;
@@ -70,18 +71,18 @@ class UcxTransport {
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(addresses_.size()); }
 
-  // `peer` is a rank of the world. The buffer stays untouched (Send) or unread (Recv) until the request is
-  // done. Both sides give the same tag, unique among the messages under way, and the same size.
+  // `peer` is a rank of the world. Until the request is done, the buffer must not be modified (Send) or read
+  // (Recv). Both sides pass the same size and the same tag, which is unique among the in-flight messages.
   UcxRequest Send(int peer, std::uint64_t tag, const void* data, std::size_t bytes);
   UcxRequest Recv(int peer, std::uint64_t tag, void* data, std::size_t bytes);
 
   void AddStepper(UcxStepper* stepper) { steppers_.push_back(stepper); }
   void RemoveStepper(UcxStepper* stepper) { std::erase(steppers_, stepper); }
 
-  // Polls UCX and the steppers once. True if anything moved.
+  // Polls UCX and the steppers once. Returns true if anything made progress.
   bool Poll();
 
-  // Polls until `done` answers true, leaving the core to others while nothing moves.
+  // Polls until `done` returns true. Yields the core while nothing progresses.
   template <typename Done>
   void PollUntil(Done done) {
     Idling idling;
@@ -98,7 +99,7 @@ class UcxTransport {
   friend class UcxRequest;
 
   struct Idling {
-    std::uint64_t polls = 0;    // without anything moving
+    std::uint64_t polls = 0;    // without progress
     std::int64_t since_ns = 0;  // on the monotonic clock; set after some polls
   };
   static void Idle(Idling& idling);
@@ -106,14 +107,14 @@ class UcxTransport {
   ucp_ep_h Endpoint(int peer);
   void Flush();
   void CloseEndpoints();
-  void Finish(const std::vector<void*>& requests);  // of closing or flushing; within a time limit
+  void Finish(const std::vector<void*>& requests);  // of close or flush requests; within a time limit
 
   Rendezvous& rendezvous_;
   int rank_ = 0;
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   std::vector<std::string> addresses_;  // of the workers, by rank
-  std::vector<ucp_ep_h> endpoints_;     // by rank; null: not yet made
+  std::vector<ucp_ep_h> endpoints_;     // by rank; null: not created yet
   std::vector<UcxStepper*> steppers_;
   bool gave_up_ = false;
   const Unwinding unwinding_;

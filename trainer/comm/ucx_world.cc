@@ -1,4 +1,4 @@
-// Communicators over UCX tagged messages. All-reduces advance whenever any operation of the world is waited
+// Communicators over UCX tagged messages. All-reduces advance whenever an operation of the world is waited
 // for or tested.
 #include <algorithm>
 #include <deque>
@@ -15,13 +15,13 @@
 namespace autocfg {
 namespace {
 
-// Up to this size an all-reduce is bound by latency, not by bandwidth.
+// Up to this size, latency rather than bandwidth bounds an all-reduce.
 constexpr std::int64_t kSmallBytes = 16 << 10;
 
-// Staging must hold some elements for each piece under way.
+// Staging must hold some elements for each in-flight piece.
 constexpr std::int64_t kLeastStagingBytes = 1024;
 
-// Work whose completion `Done` tells.
+// Work whose completion `Operation::Done` tells.
 template <typename Operation>
 class UcxWork final : public ScopedWork {
  public:
@@ -68,7 +68,7 @@ class UcxCommunicator final : public Communicator, public UcxStepper {
     if (tensor.Elements() == 0) return CompleteWork();
     if (staging_.data == nullptr || staging_.Bytes() < kLeastStagingBytes) {
       throw CommError(
-          fmt::format("a group of {} ranks was made without staging, so it cannot reduce", size()));
+          fmt::format("a group of {} ranks was created without staging and cannot reduce", size()));
     }
     stream.Synchronize();
     const bool small = tensor.Bytes() <= std::min(kSmallBytes, staging_.Bytes());
@@ -93,7 +93,8 @@ class UcxCommunicator final : public Communicator, public UcxStepper {
         transport_, group_.Recv(peer, channel, tensor.data, static_cast<std::size_t>(tensor.Bytes())));
   }
 
-  // Dissemination: after round k each rank has heard, at one or more removes, from the 2^(k+1) before it.
+  // A dissemination barrier: after round k, each rank has heard, directly or indirectly, from the 2^(k+1)
+  // ranks before it.
   void Barrier() override {
     for (int distance = 1; distance < size(); distance *= 2) {
       char in = 0;
@@ -118,14 +119,14 @@ class UcxCommunicator final : public Communicator, public UcxStepper {
   UcxTransport& transport_;
   UcxGroup group_;
   const Tensor staging_;
-  std::deque<std::shared_ptr<CollectiveTask>> tasks_;  // in order of issue; the first is under way
+  std::deque<std::shared_ptr<CollectiveTask>> tasks_;  // in order of issue; the first is in flight
 };
 
 class UcxWorld final : public CommWorld {
  public:
   explicit UcxWorld(Rendezvous& rendezvous)
       : rank_(rendezvous.rank()), size_(rendezvous.size()), groups_with_(rendezvous.size()) {
-    if (size_ > 1) transport_.emplace(rendezvous);  // one rank alone has nobody to talk to
+    if (size_ > 1) transport_.emplace(rendezvous);  // a single rank has no peers
   }
 
   std::unique_ptr<Communicator> CreateGroup(CommGroup, const std::vector<std::int64_t>& ranks,
@@ -140,7 +141,8 @@ class UcxWorld final : public CommWorld {
  private:
   const int rank_;
   const int size_;
-  std::vector<std::uint32_t> groups_with_;  // by rank: the groups made so far that it shares with this one
+  std::vector<std::uint32_t> groups_with_;  // by rank: the number of groups so far that it shares with this
+                                            // rank
   std::optional<UcxTransport> transport_;
 };
 

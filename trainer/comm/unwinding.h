@@ -1,5 +1,5 @@
-// Whether an exception passes through what this is a member of. Then peers may never do their part, and to
-// wait for them would hide the error. One thread.
+// Detects stack unwinding in the owner of this object. During unwinding the peers may never do their part,
+// and waiting for them would hide the error. One thread.
 #pragma once
 
 #include <exception>
@@ -8,7 +8,8 @@ namespace autocfg {
 
 class Unwinding {
  public:
-  // Not of those that were passing already when this was made: it was made to clean up after them.
+  // Ignores exceptions that were already active at construction: the object was then created during their
+  // cleanup.
   bool Now() const { return std::uncaught_exceptions() > before_; }
 
  private:

@@ -1,4 +1,5 @@
-// The module that trainer/run/gpu_engine.h loads: the GPU's device, ops and communication behind one symbol.
+// The module that trainer/run/gpu_engine.h loads: the GPU's device, ops and communication, exported through
+// one symbol.
 #include <cuda_runtime.h>
 #include <fmt/format.h>
 

@@ -34,7 +34,7 @@ void EncodeDoubles(std::span<const double> values, DType type, char* to) {
     case DType::kF32: return Encode<float>(values, to, [](double v) { return static_cast<float>(v); });
     case DType::kBF16:
       return Encode<Bf16Bits>(values, to, [](double v) { return ToBf16(static_cast<float>(v)); });
-    default: throw NotSupported(fmt::format("numbers are not copied to tensors of type {}", Name(type)));
+    default: throw NotSupported(fmt::format("cannot copy numbers to tensors of type {}", Name(type)));
   }
 }
 
@@ -55,7 +55,7 @@ void RepeatFromDoubles(std::span<const double> values, const Tensor& tensor, Dev
   const std::int64_t bytes = tensor.Bytes();
   std::int64_t done = std::min(static_cast<std::int64_t>(once.size()), bytes);
   if (done > 0) device.CopyFromHost(tensor.data, once.data(), done, stream);
-  while (done < bytes) {  // what is there is always the values some times over
+  while (done < bytes) {  // the filled part is always a whole number of repetitions
     const std::int64_t more = std::min(done, bytes - done);
     device.CopyWithin(tensor.As<char>() + done, tensor.data, more, stream);
     done += more;

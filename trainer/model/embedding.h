@@ -1,5 +1,5 @@
-// The input of the first stage: token embedding and, where the model has them, learned positions. Views only;
-// one rank, one thread.
+// The input of the first stage: token embedding and, if the model has them, learned positions. Holds views
+// only; one rank, one thread.
 #pragma once
 
 #include "trainer/model/memory_layout.h"
@@ -13,9 +13,9 @@ class Embedding {
   // Requires: shape.holds_embedding. `shape` must outlive the result.
   Embedding(const RankShape& shape, const MemoryLayout& layout);
 
-  // slot.tokens -> the first layer's x.
+  // Computes the first layer's x from slot.tokens.
   void Forward(const Execution& run, const ActivationSlot& slot) const;
-  // Parameter gradients accumulate. grad[T,H].
+  // Accumulates the parameter gradients, given grad[T,H].
   void Backward(const Execution& run, const ActivationSlot& slot, const Tensor& grad) const;
 
  private:

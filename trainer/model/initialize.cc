@@ -12,13 +12,13 @@
 namespace autocfg {
 namespace {
 
-constexpr std::size_t kChunk = 1 << 18;  // elements that one thread makes at once: 14 bytes each at most
+constexpr std::size_t kChunk = 1 << 18;  // elements that one thread generates at once: at most 14 bytes each
 constexpr unsigned kMostThreads = 32;
 
-// A tensor's elements on their way from the host: encoded side by side, copied together.
+// Staging for a tensor's elements on the host: encoded in parallel, copied together.
 class Staging {
  public:
-  // Throws NotSupported where numbers are not encoded as the tensor's type.
+  // Throws NotSupported if the tensor's type has no encoding.
   explicit Staging(const Tensor& tensor) : tensor_(tensor) { EncodeDoubles({}, tensor.dtype, nullptr); }
 
   void Resize(std::size_t elements) { bytes_.resize(elements * width_); }
@@ -36,8 +36,8 @@ class Staging {
   std::vector<char> bytes_;
 };
 
-// Consecutive elements of a rank's part of a parameter, collected run by run, drawn, encoded and copied
-// together.
+// Consecutive elements of a rank's part of a parameter. Collects them run by run, then draws, encodes and
+// copies them together.
 class Block {
  public:
   Block(const Parameter& parameter, std::uint64_t seed, const ParameterTensors& tensors, Device& device,
@@ -47,7 +47,7 @@ class Block {
     if (tensors.master.IsPresent()) staged_.emplace_back(tensors.master);
   }
 
-  // Elements [local, local + count) of the tensors are the parameter's from `global` on.
+  // Adds elements [local, local + count) of the tensors, which are the parameter's elements from `global` on.
   void Add(std::int64_t local, std::int64_t global, std::int64_t count) {
     while (count > 0) {
       if (local != start_ + static_cast<std::int64_t>(values_.size())) Flush();
@@ -66,7 +66,7 @@ class Block {
   void Flush() {
     if (values_.empty()) return;
     for (Staging& staging : staged_) staging.Resize(values_.size());
-    // An element depends on its index alone, so that it does not matter which thread draws it.
+    // An element depends only on its index, so the assignment to threads does not matter.
     const std::size_t threads = std::clamp<std::size_t>(values_.size() / kChunk, 1, threads_);
     std::vector<std::jthread> others;
     for (std::size_t i = 1; i < threads; ++i) {
@@ -87,7 +87,7 @@ class Block {
     std::size_t count = 0;
   };
 
-  // values_[begin, end), and what is staged of them.
+  // Draws values_[begin, end) and encodes them into the staging buffers.
   void Make(std::size_t begin, std::size_t end) {
     Draw(begin, end);
     for (Staging& staging : staged_) {
@@ -114,7 +114,7 @@ class Block {
   const std::array<std::uint32_t, 2> key_;
   Device& device_;
   Stream& stream_;
-  // Those that the process may run on: one, where a rank is bound to a core.
+  // The cores that the process may run on: one if the rank is bound to a core.
   const std::size_t threads_ = std::clamp(std::thread::hardware_concurrency(), 1u, kMostThreads);
   std::int64_t start_ = 0;  // of values_, in the tensor
   std::vector<double> values_;

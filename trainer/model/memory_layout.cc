@@ -28,7 +28,8 @@ MemoryLayout::MemoryLayout(const RankShape& shape, std::span<const int> slots, A
       parameters_(RankParameters(shape)),
       tensors_(parameters_.size()),
       slots_(shape.chunks.size()) {
-  if (slots.size() != shape.chunks.size()) throw std::invalid_argument("memory layout: slots of each chunk");
+  if (slots.size() != shape.chunks.size())
+    throw std::invalid_argument("memory layout: expected slots for each chunk");
   const Precision& precision = shape.workload.precision;
   AddParameters(Region::kParameters, precision.parameters, &ParameterTensors::value);
   AddParameters(Region::kGradients, precision.gradients, &ParameterTensors::grad);

@@ -1,6 +1,6 @@
-// Every tensor of a rank, reserved in the arena in the order of docs/engine.md. Construct, commit the arena,
-// Resolve, then use the tensors: they are views and never change. One rank, one thread. The arena must
-// outlive the layout.
+// All tensors of a rank, reserved in the arena in the order of docs/engine.md. Construct the layout, commit
+// the arena, call Resolve, then use the tensors: they are views that never change. One rank, one thread. The
+// arena must outlive the layout.
 #pragma once
 
 #include <array>
@@ -18,16 +18,16 @@ namespace autocfg {
 
 struct ParameterTensors {
   Tensor value, grad;
-  Tensor master;  // absent where the precision has no master weights
+  Tensor master;  // absent if the precision has no master weights
   Tensor m, v;
 };
 
-// What a norm keeps of T tokens; an RMS norm has no mean.
+// Statistics that a norm stores for T tokens; an RMS norm has no mean.
 struct NormStatistics {
   Tensor mean, rstd;
 };
 
-// What one layer keeps of one microbatch.
+// Activations that one layer stores for one microbatch.
 struct LayerActivations {
   Tensor x;
   NormStatistics norm1;
@@ -36,16 +36,16 @@ struct LayerActivations {
   Tensor ln2, fc, act;
 };
 
-// What the output layer keeps of one microbatch.
+// Activations that the output layer stores for one microbatch.
 struct HeadActivations {
   Tensor x_final;
   NormStatistics norm;
   Tensor ln, logits;
-  Tensor max, sums;  // where the vocabulary is split
+  Tensor max, sums;  // if the vocabulary is split
   Tensor targets;
 };
 
-// What a stage keeps of one microbatch.
+// Activations that a stage stores for one microbatch.
 struct ActivationSlot {
   Tensor tokens;  // first stage
   std::vector<LayerActivations> layers;
@@ -54,26 +54,26 @@ struct ActivationSlot {
 
 struct Workspace {
   Tensor grad_b, grad_qkv, grad_attn, grad_ffn;
-  Tensor grad_fc;  // grad_ffn again where the activation is not gated
+  Tensor grad_fc;  // same memory as grad_ffn if the activation is not gated
   Tensor attention;
-  LayerActivations recompute;  // where a layer of the rank recomputes; x unused
+  LayerActivations recompute;  // if a layer of the rank recomputes; x unused
   Tensor scalars;
 };
 
-// Staging for the collectives of each group that the rank is in; no memory where the group has one rank.
+// Staging for the collectives of each group of the rank; no memory for groups of one rank.
 struct GroupStaging {
   Tensor tensor, data, embedding, world;
 };
 
 class MemoryLayout {
  public:
-  // Reserves everything. `slots`: by chunk, the microbatches in flight at most (MaxInFlight). Requires:
-  // `arena` is empty and not committed.
+  // Reserves all tensors. `slots`: by chunk, the maximum number of in-flight microbatches (MaxInFlight).
+  // Requires that `arena` is empty and not committed.
   MemoryLayout(const RankShape& shape, std::span<const int> slots, Arena& arena);
   MemoryLayout(const MemoryLayout&) = delete;
   MemoryLayout& operator=(const MemoryLayout&) = delete;
 
-  // Turns the reservations into tensors. Requires: the arena is committed.
+  // Turns the reservations into tensors. Requires a committed arena.
   void Resolve();
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
@@ -82,22 +82,23 @@ class MemoryLayout {
   const Workspace& workspace() const { return workspace_; }
   const GroupStaging& staging() const { return staging_; }
 
-  // A parameter of the rank (`layer` of the model); absent where the rank has none of that kind.
+  // Returns a parameter of the rank (`layer` counts within the model), or an absent Weight if the rank has
+  // none of that kind.
   Weight Find(ParameterKind kind, std::int64_t layer = kNoLayer) const;
 
-  // The slots of a chunk, and the bytes of one of them.
+  // The slots of a chunk, and the size of one slot in bytes.
   const std::vector<ActivationSlot>& slots(std::size_t chunk) const { return slots_.at(chunk); }
   std::int64_t slot_bytes(std::size_t chunk) const { return slot_bytes_.at(chunk); }
 
-  // The gradient of the residual stream for the rank's j-th backward of a step, and the output of its i-th
-  // forward that sends one.
+  // grad(j): gradient of the residual stream for the rank's j-th backward of a step. output(i): output of the
+  // rank's i-th forward that sends its output.
   const Tensor& grad(std::int64_t j) const { return grads_[j % 2]; }
   const Tensor& output(std::int64_t i) const { return outputs_[i % 2]; }
 
  private:
   void Add(Region region, Tensor& target, DType dtype, std::initializer_list<std::int64_t> shape);
   void AddNorm(Region region, NormStatistics& statistics);
-  void AddLayerOutputs(Region region, LayerActivations& a);  // all but x
+  void AddLayerOutputs(Region region, LayerActivations& a);  // all except x
   void AddParameters(Region region, DType dtype, Tensor ParameterTensors::*member);
   void AddSlot(const StageShape& chunk, ActivationSlot& slot);
   void AddWorkspace();

@@ -1,5 +1,5 @@
-// The normalisation of a model's rows: layer norm (Ba et al. 2016) or, without mean and bias, RMS norm (Zhang
-// & Sennrich 2019). Views only; one rank, one thread.
+// Normalization of a model's rows: layer norm (Ba et al. 2016) or RMS norm (Zhang & Sennrich 2019), which has
+// no mean and no bias. Holds views only; one rank, one thread.
 #pragma once
 
 #include "trainer/model/memory_layout.h"
@@ -13,11 +13,12 @@ class NormLayer {
   // `bias` is absent for an RMS norm. `shape` must outlive the result.
   NormLayer(const RankShape& shape, const Weight& weight, const Weight& bias);
 
-  // y[T,H] = the norm of x[T,H]; leaves in `statistics` what the backward needs.
+  // Computes y[T,H], the norm of x[T,H]. Stores in `statistics` what Backward needs.
   void Forward(const Execution& run, const Tensor& x, const Tensor& y,
                const NormStatistics& statistics) const;
 
-  // dx (= or, with add_to_dx, +=) gradient by x, given dy; parameter gradients accumulate.
+  // Computes dx, the gradient with respect to x, from dy; adds to dx if add_to_dx is set. Accumulates the
+  // parameter gradients.
   void Backward(const Execution& run, const Tensor& dy, const Tensor& x, const NormStatistics& statistics,
                 const Tensor& dx, bool add_to_dx) const;
 

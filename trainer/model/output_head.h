@@ -1,5 +1,5 @@
-// The end of the last stage: final norm, output layer (lm_head, or the tied embedding) and loss. Views only;
-// one rank, one thread.
+// The end of the last stage: final norm, output layer (lm_head or the tied embedding) and loss. Holds views
+// only; one rank, one thread.
 #pragma once
 
 #include "trainer/model/memory_layout.h"
@@ -14,11 +14,12 @@ class OutputHead {
   // Requires: shape.holds_head. `shape` and `layout` must outlive the result.
   OutputHead(const RankShape& shape, const MemoryLayout& layout);
 
-  // head.x_final, head.targets -> the microbatch's summed loss, added to `loss`[1]. What Backward needs of
-  // the logits is in head.logits: where the vocabulary is not split, their gradient already.
+  // Computes the microbatch's summed loss from head.x_final and head.targets, and adds it to `loss`[1].
+  // Stores what Backward needs in head.logits; if the vocabulary is not split, that is already the gradient
+  // of the logits.
   void Forward(const Execution& run, const HeadActivations& head, const Tensor& loss) const;
-  // Starts the backward: grad[T,H] = gradient by head.x_final of the step's mean loss. Parameter gradients
-  // accumulate.
+  // Starts the backward: computes grad[T,H], the gradient of the step's mean loss with respect to
+  // head.x_final. Accumulates the parameter gradients.
   void Backward(const Execution& run, const HeadActivations& head, const Tensor& grad) const;
 
  private:

@@ -20,7 +20,7 @@ class ListBuilder {
         std_(shape.model.init_std),
         residual_std_(std_ / std::sqrt(2.0 * static_cast<double>(shape.model.layers))) {}
 
-  // `tied_copy`: the last rank's copy of the first rank's tensor.
+  // `tied_copy`: true for the last rank's copy of the first rank's tensor.
   void AddVocabulary(Kind kind, std::string name, bool tied_copy) {
     AddRows(kind, std::move(name), s_.model.vocab, s_.vocab, std_);
     if (tied_copy) list_.back().counted = false;

@@ -1,5 +1,5 @@
-// One stage of the model, a chunk of the rank that computes it: its layers, with the embedding before those
-// of the first stage and the output head after those of the last. One rank, one thread.
+// One stage of the model, a chunk of its rank: its layers, preceded by the embedding on the first stage and
+// followed by the output head on the last stage. One rank, one thread.
 #pragma once
 
 #include <optional>
@@ -17,17 +17,17 @@ class PipelineStage {
   // `shape` and `layout` (resolved) must outlive the result. Requires: chunk < shape.chunks.size().
   PipelineStage(const RankShape& shape, const MemoryLayout& layout, std::size_t chunk);
 
-  // Runs a microbatch forward. First stage: from slot.tokens; elsewhere from the x of the slot's first layer,
-  // which has arrived. Last stage: adds to the loss, needs slot.head.targets; elsewhere leaves its result in
-  // `output`.
+  // Runs a microbatch forward. The first stage reads slot.tokens; other stages read the x of the slot's first
+  // layer, which must have arrived. The last stage adds to the loss and needs slot.head.targets; other stages
+  // write their result to `output`.
   void Forward(const Execution& run, const ActivationSlot& slot, const Tensor& output) const;
 
-  // Runs it backward. `grad` holds the gradient by the stage's output (last stage: anything) and ends as that
-  // by its input.
+  // Runs a microbatch backward. On entry `grad` holds the gradient with respect to the stage's output (last
+  // stage: any content). On return it holds the gradient with respect to its input.
   void Backward(const Execution& run, const ActivationSlot& slot, const Tensor& grad) const;
 
  private:
-  std::size_t recomputed_;  // layers, from the first on
+  std::size_t recomputed_;  // the number of recomputed layers, from the first on
   Tensor loss_;
   std::optional<Embedding> embedding_;
   std::vector<TransformerLayer> layers_;

@@ -1,5 +1,5 @@
-// What one rank holds of a model under a plan: its place on every axis, its stages, and the local sizes that
-// follow. Plain values.
+// What one rank holds of a model under a plan: its coordinates on every axis, its stages, and the resulting
+// local sizes. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace autocfg {
 
-// One stage of the model, which is a chunk of the rank that owns it.
+// One stage of the model, which is a chunk of its rank.
 struct StageShape {
   std::int64_t stage = 0;       // of the model
   LayerRange layers;            // of the model
-  std::int64_t recomputed = 0;  // how many, from the first on, run their forward again in the backward
-  bool first = true;            // the embedding stands before them
-  bool last = true;             // final norm and output layer stand after them
+  std::int64_t recomputed = 0;  // how many layers, from the first on, recompute their forward
+  bool first = true;            // the embedding precedes the layers
+  bool last = true;             // final norm and output layer follow the layers
 };
 
 struct RankShape {
@@ -35,7 +35,7 @@ struct RankShape {
   bool holds_head = true;          // the last one: final norm and output layer
   std::vector<StageShape> chunks;  // the rank's stages, ascending; chunk c is stage c pp + pipeline
 
-  // Sizes by the letters of docs/engine.md.
+  // Sizes, by the letters of docs/engine.md.
   std::int64_t micro_batch = 0;   // B
   std::int64_t seq_len = 0;       // S
   std::int64_t tokens = 0;        // T = B S
@@ -46,19 +46,19 @@ struct RankShape {
   std::int64_t attention = 0;     // A = N D
   std::int64_t qkv = 0;           // Q = (N + 2 G) D
   std::int64_t ffn = 0;           // F, local
-  std::int64_t fc = 0;            // W: F, or 2 F where the activation is gated
+  std::int64_t fc = 0;            // W: F, or 2 F if the activation is gated
   std::int64_t vocab = 0;         // V, local, padded
   std::int64_t vocab_start = 0;   // first row of the embedding table that this rank holds
-  std::int64_t vocab_valid = 0;   // its rows that are not padding
+  std::int64_t vocab_valid = 0;   // number of its rows that are not padding
   std::int64_t microbatches = 0;  // per step
 
-  // The chunk that is stage `stage` of the model. Requires: the rank owns it.
+  // Returns the chunk that is stage `stage` of the model. Requires that the rank owns it.
   std::size_t ChunkOfStage(std::int64_t stage) const {
     return static_cast<std::size_t>(ChunkOf(plan, stage));
   }
 };
 
-// Requires a legal, resolved plan and 0 <= rank < RankCount(plan).
+// Returns the shape of a rank. Requires a legal, resolved plan and 0 <= rank < RankCount(plan).
 RankShape MakeRankShape(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                         std::int64_t rank);
 

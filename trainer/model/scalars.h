@@ -5,14 +5,14 @@
 
 namespace autocfg {
 
-// [1] kF64: the loss summed over the tokens of the rank's microbatches.
+// Returns [1] kF64: the loss summed over the tokens of the rank's microbatches.
 inline Tensor LossScalar(const Workspace& workspace) {
   Tensor t = workspace.scalars;
   t.shape[0] = 1;
   return t;
 }
 
-// [1] kF64: the sum of squares of the gradients that the rank counts.
+// Returns [1] kF64: the sum of squares of the gradients that the rank counts.
 inline Tensor SquaredNormScalar(const Workspace& workspace) {
   Tensor t = LossScalar(workspace);
   if (t.data != nullptr) t.data = t.As<double>() + 1;

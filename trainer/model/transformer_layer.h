@@ -1,6 +1,6 @@
 // One transformer layer on one microbatch: pre-norm attention and feed-forward, split over the tensor group,
-// of the parts that the model asks for. docs/engine.md names its ops in order. Views only; one rank, one
-// thread.
+// with the variants that the model selects. docs/engine.md lists its ops in order. Holds views only; one
+// rank, one thread.
 #pragma once
 
 #include "trainer/model/memory_layout.h"
@@ -12,22 +12,25 @@ namespace autocfg {
 
 class TransformerLayer {
  public:
-  // `layer` is one of the model that the rank holds. `shape` and `layout` (resolved) must outlive the result.
+  // `layer` is a layer of the model that the rank holds. `shape` and `layout` (resolved) must outlive the
+  // result.
   TransformerLayer(const RankShape& shape, const MemoryLayout& layout, std::int64_t layer);
 
-  // a.x[T,H] -> out[T,H]; leaves in `a` what the backward needs.
+  // Computes out[T,H] from a.x[T,H]. Stores in `a` what Backward needs.
   void Forward(const Execution& run, const LayerActivations& a, const Tensor& out) const;
 
-  // Makes again, from a.x, what Forward left in `a`.
+  // Recomputes, from a.x, what Forward stored in `a`.
   void Recompute(const Execution& run, const LayerActivations& a) const;
 
-  // grad[T,H], the gradient by the layer's output, becomes that by its input; parameter gradients accumulate.
+  // Replaces grad[T,H], the gradient with respect to the layer's output, by the gradient with respect to its
+  // input. Accumulates the parameter gradients.
   void Backward(const Execution& run, const LayerActivations& a, const Tensor& grad) const;
 
  private:
-  // Turns q and k of qkv[T,Q] by their positions, or back; nothing in a model without rotary positions.
+  // Rotates q and k of qkv[T,Q] by their positions, or back. Does nothing in a model without rotary
+  // positions.
   void Rope(const Execution& run, const Tensor& qkv, bool inverse) const;
-  Tensor BySequence(const Tensor& t) const;  // [B,S,...] of a tensor [T,...]
+  Tensor BySequence(const Tensor& t) const;  // a tensor [T,...] viewed as [B,S,...]
 
   const RankShape& shape_;
   const Workspace& workspace_;

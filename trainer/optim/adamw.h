@@ -1,4 +1,4 @@
-// One AdamW update of all parameters of a rank (Loshchilov & Hutter 2019). One rank, one thread.
+// AdamW updates of all parameters of a rank (Loshchilov & Hutter 2019). One rank, one thread.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ struct AdamWOptions {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0.1;  // of parameters of two or more dims only
+  double weight_decay = 0.1;  // only for parameters of two or more dims
 };
 
-// `step` counts from 0. Without clipping.
+// Returns the parameters of a step, without clipping. `step` counts from 0.
 AdamWParams StepParams(const AdamWOptions& options, double lr, std::int64_t step);
 
-// Updates all parameters of the layout, their master copies where the precision has them, and moments.
-// `weight_decay` is for parameters that decay.
+// Updates all parameters of the layout, their moments, and their master copies if the precision has them.
+// `weight_decay` applies to parameters that decay.
 void UpdateParameters(const Execution& run, const MemoryLayout& layout, const AdamWParams& params,
                       double weight_decay);
 

@@ -1,5 +1,5 @@
-// Clipping by the global L2 norm over all axes: every parameter of the model counts once. One rank, one
-// thread.
+// Gradient clipping by the global L2 norm over all axes: every parameter of the model counts once. One rank,
+// one thread.
 #pragma once
 
 #include "trainer/model/memory_layout.h"
@@ -7,12 +7,12 @@
 
 namespace autocfg {
 
-// Adds the squares of the gradients that this rank counts to the layout's squared-norm scalar: nothing but on
-// data coordinate 0.
+// Adds the squares of the gradients that this rank counts to the layout's squared-norm scalar. Adds nothing
+// unless the data coordinate is 0.
 void AddSquaredNorm(const Execution& run, const RankShape& shape, const MemoryLayout& layout);
 
-// The update clips by the norm whose square the layout's scalar holds when it runs; not at all where
-// clip_norm is 0.
+// Makes the update clip by the norm whose square the layout's scalar holds when the update runs. Disables
+// clipping if clip_norm is 0.
 void SetClipping(double clip_norm, const MemoryLayout& layout, AdamWParams& params);
 
 }  // namespace autocfg

@@ -16,8 +16,8 @@ struct LrSchedule {
   std::int64_t steps = 1;  // of the whole run
 };
 
-// Step counts from 0. Warm-up: lr (step + 1) / warmup_steps. Cosine: from lr at step `warmup_steps` to min_lr
-// at the last step.
+// Returns the learning rate of a step, which counts from 0. Warm-up: lr (step + 1) / warmup_steps. Cosine:
+// from lr at step `warmup_steps` to min_lr at the last step.
 double LearningRate(const LrSchedule& schedule, std::int64_t step);
 
 }  // namespace autocfg

@@ -14,8 +14,8 @@ struct Execution {
   Groups& groups;
   PendingWorks& pending;
 
-  // `tensor` becomes its reduction over `group`, for whatever is issued on the stream from here on; nothing
-  // where that is null (a group of one).
+  // Replaces `tensor` by its reduction over `group`, for all work issued on the stream from now on. Does
+  // nothing if `group` is null (a group of one rank).
   void AllReduce(const std::unique_ptr<Communicator>& group, const Tensor& tensor, ReduceOp op) const {
     if (group != nullptr) pending.Run(group->AllReduce(tensor, op, stream));
   }

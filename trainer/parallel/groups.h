@@ -1,4 +1,4 @@
-// The communicators of a rank, one for each group of more than one rank that it is in. One rank, one thread.
+// The communicators of a rank: one for each of its groups of more than one rank. One rank, one thread.
 #pragma once
 
 #include <memory>
@@ -10,13 +10,13 @@
 
 namespace autocfg {
 
-// Null where the group has one rank.
+// A member is null if its group has one rank.
 struct Groups {
   std::unique_ptr<Communicator> tensor, data, pipeline, embedding, world;
 };
 
-// Collective: every rank of the world calls it. `world` and the memory behind `staging` must outlive the
-// result.
+// Creates the groups. Collective: every rank of the world calls it. `world` and the memory behind `staging`
+// must outlive the result.
 Groups MakeGroups(CommWorld& world, const RankShape& shape, const GroupStaging& staging);
 
 }  // namespace autocfg

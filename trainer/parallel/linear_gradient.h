@@ -1,5 +1,5 @@
-// The gradients of a linear layer's parameters, the same however it is split: weight and bias of the columns
-// that a rank has.
+// Parameter gradients of a linear layer, for the weight and bias columns that a rank has. They are the same
+// for both ways of splitting the layer.
 #pragma once
 
 #include "trainer/parallel/execution.h"
@@ -7,7 +7,7 @@
 
 namespace autocfg {
 
-// dW[in, out] += x[T, in]^T dy[T, out], and the bias gradient += column sums of dy where there is a bias.
+// Computes dW[in, out] += x[T, in]^T dy[T, out] and, if there is a bias, its gradient += column sums of dy.
 void LinearGradient(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& dy);
 
 }  // namespace autocfg

@@ -1,11 +1,11 @@
-// A weight with its gradient, and a linear layer's two. Plain views.
+// A weight with its gradient, and the weight and bias of a linear layer. Plain views.
 #pragma once
 
 #include "kernels/tensor.h"
 
 namespace autocfg {
 
-// Absent, with tensors of rank 0, where the model has no such parameter.
+// Absent (tensors of rank 0) if the model has no such parameter.
 struct Weight {
   Tensor value, grad;
 

@@ -1,6 +1,5 @@
-// Communication that a rank has issued and not yet waited for. Whoever waits for one operation here drives
-// all of them, so no operation depends on progress that a communicator does not promise. One rank, one
-// thread.
+// In-flight communication of a rank. Waiting for one operation drives all of them, so no operation depends on
+// progress that a communicator does not guarantee. One rank, one thread.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +18,18 @@ class PendingWorks {
   PendingWorks(const PendingWorks&) = delete;
   PendingWorks& operator=(const PendingWorks&) = delete;
 
-  // Keeps an operation until something waits for it. Returns its ticket. `at_end` (may be empty) is called
-  // once, after Work::Wait.
+  // Keeps an operation until it is waited for. Returns its ticket. `at_end` (may be empty) is called once,
+  // after Work::Wait.
   std::int64_t Add(std::unique_ptr<Work> work, std::function<void()> at_end = {});
 
-  // Return when that operation, or every operation, needs no more progress from the host and has been waited
-  // for, so that work issued from here on may use its buffers: where a communicator keeps a clock, or orders
-  // a stream behind the operation, only waiting does it. Throw CommError. A ticket may be waited for again.
+  // Wait until one operation, or all operations, need no more progress from the host, and wait for each. Work
+  // issued afterwards may then use their buffers. Work::Wait is always called, since a communicator may
+  // update its clock, or order a stream after the operation, only there. Throw CommError. A ticket may be
+  // waited for repeatedly.
   void Wait(std::int64_t ticket);
   void WaitAll();
 
-  // Waits for an operation, driving the others meanwhile.
+  // Waits for an operation and drives the others meanwhile.
   void Run(std::unique_ptr<Work> work);
 
  private:
@@ -44,7 +44,7 @@ class PendingWorks {
     }
   };
 
-  void TestAll();  // moves those that need nothing but to be waited for to ready_
+  void TestAll();  // moves operations that only need Work::Wait to ready_
   bool IsPending(std::int64_t ticket) const;
 
   std::vector<Entry> entries_;

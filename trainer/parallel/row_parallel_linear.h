@@ -1,5 +1,5 @@
 // A linear layer whose rows are split over the tensor group (Shoeybi et al. 2019): each rank has its part of
-// the input, and all of the output after a sum over the group. The bias is replicated.
+// the input, and the whole output after a sum over the group. The bias is replicated.
 #pragma once
 
 #include "trainer/parallel/execution.h"
@@ -7,18 +7,18 @@
 
 namespace autocfg {
 
-// y[T, out] = x[T, in/tp] W, summed over the tensor group, plus bias (where there is one) and
-// `residual`[T, out].
+// Computes y[T, out] = x[T, in/tp] W, summed over the tensor group, plus `residual`[T, out] and the bias if
+// there is one.
 void RowParallelForward(const Execution& run, const LinearParameters& p, const Tensor& x,
                         const Tensor& residual, const Tensor& y);
 
-// The bias gradient and dW accumulate; dx[T, in/tp] = dy W^T.
+// Accumulates the bias gradient and dW. Computes dx[T, in/tp] = dy W^T.
 void RowParallelBackward(const Execution& run, const LinearParameters& p, const Tensor& x, const Tensor& dy,
                          const Tensor& dx);
 
-// The same of a layer whose x is the activation of pre[T, ...]: dpre, as wide as pre, is the gradient by
-// that. dx[T, in/tp] is what a gated activation needs besides; it may be dpre, and stays as it is, where the
-// activation is not gated.
+// Does the same for a layer whose x is the activation of pre[T, ...]. dpre, as wide as pre, receives the
+// gradient with respect to pre. A gated activation also uses dx[T, in/tp], the gradient with respect to x.
+// For other activations dx is not written and may be dpre.
 void RowParallelActivationBackward(const Execution& run, Activation activation, const LinearParameters& p,
                                    const Tensor& x, const Tensor& dy, const Tensor& pre, const Tensor& dx,
                                    const Tensor& dpre);

@@ -1,5 +1,5 @@
-// The token embedding, its rows split over the tensor group (Shoeybi et al. 2019): a rank adds what it has,
-// the sum over the group is the whole.
+// The token embedding, its rows split over the tensor group (Shoeybi et al. 2019): each rank adds its own
+// rows, and the sum over the group is complete.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace autocfg {
 
-// out[T, H] = rows of the embedding for tokens[T], summed over the tensor group. `vocab_start`: the rank's
-// first row.
+// Computes out[T, H], the embedding rows of tokens[T], summed over the tensor group. `vocab_start` is the
+// rank's first row.
 void VocabParallelEmbeddingForward(const Execution& run, const Weight& wte, std::int64_t vocab_start,
                                    const Tensor& tokens, const Tensor& out);
 
-// The gradients of the rank's rows accumulate.
+// Accumulates the gradients of the rank's rows.
 void VocabParallelEmbeddingBackward(const Execution& run, const Weight& wte, std::int64_t vocab_start,
                                     const Tensor& tokens, const Tensor& dout);
 

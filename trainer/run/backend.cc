@@ -15,12 +15,12 @@
 namespace autocfg {
 namespace {
 
-// The ranks of the rendezvous, which exchange messages.
+// Creates communication among the ranks of the rendezvous.
 std::unique_ptr<CommWorld> CreatePeers(Rendezvous& rendezvous) {
   return rendezvous.size() > 1 ? CreateUcxWorld(rendezvous) : CreateNullWorld(0, 1);
 }
 
-// The world of a rank that has no peers; null where it has some.
+// Creates the world of a rank without peers; returns null if it has peers.
 std::unique_ptr<CommWorld> CreateAlone(const Rendezvous& rendezvous) {
   return rendezvous.size() > 1 ? nullptr : CreateNullWorld(0, 1);
 }
@@ -50,7 +50,8 @@ Backend CreatePacedBackend(std::unique_ptr<CommWorld> comm, const OpTimeTable& t
   const auto seconds = [times](const OpDesc& op) {
     const auto it = times.find(op);
     if (it == times.end()) {
-      throw BadInput(fmt::format("op_times: no time of {}; give one for every op of the plan", ToString(op)));
+      throw BadInput(
+          fmt::format("op_times: no time for {}; give one for every op of the plan", ToString(op)));
     }
     return it->second;
   };
@@ -80,7 +81,8 @@ Backend CreateBackend(std::string_view device, Rendezvous& rendezvous) {
   if (device == "cuda") return CreateGpuBackend(rendezvous, CreateAlone(rendezvous));
   if (device == "dry") return CreateDryBackend(rendezvous.rank(), rendezvous.size());
   if (device == "paced") {
-    throw NotSupported("the paced device is given its op times: there is nothing on it to calibrate");
+    throw NotSupported(
+        "the paced device takes its op times from the run and cannot be calibrated; use cpu or cuda");
   }
   RefuseDevice(device);
 }
@@ -89,13 +91,15 @@ Backend CreateTrainBackend(std::string_view device, Rendezvous& rendezvous, cons
   const bool paced = device == "paced";
   if (!paced && device != "cpu" && device != "cuda" && device != "dry") RefuseDevice(device);
   if (paced && config.op_times.empty()) {
-    throw BadInput("op_times are missing: the paced device takes the time of every op from them");
+    throw BadInput("op_times are missing; the paced device needs a time for every op");
   }
   if (!paced && !config.op_times.empty()) {
-    throw BadInput(fmt::format("op_times are given to the {} device; only the paced one takes them", device));
+    throw BadInput(
+        fmt::format("op_times were given for the {} device; only the paced device uses them", device));
   }
   if (!paced && config.host_op_s != 0) {
-    throw BadInput(fmt::format("host_op_s is given to the {} device; only the paced one takes it", device));
+    throw BadInput(
+        fmt::format("host_op_s was given for the {} device; only the paced device uses it", device));
   }
   std::unique_ptr<CommWorld> comm;
   if (config.slice) {

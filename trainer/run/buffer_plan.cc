@@ -10,14 +10,14 @@ namespace {
 
 enum class Progress : std::uint8_t { kNotRun, kInFlight, kDone };
 
-// The slots of one chunk, and how far its microbatches are.
+// The slots of one chunk, and the progress of its microbatches.
 struct Chunk {
   std::vector<bool> taken;
   std::vector<Progress> progress;
 };
 
 [[noreturn]] void Wrong(const Action& action) {
-  throw std::logic_error(fmt::format("{} is out of place in the rank's program", ToString(action)));
+  throw std::logic_error(fmt::format("{} is at an invalid position in the rank's program", ToString(action)));
 }
 
 }  // namespace
@@ -52,7 +52,7 @@ BufferPlan::BufferPlan(const RankShape& shape, const RankProgram& program)
   for (const Chunk& chunk : chunks) {
     if (std::any_of(chunk.progress.begin(), chunk.progress.end(),
                     [](Progress p) { return p != Progress::kDone; })) {
-      throw std::logic_error("the rank's program leaves out a microbatch of one of its stages");
+      throw std::logic_error("the rank's program omits a microbatch of one of its stages");
     }
   }
 }

@@ -1,6 +1,6 @@
-// Which buffers of the memory layout each microbatch uses on each stage of a rank. It follows from the order
-// of the rank's program alone (docs/engine.md), so it is made once and holds for every step. Immutable,
-// thread-safe.
+// The buffers of the memory layout that each microbatch uses on each stage of a rank. They depend only on the
+// order of the rank's program (docs/engine.md), so the plan is made once and applies to every step.
+// Immutable, thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,15 @@
 namespace autocfg {
 
 struct BufferUse {
-  std::size_t slot = 0;       // of the stage's activation slots: the lowest that was free at the forward
-  std::int64_t output = -1;   // how many forwards of the rank have sent their output before; last stage: -1
-  std::int64_t gradient = 0;  // how many backwards the rank has run before
+  std::size_t slot = 0;       // activation slot of the stage: the lowest slot free at the forward
+  std::int64_t output = -1;   // number of the rank's earlier forwards that sent their output; last stage: -1
+  std::int64_t gradient = 0;  // number of the rank's earlier backwards
 };
 
 class BufferPlan {
  public:
-  // Throws std::logic_error where the program is not one of the rank: a microbatch runs twice or never on one
-  // of its stages, or backward before forward.
+  // Throws std::logic_error if the program is invalid for the rank: a microbatch runs twice or never on one
+  // of the rank's stages, or its backward precedes its forward.
   BufferPlan(const RankShape& shape, const RankProgram& program);
 
   const BufferUse& At(std::size_t chunk, std::int64_t microbatch) const {

@@ -18,9 +18,9 @@
 namespace autocfg {
 namespace {
 
-// What one sample lasts at least, so that reading the clock does not count.
+// Minimum duration of a sample, so that the cost of reading the clock is negligible.
 constexpr double kSampleSeconds = 50e-6;
-constexpr double kSampleSecondsOfDevice = 500e-6;  // not on the host: nor does what starting takes
+constexpr double kSampleSecondsOfDevice = 500e-6;  // for devices other than the host: hides launch costs too
 constexpr double kLeastShareSeconds = 1e-3;
 constexpr int kFewestSamples = 5;
 constexpr int kMostSamples = 200;
@@ -30,16 +30,16 @@ double ShareOf(double budget_s, std::size_t ops) {
   return std::max(kLeastShareSeconds, budget_s / std::max<double>(1.0, static_cast<double>(ops)));
 }
 
-// The communicator that an op is timed on: ops with the same one are timed one after the other while it is
-// there, since a library may take a second to make one.
+// The communicator on which an op is timed. Ops with the same key are timed consecutively while it exists,
+// since a library may take a second to create one.
 struct GroupKey {
-  CommGroup name = CommGroup::kNone;  // kNone: compute, which needs none
+  CommGroup name = CommGroup::kNone;  // kNone: compute, no communicator
   std::int64_t size = 0;
 
   auto operator<=>(const GroupKey&) const = default;
 };
 
-// A message is timed between neighbours, however many stages there are.
+// A message is timed between two neighbours, whatever the number of stages.
 GroupKey GroupOf(const OpDesc& op) {
   if (!IsCommunication(op.kind)) return {};
   if (op.kind == OpKind::kSend || op.kind == OpKind::kRecv) return {CommGroup::kPipeline, 2};
@@ -74,15 +74,15 @@ class OpTimer {
   double Time(const OpDesc& op) {
     try {
       const double seconds = TimeValid(op);
-      backend_.ops->ReleaseSpare();  // the next op's tensors may need it, and it is no overhead of a run
+      backend_.ops->ReleaseSpare();  // the next op's tensors may need it, and a run has no such overhead
       return seconds;
     } catch (const std::invalid_argument& error) {
-      // Sizes that do not fit together, a type that the device does not run.
+      // The sizes do not match, or the device does not support the type.
       throw BadInput(fmt::format("op \"{}\" cannot be timed: {}", ToString(op), error.what()));
     }
   }
 
-  // In the order of `ops`. Collective: every rank has the same ops.
+  // Returns times in the order of `ops`. Collective: every rank passes the same ops.
   std::vector<TimedOp> TimeAll(const std::vector<OpDesc>& ops) {
     std::vector<std::size_t> order(ops.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -94,12 +94,12 @@ class OpTimer {
     return result;
   }
 
-  // What a rank takes of a device that it may share with others, beside tensors, with communicators as a run
-  // has them. Collective.
+  // Returns the memory that a rank uses on its device, which it may share with others, besides tensors.
+  // Counts communicators as a run has them. Collective.
   std::int64_t OverheadBytes() {
-    Barrier();  // nobody has scratch tensors any more
+    Barrier();  // no rank has scratch tensors any more
     const std::int64_t used = backend_.device->OverheadBytes(0) + backend_.kept_back_bytes;
-    Barrier();  // nobody has fewer than the others have seen
+    Barrier();  // no rank frees anything before all have measured
     std::int64_t communicators = 0;
     for (const auto& [group, bytes] : communicator_bytes_) communicators += bytes;
     return std::max<std::int64_t>(used / backend_.ranks_on_device - arena_.TotalBytes() + communicators, 0);
@@ -113,15 +113,15 @@ class OpTimer {
     if (IsCommunication(op.kind) && op.group == CommGroup::kNone) {
       throw BadInput(fmt::format("op \"{}\" cannot be timed: it names no group", ToString(op)));
     }
-    EnterGroup(GroupOf(op));  // no scratch tensors are there: what more is in use then is the communicator's
+    EnterGroup(GroupOf(op));  // before scratch tensors exist: the added memory is the communicator's
     ScratchOp scratch(op, *backend_.device, *backend_.ops, *stream_);
     if (!IsCommunication(op.kind)) return Measure([&] { scratch.Run(); }, 1.0);
     return op.kind == OpKind::kSend || op.kind == OpKind::kRecv ? TimeMessage(scratch)
                                                                 : TimeReduction(op, scratch);
   }
 
-  // Makes the communicator of groups of consecutive ranks; those left over have none, and take part in the
-  // barriers only. Times are those of rank 0's group.
+  // Creates the communicators of groups of consecutive ranks. Leftover ranks have none and only take part in
+  // barriers. Reported times are those of rank 0's group.
   void EnterGroup(const GroupKey& key) {
     if (key == group_key_) return;
     LeaveGroup();
@@ -167,19 +167,19 @@ class OpTimer {
     return Measure(round_trip, 0.5);
   }
 
-  // How much more of the device's memory is in use than before the group's communicator was made: the
-  // library's buffers. The largest for each name of a group; the world's is there all the time. Of ranks that
-  // share a device none can tell; they talk through host memory.
+  // Records the device memory that the group's communicator (the library's buffers) added: the maximum for
+  // each group name. The world's communicator always exists, so it is not counted. Ranks that share a device
+  // cannot measure this; they communicate through host memory.
   void NoteCommunicator() {
     const CommGroup name = group_key_.name;
     if (backend_.ranks_on_device > 1 || name == CommGroup::kNone || name == CommGroup::kWorld) return;
-    // a rank of the pipeline between two others sends to both and receives from both
+    // A rank in the middle of the pipeline sends to both neighbours and receives from both.
     const std::int64_t times = name == CommGroup::kPipeline ? 2 : 1;
     std::int64_t& bytes = communicator_bytes_[name];
     bytes = std::max(bytes, (backend_.device->OverheadBytes(0) - bytes_before_group_) * times);
   }
 
-  // The same number on every rank: the largest.
+  // Returns the largest of the ranks' numbers, on every rank.
   double Agree(double mine) {
     if (world_ == nullptr) return mine;
     backend_.device->CopyFromHost(agreed_.data, &mine, sizeof(mine), *stream_);
@@ -196,7 +196,7 @@ class OpTimer {
 
   template <typename Run>
   double SampleSeconds(const Run& run, int repetitions) {
-    // One more keeps a device at work while the host issues those that are timed, as it is in a step.
+    // One extra run keeps the device busy while the host issues the timed ones, as in a step.
     if (repetitions > 1 && !backend_.device->ComputesOnHost()) run();
     timer_->Start(*stream_);
     for (int i = 0; i < repetitions; ++i) run();
@@ -262,14 +262,15 @@ v1::CalibrateResult Calibrate(const v1::CalibrateSpec& spec, std::int64_t rank, 
   v1::CalibrateResult result;
   std::vector<TimedOp> times;
   if (backend.device->ComputesOnHost()) {
-    // A few ops load all that a run loads: communication has been set up, the library has its buffers. Later
-    // ones only leave what the allocator keeps of their scratch.
+    // A few ops load everything that a run loads: afterwards communication is set up and the library has its
+    // buffers. Later ops add only what the allocator keeps of their scratch memory.
     const std::size_t few = std::min<std::size_t>(ops.size(), 3);
     TimeOps({ops.begin(), ops.begin() + static_cast<std::ptrdiff_t>(few)}, 0, rank, world_size, backend);
     result.set_device_overhead_bytes(backend.device->OverheadBytes(0));
     times = TimeOps(ops, spec.time_budget_s(), rank, world_size, backend);
   } else {
-    // What is freed there is free. Workspaces of libraries come with the ops that need them, and stay.
+    // Here freed memory really becomes free. Library workspaces are allocated by the ops that need them, and
+    // stay.
     if (!backend.device->Computes()) throw BadInput("the dry device computes nothing, so it has no times");
     OpTimer timer(ShareOf(spec.time_budget_s(), ops.size()), rank, world_size, backend);
     times = timer.TimeAll(ops);

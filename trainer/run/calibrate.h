@@ -1,5 +1,5 @@
-// Times ops on scratch tensors, with all ranks of the job at work at once, so that the times hold for runs
-// that load the machine in the same way. One rank, one thread; collective over the world.
+// Times ops on scratch tensors while all ranks of the job work at once, so that the times apply to runs that
+// load the machine in the same way. One rank, one thread; collective over the world.
 #pragma once
 
 #include <cstdint>
@@ -13,23 +13,24 @@ namespace autocfg {
 
 struct TimedOp {
   OpDesc op;
-  double seconds =
-      0;  // for one execution: the median over repetitions, or, where ranks share cores, the mean
+  // Per execution: the median over repetitions, or the mean if ranks share cores.
+  double seconds = 0;
 };
 
-// Where ranks share cores, most short samples see a core of their own and a few wait for a whole time slice
-// of another rank: the median would hide the load that it is about, so the mean is taken.
+// If ranks share cores, most short samples run on an otherwise free core, and a few wait for a whole time
+// slice of another rank. The median would hide this load, so the mean is used.
 //
-// Timed on the device's own clock (StreamTimer): on a GPU by events on the stream. Each op is run once to
-// warm up, then for its share of the budget, the same number of times on every rank. Communication runs in
-// groups of consecutive ranks of the op's size; ranks left over wait. A group's communicator is made once for
-// all ops of that group. A send or receive takes half of a round trip between neighbours. Throws BadInput for
-// an op that cannot be run: a size that is not positive, sizes that do not fit together, a kind or type that
-// the device does not run, a group larger than the world; what devices throw where memory does not suffice.
+// Times are measured on the device's own clock (StreamTimer): on a GPU, by events on the stream. Each op runs
+// once to warm up, then for its share of the budget, the same number of times on every rank. Communication
+// runs in groups of consecutive ranks of the op's size; leftover ranks wait. A group's communicator is
+// created once for all ops of that group. A send or receive takes half of a round trip between neighbours.
+// Throws BadInput for an op that cannot run: sizes that are not positive or do not match, a kind or type that
+// the device does not support, or a group larger than the world. Throws the device's error if memory is
+// insufficient.
 std::vector<TimedOp> TimeOps(const std::vector<OpDesc>& ops, double budget_s, std::int64_t rank,
                              std::int64_t world_size, Backend& backend);
 
-// The launcher's form of it.
+// Does the same for the launcher's messages.
 v1::CalibrateResult Calibrate(const v1::CalibrateSpec& spec, std::int64_t rank, std::int64_t world_size,
                               Backend& backend);
 

@@ -23,16 +23,16 @@
 namespace autocfg {
 namespace {
 
-constexpr std::int64_t kTile = 1 << 10;  // rows and columns of a matrix that are read at once
+constexpr std::int64_t kTile = 1 << 10;  // rows and columns of a matrix tile that is read at once
 
-// All parameters of the model, in order.
+// Returns all parameters of the model, in order.
 std::vector<Parameter> ModelParameters(const RankShape& shape) {
   ParallelPlan one;
   one.micro_batch = shape.plan.micro_batch;
   return RankParameters(MakeRankShape(shape.model, shape.workload, one, 0));
 }
 
-// The tensors of the whole model's file.
+// Returns the tensors of the whole model's file.
 std::vector<StoredPart> ModelFile(const std::vector<Parameter>& parameters, NameStyle style) {
   std::vector<StoredPart> all;
   for (const Parameter& p : parameters) {
@@ -41,7 +41,7 @@ std::vector<StoredPart> ModelFile(const std::vector<Parameter>& parameters, Name
   return all;
 }
 
-// The file's own name of each tensor, after checking that file and model agree.
+// Maps each tensor to its name in the file, after checking that file and model match.
 std::map<std::string, std::string> MatchNames(const SafetensorsFile& file, const ModelSpec& model,
                                               const std::vector<StoredPart>& wanted) {
   const NameStyle style = StyleOf(model);
@@ -59,7 +59,7 @@ std::map<std::string, std::string> MatchNames(const SafetensorsFile& file, const
     if (found == stored_as.end()) throw BadInput(fmt::format("{} lacks tensor {}", file.path(), part.name));
     const auto& got = file.tensors().at(found->second).shape;
     if (got != part.shape) {
-      throw BadInput(fmt::format("tensor {} of {} has shape [{}]; the model wants [{}]", part.name,
+      throw BadInput(fmt::format("tensor {} of {} has shape [{}]; the model expects [{}]", part.name,
                                  file.path(), fmt::join(got, ", "), fmt::join(part.shape, ", ")));
     }
   }
@@ -74,13 +74,13 @@ std::map<std::string, std::string> MatchNames(const SafetensorsFile& file, const
   return stored_as;
 }
 
-// Columns of a rank's part that are columns of the whole too.
+// Columns of a rank's part that are contiguous in the whole parameter too.
 struct ColumnRun {
   std::int64_t local = 0, global = 0, count = 0;
 };
 
-// Where a rank's part of a parameter lies in the whole: rows [first_row, first_row + rows), of each the same
-// columns. A vector is one row.
+// The place of a rank's part in the whole parameter: rows [first_row, first_row + rows), with the same
+// columns of each row. A vector is one row.
 struct Placement {
   std::int64_t first_row = 0, rows = 0;
   std::vector<ColumnRun> columns;
@@ -91,7 +91,7 @@ Placement PlacementOf(const Parameter& p) {
   Placement place;
   ForEachRun(p, [&](std::int64_t local, std::int64_t global, std::int64_t count) {
     if (place.rows == 0) place.first_row = global / all_columns;
-    if (local < local_columns) {  // the first row, alone or with those after it
+    if (local < local_columns) {  // the first row, alone or with later rows
       place.columns.push_back({local, global % all_columns, std::min(count, local_columns - local)});
     }
     place.rows = (local + count - 1) / local_columns + 1;
@@ -99,8 +99,8 @@ Placement PlacementOf(const Parameter& p) {
   return place;
 }
 
-// values[rows, columns] = that part of the parameter, whose tensor the file calls `name`; rows from
-// first_row, columns from `first` of the tensor's own.
+// Reads values[rows, columns] of the parameter from its tensor, called `name` in the file. Rows count from
+// first_row, columns from `first` within the tensor.
 void ReadTile(const SafetensorsFile& file, const std::string& name, const StoredPart& part,
               std::int64_t first_row, std::int64_t rows, std::int64_t first, std::int64_t columns,
               std::vector<double>& values) {
@@ -123,7 +123,7 @@ void ReadTile(const SafetensorsFile& file, const std::string& name, const Stored
   }
 }
 
-// Throws for a value that would not be finite as a weight: a run from it cannot be one.
+// Throws if a value would not be finite as a weight; no run can start from it.
 void CheckFinite(const SafetensorsFile& file, const std::string& name, DType dtype,
                  std::span<const double> values) {
   const double most = dtype == DType::kF64    ? std::numeric_limits<double>::max()
@@ -131,13 +131,13 @@ void CheckFinite(const SafetensorsFile& file, const std::string& name, DType dty
                                               : static_cast<double>(std::numeric_limits<float>::max());
   for (const double value : values) {
     if (std::abs(value) <= most) continue;
-    throw BadInput(fmt::format("tensor {} of {} holds {}, which is {}; start from weights that are finite",
-                               name, file.path(), std::isnan(value) ? std::abs(value) : value,
-                               std::isfinite(value) ? "too large for this precision" : "no finite number"));
+    throw BadInput(fmt::format("tensor {} of {} holds {}, which is {}; use finite weights", name, file.path(),
+                               std::isnan(value) ? std::abs(value) : value,
+                               std::isfinite(value) ? "too large for this precision" : "not finite"));
   }
 }
 
-// The rank's part of what `part` holds of a parameter, from the file to the device.
+// Copies the rank's part of what `part` holds of a parameter from the file to the device.
 void LoadPart(const SafetensorsFile& file, const std::string& name, const StoredPart& part,
               const Placement& place, const ParameterTensors& tensors, std::int64_t local_columns,
               Device& device, Stream& stream) {
@@ -168,7 +168,8 @@ void LoadPart(const SafetensorsFile& file, const std::string& name, const Stored
   }
 }
 
-// The part of the whole parameter [rows, all_columns] that one tensor of the file holds, as the file has it.
+// Copies the part of the whole parameter [rows, all_columns] that one tensor of the file holds, in the file's
+// layout.
 template <typename Element>
 void CutOut(const std::vector<char>& whole, std::int64_t all_columns, const StoredPart& part,
             std::vector<char>& out) {
@@ -183,13 +184,13 @@ void CutOut(const std::vector<char>& whole, std::int64_t all_columns, const Stor
   }
 }
 
-// A parameter's part on some rank.
+// The part of a parameter that a rank holds.
 struct Part {
   std::int64_t rank;
   Parameter parameter;
 };
 
-// Which ranks hold the parts of each parameter, each part once.
+// Maps each parameter to the ranks that hold its parts, with each part once.
 std::map<std::string, std::vector<Part>> PartsByName(const RankShape& shape) {
   std::map<std::string, std::vector<Part>> parts;
   for (std::int64_t rank = 0; rank < RankCount(shape.plan); ++rank) {
@@ -202,8 +203,8 @@ std::map<std::string, std::vector<Part>> PartsByName(const RankShape& shape) {
   return parts;
 }
 
-// Parts travel from device to device, in pieces of the size of the world group's staging: rank 0 has no other
-// room for them.
+// Parts are sent from device to device, in pieces of the size of the world group's staging: rank 0 has no
+// other memory for them.
 std::int64_t PieceElements(DType dtype) { return kCollectiveStagingBytes / SizeOf(dtype); }
 
 Tensor Flat(void* data, DType dtype, std::int64_t elements) {
@@ -219,7 +220,7 @@ void SendPart(const Tensor& tensor, const Execution& run) {
   }
 }
 
-// `part` is as long as what rank `from` sends.
+// `part` must have the size of what rank `from` sends.
 void ReceivePart(int from, DType dtype, const Tensor& staging, const Execution& run, Device& device,
                  std::span<char> part) {
   const auto step = static_cast<std::size_t>(PieceElements(dtype) * SizeOf(dtype));
@@ -253,7 +254,7 @@ void LoadWeights(const std::string& path, const RankShape& shape, const MemoryLa
 
 void CheckSavePath(const std::string& path) {
   namespace fs = std::filesystem;
-  std::error_code ignored;  // an error means "not a directory", which is what is asked
+  std::error_code ignored;  // an error means "not a directory"
   if (fs::is_directory(path, ignored))
     throw BadInput(fmt::format("cannot write {}: it is a directory", path));
   if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored))
@@ -261,7 +262,7 @@ void CheckSavePath(const std::string& path) {
   const fs::path parent = fs::path(path).parent_path();
   const std::string directory = parent.empty() ? "." : parent.string();
   if (!fs::is_directory(directory, ignored)) {
-    throw BadInput(fmt::format("cannot write {}: there is no directory {}", path, directory));
+    throw BadInput(fmt::format("cannot write {}: directory {} does not exist", path, directory));
   }
   if (access(directory.c_str(), W_OK) != 0) {
     throw BadInput(fmt::format("cannot write {}: directory {} is not writable", path, directory));
@@ -284,7 +285,7 @@ void SaveWeights(const std::string& path, const RankShape& shape, const MemoryLa
   const auto parts = PartsByName(shape);
   const std::vector<Parameter> parameters = ModelParameters(shape);
   std::vector<TensorToStore> tensors;
-  std::vector<std::pair<std::size_t, StoredPart>> sources;  // of each tensor: the parameter, and what of it
+  std::vector<std::pair<std::size_t, StoredPart>> sources;  // by tensor: the parameter and its part of it
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     for (StoredPart& part : StoredParts(parameters[i], StyleOf(shape.model))) {
       tensors.push_back({part.name, dtype, part.shape});
@@ -313,7 +314,7 @@ void SaveWeights(const std::string& path, const RankShape& shape, const MemoryLa
   WriteSafetensors(path, tensors, [&](std::size_t index) {
     const auto& [parameter, part] = sources[index];
     const Parameter& p = parameters[parameter];
-    if (part.first == 0) assemble(p);  // the other parts of it come right after
+    if (part.first == 0) assemble(p);  // the parameter's other parts follow directly
     if (!part.transposed && part.columns == p.global_shape.back()) return std::span<const char>(whole);
     switch (width) {
       case 2: CutOut<std::uint16_t>(whole, p.global_shape.back(), part, piece); break;

@@ -29,7 +29,7 @@ bool SharesCores(Rendezvous& rendezvous) {
     const auto space = said.rfind(' ');
     auto cores = ParseCpuList(std::string_view(said).substr(space + 1));
     if (space == std::string::npos || !cores || cores->empty())
-      throw CommError("a rank says \"" + said + "\" of its cores");
+      throw CommError("a rank reported invalid cores \"" + said + "\"");
     ranks.push_back({said.substr(0, space), *std::move(cores)});
   }
   return SharesCores(ranks, rendezvous.rank());

@@ -1,5 +1,4 @@
-// Whether ranks are in each other's way on the cores that they run on. Pure functions, thread-safe; the last
-// is collective.
+// Detects ranks that share CPU cores. Pure functions, thread-safe; the last one is collective.
 #pragma once
 
 #include <span>
@@ -10,17 +9,17 @@
 
 namespace autocfg {
 
-// Where a rank may run.
+// The cores on which a rank may run.
 struct RankCores {
-  std::string kernel;      // whose numbers the cores have (KernelId of base/os/host.h): a machine's
+  std::string kernel;      // the machine that numbers the cores (KernelId of base/os/host.h)
   std::vector<int> cores;  // at least one; ascending
 };
 
-// Whether the ranks that may run on the cores of `rank` are more than those cores. A rank that may run on
-// several counts as a part of one on each.
+// Returns true if more ranks may run on the cores of `rank` than it has cores. A rank that may run on several
+// cores counts as a fraction on each.
 bool SharesCores(std::span<const RankCores> ranks, int rank);
 
-// Of the calling thread and those of the other ranks. Collective.
+// Does the same for the calling thread and those of the other ranks. Collective.
 bool SharesCores(Rendezvous& rendezvous);
 
 }  // namespace autocfg

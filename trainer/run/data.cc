@@ -26,7 +26,7 @@ class FileSource final : public TokenSource {
     const std::int64_t bytes = file_.Size();
     if (bytes == 0) throw BadInput(fmt::format("data file {} is empty", path));
     if (bytes % width_ != 0) {
-      throw BadInput(fmt::format("data file {} has {} bytes, which is no whole number of {}-byte tokens",
+      throw BadInput(fmt::format("data file {} has {} bytes, which is not a whole number of {}-byte tokens",
                                  path, bytes, width_));
     }
     count_ = bytes / width_;

@@ -1,5 +1,5 @@
-// A file opened for reading at offsets, or written anew and put in place at once when complete. Movable; use
-// from one thread. Errors are thrown as BadInput, naming the path and the reason.
+// Files for reading at offsets, and files that replace another one atomically when complete. Movable; use
+// from one thread. Errors are thrown as BadInput, which names the path and the reason.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class File {
   const std::string& path() const { return path_; }
   std::int64_t Size() const;
 
-  // Exactly `bytes` bytes; an early end of the file is an error.
+  // Reads exactly `bytes` bytes; throws if the file ends earlier.
   void ReadAt(std::int64_t offset, void* data, std::int64_t bytes) const;
 
  private:
@@ -32,9 +32,9 @@ class File {
   int fd_;
 };
 
-// Writes beside `path`, or beside what it leads to where it is a symbolic link; Finish puts it in its place,
-// on the disk (base/os/atomic_file.h). Without Finish nothing stays behind. What is there and is no regular
-// file is never replaced: BadInput.
+// Writes a temporary file beside `path`, or beside its target if it is a symbolic link. Finish moves it into
+// place, durably (base/os/atomic_file.h). Without Finish the temporary file is removed. Throws BadInput
+// instead of replacing anything but a regular file.
 class FileReplacement {
  public:
   explicit FileReplacement(std::string path);

@@ -16,7 +16,8 @@
 namespace autocfg {
 namespace {
 
-// That there is none is no fault of the device: the run was asked for on a machine that cannot run it.
+// Counts the GPUs. A machine without a GPU cannot run this job, so that is NotSupported rather than a device
+// error.
 int CountGpus(const GpuEngine& engine) {
   try {
     return engine.device_count();
@@ -25,8 +26,9 @@ int CountGpus(const GpuEngine& engine) {
   }
 }
 
-// The one GPU that the process sees, where its launcher has named it by its uuid; the GPU need not be opened
-// for it. A number is no name: two containers of one host name may each have a GPU 0 of their own.
+// Returns the name of the only GPU that the process sees, if its launcher named it by UUID; this does not
+// open the GPU. Otherwise returns "". A number does not identify a GPU: two containers of one host name may
+// each have a GPU 0.
 std::string NameOfGpu() {
   const std::string visible = Environment("CUDA_VISIBLE_DEVICES");
   return visible.find("GPU-") != 0 || visible.find(',') != std::string::npos
@@ -48,8 +50,8 @@ GpuTransport ChooseTransport(const std::vector<std::string>& identities, const s
   if (wanted == "host" || (wanted.empty() && shared)) return GpuTransport::kHost;
   if (shared && !may_share) {
     throw BadInput(
-        "AUTOCFG_GPU_TRANSPORT is nccl, but ranks share a GPU, which NCCL refuses; use host, or a GPU for "
-        "each rank");
+        "AUTOCFG_GPU_TRANSPORT is nccl, but ranks share a GPU, which NCCL does not support; use host, or "
+        "one GPU for each rank");
   }
   return GpuTransport::kNccl;
 }
@@ -68,9 +70,9 @@ Backend CreateGpuBackend(Rendezvous& rendezvous, std::unique_ptr<CommWorld> alon
 Backend CreateGpuBackend(const GpuEngine& engine, Rendezvous& rendezvous, std::unique_ptr<CommWorld> alone) {
   const std::string wanted = Environment("AUTOCFG_GPU_TRANSPORT");
   if (alone == nullptr && MayTalkByNccl(rendezvous.AllGather("gpu name", NameOfGpu()), wanted)) {
-    // What NCCL's world asks for before the GPU is opened (trainer/comm/nccl/nccl_world.h); what the user has
-    // set stays. Others do without: each process that loads every kernel of cuBLAS and cuDNN at its start
-    // pays for it in time and memory.
+    // These settings are required by NCCL's world before the GPU is opened (trainer/comm/nccl/nccl_world.h).
+    // The user's settings take precedence. Other runs leave them unset: loading every kernel of cuBLAS and
+    // cuDNN at the start costs each process time and memory.
     setenv("CUDA_MODULE_LOADING", "EAGER", /*overwrite=*/0);
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
   }
@@ -87,7 +89,7 @@ Backend CreateGpuBackend(const GpuEngine& engine, Rendezvous& rendezvous, std::u
   const std::string identity = fmt::format("{} {}", HostName(), uuid);
   const std::vector<std::string> identities = rendezvous.AllGather("gpu", identity);
   backend.ranks_on_device = static_cast<int>(std::count(identities.begin(), identities.end(), identity));
-  // Between the two all have opened their GPUs, and nobody has taken memory for a run.
+  // Between the two gatherings all ranks have opened their GPUs, and none has reserved memory for a run.
   backend.shared_overhead_bytes = backend.device->OverheadBytes(0) / backend.ranks_on_device;
   rendezvous.AllGather("gpu overhead", "");
   if (alone != nullptr) {
@@ -102,10 +104,10 @@ Backend CreateGpuBackend(const GpuEngine& engine, Rendezvous& rendezvous, std::u
     backend.comm = CreateStagedWorld(CreateUcxWorld(rendezvous), *backend.device);
   }
   if (rendezvous.rank() == 0) {
-    spdlog::info("{} ranks talk by {}", rendezvous.size(),
+    spdlog::info("{} ranks communicate through {}", rendezvous.size(),
                  transport == GpuTransport::kNccl
                      ? "NCCL"
-                     : "UCX between hosts: ranks share a GPU, or it was asked for");
+                     : "UCX between hosts: ranks share a GPU, or it was requested");
   }
   return backend;
 }

@@ -1,4 +1,4 @@
-// The backend of a rank on a GPU, from the module of gpu_engine.h. One rank, one thread.
+// The backend of a rank on a GPU, created from the module of gpu_engine.h. One rank, one thread.
 #pragma once
 
 #include <memory>
@@ -11,27 +11,28 @@
 
 namespace autocfg {
 
-// How ranks on GPUs talk.
+// How ranks on GPUs communicate.
 enum class GpuTransport { kNccl, kHost };
 
-// NCCL where every rank has a GPU of its own, else the host's communication, which several ranks of one GPU
-// can share. `identities` are those of the ranks' GPUs, machine included; `wanted` is "", "nccl" or "host".
-// Throws BadInput for any other, and for nccl among ranks that share a GPU, unless `may_share` is set. Pure.
+// Returns NCCL if every rank has its own GPU, and otherwise host communication, which supports several ranks
+// on one GPU. `identities` identify the ranks' GPUs and machines; `wanted` is "", "nccl" or "host". Throws
+// BadInput for other values, and for "nccl" if ranks share a GPU and `may_share` is not set. Pure.
 GpuTransport ChooseTransport(const std::vector<std::string>& identities, const std::string& wanted,
                              bool may_share);
 
-// Whether ranks may come to talk by NCCL, before any has opened its GPU: not where one is named to two of
-// them. `names` are those of the ranks' GPUs, machine included; empty where a rank's is not known yet. Pure.
+// Returns true if the ranks may communicate through NCCL, before any rank has opened its GPU. Unless `wanted`
+// decides, this requires that no two ranks have the same GPU. `names` identify the ranks' GPUs and machines;
+// a name is empty if it is not known yet. Pure.
 bool MayTalkByNccl(const std::vector<std::string>& names, const std::string& wanted);
 
-// Rank r has the GPU r modulo the number that its process sees. `alone` is the world of a rank without peers;
-// null: the ranks of the rendezvous talk, as ChooseTransport says with AUTOCFG_GPU_TRANSPORT of the
-// environment (and AUTOCFG_NCCL_SHARE_GPU=1, see trainer/comm/nccl). Says on the log what was chosen. Throws
-// NotSupported where the build has no GPU engine, where the machine has no GPU, and where NCCL is chosen and
-// not there: other communication is never taken in its place unasked.
+// Creates the backend. Rank r uses the GPU r modulo the number of GPUs visible to its process. `alone` is the
+// world of a rank without peers. If it is null, the ranks of the rendezvous communicate as ChooseTransport
+// decides from AUTOCFG_GPU_TRANSPORT in the environment (and AUTOCFG_NCCL_SHARE_GPU=1, see
+// trainer/comm/nccl). Logs the choice. Throws NotSupported if the build has no GPU engine, if the machine has
+// no GPU, or if NCCL is chosen but missing: there is no silent fallback.
 Backend CreateGpuBackend(Rendezvous& rendezvous, std::unique_ptr<CommWorld> alone);
 
-// As above, with an engine that is given. For tests.
+// Creates the same with a given engine. For tests.
 Backend CreateGpuBackend(const GpuEngine& engine, Rendezvous& rendezvous, std::unique_ptr<CommWorld> alone);
 
 }  // namespace autocfg

@@ -24,7 +24,7 @@ const GpuEngine& Load() {
         "cpu device",
         NoGpuEngine(program)));
   }
-  // Never unloaded: what it made may outlive any owner that could be named here.
+  // The module is never unloaded: its objects may outlive any owner.
   void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (module == nullptr) throw NotSupported(fmt::format("device cuda: {}", dlerror()));
   const auto function = reinterpret_cast<GpuEngineFunction>(dlsym(module, kGpuEngineSymbol));

@@ -1,6 +1,6 @@
-// The GPU part of the engine: a module beside the program, loaded when a run asks for a GPU. It is no part of
-// the program itself, since the libraries that it needs would cost every rank on a CPU 200 MB and a sixth of
-// a second. Thread-safe.
+// The GPU part of the engine: a module beside the program, loaded when a run requests a GPU. It is not linked
+// into the program because its libraries would cost every CPU rank 200 MB and a sixth of a second.
+// Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,34 +16,35 @@
 
 namespace autocfg {
 
-// What the module offers. Errors are thrown: DeviceError, saying why, where there is no GPU or no driver.
+// The module's functions. They throw DeviceError, with the reason, if there is no GPU or no driver.
 struct GpuEngine {
-  std::string build_id;  // of the sources that it was made from
+  std::string build_id;  // of the module's sources
 
-  // GPUs that the process sees.
+  // Returns the number of GPUs visible to the process.
   int (*device_count)();
-  // What tells a GPU from all others of the machine, whatever order a process sees them in: its uuid, in the
-  // driver's words.
+  // Returns the GPU's UUID as the driver writes it. It is unique within the machine and independent of the
+  // order in which a process sees the GPUs.
   std::string (*device_identity)(int ordinal);
-  // Memory of the GPU that processes can have, if nobody has any of it.
+  // Returns the memory of the GPU available to processes while none uses any.
   std::int64_t (*device_memory_bytes)(int ordinal);
-  // The GPU becomes the calling thread's.
+  // Creates the device and makes the GPU current for the calling thread.
   std::unique_ptr<Device> (*create_device)(int ordinal);
-  // On the calling thread's GPU.
+  // Creates ops on the calling thread's GPU.
   std::unique_ptr<Ops> (*create_ops)();
-  // What computes the shapes that the ops have met.
+  // Returns the implementations chosen for the shapes that the ops have seen.
   std::vector<OpChoice> (*choices)(const Ops& ops);
-  // NCCL among the ranks of the rendezvous, which must outlive it. On the calling thread's GPU.
+  // Creates NCCL communication among the ranks of the rendezvous, which must outlive it, on the calling
+  // thread's GPU.
   std::unique_ptr<CommWorld> (*create_nccl_world)(Rendezvous& rendezvous);
 };
 
-// The name of the module's one symbol, of type GpuEngineFunction.
+// Name of the symbol that the module exports, of type GpuEngineFunction.
 inline constexpr char kGpuEngineSymbol[] = "autocfg_gpu_engine";
 using GpuEngineFunction = const GpuEngine* (*)();
 
-// Loads the module, once: the file that FindGpuEngine (proto/gpu_engine_file.h) has for this program.
-// Throws NotSupported where this build has none, where it cannot be loaded (the message has the loader's own
-// words), and where it is another build's.
+// Loads the module once, from the file that FindGpuEngine (proto/gpu_engine_file.h) returns for this
+// program. Throws NotSupported if this build has no module, if it cannot be loaded (the message contains the
+// loader's text), or if it belongs to another build.
 const GpuEngine& LoadGpuEngine();
 
 }  // namespace autocfg

@@ -18,7 +18,7 @@ std::string GpuUuidText(std::span<const unsigned char, 16> bytes) {
 }
 
 std::int64_t KeptBackBytes(const std::string& uuid, std::int64_t visible_bytes) {
-  std::string why;  // where there is none, no capacity was taken from it either
+  std::string why;  // without NVML, no capacity was taken from it either
   const auto nvml = NvmlSession::Open(why);
   if (nvml == nullptr) return 0;
   for (int index = 0; index < nvml->Count(); ++index) {

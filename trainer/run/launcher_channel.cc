@@ -23,8 +23,8 @@ namespace {
 
 }  // namespace
 
-// Asks the socket only whether its other end is closed, and never reads: replies that nobody has read yet are
-// no end, and are left to the channel's own thread.
+// Checks only whether the other end of the socket is closed, and never reads: unread replies do not mean that
+// it is closed, and belong to the channel's own thread.
 struct LauncherChannel::Watcher {
   explicit Watcher(int fd) : stop_fd(::eventfd(0, EFD_CLOEXEC)) {
     if (stop_fd < 0) throw CommError(fmt::format("cannot watch the launcher: {}", std::strerror(errno)));
@@ -63,7 +63,7 @@ LauncherChannel::LauncherChannel(int fd) : fd_(fd) {
   if (absl::Status status = ReadFrame(fd_, message); !status.ok()) {
     ThrowStatus("no run spec from the launcher", status);
   }
-  if (!message.has_run_spec()) throw CommError("the launcher's first message is no run spec");
+  if (!message.has_run_spec()) throw CommError("the launcher's first message is not a run spec");
   run_spec_ = std::move(*message.mutable_run_spec());
   if (size() < 1 || rank() < 0 || rank() >= size()) {
     throw CommError(fmt::format("the run spec is for rank {} of {}", rank(), size()));
@@ -88,7 +88,7 @@ std::vector<std::string> LauncherChannel::AllGather(std::string_view name, std::
   const v1::GatherReply& gathered = reply.gather_reply();
   if (!reply.has_gather_reply() || gathered.name() != name || gathered.values_size() != size()) {
     throw CommError(
-        fmt::format("the launcher's answer is not the gathering of '{}' from {} ranks", name, size()));
+        fmt::format("the launcher's reply does not match the gathering of '{}' from {} ranks", name, size()));
   }
   return {gathered.values().begin(), gathered.values().end()};
 }

@@ -1,5 +1,5 @@
-// A rank's end of the socket to its launcher. Reads the run spec, then relays rendezvous and sends progress
-// and result. Use from one thread; a watcher thread of its own ends the process at once (exit code
+// A rank's end of the socket to its launcher. Reads the run spec, then relays rendezvous calls and sends
+// progress and the result. Use from one thread. A separate watcher thread ends the process at once (exit code
 // kLauncherGone) when the launcher's end closes.
 #pragma once
 
@@ -13,13 +13,13 @@
 
 namespace autocfg {
 
-// The inherited socket's number in every trainer process.
+// Number of the inherited socket in every trainer process.
 inline constexpr int kLauncherFd = 3;
 inline constexpr int kLauncherGone = 86;
 
 class LauncherChannel final : public Rendezvous {
  public:
-  // Reads the run spec. Throws CommError when there is no launcher at `fd` or what it sends is no run spec.
+  // Reads the run spec. Throws CommError if there is no launcher at `fd` or if its message is not a run spec.
   explicit LauncherChannel(int fd);
   ~LauncherChannel() override;
 

@@ -15,7 +15,7 @@
 namespace autocfg {
 namespace {
 
-// The rank's program, after checking that the sender predicted the same one.
+// Returns the rank's program, after checking that the sender predicted the same one.
 RankProgram MakeProgram(const TrainConfig& config, std::int64_t rank) {
   Program program = Lower(config.model, config.workload, config.plan);
   const std::uint64_t fingerprint = Fingerprint(program);
@@ -28,7 +28,7 @@ RankProgram MakeProgram(const TrainConfig& config, std::int64_t rank) {
   return std::move(program.ranks.at(rank));
 }
 
-// By chunk: the activation slots that the rank's program needs.
+// Returns, by chunk, the number of activation slots that the rank's program needs.
 std::vector<int> SlotsOf(const RankShape& shape, const RankProgram& program) {
   ComputeOrder order;
   for (const Action& action : program) {
@@ -40,7 +40,7 @@ std::vector<int> SlotsOf(const RankShape& shape, const RankProgram& program) {
   return slots;
 }
 
-// The types that a device can compute with; one that computes nothing takes any.
+// Throws if the device cannot compute in this precision. A device that computes nothing accepts any.
 void CheckPrecision(const Precision& precision, const Device& device) {
   if (device.ComputesIn(precision.compute)) return;
   std::vector<std::string_view> names;

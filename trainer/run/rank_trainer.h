@@ -1,5 +1,5 @@
-// One rank of a training run: its memory, communicators, weights and runner. One rank, one thread; every rank
-// of the plan makes one and calls the same methods in the same order.
+// One rank of a training run: its memory, communicators, weights and runner. One rank, one thread. Every rank
+// of the plan creates one and calls the same methods in the same order.
 #pragma once
 
 #include <cstdint>
@@ -19,28 +19,29 @@ namespace autocfg {
 
 class RankTrainer {
  public:
-  // Checks the run, plans and takes its memory, makes the groups, sets the weights. Throws BadInput,
-  // NotSupported, DoesNotFit, CommError. Requires: 0 <= rank < world_size. `config` and `backend` must
-  // outlive the trainer.
+  // Validates the run, plans and reserves its memory, creates the groups and sets the weights. Throws
+  // BadInput, NotSupported, DoesNotFit or CommError. Requires 0 <= rank < world_size. `config` and `backend`
+  // must outlive the trainer.
   RankTrainer(const TrainConfig& config, std::int64_t rank, std::int64_t world_size, Backend& backend);
   ~RankTrainer();
   RankTrainer(const RankTrainer&) = delete;
   RankTrainer& operator=(const RankTrainer&) = delete;
 
-  // Runs the next step. A log of the backend then holds the ops of this step.
+  // Runs the next step. If the backend has a log, it then holds the ops of this step.
   StepResult Step();
 
-  // Tells `observer` of every action of the steps from now on; null: nobody. It must outlive those steps.
+  // Notifies `observer` of every action of later steps; null disables this. The observer must outlive those
+  // steps.
   void SetObserver(ActionObserver* observer) { runner_->set_observer(observer); }
 
   // Returns when every rank has called it.
   void Barrier();
 
-  // Collective, between steps: the largest of the ranks' values. Requires a device that computes. Uses the
-  // loss's place in the workspace.
+  // Returns the largest of the ranks' values. Collective, between steps. Requires a device that computes.
+  // Overwrites the loss in the workspace.
   double LargestOverRanks(double value);
 
-  // Collective: writes the weights.
+  // Writes the weights. Collective.
   void Save(const std::string& path);
 
   const RankShape& shape() const { return shape_; }
@@ -48,7 +49,7 @@ class RankTrainer {
   const Arena& arena() const { return *arena_; }
   const RankProgram& program() const { return program_; }
 
-  // The arena without the activation slots that no step has used so far.
+  // Returns the size of the arena without the activation slots that no step has used so far.
   std::int64_t PeakBytes() const;
 
  private:

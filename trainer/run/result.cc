@@ -32,7 +32,7 @@ v1::RankError ToRankError(const std::exception_ptr& error) {
     return result;
   } catch (const DeviceOutOfMemory& e) {
     v1::RankError result = Error("RESOURCE_EXHAUSTED", e.what());
-    // Memory that is free in pieces may be more than what was wanted.
+    // With fragmentation, the free memory may exceed the request.
     result.set_over_bytes(
         std::max<std::int64_t>(e.wanted_bytes - std::max<std::int64_t>(e.available_bytes, 0), 0));
     return result;

@@ -1,4 +1,4 @@
-// How an exception becomes the error that a rank reports. Thread-safe.
+// Converts an exception to the error that a rank reports. Thread-safe.
 #pragma once
 
 #include <exception>
@@ -7,7 +7,7 @@
 
 namespace autocfg {
 
-// The code as trainer.proto lists them; the message is one line.
+// Returns an error with a code of trainer.proto and a one-line message.
 v1::RankError ToRankError(const std::exception_ptr& error);
 
 }  // namespace autocfg

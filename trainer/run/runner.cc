@@ -58,7 +58,7 @@ void Runner::Run(std::size_t index) {
     std::function<void()> at_end;
     if (observer_ != nullptr) {
       at_end = [this, observer = observer_, index] {
-        run_.stream.Synchronize();  // waiting may have made the stream wait, not the host
+        run_.stream.Synchronize();  // Work::Wait may have blocked only the stream, not the host
         observer->OnEnd(index);
       };
     }
@@ -72,7 +72,7 @@ void Runner::Run(std::size_t index) {
   }
 }
 
-// Null for an action that is no send or receive.
+// Returns null for an action that is not a send or receive.
 std::unique_ptr<Work> Runner::Communicate(const Action& action) {
   const auto send = [&](const Tensor& tensor, int channel) {
     return run_.groups.pipeline->Send(tensor, PeerInPipeline(action), channel, run_.stream);
@@ -106,7 +106,7 @@ void Runner::Compute(const Action& action) {
     case ActionKind::kSendActivation:
     case ActionKind::kRecvActivation:
     case ActionKind::kSendGradient:
-    case ActionKind::kRecvGradient: return;  // Communicate has done them
+    case ActionKind::kRecvGradient: return;  // handled by Communicate
   }
 }
 
@@ -134,7 +134,7 @@ void Runner::ReduceScalars() {
   run_.AllReduce(run_.groups.world, layout_.workspace().scalars, ReduceOp::kSum);
 }
 
-// Waits for all that was issued.
+// Waits for all issued work, then returns the step's loss and norm.
 StepResult Runner::ReadScalars() {
   double scalars[2] = {0, 0};
   device_.CopyToHost(scalars, layout_.workspace().scalars.data, sizeof(scalars), run_.stream);

@@ -1,4 +1,4 @@
-// Walks a rank's program, step after step. One rank, one thread.
+// Executes a rank's program, step after step. One rank, one thread.
 #pragma once
 
 #include <cstdint>
@@ -26,24 +26,24 @@ struct StepResult {
 
 class Runner {
  public:
-  // Issues the update of the step. The gradients' squared norm is in its place on the device by then, not on
-  // the host.
+  // Issues the update of the step. The gradients' squared norm is then in its place on the device, not on the
+  // host.
   using Optimizer = std::function<void()>;
 
-  // `stages`: by chunk. `clock`: null where the device takes no time. All arguments must outlive the runner.
+  // `stages`: by chunk. `clock`: null if the device takes no time. All arguments must outlive the runner.
   Runner(const RankShape& shape, const RankProgram& program, const MemoryLayout& layout,
          std::span<const PipelineStage> stages, const Execution& run, Device& device, StepClock* clock,
          TokenSource& data);
 
-  // Null: nobody is told, which is how it begins. `observer` must outlive the steps it watches.
+  // Null (the default) disables notification. `observer` must outlive the steps that it observes.
   void set_observer(ActionObserver* observer) { observer_ = observer; }
 
-  // Runs every action of the program once, and waits for the device at the end alone, where nobody observes
-  // and the communicators wait for nothing. The result is the same on every rank; zeros where the device
-  // computes nothing. Throws what devices, communicators and data throw.
+  // Runs every action of the program once. Synchronizes once, at the end of the step, unless an observer is
+  // attached or a communicator blocks earlier. The result is the same on every rank; it is zero if the device
+  // computes nothing. Throws the errors of devices, communicators and data.
   StepResult RunStep(std::int64_t step, const Optimizer& optimizer);
 
-  // The most activation slots of a chunk that were taken at once, so far.
+  // Returns the highest number of a chunk's activation slots in use at once, so far.
   std::size_t max_slots_used(std::size_t chunk) const { return max_slots_used_.at(chunk); }
 
  private:

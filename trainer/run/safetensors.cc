@@ -17,9 +17,9 @@
 namespace autocfg {
 namespace {
 
-constexpr std::int64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
+constexpr std::int64_t kMaxHeaderBytes = 100'000'000;  // limit set by the format
 
-// Bytes of an element, 0 where the format has no such type.
+// Returns the bytes of an element, or 0 if the format has no such type.
 std::int64_t ElementBytes(std::string_view dtype) {
   if (dtype == "F64" || dtype == "I64" || dtype == "U64") return 8;
   if (dtype == "F32" || dtype == "I32" || dtype == "U32") return 4;
@@ -57,7 +57,7 @@ class HeaderReader {
   std::map<std::string, StoredTensor> Parse(const std::string& text) const {
     const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object())
-      throw BadInput(fmt::format("{} is no safetensors file: its header is no JSON object", path_));
+      throw BadInput(fmt::format("{} is not a safetensors file: its header is not a JSON object", path_));
     std::map<std::string, StoredTensor> tensors;
     for (const auto& [name, entry] : json.items()) {
       if (name != "__metadata__") tensors.emplace(name, ParseEntry(name, entry));
@@ -78,7 +78,7 @@ class HeaderReader {
     std::vector<std::int64_t> sizes;
     for (const auto& value : *found) {
       if (!value.is_number_unsigned() || value.get<std::uint64_t>() > (std::uint64_t{1} << 62)) {
-        Fail(name, fmt::format("has a \"{}\" that is no list of sizes", field));
+        Fail(name, fmt::format("has a \"{}\" that is not a list of sizes", field));
       }
       sizes.push_back(value.get<std::int64_t>());
     }
@@ -95,14 +95,14 @@ class HeaderReader {
     t.shape = Sizes(name, entry, "shape");
     const auto offsets = Sizes(name, entry, "data_offsets");
     if (offsets.size() != 2 || offsets[0] > offsets[1])
-      Fail(name, "has \"data_offsets\" that are no begin and end");
+      Fail(name, "has invalid \"data_offsets\"; expected begin and end");
     t.begin = offsets[0];
     t.end = offsets[1];
     std::int64_t bytes = width;
     bool overflow = false;
     for (const std::int64_t d : t.shape) overflow |= __builtin_mul_overflow(bytes, d, &bytes);
     if (overflow || bytes != t.end - t.begin) {
-      Fail(name, fmt::format("has {} bytes, which does not fit its shape [{}] of {}", t.end - t.begin,
+      Fail(name, fmt::format("has {} bytes, which does not match its shape [{}] of {}", t.end - t.begin,
                              fmt::join(t.shape, ", "), t.dtype));
     }
     if (t.end > data_bytes_) {
@@ -146,12 +146,12 @@ std::string_view StoredName(DType dtype) {
 SafetensorsFile::SafetensorsFile(const std::string& path) : file_(File::OpenToRead(path)) {
   static_assert(std::endian::native == std::endian::little);
   const std::int64_t size = file_.Size();
-  if (size < 8) throw BadInput(fmt::format("{} is no safetensors file: it has {} bytes", path, size));
+  if (size < 8) throw BadInput(fmt::format("{} is not a safetensors file: it has {} bytes", path, size));
   std::uint64_t header_bytes = 0;
   file_.ReadAt(0, &header_bytes, 8);
   if (header_bytes > static_cast<std::uint64_t>(kMaxHeaderBytes)) {
     throw BadInput(
-        fmt::format("{} is no safetensors file: it asks for a header of {} bytes", path, header_bytes));
+        fmt::format("{} is not a safetensors file: it claims a header of {} bytes", path, header_bytes));
   }
   if (header_bytes > static_cast<std::uint64_t>(size - 8)) {
     throw BadInput(
@@ -201,7 +201,7 @@ void WriteSafetensors(const std::string& path, const std::vector<TensorToStore>&
     offset += bytes;
   }
   std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');  // the data starts aligned
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // aligns the data
   const std::uint64_t length = text.size();
 
   FileReplacement file(path);

@@ -1,6 +1,6 @@
-// The safetensors format: an 8-byte little-endian length, a JSON header with name, type, shape and place of
-// each tensor, then the data. Use each object from one thread. Errors are thrown as BadInput, naming the file
-// and the tensor.
+// The safetensors format: an 8-byte little-endian length, a JSON header with the name, type, shape and
+// offsets of each tensor, then the data. Use each object from one thread. Errors are thrown as BadInput,
+// which names the file and the tensor.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace autocfg {
 
 struct StoredTensor {
-  std::string dtype;  // as the file says: "F32", "BF16", ...
+  std::string dtype;  // as stored in the file: "F32", "BF16", ...
   std::vector<std::int64_t> shape;
   std::int64_t begin = 0;  // in the data part
   std::int64_t end = 0;
@@ -24,15 +24,15 @@ struct StoredTensor {
 
 class SafetensorsFile {
  public:
-  // Reads and checks the header: length, JSON, types, that sizes and shapes agree, that tensors lie within
-  // the file and do not overlap.
+  // Reads and validates the header: length, JSON, types, consistent sizes and shapes, and that tensors lie
+  // within the file and do not overlap.
   explicit SafetensorsFile(const std::string& path);
 
   const std::string& path() const { return file_.path(); }
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
 
-  // Elements [first, first + out.size()) of a tensor of type F64, F32, F16 or BF16; other types are an error.
-  // Requires: within the tensor.
+  // Reads elements [first, first + out.size()) of a tensor of type F64, F32, F16 or BF16; throws for other
+  // types. Requires that the range lies within the tensor.
   void Read(const std::string& name, std::int64_t first, std::span<double> out) const;
 
  private:
@@ -48,8 +48,8 @@ struct TensorToStore {
   std::vector<std::int64_t> shape;
 };
 
-// Writes the file anew, replacing `path` only when complete and durable. `data(i)` is called once per tensor,
-// in order, and returns its bytes, valid until the next call.
+// Writes a new file and replaces `path` only when it is complete and durable. Calls `data(i)` once per
+// tensor, in order. It returns the tensor's bytes, valid until the next call.
 void WriteSafetensors(const std::string& path, const std::vector<TensorToStore>& tensors,
                       const std::function<std::span<const char>(std::size_t)>& data);
 

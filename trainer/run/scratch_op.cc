@@ -12,14 +12,14 @@ namespace autocfg {
 namespace {
 
 constexpr std::int64_t kMaxDim = std::int64_t{1} << 40;
-// Elements after which what tensors are filled with repeats: a prime above the widths of models, so that no
-// two rows of a matrix are alike. On rows that are, a GPU draws less power than in training, and where power
-// bounds its clock it would be timed as faster than it is.
+// Period of the fill pattern, in elements: a prime larger than the widths of models, so that no two rows of a
+// matrix are equal. With equal rows a GPU draws less power than in training. If power limits its clock, it
+// would then be timed as faster than it is.
 constexpr std::size_t kPeriod = 131'101;
-constexpr std::size_t kStride =
-    81'025;  // of the period: in the golden ratio, so that neighbours are far apart
+// Step through the period: in the golden ratio to it, so that neighbours are far apart.
+constexpr std::size_t kStride = 81'025;
 
-// Of statistics, and of the gradients of parameters (search/plan/workload.h: Precision).
+// Returns the type of statistics and of parameter gradients (search/plan/workload.h: Precision).
 DType StatisticsType(DType compute) { return compute == DType::kF64 ? DType::kF64 : DType::kF32; }
 
 void CheckDims(const OpDesc& op) {
@@ -57,7 +57,7 @@ void ScratchOp::FillTensors() {
       device_.CopyFromHost(t.data, ids.data(), t.Bytes(), stream_);
       continue;
     }
-    const auto value = [&](std::size_t k) {  // spread evenly, in no simple order
+    const auto value = [&](std::size_t k) {  // evenly distributed, in no simple order
       return fills_[i].value +
              fills_[i].spread * (static_cast<double>(k * kStride % kPeriod) / (kPeriod / 2.0) - 1.0);
     };
@@ -106,10 +106,10 @@ void ScratchOp::Prepare(const OpDesc& op) {
     case OpKind::kUnfusedAttentionForward:
     case OpKind::kUnfusedAttentionBackward:
     case OpKind::kAllGather:
-      throw BadInput(fmt::format("op \"{}\" cannot be timed: {} is predicted only, and no device runs it",
+      throw BadInput(fmt::format("op \"{}\" cannot be timed: {} is supported in predictions only",
                                  ToString(op), Name(op.kind)));
   }
-  throw BadInput(fmt::format("op \"{}\" cannot be timed: it is of no known kind", ToString(op)));
+  throw BadInput(fmt::format("op \"{}\" cannot be timed: unknown kind", ToString(op)));
 }
 
 void ScratchOp::PrepareMatmul(const OpDesc& op) {
@@ -124,20 +124,20 @@ void ScratchOp::PrepareMatmul(const OpDesc& op) {
     Add(op.dtype, {n, k}, 0, 0.5);
   else
     Add(op.dtype, {k, n}, 0, 0.5);
-  // what is added to is a gradient of weights
+  // an accumulated result is a gradient of weights
   Add(accumulate ? StatisticsType(op.dtype) : op.dtype, {m, n}, 0, 0.5);
   if (op.epilogue != Epilogue::kNone) return PrepareEpilogue(op);
   run_ = [=, this] { ops_.Matmul(tensors_[0], ta, tensors_[1], tb, tensors_[2], accumulate, stream_); };
 }
 
-// After the product's own tensors: a, b and c, or x, dy and dw.
+// Call after the product's own tensors were added: a, b and c, or x, dy and dw.
 void ScratchOp::PrepareEpilogue(const OpDesc& op) {
   const std::int64_t m = op.dims[0], n = op.dims[1];
   OpDesc formed = op;
   SetEpilogue(formed, op.epilogue);
   if (formed != op) {
-    throw BadInput(fmt::format(
-        "op \"{}\" cannot be timed: its epilogue is that of another form of the product", ToString(op)));
+    throw BadInput(fmt::format("op \"{}\" cannot be timed: its epilogue requires another form of the product",
+                               ToString(op)));
   }
   const Activation activation = op.activation;
   switch (op.epilogue) {
@@ -178,7 +178,7 @@ void ScratchOp::PrepareEpilogue(const OpDesc& op) {
       run_ = [this] { ops_.MatmulBiasGradient(tensors_[0], tensors_[1], tensors_[2], tensors_[3], stream_); };
       return;
   }
-  throw BadInput(fmt::format("op \"{}\" cannot be timed: its epilogue is no known one", ToString(op)));
+  throw BadInput(fmt::format("op \"{}\" cannot be timed: unknown epilogue", ToString(op)));
 }
 
 void ScratchOp::PrepareNorm(const OpDesc& op) {
@@ -186,8 +186,8 @@ void ScratchOp::PrepareNorm(const OpDesc& op) {
   const DType stat = StatisticsType(op.dtype);
   Add(op.dtype, {t, h}, 0, 1);                                               // x
   Add(op.dtype, {h}, 1, 0.1);                                                // gamma
-  Add(op.kind == OpKind::kLayerNormForward ? op.dtype : stat, {h}, 0, 0.1);  // beta, or its gradient
-  Add(op.dtype, {t, h}, 0, 1);                                               // y, or dx
+  Add(op.kind == OpKind::kLayerNormForward ? op.dtype : stat, {h}, 0, 0.1);  // beta or its gradient
+  Add(op.dtype, {t, h}, 0, 1);                                               // y or dx
   Add(stat, {t}, 0, 0.1);                                                    // mean
   Add(stat, {t}, 1, 0.1);                                                    // rstd
   if (op.kind == OpKind::kLayerNormForward) {
@@ -209,7 +209,7 @@ void ScratchOp::PrepareRmsNorm(const OpDesc& op) {
   const std::int64_t t = op.dims[0], h = op.dims[1];
   Add(op.dtype, {t, h}, 0, 1);                 // x
   Add(op.dtype, {h}, 1, 0.1);                  // gamma
-  Add(op.dtype, {t, h}, 0, 1);                 // y, or dx
+  Add(op.dtype, {t, h}, 0, 1);                 // y or dx
   Add(StatisticsType(op.dtype), {t}, 1, 0.1);  // rstd
   if (op.kind == OpKind::kRmsNormForward) {
     run_ = [this] { ops_.RmsNormForward(tensors_[0], tensors_[1], 1e-5, tensors_[2], tensors_[3], stream_); };
@@ -239,10 +239,10 @@ void ScratchOp::PrepareActivation(const OpDesc& op) {
   const std::int64_t t = op.dims[0], f = op.dims[1], w = 2 * f;
   const Activation activation = op.activation;
   Add(op.dtype, {t, w}, 1, 0.2);
-  Add(op.dtype, {t, f}, 0, 1);  // y, or dy
+  Add(op.dtype, {t, f}, 0, 1);  // y or dy
   if (op.kind == OpKind::kActivationForward) {
     const bool bias = op.bias;
-    if (bias) Add(op.dtype, {w}, 0, 0);  // what is added stays added
+    if (bias) Add(op.dtype, {w}, 0, 0);  // zero, since added values accumulate
     run_ = [=, this] {
       ops_.ActivationForward(activation, tensors_[0], bias ? tensors_[2] : Tensor{}, tensors_[1], stream_);
     };
@@ -254,8 +254,8 @@ void ScratchOp::PrepareActivation(const OpDesc& op) {
 
 void ScratchOp::PrepareRope(const OpDesc& op) {
   const std::int64_t t = op.dims[0], heads = op.dims[1], d = op.dims[2];
-  // The op's sizes do not say how many sequences T covers; one is the same work on the rows, and the most on
-  // the angles.
+  // The op's sizes do not tell how many sequences T covers. One sequence is the same work on the rows, and
+  // the maximum on the angles.
   Add(op.dtype, {1, t, heads * d}, 0, 1);
   run_ = [=, this] { ops_.Rope(tensors_[0], heads, d, 1e4, false, stream_); };
 }
@@ -286,9 +286,9 @@ void ScratchOp::PrepareAttention(const OpDesc& op) {
 void ScratchOp::PrepareEmbedding(const OpDesc& op) {
   const std::int64_t t = op.dims[0], h = op.dims[1];
   const bool forward = op.kind == OpKind::kPositionForward || op.kind == OpKind::kEmbeddingForward;
-  const DType table = forward ? op.dtype : StatisticsType(op.dtype);  // or its gradient
+  const DType table = forward ? op.dtype : StatisticsType(op.dtype);  // or its gradient's type
   if (op.kind == OpKind::kPositionForward || op.kind == OpKind::kPositionBackward) {
-    // The op's sizes do not say how many sequences T covers; one is the same work.
+    // The op's sizes do not tell how many sequences T covers. One sequence is the same work.
     Add(op.dtype, {1, t, h}, 0, 0.1);
     Add(table, {t, h}, 0, 0.1);
     if (forward) {
@@ -312,8 +312,8 @@ void ScratchOp::PrepareEmbedding(const OpDesc& op) {
 void ScratchOp::PrepareCrossEntropy(const OpDesc& op) {
   const DType stat = StatisticsType(op.dtype);
   const std::int64_t t = op.dims[0];
-  // Such that each op, on its own results again and again, comes to rest: s -> exp(s - max), s -> max +
-  // log(s) and x -> exp(x - s) all do where max is above 1.6 and s above 1.
+  // Values for which each op converges when it runs repeatedly on its own results: s -> exp(s - max), s ->
+  // max + log(s) and x -> exp(x - s) all do if max is above 1.6 and s above 1.
   Add(stat, {t}, 2, 0.3);
   Add(stat, {2, t}, 1.5, 0.3);
   Add(DType::kF64, {1}, 0, 0);
@@ -369,7 +369,7 @@ void ScratchOp::PrepareFlat(const OpDesc& op) {
       };
       return;
     }
-    default: return;  // communication: run by the caller, on the buffer
+    default: return;  // communication: the caller runs it on the buffer
   }
 }
 

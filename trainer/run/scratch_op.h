@@ -1,4 +1,4 @@
-// One op on scratch tensors of its own, ready to be run again and again. One rank, one thread.
+// One op on its own scratch tensors, ready to run repeatedly. One rank, one thread.
 #pragma once
 
 #include <functional>
@@ -14,9 +14,9 @@ namespace autocfg {
 
 class ScratchOp {
  public:
-  // Takes memory for a compute op, or for the buffer of a communication op, filled with ordinary values:
-  // however often a compute op runs on its own results, they stay finite. Throws BadInput where the sizes
-  // cannot be an op's, or the op is predicted only; DeviceOutOfMemory.
+  // Allocates tensors for a compute op, or the buffer of a communication op, and fills them with ordinary
+  // values. Results stay finite however often a compute op runs on them. Throws BadInput if the sizes are
+  // invalid for the op or the op is supported in predictions only, and DeviceOutOfMemory.
   ScratchOp(const OpDesc& op, Device& device, Ops& ops, Stream& stream);
   ScratchOp(const ScratchOp&) = delete;
   ScratchOp& operator=(const ScratchOp&) = delete;
@@ -28,7 +28,7 @@ class ScratchOp {
   const Tensor& buffer() const { return tensors_[0]; }  // communication ops
 
  private:
-  // Reserves a tensor; its elements are `value` plus or minus `spread`, token ids lie in [0, spread).
+  // Reserves a tensor. Its elements are `value` plus or minus `spread`; token ids lie in [0, spread).
   void Add(DType dtype, std::initializer_list<std::int64_t> shape, double value, double spread);
   void FillTensors();
   void Prepare(const OpDesc& op);

@@ -41,7 +41,7 @@ class PacedStepClock final : public StepClock {
       case Lane::kPipelineRecv: transfers = &clock_->transfers(PacedLane::kReceive); break;
       case Lane::kReduce: transfers = &clock_->transfers(PacedLane::kReduce); break;
     }
-    if (transfers == nullptr || n >= transfers->size()) return std::nullopt;  // a reduction of one rank alone
+    if (transfers == nullptr || n >= transfers->size()) return std::nullopt;  // a reduction of a single rank
     return TimeSpan{(*transfers)[n].start_s, (*transfers)[n].end_s};
   }
 

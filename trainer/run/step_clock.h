@@ -1,5 +1,5 @@
-// What a step's time is read from: the machine's steady clock, or the virtual clock of a paced rank. One
-// rank, one thread.
+// The source of a step's time: the machine's steady clock, or the virtual clock of a paced rank. One rank,
+// one thread.
 #pragma once
 
 #include <cstddef>
@@ -20,30 +20,31 @@ class StepClock {
  public:
   virtual ~StepClock() = default;
 
-  // A step begins; to be called after the barrier that all ranks leave together.
+  // Starts a step. Call it after the barrier that all ranks leave together.
   virtual void Restart() = 0;
 
-  // Seconds since the step began.
+  // Returns the seconds since the step began.
   virtual double Seconds() const = 0;
 
-  // When the step began, on a clock that the ranks of one machine share.
+  // Returns the start of the step on a clock that the ranks of one machine share.
   virtual double OriginSeconds() const = 0;
 
-  // Whether a barrier moves it to the latest of the ranks and takes none of its time.
+  // Returns true if a barrier advances the clock to the latest rank and itself takes no time.
   virtual bool IsVirtual() const = 0;
 
-  // Called around a forward or backward: when its first op can be issued, and when its last one has been.
+  // Called around a forward or backward: when its first op can be issued, and when its last op has been
+  // issued.
   virtual void BeginCompute() {}
   virtual void EndCompute() {}
 
-  // When the n-th operation of a communication lane in this step ran, where the clock keeps that; otherwise
-  // the times are those at which the rank issued it and noticed its end.
+  // Returns when the n-th operation of a communication lane ran in this step, if the clock records that.
+  // Otherwise the only known times are those at which the rank issued it and observed its end.
   virtual std::optional<TimeSpan> Transfer(Lane lane, std::size_t n) const = 0;
 };
 
 std::unique_ptr<StepClock> CreateSteadyClock();
 
-// Owns `clock`, which lives as long as the result.
+// Takes ownership of `clock` and keeps it as long as the result exists.
 std::unique_ptr<StepClock> CreatePacedStepClock(std::unique_ptr<PacedClock> clock);
 
 }  // namespace autocfg

@@ -11,7 +11,7 @@ using Kind = ParameterKind;
 
 constexpr std::string_view kOutputLayer = "lm_head.weight";
 
-// Llama's names of the parts of a parameter; {} is the layer.
+// Returns Llama's names of the parts of a parameter.
 std::vector<std::string> LlamaNames(const Parameter& p) {
   const auto layer = [&](std::string_view rest) { return fmt::format("model.layers.{}.{}", p.layer, rest); };
   const auto qkv = [&](std::string_view what) {
@@ -44,7 +44,7 @@ std::vector<std::string> LlamaNames(const Parameter& p) {
     case Kind::kFinalNormBias: return {"model.norm.bias"};
     case Kind::kOutputLayer: return {std::string(kOutputLayer)};
   }
-  throw std::logic_error(fmt::format("parameter {} is of no known kind", p.name));
+  throw std::logic_error(fmt::format("parameter {} has an unknown kind", p.name));
 }
 
 bool IsLinearWeight(Kind kind) {

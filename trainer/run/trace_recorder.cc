@@ -18,7 +18,7 @@ void TraceRecorder::OnEnd(std::size_t action) { seen_.at(action).end_s = clock_.
 std::vector<TraceRow> TraceRecorder::Rows(double shift_s) const {
   const auto lane_of = [&](std::size_t i) { return static_cast<std::size_t>(program_[i].lane); };
 
-  // An action had ended when a later one of its lane was seen to have.
+  // If a later action of the lane was observed to end, the earlier ones had ended by then.
   std::vector<TimeSpan> spans = seen_;
   std::array<double, kLanes> ended_by_s;
   ended_by_s.fill(std::numeric_limits<double>::infinity());

@@ -1,10 +1,10 @@
-// Makes the trace rows of one step of a rank. It is told of each action by the runner; one step's recording
-// costs two readings of the clock an action. One rank, one thread.
+// Builds the trace rows of one step of a rank. The runner reports each action to it. Recording a step costs
+// two clock readings per action. One rank, one thread.
 //
-// Rows of a lane do not overlap. Compute: from when all that the action waits for is complete to its end.
-// Communication, whose actions complete in order within a lane: from when the action was issued and those
-// before it in the lane had ended, to its end as the rank noticed it; on a clock that knows when a transfer
-// ran, just then.
+// Rows of a lane do not overlap. A compute row spans from the completion of the action's dependencies to its
+// end. A communication row spans from the later of its issue and the end of the previous row in its lane, to
+// the end observed by the rank; actions complete in order within a lane. If the clock records when a transfer
+// ran, the row has exactly those times.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@ namespace autocfg {
 
 class TraceRecorder final : public ActionObserver {
  public:
-  // For one step of `program` by `rank`, between a restart of the clock and the next. All must outlive the
-  // recorder.
+  // Records one step of `program` by `rank`, from one restart of the clock to the next. All arguments must
+  // outlive the recorder.
   TraceRecorder(std::int64_t rank, const RankProgram& program, const StepClock& clock);
 
   void OnStart(std::size_t action) override;
   void OnEnd(std::size_t action) override;
 
-  // In order of issue; `shift_s` is added to every time. Requires that the step is over and the clock not
-  // restarted.
+  // Returns the rows in order of issue, with `shift_s` added to every time. Requires that the step is over
+  // and that the clock has not been restarted.
   std::vector<TraceRow> Rows(double shift_s) const;
 
  private:

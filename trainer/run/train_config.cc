@@ -31,7 +31,7 @@ T ValueOrThrow(absl::StatusOr<T> value) {
   return *std::move(value);
 }
 
-// Written so that a NaN fails too.
+// Throws unless low <= value <= high. The condition also fails for NaN.
 void RequireRange(const char* field, double value, double low, double high) {
   if (!(value >= low && value <= high)) {
     throw BadInput(fmt::format("{} is {}; it must be a number from {} to {}", field, value, low, high));
@@ -51,7 +51,7 @@ OpTimeTable ParseOpTimes(const v1::TrainSpec& spec) {
     const auto time = FromProto(spec.op_times(i));
     if (!time.ok()) throw BadInput(fmt::format("op_times[{}]: {}", i, std::string(time.status().message())));
     if (!table.emplace(time->op, time->seconds).second) {
-      throw BadInput(fmt::format("op_times[{}]: a second time of {}", i, ToString(time->op)));
+      throw BadInput(fmt::format("op_times[{}]: duplicate time for {}", i, ToString(time->op)));
     }
   }
   return table;
@@ -104,7 +104,8 @@ void CheckTrainConfig(const TrainConfig& c, std::int64_t world_size) {
     throw BadInput(fmt::format("the plan is illegal: {}", illegal->detail));
   }
   if (c.plan.split == SplitMode::kAuto) {
-    throw BadInput("the plan leaves its layer split open (split=auto); resolve it before the trainer starts");
+    throw BadInput(
+        "the plan's layer split is not resolved (split=auto); resolve it before the trainer starts");
   }
   ThrowUnlessOk(CheckProgramSize(c.workload, c.plan));
   if (c.slice) {

@@ -1,4 +1,5 @@
-// A training run as the engine takes it: the launcher's TrainSpec, converted and checked. Plain values.
+// The engine's configuration of a training run: the launcher's TrainSpec, converted and validated. Plain
+// values.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ namespace autocfg {
 // Seconds by op.
 using OpTimeTable = std::unordered_map<OpDesc, double, OpDescHash>;
 
-// One rank of a plan, run alone: its coordinates; that of the data axis is 0.
+// One rank of a plan that runs alone: its coordinates. Its coordinate on the data axis is 0.
 struct SliceSpec {
   std::int64_t tensor = 0;
   std::int64_t pipeline = 0;
@@ -33,28 +34,28 @@ struct TrainConfig {
   AdamWOptions adamw;
   LrSchedule lr;  // lr.steps is the number of steps of the run
   double clip_norm = 1.0;
-  std::int64_t untimed_steps = 0;  // the first of the run that are left out of the timing
+  std::int64_t untimed_steps = 0;  // the number of steps at the start that are not timed
   std::uint64_t seed = 0;
   std::string data_path;                   // empty: the synthetic pattern
   std::string init_path;                   // empty: drawn from the seed
   std::string save_path;                   // empty: nothing is saved
   std::int64_t memory_capacity_bytes = 0;  // 0: unlimited
-  bool trace = false;                      // the result carries the rows of the last step
+  bool trace = false;                      // the result contains the trace rows of the last step
   std::optional<SliceSpec> slice;          // every process of the job runs this rank of the plan alone
-  // of every op that a rank issues; the paced device alone takes them
+  // Times of all ops that a rank issues; only for the paced device.
   OpTimeTable op_times;
-  double host_op_s = 0;  // in which the host issues one of them; of the paced device too
+  double host_op_s = 0;  // host time to issue one op; only for the paced device
 };
 
-// Throws BadInput naming the field, or NotSupported naming the feature.
+// Throws BadInput, which names the field, or NotSupported, which names the feature.
 TrainConfig ParseTrainSpec(const v1::TrainSpec& spec);
 
-// Throws BadInput where the plan is illegal for the model and workload, too large a program, or not one for
-// `world_size` ranks (a slice runs on any number), and where the slice is not in the plan; NotSupported for
-// what the engine does not run.
+// Throws BadInput if the plan is illegal for the model and workload, its program is too large, it does not
+// have `world_size` ranks (a slice runs on any number), or the slice is not in the plan. Throws NotSupported
+// for features that the engine does not run.
 void CheckTrainConfig(const TrainConfig& config, std::int64_t world_size);
 
-// The rank of the plan that a run with a slice stands for. Requires config.slice, checked.
+// Returns the rank of the plan that a slice represents. Requires config.slice, validated.
 std::int64_t SliceRank(const TrainConfig& config);
 
 }  // namespace autocfg

@@ -31,7 +31,7 @@ void FillMemory(const RankTrainer& trainer, const Backend& backend, std::int64_t
   result.set_device_overhead_bytes(OverheadBytes(backend, arena.TotalBytes()));
 }
 
-// The rows of the last step, in seconds since the first rank of the machine began it.
+// Adds the rows of the last step, in seconds since the first rank of the machine began the step.
 void FillTrace(const TraceRecorder& recorder, RankTrainer& trainer, const StepClock& clock,
                v1::TrainResult& result) {
   const double origin_s = clock.OriginSeconds();
@@ -39,7 +39,7 @@ void FillTrace(const TraceRecorder& recorder, RankTrainer& trainer, const StepCl
   for (const TraceRow& row : recorder.Rows(origin_s - earliest_s)) *result.add_trace() = ToProto(row);
 }
 
-// What the ops have chosen that is not as expected. Of all ranks that run the same shapes, one says it.
+// Logs unusual choices of the ops. Of all ranks that run the same shapes, one logs them.
 void LogChoices(const RankTrainer& trainer, const Backend& backend) {
   if (!backend.choices || trainer.shape().tensor != 0 || trainer.shape().data != 0) return;
   for (const OpChoice& choice : backend.choices()) {
@@ -47,13 +47,13 @@ void LogChoices(const RankTrainer& trainer, const Backend& backend) {
   }
 }
 
-// Saves the weights, unless the run diverged on any rank: those would take the place of good ones.
-// Collective; every rank has parts to send, so that they act on one answer.
+// Saves the weights unless the run diverged on any rank, since that would replace good weights. Collective:
+// every rank has parts to send, so all ranks decide together.
 void SaveUnlessDiverged(const TrainConfig& config, bool diverged, RankTrainer& trainer) {
   if (trainer.LargestOverRanks(diverged ? 1 : 0) == 0) {
     trainer.Save(config.save_path);
   } else if (trainer.shape().rank == 0) {
-    spdlog::warn("a loss or a gradient norm is not finite: nothing is saved as {}", config.save_path);
+    spdlog::warn("a loss or gradient norm is not finite; not saving weights to {}", config.save_path);
   }
 }
 
@@ -63,7 +63,7 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
                       const ProgressFunction& progress) {
   StepClock* const clock = backend.clock.get();
   if (config.trace && clock == nullptr) {
-    throw BadInput(fmt::format("the {} device takes no time: it has nothing to trace; use cpu or paced",
+    throw BadInput(fmt::format("the {} device takes no time and cannot be traced; use cpu or paced",
                                backend.device->Name()));
   }
   CheckTrainConfig(config, world_size);
@@ -87,7 +87,7 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
       if (clock->IsVirtual()) trainer.Barrier();
       const double seconds = clock->Seconds();
       if (step >= config.untimed_steps) result.add_step_time_s(seconds);
-      // The slowest rank's, as in the run's summary. Agreed on between steps, where no clock runs.
+      // The slowest rank's time, as in the run's summary. Exchanged between steps, while no clock runs.
       report.set_step_time_s(has_losses ? trainer.LargestOverRanks(seconds) : seconds);
     }
     if (has_losses) {
@@ -104,7 +104,7 @@ v1::TrainResult Train(const TrainConfig& config, std::int64_t rank, std::int64_t
   trainer.SetObserver(nullptr);
   if (recorder) FillTrace(*recorder, trainer, *clock, result);
   if (!config.save_path.empty()) SaveUnlessDiverged(config, diverged, trainer);
-  trainer.Barrier();  // nobody leaves while a peer still needs it
+  trainer.Barrier();  // no rank leaves while a peer still needs it
   FillMemory(trainer, backend, config.memory_capacity_bytes, result);
   if (config.slice) {
     result.mutable_slice()->set_tensor(config.slice->tensor);

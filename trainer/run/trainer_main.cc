@@ -56,12 +56,12 @@ Arguments ParseArguments(int argc, char** argv) {
       result.help = true;
     } else if (argument.starts_with(kFd)) {
       const auto fd = ParseNumber(argument.substr(kFd.size()));
-      if (!fd) throw BadInput(fmt::format("{} names no file descriptor", argument));
+      if (!fd) throw BadInput(fmt::format("{} is not a file descriptor", argument));
       result.launcher_fd = *fd;
     } else if (argument.starts_with(kCpus)) {
       const auto cpus = ParseCpuList(argument.substr(kCpus.size()));
       if (!cpus)
-        throw BadInput(fmt::format("{} is no list of cores; use numbers and commas, as 0,1", argument));
+        throw BadInput(fmt::format("{} is not a list of cores; use numbers and commas, e.g. 0,1", argument));
       result.cpus = *cpus;
     } else {
       throw BadInput(fmt::format("unknown argument {}; see --help", argument));
@@ -85,7 +85,7 @@ void PinTo(const std::vector<int>& cpus) {
 v1::RankMessage RunJob(LauncherChannel& channel) {
   const v1::RunSpec& spec = channel.run_spec();
   v1::RankMessage message;
-  if (!spec.has_train() && !spec.has_calibrate()) throw BadInput("the launcher's run spec names no job");
+  if (!spec.has_train() && !spec.has_calibrate()) throw BadInput("the launcher's run spec has no job");
   if (spec.has_train()) {
     const TrainConfig config = ParseTrainSpec(spec.train());
     CheckTrainConfig(config, spec.world_size());
@@ -104,7 +104,7 @@ v1::RankMessage RunJob(LauncherChannel& channel) {
   return message;
 }
 
-// One job, its result or its error sent. The only place that catches what the engine throws.
+// Runs one job and sends its result or error. The only place that catches the engine's exceptions.
 int Serve(const Arguments& arguments) {
   std::optional<LauncherChannel> channel;
   try {
@@ -120,7 +120,7 @@ int Serve(const Arguments& arguments) {
     try {
       channel->Send(message);
     } catch (const CommError& e) {
-      fmt::print(stderr, "the launcher did not take the error: {}\n", e.what());
+      fmt::print(stderr, "cannot report the error to the launcher: {}\n", e.what());
     }
     return 1;
   }
@@ -129,7 +129,7 @@ int Serve(const Arguments& arguments) {
 }  // namespace
 
 int TrainerMain(int argc, char** argv) {
-  // the launcher keeps what comes there, and nothing of standard output
+  // The launcher keeps the contents of standard error and discards standard output.
   spdlog::set_default_logger(spdlog::stderr_logger_st("trainer"));
   Arguments arguments;
   try {

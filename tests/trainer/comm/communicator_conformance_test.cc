@@ -1,5 +1,5 @@
-// Every implementation on the suites: those that move data on all, the others on the part that says nothing
-// of it.
+// Runs the conformance suites on every communicator: all suites for those that move data, and the suites that
+// do not examine data for the others.
 #include "tests/conformance/communicator_form_suite.h"
 #include "tests/conformance/communicator_suite.h"
 #include "tests/support/facade_world.h"
@@ -19,7 +19,7 @@ std::unique_ptr<CommWorld> CreateDelayedUcx(Rendezvous& rendezvous) {
 INSTANTIATE_TEST_SUITE_P(Delayed, CommunicatorSuite, CommunicatorImplementations("delayed", CreateDelayedUcx),
                          CommunicatorCaseName);
 
-// Owns the log of its rank.
+// A world that owns the log of its rank.
 class LoggedWorld final : public CommWorld {
  public:
   explicit LoggedWorld(std::unique_ptr<CommWorld> inner)
@@ -54,7 +54,7 @@ std::unique_ptr<CommWorld> CreateNull(Rendezvous& rendezvous) {
   return CreateNullWorld(rendezvous.rank(), rendezvous.size());
 }
 
-// Owns the clock of its rank, on which everything takes a millisecond.
+// A world that owns the clock of its rank, on which every operation takes a millisecond.
 class ClockedWorld final : public CommWorld {
  public:
   explicit ClockedWorld(std::unique_ptr<CommWorld> inner)

@@ -9,8 +9,8 @@ std::unique_ptr<CommWorld> CreateDelayedUcx(Rendezvous& rendezvous) {
   return CreateDelayedWorld(CreateUcxWorld(rendezvous));
 }
 
-// What is sent is what the buffer holds when the operation is waited for: a program that writes to it before
-// shows.
+// A send uses the buffer's content at the time of the wait, so a program that overwrites the buffer earlier
+// is detected.
 TEST(DelayedWorld, StartsWhenWaitedFor) {
   RunRanks(2, CreateDelayedUcx, [](RankContext& c) {
     Group group(c, CommGroup::kWorld, AllRanks(2));
@@ -32,7 +32,7 @@ TEST(DelayedWorld, StartsWhenWaitedFor) {
   });
 }
 
-TEST(DelayedWorld, WhatCannotStartSaysSoWhenWaitedFor) {
+TEST(DelayedWorld, FailureToStartIsThrownByWait) {
   RunRanks(2, CreateDelayedUcx, [](RankContext& c) {
     Group group(c, CommGroup::kWorld, AllRanks(2));
     Buffer<float> buffer(1);

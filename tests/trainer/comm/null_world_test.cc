@@ -23,11 +23,11 @@ TEST(NullWorld, LeavesDataInPlace) {
   group->Send(sum.tensor(), 3, 0, stream)->Wait();
   group->Barrier();
   EXPECT_EQ(sum.values, std::vector<float>(3, 2.5f));
-  EXPECT_EQ(received.values, std::vector<float>(3, 7.5f)) << "what a rank has instead of a message";
+  EXPECT_EQ(received.values, std::vector<float>(3, 7.5f)) << "a receive leaves the buffer unchanged";
 }
 
-// Copies of one rank in several processes have nothing to say to each other, but start together.
-TEST(NullWorld, BarriersBringCopiesTogether) {
+// Copies of one rank in several processes exchange nothing but start together.
+TEST(NullWorld, BarriersSynchronizeCopies) {
   constexpr int kCopies = 3;
   auto rendezvous = CreateLocalRendezvous(kCopies);
   std::atomic<int> came{0};
@@ -48,8 +48,8 @@ TEST(NullWorld, BarriersBringCopiesTogether) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// On a device that computes nothing, tensors point nowhere; on a GPU, where no host may read. Of whatever
-// type, each operation is complete at once, and peers that are not there are not waited for.
+// Tensors have no address on a device that computes nothing, and on a GPU the host cannot read them.
+// Operations of every type complete at once, without waiting for absent peers.
 TEST(NullWorld, TouchesNoData) {
   auto world = CreateNullWorld(0, 2);
   auto group = world->CreateGroup(CommGroup::kTensor, {0, 1}, Tensor{});
@@ -70,7 +70,7 @@ TEST(NullWorld, TouchesNoData) {
   munmap(unreadable, kBytes);
 }
 
-TEST(NullWorld, RefusesWhatNoWorldAccepts) {
+TEST(NullWorld, RejectsInvalidArguments) {
   EXPECT_THROW(CreateNullWorld(2, 2), CommError);
   EXPECT_THROW(CreateNullWorld(0, 0), CommError);
   auto world = CreateNullWorld(0, 2);

@@ -1,5 +1,5 @@
-// The laws of virtual time among ranks, one at a time; tests/trainer/paced_test.cc holds whole steps against
-// the simulator.
+// Tests the rules of virtual time among ranks one by one. tests/trainer/paced_test.cc compares whole steps
+// with the simulator.
 #include "trainer/comm/paced_world.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kMessage = 4, kSum = 2;
 
-// An element of a message takes 4 s, one of a sum 2 s, a fill the seconds of its elements.
+// An element of a message takes 4 s, an element of a sum 2 s, and a fill 1 s per element.
 double Seconds(const OpDesc& op) {
   switch (op.kind) {
     case OpKind::kSend:
@@ -57,7 +57,7 @@ void RunPaced(int size, const std::function<void(PacedRank&)>& body) {
   });
 }
 
-TEST(PacedWorld, AMessageStartsWhenBothSidesHaveIssuedIt) {
+TEST(PacedWorld, MessageStartsWhenBothSidesHaveIssuedIt) {
   RunPaced(2, [](PacedRank& r) {
     auto group = r.Group(CommGroup::kPipeline, {0, 1});
     r.clock.Record(Fill(r.rank == 0 ? 3 : 10));
@@ -65,7 +65,7 @@ TEST(PacedWorld, AMessageStartsWhenBothSidesHaveIssuedIt) {
       auto send = group->Send(Nowhere(1), 1, 0, r.stream);
       while (!send->Test()) {
       }
-      EXPECT_EQ(r.clock.HostSeconds(), 0) << "only waiting moves the host";
+      EXPECT_EQ(r.clock.HostSeconds(), 0) << "only waiting advances the host";
       send->Wait();
     } else {
       group->Recv(Nowhere(1), 0, 0, r.stream)->Wait();
@@ -75,8 +75,8 @@ TEST(PacedWorld, AMessageStartsWhenBothSidesHaveIssuedIt) {
   });
 }
 
-// Each side has its own opinion of a message's time; the larger counts, for both.
-TEST(PacedWorld, TheLargerOfBothTimesCounts) {
+// The two sides model different times for a message; the larger one applies to both.
+TEST(PacedWorld, LargerOfBothTimesApplies) {
   RunPaced(2, [](PacedRank& r) {
     auto group = r.Group(CommGroup::kPipeline, {0, 1});
     auto work =
@@ -86,9 +86,9 @@ TEST(PacedWorld, TheLargerOfBothTimesCounts) {
   });
 }
 
-// Rank 0's messages follow each other in its send lane, though to different ranks and on different channels;
-// a receive runs beside them.
-TEST(PacedWorld, ALaneRunsInOrderAndBesideTheOthers) {
+// Rank 0's messages run one after another in its send lane, though they go to different ranks on different
+// channels. A receive runs concurrently.
+TEST(PacedWorld, LanesRunInOrderAndConcurrently) {
   RunPaced(3, [](PacedRank& r) {
     auto group = r.Group(CommGroup::kPipeline, {0, 1, 2});
     if (r.rank == 0) {
@@ -113,7 +113,7 @@ TEST(PacedWorld, ALaneRunsInOrderAndBesideTheOthers) {
   });
 }
 
-// Waiting for one operation advances all: each rank waits first for what the other issued last.
+// Waiting for one operation advances all: each rank first waits for the operation that the other issued last.
 TEST(PacedWorld, WaitingForOneAdvancesAll) {
   RunPaced(2, [](PacedRank& r) {
     auto group = r.Group(CommGroup::kPipeline, {0, 1});
@@ -127,7 +127,7 @@ TEST(PacedWorld, WaitingForOneAdvancesAll) {
   });
 }
 
-TEST(PacedWorld, ReductionsStartWhenTheLastRankHasCome) {
+TEST(PacedWorld, ReductionsStartWhenTheLastRankArrives) {
   RunPaced(4, [](PacedRank& r) {
     auto world = r.Group(CommGroup::kWorld, AllRanks(4));
     auto data = r.Group(CommGroup::kData,
@@ -141,7 +141,7 @@ TEST(PacedWorld, ReductionsStartWhenTheLastRankHasCome) {
     EXPECT_EQ(r.clock.HostSeconds(), 46 + 8 + 2);
     r.clock.Record({.kind = OpKind::kSumOfSquares, .dims = {7}});
     r.clock.Synchronize();
-    EXPECT_EQ(r.clock.HostSeconds(), 56 + 7) << "no reduction came";
+    EXPECT_EQ(r.clock.HostSeconds(), 56 + 7) << "no reduction followed";
   });
 }
 
@@ -157,9 +157,8 @@ TEST(PacedWorld, TensorReductionsRunOnTheStream) {
   });
 }
 
-// The barrier comes while a reduction is under way that one rank has not even met: it must not be taken for
-// it.
-TEST(PacedWorld, ABarrierAlignsTheHosts) {
+// The barrier comes during a reduction that one rank has not reached. It must not match that reduction.
+TEST(PacedWorld, BarrierAlignsHosts) {
   RunPaced(3, [](PacedRank& r) {
     auto group = r.Group(CommGroup::kWorld, AllRanks(3));
     auto pair = r.rank < 2 ? r.Group(CommGroup::kData, {0, 1}) : nullptr;
@@ -179,7 +178,7 @@ TEST(PacedWorld, ABarrierAlignsTheHosts) {
   });
 }
 
-TEST(PacedWorld, ARankAloneIsNeverKeptWaiting) {
+TEST(PacedWorld, SingleRankNeverWaits) {
   PacedClock clock(Seconds);
   auto world = CreatePacedWorld(CreateNullWorld(1, 4), clock);
   auto pipeline = world->CreateGroup(CommGroup::kPipeline, {0, 1, 2, 3}, Tensor{});
@@ -193,7 +192,7 @@ TEST(PacedWorld, ARankAloneIsNeverKeptWaiting) {
   EXPECT_EQ(clock.HostSeconds(), 4 + 5 + 8);
 }
 
-TEST(PacedWorld, RefusesWhatItCannotDo) {
+TEST(PacedWorld, RejectsInvalidOperations) {
   PacedClock clock(Seconds);
   auto world = CreatePacedWorld(CreateNullWorld(0, 2), clock);
   auto group = world->CreateGroup(CommGroup::kPipeline, {0, 1}, Tensor{});

@@ -39,7 +39,7 @@ TEST(RecordingWorld, RecordsEachOperationAsIssued) {
   EXPECT_EQ(log.ops(), expected);
 }
 
-TEST(RecordingWorld, WhatIsRefusedIsNotRecorded) {
+TEST(RecordingWorld, DoesNotRecordRejectedOperations) {
   OpLog log;
   auto world = CreateRecordingWorld(CreateNullWorld(0, 2), log);
   auto group = world->CreateGroup(CommGroup::kTensor, {0, 1}, Tensor{});

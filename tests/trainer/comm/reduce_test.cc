@@ -29,7 +29,7 @@ TEST(Reduce, IntegersWrapAround) {
   EXPECT_EQ(a[0], std::numeric_limits<std::int32_t>::min());
 }
 
-TEST(Reduce, ANanWinsAMaximum) {
+TEST(Reduce, MaximumWithNanIsNan) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   for (ReduceOrder order : {ReduceOrder::kOwnFirst, ReduceOrder::kOtherFirst}) {
     double a[] = {nan, 1.0}, b[] = {1.0, nan};
@@ -57,7 +57,7 @@ TEST(Reduce, Bf16IsAddedInFloatAndRounded) {
   }
 }
 
-TEST(Reduce, ANanOfBf16StaysOne) {
+TEST(Reduce, Bf16NanIsPreserved) {
   for (const Bf16Bits nan : {Bf16Bits{0x7f81}, Bf16Bits{0xffff}, Bf16Bits{0x7fc0}}) {
     for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax}) {
       Bf16Bits own = nan;
@@ -68,7 +68,7 @@ TEST(Reduce, ANanOfBf16StaysOne) {
   }
 }
 
-TEST(Reduce, OtherTypesAreRefused) {
+TEST(Reduce, RejectsOtherTypes) {
   char a[4] = {}, b[4] = {};
   EXPECT_THROW(ReduceInto(DType::kF16, ReduceOp::kSum, ReduceOrder::kOwnFirst, a, b, 1), CommError);
 }

@@ -9,7 +9,7 @@
 namespace autocfg {
 namespace {
 
-TEST(LocalRendezvous, EverybodyGetsEverybodys) {
+TEST(LocalRendezvous, GathersFromAllRanks) {
   constexpr int kSize = 5;
   auto endpoints = CreateLocalRendezvous(kSize);
   std::vector<std::thread> threads;
@@ -27,13 +27,13 @@ TEST(LocalRendezvous, EverybodyGetsEverybodys) {
   for (auto& thread : threads) thread.join();
 }
 
-TEST(LocalRendezvous, CarriesAnyBytes) {
+TEST(LocalRendezvous, TransfersArbitraryBytes) {
   auto endpoints = CreateLocalRendezvous(1);
   const std::string bytes("\0a\xff", 3);
   EXPECT_EQ(endpoints[0]->AllGather("x", bytes), std::vector<std::string>{bytes});
 }
 
-TEST(LocalRendezvous, ALeavingRankReleasesTheOthers) {
+TEST(LocalRendezvous, LeavingRankReleasesTheOthers) {
   auto endpoints = CreateLocalRendezvous(2);
   std::thread waiting([&] { EXPECT_THROW(endpoints[0]->AllGather("x", ""), CommError); });
   endpoints[1].reset();

@@ -22,7 +22,7 @@ class CountedWork final : public ScopedWork {
   const bool fails_;
 };
 
-TEST(ScopedWork, IsWaitedForAtItsEnd) {
+TEST(ScopedWork, DestructorWaits) {
   int waits = 0;
   { const CountedWork work(waits); }
   EXPECT_EQ(waits, 1);
@@ -30,7 +30,7 @@ TEST(ScopedWork, IsWaitedForAtItsEnd) {
   EXPECT_EQ(waits, 2) << "and nothing is thrown";
 }
 
-TEST(ScopedWork, IsGivenUpWhileAnExceptionPasses) {
+TEST(ScopedWork, DestructorDoesNotWaitDuringUnwinding) {
   int waits = 0;
   try {
     const CountedWork work(waits);
@@ -45,7 +45,7 @@ struct AtEnd {
   ~AtEnd() { const CountedWork work(waits); }
 };
 
-TEST(ScopedWork, OfACleanupIsWaitedFor) {
+TEST(ScopedWork, DestructorWaitsIfCreatedDuringUnwinding) {
   int waits = 0;
   try {
     const AtEnd cleanup{waits};

@@ -1,4 +1,4 @@
-// Host communication under a device that the host cannot reach, on threads.
+// Tests host communication for a device whose memory the host cannot access. Ranks are threads.
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -9,7 +9,7 @@
 namespace autocfg {
 namespace {
 
-// One rank's device, with its staged world.
+// One rank's device and its staged world.
 struct Remote {
   explicit Remote(Rendezvous& rendezvous) : world(CreateStagedWorld(CreateUcxWorld(rendezvous), device)) {}
   Tensor New(std::int64_t n) {
@@ -43,9 +43,9 @@ void OnTwoRanks(const std::function<void(int rank, Remote&)>& body) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// What stands on the stream before the send is sent; what stands there before the receive does not overwrite
-// what comes, and what is issued after waiting sees it, though the host has not waited.
-TEST(StagedWorld, KeepsTheOrderOfTheStream) {
+// A send carries the result of work issued before it. Work issued before a receive does not overwrite the
+// received data, and work issued after the wait sees it, although the host has not waited.
+TEST(StagedWorld, KeepsStreamOrder) {
   OnTwoRanks([](int rank, Remote& r) {
     auto group = r.world->CreateGroup(CommGroup::kPipeline, AllRanks(2), Tensor{});
     const Tensor tensor = r.New(1000), copy = r.New(1000);
@@ -71,8 +71,8 @@ TEST(StagedWorld, KeepsTheOrderOfTheStream) {
   });
 }
 
-// Several pieces, behind a reduction of the same group that is waited for later.
-TEST(StagedWorld, ReducesMoreThanItStages) {
+// Several pieces, after a reduction of the same group that is waited for later.
+TEST(StagedWorld, ReducesTensorsLargerThanTheStaging) {
   OnTwoRanks([](int rank, Remote& r) {
     const Tensor staging = r.New(kCollectiveStagingBytes / 4), small = r.New(3),
                  large = r.New((40 << 20) / 4 + 7);
@@ -91,7 +91,7 @@ TEST(StagedWorld, ReducesMoreThanItStages) {
   });
 }
 
-TEST(StagedWorld, RefusesWhatItCannotDo) {
+TEST(StagedWorld, RejectsInvalidOperations) {
   OnTwoRanks([](int rank, Remote& r) {
     auto group = r.world->CreateGroup(CommGroup::kPipeline, AllRanks(2), Tensor{});
     const Tensor tensor = r.New(4);

@@ -1,4 +1,4 @@
-// UCX over host memory, on threads.
+// Tests UCX over host memory. Ranks are threads.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -9,14 +9,14 @@
 
 #include "tests/conformance/rank_threads.h"
 
-// A rank that gives up leaves what UCX has allocated to the end of the process, which a build with
-// AddressSanitizer would report.
+// A rank that fails leaves UCX's allocations until the process ends; AddressSanitizer would report them as
+// leaks.
 extern "C" const char* __lsan_default_suppressions() { return "leak:libucs\nleak:libuct\nleak:libucp\n"; }
 
 namespace autocfg {
 namespace {
 
-// An all-reduce that this rank has issued advances while it waits for something else that depends on it.
+// An issued all-reduce advances while this rank waits for another operation that depends on it.
 TEST(UcxWorld, WaitingForOneAdvancesTheOthers) {
   RunRanks(2, CreateUcxWorld, [](RankContext& c) {
     Group group(c, CommGroup::kWorld, AllRanks(2));
@@ -54,7 +54,7 @@ TEST(UcxWorld, UnequalSizesNameThePeer) {
   }
 }
 
-TEST(UcxWorld, RefusesWhatItCannotDo) {
+TEST(UcxWorld, RejectsInvalidOperations) {
   RunRanks(2, CreateUcxWorld, [](RankContext& c) {
     Group group(c, CommGroup::kPipeline, AllRanks(2));
     Buffer<float> buffer(4);
@@ -73,8 +73,8 @@ TEST(UcxWorld, RefusesWhatItCannotDo) {
   });
 }
 
-// A rank that has long done its part stays until a late peer has connected and taken what was sent.
-TEST(UcxWorld, StaysForLatePeers) {
+// A rank that finished long ago stays until a late peer has connected and received its message.
+TEST(UcxWorld, WaitsForLatePeers) {
   RunRanks(3, CreateUcxWorld, [](RankContext& c) {
     Group group(c, CommGroup::kPipeline, AllRanks(3));
     Buffer<float> buffer(100, static_cast<float>(c.rank));
@@ -88,8 +88,8 @@ TEST(UcxWorld, StaysForLatePeers) {
   });
 }
 
-// A rank that fails in the middle gets out with its own error, though its peer never does its part.
-TEST(UcxWorld, AnExceptionDoesNotWaitForThePeer) {
+// A rank that fails in the middle leaves with its own error, though its peer never does its part.
+TEST(UcxWorld, ExceptionDoesNotWaitForThePeer) {
   std::atomic<bool> out{false};
   RunRanks(2, CreateUcxWorld, [&](RankContext& c) {
     if (c.rank == 1) {

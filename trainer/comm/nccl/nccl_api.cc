@@ -10,17 +10,17 @@ namespace autocfg {
 namespace {
 
 NcclApi Open() {
-  const char* what = "NCCL is not on this machine";
+  const char* what = "NCCL is not installed on this machine";
   try {
     cuda::LoadedLibrary library(cuda::LibraryName(std::getenv("AUTOCFG_NCCL_LIBRARY"), kNcclLibrary));
-    what = "the NCCL of this machine is none for this build";
+    what = "the NCCL library on this machine does not suit this build";
     const NcclApi api = FindNccl(library);
     library.Stay();
     return api;
   } catch (const cuda::LibraryMissing& missing) {
     throw NotSupported(
-        fmt::format("{}: {}; install NCCL {}, or let ranks talk between hosts, by AUTOCFG_GPU_TRANSPORT=host",
-                    what, missing.what(), NCCL_MAJOR));
+        fmt::format("{}: {}; install NCCL {}, or set AUTOCFG_GPU_TRANSPORT=host for host communication", what,
+                    missing.what(), NCCL_MAJOR));
   }
 }
 
@@ -31,10 +31,10 @@ NcclApi FindNccl(const cuda::SymbolSource& source) {
   cuda::FindFunction(source, "ncclGetVersion", api.get_version);
   int version = 0;
   const ncclResult_t result = api.get_version(&version);
-  const int major = version / (version < 10000 ? 1000 : 10000);  // 2.9 has changed what its number means
+  const int major = version / (version < 10000 ? 1000 : 10000);  // NCCL 2.9 changed the version encoding
   if (result != ncclSuccess || major != NCCL_MAJOR) {
     throw cuda::LibraryMissing(
-        fmt::format("{} is NCCL {}, and this build needs version {}", source.name(), major, NCCL_MAJOR));
+        fmt::format("{} is NCCL {}, but this build needs version {}", source.name(), major, NCCL_MAJOR));
   }
   cuda::FindFunction(source, "ncclGetErrorString", api.get_error_string);
   cuda::FindFunction(source, "ncclGetLastError", api.get_last_error);
@@ -51,7 +51,7 @@ NcclApi FindNccl(const cuda::SymbolSource& source) {
 }
 
 const NcclApi& Nccl() {
-  static const NcclApi api = Open();  // an absence is no choice for ever: it is asked for anew
+  static const NcclApi api = Open();  // a failure throws, so it is not cached: the next call tries again
   return api;
 }
 

@@ -1,5 +1,5 @@
-// The functions of NCCL that the engine calls. The library is opened when first asked for, at run time: the
-// headers are needed to build, NCCL itself only where ranks talk by it. Thread-safe.
+// The NCCL functions that the engine calls. The library is opened at run time, at the first use: a build
+// needs only its headers, and NCCL itself is needed only if ranks communicate through it. Thread-safe.
 #pragma once
 
 #include <nccl.h>
@@ -9,7 +9,7 @@
 namespace autocfg {
 
 inline constexpr char kNcclLibrary[] = "libnccl.so.2";
-static_assert(NCCL_MAJOR == 2, "kNcclLibrary is that of other headers");
+static_assert(NCCL_MAJOR == 2, "kNcclLibrary does not match the headers");
 
 struct NcclApi {
   decltype(&ncclGetVersion) get_version = nullptr;
@@ -26,13 +26,13 @@ struct NcclApi {
   decltype(&ncclRecv) recv = nullptr;
 };
 
-// Throws cuda::LibraryMissing where a function is not there, and where the version is not one of the headers'
-// major number.
+// Throws cuda::LibraryMissing if a function is missing or if the library's major version differs from the
+// headers'.
 NcclApi FindNccl(const cuda::SymbolSource& source);
 
-// Those of the file that AUTOCFG_NCCL_LIBRARY of the environment names, else of kNcclLibrary, wherever the
-// dynamic loader finds it. Throws NotSupported, in one line that says what to do, where there is none that
-// can be used. What was found once stays.
+// Returns the functions of the library named by the environment variable AUTOCFG_NCCL_LIBRARY, or else of
+// kNcclLibrary as the dynamic loader finds it. Throws NotSupported if no usable library is found; its message
+// is one line and says what to do. A successful result is cached.
 const NcclApi& Nccl();
 
 }  // namespace autocfg

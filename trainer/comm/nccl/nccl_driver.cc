@@ -19,13 +19,14 @@ namespace {
 
 static_assert(kLinkKeyBytes == NCCL_UNIQUE_ID_BYTES);
 
-// How long the end of a communicator waits for its peers before it is aborted.
+// Time limit for the peers when a communicator ends; it is then aborted.
 constexpr std::chrono::seconds kLeaveTimeout{20};
 
-// Multiprocessors that a link of messages takes at most: what is sent waits on them for its peer, while the
-// stream computes on the others. A rank of a pipeline has up to four such links, which must all find room
-// beside each other and a reduction: kernels of two ranks that wait for room behind kernels that wait for the
-// other rank would never end. Not yet measured; NCCL_MAX_CTAS of the environment goes before it.
+// Maximum number of multiprocessors that a message link uses. A send occupies them while it waits for its
+// peer; the compute stream uses the others. A rank of a pipeline has up to four such links, which must all
+// fit beside each other and a reduction. Otherwise two ranks could deadlock: each one's kernels would wait
+// for space behind kernels that wait for the other rank. Not measured yet. The environment variable
+// NCCL_MAX_CTAS takes precedence.
 constexpr int kMessageCtas = 8;
 
 using Clock = std::chrono::steady_clock;
@@ -33,13 +34,13 @@ using Clock = std::chrono::steady_clock;
 struct NcclLink {
   std::string name;  // NCCL keeps a pointer to it
   ncclComm_t comm = nullptr;
-  std::optional<Clock::time_point> joining_since;  // until its ranks have found each other
-  ncclResult_t leaving = ncclSuccess;              // what the beginning of its end was
+  std::optional<Clock::time_point> joining_since;  // until its ranks have joined
+  ncclResult_t leaving = ncclSuccess;              // result of beginning to end it
 };
 
 bool IsUnderWay(ncclResult_t result) { return result == ncclSuccess || result == ncclInProgress; }
 
-// NCCL's own words, on one line. `comm` may be null.
+// Returns NCCL's error text on one line. `comm` may be null.
 std::string Words(const NcclApi& nccl, ncclResult_t result, ncclComm_t comm) {
   std::string more = nccl.get_last_error(comm);
   std::replace(more.begin(), more.end(), '\n', ' ');
@@ -47,8 +48,8 @@ std::string Words(const NcclApi& nccl, ncclResult_t result, ncclComm_t comm) {
   return fmt::format("NCCL: {}{}{}", nccl.get_error_string(result), more.empty() ? "" : "; ", more);
 }
 
-// What a CUDA call within NCCL failed of is the rank's own affair, not a peer's. NCCL tells of it in words
-// alone.
+// Throws the error for `result`. A CUDA failure within NCCL concerns this rank, not a peer. NCCL reports its
+// kind only in the text.
 [[noreturn]] void Fail(const NcclApi& nccl, const std::string& name, ncclResult_t result, ncclComm_t comm) {
   const std::string text = fmt::format("{}: {}", name, Words(nccl, result, comm));
   if (result != ncclUnhandledCudaError) throw CommError(text);
@@ -65,7 +66,7 @@ ncclDataType_t TypeOf(DType type) {
     case DType::kF16: return ncclFloat16;
     case DType::kI32: return ncclInt32;
   }
-  throw CommError("NCCL: an element type that it does not have");
+  throw CommError("NCCL: unsupported element type");
 }
 
 template <typename Id, typename T>
@@ -88,12 +89,12 @@ class NcclDriver final : public StreamDriver {
   NcclDriver(const NcclDriver&) = delete;
   NcclDriver& operator=(const NcclDriver&) = delete;
 
-  // Of the highest priority: what peers wait for goes before more compute.
+  // Uses the highest priority: work that peers wait for precedes further compute.
   QueueId CreateQueue() override {
     int least = 0, greatest = 0;
-    cuda::Check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "asking for the priorities of streams");
+    cuda::Check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "querying stream priorities");
     cudaStream_t stream = nullptr;
-    cuda::Check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest), "making a stream");
+    cuda::Check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest), "creating a stream");
     return IdOf<QueueId>(stream);
   }
   void DestroyQueue(QueueId queue) noexcept override { (void)cudaStreamDestroy(Handle<cudaStream_t>(queue)); }
@@ -102,7 +103,7 @@ class NcclDriver final : public StreamDriver {
   EventId Record(QueueId queue) override {
     cudaEvent_t event = nullptr;
     if (free_events_.empty()) {
-      cuda::Check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+      cuda::Check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "creating an event");
     } else {
       event = free_events_.back();
       free_events_.pop_back();
@@ -116,14 +117,14 @@ class NcclDriver final : public StreamDriver {
     cuda::Check(cudaStreamWaitEvent(Handle<cudaStream_t>(queue), Handle<cudaEvent_t>(event), 0),
                 "making a stream wait for an event");
   }
-  // A wait that was issued keeps to the moment of its event, so the event may be recorded anew.
+  // A wait that was issued refers to the event as recorded then, so the event can be recorded again.
   void Release(EventId event) noexcept override { free_events_.push_back(Handle<cudaEvent_t>(event)); }
 
   std::string NewKey() override {
     ncclUniqueId id;
     const ncclResult_t result = nccl_.get_unique_id(&id);
     if (result != ncclSuccess)
-      throw CommError(fmt::format("no id for a communicator: {}", Words(nccl_, result, nullptr)));
+      throw CommError(fmt::format("cannot create a communicator id: {}", Words(nccl_, result, nullptr)));
     return {id.internal, id.internal + NCCL_UNIQUE_ID_BYTES};
   }
 
@@ -155,10 +156,10 @@ class NcclDriver final : public StreamDriver {
     if (!IsUnderWay(state)) Fail(nccl_, link.name, state, link.comm);
     if (state == ncclSuccess) link.joining_since.reset();
     if (link.joining_since && Clock::now() - *link.joining_since > join_timeout_) {
-      throw CommError(fmt::format(
-          "{}: its ranks did not find each other by NCCL within {} s; NCCL_SOCKET_IFNAME names the "
-          "network interface that joins their hosts, NCCL_DEBUG=INFO shows what is tried",
-          link.name, join_timeout_.count()));
+      throw CommError(
+          fmt::format("{}: the ranks did not join through NCCL within {} s; set NCCL_SOCKET_IFNAME to the "
+                      "network interface that connects their hosts, or NCCL_DEBUG=INFO to see the attempts",
+                      link.name, join_timeout_.count()));
     }
     return state == ncclInProgress;
   }
@@ -182,13 +183,13 @@ class NcclDriver final : public StreamDriver {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
       if (nccl_.comm_get_async_error(link->comm, &state) != ncclSuccess) state = ncclInternalError;
     }
-    // Nobody needs the communicator any more, so its end has no error that anyone could act on.
+    // No rank needs the communicator any more, so an error while ending it is not actionable.
     (void)(state == ncclSuccess ? nccl_.comm_destroy(link->comm) : nccl_.comm_abort(link->comm));
   }
 
   void Abort(LinkId id) noexcept override {
     const std::unique_ptr<NcclLink> link(Handle<NcclLink*>(id));
-    (void)nccl_.comm_abort(link->comm);  // the error that led here is what people need to see
+    (void)nccl_.comm_abort(link->comm);  // the error that led here is the one to report
   }
 
   void SetHostWaitHook(std::function<void()> hook) override { cuda::SetHostWaitHook(std::move(hook)); }

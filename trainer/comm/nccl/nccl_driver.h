@@ -1,6 +1,6 @@
-// CUDA's streams and events and NCCL's communicators as a StreamDriver. Communicators do not block: what NCCL
-// cannot do at once it does in a thread of its own, and the state of the link says when it is done. Not
-// confirmed on a GPU (nccl_world.h). One rank, one thread.
+// A StreamDriver on CUDA streams and events and NCCL communicators. The communicators are non-blocking: NCCL
+// runs long operations in its own thread, and the state of the link tells when they are done. Not confirmed
+// on a GPU (nccl_world.h). One rank, one thread.
 #pragma once
 
 #include <chrono>
@@ -11,13 +11,13 @@
 
 namespace autocfg {
 
-// Ranks of one link come to it at different times: one may still make or load its weights. Where they have
-// not found each other within this time, the link has failed. Less than the 180 s that a job on GPUs has to
-// start, so that it says so before its time is up.
+// Time limit for the ranks of a link to join it. Ranks arrive at different times, since some may still create
+// or load their weights. The limit is below the 180 s that a job on GPUs has to start, so that this error is
+// reported first.
 inline constexpr std::chrono::seconds kJoinTimeout{120};
 
-// On the thread's current GPU, which takes the streams of a CudaDevice. Errors are thrown: what a CUDA call
-// fails of, within NCCL too, as DeviceError or DeviceOutOfMemory; all else of NCCL's as CommError.
+// Creates a driver on the thread's current GPU; it takes streams of a CudaDevice. A failing CUDA call,
+// including one within NCCL, throws DeviceError or DeviceOutOfMemory. All other NCCL errors throw CommError.
 std::unique_ptr<StreamDriver> CreateNcclDriver(const NcclApi& nccl,
                                                std::chrono::seconds join_timeout = kJoinTimeout);
 

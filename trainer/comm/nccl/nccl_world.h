@@ -1,16 +1,17 @@
-// Communication by NCCL among GPUs, one per rank, ordered on CUDA streams
-// (trainer/comm/streamed/streamed_world.h says how). Only the CUDA module of the trainer includes this. One
-// rank, one thread: the one whose current GPU is the rank's.
+// Communication through NCCL among GPUs, one per rank, ordered on CUDA streams
+// (trainer/comm/streamed/streamed_world.h describes how). Only the trainer's CUDA module includes this file.
+// One rank, one thread: the thread whose current GPU is the rank's.
 //
-// Requires, set before the process opens its GPU: CUDA_MODULE_LOADING=EAGER (a kernel that is loaded when
-// first launched may wait for the kernels that run, and one of NCCL's waits for a peer) and
-// CUDA_DEVICE_MAX_CONNECTIONS=32 (a rank has a stream for compute, one for each of its groups, and up to four
-// for the pipeline's messages; streams that share a connection would wait for each other).
+// Requires two environment variables, set before the process opens its GPU:
+//   - CUDA_MODULE_LOADING=EAGER. A kernel that is loaded at its first launch may wait for the running
+//     kernels, and an NCCL kernel waits for a peer.
+//   - CUDA_DEVICE_MAX_CONNECTIONS=32. A rank has one compute stream, one stream per group and up to four
+//     streams for pipeline messages. Streams that share a connection would wait for each other.
 //
-// Compiled against NCCL 2.28 and its logic tested with fakes. NOT YET CONFIRMED ON A GPU: that communicators
-// join, reduce and exchange messages; how soon NCCL reports a dead peer (over sockets it does; over NVLink it
-// may not, and the launcher then ends the job); that links of one rank make progress side by side under a
-// full compute stream; the memory that a link takes.
+// Compiled against NCCL 2.28; the logic is tested with fakes. NOT YET CONFIRMED ON A GPU: that communicators
+// join, reduce and exchange messages; how soon NCCL reports a dead peer (it does over sockets; it may not
+// over NVLink, in which case the launcher ends the job); that links of one rank progress concurrently while
+// the compute stream is full; how much memory a link takes.
 #pragma once
 
 #include <memory>
@@ -19,16 +20,17 @@
 
 namespace autocfg {
 
-// Collective over the rendezvous, which must outlive the world. Ranks find each other, and wait in barriers,
-// over host communication (CreateUcxWorld): the rendezvous brings all ranks together at once, but a group's
-// communicator is made by its members alone. Its unique id therefore goes from the group's first rank to the
-// others over the host, when the communicator is made.
+// Collective over the rendezvous, which must outlive the world. Ranks find each other and run barriers over
+// host communication (CreateUcxWorld), because the rendezvous always involves all ranks while a group's
+// communicator is created by its members only. The group's first rank therefore sends the NCCL unique id to
+// the others over the host when the communicator is created.
 //
-// Throws NotSupported, saying what to do, where NCCL is not on the machine (nccl_api.h).
+// Throws NotSupported, with a message that says what to do, if NCCL is not installed (nccl_api.h).
 //
-// Several ranks on one GPU are refused by NCCL. With AUTOCFG_NCCL_SHARE_GPU=1 in the environment each rank
-// passes as a host of its own, which talks over loopback sockets: sets NCCL_HOSTID, and where they are not
-// set NCCL_SOCKET_IFNAME to "lo", NCCL_NET to "Socket" and NCCL_RAS_ENABLE to "0". Untested.
+// NCCL does not allow several ranks on one GPU. With AUTOCFG_NCCL_SHARE_GPU=1 in the environment, each rank
+// pretends to be a separate host that communicates over loopback sockets. This sets NCCL_HOSTID and, unless
+// they are already set, NCCL_SOCKET_IFNAME to "lo", NCCL_NET to "Socket" and NCCL_RAS_ENABLE to "0".
+// Untested.
 std::unique_ptr<CommWorld> CreateNcclWorld(Rendezvous& rendezvous);
 
 }  // namespace autocfg

@@ -12,7 +12,7 @@ std::vector<Bucket> PlanBuckets(std::int64_t elements, std::int64_t element_byte
   if (elements < 0 || element_bytes < 1 || bucket_bytes < 1 || alignment < 1 ||
       alignment % element_bytes != 0) {
     throw std::invalid_argument(
-        fmt::format("buckets of {} bytes, aligned to {}, cannot be made of {} elements of {} bytes",
+        fmt::format("invalid bucket plan: {} bytes per bucket, alignment {}, {} elements of {} bytes",
                     bucket_bytes, alignment, elements, element_bytes));
   }
   const std::int64_t each = std::max(bucket_bytes / alignment, std::int64_t{1}) * (alignment / element_bytes);

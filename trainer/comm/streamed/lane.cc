@@ -72,7 +72,7 @@ void Lane::Step() {
     }
     if (operation.next_ < operation.transfers_.size()) {
       driver_.Enqueue(*link_, queue_, operation.transfers_[operation.next_++]);
-      continue;  // the next one, or the event, only when this one is there
+      continue;  // continue with the next one, or the event, only once this one is on the queue
     }
     operation.done_ = driver_.Record(queue_);
     waiting_.pop_front();

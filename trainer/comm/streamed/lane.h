@@ -1,6 +1,6 @@
-// One link with a queue of its own: the transfers of a lane run in order of issue, those of different lanes
-// beside each other. Each begins after what stood on the compute queue when it was issued, and an event tells
-// when it has ended. The host never waits here: Step does what can be done now. One rank, one thread.
+// A lane: one link with its own queue. The transfers of a lane run in order of issue; different lanes run
+// concurrently. Each transfer begins after the work that was on the compute queue when it was issued, and an
+// event marks its end. The host never waits here: Step does what can be done at once. One rank, one thread.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class LaneOperation {
   LaneOperation(const LaneOperation&) = delete;
   LaneOperation& operator=(const LaneOperation&) = delete;
 
-  // The end of all its transfers; none until they are on the queue.
+  // The event after all its transfers. Has no value until all are on the queue.
   const std::optional<EventId>& done() const { return done_; }
 
  private:
@@ -39,28 +39,28 @@ class LaneOperation {
 
 class Lane {
  public:
-  // The ranks of the lane agree on a key over `host`, on `channel` of it, from the lane's rank 0 to the
-  // others. `ranks`: of the host group, by rank of the lane. `rank`: of the lane. `name` says in errors what
-  // the lane is for. Driver and host must outlive the lane.
+  // The ranks of the lane exchange a key over `channel` of `host`; the lane's rank 0 sends it to the others.
+  // `ranks` lists the lane's ranks as ranks of the host group. `rank` is this rank within the lane. `name`
+  // describes the lane in error messages. `driver` and `host` must outlive the lane.
   Lane(StreamDriver& driver, Communicator& host, std::vector<int> ranks, int rank, int channel, LinkUse use,
        std::string name);
 
-  // Ends the link; while an exception passes, or with operations that never began, without the peers.
+  // Ends the link. During stack unwinding, or if some operations never began, it does not wait for the peers.
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  // Issues transfers after what is on `compute` now.
+  // Issues transfers that begin after the work now on `compute`.
   std::shared_ptr<LaneOperation> Issue(std::vector<Transfer> transfers, QueueId compute);
 
-  // Does what can be done now: joins, puts transfers onto the queue. Throws what StreamDriver's
-  // IsBusy does.
+  // Does what can be done at once: joins the link, puts transfers on the queue. Throws like
+  // StreamDriver::IsBusy.
   void Step();
 
-  // Begins to end the link. Requires that nothing is issued from then on.
+  // Begins to end the link. Requires that nothing is issued afterwards.
   void BeginLeave() noexcept;
 
-  // Ends the link at once; the lane does nothing from then on.
+  // Ends the link at once; the lane does nothing afterwards.
   void Abort() noexcept;
 
  private:
@@ -78,7 +78,7 @@ class Lane {
   std::optional<LinkId> link_;
   bool leaving_ = false;
   bool aborted_ = false;
-  std::deque<std::shared_ptr<LaneOperation>> waiting_;  // not wholly on the queue, in order of issue
+  std::deque<std::shared_ptr<LaneOperation>> waiting_;  // not completely on the queue, in order of issue
 };
 
 }  // namespace autocfg

@@ -18,16 +18,16 @@
 namespace autocfg {
 namespace {
 
-// The last channel of the host group is for the keys of reductions; each message's key goes by its own
-// channel.
+// The last channel of the host group carries the keys of reductions. The key of a message lane uses the
+// message's own channel.
 constexpr int kReductionChannel = kUserChannels - 1;
 
-// Buckets begin where the device reads and writes whole lines.
+// Alignment of buckets in bytes: each begins at a whole line of device memory.
 constexpr std::int64_t kBucketAlignment = 512;
 
 constexpr std::int64_t kHostStagingBytes = 4096;  // a barrier reduces one number
 
-// The lanes of a rank, all of which advance whenever something is waited for.
+// The lanes of a rank. All advance whenever the host waits for an operation.
 class Lanes {
  public:
   explicit Lanes(std::unique_ptr<StreamDriver> driver) : driver_(std::move(driver)) {
@@ -47,7 +47,7 @@ class Lanes {
       for (Lane* lane : all_) lane->Step();
     } catch (...) {
       failure_ = std::current_exception();
-      for (Lane* lane : all_) lane->Abort();  // a rank that fails in one group does its part in no other
+      for (Lane* lane : all_) lane->Abort();  // a rank that fails in one group stops in all
       throw;
     }
   }
@@ -55,14 +55,14 @@ class Lanes {
  private:
   const std::unique_ptr<StreamDriver> driver_;
   std::vector<Lane*> all_;
-  std::exception_ptr failure_;  // null: none
+  std::exception_ptr failure_;  // null: no failure
 };
 
 class StreamedWork final : public ScopedWork {
  public:
   StreamedWork(Lanes& lanes, std::shared_ptr<LaneOperation> operation, QueueId compute)
       : lanes_(lanes), operation_(std::move(operation)), compute_(compute) {}
-  // What a lane failed of is thrown again.
+  // Ignores a failure of the lane, since later operations rethrow it.
   ~StreamedWork() override { WaitUnlessUnwinding<std::exception>(); }
 
   void Wait() override {
@@ -85,7 +85,7 @@ class StreamedWork final : public ScopedWork {
   bool waited_ = false;
 };
 
-// A lane that its world advances.
+// A lane registered with the world, which advances it.
 class WorldLane {
  public:
   WorldLane(Lanes& lanes, Communicator& host, std::vector<int> ranks, int rank, int channel, LinkUse use,
@@ -143,7 +143,7 @@ class StreamedCommunicator final : public Communicator {
     if (tensor.Elements() == 0) return CompleteWork();
     if (reductions_ == nullptr)
       throw CommError(
-          fmt::format("a group of {} ranks was made without staging, so it cannot reduce", size()));
+          fmt::format("a group of {} ranks was created without staging and cannot reduce", size()));
     const std::int64_t width = SizeOf(tensor.dtype);
     std::vector<Transfer> transfers;
     for (const Bucket& bucket : PlanBuckets(tensor.Elements(), width, bucket_bytes_, kBucketAlignment)) {
@@ -201,8 +201,8 @@ class StreamedCommunicator final : public Communicator {
   const std::int64_t bucket_bytes_;
   std::vector<char> host_staging_;
   std::unique_ptr<Communicator> host_;
-  std::unique_ptr<WorldLane> reductions_;  // null: made without staging
-  // by peer, channel, whether this rank sends
+  std::unique_ptr<WorldLane> reductions_;  // null: created without staging
+  // by peer, channel and whether this rank sends
   std::map<std::tuple<int, int, bool>, std::unique_ptr<WorldLane>> messages_;
 };
 

@@ -1,5 +1,6 @@
-// What the driver asks of NCCL and CUDA, by functions that only write down what they are asked, CUDA's under
-// its names: neither library is linked, and nothing is shown of what they would do. And which NCCL is taken.
+// Tests which NCCL and CUDA calls the driver makes, and which NCCL library it accepts. Fake functions, CUDA's
+// under its own names, record the calls. Neither library is linked, so the tests say nothing about the
+// libraries' behaviour.
 #include "trainer/comm/nccl/nccl_driver.h"
 
 #include <cuda_runtime.h>
@@ -31,7 +32,7 @@ namespace {
 struct Library {
   std::vector<std::string> lines;
   ncclResult_t init = ncclInProgress, call = ncclInProgress, finalize = ncclInProgress;
-  std::deque<ncclResult_t> states;  // what the communicator is asked for next; success when none is left
+  std::deque<ncclResult_t> states;  // next results of the communicator's state query; success when empty
   bool makes_comm = true;
   std::string last_error = "a first line\nand a second\n";
   std::int64_t handles = 0;
@@ -214,16 +215,16 @@ class NcclDriver : public ::testing::Test {
   std::unique_ptr<StreamDriver> driver_ = Create();
 };
 
-// Kernels that wait for a peer stand beside compute for long: those of messages have a bound, so that all of
-// a rank find room.
-TEST_F(NcclDriver, JoinsWithoutBlockingAndBoundsWhatMessagesTake) {
+// Kernels that wait for a peer run beside compute for a long time. Those of messages are bounded so that all
+// of a rank's links fit.
+TEST_F(NcclDriver, JoinsWithoutBlockingAndBoundsMessageLinks) {
   Join(LinkUse::kReductions);
   Join(LinkUse::kMessages);
   EXPECT_THAT(library.Take(), ElementsAre("init 1 of 4, key z, blocking 0, at most any CTAs, a group",
                                           "init 1 of 4, key z, blocking 0, at most 8 CTAs, a group"));
 }
 
-TEST_F(NcclDriver, IsBusyUntilNcclSaysThatItIsDone) {
+TEST_F(NcclDriver, IsBusyUntilNcclIsDone) {
   const LinkId link = Join();
   library.states = {ncclInProgress, ncclSuccess, ncclRemoteError};
   EXPECT_TRUE(driver_->IsBusy(link));
@@ -233,8 +234,8 @@ TEST_F(NcclDriver, IsBusyUntilNcclSaysThatItIsDone) {
       << "one line";
 }
 
-// A peer that is gone is a CommError; a CUDA call within NCCL that failed is this rank's own.
-TEST_F(NcclDriver, WhatCudaRefusesNcclIsNoPeersFault) {
+// A dead peer is a CommError; a failed CUDA call within NCCL is this rank's own error.
+TEST_F(NcclDriver, CudaFailureWithinNcclIsADeviceError) {
   const LinkId link = Join();
   library.last_error = "Cuda failure 700 'an illegal memory access was encountered'";
   library.states = {ncclUnhandledCudaError};
@@ -244,7 +245,7 @@ TEST_F(NcclDriver, WhatCudaRefusesNcclIsNoPeersFault) {
   library.states = {ncclUnhandledCudaError};
   try {
     driver_->IsBusy(link);
-    FAIL() << "it was taken for well";
+    FAIL() << "no error was thrown";
   } catch (const DeviceOutOfMemory& error) {
     EXPECT_EQ(error.wanted_bytes, -1);
     EXPECT_EQ(error.available_bytes, 4096);
@@ -253,29 +254,29 @@ TEST_F(NcclDriver, WhatCudaRefusesNcclIsNoPeersFault) {
   library.Take();
   library.init = ncclUnhandledCudaError;
   EXPECT_THROW(Join(), DeviceOutOfMemory);
-  EXPECT_EQ(library.Take().size(), 2u) << "what was begun is ended";
+  EXPECT_EQ(library.Take().size(), 2u) << "started joins are aborted";
 }
 
-// Hosts that cannot reach each other wait for ever in NCCL itself.
-TEST_F(NcclDriver, RanksThatDoNotFindEachOtherAreNotWaitedForForever) {
+// NCCL itself waits forever if hosts cannot reach each other.
+TEST_F(NcclDriver, JoinTimesOut) {
   driver_ = Create(std::chrono::seconds(0));
   const LinkId joined = Join(), lost = Join();
   EXPECT_FALSE(driver_->IsBusy(joined));
   library.states = {ncclInProgress, ncclInProgress};
   EXPECT_TRUE(driver_->IsBusy(joined)) << "busy with a transfer, which may take as long as it takes";
   EXPECT_THAT([&] { driver_->IsBusy(lost); },
-              ThrowsMessage<CommError>(AllOf(HasSubstr("a group: its ranks did not find each other"),
-                                             HasSubstr("NCCL_SOCKET_IFNAME"))));
+              ThrowsMessage<CommError>(
+                  AllOf(HasSubstr("a group: the ranks did not join"), HasSubstr("NCCL_SOCKET_IFNAME"))));
 }
 
-TEST_F(NcclDriver, ALinkThatCannotBeMadeIsEndedAndSaid) {
+TEST_F(NcclDriver, FailedJoinIsAbortedAndReported) {
   library.init = ncclSystemError;
   for (const bool makes_comm : {true, false}) {
     library.Take();
     library.makes_comm = makes_comm;
     try {
       Join();
-      FAIL() << "it was made";
+      FAIL() << "the join succeeded";
     } catch (const CommError& error) {
       EXPECT_THAT(error.what(), HasSubstr("a group: NCCL: unhandled system error"));
       EXPECT_THAT(error.what(), Not(HasSubstr("\n")));
@@ -284,7 +285,7 @@ TEST_F(NcclDriver, ALinkThatCannotBeMadeIsEndedAndSaid) {
   }
 }
 
-TEST_F(NcclDriver, HandsTransfersOverAsTheyAre) {
+TEST_F(NcclDriver, PassesTransfersUnchanged) {
   const LinkId link = Join();
   const QueueId queue = driver_->CreateQueue();
   library.Take();
@@ -301,7 +302,8 @@ TEST_F(NcclDriver, HandsTransfersOverAsTheyAre) {
   EXPECT_THROW(driver_->Enqueue(link, queue, Of(Transfer::Kind::kSend, DType::kF32)), CommError);
 }
 
-// The library's order: finalize, wait until it is done, destroy; what cannot be finalized is aborted.
+// The library's order: finalize, wait until that is done, destroy. A communicator that cannot be finalized is
+// aborted.
 TEST_F(NcclDriver, LeavesInTwoSteps) {
   const LinkId link = Join();
   library.Take();
@@ -313,7 +315,7 @@ TEST_F(NcclDriver, LeavesInTwoSteps) {
   EXPECT_TRUE(library.states.empty());
 }
 
-TEST_F(NcclDriver, AbortsWhatCannotBeLeft) {
+TEST_F(NcclDriver, AbortsLinksThatCannotBeFinalized) {
   const LinkId failing = Join(), refusing = Join(), gone = Join();
   driver_->BeginLeave(failing);
   library.finalize = ncclInvalidArgument;
@@ -326,7 +328,7 @@ TEST_F(NcclDriver, AbortsWhatCannotBeLeft) {
   EXPECT_THAT(library.Take(), ElementsAre("abort c1", "abort c2", "abort c3"));
 }
 
-TEST_F(NcclDriver, StreamsGoBeforeComputeAndEventsAreUsedAgain) {
+TEST_F(NcclDriver, StreamsHavePriorityAndEventsAreReused) {
   const QueueId queue = driver_->CreateQueue();
   EXPECT_THAT(library.Take(),
               ElementsAre(fmt::format("stream s1, flags {}, priority -5", cudaStreamNonBlocking)));
@@ -340,7 +342,7 @@ TEST_F(NcclDriver, StreamsGoBeforeComputeAndEventsAreUsedAgain) {
   EXPECT_THAT(library.Take(), ElementsAre("destroy e2"));
 }
 
-TEST(NcclApi, HasEveryFunctionOrNamesTheOneThatIsMissing) {
+TEST(NcclApi, NamesMissingFunction) {
   for (const auto& [name, function] : Functions()) {
     std::map<std::string, void*> others = Functions();
     others.erase(name);
@@ -349,32 +351,33 @@ TEST(NcclApi, HasEveryFunctionOrNamesTheOneThatIsMissing) {
   }
 }
 
-TEST(NcclApi, IsOfTheHeadersMajorVersion) {
+TEST(NcclApi, RequiresTheHeadersMajorVersion) {
   const auto find = [] { FindNccl(cuda::FakeLibrary("a library", Functions())); };
   for (const auto& [other, words] :
        {std::pair{1300, "is NCCL 1"}, std::pair{(NCCL_MAJOR + 1) * 10000 + 100, "is NCCL 3"}}) {
     version = other;
     EXPECT_THAT(find, ThrowsMessage<cuda::LibraryMissing>(HasSubstr(words)));
   }
-  version = 2804;  // 2.8.4, before the number changed
+  version = 2804;  // 2.8.4, before the encoding changed
   EXPECT_NO_THROW(find());
   version = NCCL_VERSION_CODE;
   EXPECT_NO_THROW(find());
 }
 
-TEST(NcclApi, SaysThatNcclIsNotThereAndWhatToDo) {
+TEST(NcclApi, ReportsMissingNcclAndRemedy) {
   const ScopedVariable none("AUTOCFG_NCCL_LIBRARY", "libautocfg-no-nccl.so.2");
   EXPECT_THAT(
       [] { Nccl(); },
-      ThrowsMessage<NotSupported>(
-          AllOf(HasSubstr("NCCL is not on this machine: libautocfg-no-nccl.so.2: cannot open shared object"),
-                HasSubstr("AUTOCFG_GPU_TRANSPORT=host"), Not(HasSubstr("\n")))));
+      ThrowsMessage<NotSupported>(AllOf(
+          HasSubstr(
+              "NCCL is not installed on this machine: libautocfg-no-nccl.so.2: cannot open shared object"),
+          HasSubstr("AUTOCFG_GPU_TRANSPORT=host"), Not(HasSubstr("\n")))));
   const ScopedVariable other("AUTOCFG_NCCL_LIBRARY", "libm.so.6");
-  EXPECT_THAT([] { Nccl(); },
-              ThrowsMessage<NotSupported>(HasSubstr("none for this build: libm.so.6 has no ncclGetVersion")));
+  EXPECT_THAT([] { Nccl(); }, ThrowsMessage<NotSupported>(
+                                  HasSubstr("does not suit this build: libm.so.6 has no ncclGetVersion")));
 }
 
-// The engine must load where the machine has neither: nothing brings them along.
+// The engine must load on machines without either library: nothing may depend on them at load time.
 TEST(GpuModule, LoadsWithoutNcclAndCudnn) {
   const auto is_loaded = [](const char* name) { return dlopen(name, RTLD_LAZY | RTLD_NOLOAD) != nullptr; };
   ASSERT_NE(dlopen(BuildPath("bin/libautocfg_cuda.so").c_str(), RTLD_NOW | RTLD_LOCAL), nullptr) << dlerror();

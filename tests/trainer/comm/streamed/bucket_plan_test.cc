@@ -8,7 +8,7 @@
 namespace autocfg {
 namespace {
 
-TEST(BucketPlan, TheLastOneIsSmaller) {
+TEST(BucketPlan, LastBucketIsSmaller) {
   const auto buckets = PlanBuckets(2500, 4, 4096, 512);
   ASSERT_EQ(buckets.size(), 3u);
   EXPECT_EQ(buckets[0].first, 0);
@@ -19,7 +19,7 @@ TEST(BucketPlan, TheLastOneIsSmaller) {
   EXPECT_EQ(buckets[2].elements, 452);
 }
 
-TEST(BucketPlan, BoundariesAreAlignedAndNoneIsTooLarge) {
+TEST(BucketPlan, BucketsAreAlignedAndBounded) {
   for (const std::int64_t width : {2, 4, 8}) {
     for (const std::int64_t bytes : {1, 511, 512, 513, 5000, 1 << 20}) {
       for (const std::int64_t elements : {1, 255, 256, 257, 9999, 1 << 19}) {
@@ -40,19 +40,19 @@ TEST(BucketPlan, BoundariesAreAlignedAndNoneIsTooLarge) {
   }
 }
 
-TEST(BucketPlan, OneWhereAllFitsAndNoneForNothing) {
+TEST(BucketPlan, ReturnsOneBucketIfAllFitsAndNoneIfEmpty) {
   EXPECT_EQ(PlanBuckets(1024, 4, 4096, 512).size(), 1u);
   EXPECT_EQ(PlanBuckets(1025, 4, 4096, 512).size(), 2u);
   EXPECT_TRUE(PlanBuckets(0, 4, 4096, 512).empty());
 }
 
-TEST(BucketPlan, RegionsBeyond32Bits) {
+TEST(BucketPlan, SupportsRegionsBeyond32Bits) {
   const auto buckets = PlanBuckets(std::int64_t{20} << 30, 4, std::int64_t{128} << 20, 512);
   ASSERT_EQ(buckets.size(), 640u);
   EXPECT_EQ(buckets.back().first, (std::int64_t{20} << 30) - (std::int64_t{32} << 20));
 }
 
-TEST(BucketPlan, RefusesSizesThatMakeNone) {
+TEST(BucketPlan, RejectsInvalidSizes) {
   EXPECT_THROW(PlanBuckets(-1, 4, 4096, 512), std::invalid_argument);
   EXPECT_THROW(PlanBuckets(1, 0, 4096, 512), std::invalid_argument);
   EXPECT_THROW(PlanBuckets(1, 4, 0, 512), std::invalid_argument);

@@ -1,4 +1,4 @@
-// The communicators' suites on streams that run late, over links that buffer nothing.
+// Runs the communicators' suites on streams that run late, over links without buffers.
 #include "tests/conformance/communicator_form_suite.h"
 #include "tests/conformance/communicator_suite.h"
 #include "tests/support/facade_world.h"

@@ -1,5 +1,5 @@
-// The order of what is put onto queues, on a driver that records it; and the failure of a link. One rank of
-// two, whose peer's part of the key exchange a host world that answers at once plays.
+// Tests the order of queue operations, on a driver that records them, and the failure of a link. The test is
+// one rank of two. A host world that completes at once plays the peer's part in the key exchange.
 #include "trainer/comm/streamed/streamed_world.h"
 
 #include <fmt/format.h>
@@ -22,8 +22,8 @@ using ::testing::IsEmpty;
 
 struct Journal {
   std::vector<std::string> lines;
-  int busy = 0;  // how often a link answers that it is busy after each call
-  std::function<void(const std::string& link)> fail;  // what every link does from now on: it throws
+  int busy = 0;  // how often a link reports that it is busy after each call
+  std::function<void(const std::string& link)> fail;  // if set: called by IsBusy of every link; throws
   std::vector<int> aborted;
   std::function<void()> host_wait;
   int events_open = 0;
@@ -31,7 +31,7 @@ struct Journal {
   std::vector<std::string> Take() { return std::exchange(lines, {}); }
 };
 
-// The compute queue is 0; those of lanes count from 1, as their links do.
+// The compute queue is 0; the queues of lanes count from 1, as their links do.
 class RecordingDriver final : public StreamDriver {
  public:
   explicit RecordingDriver(Journal& journal) : journal_(journal) {}
@@ -107,9 +107,9 @@ class StreamedWorld : public ::testing::Test {
   AnyStream stream_;
 };
 
-// Communication waits for compute before it begins, in buckets one after another; compute waits for
-// communication at Wait, and not before.
-TEST_F(StreamedWorld, AReductionStandsBetweenTwoEvents) {
+// Communication waits for compute before it begins, in buckets one after another. Compute waits for
+// communication at Wait, not earlier.
+TEST_F(StreamedWorld, ReductionIsOrderedByEvents) {
   auto group = Make(CommGroup::kData, true);
   auto work = group->AllReduce(At(4096, 600), ReduceOp::kSum, stream_);
   EXPECT_THAT(journal_.Take(),
@@ -126,9 +126,9 @@ TEST_F(StreamedWorld, AReductionStandsBetweenTwoEvents) {
   EXPECT_EQ(journal_.events_open, 0);
 }
 
-// The event that compute left when the operation was issued counts, however late the library takes it; and
-// the end is recorded only when the library has put everything onto the queue.
-TEST_F(StreamedWorld, ABusyLinkChangesNothingInTheOrder) {
+// An operation waits for the compute event recorded at its issue, even if the library accepts it later. Its
+// end is recorded only when everything is on the queue.
+TEST_F(StreamedWorld, BusyLinkDoesNotChangeTheOrder) {
   journal_.busy = 2;
   auto group = Make(CommGroup::kData, true);
   auto first = group->AllReduce(At(4096, 300), ReduceOp::kSum, stream_);
@@ -145,11 +145,11 @@ TEST_F(StreamedWorld, ABusyLinkChangesNothingInTheOrder) {
   EXPECT_THAT(journal_.Take(), ElementsAre("q0 waits for e3"));
 }
 
-// Messages keep their order of issue per pair, direction and channel; those of another lane do not wait for
-// them.
+// Messages keep their order of issue per pair, direction and channel. Messages of different lanes do not wait
+// for each other.
 TEST_F(StreamedWorld, MessagesHaveALanePerDirectionAndChannel) {
   auto group = Make(CommGroup::kPipeline, false);
-  EXPECT_THAT(journal_.Take(), IsEmpty()) << "no lane is made that nobody uses";
+  EXPECT_THAT(journal_.Take(), IsEmpty()) << "no unused lane is created";
   std::vector<std::unique_ptr<Work>> works;
   works.push_back(group->Send(At(64, 1), 1, 0, stream_));
   works.push_back(group->Recv(At(128, 2), 1, 1, stream_));
@@ -168,7 +168,7 @@ TEST_F(StreamedWorld, MessagesHaveALanePerDirectionAndChannel) {
               ElementsAre("q0 waits for e2", "q0 waits for e4", "q0 waits for e6", "q0 waits for e8"));
 }
 
-// Waiting for one operation moves those of all lanes.
+// Waiting for one operation advances the operations of all lanes.
 TEST_F(StreamedWorld, WaitingForOneAdvancesTheOthers) {
   journal_.busy = 3;
   auto data = Make(CommGroup::kData, true), pipeline = Make(CommGroup::kPipeline, false);
@@ -192,8 +192,8 @@ TEST_F(StreamedWorld, LeavesAllLinksOfAGroupTogether) {
   EXPECT_THAT(journal_.aborted, IsEmpty());
 }
 
-// An exception that passes waits for no peer.
-TEST_F(StreamedWorld, AnExceptionAbortsTheLinks) {
+// No peer is waited for during stack unwinding.
+TEST_F(StreamedWorld, ExceptionAbortsTheLinks) {
   try {
     auto group = Make(CommGroup::kData, true);
     journal_.busy = 1 << 30;
@@ -205,9 +205,9 @@ TEST_F(StreamedWorld, AnExceptionAbortsTheLinks) {
   EXPECT_THAT(journal_.aborted, ElementsAre(1));
 }
 
-// A failed link ends all, whoever notices: an operation that is waited for, or the host where it waits for
-// the device.
-TEST_F(StreamedWorld, AFailureEndsEveryLinkAndNamesTheGroup) {
+// A failed link ends all links. It is detected by waiting for any operation, or by the host while it waits
+// for the device.
+TEST_F(StreamedWorld, FailureAbortsAllLinksAndNamesTheGroup) {
   auto data = Make(CommGroup::kData, true), pipeline = Make(CommGroup::kPipeline, false);
   data->AllReduce(At(64, 10), ReduceOp::kSum, stream_)->Wait();
   auto send = pipeline->Send(At(64, 1), 1, 0, stream_);
@@ -230,8 +230,8 @@ TEST_F(StreamedWorld, AFailureEndsEveryLinkAndNamesTheGroup) {
   EXPECT_EQ(words([&] { pipeline->Recv(At(64, 1), 1, 0, stream_); }), first);
 }
 
-// What the rank's own device refuses stays what it is, and still ends every link: the peers are not to wait.
-TEST_F(StreamedWorld, AFailureOfTheDeviceIsNoPeers) {
+// A failure of the rank's own device keeps its type and still ends every link, so that the peers do not wait.
+TEST_F(StreamedWorld, DeviceFailureKeepsItsType) {
   auto data = Make(CommGroup::kData, true), pipeline = Make(CommGroup::kPipeline, false);
   data->AllReduce(At(64, 10), ReduceOp::kSum, stream_)->Wait();
   {
@@ -240,11 +240,11 @@ TEST_F(StreamedWorld, AFailureOfTheDeviceIsNoPeers) {
     EXPECT_THROW(journal_.host_wait(), DeviceOutOfMemory);
     EXPECT_THAT(journal_.aborted, ElementsAre(1, 2));
     EXPECT_THROW(send->Wait(), DeviceOutOfMemory);
-  }  // and what is dropped unwaited throws nothing
+  }  // destroying works without waiting throws nothing
   EXPECT_THROW(data->AllReduce(At(64, 10), ReduceOp::kSum, stream_), DeviceOutOfMemory);
 }
 
-TEST_F(StreamedWorld, RefusesWhatItCannotDo) {
+TEST_F(StreamedWorld, RejectsInvalidOperations) {
   auto group = Make(CommGroup::kPipeline, false);
   EXPECT_THROW(group->AllReduce(At(64, 1), ReduceOp::kSum, stream_), CommError) << "without staging";
   EXPECT_THROW(group->Send(At(64, 1), 0, 0, stream_), CommError);
@@ -253,7 +253,7 @@ TEST_F(StreamedWorld, RefusesWhatItCannotDo) {
   EXPECT_THROW(world_->CreateGroup(CommGroup::kData, {1}, Tensor{}), CommError);
 }
 
-TEST_F(StreamedWorld, NothingIsMovedForNoElements) {
+TEST_F(StreamedWorld, IgnoresEmptyTensors) {
   auto group = Make(CommGroup::kData, true);
   group->AllReduce(At(64, 0), ReduceOp::kSum, stream_)->Wait();
   group->Send(At(64, 0), 1, 0, stream_)->Wait();
