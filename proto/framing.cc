@@ -14,7 +14,7 @@
 namespace autocfg {
 namespace {
 
-// Reads exactly `size` bytes; `*got` says how many came before the end of the stream.
+// Reads exactly `size` bytes; sets `*got` to the bytes read before the stream ended.
 absl::Status ReadExactly(int fd, char* out, std::size_t size, std::size_t* got) {
   *got = 0;
   while (*got < size) {

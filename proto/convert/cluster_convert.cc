@@ -108,7 +108,7 @@ absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
     group.inter_node_bytes_per_s = in.inter_node_bytes_per_s();
     if (in.has_intra_node_latency_s()) group.intra_node_latency_s = in.intra_node_latency_s();
     if (in.has_inter_node_latency_s()) group.inter_node_latency_s = in.inter_node_latency_s();
-    if (in.ranks_per_core() != 0) group.ranks_per_core = in.ranks_per_core();  // 0: not given
+    if (in.ranks_per_core() != 0) group.ranks_per_core = in.ranks_per_core();  // 0: unset
     if (in.has_host_op_s()) group.host_op_s = in.host_op_s();
     cluster.groups.push_back(std::move(group));
   }

@@ -19,7 +19,7 @@ constexpr std::string_view kForms = "give unix:PATH, HOST:PORT or [IPV6]:PORT";
 constexpr std::size_t kLongestHost = 253;
 constexpr int kLargestPort = 65535;
 
-// What is shown of a text from outside is short and printable.
+// Shortens outside text and makes it printable for messages.
 std::string Shown(std::string_view text) {
   std::string shown(text.substr(0, 120));
   for (char& c : shown) {
@@ -56,7 +56,7 @@ absl::StatusOr<Address> ParseAddress(const std::string& text) {
     address.unix_socket = address.local = true;
     address.path = text.substr(kUnix.size());
     if (address.path.empty()) return Wrong(text, "the socket's path is empty");
-    // Targets are read as URIs, where other characters mean something else.
+    // gRPC parses targets as URIs, in which other characters have a special meaning.
     if (!AllOf(address.path, "/._-+=,@"))
       return Wrong(text, "a socket's path has letters, digits and /._-+=,@ only");
     return address;

@@ -44,11 +44,12 @@ class Framing : public testing::Test {
 };
 
 TEST_F(Framing, CarriesMessagesInOrder) {
-  // Sizes around the length's bytes, and more than a socket buffers; the writer is a thread of its own.
+  // Sizes around byte boundaries of the length, and one larger than a socket buffer. A separate thread
+  // writes.
   const std::size_t sizes[] = {0, 1, 200, 255, 256, 65536, 5'000'000};
   std::thread writing([&] {
     for (std::size_t size : sizes) EXPECT_TRUE(WriteFrame(writer(), Message(size)).ok());
-    EXPECT_TRUE(WriteFrame(writer(), v1::GatherRequest()).ok());  // no bytes at all
+    EXPECT_TRUE(WriteFrame(writer(), v1::GatherRequest()).ok());  // an empty message
     CloseWriter();
   });
   for (std::size_t size : sizes) {

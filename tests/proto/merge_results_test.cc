@@ -10,7 +10,7 @@
 namespace autocfg {
 namespace {
 
-// What a worker says of these ranks (steps by rank), as far as it is made of steps.
+// Returns a worker's measurement of `ranks` (step times by rank), limited to fields that derive from steps.
 v1::Measurement OfRanks(const std::vector<std::vector<double>>& ranks, double wall_s) {
   v1::Measurement measurement;
   std::vector<double> slowest(ranks[0].size());

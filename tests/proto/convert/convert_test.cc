@@ -1,4 +1,4 @@
-// Each struct to its message and back, and messages from elsewhere that must be refused.
+// Round trips of each struct through its message, and rejection of invalid messages.
 #include <cmath>
 #include <limits>
 #include <random>
@@ -26,7 +26,7 @@ std::string Refusal(const Message& message) {
   return std::string(result.status().message());
 }
 
-// Through the wire form, so that what is compared is what another process gets.
+// Serializes and parses, so that tests compare what another process would receive.
 template <typename Message>
 Message Wire(const Message& message) {
   Message received;
@@ -199,7 +199,7 @@ ClusterSpec SomeCluster() {
   NodeGroup other = group;
   other.device.kind = DeviceKind::kCpu;
   other.device.flops_per_s_bf16 = 0;
-  other.device.efficiency.op_overhead_s = 0;  // none, which is not the same as not known
+  other.device.efficiency.op_overhead_s = 0;  // zero overhead differs from unknown overhead
   other.device.overhead_bytes = 0;
   other.intra_node_latency_s = 0;
   other.inter_node_latency_s.reset();
@@ -312,7 +312,7 @@ TEST(OpConvert, EpiloguesThereAndBack) {
       EXPECT_EQ(*back, op);
     }
   }
-  // Messages from before there were any, and what says it by name.
+  // An empty epilogue comes from older messages; "none" states it by name.
   v1::OpDesc message = ToProto(OpDesc{.dims = {2, 3, 4}});
   EXPECT_EQ(message.epilogue(), "");
   message.set_epilogue("none");

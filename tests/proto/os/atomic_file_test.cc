@@ -1,4 +1,4 @@
-// What is on the disk, and in which order it got there, after each way for a file to be replaced.
+// Tests the content on disk and the order of syncs for each way of replacing a file.
 #include "proto/os/atomic_file.h"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 namespace autocfg {
 namespace {
 
-// What was synced, in order, with what stood under the name then; and what goes wrong where a test wants it.
+// Records each sync in order, with the content that `name` had then. Injects the errors that a test sets.
 struct Syncs {
   std::vector<std::string> seen;
   std::string name;
@@ -30,7 +30,7 @@ Syncs* syncs = nullptr;
 }  // namespace
 }  // namespace autocfg
 
-// In place of the C library's.
+// Replaces the C library's function.
 extern "C" int fsync(int fd) {
   using autocfg::syncs;
   if (syncs != nullptr) {
@@ -101,7 +101,7 @@ TEST_F(AtomicFileTest, ANameThatDoesNotReachTheDiskIsSaid) {
   syncs_.directory_error = EIO;
   EXPECT_EQ(Replace("new").value(), EIO);
   EXPECT_EQ(Files(), 1);
-  syncs_.directory_error = EINVAL;  // of a file system that syncs no directories
+  syncs_.directory_error = EINVAL;  // as from a file system that cannot sync directories
   EXPECT_EQ(Replace("newer"), std::error_code());
   EXPECT_EQ(ReadWhole(path_), "newer");
 }

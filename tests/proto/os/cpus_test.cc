@@ -1,4 +1,4 @@
-// Machines with more CPUs than C's own set holds, as the kernel would answer there.
+// Simulates kernels of machines with more CPUs than a fixed cpu_set_t holds.
 #include "proto/os/cpus.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace autocfg {
 namespace {
 
-// The kernel of a machine with so many CPUs, which takes no mask that has no room for them.
+// Simulates the kernel of a machine with `cpus` CPUs, which rejects smaller masks.
 GetAffinity Machine(int cpus, std::vector<int> allowed, std::vector<std::size_t>* sizes = nullptr) {
   return [=](std::size_t bytes, cpu_set_t* mask) {
     if (sizes != nullptr) sizes->push_back(bytes);
@@ -59,7 +59,7 @@ TEST(AllowedCpus, AreThoseThatOneAskedFor) {
   EXPECT_EQ(AllowedCpus(), before);
   if (before.back() < 5000) {
     EXPECT_THROW(RunOnCpus({5000}), std::system_error);
-    RunOnCpus({before.front(), 5000});  // the rest of a mask that names more than there are
+    RunOnCpus({before.front(), 5000});  // the kernel ignores CPU numbers that the machine does not have
     RunOnCpus(before);
   }
 }

@@ -11,7 +11,7 @@
 namespace autocfg {
 namespace {
 
-// What a program writes that is asked for this level, and of itself has `info`.
+// Returns what a program writes with AUTOCFG_LOG=`asked` and a default level of `info`.
 std::string Written(const char* asked) {
   const std::string before_asked = Environment("AUTOCFG_LOG");
   setenv("AUTOCFG_LOG", asked, 1);

@@ -1,4 +1,3 @@
-// Addresses as a table.
 #include "proto/rpc/address.h"
 
 #include "gmock/gmock.h"

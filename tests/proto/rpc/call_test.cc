@@ -21,7 +21,7 @@ TEST(ToAbsl, KeepsCodeAndMessage) {
   EXPECT_TRUE(absl::IsAborted(ToAbsl({grpc::StatusCode::ABORTED, ""})));
 }
 
-// Answers nothing until the caller goes.
+// Answers no call until the caller gives up.
 class ParkingService final : public v1::WorkerService::Service {
  public:
   ParkingService() : address(fmt::format("unix:{}/call_test_{}.sock", testing::TempDir(), getpid())) {
@@ -65,7 +65,7 @@ TEST(Call, AnswersAndEndsAtItsDeadlineOrWithItsGroup) {
 
   std::thread canceller([&] {
     std::this_thread::sleep_for(
-        std::chrono::milliseconds(20));  // either before the call begins or in the middle of it
+        std::chrono::milliseconds(20));  // either before the call begins or while it is in flight
     group.Cancel();
   });
   EXPECT_TRUE(absl::IsCancelled(Call(*stub, &v1::WorkerService::Stub::LeaseWork, v1::LeaseWorkRequest(),
