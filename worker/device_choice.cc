@@ -23,7 +23,7 @@ bool ParseIndex(std::string_view text, int& value) {
   return error == std::errc() && end == text.data() + text.size() && value >= 0;
 }
 
-// Of a list behind its kind.
+// Parses the index list after the prefix `kind`.
 absl::StatusOr<std::vector<int>> IndexesOf(const std::string& asked, std::string_view kind) {
   auto indexes = ParseIndexes(asked.substr(kind.size()));
   if (!indexes.ok())
@@ -44,7 +44,7 @@ absl::StatusOr<DeviceChoice> ChooseCores(const std::string& asked) {
   return DeviceChoice{.cores = *cores};
 }
 
-// Those of the list that are named, in the order in which they are.
+// Returns the GPUs that `asked` names, in the order in which it names them.
 absl::StatusOr<GpuList> ChooseGpus(const std::string& asked, GpuList list) {
   const auto indexes = IndexesOf(asked, kCudaList);
   if (!indexes.ok()) return indexes.status();

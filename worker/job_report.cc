@@ -35,11 +35,11 @@ v1::ReportTrialRequest ReportOf(const std::string& worker, const Registration& s
 
 namespace {
 
-// Until it is answered, or what SendReport says ends it.
+// Repeats the call until it is answered or a condition of SendReport ends it.
 absl::Status SendUntilAnswered(const WorkerCalls& calls, const std::string& job,
                                const v1::ReportTrialRequest& request, CallGroup& stopping,
                                const std::function<bool()>& give_up) {
-  CallGroup own;  // a report under way is not cut short
+  CallGroup own;  // not cancelled by `stopping`: an in-flight report may finish
   bool said = false;
   for (double pause_s = kFirstPauseSeconds;; pause_s = std::min(kLongestPauseSeconds, pause_s * 2)) {
     absl::Status status = calls.ReportTrial(request, own);

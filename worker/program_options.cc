@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t kMostSlots = 1024;
 constexpr std::size_t kMaxId = 100;
 
-// As they stand on the command line.
+// Option values as given on the command line.
 struct Texts {
   std::string coordinator;
   std::string devices = "auto";
@@ -43,7 +43,7 @@ bool ParseAll(std::string_view text, T& value) {
 
 ProgramEnd Usage(std::string message) { return {2, std::move(message)}; }
 
-// The parser's words without the line break and the full stop.
+// Returns the parser's message without its line break and full stop.
 std::string Words(const CLI::ParseError& error) {
   std::string what = error.what();
   while (!what.empty() && (what.back() == '\n' || what.back() == '.' || what.back() == ' ')) what.pop_back();
@@ -98,7 +98,7 @@ std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const cha
                  "how long to try to reach a coordinator that is not there (default: 60s)");
   app.add_flag("--insecure", texts.insecure, "send plain text to a coordinator on another machine");
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
-  std::reverse(words.begin(), words.end());  // as the parser wants them
+  std::reverse(words.begin(), words.end());  // CLI11 expects reversed arguments
   try {
     app.parse(words);
   } catch (const CLI::Success& success) {  // --help, --version

@@ -1,4 +1,4 @@
-// What ranks write, as text that a message may carry. Pure, thread-safe.
+// Sanitizes rank output for use in messages. Pure, thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace autocfg {
 
-// The end of `bytes`, `most` bytes at most, as UTF-8 (RFC 3629): what is none, and control characters but tab
-// and line feed, become '?'.
+// Returns the last `most` bytes (at most) of `bytes` as valid UTF-8 (RFC 3629). Replaces invalid bytes and
+// control characters, except tab and line feed, by '?'.
 std::string CleanUtf8(std::string_view bytes, std::size_t most);
 
 }  // namespace autocfg
