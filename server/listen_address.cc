@@ -30,7 +30,7 @@ struct AddressesDeleter {
 };
 using Addresses = std::unique_ptr<addrinfo, AddressesDeleter>;
 
-// Those to listen at; null, and why, where there are none.
+// Returns the addresses to listen on. Returns null, and sets `why`, if there are none.
 Addresses Resolve(const ListenAddress& address, std::string& why) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;

@@ -1,6 +1,6 @@
-// autocfg-server: the coordinator as a process of its own.
+// The program autocfg-server: the coordinator as its own process.
 //
-// Exit status: 0 ended by SIGTERM or SIGINT; 2 it could not start, with one line on standard error.
+// Exit status: 0 if ended by SIGTERM or SIGINT; 2 if it could not start, with one line on standard error.
 #include <grpc/support/log.h>
 #include <pthread.h>
 #include <sys/stat.h>
@@ -41,7 +41,7 @@ int Fail(const std::string& message) {
 }
 int Fail(const absl::Status& status) { return Fail(std::string(status.message())); }
 
-// gRPC's own words are of use to who looks for a fault in it.
+// gRPC's own log is only for debugging gRPC.
 void LogGrpc(gpr_log_func_args* args) { spdlog::debug("grpc: {}", args->message); }
 
 int Serve(const Args& args, const sigset_t& ends) {
@@ -66,16 +66,16 @@ int Serve(const Args& args, const sigset_t& ends) {
   int signal = 0;
   sigwait(&ends, &signal);
   spdlog::info("{}: ending", signal == SIGTERM ? "SIGTERM" : "SIGINT");
-  pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);  // a second one ends it at once
+  pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);  // a second signal ends the process immediately
   (*coordinator)->Shutdown();
   return kExitDone;
 }
 
 int Main(int argc, char** argv) {
-  // Who may write to the socket may run programs as this user: neither it nor the database is anybody else's.
+  // Whoever can write to the socket can run programs as this user, so keep it and the database private.
   umask(0077);
   std::signal(SIGPIPE, SIG_IGN);
-  // Blocked before there are threads, which inherit that: the main one alone waits for them.
+  // Blocked before threads start, which inherit the mask; only the main thread waits for signals.
   sigset_t ends;
   sigemptyset(&ends);
   sigaddset(&ends, SIGTERM);

@@ -24,7 +24,7 @@ std::optional<std::int64_t> ParseNumber(std::string_view text) {
   return value;
 }
 
-// Names come from outside: what is shown of one is short and printable.
+// Shortens outside text and makes it printable for messages.
 std::string Shown(std::string_view name) {
   std::string shown(name.substr(0, 80));
   for (char& c : shown) {

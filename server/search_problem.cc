@@ -24,19 +24,19 @@
 namespace autocfg {
 namespace {
 
-// Beyond these, programs and queues no longer fit in memory, and a measured step would take hours.
+// Limits for measured studies. Beyond them, programs and queues exceed memory, and a step takes hours.
 constexpr std::int64_t kMostSequences = 1 << 16;
 constexpr std::int64_t kMostRanks = 1024;
-// Of an emulated cluster: each rank is a process of this machine, and holds the whole program.
+// Limits for emulated clusters: each rank is a process of this machine and holds the whole program.
 constexpr std::int64_t kMostPacedRanks = 64;
 constexpr std::int64_t kMostPacedMicrobatches = 1 << 16;
-// Of a specification's texts and lists, so that every answer that carries it stays small.
+// Limits on a specification's texts and lists. They keep every response that contains it small.
 constexpr std::size_t kLongestName = 200;  // bytes
 constexpr int kMostAxes = 100;
 constexpr int kMostAxisValues = 1000;
-// of an axis's values together: a split's can be long
+// total size of an axis's values; those of a split can be long
 constexpr std::size_t kMostAxisBytes = 64 * kMostAxisValues;
-// Beyond these, a search that only predicts would enumerate for hours.
+// Limits for predict-only studies. Beyond them, enumeration takes hours.
 constexpr std::int64_t kMostPredictedRanks = 1 << 20;
 constexpr std::int64_t kMostPredictedSequences = 1 << 24;
 
@@ -95,8 +95,8 @@ absl::Status CheckLimits(const SearchProblem& problem, std::int64_t most_ranks, 
   return absl::OkStatus();
 }
 
-// The plan with the largest program of all: of one sequence a microbatch, none of them side by side, and as
-// many stages as ranks or layers allow.
+// Checks the plan with the largest program: one sequence per microbatch, dp = 1, and as many stages as ranks
+// or layers allow.
 absl::Status CheckPrograms(const SearchProblem& problem) {
   const std::int64_t ranks = RankCount(problem.cluster);
   ParallelPlan largest{.pp = ranks};
@@ -109,7 +109,7 @@ absl::Status CheckPrograms(const SearchProblem& problem) {
   return absl::OkStatus();
 }
 
-// That the cluster's devices and the precision are what the device that measures is made of, and computes in.
+// Checks that the cluster's devices and the precision match the device that measures.
 absl::Status CheckMeasuringDevice(const SearchProblem& problem) {
   const bool on_gpus = problem.device == "cuda";
   for (const NodeGroup& group : problem.cluster.groups) {
@@ -137,7 +137,7 @@ absl::Status CheckMeasuringDevice(const SearchProblem& problem) {
   return absl::OkStatus();
 }
 
-// That the evidence which the study asks for can be had.
+// Checks that the study's kind of evidence can be obtained.
 absl::Status CheckEvidence(const SearchProblem& problem) {
   const ClusterSpec& cluster = problem.cluster;
   if (problem.device != "cpu" && problem.device != "cuda" && problem.device != "paced") {
@@ -151,7 +151,7 @@ absl::Status CheckEvidence(const SearchProblem& problem) {
     return absl::InvalidArgumentError(
         "spec.device: paced emulates a described cluster; give a preset or a file in place of local");
   }
-  // The figures that predictions need are all there.
+  // Predictions need all of the cluster's figures.
   if (!cluster.local && (problem.options.predict_only || problem.device == "paced")) {
     if (const auto times = ClusterOpTimes::Create(cluster, problem.workload.precision); !times.ok())
       return In("cluster", times.status());

@@ -17,7 +17,7 @@ namespace {
 
 bool SomebodyListens(const std::string& path) {
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return true;  // Not known: leave the file alone.
+  if (fd < 0) return true;  // unknown: leave the file alone
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), path.size());

@@ -21,7 +21,7 @@ absl::Status Superseded(const WorkerSession& session) {
       fmt::format("session {} of {} is over: another one has begun", session.epoch, session.worker));
 }
 
-// Of the job whose lease was lost, for the log.
+// Describes the state of the job of a lost lease, for the log.
 std::string WhatBecame(const EndedLease& lease) {
   if (lease.state == v1::TRIAL_STATE_QUEUED) return "the job is queued again";
   if (lease.state == v1::TRIAL_STATE_RUNNING) return "the job's other workers are told to stop";
@@ -128,7 +128,7 @@ CallId Dispatcher::Renew(const RenewRequest& request, RenewAnswer answer) {
       id = placed.id;
       ended = std::move(placed.displaced);
       if (ended) Ended(ended->session, /*broke=*/false);
-      if (changes_ != changes) look_ = true;  // what the renewal said may be outdated
+      if (changes_ != changes) look_ = true;  // the renewal's answer may be outdated
     }
   }
   if (id == 0) answer(now);
@@ -274,7 +274,7 @@ void Dispatcher::Loop() {
   while (true) {
     {
       absl::MutexLock lock(&mutex_);
-      // A storage that fails tells of that as a change: without a pause there would be no end of looking.
+      // A failing store signals changes too; this pause prevents a busy loop.
       if (!last_error_.ok()) mutex_.AwaitWithTimeout(absl::Condition(&closed_), options_.look_period);
       const absl::Time next =
           std::min({polls_.NextDeadline(), renewals_.NextDeadline(), presence_.NextLoss()});

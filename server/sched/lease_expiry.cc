@@ -19,7 +19,7 @@ LeaseExpiry::~LeaseExpiry() {
 
 void LeaseExpiry::Loop(absl::Duration first, absl::Duration period) {
   absl::Duration wait = first;
-  bool away = true;  // the coordinator, when a lease ran out
+  bool away = true;  // no coordinator ran when these leases expired
   bool failing = false;
   while (true) {
     {

@@ -46,7 +46,7 @@ Rendezvous::~Rendezvous() { Close(); }
 absl::Status Rendezvous::Bring(Attempt& attempt, const ShareOfAttempt& share, const JoinRequest& request) {
   const auto found = attempt.gatherings.find(request.sequence);
   if (found == attempt.gatherings.end()) {
-    // After a restart of the coordinator the first that comes is taken as it is.
+    // After a coordinator restart, the first gathering is accepted with any sequence.
     const bool begun = !attempt.gatherings.empty();
     const std::int64_t newest = begun ? attempt.gatherings.rbegin()->first : 0;
     if (begun && request.sequence > newest &&
@@ -166,7 +166,7 @@ CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
             answer(absl::AbortedError("the same call has come again"));
           });
         }
-        if (gathering.values.size() == 1) look_ = true;  // there is a deadline
+        if (gathering.values.size() == 1) look_ = true;  // it has a deadline now
         if (gathering.ranks == attempt.ranks) {
           Answers all = Complete(key, attempt, request.sequence);
           answers.insert(answers.end(), all.begin(), all.end());

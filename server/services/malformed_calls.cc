@@ -16,7 +16,7 @@ using grpc::experimental::InterceptorBatchMethods;
 using grpc::experimental::ServerInterceptorFactoryInterface;
 using grpc::experimental::ServerRpcInfo;
 
-// "/package.Service/Method", as calls name it.
+// `method` has the form "/package.Service/Method".
 bool Exists(std::string method) {
   if (!method.starts_with('/')) return false;
   method.erase(0, 1);
@@ -34,7 +34,7 @@ class MalformedCall final : public Interceptor {
       const bool by_grpc = status.error_code() == grpc::StatusCode::INTERNAL ||
                            status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
       if (!by_grpc || !status.error_message().empty()) {
-        // a service's own, or none
+        // OK, or an error of a service itself
       } else if (!Exists(method_)) {
         if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
           methods->ModifySendStatus(

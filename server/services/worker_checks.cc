@@ -11,13 +11,13 @@ namespace autocfg {
 namespace {
 
 constexpr double kLongestWait = 60;
-constexpr double kShortestStep = 1e-9;  // beyond both, seconds, nothing is measured
+constexpr double kShortestStep = 1e-9;  // seconds; valid times lie between the two limits
 constexpr double kLongestStep = 1e6;
-constexpr double kMostDeviceSeconds = 1e12;  // of an attempt: a million devices for eleven days
-constexpr std::size_t kMaxText = 200;        // of ids
+constexpr double kMostDeviceSeconds = 1e12;  // per attempt: a million devices for eleven days
+constexpr std::size_t kMaxText = 200;        // for IDs
 constexpr std::size_t kMaxDescription = 1000;
 constexpr std::size_t kMaxMessage = 16 << 10;
-constexpr std::size_t kMaxLog = 64 << 10;  // of one call
+constexpr std::size_t kMaxLog = 64 << 10;  // per call
 constexpr std::int64_t kMostSlots = 1024;
 constexpr int kMostGpus = 1024;
 constexpr int kMostHeld = 1024;
@@ -26,7 +26,7 @@ constexpr int kMostOps = 200'000;
 constexpr std::int64_t kMostCores = 1 << 20;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
 
-// not so of NaN
+// Both comparisons are false for NaN.
 bool IsStepTime(double seconds) { return seconds > kShortestStep && seconds < kLongestStep; }
 bool IsOpTime(double seconds) { return seconds > 0 && seconds < kLongestStep; }
 
@@ -60,7 +60,7 @@ absl::Status CheckNotNegative(const char* field, double value) {
 }
 
 absl::Status CheckSeconds(const char* field, double value, double most) {
-  if (value >= 0 && value <= most) return absl::OkStatus();  // not so of NaN
+  if (value >= 0 && value <= most) return absl::OkStatus();  // false for NaN
   return absl::InvalidArgumentError(fmt::format("{} is {} s; it must be from 0 to {}", field, value, most));
 }
 

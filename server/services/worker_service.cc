@@ -170,7 +170,7 @@ absl::Status WorkerServiceImpl::Take(const v1::ReportTrialRequest& request) {
     return status;
   }
   parts_.dispatcher.Heard(SessionOf(request));
-  // A share's end may be no change of its study, but it frees slots and may stop the attempt's other shares.
+  // The end of a share may not change its study, but it frees slots and may stop the attempt's other shares.
   parts_.dispatcher.StoreChanged();
   parts_.rendezvous.StoreChanged();
   return absl::OkStatus();
@@ -214,7 +214,7 @@ absl::Status WorkerServiceImpl::List(const v1::ListWorkersRequest& request,
   if (!size.ok()) return size.status();
   if (!request.page_token().empty() && !CheckWorkerName(request.page_token()).ok())
     return absl::InvalidArgumentError("page_token is not one that a list answered with");
-  // One more than asked for tells whether there is a next page.
+  // One extra element shows whether there is a next page.
   auto records = parts_.store.ListWorkers(request.page_token(), *size + 1, request.gone());
   if (!records.ok()) return records.status();
   const bool more = records->size() > static_cast<std::size_t>(*size);
