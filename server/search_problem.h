@@ -49,7 +49,7 @@ std::int64_t MeasurableRanks(const SearchProblem& problem);
 // - precision: fp32 on CPUs, bf16 on GPUs
 // - device: cpu; cuda for `local` on GPUs
 // - missing figures of a described cluster: by AssumeTypicalFigures if it is predicted or emulated, else only
-// those of its links
+//   those of its links
 //
 // InvalidArgument names the field ("spec.model: ..."). Unimplemented names what the engine or the search does
 // not support yet.

@@ -40,7 +40,7 @@ std::string WhyNobody(const PlacementJob& job, std::span<const PlacementWorker> 
                   : fmt::format("no {} is at work: start one", worker);
 }
 
-// As few workers as will do; empty where all of them will not.
+// Chooses as few workers as possible. Empty if all of them together are not enough.
 std::vector<PlacedShare> Shared(std::int64_t ranks, std::span<const PlacementWorker> workers,
                                 std::vector<std::size_t> waiting) {
   std::stable_sort(waiting.begin(), waiting.end(),

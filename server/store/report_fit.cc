@@ -18,7 +18,7 @@ absl::Status CheckMeasurement(const v1::TrainSpec& asked, const v1::Measurement&
         fmt::format("measurement.slice is {}, and the job runs {}", measurement.slice(),
                     asked.has_slice() ? "one rank of the plan alone" : "all ranks of the plan"));
   }
-  // The trainer gives a time for each step after the warm-up.
+  // The trainer reports a time for each step after the warm-up.
   const std::int64_t timed = asked.steps() - asked.warmup_steps_untimed();
   if (measurement.step_time_s_size() != timed) {
     return absl::InvalidArgumentError(

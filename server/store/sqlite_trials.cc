@@ -1,4 +1,4 @@
-// Trials and the queue.
+// Trials and the job queue.
 #include <utility>
 
 #include "fmt/format.h"

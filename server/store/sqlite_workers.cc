@@ -1,4 +1,4 @@
-// Workers: their sessions, their drain and what they run.
+// Workers: sessions, drain and running jobs.
 #include <utility>
 
 #include "fmt/format.h"
