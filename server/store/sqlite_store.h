@@ -11,10 +11,9 @@
 namespace autocfg {
 
 struct SqliteOptions {
-  int max_pages =
-      // Size limit of the file in pages of 4096 bytes, beyond which writes fail with ResourceExhausted; 0 =
-      // no limit.
-      0;
+  // Size limit of the file in pages of 4096 bytes, beyond which writes fail with ResourceExhausted; 0 = no
+  // limit.
+  int max_pages = 0;
 };
 
 // Opens the database; creates the file and its directory if needed. FailedPrecondition: the file has a newer

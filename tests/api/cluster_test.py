@@ -1,4 +1,4 @@
-"""The command line against a coordinator and workers that are processes of their own."""
+"""Tests the command line with a coordinator and workers in separate processes."""
 
 import contextlib
 import json
@@ -104,7 +104,7 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual([json.loads(answer)["counts"]["measured"] > 0 for answer in answers], [True, True])
 
     def test_cancel_from_elsewhere(self):
-        self.workers(one=2)  # too few: the study waits
+        self.workers(one=2)  # too few ranks: the study waits
         api = self.api()
         with subprocess.Popen([os.path.join(BIN, "autocfg"), *self.at("search", *PACED)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True) as client:
@@ -160,7 +160,7 @@ class ClusterTest(unittest.TestCase):
         self.assertIn(b"best plan", out)
 
     def sql(self, text):
-        """Of another program, in the server's database."""
+        """Executes SQL in the server's database, as another program would."""
         with contextlib.closing(sqlite3.connect(os.path.join(self.services.directory, "server.db"), timeout=20)) as db:
             db.execute(text)
             db.commit()

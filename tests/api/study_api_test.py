@@ -1,4 +1,5 @@
-"""A program of somebody else's on the gRPC API: from a model specification to a recommendation, with python3-grpcio and the reflected descriptors."""
+"""Tests the gRPC API as a third-party program uses it: from a model specification to a recommendation, with
+python3-grpcio and the reflected descriptors."""
 
 import unittest
 
@@ -33,7 +34,7 @@ class StudyApiTest(unittest.TestCase):
         return self.api.message("SearchSpec")(model=MODEL, workload=WORKLOAD, cluster=CLUSTER, device="cpu", **more)
 
     def failure(self, code, service, method, **fields):
-        """The message of a call that fails with this code."""
+        """Expects that the call fails with this code. Returns its message."""
         with self.assertRaises(grpc.RpcError) as caught:
             self.api.call(service, method, **fields)
         self.assertEqual(caught.exception.code(), code, caught.exception.details())
@@ -56,7 +57,7 @@ class StudyApiTest(unittest.TestCase):
         self.assertEqual(again.name, study.name)
         self.api.call("StudyService", "StartStudy", name=study.name, request_id="start-1")
 
-        # Cut once something has been measured, on a connection of its own.
+        # The stream is cut after the first measurement, on its own connection.
         first = Api(self.address)
         cursors, ended = [], {}
         stream = first.stream("StudyService", "WatchStudy", name=study.name)

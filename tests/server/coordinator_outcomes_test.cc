@@ -1,4 +1,4 @@
-// What a study makes of every outcome that its trials and its calibration can have.
+// How a study handles every possible outcome of its trials and its calibration.
 #include <chrono>
 #include <future>
 #include <string>
@@ -70,7 +70,7 @@ TEST_F(CoordinatorTest, ALostCalibrationPausesTheStudyAndResumingMeasuresItAnew)
   Open();
   const v1::Study study = Create(SmallSpec());
   ASSERT_TRUE(Start(study.name()).ok());
-  // Its worker takes it and is started anew, each time; the last session is the one that a good worker has.
+  // Each time the worker takes the job and is restarted. A good worker then uses the last session.
   const auto restart = [&](int boot) {
     v1::RegisterWorkerRequest request;
     request.set_worker("workers/fake");
@@ -101,7 +101,7 @@ TEST_F(CoordinatorTest, ALostCalibrationPausesTheStudyAndResumingMeasuresItAnew)
     EXPECT_THAT(stream.events.back().study().message(), HasSubstr("resume the study"));
   };
   lose_all(0);
-  // Started or resumed, it goes on with a full bound of attempts, and with nothing said of what has passed.
+  // After a start or a resume, the job has all its attempts again, and old messages are gone.
   ASSERT_TRUE(Start(study.name()).ok());
   EXPECT_EQ(Get(study.name()).message(), "");
   lose_all(10);

@@ -1,4 +1,4 @@
-// Where a coordinator listens: its socket is its owner's alone, and bad addresses are refused.
+// The address of a coordinator: its socket is private to its owner, and bad addresses are rejected.
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -33,11 +33,11 @@ TEST_F(CoordinatorTest, TheSocketIsItsOwnersAlone) {
   ASSERT_EQ(::stat(dir_.File("s").c_str(), &info), 0);
   EXPECT_TRUE(S_ISSOCK(info.st_mode));
   EXPECT_EQ(info.st_mode & 0777, 0600u);
-  // It is in use.
+  // The address is in use.
   const absl::Status status = StartStatus("unix:" + dir_.File("s"));
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(status.message(), HasSubstr("another coordinator"));
-  EXPECT_EQ(Create(SmallSpec()).state(), v1::STUDY_STATE_CREATED);  // and still answers
+  EXPECT_EQ(Create(SmallSpec()).state(), v1::STUDY_STATE_CREATED);  // and the first coordinator still answers
 }
 
 TEST_F(CoordinatorTest, ASocketThatWasLeftBehindIsReplaced) {

@@ -1,4 +1,4 @@
-// Studies of clusters that this machine is not: predicted alone, emulated, and by slices.
+// Studies of clusters other than this machine: predict-only, emulated, and in slices.
 #include <algorithm>
 #include <atomic>
 
@@ -23,7 +23,7 @@ class DescribedCluster : public CoordinatorFixture {
     spec.mutable_workload()->set_precision("");
     return spec;
   }
-  // On three machines of two CPUs.
+  // The small model on three machines of two CPUs.
   static v1::SearchSpec OnMachines() {
     v1::SearchSpec spec = SmallSpec();
     v1::ClusterSpec& cluster = *spec.mutable_cluster();

@@ -1,4 +1,4 @@
-// Where a server may listen, as a table; which of that is plain text that may leave the machine.
+// Table of listen addresses, and which of them would send plain text off the machine.
 #include "server/listen_address.h"
 
 #include "gmock/gmock.h"
@@ -25,7 +25,8 @@ TEST(ListenAddress, AreWrittenAsTheyAreReadAndKnownForLocal) {
 }
 
 TEST(ListenAddress, ANameOfTheLoopbackIsSaid) {
-  // A name for the resolver, not a dotted quad: as a machine's own name is where /etc/hosts says 127.0.1.1.
+  // The resolver handles this as a name, not a dotted quad. It resolves like a machine's own name if
+  // /etc/hosts maps that to 127.0.1.1.
   const auto name = ParseListenAddress("127.1:7000");
   ASSERT_TRUE(name.ok()) << name.status();
   EXPECT_FALSE(name->local);

@@ -1,5 +1,4 @@
-// What the coordinator's log says: one line for what an operator wants to know, none for what happens all the
-// time.
+// The coordinator's log: one line per event that matters to an operator, none for routine events.
 #include <string>
 
 #include "absl/time/clock.h"

@@ -1,5 +1,5 @@
-// Runners whose storage fails, whose thread is not to be had, whose turn has not come, and what is kept of
-// those that ended.
+// Runners with failing storage, without threads, or waiting for their turn; and what is kept of ended
+// studies.
 #include "server/study_runner.h"
 
 #include <atomic>
@@ -65,9 +65,9 @@ class StudyRunnersTest : public testing::Test {
     SetState(id, state);
     return id;
   }
-  // One that waits for a worker to calibrate.
+  // A study that waits for a worker to calibrate.
   std::int64_t CreateMeasured() { return Create(SmallSpec()); }
-  // One that ends by itself.
+  // A study that ends by itself.
   std::int64_t CreatePredicted() {
     v1::SearchSpec spec = SmallSpec();
     *spec.mutable_cluster() = ToProto(*PresetCluster("a100-80gb-sxm:2x4"));
@@ -80,7 +80,7 @@ class StudyRunnersTest : public testing::Test {
     EXPECT_TRUE(status.ok()) << status;
   }
 
-  // Of another program, in the same database: jobs cannot be stored, until they can again.
+  // Simulates another program in the same database: jobs cannot be stored until MendJobs.
   void BreakJobs() {
     SQLite::Database(dir_.File("a.db"), SQLite::OPEN_READWRITE, 5000)
         .exec("CREATE TRIGGER broken BEFORE INSERT ON jobs BEGIN SELECT RAISE(ABORT, 'no jobs today'); END");
@@ -116,7 +116,7 @@ class StudyRunnersTest : public testing::Test {
 
 TEST_F(StudyRunnersTest, AStudyThatWaitsIsLeftAloneUntilSomethingChanges) {
   std::atomic<int> looks = 0;
-  // It stands still, so that no time is used that were to be stored.
+  // The clock stands still, so that there is no used time to store.
   Open({}, [&looks] { return static_cast<double>(++looks) * 0; });
   const std::int64_t id = CreateMeasured();
   runners_->Start(id);
@@ -137,7 +137,7 @@ TEST_F(StudyRunnersTest, AFailureOfTheStorageThatPassesIsWaitedOut) {
   ASSERT_TRUE(FailsOn(study));
   EXPECT_THAT(runners_->Error(study).ToString(), HasSubstr("no jobs today"));
   EXPECT_THAT(runners_->Waiting(study), HasSubstr("no jobs today"));
-  absl::SleepFor(absl::Milliseconds(200));  // it is tried again, and says nothing of that
+  absl::SleepFor(absl::Milliseconds(200));  // retries are not logged
   EXPECT_FALSE(runners_->Error(study).ok());
   EXPECT_EQ(log_.Count("studies/1 waits for its storage, and is tried again: INTERNAL"), 1);
   EXPECT_EQ(log_.Count("studies/1 goes on"), 0);
@@ -153,14 +153,15 @@ TEST_F(StudyRunnersTest, PausesGrowUpToTheLongest) {
   Open(Pauses(milliseconds(20), milliseconds(80)));
   const std::int64_t study = CreateMeasured();
   BreakJobs();
-  const auto looks = [&] { return static_cast<int>(*store_->ChangeCursor(study)); };  // each edits the row
+  // each retry edits the row
+  const auto looks = [&] { return static_cast<int>(*store_->ChangeCursor(study)); };
   runners_->Start(study);
   ASSERT_TRUE(FailsOn(study));
   const int before = looks();
   absl::SleepFor(absl::Milliseconds(800));
   const int tries = (looks() - before) / 2;
   EXPECT_GE(tries, 1);
-  EXPECT_LE(tries, 13);  // 20 + 40 + 80 + 80 ...; 40 without growth
+  EXPECT_LE(tries, 13);  // 20 + 40 + 80 + 80 ...; it would be 40 without backoff
 }
 
 TEST_F(StudyRunnersTest, WhoStartsTheStudyEndsTheWait) {
@@ -174,7 +175,7 @@ TEST_F(StudyRunnersTest, WhoStartsTheStudyEndsTheWait) {
   MendJobs();
   runners_->Restart(study);
   EXPECT_TRUE(WaitsForWorkers(study));
-  // As does who ends the server.
+  // Ending the server ends such a wait too.
   const std::int64_t other = CreateMeasured();
   BreakJobs();
   runners_->Start(other);
@@ -261,7 +262,7 @@ TEST_F(StudyRunnersTest, MoreStudiesThanAreWorkedOnAtOnceWaitTheirTurn) {
   SetState(studies[0], v1::STUDY_STATE_PAUSED);
   EXPECT_TRUE(WaitsForWorkers(studies[2]));
   EXPECT_EQ(store_->CalibrationState(studies[3])->first, v1::TRIAL_STATE_UNSPECIFIED);
-  // Paused before its turn came, it is passed over.
+  // A study that was paused before its turn is skipped.
   SetState(studies[3], v1::STUDY_STATE_PAUSED);
   runners_->Forget(studies[3]);
   SetState(studies[0], v1::STUDY_STATE_RUNNING);
@@ -290,7 +291,7 @@ TEST_F(StudyRunnersTest, AnswersAreKeptOfTheStudiesThatEndedLast) {
     runners_->Forget(studies[10]);
     return !runners_->Latest(studies[10]).has_value();
   }));
-  // One that is interrupted has no answer to keep.
+  // An interrupted study has no recommendation to keep.
   const std::int64_t paused = CreateMeasured();
   runners_->Start(paused);
   EXPECT_TRUE(WaitsForWorkers(paused));
@@ -299,7 +300,7 @@ TEST_F(StudyRunnersTest, AnswersAreKeptOfTheStudiesThatEndedLast) {
   EXPECT_TRUE(Becomes([&] { return !runners_->Latest(paused).has_value(); }));
 }
 
-// Address space of this process, in MiB: an ended thread that nobody joins keeps its stack.
+// Returns the address space of this process in MiB: an ended thread that is not joined keeps its stack.
 std::int64_t AddressSpace() {
   std::ifstream file("/proc/self/statm");
   std::int64_t pages = 0;

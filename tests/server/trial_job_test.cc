@@ -1,4 +1,4 @@
-// Steps and time limits of trials.
+// Step counts and time limits of trials.
 #include "server/trial_job.h"
 
 #include "gtest/gtest.h"
@@ -16,7 +16,7 @@ TEST(StepsFor, MeasuresAboutASecondWithinBounds) {
   EXPECT_EQ(StepsFor(0.3).timed, 4);
   EXPECT_EQ(StepsFor(1).timed, 3);
   EXPECT_EQ(StepsFor(1000).timed, 3);
-  EXPECT_EQ(StepsFor(0).timed, 3);  // not known
+  EXPECT_EQ(StepsFor(0).timed, 3);  // unknown
 }
 
 TEST(StepsFor, WarmsUpTwiceWhereStepsAreShort) {

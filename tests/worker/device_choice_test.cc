@@ -20,14 +20,14 @@ TEST(ParseIndexes, ListsAndRanges) {
     EXPECT_TRUE(absl::IsInvalidArgument(ParseIndexes(wrong).status())) << wrong;
 }
 
-// A trainer with or without an engine for GPUs beside it.
+// A trainer with or without a GPU engine beside it.
 class ChooseDevicesTest : public testing::Test {
  protected:
   std::string Trainer(bool engine) const {
     if (engine) home_.Write("libautocfg_cuda.so", "");
     return home_.Write("autocfg-trainer", "");
   }
-  // What is wrong is said in one line that begins with the option.
+  // Expects a one-line error that begins with the option.
   static void ExpectRefused(const absl::StatusOr<DeviceChoice>& choice, absl::StatusCode code,
                             const std::string& says) {
     ASSERT_FALSE(choice.ok());

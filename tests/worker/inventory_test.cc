@@ -129,7 +129,7 @@ TEST(LocalCluster, RanksOfOneGpuShareItsMemory) {
   EXPECT_EQ(four->groups[0].ranks_per_core, 4);
   const auto many = LocalCluster(100, ListGpus()).status();
   EXPECT_TRUE(absl::IsInvalidArgument(many)) << many;
-  EXPECT_NE(many.message().find("give 56 at most"), std::string::npos) << many;  // 141 GiB of 2.5 GiB each
+  EXPECT_NE(many.message().find("give 56 at most"), std::string::npos) << many;  // 141 GiB, 2.5 GiB each
   EXPECT_TRUE(Validate(*LocalCluster(56, ListGpus())).ok());
   EXPECT_TRUE(absl::IsInvalidArgument(LocalCluster(-1, ListGpus()).status()));
 }

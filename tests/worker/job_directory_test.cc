@@ -1,5 +1,4 @@
-// What ranks leave in shared memory goes with their job, and what a killed launcher left goes with the next
-// job.
+// Shared memory left by ranks is deleted with their job; that of a killed launcher, by the next job.
 #include "worker/job_directory.h"
 
 #include <signal.h>

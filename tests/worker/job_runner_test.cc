@@ -40,21 +40,21 @@ TEST(PinRanks, RoundRobinBeyondThat) {
   EXPECT_TRUE(PinRanks(3, {}).empty());
 }
 
-// A job without a share.
+// Returns a lease on a whole job.
 v1::LeaseWorkResponse LeaseOf(const v1::Job& job) {
   v1::LeaseWorkResponse lease;
   *lease.mutable_job() = job;
   return lease;
 }
 
-// The first so many slots.
+// Returns the first `count` slots.
 std::vector<int> Slots(int count) {
   std::vector<int> slots(static_cast<std::size_t>(count));
   std::iota(slots.begin(), slots.end(), 0);
   return slots;
 }
 
-// On the first slots of an idle worker.
+// Runs on the first slots of an idle worker.
 JobReport RunOn(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory, ProcessLauncher& launcher,
                 const LaunchHooks& hooks = {}, double patience_s = 0) {
   const int slots = std::clamp<int>(SlotsToTake(lease, inventory), 0, static_cast<int>(inventory.slots()));
@@ -87,7 +87,7 @@ TEST(SlotsToUse, CopiesOfASliceDoNotShareCores) {
   EXPECT_EQ(SlotsToUse(job, inventory, {1, 3, 4}), (std::vector<int>{1, 4})) << "1 and 3 are the same core";
   inventory.set_physical_cores(128);
   EXPECT_EQ(SlotsToUse(job, inventory, Slots(64)), Slots(64));
-  inventory.set_physical_cores(0);  // not known
+  inventory.set_physical_cores(0);  // unknown
   EXPECT_EQ(SlotsToUse(job, inventory, Slots(64)), Slots(64));
 }
 
@@ -235,7 +235,7 @@ TEST(RunJob, RefusesJobsThatItCannotRun) {
   EXPECT_NE(RunOn(lease, inventory, launcher).message.find("a kind"), std::string::npos);
 }
 
-// Jobs on the CPU, by ranks that do what they are told (tests/worker/fake_trainer.cc).
+// CPU jobs with scripted ranks (tests/worker/fake_trainer.cc).
 class CpuJobTest : public testing::Test {
  protected:
   static v1::LeaseWorkResponse Modes(const std::string& modes, int ranks) {
@@ -303,7 +303,7 @@ TEST_F(CpuJobTest, AShareHasTheNumbersOfTheWholeJob) {
   EXPECT_EQ(Run(lease).failure, v1::FAILURE_KIND_OWN) << "nobody to ask for the other ranks";
 }
 
-// Jobs on GPUs that are not there, by ranks that say what they see.
+// GPU jobs on simulated GPUs, with ranks that report what they see.
 class GpuJobTest : public testing::Test {
  protected:
   static v1::Job Steps(int ranks) {
@@ -324,7 +324,7 @@ class GpuJobTest : public testing::Test {
 
   const std::string log_path_ = testing::TempDir() + "/gpu_job_" + std::to_string(getpid()) + ".log";
   const ScopedVariable log_{"AUTOCFG_FAKE_TRAINER_LOG", log_path_};
-  // The lines of the ranks, in their order.
+  // Returns the ranks' log lines in order.
   std::vector<std::string> Lines() const {
     std::ifstream file(log_path_);
     std::vector<std::string> lines;
@@ -337,7 +337,8 @@ class GpuJobTest : public testing::Test {
 
 TEST_F(GpuJobTest, EveryRankSeesOneGpu) {
   const FakeGpus fake(EqualGpus(3) + ";" + EqualGpus(1, ",mig=1"));
-  const ScopedVariable visible("CUDA_VISIBLE_DEVICES", "2,0,1,3");  // what the ranks inherit is replaced
+  // ranks get their own value instead of this one
+  const ScopedVariable visible("CUDA_VISIBLE_DEVICES", "2,0,1,3");
   const v1::Inventory inventory = LocalInventory(ListGpus(), 8);
   const JobReport report = Run(Steps(5), inventory);
   ASSERT_EQ(report.outcome, v1::OUTCOME_MEASURED) << report.message;
@@ -362,7 +363,7 @@ TEST_F(GpuJobTest, WaitsUntilMemoryIsBack) {
     EXPECT_EQ(Run(Steps(1), LocalInventory(ListGpus())).outcome, v1::OUTCOME_MEASURED)
         << "what the driver keeps back never comes";
   }
-  const FakeGpus fake(EqualGpus(2) + used);  // of the second
+  const FakeGpus fake(EqualGpus(2) + used);  // memory in use on the second GPU
   const v1::Inventory inventory = LocalInventory(ListGpus());
   EXPECT_EQ(Run(Steps(1), inventory).outcome, v1::OUTCOME_MEASURED) << "the other GPU is not asked for";
   const JobReport report = Run(Steps(2), inventory, 0.3);

@@ -11,7 +11,7 @@ namespace {
 
 using Clock = LeaseKeeper::Clock;
 
-// Long enough for any machine; left as soon as the condition holds.
+// Polls up to a generous limit; returns as soon as the condition holds.
 template <typename Condition>
 bool Eventually(Condition condition) {
   const auto end = Clock::now() + std::chrono::seconds(20);
@@ -24,7 +24,7 @@ bool Eventually(Condition condition) {
 
 using Answer = absl::StatusOr<v1::LeaseCommand>;
 
-// A coordinator that answers at once.
+// A coordinator that answers immediately.
 LeaseKeeper::Calls AtOnce(std::function<Answer()> answer) {
   return {.renew = [answer = std::move(answer)](double, double) { return answer(); }, .cancel = [] {}};
 }
@@ -82,7 +82,7 @@ TEST(LeaseKeeper, EndsPromptly) {
   EXPECT_FALSE(stop);
 }
 
-// A coordinator that parks renewals until it is told what to say.
+// A coordinator that parks renewals until the test supplies an answer.
 class ParkingCoordinator {
  public:
   LeaseKeeper::Calls Calls() {
@@ -140,7 +140,7 @@ TEST(LeaseKeeper, OneThatDoesNotParkIsNotAskedMoreOften) {
                      }),
                      &stop);
   ASSERT_TRUE(Eventually([&] { return renewals == 1; }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // one that spins would ask thousands of times
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // a busy loop would ask thousands of times
   EXPECT_EQ(renewals, 1);
 }
 

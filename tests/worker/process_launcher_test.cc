@@ -18,8 +18,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// Runs the job and checks what holds for every job: nothing is left of its processes, not even something to
-// reap.
+// Runs the job and checks an invariant of every job: no process remains, not even a zombie.
 JobResult RunJob(const JobRequest& request, LaunchHooks hooks = {}) {
   std::vector<int> pids;
   hooks.started = [&](const std::vector<int>& started) { pids = started; };
@@ -58,7 +57,7 @@ TEST(ProcessLauncher, RelaysGatheringsAndProgress) {
 }
 
 TEST(ProcessLauncher, StartsRanksWithNothingInherited) {
-  // Left open on purpose, without close-on-exec; blocked and ignored signals likewise.
+  // Left open intentionally, without close-on-exec; blocked and ignored signals likewise.
   const int inherited = ::open("/dev/null", O_RDONLY);
   sigset_t term;
   sigemptyset(&term);
@@ -138,7 +137,7 @@ TEST(ProcessLauncher, APeersComplaintDoesNotHideTheCause) {
   EXPECT_EQ(result.first_failed_rank, 2);
   EXPECT_EQ(result.message, "rank 2: the cause");
   EXPECT_EQ(RunModes({"unavailable", "kill"}).first_failed_rank, 1);
-  EXPECT_EQ(RunModes({"abort", "kill_late"}).first_failed_rank, 1);  // UCX aborts where a peer is gone
+  EXPECT_EQ(RunModes({"abort", "kill_late"}).first_failed_rank, 1);  // UCX aborts if a peer is gone
   EXPECT_EQ(RunModes({"unavailable", "abort"}).first_failed_rank, 1);
   EXPECT_EQ(RunModes({"hang", "unavailable"}).message, "rank 1: a peer is gone");
 }
@@ -236,7 +235,7 @@ TEST(ProcessLauncher, JobsRunSideBySide) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// kill -9 of the launcher: no rank outlives it, not even one with a reply that it has not read.
+// kill -9 of the launcher: no rank survives it, not even one with an unread reply.
 TEST(ProcessLauncher, RanksEndWithTheirLauncher) {
   int pipe[2];
   ASSERT_EQ(::pipe2(pipe, O_CLOEXEC), 0);
@@ -244,7 +243,7 @@ TEST(ProcessLauncher, RanksEndWithTheirLauncher) {
   if (launcher == 0) {
     LaunchHooks hooks;
     hooks.started = [&](const std::vector<int>& pids) {
-      ::usleep(200'000);  // let replies arrive
+      ::usleep(200'000);  // lets replies arrive
       for (int pid : pids) {
         if (::write(pipe[1], &pid, sizeof pid) != sizeof pid) ::_exit(1);
       }

@@ -1,4 +1,4 @@
-// autocfg-worker as a process, against a coordinator that the test plays.
+// autocfg-worker as a process, with a fake coordinator.
 #include "worker/program.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ class WorkerProgramTest : public testing::Test {
     return std::make_unique<Program>(home_, words, "/dev/null", "autocfg-worker");
   }
 
-  // One line of error, and nothing else.
+  // Expects one line of error and no other output.
   void ExpectRefused(const std::vector<std::string>& words, int exit_code, const std::string& says) const {
     const Finished finished = Start(words)->Wait();
     EXPECT_EQ(finished.exit_code, exit_code) << finished.err;
@@ -50,7 +50,7 @@ class WorkerProgramTest : public testing::Test {
     job.mutable_train()->set_data_path("hang");
     return job;
   }
-  // The ranks of the running worker, once there are so many.
+  // Waits until the running worker has `count` ranks.
   static std::vector<pid_t> AwaitRanks(const Program& program, std::size_t count) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     std::vector<pid_t> ranks;
@@ -160,7 +160,7 @@ TEST_F(WorkerProgramTest, NobodyThereIsSaidWithTheAddress) {
                 "127.0.0.1:1");
   const auto program = Start(Arguments({"--wait", "1h"}));
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  program->Signal(SIGTERM);  // either before it takes signals or while it waits
+  program->Signal(SIGTERM);  // either before signals are handled or during the wait
   const int exit_code = program->Wait().exit_code;
   EXPECT_TRUE(exit_code == 0 || exit_code == 128 + SIGTERM) << exit_code;
 }
@@ -197,7 +197,7 @@ TEST(WorkerExitCodes, AnErrorOfItsOwnIsNotTheCodeOfOneThatIsSuperseded) {
   EXPECT_EQ(CatchingAll([] { return kExitDone; }), kExitDone);
 }
 
-// After these, and after them alone, its unit leaves it where it is.
+// The worker's unit lists exactly these codes as those that do not restart it.
 TEST(WorkerExitCodes, AreThoseOfItsUnit) {
   std::ifstream unit(SourcePath("deploy/systemd/autocfg-worker.service"));
   std::vector<std::string> settings;

@@ -1,5 +1,5 @@
-// The worker's calls while its coordinator is away for a moment: they wait for it, and find it when it is
-// there again, not when gRPC looks next.
+// The worker's calls during a short coordinator outage: they wait, and continue as soon as it is back instead
+// of at gRPC's next retry.
 #include "worker/worker_calls.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class WorkerCallsTest : public testing::Test {
     lease_.set_lease_id("lease-1");
   }
 
-  // The coordinator goes, which the connection notices, and comes back while `call` is under way.
+  // Stops the coordinator, which breaks the connection, and restarts it while `call` is in flight.
   template <typename Call>
   auto OverARestart(Call call) {
     coordinator_.reset();
@@ -75,7 +75,7 @@ TEST_F(WorkerCallsTest, ALogOutlivesARestart) {
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << "what this coordinator says of every log: " << status;
 }
 
-// A worker that pauses for a minute between two polls has work at once when the coordinator is back.
+// A worker that pauses for a minute between polls gets work as soon as the coordinator is back.
 TEST_F(WorkerCallsTest, APauseEndsWhenTheCoordinatorIsBack) {
   const auto before = std::chrono::steady_clock::now();
   const absl::Status status = OverARestart([&] {

@@ -1,5 +1,5 @@
-// A worker's life with several jobs and with other workers, against a coordinator that the test plays and
-// ranks that do what they are told (tests/worker/fake_trainer.cc).
+// A worker with several jobs and with other workers, with a fake coordinator and scripted ranks
+// (tests/worker/fake_trainer.cc).
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ v1::Job JobOf(const std::string& modes, int ranks = 1) {
   return job;
 }
 
-// Ranks [first, first + ranks) of the job.
+// A share with ranks [first, first + ranks) of the job.
 v1::LeaseWorkResponse ShareOf(const v1::Job& job, int first, int ranks) {
   v1::LeaseWorkResponse lease;
   *lease.mutable_job() = job;
@@ -57,7 +57,7 @@ class WorkerJobsTest : public testing::Test {
     return worker.ok() ? *std::move(worker) : nullptr;
   }
 
-  // Ends well once Release is called.
+  // A job that ends normally once Release is called.
   v1::Job Waiting(const std::string& name = "go") {
     v1::Job job = JobOf("await_file");
     job.mutable_train()->set_init_path(directory_ / name);
@@ -65,7 +65,7 @@ class WorkerJobsTest : public testing::Test {
   }
   void Release(const std::string& name = "go") { directory_.Write(name, ""); }
 
-  // The cores that the running ranks of this test are told to pin themselves to, once there are so many.
+  // Waits until this test's ranks are pinned to `count` cores; returns the cores from their arguments.
   static std::multiset<std::string> CoresOfRanks(std::size_t count) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     for (;;) {
@@ -112,7 +112,7 @@ TEST_F(WorkerJobsTest, AJobWaitsForTheSlotsOfOneThatIsEnding) {
   const auto worker = StartWorker(1);
   coordinator.Queue(Waiting("first"));
   ASSERT_EQ(CoresOfRanks(1).size(), 1u);
-  coordinator.Queue(Waiting("second"));  // the coordinator takes the first for lost
+  coordinator.Queue(Waiting("second"));  // the coordinator considers the first lease lost
   ASSERT_TRUE(coordinator.AwaitPollWith({"lease-1", "lease-2"}));
   EXPECT_EQ(CoresOfRanks(1).size(), 1u);
   Release("first");
@@ -136,7 +136,7 @@ TEST_F(WorkerJobsTest, AResultThatIsRefusedAsWrongBecomesAFailureThatAnotherMayN
       report.message(),
       "the coordinator refused the result: measurement.step_time_s has 1 times, and the job times 4 steps");
   EXPECT_EQ(coordinator.report_calls(), 2);
-  // It goes on with the next job.
+  // The worker continues with the next job.
   coordinator.RefuseResults("");
   coordinator.Queue(JobOf("ok"));
   EXPECT_EQ(coordinator.AwaitReport(1).outcome(), v1::OUTCOME_MEASURED);
@@ -294,7 +294,7 @@ TEST_F(WorkerJobsTest, TwoWorkersRunOneJob) {
   FakeCoordinator coordinator(address_, 60);
   const auto first = StartWorker(2, "workers/a");
   const auto second = StartWorker(1, "workers/b");
-  const v1::Job job = JobOf("gather", 3);  // 50 rounds, in which every rank checks the values of all
+  const v1::Job job = JobOf("gather", 3);  // 50 rounds; each rank checks the values of all
   coordinator.Queue(ShareOf(job, 0, 2), "workers/a");
   coordinator.Queue(ShareOf(job, 2, 1), "workers/b");
   const double everybodys_bytes = 49 * (1 + 2 + 3) + 3.0 * (1 << 20);

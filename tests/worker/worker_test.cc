@@ -1,4 +1,4 @@
-// The worker against a coordinator that the test plays, with the real training engine.
+// The worker with a fake coordinator and the real training engine.
 #include "worker/worker.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,4 @@
-// The dispatcher on a memory store: who gets work when, who is told to stop when, and what those who have
-// gone cost.
+// The dispatcher on a memory store: who gets work, who is told to stop, and what lost workers cost.
 #include "server/sched/dispatcher.h"
 
 #include "absl/status/status.h"
@@ -31,7 +30,7 @@ class DispatcherTest : public SchedFixture {
     CallId id = 0;
     Answered<Work> answer;
   };
-  // `takes`: what the answer returns.
+  // `takes`: return value of the answer.
   Poll Begin(const WorkerSession& session, absl::Duration wait = kLong, bool takes = true,
              std::optional<std::vector<std::string>> held = {}) {
     Poll poll;
@@ -58,7 +57,7 @@ class DispatcherTest : public SchedFixture {
     EXPECT_TRUE(work.ok() && work->lease.has_value());
     return work.ok() && work->lease ? *work->lease : Lease();
   }
-  // Until the state is this one.
+  // Waits until the trial has this state.
   void AwaitState(std::int64_t trial, v1::TrialState state) {
     const absl::Time limit = absl::Now() + kLong;
     while (State(trial) != state && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));
@@ -96,7 +95,7 @@ TEST_F(DispatcherTest, WorkThatIsThereIsGivenAtOnceAndAPollEndsWithout) {
   const WorkerSession a = Register("workers/a", 1);
   const std::int64_t trial = Enqueue("tp=1", 1);
   EXPECT_EQ(LeaseOf(Begin(a)).key.trial, trial);
-  // One that does not wait is looked at all the same.
+  // A worker that does not wait is considered too.
   const std::int64_t next = Enqueue("tp=2", 1);
   EXPECT_EQ(LeaseOf(Begin(Register("workers/b", 1), absl::ZeroDuration())).key.trial, next);
   const auto none = Begin(a, absl::Milliseconds(5)).answer.Wait();
@@ -108,7 +107,7 @@ TEST_F(DispatcherTest, WorkThatIsThereIsGivenAtOnceAndAPollEndsWithout) {
 TEST_F(DispatcherTest, AGangIsFormedFromParkedPolls) {
   const Poll a = Begin(Register("workers/a", 2));
   const std::int64_t trial = Enqueue("tp=4", 4);
-  // Alone it cannot: the study says that its work waits, once that has been looked at.
+  // One worker alone is too small: after the next check, the study reports that its work waits.
   const absl::Time limit = absl::Now() + kLong;
   while (dispatcher_->Waiting(study_).empty() && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));
   EXPECT_NE(dispatcher_->Waiting(study_), "");
@@ -133,7 +132,7 @@ TEST_F(DispatcherTest, ABrokenCallOfAGangMemberStopsTheOthers) {
   const Poll of_a = Begin(a.session);
   const Renewal renewal_of_a = Renew(a);
   const Renewal renewal_of_b = Renew(b);
-  // One of two calls is no broken connection.
+  // The end of one of two calls is not a broken connection.
   dispatcher_->RenewerGone(renewal_of_a.id, /*broke=*/true);
   EXPECT_EQ(renewal_of_a.answer.Wait().status().code(), absl::StatusCode::kCancelled);
   EXPECT_FALSE(renewal_of_b.answer.there());
@@ -155,7 +154,7 @@ TEST_F(DispatcherTest, AWorkerThatCallsAgainInTimeLosesNothing) {
   const Lease b = LeaseOf(second);
   const Renewal broken = Renew(a);
   dispatcher_->RenewerGone(broken.id, /*broke=*/true);
-  const auto again = Renew(a, absl::Milliseconds(1500)).answer.Wait();  // longer than the grace
+  const auto again = Renew(a, absl::Milliseconds(1500)).answer.Wait();  // longer than the grace period
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, v1::LEASE_COMMAND_CONTINUE);
   EXPECT_TRUE(store_->FindShare(b.lease_id, b.fencing_token).ok());
@@ -177,7 +176,7 @@ TEST_F(DispatcherTest, AWorkerThatLostALeaseGetsNoWorkUntilItCallsAgain) {
   for (int round = 0; round < 20; ++round) {
     const std::int64_t trial = Enqueue("tp=1,mbs=" + std::to_string(round), 1);
     LeaseOf(Begin(a));
-    const Poll parked = Begin(a);  // and here its process stops
+    const Poll parked = Begin(a);  // its process stops here
     now_ = now_ + 11;
     ASSERT_TRUE(dispatcher_->ExpireLeases(/*away=*/false).ok());
     const auto none = parked.answer.Wait();
@@ -234,12 +233,12 @@ TEST_F(DispatcherTest, AnotherSessionEndsTheCallsOfTheOneBefore) {
 TEST_F(DispatcherTest, ACallerThatHasGoneCostsNothing) {
   const WorkerSession a = Register("workers/a", 1);
   const std::int64_t trial = Enqueue("tp=1", 1);
-  // Gone before it could be told: the job is queued again, and the attempt does not count.
+  // The worker left before it received the job: the job is queued again, and the attempt does not count.
   for (int i = 0; i < 5; ++i) {
     Begin(a, kLong, /*takes=*/false).answer.Wait().IgnoreError();
     AwaitState(trial, v1::TRIAL_STATE_QUEUED);
   }
-  // Gone while it waited: it is not given anything.
+  // The worker left while it waited: it gets nothing.
   const WorkerSession b = Register("workers/b", 1);
   EXPECT_EQ(LeaseOf(Begin(b)).key.trial, trial);
   const Poll gone = Begin(a);
@@ -256,7 +255,7 @@ TEST_F(DispatcherTest, ALeaseThatTheWorkerDoesNotKnowIsGivenAnew) {
   const Lease again = LeaseOf(Begin(a, kLong, true, std::vector<std::string>{}));
   EXPECT_EQ(again.key.trial, trial);
   EXPECT_NE(again.lease_id, lost.lease_id);
-  // One that it lists stays.
+  // A lease that the worker lists is kept.
   EXPECT_FALSE(Begin(a, absl::Milliseconds(5), true, std::vector<std::string>{again.lease_id})
                    .answer.Wait()
                    ->lease.has_value());
@@ -284,7 +283,7 @@ TEST_F(DispatcherTest, ADrainingWorkerIsToldOnceAndGetsNothing) {
   dispatcher_->Drains("workers/a");
   EXPECT_TRUE(poll.answer.Wait()->drain);
   EXPECT_EQ(*renewal.answer.Wait(), v1::LEASE_COMMAND_DRAIN);
-  // From here on it waits as others do: it is not made to ask again and again.
+  // After that it waits as others do and need not repeat its calls.
   Enqueue("tp=1,mbs=2", 1);
   const Poll later = Begin(a, absl::Milliseconds(300));
   const Renewal again = Renew(lease, absl::Milliseconds(300));
@@ -295,9 +294,9 @@ TEST_F(DispatcherTest, ADrainingWorkerIsToldOnceAndGetsNothing) {
   EXPECT_EQ(*again.answer.Wait(), v1::LEASE_COMMAND_DRAIN);
 }
 
-// Workers that died are not listed for ever; one that comes back is told to register again.
+// Dead workers are not listed forever; one that returns is told to register again.
 TEST_F(DispatcherTest, AWorkerThatIsSilentForADayIsGone) {
-  const WorkerSession before = Register("workers/before", 1);  // heard by an earlier coordinator alone
+  const WorkerSession before = Register("workers/before", 1);  // only an earlier coordinator heard of it
   const WorkerSession parked = Register("workers/parked", 1), dead = Register("workers/dead", 1);
   DispatcherOptions options;
   options.look_period = absl::Milliseconds(5);
@@ -312,7 +311,7 @@ TEST_F(DispatcherTest, AWorkerThatIsSilentForADayIsGone) {
     for (const WorkerRecord& worker : *workers) names.push_back(worker.session.worker);
     return names;
   };
-  const auto looks = [&] {  // the dispatcher looks once more
+  const auto looks = [&] {  // the dispatcher checks once more
     const Poll other = Begin(Register("workers/other", 1), absl::Milliseconds(20));
     EXPECT_TRUE(other.answer.Wait().ok());
   };

@@ -1,5 +1,4 @@
-// Gatherings of the workers of one job, on a memory store: what each gets, what is refused, what ends a wait,
-// what is kept.
+// Gatherings of the workers of a job, on a memory store: results, rejected calls, ends of waits, kept values.
 #include "server/sched/rendezvous.h"
 
 #include "absl/time/clock.h"
@@ -64,7 +63,7 @@ class RendezvousTest : public SchedFixture {
 };
 
 TEST_F(RendezvousTest, SharesGetTheValuesOfAllRanksInTheirOrder) {
-  // The later ranks come first.
+  // The later ranks join first.
   const Call second = Join(second_, 0, {"c", ""});
   EXPECT_FALSE(second.answer.there());
   const Call first = Join(first_, 0, {"a", "b"});
@@ -87,7 +86,7 @@ TEST_F(RendezvousTest, TheSameCallAgainHasTheSameAnswer) {
   Join(first_, 1, {"e", "f"});
   Join(second_, 1, {"g", "h"});
   EXPECT_THAT(*Join(first_, 0, {"a", "b"}).answer.Wait(), ElementsAre("a", "b", "c", "d"));
-  // A call that broke and came again brings nothing anew.
+  // A repeated call after a broken connection adds nothing.
   const Call broken = Join(first_, 2, {"i", "j"});
   rendezvous_->CallerGone(broken.id);
   EXPECT_EQ(Code(broken), absl::StatusCode::kCancelled);
@@ -106,8 +105,9 @@ TEST_F(RendezvousTest, WhatDoesNotFitIsRefusedAndHurtsNobody) {
   EXPECT_EQ(Code(Join(second_, -1, {"c", "d"})), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Code(Join(second_, 0, {"c", "d"}, "")), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Code(Join(second_, 0, {"c", std::string(2 << 20, 'x')})), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(Code(Join(second_, 1, {"c", "d"})), absl::StatusCode::kFailedPrecondition);  // 0 is under way
-  // other values than before
+  // gathering 0 is in flight
+  EXPECT_EQ(Code(Join(second_, 1, {"c", "d"})), absl::StatusCode::kFailedPrecondition);
+  // values that differ from before
   EXPECT_EQ(Code(Join(first_, 0, {"a", "z"})), absl::StatusCode::kInvalidArgument);
   Lease foreign = second_;
   ++foreign.fencing_token;
@@ -151,7 +151,7 @@ TEST_F(RendezvousTest, MemoryIsBoundedAndGivenBack) {
   EXPECT_TRUE(Join(first_, 49, {std::string(100, 'a'), std::string(100, 'b')}).answer.Wait().ok());
   ASSERT_TRUE(EndFirst(v1::OUTCOME_FAILED).ok());
   EXPECT_GT(rendezvous_->bytes(), 0u);
-  now_ = 200;  // the other's lease runs out
+  now_ = 200;  // the other worker's lease expires
   ASSERT_EQ(store_->ExpireLeases(now_)->size(), 1u);
   const absl::Time limit = absl::Now() + kLong;
   while (rendezvous_->bytes() > 0 && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));

@@ -1,4 +1,4 @@
-// StudyService over the wire: malformed requests, and names of what is not there.
+// StudyService over the wire: malformed requests, and names of missing resources.
 #include <cmath>
 #include <cstdint>
 #include <functional>

@@ -80,8 +80,8 @@ TEST_F(StudyServiceTest, WritesAreIdempotentByRequestId) {
   ASSERT_TRUE(Call(studies_, &v1::StudyService::Stub::PauseStudy, pause, &second).ok());
   ASSERT_TRUE(Resume(first.name()).ok());
   ASSERT_TRUE(Call(studies_, &v1::StudyService::Stub::PauseStudy, pause, &second).ok());
-  EXPECT_EQ(second.state(), v1::STUDY_STATE_RUNNING);  // the same request once more is no new pause
-  // Under its id it is no other request either, of the same study.
+  EXPECT_EQ(second.state(), v1::STUDY_STATE_RUNNING);  // the repeated request does not pause it again
+  // The ID cannot be used for another request either, even of the same study.
   v1::CancelStudyRequest cancel;
   cancel.set_name(first.name());
   cancel.set_request_id("p1");
@@ -194,7 +194,7 @@ TEST_F(StudyServiceTest, ARetriedTrialIsMeasuredAndTheSearchTakesItIntoAccount) 
     request.set_name(trial);
     request.set_request_id(fmt::format("retry of {}", trial));
     v1::Trial answer;
-    for (int i = 0; i < 2; ++i) {  // once is as good as twice
+    for (int i = 0; i < 2; ++i) {  // idempotent
       const grpc::Status status = Call(studies_, &v1::StudyService::Stub::RetryTrial, request, &answer);
       ASSERT_TRUE(status.ok()) << status.error_message();
       EXPECT_EQ(answer.state(), v1::TRIAL_STATE_QUEUED);
@@ -205,7 +205,7 @@ TEST_F(StudyServiceTest, ARetriedTrialIsMeasuredAndTheSearchTakesItIntoAccount) 
   for (const v1::Trial& trial : Trials(name))
     EXPECT_EQ(trial.state(), v1::TRIAL_STATE_MEASURED) << trial.name();
   EXPECT_EQ(Recommend(name).best().plan_text(), best);
-  // It has ended.
+  // The study has ended.
   v1::RetryTrialRequest late;
   late.set_name(mended.front());
   v1::Trial answer;

@@ -1,4 +1,4 @@
-// WorkerService over the wire: malformed registrations, reports and bytes, which hurt no study.
+// WorkerService over the wire: malformed registrations, reports and bytes do not affect studies.
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -118,7 +118,7 @@ TEST_F(WorkerServiceTest, MalformedReportsNameTheFieldAndLeaveTheLease) {
   refused([](auto& r) { r.mutable_measurement()->set_ci95_s(std::nan("")); }, "ci95_s");
   EXPECT_TRUE(Send(good).ok());
 
-  // A message that is too long is cut rather than the outcome lost.
+  // A long message is truncated, so that the outcome is not lost.
   v1::ReportTrialRequest failed = ReportOf(Lease("workers/a", epoch), epoch, "r2");
   failed.set_outcome(v1::OUTCOME_FAILED);
   failed.clear_measurement();
@@ -145,7 +145,7 @@ TEST_F(WorkerServiceTest, AMeasurementOfWhatWasNotAskedForHurtsNoStudy) {
   EXPECT_EQ(Trials(study_)[0].state(), v1::TRIAL_STATE_MEASURED);
 }
 
-// What a raw call of `method` ends with.
+// Returns the status of a raw call of `method`.
 grpc::Status RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
                      const std::string& bytes) {
   grpc::GenericStub generic(channel);
@@ -187,7 +187,7 @@ TEST_F(WorkerServiceTest, AMethodThatThereIsNotIsSaidToBeNone) {
 }
 
 TEST_F(WorkerServiceTest, BytesThatAreNoMessageAndMessagesThatAreTooLargeHurtNobody) {
-  // Raw bytes to every method of the service.
+  // Sends raw bytes to every method of the service.
   const auto* service =
       google::protobuf::DescriptorPool::generated_pool()->FindServiceByName("autocfg.v1.WorkerService");
   ASSERT_NE(service, nullptr);

@@ -1,4 +1,4 @@
-// WorkerService over the wire: sessions, the long poll, late, duplicate and foreign reports, logs, drain.
+// WorkerService over the wire: sessions, long polls, late, duplicate and foreign reports, logs, drain.
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -60,7 +60,7 @@ TEST_F(WorkerServiceTest, PollsThatAreGivenUpLoseNoWork) {
     v1::LeaseWorkResponse response;
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(1));
-    // OK: one that was given up before came late, and took its place.
+    // OK if an earlier, abandoned call arrived late and displaced this one.
     EXPECT_THAT(workers_->LeaseWork(&context, request, &response).error_code(),
                 testing::AnyOf(StatusCode::DEADLINE_EXCEEDED, StatusCode::OK));
     EXPECT_FALSE(response.has_job());
@@ -98,7 +98,7 @@ TEST_F(WorkerServiceTest, DuplicateLateAndForeignReportsHurtNobody) {
   duplicate.set_request_id("r2");
   EXPECT_EQ(Send(duplicate).error_code(), StatusCode::FAILED_PRECONDITION);
 
-  // A trial whose worker was started anew: the report of its former life comes late.
+  // The worker was restarted; the report of its previous session arrives late.
   const v1::LeaseWorkResponse trial = Lease("workers/a", epoch);
   std::int64_t reborn = 0;
   ASSERT_TRUE(Register("workers/a", "boot2", 4, &reborn).ok());
@@ -196,7 +196,7 @@ TEST_F(WorkerServiceTest, ADrainingWorkerIsToldAndListedSo) {
   ASSERT_TRUE(Call(workers_, &Stub::ListWorkers, v1::ListWorkersRequest(), &list).ok());
   ASSERT_EQ(list.workers_size(), 1);
   EXPECT_EQ(list.workers(0).state(), v1::WORKER_STATE_DRAINING);
-  EXPECT_TRUE(Send(ReportOf(lease, epoch, "r")).ok());  // what it has may end
+  EXPECT_TRUE(Send(ReportOf(lease, epoch, "r")).ok());  // running jobs may finish
   v1::DeregisterWorkerRequest stop;
   stop.set_worker("workers/a");
   stop.set_session_epoch(epoch);

@@ -7,7 +7,8 @@
 namespace autocfg {
 namespace {
 
-// The store's suite proves the verdict for reports; here are the ends that no report has, and more than two.
+// The store's suite tests the verdict for reports. These tests cover ends without a report, and more than two
+// shares.
 TEST(AttemptVerdict, TheFirstShareWithTheEndThatDecides) {
   const std::vector<ShareEnd> ends = {ShareEnd::kMeasured, ShareEnd::kFailedByPeer, ShareEnd::kLost,
                                       ShareEnd::kCancelled, ShareEnd::kLost};
@@ -28,7 +29,7 @@ TEST(AttemptVerdict, AWithdrawnShareExplainsWhatItsPeersSay) {
   EXPECT_FALSE(VerdictOf(own).again);
 }
 
-// A job whose ranks fail by each other alone must not be tried again for ever.
+// A job whose ranks only ever fail because of their peers must not be retried forever.
 TEST(AttemptVerdict, AShareGivenBackExplainsAPeersFailureUnlessItWasTold) {
   const std::vector<ShareEnd> unasked = {ShareEnd::kFailedByPeer, ShareEnd::kCancelled};
   EXPECT_EQ(VerdictOf(unasked).decisive, 1u);

@@ -27,7 +27,7 @@ v1::Job Job(int ranks, bool fewer = false) {
   return job;
 }
 
-// Tests the store's other side: conformance/store_calibrations_suite.h has what is kept.
+// Tests the key for lookups; conformance/store_calibrations_suite.h tests what is stored.
 TEST(OpTimesKey, IsThatOfTheWorkersThatWouldRunTheJob) {
   const std::vector<WorkerRecord> workers = {Worker("workers/a", 4, 4), Worker("workers/b", 4, 4)};
   EXPECT_EQ(OpTimesKeyFor(Job(4), workers),

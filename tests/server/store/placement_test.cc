@@ -11,7 +11,7 @@
 namespace autocfg {
 namespace {
 
-// The store's suite proves the rules one by one; here they hold on random fleets, against all subsets.
+// The store's suite tests each rule. This test checks them on random fleets against all subsets.
 TEST(Placement, OnRandomFleetsIsWholeSmallestAndFair) {
   std::mt19937 random(11);
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
@@ -49,7 +49,7 @@ TEST(Placement, OnRandomFleetsIsWholeSmallestAndFair) {
       return fit(w) && !(avoids && job.avoid.contains(w.host));
     };
     ASSERT_EQ(placement.nobody.empty(), all >= job.ranks);
-    // Of all sets of workers that can take it now, the least number.
+    // The smallest number of workers, over all sets that can run it now.
     int fewest = 99;
     for (unsigned set = 1; set < (1u << workers.size()); ++set) {
       std::int64_t free = 0;

@@ -18,7 +18,7 @@ v1::OpDesc Op(const std::string& kind, int size) {
   return op;
 }
 
-// What a check says that must refuse, in one line.
+// Expects a rejection in one line and returns its message.
 std::string Refusal(const v1::Job& asked, const Report& report) {
   const absl::Status status = CheckFits(asked, report);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;

@@ -1,5 +1,4 @@
-// What can be wrong with a database file: each case its own Status, and nothing that was stored before is
-// lost.
+// Defects of a database file: each has its own status, and no stored data is lost.
 #include "server/store/sqlite_file.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -45,7 +44,7 @@ v1::Study Sample(const std::string& fingerprint) {
   return study;
 }
 
-// A closed database with `count` studies.
+// Creates a closed database with `count` studies.
 void MakeDatabase(const std::string& path, int count) {
   auto store = OpenSqliteStore(path);
   ASSERT_TRUE(store.ok()) << store.status();
@@ -190,7 +189,7 @@ TEST(SqliteFile, NoRightToWriteIsPermissionDenied) {
   ASSERT_EQ(::chmod(dir.File("a.db.lock").c_str(), 0666), 0);
   ASSERT_EQ(::mkdir(dir.File("closed").c_str(), 0500), 0);
   ASSERT_EQ(::chmod(dir.path().c_str(), 0755), 0);
-  // Root may write everywhere: this thread's file accesses become those of nobody.
+  // Root can write everywhere, so this thread accesses files as the user nobody.
   const bool root = ::geteuid() == 0;
   if (root) ::setfsuid(65534);
   const absl::Status file = OpenStatus(dir.File("a.db"));
@@ -295,7 +294,7 @@ TEST(SqliteFile, AFullDiskRefusesTheWriteAndKeepsTheRest) {
     EXPECT_GT(stored, 5);
     EXPECT_EQ((*store)->Health(), status);
     EXPECT_EQ((*store)->ListStudies(0, 10000)->size(), static_cast<std::size_t>(stored));
-    // Room again: a deletion makes some.
+    // A deletion frees space.
     EXPECT_TRUE((*store)->DeleteStudy(1).ok());
     EXPECT_TRUE((*store)->CreateStudy("", Sample("small"), 1).ok());
     EXPECT_TRUE((*store)->Health().ok());
@@ -316,7 +315,7 @@ TEST(Migrations, RunInOrderEachOnceAndWhole) {
   ASSERT_TRUE(Migrate(db, three, "t").ok());
   EXPECT_EQ(db.execAndGet("SELECT y FROM a").getInt(), 20);
   EXPECT_EQ(db.execAndGet("PRAGMA user_version").getInt(), 3);
-  // A step that breaks leaves the version and the data of the step before.
+  // A failed step keeps the version and data of the previous step.
   const char* const broken[] = {three[0], three[1], three[2], "UPDATE a SET y = 0; CREATE TABLE a (z)"};
   EXPECT_THROW(Migrate(db, broken, "t").IgnoreError(), SQLite::Exception);
   EXPECT_EQ(db.execAndGet("SELECT y FROM a").getInt(), 20);
