@@ -49,7 +49,7 @@ class StudyApiTest(unittest.TestCase):
              "GetTrial", "RetryTrial", "GetRecommendation", "ExportConfig", "WatchStudy", "Predict"},
             set(self.api.methods("StudyService")))
 
-    def test_a_search_with_a_watcher_that_is_cut_off(self):
+    def test_watch_resumes_after_disconnect(self):
         study = self.api.call("StudyService", "CreateStudy", request_id="search-1", spec=self.spec(max_trials=4))
         self.assertEqual(study.state, CREATED)
         self.assertEqual(study.owner, "local")
@@ -102,7 +102,7 @@ class StudyApiTest(unittest.TestCase):
         self.assertGreaterEqual(answer.counts.measured, 1)
         self.assertLessEqual(answer.counts.measured, 4)
 
-    def test_a_study_that_is_only_asked_about(self):
+    def test_validate_only(self):
         study = self.api.call("StudyService", "CreateStudy", validate_only=True, spec=self.spec(predict_only=True))
         self.assertEqual(study.name, "")
         self.assertEqual(len(study.fingerprint), 16)
@@ -125,7 +125,7 @@ class StudyApiTest(unittest.TestCase):
             self.assertNotEqual(answer.error, "")
             self.assertFalse(answer.HasField("prediction"))
 
-    def test_what_is_wrong_is_said(self):
+    def test_errors_say_what_is_wrong(self):
         bad = self.spec()
         bad.model.layers = -3
         self.assertIn("layers", self.failure(grpc.StatusCode.INVALID_ARGUMENT, "StudyService", "CreateStudy", spec=bad))
@@ -137,7 +137,7 @@ class StudyApiTest(unittest.TestCase):
         self.failure(grpc.StatusCode.UNIMPLEMENTED, "StudyService", "ExportConfig", study="studies/1", format="megatron")
         self.assertEqual(self.api.health(""), 1)
 
-    def test_bytes_that_are_no_message(self):
+    def test_unparsable_bytes(self):
         for method in ("StudyService/CreateStudy", "StudyService/WatchStudy", "WorkerService/LeaseWork", "WorkerService/ReportTrial"):
             call = (self.api.channel.unary_stream if method.endswith("WatchStudy") else self.api.channel.unary_unary)(
                 "/autocfg.v1." + method, request_serializer=lambda raw: raw, response_deserializer=lambda raw: raw)

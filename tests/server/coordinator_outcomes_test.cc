@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 using CoordinatorTest = CoordinatorFixture;
 
-TEST_F(CoordinatorTest, EachOutcomeIsItsOwnAndTheSearchGoesOn) {
+TEST_F(CoordinatorTest, EachOutcomeIsRecordedAndTheSearchContinues) {
   Open();
   const v1::Study study = Create(SmallSpec());
   int trial = 0;
@@ -49,7 +49,7 @@ TEST_F(CoordinatorTest, EachOutcomeIsItsOwnAndTheSearchGoesOn) {
     EXPECT_NE(answer.best().plan_text(), trials[static_cast<std::size_t>(i)].plan_text());
 }
 
-TEST_F(CoordinatorTest, AFailedCalibrationFailsTheStudyAndSaysWhy) {
+TEST_F(CoordinatorTest, FailedCalibrationFailsTheStudyWithItsReason) {
   Open();
   const v1::Study study = Create(SmallSpec());
   FakeWorker worker(coordinator_->address(), [&](const v1::Job&) {
@@ -66,7 +66,7 @@ TEST_F(CoordinatorTest, AFailedCalibrationFailsTheStudyAndSaysWhy) {
   EXPECT_FALSE(Recommend(study.name()).has_best());
 }
 
-TEST_F(CoordinatorTest, ALostCalibrationPausesTheStudyAndResumingMeasuresItAnew) {
+TEST_F(CoordinatorTest, LostCalibrationPausesTheStudyAndResumeRepeatsIt) {
   Open();
   const v1::Study study = Create(SmallSpec());
   ASSERT_TRUE(Start(study.name()).ok());
@@ -113,7 +113,7 @@ TEST_F(CoordinatorTest, ALostCalibrationPausesTheStudyAndResumingMeasuresItAnew)
   EXPECT_TRUE(done.has_best());
 }
 
-TEST_F(CoordinatorTest, AMeaninglessCalibrationIsLeftToAnotherWorker) {
+TEST_F(CoordinatorTest, InvalidCalibrationIsRetriedOnAnotherWorker) {
   Open();
   const v1::Study study = Create(SmallSpec());
   std::promise<void> other_is_there;
@@ -137,7 +137,7 @@ TEST_F(CoordinatorTest, AMeaninglessCalibrationIsLeftToAnotherWorker) {
   EXPECT_EQ(honest.runs()[study.name() + "/calibration"], 1);
 }
 
-TEST_F(CoordinatorTest, AMeaninglessCalibrationOfTheOnlyWorkerFailsTheStudyAndSaysWhy) {
+TEST_F(CoordinatorTest, InvalidCalibrationOfTheOnlyWorkerFailsTheStudy) {
   Open();
   const v1::Study study = Create(SmallSpec());
   FakeWorker worker(coordinator_->address(), [&](const v1::Job& job) {

@@ -22,7 +22,7 @@ namespace {
 
 using CoordinatorTest = CoordinatorFixture;
 
-TEST_F(CoordinatorTest, ARestartInTheMiddleDecidesTheSame) {
+TEST_F(CoordinatorTest, RestartDoesNotChangeTheDecision) {
   // Without interruptions.
   Open();
   const v1::Study first = Create(SmallSpec());
@@ -78,7 +78,7 @@ TEST_F(CoordinatorTest, ARestartInTheMiddleDecidesTheSame) {
   }
 }
 
-TEST_F(CoordinatorTest, MeasuredTrialsAreNotRunAgainAfterARestart) {
+TEST_F(CoordinatorTest, RestartDoesNotRepeatMeasuredTrials) {
   Open();
   const v1::Study study = Create(SmallSpec());
   ASSERT_TRUE(Start(study.name()).ok());
@@ -102,7 +102,7 @@ TEST_F(CoordinatorTest, MeasuredTrialsAreNotRunAgainAfterARestart) {
   }
 }
 
-TEST_F(CoordinatorTest, ALostWorkersTrialIsGivenToAnother) {
+TEST_F(CoordinatorTest, TrialOfLostWorkerMovesToAnother) {
   Open(/*lease_duration_s=*/0.3);
   const v1::Study study = Create(SmallSpec());
   ASSERT_TRUE(Start(study.name()).ok());
@@ -134,7 +134,7 @@ TEST_F(CoordinatorTest, ALostWorkersTrialIsGivenToAnother) {
   }
 }
 
-TEST_F(CoordinatorTest, AFullDiskStopsTheStudyButLosesNothing) {
+TEST_F(CoordinatorTest, FullDiskStopsTheStudyWithoutDataLoss) {
   Open(1, {.max_pages = 40});
   v1::SearchSpec spec = SmallSpec();
   spec.set_exhaustive(true);
@@ -154,7 +154,7 @@ TEST_F(CoordinatorTest, AFullDiskStopsTheStudyButLosesNothing) {
   EXPECT_EQ(Recommend(study.name()).best().plan_text(), "tp=1,pp=1,dp=4,mbs=1");
 }
 
-TEST_F(CoordinatorTest, AStudyGoesOnByItselfOnceTheDiskHasRoomAgain) {
+TEST_F(CoordinatorTest, StudyContinuesOnceTheDiskHasSpace) {
   Open();
   Close();
   // Simulates another program's file on the same disk.
@@ -204,7 +204,7 @@ class ShortFiles {
   rlimit before_{};
 };
 
-TEST_F(CoordinatorTest, AStudyWhoseStorageFailsForAWhileIsFollowedOn) {
+TEST_F(CoordinatorTest, WatchContinuesDuringStorageFailure) {
   Open();
   const v1::Study study = Create(SmallSpec());
   ASSERT_TRUE(Start(study.name()).ok());

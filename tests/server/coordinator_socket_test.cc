@@ -27,7 +27,7 @@ absl::Status StartStatus(const std::string& address, double lease_duration_s = 1
   return Coordinator::Start(*std::move(store), options).status();
 }
 
-TEST_F(CoordinatorTest, TheSocketIsItsOwnersAlone) {
+TEST_F(CoordinatorTest, SocketIsPrivateToItsOwner) {
   Open();
   struct stat info {};
   ASSERT_EQ(::stat(dir_.File("s").c_str(), &info), 0);
@@ -40,7 +40,7 @@ TEST_F(CoordinatorTest, TheSocketIsItsOwnersAlone) {
   EXPECT_EQ(Create(SmallSpec()).state(), v1::STUDY_STATE_CREATED);  // and the first coordinator still answers
 }
 
-TEST_F(CoordinatorTest, ASocketThatWasLeftBehindIsReplaced) {
+TEST_F(CoordinatorTest, StaleSocketIsReplaced) {
   const std::string path = dir_.File("s");
   const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address{};
@@ -52,7 +52,7 @@ TEST_F(CoordinatorTest, ASocketThatWasLeftBehindIsReplaced) {
   EXPECT_EQ(Create(SmallSpec()).state(), v1::STUDY_STATE_CREATED);
 }
 
-TEST_F(CoordinatorTest, BadAddressesAreRefused) {
+TEST_F(CoordinatorTest, RejectsBadAddresses) {
   std::ofstream(dir_.File("file")) << "mine";
   EXPECT_EQ(StartStatus("unix:" + dir_.File("file")).code(), absl::StatusCode::kFailedPrecondition);
   std::string kept;
@@ -66,7 +66,7 @@ TEST_F(CoordinatorTest, BadAddressesAreRefused) {
   EXPECT_EQ(StartStatus("unix:" + dir_.File("s"), 0).code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(CoordinatorTest, ALoopbackAddressSaysItsPort) {
+TEST_F(CoordinatorTest, LoopbackAddressReportsItsPort) {
   auto store = OpenMemoryStore();
   ASSERT_TRUE(store.ok());
   CoordinatorOptions options;

@@ -53,7 +53,7 @@ TEST_F(CoordinatorTest, CancelEndsTheStudyAndItsJobs) {
   EXPECT_EQ(Decision(Recommend(study.name())), Decision(answer));
 }
 
-TEST_F(CoordinatorTest, PauseHoldsTheQueueAndResumeGoesOn) {
+TEST_F(CoordinatorTest, PauseStopsTheQueueAndResumeContinues) {
   Open();
   const v1::Study study = Create(SmallSpec());
   ASSERT_TRUE(Start(study.name()).ok());
@@ -85,7 +85,7 @@ TEST_F(CoordinatorTest, PauseHoldsTheQueueAndResumeGoesOn) {
 }
 
 // The message names the budget that is needed: one of which a fifth is a whole calibration.
-TEST_F(CoordinatorTest, ATimeBudgetThatTheCalibrationOutlasts) {
+TEST_F(CoordinatorTest, TimeBudgetShorterThanCalibrationIsReported) {
   Open();
   v1::SearchSpec spec = SmallSpec();
   spec.set_time_budget_s(0.2);
@@ -106,7 +106,7 @@ TEST_F(CoordinatorTest, ATimeBudgetThatTheCalibrationOutlasts) {
                                         ops.load()));
 }
 
-TEST_F(CoordinatorTest, ASpentTimeBudgetEndsTheStudyWithWhatIsKnown) {
+TEST_F(CoordinatorTest, SpentTimeBudgetEndsTheStudyWithBestSoFar) {
   Open();
   v1::SearchSpec spec = SmallSpec();
   spec.set_time_budget_s(1);

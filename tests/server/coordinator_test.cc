@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 using CoordinatorTest = CoordinatorFixture;
 
-TEST_F(CoordinatorTest, ASmallStudyRunsFromEndToEnd) {
+TEST_F(CoordinatorTest, SmallStudyRunsEndToEnd) {
   Open();
   const v1::Study created = Create(SmallSpec());
   EXPECT_EQ(created.state(), v1::STUDY_STATE_CREATED);
@@ -67,7 +67,7 @@ TEST_F(CoordinatorTest, ASmallStudyRunsFromEndToEnd) {
   EXPECT_NEAR(answer.device_s(), device_s, 1e-9);
 }
 
-TEST_F(CoordinatorTest, JobsCarryAllThatTheTrainerNeeds) {
+TEST_F(CoordinatorTest, JobsAreComplete) {
   Open();
   const v1::Study study = Create(SmallSpec());
   std::vector<v1::Job> jobs;
@@ -127,7 +127,7 @@ TEST_F(CoordinatorTest, MaxTrialsBoundsTheTrials) {
   EXPECT_GT(answer.plans_left(), 0);
 }
 
-TEST_F(CoordinatorTest, WhereNothingFitsTheStudyIsDoneAndSaysSo) {
+TEST_F(CoordinatorTest, NothingFitsEndsTheStudyWithAReason) {
   Open();
   v1::SearchSpec spec = SmallSpec();
   spec.mutable_cluster()->mutable_groups(0)->mutable_device()->set_memory_bytes(1000);
@@ -146,7 +146,7 @@ TEST_F(CoordinatorTest, WhereNothingFitsTheStudyIsDoneAndSaysSo) {
   EXPECT_EQ(Recommend(study.name()).nothing_fits(), done.message());
 }
 
-TEST_F(CoordinatorTest, AnEqualSearchJoinsTheUnfinishedOne) {
+TEST_F(CoordinatorTest, EqualSearchJoinsTheUnfinishedStudy) {
   Open();
   const v1::Study study = Create(SmallSpec());
   v1::SearchSpec same = SmallSpec();

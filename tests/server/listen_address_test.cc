@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(ListenAddress, AreWrittenAsTheyAreReadAndKnownForLocal) {
+TEST(ListenAddress, RoundTripsAndDetectsLocalAddresses) {
   for (const auto& [text, local] : {std::pair<const char*, bool>{"unix:/run/autocfg.sock", true},
                                     {"localhost:0", true},
                                     {"127.0.0.1:7000", true},
@@ -24,7 +24,7 @@ TEST(ListenAddress, AreWrittenAsTheyAreReadAndKnownForLocal) {
   }
 }
 
-TEST(ListenAddress, ANameOfTheLoopbackIsSaid) {
+TEST(ListenAddress, NameOfLoopbackIsReported) {
   // The resolver handles this as a name, not a dotted quad. It resolves like a machine's own name if
   // /etc/hosts maps that to 127.0.1.1.
   const auto name = ParseListenAddress("127.1:7000");
@@ -36,7 +36,7 @@ TEST(ListenAddress, ANameOfTheLoopbackIsSaid) {
     EXPECT_EQ(WhyOutOfReach(*ParseListenAddress(fine)), "") << fine;
 }
 
-TEST(ListenAddress, TheRefusalSaysWhatInsecureMeans) {
+TEST(ListenAddress, PlainTextErrorExplainsInsecure) {
   const absl::Status status = CheckPlainText(*ParseListenAddress("0.0.0.0:7000"), false);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   for (const char* words : {"0.0.0.0:7000", "plain text", "--insecure", "run programs as this user"})

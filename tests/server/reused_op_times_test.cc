@@ -78,7 +78,7 @@ class ReusedOpTimes : public CoordinatorFixture {
   std::map<std::string, std::set<std::string>> calibrated_;
 };
 
-TEST_F(ReusedOpTimes, TheSameModelAgainNeedsNoCalibration) {
+TEST_F(ReusedOpTimes, SameModelNeedsNoCalibration) {
   Open();
   std::string wanted;
   v1::Study first;
@@ -105,7 +105,7 @@ TEST_F(ReusedOpTimes, TheSameModelAgainNeedsNoCalibration) {
   EXPECT_GT(Recommend(second.name()).reused_op_times(), 0);
 }
 
-TEST_F(ReusedOpTimes, ALargerModelMeasuresOnlyTheOpsThatAreNew) {
+TEST_F(ReusedOpTimes, LargerModelMeasuresOnlyNewOps) {
   Open();
   FakeWorker worker(coordinator_->address(), Gpus(), Recorded());
   const v1::Study first = Run(GpuSpec());
@@ -140,7 +140,7 @@ TEST_F(ReusedOpTimes, ALargerModelMeasuresOnlyTheOpsThatAreNew) {
   EXPECT_EQ(Decision(first), wanted) << "what came later is no news to it";
 }
 
-TEST_F(ReusedOpTimes, AnotherBuildOrWorkersThatDifferMeasureAnew) {
+TEST_F(ReusedOpTimes, OtherBuildOrDifferentWorkersMeasureAgain) {
   Open();
   std::size_t all = 0;
   {
@@ -157,7 +157,7 @@ TEST_F(ReusedOpTimes, AnotherBuildOrWorkersThatDifferMeasureAnew) {
   }
 }
 
-TEST_F(ReusedOpTimes, AWorkerThatComesWithTheStudyIsWaitedFor) {
+TEST_F(ReusedOpTimes, WaitsForWorkerStartedWithTheStudy) {
   Open();
   {
     FakeWorker worker(coordinator_->address(), Gpus(), Recorded());
@@ -170,7 +170,7 @@ TEST_F(ReusedOpTimes, AWorkerThatComesWithTheStudyIsWaitedFor) {
   EXPECT_TRUE(Calibrated(study).empty());
 }
 
-TEST_F(ReusedOpTimes, CpusAreCalibratedEachTime) {
+TEST_F(ReusedOpTimes, CpusAreAlwaysCalibrated) {
   Open();
   FakeWorker worker(coordinator_->address(), Recorded());
   const std::size_t all = Calibrated(Run(SmallSpec())).size();
@@ -179,7 +179,7 @@ TEST_F(ReusedOpTimes, CpusAreCalibratedEachTime) {
 }
 
 // A study calibrated by an older engine and stopped midway.
-TEST_F(ReusedOpTimes, ACalibrationWithOpsThatThisBuildDoesNotKnowIsMeasuredAnew) {
+TEST_F(ReusedOpTimes, CalibrationWithUnknownOpsIsRepeated) {
   Open();
   const v1::Study study = Create(SmallSpec());
   {

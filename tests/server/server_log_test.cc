@@ -42,7 +42,7 @@ class ServerLog : public CoordinatorFixture {
   LogLines log_;
 };
 
-TEST_F(ServerLog, SaysWhoComesAndGoesAndWhatBecameOfJobsAndStudies) {
+TEST_F(ServerLog, LogsWorkersAndEndsOfJobsAndStudies) {
   Open(/*lease_duration_s=*/0.5);
   const std::string name = Create(SmallSpec()).name();
   ASSERT_TRUE(Start(name).ok());
@@ -81,7 +81,7 @@ TEST_F(ServerLog, SaysWhoComesAndGoesAndWhatBecameOfJobsAndStudies) {
   AwaitLine(name + " is CANCELLED: cancelled by the user");
 }
 
-TEST_F(ServerLog, AStudyThatRunsToItsEndIsTwoLines) {
+TEST_F(ServerLog, CompletedStudyLogsTwoLines) {
   Open();
   const std::string name = Create(SmallSpec()).name();
   FakeWorker worker(coordinator_->address());

@@ -106,7 +106,7 @@ class ServerProgram : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(ServerProgram, ServesOnAPortThatItNamesAndEndsInOrder) {
+TEST_F(ServerProgram, ReportsItsPortAndStopsCleanly) {
   for (const int signal : {SIGTERM, SIGINT}) {
     Program program(With("127.0.0.1:0"));
     const std::string address = program.Address();
@@ -118,7 +118,7 @@ TEST_F(ServerProgram, ServesOnAPortThatItNamesAndEndsInOrder) {
   }
 }
 
-TEST_F(ServerProgram, SocketAndDatabaseAreTheUsersAlone) {
+TEST_F(ServerProgram, SocketAndDatabaseArePrivateToTheUser) {
   Program program(With("unix:" + dir_.File("s")));
   EXPECT_TRUE(List(program.Address()).ok());
   for (const char* name : {"s", "autocfg.db"}) {
@@ -130,7 +130,7 @@ TEST_F(ServerProgram, SocketAndDatabaseAreTheUsersAlone) {
   EXPECT_EQ(program.Wait(), 0);
 }
 
-TEST_F(ServerProgram, WhatItCannotStartWithIsOneLineAndExit2) {
+TEST_F(ServerProgram, StartFailureIsOneLineAndExit2) {
   ExpectRefused({}, "--listen");
   ExpectRefused({"--listen", "127.0.0.1:0", "--no-such-option"}, "no-such-option");
   ExpectRefused({"--listen", "127.0.0.1:0", "--db", ""}, "--db");
@@ -142,7 +142,7 @@ TEST_F(ServerProgram, WhatItCannotStartWithIsOneLineAndExit2) {
   ExpectRefused(With("127.0.0.1:0", "damaged.db"), "damaged.db");
 }
 
-TEST_F(ServerProgram, WhatIsInUseIsSaid) {
+TEST_F(ServerProgram, ReportsAddressAndDatabaseInUse) {
   Program first(With("127.0.0.1:0"));
   const std::string address = first.Address();
   ExpectRefused(With("127.0.0.1:0"), "autocfg.db");  // the database is in use
@@ -154,7 +154,7 @@ TEST_F(ServerProgram, WhatIsInUseIsSaid) {
   EXPECT_TRUE(List(socket).ok());
 }
 
-TEST_F(ServerProgram, InsecureListensBeyondTheMachine) {
+TEST_F(ServerProgram, InsecureAllowsNonLocalAddresses) {
   std::vector<std::string> args = With("0.0.0.0:0");
   args.push_back("--insecure");
   Program program(args);

@@ -114,7 +114,7 @@ class StudyRunnersTest : public testing::Test {
   std::unique_ptr<StudyRunners> runners_;
 };
 
-TEST_F(StudyRunnersTest, AStudyThatWaitsIsLeftAloneUntilSomethingChanges) {
+TEST_F(StudyRunnersTest, WaitingStudyDoesNotPoll) {
   std::atomic<int> looks = 0;
   // The clock stands still, so that there is no used time to store.
   Open({}, [&looks] { return static_cast<double>(++looks) * 0; });
@@ -129,7 +129,7 @@ TEST_F(StudyRunnersTest, AStudyThatWaitsIsLeftAloneUntilSomethingChanges) {
   EXPECT_TRUE(Becomes([&] { return looks > before; })) << "that is told";
 }
 
-TEST_F(StudyRunnersTest, AFailureOfTheStorageThatPassesIsWaitedOut) {
+TEST_F(StudyRunnersTest, TransientStorageFailureIsRetried) {
   Open(Pauses(milliseconds(10), milliseconds(40)));
   const std::int64_t study = CreateMeasured();
   BreakJobs();
@@ -149,7 +149,7 @@ TEST_F(StudyRunnersTest, AFailureOfTheStorageThatPassesIsWaitedOut) {
   EXPECT_EQ(log_.lines().size(), 3u) << testing::PrintToString(log_.lines());
 }
 
-TEST_F(StudyRunnersTest, PausesGrowUpToTheLongest) {
+TEST_F(StudyRunnersTest, BackoffGrowsUpToItsLimit) {
   Open(Pauses(milliseconds(20), milliseconds(80)));
   const std::int64_t study = CreateMeasured();
   BreakJobs();
@@ -164,7 +164,7 @@ TEST_F(StudyRunnersTest, PausesGrowUpToTheLongest) {
   EXPECT_LE(tries, 13);  // 20 + 40 + 80 + 80 ...; it would be 40 without backoff
 }
 
-TEST_F(StudyRunnersTest, WhoStartsTheStudyEndsTheWait) {
+TEST_F(StudyRunnersTest, StartEndsTheWait) {
   Open(Pauses(kNever, kNever));
   const std::int64_t study = CreateMeasured();
   BreakJobs();
@@ -185,7 +185,7 @@ TEST_F(StudyRunnersTest, WhoStartsTheStudyEndsTheWait) {
   EXPECT_LT(absl::Now() - began, absl::Seconds(10));
 }
 
-TEST_F(StudyRunnersTest, WhoPausesAStudyThatWaitsEndsItsWait) {
+TEST_F(StudyRunnersTest, PauseEndsTheWait) {
   Open(Pauses(milliseconds(10), milliseconds(10)));
   const std::int64_t study = CreateMeasured();
   BreakJobs();
@@ -201,7 +201,7 @@ TEST_F(StudyRunnersTest, WhoPausesAStudyThatWaitsEndsItsWait) {
   EXPECT_TRUE(WaitsForWorkers(study));
 }
 
-TEST_F(StudyRunnersTest, AFailureThatCannotPassEndsTheRunner) {
+TEST_F(StudyRunnersTest, PermanentFailureEndsTheRunner) {
   Open(Pauses(milliseconds(5), milliseconds(5)));
   const std::int64_t study = CreateMeasured();
   SQLite::Database(dir_.File("a.db"), SQLite::OPEN_READWRITE, 5000)
@@ -218,7 +218,7 @@ TEST_F(StudyRunnersTest, AFailureThatCannotPassEndsTheRunner) {
   EXPECT_TRUE(runners_->Error(study).ok());
 }
 
-TEST_F(StudyRunnersTest, AStudyWithoutAThreadIsTriedAgain) {
+TEST_F(StudyRunnersTest, StudyWithoutThreadIsRetried) {
   StudyRunnersOptions options = Pauses(milliseconds(10), milliseconds(40));
   std::atomic<bool> none = true;
   options.new_thread = [&](std::function<void()> body) {
@@ -244,7 +244,7 @@ TEST_F(StudyRunnersTest, AStudyWithoutAThreadIsTriedAgain) {
   EXPECT_EQ(log_.Count("a thread can be had again"), 1);
 }
 
-TEST_F(StudyRunnersTest, MoreStudiesThanAreWorkedOnAtOnceWaitTheirTurn) {
+TEST_F(StudyRunnersTest, SurplusStudiesWaitForTheirTurn) {
   StudyRunnersOptions options;
   options.at_once = 2;
   Open(options);
@@ -272,7 +272,7 @@ TEST_F(StudyRunnersTest, MoreStudiesThanAreWorkedOnAtOnceWaitTheirTurn) {
   EXPECT_EQ(store_->CalibrationState(studies[3])->first, v1::TRIAL_STATE_UNSPECIFIED);
 }
 
-TEST_F(StudyRunnersTest, AnswersAreKeptOfTheStudiesThatEndedLast) {
+TEST_F(StudyRunnersTest, KeepsAnswersOfTheLastEndedStudies) {
   Open();
   std::vector<std::int64_t> studies;
   for (int i = 0; i < 18; ++i) {

@@ -19,7 +19,7 @@ TEST(StepsFor, MeasuresAboutASecondWithinBounds) {
   EXPECT_EQ(StepsFor(0).timed, 3);  // unknown
 }
 
-TEST(StepsFor, WarmsUpTwiceWhereStepsAreShort) {
+TEST(StepsFor, WarmsUpTwiceIfStepsAreShort) {
   EXPECT_EQ(StepsFor(0.05).untimed, 2);
   EXPECT_EQ(StepsFor(0.1).untimed, 1);
   EXPECT_EQ(StepsFor(5).untimed, 1);
@@ -61,7 +61,7 @@ SearchProblem ManyMachines() {
   return problem;
 }
 
-TEST(TrialJob, TheTimeLimitIsGenerousAndAtLeastHalfAMinute) {
+TEST(TrialJob, TimeLimitIsGenerousAndAtLeastHalfAMinute) {
   ParallelPlan plan;
   plan.dp = 2;
   EXPECT_GE(TrialJob(Problem(), Request(plan, 0.001))->time_limit_s(), 30);
@@ -72,7 +72,7 @@ TEST(TrialJob, TheTimeLimitIsGenerousAndAtLeastHalfAMinute) {
   EXPECT_EQ(slow.train().warmup_steps_untimed(), 1);
 }
 
-TEST(TrialJob, GpusAreGivenMinutesToStart) {
+TEST(TrialJob, GpuJobsGetMinutesToStart) {
   SearchProblem problem = Problem();
   problem.device = "cuda";
   ParallelPlan plan;
@@ -83,7 +83,7 @@ TEST(TrialJob, GpusAreGivenMinutesToStart) {
   EXPECT_GE(CalibrationJob(problem, {}).time_limit_s(), 360);
 }
 
-TEST(TrialJob, AMachineOfFewerGpusThanANodeRunsAsManyCopies) {
+TEST(TrialJob, MachineWithFewerGpusThanANodeRunsThatManyCopies) {
   SearchProblem problem = ManyMachines();
   problem.device = "cuda";
   problem.machine_ranks = 1;
@@ -110,7 +110,7 @@ TEST(CalibrationJob, TakesAtMostAFifthOfTheBudget) {
   EXPECT_EQ(CalibrationJob(problem, {}).calibrate().time_budget_s(), 10);
 }
 
-TEST(TrialJob, ASliceRunsInAsManyCopiesAsAMachineHasRanks) {
+TEST(TrialJob, SliceRunsOneCopyPerRankOfTheMachine) {
   const SearchProblem problem = ManyMachines();
   EXPECT_EQ(EvidenceOf(problem), Evidence::kSlices);
   EXPECT_TRUE(NeedsCalibration(problem));
@@ -128,7 +128,7 @@ TEST(TrialJob, ASliceRunsInAsManyCopiesAsAMachineHasRanks) {
   EXPECT_EQ(job->train().op_times_size(), 0);
 }
 
-TEST(CalibrationJob, OfManyMachinesTimesWhatComputesOnOneOfThem) {
+TEST(CalibrationJob, TimesOnlyComputeOpsForManyMachines) {
   const OpDesc product{.kind = OpKind::kMatmul, .dims = {4, 4, 4}};
   const OpDesc sum{.kind = OpKind::kAllReduceSum, .group = CommGroup::kData, .group_size = 3, .dims = {64}};
   const v1::Job many = CalibrationJob(ManyMachines(), {product, sum});
@@ -140,7 +140,7 @@ TEST(CalibrationJob, OfManyMachinesTimesWhatComputesOnOneOfThem) {
   EXPECT_EQ(CalibrationJob(Problem(), {product, sum}).calibrate().ops_size(), 2);
 }
 
-TEST(TrialJob, AnEmulatedPlanCarriesTheTimeOfEveryOp) {
+TEST(TrialJob, EmulatedPlanCarriesTheTimeOfEveryOp) {
   SearchProblem problem = Problem();
   problem.cluster = *PresetCluster("a100-80gb-sxm:1x2");
   problem.cluster.groups[0].host_op_s = 1e-5;

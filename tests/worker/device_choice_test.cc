@@ -63,7 +63,7 @@ TEST_F(ChooseDevicesTest, Cores) {
     ExpectRefused(ChooseDevices(wrong, Trainer(false)), absl::StatusCode::kInvalidArgument, "give auto, cpu");
 }
 
-TEST_F(ChooseDevicesTest, AutoIsTheGpusWhereTheyCanBeUsed) {
+TEST_F(ChooseDevicesTest, AutoChoosesUsableGpus) {
   {
     const FakeGpus fake(EqualGpus(2));
     const auto gpus = ChooseDevices("auto", Trainer(true));
@@ -80,7 +80,7 @@ TEST_F(ChooseDevicesTest, AutoIsTheGpusWhereTheyCanBeUsed) {
   EXPECT_TRUE(cpu->notes.empty());
 }
 
-TEST_F(ChooseDevicesTest, AutoSaysWhyAGpuIsNotUsed) {
+TEST_F(ChooseDevicesTest, AutoExplainsUnusedGpus) {
   const FakeGpus fake(EqualGpus(1));
   const auto cpu = ChooseDevices("auto", Trainer(false));
   ASSERT_TRUE(cpu.ok()) << cpu.status();
@@ -91,7 +91,7 @@ TEST_F(ChooseDevicesTest, AutoSaysWhyAGpuIsNotUsed) {
                 "no GPU engine");
 }
 
-TEST_F(ChooseDevicesTest, GpusByTheirNumbers) {
+TEST_F(ChooseDevicesTest, SelectsGpusByIndex) {
   const FakeGpus fake(EqualGpus(3) + ";" + EqualGpus(1, ",mig=1"));
   const std::string trainer = Trainer(true);
   const auto all = ChooseDevices("cuda", trainer);

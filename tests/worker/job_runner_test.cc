@@ -31,11 +31,11 @@ RankOutcome Trained(const std::vector<double>& steps, std::int64_t planned, std:
   return rank;
 }
 
-TEST(PinRanks, EachItsOwnCoreWhereThereAreEnough) {
+TEST(PinRanks, OneCorePerRankIfThereAreEnough) {
   EXPECT_EQ(PinRanks(2, {4, 6, 8}), (std::vector<std::vector<int>>{{4}, {6}}));
 }
 
-TEST(PinRanks, RoundRobinBeyondThat) {
+TEST(PinRanks, RoundRobinIfThereAreTooFew) {
   EXPECT_EQ(PinRanks(5, {0, 2}), (std::vector<std::vector<int>>{{0}, {2}, {0}, {2}, {0}}));
   EXPECT_TRUE(PinRanks(3, {}).empty());
 }
@@ -62,7 +62,7 @@ JobReport RunOn(const v1::LeaseWorkResponse& lease, const v1::Inventory& invento
                 std::chrono::duration<double>(patience_s));
 }
 
-TEST(SlotsToTake, AsManyAsThereAreRanksHere) {
+TEST(SlotsToTake, EqualsLocalRanks) {
   v1::LeaseWorkResponse lease;
   lease.mutable_job()->set_ranks(64);
   v1::Inventory inventory;
@@ -129,13 +129,13 @@ TEST(MeasurementOf, SlowestRankOfEachStepAndWorstMemory) {
   EXPECT_EQ(measurement->device_s(), 6);
 }
 
-TEST(MeasurementOf, OneStepIsAsUnsureAsItIsLong) {
+TEST(MeasurementOf, IntervalOfSingleStepIsItsTime) {
   JobResult result;
   result.ranks = {Trained({3}, 1, 1, 1)};
   EXPECT_EQ(MeasurementOf(result)->ci95_s(), 3);
 }
 
-TEST(MeasurementOf, RefusesWhatDoesNotFitTogether) {
+TEST(MeasurementOf, RejectsMismatchedRanks) {
   JobResult result;
   EXPECT_FALSE(MeasurementOf(result));
   result.ranks = {Trained({1, 2}, 1, 1, 1), Trained({1}, 1, 1, 1)};
@@ -178,13 +178,13 @@ TEST(CalibrationOf, MeanOfComputeAndSlowestOfCommunication) {
   EXPECT_EQ(calibration.ops(2).seconds(), 5.0) << "timed by one rank only";
 }
 
-TEST(PinToGpus, InTurns) {
+TEST(PinToGpus, RoundRobin) {
   EXPECT_EQ(PinToGpus(5, {"GPU-a", "GPU-b"}),
             (std::vector<std::string>{"GPU-a", "GPU-b", "GPU-a", "GPU-b", "GPU-a"}));
   EXPECT_TRUE(PinToGpus(3, {}).empty());
 }
 
-TEST(MakeJobRequest, OnlyRanksOfGpusArePinnedToThem) {
+TEST(MakeJobRequest, OnlyGpuRanksArePinnedToGpus) {
   v1::Job job;
   job.set_ranks(2);
   job.set_device("cuda");
@@ -254,7 +254,7 @@ class CpuJobTest : public testing::Test {
   }
 };
 
-TEST_F(CpuJobTest, SaysWhatAFailureMeans) {
+TEST_F(CpuJobTest, ReportsFailureKind) {
   const auto kind = [](const std::string& modes, int ranks) {
     const JobReport report = Run(Modes(modes, ranks));
     EXPECT_EQ(report.outcome, v1::OUTCOME_FAILED) << modes;
@@ -276,7 +276,7 @@ TEST_F(CpuJobTest, SaysWhatAFailureMeans) {
   EXPECT_EQ(Run(Modes("out_of_memory", 1)).failure, v1::FAILURE_KIND_UNSPECIFIED);
 }
 
-TEST_F(CpuJobTest, KeepsTheLastWordsOfThoseThatFailed) {
+TEST_F(CpuJobTest, KeepsLogTailsOfFailedRanks) {
   const JobReport report = Run(Modes("hang,exit_5,not_utf8", 3));
   EXPECT_EQ(report.log, "rank 1:\nfirst line\nthe disk is full\n\nrank 2:\nbroken ?? bytes\n");
   EXPECT_EQ(Run(Modes("not_utf8", 1)).message, "rank 0: exit status 6: broken ?? bytes");
@@ -286,7 +286,7 @@ TEST_F(CpuJobTest, KeepsTheLastWordsOfThoseThatFailed) {
   EXPECT_GT(much.log.size(), kMaxLogBytes / 2);
 }
 
-TEST_F(CpuJobTest, AShareHasTheNumbersOfTheWholeJob) {
+TEST_F(CpuJobTest, ShareUsesRankNumbersOfTheWholeJob) {
   v1::LeaseWorkResponse lease = Modes("hang,hang,exit_5,hang", 4);
   lease.mutable_share()->set_first_rank(1);
   lease.mutable_share()->set_ranks(2);
@@ -352,7 +352,7 @@ TEST_F(GpuJobTest, EveryRankSeesOneGpu) {
   EXPECT_EQ(report.measurement->device_fingerprint(), "NVIDIA H200, driver 570.86.15");
 }
 
-TEST_F(GpuJobTest, WaitsUntilMemoryIsBack) {
+TEST_F(GpuJobTest, WaitsUntilMemoryIsFree) {
   const std::string used = fmt::format(",used={},pid=4321", kFakeGpuBytes / 2);
   {
     const FakeGpus fake(EqualGpus(1, used + ",busy=3"));
@@ -375,7 +375,7 @@ TEST_F(GpuJobTest, WaitsUntilMemoryIsBack) {
   EXPECT_EQ(Lines().size(), 3u) << "nothing ran";
 }
 
-TEST_F(GpuJobTest, IsRefusedWhereThereIsNoneOrItIsGone) {
+TEST_F(GpuJobTest, IsRefusedWithoutGpuOrIfGpuIsGone) {
   v1::Inventory inventory;
   {
     const FakeGpus fake(EqualGpus(2));
@@ -393,7 +393,7 @@ TEST_F(GpuJobTest, IsRefusedWhereThereIsNoneOrItIsGone) {
   EXPECT_TRUE(Lines().empty()) << "nothing ran";
 }
 
-TEST_F(GpuJobTest, JobsOfTheCpuAreForOtherWorkers) {
+TEST_F(GpuJobTest, RefusesCpuJobs) {
   const FakeGpus fake(EqualGpus(1));
   v1::Job job = Steps(1);
   job.set_device("cpu");

@@ -29,7 +29,7 @@ LeaseKeeper::Calls AtOnce(std::function<Answer()> answer) {
   return {.renew = [answer = std::move(answer)](double, double) { return answer(); }, .cancel = [] {}};
 }
 
-TEST(LeaseKeeper, RenewsAgainAndAgain) {
+TEST(LeaseKeeper, RenewsRepeatedly) {
   std::atomic<bool> stop{false};
   std::atomic<int> renewals{0};
   LeaseKeeper keeper(Clock::now(), 0.3, AtOnce([&]() -> Answer {
@@ -41,7 +41,7 @@ TEST(LeaseKeeper, RenewsAgainAndAgain) {
   EXPECT_FALSE(keeper.cancelled());
 }
 
-TEST(LeaseKeeper, CancelEndsTheJobButTheLeaseStays) {
+TEST(LeaseKeeper, CancelEndsTheJobButKeepsTheLease) {
   std::atomic<bool> stop{false};
   LeaseKeeper keeper(Clock::now(), 3600, AtOnce([]() -> Answer { return v1::LEASE_COMMAND_CANCEL; }), &stop);
   ASSERT_TRUE(Eventually([&] { return stop.load(); }));
@@ -58,7 +58,7 @@ TEST(LeaseKeeper, RefusedRenewalLosesTheLease) {
   EXPECT_FALSE(keeper.cancelled());
 }
 
-TEST(LeaseKeeper, UnansweredRenewalsLoseItWhenItRunsOut) {
+TEST(LeaseKeeper, UnansweredRenewalsLoseTheLeaseAtExpiry) {
   std::atomic<bool> stop{false};
   std::atomic<int> tries{0};
   LeaseKeeper keeper(Clock::now(), 0.4, AtOnce([&]() -> Answer {
@@ -116,7 +116,7 @@ class ParkingCoordinator {
   std::optional<Answer> answer_ ABSL_GUARDED_BY(mutex_);
 };
 
-TEST(LeaseKeeper, ParksRenewalsAndHearsACancellationAtOnce) {
+TEST(LeaseKeeper, ParkedRenewalReceivesCancellationImmediately) {
   std::atomic<bool> stop{false};
   ParkingCoordinator coordinator;
   LeaseKeeper keeper(Clock::now(), 3600, coordinator.Calls(), &stop);
@@ -131,7 +131,7 @@ TEST(LeaseKeeper, ParksRenewalsAndHearsACancellationAtOnce) {
   EXPECT_FALSE(keeper.lost());
 }
 
-TEST(LeaseKeeper, OneThatDoesNotParkIsNotAskedMoreOften) {
+TEST(LeaseKeeper, NonParkingCoordinatorIsNotPolledMoreOften) {
   std::atomic<bool> stop{false};
   std::atomic<int> renewals{0};
   LeaseKeeper keeper(Clock::now(), 3600, AtOnce([&]() -> Answer {
@@ -144,7 +144,7 @@ TEST(LeaseKeeper, OneThatDoesNotParkIsNotAskedMoreOften) {
   EXPECT_EQ(renewals, 1);
 }
 
-TEST(LeaseKeeper, AnUnansweredRenewalIsRepeatedWithoutParking) {
+TEST(LeaseKeeper, UnansweredRenewalIsRepeatedWithoutParking) {
   std::atomic<bool> stop{false};
   ParkingCoordinator coordinator;
   LeaseKeeper keeper(Clock::now(), 10, coordinator.Calls(), &stop);
@@ -154,7 +154,7 @@ TEST(LeaseKeeper, AnUnansweredRenewalIsRepeatedWithoutParking) {
   EXPECT_FALSE(stop) << "the lease has not run out";
 }
 
-TEST(LeaseKeeper, DrainingIsPassedOnAndTheJobGoesOn) {
+TEST(LeaseKeeper, DrainIsForwardedAndTheJobContinues) {
   std::atomic<bool> stop{false};
   ParkingCoordinator coordinator;
   LeaseKeeper keeper(Clock::now(), 3600, coordinator.Calls(), &stop);
@@ -164,7 +164,7 @@ TEST(LeaseKeeper, DrainingIsPassedOnAndTheJobGoesOn) {
   EXPECT_FALSE(keeper.cancelled());
 }
 
-TEST(LeaseKeeper, CanBeToldThatItsLeaseIsLost) {
+TEST(LeaseKeeper, LoseMarksTheLeaseAsLost) {
   std::atomic<bool> stop{false};
   ParkingCoordinator coordinator;
   LeaseKeeper keeper(Clock::now(), 3600, coordinator.Calls(), &stop);

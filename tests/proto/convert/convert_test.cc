@@ -58,13 +58,13 @@ ModelSpec SomeModel() {
   return model;
 }
 
-TEST(ModelConvert, ThereAndBack) {
+TEST(ModelConvert, RoundTrips) {
   const auto back = FromProto(Wire(ToProto(SomeModel())));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(*back, SomeModel());
 }
 
-TEST(ModelConvert, UnsetFieldsAreDefaults) {
+TEST(ModelConvert, UnsetFieldsGetDefaults) {
   v1::ModelSpec message;
   message.set_layers(2);
   message.set_hidden(64);
@@ -80,7 +80,7 @@ TEST(ModelConvert, UnsetFieldsAreDefaults) {
   EXPECT_EQ(*model, expected);
 }
 
-TEST(ModelConvert, Refused) {
+TEST(ModelConvert, RejectsInvalidMessages) {
   const v1::ModelSpec good = ToProto(SomeModel());
   v1::ModelSpec bad = good;
   bad.set_layers(0);
@@ -108,7 +108,7 @@ TEST(ModelConvert, Refused) {
   EXPECT_THAT(Refusal(v1::ModelSpec()), HasSubstr("layers is 0"));
 }
 
-TEST(PlanConvert, ThereAndBack) {
+TEST(PlanConvert, RoundTrips) {
   std::mt19937_64 random(3);
   const auto pick = [&random](unsigned n) { return static_cast<std::int64_t>(random() % n); };
   for (int i = 0; i < 500; ++i) {
@@ -137,14 +137,14 @@ TEST(PlanConvert, ThereAndBack) {
   }
 }
 
-TEST(PlanConvert, UnsetFieldsAreDefaults) {
+TEST(PlanConvert, UnsetFieldsGetDefaults) {
   EXPECT_EQ(*FromProto(v1::ParallelPlan()), ParallelPlan());
   v1::ParallelPlan message;
   message.set_virtual_stages(2);
   EXPECT_EQ(FromProto(message)->schedule, Schedule::kInterleaved);
 }
 
-TEST(PlanConvert, Refused) {
+TEST(PlanConvert, RejectsInvalidMessages) {
   v1::ParallelPlan bad;
   bad.set_tp(-1);
   EXPECT_THAT(Refusal(bad), HasSubstr("tp is -1"));
@@ -210,7 +210,7 @@ ClusterSpec SomeCluster() {
   return {.name = "c", .local = true, .groups = {group, other, unknown}};
 }
 
-TEST(ClusterConvert, ThereAndBack) {
+TEST(ClusterConvert, RoundTrips) {
   const auto back = FromProto(Wire(ToProto(SomeCluster())));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(*back, SomeCluster());
@@ -230,7 +230,7 @@ TEST(ClusterConvert, RanksPerCore) {
               HasSubstr("node group 0: ranks_per_core is 2, but each rank of a described cluster"));
 }
 
-TEST(ClusterConvert, Refused) {
+TEST(ClusterConvert, RejectsInvalidMessages) {
   const v1::ClusterSpec good = ToProto(SomeCluster());
   EXPECT_THAT(Refusal(v1::ClusterSpec()), HasSubstr("no node groups"));
   v1::ClusterSpec bad = good;
@@ -265,7 +265,7 @@ TEST(ClusterConvert, Refused) {
   EXPECT_THAT(Refusal(bad), HasSubstr("multiprocessors is -1"));
 }
 
-TEST(WorkloadConvert, ThereAndBackAndRefused) {
+TEST(WorkloadConvert, RoundTripsAndRejectsInvalidMessages) {
   for (const char* precision : {"fp64", "fp32", "bf16", "fp16"}) {
     const Workload workload{16, 64, *ParsePrecision(precision)};
     const auto back = FromProto(Wire(ToProto(workload)));
@@ -281,7 +281,7 @@ TEST(WorkloadConvert, ThereAndBackAndRefused) {
   EXPECT_THAT(Refusal(bad), HasSubstr("seq_len is -1"));
 }
 
-TEST(OpConvert, ThereAndBack) {
+TEST(OpConvert, RoundTrips) {
   for (int k = 0; k < kOpKindCount; ++k) {
     OpDesc op;
     op.kind = static_cast<OpKind>(k);
@@ -300,7 +300,7 @@ TEST(OpConvert, ThereAndBack) {
   }
 }
 
-TEST(OpConvert, EpiloguesThereAndBack) {
+TEST(OpConvert, RoundTripsEpilogues) {
   for (int e = 0; e < kEpilogueCount; ++e) {
     for (bool bias : {false, true}) {
       OpDesc op{.kind = OpKind::kMatmul, .dims = {2, 3, 4}};
@@ -319,7 +319,7 @@ TEST(OpConvert, EpiloguesThereAndBack) {
   EXPECT_EQ(FromProto(message)->epilogue, Epilogue::kNone);
 }
 
-TEST(OpConvert, EpiloguesRefused) {
+TEST(OpConvert, RejectsInvalidEpilogues) {
   OpDesc op{.dims = {2, 3, 4}};
   SetEpilogue(op, Epilogue::kActivation);
   const v1::OpDesc good = ToProto(op);
@@ -352,7 +352,7 @@ TEST(OpConvert, EpiloguesRefused) {
   EXPECT_THAT(Refusal(bad), HasSubstr("activation is gelu; it must be a gated one"));
 }
 
-TEST(OpConvert, Refused) {
+TEST(OpConvert, RejectsInvalidMessages) {
   OpDesc op;
   op.dims = {2, 3, 4, 0};
   const v1::OpDesc good = ToProto(op);
@@ -388,7 +388,7 @@ TEST(OpConvert, Refused) {
   EXPECT_THAT(Refusal(time), HasSubstr("seconds is nan"));
 }
 
-TEST(PredictionConvert, ThereAndBack) {
+TEST(PredictionConvert, RoundTrips) {
   Prediction prediction;
   prediction.feasible = true;
   prediction.reason = std::string("too big");
@@ -438,7 +438,7 @@ TEST(PredictionConvert, ThereAndBack) {
               ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
 }
 
-TEST(TraceConvert, RoundTripAndWhatIsNone) {
+TEST(TraceConvert, RoundTripsAndRejectsInvalidRows) {
   const TraceRow row{3, Lane::kPipelineRecv, 17, 0.25, 0.5};
   const auto back = FromProto(ToProto(row));
   ASSERT_TRUE(back.ok()) << back.status();

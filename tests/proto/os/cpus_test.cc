@@ -22,7 +22,7 @@ GetAffinity Machine(int cpus, std::vector<int> allowed, std::vector<std::size_t>
   };
 }
 
-TEST(AllowedCpus, TheMaskGrowsUntilItHoldsTheMachine) {
+TEST(AllowedCpus, GrowsMaskUntilItFitsTheMachine) {
   std::vector<std::size_t> sizes;
   EXPECT_EQ(AllowedCpus(Machine(64, {0, 63}, &sizes)), (std::vector<int>{0, 63}));
   EXPECT_EQ(sizes, (std::vector<std::size_t>{128}));
@@ -32,7 +32,7 @@ TEST(AllowedCpus, TheMaskGrowsUntilItHoldsTheMachine) {
   EXPECT_EQ(AllowedCpus(Machine(kMostCpus, {kMostCpus - 1})), std::vector<int>{kMostCpus - 1});
 }
 
-TEST(AllowedCpus, WhatElseGoesWrongIsSaid) {
+TEST(AllowedCpus, ReportsOtherErrors) {
   const auto words = [](const GetAffinity& get) -> std::string {
     try {
       AllowedCpus(get);
@@ -50,7 +50,7 @@ TEST(AllowedCpus, WhatElseGoesWrongIsSaid) {
   EXPECT_NE(words([](std::size_t, cpu_set_t*) { return 0; }), "") << "none at all";
 }
 
-TEST(AllowedCpus, AreThoseThatOneAskedFor) {
+TEST(AllowedCpus, ReflectRunOnCpus) {
   const std::vector<int> before = AllowedCpus();
   ASSERT_FALSE(before.empty());
   RunOnCpus({before.back()});
@@ -64,7 +64,7 @@ TEST(AllowedCpus, AreThoseThatOneAskedFor) {
   }
 }
 
-TEST(CpuList, IsReadAsItIsWritten) {
+TEST(CpuList, RoundTrips) {
   for (const char* text : {"0", "0,1", "7,3,1031,8191"}) {
     const auto cpus = ParseCpuList(text);
     ASSERT_TRUE(cpus) << text;

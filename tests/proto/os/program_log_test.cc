@@ -26,7 +26,7 @@ std::string Written(const char* asked) {
   return testing::internal::GetCapturedStderr();
 }
 
-TEST(ProgramLog, TheEnvironmentSaysFromWhichLevelOn) {
+TEST(ProgramLog, EnvironmentSetsTheLevel) {
   const std::string debug = "program: a debug line\n", info = "program: an info line\n",
                     error = "program: an error\n";
   EXPECT_EQ(Written(""), info + error);

@@ -14,7 +14,7 @@ struct Good {
   bool local;
 };
 
-TEST(Address, GoodOnesAreTakenApart) {
+TEST(Address, ParsesValidAddresses) {
   for (const Good& good : {Good{"unix:/run/autocfg.sock", "/run/autocfg.sock", 0, true},
                            {"unix:s", "s", 0, true},
                            {"localhost:0", "localhost", 0, true},
@@ -38,7 +38,7 @@ TEST(Address, GoodOnesAreTakenApart) {
   }
 }
 
-TEST(Address, WhatIsWrongIsSaidInOneLine) {
+TEST(Address, RejectsInvalidAddressesInOneLine) {
   struct Bad {
     const char* text;
     const char* words;

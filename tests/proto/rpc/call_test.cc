@@ -48,7 +48,7 @@ class ParkingService final : public v1::WorkerService::Service {
   std::unique_ptr<grpc::Server> server_;
 };
 
-TEST(Call, AnswersAndEndsAtItsDeadlineOrWithItsGroup) {
+TEST(Call, ReturnsAnswerDeadlineOrCancellation) {
   ParkingService service;
   const auto stub = v1::WorkerService::NewStub(*OpenChannel(service.address, false));
   CallGroup group;
@@ -78,7 +78,7 @@ TEST(Call, AnswersAndEndsAtItsDeadlineOrWithItsGroup) {
   EXPECT_TRUE(group.WaitUntilCancelled(600));
 }
 
-TEST(Call, SaysThatNobodyIsThere) {
+TEST(Call, UnreachableServerIsUnavailable) {
   const auto stub = v1::WorkerService::NewStub(*OpenChannel("unix:/nonexistent/socket", false));
   CallGroup group;
   v1::LeaseWorkResponse nothing;

@@ -80,7 +80,7 @@ class DispatcherTest : public SchedFixture {
   std::unique_ptr<Dispatcher> dispatcher_;
 };
 
-TEST_F(DispatcherTest, AParkedPollIsAnsweredWhenWorkIsQueued) {
+TEST_F(DispatcherTest, ParkedPollIsAnsweredWhenWorkIsQueued) {
   const Poll poll = Begin(Register("workers/a", 4));
   EXPECT_NE(poll.id, 0u);
   EXPECT_FALSE(poll.answer.there());
@@ -91,7 +91,7 @@ TEST_F(DispatcherTest, AParkedPollIsAnsweredWhenWorkIsQueued) {
   EXPECT_EQ(dispatcher_->parked(), 0u);
 }
 
-TEST_F(DispatcherTest, WorkThatIsThereIsGivenAtOnceAndAPollEndsWithout) {
+TEST_F(DispatcherTest, QueuedWorkIsAssignedImmediatelyAndPollsTimeOut) {
   const WorkerSession a = Register("workers/a", 1);
   const std::int64_t trial = Enqueue("tp=1", 1);
   EXPECT_EQ(LeaseOf(Begin(a)).key.trial, trial);
@@ -104,7 +104,7 @@ TEST_F(DispatcherTest, WorkThatIsThereIsGivenAtOnceAndAPollEndsWithout) {
   EXPECT_FALSE(none->drain);
 }
 
-TEST_F(DispatcherTest, AGangIsFormedFromParkedPolls) {
+TEST_F(DispatcherTest, GangIsFormedFromParkedPolls) {
   const Poll a = Begin(Register("workers/a", 2));
   const std::int64_t trial = Enqueue("tp=4", 4);
   // One worker alone is too small: after the next check, the study reports that its work waits.
@@ -122,7 +122,7 @@ TEST_F(DispatcherTest, AGangIsFormedFromParkedPolls) {
   EXPECT_EQ(dispatcher_->Waiting(study_), "");
 }
 
-TEST_F(DispatcherTest, ABrokenCallOfAGangMemberStopsTheOthers) {
+TEST_F(DispatcherTest, BrokenCallOfGangMemberStopsTheOthers) {
   Make({.broken_grace = absl::Milliseconds(20)});
   const Poll first = Begin(Register("workers/a", 2));
   const Poll second = Begin(Register("workers/b", 2));
@@ -145,7 +145,7 @@ TEST_F(DispatcherTest, ABrokenCallOfAGangMemberStopsTheOthers) {
   EXPECT_EQ(Renew(a).answer.Wait().status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_F(DispatcherTest, AWorkerThatCallsAgainInTimeLosesNothing) {
+TEST_F(DispatcherTest, WorkerThatCallsAgainInTimeKeepsItsLease) {
   Make({.broken_grace = absl::Seconds(1)});
   const Poll first = Begin(Register("workers/a", 2));
   const Poll second = Begin(Register("workers/b", 2));
@@ -160,7 +160,7 @@ TEST_F(DispatcherTest, AWorkerThatCallsAgainInTimeLosesNothing) {
   EXPECT_TRUE(store_->FindShare(b.lease_id, b.fencing_token).ok());
 }
 
-TEST_F(DispatcherTest, ACallWhoseTimeIsOverIsNoBrokenConnection) {
+TEST_F(DispatcherTest, TimedOutCallIsNotABrokenConnection) {
   Make({.broken_grace = absl::ZeroDuration()});
   const Poll first = Begin(Register("workers/a", 2));
   const Poll second = Begin(Register("workers/b", 2));
@@ -171,7 +171,7 @@ TEST_F(DispatcherTest, ACallWhoseTimeIsOverIsNoBrokenConnection) {
   EXPECT_EQ(*Renew(a, absl::Milliseconds(5)).answer.Wait(), v1::LEASE_COMMAND_CONTINUE);
 }
 
-TEST_F(DispatcherTest, AWorkerThatLostALeaseGetsNoWorkUntilItCallsAgain) {
+TEST_F(DispatcherTest, WorkerThatLostALeaseGetsNoWorkUntilItCallsAgain) {
   const WorkerSession a = Register("workers/a", 2);
   for (int round = 0; round < 20; ++round) {
     const std::int64_t trial = Enqueue("tp=1,mbs=" + std::to_string(round), 1);
@@ -191,7 +191,7 @@ TEST_F(DispatcherTest, AWorkerThatLostALeaseGetsNoWorkUntilItCallsAgain) {
   }
 }
 
-TEST_F(DispatcherTest, AnotherWorkersParkedPollGetsWhatWasLost) {
+TEST_F(DispatcherTest, LostJobGoesToAnotherParkedPoll) {
   const WorkerSession a = Register("workers/a", 1);
   const std::int64_t trial = Enqueue("tp=1", 1);
   LeaseOf(Begin(a));
@@ -203,7 +203,7 @@ TEST_F(DispatcherTest, AnotherWorkersParkedPollGetsWhatWasLost) {
   EXPECT_FALSE(stopped.answer.Wait()->lease.has_value());
 }
 
-TEST_F(DispatcherTest, ASecondPollEndsTheFirst) {
+TEST_F(DispatcherTest, SecondPollEndsTheFirst) {
   const WorkerSession a = Register("workers/a", 1);
   const Poll first = Begin(a);
   const Poll second = Begin(a);
@@ -215,7 +215,7 @@ TEST_F(DispatcherTest, ASecondPollEndsTheFirst) {
   LeaseOf(second);
 }
 
-TEST_F(DispatcherTest, AnotherSessionEndsTheCallsOfTheOneBefore) {
+TEST_F(DispatcherTest, NewSessionEndsCallsOfThePreviousOne) {
   const WorkerSession before = Register("workers/a", 1);
   Enqueue("tp=1", 1);
   const Lease lease = LeaseOf(Begin(before));
@@ -230,7 +230,7 @@ TEST_F(DispatcherTest, AnotherSessionEndsTheCallsOfTheOneBefore) {
   EXPECT_EQ(LeaseOf(Begin(now)).attempt, 2);
 }
 
-TEST_F(DispatcherTest, ACallerThatHasGoneCostsNothing) {
+TEST_F(DispatcherTest, DepartedCallerDoesNotUseUpAnAttempt) {
   const WorkerSession a = Register("workers/a", 1);
   const std::int64_t trial = Enqueue("tp=1", 1);
   // The worker left before it received the job: the job is queued again, and the attempt does not count.
@@ -248,7 +248,7 @@ TEST_F(DispatcherTest, ACallerThatHasGoneCostsNothing) {
   EXPECT_EQ(State(trial), v1::TRIAL_STATE_RUNNING);
 }
 
-TEST_F(DispatcherTest, ALeaseThatTheWorkerDoesNotKnowIsGivenAnew) {
+TEST_F(DispatcherTest, LeaseUnknownToItsWorkerIsReassigned) {
   const WorkerSession a = Register("workers/a", 1);
   const std::int64_t trial = Enqueue("tp=1", 1);
   const Lease lost = LeaseOf(Begin(a));
@@ -262,7 +262,7 @@ TEST_F(DispatcherTest, ALeaseThatTheWorkerDoesNotKnowIsGivenAnew) {
   EXPECT_EQ(*Renew(again, absl::ZeroDuration()).answer.Wait(), v1::LEASE_COMMAND_CONTINUE);
 }
 
-TEST_F(DispatcherTest, CancellingReachesAParkedRenewalAtOnce) {
+TEST_F(DispatcherTest, CancellationAnswersParkedRenewalImmediately) {
   const WorkerSession a = Register("workers/a", 1);
   Enqueue("tp=1", 1);
   const Lease lease = LeaseOf(Begin(a));
@@ -273,7 +273,7 @@ TEST_F(DispatcherTest, CancellingReachesAParkedRenewalAtOnce) {
   EXPECT_EQ(*Renew(lease).answer.Wait(), v1::LEASE_COMMAND_CANCEL);
 }
 
-TEST_F(DispatcherTest, ADrainingWorkerIsToldOnceAndGetsNothing) {
+TEST_F(DispatcherTest, DrainingWorkerIsToldOnceAndGetsNoWork) {
   const WorkerSession a = Register("workers/a", 2);
   Enqueue("tp=1", 1);
   const Lease lease = LeaseOf(Begin(a));
@@ -295,7 +295,7 @@ TEST_F(DispatcherTest, ADrainingWorkerIsToldOnceAndGetsNothing) {
 }
 
 // Dead workers are not listed forever; one that returns is told to register again.
-TEST_F(DispatcherTest, AWorkerThatIsSilentForADayIsGone) {
+TEST_F(DispatcherTest, WorkerSilentForADayIsDeregistered) {
   const WorkerSession before = Register("workers/before", 1);  // only an earlier coordinator heard of it
   const WorkerSession parked = Register("workers/parked", 1), dead = Register("workers/dead", 1);
   DispatcherOptions options;
@@ -327,7 +327,7 @@ TEST_F(DispatcherTest, AWorkerThatIsSilentForADayIsGone) {
   EXPECT_FALSE(poll.answer.there());
 }
 
-TEST_F(DispatcherTest, PresenceIsOfParkedCallsAndRecentWords) {
+TEST_F(DispatcherTest, PresenceFollowsParkedAndRecentCalls) {
   EXPECT_EQ(dispatcher_->Seen("workers/a").last_s, 0);
   EXPECT_TRUE(dispatcher_->Seen("workers/a").silent);
   const WorkerSession a = Register("workers/a", 1);

@@ -62,7 +62,7 @@ class RendezvousTest : public SchedFixture {
   Lease second_;
 };
 
-TEST_F(RendezvousTest, SharesGetTheValuesOfAllRanksInTheirOrder) {
+TEST_F(RendezvousTest, SharesGetAllValuesInRankOrder) {
   // The later ranks join first.
   const Call second = Join(second_, 0, {"c", ""});
   EXPECT_FALSE(second.answer.there());
@@ -75,7 +75,7 @@ TEST_F(RendezvousTest, SharesGetTheValuesOfAllRanksInTheirOrder) {
   EXPECT_THAT(*next.answer.Wait(), ElementsAre("e", "f", "g", "h"));
 }
 
-TEST_F(RendezvousTest, TheSameCallAgainHasTheSameAnswer) {
+TEST_F(RendezvousTest, RepeatedCallGetsTheSameAnswer) {
   const Call waiting = Join(first_, 0, {"a", "b"});
   const Call again = Join(first_, 0, {"a", "b"});
   EXPECT_EQ(Code(waiting), absl::StatusCode::kAborted);
@@ -95,7 +95,7 @@ TEST_F(RendezvousTest, TheSameCallAgainHasTheSameAnswer) {
   EXPECT_THAT(*repeated.answer.Wait(), ElementsAre("i", "j", "k", "l"));
 }
 
-TEST_F(RendezvousTest, WhatDoesNotFitIsRefusedAndHurtsNobody) {
+TEST_F(RendezvousTest, InvalidCallIsRejectedWithoutEffect) {
   const Call first = Join(first_, 0, {"a", "b"}, "addresses");
   const Call other = Join(second_, 0, {"c", "d"}, "losses");
   EXPECT_EQ(Code(other), absl::StatusCode::kInvalidArgument);
@@ -117,7 +117,7 @@ TEST_F(RendezvousTest, WhatDoesNotFitIsRefusedAndHurtsNobody) {
   EXPECT_THAT(*first.answer.Wait(), ElementsAre("a", "b", "c", "d"));
 }
 
-TEST_F(RendezvousTest, WhoeverWaitsForOthersThatDoNotComeIsTold) {
+TEST_F(RendezvousTest, WaitFailsIfOthersDoNotJoin) {
   Make({.barrier = absl::Milliseconds(30)});
   const Call call = Join(first_, 0, {"a", "b"});
   EXPECT_EQ(Code(call), absl::StatusCode::kDeadlineExceeded);
@@ -125,7 +125,7 @@ TEST_F(RendezvousTest, WhoeverWaitsForOthersThatDoNotComeIsTold) {
   EXPECT_EQ(rendezvous_->bytes(), 0u);
 }
 
-TEST_F(RendezvousTest, ABrokenAttemptEndsTheWaitAtOnce) {
+TEST_F(RendezvousTest, BrokenAttemptEndsTheWait) {
   const Call call = Join(second_, 0, {"c", "d"});
   ASSERT_TRUE(EndFirst(v1::OUTCOME_FAILED).ok());
   EXPECT_EQ(Code(call), absl::StatusCode::kAborted);
@@ -133,13 +133,13 @@ TEST_F(RendezvousTest, ABrokenAttemptEndsTheWaitAtOnce) {
   EXPECT_EQ(Code(Join(first_, 0, {"a", "b"})), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_F(RendezvousTest, ACancelledStudyEndsTheWaitAtOnce) {
+TEST_F(RendezvousTest, CancelledStudyEndsTheWait) {
   const Call call = Join(second_, 0, {"c", "d"});
   ASSERT_TRUE(store_->CancelJobs(study_).ok());
   EXPECT_EQ(Code(call), absl::StatusCode::kAborted);
 }
 
-TEST_F(RendezvousTest, MemoryIsBoundedAndGivenBack) {
+TEST_F(RendezvousTest, MemoryIsBoundedAndReleased) {
   Make({.look_period = absl::Milliseconds(1), .kept_bytes = 1000});
   for (int i = 0; i < 50; ++i) {
     Join(first_, i, {std::string(100, 'a'), std::string(100, 'b')});

@@ -15,7 +15,7 @@
 namespace autocfg {
 namespace {
 
-TEST(Notifier, AChangeBetweenLookingAndWaitingIsNotMissed) {
+TEST(Notifier, ChangeBeforeWaitIsNotMissed) {
   Notifier notifier;
   const std::uint64_t seen = notifier.Version();
   notifier.Notify();
@@ -84,7 +84,7 @@ class SchedTest : public testing::Test {
   std::int64_t study_ = 0;
 };
 
-TEST_F(SchedTest, LeasesEndByTheClock) {
+TEST_F(SchedTest, LeasesExpireByTheInjectedClock) {
   Enqueue("tp=1");
   ASSERT_EQ(store_->LeaseJobs({{"workers/a", epoch_}}, {}, now_, 10)->leases.size(), 1u);
   Dispatcher dispatcher(*store_, clock_, {});
@@ -97,7 +97,7 @@ TEST_F(SchedTest, LeasesEndByTheClock) {
   EXPECT_EQ(store_->GetTrial(study_, 1)->state(), v1::TRIAL_STATE_QUEUED);
 }
 
-TEST_F(SchedTest, TheFirstLookLeavesTimeToRenew) {
+TEST_F(SchedTest, FirstCheckLeavesTimeToRenew) {
   Enqueue("tp=1");
   // The lease expires while no coordinator runs.
   ASSERT_EQ(store_->LeaseJobs({{"workers/a", epoch_}}, {}, 0, 10)->leases.size(), 1u);
@@ -107,7 +107,7 @@ TEST_F(SchedTest, TheFirstLookLeavesTimeToRenew) {
   EXPECT_EQ(store_->GetTrial(study_, 1)->state(), v1::TRIAL_STATE_RUNNING);
 }
 
-TEST_F(SchedTest, WhatRanOutWithoutACoordinatorCostsNothing) {
+TEST_F(SchedTest, ExpiryWithoutCoordinatorDoesNotUseUpAnAttempt) {
   Enqueue("tp=1");  // with two attempts
   const auto await_state = [&](v1::TrialState state) {
     const absl::Time limit = absl::Now() + kLong;

@@ -75,7 +75,7 @@ class GangServiceTest : public WorkerServiceTest {
   std::vector<Member> members_;
 };
 
-TEST_F(GangServiceTest, TwoWorkersRunOneJobTogether) {
+TEST_F(GangServiceTest, TwoWorkersShareOneJob) {
   EXPECT_EQ(members_[0].lease.job().name(), members_[1].lease.job().name());
   for (const Member& member : members_) {
     EXPECT_EQ(member.lease.share().ranks(), 2);
@@ -111,7 +111,7 @@ TEST_F(GangServiceTest, TwoWorkersRunOneJobTogether) {
   EXPECT_TRUE(members_[0].lease.job().has_train());
 }
 
-TEST_F(GangServiceTest, WhenOneIsKilledTheOtherIsToldToStop) {
+TEST_F(GangServiceTest, KilledWorkerStopsTheOther) {
   // Calls that a's process has parked while it works: its poll and its renewal.
   v1::LeaseWorkRequest poll;
   poll.set_worker(members_[0].name);
@@ -153,7 +153,7 @@ TEST_F(GangServiceTest, WhenOneIsKilledTheOtherIsToldToStop) {
   EXPECT_EQ(Finish(members_[0], "late").error_code(), StatusCode::FAILED_PRECONDITION);
 }
 
-TEST_F(GangServiceTest, MalformedGatheringsAreRefused) {
+TEST_F(GangServiceTest, RejectsMalformedGatherings) {
   v1::RendezvousResponse response;
   const auto code = [&](const v1::RendezvousRequest& request) {
     return Call(workers_, &Stub::Rendezvous, request, &response).error_code();

@@ -125,7 +125,7 @@ TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
       invalid);
 }
 
-TEST_F(StudyServiceTest, MalformedNamesAreInvalid) {
+TEST_F(StudyServiceTest, MalformedNamesAreInvalidArguments) {
   for (const std::string name :
        {"", "studies/", "studies/x", "studies/-1", "studies/0", "studies/01", "studies/1/", "study/1",
         "studies/99999999999999999999999", "studies/1/trials/1\n"}) {
@@ -146,7 +146,7 @@ TEST_F(StudyServiceTest, MalformedNamesAreInvalid) {
   }
 }
 
-TEST_F(StudyServiceTest, WhatIsNotThereIsNotFound) {
+TEST_F(StudyServiceTest, MissingResourcesAreNotFound) {
   v1::GetStudyRequest get;
   get.set_name("studies/7");
   v1::Study study;

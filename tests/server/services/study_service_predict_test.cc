@@ -34,7 +34,7 @@ v1::PredictRequest PredictionMessage(const std::string& id, const std::string& l
   return request;
 }
 
-TEST_F(StudyServiceTest, PredictionsAreThoseOfTheCommandLineInOrder) {
+TEST_F(StudyServiceTest, PredictionsMatchTheCommandLineInOrder) {
   const auto line = [](const std::string& plan) {
     return fmt::format(
         R"({{"model": "gpt3-175b", "cluster": "a100-80gb-sxm:8x8", "global_batch": 64, "plan": {{{}}}}})",
@@ -99,7 +99,7 @@ TEST_F(StudyServiceTest, PredictionsAreThoseOfTheCommandLineInOrder) {
 }
 
 // Idle streams hold a thread each, but do not block other calls.
-TEST_F(StudyServiceTest, SoManyStreamsOfPredictionsAreTakenAndNoMore) {
+TEST_F(StudyServiceTest, PredictStreamsAreBounded) {
   struct Stream {
     grpc::ClientContext context;
     std::unique_ptr<grpc::ClientReaderWriter<v1::PredictRequest, v1::PredictResponse>> calls;

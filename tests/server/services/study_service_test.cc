@@ -35,7 +35,7 @@ TEST_F(StudyServiceTest, ValidateOnlyStoresNothingAndFillsDefaults) {
   EXPECT_EQ(study.fingerprint().size(), 16u);
 }
 
-TEST_F(StudyServiceTest, TheFingerprintIsOfTheQuestion) {
+TEST_F(StudyServiceTest, FingerprintIdentifiesTheNormalForm) {
   const std::string base = Create(SmallSpec()).fingerprint();
   std::set<std::string> seen = {base};
   const auto differs = [&](const std::function<void(v1::SearchSpec&)>& edit) {
@@ -105,7 +105,7 @@ TEST_F(StudyServiceTest, WritesAreIdempotentByRequestId) {
   EXPECT_TRUE(Call(studies_, &v1::StudyService::Stub::DeleteStudy, remove, &deleted).ok());
 }
 
-TEST_F(StudyServiceTest, StatesAllowWhatTheyAllow) {
+TEST_F(StudyServiceTest, StatesAllowOnlyTheirMoves) {
   const std::string name = Create(SmallSpec()).name();
   EXPECT_EQ(Resume(name).error_code(), StatusCode::FAILED_PRECONDITION);
   v1::GetRecommendationRequest recommend;
@@ -123,7 +123,7 @@ TEST_F(StudyServiceTest, StatesAllowWhatTheyAllow) {
   EXPECT_THAT(status.error_message(), HasSubstr("CANCELLED"));
 }
 
-TEST_F(StudyServiceTest, ListsPage) {
+TEST_F(StudyServiceTest, ListsArePaged) {
   std::vector<std::string> names;
   for (int i = 0; i < 5; ++i) names.push_back(Create(SmallSpec()).name());
   v1::ListStudiesRequest request;
@@ -152,7 +152,7 @@ TEST_F(StudyServiceTest, ListsPage) {
             StatusCode::INVALID_ARGUMENT);
 }
 
-TEST_F(StudyServiceTest, WhatIsNotSupportedYetSaysSo) {
+TEST_F(StudyServiceTest, UnsupportedMethodsAreUnimplemented) {
   v1::ExportConfigResponse exported;
   const grpc::Status status =
       Call(studies_, &v1::StudyService::Stub::ExportConfig, v1::ExportConfigRequest(), &exported);
@@ -160,7 +160,7 @@ TEST_F(StudyServiceTest, WhatIsNotSupportedYetSaysSo) {
   EXPECT_THAT(status.error_message(), HasSubstr("not supported yet"));
 }
 
-TEST_F(StudyServiceTest, ARetriedTrialIsMeasuredAndTheSearchTakesItIntoAccount) {
+TEST_F(StudyServiceTest, RetriedTrialIsMeasuredAndAffectsTheSearch) {
   const std::string name = Create(SmallSpec()).name();
   const std::string best = "tp=1,pp=1,dp=4,mbs=1";  // by the worker's formula
   std::atomic<bool> broken = true;

@@ -20,7 +20,7 @@ namespace {
 using grpc::StatusCode;
 using testing::HasSubstr;
 
-TEST_F(StudyServiceTest, AWatcherHearsThatWorkWaitsAndThatItDoesNoLonger) {
+TEST_F(StudyServiceTest, WatcherSeesWhenWorkWaitsAndWhenItContinues) {
   const std::string name = Create(SmallSpec()).name();
   ASSERT_TRUE(Start(name).ok());
   std::unique_ptr<FakeWorker> worker;
@@ -42,7 +42,7 @@ TEST_F(StudyServiceTest, AWatcherHearsThatWorkWaitsAndThatItDoesNoLonger) {
   EXPECT_EQ(stream.events.back().study().waiting(), "");
 }
 
-TEST_F(StudyServiceTest, AWatcherSeesEveryTrialAndTheEnd) {
+TEST_F(StudyServiceTest, WatcherSeesEveryTrialAndTheEnd) {
   const std::string name = Create(SmallSpec()).name();
   FakeWorker worker(coordinator_->address());
   Stream stream;
@@ -70,7 +70,7 @@ TEST_F(StudyServiceTest, AWatcherSeesEveryTrialAndTheEnd) {
   EXPECT_TRUE(phases.contains("done"));
 }
 
-TEST_F(StudyServiceTest, AStreamResumesAfterItsCursor) {
+TEST_F(StudyServiceTest, StreamResumesAfterItsCursor) {
   const std::string name = Create(SmallSpec()).name();
   FakeWorker worker(coordinator_->address());
   ASSERT_TRUE(Start(name).ok());
@@ -109,7 +109,7 @@ int Threads() {
   return threads;
 }
 
-TEST_F(StudyServiceTest, WatchersThatDisconnectAreForgotten) {
+TEST_F(StudyServiceTest, DisconnectedWatchersAreReleased) {
   const std::string name = Create(SmallSpec()).name();
   EXPECT_EQ(Watch(name, 0, [](const v1::StudyEvent&) { return true; }).status.error_code(),
             StatusCode::CANCELLED);
@@ -138,7 +138,7 @@ TEST_F(StudyServiceTest, WatchersThatDisconnectAreForgotten) {
   EXPECT_EQ(Get(name).name(), name);
 }
 
-TEST_F(StudyServiceTest, WatchersAreBoundedAndLeaveRoomForCalls) {
+TEST_F(StudyServiceTest, WatchersAreBoundedAndDoNotBlockCalls) {
   const std::string name = Create(SmallSpec()).name();
   struct Parked {
     grpc::ClientContext context;
@@ -177,7 +177,7 @@ TEST_F(StudyServiceTest, WatchersAreBoundedAndLeaveRoomForCalls) {
   EXPECT_TRUE(taken);
 }
 
-TEST_F(StudyServiceTest, AWatcherHearsOfShutdownAndOfDeletion) {
+TEST_F(StudyServiceTest, WatcherSeesShutdownAndDeletion) {
   const std::string name = Create(SmallSpec()).name();
   Stream stream;
   std::thread watching([&] { stream = Watch(name); });
@@ -202,7 +202,7 @@ TEST_F(StudyServiceTest, AWatcherHearsOfShutdownAndOfDeletion) {
   EXPECT_EQ(stream.status.error_code(), StatusCode::UNAVAILABLE) << stream.status.error_message();
 }
 
-TEST_F(StudyServiceTest, AtShutdownStreamsAndParkedCallsEndAsUnavailable) {
+TEST_F(StudyServiceTest, ShutdownEndsStreamsAndParkedCallsWithUnavailable) {
   const std::string name = Create(SmallSpec()).name();
   v1::RegisterWorkerRequest worker;
   worker.set_worker("workers/a");

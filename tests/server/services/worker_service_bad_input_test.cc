@@ -17,7 +17,7 @@ namespace {
 using grpc::StatusCode;
 using testing::HasSubstr;
 
-TEST_F(WorkerServiceTest, MalformedRegistrationsAreInvalid) {
+TEST_F(WorkerServiceTest, MalformedRegistrationsAreInvalidArguments) {
   std::int64_t epoch = 0;
   const StatusCode invalid = StatusCode::INVALID_ARGUMENT;
   for (const std::string name : {"", "a", "workers/", "workers/a b", "workers/a/b", "studies/1"}) {
@@ -30,7 +30,7 @@ TEST_F(WorkerServiceTest, MalformedRegistrationsAreInvalid) {
   EXPECT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
 }
 
-TEST_F(WorkerServiceTest, AWorkerThatLiesAboutItsInventoryIsRefused) {
+TEST_F(WorkerServiceTest, RejectsInvalidInventory) {
   const auto refused = [&](const std::function<void(v1::Inventory&)>& edit, const std::string& field) {
     v1::RegisterWorkerRequest request;
     request.set_worker("workers/a");
@@ -64,7 +64,7 @@ TEST_F(WorkerServiceTest, AWorkerThatLiesAboutItsInventoryIsRefused) {
   EXPECT_EQ(list.workers_size(), 0);
 }
 
-TEST_F(WorkerServiceTest, LeasingNeedsASession) {
+TEST_F(WorkerServiceTest, LeasingRequiresASession) {
   v1::LeaseWorkRequest request;
   v1::LeaseWorkResponse response;
   EXPECT_EQ(Call(workers_, &Stub::LeaseWork, request, &response).error_code(), StatusCode::INVALID_ARGUMENT);
@@ -80,7 +80,7 @@ TEST_F(WorkerServiceTest, LeasingNeedsASession) {
   }
 }
 
-TEST_F(WorkerServiceTest, MalformedReportsNameTheFieldAndLeaveTheLease) {
+TEST_F(WorkerServiceTest, MalformedReportsNameTheFieldAndKeepTheLease) {
   std::int64_t epoch = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
   const v1::ReportTrialRequest good = ReportOf(Lease("workers/a", epoch), epoch, "r");
@@ -127,7 +127,7 @@ TEST_F(WorkerServiceTest, MalformedReportsNameTheFieldAndLeaveTheLease) {
   EXPECT_LT(Trials(study_)[0].message().size(), 20'000u);
 }
 
-TEST_F(WorkerServiceTest, AMeasurementOfWhatWasNotAskedForHurtsNoStudy) {
+TEST_F(WorkerServiceTest, MismatchedMeasurementIsRejectedWithoutEffect) {
   std::int64_t epoch = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
   ASSERT_TRUE(Send(ReportOf(Lease("workers/a", epoch), epoch, "r1")).ok());
@@ -165,7 +165,7 @@ grpc::Status RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::s
   return status;
 }
 
-TEST_F(WorkerServiceTest, AMethodThatThereIsNotIsSaidToBeNone) {
+TEST_F(WorkerServiceTest, UnknownMethodIsUnimplementedWithItsName) {
   const std::string garbage = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
   for (const std::string method :
        {"/autocfg.v1.WorkerService/Nope", "/autocfg.v1.StudyService/LeaseWork", "/autocfg.v1.Nope/LeaseWork",
@@ -186,7 +186,7 @@ TEST_F(WorkerServiceTest, AMethodThatThereIsNotIsSaidToBeNone) {
   EXPECT_NE(health.error_code(), StatusCode::UNIMPLEMENTED) << health.error_message();
 }
 
-TEST_F(WorkerServiceTest, BytesThatAreNoMessageAndMessagesThatAreTooLargeHurtNobody) {
+TEST_F(WorkerServiceTest, RejectsUnparsableAndOversizedMessages) {
   // Sends raw bytes to every method of the service.
   const auto* service =
       google::protobuf::DescriptorPool::generated_pool()->FindServiceByName("autocfg.v1.WorkerService");

@@ -13,13 +13,13 @@ namespace {
 
 using grpc::StatusCode;
 
-TEST_F(WorkerServiceTest, AWorkerWithTooFewSlotsGetsNothing) {
+TEST_F(WorkerServiceTest, WorkerWithTooFewSlotsGetsNoWork) {
   std::int64_t epoch = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 3, &epoch).ok());
   EXPECT_FALSE(Lease("workers/a", epoch, 0.1).has_job());
 }
 
-TEST_F(WorkerServiceTest, AWorkerThatNamesNoDeviceKindIsACpu) {
+TEST_F(WorkerServiceTest, WorkerWithoutDeviceKindIsACpuWorker) {
   v1::RegisterWorkerRequest request;
   request.set_worker("workers/a");
   request.set_boot_id("boot");
@@ -33,7 +33,7 @@ TEST_F(WorkerServiceTest, AWorkerThatNamesNoDeviceKindIsACpu) {
   EXPECT_EQ(list.workers(0).inventory().device_kind(), "cpu");
 }
 
-TEST_F(WorkerServiceTest, TheLongPollAnswersAsSoonAsThereIsWork) {
+TEST_F(WorkerServiceTest, LongPollAnswersAsSoonAsThereIsWork) {
   std::int64_t epoch = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
   const v1::LeaseWorkResponse calibration = Lease("workers/a", epoch);
@@ -48,7 +48,7 @@ TEST_F(WorkerServiceTest, TheLongPollAnswersAsSoonAsThereIsWork) {
   EXPECT_GT(next.fencing_token(), calibration.fencing_token());
 }
 
-TEST_F(WorkerServiceTest, PollsThatAreGivenUpLoseNoWork) {
+TEST_F(WorkerServiceTest, AbandonedPollsLoseNoWork) {
   std::int64_t epoch = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
   const v1::LeaseWorkResponse calibration = Lease("workers/a", epoch);
@@ -76,7 +76,7 @@ TEST_F(WorkerServiceTest, PollsThatAreGivenUpLoseNoWork) {
   }
 }
 
-TEST_F(WorkerServiceTest, DuplicateLateAndForeignReportsHurtNobody) {
+TEST_F(WorkerServiceTest, DuplicateLateAndForeignReportsAreIgnored) {
   std::int64_t epoch = 0;
   std::int64_t other = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
@@ -116,7 +116,7 @@ TEST_F(WorkerServiceTest, DuplicateLateAndForeignReportsHurtNobody) {
   EXPECT_EQ(state.state(), v1::TRIAL_STATE_MEASURED);
 }
 
-TEST_F(WorkerServiceTest, RenewalSaysCancelOnceTheStudyIsCancelled) {
+TEST_F(WorkerServiceTest, RenewalAnswersCancelOnceTheStudyIsCancelled) {
   std::int64_t epoch = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
   const v1::LeaseWorkResponse lease = Lease("workers/a", epoch);
@@ -137,7 +137,7 @@ TEST_F(WorkerServiceTest, RenewalSaysCancelOnceTheStudyIsCancelled) {
             StatusCode::FAILED_PRECONDITION);
 }
 
-TEST_F(WorkerServiceTest, LogsAreTakenFromTheHolderInPieces) {
+TEST_F(WorkerServiceTest, LogsAreBoundedAndRequireTheLease) {
   std::int64_t epoch = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
   const v1::LeaseWorkResponse lease = Lease("workers/a", epoch);
@@ -156,7 +156,7 @@ TEST_F(WorkerServiceTest, LogsAreTakenFromTheHolderInPieces) {
             StatusCode::FAILED_PRECONDITION);
 }
 
-TEST_F(WorkerServiceTest, AnOrderlyStopGivesTheJobBack) {
+TEST_F(WorkerServiceTest, DeregisteringReturnsTheJob) {
   std::int64_t epoch = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
   const v1::LeaseWorkResponse lease = Lease("workers/a", epoch);
@@ -175,7 +175,7 @@ TEST_F(WorkerServiceTest, AnOrderlyStopGivesTheJobBack) {
   EXPECT_EQ(again.job().attempt(), 2);
 }
 
-TEST_F(WorkerServiceTest, ADrainingWorkerIsToldAndListedSo) {
+TEST_F(WorkerServiceTest, DrainingWorkerIsToldAndListedAsDraining) {
   std::int64_t epoch = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
   const v1::LeaseWorkResponse lease = Lease("workers/a", epoch);

@@ -12,7 +12,7 @@ namespace autocfg {
 namespace {
 
 // The store's suite tests each rule. This test checks them on random fleets against all subsets.
-TEST(Placement, OnRandomFleetsIsWholeSmallestAndFair) {
+TEST(Placement, IsCompleteMinimalAndFairOnRandomFleets) {
   std::mt19937 random(11);
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   int placed = 0;
@@ -100,7 +100,7 @@ TEST(Placement, OnRandomFleetsIsWholeSmallestAndFair) {
   EXPECT_GT(shared, 50);
 }
 
-TEST(Placement, AWorkerThatNamesNoKindIsACpus) {
+TEST(Placement, WorkerWithoutDeviceKindIsACpuWorker) {
   PlacementWorker worker;
   worker.slots = worker.free = 2;
   worker.waiting = true;

@@ -26,7 +26,7 @@ std::string Refusal(const v1::Job& asked, const Report& report) {
   return std::string(status.message());
 }
 
-TEST(ReportFit, AMeasurementHasATimeForEachTimedStep) {
+TEST(ReportFit, MeasurementHasATimeForEachTimedStep) {
   v1::Job job;
   job.mutable_train()->set_steps(5);
   job.mutable_train()->set_warmup_steps_untimed(2);
@@ -46,7 +46,7 @@ TEST(ReportFit, AMeasurementHasATimeForEachTimedStep) {
   }
 }
 
-TEST(ReportFit, ASliceIsWhatWasAskedForOrNot) {
+TEST(ReportFit, SliceMustMatchTheJob) {
   v1::Job job;
   job.mutable_train()->set_steps(1);
   Report report;
@@ -59,7 +59,7 @@ TEST(ReportFit, ASliceIsWhatWasAskedForOrNot) {
   EXPECT_EQ(Refusal(job, report), "measurement.slice is false, and the job runs one rank of the plan alone");
 }
 
-TEST(ReportFit, ACalibrationHasEachOpOnceInAnyOrder) {
+TEST(ReportFit, CalibrationHasEachOpOnceInAnyOrder) {
   v1::Job job;
   for (const int size : {1, 2, 3}) *job.mutable_calibrate()->add_ops() = Op("gelu", size);
   Report report;

@@ -86,7 +86,7 @@ TEST_F(MigrationTest, KeepsAllRows) {
   EXPECT_EQ(db.execAndGet("SELECT length(out_of_memory) FROM shares WHERE job = 3").getInt(), 2);
 }
 
-TEST_F(MigrationTest, TheApiSaysWhatItSaid) {
+TEST_F(MigrationTest, ApiAnswersAreUnchanged) {
   Open();
   const auto trials = *store_->ListTrials(1, 0, 100);
   ASSERT_EQ(trials.size(), 7u);
@@ -113,7 +113,7 @@ TEST_F(MigrationTest, TheApiSaysWhatItSaid) {
   EXPECT_THAT(workers[0].jobs, ElementsAre("studies/1/trials/5"));
 }
 
-TEST_F(MigrationTest, AttemptsThatRanGoOn) {
+TEST_F(MigrationTest, RunningAttemptsContinue) {
   Open();
   EXPECT_EQ(*store_->RenewLease("workers/a", 1, kRunning, 7, 66, 10), v1::LEASE_COMMAND_CONTINUE);
   EXPECT_THAT(*store_->LeasesToStop(), ElementsAre(kCancelled));
@@ -127,7 +127,7 @@ TEST_F(MigrationTest, AttemptsThatRanGoOn) {
   EXPECT_EQ(store_->GetTrial(2, 1)->state(), v1::TRIAL_STATE_CANCELLED);
 }
 
-TEST_F(MigrationTest, AttemptsThatRanAreLostWhereNobodyRenewsThem) {
+TEST_F(MigrationTest, RunningAttemptsAreLostIfNotRenewed) {
   Open();
   EXPECT_EQ(store_->ExpireLeases(75)->size(), 2u);
   EXPECT_EQ(store_->GetTrial(1, 5)->state(), v1::TRIAL_STATE_QUEUED);
@@ -146,7 +146,7 @@ TEST_F(MigrationTest, AttemptsThatRanAreLostWhereNobodyRenewsThem) {
   EXPECT_EQ(first.leases[1].session, a);
 }
 
-TEST_F(MigrationTest, JobsOfFewerRanksAreKnown) {
+TEST_F(MigrationTest, FewerRanksJobsAreMigrated) {
   Open();
   ASSERT_TRUE(store_->ExpireLeases(75).ok());
   v1::RegisterWorkerRequest small;
@@ -163,7 +163,7 @@ TEST_F(MigrationTest, JobsOfFewerRanksAreKnown) {
   EXPECT_EQ(lease.ranks, 2) << "of 8";
 }
 
-TEST_F(MigrationTest, AReaderSaysWhatToDo) {
+TEST_F(MigrationTest, ReaderErrorSaysWhatToDo) {
   const absl::Status status = OpenSqliteStoreReadOnly(path_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   EXPECT_THAT(status.message(), HasSubstr("has version 1 and this program reads version " +
@@ -177,7 +177,7 @@ TEST_F(MigrationTest, AReaderSaysWhatToDo) {
   EXPECT_EQ((*reader)->ListWorkers("", 10, true)->size(), 2u);
 }
 
-TEST_F(MigrationTest, ARequestThatWasKeptWithoutItsVerbStandsForItsStudy) {
+TEST_F(MigrationTest, RequestStoredWithoutVerbMatchesItsStudy) {
   Open();
   store_.reset();
   SQLite::Database(path_, SQLite::OPEN_READWRITE)
@@ -196,7 +196,7 @@ TEST_F(MigrationTest, ARequestThatWasKeptWithoutItsVerbStandsForItsStudy) {
   EXPECT_TRUE(absl::IsAlreadyExists(store_->ModifyStudy(2, pause, extra).status()));
 }
 
-TEST_F(MigrationTest, RowsThatBelongNowhereAreDataLossAndTheFileStays) {
+TEST_F(MigrationTest, DanglingRowsAreDataLossAndFileIsUnchanged) {
   {
     SQLite::Database db(path_, SQLite::OPEN_READWRITE);
     db.exec("PRAGMA foreign_keys = OFF; UPDATE trial_logs SET attempt = 77");

@@ -27,7 +27,7 @@ std::size_t Count(Store& store) {
   return studies.ok() ? studies->size() : 0;
 }
 
-TEST(SqliteReader, SeesWhatAWriterCommitsAndDisturbsItNot) {
+TEST(SqliteReader, SeesCommitsWithoutDisturbingTheWriter) {
   TempDir dir;
   const std::string path = dir.File("a b%.db");
   auto writer = OpenSqliteStore(path);
@@ -74,7 +74,7 @@ TEST(SqliteReader, NeverCheckpoints) {
   EXPECT_EQ(Count(**next), 1u);
 }
 
-TEST(SqliteReader, WhereNothingMayBeWritten) {
+TEST(SqliteReader, WorksWithoutWritePermission) {
   TempDir dir;
   const std::string path = dir.File("a.db");
   ASSERT_TRUE((*OpenSqliteStore(path))->CreateStudy("", Sample("x"), 1).ok());
@@ -94,7 +94,7 @@ TEST(SqliteReader, WhereNothingMayBeWritten) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}), 2) << "the file and its lock";
 }
 
-TEST(SqliteReader, SaysWhatIsWrong) {
+TEST(SqliteReader, ReportsErrors) {
   TempDir dir;
   EXPECT_TRUE(absl::IsNotFound(OpenSqliteStoreReadOnly(dir.File("none.db")).status()));
   EXPECT_FALSE(std::filesystem::exists(dir.File("none.db")));

@@ -122,7 +122,7 @@ void WriteAndKill(const std::string& path, int lines, std::vector<std::string>& 
   }
 }
 
-TEST(StoreCrash, WhatWasAcknowledgedIsThere) {
+TEST(StoreCrash, AcknowledgedWritesSurvive) {
   TempDir dir;
   const std::string path = dir.File("crash.db");
   std::vector<std::string> said;
