@@ -67,7 +67,8 @@ absl::Status ReadFrame(int fd, google::protobuf::MessageLite& message) {
         fmt::format("the connection ended after {} of a message's {} bytes", got, body.size()));
   }
   if (!message.ParseFromString(body)) {
-    return absl::DataLossError(fmt::format("{} bytes arrived that are no {}", length, message.GetTypeName()));
+    return absl::DataLossError(
+        fmt::format("cannot parse {} received bytes as {}", length, message.GetTypeName()));
   }
   return absl::OkStatus();
 }

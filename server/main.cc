@@ -84,20 +84,20 @@ int Main(int argc, char** argv) {
   SetUpLog("autocfg-server", spdlog::level::info);
   gpr_set_log_function(LogGrpc);
 
-  CLI::App app("autocfg-server: hands the work of searches out to workers, and keeps what they measure",
+  CLI::App app("autocfg-server: assigns the jobs of searches to workers and stores their results",
                "autocfg-server");
   app.set_version_flag("--version",
                        "autocfg-server " AUTOCFG_VERSION " (build " AUTOCFG_VERSION "+" AUTOCFG_REVISION ")");
   Args args;
   app.add_option("--listen", args.listen,
-                 "where: unix:PATH, HOST:PORT or [IPV6]:PORT (port 0: any that is free)")
+                 "listen address: unix:PATH, HOST:PORT or [IPV6]:PORT (port 0: any free port)")
       ->required();
   app.add_option("--db", args.database,
-                 "the database, made where it is missing (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
+                 "the database file, created if missing (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
   app.add_option("--lease-duration", args.lease_duration,
                  "how long a worker may be silent before its jobs go to others (default: 10s)");
   app.add_flag("--insecure", args.insecure,
-               "listen beyond this machine, though calls are plain text and whoever reaches it is let in");
+               "accept calls from other machines, although calls are plain text without a password");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
@@ -108,7 +108,7 @@ int Main(int argc, char** argv) {
   for (const auto& [name, option] :
        {std::pair("--listen", app.get_option("--listen")), std::pair("--db", app.get_option("--db"))}) {
     if (option->count() > 0 && option->results().front().empty())
-      return Fail(fmt::format("{}: it is empty; give it a value, or leave it out", name));
+      return Fail(fmt::format("{}: its value is empty; give one, or omit the option", name));
   }
   return Serve(args, ends);
 }

@@ -47,7 +47,7 @@ absl::Status In(const char* field, const absl::Status& status) {
 absl::Status CheckName(const char* field, const std::string& name) {
   if (name.size() <= kLongestName) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      fmt::format("spec.{} has {} bytes; a name has {} at most", field, name.size(), kLongestName));
+      fmt::format("spec.{} has {} bytes; the limit is {}", field, name.size(), kLongestName));
 }
 
 absl::Status CheckSizes(const v1::SearchSpec& spec) {
@@ -59,10 +59,10 @@ absl::Status CheckSizes(const v1::SearchSpec& spec) {
   }
   if (spec.space_size() > kMostAxes)
     return absl::InvalidArgumentError(
-        fmt::format("spec.space has {} axes; {} are the most", spec.space_size(), kMostAxes));
+        fmt::format("spec.space has {} axes; the limit is {}", spec.space_size(), kMostAxes));
   for (const v1::SpaceAxis& axis : spec.space()) {
     if (axis.values_size() > kMostAxisValues) {
-      return absl::InvalidArgumentError(fmt::format("spec.space: axis {} has {} values; {} are the most",
+      return absl::InvalidArgumentError(fmt::format("spec.space: axis {} has {} values; the limit is {}",
                                                     Printable(axis.name()), axis.values_size(),
                                                     kMostAxisValues));
     }
@@ -70,7 +70,7 @@ absl::Status CheckSizes(const v1::SearchSpec& spec) {
     for (const std::string& value : axis.values()) bytes += value.size();
     if (bytes > kMostAxisBytes) {
       return absl::InvalidArgumentError(
-          fmt::format("spec.space: the values of axis {} have {} bytes; {} are the most",
+          fmt::format("spec.space: the values of axis {} have {} bytes; the limit is {}",
                       Printable(axis.name()), bytes, kMostAxisBytes));
     }
   }
@@ -116,11 +116,10 @@ absl::Status CheckMeasuringDevice(const SearchProblem& problem) {
     if ((group.device.kind == DeviceKind::kCuda) == on_gpus) continue;
     if (on_gpus)
       return absl::InvalidArgumentError(
-          "spec.device: cuda measures on GPUs, and the cluster's devices are CPUs; give cpu");
+          "spec.device: cuda measures on GPUs, but the cluster's devices are CPUs; give cpu");
     return absl::InvalidArgumentError(
-        "spec.cluster: its devices are GPUs, which the cpu device says nothing of: search it on device cuda, "
-        "with predict_only, or on the "
-        "paced device");
+        "spec.cluster: its devices are GPUs, which device cpu cannot measure; use device cuda, predict_only "
+        "or device paced");
   }
   const std::string_view name = Name(problem.workload.precision);
   if (on_gpus && name == "fp64")
@@ -142,14 +141,14 @@ absl::Status CheckEvidence(const SearchProblem& problem) {
   const ClusterSpec& cluster = problem.cluster;
   if (problem.device != "cpu" && problem.device != "cuda" && problem.device != "paced") {
     return absl::InvalidArgumentError(fmt::format(
-        "spec.device: {} is none that measures; give cpu, cuda or paced", Printable(problem.device)));
+        "spec.device: unknown device '{}'; expected cpu, cuda or paced", Printable(problem.device)));
   }
   if (problem.machine_ranks < 0)
     return absl::InvalidArgumentError(
         fmt::format("spec.machine_ranks is {}; it must not be negative", problem.machine_ranks));
   if (problem.device == "paced" && cluster.local) {
     return absl::InvalidArgumentError(
-        "spec.device: paced emulates a described cluster; give a preset or a file in place of local");
+        "spec.device: paced emulates a described cluster; give a preset or a file instead of local");
   }
   // Predictions need all of the cluster's figures.
   if (!cluster.local && (problem.options.predict_only || problem.device == "paced")) {

@@ -30,7 +30,7 @@ constexpr double kSavePeriod = 5;
 constexpr absl::Duration kWorkerGrace = absl::Seconds(5);
 constexpr absl::Duration kWorkerPeriod = absl::Milliseconds(100);
 
-absl::Status Interrupted() { return absl::CancelledError("the study is not to be worked on any more"); }
+absl::Status Interrupted() { return absl::CancelledError("the study is no longer to be run"); }
 
 }  // namespace
 
@@ -165,7 +165,7 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::StoredCalibration() 
   for (const v1::OpTime& time : (*stored)->result.ops()) {
     const absl::Status known = FromProto(time.op()).status();
     if (known.ok()) continue;
-    spdlog::warn("{}: its calibration is of another version of the engine ({}): it is measured anew",
+    spdlog::warn("{}: its calibration is of another version of the engine ({}); measuring it again",
                  StudyName(study_), std::string(known.message()));
     if (absl::Status status = store_.DropCalibration(study_); !status.ok()) return Failed(std::move(status));
     return std::optional<Store::Calibration>();
@@ -203,7 +203,7 @@ absl::StatusOr<Store::Calibration> StudyRun::TakeKnown(v1::Job& job) {
   }
   spec = std::move(rest);
   if (kept->reused_ops > 0) {
-    spdlog::info("{}: {} of {} op times are an earlier study's, measured on {} with build {}",
+    spdlog::info("{}: {} of {} op times are reused from earlier studies, measured on {} with build {}",
                  StudyName(study_), kept->reused_ops, asked, key->device, key->build_id);
   }
   return kept;
@@ -245,24 +245,24 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::Calibrate(const Sear
     if (state->first == v1::TRIAL_STATE_MEASURED) {  // it arrived between the two reads
       stored = store_.GetCalibration(study_);
       if (!stored.ok()) return Failed(stored.status());
-      if (!stored->has_value()) return absl::InternalError("a calibration was reported and is not there");
+      if (!stored->has_value()) return absl::InternalError("a calibration was reported but is not stored");
       return stored;
     }
     if (IsEnd(state->first)) {
       if (budget_spent_) {
         const double budget_s = problem_->time_budget_s;
         return absl::DeadlineExceededError(
-            fmt::format("the time budget of {} s ended before the calibration of {} ops did; {} s are enough "
-                        "for all of it",
+            fmt::format("the time budget of {} s ended before the calibration of {} ops; {} s are enough for "
+                        "the calibration",
                         budget_s, CalibrationJob(*problem_, loop.CalibrationOps()).calibrate().ops_size(),
                         std::ceil(std::max(BudgetOfWholeCalibration(), 2 * budget_s))));
       }
       if (absl::Status running = CheckRunning(); !running.ok()) return running;
       if (state->first == v1::TRIAL_STATE_LOST) {
-        return Pause(fmt::format(
-            "the calibration was lost {} times, the last time because: {}; resume the study, or give "
-            "the same search again, once its workers are well",
-            kMaxAttempts, state->second));
+        return Pause(
+            fmt::format("the calibration was lost {} times, last because: {}; resume the study, or repeat "
+                        "the search, once its workers are healthy",
+                        kMaxAttempts, state->second));
       }
       return absl::AbortedError(fmt::format("the calibration failed: {}", state->second));
     }

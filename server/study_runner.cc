@@ -126,13 +126,13 @@ bool StudyRunners::GiveThread(std::int64_t study, Entry& entry) {
     thread_pause_ = After(thread_pause_);
     thread_after_ = steady_clock::now() + thread_pause_;
     if (no_thread_.empty()) {
-      spdlog::error("{} waits, and all that are started after it: no thread can be had ({}); tried again",
-                    StudyName(study), error.what());
+      spdlog::error("{} and all later studies wait: cannot create a thread ({}); retrying", StudyName(study),
+                    error.what());
     }
     no_thread_ = error.what();
     return false;
   }
-  if (!no_thread_.empty()) spdlog::info("{} goes on: a thread can be had again", StudyName(study));
+  if (!no_thread_.empty()) spdlog::info("{} continues: a thread is available again", StudyName(study));
   no_thread_.clear();
   thread_pause_ = {};
   entry.stage = Stage::kAtWork;
@@ -179,7 +179,7 @@ void StudyRunners::GotOn(std::int64_t study, Entry& entry) {
     if (!entry.well_since) entry.well_since = steady_clock::now();
     if (!std::exchange(entry.failed, false)) return;
     entry.error = absl::OkStatus();
-    spdlog::info("{} goes on: its storage works again", StudyName(study));
+    spdlog::info("{} continues: its storage works again", StudyName(study));
   }
   notifier_.Notify();
 }
@@ -208,7 +208,7 @@ void StudyRunners::Settle(std::int64_t study, Entry& entry, const absl::Status& 
   if (MayPass(status) && !stopping_) {
     WaitForStorage(study, entry, status);
   } else {
-    spdlog::error("{} is not worked on any more: {}", StudyName(study), status.ToString());
+    spdlog::error("{} cannot continue: {}", StudyName(study), status.ToString());
   }
 }
 
@@ -221,7 +221,7 @@ void StudyRunners::WaitForStorage(std::int64_t study, Entry& entry, const absl::
   entry.turn = ++turns_;
   entry.not_before = now + entry.pause;
   if (std::exchange(entry.failed, true)) return;
-  spdlog::error("{} waits for its storage, and is tried again: {}", StudyName(study), status.ToString());
+  spdlog::error("{} waits for its storage; retrying: {}", StudyName(study), status.ToString());
 }
 
 void StudyRunners::Stop() {
@@ -255,12 +255,13 @@ std::string StudyRunners::Waiting(std::int64_t study) {
   if (entry.stage != Stage::kDue) return "";
   if (at_work_ >= options_.at_once) {
     return fmt::format(
-        "{} other studies are worked on, as many as this coordinator takes at once: its turn "
-        "comes when one of them ends or is paused",
+        "{} other studies are running, the most that this coordinator runs at once: its turn comes when one "
+        "of them ends or is paused",
         at_work_);
   }
   if (no_thread_.empty()) return "";
-  return fmt::format("the coordinator has no thread for it ({}): tried again by itself", no_thread_);
+  return fmt::format("the coordinator cannot create a thread for it ({}); it retries automatically",
+                     no_thread_);
 }
 
 }  // namespace autocfg

@@ -118,7 +118,7 @@ absl::Status StudySearch::Drive(OutcomeSource& source) {
       const ThreadCpuTimer timer(plan_cpu_s_);
       return loop_.Next();
     }();
-    if (requests.empty()) return absl::InternalError("the planner waits for trials, and none is under way");
+    if (requests.empty()) return absl::InternalError("the planner waits for trials, but none is in flight");
     bool stopped = false;
     std::vector<std::pair<std::int64_t, const TrialRequest*>> round;
     for (const TrialRequest& request : requests) {
@@ -225,9 +225,9 @@ std::string StudySearch::NothingFits() const {
   const SearchCounts& counts = loop_.counts();
   if (counts.predicted > 0) {
     if (!calibrated_ || loop_.phase() != SearchPhase::kDone || !loop_.Ranking(1).empty()) return "";
-    return fmt::format("none of the {} plans that should fit ran: see the trials", counts.predicted);
+    return fmt::format("none of the {} plans that should fit could run: see the trials", counts.predicted);
   }
-  if (counts.enumerated == 0) return "the space holds no plan that uses all ranks";
+  if (counts.enumerated == 0) return "the space contains no plan that uses all ranks";
   std::string reasons;
   for (const auto& [reason, count] : counts.rejected)
     reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", reason, count);

@@ -38,8 +38,8 @@ absl::StatusOr<DeviceChoice> ChooseCores(const std::string& asked) {
   const std::vector<int> allowed = AllowedCpus();
   for (const int core : *cores) {
     if (std::find(allowed.begin(), allowed.end(), core) == allowed.end())
-      return absl::FailedPreconditionError(
-          fmt::format("--devices: {}: there is no core {} here that this program may run on", asked, core));
+      return absl::FailedPreconditionError(fmt::format(
+          "--devices: {}: core {} does not exist or may not be used by this program", asked, core));
   }
   return DeviceChoice{.cores = *cores};
 }
@@ -60,8 +60,7 @@ absl::StatusOr<GpuList> ChooseGpus(const std::string& asked, GpuList list) {
       return absl::FailedPreconditionError(
           fmt::format("--devices: {}: {} cannot be used: {}", asked, TextOf(*left_out), left_out->left_out));
     } else {
-      return absl::FailedPreconditionError(
-          fmt::format("--devices: {}: there is no GPU {} here", asked, index));
+      return absl::FailedPreconditionError(fmt::format("--devices: {}: GPU {} does not exist", asked, index));
     }
   }
   return chosen;
@@ -108,9 +107,10 @@ absl::StatusOr<DeviceChoice> ChooseDevices(const std::string& asked, const std::
   if (text.starts_with(kCpuList)) return ChooseCores(asked);
   const bool named = text.starts_with(kCudaList);
   if (text != "auto" && text != "cuda" && !named) {
-    return absl::InvalidArgumentError(fmt::format(
-        "--devices: '{}' is none; give auto, cpu, cpu:CORES, cuda or cuda:INDEXES, such as cpu:0-3,6",
-        asked));
+    return absl::InvalidArgumentError(
+        fmt::format("--devices: unknown value '{}'; expected auto, cpu, cpu:CORES, cuda or cuda:INDEXES, "
+                    "such as cpu:0-3,6",
+                    asked));
   }
   GpuList list = ListGpus();
   if (text == "auto") {

@@ -40,8 +40,7 @@ std::string Shortage(const NvmlSession& nvml, const std::vector<std::string>& uu
     if (index == count) return fmt::format("GPU {} is gone: the driver does not know it any more", uuid);
     const auto memory = nvml.Memory(index);
     if (!memory)
-      return fmt::format("GPU {} ({}): the driver does not tell its memory any more", index,
-                         nvml.Name(index));
+      return fmt::format("GPU {} ({}): the driver no longer reports its memory", index, nvml.Name(index));
     const std::int64_t used = memory->Used();
     if (used <= kIdleBytes) continue;
     return fmt::format("GPU {} ({}): {} of its {} are in use, {} more than on an idle GPU, {}", index,

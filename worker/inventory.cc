@@ -157,7 +157,7 @@ absl::StatusOr<ClusterSpec> LocalCluster(std::int64_t ranks, const GpuList& list
                         [](const auto& a, const auto& b) { return a.memory_bytes < b.memory_bytes; });
   if (const std::int64_t most = least.memory_bytes / (kGpuOverheadBytes + 1); sharing > most) {
     return absl::InvalidArgumentError(
-        fmt::format("{} ranks on {} GPU{}: each needs {} bytes of {}'s {} beside its own; give {} at most",
+        fmt::format("{} ranks on {} GPU{}: each needs {} bytes of {}'s {} for its overhead; give {} at most",
                     count, gpus, gpus == 1 ? "" : "s", kGpuOverheadBytes, TextOf(least), least.memory_bytes,
                     most * static_cast<std::int64_t>(gpus)));
   }

@@ -61,7 +61,7 @@ std::string WrongIn(const v1::LeaseWorkResponse& lease, const v1::Inventory& inv
     return fmt::format("{}: a job of a kind that this worker does not know", job.name());
   const v1::Share share = ShareOf(lease);
   if (share.ranks() <= 0 || share.first_rank() < 0 || share.ranks() > job.ranks() - share.first_rank()) {
-    return fmt::format("{}: {} ranks from rank {} are no part of its {}", job.name(), share.ranks(),
+    return fmt::format("{}: {} ranks from rank {} are not within its {}", job.name(), share.ranks(),
                        share.first_rank(), job.ranks());
   }
   if (SlotsToTake(lease, inventory) > inventory.slots()) {
@@ -214,12 +214,12 @@ JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& invent
   const std::vector<std::string> gpus = PlacesOf(used, UsableGpus(inventory));
   if (job.device() == kCuda) {
     if (gpus.empty())
-      return NotHere(fmt::format("{}: it is for GPUs, and this worker offers none", job.name()));
+      return NotHere(fmt::format("{}: it needs GPUs, but this worker offers none", job.name()));
     if (const std::string shortage = WaitForFreeGpus(Distinct(gpus), patience, hooks.cancel);
         !shortage.empty())
       return NotHere(fmt::format("{}: {}", job.name(), shortage));
   } else if (job.device() == "cpu" && inventory.device_kind() == kCuda) {
-    return NotHere(fmt::format("{}: it is for the CPU, and this worker offers its GPUs", job.name()));
+    return NotHere(fmt::format("{}: it needs CPUs, but this worker offers GPUs", job.name()));
   }
   JobRequest request = MakeJobRequest(job, {}, {});
   if (lease.has_share()) {
@@ -251,8 +251,7 @@ JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& invent
   }
   auto measurement = MeasurementOf(result);
   if (!measurement) {
-    return Failed(
-        fmt::format("{}: the ranks' results do not fit together, or no step was timed", job.name()));
+    return Failed(fmt::format("{}: the ranks' results do not match, or no step was timed", job.name()));
   }
   measurement->set_build_id(inventory.build_id());
   // Emulated results do not depend on this machine's hardware.

@@ -103,7 +103,7 @@ void JobWatch::TakeMessages(std::size_t place) {
     v1::RankMessage message;
     const absl::StatusOr<bool> next = links_[place].Next(message);
     if (!next.ok()) {
-      Fail(place, fmt::format("its messages are broken: {}", std::string(next.status().message())));
+      Fail(place, fmt::format("its messages are invalid: {}", std::string(next.status().message())));
       return;
     }
     if (!*next) return;
@@ -222,7 +222,7 @@ void JobWatch::JudgeEnd(std::size_t place) {
   if (state.has_result && link.exit_status() == 0) return;
   std::string message;
   if (link.reaped_elsewhere()) {
-    message = "ended without a result, and how is not known: this program reaps its children elsewhere";
+    message = "ended without a result and with an unknown status: this program reaps its children elsewhere";
   } else if (link.exit_status() == 0) {
     message = "ended without a result";
   } else {

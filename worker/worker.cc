@@ -48,9 +48,9 @@ struct Worker::Impl {
   absl::StatusOr<Registration> Register() {
     const SystemClock::time_point end = DeadlineIn(options.wait_s);
     CallGroup own;
-    for (absl::Status last = absl::UnavailableError("nobody answers there");;) {
+    for (absl::Status last = absl::UnavailableError("no coordinator answers");;) {
       const bool connected = Connect(end);
-      if (Cancelled()) return absl::CancelledError("it is to end");
+      if (Cancelled()) return absl::CancelledError("cancelled");
       if (!connected) return last;
       auto session = calls.Register(boot_id, options.inventory, own);
       // A coordinator that is starting, ending or temporarily full may accept later.

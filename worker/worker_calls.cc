@@ -54,7 +54,7 @@ absl::StatusOr<Registration> WorkerCalls::Register(const std::string& boot_id, c
                                    {.deadline_s = kCallSeconds, .wait_for_ready = true});
   if (!status.ok()) return status;
   if (!(response.lease_duration_s() > 0))
-    return absl::InternalError("the coordinator granted leases of no duration");
+    return absl::InternalError("the coordinator granted leases without a duration");
   return Registration{response.session_epoch(), response.lease_duration_s()};
 }
 
@@ -131,7 +131,7 @@ absl::Status WorkerCalls::ReportTrial(const v1::ReportTrialRequest& report, Call
   // gRPC would fail with RESOURCE_EXHAUSTED on every retry.
   if (report.ByteSizeLong() > static_cast<std::size_t>(kMaxSentBytes)) {
     return absl::InvalidArgumentError(
-        fmt::format("it has {} bytes, and a call at most {}", report.ByteSizeLong(), kMaxSentBytes));
+        fmt::format("it has {} bytes; the limit of a call is {}", report.ByteSizeLong(), kMaxSentBytes));
   }
   v1::ReportTrialResponse response;
   return Call(*stub_, &Stub::ReportTrial, report, response, group,

@@ -9,7 +9,7 @@ namespace autocfg {
 namespace {
 
 absl::Status Unknown(std::string_view field, std::string_view value) {
-  return absl::InvalidArgumentError(fmt::format("model: {} \"{}\" is not known", field, Printable(value)));
+  return absl::InvalidArgumentError(fmt::format("model: unknown {} '{}'", field, Printable(value)));
 }
 
 }  // namespace

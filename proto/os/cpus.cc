@@ -55,7 +55,7 @@ std::vector<int> AllowedCpus(const GetAffinity& get) {
     error = errno;
     if (error != EINVAL) break;  // EINVAL: the mask is too small
   }
-  throw std::system_error(error, std::generic_category(), "the system does not tell which CPUs may be used");
+  throw std::system_error(error, std::generic_category(), "cannot determine which CPUs may be used");
 }
 
 std::vector<int> AllowedCpus() {

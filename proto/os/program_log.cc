@@ -20,7 +20,7 @@ void SetUpLog(const std::string& program, spdlog::level::level_enum level) {
   if (known) logger->set_level(found);
   if (!known && !asked.empty()) {
     logger->log(spdlog::level::critical,
-                "AUTOCFG_LOG: '{}' is no level; give trace, debug, info, warn, error, critical or off",
+                "AUTOCFG_LOG: unknown level '{}'; expected trace, debug, info, warn, error, critical or off",
                 asked);
   }
   spdlog::set_default_logger(std::move(logger));

@@ -27,15 +27,14 @@ absl::Status CheckTarget(const std::string& target, bool insecure) {
   const auto address = ParseAddress(target);
   if (!address.ok()) return address.status();
   if (!address->unix_socket && address->port == 0) {
-    return absl::InvalidArgumentError(
-        fmt::format("address {}: nobody can be called at port 0; give the port that the coordinator says it "
-                    "listens on",
-                    target));
+    return absl::InvalidArgumentError(fmt::format(
+        "address {}: port 0 cannot be called; give the port that the coordinator says it listens on",
+        target));
   }
   if (insecure || address->local) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      fmt::format("{} is on another machine, and there is no encryption yet: who is between can read and "
-                  "change all; give --insecure where that is accepted",
+      fmt::format("{} is on another machine, and calls are not encrypted: anyone on the network path can "
+                  "read and change them; give --insecure to accept that",
                   target));
 }
 

@@ -30,9 +30,9 @@ void LeaseExpiry::Loop(absl::Duration first, absl::Duration period) {
     const absl::Status status = dispatcher_.ExpireLeases(away);
     if (status.ok()) {
       away = false;
-      if (std::exchange(failing, false)) spdlog::info("leases are ended again");
+      if (std::exchange(failing, false)) spdlog::info("lease expiry works again");
     } else if (!std::exchange(failing, true)) {
-      spdlog::error("leases cannot be ended, and this is tried again: {}", status.ToString());
+      spdlog::error("cannot expire leases; retrying: {}", status.ToString());
     }
   }
 }

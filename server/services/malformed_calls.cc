@@ -37,16 +37,14 @@ class MalformedCall final : public Interceptor {
         // OK, or an error of a service itself
       } else if (!Exists(method_)) {
         if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
-          methods->ModifySendStatus(
-              {grpc::StatusCode::UNIMPLEMENTED,
-               fmt::format("there is no method {} here; see the server's reflection", method_)});
+          methods->ModifySendStatus({grpc::StatusCode::UNIMPLEMENTED,
+                                     fmt::format("unknown method {}; see the server's reflection", method_)});
         }
       } else {
         methods->ModifySendStatus(
             {grpc::StatusCode::INVALID_ARGUMENT,
-             fmt::format(
-                 "{}: the bytes of the request are no message of its type; see the server's reflection",
-                 method_)});
+             fmt::format("{}: the request cannot be parsed as its message type; see the server's reflection",
+                         method_)});
       }
     }
     methods->Proceed();

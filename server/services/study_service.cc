@@ -44,7 +44,7 @@ absl::StatusOr<Page> ParsePage(const Request& request, std::string_view list) {
   const char* const number = token.data() + colon + 1;
   std::from_chars(number, token.data() + token.size(), page.after);
   if (page.after <= 0 || token != PageToken(list, page.after))
-    return absl::InvalidArgumentError("page_token is not one that this list answered with");
+    return absl::InvalidArgumentError("page_token is invalid; give one that this list returned");
   return page;
 }
 
@@ -243,10 +243,9 @@ grpc::Status StudyServiceImpl::WatchStudy(grpc::ServerContext* context, const v1
   const auto id = ParseStudyName(request->name());
   if (!id.ok()) return ToGrpc(id.status());
   if (!Enter(watchers_, kMaxWatchers)) {
-    return ToGrpc(absl::ResourceExhaustedError(
-        fmt::format("{} calls watch studies already, as many as this coordinator takes: end one of them, "
-                    "or ask for the study from time to time",
-                    kMaxWatchers)));
+    return ToGrpc(absl::ResourceExhaustedError(fmt::format(
+        "{} calls watch studies, the most that this coordinator allows; end one of them, or poll the study",
+        kMaxWatchers)));
   }
   const absl::Cleanup leave = [this] { Leave(watchers_); };
   // UNAVAILABLE would mean that the coordinator is gone. The stream continues instead, and `waiting` gives
@@ -306,8 +305,8 @@ grpc::Status StudyServiceImpl::Predict(
     grpc::ServerContext*, grpc::ServerReaderWriter<v1::PredictResponse, v1::PredictRequest>* stream) {
   if (!Enter(predictors_, kMaxPredictors)) {
     return ToGrpc(absl::ResourceExhaustedError(
-        fmt::format("{} calls ask for predictions already, as many as this coordinator takes: one stream "
-                    "answers any number of requests; end one, or try again later",
+        fmt::format("{} calls ask for predictions, the most that this coordinator allows; one stream answers "
+                    "any number of requests: end one, or try again later",
                     kMaxPredictors)));
   }
   const absl::Cleanup leave = [this] { Leave(predictors_); };

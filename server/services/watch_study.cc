@@ -20,8 +20,8 @@ absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::in
   const auto newest = store.ChangeCursor(study);
   if (!newest.ok()) return newest.status();
   if (resume_cursor < 0 || resume_cursor > *newest) {
-    return absl::InvalidArgumentError(
-        fmt::format("resume_cursor is {}; it must be one that this study's events had, or 0", resume_cursor));
+    return absl::InvalidArgumentError(fmt::format(
+        "resume_cursor is {}; it must be 0 or the cursor of one of this study's events", resume_cursor));
   }
   std::int64_t cursor = resume_cursor;
   std::string waiting;  // last value sent

@@ -51,12 +51,12 @@ absl::Status CheckRange(const char* field, std::int64_t value, std::int64_t leas
 
 absl::Status CheckCount(const char* field, int count, int most) {
   if (count <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("{} has {} entries; {} are the most", field, count, most));
+  return absl::InvalidArgumentError(fmt::format("{} has {} entries; the limit is {}", field, count, most));
 }
 
 absl::Status CheckNotNegative(const char* field, double value) {
   if (std::isfinite(value) && value >= 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("{} is negative or no number", field));
+  return absl::InvalidArgumentError(fmt::format("{} is negative or not a number", field));
 }
 
 absl::Status CheckSeconds(const char* field, double value, double most) {
@@ -109,9 +109,9 @@ absl::Status Check(const v1::Inventory& inventory) {
 absl::Status Check(const v1::Measurement& m) {
   for (const double step : m.step_time_s()) {
     if (!IsStepTime(step)) {
-      return absl::InvalidArgumentError(
-          fmt::format("measurement.step_time_s: {} s is no step's time; more than {} and less than {} are",
-                      step, kShortestStep, kLongestStep));
+      return absl::InvalidArgumentError(fmt::format(
+          "measurement.step_time_s: invalid step time {} s; it must be more than {} and less than {}", step,
+          kShortestStep, kLongestStep));
     }
   }
   return First(CheckCount("measurement.step_time_s", m.step_time_s_size(), kMostSteps),
@@ -136,7 +136,7 @@ absl::Status Check(const v1::CalibrateResult& calibration) {
   for (const v1::OpTime& time : calibration.ops()) {
     if (!IsOpTime(time.seconds())) {
       return absl::InvalidArgumentError(
-          fmt::format("calibration.ops: {} s of {} is no op's time; more than 0 and less than {} are",
+          fmt::format("calibration.ops: invalid time {} s of {}; it must be more than 0 and less than {}",
                       time.seconds(), time.op().kind().substr(0, kMaxText), kLongestStep));
     }
   }
@@ -197,7 +197,7 @@ absl::Status Check(const v1::ReportTrialRequest& request) {
   if (!v1::Outcome_IsValid(request.outcome())) return absl::InvalidArgumentError("outcome is unknown");
   if (!v1::FailureKind_IsValid(request.failure())) return absl::InvalidArgumentError("failure is unknown");
   if (request.outcome() == v1::OUTCOME_MEASURED && !request.has_measurement() && !request.has_calibration())
-    return absl::InvalidArgumentError("measurement and calibration are missing, and the outcome is MEASURED");
+    return absl::InvalidArgumentError("measurement and calibration are missing, but the outcome is MEASURED");
   return First(request.has_measurement() ? Check(request.measurement()) : absl::OkStatus(),
                request.has_calibration() ? Check(request.calibration()) : absl::OkStatus(),
                request.has_out_of_memory() ? Check(request.out_of_memory()) : absl::OkStatus());

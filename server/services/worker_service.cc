@@ -213,7 +213,7 @@ absl::Status WorkerServiceImpl::List(const v1::ListWorkersRequest& request,
   const auto size = PageSize(request.page_size());
   if (!size.ok()) return size.status();
   if (!request.page_token().empty() && !CheckWorkerName(request.page_token()).ok())
-    return absl::InvalidArgumentError("page_token is not one that a list answered with");
+    return absl::InvalidArgumentError("page_token is invalid; give one that a list returned");
   // One extra element shows whether there is a next page.
   auto records = parts_.store.ListWorkers(request.page_token(), *size + 1, request.gone());
   if (!records.ok()) return records.status();

@@ -299,10 +299,10 @@ absl::Status Migrate(SQLite::Database& db, std::span<const char* const> migratio
     SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
     db.exec(migrations[static_cast<std::size_t>(next)]);
     if (SQLite::Statement(db, "PRAGMA foreign_key_check").executeStep()) {
-      return absl::DataLossError(fmt::format(
-          "database {} has rows without what they belong to, and cannot be brought to version {}: "
-          "keep a copy, then restore it or choose another --db",
-          path, next + 1));
+      return absl::DataLossError(
+          fmt::format("database {} has rows that refer to missing rows, and cannot be migrated to version "
+                      "{}: keep a copy, then restore it or choose another --db",
+                      path, next + 1));
     }
     db.exec(fmt::format("PRAGMA user_version = {}", next + 1));
     transaction.commit();

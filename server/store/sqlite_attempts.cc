@@ -104,7 +104,7 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
     measurement = MergeMeasurements(parts);
     if (!measurement) {
       verdict = {.decisive = 0, .end = ShareEnd::kFailed, .again = false, .costs = false};
-      message = "the workers' results do not fit together: they timed different numbers of steps";
+      message = "the workers' results do not match: they timed different numbers of steps";
     }
   }
 
@@ -129,7 +129,7 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
     row.executeStep();
     again = row.getColumn(0).getInt() != 0;
   }
-  if (verdict.end == ShareEnd::kCancelled) message = "the worker gave it back";
+  if (verdict.end == ShareEnd::kCancelled) message = "the worker returned the job";
   SetJobState(job, study, trial, again ? v1::TRIAL_STATE_QUEUED : LastStateOf(verdict.end), message);
 }
 

@@ -32,12 +32,12 @@ absl::Status MakeParent(const std::filesystem::path& path) {
     if (::mkdir(made.c_str(), 0700) == 0 || errno == EEXIST || errno == EISDIR) continue;
     if (std::filesystem::is_directory(made, error)) continue;
     const int number = errno;
-    return FileError(number, fmt::format("the directory {} of database {} cannot be made", parent.string(),
+    return FileError(number, fmt::format("the directory {} of database {} cannot be created", parent.string(),
                                          path.string()));
   }
   if (!std::filesystem::is_directory(parent, error)) {
-    return FileError(ENOTDIR, fmt::format("the directory {} of database {} cannot be made", parent.string(),
-                                          path.string()));
+    return FileError(ENOTDIR, fmt::format("the directory {} of database {} cannot be created",
+                                          parent.string(), path.string()));
   }
   return absl::OkStatus();
 }
@@ -113,7 +113,7 @@ absl::Status CheckSqliteFile(SQLite::Database& db, const std::string& path) {
 absl::Status StatusOf(const SQLite::Exception& error, const std::string& path) {
   const auto no_room = [&path] {
     return absl::ResourceExhaustedError(
-        fmt::format("no room for database {}: free some space or choose another --db", path));
+        fmt::format("no space for database {}: free some space or choose another --db", path));
   };
   switch (error.getErrorCode()) {
     case SQLITE_FULL: return no_room();
@@ -127,7 +127,7 @@ absl::Status StatusOf(const SQLite::Exception& error, const std::string& path) {
     case SQLITE_PERM:
     case SQLITE_AUTH:
       return absl::PermissionDeniedError(
-          fmt::format("no right to write database {}: {}", path, error.what()));
+          fmt::format("no permission to write database {}: {}", path, error.what()));
     case SQLITE_IOERR:
       // On a full disk, the index of the write-ahead log cannot grow, which SQLite reports this way.
       if (FreeBytes(path) < kLeastFreeBytes) return no_room();

@@ -241,7 +241,7 @@ absl::StatusOr<v1::LeaseCommand> SqliteStore::RenewLease(const std::string& work
         now_s + duration_s, lease_id, fencing_token, worker, session_epoch);
     if (!row.executeStep()) {
       return absl::FailedPreconditionError(
-          fmt::format("lease {} is not {}'s any more: drop its job", lease_id, worker));
+          fmt::format("lease {} is no longer held by {}: drop its job", lease_id, worker));
     }
     if (row.getColumn(0).getInt() != 0) return v1::LEASE_COMMAND_CANCEL;
     return row.getColumn(1).getInt() != 0 ? v1::LEASE_COMMAND_DRAIN : v1::LEASE_COMMAND_CONTINUE;
@@ -307,7 +307,7 @@ absl::StatusOr<std::vector<EndedLease>> SqliteStore::WithdrawExpired(double now_
   return Write([&]() -> absl::StatusOr<std::vector<EndedLease>> {
     return EndShares({.end = ShareEnd::kWithdrawn,
                       .now_s = now_s,
-                      .message = "its lease ran out while no coordinator was there"},
+                      .message = "its lease expired while no coordinator was running"},
                      "expires_s <= ?5", now_s);
   });
 }

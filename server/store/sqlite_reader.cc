@@ -57,8 +57,8 @@ absl::Status Check(SQLite::Database& db, const std::string& path) {
   const auto known = static_cast<std::int64_t>(StoreMigrations().size());
   if (version > 0 && version < known) {
     return absl::FailedPreconditionError(
-        fmt::format("database {} has version {} and this program reads version {}: a search or a server on "
-                    "it brings it up to date",
+        fmt::format("database {} has version {}, but this program reads version {}: run a search or a server "
+                    "on it to migrate it",
                     path, version, known));
   }
   return absl::OkStatus();

@@ -41,19 +41,19 @@ bool IsOf(const std::string& subject, const struct Report& report) {
 
 std::string SqliteStore::RefusalOf(const struct Report& report) {
   if (RequestIdTaken(report.request_id))
-    return fmt::format("request_id {} was used for another request, or for other contents",
+    return fmt::format("request_id {} was used for another request, or with different content",
                        report.request_id);
   SQLite::Statement row = Query(
       "SELECT worker, epoch, fencing_token, attempt, ending FROM shares WHERE lease_id = ?", report.lease_id);
-  if (!row.executeStep()) return fmt::format("there is no lease {}", report.lease_id);
+  if (!row.executeStep()) return fmt::format("unknown lease {}", report.lease_id);
   if (row.getColumn(0).getString() != report.worker)
-    return fmt::format("lease {} is another worker's", report.lease_id);
+    return fmt::format("lease {} belongs to another worker", report.lease_id);
   if (row.getColumn(1).getInt64() != report.session_epoch) {
     return fmt::format("lease {} is of session {}, not {}", report.lease_id, row.getColumn(1).getInt64(),
                        report.session_epoch);
   }
   if (row.getColumn(2).getInt64() != report.fencing_token) {
-    return fmt::format("lease {} has another fencing token than {}", report.lease_id, report.fencing_token);
+    return fmt::format("lease {} has a fencing token other than {}", report.lease_id, report.fencing_token);
   }
   if (row.getColumn(3).getInt64() != report.attempt) {
     return fmt::format("lease {} is for attempt {}, not {}", report.lease_id, row.getColumn(3).getInt64(),
@@ -154,7 +154,7 @@ absl::Status SqliteStore::AppendLog(const std::string& lease_id, std::int64_t fe
                 lease_id, fencing_token);
       if (!row.executeStep()) {
         return absl::FailedPreconditionError(
-            fmt::format("lease {} is not held any more: its log is not taken", lease_id));
+            fmt::format("lease {} is not held any more: its log is rejected", lease_id));
       }
       job = row.getColumn(0).getInt64();
       attempt = row.getColumn(1).getInt64();

@@ -138,7 +138,7 @@ absl::StatusOr<v1::Study> SqliteStore::WriteStudy(v1::Study study, v1::StudyStat
   if (!id.ok()) return id.status();
   if (IsEnd(before) && study.state() != before) {
     return absl::FailedPreconditionError(
-        fmt::format("{} has ended ({}) and stays so", study.name(), StateName(before)));
+        fmt::format("{} has ended ({}) and cannot change its state", study.name(), StateName(before)));
   }
   v1::Study stored = study;
   stored.clear_name();

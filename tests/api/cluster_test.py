@@ -175,7 +175,7 @@ class ClusterTest(unittest.TestCase):
         self.assertIn("no jobs today", self.run_ok("studies"))
         self.sql("DROP TRIGGER broken")
         self.run_ok("search", *SMALL)
-        self.server.said("studies/1 goes on: its storage works again")
+        self.server.said("studies/1 continues: its storage works again")
         self.assertEqual(self.server.text().count("studies/1 waits for its storage"), 1)
         self.assertEqual(len(self.run_ok("studies").splitlines()), 2)
 

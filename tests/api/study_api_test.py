@@ -145,7 +145,7 @@ class StudyApiTest(unittest.TestCase):
                 answer = call(b"\x0a\xff\xff\xff\xff\xff", timeout=30)
                 list(answer)
             self.assertEqual(caught.exception.code(), grpc.StatusCode.INVALID_ARGUMENT, method)
-            self.assertIn("no message of its type", caught.exception.details(), method)
+            self.assertIn("cannot be parsed", caught.exception.details(), method)
         self.assertEqual(self.api.health(""), 1)
 
     def test_workers_are_listed(self):

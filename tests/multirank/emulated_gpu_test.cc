@@ -266,7 +266,7 @@ TEST(GpuModule, IsNamedWhereItIsNotThere) {
   const JobResult job = RunProcesses(Gpt2("fp32"), "cuda");
   unsetenv("AUTOCFG_GPU_MODULE");
   EXPECT_NE(job.outcome, JobOutcome::kDone);
-  EXPECT_THAT(job.message, HasSubstr("/nowhere/libautocfg_cuda.so, which AUTOCFG_GPU_MODULE names"));
+  EXPECT_THAT(job.message, HasSubstr("/nowhere/libautocfg_cuda.so that AUTOCFG_GPU_MODULE names"));
 }
 
 }  // namespace

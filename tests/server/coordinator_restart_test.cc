@@ -171,7 +171,7 @@ TEST_F(CoordinatorTest, StudyContinuesOnceTheDiskHasSpace) {
       << stream.status.error_message();
   const v1::Study waits = Get(study.name());
   EXPECT_EQ(waits.state(), v1::STUDY_STATE_RUNNING);
-  EXPECT_THAT(waits.waiting(), testing::HasSubstr("no room for database"));
+  EXPECT_THAT(waits.waiting(), testing::HasSubstr("no space for database"));
   raw().exec("DROP TABLE in_the_way");
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (Get(study.name()).state() == v1::STUDY_STATE_RUNNING && std::chrono::steady_clock::now() < limit) {

@@ -101,8 +101,8 @@ TEST_F(CoordinatorTest, TimeBudgetShorterThanCalibrationIsReported) {
   const v1::Study done = Finish(study.name());
   over = true;
   EXPECT_EQ(done.state(), v1::STUDY_STATE_FAILED);
-  EXPECT_EQ(done.message(), fmt::format("the time budget of 0.2 s ended before the calibration of {} ops "
-                                        "did; 50 s are enough for all of it",
+  EXPECT_EQ(done.message(), fmt::format("the time budget of 0.2 s ended before the calibration of {} ops; "
+                                        "50 s are enough for the calibration",
                                         ops.load()));
 }
 

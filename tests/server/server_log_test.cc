@@ -51,7 +51,7 @@ TEST_F(ServerLog, LogsWorkersAndEndsOfJobsAndStudies) {
   AwaitLine("workers/a has registered (session 1): host left\\x0aright, 4 slots, cpu");
   const v1::LeaseWorkResponse lease = Lease(epoch);
   ASSERT_TRUE(lease.has_job());
-  AwaitLine("workers/a: its lease on " + lease.job().name() + " ran out");
+  AwaitLine("workers/a: its lease on " + lease.job().name() + " expired");
   AwaitLine("the job is queued again");
   AwaitLine("workers/a is silent");
   v1::ReportTrialRequest report = FakeWorker::ByFormula(lease.job());

@@ -139,12 +139,12 @@ TEST_F(StudyRunnersTest, TransientStorageFailureIsRetried) {
   EXPECT_THAT(runners_->Waiting(study), HasSubstr("no jobs today"));
   absl::SleepFor(absl::Milliseconds(200));  // retries are not logged
   EXPECT_FALSE(runners_->Error(study).ok());
-  EXPECT_EQ(log_.Count("studies/1 waits for its storage, and is tried again: INTERNAL"), 1);
-  EXPECT_EQ(log_.Count("studies/1 goes on"), 0);
+  EXPECT_EQ(log_.Count("studies/1 waits for its storage; retrying: INTERNAL"), 1);
+  EXPECT_EQ(log_.Count("studies/1 continues"), 0);
   MendJobs();
   EXPECT_TRUE(WaitsForWorkers(study)) << "nobody works on it";
   EXPECT_EQ(runners_->Waiting(study), "");
-  EXPECT_TRUE(Becomes([&] { return log_.Count("studies/1 goes on: its storage works again") == 1; }));
+  EXPECT_TRUE(Becomes([&] { return log_.Count("studies/1 continues: its storage works again") == 1; }));
   EXPECT_EQ(log_.Count("studies/1 is RUNNING"), 1);
   EXPECT_EQ(log_.lines().size(), 3u) << testing::PrintToString(log_.lines());
 }
@@ -211,7 +211,7 @@ TEST_F(StudyRunnersTest, PermanentFailureEndsTheRunner) {
   EXPECT_TRUE(absl::IsDataLoss(runners_->Error(study))) << runners_->Error(study);
   absl::SleepFor(absl::Milliseconds(100));
   EXPECT_EQ(log_.Count("studies/1 is RUNNING"), 1);
-  EXPECT_EQ(log_.Count("studies/1 is not worked on any more: DATA_LOSS"), 1);
+  EXPECT_EQ(log_.Count("studies/1 cannot continue: DATA_LOSS"), 1);
   EXPECT_THAT(runners_->Waiting(study), HasSubstr("damaged"));
   SetState(study, v1::STUDY_STATE_CANCELLED);
   runners_->Forget(study);
@@ -232,16 +232,16 @@ TEST_F(StudyRunnersTest, StudyWithoutThreadIsRetried) {
   runners_->Start(second);
   for (const std::int64_t study : {first, second}) {
     EXPECT_TRUE(Becomes([&] { return !runners_->Waiting(study).empty(); }));
-    EXPECT_THAT(runners_->Waiting(study), HasSubstr("no thread"));
+    EXPECT_THAT(runners_->Waiting(study), HasSubstr("cannot create a thread"));
     EXPECT_TRUE(runners_->Error(study).ok());
   }
   absl::SleepFor(absl::Milliseconds(150));
-  EXPECT_EQ(log_.Count("no thread can be had"), 1);
+  EXPECT_EQ(log_.Count("cannot create a thread"), 1);
   none = false;
   EXPECT_TRUE(WaitsForWorkers(first));
   EXPECT_TRUE(WaitsForWorkers(second));
   EXPECT_EQ(runners_->Waiting(second), "");
-  EXPECT_EQ(log_.Count("a thread can be had again"), 1);
+  EXPECT_EQ(log_.Count("a thread is available again"), 1);
 }
 
 TEST_F(StudyRunnersTest, SurplusStudiesWaitForTheirTurn) {
@@ -256,7 +256,7 @@ TEST_F(StudyRunnersTest, SurplusStudiesWaitForTheirTurn) {
   EXPECT_TRUE(WaitsForWorkers(studies[0]));
   EXPECT_TRUE(WaitsForWorkers(studies[1]));
   EXPECT_TRUE(Becomes([&] { return !runners_->Waiting(studies[2]).empty(); }));
-  EXPECT_THAT(runners_->Waiting(studies[3]), HasSubstr("2 other studies are worked on"));
+  EXPECT_THAT(runners_->Waiting(studies[3]), HasSubstr("2 other studies are running"));
   EXPECT_TRUE(runners_->Error(studies[3]).ok());
   EXPECT_EQ(store_->CalibrationState(studies[2])->first, v1::TRIAL_STATE_UNSPECIFIED);
   SetState(studies[0], v1::STUDY_STATE_PAUSED);

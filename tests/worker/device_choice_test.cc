@@ -57,10 +57,11 @@ TEST_F(ChooseDevicesTest, Cores) {
   EXPECT_EQ(inventory.physical_cores(), 1);
   EXPECT_EQ(inventory.device_kind(), "cpu");
   ExpectRefused(ChooseDevices("cpu:999999", Trainer(false)), absl::StatusCode::kFailedPrecondition,
-                "no core 999999");
+                "core 999999 does not exist");
   ExpectRefused(ChooseDevices("cpu:a", Trainer(false)), absl::StatusCode::kInvalidArgument, "0-3,6");
   for (const char* wrong : {"", "gpu", "cpu0", "cuda0", "Auto", "cpu,cuda"})
-    ExpectRefused(ChooseDevices(wrong, Trainer(false)), absl::StatusCode::kInvalidArgument, "give auto, cpu");
+    ExpectRefused(ChooseDevices(wrong, Trainer(false)), absl::StatusCode::kInvalidArgument,
+                  "expected auto, cpu");
 }
 
 TEST_F(ChooseDevicesTest, AutoChoosesUsableGpus) {
@@ -105,7 +106,8 @@ TEST_F(ChooseDevicesTest, SelectsGpusByIndex) {
   EXPECT_EQ(two->gpus.gpus[1].index, 0);
   EXPECT_EQ(InventoryOf(*two, 0).slots(), 2);
   EXPECT_EQ(InventoryOf(*two, 0).gpus_size(), 2);
-  ExpectRefused(ChooseDevices("cuda:0,4", trainer), absl::StatusCode::kFailedPrecondition, "no GPU 4");
+  ExpectRefused(ChooseDevices("cuda:0,4", trainer), absl::StatusCode::kFailedPrecondition,
+                "GPU 4 does not exist");
   ExpectRefused(ChooseDevices("cuda:3", trainer), absl::StatusCode::kFailedPrecondition, "cannot be used");
   ExpectRefused(ChooseDevices("cuda:0,0", trainer), absl::StatusCode::kInvalidArgument, "named twice");
   const NoGpus none;

@@ -226,7 +226,7 @@ TEST(RunJob, RefusesJobsThatItCannotRun) {
        {std::pair{0, 0}, std::pair{2, 2}, std::pair{-1, 2}, std::pair{0, 4}, std::pair{2147483647, 2}}) {
     lease.mutable_share()->set_first_rank(first);
     lease.mutable_share()->set_ranks(ranks);
-    EXPECT_NE(RunOn(lease, inventory, launcher).message.find("no part of its 3"), std::string::npos)
+    EXPECT_NE(RunOn(lease, inventory, launcher).message.find("not within its 3"), std::string::npos)
         << first << ' ' << ranks;
   }
   lease.clear_share();

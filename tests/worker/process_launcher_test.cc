@@ -191,7 +191,7 @@ TEST(ProcessLauncher, KillsProcessesThatRanksLeaveBehind) {
 TEST(ProcessLauncher, RejectsMalformedMessages) {
   const JobResult result = RunModes({"hang", "garbage"});
   EXPECT_EQ(result.outcome, JobOutcome::kFailed);
-  EXPECT_THAT(result.message, HasSubstr("rank 1: its messages are broken"));
+  EXPECT_THAT(result.message, HasSubstr("rank 1: its messages are invalid"));
   EXPECT_EQ(RunModes({"internal_late", "close_and_hang"}).message, "rank 0: the cause");
 }
 

@@ -213,8 +213,8 @@ TEST_F(WorkerProgramTest, BadUsage) {
   ExpectRefused({}, 2, "--coordinator");
   ExpectRefused({"--coordinator", "node1.example.org:7010"}, 2, "--insecure");
   ExpectRefused(Arguments({"--no-such-option"}), 2, "--no-such-option");
-  ExpectRefused({"--coordinator", address_, "--devices", "tpu"}, 2, "--devices: 'tpu'");
-  ExpectRefused({"--coordinator", address_, "--devices", "cpu:999999"}, 2, "there is no core 999999");
+  ExpectRefused({"--coordinator", address_, "--devices", "tpu"}, 2, "--devices: unknown value 'tpu'");
+  ExpectRefused({"--coordinator", address_, "--devices", "cpu:999999"}, 2, "core 999999 does not exist");
   ExpectRefused({"--coordinator", address_, "--slots", "many"}, 2, "--slots");
   const ScopedVariable missing("AUTOCFG_TRAINER", "/nonexistent/trainer");
   ExpectRefused(Arguments(), 2, "/nonexistent/trainer: the training engine is missing");

@@ -95,13 +95,13 @@ TEST(ModelConvert, RejectsInvalidMessages) {
   EXPECT_THAT(Refusal(bad), HasSubstr("hidden"));
   bad = good;
   bad.set_activation("tanh");
-  EXPECT_THAT(Refusal(bad), HasSubstr("activation \"tanh\""));
+  EXPECT_THAT(Refusal(bad), HasSubstr("activation 'tanh'"));
   bad = good;
   bad.set_norm("batch");
-  EXPECT_THAT(Refusal(bad), HasSubstr("norm \"batch\""));
+  EXPECT_THAT(Refusal(bad), HasSubstr("norm 'batch'"));
   bad = good;
   bad.set_position("sin");
-  EXPECT_THAT(Refusal(bad), HasSubstr("position \"sin\""));
+  EXPECT_THAT(Refusal(bad), HasSubstr("position 'sin'"));
   bad = good;
   bad.set_norm_eps(std::nan(""));
   EXPECT_THAT(Refusal(bad), HasSubstr("norm_eps"));
@@ -238,10 +238,10 @@ TEST(ClusterConvert, RejectsInvalidMessages) {
   EXPECT_THAT(Refusal(bad), HasSubstr("node group 1: nodes is 0"));
   bad = good;
   bad.mutable_groups(0)->mutable_device()->set_kind("tpu");
-  EXPECT_THAT(Refusal(bad), HasSubstr("device kind \"tpu\""));
+  EXPECT_THAT(Refusal(bad), HasSubstr("device kind 'tpu'"));
   bad = good;
   (*bad.mutable_groups(0)->mutable_device()->mutable_flops_per_s())["int8"] = 1;
-  EXPECT_THAT(Refusal(bad), HasSubstr("flops_per_s of \"int8\""));
+  EXPECT_THAT(Refusal(bad), HasSubstr("unknown precision 'int8' in flops_per_s"));
   bad = good;
   bad.mutable_groups(0)->set_intra_node_latency_s(-1);
   EXPECT_THAT(Refusal(bad), HasSubstr("intra_node_latency_s is -1"));
@@ -274,7 +274,7 @@ TEST(WorkloadConvert, RoundTripsAndRejectsInvalidMessages) {
   }
   v1::Workload bad = ToProto(Workload{16, 64, {}});
   bad.set_precision("fp8");
-  EXPECT_THAT(Refusal(bad), HasSubstr("precision \"fp8\""));
+  EXPECT_THAT(Refusal(bad), HasSubstr("precision 'fp8'"));
   bad = ToProto(Workload{0, 64, {}});
   EXPECT_THAT(Refusal(bad), HasSubstr("global_batch is 0"));
   bad = ToProto(Workload{16, -1, {}});
@@ -325,31 +325,31 @@ TEST(OpConvert, RejectsInvalidEpilogues) {
   const v1::OpDesc good = ToProto(op);
   v1::OpDesc bad = good;
   bad.set_epilogue("softmax");
-  EXPECT_THAT(Refusal(bad), HasSubstr("epilogue is \"softmax\""));
+  EXPECT_THAT(Refusal(bad), HasSubstr("unknown epilogue 'softmax'"));
   bad = good;
   bad.set_transpose_b(true);
   EXPECT_THAT(Refusal(bad), HasSubstr("epilogue is activation"));
   bad = good;
   bad.set_activation("swiglu");
-  EXPECT_THAT(Refusal(bad), HasSubstr("activation is swiglu; it must be not gated"));
+  EXPECT_THAT(Refusal(bad), HasSubstr("activation is swiglu; it must be ungated"));
   bad = good;
   bad.clear_activation();
-  EXPECT_THAT(Refusal(bad), HasSubstr("activation is \"\""));
+  EXPECT_THAT(Refusal(bad), HasSubstr("unknown activation ''"));
   bad = good;
   bad.set_epilogue("bias");
-  EXPECT_THAT(Refusal(bad), HasSubstr("an activation where activation is set"));
+  EXPECT_THAT(Refusal(bad), HasSubstr("an activation op if activation is set"));
   bad = good;
   bad.clear_epilogue();
   bad.clear_activation();
   bad.set_bias(true);
-  EXPECT_THAT(Refusal(bad), HasSubstr("where bias is set"));
+  EXPECT_THAT(Refusal(bad), HasSubstr("if bias is set"));
   bad = ToProto(OpDesc{.kind = OpKind::kResidualAdd, .dims = {2, 3}});
   bad.set_epilogue("bias");
-  EXPECT_THAT(Refusal(bad), HasSubstr("matmul where epilogue is set"));
+  EXPECT_THAT(Refusal(bad), HasSubstr("matmul if epilogue is set"));
   bad =
       ToProto(OpDesc{.kind = OpKind::kActivationForward, .activation = Activation::kSwiGlu, .dims = {2, 3}});
   bad.set_activation("gelu");
-  EXPECT_THAT(Refusal(bad), HasSubstr("activation is gelu; it must be a gated one"));
+  EXPECT_THAT(Refusal(bad), HasSubstr("activation is gelu; it must be gated"));
 }
 
 TEST(OpConvert, RejectsInvalidMessages) {
@@ -358,13 +358,13 @@ TEST(OpConvert, RejectsInvalidMessages) {
   const v1::OpDesc good = ToProto(op);
   v1::OpDesc bad = good;
   bad.set_kind("conv");
-  EXPECT_THAT(Refusal(bad), HasSubstr("kind is \"conv\""));
+  EXPECT_THAT(Refusal(bad), HasSubstr("unknown kind 'conv'"));
   bad = good;
   bad.set_dtype("fp8");
-  EXPECT_THAT(Refusal(bad), HasSubstr("dtype is \"fp8\""));
+  EXPECT_THAT(Refusal(bad), HasSubstr("unknown dtype 'fp8'"));
   bad = good;
   bad.set_group("all");
-  EXPECT_THAT(Refusal(bad), HasSubstr("group is \"all\""));
+  EXPECT_THAT(Refusal(bad), HasSubstr("unknown group 'all'"));
   bad = good;
   bad.set_group("data");
   EXPECT_THAT(Refusal(bad), HasSubstr("group is data"));
@@ -373,7 +373,7 @@ TEST(OpConvert, RejectsInvalidMessages) {
   EXPECT_THAT(Refusal(bad), HasSubstr("group_size is 0"));
   bad = good;
   bad.add_dims(1);
-  EXPECT_THAT(Refusal(bad), HasSubstr("dims is a list of 4; it must be 3 of matmul"));
+  EXPECT_THAT(Refusal(bad), HasSubstr("dims is a list of 4 sizes; it must be a list of 3 for matmul"));
   bad = good;
   bad.set_dims(1, -3);
   EXPECT_THAT(Refusal(bad), HasSubstr("dims is -3"));

@@ -45,7 +45,7 @@ TEST(AllowedCpus, ReportsOtherErrors) {
     errno = EPERM;
     return -1;
   });
-  EXPECT_EQ(no_right, "the system does not tell which CPUs may be used: Operation not permitted");
+  EXPECT_EQ(no_right, "cannot determine which CPUs may be used: Operation not permitted");
   EXPECT_NE(words(Machine(2 * kMostCpus, {0})), "") << "more than any machine has";
   EXPECT_NE(words([](std::size_t, cpu_set_t*) { return 0; }), "") << "none at all";
 }

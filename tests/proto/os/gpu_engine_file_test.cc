@@ -48,7 +48,7 @@ TEST_F(GpuEngineFile, EnvironmentVariableOverridesLocation) {
   {
     const ScopedVariable nowhere("AUTOCFG_GPU_MODULE", home_ / "nowhere/mine.so");
     EXPECT_EQ(FindGpuEngine(trainer), "") << "not another one in its place";
-    EXPECT_THAT(NoGpuEngine(trainer), HasSubstr("nowhere/mine.so, which AUTOCFG_GPU_MODULE names"));
+    EXPECT_THAT(NoGpuEngine(trainer), HasSubstr("nowhere/mine.so that AUTOCFG_GPU_MODULE names"));
   }
   const ScopedVariable bare("AUTOCFG_GPU_MODULE", "libmine.so");
   EXPECT_EQ(FindGpuEngine(trainer), "libmine.so") << "the loader's to find";

@@ -35,10 +35,10 @@ TEST(ProgramLog, EnvironmentSetsTheLevel) {
   EXPECT_EQ(Written("warn"), error);
   EXPECT_EQ(Written("error"), error);
   EXPECT_EQ(Written("off"), "");
-  EXPECT_EQ(
-      Written("loud"),
-      "program: AUTOCFG_LOG: 'loud' is no level; give trace, debug, info, warn, error, critical or off\n" +
-          info + error);
+  EXPECT_EQ(Written("loud"),
+            "program: AUTOCFG_LOG: unknown level 'loud'; expected trace, debug, info, warn, error, critical "
+            "or off\n" +
+                info + error);
 }
 
 }  // namespace

@@ -53,16 +53,16 @@ TEST(Address, RejectsInvalidAddressesInOneLine) {
                          {"localhost:99999999999999999999", "from 0 to 65535"},
                          {"localhost:+1", "must be a number"},
                          {"localhost:7000 ", "must be a number"},
-                         {"::1:7000", "stands in brackets"},
+                         {"::1:7000", "must be in brackets"},
                          {"[::1:7000", "brackets"},
                          {"[]:7000", "brackets"},
-                         {"[localhost]:7000", "no IPv6 address"},
-                         {"a b:7000", "not the name"},
-                         {"http://localhost:7000", "stands in brackets"},
+                         {"[localhost]:7000", "not an IPv6 address"},
+                         {"a b:7000", "the host's name is invalid"},
+                         {"http://localhost:7000", "must be in brackets"},
                          {"unix:", "the socket's path is empty"},
                          {"unix:/tmp/a b", "letters, digits"},
                          {"unix:/tmp/a%20b", "letters, digits"},
-                         {"host\n:7000", "not the name"}}) {
+                         {"host\n:7000", "the host's name is invalid"}}) {
     const absl::Status status = ParseAddress(bad.text).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bad.text;
     EXPECT_THAT(std::string(status.message()), HasSubstr(bad.words)) << bad.text;

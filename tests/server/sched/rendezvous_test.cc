@@ -99,7 +99,7 @@ TEST_F(RendezvousTest, InvalidCallIsRejectedWithoutEffect) {
   const Call first = Join(first_, 0, {"a", "b"}, "addresses");
   const Call other = Join(second_, 0, {"c", "d"}, "losses");
   EXPECT_EQ(Code(other), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(Words(other), testing::AllOf(HasSubstr("\"addresses\""), HasSubstr("\"losses\"")));
+  EXPECT_THAT(Words(other), testing::AllOf(HasSubstr("'addresses'"), HasSubstr("'losses'")));
   EXPECT_EQ(Code(Join(second_, 0, {"c"})), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Code(Join(second_, 0, {"c", "d", "e"})), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Code(Join(second_, -1, {"c", "d"})), absl::StatusCode::kInvalidArgument);

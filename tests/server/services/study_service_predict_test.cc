@@ -117,7 +117,7 @@ TEST_F(StudyServiceTest, PredictStreamsAreBounded) {
   EXPECT_FALSE(begin(refused));
   const grpc::Status status = refused.calls->Finish();
   EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("128 calls ask for predictions already"));
+  EXPECT_THAT(status.error_message(), HasSubstr("128 calls ask for predictions"));
   const std::string name = Create(SmallSpec()).name();
   for (int i = 0; i < 20; ++i) EXPECT_EQ(Get(name).name(), name);
   streams[0].calls->WritesDone();

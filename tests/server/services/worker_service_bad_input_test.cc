@@ -136,7 +136,7 @@ TEST_F(WorkerServiceTest, MismatchedMeasurementIsRejectedWithoutEffect) {
   v1::ReportTrialRequest slice = good;
   slice.mutable_measurement()->set_slice(true);
   EXPECT_EQ(Send(slice).error_code(), StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(Send(slice).error_message(), "measurement.slice is true, and the job runs all ranks of the plan");
+  EXPECT_EQ(Send(slice).error_message(), "measurement.slice is true, but the job runs all ranks of the plan");
   v1::ReportTrialRequest few = good;
   few.mutable_measurement()->mutable_step_time_s()->RemoveLast();
   EXPECT_THAT(Send(few).error_message(), HasSubstr("measurement.step_time_s"));
@@ -173,14 +173,14 @@ TEST_F(WorkerServiceTest, UnknownMethodIsUnimplementedWithItsName) {
     for (const std::string& bytes : {std::string(), garbage}) {
       const grpc::Status status = RawCall(channel_, method, bytes);
       EXPECT_EQ(status.error_code(), StatusCode::UNIMPLEMENTED) << method << ": " << status.error_message();
-      EXPECT_THAT(status.error_message(), HasSubstr("there is no method " + method));
+      EXPECT_THAT(status.error_message(), HasSubstr("unknown method " + method));
     }
   }
   for (const std::string method :
        {"/autocfg.v1.WorkerService/LeaseWork", "/autocfg.v1.StudyService/GetStudy"}) {
     const grpc::Status status = RawCall(channel_, method, garbage);
     EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT) << method;
-    EXPECT_THAT(status.error_message(), HasSubstr(method + ": the bytes of the request are no message"));
+    EXPECT_THAT(status.error_message(), HasSubstr(method + ": the request cannot be parsed"));
   }
   const grpc::Status health = RawCall(channel_, "/grpc.health.v1.Health/Check", garbage);
   EXPECT_NE(health.error_code(), StatusCode::UNIMPLEMENTED) << health.error_message();

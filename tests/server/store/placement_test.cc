@@ -110,7 +110,7 @@ TEST(Placement, WorkerWithoutDeviceKindIsACpuWorker) {
   const Placement none =
       Place({.ranks = 2, .device = "cuda", .fewer_ranks = false, .avoid = {}}, std::vector{worker});
   EXPECT_TRUE(none.shares.empty());
-  EXPECT_EQ(none.nobody, "no cuda worker is at work: start one");
+  EXPECT_EQ(none.nobody, "no cuda worker is running; start one");
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ TEST(ReportFit, MeasurementHasATimeForEachTimedStep) {
     if (times == 3) {
       EXPECT_TRUE(CheckFits(job, report).ok()) << CheckFits(job, report);
     } else {
-      EXPECT_THAT(Refusal(job, report), HasSubstr("and the job times 3 steps")) << times;
+      EXPECT_THAT(Refusal(job, report), HasSubstr("but the job times 3 steps")) << times;
     }
   }
 }
@@ -52,11 +52,11 @@ TEST(ReportFit, SliceMustMatchTheJob) {
   Report report;
   report.measurement.emplace().add_step_time_s(0.5);
   report.measurement->set_slice(true);
-  EXPECT_EQ(Refusal(job, report), "measurement.slice is true, and the job runs all ranks of the plan");
+  EXPECT_EQ(Refusal(job, report), "measurement.slice is true, but the job runs all ranks of the plan");
   job.mutable_train()->mutable_slice();
   EXPECT_TRUE(CheckFits(job, report).ok());
   report.measurement->set_slice(false);
-  EXPECT_EQ(Refusal(job, report), "measurement.slice is false, and the job runs one rank of the plan alone");
+  EXPECT_EQ(Refusal(job, report), "measurement.slice is false, but the job runs one rank of the plan alone");
 }
 
 TEST(ReportFit, CalibrationHasEachOpOnceInAnyOrder) {
@@ -73,7 +73,7 @@ TEST(ReportFit, CalibrationHasEachOpOnceInAnyOrder) {
   for (const v1::OpDesc& wrong : {Op("gelu", 3), Op("gelu", 4), Op("frob\n\x1b[2J", 2)}) {
     *report.calibration = two;
     *report.calibration->add_ops()->mutable_op() = wrong;
-    EXPECT_THAT(Refusal(job, report), HasSubstr("is there twice, or is no op that the job asks for"));
+    EXPECT_THAT(Refusal(job, report), HasSubstr("is a duplicate, or the job does not ask for it"));
   }
   *report.calibration = two;
   *report.calibration->add_ops()->mutable_op() = Op("gelu", 2);

@@ -166,9 +166,9 @@ TEST_F(MigrationTest, FewerRanksJobsAreMigrated) {
 TEST_F(MigrationTest, ReaderErrorSaysWhatToDo) {
   const absl::Status status = OpenSqliteStoreReadOnly(path_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
-  EXPECT_THAT(status.message(), HasSubstr("has version 1 and this program reads version " +
+  EXPECT_THAT(status.message(), HasSubstr("has version 1, but this program reads version " +
                                           std::to_string(StoreMigrations().size())));
-  EXPECT_THAT(status.message(), HasSubstr("brings it up to date"));
+  EXPECT_THAT(status.message(), HasSubstr("to migrate it"));
   EXPECT_EQ(Count("attempts WHERE lease_id IS NOT NULL"), 9) << "and leaves it as it is";
   Open();
   auto reader = OpenSqliteStoreReadOnly(path_);
