@@ -12,7 +12,7 @@ constexpr std::size_t kMaxShown = 60;
 
 bool Continues(char byte) { return (static_cast<unsigned char>(byte) & 0xC0u) == 0x80u; }
 
-// Bytes of the character that begins here; 0 where none does.
+// Returns the length in bytes of the character that starts here, 0 if it is not valid.
 std::size_t CharacterAt(std::string_view bytes) {
   const auto first = static_cast<unsigned char>(bytes[0]);
   if (first < 0x80) return first == '\t' || first == '\n' || (first >= 0x20 && first != 0x7F) ? 1 : 0;
@@ -74,7 +74,7 @@ std::string CleanUtf8(std::string_view bytes, std::size_t most) {
   if (bytes.size() > most) {
     bytes.remove_prefix(bytes.size() - most);
     while (!bytes.empty() && Continues(bytes[0]))
-      bytes.remove_prefix(1);  // the rest of a character that was cut
+      bytes.remove_prefix(1);  // rest of a truncated character
   }
   std::string text;
   while (!bytes.empty()) {

@@ -306,7 +306,7 @@ Check CheckTrainer(const std::string& trainer) {
 
 Check CheckEngine(const std::string& trainer) {
   constexpr const char* kAdvice = "./dev build, then ./dev test say more";
-  const JobResult result = RunSmallStep(trainer, "cpu", {{{.dp = 2}}}, {});
+  const JobResult result = RunSmallStep(trainer, "cpu", {{{{.dp = 2}}}}, {});
   if (result.outcome != JobOutcome::kDone)
     return Missing("cpu engine", fmt::format("a step of gpt2-tiny on two ranks failed: {}", result.message),
                    kAdvice);

@@ -36,7 +36,8 @@ absl::StatusOr<bool> FrameBuffer::Next(google::protobuf::MessageLite& message) {
   }
   if (available - kFrameHeaderBytes < length) return false;
   if (!message.ParseFromArray(bytes_.data() + begin_ + kFrameHeaderBytes, static_cast<int>(length))) {
-    return absl::DataLossError(fmt::format("{} bytes arrived that are no {}", length, message.GetTypeName()));
+    return absl::DataLossError(
+        fmt::format("cannot parse {} received bytes as {}", length, message.GetTypeName()));
   }
   begin_ += kFrameHeaderBytes + length;
   if (begin_ == bytes_.size()) {

@@ -1,5 +1,5 @@
-// The frames of framing.h taken apart and put together in memory, for a side that may not block: append what
-// arrives, take out whole messages. Plain values; use each from one thread.
+// Encodes and decodes the frames of framing.h in memory, for non-blocking callers: append the bytes that
+// arrive, take out whole messages. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -15,24 +15,24 @@ namespace autocfg {
 
 inline constexpr std::size_t kFrameHeaderBytes = 4;
 
-// The length in a frame's first kFrameHeaderBytes bytes.
+// Returns the length stored in a frame's first kFrameHeaderBytes bytes.
 std::uint32_t DecodeFrameLength(const char* header);
 
-// Appends length and message to `bytes`. InvalidArgument, and `bytes` as it was, for a message above
-// kMaxFrameBytes.
+// Appends the length and the message to `bytes`. Returns InvalidArgument and leaves `bytes` unchanged if the
+// message exceeds kMaxFrameBytes.
 absl::Status AppendFrame(const google::protobuf::MessageLite& message, std::string& bytes);
 
 class FrameBuffer {
  public:
   void Append(std::string_view bytes) { bytes_.append(bytes); }
 
-  // True: `message` is the next one. False: more bytes are needed. DataLoss: what arrived is no frame of such
-  // a message; nothing further can be read.
+  // Returns true if `message` received the next message, false if more bytes are needed. Returns DataLoss if
+  // the bytes are not a valid frame of such a message; nothing more can be read then.
   absl::StatusOr<bool> Next(google::protobuf::MessageLite& message);
 
  private:
   std::string bytes_;
-  std::size_t begin_ = 0;  // of what has not been taken out
+  std::size_t begin_ = 0;  // start of the bytes not yet taken out
 };
 
 }  // namespace autocfg

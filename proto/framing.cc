@@ -14,7 +14,7 @@
 namespace autocfg {
 namespace {
 
-// Reads exactly `size` bytes; `*got` says how many came before the end of the stream.
+// Reads exactly `size` bytes; sets `*got` to the bytes read before the stream ended.
 absl::Status ReadExactly(int fd, char* out, std::size_t size, std::size_t* got) {
   *got = 0;
   while (*got < size) {
@@ -67,7 +67,8 @@ absl::Status ReadFrame(int fd, google::protobuf::MessageLite& message) {
         fmt::format("the connection ended after {} of a message's {} bytes", got, body.size()));
   }
   if (!message.ParseFromString(body)) {
-    return absl::DataLossError(fmt::format("{} bytes arrived that are no {}", length, message.GetTypeName()));
+    return absl::DataLossError(
+        fmt::format("cannot parse {} received bytes as {}", length, message.GetTypeName()));
   }
   return absl::OkStatus();
 }

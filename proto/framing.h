@@ -1,5 +1,5 @@
-// Messages on a stream socket: a 4-byte little-endian length, then the message. Blocking. Each function may
-// be used from one thread a direction.
+// Messages on a stream socket: a 4-byte little-endian length, then the message. Blocking. At most
+// one thread may write and one may read at the same time.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,12 @@ namespace autocfg {
 
 inline constexpr std::uint32_t kMaxFrameBytes = 256u << 20;
 
-// Unavailable when the other side is gone (no SIGPIPE); InvalidArgument for a message above kMaxFrameBytes.
+// Returns Unavailable if the peer is gone (without SIGPIPE), InvalidArgument if the message exceeds
+// kMaxFrameBytes.
 absl::Status WriteFrame(int fd, const google::protobuf::MessageLite& message);
 
-// Unavailable at end of stream between frames; DataLoss in the middle of one, for a length above
-// kMaxFrameBytes, or bytes that are no such message.
+// Returns Unavailable at end of stream between frames. Returns DataLoss if the stream ends inside a frame, if
+// the length exceeds kMaxFrameBytes, or if the bytes do not parse as such a message.
 absl::Status ReadFrame(int fd, google::protobuf::MessageLite& message);
 
 }  // namespace autocfg

@@ -24,7 +24,7 @@ std::string FindGpuEngine(const std::string& trainer) {
 
 std::string NoGpuEngine(const std::string& trainer) {
   if (const std::string named = Environment("AUTOCFG_GPU_MODULE"); !named.empty())
-    return fmt::format("there is no GPU engine {}, which AUTOCFG_GPU_MODULE names", named);
+    return fmt::format("the GPU engine {} that AUTOCFG_GPU_MODULE names does not exist", named);
   return fmt::format("this build has no GPU engine: {} is not beside {}", kGpuEngine, trainer);
 }
 

@@ -1,5 +1,5 @@
-// Where the GPU part of the training engine is: one answer for the trainer, which loads it, and for those who
-// start trainers. Thread-safe, as long as nobody changes the environment meanwhile.
+// Locates the GPU part of the training engine, for the trainer, which loads it, and for programs that start
+// trainers. Thread-safe unless the environment changes concurrently.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@ namespace autocfg {
 
 inline constexpr char kGpuEngine[] = "libautocfg_cuda.so";
 
-// The file of a trainer program: the one that AUTOCFG_GPU_MODULE names, else kGpuEngine beside the program or
-// in ../bin of it. Empty: there is none. A name without a slash is the loader's to find, and is not looked
-// for.
+// Returns the engine file for the program `trainer`: the value of AUTOCFG_GPU_MODULE if set, else kGpuEngine
+// beside the program or in ../bin relative to it. Empty if the file does not exist. A value without a slash
+// is returned unchecked; the dynamic loader searches for it.
 std::string FindGpuEngine(const std::string& trainer);
 
-// That there is none, in words.
+// Returns the error text for a missing engine.
 std::string NoGpuEngine(const std::string& trainer);
 
 }  // namespace autocfg

@@ -13,7 +13,7 @@
 namespace autocfg {
 namespace {
 
-// The texts that differ, each once, in order.
+// Appends `text` unless it is empty or already present.
 void AddText(std::vector<std::string>& texts, const std::string& text) {
   if (!text.empty() && std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
 }
@@ -60,7 +60,7 @@ std::optional<v1::Measurement> MergeMeasurements(std::span<const v1::Measurement
 v1::CalibrateResult MergeCalibrations(std::span<const ShareCalibration> shares) {
   if (shares.size() == 1) return shares.front().result;
   struct Seen {
-    v1::OpTime time;  // the sum over ranks, or the largest
+    v1::OpTime time;  // sum over ranks for compute ops, maximum for communication ops
     int ranks = 0;
     bool communicates = false;
   };

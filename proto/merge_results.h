@@ -1,6 +1,6 @@
-// What ranks or workers have measured of one job, as one. Pure, thread-safe. A worker merges its ranks with
-// it (worker/job_runner.h), the coordinator the workers of a job that spans several: so that what they say
-// together is what one worker with all of the ranks would have said.
+// Merges what several ranks or workers measured of one job. Pure, thread-safe. A worker merges its ranks
+// (worker/job_runner.h); the coordinator merges the workers of a job that spans several. The result equals
+// that of one worker with all the ranks.
 #pragma once
 
 #include <optional>
@@ -10,20 +10,26 @@
 
 namespace autocfg {
 
-// Of ranks or of workers' shares: by rank, at least one. Each step took as long as its slowest share's; of
-// memory and of ranks per core or device the worst; device_s is the sum; median and interval are of the
-// merged steps, whatever the shares say; losses are the first rank's; fingerprints and builds that differ are
-// listed. Empty where the shares do not fit together: they timed no or different numbers of steps, or only
-// some ran a slice.
+// Merges the measurements of ranks or of workers' shares. `shares` is ordered by rank and not empty.
+//
+// - step time: the slowest share's, for each step
+// - median and confidence interval: of the merged steps; those of the shares are ignored
+// - memory, ranks per core and ranks per device: the maximum
+// - device_s: the sum
+// - losses: the first rank's
+// - device fingerprints and build IDs: every distinct value
+//
+// Returns nullopt if the shares do not match: no timed steps, different step counts, or only some ran a
+// slice.
 std::optional<v1::Measurement> MergeMeasurements(std::span<const v1::Measurement> shares);
 
 struct ShareCalibration {
   v1::CalibrateResult result;
-  int ranks = 0;  // of the share; all of them timed each of its ops
+  int ranks = 0;  // of the share; each timed every op of the share
 };
 
-// Op by op, in the order in which they are first named. An op that computes took the mean over the ranks, one
-// that communicates as long as its slowest rank's.
+// Merges op by op, in order of first appearance. The time of a compute op is the mean over the ranks, that of
+// a communication op is the slowest rank's.
 v1::CalibrateResult MergeCalibrations(std::span<const ShareCalibration> shares);
 
 }  // namespace autocfg

@@ -1,5 +1,4 @@
-// What time it is, as Unix seconds: given in, so that tests have their own. A Clock is called from several
-// threads.
+// A clock in Unix seconds. Injected, so that tests can supply their own. Several threads call a Clock.
 #pragma once
 
 #include <functional>

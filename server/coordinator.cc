@@ -31,21 +31,21 @@ namespace {
 
 constexpr int kMaxReceivedBytes = 16 << 20;
 constexpr int kMaxSentBytes = 64 << 20;
-// for the workers of a job to come to each of its gatherings
+// time limit for all workers of a job to join a gathering
 constexpr absl::Duration kBarrier = absl::Seconds(30);
-constexpr absl::Duration kGrace = absl::Seconds(2);  // for calls under way when the server ends
-// For calls that come then: who was sent away and comes again at once gets the same answer. A call that comes
-// while gRPC shuts down is told CANCELLED.
+constexpr absl::Duration kGrace = absl::Seconds(2);  // for in-flight calls when the server ends
+// Time in which new calls are still answered during shutdown, so that a rejected caller that retries
+// immediately gets the same answer. Later calls get CANCELLED from gRPC.
 constexpr absl::Duration kLastAnswers = absl::Milliseconds(100);
 constexpr const char* kServices[] = {"autocfg.v1.StudyService", "autocfg.v1.WorkerService"};
 
-// A peer whose machine is gone is noticed within 15 s, and peers may ask as often.
+// Detects within 15 s that a peer's machine is gone. Peers may ping as often.
 constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 5'000;
 constexpr int kShortestPeerPingMs = 5'000;
 
-// More calls that take a thread (kMaxWatchers and kMaxPredictors of them may be streams) and longer messages
-// than that are refused with RESOURCE_EXHAUSTED rather than kept. A thousand calls at once pass.
+// Limits on concurrent thread-bound calls (of which kMaxWatchers and kMaxPredictors may be streams) and on
+// message memory. Beyond them, calls fail with RESOURCE_EXHAUSTED. Allows a thousand concurrent calls.
 constexpr int kMaxThreads = 2048;
 constexpr std::size_t kMaxBytes = std::size_t{1} << 30;
 
@@ -57,7 +57,7 @@ void SetBounds(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kShortestPeerPingMs);
-  // Two coordinators on one port would share its calls.
+  // Otherwise two coordinators on one port would share its calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.SetResourceQuota(grpc::ResourceQuota("autocfg").SetMaxThreads(kMaxThreads).Resize(kMaxBytes));
 }
@@ -92,7 +92,7 @@ struct Coordinator::Impl {
                  .barrier_s = absl::ToDoubleSeconds(kBarrier)}),
         address(options.address) {}
 
-  // Those that were heard of within a lease's duration.
+  // Returns the workers heard of within a lease duration.
   absl::StatusOr<std::vector<WorkerRecord>> AtWork() {
     auto records = store->ListWorkers("", std::numeric_limits<int>::max(), /*gone=*/false);
     if (!records.ok()) return records.status();
@@ -102,7 +102,8 @@ struct Coordinator::Impl {
     return records;
   }
 
-  // Before the dispatcher begins, whose thread uses the store; nobody else does until all is made.
+  // Sets the listener before the dispatcher's thread begins to use the store. Nobody else uses the store
+  // before construction is complete.
   std::unique_ptr<Store> Heard(std::unique_ptr<Store> given) {
     given->OnChange([this] { StoreChanged(); });
     return given;
@@ -182,7 +183,7 @@ void Coordinator::Shutdown() {
   absl::MutexLock lock(&impl_->shutdown_mutex);
   if (std::exchange(impl_->shut_down, true)) return;
   if (impl_->server != nullptr) SetServing(*impl_->server, false);
-  // Streams and parked calls end, with UNAVAILABLE, before gRPC begins to cancel what is left.
+  // Ends streams and parked calls with UNAVAILABLE before gRPC cancels the remaining calls.
   impl_->notifier.Close();
   impl_->dispatcher.Close();
   impl_->rendezvous.Close();

@@ -1,6 +1,6 @@
-// The coordinator as an object: store, services, lease expiry and one study runner a running study, behind
-// one gRPC server on a Unix socket or a TCP port. `autocfg search` holds one in its own process;
-// autocfg-server is a main around it. Thread-safe.
+// The coordinator: store, services, lease expiry and one study runner per running study, behind one gRPC
+// server on a Unix socket or a TCP port. `autocfg search` embeds one; autocfg-server is a main around it.
+// Thread-safe.
 #pragma once
 
 #include <memory>
@@ -14,25 +14,24 @@ namespace autocfg {
 
 struct CoordinatorOptions {
   std::string address;    // server/listen_address.h
-  bool insecure = false;  // plain text may leave the machine
+  bool insecure = false;  // allow plain text to leave the machine
   double lease_duration_s = 10;
-  std::string owner = "local";  // the principal of callers who reach the server (server/services/caller.h)
+  std::string owner = "local";  // principal of callers who reach the server (server/services/caller.h)
   Clock clock = SystemClock();
 };
 
 class Coordinator {
  public:
-  // Studies that were running when the last coordinator ended go on at once. A socket file that a coordinator
-  // left behind is replaced. InvalidArgument: an address of another form, too long, or one that plain text
-  // may not be sent to; FailedPrecondition: something else is or listens there; PermissionDenied,
-  // Unavailable.
+  // Resumes studies that were running when the last coordinator ended. Replaces a socket file left behind by
+  // a coordinator. InvalidArgument: malformed or too long address, or plain text not allowed there.
+  // FailedPrecondition: the address is in use. PermissionDenied, Unavailable: listening failed.
   static absl::StatusOr<std::unique_ptr<Coordinator>> Start(std::unique_ptr<Store> store,
                                                             const CoordinatorOptions& options);
-  ~Coordinator();  // Shutdown()
+  ~Coordinator();  // calls Shutdown()
 
-  const std::string& address() const;  // with the real port
+  const std::string& address() const;  // with the actual port
 
-  // Ends calls and study runners; studies keep their state in the store. Idempotent.
+  // Ends calls and study runners. Studies keep their state in the store. Idempotent.
   void Shutdown();
 
  private:

@@ -1,5 +1,4 @@
-// What the calls at an address are secured with: the one place where certificates and tokens will come in.
-// Thread-safe.
+// Server credentials for an address: the one place to add certificates and tokens. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -10,8 +9,8 @@
 
 namespace autocfg {
 
-// InvalidArgument where all there is is plain text, it would leave the machine, and `insecure` does not allow
-// that.
+// Returns InvalidArgument if only plain text is available, it would leave the machine, and `insecure` is
+// false.
 absl::StatusOr<std::shared_ptr<grpc::ServerCredentials>> CredentialsFor(const ListenAddress& address,
                                                                         bool insecure);
 

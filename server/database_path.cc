@@ -7,7 +7,7 @@ namespace autocfg {
 absl::StatusOr<std::string> DatabasePath(const std::string& option) {
   if (!option.empty()) return option;
   std::string state = Environment("XDG_STATE_HOME");
-  if (state.empty() || state[0] != '/') {  // the specification says that relative ones are to be ignored
+  if (state.empty() || state[0] != '/') {  // the XDG specification requires that relative paths are ignored
     const std::string home = Environment("HOME");
     if (home.empty()) {
       return absl::FailedPreconditionError(

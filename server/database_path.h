@@ -1,5 +1,5 @@
-// Where the database is when nobody says so. Reads the environment; thread-safe as long as nobody changes
-// that.
+// Default location of the database. Reads the environment; thread-safe unless the environment changes
+// concurrently.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace autocfg {
 
-// `option` (--db) where it is not empty, else $XDG_STATE_HOME/autocfg/autocfg.db, else
-// ~/.local/state/autocfg/autocfg.db. FailedPrecondition where there is no home either.
+// Returns `option` (--db) if not empty, else $XDG_STATE_HOME/autocfg/autocfg.db, else
+// ~/.local/state/autocfg/autocfg.db. FailedPrecondition if there is no home directory either.
 absl::StatusOr<std::string> DatabasePath(const std::string& option);
 
 }  // namespace autocfg

@@ -30,7 +30,7 @@ struct AddressesDeleter {
 };
 using Addresses = std::unique_ptr<addrinfo, AddressesDeleter>;
 
-// Those to listen at; null, and why, where there are none.
+// Returns the addresses to listen on. Returns null, and sets `why`, if there are none.
 Addresses Resolve(const ListenAddress& address, std::string& why) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -58,9 +58,8 @@ absl::Status CheckPlainText(const ListenAddress& address, bool insecure) {
   if (address.local || insecure) return absl::OkStatus();
   return absl::InvalidArgumentError(
       fmt::format("address {}: it can be reached from other machines, and calls are plain text without a "
-                  "password: whoever reaches it can run "
-                  "programs as this user; listen on unix:PATH or 127.0.0.1:PORT, or give --insecure on a "
-                  "network that you trust",
+                  "password: anyone who reaches it can run programs as this user; listen on unix:PATH or "
+                  "127.0.0.1:PORT, or give --insecure on a network that you trust",
                   ListenText(address, address.port)));
 }
 
@@ -73,8 +72,8 @@ std::string WhyOutOfReach(const ListenAddress& address) {
     if (!IsLoopback(each->ai_addr)) return "";
   }
   return fmt::format(
-      "{} is an address of this machine's own loopback: other machines cannot reach it; listen on "
-      "0.0.0.0:PORT or on an address of a network",
+      "{} is a loopback address of this machine: other machines cannot reach it; listen on 0.0.0.0:PORT or "
+      "on an address of a network",
       address.host);
 }
 

@@ -1,5 +1,5 @@
-// Where a server listens: an address as any other, where port 0 is any that is free. Pure functions but for
-// those that ask the system, which say so; thread-safe.
+// Addresses that a server listens on; port 0 means any free port. Pure, except for functions that query the
+// system, as their comments state; thread-safe.
 #pragma once
 
 #include <string>
@@ -12,24 +12,24 @@ namespace autocfg {
 
 using ListenAddress = Address;
 
-// As ParseAddress.
+// Same as ParseAddress.
 inline absl::StatusOr<ListenAddress> ParseListenAddress(const std::string& text) {
   return ParseAddress(text);
 }
 
-// As it is given to gRPC, with `port` in place of the address's own.
+// Formats the address for gRPC, with `port` instead of the address's own port.
 std::string ListenText(const ListenAddress& address, int port);
 
-// InvalidArgument where plain text would leave the machine and `insecure` does not allow it.
+// Returns InvalidArgument if plain text would leave the machine and `insecure` is false.
 absl::Status CheckPlainText(const ListenAddress& address, bool insecure);
 
-// Where a name that is not `local` is one of this machine's loopback addresses alone (as Debian has it for
-// the machine's own name): a sentence that says so, since nobody else reaches what listens there. Else empty.
-// Asks the system's resolver.
+// Returns a warning sentence if a host name that is not `local` resolves only to loopback addresses, because
+// then no other machine can connect. Debian configures a machine's own name this way. Else empty. Queries the
+// system's resolver.
 std::string WhyOutOfReach(const ListenAddress& address);
 
-// Why nobody can listen at host and port, as the system says it when it is tried once more; "cannot listen
-// there" where it works now.
+// Returns the system's reason why listening at host and port fails, from a new attempt. Returns "cannot
+// listen there" if the new attempt succeeds.
 std::string WhyNotListening(const ListenAddress& address);
 
 }  // namespace autocfg

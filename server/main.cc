@@ -1,6 +1,6 @@
-// autocfg-server: the coordinator as a process of its own.
+// The program autocfg-server: the coordinator as its own process.
 //
-// Exit status: 0 ended by SIGTERM or SIGINT; 2 it could not start, with one line on standard error.
+// Exit status: 0 if ended by SIGTERM or SIGINT; 2 if it could not start, with one line on standard error.
 #include <grpc/support/log.h>
 #include <pthread.h>
 #include <sys/stat.h>
@@ -41,7 +41,7 @@ int Fail(const std::string& message) {
 }
 int Fail(const absl::Status& status) { return Fail(std::string(status.message())); }
 
-// gRPC's own words are of use to who looks for a fault in it.
+// gRPC's own log is only for debugging gRPC.
 void LogGrpc(gpr_log_func_args* args) { spdlog::debug("grpc: {}", args->message); }
 
 int Serve(const Args& args, const sigset_t& ends) {
@@ -66,16 +66,16 @@ int Serve(const Args& args, const sigset_t& ends) {
   int signal = 0;
   sigwait(&ends, &signal);
   spdlog::info("{}: ending", signal == SIGTERM ? "SIGTERM" : "SIGINT");
-  pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);  // a second one ends it at once
+  pthread_sigmask(SIG_UNBLOCK, &ends, nullptr);  // a second signal ends the process immediately
   (*coordinator)->Shutdown();
   return kExitDone;
 }
 
 int Main(int argc, char** argv) {
-  // Who may write to the socket may run programs as this user: neither it nor the database is anybody else's.
+  // Whoever can write to the socket can run programs as this user, so keep it and the database private.
   umask(0077);
   std::signal(SIGPIPE, SIG_IGN);
-  // Blocked before there are threads, which inherit that: the main one alone waits for them.
+  // Blocked before threads start, which inherit the mask; only the main thread waits for signals.
   sigset_t ends;
   sigemptyset(&ends);
   sigaddset(&ends, SIGTERM);
@@ -84,19 +84,19 @@ int Main(int argc, char** argv) {
   SetUpLog("autocfg-server", spdlog::level::info);
   gpr_set_log_function(LogGrpc);
 
-  CLI::App app("autocfg-server: hands the work of searches out to workers, and keeps what they measure",
+  CLI::App app("autocfg-server: assigns the jobs of searches to workers and stores their results",
                "autocfg-server");
   app.set_version_flag("--version", fmt::format("autocfg-server {} (build {})", Version(), BuildId()));
   Args args;
   app.add_option("--listen", args.listen,
-                 "where: unix:PATH, HOST:PORT or [IPV6]:PORT (port 0: any that is free)")
+                 "listen address: unix:PATH, HOST:PORT or [IPV6]:PORT (port 0: any free port)")
       ->required();
   app.add_option("--db", args.database,
-                 "the database, made where it is missing (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
+                 "the database file, created if missing (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
   app.add_option("--lease-duration", args.lease_duration,
                  "how long a worker may be silent before its jobs go to others (default: 10s)");
   app.add_flag("--insecure", args.insecure,
-               "listen beyond this machine, though calls are plain text and whoever reaches it is let in");
+               "accept calls from other machines, although calls are plain text without a password");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
@@ -107,7 +107,7 @@ int Main(int argc, char** argv) {
   for (const auto& [name, option] :
        {std::pair("--listen", app.get_option("--listen")), std::pair("--db", app.get_option("--db"))}) {
     if (option->count() > 0 && option->results().front().empty())
-      return Fail(fmt::format("{}: it is empty; give it a value, or leave it out", name));
+      return Fail(fmt::format("{}: its value is empty; give one, or omit the option", name));
   }
   return Serve(args, ends);
 }

@@ -24,7 +24,7 @@ std::optional<std::int64_t> ParseNumber(std::string_view text) {
   return value;
 }
 
-// Names come from outside: what is shown of one is short and printable.
+// Shortens outside text and makes it printable for messages.
 std::string Shown(std::string_view name) {
   std::string shown(name.substr(0, 80));
   for (char& c : shown) {
@@ -47,7 +47,7 @@ absl::StatusOr<std::int64_t> ParseStudyName(const std::string& name) {
     if (const auto id = ParseNumber(text.substr(kStudies.size()))) return *id;
   }
   return absl::InvalidArgumentError(
-      fmt::format("\"{}\" is not the name of a study: studies/NUMBER is", Shown(name)));
+      fmt::format("invalid study name '{}'; expected studies/NUMBER", Shown(name)));
 }
 
 absl::StatusOr<TrialId> ParseTrialName(const std::string& name) {
@@ -59,7 +59,7 @@ absl::StatusOr<TrialId> ParseTrialName(const std::string& name) {
     if (study && number) return TrialId{*study, *number};
   }
   return absl::InvalidArgumentError(
-      fmt::format("\"{}\" is not the name of a trial: studies/NUMBER/trials/NUMBER is", Shown(name)));
+      fmt::format("invalid trial name '{}'; expected studies/NUMBER/trials/NUMBER", Shown(name)));
 }
 
 absl::Status CheckWorkerName(const std::string& name) {
@@ -71,9 +71,8 @@ absl::Status CheckWorkerName(const std::string& name) {
     });
     if (plain && !id.empty() && id.size() <= kMaxWorkerId) return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(
-      fmt::format("\"{}\" is not the name of a worker: workers/ID is, of letters, digits, '-', '_' and '.'",
-                  Shown(name)));
+  return absl::InvalidArgumentError(fmt::format(
+      "invalid worker name '{}'; expected workers/ID with letters, digits, '-', '_' and '.'", Shown(name)));
 }
 
 }  // namespace autocfg

@@ -1,5 +1,4 @@
-// The names of resources: `studies/{id}`, `studies/{id}/trials/{n}`, `workers/{id}`. Pure functions,
-// thread-safe.
+// Resource names: `studies/{id}`, `studies/{id}/trials/{n}`, `workers/{id}`. Pure functions, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +16,14 @@ struct TrialId {
 
 std::string StudyName(std::int64_t id);
 std::string TrialName(std::int64_t study, std::int64_t number);
-std::string CalibrationName(std::int64_t study);  // the name of a study's calibration job
+std::string CalibrationName(std::int64_t study);  // name of a study's calibration job
 
-// InvalidArgument, with the form that is asked for. Numbers are decimal, positive, without leading zeros.
+// InvalidArgument states the expected form. Numbers are decimal, positive, without leading zeros.
 absl::StatusOr<std::int64_t> ParseStudyName(const std::string& name);
 absl::StatusOr<TrialId> ParseTrialName(const std::string& name);
 
-// InvalidArgument unless `workers/{id}` with an id of 1 to 100 letters, digits, '-', '_' or '.'.
+// Returns InvalidArgument unless the name is `workers/{id}` with an ID of 1 to 100 letters, digits, '-', '_'
+// or '.'.
 absl::Status CheckWorkerName(const std::string& name);
 
 }  // namespace autocfg

@@ -24,19 +24,19 @@
 namespace autocfg {
 namespace {
 
-// Beyond these, programs and queues no longer fit in memory, and a measured step would take hours.
+// Limits for measured studies. Beyond them, programs and queues exceed memory, and a step takes hours.
 constexpr std::int64_t kMostSequences = 1 << 16;
 constexpr std::int64_t kMostRanks = 1024;
-// Of an emulated cluster: each rank is a process of this machine, and holds the whole program.
+// Limits for emulated clusters: each rank is a process of this machine and holds the whole program.
 constexpr std::int64_t kMostPacedRanks = 64;
 constexpr std::int64_t kMostPacedMicrobatches = 1 << 16;
-// Of a specification's texts and lists, so that every answer that carries it stays small.
+// Limits on a specification's texts and lists. They keep every response that contains it small.
 constexpr std::size_t kLongestName = 200;  // bytes
 constexpr int kMostAxes = 100;
 constexpr int kMostAxisValues = 1000;
-// of an axis's values together: a split's can be long
+// total size of an axis's values; those of a split can be long
 constexpr std::size_t kMostAxisBytes = 64 * kMostAxisValues;
-// Beyond these, a search that only predicts would enumerate for hours.
+// Limits for predict-only studies. Beyond them, enumeration takes hours.
 constexpr std::int64_t kMostPredictedRanks = 1 << 20;
 constexpr std::int64_t kMostPredictedSequences = 1 << 24;
 
@@ -47,7 +47,7 @@ absl::Status In(const char* field, const absl::Status& status) {
 absl::Status CheckName(const char* field, const std::string& name) {
   if (name.size() <= kLongestName) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      fmt::format("spec.{} has {} bytes; a name has {} at most", field, name.size(), kLongestName));
+      fmt::format("spec.{} has {} bytes; the limit is {}", field, name.size(), kLongestName));
 }
 
 absl::Status CheckSizes(const v1::SearchSpec& spec) {
@@ -59,10 +59,10 @@ absl::Status CheckSizes(const v1::SearchSpec& spec) {
   }
   if (spec.space_size() > kMostAxes)
     return absl::InvalidArgumentError(
-        fmt::format("spec.space has {} axes; {} are the most", spec.space_size(), kMostAxes));
+        fmt::format("spec.space has {} axes; the limit is {}", spec.space_size(), kMostAxes));
   for (const v1::SpaceAxis& axis : spec.space()) {
     if (axis.values_size() > kMostAxisValues) {
-      return absl::InvalidArgumentError(fmt::format("spec.space: axis {} has {} values; {} are the most",
+      return absl::InvalidArgumentError(fmt::format("spec.space: axis {} has {} values; the limit is {}",
                                                     Printable(axis.name()), axis.values_size(),
                                                     kMostAxisValues));
     }
@@ -70,7 +70,7 @@ absl::Status CheckSizes(const v1::SearchSpec& spec) {
     for (const std::string& value : axis.values()) bytes += value.size();
     if (bytes > kMostAxisBytes) {
       return absl::InvalidArgumentError(
-          fmt::format("spec.space: the values of axis {} have {} bytes; {} are the most",
+          fmt::format("spec.space: the values of axis {} have {} bytes; the limit is {}",
                       Printable(axis.name()), bytes, kMostAxisBytes));
     }
   }
@@ -95,11 +95,11 @@ absl::Status CheckLimits(const SearchProblem& problem, std::int64_t most_ranks, 
   return absl::OkStatus();
 }
 
-// The plan with the largest program of all: of one sequence a microbatch, none of them side by side, and as
-// many stages as ranks or layers allow.
+// Checks the plan with the largest program: one sequence per microbatch, dp = 1, and as many stages as ranks
+// or layers allow.
 absl::Status CheckPrograms(const SearchProblem& problem) {
   const std::int64_t ranks = RankCount(problem.cluster);
-  ParallelPlan largest{{{.pp = ranks}}};
+  ParallelPlan largest{{{{.pp = ranks}}}};
   if (ranks > 1 && problem.model.layers > ranks) {
     largest.virtual_stages = (problem.model.layers + ranks - 1) / ranks;
     largest.schedule = Schedule::kInterleaved;
@@ -109,18 +109,17 @@ absl::Status CheckPrograms(const SearchProblem& problem) {
   return absl::OkStatus();
 }
 
-// That the cluster's devices and the precision are what the device that measures is made of, and computes in.
+// Checks that the cluster's devices and the precision match the device that measures.
 absl::Status CheckMeasuringDevice(const SearchProblem& problem) {
   const bool on_gpus = problem.device == "cuda";
   for (const NodeGroup& group : problem.cluster.groups) {
     if ((group.device.kind == DeviceKind::kCuda) == on_gpus) continue;
     if (on_gpus)
       return absl::InvalidArgumentError(
-          "spec.device: cuda measures on GPUs, and the cluster's devices are CPUs; give cpu");
+          "spec.device: cuda measures on GPUs, but the cluster's devices are CPUs; give cpu");
     return absl::InvalidArgumentError(
-        "spec.cluster: its devices are GPUs, which the cpu device says nothing of: search it on device cuda, "
-        "with predict_only, or on the "
-        "paced device");
+        "spec.cluster: its devices are GPUs, which device cpu cannot measure; use device cuda, predict_only "
+        "or device paced");
   }
   const std::string_view name = Name(problem.workload.precision);
   if (on_gpus && name == "fp64")
@@ -137,21 +136,21 @@ absl::Status CheckMeasuringDevice(const SearchProblem& problem) {
   return absl::OkStatus();
 }
 
-// That the evidence which the study asks for can be had.
+// Checks that the study's kind of evidence can be obtained.
 absl::Status CheckEvidence(const SearchProblem& problem) {
   const ClusterSpec& cluster = problem.cluster;
   if (problem.device != "cpu" && problem.device != "cuda" && problem.device != "paced") {
     return absl::InvalidArgumentError(fmt::format(
-        "spec.device: {} is none that measures; give cpu, cuda or paced", Printable(problem.device)));
+        "spec.device: unknown device '{}'; expected cpu, cuda or paced", Printable(problem.device)));
   }
   if (problem.machine_ranks < 0)
     return absl::InvalidArgumentError(
         fmt::format("spec.machine_ranks is {}; it must not be negative", problem.machine_ranks));
   if (problem.device == "paced" && cluster.local) {
     return absl::InvalidArgumentError(
-        "spec.device: paced emulates a described cluster; give a preset or a file in place of local");
+        "spec.device: paced emulates a described cluster; give a preset or a file instead of local");
   }
-  // The figures that predictions need are all there.
+  // Predictions need all of the cluster's figures.
   if (!cluster.local && (problem.options.predict_only || problem.device == "paced")) {
     if (const auto times = ClusterOpTimes::Create(cluster, problem.workload.precision); !times.ok())
       return In("cluster", times.status());

@@ -1,5 +1,5 @@
-// What a study searches, checked: the SearchSpec message as the structs of search/. Pure functions,
-// thread-safe.
+// A study's search problem: converts and validates the SearchSpec message into the structs of search/. Pure
+// functions, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,39 +20,45 @@ struct SearchProblem {
   ClusterSpec cluster;
   AxisValues space;
   SearchOptions options;
-  double time_budget_s = 0;  // 0 = none
+  double time_budget_s = 0;  // 0 = no limit
   std::string device;        // "cpu", "cuda", "paced"
-  // that run at once where a described cluster has more; 0: as many as a node has
+  // Number of ranks that run at once, if a described cluster has more; 0: the ranks of one node.
   std::int64_t machine_ranks = 0;
 };
 
-// How a study comes by its evidence.
+// How a study obtains its evidence.
 enum class Evidence : std::uint8_t {
-  kTrials,      // whole plans run on this machine, which the cluster is (`local`)
-  kSlices,      // the cluster is many machines like this one: one rank of a plan alone, its peers missing
-  kPaced,       // a described cluster, emulated: plans run on devices that take their modelled time
-  kPrediction,  // none: predict_only
+  kTrials,  // whole plans run on this machine, which is the cluster (`local`)
+  kSlices,  // the cluster is many machines like this one: one rank of a plan runs alone, without its peers
+  kPaced,   // a described cluster is emulated: devices take their modelled time
+  kPrediction,  // no measurements: predict_only
 };
 Evidence EvidenceOf(const SearchProblem& problem);
 
-// Whether op times are measured before plans are predicted: on a described cluster they follow from its
-// figures instead.
+// Returns true if op times are measured before plans are predicted. On a described cluster they follow from
+// its figures instead.
 bool NeedsCalibration(const SearchProblem& problem);
 
-// Ranks of the largest plan that is run whole; 0: any.
+// Returns the number of ranks of the largest plan that runs whole; 0: no limit.
 std::int64_t MeasurableRanks(const SearchProblem& problem);
 
-// Fills defaults: the model's by FillDefaults, seq_len = the model's max_seq_len, precision fp32 on CPUs and
-// bf16 on GPUs, device cpu, and cuda for `local` on GPUs; what a described cluster leaves out, by
-// AssumeTypicalFigures where it is predicted or emulated, else of its links alone; sorts the axes and their
-// values. InvalidArgument names the field ("spec.model: ..."); Unimplemented names what the engine or the
-// search does not do yet.
+// Validates the specification, sorts axes and their values, and fills defaults:
+//
+// - model: by FillDefaults
+// - seq_len: the model's max_seq_len
+// - precision: fp32 on CPUs, bf16 on GPUs
+// - device: cpu; cuda for `local` on GPUs
+// - missing figures of a described cluster: by AssumeTypicalFigures if it is predicted or emulated, else only
+//   those of its links
+//
+// InvalidArgument names the field ("spec.model: ..."). Unimplemented names what the engine or the search does
+// not support yet.
 absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec);
 
-// The normal form: equal problems give equal messages.
+// Returns the normal form: equal problems give equal messages.
 v1::SearchSpec ToProto(const SearchProblem& problem);
 
-// Of the normal form, the same on every machine: 16 hexadecimal digits.
+// Returns the fingerprint of the normal form, 16 hexadecimal digits, the same on every machine.
 std::string SpecFingerprint(const v1::SearchSpec& normal_form);
 
 }  // namespace autocfg

@@ -1,4 +1,4 @@
-// What messages and the log call a state: the API's name without its prefix. Pure, thread-safe.
+// State names for messages and logs: the API's names without their prefix. Pure, thread-safe.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace autocfg {
 
-// "DONE"; of a number that this build does not know, the number.
+// Returns, for example, "DONE"; for a value unknown to this build, the number.
 std::string StateName(v1::StudyState state);
 std::string StateName(v1::TrialState state);
 

@@ -23,14 +23,14 @@
 namespace autocfg {
 namespace {
 
-// How often the time used so far is stored while nothing else happens.
+// Interval for storing the used time while nothing else happens.
 constexpr double kSavePeriod = 5;
-// How long the calibration waits for a GPU worker to register, so as to know what is known of its GPUs: it
-// may have been started with the study.
+// How long a calibration waits for a GPU worker to register, to look up known op times of its GPUs. The
+// worker may have been started together with the study.
 constexpr absl::Duration kWorkerGrace = absl::Seconds(5);
 constexpr absl::Duration kWorkerPeriod = absl::Milliseconds(100);
 
-absl::Status Interrupted() { return absl::CancelledError("the study is not to be worked on any more"); }
+absl::Status Interrupted() { return absl::CancelledError("the study is no longer to be run"); }
 
 }  // namespace
 
@@ -56,7 +56,7 @@ double StudyRun::BudgetLeft() const {
 
 absl::Status StudyRun::CheckRunning() {
   if (notifier_.closed() || outdated_) return Interrupted();
-  // Perhaps it was a report that could not be kept.
+  // The failed write may have been a report.
   if (absl::Status status = store_.Health(); !status.ok()) return Failed(std::move(status));
   const auto study = store_.GetStudy(study_);
   if (absl::IsNotFound(study.status())) return Interrupted();
@@ -74,10 +74,11 @@ absl::Status StudyRun::Wait(std::uint64_t version) {
   }
   const double unsaved_s = clock_() - started_s_ - saved_wall_s_;
   if (unsaved_s >= kSavePeriod) {
-    // So that a budget counts what was spent before a kill -9, and the time left is shown as it is.
+    // The stored time makes a budget include time spent before a kill -9, and keeps the displayed remaining
+    // time current.
     return SaveProgress(std::string(Name(search_->loop().phase())));
   }
-  // The notifier tells of all else: of each change of the store, and of each write that failed.
+  // The notifier signals everything else: each change of the store and each failed write.
   const double until_save_s = std::min(kSavePeriod, kSavePeriod - unsaved_s);
   notifier_.Wait(version, absl::Seconds(budget_spent_ ? until_save_s : std::min(until_save_s, BudgetLeft())));
   return absl::OkStatus();
@@ -164,7 +165,7 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::StoredCalibration() 
   for (const v1::OpTime& time : (*stored)->result.ops()) {
     const absl::Status known = FromProto(time.op()).status();
     if (known.ok()) continue;
-    spdlog::warn("{}: its calibration is of another version of the engine ({}): it is measured anew",
+    spdlog::warn("{}: its calibration is of another version of the engine ({}); measuring it again",
                  StudyName(study_), std::string(known.message()));
     if (absl::Status status = store_.DropCalibration(study_); !status.ok()) return Failed(std::move(status));
     return std::optional<Store::Calibration>();
@@ -202,7 +203,7 @@ absl::StatusOr<Store::Calibration> StudyRun::TakeKnown(v1::Job& job) {
   }
   spec = std::move(rest);
   if (kept->reused_ops > 0) {
-    spdlog::info("{}: {} of {} op times are an earlier study's, measured on {} with build {}",
+    spdlog::info("{}: {} of {} op times are reused from earlier studies, measured on {} with build {}",
                  StudyName(study_), kept->reused_ops, asked, key->device, key->build_id);
   }
   return kept;
@@ -225,7 +226,8 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::Calibrate(const Sear
   if (!stored.ok() || stored->has_value()) return stored;
   auto state = store_.CalibrationState(study_);
   if (!state.ok()) return Failed(state.status());
-  // MEASURED: it was dropped, or came in just now. LOST: the study was paused for that, and goes on.
+  // MEASURED: the calibration was dropped, or arrived just now. LOST: the study was paused for it, and was
+  // resumed.
   const bool again = state->first == v1::TRIAL_STATE_MEASURED || state->first == v1::TRIAL_STATE_LOST;
   if (!IsEnd(state->first) || again) {
     if (absl::Status status = SaveProgress("calibrating"); !status.ok()) return status;
@@ -240,27 +242,27 @@ absl::StatusOr<std::optional<Store::Calibration>> StudyRun::Calibrate(const Sear
     if (stored->has_value()) return stored;
     state = store_.CalibrationState(study_);
     if (!state.ok()) return Failed(state.status());
-    if (state->first == v1::TRIAL_STATE_MEASURED) {  // between the two looks
+    if (state->first == v1::TRIAL_STATE_MEASURED) {  // it arrived between the two reads
       stored = store_.GetCalibration(study_);
       if (!stored.ok()) return Failed(stored.status());
-      if (!stored->has_value()) return absl::InternalError("a calibration was reported and is not there");
+      if (!stored->has_value()) return absl::InternalError("a calibration was reported but is not stored");
       return stored;
     }
     if (IsEnd(state->first)) {
       if (budget_spent_) {
         const double budget_s = problem_->time_budget_s;
         return absl::DeadlineExceededError(
-            fmt::format("the time budget of {} s ended before the calibration of {} ops did; {} s are enough "
-                        "for all of it",
+            fmt::format("the time budget of {} s ended before the calibration of {} ops; {} s are enough for "
+                        "the calibration",
                         budget_s, CalibrationJob(*problem_, loop.CalibrationOps()).calibrate().ops_size(),
                         std::ceil(std::max(BudgetOfWholeCalibration(), 2 * budget_s))));
       }
       if (absl::Status running = CheckRunning(); !running.ok()) return running;
       if (state->first == v1::TRIAL_STATE_LOST) {
-        return Pause(fmt::format(
-            "the calibration was lost {} times, the last time because: {}; resume the study, or give "
-            "the same search again, once its workers are well",
-            kMaxAttempts, state->second));
+        return Pause(
+            fmt::format("the calibration was lost {} times, last because: {}; resume the study, or repeat "
+                        "the search, once its workers are healthy",
+                        kMaxAttempts, state->second));
       }
       return absl::AbortedError(fmt::format("the calibration failed: {}", state->second));
     }
@@ -296,14 +298,14 @@ absl::StatusOr<std::optional<v1::Trial>> StudyRun::Await(std::int64_t number) {
       return Failed(trial.status());
     }
     if (IsEnd(trial->state())) {
-      // Cancelled by the study's end rather than by its budget: nothing more is to be done.
+      // Cancelled by the study's end, not by its budget: stop.
       if (trial->state() == v1::TRIAL_STATE_CANCELLED && !budget_spent_) {
         if (absl::Status running = CheckRunning(); !running.ok()) return running;
       }
       return std::optional<v1::Trial>(*trial);
     }
     if (!saved) {
-      // Stored outcomes that are gone through again are no news.
+      // Not needed for stored outcomes that are replayed.
       if (absl::Status status = SaveProgress(std::string(Name(search_->loop().phase()))); !status.ok())
         return status;
       saved = true;
@@ -355,7 +357,7 @@ absl::Status StudyRun::Run() {
     status = Finish(v1::STUDY_STATE_FAILED, std::string(status.message()));
   }
   if (absl::IsCancelled(status)) {
-    // What was used up to here is kept; the study's row is not this run's to edit any more.
+    // Keeps the used time. This run may no longer edit the study's row.
     if (absl::Status saved = Modify([](v1::Study&) { return absl::OkStatus(); });
         !saved.ok() && !absl::IsCancelled(saved)) {
       return saved;

@@ -15,11 +15,11 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// Of the studies that ended last: who followed one asks for its answer at once, and to work it out again
-// takes long where there are many plans.
+// Number of ended studies whose recommendation is kept. Clients that followed a study ask for it at once, and
+// recomputing it is slow with many plans.
 constexpr std::size_t kAnswersKept = 16;
 
-// Whether the storage may do what it did not do, without anybody's help.
+// Returns true if the storage may recover without intervention.
 bool MayPass(const absl::Status& status) {
   return absl::IsResourceExhausted(status) || absl::IsUnavailable(status) || absl::IsInternal(status);
 }
@@ -42,8 +42,8 @@ void StudyRunners::Start(std::int64_t study) {
   if (stopping_) return;
   std::unique_ptr<Entry>& entry = entries_[study];
   if (entry == nullptr) entry = std::make_unique<Entry>();
-  entry->error = absl::OkStatus();  // that is of an earlier try
-  // Whoever works on it looks at the study's state once more under the mutex before the end.
+  entry->error = absl::OkStatus();  // clears the error of an earlier run
+  // The runner rereads the study's state under the mutex before it ends.
   if (entry->stage == Stage::kAtWork) return;
   if (entry->stage == Stage::kOver) {
     entry->turn = ++turns_;
@@ -67,10 +67,10 @@ void StudyRunners::Restart(std::int64_t study) {
 void StudyRunners::Forget(std::int64_t study) {
   absl::MutexLock lock(&mutex_);
   const auto entry = entries_.find(study);
-  // Whoever works on it finds out, and its entry goes then.
+  // The runner detects the change itself and removes the entry.
   if (entry == entries_.end() || entry->second->stage == Stage::kAtWork) return;
   const auto now = store_.GetStudy(study);
-  // resumed meanwhile
+  // The study was resumed meanwhile.
   if (now.ok() ? now->state() == v1::STUDY_STATE_RUNNING : !absl::IsNotFound(now.status())) return;
   std::erase(ended_, study);
   entries_.erase(entry);
@@ -120,19 +120,19 @@ std::optional<StudyRunners::SteadyTime> StudyRunners::StartDue() {
 
 bool StudyRunners::GiveThread(std::int64_t study, Entry& entry) {
   try {
-    // It needs the mutex before it is done, and so finds the entry complete.
+    // The new thread takes the mutex before it ends, so it finds the entry complete.
     entry.thread = options_.new_thread([this, study, e = &entry] { Work(study, e); });
   } catch (const std::system_error& error) {
     thread_pause_ = After(thread_pause_);
     thread_after_ = steady_clock::now() + thread_pause_;
     if (no_thread_.empty()) {
-      spdlog::error("{} waits, and all that are started after it: no thread can be had ({}); tried again",
-                    StudyName(study), error.what());
+      spdlog::error("{} and all later studies wait: cannot create a thread ({}); retrying", StudyName(study),
+                    error.what());
     }
     no_thread_ = error.what();
     return false;
   }
-  if (!no_thread_.empty()) spdlog::info("{} goes on: a thread can be had again", StudyName(study));
+  if (!no_thread_.empty()) spdlog::info("{} continues: a thread is available again", StudyName(study));
   no_thread_.clear();
   thread_pause_ = {};
   entry.stage = Stage::kAtWork;
@@ -163,7 +163,7 @@ void StudyRunners::Work(std::int64_t study, Entry* entry) {
     absl::MutexLock lock(&mutex_);
     if (absl::IsCancelled(status) && !stopping_ && !notifier_.closed()) {
       const auto now = store_.GetStudy(study);
-      // resumed meanwhile, or to begin anew
+      // The study was resumed meanwhile, or its run must start over.
       if (now.ok() && now->state() == v1::STUDY_STATE_RUNNING) continue;
       if (!now.ok() && !absl::IsNotFound(now.status())) status = now.status();
     }
@@ -179,7 +179,7 @@ void StudyRunners::GotOn(std::int64_t study, Entry& entry) {
     if (!entry.well_since) entry.well_since = steady_clock::now();
     if (!std::exchange(entry.failed, false)) return;
     entry.error = absl::OkStatus();
-    spdlog::info("{} goes on: its storage works again", StudyName(study));
+    spdlog::info("{} continues: its storage works again", StudyName(study));
   }
   notifier_.Notify();
 }
@@ -202,13 +202,13 @@ void StudyRunners::Settle(std::int64_t study, Entry& entry, const absl::Status& 
     ended_.pop_front();
     return;
   }
-  // Reports may have come in after the last look: the store knows best from here on.
+  // Reports may have arrived after the last read; from now on only the store is up to date.
   entry.latest.reset();
   entry.error = status;
   if (MayPass(status) && !stopping_) {
     WaitForStorage(study, entry, status);
   } else {
-    spdlog::error("{} is not worked on any more: {}", StudyName(study), status.ToString());
+    spdlog::error("{} cannot continue: {}", StudyName(study), status.ToString());
   }
 }
 
@@ -221,7 +221,7 @@ void StudyRunners::WaitForStorage(std::int64_t study, Entry& entry, const absl::
   entry.turn = ++turns_;
   entry.not_before = now + entry.pause;
   if (std::exchange(entry.failed, true)) return;
-  spdlog::error("{} waits for its storage, and is tried again: {}", StudyName(study), status.ToString());
+  spdlog::error("{} waits for its storage; retrying: {}", StudyName(study), status.ToString());
 }
 
 void StudyRunners::Stop() {
@@ -255,12 +255,13 @@ std::string StudyRunners::Waiting(std::int64_t study) {
   if (entry.stage != Stage::kDue) return "";
   if (at_work_ >= options_.at_once) {
     return fmt::format(
-        "{} other studies are worked on, as many as this coordinator takes at once: its turn "
-        "comes when one of them ends or is paused",
+        "{} other studies are running, the most that this coordinator runs at once: its turn comes when one "
+        "of them ends or is paused",
         at_work_);
   }
   if (no_thread_.empty()) return "";
-  return fmt::format("the coordinator has no thread for it ({}): tried again by itself", no_thread_);
+  return fmt::format("the coordinator cannot create a thread for it ({}); it retries automatically",
+                     no_thread_);
 }
 
 }  // namespace autocfg

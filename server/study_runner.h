@@ -1,9 +1,9 @@
-// Works on running studies: a thread for each, which drives the study's search, queues its jobs, waits for
-// their reports in the store and keeps the study's row up to date. Thread-safe.
+// Runs studies: one thread per running study drives its search, queues its jobs, waits for their reports in
+// the store and updates the study's row. Thread-safe.
 //
-// A runner keeps nothing that it cannot get from the store again: when it starts it goes through the stored
-// outcomes in the order in which they were observed first, and goes on from there. So one whose storage
-// failed in a way that may pass (no room, a failed read or write) waits, and begins anew.
+// A runner keeps no state that the store cannot restore. It starts by replaying the stored outcomes in their
+// original order. So after a storage failure that may pass (no space, a failed read or write), a runner waits
+// and starts over.
 #pragma once
 
 #include <atomic>
@@ -30,13 +30,13 @@
 namespace autocfg {
 
 struct StudyRunnersOptions {
-  // Studies that are worked on at once; more wait their turn, in the order in which they were started.
+  // Maximum number of concurrent studies; more wait in the order in which they were started.
   std::size_t at_once = 256;
-  // How long a study waits whose storage failed, and all that wait for a thread where none can be had: twice
-  // as long each time.
+  // Backoff of a study after a storage failure, and of all waiting studies if no thread can be created. The
+  // pause doubles each time.
   std::chrono::milliseconds shortest_pause{1'000};
   std::chrono::milliseconds longest_pause{30'000};
-  // Throws std::system_error where there are no more.
+  // Throws std::system_error if no thread can be created.
   std::function<std::thread(std::function<void()>)> new_thread = [](std::function<void()> body) {
     return std::thread(std::move(body));
   };
@@ -44,62 +44,61 @@ struct StudyRunnersOptions {
 
 class StudyRunners {
  public:
-  // All outlive this object, and what `workers` needs until Stop(); `notifier` is told of every change of the
-  // store. `workers`: those at work.
+  // All references must outlive this object; what `workers` uses must remain valid until Stop(). `notifier`
+  // must be notified of every change of the store. `workers` returns the workers at work.
   StudyRunners(Store& store, Notifier& notifier, Clock clock, WorkersAtWork workers,
                StudyRunnersOptions options = {});
-  ~StudyRunners();  // Stop()
+  ~StudyRunners();  // calls Stop()
 
-  // Works on a study in state RUNNING from now on, or as soon as it is its turn, until it is not RUNNING any
-  // more. Ends a wait for the storage. Does nothing where somebody works on it already.
+  // Runs a RUNNING study, as soon as its turn comes, until it is no longer RUNNING. Ends a wait for the
+  // storage. Does nothing if the study already runs.
   void Start(std::int64_t study);
 
-  // As Start(); where somebody works on the study already, that begins anew with the stored outcomes: one of
-  // them has changed.
+  // Same as Start(). If the study already runs, its run starts over, because a stored outcome has changed.
   void Restart(std::int64_t study);
 
-  // Drops what is kept of a study that is there no more, or that was paused or cancelled.
+  // Drops the state of a study that was deleted, paused or cancelled.
   void Forget(std::int64_t study);
 
-  // Ends all threads and closes the notifier; studies keep their state. Idempotent.
+  // Ends all threads and closes the notifier. Studies keep their state. Idempotent.
   void Stop();
 
-  // What the study's runner in this process last knew; empty when there was none, it knows nothing
-  // yet, it was interrupted, or many studies have ended since. The name and the usage are not filled in.
+  // Returns the last recommendation of the study's runner in this process, without name and usage. Returns
+  // nullopt if there is none yet, the run was interrupted, or many studies have ended since.
   std::optional<v1::Recommendation> Latest(std::int64_t study);
 
-  // Why nobody works on a study that is RUNNING: the store failed. OK otherwise.
+  // Returns the store's error that keeps a RUNNING study from running; else OK.
   absl::Status Error(std::int64_t study);
 
-  // The same, or why its turn has not come, in a sentence for users; empty where somebody works on it.
+  // Same, or why its turn has not come, as a sentence for users. Empty if the study runs.
   std::string Waiting(std::int64_t study);
 
  private:
   using SteadyTime = std::chrono::steady_clock::time_point;
   enum class Stage {
-    kDue,     // to be worked on, from `not_before` on
-    kAtWork,  // `thread` is there
-    kOver,    // ended, or its storage failed for good
+    kDue,     // will run, from `not_before` on
+    kAtWork,  // running; `thread` is set
+    kOver,    // ended, or its storage failed permanently
   };
   struct Entry {
     Stage stage = Stage::kOver;
     std::thread thread;
     std::int64_t turn = 0;
     SteadyTime not_before;
-    std::chrono::milliseconds pause{0};    // the last one
-    std::optional<SteadyTime> well_since;  // that it got on, while it is at work
-    bool failed = false;                   // and has not got on since
-    std::atomic<bool> restart = false;     // what the run under way knows is outdated
+    std::chrono::milliseconds pause{0};    // last backoff
+    std::optional<SteadyTime> well_since;  // start of the current run's trouble-free time
+    bool failed = false;                   // storage failed, and no progress since
+    std::atomic<bool> restart = false;     // the current run is outdated
     absl::Status error;
     std::optional<v1::Recommendation> latest;
   };
 
-  void Keep();  // the keeper's loop
-  // Gives those that are due a thread each; when to look again, if nothing happens before.
+  void Keep();  // main loop of the keeper thread
+  // Starts a thread for each due study. Returns when to check again if nothing happens before.
   std::optional<SteadyTime> StartDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether there was one.
+  // Returns false if no thread could be created.
   bool GiveThread(std::int64_t study, Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Work(std::int64_t study, Entry* entry);  // the runner's
+  void Work(std::int64_t study, Entry* entry);  // main function of a runner thread
   void GotOn(std::int64_t study, Entry& entry);
   void Settle(std::int64_t study, Entry& entry, const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -114,14 +113,14 @@ class StudyRunners {
   const StudyRunnersOptions options_;
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  bool changed_ ABSL_GUARDED_BY(mutex_) = false;  // there is something for the keeper to do
-  // Entries stay in place for their threads.
+  bool changed_ ABSL_GUARDED_BY(mutex_) = false;  // wakes the keeper
+  // Pointers, because threads refer to their entries.
   std::map<std::int64_t, std::unique_ptr<Entry>> entries_ ABSL_GUARDED_BY(mutex_);
   std::size_t at_work_ ABSL_GUARDED_BY(mutex_) = 0;
   std::int64_t turns_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::deque<std::int64_t> ended_ ABSL_GUARDED_BY(mutex_);    // studies that ended, whose answer is kept
-  std::vector<std::thread> leaving_ ABSL_GUARDED_BY(mutex_);  // that the keeper joins
-  std::string no_thread_ ABSL_GUARDED_BY(mutex_);             // why there was none
+  std::deque<std::int64_t> ended_ ABSL_GUARDED_BY(mutex_);    // ended studies whose recommendation is kept
+  std::vector<std::thread> leaving_ ABSL_GUARDED_BY(mutex_);  // ended threads, which the keeper joins
+  std::string no_thread_ ABSL_GUARDED_BY(mutex_);             // reason of the last failure to create a thread
   std::chrono::milliseconds thread_pause_ ABSL_GUARDED_BY(mutex_){0};
   SteadyTime thread_after_ ABSL_GUARDED_BY(mutex_);
   std::thread keeper_;

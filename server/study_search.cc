@@ -19,7 +19,7 @@ namespace autocfg {
 namespace {
 
 constexpr std::size_t kRunnersUp = 10;
-constexpr int kTrialsAtOnce = 500;  // read from the store
+constexpr int kTrialsAtOnce = 500;  // trials per read of the store
 
 absl::StatusOr<TrialOutcome> OutcomeOf(const v1::Trial& trial) {
   switch (trial.state()) {
@@ -89,7 +89,8 @@ absl::StatusOr<std::shared_ptr<const OpTimeModel>> StudySearch::OpTimesFrom(Outc
   }
   reused_op_times_ = (*calibration)->reused_ops;
   device_overhead_bytes_ = (*calibration)->device_overhead_bytes;
-  if (device_overhead_bytes_ == 0 && problem_.device == "cuda")  // not measured: the estimate stands
+  // overhead was not measured: keep the estimate
+  if (device_overhead_bytes_ == 0 && problem_.device == "cuda")
     device_overhead_bytes_ = DeviceOverheadBytes(problem_.cluster);
   OpTimes times(measured);
   if (problem_.cluster.local) return std::make_shared<const OpTimes>(std::move(times));
@@ -117,7 +118,7 @@ absl::Status StudySearch::Drive(OutcomeSource& source) {
       const ThreadCpuTimer timer(plan_cpu_s_);
       return loop_.Next();
     }();
-    if (requests.empty()) return absl::InternalError("the planner waits for trials, and none is under way");
+    if (requests.empty()) return absl::InternalError("the planner waits for trials, but none is in flight");
     bool stopped = false;
     std::vector<std::pair<std::int64_t, const TrialRequest*>> round;
     for (const TrialRequest& request : requests) {
@@ -133,7 +134,7 @@ absl::Status StudySearch::Drive(OutcomeSource& source) {
     for (const auto& [number, request] : round) {
       const auto trial = source.Await(number);
       if (!trial.ok()) return trial.status();
-      // A cancelled trial is no outcome of its plan: the search was stopped.
+      // A cancelled trial says nothing about its plan: the search was stopped.
       if (!trial->has_value() || (*trial)->state() == v1::TRIAL_STATE_CANCELLED) {
         stopped = true;
         continue;
@@ -172,7 +173,8 @@ v1::Candidate StudySearch::CandidateOf(const RankedPlan& ranked) const {
   const auto measured = measured_.find(candidate.plan_text());
   const std::optional<double> median_s = ranked.slice ? ranked.slice_step_time_s : ranked.median_step_time_s;
   if (!median_s || measured == measured_.end()) return candidate;
-  // The last trial's circumstances, with the times of all trials of the plan; of a slice, marked as one.
+  // Takes the last trial's properties (including its slice mark), and the step times of all trials of the
+  // plan.
   v1::Measurement& all = *candidate.mutable_measured();
   all = measured->second.back();
   all.mutable_step_time_s()->Assign(ranked.step_time_s.begin(), ranked.step_time_s.end());
@@ -206,11 +208,12 @@ v1::Recommendation StudySearch::Recommendation() const {
     *(i == 0 ? answer.mutable_best() : answer.add_runners_up()) = CandidateOf(ranking[i]);
   }
   if (answer.has_best()) {
-    // What a slice took is no step time of the plan: that stays a prediction.
+    // The time of a slice is not the plan's step time, which remains a prediction.
     const bool measured = answer.best().has_measured() && !answer.best().measured().slice();
     answer.set_provenance(measured ? "measured" : "predicted");
   }
-  answer.set_exhaustive_device_s(loop_.UnmeasuredDeviceSeconds());  // the rest comes with the usage
+  // the caller adds the device time used so far
+  answer.set_exhaustive_device_s(loop_.UnmeasuredDeviceSeconds());
   if (const std::int64_t left = loop_.PlansLeft(); left > 0) {
     answer.set_stopped(stopped_ ? "time_budget" : "max_trials");
     answer.set_plans_left(left);
@@ -222,15 +225,15 @@ std::string StudySearch::NothingFits() const {
   const SearchCounts& counts = loop_.counts();
   if (counts.predicted > 0) {
     if (!calibrated_ || loop_.phase() != SearchPhase::kDone || !loop_.Ranking(1).empty()) return "";
-    return fmt::format("none of the {} plans that should fit ran: see the trials", counts.predicted);
+    return fmt::format("none of the {} plans that should fit could run: see the trials", counts.predicted);
   }
-  if (counts.enumerated == 0) return "the space holds no plan that uses all ranks";
+  if (counts.enumerated == 0) return "the space contains no plan that uses all ranks";
   std::string reasons;
   for (const auto& [reason, count] : counts.rejected)
     reasons += fmt::format("{}{} {}", reasons.empty() ? "" : ", ", reason, count);
   if (counts.out_of_memory == 0)
     return fmt::format("none of the {} plans is legal: {}", counts.enumerated, reasons);
-  // Which comes closest, and what is in its way.
+  // Names the plan that comes closest, and why it does not fit.
   const std::optional<ParallelPlan> smallest = loop_.Smallest();
   if (!smallest) return fmt::format("none of the {} plans fits: {}", counts.enumerated, reasons);
   const CostModel costs(problem_.model, problem_.workload, problem_.cluster, OpTimes(),

@@ -1,7 +1,6 @@
-// A study's search: the SearchLoop, fed by a source of outcomes in an order that depends on nothing but the
-// outcomes (whole rounds, by the number of the trial). The source is a worker's reports while the study runs,
-// and the store alone when it is replayed; the rest is the same code, so a study that is resumed or looked at
-// later decides as the live one did. Not thread-safe.
+// Drives the SearchLoop of a study with outcomes from a source. The order of outcomes is deterministic: whole
+// rounds, by trial number. For a running study the source is the workers' reports, for a replay the store.
+// Both use the same code, so a resumed or revisited study makes the same decisions. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +20,19 @@
 
 namespace autocfg {
 
-// Where outcomes come from. An error ends the drive and is its answer.
+// Source of outcomes. An error ends Drive, which returns it.
 class OutcomeSource {
  public:
   virtual ~OutcomeSource() = default;
-  // Empty: there is none, and the search stops.
+  // Returns nullopt if there is no calibration; the search then stops.
   virtual absl::StatusOr<std::optional<Store::Calibration>> Calibrate(const SearchLoop& loop) = 0;
-  // The number of the trial that answers a request; empty: there is none, and the search stops after this
-  // round.
+  // Returns the number of the trial that answers the request. Returns nullopt if there is none; the search
+  // then stops after this round.
   virtual absl::StatusOr<std::optional<std::int64_t>> Ask(const TrialRequest& request) = 0;
-  // The trial once it has ended; empty: it will not, and the search stops after this round.
+  // Returns the trial once it has ended. Returns nullopt if it will not end; the search then stops after this
+  // round.
   virtual absl::StatusOr<std::optional<v1::Trial>> Await(std::int64_t number) = 0;
-  // Asked before each round.
+  // Called before each round.
   virtual bool StopNow() = 0;
 };
 
@@ -40,38 +40,38 @@ class StudySearch {
  public:
   static absl::StatusOr<StudySearch> Create(const SearchProblem& problem);
 
-  // To the end, or until the source stops it. InvalidArgument where an outcome makes no sense.
+  // Runs the search until it ends or the source stops it. InvalidArgument if an outcome is invalid.
   absl::Status Drive(OutcomeSource& source);
 
   const SearchLoop& loop() const { return loop_; }
   v1::Counts Counts() const;
-  // The best plan so far; empty before the calibration and when nothing is left.
+  // Returns the best plan so far; nullopt before the calibration, and if no plan is left.
   std::optional<v1::Candidate> Best() const;
-  // All but the study's name and usage; exhaustive_device_s lacks what the study has used. Where the source
-  // stopped the search it is said to be the time budget that did, which of a study that was paused or
-  // cancelled is not so.
+  // Returns everything but the study's name and usage; exhaustive_device_s lacks the time that the study has
+  // used. If the source stopped the search, `stopped` names the time budget; this is wrong for studies that
+  // were paused or cancelled.
   v1::Recommendation Recommendation() const;
-  // Why there is no best plan; empty when there is one or nobody knows yet.
+  // Explains why there is no best plan. Empty if there is one or it is not known yet.
   std::string NothingFits() const;
 
-  // Wall seconds until TrialsLeft() trials have run, from the mean of those so far; 0: not known.
+  // Estimates the wall seconds for TrialsLeft() trials from the mean of those so far; 0: unknown.
   double EtaSeconds() const;
-  // CPU seconds of this thread's planning since the object was made.
+  // CPU seconds that this thread has spent on planning since the object was created.
   double plan_cpu_s() const { return plan_cpu_s_; }
 
  private:
   StudySearch(SearchProblem problem, SearchLoop loop, double plan_cpu_s);
-  // What plans are predicted with: measured, modelled, or both; null where the source has no calibration.
-  // Sets the device overhead.
+  // Returns the op times for predictions: measured, modelled, or both. Returns null if the source has no
+  // calibration. Sets the device overhead.
   absl::StatusOr<std::shared_ptr<const OpTimeModel>> OpTimesFrom(OutcomeSource& source);
   absl::Status Observe(const TrialRequest& request, const v1::Trial& trial);
   v1::Candidate CandidateOf(const RankedPlan& ranked) const;
 
   SearchProblem problem_;
   SearchLoop loop_;
-  std::shared_ptr<CostModel> unmeasured_;  // where no measurement stands behind predictions: their intervals'
+  std::shared_ptr<CostModel> unmeasured_;  // supplies the intervals of predictions without any measurement
   bool calibrated_ = false;
-  bool stopped_ = false;  // the source ended it, not its own judgement
+  bool stopped_ = false;  // by the source, not by the search itself
   std::int64_t device_overhead_bytes_ = 0;
   std::int64_t reused_op_times_ = 0;
   std::map<std::string, std::vector<v1::Measurement>> measured_;  // by plan text
@@ -80,10 +80,10 @@ class StudySearch {
   double plan_cpu_s_ = 0;
 };
 
-// Outcomes that are in the store, and no others: for studies that nobody works on.
+// Outcomes that are already in the store, for studies that nobody runs.
 class StoredOutcomes final : public OutcomeSource {
  public:
-  // Reads all trials. NotFound.
+  // Reads all trials. NotFound if the study does not exist.
   static absl::StatusOr<StoredOutcomes> Load(Store& store, std::int64_t study);
 
   absl::StatusOr<std::optional<Store::Calibration>> Calibrate(const SearchLoop& loop) override;

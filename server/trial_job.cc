@@ -22,18 +22,18 @@ constexpr double kMeasuringSeconds = 1;    // of a trial
 constexpr double kShortStepSeconds = 0.1;
 constexpr double kLeastLimitSeconds = 30;
 constexpr double kLimitFactor = 20;
-constexpr double kStartSeconds = 20;  // processes, weights, rendezvous
-// The same on GPUs: contexts are opened, libraries load and compile kernels, algorithms of products are
-// timed, communicators join; and weights are drawn on the host for models as large as a GPU holds. An
-// allowance for what hangs, not an estimate: nothing waits for it.
+constexpr double kStartSeconds = 20;  // starting processes, initializing weights, rendezvous
+// The same on GPUs, which open contexts, load libraries, compile kernels, time matrix-product algorithms and
+// create communicators; the host initializes weights of models as large as a GPU's memory. A limit for
+// hanging jobs, not an estimate: nothing waits for it.
 constexpr double kGpuStartSeconds = 180;
 constexpr std::uint64_t kSeed = 1;
 
-// An emulated step takes what its control messages take: far less than this for each microbatch of each rank.
+// An emulated step takes the time of its control messages, far less than this per microbatch and rank.
 constexpr double kPacedLimitPerMicrobatch = 5e-3;
-constexpr std::int64_t kPacedSteps = 2;  // they are all alike
+constexpr std::int64_t kPacedSteps = 2;  // all steps take the same time
 
-// Ranks that one machine runs at once.
+// Returns the number of ranks that one machine runs at once.
 std::int64_t RanksHere(const SearchProblem& problem) {
   const std::int64_t machine = MeasurableRanks(problem);
   const std::int64_t all = RankCount(problem.cluster);
@@ -44,7 +44,7 @@ double StartSeconds(const SearchProblem& problem) {
   return problem.device == "cuda" ? kGpuStartSeconds : kStartSeconds;
 }
 
-// Whether plans are larger than a machine, so that their ranks run alone.
+// Returns true if plans exceed one machine, so that their ranks run alone.
 bool InSlices(const SearchProblem& problem) {
   const std::int64_t machine = MeasurableRanks(problem);
   return machine > 0 && RankCount(problem.cluster) > machine;
@@ -64,7 +64,7 @@ v1::Job CalibrationJob(const SearchProblem& problem, const std::vector<OpDesc>& 
   double budget = kCalibrationSeconds;
   if (problem.time_budget_s > 0) budget = std::min(budget, kCalibrationShare * problem.time_budget_s);
   spec.set_time_budget_s(budget);
-  // The budget bounds the repetitions; each op runs at least once.
+  // The budget limits the repetitions; each op runs at least once.
   job.set_time_limit_s(kLimitFactor * budget + 2 * StartSeconds(problem));
   return job;
 }

@@ -1,5 +1,4 @@
-// What a worker is asked to do for a study: the jobs of its calibration and its trials. Pure functions,
-// thread-safe.
+// Builds the jobs of a study: its calibration and its trials. Pure functions, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +11,16 @@
 
 namespace autocfg {
 
-// Attempts of a job that may end without an answer (a worker that goes away).
+// Maximum number of attempts of a job that end without an answer (such as a worker that disappears).
 inline constexpr std::int64_t kMaxAttempts = 3;
 
-// Times `ops` on all ranks of one machine at once, within 10 s or a fifth of the study's time budget.
-// Messages are left out where the cluster is more than one machine: its links are described; and fewer ranks
-// will do there, one on each core of the worker.
+// Times `ops` on all ranks of one machine at once, within 10 s or a fifth of the study's time budget. If the
+// cluster is more than one machine, communication ops are left out, because its links are described;
+// fewer_ranks is then set, and the worker runs one rank per core.
 v1::Job CalibrationJob(const SearchProblem& problem, const std::vector<OpDesc>& ops);
 
-// A time budget of which a calibration is to take no more than its fifth, where it is not cut short. On large
-// models it takes longer, since each op runs at least once.
+// Returns the smallest time budget that does not shorten the calibration, whose share is a fifth. Calibrations
+// of large models take longer, because each op runs at least once.
 double BudgetOfWholeCalibration();
 
 struct StepCounts {
@@ -29,14 +28,15 @@ struct StepCounts {
   std::int64_t timed = 0;
 };
 
-// For about a second of measuring: 3 to 20 timed steps, after one untimed step, two where steps are short.
+// Chooses counts for about one second of measuring: 3 to 20 timed steps after one untimed step, or two if
+// steps are short.
 StepCounts StepsFor(double predicted_step_s);
 
-// Runs the plan with the optimizer that `autocfg train` has by default; a slice of it in as many copies as
-// one machine has ranks, so that they load it as the whole plan would (the worker runs fewer where it has
-// fewer cores); an emulated one with the modelled time of every op. The time limit is a generous multiple of
-// the prediction and at least 30 s. Requires a legal, resolved plan that the engine supports. InvalidArgument
-// where a described cluster lacks a figure.
+// Runs the plan with the default optimizer of `autocfg train`. A slice runs in as many copies as one machine
+// has ranks, so that they load it as the whole plan would; a worker with fewer cores runs fewer. An emulated
+// plan carries the modelled time of every op. The time limit is a generous multiple of the prediction, at
+// least 30 s. Requires a legal, resolved plan that the engine supports. InvalidArgument if a described
+// cluster lacks a figure.
 absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialRequest& request);
 
 }  // namespace autocfg

@@ -17,7 +17,7 @@ namespace {
 
 bool SomebodyListens(const std::string& path) {
   const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return true;  // Not known: leave the file alone.
+  if (fd < 0) return true;  // unknown: leave the file alone
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), path.size());
@@ -33,9 +33,8 @@ absl::Status ClearSocketPath(const std::string& path) {
   constexpr std::size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
   if (path.empty()) return absl::InvalidArgumentError("the socket's path is empty");
   if (path.size() > kLongest) {
-    return absl::InvalidArgumentError(
-        fmt::format("socket {}: the path has {} bytes, and {} are the most that a socket takes", path,
-                    path.size(), kLongest));
+    return absl::InvalidArgumentError(fmt::format(
+        "socket {}: the path has {} bytes; the limit for sockets is {}", path, path.size(), kLongest));
   }
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) {
@@ -48,12 +47,10 @@ absl::Status ClearSocketPath(const std::string& path) {
     return absl::OkStatus();
   }
   if (!S_ISSOCK(info.st_mode)) {
-    return absl::FailedPreconditionError(
-        fmt::format("socket {}: the path is taken by something that is no socket", path));
+    return absl::FailedPreconditionError(fmt::format("socket {}: the path exists and is not a socket", path));
   }
   if (info.st_uid != ::geteuid()) {
-    return absl::FailedPreconditionError(
-        fmt::format("socket {}: the path is taken by another user's socket", path));
+    return absl::FailedPreconditionError(fmt::format("socket {}: the path is another user's socket", path));
   }
   if (SomebodyListens(path)) {
     return absl::FailedPreconditionError(fmt::format("socket {}: another coordinator listens there", path));

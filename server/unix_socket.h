@@ -1,4 +1,4 @@
-// The file of a Unix socket that a server listens on. Thread-safe.
+// The socket file of a server on a Unix socket. Thread-safe.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace autocfg {
 
-// Makes room for a socket at `path`: one that nobody listens on any more is removed. InvalidArgument: a path
-// that is empty or too long for a socket; FailedPrecondition: somebody listens there, or what is there is no
-// socket or another user's; NotFound: no such directory.
+// Removes a socket at `path` that nobody listens on. InvalidArgument: the path is empty or too long for a
+// socket. FailedPrecondition: a server listens there, or the file is not a socket or belongs to another user.
+// NotFound: the directory does not exist.
 absl::Status ClearSocketPath(const std::string& path);
 
-// For its owner alone (mode 0600).
+// Restricts access to the owner (mode 0600).
 absl::Status CloseToOthers(const std::string& path);
 
 }  // namespace autocfg

@@ -20,7 +20,7 @@ std::optional<std::int64_t> ReadNumber(const std::string& path) {
   if (!line) return std::nullopt;
   std::istringstream stream(*line);
   std::int64_t value = 0;
-  if (!(stream >> value)) return std::nullopt;  // "max"
+  if (!(stream >> value)) return std::nullopt;  // "max": no limit
   return value;
 }
 
@@ -53,7 +53,7 @@ void ReadMemoryGroup1(const std::string& dir, CgroupLimits& limits) {
   if (bytes && *bytes > 0) Tighten(limits.memory_bytes, *bytes);
 }
 
-// Calls `read` for mount + path and for each directory above it up to the mount.
+// Calls `read` for mount + path and for each parent directory up to the mount.
 template <typename Read>
 void Climb(const std::string& mount, std::string path, CgroupLimits& limits, Read read) {
   while (!path.empty() && path != "/") {

@@ -1,5 +1,5 @@
-// The CPU and memory limits that control groups (version 1, version 2 or both) put on this process. Reads
-// files only; thread-safe.
+// CPU and memory limits that control groups (version 1, version 2 or both) set for this process. Only reads
+// files; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,8 @@ struct CgroupLimits {
   std::optional<std::int64_t> memory_bytes;
 };
 
-// The tightest limits of the process's group and of all groups above it, as far as they can be seen from here
-// (a container often sees its own group as the root). `root` goes in front of /proc and /sys: "" outside of
-// tests.
+// Returns the tightest limits of the process's group and all its visible ancestors. A container often sees
+// its own group as the root. `root` is prefixed to /proc and /sys; "" except in tests.
 CgroupLimits ReadCgroupLimits(const std::string& root = "");
 
 }  // namespace autocfg

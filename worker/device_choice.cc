@@ -23,7 +23,7 @@ bool ParseIndex(std::string_view text, int& value) {
   return error == std::errc() && end == text.data() + text.size() && value >= 0;
 }
 
-// Of a list behind its kind.
+// Parses the index list after the prefix `kind`.
 absl::StatusOr<std::vector<int>> IndexesOf(const std::string& asked, std::string_view kind) {
   auto indexes = ParseIndexes(asked.substr(kind.size()));
   if (!indexes.ok())
@@ -38,13 +38,13 @@ absl::StatusOr<DeviceChoice> ChooseCores(const std::string& asked) {
   const std::vector<int> allowed = AllowedCpus();
   for (const int core : *cores) {
     if (std::find(allowed.begin(), allowed.end(), core) == allowed.end())
-      return absl::FailedPreconditionError(
-          fmt::format("--devices: {}: there is no core {} here that this program may run on", asked, core));
+      return absl::FailedPreconditionError(fmt::format(
+          "--devices: {}: core {} does not exist or may not be used by this program", asked, core));
   }
   return DeviceChoice{.cores = *cores};
 }
 
-// Those of the list that are named, in the order in which they are.
+// Returns the GPUs that `asked` names, in the order in which it names them.
 absl::StatusOr<GpuList> ChooseGpus(const std::string& asked, GpuList list) {
   const auto indexes = IndexesOf(asked, kCudaList);
   if (!indexes.ok()) return indexes.status();
@@ -60,8 +60,7 @@ absl::StatusOr<GpuList> ChooseGpus(const std::string& asked, GpuList list) {
       return absl::FailedPreconditionError(
           fmt::format("--devices: {}: {} cannot be used: {}", asked, TextOf(*left_out), left_out->left_out));
     } else {
-      return absl::FailedPreconditionError(
-          fmt::format("--devices: {}: there is no GPU {} here", asked, index));
+      return absl::FailedPreconditionError(fmt::format("--devices: {}: GPU {} does not exist", asked, index));
     }
   }
   return chosen;
@@ -108,9 +107,10 @@ absl::StatusOr<DeviceChoice> ChooseDevices(const std::string& asked, const std::
   if (text.starts_with(kCpuList)) return ChooseCores(asked);
   const bool named = text.starts_with(kCudaList);
   if (text != "auto" && text != "cuda" && !named) {
-    return absl::InvalidArgumentError(fmt::format(
-        "--devices: '{}' is none; give auto, cpu, cpu:CORES, cuda or cuda:INDEXES, such as cpu:0-3,6",
-        asked));
+    return absl::InvalidArgumentError(
+        fmt::format("--devices: unknown value '{}'; expected auto, cpu, cpu:CORES, cuda or cuda:INDEXES, "
+                    "such as cpu:0-3,6",
+                    asked));
   }
   GpuList list = ListGpus();
   if (text == "auto") {

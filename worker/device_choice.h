@@ -1,4 +1,4 @@
-// What a worker runs ranks on, as --devices asks and as the machine has it. Thread-safe.
+// Selects the devices on which a worker runs ranks, from --devices and the machine's hardware. Thread-safe.
 #pragma once
 
 #include <string>
@@ -11,20 +11,24 @@
 namespace autocfg {
 
 struct DeviceChoice {
-  std::vector<int> cores;               // that ranks are pinned to, in turns
-  GpuList gpus = {};                    // that they run on; empty: on the CPU
-  std::vector<std::string> notes = {};  // why GPUs that are there are not used
+  std::vector<int> cores;               // ranks are pinned to them round-robin
+  GpuList gpus = {};                    // GPUs of the ranks; empty: ranks run on the CPU
+  std::vector<std::string> notes = {};  // why available GPUs are not used
 };
 
-// A list such as "0-3,6", in its order. InvalidArgument: it is none, or has a number twice.
+// Parses a list such as "0-3,6" and keeps its order. InvalidArgument: malformed, or a number appears twice.
 absl::StatusOr<std::vector<int>> ParseIndexes(const std::string& text);
 
-// `asked`: auto (the GPUs where there are usable ones and an engine for them beside `trainer`, else the CPU),
-// cpu, cpu:CORES, cuda, cuda:INDEXES (the driver's). InvalidArgument: it is none of these;
-// FailedPrecondition: what it names is not here.
+// `asked` is one of:
+//
+// - auto: the GPUs if usable ones exist and an engine for them is beside `trainer`; else the CPU
+// - cpu, cpu:CORES
+// - cuda, cuda:INDEXES (the driver's indexes)
+//
+// InvalidArgument: any other value. FailedPrecondition: a named device does not exist.
 absl::StatusOr<DeviceChoice> ChooseDevices(const std::string& asked, const std::string& trainer);
 
-// `slots` = 0: one per GPU, or core.
+// `slots` = 0: one per GPU, or per core.
 v1::Inventory InventoryOf(const DeviceChoice& choice, std::int64_t slots);
 
 }  // namespace autocfg

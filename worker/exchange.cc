@@ -6,7 +6,7 @@
 
 namespace autocfg {
 
-// Without a descriptor for it the end is seen a little later, when the watch looks anyway.
+// If eventfd fails, the watch sees the end at its next regular poll instead.
 Exchange::Exchange(const ExchangeHook& hook, std::string name, std::int64_t sequence,
                    std::vector<std::string> values)
     : hook_(hook), name_(std::move(name)), ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {

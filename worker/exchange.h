@@ -1,5 +1,5 @@
-// What the ranks of a job here have gathered, against what they have gathered on the job's other workers: one
-// exchange, on a thread of its own, so that the ranks are watched meanwhile. Use from one thread.
+// One exchange of gathered values between the ranks here and the job's other workers. It runs in its own
+// thread, so that the ranks are watched meanwhile. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,16 @@
 
 namespace autocfg {
 
-// How a job that spans workers reaches the others. Both are called from threads of the job's watch.
+// How a job that spans workers reaches the other workers. Both functions are called from threads of the job's
+// watch.
 struct ExchangeHook {
-  // `values` of the ranks here, in their order; the answer's are by rank, of all of the job. `sequence`
-  // counts the job's gatherings from 0. InvalidArgument: the others gather something else; any other error:
-  // they, or the way to them, are gone.
+  // Sends `values` of the ranks here, in their order. Returns the values of all ranks of the job, by rank.
+  // `sequence` counts the job's gatherings from 0. InvalidArgument: the other workers gather something else.
+  // Any other error: the workers or the connection to them are gone.
   std::function<absl::StatusOr<std::vector<std::string>>(const std::string& name, std::int64_t sequence,
                                                          const std::vector<std::string>& values)>
       run;
-  // Ends the calls of `run` under way, and each that begins later.
+  // Ends all in-flight calls of `run`, and each later one.
   std::function<void()> cancel;
 
   explicit operator bool() const { return run != nullptr; }
@@ -31,17 +32,17 @@ struct ExchangeHook {
 
 class Exchange {
  public:
-  // Begins it. `hook` outlives this.
+  // Starts the exchange. `hook` must outlive this object.
   Exchange(const ExchangeHook& hook, std::string name, std::int64_t sequence,
            std::vector<std::string> values);
-  ~Exchange();  // cancels it, and waits for its end
+  ~Exchange();  // cancels the exchange and waits for its end
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
   const std::string& name() const { return name_; }
-  int ready_fd() const { return ready_.get(); }  // for poll: can be read once it is over
+  int ready_fd() const { return ready_.get(); }  // for poll: becomes readable when the exchange is over
   bool over() const;
-  // Its answer. Requires: over(); once.
+  // Returns the answer. Call once. Requires: over().
   absl::StatusOr<std::vector<std::string>> Take();
 
  private:

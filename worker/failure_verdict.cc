@@ -32,7 +32,7 @@ void FailureVerdict::Tell(JobResult& result) const {
       failure_->rank < 0 ? failure_->message : fmt::format("rank {}: {}", failure_->rank, failure_->message);
   result.first_failed_rank = failure_->rank;
   result.error = failure_->error;
-  // One that aborts beside others that miss a peer most likely misses it, too.
+  // A rank that aborts while others report a missing peer has most likely lost the same peer.
   result.failure =
       peer_gone_ && failure_->weight == FailureWeight::kAborted ? v1::FAILURE_KIND_PEER : failure_->kind;
 }

@@ -1,5 +1,5 @@
-// Which of several ranks' failures is the cause of a job's end. When a rank dies, its peers soon fail, too,
-// since it is gone; their errors must not hide its own. Plain values; use from one thread.
+// Finds the failure that caused a job's end among the failures of its ranks. After a rank dies, its peers
+// soon fail because it is gone; their errors must not hide the original one. Plain values; not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,24 @@
 
 namespace autocfg {
 
-// How likely a failure is to be the cause, from the least.
+// How likely a failure is to be the cause, in ascending order.
 enum class FailureWeight : std::uint8_t {
-  kPeerGone,  // the rank says itself that a peer or the launcher is gone (UNAVAILABLE)
-  kAborted,   // ended by abort(): its own assertion, or UCX's answer to reading a dead peer's memory
-  kCause,     // no other rank's end explains it
+  kPeerGone,  // the rank reports that a peer or the launcher is gone (UNAVAILABLE)
+  kAborted,   // ended by abort(): its own assertion, or UCX's reaction to reading a dead peer's memory
+  kCause,     // not explained by another rank's end
 };
 
 struct RankFailure {
-  int rank = -1;  // of the whole job; -1: of all that run here
+  int rank = -1;  // in the whole job; -1: all ranks that run here
   FailureWeight weight = FailureWeight::kCause;
-  std::string message;       // its own, without the rank
-  v1::RankError error = {};  // where it sent one
+  std::string message;       // the rank's own message, without its number
+  v1::RankError error = {};  // set if the rank sent one
   v1::FailureKind kind = v1::FAILURE_KIND_OWN;
 };
 
 class FailureVerdict {
  public:
-  // In the order in which they are seen: the first of the greatest weight is it.
+  // Add failures in the order of detection. The first of the greatest weight wins.
   void Add(RankFailure failure);
 
   bool failed() const { return failure_.has_value(); }
@@ -40,10 +40,10 @@ class FailureVerdict {
 
  private:
   std::optional<RankFailure> failure_;
-  bool peer_gone_ = false;  // somebody said so
+  bool peer_gone_ = false;  // some rank reported a missing peer
 };
 
-// How a process ended: "killed by signal 9 (Killed)", "exit status 5".
+// Describes how a process ended: "killed by signal 9 (Killed)", "exit status 5".
 std::string DescribeExit(int wait_status);
 
 }  // namespace autocfg

@@ -12,8 +12,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// An idle GPU's memory in use: monitors and a display, and what the driver keeps back where it does not tell
-// that apart.
+// Memory in use on an idle GPU: monitoring, a display, and the driver's reserve if it is not reported
+// separately.
 constexpr std::int64_t kIdleBytes = std::int64_t{1} << 30;
 constexpr std::chrono::milliseconds kPoll{200};
 
@@ -31,7 +31,7 @@ std::string HoldersText(const std::vector<GpuProcess>& processes) {
   return text;
 }
 
-// The first of these GPUs that is not free, in words; empty where all are.
+// Describes the first of these GPUs that is not free. Empty if all are free.
 std::string Shortage(const NvmlSession& nvml, const std::vector<std::string>& uuids) {
   const int count = nvml.Count();
   for (const std::string& uuid : uuids) {
@@ -40,8 +40,7 @@ std::string Shortage(const NvmlSession& nvml, const std::vector<std::string>& uu
     if (index == count) return fmt::format("GPU {} is gone: the driver does not know it any more", uuid);
     const auto memory = nvml.Memory(index);
     if (!memory)
-      return fmt::format("GPU {} ({}): the driver does not tell its memory any more", index,
-                         nvml.Name(index));
+      return fmt::format("GPU {} ({}): the driver no longer reports its memory", index, nvml.Name(index));
     const std::int64_t used = memory->Used();
     if (used <= kIdleBytes) continue;
     return fmt::format("GPU {} ({}): {} of its {} are in use, {} more than on an idle GPU, {}", index,

@@ -1,5 +1,5 @@
-// Whether GPUs are free for a job: what a job before it took must be given back, or the next one's figures
-// are not its own. Thread-safe.
+// Checks that GPUs are free before a job starts. Memory still held by an earlier job would distort the next
+// job's measurements. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -9,13 +9,13 @@
 
 namespace autocfg {
 
-// How long the memory of a job that has ended may take to come back.
+// Time allowed for the memory of an ended job to be released.
 inline constexpr std::chrono::seconds kGpuPatience{10};
 
-// Waits until the GPUs of these uuids are as free as an idle GPU is, for `patience` at most; ends early, as
-// if they were, once `cancel` is true. Empty when they are; else one line: which GPU, how many bytes are
-// missing, which processes hold them where the driver tells. A GPU that the driver does not know any more is
-// said, too.
+// Waits up to `patience` until the GPUs with these UUIDs are as free as idle GPUs. Returns early, as if they
+// were free, once `cancel` is true. Returns an empty string on success; else one line that names the GPU, the
+// missing bytes and, if the driver reports them, the processes that hold them. A GPU unknown to the driver is
+// an error too.
 std::string WaitForFreeGpus(const std::vector<std::string>& uuids, std::chrono::duration<double> patience,
                             const std::atomic<bool>* cancel);
 

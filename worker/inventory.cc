@@ -23,8 +23,8 @@ namespace {
 
 constexpr std::int64_t kMaxRanks = 1024;
 
-// The hardware threads of the core that `cpu` belongs to, as the kernel lists them; itself where it does not
-// say.
+// Returns the hardware threads of `cpu`'s core, as the kernel lists them. Returns `cpu` itself if the kernel
+// does not list them.
 std::string SiblingsOf(int cpu) {
   const std::string dir = fmt::format("/sys/devices/system/cpu/cpu{}/topology/", cpu);
   for (const char* name : {"core_cpus_list", "thread_siblings_list"}) {
@@ -36,13 +36,13 @@ std::string SiblingsOf(int cpu) {
 }
 
 std::string CpuFingerprint() {
-  // Those that decide which matrix-product kernel runs.
+  // The flags that determine which matrix-product kernel runs.
   static constexpr std::array<std::string_view, 9> kFlags = {
       "sse4_2", "avx", "avx2", "fma", "avx512f", "avx512_vnni", "avx512_bf16", "amx_tile", "amx_bf16"};
   std::string model = "unknown CPU";
   std::string found;
   std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line) && !line.empty();) {  // the first processor's
+  for (std::string line; std::getline(info, line) && !line.empty();) {  // the first processor only
     const auto colon = line.find(':');
     if (colon == std::string::npos) continue;
     const std::string value = colon + 2 <= line.size() ? line.substr(colon + 2) : "";
@@ -157,7 +157,7 @@ absl::StatusOr<ClusterSpec> LocalCluster(std::int64_t ranks, const GpuList& list
                         [](const auto& a, const auto& b) { return a.memory_bytes < b.memory_bytes; });
   if (const std::int64_t most = least.memory_bytes / (kGpuOverheadBytes + 1); sharing > most) {
     return absl::InvalidArgumentError(
-        fmt::format("{} ranks on {} GPU{}: each needs {} bytes of {}'s {} beside its own; give {} at most",
+        fmt::format("{} ranks on {} GPU{}: each needs {} bytes of {}'s {} for its overhead; give {} at most",
                     count, gpus, gpus == 1 ? "" : "s", kGpuOverheadBytes, TextOf(least), least.memory_bytes,
                     most * static_cast<std::int64_t>(gpus)));
   }

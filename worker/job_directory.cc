@@ -22,11 +22,11 @@ namespace fs = std::filesystem;
 constexpr const char* kPrefix = "autocfg-job-";
 constexpr const char* kVariable = "UCX_POSIX_DIR";
 
-// The directory, open and locked; empty where somebody else holds it or it is gone.
+// Opens and locks the directory. Returns an empty UniqueFd if another process holds it or it is gone.
 UniqueFd Lock(const std::string& path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW));
   if (!fd.ok() || ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) return UniqueFd();
-  // Between open and lock its name may have been removed by another launcher.
+  // Another launcher may have removed the name between open and lock.
   struct stat held {
   }, named{};
   if (::fstat(fd.get(), &held) != 0 || ::lstat(path.c_str(), &named) != 0 || held.st_ino != named.st_ino) {
@@ -54,8 +54,7 @@ void RemoveAbandoned(const std::string& parent) {
 
 JobDirectory::JobDirectory(const std::string& parent) {
   RemoveAbandoned(parent);
-  // Another launcher may take a new directory for an abandoned one before it is locked; then a second try has
-  // another name.
+  // Another launcher may remove a new directory before it is locked. The next attempt uses a new name.
   for (int attempt = 0; attempt < 10; ++attempt) {
     std::string path = parent + "/" + kPrefix + "XXXXXX";
     if (::mkdtemp(path.data()) == nullptr) {

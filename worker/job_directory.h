@@ -1,9 +1,9 @@
-// A directory of one job in shared memory, where its ranks' UCX segments have their names. UCX unlinks a
-// segment once its peer has mapped it, but a rank that is killed in between leaves the name; with the
-// directory it goes. Not copyable; use from one thread.
+// A job's own directory in shared memory, for the UCX segments of its ranks. UCX unlinks a segment once its
+// peer has mapped it, but a rank killed before that leaves the name behind. Deleting the directory deletes
+// such names. Not copyable; not thread-safe.
 //
-// The directory is locked as long as its owner lives, so that a launcher that was killed is tidied up after
-// by the next one.
+// The directory is locked while its owner lives. The next launcher removes unlocked directories, which killed
+// launchers left behind.
 #pragma once
 
 #include <string>
@@ -15,18 +15,17 @@ namespace autocfg {
 
 class JobDirectory {
  public:
-  // Removes what dead owners left under `parent`, then makes a directory of its own. Where that cannot be
-  // done (no such file system, no right), there is none: UCX then uses its default place, and an error in the
-  // log says so.
+  // Removes directories of dead owners under `parent`, then creates a new one. If that fails (missing file
+  // system, no permission), logs an error and has no directory; UCX then uses its default location.
   explicit JobDirectory(const std::string& parent = "/dev/shm");
-  ~JobDirectory();  // removes it with all that is in it
+  ~JobDirectory();  // deletes the directory and its content
   JobDirectory(const JobDirectory&) = delete;
   JobDirectory& operator=(const JobDirectory&) = delete;
 
-  const std::string& path() const { return path_; }  // empty: none
+  const std::string& path() const { return path_; }  // empty: no directory
 
-  // What to add to a rank's environment, as NAME=value; nothing where the user's environment already says
-  // where UCX is to go.
+  // Returns variables for the ranks' environment, as NAME=value. Empty if the user's environment already sets
+  // UCX's location.
   std::vector<std::string> Environment() const;
 
  private:

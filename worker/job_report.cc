@@ -35,17 +35,17 @@ v1::ReportTrialRequest ReportOf(const std::string& worker, const Registration& s
 
 namespace {
 
-// Until it is answered, or what SendReport says ends it.
+// Repeats the call until it is answered or a condition of SendReport ends it.
 absl::Status SendUntilAnswered(const WorkerCalls& calls, const std::string& job,
                                const v1::ReportTrialRequest& request, CallGroup& stopping,
                                const std::function<bool()>& give_up) {
-  CallGroup own;  // a report under way is not cut short
+  CallGroup own;  // not cancelled by `stopping`: an in-flight report may finish
   bool said = false;
   for (double pause_s = kFirstPauseSeconds;; pause_s = std::min(kLongestPauseSeconds, pause_s * 2)) {
     absl::Status status = calls.ReportTrial(request, own);
     if (status.ok() || !MayPass(status) || give_up()) return status;
     if (!std::exchange(said, true))
-      spdlog::warn("{}: the report of {} is not kept yet, and is sent again while its lease lasts ({})",
+      spdlog::warn("{}: the report of {} is not stored yet; retrying while its lease lasts ({})",
                    calls.worker(), job, std::string(status.message()));
     if (stopping.WaitUntilCancelled(pause_s)) return status;
   }
@@ -59,13 +59,13 @@ void SendReport(const WorkerCalls& calls, const Registration& session, const v1:
   if (!report.log.empty()) {
     CallGroup own;
     if (const absl::Status status = calls.AppendTrialLog(lease, report.log, own); !status.ok())
-      spdlog::warn("{}: the log of {} did not get through: {}", calls.worker(), job,
+      spdlog::warn("{}: the log of {} was not delivered: {}", calls.worker(), job,
                    std::string(status.message()));
   }
   v1::ReportTrialRequest request = ReportOf(calls.worker(), session, lease, report);
   absl::Status status = SendUntilAnswered(calls, job, request, stopping, give_up);
   if (absl::IsInvalidArgument(status)) {
-    spdlog::warn("{}: the report of {} was refused, and it is given up: {}", calls.worker(), job,
+    spdlog::warn("{}: the report of {} was refused; reporting a failure instead: {}", calls.worker(), job,
                  std::string(status.message()));
     JobReport failure;
     failure.failure = v1::FAILURE_KIND_PROCESS;
@@ -80,7 +80,7 @@ void SendReport(const WorkerCalls& calls, const Registration& session, const v1:
     spdlog::info("{}, attempt {}: reported {}", job, request.attempt(), v1::Outcome_Name(request.outcome()));
   } else {
     spdlog::warn("{}: the report of {} {}: {}", calls.worker(), job,
-                 MayPass(status) ? "did not get through" : "was refused", std::string(status.message()));
+                 MayPass(status) ? "was not delivered" : "was refused", std::string(status.message()));
   }
 }
 

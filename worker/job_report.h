@@ -1,4 +1,4 @@
-// Tells the coordinator how a job has ended. Thread-safe.
+// Reports to the coordinator how a job ended. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -10,14 +10,13 @@
 
 namespace autocfg {
 
-// The report as a message. Its request_id is the same for the same lease, so that repeats are harmless.
+// Builds the report message. request_id depends only on the lease, so repeated reports are idempotent.
 v1::ReportTrialRequest ReportOf(const std::string& worker, const Registration& session,
                                 const v1::LeaseWorkResponse& lease, const JobReport& report);
 
-// Sends the log, once, then the report, until it is accepted or refused, or `give_up` is true after a try
-// that failed. `stopping` ends pauses early. What does not get through is a line in the log. In place of a
-// report that is refused as wrong in itself, one goes out that this worker failed at the job, so that another
-// may try.
+// Sends the log once, then repeats the report until it is accepted or rejected, or until `give_up` returns
+// true after a failed attempt. `stopping` ends pauses early. Logs what could not be sent. If the coordinator
+// rejects the report as invalid, sends one that this worker failed at the job, so that another may try it.
 void SendReport(const WorkerCalls& calls, const Registration& session, const v1::LeaseWorkResponse& lease,
                 const JobReport& report, CallGroup& stopping, const std::function<bool()>& give_up);
 

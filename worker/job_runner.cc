@@ -28,7 +28,7 @@ v1::Outcome ToOutcome(JobOutcome outcome) {
 
 constexpr char kCuda[] = "cuda";
 
-// A job that is wrong, wherever it runs.
+// A job that would fail on any worker.
 JobReport Failed(std::string message) {
   JobReport report;
   report.message = std::move(message);
@@ -36,7 +36,7 @@ JobReport Failed(std::string message) {
   return report;
 }
 
-// Nothing runs: another machine, or this one later, may be fit.
+// Nothing ran. Another machine, or this one later, may be able to run the job.
 JobReport NotHere(std::string message) {
   JobReport report;
   report.outcome = v1::OUTCOME_REFUSED;
@@ -44,7 +44,7 @@ JobReport NotHere(std::string message) {
   return report;
 }
 
-// The lease's, or the whole of its job.
+// Returns the lease's share, or a share of the whole job.
 v1::Share ShareOf(const v1::LeaseWorkResponse& lease) {
   if (lease.has_share()) return lease.share();
   v1::Share whole;
@@ -53,7 +53,7 @@ v1::Share ShareOf(const v1::LeaseWorkResponse& lease) {
   return whole;
 }
 
-// What is wrong with a lease's job, or empty.
+// Describes what is invalid in a lease's job. Empty if it is valid.
 std::string WrongIn(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory) {
   const v1::Job& job = lease.job();
   if (job.ranks() <= 0) return fmt::format("{}: a job of {} ranks", job.name(), job.ranks());
@@ -61,7 +61,7 @@ std::string WrongIn(const v1::LeaseWorkResponse& lease, const v1::Inventory& inv
     return fmt::format("{}: a job of a kind that this worker does not know", job.name());
   const v1::Share share = ShareOf(lease);
   if (share.ranks() <= 0 || share.first_rank() < 0 || share.ranks() > job.ranks() - share.first_rank()) {
-    return fmt::format("{}: {} ranks from rank {} are no part of its {}", job.name(), share.ranks(),
+    return fmt::format("{}: {} ranks from rank {} are not within its {}", job.name(), share.ranks(),
                        share.first_rank(), job.ranks());
   }
   if (SlotsToTake(lease, inventory) > inventory.slots()) {
@@ -71,7 +71,7 @@ std::string WrongIn(const v1::LeaseWorkResponse& lease, const v1::Inventory& inv
   return "";
 }
 
-// What the slots are, of these; empty where there are none.
+// Maps slots to their places in `all`. Empty if `all` is empty.
 template <typename Place>
 std::vector<Place> PlacesOf(const std::vector<int>& slots, const std::vector<Place>& all) {
   std::vector<Place> places;
@@ -80,7 +80,7 @@ std::vector<Place> PlacesOf(const std::vector<int>& slots, const std::vector<Pla
   return places;
 }
 
-// Each once, in the order in which they are first seen.
+// Removes duplicates; keeps the order of first appearance.
 template <typename Place>
 std::vector<Place> Distinct(const std::vector<Place>& places) {
   std::vector<Place> distinct;
@@ -91,7 +91,7 @@ std::vector<Place> Distinct(const std::vector<Place>& places) {
   return distinct;
 }
 
-// The first failing ranks share the room.
+// The first failing ranks share the space equally.
 std::string LogOf(const JobResult& result, int first_rank) {
   constexpr std::size_t kMostRanks = 8;
   constexpr std::size_t kHeadingBytes = 32;
@@ -214,12 +214,12 @@ JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& invent
   const std::vector<std::string> gpus = PlacesOf(used, UsableGpus(inventory));
   if (job.device() == kCuda) {
     if (gpus.empty())
-      return NotHere(fmt::format("{}: it is for GPUs, and this worker offers none", job.name()));
+      return NotHere(fmt::format("{}: it needs GPUs, but this worker offers none", job.name()));
     if (const std::string shortage = WaitForFreeGpus(Distinct(gpus), patience, hooks.cancel);
         !shortage.empty())
       return NotHere(fmt::format("{}: {}", job.name(), shortage));
   } else if (job.device() == "cpu" && inventory.device_kind() == kCuda) {
-    return NotHere(fmt::format("{}: it is for the CPU, and this worker offers its GPUs", job.name()));
+    return NotHere(fmt::format("{}: it needs CPUs, but this worker offers GPUs", job.name()));
   }
   JobRequest request = MakeJobRequest(job, {}, {});
   if (lease.has_share()) {
@@ -251,13 +251,12 @@ JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& invent
   }
   auto measurement = MeasurementOf(result);
   if (!measurement) {
-    return Failed(
-        fmt::format("{}: the ranks' results do not fit together, or no step was timed", job.name()));
+    return Failed(fmt::format("{}: the ranks' results do not match, or no step was timed", job.name()));
   }
   measurement->set_build_id(inventory.build_id());
-  // What is emulated says nothing of this machine.
+  // Emulated results do not depend on this machine's hardware.
   measurement->set_device_fingerprint(job.device() == "paced" ? "paced" : inventory.device_fingerprint());
-  // Where it is not known what the slots are, they are the machine's cores.
+  // If the slots' places are unknown, they are the machine's cores.
   const double core_count = std::max(1.0, places.empty() ? static_cast<double>(inventory.physical_cores())
                                                          : static_cast<double>(Distinct(places).size()));
   measurement->set_ranks_per_core(std::max(1.0, ranks / core_count));

@@ -1,5 +1,5 @@
-// A leased job -> processes -> one report: builds the ranks' run specs, pins them to cores and GPUs, runs
-// them with the launcher and puts what they say together. Thread-safe.
+// Runs a leased job: builds the run specs of the ranks, pins them to cores and GPUs, runs them with the
+// launcher, and merges their results into one report. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -13,12 +13,13 @@
 
 namespace autocfg {
 
-// What to tell the coordinator of a job, or of a worker's share of one, that has ended.
+// The result of a job, or of a worker's share of one, for the coordinator.
 struct JobReport {
   v1::Outcome outcome = v1::OUTCOME_FAILED;
   std::string message;                                     // the failing rank's own error; UTF-8
   v1::FailureKind failure = v1::FAILURE_KIND_UNSPECIFIED;  // with OUTCOME_FAILED
-  // what failing ranks wrote last, each under a line with its number; UTF-8, at most kMaxLogBytes
+  // last stderr output of the failing ranks, each under a heading with its number; UTF-8, at most
+  // kMaxLogBytes
   std::string log;
   std::optional<v1::Measurement> measurement;
   std::optional<v1::CalibrateResult> calibration;
@@ -27,49 +28,48 @@ struct JobReport {
 inline constexpr std::size_t kMaxLogBytes = 32 << 10;
 inline constexpr std::size_t kMaxMessageBytes = 8 << 10;
 
-// By rank, the core that it is pinned to: each its own where there are enough, else core (rank mod cores).
-// Empty where `cores` is.
+// Returns the core of each rank: rank mod cores, so each rank has its own core if there are enough. Empty if
+// `cores` is empty.
 std::vector<std::vector<int>> PinRanks(int ranks, const std::vector<int>& cores);
 
-// By rank, the GPU that it sees: GPU (rank mod GPUs), so that more ranks than GPUs share them in turns. Empty
-// where `gpus` is.
+// Returns the GPU visible to each rank: rank mod GPUs, so surplus ranks share GPUs. Empty if `gpus` is empty.
 std::vector<std::string> PinToGpus(int ranks, const std::vector<std::string>& gpus);
 
-// The uuids of the GPUs that ranks run on, in their order.
+// Returns the UUIDs of the GPUs that ranks run on, in rank order.
 std::vector<std::string> UsableGpus(const v1::Inventory& inventory);
 
-// Slots that the job takes of a worker: its share's ranks, else job.ranks, or where it says that they may be
-// fewer, as many of them as the worker has.
+// Returns the number of slots that the job occupies on a worker: the ranks of its share, else job.ranks. If
+// fewer_ranks is set, limited by the worker's slots.
 int SlotsToTake(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory);
 
-// The slots, of those that a job has been given, that it runs a rank on, in their order: all, or where its
-// ranks may be fewer, the first on each core (for device cuda: GPU), so that copies of one rank do not
-// contend for them. Slot i is core i mod cores, and GPU i mod GPUs.
+// Selects, from the slots given to a job, those that run a rank, in their order. Normally all. If fewer_ranks
+// is set, the first on each core (device cuda: each GPU), so that copies of one rank do not contend. Slot i
+// is core i mod cores, and GPU i mod GPUs.
 std::vector<int> SlotsToUse(const v1::Job& job, const v1::Inventory& inventory,
                             const std::vector<int>& slots);
 
-// `gpus`: what a job on device cuda is pinned to, and not to `cores`: a rank on a GPU has threads of the
-// driver and of NCCL beside it, and draws its initial weights with as many as there are cores. Other jobs are
-// pinned to cores alone. Requires: job.ranks > 0 and a kind of work; RunJob checks it.
+// A job on device cuda is pinned to `gpus` and not to `cores`: its ranks also run driver and NCCL threads,
+// and initialize weights with one thread per core. Other jobs are pinned to cores only. Requires: job.ranks >
+// 0 and a kind of work; RunJob checks both.
 JobRequest MakeJobRequest(const v1::Job& job, const std::vector<int>& cores,
                           const std::vector<std::string>& gpus = {});
 
-// A training job's ranks as one measurement. They work in step, so a step takes as long as its slowest rank
-// (the ranks have left the warm-up steps out already); memory figures are the worst rank's. The interval is
-// that of search/stats; one step alone says nothing of its spread, so that it is the step itself. device_s =
-// ranks * wall. Empty where the ranks' answers do not fit together or no step was timed.
+// Merges the ranks of a training job into one measurement. The ranks are synchronized, so a step takes as
+// long as its slowest rank; the ranks already exclude warm-up steps. Memory values are the worst rank's. The
+// interval is that of search/stats; for a single step, which shows no spread, it is the step time itself.
+// device_s = ranks * wall. Returns nullopt if the ranks' results do not match or no step was timed.
 std::optional<v1::Measurement> MeasurementOf(const JobResult& result);
 
-// A calibration job's ranks as one: an op that computes takes the mean of the ranks (that is what the cost
-// model's ranks do on average); one that communicates takes the slowest rank's (it is over when all have it).
-// In the order in which ops are first seen.
+// Merges the ranks of a calibration job. A compute op takes the mean of the ranks, as the cost model's ranks
+// do on average. A communication op takes the slowest rank's time, because it ends when all ranks are done.
+// Ops are in order of first appearance.
 v1::CalibrateResult CalibrationOf(const JobResult& result);
 
-// Runs the job, or the lease's share of it, to its end on these slots. What it measures is of the ranks that
-// run here. Adds build id, fingerprint, ranks per core and ranks per GPU of `inventory` to the measurement. A
-// job of GPUs waits until they are free, for `patience` at most; OUTCOME_REFUSED, with nothing run, where
-// they are not, or where the worker has none. Requires: as many slots as SlotsToTake says; a share needs
-// hooks.exchange.
+// Runs the job, or the lease's share of it, on these slots and waits for its end. The results cover the ranks
+// that run here. Adds the build ID, fingerprint, ranks per core and ranks per GPU of `inventory` to the
+// measurement. A GPU job first waits up to `patience` for its GPUs to be free. Returns OUTCOME_REFUSED,
+// without running anything, if they are not free or the worker has none. Requires: as many slots as
+// SlotsToTake returns; hooks.exchange if the lease has a share.
 JobReport RunJob(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory,
                  const std::vector<int>& cores, const std::vector<int>& slots, ProcessLauncher& launcher,
                  const LaunchHooks& hooks, std::chrono::duration<double> patience = kGpuPatience);

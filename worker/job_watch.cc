@@ -14,17 +14,17 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// How long the loop sleeps at most: what wakes nothing (an end that left descriptors open, a cancellation) is
-// seen within this.
+// Longest sleep of the loop. Bounds the delay for events that do not wake it: cancellation, and the end of a
+// process whose descriptors stay open.
 constexpr int kPollMs = 20;
 
-// After the first failure, the others may still send errors of their own: shortly where the cause is known,
-// longer where only consequences are.
+// Grace period after the first failure, in which other ranks may still send errors. Short if the cause is
+// known, longer if only consequences are known.
 constexpr milliseconds kGraceWithCause{200};
 constexpr milliseconds kGraceWithoutCause{1000};
-// Between the request to end and the end by force.
+// Time between SIGTERM and SIGKILL.
 constexpr milliseconds kTerminateLimit{500};
-// For a rank to end once every rank has sent its result.
+// Time for a rank to exit after every rank has sent its result.
 constexpr std::chrono::seconds kEndLimit{30};
 
 }  // namespace
@@ -48,8 +48,8 @@ JobResult JobWatch::Run(const std::string& trainer_path) {
   return std::move(result_);
 }
 
-// False, with the job stopped, if a process cannot be started. Nobody is reaped before the end, so the first
-// rank's process group lasts.
+// Returns false, with the job stopped, if a process cannot start. No process is reaped before the end, so the
+// first rank's process group stays valid.
 bool JobWatch::Start(const std::string& trainer_path) {
   for (std::size_t rank = 0; rank < request_.ranks.size(); ++rank) {
     static const std::vector<int> kAnyCore;
@@ -87,8 +87,8 @@ void JobWatch::PollOnce() {
     fds.push_back({link.log_fd(), POLLIN, 0});
   }
   if (exchange_) fds.push_back({exchange_->ready_fd(), POLLIN, 0});
-  ::poll(fds.data(), fds.size(),
-         kPollMs);  // what it answers matters not: everything below is tried without blocking
+  // The result does not matter: everything below is tried without blocking.
+  ::poll(fds.data(), fds.size(), kPollMs);
   for (std::size_t place = 0; place < links_.size(); ++place) {
     links_[place].Flush();
     links_[place].DrainLog();
@@ -103,7 +103,7 @@ void JobWatch::TakeMessages(std::size_t place) {
     v1::RankMessage message;
     const absl::StatusOr<bool> next = links_[place].Next(message);
     if (!next.ok()) {
-      Fail(place, fmt::format("its messages are broken: {}", std::string(next.status().message())));
+      Fail(place, fmt::format("its messages are invalid: {}", std::string(next.status().message())));
       return;
     }
     if (!*next) return;
@@ -139,7 +139,8 @@ void JobWatch::Take(std::size_t place, v1::RankMessage& message) {
   }
 }
 
-// Once all ranks here have asked, under one name: their answer, or the question to the other workers.
+// Acts once all ranks here have joined a gathering under one name: answers them, or starts the exchange with
+// the other workers.
 void JobWatch::CompleteGathering() {
   for (const RankState& state : states_) {
     if (!state.gather) return;
@@ -190,8 +191,8 @@ void JobWatch::AnswerGathering(const std::string& name, std::vector<std::string>
   }
 }
 
-// A rank that has ended well will not join a gathering, and the others would wait for it forever. Ranks that
-// wait for other workers are all here.
+// A rank that exited normally never joins a gathering, so the others would wait forever. During an exchange,
+// all ranks here have joined.
 void JobWatch::CheckForgottenGathering() {
   if (phase_ != Phase::kRunning || exchange_) return;
   for (std::size_t gone = 0; gone < states_.size(); ++gone) {
@@ -208,7 +209,7 @@ void JobWatch::JudgeEnds() {
   for (std::size_t place = 0; place < links_.size(); ++place) {
     if (states_[place].judged || !links_[place].PollEnded()) continue;
     links_[place].DrainLog();
-    TakeMessages(place);  // what it sent last
+    TakeMessages(place);  // its last messages
     states_[place].judged = true;
     JudgeEnd(place);
   }
@@ -221,7 +222,7 @@ void JobWatch::JudgeEnd(std::size_t place) {
   if (state.has_result && link.exit_status() == 0) return;
   std::string message;
   if (link.reaped_elsewhere()) {
-    message = "ended without a result, and how is not known: this program reaps its children elsewhere";
+    message = "ended without a result and with an unknown status: this program reaps its children elsewhere";
   } else if (link.exit_status() == 0) {
     message = "ended without a result";
   } else {
@@ -244,7 +245,7 @@ void JobWatch::Fail(std::size_t place, RankFailure failure) {
   Conclude(std::move(failure));
 }
 
-// Once the ranks are being ended, their failures tell nothing.
+// Ignores failures of ranks that the launcher is already ending.
 void JobWatch::Conclude(RankFailure failure) {
   if (phase_ == Phase::kTerminating || phase_ == Phase::kKilling) return;
   verdict_.Add(std::move(failure));
@@ -297,8 +298,8 @@ void JobWatch::SetPhase(Phase phase, milliseconds limit) {
   phase_end_ = Clock::now() + limit;
 }
 
-// To the whole process group, what the ranks started included. Its number is taken as long as one rank is not
-// reaped.
+// Signals the whole process group, including processes that the ranks started. Its ID stays valid while one
+// rank is not reaped.
 void JobWatch::Signal(int signal) {
   const bool ours = std::any_of(links_.begin(), links_.end(), [](RankLink& link) {
     link.PollEnded();
@@ -315,7 +316,7 @@ bool JobWatch::AllEnded() const {
 
 void JobWatch::Finish() {
   exchange_.reset();
-  Signal(SIGKILL);  // the ranks have ended; what they have started and left has not
+  Signal(SIGKILL);  // the ranks have ended, but processes that they started may remain
   for (std::size_t rank = 0; rank < states_.size(); ++rank) {
     RankOutcome outcome;
     outcome.last = std::move(states_[rank].last);

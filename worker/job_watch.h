@@ -1,9 +1,9 @@
-// One job of ranks from start to end, in the calling thread: starts them, relays what they gather, passes on
-// progress, finds the first failure, ends the rest, reaps all. Use from one thread; several may run at once
-// in one program, since each looks after its own processes alone.
+// Runs a job's ranks in the calling thread: starts them, relays their gathered values, forwards progress,
+// finds the first failure, ends the remaining ranks and reaps all. Not thread-safe, but several may run in
+// one program, because each handles only its own processes.
 //
-// Ranks are counted in two ways: by place, from 0, among those that run here, and by number in the whole job.
-// They differ where the job spans workers.
+// Ranks have two indexes: the place, from 0, among the ranks that run here, and the number in the whole job.
+// They differ if the job spans workers.
 #pragma once
 
 #include <chrono>
@@ -25,20 +25,20 @@ class JobWatch {
  public:
   JobWatch(const JobRequest& request, const LaunchHooks& hooks);
 
-  // Once. Returns when every process has ended and has been reaped.
+  // Call once. Returns when every process has ended and been reaped.
   JobResult Run(const std::string& trainer_path);
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  // What the launcher knows of a rank beyond its link.
+  // The launcher's state of a rank, beyond its link.
   struct RankState {
-    bool judged = false;  // its end has been looked at
+    bool judged = false;  // its end was examined
     bool has_result = false;
     bool failed = false;
-    bool failed_first = false;                // before the ranks were being ended
+    bool failed_first = false;                // before the launcher began to end the ranks
     v1::RankMessage last;                     // result or error
-    std::optional<v1::GatherRequest> gather;  // waits for the others
+    std::optional<v1::GatherRequest> gather;  // waits for the other ranks
   };
 
   enum class Phase { kRunning, kFailing, kTerminating, kKilling };
@@ -57,7 +57,7 @@ class JobWatch {
   bool SpansWorkers() const {
     return static_cast<int>(states_.size()) != request_.ranks.front().world_size();
   }
-  // By its own doing.
+  // Records a failure that the rank itself caused.
   void Fail(std::size_t place, std::string message) {
     Fail(place, RankFailure{.rank = NumberOf(place), .message = std::move(message)});
   }
@@ -72,18 +72,18 @@ class JobWatch {
 
   const JobRequest& request_;
   const LaunchHooks& hooks_;
-  const JobDirectory directory_;  // outlives the ranks
+  const JobDirectory directory_;  // must outlive the ranks
   const Clock::time_point start_ = Clock::now();
   std::vector<RankLink> links_;
   std::vector<RankState> states_;
-  std::optional<Exchange> exchange_;  // under way
-  std::int64_t gatherings_ = 0;       // that all here have joined
+  std::optional<Exchange> exchange_;  // in-flight
+  std::int64_t gatherings_ = 0;       // that all ranks here have joined
   FailureVerdict verdict_;
   Phase phase_ = Phase::kRunning;
   Clock::time_point phase_end_ = Clock::time_point::max();
-  std::optional<Clock::time_point> all_results_;  // since when every rank has sent its result
-  bool stopped_ =
-      false;  // by the time limit, by the caller, or for want of a process: not by a rank's failure
+  std::optional<Clock::time_point> all_results_;  // when the last rank sent its result
+  // by the time limit, by the caller, or because a process could not start; not by a rank's failure
+  bool stopped_ = false;
   JobResult result_;
 };
 

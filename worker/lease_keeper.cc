@@ -10,7 +10,7 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-// A coordinator that drains the worker answers every renewal at once.
+// Needed because a coordinator that drains the worker answers every renewal immediately.
 constexpr Seconds kPauseOfDraining{1};
 
 LeaseKeeper::Clock::rep After(LeaseKeeper::Clock::time_point start, Seconds duration) {
@@ -57,16 +57,16 @@ void LeaseKeeper::Loop() {
     const auto asked = Clock::now();
     const Seconds left = Clock::time_point(Clock::duration(expires_.load())) - asked;
     const auto command = calls_.renew(wait.count(), std::max(left.count(), 0.0));
-    Seconds pause = duration_ / 20;  // no answer: again, soon
+    Seconds pause = duration_ / 20;  // no reply: retry soon
     if (command.ok()) {
       expires_ = After(asked, duration_);
-      // One that does not park renewals is not to be asked more often.
+      // Limits the request rate if the coordinator does not park renewals.
       pause = third - (Clock::now() - asked);
       wait = third;
       if (*command == v1::LEASE_COMMAND_CANCEL) {
         cancelled_ = true;
         *stop_ = true;
-        wait = Seconds(0);  // it has nothing more to say
+        wait = Seconds(0);  // it has no further command
       } else if (*command == v1::LEASE_COMMAND_DRAIN) {
         calls_.drain();
         pause = std::min(pause, kPauseOfDraining);
@@ -74,7 +74,7 @@ void LeaseKeeper::Loop() {
     } else if (absl::IsFailedPrecondition(command.status()) || absl::IsNotFound(command.status())) {
       lost_ = true;
     } else {
-      wait = Seconds(0);  // an answer soon counts more than a command soon
+      wait = Seconds(0);  // a fast reply matters more than learning of a command early
     }
     if (EndsWithin(Seconds(0))) return;
     if (lost()) {

@@ -1,5 +1,5 @@
-// Keeps a lease alive while its job runs, by renewals parked at the coordinator on a thread of its own, and
-// turns what the coordinator says into a flag that ends the job. Thread-safe.
+// Keeps a lease alive while its job runs. Its own thread sends renewals, which the coordinator parks.
+// Converts the coordinator's commands into a flag that ends the job. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -19,26 +19,26 @@ class LeaseKeeper {
   using Clock = std::chrono::steady_clock;
 
   struct Calls {
-    // One renewal: the coordinator's command, at once or after `wait_s` seconds at most. No answer after
-    // `limit_s` is none.
+    // Sends one renewal. Returns the coordinator's command, within `wait_s` seconds. Fails after `limit_s`
+    // without a reply.
     std::function<absl::StatusOr<v1::LeaseCommand>(double wait_s, double limit_s)> renew;
-    std::function<void()> cancel;         // ends `renew` under way, and each that begins later
-    std::function<void()> drain = [] {};  // the coordinator said so; more than once, maybe
+    std::function<void()> cancel;         // ends in-flight calls of `renew`, and each later one
+    std::function<void()> drain = [] {};  // the coordinator requested a drain; may be called repeatedly
   };
 
-  // The lease was granted at `granted` for `duration_s`. `stop` becomes true when the job is to end for any
+  // The lease was granted at `granted` for `duration_s`. Sets `stop` to true when the job must end for any
   // reason.
   LeaseKeeper(Clock::time_point granted, double duration_s, Calls calls, std::atomic<bool>* stop);
-  ~LeaseKeeper();  // End(), and waits for it
+  ~LeaseKeeper();  // calls End() and waits for the thread
 
-  // The coordinator asked for the job to be cancelled.
+  // Returns true if the coordinator cancelled the job.
   bool cancelled() const { return cancelled_; }
-  // The lease is another's by now, or no renewal has succeeded for as long as it lasts, counted from when the
-  // last that did was sent: nothing that the job did may be reported.
+  // Returns true if another worker holds the lease, or no renewal succeeded within the lease duration,
+  // counted from when the last successful one was sent. The job's result must then not be reported.
   bool lost() const { return lost_ || Clock::now() >= Clock::time_point(Clock::duration(expires_.load())); }
-  // It is as good as lost: the coordinator knows nothing of it.
+  // Marks the lease as lost: the coordinator does not know it.
   void Lose();
-  // No more renewals; one under way is ended. Idempotent.
+  // Stops renewing and cancels an in-flight renewal. Idempotent.
   void End();
 
  private:

@@ -38,7 +38,7 @@ absl::Status LeaseLoop::Run(Registration session) {
   for (const auto& job : Jobs()) job->Wait();
   if (!end.ok()) return end;
   CallGroup own;
-  // A coordinator that is gone has nothing to be told: the next registration frees what this one held.
+  // A failure is harmless if the coordinator is gone: the next registration releases this worker's leases.
   if (const absl::Status status = calls_.Deregister(session_, own); !status.ok()) {
     spdlog::warn("{}: not deregistered: {}", calls_.worker(), Text(status));
   }
@@ -51,7 +51,7 @@ void LeaseLoop::Stop() {
   for (const auto& job : Jobs()) job->Stop();
 }
 
-// Until no more is to be taken. FailedPrecondition: another session has this worker's name.
+// Returns when no more work is to be taken. FailedPrecondition: another session has this worker's name.
 absl::Status LeaseLoop::TakeWork() {
   bool answers = true;
   for (double pause_s = kFirstPauseSeconds; !polls_.cancelled();) {
@@ -68,7 +68,7 @@ absl::Status LeaseLoop::TakeWork() {
         Begin(*std::move(response));
       } else if (Clock::now() - asked < std::chrono::duration<double>(kFirstPauseSeconds)) {
         polls_.WaitUntilCancelled(
-            kFirstPauseSeconds);  // a coordinator that does not park calls is not to be asked all the time
+            kFirstPauseSeconds);  // limits the request rate if the coordinator does not park calls
       }
       continue;
     }
@@ -88,11 +88,11 @@ absl::Status LeaseLoop::TakeWork() {
 
 void LeaseLoop::Begin(v1::LeaseWorkResponse lease) {
   absl::MutexLock lock(&mutex_);
-  if (stopping_.cancelled()) return;  // deregistering gives it back
+  if (stopping_.cancelled()) return;  // deregistering returns the lease
   jobs_.push_back(std::make_shared<RunningJob>(setting_, session_, std::move(lease)));
 }
 
-// The coordinator does not know this worker, nor what it gave it.
+// The coordinator does not know this worker or its leases (any more).
 void LeaseLoop::RegisterAgain() {
   for (const auto& job : Jobs()) job->Lose();
   const auto session = calls_.Register(boot_id_, inventory_, polls_);
@@ -112,7 +112,7 @@ std::vector<std::string> LeaseLoop::HeldLeases() {
   return held;
 }
 
-// Those that are not over.
+// Returns the jobs that are not over.
 std::vector<std::shared_ptr<RunningJob>> LeaseLoop::Jobs() {
   absl::MutexLock lock(&mutex_);
   std::erase_if(jobs_, [](const auto& job) { return job->over(); });

@@ -1,5 +1,5 @@
-// A registered worker's life: asks for work, with one call always parked at the coordinator, and runs what it
-// gets until it is stopped, drained or superseded. Thread-safe.
+// Main loop of a registered worker: keeps one call for work parked at the coordinator and runs the jobs it
+// gets, until it is stopped, drained or superseded. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -19,15 +19,15 @@ namespace autocfg {
 
 class LeaseLoop {
  public:
-  // All outlive it. `boot_id`: with which the worker registers again.
+  // All references must outlive this object. `boot_id` is used when the worker registers again.
   LeaseLoop(const WorkerCalls& calls, std::string boot_id, const v1::Inventory& inventory,
             const std::vector<int>& cores, ProcessLauncher& launcher);
 
-  // Once. OK: stopped or drained, and deregistered; FailedPrecondition: another worker has registered under
-  // this name. No job runs any more.
+  // Call once. Returns OK if stopped or drained (and deregistered), FailedPrecondition if another worker
+  // registered under this name. No job runs after it returns.
   absl::Status Run(Registration session);
 
-  // Ends Run, and its jobs with their processes. Idempotent.
+  // Ends Run and its jobs, including their processes. Idempotent.
   void Stop();
 
  private:
@@ -42,9 +42,9 @@ class LeaseLoop {
   const v1::Inventory& inventory_;
   SlotPool slots_;
   CallGroup stopping_;  // Stop()
-  CallGroup polls_;     // ended when no more work is taken
+  CallGroup polls_;     // cancelled when the worker takes no more work
   const JobSetting setting_;
-  Registration session_;  // of Run's thread
+  Registration session_;  // used only by Run's thread
   absl::Mutex mutex_;
   std::vector<std::shared_ptr<RunningJob>> jobs_ ABSL_GUARDED_BY(mutex_);
 };

@@ -11,7 +11,7 @@
 namespace autocfg {
 namespace {
 
-// What is wrong with a request, or empty.
+// Describes what is invalid in a request. Empty if it is valid.
 std::string CheckRequest(const JobRequest& request, const LaunchHooks& hooks) {
   const std::size_t size = request.ranks.size();
   if (size == 0) return "a job has at least one rank";

@@ -1,6 +1,6 @@
 // Starts one trainer process per rank, relays their rendezvous, watches and kills them (docs/architecture.md,
-// "A rank talks only to its launcher and its peers"). Thread-safe: Run may be called from several threads,
-// each job has processes of its own.
+// "A rank talks only to its launcher and its peers"). Thread-safe: several threads may call Run, and each job
+// has its own processes.
 #pragma once
 
 #include <atomic>
@@ -19,59 +19,59 @@ namespace autocfg {
 enum class JobOutcome : std::uint8_t { kDone, kOutOfMemory, kBadInput, kFailed, kTimedOut, kCancelled };
 
 struct RankOutcome {
-  bool finished = false;          // sent its result and exited with 0
-  bool failed = false;            // before the ranks were being ended
+  bool finished = false;          // sent its result and exited with status 0
+  bool failed = false;            // before the launcher began to end the ranks
   autocfg::v1::RankMessage last;  // result or error; unset if it sent neither
-  int exit_status = 0;            // as waitpid gives it
-  std::string log_tail;           // the end of what it wrote to standard error
+  int exit_status = 0;            // as from waitpid
+  std::string log_tail;           // end of its standard error output
 };
 
 struct JobResult {
   JobOutcome outcome = JobOutcome::kFailed;
   std::string message;           // the first failing rank's own error, one line: "rank 3: ..."
-  int first_failed_rank = -1;    // of the whole job, as in messages
-  autocfg::v1::RankError error;  // of that rank, where it sent one
-  // where a rank failed, or could not be started
+  int first_failed_rank = -1;    // in the whole job, as in messages
+  autocfg::v1::RankError error;  // from that rank, if it sent one
+  // set if a rank failed or could not start
   autocfg::v1::FailureKind failure = autocfg::v1::FAILURE_KIND_UNSPECIFIED;
-  std::vector<RankOutcome> ranks;  // those that ran here, in their order
+  std::vector<RankOutcome> ranks;  // ranks that ran here, in order
   double wall_s = 0;
 };
 
 struct JobRequest {
-  // one per rank that runs here; their numbers follow each other, world_size is that of the whole job
+  // One per rank that runs here, with consecutive numbers. world_size is that of the whole job.
   std::vector<autocfg::v1::RunSpec> ranks;
-  std::chrono::duration<double> time_limit{0};  // 0 = none
-  std::vector<std::vector<int>> cores;          // by place in `ranks`: the cores to pin it to; empty = none
-  // by place in `ranks`: the one GPU that it sees, by uuid; empty = those of this program
+  std::chrono::duration<double> time_limit{0};  // 0 = no limit
+  std::vector<std::vector<int>> cores;          // cores of each rank, by place in `ranks`; empty = not pinned
+  // UUID of the one GPU visible to each rank, by place in `ranks`; empty = the GPUs of this program
   std::vector<std::string> gpus;
 };
 
 struct LaunchHooks {
-  std::function<void(int rank, const autocfg::v1::Progress&)> progress;  // rank: of the whole job
-  const std::atomic<bool>* cancel = nullptr;  // becomes true: the job is killed and kCancelled
-  // Called once all processes have started, with their pids; for tests and for the log.
+  std::function<void(int rank, const autocfg::v1::Progress&)> progress;  // rank: in the whole job
+  const std::atomic<bool>* cancel = nullptr;  // when it becomes true, the job is killed: kCancelled
+  // Called with the pids once all processes have started; for tests and the log.
   std::function<void(const std::vector<int>& pids)> started;
-  ExchangeHook exchange;  // asked for where ranks of the job run elsewhere
+  ExchangeHook exchange;  // required if other workers run ranks of the job
 };
 
 class ProcessLauncher {
  public:
-  // `trainer_path`: the autocfg-trainer program. It is started as
+  // `trainer_path`: the autocfg-trainer program. Started as
   //   autocfg-trainer --launcher-fd=3 [--cpu-list=0,1,...]
-  // with its socket at descriptor 3, and pins itself to the cores it is given; to its GPU it is pinned by
-  // CUDA_VISIBLE_DEVICES.
+  // with its socket as descriptor 3. The program pins itself to the given cores; CUDA_VISIBLE_DEVICES selects
+  // its GPU.
   explicit ProcessLauncher(std::string trainer_path);
 
-  // Returns when every process has ended and has been reaped. The first rank that fails ends the others
-  // within seconds (terminate, then kill of the whole process group). Nothing stays behind: no process, no
-  // shared-memory segment.
+  // Returns when every process has ended and been reaped. The first failing rank makes the launcher end the
+  // others within seconds: SIGTERM, then SIGKILL to the whole process group. Leaves no process and no
+  // shared-memory segment behind.
   JobResult Run(const JobRequest& request, const LaunchHooks& hooks = {});
 
  private:
   std::string trainer_path_;
 };
 
-// The trainer beside this program's own executable, or $AUTOCFG_TRAINER.
+// Returns $AUTOCFG_TRAINER, or else the trainer beside this program's executable.
 std::string FindTrainer();
 
 }  // namespace autocfg

@@ -26,7 +26,7 @@
 namespace autocfg {
 namespace {
 
-// One line, in one write, so that those of several processes do not mix.
+// Writes one line with a single write, so that lines of several processes do not mix.
 int Fail(int exit_code, std::string message) {
   for (char& c : message) {
     if (static_cast<unsigned char>(c) < 0x20) c = ' ';
@@ -40,8 +40,8 @@ int Fail(const absl::Status& status) {
   return Fail(MayPass(status) ? kExitUnreachable : kExitUsage, std::string(status.message()));
 }
 
-// SIGTERM and SIGINT, taken by a thread of its own. To be made before any other thread, which then has them
-// blocked, too.
+// Receives SIGTERM and SIGINT in its own thread. Create it before any other thread, so that all inherit the
+// blocked signals.
 class Signals {
  public:
   Signals() {
@@ -65,7 +65,8 @@ class Signals {
 
   const std::atomic<bool>& came() const { return came_; }
 
-  // Is stopped when one comes, or at once where one came. `worker` outlives this.
+  // Stops the worker when a signal arrives, or immediately if one already has. `worker` must outlive this
+  // object.
   void StopWith(Worker& worker) {
     absl::MutexLock lock(&mutex_);
     worker_ = &worker;
@@ -105,7 +106,7 @@ int RunWorker(const ProgramOptions& program) {
   options.wait_s = program.wait_s;
 
   std::unique_ptr<Worker> worker;
-  Signals signals;  // ends before the worker does
+  Signals signals;  // destroyed before the worker
   options.cancel = &signals.came();
   auto started = Worker::Start(options);
   if (!started.ok()) return signals.came() ? kExitDone : Fail(started.status());
@@ -114,7 +115,7 @@ int RunWorker(const ProgramOptions& program) {
                options.inventory.slots(), options.inventory.slots() == 1 ? "" : "s",
                options.inventory.device_kind());
   signals.StopWith(*worker);
-  // Superseded: the worker's own line of error says so.
+  // Superseded: the worker has already logged the error.
   return worker->WaitUntilEnded().ok() ? kExitDone : kExitSuperseded;
 }
 

@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t kMostSlots = 1024;
 constexpr std::size_t kMaxId = 100;
 
-// As they stand on the command line.
+// Option values as given on the command line.
 struct Texts {
   std::string coordinator;
   std::string devices = "auto";
@@ -43,7 +43,7 @@ bool ParseAll(std::string_view text, T& value) {
 
 ProgramEnd Usage(std::string message) { return {2, std::move(message)}; }
 
-// The parser's words without the line break and the full stop.
+// Returns the parser's message without its line break and full stop.
 std::string Words(const CLI::ParseError& error) {
   std::string what = error.what();
   while (!what.empty() && (what.back() == '\n' || what.back() == '.' || what.back() == ' ')) what.pop_back();
@@ -88,29 +88,28 @@ std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const cha
   CLI::App app("autocfg-worker: runs the jobs of an autocfg coordinator on this machine", "autocfg-worker");
   app.set_version_flag("--version", fmt::format("autocfg-worker {} (build {})", Version(), BuildId()));
   Texts texts;
-  app.add_option("--coordinator", texts.coordinator, "where it listens: unix:PATH or HOST:PORT");
+  app.add_option("--coordinator", texts.coordinator, "address of the coordinator: unix:PATH or HOST:PORT");
   app.add_option("--devices", texts.devices,
-                 "what ranks run on: auto, cpu, cpu:CORES, cuda, cuda:INDEXES (default: auto, the GPUs where "
-                 "there are some)");
-  app.add_option("--slots", texts.slots, "ranks at once (default: one per core, or GPU)");
-  app.add_option("--name", texts.name, "this worker's name, one of a kind (default: the host's)");
-  app.add_option("--wait", texts.wait,
-                 "how long to try to reach a coordinator that is not there (default: 60s)");
+                 "devices that ranks run on: auto, cpu, cpu:CORES, cuda, cuda:INDEXES (default: auto, the "
+                 "GPUs if there are any)");
+  app.add_option("--slots", texts.slots, "maximum number of concurrent ranks (default: one per core or GPU)");
+  app.add_option("--name", texts.name, "unique name of this worker (default: the host's name)");
+  app.add_option("--wait", texts.wait, "how long to try to reach the coordinator (default: 60s)");
   app.add_flag("--insecure", texts.insecure, "send plain text to a coordinator on another machine");
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
-  std::reverse(words.begin(), words.end());  // as the parser wants them
+  std::reverse(words.begin(), words.end());  // CLI11 expects reversed arguments
   try {
     app.parse(words);
   } catch (const CLI::Success& success) {  // --help, --version
     if (app.exit(success) == 0 && std::fflush(stdout) == 0) return ProgramEnd{};
-    return ProgramEnd{2, "standard output cannot be written"};
+    return ProgramEnd{2, "cannot write to standard output"};
   } catch (const CLI::ParseError& error) {
     return Usage(Words(error));
   }
   for (const CLI::Option* option : app.get_options()) {
     const auto& results = option->results();
     if (std::find(results.begin(), results.end(), "") != results.end())
-      return Usage(fmt::format("{}: it is empty; give it a value, or leave it out", option->get_name()));
+      return Usage(fmt::format("{}: its value is empty; give one, or omit the option", option->get_name()));
   }
   return Check(texts);
 }

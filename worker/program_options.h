@@ -1,4 +1,4 @@
-// The command line of autocfg-worker. Pure but for what --help and --version print.
+// Command line of autocfg-worker. Pure, except that --help and --version print.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ struct ProgramOptions {
   std::string coordinator;
   std::string devices = "auto";
   std::int64_t slots = 0;  // 0: one per core or GPU
-  std::string name;        // of the worker, workers/{id}
+  std::string name;        // worker name, workers/{id}
   bool insecure = false;
   double wait_s = 60;
 };
 
-// The program is over: with this code, and, where it is not 0, one line of error.
+// The program must exit with this code; `message` is one error line if the code is not 0.
 struct ProgramEnd {
   int exit_code = 0;
   std::string message = {};
@@ -24,8 +24,8 @@ struct ProgramEnd {
 
 std::variant<ProgramOptions, ProgramEnd> ParseProgramOptions(int argc, const char* const* argv);
 
-// An id that coordinators accept, made of a host's name: what is not a letter, a digit, '-', '_' or '.'
-// becomes '-'.
+// Converts a host name to a valid worker ID: replaces characters other than letters, digits, '-', '_' and '.'
+// by '-'.
 std::string WorkerIdOf(const std::string& hostname);
 
 }  // namespace autocfg

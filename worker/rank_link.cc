@@ -11,13 +11,14 @@
 namespace autocfg {
 namespace {
 
-// waitid's account of an end, as waitpid gives it.
+// Converts waitid's result to a waitpid status.
 int WaitStatus(const siginfo_t& info) {
   if (info.si_code == CLD_EXITED) return (info.si_status & 0xff) << 8;
   return info.si_status | (info.si_code == CLD_DUMPED ? 0x80 : 0);
 }
 
-// "[time] [trainer] [info] words", as spdlog writes what the trainer tells of itself: no reason to end.
+// Matches "[time] [trainer] [info] words", spdlog's format of the trainer's own log. Such lines do not
+// explain an exit.
 bool IsInformation(std::string_view line) {
   return line.starts_with('[') &&
          (line.find("] [info] ") != line.npos || line.find("] [debug] ") != line.npos);
@@ -40,7 +41,7 @@ void RankLink::Flush() {
       sent += static_cast<std::size_t>(n);
     } else if (errno == EAGAIN) {
       break;
-    } else if (errno != EINTR) {  // the rank is gone; what it sent before is still to be read
+    } else if (errno != EINTR) {  // the rank is gone; read what it sent before
       sent = out_.size();
     }
   }
@@ -49,7 +50,7 @@ void RankLink::Flush() {
 
 void RankLink::Receive() {
   std::array<char, 64 << 10> bytes;
-  // One that floods is taken in turns with the others.
+  // Bounded, so that a rank that floods does not starve the others.
   for (int reads = 0; !input_ended_ && (reads < 64 || ended()); ++reads) {
     const ssize_t n = ::recv(rank_.socket.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (n > 0) {

@@ -1,5 +1,5 @@
-// The launcher's side of one running rank: messages out and in without blocking, the end of its log, how it
-// ended. Use from one thread.
+// The launcher's side of a running rank: non-blocking messages in both directions, the end of its log, its
+// exit status. Not thread-safe.
 #pragma once
 
 #include <sys/types.h>
@@ -14,7 +14,7 @@
 
 namespace autocfg {
 
-// Of each rank's standard error, so much is kept.
+// Bytes kept of the end of each rank's standard error.
 inline constexpr std::size_t kLogTailBytes = 8 << 10;
 
 class RankLink {
@@ -23,35 +23,35 @@ class RankLink {
 
   pid_t pid() const { return rank_.pid; }
 
-  // For poll; -1 once nothing more comes.
+  // For poll; -1 after the end of input.
   int socket_fd() const { return input_ended_ ? -1 : rank_.socket.get(); }
   int log_fd() const { return rank_.log.get(); }
   bool wants_to_write() const { return !out_.empty(); }
 
-  // Sends what fits and keeps the rest for Flush. To a rank that is gone nothing is sent: its end is seen
+  // Sends what fits and keeps the rest for Flush. Drops messages to a rank that is gone; its end is detected
   // elsewhere.
   absl::Status Queue(const v1::LauncherMessage& message);
   void Flush();
 
-  // Takes in what has arrived. The socket stays open to the end, as its closing would end the rank.
+  // Reads what has arrived. The socket stays open until the end, because closing it would end the rank.
   void Receive();
-  // The next whole message, or none. DataLoss when the rank sent something else; nothing more comes then.
+  // Returns false if no whole message has arrived. DataLoss: the rank sent invalid data; nothing more can be
+  // read.
   absl::StatusOr<bool> Next(v1::RankMessage& message) { return in_.Next(message); }
 
-  // Reads standard error until nothing is there; closes it at its end.
+  // Reads the available standard error output. Closes it at its end.
   void DrainLog();
   const std::string& log_tail() const { return log_tail_; }
-  // The last line that may say why the rank ended: one with a word in it that is not mere information of its
-  // log; empty without one.
+  // Returns the last line that may explain why the rank ended: it contains a word and is not an informational
+  // log line. Empty if there is none.
   std::string LastLogLine() const;
 
-  // Sees whether the process has ended, without reaping it: its number stays taken until Reap. True once
-  // ended.
+  // Checks whether the process has ended, without reaping it, so its pid stays reserved until Reap. Returns
+  // true once ended.
   bool PollEnded();
   bool ended() const { return exit_status_.has_value(); }
-  int exit_status() const { return exit_status_.value_or(0); }  // as waitpid gives it
-  // Somebody else has reaped it (or children are reaped by themselves in this program), and how it ended is
-  // not known.
+  int exit_status() const { return exit_status_.value_or(0); }  // as from waitpid
+  // True if other code reaped the process (or the program ignores SIGCHLD), so its exit status is unknown.
   bool reaped_elsewhere() const { return reaped_elsewhere_; }
   void Reap();
 

@@ -10,7 +10,7 @@
 namespace autocfg {
 namespace {
 
-// "ranks 2 to 3 of 4", or "4 ranks".
+// Returns "ranks 2 to 3 of 4", or "4 ranks".
 std::string RanksText(const v1::LeaseWorkResponse& lease) {
   const int ranks = lease.job().ranks();
   if (!lease.has_share()) return fmt::format("{} rank{}", ranks, ranks == 1 ? "" : "s");
@@ -18,7 +18,7 @@ std::string RanksText(const v1::LeaseWorkResponse& lease) {
   return fmt::format("ranks {} to {} of {}", first, first + lease.share().ranks() - 1, ranks);
 }
 
-// "MEASURED", "FAILED: rank 1: ...".
+// Returns "MEASURED", or "FAILED: rank 1: ...".
 std::string EndText(const JobReport& report) {
   std::string text = v1::Outcome_Name(report.outcome);
   if (text.starts_with("OUTCOME_")) text.erase(0, std::string("OUTCOME_").size());
@@ -61,7 +61,7 @@ void RunningJob::Run() {
   setting_.slots.Give(slots);
   const double seconds = std::chrono::duration<double>(LeaseKeeper::Clock::now() - start).count();
   spdlog::info("{}: ended after {:.1f} s, {}", what, seconds, EndText(report));
-  // A job that this worker's own end cut short says nothing: deregistering gives it back to the queue.
+  // A job cut short by this worker's own stop is not reported: deregistering returns it to the queue.
   const bool cut_short = report.outcome == v1::OUTCOME_CANCELLED && !keeper_.cancelled();
   if (keeper_.lost()) {
     spdlog::warn("{}: its lease is lost; it is not reported", what);

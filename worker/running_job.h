@@ -1,4 +1,4 @@
-// A leased job, or a share of one, from its lease to its report, on a thread of its own. Thread-safe.
+// A leased job, or a share of one, from its lease to its report, in its own thread. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -17,34 +17,34 @@
 
 namespace autocfg {
 
-// What all jobs of a worker share. Outlives them.
+// Shared by all jobs of a worker. Must outlive them.
 struct JobSetting {
   const WorkerCalls& calls;
   const v1::Inventory& inventory;
   const std::vector<int>& cores;
   SlotPool& slots;
   ProcessLauncher& launcher;
-  CallGroup& stopping;          // the worker is being stopped
-  std::function<void()> drain;  // the coordinator wants the worker to take no more work
+  CallGroup& stopping;          // cancelled when the worker stops
+  std::function<void()> drain;  // called when the coordinator wants the worker to take no more work
 };
 
 class RunningJob {
  public:
-  // The lease came just now.
+  // `lease` must have been granted just now.
   RunningJob(const JobSetting& setting, const Registration& session, v1::LeaseWorkResponse lease);
-  ~RunningJob();  // Wait()
+  ~RunningJob();  // calls Wait()
 
   const std::string& lease_id() const { return lease_.lease_id(); }
-  // From the lease until its report has been answered or given up, unless it is lost.
+  // True from the lease until the report is answered or given up. False if the lease is lost.
   bool holds_lease() const { return !over_ && !keeper_.lost(); }
   bool over() const { return over_; }
 
-  // Until it is over. From one thread at a time.
+  // Waits until the job is over. Call from one thread at a time.
   void Wait();
 
-  // Ends it without a report: the worker is to deregister, which gives the job back.
+  // Ends the job without a report, before the worker deregisters, which returns the job.
   void Stop() { stop_ = true; }
-  // Ends it without a report: the lease means nothing any more.
+  // Ends the job without a report, because the lease is no longer valid.
   void Lose() { keeper_.Lose(); }
 
  private:

@@ -8,7 +8,7 @@
 namespace autocfg {
 namespace {
 
-// What wakes nobody (`stop`) is seen within this.
+// Poll interval for `stop`, which wakes no waiter.
 constexpr absl::Duration kLook = absl::Milliseconds(20);
 
 }  // namespace

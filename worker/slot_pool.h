@@ -1,4 +1,4 @@
-// The slots of a worker: which are taken. Thread-safe.
+// Tracks which slots of a worker are taken. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -13,9 +13,9 @@ class SlotPool {
  public:
   explicit SlotPool(int slots) : taken_(static_cast<std::size_t>(slots)) {}
 
-  // The lowest free ones, ascending, once so many are free: a job that was given up may still be ending its
-  // processes when the coordinator gives its slots to the next. Empty once `stop` is true, or where the
-  // worker has not so many at all.
+  // Waits until `count` slots are free; returns the lowest free ones, ascending. Waiting is needed because a
+  // cancelled job may still be ending its processes when the coordinator assigns its slots again. Returns an
+  // empty list once `stop` is true, or if the worker has fewer slots.
   std::vector<int> Take(int count, const std::atomic<bool>& stop);
   void Give(const std::vector<int>& slots);
 

@@ -21,7 +21,7 @@ extern char** environ;
 namespace autocfg {
 namespace {
 
-// The trainer's descriptor of the socket (trainer/run/launcher_channel.h).
+// Descriptor of the trainer's socket (trainer/run/launcher_channel.h).
 constexpr int kChildSocket = 3;
 
 absl::Status SystemError(const std::string& what, int error) {
@@ -31,11 +31,11 @@ absl::Status SystemError(const std::string& what, int error) {
   return absl::UnavailableError(message);
 }
 
-// A copy out of the way of the numbers that the child's descriptors get, even in a program that runs with its
-// standard ones closed.
+// Duplicates `fd` above the descriptors that the child gets, even if this program's standard descriptors are
+// closed.
 UniqueFd AboveStandard(UniqueFd fd) { return UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, kChildSocket + 1)); }
 
-// Of NAME=value.
+// Returns the name in NAME=value.
 std::string_view NameOf(std::string_view variable) { return variable.substr(0, variable.find('=')); }
 
 class Actions {
@@ -43,7 +43,7 @@ class Actions {
   Actions() { posix_spawn_file_actions_init(&actions_); }
   ~Actions() { posix_spawn_file_actions_destroy(&actions_); }
 
-  // 0, or the error of the first action that cannot be added.
+  // Returns 0, or the error of the first action that cannot be added.
   int Fill(int socket, int log) {
     int error = posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     if (error == 0) {
@@ -108,7 +108,7 @@ absl::StatusOr<SpawnedRank> SpawnRank(const std::string& path, const std::vector
   std::vector<std::string> added = environment;
   std::vector<char*> all;
   for (char** variable = environ; *variable != nullptr; ++variable) {
-    // Of two of one name a program would find the first.
+    // With duplicate names, the program would find the first.
     const std::string_view name = NameOf(*variable);
     if (std::none_of(added.begin(), added.end(),
                      [name](const std::string& other) { return NameOf(other) == name; }))

@@ -1,5 +1,5 @@
-// Starts a trainer process. Thread-safe: nothing runs between fork and exec, and no descriptor but the named
-// ones is inherited.
+// Starts a trainer process. Thread-safe: runs no code between fork and exec; the child inherits only the
+// named descriptors.
 #pragma once
 
 #include <sys/types.h>
@@ -12,19 +12,19 @@
 
 namespace autocfg {
 
-// What a started rank looks like from its launcher. The process is not ended, nor reaped, by destroying this.
+// A started rank. Destroying this object neither ends nor reaps the process.
 struct SpawnedRank {
   pid_t pid = -1;
   UniqueFd socket;  // blocking; both directions
-  UniqueFd log;     // non-blocking; what the rank writes to standard error
+  UniqueFd log;     // non-blocking; the rank's standard error
 };
 
-// Runs `path --launcher-fd=3 [--cpu-list=0,1,...]` with its end of a socket pair as descriptor 3, standard
-// input and output on /dev/null, standard error on a pipe, default signal handlers and no signal blocked. The
-// program pins itself to `cores` (posix_spawn cannot); empty: no such argument. It joins the process group
-// `group`, which must have a member; 0: a new group of its own. `environment` (NAME=value) is added to this
-// process's, in place of what it has of the same names. NotFound, PermissionDenied or Unavailable,
-// with the path, when it cannot be started.
+// Runs `path --launcher-fd=3 [--cpu-list=0,1,...]`. The child gets its end of a socket pair as descriptor 3,
+// /dev/null as standard input and output, a pipe as standard error, default signal handlers and no blocked
+// signals. The program pins itself to `cores`, because posix_spawn cannot; without cores, --cpu-list is
+// omitted. It joins the process group `group`, which must have a member; 0: a new group. `environment`
+// (NAME=value) extends this process's environment and overrides equal names. Returns NotFound,
+// PermissionDenied or Unavailable, with the path, if it cannot start.
 absl::StatusOr<SpawnedRank> SpawnRank(const std::string& path, const std::vector<int>& cores, pid_t group,
                                       const std::vector<std::string>& environment);
 

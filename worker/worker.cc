@@ -20,7 +20,7 @@ namespace {
 
 using SystemClock = std::chrono::system_clock;
 
-constexpr double kLookSeconds = 0.05;  // within this Start sees that it is cancelled
+constexpr double kLookSeconds = 0.05;  // Start notices a cancellation within this time
 constexpr double kPauseSeconds = 0.2;
 
 }  // namespace
@@ -37,7 +37,7 @@ struct Worker::Impl {
 
   bool Cancelled() const { return options.cancel != nullptr && *options.cancel; }
 
-  // False: nobody was there until `end`, or it is cancelled.
+  // Returns false if no coordinator was reachable until `end`, or if cancelled.
   bool Connect(SystemClock::time_point end) {
     while (!Cancelled() && SystemClock::now() < end) {
       if (channel->WaitForConnected(std::min(end, DeadlineIn(kLookSeconds)))) return true;
@@ -48,12 +48,12 @@ struct Worker::Impl {
   absl::StatusOr<Registration> Register() {
     const SystemClock::time_point end = DeadlineIn(options.wait_s);
     CallGroup own;
-    for (absl::Status last = absl::UnavailableError("nobody answers there");;) {
+    for (absl::Status last = absl::UnavailableError("no coordinator answers");;) {
       const bool connected = Connect(end);
-      if (Cancelled()) return absl::CancelledError("it is to end");
+      if (Cancelled()) return absl::CancelledError("cancelled");
       if (!connected) return last;
       auto session = calls.Register(boot_id, options.inventory, own);
-      // One that is starting or ending, or has no room now: it, or the next, may take it.
+      // A coordinator that is starting, ending or temporarily full may accept later.
       if (session.ok() || !MayPass(session.status()) || DeadlineIn(kPauseSeconds) > end) return session;
       last = session.status();
       own.WaitUntilCancelled(kPauseSeconds);

@@ -1,5 +1,5 @@
-// The worker: registers with a coordinator, leases jobs, several at once where it has slots for them, runs
-// them with the process launcher, renews its leases, reports. Thread-safe.
+// A worker: registers with a coordinator, leases jobs (as many at once as its slots allow), runs them with
+// the process launcher, renews its leases and reports. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -15,27 +15,27 @@ namespace autocfg {
 
 struct WorkerOptions {
   std::string coordinator;   // unix:PATH or HOST:PORT
-  bool insecure = false;     // plain text to another machine is accepted
-  std::string name;          // "workers/{id}"; stable over restarts
+  bool insecure = false;     // allow plain text to another machine
+  std::string name;          // "workers/{id}"; stable across restarts
   std::string trainer_path;  // the autocfg-trainer program
   v1::Inventory inventory;
   std::vector<int> cores = {};                // slot i is core i mod cores; empty: PhysicalCores()
-  double wait_s = 5;                          // how long Start tries to reach a coordinator that is not there
-  const std::atomic<bool>* cancel = nullptr;  // Start looks at it: true ends it with CANCELLED
+  double wait_s = 5;                          // time limit for Start to reach an unavailable coordinator
+  const std::atomic<bool>* cancel = nullptr;  // polled by Start: true ends it with CANCELLED
 };
 
 class Worker {
  public:
-  // Registers. Unavailable, with the address: nobody is there; InvalidArgument: what the channel or the
-  // coordinator refuses.
+  // Registers. Unavailable, with the address: no coordinator is reachable. InvalidArgument: the channel or
+  // the coordinator rejected the options.
   static absl::StatusOr<std::unique_ptr<Worker>> Start(const WorkerOptions& options);
-  ~Worker();  // Stop()
+  ~Worker();  // calls Stop()
 
   // Ends running jobs (their processes too), deregisters and returns. Idempotent.
   void Stop();
 
-  // Until it has been stopped, or has ended by itself: OK once it was drained and its jobs are done,
-  // FailedPrecondition where another worker has registered under its name. Any number of times.
+  // Waits until the worker was stopped or ended by itself. Returns OK if it was stopped, or drained with its
+  // jobs done; FailedPrecondition if another worker registered under its name. May be called repeatedly.
   absl::Status WaitUntilEnded();
 
  private:

@@ -13,14 +13,14 @@ namespace {
 using Stub = v1::WorkerService::Stub;
 using Clock = std::chrono::steady_clock;
 
-constexpr double kCallSeconds = 5;  // a short call's deadline
-constexpr double kLogSeconds = 2;   // of what is good to have
+constexpr double kCallSeconds = 5;  // deadline of a short call
+constexpr double kLogSeconds = 2;   // deadline of optional calls
 constexpr double kDefaultBarrierSeconds = 30;
 constexpr double kFirstPauseSeconds = 0.1;
 constexpr double kLongestPauseSeconds = 2;
 
-// How long the answer of a renewal may take beyond what it waits for: so long that a busy coordinator can
-// give it, so short that a second try comes before the lease has run out.
+// Extra reply time of a renewal beyond its wait. Long enough for a busy coordinator, and short enough for a
+// second attempt before the lease expires.
 double RenewalSlack(double lease_s) { return std::max(lease_s / 6, std::min(2.0, lease_s / 3)); }
 
 }  // namespace
@@ -29,12 +29,12 @@ bool MayPass(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
-    case absl::StatusCode::kCancelled:  // by a coordinator that ends
+    case absl::StatusCode::kCancelled:  // by a coordinator that shuts down
     case absl::StatusCode::kAborted:
     case absl::StatusCode::kInternal:
     case absl::StatusCode::kUnknown:
     case absl::StatusCode::kResourceExhausted:  // its disk is full, or it has too many calls
-    case absl::StatusCode::kPermissionDenied:   // it may not write its database
+    case absl::StatusCode::kPermissionDenied:   // it cannot write to its database
     case absl::StatusCode::kDataLoss: return true;
     default: return false;
   }
@@ -54,7 +54,7 @@ absl::StatusOr<Registration> WorkerCalls::Register(const std::string& boot_id, c
                                    {.deadline_s = kCallSeconds, .wait_for_ready = true});
   if (!status.ok()) return status;
   if (!(response.lease_duration_s() > 0))
-    return absl::InternalError("the coordinator granted leases of no duration");
+    return absl::InternalError("the coordinator granted leases without a duration");
   return Registration{response.session_epoch(), response.lease_duration_s()};
 }
 
@@ -110,7 +110,7 @@ absl::StatusOr<std::vector<std::string>> WorkerCalls::Rendezvous(const v1::Lease
     const absl::Status status = Call(*stub_, &Stub::Rendezvous, request, response, group,
                                      {.deadline_s = left_s, .wait_for_ready = true});
     if (status.ok()) return std::vector<std::string>(response.values().begin(), response.values().end());
-    // A coordinator that ends cancels what is parked; the next one is asked again.
+    // A coordinator that shuts down cancels parked calls; retry at the next one.
     const bool may_pass = absl::IsUnavailable(status) || absl::IsCancelled(status);
     if (!may_pass || left_s <= pause_s || group.WaitUntilCancelled(pause_s)) return status;
   }
@@ -128,10 +128,10 @@ absl::Status WorkerCalls::AppendTrialLog(const v1::LeaseWorkResponse& lease, con
 }
 
 absl::Status WorkerCalls::ReportTrial(const v1::ReportTrialRequest& report, CallGroup& group) const {
-  // gRPC would say RESOURCE_EXHAUSTED, each time again.
+  // gRPC would fail with RESOURCE_EXHAUSTED on every retry.
   if (report.ByteSizeLong() > static_cast<std::size_t>(kMaxSentBytes)) {
     return absl::InvalidArgumentError(
-        fmt::format("it has {} bytes, and a call at most {}", report.ByteSizeLong(), kMaxSentBytes));
+        fmt::format("it has {} bytes; the limit of a call is {}", report.ByteSizeLong(), kMaxSentBytes));
   }
   v1::ReportTrialResponse response;
   return Call(*stub_, &Stub::ReportTrial, report, response, group,

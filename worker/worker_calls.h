@@ -1,4 +1,4 @@
-// The calls of a worker to its coordinator, each with its deadline. Thread-safe.
+// A worker's calls to its coordinator, each with a deadline. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace autocfg {
 
-// What a registration gave.
+// Result of a registration.
 struct Registration {
   std::int64_t epoch = 0;
-  double lease_s = 0;  // how long a lease lasts that is not renewed
+  double lease_s = 0;  // lease duration without renewal
 };
 
-// Whether the same call may be answered otherwise later: the coordinator was not there, was ending, or could
-// not keep what it was told (a disk that is full or read-only, a database that is damaged: server/store). The
-// other statuses say what is wrong with the call itself.
+// Returns true if the same call may succeed later: the coordinator was unavailable, was shutting down, or
+// could not store data (disk full or read-only, database damaged: server/store). Other statuses describe an
+// error in the call itself.
 bool MayPass(const absl::Status& status);
 
 class WorkerCalls {
@@ -34,29 +34,29 @@ class WorkerCalls {
 
   absl::StatusOr<Registration> Register(const std::string& boot_id, const v1::Inventory& inventory,
                                         CallGroup& group) const;
-  // Parked at the coordinator for up to `wait_s`.
+  // The coordinator parks this call for up to `wait_s`.
   absl::StatusOr<v1::LeaseWorkResponse> LeaseWork(const Registration& session,
                                                   const std::vector<std::string>& held_leases, double wait_s,
                                                   CallGroup& group) const;
-  // Parked as well. A coordinator that is away is waited for; in all no longer than `limit_s`, which is what
-  // is left of the lease.
+  // Parked too. Waits for an unavailable coordinator, but in total no longer than `limit_s`, the remaining
+  // lease time.
   absl::StatusOr<v1::LeaseCommand> RenewLease(const Registration& session, const v1::LeaseWorkResponse& lease,
                                               double wait_s, double limit_s, CallGroup& group) const;
-  // Again and again while the coordinator is not there, until the share's barrier has run out.
+  // Retries while the coordinator is unavailable, until the share's barrier time has passed.
   absl::StatusOr<std::vector<std::string>> Rendezvous(const v1::LeaseWorkResponse& lease,
                                                       const std::string& name, std::int64_t sequence,
                                                       const std::vector<std::string>& values,
                                                       CallGroup& group) const;
-  // These wait for seconds for a coordinator that is away.
+  // AppendTrialLog and ReportTrial wait some seconds for an unavailable coordinator.
   absl::Status AppendTrialLog(const v1::LeaseWorkResponse& lease, const std::string& text,
                               CallGroup& group) const;
-  // InvalidArgument, too, where it is larger than a call may be.
+  // Also returns InvalidArgument if the report exceeds the message size limit.
   absl::Status ReportTrial(const v1::ReportTrialRequest& report, CallGroup& group) const;
-  // One that is away is not waited for.
+  // Does not wait for an unavailable coordinator.
   absl::Status Deregister(const Registration& session, CallGroup& group) const;
 
-  // The pause before a call that was not answered is made again: `seconds`, or until the group is cancelled,
-  // or a coordinator that was away is there again.
+  // Pauses before an unanswered call is retried. Returns after `seconds`, when the group is cancelled, or
+  // when an unavailable coordinator is reachable again.
   void Pause(double seconds, CallGroup& group) const;
 
  private:

@@ -14,7 +14,7 @@
 namespace autocfg {
 namespace {
 
-constexpr int kMaxLinks = 40;  // as the kernel's own bound
+constexpr int kMaxLinks = 40;  // the kernel's own limit
 constexpr int kMaxNames = 100;
 
 std::error_code ErrorOf(int error) { return {error, std::generic_category()}; }
@@ -28,7 +28,7 @@ std::filesystem::path FollowLinks(std::filesystem::path path,
   for (int i = 0; i < kMaxLinks && std::filesystem::is_symlink(path, error) && !ends_at(path); ++i) {
     const auto link = std::filesystem::read_symlink(path, error);
     if (error) break;
-    path = path.parent_path() / link;  // the link alone where it is absolute
+    path = path.parent_path() / link;  // yields `link` alone if it is absolute
   }
   return path;
 }
@@ -67,8 +67,8 @@ std::error_code AtomicFile::Sync() { return fsync(fd_) == 0 ? std::error_code() 
 
 std::error_code AtomicFile::Finish() {
   if (const std::error_code error = Sync(); error) return error;
-  // Before the name changes: where the directory may be written and not read, all of its file system is
-  // synced in its place.
+  // Opened before the rename. If the directory is writable but not readable, its whole file system is synced
+  // instead.
   const std::filesystem::path parent = std::filesystem::path(path_).parent_path();
   const int directory = open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (directory < 0 && errno != EACCES) return LastError();
@@ -78,10 +78,10 @@ std::error_code AtomicFile::Finish() {
   } else {
     temporary_.clear();
     if ((directory >= 0 ? fsync(directory) : syncfs(fd_)) != 0) error = errno;
-    if (error == EINVAL) error = 0;  // a file system that has no such thing
+    if (error == EINVAL) error = 0;  // the file system cannot sync directories
   }
   if (directory >= 0) close(directory);
-  // Where a full disk may show that is another machine's.
+  // On network file systems, close() may be what reports a full disk.
   if (close(std::exchange(fd_, -1)) != 0 && error == 0) error = errno;
   return error == 0 ? std::error_code() : ErrorOf(error);
 }

@@ -1,5 +1,5 @@
-// New content for a file, written beside it and put in its place at once. Use from one thread. Errors are the
-// system's; whoever knows what the file is for puts them into words.
+// Atomic replacement of a file: writes a temporary file in the same directory, then renames it. Not
+// thread-safe. Errors are the system's; the caller words the message.
 #pragma once
 
 #include <filesystem>
@@ -10,32 +10,32 @@
 
 namespace autocfg {
 
-// Where `path` leads, symbolic links followed, also where nothing is there yet. `ends_at` true: not beyond
-// this one.
+// Returns the target of `path` after following symbolic links. The target need not exist. Stops at the first
+// path for which `ends_at` is true.
 std::filesystem::path FollowLinks(
     std::filesystem::path path,
     const std::function<bool(const std::filesystem::path&)>& ends_at = [](const auto&) { return false; });
 
-// What is written lies beside `path` under a name that nothing had before: a link or a file that is there
-// already is not written through. Readers of `path` see the old content or the new one, never a part.
+// Writes to a new temporary file beside `path`; an existing file or link is never written through. Readers of
+// `path` see the old content or the new content, never a mix.
 class AtomicFile {
  public:
-  // Of no symbolic link, which would be replaced itself (FollowLinks).
+  // `path` must not be a symbolic link, which would itself be replaced (see FollowLinks).
   explicit AtomicFile(std::string path);
-  ~AtomicFile();  // without Finish nothing stays behind, and `path` is as it was
+  ~AtomicFile();  // without Finish: deletes the temporary file; `path` is unchanged
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  std::error_code Open();  // first, once
+  std::error_code Open();  // call first, once
   std::error_code Append(std::string_view bytes);
-  // What was appended is on the disk, as far as the system can tell.
+  // Flushes the appended bytes to the disk, as far as the system can tell.
   std::error_code Sync();
-  // In its place, and both the content and the name are on the disk. Last, once.
+  // Replaces `path`, and flushes the content and the name to the disk. Call last, once.
   std::error_code Finish();
 
  private:
   const std::string path_;
-  std::string temporary_;  // empty: there is none
+  std::string temporary_;  // empty: no temporary file
   int fd_ = -1;
 };
 

@@ -12,7 +12,7 @@
 namespace autocfg {
 namespace {
 
-// Where C's own set ends; the masks of larger machines are larger.
+// Size of the fixed cpu_set_t. Larger machines need larger masks.
 constexpr int kFewestCpus = CPU_SETSIZE;
 
 class CpuMask {
@@ -53,9 +53,9 @@ std::vector<int> AllowedCpus(const GetAffinity& get) {
       break;
     }
     error = errno;
-    if (error != EINVAL) break;  // that is the mask's size
+    if (error != EINVAL) break;  // EINVAL: the mask is too small
   }
-  throw std::system_error(error, std::generic_category(), "the system does not tell which CPUs may be used");
+  throw std::system_error(error, std::generic_category(), "cannot determine which CPUs may be used");
 }
 
 std::vector<int> AllowedCpus() {

@@ -1,4 +1,4 @@
-// The logical CPUs that a process may run on, on machines with however many. Thread-safe.
+// The logical CPUs that a process may use, on machines of any size. Thread-safe.
 #pragma once
 
 #include <sched.h>
@@ -12,22 +12,23 @@
 
 namespace autocfg {
 
-// More than any Linux numbers (CONFIG_NR_CPUS is at most 8192).
+// Above any Linux CPU number (CONFIG_NR_CPUS is at most 8192).
 inline constexpr int kMostCpus = 8192;
 
-// As sched_getaffinity(2) of this thread: 0, or -1 and errno.
+// Same contract as sched_getaffinity(2) for the calling thread: returns 0, or -1 and sets errno.
 using GetAffinity = std::function<int(std::size_t bytes, cpu_set_t* mask)>;
 
-// Those that this thread may run on: at least one, ascending, each below kMostCpus. std::system_error says so
-// where the system does not tell.
+// Returns the CPUs that the calling thread may use: at least one, ascending, each below kMostCpus. Throws
+// std::system_error if the system call fails.
 std::vector<int> AllowedCpus();
 std::vector<int> AllowedCpus(const GetAffinity& get);  // for tests
 
-// This thread, and those that it will start, run on these alone: at least one, each below kMostCpus.
-// std::system_error where the machine does not have them or does not grant them.
+// Restricts the calling thread, and threads that it starts later, to `cpus`: at least one, each below
+// kMostCpus. Throws std::system_error if the machine lacks them or denies them.
 void RunOnCpus(const std::vector<int>& cpus);
 
-// "0,1,1031", in this order; nothing where it is no such list of numbers below kMostCpus.
+// Parses a list such as "0,1,1031" and keeps its order. Returns nullopt if the text is not a list of numbers
+// below kMostCpus.
 std::optional<std::vector<int>> ParseCpuList(std::string_view text);
 std::string CpuListText(const std::vector<int>& cpus);
 

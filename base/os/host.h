@@ -1,19 +1,19 @@
-// What the system says of the machine and of this process's surroundings. Thread-safe, as long as nobody
-// changes the environment meanwhile.
+// Queries about the machine and the process environment. Thread-safe unless the environment changes
+// concurrently.
 #pragma once
 
 #include <string>
 
 namespace autocfg {
 
-// A variable of the environment; empty where it is not set.
+// Returns the environment variable `name`; empty if unset.
 std::string Environment(const char* name);
 
-// As gethostname(2) has it; empty where it does not tell.
+// Returns the result of gethostname(2); empty on failure.
 std::string HostName();
 
-// Tells the running kernel, and so the machine whose CPUs it numbers, from all others: the same in every
-// container on it. The host's name where the kernel does not tell.
+// Returns an ID of the running kernel, and so of the machine that numbers the CPUs. All containers on a
+// machine share it. Falls back to the host name if the kernel provides none.
 std::string KernelId();
 
 }  // namespace autocfg

@@ -15,12 +15,12 @@ void SetUpLog(const std::string& program, spdlog::level::level_enum level) {
   logger->set_level(level);
   const std::string asked = Environment("AUTOCFG_LOG");
   const auto found = spdlog::level::from_str(asked);
-  // `off` is what the library takes other words for, too.
+  // from_str returns `off` for unknown words too.
   const bool known = found != spdlog::level::off || asked == "off";
   if (known) logger->set_level(found);
   if (!known && !asked.empty()) {
     logger->log(spdlog::level::critical,
-                "AUTOCFG_LOG: '{}' is no level; give trace, debug, info, warn, error, critical or off",
+                "AUTOCFG_LOG: unknown level '{}'; expected trace, debug, info, warn, error, critical or off",
                 asked);
   }
   spdlog::set_default_logger(std::move(logger));

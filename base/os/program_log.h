@@ -1,4 +1,4 @@
-// The log of a program.
+// Log setup of a program.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace autocfg {
 
-// The process's log goes to standard error, each line behind the program's name, from `level` on, or from
-// what AUTOCFG_LOG in the environment says: trace, debug, info, warn, error, critical or off. Another word is
-// said to be none, and changes nothing. Before there are other threads.
+// Sends the process's log to standard error, each line prefixed with the program's name. Logs from `level`
+// on, or from the level in the environment variable AUTOCFG_LOG: trace, debug, info, warn, error, critical or
+// off. Logs an error and keeps `level` if the value is unknown. Call before other threads start.
 void SetUpLog(const std::string& program, spdlog::level::level_enum level);
 
 }  // namespace autocfg

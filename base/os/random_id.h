@@ -1,11 +1,11 @@
-// Names that nobody else gives. Thread-safe.
+// Random unique IDs. Thread-safe.
 #pragma once
 
 #include <string>
 
 namespace autocfg {
 
-// 128 bits of the system's randomness, as 32 hexadecimal digits.
+// Returns 128 bits of the system's randomness as 32 hexadecimal digits.
 std::string RandomId();
 
 }  // namespace autocfg

@@ -79,7 +79,7 @@ absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
     const std::string& kind = in.device().kind();
     if (kind != "cpu" && kind != "cuda") {
       return absl::InvalidArgumentError(
-          fmt::format("cluster: device kind \"{}\" is not known; it must be cpu or cuda", Printable(kind)));
+          fmt::format("cluster: unknown device kind '{}'; expected cpu or cuda", Printable(kind)));
     }
     group.device.kind = kind == "cpu" ? DeviceKind::kCpu : DeviceKind::kCuda;
     group.device.memory_bytes = in.device().memory_bytes();
@@ -95,7 +95,7 @@ absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
         group.device.flops_per_s_fp16 = rate;
       } else {
         return absl::InvalidArgumentError(
-            fmt::format("cluster: flops_per_s of \"{}\" is not known; it must be of fp64, fp32, bf16 or fp16",
+            fmt::format("cluster: unknown precision '{}' in flops_per_s; expected fp64, fp32, bf16 or fp16",
                         Printable(name)));
       }
     }
@@ -108,7 +108,7 @@ absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
     group.inter_node_bytes_per_s = in.inter_node_bytes_per_s();
     if (in.has_intra_node_latency_s()) group.intra_node_latency_s = in.intra_node_latency_s();
     if (in.has_inter_node_latency_s()) group.inter_node_latency_s = in.inter_node_latency_s();
-    if (in.ranks_per_core() != 0) group.ranks_per_core = in.ranks_per_core();  // 0: not given
+    if (in.ranks_per_core() != 0) group.ranks_per_core = in.ranks_per_core();  // 0: unset
     if (in.has_host_op_s()) group.host_op_s = in.host_op_s();
     cluster.groups.push_back(std::move(group));
   }

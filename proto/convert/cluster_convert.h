@@ -1,4 +1,4 @@
-// ClusterSpec <-> message. Thread-safe.
+// Conversion between ClusterSpec and its message. Thread-safe.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -8,6 +8,7 @@
 namespace autocfg {
 
 v1::ClusterSpec ToProto(const ClusterSpec& cluster);
-absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message);  // InvalidArgument names the field
+// InvalidArgument names the bad field.
+absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message);
 
 }  // namespace autocfg

@@ -9,7 +9,7 @@ namespace autocfg {
 namespace {
 
 absl::Status Unknown(std::string_view field, std::string_view value) {
-  return absl::InvalidArgumentError(fmt::format("model: {} \"{}\" is not known", field, Printable(value)));
+  return absl::InvalidArgumentError(fmt::format("model: unknown {} '{}'", field, Printable(value)));
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ absl::StatusOr<ModelSpec> FromProto(const v1::ModelSpec& message) {
   if (message.has_bias()) model.bias = message.bias();
   if (message.has_tied_embeddings()) model.tied_embeddings = message.tied_embeddings();
 
-  // Sizes that FillDefaults is still to fill may be zero; with them filled, the model must be valid.
+  // Sizes that FillDefaults will fill later may be zero. The completed model must be valid.
   ModelSpec complete = model;
   FillDefaults(complete);
   if (absl::Status status = Validate(complete); !status.ok()) return status;

@@ -1,4 +1,4 @@
-// ModelSpec <-> message. Thread-safe.
+// Conversion between ModelSpec and its message. Thread-safe.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -8,8 +8,8 @@
 namespace autocfg {
 
 v1::ModelSpec ToProto(const ModelSpec& model);
-// Fills unset fields by the message's stated defaults. InvalidArgument names the field. Does not call
-// FillDefaults.
+// Fills unset fields with the defaults that the message states. Does not call FillDefaults. InvalidArgument
+// names the bad field.
 absl::StatusOr<ModelSpec> FromProto(const v1::ModelSpec& message);
 
 }  // namespace autocfg

@@ -12,6 +12,10 @@ absl::Status Invalid(std::string_view field, std::string_view value, std::string
   return absl::InvalidArgumentError(fmt::format("op: {} is {}; it must be {}", field, value, wanted));
 }
 
+absl::Status Unknown(std::string_view field, const std::string& name) {
+  return absl::InvalidArgumentError(fmt::format("op: unknown {} '{}'", field, Printable(name)));
+}
+
 }  // namespace
 
 v1::OpDesc ToProto(const OpDesc& op) {
@@ -34,16 +38,16 @@ v1::OpDesc ToProto(const OpDesc& op) {
 absl::StatusOr<OpDesc> FromProto(const v1::OpDesc& message) {
   OpDesc op;
   const auto kind = ParseOpKind(message.kind());
-  if (!kind) return Invalid("kind", fmt::format("\"{}\"", Printable(message.kind())), "a known one");
+  if (!kind) return Unknown("kind", message.kind());
   const auto dtype = ParseDType(message.dtype());
-  if (!dtype) return Invalid("dtype", fmt::format("\"{}\"", Printable(message.dtype())), "a known one");
+  if (!dtype) return Unknown("dtype", message.dtype());
   const auto group = ParseCommGroup(message.group());
-  if (!group) return Invalid("group", fmt::format("\"{}\"", Printable(message.group())), "a known one");
+  if (!group) return Unknown("group", message.group());
   op.kind = *kind;
   op.dtype = *dtype;
   op.group = *group;
   if (IsCommunication(op.kind) == (op.group == CommGroup::kNone)) {
-    return Invalid("group", message.group(), "given for communication and for nothing else");
+    return Invalid("group", message.group(), "set for communication ops only");
   }
   if (message.group_size() < 1)
     return Invalid("group_size", fmt::format("{}", message.group_size()), "at least 1");
@@ -52,44 +56,42 @@ absl::StatusOr<OpDesc> FromProto(const v1::OpDesc& message) {
   op.transpose_b = message.transpose_b();
   op.accumulate = message.accumulate();
   if (op.kind != OpKind::kMatmul && (op.transpose_a || op.transpose_b || op.accumulate)) {
-    return Invalid("kind", Name(op.kind), "matmul where transpose_a, transpose_b or accumulate is set");
+    return Invalid("kind", Name(op.kind), "matmul if transpose_a, transpose_b or accumulate is set");
   }
   if (!message.epilogue().empty()) {
     const auto epilogue = ParseEpilogue(message.epilogue());
-    if (!epilogue)
-      return Invalid("epilogue", fmt::format("\"{}\"", Printable(message.epilogue())), "a known one");
-    if (op.kind != OpKind::kMatmul) return Invalid("kind", Name(op.kind), "matmul where epilogue is set");
+    if (!epilogue) return Unknown("epilogue", message.epilogue());
+    if (op.kind != OpKind::kMatmul) return Invalid("kind", Name(op.kind), "matmul if epilogue is set");
     const OpDesc given = op;
     SetEpilogue(op, *epilogue);
     if (op.transpose_a != given.transpose_a || op.transpose_b != given.transpose_b ||
         op.accumulate != given.accumulate) {
       return Invalid("epilogue", message.epilogue(),
-                     "that of a product with such transpose_a, transpose_b and accumulate");
+                     "one that allows these transpose_a, transpose_b and accumulate");
     }
   }
   op.bias = message.bias();
   op.master_weights = message.master_weights();
   if (op.bias && !TakesBias(op)) {
     return Invalid("kind", Name(op.kind),
-                   "activation_forward, or matmul with epilogue activation or residual, where bias is set");
+                   "activation_forward, or matmul with epilogue activation or residual, if bias is set");
   }
   if (op.master_weights && op.kind != OpKind::kAdamW)
-    return Invalid("kind", Name(op.kind), "adamw where master_weights is set");
+    return Invalid("kind", Name(op.kind), "adamw if master_weights is set");
   if (HasActivation(op)) {
     const auto activation = ParseActivation(message.activation());
-    if (!activation)
-      return Invalid("activation", fmt::format("\"{}\"", Printable(message.activation())), "a known one");
+    if (!activation) return Unknown("activation", message.activation());
     if (IsGated(*activation) == (op.kind == OpKind::kMatmul)) {
       return Invalid("activation", Name(*activation),
-                     op.kind == OpKind::kMatmul ? "not gated in an epilogue" : "a gated one");
+                     op.kind == OpKind::kMatmul ? "ungated in an epilogue" : "gated");
     }
     op.activation = *activation;
   } else if (!message.activation().empty()) {
-    return Invalid("kind", Name(op.kind), "an activation where activation is set");
+    return Invalid("kind", Name(op.kind), "an activation op if activation is set");
   }
   if (message.dims_size() != DimCount(op.kind)) {
-    return Invalid("dims", fmt::format("a list of {}", message.dims_size()),
-                   fmt::format("{} of {}", DimCount(op.kind), Name(op.kind)));
+    return Invalid("dims", fmt::format("a list of {} sizes", message.dims_size()),
+                   fmt::format("a list of {} for {}", DimCount(op.kind), Name(op.kind)));
   }
   for (int i = 0; i < message.dims_size(); ++i) {
     if (message.dims(i) < 1) return Invalid("dims", fmt::format("{}", message.dims(i)), "at least 1 each");
@@ -109,7 +111,7 @@ absl::StatusOr<OpTime> FromProto(const v1::OpTime& message) {
   absl::StatusOr<OpDesc> op = FromProto(message.op());
   if (!op.ok()) return op.status();
   if (!std::isfinite(message.seconds()) || message.seconds() < 0) {
-    return Invalid("seconds", fmt::format("{}", message.seconds()), "a finite number, not negative");
+    return Invalid("seconds", fmt::format("{}", message.seconds()), "finite and not negative");
   }
   return OpTime{*op, message.seconds()};
 }

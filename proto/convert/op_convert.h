@@ -1,4 +1,4 @@
-// OpDesc and OpTime <-> message. Thread-safe.
+// Conversion between OpDesc, OpTime and their messages. Thread-safe.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -9,7 +9,7 @@
 namespace autocfg {
 
 v1::OpDesc ToProto(const OpDesc& op);
-absl::StatusOr<OpDesc> FromProto(const v1::OpDesc& message);  // InvalidArgument names the field
+absl::StatusOr<OpDesc> FromProto(const v1::OpDesc& message);  // InvalidArgument names the bad field.
 v1::OpTime ToProto(const OpTime& time);
 absl::StatusOr<OpTime> FromProto(const v1::OpTime& message);
 

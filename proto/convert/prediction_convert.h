@@ -1,4 +1,4 @@
-// Prediction, MemoryBytes, Breakdown <-> message. Thread-safe.
+// Conversion between Prediction, MemoryBytes, Breakdown and their messages. Thread-safe.
 #pragma once
 
 #include <cstdint>

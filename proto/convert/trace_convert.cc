@@ -24,11 +24,11 @@ absl::StatusOr<TraceRow> FromProto(const v1::TraceRow& message) {
       return absl::InvalidArgumentError("trace row: rank or action is negative");
     if (!std::isfinite(message.start_s()) || !std::isfinite(message.end_s()) ||
         message.end_s() < message.start_s())
-      return absl::InvalidArgumentError(fmt::format("trace row: start_s {} and end_s {} are no span of time",
-                                                    message.start_s(), message.end_s()));
+      return absl::InvalidArgumentError(fmt::format(
+          "trace row: invalid time span from start_s {} to end_s {}", message.start_s(), message.end_s()));
     return TraceRow{message.rank(), lane, message.action(), message.start_s(), message.end_s()};
   }
-  return absl::InvalidArgumentError(fmt::format("trace row: lane '{}' is not known", message.lane()));
+  return absl::InvalidArgumentError(fmt::format("trace row: unknown lane '{}'", message.lane()));
 }
 
 }  // namespace autocfg

@@ -1,4 +1,4 @@
-// TraceRow <-> message. Thread-safe.
+// Conversion between TraceRow and its message. Thread-safe.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -8,6 +8,6 @@
 namespace autocfg {
 
 v1::TraceRow ToProto(const TraceRow& row);
-absl::StatusOr<TraceRow> FromProto(const v1::TraceRow& message);  // InvalidArgument names the field
+absl::StatusOr<TraceRow> FromProto(const v1::TraceRow& message);  // InvalidArgument names the bad field.
 
 }  // namespace autocfg

@@ -17,7 +17,7 @@ absl::StatusOr<Workload> FromProto(const v1::Workload& message) {
   const auto precision = ParsePrecision(message.precision());
   if (!precision) {
     return absl::InvalidArgumentError(
-        fmt::format("workload: precision \"{}\" is not known; it must be fp64, fp32, bf16 or fp16",
+        fmt::format("workload: unknown precision '{}'; expected fp64, fp32, bf16 or fp16",
                     Printable(message.precision())));
   }
   if (message.global_batch() < 1) {

@@ -1,4 +1,4 @@
-// Workload <-> message. Thread-safe.
+// Conversion between Workload and its message. Thread-safe.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -8,7 +8,8 @@
 namespace autocfg {
 
 v1::Workload ToProto(const Workload& workload);
-// InvalidArgument names the field. Upper bounds depend on the model: Validate checks them.
+// InvalidArgument names the bad field. Does not check upper bounds, which depend on the model; Validate
+// checks them.
 absl::StatusOr<Workload> FromProto(const v1::Workload& message);
 
 }  // namespace autocfg

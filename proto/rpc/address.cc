@@ -19,7 +19,7 @@ constexpr std::string_view kForms = "give unix:PATH, HOST:PORT or [IPV6]:PORT";
 constexpr std::size_t kLongestHost = 253;
 constexpr int kLargestPort = 65535;
 
-// What is shown of a text from outside is short and printable.
+// Shortens outside text and makes it printable for messages.
 std::string Shown(std::string_view text) {
   std::string shown(text.substr(0, 120));
   for (char& c : shown) {
@@ -56,9 +56,9 @@ absl::StatusOr<Address> ParseAddress(const std::string& text) {
     address.unix_socket = address.local = true;
     address.path = text.substr(kUnix.size());
     if (address.path.empty()) return Wrong(text, "the socket's path is empty");
-    // Targets are read as URIs, where other characters mean something else.
+    // gRPC parses targets as URIs, in which other characters have a special meaning.
     if (!AllOf(address.path, "/._-+=,@"))
-      return Wrong(text, "a socket's path has letters, digits and /._-+=,@ only");
+      return Wrong(text, "a socket's path may have letters, digits and /._-+=,@ only");
     return address;
   }
   const std::size_t colon = text.rfind(':');
@@ -72,16 +72,15 @@ absl::StatusOr<Address> ParseAddress(const std::string& text) {
   const std::string_view host = std::string_view(text).substr(0, colon);
   if (host.starts_with('[')) {
     if (host.size() < 3 || !host.ends_with(']'))
-      return Wrong(text, "the brackets around the host do not close");
+      return Wrong(text, "the closing bracket of the host is missing");
     address.host = host.substr(1, host.size() - 2);
     in6_addr six{};
     if (inet_pton(AF_INET6, address.host.c_str(), &six) != 1)
-      return Wrong(text, "what is in the brackets is no IPv6 address");
+      return Wrong(text, "the text in brackets is not an IPv6 address");
   } else {
     if (host.empty()) return Wrong(text, "the host is missing");
-    if (host.find(':') != std::string_view::npos) return Wrong(text, "an IPv6 address stands in brackets");
-    if (host.size() > kLongestHost || !AllOf(host, ".-_"))
-      return Wrong(text, "the host is not the name of one");
+    if (host.find(':') != std::string_view::npos) return Wrong(text, "an IPv6 address must be in brackets");
+    if (host.size() > kLongestHost || !AllOf(host, ".-_")) return Wrong(text, "the host's name is invalid");
     address.host = host;
   }
   address.local = IsLoopback(address);

@@ -29,7 +29,7 @@ bool CallGroup::WaitUntilCancelled(double seconds) {
   return mutex_.AwaitWithTimeout(absl::Condition(&cancelled_), absl::Seconds(seconds));
 }
 
-// A context that is cancelled before its call begins ends the call when it does.
+// Cancelling a context before its call begins ends the call as soon as it begins.
 CallGroup::Member::Member(CallGroup& group, grpc::ClientContext& context) : group_(group), context_(context) {
   absl::MutexLock lock(&group_.mutex_);
   group_.calls_.insert(&context_);

@@ -1,4 +1,4 @@
-// One unary call: its deadline, its cancellation, its status as ours. Thread-safe.
+// One unary call: its deadline, cancellation and status conversion. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -13,22 +13,22 @@
 
 namespace autocfg {
 
-// The same code and message; the codes of both have the same numbers and meanings.
+// Keeps code and message. Both libraries use the same code numbers and meanings.
 absl::Status ToAbsl(const grpc::Status& status);
 
-// So many seconds from now. Requires: finite.
+// Returns the time `seconds` from now. Requires: finite.
 std::chrono::system_clock::time_point DeadlineIn(double seconds);
 
-// Calls that are ended together.
+// A group of calls that can be cancelled together.
 class CallGroup {
  public:
-  // Ends the calls under way, and each that begins later at once: CANCELLED.
+  // Cancels all in-flight calls, and immediately each later one: CANCELLED.
   void Cancel();
   bool cancelled() const;
-  // Waits for so many seconds, or until it is cancelled. True: it is.
+  // Waits until cancelled, at most `seconds`. Returns true if cancelled.
   bool WaitUntilCancelled(double seconds);
 
-  // A call of the group, as long as it lives. `context` outlives it.
+  // Registers a call with the group for its lifetime. `context` must outlive it.
   class Member {
    public:
     Member(CallGroup& group, grpc::ClientContext& context);
@@ -49,10 +49,10 @@ class CallGroup {
 
 struct CallOptions {
   double deadline_s;
-  bool wait_for_ready = false;  // waits, up to the deadline, for a server that is not there
+  bool wait_for_ready = false;  // waits, up to the deadline, for a server that is not reachable yet
 };
 
-// `response = (stub.*method)(request)`.
+// Performs `response = (stub.*method)(request)`.
 template <typename Stub, typename Request, typename Response>
 absl::Status Call(Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*),
                   const Request& request, Response& response, CallGroup& group, const CallOptions& options) {

@@ -13,7 +13,7 @@
 namespace autocfg {
 namespace {
 
-// A coordinator allows a ping every 5 s while a call is under way (server/coordinator.cc).
+// The coordinator allows one ping per 5 s while a call is in flight (server/coordinator.cc).
 constexpr int kKeepaliveMs = 10'000;
 constexpr int kKeepaliveTimeoutMs = 5'000;
 constexpr int kFirstPauseMs = 100;
@@ -27,15 +27,14 @@ absl::Status CheckTarget(const std::string& target, bool insecure) {
   const auto address = ParseAddress(target);
   if (!address.ok()) return address.status();
   if (!address->unix_socket && address->port == 0) {
-    return absl::InvalidArgumentError(
-        fmt::format("address {}: nobody can be called at port 0; give the port that the coordinator says it "
-                    "listens on",
-                    target));
+    return absl::InvalidArgumentError(fmt::format(
+        "address {}: port 0 cannot be called; give the port that the coordinator says it listens on",
+        target));
   }
   if (insecure || address->local) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      fmt::format("{} is on another machine, and there is no encryption yet: who is between can read and "
-                  "change all; give --insecure where that is accepted",
+      fmt::format("{} is on another machine, and calls are not encrypted: anyone on the network path can "
+                  "read and change them; give --insecure to accept that",
                   target));
 }
 
@@ -46,12 +45,12 @@ grpc::ChannelArguments ClientArguments() {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 0);
-  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // a parked call sends none
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);  // a parked call sends no data
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstPauseMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLongestPauseMs);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
-                   kConnectLimitMs);                // in spite of its name: how long one attempt may take
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // a proxy in the environment is for the web
+                   kConnectLimitMs);                // despite its name: time limit of one connection attempt
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // proxies in the environment are for web traffic
   return arguments;
 }
 

@@ -1,4 +1,4 @@
-// Channels to a coordinator: one place for what every client of it sets. Thread-safe.
+// Channels to a coordinator, with the settings shared by all clients. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -12,24 +12,23 @@
 
 namespace autocfg {
 
-// Calibrations of large spaces exceed gRPC's 4 MiB.
+// Larger than gRPC's 4 MiB default, which calibrations of large spaces exceed.
 inline constexpr int kMaxReceivedBytes = 64 << 20;
 inline constexpr int kMaxSentBytes = 16 << 20;
 
-// InvalidArgument unless it is an address (proto/rpc/address.h) with a port of its own; also where it is not
-// local and `insecure` (--insecure) is not given, since all is sent as plain text.
+// Returns InvalidArgument unless `target` is an address (proto/rpc/address.h) with a non-zero port. Also
+// rejects non-local addresses unless `insecure` (--insecure) is set, because traffic is plain text.
 absl::Status CheckTarget(const std::string& target, bool insecure);
 
-// Keepalive, bounds of messages, pauses between attempts to connect.
+// Sets keepalive, message size limits and reconnect backoff.
 grpc::ChannelArguments ClientArguments();
 
-// Connects with the first call. Refuses what CheckTarget refuses.
+// Connects on the first call. Fails as CheckTarget does.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const std::string& target, bool insecure);
 
-// The pause before a call that was not answered is made again: `seconds`, or shorter where a connection that
-// was broken is there again, or `stop` says so (asked every tenth of a second). Whoever merely sleeps finds
-// the connection no better: gRPC looks after one that is broken while somebody waits for it, else every few
-// seconds only.
+// Pauses before an unanswered call is retried. Returns after `seconds`, or earlier if a broken connection is
+// restored or `stop` returns true (polled every 0.1 s). A plain sleep would not help: gRPC restores a broken
+// connection promptly only while someone waits for it, otherwise only every few seconds.
 void PauseBeforeRetry(grpc::Channel& channel, double seconds, const std::function<bool()>& stop);
 
 }  // namespace autocfg

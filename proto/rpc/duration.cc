@@ -14,14 +14,14 @@
 namespace autocfg {
 namespace {
 
-// A unit before the one whose letter it begins with.
+// "ms" must precede "m": the first matching prefix wins.
 constexpr std::array<std::pair<std::string_view, double>, 6> kUnits = {
     {{"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}}};
 
 std::optional<double> SecondsOf(std::string_view text) {
   double seconds = 0;
   for (bool first = true; first || !text.empty(); first = false) {
-    // No sign, no "inf".
+    // Rejects signs and "inf".
     if (text.empty() || (std::isdigit(static_cast<unsigned char>(text.front())) == 0 && text.front() != '.'))
       return std::nullopt;
     double value = 0;
@@ -49,8 +49,8 @@ absl::StatusOr<double> ParseDuration(std::string_view name, std::string_view tex
   const auto seconds = SecondsOf(text);
   if (seconds && *seconds >= least_s && *seconds <= most_s) return *seconds;
   return absl::InvalidArgumentError(fmt::format(
-      "{}: '{}' is not a time from {} to {}; give a number of seconds, or with ms, s, m or h behind "
-      "it, such as 90, 90s or 10m",
+      "{}: '{}' is not a time from {} to {}; give seconds, or a number with the unit ms, s, m or h, such as "
+      "90, 90s or 10m",
       name, text, absl::FormatDuration(absl::Seconds(least_s)), absl::FormatDuration(absl::Seconds(most_s))));
 }
 

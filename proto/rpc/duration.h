@@ -1,4 +1,4 @@
-// Times on the command lines of all programs. Pure, thread-safe.
+// Parses time values of command-line options. Pure, thread-safe.
 #pragma once
 
 #include <string_view>
@@ -9,8 +9,9 @@ namespace autocfg {
 
 inline constexpr double kYearSeconds = 365 * 86400.0;
 
-// Seconds: "90", or numbers with their units (ns, us, ms, s, m, h): "90s", "1.5h", "500ms", "1h30m".
-// InvalidArgument where it is none, or not from `least_s` to `most_s`. `name` is the option, with its dashes.
+// Parses "90" (seconds) or numbers with units (ns, us, ms, s, m, h): "90s", "1.5h", "500ms", "1h30m". Returns
+// seconds. Returns InvalidArgument if the text is malformed or the value is outside [`least_s`, `most_s`].
+// `name` is the option including its dashes.
 absl::StatusOr<double> ParseDuration(std::string_view name, std::string_view text, double least_s,
                                      double most_s);
 

@@ -117,7 +117,7 @@ class Collector {
   CostModel& costs_;
   const std::int64_t arena_bytes_;
   FeasiblePlans& into_;
-  ParallelPlan previous_{{{.tp = 0}}};
+  ParallelPlan previous_{{{{.tp = 0}}}};
   std::size_t group_ = 0;
   std::int32_t less_ = kNoPlan;
   std::vector<Whole> whole_;  // of the schedule, split and attention at hand

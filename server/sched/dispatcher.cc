@@ -18,10 +18,10 @@ absl::Status Closing() {
 
 absl::Status Superseded(const WorkerSession& session) {
   return absl::FailedPreconditionError(
-      fmt::format("session {} of {} is over: another one has begun", session.epoch, session.worker));
+      fmt::format("session {} of {} has ended: a newer one has begun", session.epoch, session.worker));
 }
 
-// Of the job whose lease was lost, for the log.
+// Describes the state of the job of a lost lease, for the log.
 std::string WhatBecame(const EndedLease& lease) {
   if (lease.state == v1::TRIAL_STATE_QUEUED) return "the job is queued again";
   if (lease.state == v1::TRIAL_STATE_RUNNING) return "the job's other workers are told to stop";
@@ -128,7 +128,7 @@ CallId Dispatcher::Renew(const RenewRequest& request, RenewAnswer answer) {
       id = placed.id;
       ended = std::move(placed.displaced);
       if (ended) Ended(ended->session, /*broke=*/false);
-      if (changes_ != changes) look_ = true;  // what the renewal said may be outdated
+      if (changes_ != changes) look_ = true;  // the renewal's answer may be outdated
     }
   }
   if (id == 0) answer(now);
@@ -164,7 +164,7 @@ void Dispatcher::Undelivered(const Lease& lease) {
   spdlog::info("{}: lease {} did not reach {}; its job is queued again", lease.job.name(), lease.lease_id,
                lease.session.worker);
   if (absl::Status status = store_.ReturnLease(lease.lease_id, lease.fencing_token, clock_()); !status.ok())
-    spdlog::error("lease {} cannot be returned, and runs out: {}", lease.lease_id, status.ToString());
+    spdlog::error("lease {} cannot be returned; it will expire: {}", lease.lease_id, status.ToString());
 }
 
 template <typename Which>
@@ -263,7 +263,7 @@ void Dispatcher::Close() {
 void Dispatcher::NoteRegistered() {
   const auto workers = store_.ListWorkers("", std::numeric_limits<int>::max(), /*gone=*/false);
   if (!workers.ok()) {
-    spdlog::warn("the workers of before are not known: {}", std::string(workers.status().message()));
+    spdlog::warn("cannot read the registered workers: {}", std::string(workers.status().message()));
     return;
   }
   absl::MutexLock lock(&mutex_);
@@ -274,7 +274,7 @@ void Dispatcher::Loop() {
   while (true) {
     {
       absl::MutexLock lock(&mutex_);
-      // A storage that fails tells of that as a change: without a pause there would be no end of looking.
+      // A failing store signals changes too; this pause prevents a busy loop.
       if (!last_error_.ok()) mutex_.AwaitWithTimeout(absl::Condition(&closed_), options_.look_period);
       const absl::Time next =
           std::min({polls_.NextDeadline(), renewals_.NextDeadline(), presence_.NextLoss()});
@@ -301,7 +301,7 @@ void Dispatcher::Look() {
     renewing = !renewals_.empty();
   }
   for (const WorkerSession& session : silent)
-    spdlog::warn("{} is silent: nothing was heard of it for more than {} s", session.worker,
+    spdlog::warn("{} is silent: it has not called for more than {} s", session.worker,
                  options_.lease_duration_s);
   DeregisterAbandoned(abandoned);
   LoseBroken(lost);
@@ -313,9 +313,9 @@ void Dispatcher::Look() {
 void Dispatcher::DeregisterAbandoned(const std::vector<WorkerSession>& abandoned) {
   for (const auto& [worker, epoch] : abandoned) {
     if (absl::Status status = store_.DeregisterWorker(worker, epoch, clock_()); status.ok()) {
-      spdlog::warn("{} is gone: nothing was heard of it for {} s", worker, options_.abandoned_s);
+      spdlog::warn("{} is gone: it has not called for {} s", worker, options_.abandoned_s);
     } else {
-      spdlog::warn("{} is silent and stays listed: {}", worker, std::string(status.message()));
+      spdlog::warn("{} is silent but cannot be deregistered: {}", worker, std::string(status.message()));
     }
   }
 }
@@ -361,8 +361,8 @@ absl::Status Dispatcher::ExpireLeases(bool away) {
     answers = DismissPolls(*ended);
   }
   for (const EndedLease& lease : *ended) {
-    spdlog::warn("{}: its lease on {} ran out{}; {}", lease.session.worker, lease.job,
-                 away ? " while no coordinator was there" : "", WhatBecame(lease));
+    spdlog::warn("{}: its lease on {} expired{}; {}", lease.session.worker, lease.job,
+                 away ? " while no coordinator was running" : "", WhatBecame(lease));
   }
   Run(answers);
   return absl::OkStatus();
@@ -379,7 +379,7 @@ void Dispatcher::LoseBroken(const std::vector<WorkerSession>& lost) {
       if (shares.ok()) answers = DismissPolls(*shares);
     }
     if (!shares.ok()) {
-      spdlog::error("{}: what it held cannot be ended before its leases run out: {}", session.worker,
+      spdlog::error("{}: cannot end its leases early; they will expire: {}", session.worker,
                     shares.status().ToString());
       continue;
     }
@@ -408,7 +408,7 @@ Dispatcher::HandedOut Dispatcher::Assign(Answers& failed) {
   absl::MutexLock lock(&mutex_);
   if (!assigned.ok()) {
     if (assigned.status() != last_error_)
-      spdlog::error("no work can be handed out: {}", assigned.status().ToString());
+      spdlog::error("cannot assign work: {}", assigned.status().ToString());
     last_error_ = assigned.status();
     for (const WorkerSession& session : waiting) {
       auto poll = polls_.Take(session.worker);
@@ -444,7 +444,7 @@ void Dispatcher::HandOut() {
 void Dispatcher::StopLeases() {
   const auto stopping = store_.LeasesToStop();
   if (!stopping.ok()) {
-    spdlog::error("workers cannot be told what to stop before their next renewal: {}",
+    spdlog::error("cannot read the leases to stop; their workers learn of it at the next renewal: {}",
                   stopping.status().ToString());
     return;
   }

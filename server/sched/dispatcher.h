@@ -1,9 +1,9 @@
-// Hands queued work out to the workers that wait for it, and tells those that hold some when to stop. Calls
-// that wait are parked here with a function that answers them; no thread waits for each. Thread-safe.
+// Assigns queued work to waiting workers, and tells lease holders to stop. Waiting calls are parked with an
+// answer function; no thread waits for each call. Thread-safe.
 //
-// One thread looks at the store when that has changed, when a call is parked and when a deadline is over, and
-// once a look_period in any case. Answers are given on it or on the thread that makes a call here, never
-// under the dispatcher's lock.
+// One thread checks the store when it has changed, when a call is parked, when a deadline has passed, and at
+// least once per look_period. Answers run on that thread or on a thread that calls this object, never under
+// the dispatcher's lock.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,9 @@ namespace autocfg {
 
 struct DispatcherOptions {
   double lease_duration_s = 10;
-  absl::Duration broken_grace = absl::Seconds(1);  // for a worker to call again after its connection broke
-  // After which a silent worker is taken for one that has deregistered. It registers again when it comes
-  // back.
+  // time for a worker to call again after its connection broke
+  absl::Duration broken_grace = absl::Seconds(1);
+  // A worker silent for longer is deregistered. It registers again when it returns.
   double abandoned_s = 24 * 3600;
   absl::Duration look_period = absl::Seconds(1);
   std::function<void()> on_waiting = [] {};  // Waiting() has changed; called on the dispatcher's thread
@@ -39,13 +39,13 @@ struct DispatcherOptions {
 struct PollRequest {
   WorkerSession session;
   absl::Duration wait;
-  std::optional<std::vector<std::string>> held;  // all leases that the worker holds, where it says so
+  std::optional<std::vector<std::string>> held;  // all leases that the worker holds, if it reports them
 };
 struct Work {
-  std::optional<Lease> lease;  // empty: nothing to do
+  std::optional<Lease> lease;  // empty: no work
   bool drain = false;
 };
-// False: the caller has gone, and was given nothing.
+// Returns false if the caller is gone and received nothing.
 using PollAnswer = std::function<bool(absl::StatusOr<Work>)>;
 
 struct RenewRequest {
@@ -58,52 +58,51 @@ using RenewAnswer = std::function<void(absl::StatusOr<v1::LeaseCommand>)>;
 
 class Dispatcher {
  public:
-  // The store outlives this object.
+  // The store must outlive this object.
   Dispatcher(Store& store, Clock clock, DispatcherOptions options);
-  ~Dispatcher();  // Close()
+  ~Dispatcher();  // calls Close()
 
-  // The store has changed: perhaps there is something to hand out or to stop.
+  // Call after a change of the store: there may be work to assign or leases to stop.
   void StoreChanged() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Answers once there is work for the worker, and without any once `wait` is over or another poll of the
-  // session comes. A worker that drains is told so at once, the first time. Errors: those of
-  // Store::CheckSession and of the store; FailedPrecondition also when a new session of the worker begins;
-  // Unavailable from Close() on. `answer` is called once; a lease that it does not take is returned to the
-  // store.
+  // Answers once there is work for the worker; without work once `wait` has passed or another poll of the
+  // session arrives. A draining worker is told once, immediately. Errors: those of Store::CheckSession and of
+  // the store; FailedPrecondition if a new session of the worker begins; Unavailable after Close(). Calls
+  // `answer` once; if it does not take the lease, the lease is returned to the store.
   CallId Poll(const PollRequest& request, PollAnswer answer) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Renews at once; answers CANCEL as soon as the lease is to be given up, DRAIN when the worker is told to
-  // drain, else CONTINUE once `wait` is over or the lease is renewed again. Errors: those of
+  // Renews immediately. Answers CANCEL as soon as the lease must be given up, DRAIN when the worker is told
+  // to drain, else CONTINUE after `wait` or when the lease is renewed again. Errors: those of
   // Store::RenewLease, and as above.
   CallId Renew(const RenewRequest& request, RenewAnswer answer) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // The caller of a parked call has gone: its answer is called with Cancelled. `broke`: not because its time
-  // was over. Nothing for calls that have their answer.
+  // The caller of a parked call is gone: calls its answer with Cancelled. `broke`: the connection broke
+  // before the call's deadline. No effect on calls that were answered.
   void PollerGone(CallId id, bool broke) ABSL_LOCKS_EXCLUDED(mutex_);
   void RenewerGone(CallId id, bool broke) ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // A lease that was answered and never reached its worker.
+  // Call for a lease that was answered but never reached its worker.
   void Undelivered(const Lease& lease);
 
-  // Ends the leases that have run out. A session that has lost one gets no work until it calls again: its
-  // parked poll ends without. `away`: they ran out while no coordinator was there, and cost nothing. Errors:
-  // those of the store.
+  // Ends expired leases. A session that lost one gets no work until it calls again; its parked poll is
+  // answered without work. `away`: no coordinator ran while they expired, so they do not count as attempts.
+  // Errors: those of the store.
   absl::Status ExpireLeases(bool away) ABSL_LOCKS_EXCLUDED(hand_out_mutex_, mutex_);
 
-  // What the store has been told already. A new session ends the calls of those before it, a deregistration
-  // those of its own; a worker that drains is told.
+  // Call after the store was updated. A new session ends the calls of earlier ones, a deregistration those of
+  // its own session; a draining worker is told.
   void Registered(const WorkerSession& session) ABSL_LOCKS_EXCLUDED(mutex_);
   void Deregistered(const WorkerSession& session) ABSL_LOCKS_EXCLUDED(mutex_);
   void Drains(const std::string& worker) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Another call of a session, which shows that it is there.
+  // Records another call of a session as a sign of life.
   void Heard(const WorkerSession& session) ABSL_LOCKS_EXCLUDED(mutex_);
 
   Presence::Seen Seen(const std::string& worker) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Why no worker can take what the study has queued, as of the last look; empty where one can.
+  // Returns why no worker can take the study's queued work, as of the last check. Empty if one can.
   std::string Waiting(std::int64_t study) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Parked polls and renewals: what the dispatcher holds.
+  // Number of parked polls and renewals.
   std::size_t parked() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  // Ends all calls, those parked and those to come, with Unavailable. Idempotent.
+  // Ends all parked and later calls with Unavailable. Idempotent.
   void Close() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -114,32 +113,32 @@ class Dispatcher {
   };
   struct ParkedRenewal {
     WorkerSession session;
-    v1::LeaseCommand otherwise;  // what is said when the wait is over
+    v1::LeaseCommand otherwise;  // the answer after the wait
     RenewAnswer answer;
   };
   using Answers = std::vector<std::function<void()>>;
 
   void Loop();
-  void NoteRegistered() ABSL_LOCKS_EXCLUDED(mutex_);  // those that the store knows
+  void NoteRegistered() ABSL_LOCKS_EXCLUDED(mutex_);  // those registered in the store
   void Look();
   void DeregisterAbandoned(const std::vector<WorkerSession>& abandoned);
   void LoseBroken(const std::vector<WorkerSession>& lost);
   void HandOut() ABSL_LOCKS_EXCLUDED(hand_out_mutex_, mutex_);
   struct HandedOut {
     std::vector<Lease> leases;
-    std::vector<std::optional<ParkedPoll>> polls;  // theirs
+    std::vector<std::optional<ParkedPoll>> polls;  // in the order of `leases`
     bool other_waiting = false;                    // Waiting() has changed
   };
-  // Takes the polls that get something, or, where the store failed, all that might have.
+  // Takes the polls that get work. If the store failed, takes all polls that might have got work.
   HandedOut Assign(Answers& failed) ABSL_LOCKS_EXCLUDED(hand_out_mutex_, mutex_);
-  // Takes the parked polls of sessions that have just lost leases: they are answered without work.
+  // Takes the parked polls of sessions that just lost leases; they are answered without work.
   Answers DismissPolls(const std::vector<EndedLease>& lost) ABSL_LOCKS_EXCLUDED(mutex_);
   void StopLeases();
-  void EndDue(absl::Time now);  // those whose wait was over then, after they were looked at once more
-  // Gives a lease to the poll; returns it to the store where the poll does not take it.
+  void EndDue(absl::Time now);  // ends calls whose wait ended by `now`, after a last check
+  // Answers the poll with the lease. Returns the lease to the store if the poll does not take it.
   void Give(const std::optional<ParkedPoll>& poll, const Lease& lease);
   void Ended(const WorkerSession& session, bool broke) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Takes the calls that `which` (session -> bool) picks; they are answered with these.
+  // Takes the calls selected by `which` (session -> bool); they get these answers.
   template <typename Which>
   Answers EndCalls(Which which, const absl::StatusOr<Work>& polls,
                    const absl::StatusOr<v1::LeaseCommand>& renewals) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -148,18 +147,18 @@ class Dispatcher {
   Store& store_;
   const Clock clock_;
   const DispatcherOptions options_;
-  // Held from a look at who waits until that is answered for, and while leases are lost: nobody gets work for
-  // a poll from before a loss.
+  // Held from reading the waiting polls until they are answered, and while leases are lost, so that no poll
+  // from before a loss gets work.
   absl::Mutex hand_out_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   absl::Mutex mutex_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool look_ ABSL_GUARDED_BY(mutex_) = true;
-  std::uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;  // of the store, so far
+  std::uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;  // number of changes of the store
   Presence presence_ ABSL_GUARDED_BY(mutex_);
   ParkedCalls<std::string, ParkedPoll> polls_ ABSL_GUARDED_BY(mutex_);        // by worker
   ParkedCalls<std::string, ParkedRenewal> renewals_ ABSL_GUARDED_BY(mutex_);  // by lease
   std::map<std::int64_t, std::string> waiting_ ABSL_GUARDED_BY(mutex_);       // by study
-  absl::Status last_error_;  // of the dispatcher's thread, so that each is logged once
+  absl::Status last_error_;  // used only by the dispatcher's thread, to log each error once
   std::thread thread_;
 };
 

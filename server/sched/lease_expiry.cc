@@ -19,7 +19,7 @@ LeaseExpiry::~LeaseExpiry() {
 
 void LeaseExpiry::Loop(absl::Duration first, absl::Duration period) {
   absl::Duration wait = first;
-  bool away = true;  // the coordinator, when a lease ran out
+  bool away = true;  // no coordinator ran when these leases expired
   bool failing = false;
   while (true) {
     {
@@ -30,9 +30,9 @@ void LeaseExpiry::Loop(absl::Duration first, absl::Duration period) {
     const absl::Status status = dispatcher_.ExpireLeases(away);
     if (status.ok()) {
       away = false;
-      if (std::exchange(failing, false)) spdlog::info("leases are ended again");
+      if (std::exchange(failing, false)) spdlog::info("lease expiry works again");
     } else if (!std::exchange(failing, true)) {
-      spdlog::error("leases cannot be ended, and this is tried again: {}", status.ToString());
+      spdlog::error("cannot expire leases; retrying: {}", status.ToString());
     }
   }
 }

@@ -1,6 +1,6 @@
-// Ends leases that were not renewed, on a thread of its own. The first look is one period after the start:
-// workers that outlived the last coordinator get the time to renew, and what has run out by then has done so
-// while no coordinator was there. Requires a dispatcher that outlives it.
+// Ends leases that were not renewed, in its own thread. The first check happens one period after the start,
+// so that workers can renew after a coordinator restart; leases expired by then expired while no coordinator
+// ran. The dispatcher must outlive this object.
 #pragma once
 
 #include <thread>
@@ -13,10 +13,10 @@ namespace autocfg {
 
 class LeaseExpiry {
  public:
-  // `first`: until the first look; `period`: between looks (real time; what has expired is the dispatcher's
-  // clock's).
+  // `first`: time until the first check; `period`: time between checks. Both are real time; expiry itself
+  // uses the dispatcher's clock.
   LeaseExpiry(Dispatcher& dispatcher, absl::Duration first, absl::Duration period);
-  ~LeaseExpiry();  // Ends the thread.
+  ~LeaseExpiry();  // ends the thread
   LeaseExpiry(const LeaseExpiry&) = delete;
   LeaseExpiry& operator=(const LeaseExpiry&) = delete;
 

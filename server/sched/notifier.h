@@ -1,6 +1,6 @@
-// Wakes those who wait for the store to change: watchers, study runners. Thread-safe.
+// Wakes threads that wait for the store to change: watchers, study runners. Thread-safe.
 //
-// Read Version() first, then look at the store, then Wait(version): a change in between is not missed.
+// Call Version(), then read the store, then Wait(version): no change in between is missed.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ class Notifier {
   std::uint64_t Version();
   void Notify();
 
-  // Returns once the version differs from `seen`, the timeout is over, or Close() has been called.
+  // Returns once the version differs from `seen`, after the timeout, or after Close().
   void Wait(std::uint64_t seen, absl::Duration timeout);
 
-  // From here on nobody waits.
+  // Ends all current and later waits.
   void Close();
   bool closed();
 

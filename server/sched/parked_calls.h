@@ -1,5 +1,5 @@
-// Calls that wait for an answer, each under a key with a deadline: one a key. Not thread-safe; its owner
-// guards it.
+// Calls that wait for an answer, at most one per key, each with a deadline. Not thread-safe; the owner guards
+// it.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace autocfg {
 
-// Names a parked call to whoever made it; never used again. 0: none, the call was answered at once.
+// Identifies a parked call; never reused. 0: the call was answered immediately.
 using CallId = std::uint64_t;
 
 template <typename Key, typename Call>
@@ -22,7 +22,7 @@ class ParkedCalls {
  public:
   struct Placed {
     CallId id = 0;
-    std::optional<Call> displaced;  // which had the same key
+    std::optional<Call> displaced;  // the previous call with the same key
   };
   Placed Put(const Key& key, Call call, absl::Time deadline) {
     Placed placed{.id = ++last_id_, .displaced = Take(key)};
@@ -31,7 +31,7 @@ class ParkedCalls {
     return placed;
   }
 
-  // Each takes out what it returns.
+  // Each function removes what it returns.
   std::optional<Call> Take(const Key& key) {
     const auto at = calls_.find(key);
     if (at == calls_.end()) return std::nullopt;
@@ -71,7 +71,7 @@ class ParkedCalls {
   void ForEach(Visit visit) const {
     for (const auto& [key, entry] : calls_) visit(key, entry.call);
   }
-  // Infinitely far away where there is none.
+  // InfiniteFuture if there are no calls.
   absl::Time NextDeadline() const {
     absl::Time next = absl::InfiniteFuture();
     for (const auto& [key, entry] : calls_) next = std::min(next, entry.deadline);

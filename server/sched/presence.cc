@@ -15,7 +15,7 @@ void Presence::Note(const WorkerSession& session, double now_s) {
   if (!is_new) return;
   at->second.epoch = session.epoch;
   at->second.noted_s = now_s;
-  at->second.silent = true;  // which is not told of those that this coordinator never heard
+  at->second.silent = true;  // TakeSilent does not report sessions that this coordinator never heard
 }
 
 bool Presence::Heard(const WorkerSession& session, double now_s) {

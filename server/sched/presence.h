@@ -1,8 +1,8 @@
-// Which workers are there: what was last heard of each session, and whether a call of it is parked. Not
-// thread-safe; its owner guards it.
+// Tracks which workers are present: when each session was last heard of, and whether it has a parked call.
+// Not thread-safe; the owner guards it.
 //
-// Two clocks: `now_s` is Unix time by the coordinator's clock; `now` is real time, for how long a broken
-// connection may stay so.
+// Two clocks: `now_s` is Unix time by the coordinator's clock; `now` is real time, for the grace period of
+// broken connections.
 #pragma once
 
 #include <cstdint>
@@ -18,43 +18,41 @@ namespace autocfg {
 
 class Presence {
  public:
-  // A session counts as live while a call of it is parked and `lease_duration_s` twice after the last word of
-  // it. Where the connection of its last parked call breaks and nothing is heard for `grace`, it is lost.
+  // A session is live while it has a parked call, and for two lease durations after it was last heard of. A
+  // session is lost if the connection of its last parked call breaks and nothing is heard for `grace`.
   Presence(double lease_duration_s, absl::Duration grace)
       : lease_duration_s_(lease_duration_s), grace_(grace) {}
 
-  // A session that the store knows of and that nothing was heard of yet; where a call of the worker came
-  // first, nothing is changed.
+  // Adds a session from the store that has not been heard of yet. No effect if the worker called already.
   void Note(const WorkerSession& session, double now_s);
-  // A call of this session. False: a later session of the worker is known, and nothing is changed.
+  // Records a call of the session. Returns false, without effect, if a later session of the worker is known.
   bool Heard(const WorkerSession& session, double now_s);
-  // A call of it is parked from here on, after Heard().
+  // A call of the session is now parked. Call after Heard().
   void Parked(const WorkerSession& session);
-  // A parked call of it has ended; `broke`: because its connection did.
+  // A parked call ended; `broke`: because its connection broke.
   void Unparked(const WorkerSession& session, bool broke, double now_s, absl::Time now);
-  // A parked call of it was ended without a word of it.
+  // A parked call was ended by the coordinator, so this is no sign of life.
   void Dismissed(const WorkerSession& session);
-  // It has deregistered.
+  // The session has deregistered.
   void Forget(const WorkerSession& session);
 
-  // Sessions that are lost since the last time.
+  // Returns the sessions lost since the last call.
   std::vector<WorkerSession> TakeLost(absl::Time now);
-  // Sessions that have fallen silent since the last time: nothing was heard of them for longer than a lease
-  // lasts.
+  // Returns the sessions that became silent since the last call: not heard of for longer than a lease
+  // duration.
   std::vector<WorkerSession> TakeSilent(double now_s);
-  // Sessions of which nothing was heard for longer than `after_s`, nor since they were noted. They are
-  // forgotten.
+  // Removes and returns the sessions not heard of, nor noted, for longer than `after_s`.
   std::vector<WorkerSession> TakeAbandoned(double now_s, double after_s);
-  absl::Time NextLoss() const;  // infinitely far away where none is in sight
+  absl::Time NextLoss() const;  // InfiniteFuture if no loss is pending
 
   std::vector<WorkerSession> Live(double now_s) const;
   struct Seen {
     double last_s = 0;   // 0: never
-    bool silent = true;  // for longer than a lease lasts
+    bool silent = true;  // for longer than a lease duration
   };
   Seen Find(const std::string& worker, double now_s) const;
 
-  // What a draining session is told, once each: true the first time.
+  // Return true the first time for a session: each draining session is told once.
   bool TellDrainToPoll(const WorkerSession& session);
   bool TellDrainToRenewal(const WorkerSession& session);
 
@@ -64,9 +62,9 @@ class Presence {
     double noted_s = 0;
     double last_s = 0;
     int parked = 0;
-    std::optional<absl::Time> lost_at;  // unless something is heard before
+    std::optional<absl::Time> lost_at;  // unless heard of before
     bool lost = false;
-    bool silent = false;  // and that has been told
+    bool silent = false;  // already reported by TakeSilent
     bool poll_told = false;
     bool renewal_told = false;
   };

@@ -46,13 +46,13 @@ Rendezvous::~Rendezvous() { Close(); }
 absl::Status Rendezvous::Bring(Attempt& attempt, const ShareOfAttempt& share, const JoinRequest& request) {
   const auto found = attempt.gatherings.find(request.sequence);
   if (found == attempt.gatherings.end()) {
-    // After a restart of the coordinator the first that comes is taken as it is.
+    // After a coordinator restart, the first gathering is accepted with any sequence.
     const bool begun = !attempt.gatherings.empty();
     const std::int64_t newest = begun ? attempt.gatherings.rbegin()->first : 0;
     if (begun && request.sequence > newest &&
         (request.sequence != newest + 1 || !attempt.gatherings.rbegin()->second.complete)) {
       return absl::FailedPreconditionError(
-          fmt::format("gathering {} is out of order: {} is under way or the last", request.sequence, newest));
+          fmt::format("gathering {} is out of order: {} is in flight or the last", request.sequence, newest));
     }
     if (begun && request.sequence < newest && attempt.gatherings.begin()->second.complete &&
         request.sequence < attempt.gatherings.begin()->first)
@@ -65,13 +65,13 @@ absl::Status Rendezvous::Bring(Attempt& attempt, const ShareOfAttempt& share, co
   Gathering& gathering = attempt.gatherings[request.sequence];
   if (gathering.name != request.name) {
     return absl::InvalidArgumentError(fmt::format(
-        "gathering {}: {} come to \"{}\", and {} came to \"{}\"", request.sequence,
+        "gathering {}: {} joined '{}', but {} joined '{}'", request.sequence,
         Ranks(share.first_rank, request.values.size()), request.name,
         Ranks(gathering.values.begin()->first, gathering.values.begin()->second.size()), gathering.name));
   }
   if (const auto before = gathering.values.find(share.first_rank); before != gathering.values.end()) {
     if (before->second == request.values) return absl::OkStatus();
-    return absl::InvalidArgumentError(fmt::format("gathering {}: {} brought other values before",
+    return absl::InvalidArgumentError(fmt::format("gathering {}: {} sent different values before",
                                                   request.sequence,
                                                   Ranks(share.first_rank, request.values.size())));
   }
@@ -133,13 +133,14 @@ CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
         absl::InvalidArgumentError(fmt::format("sequence is {}; it counts from 0", request.sequence)));
   if (BytesOf(request.values) > options_.share_bytes)
     return refuse(absl::InvalidArgumentError(
-        fmt::format("values have more than {} bytes together", options_.share_bytes)));
+        fmt::format("values have more than {} bytes in total", options_.share_bytes)));
   const auto share = store_.FindShare(request.lease_id, request.fencing_token);
   if (!share.ok()) return refuse(share.status());
   if (share->stopping) return refuse(Stopping());
   if (request.values.size() != static_cast<std::size_t>(share->ranks)) {
-    return refuse(absl::InvalidArgumentError(fmt::format(
-        "values are {}; the lease has {} rank(s), and each has one", request.values.size(), share->ranks)));
+    return refuse(absl::InvalidArgumentError(
+        fmt::format("{} values for the {} rank(s) of the lease; send one value per rank",
+                    request.values.size(), share->ranks)));
   }
 
   const AttemptKey key(share->job, share->attempt);
@@ -163,10 +164,10 @@ CallId Rendezvous::Join(const JoinRequest& request, JoinAnswer answer) {
         id = placed.id;
         if (placed.displaced) {
           answers.push_back([answer = std::move(placed.displaced->answer)] {
-            answer(absl::AbortedError("the same call has come again"));
+            answer(absl::AbortedError("the call was repeated"));
           });
         }
-        if (gathering.values.size() == 1) look_ = true;  // there is a deadline
+        if (gathering.values.size() == 1) look_ = true;  // it has a deadline now
         if (gathering.ranks == attempt.ranks) {
           Answers all = Complete(key, attempt, request.sequence);
           answers.insert(answers.end(), all.begin(), all.end());
@@ -233,11 +234,11 @@ void Rendezvous::EndLate() {
     absl::MutexLock lock(&mutex_);
     const absl::Time now = absl::Now();
     for (Waiting& call : waiting_.TakeDue(now)) {
-      std::string text = "not all ranks came in time";
+      std::string text = "not all ranks joined in time";
       if (const auto attempt = attempts_.find(call.attempt); attempt != attempts_.end()) {
         if (const auto gathering = attempt->second.gatherings.find(call.sequence);
             gathering != attempt->second.gatherings.end()) {
-          text = fmt::format("gathering {} (\"{}\"): {} of {} ranks came within {}", call.sequence,
+          text = fmt::format("gathering {} ('{}'): {} of {} ranks joined within {}", call.sequence,
                              gathering->second.name, gathering->second.ranks, attempt->second.ranks,
                              absl::FormatDuration(options_.barrier));
         }

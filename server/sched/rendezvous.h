@@ -1,10 +1,10 @@
-// Where the workers of a job that spans several bring the values of their ranks, and each gets those of all:
-// one gathering after the other. Calls wait parked, with a function that answers them; no thread waits for
-// each. Thread-safe.
+// Gathers values across the workers of a job that spans several: each contributes the values of its ranks and
+// gets those of all, one gathering after the other. Waiting calls are parked with an answer function; no
+// thread waits for each call. Thread-safe.
 //
-// What is kept is bounded: the values of one share in one gathering, those of a gathering, and the gatherings
-// that are over. Attempts are dropped once none of their leases that came here is held. Answers are given on
-// the thread of this object or of a call, never under its lock.
+// Memory is bounded: the values of one share in a gathering, those of a gathering, and those of complete
+// gatherings. An attempt is dropped once none of its leases that joined is held. Answers run on this object's
+// thread or a caller's thread, never under its lock.
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,12 @@
 namespace autocfg {
 
 struct RendezvousOptions {
-  absl::Duration barrier = absl::Seconds(30);  // within which all shares come
-  // at which leases are looked at though nothing has changed
+  absl::Duration barrier = absl::Seconds(30);  // time limit for all shares to join
+  // interval of lease checks if nothing changes
   absl::Duration look_period = absl::Seconds(1);
-  std::size_t share_bytes = std::size_t{1} << 20;  // of one share's values in one gathering
+  std::size_t share_bytes = std::size_t{1} << 20;  // limit for one share's values in one gathering
   std::size_t gathering_bytes = std::size_t{32} << 20;
-  // of gatherings that are over, an attempt, beside the last
+  // limit for an attempt's complete gatherings, except the last
   std::size_t kept_bytes = std::size_t{4} << 20;
 };
 
@@ -40,31 +40,33 @@ struct JoinRequest {
   std::int64_t fencing_token = 0;
   std::string name;
   std::int64_t sequence = 0;
-  std::vector<std::string> values;  // of the lease's ranks
+  std::vector<std::string> values;  // values of the lease's ranks
 };
 using Values = std::vector<std::string>;  // by rank
 using JoinAnswer = std::function<void(absl::StatusOr<Values>)>;
 
 class Rendezvous {
  public:
-  // The store outlives this object.
+  // The store must outlive this object.
   Rendezvous(Store& store, RendezvousOptions options);
-  ~Rendezvous();  // Close()
+  ~Rendezvous();  // calls Close()
 
-  // Answers once all shares of the attempt have brought their values. The same call again takes the place of
-  // the one that waits, and has the same answer as one that was answered. InvalidArgument: another name than
-  // the others', other values than before, too many or too large; FailedPrecondition: the lease is not held,
-  // or the gathering is not the next one nor one that is kept; Aborted: the attempt is being stopped, or the
-  // same call has come again; DeadlineExceeded: not all came within `barrier` of the first; Unavailable from
-  // Close() on.
+  // Answers once all shares of the attempt have contributed their values. A repeated call replaces the
+  // waiting one; after completion it gets the same answer.
+  //
+  // - InvalidArgument: a name other than the others', other values than before, too many or too large
+  // - FailedPrecondition: the lease is not held, or the gathering is neither the next nor a kept one
+  // - Aborted: the attempt is being stopped, or the call was repeated
+  // - DeadlineExceeded: not all shares joined within `barrier` of the first
+  // - Unavailable: after Close()
   CallId Join(const JoinRequest& request, JoinAnswer answer) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The caller has gone: its answer is called with Cancelled, and what it brought stays.
+  // The caller is gone: calls its answer with Cancelled. Its values remain.
   void CallerGone(CallId id) ABSL_LOCKS_EXCLUDED(mutex_);
-  // The store has changed: perhaps an attempt is to be stopped.
+  // Call after a change of the store: an attempt may have to stop.
   void StoreChanged() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Bytes of values that are kept.
+  // Bytes of stored values.
   std::size_t bytes() ABSL_LOCKS_EXCLUDED(mutex_);
-  // Ends all calls, those that wait and those to come. Idempotent.
+  // Ends all waiting and later calls. Idempotent.
   void Close() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
@@ -78,14 +80,14 @@ class Rendezvous {
     std::string name;
     absl::Time deadline;
     std::map<std::int32_t, std::vector<std::string>> values;  // by the share's first rank
-    std::int32_t ranks = 0;                                   // that have come
+    std::int32_t ranks = 0;                                   // that have joined
     std::size_t bytes = 0;
     bool complete = false;
   };
   struct Attempt {
     std::int32_t ranks = 0;                        // of the job
     std::map<std::int64_t, Gathering> gatherings;  // by sequence
-    // first rank and ranks, of the leases that came
+    // first rank and number of ranks of the leases that joined
     std::map<LeaseKey, std::pair<std::int32_t, std::int32_t>> shares;
   };
   struct Waiting {

@@ -1,5 +1,5 @@
-// Who makes a call. Today everybody who can reach the server is its own user; certificates and tokens will
-// say more here. Thread-safe.
+// Identity of a caller. Today, everyone who can reach the server counts as its own user; certificates and
+// tokens will extend this. Thread-safe.
 #pragma once
 
 #include <string>
@@ -9,12 +9,11 @@
 namespace autocfg {
 
 struct Caller {
-  std::string principal;  // owns what it makes
-  std::string peer;       // where the call came from, for logs
+  std::string principal;  // owner of what the caller creates
+  std::string peer;       // origin of the call, for logs
 };
 
-// `local_principal`: of callers whom nothing but reaching the server vouches for. Works for the contexts of
-// both of gRPC's interfaces.
+// `local_principal`: principal of callers without credentials. Accepts the contexts of both gRPC interfaces.
 Caller CallerOf(const grpc::ServerContextBase& context, const std::string& local_principal);
 
 }  // namespace autocfg

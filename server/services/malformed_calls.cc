@@ -16,7 +16,7 @@ using grpc::experimental::InterceptorBatchMethods;
 using grpc::experimental::ServerInterceptorFactoryInterface;
 using grpc::experimental::ServerRpcInfo;
 
-// "/package.Service/Method", as calls name it.
+// `method` has the form "/package.Service/Method".
 bool Exists(std::string method) {
   if (!method.starts_with('/')) return false;
   method.erase(0, 1);
@@ -34,19 +34,17 @@ class MalformedCall final : public Interceptor {
       const bool by_grpc = status.error_code() == grpc::StatusCode::INTERNAL ||
                            status.error_code() == grpc::StatusCode::UNIMPLEMENTED;
       if (!by_grpc || !status.error_message().empty()) {
-        // a service's own, or none
+        // OK, or an error of a service itself
       } else if (!Exists(method_)) {
         if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
-          methods->ModifySendStatus(
-              {grpc::StatusCode::UNIMPLEMENTED,
-               fmt::format("there is no method {} here; see the server's reflection", method_)});
+          methods->ModifySendStatus({grpc::StatusCode::UNIMPLEMENTED,
+                                     fmt::format("unknown method {}; see the server's reflection", method_)});
         }
       } else {
         methods->ModifySendStatus(
             {grpc::StatusCode::INVALID_ARGUMENT,
-             fmt::format(
-                 "{}: the bytes of the request are no message of its type; see the server's reflection",
-                 method_)});
+             fmt::format("{}: the request cannot be parsed as its message type; see the server's reflection",
+                         method_)});
       }
     }
     methods->Proceed();

@@ -1,6 +1,6 @@
-// Calls that gRPC ends before they reach a service, with no text: a request whose bytes are no message of
-// its type, with INTERNAL (of the synchronous API) or UNIMPLEMENTED (of the callback API), and a method that
-// there is not, with UNIMPLEMENTED. This says what is wrong. Thread-safe.
+// Adds error texts to calls that gRPC rejects before they reach a service. gRPC gives them no text: requests
+// that do not parse fail with INTERNAL (synchronous API) or UNIMPLEMENTED (callback API), and unknown methods
+// with UNIMPLEMENTED. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace autocfg {
 
-// For grpc::ServerBuilder: with a sentence, the first are INVALID_ARGUMENT and the second UNIMPLEMENTED. An
-// error of a service itself always has a text.
+// For grpc::ServerBuilder. Requests that do not parse get INVALID_ARGUMENT, unknown methods UNIMPLEMENTED,
+// both with a sentence. Errors of a service itself always have a text and stay unchanged.
 std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> MalformedCallsSaySo();
 
 }  // namespace autocfg

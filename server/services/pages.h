@@ -1,4 +1,4 @@
-// Pages of lists: their sizes. Pure, thread-safe.
+// Page sizes of lists. Pure, thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace autocfg {
 inline constexpr int kDefaultPage = 50;
 inline constexpr int kLargestPage = 200;
 
-// How many a page has; InvalidArgument where fewer than none are asked for.
+// Returns the page size; InvalidArgument if `asked` is negative.
 inline absl::StatusOr<int> PageSize(int asked) {
   if (asked < 0)
     return absl::InvalidArgumentError(fmt::format("page_size is {}; it must not be negative", asked));

@@ -1,6 +1,5 @@
-// A unary call of gRPC's callback interface whose answer comes later, on whatever thread has it. gRPC's own
-// object: it deletes itself once gRPC is done with it. Answer() is to be called once; from there on nobody
-// but gRPC may touch it.
+// A unary call of gRPC's callback interface that is answered later, on any thread. Owned by gRPC: it deletes
+// itself when gRPC is done with it. Call Answer() once; afterwards only gRPC may use the object.
 #pragma once
 
 #include <atomic>
@@ -18,20 +17,20 @@ namespace autocfg {
 
 class ParkedReactor final : public grpc::ServerUnaryReactor {
  public:
-  // `gone(id, broke)`: the caller went before it had the answer; `broke`: though its time was not over.
+  // `gone(id, broke)`: the caller left before the answer; `broke`: its deadline had not passed.
   ParkedReactor(grpc::CallbackServerContext* context, std::function<void(CallId, bool)> gone)
       : context_(context), gone_(std::move(gone)) {}
 
-  // Before the method returns that makes the call: gRPC tells of nothing earlier.
+  // Call before the service method returns; gRPC reports no cancellation earlier.
   void set_id(CallId id) { id_ = id; }
-  // Called when gRPC is done with the call and the caller did not get what it was answered.
+  // Called when gRPC is done with the call and the caller did not receive the answer.
   void set_undelivered(std::function<void()> undelivered) { undelivered_ = std::move(undelivered); }
 
   bool caller_gone() const { return gone_already_ || context_->IsCancelled(); }
   void Answer(const absl::Status& status) { Finish(ToGrpc(status)); }
 
   void OnCancel() override {
-    const CallId id = id_;  // and with it all that was before it was set
+    const CallId id = id_;  // also synchronizes with everything before set_id
     gone_already_ = true;
     gone_(id, std::chrono::system_clock::now() < context_->deadline());
   }

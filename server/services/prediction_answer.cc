@@ -17,7 +17,7 @@ namespace autocfg {
 namespace {
 
 constexpr std::size_t kMostRequestBytes = std::size_t{1} << 20;
-constexpr std::size_t kMostIdBytes = 1000;  // that the answer to a longer request repeats
+constexpr std::size_t kMostIdBytes = 1000;  // limit for an ID echoed in the error for an oversized request
 
 absl::StatusOr<PlanPrediction> Answer(const v1::PredictRequest& message, PredictorCache& predictors) {
   for (const auto& [there, field] :
@@ -46,7 +46,7 @@ absl::StatusOr<PlanPrediction> Answer(const v1::PredictRequest& message, Predict
   return AnswerPredictionRequest(request, predictors);
 }
 
-// A bug of ours in one request is an answer too: the rest go on.
+// Converts exceptions (our own bugs) to an error answer, so that the other requests continue.
 absl::StatusOr<PlanPrediction> AnswerSafely(const v1::PredictRequest& message, PredictorCache& predictors) {
   try {
     return Answer(message, predictors);

@@ -1,5 +1,5 @@
-// One request of StudyService.Predict and its answer: what `autocfg predict --requests` answers to the same
-// question. Thread-safe with a cache each.
+// Answers one request of StudyService.Predict, as `autocfg predict --requests` does. Thread-safe if each
+// thread has its own cache.
 #pragma once
 
 #include "autocfg/v1/study_service.pb.h"
@@ -7,8 +7,8 @@
 
 namespace autocfg {
 
-// The request's id with a prediction, or with what is wrong; a request of more than 1 MiB is wrong, and so
-// has no id in its answer.
+// Returns the request's ID with a prediction or an error. A request of more than 1 MiB is an error, returned
+// without an ID.
 v1::PredictResponse AnswerPrediction(const v1::PredictRequest& request, PredictorCache& predictors);
 
 }  // namespace autocfg

@@ -1,4 +1,4 @@
-// The one place where our statuses become gRPC's. Pure, thread-safe.
+// Converts absl statuses to gRPC statuses; no other code does. Pure, thread-safe.
 #pragma once
 
 #include "absl/status/status.h"
@@ -6,10 +6,10 @@
 
 namespace autocfg {
 
-// The same code and message; the codes of both have the same numbers and meanings.
+// Keeps code and message. Both libraries use the same code numbers and meanings.
 grpc::Status ToGrpc(const absl::Status& status);
 
-// UNIMPLEMENTED: "`what` is not supported yet".
+// Returns UNIMPLEMENTED: "`what` is not supported yet".
 grpc::Status NotSupportedYet(const char* what);
 
 }  // namespace autocfg

@@ -26,10 +26,10 @@ absl::Status CheckRequestId(const std::string& request_id) {
 
 struct Page {
   int size = 0;
-  std::int64_t after = 0;  // the last id of the page before; 0: none
+  std::int64_t after = 0;  // last ID of the previous page; 0: first page
 };
 
-// `list`: what tells the list's tokens from those of other lists.
+// `list`: distinguishes the tokens of different lists.
 std::string PageToken(std::string_view list, std::int64_t last) { return fmt::format("{}:{}", list, last); }
 
 template <typename Request>
@@ -44,7 +44,7 @@ absl::StatusOr<Page> ParsePage(const Request& request, std::string_view list) {
   const char* const number = token.data() + colon + 1;
   std::from_chars(number, token.data() + token.size(), page.after);
   if (page.after <= 0 || token != PageToken(list, page.after))
-    return absl::InvalidArgumentError("page_token is not one that this list answered with");
+    return absl::InvalidArgumentError("page_token is invalid; give one that this list returned");
   return page;
 }
 
@@ -115,7 +115,7 @@ grpc::Status StudyServiceImpl::ListStudies(grpc::ServerContext*, const v1::ListS
                                            v1::ListStudiesResponse* response) {
   const auto page = ParsePage(*request, "studies");
   if (!page.ok()) return ToGrpc(page.status());
-  // One more than asked for tells whether there is a next page.
+  // One extra element shows whether there is a next page.
   auto studies = parts_.store.ListStudies(page->after, page->size + 1);
   if (!studies.ok()) return ToGrpc(studies.status());
   const bool more = studies->size() > static_cast<std::size_t>(page->size);
@@ -199,13 +199,13 @@ absl::StatusOr<v1::Recommendation> StudyServiceImpl::Recommend(std::int64_t id) 
         fmt::format("{} has not been started: there is nothing to recommend", study->name()));
   }
   v1::Recommendation answer;
-  // Of a study that was paused or cancelled, the store may know more than its runner did at the last look.
+  // For a paused or cancelled study, the store may be newer than its runner's last state.
   const bool interrupted =
       study->state() == v1::STUDY_STATE_PAUSED || study->state() == v1::STUDY_STATE_CANCELLED;
   if (auto latest = parts_.runners.Latest(id); latest && !interrupted) {
     answer = *std::move(latest);
   } else if (study->state() == v1::STUDY_STATE_RUNNING && parts_.runners.Error(id).ok()) {
-    *answer.mutable_counts() = study->counts();  // its runner is about to know more
+    *answer.mutable_counts() = study->counts();  // its runner will soon have a full answer
   } else {
     const auto problem = ParseSearchSpec(study->spec());
     if (!problem.ok()) return problem.status();
@@ -216,7 +216,7 @@ absl::StatusOr<v1::Recommendation> StudyServiceImpl::Recommend(std::int64_t id) 
     if (absl::Status status = search->Drive(*outcomes); !status.ok()) return status;
     answer = search->Recommendation();
   }
-  if (study->state() != v1::STUDY_STATE_DONE) {  // it may go on, or was told to end
+  if (study->state() != v1::STUDY_STATE_DONE) {  // the study may continue, or was cancelled
     answer.clear_stopped();
     answer.clear_plans_left();
   }
@@ -243,13 +243,13 @@ grpc::Status StudyServiceImpl::WatchStudy(grpc::ServerContext* context, const v1
   const auto id = ParseStudyName(request->name());
   if (!id.ok()) return ToGrpc(id.status());
   if (!Enter(watchers_, kMaxWatchers)) {
-    return ToGrpc(absl::ResourceExhaustedError(
-        fmt::format("{} calls watch studies already, as many as this coordinator takes: end one of them, "
-                    "or ask for the study from time to time",
-                    kMaxWatchers)));
+    return ToGrpc(absl::ResourceExhaustedError(fmt::format(
+        "{} calls watch studies, the most that this coordinator allows; end one of them, or poll the study",
+        kMaxWatchers)));
   }
   const absl::Cleanup leave = [this] { Leave(watchers_); };
-  // UNAVAILABLE would say that the coordinator is away: such a study is followed on, and says why it waits.
+  // UNAVAILABLE would mean that the coordinator is gone. The stream continues instead, and `waiting` gives
+  // the reason.
   const auto error = [&] {
     const absl::Status status = parts_.runners.Error(*id);
     return absl::IsUnavailable(status) ? absl::OkStatus() : status;
@@ -305,8 +305,8 @@ grpc::Status StudyServiceImpl::Predict(
     grpc::ServerContext*, grpc::ServerReaderWriter<v1::PredictResponse, v1::PredictRequest>* stream) {
   if (!Enter(predictors_, kMaxPredictors)) {
     return ToGrpc(absl::ResourceExhaustedError(
-        fmt::format("{} calls ask for predictions already, as many as this coordinator takes: one stream "
-                    "answers any number of requests; end one, or try again later",
+        fmt::format("{} calls ask for predictions, the most that this coordinator allows; one stream answers "
+                    "any number of requests: end one, or try again later",
                     kMaxPredictors)));
   }
   const absl::Cleanup leave = [this] { Leave(predictors_); };

@@ -1,5 +1,5 @@
-// StudyService over the store, the study runners and the dispatcher: checks the request, makes the call, maps
-// the status. Thread-safe.
+// StudyService over the store, the study runners and the dispatcher: validates requests, makes the calls and
+// converts statuses. Thread-safe.
 #pragma once
 
 #include <string>
@@ -17,19 +17,19 @@
 
 namespace autocfg {
 
-// Streams of WatchStudy and of Predict at once. Each takes a thread of the server's, which has far more
-// (coordinator.cc): the rest is for calls that end by themselves.
+// Maximum numbers of concurrent WatchStudy and Predict streams. Each takes a server thread; the server has
+// far more (coordinator.cc), and the rest remain for unary calls.
 inline constexpr int kMaxWatchers = 128;
 inline constexpr int kMaxPredictors = 128;
 
-// What a StudyServiceImpl works with; all outlive it.
+// Dependencies of a StudyServiceImpl; all must outlive it.
 struct StudyServiceParts {
   Store& store;
   Notifier& notifier;
   StudyRunners& runners;
   Dispatcher& dispatcher;
   Clock clock;
-  // of callers who reach the server (caller.h), who own the studies that they make
+  // principal of callers who reach the server (caller.h); owner of the studies they create
   std::string local_principal;
 };
 
@@ -63,26 +63,26 @@ class StudyServiceImpl final : public v1::StudyService::Service {
   grpc::Status ExportConfig(grpc::ServerContext*, const v1::ExportConfigRequest*,
                             v1::ExportConfigResponse*) override;
 
-  // Until no stream of WatchStudy is left, or the timeout is over. Once the notifier is closed they end by
-  // themselves.
+  // Waits until no WatchStudy stream is left, or until the timeout. Streams end by themselves once the
+  // notifier is closed.
   void AwaitNoWatchers(absl::Duration timeout) ABSL_LOCKS_EXCLUDED(streams_mutex_);
 
  private:
   absl::StatusOr<v1::Study> Create(const v1::CreateStudyRequest& request, const Caller& caller);
   absl::StatusOr<v1::Recommendation> Recommend(std::int64_t study);
   absl::StatusOr<v1::Trial> Retry(const v1::RetryTrialRequest& request);
-  // Why a RUNNING study does not get on; empty where it does.
+  // Returns why a RUNNING study makes no progress. Empty if it does.
   std::string Waiting(std::int64_t study);
-  // Of a study that is not to be worked on any more.
+  // Stops work on a study that is no longer to run.
   absl::StatusOr<v1::Study> Stopped(absl::StatusOr<v1::Study> study);
-  // Whether one more stream of a kind may begin: where fewer than `most` of them are under way.
+  // Counts a new stream. Returns false if `most` streams are already in flight.
   bool Enter(int& streams, int most) ABSL_LOCKS_EXCLUDED(streams_mutex_);
   void Leave(int& streams) ABSL_LOCKS_EXCLUDED(streams_mutex_);
-  // With why its work waits.
+  // Sets the study's `waiting` field.
   absl::StatusOr<v1::Study> WithWaiting(absl::StatusOr<v1::Study> study);
 
   const StudyServiceParts parts_;
-  absl::Mutex streams_mutex_;  // guards both, whose streams take a thread each
+  absl::Mutex streams_mutex_;  // guards both counters of streams, each of which takes a thread
   int watchers_ = 0;
   int predictors_ = 0;
 };

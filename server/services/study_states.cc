@@ -19,7 +19,7 @@ absl::Status NotFrom(const v1::Study& study, const char* wanted) {
 
 absl::Status ToRunning(v1::Study& study, double /*now_s*/) {
   if (IsEnd(study.state())) return NotFrom(study, "started");
-  if (study.state() == v1::STUDY_STATE_PAUSED) study.clear_message();  // why it was
+  if (study.state() == v1::STUDY_STATE_PAUSED) study.clear_message();  // why it was paused
   study.set_state(v1::STUDY_STATE_RUNNING);
   return absl::OkStatus();
 }

@@ -1,4 +1,4 @@
-// The states that a user moves a study between. Thread-safe.
+// State changes of a study that users request. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace autocfg {
 
-// An edit of a study; FailedPrecondition where its state does not allow the move. One that has been made
-// already changes nothing.
+// An edit of a study. FailedPrecondition if its state does not allow the move. No effect if the study already
+// has the target state.
 struct StudyMove {
   const char* verb;
   absl::Status (*edit)(v1::Study& study, double now_s);
@@ -26,10 +26,10 @@ extern const StudyMove kCancelStudy;  // from all but DONE and FAILED
 absl::StatusOr<v1::Study> ChangeState(Store& store, const std::string& name, const std::string& request_id,
                                       double now_s, const StudyMove& move);
 
-// One line in the log. What others wrote of the message is made fit for it.
+// Logs one line. Cleans `message` for the log, because others may have written it.
 void LogState(std::int64_t study, v1::StudyState state, std::string message);
 
-// `request` has a study's name and a request_id.
+// `request` has a study name and a request_id.
 template <typename Request>
 absl::StatusOr<v1::Study> ChangeState(Store& store, const Request& request, double now_s,
                                       const StudyMove& move) {

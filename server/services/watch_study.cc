@@ -8,7 +8,7 @@ namespace autocfg {
 namespace {
 
 constexpr int kTrialsAtOnce = 100;
-// How long a caller that is gone may go unnoticed.
+// Longest time until a departed caller is noticed.
 constexpr absl::Duration kLook = absl::Milliseconds(200);
 
 }  // namespace
@@ -20,12 +20,12 @@ absl::Status Watch(Store& store, Notifier& notifier, std::int64_t study, std::in
   const auto newest = store.ChangeCursor(study);
   if (!newest.ok()) return newest.status();
   if (resume_cursor < 0 || resume_cursor > *newest) {
-    return absl::InvalidArgumentError(
-        fmt::format("resume_cursor is {}; it must be one that this study's events had, or 0", resume_cursor));
+    return absl::InvalidArgumentError(fmt::format(
+        "resume_cursor is {}; it must be 0 or the cursor of one of this study's events", resume_cursor));
   }
   std::int64_t cursor = resume_cursor;
-  std::string waiting;  // as it was sent last
-  // A coordinator that ends may break the stream itself.
+  std::string waiting;  // last value sent
+  // A coordinator that shuts down may itself break the stream.
   const auto gone = [&] { return notifier.closed() ? closing : absl::CancelledError("the watcher is gone"); };
   while (true) {
     const std::uint64_t version = notifier.Version();

@@ -11,13 +11,13 @@ namespace autocfg {
 namespace {
 
 constexpr double kLongestWait = 60;
-constexpr double kShortestStep = 1e-9;  // beyond both, seconds, nothing is measured
+constexpr double kShortestStep = 1e-9;  // seconds; valid times lie between the two limits
 constexpr double kLongestStep = 1e6;
-constexpr double kMostDeviceSeconds = 1e12;  // of an attempt: a million devices for eleven days
-constexpr std::size_t kMaxText = 200;        // of ids
+constexpr double kMostDeviceSeconds = 1e12;  // per attempt: a million devices for eleven days
+constexpr std::size_t kMaxText = 200;        // for IDs
 constexpr std::size_t kMaxDescription = 1000;
 constexpr std::size_t kMaxMessage = 16 << 10;
-constexpr std::size_t kMaxLog = 64 << 10;  // of one call
+constexpr std::size_t kMaxLog = 64 << 10;  // per call
 constexpr std::int64_t kMostSlots = 1024;
 constexpr int kMostGpus = 1024;
 constexpr int kMostHeld = 1024;
@@ -26,7 +26,7 @@ constexpr int kMostOps = 200'000;
 constexpr std::int64_t kMostCores = 1 << 20;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 50;
 
-// not so of NaN
+// Both comparisons are false for NaN.
 bool IsStepTime(double seconds) { return seconds > kShortestStep && seconds < kLongestStep; }
 bool IsOpTime(double seconds) { return seconds > 0 && seconds < kLongestStep; }
 
@@ -51,16 +51,16 @@ absl::Status CheckRange(const char* field, std::int64_t value, std::int64_t leas
 
 absl::Status CheckCount(const char* field, int count, int most) {
   if (count <= most) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("{} has {} entries; {} are the most", field, count, most));
+  return absl::InvalidArgumentError(fmt::format("{} has {} entries; the limit is {}", field, count, most));
 }
 
 absl::Status CheckNotNegative(const char* field, double value) {
   if (std::isfinite(value) && value >= 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("{} is negative or no number", field));
+  return absl::InvalidArgumentError(fmt::format("{} is negative or not a number", field));
 }
 
 absl::Status CheckSeconds(const char* field, double value, double most) {
-  if (value >= 0 && value <= most) return absl::OkStatus();  // not so of NaN
+  if (value >= 0 && value <= most) return absl::OkStatus();  // false for NaN
   return absl::InvalidArgumentError(fmt::format("{} is {} s; it must be from 0 to {}", field, value, most));
 }
 
@@ -109,9 +109,9 @@ absl::Status Check(const v1::Inventory& inventory) {
 absl::Status Check(const v1::Measurement& m) {
   for (const double step : m.step_time_s()) {
     if (!IsStepTime(step)) {
-      return absl::InvalidArgumentError(
-          fmt::format("measurement.step_time_s: {} s is no step's time; more than {} and less than {} are",
-                      step, kShortestStep, kLongestStep));
+      return absl::InvalidArgumentError(fmt::format(
+          "measurement.step_time_s: invalid step time {} s; it must be more than {} and less than {}", step,
+          kShortestStep, kLongestStep));
     }
   }
   return First(CheckCount("measurement.step_time_s", m.step_time_s_size(), kMostSteps),
@@ -136,7 +136,7 @@ absl::Status Check(const v1::CalibrateResult& calibration) {
   for (const v1::OpTime& time : calibration.ops()) {
     if (!IsOpTime(time.seconds())) {
       return absl::InvalidArgumentError(
-          fmt::format("calibration.ops: {} s of {} is no op's time; more than 0 and less than {} are",
+          fmt::format("calibration.ops: invalid time {} s of {}; it must be more than 0 and less than {}",
                       time.seconds(), time.op().kind().substr(0, kMaxText), kLongestStep));
     }
   }
@@ -197,7 +197,7 @@ absl::Status Check(const v1::ReportTrialRequest& request) {
   if (!v1::Outcome_IsValid(request.outcome())) return absl::InvalidArgumentError("outcome is unknown");
   if (!v1::FailureKind_IsValid(request.failure())) return absl::InvalidArgumentError("failure is unknown");
   if (request.outcome() == v1::OUTCOME_MEASURED && !request.has_measurement() && !request.has_calibration())
-    return absl::InvalidArgumentError("measurement and calibration are missing, and the outcome is MEASURED");
+    return absl::InvalidArgumentError("measurement and calibration are missing, but the outcome is MEASURED");
   return First(request.has_measurement() ? Check(request.measurement()) : absl::OkStatus(),
                request.has_calibration() ? Check(request.calibration()) : absl::OkStatus(),
                request.has_out_of_memory() ? Check(request.out_of_memory()) : absl::OkStatus());

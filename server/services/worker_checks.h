@@ -1,5 +1,5 @@
-// What a worker may send: sizes and numbers of the requests of WorkerService. InvalidArgument names the field
-// in one line. Pure functions, thread-safe.
+// Validates the requests of WorkerService: sizes and numbers. InvalidArgument names the field in one line.
+// Pure functions, thread-safe.
 #pragma once
 
 #include <string>
@@ -16,14 +16,14 @@ absl::Status Check(const v1::LeaseWorkRequest& request);
 absl::Status Check(const v1::RenewLeaseRequest& request);
 absl::Status Check(const v1::RendezvousRequest& request);
 absl::Status Check(const v1::AppendTrialLogRequest& request);
-// Also of a measurement that a study could not use.
+// Also rejects measurements that a study could not use.
 absl::Status Check(const v1::ReportTrialRequest& request);
 absl::Status Check(const v1::DrainWorkerRequest& request);
 
-// wait_s, at most a minute.
+// Converts wait_s; at most a minute.
 absl::StatusOr<absl::Duration> WaitOf(double wait_s);
 
-// A message that is too long is cut, at a whole character, since the outcome that it goes with must not be
+// Truncates a long message at a character boundary instead of rejecting it, because its outcome must not be
 // lost.
 std::string Shortened(const std::string& message);
 

@@ -170,7 +170,7 @@ absl::Status WorkerServiceImpl::Take(const v1::ReportTrialRequest& request) {
     return status;
   }
   parts_.dispatcher.Heard(SessionOf(request));
-  // A share's end may be no change of its study, but it frees slots and may stop the attempt's other shares.
+  // The end of a share may not change its study, but it frees slots and may stop the attempt's other shares.
   parts_.dispatcher.StoreChanged();
   parts_.rendezvous.StoreChanged();
   return absl::OkStatus();
@@ -213,8 +213,8 @@ absl::Status WorkerServiceImpl::List(const v1::ListWorkersRequest& request,
   const auto size = PageSize(request.page_size());
   if (!size.ok()) return size.status();
   if (!request.page_token().empty() && !CheckWorkerName(request.page_token()).ok())
-    return absl::InvalidArgumentError("page_token is not one that a list answered with");
-  // One more than asked for tells whether there is a next page.
+    return absl::InvalidArgumentError("page_token is invalid; give one that a list returned");
+  // One extra element shows whether there is a next page.
   auto records = parts_.store.ListWorkers(request.page_token(), *size + 1, request.gone());
   if (!records.ok()) return records.status();
   const bool more = records->size() > static_cast<std::size_t>(*size);

@@ -1,5 +1,5 @@
-// WorkerService over the store, the dispatcher and the rendezvous: checks the request, makes the call, maps
-// the status. Thread-safe.
+// WorkerService over the store, the dispatcher and the rendezvous: validates requests, makes the calls and
+// converts statuses. Thread-safe.
 #pragma once
 
 #include "autocfg/v1/worker_service.grpc.pb.h"
@@ -10,7 +10,7 @@
 
 namespace autocfg {
 
-// What a WorkerServiceImpl works with; all outlive it.
+// Dependencies of a WorkerServiceImpl; all must outlive it.
 struct WorkerServiceParts {
   Store& store;
   Dispatcher& dispatcher;

@@ -32,23 +32,22 @@ absl::Status FileError(int error_number, const std::string& what) {
 
 absl::StatusOr<LockFile> LockFile::Acquire(const std::string& path, const std::string& what) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return FileError(errno, fmt::format("{} cannot be locked through {}", what, path));
+  if (fd < 0) return FileError(errno, fmt::format("{} cannot be locked with {}", what, path));
   LockFile lock(fd);
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK)
-      return FileError(errno, fmt::format("{} cannot be locked through {}", what, path));
+    if (errno != EWOULDBLOCK) return FileError(errno, fmt::format("{} cannot be locked with {}", what, path));
     char owner[32] = {};
     const ssize_t length = ::pread(fd, owner, sizeof(owner) - 1, 0);
     std::string name(owner, length > 0 ? static_cast<std::size_t>(length) : 0);
     while (!name.empty() && name.back() == '\n') name.pop_back();
     return absl::FailedPreconditionError(
         fmt::format("{} is in use by process {}: wait for it, stop it, or choose another --db", what,
-                    name.empty() ? "(not named yet)" : name));
+                    name.empty() ? "(unknown)" : name));
   }
   const std::string text = fmt::format("{}\n", ::getpid());
   if (::ftruncate(fd, 0) != 0 ||
       ::pwrite(fd, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
-    return FileError(errno, fmt::format("{} cannot be locked through {}", what, path));
+    return FileError(errno, fmt::format("{} cannot be locked with {}", what, path));
   }
   return lock;
 }

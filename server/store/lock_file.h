@@ -1,4 +1,4 @@
-// An exclusive lock that one process holds on a file, with that process named in it. Movable; not
+// An exclusive lock on a file; the file contains the ID of the process that holds it. Movable; not
 // thread-safe.
 #pragma once
 
@@ -10,20 +10,20 @@ namespace autocfg {
 
 class LockFile {
  public:
-  // Makes the file where it is missing. FailedPrecondition, naming the owner's process, when another one (or
-  // another opener in this process) has it. `what` says in messages what is locked.
+  // Creates the file if it does not exist. Returns FailedPrecondition, with the owner's process, if another
+  // process (or another opener in this process) holds the lock. `what` names the locked object in messages.
   static absl::StatusOr<LockFile> Acquire(const std::string& path, const std::string& what);
 
   LockFile(LockFile&& other) noexcept;
   LockFile& operator=(LockFile&& other) noexcept;
-  ~LockFile();  // Releases; the file stays, since removing it would let two owners in.
+  ~LockFile();  // Releases the lock. The file remains, because removing it could give the lock to two owners.
 
  private:
   explicit LockFile(int fd) : fd_(fd) {}
   int fd_ = -1;
 };
 
-// The status of a failed system call on `path`: PermissionDenied, NotFound, ResourceExhausted,
+// Returns the status of a failed system call on `path`: PermissionDenied, NotFound, ResourceExhausted,
 // InvalidArgument or Unavailable.
 absl::Status FileError(int error_number, const std::string& what);
 

@@ -24,7 +24,7 @@ bool Alike(const v1::Inventory& a, const v1::Inventory& b) {
   return a.device_kind() == b.device_kind() && DeviceOf(a) == DeviceOf(b) && a.build_id() == b.build_id();
 }
 
-// On a worker that runs nothing else, slot i is GPU i mod GPUs.
+// On an otherwise idle worker, slot i is GPU i mod GPUs.
 std::int64_t RanksPerDevice(const CalibratedShare& share) {
   const std::int64_t gpus = std::count_if(share.inventory.gpus().begin(), share.inventory.gpus().end(),
                                           [](const v1::Gpu& gpu) { return gpu.left_out().empty(); });

@@ -1,5 +1,5 @@
-// Under what op times are kept for later studies: what they depend on beside the op. Only GPUs' are: what a
-// CPU takes depends on what else its machine runs. Pure, thread-safe.
+// Cache key for reusing op times across studies: everything they depend on besides the op. Only op times of
+// GPUs are reused; those of a CPU depend on the machine's other load. Pure, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,15 @@ struct CalibratedShare {
   std::int64_t ranks = 0;
 };
 
-// Empty where the times are not kept: a worker is not of GPUs, or names no device or no build (one of an
-// edited checkout, "-dirty", or of none, "+unknown", is no name), or they differ in these. `fewer_ranks`: the
-// job's, of which a worker runs one on each GPU (worker/job_runner.h). Requires a share.
+// Returns the key for the times of these shares. Returns nullopt if they cannot be reused: a worker has no
+// GPUs, has no device name or no valid build ID ("-dirty" and "+unknown" builds are not valid), or workers
+// differ in these. `fewer_ranks` is the job's; such a job runs one rank per GPU (worker/job_runner.h).
+// Requires a share.
 std::optional<OpTimesKey> OpTimesKeyOf(std::span<const CalibratedShare> shares, bool fewer_ranks);
 
-// Of the shares that the job would be given by placement if all that may take it were idle. Empty as above,
-// and where they cannot take it. All workers of GPUs that are active and do not drain must be alike, since
-// any of them may be given it.
+// Returns the key for the shares that placement would give the job if all eligible workers were idle. Returns
+// nullopt as above, and if they cannot run the job. All active GPU workers that do not drain must be alike,
+// because any of them may get the job.
 std::optional<OpTimesKey> OpTimesKeyFor(const v1::Job& job, std::span<const WorkerRecord> workers);
 
 }  // namespace autocfg

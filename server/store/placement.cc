@@ -30,17 +30,17 @@ std::string WhyNobody(const PlacementJob& job, std::span<const PlacementWorker> 
   const bool any = job.device != kCpu && job.device != kCuda;
   const std::string worker = any ? "worker" : job.device + " worker";
   if (!able.empty()) {
-    return fmt::format("its next job needs {} slots of {}s, and those at work have {}: start more workers",
+    return fmt::format("its next job needs {} slots of {}s, but those running have {}; start more workers",
                        job.ranks, worker, SlotsOf(workers, able));
   }
   const bool draining = std::any_of(workers.begin(), workers.end(), [&](const PlacementWorker& w) {
     return w.draining && OfKind(w, job.device);
   });
-  return draining ? fmt::format("every {} at work is draining: start another", worker)
-                  : fmt::format("no {} is at work: start one", worker);
+  return draining ? fmt::format("every running {} is draining; start another", worker)
+                  : fmt::format("no {} is running; start one", worker);
 }
 
-// As few workers as will do; empty where all of them will not.
+// Chooses as few workers as possible. Empty if all of them together are not enough.
 std::vector<PlacedShare> Shared(std::int64_t ranks, std::span<const PlacementWorker> workers,
                                 std::vector<std::size_t> waiting) {
   std::stable_sort(waiting.begin(), waiting.end(),

@@ -1,4 +1,4 @@
-// Which workers a queued job goes to. Pure, thread-safe.
+// Selects the workers for a queued job. Pure, thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -10,22 +10,22 @@
 
 namespace autocfg {
 
-// A worker that is at work, in its current session.
+// A worker that is present, in its current session.
 struct PlacementWorker {
   std::string host;
   std::string device_kind;  // cpu, cuda; empty: cpu
   std::int64_t slots = 0;
-  std::int64_t free = 0;  // slots that its running shares leave
+  std::int64_t free = 0;  // slots not used by its running shares
   bool draining = false;
-  bool waiting = false;   // for a job, and given none yet
+  bool waiting = false;   // waits for a job and has not been given one yet
   bool reserved = false;  // for an older job
 };
 
 struct PlacementJob {
   std::int64_t ranks = 0;
-  std::string device;  // cpu and cuda need workers of that kind, others (paced) run on any
+  std::string device;  // cpu and cuda need workers of that kind; others (paced) run on any
   bool fewer_ranks = false;
-  std::set<std::string> avoid;  // hosts on which an attempt at it has failed
+  std::set<std::string> avoid;  // hosts on which an attempt of this job has failed
 };
 
 struct PlacedShare {
@@ -34,15 +34,15 @@ struct PlacedShare {
 };
 
 struct Placement {
-  // In the order of ranks; empty: not now.
+  // In rank order; empty: the job cannot start now.
   std::vector<PlacedShare> shares;
-  // Not now, but idle these could take it: they are kept from later jobs.
+  // If the job cannot start now, workers that could run it once idle; they are kept from later jobs.
   std::vector<std::size_t> reserves;
-  // Not even idle could the workers take it: why, in a sentence for users.
+  // Why the workers could not run the job even if idle, as a sentence for users. Empty if they could.
   std::string nobody;
 };
 
-// The rules are LeaseJobs' (server/store/store.h). Equals go to the worker that stands first.
+// Implements the rules of LeaseJobs (server/store/store.h). Ties go to the first worker.
 Placement Place(const PlacementJob& job, std::span<const PlacementWorker> workers);
 
 }  // namespace autocfg

@@ -12,17 +12,17 @@ namespace {
 
 absl::Status CheckMeasurement(const v1::TrainSpec& asked, const v1::Measurement& measurement) {
   if (measurement.step_time_s().empty())
-    return absl::InvalidArgumentError("measurement.step_time_s is empty, and the job is a trial");
+    return absl::InvalidArgumentError("measurement.step_time_s is empty, but the job is a trial");
   if (measurement.slice() != asked.has_slice()) {
     return absl::InvalidArgumentError(
-        fmt::format("measurement.slice is {}, and the job runs {}", measurement.slice(),
+        fmt::format("measurement.slice is {}, but the job runs {}", measurement.slice(),
                     asked.has_slice() ? "one rank of the plan alone" : "all ranks of the plan"));
   }
-  // The trainer gives a time for each step after the warm-up.
+  // The trainer reports a time for each step after the warm-up.
   const std::int64_t timed = asked.steps() - asked.warmup_steps_untimed();
   if (measurement.step_time_s_size() != timed) {
     return absl::InvalidArgumentError(
-        fmt::format("measurement.step_time_s has {} times, and the job times {} steps",
+        fmt::format("measurement.step_time_s has {} times, but the job times {} steps",
                     measurement.step_time_s_size(), timed));
   }
   return absl::OkStatus();
@@ -35,7 +35,7 @@ absl::Status CheckCalibration(const v1::CalibrateSpec& asked, const v1::Calibrat
   for (const v1::OpTime& time : result.ops()) {
     if (missing.erase(time.op().SerializeAsString()) == 0) {
       return absl::InvalidArgumentError(
-          fmt::format("calibration.ops: {} is there twice, or is no op that the job asks for",
+          fmt::format("calibration.ops: {} is a duplicate, or the job does not ask for it",
                       Printable(time.op().ShortDebugString())));
     }
   }
@@ -51,11 +51,11 @@ absl::Status CheckCalibration(const v1::CalibrateSpec& asked, const v1::Calibrat
 absl::Status CheckFits(const v1::Job& asked, const Report& report) {
   if (asked.has_calibrate()) {
     if (!report.calibration)
-      return absl::InvalidArgumentError("calibration is missing, and the job is a calibration");
+      return absl::InvalidArgumentError("calibration is missing, but the job is a calibration");
     return CheckCalibration(asked.calibrate(), *report.calibration);
   }
   if (!report.measurement)
-    return absl::InvalidArgumentError("measurement is missing, and the job is a trial");
+    return absl::InvalidArgumentError("measurement is missing, but the job is a trial");
   return CheckMeasurement(asked.train(), *report.measurement);
 }
 

@@ -1,4 +1,4 @@
-// Whether what a worker says it measured is what its job asked for. Pure, thread-safe.
+// Checks that a worker's result is what its job asked for. Pure, thread-safe.
 #pragma once
 
 #include "absl/status/status.h"
@@ -6,9 +6,11 @@
 
 namespace autocfg {
 
-// Of a report of a result (MEASURED). InvalidArgument, in one line, where it lacks the job's result; of a
-// training job, where a slice stands for all ranks or the other way round, or not each timed step has its
-// time; of a calibration, where its ops are not those asked for, each once.
+// Checks a report with a result (MEASURED). Returns InvalidArgument, in one line, if the job's result is
+// missing or does not fit:
+//
+// - training job: a slice instead of all ranks or the reverse, or not one time per timed step
+// - calibration: its ops are not exactly those asked for, each once
 absl::Status CheckFits(const autocfg::v1::Job& asked, const Report& report);
 
 }  // namespace autocfg

@@ -10,9 +10,8 @@
 namespace autocfg {
 namespace {
 
-// States are the numbers of StudyState and TrialState of the API. `change` columns hold the value that the
-// counter of that name had at the row's last change. What is only read as a whole is kept as a serialized
-// message.
+// States are the API's numbers of StudyState and TrialState. A `change` column holds the value of the counter
+// of that name at the row's last change. Data that is only read as a whole is stored as a serialized message.
 constexpr const char* kVersion1 = R"sql(
 CREATE TABLE counters (
   name TEXT PRIMARY KEY,
@@ -140,8 +139,8 @@ CREATE TABLE trial_logs (
 CREATE INDEX trial_logs_by_attempt ON trial_logs (job, attempt);
 )sql";
 
-// An attempt is one or more shares, each a worker's. Version 1 had one worker an attempt: it becomes the only
-// share. What SQL cannot see is read from the messages by functions of our own.
+// An attempt has one or more shares, one per worker. In version 1 an attempt had one worker, which becomes
+// its only share. Our own SQL functions read data inside serialized messages.
 constexpr const char* kVersion2 = R"sql(
 ALTER TABLE jobs ADD COLUMN device TEXT NOT NULL DEFAULT '';
 ALTER TABLE jobs ADD COLUMN fewer_ranks INTEGER NOT NULL DEFAULT 0;
@@ -211,8 +210,8 @@ ALTER TABLE attempts_2 RENAME TO attempts;
 CREATE INDEX stopping_attempts ON attempts (job, number) WHERE stopping = 1;
 )sql";
 
-// Op times outlive their study: the next one on the same GPUs and with the same build reuses them. A
-// calibration that is `partial` holds what its study reuses, and waits for the rest to be measured.
+// Op times outlive their study: later studies with the same GPUs and build reuse them. A `partial`
+// calibration holds the reused times while the rest is being measured.
 constexpr const char* kVersion3 = R"sql(
 CREATE TABLE op_times (
   device TEXT NOT NULL,
@@ -232,14 +231,14 @@ ALTER TABLE calibrations ADD COLUMN reused_ops INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE calibrations ADD COLUMN partial INTEGER NOT NULL DEFAULT 0;
 )sql";
 
-// A lease does not last beyond `latest_s`, however often it is renewed (NULL: no bound).
+// A lease never lasts beyond `latest_s`, even with renewals (NULL: no limit).
 constexpr const char* kVersion4 = R"sql(
 ALTER TABLE shares ADD COLUMN latest_s REAL;
 )sql";
 
 constexpr const char* kMigrations[] = {kVersion1, kVersion2, kVersion3, kVersion4};
 
-// A field of a serialized message as an SQL function: `get` sets the function's result.
+// SQL function that reads a field of a serialized message; `get` sets the function's result.
 template <typename Message, void (*get)(sqlite3_context*, const Message&, sqlite3_value**)>
 void FieldOf(sqlite3_context* context, int, sqlite3_value** values) {
   Message message;
@@ -292,7 +291,7 @@ absl::Status Migrate(SQLite::Database& db, std::span<const char* const> migratio
                     path, version, known));
   }
   if (version < known) {
-    // Tables are made anew under their old names, which must not delete the rows that refer to theirs.
+    // Tables are recreated under their old names, which must not delete the rows that refer to them.
     db.exec("PRAGMA foreign_keys = OFF");
     AddFunctions(db);
   }
@@ -300,10 +299,10 @@ absl::Status Migrate(SQLite::Database& db, std::span<const char* const> migratio
     SQLite::Transaction transaction(db, SQLite::TransactionBehavior::IMMEDIATE);
     db.exec(migrations[static_cast<std::size_t>(next)]);
     if (SQLite::Statement(db, "PRAGMA foreign_key_check").executeStep()) {
-      return absl::DataLossError(fmt::format(
-          "database {} has rows without what they belong to, and cannot be brought to version {}: "
-          "keep a copy, then restore it or choose another --db",
-          path, next + 1));
+      return absl::DataLossError(
+          fmt::format("database {} has rows that refer to missing rows, and cannot be migrated to version "
+                      "{}: keep a copy, then restore it or choose another --db",
+                      path, next + 1));
     }
     db.exec(fmt::format("PRAGMA user_version = {}", next + 1));
     transaction.commit();

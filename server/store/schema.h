@@ -1,5 +1,4 @@
-// The tables of the store and how a file of an older version becomes one of this version. Not thread-safe:
-// called while a file is opened.
+// The store's tables, and migration of files of older versions. Not thread-safe: used while a file is opened.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +10,16 @@
 
 namespace autocfg {
 
-// "acfg" in ASCII: marks the file as ours (PRAGMA application_id).
+// "acfg" in ASCII; identifies our files (PRAGMA application_id).
 inline constexpr std::int32_t kApplicationId = 0x61636667;
 
-// Migration k (from 0) takes a file from version k to version k + 1; the last one's version is what this
-// program reads and writes.
+// Migration k (from 0) converts version k to version k + 1. This program reads and writes the last version.
 std::span<const char* const> StoreMigrations();
 
-// Brings the database to version migrations.size(), each step in a transaction of its own together with its
-// version number. FailedPrecondition where the file's version is newer, naming both; DataLoss where rows are
-// left without what they refer to; `path` is for messages. Turns foreign keys off where there is anything to
-// do: turn them on afterwards. Throws SQLite::Exception.
+// Migrates the database to version migrations.size(). Each step is one transaction, including its version
+// number. FailedPrecondition if the file's version is newer, with both versions; DataLoss if rows refer to
+// missing rows. `path` is for messages. Turns foreign keys off if there is anything to migrate; turn them on
+// afterwards. Throws SQLite::Exception.
 absl::Status Migrate(SQLite::Database& db, std::span<const char* const> migrations, const std::string& path);
 
 }  // namespace autocfg

@@ -1,5 +1,5 @@
-// What follows when shares of attempts end: the others are told to stop, or the attempt ends, and with it
-// perhaps its job.
+// Settles attempts after shares end: tells the other shares to stop, or ends the attempt and possibly its
+// job.
 #include <set>
 #include <utility>
 
@@ -18,7 +18,7 @@ constexpr int kRunning = v1::TRIAL_STATE_RUNNING;
 std::vector<EndedLease> SqliteStore::SettleEnded(SQLite::Statement& ended, double now_s) {
   std::set<std::pair<std::int64_t, std::int64_t>> attempts;
   std::vector<EndedLease> leases;
-  std::vector<std::int64_t> jobs;  // theirs
+  std::vector<std::int64_t> jobs;  // jobs of these attempts
   while (ended.executeStep()) {
     jobs.push_back(ended.getColumn(0).getInt64());
     attempts.emplace(jobs.back(), ended.getColumn(1).getInt64());
@@ -74,14 +74,14 @@ void SqliteStore::SettleAttempt(std::int64_t job, std::int64_t attempt, double n
   } else if (broken &&
              Execute("UPDATE attempts SET stopping = 1 WHERE job = ? AND number = ? AND stopping = 0", job,
                      attempt) > 0) {
-    changed_ = true;  // those who wait to renew the other shares' leases hear of it
+    changed_ = true;  // so that parked renewals of the other shares' leases are rechecked
   }
 }
 
 void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_s) {
   std::int64_t study = 0;
   std::int64_t trial = 0;
-  bool wanted = false;  // nobody has cancelled the job, nor asked for it anew
+  bool wanted = false;  // the job was neither cancelled nor queued anew
   {
     SQLite::Statement row = Query("SELECT study, trial, state, attempts FROM jobs WHERE id = ?", job);
     row.executeStep();
@@ -104,7 +104,7 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
     measurement = MergeMeasurements(parts);
     if (!measurement) {
       verdict = {.decisive = 0, .end = ShareEnd::kFailed, .again = false, .costs = false};
-      message = "the workers' results do not fit together: they timed different numbers of steps";
+      message = "the workers' results do not match: they timed different numbers of steps";
     }
   }
 
@@ -129,7 +129,7 @@ void SqliteStore::EndAttempt(std::int64_t job, std::int64_t attempt, double now_
     row.executeStep();
     again = row.getColumn(0).getInt() != 0;
   }
-  if (verdict.end == ShareEnd::kCancelled) message = "the worker gave it back";
+  if (verdict.end == ShareEnd::kCancelled) message = "the worker returned the job";
   SetJobState(job, study, trial, again ? v1::TRIAL_STATE_QUEUED : LastStateOf(verdict.end), message);
 }
 

@@ -1,4 +1,4 @@
-// Calibrations: each study's own, and the op times that are kept for later ones.
+// Calibrations: one per study, and the op times kept for later studies.
 #include <algorithm>
 #include <set>
 #include <string>
@@ -69,7 +69,7 @@ absl::Status SqliteStore::EnqueueCalibration(std::int64_t study, const v1::Job& 
       TouchStudy(study);
       return absl::OkStatus();
     }
-    // What was measured has been dropped, or its workers went away.
+    // The result was dropped, or its workers disappeared.
     const std::int64_t id = known.getColumn(0).getInt64();
     known.reset();
     Execute(
@@ -129,7 +129,7 @@ bool SqliteStore::CommunicationWasTimedTogether(const OpTimesKey& key, const v1:
         WHERE device = ? AND build_id = ? AND ranks = ? AND ranks_per_device = ? AND workers = ?
             AND time_budget_s >= ? AND measured_s >= ? AND op = ?)sql",
       key.device, key.build_id, key.ranks, key.ranks_per_device, key.workers, spec.time_budget_s(), since_s);
-  std::set<double> times;  // one for each calibration
+  std::set<double> times;  // one per calibration
   for (const v1::OpDesc& op : spec.ops()) {
     if (!IsCommunication(op)) continue;
     row.reset();
@@ -228,7 +228,7 @@ void SqliteStore::KeepOpTimes(std::int64_t job, std::int64_t attempt, const std:
   }
   const std::optional<OpTimesKey> key = OpTimesKeyOf(places, asked.fewer_ranks());
   if (!key || SharedItsWorkers(job, attempt)) return;
-  // Before: one that had more time is not replaced.
+  // Expired times go first: otherwise one with a longer time budget would not be replaced.
   Execute("DELETE FROM op_times WHERE measured_s < ?", now_s - kOpTimesKeptSeconds);
   for (const v1::OpTime& time : measured.result.ops()) {
     Execute(

@@ -25,25 +25,25 @@ absl::Status MakeParent(const std::filesystem::path& path) {
   if (parent.empty()) return absl::OkStatus();
   std::error_code error;
   if (std::filesystem::is_directory(parent, error)) return absl::OkStatus();
-  // Those that are made belong to the user alone.
+  // Created directories are private to the user.
   std::filesystem::path made;
   for (const std::filesystem::path& part : parent) {
     made /= part;
     if (::mkdir(made.c_str(), 0700) == 0 || errno == EEXIST || errno == EISDIR) continue;
     if (std::filesystem::is_directory(made, error)) continue;
     const int number = errno;
-    return FileError(number, fmt::format("the directory {} of database {} cannot be made", parent.string(),
+    return FileError(number, fmt::format("the directory {} of database {} cannot be created", parent.string(),
                                          path.string()));
   }
   if (!std::filesystem::is_directory(parent, error)) {
-    return FileError(ENOTDIR, fmt::format("the directory {} of database {} cannot be made", parent.string(),
-                                          path.string()));
+    return FileError(ENOTDIR, fmt::format("the directory {} of database {} cannot be created",
+                                          parent.string(), path.string()));
   }
   return absl::OkStatus();
 }
 
-// Makes an empty file where there is none, and finds out whether it can be written at all. Called under the
-// lock and before SQLite opens the file: closing a descriptor would drop SQLite's own locks.
+// Creates an empty file if none exists, and checks that it is writable. Call under the lock and before SQLite
+// opens the file: closing a descriptor would drop SQLite's own locks.
 absl::Status TouchFile(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return FileError(errno, fmt::format("database {} cannot be opened", path));
@@ -74,10 +74,10 @@ absl::Status Prepare(SQLite::Database& db, const std::string& path, int max_page
   return absl::OkStatus();
 }
 
-// The index of the write-ahead log grows by 32 KiB; a few of these and some pages.
+// The index of the write-ahead log grows by 32 KiB at a time; allow for a few of these and some pages.
 constexpr std::uintmax_t kLeastFreeBytes = 128 * 1024;
 
-// Of the file system that holds the file; the largest number where that cannot be told.
+// Returns the free space of the file's file system; the largest number if unknown.
 std::uintmax_t FreeBytes(const std::string& path) {
   std::error_code error;
   const auto space = std::filesystem::space(std::filesystem::path(path).parent_path(), error);
@@ -113,7 +113,7 @@ absl::Status CheckSqliteFile(SQLite::Database& db, const std::string& path) {
 absl::Status StatusOf(const SQLite::Exception& error, const std::string& path) {
   const auto no_room = [&path] {
     return absl::ResourceExhaustedError(
-        fmt::format("no room for database {}: free some space or choose another --db", path));
+        fmt::format("no space for database {}: free some space or choose another --db", path));
   };
   switch (error.getErrorCode()) {
     case SQLITE_FULL: return no_room();
@@ -127,9 +127,9 @@ absl::Status StatusOf(const SQLite::Exception& error, const std::string& path) {
     case SQLITE_PERM:
     case SQLITE_AUTH:
       return absl::PermissionDeniedError(
-          fmt::format("no right to write database {}: {}", path, error.what()));
+          fmt::format("no permission to write database {}: {}", path, error.what()));
     case SQLITE_IOERR:
-      // The index of the write-ahead log cannot grow on a full disk either, and says so this way.
+      // On a full disk, the index of the write-ahead log cannot grow, which SQLite reports this way.
       if (FreeBytes(path) < kLeastFreeBytes) return no_room();
       return absl::UnavailableError(fmt::format("database {} cannot be used: {}", path, error.what()));
     case SQLITE_CANTOPEN:
@@ -144,7 +144,7 @@ absl::StatusOr<SqliteFile> OpenSqliteFile(const std::string& given, int max_page
   if (given.empty()) return absl::InvalidArgumentError("the database's path is empty: name a file with --db");
   if (absl::Status status = MakeParent(given); !status.ok()) return status;
   std::error_code error;
-  // One lock whatever name the file is reached by.
+  // Canonical, so that a file has one lock whatever path names it.
   const std::filesystem::path canonical = std::filesystem::weakly_canonical(given, error);
   const std::string path = error ? given : canonical.string();
   if (std::filesystem::is_directory(path, error)) {

@@ -1,4 +1,4 @@
-// Opens the database: lock file, checks, settings, migrations; and the Status that an SQLite error is. Not
+// Opens the database (lock file, checks, settings, migrations) and converts SQLite errors to statuses. Not
 // thread-safe.
 #pragma once
 
@@ -14,20 +14,20 @@
 
 namespace autocfg {
 
-// The one connection of this process, and the lock that keeps others away. The connection closes before the
-// lock is let go.
+// The process's only connection, and the lock that excludes other processes. The connection closes before the
+// lock is released.
 struct SqliteFile {
   std::string path;
-  std::optional<LockFile> lock;  // none in memory
+  std::optional<LockFile> lock;  // unset for in-memory databases
   std::unique_ptr<SQLite::Database> db;
 };
 
-// `max_pages`: the file's bound in pages of 4096 bytes; 0 = none. Errors as OpenSqliteStore's.
+// `max_pages`: size limit of the file in pages of 4096 bytes; 0 = no limit. Errors: as OpenSqliteStore.
 absl::StatusOr<SqliteFile> OpenSqliteFile(const std::string& path, int max_pages);
 absl::StatusOr<SqliteFile> OpenSqliteMemory();
 
-// OK where the file is new, or whole, ours and of a version that we know; nothing is written.
-// FailedPrecondition: another program's, or a newer version's; DataLoss: damaged. Throws SQLite::Exception.
+// Returns OK if the file is new, or intact, ours and of a known version. Does not write. FailedPrecondition:
+// another program's file or a newer version. DataLoss: damaged. Throws SQLite::Exception.
 absl::Status CheckSqliteFile(SQLite::Database& db, const std::string& path);
 
 absl::Status StatusOf(const SQLite::Exception& error, const std::string& path);

@@ -1,4 +1,4 @@
-// The queue is given out, and leases are kept and ended.
+// Assigns queued jobs; renews and ends leases.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -16,7 +16,7 @@ constexpr int kQueued = v1::TRIAL_STATE_QUEUED;
 constexpr int kRunning = v1::TRIAL_STATE_RUNNING;
 constexpr int kStudyRunning = v1::STUDY_STATE_RUNNING;
 
-// Of each study, its oldest queued job alone is looked at (CROSS JOIN keeps the order of the tables).
+// Considers only the oldest queued job of each study (CROSS JOIN keeps the order of the tables).
 constexpr const char* kAnyQueued =
     "SELECT 1 FROM studies s CROSS JOIN jobs j ON j.study = s.id AND j.state = ?1 WHERE s.state = ?2 LIMIT 1";
 constexpr const char* kHeads =
@@ -34,10 +34,10 @@ constexpr const char* kQueue =
       WHERE j.state = ?1 AND s.state = ?2
       ORDER BY j.id)sql";
 
-// What a worker gets beyond its job's time limit, to start its ranks, to end them and to report.
+// Extra lease time beyond a job's time limit, to start and end the ranks and to report.
 constexpr double kBeyondLimitSeconds = 120;
 
-// Until when a lease is renewed that is given out now. Empty: for ever.
+// Returns the latest expiry of a lease granted now. nullopt: no limit.
 std::optional<double> LatestExpiry(const v1::Job& job, double now_s) {
   if (job.time_limit_s() <= 0) return std::nullopt;
   return now_s + job.time_limit_s() + kBeyondLimitSeconds;
@@ -49,7 +49,7 @@ bool CanTakeMore(const PlacementWorker& worker) {
 
 }  // namespace
 
-// The current sessions among those given, by name.
+// Returns the current sessions among those given, by name.
 SqliteStore::WorkersAtWork SqliteStore::ReadWorkersAtWork(const std::vector<WorkerSession>& waiting,
                                                           const std::vector<WorkerSession>& live) {
   const std::set<WorkerSession> parked(waiting.begin(), waiting.end());
@@ -87,7 +87,7 @@ PlacementJob SqliteStore::ReadPlacementJob(SQLite::Statement& row) {
   job.ranks = row.getColumn(2).getInt64();
   job.device = row.getColumn(3).getString();
   job.fewer_ranks = row.getColumn(4).getInt() != 0;
-  if (row.getColumn(5).getInt64() == 0) return job;  // never tried
+  if (row.getColumn(5).getInt64() == 0) return job;  // never attempted
   SQLite::Statement hosts = Query(
       R"sql(
         SELECT DISTINCT w.host
@@ -123,7 +123,7 @@ void SqliteStore::GiveOut(std::int64_t job, const std::vector<PlacedShare>& shar
   lease.job.set_attempt(lease.attempt);
   lease.workers = static_cast<std::int32_t>(shares.size());
   lease.expires_s = now_s + duration_s;
-  // Where one worker runs fewer ranks than were asked for, these are the job's.
+  // If one worker runs fewer ranks than requested, these are all of the job's ranks.
   if (lease.job.fewer_ranks()) lease.job.set_ranks(static_cast<std::int32_t>(shares.front().ranks));
   for (const PlacedShare& share : shares) {
     lease.session = sessions[share.worker];
@@ -241,7 +241,7 @@ absl::StatusOr<v1::LeaseCommand> SqliteStore::RenewLease(const std::string& work
         now_s + duration_s, lease_id, fencing_token, worker, session_epoch);
     if (!row.executeStep()) {
       return absl::FailedPreconditionError(
-          fmt::format("lease {} is not {}'s any more: drop its job", lease_id, worker));
+          fmt::format("lease {} is no longer held by {}: drop its job", lease_id, worker));
     }
     if (row.getColumn(0).getInt() != 0) return v1::LEASE_COMMAND_CANCEL;
     return row.getColumn(1).getInt() != 0 ? v1::LEASE_COMMAND_DRAIN : v1::LEASE_COMMAND_CONTINUE;
@@ -307,7 +307,7 @@ absl::StatusOr<std::vector<EndedLease>> SqliteStore::WithdrawExpired(double now_
   return Write([&]() -> absl::StatusOr<std::vector<EndedLease>> {
     return EndShares({.end = ShareEnd::kWithdrawn,
                       .now_s = now_s,
-                      .message = "its lease ran out while no coordinator was there"},
+                      .message = "its lease expired while no coordinator was running"},
                      "expires_s <= ?5", now_s);
   });
 }

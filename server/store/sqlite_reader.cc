@@ -21,7 +21,8 @@ namespace {
 
 constexpr int kBusyTimeoutMs = 5000;
 
-// The file's size in bytes. Asked before SQLite opens the file: closing a descriptor would drop its locks.
+// Returns the file's size in bytes. Call before SQLite opens the file: closing a descriptor would drop its
+// locks.
 absl::StatusOr<std::int64_t> ReadableSize(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   if (fd < 0) return FileError(errno, fmt::format("database {} cannot be read", path));
@@ -36,7 +37,7 @@ absl::StatusOr<std::int64_t> ReadableSize(const std::string& path) {
   return static_cast<std::int64_t>(status.st_size);
 }
 
-// The path as a URI's: everything but what a path is usually made of is escaped.
+// Converts the path to a URI; escapes all but common path characters.
 std::string Uri(const std::string& path, const char* options) {
   std::string uri = "file:";
   for (const char c : path) {
@@ -56,15 +57,15 @@ absl::Status Check(SQLite::Database& db, const std::string& path) {
   const auto known = static_cast<std::int64_t>(StoreMigrations().size());
   if (version > 0 && version < known) {
     return absl::FailedPreconditionError(
-        fmt::format("database {} has version {} and this program reads version {}: a search or a server on "
-                    "it brings it up to date",
+        fmt::format("database {} has version {}, but this program reads version {}: run a search or a server "
+                    "on it to migrate it",
                     path, version, known));
   }
   return absl::OkStatus();
 }
 
-// SQLite keeps an index of the write-ahead log beside the file. Where there is no log and this user cannot
-// make that index (no right to write to the directory), the file alone is the whole database.
+// SQLite keeps an index of the write-ahead log beside the file. If there is no log and this user cannot
+// create the index (no write permission on the directory), the file alone is the whole database.
 bool IsWholeWithoutLog(const std::string& path) {
   std::error_code error;
   if (std::filesystem::exists(path + "-wal", error) || error) return false;
@@ -87,7 +88,7 @@ absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStoreReadOnly(const std::string
     file.db = std::make_unique<SQLite::Database>(Uri(path, immutable),
                                                  SQLite::OPEN_READONLY | SQLite::OPEN_URI, kBusyTimeoutMs);
     if (absl::Status status = Check(*file.db, path); !status.ok()) return status;
-    // Made, but its first transaction is still to come.
+    // Created, but its first transaction is not committed yet.
     if (file.db->execAndGet("PRAGMA user_version").getInt64() == 0) return OpenMemoryStore();
   } catch (const SQLite::Exception& exception) {
     return StatusOf(exception, path);

@@ -1,5 +1,5 @@
-// The store of a file that is only read: while a search writes it, or where this user may not write. Takes no
-// lock, so that readers disturb neither each other nor a search that starts.
+// A read-only store: for files that a search is writing, or that this user cannot write. Takes no lock, so
+// readers block neither each other nor a search that starts.
 #pragma once
 
 #include <memory>
@@ -10,12 +10,11 @@
 
 namespace autocfg {
 
-// A query-only connection that never checkpoints, so that the one writer stays the only one that does. Every
-// call reads what is committed; calls that write answer PermissionDenied. A file that nobody has written to
-// yet reads as an empty one.
+// Opens a query-only connection that never checkpoints; only the writer does. Each call reads committed data;
+// calls that write return PermissionDenied. A file that has never been written reads as an empty store.
 //
-// NotFound: no such file; FailedPrecondition: another program's file, or one of another version; DataLoss:
-// not a database, or damaged; PermissionDenied, Unavailable: no right to read.
+// NotFound: no such file. FailedPrecondition: another program's file, or a different version. DataLoss: not a
+// database, or damaged. PermissionDenied, Unavailable: cannot read.
 absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStoreReadOnly(const std::string& path);
 
 }  // namespace autocfg

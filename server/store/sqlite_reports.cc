@@ -13,9 +13,9 @@ namespace {
 
 constexpr const char* kReport = "report";
 constexpr std::int64_t kMaxLogBytesPerAttempt = 1 << 20;
-constexpr std::int64_t kKeptRefusals = 10'000;  // the newest
+constexpr std::int64_t kKeptRefusals = 10'000;  // the newest ones
 
-// What a report says, as the subject of its request: the lease and a digest of all of it.
+// Returns the request subject of a report: the lease and a digest of its content.
 std::string SubjectOf(const struct Report& report) {
   v1::ReportTrialRequest all;
   all.set_worker(report.worker);
@@ -28,11 +28,11 @@ std::string SubjectOf(const struct Report& report) {
   if (report.measurement) *all.mutable_measurement() = *report.measurement;
   if (report.calibration) *all.mutable_calibration() = *report.calibration;
   if (report.out_of_memory) *all.mutable_out_of_memory() = *report.out_of_memory;
-  // The messages have no maps, so that their bytes are always the same.
+  // Deterministic, because the messages contain no maps.
   return fmt::format("{}/{:016x}", report.lease_id, Fnv1a(all.SerializeAsString()));
 }
 
-// Version 2 and those before kept the lease alone.
+// Version 2 and earlier stored only the lease.
 bool IsOf(const std::string& subject, const struct Report& report) {
   return subject == report.lease_id || subject == SubjectOf(report);
 }
@@ -41,19 +41,19 @@ bool IsOf(const std::string& subject, const struct Report& report) {
 
 std::string SqliteStore::RefusalOf(const struct Report& report) {
   if (RequestIdTaken(report.request_id))
-    return fmt::format("request_id {} was used for another request, or for other contents",
+    return fmt::format("request_id {} was used for another request, or with different content",
                        report.request_id);
   SQLite::Statement row = Query(
       "SELECT worker, epoch, fencing_token, attempt, ending FROM shares WHERE lease_id = ?", report.lease_id);
-  if (!row.executeStep()) return fmt::format("there is no lease {}", report.lease_id);
+  if (!row.executeStep()) return fmt::format("unknown lease {}", report.lease_id);
   if (row.getColumn(0).getString() != report.worker)
-    return fmt::format("lease {} is another worker's", report.lease_id);
+    return fmt::format("lease {} belongs to another worker", report.lease_id);
   if (row.getColumn(1).getInt64() != report.session_epoch) {
     return fmt::format("lease {} is of session {}, not {}", report.lease_id, row.getColumn(1).getInt64(),
                        report.session_epoch);
   }
   if (row.getColumn(2).getInt64() != report.fencing_token) {
-    return fmt::format("lease {} has another fencing token than {}", report.lease_id, report.fencing_token);
+    return fmt::format("lease {} has a fencing token other than {}", report.lease_id, report.fencing_token);
   }
   if (row.getColumn(3).getInt64() != report.attempt) {
     return fmt::format("lease {} is for attempt {}, not {}", report.lease_id, row.getColumn(3).getInt64(),
@@ -92,7 +92,7 @@ absl::Status SqliteStore::RecordReport(const struct Report& report, double now_s
   if (end == ShareEnd::kMeasured) {
     if (absl::Status status = CheckFits(asked, report); !status.ok()) return status;
   }
-  // What reports no device time held its ranks from its lease to its end.
+  // A report without device time counts its ranks from the lease to the end.
   if (report.measurement && report.measurement->device_s() > 0) held_s = report.measurement->device_s();
   Execute(
       R"sql(
@@ -113,7 +113,7 @@ absl::Status SqliteStore::RecordReport(const struct Report& report, double now_s
 }
 
 absl::Status SqliteStore::Report(const struct Report& report, double now_s) {
-  // The refusal is itself a write, so it is an answer of the transaction and not its error.
+  // A refusal is itself stored, so it is a result of the transaction and not an error.
   const absl::StatusOr<std::string> refusal = Write([&]() -> absl::StatusOr<std::string> {
     const auto known = FindRequest(report.request_id, kReport);
     if (known && IsOf(*known, report)) return "";
@@ -154,7 +154,7 @@ absl::Status SqliteStore::AppendLog(const std::string& lease_id, std::int64_t fe
                 lease_id, fencing_token);
       if (!row.executeStep()) {
         return absl::FailedPreconditionError(
-            fmt::format("lease {} is not held any more: its log is not taken", lease_id));
+            fmt::format("lease {} is not held any more: its log is rejected", lease_id));
       }
       job = row.getColumn(0).getInt64();
       attempt = row.getColumn(1).getInt64();

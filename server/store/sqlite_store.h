@@ -1,5 +1,5 @@
 // The store in an SQLite file: one connection that writes and checkpoints, WAL with synchronous=FULL, STRICT
-// tables, versioned migrations, an exclusive lock file beside the database that names its owner's process.
+// tables, versioned migrations. A lock file beside the database names the owner's process.
 #pragma once
 
 #include <memory>
@@ -10,17 +10,19 @@
 
 namespace autocfg {
 
-// Opens or makes the file and its directory. FailedPrecondition: a newer version's file, or another process
-// has it (which one is named); DataLoss: not a database, or damaged; ResourceExhausted / PermissionDenied /
-// Unavailable: no room or no right to write.
 struct SqliteOptions {
-  int max_pages =
-      0;  // the file's bound in pages of 4096 bytes, beyond which writes are ResourceExhausted; 0 = none
+  // Size limit of the file in pages of 4096 bytes, beyond which writes fail with ResourceExhausted; 0 = no
+  // limit.
+  int max_pages = 0;
 };
+
+// Opens the database; creates the file and its directory if needed. FailedPrecondition: the file has a newer
+// version, or another process (which is named) holds it. DataLoss: not a database, or damaged.
+// ResourceExhausted, PermissionDenied, Unavailable: no space, or not writable.
 absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStore(const std::string& path,
                                                        const SqliteOptions& options = {});
 
-// In memory, for tests and for what need not last.
+// Opens an in-memory store, for tests and temporary data.
 absl::StatusOr<std::unique_ptr<Store>> OpenMemoryStore();
 
 }  // namespace autocfg

@@ -1,6 +1,6 @@
-// The class behind OpenSqliteStore and OpenMemoryStore. Its parts: sqlite_studies.cc, sqlite_trials.cc,
+// The class behind OpenSqliteStore and OpenMemoryStore. Implemented in sqlite_studies.cc, sqlite_trials.cc,
 // sqlite_calibrations.cc, sqlite_workers.cc, sqlite_leases.cc, sqlite_reports.cc, sqlite_attempts.cc.
-// Thread-safe: one mutex guards the one connection.
+// Thread-safe: one mutex guards the only connection.
 #pragma once
 
 #include <functional>
@@ -99,7 +99,7 @@ class SqliteStore final : public Store {
     return result.ok();
   }
 
-  // Runs `body` (which returns a Status or StatusOr) in a transaction, committed where it is OK.
+  // Runs `body` (which returns a Status or StatusOr) in a transaction and commits if it returns OK.
   template <typename Body>
   auto Write(Body body) -> decltype(body()) {
     bool changed = false;
@@ -126,7 +126,7 @@ class SqliteStore final : public Store {
     return result;
   }
 
-  // Runs `body` under the mutex, so that all it reads is of one instant.
+  // Runs `body` under the mutex, so that its reads form one snapshot.
   template <typename Body>
   auto Read(Body body) -> decltype(body()) {
     absl::MutexLock lock(&mutex_);
@@ -139,9 +139,9 @@ class SqliteStore final : public Store {
 
   SQLite::Database& db() { return *file_.db; }
 
-  // The helpers below run inside Write or Read and throw SQLite::Exception.
+  // The functions below run inside Write or Read and throw SQLite::Exception.
 
-  // A statement with its values bound, in order.
+  // Prepares a statement and binds the values in order.
   template <typename... Values>
   SQLite::Statement Query(const char* sql, const Values&... values) {
     SQLite::Statement statement(db(), sql);
@@ -175,15 +175,15 @@ class SqliteStore final : public Store {
     const std::string bytes = message.SerializeAsString();
     statement.bind(index, bytes.data(), static_cast<int>(bytes.size()));
   }
-  // DataLoss-like: throws SQLite::Exception(SQLITE_CORRUPT) where the bytes are no such message.
+  // Throws SQLite::Exception(SQLITE_CORRUPT) if the bytes do not parse as such a message.
   static void Parse(const SQLite::Column& column, google::protobuf::MessageLite& message);
 
-  std::int64_t Next(const char* counter);                   // raises a counter
-  void TouchStudy(std::int64_t id);                         // a new change cursor
-  void TouchTrial(std::int64_t study, std::int64_t trial);  // the same of one of its trials; 0: of none
+  std::int64_t Next(const char* counter);                   // increments a counter
+  void TouchStudy(std::int64_t id);                         // assigns a new change cursor
+  void TouchTrial(std::int64_t study, std::int64_t trial);  // same, for one of its trials too; 0: no trial
   void SetTrialState(std::int64_t study, std::int64_t trial, v1::TrialState state,
                      const std::string& message);
-  // Of a job and, where it is one, its trial; moves the study's cursor.
+  // Sets the state of a job and of its trial, if it has one; advances the study's cursor.
   void SetJobState(std::int64_t job, std::int64_t study, std::int64_t trial, v1::TrialState state,
                    const std::string& message);
 
@@ -195,7 +195,7 @@ class SqliteStore final : public Store {
   absl::Status StudyNotFound(std::int64_t id);
   absl::Status CheckStudy(std::int64_t id);  // NotFound
   absl::StatusOr<v1::Study> WriteStudy(v1::Study study, v1::StudyState before);
-  // The request's subject where it has been served before.
+  // Returns the subject of the request if it was served before.
   std::optional<std::string> FindRequest(const std::string& request_id, const std::string& kind);
   void RememberRequest(const std::string& request_id, const std::string& kind, const std::string& subject);
   bool RequestIdTaken(const std::string& request_id);
@@ -205,11 +205,11 @@ class SqliteStore final : public Store {
   void CancelOpenJobs(std::int64_t study);
   static absl::Status CheckJob(const v1::Job& job, std::int64_t max_attempts);
   void QueueJob(std::int64_t study, std::int64_t trial, const v1::Job& job, std::int64_t max_attempts);
-  absl::Status SessionStatus(const WorkerSession& session);  // CheckSession's
+  absl::Status SessionStatus(const WorkerSession& session);  // implements CheckSession
   std::optional<std::int64_t> LastEpoch(const std::string& worker);
   std::vector<WorkerRecord> ReadWorkers(SQLite::Statement& rows);
 
-  // In the same order.
+  // Both lists have the same order.
   struct WorkersAtWork {
     std::vector<PlacementWorker> workers;
     std::vector<WorkerSession> sessions;
@@ -218,7 +218,7 @@ class SqliteStore final : public Store {
                                   const std::vector<WorkerSession>& live);
   // Columns: study, job, ranks, device, fewer_ranks, attempts.
   PlacementJob ReadPlacementJob(SQLite::Statement& row);
-  // Starts an attempt at a queued job; its leases are appended. A share's worker is an index of `sessions`.
+  // Starts an attempt of a queued job and appends its leases. A share's worker is an index into `sessions`.
   void GiveOut(std::int64_t job, const std::vector<PlacedShare>& shares,
                const std::vector<WorkerSession>& sessions, double now_s, double duration_s,
                std::vector<Lease>& leases);
@@ -227,10 +227,10 @@ class SqliteStore final : public Store {
     ShareEnd end = ShareEnd::kLost;
     double now_s = 0;
     std::string message;
-    bool used = true;  // the ranks were held from the lease on
+    bool used = true;  // the ranks were held since the lease began
   };
-  // Ends the running shares that `where` selects, in one statement, with all that follows. `values` are its
-  // parameters from ?5 on.
+  // Ends the running shares that `where` selects, in one statement, and settles their attempts. `values` are
+  // its parameters from ?5 on.
   template <typename... Values>
   std::vector<EndedLease> EndShares(const Ending& ending, const char* where, const Values&... values) {
     const std::string sql = std::string(
@@ -244,9 +244,10 @@ class SqliteStore final : public Store {
                                     ending.used ? 1 : 0, values...);
     return SettleEnded(ended, ending.now_s);
   }
-  // Settles the attempts of shares that a statement ends; it returns (job, attempt, worker, epoch) for each.
+  // Settles the attempts of the shares that a statement ends; the statement returns (job, attempt, worker,
+  // epoch) for each.
   std::vector<EndedLease> SettleEnded(SQLite::Statement& ended, double now_s);
-  // Ends the attempt where all its shares have ended; tells the others to stop where one broke it.
+  // Ends the attempt if all its shares have ended. Tells the others to stop if one broke it.
   void SettleAttempt(std::int64_t job, std::int64_t attempt, double now_s);
   void EndAttempt(std::int64_t job, std::int64_t attempt, double now_s);
   struct EndedShare {
@@ -259,19 +260,20 @@ class SqliteStore final : public Store {
     std::optional<v1::CalibrateResult> calibration;
   };
   std::vector<EndedShare> ReadShares(std::int64_t job, std::int64_t attempt);  // by rank
-  // Of the attempt that has just been measured: as the study's, and for later ones.
+  // Keep the result of the attempt that was just measured: for its study, and for later studies.
   void KeepCalibration(std::int64_t study, std::int64_t job, std::int64_t attempt,
                        const std::vector<EndedShare>& shares, double now_s);
   void KeepOpTimes(std::int64_t job, std::int64_t attempt, const std::vector<EndedShare>& shares,
                    const Calibration& measured, double now_s);
-  // Whether one calibration has timed all of the spec's communication, if there is any, as FindOpTimes asks.
+  // Returns true if one calibration timed all of the spec's communication ops, if any, as FindOpTimes
+  // requires.
   bool CommunicationWasTimedTogether(const OpTimesKey& key, const v1::CalibrateSpec& spec, double since_s);
   bool SharedItsWorkers(std::int64_t job, std::int64_t attempt);
-  // The study's calibration, complete or not.
+  // Reads the study's calibration, complete or partial.
   std::optional<Calibration> ReadCalibration(std::int64_t study, bool partial);
   void WriteCalibration(std::int64_t study, const Calibration& calibration, bool partial);
 
-  std::string RefusalOf(const struct Report& report);  // empty: none
+  std::string RefusalOf(const struct Report& report);  // empty: not refused
   absl::Status RecordReport(const struct Report& report, double now_s);
 
   absl::Mutex mutex_;

@@ -18,12 +18,12 @@ absl::Status RequestIdReused(const std::string& request_id) {
       fmt::format("request_id {} was used for another request: choose a new one", request_id));
 }
 
-// What a request to edit a study stands for, as its subject.
+// Returns the request subject of an edit of a study.
 std::string SubjectOf(std::int64_t study, const StudyEdit& extra) {
   return extra.verb.empty() ? fmt::format("{}", study) : fmt::format("{}/{}", study, extra.verb);
 }
 
-// Earlier builds kept the study alone.
+// Earlier builds stored only the study.
 bool IsOf(const std::string& subject, std::int64_t study, const StudyEdit& extra) {
   return subject == SubjectOf(study, extra) || subject == fmt::format("{}", study);
 }
@@ -138,7 +138,7 @@ absl::StatusOr<v1::Study> SqliteStore::WriteStudy(v1::Study study, v1::StudyStat
   if (!id.ok()) return id.status();
   if (IsEnd(before) && study.state() != before) {
     return absl::FailedPreconditionError(
-        fmt::format("{} has ended ({}) and stays so", study.name(), StateName(before)));
+        fmt::format("{} has ended ({}) and cannot change its state", study.name(), StateName(before)));
   }
   v1::Study stored = study;
   stored.clear_name();
@@ -162,7 +162,7 @@ absl::StatusOr<v1::Study> SqliteStore::ModifyStudy(std::int64_t id,
     if (RequestIdTaken(extra.request_id)) return RequestIdReused(extra.request_id);
     v1::Study edited = *study;
     if (absl::Status status = edit(edited); !status.ok()) return status;
-    // What identifies a study does not change.
+    // Fields that identify the study do not change.
     edited.set_name(study->name());
     *edited.mutable_spec() = study->spec();
     edited.set_fingerprint(study->fingerprint());

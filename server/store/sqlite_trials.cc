@@ -1,4 +1,4 @@
-// Trials and the queue.
+// Trials and the job queue.
 #include <utility>
 
 #include "fmt/format.h"
@@ -186,7 +186,7 @@ absl::StatusOr<v1::Trial> SqliteStore::RetryTrial(std::int64_t study, std::int64
     const std::optional<v1::Study> owner = FindStudy(study);
     if (IsEnd(owner->state())) {
       return absl::FailedPreconditionError(
-          fmt::format("{} has ended ({}) and runs no trial again", owner->name(), StateName(owner->state())));
+          fmt::format("{} has ended ({}) and cannot retry trials", owner->name(), StateName(owner->state())));
     }
     switch (trial.state()) {
       case v1::TRIAL_STATE_FAILED:
@@ -195,8 +195,8 @@ absl::StatusOr<v1::Trial> SqliteStore::RetryTrial(std::int64_t study, std::int64
       case v1::TRIAL_STATE_LOST: break;
       default:
         return absl::FailedPreconditionError(
-            fmt::format("{} is {}: only one that failed, timed out, was cancelled or lost is run again", name,
-                        StateName(trial.state())));
+            fmt::format("{} is {}: only trials that failed, timed out, were cancelled or lost can be retried",
+                        name, StateName(trial.state())));
     }
     RememberRequest(request_id, kRetry, name);
     SQLite::Statement job =

@@ -1,4 +1,4 @@
-// Workers: their sessions, their drain and what they run.
+// Workers: sessions, drain and running jobs.
 #include <utility>
 
 #include "fmt/format.h"
@@ -48,7 +48,7 @@ absl::StatusOr<std::int64_t> SqliteStore::RegisterWorker(const v1::RegisterWorke
         request.boot_id(), epoch, inventory.slots(), now_s, inventory, host, inventory.device_kind(),
         same_boot ? 1 : 0, worker);
     if (!same) {
-      EndShares({.end = ShareEnd::kLost, .now_s = now_s, .message = "the worker was started anew"},
+      EndShares({.end = ShareEnd::kLost, .now_s = now_s, .message = "the worker was restarted"},
                 "worker = ?5", worker);
     }
     return epoch;

@@ -1,4 +1,4 @@
-"""The command line against a coordinator and workers that are processes of their own."""
+"""Tests the command line with a coordinator and workers in separate processes."""
 
 import contextlib
 import json
@@ -72,7 +72,7 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(refused.returncode, 2, refused.stdout)
         self.assertEqual(len(refused.stderr.splitlines()), 1, refused.stderr)
 
-    def test_eight_workers_of_one_find_what_one_process_finds(self):
+    def test_eight_single_slot_workers_match_one_process(self):
         self.workers(**{f"w{i}": 1 for i in range(8)})
         eight = [argument.replace("1x4", "1x8") for argument in PACED]
         there = json.loads(self.run_ok("search", *eight, "--json"))
@@ -85,7 +85,7 @@ class ClusterTest(unittest.TestCase):
         for trial in self.trials():
             self.assertEqual(len(trial["attempts"][0]["workers"]), 8)
 
-    def test_small_jobs_side_by_side(self):
+    def test_small_jobs_run_concurrently(self):
         self.workers(large=4)
         two = [argument.replace("1x4", "1x2") for argument in PACED]
         self.run_ok("search", *two)
@@ -103,8 +103,8 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual([client.returncode for client in clients], [0, 0])
         self.assertEqual([json.loads(answer)["counts"]["measured"] > 0 for answer in answers], [True, True])
 
-    def test_cancel_from_elsewhere(self):
-        self.workers(one=2)  # too few: the study waits
+    def test_cancel_by_another_client(self):
+        self.workers(one=2)  # too few ranks: the study waits
         api = self.api()
         with subprocess.Popen([os.path.join(BIN, "autocfg"), *self.at("search", *PACED)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True) as client:
@@ -118,7 +118,7 @@ class ClusterTest(unittest.TestCase):
         self.assertIn("study 1 cancelled", err)
         self.assertTrue(all(trial.state == CANCELLED for trial in api.call("StudyService", "ListTrials", parent="studies/1").trials))
 
-    def test_a_client_that_leaves(self):
+    def test_study_continues_after_the_client_leaves(self):
         self.workers(one=2)
         with subprocess.Popen([os.path.join(BIN, "autocfg"), *self.at("search", *PACED)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True) as client:
@@ -132,7 +132,7 @@ class ClusterTest(unittest.TestCase):
         self.assertTrue(lines[-1].startswith("study 1 done"), lines[-1])
         self.assertGreater(sum("measured" in line for line in lines), 3)
 
-    def test_the_server_is_started_again_under_a_client(self):
+    def test_client_survives_server_restart(self):
         self.workers(one=2)
         with subprocess.Popen([os.path.join(BIN, "autocfg"), *self.at("search", *PACED, "--json")], stdout=subprocess.PIPE,
                               stderr=subprocess.DEVNULL) as client:
@@ -146,7 +146,7 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(client.returncode, 0)
         self.assertEqual(json.loads(out)["best"]["provenance"], "measured")
 
-    def test_the_rest_of_a_gang_stops_when_a_worker_is_killed(self):
+    def test_killed_worker_stops_the_rest_of_its_gang(self):
         workers = self.workers(one=2, two=2)
         with subprocess.Popen([os.path.join(BIN, "autocfg"), *self.at("search", *SMALL)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as client:
             wait_for(lambda: self.in_use() == {"workers/one": 2, "workers/two": 2}, "the gang")
@@ -160,12 +160,12 @@ class ClusterTest(unittest.TestCase):
         self.assertIn(b"best plan", out)
 
     def sql(self, text):
-        """Of another program, in the server's database."""
+        """Executes SQL in the server's database, as another program would."""
         with contextlib.closing(sqlite3.connect(os.path.join(self.services.directory, "server.db"), timeout=20)) as db:
             db.execute(text)
             db.commit()
 
-    def test_the_same_search_goes_on_once_the_storage_works_again(self):
+    def test_search_continues_once_the_storage_works(self):
         self.workers(one=4)
         self.sql("CREATE TRIGGER broken BEFORE INSERT ON jobs BEGIN SELECT RAISE(ABORT, 'no jobs today'); END")
         for _ in range(2):
@@ -175,7 +175,7 @@ class ClusterTest(unittest.TestCase):
         self.assertIn("no jobs today", self.run_ok("studies"))
         self.sql("DROP TRIGGER broken")
         self.run_ok("search", *SMALL)
-        self.server.said("studies/1 goes on: its storage works again")
+        self.server.said("studies/1 continues: its storage works again")
         self.assertEqual(self.server.text().count("studies/1 waits for its storage"), 1)
         self.assertEqual(len(self.run_ok("studies").splitlines()), 2)
 

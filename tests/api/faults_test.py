@@ -1,10 +1,11 @@
-"""kill -9 of the server, a worker or a trainer at a random moment of a running study. What must hold in every round:
+"""Sends kill -9 to the server, a worker or a trainer at a random moment of a running study. Invariants of every round:
 
-- no report that was acknowledged is lost;
+- no acknowledged report is lost;
 - no trial is stuck for longer than its lease and 10 s;
-- the recommendation is that of the same study without faults (on the paced device, whose times are exact).
+- the recommendation equals that of the same study without faults (on the paced device, whose times are exact).
 
-AUTOCFG_FAULT_ROUNDS: how many (5). AUTOCFG_FAULT_SEED: of the random choices; said at the start, so that a failure can be repeated.
+AUTOCFG_FAULT_ROUNDS: number of rounds (default 5). AUTOCFG_FAULT_SEED: seed of the random choices, printed at the start
+so that a failure can be reproduced.
 """
 
 import contextlib
@@ -22,10 +23,10 @@ from services import Services, wait_for
 ROUNDS = int(os.environ.get("AUTOCFG_FAULT_ROUNDS", "5"))
 SEED = int(os.environ.get("AUTOCFG_FAULT_SEED", str(random.SystemRandom().randrange(1 << 30))))
 LEASE_S = 3
-STUCK_S = 10  # behind the end of its lease
+STUCK_S = 10  # after its lease has expired
 STUDY_LIMIT_S = 180
 
-RUNNING, DONE = 2, 4  # StudyState; a running trial is 2 as well
+RUNNING, DONE = 2, 4  # StudyState; TrialState has the same number for RUNNING
 MEASURED = 3
 ENDED = {3, 4, 5, 6, 7, 8}
 
@@ -38,7 +39,7 @@ SPACE = {"mbs": ["1"], "recompute": ["none"], "zero": ["0"], "attention": ["fuse
 
 
 def trainers_of(pid):
-    """The processes that a process has started."""
+    """Returns the child processes of `pid`."""
     children = []
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -47,12 +48,12 @@ def trainers_of(pid):
                     if int(stat.read().rsplit(")", 1)[1].split()[1]) == pid:
                         children.append(int(name))
             except (FileNotFoundError, ProcessLookupError, IndexError):
-                continue  # it has ended meanwhile
+                continue  # ended meanwhile
     return children
 
 
 class Cluster:
-    """A server and two workers of two slots, that are started again when they are killed."""
+    """A server and two workers of two slots, which are restarted after a kill."""
 
     def __init__(self, services):
         self.services = services
@@ -79,7 +80,7 @@ class Cluster:
                                                         "--slots", "2"])
 
     def kill_trainer(self, choose):
-        """Whether there was one."""
+        """Kills one trainer. Returns False if there was none."""
         running = [pid for worker in self.workers.values() for pid in trainers_of(worker.process.pid)]
         if not running:
             return False
@@ -90,7 +91,7 @@ class Cluster:
         return True
 
     def call(self, service, method, **fields):
-        """Over a server that is just being started again."""
+        """Calls the server; retries while it restarts."""
         end = time.monotonic() + 60
         while True:
             try:
@@ -121,13 +122,13 @@ class Cluster:
         return study
 
     def overdue_s(self):
-        """How long ago the lease ran out that is the longest held."""
+        """Returns the time since the oldest held lease expired."""
         with contextlib.closing(sqlite3.connect(f"file:{self.services.directory}/server.db?mode=ro", uri=True)) as db:
             oldest = db.execute("SELECT min(expires_s) FROM shares WHERE ending = 0").fetchone()[0]
         return 0 if oldest is None else time.time() - oldest
 
     def reported(self):
-        """What the workers were acknowledged: (trial, attempt) -> how it ended."""
+        """Returns the acknowledged reports of the workers: (trial, attempt) -> outcome."""
         found = {}
         for name in self.workers:
             with open(os.path.join(self.services.directory, name + ".log"), encoding="utf-8", errors="replace") as log:
@@ -138,7 +139,7 @@ class Cluster:
 
 class FaultsTest(unittest.TestCase):
     def follow(self, cluster, study):
-        """To the study's end; no trial is stuck: that runs under a lease which nobody renews."""
+        """Waits for the study's end. Fails if a trial is stuck: its lease is not renewed but still held."""
         end = time.monotonic() + STUDY_LIMIT_S
         while True:
             state = cluster.call("StudyService", "GetStudy", name=study)
@@ -161,7 +162,7 @@ class FaultsTest(unittest.TestCase):
         with Services() as services:
             cluster = Cluster(services)
             expected, duration = {}, {}
-            for ranks in (2, 4):  # on one worker; on both as a gang
+            for ranks in (2, 4):  # on one worker; shared by both
                 began = time.monotonic()
                 study = cluster.begin(ranks, f"without-{ranks}")
                 self.follow(cluster, study)
@@ -188,7 +189,7 @@ class FaultsTest(unittest.TestCase):
                     self.follow(cluster, study)
                     self.assertEqual(self.answer(cluster, study), expected[ranks])
 
-            # Workers log after the answer, so that every line is of a report that was acknowledged.
+            # Workers log after the reply, so every line stands for an acknowledged report.
             ends = {(trial.name, attempt.number): attempt.state for study in cluster.call("StudyService", "ListStudies", page_size=200).studies
                     for trial in cluster.trials(study.name) for attempt in trial.attempts}
             acknowledged = {key: outcome for key, outcome in cluster.reported().items() if outcome == "OUTCOME_MEASURED"}
@@ -196,7 +197,7 @@ class FaultsTest(unittest.TestCase):
             for key in acknowledged:
                 self.assertIn(ends.get(key), ENDED, f"{key} was acknowledged")
             single = {key for key in acknowledged if ends[key] != MEASURED}
-            # A share of a gang may be acknowledged, and its attempt be lost with another.
+            # A share may be acknowledged although its attempt was lost with another share.
             for trial, _ in single:
                 self.assertTrue(any(state == MEASURED for (name, _), state in ends.items() if name == trial), f"{trial} has no measurement")
 

@@ -1,12 +1,12 @@
-"""Calls a gRPC server by what it says of itself: descriptors come from its reflection service, and nothing of the project is imported.
+"""Calls a gRPC server through descriptors from its reflection service. Imports no code of the project.
 
-Needs python3-grpcio and python3-protobuf. Use from one thread.
+Needs python3-grpcio and python3-protobuf. Not thread-safe.
 """
 
 import grpc
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-# grpc.reflection.v1alpha, as far as it is needed (github.com/grpc/grpc-proto): messages by field number.
+# The needed part of grpc.reflection.v1alpha (github.com/grpc/grpc-proto): messages by field number.
 _REFLECTION = "grpc.reflection.v1alpha"
 
 
@@ -31,7 +31,7 @@ def _reflection_messages():
     add("ServerReflectionResponse", {4: ("file_descriptor_response", message, False, "FileDescriptorResponse"),
                                      6: ("list_services_response", message, False, "ListServiceResponse"),
                                      7: ("error_response", message, False, "ErrorResponse")})
-    # A field that was set to its default is to be sent too: which one it is, is the question.
+    # Oneof fields are sent even with default values, because the field itself selects the request.
     for field in file.message_type[0].field:
         field.oneof_index = 0
     file.message_type[0].oneof_decl.add(name="message_request")
@@ -43,7 +43,7 @@ def _reflection_messages():
 
 
 class Api:
-    """The services of a server. `api.call("StudyService", "GetStudy", name="studies/1")` answers a message."""
+    """The services of a server. `api.call("StudyService", "GetStudy", name="studies/1")` returns a message."""
 
     def __init__(self, target, package="autocfg.v1"):
         self.channel = grpc.insecure_channel(target)
@@ -84,7 +84,7 @@ class Api:
             self._pool.Add(file)
 
     def message(self, name):
-        """The class of a message of the package."""
+        """Returns the class of a message of the package."""
         return self._factory.GetPrototype(self._pool.FindMessageTypeByName(f"{self._package}.{name}"))
 
     def methods(self, service):
@@ -102,21 +102,21 @@ class Api:
         return unary(request if request is not None else request_type(**fields), timeout=timeout)
 
     def stream(self, service, method, timeout=600, **fields):
-        """The answers of a server stream; `cancel()` on it cuts it."""
+        """Returns the responses of a server stream; its `cancel()` ends the stream."""
         path, request_type, response_type = self._method(service, method)
         unary = self.channel.unary_stream(path, request_serializer=request_type.SerializeToString,
                                           response_deserializer=response_type.FromString)
         return unary(request_type(**fields), timeout=timeout)
 
     def exchange(self, service, method, requests, timeout=60):
-        """The answers of a stream in both directions to a list of requests (dicts)."""
+        """Returns the responses of a bidirectional stream to a list of requests (dicts)."""
         path, request_type, response_type = self._method(service, method)
         both = self.channel.stream_stream(path, request_serializer=request_type.SerializeToString,
                                           response_deserializer=response_type.FromString)
         return list(both((request_type(**fields) for fields in requests), timeout=timeout))
 
     def health(self, service):
-        """As a number: 1 is SERVING (grpc.health.v1)."""
+        """Returns the status number: 1 is SERVING (grpc.health.v1)."""
         check = self.channel.unary_unary("/grpc.health.v1.Health/Check", request_serializer=lambda raw: raw,
                                          response_deserializer=lambda raw: raw)
         name = service.encode()

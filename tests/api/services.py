@@ -1,4 +1,4 @@
-"""autocfg-server and autocfg-worker as processes of their own, for tests. Everything is ended with the block that started it."""
+"""Runs autocfg-server and autocfg-worker as processes for tests. Ends each process with the block that started it."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ _END_LIMIT_S = 30
 
 
 def wait_for(condition, what, limit_s=_START_LIMIT_S):
-    """The condition's first true answer."""
+    """Returns the first true value of `condition()`."""
     end = time.monotonic() + limit_s
     while True:
         answer = condition()
@@ -27,7 +27,7 @@ def wait_for(condition, what, limit_s=_START_LIMIT_S):
 
 
 class Process:
-    """A program whose standard error is kept in a file."""
+    """A program whose standard output and error go to a file."""
 
     def __init__(self, directory, name, arguments):
         self.log = os.path.join(directory, name + ".log")
@@ -52,7 +52,7 @@ class Process:
         self.process.wait()
 
     def stop(self):
-        """In order; its exit status."""
+        """Ends the process with SIGTERM. Returns its exit status."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -63,7 +63,7 @@ class Process:
 
 
 class Services(contextlib.ExitStack):
-    """A directory, and what is started in it."""
+    """A temporary directory, and the processes started in it."""
 
     def __enter__(self):
         super().__enter__()
@@ -77,7 +77,7 @@ class Services(contextlib.ExitStack):
         return process
 
     def server(self, *arguments):
-        """The server, and its address."""
+        """Returns the server and its address."""
         process = self.start("server", ["autocfg-server", "--listen", "localhost:0", "--db", os.path.join(self.directory, "server.db"), *arguments])
         return process, process.said(r"listening on (\S+)").group(1)
 

@@ -1,4 +1,5 @@
-"""A program of somebody else's on the gRPC API: from a model specification to a recommendation, with python3-grpcio and the reflected descriptors."""
+"""Tests the gRPC API as a third-party program uses it: from a model specification to a recommendation, with
+python3-grpcio and the reflected descriptors."""
 
 import unittest
 
@@ -33,7 +34,7 @@ class StudyApiTest(unittest.TestCase):
         return self.api.message("SearchSpec")(model=MODEL, workload=WORKLOAD, cluster=CLUSTER, device="cpu", **more)
 
     def failure(self, code, service, method, **fields):
-        """The message of a call that fails with this code."""
+        """Expects that the call fails with this code. Returns its message."""
         with self.assertRaises(grpc.RpcError) as caught:
             self.api.call(service, method, **fields)
         self.assertEqual(caught.exception.code(), code, caught.exception.details())
@@ -48,7 +49,7 @@ class StudyApiTest(unittest.TestCase):
              "GetTrial", "RetryTrial", "GetRecommendation", "ExportConfig", "WatchStudy", "Predict"},
             set(self.api.methods("StudyService")))
 
-    def test_a_search_with_a_watcher_that_is_cut_off(self):
+    def test_watch_resumes_after_disconnect(self):
         study = self.api.call("StudyService", "CreateStudy", request_id="search-1", spec=self.spec(max_trials=4))
         self.assertEqual(study.state, CREATED)
         self.assertEqual(study.owner, "local")
@@ -56,7 +57,7 @@ class StudyApiTest(unittest.TestCase):
         self.assertEqual(again.name, study.name)
         self.api.call("StudyService", "StartStudy", name=study.name, request_id="start-1")
 
-        # Cut once something has been measured, on a connection of its own.
+        # The stream is cut after the first measurement, on its own connection.
         first = Api(self.address)
         cursors, ended = [], {}
         stream = first.stream("StudyService", "WatchStudy", name=study.name)
@@ -101,7 +102,7 @@ class StudyApiTest(unittest.TestCase):
         self.assertGreaterEqual(answer.counts.measured, 1)
         self.assertLessEqual(answer.counts.measured, 4)
 
-    def test_a_study_that_is_only_asked_about(self):
+    def test_validate_only(self):
         study = self.api.call("StudyService", "CreateStudy", validate_only=True, spec=self.spec(predict_only=True))
         self.assertEqual(study.name, "")
         self.assertEqual(len(study.fingerprint), 16)
@@ -124,7 +125,7 @@ class StudyApiTest(unittest.TestCase):
             self.assertNotEqual(answer.error, "")
             self.assertFalse(answer.HasField("prediction"))
 
-    def test_what_is_wrong_is_said(self):
+    def test_errors_say_what_is_wrong(self):
         bad = self.spec()
         bad.model.layers = -3
         self.assertIn("layers", self.failure(grpc.StatusCode.INVALID_ARGUMENT, "StudyService", "CreateStudy", spec=bad))
@@ -136,7 +137,7 @@ class StudyApiTest(unittest.TestCase):
         self.failure(grpc.StatusCode.UNIMPLEMENTED, "StudyService", "ExportConfig", study="studies/1", format="megatron")
         self.assertEqual(self.api.health(""), 1)
 
-    def test_bytes_that_are_no_message(self):
+    def test_unparsable_bytes(self):
         for method in ("StudyService/CreateStudy", "StudyService/WatchStudy", "WorkerService/LeaseWork", "WorkerService/ReportTrial"):
             call = (self.api.channel.unary_stream if method.endswith("WatchStudy") else self.api.channel.unary_unary)(
                 "/autocfg.v1." + method, request_serializer=lambda raw: raw, response_deserializer=lambda raw: raw)
@@ -144,7 +145,7 @@ class StudyApiTest(unittest.TestCase):
                 answer = call(b"\x0a\xff\xff\xff\xff\xff", timeout=30)
                 list(answer)
             self.assertEqual(caught.exception.code(), grpc.StatusCode.INVALID_ARGUMENT, method)
-            self.assertIn("no message of its type", caught.exception.details(), method)
+            self.assertIn("cannot be parsed", caught.exception.details(), method)
         self.assertEqual(self.api.health(""), 1)
 
     def test_workers_are_listed(self):

@@ -5,13 +5,13 @@
 namespace autocfg {
 namespace {
 
-TEST(CleanUtf8, LeavesTextAsItIs) {
+TEST(CleanUtf8, KeepsValidText) {
   for (const char* text : {"", "one\ntwo\tthree\n", "M\xc3\xbcnchen", "\xe2\x82\xac", "\xf0\x9f\x98\x80",
                            "\xed\x9f\xbf", "\xee\x80\x80", "\xf4\x8f\xbf\xbf"})
     EXPECT_EQ(CleanUtf8(text, 100), text);
 }
 
-TEST(CleanUtf8, ReplacesWhatIsNone) {
+TEST(CleanUtf8, ReplacesInvalidBytes) {
   EXPECT_EQ(CleanUtf8("a\xff\xfe z", 100), "a?? z");
   EXPECT_EQ(CleanUtf8("\xc3", 100), "?") << "cut short";
   EXPECT_EQ(CleanUtf8("\xc3(", 100), "?(");
@@ -23,7 +23,7 @@ TEST(CleanUtf8, ReplacesWhatIsNone) {
   EXPECT_EQ(CleanUtf8(std::string("a\0b\rc\x1b[1m\x7f", 10), 100), "a?b?c?[1m?");
 }
 
-TEST(CleanUtf8, KeepsTheEndInWholeCharacters) {
+TEST(CleanUtf8, KeepsTheEndAtCharacterBoundaries) {
   EXPECT_EQ(CleanUtf8("abcdef", 3), "def");
   EXPECT_EQ(CleanUtf8("a\xe2\x82\xac!", 3), "!");
   EXPECT_EQ(CleanUtf8("a\xe2\x82\xac!", 4), "\xe2\x82\xac!");

@@ -78,7 +78,7 @@ std::vector<Case> Cases() {
       {"BadBudget",
        Search({"--time-budget", "soon"}),
        2,
-       {"--time-budget", "soon", "of seconds, or with ms, s, m or h behind it"}},
+       {"--time-budget", "soon", "or a number with the unit ms, s, m or h"}},
       {"BatchBeyondTheBound",
        {"search", "--model", "gpt2-tiny", "--global-batch", "2147483647"},
        2,

@@ -67,7 +67,7 @@ TEST(ChooseDevice, TakesTheEngineThatTheVariableNames) {
   const ScopedVariable module("AUTOCFG_GPU_MODULE", machine.home() / "nowhere.so");
   EXPECT_EQ(ChooseDevice("auto", "")->name, "cpu");
   EXPECT_THAT(std::string(ChooseDevice("cuda", "").status().message()),
-              HasSubstr("nowhere.so, which AUTOCFG_GPU_MODULE names"));
+              HasSubstr("nowhere.so that AUTOCFG_GPU_MODULE names"));
 }
 
 TEST(IsLike, ByModelOfThePresetOrByName) {

@@ -91,7 +91,7 @@ class ExhaustedCoordinatorTest : public CoordinatorFixture {
   std::vector<std::unique_ptr<Parked>> parked_;
 };
 
-constexpr const char* kRefused = "128 calls watch studies already";
+constexpr const char* kRefused = "128 calls watch studies";
 
 TEST_F(ExhaustedCoordinatorTest, ASearchIsFollowedThoughNoStreamIsTaken) {
   Open();
@@ -136,7 +136,7 @@ TEST_F(ExhaustedCoordinatorTest, AFullDiskEndsASearchThatSaysHowToFollowIt) {
   EXPECT_THAT(finished.err,
               HasSubstr("study 1 goes on there once it has room again: autocfg watch --coordinator " +
                         coordinator_->address() + " --study 1"));
-  EXPECT_THAT(finished.err, HasSubstr("no room for database"));
+  EXPECT_THAT(finished.err, HasSubstr("no space for database"));
   EXPECT_EQ(Get("studies/1").state(), v1::STUDY_STATE_RUNNING);
 }
 
@@ -149,7 +149,7 @@ TEST_F(ExhaustedCoordinatorTest, AFullDiskIsNoFaultOfWhoAsks) {
   ASSERT_FALSE(room);
   const Finished finished = RunAutocfg(home_, SearchArgs({}));
   EXPECT_EQ(finished.exit_code, kExitUnreachable) << finished.err;
-  EXPECT_THAT(finished.err, HasSubstr("no room for database"));
+  EXPECT_THAT(finished.err, HasSubstr("no space for database"));
 }
 
 }  // namespace

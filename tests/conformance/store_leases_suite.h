@@ -292,7 +292,7 @@ TEST_P(StoreSuite, JobReturnedUnaskedUsesUpItsAttempts) {
     }
     ASSERT_TRUE(store_->Report(ReportOf(given.leases[0], v1::OUTCOME_CANCELLED, "not now"), 205).ok());
     EXPECT_EQ(Trial(id, 1).state(), i < 3 ? v1::TRIAL_STATE_QUEUED : v1::TRIAL_STATE_LOST) << i;
-    EXPECT_EQ(Trial(id, 1).message(), "the worker gave it back");
+    EXPECT_EQ(Trial(id, 1).message(), "the worker returned the job");
     EXPECT_EQ(Trial(id, 1).attempts(i - 1).state(), v1::TRIAL_STATE_CANCELLED);
   }
   EXPECT_TRUE(GiveOut({a, b}).leases.empty());

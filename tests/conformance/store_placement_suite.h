@@ -180,7 +180,7 @@ TEST_P(StoreSuite, JobsGoToWorkersOfTheirDeviceKind) {
   Assignment given = GiveOut({cores});
   EXPECT_THAT(Shares(given), IsEmpty());
   ASSERT_EQ(given.waiting.size(), 1u);
-  EXPECT_THAT(given.waiting[0].second, HasSubstr("no cuda worker is at work"));
+  EXPECT_THAT(given.waiting[0].second, HasSubstr("no cuda worker is running"));
   EXPECT_THAT(Shares(GiveOut({cores, gpus})), ElementsAre("gpus:1"));
   job.set_device("cpu");
   EnqueueJob(id, "mbs=2", job);

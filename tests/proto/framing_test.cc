@@ -44,11 +44,12 @@ class Framing : public testing::Test {
 };
 
 TEST_F(Framing, CarriesMessagesInOrder) {
-  // Sizes around the length's bytes, and more than a socket buffers; the writer is a thread of its own.
+  // Sizes around byte boundaries of the length, and one larger than a socket buffer. A separate thread
+  // writes.
   const std::size_t sizes[] = {0, 1, 200, 255, 256, 65536, 5'000'000};
   std::thread writing([&] {
     for (std::size_t size : sizes) EXPECT_TRUE(WriteFrame(writer(), Message(size)).ok());
-    EXPECT_TRUE(WriteFrame(writer(), v1::GatherRequest()).ok());  // no bytes at all
+    EXPECT_TRUE(WriteFrame(writer(), v1::GatherRequest()).ok());  // an empty message
     CloseWriter();
   });
   for (std::size_t size : sizes) {
@@ -63,7 +64,7 @@ TEST_F(Framing, CarriesMessagesInOrder) {
   writing.join();
 }
 
-TEST_F(Framing, TheLengthComesFirstLowestByteFirst) {
+TEST_F(Framing, LengthPrefixIsLittleEndian) {
   ASSERT_TRUE(WriteFrame(writer(), Message(300)).ok());
   unsigned char header[4];
   ASSERT_EQ(::read(reader(), header, 4), 4);
@@ -72,19 +73,19 @@ TEST_F(Framing, TheLengthComesFirstLowestByteFirst) {
   EXPECT_EQ(header[2] + header[3], 0);
 }
 
-TEST_F(Framing, WritingToNobodyIsAnErrorAndNoSignal) {
+TEST_F(Framing, WriteToClosedPeerFailsWithoutSignal) {
   ::shutdown(reader(), SHUT_RDWR);
   EXPECT_TRUE(absl::IsUnavailable(WriteFrame(writer(), Message(1))));
 }
 
-TEST_F(Framing, AnEndInTheMiddleIsLoss) {
+TEST_F(Framing, EndOfStreamInsideLengthIsDataLoss) {
   WriteRaw(std::string("\x05\x00", 2));
   CloseWriter();
   v1::GatherRequest message;
   EXPECT_TRUE(absl::IsDataLoss(ReadFrame(reader(), message)));
 }
 
-TEST_F(Framing, AMissingBodyIsLoss) {
+TEST_F(Framing, MissingBodyIsDataLoss) {
   WriteRaw(std::string("\x05\x00\x00\x00xy", 6));
   CloseWriter();
   v1::GatherRequest message;
@@ -93,25 +94,25 @@ TEST_F(Framing, AMissingBodyIsLoss) {
   EXPECT_EQ(status.message(), "the connection ended after 2 of a message's 5 bytes");
 }
 
-TEST_F(Framing, AnImpossibleLengthIsLoss) {
+TEST_F(Framing, ExcessiveLengthIsDataLoss) {
   WriteRaw("\xff\xff\xff\xff");
   v1::GatherRequest message;
   EXPECT_TRUE(absl::IsDataLoss(ReadFrame(reader(), message)));
 }
 
-TEST_F(Framing, OtherBytesAreLoss) {
+TEST_F(Framing, UnparsableBytesAreDataLoss) {
   WriteRaw(std::string("\x03\x00\x00\x00\xff\xff\xff", 7));
   v1::GatherRequest message;
   EXPECT_TRUE(absl::IsDataLoss(ReadFrame(reader(), message)));
 }
 
-TEST_F(Framing, TooLargeAMessageIsRefusedBeforeAnyOfItIsSent) {
+TEST_F(Framing, OversizedMessageIsRejectedBeforeSending) {
   EXPECT_TRUE(absl::IsInvalidArgument(WriteFrame(writer(), Message(kMaxFrameBytes))));
   char byte;
   EXPECT_EQ(::recv(reader(), &byte, 1, MSG_DONTWAIT), -1);
 }
 
-TEST(FrameBuffer, TakesMessagesApartHoweverTheyArrive) {
+TEST(FrameBuffer, SplitsMessagesAtAnyByteBoundary) {
   std::string bytes;
   for (std::size_t size : {3, 0, 1000}) ASSERT_TRUE(AppendFrame(Message(size), bytes).ok());
   for (std::size_t step : {std::size_t{1}, std::size_t{7}, std::size_t{64}, bytes.size()}) {
@@ -131,7 +132,7 @@ TEST(FrameBuffer, TakesMessagesApartHoweverTheyArrive) {
   }
 }
 
-TEST(FrameBuffer, RefusesWhatIsNoMessage) {
+TEST(FrameBuffer, RejectsInvalidFrames) {
   v1::GatherRequest message;
   FrameBuffer length;
   length.Append("\xff\xff\xff\xff");

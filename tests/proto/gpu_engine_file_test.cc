@@ -26,7 +26,7 @@ class GpuEngineFile : public testing::Test {
   const ScratchDirectory home_;
 };
 
-TEST_F(GpuEngineFile, IsBesideTheTrainerWhereverItLies) {
+TEST_F(GpuEngineFile, IsFoundBesideTheTrainer) {
   const ScopedVariable none("AUTOCFG_GPU_MODULE", "");
   const std::string engine = home_ / "bin/libautocfg_cuda.so";
   EXPECT_EQ(FindGpuEngine(home_ / "bin/autocfg-trainer"), engine);
@@ -38,7 +38,7 @@ TEST_F(GpuEngineFile, IsBesideTheTrainerWhereverItLies) {
   EXPECT_EQ(FindGpuEngine("/nonexistent/autocfg-trainer"), "");
 }
 
-TEST_F(GpuEngineFile, IsTheOneThatTheVariableNames) {
+TEST_F(GpuEngineFile, EnvironmentVariableOverridesLocation) {
   const std::string trainer = home_ / "bin/autocfg-trainer";
   {
     const ScopedVariable mine("AUTOCFG_GPU_MODULE", home_ / "other/mine.so");
@@ -48,7 +48,7 @@ TEST_F(GpuEngineFile, IsTheOneThatTheVariableNames) {
   {
     const ScopedVariable nowhere("AUTOCFG_GPU_MODULE", home_ / "nowhere/mine.so");
     EXPECT_EQ(FindGpuEngine(trainer), "") << "not another one in its place";
-    EXPECT_THAT(NoGpuEngine(trainer), HasSubstr("nowhere/mine.so, which AUTOCFG_GPU_MODULE names"));
+    EXPECT_THAT(NoGpuEngine(trainer), HasSubstr("nowhere/mine.so that AUTOCFG_GPU_MODULE names"));
   }
   const ScopedVariable bare("AUTOCFG_GPU_MODULE", "libmine.so");
   EXPECT_EQ(FindGpuEngine(trainer), "libmine.so") << "the loader's to find";

@@ -10,7 +10,7 @@
 namespace autocfg {
 namespace {
 
-// What a worker says of these ranks (steps by rank), as far as it is made of steps.
+// Returns a worker's measurement of `ranks` (step times by rank), limited to fields that derive from steps.
 v1::Measurement OfRanks(const std::vector<std::vector<double>>& ranks, double wall_s) {
   v1::Measurement measurement;
   std::vector<double> slowest(ranks[0].size());
@@ -24,7 +24,7 @@ v1::Measurement OfRanks(const std::vector<std::vector<double>>& ranks, double wa
   return measurement;
 }
 
-TEST(MergeResults, IsWhatOneWorkerWithAllRanksSays) {
+TEST(MergeResults, EqualsResultOfOneWorkerWithAllRanks) {
   std::mt19937 random(7);
   std::uniform_real_distribution<double> seconds(0.1, 2);
   for (const std::size_t steps : {1u, 2u, 5u, 30u}) {
@@ -45,7 +45,7 @@ TEST(MergeResults, IsWhatOneWorkerWithAllRanksSays) {
   }
 }
 
-TEST(MergeResults, OfASingleShareTheTimesAreItsOwnAndTheMedianIsTheirs) {
+TEST(MergeResults, SingleShareKeepsTimesAndRecomputesMedian) {
   v1::Measurement odd = OfRanks({{0.5, 0.25, 1}}, 3);
   odd.set_peak_memory_bytes(7);
   odd.set_build_id("build");
@@ -60,7 +60,7 @@ TEST(MergeResults, OfASingleShareTheTimesAreItsOwnAndTheMedianIsTheirs) {
   EXPECT_EQ(MergeCalibrations(one).SerializeAsString(), calibration.SerializeAsString());
 }
 
-TEST(MergeResults, WhatDoesNotFitTogetherIsNothing) {
+TEST(MergeResults, MismatchedSharesYieldNullopt) {
   v1::Measurement one = OfRanks({{1}}, 1);
   v1::Measurement two = OfRanks({{1, 2}}, 1);
   v1::Measurement slice = one;
@@ -73,7 +73,7 @@ TEST(MergeResults, WhatDoesNotFitTogetherIsNothing) {
   EXPECT_FALSE(MergeMeasurements(std::vector{v1::Measurement(), v1::Measurement()}).has_value());
 }
 
-TEST(MergeResults, AnOpThatOnlySomeTimedIsTheirMean) {
+TEST(MergeResults, OpTimedBySomeSharesIsTheirMean) {
   const auto timed = [](const char* kind, double seconds) {
     v1::CalibrateResult result;
     result.add_ops()->mutable_op()->set_kind(kind);

@@ -1,4 +1,4 @@
-// A coordinator on a Unix socket in a directory of its own, with clients of both services.
+// Fixture: a coordinator on a Unix socket in its own directory, with clients of both services.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@
 
 namespace autocfg {
 
-// A model that is searched in a moment: 4 ranks, some dozens of legal plans.
+// A small search: 4 ranks, some dozens of legal plans.
 inline v1::SearchSpec SmallSpec() {
   v1::SearchSpec spec;
   v1::ModelSpec& model = *spec.mutable_model();
@@ -46,12 +46,12 @@ inline v1::SearchSpec SmallSpec() {
   return spec;
 }
 
-// What a search decided, without what it took.
+// Returns what a search decided, without the resources it used.
 inline std::string Decision(v1::Recommendation answer) {
   answer.clear_wall_s();
   answer.clear_plan_cpu_s();
   answer.clear_device_s();
-  answer.clear_exhaustive_device_s();  // what was used is in it
+  answer.clear_exhaustive_device_s();  // it includes the time used
   return answer.DebugString();
 }
 
@@ -163,7 +163,7 @@ class CoordinatorFixture : public testing::Test {
     std::vector<v1::StudyEvent> events;
     grpc::Status status;
   };
-  // Watches until the stream ends, or `until` says so.
+  // Watches until the stream ends or `until` returns true.
   Stream Watch(const std::string& name, std::int64_t cursor = 0,
                const std::function<bool(const v1::StudyEvent&)>& until = {}) {
     Stream stream;
@@ -185,7 +185,7 @@ class CoordinatorFixture : public testing::Test {
     stream.status = reader->Finish();
     return stream;
   }
-  // Watches the study to its end.
+  // Watches the study until it ends.
   v1::Study Finish(const std::string& name) {
     const Stream stream = Watch(name);
     EXPECT_TRUE(stream.status.ok()) << stream.status.error_message();

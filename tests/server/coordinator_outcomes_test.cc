@@ -1,4 +1,4 @@
-// What a study makes of every outcome that its trials and its calibration can have.
+// How a study handles every possible outcome of its trials and its calibration.
 #include <chrono>
 #include <future>
 #include <string>
@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 using CoordinatorTest = CoordinatorFixture;
 
-TEST_F(CoordinatorTest, EachOutcomeIsItsOwnAndTheSearchGoesOn) {
+TEST_F(CoordinatorTest, EachOutcomeIsRecordedAndTheSearchContinues) {
   Open();
   const v1::Study study = Create(SmallSpec());
   int trial = 0;
@@ -49,7 +49,7 @@ TEST_F(CoordinatorTest, EachOutcomeIsItsOwnAndTheSearchGoesOn) {
     EXPECT_NE(answer.best().plan_text(), trials[static_cast<std::size_t>(i)].plan_text());
 }
 
-TEST_F(CoordinatorTest, AFailedCalibrationFailsTheStudyAndSaysWhy) {
+TEST_F(CoordinatorTest, FailedCalibrationFailsTheStudyWithItsReason) {
   Open();
   const v1::Study study = Create(SmallSpec());
   FakeWorker worker(coordinator_->address(), [&](const v1::Job&) {
@@ -66,11 +66,11 @@ TEST_F(CoordinatorTest, AFailedCalibrationFailsTheStudyAndSaysWhy) {
   EXPECT_FALSE(Recommend(study.name()).has_best());
 }
 
-TEST_F(CoordinatorTest, ALostCalibrationPausesTheStudyAndResumingMeasuresItAnew) {
+TEST_F(CoordinatorTest, LostCalibrationPausesTheStudyAndResumeRepeatsIt) {
   Open();
   const v1::Study study = Create(SmallSpec());
   ASSERT_TRUE(Start(study.name()).ok());
-  // Its worker takes it and is started anew, each time; the last session is the one that a good worker has.
+  // Each time the worker takes the job and is restarted. A good worker then uses the last session.
   const auto restart = [&](int boot) {
     v1::RegisterWorkerRequest request;
     request.set_worker("workers/fake");
@@ -101,7 +101,7 @@ TEST_F(CoordinatorTest, ALostCalibrationPausesTheStudyAndResumingMeasuresItAnew)
     EXPECT_THAT(stream.events.back().study().message(), HasSubstr("resume the study"));
   };
   lose_all(0);
-  // Started or resumed, it goes on with a full bound of attempts, and with nothing said of what has passed.
+  // After a start or a resume, the job has all its attempts again, and old messages are gone.
   ASSERT_TRUE(Start(study.name()).ok());
   EXPECT_EQ(Get(study.name()).message(), "");
   lose_all(10);
@@ -113,7 +113,7 @@ TEST_F(CoordinatorTest, ALostCalibrationPausesTheStudyAndResumingMeasuresItAnew)
   EXPECT_TRUE(done.has_best());
 }
 
-TEST_F(CoordinatorTest, AMeaninglessCalibrationIsLeftToAnotherWorker) {
+TEST_F(CoordinatorTest, InvalidCalibrationIsRetriedOnAnotherWorker) {
   Open();
   const v1::Study study = Create(SmallSpec());
   std::promise<void> other_is_there;
@@ -137,7 +137,7 @@ TEST_F(CoordinatorTest, AMeaninglessCalibrationIsLeftToAnotherWorker) {
   EXPECT_EQ(honest.runs()[study.name() + "/calibration"], 1);
 }
 
-TEST_F(CoordinatorTest, AMeaninglessCalibrationOfTheOnlyWorkerFailsTheStudyAndSaysWhy) {
+TEST_F(CoordinatorTest, InvalidCalibrationOfTheOnlyWorkerFailsTheStudy) {
   Open();
   const v1::Study study = Create(SmallSpec());
   FakeWorker worker(coordinator_->address(), [&](const v1::Job& job) {

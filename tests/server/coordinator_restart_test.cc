@@ -1,4 +1,4 @@
-// What becomes of a study where the coordinator is started again, its worker is lost or its disk is full.
+// Studies across a coordinator restart, a lost worker or a full disk.
 #include <sys/resource.h>
 
 #include <atomic>
@@ -22,8 +22,8 @@ namespace {
 
 using CoordinatorTest = CoordinatorFixture;
 
-TEST_F(CoordinatorTest, ARestartInTheMiddleDecidesTheSame) {
-  // Undisturbed.
+TEST_F(CoordinatorTest, RestartDoesNotChangeTheDecision) {
+  // Without interruptions.
   Open();
   const v1::Study first = Create(SmallSpec());
   std::string wanted;
@@ -37,7 +37,7 @@ TEST_F(CoordinatorTest, ARestartInTheMiddleDecidesTheSame) {
     wanted = Decision(answer);
     trials = Trials(first.name()).size();
   }
-  // The same with the coordinator and the worker ended after every few jobs.
+  // The same, with the coordinator and the worker ended after every few jobs.
   v1::Study second = Create(SmallSpec());
   ASSERT_NE(second.name(), first.name());
   ASSERT_TRUE(Start(second.name()).ok());
@@ -58,7 +58,7 @@ TEST_F(CoordinatorTest, ARestartInTheMiddleDecidesTheSame) {
     while (!enough && Get(second.name()).state() == v1::STUDY_STATE_RUNNING) {
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
-    worker.Kill();  // a job is under way and is never reported
+    worker.Kill();  // a job is in flight and is never reported
     Close();
     Open();
   }
@@ -67,7 +67,7 @@ TEST_F(CoordinatorTest, ARestartInTheMiddleDecidesTheSame) {
   answer.clear_study();
   EXPECT_EQ(Decision(answer), wanted);
   EXPECT_EQ(Trials(second.name()).size(), trials);
-  // And what was found stands after another restart, where nobody remembers.
+  // The result is unchanged after another restart, when only the store knows it.
   Close();
   Open();
   for (const std::string& name : {first.name(), second.name()}) {
@@ -78,7 +78,7 @@ TEST_F(CoordinatorTest, ARestartInTheMiddleDecidesTheSame) {
   }
 }
 
-TEST_F(CoordinatorTest, MeasuredTrialsAreNotRunAgainAfterARestart) {
+TEST_F(CoordinatorTest, RestartDoesNotRepeatMeasuredTrials) {
   Open();
   const v1::Study study = Create(SmallSpec());
   ASSERT_TRUE(Start(study.name()).ok());
@@ -102,7 +102,7 @@ TEST_F(CoordinatorTest, MeasuredTrialsAreNotRunAgainAfterARestart) {
   }
 }
 
-TEST_F(CoordinatorTest, ALostWorkersTrialIsGivenToAnother) {
+TEST_F(CoordinatorTest, TrialOfLostWorkerMovesToAnother) {
   Open(/*lease_duration_s=*/0.3);
   const v1::Study study = Create(SmallSpec());
   ASSERT_TRUE(Start(study.name()).ok());
@@ -122,7 +122,7 @@ TEST_F(CoordinatorTest, ALostWorkersTrialIsGivenToAnother) {
     release = true;
     first.Kill();
   }
-  // Another machine's worker: nobody says that the first is gone, but its lease runs out.
+  // A worker on another machine: nobody reports that the first is gone, but its lease expires.
   FakeWorker second(coordinator_->address(), FakeWorker::ByFormula, "boot", 4, "workers/second");
   EXPECT_EQ(Finish(study.name()).state(), v1::STUDY_STATE_DONE);
   for (const v1::Trial& trial : Trials(study.name())) {
@@ -134,7 +134,7 @@ TEST_F(CoordinatorTest, ALostWorkersTrialIsGivenToAnother) {
   }
 }
 
-TEST_F(CoordinatorTest, AFullDiskStopsTheStudyButLosesNothing) {
+TEST_F(CoordinatorTest, FullDiskStopsTheStudyWithoutDataLoss) {
   Open(1, {.max_pages = 40});
   v1::SearchSpec spec = SmallSpec();
   spec.set_exhaustive(true);
@@ -148,16 +148,16 @@ TEST_F(CoordinatorTest, AFullDiskStopsTheStudyButLosesNothing) {
   EXPECT_EQ(stream.status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED)
       << stream.status.error_message();
   Close();
-  Open();  // with room again
+  Open();  // the disk has space again
   FakeWorker worker(coordinator_->address(), FakeWorker::ByFormula, "boot2");
   EXPECT_EQ(Finish(study.name()).state(), v1::STUDY_STATE_DONE);
   EXPECT_EQ(Recommend(study.name()).best().plan_text(), "tp=1,pp=1,dp=4,mbs=1");
 }
 
-TEST_F(CoordinatorTest, AStudyGoesOnByItselfOnceTheDiskHasRoomAgain) {
+TEST_F(CoordinatorTest, StudyContinuesOnceTheDiskHasSpace) {
   Open();
   Close();
-  // Somebody else's file on the same disk, as it were.
+  // Simulates another program's file on the same disk.
   const auto raw = [&] { return SQLite::Database(dir_.File("autocfg.db"), SQLite::OPEN_READWRITE, 5000); };
   raw().exec("CREATE TABLE in_the_way (bytes BLOB); INSERT INTO in_the_way VALUES (zeroblob(1000000))");
   Open(1, {.max_pages = raw().execAndGet("PRAGMA page_count").getInt() + 8});
@@ -171,7 +171,7 @@ TEST_F(CoordinatorTest, AStudyGoesOnByItselfOnceTheDiskHasRoomAgain) {
       << stream.status.error_message();
   const v1::Study waits = Get(study.name());
   EXPECT_EQ(waits.state(), v1::STUDY_STATE_RUNNING);
-  EXPECT_THAT(waits.waiting(), testing::HasSubstr("no room for database"));
+  EXPECT_THAT(waits.waiting(), testing::HasSubstr("no space for database"));
   raw().exec("DROP TABLE in_the_way");
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (Get(study.name()).state() == v1::STUDY_STATE_RUNNING && std::chrono::steady_clock::now() < limit) {
@@ -183,7 +183,7 @@ TEST_F(CoordinatorTest, AStudyGoesOnByItselfOnceTheDiskHasRoomAgain) {
   EXPECT_EQ(Recommend(study.name()).best().plan_text(), "tp=1,pp=1,dp=4,mbs=1");
 }
 
-// While it is there, this process cannot make a file longer than `bytes`.
+// While alive, prevents this process from writing files longer than `bytes`.
 class ShortFiles {
  public:
   explicit ShortFiles(std::uintmax_t bytes) : signal_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -204,7 +204,7 @@ class ShortFiles {
   rlimit before_{};
 };
 
-TEST_F(CoordinatorTest, AStudyWhoseStorageFailsForAWhileIsFollowedOn) {
+TEST_F(CoordinatorTest, WatchContinuesDuringStorageFailure) {
   Open();
   const v1::Study study = Create(SmallSpec());
   ASSERT_TRUE(Start(study.name()).ok());

@@ -1,4 +1,4 @@
-// Where a coordinator listens: its socket is its owner's alone, and bad addresses are refused.
+// The address of a coordinator: its socket is private to its owner, and bad addresses are rejected.
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -27,20 +27,20 @@ absl::Status StartStatus(const std::string& address, double lease_duration_s = 1
   return Coordinator::Start(*std::move(store), options).status();
 }
 
-TEST_F(CoordinatorTest, TheSocketIsItsOwnersAlone) {
+TEST_F(CoordinatorTest, SocketIsPrivateToItsOwner) {
   Open();
   struct stat info {};
   ASSERT_EQ(::stat(dir_.File("s").c_str(), &info), 0);
   EXPECT_TRUE(S_ISSOCK(info.st_mode));
   EXPECT_EQ(info.st_mode & 0777, 0600u);
-  // It is in use.
+  // The address is in use.
   const absl::Status status = StartStatus("unix:" + dir_.File("s"));
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(status.message(), HasSubstr("another coordinator"));
-  EXPECT_EQ(Create(SmallSpec()).state(), v1::STUDY_STATE_CREATED);  // and still answers
+  EXPECT_EQ(Create(SmallSpec()).state(), v1::STUDY_STATE_CREATED);  // and the first coordinator still answers
 }
 
-TEST_F(CoordinatorTest, ASocketThatWasLeftBehindIsReplaced) {
+TEST_F(CoordinatorTest, StaleSocketIsReplaced) {
   const std::string path = dir_.File("s");
   const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address{};
@@ -52,7 +52,7 @@ TEST_F(CoordinatorTest, ASocketThatWasLeftBehindIsReplaced) {
   EXPECT_EQ(Create(SmallSpec()).state(), v1::STUDY_STATE_CREATED);
 }
 
-TEST_F(CoordinatorTest, BadAddressesAreRefused) {
+TEST_F(CoordinatorTest, RejectsBadAddresses) {
   std::ofstream(dir_.File("file")) << "mine";
   EXPECT_EQ(StartStatus("unix:" + dir_.File("file")).code(), absl::StatusCode::kFailedPrecondition);
   std::string kept;
@@ -66,7 +66,7 @@ TEST_F(CoordinatorTest, BadAddressesAreRefused) {
   EXPECT_EQ(StartStatus("unix:" + dir_.File("s"), 0).code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(CoordinatorTest, ALoopbackAddressSaysItsPort) {
+TEST_F(CoordinatorTest, LoopbackAddressReportsItsPort) {
   auto store = OpenMemoryStore();
   ASSERT_TRUE(store.ok());
   CoordinatorOptions options;

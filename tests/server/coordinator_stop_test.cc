@@ -1,4 +1,4 @@
-// Studies that are stopped: cancelled, paused, out of time.
+// Studies that are cancelled, paused, or out of time.
 #include <atomic>
 #include <chrono>
 #include <string>
@@ -43,7 +43,7 @@ TEST_F(CoordinatorTest, CancelEndsTheStudyAndItsJobs) {
     EXPECT_TRUE(trial.state() == v1::TRIAL_STATE_MEASURED || trial.state() == v1::TRIAL_STATE_CANCELLED);
   }
   EXPECT_EQ(measured, 2);
-  // What is known is recommended, now and after a restart.
+  // The best known plan is recommended, now and after a restart.
   worker.Stop();
   const v1::Recommendation answer = Recommend(study.name());
   EXPECT_EQ(answer.provenance(), "measured");
@@ -53,7 +53,7 @@ TEST_F(CoordinatorTest, CancelEndsTheStudyAndItsJobs) {
   EXPECT_EQ(Decision(Recommend(study.name())), Decision(answer));
 }
 
-TEST_F(CoordinatorTest, PauseHoldsTheQueueAndResumeGoesOn) {
+TEST_F(CoordinatorTest, PauseStopsTheQueueAndResumeContinues) {
   Open();
   const v1::Study study = Create(SmallSpec());
   ASSERT_TRUE(Start(study.name()).ok());
@@ -72,7 +72,7 @@ TEST_F(CoordinatorTest, PauseHoldsTheQueueAndResumeGoesOn) {
   Open();
   EXPECT_EQ(Get(study.name()).state(), v1::STUDY_STATE_PAUSED);  // a restart does not resume it
   EXPECT_EQ(Recommend(study.name()).provenance(), "measured");
-  for (int i = 0; i < 5; ++i) {  // in a hurry
+  for (int i = 0; i < 5; ++i) {  // rapidly
     EXPECT_TRUE(Resume(study.name()).ok());
     EXPECT_TRUE(Pause(study.name()).ok());
   }
@@ -84,8 +84,8 @@ TEST_F(CoordinatorTest, PauseHoldsTheQueueAndResumeGoesOn) {
   EXPECT_EQ(Resume(study.name()).error_code(), grpc::StatusCode::FAILED_PRECONDITION);
 }
 
-// How much more is wanted is said: a budget of which a fifth is a whole calibration.
-TEST_F(CoordinatorTest, ATimeBudgetThatTheCalibrationOutlasts) {
+// The message names the budget that is needed: one of which a fifth is a whole calibration.
+TEST_F(CoordinatorTest, TimeBudgetShorterThanCalibrationIsReported) {
   Open();
   v1::SearchSpec spec = SmallSpec();
   spec.set_time_budget_s(0.2);
@@ -101,12 +101,12 @@ TEST_F(CoordinatorTest, ATimeBudgetThatTheCalibrationOutlasts) {
   const v1::Study done = Finish(study.name());
   over = true;
   EXPECT_EQ(done.state(), v1::STUDY_STATE_FAILED);
-  EXPECT_EQ(done.message(), fmt::format("the time budget of 0.2 s ended before the calibration of {} ops "
-                                        "did; 50 s are enough for all of it",
+  EXPECT_EQ(done.message(), fmt::format("the time budget of 0.2 s ended before the calibration of {} ops; "
+                                        "50 s are enough for the calibration",
                                         ops.load()));
 }
 
-TEST_F(CoordinatorTest, ASpentTimeBudgetEndsTheStudyWithWhatIsKnown) {
+TEST_F(CoordinatorTest, SpentTimeBudgetEndsTheStudyWithBestSoFar) {
   Open();
   v1::SearchSpec spec = SmallSpec();
   spec.set_time_budget_s(1);

@@ -1,4 +1,4 @@
-// The coordinator as a whole, over a Unix socket: small studies from end to end with a fake worker.
+// The whole coordinator over a Unix socket: small studies from end to end with a fake worker.
 #include "server/coordinator.h"
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace {
 using testing::HasSubstr;
 using CoordinatorTest = CoordinatorFixture;
 
-TEST_F(CoordinatorTest, ASmallStudyRunsFromEndToEnd) {
+TEST_F(CoordinatorTest, SmallStudyRunsEndToEnd) {
   Open();
   const v1::Study created = Create(SmallSpec());
   EXPECT_EQ(created.state(), v1::STUDY_STATE_CREATED);
@@ -33,7 +33,7 @@ TEST_F(CoordinatorTest, ASmallStudyRunsFromEndToEnd) {
   const v1::Recommendation answer = Recommend(created.name());
   EXPECT_EQ(answer.study(), created.name());
   EXPECT_EQ(answer.provenance(), "measured");
-  // The formula's best: all ranks in data parallel, the smallest micro batch.
+  // The formula's optimum: data parallelism only, with the smallest micro-batch.
   EXPECT_EQ(answer.best().plan_text(), "tp=1,pp=1,dp=4,mbs=1");
   EXPECT_TRUE(answer.best().has_predicted());
   EXPECT_GE(answer.best().measured().step_time_s_size(), 3);
@@ -67,7 +67,7 @@ TEST_F(CoordinatorTest, ASmallStudyRunsFromEndToEnd) {
   EXPECT_NEAR(answer.device_s(), device_s, 1e-9);
 }
 
-TEST_F(CoordinatorTest, JobsCarryAllThatTheTrainerNeeds) {
+TEST_F(CoordinatorTest, JobsAreComplete) {
   Open();
   const v1::Study study = Create(SmallSpec());
   std::vector<v1::Job> jobs;
@@ -93,7 +93,7 @@ TEST_F(CoordinatorTest, JobsCarryAllThatTheTrainerNeeds) {
     EXPECT_GE(train.warmup_steps_untimed(), 1);
     EXPECT_NE(train.program_fingerprint(), 0u);
     EXPECT_EQ(train.memory_capacity_bytes(), std::int64_t{1} << 30);
-    EXPECT_EQ(train.model().ffn_hidden(), 256);  // defaults are filled in
+    EXPECT_EQ(train.model().ffn_hidden(), 256);  // defaults are filled
     EXPECT_EQ(train.optimizer().lr(), 3e-4);
     EXPECT_EQ(train.optimizer().clip_norm(), 1);
   }
@@ -127,13 +127,13 @@ TEST_F(CoordinatorTest, MaxTrialsBoundsTheTrials) {
   EXPECT_GT(answer.plans_left(), 0);
 }
 
-TEST_F(CoordinatorTest, WhereNothingFitsTheStudyIsDoneAndSaysSo) {
+TEST_F(CoordinatorTest, NothingFitsEndsTheStudyWithAReason) {
   Open();
   v1::SearchSpec spec = SmallSpec();
   spec.mutable_cluster()->mutable_groups(0)->mutable_device()->set_memory_bytes(1000);
   const v1::Study study = Create(spec);
   ASSERT_TRUE(Start(study.name()).ok());
-  const v1::Study done = Finish(study.name());  // without a worker: nothing is measured
+  const v1::Study done = Finish(study.name());  // without a worker, so nothing is measured
   EXPECT_EQ(done.state(), v1::STUDY_STATE_DONE);
   EXPECT_THAT(done.message(), HasSubstr("fits"));
   EXPECT_THAT(done.message(), HasSubstr("the smallest is tp="));
@@ -146,11 +146,11 @@ TEST_F(CoordinatorTest, WhereNothingFitsTheStudyIsDoneAndSaysSo) {
   EXPECT_EQ(Recommend(study.name()).nothing_fits(), done.message());
 }
 
-TEST_F(CoordinatorTest, AnEqualSearchJoinsTheUnfinishedOne) {
+TEST_F(CoordinatorTest, EqualSearchJoinsTheUnfinishedStudy) {
   Open();
   const v1::Study study = Create(SmallSpec());
   v1::SearchSpec same = SmallSpec();
-  same.mutable_model()->set_ffn_hidden(256);  // what it defaults to
+  same.mutable_model()->set_ffn_hidden(256);  // equals its default
   same.set_device("cpu");
   EXPECT_EQ(Create(same, /*reuse=*/true).name(), study.name());
   EXPECT_NE(Create(same, /*reuse=*/false).name(), study.name());
@@ -161,7 +161,7 @@ TEST_F(CoordinatorTest, AnEqualSearchJoinsTheUnfinishedOne) {
 
 TEST_F(CoordinatorTest, HealthAndReflectionAnswer) {
   Open();
-  // Both by the wire format of their request, since their messages are not part of this project.
+  // Uses the wire format of both requests, because this project does not contain their messages.
   grpc::GenericStub generic(channel_);
   grpc::CompletionQueue queue;
   grpc::ByteBuffer response;
@@ -169,7 +169,7 @@ TEST_F(CoordinatorTest, HealthAndReflectionAnswer) {
   grpc::Slice slice;
   void* tag = nullptr;
   bool ok = false;
-  // Of the server, and of each service: field 1, a string.
+  // For the server and for each service: field 1, a string.
   for (const std::string service : {"",
                                     "\x0a\x17"
                                     "autocfg.v1.StudyService",

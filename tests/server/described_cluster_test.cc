@@ -1,4 +1,4 @@
-// Studies of clusters that this machine is not: predicted alone, emulated, and by slices.
+// Studies of clusters other than this machine: predict-only, emulated, and in slices.
 #include <algorithm>
 #include <atomic>
 
@@ -23,7 +23,7 @@ class DescribedCluster : public CoordinatorFixture {
     spec.mutable_workload()->set_precision("");
     return spec;
   }
-  // On three machines of two CPUs.
+  // The small model on three machines of two CPUs.
   static v1::SearchSpec OnMachines() {
     v1::SearchSpec spec = SmallSpec();
     v1::ClusterSpec& cluster = *spec.mutable_cluster();
@@ -44,7 +44,7 @@ class DescribedCluster : public CoordinatorFixture {
   }
 };
 
-TEST_F(DescribedCluster, GpusAreMeasuredBySlicesOnGpusLikeThem) {
+TEST_F(DescribedCluster, GpuClustersAreMeasuredInSlicesOnEqualGpus) {
   v1::SearchSpec spec = OnGpus();
   spec.set_device("cuda");
   spec.set_machine_ranks(1);
@@ -61,7 +61,7 @@ TEST_F(DescribedCluster, GpusAreMeasuredBySlicesOnGpusLikeThem) {
   EXPECT_NE(SpecFingerprint(ToProto(*problem)), SpecFingerprint(ToProto(*ParseSearchSpec(spec))));
 }
 
-TEST_F(DescribedCluster, LocalOnGpusIsMeasuredOnThem) {
+TEST_F(DescribedCluster, LocalGpuClusterIsMeasuredOnGpus) {
   v1::SearchSpec spec = OnGpus();
   spec.mutable_cluster()->set_local(true);
   const auto problem = ParseSearchSpec(spec);
@@ -74,7 +74,7 @@ TEST_F(DescribedCluster, LocalOnGpusIsMeasuredOnThem) {
               HasSubstr("spec.cluster: its devices are GPUs"));
 }
 
-TEST_F(DescribedCluster, APredictedStudyEndsWithoutAnyWorker) {
+TEST_F(DescribedCluster, PredictOnlyStudyNeedsNoWorker) {
   Open();
   v1::SearchSpec spec = OnGpus();
   spec.set_predict_only(true);
@@ -96,7 +96,7 @@ TEST_F(DescribedCluster, APredictedStudyEndsWithoutAnyWorker) {
   }
 }
 
-TEST_F(DescribedCluster, APredictedStudyMayAskForWhatOnlyPredictionsKnow) {
+TEST_F(DescribedCluster, PredictOnlyStudyAcceptsPredictionOnlyOptions) {
   Open();
   v1::SearchSpec spec = OnGpus();
   v1::SpaceAxis& axis = *spec.add_space();
@@ -114,7 +114,7 @@ TEST_F(DescribedCluster, APredictedStudyMayAskForWhatOnlyPredictionsKnow) {
   EXPECT_EQ(Recommend(study.name()).best().plan().attention(), "unfused");
 }
 
-TEST_F(DescribedCluster, AnEmulatedStudySendsPacedJobsAndNoCalibration) {
+TEST_F(DescribedCluster, EmulatedStudySendsPacedJobsWithoutCalibration) {
   Open();
   FakeWorker worker(coordinator_->address(), FakeWorker::ByFormula, "boot", 8);
   v1::SearchSpec spec = OnGpus();
@@ -127,7 +127,7 @@ TEST_F(DescribedCluster, AnEmulatedStudySendsPacedJobsAndNoCalibration) {
   EXPECT_EQ(Recommend(study.name()).provenance(), "measured");
 }
 
-TEST_F(DescribedCluster, PlansLargerThanAMachineAreMeasuredBySlices) {
+TEST_F(DescribedCluster, PlansLargerThanAMachineAreMeasuredInSlices) {
   Open();
   std::atomic<int> slices = 0, whole = 0;
   FakeWorker worker(
@@ -161,7 +161,7 @@ TEST_F(DescribedCluster, PlansLargerThanAMachineAreMeasuredBySlices) {
   }
 }
 
-TEST_F(DescribedCluster, LimitsNameTheirFigures) {
+TEST_F(DescribedCluster, LimitErrorsNameTheirValues) {
   Open();
   v1::SearchSpec spec = OnGpus();
   spec.set_device("paced");

@@ -1,4 +1,4 @@
-// A worker that measures nothing: it leases jobs over the real protocol and reports times from a formula.
+// A worker that measures nothing: leases jobs over the real protocol and reports times from a formula.
 // Thread-safe.
 #pragma once
 
@@ -24,7 +24,7 @@ namespace autocfg {
 
 class FakeWorker {
  public:
-  // What a job gives; the lease's ids are filled in by the worker. Called on the worker's thread.
+  // Returns the report of a job; the worker fills in the lease IDs. Called on the worker's thread.
   using Measure = std::function<v1::ReportTrialRequest(const v1::Job&)>;
 
   explicit FakeWorker(const std::string& address, Measure measure = ByFormula,
@@ -59,25 +59,25 @@ class FakeWorker {
     v1::DeregisterWorkerResponse response;
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(2));
-    stub_->DeregisterWorker(&context, request, &response);  // The coordinator may be gone already.
+    stub_->DeregisterWorker(&context, request, &response);  // the coordinator may already be gone
   }
-  // From here on nothing is reported: not even the job at hand.
+  // Reports nothing any more, not even the current job.
   void Mute() { killed_ = true; }
-  // Ends without a word, after at most the job at hand; that job is not reported.
+  // Ends without a message, at the latest after the current job, which is not reported.
   void Kill() {
     killed_ = true;
     End();
   }
 
   int jobs_done() const { return jobs_done_; }
-  // How often each job was begun, by name.
+  // Number of times each job was started, by name.
   std::map<std::string, int> runs() {
     std::lock_guard lock(mutex_);
     return runs_;
   }
 
-  // The times of a job by a formula of its plan or its ops: plans differ by more than the noise, which is the
-  // same each time.
+  // Computes a job's times from its plan or its ops. The differences between plans exceed the noise, which is
+  // deterministic.
   static v1::ReportTrialRequest ByFormula(const v1::Job& job) {
     v1::ReportTrialRequest report;
     report.set_outcome(v1::OUTCOME_MEASURED);
@@ -171,7 +171,7 @@ class FakeWorker {
     }
   }
 
-  // As a worker does whose result is refused as wrong.
+  // Reports as a worker whose result was rejected as invalid.
   void GiveUp(v1::ReportTrialRequest report, const std::string& words) {
     report.clear_measurement();
     report.clear_calibration();

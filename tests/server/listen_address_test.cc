@@ -1,4 +1,4 @@
-// Where a server may listen, as a table; which of that is plain text that may leave the machine.
+// Table of listen addresses, and which of them would send plain text off the machine.
 #include "server/listen_address.h"
 
 #include "gmock/gmock.h"
@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(ListenAddress, AreWrittenAsTheyAreReadAndKnownForLocal) {
+TEST(ListenAddress, RoundTripsAndDetectsLocalAddresses) {
   for (const auto& [text, local] : {std::pair<const char*, bool>{"unix:/run/autocfg.sock", true},
                                     {"localhost:0", true},
                                     {"127.0.0.1:7000", true},
@@ -24,8 +24,9 @@ TEST(ListenAddress, AreWrittenAsTheyAreReadAndKnownForLocal) {
   }
 }
 
-TEST(ListenAddress, ANameOfTheLoopbackIsSaid) {
-  // A name for the resolver, not a dotted quad: as a machine's own name is where /etc/hosts says 127.0.1.1.
+TEST(ListenAddress, NameOfLoopbackIsReported) {
+  // The resolver handles this as a name, not a dotted quad. It resolves like a machine's own name if
+  // /etc/hosts maps that to 127.0.1.1.
   const auto name = ParseListenAddress("127.1:7000");
   ASSERT_TRUE(name.ok()) << name.status();
   EXPECT_FALSE(name->local);
@@ -35,7 +36,7 @@ TEST(ListenAddress, ANameOfTheLoopbackIsSaid) {
     EXPECT_EQ(WhyOutOfReach(*ParseListenAddress(fine)), "") << fine;
 }
 
-TEST(ListenAddress, TheRefusalSaysWhatInsecureMeans) {
+TEST(ListenAddress, PlainTextErrorExplainsInsecure) {
   const absl::Status status = CheckPlainText(*ParseListenAddress("0.0.0.0:7000"), false);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   for (const char* words : {"0.0.0.0:7000", "plain text", "--insecure", "run programs as this user"})

@@ -1,4 +1,4 @@
-// What is logged while the object is there, line by line, in place of where it would go. Thread-safe.
+// While alive, captures the log line by line instead of writing it. Thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class LogLines {
   LogLines& operator=(const LogLines&) = delete;
 
   std::vector<std::string> lines() const { return sink_->lines(); }
-  // Lines with these words in them.
+  // Returns the number of lines that contain `words`.
   int Count(const std::string& words) const {
     const std::vector<std::string> all = lines();
     return static_cast<int>(std::count_if(all.begin(), all.end(), [&](const std::string& line) {

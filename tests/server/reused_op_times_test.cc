@@ -1,5 +1,5 @@
-// Op times outlive their study: what a study on GPUs measures, what it takes from those before it, and what a
-// calibration of another version of the engine comes to.
+// Reuse of op times across studies: what a GPU study measures, what it takes from earlier studies, and what
+// happens to a calibration of another engine version.
 #include <atomic>
 #include <set>
 #include <string>
@@ -34,7 +34,7 @@ class ReusedOpTimes : public CoordinatorFixture {
     for (int i = 0; i < 4; ++i) inventory.add_gpus()->set_index(i);
     return inventory;
   }
-  // Jobs that a worker is given, with their times by the formula.
+  // Records the jobs that a worker gets; times follow the formula.
   FakeWorker::Measure Recorded() {
     return [this](const v1::Job& job) {
       if (job.has_calibrate()) {
@@ -57,19 +57,19 @@ class ReusedOpTimes : public CoordinatorFixture {
     EXPECT_TRUE(message.ParseFromString(op));
     return message.group() != "none";
   }
-  // The ops of the study's calibration job; empty where there was none.
+  // Returns the ops of the study's calibration job. Empty if there was none.
   std::set<std::string> Calibrated(const v1::Study& study) {
     absl::MutexLock lock(&mutex_);
     return calibrated_[study.name() + "/calibration"];
   }
-  // What a search decided, without what it took and whose it is.
+  // Returns what a search decided, without its resource usage and the study's name.
   std::string Decision(const v1::Study& study) {
     v1::Recommendation answer = Recommend(study.name());
     answer.clear_study();
     answer.clear_wall_s();
     answer.clear_plan_cpu_s();
     answer.clear_device_s();
-    answer.clear_exhaustive_device_s();  // what was used is in it
+    answer.clear_exhaustive_device_s();  // it includes the time used
     answer.clear_reused_op_times();
     return answer.DebugString();
   }
@@ -78,7 +78,7 @@ class ReusedOpTimes : public CoordinatorFixture {
   std::map<std::string, std::set<std::string>> calibrated_;
 };
 
-TEST_F(ReusedOpTimes, TheSameModelAgainNeedsNoCalibration) {
+TEST_F(ReusedOpTimes, SameModelNeedsNoCalibration) {
   Open();
   std::string wanted;
   v1::Study first;
@@ -96,7 +96,7 @@ TEST_F(ReusedOpTimes, TheSameModelAgainNeedsNoCalibration) {
     EXPECT_EQ(Decision(second), wanted);
     EXPECT_EQ(Trials(second.name()).size(), Trials(first.name()).size());
   }
-  // From the store alone.
+  // From the store only.
   Close();
   Open();
   EXPECT_EQ(Decision(first), wanted);
@@ -105,7 +105,7 @@ TEST_F(ReusedOpTimes, TheSameModelAgainNeedsNoCalibration) {
   EXPECT_GT(Recommend(second.name()).reused_op_times(), 0);
 }
 
-TEST_F(ReusedOpTimes, ALargerModelMeasuresOnlyTheOpsThatAreNew) {
+TEST_F(ReusedOpTimes, LargerModelMeasuresOnlyNewOps) {
   Open();
   FakeWorker worker(coordinator_->address(), Gpus(), Recorded());
   const v1::Study first = Run(GpuSpec());
@@ -116,7 +116,7 @@ TEST_F(ReusedOpTimes, ALargerModelMeasuresOnlyTheOpsThatAreNew) {
   const v1::Study second = Run(larger);
   const std::set<std::string> measured = Calibrated(second);
   EXPECT_FALSE(measured.empty());
-  bool communication_anew = false;  // since some of it is new
+  bool communication_anew = false;  // because some of it is new
   for (const std::string& op : measured) {
     if (IsCommunication(op)) {
       communication_anew = communication_anew || known.contains(op);
@@ -128,7 +128,7 @@ TEST_F(ReusedOpTimes, ALargerModelMeasuresOnlyTheOpsThatAreNew) {
   const std::int64_t reused = Recommend(second.name()).reused_op_times();
   EXPECT_GT(reused, 0);
 
-  // As many as the same search needs where nothing is known.
+  // As many as the same search needs without stored times.
   v1::Inventory other = Gpus();
   other.set_device_fingerprint("GPU Y");
   worker.Stop();
@@ -140,7 +140,7 @@ TEST_F(ReusedOpTimes, ALargerModelMeasuresOnlyTheOpsThatAreNew) {
   EXPECT_EQ(Decision(first), wanted) << "what came later is no news to it";
 }
 
-TEST_F(ReusedOpTimes, AnotherBuildOrWorkersThatDifferMeasureAnew) {
+TEST_F(ReusedOpTimes, OtherBuildOrDifferentWorkersMeasureAgain) {
   Open();
   std::size_t all = 0;
   {
@@ -157,7 +157,7 @@ TEST_F(ReusedOpTimes, AnotherBuildOrWorkersThatDifferMeasureAnew) {
   }
 }
 
-TEST_F(ReusedOpTimes, AWorkerThatComesWithTheStudyIsWaitedFor) {
+TEST_F(ReusedOpTimes, WaitsForWorkerStartedWithTheStudy) {
   Open();
   {
     FakeWorker worker(coordinator_->address(), Gpus(), Recorded());
@@ -170,7 +170,7 @@ TEST_F(ReusedOpTimes, AWorkerThatComesWithTheStudyIsWaitedFor) {
   EXPECT_TRUE(Calibrated(study).empty());
 }
 
-TEST_F(ReusedOpTimes, CpusAreCalibratedEachTime) {
+TEST_F(ReusedOpTimes, CpusAreAlwaysCalibrated) {
   Open();
   FakeWorker worker(coordinator_->address(), Recorded());
   const std::size_t all = Calibrated(Run(SmallSpec())).size();
@@ -178,8 +178,8 @@ TEST_F(ReusedOpTimes, CpusAreCalibratedEachTime) {
   EXPECT_EQ(Calibrated(Run(SmallSpec())).size(), all);
 }
 
-// A study that an older engine calibrated, and that was stopped in the middle.
-TEST_F(ReusedOpTimes, ACalibrationWithOpsThatThisBuildDoesNotKnowIsMeasuredAnew) {
+// A study calibrated by an older engine and stopped midway.
+TEST_F(ReusedOpTimes, CalibrationWithUnknownOpsIsRepeated) {
   Open();
   const v1::Study study = Create(SmallSpec());
   {

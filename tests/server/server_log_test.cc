@@ -1,5 +1,4 @@
-// What the coordinator's log says: one line for what an operator wants to know, none for what happens all the
-// time.
+// The coordinator's log: one line per event that matters to an operator, none for routine events.
 #include <string>
 
 #include "absl/time/clock.h"
@@ -43,7 +42,7 @@ class ServerLog : public CoordinatorFixture {
   LogLines log_;
 };
 
-TEST_F(ServerLog, SaysWhoComesAndGoesAndWhatBecameOfJobsAndStudies) {
+TEST_F(ServerLog, LogsWorkersAndEndsOfJobsAndStudies) {
   Open(/*lease_duration_s=*/0.5);
   const std::string name = Create(SmallSpec()).name();
   ASSERT_TRUE(Start(name).ok());
@@ -52,7 +51,7 @@ TEST_F(ServerLog, SaysWhoComesAndGoesAndWhatBecameOfJobsAndStudies) {
   AwaitLine("workers/a has registered (session 1): host left\\x0aright, 4 slots, cpu");
   const v1::LeaseWorkResponse lease = Lease(epoch);
   ASSERT_TRUE(lease.has_job());
-  AwaitLine("workers/a: its lease on " + lease.job().name() + " ran out");
+  AwaitLine("workers/a: its lease on " + lease.job().name() + " expired");
   AwaitLine("the job is queued again");
   AwaitLine("workers/a is silent");
   v1::ReportTrialRequest report = FakeWorker::ByFormula(lease.job());
@@ -82,7 +81,7 @@ TEST_F(ServerLog, SaysWhoComesAndGoesAndWhatBecameOfJobsAndStudies) {
   AwaitLine(name + " is CANCELLED: cancelled by the user");
 }
 
-TEST_F(ServerLog, AStudyThatRunsToItsEndIsTwoLines) {
+TEST_F(ServerLog, CompletedStudyLogsTwoLines) {
   Open();
   const std::string name = Create(SmallSpec()).name();
   FakeWorker worker(coordinator_->address());

@@ -1,4 +1,4 @@
-// autocfg-server as a process: what it says, how it ends, whose its files are.
+// autocfg-server as a process: its output, its exit status, and the ownership of its files.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -22,7 +22,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// The program with its standard error on a pipe. Ends with the object.
+// Runs the program with its standard error on a pipe. The destructor ends it.
 class Program {
  public:
   explicit Program(const std::vector<std::string>& args) {
@@ -52,14 +52,14 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  // The next line of standard error; empty at its end.
+  // Returns the next line of standard error; empty at its end.
   std::string Line() {
     std::string line;
     char c = 0;
     while (::read(errors_, &c, 1) == 1 && c != '\n') line += c;
     return line;
   }
-  // The address that it listens on, from its first line.
+  // Returns the listen address from the first line.
   std::string Address() {
     const std::string line = Line();
     const std::string words = "listening on ";
@@ -68,7 +68,7 @@ class Program {
     return at == std::string::npos ? "" : line.substr(at + words.size());
   }
   void Signal(int number) const { ::kill(pid_, number); }
-  // The exit status; 128 + the signal that ended it.
+  // Returns the exit status; 128 + the signal if one ended it.
   int Wait() {
     int status = 0;
     ::waitpid(pid_, &status, 0);
@@ -86,7 +86,7 @@ class ServerProgram : public testing::Test {
   std::vector<std::string> With(const std::string& listen, const std::string& database = "autocfg.db") const {
     return {"--listen", listen, "--db", dir_.File(database)};
   }
-  // It ends at once with this exit status and one line that has these words.
+  // Expects that the program exits immediately with this status and one line that contains `words`.
   void ExpectRefused(const std::vector<std::string>& args, const std::string& words) const {
     Program program(args);
     const std::string line = program.Line();
@@ -106,7 +106,7 @@ class ServerProgram : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(ServerProgram, ServesOnAPortThatItNamesAndEndsInOrder) {
+TEST_F(ServerProgram, ReportsItsPortAndStopsCleanly) {
   for (const int signal : {SIGTERM, SIGINT}) {
     Program program(With("127.0.0.1:0"));
     const std::string address = program.Address();
@@ -118,7 +118,7 @@ TEST_F(ServerProgram, ServesOnAPortThatItNamesAndEndsInOrder) {
   }
 }
 
-TEST_F(ServerProgram, SocketAndDatabaseAreTheUsersAlone) {
+TEST_F(ServerProgram, SocketAndDatabaseArePrivateToTheUser) {
   Program program(With("unix:" + dir_.File("s")));
   EXPECT_TRUE(List(program.Address()).ok());
   for (const char* name : {"s", "autocfg.db"}) {
@@ -130,7 +130,7 @@ TEST_F(ServerProgram, SocketAndDatabaseAreTheUsersAlone) {
   EXPECT_EQ(program.Wait(), 0);
 }
 
-TEST_F(ServerProgram, WhatItCannotStartWithIsOneLineAndExit2) {
+TEST_F(ServerProgram, StartFailureIsOneLineAndExit2) {
   ExpectRefused({}, "--listen");
   ExpectRefused({"--listen", "127.0.0.1:0", "--no-such-option"}, "no-such-option");
   ExpectRefused({"--listen", "127.0.0.1:0", "--db", ""}, "--db");
@@ -142,10 +142,10 @@ TEST_F(ServerProgram, WhatItCannotStartWithIsOneLineAndExit2) {
   ExpectRefused(With("127.0.0.1:0", "damaged.db"), "damaged.db");
 }
 
-TEST_F(ServerProgram, WhatIsInUseIsSaid) {
+TEST_F(ServerProgram, ReportsAddressAndDatabaseInUse) {
   Program first(With("127.0.0.1:0"));
   const std::string address = first.Address();
-  ExpectRefused(With("127.0.0.1:0"), "autocfg.db");  // the database
+  ExpectRefused(With("127.0.0.1:0"), "autocfg.db");  // the database is in use
   ExpectRefused(With(address, "other.db"), "Address already in use");
   Program second(With("unix:" + dir_.File("s"), "second.db"));
   const std::string socket = second.Address();
@@ -154,7 +154,7 @@ TEST_F(ServerProgram, WhatIsInUseIsSaid) {
   EXPECT_TRUE(List(socket).ok());
 }
 
-TEST_F(ServerProgram, InsecureListensBeyondTheMachine) {
+TEST_F(ServerProgram, InsecureAllowsNonLocalAddresses) {
   std::vector<std::string> args = With("0.0.0.0:0");
   args.push_back("--insecure");
   Program program(args);

@@ -5,7 +5,7 @@
 namespace autocfg {
 namespace {
 
-TEST(StateName, IsTheApisWithoutItsPrefix) {
+TEST(StateName, IsTheApiNameWithoutPrefix) {
   EXPECT_EQ(StateName(v1::STUDY_STATE_DONE), "DONE");
   EXPECT_EQ(StateName(v1::TRIAL_STATE_TIMED_OUT), "TIMED_OUT");
   EXPECT_EQ(StateName(static_cast<v1::StudyState>(77)), "77") << "of a newer build";

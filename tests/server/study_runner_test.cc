@@ -1,5 +1,5 @@
-// Runners whose storage fails, whose thread is not to be had, whose turn has not come, and what is kept of
-// those that ended.
+// Runners with failing storage, without threads, or waiting for their turn; and what is kept of ended
+// studies.
 #include "server/study_runner.h"
 
 #include <atomic>
@@ -65,9 +65,9 @@ class StudyRunnersTest : public testing::Test {
     SetState(id, state);
     return id;
   }
-  // One that waits for a worker to calibrate.
+  // A study that waits for a worker to calibrate.
   std::int64_t CreateMeasured() { return Create(SmallSpec()); }
-  // One that ends by itself.
+  // A study that ends by itself.
   std::int64_t CreatePredicted() {
     v1::SearchSpec spec = SmallSpec();
     *spec.mutable_cluster() = ToProto(*PresetCluster("a100-80gb-sxm:2x4"));
@@ -80,7 +80,7 @@ class StudyRunnersTest : public testing::Test {
     EXPECT_TRUE(status.ok()) << status;
   }
 
-  // Of another program, in the same database: jobs cannot be stored, until they can again.
+  // Simulates another program in the same database: jobs cannot be stored until MendJobs.
   void BreakJobs() {
     SQLite::Database(dir_.File("a.db"), SQLite::OPEN_READWRITE, 5000)
         .exec("CREATE TRIGGER broken BEFORE INSERT ON jobs BEGIN SELECT RAISE(ABORT, 'no jobs today'); END");
@@ -114,9 +114,9 @@ class StudyRunnersTest : public testing::Test {
   std::unique_ptr<StudyRunners> runners_;
 };
 
-TEST_F(StudyRunnersTest, AStudyThatWaitsIsLeftAloneUntilSomethingChanges) {
+TEST_F(StudyRunnersTest, WaitingStudyDoesNotPoll) {
   std::atomic<int> looks = 0;
-  // It stands still, so that no time is used that were to be stored.
+  // The clock stands still, so that there is no used time to store.
   Open({}, [&looks] { return static_cast<double>(++looks) * 0; });
   const std::int64_t id = CreateMeasured();
   runners_->Start(id);
@@ -129,7 +129,7 @@ TEST_F(StudyRunnersTest, AStudyThatWaitsIsLeftAloneUntilSomethingChanges) {
   EXPECT_TRUE(Becomes([&] { return looks > before; })) << "that is told";
 }
 
-TEST_F(StudyRunnersTest, AFailureOfTheStorageThatPassesIsWaitedOut) {
+TEST_F(StudyRunnersTest, TransientStorageFailureIsRetried) {
   Open(Pauses(milliseconds(10), milliseconds(40)));
   const std::int64_t study = CreateMeasured();
   BreakJobs();
@@ -137,33 +137,34 @@ TEST_F(StudyRunnersTest, AFailureOfTheStorageThatPassesIsWaitedOut) {
   ASSERT_TRUE(FailsOn(study));
   EXPECT_THAT(runners_->Error(study).ToString(), HasSubstr("no jobs today"));
   EXPECT_THAT(runners_->Waiting(study), HasSubstr("no jobs today"));
-  absl::SleepFor(absl::Milliseconds(200));  // it is tried again, and says nothing of that
+  absl::SleepFor(absl::Milliseconds(200));  // retries are not logged
   EXPECT_FALSE(runners_->Error(study).ok());
-  EXPECT_EQ(log_.Count("studies/1 waits for its storage, and is tried again: INTERNAL"), 1);
-  EXPECT_EQ(log_.Count("studies/1 goes on"), 0);
+  EXPECT_EQ(log_.Count("studies/1 waits for its storage; retrying: INTERNAL"), 1);
+  EXPECT_EQ(log_.Count("studies/1 continues"), 0);
   MendJobs();
   EXPECT_TRUE(WaitsForWorkers(study)) << "nobody works on it";
   EXPECT_EQ(runners_->Waiting(study), "");
-  EXPECT_TRUE(Becomes([&] { return log_.Count("studies/1 goes on: its storage works again") == 1; }));
+  EXPECT_TRUE(Becomes([&] { return log_.Count("studies/1 continues: its storage works again") == 1; }));
   EXPECT_EQ(log_.Count("studies/1 is RUNNING"), 1);
   EXPECT_EQ(log_.lines().size(), 3u) << testing::PrintToString(log_.lines());
 }
 
-TEST_F(StudyRunnersTest, PausesGrowUpToTheLongest) {
+TEST_F(StudyRunnersTest, BackoffGrowsUpToItsLimit) {
   Open(Pauses(milliseconds(20), milliseconds(80)));
   const std::int64_t study = CreateMeasured();
   BreakJobs();
-  const auto looks = [&] { return static_cast<int>(*store_->ChangeCursor(study)); };  // each edits the row
+  // each retry edits the row
+  const auto looks = [&] { return static_cast<int>(*store_->ChangeCursor(study)); };
   runners_->Start(study);
   ASSERT_TRUE(FailsOn(study));
   const int before = looks();
   absl::SleepFor(absl::Milliseconds(800));
   const int tries = (looks() - before) / 2;
   EXPECT_GE(tries, 1);
-  EXPECT_LE(tries, 13);  // 20 + 40 + 80 + 80 ...; 40 without growth
+  EXPECT_LE(tries, 13);  // 20 + 40 + 80 + 80 ...; it would be 40 without backoff
 }
 
-TEST_F(StudyRunnersTest, WhoStartsTheStudyEndsTheWait) {
+TEST_F(StudyRunnersTest, StartEndsTheWait) {
   Open(Pauses(kNever, kNever));
   const std::int64_t study = CreateMeasured();
   BreakJobs();
@@ -174,7 +175,7 @@ TEST_F(StudyRunnersTest, WhoStartsTheStudyEndsTheWait) {
   MendJobs();
   runners_->Restart(study);
   EXPECT_TRUE(WaitsForWorkers(study));
-  // As does who ends the server.
+  // Ending the server ends such a wait too.
   const std::int64_t other = CreateMeasured();
   BreakJobs();
   runners_->Start(other);
@@ -184,7 +185,7 @@ TEST_F(StudyRunnersTest, WhoStartsTheStudyEndsTheWait) {
   EXPECT_LT(absl::Now() - began, absl::Seconds(10));
 }
 
-TEST_F(StudyRunnersTest, WhoPausesAStudyThatWaitsEndsItsWait) {
+TEST_F(StudyRunnersTest, PauseEndsTheWait) {
   Open(Pauses(milliseconds(10), milliseconds(10)));
   const std::int64_t study = CreateMeasured();
   BreakJobs();
@@ -200,7 +201,7 @@ TEST_F(StudyRunnersTest, WhoPausesAStudyThatWaitsEndsItsWait) {
   EXPECT_TRUE(WaitsForWorkers(study));
 }
 
-TEST_F(StudyRunnersTest, AFailureThatCannotPassEndsTheRunner) {
+TEST_F(StudyRunnersTest, PermanentFailureEndsTheRunner) {
   Open(Pauses(milliseconds(5), milliseconds(5)));
   const std::int64_t study = CreateMeasured();
   SQLite::Database(dir_.File("a.db"), SQLite::OPEN_READWRITE, 5000)
@@ -210,14 +211,14 @@ TEST_F(StudyRunnersTest, AFailureThatCannotPassEndsTheRunner) {
   EXPECT_TRUE(absl::IsDataLoss(runners_->Error(study))) << runners_->Error(study);
   absl::SleepFor(absl::Milliseconds(100));
   EXPECT_EQ(log_.Count("studies/1 is RUNNING"), 1);
-  EXPECT_EQ(log_.Count("studies/1 is not worked on any more: DATA_LOSS"), 1);
+  EXPECT_EQ(log_.Count("studies/1 cannot continue: DATA_LOSS"), 1);
   EXPECT_THAT(runners_->Waiting(study), HasSubstr("damaged"));
   SetState(study, v1::STUDY_STATE_CANCELLED);
   runners_->Forget(study);
   EXPECT_TRUE(runners_->Error(study).ok());
 }
 
-TEST_F(StudyRunnersTest, AStudyWithoutAThreadIsTriedAgain) {
+TEST_F(StudyRunnersTest, StudyWithoutThreadIsRetried) {
   StudyRunnersOptions options = Pauses(milliseconds(10), milliseconds(40));
   std::atomic<bool> none = true;
   options.new_thread = [&](std::function<void()> body) {
@@ -231,19 +232,19 @@ TEST_F(StudyRunnersTest, AStudyWithoutAThreadIsTriedAgain) {
   runners_->Start(second);
   for (const std::int64_t study : {first, second}) {
     EXPECT_TRUE(Becomes([&] { return !runners_->Waiting(study).empty(); }));
-    EXPECT_THAT(runners_->Waiting(study), HasSubstr("no thread"));
+    EXPECT_THAT(runners_->Waiting(study), HasSubstr("cannot create a thread"));
     EXPECT_TRUE(runners_->Error(study).ok());
   }
   absl::SleepFor(absl::Milliseconds(150));
-  EXPECT_EQ(log_.Count("no thread can be had"), 1);
+  EXPECT_EQ(log_.Count("cannot create a thread"), 1);
   none = false;
   EXPECT_TRUE(WaitsForWorkers(first));
   EXPECT_TRUE(WaitsForWorkers(second));
   EXPECT_EQ(runners_->Waiting(second), "");
-  EXPECT_EQ(log_.Count("a thread can be had again"), 1);
+  EXPECT_EQ(log_.Count("a thread is available again"), 1);
 }
 
-TEST_F(StudyRunnersTest, MoreStudiesThanAreWorkedOnAtOnceWaitTheirTurn) {
+TEST_F(StudyRunnersTest, SurplusStudiesWaitForTheirTurn) {
   StudyRunnersOptions options;
   options.at_once = 2;
   Open(options);
@@ -255,13 +256,13 @@ TEST_F(StudyRunnersTest, MoreStudiesThanAreWorkedOnAtOnceWaitTheirTurn) {
   EXPECT_TRUE(WaitsForWorkers(studies[0]));
   EXPECT_TRUE(WaitsForWorkers(studies[1]));
   EXPECT_TRUE(Becomes([&] { return !runners_->Waiting(studies[2]).empty(); }));
-  EXPECT_THAT(runners_->Waiting(studies[3]), HasSubstr("2 other studies are worked on"));
+  EXPECT_THAT(runners_->Waiting(studies[3]), HasSubstr("2 other studies are running"));
   EXPECT_TRUE(runners_->Error(studies[3]).ok());
   EXPECT_EQ(store_->CalibrationState(studies[2])->first, v1::TRIAL_STATE_UNSPECIFIED);
   SetState(studies[0], v1::STUDY_STATE_PAUSED);
   EXPECT_TRUE(WaitsForWorkers(studies[2]));
   EXPECT_EQ(store_->CalibrationState(studies[3])->first, v1::TRIAL_STATE_UNSPECIFIED);
-  // Paused before its turn came, it is passed over.
+  // A study that was paused before its turn is skipped.
   SetState(studies[3], v1::STUDY_STATE_PAUSED);
   runners_->Forget(studies[3]);
   SetState(studies[0], v1::STUDY_STATE_RUNNING);
@@ -271,7 +272,7 @@ TEST_F(StudyRunnersTest, MoreStudiesThanAreWorkedOnAtOnceWaitTheirTurn) {
   EXPECT_EQ(store_->CalibrationState(studies[3])->first, v1::TRIAL_STATE_UNSPECIFIED);
 }
 
-TEST_F(StudyRunnersTest, AnswersAreKeptOfTheStudiesThatEndedLast) {
+TEST_F(StudyRunnersTest, KeepsAnswersOfTheLastEndedStudies) {
   Open();
   std::vector<std::int64_t> studies;
   for (int i = 0; i < 18; ++i) {
@@ -290,7 +291,7 @@ TEST_F(StudyRunnersTest, AnswersAreKeptOfTheStudiesThatEndedLast) {
     runners_->Forget(studies[10]);
     return !runners_->Latest(studies[10]).has_value();
   }));
-  // One that is interrupted has no answer to keep.
+  // An interrupted study has no recommendation to keep.
   const std::int64_t paused = CreateMeasured();
   runners_->Start(paused);
   EXPECT_TRUE(WaitsForWorkers(paused));
@@ -299,7 +300,7 @@ TEST_F(StudyRunnersTest, AnswersAreKeptOfTheStudiesThatEndedLast) {
   EXPECT_TRUE(Becomes([&] { return !runners_->Latest(paused).has_value(); }));
 }
 
-// Address space of this process, in MiB: an ended thread that nobody joins keeps its stack.
+// Returns the address space of this process in MiB: an ended thread that is not joined keeps its stack.
 std::int64_t AddressSpace() {
   std::ifstream file("/proc/self/statm");
   std::int64_t pages = 0;

@@ -1,4 +1,4 @@
-// Steps and time limits of trials.
+// Step counts and time limits of trials.
 #include "server/trial_job.h"
 
 #include "gtest/gtest.h"
@@ -16,10 +16,10 @@ TEST(StepsFor, MeasuresAboutASecondWithinBounds) {
   EXPECT_EQ(StepsFor(0.3).timed, 4);
   EXPECT_EQ(StepsFor(1).timed, 3);
   EXPECT_EQ(StepsFor(1000).timed, 3);
-  EXPECT_EQ(StepsFor(0).timed, 3);  // not known
+  EXPECT_EQ(StepsFor(0).timed, 3);  // unknown
 }
 
-TEST(StepsFor, WarmsUpTwiceWhereStepsAreShort) {
+TEST(StepsFor, WarmsUpTwiceIfStepsAreShort) {
   EXPECT_EQ(StepsFor(0.05).untimed, 2);
   EXPECT_EQ(StepsFor(0.1).untimed, 1);
   EXPECT_EQ(StepsFor(5).untimed, 1);
@@ -61,7 +61,7 @@ SearchProblem ManyMachines() {
   return problem;
 }
 
-TEST(TrialJob, TheTimeLimitIsGenerousAndAtLeastHalfAMinute) {
+TEST(TrialJob, TimeLimitIsGenerousAndAtLeastHalfAMinute) {
   ParallelPlan plan;
   plan.dp = 2;
   EXPECT_GE(TrialJob(Problem(), Request(plan, 0.001))->time_limit_s(), 30);
@@ -72,7 +72,7 @@ TEST(TrialJob, TheTimeLimitIsGenerousAndAtLeastHalfAMinute) {
   EXPECT_EQ(slow.train().warmup_steps_untimed(), 1);
 }
 
-TEST(TrialJob, GpusAreGivenMinutesToStart) {
+TEST(TrialJob, GpuJobsGetMinutesToStart) {
   SearchProblem problem = Problem();
   problem.device = "cuda";
   ParallelPlan plan;
@@ -83,12 +83,12 @@ TEST(TrialJob, GpusAreGivenMinutesToStart) {
   EXPECT_GE(CalibrationJob(problem, {}).time_limit_s(), 360);
 }
 
-TEST(TrialJob, AMachineOfFewerGpusThanANodeRunsAsManyCopies) {
+TEST(TrialJob, MachineWithFewerGpusThanANodeRunsThatManyCopies) {
   SearchProblem problem = ManyMachines();
   problem.device = "cuda";
   problem.machine_ranks = 1;
   EXPECT_EQ(MeasurableRanks(problem), 1);
-  TrialRequest request = Request({{{.pp = 2, .dp = 3}}}, 0.1);
+  TrialRequest request = Request({{{{.pp = 2, .dp = 3}}}}, 0.1);
   request.slice = SliceRank{};
   const v1::Job job = *TrialJob(problem, request);
   EXPECT_EQ(job.ranks(), 1);
@@ -110,25 +110,25 @@ TEST(CalibrationJob, TakesAtMostAFifthOfTheBudget) {
   EXPECT_EQ(CalibrationJob(problem, {}).calibrate().time_budget_s(), 10);
 }
 
-TEST(TrialJob, ASliceRunsInAsManyCopiesAsAMachineHasRanks) {
+TEST(TrialJob, SliceRunsOneCopyPerRankOfTheMachine) {
   const SearchProblem problem = ManyMachines();
   EXPECT_EQ(EvidenceOf(problem), Evidence::kSlices);
   EXPECT_TRUE(NeedsCalibration(problem));
   EXPECT_EQ(MeasurableRanks(problem), 2);
-  TrialRequest request = Request({{{.tp = 2, .pp = 1, .dp = 3}}}, 0.1);
+  TrialRequest request = Request({{{{.tp = 2, .pp = 1, .dp = 3}}}}, 0.1);
   request.slice = SliceRank{.tensor = 1, .pipeline = 0};
   const auto job = TrialJob(problem, request);
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->ranks(), 2);
   EXPECT_TRUE(job->fewer_ranks());
-  EXPECT_FALSE(TrialJob(problem, Request({{{.dp = 2}}}, 0.1))->fewer_ranks()) << "a whole plan needs its ranks";
+  EXPECT_FALSE(TrialJob(problem, Request({{{{.dp = 2}}}}, 0.1))->fewer_ranks()) << "a whole plan needs its ranks";
   ASSERT_TRUE(job->train().has_slice());
   EXPECT_EQ(job->train().slice().tensor(), 1);
   EXPECT_EQ(job->train().slice().pipeline(), 0);
   EXPECT_EQ(job->train().op_times_size(), 0);
 }
 
-TEST(CalibrationJob, OfManyMachinesTimesWhatComputesOnOneOfThem) {
+TEST(CalibrationJob, TimesOnlyComputeOpsForManyMachines) {
   const OpDesc product{.kind = OpKind::kMatmul, .dims = {4, 4, 4}};
   const OpDesc sum{.kind = OpKind::kAllReduceSum, .group = CommGroup::kData, .group_size = 3, .dims = {64}};
   const v1::Job many = CalibrationJob(ManyMachines(), {product, sum});
@@ -140,7 +140,7 @@ TEST(CalibrationJob, OfManyMachinesTimesWhatComputesOnOneOfThem) {
   EXPECT_EQ(CalibrationJob(Problem(), {product, sum}).calibrate().ops_size(), 2);
 }
 
-TEST(TrialJob, AnEmulatedPlanCarriesTheTimeOfEveryOp) {
+TEST(TrialJob, EmulatedPlanCarriesTheTimeOfEveryOp) {
   SearchProblem problem = Problem();
   problem.cluster = *PresetCluster("a100-80gb-sxm:1x2");
   problem.cluster.groups[0].host_op_s = 1e-5;
@@ -148,7 +148,7 @@ TEST(TrialJob, AnEmulatedPlanCarriesTheTimeOfEveryOp) {
   problem.device = "paced";
   EXPECT_EQ(EvidenceOf(problem), Evidence::kPaced);
   EXPECT_FALSE(NeedsCalibration(problem));
-  const ParallelPlan plan{{{.pp = 2}}};
+  const ParallelPlan plan{{{{.pp = 2}}}};
   const auto job = TrialJob(problem, Request(plan, 0.1));
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->ranks(), 2);

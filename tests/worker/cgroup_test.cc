@@ -31,7 +31,7 @@ class CgroupTest : public testing::Test {
   const fs::path root_;
 };
 
-TEST_F(CgroupTest, NothingThereMeansNoLimit) {
+TEST_F(CgroupTest, MissingFilesMeanNoLimit) {
   const auto limits = Read();
   EXPECT_FALSE(limits.cpus);
   EXPECT_FALSE(limits.memory_bytes);
@@ -47,7 +47,7 @@ TEST_F(CgroupTest, VersionTwoTakesTheTightestOfAllLevels) {
   EXPECT_EQ(Read().memory_bytes, 1073741824);
 }
 
-TEST_F(CgroupTest, ContainerThatSeesItsGroupAsTheRoot) {
+TEST_F(CgroupTest, ContainerSeesItsGroupAsTheRoot) {
   Write("proc/self/cgroup", "0::/system.slice/container-that-is-not-mounted");
   Write("sys/fs/cgroup/cpu.max", "400000 100000");
   Write("sys/fs/cgroup/memory.max", "max");
@@ -67,7 +67,7 @@ TEST_F(CgroupTest, VersionOne) {
   EXPECT_EQ(Read().memory_bytes, 2147483648);
 }
 
-TEST_F(CgroupTest, GarbageIsNoLimit) {
+TEST_F(CgroupTest, MalformedFilesMeanNoLimit) {
   Write("proc/self/cgroup", "nonsense\n0::/x");
   Write("sys/fs/cgroup/x/cpu.max", "many 100000");
   Write("sys/fs/cgroup/x/memory.max", "");

@@ -20,14 +20,14 @@ TEST(ParseIndexes, ListsAndRanges) {
     EXPECT_TRUE(absl::IsInvalidArgument(ParseIndexes(wrong).status())) << wrong;
 }
 
-// A trainer with or without an engine for GPUs beside it.
+// A trainer with or without a GPU engine beside it.
 class ChooseDevicesTest : public testing::Test {
  protected:
   std::string Trainer(bool engine) const {
     if (engine) home_.Write("libautocfg_cuda.so", "");
     return home_.Write("autocfg-trainer", "");
   }
-  // What is wrong is said in one line that begins with the option.
+  // Expects a one-line error that begins with the option.
   static void ExpectRefused(const absl::StatusOr<DeviceChoice>& choice, absl::StatusCode code,
                             const std::string& says) {
     ASSERT_FALSE(choice.ok());
@@ -57,13 +57,14 @@ TEST_F(ChooseDevicesTest, Cores) {
   EXPECT_EQ(inventory.physical_cores(), 1);
   EXPECT_EQ(inventory.device_kind(), "cpu");
   ExpectRefused(ChooseDevices("cpu:999999", Trainer(false)), absl::StatusCode::kFailedPrecondition,
-                "no core 999999");
+                "core 999999 does not exist");
   ExpectRefused(ChooseDevices("cpu:a", Trainer(false)), absl::StatusCode::kInvalidArgument, "0-3,6");
   for (const char* wrong : {"", "gpu", "cpu0", "cuda0", "Auto", "cpu,cuda"})
-    ExpectRefused(ChooseDevices(wrong, Trainer(false)), absl::StatusCode::kInvalidArgument, "give auto, cpu");
+    ExpectRefused(ChooseDevices(wrong, Trainer(false)), absl::StatusCode::kInvalidArgument,
+                  "expected auto, cpu");
 }
 
-TEST_F(ChooseDevicesTest, AutoIsTheGpusWhereTheyCanBeUsed) {
+TEST_F(ChooseDevicesTest, AutoChoosesUsableGpus) {
   {
     const FakeGpus fake(EqualGpus(2));
     const auto gpus = ChooseDevices("auto", Trainer(true));
@@ -80,7 +81,7 @@ TEST_F(ChooseDevicesTest, AutoIsTheGpusWhereTheyCanBeUsed) {
   EXPECT_TRUE(cpu->notes.empty());
 }
 
-TEST_F(ChooseDevicesTest, AutoSaysWhyAGpuIsNotUsed) {
+TEST_F(ChooseDevicesTest, AutoExplainsUnusedGpus) {
   const FakeGpus fake(EqualGpus(1));
   const auto cpu = ChooseDevices("auto", Trainer(false));
   ASSERT_TRUE(cpu.ok()) << cpu.status();
@@ -91,7 +92,7 @@ TEST_F(ChooseDevicesTest, AutoSaysWhyAGpuIsNotUsed) {
                 "no GPU engine");
 }
 
-TEST_F(ChooseDevicesTest, GpusByTheirNumbers) {
+TEST_F(ChooseDevicesTest, SelectsGpusByIndex) {
   const FakeGpus fake(EqualGpus(3) + ";" + EqualGpus(1, ",mig=1"));
   const std::string trainer = Trainer(true);
   const auto all = ChooseDevices("cuda", trainer);
@@ -105,7 +106,8 @@ TEST_F(ChooseDevicesTest, GpusByTheirNumbers) {
   EXPECT_EQ(two->gpus.gpus[1].index, 0);
   EXPECT_EQ(InventoryOf(*two, 0).slots(), 2);
   EXPECT_EQ(InventoryOf(*two, 0).gpus_size(), 2);
-  ExpectRefused(ChooseDevices("cuda:0,4", trainer), absl::StatusCode::kFailedPrecondition, "no GPU 4");
+  ExpectRefused(ChooseDevices("cuda:0,4", trainer), absl::StatusCode::kFailedPrecondition,
+                "GPU 4 does not exist");
   ExpectRefused(ChooseDevices("cuda:3", trainer), absl::StatusCode::kFailedPrecondition, "cannot be used");
   ExpectRefused(ChooseDevices("cuda:0,0", trainer), absl::StatusCode::kInvalidArgument, "named twice");
   const NoGpus none;

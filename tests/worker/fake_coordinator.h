@@ -1,5 +1,5 @@
-// A coordinator that a test plays: it parks calls like the real one, gives what the test queues, and keeps
-// what it is told. Thread-safe.
+// A coordinator controlled by the test: parks calls like the real one, hands out queued jobs, and records
+// what it receives. Thread-safe.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -27,9 +27,9 @@ namespace autocfg {
 
 class FakeCoordinator final : public v1::WorkerService::Service {
  public:
-  using Sessions = std::map<std::string, std::int64_t>;  // the epoch of each worker that is registered
+  using Sessions = std::map<std::string, std::int64_t>;  // epoch of each registered worker
 
-  // `sessions`: those of the coordinator that this one goes on for, as on the same database.
+  // `sessions`: sessions of the previous coordinator that this one continues, as with the same database.
   FakeCoordinator(const std::string& address, double lease_s, Sessions sessions = {})
       : lease_s_(lease_s), epochs_(std::move(sessions)) {
     for (const auto& [worker, epoch] : epochs_) last_epoch_ = std::max(last_epoch_, epoch);
@@ -46,9 +46,9 @@ class FakeCoordinator final : public v1::WorkerService::Service {
     server_->Shutdown(std::chrono::system_clock::now());
   }
 
-  // What the test does.
+  // Actions of the test.
 
-  // For the worker that asks next, or the named one.
+  // For the next worker that polls, or the named one.
   void Queue(v1::LeaseWorkResponse lease, const std::string& worker = "") {
     absl::MutexLock lock(&mutex_);
     lease.mutable_job()->set_attempt(1);
@@ -79,7 +79,7 @@ class FakeCoordinator final : public v1::WorkerService::Service {
       registration_failure_ = code;
     });
   }
-  // As wrong in itself, with these words; those of failures are taken.
+  // Rejects results as invalid with these words; accepts reports of failures.
   void RefuseResults(const std::string& words) {
     Set([&] { refusal_ = words; });
   }
@@ -92,20 +92,20 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   void Supersede(const std::string& worker) {
     Set([&] { ++epochs_[worker]; });
   }
-  // The gatherings of jobs under way come to nothing.
+  // Fails the in-flight gatherings of jobs.
   void AbortRendezvous() {
     Set([&] { aborted_ = true; });
   }
 
-  // What it has seen.
+  // Observations.
 
-  // The report of this number, once it got through.
+  // Waits for the report with this index.
   v1::ReportTrialRequest AwaitReport(std::size_t number = 0) {
     EXPECT_TRUE(Eventually([&] { return reports_.size() > number; })) << "no report";
     absl::MutexLock lock(&mutex_);
     return reports_.size() > number ? reports_[number] : v1::ReportTrialRequest();
   }
-  // The report of this worker.
+  // Waits for the report of this worker.
   v1::ReportTrialRequest AwaitReportOf(const std::string& worker) {
     const auto find = [&] {
       return std::find_if(reports_.begin(), reports_.end(),
@@ -127,7 +127,7 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   bool AwaitDeregistration() {
     return Eventually([&] { return deregistered_; });
   }
-  // A call for work is parked that lists these leases, in any order.
+  // Waits until a poll is parked that lists exactly these leases, in any order.
   bool AwaitPollWith(const std::multiset<std::string>& leases) {
     return Eventually([&] {
       return parked_ && parked_->lists_held_leases() &&
@@ -231,7 +231,7 @@ class FakeCoordinator final : public v1::WorkerService::Service {
     return grpc::Status::OK;
   }
 
-  // As the real one: names must agree, and all come with their values.
+  // Like the real one: names must agree, and all shares must contribute values.
   grpc::Status Rendezvous(grpc::ServerContext* context, const v1::RendezvousRequest* request,
                           v1::RendezvousResponse* response) override {
     absl::MutexLock lock(&mutex_);
@@ -244,7 +244,7 @@ class FakeCoordinator final : public v1::WorkerService::Service {
     while (gathering.values.size() < 2 && !aborted_ && !context->IsCancelled() && !closing_) Look();
     if (aborted_ || closing_ || context->IsCancelled())
       return {grpc::StatusCode::ABORTED, "the job is being stopped"};
-    // The leases are in the order of their ranks.
+    // Leases are ordered by rank.
     for (const auto& [lease, values] : gathering.values) {
       for (const std::string& value : values) response->add_values(value);
     }
@@ -286,7 +286,7 @@ class FakeCoordinator final : public v1::WorkerService::Service {
     std::map<std::string, std::vector<std::string>> values;  // by lease
   };
 
-  // Lets others in for a moment: what is waited for may not be the mutex's to tell (a caller that goes).
+  // Releases the mutex briefly, because some conditions do not signal it (such as a departed caller).
   void Look() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     static const bool never = false;
     mutex_.AwaitWithTimeout(absl::Condition(&never), absl::Milliseconds(5));
@@ -309,17 +309,17 @@ class FakeCoordinator final : public v1::WorkerService::Service {
 
   const double lease_s_;
   std::unique_ptr<grpc::Server> server_;
-  absl::Mutex mutex_;  // guards all below
+  absl::Mutex mutex_;  // guards everything below
   std::deque<std::pair<std::string, v1::LeaseWorkResponse>> queue_;
   Sessions epochs_;
   std::map<std::string, int> parked_polls_;
   std::map<std::int64_t, Gathering> gatherings_;
-  std::optional<v1::LeaseWorkRequest> parked_;  // the last
+  std::optional<v1::LeaseWorkRequest> parked_;  // the last one
   std::vector<v1::ReportTrialRequest> reports_;
   std::vector<v1::RegisterWorkerRequest> registrations_;
   std::vector<v1::AppendTrialLogRequest> logs_;
-  std::string refused_;  // the lease whose renewals are
-  std::string refusal_;  // of results
+  std::string refused_;  // lease whose renewals are refused
+  std::string refusal_;  // message for rejected results
   v1::LeaseCommand command_ = v1::LEASE_COMMAND_CONTINUE;
   std::int64_t last_epoch_ = 0;
   int leases_ = 0;

@@ -1,6 +1,6 @@
-// Stands in for autocfg-trainer in the launcher's tests: a rank that does what its run spec's data_path says,
-// or AUTOCFG_FAKE_TRAINER_MODE. See kModes below. Of several, with commas between them, each rank takes its
-// own.
+// Replaces autocfg-trainer in the launcher's tests: a rank that behaves as its run spec's data_path, or
+// AUTOCFG_FAKE_TRAINER_MODE, says. See kModes below. In a list separated by commas, each rank has its own
+// mode.
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -58,7 +58,7 @@ void AskWithoutReading(LauncherChannel& channel, const std::string& name) {
 int Gather(LauncherChannel& channel) {
   double total = 0;
   for (int round = 0; round < 50; ++round) {
-    // Values beyond what a socket buffers, too: all ranks send before any reads.
+    // Includes values larger than socket buffers: all ranks send before any reads.
     const std::string value(round == 10 ? 1 << 20 : 1 + channel.rank(),
                             static_cast<char>('a' + channel.rank()));
     const auto values = channel.AllGather("round " + std::to_string(round), value);
@@ -75,8 +75,8 @@ int Gather(LauncherChannel& channel) {
   return 0;
 }
 
-// What it was asked and which GPUs it sees, one line a rank in the file that AUTOCFG_FAKE_TRAINER_LOG names;
-// then an answer as a rank gives it: a second a step, a microsecond an op.
+// Writes the job and the visible GPUs, one line per rank, to the file in AUTOCFG_FAKE_TRAINER_LOG. Then
+// answers as a rank does: one second per step, one microsecond per op.
 int AnswerAll(LauncherChannel& channel) {
   const v1::RunSpec& spec = channel.run_spec();
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -114,7 +114,7 @@ int AnswerAll(LauncherChannel& channel) {
   return 0;
 }
 
-// What it was started with, on standard error.
+// Prints its arguments, inherited descriptors and signal state to standard error.
 int Describe(LauncherChannel& channel, const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments) std::fprintf(stderr, "argument %s\n", argument.c_str());
   DIR* directory = ::opendir("/proc/self/fd");
@@ -123,7 +123,7 @@ int Describe(LauncherChannel& channel, const std::vector<std::string>& arguments
     if (entry->d_name[0] != '.' && fd > 3 && fd != ::dirfd(directory)) {
       char target[256] = {};
       if (::readlinkat(::dirfd(directory), entry->d_name, target, sizeof target - 1) > 0 &&
-          std::string(target).find("anon_inode") == std::string::npos) {  // its own, not inherited
+          std::string(target).find("anon_inode") == std::string::npos) {  // own descriptor, not inherited
         std::fprintf(stderr, "descriptor %d %s\n", fd, target);
       }
     }
@@ -140,7 +140,7 @@ int Describe(LauncherChannel& channel, const std::vector<std::string>& arguments
   return 0;
 }
 
-// Once the file is there that the run spec's init_path names.
+// Finishes once the file in the run spec's init_path exists.
 int AwaitFile(LauncherChannel& channel) {
   while (::access(channel.run_spec().train().init_path().c_str(), F_OK) != 0)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -148,7 +148,7 @@ int AwaitFile(LauncherChannel& channel) {
   return 0;
 }
 
-// Its own of a list; the only one is everybody's.
+// Returns this rank's mode from a list; a single mode applies to all ranks.
 std::string ModeOf(const LauncherChannel& channel, const std::string& modes) {
   if (modes.find(',') == std::string::npos) return modes;
   std::size_t begin = 0;
@@ -173,7 +173,7 @@ int LeaveGrandchild(LauncherChannel& channel) {
   return 0;
 }
 
-// All-reduces over UCX between processes: `rounds` times, or without end.
+// Performs UCX all-reduces between processes: `rounds` times, or without end.
 int Reduce(LauncherChannel& channel, int rounds) {
   HostStream stream;
   std::vector<std::int32_t> staging(kCollectiveStagingBytes / 4);
@@ -190,7 +190,7 @@ int Reduce(LauncherChannel& channel, int rounds) {
       group->AllReduce(Tensor{data.data(), DType::kF32, 1, {n}}, ReduceOp::kSum, stream)->Wait();
       last = data.back();
       if (data.front() != last) return SendError(channel, "INTERNAL", "wrong sum");
-      if (round == 3) {  // told once, so that a test knows when everybody is in the middle
+      if (round == 3) {  // reported once, so that tests know when all ranks are midway
         v1::RankMessage progress;
         progress.mutable_progress()->set_step(round);
         channel.Send(progress);
@@ -214,7 +214,7 @@ int Run(const std::vector<std::string>& arguments) {
       {"describe", [&] { return Describe(channel, arguments); }},
       {"segfault",
        [] {
-         ::signal(SIGSEGV, SIG_DFL);  // a sanitizer would turn it into an exit
+         ::signal(SIGSEGV, SIG_DFL);  // a sanitizer would convert it to an exit
          return ::raise(SIGSEGV);
        }},
       {"kill", [] { return ::raise(SIGKILL); }},

@@ -37,7 +37,7 @@ TEST(Inventory, RespectsAffinity) {
   ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
-TEST(Inventory, SaysWhatTheMachineHas) {
+TEST(Inventory, DescribesTheMachine) {
   const auto inventory = LocalInventory();
   EXPECT_EQ(inventory.slots(), inventory.physical_cores());
   EXPECT_EQ(inventory.device_kind(), "cpu");
@@ -72,7 +72,7 @@ TEST(LocalCluster, RanksShareFourFifthsOfTheMemoryLimit) {
   EXPECT_EQ(crowded->groups[0].ranks_per_core, 4);
 }
 
-TEST(Inventory, GpusAreItsDevices) {
+TEST(Inventory, ListsGpus) {
   const FakeGpus fake(EqualGpus(8) + ";" + EqualGpus(1, ",mig=1"));
   const auto inventory = LocalInventory(ListGpus());
   EXPECT_EQ(inventory.device_kind(), "cuda");
@@ -94,7 +94,7 @@ TEST(Inventory, GpusAreItsDevices) {
   EXPECT_EQ(LocalInventory(ListGpus(), 16).slots(), 16);
 }
 
-TEST(Inventory, WithoutGpusTheCpuIsIt) {
+TEST(Inventory, UsesTheCpuWithoutGpus) {
   const NoGpus none;
   const auto inventory = LocalInventory(ListGpus());
   EXPECT_EQ(inventory.device_kind(), "cpu");
@@ -129,19 +129,19 @@ TEST(LocalCluster, RanksOfOneGpuShareItsMemory) {
   EXPECT_EQ(four->groups[0].ranks_per_core, 4);
   const auto many = LocalCluster(100, ListGpus()).status();
   EXPECT_TRUE(absl::IsInvalidArgument(many)) << many;
-  EXPECT_NE(many.message().find("give 56 at most"), std::string::npos) << many;  // 141 GiB of 2.5 GiB each
+  EXPECT_NE(many.message().find("give 56 at most"), std::string::npos) << many;  // 141 GiB, 2.5 GiB each
   EXPECT_TRUE(Validate(*LocalCluster(56, ListGpus())).ok());
   EXPECT_TRUE(absl::IsInvalidArgument(LocalCluster(-1, ListGpus()).status()));
 }
 
-TEST(LocalCluster, TheLeastGpuBoundsAll) {
+TEST(LocalCluster, SmallestGpuLimitsAllRanks) {
   const FakeGpus fake(EqualGpus(1) + ";name=NVIDIA L4,uuid=GPU-l4,total=24000000000");
   const auto cluster = LocalCluster(3, ListGpus());
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   EXPECT_EQ(MemoryCapacity(*cluster), 12'000'000'000) << "two of three ranks may share it";
 }
 
-TEST(RanksPerGpu, InTurns) {
+TEST(RanksPerGpu, DistributesRoundRobin) {
   EXPECT_EQ(RanksPerGpu(1, 4), 1);
   EXPECT_EQ(RanksPerGpu(4, 4), 1);
   EXPECT_EQ(RanksPerGpu(5, 4), 2);

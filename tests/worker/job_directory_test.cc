@@ -1,5 +1,4 @@
-// What ranks leave in shared memory goes with their job, and what a killed launcher left goes with the next
-// job.
+// Shared memory left by ranks is deleted with their job; that of a killed launcher, by the next job.
 #include "worker/job_directory.h"
 
 #include <signal.h>
@@ -36,7 +35,7 @@ class JobDirectoryTest : public ::testing::Test {
   std::string parent_;
 };
 
-TEST_F(JobDirectoryTest, GoesWithAllThatIsInIt) {
+TEST_F(JobDirectoryTest, IsDeletedWithItsContent) {
   {
     const JobDirectory directory(parent_);
     ASSERT_TRUE(fs::is_directory(directory.path()));
@@ -46,14 +45,14 @@ TEST_F(JobDirectoryTest, GoesWithAllThatIsInIt) {
   EXPECT_EQ(Entries(), 0);
 }
 
-TEST_F(JobDirectoryTest, LivingOnesAreLeftAlone) {
+TEST_F(JobDirectoryTest, KeepsDirectoriesInUse) {
   const JobDirectory first(parent_), second(parent_);
   EXPECT_NE(first.path(), second.path());
   EXPECT_TRUE(fs::is_directory(first.path()));
   EXPECT_EQ(Entries(), 2);
 }
 
-TEST_F(JobDirectoryTest, TheNextJobTidiesUpAfterAKilledLauncher) {
+TEST_F(JobDirectoryTest, NextJobRemovesDirectoriesOfKilledLaunchers) {
   const pid_t child = ::fork();
   if (child == 0) {
     const JobDirectory directory(parent_);
@@ -66,13 +65,13 @@ TEST_F(JobDirectoryTest, TheNextJobTidiesUpAfterAKilledLauncher) {
   EXPECT_EQ(Entries(), 1) << "its own alone";
 }
 
-TEST_F(JobDirectoryTest, WithoutAPlaceThereIsNone) {
+TEST_F(JobDirectoryTest, MissingParentMeansNoDirectory) {
   const JobDirectory directory(parent_ + "/missing");
   EXPECT_EQ(directory.path(), "");
   EXPECT_THAT(directory.Environment(), IsEmpty());
 }
 
-TEST_F(JobDirectoryTest, TheUsersOwnSettingWins) {
+TEST_F(JobDirectoryTest, UsersSettingTakesPrecedence) {
   ::setenv("UCX_POSIX_DIR", "/somewhere", 1);
   const JobDirectory directory(parent_);
   EXPECT_THAT(directory.Environment(), IsEmpty());

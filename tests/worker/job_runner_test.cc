@@ -31,30 +31,30 @@ RankOutcome Trained(const std::vector<double>& steps, std::int64_t planned, std:
   return rank;
 }
 
-TEST(PinRanks, EachItsOwnCoreWhereThereAreEnough) {
+TEST(PinRanks, OneCorePerRankIfThereAreEnough) {
   EXPECT_EQ(PinRanks(2, {4, 6, 8}), (std::vector<std::vector<int>>{{4}, {6}}));
 }
 
-TEST(PinRanks, RoundRobinBeyondThat) {
+TEST(PinRanks, RoundRobinIfThereAreTooFew) {
   EXPECT_EQ(PinRanks(5, {0, 2}), (std::vector<std::vector<int>>{{0}, {2}, {0}, {2}, {0}}));
   EXPECT_TRUE(PinRanks(3, {}).empty());
 }
 
-// A job without a share.
+// Returns a lease on a whole job.
 v1::LeaseWorkResponse LeaseOf(const v1::Job& job) {
   v1::LeaseWorkResponse lease;
   *lease.mutable_job() = job;
   return lease;
 }
 
-// The first so many slots.
+// Returns the first `count` slots.
 std::vector<int> Slots(int count) {
   std::vector<int> slots(static_cast<std::size_t>(count));
   std::iota(slots.begin(), slots.end(), 0);
   return slots;
 }
 
-// On the first slots of an idle worker.
+// Runs on the first slots of an idle worker.
 JobReport RunOn(const v1::LeaseWorkResponse& lease, const v1::Inventory& inventory, ProcessLauncher& launcher,
                 const LaunchHooks& hooks = {}, double patience_s = 0) {
   const int slots = std::clamp<int>(SlotsToTake(lease, inventory), 0, static_cast<int>(inventory.slots()));
@@ -62,7 +62,7 @@ JobReport RunOn(const v1::LeaseWorkResponse& lease, const v1::Inventory& invento
                 std::chrono::duration<double>(patience_s));
 }
 
-TEST(SlotsToTake, AsManyAsThereAreRanksHere) {
+TEST(SlotsToTake, EqualsLocalRanks) {
   v1::LeaseWorkResponse lease;
   lease.mutable_job()->set_ranks(64);
   v1::Inventory inventory;
@@ -87,7 +87,7 @@ TEST(SlotsToUse, CopiesOfASliceDoNotShareCores) {
   EXPECT_EQ(SlotsToUse(job, inventory, {1, 3, 4}), (std::vector<int>{1, 4})) << "1 and 3 are the same core";
   inventory.set_physical_cores(128);
   EXPECT_EQ(SlotsToUse(job, inventory, Slots(64)), Slots(64));
-  inventory.set_physical_cores(0);  // not known
+  inventory.set_physical_cores(0);  // unknown
   EXPECT_EQ(SlotsToUse(job, inventory, Slots(64)), Slots(64));
 }
 
@@ -129,13 +129,13 @@ TEST(MeasurementOf, SlowestRankOfEachStepAndWorstMemory) {
   EXPECT_EQ(measurement->device_s(), 6);
 }
 
-TEST(MeasurementOf, OneStepIsAsUnsureAsItIsLong) {
+TEST(MeasurementOf, IntervalOfSingleStepIsItsTime) {
   JobResult result;
   result.ranks = {Trained({3}, 1, 1, 1)};
   EXPECT_EQ(MeasurementOf(result)->ci95_s(), 3);
 }
 
-TEST(MeasurementOf, RefusesWhatDoesNotFitTogether) {
+TEST(MeasurementOf, RejectsMismatchedRanks) {
   JobResult result;
   EXPECT_FALSE(MeasurementOf(result));
   result.ranks = {Trained({1, 2}, 1, 1, 1), Trained({1}, 1, 1, 1)};
@@ -178,13 +178,13 @@ TEST(CalibrationOf, MeanOfComputeAndSlowestOfCommunication) {
   EXPECT_EQ(calibration.ops(2).seconds(), 5.0) << "timed by one rank only";
 }
 
-TEST(PinToGpus, InTurns) {
+TEST(PinToGpus, RoundRobin) {
   EXPECT_EQ(PinToGpus(5, {"GPU-a", "GPU-b"}),
             (std::vector<std::string>{"GPU-a", "GPU-b", "GPU-a", "GPU-b", "GPU-a"}));
   EXPECT_TRUE(PinToGpus(3, {}).empty());
 }
 
-TEST(MakeJobRequest, OnlyRanksOfGpusArePinnedToThem) {
+TEST(MakeJobRequest, OnlyGpuRanksArePinnedToGpus) {
   v1::Job job;
   job.set_ranks(2);
   job.set_device("cuda");
@@ -226,7 +226,7 @@ TEST(RunJob, RefusesJobsThatItCannotRun) {
        {std::pair{0, 0}, std::pair{2, 2}, std::pair{-1, 2}, std::pair{0, 4}, std::pair{2147483647, 2}}) {
     lease.mutable_share()->set_first_rank(first);
     lease.mutable_share()->set_ranks(ranks);
-    EXPECT_NE(RunOn(lease, inventory, launcher).message.find("no part of its 3"), std::string::npos)
+    EXPECT_NE(RunOn(lease, inventory, launcher).message.find("not within its 3"), std::string::npos)
         << first << ' ' << ranks;
   }
   lease.clear_share();
@@ -235,7 +235,7 @@ TEST(RunJob, RefusesJobsThatItCannotRun) {
   EXPECT_NE(RunOn(lease, inventory, launcher).message.find("a kind"), std::string::npos);
 }
 
-// Jobs on the CPU, by ranks that do what they are told (tests/worker/fake_trainer.cc).
+// CPU jobs with scripted ranks (tests/worker/fake_trainer.cc).
 class CpuJobTest : public testing::Test {
  protected:
   static v1::LeaseWorkResponse Modes(const std::string& modes, int ranks) {
@@ -254,7 +254,7 @@ class CpuJobTest : public testing::Test {
   }
 };
 
-TEST_F(CpuJobTest, SaysWhatAFailureMeans) {
+TEST_F(CpuJobTest, ReportsFailureKind) {
   const auto kind = [](const std::string& modes, int ranks) {
     const JobReport report = Run(Modes(modes, ranks));
     EXPECT_EQ(report.outcome, v1::OUTCOME_FAILED) << modes;
@@ -276,7 +276,7 @@ TEST_F(CpuJobTest, SaysWhatAFailureMeans) {
   EXPECT_EQ(Run(Modes("out_of_memory", 1)).failure, v1::FAILURE_KIND_UNSPECIFIED);
 }
 
-TEST_F(CpuJobTest, KeepsTheLastWordsOfThoseThatFailed) {
+TEST_F(CpuJobTest, KeepsLogTailsOfFailedRanks) {
   const JobReport report = Run(Modes("hang,exit_5,not_utf8", 3));
   EXPECT_EQ(report.log, "rank 1:\nfirst line\nthe disk is full\n\nrank 2:\nbroken ?? bytes\n");
   EXPECT_EQ(Run(Modes("not_utf8", 1)).message, "rank 0: exit status 6: broken ?? bytes");
@@ -286,7 +286,7 @@ TEST_F(CpuJobTest, KeepsTheLastWordsOfThoseThatFailed) {
   EXPECT_GT(much.log.size(), kMaxLogBytes / 2);
 }
 
-TEST_F(CpuJobTest, AShareHasTheNumbersOfTheWholeJob) {
+TEST_F(CpuJobTest, ShareUsesRankNumbersOfTheWholeJob) {
   v1::LeaseWorkResponse lease = Modes("hang,hang,exit_5,hang", 4);
   lease.mutable_share()->set_first_rank(1);
   lease.mutable_share()->set_ranks(2);
@@ -303,7 +303,7 @@ TEST_F(CpuJobTest, AShareHasTheNumbersOfTheWholeJob) {
   EXPECT_EQ(Run(lease).failure, v1::FAILURE_KIND_OWN) << "nobody to ask for the other ranks";
 }
 
-// Jobs on GPUs that are not there, by ranks that say what they see.
+// GPU jobs on simulated GPUs, with ranks that report what they see.
 class GpuJobTest : public testing::Test {
  protected:
   static v1::Job Steps(int ranks) {
@@ -324,7 +324,7 @@ class GpuJobTest : public testing::Test {
 
   const std::string log_path_ = testing::TempDir() + "/gpu_job_" + std::to_string(getpid()) + ".log";
   const ScopedVariable log_{"AUTOCFG_FAKE_TRAINER_LOG", log_path_};
-  // The lines of the ranks, in their order.
+  // Returns the ranks' log lines in order.
   std::vector<std::string> Lines() const {
     std::ifstream file(log_path_);
     std::vector<std::string> lines;
@@ -337,7 +337,8 @@ class GpuJobTest : public testing::Test {
 
 TEST_F(GpuJobTest, EveryRankSeesOneGpu) {
   const FakeGpus fake(EqualGpus(3) + ";" + EqualGpus(1, ",mig=1"));
-  const ScopedVariable visible("CUDA_VISIBLE_DEVICES", "2,0,1,3");  // what the ranks inherit is replaced
+  // ranks get their own value instead of this one
+  const ScopedVariable visible("CUDA_VISIBLE_DEVICES", "2,0,1,3");
   const v1::Inventory inventory = LocalInventory(ListGpus(), 8);
   const JobReport report = Run(Steps(5), inventory);
   ASSERT_EQ(report.outcome, v1::OUTCOME_MEASURED) << report.message;
@@ -351,7 +352,7 @@ TEST_F(GpuJobTest, EveryRankSeesOneGpu) {
   EXPECT_EQ(report.measurement->device_fingerprint(), "NVIDIA H200, driver 570.86.15");
 }
 
-TEST_F(GpuJobTest, WaitsUntilMemoryIsBack) {
+TEST_F(GpuJobTest, WaitsUntilMemoryIsFree) {
   const std::string used = fmt::format(",used={},pid=4321", kFakeGpuBytes / 2);
   {
     const FakeGpus fake(EqualGpus(1, used + ",busy=3"));
@@ -362,7 +363,7 @@ TEST_F(GpuJobTest, WaitsUntilMemoryIsBack) {
     EXPECT_EQ(Run(Steps(1), LocalInventory(ListGpus())).outcome, v1::OUTCOME_MEASURED)
         << "what the driver keeps back never comes";
   }
-  const FakeGpus fake(EqualGpus(2) + used);  // of the second
+  const FakeGpus fake(EqualGpus(2) + used);  // memory in use on the second GPU
   const v1::Inventory inventory = LocalInventory(ListGpus());
   EXPECT_EQ(Run(Steps(1), inventory).outcome, v1::OUTCOME_MEASURED) << "the other GPU is not asked for";
   const JobReport report = Run(Steps(2), inventory, 0.3);
@@ -374,7 +375,7 @@ TEST_F(GpuJobTest, WaitsUntilMemoryIsBack) {
   EXPECT_EQ(Lines().size(), 3u) << "nothing ran";
 }
 
-TEST_F(GpuJobTest, IsRefusedWhereThereIsNoneOrItIsGone) {
+TEST_F(GpuJobTest, IsRefusedWithoutGpuOrIfGpuIsGone) {
   v1::Inventory inventory;
   {
     const FakeGpus fake(EqualGpus(2));
@@ -392,7 +393,7 @@ TEST_F(GpuJobTest, IsRefusedWhereThereIsNoneOrItIsGone) {
   EXPECT_TRUE(Lines().empty()) << "nothing ran";
 }
 
-TEST_F(GpuJobTest, JobsOfTheCpuAreForOtherWorkers) {
+TEST_F(GpuJobTest, RefusesCpuJobs) {
   const FakeGpus fake(EqualGpus(1));
   v1::Job job = Steps(1);
   job.set_device("cpu");

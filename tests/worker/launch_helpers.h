@@ -1,4 +1,4 @@
-// What the tests of the launcher share: requests for the fake trainer, and a look at processes.
+// Shared by the launcher's tests: jobs for the fake trainer, and process checks.
 #pragma once
 
 #include <signal.h>
@@ -30,7 +30,7 @@ inline JobRequest FakeJob(const std::vector<std::string>& modes) {
   return request;
 }
 
-// The letter that /proc gives a process's state; 0: there is none.
+// Returns the state letter of /proc/PID/stat; 0 if there is no such process.
 inline char ProcessState(int pid) {
   std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
   std::string text;
@@ -39,14 +39,13 @@ inline char ProcessState(int pid) {
   return end == std::string::npos || end + 2 >= text.size() ? '\0' : text[end + 2];
 }
 
-// Runs, or waits to be reaped by somebody else: a dead process whose parent has died, too, may stay so for a
-// while.
+// True if the process is alive. Zombies do not count: if the parent died too, they may remain for a while.
 inline bool Runs(int pid) {
   const char state = ProcessState(pid);
   return state != '\0' && state != 'Z' && state != 'X';
 }
 
-// True if all have ended within `limit`.
+// Returns true if all end within `limit`.
 inline bool AllEndWithin(const std::vector<int>& pids, std::chrono::seconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
   for (;;) {

@@ -11,7 +11,7 @@ namespace {
 
 using Clock = LeaseKeeper::Clock;
 
-// Long enough for any machine; left as soon as the condition holds.
+// Polls up to a generous limit; returns as soon as the condition holds.
 template <typename Condition>
 bool Eventually(Condition condition) {
   const auto end = Clock::now() + std::chrono::seconds(20);
@@ -24,12 +24,12 @@ bool Eventually(Condition condition) {
 
 using Answer = absl::StatusOr<v1::LeaseCommand>;
 
-// A coordinator that answers at once.
+// A coordinator that answers immediately.
 LeaseKeeper::Calls AtOnce(std::function<Answer()> answer) {
   return {.renew = [answer = std::move(answer)](double, double) { return answer(); }, .cancel = [] {}};
 }
 
-TEST(LeaseKeeper, RenewsAgainAndAgain) {
+TEST(LeaseKeeper, RenewsRepeatedly) {
   std::atomic<bool> stop{false};
   std::atomic<int> renewals{0};
   LeaseKeeper keeper(Clock::now(), 0.3, AtOnce([&]() -> Answer {
@@ -41,7 +41,7 @@ TEST(LeaseKeeper, RenewsAgainAndAgain) {
   EXPECT_FALSE(keeper.cancelled());
 }
 
-TEST(LeaseKeeper, CancelEndsTheJobButTheLeaseStays) {
+TEST(LeaseKeeper, CancelEndsTheJobButKeepsTheLease) {
   std::atomic<bool> stop{false};
   LeaseKeeper keeper(Clock::now(), 3600, AtOnce([]() -> Answer { return v1::LEASE_COMMAND_CANCEL; }), &stop);
   ASSERT_TRUE(Eventually([&] { return stop.load(); }));
@@ -58,7 +58,7 @@ TEST(LeaseKeeper, RefusedRenewalLosesTheLease) {
   EXPECT_FALSE(keeper.cancelled());
 }
 
-TEST(LeaseKeeper, UnansweredRenewalsLoseItWhenItRunsOut) {
+TEST(LeaseKeeper, UnansweredRenewalsLoseTheLeaseAtExpiry) {
   std::atomic<bool> stop{false};
   std::atomic<int> tries{0};
   LeaseKeeper keeper(Clock::now(), 0.4, AtOnce([&]() -> Answer {
@@ -82,7 +82,7 @@ TEST(LeaseKeeper, EndsPromptly) {
   EXPECT_FALSE(stop);
 }
 
-// A coordinator that parks renewals until it is told what to say.
+// A coordinator that parks renewals until the test supplies an answer.
 class ParkingCoordinator {
  public:
   LeaseKeeper::Calls Calls() {
@@ -116,7 +116,7 @@ class ParkingCoordinator {
   std::optional<Answer> answer_ ABSL_GUARDED_BY(mutex_);
 };
 
-TEST(LeaseKeeper, ParksRenewalsAndHearsACancellationAtOnce) {
+TEST(LeaseKeeper, ParkedRenewalReceivesCancellationImmediately) {
   std::atomic<bool> stop{false};
   ParkingCoordinator coordinator;
   LeaseKeeper keeper(Clock::now(), 3600, coordinator.Calls(), &stop);
@@ -131,7 +131,7 @@ TEST(LeaseKeeper, ParksRenewalsAndHearsACancellationAtOnce) {
   EXPECT_FALSE(keeper.lost());
 }
 
-TEST(LeaseKeeper, OneThatDoesNotParkIsNotAskedMoreOften) {
+TEST(LeaseKeeper, NonParkingCoordinatorIsNotPolledMoreOften) {
   std::atomic<bool> stop{false};
   std::atomic<int> renewals{0};
   LeaseKeeper keeper(Clock::now(), 3600, AtOnce([&]() -> Answer {
@@ -140,11 +140,11 @@ TEST(LeaseKeeper, OneThatDoesNotParkIsNotAskedMoreOften) {
                      }),
                      &stop);
   ASSERT_TRUE(Eventually([&] { return renewals == 1; }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // one that spins would ask thousands of times
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // a busy loop would ask thousands of times
   EXPECT_EQ(renewals, 1);
 }
 
-TEST(LeaseKeeper, AnUnansweredRenewalIsRepeatedWithoutParking) {
+TEST(LeaseKeeper, UnansweredRenewalIsRepeatedWithoutParking) {
   std::atomic<bool> stop{false};
   ParkingCoordinator coordinator;
   LeaseKeeper keeper(Clock::now(), 10, coordinator.Calls(), &stop);
@@ -154,7 +154,7 @@ TEST(LeaseKeeper, AnUnansweredRenewalIsRepeatedWithoutParking) {
   EXPECT_FALSE(stop) << "the lease has not run out";
 }
 
-TEST(LeaseKeeper, DrainingIsPassedOnAndTheJobGoesOn) {
+TEST(LeaseKeeper, DrainIsForwardedAndTheJobContinues) {
   std::atomic<bool> stop{false};
   ParkingCoordinator coordinator;
   LeaseKeeper keeper(Clock::now(), 3600, coordinator.Calls(), &stop);
@@ -164,7 +164,7 @@ TEST(LeaseKeeper, DrainingIsPassedOnAndTheJobGoesOn) {
   EXPECT_FALSE(keeper.cancelled());
 }
 
-TEST(LeaseKeeper, CanBeToldThatItsLeaseIsLost) {
+TEST(LeaseKeeper, LoseMarksTheLeaseAsLost) {
   std::atomic<bool> stop{false};
   ParkingCoordinator coordinator;
   LeaseKeeper keeper(Clock::now(), 3600, coordinator.Calls(), &stop);

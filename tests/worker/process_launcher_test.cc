@@ -18,8 +18,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// Runs the job and checks what holds for every job: nothing is left of its processes, not even something to
-// reap.
+// Runs the job and checks an invariant of every job: no process remains, not even a zombie.
 JobResult RunJob(const JobRequest& request, LaunchHooks hooks = {}) {
   std::vector<int> pids;
   hooks.started = [&](const std::vector<int>& started) { pids = started; };
@@ -58,7 +57,7 @@ TEST(ProcessLauncher, RelaysGatheringsAndProgress) {
 }
 
 TEST(ProcessLauncher, StartsRanksWithNothingInherited) {
-  // Left open on purpose, without close-on-exec; blocked and ignored signals likewise.
+  // Left open intentionally, without close-on-exec; blocked and ignored signals likewise.
   const int inherited = ::open("/dev/null", O_RDONLY);
   sigset_t term;
   sigemptyset(&term);
@@ -97,14 +96,14 @@ TEST(ProcessLauncher, NamesTheRankThatCrashed) {
   EXPECT_THAT(result.message, HasSubstr("rank 0: killed by signal 11"));
 }
 
-TEST(ProcessLauncher, TellsExitStatusAndLastWords) {
+TEST(ProcessLauncher, ReportsExitStatusAndLastLogLine) {
   const JobResult result = RunModes({"hang", "exit_5"});
   EXPECT_EQ(result.outcome, JobOutcome::kFailed);
   EXPECT_EQ(result.message, "rank 1: exit status 5: the disk is full");
   EXPECT_THAT(result.ranks[1].log_tail, HasSubstr("first line"));
 }
 
-TEST(ProcessLauncher, TheLogsInformationIsNoReason) {
+TEST(ProcessLauncher, InformationalLogLinesAreNotTheReason) {
   const JobResult result = RunModes({"hang", "kill_after_information"});
   EXPECT_EQ(result.message, "rank 1: killed by signal 9 (Killed): a word of its own");
   EXPECT_THAT(result.ranks[1].log_tail, HasSubstr("own kernels"));
@@ -133,23 +132,23 @@ TEST(ProcessLauncher, ErrorsDecideTheOutcome) {
   EXPECT_EQ(RunModes({"internal"}).outcome, JobOutcome::kFailed);
 }
 
-TEST(ProcessLauncher, APeersComplaintDoesNotHideTheCause) {
+TEST(ProcessLauncher, PeerErrorDoesNotHideTheCause) {
   const JobResult result = RunModes({"unavailable", "unavailable", "internal_late"});
   EXPECT_EQ(result.first_failed_rank, 2);
   EXPECT_EQ(result.message, "rank 2: the cause");
   EXPECT_EQ(RunModes({"unavailable", "kill"}).first_failed_rank, 1);
-  EXPECT_EQ(RunModes({"abort", "kill_late"}).first_failed_rank, 1);  // UCX aborts where a peer is gone
+  EXPECT_EQ(RunModes({"abort", "kill_late"}).first_failed_rank, 1);  // UCX aborts if a peer is gone
   EXPECT_EQ(RunModes({"unavailable", "abort"}).first_failed_rank, 1);
   EXPECT_EQ(RunModes({"hang", "unavailable"}).message, "rank 1: a peer is gone");
 }
 
-TEST(ProcessLauncher, EndsRanksThatDoNotWantTo) {
+TEST(ProcessLauncher, KillsRanksThatIgnoreTermination) {
   const JobResult result = RunModes({"hang_hard", "internal", "hang_hard"});
   EXPECT_EQ(result.message, "rank 1: a bug");
   EXPECT_LT(result.wall_s, 10);
 }
 
-TEST(ProcessLauncher, HoldsTheTimeLimit) {
+TEST(ProcessLauncher, EnforcesTheTimeLimit) {
   JobRequest request = FakeJob({"hang", "hang_hard"});
   request.time_limit = std::chrono::milliseconds(300);
   const JobResult result = RunJob(request);
@@ -181,7 +180,7 @@ TEST(ProcessLauncher, KeepsTheEndOfAFloodedLog) {
   EXPECT_TRUE(log.ends_with(".\nthe end\n"));
 }
 
-TEST(ProcessLauncher, EndsWhatRanksLeaveBehind) {
+TEST(ProcessLauncher, KillsProcessesThatRanksLeaveBehind) {
   const JobResult result = RunModes({"grandchild", "ok"});
   ASSERT_EQ(result.outcome, JobOutcome::kDone) << result.message;
   const int grandchild = std::atoi(result.ranks[0].log_tail.c_str());
@@ -189,27 +188,27 @@ TEST(ProcessLauncher, EndsWhatRanksLeaveBehind) {
   EXPECT_TRUE(AllEndWithin({grandchild}, std::chrono::seconds(10)));
 }
 
-TEST(ProcessLauncher, RefusesBrokenMessages) {
+TEST(ProcessLauncher, RejectsMalformedMessages) {
   const JobResult result = RunModes({"hang", "garbage"});
   EXPECT_EQ(result.outcome, JobOutcome::kFailed);
-  EXPECT_THAT(result.message, HasSubstr("rank 1: its messages are broken"));
+  EXPECT_THAT(result.message, HasSubstr("rank 1: its messages are invalid"));
   EXPECT_EQ(RunModes({"internal_late", "close_and_hang"}).message, "rank 0: the cause");
 }
 
-TEST(ProcessLauncher, AGatheringThatCannotComplete) {
+TEST(ProcessLauncher, IncompletableGatheringFails) {
   EXPECT_EQ(RunModes({"ok", "gather_name"}).message,
             "rank 1: gathers 'name', but rank 0 has ended without it");
   EXPECT_EQ(RunModes({"gather_name", "gather_other_name"}).message,
             "rank 1: gathers 'other' where rank 0 gathers 'name'");
 }
 
-TEST(ProcessLauncher, SaysWhatItCannotStart) {
+TEST(ProcessLauncher, ReportsStartFailure) {
   const JobResult result = ProcessLauncher("/nowhere/autocfg-trainer").Run(FakeJob({"ok", "ok"}));
   EXPECT_EQ(result.outcome, JobOutcome::kFailed);
   EXPECT_EQ(result.message, "rank 0: cannot start /nowhere/autocfg-trainer: No such file or directory");
 }
 
-TEST(ProcessLauncher, RefusesWrongRequests) {
+TEST(ProcessLauncher, RejectsInvalidRequests) {
   ProcessLauncher launcher(FakeTrainerPath());
   EXPECT_EQ(launcher.Run({}).outcome, JobOutcome::kBadInput);
   JobRequest request = FakeJob({"ok", "ok"});
@@ -220,7 +219,7 @@ TEST(ProcessLauncher, RefusesWrongRequests) {
   EXPECT_EQ(launcher.Run(request).outcome, JobOutcome::kBadInput);
 }
 
-TEST(ProcessLauncher, JobsRunSideBySide) {
+TEST(ProcessLauncher, RunsJobsConcurrently) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([i] {
@@ -236,7 +235,7 @@ TEST(ProcessLauncher, JobsRunSideBySide) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// kill -9 of the launcher: no rank outlives it, not even one with a reply that it has not read.
+// kill -9 of the launcher: no rank survives it, not even one with an unread reply.
 TEST(ProcessLauncher, RanksEndWithTheirLauncher) {
   int pipe[2];
   ASSERT_EQ(::pipe2(pipe, O_CLOEXEC), 0);
@@ -244,7 +243,7 @@ TEST(ProcessLauncher, RanksEndWithTheirLauncher) {
   if (launcher == 0) {
     LaunchHooks hooks;
     hooks.started = [&](const std::vector<int>& pids) {
-      ::usleep(200'000);  // let replies arrive
+      ::usleep(200'000);  // lets replies arrive
       for (int pid : pids) {
         if (::write(pipe[1], &pid, sizeof pid) != sizeof pid) ::_exit(1);
       }

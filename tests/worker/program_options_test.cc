@@ -21,7 +21,7 @@ ProgramOptions Good(std::vector<const char*> words) {
   return std::get<ProgramOptions>(parsed);
 }
 
-TEST(ProgramOptions, WhatIsGivenAndWhatIsNot) {
+TEST(ProgramOptions, ParsesOptionsAndDefaults) {
   const ProgramOptions few = Good({"--coordinator", "unix:/run/a.sock"});
   EXPECT_EQ(few.coordinator, "unix:/run/a.sock");
   EXPECT_EQ(few.devices, "auto");
@@ -39,7 +39,7 @@ TEST(ProgramOptions, WhatIsGivenAndWhatIsNot) {
   EXPECT_EQ(Good({"--coordinator", "localhost:1", "--wait", "0"}).wait_s, 0);
 }
 
-TEST(ProgramOptions, EveryMistakeIsOneLineThatNamesTheOption) {
+TEST(ProgramOptions, ErrorsAreOneLineAndNameTheOption) {
   const std::string long_name(101, 'a');
   const std::vector<std::pair<std::vector<const char*>, std::string>> mistakes = {
       {{}, "--coordinator"},
@@ -69,7 +69,7 @@ TEST(ProgramOptions, EveryMistakeIsOneLineThatNamesTheOption) {
   }
 }
 
-TEST(WorkerIdOf, IsWhatACoordinatorAccepts) {
+TEST(WorkerIdOf, IsValidForTheCoordinator) {
   EXPECT_EQ(WorkerIdOf("node-1.example.org"), "node-1.example.org");
   EXPECT_EQ(WorkerIdOf("host name/\xc3\xbc"), "host-name---");
   EXPECT_EQ(WorkerIdOf(""), "worker");

@@ -1,4 +1,4 @@
-// autocfg-worker as a process, against a coordinator that the test plays.
+// autocfg-worker as a process, with a fake coordinator.
 #include "worker/program.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ class WorkerProgramTest : public testing::Test {
     return std::make_unique<Program>(home_, words, "/dev/null", "autocfg-worker");
   }
 
-  // One line of error, and nothing else.
+  // Expects one line of error and no other output.
   void ExpectRefused(const std::vector<std::string>& words, int exit_code, const std::string& says) const {
     const Finished finished = Start(words)->Wait();
     EXPECT_EQ(finished.exit_code, exit_code) << finished.err;
@@ -50,7 +50,7 @@ class WorkerProgramTest : public testing::Test {
     job.mutable_train()->set_data_path("hang");
     return job;
   }
-  // The ranks of the running worker, once there are so many.
+  // Waits until the running worker has `count` ranks.
   static std::vector<pid_t> AwaitRanks(const Program& program, std::size_t count) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     std::vector<pid_t> ranks;
@@ -67,7 +67,7 @@ class WorkerProgramTest : public testing::Test {
   const ScopedVariable trainer_{"AUTOCFG_TRAINER", FakeTrainerPath()};
 };
 
-TEST_F(WorkerProgramTest, RunsUntilItIsAskedToEnd) {
+TEST_F(WorkerProgramTest, RunsUntilSignalled) {
   for (const int signal : {SIGTERM, SIGINT}) {
     FakeCoordinator coordinator(address_, 60);
     const auto program = Start(Arguments());
@@ -94,7 +94,7 @@ TEST_F(WorkerProgramTest, RunsUntilItIsAskedToEnd) {
   }
 }
 
-TEST_F(WorkerProgramTest, SaysAsMuchAsTheEnvironmentAsksFor) {
+TEST_F(WorkerProgramTest, LogLevelFollowsTheEnvironment) {
   for (const auto& [level, says] : {std::pair<const char*, bool>{"info", true}, {"warn", false}}) {
     const ScopedVariable log("AUTOCFG_LOG", level);
     FakeCoordinator coordinator(address_, 60);
@@ -108,7 +108,7 @@ TEST_F(WorkerProgramTest, SaysAsMuchAsTheEnvironmentAsksFor) {
   }
 }
 
-TEST_F(WorkerProgramTest, KilledItLeavesNoTrainerBehind) {
+TEST_F(WorkerProgramTest, KillLeavesNoTrainerBehind) {
   FakeCoordinator coordinator(address_, 60);
   const auto program = Start(Arguments());
   coordinator.Queue(Hanging(2));
@@ -122,7 +122,7 @@ TEST_F(WorkerProgramTest, KilledItLeavesNoTrainerBehind) {
   EXPECT_EQ(program->Wait().exit_code, 128 + SIGKILL);
 }
 
-TEST_F(WorkerProgramTest, DrainedItEndsWell) {
+TEST_F(WorkerProgramTest, DrainEndsWithSuccess) {
   FakeCoordinator coordinator(address_, 60);
   const auto program = Start(Arguments());
   ASSERT_TRUE(coordinator.AwaitPollWith({})) << program->err_so_far();
@@ -132,7 +132,7 @@ TEST_F(WorkerProgramTest, DrainedItEndsWell) {
   EXPECT_TRUE(coordinator.deregistered());
 }
 
-TEST_F(WorkerProgramTest, SupersededItEndsWithAnError) {
+TEST_F(WorkerProgramTest, SupersededWorkerEndsWithAnError) {
   FakeCoordinator coordinator(address_, 60);
   const auto program = Start(Arguments());
   ASSERT_TRUE(coordinator.AwaitPollWith({})) << program->err_so_far();
@@ -154,18 +154,18 @@ TEST_F(WorkerProgramTest, WaitsForItsCoordinator) {
   EXPECT_EQ(program->Wait().exit_code, 0);
 }
 
-TEST_F(WorkerProgramTest, NobodyThereIsSaidWithTheAddress) {
+TEST_F(WorkerProgramTest, UnreachableCoordinatorErrorNamesTheAddress) {
   ExpectRefused(Arguments({"--wait", "0.2"}), 3, "cannot register workers/test with " + address_);
   ExpectRefused({"--coordinator", "127.0.0.1:1", "--name", "test", "--devices", "cpu", "--wait", "0.2"}, 3,
                 "127.0.0.1:1");
   const auto program = Start(Arguments({"--wait", "1h"}));
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  program->Signal(SIGTERM);  // either before it takes signals or while it waits
+  program->Signal(SIGTERM);  // either before signals are handled or during the wait
   const int exit_code = program->Wait().exit_code;
   EXPECT_TRUE(exit_code == 0 || exit_code == 128 + SIGTERM) << exit_code;
 }
 
-TEST_F(WorkerProgramTest, WaitsForACoordinatorThatHasNoRoomNow) {
+TEST_F(WorkerProgramTest, WaitsForACoordinatorThatIsFull) {
   FakeCoordinator coordinator(address_, 60);
   coordinator.FailRegistrations(3, grpc::StatusCode::RESOURCE_EXHAUSTED);
   const auto program = Start(Arguments({"--wait", "60s"}));
@@ -175,7 +175,7 @@ TEST_F(WorkerProgramTest, WaitsForACoordinatorThatHasNoRoomNow) {
   EXPECT_EQ(program->Wait().exit_code, 0);
 }
 
-TEST_F(WorkerProgramTest, WhatMayPassEndsItSoThatItIsStartedAgain) {
+TEST_F(WorkerProgramTest, TransientErrorExitsWithARestartableCode) {
   FakeCoordinator coordinator(address_, 60);
   for (const auto code :
        {grpc::StatusCode::RESOURCE_EXHAUSTED, grpc::StatusCode::PERMISSION_DENIED,
@@ -189,7 +189,7 @@ TEST_F(WorkerProgramTest, WhatMayPassEndsItSoThatItIsStartedAgain) {
   ExpectRefused(Arguments(), kExitUsage, "not now");
 }
 
-TEST(WorkerExitCodes, AnErrorOfItsOwnIsNotTheCodeOfOneThatIsSuperseded) {
+TEST(WorkerExitCodes, InternalErrorDiffersFromSuperseded) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(CatchingAll([]() -> int { throw std::runtime_error("a bug"); }), kExitInternal);
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
@@ -197,8 +197,8 @@ TEST(WorkerExitCodes, AnErrorOfItsOwnIsNotTheCodeOfOneThatIsSuperseded) {
   EXPECT_EQ(CatchingAll([] { return kExitDone; }), kExitDone);
 }
 
-// After these, and after them alone, its unit leaves it where it is.
-TEST(WorkerExitCodes, AreThoseOfItsUnit) {
+// The worker's unit lists exactly these codes as those that do not restart it.
+TEST(WorkerExitCodes, MatchTheSystemdUnit) {
   std::ifstream unit(SourcePath("deploy/systemd/autocfg-worker.service"));
   std::vector<std::string> settings;
   for (std::string line; std::getline(unit, line);) {
@@ -213,14 +213,14 @@ TEST_F(WorkerProgramTest, BadUsage) {
   ExpectRefused({}, 2, "--coordinator");
   ExpectRefused({"--coordinator", "node1.example.org:7010"}, 2, "--insecure");
   ExpectRefused(Arguments({"--no-such-option"}), 2, "--no-such-option");
-  ExpectRefused({"--coordinator", address_, "--devices", "tpu"}, 2, "--devices: 'tpu'");
-  ExpectRefused({"--coordinator", address_, "--devices", "cpu:999999"}, 2, "there is no core 999999");
+  ExpectRefused({"--coordinator", address_, "--devices", "tpu"}, 2, "--devices: unknown value 'tpu'");
+  ExpectRefused({"--coordinator", address_, "--devices", "cpu:999999"}, 2, "core 999999 does not exist");
   ExpectRefused({"--coordinator", address_, "--slots", "many"}, 2, "--slots");
   const ScopedVariable missing("AUTOCFG_TRAINER", "/nonexistent/trainer");
   ExpectRefused(Arguments(), 2, "/nonexistent/trainer: the training engine is missing");
 }
 
-TEST_F(WorkerProgramTest, SaysWhatItIs) {
+TEST_F(WorkerProgramTest, PrintsHelpAndVersion) {
   const Finished version = Start({"--version"})->Wait();
   EXPECT_EQ(version.exit_code, 0);
   EXPECT_TRUE(version.out.starts_with("autocfg-worker ")) << version.out;

@@ -8,7 +8,7 @@
 namespace autocfg {
 namespace {
 
-TEST(SlotPool, GivesTheLowestFree) {
+TEST(SlotPool, GivesTheLowestFreeSlots) {
   const std::atomic<bool> stop{false};
   SlotPool pool(4);
   EXPECT_EQ(pool.Take(2, stop), (std::vector<int>{0, 1}));
@@ -18,7 +18,7 @@ TEST(SlotPool, GivesTheLowestFree) {
   EXPECT_EQ(pool.Take(2, stop), (std::vector<int>{1, 3})) << "they need not lie side by side";
 }
 
-TEST(SlotPool, HasNoMoreThanItHas) {
+TEST(SlotPool, RequestForTooManySlotsIsEmpty) {
   const std::atomic<bool> stop{false};
   SlotPool pool(2);
   EXPECT_TRUE(pool.Take(3, stop).empty());
@@ -27,7 +27,7 @@ TEST(SlotPool, HasNoMoreThanItHas) {
   EXPECT_EQ(pool.Take(2, stop).size(), 2u);
 }
 
-TEST(SlotPool, WaitsForThemOrUntilItIsStopped) {
+TEST(SlotPool, WaitsForFreeSlotsOrStop) {
   std::atomic<bool> stop{false};
   SlotPool pool(2);
   ASSERT_EQ(pool.Take(2, stop).size(), 2u);

@@ -1,5 +1,5 @@
-// The worker's calls while its coordinator is away for a moment: they wait for it, and find it when it is
-// there again, not when gRPC looks next.
+// The worker's calls during a short coordinator outage: they wait, and continue as soon as it is back instead
+// of at gRPC's next retry.
 #include "worker/worker_calls.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class WorkerCallsTest : public testing::Test {
     lease_.set_lease_id("lease-1");
   }
 
-  // The coordinator goes, which the connection notices, and comes back while `call` is under way.
+  // Stops the coordinator, which breaks the connection, and restarts it while `call` is in flight.
   template <typename Call>
   auto OverARestart(Call call) {
     coordinator_.reset();
@@ -47,14 +47,14 @@ class WorkerCallsTest : public testing::Test {
   v1::LeaseWorkResponse lease_;
 };
 
-TEST_F(WorkerCallsTest, ARenewalOutlivesARestart) {
+TEST_F(WorkerCallsTest, RenewalSurvivesRestart) {
   const auto command =
       OverARestart([&] { return calls_.RenewLease(session_, lease_, 0, kLeaseSeconds, group_); });
   ASSERT_TRUE(command.ok()) << command.status();
   EXPECT_EQ(*command, v1::LEASE_COMMAND_CONTINUE);
 }
 
-TEST_F(WorkerCallsTest, ARenewalEndsWithTheLease) {
+TEST_F(WorkerCallsTest, RenewalEndsWithTheLease) {
   coordinator_.reset();
   const auto before = std::chrono::steady_clock::now();
   const auto command = calls_.RenewLease(session_, lease_, 1000, 0.2, group_);
@@ -63,20 +63,20 @@ TEST_F(WorkerCallsTest, ARenewalEndsWithTheLease) {
   EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(60));
 }
 
-TEST_F(WorkerCallsTest, AReportOutlivesARestart) {
+TEST_F(WorkerCallsTest, ReportSurvivesRestart) {
   v1::ReportTrialRequest report;
   report.set_worker("workers/a");
   const absl::Status status = OverARestart([&] { return calls_.ReportTrial(report, group_); });
   EXPECT_TRUE(status.ok()) << status;
 }
 
-TEST_F(WorkerCallsTest, ALogOutlivesARestart) {
+TEST_F(WorkerCallsTest, LogSurvivesRestart) {
   const absl::Status status = OverARestart([&] { return calls_.AppendTrialLog(lease_, "words", group_); });
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << "what this coordinator says of every log: " << status;
 }
 
-// A worker that pauses for a minute between two polls has work at once when the coordinator is back.
-TEST_F(WorkerCallsTest, APauseEndsWhenTheCoordinatorIsBack) {
+// A worker that pauses for a minute between polls gets work as soon as the coordinator is back.
+TEST_F(WorkerCallsTest, PauseEndsWhenTheCoordinatorIsBack) {
   const auto before = std::chrono::steady_clock::now();
   const absl::Status status = OverARestart([&] {
     calls_.Pause(60, group_);
@@ -86,7 +86,7 @@ TEST_F(WorkerCallsTest, APauseEndsWhenTheCoordinatorIsBack) {
   EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(60));
 }
 
-TEST_F(WorkerCallsTest, APauseEndsWithItsGroup) {
+TEST_F(WorkerCallsTest, PauseEndsWithItsGroup) {
   group_.Cancel();
   const auto before = std::chrono::steady_clock::now();
   calls_.Pause(60, group_);

@@ -1,5 +1,5 @@
-// A worker's life with several jobs and with other workers, against a coordinator that the test plays and
-// ranks that do what they are told (tests/worker/fake_trainer.cc).
+// A worker with several jobs and with other workers, with a fake coordinator and scripted ranks
+// (tests/worker/fake_trainer.cc).
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ v1::Job JobOf(const std::string& modes, int ranks = 1) {
   return job;
 }
 
-// Ranks [first, first + ranks) of the job.
+// A share with ranks [first, first + ranks) of the job.
 v1::LeaseWorkResponse ShareOf(const v1::Job& job, int first, int ranks) {
   v1::LeaseWorkResponse lease;
   *lease.mutable_job() = job;
@@ -57,7 +57,7 @@ class WorkerJobsTest : public testing::Test {
     return worker.ok() ? *std::move(worker) : nullptr;
   }
 
-  // Ends well once Release is called.
+  // A job that ends normally once Release is called.
   v1::Job Waiting(const std::string& name = "go") {
     v1::Job job = JobOf("await_file");
     job.mutable_train()->set_init_path(directory_ / name);
@@ -65,7 +65,7 @@ class WorkerJobsTest : public testing::Test {
   }
   void Release(const std::string& name = "go") { directory_.Write(name, ""); }
 
-  // The cores that the running ranks of this test are told to pin themselves to, once there are so many.
+  // Waits until this test's ranks are pinned to `count` cores; returns the cores from their arguments.
   static std::multiset<std::string> CoresOfRanks(std::size_t count) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     for (;;) {
@@ -84,7 +84,7 @@ class WorkerJobsTest : public testing::Test {
   const std::string address_;
 };
 
-TEST_F(WorkerJobsTest, SeveralAtOnceEachOnSlotsOfItsOwn) {
+TEST_F(WorkerJobsTest, ConcurrentJobsUseSeparateSlots) {
   FakeCoordinator coordinator(address_, 60);
   const auto worker = StartWorker(3, "workers/a", {11, 12, 13});
   coordinator.Queue(Waiting("first"));
@@ -107,12 +107,12 @@ TEST_F(WorkerJobsTest, SeveralAtOnceEachOnSlotsOfItsOwn) {
   EXPECT_EQ(coordinator.most_parked_polls(), 1);
 }
 
-TEST_F(WorkerJobsTest, AJobWaitsForTheSlotsOfOneThatIsEnding) {
+TEST_F(WorkerJobsTest, JobWaitsForSlotsOfAnEndingJob) {
   FakeCoordinator coordinator(address_, 60);
   const auto worker = StartWorker(1);
   coordinator.Queue(Waiting("first"));
   ASSERT_EQ(CoresOfRanks(1).size(), 1u);
-  coordinator.Queue(Waiting("second"));  // the coordinator takes the first for lost
+  coordinator.Queue(Waiting("second"));  // the coordinator considers the first lease lost
   ASSERT_TRUE(coordinator.AwaitPollWith({"lease-1", "lease-2"}));
   EXPECT_EQ(CoresOfRanks(1).size(), 1u);
   Release("first");
@@ -121,9 +121,9 @@ TEST_F(WorkerJobsTest, AJobWaitsForTheSlotsOfOneThatIsEnding) {
   EXPECT_EQ(coordinator.AwaitReport(1).outcome(), v1::OUTCOME_MEASURED);
 }
 
-TEST_F(WorkerJobsTest, AResultThatIsRefusedAsWrongBecomesAFailureThatAnotherMayNotHave) {
+TEST_F(WorkerJobsTest, ResultRejectedAsInvalidIsReportedAsRetryableFailure) {
   FakeCoordinator coordinator(address_, 60);
-  coordinator.RefuseResults("measurement.step_time_s has 1 times, and the job times 4 steps");
+  coordinator.RefuseResults("measurement.step_time_s has 1 times, but the job times 4 steps");
   const auto worker = StartWorker(1);
   coordinator.Queue(JobOf("ok"));
   const v1::ReportTrialRequest report = coordinator.AwaitReport();
@@ -134,15 +134,15 @@ TEST_F(WorkerJobsTest, AResultThatIsRefusedAsWrongBecomesAFailureThatAnotherMayN
   EXPECT_EQ(report.request_id(), "lease-1/refused") << "that of the result is the result's";
   EXPECT_EQ(
       report.message(),
-      "the coordinator refused the result: measurement.step_time_s has 1 times, and the job times 4 steps");
+      "the coordinator refused the result: measurement.step_time_s has 1 times, but the job times 4 steps");
   EXPECT_EQ(coordinator.report_calls(), 2);
-  // It goes on with the next job.
+  // The worker continues with the next job.
   coordinator.RefuseResults("");
   coordinator.Queue(JobOf("ok"));
   EXPECT_EQ(coordinator.AwaitReport(1).outcome(), v1::OUTCOME_MEASURED);
 }
 
-TEST_F(WorkerJobsTest, AResultThatTheCoordinatorCannotKeepYetIsSentAgain) {
+TEST_F(WorkerJobsTest, ReportIsRetriedIfItCannotBeStored) {
   FakeCoordinator coordinator(address_, 60);
   const auto worker = StartWorker(1);
   std::size_t reports = 0;
@@ -155,7 +155,7 @@ TEST_F(WorkerJobsTest, AResultThatTheCoordinatorCannotKeepYetIsSentAgain) {
   }
 }
 
-TEST_F(WorkerJobsTest, AResultIsGivenUpWithItsLease) {
+TEST_F(WorkerJobsTest, ReportIsAbandonedWithItsLease) {
   FakeCoordinator coordinator(address_, 0.3);
   coordinator.FailReports(1'000'000, grpc::StatusCode::RESOURCE_EXHAUSTED);
   const auto worker = StartWorker(1);
@@ -167,7 +167,7 @@ TEST_F(WorkerJobsTest, AResultIsGivenUpWithItsLease) {
   EXPECT_EQ(coordinator.reports(), 0);
 }
 
-TEST_F(WorkerJobsTest, AReportThatNoCallCarriesIsWrongInItself) {
+TEST_F(WorkerJobsTest, OversizedReportIsInvalid) {
   FakeCoordinator coordinator(address_, 60);
   const auto channel = OpenChannel(address_, false);
   ASSERT_TRUE(channel.ok()) << channel.status();
@@ -180,7 +180,7 @@ TEST_F(WorkerJobsTest, AReportThatNoCallCarriesIsWrongInItself) {
   EXPECT_EQ(coordinator.report_calls(), 0);
 }
 
-TEST_F(WorkerJobsTest, MoreRanksThanSlotsIsAFailureAtOnce) {
+TEST_F(WorkerJobsTest, MoreRanksThanSlotsFailsImmediately) {
   FakeCoordinator coordinator(address_, 60);
   const auto worker = StartWorker(1);
   coordinator.Queue(JobOf("ok", 2));
@@ -189,7 +189,7 @@ TEST_F(WorkerJobsTest, MoreRanksThanSlotsIsAFailureAtOnce) {
   EXPECT_NE(report.message().find("this worker has 1 slots"), std::string::npos) << report.message();
 }
 
-TEST_F(WorkerJobsTest, RenewalsAreParkedAndACancellationComesAtOnce) {
+TEST_F(WorkerJobsTest, ParkedRenewalReceivesCancellationImmediately) {
   FakeCoordinator coordinator(address_, 3600);
   const auto worker = StartWorker(1);
   coordinator.Queue(JobOf("hang"));
@@ -201,7 +201,7 @@ TEST_F(WorkerJobsTest, RenewalsAreParkedAndACancellationComesAtOnce) {
   EXPECT_EQ(coordinator.renewals(), 1);
 }
 
-TEST_F(WorkerJobsTest, DrainedItFinishesAndDeregisters) {
+TEST_F(WorkerJobsTest, DrainFinishesJobsAndDeregisters) {
   FakeCoordinator coordinator(address_, 60);
   const auto worker = StartWorker(2);
   coordinator.Queue(Waiting());
@@ -215,7 +215,7 @@ TEST_F(WorkerJobsTest, DrainedItFinishesAndDeregisters) {
   EXPECT_EQ(coordinator.AwaitReport().outcome(), v1::OUTCOME_MEASURED);
 }
 
-TEST_F(WorkerJobsTest, DrainedByARenewalAsWell) {
+TEST_F(WorkerJobsTest, RenewalCanRequestDrain) {
   FakeCoordinator coordinator(address_, 60);
   const auto worker = StartWorker(1);
   coordinator.Queue(Waiting());
@@ -246,7 +246,7 @@ TEST_F(WorkerJobsTest, RegistersAgainWithACoordinatorThatForgotIt) {
   EXPECT_EQ(report.outcome(), v1::OUTCOME_MEASURED);
 }
 
-TEST_F(WorkerJobsTest, SupersededItEndsItsJobsAndSaysSo) {
+TEST_F(WorkerJobsTest, SupersededWorkerEndsItsJobsAndReportsWhy) {
   FakeCoordinator coordinator(address_, 60);
   const auto worker = StartWorker(1);
   coordinator.Queue(JobOf("hang"));
@@ -259,7 +259,7 @@ TEST_F(WorkerJobsTest, SupersededItEndsItsJobsAndSaysSo) {
   EXPECT_EQ(coordinator.reports(), 0);
 }
 
-TEST_F(WorkerJobsTest, ACoordinatorThatIsAwayForAWhileStopsNothing) {
+TEST_F(WorkerJobsTest, CoordinatorOutageDoesNotStopJobs) {
   auto coordinator = std::make_unique<FakeCoordinator>(address_, 60);
   const auto worker = StartWorker(1);
   coordinator->Queue(Waiting());
@@ -275,7 +275,7 @@ TEST_F(WorkerJobsTest, ACoordinatorThatIsAwayForAWhileStopsNothing) {
   EXPECT_EQ(report.outcome(), v1::OUTCOME_MEASURED);
 }
 
-TEST_F(WorkerJobsTest, TellsWhatFailedRanksWroteLast) {
+TEST_F(WorkerJobsTest, SendsLogTailsOfFailedRanks) {
   FakeCoordinator coordinator(address_, 60);
   const auto worker = StartWorker(2);
   coordinator.Queue(JobOf("hang,exit_5", 2));
@@ -294,7 +294,7 @@ TEST_F(WorkerJobsTest, TwoWorkersRunOneJob) {
   FakeCoordinator coordinator(address_, 60);
   const auto first = StartWorker(2, "workers/a");
   const auto second = StartWorker(1, "workers/b");
-  const v1::Job job = JobOf("gather", 3);  // 50 rounds, in which every rank checks the values of all
+  const v1::Job job = JobOf("gather", 3);  // 50 rounds; each rank checks the values of all
   coordinator.Queue(ShareOf(job, 0, 2), "workers/a");
   coordinator.Queue(ShareOf(job, 2, 1), "workers/b");
   const double everybodys_bytes = 49 * (1 + 2 + 3) + 3.0 * (1 << 20);
@@ -306,7 +306,7 @@ TEST_F(WorkerJobsTest, TwoWorkersRunOneJob) {
   }
 }
 
-TEST_F(WorkerJobsTest, AFailedShareIsTheOthersPeer) {
+TEST_F(WorkerJobsTest, FailedShareIsAPeerFailureElsewhere) {
   FakeCoordinator coordinator(address_, 60);
   const auto first = StartWorker(2, "workers/a");
   const auto second = StartWorker(2, "workers/b");
@@ -325,7 +325,7 @@ TEST_F(WorkerJobsTest, AFailedShareIsTheOthersPeer) {
             "the gathering of 'round 0' with the job's other workers: the job is being stopped");
 }
 
-TEST_F(WorkerJobsTest, ARankThatFailsByItselfIsNotHiddenByItsPeers) {
+TEST_F(WorkerJobsTest, OwnFailureIsNotHiddenByPeerFailures) {
   FakeCoordinator coordinator(address_, 60);
   const auto worker = StartWorker(2, "workers/a");
   coordinator.AbortRendezvous();
@@ -335,7 +335,7 @@ TEST_F(WorkerJobsTest, ARankThatFailsByItselfIsNotHiddenByItsPeers) {
   EXPECT_EQ(report.message(), "rank 1: the cause");
 }
 
-TEST_F(WorkerJobsTest, GatheringSomethingElseIsTheJobsOwnFault) {
+TEST_F(WorkerJobsTest, MismatchedGatheringIsAnOwnFailure) {
   FakeCoordinator coordinator(address_, 60);
   const auto first = StartWorker(1, "workers/a");
   const auto second = StartWorker(1, "workers/b");
@@ -348,7 +348,7 @@ TEST_F(WorkerJobsTest, GatheringSomethingElseIsTheJobsOwnFault) {
       << refused.message();
 }
 
-TEST_F(WorkerJobsTest, StoppingEndsAGatheringThatNobodyJoins) {
+TEST_F(WorkerJobsTest, StopEndsAWaitingGathering) {
   FakeCoordinator coordinator(address_, 3600);
   const auto worker = StartWorker(1, "workers/a");
   coordinator.Queue(ShareOf(JobOf("gather", 2), 0, 1), "workers/a");

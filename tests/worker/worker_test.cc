@@ -1,4 +1,4 @@
-// The worker against a coordinator that the test plays, with the real training engine.
+// The worker with a fake coordinator and the real training engine.
 #include "worker/worker.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ class WorkerTest : public testing::Test {
   WorkerOptions options_;
 };
 
-TEST_F(WorkerTest, NobodyToRegisterWith) {
+TEST_F(WorkerTest, UnreachableCoordinatorIsUnavailable) {
   options_.coordinator = "unix:/nonexistent/directory/socket";
   options_.wait_s = 0.1;
   const auto worker = Worker::Start(options_);
@@ -76,7 +76,7 @@ TEST_F(WorkerTest, NobodyToRegisterWith) {
       << worker.status();
 }
 
-TEST_F(WorkerTest, EachStartHasABootIdOfItsOwn) {
+TEST_F(WorkerTest, EachStartHasItsOwnBootId) {
   FakeCoordinator coordinator(address_, 10);
   { const auto first = StartWorker(); }
   { const auto second = StartWorker(); }
@@ -104,7 +104,7 @@ TEST_F(WorkerTest, RunsAJobAndReportsTheMeasurement) {
   EXPECT_EQ(report.measurement().device_fingerprint(), options_.inventory.device_fingerprint());
 }
 
-TEST_F(WorkerTest, RepeatsAReportThatDoesNotGetThrough) {
+TEST_F(WorkerTest, RepeatsAReportThatIsNotAnswered) {
   FakeCoordinator coordinator(address_, 10);
   coordinator.FailReports(2);
   const auto worker = StartWorker();
@@ -114,7 +114,7 @@ TEST_F(WorkerTest, RepeatsAReportThatDoesNotGetThrough) {
   EXPECT_EQ(coordinator.reports(), 1);
 }
 
-TEST_F(WorkerTest, BadInputIsAFailureWithTheRanksOwnWords) {
+TEST_F(WorkerTest, BadInputFailsWithTheRanksMessage) {
   FakeCoordinator coordinator(address_, 10);
   const auto worker = StartWorker();
   auto job = TrainJob(2);
@@ -125,7 +125,7 @@ TEST_F(WorkerTest, BadInputIsAFailureWithTheRanksOwnWords) {
   EXPECT_NE(report.message().find("/nonexistent/data.u16"), std::string::npos) << report.message();
 }
 
-TEST_F(WorkerTest, OutOfMemoryIsAnAnswer) {
+TEST_F(WorkerTest, OutOfMemoryIsAValidAnswer) {
   FakeCoordinator coordinator(address_, 10);
   const auto worker = StartWorker();
   auto job = TrainJob(2);

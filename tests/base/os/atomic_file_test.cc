@@ -1,4 +1,4 @@
-// What is on the disk, and in which order it got there, after each way for a file to be replaced.
+// Tests the content on disk and the order of syncs for each way of replacing a file.
 #include "base/os/atomic_file.h"
 
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 namespace autocfg {
 namespace {
 
-// What was synced, in order, with what stood under the name then; and what goes wrong where a test wants it.
+// Records each sync in order, with the content that `name` had then. Injects the errors that a test sets.
 struct Syncs {
   std::vector<std::string> seen;
   std::string name;
@@ -30,7 +30,7 @@ Syncs* syncs = nullptr;
 }  // namespace
 }  // namespace autocfg
 
-// In place of the C library's.
+// Replaces the C library's function.
 extern "C" int fsync(int fd) {
   using autocfg::syncs;
   if (syncs != nullptr) {
@@ -72,14 +72,14 @@ class AtomicFileTest : public testing::Test {
   Syncs syncs_;
 };
 
-TEST_F(AtomicFileTest, TheContentIsOnTheDiskBeforeTheNameAndTheNameBeforeItReturns) {
+TEST_F(AtomicFileTest, SyncsContentThenDirectoryBeforeReturning) {
   EXPECT_EQ(Replace("new"), std::error_code());
   EXPECT_EQ(ReadWhole(path_), "new");
   EXPECT_EQ(syncs_.seen, (std::vector<std::string>{"file, old", "directory, new"}));
   EXPECT_EQ(Files(), 1) << "a temporary file was left behind";
 }
 
-TEST_F(AtomicFileTest, GivenUpItLeavesNothing) {
+TEST_F(AtomicFileTest, AbandonedWriteLeavesNoFile) {
   {
     AtomicFile file(path_);
     ASSERT_EQ(file.Open(), std::error_code());
@@ -90,23 +90,23 @@ TEST_F(AtomicFileTest, GivenUpItLeavesNothing) {
   EXPECT_EQ(ReadWhole(path_), "old");
 }
 
-TEST_F(AtomicFileTest, ContentThatDoesNotReachTheDiskReplacesNothing) {
+TEST_F(AtomicFileTest, FailedContentSyncKeepsOldFile) {
   syncs_.file_error = EIO;
   EXPECT_EQ(Replace("new").value(), EIO);
   EXPECT_EQ(ReadWhole(path_), "old");
   EXPECT_EQ(Files(), 1);
 }
 
-TEST_F(AtomicFileTest, ANameThatDoesNotReachTheDiskIsSaid) {
+TEST_F(AtomicFileTest, FailedDirectorySyncIsReported) {
   syncs_.directory_error = EIO;
   EXPECT_EQ(Replace("new").value(), EIO);
   EXPECT_EQ(Files(), 1);
-  syncs_.directory_error = EINVAL;  // of a file system that syncs no directories
+  syncs_.directory_error = EINVAL;  // as from a file system that cannot sync directories
   EXPECT_EQ(Replace("newer"), std::error_code());
   EXPECT_EQ(ReadWhole(path_), "newer");
 }
 
-TEST_F(AtomicFileTest, TwoOfOneFileDoNotMeet) {
+TEST_F(AtomicFileTest, ConcurrentWritersDoNotCollide) {
   AtomicFile first(path_), second(path_);
   ASSERT_EQ(first.Open(), std::error_code());
   ASSERT_EQ(second.Open(), std::error_code());
@@ -118,7 +118,7 @@ TEST_F(AtomicFileTest, TwoOfOneFileDoNotMeet) {
   EXPECT_EQ(ReadWhole(path_), "second");
 }
 
-TEST_F(AtomicFileTest, NoRoomIsAnErrorAndReplacesNothing) {
+TEST_F(AtomicFileTest, FullDiskIsAnErrorAndKeepsOldFile) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
@@ -132,12 +132,12 @@ TEST_F(AtomicFileTest, NoRoomIsAnErrorAndReplacesNothing) {
   EXPECT_EQ(Files(), 1);
 }
 
-TEST_F(AtomicFileTest, WhereNothingCanBeWrittenIsSaid) {
+TEST_F(AtomicFileTest, UnwritableDirectoryIsReported) {
   AtomicFile file(directory_ / "none/best.json");
   EXPECT_EQ(file.Open().value(), ENOENT);
 }
 
-TEST_F(AtomicFileTest, LinksAreFollowedToTheirEnd) {
+TEST_F(AtomicFileTest, FollowsLinksToTheirTarget) {
   const auto link = [&](const char* to, const char* from) {
     std::filesystem::create_symlink(to, directory_ / from);
     return std::filesystem::path(directory_ / from);

@@ -1,4 +1,4 @@
-// Machines with more CPUs than C's own set holds, as the kernel would answer there.
+// Simulates kernels of machines with more CPUs than a fixed cpu_set_t holds.
 #include "base/os/cpus.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace autocfg {
 namespace {
 
-// The kernel of a machine with so many CPUs, which takes no mask that has no room for them.
+// Simulates the kernel of a machine with `cpus` CPUs, which rejects smaller masks.
 GetAffinity Machine(int cpus, std::vector<int> allowed, std::vector<std::size_t>* sizes = nullptr) {
   return [=](std::size_t bytes, cpu_set_t* mask) {
     if (sizes != nullptr) sizes->push_back(bytes);
@@ -22,7 +22,7 @@ GetAffinity Machine(int cpus, std::vector<int> allowed, std::vector<std::size_t>
   };
 }
 
-TEST(AllowedCpus, TheMaskGrowsUntilItHoldsTheMachine) {
+TEST(AllowedCpus, GrowsMaskUntilItFitsTheMachine) {
   std::vector<std::size_t> sizes;
   EXPECT_EQ(AllowedCpus(Machine(64, {0, 63}, &sizes)), (std::vector<int>{0, 63}));
   EXPECT_EQ(sizes, (std::vector<std::size_t>{128}));
@@ -32,7 +32,7 @@ TEST(AllowedCpus, TheMaskGrowsUntilItHoldsTheMachine) {
   EXPECT_EQ(AllowedCpus(Machine(kMostCpus, {kMostCpus - 1})), std::vector<int>{kMostCpus - 1});
 }
 
-TEST(AllowedCpus, WhatElseGoesWrongIsSaid) {
+TEST(AllowedCpus, ReportsOtherErrors) {
   const auto words = [](const GetAffinity& get) -> std::string {
     try {
       AllowedCpus(get);
@@ -45,12 +45,12 @@ TEST(AllowedCpus, WhatElseGoesWrongIsSaid) {
     errno = EPERM;
     return -1;
   });
-  EXPECT_EQ(no_right, "the system does not tell which CPUs may be used: Operation not permitted");
+  EXPECT_EQ(no_right, "cannot determine which CPUs may be used: Operation not permitted");
   EXPECT_NE(words(Machine(2 * kMostCpus, {0})), "") << "more than any machine has";
   EXPECT_NE(words([](std::size_t, cpu_set_t*) { return 0; }), "") << "none at all";
 }
 
-TEST(AllowedCpus, AreThoseThatOneAskedFor) {
+TEST(AllowedCpus, ReflectRunOnCpus) {
   const std::vector<int> before = AllowedCpus();
   ASSERT_FALSE(before.empty());
   RunOnCpus({before.back()});
@@ -59,12 +59,12 @@ TEST(AllowedCpus, AreThoseThatOneAskedFor) {
   EXPECT_EQ(AllowedCpus(), before);
   if (before.back() < 5000) {
     EXPECT_THROW(RunOnCpus({5000}), std::system_error);
-    RunOnCpus({before.front(), 5000});  // the rest of a mask that names more than there are
+    RunOnCpus({before.front(), 5000});  // the kernel ignores CPU numbers that the machine does not have
     RunOnCpus(before);
   }
 }
 
-TEST(CpuList, IsReadAsItIsWritten) {
+TEST(CpuList, RoundTrips) {
   for (const char* text : {"0", "0,1", "7,3,1031,8191"}) {
     const auto cpus = ParseCpuList(text);
     ASSERT_TRUE(cpus) << text;

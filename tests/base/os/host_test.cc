@@ -10,7 +10,7 @@
 namespace autocfg {
 namespace {
 
-TEST(Environment, WhatIsNotSetIsEmpty) {
+TEST(Environment, UnsetVariableIsEmpty) {
   EXPECT_EQ(Environment("AUTOCFG_NO_SUCH_VARIABLE"), "");
   setenv("AUTOCFG_NO_SUCH_VARIABLE", "there", 1);
   EXPECT_EQ(Environment("AUTOCFG_NO_SUCH_VARIABLE"), "there");
@@ -24,7 +24,7 @@ TEST(KernelId, IsOneWord) {
   EXPECT_EQ(KernelId(), id);
 }
 
-TEST(RandomId, IsAnotherEachTime) {
+TEST(RandomId, IsUnique) {
   const std::string id = RandomId();
   EXPECT_EQ(id.size(), 32u);
   for (const char c : id) EXPECT_TRUE(std::isxdigit(static_cast<unsigned char>(c)) != 0) << id;

@@ -11,7 +11,7 @@
 namespace autocfg {
 namespace {
 
-// What a program writes that is asked for this level, and of itself has `info`.
+// Returns what a program writes with AUTOCFG_LOG=`asked` and a default level of `info`.
 std::string Written(const char* asked) {
   const std::string before_asked = Environment("AUTOCFG_LOG");
   setenv("AUTOCFG_LOG", asked, 1);
@@ -26,7 +26,7 @@ std::string Written(const char* asked) {
   return testing::internal::GetCapturedStderr();
 }
 
-TEST(ProgramLog, TheEnvironmentSaysFromWhichLevelOn) {
+TEST(ProgramLog, EnvironmentSetsTheLevel) {
   const std::string debug = "program: a debug line\n", info = "program: an info line\n",
                     error = "program: an error\n";
   EXPECT_EQ(Written(""), info + error);
@@ -35,10 +35,10 @@ TEST(ProgramLog, TheEnvironmentSaysFromWhichLevelOn) {
   EXPECT_EQ(Written("warn"), error);
   EXPECT_EQ(Written("error"), error);
   EXPECT_EQ(Written("off"), "");
-  EXPECT_EQ(
-      Written("loud"),
-      "program: AUTOCFG_LOG: 'loud' is no level; give trace, debug, info, warn, error, critical or off\n" +
-          info + error);
+  EXPECT_EQ(Written("loud"),
+            "program: AUTOCFG_LOG: unknown level 'loud'; expected trace, debug, info, warn, error, critical "
+            "or off\n" +
+                info + error);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Each struct to its message and back, and messages from elsewhere that must be refused.
+// Round trips of each struct through its message, and rejection of invalid messages.
 #include <cmath>
 #include <limits>
 #include <random>
@@ -26,7 +26,7 @@ std::string Refusal(const Message& message) {
   return std::string(result.status().message());
 }
 
-// Through the wire form, so that what is compared is what another process gets.
+// Serializes and parses, so that tests compare what another process would receive.
 template <typename Message>
 Message Wire(const Message& message) {
   Message received;
@@ -58,13 +58,13 @@ ModelSpec SomeModel() {
   return model;
 }
 
-TEST(ModelConvert, ThereAndBack) {
+TEST(ModelConvert, RoundTrips) {
   const auto back = FromProto(Wire(ToProto(SomeModel())));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(*back, SomeModel());
 }
 
-TEST(ModelConvert, UnsetFieldsAreDefaults) {
+TEST(ModelConvert, UnsetFieldsGetDefaults) {
   v1::ModelSpec message;
   message.set_layers(2);
   message.set_hidden(64);
@@ -80,7 +80,7 @@ TEST(ModelConvert, UnsetFieldsAreDefaults) {
   EXPECT_EQ(*model, expected);
 }
 
-TEST(ModelConvert, Refused) {
+TEST(ModelConvert, RejectsInvalidMessages) {
   const v1::ModelSpec good = ToProto(SomeModel());
   v1::ModelSpec bad = good;
   bad.set_layers(0);
@@ -95,20 +95,20 @@ TEST(ModelConvert, Refused) {
   EXPECT_THAT(Refusal(bad), HasSubstr("hidden"));
   bad = good;
   bad.set_activation("tanh");
-  EXPECT_THAT(Refusal(bad), HasSubstr("activation \"tanh\""));
+  EXPECT_THAT(Refusal(bad), HasSubstr("activation 'tanh'"));
   bad = good;
   bad.set_norm("batch");
-  EXPECT_THAT(Refusal(bad), HasSubstr("norm \"batch\""));
+  EXPECT_THAT(Refusal(bad), HasSubstr("norm 'batch'"));
   bad = good;
   bad.set_position("sin");
-  EXPECT_THAT(Refusal(bad), HasSubstr("position \"sin\""));
+  EXPECT_THAT(Refusal(bad), HasSubstr("position 'sin'"));
   bad = good;
   bad.set_norm_eps(std::nan(""));
   EXPECT_THAT(Refusal(bad), HasSubstr("norm_eps"));
   EXPECT_THAT(Refusal(v1::ModelSpec()), HasSubstr("layers is 0"));
 }
 
-TEST(PlanConvert, ThereAndBack) {
+TEST(PlanConvert, RoundTrips) {
   std::mt19937_64 random(3);
   const auto pick = [&random](unsigned n) { return static_cast<std::int64_t>(random() % n); };
   for (int i = 0; i < 500; ++i) {
@@ -137,14 +137,14 @@ TEST(PlanConvert, ThereAndBack) {
   }
 }
 
-TEST(PlanConvert, UnsetFieldsAreDefaults) {
+TEST(PlanConvert, UnsetFieldsGetDefaults) {
   EXPECT_EQ(*FromProto(v1::ParallelPlan()), ParallelPlan());
   v1::ParallelPlan message;
   message.set_virtual_stages(2);
   EXPECT_EQ(FromProto(message)->schedule, Schedule::kInterleaved);
 }
 
-TEST(PlanConvert, Refused) {
+TEST(PlanConvert, RejectsInvalidMessages) {
   v1::ParallelPlan bad;
   bad.set_tp(-1);
   EXPECT_THAT(Refusal(bad), HasSubstr("tp=-1 is not valid"));
@@ -199,7 +199,7 @@ ClusterSpec SomeCluster() {
   NodeGroup other = group;
   other.device.kind = DeviceKind::kCpu;
   other.device.flops_per_s_bf16 = 0;
-  other.device.efficiency.op_overhead_s = 0;  // none, which is not the same as not known
+  other.device.efficiency.op_overhead_s = 0;  // zero overhead differs from unknown overhead
   other.device.overhead_bytes = 0;
   other.intra_node_latency_s = 0;
   other.inter_node_latency_s.reset();
@@ -210,7 +210,7 @@ ClusterSpec SomeCluster() {
   return {.name = "c", .local = true, .groups = {group, other, unknown}};
 }
 
-TEST(ClusterConvert, ThereAndBack) {
+TEST(ClusterConvert, RoundTrips) {
   const auto back = FromProto(Wire(ToProto(SomeCluster())));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(*back, SomeCluster());
@@ -230,7 +230,7 @@ TEST(ClusterConvert, RanksPerCore) {
               HasSubstr("node group 0: ranks_per_core is 2, but each rank of a described cluster"));
 }
 
-TEST(ClusterConvert, Refused) {
+TEST(ClusterConvert, RejectsInvalidMessages) {
   const v1::ClusterSpec good = ToProto(SomeCluster());
   EXPECT_THAT(Refusal(v1::ClusterSpec()), HasSubstr("no node groups"));
   v1::ClusterSpec bad = good;
@@ -238,10 +238,10 @@ TEST(ClusterConvert, Refused) {
   EXPECT_THAT(Refusal(bad), HasSubstr("node group 1: nodes is 0"));
   bad = good;
   bad.mutable_groups(0)->mutable_device()->set_kind("tpu");
-  EXPECT_THAT(Refusal(bad), HasSubstr("device kind \"tpu\""));
+  EXPECT_THAT(Refusal(bad), HasSubstr("device kind 'tpu'"));
   bad = good;
   (*bad.mutable_groups(0)->mutable_device()->mutable_flops_per_s())["int8"] = 1;
-  EXPECT_THAT(Refusal(bad), HasSubstr("flops_per_s of \"int8\""));
+  EXPECT_THAT(Refusal(bad), HasSubstr("unknown precision 'int8' in flops_per_s"));
   bad = good;
   bad.mutable_groups(0)->set_intra_node_latency_s(-1);
   EXPECT_THAT(Refusal(bad), HasSubstr("intra_node_latency_s is -1"));
@@ -265,7 +265,7 @@ TEST(ClusterConvert, Refused) {
   EXPECT_THAT(Refusal(bad), HasSubstr("multiprocessors is -1"));
 }
 
-TEST(WorkloadConvert, ThereAndBackAndRefused) {
+TEST(WorkloadConvert, RoundTripsAndRejectsInvalidMessages) {
   for (const char* precision : {"fp64", "fp32", "bf16", "fp16"}) {
     const Workload workload{16, 64, *ParsePrecision(precision)};
     const auto back = FromProto(Wire(ToProto(workload)));
@@ -274,14 +274,14 @@ TEST(WorkloadConvert, ThereAndBackAndRefused) {
   }
   v1::Workload bad = ToProto(Workload{16, 64, {}});
   bad.set_precision("fp8");
-  EXPECT_THAT(Refusal(bad), HasSubstr("precision \"fp8\""));
+  EXPECT_THAT(Refusal(bad), HasSubstr("precision 'fp8'"));
   bad = ToProto(Workload{0, 64, {}});
   EXPECT_THAT(Refusal(bad), HasSubstr("global_batch is 0"));
   bad = ToProto(Workload{16, -1, {}});
   EXPECT_THAT(Refusal(bad), HasSubstr("seq_len is -1"));
 }
 
-TEST(OpConvert, ThereAndBack) {
+TEST(OpConvert, RoundTrips) {
   for (int k = 0; k < kOpKindCount; ++k) {
     OpDesc op;
     op.kind = static_cast<OpKind>(k);
@@ -300,7 +300,7 @@ TEST(OpConvert, ThereAndBack) {
   }
 }
 
-TEST(OpConvert, EpiloguesThereAndBack) {
+TEST(OpConvert, RoundTripsEpilogues) {
   for (int e = 0; e < kEpilogueCount; ++e) {
     for (bool bias : {false, true}) {
       OpDesc op{.kind = OpKind::kMatmul, .dims = {2, 3, 4}};
@@ -312,59 +312,59 @@ TEST(OpConvert, EpiloguesThereAndBack) {
       EXPECT_EQ(*back, op);
     }
   }
-  // Messages from before there were any, and what says it by name.
+  // An empty epilogue comes from older messages; "none" states it by name.
   v1::OpDesc message = ToProto(OpDesc{.dims = {2, 3, 4}});
   EXPECT_EQ(message.epilogue(), "");
   message.set_epilogue("none");
   EXPECT_EQ(FromProto(message)->epilogue, Epilogue::kNone);
 }
 
-TEST(OpConvert, EpiloguesRefused) {
+TEST(OpConvert, RejectsInvalidEpilogues) {
   OpDesc op{.dims = {2, 3, 4}};
   SetEpilogue(op, Epilogue::kActivation);
   const v1::OpDesc good = ToProto(op);
   v1::OpDesc bad = good;
   bad.set_epilogue("softmax");
-  EXPECT_THAT(Refusal(bad), HasSubstr("epilogue is \"softmax\""));
+  EXPECT_THAT(Refusal(bad), HasSubstr("unknown epilogue 'softmax'"));
   bad = good;
   bad.set_transpose_b(true);
   EXPECT_THAT(Refusal(bad), HasSubstr("epilogue is activation"));
   bad = good;
   bad.set_activation("swiglu");
-  EXPECT_THAT(Refusal(bad), HasSubstr("activation is swiglu; it must be not gated"));
+  EXPECT_THAT(Refusal(bad), HasSubstr("activation is swiglu; it must be ungated"));
   bad = good;
   bad.clear_activation();
-  EXPECT_THAT(Refusal(bad), HasSubstr("activation is \"\""));
+  EXPECT_THAT(Refusal(bad), HasSubstr("unknown activation ''"));
   bad = good;
   bad.set_epilogue("bias");
-  EXPECT_THAT(Refusal(bad), HasSubstr("an activation where activation is set"));
+  EXPECT_THAT(Refusal(bad), HasSubstr("an activation op if activation is set"));
   bad = good;
   bad.clear_epilogue();
   bad.clear_activation();
   bad.set_bias(true);
-  EXPECT_THAT(Refusal(bad), HasSubstr("where bias is set"));
+  EXPECT_THAT(Refusal(bad), HasSubstr("if bias is set"));
   bad = ToProto(OpDesc{.kind = OpKind::kResidualAdd, .dims = {2, 3}});
   bad.set_epilogue("bias");
-  EXPECT_THAT(Refusal(bad), HasSubstr("matmul where epilogue is set"));
+  EXPECT_THAT(Refusal(bad), HasSubstr("matmul if epilogue is set"));
   bad =
       ToProto(OpDesc{.kind = OpKind::kActivationForward, .activation = Activation::kSwiGlu, .dims = {2, 3}});
   bad.set_activation("gelu");
-  EXPECT_THAT(Refusal(bad), HasSubstr("activation is gelu; it must be a gated one"));
+  EXPECT_THAT(Refusal(bad), HasSubstr("activation is gelu; it must be gated"));
 }
 
-TEST(OpConvert, Refused) {
+TEST(OpConvert, RejectsInvalidMessages) {
   OpDesc op;
   op.dims = {2, 3, 4, 0};
   const v1::OpDesc good = ToProto(op);
   v1::OpDesc bad = good;
   bad.set_kind("conv");
-  EXPECT_THAT(Refusal(bad), HasSubstr("kind is \"conv\""));
+  EXPECT_THAT(Refusal(bad), HasSubstr("unknown kind 'conv'"));
   bad = good;
   bad.set_dtype("fp8");
-  EXPECT_THAT(Refusal(bad), HasSubstr("dtype is \"fp8\""));
+  EXPECT_THAT(Refusal(bad), HasSubstr("unknown dtype 'fp8'"));
   bad = good;
   bad.set_group("all");
-  EXPECT_THAT(Refusal(bad), HasSubstr("group is \"all\""));
+  EXPECT_THAT(Refusal(bad), HasSubstr("unknown group 'all'"));
   bad = good;
   bad.set_group("data");
   EXPECT_THAT(Refusal(bad), HasSubstr("group is data"));
@@ -373,7 +373,7 @@ TEST(OpConvert, Refused) {
   EXPECT_THAT(Refusal(bad), HasSubstr("group_size is 0"));
   bad = good;
   bad.add_dims(1);
-  EXPECT_THAT(Refusal(bad), HasSubstr("dims is a list of 4; it must be 3 of matmul"));
+  EXPECT_THAT(Refusal(bad), HasSubstr("dims is a list of 4 sizes; it must be a list of 3 for matmul"));
   bad = good;
   bad.set_dims(1, -3);
   EXPECT_THAT(Refusal(bad), HasSubstr("dims is -3"));
@@ -388,7 +388,7 @@ TEST(OpConvert, Refused) {
   EXPECT_THAT(Refusal(time), HasSubstr("seconds is nan"));
 }
 
-TEST(PredictionConvert, ThereAndBack) {
+TEST(PredictionConvert, RoundTrips) {
   Prediction prediction;
   prediction.feasible = true;
   prediction.reason = std::string("too big");
@@ -438,7 +438,7 @@ TEST(PredictionConvert, ThereAndBack) {
               ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
 }
 
-TEST(TraceConvert, RoundTripAndWhatIsNone) {
+TEST(TraceConvert, RoundTripsAndRejectsInvalidRows) {
   const TraceRow row{3, Lane::kPipelineRecv, 17, 0.25, 0.5};
   const auto back = FromProto(ToProto(row));
   ASSERT_TRUE(back.ok()) << back.status();

@@ -1,4 +1,3 @@
-// Addresses as a table.
 #include "proto/rpc/address.h"
 
 #include "gmock/gmock.h"
@@ -15,7 +14,7 @@ struct Good {
   bool local;
 };
 
-TEST(Address, GoodOnesAreTakenApart) {
+TEST(Address, ParsesValidAddresses) {
   for (const Good& good : {Good{"unix:/run/autocfg.sock", "/run/autocfg.sock", 0, true},
                            {"unix:s", "s", 0, true},
                            {"localhost:0", "localhost", 0, true},
@@ -39,7 +38,7 @@ TEST(Address, GoodOnesAreTakenApart) {
   }
 }
 
-TEST(Address, WhatIsWrongIsSaidInOneLine) {
+TEST(Address, RejectsInvalidAddressesInOneLine) {
   struct Bad {
     const char* text;
     const char* words;
@@ -54,16 +53,16 @@ TEST(Address, WhatIsWrongIsSaidInOneLine) {
                          {"localhost:99999999999999999999", "from 0 to 65535"},
                          {"localhost:+1", "must be a number"},
                          {"localhost:7000 ", "must be a number"},
-                         {"::1:7000", "stands in brackets"},
+                         {"::1:7000", "must be in brackets"},
                          {"[::1:7000", "brackets"},
                          {"[]:7000", "brackets"},
-                         {"[localhost]:7000", "no IPv6 address"},
-                         {"a b:7000", "not the name"},
-                         {"http://localhost:7000", "stands in brackets"},
+                         {"[localhost]:7000", "not an IPv6 address"},
+                         {"a b:7000", "the host's name is invalid"},
+                         {"http://localhost:7000", "must be in brackets"},
                          {"unix:", "the socket's path is empty"},
                          {"unix:/tmp/a b", "letters, digits"},
                          {"unix:/tmp/a%20b", "letters, digits"},
-                         {"host\n:7000", "not the name"}}) {
+                         {"host\n:7000", "the host's name is invalid"}}) {
     const absl::Status status = ParseAddress(bad.text).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bad.text;
     EXPECT_THAT(std::string(status.message()), HasSubstr(bad.words)) << bad.text;

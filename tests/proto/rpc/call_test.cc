@@ -21,7 +21,7 @@ TEST(ToAbsl, KeepsCodeAndMessage) {
   EXPECT_TRUE(absl::IsAborted(ToAbsl({grpc::StatusCode::ABORTED, ""})));
 }
 
-// Answers nothing until the caller goes.
+// Answers no call until the caller gives up.
 class ParkingService final : public v1::WorkerService::Service {
  public:
   ParkingService() : address(fmt::format("unix:{}/call_test_{}.sock", testing::TempDir(), getpid())) {
@@ -48,7 +48,7 @@ class ParkingService final : public v1::WorkerService::Service {
   std::unique_ptr<grpc::Server> server_;
 };
 
-TEST(Call, AnswersAndEndsAtItsDeadlineOrWithItsGroup) {
+TEST(Call, ReturnsAnswerDeadlineOrCancellation) {
   ParkingService service;
   const auto stub = v1::WorkerService::NewStub(*OpenChannel(service.address, false));
   CallGroup group;
@@ -65,7 +65,7 @@ TEST(Call, AnswersAndEndsAtItsDeadlineOrWithItsGroup) {
 
   std::thread canceller([&] {
     std::this_thread::sleep_for(
-        std::chrono::milliseconds(20));  // either before the call begins or in the middle of it
+        std::chrono::milliseconds(20));  // either before the call begins or while it is in flight
     group.Cancel();
   });
   EXPECT_TRUE(absl::IsCancelled(Call(*stub, &v1::WorkerService::Stub::LeaseWork, v1::LeaseWorkRequest(),
@@ -78,7 +78,7 @@ TEST(Call, AnswersAndEndsAtItsDeadlineOrWithItsGroup) {
   EXPECT_TRUE(group.WaitUntilCancelled(600));
 }
 
-TEST(Call, SaysThatNobodyIsThere) {
+TEST(Call, UnreachableServerIsUnavailable) {
   const auto stub = v1::WorkerService::NewStub(*OpenChannel("unix:/nonexistent/socket", false));
   CallGroup group;
   v1::LeaseWorkResponse nothing;

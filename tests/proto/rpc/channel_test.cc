@@ -28,7 +28,7 @@ TEST(CheckTarget, SocketsAndLoopbackOnlyUnlessInsecure) {
   }
 }
 
-TEST(CheckTarget, RefusesWhatIsNoAddress) {
+TEST(CheckTarget, RejectsInvalidAddresses) {
   for (const char* wrong : {"", "unix:", "unix:/tmp/a b", "localhost", "localhost:", ":7010", "localhost:0",
                             "localhost:65536", "localhost:7010x", "local host:1", "dns:///localhost:1",
                             "http://localhost:1", "[::1:7010", "[localhost]:1", "::1:7010", "host\n:1"}) {
@@ -41,7 +41,7 @@ TEST(CheckTarget, RefusesWhatIsNoAddress) {
   }
 }
 
-TEST(ClientArguments, AreWhatTheCoordinatorAllows) {
+TEST(ClientArguments, StayWithinCoordinatorLimits) {
   const grpc::ChannelArguments arguments = ClientArguments();
   std::map<std::string, int> values;
   const grpc_channel_args args = arguments.c_channel_args();

@@ -9,7 +9,7 @@ namespace {
 
 absl::StatusOr<double> Parse(const char* text) { return ParseDuration("--wait", text, 0, kYearSeconds); }
 
-TEST(Duration, SecondsOrNumbersWithUnits) {
+TEST(Duration, ParsesSecondsAndUnits) {
   for (const auto& [text, seconds] : {std::pair<const char*, double>{"90", 90},
                                       {"90s", 90},
                                       {"10m", 600},
@@ -31,7 +31,7 @@ TEST(Duration, SecondsOrNumbersWithUnits) {
   }
 }
 
-TEST(Duration, WhatIsNoneIsSaidWithTheOptionAndItsBounds) {
+TEST(Duration, ErrorNamesOptionAndBounds) {
   for (const char* bad : {"", "m", "-1", "-1m", "+1", "10d", "10 m", " 10", "10 ", "nan", "inf", "infh",
                           "1e300h", "1e999", "mm", "1m30", "1h-30m", "8761h", "90S"}) {
     const absl::Status status = Parse(bad).status();

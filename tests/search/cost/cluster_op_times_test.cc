@@ -151,23 +151,23 @@ TEST(ClusterOpTimes, CollectivesByHand) {
     return times->Seconds(Collective(kind, group, size, 1'000'000'000), plan);
   };
   // Within a node: half of 200 GB/s, and twice three steps of a microsecond.
-  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kTensor, 8, {{{.tp = 8}}}),
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kTensor, 8, {{{{.tp = 8}}}}),
                    2 * (0.875 * bytes / 1e11 + 3e-6));
-  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllGather, CommGroup::kTensor, 8, {{{.tp = 8}}}),
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllGather, CommGroup::kTensor, 8, {{{{.tp = 8}}}}),
                    0.875 * bytes / 1e11 + 3e-6);
   // Data groups across nodes: with tp = 8 one interface of a node carries one group; with tp = 1 eight carry
   // it, at 80 GB/s.
-  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kData, 4, {{{.tp = 8, .dp = 4}}}),
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kData, 4, {{{{.tp = 8, .dp = 4}}}}),
                    2 * (0.75 * bytes / 1e10 + 2e-5));
-  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kData, 32, {{{.dp = 32}}}),
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kData, 32, {{{{.dp = 32}}}}),
                    2 * (31.0 / 32 * bytes / 8e10 + 3e-6 + 2e-5));
   // A tensor group over two nodes.
-  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kTensor, 16, {{{.tp = 16}}}),
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kTensor, 16, {{{{.tp = 16}}}}),
                    2 * (15.0 / 16 * bytes / 8e10 + 3e-6 + 1e-5));
   // Messages between stages, in one node and between two.
-  EXPECT_DOUBLE_EQ(seconds(OpKind::kSend, CommGroup::kPipeline, 2, {{{.tp = 4, .pp = 2}}}),
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kSend, CommGroup::kPipeline, 2, {{{{.tp = 4, .pp = 2}}}}),
                    bytes / 1e11 + 1e-6);
-  EXPECT_DOUBLE_EQ(seconds(OpKind::kRecv, CommGroup::kPipeline, 2, {{{.tp = 8, .pp = 2}}}),
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kRecv, CommGroup::kPipeline, 2, {{{{.tp = 8, .pp = 2}}}}),
                    bytes / 1e10 + 1e-5);
   EXPECT_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kTensor, 1, {}), 0);
 }
@@ -189,7 +189,7 @@ TEST(SpanOf, EveryRank) {
     for (const std::int64_t tp : {1, 2, 3, 4, 5, 8, 16, 24}) {
       for (const std::int64_t dp : {1, 2, 3, 4, 9, 12, 16}) {
         for (const std::int64_t pp : {1, 2, 3, 4, 7}) {
-          const ParallelPlan plan{{{.tp = tp, .pp = pp, .dp = dp}}};
+          const ParallelPlan plan{{{{.tp = tp, .pp = pp, .dp = dp}}}};
           const RankMesh mesh(plan);
           for (const CommGroup group : {CommGroup::kTensor, CommGroup::kData, CommGroup::kPipeline,
                                         CommGroup::kWorld, CommGroup::kEmbedding}) {
@@ -226,7 +226,7 @@ TEST(SpanOf, EveryRank) {
 // The same 144 GPUs in larger nodes: a tensor group that a boundary cuts in halves goes over as many
 // interfaces as two nodes of its half have.
 TEST(SpanOf, LargerNodesAreNotSlower) {
-  const ParallelPlan plan{{{.tp = 16, .dp = 9}}};
+  const ParallelPlan plan{{{{.tp = 16, .dp = 9}}}};
   const auto seconds = [&](std::int64_t nodes, std::int64_t per_node) {
     ClusterSpec cluster = RoundCluster();
     cluster.groups[0].nodes = nodes;
@@ -242,10 +242,10 @@ TEST(SpanOf, LargerNodesAreNotSlower) {
 // group of 7; the second of two blocks of 7 million begins 21 ranks before a node ends.
 TEST(SpanOf, ManyRanks) {
   const std::int64_t million = 1'000'000, per_node = million + 3;
-  const GroupSpan tensor = SpanOf(CommGroup::kTensor, {{{.tp = 7, .dp = million}}}, per_node);
+  const GroupSpan tensor = SpanOf(CommGroup::kTensor, {{{{.tp = 7, .dp = million}}}}, per_node);
   EXPECT_EQ(tensor.in_node, 1);
   EXPECT_EQ(tensor.nodes, 2);
-  const GroupSpan data = SpanOf(CommGroup::kData, {{{.tp = 7, .pp = 2, .dp = million}}}, per_node);
+  const GroupSpan data = SpanOf(CommGroup::kData, {{{{.tp = 7, .pp = 2, .dp = million}}}}, per_node);
   EXPECT_EQ(data.in_node, 3);
   EXPECT_EQ(data.nodes, 8);
 }

@@ -67,8 +67,8 @@ TEST(MeasuredOnLinks, NamesTheFigureThatIsMissing) {
 TEST(MeasuredOnLinks, MessagesTakeWhatTheirLinkTakes) {
   const auto times = MeasuredOnLinks::Create(OpTimes(), Described());
   ASSERT_TRUE(times.ok()) << times.status();
-  EXPECT_NEAR((*times)->Seconds(Message(1'000'000), {{{.pp = 2}}}), 1e-6 + 4e6 / 4e9, 1e-9);
-  EXPECT_NEAR((*times)->Seconds(Message(1'000'000), {{{.tp = 2, .pp = 2}}}), 3e-5 + 4e6 / 0.25e9, 1e-9);
+  EXPECT_NEAR((*times)->Seconds(Message(1'000'000), {{{{.pp = 2}}}}), 1e-6 + 4e6 / 4e9, 1e-9);
+  EXPECT_NEAR((*times)->Seconds(Message(1'000'000), {{{{.tp = 2, .pp = 2}}}}), 3e-5 + 4e6 / 0.25e9, 1e-9);
 }
 
 TEST(MeasuredOnLinks, WhatComputesTakesWhatWasMeasured) {

@@ -43,9 +43,9 @@ INSTANTIATE_TEST_SUITE_P(Cluster, OpTimeModelSuite, ::testing::ValuesIn(Clusters
 OpTimes Measured() {
   std::vector<OpDesc> ops;
   for (const ParallelPlan& plan :
-       {ParallelPlan{{{.tp = 2, .pp = 2, .dp = 2}}}, ParallelPlan{{}, {{}, {.micro_batch = 4}}},
-        ParallelPlan{{{.tp = 4}}, {{}, {.recompute = Recompute::kFull}}},
-        ParallelPlan{{{.tp = 8}}, {{}, {.micro_batch = 2}}}}) {
+       {ParallelPlan{{{{.tp = 2, .pp = 2, .dp = 2}}}}, ParallelPlan{{}, {{}, {{}, {.micro_batch = 4}}}},
+        ParallelPlan{{{{.tp = 4}}}, {{}, {{}, {.recompute = Recompute::kFull}}}},
+        ParallelPlan{{{{.tp = 8}}}, {{}, {{}, {.micro_batch = 2}}}}}) {
     const auto of_plan = testing::AllOps(testing::SmallGpt(), testing::Fp32(16, 64), plan);
     ops.insert(ops.end(), of_plan.begin(), of_plan.end());
   }

@@ -37,7 +37,7 @@ TEST(HardwareFlops, FullIsWhatTheEngineIssues) {
                     .activation = activation};
     FillDefaults(model, 2048);
     const Workload workload{.global_batch = 1, .seq_len = 2048, .precision = *ParsePrecision("bf16")};
-    const ParallelPlan plan{{}, {{}, {.recompute = Recompute::kFull}}};
+    const ParallelPlan plan{{}, {{}, {{}, {.recompute = Recompute::kFull}}}};
     double again = 0;
     for (const OpDesc& op : LayerRecomputeOps(model, workload, plan)) {
       const auto dim = [&op](std::size_t i) { return static_cast<double>(op.dims[i]); };
@@ -51,7 +51,7 @@ TEST(HardwareFlops, FullIsWhatTheEngineIssues) {
 }
 
 TEST(HardwareFlops, OnlyTheLayersThatRecompute) {
-  ParallelPlan plan{{{.pp = 4}}, {{}, {.recompute = Recompute::kFull}}};
+  ParallelPlan plan{{{{.pp = 4}}}, {{}, {{}, {.recompute = Recompute::kFull}}}};
   const double once = ModelFlops(Gpt(), 2048, 2048);
   const double all = HardwareFlops(Gpt(), plan, 2048, 2048) - once;
   plan.recompute_layers = 3;  // of the 6 of each stage
@@ -60,7 +60,7 @@ TEST(HardwareFlops, OnlyTheLayersThatRecompute) {
 
 TEST(HardwareFlops, StageByStage) {
   ParallelPlan plan{
-      {{.pp = 2}}, {{}, {.recompute = Recompute::kFull}}, {{}, {}, {.split = SplitMode::kExplicit, .split_layers = {20, 4}}}};
+      {{{.pp = 2}}}, {{}, {{}, {.recompute = Recompute::kFull}}}, {{}, {}, {{}, {}, {.split = SplitMode::kExplicit, .split_layers = {20, 4}}}}};
   const double once = ModelFlops(Gpt(), 2048, 2048);
   const double all = HardwareFlops(Gpt(), plan, 2048, 2048) - once;
   plan.recompute_layers = 8;  // of the first stage; the second one has only 4
@@ -71,7 +71,7 @@ TEST(HardwareFlops, StageByStage) {
 // token.
 TEST(HardwareFlops, SelectiveRunsAttentionAgain) {
   const double tokens = 2048, seq = 2048, hidden = 1024, layers = 24;
-  ParallelPlan plan{{}, {{}, {.recompute = Recompute::kSelective}}};
+  ParallelPlan plan{{}, {{}, {{}, {.recompute = Recompute::kSelective}}}};
   EXPECT_EQ(HardwareFlops(Gpt(), plan, tokens, seq), ModelFlops(Gpt(), tokens, seq))
       << "fused: nothing to act on";
   plan.attention = Attention::kUnfused;

@@ -44,7 +44,7 @@ TEST(ModelStages, AsPublished) {
 TEST(ModelStages, StagesAndChunksThereAndBack) {
   for (std::int64_t pp = 1; pp <= 6; ++pp) {
     for (std::int64_t vpp = 1; vpp <= 5; ++vpp) {
-      const ParallelPlan plan{{{.pp = pp}}, {}, {{}, {}, {.virtual_stages = vpp}}};
+      const ParallelPlan plan{{{{.pp = pp}}}, {}, {{}, {}, {{}, {}, {.virtual_stages = vpp}}}};
       std::set<std::int64_t> stages;
       for (std::int64_t rank = 0; rank < pp; ++rank) {
         for (std::int64_t chunk = 0; chunk < vpp; ++chunk) {

@@ -27,8 +27,8 @@ TEST(SortByTime, RoundingDoesNotDecideBetweenPlans) {
 }
 
 TEST(Preference, LessMemoryThenTheDefaultSchedule) {
-  const ParallelPlan usual, gpipe{{}, {}, {{}, {}, {.schedule = Schedule::kGPipe}}};
-  const ParallelPlan interleaved{{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}};
+  const ParallelPlan usual, gpipe{{}, {}, {{}, {}, {{}, {}, {.schedule = Schedule::kGPipe}}}};
+  const ParallelPlan interleaved{{}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}};
   EXPECT_LT(Preference(1, gpipe), Preference(2, usual));
   EXPECT_LT(Preference(1, usual), Preference(1, gpipe));
   EXPECT_EQ(Preference(1, usual), Preference(1, interleaved));

@@ -1,5 +1,4 @@
-// The dispatcher on a memory store: who gets work when, who is told to stop when, and what those who have
-// gone cost.
+// The dispatcher on a memory store: who gets work, who is told to stop, and what lost workers cost.
 #include "server/sched/dispatcher.h"
 
 #include "absl/status/status.h"
@@ -31,7 +30,7 @@ class DispatcherTest : public SchedFixture {
     CallId id = 0;
     Answered<Work> answer;
   };
-  // `takes`: what the answer returns.
+  // `takes`: return value of the answer.
   Poll Begin(const WorkerSession& session, absl::Duration wait = kLong, bool takes = true,
              std::optional<std::vector<std::string>> held = {}) {
     Poll poll;
@@ -58,7 +57,7 @@ class DispatcherTest : public SchedFixture {
     EXPECT_TRUE(work.ok() && work->lease.has_value());
     return work.ok() && work->lease ? *work->lease : Lease();
   }
-  // Until the state is this one.
+  // Waits until the trial has this state.
   void AwaitState(std::int64_t trial, v1::TrialState state) {
     const absl::Time limit = absl::Now() + kLong;
     while (State(trial) != state && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));
@@ -81,7 +80,7 @@ class DispatcherTest : public SchedFixture {
   std::unique_ptr<Dispatcher> dispatcher_;
 };
 
-TEST_F(DispatcherTest, AParkedPollIsAnsweredWhenWorkIsQueued) {
+TEST_F(DispatcherTest, ParkedPollIsAnsweredWhenWorkIsQueued) {
   const Poll poll = Begin(Register("workers/a", 4));
   EXPECT_NE(poll.id, 0u);
   EXPECT_FALSE(poll.answer.there());
@@ -92,11 +91,11 @@ TEST_F(DispatcherTest, AParkedPollIsAnsweredWhenWorkIsQueued) {
   EXPECT_EQ(dispatcher_->parked(), 0u);
 }
 
-TEST_F(DispatcherTest, WorkThatIsThereIsGivenAtOnceAndAPollEndsWithout) {
+TEST_F(DispatcherTest, QueuedWorkIsAssignedImmediatelyAndPollsTimeOut) {
   const WorkerSession a = Register("workers/a", 1);
   const std::int64_t trial = Enqueue("tp=1", 1);
   EXPECT_EQ(LeaseOf(Begin(a)).key.trial, trial);
-  // One that does not wait is looked at all the same.
+  // A worker that does not wait is considered too.
   const std::int64_t next = Enqueue("tp=2", 1);
   EXPECT_EQ(LeaseOf(Begin(Register("workers/b", 1), absl::ZeroDuration())).key.trial, next);
   const auto none = Begin(a, absl::Milliseconds(5)).answer.Wait();
@@ -105,10 +104,10 @@ TEST_F(DispatcherTest, WorkThatIsThereIsGivenAtOnceAndAPollEndsWithout) {
   EXPECT_FALSE(none->drain);
 }
 
-TEST_F(DispatcherTest, AGangIsFormedFromParkedPolls) {
+TEST_F(DispatcherTest, GangIsFormedFromParkedPolls) {
   const Poll a = Begin(Register("workers/a", 2));
   const std::int64_t trial = Enqueue("tp=4", 4);
-  // Alone it cannot: the study says that its work waits, once that has been looked at.
+  // One worker alone is too small: after the next check, the study reports that its work waits.
   const absl::Time limit = absl::Now() + kLong;
   while (dispatcher_->Waiting(study_).empty() && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));
   EXPECT_NE(dispatcher_->Waiting(study_), "");
@@ -123,7 +122,7 @@ TEST_F(DispatcherTest, AGangIsFormedFromParkedPolls) {
   EXPECT_EQ(dispatcher_->Waiting(study_), "");
 }
 
-TEST_F(DispatcherTest, ABrokenCallOfAGangMemberStopsTheOthers) {
+TEST_F(DispatcherTest, BrokenCallOfGangMemberStopsTheOthers) {
   Make({.broken_grace = absl::Milliseconds(20)});
   const Poll first = Begin(Register("workers/a", 2));
   const Poll second = Begin(Register("workers/b", 2));
@@ -133,7 +132,7 @@ TEST_F(DispatcherTest, ABrokenCallOfAGangMemberStopsTheOthers) {
   const Poll of_a = Begin(a.session);
   const Renewal renewal_of_a = Renew(a);
   const Renewal renewal_of_b = Renew(b);
-  // One of two calls is no broken connection.
+  // The end of one of two calls is not a broken connection.
   dispatcher_->RenewerGone(renewal_of_a.id, /*broke=*/true);
   EXPECT_EQ(renewal_of_a.answer.Wait().status().code(), absl::StatusCode::kCancelled);
   EXPECT_FALSE(renewal_of_b.answer.there());
@@ -146,7 +145,7 @@ TEST_F(DispatcherTest, ABrokenCallOfAGangMemberStopsTheOthers) {
   EXPECT_EQ(Renew(a).answer.Wait().status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_F(DispatcherTest, AWorkerThatCallsAgainInTimeLosesNothing) {
+TEST_F(DispatcherTest, WorkerThatCallsAgainInTimeKeepsItsLease) {
   Make({.broken_grace = absl::Seconds(1)});
   const Poll first = Begin(Register("workers/a", 2));
   const Poll second = Begin(Register("workers/b", 2));
@@ -155,13 +154,13 @@ TEST_F(DispatcherTest, AWorkerThatCallsAgainInTimeLosesNothing) {
   const Lease b = LeaseOf(second);
   const Renewal broken = Renew(a);
   dispatcher_->RenewerGone(broken.id, /*broke=*/true);
-  const auto again = Renew(a, absl::Milliseconds(1500)).answer.Wait();  // longer than the grace
+  const auto again = Renew(a, absl::Milliseconds(1500)).answer.Wait();  // longer than the grace period
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*again, v1::LEASE_COMMAND_CONTINUE);
   EXPECT_TRUE(store_->FindShare(b.lease_id, b.fencing_token).ok());
 }
 
-TEST_F(DispatcherTest, ACallWhoseTimeIsOverIsNoBrokenConnection) {
+TEST_F(DispatcherTest, TimedOutCallIsNotABrokenConnection) {
   Make({.broken_grace = absl::ZeroDuration()});
   const Poll first = Begin(Register("workers/a", 2));
   const Poll second = Begin(Register("workers/b", 2));
@@ -172,12 +171,12 @@ TEST_F(DispatcherTest, ACallWhoseTimeIsOverIsNoBrokenConnection) {
   EXPECT_EQ(*Renew(a, absl::Milliseconds(5)).answer.Wait(), v1::LEASE_COMMAND_CONTINUE);
 }
 
-TEST_F(DispatcherTest, AWorkerThatLostALeaseGetsNoWorkUntilItCallsAgain) {
+TEST_F(DispatcherTest, WorkerThatLostALeaseGetsNoWorkUntilItCallsAgain) {
   const WorkerSession a = Register("workers/a", 2);
   for (int round = 0; round < 20; ++round) {
     const std::int64_t trial = Enqueue("tp=1,mbs=" + std::to_string(round), 1);
     LeaseOf(Begin(a));
-    const Poll parked = Begin(a);  // and here its process stops
+    const Poll parked = Begin(a);  // its process stops here
     now_ = now_ + 11;
     ASSERT_TRUE(dispatcher_->ExpireLeases(/*away=*/false).ok());
     const auto none = parked.answer.Wait();
@@ -192,7 +191,7 @@ TEST_F(DispatcherTest, AWorkerThatLostALeaseGetsNoWorkUntilItCallsAgain) {
   }
 }
 
-TEST_F(DispatcherTest, AnotherWorkersParkedPollGetsWhatWasLost) {
+TEST_F(DispatcherTest, LostJobGoesToAnotherParkedPoll) {
   const WorkerSession a = Register("workers/a", 1);
   const std::int64_t trial = Enqueue("tp=1", 1);
   LeaseOf(Begin(a));
@@ -204,7 +203,7 @@ TEST_F(DispatcherTest, AnotherWorkersParkedPollGetsWhatWasLost) {
   EXPECT_FALSE(stopped.answer.Wait()->lease.has_value());
 }
 
-TEST_F(DispatcherTest, ASecondPollEndsTheFirst) {
+TEST_F(DispatcherTest, SecondPollEndsTheFirst) {
   const WorkerSession a = Register("workers/a", 1);
   const Poll first = Begin(a);
   const Poll second = Begin(a);
@@ -216,7 +215,7 @@ TEST_F(DispatcherTest, ASecondPollEndsTheFirst) {
   LeaseOf(second);
 }
 
-TEST_F(DispatcherTest, AnotherSessionEndsTheCallsOfTheOneBefore) {
+TEST_F(DispatcherTest, NewSessionEndsCallsOfThePreviousOne) {
   const WorkerSession before = Register("workers/a", 1);
   Enqueue("tp=1", 1);
   const Lease lease = LeaseOf(Begin(before));
@@ -231,15 +230,15 @@ TEST_F(DispatcherTest, AnotherSessionEndsTheCallsOfTheOneBefore) {
   EXPECT_EQ(LeaseOf(Begin(now)).attempt, 2);
 }
 
-TEST_F(DispatcherTest, ACallerThatHasGoneCostsNothing) {
+TEST_F(DispatcherTest, DepartedCallerDoesNotUseUpAnAttempt) {
   const WorkerSession a = Register("workers/a", 1);
   const std::int64_t trial = Enqueue("tp=1", 1);
-  // Gone before it could be told: the job is queued again, and the attempt does not count.
+  // The worker left before it received the job: the job is queued again, and the attempt does not count.
   for (int i = 0; i < 5; ++i) {
     Begin(a, kLong, /*takes=*/false).answer.Wait().IgnoreError();
     AwaitState(trial, v1::TRIAL_STATE_QUEUED);
   }
-  // Gone while it waited: it is not given anything.
+  // The worker left while it waited: it gets nothing.
   const WorkerSession b = Register("workers/b", 1);
   EXPECT_EQ(LeaseOf(Begin(b)).key.trial, trial);
   const Poll gone = Begin(a);
@@ -249,21 +248,21 @@ TEST_F(DispatcherTest, ACallerThatHasGoneCostsNothing) {
   EXPECT_EQ(State(trial), v1::TRIAL_STATE_RUNNING);
 }
 
-TEST_F(DispatcherTest, ALeaseThatTheWorkerDoesNotKnowIsGivenAnew) {
+TEST_F(DispatcherTest, LeaseUnknownToItsWorkerIsReassigned) {
   const WorkerSession a = Register("workers/a", 1);
   const std::int64_t trial = Enqueue("tp=1", 1);
   const Lease lost = LeaseOf(Begin(a));
   const Lease again = LeaseOf(Begin(a, kLong, true, std::vector<std::string>{}));
   EXPECT_EQ(again.key.trial, trial);
   EXPECT_NE(again.lease_id, lost.lease_id);
-  // One that it lists stays.
+  // A lease that the worker lists is kept.
   EXPECT_FALSE(Begin(a, absl::Milliseconds(5), true, std::vector<std::string>{again.lease_id})
                    .answer.Wait()
                    ->lease.has_value());
   EXPECT_EQ(*Renew(again, absl::ZeroDuration()).answer.Wait(), v1::LEASE_COMMAND_CONTINUE);
 }
 
-TEST_F(DispatcherTest, CancellingReachesAParkedRenewalAtOnce) {
+TEST_F(DispatcherTest, CancellationAnswersParkedRenewalImmediately) {
   const WorkerSession a = Register("workers/a", 1);
   Enqueue("tp=1", 1);
   const Lease lease = LeaseOf(Begin(a));
@@ -274,7 +273,7 @@ TEST_F(DispatcherTest, CancellingReachesAParkedRenewalAtOnce) {
   EXPECT_EQ(*Renew(lease).answer.Wait(), v1::LEASE_COMMAND_CANCEL);
 }
 
-TEST_F(DispatcherTest, ADrainingWorkerIsToldOnceAndGetsNothing) {
+TEST_F(DispatcherTest, DrainingWorkerIsToldOnceAndGetsNoWork) {
   const WorkerSession a = Register("workers/a", 2);
   Enqueue("tp=1", 1);
   const Lease lease = LeaseOf(Begin(a));
@@ -284,7 +283,7 @@ TEST_F(DispatcherTest, ADrainingWorkerIsToldOnceAndGetsNothing) {
   dispatcher_->Drains("workers/a");
   EXPECT_TRUE(poll.answer.Wait()->drain);
   EXPECT_EQ(*renewal.answer.Wait(), v1::LEASE_COMMAND_DRAIN);
-  // From here on it waits as others do: it is not made to ask again and again.
+  // After that it waits as others do and need not repeat its calls.
   Enqueue("tp=1,mbs=2", 1);
   const Poll later = Begin(a, absl::Milliseconds(300));
   const Renewal again = Renew(lease, absl::Milliseconds(300));
@@ -295,9 +294,9 @@ TEST_F(DispatcherTest, ADrainingWorkerIsToldOnceAndGetsNothing) {
   EXPECT_EQ(*again.answer.Wait(), v1::LEASE_COMMAND_DRAIN);
 }
 
-// Workers that died are not listed for ever; one that comes back is told to register again.
-TEST_F(DispatcherTest, AWorkerThatIsSilentForADayIsGone) {
-  const WorkerSession before = Register("workers/before", 1);  // heard by an earlier coordinator alone
+// Dead workers are not listed forever; one that returns is told to register again.
+TEST_F(DispatcherTest, WorkerSilentForADayIsDeregistered) {
+  const WorkerSession before = Register("workers/before", 1);  // only an earlier coordinator heard of it
   const WorkerSession parked = Register("workers/parked", 1), dead = Register("workers/dead", 1);
   DispatcherOptions options;
   options.look_period = absl::Milliseconds(5);
@@ -312,7 +311,7 @@ TEST_F(DispatcherTest, AWorkerThatIsSilentForADayIsGone) {
     for (const WorkerRecord& worker : *workers) names.push_back(worker.session.worker);
     return names;
   };
-  const auto looks = [&] {  // the dispatcher looks once more
+  const auto looks = [&] {  // the dispatcher checks once more
     const Poll other = Begin(Register("workers/other", 1), absl::Milliseconds(20));
     EXPECT_TRUE(other.answer.Wait().ok());
   };
@@ -328,7 +327,7 @@ TEST_F(DispatcherTest, AWorkerThatIsSilentForADayIsGone) {
   EXPECT_FALSE(poll.answer.there());
 }
 
-TEST_F(DispatcherTest, PresenceIsOfParkedCallsAndRecentWords) {
+TEST_F(DispatcherTest, PresenceFollowsParkedAndRecentCalls) {
   EXPECT_EQ(dispatcher_->Seen("workers/a").last_s, 0);
   EXPECT_TRUE(dispatcher_->Seen("workers/a").silent);
   const WorkerSession a = Register("workers/a", 1);

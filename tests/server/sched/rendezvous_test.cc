@@ -1,5 +1,4 @@
-// Gatherings of the workers of one job, on a memory store: what each gets, what is refused, what ends a wait,
-// what is kept.
+// Gatherings of the workers of a job, on a memory store: results, rejected calls, ends of waits, kept values.
 #include "server/sched/rendezvous.h"
 
 #include "absl/time/clock.h"
@@ -63,8 +62,8 @@ class RendezvousTest : public SchedFixture {
   Lease second_;
 };
 
-TEST_F(RendezvousTest, SharesGetTheValuesOfAllRanksInTheirOrder) {
-  // The later ranks come first.
+TEST_F(RendezvousTest, SharesGetAllValuesInRankOrder) {
+  // The later ranks join first.
   const Call second = Join(second_, 0, {"c", ""});
   EXPECT_FALSE(second.answer.there());
   const Call first = Join(first_, 0, {"a", "b"});
@@ -76,7 +75,7 @@ TEST_F(RendezvousTest, SharesGetTheValuesOfAllRanksInTheirOrder) {
   EXPECT_THAT(*next.answer.Wait(), ElementsAre("e", "f", "g", "h"));
 }
 
-TEST_F(RendezvousTest, TheSameCallAgainHasTheSameAnswer) {
+TEST_F(RendezvousTest, RepeatedCallGetsTheSameAnswer) {
   const Call waiting = Join(first_, 0, {"a", "b"});
   const Call again = Join(first_, 0, {"a", "b"});
   EXPECT_EQ(Code(waiting), absl::StatusCode::kAborted);
@@ -87,7 +86,7 @@ TEST_F(RendezvousTest, TheSameCallAgainHasTheSameAnswer) {
   Join(first_, 1, {"e", "f"});
   Join(second_, 1, {"g", "h"});
   EXPECT_THAT(*Join(first_, 0, {"a", "b"}).answer.Wait(), ElementsAre("a", "b", "c", "d"));
-  // A call that broke and came again brings nothing anew.
+  // A repeated call after a broken connection adds nothing.
   const Call broken = Join(first_, 2, {"i", "j"});
   rendezvous_->CallerGone(broken.id);
   EXPECT_EQ(Code(broken), absl::StatusCode::kCancelled);
@@ -96,18 +95,19 @@ TEST_F(RendezvousTest, TheSameCallAgainHasTheSameAnswer) {
   EXPECT_THAT(*repeated.answer.Wait(), ElementsAre("i", "j", "k", "l"));
 }
 
-TEST_F(RendezvousTest, WhatDoesNotFitIsRefusedAndHurtsNobody) {
+TEST_F(RendezvousTest, InvalidCallIsRejectedWithoutEffect) {
   const Call first = Join(first_, 0, {"a", "b"}, "addresses");
   const Call other = Join(second_, 0, {"c", "d"}, "losses");
   EXPECT_EQ(Code(other), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(Words(other), testing::AllOf(HasSubstr("\"addresses\""), HasSubstr("\"losses\"")));
+  EXPECT_THAT(Words(other), testing::AllOf(HasSubstr("'addresses'"), HasSubstr("'losses'")));
   EXPECT_EQ(Code(Join(second_, 0, {"c"})), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Code(Join(second_, 0, {"c", "d", "e"})), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Code(Join(second_, -1, {"c", "d"})), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Code(Join(second_, 0, {"c", "d"}, "")), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Code(Join(second_, 0, {"c", std::string(2 << 20, 'x')})), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(Code(Join(second_, 1, {"c", "d"})), absl::StatusCode::kFailedPrecondition);  // 0 is under way
-  // other values than before
+  // gathering 0 is in flight
+  EXPECT_EQ(Code(Join(second_, 1, {"c", "d"})), absl::StatusCode::kFailedPrecondition);
+  // values that differ from before
   EXPECT_EQ(Code(Join(first_, 0, {"a", "z"})), absl::StatusCode::kInvalidArgument);
   Lease foreign = second_;
   ++foreign.fencing_token;
@@ -117,7 +117,7 @@ TEST_F(RendezvousTest, WhatDoesNotFitIsRefusedAndHurtsNobody) {
   EXPECT_THAT(*first.answer.Wait(), ElementsAre("a", "b", "c", "d"));
 }
 
-TEST_F(RendezvousTest, WhoeverWaitsForOthersThatDoNotComeIsTold) {
+TEST_F(RendezvousTest, WaitFailsIfOthersDoNotJoin) {
   Make({.barrier = absl::Milliseconds(30)});
   const Call call = Join(first_, 0, {"a", "b"});
   EXPECT_EQ(Code(call), absl::StatusCode::kDeadlineExceeded);
@@ -125,7 +125,7 @@ TEST_F(RendezvousTest, WhoeverWaitsForOthersThatDoNotComeIsTold) {
   EXPECT_EQ(rendezvous_->bytes(), 0u);
 }
 
-TEST_F(RendezvousTest, ABrokenAttemptEndsTheWaitAtOnce) {
+TEST_F(RendezvousTest, BrokenAttemptEndsTheWait) {
   const Call call = Join(second_, 0, {"c", "d"});
   ASSERT_TRUE(EndFirst(v1::OUTCOME_FAILED).ok());
   EXPECT_EQ(Code(call), absl::StatusCode::kAborted);
@@ -133,13 +133,13 @@ TEST_F(RendezvousTest, ABrokenAttemptEndsTheWaitAtOnce) {
   EXPECT_EQ(Code(Join(first_, 0, {"a", "b"})), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST_F(RendezvousTest, ACancelledStudyEndsTheWaitAtOnce) {
+TEST_F(RendezvousTest, CancelledStudyEndsTheWait) {
   const Call call = Join(second_, 0, {"c", "d"});
   ASSERT_TRUE(store_->CancelJobs(study_).ok());
   EXPECT_EQ(Code(call), absl::StatusCode::kAborted);
 }
 
-TEST_F(RendezvousTest, MemoryIsBoundedAndGivenBack) {
+TEST_F(RendezvousTest, MemoryIsBoundedAndReleased) {
   Make({.look_period = absl::Milliseconds(1), .kept_bytes = 1000});
   for (int i = 0; i < 50; ++i) {
     Join(first_, i, {std::string(100, 'a'), std::string(100, 'b')});
@@ -151,7 +151,7 @@ TEST_F(RendezvousTest, MemoryIsBoundedAndGivenBack) {
   EXPECT_TRUE(Join(first_, 49, {std::string(100, 'a'), std::string(100, 'b')}).answer.Wait().ok());
   ASSERT_TRUE(EndFirst(v1::OUTCOME_FAILED).ok());
   EXPECT_GT(rendezvous_->bytes(), 0u);
-  now_ = 200;  // the other's lease runs out
+  now_ = 200;  // the other worker's lease expires
   ASSERT_EQ(store_->ExpireLeases(now_)->size(), 1u);
   const absl::Time limit = absl::Now() + kLong;
   while (rendezvous_->bytes() > 0 && absl::Now() < limit) absl::SleepFor(absl::Milliseconds(1));

@@ -1,4 +1,4 @@
-// A memory store with a running study, workers in it, and answers that a test waits for.
+// Fixture: a memory store with a running study and workers, and answers that tests can wait for.
 #pragma once
 
 #include <atomic>
@@ -19,15 +19,15 @@
 
 namespace autocfg {
 
-constexpr absl::Duration kLong = absl::Seconds(30);  // more than any of these tests may take
+constexpr absl::Duration kLong = absl::Seconds(30);  // longer than any of these tests may take
 
-// What a parked call is answered with. Shared with the call, so that an answer may come late.
+// The answer of a parked call. Shared with the call, so a late answer is safe.
 template <typename T>
 class Answered {
  public:
   Answered() : state_(std::make_shared<State>()) {}
 
-  // To be called once.
+  // Returns the answer function; it must be called at most once.
   auto Answer() const {
     return [state = state_](absl::StatusOr<T> answer) {
       absl::MutexLock lock(&state->mutex);
@@ -79,7 +79,7 @@ class SchedFixture : public testing::Test {
     EXPECT_TRUE(epoch.ok()) << epoch.status();
     return {worker, epoch.ok() ? *epoch : 0};
   }
-  // Its number.
+  // Returns the trial's number.
   std::int64_t Enqueue(const std::string& plan, int ranks) {
     v1::Trial trial;
     trial.set_plan_text(plan);

@@ -1,4 +1,4 @@
-// Waking those who wait, and the end of leases on an injected clock.
+// The notifier, and lease expiry with an injected clock.
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -15,7 +15,7 @@
 namespace autocfg {
 namespace {
 
-TEST(Notifier, AChangeBetweenLookingAndWaitingIsNotMissed) {
+TEST(Notifier, ChangeBeforeWaitIsNotMissed) {
   Notifier notifier;
   const std::uint64_t seen = notifier.Version();
   notifier.Notify();
@@ -37,7 +37,7 @@ TEST(Notifier, WakesAllAndTimesOut) {
   notifier.Notify();
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(woken, 3);
-  notifier.Wait(notifier.Version(), absl::Milliseconds(1));  // returns
+  notifier.Wait(notifier.Version(), absl::Milliseconds(1));  // returns after the timeout
 }
 
 TEST(Notifier, CloseEndsWaiting) {
@@ -84,7 +84,7 @@ class SchedTest : public testing::Test {
   std::int64_t study_ = 0;
 };
 
-TEST_F(SchedTest, LeasesEndByTheClock) {
+TEST_F(SchedTest, LeasesExpireByTheInjectedClock) {
   Enqueue("tp=1");
   ASSERT_EQ(store_->LeaseJobs({{"workers/a", epoch_}}, {}, now_, 10)->leases.size(), 1u);
   Dispatcher dispatcher(*store_, clock_, {});
@@ -97,9 +97,9 @@ TEST_F(SchedTest, LeasesEndByTheClock) {
   EXPECT_EQ(store_->GetTrial(study_, 1)->state(), v1::TRIAL_STATE_QUEUED);
 }
 
-TEST_F(SchedTest, TheFirstLookLeavesTimeToRenew) {
+TEST_F(SchedTest, FirstCheckLeavesTimeToRenew) {
   Enqueue("tp=1");
-  // It ran out while no coordinator was there.
+  // The lease expires while no coordinator runs.
   ASSERT_EQ(store_->LeaseJobs({{"workers/a", epoch_}}, {}, 0, 10)->leases.size(), 1u);
   Dispatcher dispatcher(*store_, clock_, {});
   const LeaseExpiry expiry(dispatcher, kLong, absl::Milliseconds(1));
@@ -107,7 +107,7 @@ TEST_F(SchedTest, TheFirstLookLeavesTimeToRenew) {
   EXPECT_EQ(store_->GetTrial(study_, 1)->state(), v1::TRIAL_STATE_RUNNING);
 }
 
-TEST_F(SchedTest, WhatRanOutWithoutACoordinatorCostsNothing) {
+TEST_F(SchedTest, ExpiryWithoutCoordinatorDoesNotUseUpAnAttempt) {
   Enqueue("tp=1");  // with two attempts
   const auto await_state = [&](v1::TrialState state) {
     const absl::Time limit = absl::Now() + kLong;
@@ -123,7 +123,7 @@ TEST_F(SchedTest, WhatRanOutWithoutACoordinatorCostsNothing) {
   Dispatcher dispatcher(*store_, clock_, {});
   const LeaseExpiry expiry(dispatcher, absl::Milliseconds(1), absl::Milliseconds(1));
   await_state(v1::TRIAL_STATE_QUEUED);
-  lease();  // from here on a coordinator is there
+  lease();  // a coordinator runs from here on
   await_state(v1::TRIAL_STATE_QUEUED);
   lease();
   await_state(v1::TRIAL_STATE_LOST);

@@ -1,4 +1,4 @@
-// WorkerService over the wire: workers that run one job together.
+// WorkerService over the wire: workers that share one job.
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -14,10 +14,10 @@ namespace {
 
 using grpc::StatusCode;
 
-// Two workers of two slots each, which run jobs of four ranks together.
+// Two workers of two slots each, which share jobs of four ranks.
 class GangServiceTest : public WorkerServiceTest {
  protected:
-  // A worker with a connection of its own, as a process of its own has.
+  // A worker with its own connection, as a separate process has.
   struct Member {
     std::string name;
     std::int64_t epoch = 0;
@@ -75,7 +75,7 @@ class GangServiceTest : public WorkerServiceTest {
   std::vector<Member> members_;
 };
 
-TEST_F(GangServiceTest, TwoWorkersRunOneJobTogether) {
+TEST_F(GangServiceTest, TwoWorkersShareOneJob) {
   EXPECT_EQ(members_[0].lease.job().name(), members_[1].lease.job().name());
   for (const Member& member : members_) {
     EXPECT_EQ(member.lease.share().ranks(), 2);
@@ -111,8 +111,8 @@ TEST_F(GangServiceTest, TwoWorkersRunOneJobTogether) {
   EXPECT_TRUE(members_[0].lease.job().has_train());
 }
 
-TEST_F(GangServiceTest, WhenOneIsKilledTheOtherIsToldToStop) {
-  // What a's process has parked while it works: its poll and its renewal.
+TEST_F(GangServiceTest, KilledWorkerStopsTheOther) {
+  // Calls that a's process has parked while it works: its poll and its renewal.
   v1::LeaseWorkRequest poll;
   poll.set_worker(members_[0].name);
   poll.set_session_epoch(members_[0].epoch);
@@ -131,14 +131,14 @@ TEST_F(GangServiceTest, WhenOneIsKilledTheOtherIsToldToStop) {
       [&] { EXPECT_FALSE(members_[0].stub->LeaseWork(&poll_context, poll, &poll_response).ok()); });
   std::thread renewing(
       [&] { EXPECT_FALSE(members_[0].stub->RenewLease(&renewal_context, renewal, &renewal_response).ok()); });
-  // b waits for a at a gathering, and with a renewal.
+  // b waits for a in a gathering, and with a renewal.
   grpc::Status met;
   v1::RendezvousResponse values;
   std::thread meeting([&] { met = Meet(members_[1], "addresses", 0, &values); });
   v1::RenewLeaseResponse command;
   grpc::Status renewed;
   std::thread waiting([&] { renewed = Renew(members_[1], 60, &command); });
-  // so that they are parked; where they are not, a's lease runs out
+  // Lets the calls be parked; otherwise a's lease would expire instead.
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   poll_context.TryCancel();
   renewal_context.TryCancel();
@@ -149,11 +149,11 @@ TEST_F(GangServiceTest, WhenOneIsKilledTheOtherIsToldToStop) {
   EXPECT_TRUE(renewed.ok()) << renewed.error_message();
   EXPECT_EQ(command.command(), v1::LEASE_COMMAND_CANCEL);
   EXPECT_EQ(met.error_code(), StatusCode::ABORTED) << met.error_message();
-  // a was lost, not cancelled: what it says later is refused.
+  // a was lost, not cancelled: its late report is refused.
   EXPECT_EQ(Finish(members_[0], "late").error_code(), StatusCode::FAILED_PRECONDITION);
 }
 
-TEST_F(GangServiceTest, MalformedGatheringsAreRefused) {
+TEST_F(GangServiceTest, RejectsMalformedGatherings) {
   v1::RendezvousResponse response;
   const auto code = [&](const v1::RendezvousRequest& request) {
     return Call(workers_, &Stub::Rendezvous, request, &response).error_code();

@@ -1,4 +1,4 @@
-// StudyService over the wire: malformed requests, and names of what is not there.
+// StudyService over the wire: malformed requests, and names of missing resources.
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -82,7 +82,8 @@ TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
                 }),
                 invalid, "predict_only");
   ExpectRefused(with([](auto& s) { s.set_device("cuda"); }), invalid, "the cluster's devices are CPUs");
-  ExpectRefused(with([](auto& s) { s.set_device("tpu"); }), invalid, "give cpu, cuda or paced");
+  ExpectRefused(with([](auto& s) { s.set_device("tpu"); }), invalid,
+                "unknown device 'tpu'; expected cpu, cuda or paced");
   ExpectRefused(with([](auto& s) { s.set_machine_ranks(-1); }), invalid, "machine_ranks");
   const auto axis = [&](const std::string& name, int values, std::size_t bytes) {
     return with([&](auto& s) {
@@ -91,9 +92,9 @@ TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
       for (int i = 1; i <= values; ++i) axis.add_values(fmt::format("{:0>{}}", i, bytes));
     });
   };
-  ExpectRefused(axis("tp", 1001, 4), invalid, "axis tp has 1001 values; 1000 are the most");
+  ExpectRefused(axis("tp", 1001, 4), invalid, "axis tp has 1001 values; the limit is 1000");
   ExpectRefused(axis("tp", 100, 1000), invalid,
-                "the values of axis tp have 100000 bytes; 64000 are the most");
+                "the values of axis tp have 100000 bytes; the limit is 64000");
   ExpectRefused(with([](auto& s) {
                   for (int i = 0; i <= 100; ++i) s.add_space()->set_name(fmt::format("axis{}", i));
                 }),
@@ -125,7 +126,7 @@ TEST_F(StudyServiceTest, MalformedSpecsNameTheField) {
       invalid);
 }
 
-TEST_F(StudyServiceTest, MalformedNamesAreInvalid) {
+TEST_F(StudyServiceTest, MalformedNamesAreInvalidArguments) {
   for (const std::string name :
        {"", "studies/", "studies/x", "studies/-1", "studies/0", "studies/01", "studies/1/", "study/1",
         "studies/99999999999999999999999", "studies/1/trials/1\n"}) {
@@ -146,7 +147,7 @@ TEST_F(StudyServiceTest, MalformedNamesAreInvalid) {
   }
 }
 
-TEST_F(StudyServiceTest, WhatIsNotThereIsNotFound) {
+TEST_F(StudyServiceTest, MissingResourcesAreNotFound) {
   v1::GetStudyRequest get;
   get.set_name("studies/7");
   v1::Study study;

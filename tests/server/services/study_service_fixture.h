@@ -1,4 +1,4 @@
-// A coordinator whose StudyService is tested.
+// Fixture: a coordinator whose StudyService is tested.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ class StudyServiceTest : public CoordinatorFixture {
  protected:
   void SetUp() override { Open(); }
 
-  // The study is not created; the error says `words`, on one line.
+  // Expects that the study is not created and that the one-line error contains `words`.
   void ExpectRefused(const v1::SearchSpec& spec, grpc::StatusCode code, const std::string& words) {
     const grpc::Status status = CreateStatus(spec);
     EXPECT_EQ(status.error_code(), code) << status.error_message();

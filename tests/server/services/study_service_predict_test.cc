@@ -1,4 +1,4 @@
-// StudyService over the wire: the stream of Predict.
+// StudyService over the wire: the Predict stream.
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -21,7 +21,7 @@ namespace {
 using grpc::StatusCode;
 using testing::HasSubstr;
 
-// The question of `line` as a message.
+// Converts the request in `line` to a message.
 v1::PredictRequest PredictionMessage(const std::string& id, const std::string& line) {
   const auto question = ParsePredictionRequest(nlohmann::ordered_json::parse(line));
   EXPECT_TRUE(question.ok()) << question.status();
@@ -34,7 +34,7 @@ v1::PredictRequest PredictionMessage(const std::string& id, const std::string& l
   return request;
 }
 
-TEST_F(StudyServiceTest, PredictionsAreThoseOfTheCommandLineInOrder) {
+TEST_F(StudyServiceTest, PredictionsMatchTheCommandLineInOrder) {
   const auto line = [](const std::string& plan) {
     return fmt::format(
         R"({{"model": "gpt3-175b", "cluster": "a100-80gb-sxm:8x8", "global_batch": 64, "plan": {{{}}}}})",
@@ -61,7 +61,7 @@ TEST_F(StudyServiceTest, PredictionsAreThoseOfTheCommandLineInOrder) {
     EXPECT_EQ(response.prediction().memory_bytes().total(),
               json.at("memory_bytes").at("total").get<std::int64_t>());
   }
-  // What is left out has the same defaults.
+  // Unset fields have the same defaults.
   v1::PredictRequest defaults = PredictionMessage("d", line(plans[0]));
   defaults.mutable_workload()->clear_seq_len();
   defaults.mutable_workload()->clear_precision();
@@ -69,7 +69,7 @@ TEST_F(StudyServiceTest, PredictionsAreThoseOfTheCommandLineInOrder) {
   EXPECT_EQ(response.prediction().step_time_s(),
             nlohmann::json::parse(AnswerPredictionLine(line(plans[0]), predictors).text).at("step_time_s"));
 
-  // Wrong ones get their error, and the rest go on.
+  // Bad requests get their own error; the stream continues.
   const auto wrong = [&](const std::function<void(v1::PredictRequest&)>& edit, const std::string& words) {
     v1::PredictRequest request = PredictionMessage("w", line(plans[0]));
     edit(request);
@@ -98,13 +98,13 @@ TEST_F(StudyServiceTest, PredictionsAreThoseOfTheCommandLineInOrder) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-// Streams that ask nothing keep a thread each; they keep nobody else from the server.
-TEST_F(StudyServiceTest, SoManyStreamsOfPredictionsAreTakenAndNoMore) {
+// Idle streams hold a thread each, but do not block other calls.
+TEST_F(StudyServiceTest, PredictStreamsAreBounded) {
   struct Stream {
     grpc::ClientContext context;
     std::unique_ptr<grpc::ClientReaderWriter<v1::PredictRequest, v1::PredictResponse>> calls;
   };
-  // Whether it is answered.
+  // Returns true if the stream is answered.
   const auto begin = [&](Stream& stream) {
     stream.context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
     stream.calls = studies_->Predict(&stream.context);
@@ -117,7 +117,7 @@ TEST_F(StudyServiceTest, SoManyStreamsOfPredictionsAreTakenAndNoMore) {
   EXPECT_FALSE(begin(refused));
   const grpc::Status status = refused.calls->Finish();
   EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("128 calls ask for predictions already"));
+  EXPECT_THAT(status.error_message(), HasSubstr("128 calls ask for predictions"));
   const std::string name = Create(SmallSpec()).name();
   for (int i = 0; i < 20; ++i) EXPECT_EQ(Get(name).name(), name);
   streams[0].calls->WritesDone();

@@ -35,7 +35,7 @@ TEST_F(StudyServiceTest, ValidateOnlyStoresNothingAndFillsDefaults) {
   EXPECT_EQ(study.fingerprint().size(), 16u);
 }
 
-TEST_F(StudyServiceTest, TheFingerprintIsOfTheQuestion) {
+TEST_F(StudyServiceTest, FingerprintIdentifiesTheNormalForm) {
   const std::string base = Create(SmallSpec()).fingerprint();
   std::set<std::string> seen = {base};
   const auto differs = [&](const std::function<void(v1::SearchSpec&)>& edit) {
@@ -80,8 +80,8 @@ TEST_F(StudyServiceTest, WritesAreIdempotentByRequestId) {
   ASSERT_TRUE(Call(studies_, &v1::StudyService::Stub::PauseStudy, pause, &second).ok());
   ASSERT_TRUE(Resume(first.name()).ok());
   ASSERT_TRUE(Call(studies_, &v1::StudyService::Stub::PauseStudy, pause, &second).ok());
-  EXPECT_EQ(second.state(), v1::STUDY_STATE_RUNNING);  // the same request once more is no new pause
-  // Under its id it is no other request either, of the same study.
+  EXPECT_EQ(second.state(), v1::STUDY_STATE_RUNNING);  // the repeated request does not pause it again
+  // The ID cannot be used for another request either, even of the same study.
   v1::CancelStudyRequest cancel;
   cancel.set_name(first.name());
   cancel.set_request_id("p1");
@@ -105,7 +105,7 @@ TEST_F(StudyServiceTest, WritesAreIdempotentByRequestId) {
   EXPECT_TRUE(Call(studies_, &v1::StudyService::Stub::DeleteStudy, remove, &deleted).ok());
 }
 
-TEST_F(StudyServiceTest, StatesAllowWhatTheyAllow) {
+TEST_F(StudyServiceTest, StatesAllowOnlyTheirMoves) {
   const std::string name = Create(SmallSpec()).name();
   EXPECT_EQ(Resume(name).error_code(), StatusCode::FAILED_PRECONDITION);
   v1::GetRecommendationRequest recommend;
@@ -123,7 +123,7 @@ TEST_F(StudyServiceTest, StatesAllowWhatTheyAllow) {
   EXPECT_THAT(status.error_message(), HasSubstr("CANCELLED"));
 }
 
-TEST_F(StudyServiceTest, ListsPage) {
+TEST_F(StudyServiceTest, ListsArePaged) {
   std::vector<std::string> names;
   for (int i = 0; i < 5; ++i) names.push_back(Create(SmallSpec()).name());
   v1::ListStudiesRequest request;
@@ -152,7 +152,7 @@ TEST_F(StudyServiceTest, ListsPage) {
             StatusCode::INVALID_ARGUMENT);
 }
 
-TEST_F(StudyServiceTest, WhatIsNotSupportedYetSaysSo) {
+TEST_F(StudyServiceTest, UnsupportedMethodsAreUnimplemented) {
   v1::ExportConfigResponse exported;
   const grpc::Status status =
       Call(studies_, &v1::StudyService::Stub::ExportConfig, v1::ExportConfigRequest(), &exported);
@@ -160,7 +160,7 @@ TEST_F(StudyServiceTest, WhatIsNotSupportedYetSaysSo) {
   EXPECT_THAT(status.error_message(), HasSubstr("not supported yet"));
 }
 
-TEST_F(StudyServiceTest, ARetriedTrialIsMeasuredAndTheSearchTakesItIntoAccount) {
+TEST_F(StudyServiceTest, RetriedTrialIsMeasuredAndAffectsTheSearch) {
   const std::string name = Create(SmallSpec()).name();
   const std::string best = "tp=1,pp=1,dp=4,mbs=1";  // by the worker's formula
   std::atomic<bool> broken = true;
@@ -194,7 +194,7 @@ TEST_F(StudyServiceTest, ARetriedTrialIsMeasuredAndTheSearchTakesItIntoAccount) 
     request.set_name(trial);
     request.set_request_id(fmt::format("retry of {}", trial));
     v1::Trial answer;
-    for (int i = 0; i < 2; ++i) {  // once is as good as twice
+    for (int i = 0; i < 2; ++i) {  // idempotent
       const grpc::Status status = Call(studies_, &v1::StudyService::Stub::RetryTrial, request, &answer);
       ASSERT_TRUE(status.ok()) << status.error_message();
       EXPECT_EQ(answer.state(), v1::TRIAL_STATE_QUEUED);
@@ -205,7 +205,7 @@ TEST_F(StudyServiceTest, ARetriedTrialIsMeasuredAndTheSearchTakesItIntoAccount) 
   for (const v1::Trial& trial : Trials(name))
     EXPECT_EQ(trial.state(), v1::TRIAL_STATE_MEASURED) << trial.name();
   EXPECT_EQ(Recommend(name).best().plan_text(), best);
-  // It has ended.
+  // The study has ended.
   v1::RetryTrialRequest late;
   late.set_name(mended.front());
   v1::Trial answer;

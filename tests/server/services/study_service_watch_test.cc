@@ -1,4 +1,4 @@
-// StudyService over the wire: the stream of WatchStudy.
+// StudyService over the wire: the WatchStudy stream.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace {
 using grpc::StatusCode;
 using testing::HasSubstr;
 
-TEST_F(StudyServiceTest, AWatcherHearsThatWorkWaitsAndThatItDoesNoLonger) {
+TEST_F(StudyServiceTest, WatcherSeesWhenWorkWaitsAndWhenItContinues) {
   const std::string name = Create(SmallSpec()).name();
   ASSERT_TRUE(Start(name).ok());
   std::unique_ptr<FakeWorker> worker;
@@ -42,7 +42,7 @@ TEST_F(StudyServiceTest, AWatcherHearsThatWorkWaitsAndThatItDoesNoLonger) {
   EXPECT_EQ(stream.events.back().study().waiting(), "");
 }
 
-TEST_F(StudyServiceTest, AWatcherSeesEveryTrialAndTheEnd) {
+TEST_F(StudyServiceTest, WatcherSeesEveryTrialAndTheEnd) {
   const std::string name = Create(SmallSpec()).name();
   FakeWorker worker(coordinator_->address());
   Stream stream;
@@ -70,13 +70,13 @@ TEST_F(StudyServiceTest, AWatcherSeesEveryTrialAndTheEnd) {
   EXPECT_TRUE(phases.contains("done"));
 }
 
-TEST_F(StudyServiceTest, AStreamResumesAfterItsCursor) {
+TEST_F(StudyServiceTest, StreamResumesAfterItsCursor) {
   const std::string name = Create(SmallSpec()).name();
   FakeWorker worker(coordinator_->address());
   ASSERT_TRUE(Start(name).ok());
   std::int64_t cursor = 0;
   std::map<std::string, v1::TrialState> last;
-  // Broken off after every third event.
+  // Disconnects after every third event.
   v1::StudyState state = v1::STUDY_STATE_RUNNING;
   int streams = 0;
   while (state != v1::STUDY_STATE_DONE && ++streams < 1000) {
@@ -90,12 +90,12 @@ TEST_F(StudyServiceTest, AStreamResumesAfterItsCursor) {
     }
   }
   EXPECT_GT(streams, 2);
-  // The last events may have been those of trials; what is left comes with the next stream.
+  // The last events may have been those of trials; the rest arrives on the next stream.
   for (const v1::StudyEvent& event : Watch(name, cursor).events) {
     if (event.has_trial()) last[event.trial().name()] = event.trial().state();
   }
   for (const v1::Trial& trial : Trials(name)) EXPECT_EQ(last[trial.name()], trial.state()) << trial.name();
-  // At the end there is nothing left, and a cursor from nowhere is refused.
+  // At the end nothing is left, and an unknown cursor is rejected.
   const Stream rest = Watch(name, Watch(name).events.back().cursor());
   EXPECT_TRUE(rest.status.ok());
   EXPECT_TRUE(rest.events.empty());
@@ -109,7 +109,7 @@ int Threads() {
   return threads;
 }
 
-TEST_F(StudyServiceTest, WatchersThatDisconnectAreForgotten) {
+TEST_F(StudyServiceTest, DisconnectedWatchersAreReleased) {
   const std::string name = Create(SmallSpec()).name();
   EXPECT_EQ(Watch(name, 0, [](const v1::StudyEvent&) { return true; }).status.error_code(),
             StatusCode::CANCELLED);
@@ -123,14 +123,14 @@ TEST_F(StudyServiceTest, WatchersThatDisconnectAreForgotten) {
       contexts.push_back(std::make_unique<grpc::ClientContext>());
       readers.push_back(studies_->WatchStudy(contexts.back().get(), request));
       v1::StudyEvent event;
-      EXPECT_TRUE(readers.back()->Read(&event));  // it is being watched
+      EXPECT_TRUE(readers.back()->Read(&event));  // the stream is active
     }
     for (int i = 0; i < 30; ++i) {
       contexts[static_cast<std::size_t>(i)]->TryCancel();
       readers[static_cast<std::size_t>(i)]->Finish();
     }
   }
-  // Each held a thread: they are free again.
+  // Each stream held a thread; they are free again.
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (Threads() > before + 10 && std::chrono::steady_clock::now() < limit)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -138,7 +138,7 @@ TEST_F(StudyServiceTest, WatchersThatDisconnectAreForgotten) {
   EXPECT_EQ(Get(name).name(), name);
 }
 
-TEST_F(StudyServiceTest, WatchersAreBoundedAndLeaveRoomForCalls) {
+TEST_F(StudyServiceTest, WatchersAreBoundedAndDoNotBlockCalls) {
   const std::string name = Create(SmallSpec()).name();
   struct Parked {
     grpc::ClientContext context;
@@ -159,7 +159,7 @@ TEST_F(StudyServiceTest, WatchersAreBoundedAndLeaveRoomForCalls) {
   EXPECT_FALSE(watch(refused));
   const grpc::Status status = refused.reader->Finish();
   EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_THAT(status.error_message(), HasSubstr("128 calls watch studies already"));
+  EXPECT_THAT(status.error_message(), HasSubstr("128 calls watch studies"));
   EXPECT_THAT(status.error_message(), HasSubstr("end one of them"));
   for (int i = 0; i < 20; ++i) EXPECT_EQ(Get(name).name(), name);
   for (Parked& one : parked) {
@@ -177,7 +177,7 @@ TEST_F(StudyServiceTest, WatchersAreBoundedAndLeaveRoomForCalls) {
   EXPECT_TRUE(taken);
 }
 
-TEST_F(StudyServiceTest, AWatcherHearsOfShutdownAndOfDeletion) {
+TEST_F(StudyServiceTest, WatcherSeesShutdownAndDeletion) {
   const std::string name = Create(SmallSpec()).name();
   Stream stream;
   std::thread watching([&] { stream = Watch(name); });
@@ -202,7 +202,7 @@ TEST_F(StudyServiceTest, AWatcherHearsOfShutdownAndOfDeletion) {
   EXPECT_EQ(stream.status.error_code(), StatusCode::UNAVAILABLE) << stream.status.error_message();
 }
 
-TEST_F(StudyServiceTest, AtShutdownStreamsAndParkedCallsEndAsUnavailable) {
+TEST_F(StudyServiceTest, ShutdownEndsStreamsAndParkedCallsWithUnavailable) {
   const std::string name = Create(SmallSpec()).name();
   v1::RegisterWorkerRequest worker;
   worker.set_worker("workers/a");
@@ -233,7 +233,7 @@ TEST_F(StudyServiceTest, AtShutdownStreamsAndParkedCallsEndAsUnavailable) {
   const auto seen = [&] {
     v1::ListWorkersResponse list;
     EXPECT_TRUE(Call(workers_, &v1::WorkerService::Stub::ListWorkers, v1::ListWorkersRequest(), &list).ok());
-    // a parked call is seen all the time
+    // a parked call counts as a continuous sign of life
     return list.workers(0).last_seen_s() > list.workers(0).register_time_s() + 0.05;
   };
   while (began < kWatchers || !seen()) std::this_thread::sleep_for(std::chrono::milliseconds(1));

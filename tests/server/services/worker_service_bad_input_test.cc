@@ -1,4 +1,4 @@
-// WorkerService over the wire: malformed registrations, reports and bytes, which hurt no study.
+// WorkerService over the wire: malformed registrations, reports and bytes do not affect studies.
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace {
 using grpc::StatusCode;
 using testing::HasSubstr;
 
-TEST_F(WorkerServiceTest, MalformedRegistrationsAreInvalid) {
+TEST_F(WorkerServiceTest, MalformedRegistrationsAreInvalidArguments) {
   std::int64_t epoch = 0;
   const StatusCode invalid = StatusCode::INVALID_ARGUMENT;
   for (const std::string name : {"", "a", "workers/", "workers/a b", "workers/a/b", "studies/1"}) {
@@ -30,7 +30,7 @@ TEST_F(WorkerServiceTest, MalformedRegistrationsAreInvalid) {
   EXPECT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
 }
 
-TEST_F(WorkerServiceTest, AWorkerThatLiesAboutItsInventoryIsRefused) {
+TEST_F(WorkerServiceTest, RejectsInvalidInventory) {
   const auto refused = [&](const std::function<void(v1::Inventory&)>& edit, const std::string& field) {
     v1::RegisterWorkerRequest request;
     request.set_worker("workers/a");
@@ -64,7 +64,7 @@ TEST_F(WorkerServiceTest, AWorkerThatLiesAboutItsInventoryIsRefused) {
   EXPECT_EQ(list.workers_size(), 0);
 }
 
-TEST_F(WorkerServiceTest, LeasingNeedsASession) {
+TEST_F(WorkerServiceTest, LeasingRequiresASession) {
   v1::LeaseWorkRequest request;
   v1::LeaseWorkResponse response;
   EXPECT_EQ(Call(workers_, &Stub::LeaseWork, request, &response).error_code(), StatusCode::INVALID_ARGUMENT);
@@ -80,7 +80,7 @@ TEST_F(WorkerServiceTest, LeasingNeedsASession) {
   }
 }
 
-TEST_F(WorkerServiceTest, MalformedReportsNameTheFieldAndLeaveTheLease) {
+TEST_F(WorkerServiceTest, MalformedReportsNameTheFieldAndKeepTheLease) {
   std::int64_t epoch = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
   const v1::ReportTrialRequest good = ReportOf(Lease("workers/a", epoch), epoch, "r");
@@ -118,7 +118,7 @@ TEST_F(WorkerServiceTest, MalformedReportsNameTheFieldAndLeaveTheLease) {
   refused([](auto& r) { r.mutable_measurement()->set_ci95_s(std::nan("")); }, "ci95_s");
   EXPECT_TRUE(Send(good).ok());
 
-  // A message that is too long is cut rather than the outcome lost.
+  // A long message is truncated, so that the outcome is not lost.
   v1::ReportTrialRequest failed = ReportOf(Lease("workers/a", epoch), epoch, "r2");
   failed.set_outcome(v1::OUTCOME_FAILED);
   failed.clear_measurement();
@@ -127,7 +127,7 @@ TEST_F(WorkerServiceTest, MalformedReportsNameTheFieldAndLeaveTheLease) {
   EXPECT_LT(Trials(study_)[0].message().size(), 20'000u);
 }
 
-TEST_F(WorkerServiceTest, AMeasurementOfWhatWasNotAskedForHurtsNoStudy) {
+TEST_F(WorkerServiceTest, MismatchedMeasurementIsRejectedWithoutEffect) {
   std::int64_t epoch = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
   ASSERT_TRUE(Send(ReportOf(Lease("workers/a", epoch), epoch, "r1")).ok());
@@ -136,7 +136,7 @@ TEST_F(WorkerServiceTest, AMeasurementOfWhatWasNotAskedForHurtsNoStudy) {
   v1::ReportTrialRequest slice = good;
   slice.mutable_measurement()->set_slice(true);
   EXPECT_EQ(Send(slice).error_code(), StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(Send(slice).error_message(), "measurement.slice is true, and the job runs all ranks of the plan");
+  EXPECT_EQ(Send(slice).error_message(), "measurement.slice is true, but the job runs all ranks of the plan");
   v1::ReportTrialRequest few = good;
   few.mutable_measurement()->mutable_step_time_s()->RemoveLast();
   EXPECT_THAT(Send(few).error_message(), HasSubstr("measurement.step_time_s"));
@@ -145,7 +145,7 @@ TEST_F(WorkerServiceTest, AMeasurementOfWhatWasNotAskedForHurtsNoStudy) {
   EXPECT_EQ(Trials(study_)[0].state(), v1::TRIAL_STATE_MEASURED);
 }
 
-// What a raw call of `method` ends with.
+// Returns the status of a raw call of `method`.
 grpc::Status RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
                      const std::string& bytes) {
   grpc::GenericStub generic(channel);
@@ -165,7 +165,7 @@ grpc::Status RawCall(const std::shared_ptr<grpc::Channel>& channel, const std::s
   return status;
 }
 
-TEST_F(WorkerServiceTest, AMethodThatThereIsNotIsSaidToBeNone) {
+TEST_F(WorkerServiceTest, UnknownMethodIsUnimplementedWithItsName) {
   const std::string garbage = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
   for (const std::string method :
        {"/autocfg.v1.WorkerService/Nope", "/autocfg.v1.StudyService/LeaseWork", "/autocfg.v1.Nope/LeaseWork",
@@ -173,21 +173,21 @@ TEST_F(WorkerServiceTest, AMethodThatThereIsNotIsSaidToBeNone) {
     for (const std::string& bytes : {std::string(), garbage}) {
       const grpc::Status status = RawCall(channel_, method, bytes);
       EXPECT_EQ(status.error_code(), StatusCode::UNIMPLEMENTED) << method << ": " << status.error_message();
-      EXPECT_THAT(status.error_message(), HasSubstr("there is no method " + method));
+      EXPECT_THAT(status.error_message(), HasSubstr("unknown method " + method));
     }
   }
   for (const std::string method :
        {"/autocfg.v1.WorkerService/LeaseWork", "/autocfg.v1.StudyService/GetStudy"}) {
     const grpc::Status status = RawCall(channel_, method, garbage);
     EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT) << method;
-    EXPECT_THAT(status.error_message(), HasSubstr(method + ": the bytes of the request are no message"));
+    EXPECT_THAT(status.error_message(), HasSubstr(method + ": the request cannot be parsed"));
   }
   const grpc::Status health = RawCall(channel_, "/grpc.health.v1.Health/Check", garbage);
   EXPECT_NE(health.error_code(), StatusCode::UNIMPLEMENTED) << health.error_message();
 }
 
-TEST_F(WorkerServiceTest, BytesThatAreNoMessageAndMessagesThatAreTooLargeHurtNobody) {
-  // Raw bytes to every method of the service.
+TEST_F(WorkerServiceTest, RejectsUnparsableAndOversizedMessages) {
+  // Sends raw bytes to every method of the service.
   const auto* service =
       google::protobuf::DescriptorPool::generated_pool()->FindServiceByName("autocfg.v1.WorkerService");
   ASSERT_NE(service, nullptr);

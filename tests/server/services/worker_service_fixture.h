@@ -1,4 +1,4 @@
-// A coordinator with a running study, and what its workers call.
+// Fixture: a coordinator with a running study, and the calls of its workers.
 #pragma once
 
 #include <cstdint>

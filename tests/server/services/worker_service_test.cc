@@ -1,4 +1,4 @@
-// WorkerService over the wire: sessions, the long poll, late, duplicate and foreign reports, logs, drain.
+// WorkerService over the wire: sessions, long polls, late, duplicate and foreign reports, logs, drain.
 #include <chrono>
 #include <cstdint>
 #include <string>
@@ -13,13 +13,13 @@ namespace {
 
 using grpc::StatusCode;
 
-TEST_F(WorkerServiceTest, AWorkerWithTooFewSlotsGetsNothing) {
+TEST_F(WorkerServiceTest, WorkerWithTooFewSlotsGetsNoWork) {
   std::int64_t epoch = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 3, &epoch).ok());
   EXPECT_FALSE(Lease("workers/a", epoch, 0.1).has_job());
 }
 
-TEST_F(WorkerServiceTest, AWorkerThatNamesNoDeviceKindIsACpu) {
+TEST_F(WorkerServiceTest, WorkerWithoutDeviceKindIsACpuWorker) {
   v1::RegisterWorkerRequest request;
   request.set_worker("workers/a");
   request.set_boot_id("boot");
@@ -33,7 +33,7 @@ TEST_F(WorkerServiceTest, AWorkerThatNamesNoDeviceKindIsACpu) {
   EXPECT_EQ(list.workers(0).inventory().device_kind(), "cpu");
 }
 
-TEST_F(WorkerServiceTest, TheLongPollAnswersAsSoonAsThereIsWork) {
+TEST_F(WorkerServiceTest, LongPollAnswersAsSoonAsThereIsWork) {
   std::int64_t epoch = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
   const v1::LeaseWorkResponse calibration = Lease("workers/a", epoch);
@@ -48,7 +48,7 @@ TEST_F(WorkerServiceTest, TheLongPollAnswersAsSoonAsThereIsWork) {
   EXPECT_GT(next.fencing_token(), calibration.fencing_token());
 }
 
-TEST_F(WorkerServiceTest, PollsThatAreGivenUpLoseNoWork) {
+TEST_F(WorkerServiceTest, AbandonedPollsLoseNoWork) {
   std::int64_t epoch = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
   const v1::LeaseWorkResponse calibration = Lease("workers/a", epoch);
@@ -60,7 +60,7 @@ TEST_F(WorkerServiceTest, PollsThatAreGivenUpLoseNoWork) {
     v1::LeaseWorkResponse response;
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(1));
-    // OK: one that was given up before came late, and took its place.
+    // OK if an earlier, abandoned call arrived late and displaced this one.
     EXPECT_THAT(workers_->LeaseWork(&context, request, &response).error_code(),
                 testing::AnyOf(StatusCode::DEADLINE_EXCEEDED, StatusCode::OK));
     EXPECT_FALSE(response.has_job());
@@ -76,7 +76,7 @@ TEST_F(WorkerServiceTest, PollsThatAreGivenUpLoseNoWork) {
   }
 }
 
-TEST_F(WorkerServiceTest, DuplicateLateAndForeignReportsHurtNobody) {
+TEST_F(WorkerServiceTest, DuplicateLateAndForeignReportsAreIgnored) {
   std::int64_t epoch = 0;
   std::int64_t other = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
@@ -98,7 +98,7 @@ TEST_F(WorkerServiceTest, DuplicateLateAndForeignReportsHurtNobody) {
   duplicate.set_request_id("r2");
   EXPECT_EQ(Send(duplicate).error_code(), StatusCode::FAILED_PRECONDITION);
 
-  // A trial whose worker was started anew: the report of its former life comes late.
+  // The worker was restarted; the report of its previous session arrives late.
   const v1::LeaseWorkResponse trial = Lease("workers/a", epoch);
   std::int64_t reborn = 0;
   ASSERT_TRUE(Register("workers/a", "boot2", 4, &reborn).ok());
@@ -116,7 +116,7 @@ TEST_F(WorkerServiceTest, DuplicateLateAndForeignReportsHurtNobody) {
   EXPECT_EQ(state.state(), v1::TRIAL_STATE_MEASURED);
 }
 
-TEST_F(WorkerServiceTest, RenewalSaysCancelOnceTheStudyIsCancelled) {
+TEST_F(WorkerServiceTest, RenewalAnswersCancelOnceTheStudyIsCancelled) {
   std::int64_t epoch = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
   const v1::LeaseWorkResponse lease = Lease("workers/a", epoch);
@@ -137,7 +137,7 @@ TEST_F(WorkerServiceTest, RenewalSaysCancelOnceTheStudyIsCancelled) {
             StatusCode::FAILED_PRECONDITION);
 }
 
-TEST_F(WorkerServiceTest, LogsAreTakenFromTheHolderInPieces) {
+TEST_F(WorkerServiceTest, LogsAreBoundedAndRequireTheLease) {
   std::int64_t epoch = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
   const v1::LeaseWorkResponse lease = Lease("workers/a", epoch);
@@ -156,7 +156,7 @@ TEST_F(WorkerServiceTest, LogsAreTakenFromTheHolderInPieces) {
             StatusCode::FAILED_PRECONDITION);
 }
 
-TEST_F(WorkerServiceTest, AnOrderlyStopGivesTheJobBack) {
+TEST_F(WorkerServiceTest, DeregisteringReturnsTheJob) {
   std::int64_t epoch = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
   const v1::LeaseWorkResponse lease = Lease("workers/a", epoch);
@@ -175,7 +175,7 @@ TEST_F(WorkerServiceTest, AnOrderlyStopGivesTheJobBack) {
   EXPECT_EQ(again.job().attempt(), 2);
 }
 
-TEST_F(WorkerServiceTest, ADrainingWorkerIsToldAndListedSo) {
+TEST_F(WorkerServiceTest, DrainingWorkerIsToldAndListedAsDraining) {
   std::int64_t epoch = 0;
   ASSERT_TRUE(Register("workers/a", "boot", 4, &epoch).ok());
   const v1::LeaseWorkResponse lease = Lease("workers/a", epoch);
@@ -196,7 +196,7 @@ TEST_F(WorkerServiceTest, ADrainingWorkerIsToldAndListedSo) {
   ASSERT_TRUE(Call(workers_, &Stub::ListWorkers, v1::ListWorkersRequest(), &list).ok());
   ASSERT_EQ(list.workers_size(), 1);
   EXPECT_EQ(list.workers(0).state(), v1::WORKER_STATE_DRAINING);
-  EXPECT_TRUE(Send(ReportOf(lease, epoch, "r")).ok());  // what it has may end
+  EXPECT_TRUE(Send(ReportOf(lease, epoch, "r")).ok());  // running jobs may finish
   v1::DeregisterWorkerRequest stop;
   stop.set_worker("workers/a");
   stop.set_session_epoch(epoch);

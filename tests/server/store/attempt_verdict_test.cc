@@ -7,8 +7,9 @@
 namespace autocfg {
 namespace {
 
-// The store's suite proves the verdict for reports; here are the ends that no report has, and more than two.
-TEST(AttemptVerdict, TheFirstShareWithTheEndThatDecides) {
+// The store's suite tests the verdict for reports. These tests cover ends without a report, and more than two
+// shares.
+TEST(AttemptVerdict, FirstShareWithDecidingEndIsDecisive) {
   const std::vector<ShareEnd> ends = {ShareEnd::kMeasured, ShareEnd::kFailedByPeer, ShareEnd::kLost,
                                       ShareEnd::kCancelled, ShareEnd::kLost};
   const AttemptVerdict verdict = VerdictOf(ends);
@@ -18,7 +19,7 @@ TEST(AttemptVerdict, TheFirstShareWithTheEndThatDecides) {
   EXPECT_TRUE(verdict.costs);
 }
 
-TEST(AttemptVerdict, AWithdrawnShareExplainsWhatItsPeersSay) {
+TEST(AttemptVerdict, WithdrawnShareOutranksPeerFailures) {
   const std::vector<ShareEnd> peer = {ShareEnd::kFailedByPeer, ShareEnd::kWithdrawn};
   EXPECT_EQ(VerdictOf(peer).end, ShareEnd::kWithdrawn);
   EXPECT_TRUE(VerdictOf(peer).again);
@@ -28,8 +29,8 @@ TEST(AttemptVerdict, AWithdrawnShareExplainsWhatItsPeersSay) {
   EXPECT_FALSE(VerdictOf(own).again);
 }
 
-// A job whose ranks fail by each other alone must not be tried again for ever.
-TEST(AttemptVerdict, AShareGivenBackExplainsAPeersFailureUnlessItWasTold) {
+// A job whose ranks only ever fail because of their peers must not be retried forever.
+TEST(AttemptVerdict, ReturnedShareOutranksPeerFailureUnlessTold) {
   const std::vector<ShareEnd> unasked = {ShareEnd::kFailedByPeer, ShareEnd::kCancelled};
   EXPECT_EQ(VerdictOf(unasked).decisive, 1u);
   EXPECT_TRUE(VerdictOf(unasked).again);
@@ -42,7 +43,7 @@ TEST(AttemptVerdict, AShareGivenBackExplainsAPeersFailureUnlessItWasTold) {
   EXPECT_EQ(EndOf(v1::OUTCOME_CANCELLED, v1::FAILURE_KIND_UNSPECIFIED, true), ShareEnd::kStopped);
 }
 
-TEST(AttemptVerdict, AnAnswerIsNotTriedAgain) {
+TEST(AttemptVerdict, ValidAnswerIsNotRetried) {
   for (const ShareEnd end :
        {ShareEnd::kMeasured, ShareEnd::kOutOfMemory, ShareEnd::kFailed, ShareEnd::kTimedOut}) {
     const std::vector<ShareEnd> ends = {end, ShareEnd::kMeasured};
@@ -52,7 +53,7 @@ TEST(AttemptVerdict, AnAnswerIsNotTriedAgain) {
   }
 }
 
-TEST(AttemptVerdict, AFailureOfNoKindIsItsOwnAndUnknownOutcomesAreNone) {
+TEST(AttemptVerdict, FailureWithoutKindIsOwnAndUnknownOutcomeIsNoEnd) {
   EXPECT_EQ(EndOf(v1::OUTCOME_FAILED, v1::FAILURE_KIND_UNSPECIFIED, false), ShareEnd::kFailed);
   EXPECT_EQ(EndOf(v1::OUTCOME_FAILED, static_cast<v1::FailureKind>(77), false), ShareEnd::kFailed);
   EXPECT_EQ(EndOf(v1::OUTCOME_TIMED_OUT, v1::FAILURE_KIND_PEER, true), ShareEnd::kTimedOut);
@@ -60,7 +61,7 @@ TEST(AttemptVerdict, AFailureOfNoKindIsItsOwnAndUnknownOutcomesAreNone) {
   EXPECT_EQ(EndOf(static_cast<v1::Outcome>(77), v1::FAILURE_KIND_OWN, false), ShareEnd::kRuns);
 }
 
-TEST(AttemptVerdict, StoredNumbersStay) {
+TEST(AttemptVerdict, StoredNumbersAreStable) {
   const std::vector<std::pair<ShareEnd, v1::TrialState>> ends = {
       {ShareEnd::kRuns, v1::TRIAL_STATE_RUNNING},
       {ShareEnd::kOutOfMemory, v1::TRIAL_STATE_INFEASIBLE},

@@ -27,8 +27,8 @@ v1::Job Job(int ranks, bool fewer = false) {
   return job;
 }
 
-// Tests the store's other side: conformance/store_calibrations_suite.h has what is kept.
-TEST(OpTimesKey, IsThatOfTheWorkersThatWouldRunTheJob) {
+// Tests the key for lookups; conformance/store_calibrations_suite.h tests what is stored.
+TEST(OpTimesKey, DescribesTheWorkersThatWouldRunTheJob) {
   const std::vector<WorkerRecord> workers = {Worker("workers/a", 4, 4), Worker("workers/b", 4, 4)};
   EXPECT_EQ(OpTimesKeyFor(Job(4), workers),
             (OpTimesKey{.device = "GPU X", .build_id = "0.1.0+abc", .ranks = 4}));
@@ -42,7 +42,7 @@ TEST(OpTimesKey, IsThatOfTheWorkersThatWouldRunTheJob) {
   EXPECT_FALSE(OpTimesKeyFor(Job(1), {}));
 }
 
-TEST(OpTimesKey, RanksThatShareAGpuAreOthers) {
+TEST(OpTimesKey, DiffersIfRanksShareAGpu) {
   std::vector<WorkerRecord> workers = {Worker("workers/a", 2, 4)};
   EXPECT_EQ(OpTimesKeyFor(Job(2), workers)->ranks_per_device, 1);
   EXPECT_EQ(OpTimesKeyFor(Job(3), workers)->ranks_per_device, 2);
@@ -51,7 +51,7 @@ TEST(OpTimesKey, RanksThatShareAGpuAreOthers) {
   EXPECT_EQ(OpTimesKeyFor(Job(3), workers)->ranks_per_device, 3);
 }
 
-TEST(OpTimesKey, AllThatMayRunItMustBeAlike) {
+TEST(OpTimesKey, RequiresEqualCandidateWorkers) {
   std::vector<WorkerRecord> workers = {Worker("workers/a", 4, 4), Worker("workers/b", 1, 1, "GPU Y")};
   EXPECT_FALSE(OpTimesKeyFor(Job(4), workers));
   workers[1].draining = true;

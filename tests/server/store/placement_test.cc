@@ -11,8 +11,8 @@
 namespace autocfg {
 namespace {
 
-// The store's suite proves the rules one by one; here they hold on random fleets, against all subsets.
-TEST(Placement, OnRandomFleetsIsWholeSmallestAndFair) {
+// The store's suite tests each rule. This test checks them on random fleets against all subsets.
+TEST(Placement, IsCompleteMinimalAndFairOnRandomFleets) {
   std::mt19937 random(11);
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   int placed = 0;
@@ -49,7 +49,7 @@ TEST(Placement, OnRandomFleetsIsWholeSmallestAndFair) {
       return fit(w) && !(avoids && job.avoid.contains(w.host));
     };
     ASSERT_EQ(placement.nobody.empty(), all >= job.ranks);
-    // Of all sets of workers that can take it now, the least number.
+    // The smallest number of workers, over all sets that can run it now.
     int fewest = 99;
     for (unsigned set = 1; set < (1u << workers.size()); ++set) {
       std::int64_t free = 0;
@@ -100,7 +100,7 @@ TEST(Placement, OnRandomFleetsIsWholeSmallestAndFair) {
   EXPECT_GT(shared, 50);
 }
 
-TEST(Placement, AWorkerThatNamesNoKindIsACpus) {
+TEST(Placement, WorkerWithoutDeviceKindIsACpuWorker) {
   PlacementWorker worker;
   worker.slots = worker.free = 2;
   worker.waiting = true;
@@ -110,7 +110,7 @@ TEST(Placement, AWorkerThatNamesNoKindIsACpus) {
   const Placement none =
       Place({.ranks = 2, .device = "cuda", .fewer_ranks = false, .avoid = {}}, std::vector{worker});
   EXPECT_TRUE(none.shares.empty());
-  EXPECT_EQ(none.nobody, "no cuda worker is at work: start one");
+  EXPECT_EQ(none.nobody, "no cuda worker is running; start one");
 }
 
 }  // namespace

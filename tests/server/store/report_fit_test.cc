@@ -18,7 +18,7 @@ v1::OpDesc Op(const std::string& kind, int size) {
   return op;
 }
 
-// What a check says that must refuse, in one line.
+// Expects a rejection in one line and returns its message.
 std::string Refusal(const v1::Job& asked, const Report& report) {
   const absl::Status status = CheckFits(asked, report);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
@@ -26,7 +26,7 @@ std::string Refusal(const v1::Job& asked, const Report& report) {
   return std::string(status.message());
 }
 
-TEST(ReportFit, AMeasurementHasATimeForEachTimedStep) {
+TEST(ReportFit, MeasurementHasATimeForEachTimedStep) {
   v1::Job job;
   job.mutable_train()->set_steps(5);
   job.mutable_train()->set_warmup_steps_untimed(2);
@@ -41,25 +41,25 @@ TEST(ReportFit, AMeasurementHasATimeForEachTimedStep) {
     if (times == 3) {
       EXPECT_TRUE(CheckFits(job, report).ok()) << CheckFits(job, report);
     } else {
-      EXPECT_THAT(Refusal(job, report), HasSubstr("and the job times 3 steps")) << times;
+      EXPECT_THAT(Refusal(job, report), HasSubstr("but the job times 3 steps")) << times;
     }
   }
 }
 
-TEST(ReportFit, ASliceIsWhatWasAskedForOrNot) {
+TEST(ReportFit, SliceMustMatchTheJob) {
   v1::Job job;
   job.mutable_train()->set_steps(1);
   Report report;
   report.measurement.emplace().add_step_time_s(0.5);
   report.measurement->set_slice(true);
-  EXPECT_EQ(Refusal(job, report), "measurement.slice is true, and the job runs all ranks of the plan");
+  EXPECT_EQ(Refusal(job, report), "measurement.slice is true, but the job runs all ranks of the plan");
   job.mutable_train()->mutable_slice();
   EXPECT_TRUE(CheckFits(job, report).ok());
   report.measurement->set_slice(false);
-  EXPECT_EQ(Refusal(job, report), "measurement.slice is false, and the job runs one rank of the plan alone");
+  EXPECT_EQ(Refusal(job, report), "measurement.slice is false, but the job runs one rank of the plan alone");
 }
 
-TEST(ReportFit, ACalibrationHasEachOpOnceInAnyOrder) {
+TEST(ReportFit, CalibrationHasEachOpOnceInAnyOrder) {
   v1::Job job;
   for (const int size : {1, 2, 3}) *job.mutable_calibrate()->add_ops() = Op("gelu", size);
   Report report;
@@ -73,7 +73,7 @@ TEST(ReportFit, ACalibrationHasEachOpOnceInAnyOrder) {
   for (const v1::OpDesc& wrong : {Op("gelu", 3), Op("gelu", 4), Op("frob\n\x1b[2J", 2)}) {
     *report.calibration = two;
     *report.calibration->add_ops()->mutable_op() = wrong;
-    EXPECT_THAT(Refusal(job, report), HasSubstr("is there twice, or is no op that the job asks for"));
+    EXPECT_THAT(Refusal(job, report), HasSubstr("is a duplicate, or the job does not ask for it"));
   }
   *report.calibration = two;
   *report.calibration->add_ops()->mutable_op() = Op("gelu", 2);

@@ -1,5 +1,4 @@
-// What can be wrong with a database file: each case its own Status, and nothing that was stored before is
-// lost.
+// Defects of a database file: each has its own status, and no stored data is lost.
 #include "server/store/sqlite_file.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -45,7 +44,7 @@ v1::Study Sample(const std::string& fingerprint) {
   return study;
 }
 
-// A closed database with `count` studies.
+// Creates a closed database with `count` studies.
 void MakeDatabase(const std::string& path, int count) {
   auto store = OpenSqliteStore(path);
   ASSERT_TRUE(store.ok()) << store.status();
@@ -53,7 +52,7 @@ void MakeDatabase(const std::string& path, int count) {
     ASSERT_TRUE((*store)->CreateStudy("", Sample(std::string(300, 'x')), 1).ok());
 }
 
-TEST(SqliteFile, KeepsWhatWasStored) {
+TEST(SqliteFile, PersistsData) {
   TempDir dir;
   const std::string path = dir.File("a.db");
   std::int64_t token = 0;
@@ -91,7 +90,7 @@ TEST(SqliteFile, UsesAWriteAheadLogAndStrictTables) {
   EXPECT_THROW(db.exec("UPDATE studies SET state = 'running'"), SQLite::Exception);
 }
 
-TEST(SqliteFile, TheConnectionWritesDurablyAndKeepsReferences) {
+TEST(SqliteFile, ConnectionIsDurableAndEnforcesForeignKeys) {
   TempDir dir;
   const auto file = OpenSqliteFile(dir.File("a.db"), 0);
   ASSERT_TRUE(file.ok()) << file.status();
@@ -104,7 +103,7 @@ TEST(SqliteFile, TheConnectionWritesDurablyAndKeepsReferences) {
   EXPECT_EQ(memory->db->execAndGet("PRAGMA foreign_keys").getInt(), 1);
 }
 
-TEST(SqliteFile, ADeletedStudyLeavesNothingBehind) {
+TEST(SqliteFile, DeletedStudyLeavesNoRows) {
   TempDir dir;
   const std::string path = dir.File("a.db");
   auto store = OpenSqliteStore(path);
@@ -140,7 +139,7 @@ TEST(SqliteFile, ADeletedStudyLeavesNothingBehind) {
     EXPECT_EQ(db.execAndGet(fmt::format("SELECT count(*) FROM {}", table)).getInt(), 0) << table;
 }
 
-TEST(SqliteFile, MakesMissingDirectoriesForTheUserAlone) {
+TEST(SqliteFile, CreatesMissingDirectoriesPrivateToTheUser) {
   TempDir dir;
   const std::string path = dir.File("x/y/a.db");
   EXPECT_TRUE(OpenStatus(path).ok()) << OpenStatus(path);
@@ -151,7 +150,7 @@ TEST(SqliteFile, MakesMissingDirectoriesForTheUserAlone) {
   EXPECT_EQ(info.st_mode & 0777, 0600u);
 }
 
-TEST(SqliteFile, ASecondOpenerIsToldWhoHasIt) {
+TEST(SqliteFile, SecondOpenerGetsTheOwnersProcess) {
   TempDir dir;
   const std::string path = dir.File("a.db");
   auto first = OpenSqliteStore(path);
@@ -167,7 +166,7 @@ TEST(SqliteFile, ASecondOpenerIsToldWhoHasIt) {
   EXPECT_TRUE(OpenStatus(path).ok());
 }
 
-TEST(SqliteFile, ADirectoryIsRefused) {
+TEST(SqliteFile, RejectsADirectory) {
   TempDir dir;
   const absl::Status status = OpenStatus(dir.path().string());
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
@@ -175,7 +174,7 @@ TEST(SqliteFile, ADirectoryIsRefused) {
   EXPECT_EQ(OpenStatus("").code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST(SqliteFile, AParentThatIsAFileIsRefused) {
+TEST(SqliteFile, RejectsAParentThatIsAFile) {
   TempDir dir;
   WriteFile(dir.File("file"), "x");
   const absl::Status status = OpenStatus(dir.File("file/a.db"));
@@ -183,14 +182,14 @@ TEST(SqliteFile, AParentThatIsAFileIsRefused) {
   EXPECT_EQ(Contents(dir.File("file")), "x");
 }
 
-TEST(SqliteFile, NoRightToWriteIsPermissionDenied) {
+TEST(SqliteFile, MissingWritePermissionIsPermissionDenied) {
   TempDir dir;
   MakeDatabase(dir.File("a.db"), 1);
   ASSERT_EQ(::chmod(dir.File("a.db").c_str(), 0400), 0);
   ASSERT_EQ(::chmod(dir.File("a.db.lock").c_str(), 0666), 0);
   ASSERT_EQ(::mkdir(dir.File("closed").c_str(), 0500), 0);
   ASSERT_EQ(::chmod(dir.path().c_str(), 0755), 0);
-  // Root may write everywhere: this thread's file accesses become those of nobody.
+  // Root can write everywhere, so this thread accesses files as the user nobody.
   const bool root = ::geteuid() == 0;
   if (root) ::setfsuid(65534);
   const absl::Status file = OpenStatus(dir.File("a.db"));
@@ -205,7 +204,7 @@ TEST(SqliteFile, NoRightToWriteIsPermissionDenied) {
   EXPECT_TRUE(OpenStatus(dir.File("a.db")).ok());
 }
 
-TEST(SqliteFile, WhatIsNoDatabaseIsRefusedAndLeftAlone) {
+TEST(SqliteFile, RejectsOtherFilesUnchanged) {
   TempDir dir;
   for (const std::string& bytes :
        {std::string("hello"), std::string(100000, 'z'), std::string(5000, '\0') + "end"}) {
@@ -218,7 +217,7 @@ TEST(SqliteFile, WhatIsNoDatabaseIsRefusedAndLeftAlone) {
   }
 }
 
-TEST(SqliteFile, AnotherProgramsDatabaseIsRefusedAndLeftAlone) {
+TEST(SqliteFile, RejectsOtherProgramsDatabaseUnchanged) {
   TempDir dir;
   const std::string path = dir.File("theirs.db");
   {
@@ -232,7 +231,7 @@ TEST(SqliteFile, AnotherProgramsDatabaseIsRefusedAndLeftAlone) {
   EXPECT_EQ(Contents(path), before);
 }
 
-TEST(SqliteFile, ATruncatedDatabaseIsDataLossAndLeftAlone) {
+TEST(SqliteFile, TruncatedDatabaseIsDataLossAndUnchanged) {
   TempDir dir;
   const std::string path = dir.File("a.db");
   MakeDatabase(path, 200);
@@ -251,7 +250,7 @@ TEST(SqliteFile, ATruncatedDatabaseIsDataLossAndLeftAlone) {
   EXPECT_EQ((*store)->ListStudies(0, 1000)->size(), 200u);
 }
 
-TEST(SqliteFile, ADamagedPageIsDataLoss) {
+TEST(SqliteFile, DamagedPageIsDataLoss) {
   TempDir dir;
   const std::string path = dir.File("a.db");
   MakeDatabase(path, 200);
@@ -262,7 +261,7 @@ TEST(SqliteFile, ADamagedPageIsDataLoss) {
   EXPECT_EQ(OpenStatus(path).code(), absl::StatusCode::kDataLoss);
 }
 
-TEST(SqliteFile, ANewerVersionIsRefusedWithBothVersions) {
+TEST(SqliteFile, RejectsNewerVersionNamingBoth) {
   TempDir dir;
   const std::string path = dir.File("a.db");
   MakeDatabase(path, 3);
@@ -278,7 +277,7 @@ TEST(SqliteFile, ANewerVersionIsRefusedWithBothVersions) {
   EXPECT_EQ(db.execAndGet("SELECT count(*) FROM studies").getInt(), 3);
 }
 
-TEST(SqliteFile, AFullDiskRefusesTheWriteAndKeepsTheRest) {
+TEST(SqliteFile, FullDiskFailsTheWriteAndKeepsOtherData) {
   TempDir dir;
   const std::string path = dir.File("a.db");
   int stored = 0;
@@ -295,7 +294,7 @@ TEST(SqliteFile, AFullDiskRefusesTheWriteAndKeepsTheRest) {
     EXPECT_GT(stored, 5);
     EXPECT_EQ((*store)->Health(), status);
     EXPECT_EQ((*store)->ListStudies(0, 10000)->size(), static_cast<std::size_t>(stored));
-    // Room again: a deletion makes some.
+    // A deletion frees space.
     EXPECT_TRUE((*store)->DeleteStudy(1).ok());
     EXPECT_TRUE((*store)->CreateStudy("", Sample("small"), 1).ok());
     EXPECT_TRUE((*store)->Health().ok());
@@ -306,7 +305,7 @@ TEST(SqliteFile, AFullDiskRefusesTheWriteAndKeepsTheRest) {
   EXPECT_EQ(OpenStatus(dir.File("tiny.db"), {.max_pages = 3}).code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST(Migrations, RunInOrderEachOnceAndWhole) {
+TEST(Migrations, RunInOrderOnceAndAtomically) {
   SQLite::Database db(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
   const char* const one[] = {"CREATE TABLE a (x); INSERT INTO a VALUES (1)"};
   ASSERT_TRUE(Migrate(db, one, "t").ok());
@@ -316,7 +315,7 @@ TEST(Migrations, RunInOrderEachOnceAndWhole) {
   ASSERT_TRUE(Migrate(db, three, "t").ok());
   EXPECT_EQ(db.execAndGet("SELECT y FROM a").getInt(), 20);
   EXPECT_EQ(db.execAndGet("PRAGMA user_version").getInt(), 3);
-  // A step that breaks leaves the version and the data of the step before.
+  // A failed step keeps the version and data of the previous step.
   const char* const broken[] = {three[0], three[1], three[2], "UPDATE a SET y = 0; CREATE TABLE a (z)"};
   EXPECT_THROW(Migrate(db, broken, "t").IgnoreError(), SQLite::Exception);
   EXPECT_EQ(db.execAndGet("SELECT y FROM a").getInt(), 20);

@@ -1,5 +1,4 @@
-// What becomes of a file that version 1 wrote: all of its rows are there, its attempts are shares, and those
-// that run go on.
+// Migration of a file of version 1: all rows remain, its attempts have shares, and running ones continue.
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -21,8 +20,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 // Two workers of 8 slots. Study 1: a calibration; trials measured at the second attempt, out of memory,
-// failed, timed out, one of 3 ranks that runs, one that was given back, one of fewer ranks that was never
-// tried. Study 2 was cancelled while its trial ran.
+// failed, timed out, one running with 3 ranks, one given back, one with fewer_ranks never attempted. Study 2
+// was cancelled while its trial was running.
 void WriteVersion1(const std::string& path) {
   std::ifstream in(SourcePath("tests/golden/store_version_1.sql"));
   std::ostringstream sql;
@@ -47,7 +46,7 @@ class MigrationTest : public testing::Test {
     SQLite::Database db(path_, SQLite::OPEN_READONLY);
     return db.execAndGet("SELECT count(*) FROM " + what).getInt64();
   }
-  // The leases that run, as version 1 gave them out.
+  // The running leases, as version 1 granted them.
   static Report MeasuredReport(const std::string& worker, const std::string& lease_id, std::int64_t token) {
     Report report;
     report.worker = worker;
@@ -87,7 +86,7 @@ TEST_F(MigrationTest, KeepsAllRows) {
   EXPECT_EQ(db.execAndGet("SELECT length(out_of_memory) FROM shares WHERE job = 3").getInt(), 2);
 }
 
-TEST_F(MigrationTest, TheApiSaysWhatItSaid) {
+TEST_F(MigrationTest, ApiAnswersAreUnchanged) {
   Open();
   const auto trials = *store_->ListTrials(1, 0, 100);
   ASSERT_EQ(trials.size(), 7u);
@@ -106,7 +105,7 @@ TEST_F(MigrationTest, TheApiSaysWhatItSaid) {
   EXPECT_EQ(trials[1].message(), "too much");
   EXPECT_EQ(trials[5].attempts(0).state(), v1::TRIAL_STATE_CANCELLED);
   EXPECT_EQ((*store_->GetCalibration(1))->device_overhead_bytes, 4096);
-  // 2 x 3 s, 11 s, 7 s as reported, 2 x 1 s, 4 x 1 s twice, 1 s: as version 1 counted.
+  // 2 x 3 s, 11 s, 7 s as reported, 2 x 1 s, 4 x 1 s twice, 1 s: counted as in version 1.
   EXPECT_EQ(store_->Usage(1)->device_s, 35);
   const auto workers = *store_->ListWorkers("", 10, false);
   ASSERT_EQ(workers.size(), 2u);
@@ -114,7 +113,7 @@ TEST_F(MigrationTest, TheApiSaysWhatItSaid) {
   EXPECT_THAT(workers[0].jobs, ElementsAre("studies/1/trials/5"));
 }
 
-TEST_F(MigrationTest, AttemptsThatRanGoOn) {
+TEST_F(MigrationTest, RunningAttemptsContinue) {
   Open();
   EXPECT_EQ(*store_->RenewLease("workers/a", 1, kRunning, 7, 66, 10), v1::LEASE_COMMAND_CONTINUE);
   EXPECT_THAT(*store_->LeasesToStop(), ElementsAre(kCancelled));
@@ -122,19 +121,19 @@ TEST_F(MigrationTest, AttemptsThatRanGoOn) {
   EXPECT_EQ(store_->FindShare(kRunning, 7)->job_ranks, 3);
   ASSERT_TRUE(store_->Report(MeasuredReport("workers/a", kRunning, 7), 67).ok());
   EXPECT_EQ(store_->GetTrial(1, 5)->state(), v1::TRIAL_STATE_MEASURED);
-  // The same for the report that version 1 took: it is known.
+  // A report that version 1 accepted is known and accepted again.
   EXPECT_TRUE(store_->Report(MeasuredReport("workers/b", "lease-3-ebdf24aa1b314493", 3), 68).ok());
   EXPECT_EQ(store_->ExpireLeases(80)->size(), 1u) << "the cancelled study's";
   EXPECT_EQ(store_->GetTrial(2, 1)->state(), v1::TRIAL_STATE_CANCELLED);
 }
 
-TEST_F(MigrationTest, AttemptsThatRanAreLostWhereNobodyRenewsThem) {
+TEST_F(MigrationTest, RunningAttemptsAreLostIfNotRenewed) {
   Open();
   EXPECT_EQ(store_->ExpireLeases(75)->size(), 2u);
   EXPECT_EQ(store_->GetTrial(1, 5)->state(), v1::TRIAL_STATE_QUEUED);
   EXPECT_EQ(store_->Report(MeasuredReport("workers/a", kRunning, 7), 76).code(),
             absl::StatusCode::kFailedPrecondition);
-  // Job 5 was lost on host-a, so that the other worker gets it; the queue's order, device and host are known.
+  // Job 5 was lost on host-a, so the other worker gets it: queue order, device and host were migrated.
   const WorkerSession a{"workers/a", 1};
   const WorkerSession b{"workers/b", 1};
   const Assignment first = *store_->LeaseJobs({a, b}, {a, b}, 77, 10);
@@ -147,7 +146,7 @@ TEST_F(MigrationTest, AttemptsThatRanAreLostWhereNobodyRenewsThem) {
   EXPECT_EQ(first.leases[1].session, a);
 }
 
-TEST_F(MigrationTest, JobsOfFewerRanksAreKnown) {
+TEST_F(MigrationTest, FewerRanksJobsAreMigrated) {
   Open();
   ASSERT_TRUE(store_->ExpireLeases(75).ok());
   v1::RegisterWorkerRequest small;
@@ -164,12 +163,12 @@ TEST_F(MigrationTest, JobsOfFewerRanksAreKnown) {
   EXPECT_EQ(lease.ranks, 2) << "of 8";
 }
 
-TEST_F(MigrationTest, AReaderSaysWhatToDo) {
+TEST_F(MigrationTest, ReaderErrorSaysWhatToDo) {
   const absl::Status status = OpenSqliteStoreReadOnly(path_).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
-  EXPECT_THAT(status.message(), HasSubstr("has version 1 and this program reads version " +
+  EXPECT_THAT(status.message(), HasSubstr("has version 1, but this program reads version " +
                                           std::to_string(StoreMigrations().size())));
-  EXPECT_THAT(status.message(), HasSubstr("brings it up to date"));
+  EXPECT_THAT(status.message(), HasSubstr("to migrate it"));
   EXPECT_EQ(Count("attempts WHERE lease_id IS NOT NULL"), 9) << "and leaves it as it is";
   Open();
   auto reader = OpenSqliteStoreReadOnly(path_);
@@ -178,7 +177,7 @@ TEST_F(MigrationTest, AReaderSaysWhatToDo) {
   EXPECT_EQ((*reader)->ListWorkers("", 10, true)->size(), 2u);
 }
 
-TEST_F(MigrationTest, ARequestThatWasKeptWithoutItsVerbStandsForItsStudy) {
+TEST_F(MigrationTest, RequestStoredWithoutVerbMatchesItsStudy) {
   Open();
   store_.reset();
   SQLite::Database(path_, SQLite::OPEN_READWRITE)
@@ -197,7 +196,7 @@ TEST_F(MigrationTest, ARequestThatWasKeptWithoutItsVerbStandsForItsStudy) {
   EXPECT_TRUE(absl::IsAlreadyExists(store_->ModifyStudy(2, pause, extra).status()));
 }
 
-TEST_F(MigrationTest, RowsThatBelongNowhereAreDataLossAndTheFileStays) {
+TEST_F(MigrationTest, DanglingRowsAreDataLossAndFileIsUnchanged) {
   {
     SQLite::Database db(path_, SQLite::OPEN_READWRITE);
     db.exec("PRAGMA foreign_keys = OFF; UPDATE trial_logs SET attempt = 77");

@@ -1,5 +1,4 @@
-// Reading a database without its lock: beside a writer, after one that was killed, and where nothing may be
-// written.
+// Reading a database without its lock: beside a writer, after a killed writer, and without write permission.
 #include "server/store/sqlite_reader.h"
 
 #include <sys/stat.h>
@@ -28,7 +27,7 @@ std::size_t Count(Store& store) {
   return studies.ok() ? studies->size() : 0;
 }
 
-TEST(SqliteReader, SeesWhatAWriterCommitsAndDisturbsItNot) {
+TEST(SqliteReader, SeesCommitsWithoutDisturbingTheWriter) {
   TempDir dir;
   const std::string path = dir.File("a b%.db");
   auto writer = OpenSqliteStore(path);
@@ -44,7 +43,7 @@ TEST(SqliteReader, SeesWhatAWriterCommitsAndDisturbsItNot) {
     EXPECT_EQ(Count(**second), n);
   }
   EXPECT_TRUE(absl::IsPermissionDenied((*first)->CreateStudy("", Sample("y"), 1).status()));
-  // A search starts while others read.
+  // A search starts while readers are active.
   writer->reset();
   auto next = OpenSqliteStore(path);
   ASSERT_TRUE(next.ok()) << next.status();
@@ -57,7 +56,7 @@ TEST(SqliteReader, NeverCheckpoints) {
   const std::string path = dir.File("a.db");
   auto writer = OpenSqliteStore(path);
   ASSERT_TRUE((*writer)->CreateStudy("", Sample("x"), 1).ok());
-  // As after a kill: the log is there and nobody has the file.
+  // As after a kill: the log exists and no process has the file open.
   const std::string copy = dir.File("copy.db");
   for (const char* suffix : {"", "-wal"}) std::filesystem::copy_file(path + suffix, copy + suffix);
   const auto log_bytes = std::filesystem::file_size(copy + "-wal");
@@ -75,7 +74,7 @@ TEST(SqliteReader, NeverCheckpoints) {
   EXPECT_EQ(Count(**next), 1u);
 }
 
-TEST(SqliteReader, WhereNothingMayBeWritten) {
+TEST(SqliteReader, WorksWithoutWritePermission) {
   TempDir dir;
   const std::string path = dir.File("a.db");
   ASSERT_TRUE((*OpenSqliteStore(path))->CreateStudy("", Sample("x"), 1).ok());
@@ -83,7 +82,7 @@ TEST(SqliteReader, WhereNothingMayBeWritten) {
   ASSERT_EQ(chmod(dir.path().c_str(), 0555), 0);
   const bool root = geteuid() == 0;
   if (root) {
-    ASSERT_EQ(seteuid(65534), 0);  // root may write everywhere
+    ASSERT_EQ(seteuid(65534), 0);  // root can write everywhere
   }
   const auto reader = OpenSqliteStoreReadOnly(path);
   if (root) {
@@ -95,7 +94,7 @@ TEST(SqliteReader, WhereNothingMayBeWritten) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}), 2) << "the file and its lock";
 }
 
-TEST(SqliteReader, SaysWhatIsWrong) {
+TEST(SqliteReader, ReportsErrors) {
   TempDir dir;
   EXPECT_TRUE(absl::IsNotFound(OpenSqliteStoreReadOnly(dir.File("none.db")).status()));
   EXPECT_FALSE(std::filesystem::exists(dir.File("none.db")));

@@ -1,4 +1,4 @@
-// The store's conformance suite on every implementation.
+// Runs the store's conformance suite on every implementation.
 #include "server/store/sqlite_store.h"
 #include "tests/conformance/store_suite.h"
 #include "tests/support/temp_dir.h"
@@ -13,7 +13,7 @@ std::shared_ptr<Store> InFile() {
     ADD_FAILURE() << store.status();
     return nullptr;
   }
-  // The directory goes after the store.
+  // Deletes the directory after the store.
   return std::shared_ptr<Store>(
       store->release(), [directory = std::shared_ptr<TempDir>(std::move(directory))](Store* p) { delete p; });
 }

@@ -1,6 +1,5 @@
-// kill -9 in the middle of writing, again and again: whatever was acknowledged is there afterwards, and the
-// file is whole. The writer is this program started anew, since a fork of a process with threads may not go
-// on.
+// Repeated kill -9 during writes: all acknowledged data survives, and the file is intact. The writer is this
+// program started anew, because a fork of a multi-threaded process may not continue safely.
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -28,8 +27,7 @@ namespace {
 
 constexpr const char* kPathVariable = "AUTOCFG_CRASH_TEST_DB";
 
-// The writer: enqueues trials, leases and reports them, and says on standard output what the store has
-// acknowledged. Runs until it is killed.
+// The writer: enqueues, leases and reports trials, and prints what the store acknowledged. Runs until killed.
 TEST(StoreCrash, DISABLED_Writer) {
   const char* path = ::getenv(kPathVariable);
   ASSERT_NE(path, nullptr);
@@ -80,8 +78,8 @@ TEST(StoreCrash, DISABLED_Writer) {
   }
 }
 
-// Starts the writer, reads `lines` acknowledgements and kills it, wherever it is then. What it said is
-// appended to `said`.
+// Starts the writer, reads `lines` acknowledgements and kills it at an arbitrary point. Appends its output to
+// `said`.
 void WriteAndKill(const std::string& path, int lines, std::vector<std::string>& said) {
   std::array<int, 2> pipe{};
   ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
@@ -110,7 +108,7 @@ void WriteAndKill(const std::string& path, int lines, std::vector<std::string>& 
     seen = 0;
     for (std::size_t at = 0; (at = text.find("measured", at)) != std::string::npos; ++at) ++seen;
     if (seen >= lines && !killed) {
-      ::kill(child, SIGKILL);  // What it said before dying is still read.
+      ::kill(child, SIGKILL);  // output written before the kill is still read
       killed = true;
     }
   }
@@ -124,7 +122,7 @@ void WriteAndKill(const std::string& path, int lines, std::vector<std::string>& 
   }
 }
 
-TEST(StoreCrash, WhatWasAcknowledgedIsThere) {
+TEST(StoreCrash, AcknowledgedWritesSurvive) {
   TempDir dir;
   const std::string path = dir.File("crash.db");
   std::vector<std::string> said;
@@ -146,7 +144,7 @@ TEST(StoreCrash, WhatWasAcknowledgedIsThere) {
         EXPECT_EQ(read->state(), v1::TRIAL_STATE_MEASURED) << line;
         EXPECT_TRUE(read->has_measured()) << line;
       } else {
-        continue;  // the test framework's own lines
+        continue;  // lines of the test framework
       }
       ++checked;
     }
@@ -155,7 +153,7 @@ TEST(StoreCrash, WhatWasAcknowledgedIsThere) {
     SQLite::Database db(path, SQLite::OPEN_READWRITE);
     EXPECT_EQ(db.execAndGet("PRAGMA integrity_check").getString(), "ok");
     EXPECT_EQ(db.execAndGet("SELECT count(*) FROM pragma_foreign_key_check").getInt(), 0);
-    // Trial, attempt and measurement are one: none without the others.
+    // Trial, attempt and measurement are consistent: each exists only with the others.
     EXPECT_EQ(
         db
             .execAndGet(fmt::format(

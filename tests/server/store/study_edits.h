@@ -1,4 +1,4 @@
-// Short ways to edit a stored study.
+// Helpers to edit a stored study.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ inline absl::Status SetStudyState(Store& store, std::int64_t study, v1::StudySta
       .status();
 }
 
-// Puts all of `study` in the place of the one of its name.
+// Replaces the stored study of the same name by `study`.
 inline absl::Status ReplaceStudy(Store& store, const v1::Study& study) {
   const auto id = ParseStudyName(study.name());
   if (!id.ok()) return id.status();
