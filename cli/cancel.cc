@@ -1,4 +1,4 @@
-// autocfg cancel: ends a search before its end.
+// autocfg cancel: cancels a running or unfinished search.
 #include <memory>
 #include <string>
 
@@ -23,7 +23,7 @@ struct CancelArgs {
   std::string study;
 };
 
-// Of a database that nobody has open.
+// Cancels a study directly in the database file. Used if no process has the database open.
 absl::StatusOr<v1::Study> CancelInFile(const std::string& database, const std::string& name) {
   const auto path = DatabasePath(database);
   if (!path.ok()) return path.status();

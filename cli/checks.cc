@@ -51,8 +51,8 @@ Check Missing(std::string name, std::string found, std::string advice) {
   return {std::move(name), CheckState::kMissing, std::move(found), std::move(advice)};
 }
 
-// The libraries that the dynamic loader finds for a program, one "NAME => PATH (ADDRESS)" a line; empty where
-// it says nothing.
+// Returns the libraries that the dynamic loader resolves for `program`, one "NAME => PATH (ADDRESS)" per
+// line. Empty if the loader prints nothing.
 std::string LoadedLibraries(const std::string& program) {
   const std::string command = fmt::format("LD_TRACE_LOADED_OBJECTS=1 {} 2>/dev/null", ShellWord(program));
   const auto close = [](std::FILE* pipe) { pclose(pipe); };
@@ -65,7 +65,8 @@ std::string LoadedLibraries(const std::string& program) {
   return text;
 }
 
-// The file of the first library whose name begins with one of these.
+// Returns the path of the first library in `loaded` whose name starts with one of `names`; empty if none
+// does.
 std::string FindLibrary(const std::string& loaded, std::initializer_list<std::string_view> names) {
   std::istringstream lines(loaded);
   for (std::string line; std::getline(lines, line);) {
@@ -81,7 +82,7 @@ std::string FindLibrary(const std::string& loaded, std::initializer_list<std::st
   return "";
 }
 
-// A library opened for as long as a question is put to it.
+// RAII handle of a dynamically loaded library.
 class Library {
  public:
   explicit Library(const std::string& file) : handle_(dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL)) {}
@@ -130,7 +131,7 @@ Check CheckUcx(const std::string& loaded) {
   return Ok("ucx", found);
 }
 
-// The nearest directory above that exists.
+// Returns the nearest existing ancestor of `directory`, or `directory` itself if it exists.
 path Existing(path directory) {
   std::error_code error;
   while (!std::filesystem::exists(directory, error) && directory.has_relative_path())
@@ -138,7 +139,7 @@ path Existing(path directory) {
   return directory;
 }
 
-// A step of gpt2-tiny.
+// Runs one training step of gpt2-tiny.
 JobResult RunSmallStep(const std::string& trainer, const std::string& device, const ParallelPlan& plan,
                        const std::vector<std::string>& gpus) {
   JobResult failed;

@@ -30,7 +30,7 @@ RunDevice OnCpu(std::vector<std::string> notes = {}) {
   return {.name = "cpu", .machine = {}, .notes = std::move(notes)};
 }
 
-// Where nothing was named.
+// Chooses the device if the user named none.
 RunDevice ChooseForAuto(GpuList list, std::string_view precision, const std::string& trainer) {
   if (list.gpus.empty()) {
     return OnCpu(list.left_out.empty() ? std::vector<std::string>{}

@@ -1,4 +1,4 @@
-// autocfg doctor: what this machine can do, and what is missing.
+// autocfg doctor: reports what this machine can do and what is missing.
 #include <unistd.h>
 
 #include <memory>
@@ -49,7 +49,7 @@ int RunDoctor(const DoctorArgs& args) {
     for (const Check& check : checks) text += CheckLines(check, style);
   }
   if (const int code = Answer(text); code != kExitDone) return code;
-  // A database that was asked about by name is to be one.
+  // If --db names a database, a failing database check is an error.
   for (const Check& check : checks) {
     if (!args.database.empty() && check.name == "database" && check.state != CheckState::kOk)
       return Fail(kExitNegative, fmt::format("--db: {}", check.found));

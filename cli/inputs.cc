@@ -118,7 +118,7 @@ absl::StatusOr<ClusterSpec> LoadDescribedCluster(const std::string& text) {
 
 namespace {
 
-// Slices of it, or all of it, on this machine's GPUs.
+// Maps the cluster to this machine's GPUs, for measuring all of it or slices of it.
 absl::StatusOr<ClusterSpec> MeasuredOnGpus(const std::string& text, const ClusterSpec& cluster,
                                            const GpuList& machine) {
   ClusterSpec here = cluster;
@@ -170,7 +170,7 @@ absl::StatusOr<ClusterSpec> MeasuredHere(const std::string& text, const ClusterS
     const NodeGroup& most = machine->groups.front();
     std::int64_t& memory = group.device.memory_bytes;
     memory = memory == 0 ? most.device.memory_bytes : std::min(memory, most.device.memory_bytes);
-    // Of plans larger than a node a slice is measured, on a core of its own.
+    // Plans larger than a node are measured as slices, each on a core of its own.
     if (here.local) group.ranks_per_core = most.ranks_per_core;
   }
   return here;

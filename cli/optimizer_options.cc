@@ -28,7 +28,7 @@ absl::StatusOr<v1::OptimizerSpec> LoadOptimizer(const OptimizerOptions& options)
     double most;
     void (v1::OptimizerSpec::*set)(double);
   };
-  // None beyond what a rank takes (trainer/run/train_config.cc).
+  // The upper bounds do not exceed what a rank accepts (trainer/run/train_config.cc).
   const double below_one = std::nextafter(1.0, 0.0);
   const Real reals[] = {{"--lr", &options.lr, 1e6, &v1::OptimizerSpec::set_lr},
                         {"--min-lr", &options.min_lr, 1e6, &v1::OptimizerSpec::set_min_lr},

@@ -1,5 +1,5 @@
-// autocfg predict: what a plan would take on a described cluster, without hardware; one plan, or a file of
-// requests.
+// autocfg predict: predicts the step time and memory of a plan on a described cluster, without hardware.
+// Answers for one plan or for a file of requests.
 #include <unistd.h>
 
 #include <cstdio>
@@ -28,11 +28,12 @@ constexpr std::size_t kMostRequestBytes = std::size_t{1} << 20;
 struct PredictArgs {
   PlanQuestionArgs question;
   std::string requests, trace;
-  bool many = false;  // --requests was given
+  bool many = false;  // --requests is given
   bool json = false;
 };
 
-// A bug of ours in one request is an answer too: the rest go on.
+// Returns an error answer if a request triggers an internal error, so that the other requests are still
+// answered.
 AnsweredLine AnswerSafely(const std::string& line, PredictorCache& predictors) {
   try {
     return AnswerPredictionLine(line, predictors);

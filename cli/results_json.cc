@@ -93,7 +93,7 @@ absl::StatusOr<Json> CandidateJson(const v1::Candidate& candidate, const SearchQ
   const auto plan = FromProto(candidate.plan());
   if (!plan.ok()) return plan.status();
   Json json{{"plan", PlanJson(*plan)}, {"plan_text", PlanText(*plan)}};
-  // What a slice took is no step time of the plan: that stays a prediction.
+  // A slice's time is not a step time of the plan, whose step time stays predicted.
   json["provenance"] = candidate.has_measured() && !candidate.measured().slice() ? "measured" : "predicted";
   json["measured"] =
       candidate.has_measured() ? MeasurementJson(candidate.measured(), question) : Json(nullptr);

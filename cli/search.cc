@@ -1,5 +1,5 @@
-// autocfg search: finds the fastest plan that fits, with the coordinator and a worker inside this process, or
-// with those of --coordinator.
+// autocfg search: finds the fastest plan that fits. Uses a coordinator and a worker inside this process, or
+// those of --coordinator.
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -33,12 +33,12 @@
 namespace autocfg {
 namespace {
 
-// A coordinator that is being started again, or has too much to do, is asked for a finished study's answer so
-// many times, a second apart.
+// Number of times, one second apart, that a restarting or overloaded coordinator is asked for the answer of a
+// finished study.
 constexpr int kReadAgain = 60;
 
-// Makes the study, or finds the unfinished one of the same question, and sets it going. `alone`: other
-// unfinished ones wait, so that nothing else is measured meanwhile.
+// Creates and starts the study, or continues the unfinished study of the same question. With `alone`, other
+// unfinished studies are paused, so that nothing else is measured meanwhile.
 absl::StatusOr<v1::Study> Begin(StudyClient& client, const v1::SearchSpec& spec, bool alone) {
   v1::CreateStudyRequest create;
   create.set_request_id(RandomId());
@@ -61,7 +61,7 @@ absl::StatusOr<v1::Study> Begin(StudyClient& client, const v1::SearchSpec& spec,
     }
   }
   if (study->state() == v1::STUDY_STATE_PAUSED) return client.ResumeStudy(study->name());
-  // One that is RUNNING may wait for its storage: it is tried again at once.
+  // A RUNNING study may be waiting for its storage; starting it again retries at once.
   return client.StartStudy(study->name());
 }
 
@@ -84,7 +84,7 @@ std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer
   std::string how;
   if (args.device == "cpu" || args.device == "cuda") how = " --device " + args.device;
   if (question.device == "paced") how = fmt::format(" --device paced --cluster {}", ShellWord(args.cluster));
-  // The plan is larger than this machine, whether a slice of it was measured or not.
+  // The plan is larger than this machine, whether or not a slice of it was measured.
   const auto& group = question.cluster.groups.front();
   const std::int64_t at_once =
       request.spec.machine_ranks() > 0 ? request.spec.machine_ranks() : group.gpus_per_node;
@@ -98,7 +98,7 @@ int Present(const SearchArgs& args, const v1::Recommendation& answer, const Sear
   const auto json = SearchJson(answer, question);
   if (!json.ok()) return Fail(kExitNegative, Text(json.status()));
   const bool found = answer.nothing_fits().empty();
-  if (!args.output.empty()) {  // where nothing fits too, so that no older plan stays there to be run
+  if (!args.output.empty()) {  // written even if nothing fits, so that no older plan stays in the file
     if (auto status = WriteFileAtomically(args.output, json->dump(2) + "\n"); !status.ok()) {
       return Fail(kExitNegative, fmt::format("--output: {}; the answer is in study {} of the database",
                                              Text(status), LastPart(answer.study())));
@@ -111,8 +111,8 @@ int Present(const SearchArgs& args, const v1::Recommendation& answer, const Sear
   return kExitDone;
 }
 
-// Ranks that are run together: all of them where they are, else those of the node that this machine stands
-// for, as far as it has GPUs for them.
+// Returns the number of ranks that run at once: all ranks of a local or paced cluster, otherwise those of one
+// emulated node, limited by this machine's GPUs.
 std::int64_t RanksAtOnce(const SearchRequest& request) {
   const SearchQuestion& question = request.question;
   if (question.cluster.local || question.device == "paced") return RankCount(question.cluster);
@@ -120,7 +120,7 @@ std::int64_t RanksAtOnce(const SearchRequest& request) {
   return machine > 0 ? machine : question.cluster.groups.front().gpus_per_node;
 }
 
-// On what a measurement says where the machine is smaller than what it stands for.
+// Returns notes for measurements on a machine that is smaller than the cluster it stands for.
 std::vector<std::string> LoadNotes(const SearchRequest& request, std::int64_t slots) {
   std::vector<std::string> notes;
   const std::int64_t ranks = RankCount(request.question.cluster);
@@ -152,7 +152,7 @@ std::vector<std::string> LoadNotes(const SearchRequest& request, std::int64_t sl
   return notes;
 }
 
-// Shows the study's progress until it ends, or is paused. False: interrupted.
+// Shows the study's progress until it ends or is paused. Returns false if interrupted.
 bool Follow(StudyWatcher& watcher, const Interrupt& interrupt, double budget_s, const std::string& target) {
   ProgressDisplay display(stderr);
   const auto began = std::chrono::steady_clock::now();
@@ -171,14 +171,15 @@ bool Follow(StudyWatcher& watcher, const Interrupt& interrupt, double budget_s, 
   return !interrupt.requested();
 }
 
-// What became of a study that has been followed to its end: its recommendation, or the exit code.
+// Outcome of a finished study: its recommendation, or the exit code.
 struct Ended {
   std::optional<v1::Recommendation> answer;
   int exit_code = kExitDone;
   TrialEnds trials = {};
 };
 
-// The call's answer, from a coordinator that may be about to start again, or to have room.
+// Repeats `call` while the coordinator is unavailable or exhausted, at most kReadAgain times. Returns the
+// last answer.
 template <typename Call>
 auto Patiently(StudyClient& client, Call call) {
   auto answer = call();
@@ -248,7 +249,7 @@ int PresentEnded(const SearchArgs& args, const Ended& ended, SearchRequest& requ
   return Present(args, *ended.answer, request);
 }
 
-// The coordinator and a worker inside this process.
+// Runs the search with a coordinator and a worker inside this process.
 int SearchHere(const SearchArgs& args, SearchRequest& request) {
   const auto database = DatabasePath(args.service.database);
   if (!database.ok()) return Fail(database.status());
@@ -283,7 +284,7 @@ int SearchHere(const SearchArgs& args, SearchRequest& request) {
   return PresentEnded(args, ended, request);
 }
 
-// A coordinator that is there already, and its workers.
+// Runs the search on an existing coordinator and its workers.
 int SearchThere(const SearchArgs& args, SearchRequest& request) {
   for (const std::string& note : request.question.notes) Note(note);
   const Interrupt interrupt;

@@ -1,4 +1,4 @@
-// autocfg studies: the searches of a database.
+// autocfg studies: lists the studies of a database or a coordinator.
 #include <cmath>
 #include <ctime>
 #include <memory>

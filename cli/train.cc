@@ -1,4 +1,4 @@
-// autocfg train: runs one plan on this machine, without any service.
+// autocfg train: runs one plan on this machine, without a coordinator.
 #include <memory>
 #include <utility>
 

@@ -20,7 +20,8 @@
 namespace autocfg {
 namespace {
 
-// What a plan has left to save activations with: "a smaller mbs, recompute=full or ".
+// Returns the remaining ways to save activation memory in `plan`, such as "a smaller mbs, recompute=full or
+// ".
 std::string WhatElseSavesMemory(const ParallelPlan& plan) {
   std::vector<std::string_view> ways;
   if (plan.micro_batch > 1) ways.emplace_back("a smaller mbs");

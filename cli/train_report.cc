@@ -51,7 +51,7 @@ std::string SliceReport(const TrainSummary& summary, const RunDescription& run) 
       BytesText(summary.device_overhead_bytes));
 }
 
-// Without the sign that a NaN may have.
+// Drops the sign that a NaN may have.
 std::string NumberText(double value, int digits) {
   return std::isnan(value) ? "nan" : fmt::format("{:.{}f}", value, digits);
 }

@@ -1,4 +1,4 @@
-// autocfg trials: what a search has measured.
+// autocfg trials: lists the trials of a study.
 #include <memory>
 #include <string>
 
@@ -75,7 +75,7 @@ int RunTrials(const TrialsArgs& args) {
   if (!trials.ok()) return Fail(trials.status());
   const auto calibration = (*reader)->CalibrationFailure(id);
   if (!calibration.ok()) return Fail(calibration.status());
-  // Where the calibration was cancelled with its study, the study knows why.
+  // If the calibration was cancelled with its study, the study's message gives the reason.
   const bool why = *calibration == StateText(v1::TRIAL_STATE_CANCELLED) && !study->message().empty();
   if (!calibration->empty() && !why) {
     Note(fmt::format("the calibration of study {} {}", id, *calibration));

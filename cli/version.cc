@@ -1,4 +1,4 @@
-// autocfg version: which build this is.
+// autocfg version: prints the versions of this build.
 #include <memory>
 
 #include "cli/console.h"

@@ -1,4 +1,4 @@
-// autocfg workers: what measures for a coordinator.
+// autocfg workers: lists and drains the workers of a coordinator.
 #include <cmath>
 #include <memory>
 #include <string>
@@ -74,7 +74,7 @@ std::string SeenText(double last_seen_s) {
   return ago_s < 1 ? "now" : fmt::format("{} ago", SecondsText(std::floor(ago_s)));
 }
 
-// --coordinator, or the search that has the database open.
+// Returns --coordinator, or the address of the search that has the database open.
 absl::StatusOr<std::string> Target(const ServiceOptions& options) {
   if (auto status = Check(options); !status.ok()) return status;
   if (options.remote()) return options.coordinator;
