@@ -20,7 +20,7 @@ constexpr std::size_t kMaxShown = 60;
 constexpr std::size_t kMaxDepth = 64;
 constexpr double kExact = 9007199254740992.0;  // 2^53: doubles up to here are exact integers
 
-// Checks a document without building it.
+// Validates a document without building it.
 class Checker : public nlohmann::json_sax<Json> {
  public:
   explicit Checker(std::string_view text) : text_(text) {}
@@ -56,7 +56,7 @@ class Checker : public nlohmann::json_sax<Json> {
     position_ = position;
     constexpr int kNumberOverflow = 406;
     if (error.id == kNumberOverflow) return Fail(fmt::format("the number {} is too large", Printable(token)));
-    // Where it ends too early, the token is the last one that was still there.
+    // If the text ends too early, the token is the last one read.
     const std::string_view what = error.what();
     const bool ends =
         what.find("unexpected end of input") != what.npos || what.find("missing closing quote") != what.npos;
@@ -65,11 +65,12 @@ class Checker : public nlohmann::json_sax<Json> {
       return Fail("unexpected \"\\x00\"");
     }
     if (token.empty() || ends) return Fail("the text ends too early");
-    // The library's token may begin long before the fault: the word or the mark that it stopped in is shown.
+    // The library's token may begin long before the error. Shows the word or punctuation mark at the error
+    // instead.
     constexpr std::string_view kMarks = " \t\r\n{}[],:\"";
     const std::size_t last = std::clamp<std::size_t>(position, 1, text_.size()) - 1;
     std::size_t begin = last, end = last + 1;
-    // the end of a string that should not stand here: back to the quote that is not escaped
+    // the end of an unexpected string: go back to its unescaped opening quote
     if (text_[last] == '"') {
       while (begin > 0) {
         if (text_[--begin] == '"' && (begin == 0 || text_[begin - 1] != '\\')) break;
@@ -83,7 +84,7 @@ class Checker : public nlohmann::json_sax<Json> {
   }
 
   const std::string& problem() const { return problem_; }
-  std::size_t position() const { return position_; }  // of a syntax error, in bytes from 1; 0 where not known
+  std::size_t position() const { return position_; }  // of a syntax error, in bytes from 1; 0 if unknown
 
  private:
   bool Fail(std::string problem) {
@@ -101,8 +102,8 @@ class Checker : public nlohmann::json_sax<Json> {
   std::string problem_;
 };
 
-// How many bytes the visible character takes that the text, which is not empty, begins with, in UTF-8; 0
-// where it begins with none: a control character, one that sets the direction or joins others, or no UTF-8.
+// Returns the length in bytes of the visible UTF-8 character at the start of `text`, which must not be empty.
+// Returns 0 for a control character, a direction mark or joiner, or invalid UTF-8.
 std::size_t LetterBytes(std::string_view text) {
   const auto byte = [&](std::size_t i) {
     return static_cast<std::uint32_t>(static_cast<unsigned char>(text[i]));
@@ -116,7 +117,7 @@ std::size_t LetterBytes(std::string_view text) {
     if ((byte(i) & 0xC0) != 0x80) return 0;
     letter = letter << 6 | (byte(i) & 0x3F);
   }
-  constexpr std::array<std::uint32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};  // by bytes
+  constexpr std::array<std::uint32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};  // by length in bytes
   const auto within = [&](std::uint32_t low, std::uint32_t high) { return low <= letter && letter <= high; };
   if (letter < kLeast[bytes] || letter > 0x10FFFF || within(0xD800, 0xDFFF)) return 0;
   const bool unseen = within(0x80, 0x9F) || within(0x200B, 0x200F) || within(0x2028, 0x202E) ||
