@@ -15,7 +15,7 @@ absl::Status Missing(const ClusterSpec& cluster, std::string_view figure, std::s
                                                 device.empty() ? "" : " of ", device, figure, what_to_do));
 }
 
-// Names a precision that the device has a rate for.
+// Returns an error that names a precision the device has a rate for.
 absl::Status MissingRate(const ClusterSpec& cluster, const Precision& precision) {
   const DeviceSpec& device = cluster.groups.front().device;
   const std::string figure = fmt::format("device.flops_per_s.{}", Name(precision));
