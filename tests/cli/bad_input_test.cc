@@ -1,5 +1,5 @@
-// Bad input, from outside: one line of error that says what and where, the right exit code, nothing on
-// standard output.
+// Bad input, as a user sees it: one line of error with the problem and its place, the right exit code, and
+// nothing on standard output.
 #include <gtest/gtest.h>
 
 #include "tests/cli/one_clear_line.h"

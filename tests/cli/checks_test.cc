@@ -92,7 +92,7 @@ TEST(Checks, Storage) {
   checks = CheckStorage(home / "text.db");
   EXPECT_EQ(checks[1].state, CheckState::kWarning);
   EXPECT_THAT(checks[1].found, HasSubstr("text.db"));
-  checks = CheckStorage(home / "text.db/a.db");  // a file is no directory
+  checks = CheckStorage(home / "text.db/a.db");  // a file is used as a directory
   EXPECT_EQ(checks[0].state, CheckState::kMissing);
 }
 

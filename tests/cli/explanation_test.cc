@@ -38,7 +38,8 @@ Explanation Of(const SearchQuestion& question, const char* plan) {
 void ExpectWithin(const std::string& text, std::size_t columns) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    const bool prose = line.find('#') == std::string::npos;  // plans and sentences are as long as they are
+    const bool prose =
+        line.find('#') == std::string::npos;  // the length of plans and sentences is not limited
     EXPECT_TRUE(prose || line.size() <= columns) << line.size() << ": " << line;
   }
 }
@@ -70,7 +71,7 @@ TEST(Explain, ChunksOfInterleavedRanks) {
 }
 
 TEST(Explain, BusyTimeAddsUpToTheWork) {
-  // One rank is busy all the time but for what it waits for others: nobody.
+  // A single rank waits for no other rank, so it is always busy.
   const auto alone = Of(Question("gpt2-124m"), "mbs=2");
   EXPECT_NEAR(alone.ranks[0].busy_s, alone.predicted.prediction.step_time_s,
               0.02 * alone.predicted.prediction.step_time_s);

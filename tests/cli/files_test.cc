@@ -122,7 +122,7 @@ TEST(Files, FullDiskIsAnErrorAndNothingIsReplaced) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}), 1);
 }
 
-// Others may write in the directory (/tmp), and know which process writes what.
+// Other users may write in the directory (/tmp) and know the process ID.
 TEST(Files, NothingIsWrittenThroughALinkThatWaitsThere) {
   const ScratchDirectory dir;
   const auto mine = dir.Write("mine", "precious");

@@ -1,4 +1,4 @@
-// What `autocfg` makes of a machine's GPUs, from outside: on GPUs that are not there, with ranks that compute
+// Tests how `autocfg` uses a machine's GPUs, as a user sees it. The GPUs are fake and the ranks compute
 // nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ std::vector<std::string> Search(std::vector<std::string> more = {}) {
   return args;
 }
 
-// The GPUs that ranks saw.
+// Returns the GPUs that ranks saw.
 std::set<std::string> Seen(const std::vector<std::string>& ranks) {
   std::set<std::string> gpus;
   for (const std::string& rank : ranks) gpus.insert(rank.substr(rank.rfind(' ') + 1));
@@ -56,7 +56,7 @@ TEST(GpuTrain, EachRankHasAGpu) {
   }
 }
 
-// They have threads of the driver and of NCCL beside them, and draw their initial weights with all cores.
+// Ranks also have threads of the driver and of NCCL, and draw their initial weights on all cores.
 TEST(GpuTrain, RanksAreBoundToGpusAndNotToCores) {
   v1::Job job;
   job.set_ranks(2);
@@ -103,7 +103,7 @@ TEST(GpuTrain, OtherDevicesLeaveGpusAlone) {
 }
 
 TEST(GpuTrain, APlanThatDoesNotFitIsAnAnswer) {
-  // 3 GiB, 2.5 of them not the arena's
+  // 3 GiB, of which 2.5 GiB are overhead outside the arena
   const GpuMachine machine("name=NVIDIA H200,uuid=GPU-x,total=3221225472");
   const auto finished = machine.Run({"train", "--model", "gpt2-124m", "--plan", "tp=1", "--steps", "1"});
   EXPECT_EQ(finished.exit_code, 1) << finished.err;

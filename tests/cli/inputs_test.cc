@@ -11,7 +11,7 @@
 namespace autocfg {
 namespace {
 
-// The status's message holds every one of `parts`.
+// Expects the status's message to contain every one of `parts`.
 void ExpectSays(const absl::Status& status, const std::vector<std::string>& parts) {
   for (const auto& part : parts)
     EXPECT_NE(status.message().find(part), std::string::npos) << part << " not in: " << status;
@@ -107,7 +107,7 @@ TEST(LoadCluster, Refusals) {
   ExpectSays(unknown, {"did you mean local"});
 }
 
-// One described node of CPUs with so many ranks and bytes a rank.
+// Writes a cluster of CPU nodes with `ranks` ranks per node and `bytes` bytes per rank.
 std::string CpuCluster(const ScratchDirectory& dir, std::int64_t nodes, std::int64_t ranks,
                        std::int64_t bytes) {
   return dir.Write("cluster.json", R"({"device": {"name": "cpu", "memory_bytes": )" + std::to_string(bytes) +

@@ -1,4 +1,4 @@
-// What is given for AdamW and has nothing to act on.
+// Tests notes about AdamW options without effect.
 #include "cli/optimizer_options.h"
 
 #include <gtest/gtest.h>

@@ -54,7 +54,7 @@ TEST(Progress, TimeLeftIsAlwaysSaid) {
   EXPECT_NE(Joined(ProgressLines(study, 12, 0, 200)).find("time left not known yet"), std::string::npos);
 }
 
-// What is drawn on a terminal in this environment.
+// Returns the output on a terminal with these environment variables.
 std::string Drawn(const char* term, const char* no_color) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
   if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) return "no terminal";

@@ -144,8 +144,8 @@ TEST(ShortPlan, LeavesOutStagesOfALongSplit) {
   EXPECT_EQ(ShortPlan(plan, 10), "tp=8,pp=96,dp=2,mbs=1,split=... (96 stages),recompute=full");
 }
 
-// With splits over as many stages as there are, every line of a table stays within a terminal; the JSON keeps
-// them whole.
+// Splits over many stages are shortened so that every line of a table fits a terminal; the JSON keeps them
+// whole.
 TEST(SearchReport, LongSplitsStayWithinATerminal) {
   std::string split = "1";
   for (int stage = 1; stage < 96; ++stage) split += "+1";
@@ -166,7 +166,7 @@ TEST(SearchReport, LongSplitsStayWithinATerminal) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120u) << line;
 }
 
-// Beside a measured slice the answer says why that is no step time of the plan.
+// If a slice was measured, the answer explains that its time is not a step time of the plan.
 TEST(SearchReport, SaysWhatASliceIs) {
   v1::Recommendation answer = Answer();
   EXPECT_EQ(SearchReport(answer, Question(), "").find("slice"), std::string::npos);

@@ -25,7 +25,7 @@ TEST(Divergence, NamesTheFirstStepThatIsNotFinite) {
   }
 }
 
-// A NaN's sign means nothing.
+// The sign of a NaN is not shown.
 TEST(TrainDisplay, WhatIsNotFinite) {
   v1::Progress progress;
   progress.set_step(1);
@@ -52,7 +52,7 @@ TEST(TrainReport, SaysOnlyWhatWasMeasured) {
   EXPECT_NE(TrainReport(summary, run).find("1,234 (measured"), std::string::npos);
 }
 
-// The dry device computes no slice either.
+// The dry device does not compute slices either.
 TEST(TrainReport, SliceThatWasOnlyPlanned) {
   TrainSummary summary;
   summary.planned_memory_bytes = 2048;

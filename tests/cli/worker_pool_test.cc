@@ -1,4 +1,4 @@
-// The cluster that a coordinator's workers are, worked out by hand.
+// Tests the cluster of a coordinator's workers, with expected values computed by hand.
 #include "cli/worker_pool.h"
 
 #include <gmock/gmock.h>

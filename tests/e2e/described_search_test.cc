@@ -1,4 +1,4 @@
-// Searches of described clusters, from outside: by prediction alone, emulated, and by slices.
+// Searches of described clusters, as a user sees them: by prediction, emulated, and by slices.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ TEST_F(DescribedSearchTest, PredictionAloneAnswersWithoutHardware) {
   EXPECT_EQ(counts["measured"], 0);
   EXPECT_EQ(answer["search"]["device_s"], 0);
 
-  // What is predicted of the best is what `predict` says of it, the interval too.
+  // The prediction of the best plan equals that of `predict`, including the interval.
   const auto predicted =
       RunAutocfg(home_, {"predict", "--model", "llama2-7b", "--cluster", "h100-sxm:2x8", "--global-batch",
                          "64", "--plan", answer["best"]["plan_text"], "--json"});
@@ -64,7 +64,7 @@ TEST_F(DescribedSearchTest, PredictionAloneAnswersWithoutHardware) {
   EXPECT_THAT(text.out, HasSubstr("next: " + BuildPath("bin/autocfg explain")));
 }
 
-// Nor where a coordinator has no worker at all: it predicts, and asks nobody.
+// A coordinator without workers predicts too, without asking any.
 TEST_F(DescribedSearchTest, PredictionAloneNeedsNoWorkers) {
   const std::string address = "unix:" + home_ / "head.sock";
   const Program server(home_, {"--listen", address, "--db", home_ / "head.db"}, "/dev/null",
@@ -84,7 +84,7 @@ TEST_F(DescribedSearchTest, PredictionAloneNeedsNoWorkers) {
                             "--global-batch", "64", "--json"});
   ASSERT_EQ(here.exit_code, 0) << here.err;
   EXPECT_EQ(there["best"], Json::parse(here.out)["best"]);
-  // What its workers are to be calibrated for is refused without them.
+  // A local cluster needs a calibration by workers, so it is rejected without them.
   const auto local = ask("local");
   EXPECT_EQ(local.exit_code, 2) << local.err;
   EXPECT_THAT(local.err, HasSubstr("no worker offers cpu (it has none)"));
@@ -103,7 +103,7 @@ TEST_F(DescribedSearchTest, PredictionOfThisMachineCalibratesAndRunsNoPlan) {
   EXPECT_EQ(answer["counts"]["measured"], 0);
 }
 
-// What was assumed and what else to know stands in the answer too, for programs.
+// Assumptions and caveats are also in the JSON answer.
 TEST_F(DescribedSearchTest, NotesAreInTheAnswer) {
   const auto model = home_.Write(
       "model.json",
@@ -148,7 +148,7 @@ TEST_F(DescribedSearchTest, PacedSearchOf64Ranks) {
   EXPECT_EQ(plan["tp"].get<int>() * plan["pp"].get<int>() * plan["dp"].get<int>(), 64);
   const double predicted = answer["best"]["predicted"]["step_time_s"];
   EXPECT_NEAR(answer["best"]["measured"]["step_time_s"].get<double>(), predicted, 0.05 * predicted);
-  // And its plan runs from the file, on the same cluster.
+  // The plan runs from the file on the same cluster.
   const auto ran = RunAutocfg(
       home_, {"train", "--input", home_ / "best.json", "--steps", "2", "--device", "paced", "--json"});
   ASSERT_EQ(ran.exit_code, 0) << ran.err;
@@ -184,7 +184,7 @@ TEST_F(DescribedSearchTest, LargerThanThisMachineIsMeasuredBySlices) {
   }
 }
 
-// The best of what was measured may not be the best there is: that it was cut short is said.
+// The answer says that the search was cut short, since a better plan may exist.
 TEST_F(DescribedSearchTest, EndedByItsTrials) {
   const auto model = home_.Write(
       "model.json",
@@ -199,8 +199,8 @@ TEST_F(DescribedSearchTest, EndedByItsTrials) {
   EXPECT_THAT(answer["notes"].dump(), HasSubstr("--max-trials 1 ended the search with "));
 }
 
-// More ranks a node than this machine has cores: no more copies of a slice than cores, which would time their
-// contention.
+// With more ranks per node than this machine has cores, no more copies of a slice run than there are cores.
+// More would measure their contention.
 TEST_F(DescribedSearchTest, NodesOfMoreRanksThanThisMachineHasCores) {
   const std::size_t cores = PhysicalCores().size();
   const auto model = home_.Write(

@@ -1,5 +1,5 @@
-// A whole search on a GPU that is emulated (tests/support/emulated_gpu): calibration, choice, measured
-// trials, and what of the GPU's memory plans may use.
+// A whole search on an emulated GPU (tests/support/emulated_gpu): calibration, choice, measured trials, and
+// the GPU memory that plans may use.
 #include <gtest/gtest.h>
 
 #include <filesystem>

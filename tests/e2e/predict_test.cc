@@ -1,4 +1,4 @@
-// Predictions from outside: single plans, files of requests, traces, explanations.
+// Predictions as a user sees them: single plans, files of requests, traces, explanations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ std::vector<Json> JsonLines(const std::string& text) {
   return answers;
 }
 
-// Requests with broken ones in between; every fifth is wrong in its own way.
+// Returns requests of which every fifth is broken, each in a different way.
 std::string MixedRequests(int count) {
   std::string text;
   for (int i = 0; i < count; ++i) {
@@ -173,7 +173,7 @@ TEST(Explain, OnePlanAndTwo) {
   EXPECT_THAT(noted.err, HasSubstr("note: schedule=gpipe has nothing to act on"));
 }
 
-// Its status is that of the first plan.
+// The exit status is that of the first plan.
 TEST(Explain, WhatDoesNotFitIsAnHonestNegative) {
   const ScratchDirectory home;
   for (const std::vector<std::string>& more :
@@ -189,7 +189,7 @@ TEST(Explain, WhatDoesNotFitIsAnHonestNegative) {
   EXPECT_EQ(RunAutocfg(home, Ask("explain", kFits, {"--against", "tp=1,mbs=1"})).exit_code, 0);
 }
 
-// A described cluster without a name has its file's.
+// A described cluster without a name takes the name of its file.
 TEST(Predict, ClustersOfFilesHaveAName) {
   const ScratchDirectory home;
   const auto file =

@@ -1,4 +1,4 @@
-// Real searches and runs on a model of a few thousand parameters, from outside.
+// Real searches and runs on a model of a few thousand parameters, as a user sees them.
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
@@ -104,7 +104,7 @@ TEST_F(SearchTest, PeopleReadWhatWasMeasuredAndWhatPredicted) {
   }
 }
 
-// The trials that have a measurement, by plan and repeat, with the attempts that they took.
+// Returns the measured trials, by plan and repeat, with their numbers of attempts.
 std::map<std::string, int> Measured(const Json& trials) {
   std::map<std::string, int> measured;
   for (const auto& trial : trials) {
@@ -115,7 +115,7 @@ std::map<std::string, int> Measured(const Json& trials) {
   return measured;
 }
 
-// Waits until the running search has measured `count` trials; through its socket.
+// Waits until the running search has measured `count` trials. Asks through its socket.
 void AwaitMeasured(const ScratchDirectory& home, const std::string& database, const Program& search,
                    std::size_t count) {
   for (int i = 0; i < 600 && search.running(); ++i) {
@@ -170,7 +170,7 @@ TEST_F(SearchTest, InterruptedSearchSaysHowToGoOn) {
   EXPECT_EQ(Json::parse(studies.out)[0]["end_time_s"], nullptr) << "it is not finished";
   EXPECT_EQ(Json::parse(studies.out)[0]["state"], "interrupted");
 
-  // Another question meanwhile: it is answered, and the first one waits.
+  // A different question is answered meanwhile, and the first study waits.
   const auto other =
       Run(SearchArgs({"--space", "mbs=1", "--space", "recompute=none", "--max-trials", "1", "--json"}));
   ASSERT_EQ(other.exit_code, 0) << other.err;
@@ -191,7 +191,7 @@ TEST_F(SearchTest, SecondSearchOnTheSameFileIsRefusedAndNamesTheFirst) {
   EXPECT_EQ(first.Wait(seconds(20)).exit_code, 1);
 }
 
-// The file has it too: the plan of an earlier search would be run in its place.
+// The file contains the answer too, so that the plan of an earlier search is not run instead.
 TEST_F(SearchTest, NothingFitsIsAnHonestAnswer) {
   const auto cluster = home_.Write(
       "cluster.json", R"({"device": {"name": "cpu", "memory_bytes": 5000}, "nodes": 1, "gpus_per_node": 2})");
@@ -209,7 +209,7 @@ TEST_F(SearchTest, NothingFitsIsAnHonestAnswer) {
   ExpectOneError(Run({"train", "--input", best_file, "--steps", "1"}), 2, {"found no plan that fits"});
 }
 
-// What ends without an answer leaves the file as it was.
+// A search that ends without an answer leaves the file unchanged.
 TEST_F(SearchTest, ErrorWritesNoAnswer) {
   const auto best_file = home_.Write("best.json", "kept");
   setenv("AUTOCFG_TRAINER", "/bin/false", 1);
@@ -257,7 +257,7 @@ TEST_F(SearchTest, DivergedRunIsAFailure) {
   EXPECT_EQ(finished.err.find("saved"), std::string::npos) << "nobody asked for that: " << finished.err;
 }
 
-// The weights that it started from are still there, and start the next run.
+// The initial weights are kept and can start the next run.
 TEST_F(SearchTest, DivergedRunKeepsTheWeightsThatItWasToReplace) {
   const auto weights = home_ / "w.safetensors";
   const auto train = [&](const std::string& lr, const std::string& init) {
@@ -274,7 +274,7 @@ TEST_F(SearchTest, DivergedRunKeepsTheWeightsThatItWasToReplace) {
   EXPECT_TRUE(ReadWhole(weights) == good) << "other weights took their place";
   EXPECT_EQ(train("1e-3", weights).exit_code, 0);
 
-  std::string bad = good;  // the data begin after the header; the last value of all becomes a NaN
+  std::string bad = good;  // data follow the header; the last value becomes a NaN
   bad.replace(bad.size() - 4, 4, std::string("\xff\xff\xff\x7f", 4));
   home_.Write("bad.safetensors", bad);
   ExpectOneError(Run({"train", "--model", model_, "--plan", "tp=2", "--steps", "1", "--init",
@@ -374,7 +374,7 @@ TEST_F(SearchTest, DatabaseOfANewerVersionIsLeftAlone) {
 
 TEST_F(SearchTest, NoPlaceForTheDatabase) {
   auto args = SearchArgs();
-  args.back() = "/proc/nowhere/search.db";  // no user may write there, root neither
+  args.back() = "/proc/nowhere/search.db";  // not writable by any user, including root
   ExpectOneError(Run(args), 2, {"/proc/nowhere"});
   args.back() = home_.path();
   ExpectOneError(Run(args), 2, {home_.path()});

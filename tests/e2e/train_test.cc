@@ -1,4 +1,4 @@
-// Traces, slices and emulated runs of `autocfg train`, from outside.
+// Traces, slices and emulated runs of `autocfg train`, as a user sees them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ class TrainTest : public testing::Test {
   }
   Finished Run(const std::vector<std::string>& args) const { return RunAutocfg(home_, args); }
 
-  // The names of the actions of a trace, by rank; idle time left out.
+  // Returns the names of a trace's actions by rank, without idle time.
   std::map<int, std::multiset<std::string>> Actions(const std::string& file) const {
     std::map<int, std::multiset<std::string>> actions;
     const Json trace = Json::parse(ReadWhole(file));
@@ -64,13 +64,13 @@ TEST_F(TrainTest, LlamaOfEveryNewAxisTakesTheSameSteps) {
   }
 }
 
-// The table and the line below it: the median of the steps after the first.
+// The summary below the table is the median of the steps after the first.
 TEST_F(TrainTest, TableAgreesWithItsSummary) {
   const auto finished =
       Run({"train", "--model", model_, "--plan", "dp=2", "--global-batch", "8", "--steps", "4"});
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   std::istringstream lines(finished.out);
-  std::vector<std::string> rates;  // tokens a second, the last column of a step's row
+  std::vector<std::string> rates;  // tokens per second, the last column of a step's row
   std::string said;
   for (std::string line; std::getline(lines, line);) {
     constexpr std::string_view kSummary = "tokens per second: ";
@@ -120,7 +120,7 @@ TEST_F(TrainTest, SliceIsOneRankAloneAndSaysSo) {
   EXPECT_LE(result["planned_memory_bytes"], Json::parse(whole.out)["planned_memory_bytes"]);
 }
 
-// The dry device computes nothing: what it plans in two bytes is what is predicted.
+// The dry device computes nothing. Its planned memory in two-byte types equals the prediction.
 TEST_F(TrainTest, DryDevicePlansEveryPrecision) {
   const auto plan = "tp=2,pp=2,dp=2,mbs=1";
   for (const char* precision : {"bf16", "fp16", "fp32"}) {
