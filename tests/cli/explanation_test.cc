@@ -38,8 +38,8 @@ Explanation Of(const SearchQuestion& question, const char* plan) {
 void ExpectWithin(const std::string& text, std::size_t columns) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    const bool prose =
-        line.find('#') == std::string::npos;  // the length of plans and sentences is not limited
+    // The length of plans and sentences is not limited.
+    const bool prose = line.find('#') == std::string::npos;
     EXPECT_TRUE(prose || line.size() <= columns) << line.size() << ": " << line;
   }
 }
