@@ -1,4 +1,4 @@
-// A cluster whose machines were measured, and whose links are described.
+// Tests a cluster with measured machines and described links.
 #include "search/cost/measured_on_links.h"
 
 #include "gmock/gmock.h"
@@ -63,7 +63,7 @@ TEST(MeasuredOnLinks, NamesTheFigureThatIsMissing) {
 }
 
 // 1e6 floats between neighbouring stages: within a machine at half of 8 GB/s, between machines at a quarter
-// of 1 GB/s, each after its latency.
+// of 1 GB/s, each plus its latency.
 TEST(MeasuredOnLinks, MessagesTakeWhatTheirLinkTakes) {
   const auto times = MeasuredOnLinks::Create(OpTimes(), Described());
   ASSERT_TRUE(times.ok()) << times.status();

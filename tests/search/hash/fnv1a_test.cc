@@ -5,7 +5,7 @@
 namespace autocfg {
 namespace {
 
-// As the reference of FNV has them (Fowler, Noll and Vo, test vectors of the 64-bit FNV-1a).
+// Test vectors of the 64-bit FNV-1a reference (Fowler, Noll and Vo).
 TEST(Fnv1a, IsThatOfTheReference) {
   EXPECT_EQ(Fnv1a(""), 0xcbf29ce484222325u);
   EXPECT_EQ(Fnv1a("a"), 0xaf63dc4c8601ec8cu);

@@ -24,8 +24,8 @@ TEST(PublishedHardwareFlops, IsThePublishedFormula) {
   EXPECT_NEAR(PublishedHardwareFlops(Gpt(), batch * seq, seq) / published, 1, 1e-12);
 }
 
-// What the engine issues a second time, by its list of ops: matrix products, and attention's two products
-// over full scores.
+// Compares with the ops that the engine issues again: matrix products, and attention's two products over full
+// scores.
 TEST(HardwareFlops, FullIsWhatTheEngineIssues) {
   for (const Activation activation : {Activation::kGelu, Activation::kSwiGlu}) {
     ModelSpec model{.layers = 24,
@@ -63,11 +63,11 @@ TEST(HardwareFlops, StageByStage) {
       .pp = 2, .split = SplitMode::kExplicit, .split_layers = {20, 4}, .recompute = Recompute::kFull};
   const double once = ModelFlops(Gpt(), 2048, 2048);
   const double all = HardwareFlops(Gpt(), plan, 2048, 2048) - once;
-  plan.recompute_layers = 8;  // of the first stage; the second one has only 4
+  plan.recompute_layers = 8;  // in the first stage; the second one has only 4
   EXPECT_NEAR((HardwareFlops(Gpt(), plan, 2048, 2048) - once) / all, 12.0 / 24, 1e-9);
 }
 
-// Both products over the scores are run again: 4 s h of the 12 s h FLOPs that attention takes per layer and
+// Both products over the scores are repeated: 4 s h of the 12 s h FLOPs that attention takes per layer and
 // token.
 TEST(HardwareFlops, SelectiveRunsAttentionAgain) {
   const double tokens = 2048, seq = 2048, hidden = 1024, layers = 24;

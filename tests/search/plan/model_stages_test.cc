@@ -1,4 +1,4 @@
-// Which layers are whose.
+// Tests the assignment of layers to stages and ranks.
 #include "search/plan/model_stages.h"
 
 #include <set>
@@ -23,8 +23,8 @@ ModelSpec Layers(std::int64_t layers) {
   return model;
 }
 
-// Narayanan et al. 2021, section 2.2.2: four ranks of two stages of two layers each; the first has layers 1,
-// 2, 9 and 10.
+// Narayanan et al. 2021, section 2.2.2: four ranks with two stages of two layers each; the first rank has
+// layers 1, 2, 9 and 10.
 TEST(ModelStages, AsPublished) {
   const ParallelPlan plan = Plan("pp=4,vpp=2");
   EXPECT_EQ(StageCount(plan), 8);

@@ -42,7 +42,7 @@ std::int64_t IllegalCount(const FeasiblePlans& plans) {
   return sum;
 }
 
-// Against the space gone through plan by plan, with sets.
+// Compares with a plan-by-plan enumeration of the space, using sets.
 TEST(FeasiblePlans, AreThoseOfTheSpaceThatFitOnceEach) {
   const Problem problem;
   for (const AxisValues& values :
@@ -89,7 +89,7 @@ double Recomputed(const ParallelPlan& plan) {
   return plan.recompute_layers == 0 ? 1e9 : static_cast<double>(plan.recompute_layers);
 }
 
-// Everything but recompute, and the layers of the stages, which may differ where both come from split=auto.
+// Removes recompute, and the layers of the stages, which may differ if both splits come from split=auto.
 ParallelPlan Family(ParallelPlan plan) {
   plan.recompute = Recompute::kNone;
   plan.recompute_layers = 0;
@@ -158,8 +158,8 @@ TEST(Shortlist, TheFastestAreSimulated) {
   }
 }
 
-// Of two plans that differ in scatter_gather alone one is simulated, the faster, and the other stays behind
-// it.
+// Of two plans that differ only in scatter_gather, the faster one is simulated, and the other one ranks
+// behind it.
 TEST(Shortlist, TheSlowerWayOfMessagesIsNotSimulated) {
   const Problem problem;
   const auto space =

@@ -1,4 +1,5 @@
-// The search as a state machine: what it takes and refuses, what it asks for, and what it makes of outcomes.
+// Tests the search as a state machine: the inputs it accepts and rejects, the trials it asks for, and how it
+// handles outcomes.
 #include "search/planner/search_loop.h"
 
 #include <algorithm>
@@ -57,7 +58,7 @@ TEST(SearchLoop, MemoryDecidesWhatIsFeasible) {
   EXPECT_EQ(half.counts().predicted, fits);
   EXPECT_EQ(half.counts().out_of_memory, static_cast<std::int64_t>(needs.size()) - fits);
 
-  // The device's own bytes, once known, push more plans out.
+  // Once the device's overhead is known, fewer plans fit.
   const std::int64_t overhead = capacity - needs[needs.size() / 4];
   ASSERT_TRUE(half.SetCalibration(SyntheticDevice().Measure(half.CalibrationOps()), overhead).ok());
   const std::int64_t still =
@@ -90,7 +91,7 @@ TEST(SearchLoop, PredictOnlyEndsWithTheCalibration) {
   }
 }
 
-// A described cluster hands its model over: there is no calibration job.
+// A described cluster supplies its model: there is no calibration job.
 TEST(SearchLoop, TakesTheModelOfADescribedCluster) {
   ClusterSpec cluster = LocalRanks(8);
   cluster.local = false;
@@ -209,7 +210,8 @@ TEST(SearchLoop, LostTrialsAreAskedForAgainTwice) {
   EXPECT_EQ(loop.counts().rejected.at("cancelled"), 1);
 }
 
-// What the repeats of the plan that is best at first come to, where all others' are measured; that plan.
+// Runs a search in which the first best plan's repeats end with `outcome`, while all other trials are
+// measured. Returns that plan and counts its repeats.
 ParallelPlan WhoseRepeatsEnd(TrialOutcome outcome, SearchLoop& loop, int& asked) {
   HiddenTruth truth(loop.Ranking(kAll), 77);
   std::optional<ParallelPlan> best;
@@ -273,7 +275,8 @@ TEST(SearchLoop, ReplayingTheSameOutcomesLeadsToTheSameDecisions) {
   const std::vector<Step> log = RunStudy(first, truth);
   ASSERT_GT(log.size(), 6u);
 
-  // Without asking: a resumed driver only tells what is stored. Then it goes on as the first one did.
+  // A resumed driver reports stored outcomes without asking for trials. Then the search continues as the
+  // first one did.
   for (const std::size_t known : {log.size(), log.size() / 2, std::size_t{3}}) {
     SearchLoop again = Calibrated();
     std::size_t at = 0;

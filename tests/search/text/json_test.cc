@@ -1,4 +1,4 @@
-// Models and clusters as JSON and by name: fields, defaults, presets, and any bytes at all.
+// Tests models and clusters as JSON and by name: fields, defaults, presets, and arbitrary bytes.
 #include "nlohmann/json.hpp"
 
 #include <random>
@@ -130,7 +130,7 @@ TEST(ClusterJson, ThereAndBack) {
   EXPECT_EQ(*again, *cluster);
 }
 
-// An overhead, a latency or a host's time that is not given is not known; 0 is.
+// A missing overhead, latency or host time is unknown; 0 is a known value.
 TEST(ClusterJson, NoneIsNotZero) {
   Json json = Json::parse(kCluster);
   json["device"]["efficiency"]["op_overhead_s"] = json["intra_node_latency_s"] = 0;
@@ -164,7 +164,7 @@ TEST(ClusterJson, AnOverheadOfNoneIsAllowed) {
   EXPECT_EQ(*ParseClusterJson(ClusterJson(*unknown)), *unknown) << "what is not known is left out again";
 }
 
-// What a file leaves out, its preset fills in; what it says, stands.
+// A preset supplies what a file leaves out; values in the file take precedence.
 TEST(ClusterJson, PresetDevice) {
   const auto preset = PresetCluster("a100-80gb-sxm:4x8");
   ASSERT_TRUE(preset.ok()) << preset.status();
@@ -189,7 +189,7 @@ TEST(ClusterJson, PresetDevice) {
   EXPECT_EQ(*again, *preset);
 }
 
-// Machines like this one: how many and how linked is known, what they are is measured.
+// Machines like this one: their number and links are given, their figures are measured.
 TEST(ClusterJson, LocalDevice) {
   const Json json = {
       {"device", "local"}, {"nodes", 2}, {"gpus_per_node", 4}, {"inter_node_bytes_per_s", 1e9}};
@@ -325,16 +325,16 @@ TEST(ClusterName, Parts) {
   }
 }
 
-// Whatever the bytes, an answer: a model or cluster, or one printable line. Never an exception.
+// Any bytes give an answer, a model or cluster or one printable line, and never an exception.
 TEST(Printable, LettersOfAnyScriptAndNothingUnseen) {
   EXPECT_EQ(Printable("größe 模型 🙂"), "größe 模型 🙂");
   EXPECT_EQ(Printable("a\tb\x7f"), "a\\x09b\\x7f");
-  EXPECT_EQ(Printable("\xc3"), "\\xc3");                    // half a letter
-  EXPECT_EQ(Printable("\xc3("), "\\xc3(");                  // its second half is something else
-  EXPECT_EQ(Printable("\xc0\x80"), "\\xc0\\x80");           // more bytes than it takes
+  EXPECT_EQ(Printable("\xc3"), "\\xc3");                    // an incomplete character
+  EXPECT_EQ(Printable("\xc3("), "\\xc3(");                  // a wrong second byte
+  EXPECT_EQ(Printable("\xc0\x80"), "\\xc0\\x80");           // an overlong encoding
   EXPECT_EQ(Printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // a surrogate
-  EXPECT_EQ(Printable("\xe2\x80\xae"), "\\xe2\\x80\\xae");  // from right to left
-  EXPECT_EQ(Printable("\xc2\x9b"), "\\xc2\\x9b");           // a control character of a terminal
+  EXPECT_EQ(Printable("\xe2\x80\xae"), "\\xe2\\x80\\xae");  // a right-to-left override
+  EXPECT_EQ(Printable("\xc2\x9b"), "\\xc2\\x9b");           // a terminal control character
   EXPECT_EQ(Printable(std::string(59, 'x') + "üy"), std::string(59, 'x') + "ü...");
 }
 

@@ -1,4 +1,4 @@
-// Nearest names, and sizes for people.
+// Tests nearest names, and sizes for people.
 #include <cstdint>
 #include <limits>
 

@@ -38,7 +38,7 @@ Json Answer(const std::string& line) {
 }
 Json Answer(const Json& request) { return Answer(request.dump()); }
 
-// One node of a preset with a host that keeps no device waiting, so that there is nothing to note of it.
+// Returns one node of a preset whose host takes no time, so that there are no notes about the host.
 Json WithFastHost(const char* device) { return {{"device", device}, {"nodes", 1}, {"host_op_s", 0}}; }
 
 TEST(PredictionJson, EveryKeyOfTheContractInItsOrder) {
@@ -72,7 +72,7 @@ TEST(PredictionJson, EveryKeyOfTheContractInItsOrder) {
   EXPECT_GT(answer["step_time_high_s"], answer["step_time_s"]);
 }
 
-// No two fields have the same value: none stands under another's name.
+// All fields have different values, so that swapped keys are detected.
 TEST(PredictionJson, EachKeyHasItsOwnValue) {
   Prediction prediction;
   prediction.feasible = true;
@@ -209,7 +209,7 @@ TEST(PredictionJson, DefaultPrecisionIsOneThatTheDeviceHas) {
 TEST(PredictionJson, WrongRequestsNameWhatIsWrong) {
   struct Wrong {
     const char* field;
-    Json value;  // null takes the field away
+    Json value;  // null removes the field
     const char* says;
   };
   const Wrong wrong[] = {
@@ -279,7 +279,7 @@ TEST(PredictionJson, BrokenLinesAreAnsweredToo) {
       HasSubstr("model"));
 }
 
-// Where the fault is, and what stands there.
+// Errors point at the position and quote its text.
 TEST(PredictionJson, SyntaxErrorsPointAtTheFault) {
   for (const auto& [line, says] :
        {std::pair<const char*, const char*>{R"({"plan":"tp=4"} trailing)",
@@ -294,7 +294,7 @@ TEST(PredictionJson, SyntaxErrorsPointAtTheFault) {
   }
 }
 
-// An id is who asked's own: it comes back as it was written, in answers and in errors.
+// The ID is echoed exactly as written, in answers and in errors.
 TEST(PredictionJson, IdsAsTheyCame) {
   PredictorCache predictors;
   for (const char* id :
@@ -318,7 +318,8 @@ TEST(PredictionJson, IdsAsTheyCame) {
   }
 }
 
-// Without a rate in a two-byte type and without a kind it may be either: what was assumed is said.
+// Without a kind and a rate in a two-byte type, the device may be a CPU or a GPU; a note states the
+// assumption.
 TEST(PredictionJson, ADeviceThatIsTakenForACpu) {
   Json request = Request();
   request["cluster"] = {{"device",
@@ -346,7 +347,7 @@ TEST(PredictionJson, ADeviceThatIsTakenForACpu) {
               HasSubstr("device.flops_per_s is missing, which predictions need; give its bf16"));
 }
 
-// A rank has a core or GPU of its own: sharing one could only slow it.
+// Each rank of a described cluster has a core or GPU of its own.
 TEST(PredictionJson, RanksThatShareACore) {
   Json request = Request();
   request["cluster"] = {{"device", "a100-80gb-sxm"}, {"nodes", 1}, {"ranks_per_core", 1}};
@@ -361,7 +362,7 @@ TEST(PredictorCache, KeepsTheAnswersOfAFreshOne) {
   PredictorCache predictors;
   std::vector<std::string> first, second;
   for (auto* answers : {&first, &second}) {
-    for (int i = 0; i < 40; ++i) {  // more questions than it keeps predictors for
+    for (int i = 0; i < 40; ++i) {  // more questions than the cache holds
       Json request = Request();
       request["global_batch"] = 8 * (1 + i);
       request["plan"] = i % 2 == 0 ? "tp=2,dp=2,pp=2" : "tp=4,dp=2,recompute=full";

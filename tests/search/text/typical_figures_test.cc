@@ -1,4 +1,4 @@
-// What is assumed of a cluster, and what is said of it.
+// Tests which figures of a cluster are assumed, and the note about them.
 #include "search/text/typical_figures.h"
 
 #include "gmock/gmock.h"
@@ -49,7 +49,7 @@ TEST(TypicalFigures, OfTheLinksAlone) {
   EXPECT_EQ(cluster.groups[0], expected) << "what computes is measured";
 }
 
-// A plan that fits beside nothing need not fit beside what a GPU takes; what is said to be 0 is.
+// GPU overhead reduces what fits, so a missing one gets a default; a given 0 is kept.
 TEST(TypicalFigures, AGpusOwnMemory) {
   ClusterSpec cluster = PresetCluster("h100-sxm:2x8").value();
   DeviceSpec& device = cluster.groups[0].device;
@@ -67,7 +67,7 @@ TEST(TypicalFigures, AGpusOwnMemory) {
   EXPECT_EQ(DeviceOverheadBytes(cpus), 0);
   EXPECT_EQ(AssumeTypicalLinkFigures(links), "");
   EXPECT_EQ(links.groups[0].device.overhead_bytes, std::nullopt);
-  ClusterSpec small = cluster;  // never more than there is
+  ClusterSpec small = cluster;  // never more than the device's memory
   small.groups[0].device.memory_bytes = 1 << 30;
   small.groups[0].device.overhead_bytes.reset();
   EXPECT_NE(AssumeTypicalFigures(small), "");
