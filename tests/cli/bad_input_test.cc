@@ -289,7 +289,7 @@ TEST_P(BadInputTest, OneClearLine) {
   ExpectOneClearLine(GetParam().args, GetParam().exit_code, GetParam().says);
 }
 
-TEST(BadInput, PipesThatNobodyWritesToHoldNothingUp) {
+TEST(BadInput, PipesWithoutWriterDoNotBlock) {
   const ScratchDirectory home;
   const auto pipe = home / "pipe.json";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -306,7 +306,7 @@ TEST(BadInput, PipesThatNobodyWritesToHoldNothingUp) {
   }
 }
 
-TEST(BadInput, KeysNamedTwiceInFiles) {
+TEST(BadInput, DuplicateKeysInFiles) {
   const ScratchDirectory home;
   const auto model =
       home.Write("m.json", R"({"layers": 2, "layers": 4, "hidden": 32, "heads": 2, "vocab": 100})");
@@ -346,7 +346,7 @@ TEST(GoodInput, VersionAndHelp) {
   EXPECT_NE(unknown.err.find("did you mean search"), std::string::npos) << unknown.err;
 }
 
-TEST(GoodInput, StudiesOfAFreshMachine) {
+TEST(GoodInput, StudiesWithoutADatabase) {
   const ScratchDirectory home;
   const auto finished = RunAutocfg(home, {"studies", "--json"});
   EXPECT_EQ(finished.exit_code, 0) << finished.err;

@@ -96,7 +96,7 @@ TEST(Checks, Storage) {
   EXPECT_EQ(checks[0].state, CheckState::kMissing);
 }
 
-TEST(Checks, FewDescriptorsAreSaid) {
+TEST(Checks, WarnsAboutFewDescriptors) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit few = before;
@@ -115,7 +115,7 @@ TEST(Checks, MissingTrainer) {
   EXPECT_EQ(CheckEngine("/bin/false").state, CheckState::kMissing) << "a program that is no trainer";
 }
 
-TEST(Doctor, SaysThatTheEngineRuns) {
+TEST(Doctor, ReportsAWorkingEngine) {
   const NoGpus none;
   const ScratchDirectory home;
   const auto finished = RunAutocfg(home, {"doctor", "--json"});
@@ -138,7 +138,7 @@ TEST(Doctor, SaysThatTheEngineRuns) {
   EXPECT_EQ(text.out.find('\x1b'), std::string::npos) << "no colour where there is no terminal";
 }
 
-TEST(Doctor, AFileThatIsNoDatabase) {
+TEST(Doctor, FailsForAFileThatIsNoDatabase) {
   const ScratchDirectory home;
   const auto finished = RunAutocfg(
       home, {"doctor", "--db",
@@ -150,7 +150,7 @@ TEST(Doctor, AFileThatIsNoDatabase) {
   EXPECT_THAT(finished.out, testing::Not(HasSubstr("missing  database"))) << "it is there";
 }
 
-TEST(Doctor, SaysThatItDoesNot) {
+TEST(Doctor, ReportsABrokenEngine) {
   const ScratchDirectory home;
   setenv("AUTOCFG_TRAINER", "/nonexistent/autocfg-trainer", 1);
   const auto finished = RunAutocfg(home, {"doctor"});

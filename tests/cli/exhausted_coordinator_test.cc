@@ -93,7 +93,7 @@ class ExhaustedCoordinatorTest : public CoordinatorFixture {
 
 constexpr const char* kRefused = "128 calls watch studies already";
 
-TEST_F(ExhaustedCoordinatorTest, ASearchIsFollowedThoughNoStreamIsTaken) {
+TEST_F(ExhaustedCoordinatorTest, SearchPollsIfStreamsAreRejected) {
   Open();
   TakeAllStreams();
   std::atomic<bool> go = false;
@@ -111,7 +111,7 @@ TEST_F(ExhaustedCoordinatorTest, ASearchIsFollowedThoughNoStreamIsTaken) {
   EXPECT_EQ(answer["best"]["provenance"], "measured");
 }
 
-TEST_F(ExhaustedCoordinatorTest, AWatcherWaitsForAStreamAndMissesNothing) {
+TEST_F(ExhaustedCoordinatorTest, WatchWaitsForAStreamAndMissesNoEvent) {
   Open();
   const v1::Study study = Create(SmallSpec());
   FakeWorker worker(coordinator_->address());
@@ -127,7 +127,7 @@ TEST_F(ExhaustedCoordinatorTest, AWatcherWaitsForAStreamAndMissesNothing) {
     EXPECT_THAT(finished.out, HasSubstr("trial " + trial.name().substr(trial.name().rfind('/') + 1) + " "));
 }
 
-TEST_F(ExhaustedCoordinatorTest, AFullDiskEndsASearchThatSaysHowToFollowIt) {
+TEST_F(ExhaustedCoordinatorTest, SearchOnAFullDiskSaysHowToFollowIt) {
   Open(10, {.max_pages = 40});
   FakeWorker worker(coordinator_->address(), FourCores(), FakeWorker::ByFormula);
   const Finished finished = RunAutocfg(home_, SearchArgs({"--exhaustive"}));
@@ -140,7 +140,7 @@ TEST_F(ExhaustedCoordinatorTest, AFullDiskEndsASearchThatSaysHowToFollowIt) {
   EXPECT_EQ(Get("studies/1").state(), v1::STUDY_STATE_RUNNING);
 }
 
-TEST_F(ExhaustedCoordinatorTest, AFullDiskIsNoFaultOfWhoAsks) {
+TEST_F(ExhaustedCoordinatorTest, FullDiskIsNotAUsageError) {
   Open(10, {.max_pages = 40});
   FakeWorker worker(coordinator_->address(), FourCores(), FakeWorker::ByFormula);
   // Creates studies until the database is full.

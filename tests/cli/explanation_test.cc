@@ -77,7 +77,7 @@ TEST(Explain, BusyTimeAddsUpToTheWork) {
               0.02 * alone.predicted.prediction.step_time_s);
 }
 
-TEST(ExplanationText, OneScreenWithEveryPart) {
+TEST(ExplanationText, FitsOneScreenWithEveryPart) {
   const auto question = Question("gpt2-124m");
   const auto explained = Of(question, "tp=2,pp=2,dp=2,mbs=2");
   const std::string text = ExplanationText(explained, question, kStyle);
@@ -110,7 +110,7 @@ TEST(ExplanationText, OneScreenWithEveryPart) {
   EXPECT_FALSE(ExplanationText(explained, question, narrow).empty()) << "it wraps rather than fails";
 }
 
-TEST(ExplanationText, WhatDoesNotFitSaysHowMuch) {
+TEST(ExplanationText, SaysHowMuchMemoryIsMissing) {
   const auto question = Question("gpt3-175b");
   const auto explained = Of(question, "tp=8,mbs=1");
   const std::string text = ExplanationText(explained, question, kStyle);
@@ -119,7 +119,7 @@ TEST(ExplanationText, WhatDoesNotFitSaysHowMuch) {
   EXPECT_THAT(text, HasSubstr("more memory than a rank has"));
 }
 
-TEST(ExplanationText, LongPipelinesAreCutInTheMiddle) {
+TEST(ExplanationText, LongPipelinesOmitMiddleRanks) {
   auto question = Question("gpt3-175b");
   question.cluster = *PresetCluster("a100-80gb-sxm:96x8");
   const std::string text = ExplanationText(Of(question, "tp=8,pp=96,mbs=1"), question, kStyle);
@@ -128,7 +128,7 @@ TEST(ExplanationText, LongPipelinesAreCutInTheMiddle) {
   EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 60);
 }
 
-TEST(ComparisonText, DifferencesOfTheFirstToTheSecond) {
+TEST(ComparisonText, ShowsDifferencesOfTheFirstToTheSecond) {
   const auto question = Question("gpt2-124m");
   const auto full = Of(question, "tp=2,pp=2,dp=2,mbs=2,recompute=full"),
              none = Of(question, "tp=2,pp=2,dp=2,mbs=2");

@@ -85,7 +85,7 @@ TEST(GpuTrain, MoreRanksThanGpusShareThem) {
               Each(testing::AllOf(StartsWith("train fp32 on cuda"), EndsWith("GPU-0000-a"))));
 }
 
-TEST(GpuTrain, ABusyGpuIsSaid) {
+TEST(GpuTrain, NotesABusyGpu) {
   const GpuMachine machine(EqualGpus(1, ",used=75161927680,pid=4321"));
   const auto finished = machine.Run(Train("tp=1"));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
@@ -93,7 +93,7 @@ TEST(GpuTrain, ABusyGpuIsSaid) {
                                            HasSubstr("process 4321"), HasSubstr("not those of a free GPU")));
 }
 
-TEST(GpuTrain, OtherDevicesLeaveGpusAlone) {
+TEST(GpuTrain, OtherDevicesDoNotUseGpus) {
   const GpuMachine machine(EqualGpus(1));
   ASSERT_EQ(machine.Run(Train("tp=1", {"--device", "cpu"})).exit_code, 0);
   const auto fp64 = machine.Run(Train("tp=1", {"--precision", "fp64"}));
@@ -112,7 +112,7 @@ TEST(GpuTrain, APlanThatDoesNotFitIsAnAnswer) {
   EXPECT_THAT(machine.Ranks(), IsEmpty());
 }
 
-TEST(GpuTrain, PrecisionsThatGpusDoNotHave) {
+TEST(GpuTrain, RejectsPrecisionsThatGpusLack) {
   const GpuMachine machine(EqualGpus(1));
   for (const auto& [precision, says] :
        {std::pair("fp64", "fp64 is for CPUs only"), {"fp16", "fp16 on a GPU is not supported yet"}}) {
@@ -127,7 +127,7 @@ TEST(GpuTrain, PrecisionsThatGpusDoNotHave) {
   EXPECT_THAT(machine.Ranks(), IsEmpty());
 }
 
-TEST(GpuSearch, LocalIsTheGpus) {
+TEST(GpuSearch, LocalUsesTheGpus) {
   const GpuMachine machine(EqualGpus(2) + ";" + EqualGpus(1, ",mig=1"));
   const auto finished = machine.Run(Search());
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
@@ -147,7 +147,7 @@ TEST(GpuSearch, LocalIsTheGpus) {
   EXPECT_THAT(ranks, testing::Contains(StartsWith("train bf16 on cuda: rank 1 of 2")));
 }
 
-TEST(GpuSearch, FourRanksOfOneGpu) {
+TEST(GpuSearch, FourRanksOnOneGpu) {
   const GpuMachine machine(EqualGpus(1));
   const auto finished = machine.Run(Search({"--cluster", "local:1x4"}));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
@@ -174,7 +174,7 @@ TEST(GpuSearch, SlicesOfALargerCluster) {
   }
 }
 
-TEST(GpuSearch, OtherGpusSayNothingOfACluster) {
+TEST(GpuSearch, RejectsOtherGpusThanTheClusters) {
   const GpuMachine machine(EqualGpus(1));
   const auto finished = machine.Run(Search({"--cluster", "a100-80gb-sxm:2x8"}));
   EXPECT_EQ(finished.exit_code, 2);
@@ -186,7 +186,7 @@ TEST(GpuSearch, OtherGpusSayNothingOfACluster) {
             0);
 }
 
-TEST(GpuSearch, WithoutTheEngineTheCpuMeasures) {
+TEST(GpuSearch, FallsBackToTheCpuWithoutTheEngine) {
   const GpuMachine machine(EqualGpus(1), /*engine=*/false);
   const auto finished = machine.Run(Search({"--cluster", "local:1x1"}));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
@@ -198,7 +198,7 @@ TEST(GpuSearch, WithoutTheEngineTheCpuMeasures) {
   EXPECT_THAT(asked.err, HasSubstr("--device: cuda: this build has no GPU engine"));
 }
 
-TEST(GpuSearch, HiddenGpusAreNone) {
+TEST(GpuSearch, HiddenGpusAreIgnored) {
   const GpuMachine machine(EqualGpus(2));
   const ScopedVariable visible("CUDA_VISIBLE_DEVICES", "");
   const auto finished = machine.Run(Search({"--device", "cuda"}));
@@ -206,7 +206,7 @@ TEST(GpuSearch, HiddenGpusAreNone) {
   EXPECT_THAT(finished.err, HasSubstr("no GPU: CUDA_VISIBLE_DEVICES=\"\" shows none of 2"));
 }
 
-TEST(GpuDoctor, ALineForEachGpu) {
+TEST(GpuDoctor, HasALineForEachGpu) {
   const GpuMachine machine(EqualGpus(2));
   const auto finished = machine.Run({"doctor"});
   EXPECT_THAT(finished.out,

@@ -29,7 +29,7 @@ std::vector<std::string> Lines(const std::string& text, std::size_t most) {
 
 using List = std::vector<std::string>;
 
-TEST(LineReader, EveryLineOnce) {
+TEST(LineReader, ReturnsEveryLineOnce) {
   EXPECT_EQ(Lines("", 10), List{});
   EXPECT_EQ(Lines("a", 10), List{"a"});
   EXPECT_EQ(Lines("a\n", 10), List{"a"});
@@ -38,7 +38,7 @@ TEST(LineReader, EveryLineOnce) {
   EXPECT_EQ(Lines(std::string("a\0b\n", 4), 10), List{std::string("a\0b", 3)});
 }
 
-TEST(LineReader, LongLinesArePassedOver) {
+TEST(LineReader, LongLinesAreDropped) {
   EXPECT_EQ(Lines("1234\n12345\n1234\n", 4), (List{"1234", "...", "1234"}));
   EXPECT_EQ(Lines("12345", 4), List{"..."});
   // Lines longer than one read: before, between and after other lines.
@@ -54,7 +54,7 @@ TEST(LineReader, LongLinesArePassedOver) {
   EXPECT_EQ(Lines(text, 10), many);
 }
 
-TEST(LineReader, LinesOfAPipeComeAsTheyAreWritten) {
+TEST(LineReader, PipeLinesArriveAsTheyAreWritten) {
   const ScratchDirectory dir;
   const auto pipe = dir / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -80,7 +80,7 @@ TEST(LineReader, LinesOfAPipeComeAsTheyAreWritten) {
   EXPECT_EQ(*(*reader)->Next(line), Got::kEnd);
 }
 
-TEST(LineReader, NamesWhatCannotBeRead) {
+TEST(LineReader, ErrorsNameTheFile) {
   const ScratchDirectory dir;
   EXPECT_TRUE(absl::IsNotFound(LineReader::Open(dir / "none", 10).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(LineReader::Open(dir.path(), 10).status()));

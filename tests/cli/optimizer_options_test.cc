@@ -8,7 +8,7 @@
 namespace autocfg {
 namespace {
 
-TEST(OptimizerOptions, MinLrNeedsTheCosine) {
+TEST(OptimizerOptions, MinLrNeedsTheCosineSchedule) {
   const auto note = [](const std::string& min_lr, const std::string& schedule) {
     OptimizerOptions options;
     options.min_lr = min_lr;
@@ -24,7 +24,7 @@ TEST(OptimizerOptions, MinLrNeedsTheCosine) {
   EXPECT_EQ(note("3e-4", "cosine"), "") << "as much as --lr";
 }
 
-TEST(OptimizerOptions, WhereNothingIsGivenItIsTheDefault) {
+TEST(OptimizerOptions, DefaultsEqualDefaultOptimizer) {
   const auto optimizer = LoadOptimizer({});
   ASSERT_TRUE(optimizer.ok()) << optimizer.status();
   EXPECT_EQ(optimizer->DebugString(), DefaultOptimizer().DebugString());

@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(std::get<0>(info.param)) + std::get<1>(info.param).name; });
 
 // An empty value is rejected for every verb, not treated as a missing option.
-TEST(PredictionBadInput, OptionsGivenNothing) {
+TEST(PredictionBadInput, RejectsEmptyValues) {
   for (const std::string verb : {"predict", "explain"}) {
     for (const std::string option :
          {"--model", "--cluster", "--global-batch", "--plan", "--seq-len", "--precision"}) {
@@ -89,7 +89,7 @@ TEST(PredictionBadInput, OptionsGivenNothing) {
   ExpectOneClearLine(trace, 2, {"--trace: it is empty"});
 }
 
-TEST(PredictionBadInput, OptionsOfOneVerb) {
+TEST(PredictionBadInput, RejectsOptionsOfOtherVerbs) {
   ExpectOneClearLine(Ask("explain", "--against", "tp=7"), 2, {"--against: illegal plan tp=7"});
   ExpectOneClearLine(Ask("explain", "--against", "best"), 2, {"--against: best"});
   ExpectOneClearLine(Ask("predict", "--trace", "/nonexistent/t.json"), 2, {"--trace: /nonexistent/t.json"});

@@ -8,7 +8,7 @@
 namespace autocfg {
 namespace {
 
-TEST(Divergence, NamesTheFirstStepThatIsNotFinite) {
+TEST(Divergence, NamesTheFirstNonFiniteStep) {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
   struct Case {
     std::vector<double> losses, grad_norms;
@@ -26,7 +26,7 @@ TEST(Divergence, NamesTheFirstStepThatIsNotFinite) {
 }
 
 // The sign of a NaN is not shown.
-TEST(TrainDisplay, WhatIsNotFinite) {
+TEST(TrainDisplay, NonFiniteValuesHaveNoSign) {
   v1::Progress progress;
   progress.set_step(1);
   progress.set_loss(-std::nan(""));
@@ -38,7 +38,7 @@ TEST(TrainDisplay, WhatIsNotFinite) {
   EXPECT_NE(table.find("       1           nan          -inf "), std::string::npos) << table;
 }
 
-TEST(TrainReport, SaysOnlyWhatWasMeasured) {
+TEST(TrainReport, ReportsOnlyMeasuredValues) {
   TrainSummary summary;
   summary.planned_memory_bytes = 2048;
   RunDescription run;
@@ -53,7 +53,7 @@ TEST(TrainReport, SaysOnlyWhatWasMeasured) {
 }
 
 // The dry device does not compute slices either.
-TEST(TrainReport, SliceThatWasOnlyPlanned) {
+TEST(TrainReport, DryRunOfASlice) {
   TrainSummary summary;
   summary.planned_memory_bytes = 2048;
   RunDescription run;

@@ -25,7 +25,7 @@ class DescribedSearchTest : public testing::Test {
   const ScratchDirectory home_;
 };
 
-TEST_F(DescribedSearchTest, PredictionAloneAnswersWithoutHardware) {
+TEST_F(DescribedSearchTest, PredictOnlyNeedsNoHardware) {
   const std::vector<std::string> question = {"--predict-only", "--model",        "llama2-7b", "--cluster",
                                              "h100-sxm:2x8",   "--global-batch", "64"};
   const auto best_file = home_ / "best.json";
@@ -65,7 +65,7 @@ TEST_F(DescribedSearchTest, PredictionAloneAnswersWithoutHardware) {
 }
 
 // A coordinator without workers predicts too, without asking any.
-TEST_F(DescribedSearchTest, PredictionAloneNeedsNoWorkers) {
+TEST_F(DescribedSearchTest, PredictOnlyNeedsNoWorkers) {
   const std::string address = "unix:" + home_ / "head.sock";
   const Program server(home_, {"--listen", address, "--db", home_ / "head.db"}, "/dev/null",
                        "autocfg-server");
@@ -90,7 +90,7 @@ TEST_F(DescribedSearchTest, PredictionAloneNeedsNoWorkers) {
   EXPECT_THAT(local.err, HasSubstr("no worker offers cpu (it has none)"));
 }
 
-TEST_F(DescribedSearchTest, PredictionOfThisMachineCalibratesAndRunsNoPlan) {
+TEST_F(DescribedSearchTest, PredictOnlyOfThisMachineCalibratesOnly) {
   const auto model = home_.Write(
       "model.json",
       R"({"name": "smallest", "layers": 2, "hidden": 32, "heads": 2, "vocab": 128, "max_seq_len": 16})");
@@ -124,7 +124,7 @@ TEST_F(DescribedSearchTest, NotesAreInTheAnswer) {
   }
 }
 
-TEST_F(DescribedSearchTest, NothingFitsIsSaidWithoutHardwareToo) {
+TEST_F(DescribedSearchTest, NothingFitsWithoutHardware) {
   const auto finished = Search(
       {"--predict-only", "--model", "gpt3-175b", "--cluster", "v100-32gb-sxm:1x8", "--global-batch", "8"});
   EXPECT_EQ(finished.exit_code, 1);
@@ -155,7 +155,7 @@ TEST_F(DescribedSearchTest, PacedSearchOf64Ranks) {
   EXPECT_EQ(Json::parse(ran.out)["cluster"], "eight nodes");
 }
 
-TEST_F(DescribedSearchTest, LargerThanThisMachineIsMeasuredBySlices) {
+TEST_F(DescribedSearchTest, LargerPlansAreMeasuredBySlices) {
   const auto model = home_.Write(
       "model.json",
       R"({"name": "smallest", "layers": 4, "hidden": 64, "heads": 4, "vocab": 128, "max_seq_len": 32})");
@@ -185,7 +185,7 @@ TEST_F(DescribedSearchTest, LargerThanThisMachineIsMeasuredBySlices) {
 }
 
 // The answer says that the search was cut short, since a better plan may exist.
-TEST_F(DescribedSearchTest, EndedByItsTrials) {
+TEST_F(DescribedSearchTest, StopsAtMaxTrials) {
   const auto model = home_.Write(
       "model.json",
       R"({"name": "smallest", "layers": 2, "hidden": 32, "heads": 2, "vocab": 128, "max_seq_len": 16})");
@@ -201,7 +201,7 @@ TEST_F(DescribedSearchTest, EndedByItsTrials) {
 
 // With more ranks per node than this machine has cores, no more copies of a slice run than there are cores.
 // More would measure their contention.
-TEST_F(DescribedSearchTest, NodesOfMoreRanksThanThisMachineHasCores) {
+TEST_F(DescribedSearchTest, SlicesDoNotExceedTheCores) {
   const std::size_t cores = PhysicalCores().size();
   const auto model = home_.Write(
       "model.json",
@@ -227,7 +227,7 @@ TEST_F(DescribedSearchTest, NodesOfMoreRanksThanThisMachineHasCores) {
   }
 }
 
-TEST_F(DescribedSearchTest, ClustersThatCannotBeAskedFor) {
+TEST_F(DescribedSearchTest, RejectsUnsupportedClusters) {
   const auto says = [&](std::vector<std::string> args, int code, const char* part) {
     const auto finished = Search(std::move(args));
     EXPECT_EQ(finished.exit_code, code) << finished.err;

@@ -53,7 +53,7 @@ std::vector<Example> ExamplesOf(const std::filesystem::path& document) {
   return examples;
 }
 
-TEST(Documents, PredictionsShownAreThosePrinted) {
+TEST(Documents, ExamplesMatchTheOutput) {
   std::vector<std::filesystem::path> documents = {SourcePath("README.md")};
   for (const auto& entry : std::filesystem::directory_iterator(SourcePath("docs"))) {
     documents.push_back(entry.path());

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-TEST(GpuSearch, PredictsWithTheOverheadThatItMeasured) {
+TEST(GpuSearch, PredictsWithTheMeasuredOverhead) {
   const std::string emulated = BuildPath("tests/libautocfg_emulated_gpu.so");
   if (!std::filesystem::exists(emulated))
     GTEST_SKIP() << "this build has no emulated GPU (tests/CMakeLists.txt)";

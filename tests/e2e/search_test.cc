@@ -55,7 +55,7 @@ void ExpectOneError(const Finished& finished, int exit_code, const std::vector<s
   EXPECT_EQ(errors, 1) << finished.err;
 }
 
-TEST_F(SearchTest, BestPlanIsFoundAndRuns) {
+TEST_F(SearchTest, FindsAndRunsTheBestPlan) {
   const auto best_file = home_ / "best.json";
   const auto finished = Run(SearchArgs({"--max-trials", "4", "--output", best_file, "--json"}));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
@@ -93,7 +93,7 @@ TEST_F(SearchTest, BestPlanIsFoundAndRuns) {
   EXPECT_NE(table.out.find(answer["best"]["plan_text"].get<std::string>()), std::string::npos) << table.out;
 }
 
-TEST_F(SearchTest, PeopleReadWhatWasMeasuredAndWhatPredicted) {
+TEST_F(SearchTest, TextLabelsMeasuredAndPredicted) {
   const auto finished =
       Run(SearchArgs({"--max-trials", "2", "--space", "mbs=1", "--space", "recompute=none"}));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
@@ -127,7 +127,7 @@ void AwaitMeasured(const ScratchDirectory& home, const std::string& database, co
   }
 }
 
-TEST_F(SearchTest, KilledSearchGoesOnFromWhatWasStored) {
+TEST_F(SearchTest, KilledSearchResumesFromTheDatabase) {
   const auto args = SearchArgs({"--exhaustive", "--json"});
   std::map<std::string, int> before;
   {
@@ -155,7 +155,7 @@ TEST_F(SearchTest, KilledSearchGoesOnFromWhatWasStored) {
   }
 }
 
-TEST_F(SearchTest, InterruptedSearchSaysHowToGoOn) {
+TEST_F(SearchTest, InterruptedSearchSaysHowToResume) {
   const auto args = SearchArgs({"--exhaustive", "--json"});
   Program search(home_, args);
   AwaitMeasured(home_, database_, search, 1);
@@ -181,7 +181,7 @@ TEST_F(SearchTest, InterruptedSearchSaysHowToGoOn) {
   EXPECT_EQ(Json::parse(again.out)["study"], "studies/1");
 }
 
-TEST_F(SearchTest, SecondSearchOnTheSameFileIsRefusedAndNamesTheFirst) {
+TEST_F(SearchTest, SecondSearchOnTheSameDatabaseIsRejected) {
   Program first(home_, SearchArgs({"--exhaustive"}));
   AwaitMeasured(home_, database_, first, 1);
   ASSERT_TRUE(first.running()) << first.err_so_far();
@@ -192,7 +192,7 @@ TEST_F(SearchTest, SecondSearchOnTheSameFileIsRefusedAndNamesTheFirst) {
 }
 
 // The file contains the answer too, so that the plan of an earlier search is not run instead.
-TEST_F(SearchTest, NothingFitsIsAnHonestAnswer) {
+TEST_F(SearchTest, NothingFitsIsAnAnswer) {
   const auto cluster = home_.Write(
       "cluster.json", R"({"device": {"name": "cpu", "memory_bytes": 5000}, "nodes": 1, "gpus_per_node": 2})");
   const auto best_file = home_.Write("best.json", R"({"best": {"plan": "an earlier search's"}})");
@@ -210,7 +210,7 @@ TEST_F(SearchTest, NothingFitsIsAnHonestAnswer) {
 }
 
 // A search that ends without an answer leaves the file unchanged.
-TEST_F(SearchTest, ErrorWritesNoAnswer) {
+TEST_F(SearchTest, ErrorKeepsTheOutputFile) {
   const auto best_file = home_.Write("best.json", "kept");
   setenv("AUTOCFG_TRAINER", "/bin/false", 1);
   const auto failed = Run(SearchArgs({"--output", best_file}));
@@ -219,7 +219,7 @@ TEST_F(SearchTest, ErrorWritesNoAnswer) {
   EXPECT_EQ(ReadWhole(best_file), "kept");
 }
 
-TEST_F(SearchTest, TrainingThatDoesNotFitSaysByHowMuchAndWhere) {
+TEST_F(SearchTest, TrainingThatDoesNotFitNamesBytesAndRegion) {
   // 310 billion parameters on one rank fit no machine that runs this test.
   const auto model = home_.Write(
       "big.json", R"({"layers": 96, "hidden": 16384, "heads": 128, "vocab": 51200, "max_seq_len": 2048})");
@@ -258,7 +258,7 @@ TEST_F(SearchTest, DivergedRunIsAFailure) {
 }
 
 // The initial weights are kept and can start the next run.
-TEST_F(SearchTest, DivergedRunKeepsTheWeightsThatItWasToReplace) {
+TEST_F(SearchTest, DivergedRunKeepsTheOldWeights) {
   const auto weights = home_ / "w.safetensors";
   const auto train = [&](const std::string& lr, const std::string& init) {
     std::vector<std::string> args = {"train", "--model", model_, "--plan", "dp=2",  "--steps",
@@ -292,7 +292,7 @@ TEST_F(SearchTest, FailedCalibrationIsShown) {
   EXPECT_NE(trials.err.find("note: the calibration of study 1 failed: "), std::string::npos) << trials.err;
 }
 
-TEST_F(SearchTest, ReadersDisturbNobody) {
+TEST_F(SearchTest, ReadersDoNotBlockASearch) {
   Program search(home_, SearchArgs({"--exhaustive"}));
   AwaitMeasured(home_, database_, search, 1);
   ASSERT_TRUE(search.running()) << search.err_so_far();
@@ -321,7 +321,7 @@ TEST_F(SearchTest, TokenOutsideTheVocabularyIsNamed) {
                  {"32639"});
 }
 
-TEST_F(SearchTest, TruncatedWeightsAreRefused) {
+TEST_F(SearchTest, TruncatedWeightsAreRejected) {
   const auto weights = home_ / "w.safetensors";
   ASSERT_EQ(Run({"train", "--model", model_, "--plan", "tp=1", "--steps", "1", "--save", weights, "--json"})
                 .exit_code,
@@ -350,7 +350,7 @@ TEST_F(SearchTest, InterruptedTrainingEndsItsRanks) {
   EXPECT_EQ(finished.out, "");
 }
 
-TEST_F(SearchTest, FileThatIsNoDatabaseIsLeftAlone) {
+TEST_F(SearchTest, OtherFilesAreNotModified) {
   const std::string text(5000, 'x');
   home_.Write("search.db", text);
   ExpectOneError(Run(SearchArgs()), 2, {database_});
@@ -358,7 +358,7 @@ TEST_F(SearchTest, FileThatIsNoDatabaseIsLeftAlone) {
   ExpectOneError(Run({"studies", "--db", database_}), 2, {database_});
 }
 
-TEST_F(SearchTest, DatabaseOfANewerVersionIsLeftAlone) {
+TEST_F(SearchTest, NewerDatabaseIsNotModified) {
   ASSERT_EQ(Run(SearchArgs({"--max-trials", "1", "--space", "mbs=1", "--space", "recompute=none"})).exit_code,
             0);
   sqlite3* handle = nullptr;
@@ -372,7 +372,7 @@ TEST_F(SearchTest, DatabaseOfANewerVersionIsLeftAlone) {
   EXPECT_EQ(ReadWhole(database_), before);
 }
 
-TEST_F(SearchTest, NoPlaceForTheDatabase) {
+TEST_F(SearchTest, UnwritableDatabasePath) {
   auto args = SearchArgs();
   args.back() = "/proc/nowhere/search.db";  // not writable by any user, including root
   ExpectOneError(Run(args), 2, {"/proc/nowhere"});
@@ -380,7 +380,7 @@ TEST_F(SearchTest, NoPlaceForTheDatabase) {
   ExpectOneError(Run(args), 2, {home_.path()});
 }
 
-TEST_F(SearchTest, LongPathOfTheDatabase) {
+TEST_F(SearchTest, LongDatabasePath) {
   auto args = SearchArgs({"--max-trials", "1", "--space", "mbs=1", "--space", "recompute=none", "--json"});
   args[8] = home_ / (std::string(150, 'd') + "/a b.db");
   const auto finished = Run(args);

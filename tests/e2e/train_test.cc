@@ -47,7 +47,7 @@ class TrainTest : public testing::Test {
   const std::string model_;
 };
 
-TEST_F(TrainTest, LlamaOfEveryNewAxisTakesTheSameSteps) {
+TEST_F(TrainTest, LlamaTakesTheSameStepsUnderEveryPlan) {
   const auto one = Run(Train("mbs=2", {"--json", "--precision", "fp64"}));
   ASSERT_EQ(one.exit_code, 0) << one.err;
   const auto losses = Json::parse(one.out)["losses"];
@@ -65,7 +65,7 @@ TEST_F(TrainTest, LlamaOfEveryNewAxisTakesTheSameSteps) {
 }
 
 // The summary below the table is the median of the steps after the first.
-TEST_F(TrainTest, TableAgreesWithItsSummary) {
+TEST_F(TrainTest, TableMatchesItsSummary) {
   const auto finished =
       Run({"train", "--model", model_, "--plan", "dp=2", "--global-batch", "8", "--steps", "4"});
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
@@ -87,7 +87,7 @@ TEST_F(TrainTest, TableAgreesWithItsSummary) {
   EXPECT_EQ(rates[1], said) << finished.out;
 }
 
-TEST_F(TrainTest, TraceIsTheSimulatedOnesRows) {
+TEST_F(TrainTest, TraceHasTheSimulatedActions) {
   const auto plan = "tp=1,pp=2,dp=1,vpp=2,mbs=2";
   ASSERT_EQ(Run(Train(plan, {"--trace", home_ / "ran.json", "--json"})).exit_code, 0);
   const auto predicted = Run({"predict", "--model", model_, "--cluster", "a100-80gb-sxm:1x8",
@@ -98,7 +98,7 @@ TEST_F(TrainTest, TraceIsTheSimulatedOnesRows) {
   EXPECT_EQ(ran, Actions(home_ / "simulated.json"));
 }
 
-TEST_F(TrainTest, SliceIsOneRankAloneAndSaysSo) {
+TEST_F(TrainTest, SliceRunsOneRankAndIsMarked) {
   const auto finished =
       Run(Train("tp=2,pp=2,dp=2,mbs=1", {"--slice", "1,1", "--trace", home_ / "slice.json"}));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
@@ -138,7 +138,7 @@ TEST_F(TrainTest, DryDevicePlansEveryPrecision) {
   }
 }
 
-TEST_F(TrainTest, InputInBf16SaysWhereItRuns) {
+TEST_F(TrainTest, Bf16InputSaysWhereItRuns) {
   const std::string best = home_ / "best.json";
   ASSERT_EQ(Run({"search", "--predict-only", "--model", model_, "--cluster", "a100-80gb-sxm:1x2",
                  "--global-batch", "4", "--output", best})
@@ -188,7 +188,7 @@ TEST_F(TrainTest, PacedRunTakesThePredictedTime) {
   EXPECT_THAT(text.out, testing::Not(HasSubstr("measured")));
 }
 
-TEST_F(TrainTest, WhatTheRanksRefuseIsOneLineWithoutNotes) {
+TEST_F(TrainTest, ErrorsOfRanksAreOneLineWithoutNotes) {
   const std::string weights = home_.Write("wrong.safetensors", "no weights at all");
   for (const char* device : {"paced", "cpu"}) {
     const auto finished = Run(Train("tp=1,schedule=gpipe,mbs=8", {"--device", device, "--init", weights}));
@@ -199,7 +199,7 @@ TEST_F(TrainTest, WhatTheRanksRefuseIsOneLineWithoutNotes) {
   }
 }
 
-TEST_F(TrainTest, PacedRunThatDoesNotFitTheEmulatedCluster) {
+TEST_F(TrainTest, PacedRunChecksTheEmulatedMemory) {
   const auto finished = Run({"train", "--model", "gpt3-175b", "--plan", "tp=8", "--global-batch", "1",
                              "--steps", "1", "--device", "paced", "--cluster", "a100-80gb-sxm:1x8"});
   EXPECT_EQ(finished.exit_code, 1);

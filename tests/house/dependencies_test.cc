@@ -124,7 +124,7 @@ TEST(Dependencies, TrainerUsesNoGrpc) {
 
 // docs/operations.md lists each variable that a program reads as "`NAME`", and lists none of ours that no
 // program reads.
-TEST(Environment, StandsOnThePageOnOperations) {
+TEST(Environment, VariablesAreDocumented) {
   std::ifstream page(SourcePath("docs/operations.md"));
   const std::string text((std::istreambuf_iterator<char>(page)), std::istreambuf_iterator<char>());
   static const std::regex kAsked("(?:getenv|Environment)\\(\"([A-Z_]+)\"\\)");

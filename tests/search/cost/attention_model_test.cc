@@ -23,7 +23,7 @@ double Seconds(OpKind kind, std::int64_t head_dim, DType dtype = DType::kBF16) {
 // result. The softmax reads and writes the scores; its gradient reads the probabilities and their gradient
 // and writes the scores' gradient. Dropout reads and writes the scores, with a one-byte mask, in both
 // directions.
-TEST(UnfusedAttention, WhereBytesDecideIsTheSumOfItsKernelsBytes) {
+TEST(UnfusedAttention, MemoryBoundTimeSumsKernelBytes) {
   for (const auto& [dtype, e] : {std::pair(DType::kBF16, 2.0), std::pair(DType::kF32, 4.0)}) {
     const double rows = kBatch * kSeq * 16;
     const double product = e * (kScores + rows * kHeads + rows * kGroups);
@@ -38,7 +38,7 @@ TEST(UnfusedAttention, WhereBytesDecideIsTheSumOfItsKernelsBytes) {
 }
 
 // Long heads: the products take their FLOPs (full, not causal); the passes over the scores take their bytes.
-TEST(UnfusedAttention, WhereArithmeticDecidesIsTwoProductsAndFour) {
+TEST(UnfusedAttention, ComputeBoundTimeCountsTwoAndFourProducts) {
   const double product = 2 * kScores * 4096 / kFlopsPerS;
   EXPECT_DOUBLE_EQ(Seconds(OpKind::kUnfusedAttentionForward, 4096),
                    2 * product + (4 + 5) * kScores / kBytesPerS + 4 * kOverhead);

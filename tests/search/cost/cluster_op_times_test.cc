@@ -64,7 +64,7 @@ OpDesc Collective(OpKind kind, CommGroup group, std::int64_t size, std::int64_t 
           .dims = {elements}};
 }
 
-TEST(ClusterOpTimes, KnowWhatTheHostTakes) {
+TEST(ClusterOpTimes, HaveTheHostTime) {
   ClusterSpec cluster = RoundCluster();
   const OpDesc op = Matmul(128, 128, 128);
   const double seconds = Times(cluster)->Seconds(op, {});
@@ -182,7 +182,7 @@ std::vector<std::int64_t> MembersOf(const RankMesh& mesh, std::int64_t rank, Com
 
 // Compares with the placement of every rank, group by group. Node sizes are divided by groups, divide groups,
 // or neither.
-TEST(SpanOf, EveryRank) {
+TEST(SpanOf, MatchesEveryRanksPlacement) {
   int spread = 0, uneven = 0;
   for (const std::int64_t per_node : {1, 2, 3, 4, 6, 8, 12, 18, 72}) {
     for (const std::int64_t tp : {1, 2, 3, 4, 5, 8, 16, 24}) {

@@ -99,7 +99,7 @@ TEST_F(LayerOpsTest, EmbeddingAndHead) {
                           "layer_norm_backward fp32 64x128"));
 }
 
-TEST_F(LayerOpsTest, WholeRowsHaveTheirGradientInTheForward) {
+TEST_F(LayerOpsTest, WholeRowsComputeTheirGradientInTheForward) {
   plan.tp = 1;
   EXPECT_THAT(Text(HeadForwardOps(model, workload, plan)),
               ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nt 64x1024x128",
@@ -144,7 +144,7 @@ TEST_F(LayerOpsTest, ParametersOfEachStage) {
 }
 
 // Epilogues for different model parts: gelu or relu with and without biases, gates with biases.
-TEST_F(LayerOpsTest, EpiloguesAreThoseThatTheModelHas) {
+TEST_F(LayerOpsTest, EpiloguesFollowTheModel) {
   model.bias = false;
   model.activation = Activation::kRelu;
   const std::vector<std::string> forward = Text(LayerForwardOps(model, workload, plan)),
@@ -175,7 +175,7 @@ TEST_F(LayerOpsTest, GradientRegionCountsItsPadding) {
                           padded(625) + padded(25 * 100) + padded(100) + padded(100 * 25) + 2 * padded(25));
 }
 
-TEST_F(LayerOpsTest, MessagesAndWhole) {
+TEST_F(LayerOpsTest, MessagesAndOpCounts) {
   EXPECT_THAT(Of(ActionKind::kSendActivation, 0), ElementsAre("send fp32 pipeline/2 8192"));
   EXPECT_THAT(Of(ActionKind::kRecvGradient, 0), ElementsAre("recv fp32 pipeline/2 8192"));
   model.layers = 4;
@@ -293,7 +293,7 @@ TEST(ParameterOp, AddsUpToTheModel) {
 }
 
 // Each op of each rank occurs once in the plan's list.
-TEST(PlanOps, AreThoseOfAllActions) {
+TEST(PlanOps, CoverAllActions) {
   RandomRuns runs(53);
   for (int i = 0; i < 100; ++i) {
     const RandomRun run = runs.Next();

@@ -174,7 +174,7 @@ TEST(MemoryModel, InFlightMatchesTheSchedules) {
 }
 
 // The worst rank is the maximum over all ranks, to the byte.
-TEST(MemoryModel, TheWorstRankIsTheWorstOfAll) {
+TEST(MemoryModel, WorstRankIsTheMaximum) {
   RandomRuns runs(43, {.pp = {1, 2, 3, 4, 5, 8, 16}, .microbatches = 70});
   std::set<std::int64_t> worst_ranks;
   for (int i = 0; i < 3000; ++i) {

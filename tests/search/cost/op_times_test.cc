@@ -28,7 +28,7 @@ TEST(LineFit, RecoversALine) {
   EXPECT_NEAR(line.beta_s_per_byte, 1 / 3e9, 1e-15);
 }
 
-TEST(LineFit, RelativeErrorDecides) {
+TEST(LineFit, MinimizesRelativeError) {
   // A 10% error at a large size must not hide the latency that small sizes show.
   const LinkModel line = FitLine(std::vector<TimedSize>{{8, 1e-6}, {64, 1e-6}, {1e8, 0.05}, {2e8, 0.11}});
   EXPECT_NEAR(line.alpha_s, 1e-6, 1e-7);
@@ -45,7 +45,7 @@ TEST(LineFit, NeverNegative) {
   EXPECT_EQ(none.Seconds(1e9), 0);
 }
 
-TEST(OpTimes, MeasuredStaysAsMeasured) {
+TEST(OpTimes, ReturnsMeasuredTimes) {
   const OpTimes times({{Matmul(64, 64, 64), 3e-5}, {Matmul(128, 64, 64), 7e-5}, {Matmul(64, 64, 64), 5e-5}});
   EXPECT_DOUBLE_EQ(times.Seconds(Matmul(64, 64, 64)), 4e-5);  // measured twice: the mean
   EXPECT_DOUBLE_EQ(times.Seconds(Matmul(128, 64, 64)), 7e-5);
@@ -67,7 +67,7 @@ TEST(OpTimes, EstimatesBetweenMeasuredSizes) {
   }
 }
 
-TEST(OpTimes, SaneFarAwayFromWhatWasMeasured) {
+TEST(OpTimes, ExtrapolatesSanely) {
   const SyntheticDevice device;
   const OpTimes times = device.Measure({Matmul(64, 64, 64), Matmul(128, 128, 128), Matmul(256, 256, 256)});
   const OpDesc tiny = Matmul(1, 1, 1), huge = Matmul(16384, 16384, 16384);
@@ -90,7 +90,7 @@ TEST(OpTimes, GrowsWithTheWork) {
   }
 }
 
-TEST(OpTimes, AKindOrTypeNeverMeasured) {
+TEST(OpTimes, UnmeasuredKindsAndTypes) {
   const SyntheticDevice device;
   const OpTimes times =
       device.Measure({Matmul(256, 256, 256), {.kind = OpKind::kFill, .dims = {1 << 20, 0, 0, 0}}});
@@ -159,7 +159,7 @@ TEST(OpTimes, LinksByGroupAndSize) {
 }
 
 // Of two measured activations, the requested one has more weight.
-TEST(OpTimes, ActivationsAreToldApart) {
+TEST(OpTimes, ActivationsAreDistinguished) {
   const auto activation = [](Activation kind, std::int64_t tokens) {
     return OpDesc{.kind = OpKind::kActivationForward, .activation = kind, .dims = {tokens, 1024}};
   };
@@ -173,7 +173,7 @@ TEST(OpTimes, ActivationsAreToldApart) {
             1.3 * times.Seconds(activation(Activation::kRelu, 128)));
 }
 
-TEST(OpTimes, AGroupMeasuredAtOneSizeBorrowsTheShapeOfOthers) {
+TEST(OpTimes, GroupWithOneSizeUsesTheShapeOfOthers) {
   std::vector<OpTime> measured;
   for (std::int64_t n : {16, 1024, 65536}) {
     measured.push_back(

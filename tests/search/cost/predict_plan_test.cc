@@ -112,7 +112,7 @@ TEST(PredictPlan, MoreHardwareOrLessWorkIsNotSlower) {
   EXPECT_LT(ask("dp=8,mbs=2")->prediction.step_time_s, whole);
 }
 
-TEST(PredictPlan, SplitsAreMadeDefinite) {
+TEST(PredictPlan, SplitsAreResolved) {
   const Question ask;
   const auto answer = ask("pp=4,dp=2,split=auto");
   ASSERT_TRUE(answer.ok()) << answer.status();
@@ -122,7 +122,7 @@ TEST(PredictPlan, SplitsAreMadeDefinite) {
   EXPECT_LE(answer->prediction.step_time_s, even->prediction.step_time_s * (1 + 1e-9));
 }
 
-TEST(PredictPlan, RefusesByName) {
+TEST(PredictPlan, RejectsByName) {
   const Question ask;
   const auto refused = [](const absl::Status& status, absl::StatusCode code, const char* says) {
     EXPECT_EQ(status.code(), code) << status;
@@ -145,7 +145,7 @@ TEST(PredictPlan, RefusesByName) {
   refused(wrong("tp=1").status(), absl::StatusCode::kInvalidArgument, "bf16");
 }
 
-TEST(PredictPlan, HugeStepsAreTimedInClosedFormAndSaySo) {
+TEST(PredictPlan, HugeStepsUseTheClosedFormWithANote) {
   Question ask;
   ask.workload.global_batch = 1 << 20;
   const auto answer = ask("pp=4,dp=2,mbs=1");

@@ -180,7 +180,7 @@ TEST(ResolveSplit, ByHand) {
 
 // If only issuing ops takes time, their number decides: 7 forward and 11 backward per layer (on one GPU, with
 // biases, without a gate), 2 and 2 for the embedding, 3 and 3 for the head.
-TEST(ResolveSplit, ByWhatTheHostTakes) {
+TEST(ResolveSplit, ByTheHostTime) {
   class Times final : public OpTimeModel {
    public:
     double Seconds(const OpDesc& op, const ParallelPlan&) const override {
@@ -205,7 +205,7 @@ TEST(ResolveSplit, ByWhatTheHostTakes) {
   EXPECT_EQ(split(Auto(4)).split_layers, (Layers{3, 4, 3, 1}));
 }
 
-TEST(ResolveSplit, OtherPlansStayAsTheyAre) {
+TEST(ResolveSplit, OtherPlansAreUnchanged) {
   const ModelSpec model = SmallGpt(8);
   CostModel costs = Costs(model, Fp32(8, 16));
   ParallelPlan plan = Auto(4);

@@ -55,7 +55,7 @@ absl::StatusOr<ModelSpec> With(std::string_view base, const std::string& field, 
   return ImportHuggingFace(json);
 }
 
-TEST(HuggingFace, FieldsArriveWhereTheyBelong) {
+TEST(HuggingFace, MapsEveryField) {
   EXPECT_EQ(With(kGpt2, "n_inner", 3000)->ffn_hidden, 3000);
   EXPECT_EQ(With(kGpt2, "n_positions", 77)->max_seq_len, 77);
   EXPECT_EQ(With(kGpt2, "activation_function", "gelu")->activation, Activation::kGeluErf);
@@ -157,7 +157,7 @@ TEST(HuggingFace, ExpertsAndSlidingWindows) {
   EXPECT_TRUE(ImportHuggingFace(unused).ok());
 }
 
-TEST(HuggingFace, SaidAsTheDefault) {
+TEST(HuggingFace, ExplicitDefaultsAreAccepted) {
   for (const auto& [field, value] : {std::pair<const char*, Json>{"partial_rotary_factor", 1},
                                      {"partial_rotary_factor", 1.0},
                                      {"rope_parameters", Json{{"partial_rotary_factor", 1.0}}},
@@ -167,7 +167,7 @@ TEST(HuggingFace, SaidAsTheDefault) {
   }
 }
 
-TEST(HuggingFace, AFileWithoutItsTypeIsStillOne) {
+TEST(HuggingFace, DetectsFilesWithoutAType) {
   for (const std::string_view base : {kGpt2, kLlama3}) {
     Json json = Json::parse(base);
     json.erase("model_type");
@@ -178,7 +178,7 @@ TEST(HuggingFace, AFileWithoutItsTypeIsStillOne) {
   EXPECT_FALSE(IsHuggingFaceConfig(Json{{"layers", 2}, {"hidden", 64}}));
 }
 
-TEST(HuggingFace, WrongOrContradictory) {
+TEST(HuggingFace, RejectsWrongAndContradictoryFields) {
   const auto refusal = [](std::string_view base, const std::string& field, const Json& value) {
     const auto model = With(base, field, value);
     EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument) << field << ": " << model.status();

@@ -16,7 +16,7 @@ OpDesc Op(OpKind kind, std::array<std::int64_t, 5> dims) {
   return op;
 }
 
-TEST(OpDesc, NamesThereAndBack) {
+TEST(OpDesc, NamesRoundTrip) {
   std::set<std::string_view> names;
   for (int i = 0; i < kOpKindCount; ++i) {
     const OpKind kind = static_cast<OpKind>(i);
@@ -190,7 +190,7 @@ TEST(OpDesc, MinBytes) {
   }
 }
 
-TEST(OpDesc, HashTellsFieldsApart) {
+TEST(OpDesc, HashDistinguishesFields) {
   const OpDesc op = Op(OpKind::kMatmul, {2, 3, 5, 0});
   const OpDescHash hash;
   EXPECT_EQ(hash(op), hash(Op(OpKind::kMatmul, {2, 3, 5, 0})));

@@ -13,11 +13,11 @@ ModelSpec Gpt() {
   return model;
 }
 
-TEST(HardwareFlops, NothingTwiceWithoutRecomputation) {
+TEST(HardwareFlops, EqualsModelFlopsWithoutRecomputation) {
   EXPECT_EQ(HardwareFlops(Gpt(), {}, 2048, 2048), ModelFlops(Gpt(), 2048, 2048));
 }
 
-TEST(PublishedHardwareFlops, IsThePublishedFormula) {
+TEST(PublishedHardwareFlops, MatchesThePublishedFormula) {
   const double batch = 8, seq = 2048, layers = 24, hidden = 1024, vocab = 51200;
   const double published =
       96 * batch * seq * layers * hidden * hidden * (1 + seq / (6 * hidden) + vocab / (16 * layers * hidden));
@@ -26,7 +26,7 @@ TEST(PublishedHardwareFlops, IsThePublishedFormula) {
 
 // Compares with the ops that the engine issues again: matrix products, and attention's two products over full
 // scores.
-TEST(HardwareFlops, FullIsWhatTheEngineIssues) {
+TEST(HardwareFlops, FullMatchesTheEnginesOps) {
   for (const Activation activation : {Activation::kGelu, Activation::kSwiGlu}) {
     ModelSpec model{.layers = 24,
                     .hidden = 1024,
@@ -50,7 +50,7 @@ TEST(HardwareFlops, FullIsWhatTheEngineIssues) {
   }
 }
 
-TEST(HardwareFlops, OnlyTheLayersThatRecompute) {
+TEST(HardwareFlops, CountsOnlyRecomputedLayers) {
   ParallelPlan plan{.pp = 4, .recompute = Recompute::kFull};
   const double once = ModelFlops(Gpt(), 2048, 2048);
   const double all = HardwareFlops(Gpt(), plan, 2048, 2048) - once;
@@ -69,7 +69,7 @@ TEST(HardwareFlops, StageByStage) {
 
 // Both products over the scores are repeated: 4 s h of the 12 s h FLOPs that attention takes per layer and
 // token.
-TEST(HardwareFlops, SelectiveRunsAttentionAgain) {
+TEST(HardwareFlops, SelectiveRecomputesAttention) {
   const double tokens = 2048, seq = 2048, hidden = 1024, layers = 24;
   ParallelPlan plan{.recompute = Recompute::kSelective};
   EXPECT_EQ(HardwareFlops(Gpt(), plan, tokens, seq), ModelFlops(Gpt(), tokens, seq))
@@ -81,7 +81,7 @@ TEST(HardwareFlops, SelectiveRunsAttentionAgain) {
               1e-9);
 }
 
-TEST(PeakFlops, OfThePrecisionWhereItIsKnown) {
+TEST(PeakFlops, IsPerPrecision) {
   DeviceSpec device{.flops_per_s_fp32 = 1e12, .flops_per_s_bf16 = 2e14};
   EXPECT_EQ(PeakFlops(device, *ParsePrecision("fp32")), 1e12);
   EXPECT_EQ(PeakFlops(device, *ParsePrecision("bf16")), 2e14);

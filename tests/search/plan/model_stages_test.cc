@@ -41,7 +41,7 @@ TEST(ModelStages, AsPublished) {
   EXPECT_FALSE(IsLastStage(plan, 3)) << "of the same rank";
 }
 
-TEST(ModelStages, StagesAndChunksThereAndBack) {
+TEST(ModelStages, StagesAndChunksRoundTrip) {
   for (std::int64_t pp = 1; pp <= 6; ++pp) {
     for (std::int64_t vpp = 1; vpp <= 5; ++vpp) {
       const ParallelPlan plan{.pp = pp, .virtual_stages = vpp};
@@ -74,7 +74,7 @@ TEST(ModelStages, EvenAndExplicit) {
   EXPECT_EQ(layers("pp=2,vpp=2,split=1+2+3+6", 2), Range(3, 3)) << "entries are by stage, not by rank";
 }
 
-TEST(ModelStages, RanksHaveAllLayersTogether) {
+TEST(ModelStages, RanksCoverAllLayers) {
   for (const char* text : {"pp=3", "pp=2,vpp=3", "pp=3,split=5+4+3", "pp=2,vpp=2,split=1+2+3+6"}) {
     const ParallelPlan plan = Plan(text);
     std::int64_t sum = 0;
@@ -93,7 +93,7 @@ TEST(ModelStages, RecomputedLayers) {
   EXPECT_EQ(RecomputedLayers(Plan("recompute=full:3"), 2), 2) << "all, where there are fewer";
 }
 
-TEST(MicrobatchCount, OfOneDataParallelRank) {
+TEST(MicrobatchCount, CountsOneDataParallelRank) {
   EXPECT_EQ(MicrobatchCount({.global_batch = 24, .seq_len = 64, .precision = {}}, Plan("dp=2,mbs=3")), 4);
 }
 

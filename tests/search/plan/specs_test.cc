@@ -154,7 +154,7 @@ TEST(ModelSpec, EngineSupport) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("position alibi is not supported yet"));
 }
 
-TEST(ModelSpec, NamesThereAndBack) {
+TEST(ModelSpec, NamesRoundTrip) {
   for (int i = 0; i < 5; ++i)
     EXPECT_EQ(ParseActivation(Name(static_cast<Activation>(i))), static_cast<Activation>(i));
   for (int i = 0; i < 2; ++i) EXPECT_EQ(ParseNorm(Name(static_cast<Norm>(i))), static_cast<Norm>(i));

@@ -43,7 +43,7 @@ std::int64_t IllegalCount(const FeasiblePlans& plans) {
 }
 
 // Compares with a plan-by-plan enumeration of the space, using sets.
-TEST(FeasiblePlans, AreThoseOfTheSpaceThatFitOnceEach) {
+TEST(FeasiblePlans, ContainEachFittingPlanOnce) {
   const Problem problem;
   for (const AxisValues& values :
        {AxisValues{}, AxisValues{{"split", {"auto"}}}, AxisValues{{"split", {"even"}}},
@@ -98,7 +98,7 @@ ParallelPlan Family(ParallelPlan plan) {
   return plan;
 }
 
-TEST(FeasiblePlans, KnowWhatRecomputesLess) {
+TEST(FeasiblePlans, LinkToPlansThatRecomputeLess) {
   const Problem problem;
   const SearchSpace space = problem.Space();
   CostModel costs = problem.Costs();
@@ -133,7 +133,7 @@ TEST(FeasiblePlans, KnowWhatRecomputesLess) {
   EXPECT_GT(forced, 10) << "plans that must recompute to fit";
 }
 
-TEST(Shortlist, TheFastestAreSimulated) {
+TEST(Shortlist, SimulatesTheFastest) {
   const Problem problem;
   const SearchSpace space = problem.Space();
   CostModel costs = problem.Costs();
@@ -160,7 +160,7 @@ TEST(Shortlist, TheFastestAreSimulated) {
 
 // Of two plans that differ only in scatter_gather, the faster one is simulated, and the other one ranks
 // behind it.
-TEST(Shortlist, TheSlowerWayOfMessagesIsNotSimulated) {
+TEST(Shortlist, SkipsTheSlowerWayOfMessages) {
   const Problem problem;
   const auto space =
       SearchSpace::Create(problem.model, problem.workload, 8, {}, {.predict_only = true, .described = true});
@@ -195,7 +195,7 @@ TEST(Shortlist, TheSlowerWayOfMessagesIsNotSimulated) {
   }
 }
 
-TEST(Shortlist, NoTimeIsAnError) {
+TEST(Shortlist, MissingTimeIsAnError) {
   const Problem problem;
   CostModel costs(problem.model, problem.workload, problem.cluster, OpTimes());
   FeasiblePlans plans = FindFeasiblePlans(problem.Space(), costs, kAnyMemory);

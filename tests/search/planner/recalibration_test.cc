@@ -22,7 +22,7 @@ ParallelPlan Plan(std::int64_t tp, std::int64_t pp, std::int64_t dp, std::int64_
   return plan;
 }
 
-TEST(Recalibration, WithoutMeasurementsOnlyThePriors) {
+TEST(Recalibration, UsesPriorsWithoutMeasurements) {
   const Recalibration prior(kLayers, {});
   const Correction c = prior.For(Plan(2, 2, 2, 2));
   EXPECT_DOUBLE_EQ(c.log_mean, 0);
@@ -30,7 +30,7 @@ TEST(Recalibration, WithoutMeasurementsOnlyThePriors) {
   EXPECT_LT(c.sigma, 0.6);
 }
 
-TEST(Recalibration, ACommonFactorCarriesOverToAllPlans) {
+TEST(Recalibration, CommonFactorAppliesToAllPlans) {
   std::vector<RatioObservation> seen;
   for (std::int64_t tp : {1, 2, 4, 8}) seen.push_back({Plan(tp, 1, 8 / tp, 1), std::log(1.3), 0.005});
   const Recalibration fitted(kLayers, seen);
@@ -38,7 +38,7 @@ TEST(Recalibration, ACommonFactorCarriesOverToAllPlans) {
   EXPECT_NEAR(c.log_mean, std::log(1.3), 0.06);
 }
 
-TEST(Recalibration, TightensNearWhatWasMeasured) {
+TEST(Recalibration, TightensNearMeasurements) {
   std::vector<RatioObservation> seen = {{Plan(2, 2, 2, 1), 0.1, 0.005},
                                         {Plan(2, 2, 2, 2), 0.11, 0.005},
                                         {Plan(4, 2, 1, 1), 0.02, 0.005},
@@ -51,7 +51,7 @@ TEST(Recalibration, TightensNearWhatWasMeasured) {
   EXPECT_GE(near.sigma, 0.02) << "a plan's own effect is never taken as less than 2%";
 }
 
-TEST(Recalibration, LearnsHowMuchPlansScatter) {
+TEST(Recalibration, EstimatesThePlansOwnEffect) {
   const auto residual = [](double scatter) {
     std::mt19937_64 random(5);
     std::normal_distribution<double> normal;
@@ -114,7 +114,7 @@ TEST(Recalibration, VirtualStagesHaveASlope) {
 }
 
 // One observation, each hypothesis computed by hand: the mixture that For() sums up in advance.
-TEST(Recalibration, MixesTheHypothesesAsTheirPosteriorsSay) {
+TEST(Recalibration, WeightsHypothesesByTheirPosterior) {
   const double y = 0.3, noise = 0.01;
   const ParallelPlan seen = Plan(2, 1, 1, 1), asked = Plan(4, 1, 1, 1);
   // Prior variances: all plans 0.2^2; schedule and recompute 0.1^2 each; split 0.03^2; tp 0.05^2 per squared

@@ -60,7 +60,7 @@ TEST(SearchLoop, SplitsAreDefinite) {
   }
 }
 
-TEST(SearchLoop, AnAutomaticSplitAloneStaysWhereItComesOutEven) {
+TEST(SearchLoop, AutoOnlySpaceKeepsEvenSplits) {
   const AxisValues only_auto = {
       {"split", {"auto"}}, {"pp", {"2"}}, {"vpp", {"1", "3"}}, {"recompute", {"none"}}};
   SearchLoop loop = Loop({}, LocalRanks(8), Fp32(16, 32), only_auto);
@@ -72,7 +72,7 @@ TEST(SearchLoop, AnAutomaticSplitAloneStaysWhereItComesOutEven) {
 
 // Predict-only searches of a described cluster include options that cannot run: messages in parts are faster
 // between nodes. Searches of this machine need a plan that runs.
-TEST(SearchLoop, PredictionsOfADescribedClusterHoldWhatIsOnlyPredicted) {
+TEST(SearchLoop, DescribedClustersIncludePredictedOnlyOptions) {
   const ModelSpec model = *ModelPreset("llama3-8b");
   const Workload workload{.global_batch = 64, .seq_len = 8192, .precision = *ParsePrecision("bf16")};
   const ClusterSpec cluster = *PresetCluster("h100-sxm:2x8");
@@ -118,7 +118,7 @@ TEST(SearchLoop, LargeSpacesArePredicted) {
 
 // The strategy chooses among the fastest plans. The others rank behind them, and an exhaustive search would
 // measure them too.
-TEST(SearchLoop, BeyondTheCandidatesPlansAreRankedByPrediction) {
+TEST(SearchLoop, RanksPlansBeyondTheCandidatesByPrediction) {
   const ModelSpec model = SmallGpt(288, 128, 16);
   SearchLoop loop = [&] {
     auto made = SearchLoop::Create(model, Fp32(512, 16), LocalRanks(64), {}, {.max_trials = 3});
@@ -160,7 +160,7 @@ TEST(SearchLoop, BeyondTheCandidatesPlansAreRankedByPrediction) {
 }
 
 // A plan that recomputes more than one that fits is not measured unless the latter fails.
-TEST(SearchLoop, DoesNotMeasureWhatOnlyRecomputesMore) {
+TEST(SearchLoop, SkipsPlansThatOnlyRecomputeMore) {
   SearchLoop loop = Calibrated();
   HiddenTruth truth(loop.Ranking(kAll), 12);
   for (const Step& step : RunStudy(loop, truth))
@@ -187,7 +187,7 @@ TEST(SearchLoop, DoesNotMeasureWhatOnlyRecomputesMore) {
 }
 
 // Among equally fast plans, less memory comes first, wherever the list is cut.
-TEST(SearchLoop, OfEquallyFastPlansTheSmallerComesFirst) {
+TEST(SearchLoop, PrefersLessMemoryAmongEquallyFastPlans) {
   const AxisValues space = {{"tp", {"1"}},  {"pp", {"4"}},       {"mbs", {"1"}},
                             {"vpp", {"1"}}, {"split", {"even"}}, {"recompute", {"none"}}};
   SearchLoop loop = Loop({.predict_only = true}, LocalRanks(4), Fp32(16, 32), space);

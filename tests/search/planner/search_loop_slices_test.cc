@@ -79,7 +79,7 @@ std::vector<double> OtherParts(const Breakdown& b) {
 
 // The slices are faster than predicted. The deviation is taken from compute as far as possible; beyond that,
 // all parts shrink in proportion. The parts that a slice does not show stay as uncertain as before.
-TEST(SearchLoop, SlicesThatWereFasterThanPredictedShortenTheStep) {
+TEST(SearchLoop, FasterSlicesShortenTheStep) {
   for (const double factor : {0.6, 0.1}) {
     SCOPED_TRACE(factor);
     SearchLoop loop = Calibrated({.measurable_ranks = 4});
@@ -158,7 +158,7 @@ TEST(SearchLoop, FewSlicesRecalibrateAllPredictions) {
   }
 }
 
-TEST(SearchLoop, WhatFitsTheMachineIsNotSliced) {
+TEST(SearchLoop, PlansThatFitTheMachineAreNotSliced) {
   SearchLoop loop = Calibrated({.measurable_ranks = 8});
   const auto requests = loop.Next();
   ASSERT_FALSE(requests.empty());

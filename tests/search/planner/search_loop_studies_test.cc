@@ -32,7 +32,7 @@ TEST(SearchLoop, ExhaustiveMeasuresEveryPlan) {
 }
 
 // The README's example: about ten plans are measured.
-TEST(SearchLoop, TheExampleStaysSmall) {
+TEST(SearchLoop, ReadmeExampleMeasuresFewPlans) {
   ModelSpec tiny = SmallGpt(4, 128, 4, 1024);
   std::int64_t measured = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -48,7 +48,7 @@ TEST(SearchLoop, TheExampleStaysSmall) {
   EXPECT_GE(measured, 20 * 6);
 }
 
-TEST(SearchLoop, ForeseesWhatAnExhaustiveSearchWouldTake) {
+TEST(SearchLoop, EstimatesTheCostOfAnExhaustiveSearch) {
   SearchLoop loop = Calibrated();
   EXPECT_EQ(loop.UnmeasuredDeviceSeconds(), 0);
   HiddenTruth truth(loop.Ranking(kAll), 6);

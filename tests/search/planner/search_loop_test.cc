@@ -47,7 +47,7 @@ TEST(SearchLoop, CountsAddUp) {
   EXPECT_EQ(rejected, before.illegal + before.out_of_memory);
 }
 
-TEST(SearchLoop, MemoryDecidesWhatIsFeasible) {
+TEST(SearchLoop, FeasibilityDependsOnMemory) {
   const SearchLoop all = Loop();
   std::vector<std::int64_t> needs;
   for (const RankedPlan& r : all.Ranking(kAll)) needs.push_back(r.predicted.memory.Total());
@@ -92,7 +92,7 @@ TEST(SearchLoop, PredictOnlyEndsWithTheCalibration) {
 }
 
 // A described cluster supplies its model: there is no calibration job.
-TEST(SearchLoop, TakesTheModelOfADescribedCluster) {
+TEST(SearchLoop, AcceptsTheModelOfADescribedCluster) {
   ClusterSpec cluster = LocalRanks(8);
   cluster.local = false;
   cluster.groups.front().device.overhead_bytes = 1000;
@@ -105,7 +105,7 @@ TEST(SearchLoop, TakesTheModelOfADescribedCluster) {
   EXPECT_GT(loop->Ranking(1).front().predicted.step_time_s, 0);
 }
 
-TEST(SearchLoop, RefusesBadCalibrations) {
+TEST(SearchLoop, RejectsBadCalibrations) {
   SearchLoop loop = Loop();
   EXPECT_EQ(loop.SetCalibration(OpTimes(), 0).code(), absl::StatusCode::kInvalidArgument);
   OpDesc op = loop.CalibrationOps().front();
@@ -118,7 +118,7 @@ TEST(SearchLoop, RefusesBadCalibrations) {
   EXPECT_EQ(loop.SetCalibration(OpTimes(), 0).code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST(SearchLoop, RefusesBadInput) {
+TEST(SearchLoop, RejectsBadInput) {
   const auto create = [](ModelSpec model, Workload workload, ClusterSpec cluster,
                          SearchOptions options = {}) {
     return SearchLoop::Create(model, workload, cluster, {}, options).status();
@@ -144,7 +144,7 @@ TEST(SearchLoop, RefusesBadInput) {
   EXPECT_TRUE(with_unfused(true).ok());
 }
 
-TEST(SearchLoop, AsksOnceAndOnlyBelievesWhatItAskedFor) {
+TEST(SearchLoop, AsksOnceAndRejectsUnknownTrials) {
   SearchLoop loop = Calibrated();
   const auto requests = loop.Next();
   ASSERT_FALSE(requests.empty());
@@ -166,7 +166,7 @@ TEST(SearchLoop, AsksOnceAndOnlyBelievesWhatItAskedFor) {
   EXPECT_TRUE(best.ci95_s.has_value());
 }
 
-TEST(SearchLoop, FailuresAreCountedAndNotAskedForAgain) {
+TEST(SearchLoop, FailedPlansAreCountedAndNotRetried) {
   SearchLoop loop = Calibrated();
   const TrialOutcome outcomes[] = {TrialOutcome::kOutOfMemory, TrialOutcome::kFailed,
                                    TrialOutcome::kTimedOut};
@@ -189,7 +189,7 @@ TEST(SearchLoop, FailuresAreCountedAndNotAskedForAgain) {
       << "failed plans are not recommended";
 }
 
-TEST(SearchLoop, LostTrialsAreAskedForAgainTwice) {
+TEST(SearchLoop, LostTrialsAreRetriedTwice) {
   SearchLoop loop = Calibrated({.max_trials = 2});
   const ParallelPlan unlucky = [&] {
     const auto first = loop.Next();
@@ -230,7 +230,7 @@ ParallelPlan WhoseRepeatsEnd(TrialOutcome outcome, SearchLoop& loop, int& asked)
   return *best;
 }
 
-TEST(SearchLoop, APlanThatRanOnceAndFailsItsRepeatIsNotRecommended) {
+TEST(SearchLoop, PlanThatFailsARepeatIsNotRecommended) {
   for (const auto& [outcome, reason] :
        {std::pair(TrialOutcome::kOutOfMemory, "measured_out_of_memory"),
         std::pair(TrialOutcome::kFailed, "failed"), std::pair(TrialOutcome::kTimedOut, "timed_out")}) {
@@ -244,7 +244,7 @@ TEST(SearchLoop, APlanThatRanOnceAndFailsItsRepeatIsNotRecommended) {
   }
 }
 
-TEST(SearchLoop, APlanWhoseRepeatsAreLostKeepsItsMeasurement) {
+TEST(SearchLoop, PlanWithLostRepeatsKeepsItsMeasurement) {
   SearchLoop loop = Calibrated();
   int asked = 0;
   const ParallelPlan best = WhoseRepeatsEnd(TrialOutcome::kLost, loop, asked);
@@ -256,7 +256,7 @@ TEST(SearchLoop, APlanWhoseRepeatsAreLostKeepsItsMeasurement) {
   EXPECT_FALSE(loop.counts().rejected.contains("lost"));
 }
 
-TEST(SearchLoop, StopEndsItAndKeepsWhatIsKnown) {
+TEST(SearchLoop, StopKeepsResults) {
   SearchLoop loop = Calibrated();
   const auto requests = loop.Next();
   ASSERT_TRUE(loop.Observe(requests[0].plan, 0, TrialOutcome::kMeasured, {{0.2, 0.2, 0.2}, 1}).ok());

@@ -31,7 +31,7 @@ CostModel Costs(const ModelSpec& model, double message_s) {
 }
 
 // Without a pipeline and with free messages, a slice equals the whole step.
-TEST(Slice, IsTheStepWithoutMessagesAndBubbles) {
+TEST(Slice, EqualsTheStepWithoutMessagesAndBubbles) {
   const ModelSpec model = SmallGpt();
   for (const char* text : {"tp=1,pp=1,dp=1,mbs=2", "tp=4,pp=1,dp=2,mbs=1,recompute=full",
                            "tp=2,pp=1,dp=8,mbs=1,recompute=full:3"}) {
@@ -64,7 +64,7 @@ TEST(Slice, SumsTheRanksOwnOps) {
   }
 }
 
-TEST(Slice, IsTheRankThatComputesLongest) {
+TEST(Slice, ChoosesTheRankThatComputesLongest) {
   CostModel large_head = Costs(SmallGpt(8, 128, 8, 50000), 1e-4);
   EXPECT_EQ(ChooseSlice(large_head, *ParsePlanText("tp=1,pp=4,dp=1,mbs=1")).pipeline, 3);
   CostModel costs = Costs(SmallGpt(8, 128, 8, 128), 1e-4);

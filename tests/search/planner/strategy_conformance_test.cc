@@ -150,7 +150,7 @@ TEST_P(StrategyConformance, AllTrialsFail) {
   EXPECT_TRUE(strategy->Suggest(candidates).empty());
 }
 
-TEST_P(StrategyConformance, TheBestPredictedIsMeasuredFirst) {
+TEST_P(StrategyConformance, MeasuresTheBestPredictedFirst) {
   std::mt19937_64 random(5);
   const std::vector<CandidatePlan> candidates = Candidates(40, random);
   std::size_t best = 0;
@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(
         Implementation{"Exhaustive", [](std::int64_t n) { return std::make_unique<ExhaustiveStrategy>(n); }}),
     [](const auto& instance) { return instance.param.name; });
 
-TEST(RacingStrategy, FirstRoundHasOnePlanOfEachLayoutAndAThirdBounds) {
+TEST(RacingStrategy, FirstRoundHasOnePlanPerLayout) {
   std::mt19937_64 random(6);
   std::vector<CandidatePlan> candidates = Candidates(60, random);
   std::set<std::pair<std::int64_t, std::int64_t>> layouts;
@@ -182,7 +182,7 @@ TEST(RacingStrategy, FirstRoundHasOnePlanOfEachLayoutAndAThirdBounds) {
   EXPECT_LE(measured, 20);
 }
 
-TEST(RacingStrategy, LargeSpacesAreBoundedByANumber) {
+TEST(RacingStrategy, LargeSpacesHaveAFixedBound) {
   std::mt19937_64 random(16);
   for (const std::size_t n : {100u, 1000u, 5000u}) {
     std::vector<CandidatePlan> candidates = Candidates(n, random);
@@ -204,7 +204,7 @@ std::vector<CandidatePlan> Families(std::size_t families, std::size_t size, std:
   return candidates;
 }
 
-TEST(RacingStrategy, WhatRecomputesMoreWaitsForWhatRecomputesLessToFail) {
+TEST(RacingStrategy, DominatedPlansWaitForAFailure) {
   std::mt19937_64 random(17);
   std::vector<CandidatePlan> candidates = Families(30, 4, random);
   EXPECT_FALSE(IsDominated(candidates, 0));
@@ -233,7 +233,7 @@ TEST(RacingStrategy, WhatRecomputesMoreWaitsForWhatRecomputesLessToFail) {
   for (const std::size_t i : RacingStrategy(10).Suggest(failing)) EXPECT_EQ(i % 4, 1u);
 }
 
-TEST(ExhaustiveStrategy, MeasuresWhatRecomputesMoreToo) {
+TEST(ExhaustiveStrategy, MeasuresDominatedPlansToo) {
   std::mt19937_64 random(18);
   std::vector<CandidatePlan> candidates = Families(6, 4, random);
   ExhaustiveStrategy strategy(0);

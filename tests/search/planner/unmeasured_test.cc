@@ -60,7 +60,7 @@ double Expected(const SearchState& s, double (*seconds)(const SearchState&, std:
   return sum;
 }
 
-TEST(Unmeasured, IsAStartAndTheCorrectedTimeOfEachPlan) {
+TEST(Unmeasured, SumsStartUpAndCorrectedTimes) {
   const SearchState s = HalfWay(0);
   ASSERT_GT(s.feasible.plans.size(), 100u);
   const double expected =
@@ -68,7 +68,7 @@ TEST(Unmeasured, IsAStartAndTheCorrectedTimeOfEachPlan) {
   EXPECT_NEAR(UnmeasuredDeviceSeconds(s), expected, 1e-9 * expected);
 }
 
-TEST(Unmeasured, OfPlansLargerThanTheMachineCountsTheSlice) {
+TEST(Unmeasured, CountsSlicesOfLargerPlans) {
   const SearchState s = HalfWay(4);
   const double expected = Expected(s, [](const SearchState& of, std::size_t i) {
     const ParallelPlan plan = of.feasible.PlanAt(i);
@@ -78,7 +78,7 @@ TEST(Unmeasured, OfPlansLargerThanTheMachineCountsTheSlice) {
   EXPECT_LT(UnmeasuredDeviceSeconds(s), UnmeasuredDeviceSeconds(HalfWay(0)));
 }
 
-TEST(Unmeasured, IsNotForeseenBeforeATrial) {
+TEST(Unmeasured, IsZeroBeforeATrial) {
   SearchState s = HalfWay(0);
   for (SearchState::Record& r : s.records) r.first_steps = 0;
   EXPECT_EQ(UnmeasuredDeviceSeconds(s), 0);

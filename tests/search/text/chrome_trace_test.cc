@@ -161,7 +161,7 @@ TEST(ChromeTrace, GapsAndOverlapsByHand) {
             "3: idle 0-6000\n3: SCALARS 6000-9000\n");
 }
 
-TEST(ChromeTrace, SaysWhereItsTimesAreFrom) {
+TEST(ChromeTrace, RecordsTheOriginOfItsTimes) {
   const Program program = Make(2, 2, 1, 2);
   const std::vector<TraceRow> rows = Simulate(program).rows;
   const auto labels = [](const Json& trace) {
@@ -194,7 +194,7 @@ TEST(ChromeTrace, SaysWhereItsTimesAreFrom) {
   EXPECT_EQ(measured.at("otherData").at("cluster"), nullptr);
 }
 
-TEST(ChromeTrace, SomeRanksOnly) {
+TEST(ChromeTrace, RowsOfSomeRanks) {
   const Program program = Make(1, 4, 1, 4);
   std::vector<TraceRow> rows = Simulate(program).rows;
   std::erase_if(rows, [](const TraceRow& row) { return row.rank != 2; });
@@ -203,7 +203,7 @@ TEST(ChromeTrace, SomeRanksOnly) {
   EXPECT_TRUE(Json::parse(ChromeTrace(program, {}, {})).at("traceEvents").empty());
 }
 
-TEST(ChromeTrace, RowsOfAnotherProgram) {
+TEST(ChromeTrace, RejectsRowsOfAnotherProgram) {
   const std::vector<TraceRow> rank = {{1, Lane::kCompute, 0, 0, 1}}, action = {{0, Lane::kCompute, 99, 0, 1}};
   EXPECT_THROW(ChromeTrace(Make(1, 1, 1, 1), rank, {}), std::out_of_range);
   EXPECT_THROW(ChromeTrace(Make(1, 1, 1, 1), action, {}), std::out_of_range);

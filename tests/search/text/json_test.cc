@@ -39,7 +39,7 @@ TEST(ModelJson, DefaultsOfGpt2) {
   EXPECT_TRUE(model->tied_embeddings);
 }
 
-TEST(ModelJson, ThereAndBack) {
+TEST(ModelJson, RoundTrips) {
   const auto model = ParseModelText(
       R"({"name": "m", "layers": 3, "hidden": 96, "heads": 6, "kv_heads": 2, "head_dim": 32, "ffn_hidden": 200,
           "vocab": 1000, "max_seq_len": 77, "activation": "swiglu", "norm": "rmsnorm", "norm_eps": 1e-6, "position": "rope",
@@ -53,7 +53,7 @@ TEST(ModelJson, ThereAndBack) {
   EXPECT_EQ(*again, *model);
 }
 
-TEST(ModelJson, Refused) {
+TEST(ModelJson, RejectsBadFields) {
   EXPECT_THAT(ModelError(""), HasSubstr("model: not valid JSON at line 1"));
   EXPECT_THAT(ModelError("{\n  \"layers\": 2,\n  oops }"),
               AllOf(HasSubstr("line 3, column"), HasSubstr("unexpected")));
@@ -117,7 +117,7 @@ constexpr std::string_view kCluster =
     "intra_node_bytes_per_s": 1e9, "inter_node_bytes_per_s": 1e8, "intra_node_latency_s": 1e-6,
     "inter_node_latency_s": 1e-5, "host_op_s": 2e-5, "ranks_per_core": 2, "local": true})";
 
-TEST(ClusterJson, ThereAndBack) {
+TEST(ClusterJson, RoundTrips) {
   const auto cluster = ParseClusterJson(Json::parse(kCluster));
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   EXPECT_EQ(RankCount(*cluster), 8);
@@ -131,7 +131,7 @@ TEST(ClusterJson, ThereAndBack) {
 }
 
 // A missing overhead, latency or host time is unknown; 0 is a known value.
-TEST(ClusterJson, NoneIsNotZero) {
+TEST(ClusterJson, MissingIsNotZero) {
   Json json = Json::parse(kCluster);
   json["device"]["efficiency"]["op_overhead_s"] = json["intra_node_latency_s"] = 0;
   json["host_op_s"] = 0;
@@ -148,7 +148,7 @@ TEST(ClusterJson, NoneIsNotZero) {
   EXPECT_FALSE(ClusterJson(*ParseClusterJson(json)).contains("host_op_s"));
 }
 
-TEST(ClusterJson, AnOverheadOfNoneIsAllowed) {
+TEST(ClusterJson, ZeroOverheadIsAllowed) {
   Json json = Json::parse(kCluster);
   json["device"]["overhead_bytes"] = 0;
   const auto cluster = ParseClusterJson(json);
@@ -217,7 +217,7 @@ TEST(PresetCluster, Names) {
   EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("did you mean a100-80gb-sxm"));
 }
 
-TEST(ClusterJson, Refused) {
+TEST(ClusterJson, RejectsBadFields) {
   const auto change = [](const std::string& field, const Json& value, absl::StatusCode code) {
     Json json = Json::parse(kCluster);
     json[Json::json_pointer(field)] = value;
@@ -326,7 +326,7 @@ TEST(ClusterName, Parts) {
 }
 
 // Any bytes give an answer, a model or cluster or one printable line, and never an exception.
-TEST(Printable, LettersOfAnyScriptAndNothingUnseen) {
+TEST(Printable, KeepsVisibleCharactersOnly) {
   EXPECT_EQ(Printable("größe 模型 🙂"), "größe 模型 🙂");
   EXPECT_EQ(Printable("a\tb\x7f"), "a\\x09b\\x7f");
   EXPECT_EQ(Printable("\xc3"), "\\xc3");                    // an incomplete character

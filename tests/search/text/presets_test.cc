@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using ::testing::IsSupersetOf;
 
-TEST(ModelPresets, AllOfTheContract) {
+TEST(ModelPresets, IncludeAllOfTheContract) {
   EXPECT_THAT(ModelPresetNames(),
               IsSupersetOf({"gpt2-124m", "gpt2-1.5b", "megatron-1.7b", "megatron-3.6b", "megatron-7.5b",
                             "megatron-18b", "megatron-39b", "megatron-76b", "megatron-145b", "megatron-310b",
@@ -136,7 +136,7 @@ void ExpectSourced(const std::string& where, const Json& json) {
   }
 }
 
-TEST(Presets, EachFigureHasItsSource) {
+TEST(Presets, EachFigureHasASource) {
   for (const EmbeddedPreset& preset : EmbeddedPresets()) {
     ExpectSourced(std::string(preset.name), Json::parse(preset.json));
   }

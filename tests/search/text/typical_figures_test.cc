@@ -12,7 +12,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(TypicalFigures, WhatIsGivenStays) {
+TEST(TypicalFigures, GivenFiguresAreKept) {
   for (const std::string& name : DevicePresetNames()) {
     ClusterSpec cluster = PresetCluster(name + ":4x8").value();
     const ClusterSpec before = cluster;
@@ -21,7 +21,7 @@ TEST(TypicalFigures, WhatIsGivenStays) {
   }
 }
 
-TEST(TypicalFigures, WhatIsLeftOutIsThePresets) {
+TEST(TypicalFigures, MissingFiguresComeFromThePreset) {
   const NodeGroup typical = PresetCluster("a100-80gb-sxm:4x8").value().groups.front();
   ClusterSpec cluster{.name = "mine", .groups = {typical}};
   cluster.groups[0].device.efficiency = {};
@@ -33,7 +33,7 @@ TEST(TypicalFigures, WhatIsLeftOutIsThePresets) {
   EXPECT_EQ(cluster.groups[0], typical);
 }
 
-TEST(TypicalFigures, OfTheLinksAlone) {
+TEST(TypicalFigures, FillsLinksOnly) {
   const NodeGroup typical = PresetCluster("a100-80gb-sxm:4x8").value().groups.front();
   ClusterSpec cluster{.name = "mine", .groups = {typical}};
   cluster.groups[0].device.efficiency = {};
@@ -50,7 +50,7 @@ TEST(TypicalFigures, OfTheLinksAlone) {
 }
 
 // GPU overhead reduces what fits, so a missing one gets a default; a given 0 is kept.
-TEST(TypicalFigures, AGpusOwnMemory) {
+TEST(TypicalFigures, FillsAGpusOverhead) {
   ClusterSpec cluster = PresetCluster("h100-sxm:2x8").value();
   DeviceSpec& device = cluster.groups[0].device;
   device.overhead_bytes.reset();
@@ -74,7 +74,7 @@ TEST(TypicalFigures, AGpusOwnMemory) {
   EXPECT_TRUE(Validate(small).ok()) << Validate(small);
 }
 
-TEST(TypicalFigures, WhatPlaysNoPartIsNotAssumed) {
+TEST(TypicalFigures, UnusedFiguresAreNotAssumed) {
   ClusterSpec one = PresetCluster("a100-80gb-sxm:1x1").value();
   one.groups[0].device.efficiency.intra_node = 0;
   one.groups[0].inter_node_latency_s.reset();
