@@ -53,7 +53,7 @@ int RunCancel(const CancelArgs& args) {
 }  // namespace
 
 void AddCancel(CLI::App& app, Verb& chosen) {
-  CLI::App* verb = app.add_subcommand("cancel", "end a search; what it has measured is kept");
+  CLI::App* verb = app.add_subcommand("cancel", "cancel a study; its measurements are kept");
   const auto args = std::make_shared<CancelArgs>();
   verb->add_option("--study", args->study, "the study's number")->required();
   AddServiceOptions(verb, args->service);

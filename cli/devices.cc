@@ -67,8 +67,8 @@ absl::StatusOr<RunDevice> ChooseDevice(const std::string& asked, std::string_vie
 std::string SharedGpusNote(std::int64_t ranks, const GpuList& list) {
   const auto gpus = static_cast<std::int64_t>(list.gpus.size());
   if (gpus == 0 || ranks <= gpus) return "";
-  return fmt::format("{} ranks share {} GPU{} in turns, its memory too; times are not those of {} GPUs",
-                     ranks, gpus, gpus == 1 ? "" : "s", ranks);
+  return fmt::format("{} ranks share {} GPU{} and the memory; times are not those of {} GPUs", ranks, gpus,
+                     gpus == 1 ? "" : "s", ranks);
 }
 
 bool IsLike(std::string_view described, const GpuInfo& gpu) {

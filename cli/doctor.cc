@@ -62,10 +62,10 @@ int RunDoctor(const DoctorArgs& args) {
 }  // namespace
 
 void AddDoctor(CLI::App& app, Verb& chosen) {
-  CLI::App* verb = app.add_subcommand("doctor", "what this machine can do, and what is missing");
+  CLI::App* verb = app.add_subcommand("doctor", "check what this machine can do, and what is missing");
   const auto args = std::make_shared<DoctorArgs>();
   verb->add_option("--db", args->database,
-                   "the database to look at (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
+                   "the database to check (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
   verb->add_flag("--json", args->json, "as JSON");
   verb->callback([args, &chosen] { chosen = [args] { return RunDoctor(*args); }; });
 }

@@ -37,7 +37,7 @@ absl::StatusOr<Json> ReadJson(const std::string& path) {
   if (!text.ok()) return text.status();
   auto json = ParseJson(path, *text);
   if (json.ok() && !json->is_object())
-    return absl::InvalidArgumentError(fmt::format("{}: holds no JSON object", path));
+    return absl::InvalidArgumentError(fmt::format("{}: not a JSON object; give a file that holds one", path));
   return json;
 }
 
@@ -180,7 +180,8 @@ absl::StatusOr<Precision> LoadPrecision(const std::string& text) {
   const std::string name = text.empty() ? "fp32" : text;
   const auto precision = ParsePrecision(name);
   if (!precision) {
-    return absl::InvalidArgumentError(fmt::format("--precision: '{}' is none; give fp32 or fp64", name));
+    return absl::InvalidArgumentError(
+        fmt::format("--precision: unknown precision '{}'; expected fp32 or fp64", name));
   }
   if (name == "bf16" || name == "fp16") {
     return absl::UnimplementedError(
@@ -193,7 +194,8 @@ absl::StatusOr<Precision> LoadGpuPrecision(const std::string& text) {
   const std::string name = text.empty() ? "bf16" : text;
   const auto precision = ParsePrecision(name);
   if (!precision)
-    return absl::InvalidArgumentError(fmt::format("--precision: '{}' is none; give bf16 or fp32", name));
+    return absl::InvalidArgumentError(
+        fmt::format("--precision: unknown precision '{}'; expected bf16 or fp32", name));
   if (name == "fp64")
     return absl::InvalidArgumentError(
         "--precision: fp64 is for CPUs only; on a GPU give bf16 or fp32, or --device cpu");
@@ -206,7 +208,7 @@ absl::StatusOr<Precision> LoadPlannedPrecision(const std::string& text) {
   const auto precision = ParsePrecision(text.empty() ? "fp32" : text);
   if (!precision) {
     return absl::InvalidArgumentError(
-        fmt::format("--precision: '{}' is none; give fp64, fp32, bf16 or fp16", text));
+        fmt::format("--precision: unknown precision '{}'; expected fp64, fp32, bf16 or fp16", text));
   }
   return *precision;
 }
@@ -245,11 +247,10 @@ absl::StatusOr<std::string> LoadDevice(const std::string& text, bool dry) {
   if (text == "auto" || text == "cpu" || text == "cuda" || text == "paced") return text;
   if (text == "dry") {
     if (dry) return text;
-    return absl::InvalidArgumentError(
-        "--device: dry computes nothing, so that there is nothing to search by; give cpu");
+    return absl::InvalidArgumentError("--device: dry computes nothing, so a search cannot use it; give cpu");
   }
   return absl::InvalidArgumentError(
-      fmt::format("--device: '{}' is no device; give {}", text,
+      fmt::format("--device: unknown device '{}'; expected {}", text,
                   dry ? "auto, cpu, cuda, paced or dry" : "auto, cpu, cuda or paced"));
 }
 
@@ -263,7 +264,7 @@ absl::StatusOr<AxisValues> LoadSpace(const std::vector<std::string>& texts) {
     std::string axis = text.substr(0, equals);
     if (std::any_of(space.begin(), space.end(), [&](const auto& known) { return known.first == axis; })) {
       return absl::InvalidArgumentError(
-          fmt::format("--space: {} is named twice; give all its values at once", axis));
+          fmt::format("--space: {} is given twice; give all its values at once", axis));
     }
     std::vector<std::string> values;
     for (std::size_t start = equals + 1; start <= text.size();) {

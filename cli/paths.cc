@@ -35,14 +35,14 @@ absl::StatusOr<std::string> RuntimeDirectory() {
     return runtime;
   const std::string dir = fmt::format("/tmp/autocfg-{}", getuid());
   if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) {
-    return absl::UnavailableError(fmt::format("{}: cannot be made for the server's socket ({})", dir,
+    return absl::UnavailableError(fmt::format("{}: cannot be created for the server's socket ({})", dir,
                                               std::generic_category().message(errno)));
   }
   struct stat info {};
   if (lstat(dir.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != getuid() ||
       (info.st_mode & 077) != 0) {
     return absl::PermissionDeniedError(
-        fmt::format("{}: is not a directory of this user's alone; remove it or set XDG_RUNTIME_DIR", dir));
+        fmt::format("{}: is not a private directory of this user; remove it or set XDG_RUNTIME_DIR", dir));
   }
   return dir;
 }

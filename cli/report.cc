@@ -150,10 +150,9 @@ std::string RunnersUp(const v1::Recommendation& answer, bool predict_only) {
   }
   if (!slices) return Table(rows);
   return Table(rows) +
-         "  a slice is one rank run alone: it shows how fast that rank computes, not how long the others "
-         "keep it waiting,\n"
-         "  so it is no step time of the plan; it corrects the predictions, and by these all plans are "
-         "ranked\n";
+         "  a slice is one rank run alone: it shows how fast that rank computes, not how long it waits for "
+         "others;\n"
+         "  it is not a step time of the plan; it corrects the predictions, which rank all plans\n";
 }
 
 }  // namespace
@@ -168,7 +167,8 @@ std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std
   const std::string_view more =
       by_time ? "give more time to have them measured" : "allow more trials to have them measured";
   if (measured == 0)
-    return fmt::format("nothing was measured: {} ended before the first of {} was; {}", limit, plans, more);
+    return fmt::format("nothing was measured: {} ended the search before the first of {}; {}", limit, plans,
+                       more);
   return fmt::format("{} ended the search with {} left that it would have measured, {} measured; {}", limit,
                      plans, CountText(measured), more);
 }

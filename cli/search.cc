@@ -47,7 +47,7 @@ absl::StatusOr<v1::Study> Begin(StudyClient& client, const v1::SearchSpec& spec,
   auto study = client.CreateStudy(create);
   if (!study.ok()) return study.status();
   if (study->state() != v1::STUDY_STATE_CREATED) {
-    Note(fmt::format("going on with study {}, which was not finished; {} plans were measured so far",
+    Note(fmt::format("resuming study {}, which is not finished; {} plans measured so far",
                      LastPart(study->name()), study->counts().measured()));
   }
   if (alone) {
@@ -56,7 +56,7 @@ absl::StatusOr<v1::Study> Begin(StudyClient& client, const v1::SearchSpec& spec,
     for (const auto& other : *others) {
       if (other.state() != v1::STUDY_STATE_RUNNING || other.name() == study->name()) continue;
       if (const auto paused = client.PauseStudy(other.name()); !paused.ok()) return paused.status();
-      Note(fmt::format("study {} was stopped before its end and waits; its own command goes on with it",
+      Note(fmt::format("study {} is not finished and is paused; run its own command again to resume it",
                        LastPart(other.name())));
     }
   }
@@ -127,11 +127,11 @@ std::vector<std::string> LoadNotes(const SearchRequest& request, std::int64_t sl
   const std::int64_t machine = request.spec.machine_ranks();
   if (machine > 0) {
     notes.push_back(fmt::format(
-        "this machine has {} of the {} GPUs of a node: of larger plans a slice is measured, one rank alone",
+        "this machine has {} of the {} GPUs of a node: of larger plans, one rank alone is measured: a slice",
         machine, request.question.cluster.groups.front().gpus_per_node));
   } else if (slots < ranks) {
     notes.push_back(fmt::format(
-        "this machine stands for one node of {} rank{}: of larger plans a slice is measured, one rank alone",
+        "this machine emulates one node of {} rank{}: of larger plans, one rank alone is measured: a slice",
         slots, slots == 1 ? "" : "s"));
   }
   if (request.question.device == "cuda") {
@@ -146,8 +146,8 @@ std::vector<std::string> LoadNotes(const SearchRequest& request, std::int64_t sl
                     "rank, not ranks that share a core",
                     cores, cores == 1 ? "" : "s", cores == 1 ? "s" : "", slots));
   } else if (slots > cores) {
-    notes.push_back(fmt::format("{} ranks share {} core{}; plans are compared as loaded as that", slots,
-                                cores, cores == 1 ? "" : "s"));
+    notes.push_back(fmt::format("{} ranks share {} core{}; plans are compared under this load", slots, cores,
+                                cores == 1 ? "" : "s"));
   }
   return notes;
 }
@@ -199,7 +199,7 @@ Ended Conclude(const SearchArgs& args, StudyClient& client, StudyWatcher& watche
     if (!args.service.remote()) return {{}, Fail(Where("the embedded coordinator", status))};
     return {{},
             Fail(ExitCodeOf(status),
-                 fmt::format("{}; study {} goes on there once it {}: autocfg watch{} --study {}",
+                 fmt::format("{}; study {} continues there once it {}: autocfg watch{} --study {}",
                              Text(status), LastPart(study.name()),
                              absl::IsResourceExhausted(status) ? "has room again" : "answers again",
                              AsWritten(args.service), LastPart(study.name())))};
@@ -207,8 +207,8 @@ Ended Conclude(const SearchArgs& args, StudyClient& client, StudyWatcher& watche
   if (study.state() == v1::STUDY_STATE_PAUSED) {
     return {{},
             Fail(kExitNegative,
-                 fmt::format("study {} is paused{}; the same command goes on with it", LastPart(study.name()),
-                             study.message().empty() ? "" : ": " + study.message()))};
+                 fmt::format("study {} is paused{}; run the same command again to resume it",
+                             LastPart(study.name()), study.message().empty() ? "" : ": " + study.message()))};
   }
   if (study.state() != v1::STUDY_STATE_DONE) {
     return {
@@ -237,9 +237,8 @@ int PresentEnded(const SearchArgs& args, const Ended& ended, SearchRequest& requ
     return code != kExitDone
                ? code
                : Fail(kExitNegative,
-                      fmt::format(
-                          "no trial gave an answer, so that the best plan is one by prediction alone; see {}",
-                          see));
+                      fmt::format("no trial gave an answer, so the best plan is by prediction only; see {}",
+                                  see));
   }
   if (std::string note = StopNote(*ended.answer, request.spec.time_budget_s(), request.spec.max_trials());
       !note.empty()) {
@@ -274,10 +273,9 @@ int SearchHere(const SearchArgs& args, SearchRequest& request) {
   if (!Follow(watcher, interrupt, request.spec.time_budget_s(), service->address())) {
     watcher.Stop();
     service->Stop();
-    return Fail(
-        kExitNegative,
-        fmt::format("interrupted; study {} keeps what was measured, and the same command goes on with it",
-                    LastPart(study->name())));
+    return Fail(kExitNegative,
+                fmt::format("interrupted; study {} keeps its measurements, and the same command resumes it",
+                            LastPart(study->name())));
   }
   const Ended ended = Conclude(args, client, watcher);
   service->Stop();
@@ -298,8 +296,9 @@ int SearchThere(const SearchArgs& args, SearchRequest& request) {
     const std::string where = fmt::format("{} --study {}", AsWritten(args.service), LastPart(study->name()));
     return Fail(
         kExitNegative,
-        fmt::format("interrupted; the study goes on: autocfg watch{0} follows it, autocfg cancel{0} ends it",
-                    where));
+        fmt::format(
+            "interrupted; the study continues: autocfg watch{0} follows it, autocfg cancel{0} ends it",
+            where));
   }
   return PresentEnded(args, Conclude(args, client, watcher), request);
 }
@@ -335,14 +334,14 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
   verb->add_option("--global-batch", args->global_batch, "sequences per step");
   verb->add_option("--seq-len", args->seq_len, "tokens per sequence (default: the model's max_seq_len)");
   verb->add_option("--precision", args->precision,
-                   "fp32 (default on the CPU) or fp64; on GPUs bf16 (default) or fp32; of predicted and "
-                   "emulated clusters bf16 (default) and fp16 too");
+                   "fp32 (default on the CPU) or fp64; on GPUs bf16 (default) or fp32; for predicted and "
+                   "emulated clusters also bf16 (default) and fp16");
   verb->add_option("--space", args->space,
                    "AXIS=V1,V2: only these values of tp, pp, dp, mbs, vpp, schedule, split, recompute, ...; "
                    "repeatable")
       ->allow_extra_args(false);
   verb->add_flag("--exhaustive", args->exhaustive, "measure every plan that fits");
-  verb->add_option("--max-trials", args->max_trials, "measure at most so many plans");
+  verb->add_option("--max-trials", args->max_trials, "measure at most this many plans");
   verb->add_option("--time-budget", args->time_budget, "such as 90s, 10m, 1h");
   verb->add_option("--device", args->device,
                    "auto (a GPU where one can be used, else the CPU), cpu, cuda, or paced (emulates "
@@ -350,7 +349,7 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
   verb->add_option("--output", args->output, "write the answer here as JSON, for train --input");
   verb->add_flag("--json", args->json, "the answer as JSON");
   verb->add_flag("--predict-only", args->predict_only,
-                 "measure nothing: the fastest by prediction, of any cluster");
+                 "measure nothing; find the fastest plan by prediction, for any cluster");
   AddServiceOptions(verb, args->service);
   verb->callback([args, &chosen] { chosen = [args] { return RunSearch(*args); }; });
 }

@@ -116,7 +116,7 @@ bool StudyWatcher::GoesOn(const absl::Status& status, const absl::StatusOr<v1::S
   if (!broken) broken = now;
   away_ = !known.ok();
   if (!may_pass || now - *broken > absl::Seconds(patience_s_)) {
-    status_ = status.ok() ? absl::UnavailableError("the stream ends before the study does") : status;
+    status_ = status.ok() ? absl::UnavailableError("the stream ended before the study") : status;
     ended_ = true;
     return false;
   }

@@ -61,8 +61,8 @@ absl::Status CheckFiles(const TrainArgs& args) {
       return std::filesystem::weakly_canonical(std::filesystem::absolute(file, ignored), ignored);
     };
     if (!args.save.empty() && place(args.trace) == place(args.save)) {
-      return absl::InvalidArgumentError(fmt::format(
-          "--trace: {} is the file of --save too, which would be overwritten; give another", args.trace));
+      return absl::InvalidArgumentError(
+          fmt::format("--trace: {} is also the file of --save; give another", args.trace));
     }
   }
   return absl::OkStatus();

@@ -40,14 +40,13 @@ absl::StatusOr<std::optional<ClusterSpec>> LoadEmulated(const TrainArgs& args,
                                                         std::vector<std::string>& notes) {
   if (args.device != "paced") {
     if (args.cluster.empty()) return std::nullopt;
-    return absl::InvalidArgumentError(
-        "--cluster: only --device paced takes one, which it emulates; leave it out");
+    return absl::InvalidArgumentError("--cluster: only --device paced uses it; leave it out");
   }
   if (args.cluster.empty() && input && input->cluster) return input->cluster;
   const std::string name = args.cluster.empty() ? DefaultEmulated(plan) : args.cluster;
   auto cluster = LoadDescribedCluster(name);
   if (!cluster.ok()) return cluster.status();
-  if (args.cluster.empty()) notes.push_back(fmt::format("no --cluster is named; emulating {}", name));
+  if (args.cluster.empty()) notes.push_back(fmt::format("no --cluster is given; emulating {}", name));
   if (std::string note = AssumeTypicalFigures(*cluster); !note.empty()) notes.push_back(std::move(note));
   return *std::move(cluster);
 }
@@ -206,7 +205,7 @@ absl::StatusOr<TrainRun> LoadTrainRun(const TrainArgs& args) {
   if (!loaded.ok()) return loaded.status();
   TrainRun& run = *loaded;
   if (args.steps.empty())
-    return absl::InvalidArgumentError("--steps is missing; say how many steps to train");
+    return absl::InvalidArgumentError("--steps is missing; give the number of steps to train");
   const auto steps = ParseWhole("--steps", args.steps, 1, 100'000'000);
   if (!steps.ok()) return steps.status();
   run.steps = *steps;

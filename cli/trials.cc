@@ -111,7 +111,7 @@ int RunTrials(const TrialsArgs& args) {
 }  // namespace
 
 void AddTrials(CLI::App& app, Verb& chosen) {
-  CLI::App* verb = app.add_subcommand("trials", "what a search has measured");
+  CLI::App* verb = app.add_subcommand("trials", "list the trials of a study");
   const auto args = std::make_shared<TrialsArgs>();
   verb->add_option("--study", args->study, "the study's number (default: the newest)");
   AddServiceOptions(verb, args->service);

@@ -104,10 +104,9 @@ int RunWatch(const WatchArgs& args) {
       }
       return Conclude(args, *study);
     }
-    return Fail(
-        kExitNegative,
-        fmt::format("study {} is {}: nobody is at work on it; the search that began it goes on with it",
-                    number, (*reader)->StateOf(*study)));
+    return Fail(kExitNegative,
+                fmt::format("study {} is {}, and no process works on it; run its search again to resume it",
+                            number, (*reader)->StateOf(*study)));
   }
 
   const Interrupt interrupt;
@@ -133,7 +132,7 @@ int RunWatch(const WatchArgs& args) {
   display.Clear();
   watcher.Stop();
   if (interrupt.requested())
-    return Fail(kExitNegative, fmt::format("interrupted; study {} goes on without its watcher", number));
+    return Fail(kExitNegative, fmt::format("interrupted; study {} continues", number));
   if (output != kExitDone) return output;
   if (const absl::Status status = watcher.status(); !status.ok()) return Fail(status);
   return Conclude(args, watcher.Latest());

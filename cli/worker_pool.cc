@@ -123,12 +123,12 @@ absl::StatusOr<RunDevice> ChooseDevice(const WorkerPool& pool, const std::string
   if (SlotsOf(pool, device) == 0) {
     const std::string others =
         pool.workers.empty()
-            ? "it has none"
+            ? "it has no workers"
             : fmt::format("it has {} slots on {}", SlotsOf(pool, "paced"), on_gpus > 0 ? "cuda" : "cpu");
-    return absl::FailedPreconditionError(
-        fmt::format("--coordinator: {}: no worker offers {} ({}); start autocfg-worker where it does, or see "
-                    "autocfg workers",
-                    pool.coordinator, device, others));
+    return absl::FailedPreconditionError(fmt::format(
+        "--coordinator: {}: no worker offers {} ({}); start autocfg-worker on a machine that does, or see "
+        "autocfg workers",
+        pool.coordinator, device, others));
   }
   if (device == "cuda") return OnGpus(pool);
   return RunDevice{.name = device};

@@ -24,7 +24,8 @@ absl::Status MissingRate(const ClusterSpec& cluster, const Precision& precision)
       return Missing(cluster, figure, fmt::format("give it, or use precision {}", other));
     }
   }
-  return Missing(cluster, "device.flops_per_s", "give its bf16 (of a CPU kind cpu, and its fp32)");
+  return Missing(cluster, "device.flops_per_s",
+                 "give its bf16 rate (for a CPU: kind cpu, and its fp32 rate)");
 }
 
 }  // namespace

@@ -289,7 +289,7 @@ std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, 
     if (action.stage < 0 || action.stage >= StageCount(plan) ||
         PipelineRankOf(plan, action.stage) != pipeline_rank) {
       throw std::logic_error(
-          fmt::format("{} is no action of pipeline rank {}", ToString(action), pipeline_rank));
+          fmt::format("{} is not an action of pipeline rank {}", ToString(action), pipeline_rank));
     }
     return action.stage;
   };

@@ -95,7 +95,7 @@ absl::Status SearchLoop::SetCalibration(const OpTimes& times, std::int64_t devic
   for (const OpTime& m : times.measured()) {
     if (!(m.seconds > 0) || !std::isfinite(m.seconds)) {
       return absl::InvalidArgumentError(
-          fmt::format("calibration: {} took {} s; times are positive", ToString(m.op), m.seconds));
+          fmt::format("calibration: {} took {} s; times must be positive", ToString(m.op), m.seconds));
     }
   }
   return SetCalibration(std::make_shared<const OpTimes>(times), device_overhead_bytes);
@@ -106,7 +106,7 @@ absl::Status SearchLoop::SetCalibration(std::shared_ptr<const OpTimeModel> times
   SearchState& s = *state_;
   if (s.phase != SearchPhase::kCalibrating) {
     return absl::FailedPreconditionError(
-        fmt::format("the search is {}: it takes no calibration", Name(s.phase)));
+        fmt::format("the search is {}; it accepts no calibration", Name(s.phase)));
   }
   if (device_overhead_bytes < 0) {
     return absl::InvalidArgumentError(

@@ -68,7 +68,7 @@ void Positive(FieldReader& reader, std::string_view what, const char* name, doub
   reader.Number(name, value);
   if (given && value == 0) {
     reader.Fail(absl::InvalidArgumentError(
-        fmt::format("{}: {} is 0; it must be positive, or left out where it is not known", what, name)));
+        fmt::format("{}: {} is 0; it must be positive; leave it out if unknown", what, name)));
   }
 }
 

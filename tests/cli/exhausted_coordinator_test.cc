@@ -134,7 +134,7 @@ TEST_F(ExhaustedCoordinatorTest, SearchOnAFullDiskSaysHowToFollowIt) {
   EXPECT_EQ(finished.exit_code, kExitUnreachable) << finished.err;
   EXPECT_EQ(finished.out, "");
   EXPECT_THAT(finished.err,
-              HasSubstr("study 1 goes on there once it has room again: autocfg watch --coordinator " +
+              HasSubstr("study 1 continues there once it has room again: autocfg watch --coordinator " +
                         coordinator_->address() + " --study 1"));
   EXPECT_THAT(finished.err, HasSubstr("no room for database"));
   EXPECT_EQ(Get("studies/1").state(), v1::STUDY_STATE_RUNNING);

@@ -18,7 +18,7 @@ TEST(OptimizerOptions, MinLrNeedsTheCosineSchedule) {
     return optimizer.ok() ? UnusedNote(*optimizer) : "refused";
   };
   EXPECT_EQ(note("1e-5", "constant"),
-            "--min-lr has nothing to act on under --lr-schedule constant; cosine ends there");
+            "--min-lr has no effect with --lr-schedule constant; give cosine, or leave it out");
   EXPECT_EQ(note("1e-5", "cosine"), "");
   EXPECT_EQ(note("0", "constant"), "");
   EXPECT_EQ(note("3e-4", "cosine"), "") << "as much as --lr";

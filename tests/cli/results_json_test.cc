@@ -125,9 +125,10 @@ TEST(SearchJson, HasStopReasonAndNotes) {
   answer.set_stopped("time_budget");
   answer.set_plans_left(1);
   answer.mutable_counts()->set_measured(0);
-  EXPECT_EQ(StopNote(answer, 1.5, 0),
-            "nothing was measured: the time budget of 1.5 s ended before the first of 1 plan was; give more "
-            "time to have them measured");
+  EXPECT_EQ(
+      StopNote(answer, 1.5, 0),
+      "nothing was measured: the time budget of 1.5 s ended the search before the first of 1 plan; give more "
+      "time to have them measured");
   EXPECT_NE(SearchReport(answer, question, "")
                 .find("\n  ended by its time budget, with 1 plan left that it would have measured\n"),
             std::string::npos);
@@ -172,7 +173,7 @@ TEST(SearchReport, ExplainsSlices) {
   EXPECT_EQ(SearchReport(answer, Question(), "").find("slice"), std::string::npos);
   answer.mutable_runners_up(0)->mutable_measured()->set_slice(true);
   const std::string report = SearchReport(answer, Question(), "");
-  EXPECT_NE(report.find("it is no step time of the plan"), std::string::npos) << report;
+  EXPECT_NE(report.find("it is not a step time of the plan"), std::string::npos) << report;
   EXPECT_EQ((*SearchJson(answer, Question()))["runners_up"][0]["provenance"], "predicted");
   std::istringstream lines(report);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120u) << line;

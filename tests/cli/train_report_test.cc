@@ -63,11 +63,11 @@ TEST(TrainReport, DryRunOfASlice) {
   run.slice.emplace().set_tensor(1);
   EXPECT_EQ(
       TrainReport(summary, run),
-      "plan: tp=2 on dry; of its 2 ranks one alone, a slice: tensor 1, pipeline 0; nothing was computed\n"
+      "plan: tp=2 on dry; one of its 2 ranks alone, a slice: tensor 1, pipeline 0; nothing was computed\n"
       "memory of this rank: 2.0 KiB planned\n");
   summary.step_time_s = {2, 1};
   run.device = "cpu";
-  EXPECT_NE(TrainReport(summary, run).find("tp=2 on cpu; of its 2 ranks one ran alone, a slice"),
+  EXPECT_NE(TrainReport(summary, run).find("tp=2 on cpu; one of its 2 ranks ran alone, a slice"),
             std::string::npos);
   run.ranks = 1;
   EXPECT_NE(TrainReport(summary, run).find("on cpu; its only rank ran alone, a slice"), std::string::npos);

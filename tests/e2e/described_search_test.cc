@@ -87,7 +87,7 @@ TEST_F(DescribedSearchTest, PredictOnlyNeedsNoWorkers) {
   // A local cluster needs a calibration by workers, so it is rejected without them.
   const auto local = ask("local");
   EXPECT_EQ(local.exit_code, 2) << local.err;
-  EXPECT_THAT(local.err, HasSubstr("no worker offers cpu (it has none)"));
+  EXPECT_THAT(local.err, HasSubstr("no worker offers cpu (it has no workers)"));
 }
 
 TEST_F(DescribedSearchTest, PredictOnlyOfThisMachineCalibratesOnly) {
@@ -166,7 +166,7 @@ TEST_F(DescribedSearchTest, LargerPlansAreMeasuredBySlices) {
   const auto finished =
       Search({"--model", model, "--cluster", cluster, "--global-batch", "16", "--max-trials", "3", "--json"});
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
-  EXPECT_THAT(finished.err, HasSubstr("of larger plans a slice is measured, one rank alone"));
+  EXPECT_THAT(finished.err, HasSubstr("of larger plans, one rank alone is measured: a slice"));
   EXPECT_THAT(finished.err, HasSubstr("of a100-80gb-sxm are assumed: efficiency.inter_node 0.8"));
   const Json answer = Json::parse(finished.out);
   EXPECT_EQ(answer["counts"]["measured"], 3);

@@ -145,7 +145,7 @@ TEST_F(SearchTest, KilledSearchResumesFromTheDatabase) {
   }
   const auto again = Run(args);
   ASSERT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_NE(again.err.find("going on with study 1"), std::string::npos) << again.err;
+  EXPECT_NE(again.err.find("resuming study 1"), std::string::npos) << again.err;
   EXPECT_EQ(Json::parse(again.out)["study"], "studies/1");
   const auto after = Measured(Trials());
   EXPECT_GE(after.size(), before.size());
@@ -164,7 +164,7 @@ TEST_F(SearchTest, InterruptedSearchSaysHowToResume) {
   const auto stopped = search.Wait(seconds(20));
   EXPECT_EQ(stopped.exit_code, 1);
   EXPECT_EQ(stopped.out, "");
-  EXPECT_NE(stopped.err.find("the same command goes on"), std::string::npos) << stopped.err;
+  EXPECT_NE(stopped.err.find("the same command resumes it"), std::string::npos) << stopped.err;
   const auto studies = Run({"studies", "--db", database_, "--json"});
   ASSERT_EQ(studies.exit_code, 0) << studies.err;
   EXPECT_EQ(Json::parse(studies.out)[0]["end_time_s"], nullptr) << "it is not finished";

@@ -102,7 +102,7 @@ TEST_F(TrainTest, SliceRunsOneRankAndIsMarked) {
   const auto finished =
       Run(Train("tp=2,pp=2,dp=2,mbs=1", {"--slice", "1,1", "--trace", home_ / "slice.json"}));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
-  EXPECT_THAT(finished.out, HasSubstr("of its 8 ranks one ran alone, a slice: tensor 1, pipeline 1"));
+  EXPECT_THAT(finished.out, HasSubstr("one of its 8 ranks ran alone, a slice: tensor 1, pipeline 1"));
   EXPECT_THAT(finished.out, testing::Not(HasSubstr("tokens per second")));
   EXPECT_EQ(Actions(home_ / "slice.json").size(), 1u);
   const Json other = Json::parse(ReadWhole(home_ / "slice.json"))["otherData"];
@@ -183,7 +183,7 @@ TEST_F(TrainTest, PacedRunTakesThePredictedTime) {
   }
   const auto text = Run(Train(plan, {"--device", "paced"}));
   ASSERT_EQ(text.exit_code, 0) << text.err;
-  EXPECT_THAT(text.err, HasSubstr("note: no --cluster is named; emulating a100-80gb-sxm:1x8"));
+  EXPECT_THAT(text.err, HasSubstr("note: no --cluster is given; emulating a100-80gb-sxm:1x8"));
   EXPECT_THAT(text.out, HasSubstr("emulated: every op took its modelled time"));
   EXPECT_THAT(text.out, testing::Not(HasSubstr("measured")));
 }

@@ -276,8 +276,8 @@ TEST(ClusterOpTimes, MissingFigures) {
   EXPECT_THAT(device([](DeviceSpec& d) {
                 d.flops_per_s_bf16 = d.flops_per_s_fp16 = d.flops_per_s_fp32 = d.flops_per_s_fp64 = 0;
               }),
-              HasSubstr("of round: device.flops_per_s is missing, which predictions need; give its bf16 (of "
-                        "a CPU kind cpu, and its fp32)"));
+              HasSubstr("of round: device.flops_per_s is missing, which predictions need; give its bf16 "
+                        "rate (for a CPU: kind cpu, and its fp32 rate)"));
   EXPECT_THAT(device([](DeviceSpec& d) { d.memory_bytes_per_s = 0; }),
               HasSubstr("device.memory_bytes_per_s is missing"));
   EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.matmul = 0; }),
