@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::size_t kMaxDepth = 64;
 constexpr double kExact = 9007199254740992.0;  // 2^53: doubles up to here are exact integers
 
-// Checks a document without building it.
+// Validates a document without building it.
 class Checker : public nlohmann::json_sax<Json> {
  public:
   explicit Checker(std::string_view text) : text_(text) {}
@@ -55,7 +55,7 @@ class Checker : public nlohmann::json_sax<Json> {
     position_ = position;
     constexpr int kNumberOverflow = 406;
     if (error.id == kNumberOverflow) return Fail(fmt::format("the number {} is too large", Printable(token)));
-    // Where it ends too early, the token is the last one that was still there.
+    // If the text ends too early, the token is the last one read.
     const std::string_view what = error.what();
     const bool ends =
         what.find("unexpected end of input") != what.npos || what.find("missing closing quote") != what.npos;
@@ -64,11 +64,12 @@ class Checker : public nlohmann::json_sax<Json> {
       return Fail("unexpected \"\\x00\"");
     }
     if (token.empty() || ends) return Fail("the text ends too early");
-    // The library's token may begin long before the fault: the word or the mark that it stopped in is shown.
+    // The library's token may begin long before the error. Shows the word or punctuation mark at the error
+    // instead.
     constexpr std::string_view kMarks = " \t\r\n{}[],:\"";
     const std::size_t last = std::clamp<std::size_t>(position, 1, text_.size()) - 1;
     std::size_t begin = last, end = last + 1;
-    // the end of a string that should not stand here: back to the quote that is not escaped
+    // the end of an unexpected string: go back to its unescaped opening quote
     if (text_[last] == '"') {
       while (begin > 0) {
         if (text_[--begin] == '"' && (begin == 0 || text_[begin - 1] != '\\')) break;
@@ -82,7 +83,7 @@ class Checker : public nlohmann::json_sax<Json> {
   }
 
   const std::string& problem() const { return problem_; }
-  std::size_t position() const { return position_; }  // of a syntax error, in bytes from 1; 0 where not known
+  std::size_t position() const { return position_; }  // of a syntax error, in bytes from 1; 0 if unknown
 
  private:
   bool Fail(std::string problem) {

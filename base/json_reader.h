@@ -1,5 +1,5 @@
-// Parses JSON documents from untrusted bytes and reads the fields of an object with checked types. Throws
-// nothing. Thread-safe.
+// Parses JSON documents from untrusted bytes and reads the fields of an object with checked types. No function
+// throws. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -13,28 +13,27 @@
 
 namespace autocfg {
 
-// One JSON document. InvalidArgument, beginning with `what`, with line and column: not JSON, a number too
-// large for a double, a key named twice in one object, nested deeper than 64.
+// Parses one JSON document. InvalidArgument, starting with `what` and with line and column: invalid JSON, a
+// number too large for a double, a duplicate key in an object, or nesting deeper than 64.
 absl::StatusOr<nlohmann::ordered_json> ParseJson(std::string_view what, std::string_view text);
 
-// A whole number, written as 8 or 8.0: the one rule of all our JSON. Nothing for anything else, a number in a
-// string included, and beyond 64 bits.
+// Returns a whole number written as 8 or 8.0; all our JSON follows this rule. Returns nothing for any other
+// value, including numbers in strings and numbers beyond 64 bits.
 std::optional<std::int64_t> WholeNumber(const nlohmann::ordered_json& value);
 
-// Reads the fields of one object. The first thing wrong is kept and returned by Finish; everything after it
-// is skipped.
+// Reads the fields of one object. Keeps the first error for Finish and skips all reads after it.
 class FieldReader {
  public:
-  // `what` begins each message, e.g. "model". `json` must outlive the reader.
+  // `what` starts each message, e.g. "model". `json` must outlive the reader.
   FieldReader(std::string_view what, const nlohmann::ordered_json& json);
 
-  // Each leaves `value` as it is where the field is absent. Size: a whole number, at least `least`. Number:
-  // finite, not negative.
+  // Each leaves `value` unchanged if the field is absent. Size: a whole number of at least `least`. Number:
+  // finite and not negative.
   void Size(std::string_view name, std::int64_t& value, std::int64_t least = 1);
   void Number(std::string_view name, double& value);
   void Bool(std::string_view name, bool& value);
   void String(std::string_view name, std::string& value);
-  // One of a set of names; `parse` gives an optional. `known` lists them.
+  // Reads one of a set of names. `parse` returns an optional; `known` lists the names.
   template <typename Enum, typename Parse>
   void Named(std::string_view name, Enum& value, Parse parse, const std::vector<std::string>& known) {
     std::string text;
@@ -48,12 +47,12 @@ class FieldReader {
     }
   }
 
-  // The field as it is, marked as known; null where it is absent.
+  // Returns the raw field and marks it as known; null if absent.
   const nlohmann::ordered_json* Find(std::string_view name);
-  void Require(std::string_view name);  // the field must be there
-  void Fail(absl::Status status);       // keeps the first
+  void Require(std::string_view name);  // requires the field to be present
+  void Fail(absl::Status status);       // keeps the first error
 
-  // What was wrong first; else, a field that none of the calls named.
+  // Returns the first error, or else an error about a field that no call named.
   absl::Status Finish();
 
  private:

@@ -1,4 +1,4 @@
-// Sizes, times and counts for people. Pure, thread-safe.
+// Formats sizes, times and counts for people. Pure, thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -11,10 +11,10 @@
 namespace autocfg {
 namespace {
 
-constexpr std::size_t kFew = 6;       // so many names are listed in full when none is near
-constexpr std::size_t kLongest = 64;  // a longer name resembles nothing; also bounds the work
+constexpr std::size_t kFew = 6;       // lists all names if none is near and there are at most this many
+constexpr std::size_t kLongest = 64;  // longer names match nothing; also bounds the work
 
-// Levenshtein distance.
+// Returns the Levenshtein distance.
 std::size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -30,7 +30,7 @@ std::size_t EditDistance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// In lower case, without what joins words.
+// Returns the name in lower case, without hyphens, underscores and blanks.
 std::string Bare(std::string_view name) {
   std::string bare;
   for (const char c : name) {
@@ -39,7 +39,7 @@ std::string Bare(std::string_view name) {
   return bare;
 }
 
-// At most three, nearest first; none where none is near.
+// Returns at most three names, nearest first; empty if none is near.
 std::vector<std::string> NearNames(std::string_view given, const std::vector<std::string>& known) {
   std::vector<std::pair<std::size_t, std::string>> near;
   if (given.size() <= kLongest) {

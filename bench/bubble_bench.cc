@@ -144,10 +144,10 @@ int Main() {
       const auto measure = [&](const char* name, const ParallelPlan& plan) {
         rows.push_back(Measure(name, plan, microbatches, *cluster, *times));
       };
-      measure("gpipe", {{{{.pp = pp}}}, {}, {{}, {}, {{}, {}, {.schedule = Schedule::kGPipe}}}});
-      measure("1f1b", {{{{.pp = pp}}}, {}, {{}, {}, {{}, {}, {.schedule = Schedule::kOneFOneB}}}});
+      measure("gpipe", {{.pp = pp}, {}, {.schedule = Schedule::kGPipe}});
+      measure("1f1b", {{.pp = pp}, {}, {.schedule = Schedule::kOneFOneB}});
       for (const std::int64_t v : {2, 4}) {
-        measure("interleaved", {{{{.pp = pp}}}, {}, {{}, {}, {{}, {}, {.virtual_stages = v, .schedule = Schedule::kInterleaved}}}});
+        measure("interleaved", {{.pp = pp}, {}, {.virtual_stages = v, .schedule = Schedule::kInterleaved}});
       }
     }
   }

@@ -125,7 +125,7 @@ int Main(int steps) {
   config.model = ModelPreset("gpt2-124m").value();
   FillDefaults(config.model);
   config.workload = {.global_batch = 4, .seq_len = 256, .precision = ParsePrecision("fp32").value()};
-  config.plan = ParallelPlan{{}, {{}, {{}, {.micro_batch = 4}}}};
+  config.plan = ParallelPlan{{}, {.micro_batch = 4}};
   config.lr.steps = steps + 1;
   config.seed = 1;
 

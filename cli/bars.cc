@@ -12,7 +12,7 @@
 namespace autocfg {
 namespace {
 
-// The first of these that is set and not empty decides (POSIX, "Environment Variables").
+// Uses the first of these variables that is set and not empty (POSIX, "Environment Variables").
 bool LocaleIsUtf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     const char* value = std::getenv(name);
@@ -36,7 +36,7 @@ std::string Bar(double value, double whole, int width, const BarStyle& style) {
   if (whole > 0 && value > 0 && columns > 0) {
     static constexpr std::array<std::string_view, 8> kEighths = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
     const double share = std::min(1.0, value / whole) * static_cast<double>(columns);
-    const std::size_t parts = style.unicode ? 8 : 1;  // of a column
+    const std::size_t parts = style.unicode ? 8 : 1;  // parts per column
     const auto filled =
         std::max<std::size_t>(1, static_cast<std::size_t>(std::llround(share * static_cast<double>(parts))));
     for (std::size_t i = 0; i < filled / parts; ++i) bar += style.unicode ? "█" : "#";

@@ -1,5 +1,5 @@
-// Bars in a terminal: blocks where its encoding has them, else '#'. Pure functions but for StyleOf, which
-// reads the environment; thread-safe.
+// Draws bars in a terminal: Unicode blocks if the encoding has them, otherwise '#'. Pure functions except
+// StyleOf, which reads the environment. Thread-safe.
 #pragma once
 
 #include <string>
@@ -13,16 +13,16 @@ struct BarStyle {
   bool color = false;
 };
 
-// Of a descriptor that is written to: blocks where the locale's encoding is UTF-8, colour as WantsColor
+// Returns the style for an output descriptor. Blocks require a UTF-8 locale; colour is decided by WantsColor
 // (cli/console.h).
 BarStyle StyleOf(int fd);
 
-// `value` out of `whole` as a bar of at most `width` columns, padded to that many; a value above 0 shows at
-// least a sliver. A whole that is not positive draws nothing.
+// Returns `value` out of `whole` as a bar of at most `width` columns, padded to `width`. A value above 0
+// draws at least a sliver. A whole that is not positive draws nothing.
 std::string Bar(double value, double whole, int width, const BarStyle& style);
 
 enum class Tone { kPlain, kGood, kBad, kStrong };
-// The text in that tone where there is colour. Does not change its width.
+// Returns the text in that tone if colour is on. Does not change the displayed width.
 std::string Toned(std::string_view text, Tone tone, const BarStyle& style);
 
 }  // namespace autocfg

@@ -1,4 +1,4 @@
-// autocfg cancel: ends a search before its end.
+// autocfg cancel: cancels a running or unfinished search.
 #include <memory>
 #include <string>
 
@@ -23,7 +23,7 @@ struct CancelArgs {
   std::string study;
 };
 
-// Of a database that nobody has open.
+// Cancels a study directly in the database file. Used if no process has the database open.
 absl::StatusOr<v1::Study> CancelInFile(const std::string& database, const std::string& name) {
   const auto path = DatabasePath(database);
   if (!path.ok()) return path.status();
@@ -53,7 +53,7 @@ int RunCancel(const CancelArgs& args) {
 }  // namespace
 
 void AddCancel(CLI::App& app, Verb& chosen) {
-  CLI::App* verb = app.add_subcommand("cancel", "end a search; what it has measured is kept");
+  CLI::App* verb = app.add_subcommand("cancel", "cancel a study; its measurements are kept");
   const auto args = std::make_shared<CancelArgs>();
   verb->add_option("--study", args->study, "the study's number")->required();
   AddServiceOptions(verb, args->service);

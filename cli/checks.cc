@@ -51,8 +51,8 @@ Check Missing(std::string name, std::string found, std::string advice) {
   return {std::move(name), CheckState::kMissing, std::move(found), std::move(advice)};
 }
 
-// The libraries that the dynamic loader finds for a program, one "NAME => PATH (ADDRESS)" a line; empty where
-// it says nothing.
+// Returns the libraries that the dynamic loader resolves for `program`, one "NAME => PATH (ADDRESS)" per
+// line. Empty if the loader prints nothing.
 std::string LoadedLibraries(const std::string& program) {
   const std::string command = fmt::format("LD_TRACE_LOADED_OBJECTS=1 {} 2>/dev/null", ShellWord(program));
   const auto close = [](std::FILE* pipe) { pclose(pipe); };
@@ -65,7 +65,8 @@ std::string LoadedLibraries(const std::string& program) {
   return text;
 }
 
-// The file of the first library whose name begins with one of these.
+// Returns the path of the first library in `loaded` whose name starts with one of `names`; empty if none
+// does.
 std::string FindLibrary(const std::string& loaded, std::initializer_list<std::string_view> names) {
   std::istringstream lines(loaded);
   for (std::string line; std::getline(lines, line);) {
@@ -81,7 +82,7 @@ std::string FindLibrary(const std::string& loaded, std::initializer_list<std::st
   return "";
 }
 
-// A library opened for as long as a question is put to it.
+// RAII handle of a dynamically loaded library.
 class Library {
  public:
   explicit Library(const std::string& file) : handle_(dlopen(file.c_str(), RTLD_LAZY | RTLD_LOCAL)) {}
@@ -102,7 +103,7 @@ class Library {
 Check CheckBlas(const std::string& loaded) {
   const std::string file =
       FindLibrary(loaded, {"libopenblas", "libblas", "libmkl_rt", "libblis", "libflexiblas"});
-  if (file.empty()) return Warning("blas", "which library the trainer uses cannot be seen", "");
+  if (file.empty()) return Warning("blas", "cannot determine which library the trainer uses", "");
   std::error_code error;
   const path real = std::filesystem::canonical(file, error);
   std::string found = error ? file : real.string();
@@ -114,23 +115,22 @@ Check CheckBlas(const std::string& loaded) {
         "blas", found + "; not OpenBLAS",
         "install libopenblas-dev: another BLAS may be slow or use threads of its own in each rank");
   }
-  return Ok("blas", found + "; one thread a rank");
+  return Ok("blas", found + "; one thread per rank");
 }
 
 Check CheckUcx(const std::string& loaded) {
   const std::string file = FindLibrary(loaded, {"libucp"});
-  if (file.empty()) return Warning("ucx", "which library the trainer uses cannot be seen", "");
+  if (file.empty()) return Warning("ucx", "cannot determine which library the trainer uses", "");
   std::string found = file;
   const Library library(file);
   if (auto* version = library.Find<const char*()>("ucp_get_version_string"))
     found = fmt::format("{} ({})", version(), file);
   const char* transports = std::getenv("UCX_TLS");
-  found +=
-      transports == nullptr ? "; transports: all that it finds" : fmt::format("; UCX_TLS={}", transports);
+  found += transports == nullptr ? "; transports: all available" : fmt::format("; UCX_TLS={}", transports);
   return Ok("ucx", found);
 }
 
-// The nearest directory above that exists.
+// Returns the nearest existing ancestor of `directory`, or `directory` itself if it exists.
 path Existing(path directory) {
   std::error_code error;
   while (!std::filesystem::exists(directory, error) && directory.has_relative_path())
@@ -138,7 +138,7 @@ path Existing(path directory) {
   return directory;
 }
 
-// A step of gpt2-tiny.
+// Runs one training step of gpt2-tiny.
 JobResult RunSmallStep(const std::string& trainer, const std::string& device, const ParallelPlan& plan,
                        const std::vector<std::string>& gpus) {
   JobResult failed;
@@ -188,7 +188,7 @@ Check CheckSharedMemory(const std::string& directory) {
   if (statvfs(directory.c_str(), &info) != 0 || access(directory.c_str(), W_OK | X_OK) != 0) {
     return Warning("shared memory",
                    fmt::format("{} cannot be used ({})", directory, std::generic_category().message(errno)),
-                   "ranks talk over a slower transport; mount a tmpfs there that this user can write to");
+                   "ranks use a slower transport; mount a tmpfs there that this user can write to");
   }
   const auto block = static_cast<std::int64_t>(info.f_frsize);
   const std::int64_t whole = block * static_cast<std::int64_t>(info.f_blocks),
@@ -235,7 +235,7 @@ std::vector<Check> CheckGpus(const GpuList& list, const std::string& root) {
     std::string found = fmt::format("{}, {}, {} of {} free", gpu.name, gpu.uuid, BytesText(gpu.free_bytes),
                                     BytesText(gpu.memory_bytes));
     if (gpu.nvlinks > 0) found += fmt::format(", {} NVLink{}", gpu.nvlinks, gpu.nvlinks == 1 ? "" : "s");
-    if (!gpu.farthest.empty()) found += fmt::format(", to the farthest other by {}", gpu.farthest);
+    if (!gpu.farthest.empty()) found += fmt::format(", farthest GPU reached by {}", gpu.farthest);
     checks.push_back(Ok(fmt::format("gpu {}", gpu.index), std::move(found)));
   }
   for (const GpuInfo& gpu : list.left_out) {
@@ -257,11 +257,11 @@ Check CheckCudaEngine(const std::string& trainer, const GpuList& list) {
         kName, fmt::format("{}, though there is a GPU: plans are measured on the CPU", NoGpuEngine(trainer)),
         "install a CUDA toolkit with cuDNN and NCCL, then ./dev build");
   }
-  if (list.gpus.empty()) return Ok(kName, module + "; no GPU to try it on");
+  if (list.gpus.empty()) return Ok(kName, module + "; no GPU to test it on");
   const JobResult result = RunSmallStep(trainer, "cuda", {}, UuidsOf(list));
   if (result.outcome != JobOutcome::kDone)
     return Missing(kName, fmt::format("{}: a step of gpt2-tiny failed: {}", module, result.message),
-                   "./dev gpu says more");
+                   "run ./dev gpu for details");
   return Ok(kName, fmt::format("{}: a step of gpt2-tiny ran on {}; {} in all", module,
                                TextOf(list.gpus.front()), SecondsText(result.wall_s)));
 }
@@ -277,16 +277,17 @@ std::vector<Check> CheckStorage(const std::string& database) {
   const bool writable = is_directory && access(existing.c_str(), W_OK | X_OK) == 0;
   std::vector<Check> checks;
   if (writable) {
-    checks.push_back(Ok("state directory",
-                        directory.string() + (existing == directory ? "" : ", made when it is needed")));
+    checks.push_back(
+        Ok("state directory", directory.string() + (existing == directory ? "" : ", created when needed")));
   } else {
     checks.push_back(Missing(
         "state directory",
-        fmt::format("{} cannot be {}", directory.string(), existing == directory ? "written to" : "made"),
+        fmt::format("{} cannot be {}", directory.string(), existing == directory ? "written to" : "created"),
         "searches cannot be stored: set XDG_STATE_HOME to a directory of your own, or give --db"));
   }
   if (!std::filesystem::exists(*file, error)) {
-    checks.push_back(Ok("database", fmt::format("{}: none yet, made by the first search", *file)));
+    checks.push_back(
+        Ok("database", fmt::format("{}: does not exist yet; the first search creates it", *file)));
     return checks;
   }
   const auto store = OpenSqliteStoreReadOnly(*file);
@@ -300,13 +301,13 @@ Check CheckTrainer(const std::string& trainer) {
   if (!trainer.empty() && access(trainer.c_str(), X_OK) == 0) return Ok("trainer", trainer);
   return Missing(
       "trainer",
-      trainer.empty() ? "no autocfg-trainer" : fmt::format("{}: not there or not to be run", trainer),
+      trainer.empty() ? "no autocfg-trainer" : fmt::format("{}: missing or not executable", trainer),
       "build autocfg-trainer beside autocfg (./dev build), or set AUTOCFG_TRAINER");
 }
 
 Check CheckEngine(const std::string& trainer) {
-  constexpr const char* kAdvice = "./dev build, then ./dev test say more";
-  const JobResult result = RunSmallStep(trainer, "cpu", {{{{.dp = 2}}}}, {});
+  constexpr const char* kAdvice = "run ./dev build, then ./dev test for details";
+  const JobResult result = RunSmallStep(trainer, "cpu", {{.dp = 2}}, {});
   if (result.outcome != JobOutcome::kDone)
     return Missing("cpu engine", fmt::format("a step of gpt2-tiny on two ranks failed: {}", result.message),
                    kAdvice);

@@ -1,4 +1,4 @@
-// The program: picks the verb, turns every wrong command line into one line of error.
+// Program entry: selects the verb and reports every invalid command line as one error line.
 #include <algorithm>
 #include <exception>
 #include <new>
@@ -26,7 +26,7 @@ const std::vector<std::string>& SupportedVerbs() {
   return verbs;
 }
 
-// That a later version will have, under these names.
+// Verbs that are reserved for a later version.
 const std::vector<std::string>& UnsupportedVerbs() {
   static const std::vector<std::string> verbs = {"calibrate", "export", "report"};
   return verbs;
@@ -52,13 +52,13 @@ int UnknownVerb(const std::string& verb) {
               fmt::format("no verb '{}'{}; give one of {}", verb, DidYouMean(verb, known), VerbList()));
 }
 
-// The subcommand that the command line names.
+// Returns the subcommand named on the command line, or `app` if none is named.
 const CLI::App* Named(const CLI::App& app) {
   const auto named = app.get_subcommands();
   return named.empty() ? &app : named.front();
 }
 
-// The first option that was given the empty string; empty without one.
+// Returns the first option whose value is the empty string; empty if there is none.
 std::string FirstGivenNothing(const CLI::App& verb) {
   for (const CLI::Option* option : verb.get_options()) {
     if (!option->get_group().empty() && Contains(option->results(), "")) return option->get_name();
@@ -66,7 +66,7 @@ std::string FirstGivenNothing(const CLI::App& verb) {
   return "";
 }
 
-// The parser's words for too many and too few values, in ours; any others as they are.
+// Rewrites CLI11's messages for too many and too few values; returns other messages unchanged.
 std::string InOurWords(const std::string& what) {
   const auto colon = what.find(": ");
   if (colon == std::string::npos) return what;
@@ -99,7 +99,7 @@ int UsageError(const CLI::App& app, const CLI::ParseError& error) {
 
 int Parse(int argc, char** argv);
 
-// `autocfg help [VERB]` is `autocfg [VERB] --help`.
+// Runs `autocfg help [VERB]` as `autocfg [VERB] --help`.
 int Help(int argc, char** argv) {
   std::vector<char*> words(argv, argv + argc);
   words.erase(words.begin() + 1);
@@ -145,7 +145,7 @@ int Parse(int argc, char** argv) {
 }  // namespace
 
 int Main(int argc, char** argv) {
-  // The log goes where errors go; standard output is the answer's.
+  // Sends the log to standard error: standard output carries only the answer.
   SetUpLog("autocfg", spdlog::level::err);
   try {
     return Parse(argc, argv);

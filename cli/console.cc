@@ -28,7 +28,7 @@ std::string OneLine(std::string_view text) {
 }
 
 void Say(std::string_view message) {
-  // One write, so that lines of several processes do not mix.
+  // One write per line, so that lines of several processes do not interleave.
   const std::string line = fmt::format("autocfg: {}\n", OneLine(message));
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);

@@ -1,5 +1,5 @@
-// What a verb says to people and shells: exit codes, the one-line error, notes. Answers go to standard
-// output, all of this to standard error. Thread-safe.
+// Output of a verb for people and shells: exit codes, the one-line error, notes. Answers go to standard
+// output, everything else here to standard error. Thread-safe.
 #pragma once
 
 #include <string>
@@ -9,38 +9,40 @@
 
 namespace autocfg {
 
-// Of every verb.
+// Exit codes of every verb.
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitNegative = 1;     // an honest negative answer: nothing fits, a run failed
 inline constexpr int kExitUsage = 2;        // bad input or usage
 inline constexpr int kExitUnreachable = 3;  // the service cannot be reached, or has no room
 
-// A status's message, as a std::string.
+// Returns the message of a status as a std::string.
 std::string Text(const absl::Status& status);
 
-// The exit code that fits a status of our own libraries: services that are unavailable or exhausted 3,
-// internal errors 1, everything that the user can put right 2.
+// Returns the exit code for a status of our own libraries: 3 for unavailable or exhausted services, 1 for
+// internal errors, 2 for everything that the user can correct.
 int ExitCodeOf(const absl::Status& status);
 
-// "autocfg: MESSAGE" on one line: line breaks and control characters become spaces. Fail returns `code`; the
-// second form finds it out.
+// Prints "autocfg: MESSAGE" on one line; line breaks and control characters become spaces. Returns `code`, or
+// in the second form the code for `status`.
 int Fail(int code, std::string_view message);
 int Fail(const absl::Status& status);
 void Note(std::string_view message);
 
-// The status with "WHERE: " before its message; a message that begins with "SUBJECT: " loses that, so that
-// what is meant stands there once.
+// Returns the status with "WHERE: " prepended to its message. A leading "SUBJECT: " of the message is removed
+// first, so that the subject is not named twice.
 absl::Status Where(std::string_view where, const absl::Status& status, std::string_view subject = "");
 
-// Writes the answer. kExitDone, or kExitNegative with an error line where standard output does not take it.
+// Writes the answer to standard output. Returns kExitDone, or prints an error line and returns kExitNegative
+// if standard output does not accept it.
 int Answer(std::string_view text);
 
-// Columns to write in: the terminal's, less one; 80 where `fd` is none or does not say.
+// Returns the usable width: the terminal's columns minus one, or 80 if `fd` is not a terminal or its width is
+// unknown.
 int Columns(int fd);
 
-// A terminal on which the cursor can be moved: TERM is set and not "dumb".
+// Returns true if `fd` is a terminal whose cursor can be moved: TERM is set and not "dumb".
 bool CanDraw(int fd);
-// ... in colour and bold: NO_COLOR is not set (no-color.org).
+// Returns true if CanDraw(fd) and NO_COLOR is not set (no-color.org).
 bool WantsColor(int fd);
 
 }  // namespace autocfg

@@ -30,7 +30,7 @@ RunDevice OnCpu(std::vector<std::string> notes = {}) {
   return {.name = "cpu", .machine = {}, .notes = std::move(notes)};
 }
 
-// Where nothing was named.
+// Chooses the device if the user named none.
 RunDevice ChooseForAuto(GpuList list, std::string_view precision, const std::string& trainer) {
   if (list.gpus.empty()) {
     return OnCpu(list.left_out.empty() ? std::vector<std::string>{}
@@ -67,8 +67,8 @@ absl::StatusOr<RunDevice> ChooseDevice(const std::string& asked, std::string_vie
 std::string SharedGpusNote(std::int64_t ranks, const GpuList& list) {
   const auto gpus = static_cast<std::int64_t>(list.gpus.size());
   if (gpus == 0 || ranks <= gpus) return "";
-  return fmt::format("{} ranks share {} GPU{} in turns, its memory too; times are not those of {} GPUs",
-                     ranks, gpus, gpus == 1 ? "" : "s", ranks);
+  return fmt::format("{} ranks share {} GPU{} and the memory; times are not those of {} GPUs", ranks, gpus,
+                     gpus == 1 ? "" : "s", ranks);
 }
 
 bool IsLike(std::string_view described, const GpuInfo& gpu) {

@@ -1,4 +1,4 @@
-// autocfg doctor: what this machine can do, and what is missing.
+// autocfg doctor: reports what this machine can do and what is missing.
 #include <unistd.h>
 
 #include <memory>
@@ -49,7 +49,7 @@ int RunDoctor(const DoctorArgs& args) {
     for (const Check& check : checks) text += CheckLines(check, style);
   }
   if (const int code = Answer(text); code != kExitDone) return code;
-  // A database that was asked about by name is to be one.
+  // If --db names a database, a failing database check is an error.
   for (const Check& check : checks) {
     if (!args.database.empty() && check.name == "database" && check.state != CheckState::kOk)
       return Fail(kExitNegative, fmt::format("--db: {}", check.found));
@@ -62,10 +62,10 @@ int RunDoctor(const DoctorArgs& args) {
 }  // namespace
 
 void AddDoctor(CLI::App& app, Verb& chosen) {
-  CLI::App* verb = app.add_subcommand("doctor", "what this machine can do, and what is missing");
+  CLI::App* verb = app.add_subcommand("doctor", "check what this machine can do, and what is missing");
   const auto args = std::make_shared<DoctorArgs>();
   verb->add_option("--db", args->database,
-                   "the database to look at (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
+                   "the database to check (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
   verb->add_flag("--json", args->json, "as JSON");
   verb->callback([args, &chosen] { chosen = [args] { return RunDoctor(*args); }; });
 }

@@ -17,7 +17,8 @@ namespace autocfg {
 absl::StatusOr<std::unique_ptr<EmbeddedService>> EmbeddedService::Start(const std::string& database) {
   const auto socket = SocketPath(database);
   if (!socket.ok()) return socket.status();
-  // Who may write to the socket may run programs as this user: neither it nor the database is anybody else's.
+  // Write access to the socket lets a process run programs as this user. The socket and the database are
+  // therefore created accessible to this user only.
   const mode_t before = umask(0077);
   auto store = OpenSqliteStore(database);
   if (!store.ok()) {

@@ -1,5 +1,5 @@
-// The coordinator and a worker inside this process, on a Unix socket beside the database: the same code that
-// runs as services, speaking the same protocol. Use from one thread.
+// The coordinator and a worker inside this process, on a Unix socket beside the database. Same code and
+// protocol as the separate services. Use from one thread.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@ namespace autocfg {
 
 class EmbeddedService {
  public:
-  // Opens the database (made where it is missing) and starts the coordinator. FailedPrecondition names the
-  // process that has it open.
+  // Opens the database, creating it if missing, and starts the coordinator. FailedPrecondition names the
+  // process that has the database open.
   static absl::StatusOr<std::unique_ptr<EmbeddedService>> Start(const std::string& database);
   ~EmbeddedService();  // Stop()
 
   // The gRPC target.
   const std::string& address() const { return coordinator_->address(); }
 
-  // From here on jobs are run, `slots` ranks at once: on the machine's GPUs where some are given, else on the
-  // CPU.
+  // Starts a worker that runs jobs with `slots` ranks at once: on the GPUs of `machine` if it has any,
+  // otherwise on the CPU.
   absl::Status StartWorker(std::int64_t slots, const GpuList& machine = {});
 
-  // Ends the worker with its processes, then the coordinator. What was measured is stored. Idempotent.
+  // Stops the worker with its processes, then the coordinator. Measurements are stored. Idempotent.
   void Stop();
 
  private:

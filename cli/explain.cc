@@ -1,5 +1,5 @@
-// autocfg explain: where a plan's time and memory go, for one plan or against a second one; predicted,
-// without hardware.
+// autocfg explain: shows where the predicted time and memory of a plan go, for one plan or against a second
+// one. Needs no hardware.
 #include <unistd.h>
 
 #include <memory>
@@ -18,10 +18,10 @@ namespace {
 struct ExplainArgs {
   PlanQuestionArgs question;
   std::string against;
-  bool compares = false;  // --against was given
+  bool compares = false;  // --against is given
 };
 
-// What is wrong with the second plan, said of its option.
+// Attributes an error in the second plan to --against.
 absl::Status OfAgainst(const absl::Status& status) {
   return Text(status).starts_with("--plan: ") ? Where("--against", status, "--plan")
                                               : Where("--against", status, "plan");

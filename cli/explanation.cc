@@ -52,8 +52,8 @@ PipelineRank DescribeRank(Predictor& predictor, const PlanPrediction& predicted,
   return rank;
 }
 
-// Seconds of a step in which each rank of the pipeline computes or waits for its tensor group; the rest it
-// waits for others.
+// Fills in the seconds of a step that each rank of the pipeline computes or waits for its tensor group. The
+// rest of the step it waits for other ranks.
 void FillBusy(Predictor& predictor, Explanation& explanation) {
   CostModel& costs = predictor.costs();
   const ParallelPlan& plan = explanation.predicted.plan;
@@ -68,7 +68,8 @@ void FillBusy(Predictor& predictor, Explanation& explanation) {
   }
 }
 
-// Ranks in the order of the pipeline; where there are many, the first and the last ones and the extremes.
+// Returns the ranks to show, in pipeline order. If there are many: the first and last ones, the busiest one
+// and the one with the most memory.
 std::vector<std::size_t> RanksToShow(const std::vector<PipelineRank>& ranks) {
   std::vector<std::size_t> shown;
   const auto busiest = static_cast<std::size_t>(
@@ -140,11 +141,12 @@ std::string Percent(double percent) {
   return std::abs(percent) < 9.95 ? fmt::format(" ({:+.1f}%)", percent) : fmt::format(" ({:+.0f}%)", percent);
 }
 
-// One line of a comparison: label, bar and number of each, and what changes from the second to the first.
+// Returns one line of a comparison: label, bar and number of each plan, and the change from the second to the
+// first.
 std::string CompareRow(std::string_view label, double a, double b, double whole, const std::string& a_text,
                        const std::string& b_text, const std::string& difference, const BarStyle& style) {
   const int width = std::clamp((style.columns - kLabel - 2 * (kNumber + 3) - 20) / 2, 6, 30);
-  // A ten-thousandth of the whole shows in no figure.
+  // Less than a ten-thousandth of the whole is invisible in every figure.
   const bool same = std::abs(a - b) < 1e-4 * whole;
   const std::string percent = same || !(b > 0) ? "" : Percent(100 * (a - b) / b);
   std::string line = fmt::format("  {:<{}}{} {:>{}}  {} {:>{}}  ", label, kLabel, Bar(a, whole, width, style),
@@ -178,7 +180,7 @@ double Idlest(const Explanation& plan) {
   return least;
 }
 
-// The first letter large.
+// Capitalizes the first letter.
 std::string Sentence(std::string text) {
   if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 'a' + 'A');
   return text;

@@ -1,5 +1,5 @@
-// Where a plan's time and memory go, as bars: one plan, or two beside each other with the difference. Pure
-// functions, thread-safe.
+// Shows where the time and memory of a plan go, as bars: for one plan, or for two plans side by side with the
+// difference. Pure functions, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace autocfg {
 
-// One rank of the pipeline; those that differ in tensor and data coordinate are equal.
+// One rank of the pipeline. Ranks that differ only in their tensor or data coordinate are identical.
 struct PipelineRank {
   std::string layers;  // "0-11", with virtual stages "0-2, 24-26"
-  // microbatches whose activations are kept at once, chunk by chunk: "8", "5+4"
+  // microbatches with activations held at once, chunk by chunk: "8", "5+4"
   std::string in_flight;
   std::int64_t memory_bytes = 0;
   double busy_s = 0;  // of the step; the rest is waiting
@@ -26,7 +26,7 @@ struct Explanation {
   std::vector<PipelineRank> ranks;
 };
 
-// Prediction errors as Predictor::Predict's.
+// Errors as of Predictor::Predict.
 absl::StatusOr<Explanation> Explain(Predictor& predictor, const ParallelPlan& plan);
 
 // "Compute takes 71% of the step, the bubble 12%; 34.7 GiB (43%) of a rank's memory are free."

@@ -28,7 +28,8 @@ absl::Status FileError(const std::string& path, std::string_view what, int error
     case EROFS: return absl::PermissionDeniedError(message);
     case ENOSPC:
     case EDQUOT:
-    case EFBIG: return absl::FailedPreconditionError(message);  // no service's room: another file may do
+    // Not ResourceExhausted, which means a full service. Another file may work.
+    case EFBIG: return absl::FailedPreconditionError(message);
     default: return absl::InvalidArgumentError(message);
   }
 }
@@ -48,7 +49,7 @@ class Descriptor {
   int fd_;
 };
 
-// What to read is opened without waiting for a writer that may never come.
+// Opening does not block if a pipe has no writer.
 constexpr int kOpenToRead = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
 constexpr int kPipeWaitMs = 10'000;
 
@@ -64,14 +65,14 @@ absl::Status NotRegular(const std::string& path) {
   return absl::InvalidArgumentError(fmt::format("{}: is not a regular file; give one", path));
 }
 
-// Where a path to be written leads.
+// Resolved destination of a path that is to be written.
 struct Target {
-  std::string path;         // symbolic links followed, so that they stay
-  int descriptor = -1;      // of this process, where the path names one (/dev/stdout, /dev/fd/3)
-  bool is_special = false;  // a device or a pipe: written to, never replaced
+  std::string path;         // symbolic links resolved, so that the links are kept
+  int descriptor = -1;      // of this process, if the path names one (/dev/stdout, /dev/fd/3)
+  bool is_special = false;  // a device or a pipe: written in place, never replaced
 };
 
-// The descriptor of this process that the path names; -1 for none.
+// Returns the descriptor of this process that the path names; -1 if it names none.
 int NamedDescriptor(const std::filesystem::path& path) {
   std::error_code error;
   const auto parent = std::filesystem::canonical(path.parent_path(), error);
@@ -98,7 +99,7 @@ absl::Status WriteAll(const std::string& path, int fd, std::string_view content)
   while (!content.empty()) {
     const ssize_t written = write(fd, content.data(), content.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0 && errno == EAGAIN) {  // a full pipe whose owner opened it so that it does not wait
+    if (written < 0 && errno == EAGAIN) {  // a full non-blocking pipe
       pollfd pipe{fd, POLLOUT, 0};
       if (poll(&pipe, 1, -1) > 0) continue;
     }
@@ -113,7 +114,7 @@ absl::Status WriteSpecial(const std::string& path, const Target& target, std::st
                       ? fcntl(target.descriptor, F_DUPFD_CLOEXEC, 0)
                       : open(target.path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (file.get() < 0) return FileError(path, "cannot be written", errno);
-  // Opened without waiting, written with: a descriptor of ours keeps the mode that it came with.
+  // `path` is opened non-blocking and written blocking. An inherited descriptor keeps its mode.
   if (target.descriptor < 0 && fcntl(file.get(), F_SETFL, 0) != 0)
     return FileError(path, "cannot be written", errno);
   return WriteAll(path, file.get(), content);
@@ -142,7 +143,7 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
   for (;;) {
     const ssize_t got = read(file.get(), buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN) {  // a pipe whose writer has nothing to say yet
+    if (got < 0 && errno == EAGAIN) {  // an open pipe without data yet
       pollfd pipe{file.get(), POLLIN, 0};
       if (const int ready = poll(&pipe, 1, kPipeWaitMs); ready > 0 || (ready < 0 && errno == EINTR)) continue;
       return absl::InvalidArgumentError(
@@ -183,7 +184,7 @@ absl::Status CheckWritable(const std::string& path) {
     return absl::InvalidArgumentError(fmt::format("{}: is a directory; name a file to write", path));
   }
   if (target.is_special) return CheckSpecial(path, target);
-  AtomicFile file(target.path);  // never finished
+  AtomicFile file(target.path);  // never finished, so nothing is replaced
   std::error_code failed = file.Open();
   if (!failed) failed = file.Append("autocfg\n");
   if (!failed) failed = file.Sync();

@@ -38,7 +38,7 @@ absl::StatusOr<Json> ReadJson(const std::string& path) {
   if (!text.ok()) return text.status();
   auto json = ParseJson(path, *text);
   if (json.ok() && !json->is_object())
-    return absl::InvalidArgumentError(fmt::format("{}: holds no JSON object", path));
+    return absl::InvalidArgumentError(fmt::format("{}: not a JSON object; give a file that holds one", path));
   return json;
 }
 
@@ -119,7 +119,7 @@ absl::StatusOr<ClusterSpec> LoadDescribedCluster(const std::string& text) {
 
 namespace {
 
-// Slices of it, or all of it, on this machine's GPUs.
+// Maps the cluster to this machine's GPUs, for measuring all of it or slices of it.
 absl::StatusOr<ClusterSpec> MeasuredOnGpus(const std::string& text, const ClusterSpec& cluster,
                                            const GpuList& machine) {
   ClusterSpec here = cluster;
@@ -171,7 +171,7 @@ absl::StatusOr<ClusterSpec> MeasuredHere(const std::string& text, const ClusterS
     const NodeGroup& most = machine->groups.front();
     std::int64_t& memory = group.device.memory_bytes;
     memory = memory == 0 ? most.device.memory_bytes : std::min(memory, most.device.memory_bytes);
-    // Of plans larger than a node a slice is measured, on a core of its own.
+    // Plans larger than a node are measured as slices, each on a core of its own.
     if (here.local) group.ranks_per_core = most.ranks_per_core;
   }
   return here;
@@ -181,7 +181,8 @@ absl::StatusOr<Precision> LoadPrecision(const std::string& text) {
   const std::string name = text.empty() ? "fp32" : text;
   const auto precision = ParsePrecision(name);
   if (!precision) {
-    return absl::InvalidArgumentError(fmt::format("--precision: '{}' is none; give fp32 or fp64", name));
+    return absl::InvalidArgumentError(
+        fmt::format("--precision: unknown precision '{}'; expected fp32 or fp64", name));
   }
   if (name == "bf16" || name == "fp16") {
     return absl::UnimplementedError(
@@ -194,7 +195,8 @@ absl::StatusOr<Precision> LoadGpuPrecision(const std::string& text) {
   const std::string name = text.empty() ? "bf16" : text;
   const auto precision = ParsePrecision(name);
   if (!precision)
-    return absl::InvalidArgumentError(fmt::format("--precision: '{}' is none; give bf16 or fp32", name));
+    return absl::InvalidArgumentError(
+        fmt::format("--precision: unknown precision '{}'; expected bf16 or fp32", name));
   if (name == "fp64")
     return absl::InvalidArgumentError(
         "--precision: fp64 is for CPUs only; on a GPU give bf16 or fp32, or --device cpu");
@@ -207,7 +209,7 @@ absl::StatusOr<Precision> LoadPlannedPrecision(const std::string& text) {
   const auto precision = ParsePrecision(text.empty() ? "fp32" : text);
   if (!precision) {
     return absl::InvalidArgumentError(
-        fmt::format("--precision: '{}' is none; give fp64, fp32, bf16 or fp16", text));
+        fmt::format("--precision: unknown precision '{}'; expected fp64, fp32, bf16 or fp16", text));
   }
   return *precision;
 }
@@ -246,11 +248,10 @@ absl::StatusOr<std::string> LoadDevice(const std::string& text, bool dry) {
   if (text == "auto" || text == "cpu" || text == "cuda" || text == "paced") return text;
   if (text == "dry") {
     if (dry) return text;
-    return absl::InvalidArgumentError(
-        "--device: dry computes nothing, so that there is nothing to search by; give cpu");
+    return absl::InvalidArgumentError("--device: dry computes nothing, so a search cannot use it; give cpu");
   }
   return absl::InvalidArgumentError(
-      fmt::format("--device: '{}' is no device; give {}", text,
+      fmt::format("--device: unknown device '{}'; expected {}", text,
                   dry ? "auto, cpu, cuda, paced or dry" : "auto, cpu, cuda or paced"));
 }
 
@@ -264,7 +265,7 @@ absl::StatusOr<AxisValues> LoadSpace(const std::vector<std::string>& texts) {
     std::string axis = text.substr(0, equals);
     if (std::any_of(space.begin(), space.end(), [&](const auto& known) { return known.first == axis; })) {
       return absl::InvalidArgumentError(
-          fmt::format("--space: {} is named twice; give all its values at once", axis));
+          fmt::format("--space: {} is given twice; give all its values at once", axis));
     }
     std::vector<std::string> values;
     for (std::size_t start = equals + 1; start <= text.size();) {

@@ -1,5 +1,5 @@
-// What people name on the command line -> the structs of search/plan. Errors say what is wrong, in which
-// option or file, and what to do; NotFound lists the nearest names; Unimplemented names what "is not
+// Loads the inputs named on the command line into the structs of search/plan. Errors say what is wrong, in
+// which option or file, and what to do. NotFound lists the nearest names; Unimplemented says what "is not
 // supported yet". Thread-safe.
 #pragma once
 
@@ -19,50 +19,54 @@
 
 namespace autocfg {
 
-// Of --seq-len; 0 where nothing is named, and the model's own holds.
+// Parses --seq-len. Returns 0 if `text` is empty; the model's own length applies then.
 absl::StatusOr<std::int64_t> LoadSeqLen(const std::string& text);
 
-// A preset's name, or a file, ours or a Hugging Face config.json: what has a slash, ends in .json, or exists.
-// Defaults are filled in (for `seq_len` where it is not 0) and the model is valid and one that is predicted;
-// whether the engine runs it too is the caller's to ask (CheckEngineSupports).
+// Loads a preset or a file, ours or a Hugging Face config.json. A text with a slash, ending in .json, or
+// naming an existing path is a file. Fills in defaults (for `seq_len` if it is not 0) and validates that the
+// model can be predicted. Callers check with CheckEngineSupports that the engine runs it too.
 absl::StatusOr<ModelSpec> LoadModel(const std::string& text, std::int64_t seq_len);
 
-// `local`, `local:1xRANKS` (of `machine`'s GPUs where it has any, else of the CPU), a preset with its size,
-// or a file: as it is described there; without a name it has the file's, less its ending.
+// Loads `local`, `local:1xRANKS`, a preset with its size, or a file. `local` means the GPUs of `machine` if
+// it has any, otherwise the CPU. A file without a name takes its file name without the extension.
 absl::StatusOr<ClusterSpec> LoadCluster(const std::string& text, const GpuList& machine = {});
 
-// A cluster that is predicted: as LoadCluster, but not `local`, which has no figures.
+// Loads a cluster for predictions: as LoadCluster, but rejects `local`, which has no figures.
 absl::StatusOr<ClusterSpec> LoadDescribedCluster(const std::string& text);
 
-// A cluster whose node this machine is to stand for: `local` where it is one node. A rank's memory is bounded
-// by this machine's own limit. On the CPU the ranks of a single node share this machine's cores; on GPUs each
-// has one, as described, so that the cluster is `local` only where this machine has as many as the node.
-// InvalidArgument where the cluster's devices are not what the device is made of, or other GPUs than this
-// machine's, saying what to do; `text` names the cluster.
+// Returns the cluster with one node emulated by this machine; it is `local` if it has one node. A rank's
+// memory is limited by this machine's memory.
+//
+// On the CPU, the ranks of a single node share this machine's cores. On GPUs, each rank has one GPU as
+// described, so the cluster is `local` only if this machine has as many GPUs as the node.
+//
+// InvalidArgument if the cluster's devices are of another kind than `device`, or other GPUs than this
+// machine's; the message says what to do. `text` names the cluster.
 absl::StatusOr<ClusterSpec> MeasuredHere(const std::string& text, const ClusterSpec& cluster,
                                          const RunDevice& device);
 
-// Of what the CPU engine runs: "fp32" where empty; it takes fp64 and fp32.
+// Parses a precision of the CPU engine: fp64 or fp32; fp32 if empty.
 absl::StatusOr<Precision> LoadPrecision(const std::string& text);
-// Of what the GPU engine runs: "bf16" where empty; it takes bf16 and fp32.
+// Parses a precision of the GPU engine: bf16 or fp32; bf16 if empty.
 absl::StatusOr<Precision> LoadGpuPrecision(const std::string& text);
-// Of what the dry device plans: "fp32" where empty; any of the four.
+// Parses a precision for the dry device: any of the four; fp32 if empty.
 absl::StatusOr<Precision> LoadPlannedPrecision(const std::string& text);
-// Of what is predicted: where empty as DefaultPredictedPrecision (search/text/prediction_json.h); any of the
-// four.
+// Parses a precision for predictions: any of the four. If empty, DefaultPredictedPrecision
+// (search/text/prediction_json.h).
 absl::StatusOr<Precision> LoadPredictedPrecision(const std::string& text, const ClusterSpec& cluster);
 
-// The text form, or an object of JSON. In canonical form and complete, and one that the engine runs for this
-// model and workload on `max_ranks` ranks; an illegal plan is InvalidArgument with the reason.
+// LoadPlan parses the text form or a JSON object. CheckPlan returns the plan complete and in canonical form,
+// if the engine runs it for this model and workload on at most `max_ranks` ranks. An illegal plan is
+// InvalidArgument with the reason.
 absl::StatusOr<ParallelPlan> LoadPlan(const std::string& text);
 absl::StatusOr<ParallelPlan> CheckPlan(const ModelSpec& model, const Workload& workload,
                                        std::int64_t max_ranks, const ParallelPlan& plan);
 
-// OK for auto, cpu, cuda, paced and (where `dry` is) dry. Empty = auto. Whether the machine has it:
-// ChooseDevice.
+// Accepts auto, cpu, cuda, paced and, if `dry`, dry; empty means auto. ChooseDevice checks if the machine has
+// it.
 absl::StatusOr<std::string> LoadDevice(const std::string& text, bool dry);
 
-// "AXIS=V1,V2".
+// Parses texts of the form "AXIS=V1,V2".
 absl::StatusOr<AxisValues> LoadSpace(const std::vector<std::string>& texts);
 
 }  // namespace autocfg

@@ -5,8 +5,8 @@
 namespace autocfg {
 namespace {
 
-// A handler reaches nothing but what is global, and signals are the process's own: the one place for such
-// state.
+// A signal handler can reach only globals, and signals belong to the process. This is the only global state
+// of that kind.
 std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 

@@ -1,4 +1,4 @@
-// Ctrl-C and its kin as a flag that a verb looks at. Signals belong to the whole process: at most one
+// Turns Ctrl-C and similar signals into a flag that a verb polls. Signals belong to the process: at most one
 // Interrupt exists at a time.
 #pragma once
 
@@ -8,10 +8,10 @@ namespace autocfg {
 
 class Interrupt {
  public:
-  // From here on the first SIGINT, SIGTERM or SIGHUP sets the flag; a second one of the same kind ends the
-  // process at once, as without us.
+  // The first SIGINT, SIGTERM or SIGHUP sets the flag. A second signal of the same kind ends the process at
+  // once, as by default.
   Interrupt();
-  ~Interrupt();  // as it was before
+  ~Interrupt();  // restores the previous handlers
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 

@@ -36,7 +36,7 @@ absl::StatusOr<bool> LineReader::Fill() {
     }
     if (got == 0) return false;
     if (errno == EINTR) continue;
-    if (errno == EAGAIN) {  // a pipe whose writer has nothing to say yet
+    if (errno == EAGAIN) {  // an open pipe without data yet
       pollfd pipe{fd_, POLLIN, 0};
       if (poll(&pipe, 1, -1) > 0 || errno == EINTR) continue;
     }

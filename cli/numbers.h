@@ -1,5 +1,5 @@
-// Numbers on the command line: the whole text must be one, in range. InvalidArgument says what is wrong and
-// what to give. Pure, thread-safe.
+// Parses numbers on the command line. The whole text must be a number in range. InvalidArgument says what is
+// wrong and what to give. Pure, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@ namespace autocfg {
 
 inline constexpr std::int64_t kMaxSize = (std::int64_t{1} << 31) - 1;
 
-// `name` is the option, with its dashes.
+// `name` is the option, including its dashes.
 absl::StatusOr<std::int64_t> ParseWhole(std::string_view name, std::string_view text, std::int64_t least = 1,
                                         std::int64_t most = kMaxSize);
 absl::StatusOr<std::uint64_t> ParseSeed(std::string_view name, std::string_view text);
-// Neither NaN nor infinite; least <= value <= most.
+// Rejects NaN and infinity; requires least <= value <= most.
 absl::StatusOr<double> ParseReal(std::string_view name, std::string_view text, double least, double most);
 
 }  // namespace autocfg

@@ -9,14 +9,14 @@ namespace autocfg {
 
 void AddOptimizerOptions(CLI::App* verb, OptimizerOptions& options) {
   verb->add_option("--lr", options.lr, "learning rate")->capture_default_str();
-  verb->add_option("--min-lr", options.min_lr, "where the cosine ends")->capture_default_str();
+  verb->add_option("--min-lr", options.min_lr, "final rate of the cosine schedule")->capture_default_str();
   verb->add_option("--lr-schedule", options.lr_schedule, "constant or cosine")->capture_default_str();
   verb->add_option("--warmup-steps", options.warmup_steps, "steps over which the rate rises")
       ->capture_default_str();
-  verb->add_option("--weight-decay", options.weight_decay, "AdamW's decay")->capture_default_str();
-  verb->add_option("--beta1", options.beta1, "AdamW's")->capture_default_str();
-  verb->add_option("--beta2", options.beta2, "AdamW's")->capture_default_str();
-  verb->add_option("--adam-eps", options.adam_eps, "AdamW's")->capture_default_str();
+  verb->add_option("--weight-decay", options.weight_decay, "AdamW weight decay")->capture_default_str();
+  verb->add_option("--beta1", options.beta1, "AdamW beta1")->capture_default_str();
+  verb->add_option("--beta2", options.beta2, "AdamW beta2")->capture_default_str();
+  verb->add_option("--adam-eps", options.adam_eps, "AdamW epsilon")->capture_default_str();
   verb->add_option("--clip-norm", options.clip_norm, "bound of the gradient norm; 0 = none")
       ->capture_default_str();
 }
@@ -28,7 +28,7 @@ absl::StatusOr<v1::OptimizerSpec> LoadOptimizer(const OptimizerOptions& options)
     double most;
     void (v1::OptimizerSpec::*set)(double);
   };
-  // None beyond what a rank takes (trainer/run/train_config.cc).
+  // The upper bounds do not exceed what a rank accepts (trainer/run/train_config.cc).
   const double below_one = std::nextafter(1.0, 0.0);
   const Real reals[] = {{"--lr", &options.lr, 1e6, &v1::OptimizerSpec::set_lr},
                         {"--min-lr", &options.min_lr, 1e6, &v1::OptimizerSpec::set_min_lr},
@@ -44,8 +44,8 @@ absl::StatusOr<v1::OptimizerSpec> LoadOptimizer(const OptimizerOptions& options)
     (optimizer.*real.set)(*value);
   }
   if (options.lr_schedule != "constant" && options.lr_schedule != "cosine") {
-    return absl::InvalidArgumentError(
-        fmt::format("--lr-schedule: '{}' is none; give constant or cosine", options.lr_schedule));
+    return absl::InvalidArgumentError(fmt::format(
+        "--lr-schedule: unknown schedule '{}'; expected constant or cosine", options.lr_schedule));
   }
   if (optimizer.min_lr() > optimizer.lr()) {
     return absl::InvalidArgumentError(fmt::format(
@@ -61,7 +61,7 @@ absl::StatusOr<v1::OptimizerSpec> LoadOptimizer(const OptimizerOptions& options)
 
 std::string UnusedNote(const v1::OptimizerSpec& optimizer) {
   if (optimizer.min_lr() == 0 || optimizer.lr_schedule() != "constant") return "";
-  return "--min-lr has nothing to act on under --lr-schedule constant; cosine ends there";
+  return "--min-lr has no effect with --lr-schedule constant; give cosine, or leave it out";
 }
 
 }  // namespace autocfg

@@ -1,4 +1,4 @@
-// AdamW's options of `autocfg train`, and what a rank takes for them. Not thread-safe.
+// AdamW options of `autocfg train` and their conversion to the spec that a rank takes. Not thread-safe.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace autocfg {
 
-// The defaults are those of DefaultOptimizer (proto/convert/default_optimizer.h), as --help shows them.
+// The defaults equal those of DefaultOptimizer (proto/convert/default_optimizer.h), in the form that --help
+// shows.
 struct OptimizerOptions {
   std::string lr = "3e-4", min_lr = "0", lr_schedule = "constant", warmup_steps = "0", weight_decay = "0.1",
               beta1 = "0.9", beta2 = "0.95", adam_eps = "1e-8", clip_norm = "1.0";
@@ -20,7 +21,7 @@ void AddOptimizerOptions(CLI::App* verb, OptimizerOptions& options);
 // Errors name the option.
 absl::StatusOr<v1::OptimizerSpec> LoadOptimizer(const OptimizerOptions& options);
 
-// What was given and has nothing to act on; empty where all has.
+// Returns a note about options that were given but have no effect; empty if there are none.
 std::string UnusedNote(const v1::OptimizerSpec& optimizer);
 
 }  // namespace autocfg

@@ -27,7 +27,7 @@ bool IsPlain(const std::string& path) {
   });
 }
 
-// A directory that nobody else can write to or swap, for the socket.
+// Returns a directory for the socket that other users can neither write to nor replace.
 absl::StatusOr<std::string> RuntimeDirectory() {
   const std::string runtime = Environment("XDG_RUNTIME_DIR");
   if (!runtime.empty() && runtime.size() < 60 && IsPlain(runtime) &&
@@ -35,14 +35,14 @@ absl::StatusOr<std::string> RuntimeDirectory() {
     return runtime;
   const std::string dir = fmt::format("/tmp/autocfg-{}", getuid());
   if (mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) {
-    return absl::UnavailableError(fmt::format("{}: cannot be made for the server's socket ({})", dir,
+    return absl::UnavailableError(fmt::format("{}: cannot be created for the server's socket ({})", dir,
                                               std::generic_category().message(errno)));
   }
   struct stat info {};
   if (lstat(dir.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != getuid() ||
       (info.st_mode & 077) != 0) {
     return absl::PermissionDeniedError(
-        fmt::format("{}: is not a directory of this user's alone; remove it or set XDG_RUNTIME_DIR", dir));
+        fmt::format("{}: is not a private directory of this user; remove it or set XDG_RUNTIME_DIR", dir));
   }
   return dir;
 }
@@ -73,13 +73,13 @@ std::string ShellWord(const std::string& word) {
 }
 
 std::string ProgramName(const std::string& argv0) {
-  if (argv0.find('/') == std::string::npos) return "autocfg";  // the shell found it on PATH
+  if (argv0.find('/') == std::string::npos) return "autocfg";  // found on PATH by the shell
   const std::string path = Environment("PATH");
   for (std::size_t start = 0; start < path.size();) {
     const std::size_t end = std::min(path.find(':', start), path.size());
     const std::filesystem::path found = std::filesystem::path(path.substr(start, end - start)) / "autocfg";
     std::error_code error;
-    if (access(found.c_str(), X_OK) == 0) {  // the one that a shell would start
+    if (access(found.c_str(), X_OK) == 0) {  // the file that a shell would start
       return std::filesystem::equivalent(found, argv0, error) && !error ? "autocfg" : ShellWord(argv0);
     }
     start = end + 1;

@@ -95,7 +95,7 @@ std::string NotesOf(const PlanPrediction& predicted, const std::vector<std::stri
 }
 
 absl::Status OfOption(const absl::Status& status, std::string_view cluster) {
-  // "cluster of NAME: ..." and "cluster: ...": what a cluster lacks to be predicted.
+  // "cluster of NAME: ..." and "cluster: ..." say what a cluster lacks for a prediction.
   const std::string text = Text(status);
   const std::string_view after_cluster =
       text.starts_with("cluster") ? std::string_view(text).substr(7) : std::string_view();

@@ -1,5 +1,5 @@
-// What `predict` and `explain` are asked: a model, a described cluster, a workload and a plan, and the
-// predictor that answers. Not thread-safe.
+// The question that `predict` and `explain` answer: a model, a described cluster, a workload and a plan, and
+// the predictor for it. Not thread-safe.
 #pragma once
 
 #include <string>
@@ -17,32 +17,32 @@ struct PlanQuestionArgs {
   std::string model, cluster, global_batch, seq_len, precision, plan;
 };
 
-// --model, --cluster, --global-batch, --plan, --seq-len, --precision.
+// Adds --model, --cluster, --global-batch, --plan, --seq-len and --precision.
 void AddPlanQuestion(CLI::App* verb, PlanQuestionArgs& args);
 
-// The first option of these that was given; empty without one.
+// Returns the first of these options that was given; empty if none was.
 std::string FirstGiven(const PlanQuestionArgs& args);
 
 struct PlanQuestion {
   SearchQuestion about;
   ParallelPlan plan;
   Predictor predictor;
-  std::vector<std::string> notes;  // on what was chosen where nothing was named
+  std::vector<std::string> notes;  // about choices made for options not given
 };
 
 // Errors name the option.
 absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args);
 
-// How a command ends whose plan was predicted: kExitDone where it fits, else kExitNegative after the one line
-// of error, whose figures and notes are in the answer.
+// Returns the exit code for a predicted plan: kExitDone if it fits, otherwise kExitNegative after printing
+// one error line. The figures and notes are part of the answer.
 int EndOf(const PlanPrediction& predicted);
 
-// `notes` as lines of the answer where the plan does not fit, so that its error stays alone; else said at
-// once, and nothing.
+// Returns `notes` as lines of the answer if the plan does not fit, so that its error stays a single line.
+// Otherwise prints them at once and returns an empty string.
 std::string NotesOf(const PlanPrediction& predicted, const std::vector<std::string>& notes);
 
-// What a predictor says of a field, said of the option that it came from; of a cluster, with `cluster`, what
-// that option was given.
+// Rewrites a predictor's error about a field to name the option that set it. For errors about the cluster,
+// `cluster` is that option's value.
 absl::Status OfOption(const absl::Status& status, std::string_view cluster = "");
 
 }  // namespace autocfg

@@ -1,5 +1,5 @@
-// autocfg predict: what a plan would take on a described cluster, without hardware; one plan, or a file of
-// requests.
+// autocfg predict: predicts the step time and memory of a plan on a described cluster, without hardware.
+// Answers for one plan or for a file of requests.
 #include <unistd.h>
 
 #include <cstdio>
@@ -28,11 +28,12 @@ constexpr std::size_t kMostRequestBytes = std::size_t{1} << 20;
 struct PredictArgs {
   PlanQuestionArgs question;
   std::string requests, trace;
-  bool many = false;  // --requests was given
+  bool many = false;  // --requests is given
   bool json = false;
 };
 
-// A bug of ours in one request is an answer too: the rest go on.
+// Returns an error answer if a request triggers an internal error, so that the other requests are still
+// answered.
 AnsweredLine AnswerSafely(const std::string& line, PredictorCache& predictors) {
   try {
     return AnswerPredictionLine(line, predictors);
@@ -70,7 +71,7 @@ int RunRequests(const PredictArgs& args) {
     }
   }
   if (const int code = Answer(text); code != kExitDone) return code;
-  if (wrong > 0) Note(fmt::format("{} of {} requests have an error for an answer", wrong, answered));
+  if (wrong > 0) Note(fmt::format("{} of {} requests were answered with an error", wrong, answered));
   return kExitDone;
 }
 
@@ -114,15 +115,16 @@ int RunPredict(const PredictArgs& args) {
 }  // namespace
 
 void AddPredict(CLI::App& app, Verb& chosen) {
-  CLI::App* verb =
-      app.add_subcommand("predict", "what a plan would take on a described cluster, without hardware");
+  CLI::App* verb = app.add_subcommand(
+      "predict", "predict a plan's step time and memory on a described cluster, without hardware");
   const auto args = std::make_shared<PredictArgs>();
   AddPlanQuestion(verb, args->question);
-  const CLI::Option* requests = verb->add_option("--requests", args->requests,
-                                                 "in place of all these: a file of requests, one JSON object "
-                                                 "a line (- for standard input); one answer a line");
+  const CLI::Option* requests =
+      verb->add_option("--requests", args->requests,
+                       "instead of these options: a file of requests, one JSON object "
+                       "per line (- for standard input); one answer per line");
   verb->add_option("--trace", args->trace,
-                   "write what every rank does when here (Chrome trace, for Perfetto)");
+                   "write the timeline of every rank here (Chrome trace, for Perfetto)");
   verb->add_flag("--json", args->json, "the answer as JSON");
   verb->callback([args, requests, &chosen] {
     args->many = requests->count() > 0;

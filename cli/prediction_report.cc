@@ -83,7 +83,7 @@ std::string PredictionReport(const PlanPrediction& predicted, const SearchQuesti
         {"with recomputation", fmt::format("{} a rank", FlopsText(rates.hardware_flops_per_s_per_gpu))});
   text += Table(figures) + "\n";
 
-  // Time and memory beside each other.
+  // Time on the left, memory on the right.
   std::vector<std::vector<std::string>> rows = {
       {"where the time goes", "", "", "memory of the worst rank", "", ""}};
   const auto times = TimeParts(p.breakdown);

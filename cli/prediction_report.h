@@ -1,4 +1,4 @@
-// A prediction on one screen, for people. Pure functions, thread-safe.
+// Formats a prediction for people, on one screen. Pure functions, thread-safe.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ std::string WorkloadText(const SearchQuestion& question);
 // "cluster: a100-80gb-sxm:64x8, 512 ranks; the plan uses 256".
 std::string ClusterText(const ClusterSpec& cluster, std::int64_t used);
 
-// The parts by the words that people read, in the order in which they are shown.
+// The parts with their display names, in display order.
 struct TimePart {
   std::string_view name;
   double seconds;

@@ -36,7 +36,7 @@ std::vector<std::string> ProgressLines(const v1::Study& study, double elapsed_s,
   } else if (budget_s > 0) {
     time += fmt::format(", at most {} left", SecondsText(std::max(0.0, budget_s - elapsed_s)));
   } else {
-    time += ", time left not known yet";
+    time += ", time left unknown";
   }
   if (budget_s > 0) time += fmt::format(", budget {}", SecondsText(budget_s));
   std::vector<std::string> lines;

@@ -1,5 +1,5 @@
-// A search's progress on a terminal: a block of lines, drawn over itself. Nothing anywhere else. Use from one
-// thread.
+// Shows a search's progress on a terminal, as a block of lines redrawn in place. Draws nothing elsewhere. Use
+// from one thread.
 #pragma once
 
 #include <cstdio>
@@ -10,21 +10,21 @@
 
 namespace autocfg {
 
-// The block: at most `width` characters a line; `elapsed_s` since the command began, `budget_s` = 0 without a
-// time budget.
+// Returns the block's lines, each of at most `width` characters. `elapsed_s` counts from the start of the
+// command; `budget_s` is 0 without a time budget.
 std::vector<std::string> ProgressLines(const v1::Study& study, double elapsed_s, double budget_s, int width);
 
 class ProgressDisplay {
  public:
-  // Draws on `out` where it is a terminal that can move its cursor; in bold and dim where colour is wanted.
+  // Draws on `out` if it is a terminal with a movable cursor; in bold and dim if colour is wanted.
   explicit ProgressDisplay(std::FILE* out);
   ~ProgressDisplay();  // Clear()
 
   bool active() const { return active_; }
   void Draw(const std::vector<std::string>& lines);
-  // Removes the block, so that the answer stands where it was.
+  // Removes the block, so that the answer takes its place.
   void Clear();
-  // Columns of the terminal; 80 where it does not say.
+  // Returns the terminal's columns; 80 if unknown.
   int Width() const;
 
  private:

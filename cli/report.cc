@@ -14,11 +14,11 @@
 namespace autocfg {
 namespace {
 
-// So that a row of the runners-up stays within 120 columns.
+// Keeps a row of the runners-up within 120 columns.
 constexpr std::size_t kPlanColumn = 70;
 constexpr std::size_t kColumns = 120;
 
-// The enumerator without its prefix, in lower case.
+// Returns the enumerator's name in lower case, without its prefix.
 std::string Enumerator(std::string name, std::string_view prefix) {
   if (name.starts_with(prefix)) name.erase(0, prefix.size());
   std::transform(name.begin(), name.end(), name.begin(),
@@ -43,7 +43,7 @@ std::string Tokens(const Workload& workload, double step_time_s) {
   return CountText(std::llround(tokens / step_time_s));
 }
 
-// Lines, if any.
+// Returns the rejection counts as lines; empty if nothing was rejected.
 std::string Rejected(const v1::Counts& counts) {
   std::vector<std::pair<std::string, std::int64_t>> reasons(counts.rejected().begin(),
                                                             counts.rejected().end());
@@ -64,8 +64,8 @@ std::string Rejected(const v1::Counts& counts) {
   return line == kTitle ? "" : text + line.substr(0, line.size() - 2) + "\n";
 }
 
-// How the times of a measured candidate came about. What a slice took is no step time of the plan: that stays
-// predicted.
+// Says how the times of a measured candidate were obtained. A slice's time is not a step time of the plan,
+// whose step time stays predicted.
 std::string MeasuredHow(const v1::Candidate& candidate, const SearchQuestion& question) {
   if (candidate.measured().slice()) return "predicted; measured: one rank alone, a slice";
   return question.device == "paced" ? "measured on the paced device: emulated" : "measured";
@@ -115,7 +115,7 @@ std::string BestText(const v1::Candidate& best, const SearchQuestion& question) 
                             measured.ranks_per_core() == 1 ? "" : "s");
 }
 
-// What was trained, and on what.
+// Describes the workload and the machine or cluster.
 std::string MachineText(const SearchQuestion& question) {
   const ClusterSpec& cluster = question.cluster;
   if (!cluster.local) return WorkloadText(question) + "\n" + ClusterText(cluster, RankCount(cluster)) + "\n";
@@ -150,10 +150,9 @@ std::string RunnersUp(const v1::Recommendation& answer, bool predict_only) {
   }
   if (!slices) return Table(rows);
   return Table(rows) +
-         "  a slice is one rank run alone: it shows how fast that rank computes, not how long the others "
-         "keep it waiting,\n"
-         "  so it is no step time of the plan; it corrects the predictions, and by these all plans are "
-         "ranked\n";
+         "  a slice is one rank run alone: it shows how fast that rank computes, not how long it waits for "
+         "others;\n"
+         "  it is not a step time of the plan; it corrects the predictions, which rank all plans\n";
 }
 
 }  // namespace
@@ -168,7 +167,8 @@ std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std
   const std::string_view more =
       by_time ? "give more time to have them measured" : "allow more trials to have them measured";
   if (measured == 0)
-    return fmt::format("nothing was measured: {} ended before the first of {} was; {}", limit, plans, more);
+    return fmt::format("nothing was measured: {} ended the search before the first of {}; {}", limit, plans,
+                       more);
   return fmt::format("{} ended the search with {} left that it would have measured, {} measured; {}", limit,
                      plans, CountText(measured), more);
 }
@@ -183,7 +183,7 @@ std::string ShortPlan(const std::string& plan_text, std::size_t most) {
   const auto stages = 1 + std::count(split.begin(), split.end(), '+');
   const std::string cut = fmt::format("... ({} stages)", stages);
   const std::size_t others = begin + rest.size() + cut.size();
-  // Whole numbers of layers, with the sign behind them.
+  // Cuts after a '+', so that the shown layer counts are complete.
   const std::size_t room = most > others ? most - others : 0;
   const std::size_t last = room == 0 ? std::string::npos : split.rfind('+', room - 1);
   const std::string shown =
@@ -199,7 +199,7 @@ std::string Shown(std::string_view text, std::size_t most) {
   }
   if (shown.size() <= most) return shown;
   std::size_t end = most;
-  // not within a character of UTF-8
+  // does not cut within a UTF-8 character
   while (end > 0 && (static_cast<unsigned char>(shown[end]) & 0xC0u) == 0x80u) --end;
   return shown.substr(0, end) + "...";
 }

@@ -1,4 +1,4 @@
-// A search's answer for people: every number says whether it was measured or predicted. Pure functions,
+// Formats a search's answer for people. Every number says if it was measured or predicted. Pure functions,
 // thread-safe.
 #pragma once
 
@@ -17,24 +17,26 @@ namespace autocfg {
 std::string SearchReport(const v1::Recommendation& answer, const SearchQuestion& question,
                          const std::string& next);
 
-// One sentence where a limit ended the search with plans left that it would have measured; empty without.
+// Returns one sentence if a limit ended the search before all the plans it would have measured; otherwise
+// empty.
 std::string StopNote(const v1::Recommendation& answer, double time_budget_s, std::int64_t max_trials);
 
-// A plan's text for a table: the stages of a long split are left out, from the end. Never longer than `most`
-// for the sake of its split.
+// Returns a plan's text for a table. Trailing stages of a long split are omitted, so that the split does not
+// make the text longer than `most`.
 std::string ShortPlan(const std::string& plan_text, std::size_t most);
 
-// Text that comes from elsewhere, for a terminal: on one line, without control characters, of `most` bytes at
-// most.
+// Returns foreign text in a form safe for a terminal: one line, without control characters, of at most `most`
+// bytes.
 std::string Shown(std::string_view text, std::size_t most);
 
-// A cell of a table is cut behind so many bytes.
+// Maximum bytes of a table cell; longer text is cut.
 inline constexpr std::size_t kWidestCell = 400;
 
-// Left-aligned columns, two spaces between them; the first row is the heading. Cells are as Shown has them.
+// Formats left-aligned columns, two spaces apart; the first row is the heading. Cells are passed through
+// Shown.
 std::string Table(const std::vector<std::vector<std::string>>& rows);
 
-// "created", "running", ...
+// Returns "created", "running", ...
 std::string StateText(v1::StudyState state);
 std::string StateText(v1::TrialState state);
 

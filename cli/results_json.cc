@@ -44,7 +44,8 @@ absl::StatusOr<Workload> ParseWorkload(const Json& json) {
   const auto name = json.find("precision");
   const auto precision =
       name != json.end() && name->is_string() ? ParsePrecision(name->get<std::string>()) : std::nullopt;
-  if (!precision) return absl::InvalidArgumentError("workload: precision is none of fp64, fp32, bf16, fp16");
+  if (!precision)
+    return absl::InvalidArgumentError("workload: unknown precision; expected fp64, fp32, bf16 or fp16");
   workload.precision = *precision;
   return workload;
 }
@@ -93,7 +94,7 @@ absl::StatusOr<Json> CandidateJson(const v1::Candidate& candidate, const SearchQ
   const auto plan = FromProto(candidate.plan());
   if (!plan.ok()) return plan.status();
   Json json{{"plan", PlanJson(*plan)}, {"plan_text", PlanText(*plan)}};
-  // What a slice took is no step time of the plan: that stays a prediction.
+  // A slice's time is not a step time of the plan, whose step time stays predicted.
   json["provenance"] = candidate.has_measured() && !candidate.measured().slice() ? "measured" : "predicted";
   json["measured"] =
       candidate.has_measured() ? MeasurementJson(candidate.measured(), question) : Json(nullptr);
@@ -150,13 +151,13 @@ absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text) {
   for (const char* part : {"model", "workload", "best"}) {
     if (!json.is_object() || !json.contains(part)) {
       return absl::InvalidArgumentError(
-          fmt::format("no '{}' in it; give a file that autocfg search --output wrote", part));
+          fmt::format("'{}' is missing; give a file that autocfg search --output wrote", part));
     }
   }
   if (json["best"].is_null())
-    return absl::FailedPreconditionError("this search found no plan that fits, so there is none to run");
+    return absl::FailedPreconditionError("this search found no plan that fits; there is nothing to run");
   if (!json["best"].is_object() || !json["best"].contains("plan"))
-    return absl::InvalidArgumentError("best: no 'plan' in it");
+    return absl::InvalidArgumentError("best: 'plan' is missing");
   if (!json["workload"].is_object()) return absl::InvalidArgumentError("workload: not an object");
   BestPlan best;
   const auto model = ParseModelJson(json["model"]);

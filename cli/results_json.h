@@ -1,5 +1,5 @@
-// A search's answer as JSON (docs/formats.md, "best.json"), and back: what `autocfg train --input` reads.
-// Pure functions, thread-safe.
+// Converts a search's answer to JSON (docs/formats.md, "best.json") and back; `autocfg train --input` reads
+// it. Pure functions, thread-safe.
 #pragma once
 
 #include <optional>
@@ -16,40 +16,40 @@
 
 namespace autocfg {
 
-// What was asked.
+// The inputs of a search.
 struct SearchQuestion {
   ModelSpec model;
   ClusterSpec cluster;
   Workload workload;
   std::string device = "cpu";           // that measures: cpu, cuda, or paced, which emulates the cluster
   bool predict_only = false;            // nothing is measured
-  std::string coordinator = {};         // whose workers measured; empty: this machine did
-  std::vector<std::string> notes = {};  // what was assumed, and what else to know of the answer
+  std::string coordinator = {};         // whose workers measured; empty: this machine
+  std::vector<std::string> notes = {};  // assumptions, and caveats of the answer
 };
 
 nlohmann::ordered_json WorkloadJson(const Workload& workload);
-// `device`: what measured, or trained.
+// `device`: the device that measured or trained.
 nlohmann::ordered_json VersionsJson(const std::string& device);
-// As search/text/prediction_json.h has it, with tokens_per_s of the whole plan.
+// Converts as search/text/prediction_json.h does, plus tokens_per_s of the whole plan.
 nlohmann::ordered_json PredictionJson(const v1::Prediction& prediction, const ParallelPlan& plan,
                                       const SearchQuestion& question);
-// `slice`: one rank was measured alone, so that there are no tokens per second; `emulated`: on the paced
+// `slice`: a single rank was measured, so there are no tokens per second. `emulated`: measured on the paced
 // device.
 nlohmann::ordered_json MeasurementJson(const v1::Measurement& measurement, const SearchQuestion& question);
-// InvalidArgument where a plan in the answer is none.
+// InvalidArgument if a plan in the answer is invalid.
 absl::StatusOr<nlohmann::ordered_json> CandidateJson(const v1::Candidate& candidate,
                                                      const SearchQuestion& question);
 absl::StatusOr<nlohmann::ordered_json> SearchJson(const v1::Recommendation& answer,
                                                   const SearchQuestion& question);
 
-// What a run needs of the file.
+// The part of the file that a run needs.
 struct BestPlan {
   ModelSpec model;
   Workload workload;
   ParallelPlan plan;
-  std::optional<ClusterSpec> cluster = {};  // where it is one that is described
+  std::optional<ClusterSpec> cluster = {};  // if the cluster is a described one
 };
-// InvalidArgument names the field; FailedPrecondition where the search found nothing that fits.
+// InvalidArgument names the field. FailedPrecondition if the search found nothing that fits.
 absl::StatusOr<BestPlan> ParseSearchJson(const std::string& text);
 
 }  // namespace autocfg

@@ -1,4 +1,4 @@
-// One unary call to a coordinator, with a deadline and an error that names the address. Thread-safe.
+// One unary call to a coordinator, with a deadline and errors that name the address. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -11,21 +11,21 @@
 
 namespace autocfg {
 
-// A channel to a coordinator, and what it is called in messages.
+// A channel to a coordinator, with its name for messages.
 struct Connection {
   std::string target;  // e.g. "unix:/path"
   std::shared_ptr<grpc::Channel> channel;
 };
 
-// Connects with the first call. Requires a target that CheckTarget (proto/rpc/channel.h) lets pass, insecure
-// ones as well: that is the caller's to ask.
+// Returns a channel that connects on its first call. Requires a target accepted by CheckTarget
+// (proto/rpc/channel.h). Accepts insecure targets; the caller must check for those.
 Connection Connect(const std::string& target);
 
-// Unavailable and DeadlineExceeded, where it is the connection that failed, say that nobody answers at the
-// target; others are the server's own words.
+// Converts a failed call. Unavailable and DeadlineExceeded from a broken connection say that no coordinator
+// answers at the target; other errors keep the server's message.
 absl::Status ErrorOf(const Connection& connection, const grpc::Status& status);
 
-// `method`: of `stub`, such as &v1::StudyService::Stub::GetStudy.
+// `method`: a method of `stub`, such as &v1::StudyService::Stub::GetStudy.
 template <typename Response, typename Stub, typename Request, typename Method>
 absl::StatusOr<Response> Ask(const Connection& connection, Stub& stub, Method method, const Request& request,
                              double deadline_s) {

@@ -1,5 +1,5 @@
-// autocfg search: finds the fastest plan that fits, with the coordinator and a worker inside this process, or
-// with those of --coordinator.
+// autocfg search: finds the fastest plan that fits. Uses a coordinator and a worker inside this process, or
+// those of --coordinator.
 #include <chrono>
 #include <memory>
 #include <optional>
@@ -33,12 +33,12 @@
 namespace autocfg {
 namespace {
 
-// A coordinator that is being started again, or has too much to do, is asked for a finished study's answer so
-// many times, a second apart.
+// Number of times, one second apart, that a restarting or overloaded coordinator is asked for the answer of a
+// finished study.
 constexpr int kReadAgain = 60;
 
-// Makes the study, or finds the unfinished one of the same question, and sets it going. `alone`: other
-// unfinished ones wait, so that nothing else is measured meanwhile.
+// Creates and starts the study, or continues the unfinished study of the same question. With `alone`, other
+// unfinished studies are paused, so that nothing else is measured meanwhile.
 absl::StatusOr<v1::Study> Begin(StudyClient& client, const v1::SearchSpec& spec, bool alone) {
   v1::CreateStudyRequest create;
   create.set_request_id(RandomId());
@@ -47,7 +47,7 @@ absl::StatusOr<v1::Study> Begin(StudyClient& client, const v1::SearchSpec& spec,
   auto study = client.CreateStudy(create);
   if (!study.ok()) return study.status();
   if (study->state() != v1::STUDY_STATE_CREATED) {
-    Note(fmt::format("going on with study {}, which was not finished; {} plans were measured so far",
+    Note(fmt::format("resuming study {}, which is not finished; {} plans measured so far",
                      LastPart(study->name()), study->counts().measured()));
   }
   if (alone) {
@@ -56,12 +56,12 @@ absl::StatusOr<v1::Study> Begin(StudyClient& client, const v1::SearchSpec& spec,
     for (const auto& other : *others) {
       if (other.state() != v1::STUDY_STATE_RUNNING || other.name() == study->name()) continue;
       if (const auto paused = client.PauseStudy(other.name()); !paused.ok()) return paused.status();
-      Note(fmt::format("study {} was stopped before its end and waits; its own command goes on with it",
+      Note(fmt::format("study {} is not finished and is paused; run its own command again to resume it",
                        LastPart(other.name())));
     }
   }
   if (study->state() == v1::STUDY_STATE_PAUSED) return client.ResumeStudy(study->name());
-  // One that is RUNNING may wait for its storage: it is tried again at once.
+  // A RUNNING study may be waiting for its storage; starting it again retries at once.
   return client.StartStudy(study->name());
 }
 
@@ -84,7 +84,7 @@ std::string NextCommand(const SearchArgs& args, const v1::Recommendation& answer
   std::string how;
   if (args.device == "cpu" || args.device == "cuda") how = " --device " + args.device;
   if (question.device == "paced") how = fmt::format(" --device paced --cluster {}", ShellWord(args.cluster));
-  // The plan is larger than this machine, whether a slice of it was measured or not.
+  // The plan is larger than this machine, whether or not a slice of it was measured.
   const auto& group = question.cluster.groups.front();
   const std::int64_t at_once =
       request.spec.machine_ranks() > 0 ? request.spec.machine_ranks() : group.gpus_per_node;
@@ -98,7 +98,7 @@ int Present(const SearchArgs& args, const v1::Recommendation& answer, const Sear
   const auto json = SearchJson(answer, question);
   if (!json.ok()) return Fail(kExitNegative, Text(json.status()));
   const bool found = answer.nothing_fits().empty();
-  if (!args.output.empty()) {  // where nothing fits too, so that no older plan stays there to be run
+  if (!args.output.empty()) {  // written even if nothing fits, so that no older plan stays in the file
     if (auto status = WriteFileAtomically(args.output, json->dump(2) + "\n"); !status.ok()) {
       return Fail(kExitNegative, fmt::format("--output: {}; the answer is in study {} of the database",
                                              Text(status), LastPart(answer.study())));
@@ -111,8 +111,8 @@ int Present(const SearchArgs& args, const v1::Recommendation& answer, const Sear
   return kExitDone;
 }
 
-// Ranks that are run together: all of them where they are, else those of the node that this machine stands
-// for, as far as it has GPUs for them.
+// Returns the number of ranks that run at once: all ranks of a local or paced cluster, otherwise those of one
+// emulated node, limited by this machine's GPUs.
 std::int64_t RanksAtOnce(const SearchRequest& request) {
   const SearchQuestion& question = request.question;
   if (question.cluster.local || question.device == "paced") return RankCount(question.cluster);
@@ -120,18 +120,18 @@ std::int64_t RanksAtOnce(const SearchRequest& request) {
   return machine > 0 ? machine : question.cluster.groups.front().gpus_per_node;
 }
 
-// On what a measurement says where the machine is smaller than what it stands for.
+// Returns notes for measurements on a machine that is smaller than the cluster it stands for.
 std::vector<std::string> LoadNotes(const SearchRequest& request, std::int64_t slots) {
   std::vector<std::string> notes;
   const std::int64_t ranks = RankCount(request.question.cluster);
   const std::int64_t machine = request.spec.machine_ranks();
   if (machine > 0) {
     notes.push_back(fmt::format(
-        "this machine has {} of the {} GPUs of a node: of larger plans a slice is measured, one rank alone",
+        "this machine has {} of the {} GPUs of a node: of larger plans, one rank alone is measured: a slice",
         machine, request.question.cluster.groups.front().gpus_per_node));
   } else if (slots < ranks) {
     notes.push_back(fmt::format(
-        "this machine stands for one node of {} rank{}: of larger plans a slice is measured, one rank alone",
+        "this machine emulates one node of {} rank{}: of larger plans, one rank alone is measured: a slice",
         slots, slots == 1 ? "" : "s"));
   }
   if (request.question.device == "cuda") {
@@ -146,13 +146,13 @@ std::vector<std::string> LoadNotes(const SearchRequest& request, std::int64_t sl
                     "rank, not ranks that share a core",
                     cores, cores == 1 ? "" : "s", cores == 1 ? "s" : "", slots));
   } else if (slots > cores) {
-    notes.push_back(fmt::format("{} ranks share {} core{}; plans are compared as loaded as that", slots,
-                                cores, cores == 1 ? "" : "s"));
+    notes.push_back(fmt::format("{} ranks share {} core{}; plans are compared under this load", slots, cores,
+                                cores == 1 ? "" : "s"));
   }
   return notes;
 }
 
-// Shows the study's progress until it ends, or is paused. False: interrupted.
+// Shows the study's progress until it ends or is paused. Returns false if interrupted.
 bool Follow(StudyWatcher& watcher, const Interrupt& interrupt, double budget_s, const std::string& target) {
   ProgressDisplay display(stderr);
   const auto began = std::chrono::steady_clock::now();
@@ -171,14 +171,15 @@ bool Follow(StudyWatcher& watcher, const Interrupt& interrupt, double budget_s, 
   return !interrupt.requested();
 }
 
-// What became of a study that has been followed to its end: its recommendation, or the exit code.
+// Outcome of a finished study: its recommendation, or the exit code.
 struct Ended {
   std::optional<v1::Recommendation> answer;
   int exit_code = kExitDone;
   TrialEnds trials = {};
 };
 
-// The call's answer, from a coordinator that may be about to start again, or to have room.
+// Repeats `call` while the coordinator is unavailable or exhausted, at most kReadAgain times. Returns the
+// last answer.
 template <typename Call>
 auto Patiently(StudyClient& client, Call call) {
   auto answer = call();
@@ -198,7 +199,7 @@ Ended Conclude(const SearchArgs& args, StudyClient& client, StudyWatcher& watche
     if (!args.service.remote()) return {{}, Fail(Where("the embedded coordinator", status))};
     return {{},
             Fail(ExitCodeOf(status),
-                 fmt::format("{}; study {} goes on there once it {}: autocfg watch{} --study {}",
+                 fmt::format("{}; study {} continues there once it {}: autocfg watch{} --study {}",
                              Text(status), LastPart(study.name()),
                              absl::IsResourceExhausted(status) ? "has room again" : "answers again",
                              AsWritten(args.service), LastPart(study.name())))};
@@ -206,8 +207,8 @@ Ended Conclude(const SearchArgs& args, StudyClient& client, StudyWatcher& watche
   if (study.state() == v1::STUDY_STATE_PAUSED) {
     return {{},
             Fail(kExitNegative,
-                 fmt::format("study {} is paused{}; the same command goes on with it", LastPart(study.name()),
-                             study.message().empty() ? "" : ": " + study.message()))};
+                 fmt::format("study {} is paused{}; run the same command again to resume it",
+                             LastPart(study.name()), study.message().empty() ? "" : ": " + study.message()))};
   }
   if (study.state() != v1::STUDY_STATE_DONE) {
     return {
@@ -236,9 +237,8 @@ int PresentEnded(const SearchArgs& args, const Ended& ended, SearchRequest& requ
     return code != kExitDone
                ? code
                : Fail(kExitNegative,
-                      fmt::format(
-                          "no trial gave an answer, so that the best plan is one by prediction alone; see {}",
-                          see));
+                      fmt::format("no trial gave an answer, so the best plan is by prediction only; see {}",
+                                  see));
   }
   if (std::string note = StopNote(*ended.answer, request.spec.time_budget_s(), request.spec.max_trials());
       !note.empty()) {
@@ -248,7 +248,7 @@ int PresentEnded(const SearchArgs& args, const Ended& ended, SearchRequest& requ
   return Present(args, *ended.answer, request);
 }
 
-// The coordinator and a worker inside this process.
+// Runs the search with a coordinator and a worker inside this process.
 int SearchHere(const SearchArgs& args, SearchRequest& request) {
   const auto database = DatabasePath(args.service.database);
   if (!database.ok()) return Fail(database.status());
@@ -273,17 +273,16 @@ int SearchHere(const SearchArgs& args, SearchRequest& request) {
   if (!Follow(watcher, interrupt, request.spec.time_budget_s(), service->address())) {
     watcher.Stop();
     service->Stop();
-    return Fail(
-        kExitNegative,
-        fmt::format("interrupted; study {} keeps what was measured, and the same command goes on with it",
-                    LastPart(study->name())));
+    return Fail(kExitNegative,
+                fmt::format("interrupted; study {} keeps its measurements, and the same command resumes it",
+                            LastPart(study->name())));
   }
   const Ended ended = Conclude(args, client, watcher);
   service->Stop();
   return PresentEnded(args, ended, request);
 }
 
-// A coordinator that is there already, and its workers.
+// Runs the search on an existing coordinator and its workers.
 int SearchThere(const SearchArgs& args, SearchRequest& request) {
   for (const std::string& note : request.question.notes) Note(note);
   const Interrupt interrupt;
@@ -297,8 +296,9 @@ int SearchThere(const SearchArgs& args, SearchRequest& request) {
     const std::string where = fmt::format("{} --study {}", AsWritten(args.service), LastPart(study->name()));
     return Fail(
         kExitNegative,
-        fmt::format("interrupted; the study goes on: autocfg watch{0} follows it, autocfg cancel{0} ends it",
-                    where));
+        fmt::format(
+            "interrupted; the study continues: autocfg watch{0} follows it, autocfg cancel{0} ends it",
+            where));
   }
   return PresentEnded(args, Conclude(args, client, watcher), request);
 }
@@ -334,14 +334,14 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
   verb->add_option("--global-batch", args->global_batch, "sequences per step");
   verb->add_option("--seq-len", args->seq_len, "tokens per sequence (default: the model's max_seq_len)");
   verb->add_option("--precision", args->precision,
-                   "fp32 (default on the CPU) or fp64; on GPUs bf16 (default) or fp32; of predicted and "
-                   "emulated clusters bf16 (default) and fp16 too");
+                   "fp32 (default on the CPU) or fp64; on GPUs bf16 (default) or fp32; for predicted and "
+                   "emulated clusters also bf16 (default) and fp16");
   verb->add_option("--space", args->space,
                    "AXIS=V1,V2: only these values of tp, pp, dp, mbs, vpp, schedule, split, recompute, ...; "
                    "repeatable")
       ->allow_extra_args(false);
   verb->add_flag("--exhaustive", args->exhaustive, "measure every plan that fits");
-  verb->add_option("--max-trials", args->max_trials, "measure at most so many plans");
+  verb->add_option("--max-trials", args->max_trials, "measure at most this many plans");
   verb->add_option("--time-budget", args->time_budget, "such as 90s, 10m, 1h");
   verb->add_option("--device", args->device,
                    "auto (a GPU where one can be used, else the CPU), cpu, cuda, or paced (emulates "
@@ -349,7 +349,7 @@ void AddSearch(CLI::App& app, Verb& chosen, const std::string& program) {
   verb->add_option("--output", args->output, "write the answer here as JSON, for train --input");
   verb->add_flag("--json", args->json, "the answer as JSON");
   verb->add_flag("--predict-only", args->predict_only,
-                 "measure nothing: the fastest by prediction, of any cluster");
+                 "measure nothing; find the fastest plan by prediction, for any cluster");
   AddServiceOptions(verb, args->service);
   verb->callback([args, &chosen] { chosen = [args] { return RunSearch(*args); }; });
 }

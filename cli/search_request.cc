@@ -24,8 +24,8 @@ namespace {
 
 constexpr double kShortestBudgetSeconds = 1e-9;  // above 0
 
-// What the server says of a field of the request, said of the option that it came from; what a cluster lacks,
-// of what was given as one.
+// Attributes the server's error about a request field to the option that set it. Errors about what a cluster
+// lacks name the cluster that was given.
 absl::Status OfOption(const absl::Status& status, std::string_view cluster) {
   struct Field {
     std::string_view name, option, subject;
@@ -50,7 +50,7 @@ absl::Status OfOption(const absl::Status& status, std::string_view cluster) {
   return status;
 }
 
-// Options that say how to measure mean nothing where nothing is measured.
+// Rejects options about measuring if nothing is measured.
 absl::Status CheckPredictOnly(const SearchArgs& args) {
   if (!args.predict_only) return absl::OkStatus();
   for (const auto& [name, given] : {std::pair<const char*, bool>{"--exhaustive", args.exhaustive},
@@ -65,22 +65,22 @@ absl::Status CheckPredictOnly(const SearchArgs& args) {
   return absl::OkStatus();
 }
 
-// The device, the cluster and the precision, each of which follows from those before.
+// Chooses the device, the cluster and the precision, in this order of dependence.
 absl::Status LoadMachine(const SearchArgs& args, const WorkerPool* pool, std::string asked,
                          SearchRequest& request, Precision& precision) {
   SearchQuestion& question = request.question;
-  // Of a pool, `local` stands for its workers, however many nodes they are; which, is known once the device
-  // is.
+  // With a pool, `local` means its workers on all their nodes. Which workers these are follows from the
+  // device.
   const bool pooled = pool != nullptr && IsLocalName(args.cluster) && asked != "paced";
   auto cluster = pooled             ? LocalCluster()
                  : asked == "paced" ? LoadDescribedCluster(args.cluster)
                                     : LoadCluster(args.cluster);
   if (!cluster.ok()) return cluster.status();
   question.cluster = *std::move(cluster);
-  // What is only predicted from its figures needs no device, and CPUs are measured on CPUs.
+  // A cluster that is only predicted needs no device; CPU clusters are measured on CPUs.
   const bool on_cpus = question.cluster.groups.front().device.kind == DeviceKind::kCpu;
   if (asked == "auto" && !question.cluster.local && (question.predict_only || on_cpus)) asked = "cpu";
-  const bool runs = !question.predict_only || question.cluster.local;  // else no worker need be there
+  const bool runs = !question.predict_only || question.cluster.local;  // else no worker is needed
   auto device = !runs             ? absl::StatusOr<RunDevice>(RunDevice{.name = asked})
                 : pool != nullptr ? ChooseDevice(*pool, asked, args.precision)
                                   : ChooseDevice(asked, args.precision);
@@ -177,7 +177,7 @@ absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPoo
   spec.set_exhaustive(args.exhaustive);
   spec.set_predict_only(args.predict_only);
   spec.set_device(question.device);
-  // As the server will judge it, before there is a database.
+  // Runs the server's own validation before a database is created.
   if (const auto problem = ParseSearchSpec(spec); !problem.ok())
     return OfOption(problem.status(), args.cluster);
   if (!model->rope_scaling.empty()) question.notes.push_back(RopeScalingNote(*model));

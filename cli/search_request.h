@@ -1,4 +1,4 @@
-// What `autocfg search` asks for, from its options: checked, and as the server takes it. Thread-safe.
+// Converts the options of `autocfg search` to a validated request in the server's format. Thread-safe.
 #pragma once
 
 #include <string>
@@ -21,19 +21,19 @@ struct SearchArgs {
   bool exhaustive = false;
   bool predict_only = false;
   bool json = false;
-  std::string program;  // how to start this program
+  std::string program;  // command that starts this program
 };
 
 struct SearchRequest {
   SearchQuestion question;
   v1::SearchSpec spec;
-  GpuList machine;  // on device cuda, without a coordinator: what measures
+  GpuList machine;  // with device cuda and no coordinator: the GPUs that measure
 };
 
-// Whether the cluster's own figures are gone by, in place of this machine's.
+// Returns true if predictions use the cluster's own figures instead of this machine's.
 bool IsDescribed(const SearchQuestion& question);
 
-// `pool`: the workers of --coordinator, which measure; null: this machine does. Errors name the option.
+// `pool`: the workers of --coordinator, which measure; null if this machine measures. Errors name the option.
 absl::StatusOr<SearchRequest> LoadSearch(const SearchArgs& args, const WorkerPool* pool);
 
 }  // namespace autocfg

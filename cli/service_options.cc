@@ -10,7 +10,7 @@ namespace autocfg {
 void AddServiceOptions(CLI::App* verb, ServiceOptions& options) {
   verb->add_option("--coordinator", options.coordinator, "an autocfg-server: HOST:PORT, or unix:PATH");
   verb->add_option("--db", options.database, "the database (default: $XDG_STATE_HOME/autocfg/autocfg.db)");
-  verb->add_flag("--insecure", options.insecure, "speak to a --coordinator on another machine in plain text");
+  verb->add_flag("--insecure", options.insecure, "use plain text with a --coordinator on another machine");
 }
 
 absl::Status Check(const ServiceOptions& options) {

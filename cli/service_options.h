@@ -1,4 +1,4 @@
-// Which coordinator a verb speaks to: one that is named, or the one beside a database. Not thread-safe.
+// Options that select a coordinator: a named one, or the one beside a database. Not thread-safe.
 #pragma once
 
 #include <string>
@@ -17,10 +17,11 @@ struct ServiceOptions {
 
 void AddServiceOptions(CLI::App* verb, ServiceOptions& options);
 
-// InvalidArgument where they exclude each other.
+// InvalidArgument if the options exclude each other.
 absl::Status Check(const ServiceOptions& options);
 
-// " --coordinator ADDR", " --db FILE" or nothing: what another command has to say for the same place.
+// Returns " --coordinator ADDR", " --db FILE" or "": the options that another command needs for the same
+// place.
 std::string AsWritten(const ServiceOptions& options);
 
 }  // namespace autocfg

@@ -1,4 +1,4 @@
-// autocfg studies: the searches of a database.
+// autocfg studies: lists the studies of a database or a coordinator.
 #include <cmath>
 #include <ctime>
 #include <memory>
@@ -86,14 +86,14 @@ int RunStudies(const StudiesArgs& args) {
                   : "-",
          Shown(study.waiting().empty() ? study.message() : "waiting: " + study.waiting(), kNoteBytes)});
   }
-  if (studies->empty()) Note("no searches yet; autocfg search makes one");
+  if (studies->empty()) Note("no studies yet; autocfg search creates one");
   return Answer(Table(rows));
 }
 
 }  // namespace
 
 void AddStudies(CLI::App& app, Verb& chosen) {
-  CLI::App* verb = app.add_subcommand("studies", "the searches of a database, newest first");
+  CLI::App* verb = app.add_subcommand("studies", "list studies, newest first");
   const auto args = std::make_shared<StudiesArgs>();
   AddServiceOptions(verb, args->service);
   verb->add_flag("--json", args->json, "as JSON");

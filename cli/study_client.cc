@@ -14,9 +14,9 @@ using Stub = v1::StudyService::Stub;
 
 constexpr int kPageSize = 200;
 constexpr double kDeadlineSeconds = 20;
-// It enumerates the study's plans.
+// Longer: the call enumerates the study's plans.
 constexpr double kCreateDeadlineSeconds = 60;
-// It may go through the outcomes of a study that nobody works on.
+// Longer: the call may go through all outcomes of an inactive study.
 constexpr double kRecommendDeadlineSeconds = 60;
 
 }  // namespace

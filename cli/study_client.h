@@ -1,5 +1,5 @@
-// The StudyService as functions with StatusOr. Unavailable where nobody answers, as ErrorOf of cli/rpc.h
-// says. Thread-safe.
+// StudyService as functions that return StatusOr. Unavailable if no coordinator answers, as ErrorOf of
+// cli/rpc.h says. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,11 @@ class StudyClient {
   absl::StatusOr<v1::Study> CancelStudy(const std::string& name);
   absl::StatusOr<v1::Study> GetStudy(const std::string& name);
   absl::StatusOr<v1::Recommendation> GetRecommendation(const std::string& study);
-  // All of them, newest first as the server lists them.
+  // Returns all studies, newest first as the server lists them.
   absl::StatusOr<std::vector<v1::Study>> ListStudies();
   absl::StatusOr<std::vector<v1::Trial>> ListTrials(const std::string& study);
 
-  // PauseBeforeRetry of proto/rpc/channel.h.
+  // Calls PauseBeforeRetry of proto/rpc/channel.h.
   void Pause(double seconds, const std::function<bool()>& stop);
 
   // Calls `visit` for each event after `cursor` until the server ends the stream (OK) or `context` is
@@ -46,10 +46,10 @@ class StudyClient {
   const std::unique_ptr<v1::StudyService::Stub> stub_;
 };
 
-// "studies/3" and "3" -> 3. InvalidArgument for anything else.
+// Parses "studies/3" or "3" as 3. InvalidArgument for anything else.
 absl::StatusOr<std::int64_t> ParseStudyId(const std::string& text);
 
-// 3 of "studies/3", 7 of "studies/3/trials/7"; the whole where there is no such number.
+// Returns "3" of "studies/3" and "7" of "studies/3/trials/7"; the whole name if it has no such number.
 std::string LastPart(const std::string& name);
 
 }  // namespace autocfg

@@ -31,7 +31,8 @@ absl::StatusOr<std::unique_ptr<StudyReader>> StudyReader::Open(const ServiceOpti
   if (!std::filesystem::exists(*path, error)) {
     if (error) return absl::PermissionDeniedError(fmt::format("{}: {}", *path, error.message()));
     if (!database.empty())
-      return absl::NotFoundError(fmt::format("{}: no such database; name one that a search has made", *path));
+      return absl::NotFoundError(
+          fmt::format("{}: no such database; name one that a search has created", *path));
     auto empty = OpenMemoryStore();
     if (!empty.ok()) return empty.status();
     return std::unique_ptr<StudyReader>(new StudyReader(*path, *std::move(empty), ""));
@@ -104,7 +105,7 @@ absl::StatusOr<v1::Study> StudyReader::StudyNamed(const std::string& text) {
   }
   auto studies = Studies();
   if (!studies.ok()) return studies.status();
-  if (studies->empty()) return absl::NotFoundError("no studies there; autocfg search makes one");
+  if (studies->empty()) return absl::NotFoundError("no studies found; autocfg search creates one");
   return std::move(studies->front());
 }
 

@@ -64,7 +64,7 @@ void StudyWatcher::Stop() {
 }
 
 void StudyWatcher::Loop() {
-  std::optional<absl::Time> broken;  // since when streams have been breaking
+  std::optional<absl::Time> broken;  // time since which streams have been failing
   for (;;) {
     grpc::ClientContext context;
     std::int64_t cursor = 0;
@@ -74,7 +74,7 @@ void StudyWatcher::Loop() {
       stream_ = &context;
       cursor = cursor_;
     }
-    // A stream may say nothing for long; a short call tells whether anybody is there.
+    // A stream may be silent for long; a short call shows whether the coordinator answers.
     const absl::StatusOr<v1::Study> known = client_.GetStudy(study_name_);
     if (known.ok()) broken.reset();
     const absl::Status status =
@@ -94,28 +94,29 @@ void StudyWatcher::Loop() {
   }
 }
 
-// After a stream has ended with `status`, before which the study was `known`: whether another is to follow.
+// Decides whether to open another stream after one ended with `status`. `known` is the result of the GetStudy
+// call before that stream.
 bool StudyWatcher::GoesOn(const absl::Status& status, const absl::StatusOr<v1::Study>& known,
                           std::optional<absl::Time>& broken) {
   absl::MutexLock lock(&mutex_);
   stream_ = nullptr;
-  // It is the stream that there is no room for, and not the study, which would say so of itself.
+  // The server has no room for the stream. If the study itself had no room, its `waiting` text would say so.
   const bool exhausted = absl::IsResourceExhausted(status) && latest_.waiting() != status.message();
   refused_ = exhausted && known.ok() ? std::string(status.message()) : "";
   if (!refused_.empty()) latest_ = *known;
-  // Whoever is told of each event waits for a stream, which has the last ones too.
+  // A caller with a `visit` function needs another stream, which also delivers the last events.
   if (IsEnd(latest_.state()) && (refused_.empty() || visit_ == nullptr)) {
     ended_ = true;
     return false;
   }
   if (stopping_) return false;
-  // Nobody here has cancelled it: it is the end of a server that is being stopped.
+  // This client did not cancel the stream: the server is shutting down.
   const bool may_pass = status.ok() || absl::IsUnavailable(status) || absl::IsCancelled(status) || exhausted;
   const absl::Time now = absl::Now();
   if (!broken) broken = now;
   away_ = !known.ok();
   if (!may_pass || now - *broken > absl::Seconds(patience_s_)) {
-    status_ = status.ok() ? absl::UnavailableError("the stream ends before the study does") : status;
+    status_ = status.ok() ? absl::UnavailableError("the stream ended before the study") : status;
     ended_ = true;
     return false;
   }

@@ -1,4 +1,4 @@
-// Follows a study on a thread of its own, over broken streams, until it ends. Thread-safe.
+// Follows a study on its own thread until the study ends, reopening broken streams. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,25 +18,25 @@
 
 namespace autocfg {
 
-// For a coordinator elsewhere: a study is its, and a search loses nothing by waiting for it.
+// For a remote coordinator: it owns the study, so a search loses nothing by waiting for it.
 inline constexpr double kRemotePatienceSeconds = 600;
 
 class StudyWatcher {
  public:
-  // `patience_s`: how long a coordinator that does not answer is asked again. `visit`, where there is one, is
-  // called with each event, on the watcher's thread.
+  // `patience_s`: how long to retry a coordinator that does not answer. `visit`, if set, is called with each
+  // event on the watcher's thread.
   StudyWatcher(const std::string& target, std::string study, double patience_s = 5,
                std::function<void(const v1::StudyEvent&)> visit = nullptr);
   ~StudyWatcher();  // Stop()
 
-  // True once the study has ended or cannot be followed any more (status()).
+  // Waits up to `seconds`. Returns true once the study has ended or can no longer be followed (status()).
   bool WaitForEnd(double seconds);
   v1::Study Latest();
   absl::Status status();
-  // Nobody answers, and is asked again.
+  // Returns true while the coordinator does not answer and is retried.
   bool Away();
-  // Why the coordinator takes no stream, in its words, while the study goes on there: it is asked for the
-  // study from time to time. Empty where it takes one.
+  // Returns the coordinator's reason for rejecting the stream, while the study continues there and is polled
+  // instead. Empty if the stream is accepted.
   std::string Refused();
   void Stop();  // idempotent
 

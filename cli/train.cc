@@ -1,4 +1,4 @@
-// autocfg train: runs one plan on this machine, without any service.
+// autocfg train: runs one plan on this machine, without a coordinator.
 #include <memory>
 #include <utility>
 
@@ -40,14 +40,15 @@ void AddTrain(CLI::App& app, Verb& chosen) {
                    "auto (a GPU where one can be used, else the CPU), cpu, cuda, dry (counts memory, "
                    "computes nothing), or paced (every op takes its modelled time)");
   verb->add_option("--cluster", args->cluster,
-                   "what --device paced emulates: a preset with its size, or a file");
+                   "the cluster that --device paced emulates: a preset with its size, or a file");
   verb->add_option("--init", args->init, "start from these weights (safetensors)");
   verb->add_option("--save", args->save, "write the weights here at the end (safetensors)");
-  verb->add_option("--seed", args->seed, "of the initial weights and the pattern")->capture_default_str();
+  verb->add_option("--seed", args->seed, "seed of the initial weights and the pattern")
+      ->capture_default_str();
   AddOptimizerOptions(verb, args->optimizer);
   verb->add_flag("--json", args->json, "the result as JSON");
   verb->add_option("--trace", args->trace,
-                   "write what every rank did in the last step here (Chrome trace, for Perfetto)");
+                   "write the timeline of the last step here (Chrome trace, for Perfetto)");
   verb->add_option("--slice", args->slice,
                    "T,P: run the rank at these tensor and pipeline coordinates alone, without its peers");
   verb->callback([args, &chosen] { chosen = [args] { return RunTrain(*args); }; });

@@ -20,7 +20,8 @@
 namespace autocfg {
 namespace {
 
-// What a plan has left to save activations with: "a smaller mbs, recompute=full or ".
+// Returns the remaining ways to save activation memory in `plan`, such as "a smaller mbs, recompute=full or
+// ".
 std::string WhatElseSavesMemory(const ParallelPlan& plan) {
   std::vector<std::string_view> ways;
   if (plan.micro_batch > 1) ways.emplace_back("a smaller mbs");
@@ -60,8 +61,8 @@ absl::Status CheckFiles(const TrainArgs& args) {
       return std::filesystem::weakly_canonical(std::filesystem::absolute(file, ignored), ignored);
     };
     if (!args.save.empty() && place(args.trace) == place(args.save)) {
-      return absl::InvalidArgumentError(fmt::format(
-          "--trace: {} is the file of --save too, which would be overwritten; give another", args.trace));
+      return absl::InvalidArgumentError(
+          fmt::format("--trace: {} is also the file of --save; give another", args.trace));
     }
   }
   return absl::OkStatus();

@@ -1,4 +1,4 @@
-// Whether a run that was loaded may begin: its options, its files and its memory. Errors name the option.
+// Checks if a loaded run may start: its options, its files and its memory. Errors name the option.
 // Thread-safe.
 #pragma once
 
@@ -7,14 +7,14 @@
 
 namespace autocfg {
 
-// What makes no sense together: InvalidArgument.
+// InvalidArgument if options contradict each other.
 absl::Status CheckTogether(const TrainArgs& args, const TrainRun& run);
 
-// What is read is there, and what is written in the end can be. Errors as cli/files.h says.
+// Checks that input files are readable and output files can be written at the end. Errors as in cli/files.h.
 absl::Status CheckFiles(const TrainArgs& args);
 
-// FailedPrecondition, with the bytes and the region, where a rank's arena is larger than its capacity; the
-// dry device has none.
+// FailedPrecondition, with the bytes and the region, if a rank's arena exceeds its capacity. The dry device
+// has no limit.
 absl::Status CheckFits(const TrainRun& train);
 
 }  // namespace autocfg

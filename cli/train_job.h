@@ -1,5 +1,5 @@
-// A training run as the job that the launcher takes: what every verb that starts ranks by itself shares.
-// Pure, thread-safe.
+// Converts a training run to the launcher's job. Shared by all verbs that start ranks themselves. Pure,
+// thread-safe.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace autocfg {
 
-// The ranks of the plan, model, workload, plan and the fingerprint of its program. Requires a plan that the
-// engine runs, with a resolved split and a program of allowed size.
+// Sets the number of ranks, the model, the workload, the plan and its program's fingerprint. Requires a plan
+// that the engine runs, with a resolved split and a program of allowed size.
 v1::Job MakeTrainJob(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                      const std::string& device);
 

@@ -33,7 +33,7 @@ std::string SliceReport(const TrainSummary& summary, const RunDescription& run) 
   std::vector<double> steady = summary.step_time_s;
   if (steady.size() > 1) steady.erase(steady.begin());
   const std::string emulated = run.emulated.empty() ? "" : fmt::format(", emulating {}", run.emulated);
-  const std::string whole = run.ranks == 1 ? "its only rank" : fmt::format("of its {} ranks one", run.ranks);
+  const std::string whole = run.ranks == 1 ? "its only rank" : fmt::format("one of its {} ranks", run.ranks);
   if (steady.empty()) {
     return fmt::format(
         "plan: {} on {}; {} alone, a slice: tensor {}, pipeline {}; nothing was computed\n"
@@ -43,15 +43,15 @@ std::string SliceReport(const TrainSummary& summary, const RunDescription& run) 
   }
   return fmt::format(
       "\nplan: {} on {}{}; {} ran alone, a slice: tensor {}, pipeline {}\n"
-      "step: {} (the slice's, median step{}; its losses mean nothing)\n"
+      "step: {} (the slice's, median step{}; its losses are meaningless)\n"
       "memory of this rank: {} planned, {} of them used, {} beside them\n",
       run.plan, run.device, emulated, whole, run.slice->tensor(), run.slice->pipeline(),
-      SecondsText(Median(steady)), summary.step_time_s.size() > 1 ? ", the first left out" : "",
+      SecondsText(Median(steady)), summary.step_time_s.size() > 1 ? ", without the first" : "",
       BytesText(summary.planned_memory_bytes), BytesText(summary.peak_memory_bytes),
       BytesText(summary.device_overhead_bytes));
 }
 
-// Without the sign that a NaN may have.
+// Drops the sign that a NaN may have.
 std::string NumberText(double value, int digits) {
   return std::isnan(value) ? "nan" : fmt::format("{:.{}f}", value, digits);
 }
@@ -137,7 +137,7 @@ std::string TrainReport(const TrainSummary& summary, const RunDescription& run) 
       "memory of the worst rank: {} planned, {} of them used, {} beside them\n",
       run.plan, run.device, run.ranks, run.ranks == 1 ? "" : "s",
       CountText(std::llround(*summary.tokens_per_s)),
-      summary.step_time_s.size() > 1 ? ", the first left out" : "", BytesText(summary.planned_memory_bytes),
+      summary.step_time_s.size() > 1 ? ", without the first" : "", BytesText(summary.planned_memory_bytes),
       BytesText(summary.peak_memory_bytes), BytesText(summary.device_overhead_bytes));
 }
 

@@ -24,7 +24,7 @@
 namespace autocfg {
 namespace {
 
-// The preset of this many GPUs at least that an emulated run takes where none is named.
+// Returns the default cluster of an emulated run: the smallest a100-80gb-sxm preset with enough GPUs.
 std::string DefaultEmulated(const ParallelPlan& plan) {
   constexpr double kMostNodes = 1e6;
   const double ranks =
@@ -33,21 +33,20 @@ std::string DefaultEmulated(const ParallelPlan& plan) {
   return fmt::format("a100-80gb-sxm:{:.0f}x8", nodes);
 }
 
-// What the paced device stands for; empty on any other device.
+// Returns the cluster that the paced device emulates; empty for any other device.
 absl::StatusOr<std::optional<ClusterSpec>> LoadEmulated(const TrainArgs& args,
                                                         const std::optional<BestPlan>& input,
                                                         const ParallelPlan& plan,
                                                         std::vector<std::string>& notes) {
   if (args.device != "paced") {
     if (args.cluster.empty()) return std::nullopt;
-    return absl::InvalidArgumentError(
-        "--cluster: only --device paced takes one, which it emulates; leave it out");
+    return absl::InvalidArgumentError("--cluster: only --device paced uses it; leave it out");
   }
   if (args.cluster.empty() && input && input->cluster) return input->cluster;
   const std::string name = args.cluster.empty() ? DefaultEmulated(plan) : args.cluster;
   auto cluster = LoadDescribedCluster(name);
   if (!cluster.ok()) return cluster.status();
-  if (args.cluster.empty()) notes.push_back(fmt::format("no --cluster is named; emulating {}", name));
+  if (args.cluster.empty()) notes.push_back(fmt::format("no --cluster is given; emulating {}", name));
   if (std::string note = AssumeTypicalFigures(*cluster); !note.empty()) notes.push_back(std::move(note));
   return *std::move(cluster);
 }
@@ -69,7 +68,7 @@ absl::StatusOr<std::optional<v1::Slice>> LoadSlice(const std::string& text, cons
   return slice;
 }
 
-// The precision that is named, else that of --input, else what the device does by itself.
+// Returns the precision given, else that of --input, else the device's default.
 absl::StatusOr<Precision> LoadRunPrecision(const TrainArgs& args, const std::optional<BestPlan>& input,
                                            TrainRun& run) {
   const bool of_input = args.precision.empty() && input;
@@ -98,7 +97,7 @@ absl::StatusOr<Precision> LoadRunPrecision(const TrainArgs& args, const std::opt
   return precision;
 }
 
-// Model, workload and plan, from --input and from what is named beside it; the plan as it was given.
+// Loads model, workload and plan from --input and the options. The plan is returned as given.
 absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
   std::optional<BestPlan> input;
   if (!args.input.empty()) {
@@ -167,7 +166,8 @@ absl::StatusOr<TrainRun> LoadRun(const TrainArgs& args) {
   return loaded;
 }
 
-// The plan as the ranks run it: legal, canonical, its split made definite by the op times of what runs it.
+// Resolves the plan to what the ranks run: legal, canonical, and with a definite split, chosen by the
+// device's op times.
 absl::Status ResolvePlan(TrainRun& run) {
   auto& [model, workload, plan, input_cluster] = run.what;
   const std::int64_t ranks = run.emulated ? RankCount(*run.emulated) : kMaxSize;
@@ -194,7 +194,7 @@ absl::StatusOr<Capacity> CapacityOf(const TrainRun& run) {
   if (!here.ok()) return Where("--plan", here.status());
   if (run.device == "dry") return Capacity{};
   if (!run.emulated) return Capacity{MemoryCapacity(*here), DeviceOverheadBytes(*here)};
-  // What is emulated has no overhead of its own.
+  // An emulated device has no overhead of its own.
   return Capacity{MemoryCapacity(*run.emulated) - DeviceOverheadBytes(*run.emulated), 0};
 }
 
@@ -205,7 +205,7 @@ absl::StatusOr<TrainRun> LoadTrainRun(const TrainArgs& args) {
   if (!loaded.ok()) return loaded.status();
   TrainRun& run = *loaded;
   if (args.steps.empty())
-    return absl::InvalidArgumentError("--steps is missing; say how many steps to train");
+    return absl::InvalidArgumentError("--steps is missing; give the number of steps to train");
   const auto steps = ParseWhole("--steps", args.steps, 1, 100'000'000);
   if (!steps.ok()) return steps.status();
   run.steps = *steps;

@@ -1,5 +1,5 @@
-// What `autocfg train` is to run, from its options and the files that they name. Whether it may begin:
-// train_checks.h. Thread-safe.
+// Loads what `autocfg train` runs, from its options and the files that they name. train_checks.h checks if
+// the run may start. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -26,24 +26,24 @@ struct TrainArgs {
   bool json = false;
 };
 
-// Bytes that a rank may use, its device's own among them; 0 = as many as it likes.
+// Bytes that a rank may use, including its device's overhead; 0 means no limit.
 struct Capacity {
   std::int64_t bytes = 0;
-  std::int64_t overhead_bytes = 0;  // of the device itself, as far as it is known before the run
+  std::int64_t overhead_bytes = 0;  // of the device itself, as far as known before the run
 };
 
 struct TrainRun {
-  BestPlan what;  // its plan as the ranks run it: legal, canonical, its split definite
+  BestPlan what;  // the plan as the ranks run it: legal, canonical, with a definite split
   std::string device;
-  GpuList machine;                           // on device cuda: what it runs on
-  std::optional<ClusterSpec> emulated;       // on the paced device: what it stands for
-  std::optional<v1::Slice> slice;            // this rank alone
-  std::shared_ptr<const OpTimeModel> times;  // of what is emulated, else nominal
+  GpuList machine;                           // with device cuda: the GPUs it runs on
+  std::optional<ClusterSpec> emulated;       // on the paced device: the emulated cluster
+  std::optional<v1::Slice> slice;            // if set, runs only this rank
+  std::shared_ptr<const OpTimeModel> times;  // of the emulated cluster, else nominal
   std::int64_t steps = 0;
   std::uint64_t seed = 0;
   v1::OptimizerSpec optimizer;
   Capacity capacity;
-  std::vector<std::string> notes;  // to be said once all is checked
+  std::vector<std::string> notes;  // printed once all checks pass
 };
 
 // Errors name the option or the file.

@@ -58,7 +58,7 @@ absl::StatusOr<v1::Job> JobOf(const TrainRun& run, const TrainArgs& args) {
   return job;
 }
 
-// On what this machine makes of the run.
+// Adds notes about ranks that share this machine's cores or GPUs.
 void AddLoadNotes(TrainRun& run, std::int64_t ranks, std::size_t cores) {
   if (run.device == "cpu" && ranks > static_cast<std::int64_t>(cores)) {
     run.notes.push_back(fmt::format("{} ranks share {} core{}; times are not those of {} cores", ranks, cores,
@@ -93,7 +93,7 @@ int ExitOf(const JobResult& result) {
   return Fail(kExitNegative, result.message);
 }
 
-// The rows of all ranks as a Chrome trace.
+// Writes the trace rows of all ranks as a Chrome trace.
 absl::Status WriteTrace(const std::string& file, const TrainRun& run, const JobResult& result) {
   std::vector<TraceRow> rows;
   for (const RankOutcome& rank : result.ranks) {
@@ -113,7 +113,7 @@ absl::Status WriteTrace(const std::string& file, const TrainRun& run, const JobR
   return WriteFileAtomically(file, ChromeTrace(program, rows, origin));
 }
 
-// Of a run that is done: the summary, the trace where that is asked for, and whether it diverged.
+// Prints the answer of a finished run: the summary, the trace if asked for, and whether the run diverged.
 int AnswerRun(const TrainRun& run, const TrainArgs& args, const JobResult& result) {
   auto summary = SummaryOf(result, run.what.workload);
   if (!summary.ok()) return Fail(summary.status());
@@ -159,7 +159,7 @@ int CarryOut(TrainRun run, const TrainArgs& args) {
                        run.what.workload);
   LaunchHooks hooks;
   hooks.cancel = &interrupt.flag();
-  // Once the ranks run: what they refuse at their start is one line of error, alone.
+  // Notes are printed once the ranks run, so that an error at their start is a single line.
   const auto say_notes = [&run] {
     for (const auto& note : std::exchange(run.notes, {})) Note(note);
   };

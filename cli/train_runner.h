@@ -1,12 +1,12 @@
-// Carries a training run out: starts its ranks, shows their steps, answers, writes the trace. From one thread
-// at a time: it takes the interrupts of the whole process (interrupt.h).
+// Runs a training run: starts its ranks, shows their steps, prints the answer and writes the trace. Use from
+// one thread at a time: it handles the interrupts of the whole process (interrupt.h).
 #pragma once
 
 #include "cli/train_run.h"
 
 namespace autocfg {
 
-// Requires a run that passed train_checks.h. Returns the exit code; what goes wrong has been said.
+// Requires a run that passed train_checks.h. Prints any error itself and returns the exit code.
 int CarryOut(TrainRun run, const TrainArgs& args);
 
 }  // namespace autocfg

@@ -1,4 +1,4 @@
-// autocfg trials: what a search has measured.
+// autocfg trials: lists the trials of a study.
 #include <memory>
 #include <string>
 
@@ -75,7 +75,7 @@ int RunTrials(const TrialsArgs& args) {
   if (!trials.ok()) return Fail(trials.status());
   const auto calibration = (*reader)->CalibrationFailure(id);
   if (!calibration.ok()) return Fail(calibration.status());
-  // Where the calibration was cancelled with its study, the study knows why.
+  // If the calibration was cancelled with its study, the study's message gives the reason.
   const bool why = *calibration == StateText(v1::TRIAL_STATE_CANCELLED) && !study->message().empty();
   if (!calibration->empty() && !why) {
     Note(fmt::format("the calibration of study {} {}", id, *calibration));
@@ -111,7 +111,7 @@ int RunTrials(const TrialsArgs& args) {
 }  // namespace
 
 void AddTrials(CLI::App& app, Verb& chosen) {
-  CLI::App* verb = app.add_subcommand("trials", "what a search has measured");
+  CLI::App* verb = app.add_subcommand("trials", "list the trials of a study");
   const auto args = std::make_shared<TrialsArgs>();
   verb->add_option("--study", args->study, "the study's number (default: the newest)");
   AddServiceOptions(verb, args->service);

@@ -1,5 +1,5 @@
-// The verbs of `autocfg`: each adds its subcommand, and leaves what is to be done in `chosen`
-// when it is the one given. Not thread-safe.
+// The verbs of `autocfg`. Each adds its subcommand and stores its action in `chosen` if the command line
+// names it. Not thread-safe.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace autocfg {
 // Returns the exit code.
 using Verb = std::function<int()>;
 
-// `program`: how to start this program, for the command that it proposes.
+// `program`: command that starts this program, for the command that it proposes.
 void AddSearch(CLI::App& app, Verb& chosen, const std::string& program);
 void AddPredict(CLI::App& app, Verb& chosen);
 void AddExplain(CLI::App& app, Verb& chosen);
@@ -26,7 +26,7 @@ void AddCancel(CLI::App& app, Verb& chosen);
 void AddDoctor(CLI::App& app, Verb& chosen);
 void AddVersion(CLI::App& app, Verb& chosen);
 
-// The whole program: parses, runs, says what is wrong.
+// Runs the whole program: parses the command line, runs the verb and reports errors.
 int Main(int argc, char** argv);
 
 }  // namespace autocfg

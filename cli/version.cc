@@ -1,4 +1,4 @@
-// autocfg version: which build this is.
+// autocfg version: prints the versions of this build.
 #include <memory>
 
 #include "base/os/build_id.h"
@@ -10,7 +10,7 @@
 namespace autocfg {
 
 void AddVersion(CLI::App& app, Verb& chosen) {
-  CLI::App* verb = app.add_subcommand("version", "which build this is");
+  CLI::App* verb = app.add_subcommand("version", "print the version and the build");
   const auto json = std::make_shared<bool>(false);
   verb->add_flag("--json", *json, "as JSON");
   verb->callback([json, &chosen] {

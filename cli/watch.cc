@@ -1,4 +1,4 @@
-// autocfg watch: follows a study, wherever it runs.
+// autocfg watch: follows a study in this machine's database or on a coordinator.
 #include <unistd.h>
 
 #include <chrono>
@@ -38,7 +38,7 @@ std::string MeasuredText(const v1::Measurement& measured) {
                      SecondsText(measured.ci95_s()));
 }
 
-// A trial that has changed, as a line.
+// Returns one line about a trial that has changed.
 std::string TrialLine(const v1::Trial& trial) {
   std::string text = fmt::format("trial {} {}", LastPart(trial.name()), StateText(trial.state()));
   if (trial.has_measured()) text += fmt::format("  {}", MeasuredText(trial.measured()));
@@ -76,7 +76,7 @@ Json EventJson(const v1::StudyEvent& event) {
   return json;
 }
 
-// What became of it, as the last line, and the exit code.
+// Prints the study's outcome as the last line and returns the exit code.
 int Conclude(const WatchArgs& args, const v1::Study& study) {
   std::string text = fmt::format("study {} {}", LastPart(study.name()), StateText(study.state()));
   if (study.best().has_measured())
@@ -104,15 +104,14 @@ int RunWatch(const WatchArgs& args) {
       }
       return Conclude(args, *study);
     }
-    return Fail(
-        kExitNegative,
-        fmt::format("study {} is {}: nobody is at work on it; the search that began it goes on with it",
-                    number, (*reader)->StateOf(*study)));
+    return Fail(kExitNegative,
+                fmt::format("study {} is {}, and no process works on it; run its search again to resume it",
+                            number, (*reader)->StateOf(*study)));
   }
 
   const Interrupt interrupt;
   ProgressDisplay display(stderr);
-  // On a terminal that shows both, the lines would stand in the block.
+  // On a terminal that shows both, the lines would interleave with the progress block.
   const bool draw = display.active() && isatty(STDOUT_FILENO) == 0;
   int output = kExitDone;  // the watcher's thread writes it before it ends
   StudyWatcher watcher(target, study->name(), kRemotePatienceSeconds, [&](const v1::StudyEvent& event) {
@@ -133,7 +132,7 @@ int RunWatch(const WatchArgs& args) {
   display.Clear();
   watcher.Stop();
   if (interrupt.requested())
-    return Fail(kExitNegative, fmt::format("interrupted; study {} goes on without its watcher", number));
+    return Fail(kExitNegative, fmt::format("interrupted; study {} continues", number));
   if (output != kExitDone) return output;
   if (const absl::Status status = watcher.status(); !status.ok()) return Fail(status);
   return Conclude(args, watcher.Latest());

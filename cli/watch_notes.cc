@@ -18,7 +18,7 @@ void WatchNotes::Say(StudyWatcher& watcher) {
   if (std::string refused = watcher.Refused(); refused != refused_) {
     refused_ = std::move(refused);
     if (!refused_.empty())
-      Note(fmt::format("study {} is asked for once a second, since no stream of it is taken: {}",
+      Note(fmt::format("study {} is polled once a second, since its stream is rejected: {}",
                        LastPart(study.name()), refused_));
   }
   if (study.waiting() != waiting_) {
@@ -30,7 +30,7 @@ void WatchNotes::Say(StudyWatcher& watcher) {
     paused_ = paused;
     const std::string why = study.message().empty() ? "" : ": " + study.message();
     Note(paused ? fmt::format("study {} is paused{}", LastPart(study.name()), why)
-                : fmt::format("study {} goes on", LastPart(study.name())));
+                : fmt::format("study {} continues", LastPart(study.name())));
   }
 }
 

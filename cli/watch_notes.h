@@ -1,5 +1,5 @@
-// What a study that is followed lacks, said once each time that it changes, where no progress is drawn. Use
-// from one thread.
+// Reports each change in what keeps a followed study from progressing. Used if no progress display is drawn.
+// Use from one thread.
 #pragma once
 
 #include <string>
@@ -12,7 +12,8 @@ namespace autocfg {
 class WatchNotes {
  public:
   explicit WatchNotes(std::string target) : target_(std::move(target)) {}
-  // Why its work waits, that it is paused, that the coordinator does not answer or takes no stream.
+  // Reports why the study's work waits, that it is paused, or that the coordinator does not answer or rejects
+  // the stream.
   void Say(StudyWatcher& watcher);
 
  private:

@@ -1,4 +1,4 @@
-// What of the WorkerService is for people: which workers there are, and their drain. Thread-safe.
+// The user-facing part of WorkerService: listing and draining workers. Thread-safe.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ class WorkerClient {
  public:
   explicit WorkerClient(const std::string& target);  // e.g. "unix:/path"
 
-  // By name; `gone`: those that are deregistered too.
+  // Returns the workers by name; with `gone`, deregistered ones too.
   absl::StatusOr<std::vector<v1::Worker>> ListWorkers(bool gone);
   absl::Status DrainWorker(const std::string& name);  // NotFound
 
@@ -26,7 +26,7 @@ class WorkerClient {
   const std::unique_ptr<v1::WorkerService::Stub> stub_;
 };
 
-// The workers of --coordinator that take work.
+// Returns the workers of --coordinator that accept work.
 absl::StatusOr<WorkerPool> ListPool(const ServiceOptions& options);
 
 }  // namespace autocfg

@@ -48,13 +48,13 @@ RunDevice OnGpus(const WorkerPool& pool) {
   return device;
 }
 
-// What the CPU workers of one host have together.
+// Totals of the CPU workers of one host.
 struct Host {
   std::int64_t slots = 0;
   std::int64_t memory_bytes = std::numeric_limits<std::int64_t>::max();
 };
 
-// Of the pool's CPU workers: a rank's memory, and ranks on a core.
+// Returns a node group that describes one CPU rank of the pool: its memory and the ranks per core.
 NodeGroup CpuRank(const WorkerPool& pool) {
   std::map<std::string, Host> hosts;
   NodeGroup group;
@@ -80,7 +80,7 @@ NodeGroup CpuRank(const WorkerPool& pool) {
   return group;
 }
 
-// The same of its GPU workers: each GPU carries the ranks of its worker in turns.
+// Returns the same for a GPU rank. The ranks of a worker share its GPUs round-robin.
 absl::StatusOr<NodeGroup> GpuRank(const WorkerPool& pool) {
   NodeGroup group;
   group.device.kind = DeviceKind::kCuda;
@@ -123,12 +123,12 @@ absl::StatusOr<RunDevice> ChooseDevice(const WorkerPool& pool, const std::string
   if (SlotsOf(pool, device) == 0) {
     const std::string others =
         pool.workers.empty()
-            ? "it has none"
+            ? "it has no workers"
             : fmt::format("it has {} slots on {}", SlotsOf(pool, "paced"), on_gpus > 0 ? "cuda" : "cpu");
-    return absl::FailedPreconditionError(
-        fmt::format("--coordinator: {}: no worker offers {} ({}); start autocfg-worker where it does, or see "
-                    "autocfg workers",
-                    pool.coordinator, device, others));
+    return absl::FailedPreconditionError(fmt::format(
+        "--coordinator: {}: no worker offers {} ({}); start autocfg-worker on a machine that does, or see "
+        "autocfg workers",
+        pool.coordinator, device, others));
   }
   if (device == "cuda") return OnGpus(pool);
   return RunDevice{.name = device};

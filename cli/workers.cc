@@ -1,4 +1,4 @@
-// autocfg workers: what measures for a coordinator.
+// autocfg workers: lists and drains the workers of a coordinator.
 #include <cmath>
 #include <memory>
 #include <string>
@@ -74,7 +74,7 @@ std::string SeenText(double last_seen_s) {
   return ago_s < 1 ? "now" : fmt::format("{} ago", SecondsText(std::floor(ago_s)));
 }
 
-// --coordinator, or the search that has the database open.
+// Returns --coordinator, or the address of the search that has the database open.
 absl::StatusOr<std::string> Target(const ServiceOptions& options) {
   if (auto status = Check(options); !status.ok()) return status;
   if (options.remote()) return options.coordinator;
@@ -84,7 +84,7 @@ absl::StatusOr<std::string> Target(const ServiceOptions& options) {
   if (!socket.ok()) return socket.status();
   if (IsListening(*socket)) return "unix:" + *socket;
   return absl::UnavailableError(
-      fmt::format("{}: no coordinator is at work on it; give --coordinator, or start a search", *path));
+      fmt::format("{}: no coordinator uses it; give --coordinator, or start a search", *path));
 }
 
 int RunWorkers(const WorkersArgs& args) {
@@ -94,8 +94,7 @@ int RunWorkers(const WorkersArgs& args) {
   if (!args.drain.empty()) {
     const std::string name = args.drain.starts_with("workers/") ? args.drain : "workers/" + args.drain;
     if (auto status = client.DrainWorker(name); !status.ok()) return Fail(Where("--drain", status));
-    return Answer(
-        fmt::format("{} drains: it takes no more work, and ends once it has finished what it has\n", name));
+    return Answer(fmt::format("{} is draining: it takes no more work and exits once its jobs end\n", name));
   }
   const auto workers = client.ListWorkers(args.gone);
   if (!workers.ok()) return Fail(workers.status());
@@ -121,11 +120,11 @@ int RunWorkers(const WorkersArgs& args) {
 }  // namespace
 
 void AddWorkers(CLI::App& app, Verb& chosen) {
-  CLI::App* verb = app.add_subcommand("workers", "what measures for a coordinator");
+  CLI::App* verb = app.add_subcommand("workers", "list and drain the workers of a coordinator");
   const auto args = std::make_shared<WorkersArgs>();
   AddServiceOptions(verb, args->service);
-  verb->add_option("--drain", args->drain, "NAME: give this worker no more work; it ends once its jobs have");
-  verb->add_flag("--gone", args->gone, "those that have been stopped, or were silent for a day, too");
+  verb->add_option("--drain", args->drain, "NAME: give this worker no more work; it exits once its jobs end");
+  verb->add_flag("--gone", args->gone, "include workers that were stopped or silent for a day");
   verb->add_flag("--json", args->json, "as JSON");
   verb->callback([args, &chosen] { chosen = [args] { return RunWorkers(*args); }; });
 }

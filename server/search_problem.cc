@@ -99,7 +99,7 @@ absl::Status CheckLimits(const SearchProblem& problem, std::int64_t most_ranks, 
 // or layers allow.
 absl::Status CheckPrograms(const SearchProblem& problem) {
   const std::int64_t ranks = RankCount(problem.cluster);
-  ParallelPlan largest{{{{.pp = ranks}}}};
+  ParallelPlan largest{{.pp = ranks}};
   if (ranks > 1 && problem.model.layers > ranks) {
     largest.virtual_stages = (problem.model.layers + ranks - 1) / ranks;
     largest.schedule = Schedule::kInterleaved;

@@ -17,7 +17,8 @@ double UnfusedAttentionSeconds(const OpDesc& op, const MatmulDevice& device, dou
   const double rows = static_cast<double>(batch) * static_cast<double>(seq) * static_cast<double>(head_dim);
   const double query = rows * static_cast<double>(heads);
   const double key_value = rows * static_cast<double>(kv_heads);
-  // Scores from two row tensors, and a row tensor from the scores; the gradients' shapes are the same.
+  // Products of two row tensors into the scores, and of the scores into a row tensor. The gradients have the
+  // same shapes.
   const auto to_scores = [&](double row_elements) {
     return MatmulSeconds(device, {batch * heads, seq, seq, head_dim}, element * (row_elements + scores)) +
            overhead_s;

@@ -1,5 +1,5 @@
-// How long attention takes on a described device, fused and as frameworks did it before fused kernels. Pure
-// functions, thread-safe.
+// Models the time of attention on a described device: fused, and unfused as frameworks computed it before
+// fused kernels. Pure functions, thread-safe.
 #pragma once
 
 #include "search/cost/matmul_model.h"
@@ -7,15 +7,20 @@
 
 namespace autocfg {
 
-// Seconds of k{,Unfused}Attention{Forward,Backward}, each kernel with its launch of `overhead_s`.
+// Returns the seconds of k{,Unfused}Attention{Forward,Backward}. Each kernel takes a launch of `overhead_s`.
 //
-// Fused: one kernel, at `fused_flops_per_s` counting full scores, or as long as its bytes take.
+// Fused: one kernel that takes the longer of its work at `fused_flops_per_s`, counting full scores, and its
+// bytes.
 //
 // Unfused (Vaswani et al. 2017 as Narayanan et al. 2021 ran it: scale, mask and softmax in one kernel, then
-// dropout with a mask of one byte): the forward is two batched products, a softmax that reads and writes the
-// scores and a dropout that reads and writes them and writes its mask; the backward is four batched products,
-// the dropout's inverse, and a softmax gradient that reads two and writes one. Nothing is saved by causality.
-// The engine has no dropout: it stands here because the runs to compare with had it.
+// dropout with a one-byte mask; causality saves nothing):
+//
+// - forward: two batched products, a softmax that reads and writes the scores, a dropout that reads and
+//   writes them and writes its mask;
+// - backward: four batched products, the dropout's inverse, a softmax gradient that reads two score tensors
+//   and writes one.
+//
+// The engine has no dropout. It is modelled because the runs to compare with had it.
 double FusedAttentionSeconds(const OpDesc& op, double fused_flops_per_s, double bytes_per_s,
                              double overhead_s);
 double UnfusedAttentionSeconds(const OpDesc& op, const MatmulDevice& device, double overhead_s);

@@ -15,7 +15,7 @@ absl::Status Missing(const ClusterSpec& cluster, std::string_view figure, std::s
                                                 device.empty() ? "" : " of ", device, figure, what_to_do));
 }
 
-// Names a precision that the device has a rate for.
+// Returns an error that names a precision the device has a rate for.
 absl::Status MissingRate(const ClusterSpec& cluster, const Precision& precision) {
   const DeviceSpec& device = cluster.groups.front().device;
   const std::string figure = fmt::format("device.flops_per_s.{}", Name(precision));
@@ -24,7 +24,8 @@ absl::Status MissingRate(const ClusterSpec& cluster, const Precision& precision)
       return Missing(cluster, figure, fmt::format("give it, or use precision {}", other));
     }
   }
-  return Missing(cluster, "device.flops_per_s", "give its bf16 (of a CPU kind cpu, and its fp32)");
+  return Missing(cluster, "device.flops_per_s",
+                 "give its bf16 rate (for a CPU: kind cpu, and its fp32 rate)");
 }
 
 }  // namespace

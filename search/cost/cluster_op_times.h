@@ -1,11 +1,12 @@
-// How long an op takes on a described cluster, from the figures of its device and links alone: for
-// predictions without hardware. Immutable, to be shared between threads.
+// Models op times on a described cluster from the figures of its device and links, for predictions without
+// hardware. Immutable and thread-safe.
 //
-// Compute ops launch (op_overhead_s) and then take the longer of their arithmetic and their bytes, each at
-// what of the peak the device's efficiency says is reached: matrix products by matmul_model.h, attention by
-// attention_model.h, all others by their bytes. The epilogue of a product adds the time of the bytes that it
-// moves beyond the product's, and no launch. Communication by collective_model.h. Seconds are finite and
-// positive but for groups of one rank (0), and never less for a larger op.
+// A compute op takes its launch (op_overhead_s) plus the longer of its arithmetic and its bytes, each at the
+// fraction of the peak that the device's efficiency gives. Matrix products follow matmul_model.h, attention
+// follows attention_model.h, all other ops follow their bytes. The epilogue of a product adds the time of its
+// extra bytes, without a launch. Communication follows collective_model.h.
+//
+// Seconds are finite, positive except for groups of one rank (0), and never less for a larger op.
 #pragma once
 
 #include <memory>
@@ -21,9 +22,8 @@ namespace autocfg {
 
 class ClusterOpTimes final : public OpTimeModel {
  public:
-  // InvalidArgument names the figure that is missing for this precision (an overhead and latencies of 0 are
-  // given as that; matmul_k_half may be left out, for none), and fp64 on GPUs; Unimplemented for several node
-  // groups.
+  // InvalidArgument names the figure that is missing for this precision, or rejects fp64 on GPUs. An overhead
+  // or a latency of 0 counts as given; matmul_k_half may be left out. Unimplemented for several node groups.
   static absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> Create(const ClusterSpec& cluster,
                                                                       const Precision& precision);
 

@@ -7,17 +7,18 @@
 namespace autocfg {
 namespace {
 
-// How near the boundaries between blocks of ranks come to those between nodes: the least that any of the
-// first `boundaries` multiples of `block` lies above and below a multiple of `node`, where it is on none.
+// Smallest distances between boundaries of rank blocks and boundaries of nodes: over the first `boundaries`
+// multiples of `block`, the least distance above and below a multiple of `node`, excluding multiples that
+// coincide.
 struct Distances {
   std::int64_t above, below;
 };
 
-// Requires that `node` does not divide `block`. The multiples that come nearer than all before them, from
-// above or below, are sums of the two that came nearest so far (Slater 1967), found as by Euclid's algorithm.
+// Requires that `node` does not divide `block`. Each multiple nearer than all before it, from above or below,
+// is the sum of the two nearest so far (Slater 1967). They are found as in Euclid's algorithm.
 Distances NearestToNode(std::int64_t block, std::int64_t boundaries, std::int64_t node) {
   std::int64_t above = block % node, below = node - above;
-  std::int64_t above_at = 1, below_at = 1;  // which multiples they are
+  std::int64_t above_at = 1, below_at = 1;  // the indices of those multiples
   while (above != below && above_at + below_at <= boundaries) {
     if (above > below) {
       const std::int64_t times = std::min((boundaries - above_at) / below_at, (above - 1) / below);
@@ -32,14 +33,14 @@ Distances NearestToNode(std::int64_t block, std::int64_t boundaries, std::int64_
   return {above, below};
 }
 
-// Groups of `size` ranks, `stride` apart, where `world` ranks are used in all. As many groups as the stride
-// lie in each other, in a block of ranks that have no gap, block after block.
+// Returns the span of groups of `size` ranks, `stride` apart, of `world` used ranks in total. Each contiguous
+// block of ranks holds `stride` interleaved groups; the blocks follow each other.
 GroupSpan Strided(std::int64_t size, std::int64_t stride, std::int64_t world, std::int64_t gpus_per_node) {
   if (size <= 1) return {};
   const std::int64_t block = size * stride;
   if (world <= gpus_per_node || gpus_per_node % block == 0)
     return {.size = size, .in_node = size, .nodes = 1};
-  // The smallest piece that a node holds of a block, and how far into a node a block begins at most.
+  // The smallest piece of a block on one node, and the largest offset of a block within a node.
   std::int64_t piece = std::min(block, gpus_per_node), begin = 0;
   if (world % gpus_per_node != 0) piece = std::min(piece, world % gpus_per_node);
   if (block % gpus_per_node != 0 && world > block) {
@@ -47,9 +48,11 @@ GroupSpan Strided(std::int64_t size, std::int64_t stride, std::int64_t world, st
     piece = std::min({piece, nearest.above, nearest.below});
     begin = gpus_per_node - nearest.below;
   }
-  // Of a piece, the group with the fewest members has what whole strides it has, or, in one shorter than a
-  // stride, where not all groups have members, one. Members a node apart or more have a node each.
-  const std::int64_t first = std::min(begin + stride, gpus_per_node) - 1;  // the latest first member's place
+  // The group with the fewest members in a piece has one per whole stride of the piece. A piece shorter than
+  // a stride, in which not all groups have members, counts as one. Members at least a node apart each have a
+  // node of their own.
+  // The latest position of the first member.
+  const std::int64_t first = std::min(begin + stride, gpus_per_node) - 1;
   const std::int64_t nodes =
       stride >= gpus_per_node ? size : (first + (size - 1) * stride) / gpus_per_node + 1;
   return {.size = size, .in_node = std::max<std::int64_t>(1, piece / stride), .nodes = nodes};

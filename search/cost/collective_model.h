@@ -1,5 +1,5 @@
-// How long messages and collectives take on described links, and which links a group of ranks spans. Pure
-// functions, thread-safe.
+// Models the time of messages and collectives on described links, and which links a group of ranks spans.
+// Pure functions, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace autocfg {
 
-// How a group of ranks lies on the nodes. Ranks are numbered tensor fastest, then data, then pipeline
-// (search/plan/rank_mesh.h), and fill node after node, whatever of a group a node boundary then cuts off.
+// Placement of a group of ranks on the nodes. Ranks are numbered tensor fastest, then data, then pipeline
+// (search/plan/rank_mesh.h). They fill node after node, even if a node boundary divides a group.
 struct GroupSpan {
   std::int64_t size = 1;
-  std::int64_t in_node = 1;  // members that share a node, in the node that has the fewest
-  std::int64_t nodes = 1;    // over which it is spread; 1: all members share one
+  std::int64_t in_node = 1;  // members on the same node, on the node with the fewest
+  std::int64_t nodes = 1;    // nodes that the group spans; 1: all members share one
 };
 
-// The worst placed group of that kind that the plan has: the fewest members in a node and the most nodes that
-// any of them has, exact for every layout. kPipeline: two neighbours; where one boundary between stages
-// leaves the node, all are taken to, though others may stay within theirs.
+// Returns the span of the plan's worst placed group of that kind: the fewest members in a node and the most
+// nodes of any such group, exact for every layout. kPipeline: two neighbours; if any boundary between stages
+// crosses nodes, all are assumed to.
 GroupSpan SpanOf(CommGroup group, const ParallelPlan& plan, std::int64_t gpus_per_node);
 
-// What links carry, as reached rather than peak.
+// Effective figures of the links, not peak figures.
 struct Links {
   double intra_bytes_per_s = 0;  // per rank and direction
   double inter_bytes_per_s = 0;
@@ -31,13 +31,13 @@ struct Links {
   double inter_latency_s = 0;
 };
 
-// Seconds of a communication op over a group that lies so, without launch.
+// Returns the seconds of a communication op over a group with this span, without launch.
 //
-// A ring moves 2(n-1)/n of the payload over the slowest link for an all-reduce and (n-1)/n for an all-gather
-// (Patarasuk & Yuan 2009). Where it leaves a node, it does so over the network interfaces of all members
-// there, at most as fast as the links within the node. Latency grows as for a tree: twice (all-gather: once)
-// the depth, within the node and then between nodes. A message takes the link between its two ranks. Never
-// less for a larger payload.
+// A ring all-reduce moves 2(n-1)/n of the payload over the slowest link, a ring all-gather (n-1)/n (Patarasuk
+// & Yuan 2009). Between nodes, a ring uses the network interfaces of all its members on a node, at most at
+// the speed of the links within the node. Latency grows as for a tree: twice the depth (all-gather: once),
+// within the node and then between nodes. A message takes the link between its two ranks. Never less for a
+// larger payload.
 double CommunicationSeconds(const OpDesc& op, const GroupSpan& span, const Links& links);
 
 }  // namespace autocfg

@@ -8,7 +8,7 @@
 namespace autocfg {
 namespace {
 
-// Appends ops in the words of docs/engine.md.
+// Appends ops, in the notation of docs/engine.md.
 class OpLister {
  public:
   OpLister(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan)
@@ -28,11 +28,11 @@ class OpLister {
     if (HasActivation(ops.back())) ops.back().activation = model_.activation;
     ops.back().bias = TakesBias(ops.back()) && model_.bias;
   }
-  // dW[rows of dW, columns] += x^T dy over T tokens, of a matrix without a bias.
+  // dW[rows of dW, columns] += x^T dy over T tokens, for a matrix without a bias.
   void WeightGradient(std::int64_t rows, std::int64_t columns) {
     Matmul(rows, columns, s.tokens, true, false, true);
   }
-  // The same of a linear layer, whose bias gradient comes with it.
+  // As above for a linear layer, including its bias gradient.
   void LinearGradient(std::int64_t rows, std::int64_t columns) {
     if (model_.bias) {
       Matmul(Epilogue::kBiasGradient, rows, columns, s.tokens);
@@ -55,7 +55,7 @@ class OpLister {
     ops.back().activation = model_.activation;
     ops.back().bias = kind == OpKind::kActivationForward && model_.bias;
   }
-  // Into the feed-forward block and through its activation, and back.
+  // The projection into the feed-forward block and its activation, forward and backward.
   void ActivationForward() {
     if (IsGated(model_.activation)) {
       Matmul(s.tokens, s.fc, s.hidden);
@@ -88,12 +88,12 @@ class OpLister {
     op.group_size = static_cast<std::int32_t>(group_size);
     ops.push_back(op);
   }
-  // ar(x): only where there is a tensor group.
+  // ar(x): only if there is a tensor group.
   void TensorReduce(OpKind kind, DType type, std::int64_t n) {
     if (plan_.tp > 1) Communicate(kind, type, CommGroup::kTensor, plan_.tp, n);
   }
   void ReduceHidden() { TensorReduce(OpKind::kAllReduceSum, types.compute, s.tokens * s.hidden); }
-  // From `width` columns back into the residual stream.
+  // Projects `width` columns back into the residual stream.
   void RowParallelForward(std::int64_t width) {
     if (plan_.tp == 1) return Matmul(Epilogue::kResidual, s.tokens, s.hidden, width);
     Matmul(s.tokens, s.hidden, width);
@@ -109,7 +109,7 @@ class OpLister {
     }
   }
 
-  // A layer's forward up to the activation, which is what full recomputation runs again.
+  // A layer's forward up to the activation: the part that full recomputation repeats.
   void LayerForwardHead() {
     NormForward();
     Matmul(model_.bias ? Epilogue::kBias : Epilogue::kNone, s.tokens, s.qkv, s.hidden);
@@ -133,7 +133,7 @@ void Append(std::vector<OpDesc>& to, const std::vector<OpDesc>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
-// Elements of the gradient region, padding included.
+// Returns the elements of the gradient region, including padding.
 std::int64_t GradientElements(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                               std::int64_t pipeline_rank) {
   const DType type = workload.precision.gradients;
@@ -270,7 +270,7 @@ OpDesc ParameterOp(const ModelSpec& model, const Workload& workload, const Paral
   };
   std::int64_t n = RankLayers(model, plan, pipeline_rank) * elements(LayerParameters(s, model));
   n += elements(ParametersAfterLayers(s, model, place));
-  // The last rank's copy of a tied table is updated, but the first rank's counts in the norm.
+  // The last rank updates its copy of a tied table, but only the first rank's copy counts in the norm.
   if (place.first || kind != OpKind::kSumOfSquares) n += elements(ParametersBeforeLayers(s, model, place));
 
   const Precision& types = workload.precision;
@@ -289,7 +289,7 @@ std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, 
     if (action.stage < 0 || action.stage >= StageCount(plan) ||
         PipelineRankOf(plan, action.stage) != pipeline_rank) {
       throw std::logic_error(
-          fmt::format("{} is no action of pipeline rank {}", ToString(action), pipeline_rank));
+          fmt::format("{} is not an action of pipeline rank {}", ToString(action), pipeline_rank));
     }
     return action.stage;
   };

@@ -1,10 +1,10 @@
-// The ops that each action of a program issues on one rank, in order, made from model, workload and plan
-// alone. The trainer issues exactly these (a test records them on the dry device); docs/engine.md is the
-// common specification, and also says what the options that are predicted only would issue. Pure functions,
-// thread-safe.
+// Lists the ops that each action of a program issues on one rank, in order, from model, workload and plan.
+// The trainer issues exactly these ops (a test records them on the dry device). docs/engine.md is the common
+// specification; it also defines the ops of options that can only be predicted. Pure functions, thread-safe.
 //
-// The lists are those of tensor and data coordinate 0; the other ranks of a pipeline coordinate issue the
-// same but for sums of squares. Requires a legal plan that CheckPredictable takes, with a resolved split.
+// The lists are for tensor and data coordinate 0. The other ranks at a pipeline coordinate issue the same
+// ops, except for sums of squares. Requires a legal plan that CheckPredictable accepts, with a resolved
+// split.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@
 
 namespace autocfg {
 
-// One transformer layer on one microbatch. LayerRecomputeOps: what the backward of a layer that recomputes
-// runs first (under recompute=selective only the attention; empty where the plan recomputes nothing).
+// Ops of one transformer layer on one microbatch. LayerRecomputeOps lists what the backward of a recomputing
+// layer runs first: under recompute=selective only the attention. It is empty if the plan recomputes nothing.
 std::vector<OpDesc> LayerForwardOps(const ModelSpec& model, const Workload& workload,
                                     const ParallelPlan& plan);
 std::vector<OpDesc> LayerRecomputeOps(const ModelSpec& model, const Workload& workload,
@@ -27,10 +27,10 @@ std::vector<OpDesc> LayerRecomputeOps(const ModelSpec& model, const Workload& wo
 std::vector<OpDesc> LayerBackwardOps(const ModelSpec& model, const Workload& workload,
                                      const ParallelPlan& plan);
 
-// How many of the `layers` layers of a stage issue LayerRecomputeOps: the first ones.
+// Returns how many of a stage's `layers` layers issue LayerRecomputeOps; these are the first ones.
 std::int64_t RecomputingLayers(const ParallelPlan& plan, std::int64_t layers);
 
-// What the first and the last stage do beside their layers.
+// Ops that the first and the last stage issue in addition to their layers.
 std::vector<OpDesc> EmbeddingForwardOps(const ModelSpec& model, const Workload& workload,
                                         const ParallelPlan& plan);
 std::vector<OpDesc> EmbeddingBackwardOps(const ModelSpec& model, const Workload& workload,
@@ -40,15 +40,15 @@ std::vector<OpDesc> HeadForwardOps(const ModelSpec& model, const Workload& workl
 std::vector<OpDesc> HeadBackwardOps(const ModelSpec& model, const Workload& workload,
                                     const ParallelPlan& plan);
 
-// The one op over all parameters of a pipeline rank, all its stages: kAdamW, or kSumOfSquares (without the
-// last rank's copy of a tied table; on a tensor coordinate other than 0, without those that the whole group
-// holds).
+// Returns the single op over all parameters of a pipeline rank, over all its stages: kAdamW or kSumOfSquares.
+// kSumOfSquares leaves out the last rank's copy of a tied table and, at tensor coordinates other than 0,
+// replicated parameters.
 OpDesc ParameterOp(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                    std::int64_t pipeline_rank, OpKind kind, std::int64_t tensor_coordinate = 0);
 
-// One action of a rank's program: the above put together, or its communication, reductions and updates. A
-// forward or backward is that of the stage that the action names (throws std::logic_error where it names
-// none, or another rank's); those of the whole rank leave it at -1.
+// Returns the ops of one action of a rank's program: the lists above combined, or its communication,
+// reductions and updates. A forward or backward needs the action's stage; throws std::logic_error if the
+// stage is missing or belongs to another rank. Actions of the whole rank have stage -1.
 std::vector<OpDesc> ActionOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                               std::int64_t pipeline_rank, const Action& action);
 

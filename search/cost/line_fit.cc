@@ -5,8 +5,8 @@
 namespace autocfg {
 
 LinkModel FitLine(std::span<const TimedSize> points) {
-  // With w = 1/t^2: sums of w, w x, w x x, w t, w x t. Sizes are scaled by the largest, so that the
-  // determinant keeps its digits.
+  // With w = 1/t^2: sums of w, w x, w x x, w t, w x t. Sizes are scaled by the largest one, so that the
+  // determinant stays accurate.
   double scale = 0;
   for (const TimedSize& p : points) scale = std::fmax(scale, p.size);
   if (scale <= 0) scale = 1;
@@ -21,10 +21,10 @@ LinkModel FitLine(std::span<const TimedSize> points) {
   const LinkModel flat{wt / w0, 0};
   if (wxx <= 0) return flat;  // every size is zero
   const LinkModel through_zero{0, wxt / wxx / scale};
-  if (determinant <= 1e-12 * w0 * wxx) return through_zero;  // one size only
+  if (determinant <= 1e-12 * w0 * wxx) return through_zero;  // all sizes are equal
   const double alpha = (wt * wxx - wxt * wx) / determinant;
   const double beta = (w0 * wxt - wx * wt) / determinant;
-  // The optimum under the constraints lies on the boundary that the free optimum crosses.
+  // The constrained optimum lies on the boundary that the free optimum violates.
   if (beta < 0) return flat;
   if (alpha < 0) return through_zero;
   return {alpha, beta / scale};

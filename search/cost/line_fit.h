@@ -1,4 +1,4 @@
-// A straight line through measured times: alpha + beta x with neither below zero. Pure, thread-safe.
+// Fits a line alpha + beta x to measured times, with neither coefficient below zero. Pure, thread-safe.
 #pragma once
 
 #include <span>
@@ -18,8 +18,8 @@ struct TimedSize {
   double seconds = 0;  // positive
 };
 
-// Least squares of the relative error: the least sum of ((alpha + beta x - t) / t)^2 with alpha, beta >= 0.
-// Points without a positive time are left out; none left gives {0, 0}.
+// Minimizes the squared relative error: the sum of ((alpha + beta x - t) / t)^2 with alpha, beta >= 0. Points
+// without a positive time are ignored; {0, 0} if none remain.
 LinkModel FitLine(std::span<const TimedSize> points);
 
 }  // namespace autocfg

@@ -7,8 +7,8 @@
 namespace autocfg {
 namespace {
 
-// A tile of C, and what of the rate it reaches: operands are read again for each tile, so that smaller ones
-// wait for shared memory.
+// A tile of C, and the fraction of the rate it reaches. Operands are read again for each tile, so smaller
+// tiles wait for shared memory.
 struct Tile {
   std::int64_t rows;
   std::int64_t columns;

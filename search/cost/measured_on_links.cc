@@ -8,7 +8,7 @@
 namespace autocfg {
 namespace {
 
-// One kind of link, as the cluster describes it.
+// The cluster's description of one kind of link.
 struct LinkFigures {
   const char* bytes_per_s_name;
   double bytes_per_s;
@@ -55,7 +55,7 @@ absl::StatusOr<std::shared_ptr<const MeasuredOnLinks>> MeasuredOnLinks::Create(O
   if (absl::Status status = CheckLinks(cluster); !status.ok()) return status;
   const NodeGroup& group = cluster.groups.front();
   const DeviceEfficiency& efficiency = group.device.efficiency;
-  // What no link needs, since the cluster has none of the kind, plays no part.
+  // Figures of a kind of link that the cluster does not have are not used.
   const Links links{.intra_bytes_per_s = group.intra_node_bytes_per_s * efficiency.intra_node,
                     .inter_bytes_per_s = group.inter_node_bytes_per_s * efficiency.inter_node,
                     .intra_latency_s = group.intra_node_latency_s.value_or(0),

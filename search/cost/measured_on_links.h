@@ -1,6 +1,6 @@
-// Op times of a cluster that is several machines like this one: what computes, as measured on this machine;
-// what communicates, from the links that describe the cluster, whether the ranks share a machine or not.
-// Immutable, to be shared between threads.
+// Op times of a cluster of several machines like this one. Compute ops are measured on this machine.
+// Communication is modelled from the links of the cluster's description, also between ranks that share a
+// machine. Immutable and thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace autocfg {
 
-// InvalidArgument names the first link figure that is missing: bandwidth, latency, and the share of the
-// bandwidth that is reached, within a node of several ranks and between several nodes (search/text/
-// typical_figures.h fills in what few people know); Unimplemented for several node groups.
+// InvalidArgument names the first missing link figure: bandwidth, latency, or the fraction of the bandwidth
+// that is reached, within a node of several ranks or between several nodes (search/text/typical_figures.h
+// supplies defaults). Unimplemented for several node groups.
 absl::Status CheckLinks(const ClusterSpec& cluster);
 
 class MeasuredOnLinks final : public OpTimeModel {
  public:
-  // `compute`: measured with all ranks of one machine at work; communication in it is not used. Fails as
+  // `compute`: measured with all ranks of one machine at work; its communication times are not used. Fails as
   // CheckLinks.
   static absl::StatusOr<std::shared_ptr<const MeasuredOnLinks>> Create(OpTimes compute,
                                                                        const ClusterSpec& cluster);

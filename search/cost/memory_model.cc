@@ -11,11 +11,11 @@ namespace {
 
 constexpr std::int64_t kStagingBytes = std::int64_t{1} << 20;
 
-// What attention needs beside its operands, in elements of the statistics type: two blocks of scores of at
-// most 128 rows, and a row vector.
+// Returns attention's workspace in elements of the statistics type: two blocks of scores of at most 128 rows,
+// and a row vector.
 std::int64_t AttentionWorkspace(std::int64_t seq) { return 2 * std::min<std::int64_t>(seq, 128) * seq + seq; }
 
-// What the ranks of a plan have in common, worked out once.
+// The values that all ranks of a plan share, computed once.
 class PlanMemory {
  public:
   PlanMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan)
@@ -32,7 +32,7 @@ class PlanMemory {
     hidden_ = rows(s_.hidden);
     ids_ = PaddedBytes(s_.tokens * SizeOf(DType::kI32));
 
-    // One layer's tensors but its input x: as computed, and as kept in a slot.
+    // One layer's tensors except its input x: as computed, and as kept in a slot.
     const std::int64_t kept_by_attention =
         IsUnfused(plan) ? probabilities : PaddedBytes(s_.batch * s_.heads * s_.seq * st);
     inner_ = 2 * statistics + 3 * hidden_ + rows(s_.qkv) + kept_by_attention + rows(s_.attention) +
@@ -73,7 +73,7 @@ class PlanMemory {
     bytes.optimizer *= types_.master_weights ? 3 : 2;
 
     bytes.workspace = workspace_;
-    // Only the one stage of a last rank sends no output.
+    // Only a last rank with a single stage sends no output.
     const bool sends_output = !place.last || plan_.virtual_stages > 1;
     if (plan_.pp > 1) bytes.communication += (sends_output ? 4 : 2) * hidden_;
     const bool embedding_group = plan_.pp > 1 && model_.tied_embeddings && (place.first || place.last);
@@ -110,9 +110,9 @@ MemoryBytes WorstRankMemory(const ModelSpec& model, const Workload& workload, co
   if (plan.split == SplitMode::kExplicit) {
     for (std::int64_t rank = 1; rank < plan.pp; ++rank) consider(rank);
   } else {
-    // Ranks between the first and the last hold the same parameters and slots of the same sizes, as many as
-    // their stages have in flight. None of their stages has more in flight than the same chunk of the rank
-    // before: a rank's warm-up ends earlier the further down it stands, in every schedule.
+    // Middle ranks hold the same parameters, and slots of the same sizes, one per in-flight microbatch of
+    // their stages. None of their stages has more in flight than the same chunk of the previous rank: in
+    // every schedule, later ranks have a shorter warm-up.
     if (plan.pp > 2) consider(1);
     if (plan.pp > 1) consider(plan.pp - 1);
   }

@@ -1,6 +1,7 @@
-// The bytes that a rank reserves, in closed form: equal to the byte to what the trainer's arena takes
-// (docs/engine.md is the common specification, also of what is predicted only; a test compares them over
-// random plans). Pure functions, thread-safe, about a microsecond where stages have equal numbers of layers.
+// Computes the bytes that a rank reserves, in closed form. The result equals the trainer's arena to the byte
+// (a test compares them over random plans). docs/engine.md is the common specification, including options
+// that can only be predicted. Pure functions, thread-safe; about a microsecond if all stages have the same
+// number of layers.
 #pragma once
 
 #include <cstdint>
@@ -28,13 +29,13 @@ struct MemoryBytes {
   bool operator==(const MemoryBytes&) const = default;
 };
 
-// The regions of a rank at a pipeline coordinate, all its stages (the same for all its tensor and data
-// coordinates), without device overhead. Requires a legal plan that CheckPredictable takes, with a resolved
-// split.
+// Returns the regions of a rank at a pipeline coordinate, over all its stages, without device overhead. They
+// are the same for all its tensor and data coordinates. Requires a legal plan that CheckPredictable accepts,
+// with a resolved split.
 MemoryBytes RankMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                        std::int64_t pipeline_rank);
 
-// That of the rank with the largest arena, the first of these in the pipeline.
+// Returns the regions of the first pipeline rank with the largest arena.
 MemoryBytes WorstRankMemory(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
 
 }  // namespace autocfg

@@ -1,6 +1,5 @@
-// Where the cost model takes the time of an op from: measured on this machine (op_times.h), or modelled from
-// the figures of a described cluster (cluster_op_times.h). Implementations are immutable once built and may
-// be shared between threads.
+// Interface for the op times of the cost model: measured on this machine (op_times.h), or modelled from a
+// described cluster (cluster_op_times.h). Implementations are immutable once built, and thread-safe.
 #pragma once
 
 #include "search/ops/op_desc.h"
@@ -12,14 +11,15 @@ class OpTimeModel {
  public:
   virtual ~OpTimeModel() = default;
 
-  // Seconds of one op as a rank of `plan` issues it, with all ranks at work. The plan says where the ranks of
-  // the op's group stand (search/plan/rank_mesh.h: tensor fastest, then data, then pipeline), and so which
-  // links its messages take. Infinite when nothing is known that could tell; never negative, never NaN. An op
-  // of no group takes the same under every plan.
+  // Returns the seconds of one op as a rank of `plan` issues it, with all ranks at work. The plan determines
+  // the placement of the op's group (search/plan/rank_mesh.h: tensor fastest, then data, then pipeline), and
+  // thereby its links. Infinite if no estimate is possible; never negative, never NaN. The time of an op
+  // without a group does not depend on the plan.
   virtual double Seconds(const OpDesc& op, const ParallelPlan& plan) const = 0;
 
-  // Seconds in which the host issues one op of a rank, while the device runs those issued before: a forward
-  // or a backward takes at least that for each of its ops. 0 where measured times hold it already.
+  // Returns the seconds in which the host issues one op of a rank while the device runs earlier ones. A
+  // forward or a backward takes at least that long for each of its ops. 0 if measured times already include
+  // it.
   virtual double HostOpSeconds() const { return 0; }
 };
 

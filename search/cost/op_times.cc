@@ -19,8 +19,8 @@ double PayloadBytes(const OpDesc& op) {
 
 bool Usable(double seconds) { return seconds > 0 && std::isfinite(seconds); }
 
-// How unlike two ops of a kind are: distance of the logarithms of their dims, with a penalty where the
-// operands are laid out differently.
+// Returns the distance of two ops of a kind: between the logarithms of their dims, plus a penalty for
+// different operand layouts.
 double DistanceSquared(const OpDesc& a, const OpDesc& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.dims.size(); ++i) {
@@ -35,7 +35,7 @@ double DistanceSquared(const OpDesc& a, const OpDesc& b) {
   return sum;
 }
 
-// The link through points of one size only: its shape from `pooled`, its height from the points.
+// Fits the link of points of one size only: the shape comes from `pooled`, the level from the points.
 LinkModel FitLinkLike(const std::vector<TimedSize>& points, const LinkModel& pooled) {
   const auto [low, high] = std::minmax_element(
       points.begin(), points.end(), [](const TimedSize& a, const TimedSize& b) { return a.size < b.size; });
@@ -46,7 +46,7 @@ LinkModel FitLinkLike(const std::vector<TimedSize>& points, const LinkModel& poo
   if (shape > 0 && pooled.alpha_s > 0 && pooled.beta_s_per_byte > 0) {
     return {pooled.alpha_s * seconds / shape, pooled.beta_s_per_byte * seconds / shape};
   }
-  // Nothing known of the shape: a small message is latency, a large one bandwidth.
+  // Without a known shape, a small message is all latency and a large one all bandwidth.
   constexpr double kSmallBytes = 4096;
   if (low->size <= kSmallBytes) return {seconds, 0};
   return {0, seconds / low->size};
@@ -76,7 +76,7 @@ OpTimes::OpTimes(const std::vector<OpTime>& measured) {
   std::map<std::pair<OpKind, std::int32_t>, std::vector<TimedSize>> by_size;
   std::map<OpKind, std::vector<TimedSize>> by_kind;
   std::vector<TimedSize> bytes, flops;
-  for (const auto& [op, seconds] : this->measured()) {  // sorted, so that every sum is made in the same order
+  for (const auto& [op, seconds] : this->measured()) {  // sorted, so that sums have a fixed order
     if (!Usable(seconds)) continue;
     if (IsCommunication(op.kind)) {
       const TimedSize point{PayloadBytes(op), seconds};
@@ -140,7 +140,7 @@ double OpTimes::ComputeSeconds(const OpDesc& op) const {
       if (flops ? !has_flops_ : !has_bytes_) return std::numeric_limits<double>::infinity();
       return std::max((flops ? any_flops_ : any_bytes_).Seconds(Work(op)), floor);
     }
-    // Bytes already carry the type; FLOPs are taken to slow down with the size of an element.
+    // Bytes already depend on the type; the time of FLOPs is scaled by the element size.
     if (Flops(op) > 0)
       type_scale = static_cast<double>(SizeOf(op.dtype)) / static_cast<double>(SizeOf(it->first.second));
   }
@@ -150,10 +150,10 @@ double OpTimes::ComputeSeconds(const OpDesc& op) const {
   const double work = Work(op) * type_scale;
   const double line = std::max(fit.line.Seconds(work), floor);
 
-  // The few measured ops nearest in work, weighted by nearness in shape.
+  // The measured ops nearest in work, weighted by nearness in shape.
   constexpr std::ptrdiff_t kEachSide = 4;
   constexpr double kFadeWeight =
-      0.05;  // as much as a measured op at a distance of 4.5, a factor of 90 in one dim
+      0.05;  // equals a measured op at a distance of 4.5, a factor of 90 in one dim
   const auto middle = std::lower_bound(points.begin(), points.end(), work,
                                        [](const Point& p, double w) { return p.work < w; });
   const auto begin = points.begin() + std::max<std::ptrdiff_t>(0, middle - points.begin() - kEachSide);

@@ -1,5 +1,5 @@
-// How long an op takes on a device: measured where it was measured, else estimated from measured ops of its
-// kind. Build it, then share it between threads for reading.
+// Op times of a device: measured values, and estimates from measured ops of the same kind. Thread-safe for
+// reading once built.
 #pragma once
 
 #include <map>
@@ -22,30 +22,30 @@ struct OpTime {
 class OpTimes final : public OpTimeModel {
  public:
   OpTimes() = default;
-  // Measured times of one device, all from a calibration as loaded as the runs that are to be predicted. An
-  // op that stands there more than once takes its mean. Times that are not positive are kept as they are but
-  // inform no estimate.
+  // Takes measured times of one device, all from a calibration under the same load as the runs to predict. An
+  // op that occurs several times gets the mean. Times that are not positive are kept but not used in
+  // estimates.
   explicit OpTimes(const std::vector<OpTime>& measured);
 
   bool empty() const { return measured_.empty(); }
   std::vector<OpTime> measured() const;  // sorted by op
 
-  // Seconds of one op. Measured: as measured.
+  // Returns the seconds of one op. A measured op has its measured time.
   //
-  // Compute ops not measured: the larger of overhead + work / rate and bytes / (the highest bandwidth seen),
-  // times a correction. Work is FLOPs where the kind has any, else bytes; overhead and rate are fitted to the
-  // measured ops of the kind and type. The correction is what the nearest measured ops (by the logarithms of
-  // their dims; of a product's epilogue, where that was measured) deviate from that, weighted by nearness,
-  // and fades to 1 far away from all of them. A type never measured takes another type's fit by bytes; a kind
-  // never measured that of all kinds.
+  // Unmeasured compute ops: the larger of overhead + work / rate and bytes / (highest bandwidth seen), times
+  // a correction. Work is FLOPs if the kind has any, else bytes. Overhead and rate are fitted to the measured
+  // ops of the kind and type. The correction is the deviation of the nearest measured ops from that fit,
+  // weighted by nearness, and fades to 1 far from all of them. Nearness is by the logarithms of the dims,
+  // among ops with the same epilogue if measured. An unmeasured type uses another type's fit, scaled by
+  // bytes. An unmeasured kind uses the fit of all kinds.
   //
-  // Communication not measured: the link of its kind, group and size, fitted to the measured ops; a group
-  // never measured at that size takes the other groups' link of that size, a size never measured the next
-  // larger one's, or the next smaller one's. A sum stands in for a maximum, a send for a receive, and the
-  // other way round; half a sum for a gather, since a ring's sum is a scatter of sums and then a gather. A
-  // group of one takes no time.
+  // Unmeasured communication: the link of its kind, group and size, fitted to the measured ops. A group not
+  // measured at that size uses the other groups' link of that size. An unmeasured size uses the next larger
+  // measured one, or else the next smaller one. Sum and maximum replace each other, as do send and receive. A
+  // gather takes half a sum, since a ring's sum is a reduce-scatter followed by a gather. A group of one
+  // takes no time.
   //
-  // Infinite when nothing was measured that could tell.
+  // Infinite if no measurement allows an estimate.
   double Seconds(const OpDesc& op) const;
   double Seconds(const OpDesc& op, const ParallelPlan&) const override { return Seconds(op); }
 
@@ -53,11 +53,11 @@ class OpTimes final : public OpTimeModel {
   struct Point {
     OpDesc op;
     double work = 0;
-    double log_residual = 0;  // of the measured time over the line
+    double log_residual = 0;  // log of measured time over the line
   };
   struct ComputeFit {
     LinkModel line;                                 // seconds over work
-    std::map<Epilogue, std::vector<Point>> points;  // each ascending by work; all but products under kNone
+    std::map<Epilogue, std::vector<Point>> points;  // each ascending by work; only matmuls have epilogues
   };
   double ComputeSeconds(const OpDesc& op) const;
   double CommunicationSeconds(const OpDesc& op) const;
@@ -69,7 +69,7 @@ class OpTimes final : public OpTimeModel {
   bool has_bytes_ = false, has_flops_ = false;
   double best_bytes_per_s_ = 0;
   std::map<std::tuple<OpKind, CommGroup, std::int32_t>, LinkModel> links_;
-  std::map<std::pair<OpKind, std::int32_t>, LinkModel> group_size_links_;  // over all groups of a size
+  std::map<std::pair<OpKind, std::int32_t>, LinkModel> group_size_links_;  // per size, over all groups
 };
 
 }  // namespace autocfg

@@ -13,9 +13,9 @@ namespace autocfg {
 std::vector<OpDesc> PlanOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
   std::set<OpDesc> ops;
   const auto add = [&](const std::vector<OpDesc>& more) { ops.insert(more.begin(), more.end()); };
-  // Middle stages issue the same ops, only more or fewer times; so do ranks of the same place and number of
-  // layers.
-  std::set<bool> middle_stages;  // by whether any layer recomputes
+  // Middle stages issue the same ops, only in different numbers. So do ranks with the same place and number
+  // of layers.
+  std::set<bool> middle_stages;  // keyed by whether any layer recomputes
   std::set<std::pair<int, std::int64_t>> ranks;
   for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
     for (std::int64_t chunk = 0; chunk < plan.virtual_stages; ++chunk) {

@@ -1,4 +1,4 @@
-// The time of every op of a plan, one line each: what the paced device takes its seconds from. Pure,
+// Lists the time of every op of a plan; the paced device takes its op times from this list. Pure,
 // thread-safe.
 #pragma once
 
@@ -12,12 +12,12 @@
 
 namespace autocfg {
 
-// Every distinct op that any rank of the plan issues in a step, in ascending order, with its seconds.
-// Requires a legal plan that CheckPredictable takes, with a resolved split.
+// Returns every distinct op that any rank of the plan issues in a step, in ascending order, with its seconds.
+// Requires a legal plan that CheckPredictable accepts, with a resolved split.
 std::vector<OpTime> PlanOpTimes(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan,
                                 const OpTimeModel& times);
 
-// The ops alone, in ascending order.
+// Returns only the ops, in ascending order.
 std::vector<OpDesc> PlanOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan);
 
 }  // namespace autocfg

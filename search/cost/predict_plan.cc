@@ -13,20 +13,21 @@
 namespace autocfg {
 namespace {
 
-// Microbatches x ranks, of those that differ in tensor coordinate alone one and in data coordinate at most
-// two, beyond which a step is not simulated: what never becomes steady is walked whole.
+// Limit for simulation, in microbatches x ranks. Ranks that differ only in tensor coordinate count once,
+// those that differ in data coordinate at most twice. A step that never becomes steady is simulated
+// completely.
 constexpr std::int64_t kMostSimulated = std::int64_t{1} << 16;
 
-constexpr double kNoticeable = 0.01;  // of a step: what less is not worth a note
+constexpr double kNoticeable = 0.01;  // fraction of a step; smaller effects get no note
 
 std::int64_t SimulatedMicrobatches(const Workload& workload, const ParallelPlan& plan) {
   const std::int64_t ranks = plan.pp * std::min<std::int64_t>(plan.dp, 2);
   const std::int64_t microbatches = MicrobatchCount(workload, plan);
-  // neither factor overflows the other
+  // avoids overflow of the product
   return microbatches > kMostSimulated ? microbatches : microbatches * ranks;
 }
 
-// Where the host, rather than the device, may be or is what the step waits for.
+// Says that the step is, or may be, bound by the host rather than the device.
 std::string LaunchBoundNote(const Prediction& prediction, double host_op_s, const ParallelPlan& plan) {
   const char* const larger = plan.tp > 1 ? "a larger micro_batch or a lower tp makes larger ones"
                                          : "a larger micro_batch makes larger ones";
@@ -49,7 +50,7 @@ bool SetUncalibratedInterval(Prediction& prediction, CostModel& costs, const Par
   prediction.step_time_high_s = prediction.step_time_s * (1 + kUncalibratedAbove);
   const NodeGroup& group = costs.cluster().groups.front();
   if (group.host_op_s || group.device.kind != DeviceKind::kCuda) return false;
-  // By the closed form, which differs from the simulator by the same in both.
+  // By the closed form, whose error relative to the simulator is the same in both terms.
   const double slower =
       costs.PredictedSeconds(plan, kScriptedHostOpSeconds) / costs.PredictedSeconds(plan, 0);
   if (!(slower > 1 + kUncalibratedAbove)) return false;

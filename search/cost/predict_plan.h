@@ -1,6 +1,5 @@
-// One plan's prediction from the figures of a described cluster, without hardware: the one path of `predict`,
-// of `explain` and of whatever asks what a published configuration takes. Throws nothing for what people can
-// ask.
+// Predicts one plan from the figures of a described cluster, without hardware. The common path of `predict`,
+// `explain` and comparisons with published configurations. User input causes no exceptions.
 #pragma once
 
 #include <cstddef>
@@ -22,62 +21,66 @@
 
 namespace autocfg {
 
-// The 90% interval around a step time that no measurement of its cluster stands behind: by how much less and
-// more it may be, relative. First figures: models of this kind miss runs that they were not fitted to by 8 to
-// 9% (one deviation), of which 1.64 hold 90%; the rest is for devices of which no run was seen at all. Real
-// runs lose time in more ways than they gain any: no published run that was looked at is below, and 91% of 45
-// on many nodes of A100s (measurements published with vTrain, 2024) are within, 84% with 20% above. A
-// calibrated cluster's interval comes from its fit.
+// The 90% interval around a step time without measurements of its cluster: the relative margins below and
+// above.
+//
+// First figures: models of this kind miss runs that they were not fitted to by 8 to 9% (one standard
+// deviation), of which 1.64 cover 90%. The rest allows for devices without any observed run. Real runs lose
+// time in more ways than they gain it: no published run examined lies below, and 91% of 45 runs on many nodes
+// of A100s (measurements published with vTrain, 2024) lie within; 84% would with 20% above. A calibrated
+// cluster's interval comes from its fit.
 inline constexpr double kUncalibratedBelow = 0.20;
 inline constexpr double kUncalibratedAbove = 0.30;
 
-// Seconds in which a slow host with a framework that issues its ops from a script issues one of those in
-// layer_ops.h: the launches of what it takes several kernels for, together. An upper figure, from the step
-// times of small GPTs on A100s in the measurements published with vTrain (2024): there a layer's forward,
-// recomputation and backward take no less than 3.0 to 3.2 ms on one GPU, 130 us for each of our 24 ops, and
-// 3.7 to 5.0 ms over eight, up to 156 us for each of 32; what a microbatch takes beside its layers adds to
-// that. High is above 95% of those step times with it.
+// Seconds in which a slow host, with a framework that issues its ops from a script, issues one op of
+// layer_ops.h; an op of several kernels counts all their launches.
+//
+// This is an upper figure, from the step times of small GPTs on A100s in the measurements published with
+// vTrain (2024). There a layer's forward, recomputation and backward take at least 3.0 to 3.2 ms on one GPU
+// (130 us for each of our 24 ops), and 3.7 to 5.0 ms over eight (up to 156 us for each of 32). Work outside
+// the layers adds to that. With this figure, the upper bound is above 95% of those step times.
 inline constexpr double kScriptedHostOpSeconds = 170e-6;
 
-// Low and high as that says, around step_time_s; and high no less than what the step would take with such a
-// framework, where the cluster does not say how fast its host is. True where that makes it higher. GPUs
-// alone: a CPU is its own host. `plan` is the prediction's, as CostModel wants it.
+// Sets the low and high bounds around step_time_s by these margins. If the cluster does not give its host's
+// speed, the high bound is at least the step time with such a framework; returns true if that raises it.
+// Applies to GPUs only: a CPU is its own host. `plan` is the prediction's plan in the form that CostModel
+// requires.
 bool SetUncalibratedInterval(Prediction& prediction, CostModel& costs, const ParallelPlan& plan);
 
 struct PlanPrediction {
   ParallelPlan plan;  // canonical; split=auto resolved
-  // options with nothing to act on; how the time was found where not by the simulator
+  // options without effect; how the time was found if not by the simulator
   std::vector<std::string> notes;
-  Prediction prediction;  // a plan that does not fit is timed all the same
+  Prediction prediction;  // a plan that does not fit still has a time
   Throughput throughput;
 };
 
-// What is to know of a prediction of a model with a rope_scaling.
+// Returns the note about predictions of a model with a rope_scaling.
 std::string RopeScalingNote(const ModelSpec& model);
 
-// Predictions that share a model, a workload and a cluster, and so the costs of their stages. Not
+// Predictions that share a model, a workload and a cluster, and therefore the costs of their stages. Not
 // thread-safe.
 class Predictor {
  public:
-  // InvalidArgument names the field: a specification that is not valid (search/plan), a figure that the
-  // cluster lacks (search/cost/cluster_op_times.h). Unimplemented: a model with a part that nothing predicts
-  // yet. Defaults of the model must be filled in.
+  // InvalidArgument names an invalid field of a specification (search/plan), or a figure that the cluster
+  // lacks (search/cost/cluster_op_times.h). Unimplemented: a part of the model that cannot be predicted yet.
+  // Defaults of the model must be filled in.
   static absl::StatusOr<Predictor> Create(const ModelSpec& model, const Workload& workload,
                                           const ClusterSpec& cluster);
 
-  // InvalidArgument: the plan is illegal, with the reason in a sentence; it may use fewer ranks than the
-  // cluster has. Unimplemented: an option that is not predicted yet.
+  // InvalidArgument: the plan is illegal, with the reason in a sentence. It may use fewer ranks than the
+  // cluster has. Unimplemented: an option that cannot be predicted yet.
   absl::StatusOr<PlanPrediction> Predict(const ParallelPlan& plan);
 
-  // What every rank does when, by the simulator, and the program that it does. InvalidArgument also where the
-  // program is too large to be shown (search/schedule/program_size.h).
+  // The simulated timeline of every rank, and its program. InvalidArgument also if the program is too large
+  // to show (search/schedule/program_size.h).
   struct Trace {
     Program program;
     SimulatedStep step;
   };
   absl::StatusOr<Trace> TraceOf(const ParallelPlan& plan);
 
-  // The plan in the form that is predicted: canonical, split resolved. Errors as Predict's.
+  // Returns the plan in the form that is predicted: canonical, with a resolved split. Errors as of Predict.
   absl::StatusOr<ParallelPlan> Resolve(const ParallelPlan& plan);
 
   CostModel& costs() { return costs_; }
@@ -88,14 +91,14 @@ class Predictor {
   CostModel costs_;
 };
 
-// One prediction: Predictor::Create, then Predict.
+// Runs Predictor::Create, then Predict.
 absl::StatusOr<PlanPrediction> PredictPlan(const ModelSpec& model, const Workload& workload,
                                            const ClusterSpec& cluster, const ParallelPlan& plan);
 
-// Keeps the predictors of the questions asked last, for streams of requests. Not thread-safe.
+// Keeps the most recently used predictors, for streams of requests. Not thread-safe.
 class PredictorCache {
  public:
-  // The predictor of this question; valid until the next call. Errors as Predictor::Create's.
+  // Returns the predictor of this question; valid until the next call. Errors as of Predictor::Create.
   absl::StatusOr<Predictor*> Find(const ModelSpec& model, const Workload& workload,
                                   const ClusterSpec& cluster);
 
@@ -105,9 +108,9 @@ class PredictorCache {
     std::int64_t uses = 0;
   };
   static constexpr std::size_t kMostPredictors = 32;
-  static constexpr std::int64_t kMostUses = 20'000;  // then it is made anew: its cost cache only grows
+  static constexpr std::int64_t kMostUses = 20'000;  // then it is rebuilt: its cost cache only grows
 
-  std::list<Entry> entries_;  // used last first
+  std::list<Entry> entries_;  // most recently used first
 };
 
 }  // namespace autocfg

@@ -13,10 +13,10 @@
 namespace autocfg {
 namespace {
 
-// The layers of one rank over its chunks. A chunk of fewer layers stands first: fill and drain go through the
-// first chunks of the ranks and nothing else, (p-1) (f + b) of them (closed_form.h), so that what can be
-// moved to later chunks shortens both. And all ranks put their longer chunks at the same end, so that the
-// stages of a chunk, which run side by side, are alike.
+// Returns the layers in one chunk of a rank. Shorter chunks come first: only the first chunks of the ranks
+// contribute to fill and drain, (p-1) (f + b) in total (closed_form.h), so fewer layers there shorten both.
+// All ranks put their longer chunks at the same end, so that the stages of a chunk, which run concurrently,
+// are alike.
 std::int64_t ChunkLayers(std::int64_t layers, std::int64_t chunks, std::int64_t chunk) {
   return layers / chunks + (chunk >= chunks - layers % chunks ? 1 : 0);
 }
@@ -40,22 +40,22 @@ class Balancer {
     }
   }
 
-  // Layers of each pipeline rank.
+  // Returns the number of layers of each pipeline rank.
   std::vector<std::int64_t> RankLayers() const {
     const double bottleneck = LeastBottleneck();
     std::vector<std::int64_t> most(static_cast<std::size_t>(ranks_));
     for (std::int64_t rank = 0; rank < ranks_; ++rank) {
       std::int64_t& n = most[static_cast<std::size_t>(rank)];
       if (rank > 1 && rank + 1 < ranks_) {
-        n = most[1];  // ranks between the first and the last are alike
+        n = most[1];  // middle ranks are alike
         continue;
       }
       for (n = chunks_; n < layers_ && Seconds(rank, n + 1) <= bottleneck; ++n) {
       }
     }
-    // As even as that allows: every rank up to one level, or to its own most. Layers left over go to the
-    // first ranks that can take one: a rank's time counts for every microbatch, and for the later ranks the
-    // fill comes on top of it.
+    // As even as the bottleneck allows: every rank up to one level, or to its own maximum. Remaining layers
+    // go to the first ranks that can take one. A rank's time counts for every microbatch, and later ranks
+    // have the fill on top of it.
     const auto up_to = [&](std::int64_t level) {
       std::int64_t sum = std::min(most.front(), level);
       if (ranks_ > 1) sum += std::min(most.back(), level);
@@ -75,14 +75,14 @@ class Balancer {
   }
 
  private:
-  // A rank's time per microbatch with `layers` layers; it grows with them. Times are compared with what this
-  // gave elsewhere, so that no place may round otherwise: fma leaves the compiler no choice.
+  // Returns a rank's time per microbatch with `layers` layers; it grows with them. Results are compared with
+  // each other, so all calls must round identically; std::fma ensures that.
   double Seconds(std::int64_t rank, std::int64_t layers) const {
     if (host_op_s_ > 0) return SecondsWithHost(rank, layers);
     double seconds = (rank == 0 ? embedding_s_ : 0) + (rank == ranks_ - 1 ? head_s_ : 0);
     seconds = std::fma(static_cast<double>(layers), layer_s_, seconds);
     if (recompute_s_ > 0) {
-      // as ChunkLayers has them: so many chunks of one layer more than the others
+      // as in ChunkLayers: `longer` chunks have one layer more than the others
       const std::int64_t fewer = layers / chunks_, longer = layers % chunks_;
       const std::int64_t recomputing =
           (chunks_ - longer) * RecomputingLayers(plan_, fewer) + longer * RecomputingLayers(plan_, fewer + 1);
@@ -91,7 +91,7 @@ class Balancer {
     return seconds;
   }
 
-  // The same where the host may take longer than the device.
+  // As above, if the host may take longer than the device.
   double SecondsWithHost(std::int64_t rank, std::int64_t layers) const {
     double seconds = 0;
     for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) {
@@ -103,12 +103,13 @@ class Balancer {
     return seconds;
   }
 
-  // A layer more to the ranks that are the least busy with it, until all layers are given: since every rank's
-  // time grows with its layers, no other way ends lower.
+  // Returns the smallest possible maximum over the ranks. Greedily adds a layer to the ranks that stay least
+  // busy with it, until all layers are assigned. This is optimal, since every rank's time grows with its
+  // layers.
   double LeastBottleneck() const {
-    // Three kinds of ranks: the first, those between, the last.
+    // Three kinds of ranks: first, middle, last.
     struct Kind {
-      std::int64_t rank;    // one of the kind
+      std::int64_t rank;    // representative rank
       std::int64_t count;   // ranks of the kind
       std::int64_t layers;  // of each
       double next_s;        // with one layer more
@@ -126,7 +127,7 @@ class Balancer {
       Kind& least = *std::min_element(kinds.begin(), kinds.end(),
                                       [](const Kind& a, const Kind& b) { return a.next_s < b.next_s; });
       bottleneck = std::max(bottleneck, least.next_s);
-      left -= least.count;  // they are alike; the last layers may go to some of them
+      left -= least.count;  // ranks of a kind are alike; some may get none of the last layers
       least.next_s = Seconds(least.rank, ++least.layers + 1);
     }
     return bottleneck;
@@ -139,7 +140,7 @@ class Balancer {
   double layer_s_ = 0, recompute_s_ = 0, embedding_s_ = 0, head_s_ = 0;
 };
 
-// As many recomputing layers as the largest stage has are all of them.
+// Returns true if full:K recomputes all layers, even of the largest stage, which has `most`.
 bool AllLayersRecompute(const ParallelPlan& plan, std::int64_t most) {
   return plan.recompute == Recompute::kFull && plan.recompute_layers >= most;
 }

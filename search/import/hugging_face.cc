@@ -27,7 +27,7 @@ absl::Status Contradiction(std::string_view problem) {
   return absl::InvalidArgumentError(fmt::format("{}: {}", kWhat, problem));
 }
 
-// Reads the fields of a configuration, where null means that it is not given, as in Python.
+// Reads the fields of a configuration. A null value counts as absent, as in Python.
 class ConfigReader {
  public:
   explicit ConfigReader(const Json& json) : json_(WithoutNulls(json)), fields_(kWhat, json_) {}
@@ -38,14 +38,13 @@ class ConfigReader {
   void Require(std::string_view name) { fields_.Require(name); }
   const Json* Find(std::string_view name) { return fields_.Find(name); }
 
-  // A field that must be as the engine computes it, where it is given.
+  // Requires a field, if present, to have the only value that the engine computes.
   void Only(std::string_view name, const Json& wanted, std::string_view instead) {
     const Json* value = fields_.Find(name);
     if (value != nullptr && *value != wanted) fields_.Fail(NotYet(name, *value, instead));
   }
 
-  // What would make another model of it: experts in place of the one feed-forward, attention to a part of the
-  // sequence. Read after max_seq_len.
+  // Rejects mixtures of experts and attention to a part of the sequence. Read after max_seq_len.
   void DenseWithFullAttention(std::int64_t max_seq_len) {
     for (const std::string_view name : {"num_local_experts", "num_experts", "n_routed_experts"}) {
       const Json* experts = fields_.Find(name);
@@ -63,7 +62,7 @@ class ConfigReader {
     }
   }
 
-  // An activation function by its name in transformers.
+  // Reads an activation function by its name in transformers.
   void Function(std::string_view name, bool gated, Activation& activation) {
     std::string text;
     fields_.String(name, text);
@@ -89,7 +88,7 @@ class ConfigReader {
         gated ? "use silu, gelu_new or gelu_pytorch_tanh" : "use gelu_new, gelu_pytorch_tanh, gelu or relu"));
   }
 
-  // What was wrong first. Unknown fields are passed over.
+  // Returns the first error. Unknown fields are ignored.
   absl::Status Finish() {
     for (const auto& [key, value] : json_.items()) fields_.Find(key);
     return fields_.Finish();
@@ -108,7 +107,7 @@ class ConfigReader {
   FieldReader fields_;
 };
 
-// Older files say n_ctx, which was the same as n_positions.
+// Older files use n_ctx, which meant the same as n_positions.
 absl::StatusOr<ModelSpec> ImportGpt2(const Json& json) {
   ModelSpec model{.activation = Activation::kGelu};
   ConfigReader reader(json);
@@ -131,15 +130,14 @@ absl::StatusOr<ModelSpec> ImportGpt2(const Json& json) {
   return model;
 }
 
-// rope_theta stands in rope_parameters in newer files.
+// Newer files store rope_theta in rope_parameters.
 absl::Status ReadRope(ConfigReader& reader, ModelSpec& model) {
   reader.Number("rope_theta", model.rope_theta);
   for (const std::string_view name : {"rope_scaling", "rope_parameters"}) {
     const Json* rope = reader.Find(name);
     if (rope == nullptr) continue;
     if (!rope->is_object()) return Contradiction(fmt::format("{} must be an object", name));
-    // Of a scaling that is known, its name is kept: the rest shapes frequencies, which only training would
-    // need.
+    // Keeps only the name of a known scaling: its other fields change frequencies, which only training needs.
     for (const char* key : {"rope_type", "type"}) {
       const auto type = rope->find(key);
       if (type != rope->end() && type->is_string() && IsRopeScaling(type->get_ref<const std::string&>())) {
@@ -205,7 +203,7 @@ absl::StatusOr<ModelSpec> ImportLlama(const Json& json) {
   return model;
 }
 
-// The heads that the engine's models have: the next token's logits.
+// Accepts the heads that the engine's models have: next-token logits.
 absl::Status CheckArchitectures(const Json& json) {
   const auto found = json.find("architectures");
   if (found == json.end() || found->is_null()) return absl::OkStatus();
@@ -224,7 +222,7 @@ absl::Status CheckArchitectures(const Json& json) {
 bool IsHuggingFaceConfig(const Json& json) {
   if (!json.is_object()) return false;
   if (json.contains("model_type")) return true;
-  // One that lacks it, rather than a file of our own.
+  // Without a model_type, fields of Hugging Face tell the file from one of our own.
   return !json.contains("layers") &&
          (json.contains("architectures") || json.contains("num_hidden_layers") || json.contains("n_layer"));
 }

@@ -10,7 +10,7 @@
 namespace autocfg {
 namespace {
 
-constexpr std::int64_t kMaxCount = 1'000'000;  // nodes, ranks per node; their product stays far below 2^63
+constexpr std::int64_t kMaxCount = 1'000'000;  // nodes, ranks per node; their product is far below 2^63
 constexpr std::int64_t kMaxMemoryBytes = std::int64_t{1} << 50;
 constexpr std::int64_t kMinGpuMemoryBytes = std::int64_t{1} << 20;
 constexpr double kMinBytesPerSecond = 1e6;
@@ -22,7 +22,7 @@ constexpr double kMaxSeconds = 1;
 constexpr double kMaxMatmulKHalf = 1e6;
 constexpr std::size_t kMaxNameBytes = 256;
 
-// Of several node groups, the one at fault by its index.
+// Returns the error. `group` names the faulty group by its index if there are several.
 absl::Status Invalid(std::string_view group, std::string_view field, std::string_view problem) {
   return absl::InvalidArgumentError(fmt::format("cluster: {}{} {}", group, field, problem));
 }
@@ -34,7 +34,7 @@ absl::Status CheckCount(std::string_view group, std::string_view field, std::int
 
 struct Figure {
   std::string_view field;
-  double value;  // 0: not known, or none
+  double value;  // 0: unknown, or absent
   double least;
   double most;
   std::string_view unit;
@@ -76,8 +76,8 @@ absl::Status ValidateMemory(std::string_view group, const DeviceSpec& device) {
   return absl::OkStatus();
 }
 
-// A rank that shares its core is one of this machine, where op times are measured so; what is described has a
-// core or GPU for each.
+// Only ranks of this machine may share a core, because op times are then measured that way. Each rank of a
+// described cluster has a core or GPU of its own.
 absl::Status ValidateRanksPerCore(std::string_view index, const NodeGroup& group, bool local) {
   const double ranks = group.ranks_per_core;
   if (!local && ranks != 1) {
@@ -136,7 +136,7 @@ absl::Status ValidateGroup(std::string_view index, const NodeGroup& group, bool 
   return ValidateRanksPerCore(index, group, local);
 }
 
-// Names are printed as they are.
+// Names are printed verbatim.
 absl::Status ValidateName(std::string_view field, std::string_view name) {
   if (name.size() > kMaxNameBytes) {
     return Invalid("", field,

@@ -5,7 +5,7 @@
 namespace autocfg {
 namespace {
 
-// A third of what forward and backward take, without the output layer.
+// Returns the layers' forward FLOPs: a third of forward plus backward, without the output layer.
 double LayersForwardFlops(const ModelSpec& model, double tokens, double seq_len) {
   ModelSpec layers_only = model;
   layers_only.vocab = 0;

@@ -1,4 +1,5 @@
-// Floating-point work of a step as the hardware sees it, and the hardware's peak. Pure, thread-safe.
+// Computes the floating-point work of a step as the hardware executes it, and the hardware's peak. Pure,
+// thread-safe.
 #pragma once
 
 #include <optional>
@@ -10,19 +11,23 @@
 
 namespace autocfg {
 
-// ModelFlops plus what the plan computes a second time, as docs/engine.md has it: under recompute=full the
-// forward of every layer that recomputes but for its last matrix product (mlp.c_proj, whose result the
-// backward does not need), the output layer never. Under selective the forward of attention's two products
-// over the scores, 4 B s^2 h l, where attention is unfused; nothing where it is fused, which leaves it
-// nothing to act on. Requires a legal plan whose split is resolved.
+// Returns ModelFlops plus what the plan recomputes, as specified in docs/engine.md:
+//
+// - recompute=full: the forward of every recomputed layer except its last matrix product (mlp.c_proj, whose
+//   result the backward does not need), and never the output layer;
+// - recompute=selective with unfused attention: the forward of attention's two products over the scores, 4 B
+//   s^2 h l;
+// - recompute=selective with fused attention: nothing.
+//
+// Requires a legal plan with a resolved split.
 double HardwareFlops(const ModelSpec& model, const ParallelPlan& plan, double tokens, double seq_len);
 
-// What published rates of runs that recompute every layer count, its whole forward: 96 B s l h^2 (1 + s/6h +
-// V/16lh) of Narayanan et al. 2021 (eq. 3), generalised as ModelFlops is. For converting such rates into step
-// times.
+// Returns the FLOPs that published rates count for runs that recompute every layer's whole forward: 96 B s l
+// h^2 (1 + s/6h + V/16lh) of Narayanan et al. 2021 (eq. 3), generalised like ModelFlops. Used to convert such
+// rates into step times.
 double PublishedHardwareFlops(const ModelSpec& model, double tokens, double seq_len);
 
-// The device's peak rate for matrix products in this precision, FLOP/s; empty where it is not known.
+// Returns the device's peak rate for matrix products in this precision, in FLOP/s; empty if unknown.
 std::optional<double> PeakFlops(const DeviceSpec& device, const Precision& precision);
 
 }  // namespace autocfg

@@ -37,7 +37,7 @@ absl::Status Invalid(std::string_view field, std::string_view problem) {
   return absl::InvalidArgumentError(fmt::format("model: {} {}", field, problem));
 }
 
-// Weights of one layer's matrix products.
+// Returns the number of weights in one layer's matrix products.
 template <typename T>
 T LayerMatmulWeights(const ModelSpec& model) {
   const T hidden = static_cast<T>(model.hidden);

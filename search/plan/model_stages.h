@@ -1,7 +1,7 @@
-// The stages of the model: contiguous runs of layers, tp ranks wide. A pipeline of `pp` ranks with
-// `virtual_stages` of them each has pp x virtual_stages stages; rank s of the pipeline owns stages s, s + pp,
-// s + 2 pp, ... (Narayanan et al. 2021, section 2.2.2), its "chunks" 0, 1, 2, .... Pure functions,
-// thread-safe. All require a legal plan; where layers are asked for, one without split=auto.
+// The stages of the model: contiguous runs of layers, each tp ranks wide. A pipeline of `pp` ranks with
+// `virtual_stages` each has pp x virtual_stages stages. Pipeline rank s owns stages s, s + pp, s + 2 pp, ...
+// (Narayanan et al. 2021, section 2.2.2), its "chunks" 0, 1, 2, .... Pure functions, thread-safe. All require
+// a legal plan; functions that return layers require a split other than auto.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace autocfg {
 
 constexpr std::int64_t StageCount(const ParallelPlan& plan) { return plan.pp * plan.virtual_stages; }
 
-// The stage that is chunk `chunk` of a pipeline rank, and back.
+// Converts between a stage and the chunk of a pipeline rank.
 constexpr std::int64_t StageOf(const ParallelPlan& plan, std::int64_t pipeline_rank, std::int64_t chunk) {
   return chunk * plan.pp + pipeline_rank;
 }
@@ -22,8 +22,8 @@ constexpr std::int64_t PipelineRankOf(const ParallelPlan& plan, std::int64_t sta
 }
 constexpr std::int64_t ChunkOf(const ParallelPlan& plan, std::int64_t stage) { return stage / plan.pp; }
 
-// The embedding stands before the layers of the first stage, final norm and output layer after those of the
-// last one.
+// The embedding precedes the layers of the first stage. The final norm and the output layer follow those of
+// the last stage.
 constexpr bool IsFirstStage(std::int64_t stage) { return stage == 0; }
 constexpr bool IsLastStage(const ParallelPlan& plan, std::int64_t stage) {
   return stage == StageCount(plan) - 1;
@@ -36,11 +36,11 @@ struct LayerRange {
 };
 LayerRange StageLayers(const ModelSpec& model, const ParallelPlan& plan, std::int64_t stage);
 
-// Layers of all stages of a pipeline rank.
+// Returns the number of layers in all stages of a pipeline rank.
 std::int64_t RankLayers(const ModelSpec& model, const ParallelPlan& plan, std::int64_t pipeline_rank);
 
-// How many layers of a stage of `layers` run their forward again in the backward: none unless recompute is
-// full; then the first recompute_layers of them (0: all).
+// Returns how many of a stage's `layers` layers repeat their forward in the backward. None unless recompute
+// is full; then the first recompute_layers of them (0: all).
 constexpr std::int64_t RecomputedLayers(const ParallelPlan& plan, std::int64_t layers) {
   if (plan.recompute != Recompute::kFull) return 0;
   return plan.recompute_layers == 0 || plan.recompute_layers > layers ? layers : plan.recompute_layers;

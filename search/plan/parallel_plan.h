@@ -66,7 +66,7 @@ struct StateOptions {
 
 struct ParallelPlan : MeshOptions, LayerOptions, StageOptions, MessageOptions, StateOptions {
   ParallelPlan() = default;
-  // By group: ParallelPlan{{{{.tp = 2, .pp = 4}}}, {{}, {{}, {.micro_batch = 8}}}}.
+  // By group: ParallelPlan{{.tp = 2, .pp = 4}, {.micro_batch = 8}}.
   ParallelPlan(const MeshOptions& mesh, const LayerOptions& layer = {}, const StageOptions& stage = {},
                const MessageOptions& messages = {}, const StateOptions& states = {})
       : MeshOptions(mesh),

@@ -1,4 +1,4 @@
-// The element types of one training run. Plain values.
+// The element types of a training run. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,17 @@ struct Precision {
   DType gradients = DType::kF32;      // accumulated gradients
   DType optimizer = DType::kF32;      // first and second moments
   DType communication = DType::kF32;  // gradient reduction
-  bool master_weights = false;        // a second copy of the weights in the optimizer's type
+  bool master_weights = false;        // the optimizer keeps a copy of the weights in its type
 
   bool operator==(const Precision&) const = default;
 };
 
-// "fp64", "fp32", "bf16", "fp16" -> its types: fp64 and fp32 use one type for all; bf16 and fp16 compute in
-// two bytes with fp32 statistics, gradients, moments and master weights. Empty for any other name.
+// Parses "fp64", "fp32", "bf16" or "fp16"; empty for any other name. fp64 and fp32 use one type for
+// everything. bf16 and fp16 compute in two bytes, with fp32 statistics, gradients, moments and master
+// weights.
 std::optional<Precision> ParsePrecision(std::string_view name);
 
-// The name that ParsePrecision takes; "custom" for a mix that has none.
+// Returns the name that ParsePrecision accepts; "custom" for a combination without a name.
 std::string_view Name(const Precision& precision);
 
 }  // namespace autocfg

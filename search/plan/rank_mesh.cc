@@ -26,7 +26,7 @@ std::int64_t RankMesh::RankAt(const std::array<std::int64_t, kAxisCount>& coordi
 }
 
 std::vector<std::int64_t> RankMesh::Group(std::int64_t rank, std::initializer_list<Axis> axes) const {
-  // From the slowest axis to the fastest, so that the ranks come out in ascending order.
+  // Iterates from the slowest to the fastest axis, so that the ranks are in ascending order.
   std::vector<std::int64_t> ranks = {0};
   std::int64_t stride = size();
   for (int i = kAxisCount - 1; i >= 0; --i) {

@@ -1,5 +1,5 @@
-// Which rank stands where: rank <-> coordinate on every axis, and the ranks of a group. Immutable,
-// thread-safe. Order of ranks: tensor fastest, then data, then pipeline (Narayanan et al. 2021, section 3.2).
+// Maps ranks to coordinates on every axis and back, and lists the ranks of a group. Immutable, thread-safe.
+// Rank order: tensor fastest, then data, then pipeline (Narayanan et al. 2021, section 3.2).
 #pragma once
 
 #include <array>
@@ -23,15 +23,15 @@ class RankMesh {
   std::int64_t size(Axis axis) const;
   std::int64_t Coordinate(std::int64_t rank, Axis axis) const;
 
-  // The rank at the coordinates, by axis, each within its size.
+  // Returns the rank at the coordinates, indexed by axis. Each coordinate must be within its axis's size.
   std::int64_t RankAt(const std::array<std::int64_t, kAxisCount>& coordinates) const;
 
-  // The ranks that agree with `rank` on every axis not named, in ascending order. Contains `rank`.
+  // Returns the ranks that share all other coordinates with `rank`, in ascending order. Includes `rank`.
   std::vector<std::int64_t> Group(std::int64_t rank, std::initializer_list<Axis> axes) const;
 
-  // The ranks of a communication group that `rank` belongs to. kEmbedding: the first and the last rank of the
-  // pipeline at the same tensor and data coordinates (one rank where the pipeline has one); a rank between
-  // them gets itself alone.
+  // Returns the ranks of `rank`'s communication group. kEmbedding: the first and the last rank of the
+  // pipeline at the same tensor and data coordinates (one rank if the pipeline has one); a rank in between
+  // gets only itself.
   std::vector<std::int64_t> Group(std::int64_t rank, CommGroup group) const;
 
  private:

@@ -5,7 +5,7 @@
 namespace autocfg {
 namespace {
 
-// Activation elements of a whole global batch on one rank: a bound that keeps all byte counts within 64 bits.
+// Bound on the activation elements of a global batch on one rank. Keeps all byte counts within 64 bits.
 constexpr double kMaxElements = 5e16;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What is to be trained per step, apart from model and plan. Plain values.
+// The training work per step, apart from model and plan. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace autocfg {
 
-// The most that is accepted.
+// Upper limits.
 inline constexpr std::int64_t kMaxGlobalBatch = 1'000'000'000;
 inline constexpr std::int64_t kMaxSeqLen = 100'000'000;
 
@@ -21,8 +21,8 @@ struct Workload {
   bool operator==(const Workload&) const = default;
 };
 
-// InvalidArgument, naming the field: sizes that are not positive or too large, a sequence longer than learned
-// positions reach.
+// InvalidArgument, naming the field: sizes that are not positive or too large, or a sequence longer than the
+// learned positions.
 absl::Status Validate(const Workload& workload, const ModelSpec& model);
 
 }  // namespace autocfg

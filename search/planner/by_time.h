@@ -1,5 +1,4 @@
-// Plans in the order of their times, where times that differ by rounding alone count as one. Pure,
-// thread-safe.
+// Sorts plans by time; times that differ only by rounding count as equal. Pure, thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -14,17 +13,17 @@ namespace autocfg {
 
 struct TimedPlan {
   double seconds = 0;
-  std::size_t index = 0;  // whatever tells the plan
+  std::size_t index = 0;  // identifies the plan to the caller
 };
 
-// Which of two equally fast plans to prefer: the one of less memory, then of the default schedule.
+// Returns a key that orders equally fast plans: less memory first, then the default schedule.
 inline auto Preference(std::int64_t memory_bytes, const ParallelPlan& plan) {
   const Schedule usual = plan.virtual_stages > 1 ? Schedule::kInterleaved : Schedule::kOneFOneB;
   return std::tuple(memory_bytes, plan.schedule != usual);
 }
 
-// Sorts, and cuts to the first `limit`. Plans within a billionth of the fastest of them are equally fast:
-// their order is that of preference(index), which is called for these alone, then of the indices.
+// Sorts the plans and truncates them to `limit`. Plans within a billionth of the fastest of a group are
+// equally fast. They are ordered by preference(index), then by index; `preference` is called only for them.
 template <typename PreferenceOf>
 void SortByTime(std::vector<TimedPlan>& plans, std::size_t limit, const PreferenceOf& preference) {
   constexpr double kSame = 1 + 1e-9;

@@ -20,7 +20,7 @@ void Add(OpWeights& weights, const std::vector<OpDesc>& ops, double times) {
   for (const OpDesc& op : ops) weights[op] += times * NominalTimes().Seconds(op);
 }
 
-// The ops of one step of a plan, each with the nominal time that it takes in all.
+// Returns the ops of one step of a plan, each with its total nominal time.
 OpWeights StepOps(const ModelSpec& model, const Workload& workload, const ParallelPlan& plan) {
   OpWeights weights;
   const auto m = static_cast<double>(MicrobatchCount(workload, plan));
@@ -37,7 +37,7 @@ OpWeights StepOps(const ModelSpec& model, const Workload& workload, const Parall
   Add(weights, EmbeddingBackwardOps(model, workload, plan), m);
   Add(weights, HeadForwardOps(model, workload, plan), m);
   Add(weights, HeadBackwardOps(model, workload, plan), m);
-  // All chunks of a rank are in one region: the first rank, the last one, and of those between one of each
+  // All chunks of a rank form one region. Takes the first rank, the last one, and one middle rank of each
   // size.
   std::set<std::int64_t> between;
   for (std::int64_t rank = 0; rank < plan.pp; ++rank) {
@@ -77,7 +77,7 @@ std::vector<OpDesc> ListCalibrationOps(const ModelSpec& model, const Workload& w
   for (const auto& [op, weight] : share) order.emplace_back(-weight, op);
   std::sort(order.begin(), order.end());
   if (order.size() > most) {
-    // Two of each family first, wherever they stand; then the others until the list is full.
+    // Keeps the first two of each family regardless of position, then fills the list with the others.
     std::map<std::tuple<OpKind, Epilogue, CommGroup, std::int32_t>, int> family;
     std::vector<std::pair<double, OpDesc>> kept, others;
     for (const auto& entry : order) {

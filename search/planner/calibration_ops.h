@@ -1,4 +1,4 @@
-// What a calibration job is to time: the distinct ops of the programs of a set of plans. Pure, thread-safe.
+// Lists the distinct ops of a set of plans' programs, which a calibration job times. Pure, thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,13 @@ namespace autocfg {
 
 inline constexpr std::size_t kMostCalibrationOps = 400;
 
-// The distinct ops of all actions of the first and the last rank of each plan's pipeline and of one of each
-// size between them, all their stages, those first that take the largest share of the plans' steps on a
-// nominal device. At most `most`; where there are more, each kind of compute op (products by their epilogue)
-// and each kind, group and group size of communication keeps its two largest at least, so that the others can
-// be estimated. Requires legal plans that CheckPredictable takes, with resolved splits.
+// Returns the distinct ops of all actions, over all stages, of the first and the last rank of each plan's
+// pipeline and of one middle rank of each size. Ops with the largest share of the plans' steps on a nominal
+// device come first.
+//
+// Returns at most `most` ops. If there are more, at least the two largest of each family are kept, so that
+// the others can be estimated. A family is a kind of compute op (matmuls by their epilogue), or a kind, group
+// and group size of communication. Requires legal plans that CheckPredictable accepts, with resolved splits.
 std::vector<OpDesc> ListCalibrationOps(const ModelSpec& model, const Workload& workload,
                                        const std::vector<ParallelPlan>& plans,
                                        std::size_t most = kMostCalibrationOps);

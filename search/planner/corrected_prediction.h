@@ -1,4 +1,4 @@
-// A prediction as measurements correct it, with the interval that is left. Pure, thread-safe.
+// Applies corrections from measurements to a prediction and its interval. Pure, thread-safe.
 #pragma once
 
 #include "search/cost/cost_model.h"
@@ -6,10 +6,10 @@
 
 namespace autocfg {
 
-// The 90% interval around p's step time, whose logarithm has the standard deviation `sigma`.
+// Sets the 90% interval around p's step time; `sigma` is the standard deviation of its logarithm.
 void SetInterval(Prediction& p, double sigma);
 
-// `p`, as it was predicted, times the correction's factor.
+// Returns the uncorrected prediction `p` times the correction's factor.
 Prediction Corrected(Prediction p, const Correction& correction);
 
 }  // namespace autocfg

@@ -7,7 +7,8 @@
 namespace autocfg {
 namespace {
 
-constexpr std::size_t kRound = 8;  // predictions are recalibrated, and progress shown, between rounds
+// Between rounds, predictions are recalibrated and progress is shown.
+constexpr std::size_t kRound = 8;
 
 }  // namespace
 

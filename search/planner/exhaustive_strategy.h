@@ -1,5 +1,5 @@
-// Measures every feasible plan once, the predicted best first, then confirms the best (confirmation.h).
-// Deterministic; not thread-safe.
+// Strategy that measures every feasible plan once, the best predicted one first, then confirms the best
+// (confirmation.h). Deterministic; not thread-safe.
 #pragma once
 
 #include "search/planner/strategy.h"
@@ -8,7 +8,7 @@ namespace autocfg {
 
 class ExhaustiveStrategy : public Strategy {
  public:
-  // `max_trials`: plans to measure at most, repeats not counted; 0: all.
+  // `max_trials`: maximum number of plans to measure, repeats not counted; 0 means all.
   explicit ExhaustiveStrategy(std::int64_t max_trials) : max_trials_(max_trials) {}
 
   std::vector<std::size_t> Suggest(const std::vector<CandidatePlan>& candidates) override;
@@ -16,7 +16,7 @@ class ExhaustiveStrategy : public Strategy {
   std::int64_t PlansLeft(const std::vector<CandidatePlan>& candidates) const override;
 
  private:
-  // Untried candidates within the bound, the predicted best first.
+  // Returns the untried candidates within the bound, the best predicted one first.
   std::vector<std::size_t> Untried(const std::vector<CandidatePlan>& candidates) const;
 
   std::int64_t max_trials_;

@@ -9,13 +9,14 @@
 namespace autocfg {
 namespace {
 
-// What stays while the splits are gone through, and what stays while recompute is: the space's order.
+// These functions compare the fields that stay fixed while the space iterates over splits and over recompute
+// options, following the space's order.
 bool SameButSplit(const ParallelPlan& a, const ParallelPlan& b) {
   return a.tp == b.tp && a.pp == b.pp && a.micro_batch == b.micro_batch && a.schedule == b.schedule &&
          a.virtual_stages == b.virtual_stages;
 }
 
-bool SameButMessages(const ParallelPlan& a, const ParallelPlan& b) {  // and recompute
+bool SameButMessages(const ParallelPlan& a, const ParallelPlan& b) {  // nor in recompute
   return SameButSplit(a, b) && a.split == b.split && a.split_layers == b.split_layers &&
          a.attention == b.attention;
 }
@@ -29,7 +30,7 @@ class Collector {
   Collector(const SearchSpace& space, CostModel& costs, std::int64_t arena_bytes, FeasiblePlans& into)
       : space_(space), costs_(costs), arena_bytes_(arena_bytes), into_(into) {}
 
-  // A legal plan of the space, in its order.
+  // Adds a legal plan; called in the space's order.
   void Add(const ParallelPlan& plan) {
     if (!SameButSplit(plan, previous_)) group_ = into_.plans.size();
     if (!SameButMessages(plan, previous_)) whole_.clear();
@@ -54,16 +55,16 @@ class Collector {
   std::int64_t dropped() const { return dropped_; }
 
  private:
-  // A plan that sends whole messages, and where it stands. What balances the layers are the parts of stages,
-  // which know no messages between them, so that the plan with scatter_gather has the same split.
+  // A plan that sends whole messages, and its index. Layers are balanced by the stage times, which exclude
+  // messages between stages. The plan with scatter_gather therefore has the same split.
   struct Whole {
     Recompute recompute;
     std::int64_t recompute_layers;
     ParallelPlan resolved;
-    std::int32_t index;  // kNoPlan: it does not fit, or was dropped
+    std::int32_t index;  // kNoPlan: does not fit, or was dropped
   };
 
-  // The one that differs in scatter_gather alone; both are gone through in the same order.
+  // Returns the plan that differs only in scatter_gather. Both are enumerated in the same order.
   const Whole* FindWhole(const ParallelPlan& plan) {
     for (; next_whole_ < whole_.size(); ++next_whole_) {
       const Whole& whole = whole_[next_whole_];
@@ -72,11 +73,11 @@ class Collector {
     return nullptr;
   }
 
-  // Returns where it stands, or kNoPlan.
+  // Returns the plan's index, or kNoPlan.
   std::int32_t AddResolved(const ParallelPlan& plan, const ParallelPlan& resolved, std::int32_t sends_whole) {
     if (plan.split != SplitMode::kAuto || !space_.HoldsSplit(resolved))
       return Keep(plan, resolved, sends_whole);
-    // What recomputes more than this plan recomputes more than its twin.
+    // Plans that recompute more than this one also recompute more than its twin.
     if (const std::int32_t twin = FindInGroup(into_.table.Pack(resolved)); twin != kNoPlan)
       Passed(plan, twin);
     ++dropped_;
@@ -100,8 +101,8 @@ class Collector {
     return index;
   }
 
-  // `plan`, which fits, stands at `i`: those that follow may recompute more. full:1 may recompute less than
-  // selective does.
+  // Records that `plan`, which fits, has index `i`; later plans may recompute more. Selective recompute is
+  // skipped, since full:1 may recompute less.
   void Passed(const ParallelPlan& plan, std::int32_t i) {
     if (plan.recompute != Recompute::kSelective) less_ = i;
   }
@@ -110,17 +111,17 @@ class Collector {
     for (std::size_t i = group_; i < into_.plans.size(); ++i) {
       if (into_.plans[i].plan == plan) return static_cast<std::int32_t>(i);
     }
-    return kNoPlan;  // it does not fit
+    return kNoPlan;  // the plan does not fit
   }
 
   const SearchSpace& space_;
   CostModel& costs_;
   const std::int64_t arena_bytes_;
   FeasiblePlans& into_;
-  ParallelPlan previous_{{{{.tp = 0}}}};
+  ParallelPlan previous_{{.tp = 0}};
   std::size_t group_ = 0;
   std::int32_t less_ = kNoPlan;
-  std::vector<Whole> whole_;  // of the schedule, split and attention at hand
+  std::vector<Whole> whole_;  // of the current schedule, split and attention
   std::size_t next_whole_ = 0;
   std::int64_t dropped_ = 0;
 };

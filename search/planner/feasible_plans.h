@@ -1,5 +1,5 @@
-// The plans of a search that fit in memory: enumerated, splits made definite, kept compactly. Pure; the cost
-// model's caches grow.
+// Enumerates the plans of a search that fit in memory, with definite splits, in compact form. Pure, except
+// that the cost model's caches grow.
 #pragma once
 
 #include <array>
@@ -18,12 +18,12 @@ inline constexpr std::int32_t kNoPlan = -1;
 
 struct FeasiblePlan {
   CompactPlan plan;
-  // The plan, earlier in the list, that does the same but recomputes less, the one next to it; kNoPlan: it
-  // recomputes as little as fits. It is never slower: it does a part of the same work.
+  // Index of the closest earlier plan that is the same but recomputes less; kNoPlan if this plan recomputes
+  // as little as fits. That plan is never slower: it does a part of the same work.
   std::int32_t recomputes_less = kNoPlan;
-  // With scatter_gather=1: the plan, earlier in the list, that does the same without; kNoPlan: there is none.
+  // With scatter_gather=1: index of the earlier plan that is the same without it; kNoPlan if there is none.
   std::int32_t sends_whole = kNoPlan;
-  double step_time_s = 0;  // by the closed form, once predicted
+  double step_time_s = 0;  // closed-form prediction, once predicted
 };
 
 struct FeasiblePlans {
@@ -32,15 +32,15 @@ struct FeasiblePlans {
   std::int64_t enumerated = 0;
   std::int64_t out_of_memory = 0;
   std::array<std::int64_t, kIllegalReasonCount> illegal{};
-  std::optional<ParallelPlan> smallest;  // of all legal plans, the one that takes the least memory
+  std::optional<ParallelPlan> smallest;  // of all legal plans, the one that needs the least memory
   std::int64_t smallest_bytes = 0;       // of its worst rank's arena
 
   ParallelPlan PlanAt(std::size_t i) const { return table.Unpack(plans[i].plan); }
 };
 
-// The legal plans of `space` whose worst rank's arena takes at most `arena_bytes`. split=auto is made
-// definite by `costs`; where that comes out as a split that the space goes through anyway, it is the same
-// plan, dropped and not counted. enumerated = illegal + out_of_memory + plans.
+// Returns the legal plans of `space` whose worst rank's arena takes at most `arena_bytes`. `costs` resolves
+// split=auto. If the result equals a split that the space enumerates anyway, the plan is a duplicate: it is
+// dropped and not counted. enumerated = illegal + out_of_memory + plans.
 FeasiblePlans FindFeasiblePlans(const SearchSpace& space, CostModel& costs, std::int64_t arena_bytes);
 
 }  // namespace autocfg

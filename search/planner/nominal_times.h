@@ -1,12 +1,12 @@
-// Op times of a device that nobody measured: what a search goes by before its calibration, to order the ops
-// that a calibration is to time and to balance split=auto. Thread-safe.
+// Op times of a nominal, unmeasured device. Before calibration, a search uses them to order the ops to time
+// and to balance split=auto. Thread-safe.
 #pragma once
 
 #include "search/cost/op_time_model.h"
 
 namespace autocfg {
 
-// A roofline of a modest processor and link: 50 GFLOP/s, 10 GB/s, 2 GB/s between ranks. Always finite.
+// A roofline model of a modest processor and link: 50 GFLOP/s, 10 GB/s, 2 GB/s between ranks. Always finite.
 class NominalTimes final : public OpTimeModel {
  public:
   double Seconds(const OpDesc& op) const;

@@ -14,9 +14,9 @@ namespace {
 constexpr std::size_t kFirstRound = 6;
 constexpr std::size_t kRound = 4;
 constexpr double kWorthwhile = 0.01;
-// How far below its prediction a plan may plausibly lie. Of 1000 made-up studies
-// (search_loop_studies_test), 1.645 loses the best plan by more than 2% in 5%, 2 in 2.7%, 2.4 in 2.1%, with
-// 11, 13 and 15 plans measured of 112.
+// How many standard deviations below its prediction a plan's time may plausibly be. In 1000 synthetic studies
+// (search_loop_studies_test), 1.645 loses the best plan by more than 2% in 5% of them, 2 in 2.7%, 2.4 in
+// 2.1%. These measure 11, 13 and 15 of 112 plans.
 constexpr double kPlausibleSigmas = 2;
 
 using Layout = std::array<std::int64_t, 3>;
@@ -28,10 +28,11 @@ std::int64_t TriedCount(const std::vector<CandidatePlan>& candidates) {
   return std::count_if(candidates.begin(), candidates.end(), Tried);
 }
 
-// Standard deviation of the logarithm: the interval is 90%, 1.645 of them to either side.
+// Returns the standard deviation of the time's logarithm. The 90% interval extends 1.645 of them to either
+// side.
 double Sigma(const Prediction& p) { return std::log(p.step_time_high_s / p.step_time_low_s) / (2 * 1.645); }
 
-// Whether it may be asked for in the race.
+// Returns true if the race may still measure this candidate.
 bool InTheRace(const std::vector<CandidatePlan>& candidates, std::size_t i) {
   return !Tried(candidates[i]) && !IsDominated(candidates, i);
 }
@@ -41,7 +42,7 @@ bool Plausible(const CandidatePlan& c, double incumbent_s) {
          incumbent_s * (1 - kWorthwhile);
 }
 
-// E[max(0, log incumbent - log time)] with log time normal.
+// Returns E[max(0, log incumbent - log time)], with log time normally distributed.
 double ExpectedImprovement(const Prediction& p, double incumbent_s) {
   const double sigma = Sigma(p);
   const double gain = std::log(incumbent_s / p.step_time_s);
@@ -51,7 +52,7 @@ double ExpectedImprovement(const Prediction& p, double incumbent_s) {
   return gain * std::erfc(-z / std::sqrt(2.0)) / 2 + sigma * density;
 }
 
-// Untried candidates by predicted time, the best of each layout first, at most `most`.
+// Returns at most `most` untried candidates by predicted time, the best of each layout first.
 std::vector<std::size_t> BestOfLayouts(const std::vector<CandidatePlan>& candidates, std::size_t most) {
   std::vector<TimedPlan> order;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -69,7 +70,7 @@ std::vector<std::size_t> BestOfLayouts(const std::vector<CandidatePlan>& candida
   return chosen;
 }
 
-// Candidates that may plausibly be the fastest and have not been tried.
+// Counts the untried candidates that may plausibly be the fastest.
 std::int64_t InTheRaceStill(const std::vector<CandidatePlan>& candidates) {
   const std::size_t best = BestMeasured(candidates);
   std::int64_t race = 0;
@@ -90,7 +91,7 @@ std::int64_t RacingStrategy::Bound(const std::vector<CandidatePlan>& candidates)
 }
 
 std::vector<std::size_t> RacingStrategy::Suggest(const std::vector<CandidatePlan>& candidates) {
-  // Once repeats have begun, the race is over: a repeat that comes out slower does not open it again.
+  // The race ends once repeats have begun. A slower repeat does not reopen it.
   if (ConfirmationsDone(candidates) > 0) return SuggestConfirmation(candidates);
   const std::int64_t left = Bound(candidates) - TriedCount(candidates);
   if (left <= 0) return SuggestConfirmation(candidates);
@@ -111,7 +112,7 @@ std::vector<std::size_t> RacingStrategy::Suggest(const std::vector<CandidatePlan
   std::vector<std::size_t> round;
   std::set<Layout> seen;
   const std::size_t most = std::min(kRound, static_cast<std::size_t>(left));
-  // A second plan of one layout waits for what the first one teaches, unless there is room.
+  // A second plan of the same layout waits for the first one's measurement, unless the round has room.
   for (const auto& [gain, i] : by_gain) {
     if (round.size() < most && seen.insert(LayoutOf(candidates[i])).second) round.push_back(i);
   }
@@ -123,7 +124,7 @@ std::vector<std::size_t> RacingStrategy::Suggest(const std::vector<CandidatePlan
 
 std::int64_t RacingStrategy::PlansLeft(const std::vector<CandidatePlan>& candidates) const {
   const std::int64_t tried = TriedCount(candidates);
-  // Repeats begin when the race is over, if it was not the bound that ended it.
+  // Repeats begin when the race is over, unless the bound ended it.
   if (ConfirmationsDone(candidates) > 0 && (max_trials_ == 0 || tried < max_trials_)) return 0;
   return std::min(InTheRaceStill(candidates),
                   std::max<std::int64_t>(0, RacingStrategy(0).Bound(candidates) - tried));
@@ -135,7 +136,7 @@ std::int64_t RacingStrategy::TrialsLeft(const std::vector<CandidatePlan>& candid
   const std::int64_t confirmed = ConfirmationsDone(candidates);
   if (confirmed > 0) race = 0;
   race = std::min(race, std::max<std::int64_t>(0, Bound(candidates) - TriedCount(candidates)));
-  // A single plan is tied with nothing, and slices are not repeated.
+  // A single plan has no ties, and slices are not repeated.
   const bool slices = best != candidates.size() && candidates[best].slice;
   return race +
          (!slices && candidates.size() > 1 ? std::max<std::int64_t>(0, kMostConfirmations - confirmed) : 0);

@@ -10,7 +10,8 @@
 namespace autocfg {
 namespace {
 
-// The prediction of a plan of which a slice was measured: the slice's deviation is one of compute.
+// Returns the prediction of a plan of which a slice was measured. The slice's deviation is attributed to
+// compute.
 Prediction CorrectedBySlice(const SearchState& s, std::size_t i) {
   Prediction p = s.records[i].raw;
   const double total = *s.candidates[i].measured_s;
@@ -28,8 +29,9 @@ Prediction CorrectedBySlice(const SearchState& s, std::size_t i) {
 }  // namespace
 
 std::vector<RankedPlan> RankPlans(const SearchState& s, std::size_t limit) {
-  // Whole plans measured; what is predicted, with or without a slice; the others. By time within.
-  std::array<std::vector<TimedPlan>, 3> tiers;  // indices of candidates, in the last one of feasible plans
+  // Tiers: plans measured as a whole; candidates with predictions, corrected by a slice or not; all other
+  // plans. Each tier is sorted by time.
+  std::array<std::vector<TimedPlan>, 3> tiers;  // indices of candidates; of feasible plans in the last tier
   std::vector<bool> is_candidate(s.feasible.plans.size());
   for (std::size_t i = 0; i < s.candidates.size(); ++i) {
     const CandidatePlan& c = s.candidates[i];

@@ -1,4 +1,5 @@
-// What a search has found so far, best first. Pure; the cost model's caches grow.
+// Ranks the plans of a search by what is known so far, best first. Pure, except that the cost model's caches
+// grow.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@
 
 namespace autocfg {
 
-// As SearchLoop::Ranking says.
+// See SearchLoop::Ranking.
 std::vector<RankedPlan> RankPlans(const SearchState& s, std::size_t limit);
 
 }  // namespace autocfg

@@ -16,7 +16,7 @@ constexpr double kSplitSigma = 0.03;
 constexpr std::array<double, 6> kResidualSigmas = {0.02, 0.03, 0.045, 0.07, 0.1, 0.15};
 constexpr std::array<double, 3> kPriorScales = {0.5, 1, 2.5};
 
-// Priors of the grid: log-normal around 5% and around 1.
+// Returns the log prior of a grid point: log-normal around a residual of 5% and a scale of 1.
 double LogPrior(double residual, double scale) {
   const double r = std::log(residual / 0.05) / 0.7, s = std::log(scale) / 0.6;
   return -(r * r + s * s) / 2;
@@ -51,7 +51,7 @@ void SolveUpper(const std::vector<double>& l, std::vector<double>& x) {
   }
 }
 
-// The inverse of a matrix by its Cholesky factor.
+// Returns the inverse of a matrix, given its Cholesky factor.
 std::vector<double> Inverse(const std::vector<double>& l, std::size_t n) {
   std::vector<double> inverse(n * n), column(n);
   for (std::size_t j = 0; j < n; ++j) {
@@ -64,16 +64,16 @@ std::vector<double> Inverse(const std::vector<double>& l, std::size_t n) {
   return inverse;
 }
 
-// One point of the grid, with its solved regression.
+// One grid point with its solved regression.
 struct Hypothesis {
   double residual_sigma = 0;
   double prior_scale = 1;
   double weight = 1;
-  std::vector<double> cholesky;  // lower triangle of covariance, n x n by rows
+  std::vector<double> cholesky;  // lower triangle of the covariance, n x n by rows
   std::vector<double> alpha;     // covariance^-1 y
 };
 
-// Of all layers of the model, those that run their forward again.
+// Returns the share of the model's layers that recompute their forward pass.
 double RecomputedShare(const ParallelPlan& plan, std::int64_t layers) {
   if (plan.recompute != Recompute::kFull) return 0;
   if (plan.recompute_layers == 0) return 1;
@@ -142,7 +142,7 @@ Recalibration::Recalibration(std::int64_t layers, const std::vector<RatioObserva
       hypotheses.push_back(std::move(h));
     }
   }
-  // Those below a hundredth of the best change nothing that shows.
+  // Hypotheses below a hundredth of the best weight have no visible effect.
   std::erase_if(hypotheses, [&](const Hypothesis& h) { return h.weight < best - std::log(100.0); });
   double sum = 0;
   for (Hypothesis& h : hypotheses) sum += h.weight = std::exp(h.weight - best);
@@ -175,7 +175,7 @@ Correction Recalibration::For(const ParallelPlan& plan) const {
     for (std::size_t j = 0; j < n; ++j) row += second_[i * n + j] * k[j];
     explained += k[i] * row;
   }
-  // A plan's own effect remains, whatever was seen; rounding must not go below.
+  // A plan's own effect always remains; rounding must not reduce the variance below it.
   const double variance =
       second_own_ * Covariance(features, features) + second_residual_ - explained - mean * mean;
   return {mean, std::sqrt(std::max(variance, second_residual_))};

@@ -1,15 +1,21 @@
-// What measurements teach about the predictions: how far the model is off, for all plans and by their
-// features, and how sure that is. Immutable once fitted, thread-safe.
+// Fits corrections of the predictions to measurements: the model's error for all plans and by plan features,
+// and its uncertainty. Immutable once fitted, thread-safe.
 //
-// The logarithm of measured over predicted time is taken as a sum of effects, each drawn from a normal
-// distribution around zero: one for all plans (20%), one per layout (tp, pp, dp) and schedule (10% each), one
-// of recomputing no layer and one of recomputing all of them (10% each, mixed by the share of layers that
-// do), one of even and one of uneven splits (3% each), a slope per doubling of the micro batch (10%), of each
-// axis and of the virtual stages (5% each), and what is a plan's own. The posterior is ridge regression with
-// these priors, solved in the space of observations as a Gaussian process (Rasmussen and Williams 2006,
-// section 2.2). The size of a plan's own effect (at least 2%) and a common scale of the priors are not known:
-// a small grid of both is weighted by marginal likelihood (section 5.4.1), so that few observations leave
-// wide intervals.
+// The logarithm of measured over predicted time is modelled as a sum of effects. Each effect is drawn from a
+// zero-mean normal distribution, with these standard deviations:
+//
+// - 20%: one effect common to all plans
+// - 10% each: one per layout (tp, pp, dp), one per schedule
+// - 10% each: recomputing no layer, recomputing all layers; mixed by the share of layers recomputed
+// - 3% each: even splits, uneven splits
+// - 10%: a slope per doubling of the micro batch
+// - 5% each: a slope per doubling of each axis and of the virtual stages
+// - at least 2%, estimated: the plan's own effect
+//
+// The posterior is ridge regression with these priors, solved in the space of observations as a Gaussian
+// process (Rasmussen and Williams 2006, section 2.2). The size of a plan's own effect and a common scale of
+// the priors are unknown. A small grid of both is weighted by marginal likelihood (section 5.4.1), so that
+// few observations leave wide intervals.
 #pragma once
 
 #include <array>
@@ -29,18 +35,19 @@ struct RatioObservation {
 
 struct Correction {
   double log_mean = 0;  // multiply a prediction by exp(log_mean)
-  double sigma = 0;     // standard deviation of log(measured / corrected) for a plan not measured yet
+  double sigma = 0;     // standard deviation of log(measured / corrected) for an unmeasured plan
 };
 
 class Recalibration {
  public:
-  // `layers`: the model's. No observation: the priors. Plans are legal, with definite splits.
+  // `layers`: the model's layer count. Without observations, For returns the priors. Requires legal plans
+  // with definite splits.
   Recalibration(std::int64_t layers, const std::vector<RatioObservation>& observations);
 
-  // Takes time quadratic in the number of observations; a microsecond or two for a few dozen.
+  // Takes time quadratic in the number of observations: a microsecond or two for a few dozen.
   Correction For(const ParallelPlan& plan) const;
 
-  // The estimated size of a plan's own effect.
+  // Returns the estimated size of a plan's own effect.
   double residual_sigma() const { return residual_sigma_; }
 
  private:
@@ -48,7 +55,7 @@ class Recalibration {
     std::array<std::int64_t, 3> layout;
     Schedule schedule;
     bool even;
-    double recomputed;             // share of the layers
+    double recomputed;             // share of layers recomputed
     std::array<double, 5> slopes;  // log2 of micro_batch, tp, pp, dp, virtual_stages
   };
   Features FeaturesOf(const ParallelPlan& plan) const;
@@ -56,9 +63,9 @@ class Recalibration {
 
   std::int64_t layers_;
   std::vector<Features> features_;
-  // The mixture over the grid, summed up: with k the covariances of a plan and the observations and v its
-  // own, the mean is k . alpha_, and the second moment of the deviation second_own_ v + second_residual_ - k'
-  // second_ k.
+  // The mixture over the grid, summed up. With k the covariances of a plan with the observations and v its
+  // own variance, the mean is k . alpha_. The second moment of the deviation is second_own_ v +
+  // second_residual_ - k' second_ k.
   std::vector<double> alpha_;
   std::vector<double> second_;  // n x n by rows, symmetric
   double second_own_ = 0;

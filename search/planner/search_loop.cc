@@ -98,7 +98,7 @@ absl::Status SearchLoop::SetCalibration(const OpTimes& times, std::int64_t devic
   for (const OpTime& m : times.measured()) {
     if (!(m.seconds > 0) || !std::isfinite(m.seconds)) {
       return absl::InvalidArgumentError(
-          fmt::format("calibration: {} took {} s; times are positive", ToString(m.op), m.seconds));
+          fmt::format("calibration: {} took {} s; times must be positive", ToString(m.op), m.seconds));
     }
   }
   return SetCalibration(std::make_shared<const OpTimes>(times), device_overhead_bytes);
@@ -109,13 +109,13 @@ absl::Status SearchLoop::SetCalibration(std::shared_ptr<const OpTimeModel> times
   SearchState& s = *state_;
   if (s.phase != SearchPhase::kCalibrating) {
     return absl::FailedPreconditionError(
-        fmt::format("the search is {}: it takes no calibration", Name(s.phase)));
+        fmt::format("the search is {}; it accepts no calibration", Name(s.phase)));
   }
   if (device_overhead_bytes < 0) {
     return absl::InvalidArgumentError(
         fmt::format("device overhead is {} bytes; it must not be negative", device_overhead_bytes));
   }
-  // Nothing changes before everything is known to be right.
+  // All inputs are validated before any state changes.
   auto costs =
       std::make_unique<CostModel>(s.model, s.workload, s.cluster, std::move(times), device_overhead_bytes);
   FeasiblePlans feasible = s.FindFeasible(*costs, device_overhead_bytes);
@@ -153,7 +153,7 @@ absl::Status SearchLoop::Observe(const ParallelPlan& plan, std::int64_t repeat, 
   const auto is_it = [&](const auto& trial) {
     return trial.second == repeat && s.candidates[trial.first].plan == plan;
   };
-  const auto drawn = std::find_if(s.drawn.begin(), s.drawn.end(), is_it);  // a replay need not call Next
+  const auto drawn = std::find_if(s.drawn.begin(), s.drawn.end(), is_it);  // a replay may skip calls of Next
   const auto asked = std::find_if(s.asked.begin(), s.asked.end(), is_it);
   if (drawn == s.drawn.end() && asked == s.asked.end()) {
     return absl::InvalidArgumentError(
@@ -185,7 +185,7 @@ absl::Status SearchLoop::Observe(const ParallelPlan& plan, std::int64_t repeat, 
     case TrialOutcome::kLost: s.Lost(i, "lost"); break;
   }
   if (s.phase == SearchPhase::kDone) {
-    s.Recalibrate();  // late, after Stop: it still informs what is shown
+    s.Recalibrate();  // a late outcome, after Stop, still improves the displayed predictions
   } else {
     s.Advance();
   }

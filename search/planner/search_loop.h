@@ -1,20 +1,21 @@
-// The search: which plans to measure next, and when there is evidence enough. A state machine without clock,
-// threads or I/O: whoever drives it (server/study_runner) carries out what Next() asks for and tells it what
-// came out. Observing the same outcomes in the same order leads to the same decisions, so a stored study is
-// resumed by replaying it. Not thread-safe.
+// The search: decides which plans to measure next and when the evidence suffices. A state machine without
+// clock, threads or I/O: its driver (server/study_runner) runs what Next() asks for and reports the outcomes.
+// The same outcomes in the same order lead to the same decisions, so a stored study is resumed by replaying
+// it. Not thread-safe.
 //
-// The course: enumerate; predict memory; the driver calibrates, or hands over the model of a described
-// cluster; closed form for all, the simulator for the shortlist; rounds of trials, predictions recalibrated
-// after each; then the plans that are statistically tied with the best are repeated in turns. What is shown,
-// measured and recommended is complete: split=auto is made definite with nominal times before the
-// calibration, and again with the real ones at it.
+// Steps: enumerate plans and predict their memory. The driver calibrates, or supplies the model of a
+// described cluster. Predict all plans by the closed form and the shortlist by the simulator. Run rounds of
+// trials and recalibrate the predictions after each. Finally repeat, in turns, the plans that are
+// statistically tied with the best. All plans shown, measured and recommended are complete: split=auto is
+// resolved with nominal times before the calibration, and again with the calibrated times.
 //
-// Spaces may hold a million plans: of most of them only a few dozen bytes are kept. A strategy chooses among
-// the kMostCandidates fastest by prediction (an exhaustive one among all).
+// Spaces may hold a million plans; for most of them only a few dozen bytes are kept. A strategy chooses among
+// the kMostCandidates plans that are fastest by prediction (an exhaustive one among all plans).
 //
-// A plan with more ranks than can be measured together is measured as a slice (slice.h): its own prediction
-// is corrected by what the slice took more or less than predicted, the others' through the recalibration; all
-// of them are ranked by prediction, since a slice is no step time.
+// A plan with more ranks than can be measured together is measured as a slice (slice.h). The difference
+// between the slice's measured and predicted time corrects the plan's own prediction, and the other plans'
+// predictions through the recalibration. All of them are ranked by prediction, since a slice time is no step
+// time.
 #pragma once
 
 #include <cstdint>
@@ -34,21 +35,21 @@
 namespace autocfg {
 
 struct SearchOptions {
-  bool exhaustive = false;  // every feasible plan is measured
+  bool exhaustive = false;  // measures every feasible plan
   bool predict_only = false;
-  std::int64_t max_trials = 0;  // 0: the planner's own bound
-  // that can be run together: plans with more are measured as slices; 0: any
+  std::int64_t max_trials = 0;  // 0: the strategy's own bound
+  // ranks that can run together; plans with more are measured as slices; 0: no limit
   std::int64_t measurable_ranks = 0;
   std::uint64_t seed = 1;
 };
 
 inline constexpr std::size_t kMostCandidates = 20'000;
 
-// What a trial measured. Seconds of each timed step.
+// Result of a trial. Times are seconds of each timed step.
 struct Sample {
   std::vector<double> step_time_s;
   double device_s = 0;
-  bool slice = false;  // of one rank alone; as the request says
+  bool slice = false;  // measured on one rank alone, as the request says
 };
 
 enum class TrialOutcome : std::uint8_t { kMeasured, kOutOfMemory, kFailed, kTimedOut, kCancelled, kLost };
@@ -56,8 +57,8 @@ enum class TrialOutcome : std::uint8_t { kMeasured, kOutOfMemory, kFailed, kTime
 struct TrialRequest {
   ParallelPlan plan;
   std::int64_t repeat = 0;         // 0: the first measurement of this plan
-  Prediction predicted;            // as of now
-  std::optional<SliceRank> slice;  // the one rank to run alone, where the plan has more than can be run
+  Prediction predicted;            // current prediction
+  std::optional<SliceRank> slice;  // the one rank to run, if the plan has too many ranks
 };
 
 struct SearchCounts {
@@ -66,18 +67,18 @@ struct SearchCounts {
   std::int64_t out_of_memory = 0;
   std::int64_t predicted = 0;
   std::int64_t evaluated = 0;
-  std::int64_t measured = 0;  // slices among them
+  std::int64_t measured = 0;  // including slices
   std::int64_t slices = 0;
   std::map<std::string, std::int64_t> rejected;  // by reason; includes "out_of_memory"
 };
 
 struct RankedPlan {
   ParallelPlan plan;
-  Prediction predicted;                      // where a slice was measured: as it corrects it
+  Prediction predicted;                      // corrected by the slice, if one was measured
   std::optional<double> median_step_time_s;  // measured, over all repeats; never of a slice
   std::optional<double> ci95_s;              // half width, of the median
   std::vector<double> step_time_s;           // all measured steps
-  // a slice of it was measured: step_time_s and ci95_s are the slice's
+  // if a slice was measured: step_time_s and ci95_s are the slice's
   bool slice = false;
   std::optional<double> slice_step_time_s;  // median
 };
@@ -89,8 +90,8 @@ struct SearchState;  // search_state.h
 
 class SearchLoop {
  public:
-  // Enumerates and predicts memory. InvalidArgument and Unimplemented as the parts say; where nothing is to
-  // be run, what can be predicted alone is allowed.
+  // Enumerates the plans and predicts their memory. InvalidArgument and Unimplemented from the validation of
+  // the inputs. If nothing is to be run, also accepts what can be predicted but not run.
   static absl::StatusOr<SearchLoop> Create(const ModelSpec& model, const Workload& workload,
                                            const ClusterSpec& cluster, const AxisValues& space,
                                            const SearchOptions& options);
@@ -98,50 +99,54 @@ class SearchLoop {
   SearchPhase phase() const;
   const SearchCounts& counts() const;
 
-  // The distinct ops of the feasible plans, those first that take most time: what a calibration job is to
-  // time. Of the plans with the same layout and micro batch one stands for all: they issue the same ops, but
-  // for the sizes of whole regions.
+  // Returns the distinct ops of the feasible plans for a calibration job to time; those that take the most
+  // time come first. Of the plans with the same layout and micro batch, one represents all: they issue the
+  // same ops, except for the sizes of whole regions.
   std::vector<OpDesc> CalibrationOps() const;
 
-  // Predicts times. Requires: phase is kCalibrating. Plans whose memory with `device_overhead_bytes` (in
-  // place of the overhead that the cluster's description has) exceeds the capacity are counted as out of
-  // memory from here on. InvalidArgument where a time is not positive, or missing for some plan; nothing has
-  // changed then.
+  // Predicts times. Requires phase kCalibrating. From here on, plans count as out of memory if their memory
+  // with `device_overhead_bytes` exceeds the capacity; this overhead replaces the one in the cluster's
+  // description. InvalidArgument if a time is not positive, or missing for some plan; the state is then
+  // unchanged.
   absl::Status SetCalibration(std::shared_ptr<const OpTimeModel> times, std::int64_t device_overhead_bytes);
   absl::Status SetCalibration(const OpTimes& times, std::int64_t device_overhead_bytes);
 
-  // The next trials, best chance first; those asked for and not yet observed are not asked for again. Empty
-  // while outcomes are awaited that the next decision needs, and when the phase is kDone.
+  // Returns the next trials, most promising first. Trials asked for and not yet observed are not repeated.
+  // Empty while the next decision needs outstanding outcomes, and in phase kDone.
   std::vector<TrialRequest> Next();
 
-  // A plan that does not fit, fails or takes too long is not asked for again and not recommended, also where
-  // it ran before: a plan that ends one run of two is none to start a production run from. What was lost or
-  // cancelled is not the plan's fault: it is asked for again, twice at most, and a plan that was measured
-  // before keeps its measurement. InvalidArgument if the trial was never asked for.
+  // Records a trial's outcome. A plan that does not fit, fails or times out is neither asked for again nor
+  // recommended, even if it ran before: production runs need plans that run reliably. A lost or cancelled
+  // trial is not the plan's fault: it is asked for again, at most twice, and an earlier measurement of the
+  // plan is kept. InvalidArgument if the trial was never asked for.
   absl::Status Observe(const ParallelPlan& plan, std::int64_t repeat, TrialOutcome outcome,
                        const Sample& sample);
 
-  // No new trials are asked for; what is known decides (time budget, cancel).
+  // Stops asking for trials, for a time budget or a cancellation. Results rest on what is known so far.
   void Stop();
 
-  // All feasible plans, best first: those measured as a whole by their median; then, by what is predicted
-  // now, those of which a slice was measured (it corrects their own prediction, and through the recalibration
-  // the others') and those of which nothing was; last what is no candidate. Equally fast (to rounding): less
-  // memory first, then the default schedule.
+  // Returns all feasible plans, best first, in three groups:
+  //
+  // 1. plans measured as a whole, by their median;
+  // 2. the other candidates, by their current predictions; a measured slice corrects its plan's prediction,
+  //    and the others' through the recalibration;
+  // 3. plans that are not candidates.
+  //
+  // Equally fast plans (to rounding) are ordered by less memory, then by the default schedule.
   std::vector<RankedPlan> Ranking(std::size_t limit) const;
 
-  // Predicted device seconds of measuring, as the trials were, every feasible plan that has not been: what an
-  // exhaustive search would take beyond what this one took. 0 before any trial was measured.
+  // Returns the predicted device seconds of measuring every unmeasured feasible plan the way the trials were
+  // measured: the extra cost of an exhaustive search. 0 before any trial was measured.
   double UnmeasuredDeviceSeconds() const;
 
-  // Of all legal plans, those that do not fit included, the one that takes the least memory.
+  // Returns the legal plan that needs the least memory, even if it does not fit.
   std::optional<ParallelPlan> Smallest() const;
 
-  // Trials that are likely still to come, at most.
+  // Returns an upper estimate of the trials still to come.
   std::int64_t TrialsLeft() const;
 
-  // Of a search that has ended: plans that it would have measured, had max_trials or Stop not ended it. 0
-  // where nothing is measured.
+  // For a search that has ended: returns the number of plans it would still have measured without max_trials
+  // or Stop. 0 if nothing is measured.
   std::int64_t PlansLeft() const;
 
  private:

@@ -12,13 +12,13 @@
 namespace autocfg {
 namespace {
 
-constexpr int kMostLost = 2;  // a plan whose trial was lost or cancelled is asked for this often again
+constexpr int kMostLost = 2;  // retries of a plan whose trial was lost or cancelled
 constexpr double kLeastNoise = 0.005;
-// How well known the part of a step is that a slice does not show: messages and bubbles.
+// Relative uncertainty of the part of a step that a slice does not show: messages and bubbles.
 constexpr double kUnseenSigma = 0.1;
 
-// What a plan that is not measured takes at least: as much more than one that does the same and recomputes
-// less as was predicted. 0: there is none.
+// Returns a lower bound for the time of an unmeasured plan, from the same plan with less recompute: that
+// plan's time, scaled by the predicted ratio. Returns 0 if there is no such plan.
 double LeastSeconds(const SearchState& s, std::size_t i) {
   if (s.candidates[i].measured_s) return 0;
   std::size_t less = s.candidates[i].recomputes_less;
@@ -75,7 +75,8 @@ void SearchState::MakeCandidates() {
       if (found != chosen.end() && *found == static_cast<std::size_t>(i)) {
         return static_cast<std::size_t>(found - chosen.begin());
       }
-      i = feasible.plans[static_cast<std::size_t>(i)].recomputes_less;  // less still, and so no slower
+      // This plan recomputes even less, so it is no slower.
+      i = feasible.plans[static_cast<std::size_t>(i)].recomputes_less;
     }
     return kNoCandidate;
   };
@@ -100,7 +101,7 @@ void SearchState::Recalibrate() {
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const Correction correction = recalibration.For(candidates[i].plan);
     Prediction& p = candidates[i].predicted = Corrected(records[i].raw, correction);
-    // Never less than what recomputes less of the same: that comes earlier.
+    // A plan is never faster than the same plan with less recompute, which comes earlier in the list.
     if (const double least_s = LeastSeconds(*this, i); p.step_time_s < least_s) {
       Scale(p, least_s / p.step_time_s);
       SetInterval(p, correction.sigma);
@@ -142,7 +143,7 @@ void SearchState::Measured(std::size_t i, const Sample& sample) {
   c.measured_ci95_s = MedianCi95(r.steps).value_or(0);
   r.noise_sigma = std::max(kLeastNoise, c.measured_ci95_s / 1.96 / median);
   if (c.slice) {
-    // The slice is a part of the step: the step takes at least as long.
+    // The slice is part of the step, so the step takes at least as long.
     const double predicted_s = SliceSeconds(*costs, c.plan, ChooseSlice(*costs, c.plan).pipeline);
     c.measured_s = std::max(median, r.raw.step_time_s + median - predicted_s);
     const double unseen = std::max(0.0, *c.measured_s - median) / *c.measured_s;

@@ -1,6 +1,6 @@
-// What a search knows, and what it waits for: the plans that fit, those of them that its strategy chooses
-// from, what was measured of these, and the trials of the round. SearchLoop (search_loop.h) owns it and
-// decides; ranking.h and unmeasured.h read it. Not thread-safe.
+// The state of a search: the plans that fit, the strategy's candidates, their measurements, and the trials of
+// the round. SearchLoop (search_loop.h) owns it and makes the decisions; ranking.h and unmeasured.h read it.
+// Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@
 namespace autocfg {
 
 struct SearchState {
-  // What is kept about a candidate beside what a strategy sees.
+  // Data about a candidate that a strategy does not see.
   struct Record {
     std::size_t feasible = 0;  // index among the feasible plans
     Prediction raw;            // before recalibration
@@ -45,31 +45,31 @@ struct SearchState {
   FeasiblePlans feasible;
   SimulatedPlans simulated;
   Recalibration recalibration{1, {}};
-  std::vector<CandidatePlan> candidates;  // that the strategy chooses from; none where nothing is measured
+  std::vector<CandidatePlan> candidates;  // the strategy's choices; empty if nothing is measured
   std::vector<Record> records;            // by candidate
   std::unique_ptr<Strategy> strategy;
-  // Of the current round, not handed out yet: candidate, repeat.
+  // Trials of the current round not yet handed out, as (candidate, repeat).
   std::vector<std::pair<std::size_t, std::int64_t>> drawn;
   std::set<std::pair<std::size_t, std::int64_t>> asked;  // handed out, not observed yet
 
   FeasiblePlans FindFeasible(CostModel& cost_model, std::int64_t device_overhead_bytes) const;
-  // Makes `counts` those of the feasible plans.
+  // Sets `counts` from the feasible plans.
   void CountFeasible();
 
-  // Of a feasible plan, before recalibration: its memory alone before the calibration.
+  // Returns the prediction of a feasible plan before recalibration; before the calibration, only its memory.
   Prediction RawPrediction(std::size_t i) const;
-  // Whether it has more ranks than can be measured together.
+  // Returns true if the plan has more ranks than can be measured together.
   bool IsSlice(const ParallelPlan& plan) const;
 
-  // The plans that the strategy is to choose from. Requires: calibrated.
+  // Fills in the plans that the strategy chooses from. Requires `calibrated`.
   void MakeCandidates();
-  // Corrects the predictions of the candidates by all that was measured.
+  // Corrects the candidates' predictions by all measurements.
   void Recalibrate();
-  // Draws the next round where nothing is outstanding.
+  // Draws the next round if no trial is outstanding.
   void Advance();
 
-  // What came of a trial of a candidate: measured; failed, and not to be asked for again; lost or cancelled,
-  // so that it may be asked for again, a few times.
+  // Record the outcome of a candidate's trial. Measured: stores the sample. Fail: the candidate is not asked
+  // for again. Lost: a lost or cancelled trial, which may be asked for again a few times.
   void Measured(std::size_t i, const Sample& sample);
   void Fail(std::size_t i, const std::string& reason);
   void Lost(std::size_t i, const std::string& reason);

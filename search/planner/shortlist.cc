@@ -18,8 +18,8 @@ constexpr std::size_t kFirstSimulated = 64, kMostSimulated = 256;
 constexpr std::size_t kSettled = 16;
 constexpr std::int64_t kMostSimulatedActions = 3'000'000;
 
-// What a simulation is taken to cost, whatever of it is skipped: the actions of one rank of each tensor
-// group, and of at most two of each data group.
+// Returns the assumed cost of a simulation, regardless of what it skips: the actions of one rank of each
+// tensor group, and of at most two ranks of each data group.
 std::int64_t SimulatedActions(const Workload& workload, const ParallelPlan& plan) {
   const std::int64_t per_rank = 6 * MicrobatchCount(workload, plan) * plan.virtual_stages + 5;
   return plan.pp * std::min<std::int64_t>(plan.dp, 2) * per_rank;
@@ -32,7 +32,7 @@ class Simulations {
 
   bool full() const { return simulated_.size() >= kMostSimulated; }
 
-  // Simulates plan `i` where that has not been done and there is room for it.
+  // Simulates plan `i`, unless it is simulated already or the budget is used up.
   absl::Status Add(std::size_t i) {
     if (full() || simulated_.contains(i)) return absl::OkStatus();
     const ParallelPlan plan = feasible_.PlanAt(i);
@@ -77,8 +77,9 @@ absl::StatusOr<SimulatedPlans> PredictTimes(CostModel& costs, FeasiblePlans& fea
           fmt::format("the calibration gives no time for plan {}; run it again", PlanText(plan)));
     }
   }
-  // Of plans that recompute as little as fits, those with the faster way of sending messages; and the others,
-  // each with the faster one and by how much it is slower.
+  // Only plans with the least recompute that fits are considered here. If two of them differ only in
+  // scatter_gather, the slower one goes to `slower`, with its faster twin and their time ratio. All others go
+  // to `least`.
   struct Slower {
     std::size_t plan, faster;
     double ratio;
@@ -106,7 +107,7 @@ absl::StatusOr<SimulatedPlans> PredictTimes(CostModel& costs, FeasiblePlans& fea
   for (std::size_t n = 0; n < std::min(kFirstSimulated, by_closed_form.size()); ++n) {
     if (absl::Status status = simulations.Add(by_closed_form[n].second); !status.ok()) return status;
   }
-  // The fastest of those not simulated comes before any other that is to be simulated.
+  // Always simulates the fastest plan that is not simulated yet.
   std::priority_queue<std::pair<double, std::size_t>, std::vector<std::pair<double, std::size_t>>,
                       std::greater<>>
       fastest;
@@ -122,11 +123,11 @@ absl::StatusOr<SimulatedPlans> PredictTimes(CostModel& costs, FeasiblePlans& fea
     if (simulated.contains(i)) {
       fastest.emplace(plans[i].step_time_s, i);
     } else {
-      ++settled;  // too large a program: the closed form stands
+      ++settled;  // the program is too large; the closed form is kept
     }
   }
 
-  // By what factor the simulation of the least recomputing plan differs from its closed form.
+  // Ratio of simulated to closed-form time of the plan with the least recompute.
   std::vector<float> factor(plans.size(), 1);
   for (const auto& [seconds, i] : by_closed_form)
     factor[i] = static_cast<float>(plans[i].step_time_s / seconds);

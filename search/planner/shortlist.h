@@ -1,5 +1,5 @@
-// The times of all plans that fit: the closed form for all, the simulator for those that may be the fastest.
-// Pure; the cost model's caches grow.
+// Predicts the times of all plans that fit: by the closed form for all, by the simulator for those that may
+// be the fastest. Pure, except that the cost model's caches grow.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,27 @@
 
 namespace autocfg {
 
-// Simulated predictions by index of the plan.
+// Simulated predictions by plan index.
 using SimulatedPlans = std::map<std::size_t, Prediction>;
 
-// Fills step_time_s of every plan and simulates a shortlist: of the plans that recompute as little as fits,
-// the 64 fastest by the closed form, then whichever is fastest by what is known of it, until the 16 fastest
-// have all been simulated; 256 at most, and three million actions in all, so that spaces of huge programs are
-// answered within seconds. What recomputes more than a simulated plan is corrected by the same ratio, so that
-// it is never the faster one; and of two plans that differ in scatter_gather alone, that is, in how long a
-// message takes, the one that the closed form finds slower likewise.
+// Fills in step_time_s of every plan and simulates a shortlist.
 //
-// InvalidArgument, naming the plan, where a time is not positive and finite.
+// The shortlist is drawn from the plans with the least recompute that fits: first the 64 fastest by the
+// closed form, then always the currently fastest one, until the 16 fastest are all simulated. Limits are 256
+// plans and three million actions in total, so that spaces with huge programs are answered within seconds.
+//
+// Plans that recompute more than a simulated plan are scaled by the same ratio, so that they are never
+// faster. The same holds for two plans that differ only in scatter_gather, which changes only message times:
+// the one that is slower by the closed form is scaled.
+//
+// InvalidArgument, naming the plan, if a time is not positive and finite.
 absl::StatusOr<SimulatedPlans> PredictTimes(CostModel& costs, FeasiblePlans& feasible);
 
-// The prediction of one of them, consistent with the step_time_s that PredictTimes left.
+// Returns the prediction of plan `i`, consistent with the step_time_s from PredictTimes.
 Prediction PredictionOf(CostModel& costs, const FeasiblePlans& feasible, const SimulatedPlans& simulated,
                         std::size_t i);
 
-// `p` with all parts times `factor`; the interval closes.
+// Scales all parts of `p` by `factor`; the interval collapses to a point.
 void Scale(Prediction& p, double factor);
 
 }  // namespace autocfg

@@ -5,7 +5,7 @@
 namespace autocfg {
 namespace {
 
-// Forward and backward of a microbatch through all stages of a rank, without messages.
+// Returns the forward and backward time of a microbatch through all stages of a rank, without messages.
 double ComputeSeconds(const PipelineCosts& costs, std::int64_t pipeline_rank) {
   double seconds = 0;
   for (auto s = static_cast<std::size_t>(pipeline_rank); s < costs.stages.size(); s += costs.ranks.size()) {

@@ -1,5 +1,4 @@
-// Chooses which plans to measure next, given predictions and what has been measured. Deterministic; not
-// thread-safe.
+// Chooses the plans to measure next from predictions and measurements. Deterministic; not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -14,37 +13,37 @@ namespace autocfg {
 
 inline constexpr std::size_t kNoCandidate = static_cast<std::size_t>(-1);
 
-// One feasible plan as a strategy sees it.
+// A feasible plan as a strategy sees it.
 struct CandidatePlan {
   ParallelPlan plan;
   Prediction predicted;              // recalibrated, with its 90% interval
-  std::optional<double> measured_s;  // median, once measured; of a slice: the whole step as it corrects it
+  std::optional<double> measured_s;  // median, once measured; of a slice: the corrected whole step
   double measured_ci95_s = 0;
   std::size_t samples = 0;  // steps measured
   int repeats = 0;          // trials measured
-  bool failed = false;      // measured and failed, or did not fit after all: not to be asked for again
-  bool repeatable = true;   // false: its measurement stands, but it is not to be measured again
+  bool failed = false;      // failed, or did not fit when run; not to be asked for again
+  bool repeatable = true;   // false: its measurement is valid, but must not be repeated
   bool slice = false;       // measured as a slice (slice.h)
-  // The candidate that does the same but recomputes less, the one next to it, where that fits.
+  // The closest candidate that is the same but recomputes less, if it fits.
   std::size_t recomputes_less = kNoCandidate;
 };
 
-// Whether a candidate recomputes more than one that does the same otherwise and may still run: it is never
+// Returns true if another candidate is the same, recomputes less and may still run: candidate `i` is never
 // the faster of the two.
 bool IsDominated(const std::vector<CandidatePlan>& candidates, std::size_t i);
 
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  // Indices into `candidates` of what to measure in the next round, best chance first; a measured candidate's
-  // index asks for a repeat. Empty: enough is known.
+  // Returns the indices into `candidates` to measure in the next round, most promising first. The index of a
+  // measured candidate asks for a repeat. Empty if the evidence suffices.
   virtual std::vector<std::size_t> Suggest(const std::vector<CandidatePlan>& candidates) = 0;
 
-  // Trials likely still to be suggested, at most.
+  // Returns an upper estimate of the trials still to be suggested.
   virtual std::int64_t TrialsLeft(const std::vector<CandidatePlan>& candidates) const = 0;
 
-  // Plans that it would still measure for the first time if nothing but its own judgement ended it: no
-  // max_trials, no time budget.
+  // Returns the number of plans that the strategy would still measure for the first time, if neither
+  // max_trials nor a time budget ended it.
   virtual std::int64_t PlansLeft(const std::vector<CandidatePlan>& candidates) const = 0;
 };
 

@@ -11,7 +11,8 @@
 namespace autocfg {
 namespace {
 
-// The mean factor by which measurements correct predictions: for the plans that are no candidates.
+// Returns the geometric mean of the correction factors of all candidates. Applied to plans that are not
+// candidates.
 double MeanCorrection(const SearchState& s) {
   if (s.candidates.empty()) return 1;
   double sum = 0;
@@ -24,7 +25,8 @@ double MeanCorrection(const SearchState& s) {
 }  // namespace
 
 double UnmeasuredDeviceSeconds(const SearchState& s) {
-  // A trial takes a start, and time in proportion to the step that it runs: fitted to the trials so far.
+  // A trial takes a fixed start-up time plus time in proportion to its step. Both are fitted to the trials so
+  // far.
   std::vector<TimedSize> trials;
   for (const SearchState::Record& r : s.records) {
     if (r.first_steps > 0) trials.push_back({Median(r.steps), r.first_device_s});

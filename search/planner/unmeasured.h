@@ -1,11 +1,11 @@
-// What an exhaustive search would take beyond what a search took. Pure; the cost model's caches grow.
+// Estimates the extra cost of an exhaustive search. Pure, except that the cost model's caches grow.
 #pragma once
 
 #include "search/planner/search_state.h"
 
 namespace autocfg {
 
-// As SearchLoop::UnmeasuredDeviceSeconds says.
+// See SearchLoop::UnmeasuredDeviceSeconds.
 double UnmeasuredDeviceSeconds(const SearchState& s);
 
 }  // namespace autocfg

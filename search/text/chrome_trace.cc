@@ -18,11 +18,11 @@
 namespace autocfg {
 namespace {
 
-// Times are rounded to whole nanoseconds before anything is compared, so that what ends where another begins
-// does so in the text too.
+// Rounds a time to whole nanoseconds. Times are rounded before they are compared, so that adjacent events are
+// also adjacent in the text.
 std::int64_t Nanoseconds(double seconds) { return std::llround(seconds * 1e9); }
 
-// One of the colours that the viewers know by name.
+// Returns a colour name that the viewers know.
 std::string_view Colour(ActionKind kind) {
   switch (kind) {
     case ActionKind::kForward: return "thread_state_running";
@@ -49,8 +49,7 @@ std::string RankName(const Program& program, const RankMesh& mesh, std::int64_t 
   return fmt::format("rank {} (stage{} {})", rank, program.plan.virtual_stages > 1 ? "s" : "", stages);
 }
 
-// Writes the events one after the other. Nothing that it writes needs escaping: names are made of letters,
-// digits and punctuation.
+// Writes events in sequence. Nothing needs escaping: names consist of letters, digits and punctuation.
 class Writer {
  public:
   explicit Writer(std::size_t events) { text_.reserve(160 * events); }
@@ -61,7 +60,7 @@ class Writer {
                    argument);
   }
 
-  // From `begin` to `end`, in nanoseconds.
+  // `begin` and `end` are in nanoseconds.
   void Event(std::string_view name, std::string_view category, std::string_view colour, std::int64_t rank,
              int lane, std::int64_t begin, std::int64_t end, std::string_view arguments) {
     Next();
@@ -126,7 +125,7 @@ std::string ChromeTrace(const Program& program, std::span<const TraceRow> rows, 
   std::int64_t step_begin = 0;
   std::int64_t step_end = 0;
   for (const TraceRow& row : rows) {
-    lanes[{row.rank, Lane::kCompute}];  // idle from begin to end, where it has no row
+    lanes[{row.rank, Lane::kCompute}];  // so that a lane without rows is idle for the whole step
     lanes[{row.rank, row.lane}].push_back(&row);
     step_begin = std::min(step_begin, Nanoseconds(row.start_s));
     step_end = std::max(step_end, Nanoseconds(row.end_s));

@@ -18,8 +18,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Links, and what the host takes for an op, by their names in JSON; what is not known, a bandwidth of 0 or no
-// time, is left out.
+// JSON names of the links and of the host's time per op. Unknown values, a bandwidth of 0 or an absent time,
+// are omitted.
 struct BandwidthField {
   const char* name;
   double NodeGroup::*member;
@@ -41,7 +41,7 @@ std::optional<DeviceKind> ParseDeviceKind(std::string_view name) {
   return std::nullopt;
 }
 
-// The fractions of DeviceEfficiency, by their names in JSON.
+// JSON names of the fractions of DeviceEfficiency.
 struct EfficiencyField {
   const char* name;
   double DeviceEfficiency::*member;
@@ -63,17 +63,17 @@ constexpr std::array<RateField, 4> kRates = {{{"fp64", &DeviceSpec::flops_per_s_
                                               {"bf16", &DeviceSpec::flops_per_s_bf16},
                                               {"fp16", &DeviceSpec::flops_per_s_fp16}}};
 
-// A figure that, where it is given, is more than nothing.
+// Reads a number that must be positive if present.
 void Positive(FieldReader& reader, std::string_view what, const char* name, double& value) {
   const bool given = reader.Find(name) != nullptr;
   reader.Number(name, value);
   if (given && value == 0) {
     reader.Fail(absl::InvalidArgumentError(
-        fmt::format("{}: {} is 0; it must be positive, or left out where it is not known", what, name)));
+        fmt::format("{}: {} is 0; it must be positive; leave it out if unknown", what, name)));
   }
 }
 
-// A figure for which none at all and 0 are not the same.
+// Reads a number for which absence and 0 differ.
 void Optional(FieldReader& reader, const char* name, std::optional<double>& value) {
   if (reader.Find(name) == nullptr) return;
   double given = 0;
@@ -110,7 +110,7 @@ absl::StatusOr<DeviceSpec> ParseDeviceJson(const Json& json) {
     reader.Fail(fractions.Finish());
   }
   if (json.is_object()) ReadSources(reader, json);
-  // What does not say its kind: with rates in two-byte types it is a GPU, else a CPU.
+  // Default kind: a GPU if the device has rates in two-byte types, otherwise a CPU.
   if (reader.Find("kind") == nullptr) {
     device.kind_assumed = device.flops_per_s_bf16 == 0 && device.flops_per_s_fp16 == 0;
     device.kind = device.kind_assumed ? DeviceKind::kCpu : DeviceKind::kCuda;
@@ -159,7 +159,7 @@ void AddGroup(Json& json, const NodeGroup& group) {
   json["ranks_per_core"] = group.ranks_per_core;
 }
 
-// A positive number of at most a million, digits only.
+// Parses a number from 1 to a million, digits only.
 std::optional<std::int64_t> ParseCount(std::string_view text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -168,7 +168,7 @@ std::optional<std::int64_t> ParseCount(std::string_view text) {
   return value;
 }
 
-// One node of a preset, with its links: its file is a cluster file whose device is an object.
+// Returns one node of a preset, with its links. A preset's file is a cluster file whose device is an object.
 absl::StatusOr<NodeGroup> PresetGroup(std::string_view name) {
   for (const EmbeddedPreset& preset : EmbeddedPresets()) {
     if (preset.kind != "devices" || preset.name != name) continue;
@@ -217,7 +217,7 @@ absl::StatusOr<ClusterSpec> ParseClusterJson(const Json& json) {
   reader.Size("nodes", group.nodes);
   reader.Size("gpus_per_node", group.gpus_per_node);
   for (const BandwidthField& field : kBandwidths) {
-    // What a machine of one node knows nothing of, older files give as 0.
+    // Older files give 0 for links that a machine of one node does not have.
     if (!cluster.local) {
       Positive(reader, "cluster", field.name, group.*field.member);
     } else {

@@ -1,4 +1,4 @@
-// The preset files of search/data, compiled in. The definition is generated at build time.
+// The preset files of search/data, embedded in the binary. The definition is generated at build time.
 #pragma once
 
 #include <span>
@@ -8,7 +8,7 @@ namespace autocfg {
 
 struct EmbeddedPreset {
   std::string_view kind;  // the directory under search/data: "models", "devices"
-  std::string_view name;  // the file's name without .json
+  std::string_view name;  // the file name without .json
   std::string_view json;
 };
 

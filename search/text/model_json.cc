@@ -62,7 +62,7 @@ nlohmann::ordered_json ModelJson(const ModelSpec& model) {
       {"hidden", model.hidden},
       {"heads", model.heads},
   };
-  // Sizes that are still to be filled in are left out.
+  // Omits sizes that still have to be filled in.
   const auto size = [&json](std::string_view name, std::int64_t value) {
     if (value != 0) json[std::string(name)] = value;
   };

@@ -1,4 +1,5 @@
-// Models as JSON and by preset name (docs/formats.md, "Model"). Pure functions, thread-safe.
+// Converts models to and from JSON and from preset names (docs/formats.md, "Model"). Pure functions,
+// thread-safe.
 #pragma once
 
 #include <string>
@@ -11,10 +12,10 @@
 
 namespace autocfg {
 
-// InvalidArgument names the field: missing, unknown (with the nearest names), of the wrong type, or out of
-// range. Defaults that depend on the sequence length stay zero until FillDefaults.
+// InvalidArgument names a field that is missing, unknown (with the nearest names), of the wrong type or out
+// of range. Defaults that depend on the sequence length remain zero until FillDefaults.
 absl::StatusOr<ModelSpec> ParseModelJson(const nlohmann::ordered_json& json);
-// as above; InvalidArgument with line and column where it is not JSON
+// As above. InvalidArgument with line and column if the text is not JSON.
 absl::StatusOr<ModelSpec> ParseModelText(std::string_view text);
 nlohmann::ordered_json ModelJson(const ModelSpec& model);
 

@@ -1,5 +1,5 @@
-// Where the figures of a file of facts come from: "source", one sentence for all, and "sources", by field or
-// by several at once, e.g. {"memory_bytes": "...", "layers, hidden": "..."}. Read for their form and not
+// Validates where the figures of a fact file come from: "source" is one sentence for all, "sources" has one
+// per field or per several fields, e.g. {"memory_bytes": "...", "layers, hidden": "..."}. The texts are not
 // kept. Thread-safe.
 #pragma once
 
@@ -10,11 +10,11 @@
 
 namespace autocfg {
 
-// Reads both fields of `reader`'s object `json`, where they are there. Fails `reader` where `source` is no
-// string, or `sources` is no object of strings whose keys name fields of `json`.
+// Reads both fields of `reader`'s object `json`, if present. Fails `reader` if `source` is not a string, or
+// if `sources` is not an object of strings whose keys name fields of `json`.
 void ReadSources(FieldReader& reader, const nlohmann::ordered_json& json);
 
-// The fields that a key of "sources" names: "a, b" -> a and b.
+// Returns the fields that a key of "sources" names: "a, b" -> a and b.
 std::vector<std::string> SourcedFields(const std::string& key);
 
 }  // namespace autocfg

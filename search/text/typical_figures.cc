@@ -44,7 +44,7 @@ std::string Assume(ClusterSpec& cluster, Figures figures) {
       if (!share.needed || value > 0) continue;
       value = typical.device.efficiency.*share.member;
       assumed.push_back(fmt::format("{} {:g}", share.name, value));
-      // The two describe one curve.
+      // Both parameters describe one curve.
       if (share.member == &DeviceEfficiency::matmul && efficiency.matmul_k_half == 0) {
         efficiency.matmul_k_half = typical.device.efficiency.matmul_k_half;
         assumed.push_back(fmt::format("efficiency.matmul_k_half {:g}", efficiency.matmul_k_half));

@@ -1,4 +1,4 @@
-// What few people know of their own machines, and a prediction needs all the same. Pure, thread-safe.
+// Defaults for device parameters that users rarely know but that predictions need. Pure, thread-safe.
 #pragma once
 
 #include <string>
@@ -7,13 +7,12 @@
 
 namespace autocfg {
 
-// Fills in what a described cluster leaves out of its device's efficiencies, what a GPU takes of its own
-// memory, and the latencies of the links that it has, with those of the preset a100-80gb-sxm
-// (search/data/devices, each with its source). The note says what was assumed and from where; empty where
-// nothing was.
+// Fills in a described cluster's missing device efficiencies, a GPU's own memory overhead, and the latencies
+// of its links, from the preset a100-80gb-sxm (search/data/devices, each with its source). Returns a note
+// that says what was assumed and from where; empty if nothing was.
 std::string AssumeTypicalFigures(ClusterSpec& cluster);
 
-// The same for its links alone: where what computes is measured.
+// As AssumeTypicalFigures, but only for the links. Used if the compute devices are measured.
 std::string AssumeTypicalLinkFigures(ClusterSpec& cluster);
 
 }  // namespace autocfg

@@ -126,7 +126,7 @@ class ClusterTest(unittest.TestCase):
             client.send_signal(signal.SIGINT)
             _, err = client.communicate(timeout=60)
         self.assertEqual(client.returncode, 1)
-        self.assertIn("the study goes on", err)
+        self.assertIn("the study continues", err)
         self.workers(two=2)  # now there are enough
         lines = self.run_ok("watch", "--study", "1").splitlines()
         self.assertTrue(lines[-1].startswith("study 1 done"), lines[-1])
@@ -205,7 +205,7 @@ class ClusterTest(unittest.TestCase):
         workers = self.workers(one=2, two=2)
         with subprocess.Popen([os.path.join(BIN, "autocfg"), *self.at("search", *SMALL)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as client:
             wait_for(lambda: self.in_use() == {"workers/one": 2, "workers/two": 2}, "the gang")
-            self.assertIn("workers/one drains", self.run_ok("workers", "--drain", "one"))
+            self.assertIn("workers/one is draining", self.run_ok("workers", "--drain", "one"))
             self.assertEqual(workers["one"].process.wait(timeout=120), 0, workers["one"].text())
             self.workers(three=2)
             client.communicate(timeout=300)

@@ -15,7 +15,7 @@ TEST(Statistics, Median) {
   EXPECT_DOUBLE_EQ(Median(std::vector<double>{4, 1, 3, 2}), 2.5);
 }
 
-// Ranks as tabulated for the sign test: n = 6 takes the range, n = 10 the 2nd and 9th, n = 20 the 6th and
+// Ranks as tabulated for the sign test: n = 6 uses the full range, n = 10 the 2nd and 9th, n = 20 the 6th and
 // 15th, n = 100 the 40th and 61st.
 TEST(Statistics, IntervalFromOrderStatistics) {
   const auto check = [](int n, double low, double high) {
@@ -37,12 +37,12 @@ TEST(Statistics, IntervalFromOrderStatistics) {
 TEST(Statistics, FewValues) {
   EXPECT_FALSE(MedianInterval95(std::vector<double>{1}).has_value());
   EXPECT_FALSE(MedianCi95({}).has_value());
-  // The half width is that of the longer side.
+  // The half width is the longer side.
   EXPECT_DOUBLE_EQ(*MedianCi95(std::vector<double>{1, 2, 3, 4, 5, 60}), 60 - 3.5);
   EXPECT_DOUBLE_EQ(*MedianCi95(std::vector<double>{2, 2, 2}), 0);
 }
 
-// Fewer than six: Student's t, two-sided 95%, as tabulated for 1 to 4 degrees of freedom.
+// Fewer than six values: Student's t, two-sided 95%, as tabulated for 1 to 4 degrees of freedom.
 TEST(Statistics, IntervalOfFewValuesFromStudentsT) {
   const auto check = [](double t, const std::vector<double>& values, double deviation) {
     const double half = t * deviation / std::sqrt(static_cast<double>(values.size()));
@@ -55,15 +55,15 @@ TEST(Statistics, IntervalOfFewValuesFromStudentsT) {
   check(4.303, {1, 3, 2}, 1);
   check(3.182, {4, 1, 3, 2}, std::sqrt(5.0 / 3));
   check(2.776, {5, 1, 5, 1, 3}, 2);
-  // Never narrower than the values: their mean lies far from their median.
+  // The interval is never narrower than the values, even if their mean is far from their median.
   const auto wide = MedianInterval95(std::vector<double>{0, 0, 0, 100});
   ASSERT_TRUE(wide.has_value());
   EXPECT_DOUBLE_EQ(wide->high, 100);
   EXPECT_NEAR(wide->low, -3.182 * 50 / 2, 1e-9);
 }
 
-// Coverage of the true median for a skewed and a two-peaked distribution: at least 95%, but for sampling
-// error, from six values on.
+// For a skewed and a two-peaked distribution, the interval covers the true median in at least 95% of samples
+// of six or more values, up to sampling error.
 TEST(Statistics, CoverageWithoutNormality) {
   std::mt19937_64 random(3);
   const auto uniform = [&] { return static_cast<double>(random() % 1000003) / 1000003.0; };

@@ -1,5 +1,5 @@
-// Bad input, from outside: one line of error that says what and where, the right exit code, nothing on
-// standard output.
+// Bad input, as a user sees it: one line of error with the problem and its place, the right exit code, and
+// nothing on standard output.
 #include <gtest/gtest.h>
 
 #include "tests/cli/one_clear_line.h"
@@ -90,13 +90,16 @@ std::vector<Case> Cases() {
       {"TraceOverSave",
        Train("tp=1", {"--trace", "t.out", "--save", "./t.out"}),
        2,
-       {"--trace: t.out is the file of --save too"}},
+       {"--trace: t.out is also the file of --save"}},
       {"NegativeBudget", Search({"--time-budget=-3m"}), 2, {"--time-budget"}},
       {"Bf16", Search({"--precision", "bf16"}), 2, {"bf16", "not supported yet"}},
       {"UnknownPrecision", Search({"--precision", "fp31"}), 2, {"fp31", "fp32"}},
       {"Cuda", Search({"--device", "cuda"}), 2, {"--device: cuda: no GPU: ", "give cpu"}},
       {"CudaTrain", Train("tp=1", {"--device", "cuda"}), 2, {"--device: cuda: no GPU: ", "give cpu"}},
-      {"UnknownDevice", Search({"--device", "gpu"}), 2, {"--device: 'gpu'", "auto, cpu, cuda or paced"}},
+      {"UnknownDevice",
+       Search({"--device", "gpu"}),
+       2,
+       {"--device: unknown device 'gpu'", "auto, cpu, cuda or paced"}},
       {"PacedLocal", Search({"--device", "paced"}), 2, {"--cluster: local has no figures", "preset"}},
       {"PredictOnlyExhaustive",
        Search({"--predict-only", "--exhaustive"}),
@@ -227,7 +230,7 @@ std::vector<Case> Cases() {
       {"BadSchedule",
        Train("tp=1", {"--lr-schedule", "cosin"}),
        2,
-       {"'cosin' is none; give constant or cosine"}},
+       {"unknown schedule 'cosin'; expected constant or cosine"}},
       {"BadSeed", Train("tp=1", {"--seed", "-1"}), 2, {"--seed"}},
       {"HugeTrainBatch",
        Train("tp=1", {"--global-batch", "1000000000"}),
@@ -289,7 +292,7 @@ TEST_P(BadInputTest, OneClearLine) {
   ExpectOneClearLine(GetParam().args, GetParam().exit_code, GetParam().says);
 }
 
-TEST(BadInput, PipesThatNobodyWritesToHoldNothingUp) {
+TEST(BadInput, PipesWithoutWriterDoNotBlock) {
   const ScratchDirectory home;
   const auto pipe = home / "pipe.json";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -306,7 +309,7 @@ TEST(BadInput, PipesThatNobodyWritesToHoldNothingUp) {
   }
 }
 
-TEST(BadInput, KeysNamedTwiceInFiles) {
+TEST(BadInput, DuplicateKeysInFiles) {
   const ScratchDirectory home;
   const auto model =
       home.Write("m.json", R"({"layers": 2, "layers": 4, "hidden": 32, "heads": 2, "vocab": 100})");
@@ -346,7 +349,7 @@ TEST(GoodInput, VersionAndHelp) {
   EXPECT_NE(unknown.err.find("did you mean search"), std::string::npos) << unknown.err;
 }
 
-TEST(GoodInput, StudiesOfAFreshMachine) {
+TEST(GoodInput, StudiesWithoutADatabase) {
   const ScratchDirectory home;
   const auto finished = RunAutocfg(home, {"studies", "--json"});
   EXPECT_EQ(finished.exit_code, 0) << finished.err;

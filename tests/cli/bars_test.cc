@@ -10,7 +10,7 @@ namespace {
 constexpr BarStyle kPlain = {.columns = 80, .unicode = false, .color = false};
 constexpr BarStyle kBlocks = {.columns = 80, .unicode = true, .color = false};
 
-TEST(Bar, LengthIsTheShare) {
+TEST(Bar, LengthIsProportionalToShare) {
   EXPECT_EQ(Bar(1, 2, 8, kPlain), "####    ");
   EXPECT_EQ(Bar(2, 2, 4, kPlain), "####");
   EXPECT_EQ(Bar(3, 2, 4, kPlain), "####") << "no longer than the width";
@@ -22,7 +22,7 @@ TEST(Bar, LengthIsTheShare) {
   EXPECT_EQ(Bar(1, 2, -3, kPlain), "");
 }
 
-TEST(Bar, BlocksShowEighths) {
+TEST(Bar, BlocksHaveEighths) {
   EXPECT_EQ(Bar(1, 1, 3, kBlocks), "███");
   EXPECT_EQ(Bar(5, 16, 2, kBlocks), "▋ ");
   EXPECT_EQ(Bar(9, 16, 2, kBlocks), "█▏");
@@ -30,7 +30,7 @@ TEST(Bar, BlocksShowEighths) {
   EXPECT_EQ(Bar(0, 1, 2, kBlocks), "  ");
 }
 
-TEST(Toned, OnlyWithColour) {
+TEST(Toned, UsesEscapesOnlyWithColour) {
   EXPECT_EQ(Toned("text", Tone::kBad, kPlain), "text");
   BarStyle colored = kPlain;
   colored.color = true;

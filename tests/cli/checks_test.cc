@@ -40,7 +40,7 @@ TEST(Checks, EveryGpuHasALine) {
   EXPECT_EQ(checks[2].state, CheckState::kOk);
   EXPECT_EQ(
       checks[2].found,
-      "NVIDIA H200, GPU-0001-b, 140.0 GiB of 141.0 GiB free, 18 NVLinks, to the farthest other by sockets");
+      "NVIDIA H200, GPU-0001-b, 140.0 GiB of 141.0 GiB free, 18 NVLinks, farthest GPU reached by sockets");
   EXPECT_EQ(checks[3].name, "gpu 2");
   EXPECT_EQ(checks[3].state, CheckState::kWarning);
   EXPECT_THAT(checks[3].found, HasSubstr("MIG is on"));
@@ -56,7 +56,7 @@ TEST(Checks, CudaEngine) {
   const FakeGpus fake(EqualGpus(1));
   EXPECT_EQ(CheckCudaEngine(trainer, ListGpus()).state, CheckState::kMissing) << "a GPU that cannot be used";
   home.Write("libautocfg_cuda.so", "");
-  EXPECT_THAT(CheckCudaEngine(trainer, {}).found, HasSubstr("no GPU to try it on"));
+  EXPECT_THAT(CheckCudaEngine(trainer, {}).found, HasSubstr("no GPU to test it on"));
   const ScopedVariable log("AUTOCFG_FAKE_TRAINER_LOG", home / "log");
   {
     const ScopedVariable mode("AUTOCFG_FAKE_TRAINER_MODE", "answer");
@@ -85,18 +85,18 @@ TEST(Checks, Storage) {
   auto checks = CheckStorage(home / "a/b/c.db");
   ASSERT_EQ(checks.size(), 2u);
   EXPECT_EQ(checks[0].state, CheckState::kOk);
-  EXPECT_THAT(checks[0].found, HasSubstr("made when it is needed"));
-  EXPECT_THAT(checks[1].found, HasSubstr("none yet"));
+  EXPECT_THAT(checks[0].found, HasSubstr("created when needed"));
+  EXPECT_THAT(checks[1].found, HasSubstr("does not exist yet"));
   EXPECT_FALSE(std::filesystem::exists(home / "a")) << "looking leaves no trace";
   home.Write("text.db", std::string(5000, 'x'));
   checks = CheckStorage(home / "text.db");
   EXPECT_EQ(checks[1].state, CheckState::kWarning);
   EXPECT_THAT(checks[1].found, HasSubstr("text.db"));
-  checks = CheckStorage(home / "text.db/a.db");  // a file is no directory
+  checks = CheckStorage(home / "text.db/a.db");  // a file is used as a directory
   EXPECT_EQ(checks[0].state, CheckState::kMissing);
 }
 
-TEST(Checks, FewDescriptorsAreSaid) {
+TEST(Checks, WarnsAboutFewDescriptors) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit few = before;
@@ -115,7 +115,7 @@ TEST(Checks, MissingTrainer) {
   EXPECT_EQ(CheckEngine("/bin/false").state, CheckState::kMissing) << "a program that is no trainer";
 }
 
-TEST(Doctor, SaysThatTheEngineRuns) {
+TEST(Doctor, ReportsAWorkingEngine) {
   const NoGpus none;
   const ScratchDirectory home;
   const auto finished = RunAutocfg(home, {"doctor", "--json"});
@@ -138,7 +138,7 @@ TEST(Doctor, SaysThatTheEngineRuns) {
   EXPECT_EQ(text.out.find('\x1b'), std::string::npos) << "no colour where there is no terminal";
 }
 
-TEST(Doctor, AFileThatIsNoDatabase) {
+TEST(Doctor, FailsForAFileThatIsNoDatabase) {
   const ScratchDirectory home;
   const auto finished = RunAutocfg(
       home, {"doctor", "--db",
@@ -150,7 +150,7 @@ TEST(Doctor, AFileThatIsNoDatabase) {
   EXPECT_THAT(finished.out, testing::Not(HasSubstr("missing  database"))) << "it is there";
 }
 
-TEST(Doctor, SaysThatItDoesNot) {
+TEST(Doctor, ReportsABrokenEngine) {
   const ScratchDirectory home;
   setenv("AUTOCFG_TRAINER", "/nonexistent/autocfg-trainer", 1);
   const auto finished = RunAutocfg(home, {"doctor"});

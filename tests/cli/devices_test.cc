@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-TEST(ChooseDevice, AutoTakesTheGpusThatCanBeUsed) {
+TEST(ChooseDevice, AutoPrefersUsableGpus) {
   const GpuMachine machine(EqualGpus(2) + ";" + EqualGpus(1, ",mig=1"));
   const auto device = ChooseDevice("auto", "");
   ASSERT_TRUE(device.ok()) << device.status();
@@ -28,7 +28,7 @@ TEST(ChooseDevice, AutoTakesTheGpusThatCanBeUsed) {
   }
 }
 
-TEST(ChooseDevice, AutoSaysWhyAGpuIsNotUsed) {
+TEST(ChooseDevice, AutoNotesWhyAGpuIsNotUsed) {
   {
     const GpuMachine machine(EqualGpus(1), /*engine=*/false);
     const auto device = ChooseDevice("auto", "");
@@ -58,7 +58,7 @@ TEST(ChooseDevice, AutoSaysWhyAGpuIsNotUsed) {
               testing::StartsWith("--device: cuda: no GPU: there is no NVIDIA driver"));
 }
 
-TEST(ChooseDevice, TakesTheEngineThatTheVariableNames) {
+TEST(ChooseDevice, UsesTheEngineNamedByTheVariable) {
   const GpuMachine machine(EqualGpus(1), /*engine=*/false);
   {
     const ScopedVariable module("AUTOCFG_GPU_MODULE", machine.home().Write("mine.so", ""));
@@ -70,7 +70,7 @@ TEST(ChooseDevice, TakesTheEngineThatTheVariableNames) {
               HasSubstr("nowhere.so that AUTOCFG_GPU_MODULE names"));
 }
 
-TEST(IsLike, ByModelOfThePresetOrByName) {
+TEST(IsLike, MatchesPresetModelOrName) {
   const GpuInfo h200{.name = "NVIDIA H200"};
   EXPECT_TRUE(IsLike("h200-sxm", h200));
   EXPECT_TRUE(IsLike("NVIDIA H200", h200));
@@ -80,21 +80,21 @@ TEST(IsLike, ByModelOfThePresetOrByName) {
   EXPECT_TRUE(IsLike("a100-80gb-sxm", {.name = "NVIDIA A100-SXM4-80GB"}));
 }
 
-TEST(SharedGpusNote, SaysHowManyShare) {
+TEST(SharedGpusNote, CountsRanksAndGpus) {
   const GpuMachine machine(EqualGpus(2));
   EXPECT_EQ(SharedGpusNote(2, ListGpus()), "");
   EXPECT_THAT(SharedGpusNote(5, ListGpus()), HasSubstr("5 ranks share 2 GPUs"));
   EXPECT_EQ(SharedGpusNote(5, {}), "");
 }
 
-TEST(LoadCluster, LocalIsOfTheGpus) {
+TEST(LoadCluster, LocalUsesTheGpus) {
   const GpuMachine machine(EqualGpus(2));
   EXPECT_EQ(*LoadCluster("local", ListGpus()), *LocalCluster(0, ListGpus()));
   EXPECT_EQ(*LoadCluster("local:1x4", ListGpus()), *LocalCluster(4, ListGpus()));
   EXPECT_EQ(LoadCluster("local")->groups[0].device.kind, DeviceKind::kCpu) << "no GPUs were given";
 }
 
-TEST(MeasuredHere, OnGpusLikeThose) {
+TEST(MeasuredHere, RequiresMatchingGpus) {
   const GpuMachine machine(EqualGpus(2));
   const RunDevice device = *ChooseDevice("cuda", "");
   const auto whole = MeasuredHere("h200-sxm:1x2", *LoadCluster("h200-sxm:1x2"), device);
@@ -118,13 +118,13 @@ TEST(MeasuredHere, OnGpusLikeThose) {
               HasSubstr("are CPUs"));
 }
 
-TEST(LoadGpuPrecision, TakesTwo) {
+TEST(LoadGpuPrecision, AcceptsBf16AndFp32) {
   EXPECT_EQ(*LoadGpuPrecision(""), *ParsePrecision("bf16"));
   EXPECT_EQ(*LoadGpuPrecision("fp32"), *ParsePrecision("fp32"));
   EXPECT_THAT(std::string(LoadGpuPrecision("fp64").status().message()), HasSubstr("fp64"));
   EXPECT_THAT(std::string(LoadGpuPrecision("fp16").status().message()),
               HasSubstr("fp16 on a GPU is not supported yet"));
-  EXPECT_THAT(std::string(LoadGpuPrecision("fp8").status().message()), HasSubstr("'fp8' is none"));
+  EXPECT_THAT(std::string(LoadGpuPrecision("fp8").status().message()), HasSubstr("unknown precision 'fp8'"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// `autocfg search` and `watch` with a coordinator that answers RESOURCE_EXHAUSTED: one that takes no more
-// streams, one whose disk is full.
+// Tests `autocfg search` and `watch` with a coordinator that answers RESOURCE_EXHAUSTED: one accepts no more
+// streams, one has a full disk.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ class ExhaustedCoordinatorTest : public CoordinatorFixture {
     std::unique_ptr<grpc::ClientReader<v1::StudyEvent>> reader;
   };
 
-  // As many streams as the coordinator takes, of a study that nobody has started.
+  // Opens as many streams as the coordinator accepts, on a study that is not started.
   void TakeAllStreams() {
     v1::WatchStudyRequest request;
     request.set_name(Create(SmallSpec()).name());
@@ -77,7 +77,7 @@ class ExhaustedCoordinatorTest : public CoordinatorFixture {
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
-  // Until the program has said so, or `limit` is over.
+  // Waits until the program has printed `part`. Returns false after `limit` or if the program ends first.
   static bool Says(const Program& program, const std::string& part) {
     const auto limit = std::chrono::steady_clock::now() + seconds(30);
     while (program.running() && std::chrono::steady_clock::now() < limit) {
@@ -93,7 +93,7 @@ class ExhaustedCoordinatorTest : public CoordinatorFixture {
 
 constexpr const char* kRefused = "128 calls watch studies";
 
-TEST_F(ExhaustedCoordinatorTest, ASearchIsFollowedThoughNoStreamIsTaken) {
+TEST_F(ExhaustedCoordinatorTest, SearchPollsIfStreamsAreRejected) {
   Open();
   TakeAllStreams();
   std::atomic<bool> go = false;
@@ -111,7 +111,7 @@ TEST_F(ExhaustedCoordinatorTest, ASearchIsFollowedThoughNoStreamIsTaken) {
   EXPECT_EQ(answer["best"]["provenance"], "measured");
 }
 
-TEST_F(ExhaustedCoordinatorTest, AWatcherWaitsForAStreamAndMissesNothing) {
+TEST_F(ExhaustedCoordinatorTest, WatchWaitsForAStreamAndMissesNoEvent) {
   Open();
   const v1::Study study = Create(SmallSpec());
   FakeWorker worker(coordinator_->address());
@@ -127,23 +127,23 @@ TEST_F(ExhaustedCoordinatorTest, AWatcherWaitsForAStreamAndMissesNothing) {
     EXPECT_THAT(finished.out, HasSubstr("trial " + trial.name().substr(trial.name().rfind('/') + 1) + " "));
 }
 
-TEST_F(ExhaustedCoordinatorTest, AFullDiskEndsASearchThatSaysHowToFollowIt) {
+TEST_F(ExhaustedCoordinatorTest, SearchOnAFullDiskSaysHowToFollowIt) {
   Open(10, {.max_pages = 40});
   FakeWorker worker(coordinator_->address(), FourCores(), FakeWorker::ByFormula);
   const Finished finished = RunAutocfg(home_, SearchArgs({"--exhaustive"}));
   EXPECT_EQ(finished.exit_code, kExitUnreachable) << finished.err;
   EXPECT_EQ(finished.out, "");
   EXPECT_THAT(finished.err,
-              HasSubstr("study 1 goes on there once it has room again: autocfg watch --coordinator " +
+              HasSubstr("study 1 continues there once it has room again: autocfg watch --coordinator " +
                         coordinator_->address() + " --study 1"));
   EXPECT_THAT(finished.err, HasSubstr("no space for database"));
   EXPECT_EQ(Get("studies/1").state(), v1::STUDY_STATE_RUNNING);
 }
 
-TEST_F(ExhaustedCoordinatorTest, AFullDiskIsNoFaultOfWhoAsks) {
+TEST_F(ExhaustedCoordinatorTest, FullDiskIsNotAUsageError) {
   Open(10, {.max_pages = 40});
   FakeWorker worker(coordinator_->address(), FourCores(), FakeWorker::ByFormula);
-  // Until there is room for no study more.
+  // Creates studies until the database is full.
   bool room = true;
   for (int i = 0; i < 1000 && room; ++i) room = CreateStatus(SmallSpec()).ok();
   ASSERT_FALSE(room);

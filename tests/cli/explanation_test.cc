@@ -38,7 +38,8 @@ Explanation Of(const SearchQuestion& question, const char* plan) {
 void ExpectWithin(const std::string& text, std::size_t columns) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    const bool prose = line.find('#') == std::string::npos;  // plans and sentences are as long as they are
+    // The length of plans and sentences is not limited.
+    const bool prose = line.find('#') == std::string::npos;
     EXPECT_TRUE(prose || line.size() <= columns) << line.size() << ": " << line;
   }
 }
@@ -70,13 +71,13 @@ TEST(Explain, ChunksOfInterleavedRanks) {
 }
 
 TEST(Explain, BusyTimeAddsUpToTheWork) {
-  // One rank is busy all the time but for what it waits for others: nobody.
+  // A single rank waits for no other rank, so it is always busy.
   const auto alone = Of(Question("gpt2-124m"), "mbs=2");
   EXPECT_NEAR(alone.ranks[0].busy_s, alone.predicted.prediction.step_time_s,
               0.02 * alone.predicted.prediction.step_time_s);
 }
 
-TEST(ExplanationText, OneScreenWithEveryPart) {
+TEST(ExplanationText, FitsOneScreenWithEveryPart) {
   const auto question = Question("gpt2-124m");
   const auto explained = Of(question, "tp=2,pp=2,dp=2,mbs=2");
   const std::string text = ExplanationText(explained, question, kStyle);
@@ -109,7 +110,7 @@ TEST(ExplanationText, OneScreenWithEveryPart) {
   EXPECT_FALSE(ExplanationText(explained, question, narrow).empty()) << "it wraps rather than fails";
 }
 
-TEST(ExplanationText, WhatDoesNotFitSaysHowMuch) {
+TEST(ExplanationText, SaysHowMuchMemoryIsMissing) {
   const auto question = Question("gpt3-175b");
   const auto explained = Of(question, "tp=8,mbs=1");
   const std::string text = ExplanationText(explained, question, kStyle);
@@ -118,7 +119,7 @@ TEST(ExplanationText, WhatDoesNotFitSaysHowMuch) {
   EXPECT_THAT(text, HasSubstr("more memory than a rank has"));
 }
 
-TEST(ExplanationText, LongPipelinesAreCutInTheMiddle) {
+TEST(ExplanationText, LongPipelinesOmitMiddleRanks) {
   auto question = Question("gpt3-175b");
   question.cluster = *PresetCluster("a100-80gb-sxm:96x8");
   const std::string text = ExplanationText(Of(question, "tp=8,pp=96,mbs=1"), question, kStyle);
@@ -127,7 +128,7 @@ TEST(ExplanationText, LongPipelinesAreCutInTheMiddle) {
   EXPECT_LT(std::count(text.begin(), text.end(), '\n'), 60);
 }
 
-TEST(ComparisonText, DifferencesOfTheFirstToTheSecond) {
+TEST(ComparisonText, ShowsDifferencesOfTheFirstToTheSecond) {
   const auto question = Question("gpt2-124m");
   const auto full = Of(question, "tp=2,pp=2,dp=2,mbs=2,recompute=full"),
              none = Of(question, "tp=2,pp=2,dp=2,mbs=2");

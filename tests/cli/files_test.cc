@@ -13,7 +13,7 @@
 namespace autocfg {
 namespace {
 
-TEST(Files, WritesWholeFilesInPlaceOfOldOnes) {
+TEST(Files, ReplacesWholeFiles) {
   const ScratchDirectory dir;
   const auto path = dir.Write("best.json", "old");
   ASSERT_TRUE(WriteFileAtomically(path, "new content").ok());
@@ -24,7 +24,7 @@ TEST(Files, WritesWholeFilesInPlaceOfOldOnes) {
   EXPECT_EQ(entries, 1) << "a temporary file was left behind";
 }
 
-TEST(Files, LinksStayAndWhatTheyLeadToIsReplaced) {
+TEST(Files, LinksAreKeptAndTheirTargetsReplaced) {
   const ScratchDirectory dir;
   const auto real = dir.Write("real.json", "old");
   std::filesystem::create_symlink("real.json", dir / "link");
@@ -39,7 +39,7 @@ TEST(Files, LinksStayAndWhatTheyLeadToIsReplaced) {
   EXPECT_EQ(*ReplaceablePath(dir / "link"), real);
 }
 
-TEST(Files, DevicesAndPipesAreWrittenToNotReplaced) {
+TEST(Files, DevicesAndPipesAreWrittenInPlace) {
   EXPECT_TRUE(CheckWritable("/dev/null").ok());
   EXPECT_TRUE(WriteFileAtomically("/dev/null", "text").ok());
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
@@ -58,7 +58,7 @@ TEST(Files, DevicesAndPipesAreWrittenToNotReplaced) {
   EXPECT_TRUE(std::filesystem::is_fifo(pipe));
 }
 
-TEST(Files, DescriptorsAreContinued) {
+TEST(Files, DescriptorsAreAppendedTo) {
   const ScratchDirectory dir;
   const auto path = dir.Write("out", "");
   const int fd = open(path.c_str(), O_WRONLY);
@@ -90,7 +90,7 @@ TEST(Files, PipesAreReadToTheirEnd) {
   EXPECT_TRUE(absl::IsInvalidArgument(CheckReadable("/dev/zero")));
 }
 
-TEST(Files, SaysWhichFileAndWhy) {
+TEST(Files, ErrorsNameTheFileAndTheCause) {
   const ScratchDirectory dir;
   EXPECT_TRUE(absl::IsNotFound(CheckWritable(dir / "none/best.json")));
   EXPECT_TRUE(absl::IsInvalidArgument(CheckWritable(dir.path())));
@@ -103,7 +103,7 @@ TEST(Files, SaysWhichFileAndWhy) {
   EXPECT_TRUE(absl::IsInvalidArgument(ReadTextFile(dir / "large").status()));
 }
 
-TEST(Files, FullDiskIsAnErrorAndNothingIsReplaced) {
+TEST(Files, FullDiskIsAnErrorAndKeepsTheOldFile) {
   const ScratchDirectory dir;
   const auto path = dir.Write("best.json", "old");
   rlimit before{};
@@ -122,8 +122,8 @@ TEST(Files, FullDiskIsAnErrorAndNothingIsReplaced) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}), 1);
 }
 
-// Others may write in the directory (/tmp), and know which process writes what.
-TEST(Files, NothingIsWrittenThroughALinkThatWaitsThere) {
+// Other users may write in the directory (/tmp) and know the process ID.
+TEST(Files, TemporaryFilesDoNotFollowExistingLinks) {
   const ScratchDirectory dir;
   const auto mine = dir.Write("mine", "precious");
   const auto path = dir / "best.json";

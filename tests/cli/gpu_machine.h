@@ -1,4 +1,4 @@
-// A machine with GPUs as `autocfg` sees one: the fake NVML's GPUs, and a trainer that answers anything
+// A machine with GPUs as `autocfg` sees it: the fake NVML's GPUs, and a trainer that answers every job
 // (tests/worker/fake_trainer.cc) with a GPU engine beside it.
 #pragma once
 
@@ -29,7 +29,7 @@ class GpuMachine {
   const ScratchDirectory& home() const { return home_; }
   Finished Run(const std::vector<std::string>& args) const { return RunAutocfg(home_, args); }
 
-  // What the ranks of all runs so far were asked and saw, a line each, sorted.
+  // Returns what the ranks of all runs so far were asked and saw, one line each, sorted.
   std::vector<std::string> Ranks() const {
     std::ifstream file(home_ / "ranks.log");
     std::vector<std::string> lines;

@@ -1,4 +1,4 @@
-// What `autocfg` makes of a machine's GPUs, from outside: on GPUs that are not there, with ranks that compute
+// Tests how `autocfg` uses a machine's GPUs, as a user sees it. The GPUs are fake and the ranks compute
 // nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ std::vector<std::string> Search(std::vector<std::string> more = {}) {
   return args;
 }
 
-// The GPUs that ranks saw.
+// Returns the GPUs that ranks saw.
 std::set<std::string> Seen(const std::vector<std::string>& ranks) {
   std::set<std::string> gpus;
   for (const std::string& rank : ranks) gpus.insert(rank.substr(rank.rfind(' ') + 1));
@@ -56,7 +56,7 @@ TEST(GpuTrain, EachRankHasAGpu) {
   }
 }
 
-// They have threads of the driver and of NCCL beside them, and draw their initial weights with all cores.
+// Ranks also have threads of the driver and of NCCL, and draw their initial weights on all cores.
 TEST(GpuTrain, RanksAreBoundToGpusAndNotToCores) {
   v1::Job job;
   job.set_ranks(2);
@@ -85,7 +85,7 @@ TEST(GpuTrain, MoreRanksThanGpusShareThem) {
               Each(testing::AllOf(StartsWith("train fp32 on cuda"), EndsWith("GPU-0000-a"))));
 }
 
-TEST(GpuTrain, ABusyGpuIsSaid) {
+TEST(GpuTrain, NotesABusyGpu) {
   const GpuMachine machine(EqualGpus(1, ",used=75161927680,pid=4321"));
   const auto finished = machine.Run(Train("tp=1"));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
@@ -93,7 +93,7 @@ TEST(GpuTrain, ABusyGpuIsSaid) {
                                            HasSubstr("process 4321"), HasSubstr("not those of a free GPU")));
 }
 
-TEST(GpuTrain, OtherDevicesLeaveGpusAlone) {
+TEST(GpuTrain, OtherDevicesDoNotUseGpus) {
   const GpuMachine machine(EqualGpus(1));
   ASSERT_EQ(machine.Run(Train("tp=1", {"--device", "cpu"})).exit_code, 0);
   const auto fp64 = machine.Run(Train("tp=1", {"--precision", "fp64"}));
@@ -103,7 +103,7 @@ TEST(GpuTrain, OtherDevicesLeaveGpusAlone) {
 }
 
 TEST(GpuTrain, APlanThatDoesNotFitIsAnAnswer) {
-  // 3 GiB, 2.5 of them not the arena's
+  // 3 GiB, of which 2.5 GiB are overhead outside the arena
   const GpuMachine machine("name=NVIDIA H200,uuid=GPU-x,total=3221225472");
   const auto finished = machine.Run({"train", "--model", "gpt2-124m", "--plan", "tp=1", "--steps", "1"});
   EXPECT_EQ(finished.exit_code, 1) << finished.err;
@@ -112,7 +112,7 @@ TEST(GpuTrain, APlanThatDoesNotFitIsAnAnswer) {
   EXPECT_THAT(machine.Ranks(), IsEmpty());
 }
 
-TEST(GpuTrain, PrecisionsThatGpusDoNotHave) {
+TEST(GpuTrain, RejectsPrecisionsThatGpusLack) {
   const GpuMachine machine(EqualGpus(1));
   for (const auto& [precision, says] :
        {std::pair("fp64", "fp64 is for CPUs only"), {"fp16", "fp16 on a GPU is not supported yet"}}) {
@@ -127,7 +127,7 @@ TEST(GpuTrain, PrecisionsThatGpusDoNotHave) {
   EXPECT_THAT(machine.Ranks(), IsEmpty());
 }
 
-TEST(GpuSearch, LocalIsTheGpus) {
+TEST(GpuSearch, LocalUsesTheGpus) {
   const GpuMachine machine(EqualGpus(2) + ";" + EqualGpus(1, ",mig=1"));
   const auto finished = machine.Run(Search());
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
@@ -147,7 +147,7 @@ TEST(GpuSearch, LocalIsTheGpus) {
   EXPECT_THAT(ranks, testing::Contains(StartsWith("train bf16 on cuda: rank 1 of 2")));
 }
 
-TEST(GpuSearch, FourRanksOfOneGpu) {
+TEST(GpuSearch, FourRanksOnOneGpu) {
   const GpuMachine machine(EqualGpus(1));
   const auto finished = machine.Run(Search({"--cluster", "local:1x4"}));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
@@ -174,7 +174,7 @@ TEST(GpuSearch, SlicesOfALargerCluster) {
   }
 }
 
-TEST(GpuSearch, OtherGpusSayNothingOfACluster) {
+TEST(GpuSearch, RejectsOtherGpusThanTheClusters) {
   const GpuMachine machine(EqualGpus(1));
   const auto finished = machine.Run(Search({"--cluster", "a100-80gb-sxm:2x8"}));
   EXPECT_EQ(finished.exit_code, 2);
@@ -186,7 +186,7 @@ TEST(GpuSearch, OtherGpusSayNothingOfACluster) {
             0);
 }
 
-TEST(GpuSearch, WithoutTheEngineTheCpuMeasures) {
+TEST(GpuSearch, FallsBackToTheCpuWithoutTheEngine) {
   const GpuMachine machine(EqualGpus(1), /*engine=*/false);
   const auto finished = machine.Run(Search({"--cluster", "local:1x1"}));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
@@ -198,7 +198,7 @@ TEST(GpuSearch, WithoutTheEngineTheCpuMeasures) {
   EXPECT_THAT(asked.err, HasSubstr("--device: cuda: this build has no GPU engine"));
 }
 
-TEST(GpuSearch, HiddenGpusAreNone) {
+TEST(GpuSearch, HiddenGpusAreIgnored) {
   const GpuMachine machine(EqualGpus(2));
   const ScopedVariable visible("CUDA_VISIBLE_DEVICES", "");
   const auto finished = machine.Run(Search({"--device", "cuda"}));
@@ -206,7 +206,7 @@ TEST(GpuSearch, HiddenGpusAreNone) {
   EXPECT_THAT(finished.err, HasSubstr("no GPU: CUDA_VISIBLE_DEVICES=\"\" shows none of 2"));
 }
 
-TEST(GpuDoctor, ALineForEachGpu) {
+TEST(GpuDoctor, HasALineForEachGpu) {
   const GpuMachine machine(EqualGpus(2));
   const auto finished = machine.Run({"doctor"});
   EXPECT_THAT(finished.out,

@@ -11,13 +11,13 @@
 namespace autocfg {
 namespace {
 
-// The status's message holds every one of `parts`.
+// Expects the status's message to contain every one of `parts`.
 void ExpectSays(const absl::Status& status, const std::vector<std::string>& parts) {
   for (const auto& part : parts)
     EXPECT_NE(status.message().find(part), std::string::npos) << part << " not in: " << status;
 }
 
-TEST(LoadSeqLen, WhereNothingIsNamedIsTheModelsOwn) {
+TEST(LoadSeqLen, EmptyMeansTheModelsOwn) {
   EXPECT_EQ(*LoadSeqLen(""), 0);
   EXPECT_EQ(*LoadSeqLen("2048"), 2048);
   for (const char* wrong : {"0", "-1", "1e3", "100000001"})
@@ -37,7 +37,7 @@ TEST(LoadModel, UnknownPresetNamesTheNearest) {
   ExpectSays(status, {"--model", "gpt2-tinny", "gpt2-tiny"});
 }
 
-TEST(LoadModel, FileOfOurOwn) {
+TEST(LoadModel, OurOwnFormat) {
   const ScratchDirectory dir;
   const auto file = dir.Write("m.json", R"({"layers": 2, "hidden": 32, "heads": 2, "vocab": 100})");
   const auto model = LoadModel(file, 48);
@@ -89,7 +89,7 @@ TEST(LoadCluster, Local) {
   EXPECT_EQ(RankCount(*four), 4);
 }
 
-TEST(LoadCluster, Refusals) {
+TEST(LoadCluster, RejectsBadNames) {
   for (const char* bad :
        {"", "local:0x4", "local:1x0", "local:2x4", "local:1x-1", "local:x", "local:1x99999999", "local:"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(LoadCluster(bad).status()))
@@ -107,7 +107,7 @@ TEST(LoadCluster, Refusals) {
   ExpectSays(unknown, {"did you mean local"});
 }
 
-// One described node of CPUs with so many ranks and bytes a rank.
+// Writes a cluster of CPU nodes with `ranks` ranks per node and `bytes` bytes per rank.
 std::string CpuCluster(const ScratchDirectory& dir, std::int64_t nodes, std::int64_t ranks,
                        std::int64_t bytes) {
   return dir.Write("cluster.json", R"({"device": {"name": "cpu", "memory_bytes": )" + std::to_string(bytes) +
@@ -115,7 +115,7 @@ std::string CpuCluster(const ScratchDirectory& dir, std::int64_t nodes, std::int
                                        std::to_string(ranks) + "}");
 }
 
-TEST(MeasuredHere, WhatIsDescribedIsBoundedByThisMachine) {
+TEST(MeasuredHere, MemoryIsLimitedByThisMachine) {
   const ScratchDirectory dir;
   const auto small = LoadCluster(CpuCluster(dir, 1, 1, 1000));
   ASSERT_TRUE(small.ok()) << small.status();
@@ -130,7 +130,7 @@ TEST(MeasuredHere, WhatIsDescribedIsBoundedByThisMachine) {
   EXPECT_LE(MemoryCapacity(*MeasuredHere("cluster.json", *huge, {.name = "cpu"})), MemoryLimitBytes());
 }
 
-TEST(MeasuredHere, ThisMachineStandsForANode) {
+TEST(MeasuredHere, SingleNodeIsLocal) {
   const ScratchDirectory dir;
   const auto cores = static_cast<std::int64_t>(PhysicalCores().size());
   for (const std::int64_t nodes : {1, 3}) {
@@ -182,7 +182,7 @@ TEST(LoadPlan, TextAndJson) {
   }
 }
 
-TEST(CheckPlan, ReasonForWhatIsIllegal) {
+TEST(CheckPlan, GivesTheReasonForIllegalPlans) {
   const auto model = LoadModel("gpt2-tiny", 0);
   const Workload workload{8, 64, *ParsePrecision("fp32")};
   const auto status = CheckPlan(*model, workload, 1 << 20, *LoadPlan("tp=8")).status();
@@ -193,7 +193,7 @@ TEST(CheckPlan, ReasonForWhatIsIllegal) {
       << "more ranks than there are";
 }
 
-TEST(CheckPlan, OptionsOfLaterVersionsAreRefusedByName) {
+TEST(CheckPlan, UnsupportedOptionsAreRejectedByName) {
   const auto model = LoadModel("gpt2-tiny", 0);
   const Workload workload{8, 64, *ParsePrecision("fp32")};
   for (const char* text : {"tp=2,sp=1", "dp=2,zero=1", "pp=2,schedule=zb-h1", "tp=2,tp_overlap=2",
@@ -208,14 +208,14 @@ TEST(CheckPlan, OptionsOfLaterVersionsAreRefusedByName) {
   }
 }
 
-TEST(LoadPlannedPrecision, AnyOfFour) {
+TEST(LoadPlannedPrecision, AcceptsAllFour) {
   EXPECT_EQ(*LoadPlannedPrecision(""), *ParsePrecision("fp32"));
   for (const char* name : {"fp64", "fp32", "bf16", "fp16"})
     EXPECT_EQ(*LoadPlannedPrecision(name), *ParsePrecision(name));
   ExpectSays(LoadPlannedPrecision("fp8").status(), {"--precision", "fp8", "bf16"});
 }
 
-TEST(LoadPrecision, CpuTakesTwo) {
+TEST(LoadPrecision, CpuAcceptsFp64AndFp32) {
   EXPECT_EQ(*LoadPrecision(""), *ParsePrecision("fp32"));
   EXPECT_TRUE(LoadPrecision("fp64").ok());
   EXPECT_TRUE(absl::IsUnimplemented(LoadPrecision("bf16").status()));

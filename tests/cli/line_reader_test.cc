@@ -13,7 +13,7 @@ namespace {
 
 using Got = LineReader::Got;
 
-// The lines of a text, read from a file; "..." stands for one that is too long.
+// Returns the lines of a text, read from a file; "..." marks a line that is too long.
 std::vector<std::string> Lines(const std::string& text, std::size_t most) {
   const ScratchDirectory dir;
   const auto reader = LineReader::Open(dir.Write("lines", text), most);
@@ -29,7 +29,7 @@ std::vector<std::string> Lines(const std::string& text, std::size_t most) {
 
 using List = std::vector<std::string>;
 
-TEST(LineReader, EveryLineOnce) {
+TEST(LineReader, ReturnsEveryLineOnce) {
   EXPECT_EQ(Lines("", 10), List{});
   EXPECT_EQ(Lines("a", 10), List{"a"});
   EXPECT_EQ(Lines("a\n", 10), List{"a"});
@@ -38,10 +38,10 @@ TEST(LineReader, EveryLineOnce) {
   EXPECT_EQ(Lines(std::string("a\0b\n", 4), 10), List{std::string("a\0b", 3)});
 }
 
-TEST(LineReader, LongLinesArePassedOver) {
+TEST(LineReader, LongLinesAreDropped) {
   EXPECT_EQ(Lines("1234\n12345\n1234\n", 4), (List{"1234", "...", "1234"}));
   EXPECT_EQ(Lines("12345", 4), List{"..."});
-  // Longer than what is read at once, before, between and behind others.
+  // Lines longer than one read: before, between and after other lines.
   const std::string huge(300'000, 'x');
   EXPECT_EQ(Lines(huge + "\nb\n" + huge, 100), (List{"...", "b", "..."}));
   EXPECT_EQ(Lines(huge + "\n" + huge, 300'000), (List{huge, huge}));
@@ -54,11 +54,11 @@ TEST(LineReader, LongLinesArePassedOver) {
   EXPECT_EQ(Lines(text, 10), many);
 }
 
-TEST(LineReader, LinesOfAPipeComeAsTheyAreWritten) {
+TEST(LineReader, PipeLinesArriveAsTheyAreWritten) {
   const ScratchDirectory dir;
   const auto pipe = dir / "pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  const int keep = open(pipe.c_str(), O_RDWR);  // so that the reader finds a writer
+  const int keep = open(pipe.c_str(), O_RDWR);  // keeps a writer open for the reader
   ASSERT_GE(keep, 0);
   const auto reader = LineReader::Open(pipe, 100);
   ASSERT_TRUE(reader.ok()) << reader.status();
@@ -80,7 +80,7 @@ TEST(LineReader, LinesOfAPipeComeAsTheyAreWritten) {
   EXPECT_EQ(*(*reader)->Next(line), Got::kEnd);
 }
 
-TEST(LineReader, NamesWhatCannotBeRead) {
+TEST(LineReader, ErrorsNameTheFile) {
   const ScratchDirectory dir;
   EXPECT_TRUE(absl::IsNotFound(LineReader::Open(dir / "none", 10).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(LineReader::Open(dir.path(), 10).status()));

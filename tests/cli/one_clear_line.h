@@ -1,4 +1,4 @@
-// What every refused command line must look like from outside.
+// The required output of a rejected command line, as a user sees it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,8 @@
 
 namespace autocfg {
 
-// One line of error that holds all of `says`, this exit code, nothing on standard output, no database.
+// Expects one error line that contains all of `says`, this exit code, nothing on standard output, and no
+// database.
 inline void ExpectOneClearLine(const std::vector<std::string>& args, int exit_code,
                                const std::vector<std::string>& says) {
   const ScratchDirectory home;
@@ -25,7 +26,7 @@ inline void ExpectOneClearLine(const std::vector<std::string>& args, int exit_co
   for (const auto& part : says)
     EXPECT_NE(finished.err.find(part), std::string::npos) << part << " not in: " << finished.err;
   EXPECT_FALSE(std::filesystem::exists(home / "autocfg")) << "a refused command made a database";
-  // What is wrong is said in the words of the command line, once.
+  // The error names each option once, in the terms of the command line.
   EXPECT_FALSE(std::regex_search(finished.err, std::regex("--([a-z]+)(: [^ ]*)?: \\1: "))) << finished.err;
   for (const char* part : {"spec.", "exception", "did you mean bf16", "did you mean cuda"})
     EXPECT_EQ(finished.err.find(part), std::string::npos) << finished.err;

@@ -1,4 +1,4 @@
-// What is given for AdamW and has nothing to act on.
+// Tests notes about AdamW options without effect.
 #include "cli/optimizer_options.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace autocfg {
 namespace {
 
-TEST(OptimizerOptions, MinLrNeedsTheCosine) {
+TEST(OptimizerOptions, MinLrNeedsTheCosineSchedule) {
   const auto note = [](const std::string& min_lr, const std::string& schedule) {
     OptimizerOptions options;
     options.min_lr = min_lr;
@@ -18,13 +18,13 @@ TEST(OptimizerOptions, MinLrNeedsTheCosine) {
     return optimizer.ok() ? UnusedNote(*optimizer) : "refused";
   };
   EXPECT_EQ(note("1e-5", "constant"),
-            "--min-lr has nothing to act on under --lr-schedule constant; cosine ends there");
+            "--min-lr has no effect with --lr-schedule constant; give cosine, or leave it out");
   EXPECT_EQ(note("1e-5", "cosine"), "");
   EXPECT_EQ(note("0", "constant"), "");
   EXPECT_EQ(note("3e-4", "cosine"), "") << "as much as --lr";
 }
 
-TEST(OptimizerOptions, WhereNothingIsGivenItIsTheDefault) {
+TEST(OptimizerOptions, DefaultsEqualDefaultOptimizer) {
   const auto optimizer = LoadOptimizer({});
   ASSERT_TRUE(optimizer.ok()) << optimizer.status();
   EXPECT_EQ(optimizer->DebugString(), DefaultOptimizer().DebugString());

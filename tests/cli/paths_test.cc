@@ -9,13 +9,13 @@
 namespace autocfg {
 namespace {
 
-TEST(Paths, SocketStandsBesideTheDatabase) {
+TEST(Paths, SocketIsBesideTheDatabase) {
   const ScratchDirectory dir;
   EXPECT_EQ(*SocketPath(dir / "a.db"), dir / "a.db.sock");
   EXPECT_EQ(*SocketPath(dir / "./a.db"), dir / "a.db.sock") << "however the path is written";
 }
 
-TEST(Paths, LongAndStrangePathsGetAHashedSocket) {
+TEST(Paths, LongAndSpecialPathsGetAHashedSocket) {
   const ScratchDirectory dir;
   const auto deep = SocketPath(dir / (std::string(120, 'd') + ".db"));
   const auto other = SocketPath(dir / (std::string(120, 'e') + ".db"));
@@ -26,7 +26,7 @@ TEST(Paths, LongAndStrangePathsGetAHashedSocket) {
   EXPECT_EQ(strange->find_first_of(" %?"), std::string::npos) << *strange;
 }
 
-TEST(Paths, NobodyListensWhereThereIsNothing) {
+TEST(Paths, MissingSocketIsNotListening) {
   const ScratchDirectory dir;
   EXPECT_FALSE(IsListening(dir / "none.sock"));
   dir.Write("file.sock", "");
@@ -48,7 +48,7 @@ TEST(Paths, DatabaseFollowsTheStateDirectory) {
   }
 }
 
-TEST(ShellWord, QuotesWhatAShellWouldSplit) {
+TEST(ShellWord, QuotesForAShell) {
   EXPECT_EQ(ShellWord("build/bin/autocfg"), "build/bin/autocfg");
   EXPECT_EQ(ShellWord("tp=1,pp=2"), "tp=1,pp=2");
   EXPECT_EQ(ShellWord("a b"), "'a b'");
@@ -57,7 +57,7 @@ TEST(ShellWord, QuotesWhatAShellWouldSplit) {
   EXPECT_EQ(ShellWord("$HOME"), "'$HOME'");
 }
 
-TEST(ProgramName, IsOneThatAShellFinds) {
+TEST(ProgramName, IsResolvableByAShell) {
   const ScratchDirectory dir;
   const std::string before = std::getenv("PATH");
   const auto program = dir.Write("autocfg", "");

@@ -1,4 +1,4 @@
-// Bad input to `predict` and `explain`, from outside.
+// Bad input to `predict` and `explain`, as a user sees it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 namespace autocfg {
 namespace {
 
-// The verb with one option changed or added; an empty value takes the option away.
+// Returns the arguments with one option changed or added; an empty value removes the option.
 std::vector<std::string> Ask(const std::string& verb, const std::string& option = "",
                              const std::string& value = "") {
   std::vector<std::pair<std::string, std::string>> options = {{"--model", "gpt2-124m"},
@@ -73,13 +73,13 @@ INSTANTIATE_TEST_SUITE_P(
             Case{"Fp64OnAGpu", "--precision", "fp64", {"--cluster", "fp64 is for CPUs only"}})),
     [](const auto& info) { return std::string(std::get<0>(info.param)) + std::get<1>(info.param).name; });
 
-// Of every verb, and not taken for an option that was left out.
-TEST(PredictionBadInput, OptionsGivenNothing) {
+// An empty value is rejected for every verb, not treated as a missing option.
+TEST(PredictionBadInput, RejectsEmptyValues) {
   for (const std::string verb : {"predict", "explain"}) {
     for (const std::string option :
          {"--model", "--cluster", "--global-batch", "--plan", "--seq-len", "--precision"}) {
       std::vector<std::string> args = {verb, option, ""};
-      const auto rest = Ask(verb, option, "");  // the others
+      const auto rest = Ask(verb, option, "");  // the other options
       args.insert(args.end(), rest.begin() + 1, rest.end());
       ExpectOneClearLine(args, 2, {option + ": it is empty"});
     }
@@ -89,7 +89,7 @@ TEST(PredictionBadInput, OptionsGivenNothing) {
   ExpectOneClearLine(trace, 2, {"--trace: it is empty"});
 }
 
-TEST(PredictionBadInput, OptionsOfOneVerb) {
+TEST(PredictionBadInput, RejectsOptionsOfOtherVerbs) {
   ExpectOneClearLine(Ask("explain", "--against", "tp=7"), 2, {"--against: illegal plan tp=7"});
   ExpectOneClearLine(Ask("explain", "--against", "best"), 2, {"--against: best"});
   ExpectOneClearLine(Ask("predict", "--trace", "/nonexistent/t.json"), 2, {"--trace: /nonexistent/t.json"});
@@ -125,7 +125,7 @@ TEST(PredictionBadInput, ModelFilesNameTheField) {
   }
 }
 
-// A Llama 3.1 is predicted, with a note; no engine runs its frequencies.
+// A Llama 3.1 is predicted, with a note; the engine does not run its scaled frequencies.
 TEST(PredictionBadInput, ScaledFrequenciesArePredictedOnly) {
   const ScratchDirectory home;
   const auto file = home.Write(
@@ -159,7 +159,7 @@ TEST(PredictionBadInput, ClusterFilesNameTheFigure) {
   const auto fine = RunAutocfg(home, Ask("predict", "--cluster", write(rates, links)));
   EXPECT_EQ(fine.exit_code, 0) << fine.err;
   EXPECT_EQ(fine.err, "");
-  // What few know of their machine is assumed, and said.
+  // Missing figures that users rarely know get defaults, with a note.
   const auto assumed =
       RunAutocfg(home, Ask("predict", "--cluster",
                            write(R"("flops_per_s": {"bf16": 3e14})", R"("intra_node_bytes_per_s": 3e11)")));

@@ -1,4 +1,4 @@
-// Runs a program and keeps what it says. For tests that look at the command line from outside.
+// Runs a program and captures its output. For tests of the command line as a user sees it.
 #pragma once
 
 #include <fcntl.h>
@@ -28,7 +28,7 @@ inline std::string ReadWhole(const std::filesystem::path& path) {
   return text.str();
 }
 
-// A directory of the test's own, removed at its end. Short, so that sockets fit in it.
+// A directory of the test, removed at its end. Its path is short enough for sockets.
 class ScratchDirectory {
  public:
   ScratchDirectory() {
@@ -55,15 +55,15 @@ class ScratchDirectory {
 };
 
 struct Finished {
-  int exit_code = -1;  // 128 + the signal when one ended it
+  int exit_code = -1;  // 128 + the signal if a signal ended it
   std::string out;
   std::string err;
 };
 
 class Program {
  public:
-  // `autocfg`, or another program, of this build with these arguments; XDG_STATE_HOME is `home`, so that no
-  // test touches a real database, and the locale C. Standard input is the file `input`.
+  // Starts `autocfg`, or another program of this build, with these arguments. XDG_STATE_HOME is `home`, so
+  // that no test touches a real database; the locale is C. Standard input is the file `input`.
   Program(const ScratchDirectory& home, const std::vector<std::string>& args,
           const std::string& input = "/dev/null", const std::string& program = "autocfg") {
     static int count = 0;
@@ -79,7 +79,7 @@ class Program {
     if (pid_ == 0) {
       setenv("XDG_STATE_HOME", home.path().c_str(), 1);
       setenv("LC_ALL", "C", 1);
-      // No GPU of this machine is used, unless the test has some of its own (tests/support/fake_nvml).
+      // Hides this machine's GPUs, unless the test provides its own (tests/support/fake_nvml).
       setenv("AUTOCFG_NVML_LIBRARY", "libautocfg-no-nvml.so.1", 0);
       const int in = open(input.c_str(), O_RDONLY);
       const int out = open(out_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -110,7 +110,7 @@ class Program {
            info.si_pid == 0;
   }
 
-  // At the latest after `limit`; then it is killed and its test fails.
+  // Waits for the end. After `limit` the program is killed and the test fails.
   Finished Wait(std::chrono::seconds limit = std::chrono::seconds(170)) {
     const auto end = std::chrono::steady_clock::now() + limit;
     while (running()) {
@@ -136,7 +136,7 @@ class Program {
   std::string err_path_;
 };
 
-// The processes that `parent` has started, and those that these have.
+// Returns all processes that `parent` has started, directly or indirectly.
 inline std::vector<pid_t> Descendants(pid_t parent) {
   std::vector<pid_t> found;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -144,7 +144,7 @@ inline std::vector<pid_t> Descendants(pid_t parent) {
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
     const std::string stat = ReadWhole(entry.path() / "stat");
     const auto after_name = stat.rfind(')');
-    if (after_name == std::string::npos) continue;  // it has ended
+    if (after_name == std::string::npos) continue;  // the process has ended
     std::istringstream fields(stat.substr(after_name + 1));
     char state = 0;
     pid_t ppid = 0;
@@ -158,12 +158,12 @@ inline std::vector<pid_t> Descendants(pid_t parent) {
   return found;
 }
 
-// Whether none of these exists any more, within `limit`.
+// Returns true if none of these processes exists any more within `limit`.
 inline bool AllEnd(const std::vector<pid_t>& processes, std::chrono::seconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
   for (const pid_t process : processes) {
     while (std::filesystem::exists("/proc/" + std::to_string(process))) {
-      // One that nobody waits for (its parent was killed, and no init is there) has ended all the same.
+      // A zombie counts as ended; nothing reaps it if its parent was killed and there is no init.
       const std::string stat = ReadWhole("/proc/" + std::to_string(process) + "/stat");
       const auto after_name = stat.rfind(')');
       if (after_name != std::string::npos && stat.substr(after_name, 3) == ") Z") break;

@@ -29,7 +29,7 @@ std::string Joined(const std::vector<std::string>& lines) {
   return text;
 }
 
-TEST(Progress, SaysWhatIsKnown) {
+TEST(Progress, ShowsKnownFields) {
   auto study = Study();
   std::string text = Joined(ProgressLines(study, 12, 0, 200));
   for (const char* part : {"study 4", "measuring", "left", "enumerated 96", "measured 5",
@@ -44,17 +44,17 @@ TEST(Progress, SaysWhatIsKnown) {
   EXPECT_NE(text.find("budget"), std::string::npos);
 }
 
-TEST(Progress, TimeLeftIsAlwaysSaid) {
+TEST(Progress, AlwaysShowsTimeLeft) {
   auto study = Study();
   study.set_phase("calibrating");
   study.set_eta_s(0);
   EXPECT_NE(Joined(ProgressLines(study, 12, 72, 200)).find("at most 1 min 00 s left"), std::string::npos)
       << Joined(ProgressLines(study, 12, 72, 200));
   EXPECT_NE(Joined(ProgressLines(study, 100, 72, 200)).find("at most 0"), std::string::npos);
-  EXPECT_NE(Joined(ProgressLines(study, 12, 0, 200)).find("time left not known yet"), std::string::npos);
+  EXPECT_NE(Joined(ProgressLines(study, 12, 0, 200)).find("time left unknown"), std::string::npos);
 }
 
-// What is drawn on a terminal in this environment.
+// Returns the output on a terminal with these environment variables.
 std::string Drawn(const char* term, const char* no_color) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
   if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) return "no terminal";
@@ -73,7 +73,7 @@ std::string Drawn(const char* term, const char* no_color) {
   return got > 0 ? buffer : "";
 }
 
-TEST(Progress, TerminalsGetWhatTheyUnderstand) {
+TEST(Progress, RespectsTermAndNoColor) {
   const std::string term = std::getenv("TERM") == nullptr ? "" : std::getenv("TERM");
   if (Drawn("xterm", nullptr) == "no terminal") GTEST_SKIP() << "no pseudo-terminal here";
   EXPECT_NE(Drawn("xterm", nullptr).find("\x1b[1m"), std::string::npos);
@@ -93,7 +93,7 @@ TEST(Progress, LinesFitTheTerminal) {
   }
 }
 
-TEST(Progress, NothingIsDrawnOnWhatIsNoTerminal) {
+TEST(Progress, DrawsNothingWithoutATerminal) {
   std::FILE* file = std::tmpfile();
   ASSERT_NE(file, nullptr);
   {

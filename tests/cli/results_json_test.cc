@@ -65,7 +65,7 @@ v1::Recommendation Answer() {
   return answer;
 }
 
-TEST(SearchJson, NamesOfTheContract) {
+TEST(SearchJson, HasTheContractsKeys) {
   const auto json = SearchJson(Answer(), Question());
   ASSERT_TRUE(json.ok()) << json.status();
   for (const char* key : {"study", "model", "cluster", "workload", "versions", "best", "runners_up", "counts",
@@ -90,7 +90,7 @@ TEST(SearchJson, NamesOfTheContract) {
     EXPECT_TRUE((*json)["versions"].contains(key)) << key;
 }
 
-TEST(SearchJson, WhatEndedItAndWhatIsToKnow) {
+TEST(SearchJson, HasStopReasonAndNotes) {
   auto answer = Answer();
   auto question = Question();
   const auto json = [&] { return *SearchJson(answer, question); };
@@ -125,15 +125,16 @@ TEST(SearchJson, WhatEndedItAndWhatIsToKnow) {
   answer.set_stopped("time_budget");
   answer.set_plans_left(1);
   answer.mutable_counts()->set_measured(0);
-  EXPECT_EQ(StopNote(answer, 1.5, 0),
-            "nothing was measured: the time budget of 1.5 s ended before the first of 1 plan was; give more "
-            "time to have them measured");
+  EXPECT_EQ(
+      StopNote(answer, 1.5, 0),
+      "nothing was measured: the time budget of 1.5 s ended the search before the first of 1 plan; give more "
+      "time to have them measured");
   EXPECT_NE(SearchReport(answer, question, "")
                 .find("\n  ended by its time budget, with 1 plan left that it would have measured\n"),
             std::string::npos);
 }
 
-TEST(ShortPlan, LeavesOutStagesOfALongSplit) {
+TEST(ShortPlan, OmitsStagesOfALongSplit) {
   std::string split = "3";
   for (int stage = 1; stage < 96; ++stage) split += "+3";
   const std::string plan = "tp=8,pp=96,dp=2,mbs=1,split=" + split + ",recompute=full";
@@ -144,9 +145,9 @@ TEST(ShortPlan, LeavesOutStagesOfALongSplit) {
   EXPECT_EQ(ShortPlan(plan, 10), "tp=8,pp=96,dp=2,mbs=1,split=... (96 stages),recompute=full");
 }
 
-// With splits over as many stages as there are, every line of a table stays within a terminal; the JSON keeps
-// them whole.
-TEST(SearchReport, LongSplitsStayWithinATerminal) {
+// Splits over many stages are shortened so that every line of a table fits a terminal; the JSON keeps them
+// whole.
+TEST(SearchReport, LongSplitsFitATerminal) {
   std::string split = "1";
   for (int stage = 1; stage < 96; ++stage) split += "+1";
   auto question = Question();
@@ -166,13 +167,13 @@ TEST(SearchReport, LongSplitsStayWithinATerminal) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120u) << line;
 }
 
-// Beside a measured slice the answer says why that is no step time of the plan.
-TEST(SearchReport, SaysWhatASliceIs) {
+// If a slice was measured, the answer explains that its time is not a step time of the plan.
+TEST(SearchReport, ExplainsSlices) {
   v1::Recommendation answer = Answer();
   EXPECT_EQ(SearchReport(answer, Question(), "").find("slice"), std::string::npos);
   answer.mutable_runners_up(0)->mutable_measured()->set_slice(true);
   const std::string report = SearchReport(answer, Question(), "");
-  EXPECT_NE(report.find("it is no step time of the plan"), std::string::npos) << report;
+  EXPECT_NE(report.find("it is not a step time of the plan"), std::string::npos) << report;
   EXPECT_EQ((*SearchJson(answer, Question()))["runners_up"][0]["provenance"], "predicted");
   std::istringstream lines(report);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120u) << line;
@@ -201,7 +202,7 @@ TEST(SearchJson, PredictedRatesArePerRank) {
   EXPECT_EQ(json["best"]["predicted"]["reason"], "7 bytes over");
 }
 
-TEST(SearchJson, ReadsBackWhatItWrote) {
+TEST(SearchJson, RoundTrips) {
   const auto question = Question();
   const auto json = SearchJson(Answer(), question);
   ASSERT_TRUE(json.ok());
@@ -224,7 +225,7 @@ TEST(SearchJson, NothingFits) {
   EXPECT_NE(SearchReport(answer, Question(), "next").find("5 bytes over"), std::string::npos);
 }
 
-TEST(ParseSearchJson, NamesWhatIsWrong) {
+TEST(ParseSearchJson, ErrorsNameTheField) {
   const auto good = *SearchJson(Answer(), Question());
   const auto says = [](const nlohmann::ordered_json& json, const std::string& part) {
     const auto status = ParseSearchJson(json.dump()).status();
@@ -254,7 +255,7 @@ TEST(ParseSearchJson, NamesWhatIsWrong) {
   EXPECT_TRUE(absl::IsInvalidArgument(ParseSearchJson("").status()));
 }
 
-TEST(SearchReport, EveryTimeSaysWhatItIs) {
+TEST(SearchReport, EveryTimeIsLabelled) {
   const std::string text = SearchReport(Answer(), Question(), "autocfg train --input best.json --steps 10");
   EXPECT_NE(text.find("tp=1,pp=2,dp=1,mbs=2,recompute=full  (measured)"), std::string::npos) << text;
   EXPECT_NE(text.find("measured"), std::string::npos);
@@ -268,7 +269,7 @@ TEST(SearchReport, EveryTimeSaysWhatItIs) {
   EXPECT_NE(text.find("next: autocfg train --input best.json"), std::string::npos);
 }
 
-TEST(SearchReport, PredictionsAloneNeverSayMeasured) {
+TEST(SearchReport, PredictOnlyNeverSaysMeasured) {
   auto question = Question();
   question.cluster.local = false;
   question.cluster.name = "a100-80gb-sxm:1x2";

@@ -8,7 +8,7 @@
 namespace autocfg {
 namespace {
 
-TEST(Divergence, NamesTheFirstStepThatIsNotFinite) {
+TEST(Divergence, NamesTheFirstNonFiniteStep) {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
   struct Case {
     std::vector<double> losses, grad_norms;
@@ -25,8 +25,8 @@ TEST(Divergence, NamesTheFirstStepThatIsNotFinite) {
   }
 }
 
-// A NaN's sign means nothing.
-TEST(TrainDisplay, WhatIsNotFinite) {
+// The sign of a NaN is not shown.
+TEST(TrainDisplay, NonFiniteValuesHaveNoSign) {
   v1::Progress progress;
   progress.set_step(1);
   progress.set_loss(-std::nan(""));
@@ -38,7 +38,7 @@ TEST(TrainDisplay, WhatIsNotFinite) {
   EXPECT_NE(table.find("       1           nan          -inf "), std::string::npos) << table;
 }
 
-TEST(TrainReport, SaysOnlyWhatWasMeasured) {
+TEST(TrainReport, ReportsOnlyMeasuredValues) {
   TrainSummary summary;
   summary.planned_memory_bytes = 2048;
   RunDescription run;
@@ -52,8 +52,8 @@ TEST(TrainReport, SaysOnlyWhatWasMeasured) {
   EXPECT_NE(TrainReport(summary, run).find("1,234 (measured"), std::string::npos);
 }
 
-// The dry device computes no slice either.
-TEST(TrainReport, SliceThatWasOnlyPlanned) {
+// The dry device does not compute slices either.
+TEST(TrainReport, DryRunOfASlice) {
   TrainSummary summary;
   summary.planned_memory_bytes = 2048;
   RunDescription run;
@@ -63,11 +63,11 @@ TEST(TrainReport, SliceThatWasOnlyPlanned) {
   run.slice.emplace().set_tensor(1);
   EXPECT_EQ(
       TrainReport(summary, run),
-      "plan: tp=2 on dry; of its 2 ranks one alone, a slice: tensor 1, pipeline 0; nothing was computed\n"
+      "plan: tp=2 on dry; one of its 2 ranks alone, a slice: tensor 1, pipeline 0; nothing was computed\n"
       "memory of this rank: 2.0 KiB planned\n");
   summary.step_time_s = {2, 1};
   run.device = "cpu";
-  EXPECT_NE(TrainReport(summary, run).find("tp=2 on cpu; of its 2 ranks one ran alone, a slice"),
+  EXPECT_NE(TrainReport(summary, run).find("tp=2 on cpu; one of its 2 ranks ran alone, a slice"),
             std::string::npos);
   run.ranks = 1;
   EXPECT_NE(TrainReport(summary, run).find("on cpu; its only rank ran alone, a slice"), std::string::npos);

@@ -1,4 +1,4 @@
-// The cluster that a coordinator's workers are, worked out by hand.
+// Tests the cluster of a coordinator's workers, with expected values computed by hand.
 #include "cli/worker_pool.h"
 
 #include <gmock/gmock.h>
@@ -45,7 +45,7 @@ WorkerPool Pool(std::vector<v1::Worker> workers) {
   return {.coordinator = "head:5000", .workers = std::move(workers)};
 }
 
-TEST(WorkerPoolTest, AllSlotsAndTheLeastMemoryOfARank) {
+TEST(WorkerPoolTest, LocalHasAllSlotsAndTheLeastMemory) {
   const WorkerPool pool = Pool({CpuWorker("a", "one", 2, 20 * kGiB), CpuWorker("b", "two", 4, 20 * kGiB)});
   const auto cluster = PoolCluster(pool, {.name = "cpu"}, "local");
   ASSERT_TRUE(cluster.ok()) << cluster.status();
@@ -64,14 +64,14 @@ TEST(WorkerPoolTest, WorkersOfOneHostShareItsMemory) {
   EXPECT_EQ(cluster->name, "local:2x2");
 }
 
-TEST(WorkerPoolTest, MoreRanksThanSlots) {
+TEST(WorkerPoolTest, RejectsMoreRanksThanSlots) {
   const auto cluster = PoolCluster(Pool({CpuWorker("a", "one", 2, 20 * kGiB)}), {.name = "cpu"}, "local:1x3");
   ASSERT_EQ(cluster.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(cluster.status().message()),
               HasSubstr("3 ranks, and the workers of head:5000 have 2 slots on cpu"));
 }
 
-TEST(WorkerPoolTest, OneWorkerIsAsThisMachineIs) {
+TEST(WorkerPoolTest, OneWorkerEqualsTheLocalCluster) {
   v1::Worker worker;
   worker.set_name("workers/here");
   *worker.mutable_inventory() = LocalInventory(4);
@@ -81,7 +81,7 @@ TEST(WorkerPoolTest, OneWorkerIsAsThisMachineIs) {
   EXPECT_EQ(*pooled, *here);
 }
 
-TEST(WorkerPoolTest, GpusAreChosenWhereThereAreSome) {
+TEST(WorkerPoolTest, AutoChoosesGpusIfOffered) {
   const WorkerPool mixed =
       Pool({CpuWorker("a", "one", 2, 20 * kGiB), GpuWorker("g", {140 * kGiB, 80 * kGiB}, 4)});
   const auto device = ChooseDevice(mixed, "auto", "");
@@ -98,14 +98,14 @@ TEST(WorkerPoolTest, GpusAreChosenWhereThereAreSome) {
   EXPECT_EQ(SlotsOf(mixed, "paced"), 6);
 }
 
-TEST(WorkerPoolTest, NobodyOffersIt) {
+TEST(WorkerPoolTest, RejectsADeviceThatNoWorkerOffers) {
   const auto cuda = ChooseDevice(Pool({CpuWorker("a", "one", 2, 20 * kGiB)}), "cuda", "");
   ASSERT_EQ(cuda.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(cuda.status().message()),
               HasSubstr("head:5000: no worker offers cuda (it has 2 slots on cpu)"));
   const auto none = ChooseDevice(Pool({}), "auto", "");
   ASSERT_EQ(none.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(none.status().message()), HasSubstr("no worker offers cpu (it has none)"));
+  EXPECT_THAT(std::string(none.status().message()), HasSubstr("no worker offers cpu (it has no workers)"));
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ if verb == "doctor":
     answer({"checks": [{"name": name, "state": "ok", "found": "it is there", "advice": ""} for name in ("cores", "gpu driver", "gpu 0", "cuda engine")]})
 if verb == "workers":
     if not os.path.exists(value("--db", "")):
-        fail(3, "no coordinator is at work on it")
+        fail(3, "no coordinator uses it")
     gpu = {"index": 0, "name": "NVIDIA Other" if wrong == "gpu" else "NVIDIA Fake 100", "uuid": "GPU-0", "memory_bytes": GPU_BYTES, "left_out": ""}
     answer([{"worker": "workers/local", "driver": "580.1", "gpus": [gpu]}])
 if verb == "search":

@@ -1,4 +1,4 @@
-// Searches of described clusters, from outside: by prediction alone, emulated, and by slices.
+// Searches of described clusters, as a user sees them: by prediction, emulated, and by slices.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ class DescribedSearchTest : public testing::Test {
   const ScratchDirectory home_;
 };
 
-TEST_F(DescribedSearchTest, PredictionAloneAnswersWithoutHardware) {
+TEST_F(DescribedSearchTest, PredictOnlyNeedsNoHardware) {
   const std::vector<std::string> question = {"--predict-only", "--model",        "llama2-7b", "--cluster",
                                              "h100-sxm:2x8",   "--global-batch", "64"};
   const auto best_file = home_ / "best.json";
@@ -45,7 +45,7 @@ TEST_F(DescribedSearchTest, PredictionAloneAnswersWithoutHardware) {
   EXPECT_EQ(counts["measured"], 0);
   EXPECT_EQ(answer["search"]["device_s"], 0);
 
-  // What is predicted of the best is what `predict` says of it, the interval too.
+  // The prediction of the best plan equals that of `predict`, including the interval.
   const auto predicted =
       RunAutocfg(home_, {"predict", "--model", "llama2-7b", "--cluster", "h100-sxm:2x8", "--global-batch",
                          "64", "--plan", answer["best"]["plan_text"], "--json"});
@@ -64,8 +64,8 @@ TEST_F(DescribedSearchTest, PredictionAloneAnswersWithoutHardware) {
   EXPECT_THAT(text.out, HasSubstr("next: " + BuildPath("bin/autocfg explain")));
 }
 
-// Nor where a coordinator has no worker at all: it predicts, and asks nobody.
-TEST_F(DescribedSearchTest, PredictionAloneNeedsNoWorkers) {
+// A coordinator without workers predicts too, without asking any.
+TEST_F(DescribedSearchTest, PredictOnlyNeedsNoWorkers) {
   const std::string address = "unix:" + home_ / "head.sock";
   const Program server(home_, {"--listen", address, "--db", home_ / "head.db"}, "/dev/null",
                        "autocfg-server");
@@ -84,13 +84,13 @@ TEST_F(DescribedSearchTest, PredictionAloneNeedsNoWorkers) {
                             "--global-batch", "64", "--json"});
   ASSERT_EQ(here.exit_code, 0) << here.err;
   EXPECT_EQ(there["best"], Json::parse(here.out)["best"]);
-  // What its workers are to be calibrated for is refused without them.
+  // A local cluster needs a calibration by workers, so it is rejected without them.
   const auto local = ask("local");
   EXPECT_EQ(local.exit_code, 2) << local.err;
-  EXPECT_THAT(local.err, HasSubstr("no worker offers cpu (it has none)"));
+  EXPECT_THAT(local.err, HasSubstr("no worker offers cpu (it has no workers)"));
 }
 
-TEST_F(DescribedSearchTest, PredictionOfThisMachineCalibratesAndRunsNoPlan) {
+TEST_F(DescribedSearchTest, PredictOnlyOfThisMachineCalibratesOnly) {
   const auto model = home_.Write(
       "model.json",
       R"({"name": "smallest", "layers": 2, "hidden": 32, "heads": 2, "vocab": 128, "max_seq_len": 16})");
@@ -103,7 +103,7 @@ TEST_F(DescribedSearchTest, PredictionOfThisMachineCalibratesAndRunsNoPlan) {
   EXPECT_EQ(answer["counts"]["measured"], 0);
 }
 
-// What was assumed and what else to know stands in the answer too, for programs.
+// Assumptions and caveats are also in the JSON answer.
 TEST_F(DescribedSearchTest, NotesAreInTheAnswer) {
   const auto model = home_.Write(
       "model.json",
@@ -124,7 +124,7 @@ TEST_F(DescribedSearchTest, NotesAreInTheAnswer) {
   }
 }
 
-TEST_F(DescribedSearchTest, NothingFitsIsSaidWithoutHardwareToo) {
+TEST_F(DescribedSearchTest, NothingFitsWithoutHardware) {
   const auto finished = Search(
       {"--predict-only", "--model", "gpt3-175b", "--cluster", "v100-32gb-sxm:1x8", "--global-batch", "8"});
   EXPECT_EQ(finished.exit_code, 1);
@@ -148,14 +148,14 @@ TEST_F(DescribedSearchTest, PacedSearchOf64Ranks) {
   EXPECT_EQ(plan["tp"].get<int>() * plan["pp"].get<int>() * plan["dp"].get<int>(), 64);
   const double predicted = answer["best"]["predicted"]["step_time_s"];
   EXPECT_NEAR(answer["best"]["measured"]["step_time_s"].get<double>(), predicted, 0.05 * predicted);
-  // And its plan runs from the file, on the same cluster.
+  // The plan runs from the file on the same cluster.
   const auto ran = RunAutocfg(
       home_, {"train", "--input", home_ / "best.json", "--steps", "2", "--device", "paced", "--json"});
   ASSERT_EQ(ran.exit_code, 0) << ran.err;
   EXPECT_EQ(Json::parse(ran.out)["cluster"], "eight nodes");
 }
 
-TEST_F(DescribedSearchTest, LargerThanThisMachineIsMeasuredBySlices) {
+TEST_F(DescribedSearchTest, LargerPlansAreMeasuredBySlices) {
   const auto model = home_.Write(
       "model.json",
       R"({"name": "smallest", "layers": 4, "hidden": 64, "heads": 4, "vocab": 128, "max_seq_len": 32})");
@@ -166,7 +166,7 @@ TEST_F(DescribedSearchTest, LargerThanThisMachineIsMeasuredBySlices) {
   const auto finished =
       Search({"--model", model, "--cluster", cluster, "--global-batch", "16", "--max-trials", "3", "--json"});
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
-  EXPECT_THAT(finished.err, HasSubstr("of larger plans a slice is measured, one rank alone"));
+  EXPECT_THAT(finished.err, HasSubstr("of larger plans, one rank alone is measured: a slice"));
   EXPECT_THAT(finished.err, HasSubstr("of a100-80gb-sxm are assumed: efficiency.inter_node 0.8"));
   const Json answer = Json::parse(finished.out);
   EXPECT_EQ(answer["counts"]["measured"], 3);
@@ -184,8 +184,8 @@ TEST_F(DescribedSearchTest, LargerThanThisMachineIsMeasuredBySlices) {
   }
 }
 
-// The best of what was measured may not be the best there is: that it was cut short is said.
-TEST_F(DescribedSearchTest, EndedByItsTrials) {
+// The answer says that the search was cut short, since a better plan may exist.
+TEST_F(DescribedSearchTest, StopsAtMaxTrials) {
   const auto model = home_.Write(
       "model.json",
       R"({"name": "smallest", "layers": 2, "hidden": 32, "heads": 2, "vocab": 128, "max_seq_len": 16})");
@@ -199,9 +199,9 @@ TEST_F(DescribedSearchTest, EndedByItsTrials) {
   EXPECT_THAT(answer["notes"].dump(), HasSubstr("--max-trials 1 ended the search with "));
 }
 
-// More ranks a node than this machine has cores: no more copies of a slice than cores, which would time their
-// contention.
-TEST_F(DescribedSearchTest, NodesOfMoreRanksThanThisMachineHasCores) {
+// With more ranks per node than this machine has cores, no more copies of a slice run than there are cores.
+// More would measure their contention.
+TEST_F(DescribedSearchTest, SlicesDoNotExceedTheCores) {
   const std::size_t cores = PhysicalCores().size();
   const auto model = home_.Write(
       "model.json",
@@ -227,7 +227,7 @@ TEST_F(DescribedSearchTest, NodesOfMoreRanksThanThisMachineHasCores) {
   }
 }
 
-TEST_F(DescribedSearchTest, ClustersThatCannotBeAskedFor) {
+TEST_F(DescribedSearchTest, RejectsUnsupportedClusters) {
   const auto says = [&](std::vector<std::string> args, int code, const char* part) {
     const auto finished = Search(std::move(args));
     EXPECT_EQ(finished.exit_code, code) << finished.err;

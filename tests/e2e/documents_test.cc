@@ -1,4 +1,5 @@
-// What README and docs/ show of predictions is what the program prints: these are the same everywhere.
+// Checks that the predictions shown in README and docs/ equal the program's output. They are the same on
+// every machine.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -12,18 +13,18 @@
 namespace autocfg {
 namespace {
 
-// A command that a document shows, and the lines below it, without their indentation.
+// A command that a document shows, and the lines below it without their indentation.
 struct Example {
   std::string where;
   std::vector<std::string> args;
   std::vector<std::string> shown;
-  bool cut = false;  // a line of an ellipsis alone stands for the rest
+  bool cut = false;  // a line with only an ellipsis stands for the rest
 };
 
 constexpr std::string_view kIndent = "    ";
 constexpr std::string_view kCommand = "    $ build/bin/autocfg ";
 
-// The examples of verbs whose answer depends on nothing but the command.
+// Returns the examples of verbs whose answer depends only on the command.
 std::vector<Example> ExamplesOf(const std::filesystem::path& document) {
   std::vector<Example> examples;
   std::istringstream lines(ReadWhole(document));
@@ -52,7 +53,7 @@ std::vector<Example> ExamplesOf(const std::filesystem::path& document) {
   return examples;
 }
 
-TEST(Documents, PredictionsShownAreThosePrinted) {
+TEST(Documents, ExamplesMatchTheOutput) {
   std::vector<std::filesystem::path> documents = {SourcePath("README.md")};
   for (const auto& entry : std::filesystem::directory_iterator(SourcePath("docs"))) {
     documents.push_back(entry.path());

@@ -1,5 +1,5 @@
-// A whole search on a GPU that is emulated (tests/support/emulated_gpu): calibration, choice, measured
-// trials, and what of the GPU's memory plans may use.
+// A whole search on an emulated GPU (tests/support/emulated_gpu): calibration, choice, measured trials, and
+// the GPU memory that plans may use.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-TEST(GpuSearch, PredictsWithTheOverheadThatItMeasured) {
+TEST(GpuSearch, PredictsWithTheMeasuredOverhead) {
   const std::string emulated = BuildPath("tests/libautocfg_emulated_gpu.so");
   if (!std::filesystem::exists(emulated))
     GTEST_SKIP() << "this build has no emulated GPU (tests/CMakeLists.txt)";

@@ -1,4 +1,4 @@
-// Predictions from outside: single plans, files of requests, traces, explanations.
+// Predictions as a user sees them: single plans, files of requests, traces, explanations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ std::vector<Json> JsonLines(const std::string& text) {
   return answers;
 }
 
-// Requests with broken ones in between; every fifth is wrong in its own way.
+// Returns requests of which every fifth is broken, each in a different way.
 std::string MixedRequests(int count) {
   std::string text;
   for (int i = 0; i < count; ++i) {
@@ -50,7 +50,7 @@ std::string MixedRequests(int count) {
   return text;
 }
 
-TEST(PredictRequests, BrokenLinesInTheMiddleAndTheRestAnswered) {
+TEST(PredictRequests, BrokenLinesDoNotAffectOthers) {
   const ScratchDirectory home;
   constexpr int kCount = 60;
   const auto file = home.Write("r.jsonl", MixedRequests(kCount));
@@ -73,14 +73,14 @@ TEST(PredictRequests, BrokenLinesInTheMiddleAndTheRestAnswered) {
   EXPECT_EQ(piped.out, finished.out);
 }
 
-TEST(PredictRequests, NothingAskedNothingSaid) {
+TEST(PredictRequests, EmptyInputGivesEmptyOutput) {
   const ScratchDirectory home;
   const auto finished = RunAutocfg(home, {"predict", "--requests", home.Write("r.jsonl", "")});
   EXPECT_EQ(finished.exit_code, 0);
   EXPECT_EQ(finished.out + finished.err, "");
 }
 
-TEST(Predict, JsonIsTheRequestsAnswer) {
+TEST(Predict, JsonEqualsTheRequestsAnswer) {
   const ScratchDirectory home;
   const auto single = RunAutocfg(home, Ask("predict", kFits, {"--json"}));
   ASSERT_EQ(single.exit_code, 0) << single.err;
@@ -98,7 +98,7 @@ TEST(Predict, JsonIsTheRequestsAnswer) {
   EXPECT_EQ(alone["notes"], Json::array());
 }
 
-TEST(Predict, OneScreenForPeople) {
+TEST(Predict, TextFitsOneScreen) {
   const ScratchDirectory home;
   const auto finished = RunAutocfg(home, Ask("predict", kFits));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
@@ -113,7 +113,7 @@ TEST(Predict, OneScreenForPeople) {
   EXPECT_LE(std::count(finished.out.begin(), finished.out.end(), '\n'), 24) << "one screen";
 }
 
-TEST(Predict, WhatDoesNotFitIsAnHonestNegative) {
+TEST(Predict, PlanThatDoesNotFitExitsWithOne) {
   const ScratchDirectory home;
   const auto finished = RunAutocfg(home, Ask("predict", "tp=1,mbs=1"));
   EXPECT_EQ(finished.exit_code, 1);
@@ -131,7 +131,7 @@ TEST(Predict, WhatDoesNotFitIsAnHonestNegative) {
   EXPECT_EQ(Json::parse(json.out)["feasible"], false);
 }
 
-TEST(Predict, TraceHoldsEveryRank) {
+TEST(Predict, TraceContainsEveryRank) {
   const ScratchDirectory home;
   const auto file = home / "trace.json";
   const auto finished =
@@ -155,7 +155,7 @@ TEST(Predict, TraceHoldsEveryRank) {
   EXPECT_GT(end_us, 0);
 }
 
-TEST(Explain, OnePlanAndTwo) {
+TEST(Explain, OneAndTwoPlans) {
   const ScratchDirectory home;
   const auto one = RunAutocfg(home, Ask("explain", kFits));
   ASSERT_EQ(one.exit_code, 0) << one.err;
@@ -173,8 +173,8 @@ TEST(Explain, OnePlanAndTwo) {
   EXPECT_THAT(noted.err, HasSubstr("note: schedule=gpipe has nothing to act on"));
 }
 
-// Its status is that of the first plan.
-TEST(Explain, WhatDoesNotFitIsAnHonestNegative) {
+// The exit status is that of the first plan.
+TEST(Explain, PlanThatDoesNotFitExitsWithOne) {
   const ScratchDirectory home;
   for (const std::vector<std::string>& more :
        std::vector<std::vector<std::string>>{{}, {"--against", kFits}}) {
@@ -189,8 +189,8 @@ TEST(Explain, WhatDoesNotFitIsAnHonestNegative) {
   EXPECT_EQ(RunAutocfg(home, Ask("explain", kFits, {"--against", "tp=1,mbs=1"})).exit_code, 0);
 }
 
-// A described cluster without a name has its file's.
-TEST(Predict, ClustersOfFilesHaveAName) {
+// A described cluster without a name takes the name of its file.
+TEST(Predict, ClusterTakesItsFilesName) {
   const ScratchDirectory home;
   const auto file =
       home.Write("our-pod.json", R"({"device": "a100-80gb-sxm", "nodes": 1, "gpus_per_node": 8})");

@@ -1,4 +1,4 @@
-// Real searches and runs on a model of a few thousand parameters, from outside.
+// Real searches and runs on a model of a few thousand parameters, as a user sees them.
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
@@ -55,7 +55,7 @@ void ExpectOneError(const Finished& finished, int exit_code, const std::vector<s
   EXPECT_EQ(errors, 1) << finished.err;
 }
 
-TEST_F(SearchTest, BestPlanIsFoundAndRuns) {
+TEST_F(SearchTest, FindsAndRunsTheBestPlan) {
   const auto best_file = home_ / "best.json";
   const auto finished = Run(SearchArgs({"--max-trials", "4", "--output", best_file, "--json"}));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
@@ -93,7 +93,7 @@ TEST_F(SearchTest, BestPlanIsFoundAndRuns) {
   EXPECT_NE(table.out.find(answer["best"]["plan_text"].get<std::string>()), std::string::npos) << table.out;
 }
 
-TEST_F(SearchTest, PeopleReadWhatWasMeasuredAndWhatPredicted) {
+TEST_F(SearchTest, TextLabelsMeasuredAndPredicted) {
   const auto finished =
       Run(SearchArgs({"--max-trials", "2", "--space", "mbs=1", "--space", "recompute=none"}));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
@@ -104,7 +104,7 @@ TEST_F(SearchTest, PeopleReadWhatWasMeasuredAndWhatPredicted) {
   }
 }
 
-// The trials that have a measurement, by plan and repeat, with the attempts that they took.
+// Returns the measured trials, by plan and repeat, with their numbers of attempts.
 std::map<std::string, int> Measured(const Json& trials) {
   std::map<std::string, int> measured;
   for (const auto& trial : trials) {
@@ -115,7 +115,7 @@ std::map<std::string, int> Measured(const Json& trials) {
   return measured;
 }
 
-// Waits until the running search has measured `count` trials; through its socket.
+// Waits until the running search has measured `count` trials. Asks through its socket.
 void AwaitMeasured(const ScratchDirectory& home, const std::string& database, const Program& search,
                    std::size_t count) {
   for (int i = 0; i < 600 && search.running(); ++i) {
@@ -127,7 +127,7 @@ void AwaitMeasured(const ScratchDirectory& home, const std::string& database, co
   }
 }
 
-TEST_F(SearchTest, KilledSearchGoesOnFromWhatWasStored) {
+TEST_F(SearchTest, KilledSearchResumesFromTheDatabase) {
   const auto args = SearchArgs({"--exhaustive", "--json"});
   std::map<std::string, int> before;
   {
@@ -145,7 +145,7 @@ TEST_F(SearchTest, KilledSearchGoesOnFromWhatWasStored) {
   }
   const auto again = Run(args);
   ASSERT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_NE(again.err.find("going on with study 1"), std::string::npos) << again.err;
+  EXPECT_NE(again.err.find("resuming study 1"), std::string::npos) << again.err;
   EXPECT_EQ(Json::parse(again.out)["study"], "studies/1");
   const auto after = Measured(Trials());
   EXPECT_GE(after.size(), before.size());
@@ -155,7 +155,7 @@ TEST_F(SearchTest, KilledSearchGoesOnFromWhatWasStored) {
   }
 }
 
-TEST_F(SearchTest, InterruptedSearchSaysHowToGoOn) {
+TEST_F(SearchTest, InterruptedSearchSaysHowToResume) {
   const auto args = SearchArgs({"--exhaustive", "--json"});
   Program search(home_, args);
   AwaitMeasured(home_, database_, search, 1);
@@ -164,13 +164,13 @@ TEST_F(SearchTest, InterruptedSearchSaysHowToGoOn) {
   const auto stopped = search.Wait(seconds(20));
   EXPECT_EQ(stopped.exit_code, 1);
   EXPECT_EQ(stopped.out, "");
-  EXPECT_NE(stopped.err.find("the same command goes on"), std::string::npos) << stopped.err;
+  EXPECT_NE(stopped.err.find("the same command resumes it"), std::string::npos) << stopped.err;
   const auto studies = Run({"studies", "--db", database_, "--json"});
   ASSERT_EQ(studies.exit_code, 0) << studies.err;
   EXPECT_EQ(Json::parse(studies.out)[0]["end_time_s"], nullptr) << "it is not finished";
   EXPECT_EQ(Json::parse(studies.out)[0]["state"], "interrupted");
 
-  // Another question meanwhile: it is answered, and the first one waits.
+  // A different question is answered meanwhile, and the first study waits.
   const auto other =
       Run(SearchArgs({"--space", "mbs=1", "--space", "recompute=none", "--max-trials", "1", "--json"}));
   ASSERT_EQ(other.exit_code, 0) << other.err;
@@ -181,7 +181,7 @@ TEST_F(SearchTest, InterruptedSearchSaysHowToGoOn) {
   EXPECT_EQ(Json::parse(again.out)["study"], "studies/1");
 }
 
-TEST_F(SearchTest, SecondSearchOnTheSameFileIsRefusedAndNamesTheFirst) {
+TEST_F(SearchTest, SecondSearchOnTheSameDatabaseIsRejected) {
   Program first(home_, SearchArgs({"--exhaustive"}));
   AwaitMeasured(home_, database_, first, 1);
   ASSERT_TRUE(first.running()) << first.err_so_far();
@@ -191,8 +191,8 @@ TEST_F(SearchTest, SecondSearchOnTheSameFileIsRefusedAndNamesTheFirst) {
   EXPECT_EQ(first.Wait(seconds(20)).exit_code, 1);
 }
 
-// The file has it too: the plan of an earlier search would be run in its place.
-TEST_F(SearchTest, NothingFitsIsAnHonestAnswer) {
+// The file contains the answer too, so that the plan of an earlier search is not run instead.
+TEST_F(SearchTest, NothingFitsIsAnAnswer) {
   const auto cluster = home_.Write(
       "cluster.json", R"({"device": {"name": "cpu", "memory_bytes": 5000}, "nodes": 1, "gpus_per_node": 2})");
   const auto best_file = home_.Write("best.json", R"({"best": {"plan": "an earlier search's"}})");
@@ -209,8 +209,8 @@ TEST_F(SearchTest, NothingFitsIsAnHonestAnswer) {
   ExpectOneError(Run({"train", "--input", best_file, "--steps", "1"}), 2, {"found no plan that fits"});
 }
 
-// What ends without an answer leaves the file as it was.
-TEST_F(SearchTest, ErrorWritesNoAnswer) {
+// A search that ends without an answer leaves the file unchanged.
+TEST_F(SearchTest, ErrorKeepsTheOutputFile) {
   const auto best_file = home_.Write("best.json", "kept");
   setenv("AUTOCFG_TRAINER", "/bin/false", 1);
   const auto failed = Run(SearchArgs({"--output", best_file}));
@@ -219,7 +219,7 @@ TEST_F(SearchTest, ErrorWritesNoAnswer) {
   EXPECT_EQ(ReadWhole(best_file), "kept");
 }
 
-TEST_F(SearchTest, TrainingThatDoesNotFitSaysByHowMuchAndWhere) {
+TEST_F(SearchTest, TrainingThatDoesNotFitNamesBytesAndRegion) {
   // 310 billion parameters on one rank fit no machine that runs this test.
   const auto model = home_.Write(
       "big.json", R"({"layers": 96, "hidden": 16384, "heads": 128, "vocab": 51200, "max_seq_len": 2048})");
@@ -257,8 +257,8 @@ TEST_F(SearchTest, DivergedRunIsAFailure) {
   EXPECT_EQ(finished.err.find("saved"), std::string::npos) << "nobody asked for that: " << finished.err;
 }
 
-// The weights that it started from are still there, and start the next run.
-TEST_F(SearchTest, DivergedRunKeepsTheWeightsThatItWasToReplace) {
+// The initial weights are kept and can start the next run.
+TEST_F(SearchTest, DivergedRunKeepsTheOldWeights) {
   const auto weights = home_ / "w.safetensors";
   const auto train = [&](const std::string& lr, const std::string& init) {
     std::vector<std::string> args = {"train", "--model", model_, "--plan", "dp=2",  "--steps",
@@ -274,7 +274,7 @@ TEST_F(SearchTest, DivergedRunKeepsTheWeightsThatItWasToReplace) {
   EXPECT_TRUE(ReadWhole(weights) == good) << "other weights took their place";
   EXPECT_EQ(train("1e-3", weights).exit_code, 0);
 
-  std::string bad = good;  // the data begin after the header; the last value of all becomes a NaN
+  std::string bad = good;  // data follow the header; the last value becomes a NaN
   bad.replace(bad.size() - 4, 4, std::string("\xff\xff\xff\x7f", 4));
   home_.Write("bad.safetensors", bad);
   ExpectOneError(Run({"train", "--model", model_, "--plan", "tp=2", "--steps", "1", "--init",
@@ -292,7 +292,7 @@ TEST_F(SearchTest, FailedCalibrationIsShown) {
   EXPECT_NE(trials.err.find("note: the calibration of study 1 failed: "), std::string::npos) << trials.err;
 }
 
-TEST_F(SearchTest, ReadersDisturbNobody) {
+TEST_F(SearchTest, ReadersDoNotBlockASearch) {
   Program search(home_, SearchArgs({"--exhaustive"}));
   AwaitMeasured(home_, database_, search, 1);
   ASSERT_TRUE(search.running()) << search.err_so_far();
@@ -321,7 +321,7 @@ TEST_F(SearchTest, TokenOutsideTheVocabularyIsNamed) {
                  {"32639"});
 }
 
-TEST_F(SearchTest, TruncatedWeightsAreRefused) {
+TEST_F(SearchTest, TruncatedWeightsAreRejected) {
   const auto weights = home_ / "w.safetensors";
   ASSERT_EQ(Run({"train", "--model", model_, "--plan", "tp=1", "--steps", "1", "--save", weights, "--json"})
                 .exit_code,
@@ -350,7 +350,7 @@ TEST_F(SearchTest, InterruptedTrainingEndsItsRanks) {
   EXPECT_EQ(finished.out, "");
 }
 
-TEST_F(SearchTest, FileThatIsNoDatabaseIsLeftAlone) {
+TEST_F(SearchTest, OtherFilesAreNotModified) {
   const std::string text(5000, 'x');
   home_.Write("search.db", text);
   ExpectOneError(Run(SearchArgs()), 2, {database_});
@@ -358,7 +358,7 @@ TEST_F(SearchTest, FileThatIsNoDatabaseIsLeftAlone) {
   ExpectOneError(Run({"studies", "--db", database_}), 2, {database_});
 }
 
-TEST_F(SearchTest, DatabaseOfANewerVersionIsLeftAlone) {
+TEST_F(SearchTest, NewerDatabaseIsNotModified) {
   ASSERT_EQ(Run(SearchArgs({"--max-trials", "1", "--space", "mbs=1", "--space", "recompute=none"})).exit_code,
             0);
   sqlite3* handle = nullptr;
@@ -372,15 +372,15 @@ TEST_F(SearchTest, DatabaseOfANewerVersionIsLeftAlone) {
   EXPECT_EQ(ReadWhole(database_), before);
 }
 
-TEST_F(SearchTest, NoPlaceForTheDatabase) {
+TEST_F(SearchTest, UnwritableDatabasePath) {
   auto args = SearchArgs();
-  args.back() = "/proc/nowhere/search.db";  // no user may write there, root neither
+  args.back() = "/proc/nowhere/search.db";  // not writable by any user, including root
   ExpectOneError(Run(args), 2, {"/proc/nowhere"});
   args.back() = home_.path();
   ExpectOneError(Run(args), 2, {home_.path()});
 }
 
-TEST_F(SearchTest, LongPathOfTheDatabase) {
+TEST_F(SearchTest, LongDatabasePath) {
   auto args = SearchArgs({"--max-trials", "1", "--space", "mbs=1", "--space", "recompute=none", "--json"});
   args[8] = home_ / (std::string(150, 'd') + "/a b.db");
   const auto finished = Run(args);

@@ -1,4 +1,4 @@
-// Traces, slices and emulated runs of `autocfg train`, from outside.
+// Traces, slices and emulated runs of `autocfg train`, as a user sees them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +32,7 @@ class TrainTest : public testing::Test {
   }
   Finished Run(const std::vector<std::string>& args) const { return RunAutocfg(home_, args); }
 
-  // The names of the actions of a trace, by rank; idle time left out.
+  // Returns the names of a trace's actions by rank, without idle time.
   std::map<int, std::multiset<std::string>> Actions(const std::string& file) const {
     std::map<int, std::multiset<std::string>> actions;
     const Json trace = Json::parse(ReadWhole(file));
@@ -47,7 +47,7 @@ class TrainTest : public testing::Test {
   const std::string model_;
 };
 
-TEST_F(TrainTest, LlamaOfEveryNewAxisTakesTheSameSteps) {
+TEST_F(TrainTest, LlamaTakesTheSameStepsUnderEveryPlan) {
   const auto one = Run(Train("mbs=2", {"--json", "--precision", "fp64"}));
   ASSERT_EQ(one.exit_code, 0) << one.err;
   const auto losses = Json::parse(one.out)["losses"];
@@ -64,13 +64,13 @@ TEST_F(TrainTest, LlamaOfEveryNewAxisTakesTheSameSteps) {
   }
 }
 
-// The table and the line below it: the median of the steps after the first.
-TEST_F(TrainTest, TableAgreesWithItsSummary) {
+// The summary below the table is the median of the steps after the first.
+TEST_F(TrainTest, TableMatchesItsSummary) {
   const auto finished =
       Run({"train", "--model", model_, "--plan", "dp=2", "--global-batch", "8", "--steps", "4"});
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
   std::istringstream lines(finished.out);
-  std::vector<std::string> rates;  // tokens a second, the last column of a step's row
+  std::vector<std::string> rates;  // tokens per second, the last column of a step's row
   std::string said;
   for (std::string line; std::getline(lines, line);) {
     constexpr std::string_view kSummary = "tokens per second: ";
@@ -87,7 +87,7 @@ TEST_F(TrainTest, TableAgreesWithItsSummary) {
   EXPECT_EQ(rates[1], said) << finished.out;
 }
 
-TEST_F(TrainTest, TraceIsTheSimulatedOnesRows) {
+TEST_F(TrainTest, TraceHasTheSimulatedActions) {
   const auto plan = "tp=1,pp=2,dp=1,vpp=2,mbs=2";
   ASSERT_EQ(Run(Train(plan, {"--trace", home_ / "ran.json", "--json"})).exit_code, 0);
   const auto predicted = Run({"predict", "--model", model_, "--cluster", "a100-80gb-sxm:1x8",
@@ -98,11 +98,11 @@ TEST_F(TrainTest, TraceIsTheSimulatedOnesRows) {
   EXPECT_EQ(ran, Actions(home_ / "simulated.json"));
 }
 
-TEST_F(TrainTest, SliceIsOneRankAloneAndSaysSo) {
+TEST_F(TrainTest, SliceRunsOneRankAndIsMarked) {
   const auto finished =
       Run(Train("tp=2,pp=2,dp=2,mbs=1", {"--slice", "1,1", "--trace", home_ / "slice.json"}));
   ASSERT_EQ(finished.exit_code, 0) << finished.err;
-  EXPECT_THAT(finished.out, HasSubstr("of its 8 ranks one ran alone, a slice: tensor 1, pipeline 1"));
+  EXPECT_THAT(finished.out, HasSubstr("one of its 8 ranks ran alone, a slice: tensor 1, pipeline 1"));
   EXPECT_THAT(finished.out, testing::Not(HasSubstr("tokens per second")));
   EXPECT_EQ(Actions(home_ / "slice.json").size(), 1u);
   const Json other = Json::parse(ReadWhole(home_ / "slice.json"))["otherData"];
@@ -120,7 +120,7 @@ TEST_F(TrainTest, SliceIsOneRankAloneAndSaysSo) {
   EXPECT_LE(result["planned_memory_bytes"], Json::parse(whole.out)["planned_memory_bytes"]);
 }
 
-// The dry device computes nothing: what it plans in two bytes is what is predicted.
+// The dry device computes nothing. Its planned memory in two-byte types equals the prediction.
 TEST_F(TrainTest, DryDevicePlansEveryPrecision) {
   const auto plan = "tp=2,pp=2,dp=2,mbs=1";
   for (const char* precision : {"bf16", "fp16", "fp32"}) {
@@ -138,7 +138,7 @@ TEST_F(TrainTest, DryDevicePlansEveryPrecision) {
   }
 }
 
-TEST_F(TrainTest, InputInBf16SaysWhereItRuns) {
+TEST_F(TrainTest, Bf16InputSaysWhereItRuns) {
   const std::string best = home_ / "best.json";
   ASSERT_EQ(Run({"search", "--predict-only", "--model", model_, "--cluster", "a100-80gb-sxm:1x2",
                  "--global-batch", "4", "--output", best})
@@ -183,12 +183,12 @@ TEST_F(TrainTest, PacedRunTakesThePredictedTime) {
   }
   const auto text = Run(Train(plan, {"--device", "paced"}));
   ASSERT_EQ(text.exit_code, 0) << text.err;
-  EXPECT_THAT(text.err, HasSubstr("note: no --cluster is named; emulating a100-80gb-sxm:1x8"));
+  EXPECT_THAT(text.err, HasSubstr("note: no --cluster is given; emulating a100-80gb-sxm:1x8"));
   EXPECT_THAT(text.out, HasSubstr("emulated: every op took its modelled time"));
   EXPECT_THAT(text.out, testing::Not(HasSubstr("measured")));
 }
 
-TEST_F(TrainTest, WhatTheRanksRefuseIsOneLineWithoutNotes) {
+TEST_F(TrainTest, ErrorsOfRanksAreOneLineWithoutNotes) {
   const std::string weights = home_.Write("wrong.safetensors", "no weights at all");
   for (const char* device : {"paced", "cpu"}) {
     const auto finished = Run(Train("tp=1,schedule=gpipe,mbs=8", {"--device", device, "--init", weights}));
@@ -199,7 +199,7 @@ TEST_F(TrainTest, WhatTheRanksRefuseIsOneLineWithoutNotes) {
   }
 }
 
-TEST_F(TrainTest, PacedRunThatDoesNotFitTheEmulatedCluster) {
+TEST_F(TrainTest, PacedRunChecksTheEmulatedMemory) {
   const auto finished = Run({"train", "--model", "gpt3-175b", "--plan", "tp=8", "--global-batch", "1",
                              "--steps", "1", "--device", "paced", "--cluster", "a100-80gb-sxm:1x8"});
   EXPECT_EQ(finished.exit_code, 1);

@@ -1,5 +1,5 @@
-// The dependency rules of docs/architecture.md, read from the includes: each directory may include only what
-// is drawn there.
+// Checks the dependency rules of docs/architecture.md against the includes: each directory may include only
+// what is drawn there.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Directory -> what its files may include beside their own. The longest matching prefix counts on both sides.
+// Directory -> what its files may include in addition to their own. The longest matching prefix applies on
+// both sides.
 const std::map<std::string, std::vector<std::string>>& Rules() {
   static const std::map<std::string, std::vector<std::string>> rules = {
       {"base", {}},
@@ -49,7 +50,7 @@ bool Within(const std::string& path, const std::string& prefix) {
   return path == prefix || path.starts_with(prefix + "/");
 }
 
-// The rule that governs a path, by longest prefix; empty when none does.
+// Returns the rule for a path, by longest prefix; empty if none matches.
 std::string RuleFor(const std::string& path) {
   std::string best;
   for (const auto& [directory, allowed] : Rules()) {
@@ -101,7 +102,7 @@ TEST(Dependencies, PointOneWay) {
     ASSERT_FALSE(rule.empty()) << include.file << " stands under no rule";
     const bool generated = include.target.starts_with("autocfg/v1/");
     const std::string target_rule = generated ? "proto" : RuleFor(include.target);
-    // a third party's, or the same part
+    // third-party, or within the same rule
     if (target_rule.empty() || (target_rule == rule && !generated)) continue;
     if (target_rule == "base") continue;  // every room may use it
     const std::vector<std::string>& allowed = Rules().at(rule);
@@ -120,9 +121,9 @@ TEST(Dependencies, TrainerUsesNoGrpc) {
   }
 }
 
-// "`NAME`" in docs/operations.md, of each variable that a program asks for, and of none of ours that nobody
-// does.
-TEST(Environment, StandsOnThePageOnOperations) {
+// docs/operations.md lists each variable that a program reads as "`NAME`", and lists none of ours that no
+// program reads.
+TEST(Environment, VariablesAreDocumented) {
   std::ifstream page(SourcePath("docs/operations.md"));
   const std::string text((std::istreambuf_iterator<char>(page)), std::istreambuf_iterator<char>());
   static const std::regex kAsked("(?:getenv|Environment)\\(\"([A-Z_]+)\"\\)");
@@ -135,7 +136,7 @@ TEST(Environment, StandsOnThePageOnOperations) {
   }
   ASSERT_GT(asked.size(), 8u) << "the sources were not found";
   for (const std::string& name : asked) {
-    // Those of every program.
+    // Variables of every program.
     if (name == "HOME" || name == "PATH") continue;
     EXPECT_NE(text.find("`" + name + "`"), std::string::npos) << name << " is read, and the page lacks it";
   }

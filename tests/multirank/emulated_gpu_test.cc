@@ -78,14 +78,14 @@ void ExpectLosses(const JobResult& job, const std::vector<StepResult>& want, dou
 // Every axis and schedule, and some pairs.
 std::vector<ParallelPlan> Plans() {
   return {{},
-          {{{{.tp = 2}}}},
-          {{{{.pp = 2}}}},
-          {{{{.dp = 2}}}},
-          {{{{.pp = 2}}}, {{}, {{}, {.recompute = Recompute::kFull}}}, {{}, {}, {{}, {}, {.schedule = Schedule::kGPipe}}}},
-          {{{{.pp = 2}}}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}},
-          {{{{.tp = 2, .dp = 2}}}},
-          {{{{.tp = 2, .pp = 2}}}, {{}, {{}, {.micro_batch = 2}}}},
-          {{{{.pp = 2, .dp = 2}}}, {{}, {{}, {.micro_batch = 2, .recompute = Recompute::kFull}}}, {.recompute_layers = 1}}};
+          {{.tp = 2}},
+          {{.pp = 2}},
+          {{.dp = 2}},
+          {{.pp = 2}, {.recompute = Recompute::kFull}, {.schedule = Schedule::kGPipe}},
+          {{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}},
+          {{.tp = 2, .dp = 2}},
+          {{.tp = 2, .pp = 2}, {.micro_batch = 2}},
+          {{.pp = 2, .dp = 2}, {.micro_batch = 2, .recompute = Recompute::kFull}, {.recompute_layers = 1}}};
 }
 
 TEST_F(EmulatedGpu, F32StepsMatchThoseOfTheCpu) {
@@ -104,8 +104,8 @@ TEST_F(EmulatedGpu, Bf16StepsAreCloseToThoseOfTheCpu) {
   for (const auto& make : {Gpt2, Llama}) {
     const testing::JobOutcome cpu = testing::RunAsThreads(make("fp32"));
     TrainConfig c = make("bf16");
-    for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{{{.tp = 2, .pp = 2}}}},
-                                     ParallelPlan{{{{.dp = 2}}}, {{}, {{}, {.recompute = Recompute::kFull}}}}}) {
+    for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{.tp = 2, .pp = 2}},
+                                     ParallelPlan{{.dp = 2}, {.recompute = Recompute::kFull}}}) {
       SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
       c.plan = plan;
       ExpectLosses(RunProcesses(c, "cuda"), cpu.steps, 2e-2);
@@ -116,7 +116,7 @@ TEST_F(EmulatedGpu, Bf16StepsAreCloseToThoseOfTheCpu) {
 // The bytes planned on the dry device equal those of the GPU's arena, including master weights.
 TEST_F(EmulatedGpu, UsesThePlannedBytes) {
   TrainConfig c = Gpt2("bf16");
-  c.plan = {{{{.tp = 2, .pp = 2}}}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}};
+  c.plan = {{.tp = 2, .pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}};
   const JobResult dry = RunProcesses(c, "dry"), gpu = RunProcesses(c, "cuda");
   ASSERT_EQ(dry.outcome, JobOutcome::kDone) << dry.message;
   ASSERT_EQ(gpu.outcome, JobOutcome::kDone) << gpu.message;
@@ -148,7 +148,7 @@ TEST_F(EmulatedGpu, CalibrationReportsDeviceOverhead) {
 TEST_F(EmulatedGpu, TimesEveryOpOfAStep) {
   for (const char* precision : {"fp32", "bf16"}) {
     for (TrainConfig c : {Gpt2(precision), Llama(precision)}) {
-      c.plan = {{}, {{}, {{}, {.recompute = Recompute::kFull}}}};
+      c.plan = {{}, {.recompute = Recompute::kFull}};
       v1::RunSpec job;
       job.set_device("cuda");
       job.mutable_calibrate();
@@ -177,7 +177,7 @@ TEST_F(EmulatedGpu, SavesTheSameWeightsAsTheCpu) {
     const JobResult cpu = RunProcesses(c, "cpu");
     ASSERT_EQ(cpu.outcome, JobOutcome::kDone) << cpu.message;
     const SafetensorsFile want(cpu_path);
-    for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{{{.tp = 2, .pp = 2}}}}}) {
+    for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{.tp = 2, .pp = 2}}}) {
       SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp);
       c.plan = plan;
       c.save_path = gpu_path;
@@ -212,7 +212,7 @@ TEST_F(EmulatedGpu, Bf16RunStartsFromTheWeightsOfAFile) {
     return std::string(std::istreambuf_iterator<char>(in), {});
   };
   TrainConfig c = Llama("bf16");
-  c.plan = {{{{.tp = 2, .pp = 2}}}};
+  c.plan = {{.tp = 2, .pp = 2}};
   c.lr.steps = 1;
   c.save_path = directory.File("trained.safetensors");
   const std::string trained = run(c);
@@ -228,7 +228,7 @@ TEST_F(EmulatedGpu, Bf16RunStartsFromTheWeightsOfAFile) {
 TEST_F(EmulatedGpu, LogsUnusualChoices) {
   setenv("AUTOCFG_MATMUL", "heuristic", 1);
   TrainConfig c = Gpt2("bf16");
-  c.plan = {{{{.tp = 2}}}};
+  c.plan = {{.tp = 2}};
   const JobResult untimed = RunProcesses(c, "cuda");
   unsetenv("AUTOCFG_MATMUL");
   ASSERT_EQ(untimed.outcome, JobOutcome::kDone) << untimed.message;
@@ -248,7 +248,7 @@ TEST_F(EmulatedGpu, LogsUnusualChoices) {
 TEST_F(EmulatedGpu, RejectsNcclForRanksOfOneGpu) {
   setenv("AUTOCFG_GPU_TRANSPORT", "nccl", 1);
   TrainConfig c = Gpt2("fp32");
-  c.plan = {{{{.dp = 2}}}};
+  c.plan = {{.dp = 2}};
   const JobResult job = RunProcesses(c, "cuda");
   EXPECT_NE(job.outcome, JobOutcome::kDone);
   EXPECT_THAT(job.message, HasSubstr("ranks share a GPU, which NCCL does not support"));

@@ -29,9 +29,9 @@ TEST_F(Processes, MatchStepsOfOneRankAndSaveItsWeights) {
   const testing::JobOutcome one = testing::RunAsThreads(c);
   c.save_path = directory_.File("saved.safetensors");
   for (const ParallelPlan& plan :
-       {ParallelPlan{}, ParallelPlan{{{{.tp = 2}}}}, ParallelPlan{{{{.tp = 2, .pp = 2, .dp = 2}}}},
-        ParallelPlan{{{{.pp = 4, .dp = 2}}}, {{}, {{}, {.recompute = Recompute::kFull}}}, {{}, {}, {{}, {}, {.schedule = Schedule::kGPipe}}}},
-        ParallelPlan{{{{.tp = 2, .pp = 2}}}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}}) {
+       {ParallelPlan{}, ParallelPlan{{.tp = 2}}, ParallelPlan{{.tp = 2, .pp = 2, .dp = 2}},
+        ParallelPlan{{.pp = 4, .dp = 2}, {.recompute = Recompute::kFull}, {.schedule = Schedule::kGPipe}},
+        ParallelPlan{{.tp = 2, .pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {
     SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
     c.plan = plan;
     std::vector<std::int64_t> progress;
@@ -72,7 +72,7 @@ TEST_F(Processes, MatchStepsOfOneRankAndSaveItsWeights) {
 
 TEST_F(Processes, CountBytesOnTheDryDevice) {
   TrainConfig c = testing::SmallConfig();
-  c.plan = {{{{.tp = 2, .pp = 2}}}};
+  c.plan = {{.tp = 2, .pp = 2}};
   const JobResult job = RunProcesses(c, "dry");
   ASSERT_EQ(job.outcome, JobOutcome::kDone) << job.message;
   for (const RankOutcome& rank : job.ranks) {
@@ -85,7 +85,7 @@ TEST_F(Processes, CountBytesOnTheDryDevice) {
 // and 2 s in a backward.
 TEST_F(Processes, TakeModelledTimeOnThePacedDevice) {
   TrainConfig c = testing::SmallConfig();
-  c.plan = {{{{.tp = 2, .pp = 4, .dp = 2}}}, {}, {{}, {}, {{}, {}, {.schedule = Schedule::kGPipe}}}};
+  c.plan = {{.tp = 2, .pp = 4, .dp = 2}, {}, {.schedule = Schedule::kGPipe}};
   c.lr.steps = 2;
   c.trace = true;
   class EqualLayers final : public OpTimeModel {
@@ -115,7 +115,7 @@ TEST_F(Processes, TakeModelledTimeOnThePacedDevice) {
 
 TEST_F(Processes, RunCopiesOfASlice) {
   TrainConfig c = testing::SmallConfig();
-  c.plan = {{{{.tp = 4, .pp = 4, .dp = 8}}}, {{}, {{}, {.micro_batch = 1}}}};
+  c.plan = {{.tp = 4, .pp = 4, .dp = 8}, {.micro_batch = 1}};
   c.lr.steps = 3;
   c.slice = SliceSpec{.tensor = 3, .pipeline = 2};
   v1::RunSpec job;
@@ -139,7 +139,7 @@ TEST_F(Processes, RunCopiesOfASlice) {
 
 TEST_F(Processes, ReportInvalidInput) {
   TrainConfig c = testing::SmallConfig();
-  c.plan = {{{{.tp = 2}}}};
+  c.plan = {{.tp = 2}};
   c.data_path = directory_.File("no_such_data.u16");
   const JobResult job = RunProcesses(c);
   EXPECT_EQ(job.outcome, JobOutcome::kBadInput);
@@ -155,7 +155,7 @@ TEST_F(Processes, EndIfOneRankReadsAnInvalidToken) {
   std::ofstream(data, std::ios::binary)
       .write(reinterpret_cast<const char*>(tokens.data()), 2 * tokens.size());
   TrainConfig c = testing::SmallConfig();
-  c.plan = {{{{.tp = 1, .pp = 2, .dp = 2}}}};
+  c.plan = {{.tp = 1, .pp = 2, .dp = 2}};
   c.data_path = data;
   const JobResult job = RunProcesses(c);
   EXPECT_EQ(job.outcome, JobOutcome::kBadInput);
@@ -165,7 +165,7 @@ TEST_F(Processes, EndIfOneRankReadsAnInvalidToken) {
 
 TEST_F(Processes, ReportByHowMuchAPlanDoesNotFit) {
   TrainConfig c = testing::SmallConfig();
-  c.plan = {{{{.dp = 2}}}};
+  c.plan = {{.dp = 2}};
   c.memory_capacity_bytes = 1000;
   const JobResult job = RunProcesses(c);
   EXPECT_EQ(job.outcome, JobOutcome::kOutOfMemory);

@@ -88,7 +88,7 @@ TEST(TrialJob, MachineWithFewerGpusThanANodeRunsThatManyCopies) {
   problem.device = "cuda";
   problem.machine_ranks = 1;
   EXPECT_EQ(MeasurableRanks(problem), 1);
-  TrialRequest request = Request({{{{.pp = 2, .dp = 3}}}}, 0.1);
+  TrialRequest request = Request({{.pp = 2, .dp = 3}}, 0.1);
   request.slice = SliceRank{};
   const v1::Job job = *TrialJob(problem, request);
   EXPECT_EQ(job.ranks(), 1);
@@ -115,13 +115,13 @@ TEST(TrialJob, SliceRunsOneCopyPerRankOfTheMachine) {
   EXPECT_EQ(EvidenceOf(problem), Evidence::kSlices);
   EXPECT_TRUE(NeedsCalibration(problem));
   EXPECT_EQ(MeasurableRanks(problem), 2);
-  TrialRequest request = Request({{{{.tp = 2, .pp = 1, .dp = 3}}}}, 0.1);
+  TrialRequest request = Request({{.tp = 2, .pp = 1, .dp = 3}}, 0.1);
   request.slice = SliceRank{.tensor = 1, .pipeline = 0};
   const auto job = TrialJob(problem, request);
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->ranks(), 2);
   EXPECT_TRUE(job->fewer_ranks());
-  EXPECT_FALSE(TrialJob(problem, Request({{{{.dp = 2}}}}, 0.1))->fewer_ranks()) << "a whole plan needs its ranks";
+  EXPECT_FALSE(TrialJob(problem, Request({{.dp = 2}}, 0.1))->fewer_ranks()) << "a whole plan needs its ranks";
   ASSERT_TRUE(job->train().has_slice());
   EXPECT_EQ(job->train().slice().tensor(), 1);
   EXPECT_EQ(job->train().slice().pipeline(), 0);
@@ -148,7 +148,7 @@ TEST(TrialJob, EmulatedPlanCarriesTheTimeOfEveryOp) {
   problem.device = "paced";
   EXPECT_EQ(EvidenceOf(problem), Evidence::kPaced);
   EXPECT_FALSE(NeedsCalibration(problem));
-  const ParallelPlan plan{{{{.pp = 2}}}};
+  const ParallelPlan plan{{.pp = 2}};
   const auto job = TrialJob(problem, Request(plan, 0.1));
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->ranks(), 2);

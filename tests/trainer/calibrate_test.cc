@@ -40,7 +40,7 @@ TEST(Calibrate, TimesEveryOpOfAStep) {
   for (const char* precision : {"fp32", "fp64"}) {
     TrainConfig c = testing::SmallConfig();
     c.workload.precision = *ParsePrecision(precision);
-    c.plan = {{{{.tp = 2, .pp = 2}}}};
+    c.plan = {{.tp = 2, .pp = 2}};
     std::vector<OpDesc> ops = OpsOf(c);
     const std::vector<OpDesc> others = OtherOps(c.workload.precision.compute);
     ops.insert(ops.end(), others.begin(), others.end());

@@ -70,9 +70,9 @@ TEST_F(Checkpoint, EveryLlamaLayoutSavesTheSameFileAndLoadsIt) {
   c.adamw.weight_decay = 0;
   const Rewriter want(Path("a.safetensors"));
   for (const ParallelPlan& plan :
-       {ParallelPlan{}, ParallelPlan{{{{.tp = 2, .dp = 2}}}}, ParallelPlan{{{{.pp = 4}}}},
-        ParallelPlan{{{{.tp = 2, .pp = 2}}}},
-        ParallelPlan{{{{.pp = 2}}}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}}) {
+       {ParallelPlan{}, ParallelPlan{{.tp = 2, .dp = 2}}, ParallelPlan{{.pp = 4}},
+        ParallelPlan{{.tp = 2, .pp = 2}},
+        ParallelPlan{{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {
     c.plan = plan;
     EXPECT_EQ(TrainAndSave(c, "b.safetensors").weights, saved) << "tp=" << plan.tp << " pp=" << plan.pp;
     const Rewriter got(Path("b.safetensors"));
@@ -103,7 +103,7 @@ TEST_F(Checkpoint, SavesMixedModelsUnderLlamaNames) {
   EXPECT_FALSE(file.tensors().contains("lm_head.weight")) << "tied";
   c.init_path = Path("a.safetensors");
   c.lr.lr = c.lr.min_lr = 0;
-  c.plan = {{{{.pp = 2, .dp = 2}}}};
+  c.plan = {{.pp = 2, .dp = 2}};
   EXPECT_EQ(testing::RunAsThreads(c).weights, saved);
 }
 

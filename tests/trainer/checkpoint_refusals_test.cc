@@ -110,9 +110,9 @@ TEST_F(Checkpoint, NamesNonFiniteTensor) {
 // On any layout no rank waits for another, and an existing file is kept.
 TEST_F(Checkpoint, DivergedRunSavesNothing) {
   for (const ParallelPlan& plan :
-       {ParallelPlan{}, ParallelPlan{{{{.tp = 2}}}}, ParallelPlan{{{{.dp = 2}}}},
-        ParallelPlan{{{{.tp = 2, .pp = 2, .dp = 2}}}},
-        ParallelPlan{{{{.pp = 2}}}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}}) {
+       {ParallelPlan{}, ParallelPlan{{.tp = 2}}, ParallelPlan{{.dp = 2}},
+        ParallelPlan{{.tp = 2, .pp = 2, .dp = 2}},
+        ParallelPlan{{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {
     for (const bool diverges : {true, false}) {
       std::ofstream(Path("a.safetensors")) << "good weights";
       TrainConfig c = ShortConfig();

@@ -110,21 +110,21 @@ void ExpectGolden(const std::string& name, const ParallelPlan& plan) {
 TEST(Golden, Gpt2OnOneRankMatchesReference) { ExpectGolden("gpt2", {}); }
 
 TEST(Golden, Gpt2SplitOnEveryAxisMatchesReference) {
-  ExpectGolden("gpt2", {{{{{.tp = 3, .pp = 1, .dp = 2}}}}, {{}, {{}, {{}, {.micro_batch = 2, .recompute = Recompute::kFull}}}}});
-  ExpectGolden("gpt2", {{{{{.tp = 1, .pp = 2, .dp = 2}}}}});
+  ExpectGolden("gpt2", {{.tp = 3, .pp = 1, .dp = 2}, {.micro_batch = 2, .recompute = Recompute::kFull}});
+  ExpectGolden("gpt2", {{.tp = 1, .pp = 2, .dp = 2}});
 }
 
 TEST(Golden, LlamaOnOneRankMatchesReference) { ExpectGolden("llama", {}); }
 
 TEST(Golden, SplitLlamaMatchesReference) {
-  ExpectGolden("llama", {{{{{.tp = 2}}}}});
-  ExpectGolden("llama", {{{{{.pp = 2, .dp = 2}}}}, {{}, {{}, {{}, {.micro_batch = 2}}}}});
-  ExpectGolden("llama", {{{{{.tp = 2, .pp = 2}}}}, {{}, {{}, {{}, {.recompute = Recompute::kFull}}}}});
+  ExpectGolden("llama", {{.tp = 2}});
+  ExpectGolden("llama", {{.pp = 2, .dp = 2}, {.micro_batch = 2}});
+  ExpectGolden("llama", {{.tp = 2, .pp = 2}, {.recompute = Recompute::kFull}});
 }
 
 TEST(Golden, LlamaWithInterleavedStagesMatchesReference) {
-  ExpectGolden("llama", {{{{{.pp = 2}}}}, {}, {{}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}});
-  ExpectGolden("llama", {{{{{.tp = 2, .pp = 2, .dp = 2}}}}, {}, {{}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}});
+  ExpectGolden("llama", {{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}});
+  ExpectGolden("llama", {{.tp = 2, .pp = 2, .dp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}});
 }
 
 // In these runs, clipping is active in some steps but not in others, and the data wraps around.

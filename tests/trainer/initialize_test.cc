@@ -108,14 +108,14 @@ std::map<std::string, std::vector<double>> InitialWeights(const ParallelPlan& pl
 TEST(InitialWeights, DependOnlyOnTheModel) {
   const auto one = InitialWeights({}, "fp64");
   for (const ParallelPlan& plan :
-       {ParallelPlan{{{{.tp = 2}}}}, ParallelPlan{{{{.tp = 4, .pp = 2}}}}, ParallelPlan{{{{.pp = 4, .dp = 2}}}}}) {
+       {ParallelPlan{{.tp = 2}}, ParallelPlan{{.tp = 4, .pp = 2}}, ParallelPlan{{.pp = 4, .dp = 2}}}) {
     EXPECT_EQ(InitialWeights(plan, "fp64"), one);
   }
   auto rounded = one;
   for (auto& [name, values] : rounded) {
     for (double& v : values) v = static_cast<float>(v);
   }
-  EXPECT_EQ(InitialWeights({{{{.tp = 2}}}}, "fp32"), rounded);
+  EXPECT_EQ(InitialWeights({{.tp = 2}}, "fp32"), rounded);
 }
 
 // bf16 parameters and their master copies start from the same numbers, each rounded to its type.

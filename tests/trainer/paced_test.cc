@@ -174,9 +174,9 @@ TEST(Paced, EveryActionOfRandomPlansMatchesTheSimulator) {
 // Compares with the cost model's own trace of a plan, from the same op times.
 TEST(Paced, MatchesTheTraceOfTheCostModel) {
   for (ParallelPlan plan :
-       {ParallelPlan{}, ParallelPlan{{{{.tp = 2, .pp = 2, .dp = 2}}}},
-        ParallelPlan{{{{.pp = 4}}}, {{}, {{}, {.recompute = Recompute::kFull}}}, {{}, {}, {{}, {}, {.schedule = Schedule::kGPipe}}}},
-        ParallelPlan{{{{.pp = 2, .dp = 2}}}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}}) {
+       {ParallelPlan{}, ParallelPlan{{.tp = 2, .pp = 2, .dp = 2}},
+        ParallelPlan{{.pp = 4}, {.recompute = Recompute::kFull}, {.schedule = Schedule::kGPipe}},
+        ParallelPlan{{.pp = 2, .dp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {
     SCOPED_TRACE(::testing::Message() << "tp=" << plan.tp << " pp=" << plan.pp << " dp=" << plan.dp);
     const ModelSpec model = SmallGpt(4, 16, 4, 61);
     const Workload workload = Fp32(8, 8);
@@ -205,9 +205,9 @@ TEST(Paced, BubblesMatchPublishedFormulas) {
   constexpr std::int64_t kLayers = 8, kMicrobatches = 8;
   for (const std::int64_t pp : {2, 4}) {
     for (const ParallelPlan& plan :
-         {ParallelPlan{{{{.pp = pp}}}, {}, {{}, {}, {{}, {}, {.schedule = Schedule::kGPipe}}}},
-          ParallelPlan{{{{.pp = pp}}}, {}, {{}, {}, {{}, {}, {.schedule = Schedule::kOneFOneB}}}},
-          ParallelPlan{{{{.pp = pp}}}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}}) {
+         {ParallelPlan{{.pp = pp}, {}, {.schedule = Schedule::kGPipe}},
+          ParallelPlan{{.pp = pp}, {}, {.schedule = Schedule::kOneFOneB}},
+          ParallelPlan{{.pp = pp}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {
       TrainConfig c = PacedConfig(SmallGpt(kLayers, 16, 4, 61), Fp32(kMicrobatches, 8), plan, EqualLayers());
       const double ideal_s = 3.0 * kMicrobatches * kLayers / static_cast<double>(pp);
       const double bubble =
@@ -219,7 +219,7 @@ TEST(Paced, BubblesMatchPublishedFormulas) {
 }
 
 TEST(Paced, ReportsTimesAndBytesAndNoLosses) {
-  const ParallelPlan plan{{{{.pp = 2}}}};
+  const ParallelPlan plan{{.pp = 2}};
   TrainConfig c = PacedConfig(SmallGpt(4, 16, 4, 61), Fp32(4, 8), plan, ArbitraryTimes(1));
   c.workload.precision = *ParsePrecision("bf16");
   c.op_times.clear();

@@ -47,7 +47,7 @@ TEST(RankParameters, Gpt2FollowsTheSpecifiedOrder) {
 // Chunk by chunk, preceded by the embedding and followed by the head.
 TEST(RankParameters, LlamaIsOrderedByChunk) {
   const ModelSpec llama = Style("llama", 4);
-  const ParallelPlan plan{{{{.pp = 2}}}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}};
+  const ParallelPlan plan{{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}};
   EXPECT_THAT(Names(ParametersOf(llama, plan, 0)),
               ElementsAre("transformer.wte.weight", "transformer.h.0.ln_1.weight",
                           "transformer.h.0.attn.c_attn.weight", "transformer.h.0.attn.c_proj.weight",
@@ -68,7 +68,7 @@ TEST(RankParameters, LlamaIsOrderedByChunk) {
 
 TEST(RankParameters, CountTheTiedEmbeddingOnTheFirstRankOnly) {
   const ModelSpec gpt2 = Style("gpt2", 2);
-  const ParallelPlan plan{{{{.tp = 2, .pp = 2}}}};
+  const ParallelPlan plan{{.tp = 2, .pp = 2}};
   for (const std::int64_t rank : {0, 1}) EXPECT_TRUE(ParametersOf(gpt2, plan, rank).front().counted);
   for (const std::int64_t rank : {2, 3}) {
     const Parameter wte = ParametersOf(gpt2, plan, rank).front();
@@ -82,8 +82,8 @@ TEST(RankParameters, AddUpToTheModel) {
   for (ModelSpec model : testing::ModelStyles()) {
     model.layers = 4;
     for (const ParallelPlan& plan :
-         {ParallelPlan{}, ParallelPlan{{{{.tp = 4}}}}, ParallelPlan{{{{.tp = 2, .pp = 2}}}},
-          ParallelPlan{{{{.pp = 2}}}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}}) {
+         {ParallelPlan{}, ParallelPlan{{.tp = 4}}, ParallelPlan{{.tp = 2, .pp = 2}},
+          ParallelPlan{{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {
       std::int64_t count = 0;
       for (std::int64_t rank = 0; rank < RankCount(plan); ++rank) {
         for (const Parameter& p : ParametersOf(model, plan, rank)) {
@@ -106,7 +106,7 @@ TEST(ForEachRun, SplitsPartsOfFusedTensorsSeparately) {
   llama.ffn_hidden = 4;
   const auto columns = [&](const std::string& name, std::int64_t rank) {
     std::vector<std::int64_t> globals;
-    for (const Parameter& p : ParametersOf(llama, {{{{.tp = 2}}}}, rank)) {
+    for (const Parameter& p : ParametersOf(llama, {{.tp = 2}}, rank)) {
       if (p.name != name) continue;
       ForEachRun(p, [&](std::int64_t local, std::int64_t global, std::int64_t count) {
         EXPECT_EQ(local, static_cast<std::int64_t>(globals.size()));

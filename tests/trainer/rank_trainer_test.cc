@@ -49,11 +49,11 @@ TEST(RankTrainer, RunsWithDelayedOperations) {
   for (const Schedule schedule : {Schedule::kGPipe, Schedule::kOneFOneB}) {
     for (const auto& [tp, pp, dp] : {std::tuple{2, 2, 1}, {1, 4, 1}, {1, 2, 2}, {2, 2, 2}, {4, 1, 1}}) {
       SCOPED_TRACE(::testing::Message() << "tp=" << tp << " pp=" << pp << " dp=" << dp);
-      c.plan = {{{{.tp = tp, .pp = pp, .dp = dp}}}, {}, {{}, {}, {{}, {}, {.schedule = schedule}}}};
+      c.plan = {{.tp = tp, .pp = pp, .dp = dp}, {}, {.schedule = schedule}};
       ExpectSameRun(alone, RunAsThreads(c, World::kDelayedUcx), 1e-9);
     }
   }
-  c.plan = {{{{.tp = 2, .pp = 2}}}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}};
+  c.plan = {{.tp = 2, .pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}};
   ExpectSameRun(alone, RunAsThreads(c, World::kDelayedUcx), 1e-9);
 }
 
@@ -104,7 +104,7 @@ TEST(RankTrainer, RejectsInvalidConfigs) {
 TEST(RankTrainer, KeepsMasterWeightsIfThePrecisionHasThem) {
   TrainConfig c = SmallConfig();
   c.workload.precision = *ParsePrecision("bf16");
-  c.plan = {{{{.tp = 2, .pp = 2}}}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}};
+  c.plan = {{.tp = 2, .pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}};
   Backend backend = CreateDryBackend(1, 4);
   RankTrainer trainer(c, 1, 4, backend);
   const Arena& arena = trainer.arena();
@@ -192,7 +192,7 @@ TEST(Train, ReportsTheTimeOfTheSlowestRank) {
   };
   const std::vector<double> times[] = {{1, 5, 1}, {3, 2, 4}};
   for (const ParallelPlan& plan :
-       {ParallelPlan{{{{.tp = 2}}}}, ParallelPlan{{{{.pp = 2}}}}, ParallelPlan{{{{.dp = 2}}}}}) {
+       {ParallelPlan{{.tp = 2}}, ParallelPlan{{.pp = 2}}, ParallelPlan{{.dp = 2}}}) {
     TrainConfig c = SmallConfig();
     c.lr.steps = 3;
     c.plan = plan;

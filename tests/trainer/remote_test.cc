@@ -36,12 +36,12 @@ TrainConfig ShortConfig(const ParallelPlan& plan) {
 
 std::vector<ParallelPlan> Plans() {
   return {{},
-          {{{{{{.tp = 2}}}}}},
-          {{{{{{.dp = 2}}}}}, {{}, {{}, {{}, {{}, {.micro_batch = 2, .recompute = Recompute::kFull}}}}}},
-          {{{{{{.pp = 2}}}}}, {}, {{}, {}, {{}, {}, {{}, {}, {{}, {}, {.schedule = Schedule::kGPipe}}}}}},
-          {{{{{{.pp = 4}}}}}, {}, {{}, {}, {{}, {}, {{}, {}, {{}, {}, {.schedule = Schedule::kOneFOneB}}}}}},
-          {{{{{{.pp = 2}}}}}, {}, {{}, {}, {{}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}}},
-          {{{{{{.tp = 2, .pp = 2, .dp = 2}}}}}}};
+          {{.tp = 2}},
+          {{.dp = 2}, {.micro_batch = 2, .recompute = Recompute::kFull}},
+          {{.pp = 2}, {}, {.schedule = Schedule::kGPipe}},
+          {{.pp = 4}, {}, {.schedule = Schedule::kOneFOneB}},
+          {{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}},
+          {{.tp = 2, .pp = 2, .dp = 2}}};
 }
 
 void ExpectSameOutcome(const JobOutcome& got, const JobOutcome& want) {
@@ -88,7 +88,7 @@ TEST(Remote, SynchronizesOncePerStep) {
 // after the step there is none, but within a step peers could wait for this rank meanwhile.
 TEST(Remote, ReleasesMemoryBetweenSteps) {
   for (const World world : {World::kStaged, World::kStreamed}) {
-    const TrainConfig c = ShortConfig({{{{{{.tp = 2, .pp = 2}}}}}});
+    const TrainConfig c = ShortConfig({{.tp = 2, .pp = 2}});
     auto rendezvous = CreateLocalRendezvous(4);
     RunThreads(4, [&](int rank) {
       Backend backend = testing::MakeBackend(*rendezvous[static_cast<std::size_t>(rank)], world);
@@ -124,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(Worlds, RemoteWorlds, ::testing::Values(World::kStaged,
 TEST_P(RemoteWorlds, SavesAndLoadsWeights) {
   const TempDir directory;
   const std::string path = directory.File("a.safetensors");
-  TrainConfig c = ShortConfig({{{{{{.tp = 2, .pp = 2}}}}}});
+  TrainConfig c = ShortConfig({{.tp = 2, .pp = 2}});
   c.lr.steps = 1;
   const JobOutcome saved = RunAsThreads(c, GetParam(), [&](RankTrainer& trainer) { trainer.Save(path); });
   {
@@ -137,7 +137,7 @@ TEST_P(RemoteWorlds, SavesAndLoadsWeights) {
   }
   c.init_path = path;
   c.lr.lr = c.lr.min_lr = 0;  // the step changes nothing
-  for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{{{{.tp = 2, .dp = 2}}}}}}) {
+  for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{.tp = 2, .dp = 2}}}) {
     c.plan = plan;
     EXPECT_EQ(RunAsThreads(c, GetParam()).weights, saved.weights);
   }
@@ -192,7 +192,7 @@ Started Start(const TrainConfig& config, World world, const std::string& save_pa
 TEST_P(RemoteWorlds, SavesAndLoadsBf16) {
   const TempDir directory;
   const std::string path = directory.File("a.safetensors");
-  TrainConfig c = Bf16Llama({{{{{{.tp = 2, .pp = 2}}}}}});
+  TrainConfig c = Bf16Llama({{.tp = 2, .pp = 2}});
   const Started saved = Start(c, GetParam(), path);
   EXPECT_THAT(saved.other_masters, ::testing::Not(::testing::IsEmpty()))
       << "otherwise the test is meaningless";
@@ -206,7 +206,7 @@ TEST_P(RemoteWorlds, SavesAndLoadsBf16) {
     for (std::size_t o = 0; o < 16; ++o) ASSERT_EQ(keys[o * 32 + i], fused[i * 64 + 32 + o]);
   }
   c.init_path = path;
-  for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{{{{{.tp = 2, .dp = 2}}}}}}}) {
+  for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{.tp = 2, .dp = 2}}}) {
     SCOPED_TRACE(fmt::format("tp={} pp={} dp={}", plan.tp, plan.pp, plan.dp));
     c.plan = plan;
     const Started started = Start(c, GetParam());
@@ -248,7 +248,7 @@ TEST_P(RemoteWorlds, RejectsValuesTooLargeForBf16) {
 
 // Losses, the trace with its common origin, and saving: everything that Train does on a device that computes.
 TEST_P(RemoteWorlds, TrainsWithLossesTraceAndWeights) {
-  TrainConfig c = ShortConfig({{{{{{.pp = 2, .dp = 2}}}}}});
+  TrainConfig c = ShortConfig({{.pp = 2, .dp = 2}});
   c.trace = true;
   const TempDir directory;
   const std::string path = c.save_path = directory.File("a.safetensors");
@@ -275,7 +275,7 @@ TEST_P(RemoteWorlds, TrainsWithLossesTraceAndWeights) {
 }
 
 TEST_P(RemoteWorlds, FindsTheLargestOverRanks) {
-  const TrainConfig c = ShortConfig({{{{{{.dp = 3}}}}}});
+  const TrainConfig c = ShortConfig({{.dp = 3}});
   TrainConfig fitting = c;
   fitting.workload.global_batch = 9;
   auto rendezvous = CreateLocalRendezvous(3);

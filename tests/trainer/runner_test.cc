@@ -25,7 +25,7 @@ Action At(ActionKind kind, std::int32_t stage, std::int32_t microbatch) {
 // Rank 0 of two, with stages 0 and 2 of four: an artificial order that shows each rule.
 TEST(BufferPlan, TakesTheLowestFreeSlotAndCountsAcrossStages) {
   const RankShape shape =
-      ShapeOf({{{{{{.pp = 2}}}}}, {}, {{}, {}, {{}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}}}, 0, 2);
+      ShapeOf({{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}, 0, 2);
   constexpr ActionKind kF = ActionKind::kForward, kB = ActionKind::kBackward;
   const BufferPlan plan(shape, {At(kF, 0, 0), At(kF, 0, 1), At(kF, 2, 0), At(kB, 2, 0), At(kF, 2, 1),
                                 At(kB, 2, 1), At(kB, 0, 1), At(kB, 0, 0)});
@@ -41,7 +41,7 @@ TEST(BufferPlan, TakesTheLowestFreeSlotAndCountsAcrossStages) {
 }
 
 TEST(BufferPlan, SkipsForwardsThatSendNothing) {
-  const RankShape shape = ShapeOf({{{{{.pp = 2}}}}, {}, {{}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}}, 1, 2);
+  const RankShape shape = ShapeOf({{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}, 1, 2);
   constexpr ActionKind kF = ActionKind::kForward, kB = ActionKind::kBackward;
   const BufferPlan plan(shape, {At(kF, 1, 0), At(kF, 3, 0), At(kB, 3, 0), At(kF, 1, 1), At(kF, 3, 1),
                                 At(kB, 3, 1), At(kB, 1, 0), At(kB, 1, 1)});
@@ -51,7 +51,7 @@ TEST(BufferPlan, SkipsForwardsThatSendNothing) {
 }
 
 TEST(BufferPlan, RejectsInvalidPrograms) {
-  const RankShape shape = ShapeOf({{{{{.pp = 2}}}}}, 0, 1);
+  const RankShape shape = ShapeOf({{.pp = 2}}, 0, 1);
   constexpr ActionKind kF = ActionKind::kForward, kB = ActionKind::kBackward;
   EXPECT_NO_THROW(BufferPlan(shape, {At(kF, 0, 0), At(kB, 0, 0)}));
   EXPECT_THROW(BufferPlan(shape, {At(kF, 0, 0)}), std::logic_error);
@@ -107,8 +107,8 @@ TEST(Runner, NotifiesObserverOfEveryAction) {
   std::mutex mutex;
   int ranks_seen = 0;
   for (const ParallelPlan& plan :
-       {ParallelPlan{{{{{{.tp = 2, .dp = 2}}}}}}, ParallelPlan{{{{{{.pp = 4}}}}}},
-        ParallelPlan{{{{{{.pp = 2}}}}}, {}, {{}, {}, {{}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}}}}) {
+       {ParallelPlan{{.tp = 2, .dp = 2}}, ParallelPlan{{.pp = 4}},
+        ParallelPlan{{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}) {
     c.plan = plan;
     testing::RunAsThreads(c, testing::World::kUcx, [&](RankTrainer& trainer) {
       Recorder recorder;

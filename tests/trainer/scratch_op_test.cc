@@ -34,7 +34,7 @@ TEST(ScratchOp, StaysFiniteWhenRepeated) {
   TrainConfig c = testing::SmallConfig();
   std::vector<OpDesc> all = OtherOps(c.workload.precision.compute);
   for (const int tp : {1, 2}) {
-    c.plan = {{{{.tp = tp, .pp = 2}}}};
+    c.plan = {{.tp = tp, .pp = 2}};
     const std::vector<OpDesc> more = OpsOf(c);
     all.insert(all.end(), more.begin(), more.end());
   }

@@ -70,10 +70,10 @@ void ExpectASoundSlice(const TrainConfig& c) {
 // coordinate.
 TEST(Slice, ValuesStayFiniteOnEveryKindOfRank) {
   const std::vector<ParallelPlan> plans = {
-      {{{{{{.tp = 2, .pp = 4, .dp = 2}}}}}, {}, {{}, {}, {{}, {}, {{}, {}, {{}, {}, {.schedule = Schedule::kGPipe}}}}}},
-      {{{{{{.tp = 1, .pp = 2, .dp = 4}}}}}, {{}, {{}, {{}, {{}, {.recompute = Recompute::kFull}}}}}},
-      {{{{{{.tp = 2, .pp = 2, .dp = 1}}}}}, {}, {{}, {}, {{}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}}}},
-      {{{{{{.tp = 2, .pp = 1, .dp = 2}}}}}},
+      {{.tp = 2, .pp = 4, .dp = 2}, {}, {.schedule = Schedule::kGPipe}},
+      {{.tp = 1, .pp = 2, .dp = 4}, {.recompute = Recompute::kFull}},
+      {{.tp = 2, .pp = 2, .dp = 1}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}},
+      {{.tp = 2, .pp = 1, .dp = 2}},
   };
   for (const ModelSpec& model : testing::ModelStyles()) {
     for (const ParallelPlan& plan : plans) {
@@ -93,7 +93,7 @@ TEST(Slice, ValuesStayFiniteIfTheVocabularyIsOnlyPadding) {
   for (ModelSpec model : testing::ModelStyles()) {
     model.vocab = 2;
     for (const std::int64_t pp : {1, 2}) {
-      TrainConfig c = SliceConfig(model, {{{{{{.tp = 2, .pp = pp}}}}}});
+      TrainConfig c = SliceConfig(model, {{.tp = 2, .pp = pp}});
       c.slice = SliceSpec{.tensor = 1, .pipeline = pp - 1};
       ASSERT_NO_FATAL_FAILURE(ExpectASoundSlice(c));
     }
@@ -101,7 +101,7 @@ TEST(Slice, ValuesStayFiniteIfTheVocabularyIsOnlyPadding) {
 }
 
 TEST(Slice, CopiesRunTogetherAndAreMarkedAsSlices) {
-  TrainConfig c = SliceConfig(testing::ModelStyles().front(), {{{{{.tp = 2, .pp = 2, .dp = 2}}}}});
+  TrainConfig c = SliceConfig(testing::ModelStyles().front(), {{.tp = 2, .pp = 2, .dp = 2}});
   c.slice = SliceSpec{.tensor = 1, .pipeline = 1};
   c.untimed_steps = 1;
   c.trace = true;
@@ -136,7 +136,7 @@ TEST(Slice, RunsWithoutASliceAreNotMarked) {
 }
 
 TEST(Slice, RunsOnDevicesThatComputeNothing) {
-  TrainConfig c = SliceConfig(testing::ModelStyles().front(), {{{{{{.tp = 2, .pp = 2, .dp = 2}}}}}});
+  TrainConfig c = SliceConfig(testing::ModelStyles().front(), {{.tp = 2, .pp = 2, .dp = 2}});
   c.slice = SliceSpec{.tensor = 0, .pipeline = 1};
   auto rendezvous = CreateLocalRendezvous(1);
   Backend dry = CreateTrainBackend("dry", *rendezvous[0], c);
@@ -165,7 +165,7 @@ std::string Refusal(const TrainConfig& c) {
 }
 
 TEST(Slice, RejectsCoordinatesOutsideThePlanAndSaving) {
-  TrainConfig c = SliceConfig(testing::ModelStyles().front(), {{{{{.tp = 2, .pp = 4}}}}});
+  TrainConfig c = SliceConfig(testing::ModelStyles().front(), {{.tp = 2, .pp = 4}});
   c.slice = SliceSpec{.tensor = 1, .pipeline = 3};
   EXPECT_EQ(Refusal(c), "");
   EXPECT_EQ(SliceRank(c), 7);

@@ -16,7 +16,7 @@ using testing::SmallConfig;
 
 TEST(Trace, HasEveryActionOfTheLastStepOnce) {
   TrainConfig c = SmallConfig();
-  c.plan = {{{{.tp = 1, .pp = 2, .dp = 2}}}};
+  c.plan = {{.tp = 1, .pp = 2, .dp = 2}};
   c.lr.steps = 3;
   c.trace = true;
   const Program program = Lower(c.model, c.workload, c.plan);

@@ -1,4 +1,4 @@
-// Unfused attention against sums of its kernels, worked out by hand.
+// Compares unfused attention with hand-computed sums of its kernels.
 #include "search/cost/attention_model.h"
 
 #include "gtest/gtest.h"
@@ -19,10 +19,11 @@ double Seconds(OpKind kind, std::int64_t head_dim, DType dtype = DType::kBF16) {
   return UnfusedAttentionSeconds(Attention(kind, head_dim, dtype), kDevice, kOverhead);
 }
 
-// Every product has the scores, one tensor of all heads and one of the groups', each once, as operands or
-// result; the softmax reads and writes the scores, its gradient reads the probabilities and their gradient
-// and writes the scores'; dropout reads and writes and has a mask of a byte, in both directions.
-TEST(UnfusedAttention, WhereBytesDecideIsTheSumOfItsKernelsBytes) {
+// Each product moves the scores, one tensor of all heads and one of all groups once each, as operands or
+// result. The softmax reads and writes the scores; its gradient reads the probabilities and their gradient
+// and writes the scores' gradient. Dropout reads and writes the scores, with a one-byte mask, in both
+// directions.
+TEST(UnfusedAttention, MemoryBoundTimeSumsKernelBytes) {
   for (const auto& [dtype, e] : {std::pair(DType::kBF16, 2.0), std::pair(DType::kF32, 4.0)}) {
     const double rows = kBatch * kSeq * 16;
     const double product = e * (kScores + rows * kHeads + rows * kGroups);
@@ -36,8 +37,8 @@ TEST(UnfusedAttention, WhereBytesDecideIsTheSumOfItsKernelsBytes) {
   }
 }
 
-// Long heads: the products take their FLOPs, full rather than causal, the passes over the scores their bytes.
-TEST(UnfusedAttention, WhereArithmeticDecidesIsTwoProductsAndFour) {
+// Long heads: the products take their FLOPs (full, not causal); the passes over the scores take their bytes.
+TEST(UnfusedAttention, ComputeBoundTimeCountsTwoAndFourProducts) {
   const double product = 2 * kScores * 4096 / kFlopsPerS;
   EXPECT_DOUBLE_EQ(Seconds(OpKind::kUnfusedAttentionForward, 4096),
                    2 * product + (4 + 5) * kScores / kBytesPerS + 4 * kOverhead);
@@ -45,11 +46,11 @@ TEST(UnfusedAttention, WhereArithmeticDecidesIsTwoProductsAndFour) {
                    4 * product + (6 + 5) * kScores / kBytesPerS + 6 * kOverhead);
 }
 
-// One kernel, at its rate or as long as its bytes take.
+// One kernel takes the longer of its arithmetic and its bytes.
 TEST(FusedAttention, TakesTheLongerOfArithmeticAndBytes) {
   const OpDesc op = Attention(OpKind::kAttentionForward, 64);
   const double flops = 4 * kScores * 64;
-  const double rows = kBatch * kSeq * 64 * 2;  // read once q, k and v, written once the output
+  const double rows = kBatch * kSeq * 64 * 2;  // q, k and v read once, the output written once
   EXPECT_DOUBLE_EQ(FusedAttentionSeconds(op, 1e12, kBytesPerS, kOverhead), flops / 1e12 + kOverhead);
   EXPECT_GE(FusedAttentionSeconds(op, 1e18, 1e9, kOverhead),
             rows * (2 * kHeads + 2 * kGroups) / 1e9 + kOverhead);

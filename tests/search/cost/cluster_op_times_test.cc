@@ -1,5 +1,5 @@
-// Op times of a described cluster: against figures worked out by hand and the placement of every rank; their
-// properties over random ops.
+// Checks the op times of a described cluster against hand-computed figures and the placement of every rank,
+// and their properties over random ops.
 #include "search/cost/cluster_op_times.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// Round figures, so that times can be told by hand.
+// Round figures, so that times are easy to compute by hand.
 ClusterSpec RoundCluster() {
   NodeGroup group;
   group.device = {.name = "round",
@@ -64,7 +64,7 @@ OpDesc Collective(OpKind kind, CommGroup group, std::int64_t size, std::int64_t 
           .dims = {elements}};
 }
 
-TEST(ClusterOpTimes, KnowWhatTheHostTakes) {
+TEST(ClusterOpTimes, HaveTheHostTime) {
   ClusterSpec cluster = RoundCluster();
   const OpDesc op = Matmul(128, 128, 128);
   const double seconds = Times(cluster)->Seconds(op, {});
@@ -76,14 +76,14 @@ TEST(ClusterOpTimes, KnowWhatTheHostTakes) {
 
 TEST(ClusterOpTimes, MatrixProductsByHand) {
   const auto times = Times(RoundCluster());
-  // 10 x 10 tiles of 128 x 256, one wave: all of the rate.
+  // 10 x 10 tiles of 128 x 256, in one wave: the full rate.
   EXPECT_DOUBLE_EQ(times->Seconds(Matmul(1280, 2560, 4096), {}), 2.0 * 1280 * 2560 * 4096 / 5e13);
-  // One more row of tiles is a second wave, or smaller tiles that reach less.
+  // One more row of tiles needs a second wave, or smaller tiles that reach less of the rate.
   const double ratio =
       times->Seconds(Matmul(1281, 2560, 4096), {}) / times->Seconds(Matmul(1280, 2560, 4096), {});
   EXPECT_GT(ratio, 1.4);
   EXPECT_LE(ratio, 2);
-  // With little depth the bytes decide: 2 of each of 8192 x 8192 results, and the operands.
+  // With a small inner dimension the bytes dominate: 2 for each of 8192 x 8192 results, plus the operands.
   EXPECT_DOUBLE_EQ(times->Seconds(Matmul(8192, 8192, 16), {}), 2.0 * (8192.0 * 8192 + 2 * 8192 * 16) / 5e11);
   ClusterSpec deep = RoundCluster();
   deep.groups[0].device.efficiency.matmul_k_half = 4096;
@@ -96,7 +96,7 @@ TEST(ClusterOpTimes, MatrixProductsByHand) {
   EXPECT_DOUBLE_EQ(Times(plain)->Seconds(Matmul(1000, 1000, 1000), {}), 2e9 / 5e13);
 }
 
-// An epilogue adds its bytes, and no second launch.
+// An epilogue adds its bytes, without a second launch.
 TEST(ClusterOpTimes, EpiloguesByHand) {
   ClusterSpec cluster = RoundCluster();
   cluster.groups[0].device.efficiency.op_overhead_s = 1e-3;
@@ -126,8 +126,8 @@ TEST(ClusterOpTimes, AttentionByHand) {
   EXPECT_DOUBLE_EQ(times->Seconds(op, {}), 4 * b * n * s * s * d / 5e13);
   op.kind = OpKind::kAttentionBackward;
   EXPECT_DOUBLE_EQ(times->Seconds(op, {}), 10 * b * n * s * s * d / 2.5e13);
-  // Unfused: at least the passes over the scores: two products write or read them, softmax and dropout four
-  // times, and a byte of mask.
+  // Unfused: at least the passes over the scores. Two products write or read them once, softmax and dropout
+  // four times, plus a mask of one byte.
   op.kind = OpKind::kUnfusedAttentionForward;
   EXPECT_GT(times->Seconds(op, {}), b * n * s * s * (2 * 6 + 1) / 5e11);
   EXPECT_LT(times->Seconds(op, {}), b * n * s * s * (2 * 6 + 1) / 5e11 + 2 * 4 * b * n * s * s * d / 5e13);
@@ -142,7 +142,7 @@ TEST(ClusterOpTimes, MemoryBoundByHand) {
   EXPECT_DOUBLE_EQ(Times(RoundCluster())->Seconds(op, {}), 3 * 2e6 / 5e11);
 }
 
-// nccl-tests' definition: bus bandwidth = payload / time x 2(n-1)/n for an all-reduce, (n-1)/n for an
+// As nccl-tests defines it: bus bandwidth = payload / time x 2(n-1)/n for an all-reduce, (n-1)/n for an
 // all-gather.
 TEST(ClusterOpTimes, CollectivesByHand) {
   const auto times = Times(RoundCluster());
@@ -151,28 +151,29 @@ TEST(ClusterOpTimes, CollectivesByHand) {
     return times->Seconds(Collective(kind, group, size, 1'000'000'000), plan);
   };
   // Within a node: half of 200 GB/s, and twice three steps of a microsecond.
-  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kTensor, 8, {{{{.tp = 8}}}}),
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kTensor, 8, {{.tp = 8}}),
                    2 * (0.875 * bytes / 1e11 + 3e-6));
-  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllGather, CommGroup::kTensor, 8, {{{{.tp = 8}}}}),
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllGather, CommGroup::kTensor, 8, {{.tp = 8}}),
                    0.875 * bytes / 1e11 + 3e-6);
-  // Data groups across nodes: with tp = 8 one interface of a node carries one group; with tp = 1 eight carry
-  // it, at 80 GB/s.
-  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kData, 4, {{{{.tp = 8, .dp = 4}}}}),
+  // Data groups across nodes. With tp = 8, one interface of a node serves each group; with tp = 1, eight
+  // serve it, at 80 GB/s.
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kData, 4, {{.tp = 8, .dp = 4}}),
                    2 * (0.75 * bytes / 1e10 + 2e-5));
-  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kData, 32, {{{{.dp = 32}}}}),
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kData, 32, {{.dp = 32}}),
                    2 * (31.0 / 32 * bytes / 8e10 + 3e-6 + 2e-5));
   // A tensor group over two nodes.
-  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kTensor, 16, {{{{.tp = 16}}}}),
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kTensor, 16, {{.tp = 16}}),
                    2 * (15.0 / 16 * bytes / 8e10 + 3e-6 + 1e-5));
   // Messages between stages, in one node and between two.
-  EXPECT_DOUBLE_EQ(seconds(OpKind::kSend, CommGroup::kPipeline, 2, {{{{.tp = 4, .pp = 2}}}}),
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kSend, CommGroup::kPipeline, 2, {{.tp = 4, .pp = 2}}),
                    bytes / 1e11 + 1e-6);
-  EXPECT_DOUBLE_EQ(seconds(OpKind::kRecv, CommGroup::kPipeline, 2, {{{{.tp = 8, .pp = 2}}}}),
+  EXPECT_DOUBLE_EQ(seconds(OpKind::kRecv, CommGroup::kPipeline, 2, {{.tp = 8, .pp = 2}}),
                    bytes / 1e10 + 1e-5);
   EXPECT_EQ(seconds(OpKind::kAllReduceSum, CommGroup::kTensor, 1, {}), 0);
 }
 
-// Ranks that exchange messages of that kind: a group of the mesh, or two neighbours in the pipeline.
+// Returns the ranks that exchange messages of that kind: a group of the mesh, or two neighbours in the
+// pipeline.
 std::vector<std::int64_t> MembersOf(const RankMesh& mesh, std::int64_t rank, CommGroup group) {
   std::vector<std::int64_t> members = mesh.Group(rank, group);
   if (group != CommGroup::kPipeline) return members;
@@ -181,20 +182,20 @@ std::vector<std::int64_t> MembersOf(const RankMesh& mesh, std::int64_t rank, Com
   return {members[stage], members[stage + 1]};
 }
 
-// Against the placement of every rank, group by group: nodes that groups divide, that divide groups, and
-// neither.
-TEST(SpanOf, EveryRank) {
+// Compares with the placement of every rank, group by group. Node sizes are divided by groups, divide groups,
+// or neither.
+TEST(SpanOf, MatchesEveryRanksPlacement) {
   int spread = 0, uneven = 0;
   for (const std::int64_t per_node : {1, 2, 3, 4, 6, 8, 12, 18, 72}) {
     for (const std::int64_t tp : {1, 2, 3, 4, 5, 8, 16, 24}) {
       for (const std::int64_t dp : {1, 2, 3, 4, 9, 12, 16}) {
         for (const std::int64_t pp : {1, 2, 3, 4, 7}) {
-          const ParallelPlan plan{{{{.tp = tp, .pp = pp, .dp = dp}}}};
+          const ParallelPlan plan{{.tp = tp, .pp = pp, .dp = dp}};
           const RankMesh mesh(plan);
           for (const CommGroup group : {CommGroup::kTensor, CommGroup::kData, CommGroup::kPipeline,
                                         CommGroup::kWorld, CommGroup::kEmbedding}) {
             std::int64_t nodes = 1, size = 1, fewest = std::numeric_limits<std::int64_t>::max();
-            std::set<std::int64_t> met;  // all members of groups that were gone through
+            std::set<std::int64_t> met;  // members of groups already visited
             for (std::int64_t rank = 0; rank < mesh.size(); ++rank) {
               if (group != CommGroup::kPipeline && met.count(rank) > 0) continue;
               const auto members = MembersOf(mesh, rank, group);
@@ -223,10 +224,10 @@ TEST(SpanOf, EveryRank) {
   EXPECT_GT(uneven, 1000);
 }
 
-// The same 144 GPUs in larger nodes: a tensor group that a boundary cuts in halves goes over as many
-// interfaces as two nodes of its half have.
+// The same 144 GPUs in larger nodes. A tensor group that a boundary halves uses as many interfaces as two
+// nodes of half its size.
 TEST(SpanOf, LargerNodesAreNotSlower) {
-  const ParallelPlan plan{{{{.tp = 16, .dp = 9}}}};
+  const ParallelPlan plan{{.tp = 16, .dp = 9}};
   const auto seconds = [&](std::int64_t nodes, std::int64_t per_node) {
     ClusterSpec cluster = RoundCluster();
     cluster.groups[0].nodes = nodes;
@@ -238,14 +239,14 @@ TEST(SpanOf, LargerNodesAreNotSlower) {
   EXPECT_LT(seconds(9, 16), seconds(18, 8));
 }
 
-// However many ranks and however large the nodes, at once. Nodes of 1,000,003 begin 4, 1, 5, ... ranks into a
-// group of 7; the second of two blocks of 7 million begins 21 ranks before a node ends.
+// Takes constant time for any number of ranks and any node size. Nodes of 1,000,003 begin 4, 1, 5, ... ranks
+// into a group of 7. The second of two blocks of 7 million begins 21 ranks before the end of a node.
 TEST(SpanOf, ManyRanks) {
   const std::int64_t million = 1'000'000, per_node = million + 3;
-  const GroupSpan tensor = SpanOf(CommGroup::kTensor, {{{{.tp = 7, .dp = million}}}}, per_node);
+  const GroupSpan tensor = SpanOf(CommGroup::kTensor, {{.tp = 7, .dp = million}}, per_node);
   EXPECT_EQ(tensor.in_node, 1);
   EXPECT_EQ(tensor.nodes, 2);
-  const GroupSpan data = SpanOf(CommGroup::kData, {{{{.tp = 7, .pp = 2, .dp = million}}}}, per_node);
+  const GroupSpan data = SpanOf(CommGroup::kData, {{.tp = 7, .pp = 2, .dp = million}}, per_node);
   EXPECT_EQ(data.in_node, 3);
   EXPECT_EQ(data.nodes, 8);
 }
@@ -277,8 +278,8 @@ TEST(ClusterOpTimes, MissingFigures) {
   EXPECT_THAT(device([](DeviceSpec& d) {
                 d.flops_per_s_bf16 = d.flops_per_s_fp16 = d.flops_per_s_fp32 = d.flops_per_s_fp64 = 0;
               }),
-              HasSubstr("of round: device.flops_per_s is missing, which predictions need; give its bf16 (of "
-                        "a CPU kind cpu, and its fp32)"));
+              HasSubstr("of round: device.flops_per_s is missing, which predictions need; give its bf16 "
+                        "rate (for a CPU: kind cpu, and its fp32 rate)"));
   EXPECT_THAT(device([](DeviceSpec& d) { d.memory_bytes_per_s = 0; }),
               HasSubstr("device.memory_bytes_per_s is missing"));
   EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.matmul = 0; }),
@@ -297,7 +298,7 @@ TEST(ClusterOpTimes, MissingFigures) {
               HasSubstr("intra_node_bytes_per_s is missing"));
   EXPECT_THAT(refusal([](ClusterSpec& c) { c.groups[0].inter_node_bytes_per_s = 0; }),
               HasSubstr("inter_node_bytes_per_s is missing"));
-  // An overhead and latencies are 0 only where that is said.
+  // A missing overhead or latency is not taken for 0.
   EXPECT_THAT(device([](DeviceSpec& d) { d.efficiency.op_overhead_s.reset(); }),
               HasSubstr("device.efficiency.op_overhead_s is missing"));
   EXPECT_THAT(refusal([](ClusterSpec& c) { c.groups[0].intra_node_latency_s.reset(); }),
@@ -307,7 +308,7 @@ TEST(ClusterOpTimes, MissingFigures) {
   ClusterSpec none = RoundCluster();
   none.groups[0].intra_node_latency_s = none.groups[0].inter_node_latency_s = 0;
   EXPECT_TRUE(ClusterOpTimes::Create(none, *ParsePrecision("bf16")).ok());
-  // No GPU runs fp64 here, whatever its rate; a CPU may lack the rate.
+  // GPUs do not run fp64 here, even if they have a rate. A CPU may lack the rate.
   EXPECT_THAT(refusal([](ClusterSpec& c) { c.groups[0].device.flops_per_s_fp64 = 1e13; }, "fp64"),
               AllOf(HasSubstr("of round: fp64 is for CPUs only"), HasSubstr("use precision bf16")));
   EXPECT_THAT(refusal([](ClusterSpec& c) { c.groups[0].device.kind = DeviceKind::kCpu; }, "fp64"),
@@ -317,7 +318,7 @@ TEST(ClusterOpTimes, MissingFigures) {
   EXPECT_THAT(
       std::string(v100.status().message()),
       AllOf(HasSubstr("v100-32gb-sxm"), HasSubstr("flops_per_s.bf16"), HasSubstr("use precision fp16")));
-  // Links that no group needs may be missing.
+  // Links that no group uses may be missing.
   ClusterSpec one = RoundCluster();
   one.groups[0].nodes = one.groups[0].gpus_per_node = 1;
   one.groups[0].intra_node_bytes_per_s = one.groups[0].inter_node_bytes_per_s = 0;

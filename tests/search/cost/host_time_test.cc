@@ -42,7 +42,7 @@ CostModel Costs(const ModelSpec& model, const Workload& workload, double host_op
 
 TEST(HostTime, TheLongerOfDeviceAndHostInEveryStage) {
   const ModelSpec model = SmallGpt(8);
-  const ParallelPlan plan{{{{.pp = 2}}}, {{}, {{}, {.recompute = Recompute::kFull}}}};
+  const ParallelPlan plan{{.pp = 2}, {.recompute = Recompute::kFull}};
   const auto stage = [&](double host_op_s, std::size_t index) {
     CostModel costs = Costs(model, Fp32(4, 16), host_op_s);
     return costs.CostsOf(plan).stages[index];
@@ -61,7 +61,7 @@ TEST(HostTime, TheLongerOfDeviceAndHostInEveryStage) {
 
 TEST(HostTime, MessagesOverTheTensorGroupAreIssuedToo) {
   const ModelSpec model = SmallGpt(8);
-  const ParallelPlan plan{{{{.tp = 2, .pp = 2}}}};
+  const ParallelPlan plan{{.tp = 2, .pp = 2}};
   const auto stage = [&](double host_op_s, std::size_t index) {
     CostModel costs = Costs(model, Fp32(4, 16), host_op_s);
     return costs.CostsOf(plan).stages[index];
@@ -90,7 +90,7 @@ TEST(HostTime, ByHandInEveryPrediction) {
         Case{2, Recompute::kFull, 3.0 * (38 + 78 - 20), 3.0 * 20}}) {
     SCOPED_TRACE(c.host_op_s);
     CostModel costs = Costs(model, Fp32(3, 16), c.host_op_s);
-    const ParallelPlan plan{{}, {{}, {{}, {.recompute = c.recompute}}}};
+    const ParallelPlan plan{{}, {.recompute = c.recompute}};
     for (const Prediction& p : {costs.Predict(plan), costs.Simulate(plan)}) {
       EXPECT_DOUBLE_EQ(p.step_time_s, c.compute_s + c.recompute_s);
       EXPECT_DOUBLE_EQ(p.breakdown.compute, c.compute_s);

@@ -52,7 +52,7 @@ TEST_F(LayerOpsTest, LayerForward) {
                           "bias_residual fp32 64x128"));
 }
 
-// Where no sum over a tensor group comes between, the products add the residual themselves.
+// Without a sum over a tensor group in between, the products add the residual themselves.
 TEST_F(LayerOpsTest, LayerForwardOfOneTensorRank) {
   plan.tp = 1;
   EXPECT_THAT(Text(LayerForwardOps(model, workload, plan)),
@@ -99,7 +99,7 @@ TEST_F(LayerOpsTest, EmbeddingAndHead) {
                           "layer_norm_backward fp32 64x128"));
 }
 
-TEST_F(LayerOpsTest, WholeRowsHaveTheirGradientInTheForward) {
+TEST_F(LayerOpsTest, WholeRowsComputeTheirGradientInTheForward) {
   plan.tp = 1;
   EXPECT_THAT(Text(HeadForwardOps(model, workload, plan)),
               ElementsAre("layer_norm_forward fp32 64x128", "matmul fp32 nt 64x1024x128",
@@ -137,14 +137,14 @@ TEST_F(LayerOpsTest, ParametersOfEachStage) {
   EXPECT_THAT(Of(ActionKind::kReduceScalars, 0),
               ElementsAre("sum_of_squares fp32 " + std::to_string(layer + table + positions),
                           "all_reduce_sum fp64 world/8 2"));
-  // The last stage's copy of the table counts in the first stage's norm.
+  // The last stage's copy of the table is counted in the first stage's norm.
   EXPECT_THAT(
       Of(ActionKind::kReduceScalars, 1),
       ElementsAre("sum_of_squares fp32 " + std::to_string(layer + 256), "all_reduce_sum fp64 world/8 2"));
 }
 
-// Epilogues by the parts of the model: gelu or relu with and without biases, gates with biases.
-TEST_F(LayerOpsTest, EpiloguesAreThoseThatTheModelHas) {
+// Epilogues for different model parts: gelu or relu with and without biases, gates with biases.
+TEST_F(LayerOpsTest, EpiloguesFollowTheModel) {
   model.bias = false;
   model.activation = Activation::kRelu;
   const std::vector<std::string> forward = Text(LayerForwardOps(model, workload, plan)),
@@ -175,7 +175,7 @@ TEST_F(LayerOpsTest, GradientRegionCountsItsPadding) {
                           padded(625) + padded(25 * 100) + padded(100) + padded(100 * 25) + 2 * padded(25));
 }
 
-TEST_F(LayerOpsTest, MessagesAndWhole) {
+TEST_F(LayerOpsTest, MessagesAndOpCounts) {
   EXPECT_THAT(Of(ActionKind::kSendActivation, 0), ElementsAre("send fp32 pipeline/2 8192"));
   EXPECT_THAT(Of(ActionKind::kRecvGradient, 0), ElementsAre("recv fp32 pipeline/2 8192"));
   model.layers = 4;
@@ -247,7 +247,7 @@ TEST_F(LlamaOpsTest, StagesAndParameters) {
   EXPECT_EQ(backward[5 + 15], "rms_norm_forward bf16 48x96");
   EXPECT_EQ(Of(ActionKind::kBackward, 2).size(), 15u + 10);
 
-  // Layers of both chunks, final norm and output layer; weights in bf16 with copies of them, gradients in
+  // Layers of both chunks, final norm and output layer; weights in bf16 with master copies, gradients in
   // fp32.
   const std::int64_t layer = 2 * 96 + 96 * 64 + 32 * 96 + 96 * 80 + 40 * 96, all = 5 * layer + 96 + 128 * 96;
   EXPECT_THAT(Of(ActionKind::kOptimizer, 3), ElementsAre("adamw bf16 master " + std::to_string(all)));
@@ -274,13 +274,12 @@ TEST_F(LlamaOpsTest, PredictedOnly) {
               ElementsAre("recv bf16 pipeline/2 2304", "all_gather bf16 tensor/2 4608"));
 }
 
-// Two counts that know nothing of each other: the parameters that the ranks update at tp=1, and those of the
-// model.
+// Compares two independent counts: the parameters that the ranks update at tp=1, and the model's parameters.
 TEST(ParameterOp, AddsUpToTheModel) {
   RandomRuns runs(47, {.tp = {1}});
   for (int i = 0; i < 500; ++i) {
     RandomRun run = runs.Next();
-    run.model.vocab_multiple = 1;  // padding is no parameter
+    run.model.vocab_multiple = 1;  // padding does not count as parameters
     std::int64_t updated = 0, in_norm = 0;
     for (std::int64_t rank = 0; rank < run.plan.pp; ++rank) {
       updated += ParameterOp(run.model, run.workload, run.plan, rank, OpKind::kAdamW).dims[0];
@@ -293,8 +292,8 @@ TEST(ParameterOp, AddsUpToTheModel) {
   }
 }
 
-// Each op of each rank stands once in the plan's list.
-TEST(PlanOps, AreThoseOfAllActions) {
+// Each op of each rank occurs once in the plan's list.
+TEST(PlanOps, CoverAllActions) {
   RandomRuns runs(53);
   for (int i = 0; i < 100; ++i) {
     const RandomRun run = runs.Next();
@@ -305,7 +304,7 @@ TEST(PlanOps, AreThoseOfAllActions) {
         const std::vector<OpDesc> ops = ActionOps(run.model, run.workload, run.plan, rank, action);
         all.insert(ops.begin(), ops.end());
       }
-      // The rest of a tensor group counts less in the norm.
+      // The other ranks of a tensor group count fewer parameters in the norm.
       if (run.plan.tp > 1)
         all.insert(
             ParameterOp(run.model, run.workload, run.plan, rank, OpKind::kSumOfSquares, run.plan.tp - 1));

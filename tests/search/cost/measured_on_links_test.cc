@@ -1,4 +1,4 @@
-// A cluster whose machines were measured, and whose links are described.
+// Tests a cluster with measured machines and described links.
 #include "search/cost/measured_on_links.h"
 
 #include "gmock/gmock.h"
@@ -34,7 +34,7 @@ OpDesc Message(std::int64_t elements) {
   return op;
 }
 
-TEST(MeasuredOnLinks, NamesTheFigureThatIsMissing) {
+TEST(MeasuredOnLinks, NamesTheMissingFigure) {
   ASSERT_TRUE(CheckLinks(Described()).ok());
   const auto without = [](auto&& change) {
     ClusterSpec cluster = Described();
@@ -63,15 +63,15 @@ TEST(MeasuredOnLinks, NamesTheFigureThatIsMissing) {
 }
 
 // 1e6 floats between neighbouring stages: within a machine at half of 8 GB/s, between machines at a quarter
-// of 1 GB/s, each after its latency.
-TEST(MeasuredOnLinks, MessagesTakeWhatTheirLinkTakes) {
+// of 1 GB/s, each plus its latency.
+TEST(MeasuredOnLinks, MessagesTakeTheirLinksTime) {
   const auto times = MeasuredOnLinks::Create(OpTimes(), Described());
   ASSERT_TRUE(times.ok()) << times.status();
-  EXPECT_NEAR((*times)->Seconds(Message(1'000'000), {{{{.pp = 2}}}}), 1e-6 + 4e6 / 4e9, 1e-9);
-  EXPECT_NEAR((*times)->Seconds(Message(1'000'000), {{{{.tp = 2, .pp = 2}}}}), 3e-5 + 4e6 / 0.25e9, 1e-9);
+  EXPECT_NEAR((*times)->Seconds(Message(1'000'000), {{.pp = 2}}), 1e-6 + 4e6 / 4e9, 1e-9);
+  EXPECT_NEAR((*times)->Seconds(Message(1'000'000), {{.tp = 2, .pp = 2}}), 3e-5 + 4e6 / 0.25e9, 1e-9);
 }
 
-TEST(MeasuredOnLinks, WhatComputesTakesWhatWasMeasured) {
+TEST(MeasuredOnLinks, ComputeTakesTheMeasuredTime) {
   OpDesc product;
   product.dims = {16, 16, 16};
   const auto times = MeasuredOnLinks::Create(OpTimes({{product, 0.25}}), Described());

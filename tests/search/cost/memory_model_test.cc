@@ -19,8 +19,8 @@ using testing::SmallGpt;
 
 constexpr std::int64_t kMiB = 1 << 20;
 
-// T = 64, H = 128, S = 32, N = 4, A = 64, F = 256, V = 512: no tensor needs padding, so every figure can be
-// done by hand.
+// T = 64, H = 128, S = 32, N = 4, A = 64, F = 256, V = 512: no tensor needs padding, so all figures can be
+// computed by hand.
 TEST(MemoryModel, ByHand) {
   const ModelSpec model = SmallGpt(2, 128, 8, 1000);
   const Workload workload = Fp32(8, 32);
@@ -36,7 +36,7 @@ TEST(MemoryModel, ByHand) {
   const std::int64_t hidden = 4 * 64 * 128, inner = 4 * 4 * 64 + 3 * hidden + 4 * 64 * 192 + 4 * 2 * 4 * 32 +
                                                     4 * 64 * 64 + 2 * 4 * 64 * 256;
   EXPECT_EQ(first.activations,
-            2 * (4 * 64 + hidden + inner));  // two microbatches in flight of 1f1b's first of two stages
+            2 * (4 * 64 + hidden + inner));  // 1f1b: the first of two stages has two microbatches in flight
   const std::int64_t workspace =
       hidden + 4 * 64 * 192 + 4 * 64 * 64 + 4 * 64 * 256 + 4 * (2 * 32 * 32 + 32) + 64;
   EXPECT_EQ(first.workspace, workspace);
@@ -74,8 +74,8 @@ TEST(MemoryModel, EachTensorIsPadded) {
 }
 
 // T = 48, H = 96, S = 16, N = 2, G = 1, D = 16: A = 32, Q = 64; F = 40, W = 80; V = 128; bf16 with fp32
-// statistics and master copies. No tensor needs padding but those of the parameters H (192 and 384 bytes need
-// none either).
+// statistics and master copies. No tensor needs padding; parameters of H elements (192 and 384 bytes) do not
+// either.
 TEST(MemoryModel, LlamaByHand) {
   ModelSpec model = SmallGpt(7, 96, 4, 200);
   model.kv_heads = 2;
@@ -120,8 +120,8 @@ TEST(MemoryModel, LlamaByHand) {
   EXPECT_EQ(last.communication, 4 * hidden + 2 * kMiB)
       << "its first stage sends, and there is no embedding group";
 
-  // Scores that are stored stand in the slot, their gradient in the workspace; selective recomputation moves
-  // them there too.
+  // Stored scores occupy the slot, and their gradient the workspace. Selective recomputation moves the scores
+  // to the workspace too.
   plan.recompute_layers = 0;
   plan.recompute = Recompute::kNone;
   const MemoryBytes fused = RankMemory(model, workload, plan, 0);
@@ -136,7 +136,7 @@ TEST(MemoryModel, LlamaByHand) {
   EXPECT_EQ(selective.workspace - fused.workspace, 2 * scores - attention);
 }
 
-// What a schedule keeps in flight, counted in its order: the activations are those of each stage alone times
+// Compares with the in-flight counts of the schedule's order: the activations are those of each stage times
 // its slots.
 TEST(MemoryModel, InFlightMatchesTheSchedules) {
   RandomRuns runs(41);
@@ -156,7 +156,7 @@ TEST(MemoryModel, InFlightMatchesTheSchedules) {
         EXPECT_EQ(whole, MaxInFlight(order, static_cast<int>(rank)) *
                              RankMemory(run.model, one, gpipe, rank).activations);
       } else {
-        // Between as many slots of all stages as the least and as the most of them has.
+        // The slots of a rank lie between the minimum and the maximum over its stages.
         std::int64_t least = m, most = 0;
         for (std::int64_t stage = rank; stage < StageCount(run.plan); stage += run.plan.pp) {
           const std::int64_t slots = MaxInFlight(order, static_cast<int>(stage));
@@ -173,8 +173,8 @@ TEST(MemoryModel, InFlightMatchesTheSchedules) {
   EXPECT_GT(compared, 1000);
 }
 
-// The worst rank is the worst of all, to the byte.
-TEST(MemoryModel, TheWorstRankIsTheWorstOfAll) {
+// The worst rank is the maximum over all ranks, to the byte.
+TEST(MemoryModel, WorstRankIsTheMaximum) {
   RandomRuns runs(43, {.pp = {1, 2, 3, 4, 5, 8, 16}, .microbatches = 70});
   std::set<std::int64_t> worst_ranks;
   for (int i = 0; i < 3000; ++i) {

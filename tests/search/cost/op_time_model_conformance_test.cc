@@ -1,4 +1,4 @@
-// Every OpTimeModel, on the one suite.
+// One test suite for every OpTimeModel.
 #include <algorithm>
 #include <cctype>
 #include <vector>
@@ -19,7 +19,7 @@ INSTANTIATE_TEST_SUITE_P(Nominal, OpTimeModelSuite,
                              "nominal", [] { return std::make_shared<const NominalTimes>(); }}),
                          OpTimeModelCaseName);
 
-// Of each described device, in eights.
+// Returns a case for each described device, in nodes of eight.
 std::vector<OpTimeModelCase> Clusters() {
   std::vector<OpTimeModelCase> cases;
   for (const std::string& device : DevicePresetNames()) {
@@ -38,14 +38,14 @@ std::vector<OpTimeModelCase> Clusters() {
 
 INSTANTIATE_TEST_SUITE_P(Cluster, OpTimeModelSuite, ::testing::ValuesIn(Clusters()), OpTimeModelCaseName);
 
-// What a calibration for plans of a small model has measured: times of the kinds that a step has, of some
+// Returns measured times as of a calibration for plans of a small model: the kinds of op in a step, in some
 // sizes.
 OpTimes Measured() {
   std::vector<OpDesc> ops;
   for (const ParallelPlan& plan :
-       {ParallelPlan{{{{.tp = 2, .pp = 2, .dp = 2}}}}, ParallelPlan{{}, {{}, {{}, {.micro_batch = 4}}}},
-        ParallelPlan{{{{.tp = 4}}}, {{}, {{}, {.recompute = Recompute::kFull}}}},
-        ParallelPlan{{{{.tp = 8}}}, {{}, {{}, {.micro_batch = 2}}}}}) {
+       {ParallelPlan{{.tp = 2, .pp = 2, .dp = 2}}, ParallelPlan{{}, {.micro_batch = 4}},
+        ParallelPlan{{.tp = 4}, {.recompute = Recompute::kFull}},
+        ParallelPlan{{.tp = 8}, {.micro_batch = 2}}}) {
     const auto of_plan = testing::AllOps(testing::SmallGpt(), testing::Fp32(16, 64), plan);
     ops.insert(ops.end(), of_plan.begin(), of_plan.end());
   }

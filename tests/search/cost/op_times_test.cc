@@ -28,8 +28,8 @@ TEST(LineFit, RecoversALine) {
   EXPECT_NEAR(line.beta_s_per_byte, 1 / 3e9, 1e-15);
 }
 
-TEST(LineFit, RelativeErrorDecides) {
-  // A large size 10% off must not drown the latency that small sizes show.
+TEST(LineFit, MinimizesRelativeError) {
+  // A 10% error at a large size must not hide the latency that small sizes show.
   const LinkModel line = FitLine(std::vector<TimedSize>{{8, 1e-6}, {64, 1e-6}, {1e8, 0.05}, {2e8, 0.11}});
   EXPECT_NEAR(line.alpha_s, 1e-6, 1e-7);
 }
@@ -45,9 +45,9 @@ TEST(LineFit, NeverNegative) {
   EXPECT_EQ(none.Seconds(1e9), 0);
 }
 
-TEST(OpTimes, MeasuredStaysAsMeasured) {
+TEST(OpTimes, ReturnsMeasuredTimes) {
   const OpTimes times({{Matmul(64, 64, 64), 3e-5}, {Matmul(128, 64, 64), 7e-5}, {Matmul(64, 64, 64), 5e-5}});
-  EXPECT_DOUBLE_EQ(times.Seconds(Matmul(64, 64, 64)), 4e-5);  // twice: the mean
+  EXPECT_DOUBLE_EQ(times.Seconds(Matmul(64, 64, 64)), 4e-5);  // measured twice: the mean
   EXPECT_DOUBLE_EQ(times.Seconds(Matmul(128, 64, 64)), 7e-5);
   EXPECT_EQ(times.measured().size(), 2u);
 }
@@ -67,14 +67,14 @@ TEST(OpTimes, EstimatesBetweenMeasuredSizes) {
   }
 }
 
-TEST(OpTimes, SaneFarAwayFromWhatWasMeasured) {
+TEST(OpTimes, ExtrapolatesSanely) {
   const SyntheticDevice device;
   const OpTimes times = device.Measure({Matmul(64, 64, 64), Matmul(128, 128, 128), Matmul(256, 256, 256)});
   const OpDesc tiny = Matmul(1, 1, 1), huge = Matmul(16384, 16384, 16384);
   EXPECT_GT(times.Seconds(tiny), 1e-7);
   EXPECT_LT(times.Seconds(tiny), 1e-5);
   EXPECT_NEAR(times.Seconds(huge) / device.Seconds(huge), 1, 0.3);
-  // One size alone gives a rate.
+  // A single size still gives a rate.
   const OpTimes one = device.Measure({Matmul(256, 256, 256)});
   EXPECT_NEAR(one.Seconds(Matmul(512, 512, 512)) / device.Seconds(Matmul(512, 512, 512)), 1, 0.3);
 }
@@ -90,7 +90,7 @@ TEST(OpTimes, GrowsWithTheWork) {
   }
 }
 
-TEST(OpTimes, AKindOrTypeNeverMeasured) {
+TEST(OpTimes, UnmeasuredKindsAndTypes) {
   const SyntheticDevice device;
   const OpTimes times =
       device.Measure({Matmul(256, 256, 256), {.kind = OpKind::kFill, .dims = {1 << 20, 0, 0, 0}}});
@@ -104,8 +104,8 @@ TEST(OpTimes, AKindOrTypeNeverMeasured) {
             std::numeric_limits<double>::infinity());
 }
 
-// Products of one size, whose epilogues take different times: each goes by its own, and by the plain
-// product's where it was never measured.
+// Products of one size whose epilogues take different times. Each uses its own epilogue's times, or the plain
+// product's if its epilogue was never measured.
 TEST(OpTimes, ProductsByTheirEpilogue) {
   const auto product = [](Epilogue epilogue, std::int64_t n) {
     OpDesc op = Matmul(n, n, n);
@@ -146,19 +146,20 @@ TEST(OpTimes, LinksByGroupAndSize) {
               1e-10);
   EXPECT_NEAR(times.Seconds(Comm(OpKind::kAllReduceSum, CommGroup::kData, 2, 4096)), 4e-5 + 4e-9 * bytes,
               1e-10);
-  // Four was never measured: as eight. Sixteen: as eight, too. The maximum: as the sum. A receive: as a send.
+  // Unmeasured sizes four and sixteen use the times of eight. The maximum uses the sum's, a receive the
+  // send's.
   const double eight = 8e-5 + 2e-9 * bytes;
   EXPECT_NEAR(times.Seconds(Comm(OpKind::kAllReduceSum, CommGroup::kTensor, 4, 4096)), eight, 1e-10);
   EXPECT_NEAR(times.Seconds(Comm(OpKind::kAllReduceSum, CommGroup::kWorld, 16, 4096)), eight, 1e-10);
   EXPECT_NEAR(times.Seconds(Comm(OpKind::kAllReduceMax, CommGroup::kTensor, 8, 4096)), eight, 1e-10);
   EXPECT_NEAR(times.Seconds(Comm(OpKind::kRecv, CommGroup::kPipeline, 4, 4096)), 2e-6 + 3e-10 * bytes, 1e-12);
   EXPECT_EQ(times.Seconds(Comm(OpKind::kAllReduceSum, CommGroup::kWorld, 1, 4096)), 0);
-  // A gather: as the second half of a ring's sum.
+  // A gather takes the second half of a ring's sum.
   EXPECT_NEAR(times.Seconds(Comm(OpKind::kAllGather, CommGroup::kTensor, 8, 4096)), eight / 2, 1e-10);
 }
 
-// Of two measured activations the one asked for tells more.
-TEST(OpTimes, ActivationsAreToldApart) {
+// Of two measured activations, the requested one has more weight.
+TEST(OpTimes, ActivationsAreDistinguished) {
   const auto activation = [](Activation kind, std::int64_t tokens) {
     return OpDesc{.kind = OpKind::kActivationForward, .activation = kind, .dims = {tokens, 1024}};
   };
@@ -172,7 +173,7 @@ TEST(OpTimes, ActivationsAreToldApart) {
             1.3 * times.Seconds(activation(Activation::kRelu, 128)));
 }
 
-TEST(OpTimes, AGroupMeasuredAtOneSizeBorrowsTheShapeOfOthers) {
+TEST(OpTimes, GroupWithOneSizeUsesTheShapeOfOthers) {
   std::vector<OpTime> measured;
   for (std::int64_t n : {16, 1024, 65536}) {
     measured.push_back(

@@ -33,7 +33,7 @@ ActionSeconds Uniform(const Times& t) {
 }
 
 ParallelPlan Pipeline(std::int64_t pp, Schedule schedule, std::int64_t virtual_stages = 1) {
-  return {{{{.pp = pp}}}, {}, {{}, {}, {{}, {}, {.virtual_stages = virtual_stages, .schedule = schedule}}}};
+  return {{.pp = pp}, {}, {.virtual_stages = virtual_stages, .schedule = schedule}};
 }
 
 double StepTime(const ParallelPlan& plan, std::int64_t microbatches, const Times& times) {

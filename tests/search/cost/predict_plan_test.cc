@@ -28,7 +28,7 @@ ClusterSpec WithHost(const char* preset, double host_op_s) {
   return cluster;
 }
 
-// Of a host that takes no time to issue an op, unless a test says otherwise.
+// By default the host takes no time to issue an op.
 struct Question {
   ModelSpec model = Model("gpt2-124m");
   Workload workload = {64, 1024, *ParsePrecision("bf16")};
@@ -53,8 +53,8 @@ TEST(PredictPlan, FitsAndIsTimedWithItsInterval) {
   EXPECT_THAT(answer->notes, ElementsAre());
 }
 
-// A layer of GPT-2 on one GPU is 24 ops where it recomputes (7 forward, 6 again, 11 backward), of 12 layers;
-// embedding and head are 2 + 2 and 3 + 3. So 8 microbatches are at least 8 x 298 issues.
+// On one GPU, a recomputing GPT-2 layer has 24 ops (7 forward, 6 recomputed, 11 backward), in 12 layers.
+// Embedding and head have 2 + 2 and 3 + 3. So 8 microbatches issue at least 8 x 298 ops.
 TEST(PredictPlan, HighAllowsForAScriptedHost) {
   Question ask;
   ask.workload.global_batch = 64;
@@ -76,7 +76,7 @@ TEST(PredictPlan, HighAllowsForAScriptedHost) {
                                 HasSubstr("a larger micro_batch makes"), HasSubstr("host_op_s"))));
   EXPECT_THAT(ask("tp=2,dp=4")->notes, ElementsAre(HasSubstr("a larger micro_batch or a lower tp makes")));
 
-  // With the host's time given, that is the prediction.
+  // If the host's time is given, it determines the prediction.
   ask.cluster.groups[0].host_op_s = kScriptedHostOpSeconds;
   const auto slow = ask("dp=8,recompute=full");
   EXPECT_NEAR(slow->prediction.step_time_s, p.step_time_high_s, 1e-9);
@@ -112,7 +112,7 @@ TEST(PredictPlan, MoreHardwareOrLessWorkIsNotSlower) {
   EXPECT_LT(ask("dp=8,mbs=2")->prediction.step_time_s, whole);
 }
 
-TEST(PredictPlan, SplitsAreMadeDefinite) {
+TEST(PredictPlan, SplitsAreResolved) {
   const Question ask;
   const auto answer = ask("pp=4,dp=2,split=auto");
   ASSERT_TRUE(answer.ok()) << answer.status();
@@ -122,7 +122,7 @@ TEST(PredictPlan, SplitsAreMadeDefinite) {
   EXPECT_LE(answer->prediction.step_time_s, even->prediction.step_time_s * (1 + 1e-9));
 }
 
-TEST(PredictPlan, RefusesByName) {
+TEST(PredictPlan, RejectsByName) {
   const Question ask;
   const auto refused = [](const absl::Status& status, absl::StatusCode code, const char* says) {
     EXPECT_EQ(status.code(), code) << status;
@@ -145,13 +145,13 @@ TEST(PredictPlan, RefusesByName) {
   refused(wrong("tp=1").status(), absl::StatusCode::kInvalidArgument, "bf16");
 }
 
-TEST(PredictPlan, HugeStepsAreTimedInClosedFormAndSaySo) {
+TEST(PredictPlan, HugeStepsUseTheClosedFormWithANote) {
   Question ask;
   ask.workload.global_batch = 1 << 20;
   const auto answer = ask("pp=4,dp=2,mbs=1");
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_THAT(answer->notes, ElementsAre(HasSubstr("closed form")));
-  // A step of n times the batch takes n times as long, but for what happens once.
+  // A step with n times the batch takes n times as long, except for work done once.
   ask.workload.global_batch = 1 << 12;
   const auto small = ask("pp=4,dp=2,mbs=1");
   EXPECT_THAT(small->notes, ElementsAre());
@@ -175,9 +175,9 @@ TEST(Predictor, TracesEveryRank) {
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
 }
 
-// Tokens per second and FLOPs of Korthikanti et al. 2022, table 5: the 22B model runs 1.10 s a step of batch
-// 4 and sequence 2048 on 8 GPUs under selective recomputation and sequence parallelism, which they give as
-// 41.5% MFU and 43.7% hardware utilisation of 312 TFLOP/s.
+// Published figures of Korthikanti et al. 2022, table 5: the 22B model takes 1.10 s per step of batch 4 and
+// sequence 2048 on 8 GPUs, under selective recomputation and sequence parallelism. They report 41.5% MFU and
+// 43.7% hardware utilisation of 312 TFLOP/s.
 TEST(Throughput, ModelFlopsUtilisationAsPublished) {
   ModelSpec model;
   model.layers = 48;

@@ -1,4 +1,4 @@
-// Legal runs at random, over models of every mix of parts and plans of every axis that is predicted. The same
+// Random legal runs: models with every mix of parts, plans over every axis that can be predicted. The same
 // seed gives the same runs.
 #pragma once
 
@@ -27,7 +27,7 @@ struct RunLimits {
   std::vector<std::int64_t> dp = {1, 2, 3};
   std::int64_t layers_per_stage = 4;
   std::int64_t microbatches = 24;
-  // also what the engine does not run yet: attention=unfused, recompute=selective, scatter_gather
+  // includes options that the engine does not run yet: attention=unfused, recompute=selective, scatter_gather
   bool predicted_only = true;
 };
 
@@ -43,7 +43,7 @@ class RandomRuns {
   bool Coin() { return random_() % 2 == 0; }
   double Uniform() { return static_cast<double>(random_() % 1000000) / 1e6; }
 
-  // Any mix of parts; sizes are multiples of `tp` where they must be, and otherwise as odd as they come.
+  // Returns a model with a random mix of parts. Sizes are multiples of `tp` if required, otherwise arbitrary.
   ModelSpec Model(std::int64_t tp) {
     ModelSpec model;
     model.kv_heads = tp * Pick({1, 2});
@@ -103,7 +103,7 @@ class RandomRuns {
   }
 
  private:
-  // An even split or an explicit one; returns the layers of the model.
+  // Chooses an even or an explicit split; returns the layers of the model.
   std::int64_t Layers(ParallelPlan& plan) {
     if (plan.pp == 1 || Coin()) return StageCount(plan) * Between(1, limits_.layers_per_stage);
     plan.split = SplitMode::kExplicit;

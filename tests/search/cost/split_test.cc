@@ -34,7 +34,7 @@ CostModel Costs(const ModelSpec& model, const Workload& workload) {
   return CostModel(model, workload, LocalRanks(4096), std::make_shared<const DeviceTimes>());
 }
 
-// The largest time of a rank per microbatch.
+// Returns the largest time of a rank per microbatch.
 double Bottleneck(CostModel& costs, const ParallelPlan& plan) {
   const PipelineCosts& pipeline = costs.CostsOf(plan);
   double most = 0;
@@ -47,7 +47,7 @@ double Bottleneck(CostModel& costs, const ParallelPlan& plan) {
   return most;
 }
 
-// Calls `visit` with every way to give `stages` stages `layers` layers.
+// Calls `visit` with every assignment of `layers` layers to `stages` stages.
 void ForEachSplit(std::int64_t layers, std::size_t stages,
                   const std::function<void(const std::vector<std::int64_t>&)>& visit) {
   std::vector<std::int64_t> split;
@@ -76,9 +76,9 @@ ParallelPlan Auto(std::int64_t pp, std::int64_t vpp = 1) {
   return plan;
 }
 
-// No split of any kind has a rank that is less busy than the busiest of the one chosen. (Under full:K a rank
-// could recompute less by uneven chunks; there the choice is the best of those with even ones, and is
-// compared with these.)
+// No split has a less busy bottleneck rank than the chosen one. Exception: under full:K, uneven chunks could
+// reduce a rank's recomputation. There the choice is the best among splits with even chunks, and is compared
+// with those.
 TEST(ResolveSplit, NoSplitHasALowerBottleneck) {
   RandomRuns random(61);
   int better_than_even = 0, full_k = 0;
@@ -128,14 +128,14 @@ TEST(ResolveSplit, NoSplitHasALowerBottleneck) {
   EXPECT_GT(full_k, 10);
 }
 
-// A head as heavy as two layers and a bit: the last rank gets two fewer.
+// The head costs slightly more than two layers, so the last rank gets two fewer.
 TEST(ResolveSplit, ByHand) {
   ModelSpec model = SmallGpt(10, 128, 8, 1024);
   const Workload workload = Fp32(8, 64);
   class Times final : public OpTimeModel {
    public:
     double Seconds(const OpDesc& op, const ParallelPlan&) const override {
-      if (op.kind == OpKind::kAttentionForward) return 1;  // one in each layer
+      if (op.kind == OpKind::kAttentionForward) return 1;  // one per layer
       if (op.kind == OpKind::kCrossEntropy) return head;   // one in the head
       if (op.kind == OpKind::kEmbeddingForward) return embedding;
       return 0;
@@ -149,7 +149,7 @@ TEST(ResolveSplit, ByHand) {
   };
   using Layers = std::vector<std::int64_t>;
   EXPECT_EQ(split(Auto(4)).split_layers, (Layers{3, 3, 3, 1}));
-  model.layers = 11;  // four on one rank, whatever comes: the even spread of the others, longer ranks first
+  model.layers = 11;  // one rank needs four in any case; the others are even, larger ranks first
   EXPECT_EQ(split(Auto(4)).split_layers, (Layers{3, 3, 3, 2}));
   times.embedding = 2;
   model.layers = 12;
@@ -162,14 +162,14 @@ TEST(ResolveSplit, ByHand) {
   EXPECT_EQ(split(Auto(4)).split, SplitMode::kEven) << "no split is better, and none closer to even";
   EXPECT_TRUE(split(Auto(4)).split_layers.empty());
 
-  // Chunks of a rank differ by one at most, the longer ones last; layers that do not divide.
+  // Chunks of a rank differ by at most one layer, with the larger ones last, if the layers are not divisible.
   times.head = 0;
   model.layers = 11;
   EXPECT_EQ(split(Auto(2, 2)).split_layers, (Layers{3, 2, 3, 3}));
   model.layers = 9;
   EXPECT_EQ(split(Auto(2, 2)).split_layers, (Layers{2, 2, 3, 2}));
 
-  // Every layer recomputes where the largest stage has no more than K; and K stays where it has.
+  // full:K becomes full if the largest stage has at most K layers; otherwise K is kept.
   ParallelPlan full = Auto(4);
   full.recompute = Recompute::kFull;
   full.recompute_layers = 3;
@@ -178,9 +178,9 @@ TEST(ResolveSplit, ByHand) {
   EXPECT_EQ(split(full).recompute_layers, 2);
 }
 
-// Where issuing ops is all that takes time, their number decides: 7 forward and 11 backward of a layer (on
-// one GPU, with biases, without a gate), 2 and 2 of the embedding, 3 and 3 of the head.
-TEST(ResolveSplit, ByWhatTheHostTakes) {
+// If only issuing ops takes time, their number decides: 7 forward and 11 backward per layer (on one GPU, with
+// biases, without a gate), 2 and 2 for the embedding, 3 and 3 for the head.
+TEST(ResolveSplit, ByTheHostTime) {
   class Times final : public OpTimeModel {
    public:
     double Seconds(const OpDesc& op, const ParallelPlan&) const override {
@@ -199,13 +199,13 @@ TEST(ResolveSplit, ByWhatTheHostTakes) {
   EXPECT_EQ(split(Auto(4)).split, SplitMode::kEven) << "3 layers take 54 s, and 6 more at the end";
   model.layers = 11;
   EXPECT_EQ(split(Auto(4)).split_layers, (Layers{3, 3, 3, 2})) << "2 layers and the head take 42 s";
-  // While the head's forward runs for 60 s, the host issues it and that of its one layer: 60 + 14 s. Four
-  // layers take 72 s on a rank between, and with the embedding 76 s on the first.
+  // While the head's forward runs for 60 s, the host issues it and its single layer's forward: 60 + 14 s.
+  // Four layers take 72 s on a middle rank, and 76 s with the embedding on the first rank.
   times.head_s = 60;
   EXPECT_EQ(split(Auto(4)).split_layers, (Layers{3, 4, 3, 1}));
 }
 
-TEST(ResolveSplit, OtherPlansStayAsTheyAre) {
+TEST(ResolveSplit, OtherPlansAreUnchanged) {
   const ModelSpec model = SmallGpt(8);
   CostModel costs = Costs(model, Fp32(8, 16));
   ParallelPlan plan = Auto(4);
@@ -217,7 +217,7 @@ TEST(ResolveSplit, OtherPlansStayAsTheyAre) {
   EXPECT_EQ(ResolveSplit(costs, Auto(1)).split, SplitMode::kEven);
 }
 
-// As many recomputing layers as the largest stage has are all of them, however the split is named.
+// full:K with K at least the layers of the largest stage equals full, for every kind of split.
 TEST(ResolveSplit, RecomputingAllLayersIsFull) {
   const ModelSpec model = SmallGpt(8);
   CostModel costs(model, Fp32(8, 16), LocalRanks(8), OpTimes());
@@ -236,7 +236,7 @@ TEST(ResolveSplit, RecomputingAllLayersIsFull) {
   EXPECT_EQ(left(SplitMode::kAuto, {}, 5), 0);
 }
 
-// Nothing is known of the times: the layers' number decides.
+// Without known times, the number of layers decides.
 TEST(ResolveSplit, WithoutTimes) {
   const ModelSpec model = SmallGpt(8);
   CostModel costs(model, Fp32(8, 16), LocalRanks(8), OpTimes());

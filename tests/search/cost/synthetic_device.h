@@ -1,5 +1,5 @@
-// A device made up for tests: times of ops from a roofline and alpha-beta links, so that what should come out
-// is known.
+// A synthetic device for tests: op times from a roofline and alpha-beta links, so that expected results are
+// known.
 #pragma once
 
 #include <algorithm>
@@ -73,7 +73,7 @@ inline ClusterSpec LocalRanks(std::int64_t ranks, double ranks_per_core = 1,
   return cluster;
 }
 
-// Every op of a step of the plan, on all ranks.
+// Returns every op of a step of the plan, on all ranks.
 inline std::vector<OpDesc> AllOps(const ModelSpec& model, const Workload& workload,
                                   const ParallelPlan& plan) {
   return PlanOps(model, workload, plan);

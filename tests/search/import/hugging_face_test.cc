@@ -1,5 +1,5 @@
-// config.json of released models, word for word where it matters, against our presets; and what must be
-// refused.
+// Compares imported config.json files of released models, verbatim in the relevant fields, with our presets,
+// and checks what must be rejected.
 #include "search/import/hugging_face.h"
 
 #include <random>
@@ -55,7 +55,7 @@ absl::StatusOr<ModelSpec> With(std::string_view base, const std::string& field, 
   return ImportHuggingFace(json);
 }
 
-TEST(HuggingFace, FieldsArriveWhereTheyBelong) {
+TEST(HuggingFace, MapsEveryField) {
   EXPECT_EQ(With(kGpt2, "n_inner", 3000)->ffn_hidden, 3000);
   EXPECT_EQ(With(kGpt2, "n_positions", 77)->max_seq_len, 77);
   EXPECT_EQ(With(kGpt2, "activation_function", "gelu")->activation, Activation::kGeluErf);
@@ -79,7 +79,7 @@ TEST(HuggingFace, FieldsArriveWhereTheyBelong) {
   EXPECT_TRUE(ImportHuggingFace(biased)->bias);
 }
 
-// Llama 3.1's, word for word. It is kept by name, for predictions: the engine refuses it.
+// The field of Llama 3.1, verbatim. Only its name is kept, for predictions; the engine rejects it.
 TEST(HuggingFace, RopeScalingIsPredictedOnly) {
   const Json scaling = {{"factor", 8.0},
                         {"low_freq_factor", 1.0},
@@ -129,7 +129,7 @@ TEST(HuggingFace, NotSupportedYet) {
   EXPECT_THAT(refusal(kGpt2, "architectures", Json::array({"GPT2Model"})), HasSubstr("use GPT2LMHeadModel"));
 }
 
-// Read as dense with full attention, it would be another model.
+// Importing these as dense models with full attention would change the model.
 TEST(HuggingFace, ExpertsAndSlidingWindows) {
   const auto refusal = [](const std::string& field, const Json& value) {
     const auto model = With(kLlama3, field, value);
@@ -157,7 +157,7 @@ TEST(HuggingFace, ExpertsAndSlidingWindows) {
   EXPECT_TRUE(ImportHuggingFace(unused).ok());
 }
 
-TEST(HuggingFace, SaidAsTheDefault) {
+TEST(HuggingFace, ExplicitDefaultsAreAccepted) {
   for (const auto& [field, value] : {std::pair<const char*, Json>{"partial_rotary_factor", 1},
                                      {"partial_rotary_factor", 1.0},
                                      {"rope_parameters", Json{{"partial_rotary_factor", 1.0}}},
@@ -167,7 +167,7 @@ TEST(HuggingFace, SaidAsTheDefault) {
   }
 }
 
-TEST(HuggingFace, AFileWithoutItsTypeIsStillOne) {
+TEST(HuggingFace, DetectsFilesWithoutAType) {
   for (const std::string_view base : {kGpt2, kLlama3}) {
     Json json = Json::parse(base);
     json.erase("model_type");
@@ -178,7 +178,7 @@ TEST(HuggingFace, AFileWithoutItsTypeIsStillOne) {
   EXPECT_FALSE(IsHuggingFaceConfig(Json{{"layers", 2}, {"hidden", 64}}));
 }
 
-TEST(HuggingFace, WrongOrContradictory) {
+TEST(HuggingFace, RejectsWrongAndContradictoryFields) {
   const auto refusal = [](std::string_view base, const std::string& field, const Json& value) {
     const auto model = With(base, field, value);
     EXPECT_EQ(model.status().code(), absl::StatusCode::kInvalidArgument) << field << ": " << model.status();
@@ -197,7 +197,7 @@ TEST(HuggingFace, WrongOrContradictory) {
   EXPECT_THAT(refusal(kLlama3, "model_type", 3), HasSubstr("model_type must be a string"));
 }
 
-// Whatever the bytes, a model or one printable line.
+// Any bytes give a model or one printable line.
 TEST(HuggingFace, AnyBytes) {
   std::mt19937_64 random(17);
   int imported = 0;

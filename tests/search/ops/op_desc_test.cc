@@ -1,4 +1,4 @@
-// Names there and back, the line of an op, its FLOPs and bytes, and its hash.
+// Tests op names and their parsing, the text of an op, its FLOPs and bytes, and its hash.
 #include "search/ops/op_desc.h"
 
 #include <set>
@@ -16,7 +16,7 @@ OpDesc Op(OpKind kind, std::array<std::int64_t, 5> dims) {
   return op;
 }
 
-TEST(OpDesc, NamesThereAndBack) {
+TEST(OpDesc, NamesRoundTrip) {
   std::set<std::string_view> names;
   for (int i = 0; i < kOpKindCount; ++i) {
     const OpKind kind = static_cast<OpKind>(i);
@@ -131,13 +131,13 @@ TEST(OpDesc, Flops) {
   EXPECT_EQ(Flops(Product(Epilogue::kActivation, {2, 3, 5}, Activation::kGelu, true)), 60);
   EXPECT_EQ(Flops(Op(OpKind::kAttentionForward, {2, 8, 3, 4, 3})), 4 * 2 * 3 * 64 * 4);
   EXPECT_EQ(Flops(Op(OpKind::kAttentionBackward, {2, 8, 3, 4, 3})), 10 * 2 * 3 * 64 * 4);
-  // Unfused attention keeps the scores: two products forward, four backward, none again.
+  // Unfused attention keeps the scores: two products forward, four backward, no recomputation.
   EXPECT_EQ(Flops(Op(OpKind::kUnfusedAttentionForward, {2, 8, 3, 4, 3})), 4 * 2 * 3 * 64 * 4);
   EXPECT_EQ(Flops(Op(OpKind::kUnfusedAttentionBackward, {2, 8, 3, 4, 3})), 8 * 2 * 3 * 64 * 4);
   EXPECT_EQ(Flops(Op(OpKind::kAttentionForward, {2, 8, 3, 4, 1})), 4 * 2 * 3 * 64 * 4)
       << "key-value heads change bytes only";
   EXPECT_EQ(Flops(Op(OpKind::kAdamW, {1000})), 0);
-  // No overflow at sizes where int64 would.
+  // No overflow at sizes that overflow int64.
   EXPECT_DOUBLE_EQ(Flops(Op(OpKind::kMatmul, {10'000'000, 10'000'000, 10'000'000, 0})), 2e21);
 }
 
@@ -164,14 +164,14 @@ TEST(OpDesc, MinBytes) {
   OpDesc with_master = Op(OpKind::kAdamW, {100});
   with_master.dtype = DType::kBF16;
   with_master.master_weights = true;
-  // Weight in and out of two bytes; gradient in, copy and two moments in and out, of four.
+  // Weights read and written in two bytes; the gradient read, the master copy and two moments read and
+  // written, in four bytes.
   EXPECT_EQ(MinBytes(with_master), 100 * (2 + 4 + 3 * 8));
   EXPECT_EQ(MinBytes(Op(OpKind::kResidualAdd, {4, 8})), 4 * 3 * 32);
   EXPECT_EQ(MinBytes(Op(OpKind::kRmsNormForward, {4, 8})), 4 * (2 * 32 + 8 + 4));
   EXPECT_EQ(MinBytes(Op(OpKind::kRmsNormBackward, {4, 8})), 4 * (3 * 32 + 3 * 8 + 4));
   EXPECT_EQ(MinBytes(Op(OpKind::kRope, {4, 3, 8})), 4 * 2 * 4 * 3 * 8);
-  // q, k, v and the result, and one log-sum-exp per head and token: three heads that share one key-value
-  // head.
+  // q, k, v and the result, and one log-sum-exp per head and token: three heads share one key-value head.
   EXPECT_EQ(MinBytes(Op(OpKind::kAttentionForward, {2, 8, 3, 4, 1})),
             4 * (2 * 8 * (2 * 3 + 2 * 1) * 4 + 2 * 8 * 3));
   const auto activation = [](OpKind kind, Activation which, bool bias) {
@@ -190,7 +190,7 @@ TEST(OpDesc, MinBytes) {
   }
 }
 
-TEST(OpDesc, HashTellsFieldsApart) {
+TEST(OpDesc, HashDistinguishesFields) {
   const OpDesc op = Op(OpKind::kMatmul, {2, 3, 5, 0});
   const OpDescHash hash;
   EXPECT_EQ(hash(op), hash(Op(OpKind::kMatmul, {2, 3, 5, 0})));

@@ -13,20 +13,20 @@ ModelSpec Gpt() {
   return model;
 }
 
-TEST(HardwareFlops, NothingTwiceWithoutRecomputation) {
+TEST(HardwareFlops, EqualsModelFlopsWithoutRecomputation) {
   EXPECT_EQ(HardwareFlops(Gpt(), {}, 2048, 2048), ModelFlops(Gpt(), 2048, 2048));
 }
 
-TEST(PublishedHardwareFlops, IsThePublishedFormula) {
+TEST(PublishedHardwareFlops, MatchesThePublishedFormula) {
   const double batch = 8, seq = 2048, layers = 24, hidden = 1024, vocab = 51200;
   const double published =
       96 * batch * seq * layers * hidden * hidden * (1 + seq / (6 * hidden) + vocab / (16 * layers * hidden));
   EXPECT_NEAR(PublishedHardwareFlops(Gpt(), batch * seq, seq) / published, 1, 1e-12);
 }
 
-// What the engine issues a second time, by its list of ops: matrix products, and attention's two products
-// over full scores.
-TEST(HardwareFlops, FullIsWhatTheEngineIssues) {
+// Compares with the ops that the engine issues again: matrix products, and attention's two products over full
+// scores.
+TEST(HardwareFlops, FullMatchesTheEnginesOps) {
   for (const Activation activation : {Activation::kGelu, Activation::kSwiGlu}) {
     ModelSpec model{.layers = 24,
                     .hidden = 1024,
@@ -37,7 +37,7 @@ TEST(HardwareFlops, FullIsWhatTheEngineIssues) {
                     .activation = activation};
     FillDefaults(model, 2048);
     const Workload workload{.global_batch = 1, .seq_len = 2048, .precision = *ParsePrecision("bf16")};
-    const ParallelPlan plan{{}, {{}, {{}, {.recompute = Recompute::kFull}}}};
+    const ParallelPlan plan{{}, {.recompute = Recompute::kFull}};
     double again = 0;
     for (const OpDesc& op : LayerRecomputeOps(model, workload, plan)) {
       const auto dim = [&op](std::size_t i) { return static_cast<double>(op.dims[i]); };
@@ -50,8 +50,8 @@ TEST(HardwareFlops, FullIsWhatTheEngineIssues) {
   }
 }
 
-TEST(HardwareFlops, OnlyTheLayersThatRecompute) {
-  ParallelPlan plan{{{{.pp = 4}}}, {{}, {{}, {.recompute = Recompute::kFull}}}};
+TEST(HardwareFlops, CountsOnlyRecomputedLayers) {
+  ParallelPlan plan{{.pp = 4}, {.recompute = Recompute::kFull}};
   const double once = ModelFlops(Gpt(), 2048, 2048);
   const double all = HardwareFlops(Gpt(), plan, 2048, 2048) - once;
   plan.recompute_layers = 3;  // of the 6 of each stage
@@ -59,19 +59,18 @@ TEST(HardwareFlops, OnlyTheLayersThatRecompute) {
 }
 
 TEST(HardwareFlops, StageByStage) {
-  ParallelPlan plan{
-      {{{.pp = 2}}}, {{}, {{}, {.recompute = Recompute::kFull}}}, {{}, {}, {{}, {}, {.split = SplitMode::kExplicit, .split_layers = {20, 4}}}}};
+  ParallelPlan plan{{.pp = 2}, {.recompute = Recompute::kFull}, {.split = SplitMode::kExplicit, .split_layers = {20, 4}}};
   const double once = ModelFlops(Gpt(), 2048, 2048);
   const double all = HardwareFlops(Gpt(), plan, 2048, 2048) - once;
-  plan.recompute_layers = 8;  // of the first stage; the second one has only 4
+  plan.recompute_layers = 8;  // in the first stage; the second one has only 4
   EXPECT_NEAR((HardwareFlops(Gpt(), plan, 2048, 2048) - once) / all, 12.0 / 24, 1e-9);
 }
 
-// Both products over the scores are run again: 4 s h of the 12 s h FLOPs that attention takes per layer and
+// Both products over the scores are repeated: 4 s h of the 12 s h FLOPs that attention takes per layer and
 // token.
-TEST(HardwareFlops, SelectiveRunsAttentionAgain) {
+TEST(HardwareFlops, SelectiveRecomputesAttention) {
   const double tokens = 2048, seq = 2048, hidden = 1024, layers = 24;
-  ParallelPlan plan{{}, {{}, {{}, {.recompute = Recompute::kSelective}}}};
+  ParallelPlan plan{{}, {.recompute = Recompute::kSelective}};
   EXPECT_EQ(HardwareFlops(Gpt(), plan, tokens, seq), ModelFlops(Gpt(), tokens, seq))
       << "fused: nothing to act on";
   plan.attention = Attention::kUnfused;
@@ -81,7 +80,7 @@ TEST(HardwareFlops, SelectiveRunsAttentionAgain) {
               1e-9);
 }
 
-TEST(PeakFlops, OfThePrecisionWhereItIsKnown) {
+TEST(PeakFlops, IsPerPrecision) {
   DeviceSpec device{.flops_per_s_fp32 = 1e12, .flops_per_s_bf16 = 2e14};
   EXPECT_EQ(PeakFlops(device, *ParsePrecision("fp32")), 1e12);
   EXPECT_EQ(PeakFlops(device, *ParsePrecision("bf16")), 2e14);

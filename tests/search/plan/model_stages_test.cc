@@ -1,4 +1,4 @@
-// Which layers are whose.
+// Tests the assignment of layers to stages and ranks.
 #include "search/plan/model_stages.h"
 
 #include <set>
@@ -23,8 +23,8 @@ ModelSpec Layers(std::int64_t layers) {
   return model;
 }
 
-// Narayanan et al. 2021, section 2.2.2: four ranks of two stages of two layers each; the first has layers 1,
-// 2, 9 and 10.
+// Narayanan et al. 2021, section 2.2.2: four ranks with two stages of two layers each; the first rank has
+// layers 1, 2, 9 and 10.
 TEST(ModelStages, AsPublished) {
   const ParallelPlan plan = Plan("pp=4,vpp=2");
   EXPECT_EQ(StageCount(plan), 8);
@@ -41,10 +41,10 @@ TEST(ModelStages, AsPublished) {
   EXPECT_FALSE(IsLastStage(plan, 3)) << "of the same rank";
 }
 
-TEST(ModelStages, StagesAndChunksThereAndBack) {
+TEST(ModelStages, StagesAndChunksRoundTrip) {
   for (std::int64_t pp = 1; pp <= 6; ++pp) {
     for (std::int64_t vpp = 1; vpp <= 5; ++vpp) {
-      const ParallelPlan plan{{{{.pp = pp}}}, {}, {{}, {}, {{}, {}, {.virtual_stages = vpp}}}};
+      const ParallelPlan plan{{.pp = pp}, {}, {.virtual_stages = vpp}};
       std::set<std::int64_t> stages;
       for (std::int64_t rank = 0; rank < pp; ++rank) {
         for (std::int64_t chunk = 0; chunk < vpp; ++chunk) {
@@ -74,7 +74,7 @@ TEST(ModelStages, EvenAndExplicit) {
   EXPECT_EQ(layers("pp=2,vpp=2,split=1+2+3+6", 2), Range(3, 3)) << "entries are by stage, not by rank";
 }
 
-TEST(ModelStages, RanksHaveAllLayersTogether) {
+TEST(ModelStages, RanksCoverAllLayers) {
   for (const char* text : {"pp=3", "pp=2,vpp=3", "pp=3,split=5+4+3", "pp=2,vpp=2,split=1+2+3+6"}) {
     const ParallelPlan plan = Plan(text);
     std::int64_t sum = 0;
@@ -93,7 +93,7 @@ TEST(ModelStages, RecomputedLayers) {
   EXPECT_EQ(RecomputedLayers(Plan("recompute=full:3"), 2), 2) << "all, where there are fewer";
 }
 
-TEST(MicrobatchCount, OfOneDataParallelRank) {
+TEST(MicrobatchCount, CountsOneDataParallelRank) {
   EXPECT_EQ(MicrobatchCount({.global_batch = 24, .seq_len = 64, .precision = {}}, Plan("dp=2,mbs=3")), 4);
 }
 

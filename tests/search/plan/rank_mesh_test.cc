@@ -1,4 +1,4 @@
-// Ranks and coordinates: tensor fastest, then data, then pipeline.
+// Tests ranks and coordinates: tensor fastest, then data, then pipeline.
 #include "search/plan/rank_mesh.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ TEST(RankMesh, OneStageHasNoEmbeddingPeer) {
   EXPECT_THAT(mesh.Group(3, CommGroup::kEmbedding), ElementsAre(3));
 }
 
-// Groups partition the world, whatever the sizes, and contain the rank that asks.
+// For all sizes, groups partition the world and contain the rank they are computed for.
 TEST(RankMesh, GroupsPartitionTheWorld) {
   for (std::int64_t tp = 1; tp <= 3; ++tp) {
     for (std::int64_t pp = 1; pp <= 4; ++pp) {

@@ -1,4 +1,4 @@
-// Models, workloads, clusters and precisions: defaults, bounds, and counts against published figures.
+// Tests models, workloads, clusters and precisions: defaults, bounds, and counts against published figures.
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -39,7 +39,7 @@ TEST(ModelSpec, Defaults) {
   EXPECT_EQ(model.max_seq_len, 77);
 }
 
-// Of the released weights: Radford et al. 2019.
+// Counts of the released weights: Radford et al. 2019.
 TEST(ModelSpec, ParameterCountOfGpt2) {
   EXPECT_EQ(ParameterCount(Gpt(12, 768, 12, 50257)), 124'439'808);
   EXPECT_EQ(ParameterCount(Gpt(48, 1600, 25, 50257)), 1'557'611'200);
@@ -119,7 +119,7 @@ TEST(ModelSpec, ValidateNamesTheField) {
                 m.head_dim = 63;
               }),
               HasSubstr("head_dim is 63"));
-  // Each size in bounds, together too large.
+  // Each size is within its bounds, but the product is too large.
   EXPECT_THAT(says([](ModelSpec& m) {
                 m.layers = 100'000;
                 m.hidden = 10'000'000;
@@ -154,7 +154,7 @@ TEST(ModelSpec, EngineSupport) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("position alibi is not supported yet"));
 }
 
-TEST(ModelSpec, NamesThereAndBack) {
+TEST(ModelSpec, NamesRoundTrip) {
   for (int i = 0; i < 5; ++i)
     EXPECT_EQ(ParseActivation(Name(static_cast<Activation>(i))), static_cast<Activation>(i));
   for (int i = 0; i < 2; ++i) EXPECT_EQ(ParseNorm(Name(static_cast<Norm>(i))), static_cast<Norm>(i));

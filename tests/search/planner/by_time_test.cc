@@ -13,7 +13,7 @@ std::vector<std::size_t> Order(std::vector<TimedPlan> plans, std::size_t limit,
   return order;
 }
 
-TEST(SortByTime, RoundingDoesNotDecideBetweenPlans) {
+TEST(SortByTime, IgnoresRoundingDifferences) {
   const std::vector<TimedPlan> plans = {{2, 0}, {1 + 1e-12, 1}, {1, 2}, {1 + 1e-6, 3}, {1 + 1e-13, 4}};
   const std::vector<std::int64_t> memory = {1, 5, 9, 1, 7};
   const std::vector<std::size_t> all = {1, 4, 2, 3, 0};
@@ -27,8 +27,8 @@ TEST(SortByTime, RoundingDoesNotDecideBetweenPlans) {
 }
 
 TEST(Preference, LessMemoryThenTheDefaultSchedule) {
-  const ParallelPlan usual, gpipe{{}, {}, {{}, {}, {{}, {}, {.schedule = Schedule::kGPipe}}}};
-  const ParallelPlan interleaved{{}, {}, {{}, {}, {{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}}};
+  const ParallelPlan usual, gpipe{{}, {}, {.schedule = Schedule::kGPipe}};
+  const ParallelPlan interleaved{{}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}};
   EXPECT_LT(Preference(1, gpipe), Preference(2, usual));
   EXPECT_LT(Preference(1, usual), Preference(1, gpipe));
   EXPECT_EQ(Preference(1, usual), Preference(1, interleaved));

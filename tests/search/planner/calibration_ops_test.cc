@@ -44,7 +44,7 @@ TEST(CalibrationOps, AreTheDistinctOpsOfAllPrograms) {
       if (op.kind == OpKind::kSumOfSquares) continue;
       if (plan.pp > 1 || (op.kind != OpKind::kSend && op.kind != OpKind::kRecv)) expected.insert(op);
     }
-    // That of tensor coordinate 0, which predictions are made of.
+    // The op of tensor coordinate 0, which predictions use.
     for (std::int64_t rank = 0; rank < plan.pp; ++rank)
       expected.insert(ParameterOp(model, workload, plan, rank, OpKind::kSumOfSquares));
   }
@@ -52,7 +52,7 @@ TEST(CalibrationOps, AreTheDistinctOpsOfAllPrograms) {
   EXPECT_EQ(std::set<OpDesc>(ops.begin(), ops.end()), expected);
   EXPECT_EQ(ops.size(), expected.size());
   EXPECT_EQ(ops, ListCalibrationOps(model, workload, plans, 100000));
-  // What takes the time comes first; two scalars come late.
+  // The most expensive ops come first; the two scalar ops come late.
   EXPECT_TRUE(ops.front().kind == OpKind::kMatmul || ops.front().kind == OpKind::kAllReduceSum)
       << ToString(ops.front());
   for (std::size_t i = 0; i < 5; ++i) EXPECT_GT(MinBytes(ops[i]), 10000) << ToString(ops[i]);

@@ -74,7 +74,7 @@ TEST(Confirmation, EachPlanIsRepeatedThreeTimes) {
   EXPECT_THAT(SuggestConfirmation({Measured(1, 4), Measured(1.04, 4)}), IsEmpty());
 }
 
-TEST(Confirmation, WhatIsNotRepeatableIsNotRepeated) {
+TEST(Confirmation, UnrepeatablePlansAreNotRepeated) {
   std::vector<CandidatePlan> candidates = {Measured(1, 1), Measured(1.04, 1)};
   candidates[0].repeatable = false;
   EXPECT_THAT(SuggestConfirmation(candidates), ElementsAre(1));
@@ -82,12 +82,12 @@ TEST(Confirmation, WhatIsNotRepeatableIsNotRepeated) {
   EXPECT_THAT(SuggestConfirmation(candidates), IsEmpty());
 }
 
-TEST(Confirmation, OfMoreTiedPlansTheThreeFastestAreRepeated) {
+TEST(Confirmation, RepeatsTheThreeFastestTiedPlans) {
   EXPECT_THAT(SuggestConfirmation({Measured(1.04, 1), Measured(1.01, 1), Measured(1, 1), Measured(1.02, 1)}),
               ElementsAre(2, 1, 3));
 }
 
-TEST(Confirmation, ATurnThatWouldExceedTheBoundIsNotAsked) {
+TEST(Confirmation, TurnsDoNotExceedTheBound) {
   std::vector<CandidatePlan> candidates = {Measured(1, 2), Measured(1, 2), Measured(2, 4), Measured(2, 3)};
   EXPECT_EQ(ConfirmationsDone(candidates), 7);
   EXPECT_THAT(SuggestConfirmation(candidates), ElementsAre(0, 1)) << "nine in all";

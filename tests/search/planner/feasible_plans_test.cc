@@ -42,8 +42,8 @@ std::int64_t IllegalCount(const FeasiblePlans& plans) {
   return sum;
 }
 
-// Against the space gone through plan by plan, with sets.
-TEST(FeasiblePlans, AreThoseOfTheSpaceThatFitOnceEach) {
+// Compares with a plan-by-plan enumeration of the space, using sets.
+TEST(FeasiblePlans, ContainEachFittingPlanOnce) {
   const Problem problem;
   for (const AxisValues& values :
        {AxisValues{}, AxisValues{{"split", {"auto"}}}, AxisValues{{"split", {"even"}}},
@@ -89,7 +89,7 @@ double Recomputed(const ParallelPlan& plan) {
   return plan.recompute_layers == 0 ? 1e9 : static_cast<double>(plan.recompute_layers);
 }
 
-// Everything but recompute, and the layers of the stages, which may differ where both come from split=auto.
+// Removes recompute, and the layers of the stages, which may differ if both splits come from split=auto.
 ParallelPlan Family(ParallelPlan plan) {
   plan.recompute = Recompute::kNone;
   plan.recompute_layers = 0;
@@ -98,7 +98,7 @@ ParallelPlan Family(ParallelPlan plan) {
   return plan;
 }
 
-TEST(FeasiblePlans, KnowWhatRecomputesLess) {
+TEST(FeasiblePlans, LinkToPlansThatRecomputeLess) {
   const Problem problem;
   const SearchSpace space = problem.Space();
   CostModel costs = problem.Costs();
@@ -133,7 +133,7 @@ TEST(FeasiblePlans, KnowWhatRecomputesLess) {
   EXPECT_GT(forced, 10) << "plans that must recompute to fit";
 }
 
-TEST(Shortlist, TheFastestAreSimulated) {
+TEST(Shortlist, SimulatesTheFastest) {
   const Problem problem;
   const SearchSpace space = problem.Space();
   CostModel costs = problem.Costs();
@@ -158,9 +158,9 @@ TEST(Shortlist, TheFastestAreSimulated) {
   }
 }
 
-// Of two plans that differ in scatter_gather alone one is simulated, the faster, and the other stays behind
-// it.
-TEST(Shortlist, TheSlowerWayOfMessagesIsNotSimulated) {
+// Of two plans that differ only in scatter_gather, the faster one is simulated, and the other one ranks
+// behind it.
+TEST(Shortlist, SkipsTheSlowerWayOfMessages) {
   const Problem problem;
   const auto space =
       SearchSpace::Create(problem.model, problem.workload, 8, {}, {.predict_only = true, .described = true});
@@ -195,7 +195,7 @@ TEST(Shortlist, TheSlowerWayOfMessagesIsNotSimulated) {
   }
 }
 
-TEST(Shortlist, NoTimeIsAnError) {
+TEST(Shortlist, MissingTimeIsAnError) {
   const Problem problem;
   CostModel costs(problem.model, problem.workload, problem.cluster, OpTimes());
   FeasiblePlans plans = FindFeasiblePlans(problem.Space(), costs, kAnyMemory);

@@ -1,4 +1,4 @@
-// Searches over a small model on a made-up machine, and a truth that they are to find: for tests.
+// Synthetic searches for tests: a small model on a synthetic machine, with hidden true step times.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ inline SearchLoop Calibrated(const SearchOptions& options = {}, const AxisValues
   return loop;
 }
 
-// Attention takes a millisecond, all else next to nothing: only the number of layers counts.
+// Attention takes a millisecond, everything else almost nothing: only the number of layers matters.
 class FlatTimes final : public OpTimeModel {
  public:
   double Seconds(const OpDesc& op, const ParallelPlan&) const override {
@@ -41,17 +41,17 @@ class FlatTimes final : public OpTimeModel {
   }
 };
 
-// The truth of a made-up study: the prediction times hidden factors of the plan's features, and steps that
-// scatter in two peaks with 3%.
+// The true step times of a synthetic study: the prediction times hidden factors of the plan's features.
+// Measured steps scatter around two peaks, with 3% deviation.
 class HiddenTruth {
  public:
-  // `own`: how much each plan deviates by itself.
+  // `own`: standard deviation of each plan's individual effect.
   HiddenTruth(const std::vector<RankedPlan>& predicted, std::uint64_t seed, double own = 0.015)
       : random_(seed) {
     const double common = 0.2 * Normal(), gpipe = 0.1 * Normal(), full = 0.1 * Normal(),
                  slope = 0.05 * Normal(), stages = 0.05 * Normal();
     std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, double> layouts;
-    std::map<ParallelPlan, double> families;  // plans that differ in recompute alone deviate alike
+    std::map<ParallelPlan, double> families;  // plans that differ only in recompute deviate alike
     for (const RankedPlan& r : predicted) {
       const ParallelPlan& p = r.plan;
       const auto [layout, made] = layouts.try_emplace({p.tp, p.pp, p.dp}, 0);
@@ -77,7 +77,7 @@ class HiddenTruth {
     Sample sample;
     for (int i = 0; i < steps; ++i) {
       const double mode =
-          random_() % 4 == 0 ? 0.05 : -0.015;  // a fourth of the steps meet something else on the machine
+          random_() % 4 == 0 ? 0.05 : -0.015;  // a quarter of the steps are disturbed by other load
       sample.step_time_s.push_back(Of(plan) * (1 + mode + 0.01 * Normal()));
       sample.device_s += sample.step_time_s.back();
     }
@@ -100,7 +100,8 @@ struct Step {
   Sample sample;
 };
 
-// Runs a study against a truth; collects what was observed and checks the bounds that every study keeps.
+// Runs a study against the true times. Returns the observations and checks the bounds that every study must
+// meet.
 inline std::vector<Step> RunStudy(SearchLoop& loop, HiddenTruth& truth) {
   std::vector<Step> log;
   while (loop.phase() != SearchPhase::kDone) {

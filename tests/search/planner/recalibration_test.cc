@@ -22,7 +22,7 @@ ParallelPlan Plan(std::int64_t tp, std::int64_t pp, std::int64_t dp, std::int64_
   return plan;
 }
 
-TEST(Recalibration, WithoutMeasurementsOnlyThePriors) {
+TEST(Recalibration, UsesPriorsWithoutMeasurements) {
   const Recalibration prior(kLayers, {});
   const Correction c = prior.For(Plan(2, 2, 2, 2));
   EXPECT_DOUBLE_EQ(c.log_mean, 0);
@@ -30,7 +30,7 @@ TEST(Recalibration, WithoutMeasurementsOnlyThePriors) {
   EXPECT_LT(c.sigma, 0.6);
 }
 
-TEST(Recalibration, ACommonFactorCarriesOverToAllPlans) {
+TEST(Recalibration, CommonFactorAppliesToAllPlans) {
   std::vector<RatioObservation> seen;
   for (std::int64_t tp : {1, 2, 4, 8}) seen.push_back({Plan(tp, 1, 8 / tp, 1), std::log(1.3), 0.005});
   const Recalibration fitted(kLayers, seen);
@@ -38,7 +38,7 @@ TEST(Recalibration, ACommonFactorCarriesOverToAllPlans) {
   EXPECT_NEAR(c.log_mean, std::log(1.3), 0.06);
 }
 
-TEST(Recalibration, TightensNearWhatWasMeasured) {
+TEST(Recalibration, TightensNearMeasurements) {
   std::vector<RatioObservation> seen = {{Plan(2, 2, 2, 1), 0.1, 0.005},
                                         {Plan(2, 2, 2, 2), 0.11, 0.005},
                                         {Plan(4, 2, 1, 1), 0.02, 0.005},
@@ -51,7 +51,7 @@ TEST(Recalibration, TightensNearWhatWasMeasured) {
   EXPECT_GE(near.sigma, 0.02) << "a plan's own effect is never taken as less than 2%";
 }
 
-TEST(Recalibration, LearnsHowMuchPlansScatter) {
+TEST(Recalibration, EstimatesThePlansOwnEffect) {
   const auto residual = [](double scatter) {
     std::mt19937_64 random(5);
     std::normal_distribution<double> normal;
@@ -69,7 +69,7 @@ TEST(Recalibration, LearnsHowMuchPlansScatter) {
   EXPECT_GT(residual(0.12), 0.06);
 }
 
-// full:K stands between none and full by the share of layers that it recomputes, whatever the split.
+// full:K lies between none and full, by the share of layers that it recomputes, for every split.
 TEST(Recalibration, RecomputeIsAShareOfTheLayers) {
   std::vector<RatioObservation> seen;
   for (std::int64_t tp : {1, 2, 4}) {
@@ -90,11 +90,11 @@ TEST(Recalibration, RecomputeIsAShareOfTheLayers) {
   ASSERT_GT(full - none, 0.1);
   EXPECT_NEAR(at(3), (none + full) / 2, 1e-9) << "3 of the 6 layers of each stage";
   EXPECT_NEAR(at(6), full, 1e-9);
-  // 2 + 2 + 2 + 1 of 24 layers, less what an uneven split does.
+  // 2 + 2 + 2 + 1 of 24 layers, without the effect of the uneven split.
   EXPECT_NEAR(at(2, {7, 8, 8, 1}) - at(8, {7, 8, 8, 1}), (none - full) * (1 - 7.0 / 24), 1e-9);
 }
 
-// What was seen without and with two virtual stages carries over to four.
+// Observations with one and two virtual stages extrapolate to four.
 TEST(Recalibration, VirtualStagesHaveASlope) {
   std::vector<RatioObservation> seen;
   const auto plan = [](std::int64_t tp, std::int64_t v) {
@@ -113,12 +113,12 @@ TEST(Recalibration, VirtualStagesHaveASlope) {
   EXPECT_GT(fitted.For(plan(2, 8)).log_mean, four + 0.05);
 }
 
-// One observation, one hypothesis after another, by hand: the mixture that For() sums up in advance.
-TEST(Recalibration, MixesTheHypothesesAsTheirPosteriorsSay) {
+// One observation, each hypothesis computed by hand: the mixture that For() sums up in advance.
+TEST(Recalibration, WeightsHypothesesByTheirPosterior) {
   const double y = 0.3, noise = 0.01;
   const ParallelPlan seen = Plan(2, 1, 1, 1), asked = Plan(4, 1, 1, 1);
-  // Of the priors: all plans 0.2^2; schedule, recompute 0.1^2 each; split 0.03^2; tp 0.05^2 per doubling
-  // squared; layout 0.1^2 with itself.
+  // Prior variances: all plans 0.2^2; schedule and recompute 0.1^2 each; split 0.03^2; tp 0.05^2 per squared
+  // doubling; layout 0.1^2 with itself.
   const double both = 0.04 + 0.02 + 0.0009;
   const double own_seen = both + 0.01 + 0.0025, own_asked = both + 0.01 + 4 * 0.0025,
                cross = both + 2 * 0.0025;
@@ -149,8 +149,8 @@ TEST(Recalibration, MixesTheHypothesesAsTheirPosteriorsSay) {
   EXPECT_NEAR(c.sigma, std::sqrt(square / sum - mean * mean), 1e-12);
 }
 
-// Truth drawn from the model's own kind of effects, predictions from a random part of the plans: the 90%
-// interval holds about nine in ten of the others.
+// True times are drawn from the model's own kinds of effects and fitted from a random subset of the plans.
+// The 90% interval covers about nine in ten of the others.
 TEST(Recalibration, Coverage) {
   std::mt19937_64 random(9);
   std::normal_distribution<double> normal;

@@ -1,4 +1,4 @@
-// Which plans a search shows and measures, and in which order.
+// Tests which plans a search shows and measures, and in which order.
 #include <memory>
 #include <set>
 #include <vector>
@@ -28,7 +28,7 @@ using testing::RunStudy;
 using testing::SmallGpt;
 using testing::Step;
 
-// What is shown, measured and recommended is complete, and no two plans are the same.
+// All plans shown, measured and recommended are complete, and no two are equal.
 TEST(SearchLoop, SplitsAreDefinite) {
   SearchLoop loop = Calibrated();
   std::set<ParallelPlan> plans;
@@ -43,8 +43,8 @@ TEST(SearchLoop, SplitsAreDefinite) {
   EXPECT_EQ(loop.counts().predicted, static_cast<std::int64_t>(plans.size()));
   for (const TrialRequest& r : loop.Next()) EXPECT_TRUE(plans.contains(r.plan));
 
-  // Other times, other splits: with an output layer that costs next to nothing, even ones remain where they
-  // divide.
+  // Other times give other splits: with a nearly free output layer, even splits remain if the layers are
+  // divisible.
   auto made = SearchLoop::Create(SmallGpt(12, 128, 8, 20000), Fp32(16, 32), LocalRanks(8), {}, {});
   ASSERT_TRUE(made.ok()) << made.status();
   SearchLoop again = *std::move(made);
@@ -60,7 +60,7 @@ TEST(SearchLoop, SplitsAreDefinite) {
   }
 }
 
-TEST(SearchLoop, AnAutomaticSplitAloneStaysWhereItComesOutEven) {
+TEST(SearchLoop, AutoOnlySpaceKeepsEvenSplits) {
   const AxisValues only_auto = {
       {"split", {"auto"}}, {"pp", {"2"}}, {"vpp", {"1", "3"}}, {"recompute", {"none"}}};
   SearchLoop loop = Loop({}, LocalRanks(8), Fp32(16, 32), only_auto);
@@ -70,9 +70,9 @@ TEST(SearchLoop, AnAutomaticSplitAloneStaysWhereItComesOutEven) {
   for (const RankedPlan& r : ranking) EXPECT_EQ(r.plan.split, SplitMode::kEven);
 }
 
-// What is predicted of a described cluster and runs nowhere is gone through too: messages in parts are faster
-// between nodes. Of this machine a plan is wanted that runs.
-TEST(SearchLoop, PredictionsOfADescribedClusterHoldWhatIsOnlyPredicted) {
+// Predict-only searches of a described cluster include options that cannot run: messages in parts are faster
+// between nodes. Searches of this machine need a plan that runs.
+TEST(SearchLoop, DescribedClustersIncludePredictedOnlyOptions) {
   const ModelSpec model = *ModelPreset("llama3-8b");
   const Workload workload{.global_batch = 64, .seq_len = 8192, .precision = *ParsePrecision("bf16")};
   const ClusterSpec cluster = *PresetCluster("h100-sxm:2x8");
@@ -92,7 +92,7 @@ TEST(SearchLoop, PredictionsOfADescribedClusterHoldWhatIsOnlyPredicted) {
   for (const RankedPlan& r : here.Ranking(kAll)) EXPECT_FALSE(r.plan.scatter_gather);
 }
 
-// A space of tens of thousands of plans: what each takes is bounded by its record.
+// With tens of thousands of plans, the memory per plan is bounded by its record.
 TEST(SearchLoop, LargeSpacesArePredicted) {
   ModelSpec model = SmallGpt(128, 2560, 160, 51200);
   ClusterSpec cluster = LocalRanks(8);
@@ -116,9 +116,9 @@ TEST(SearchLoop, LargeSpacesArePredicted) {
   EXPECT_TRUE(loop->Next().empty());
 }
 
-// The strategy chooses among the fastest; the others stand behind them, and an exhaustive search would
+// The strategy chooses among the fastest plans. The others rank behind them, and an exhaustive search would
 // measure them too.
-TEST(SearchLoop, BeyondTheCandidatesPlansAreRankedByPrediction) {
+TEST(SearchLoop, RanksPlansBeyondTheCandidatesByPrediction) {
   const ModelSpec model = SmallGpt(288, 128, 16);
   SearchLoop loop = [&] {
     auto made = SearchLoop::Create(model, Fp32(512, 16), LocalRanks(64), {}, {.max_trials = 3});
@@ -159,8 +159,8 @@ TEST(SearchLoop, BeyondTheCandidatesPlansAreRankedByPrediction) {
   EXPECT_LT(loop.UnmeasuredDeviceSeconds(), 1.2 * seconds);
 }
 
-// What recomputes more than a plan that fits is not measured, unless that one fails.
-TEST(SearchLoop, DoesNotMeasureWhatOnlyRecomputesMore) {
+// A plan that recomputes more than one that fits is not measured unless the latter fails.
+TEST(SearchLoop, SkipsPlansThatOnlyRecomputeMore) {
   SearchLoop loop = Calibrated();
   HiddenTruth truth(loop.Ranking(kAll), 12);
   for (const Step& step : RunStudy(loop, truth))
@@ -186,8 +186,8 @@ TEST(SearchLoop, DoesNotMeasureWhatOnlyRecomputesMore) {
       << "all in the end";
 }
 
-// Plans that take the same time: less memory comes first, wherever the list is cut.
-TEST(SearchLoop, OfEquallyFastPlansTheSmallerComesFirst) {
+// Among equally fast plans, less memory comes first, wherever the list is cut.
+TEST(SearchLoop, PrefersLessMemoryAmongEquallyFastPlans) {
   const AxisValues space = {{"tp", {"1"}},  {"pp", {"4"}},       {"mbs", {"1"}},
                             {"vpp", {"1"}}, {"split", {"even"}}, {"recompute", {"none"}}};
   SearchLoop loop = Loop({.predict_only = true}, LocalRanks(4), Fp32(16, 32), space);
@@ -201,7 +201,7 @@ TEST(SearchLoop, OfEquallyFastPlansTheSmallerComesFirst) {
   EXPECT_LT(ranking[0].predicted.memory.Total(), ranking[1].predicted.memory.Total());
   EXPECT_EQ(loop.Ranking(1).front().plan, ranking[0].plan);
 
-  // And it is the one that is measured first.
+  // The same plan is measured first.
   SearchLoop measuring = Loop({.max_trials = 1}, LocalRanks(4), Fp32(16, 32), space);
   ASSERT_TRUE(measuring.SetCalibration(std::make_shared<const FlatTimes>(), 0).ok());
   const auto requests = measuring.Next();

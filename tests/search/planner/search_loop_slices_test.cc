@@ -1,4 +1,4 @@
-// Searches whose plans are larger than the machine, so that one rank of each runs alone.
+// Searches with plans that are larger than the machine, so that one rank of each runs alone.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -23,15 +23,15 @@ using testing::Loop;
 using testing::SmallGpt;
 using testing::SyntheticDevice;
 
-// A slice takes what its own ops take, times a hidden factor; the whole step is that, and messages and
-// bubbles as predicted.
+// A slice takes its own ops' times, times a hidden factor. The whole step adds messages and bubbles as
+// predicted.
 TEST(SearchLoop, MeasuresSlicesOfPlansLargerThanTheMachine) {
   SearchLoop loop = Calibrated({.measurable_ranks = 4});
   CostModel costs(SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8),
                   SyntheticDevice().Measure(Loop().CalibrationOps()));
   std::map<ParallelPlan, double> predicted;
   for (const RankedPlan& r : loop.Ranking(kAll)) predicted[r.plan] = r.predicted.step_time_s;
-  std::map<ParallelPlan, double> expected;  // the step as its slice corrects it
+  std::map<ParallelPlan, double> expected;  // the step time as corrected by its slice
   int rounds = 0;
   while (loop.phase() != SearchPhase::kDone) {
     ++rounds;
@@ -72,14 +72,14 @@ TEST(SearchLoop, MeasuresSlicesOfPlansLargerThanTheMachine) {
   EXPECT_GT(loop.UnmeasuredDeviceSeconds(), 0);
 }
 
-// All parts but compute.
+// Returns all parts except compute.
 std::vector<double> OtherParts(const Breakdown& b) {
   return {b.recompute, b.tp_comm, b.pp_comm, b.dp_comm, b.bubble, b.optimizer, b.overhead};
 }
 
-// Slices that were faster than predicted. The deviation is one of compute as far as there is compute to take
-// it from; else all parts shrink alike. And what a slice does not show stays as uncertain as it was.
-TEST(SearchLoop, SlicesThatWereFasterThanPredictedShortenTheStep) {
+// The slices are faster than predicted. The deviation is taken from compute as far as possible; beyond that,
+// all parts shrink in proportion. The parts that a slice does not show stay as uncertain as before.
+TEST(SearchLoop, FasterSlicesShortenTheStep) {
   for (const double factor : {0.6, 0.1}) {
     SCOPED_TRACE(factor);
     SearchLoop loop = Calibrated({.measurable_ranks = 4});
@@ -120,16 +120,16 @@ TEST(SearchLoop, SlicesThatWereFasterThanPredictedShortenTheStep) {
   }
 }
 
-// A search that is cut short: slices came out twice as slow as predicted. What they teach moves all
-// predictions, and the fastest by prediction is the answer whether a slice of it was measured or not; none
-// that recomputes more of the same passes it.
+// A search that is cut short, with slices twice as slow as predicted. They shift all predictions. The answer
+// is the fastest plan by prediction, whether or not a slice of it was measured; no plan with more recompute
+// overtakes it.
 TEST(SearchLoop, FewSlicesRecalibrateAllPredictions) {
   SearchLoop loop = Calibrated({.max_trials = 3, .measurable_ranks = 4});
   CostModel costs(SmallGpt(12, 128, 8), Fp32(16, 32), LocalRanks(8),
                   SyntheticDevice().Measure(Loop().CalibrationOps()));
   std::map<ParallelPlan, double> before;
   for (const RankedPlan& r : loop.Ranking(kAll)) before[r.plan] = r.predicted.step_time_s;
-  double factor = 2.5;  // the one with the best chance comes out worst
+  double factor = 2.5;  // the most promising plan turns out worst
   while (loop.phase() != SearchPhase::kDone) {
     for (const TrialRequest& r : loop.Next()) {
       const double took = factor * SliceSeconds(costs, r.plan, r.slice->pipeline);
@@ -158,7 +158,7 @@ TEST(SearchLoop, FewSlicesRecalibrateAllPredictions) {
   }
 }
 
-TEST(SearchLoop, WhatFitsTheMachineIsNotSliced) {
+TEST(SearchLoop, PlansThatFitTheMachineAreNotSliced) {
   SearchLoop loop = Calibrated({.measurable_ranks = 8});
   const auto requests = loop.Next();
   ASSERT_FALSE(requests.empty());

@@ -1,4 +1,4 @@
-// Whole searches of made-up studies: how good their choice is, and what they take.
+// Complete searches of synthetic studies: the quality of their choice and their cost.
 #include <cstdint>
 
 #include "gtest/gtest.h"
@@ -31,8 +31,8 @@ TEST(SearchLoop, ExhaustiveMeasuresEveryPlan) {
   EXPECT_LE(truth.Of(ranking[0].plan), truth.best() * 1.03);
 }
 
-// The example of the README: about ten plans measured.
-TEST(SearchLoop, TheExampleStaysSmall) {
+// The README's example: about ten plans are measured.
+TEST(SearchLoop, ReadmeExampleMeasuresFewPlans) {
   ModelSpec tiny = SmallGpt(4, 128, 4, 1024);
   std::int64_t measured = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -48,7 +48,7 @@ TEST(SearchLoop, TheExampleStaysSmall) {
   EXPECT_GE(measured, 20 * 6);
 }
 
-TEST(SearchLoop, ForeseesWhatAnExhaustiveSearchWouldTake) {
+TEST(SearchLoop, EstimatesTheCostOfAnExhaustiveSearch) {
   SearchLoop loop = Calibrated();
   EXPECT_EQ(loop.UnmeasuredDeviceSeconds(), 0);
   HiddenTruth truth(loop.Ranking(kAll), 6);
@@ -64,7 +64,7 @@ TEST(SearchLoop, ForeseesWhatAnExhaustiveSearchWouldTake) {
 struct StudyFigures {
   int good = 0;  // studies whose choice is within the tolerance of the truly best plan
   int inside = 0,
-      announced = 0;  // first trials whose true time lay in the interval that they were announced with
+      announced = 0;  // first trials with their true time inside the predicted interval
   std::int64_t measured = 0;
 };
 
@@ -99,8 +99,8 @@ StudyFigures MadeUpStudies(std::uint64_t studies, double own, double tolerance) 
   return figures;
 }
 
-// 200 made-up studies: the choice is within 2% of the truly best plan in at least 95% of them, with at most
-// 24 plans measured; and the 90% intervals that trials were announced with hold 80 to 99% of the true times.
+// Over 200 synthetic studies, the choice is within 2% of the truly best plan in at least 95% of them, with at
+// most 24 plans measured. The 90% intervals predicted for the trials cover 80 to 99% of the true times.
 TEST(SearchLoop, RegretAndCoverage) {
   const StudyFigures figures = MadeUpStudies(200, 0.015, 0.02);
   EXPECT_GE(figures.good, 190);
@@ -108,8 +108,8 @@ TEST(SearchLoop, RegretAndCoverage) {
   EXPECT_LE(figures.inside, 0.99 * figures.announced);
 }
 
-// Plans that deviate by 6% each on their own, which no feature explains: within 5% in at least 95 of 100, and
-// the intervals grow with it.
+// Each plan has an individual deviation of 6% that no feature explains. The choice is within 5% in at least
+// 95 of 100 studies, and the intervals grow accordingly.
 TEST(SearchLoop, RegretWhenFeaturesExplainLess) {
   const StudyFigures figures = MadeUpStudies(100, 0.06, 0.05);
   EXPECT_GE(figures.good, 95);

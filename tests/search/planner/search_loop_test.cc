@@ -1,4 +1,5 @@
-// The search as a state machine: what it takes and refuses, what it asks for, and what it makes of outcomes.
+// Tests the search as a state machine: the inputs it accepts and rejects, the trials it asks for, and how it
+// handles outcomes.
 #include "search/planner/search_loop.h"
 
 #include <algorithm>
@@ -46,7 +47,7 @@ TEST(SearchLoop, CountsAddUp) {
   EXPECT_EQ(rejected, before.illegal + before.out_of_memory);
 }
 
-TEST(SearchLoop, MemoryDecidesWhatIsFeasible) {
+TEST(SearchLoop, FeasibilityDependsOnMemory) {
   const SearchLoop all = Loop();
   std::vector<std::int64_t> needs;
   for (const RankedPlan& r : all.Ranking(kAll)) needs.push_back(r.predicted.memory.Total());
@@ -57,7 +58,7 @@ TEST(SearchLoop, MemoryDecidesWhatIsFeasible) {
   EXPECT_EQ(half.counts().predicted, fits);
   EXPECT_EQ(half.counts().out_of_memory, static_cast<std::int64_t>(needs.size()) - fits);
 
-  // The device's own bytes, once known, push more plans out.
+  // Once the device's overhead is known, fewer plans fit.
   const std::int64_t overhead = capacity - needs[needs.size() / 4];
   ASSERT_TRUE(half.SetCalibration(SyntheticDevice().Measure(half.CalibrationOps()), overhead).ok());
   const std::int64_t still =
@@ -90,8 +91,8 @@ TEST(SearchLoop, PredictOnlyEndsWithTheCalibration) {
   }
 }
 
-// A described cluster hands its model over: there is no calibration job.
-TEST(SearchLoop, TakesTheModelOfADescribedCluster) {
+// A described cluster supplies its model: there is no calibration job.
+TEST(SearchLoop, AcceptsTheModelOfADescribedCluster) {
   ClusterSpec cluster = LocalRanks(8);
   cluster.local = false;
   cluster.groups.front().device.overhead_bytes = 1000;
@@ -104,7 +105,7 @@ TEST(SearchLoop, TakesTheModelOfADescribedCluster) {
   EXPECT_GT(loop->Ranking(1).front().predicted.step_time_s, 0);
 }
 
-TEST(SearchLoop, RefusesBadCalibrations) {
+TEST(SearchLoop, RejectsBadCalibrations) {
   SearchLoop loop = Loop();
   EXPECT_EQ(loop.SetCalibration(OpTimes(), 0).code(), absl::StatusCode::kInvalidArgument);
   OpDesc op = loop.CalibrationOps().front();
@@ -117,7 +118,7 @@ TEST(SearchLoop, RefusesBadCalibrations) {
   EXPECT_EQ(loop.SetCalibration(OpTimes(), 0).code(), absl::StatusCode::kFailedPrecondition);
 }
 
-TEST(SearchLoop, RefusesBadInput) {
+TEST(SearchLoop, RejectsBadInput) {
   const auto create = [](ModelSpec model, Workload workload, ClusterSpec cluster,
                          SearchOptions options = {}) {
     return SearchLoop::Create(model, workload, cluster, {}, options).status();
@@ -143,7 +144,7 @@ TEST(SearchLoop, RefusesBadInput) {
   EXPECT_TRUE(with_unfused(true).ok());
 }
 
-TEST(SearchLoop, AsksOnceAndOnlyBelievesWhatItAskedFor) {
+TEST(SearchLoop, AsksOnceAndRejectsUnknownTrials) {
   SearchLoop loop = Calibrated();
   const auto requests = loop.Next();
   ASSERT_FALSE(requests.empty());
@@ -165,7 +166,7 @@ TEST(SearchLoop, AsksOnceAndOnlyBelievesWhatItAskedFor) {
   EXPECT_TRUE(best.ci95_s.has_value());
 }
 
-TEST(SearchLoop, FailuresAreCountedAndNotAskedForAgain) {
+TEST(SearchLoop, FailedPlansAreCountedAndNotRetried) {
   SearchLoop loop = Calibrated();
   const TrialOutcome outcomes[] = {TrialOutcome::kOutOfMemory, TrialOutcome::kFailed,
                                    TrialOutcome::kTimedOut};
@@ -188,7 +189,7 @@ TEST(SearchLoop, FailuresAreCountedAndNotAskedForAgain) {
       << "failed plans are not recommended";
 }
 
-TEST(SearchLoop, LostTrialsAreAskedForAgainTwice) {
+TEST(SearchLoop, LostTrialsAreRetriedTwice) {
   SearchLoop loop = Calibrated({.max_trials = 2});
   const ParallelPlan unlucky = [&] {
     const auto first = loop.Next();
@@ -209,7 +210,8 @@ TEST(SearchLoop, LostTrialsAreAskedForAgainTwice) {
   EXPECT_EQ(loop.counts().rejected.at("cancelled"), 1);
 }
 
-// What the repeats of the plan that is best at first come to, where all others' are measured; that plan.
+// Runs a search in which the first best plan's repeats end with `outcome`, while all other trials are
+// measured. Returns that plan and counts its repeats.
 ParallelPlan WhoseRepeatsEnd(TrialOutcome outcome, SearchLoop& loop, int& asked) {
   HiddenTruth truth(loop.Ranking(kAll), 77);
   std::optional<ParallelPlan> best;
@@ -228,7 +230,7 @@ ParallelPlan WhoseRepeatsEnd(TrialOutcome outcome, SearchLoop& loop, int& asked)
   return *best;
 }
 
-TEST(SearchLoop, APlanThatRanOnceAndFailsItsRepeatIsNotRecommended) {
+TEST(SearchLoop, PlanThatFailsARepeatIsNotRecommended) {
   for (const auto& [outcome, reason] :
        {std::pair(TrialOutcome::kOutOfMemory, "measured_out_of_memory"),
         std::pair(TrialOutcome::kFailed, "failed"), std::pair(TrialOutcome::kTimedOut, "timed_out")}) {
@@ -242,7 +244,7 @@ TEST(SearchLoop, APlanThatRanOnceAndFailsItsRepeatIsNotRecommended) {
   }
 }
 
-TEST(SearchLoop, APlanWhoseRepeatsAreLostKeepsItsMeasurement) {
+TEST(SearchLoop, PlanWithLostRepeatsKeepsItsMeasurement) {
   SearchLoop loop = Calibrated();
   int asked = 0;
   const ParallelPlan best = WhoseRepeatsEnd(TrialOutcome::kLost, loop, asked);
@@ -254,7 +256,7 @@ TEST(SearchLoop, APlanWhoseRepeatsAreLostKeepsItsMeasurement) {
   EXPECT_FALSE(loop.counts().rejected.contains("lost"));
 }
 
-TEST(SearchLoop, StopEndsItAndKeepsWhatIsKnown) {
+TEST(SearchLoop, StopKeepsResults) {
   SearchLoop loop = Calibrated();
   const auto requests = loop.Next();
   ASSERT_TRUE(loop.Observe(requests[0].plan, 0, TrialOutcome::kMeasured, {{0.2, 0.2, 0.2}, 1}).ok());
@@ -273,7 +275,8 @@ TEST(SearchLoop, ReplayingTheSameOutcomesLeadsToTheSameDecisions) {
   const std::vector<Step> log = RunStudy(first, truth);
   ASSERT_GT(log.size(), 6u);
 
-  // Without asking: a resumed driver only tells what is stored. Then it goes on as the first one did.
+  // A resumed driver reports stored outcomes without asking for trials. Then the search continues as the
+  // first one did.
   for (const std::size_t known : {log.size(), log.size() / 2, std::size_t{3}}) {
     SearchLoop again = Calibrated();
     std::size_t at = 0;

@@ -14,7 +14,7 @@ using testing::Fp32;
 using testing::LocalRanks;
 using testing::SmallGpt;
 
-// Nominal ops, messages that take a given time each.
+// Nominal op times; every message takes the same given time.
 class TimesWithMessages final : public OpTimeModel {
  public:
   explicit TimesWithMessages(double message_s) : message_s_(message_s) {}
@@ -30,8 +30,8 @@ CostModel Costs(const ModelSpec& model, double message_s) {
   return CostModel(model, Fp32(16, 32), LocalRanks(16), std::make_shared<const TimesWithMessages>(message_s));
 }
 
-// Without a pipeline, and with messages that take no time, a slice is the whole step.
-TEST(Slice, IsTheStepWithoutMessagesAndBubbles) {
+// Without a pipeline and with free messages, a slice equals the whole step.
+TEST(Slice, EqualsTheStepWithoutMessagesAndBubbles) {
   const ModelSpec model = SmallGpt();
   for (const char* text : {"tp=1,pp=1,dp=1,mbs=2", "tp=4,pp=1,dp=2,mbs=1,recompute=full",
                            "tp=2,pp=1,dp=8,mbs=1,recompute=full:3"}) {
@@ -43,7 +43,7 @@ TEST(Slice, IsTheStepWithoutMessagesAndBubbles) {
   }
 }
 
-// The ops of the rank's own lists, one by one.
+// Sums the rank's own op lists, one by one.
 TEST(Slice, SumsTheRanksOwnOps) {
   const ModelSpec model = SmallGpt(8);
   for (const char* text : {"tp=2,pp=2,dp=2,mbs=1", "tp=1,pp=4,dp=1,mbs=2,split=1+3+2+2,recompute=full:2",
@@ -64,7 +64,7 @@ TEST(Slice, SumsTheRanksOwnOps) {
   }
 }
 
-TEST(Slice, IsTheRankThatComputesLongest) {
+TEST(Slice, ChoosesTheRankThatComputesLongest) {
   CostModel large_head = Costs(SmallGpt(8, 128, 8, 50000), 1e-4);
   EXPECT_EQ(ChooseSlice(large_head, *ParsePlanText("tp=1,pp=4,dp=1,mbs=1")).pipeline, 3);
   CostModel costs = Costs(SmallGpt(8, 128, 8, 128), 1e-4);

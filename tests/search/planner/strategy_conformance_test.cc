@@ -1,4 +1,4 @@
-// One suite for every strategy: what SearchLoop relies on, whatever comes out of the trials.
+// One test suite for every strategy: the properties that SearchLoop relies on, for any trial outcomes.
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -39,7 +39,7 @@ std::vector<CandidatePlan> Candidates(std::size_t n, std::mt19937_64& random) {
 
 using Rounds = std::vector<std::vector<std::size_t>>;
 
-// Runs the strategy to its end; some trials fail, some get lost.
+// Runs the strategy to its end; some trials fail, some are lost.
 Rounds Drive(Strategy& strategy, std::vector<CandidatePlan>& candidates, std::uint64_t seed,
              double failing = 0.15) {
   std::mt19937_64 random(seed);
@@ -92,10 +92,11 @@ TEST_P(StrategyConformance, LegalAndFinite) {
   }
 }
 
-// What only max_trials keeps from being measured is left; what the strategy itself saw no use in is not.
+// Plans unmeasured only because of max_trials count as left. Plans that the strategy itself rejects do not.
 TEST_P(StrategyConformance, PlansLeft) {
   std::mt19937_64 random(3);
-  std::int64_t left = 0;  // of all those that were bounded: chance may have found one of them its best
+  // Summed over all bounded runs: one of them may have measured its best plan by chance.
+  std::int64_t left = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     std::vector<CandidatePlan> candidates = Candidates(60, random);
     EXPECT_GT(GetParam().make(2)->PlansLeft(candidates), 2);
@@ -149,7 +150,7 @@ TEST_P(StrategyConformance, AllTrialsFail) {
   EXPECT_TRUE(strategy->Suggest(candidates).empty());
 }
 
-TEST_P(StrategyConformance, TheBestPredictedIsMeasuredFirst) {
+TEST_P(StrategyConformance, MeasuresTheBestPredictedFirst) {
   std::mt19937_64 random(5);
   const std::vector<CandidatePlan> candidates = Candidates(40, random);
   std::size_t best = 0;
@@ -166,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(
         Implementation{"Exhaustive", [](std::int64_t n) { return std::make_unique<ExhaustiveStrategy>(n); }}),
     [](const auto& instance) { return instance.param.name; });
 
-TEST(RacingStrategy, FirstRoundHasOnePlanOfEachLayoutAndAThirdBounds) {
+TEST(RacingStrategy, FirstRoundHasOnePlanPerLayout) {
   std::mt19937_64 random(6);
   std::vector<CandidatePlan> candidates = Candidates(60, random);
   std::set<std::pair<std::int64_t, std::int64_t>> layouts;
@@ -181,7 +182,7 @@ TEST(RacingStrategy, FirstRoundHasOnePlanOfEachLayoutAndAThirdBounds) {
   EXPECT_LE(measured, 20);
 }
 
-TEST(RacingStrategy, LargeSpacesAreBoundedByANumber) {
+TEST(RacingStrategy, LargeSpacesHaveAFixedBound) {
   std::mt19937_64 random(16);
   for (const std::size_t n : {100u, 1000u, 5000u}) {
     std::vector<CandidatePlan> candidates = Candidates(n, random);
@@ -194,7 +195,7 @@ TEST(RacingStrategy, LargeSpacesAreBoundedByANumber) {
   }
 }
 
-// Candidate i of a family recomputes less than i + 1.
+// Candidate i of a family recomputes less than candidate i + 1.
 std::vector<CandidatePlan> Families(std::size_t families, std::size_t size, std::mt19937_64& random) {
   std::vector<CandidatePlan> candidates = Candidates(families * size, random);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -203,7 +204,7 @@ std::vector<CandidatePlan> Families(std::size_t families, std::size_t size, std:
   return candidates;
 }
 
-TEST(RacingStrategy, WhatRecomputesMoreWaitsForWhatRecomputesLessToFail) {
+TEST(RacingStrategy, DominatedPlansWaitForAFailure) {
   std::mt19937_64 random(17);
   std::vector<CandidatePlan> candidates = Families(30, 4, random);
   EXPECT_FALSE(IsDominated(candidates, 0));
@@ -232,7 +233,7 @@ TEST(RacingStrategy, WhatRecomputesMoreWaitsForWhatRecomputesLessToFail) {
   for (const std::size_t i : RacingStrategy(10).Suggest(failing)) EXPECT_EQ(i % 4, 1u);
 }
 
-TEST(ExhaustiveStrategy, MeasuresWhatRecomputesMoreToo) {
+TEST(ExhaustiveStrategy, MeasuresDominatedPlansToo) {
   std::mt19937_64 random(18);
   std::vector<CandidatePlan> candidates = Families(6, 4, random);
   ExhaustiveStrategy strategy(0);

@@ -15,10 +15,10 @@ using testing::Fp32;
 using testing::LocalRanks;
 using testing::SmallGpt;
 
-constexpr double kStart = 2, kSlope = 3;  // what a trial takes beside its step, and how many steps long it is
+constexpr double kStart = 2, kSlope = 3;  // a trial's start-up time, and its length in steps
 
-// A search over all plans of a small model, four of which are candidates: measurements moved their
-// predictions by 20%. Two of these were measured, one failed.
+// A search over all plans of a small model with four candidates, whose predictions measurements raised by
+// 20%. Two of them were measured, one failed.
 SearchState HalfWay(std::int64_t measurable_ranks) {
   SearchState s;
   s.model = SmallGpt();
@@ -50,7 +50,7 @@ SearchState HalfWay(std::int64_t measurable_ranks) {
   return s;
 }
 
-// Of every plan but the two that were measured and the one that failed.
+// Sums over every plan except the two that were measured and the one that failed.
 double Expected(const SearchState& s, double (*seconds)(const SearchState&, std::size_t)) {
   double sum = 0;
   for (std::size_t i = 0; i < s.feasible.plans.size(); ++i) {
@@ -60,7 +60,7 @@ double Expected(const SearchState& s, double (*seconds)(const SearchState&, std:
   return sum;
 }
 
-TEST(Unmeasured, IsAStartAndTheCorrectedTimeOfEachPlan) {
+TEST(Unmeasured, SumsStartUpAndCorrectedTimes) {
   const SearchState s = HalfWay(0);
   ASSERT_GT(s.feasible.plans.size(), 100u);
   const double expected =
@@ -68,7 +68,7 @@ TEST(Unmeasured, IsAStartAndTheCorrectedTimeOfEachPlan) {
   EXPECT_NEAR(UnmeasuredDeviceSeconds(s), expected, 1e-9 * expected);
 }
 
-TEST(Unmeasured, OfPlansLargerThanTheMachineCountsTheSlice) {
+TEST(Unmeasured, CountsSlicesOfLargerPlans) {
   const SearchState s = HalfWay(4);
   const double expected = Expected(s, [](const SearchState& of, std::size_t i) {
     const ParallelPlan plan = of.feasible.PlanAt(i);
@@ -78,7 +78,7 @@ TEST(Unmeasured, OfPlansLargerThanTheMachineCountsTheSlice) {
   EXPECT_LT(UnmeasuredDeviceSeconds(s), UnmeasuredDeviceSeconds(HalfWay(0)));
 }
 
-TEST(Unmeasured, IsNotForeseenBeforeATrial) {
+TEST(Unmeasured, IsZeroBeforeATrial) {
   SearchState s = HalfWay(0);
   for (SearchState::Record& r : s.records) r.first_steps = 0;
   EXPECT_EQ(UnmeasuredDeviceSeconds(s), 0);

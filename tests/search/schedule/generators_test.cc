@@ -94,7 +94,7 @@ TEST(Generators, InFlight) {
 }
 
 TEST(Generators, ChosenByThePlan) {
-  ParallelPlan plan{{{{.pp = 2}}}};
+  ParallelPlan plan{{.pp = 2}};
   plan.schedule = Schedule::kGPipe;
   EXPECT_EQ(Text(MakeComputeOrder(plan, 1, 2)), "1F0 1F1 1B0 1B1");
   plan.schedule = Schedule::kOneFOneB;

@@ -13,7 +13,7 @@ namespace autocfg {
 namespace {
 
 ParallelPlan Pipeline(Schedule schedule, std::int64_t pp, std::int64_t virtual_stages = 1) {
-  return {{{{.pp = pp}}}, {}, {{}, {}, {{}, {}, {.virtual_stages = virtual_stages, .schedule = schedule}}}};
+  return {{.pp = pp}, {}, {.virtual_stages = virtual_stages, .schedule = schedule}};
 }
 
 // Stages compared.

@@ -30,14 +30,12 @@ inline Program Make(const ParallelPlan& plan, std::int64_t microbatches, bool ti
 
 inline Program Make(std::int64_t tp, std::int64_t pp, std::int64_t dp, std::int64_t microbatches,
                     Schedule schedule = Schedule::kOneFOneB, bool tied = true) {
-  return Make({{{{.tp = tp, .pp = pp, .dp = dp}}}, {}, {{}, {}, {{}, {}, {.schedule = schedule}}}}, microbatches, tied);
+  return Make({{.tp = tp, .pp = pp, .dp = dp}, {}, {.schedule = schedule}}, microbatches, tied);
 }
 
 inline Program Interleaved(std::int64_t pp, std::int64_t virtual_stages, std::int64_t dp,
                            std::int64_t microbatches, std::int64_t tp = 1) {
-  return Make({{{{.tp = tp, .pp = pp, .dp = dp}}},
-               {},
-               {{}, {}, {{}, {}, {.virtual_stages = virtual_stages, .schedule = Schedule::kInterleaved}}}},
+  return Make({{.tp = tp, .pp = pp, .dp = dp}, {}, {.virtual_stages = virtual_stages, .schedule = Schedule::kInterleaved}},
               microbatches);
 }
 

@@ -1,5 +1,5 @@
-// Traces read back: every row is there, nothing overlaps, and each lane is busy or idle at every moment of
-// the step.
+// Parses written traces: every row is present, nothing overlaps, and each lane is busy or idle at every
+// moment of the step.
 #include "search/text/chrome_trace.h"
 
 #include <cmath>
@@ -27,7 +27,7 @@ using testing::Make;
 
 SimulatedStep Simulate(const Program& program) {
   const auto step = SimulateProgram(program, [](std::int32_t rank, const Action& action) {
-    const double slower = 1 + 0.01 * rank;  // no two ranks alike
+    const double slower = 1 + 0.01 * rank;  // makes all ranks different
     switch (action.kind) {
       case ActionKind::kForward: return 1.1e-4 * slower;
       case ActionKind::kBackward: return 2.3e-4 * slower;
@@ -47,7 +47,7 @@ struct Event {
   Json args;
 };
 
-// Events by rank and lane, in the order of the text.
+// Returns the events by rank and lane, in text order.
 std::map<std::pair<int, int>, std::vector<Event>> Events(const Json& trace) {
   std::map<std::pair<int, int>, std::vector<Event>> events;
   for (const Json& event : trace.at("traceEvents")) {
@@ -92,7 +92,7 @@ void ExpectWhole(const Program& program) {
                 static_cast<double>(events.size()));
   }
   EXPECT_EQ(found.size(), step.rows.size());
-  // And the times of each row, to the nanosecond.
+  // The times of each row match to the nanosecond.
   std::map<std::pair<int, int>, const TraceRow*> rows;
   for (const TraceRow& row : step.rows) rows[{row.rank, row.action}] = &row;
   for (const auto& [where, events] : Events(trace)) {
@@ -140,13 +140,13 @@ TEST(ChromeTrace, NamesOfRanksAndLanes) {
   EXPECT_EQ(one.at("traceEvents").at(0).at("args").at("name"), "rank 0 (stage 0)");
 }
 
-// By hand: "ZERO 0F0 0B0 0F1 0B1 SCALARS OPT" of one rank, in any order.
+// By hand: "ZERO 0F0 0B0 0F1 0B1 SCALARS OPT" of one rank, with rows in any order.
 TEST(ChromeTrace, GapsAndOverlapsByHand) {
   const Program program = Make(1, 1, 1, 2);
   const std::vector<TraceRow> rows = {
       {0, Lane::kCompute, 2, 3e-6, 5e-6},  // 0B0
       {0, Lane::kCompute, 1, 1e-6, 2e-6},  // 0F0
-      {0, Lane::kCompute, 3, 4e-6, 6e-6},  // 0F1 was issued while 0B0 still ran
+      {0, Lane::kCompute, 3, 4e-6, 6e-6},  // 0F1, issued while 0B0 still ran
       {0, Lane::kReduce, 5, 6e-6, 9e-6},   // SCALARS
   };
   const Json trace = Json::parse(ChromeTrace(program, rows, {}));
@@ -161,7 +161,7 @@ TEST(ChromeTrace, GapsAndOverlapsByHand) {
             "3: idle 0-6000\n3: SCALARS 6000-9000\n");
 }
 
-TEST(ChromeTrace, SaysWhereItsTimesAreFrom) {
+TEST(ChromeTrace, RecordsTheOriginOfItsTimes) {
   const Program program = Make(2, 2, 1, 2);
   const std::vector<TraceRow> rows = Simulate(program).rows;
   const auto labels = [](const Json& trace) {
@@ -194,7 +194,7 @@ TEST(ChromeTrace, SaysWhereItsTimesAreFrom) {
   EXPECT_EQ(measured.at("otherData").at("cluster"), nullptr);
 }
 
-TEST(ChromeTrace, SomeRanksOnly) {
+TEST(ChromeTrace, RowsOfSomeRanks) {
   const Program program = Make(1, 4, 1, 4);
   std::vector<TraceRow> rows = Simulate(program).rows;
   std::erase_if(rows, [](const TraceRow& row) { return row.rank != 2; });
@@ -203,7 +203,7 @@ TEST(ChromeTrace, SomeRanksOnly) {
   EXPECT_TRUE(Json::parse(ChromeTrace(program, {}, {})).at("traceEvents").empty());
 }
 
-TEST(ChromeTrace, RowsOfAnotherProgram) {
+TEST(ChromeTrace, RejectsRowsOfAnotherProgram) {
   const std::vector<TraceRow> rank = {{1, Lane::kCompute, 0, 0, 1}}, action = {{0, Lane::kCompute, 99, 0, 1}};
   EXPECT_THROW(ChromeTrace(Make(1, 1, 1, 1), rank, {}), std::out_of_range);
   EXPECT_THROW(ChromeTrace(Make(1, 1, 1, 1), action, {}), std::out_of_range);

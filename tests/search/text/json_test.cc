@@ -1,4 +1,4 @@
-// Models and clusters as JSON and by name: fields, defaults, presets, and any bytes at all.
+// Tests models and clusters as JSON and by name: fields, defaults, presets, and arbitrary bytes.
 #include "nlohmann/json.hpp"
 
 #include <random>
@@ -40,7 +40,7 @@ TEST(ModelJson, DefaultsOfGpt2) {
   EXPECT_TRUE(model->tied_embeddings);
 }
 
-TEST(ModelJson, ThereAndBack) {
+TEST(ModelJson, RoundTrips) {
   const auto model = ParseModelText(
       R"({"name": "m", "layers": 3, "hidden": 96, "heads": 6, "kv_heads": 2, "head_dim": 32, "ffn_hidden": 200,
           "vocab": 1000, "max_seq_len": 77, "activation": "swiglu", "norm": "rmsnorm", "norm_eps": 1e-6, "position": "rope",
@@ -54,7 +54,7 @@ TEST(ModelJson, ThereAndBack) {
   EXPECT_EQ(*again, *model);
 }
 
-TEST(ModelJson, Refused) {
+TEST(ModelJson, RejectsBadFields) {
   EXPECT_THAT(ModelError(""), HasSubstr("model: not valid JSON at line 1"));
   EXPECT_THAT(ModelError("{\n  \"layers\": 2,\n  oops }"),
               AllOf(HasSubstr("line 3, column"), HasSubstr("unexpected")));
@@ -118,7 +118,7 @@ constexpr std::string_view kCluster =
     "intra_node_bytes_per_s": 1e9, "inter_node_bytes_per_s": 1e8, "intra_node_latency_s": 1e-6,
     "inter_node_latency_s": 1e-5, "host_op_s": 2e-5, "ranks_per_core": 2, "local": true})";
 
-TEST(ClusterJson, ThereAndBack) {
+TEST(ClusterJson, RoundTrips) {
   const auto cluster = ParseClusterJson(Json::parse(kCluster));
   ASSERT_TRUE(cluster.ok()) << cluster.status();
   EXPECT_EQ(RankCount(*cluster), 8);
@@ -131,8 +131,8 @@ TEST(ClusterJson, ThereAndBack) {
   EXPECT_EQ(*again, *cluster);
 }
 
-// An overhead, a latency or a host's time that is not given is not known; 0 is.
-TEST(ClusterJson, NoneIsNotZero) {
+// A missing overhead, latency or host time is unknown; 0 is a known value.
+TEST(ClusterJson, MissingIsNotZero) {
   Json json = Json::parse(kCluster);
   json["device"]["efficiency"]["op_overhead_s"] = json["intra_node_latency_s"] = 0;
   json["host_op_s"] = 0;
@@ -149,7 +149,7 @@ TEST(ClusterJson, NoneIsNotZero) {
   EXPECT_FALSE(ClusterJson(*ParseClusterJson(json)).contains("host_op_s"));
 }
 
-TEST(ClusterJson, AnOverheadOfNoneIsAllowed) {
+TEST(ClusterJson, ZeroOverheadIsAllowed) {
   Json json = Json::parse(kCluster);
   json["device"]["overhead_bytes"] = 0;
   const auto cluster = ParseClusterJson(json);
@@ -165,7 +165,7 @@ TEST(ClusterJson, AnOverheadOfNoneIsAllowed) {
   EXPECT_EQ(*ParseClusterJson(ClusterJson(*unknown)), *unknown) << "what is not known is left out again";
 }
 
-// What a file leaves out, its preset fills in; what it says, stands.
+// A preset supplies what a file leaves out; values in the file take precedence.
 TEST(ClusterJson, PresetDevice) {
   const auto preset = PresetCluster("a100-80gb-sxm:4x8");
   ASSERT_TRUE(preset.ok()) << preset.status();
@@ -190,7 +190,7 @@ TEST(ClusterJson, PresetDevice) {
   EXPECT_EQ(*again, *preset);
 }
 
-// Machines like this one: how many and how linked is known, what they are is measured.
+// Machines like this one: their number and links are given, their figures are measured.
 TEST(ClusterJson, LocalDevice) {
   const Json json = {
       {"device", "local"}, {"nodes", 2}, {"gpus_per_node", 4}, {"inter_node_bytes_per_s", 1e9}};
@@ -218,7 +218,7 @@ TEST(PresetCluster, Names) {
   EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("did you mean a100-80gb-sxm"));
 }
 
-TEST(ClusterJson, Refused) {
+TEST(ClusterJson, RejectsBadFields) {
   const auto change = [](const std::string& field, const Json& value, absl::StatusCode code) {
     Json json = Json::parse(kCluster);
     json[Json::json_pointer(field)] = value;
@@ -326,16 +326,16 @@ TEST(ClusterName, Parts) {
   }
 }
 
-// Whatever the bytes, an answer: a model or cluster, or one printable line. Never an exception.
-TEST(Printable, LettersOfAnyScriptAndNothingUnseen) {
+// Any bytes give an answer, a model or cluster or one printable line, and never an exception.
+TEST(Printable, KeepsVisibleCharactersOnly) {
   EXPECT_EQ(Printable("größe 模型 🙂"), "größe 模型 🙂");
   EXPECT_EQ(Printable("a\tb\x7f"), "a\\x09b\\x7f");
-  EXPECT_EQ(Printable("\xc3"), "\\xc3");                    // half a letter
-  EXPECT_EQ(Printable("\xc3("), "\\xc3(");                  // its second half is something else
-  EXPECT_EQ(Printable("\xc0\x80"), "\\xc0\\x80");           // more bytes than it takes
+  EXPECT_EQ(Printable("\xc3"), "\\xc3");                    // an incomplete character
+  EXPECT_EQ(Printable("\xc3("), "\\xc3(");                  // a wrong second byte
+  EXPECT_EQ(Printable("\xc0\x80"), "\\xc0\\x80");           // an overlong encoding
   EXPECT_EQ(Printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // a surrogate
-  EXPECT_EQ(Printable("\xe2\x80\xae"), "\\xe2\\x80\\xae");  // from right to left
-  EXPECT_EQ(Printable("\xc2\x9b"), "\\xc2\\x9b");           // a control character of a terminal
+  EXPECT_EQ(Printable("\xe2\x80\xae"), "\\xe2\\x80\\xae");  // a right-to-left override
+  EXPECT_EQ(Printable("\xc2\x9b"), "\\xc2\\x9b");           // a terminal control character
   EXPECT_EQ(Printable(std::string(59, 'x') + "üy"), std::string(59, 'x') + "ü...");
 }
 

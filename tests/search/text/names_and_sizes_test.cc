@@ -1,4 +1,4 @@
-// Nearest names, and sizes for people.
+// Tests nearest names, and sizes for people.
 #include <cstdint>
 #include <limits>
 
@@ -32,7 +32,7 @@ TEST(DidYouMean, Sentence) {
   EXPECT_EQ(DidYouMean("quantum", {"a", "b", "c", "d", "e", "f", "g"}), "");
 }
 
-TEST(NearestNames, CaseAndHyphensDoNotCount) {
+TEST(NearestNames, IgnoresCaseAndHyphens) {
   const std::vector<std::string> presets = {"a100-40gb-sxm", "a100-80gb-sxm", "h100-sxm", "gpt2-124m",
                                             "gpt2-1.5b"};
   EXPECT_THAT(NearestNames("H100", presets), ElementsAre("h100-sxm"));
@@ -41,7 +41,7 @@ TEST(NearestNames, CaseAndHyphensDoNotCount) {
   EXPECT_THAT(NearestNames("GPT2_124M", presets), ElementsAre("gpt2-124m", "gpt2-1.5b"));
 }
 
-TEST(DidYouMeanPreset, ListsThemAllWhereNoneIsNear) {
+TEST(DidYouMeanPreset, ListsAllIfNoneIsNear) {
   EXPECT_EQ(DidYouMeanPreset("llama", {"llama2-7b", "gpt2-124m"}), "; did you mean llama2-7b?");
   EXPECT_EQ(DidYouMeanPreset("mine", {"llama2-7b", "gpt2-124m"}),
             "; give one of llama2-7b, gpt2-124m, or a file whose name ends in .json");

@@ -38,10 +38,10 @@ Json Answer(const std::string& line) {
 }
 Json Answer(const Json& request) { return Answer(request.dump()); }
 
-// One node of a preset with a host that keeps no device waiting, so that there is nothing to note of it.
+// Returns one node of a preset whose host takes no time, so that there are no notes about the host.
 Json WithFastHost(const char* device) { return {{"device", device}, {"nodes", 1}, {"host_op_s", 0}}; }
 
-TEST(PredictionJson, EveryKeyOfTheContractInItsOrder) {
+TEST(PredictionJson, HasTheContractsKeysInOrder) {
   Json request = Request();
   request["cluster"] = WithFastHost("a100-80gb-sxm");
   const Json answer = Answer(request);
@@ -72,7 +72,7 @@ TEST(PredictionJson, EveryKeyOfTheContractInItsOrder) {
   EXPECT_GT(answer["step_time_high_s"], answer["step_time_s"]);
 }
 
-// No two fields have the same value: none stands under another's name.
+// All fields have different values, so that swapped keys are detected.
 TEST(PredictionJson, EachKeyHasItsOwnValue) {
   Prediction prediction;
   prediction.feasible = true;
@@ -111,7 +111,7 @@ TEST(PredictionJson, EachKeyHasItsOwnValue) {
                     "bubble": 6.0, "optimizer": 7.0, "overhead": 8.0}})"));
 }
 
-TEST(PredictionJson, RatesFollowFromTheStepTime) {
+TEST(PredictionJson, RatesMatchTheStepTime) {
   const Json answer = Answer(Request());
   ModelSpec model = *ModelPreset("gpt2-124m");
   FillDefaults(model);
@@ -123,7 +123,7 @@ TEST(PredictionJson, RatesFollowFromTheStepTime) {
       << "nothing is computed twice";
 }
 
-TEST(PredictionJson, ObjectsStandForNames) {
+TEST(PredictionJson, AcceptsObjectsInPlaceOfNames) {
   Json request = Request();
   const Json by_name = Answer(request);
   request["model"] = ModelJson(*ModelPreset("gpt2-124m"));
@@ -134,7 +134,7 @@ TEST(PredictionJson, ObjectsStandForNames) {
   EXPECT_EQ(Answer(request), by_name) << "and the defaults are the model's sequence length and bf16";
 }
 
-TEST(PredictionJson, IdsAreEchoedAsTheyCame) {
+TEST(PredictionJson, IdsAreEchoed) {
   for (const Json& id : {Json("x y"), Json(7), Json(-3), Json(2.5), Json(nullptr), Json("")}) {
     Json request = Request();
     request["id"] = id;
@@ -153,7 +153,7 @@ TEST(PredictionJson, IdsAreEchoedAsTheyCame) {
   }
 }
 
-TEST(PredictionJson, WhatDoesNotFitIsAnAnswerAndTimed) {
+TEST(PredictionJson, PlansThatDoNotFitAreTimed) {
   Json request = Request();
   request["model"] = "gpt3-175b";
   request["plan"] = "tp=8,mbs=1";
@@ -164,7 +164,7 @@ TEST(PredictionJson, WhatDoesNotFitIsAnAnswerAndTimed) {
   EXPECT_GT(answer["memory_bytes"]["total"], answer["memory_bytes"]["capacity"]);
 }
 
-TEST(PredictionJson, NotesStandWhereThereAreAny) {
+TEST(PredictionJson, HasNotesIfAny) {
   Json request = Request();
   request["plan"] = "tp=2,sp=0,dp=4,pp=1,schedule=gpipe,mbs=2";
   EXPECT_THAT(Answer(request)["notes"][0].get<std::string>(),
@@ -173,7 +173,7 @@ TEST(PredictionJson, NotesStandWhereThereAreAny) {
   EXPECT_THAT(Answer(request)["notes"][0].get<std::string>(), HasSubstr("split=auto is "));
 }
 
-TEST(PredictionJson, SmallOpsMayWaitForTheHost) {
+TEST(PredictionJson, NotesLaunchBoundOps) {
   Json request = Request();
   const Json unknown = Answer(request);
   EXPECT_THAT(unknown["notes"].dump(), HasSubstr("launch-bound: "));
@@ -190,7 +190,7 @@ TEST(PredictionJson, SmallOpsMayWaitForTheHost) {
               HasSubstr("host_op_s must be finite and not negative, not -0.001"));
 }
 
-TEST(PredictionJson, DefaultPrecisionIsOneThatTheDeviceHas) {
+TEST(PredictionJson, DefaultPrecisionFollowsTheDevice) {
   EXPECT_EQ(DefaultPredictedPrecision(*PresetCluster("a100-80gb-sxm")), "bf16");
   EXPECT_EQ(DefaultPredictedPrecision(*PresetCluster("v100-32gb-sxm")), "fp16");
   Json request = Request();
@@ -206,10 +206,10 @@ TEST(PredictionJson, DefaultPrecisionIsOneThatTheDeviceHas) {
       << "who asks for it by name is told";
 }
 
-TEST(PredictionJson, WrongRequestsNameWhatIsWrong) {
+TEST(PredictionJson, ErrorsNameTheField) {
   struct Wrong {
     const char* field;
-    Json value;  // null takes the field away
+    Json value;  // null removes the field
     const char* says;
   };
   const Wrong wrong[] = {
@@ -256,7 +256,7 @@ TEST(PredictionJson, WrongRequestsNameWhatIsWrong) {
   }
 }
 
-TEST(PredictionJson, BrokenLinesAreAnsweredToo) {
+TEST(PredictionJson, BrokenLinesGetAnErrorAnswer) {
   for (const char* line :
        {"", "   ", "\r", "{", "{]", "[1]", "3", "null", "\"text\"", "{\"id\": 1} x", "{\"id\": 1, \"id\": 2}",
         "\xff\xfe", "{\"id\": \"\xc3\x28\"}", "{\"id\": 1e999}"}) {
@@ -279,8 +279,8 @@ TEST(PredictionJson, BrokenLinesAreAnsweredToo) {
       HasSubstr("model"));
 }
 
-// Where the fault is, and what stands there.
-TEST(PredictionJson, SyntaxErrorsPointAtTheFault) {
+// Errors point at the position and quote its text.
+TEST(PredictionJson, SyntaxErrorsNameThePosition) {
   for (const auto& [line, says] :
        {std::pair<const char*, const char*>{R"({"plan":"tp=4"} trailing)",
                                             R"(at column 17: unexpected "trailing")"},
@@ -294,8 +294,8 @@ TEST(PredictionJson, SyntaxErrorsPointAtTheFault) {
   }
 }
 
-// An id is who asked's own: it comes back as it was written, in answers and in errors.
-TEST(PredictionJson, IdsAsTheyCame) {
+// The ID is echoed exactly as written, in answers and in errors.
+TEST(PredictionJson, IdsAreEchoedVerbatim) {
   PredictorCache predictors;
   for (const char* id :
        {"12345678901234567890123", "1e2", "-0", "0.10", "1E+05", "7", "\"a, \\\"id\\\": 3\"", "null"}) {
@@ -318,8 +318,9 @@ TEST(PredictionJson, IdsAsTheyCame) {
   }
 }
 
-// Without a rate in a two-byte type and without a kind it may be either: what was assumed is said.
-TEST(PredictionJson, ADeviceThatIsTakenForACpu) {
+// Without a kind and a rate in a two-byte type, the device may be a CPU or a GPU; a note states the
+// assumption.
+TEST(PredictionJson, NotesAnAssumedDeviceKind) {
   Json request = Request();
   request["cluster"] = {{"device",
                          {{"name", "toy"},
@@ -346,8 +347,8 @@ TEST(PredictionJson, ADeviceThatIsTakenForACpu) {
               HasSubstr("device.flops_per_s is missing, which predictions need; give its bf16"));
 }
 
-// A rank has a core or GPU of its own: sharing one could only slow it.
-TEST(PredictionJson, RanksThatShareACore) {
+// Each rank of a described cluster has a core or GPU of its own.
+TEST(PredictionJson, RejectsRanksThatShareACore) {
   Json request = Request();
   request["cluster"] = {{"device", "a100-80gb-sxm"}, {"nodes", 1}, {"ranks_per_core", 1}};
   EXPECT_TRUE(Answer(request).contains("step_time_s"));
@@ -357,11 +358,11 @@ TEST(PredictionJson, RanksThatShareACore) {
       HasSubstr("ranks_per_core is 4, but each rank of a described cluster has a core or GPU of its own"));
 }
 
-TEST(PredictorCache, KeepsTheAnswersOfAFreshOne) {
+TEST(PredictorCache, RepeatsAnswersAfterEviction) {
   PredictorCache predictors;
   std::vector<std::string> first, second;
   for (auto* answers : {&first, &second}) {
-    for (int i = 0; i < 40; ++i) {  // more questions than it keeps predictors for
+    for (int i = 0; i < 40; ++i) {  // more questions than the cache holds
       Json request = Request();
       request["global_batch"] = 8 * (1 + i);
       request["plan"] = i % 2 == 0 ? "tp=2,dp=2,pp=2" : "tp=4,dp=2,recompute=full";

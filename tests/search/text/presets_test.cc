@@ -1,5 +1,5 @@
-// The presets: parameter counts against the published ones, figures of devices against their data sheets, and
-// a source for each figure.
+// Tests the presets: parameter counts against published ones, device figures against data sheets, and a
+// source for each figure.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using ::testing::IsSupersetOf;
 
-TEST(ModelPresets, AllOfTheContract) {
+TEST(ModelPresets, IncludeAllOfTheContract) {
   EXPECT_THAT(ModelPresetNames(),
               IsSupersetOf({"gpt2-124m", "gpt2-1.5b", "megatron-1.7b", "megatron-3.6b", "megatron-7.5b",
                             "megatron-18b", "megatron-39b", "megatron-76b", "megatron-145b", "megatron-310b",
@@ -38,13 +38,13 @@ TEST(ModelPresets, ParametersOfReleasedWeights) {
   EXPECT_EQ(ParameterCount(*ModelPreset("llama3-405b")), 405'853'388'800);
 }
 
-// In billions, as printed: Narayanan et al. 2021, table 1; Brown et al. 2020, table 2.1 (175.0, which is
-// 174.6 by its own shape); Smith et al. 2022.
+// In billions, as printed: Narayanan et al. 2021, table 1; Brown et al. 2020, table 2.1 (175.0, but 174.6 by
+// its own shape); Smith et al. 2022.
 TEST(ModelPresets, ParametersAsPublished) {
   struct Published {
     const char* name;
     double billions;
-    double rounding;  // half of the last digit printed
+    double rounding;  // half of the last printed digit
   };
   for (const Published& published : {Published{"megatron-1.7b", 1.7, 0.05},
                                      {"megatron-3.6b", 3.6, 0.05},
@@ -80,8 +80,8 @@ TEST(ModelPresets, NumericsOfLlama) {
   }
 }
 
-// Rates per GPU: dense tensor-core peak, memory, NVLink per direction, network interface. From the data
-// sheets.
+// Rates per GPU from the data sheets: dense tensor-core peak, memory, NVLink per direction, network
+// interface.
 TEST(DevicePresets, DataSheets) {
   struct Sheet {
     const char* name;
@@ -104,7 +104,7 @@ TEST(DevicePresets, DataSheets) {
     const DeviceSpec& device = group.device;
     EXPECT_EQ(device.name, sheet.name);
     EXPECT_EQ(device.kind, DeviceKind::kCuda);
-    // A data sheet's gigabyte is 2^30 bytes here, of which the driver shows all but half of one.
+    // A data sheet's gigabyte is 2^30 bytes here, and the driver reports all but half of one.
     EXPECT_NEAR(static_cast<double>(device.memory_bytes) / 1073741824, sheet.gigabytes, 1) << sheet.name;
     EXPECT_EQ(device.flops_per_s_bf16, sheet.bf16) << sheet.name;
     EXPECT_EQ(device.flops_per_s_fp16, sheet.fp16) << sheet.name;
@@ -117,8 +117,8 @@ TEST(DevicePresets, DataSheets) {
   }
 }
 
-// Every field but a name has a source: one for all of its object, or one of its own. Objects of figures
-// either have one as a whole or name their own.
+// Checks that every field except a name has a source: one for its whole object, or one of its own. An object
+// of figures has a source for all of it or names its own.
 void ExpectSourced(const std::string& where, const Json& json) {
   if (json.contains("source")) return;
   ASSERT_TRUE(json.contains("sources")) << where;
@@ -136,7 +136,7 @@ void ExpectSourced(const std::string& where, const Json& json) {
   }
 }
 
-TEST(Presets, EachFigureHasItsSource) {
+TEST(Presets, EachFigureHasASource) {
   for (const EmbeddedPreset& preset : EmbeddedPresets()) {
     ExpectSourced(std::string(preset.name), Json::parse(preset.json));
   }

@@ -1,4 +1,4 @@
-// What is assumed of a cluster, and what is said of it.
+// Tests which figures of a cluster are assumed, and the note about them.
 #include "search/text/typical_figures.h"
 
 #include "gmock/gmock.h"
@@ -12,7 +12,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-TEST(TypicalFigures, WhatIsGivenStays) {
+TEST(TypicalFigures, GivenFiguresAreKept) {
   for (const std::string& name : DevicePresetNames()) {
     ClusterSpec cluster = PresetCluster(name + ":4x8").value();
     const ClusterSpec before = cluster;
@@ -21,7 +21,7 @@ TEST(TypicalFigures, WhatIsGivenStays) {
   }
 }
 
-TEST(TypicalFigures, WhatIsLeftOutIsThePresets) {
+TEST(TypicalFigures, MissingFiguresComeFromThePreset) {
   const NodeGroup typical = PresetCluster("a100-80gb-sxm:4x8").value().groups.front();
   ClusterSpec cluster{.name = "mine", .groups = {typical}};
   cluster.groups[0].device.efficiency = {};
@@ -33,7 +33,7 @@ TEST(TypicalFigures, WhatIsLeftOutIsThePresets) {
   EXPECT_EQ(cluster.groups[0], typical);
 }
 
-TEST(TypicalFigures, OfTheLinksAlone) {
+TEST(TypicalFigures, FillsLinksOnly) {
   const NodeGroup typical = PresetCluster("a100-80gb-sxm:4x8").value().groups.front();
   ClusterSpec cluster{.name = "mine", .groups = {typical}};
   cluster.groups[0].device.efficiency = {};
@@ -49,8 +49,8 @@ TEST(TypicalFigures, OfTheLinksAlone) {
   EXPECT_EQ(cluster.groups[0], expected) << "what computes is measured";
 }
 
-// A plan that fits beside nothing need not fit beside what a GPU takes; what is said to be 0 is.
-TEST(TypicalFigures, AGpusOwnMemory) {
+// GPU overhead reduces what fits, so a missing one gets a default; a given 0 is kept.
+TEST(TypicalFigures, FillsAGpusOverhead) {
   ClusterSpec cluster = PresetCluster("h100-sxm:2x8").value();
   DeviceSpec& device = cluster.groups[0].device;
   device.overhead_bytes.reset();
@@ -67,14 +67,14 @@ TEST(TypicalFigures, AGpusOwnMemory) {
   EXPECT_EQ(DeviceOverheadBytes(cpus), 0);
   EXPECT_EQ(AssumeTypicalLinkFigures(links), "");
   EXPECT_EQ(links.groups[0].device.overhead_bytes, std::nullopt);
-  ClusterSpec small = cluster;  // never more than there is
+  ClusterSpec small = cluster;  // never more than the device's memory
   small.groups[0].device.memory_bytes = 1 << 30;
   small.groups[0].device.overhead_bytes.reset();
   EXPECT_NE(AssumeTypicalFigures(small), "");
   EXPECT_TRUE(Validate(small).ok()) << Validate(small);
 }
 
-TEST(TypicalFigures, WhatPlaysNoPartIsNotAssumed) {
+TEST(TypicalFigures, UnusedFiguresAreNotAssumed) {
   ClusterSpec one = PresetCluster("a100-80gb-sxm:1x1").value();
   one.groups[0].device.efficiency.intra_node = 0;
   one.groups[0].inter_node_latency_s.reset();
