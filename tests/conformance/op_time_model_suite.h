@@ -32,8 +32,8 @@ class OpTimeModelSuite : public testing::TestWithParam<OpTimeModelCase> {
  protected:
   static ParallelPlan RandomPlan(std::mt19937_64& random) {
     return {{.tp = std::int64_t{1} << random() % 5,
-            .pp = std::int64_t{1} << random() % 4,
-            .dp = 1 + static_cast<std::int64_t>(random() % 8)}};
+             .pp = std::int64_t{1} << random() % 4,
+             .dp = 1 + static_cast<std::int64_t>(random() % 8)}};
   }
 
   // Returns an op of any kind that a rank of the plan may issue.

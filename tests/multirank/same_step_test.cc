@@ -57,7 +57,9 @@ class SameStep : public ::testing::TestWithParam<Layout> {
           SCOPED_TRACE(::testing::Message()
                        << (schedule == Schedule::kGPipe ? "gpipe" : "1f1b") << " recompute="
                        << (recompute == Recompute::kFull ? "full" : "none") << " mbs=" << micro_batch);
-          body({{.tp = tp, .pp = pp, .dp = dp}, {.micro_batch = micro_batch, .recompute = recompute}, {.schedule = schedule}});
+          body({{.tp = tp, .pp = pp, .dp = dp},
+                {.micro_batch = micro_batch, .recompute = recompute},
+                {.schedule = schedule}});
         }
       }
     }

@@ -36,8 +36,9 @@ TEST_F(Checkpoint, HasHuggingFaceNamesAndShapes) {
 }
 
 TEST_F(Checkpoint, EveryLayoutSavesItsWeights) {
-  for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{.tp = 4}},
-                                   ParallelPlan{{.tp = 2, .pp = 2, .dp = 2}}, ParallelPlan{{.pp = 4, .dp = 2}}}) {
+  for (const ParallelPlan& plan :
+       {ParallelPlan{}, ParallelPlan{{.tp = 4}}, ParallelPlan{{.tp = 2, .pp = 2, .dp = 2}},
+        ParallelPlan{{.pp = 4, .dp = 2}}}) {
     TrainConfig c = ShortConfig();
     c.plan = plan;
     const testing::JobOutcome saved = TrainAndSave(c, "a.safetensors");
@@ -70,7 +71,8 @@ TEST_F(Checkpoint, LoadsBitExactlyIntoAnotherLayout) {
   const auto saved = TrainAndSave(c, "a.safetensors").weights;
   c.init_path = Path("a.safetensors");
   c.lr.lr = c.lr.min_lr = 0;  // the steps change nothing
-  for (const ParallelPlan& plan : {ParallelPlan{}, ParallelPlan{{.tp = 4, .dp = 2}}, ParallelPlan{{.pp = 4}}}) {
+  for (const ParallelPlan& plan :
+       {ParallelPlan{}, ParallelPlan{{.tp = 4, .dp = 2}}, ParallelPlan{{.pp = 4}}}) {
     c.plan = plan;
     EXPECT_EQ(testing::RunAsThreads(c).weights, saved);
   }

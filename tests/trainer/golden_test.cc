@@ -124,7 +124,8 @@ TEST(Golden, SplitLlamaMatchesReference) {
 
 TEST(Golden, LlamaWithInterleavedStagesMatchesReference) {
   ExpectGolden("llama", {{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}});
-  ExpectGolden("llama", {{.tp = 2, .pp = 2, .dp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}});
+  ExpectGolden("llama",
+               {{.tp = 2, .pp = 2, .dp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}});
 }
 
 // In these runs, clipping is active in some steps but not in others, and the data wraps around.

@@ -41,7 +41,8 @@ TEST(BufferPlan, TakesTheLowestFreeSlotAndCountsAcrossStages) {
 }
 
 TEST(BufferPlan, SkipsForwardsThatSendNothing) {
-  const RankShape shape = ShapeOf({{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}, 1, 2);
+  const RankShape shape =
+      ShapeOf({{.pp = 2}, {}, {.virtual_stages = 2, .schedule = Schedule::kInterleaved}}, 1, 2);
   constexpr ActionKind kF = ActionKind::kForward, kB = ActionKind::kBackward;
   const BufferPlan plan(shape, {At(kF, 1, 0), At(kF, 3, 0), At(kB, 3, 0), At(kF, 1, 1), At(kF, 3, 1),
                                 At(kB, 3, 1), At(kB, 1, 0), At(kB, 1, 1)});

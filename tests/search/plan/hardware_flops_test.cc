@@ -59,7 +59,8 @@ TEST(HardwareFlops, CountsOnlyRecomputedLayers) {
 }
 
 TEST(HardwareFlops, StageByStage) {
-  ParallelPlan plan{{.pp = 2}, {.recompute = Recompute::kFull}, {.split = SplitMode::kExplicit, .split_layers = {20, 4}}};
+  ParallelPlan plan{
+      {.pp = 2}, {.recompute = Recompute::kFull}, {.split = SplitMode::kExplicit, .split_layers = {20, 4}}};
   const double once = ModelFlops(Gpt(), 2048, 2048);
   const double all = HardwareFlops(Gpt(), plan, 2048, 2048) - once;
   plan.recompute_layers = 8;  // in the first stage; the second one has only 4

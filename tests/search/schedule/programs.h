@@ -35,7 +35,9 @@ inline Program Make(std::int64_t tp, std::int64_t pp, std::int64_t dp, std::int6
 
 inline Program Interleaved(std::int64_t pp, std::int64_t virtual_stages, std::int64_t dp,
                            std::int64_t microbatches, std::int64_t tp = 1) {
-  return Make({{.tp = tp, .pp = pp, .dp = dp}, {}, {.virtual_stages = virtual_stages, .schedule = Schedule::kInterleaved}},
+  return Make({{.tp = tp, .pp = pp, .dp = dp},
+               {},
+               {.virtual_stages = virtual_stages, .schedule = Schedule::kInterleaved}},
               microbatches);
 }
 
