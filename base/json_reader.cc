@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "base/subject.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
 #include "fmt/format.h"
@@ -103,7 +104,7 @@ class Checker : public nlohmann::json_sax<Json> {
 
 }  // namespace
 
-absl::StatusOr<Json> ParseJson(std::string_view what, std::string_view text) {
+absl::StatusOr<Json> ParseJson(std::string_view what, std::string_view text, JsonPosition position) {
   Checker checker(text);
   if (!Json::sax_parse(text.begin(), text.end(), &checker)) {
     std::string where;
@@ -113,13 +114,13 @@ absl::StatusOr<Json> ParseJson(std::string_view what, std::string_view text) {
       const std::size_t last_break = before.rfind('\n');
       const std::size_t column =
           before.size() - (last_break == std::string_view::npos ? 0 : last_break + 1) + 1;
-      where = fmt::format(" at line {}, column {}", line, column);
+      where = position == JsonPosition::kColumn ? fmt::format(" at column {}", column)
+                                                : fmt::format(" at line {}, column {}", line, column);
     }
-    return absl::InvalidArgumentError(
-        fmt::format("{}: not valid JSON{}: {}", what, where, checker.problem()));
+    return InvalidArgument(what, fmt::format("not valid JSON{}: {}", where, checker.problem()));
   }
   Json json = Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return absl::InvalidArgumentError(fmt::format("{}: not valid JSON", what));
+  if (json.is_discarded()) return InvalidArgument(what, "not valid JSON");
   return json;
 }
 
@@ -133,9 +134,13 @@ std::optional<std::int64_t> WholeNumber(const Json& value) {
   return static_cast<std::int64_t>(number);
 }
 
-FieldReader::FieldReader(std::string_view what, const Json& json) : what_(what), json_(json) {
-  if (!json.is_object())
-    status_ = absl::InvalidArgumentError(fmt::format("{}: it must be a JSON object", what));
+FieldReader::FieldReader(std::string_view subject, const Json& json, std::string_view path)
+    : subject_(subject), path_(path.empty() ? "" : fmt::format("{}: ", path)), json_(json) {
+  if (!json.is_object()) Invalid("it must be a JSON object");
+}
+
+void FieldReader::Invalid(std::string_view problem) {
+  Fail(InvalidArgument(subject_, fmt::format("{}{}", path_, problem)));
 }
 
 const Json* FieldReader::Find(std::string_view name) {
@@ -150,18 +155,17 @@ void FieldReader::Fail(absl::Status status) {
 }
 
 void FieldReader::FailField(std::string_view name, std::string_view wanted) {
-  Fail(absl::InvalidArgumentError(fmt::format("{}: {} must be {}", what_, name, wanted)));
+  Invalid(fmt::format("{} must be {}", name, wanted));
 }
 
 void FieldReader::FailUnknown(std::string_view name, std::string_view value,
                               const std::vector<std::string>& known) {
-  Fail(absl::InvalidArgumentError(fmt::format("{}: {} \"{}\" is not known; it must be one of {}{}", what_,
-                                              name, Printable(value), fmt::join(known, ", "),
-                                              DidYouMeanOfListed(value, known))));
+  Invalid(fmt::format("{} \"{}\" is not known; it must be one of {}{}", name, Printable(value),
+                      fmt::join(known, ", "), DidYouMeanOfListed(value, known)));
 }
 
 void FieldReader::Require(std::string_view name) {
-  if (Find(name) == nullptr) Fail(absl::InvalidArgumentError(fmt::format("{}: {} is missing", what_, name)));
+  if (Find(name) == nullptr) Invalid(fmt::format("{} is missing", name));
 }
 
 void FieldReader::Size(std::string_view name, std::int64_t& value, std::int64_t least) {
@@ -206,8 +210,8 @@ absl::Status FieldReader::Finish() {
   if (!status_.ok()) return status_;
   for (const auto& [key, value] : json_.items()) {
     if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: unknown field {}{}", what_, Printable(key), DidYouMean(key, known_)));
+      Invalid(fmt::format("unknown field {}{}", Printable(key), DidYouMean(key, known_)));
+      return status_;
     }
   }
   return absl::OkStatus();

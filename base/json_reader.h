@@ -15,7 +15,9 @@ namespace autocfg {
 
 // Parses one JSON document. InvalidArgument, starting with `what` and with line and column: invalid JSON, a
 // number too large for a double, a duplicate key in an object, or nesting deeper than 64.
-absl::StatusOr<nlohmann::ordered_json> ParseJson(std::string_view what, std::string_view text);
+enum class JsonPosition { kLineAndColumn, kColumn };  // kColumn: for texts of one line
+absl::StatusOr<nlohmann::ordered_json> ParseJson(std::string_view what, std::string_view text,
+                                                 JsonPosition position = JsonPosition::kLineAndColumn);
 
 // Returns a whole number written as 8 or 8.0; all our JSON follows this rule. Returns nothing for any other
 // value, including numbers in strings and numbers beyond 64 bits.
@@ -24,8 +26,9 @@ std::optional<std::int64_t> WholeNumber(const nlohmann::ordered_json& value);
 // Reads the fields of one object. Keeps the first error for Finish and skips all reads after it.
 class FieldReader {
  public:
-  // `what` starts each message, e.g. "model". `json` must outlive the reader.
-  FieldReader(std::string_view what, const nlohmann::ordered_json& json);
+  // Errors have this subject, e.g. "model" (base/subject.h). `path` names a nested object: "device: rates".
+  // `json` must outlive the reader.
+  FieldReader(std::string_view subject, const nlohmann::ordered_json& json, std::string_view path = "");
 
   // Each leaves `value` unchanged if the field is absent. Size: a whole number of at least `least`. Number:
   // finite and not negative.
@@ -49,8 +52,9 @@ class FieldReader {
 
   // Returns the raw field and marks it as known; null if absent.
   const nlohmann::ordered_json* Find(std::string_view name);
-  void Require(std::string_view name);  // requires the field to be present
-  void Fail(absl::Status status);       // keeps the first error
+  void Require(std::string_view name);     // requires the field to be present
+  void Invalid(std::string_view problem);  // InvalidArgument about this object; keeps the first error
+  void Fail(absl::Status status);          // keeps the first error
 
   // Returns the first error, or else an error about a field that no call named.
   absl::Status Finish();
@@ -59,7 +63,8 @@ class FieldReader {
   void FailField(std::string_view name, std::string_view wanted);
   void FailUnknown(std::string_view name, std::string_view value, const std::vector<std::string>& known);
 
-  std::string what_;
+  std::string subject_;
+  std::string path_;  // with ": " at its end; empty for the outermost object
   const nlohmann::ordered_json& json_;
   std::vector<std::string> known_;
   absl::Status status_;

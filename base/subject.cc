@@ -36,6 +36,18 @@ absl::Status SubjectError(absl::StatusCode code, std::string_view subject, std::
   return Make(code, subject, subject, problem);
 }
 
+absl::Status InvalidArgument(std::string_view subject, std::string_view problem) {
+  return SubjectError(absl::StatusCode::kInvalidArgument, subject, problem);
+}
+
+absl::Status Unimplemented(std::string_view subject, std::string_view problem) {
+  return SubjectError(absl::StatusCode::kUnimplemented, subject, problem);
+}
+
+absl::Status NotFound(std::string_view subject, std::string_view problem) {
+  return SubjectError(absl::StatusCode::kNotFound, subject, problem);
+}
+
 absl::Status SubjectError(absl::StatusCode code, std::string_view subject, std::string_view label,
                           std::string_view problem) {
   return Make(code, subject, label, problem);

@@ -14,6 +14,11 @@ namespace autocfg {
 // Returns an error of `code` about `subject` ("plan", "model", "spec.cluster"): "SUBJECT: PROBLEM".
 absl::Status SubjectError(absl::StatusCode code, std::string_view subject, std::string_view problem);
 
+// SubjectError of the usual codes.
+absl::Status InvalidArgument(std::string_view subject, std::string_view problem);
+absl::Status Unimplemented(std::string_view subject, std::string_view problem);
+absl::Status NotFound(std::string_view subject, std::string_view problem);
+
 // SubjectError with a label that the message shows in place of the subject ("cluster of a100-80gb-sxm").
 absl::Status SubjectError(absl::StatusCode code, std::string_view subject, std::string_view label,
                           std::string_view problem);

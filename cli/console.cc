@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "base/subject.h"
 #include "fmt/format.h"
 
 namespace autocfg {
@@ -66,11 +67,8 @@ int Fail(const absl::Status& status) { return Fail(ExitCodeOf(status), Text(stat
 void Note(std::string_view message) { Say(fmt::format("note: {}", message)); }
 
 absl::Status Where(std::string_view where, const absl::Status& status, std::string_view subject) {
-  if (status.ok()) return status;
-  std::string message = Text(status);
-  const std::string prefix = fmt::format("{}: ", subject);
-  if (!subject.empty() && message.starts_with(prefix)) message.erase(0, prefix.size());
-  return {status.code(), fmt::format("{}: {}", where, message)};
+  return !subject.empty() && SubjectOf(status) == subject ? WithSubject(where, status)
+                                                          : Within(where, status);
 }
 
 int Answer(std::string_view text) {

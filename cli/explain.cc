@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "base/subject.h"
 #include "cli/console.h"
 #include "cli/explanation.h"
 #include "cli/inputs.h"
+#include "cli/option_errors.h"
 #include "cli/plan_question.h"
 #include "cli/verbs.h"
 
@@ -23,8 +25,9 @@ struct ExplainArgs {
 
 // Attributes an error in the second plan to --against.
 absl::Status OfAgainst(const absl::Status& status) {
-  return Text(status).starts_with("--plan: ") ? Where("--against", status, "--plan")
-                                              : Where("--against", status, "plan");
+  const std::string subject = SubjectOf(status);
+  return subject == "plan" || subject == "--plan" ? WithSubject("--against", status)
+                                                  : Within("--against", status);
 }
 
 int RunExplain(const ExplainArgs& args) {

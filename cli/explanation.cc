@@ -11,8 +11,8 @@
 #include "search/cost/memory_model.h"
 #include "search/plan/legality.h"
 #include "search/plan/model_stages.h"
+#include "search/plan/plan_text.h"
 #include "search/schedule/in_flight.h"
-#include "search/text/plan_text.h"
 
 namespace autocfg {
 namespace {

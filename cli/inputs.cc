@@ -12,14 +12,16 @@
 #include "cli/console.h"
 #include "cli/files.h"
 #include "cli/numbers.h"
+#include "cli/option_errors.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
 #include "search/import/hugging_face.h"
+#include "search/plan/plan_text.h"
+#include "search/question/prediction_question.h"
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
-#include "search/text/plan_text.h"
-#include "search/text/prediction_json.h"
+#include "search/text/plan_json.h"
 #include "worker/inventory.h"
 
 namespace autocfg {
@@ -233,10 +235,7 @@ absl::StatusOr<ParallelPlan> LoadPlan(const std::string& text) {
 
 absl::StatusOr<ParallelPlan> CheckPlan(const ModelSpec& model, const Workload& workload,
                                        std::int64_t max_ranks, const ParallelPlan& plan) {
-  if (const auto illegal = ExplainIllegality(model, workload, max_ranks, plan)) {
-    return absl::InvalidArgumentError(
-        fmt::format("illegal plan {}: {} ({})", ShortPlanText(plan), illegal->detail, Name(illegal->reason)));
-  }
+  if (auto status = CheckLegal(model, workload, max_ranks, plan); !status.ok()) return OfOption(status);
   const ParallelPlan canonical = Canonical(plan);
   if (auto status = CheckEngineSupports(canonical); !status.ok())
     return Where(fmt::format("plan {}", ShortPlanText(plan)), status, "plan");
@@ -256,29 +255,8 @@ absl::StatusOr<std::string> LoadDevice(const std::string& text, bool dry) {
 }
 
 absl::StatusOr<AxisValues> LoadSpace(const std::vector<std::string>& texts) {
-  AxisValues space;
-  for (const auto& text : texts) {
-    const auto equals = text.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
-      return absl::InvalidArgumentError(fmt::format("--space: '{}' is not AXIS=V1,V2, such as tp=1,2", text));
-    }
-    std::string axis = text.substr(0, equals);
-    if (std::any_of(space.begin(), space.end(), [&](const auto& known) { return known.first == axis; })) {
-      return absl::InvalidArgumentError(
-          fmt::format("--space: {} is given twice; give all its values at once", axis));
-    }
-    std::vector<std::string> values;
-    for (std::size_t start = equals + 1; start <= text.size();) {
-      const std::size_t comma = std::min(text.find(',', start), text.size());
-      if (comma == start)
-        return absl::InvalidArgumentError(fmt::format("--space: '{}' has an empty value", text));
-      values.push_back(text.substr(start, comma - start));
-      start = comma + 1;
-    }
-    if (text.ends_with(','))
-      return absl::InvalidArgumentError(fmt::format("--space: '{}' has an empty value", text));
-    space.emplace_back(std::move(axis), std::move(values));
-  }
+  auto space = ParseAxisValues(texts);
+  if (!space.ok()) return OfOption(space.status());
   return space;
 }
 

@@ -6,10 +6,10 @@
 #include "cli/console.h"
 #include "cli/inputs.h"
 #include "cli/numbers.h"
+#include "cli/option_errors.h"
 #include "fmt/format.h"
-#include "search/text/plan_text.h"
-#include "search/text/prediction_json.h"
-#include "search/text/typical_figures.h"
+#include "search/plan/plan_text.h"
+#include "search/question/prediction_question.h"
 
 namespace autocfg {
 
@@ -53,26 +53,25 @@ absl::StatusOr<PlanQuestion> LoadPlanQuestion(const PlanQuestionArgs& args) {
   if (!global_batch.ok()) return global_batch.status();
   const auto named_len = LoadSeqLen(args.seq_len);
   if (!named_len.ok()) return named_len.status();
-  const std::int64_t seq_len = *named_len;
-  auto model = LoadModel(args.model, seq_len);
+  auto model = LoadModel(args.model, *named_len);
   if (!model.ok()) return model.status();
   auto cluster = LoadDescribedCluster(args.cluster);
   if (!cluster.ok()) return cluster.status();
-  std::vector<std::string> notes;
-  if (std::string note = AssumeTypicalFigures(*cluster); !note.empty()) notes.push_back(std::move(note));
-  const auto precision = LoadPredictedPrecision(args.precision, *cluster);
-  if (!precision.ok()) return precision.status();
   auto plan = LoadPlan(args.plan);
   if (!plan.ok()) return plan.status();
-  const Workload workload{*global_batch, seq_len != 0 ? seq_len : model->max_seq_len, *precision};
-  auto predictor = Predictor::Create(*model, workload, *cluster);
+  auto question = MakePredictionQuestion({.model = *std::move(model),
+                                          .cluster = *std::move(cluster),
+                                          .global_batch = *global_batch,
+                                          .seq_len = *named_len,
+                                          .precision = args.precision,
+                                          .plan = *std::move(plan)});
+  if (!question.ok()) return OfOption(question.status(), args.cluster);
+  auto predictor = Predictor::Create(question->model, question->workload, question->cluster);
   if (!predictor.ok()) return OfOption(predictor.status(), args.cluster);
-  if (std::string note = PrecisionNote(*cluster); args.precision.empty() && !note.empty())
-    notes.push_back(std::move(note));
-  return PlanQuestion{{*std::move(model), *std::move(cluster), workload},
-                      *std::move(plan),
+  return PlanQuestion{{std::move(question->model), std::move(question->cluster), question->workload},
+                      std::move(question->plan),
                       *std::move(predictor),
-                      std::move(notes)};
+                      std::move(question->notes)};
 }
 
 int EndOf(const PlanPrediction& predicted) {
@@ -92,26 +91,6 @@ std::string NotesOf(const PlanPrediction& predicted, const std::vector<std::stri
     }
   }
   return lines;
-}
-
-absl::Status OfOption(const absl::Status& status, std::string_view cluster) {
-  // "cluster of NAME: ..." and "cluster: ..." say what a cluster lacks for a prediction.
-  const std::string text = Text(status);
-  const std::string_view after_cluster =
-      text.starts_with("cluster") ? std::string_view(text).substr(7) : std::string_view();
-  if (!cluster.empty() && (after_cluster.starts_with(": ") || after_cluster.starts_with(" of "))) {
-    const auto colon = after_cluster.find(": ");
-    return {status.code(), fmt::format("--cluster: {}{}", cluster, after_cluster.substr(colon))};
-  }
-  static constexpr std::pair<std::string_view, std::string_view> kSubjects[] = {
-      {"model", "--model"}, {"cluster", "--cluster"}, {"plan", "--plan"}};
-  for (const auto& [subject, option] : kSubjects) {
-    if (text.starts_with(fmt::format("{}: ", subject))) return Where(option, status, subject);
-  }
-  constexpr std::string_view kClusterOf = "cluster of ";
-  if (text.starts_with(kClusterOf))
-    return {status.code(), fmt::format("--cluster: {}", text.substr(kClusterOf.size()))};
-  return status;
 }
 
 }  // namespace autocfg

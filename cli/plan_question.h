@@ -41,8 +41,4 @@ int EndOf(const PlanPrediction& predicted);
 // Otherwise prints them at once and returns an empty string.
 std::string NotesOf(const PlanPrediction& predicted, const std::vector<std::string>& notes);
 
-// Rewrites a predictor's error about a field to name the option that set it. For errors about the cluster,
-// `cluster` is that option's value.
-absl::Status OfOption(const absl::Status& status, std::string_view cluster = "");
-
 }  // namespace autocfg

@@ -11,14 +11,16 @@
 #include "cli/console.h"
 #include "cli/files.h"
 #include "cli/line_reader.h"
+#include "cli/option_errors.h"
 #include "cli/plan_question.h"
 #include "cli/prediction_report.h"
 #include "cli/verbs.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "search/plan/plan_text.h"
+#include "search/question/prediction_json.h"
 #include "search/text/chrome_trace.h"
-#include "search/text/plan_text.h"
-#include "search/text/prediction_json.h"
+#include "search/text/plan_json.h"
 
 namespace autocfg {
 namespace {

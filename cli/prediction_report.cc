@@ -7,7 +7,7 @@
 #include "cli/report.h"
 #include "fmt/format.h"
 #include "search/plan/hardware_flops.h"
-#include "search/text/plan_text.h"
+#include "search/plan/plan_text.h"
 
 namespace autocfg {
 

@@ -10,10 +10,11 @@
 #include "proto/convert/plan_convert.h"
 #include "proto/convert/prediction_convert.h"
 #include "search/cost/throughput.h"
+#include "search/plan/plan_text.h"
+#include "search/question/prediction_json.h"
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
-#include "search/text/plan_text.h"
-#include "search/text/prediction_json.h"
+#include "search/text/plan_json.h"
 
 namespace autocfg {
 namespace {

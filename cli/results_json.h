@@ -30,7 +30,7 @@ struct SearchQuestion {
 nlohmann::ordered_json WorkloadJson(const Workload& workload);
 // `device`: the device that measured or trained.
 nlohmann::ordered_json VersionsJson(const std::string& device);
-// Converts as search/text/prediction_json.h does, plus tokens_per_s of the whole plan.
+// Converts as search/question/prediction_json.h does, plus tokens_per_s of the whole plan.
 nlohmann::ordered_json PredictionJson(const v1::Prediction& prediction, const ParallelPlan& plan,
                                       const SearchQuestion& question);
 // `slice`: a single rank was measured, so there are no tokens per second. `emulated`: measured on the paced

@@ -27,7 +27,7 @@
 #include "cli/watch_notes.h"
 #include "cli/worker_client.h"
 #include "fmt/format.h"
-#include "search/text/prediction_json.h"
+#include "search/question/prediction_json.h"
 #include "worker/inventory.h"
 
 namespace autocfg {

@@ -4,17 +4,19 @@
 #include <string_view>
 #include <utility>
 
+#include "base/subject.h"
 #include "cli/console.h"
 #include "cli/devices.h"
 #include "cli/inputs.h"
 #include "cli/numbers.h"
+#include "cli/option_errors.h"
 #include "fmt/format.h"
 #include "proto/convert/cluster_convert.h"
 #include "proto/convert/model_convert.h"
 #include "proto/convert/workload_convert.h"
 #include "proto/rpc/duration.h"
 #include "search/cost/predict_plan.h"
-#include "search/text/prediction_json.h"
+#include "search/question/prediction_question.h"
 #include "search/text/typical_figures.h"
 #include "server/search_problem.h"
 #include "worker/inventory.h"
@@ -23,32 +25,6 @@ namespace autocfg {
 namespace {
 
 constexpr double kShortestBudgetSeconds = 1e-9;  // above 0
-
-// Attributes the server's error about a request field to the option that set it. Errors about what a cluster
-// lacks name the cluster that was given.
-absl::Status OfOption(const absl::Status& status, std::string_view cluster) {
-  struct Field {
-    std::string_view name, option, subject;
-  };
-  static constexpr Field kFields[] = {{"spec.model: ", "--model", "model"},
-                                      {"spec.workload.global_batch: ", "--global-batch", ""},
-                                      {"spec.workload.precision: ", "--precision", ""},
-                                      {"spec.workload: ", "workload", "workload"},
-                                      {"spec.cluster: ", "--cluster", "cluster"},
-                                      {"spec.space: ", "--space", "space"},
-                                      {"spec.device: ", "--device", ""}};
-  const std::string message = Text(status);
-  constexpr std::string_view kLacks = "spec.cluster: cluster of ";
-  if (message.starts_with(kLacks)) {
-    if (const auto colon = message.find(": ", kLacks.size()); colon != std::string::npos)
-      return {status.code(), fmt::format("--cluster: {}{}", cluster, message.substr(colon))};
-  }
-  for (const Field& field : kFields) {
-    if (message.starts_with(field.name))
-      return Where(field.option, {status.code(), message.substr(field.name.size())}, field.subject);
-  }
-  return status;
-}
 
 // Rejects options about measuring if nothing is measured.
 absl::Status CheckPredictOnly(const SearchArgs& args) {

@@ -15,7 +15,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "search/cost/memory_model.h"
-#include "search/text/plan_text.h"
+#include "search/plan/plan_text.h"
 
 namespace autocfg {
 namespace {

@@ -2,11 +2,7 @@
 
 #include <cstdint>
 
-#include "proto/convert/default_optimizer.h"
-#include "proto/convert/model_convert.h"
-#include "proto/convert/plan_convert.h"
-#include "proto/convert/workload_convert.h"
-#include "search/schedule/program.h"
+#include "proto/convert/train_spec_convert.h"
 
 namespace autocfg {
 
@@ -15,12 +11,7 @@ v1::Job MakeTrainJob(const ModelSpec& model, const Workload& workload, const Par
   v1::Job job;
   job.set_ranks(static_cast<std::int32_t>(RankCount(plan)));
   job.set_device(device);
-  v1::TrainSpec& spec = *job.mutable_train();
-  *spec.mutable_model() = ToProto(model);
-  *spec.mutable_workload() = ToProto(workload);
-  *spec.mutable_plan() = ToProto(plan);
-  spec.set_program_fingerprint(Fingerprint(Lower(model, workload, plan)));
-  *spec.mutable_optimizer() = DefaultOptimizer();
+  *job.mutable_train() = MakeTrainSpec(model, workload, plan);
   return job;
 }
 

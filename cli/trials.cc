@@ -12,7 +12,8 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "proto/convert/plan_convert.h"
-#include "search/text/plan_text.h"
+#include "search/plan/plan_text.h"
+#include "search/text/plan_json.h"
 
 namespace autocfg {
 namespace {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/fnv1a.h"
+#include "base/subject.h"
 #include "base/utf8.h"
 #include "fmt/format.h"
 #include "google/protobuf/io/coded_stream.h"
@@ -41,7 +42,7 @@ constexpr std::int64_t kMostPredictedRanks = 1 << 20;
 constexpr std::int64_t kMostPredictedSequences = 1 << 24;
 
 absl::Status In(const char* field, const absl::Status& status) {
-  return absl::Status(status.code(), fmt::format("spec.{}: {}", field, std::string(status.message())));
+  return Within(fmt::format("spec.{}", field), status);
 }
 
 absl::Status CheckName(const char* field, const std::string& name) {
@@ -62,16 +63,15 @@ absl::Status CheckSizes(const v1::SearchSpec& spec) {
         fmt::format("spec.space has {} axes; the limit is {}", spec.space_size(), kMostAxes));
   for (const v1::SpaceAxis& axis : spec.space()) {
     if (axis.values_size() > kMostAxisValues) {
-      return absl::InvalidArgumentError(fmt::format("spec.space: axis {} has {} values; the limit is {}",
-                                                    Printable(axis.name()), axis.values_size(),
-                                                    kMostAxisValues));
+      return InvalidArgument("spec.space",
+                             fmt::format("axis {} has {} values; the limit is {}", Printable(axis.name()),
+                                         axis.values_size(), kMostAxisValues));
     }
     std::size_t bytes = 0;
     for (const std::string& value : axis.values()) bytes += value.size();
     if (bytes > kMostAxisBytes) {
-      return absl::InvalidArgumentError(
-          fmt::format("spec.space: the values of axis {} have {} bytes; the limit is {}",
-                      Printable(axis.name()), bytes, kMostAxisBytes));
+      return InvalidArgument("spec.space", fmt::format("the values of axis {} have {} bytes; the limit is {}",
+                                                       Printable(axis.name()), bytes, kMostAxisBytes));
     }
   }
   return absl::OkStatus();
@@ -84,13 +84,13 @@ bool OnGpus(const v1::ClusterSpec& cluster) {
 absl::Status CheckLimits(const SearchProblem& problem, std::int64_t most_ranks, std::int64_t most_sequences,
                          const char* what) {
   if (const std::int64_t ranks = RankCount(problem.cluster); ranks > most_ranks) {
-    return absl::InvalidArgumentError(fmt::format(
-        "spec.cluster: {} ranks are too many to be {} here: at most {}", ranks, what, most_ranks));
+    return InvalidArgument("spec.cluster", fmt::format("{} ranks are too many to be {} here: at most {}",
+                                                       ranks, what, most_ranks));
   }
   if (problem.workload.global_batch > most_sequences) {
-    return absl::InvalidArgumentError(
-        fmt::format("spec.workload.global_batch: {} is too large to be {}: at most {}",
-                    problem.workload.global_batch, what, most_sequences));
+    return InvalidArgument("spec.workload.global_batch",
+                           fmt::format("{} is too large to be {}: at most {}", problem.workload.global_batch,
+                                       what, most_sequences));
   }
   return absl::OkStatus();
 }
@@ -115,23 +115,22 @@ absl::Status CheckMeasuringDevice(const SearchProblem& problem) {
   for (const NodeGroup& group : problem.cluster.groups) {
     if ((group.device.kind == DeviceKind::kCuda) == on_gpus) continue;
     if (on_gpus)
-      return absl::InvalidArgumentError(
-          "spec.device: cuda measures on GPUs, but the cluster's devices are CPUs; give cpu");
-    return absl::InvalidArgumentError(
-        "spec.cluster: its devices are GPUs, which device cpu cannot measure; use device cuda, predict_only "
+      return InvalidArgument("spec.device",
+                             "cuda measures on GPUs, but the cluster's devices are CPUs; give cpu");
+    return InvalidArgument(
+        "spec.cluster",
+        "its devices are GPUs, which device cpu cannot measure; use device cuda, predict_only "
         "or device paced");
   }
   const std::string_view name = Name(problem.workload.precision);
   if (on_gpus && name == "fp64")
-    return absl::InvalidArgumentError(
-        "spec.workload.precision: fp64 is for CPUs only; on a GPU use bf16 or fp32");
+    return InvalidArgument("spec.workload.precision", "fp64 is for CPUs only; on a GPU use bf16 or fp32");
   if (on_gpus && name == "fp16") {
-    return absl::UnimplementedError(
-        "spec.workload.precision: fp16 on a GPU is not supported yet: use bf16 or fp32");
+    return Unimplemented("spec.workload.precision", "fp16 on a GPU is not supported yet: use bf16 or fp32");
   }
   if (!on_gpus && name != "fp32" && name != "fp64") {
-    return absl::UnimplementedError(
-        fmt::format("spec.workload.precision: {} on the CPU is not supported yet: use fp32 or fp64", name));
+    return Unimplemented("spec.workload.precision",
+                         fmt::format("{} on the CPU is not supported yet: use fp32 or fp64", name));
   }
   return absl::OkStatus();
 }
@@ -140,15 +139,15 @@ absl::Status CheckMeasuringDevice(const SearchProblem& problem) {
 absl::Status CheckEvidence(const SearchProblem& problem) {
   const ClusterSpec& cluster = problem.cluster;
   if (problem.device != "cpu" && problem.device != "cuda" && problem.device != "paced") {
-    return absl::InvalidArgumentError(fmt::format(
-        "spec.device: unknown device '{}'; expected cpu, cuda or paced", Printable(problem.device)));
+    return InvalidArgument("spec.device", fmt::format("unknown device '{}'; expected cpu, cuda or paced",
+                                                      Printable(problem.device)));
   }
   if (problem.machine_ranks < 0)
     return absl::InvalidArgumentError(
         fmt::format("spec.machine_ranks is {}; it must not be negative", problem.machine_ranks));
   if (problem.device == "paced" && cluster.local) {
-    return absl::InvalidArgumentError(
-        "spec.device: paced emulates a described cluster; give a preset or a file instead of local");
+    return InvalidArgument("spec.device",
+                           "paced emulates a described cluster; give a preset or a file instead of local");
   }
   // Predictions need all of the cluster's figures.
   if (!cluster.local && (problem.options.predict_only || problem.device == "paced")) {
@@ -162,8 +161,9 @@ absl::Status CheckEvidence(const SearchProblem& problem) {
     if (absl::Status status = CheckLimits(problem, kMostPacedRanks, kMostSequences, "emulated"); !status.ok())
       return status;
     if (RankCount(cluster) * problem.workload.global_batch > kMostPacedMicrobatches) {
-      return absl::InvalidArgumentError(
-          fmt::format("spec.workload.global_batch: {} sequences on {} ranks are too many to be emulated: "
+      return InvalidArgument(
+          "spec.workload.global_batch",
+          fmt::format("{} sequences on {} ranks are too many to be emulated: "
                       "their product may be {} at most",
                       problem.workload.global_batch, RankCount(cluster), kMostPacedMicrobatches));
     }
@@ -246,8 +246,7 @@ absl::StatusOr<SearchProblem> ParseSearchSpec(const v1::SearchSpec& spec) {
   std::sort(problem.space.begin(), problem.space.end());
   for (std::size_t i = 1; i < problem.space.size(); ++i) {
     if (problem.space[i].first == problem.space[i - 1].first) {
-      return absl::InvalidArgumentError(
-          fmt::format("spec.space: axis {} is named twice", problem.space[i].first));
+      return InvalidArgument("spec.space", fmt::format("axis {} is named twice", problem.space[i].first));
     }
   }
   auto space = SearchSpace::Create(

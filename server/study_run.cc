@@ -13,7 +13,7 @@
 #include "proto/convert/op_convert.h"
 #include "proto/convert/plan_convert.h"
 #include "proto/convert/prediction_convert.h"
-#include "search/text/plan_text.h"
+#include "search/plan/plan_text.h"
 #include "server/resource_names.h"
 #include "server/services/study_states.h"
 #include "server/store/op_times_key.h"

@@ -10,8 +10,8 @@
 #include "search/cost/cluster_op_times.h"
 #include "search/cost/measured_on_links.h"
 #include "search/cost/predict_plan.h"
+#include "search/plan/plan_text.h"
 #include "search/space/search_space.h"
-#include "search/text/plan_text.h"
 #include "server/resource_names.h"
 #include "server/thread_cpu_timer.h"
 

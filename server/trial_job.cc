@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "proto/convert/default_optimizer.h"
 #include "proto/convert/model_convert.h"
 #include "proto/convert/op_convert.h"
 #include "proto/convert/plan_convert.h"
+#include "proto/convert/train_spec_convert.h"
 #include "proto/convert/workload_convert.h"
 #include "search/cost/cluster_op_times.h"
 #include "search/cost/plan_op_times.h"
@@ -87,11 +87,7 @@ absl::StatusOr<v1::Job> TrialJob(const SearchProblem& problem, const TrialReques
   job.set_fewer_ranks(request.slice.has_value());
   job.set_device(problem.device);
   v1::TrainSpec& spec = *job.mutable_train();
-  *spec.mutable_model() = ToProto(problem.model);
-  *spec.mutable_workload() = ToProto(problem.workload);
-  *spec.mutable_plan() = ToProto(plan);
-  spec.set_program_fingerprint(Fingerprint(Lower(problem.model, problem.workload, plan)));
-  *spec.mutable_optimizer() = DefaultOptimizer();
+  spec = MakeTrainSpec(problem.model, problem.workload, plan);
   const bool paced = EvidenceOf(problem) == Evidence::kPaced;
   const StepCounts steps =
       paced ? StepCounts{.untimed = 1, .timed = kPacedSteps} : StepsFor(predicted_step_s);

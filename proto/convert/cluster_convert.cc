@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/subject.h"
 #include "base/utf8.h"
 #include "fmt/format.h"
 
@@ -78,8 +79,8 @@ absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
     group.device.name = in.device().name();
     const std::string& kind = in.device().kind();
     if (kind != "cpu" && kind != "cuda") {
-      return absl::InvalidArgumentError(
-          fmt::format("cluster: unknown device kind '{}'; expected cpu or cuda", Printable(kind)));
+      return InvalidArgument("cluster",
+                             fmt::format("unknown device kind '{}'; expected cpu or cuda", Printable(kind)));
     }
     group.device.kind = kind == "cpu" ? DeviceKind::kCpu : DeviceKind::kCuda;
     group.device.memory_bytes = in.device().memory_bytes();
@@ -94,9 +95,9 @@ absl::StatusOr<ClusterSpec> FromProto(const v1::ClusterSpec& message) {
       } else if (name == "fp16") {
         group.device.flops_per_s_fp16 = rate;
       } else {
-        return absl::InvalidArgumentError(
-            fmt::format("cluster: unknown precision '{}' in flops_per_s; expected fp64, fp32, bf16 or fp16",
-                        Printable(name)));
+        return InvalidArgument(
+            "cluster", fmt::format("unknown precision '{}' in flops_per_s; expected fp64, fp32, bf16 or fp16",
+                                   Printable(name)));
       }
     }
     group.device.multiprocessors = in.device().multiprocessors();

@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "base/subject.h"
 #include "base/utf8.h"
 #include "fmt/format.h"
 
@@ -9,7 +10,7 @@ namespace autocfg {
 namespace {
 
 absl::Status Unknown(std::string_view field, std::string_view value) {
-  return absl::InvalidArgumentError(fmt::format("model: unknown {} '{}'", field, Printable(value)));
+  return InvalidArgument("model", fmt::format("unknown {} '{}'", field, Printable(value)));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "proto/convert/workload_convert.h"
 
+#include "base/subject.h"
 #include "base/utf8.h"
 #include "fmt/format.h"
 
@@ -16,17 +17,17 @@ v1::Workload ToProto(const Workload& workload) {
 absl::StatusOr<Workload> FromProto(const v1::Workload& message) {
   const auto precision = ParsePrecision(message.precision());
   if (!precision) {
-    return absl::InvalidArgumentError(
-        fmt::format("workload: unknown precision '{}'; expected fp64, fp32, bf16 or fp16",
-                    Printable(message.precision())));
+    return InvalidArgument("workload",
+                           fmt::format("unknown precision '{}'; expected fp64, fp32, bf16 or fp16",
+                                       Printable(message.precision())));
   }
   if (message.global_batch() < 1) {
-    return absl::InvalidArgumentError(
-        fmt::format("workload: global_batch is {}; it must be at least 1", message.global_batch()));
+    return InvalidArgument("workload",
+                           fmt::format("global_batch is {}; it must be at least 1", message.global_batch()));
   }
   if (message.seq_len() < 1) {
-    return absl::InvalidArgumentError(
-        fmt::format("workload: seq_len is {}; it must be at least 1", message.seq_len()));
+    return InvalidArgument("workload",
+                           fmt::format("seq_len is {}; it must be at least 1", message.seq_len()));
   }
   return Workload{message.global_batch(), message.seq_len(), *precision};
 }

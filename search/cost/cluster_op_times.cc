@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "base/subject.h"
 #include "fmt/format.h"
 #include "search/cost/attention_model.h"
 #include "search/plan/hardware_flops.h"
@@ -9,10 +10,15 @@
 namespace autocfg {
 namespace {
 
-absl::Status Missing(const ClusterSpec& cluster, std::string_view figure, std::string_view what_to_do) {
+// Returns an error about the cluster that shows the name of its device.
+absl::Status Invalid(const ClusterSpec& cluster, std::string_view problem) {
   const std::string& device = cluster.groups.front().device.name;
-  return absl::InvalidArgumentError(fmt::format("cluster{}{}: {} is missing, which predictions need; {}",
-                                                device.empty() ? "" : " of ", device, figure, what_to_do));
+  const std::string label = device.empty() ? "cluster" : fmt::format("cluster of {}", device);
+  return SubjectError(absl::StatusCode::kInvalidArgument, "cluster", label, problem);
+}
+
+absl::Status Missing(const ClusterSpec& cluster, std::string_view figure, std::string_view what_to_do) {
+  return Invalid(cluster, fmt::format("{} is missing, which predictions need; {}", figure, what_to_do));
 }
 
 // Returns an error that names a precision the device has a rate for.
@@ -34,15 +40,14 @@ absl::StatusOr<std::shared_ptr<const ClusterOpTimes>> ClusterOpTimes::Create(con
                                                                              const Precision& precision) {
   if (absl::Status status = Validate(cluster); !status.ok()) return status;
   if (cluster.groups.size() > 1) {
-    return absl::UnimplementedError(
-        "cluster: predictions over several node groups are not supported yet; give one group");
+    return Unimplemented("cluster",
+                         "predictions over several node groups are not supported yet; give one group");
   }
   const NodeGroup& group = cluster.groups.front();
   const DeviceEfficiency& efficiency = group.device.efficiency;
   if (group.device.kind == DeviceKind::kCuda && Name(precision) == "fp64") {
-    return absl::InvalidArgumentError(fmt::format(
-        "cluster{}{}: fp64 is for CPUs only, and its devices are GPUs; use precision bf16, fp16 or fp32",
-        group.device.name.empty() ? "" : " of ", group.device.name));
+    return Invalid(cluster,
+                   "fp64 is for CPUs only, and its devices are GPUs; use precision bf16, fp16 or fp32");
   }
   const auto peak = PeakFlops(group.device, precision);
   if (!peak) return MissingRate(cluster, precision);

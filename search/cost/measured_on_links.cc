@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/subject.h"
 #include "fmt/format.h"
 
 namespace autocfg {
@@ -19,8 +20,8 @@ struct LinkFigures {
 };
 
 absl::Status Missing(const char* field) {
-  return absl::InvalidArgumentError(
-      fmt::format("cluster: {} is missing; predictions across its ranks need it", field));
+  return InvalidArgument("cluster",
+                         fmt::format("{} is missing; predictions across its ranks need it", field));
 }
 
 absl::Status CheckAllThere(const LinkFigures& link) {
@@ -34,8 +35,8 @@ absl::Status CheckAllThere(const LinkFigures& link) {
 
 absl::Status CheckLinks(const ClusterSpec& cluster) {
   if (cluster.groups.size() != 1) {
-    return absl::UnimplementedError(
-        fmt::format("cluster: {} node groups are not supported yet; describe one", cluster.groups.size()));
+    return Unimplemented(
+        "cluster", fmt::format("{} node groups are not supported yet; describe one", cluster.groups.size()));
   }
   const NodeGroup& group = cluster.groups.front();
   const DeviceEfficiency& efficiency = group.device.efficiency;

@@ -3,12 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/subject.h"
 #include "fmt/format.h"
 #include "search/cost/cluster_op_times.h"
 #include "search/cost/split.h"
 #include "search/plan/legality.h"
+#include "search/plan/plan_text.h"
 #include "search/schedule/program_size.h"
-#include "search/text/plan_text.h"
 
 namespace autocfg {
 namespace {
@@ -75,12 +76,9 @@ absl::StatusOr<Predictor> Predictor::Create(const ModelSpec& model, const Worklo
 }
 
 absl::StatusOr<ParallelPlan> Predictor::Resolve(const ParallelPlan& plan) {
-  const auto illegal =
-      ExplainIllegality(costs_.model(), costs_.workload(), RankCount(costs_.cluster()), plan);
-  if (illegal) {
-    return absl::InvalidArgumentError(
-        fmt::format("illegal plan {}: {} ({})", ShortPlanText(plan), illegal->detail, Name(illegal->reason)));
-  }
+  const std::int64_t ranks = RankCount(costs_.cluster());
+  if (absl::Status status = CheckLegal(costs_.model(), costs_.workload(), ranks, plan); !status.ok())
+    return status;
   if (absl::Status status = CheckPredictable(plan); !status.ok()) return status;
   return ResolveSplit(costs_, Canonical(plan));
 }
@@ -106,8 +104,9 @@ absl::StatusOr<PlanPrediction> Predictor::Predict(const ParallelPlan& plan) {
   }
   const double seconds = result.prediction.step_time_s;
   if (!std::isfinite(seconds) || !(seconds > 0)) {
-    return absl::InvalidArgumentError(fmt::format(
-        "cluster: its figures make a step of {} s; correct its rates, bandwidths and latencies", seconds));
+    return InvalidArgument(
+        "cluster",
+        fmt::format("its figures make a step of {} s; correct its rates, bandwidths and latencies", seconds));
   }
   const double host_op_s = costs_.host_op_s();
   const bool host_may_bound = SetUncalibratedInterval(result.prediction, costs_, result.plan);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/json_reader.h"
+#include "base/subject.h"
 #include "base/utf8.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -15,22 +16,23 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kWhat = "model: config.json";
+constexpr std::string_view kSubject = "model";
+constexpr std::string_view kFile = "config.json";
 constexpr std::size_t kMaxFields = 1000;
 
 absl::Status NotYet(std::string_view field, const Json& value, std::string_view instead) {
-  return absl::UnimplementedError(
-      fmt::format("{}: {} = {} is not supported yet; {}", kWhat, field, Printable(value.dump()), instead));
+  return Unimplemented(kSubject, fmt::format("{}: {} = {} is not supported yet; {}", kFile, field,
+                                             Printable(value.dump()), instead));
 }
 
 absl::Status Contradiction(std::string_view problem) {
-  return absl::InvalidArgumentError(fmt::format("{}: {}", kWhat, problem));
+  return InvalidArgument(kSubject, fmt::format("{}: {}", kFile, problem));
 }
 
 // Reads the fields of a configuration. A null value counts as absent, as in Python.
 class ConfigReader {
  public:
-  explicit ConfigReader(const Json& json) : json_(WithoutNulls(json)), fields_(kWhat, json_) {}
+  explicit ConfigReader(const Json& json) : json_(WithoutNulls(json)), fields_(kSubject, json_, kFile) {}
 
   void Size(std::string_view name, std::int64_t& value) { fields_.Size(name, value); }
   void Number(std::string_view name, double& value) { fields_.Number(name, value); }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/subject.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
@@ -34,7 +35,7 @@ constexpr double kMaxParameters = 1e15;
 constexpr std::size_t kMaxNameBytes = 200;
 
 absl::Status Invalid(std::string_view field, std::string_view problem) {
-  return absl::InvalidArgumentError(fmt::format("model: {} {}", field, problem));
+  return InvalidArgument("model", fmt::format("{} {}", field, problem));
 }
 
 // Returns the number of weights in one layer's matrix products.
@@ -145,8 +146,9 @@ absl::Status Validate(const ModelSpec& model) {
     }
   }
   if (const double parameters = Parameters<double>(model); parameters > kMaxParameters) {
-    return absl::InvalidArgumentError(fmt::format(
-        "model: its sizes make {:.3g} parameters; at most {:.0e} are allowed", parameters, kMaxParameters));
+    return InvalidArgument(
+        "model", fmt::format("its sizes make {:.3g} parameters; at most {:.0e} are allowed", parameters,
+                             kMaxParameters));
   }
   return absl::OkStatus();
 }
@@ -157,7 +159,7 @@ bool IsRopeScaling(std::string_view name) {
 
 absl::Status CheckPredictable(const ModelSpec& model) {
   if (model.position == Position::kAlibi) {
-    return absl::UnimplementedError("model: position alibi is not supported yet; use learned, rope or none");
+    return Unimplemented("model", "position alibi is not supported yet; use learned, rope or none");
   }
   return absl::OkStatus();
 }
@@ -165,8 +167,9 @@ absl::Status CheckPredictable(const ModelSpec& model) {
 absl::Status CheckEngineSupports(const ModelSpec& model) {
   if (absl::Status status = CheckPredictable(model); !status.ok()) return status;
   if (!model.rope_scaling.empty()) {
-    return absl::UnimplementedError(
-        fmt::format("model: rope_scaling {} can be predicted, but running it is not supported yet; remove it "
+    return Unimplemented(
+        "model",
+        fmt::format("rope_scaling {} can be predicted, but running it is not supported yet; remove it "
                     "to train with the "
                     "frequencies of rope_theta alone",
                     model.rope_scaling));

@@ -1,5 +1,6 @@
 #include "search/plan/workload.h"
 
+#include "base/subject.h"
 #include "fmt/format.h"
 
 namespace autocfg {
@@ -12,17 +13,18 @@ constexpr double kMaxElements = 5e16;
 
 absl::Status Validate(const Workload& workload, const ModelSpec& model) {
   if (workload.global_batch < 1 || workload.global_batch > kMaxGlobalBatch) {
-    return absl::InvalidArgumentError(fmt::format("workload: global_batch is {}; it must be from 1 to {}",
-                                                  workload.global_batch, kMaxGlobalBatch));
+    return InvalidArgument("workload", fmt::format("global_batch is {}; it must be from 1 to {}",
+                                                   workload.global_batch, kMaxGlobalBatch));
   }
   if (workload.seq_len < 1 || workload.seq_len > kMaxSeqLen) {
-    return absl::InvalidArgumentError(
-        fmt::format("workload: seq_len is {}; it must be from 1 to {}", workload.seq_len, kMaxSeqLen));
+    return InvalidArgument(
+        "workload", fmt::format("seq_len is {}; it must be from 1 to {}", workload.seq_len, kMaxSeqLen));
   }
   if (model.position == Position::kLearned && workload.seq_len > model.max_seq_len) {
-    return absl::InvalidArgumentError(fmt::format(
-        "workload: seq_len is {}, but the model's learned positions reach only to {} (max_seq_len)",
-        workload.seq_len, model.max_seq_len));
+    return InvalidArgument(
+        "workload",
+        fmt::format("seq_len is {}, but the model's learned positions reach only to {} (max_seq_len)",
+                    workload.seq_len, model.max_seq_len));
   }
   const auto d = [](std::int64_t value) { return static_cast<double>(value); };
   const double layer = 8 * d(model.hidden) + 4 * d(model.heads) * d(model.head_dim) + 3 * d(model.ffn_hidden);
@@ -30,8 +32,9 @@ absl::Status Validate(const Workload& workload, const ModelSpec& model) {
   const double elements =
       d(workload.global_batch) * d(workload.seq_len) * (d(model.layers) * layer + padded_vocab);
   if (elements > kMaxElements) {
-    return absl::InvalidArgumentError(
-        fmt::format("workload: global_batch {} of seq_len {} makes {:.3g} activation elements of this model; "
+    return InvalidArgument(
+        "workload",
+        fmt::format("global_batch {} of seq_len {} makes {:.3g} activation elements of this model; "
                     "at most {:.0e} are "
                     "allowed: reduce one of them",
                     workload.global_batch, workload.seq_len, elements, kMaxElements));

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "fmt/format.h"
+#include "search/plan/plan_text.h"
 #include "search/planner/calibration_ops.h"
 #include "search/planner/exhaustive_strategy.h"
 #include "search/planner/feasible_plans.h"
@@ -18,7 +19,6 @@
 #include "search/planner/shortlist.h"
 #include "search/planner/slice.h"
 #include "search/planner/unmeasured.h"
-#include "search/text/plan_text.h"
 
 namespace autocfg {
 

@@ -9,7 +9,7 @@
 
 #include "fmt/format.h"
 #include "search/plan/legality.h"
-#include "search/text/plan_text.h"
+#include "search/plan/plan_text.h"
 
 namespace autocfg {
 namespace {

@@ -12,8 +12,8 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "search/plan/model_stages.h"
+#include "search/plan/plan_text.h"
 #include "search/plan/rank_mesh.h"
-#include "search/text/plan_text.h"
 
 namespace autocfg {
 namespace {

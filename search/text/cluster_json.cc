@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/json_reader.h"
+#include "base/subject.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
 #include "fmt/format.h"
@@ -64,12 +65,11 @@ constexpr std::array<RateField, 4> kRates = {{{"fp64", &DeviceSpec::flops_per_s_
                                               {"fp16", &DeviceSpec::flops_per_s_fp16}}};
 
 // Reads a number that must be positive if present.
-void Positive(FieldReader& reader, std::string_view what, const char* name, double& value) {
+void Positive(FieldReader& reader, const char* name, double& value) {
   const bool given = reader.Find(name) != nullptr;
   reader.Number(name, value);
   if (given && value == 0) {
-    reader.Fail(absl::InvalidArgumentError(
-        fmt::format("{}: {} is 0; it must be positive; leave it out if unknown", what, name)));
+    reader.Invalid(fmt::format("{} is 0; it must be positive; leave it out if unknown", name));
   }
 }
 
@@ -83,16 +83,15 @@ void Optional(FieldReader& reader, const char* name, std::optional<double>& valu
 
 absl::StatusOr<DeviceSpec> ParseDeviceJson(const Json& json) {
   DeviceSpec device;
-  FieldReader reader("cluster: device", json);
+  FieldReader reader("cluster", json, "device");
   reader.Require("memory_bytes");
   reader.String("name", device.name);
   reader.Named("kind", device.kind, ParseDeviceKind, {"cpu", "cuda"});
   reader.Size("memory_bytes", device.memory_bytes);
-  Positive(reader, "cluster: device", "memory_bytes_per_s", device.memory_bytes_per_s);
+  Positive(reader, "memory_bytes_per_s", device.memory_bytes_per_s);
   if (const Json* rates = reader.Find("flops_per_s"); rates != nullptr) {
-    FieldReader rate("cluster: device: flops_per_s", *rates);
-    for (const RateField& field : kRates)
-      Positive(rate, "cluster: device: flops_per_s", field.name, device.*field.member);
+    FieldReader rate("cluster", *rates, "device: flops_per_s");
+    for (const RateField& field : kRates) Positive(rate, field.name, device.*field.member);
     reader.Fail(rate.Finish());
   }
   reader.Size("multiprocessors", device.multiprocessors);
@@ -100,10 +99,9 @@ absl::StatusOr<DeviceSpec> ParseDeviceJson(const Json& json) {
     reader.Size("overhead_bytes", device.overhead_bytes.emplace(), 0);
   }
   if (const Json* efficiency = reader.Find("efficiency"); efficiency != nullptr) {
-    constexpr std::string_view kWhat = "cluster: device: efficiency";
-    FieldReader fractions(kWhat, *efficiency);
+    FieldReader fractions("cluster", *efficiency, "device: efficiency");
     for (const EfficiencyField& field : kEfficiencies)
-      Positive(fractions, kWhat, field.name, device.efficiency.*field.member);
+      Positive(fractions, field.name, device.efficiency.*field.member);
     fractions.Number("matmul_k_half", device.efficiency.matmul_k_half);
     Optional(fractions, "op_overhead_s", device.efficiency.op_overhead_s);
     if (efficiency->is_object()) ReadSources(fractions, *efficiency);
@@ -180,8 +178,8 @@ absl::StatusOr<NodeGroup> PresetGroup(std::string_view name) {
   }
   std::vector<std::string> known = DevicePresetNames();
   known.emplace_back("local");
-  return absl::NotFoundError(
-      fmt::format("cluster: no preset is called \"{}\"{}", Printable(name), DidYouMeanPreset(name, known)));
+  return NotFound(
+      "cluster", fmt::format("no preset is called \"{}\"{}", Printable(name), DidYouMeanPreset(name, known)));
 }
 
 }  // namespace
@@ -192,7 +190,7 @@ absl::StatusOr<ClusterSpec> ParseClusterJson(const Json& json) {
   FieldReader reader("cluster", json);
   for (const std::string_view later : {"groups", "calibration"}) {
     if (reader.Find(later) != nullptr) {
-      return absl::UnimplementedError(fmt::format("cluster: {} is not supported yet; leave it out", later));
+      return Unimplemented("cluster", fmt::format("{} is not supported yet; leave it out", later));
     }
   }
   for (const std::string_view name : {"device", "nodes"}) reader.Require(name);
@@ -219,7 +217,7 @@ absl::StatusOr<ClusterSpec> ParseClusterJson(const Json& json) {
   for (const BandwidthField& field : kBandwidths) {
     // Older files give 0 for links that a machine of one node does not have.
     if (!cluster.local) {
-      Positive(reader, "cluster", field.name, group.*field.member);
+      Positive(reader, field.name, group.*field.member);
     } else {
       reader.Number(field.name, group.*field.member);
     }
@@ -253,8 +251,7 @@ absl::StatusOr<ClusterName> ParseClusterName(std::string_view text) {
   const std::size_t colon = text.find(':');
   name.preset = std::string(text.substr(0, colon));
   if (name.preset.empty()) {
-    return absl::InvalidArgumentError(
-        "cluster: the name is empty; give local, a preset such as NAME:2x8, or a file");
+    return InvalidArgument("cluster", "the name is empty; give local, a preset such as NAME:2x8, or a file");
   }
   if (colon == std::string_view::npos) return name;
   const std::string_view size = text.substr(colon + 1);
@@ -263,8 +260,9 @@ absl::StatusOr<ClusterName> ParseClusterName(std::string_view text) {
   const std::optional<std::int64_t> gpus =
       cross == std::string_view::npos ? std::nullopt : ParseCount(size.substr(cross + 1));
   if (!nodes || !gpus) {
-    return absl::InvalidArgumentError(
-        fmt::format("cluster: the size \"{}\" is not NODESxRANKS, two numbers from 1 to 1000000, as in {}:{}",
+    return InvalidArgument(
+        "cluster",
+        fmt::format("the size \"{}\" is not NODESxRANKS, two numbers from 1 to 1000000, as in {}:{}",
                     Printable(size), Printable(name.preset), name.preset == "local" ? "1x8" : "2x8"));
   }
   name.nodes = *nodes;

@@ -1,6 +1,7 @@
 #include "search/text/model_json.h"
 
 #include "base/json_reader.h"
+#include "base/subject.h"
 #include "base/suggest.h"
 #include "base/utf8.h"
 #include "fmt/format.h"
@@ -37,9 +38,10 @@ absl::StatusOr<ModelSpec> ParseModelJson(const nlohmann::ordered_json& json) {
   if (json.is_object()) ReadSources(reader, json);
   if (absl::Status status = reader.Finish(); !status.ok()) return status;
   if (model.position != Position::kRope && model.rope_theta != ModelSpec{}.rope_theta) {
-    return absl::InvalidArgumentError(fmt::format(
-        "model: rope_theta is {}, but position is {}; leave rope_theta out or set position to rope",
-        model.rope_theta, Name(model.position)));
+    return InvalidArgument(
+        "model",
+        fmt::format("rope_theta is {}, but position is {}; leave rope_theta out or set position to rope",
+                    model.rope_theta, Name(model.position)));
   }
 
   ModelSpec complete = model;
@@ -96,8 +98,8 @@ absl::StatusOr<ModelSpec> ModelPreset(std::string_view name) {
   for (const EmbeddedPreset& preset : EmbeddedPresets()) {
     if (preset.kind == "models" && preset.name == name) return ParseModelText(preset.json);
   }
-  return absl::NotFoundError(fmt::format("model: no preset is called \"{}\"{}", Printable(name),
-                                         DidYouMeanPreset(name, ModelPresetNames())));
+  return NotFound("model", fmt::format("no preset is called \"{}\"{}", Printable(name),
+                                       DidYouMeanPreset(name, ModelPresetNames())));
 }
 
 }  // namespace autocfg

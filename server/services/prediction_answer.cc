@@ -5,13 +5,14 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "base/subject.h"
 #include "fmt/format.h"
 #include "proto/convert/cluster_convert.h"
 #include "proto/convert/model_convert.h"
 #include "proto/convert/plan_convert.h"
 #include "proto/convert/prediction_convert.h"
 #include "search/plan/workload.h"
-#include "search/text/prediction_json.h"
+#include "search/question/prediction_question.h"
 
 namespace autocfg {
 namespace {
@@ -19,37 +20,37 @@ namespace {
 constexpr std::size_t kMostRequestBytes = std::size_t{1} << 20;
 constexpr std::size_t kMostIdBytes = 1000;  // limit for an ID echoed in the error for an oversized request
 
-absl::StatusOr<PlanPrediction> Answer(const v1::PredictRequest& message, PredictorCache& predictors) {
+absl::StatusOr<PlanPrediction> AnswerRequest(const v1::PredictRequest& message, PredictorCache& predictors) {
   for (const auto& [there, field] :
        {std::pair(message.has_model(), "model"), std::pair(message.has_cluster(), "cluster"),
         std::pair(message.has_workload(), "workload"), std::pair(message.has_plan(), "plan")}) {
     if (!there) return absl::InvalidArgumentError(fmt::format("request: {} is missing", field));
   }
-  PredictionRequest request;
+  QuestionParts parts;
   auto model = FromProto(message.model());
   if (!model.ok()) return model.status();
-  request.model = *std::move(model);
+  parts.model = *std::move(model);
   auto cluster = FromProto(message.cluster());
   if (!cluster.ok()) return cluster.status();
-  request.cluster = *std::move(cluster);
+  parts.cluster = *std::move(cluster);
   if (message.workload().seq_len() < 0)
-    return absl::InvalidArgumentError(
-        fmt::format("workload: seq_len is {}; it must not be negative", message.workload().seq_len()));
-  request.workload.global_batch = message.workload().global_batch();
-  if (absl::Status status =
-          FillPredictionRequest(request, message.workload().seq_len(), message.workload().precision());
-      !status.ok())
-    return status;
+    return InvalidArgument(
+        "workload", fmt::format("seq_len is {}; it must not be negative", message.workload().seq_len()));
+  parts.global_batch = message.workload().global_batch();
+  parts.seq_len = message.workload().seq_len();
+  parts.precision = message.workload().precision();
   auto plan = FromProto(message.plan());
   if (!plan.ok()) return plan.status();
-  request.plan = *std::move(plan);
-  return AnswerPredictionRequest(request, predictors);
+  parts.plan = *std::move(plan);
+  const auto question = MakePredictionQuestion(std::move(parts));
+  if (!question.ok()) return question.status();
+  return Answer(*question, predictors);
 }
 
 // Converts exceptions (our own bugs) to an error answer, so that the other requests continue.
 absl::StatusOr<PlanPrediction> AnswerSafely(const v1::PredictRequest& message, PredictorCache& predictors) {
   try {
-    return Answer(message, predictors);
+    return AnswerRequest(message, predictors);
   } catch (const std::exception& error) {
     return absl::InternalError(fmt::format("internal error: {}; please report it", error.what()));
   }

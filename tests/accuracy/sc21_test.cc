@@ -10,8 +10,8 @@
 #include "search/cost/cluster_op_times.h"
 #include "search/cost/cost_model.h"
 #include "search/plan/legality.h"
+#include "search/plan/plan_text.h"
 #include "search/planner/search_loop.h"
-#include "search/text/plan_text.h"
 #include "tests/accuracy/sc21_runs.h"
 
 namespace autocfg {

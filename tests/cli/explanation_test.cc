@@ -7,9 +7,9 @@
 
 #include "search/cost/memory_model.h"
 #include "search/plan/legality.h"
+#include "search/plan/plan_text.h"
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
-#include "search/text/plan_text.h"
 
 namespace autocfg {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "search/text/plan_text.h"
+#include "search/plan/plan_text.h"
 #include "tests/cli/program.h"
 #include "worker/inventory.h"
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "proto/convert/default_optimizer.h"
+#include "proto/convert/train_spec_convert.h"
 
 namespace autocfg {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "cli/report.h"
 #include "proto/convert/plan_convert.h"
-#include "search/text/plan_text.h"
+#include "search/plan/plan_text.h"
 
 namespace autocfg {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "search/cost/layer_ops.h"
 #include "search/cost/memory_model.h"
-#include "search/text/plan_text.h"
+#include "search/plan/plan_text.h"
 #include "tests/search/cost/random_runs.h"
 #include "tests/support/covering_array.h"
 #include "trainer/run/rank_trainer.h"

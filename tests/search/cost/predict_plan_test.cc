@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "search/cost/throughput.h"
+#include "search/plan/plan_text.h"
 #include "search/schedule/program_size.h"
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
-#include "search/text/plan_text.h"
 
 namespace autocfg {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "search/text/plan_text.h"
+#include "search/plan/plan_text.h"
 
 namespace autocfg {
 namespace {

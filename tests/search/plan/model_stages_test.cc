@@ -6,7 +6,7 @@
 
 #include "gtest/gtest.h"
 #include "search/plan/legality.h"
-#include "search/text/plan_text.h"
+#include "search/plan/plan_text.h"
 
 namespace autocfg {
 namespace {

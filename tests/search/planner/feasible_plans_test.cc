@@ -7,9 +7,9 @@
 #include "gtest/gtest.h"
 #include "search/cost/memory_model.h"
 #include "search/cost/split.h"
+#include "search/plan/plan_text.h"
 #include "search/planner/nominal_times.h"
 #include "search/planner/shortlist.h"
-#include "search/text/plan_text.h"
 #include "tests/search/cost/synthetic_device.h"
 
 namespace autocfg {

@@ -1,7 +1,7 @@
 #include "search/planner/plan_table.h"
 
 #include "gtest/gtest.h"
-#include "search/text/plan_text.h"
+#include "search/plan/plan_text.h"
 
 namespace autocfg {
 namespace {

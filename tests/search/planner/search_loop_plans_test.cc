@@ -5,12 +5,12 @@
 
 #include "gtest/gtest.h"
 #include "search/cost/cluster_op_times.h"
+#include "search/plan/plan_text.h"
 #include "search/planner/feasible_plans.h"
 #include "search/planner/nominal_times.h"
 #include "search/planner/search_loop.h"
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
-#include "search/text/plan_text.h"
 #include "tests/search/cost/synthetic_device.h"
 #include "tests/search/planner/made_up_study.h"
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "search/plan/plan_text.h"
 #include "search/planner/search_loop.h"
 #include "search/planner/slice.h"
-#include "search/text/plan_text.h"
 #include "tests/search/cost/synthetic_device.h"
 #include "tests/search/planner/made_up_study.h"
 

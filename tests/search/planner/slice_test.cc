@@ -2,9 +2,9 @@
 
 #include "gtest/gtest.h"
 #include "search/cost/layer_ops.h"
+#include "search/plan/plan_text.h"
 #include "search/planner/nominal_times.h"
 #include "search/schedule/program.h"
-#include "search/text/plan_text.h"
 #include "tests/search/cost/synthetic_device.h"
 
 namespace autocfg {

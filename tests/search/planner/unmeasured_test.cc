@@ -3,9 +3,9 @@
 #include <memory>
 
 #include "gtest/gtest.h"
+#include "search/plan/plan_text.h"
 #include "search/planner/nominal_times.h"
 #include "search/planner/slice.h"
-#include "search/text/plan_text.h"
 #include "tests/search/cost/synthetic_device.h"
 
 namespace autocfg {

@@ -1,5 +1,5 @@
 // Plans as text and as JSON: the whole table of options, the way back, and what is refused.
-#include "search/text/plan_text.h"
+#include "search/plan/plan_text.h"
 
 #include <random>
 #include <string>
@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "search/text/plan_json.h"
 
 namespace autocfg {
 namespace {

@@ -11,7 +11,7 @@
 #include "proto/convert/model_convert.h"
 #include "proto/convert/plan_convert.h"
 #include "proto/convert/workload_convert.h"
-#include "search/text/prediction_json.h"
+#include "search/question/prediction_json.h"
 #include "server/services/study_service.h"
 #include "tests/server/services/study_service_fixture.h"
 

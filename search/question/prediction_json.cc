@@ -1,16 +1,17 @@
-#include "search/text/prediction_json.h"
+#include "search/question/prediction_json.h"
 
 #include <utility>
 #include <vector>
 
 #include "base/json_reader.h"
+#include "base/subject.h"
 #include "base/utf8.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
+#include "search/plan/plan_text.h"
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
-#include "search/text/plan_text.h"
-#include "search/text/typical_figures.h"
+#include "search/text/plan_json.h"
 
 namespace autocfg {
 namespace {
@@ -53,8 +54,9 @@ std::string_view NumberAsWritten(std::string_view line, std::string_view field) 
 absl::StatusOr<ModelSpec> ParseModel(const Json& json) {
   if (json.is_string()) return ModelPreset(json.get_ref<const std::string&>());
   if (json.is_object() && json.contains("model_type")) {
-    return absl::InvalidArgumentError(
-        "model: it is a Hugging Face config.json, which `--model FILE` reads and a request does not; give "
+    return InvalidArgument(
+        "model",
+        "it is a Hugging Face config.json, which `--model FILE` reads and a request does not; give "
         "its "
         "sizes as layers, hidden, heads, vocab, ...");
   }
@@ -104,96 +106,31 @@ Json PredictionJson(const Prediction& prediction, const Throughput& throughput) 
                                    {"overhead", parts.overhead}}}};
 }
 
-absl::Status LocalHasNoFigures() {
-  return absl::InvalidArgumentError(
-      "cluster: local has no figures to predict from; give a preset such as a100-80gb-sxm:1x8 or a "
-      "description, or let `autocfg search` "
-      "measure this machine");
-}
-
-std::string_view DefaultPredictedPrecision(const ClusterSpec& cluster) {
-  if (cluster.groups.empty()) return "bf16";
-  const DeviceSpec& device = cluster.groups.front().device;
-  if (device.kind == DeviceKind::kCpu) return "fp32";
-  return device.flops_per_s_bf16 == 0 && device.flops_per_s_fp16 > 0 ? "fp16" : "bf16";
-}
-
-std::string PrecisionNote(const ClusterSpec& cluster) {
-  if (cluster.groups.empty()) return "";
-  const DeviceSpec& device = cluster.groups.front().device;
-  const std::string_view name =
-      device.name.empty() ? std::string_view("the device") : std::string_view(device.name);
-  if (device.kind_assumed) {
-    return fmt::format(
-        "predicted in fp32: {} is taken for a CPU, since it has no rate in bf16 or fp16; give kind cuda if "
-        "it is a GPU",
-        name);
-  }
-  if (DefaultPredictedPrecision(cluster) != "fp16") return "";
-  return fmt::format("predicted in fp16, since {} has no bf16", name);
-}
-
-absl::Status FillPredictionRequest(PredictionRequest& request, std::int64_t seq_len,
-                                   std::string precision_name) {
-  FillDefaults(request.model, seq_len);
-  if (request.cluster.local) return LocalHasNoFigures();
-  request.workload.seq_len = seq_len != 0 ? seq_len : request.model.max_seq_len;
-  if (precision_name.empty()) {
-    precision_name = DefaultPredictedPrecision(request.cluster);
-    if (std::string note = PrecisionNote(request.cluster); !note.empty())
-      request.notes.push_back(std::move(note));
-  }
-  if (std::string note = AssumeTypicalFigures(request.cluster); !note.empty())
-    request.notes.push_back(std::move(note));
-  const auto precision = ParsePrecision(precision_name);
-  if (!precision) {
-    return absl::InvalidArgumentError(
-        fmt::format("request: precision \"{}\" is not known; it must be fp64, fp32, bf16 or fp16",
-                    Printable(precision_name)));
-  }
-  request.workload.precision = *precision;
-  return absl::OkStatus();
-}
-
-absl::StatusOr<PlanPrediction> AnswerPredictionRequest(const PredictionRequest& request,
-                                                       PredictorCache& predictors) {
-  const auto predictor = predictors.Find(request.model, request.workload, request.cluster);
-  if (!predictor.ok()) return predictor.status();
-  return (*predictor)->Predict(request.plan);
-}
-
-absl::StatusOr<PredictionRequest> ParsePredictionRequest(const Json& json) {
+absl::StatusOr<PredictionQuestion> ParsePredictionRequest(const Json& json) {
   FieldReader reader("request", json);
   for (const std::string_view name : {"model", "cluster", "global_batch", "plan"}) reader.Require(name);
-  PredictionRequest request;
-  std::int64_t seq_len = 0;
-  std::string precision_name;
+  QuestionParts parts;
   reader.Find("id");
-  reader.Size("global_batch", request.workload.global_batch);
-  reader.Size("seq_len", seq_len);
-  reader.String("precision", precision_name);
+  reader.Size("global_batch", parts.global_batch);
+  reader.Size("seq_len", parts.seq_len);
+  reader.String("precision", parts.precision);
   const Json* model_field = reader.Find("model");
   const Json* cluster_field = reader.Find("cluster");
   const Json* plan_field = reader.Find("plan");
-  const Json* precision_field = reader.Find("precision");
+  if (reader.Find("precision") != nullptr && parts.precision.empty())
+    reader.Invalid("precision is empty; give fp64, fp32, bf16 or fp16, or leave it out");
   if (absl::Status status = reader.Finish(); !status.ok()) return status;
-  if (precision_field != nullptr && precision_name.empty()) {
-    return absl::InvalidArgumentError(
-        "request: precision is empty; give fp64, fp32, bf16 or fp16, or leave it out");
-  }
 
   auto model = ParseModel(*model_field);
   if (!model.ok()) return model.status();
-  request.model = *std::move(model);
+  parts.model = *std::move(model);
   auto cluster = ParseCluster(*cluster_field);
   if (!cluster.ok()) return cluster.status();
-  request.cluster = *std::move(cluster);
-  if (absl::Status status = FillPredictionRequest(request, seq_len, std::move(precision_name)); !status.ok())
-    return status;
+  parts.cluster = *std::move(cluster);
   auto plan = ParsePlanJson(*plan_field);
   if (!plan.ok()) return plan.status();
-  request.plan = *std::move(plan);
-  return request;
+  parts.plan = *std::move(plan);
+  return MakePredictionQuestion(std::move(parts));
 }
 
 AnsweredLine AnswerPredictionLine(std::string_view line, PredictorCache& predictors) {
@@ -201,15 +138,8 @@ AnsweredLine AnswerPredictionLine(std::string_view line, PredictorCache& predict
   if (line.find_first_not_of(" \t") == std::string_view::npos) {
     return PredictionLineError("request: the line is empty; give one JSON object a line");
   }
-  const auto json = ParseJson("request", line);
-  if (!json.ok()) {
-    // The one line there is would be taken for the first one of the file.
-    std::string message(json.status().message());
-    constexpr std::string_view kLine = "at line 1, ";
-    if (const auto at = message.find(kLine); at != std::string::npos)
-      message.replace(at, kLine.size(), "at ");
-    return PredictionLineError(message);
-  }
+  const auto json = ParseJson("request", line, JsonPosition::kColumn);
+  if (!json.ok()) return PredictionLineError(std::string(json.status().message()));
   std::string id = "null";
   if (json->is_object() && json->contains("id")) {
     const Json& given = (*json)["id"];
@@ -225,7 +155,7 @@ AnsweredLine AnswerPredictionLine(std::string_view line, PredictorCache& predict
   };
   const auto request = ParsePredictionRequest(*json);
   if (!request.ok()) return fail(request.status());
-  const auto predicted = AnswerPredictionRequest(*request, predictors);
+  const auto predicted = Answer(*request, predictors);
   if (!predicted.ok()) return fail(predicted.status());
   Json answer = PredictionJson(predicted->prediction, predicted->throughput);
   std::vector<std::string> notes = predicted->notes;

@@ -1,4 +1,4 @@
-#include "search/text/plan_text.h"
+#include "search/text/plan_json.h"
 
 #include <algorithm>
 #include <optional>
@@ -13,6 +13,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 #include "nlohmann/json.hpp"
+#include "search/plan/plan_text.h"
 
 namespace autocfg {
 namespace {
@@ -27,50 +28,10 @@ absl::Status BadOption(std::string_view name, std::string_view problem) {
   return OptionError(absl::StatusCode::kInvalidArgument, "plan", name, problem);
 }
 
-using Column = std::string_view PlanOption::*;
-
-std::vector<std::string> NamesIn(Column column, PlanOptionTable options) {
-  std::vector<std::string> names;
-  for (const PlanOption& option : options) names.emplace_back(option.*column);
-  return names;
-}
-
-// "; did you mean ...?" for a name that is not in the column `own`: the option of this name in the `other`
-// column, else the nearest name in `own`, else the nearest in `other`. Empty if nothing is near.
-std::string Suggestion(std::string_view name, Column own, Column other, PlanOptionTable options) {
-  const auto of_option = [&](std::string_view known) -> std::string {
-    for (const PlanOption& option : options) {
-      if (option.*other == known) return fmt::format("; did you mean {}?", option.*own);
-    }
-    return "";
-  };
-  if (std::string exact = of_option(name); !exact.empty()) return exact;
-  if (std::string near = DidYouMean(name, NamesIn(own, options)); !near.empty()) return near;
-  const std::vector<std::string> near = NearestNames(name, NamesIn(other, options));
-  return near.empty() ? "" : of_option(near.front());
-}
-
-std::string_view WithoutBlanks(std::string_view text) {
-  constexpr std::string_view kBlanks = " \t\r\n";
-  const std::size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return "";
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
-
-const PlanOption* FindBy(Column column, std::string_view name, PlanOptionTable options) {
+const PlanOption* FindByJsonName(std::string_view name, PlanOptionTable options) {
   const auto found =
-      std::find_if(options.begin(), options.end(), [&](const PlanOption& o) { return o.*column == name; });
+      std::find_if(options.begin(), options.end(), [&](const PlanOption& o) { return o.json_name == name; });
   return found == options.end() ? nullptr : &*found;
-}
-
-bool IsSet(const std::set<std::string_view>& named, const PlanOption* option) {
-  return option != nullptr && named.contains(option->name);
-}
-
-// Sets schedule's default unless it is named. Tables without schedule have no such default.
-void SetDefaults(const std::set<std::string_view>& named, PlanOptionTable options, ParallelPlan& plan) {
-  const PlanOption* schedule = FindPlanOption("schedule", options);
-  if (schedule != nullptr && !IsSet(named, schedule)) SetDependentDefaults(plan);
 }
 
 // Returns the text form of an option's JSON value. InvalidArgument says what the value must be.
@@ -123,56 +84,6 @@ std::string Joined(std::span<const std::string_view> values) {
 
 }  // namespace
 
-absl::Status SetPlanOption(ParallelPlan& plan, std::string_view name, std::string_view value,
-                           PlanOptionTable options) {
-  const PlanOption* option = FindBy(&PlanOption::name, name, options);
-  if (option != nullptr) return option->parse(*option, value, plan);
-  return BadOption(name, fmt::format("unknown option {}{}", Printable(name),
-                                     Suggestion(name, &PlanOption::name, &PlanOption::json_name, options)));
-}
-
-absl::StatusOr<ParallelPlan> ParsePlanText(std::string_view text, PlanOptionTable options) {
-  if (WithoutBlanks(text).empty()) return Bad("it is empty; give it as tp=2,pp=1,dp=2,mbs=1");
-  ParallelPlan plan;
-  std::set<std::string_view> named;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string_view part = WithoutBlanks(text.substr(begin, end - begin));
-    begin = end + 1;
-    const std::size_t equals = part.find('=');
-    if (equals == std::string_view::npos) {
-      return Bad(fmt::format("{} is not of the form option=value",
-                             part.empty() ? "an empty part" : Printable(part)));
-    }
-    const std::string_view name = part.substr(0, equals);
-    if (absl::Status status = SetPlanOption(plan, name, part.substr(equals + 1), options); !status.ok())
-      return status;
-    if (!named.insert(name).second) return BadOption(name, fmt::format("{} is named twice", name));
-  }
-  SetDefaults(named, options, plan);
-  return plan;
-}
-
-std::string ShortPlanText(const ParallelPlan& plan) {
-  constexpr std::size_t kLongest = 160;
-  std::string text = PlanText(plan);
-  if (text.size() > kLongest) text.replace(kLongest, std::string::npos, "...");
-  return text;
-}
-
-std::string PlanText(const ParallelPlan& plan, PlanOptionTable options) {
-  ParallelPlan defaults;
-  defaults.virtual_stages = plan.virtual_stages;
-  SetDependentDefaults(defaults);
-  defaults.virtual_stages = 1;
-  std::string text;
-  for (const PlanOption& option : options) {
-    if (!option.always_printed && option.equal(plan, defaults)) continue;
-    text += fmt::format("{}{}={}", text.empty() ? "" : ",", option.name, option.print(plan));
-  }
-  return text;
-}
-
 Json PlanJson(const ParallelPlan& plan, PlanOptionTable options) {
   Json json = Json::object();
   for (const PlanOption& option : options)
@@ -186,17 +97,18 @@ absl::StatusOr<ParallelPlan> ParsePlanJson(const Json& json, PlanOptionTable opt
   ParallelPlan plan;
   std::set<std::string_view> named;
   for (const auto& [key, value] : json.items()) {
-    const PlanOption* option = FindBy(&PlanOption::json_name, key, options);
+    const PlanOption* option = FindByJsonName(key, options);
     if (option == nullptr) {
-      return BadOption(key, fmt::format("unknown field {}{}", Printable(key),
-                                        Suggestion(key, &PlanOption::json_name, &PlanOption::name, options)));
+      return BadOption(key,
+                       fmt::format("unknown field {}{}", Printable(key),
+                                   SuggestOption(key, &PlanOption::json_name, &PlanOption::name, options)));
     }
     const absl::StatusOr<std::string> text = TextOfJson(*option, value);
     if (!text.ok()) return text.status();
     if (absl::Status status = option->parse(*option, *text, plan); !status.ok()) return status;
     if (!named.insert(option->name).second) return BadOption(key, fmt::format("{} is named twice", key));
   }
-  SetDefaults(named, options, plan);
+  SetPlanDefaults(named, options, plan);
   return plan;
 }
 

@@ -1,4 +1,4 @@
-#include "search/text/prediction_json.h"
+#include "search/question/prediction_json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,9 +10,9 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "search/plan/hardware_flops.h"
+#include "search/plan/plan_text.h"
 #include "search/text/cluster_json.h"
 #include "search/text/model_json.h"
-#include "search/text/plan_text.h"
 
 namespace autocfg {
 namespace {

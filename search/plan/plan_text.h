@@ -1,13 +1,13 @@
-// A plan as text ("tp=8,pp=8,dp=8,mbs=1,recompute=full") and as JSON (docs/formats.md, "Plan"), and the help
-// and documentation of its options. All derive from the table of search/plan/plan_options.h. Pure functions,
-// thread-safe.
+// The text form of plans: "tp=8,pp=8,dp=8,mbs=1,recompute=full" (docs/formats.md, "Plan"). It follows from the
+// table of plan_options.h. Pure functions, thread-safe.
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "nlohmann/json_fwd.hpp"
+#include "search/plan/legality.h"
 #include "search/plan/parallel_plan.h"
 #include "search/plan/plan_options.h"
 
@@ -25,27 +25,20 @@ std::string PlanText(const ParallelPlan& plan, PlanOptionTable options = PlanOpt
 // Returns PlanText for a message of one line: a long text (a split of many stages) is cut and ends in "...".
 std::string ShortPlanText(const ParallelPlan& plan);
 
-// Returns all options by their JSON names.
-nlohmann::ordered_json PlanJson(const ParallelPlan& plan, PlanOptionTable options = PlanOptions());
-
-// Parses an object, or a string in the text form. Errors as ParsePlanText's, and values of the wrong type.
-absl::StatusOr<ParallelPlan> ParsePlanJson(const nlohmann::ordered_json& json,
-                                           PlanOptionTable options = PlanOptions());
-
 // Sets one option, by its text name, from the text form of its value. InvalidArgument as ParsePlanText.
 absl::Status SetPlanOption(ParallelPlan& plan, std::string_view name, std::string_view value,
                            PlanOptionTable options = PlanOptions());
 
-// Values of an option for people: "1, 2, ...", "0, 1", "gpipe, 1f1b, interleaved, zb-h1".
-std::string ValuesText(const PlanOption& option);
+// Sets the defaults of options that are not among `named` (text names) and depend on others.
+void SetPlanDefaults(const std::set<std::string_view>& named, PlanOptionTable options, ParallelPlan& plan);
 
-// The default of an option for people: "1f1b; interleaved if vpp is above 1".
-std::string DefaultText(const PlanOption& option);
+// Returns "; did you mean ...?" for a name that no option has in the column `own`: the option of this name in
+// the `other` column, else the nearest name in `own`, else the nearest in `other`. Empty if nothing is near.
+std::string SuggestOption(std::string_view name, std::string_view PlanOption::*own,
+                          std::string_view PlanOption::*other, PlanOptionTable options);
 
-// The options as indented lines for `--help`: name, values, default and summary.
-std::string PlanOptionsHelp(PlanOptionTable options = PlanOptions());
-
-// The options as the rows of the Markdown table in docs/formats.md.
-std::string PlanOptionsMarkdown(PlanOptionTable options = PlanOptions());
+// InvalidArgument with the subject "plan": the first rule that the plan breaks, in a sentence.
+absl::Status CheckLegal(const ModelSpec& model, const Workload& workload, std::int64_t max_ranks,
+                        const ParallelPlan& plan);
 
 }  // namespace autocfg

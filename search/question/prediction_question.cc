@@ -1,0 +1,74 @@
+#include "search/question/prediction_question.h"
+
+#include <optional>
+#include <utility>
+
+#include "base/subject.h"
+#include "base/utf8.h"
+#include "fmt/format.h"
+#include "search/text/typical_figures.h"
+
+namespace autocfg {
+
+absl::Status LocalHasNoFigures() {
+  return InvalidArgument("cluster",
+                         "local has no figures to predict from; give a preset such as a100-80gb-sxm:1x8 or a "
+                         "description, or let `autocfg search` "
+                         "measure this machine");
+}
+
+std::string_view DefaultPredictedPrecision(const ClusterSpec& cluster) {
+  if (cluster.groups.empty()) return "bf16";
+  const DeviceSpec& device = cluster.groups.front().device;
+  if (device.kind == DeviceKind::kCpu) return "fp32";
+  return device.flops_per_s_bf16 == 0 && device.flops_per_s_fp16 > 0 ? "fp16" : "bf16";
+}
+
+std::string PrecisionNote(const ClusterSpec& cluster) {
+  if (cluster.groups.empty()) return "";
+  const DeviceSpec& device = cluster.groups.front().device;
+  const std::string_view name =
+      device.name.empty() ? std::string_view("the device") : std::string_view(device.name);
+  if (device.kind_assumed) {
+    return fmt::format(
+        "predicted in fp32: {} is taken for a CPU, since it has no rate in bf16 or fp16; give kind cuda if "
+        "it is a GPU",
+        name);
+  }
+  if (DefaultPredictedPrecision(cluster) != "fp16") return "";
+  return fmt::format("predicted in fp16, since {} has no bf16", name);
+}
+
+absl::StatusOr<PredictionQuestion> MakePredictionQuestion(QuestionParts parts) {
+  PredictionQuestion question{.model = std::move(parts.model),
+                              .cluster = std::move(parts.cluster),
+                              .workload = {.global_batch = parts.global_batch},
+                              .plan = std::move(parts.plan),
+                              .notes = {}};
+  FillDefaults(question.model, parts.seq_len);
+  if (question.cluster.local) return LocalHasNoFigures();
+  question.workload.seq_len = parts.seq_len != 0 ? parts.seq_len : question.model.max_seq_len;
+  if (parts.precision.empty()) {
+    parts.precision = DefaultPredictedPrecision(question.cluster);
+    if (std::string note = PrecisionNote(question.cluster); !note.empty())
+      question.notes.push_back(std::move(note));
+  }
+  if (std::string note = AssumeTypicalFigures(question.cluster); !note.empty())
+    question.notes.push_back(std::move(note));
+  const std::optional<Precision> precision = ParsePrecision(parts.precision);
+  if (!precision) {
+    return OptionError(absl::StatusCode::kInvalidArgument, "request", "precision",
+                       fmt::format("precision \"{}\" is not known; it must be fp64, fp32, bf16 or fp16",
+                                   Printable(parts.precision)));
+  }
+  question.workload.precision = *precision;
+  return question;
+}
+
+absl::StatusOr<PlanPrediction> Answer(const PredictionQuestion& question, PredictorCache& predictors) {
+  const auto predictor = predictors.Find(question.model, question.workload, question.cluster);
+  if (!predictor.ok()) return predictor.status();
+  return (*predictor)->Predict(question.plan);
+}
+
+}  // namespace autocfg

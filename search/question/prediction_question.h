@@ -1,0 +1,54 @@
+// A complete question for a prediction: model, cluster, workload and plan. The command line, a line of requests
+// and the Predict RPC all build it here. Pure, thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "search/cost/predict_plan.h"
+#include "search/plan/cluster_spec.h"
+#include "search/plan/model_spec.h"
+#include "search/plan/parallel_plan.h"
+#include "search/plan/workload.h"
+
+namespace autocfg {
+
+// Returns the error for the cluster "local", which describes no machine to predict from.
+absl::Status LocalHasNoFigures();
+
+// Returns the precision that predictions use by default: bf16; fp16 on devices that have a rate in it and none
+// in bf16 (V100); fp32 on CPUs.
+std::string_view DefaultPredictedPrecision(const ClusterSpec& cluster);
+
+// Returns a note on why the default precision is not bf16; empty if it is.
+std::string PrecisionNote(const ClusterSpec& cluster);
+
+// What a caller knows. Zero and empty values take defaults.
+struct QuestionParts {
+  ModelSpec model;      // sizes of zero take FillDefaults
+  ClusterSpec cluster;  // described; figures that it lacks take AssumeTypicalFigures
+  std::int64_t global_batch = 0;
+  std::int64_t seq_len = 0;    // 0: the model's max_seq_len
+  std::string precision = {};  // empty: DefaultPredictedPrecision
+  ParallelPlan plan = {};
+};
+
+struct PredictionQuestion {
+  ModelSpec model;
+  ClusterSpec cluster;
+  Workload workload;
+  ParallelPlan plan;
+  std::vector<std::string> notes;  // on the defaults that were chosen
+};
+
+// Fills in the defaults. InvalidArgument: a cluster that is this machine ("cluster"), or an unknown precision
+// ("request", option "precision"). The rest is checked by Predictor::Create.
+absl::StatusOr<PredictionQuestion> MakePredictionQuestion(QuestionParts parts);
+
+// Answers the question. Errors as Predictor::Create's and Predict's.
+absl::StatusOr<PlanPrediction> Answer(const PredictionQuestion& question, PredictorCache& predictors);
+
+}  // namespace autocfg
